@@ -1,0 +1,70 @@
+package dibs
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Limits of what a job may hold. Longer input is refused with an [InvalidError];
+// only error texts are cut.
+const (
+	MaxName         = 255      // bytes of a queue, kind, group or worker name
+	MaxUniqueKey    = 512      // bytes of a unique key
+	MaxMetadata     = 16 << 10 // bytes of metadata
+	MaxPayload      = 1 << 20  // bytes of payload by default; a queue's PayloadLimit overrides it
+	MaxPayloadLimit = 64 << 20 // the largest PayloadLimit
+	MaxResult       = 1 << 20  // bytes of a result
+	MaxErrorText    = 4 << 10  // bytes of one error in the history; longer ones are cut
+	MaxErrors       = 10       // entries of the error history; older ones go
+	MaxBatch        = 10_000   // jobs, outcomes or leases of one call
+	MaxPriority     = 32767
+	DefaultPriority = 255
+	DefaultQueue    = "default"
+	MaxDelay        = 10 * 365 * 24 * time.Hour // of a start, a retry or a snooze
+	MinLease        = 100 * time.Millisecond
+	MaxLease        = 24 * time.Hour
+)
+
+// UniqueUntil says for how long a job holds its unique key. A key belongs to its
+// queue and has at most one holder; enqueueing another job with a held key inserts
+// nothing and returns the holder's id.
+type UniqueUntil string
+
+const (
+	// UntilFinished: the job holds its key until it is completed, dead or
+	// cancelled, through retries too. The default.
+	UntilFinished UniqueUntil = "finished"
+	// UntilClaimed: the job holds its key only while it has not been claimed for
+	// the first time ("while waiting"), so that a change that comes while it runs
+	// is enqueued again. It does not take the key back for a retry.
+	UntilClaimed UniqueUntil = "claimed"
+)
+
+// NewJob is a job to enqueue. Kind is required; the zero value of every other field is its default.
+type NewJob struct {
+	Queue string // default DefaultQueue
+	Kind  string // selects the handler
+
+	// Payload is encoded by encoding/json. A json.RawMessage or []byte must be valid
+	// JSON in UTF-8 and is kept byte for byte. nil is the JSON null.
+	Payload  any
+	Metadata json.RawMessage // a JSON object, for tags or trace context
+
+	Priority *int          // 0-32767, small first; nil: DefaultPriority
+	Delay    time.Duration // start at the earliest this long from now, on the database's clock
+	RunAt    time.Time     // or at the earliest at this time; what lies in the past means now
+
+	MaxAttempts int // 0: the queue's
+
+	Group       string      // jobs of one group run at most GroupLimit at once, in order
+	UniqueKey   string      // at most one job of the queue holds this key
+	UniqueUntil UniqueUntil // default UntilFinished
+}
+
+// Enqueued says what became of one NewJob.
+type Enqueued struct {
+	ID int64 `json:"id"`
+	// Existing is true when another job held the unique key: nothing was inserted,
+	// and ID is that job's.
+	Existing bool `json:"existing,omitempty"`
+}

@@ -1,0 +1,54 @@
+package dibs
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What calls fail with; match with errors.Is.
+var (
+	// ErrLeaseLost: a token was no longer good; see LeaseLostError.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrInvalid: the input breaks a rule; see InvalidError. Nothing was done.
+	ErrInvalid = errors.New("invalid input")
+	// ErrNotFound: there is no job with that id (or it was pruned).
+	ErrNotFound = errors.New("no such job")
+	// ErrUnknownQueue: nobody has enqueued into that queue or set it.
+	ErrUnknownQueue = errors.New("unknown queue")
+	// ErrSchema: the database has no dibs schema, or an older or newer one.
+	ErrSchema = errors.New("schema missing or of another version")
+	// ErrUnavailable: the database cannot be reached just now, or refused for a
+	// reason that may pass. Whether the call took effect is not known.
+	ErrUnavailable = errors.New("database unavailable")
+	// ErrFinished: returned by a handler that has itself finished the job, in its
+	// own transaction (Tx.Finish): the worker then writes nothing.
+	ErrFinished = errors.New("job finished by its handler")
+)
+
+// LeaseLostError lists the jobs for which a write was refused, because the lease
+// had ended, or another claim had taken the job. Those were not changed; the
+// others of the batch were. Inside the caller's transaction it means: roll back.
+type LeaseLostError struct {
+	IDs []int64
+}
+
+func (e *LeaseLostError) Error() string {
+	if len(e.IDs) == 1 {
+		return fmt.Sprintf("lease lost on job %d: its lease had ended or it was finished; nothing was written for it", e.IDs[0])
+	}
+	return fmt.Sprintf("lease lost on %d jobs (first: %d): their leases had ended or they were finished; nothing was written for them", len(e.IDs), e.IDs[0])
+}
+
+// Is makes errors.Is(err, ErrLeaseLost) true.
+func (e *LeaseLostError) Is(target error) bool { return target == ErrLeaseLost }
+
+// InvalidError names the field that was wrong and the rule it breaks.
+type InvalidError struct {
+	Field  string // such as "jobs[3].priority"
+	Reason string // such as "must be 0 to 32767, got 40000"
+}
+
+func (e *InvalidError) Error() string { return e.Field + ": " + e.Reason }
+
+// Is makes errors.Is(err, ErrInvalid) true.
+func (e *InvalidError) Is(target error) bool { return target == ErrInvalid }

@@ -1,0 +1,112 @@
+package dibs
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// State says where a job is in its life. docs/states.md draws the transitions.
+type State string
+
+const (
+	// Waiting jobs can be claimed once RunAt has come.
+	Waiting State = "waiting"
+	// Blocked jobs wait for their group's turn.
+	Blocked State = "blocked"
+	// Running jobs are held by a worker under a lease.
+	Running State = "running"
+
+	// Completed, Dead and Cancelled are final. Only Admin.Requeue leaves them.
+	Completed State = "completed"
+	Dead      State = "dead"
+	Cancelled State = "cancelled"
+)
+
+// Final reports whether a job in this state has ended.
+func (s State) Final() bool { return s == Completed || s == Dead || s == Cancelled }
+
+// Token proves a claim. All jobs of one claim call share one random token.
+type Token [16]byte
+
+// String is the token in 32 hexadecimal digits.
+func (t Token) String() string { return hex.EncodeToString(t[:]) }
+
+// IsZero reports whether t is no token at all.
+func (t Token) IsZero() bool { return t == Token{} }
+
+// MarshalText writes the form of String, and nothing for the zero token.
+func (t Token) MarshalText() ([]byte, error) {
+	if t.IsZero() {
+		return nil, nil
+	}
+	return []byte(t.String()), nil
+}
+
+// UnmarshalText reads the form of String.
+func (t *Token) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*t = Token{}
+		return nil
+	}
+	if len(text) != 2*len(t) {
+		return fmt.Errorf("dibs: token has %d characters, want %d", len(text), 2*len(t))
+	}
+	_, err := hex.Decode(t[:], text)
+	return err
+}
+
+// AttemptError is one entry of a job's error history.
+type AttemptError struct {
+	Attempt int       `json:"attempt"`
+	At      time.Time `json:"at"`
+	Worker  string    `json:"worker,omitempty"`
+	Error   string    `json:"error"`
+}
+
+// Job is one unit of work. T is the type of its payload: the handler's own type,
+// or json.RawMessage ([RawJob]), which is byte for byte what was enqueued.
+//
+// Times that have not come yet are zero.
+type Job[T any] struct {
+	ID       int64           `json:"id"` // grows in the order of enqueueing
+	Queue    string          `json:"queue"`
+	Kind     string          `json:"kind"`
+	State    State           `json:"state"`
+	Payload  T               `json:"payload"`
+	Metadata json.RawMessage `json:"metadata,omitempty"` // a JSON object, or nil
+	Priority int             `json:"priority"`           // 0-32767, small first
+	RunAt    time.Time       `json:"run_at"`             // earliest start of the next attempt
+
+	Attempt     int `json:"attempt"`           // claims so far; only grows
+	Excused     int `json:"excused,omitempty"` // attempts that do not count: released or snoozed
+	MaxAttempts int `json:"max_attempts"`      // the job is dead once Attempt-Excused reaches it without success
+
+	Group      string `json:"group,omitempty"`
+	GroupLimit int    `json:"group_limit,omitempty"` // how many of the group may run at once; 0 without a group
+
+	UniqueKey   string      `json:"unique_key,omitempty"`
+	UniqueUntil UniqueUntil `json:"unique_until,omitempty"`
+
+	Worker          string    `json:"worker,omitempty"` // the last one that claimed it
+	Token           Token     `json:"token,omitzero"`   // only while running
+	LeaseUntil      time.Time `json:"lease_until,omitzero"`
+	CancelRequested bool      `json:"cancel_requested,omitempty"`
+
+	CreatedAt  time.Time `json:"created_at"`
+	ClaimedAt  time.Time `json:"claimed_at,omitzero"` // start of the last attempt
+	FinishedAt time.Time `json:"finished_at,omitzero"`
+
+	Errors []AttemptError  `json:"errors,omitempty"` // the last 10, oldest first, each cut to 4 KiB
+	Result json.RawMessage `json:"result,omitempty"` // what the completed attempt left, or nil
+}
+
+// RawJob is a job as a store keeps it, its payload undecoded.
+type RawJob = Job[json.RawMessage]
+
+// Lease names the claim on one job: what Extend and Finish ask for.
+func (j *Job[T]) Lease() Lease { return Lease{ID: j.ID, Token: j.Token} }
+
+// LastAttempt reports whether a failure of this attempt makes the job dead.
+func (j *Job[T]) LastAttempt() bool { return j.Attempt-j.Excused >= j.MaxAttempts }

@@ -1,0 +1,113 @@
+package dibs
+
+import "time"
+
+// Order is the order in which a queue's due jobs are claimed.
+type Order string
+
+const (
+	FIFO     Order = "fifo" // by (priority, run_at, id): oldest first. The default
+	LIFO     Order = "lifo" // by priority, then newest first
+	AnyOrder Order = "any"  // whatever is fastest
+)
+
+// Backoff is the delay before a retry. After the n-th counted attempt it is
+//
+//	min(Max, Base * Factor^(n-1)) * (1 + Jitter*u),  u uniform in [-1, 1)
+//
+// Jitter keeps jobs that failed together from returning together.
+type Backoff struct {
+	Base   time.Duration `json:"base"`   // default 1 s
+	Factor float64       `json:"factor"` // default 2
+	Max    time.Duration `json:"max"`    // default 1 h
+	Jitter float64       `json:"jitter"` // 0 to 1, default 0.25
+}
+
+// Queue is a queue's settings. They are stored in the database, and every process
+// that uses the queue follows a change at its next call. A queue that nobody has
+// set has DefaultSettings.
+type Queue struct {
+	Name   string `json:"name"`
+	Paused bool   `json:"paused"` // claims find nothing; enqueueing and finishing go on
+
+	Concurrency int   `json:"concurrency"` // jobs running at once over all workers; 0: no limit; 1: serialised
+	GroupLimit  int   `json:"group_limit"` // jobs of one group running at once; default 1
+	Strict      bool  `json:"strict"`      // a job waiting for its retry holds its place in its group
+	Order       Order `json:"order"`
+
+	Lease       time.Duration `json:"lease"`        // default 10 s
+	MaxAttempts int           `json:"max_attempts"` // default 25
+	Backoff     Backoff       `json:"backoff"`
+
+	// How long finished jobs stay readable. 0: deleted at once.
+	KeepCompleted time.Duration `json:"keep_completed"` // default 24 h
+	KeepDead      time.Duration `json:"keep_dead"`      // default 14 days
+	KeepCancelled time.Duration `json:"keep_cancelled"` // default 24 h
+
+	PayloadLimit int `json:"payload_limit"` // bytes, default MaxPayload
+}
+
+// DefaultSettings is a queue as nobody has changed it.
+func DefaultSettings(name string) Queue {
+	return Queue{
+		Name:          name,
+		GroupLimit:    1,
+		Order:         FIFO,
+		Lease:         10 * time.Second,
+		MaxAttempts:   25,
+		Backoff:       Backoff{Base: time.Second, Factor: 2, Max: time.Hour, Jitter: 0.25},
+		KeepCompleted: 24 * time.Hour,
+		KeepDead:      14 * 24 * time.Hour,
+		KeepCancelled: 24 * time.Hour,
+		PayloadLimit:  MaxPayload,
+	}
+}
+
+// QueueChange changes the settings it names; nil fields stay as they are.
+type QueueChange struct {
+	Paused        *bool
+	Concurrency   *int
+	GroupLimit    *int
+	Strict        *bool
+	Order         *Order
+	Lease         *time.Duration
+	MaxAttempts   *int
+	Backoff       *Backoff
+	KeepCompleted *time.Duration
+	KeepDead      *time.Duration
+	KeepCancelled *time.Duration
+	PayloadLimit  *int
+}
+
+// QueueStats counts one queue. Counters are kept in the same transactions as the
+// jobs they count, so they are exact; reading them costs the same whatever the
+// queue's length.
+type QueueStats struct {
+	Queue  string `json:"queue"`
+	Paused bool   `json:"paused"`
+
+	Waiting   int64 `json:"waiting"`   // due or not, unclaimed, not blocked
+	Scheduled int64 `json:"scheduled"` // of the waiting, those whose RunAt has not come, up to ScheduledCap
+	Blocked   int64 `json:"blocked"`   // by their group
+	Running   int64 `json:"running"`
+	Completed int64 `json:"completed"` // kept ones; retention deletes them
+	Dead      int64 `json:"dead"`
+	Cancelled int64 `json:"cancelled"`
+
+	// ScheduledMore says that there are more than Scheduled: counting stopped at ScheduledCap.
+	ScheduledMore bool `json:"scheduled_more,omitempty"`
+
+	OldestAge time.Duration `json:"oldest_age"` // how long the oldest due, unclaimed job has been due; 0: none
+
+	Window     time.Duration `json:"window"`     // the time that the figures below cover: about the last 5 minutes
+	Enqueued   int64         `json:"enqueued"`   // jobs, in the window
+	Claimed    int64         `json:"claimed"`    // attempts started
+	Succeeded  int64         `json:"succeeded"`  // attempts that completed their job
+	Failed     int64         `json:"failed"`     // attempts that ended in retry or dead, or whose lease expired
+	AvgWait    time.Duration `json:"avg_wait"`   // from RunAt to the claim, over Claimed
+	AvgRun     time.Duration `json:"avg_run"`    // from the claim to the finish, over Succeeded+Failed
+	Throughput float64       `json:"throughput"` // Succeeded per second
+}
+
+// ScheduledCap is where statistics stop counting scheduled jobs of one queue.
+const ScheduledCap = 10_000

@@ -1,0 +1,200 @@
+package dibs
+
+import (
+	"context"
+	"time"
+)
+
+// Store keeps jobs in one database. Its methods are the whole data path; all
+// take batches, are atomic, and may be called by many goroutines and processes at
+// once. Bad input is refused as a whole with an [InvalidError] before anything is
+// done. A database that cannot be reached gives an error that Is [ErrUnavailable].
+type Store interface {
+	// Enqueue inserts all jobs or none, and returns as soon as they are durable,
+	// with one Enqueued per job in the same order. Ids grow in that order.
+	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
+
+	// Claim takes up to r.N due jobs in the queue's order, in one atomic step that
+	// never waits for another claimer, and gives them to r.Worker under one new
+	// token. Jobs that are locked at that moment are passed over. None being due is
+	// not an error: the result is empty. A queue that does not exist is an empty one.
+	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
+
+	// Extend makes the named leases end d from now on the database's clock, in one
+	// statement, and reports those it could not extend because they were lost.
+	Extend(ctx context.Context, leases []Lease, d time.Duration) (Extended, error)
+
+	// Finish writes outcomes. Each counts only if its token still holds the job
+	// and the lease has not ended; the refused ones are listed in a
+	// [LeaseLostError], and the others have taken effect.
+	Finish(ctx context.Context, outcomes []Outcome) error
+
+	// Resume gives a restarted worker the jobs of the queue that a worker of the
+	// same name still holds, under one new token and a fresh lease. The old tokens
+	// are lost. It counts as an attempt; jobs without attempts left are not given
+	// and die when their lease ends.
+	Resume(ctx context.Context, r ResumeRequest) ([]*RawJob, error)
+
+	// Sweep does what time brings about: jobs whose lease ended become waiting or,
+	// without attempts left, dead; grouped jobs whose time has come join their
+	// group; finished jobs past retention are deleted. Workers call it every
+	// second, and Claim calls it when it is due; it is safe to call at any time
+	// from anywhere, and returns at once when another process is at it.
+	Sweep(ctx context.Context) (Swept, error)
+
+	// Wakeups returns a channel that receives when the queue may have new work: at
+	// once for what this process enqueues, within milliseconds for other processes
+	// where the database can tell. It is a hint that may come late, merged or not
+	// at all: claimers must also poll. stop ends it.
+	Wakeups(queue string) (wake <-chan struct{}, stop func())
+
+	// Close releases what the store holds; calls after it fail.
+	Close() error
+}
+
+// Tx is the part of a store that works inside the caller's own transaction: what
+// it does happens if and only if the transaction commits. Get one from
+// postgres.Store.Tx, postgres.Store.SQLTx or sqlite.Store.SQLTx.
+type Tx interface {
+	// Enqueue is Store.Enqueue in the transaction. Nobody is woken: call
+	// Database.Wake after the commit, or leave it to the workers' polling.
+	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
+
+	// Claim takes due jobs for as long as the transaction lasts ("ClaimTx"): the row
+	// lock is the lease. The jobs are completed when the transaction commits;
+	// rolling back, or losing the connection, gives them back at once as if they
+	// had not been claimed, and their attempt is not counted. To count a failure,
+	// undo the effects with a savepoint taken after Claim, call Finish with a
+	// retry or dead outcome, and commit.
+	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
+
+	// Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must
+	// roll back: somebody else may be running the job, and its effects must not
+	// happen twice.
+	Finish(ctx context.Context, outcomes []Outcome) error
+}
+
+// ClaimRequest asks for jobs.
+type ClaimRequest struct {
+	Queue  string        // default DefaultQueue
+	Worker string        // name of who asks; required
+	N      int           // how many at most, 1 to MaxBatch
+	Kinds  []string      // only these kinds; empty: all
+	Lease  time.Duration // 0: the queue's; ignored by Tx.Claim
+}
+
+// ResumeRequest asks for the jobs a worker of this name still holds.
+type ResumeRequest struct {
+	Queue  string        // default DefaultQueue
+	Worker string        // required
+	Lease  time.Duration // 0: the queue's
+}
+
+// Lease names one job and the token of the claim that holds it.
+type Lease struct {
+	ID    int64 `json:"id"`
+	Token Token `json:"token"`
+}
+
+// Extended is what Extend found.
+type Extended struct {
+	Lost      []int64 `json:"lost,omitempty"`      // ids whose lease was not extended: it had ended or the job was taken or finished
+	Cancelled []int64 `json:"cancelled,omitempty"` // ids that were extended and that somebody asked to cancel
+}
+
+// Swept counts what Sweep did.
+type Swept struct {
+	Expired int `json:"expired"` // leases that ended; their jobs are waiting again, dead or cancelled
+	Pruned  int `json:"pruned"`  // finished jobs deleted
+	// Busy is true when another process was sweeping, and nothing was done here.
+	Busy bool `json:"busy,omitempty"`
+}
+
+// Jobs is the part of a store that operators use on single jobs. Reading never
+// locks a row and never slows a claim.
+type Jobs interface {
+	// Get returns one job in any state, or ErrNotFound.
+	Get(ctx context.Context, id int64) (*RawJob, error)
+	// List returns a page of jobs, newest first.
+	List(ctx context.Context, f Filter) (Page, error)
+	// Cancel ends waiting and blocked jobs at once, and asks the holders of running
+	// ones to stop, which Extend reports. The result tells for each id which it
+	// was; ids of jobs that are unknown or final are left out.
+	Cancel(ctx context.Context, ids []int64) ([]Cancellation, error)
+	// Requeue puts final jobs back to waiting, due now, with all their attempts
+	// allowed again and their history kept. It returns the ids it changed. A job whose unique key another
+	// one holds by now is put back without its key.
+	Requeue(ctx context.Context, ids []int64) ([]int64, error)
+	// Edit changes the priority or run_at of jobs that are waiting or blocked, and
+	// returns the ids it changed.
+	Edit(ctx context.Context, ids []int64, e Edit) ([]int64, error)
+	// Prune deletes final jobs that finished longer than olderThan ago; queue and
+	// state narrow it when not empty. It returns how many.
+	Prune(ctx context.Context, queue string, state State, olderThan time.Duration) (int, error)
+}
+
+// Queues is the part of a store that operators use on whole queues.
+type Queues interface {
+	// Queues lists all queues by name with their settings.
+	Queues(ctx context.Context) ([]Queue, error)
+	// SetQueue changes the named settings and returns the result. A queue that does
+	// not exist yet is made.
+	SetQueue(ctx context.Context, name string, c QueueChange) (Queue, error)
+	// SetGroup gives one group its own limit; 0 takes it away again.
+	SetGroup(ctx context.Context, queue, group string, limit int) error
+	// Stats counts every queue, by name. It takes under 20 ms however long they are.
+	Stats(ctx context.Context) ([]QueueStats, error)
+}
+
+// Admin is everything an operator can do.
+type Admin interface {
+	Jobs
+	Queues
+}
+
+// Database is what the packages of this module make for one database: a store,
+// its administration, and what both need around them.
+type Database interface {
+	Store
+	Admin
+	// InTx runs f in a transaction that the database makes, and commits it if f
+	// returns nil.
+	InTx(ctx context.Context, f func(Tx) error) error
+	// Wake tells waiting workers that the queue may have new work. Enqueue does it
+	// by itself; it is for after a commit of the caller's own transaction.
+	Wake(queue string)
+	// Check looks for anything in the database that must not be, and describes
+	// each finding in one line. It reads everything, so it takes long on large tables.
+	Check(ctx context.Context) ([]string, error)
+}
+
+// Filter selects jobs to list. Its zero value selects all that are not final.
+type Filter struct {
+	Queue string
+	Kind  string
+	Group string
+	// State empty: waiting, blocked and running jobs, by descending id. One of
+	// these three narrows that. A final state: those, last finished first.
+	State State
+	Limit int    // 1 to 1000; 0: 100
+	After string // Page.Next of the page before
+}
+
+// Page is one page of a list.
+type Page struct {
+	Jobs []*RawJob `json:"jobs"`
+	Next string    `json:"next,omitempty"` // give it to Filter.After for the next page; empty: this was the last
+}
+
+// Edit is a change to jobs that wait. nil fields stay as they are.
+type Edit struct {
+	Priority *int
+	RunAt    *time.Time // what lies in the past means now
+}
+
+// Cancellation says what Cancel did with one job.
+type Cancellation struct {
+	ID int64 `json:"id"`
+	// State is Cancelled when the job has ended, Running when its worker has been asked to stop.
+	State State `json:"state"`
+}
