@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/open"
+	"golang.org/x/term"
+)
+
+// app is one run of the command: where it reads and writes, and the flags that
+// every verb has.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	outTTY, errTTY bool // stdout or stderr is a terminal
+	color          bool // stdout may be coloured
+	width          int  // columns of the terminal; 100 if stdout is none
+
+	dbFlag string // --db
+	schema string // --schema
+	prefix string // --prefix
+	json   bool   // --json
+
+	running bool // the arguments were understood: what fails now is no usage error
+}
+
+// run is the whole command. It returns the exit code.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := newApp(stdin, stdout, stderr)
+	root := newRootCmd(a)
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if !a.running {
+		err = &usageError{err: err, command: cmd.CommandPath()}
+	}
+	return a.fail(ctx, err)
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, width: 100}
+	a.outTTY, a.errTTY = isTTY(stdout), isTTY(stderr)
+	a.color = a.outTTY && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if a.outTTY {
+		if w, _, err := term.GetSize(int(stdout.(*os.File).Fd())); err == nil && w >= 40 {
+			a.width = w
+		}
+	}
+	return a
+}
+
+func isTTY(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// dbURL is the database to use: --db, else $DIBS_DB, else a file in this folder.
+func (a *app) dbURL() string {
+	if a.dbFlag != "" {
+		return a.dbFlag
+	}
+	if env := os.Getenv("DIBS_DB"); env != "" {
+		return env
+	}
+	return open.Default
+}
+
+func (a *app) options() open.Options { return open.Options{Schema: a.schema, Prefix: a.prefix} }
+
+// open opens the database; a SQLite file that is not there is made.
+func (a *app) open(ctx context.Context) (dibs.Database, error) {
+	return open.Database(ctx, a.dbURL(), a.options())
+}
+
+// openExisting is open for verbs that make no sense in an empty database: a wrong
+// path must be an error there, not a new file.
+func (a *app) openExisting(ctx context.Context) (dibs.Database, error) {
+	o := a.options()
+	o.Existing = true
+	return open.Database(ctx, a.dbURL(), o)
+}
+
+// with runs f on the database and closes it.
+func (a *app) with(ctx context.Context, f func(dibs.Database) error) error {
+	db, err := a.open(ctx)
+	return use(db, err, f)
+}
+
+// withExisting is with for openExisting.
+func (a *app) withExisting(ctx context.Context, f func(dibs.Database) error) error {
+	db, err := a.openExisting(ctx)
+	return use(db, err, f)
+}
+
+func use(db dibs.Database, err error, f func(dibs.Database) error) error {
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/spf13/cobra"
+)
+
+// Exit codes; newExitCodesTopic documents them.
+const (
+	exitOK          = 0
+	exitFailure     = 1
+	exitUsage       = 2
+	exitLeaseLost   = 3
+	exitUnavailable = 4
+	exitNotFound    = 5
+	exitSchema      = 6
+	exitPartial     = 7
+	exitInterrupted = 130
+)
+
+func newExitCodesTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "exit-codes",
+		Short: "What the exit codes of dibs mean",
+		Long: `Exit codes of dibs
+
+    0  all was done
+    1  it failed for another reason than those below, or 'dibs check' found something
+    2  wrong usage or invalid input; nothing was done
+    3  a lease was lost: 'finish' or 'extend' was refused for some jobs, which were
+       not changed (the others were)
+    4  the database is unavailable: not reachable, wrong password, read-only, disk full
+    5  no such job or queue
+    6  the database has no dibs schema, or one of another version: see 'dibs migrate'
+    7  done in part: 'enqueue --partial' skipped broken lines
+  130  interrupted
+
+Messages go to stderr: one line that begins with "dibs:", and what to do next.
+The exit codes of the programs that 'dibs work' runs are in 'dibs work --help'.`,
+	}
+}
+
+// hintError is an error with what to do next. Its text is err's.
+type hintError struct {
+	err  error
+	next string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+
+// usageError is a mistake in the arguments.
+type usageError struct {
+	err     error
+	command string // such as "dibs enqueue"
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// usagef is for mistakes that only the verb itself can see.
+func usagef(cmd *cobra.Command, format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...), command: cmd.CommandPath()}
+}
+
+// codeError ends the command with an exit code of its own. Its report has been
+// written already if err is nil.
+type codeError struct {
+	code int
+	err  error
+}
+
+func (e *codeError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+func (e *codeError) Unwrap() error { return e.err }
+
+// fail reports err on stderr and returns the exit code for it.
+func (a *app) fail(ctx context.Context, err error) int {
+	err = open.Explain(a.dbURL(), err)
+	code := exitCode(ctx, err)
+	text := strings.TrimSpace(err.Error())
+	if text == "" {
+		return code
+	}
+	if code == exitInterrupted {
+		text = "interrupted"
+	}
+	fmt.Fprintf(a.stderr, "dibs: %s\n", strings.TrimPrefix(text, "dibs: "))
+	if next := whatNext(err); next != "" && code != exitInterrupted {
+		fmt.Fprintf(a.stderr, "      %s\n", next)
+	}
+	return code
+}
+
+func exitCode(ctx context.Context, err error) int {
+	var own *codeError
+	var usage *usageError
+	switch {
+	case errors.As(err, &own):
+		return own.code
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return exitInterrupted
+	case errors.Is(err, dibs.ErrLeaseLost):
+		return exitLeaseLost
+	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue):
+		return exitNotFound
+	case errors.Is(err, dibs.ErrSchema):
+		return exitSchema
+	case errors.Is(err, dibs.ErrUnavailable):
+		return exitUnavailable
+	case errors.Is(err, dibs.ErrInvalid):
+		return exitUsage
+	}
+	return exitFailure
+}
+
+func whatNext(err error) string {
+	var hint *hintError
+	var database *open.Error
+	var usage *usageError
+	switch {
+	case errors.As(err, &hint):
+		return hint.next
+	case errors.As(err, &database):
+		return database.Next
+	case errors.As(err, &usage):
+		return fmt.Sprintf("see '%s --help'", usage.command)
+	case errors.Is(err, dibs.ErrLeaseLost):
+		return "the job runs elsewhere or has ended: drop this attempt; longer leases or 'dibs extend' avoid it"
+	case errors.Is(err, dibs.ErrNotFound):
+		return "see which there are with 'dibs ls' and 'dibs ls --state completed'"
+	case errors.Is(err, dibs.ErrUnavailable):
+		return "it may pass: try again; it is not known whether this call took effect"
+	}
+	return ""
+}

@@ -1,0 +1,17 @@
+// Command dibs is a work queue in SQLite or PostgreSQL: it enqueues jobs, runs a
+// program for each, and shows and changes what is queued. See 'dibs help'.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"encoding/json"
+
+	"github.com/spf13/cobra"
+)
+
+// writeJSON writes v on one line to stdout.
+func (a *app) writeJSON(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+func newJSONTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "json",
+		Short: "What --json writes, and what is read as JSON",
+		Long: `JSON in and out
+
+With --json, stdout holds JSON only: one object per line. Messages stay on stderr.
+The names of fields are stable; new ones may come.
+
+  jobs        as 'claim', 'show' and 'ls' write them: id, queue, kind, state, payload,
+              metadata, priority, run_at, attempt, max_attempts, group, unique_key,
+              worker, token, lease_until, created_at, claimed_at, finished_at, errors,
+              result. What a job does not have is left out. The payload has the bytes
+              that were enqueued, without the spaces between its parts; 'dibs show ID
+              --payload' writes it as it is.
+  times       RFC 3339, such as "2026-11-21T08:30:00.123456Z"
+  durations   numbers of seconds, such as 0.25. Where durations are read, strings such
+              as "90s", "15m", "12h" and "14d" are taken too.`,
+	}
+}

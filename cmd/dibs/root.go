@@ -1,0 +1,49 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+// The headings of the root help.
+const (
+	groupJobs    = "jobs"
+	groupScripts = "scripts"
+	groupQueues  = "queues"
+	groupRest    = "rest"
+)
+
+func newRootCmd(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dibs",
+		Short: "A work queue in the SQL database that you already have",
+		Long: `dibs is a work queue kept in a SQLite file or a PostgreSQL database. Many workers
+on many machines take work from it at once: no two ever hold the same job, no job
+is left behind, and nobody waits for anybody else's lock.`,
+		Example: `  dibs demo                                        watch it work
+  dibs enqueue emails '{"to":"ann@example.com"}'   add a job
+  dibs work emails --concurrency 8 -- ./send.sh    run a program for each job
+  dibs top                                         look at the queues`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			a.running = true
+		},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&a.dbFlag, "db", "", "`URL` of the database: sqlite:PATH or postgres://…; default $DIBS_DB, else sqlite:dibs.db")
+	f.StringVar(&a.schema, "schema", "", "PostgreSQL `schema` of the tables (default \"dibs\")")
+	f.StringVar(&a.prefix, "prefix", "", "how the `names` of the tables begin on SQLite (default \"dibs_\")")
+	f.BoolVar(&a.json, "json", false, "write JSON to stdout (see 'dibs help json')")
+	f.SortFlags = false
+
+	root.AddGroup(
+		&cobra.Group{ID: groupJobs, Title: "Jobs:"},
+		&cobra.Group{ID: groupScripts, Title: "Workers:"},
+		&cobra.Group{ID: groupQueues, Title: "Queues:"},
+		&cobra.Group{ID: groupRest, Title: "Database and more:"},
+	)
+	root.SetHelpCommandGroupID(groupRest)
+	root.SetCompletionCommandGroupID(groupRest)
+	addCommands(a, root)
+	return root
+}

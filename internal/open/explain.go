@@ -1,0 +1,198 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Error is a problem with the database, and what to do next. It unwraps to what
+// the database said, or to one of the errors of package dibs.
+type Error struct {
+	Problem string
+	Next    string
+	Err     error
+}
+
+func (e *Error) Error() string { return e.Problem }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Explain turns what a database at rawURL said into an [*Error] if there is
+// something to say about it, and returns other errors, and nil, as they are.
+func Explain(rawURL string, err error) error {
+	var known *Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	// What a driver calls its error codes, not their texts, decides.
+	var sqlite interface{ Code() int }
+	if errors.As(err, &sqlite) {
+		if e := explainSQLite(rawURL, sqlite.Code()); e != nil {
+			e.Err = unavailable(err)
+			return e
+		}
+	}
+	if e := explainPostgres(rawURL, err); e != nil {
+		if e.Err == nil {
+			e.Err = unavailable(err)
+		}
+		return e
+	}
+	if errors.Is(err, dibs.ErrSchema) {
+		return &Error{
+			Problem: err.Error(),
+			Next:    "make or update the schema with 'dibs migrate' (--print shows the SQL)",
+			Err:     err,
+		}
+	}
+	return err
+}
+
+func unavailable(err error) error {
+	if errors.Is(err, dibs.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", dibs.ErrUnavailable, err)
+}
+
+// The primary result codes of SQLite that say something about the file.
+const (
+	sqliteBusy     = 5
+	sqliteReadonly = 8
+	sqliteIOErr    = 10
+	sqliteCorrupt  = 11
+	sqliteFull     = 13
+	sqliteCantOpen = 14
+	sqliteNotADB   = 26
+)
+
+func explainSQLite(rawURL string, code int) *Error {
+	path, _ := sqlitePath(rawURL)
+	switch code & 0xff {
+	case sqliteBusy:
+		return &Error{
+			Problem: "another process holds the write lock of " + path + " for too long",
+			Next:    "try again; look for a program that keeps a transaction open on it",
+		}
+	case sqliteReadonly:
+		return &Error{
+			Problem: path + " is read-only",
+			Next:    "give this user the right to write the file and its folder, or name another with --db",
+		}
+	case sqliteIOErr:
+		return &Error{
+			Problem: "reading or writing " + path + " failed",
+			Next:    "check the disk; SQLite needs a local one, not a network share",
+		}
+	case sqliteCorrupt:
+		return &Error{
+			Problem: path + " is damaged",
+			Next:    "restore it from a backup, or save what can be read: sqlite3 " + path + " .recover",
+		}
+	case sqliteFull:
+		return &Error{
+			Problem: "the disk with " + path + " is full; nothing was written",
+			Next:    "free some space there and try again",
+		}
+	case sqliteCantOpen:
+		return &Error{
+			Problem: path + " cannot be opened",
+			Next:    "check that the folder exists and that this user may write in it",
+		}
+	case sqliteNotADB:
+		return &Error{
+			Problem: path + " is not a SQLite database",
+			Next:    "name another file with --db or $DIBS_DB",
+		}
+	}
+	return nil
+}
+
+func explainPostgres(rawURL string, err error) *Error {
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return explainRefusal(rawURL, refused)
+	}
+	var parse *pgconn.ParseConfigError
+	if errors.As(err, &parse) {
+		return &Error{
+			Problem: "the PostgreSQL URL cannot be read",
+			Next:    "write postgres://USER:PASSWORD@HOST:5432/NAME?sslmode=…, with special characters as %XX",
+			Err:     fmt.Errorf("%w: %w", dibs.ErrInvalid, err),
+		}
+	}
+	var connect *pgconn.ConnectError
+	if !errors.As(err, &connect) {
+		return nil
+	}
+	problem := "no PostgreSQL server answers at " + host(rawURL)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return &Error{
+		Problem: problem,
+		Next:    "check host and port in --db or $DIBS_DB, and that the server runs and may be reached from here",
+	}
+}
+
+func explainRefusal(rawURL string, e *pgconn.PgError) *Error {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil
+	}
+	switch e.Code {
+	case "28P01", "28000": // invalid_password, invalid_authorization_specification
+		return &Error{
+			Problem: fmt.Sprintf("%s refuses user %q: wrong password or no access", host(rawURL), u.User.Username()),
+			Next:    "check user and password in --db or $DIBS_DB (special characters as %XX), or use PGPASSWORD or ~/.pgpass",
+		}
+	case "3D000": // invalid_catalog_name
+		return &Error{
+			Problem: fmt.Sprintf("%s has no database %q", host(rawURL), trimSlash(u.Path)),
+			Next:    "make it with createdb, or name another with --db or $DIBS_DB",
+		}
+	case "42501": // insufficient_privilege
+		return &Error{
+			Problem: "the database user lacks a right: " + e.Message,
+			Next:    "grant it; to let somebody else make the schema, give them the SQL of 'dibs migrate --print'",
+			Err:     e,
+		}
+	case "53100": // disk_full
+		return &Error{
+			Problem: "the disk of the PostgreSQL server is full; nothing was written",
+			Next:    "free some space there and try again",
+		}
+	case "53300": // too_many_connections
+		return &Error{
+			Problem: "the PostgreSQL server has no connection left",
+			Next:    "use fewer processes, raise max_connections, or put a pooler before it",
+		}
+	case "25006": // read_only_sql_transaction
+		return &Error{
+			Problem: "the PostgreSQL server is read-only (a standby?)",
+			Next:    "name the primary server with --db or $DIBS_DB",
+		}
+	}
+	return nil
+}
+
+func host(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" {
+		return "the server"
+	}
+	return u.Host
+}
+
+func trimSlash(path string) string {
+	if len(path) > 0 && path[0] == '/' {
+		return path[1:]
+	}
+	return path
+}

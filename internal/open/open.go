@@ -1,0 +1,193 @@
+// Package open finds the database that a URL names, and says in plain words what
+// is wrong when it cannot be used.
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Default is the database that is used when none is named.
+const Default = "sqlite:dibs.db"
+
+// Options choose where in a database the tables lie.
+type Options struct {
+	Schema string // PostgreSQL only: the schema; default "dibs"
+	Prefix string // SQLite only: how the names of tables begin; default "dibs_"
+	// Existing refuses a SQLite file that is not there, which is otherwise made.
+	Existing bool
+}
+
+// Database opens the database at url:
+//
+//	sqlite:PATH, or a PATH that ends in .db, .sqlite or .sqlite3
+//	postgres://USER:PASSWORD@HOST:PORT/NAME, also postgresql://
+//
+// A schema is made in a SQLite file that has none; in PostgreSQL, Migrate does it.
+// Errors are of type [*Error] where there is something to say about what to do.
+func Database(ctx context.Context, rawURL string, o Options) (dibs.Database, error) {
+	t, err := parse(rawURL, o)
+	if err != nil {
+		return nil, err
+	}
+	db, err := t.open(ctx, o)
+	return db, Explain(rawURL, err)
+}
+
+// Migrate brings the schema of the database at url up to this version.
+func Migrate(ctx context.Context, rawURL string, o Options) error {
+	t, err := parse(rawURL, o)
+	if err != nil {
+		return err
+	}
+	if t.sqlite == "" {
+		return Explain(rawURL, migratePostgres(ctx, t.postgres, o))
+	}
+	db, err := t.open(ctx, o)
+	if err != nil {
+		return Explain(rawURL, err)
+	}
+	return Explain(rawURL, db.Close())
+}
+
+// Migrations is the SQL that Migrate would run on an empty database at url. It
+// does not connect.
+func Migrations(rawURL string, o Options) (string, error) {
+	t, err := parse(rawURL, o)
+	if err != nil {
+		return "", err
+	}
+	if t.sqlite != "" {
+		return migrationsSQLite(o), nil
+	}
+	return migrationsPostgres(o), nil
+}
+
+// target is a parsed URL: one of the two fields is set.
+type target struct {
+	sqlite   string // path of the file
+	postgres string // the URL as pgx takes it
+}
+
+func (t target) open(ctx context.Context, o Options) (dibs.Database, error) {
+	if t.sqlite == "" {
+		return openPostgres(ctx, t.postgres, o)
+	}
+	if err := checkFile(t.sqlite, o.Existing); err != nil {
+		return nil, err
+	}
+	return openSQLite(ctx, t.sqlite, o)
+}
+
+func parse(rawURL string, o Options) (target, error) {
+	if path, ok := sqlitePath(rawURL); ok {
+		return parseSQLite(path, o)
+	}
+	scheme, _, _ := strings.Cut(rawURL, ":")
+	if scheme != "postgres" && scheme != "postgresql" {
+		return target{}, unknown(rawURL)
+	}
+	if o.Prefix != "" {
+		return target{}, &Error{
+			Problem: "--prefix is for SQLite",
+			Next:    "on PostgreSQL, name the schema with --schema",
+			Err:     dibs.ErrInvalid,
+		}
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Host == "" && !u.Query().Has("host") {
+		return target{}, &Error{
+			Problem: "the PostgreSQL URL cannot be read",
+			Next:    "write postgres://USER:PASSWORD@HOST:5432/NAME, with special characters of the password as %XX",
+			Err:     dibs.ErrInvalid,
+		}
+	}
+	// A server that does not answer must not be waited for by the minute.
+	if q := u.Query(); !q.Has("connect_timeout") {
+		q.Set("connect_timeout", "10")
+		u.RawQuery = q.Encode()
+	}
+	return target{postgres: u.String()}, nil
+}
+
+func sqlitePath(rawURL string) (string, bool) {
+	if path, ok := strings.CutPrefix(rawURL, "sqlite:"); ok {
+		return strings.TrimPrefix(path, "//"), true
+	}
+	switch filepath.Ext(rawURL) {
+	case ".db", ".sqlite", ".sqlite3":
+		return rawURL, !strings.Contains(rawURL, "://")
+	}
+	return "", false
+}
+
+func parseSQLite(path string, o Options) (target, error) {
+	switch {
+	case o.Schema != "":
+		return target{}, &Error{
+			Problem: "--schema is for PostgreSQL",
+			Next:    "on SQLite, name the beginning of the tables' names with --prefix",
+			Err:     dibs.ErrInvalid,
+		}
+	case path == "" || strings.HasPrefix(path, ":memory:"):
+		return target{}, &Error{
+			Problem: "the SQLite URL names no file",
+			Next:    "write sqlite:PATH, such as " + Default,
+			Err:     dibs.ErrInvalid,
+		}
+	}
+	return target{sqlite: path}, nil
+}
+
+func unknown(rawURL string) error {
+	shown := rawURL
+	if u, err := url.Parse(rawURL); err == nil {
+		shown = u.Redacted()
+	}
+	return &Error{
+		Problem: fmt.Sprintf("unknown kind of database: %.60q", shown),
+		Next:    "use sqlite:PATH or postgres://USER@HOST/NAME",
+		Err:     dibs.ErrInvalid,
+	}
+}
+
+// checkFile says what SQLite would only call "unable to open database file".
+func checkFile(path string, existing bool) error {
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return &Error{
+			Problem: path + " is a directory",
+			Next:    "name a file in it, such as sqlite:" + filepath.Join(path, "dibs.db"),
+			Err:     dibs.ErrInvalid,
+		}
+	case errors.Is(err, fs.ErrNotExist) && existing:
+		return &Error{
+			Problem: "there is no database file " + path,
+			Next:    "name another with --db or $DIBS_DB, or make it with 'dibs migrate'",
+			Err:     dibs.ErrSchema,
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		return checkFolder(filepath.Dir(path))
+	}
+	return nil
+}
+
+func checkFolder(dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return &Error{
+			Problem: "there is no folder " + dir,
+			Next:    "make it first, or name another file with --db or $DIBS_DB",
+			Err:     dibs.ErrInvalid,
+		}
+	}
+	return nil
+}
