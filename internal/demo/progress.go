@@ -1,0 +1,128 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Progress is how far the demonstration has come.
+type Progress struct {
+	Jobs    int
+	Elapsed time.Duration
+	Stats   dibs.QueueStats
+	Workers []WorkerProgress
+	Events  []Event
+}
+
+// WorkerProgress is how far one worker process has come.
+type WorkerProgress struct {
+	Name      string
+	PID       int
+	Completed int // attempts
+	Failed    int
+	Running   int
+	Killed    bool
+	Held      int // when it was killed, once that is known
+	Recovered int // of those, how many have run again
+}
+
+// Event is something worth a line.
+type Event struct {
+	At   time.Duration // since the beginning
+	Text string
+}
+
+// done counts jobs in a final state.
+func (p Progress) done() int { return int(p.Stats.Completed + p.Stats.Dead + p.Stats.Cancelled) }
+
+// Done is the part of the jobs that are in a final state, 0 to 1.
+func (p Progress) Done() float64 { return float64(p.done()) / float64(p.Jobs) }
+
+func (p Progress) left() int { return p.Jobs - p.done() }
+
+func (r *stage) event(text string, args ...any) { r.eventAt(time.Now(), text, args...) }
+
+func (r *stage) eventAt(at time.Time, text string, args ...any) {
+	// A new slice each time: the one that was shown is the viewer's.
+	events := append([]Event(nil), r.show.Events...)
+	r.show.Events = append(events, Event{At: at.Sub(r.began), Text: fmt.Sprintf(text, args...)})
+}
+
+// look brings r.show up to date.
+func (r *stage) look(ctx context.Context) error {
+	for _, p := range r.workers {
+		if err := p.crashed(); err != nil {
+			return err
+		}
+	}
+	if err := r.read(); err != nil {
+		return err
+	}
+	stats, err := r.DB.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	r.show.Jobs, r.show.Elapsed = r.Jobs, time.Since(r.began)
+	for _, s := range stats {
+		if s.Queue == Queue {
+			r.show.Stats = s
+		}
+	}
+	r.show.Workers = r.count()
+	return nil
+}
+
+func (r *stage) read() error {
+	for _, p := range r.workers {
+		if err := r.history.Read(p.history); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *stage) count() []WorkerProgress {
+	workers := make([]WorkerProgress, len(r.workers))
+	byName := map[string]*WorkerProgress{}
+	for i, p := range r.workers {
+		workers[i] = WorkerProgress{Name: p.name, PID: p.cmd.Process.Pid, Killed: !p.killed.IsZero()}
+		byName[p.name] = &workers[i]
+	}
+	last := map[int64]*Attempt{}
+	for _, a := range r.history.Attempts {
+		w := byName[a.Worker]
+		switch {
+		case a.Completed:
+			w.Completed++
+		case !a.End.IsZero():
+			w.Failed++
+		case !w.Killed:
+			w.Running++
+		}
+		if l := last[a.Job]; l == nil || a.Attempt > l.Attempt {
+			last[a.Job] = a
+		}
+	}
+	for _, k := range r.kills {
+		w := byName[k.Worker]
+		w.Held = len(k.Held)
+		var latest time.Time
+		for _, job := range k.Held {
+			if a := last[job.ID]; a != nil && a.Attempt > job.Attempt {
+				w.Recovered++
+				if a.Start.After(latest) {
+					latest = a.Start
+				}
+			}
+		}
+		if w.Recovered == w.Held && !r.told {
+			r.told = true
+			r.eventAt(latest, "all %d jobs of %s run elsewhere, the last began %v after the kill",
+				w.Held, w.Name, latest.Sub(k.At).Round(10*time.Millisecond))
+		}
+	}
+	return workers
+}
