@@ -1,0 +1,140 @@
+package dibs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// ended tells the loop that a handler has returned.
+type ended struct {
+	h       *held
+	err     error
+	outcome Outcome
+	write   bool // false: the handler has finished its job itself
+}
+
+// execute starts the handler of a claimed job.
+func (r *run) execute(h *held, f handler) {
+	ctx, cancel := context.WithCancelCause(r.work)
+	h.cancel, h.start = cancel, time.Now()
+	r.running[h] = true
+	r.onStarted(h.job)
+	go r.attempt(ctx, h, f)
+}
+
+// attempt runs a handler and makes its outcome. It reports even when the handler
+// panics or ends its goroutine.
+func (r *run) attempt(ctx context.Context, h *held, f handler) {
+	if r.JobTimeout > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, r.JobTimeout, r.timeout)
+		defer stop()
+	}
+	var result json.RawMessage
+	err := errGoexit
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{value: p, stack: trim(string(debug.Stack()))}
+		}
+		e := ended{h: h, err: err}
+		e.outcome, e.write = decide(h.lease, result, err, context.Cause(ctx))
+		select {
+		case r.done <- e:
+		case <-r.over:
+		}
+	}()
+	result, err = f(ctx, h.job)
+}
+
+// decide turns what a handler returned, and why its context ended if it did, into
+// the outcome. write is false when there is none to write.
+func decide(l Lease, result json.RawMessage, err, cause error) (o Outcome, write bool) {
+	text := fmt.Sprint(err) // not err.Error(), which may panic on a nil pointer
+	var v *verdict
+	var p *panicError
+	switch {
+	case err == nil:
+		if err := checkResult(result); err != nil {
+			return l.Retry(err.Error()), true
+		}
+		return l.Complete(result), true
+	case errors.Is(err, ErrFinished):
+		return Outcome{ID: l.ID, Token: l.Token}, false
+	case errors.Is(cause, ErrCancelled):
+		return l.Cancel(text), true
+	case errors.As(err, &v):
+		return v.outcome(l, err), true
+	case errors.As(err, &p):
+		return l.Retry(text), true
+	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrLeaseLost):
+		return l.Release(), true // interrupted through no fault of its own
+	case errors.Is(cause, ErrJobTimeout):
+		return l.Retry(cause.Error() + ": " + text), true
+	default:
+		return l.Retry(text), true
+	}
+}
+
+// outcome writes the whole error text, err being v or what wraps it, unless that
+// would only repeat the verdict.
+func (v *verdict) outcome(l Lease, err error) Outcome {
+	o := Outcome{ID: l.ID, Token: l.Token, Ending: v.ending, Delay: v.delay}
+	if v.ending == EndRetry || v.ending == EndDead {
+		o.Error = fmt.Sprint(err)
+		if err == error(v) && v.err != nil {
+			o.Error = fmt.Sprint(v.err)
+		}
+	}
+	return o
+}
+
+// returned takes a handler's end: its place is free, its outcome is to be written.
+func (r *run) returned(e ended) {
+	h := e.h
+	if !r.running[h] {
+		return // left behind by the shutdown
+	}
+	delete(r.running, h)
+	h.cancel(nil) // frees the context
+	h.ran, h.err, h.outcome = time.Since(h.start), e.err, e.outcome
+	switch {
+	case !e.write:
+		r.drop(h)
+		r.more = true
+		r.onFinished(h, nil)
+	case h.lost:
+		r.onFinished(h, ErrLeaseLost)
+	default:
+		r.write(h)
+	}
+}
+
+var errGoexit = errors.New("handler ended its goroutine (runtime.Goexit) instead of returning")
+
+// panicError is what a handler that panicked failed with. The message comes before
+// the stack, so that cutting the text keeps it.
+type panicError struct {
+	value any
+	stack string
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v\n\n%s", p.value, p.stack) }
+
+// trim cuts off the frames of the recovery itself, down to the caller of panic.
+func trim(stack string) string {
+	_, after, found := strings.Cut(stack, "\npanic(")
+	for range 2 {
+		if found {
+			_, after, found = strings.Cut(after, "\n")
+		}
+	}
+	if !found {
+		return stack
+	}
+	return after
+}

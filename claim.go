@@ -1,0 +1,135 @@
+package dibs
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+const (
+	// firstPoll and lastPoll bound the time from a claim that found fewer jobs than
+	// asked for to the next one, if nothing wakes the worker before: it doubles
+	// while claims find nothing.
+	firstPoll = 100 * time.Millisecond
+	lastPoll  = 1800 * time.Millisecond
+	// sweepEvery: a sweep is followed by a claim, so this, give or take
+	// sweepJitter, is also how late a job starts that nobody was woken for: one
+	// that became due, or whose lease ended. It has to stay under 2 s.
+	sweepEvery  = 1700 * time.Millisecond
+	sweepJitter = 0.05
+	// claimGap keeps a busy worker, whose handlers return one by one, from
+	// claiming jobs one by one: claims for less than a quarter of its places come
+	// this far apart.
+	claimGap = 5 * time.Millisecond
+)
+
+// claim asks for jobs when there may be some and there is room for them.
+func (r *run) claim(now time.Time) (next time.Time) {
+	// What is held is at most twice what may run: outcomes that cannot be written
+	// hold up claims before they fill the memory.
+	n := min(r.Concurrency-len(r.running), 2*r.Concurrency-len(r.held))
+	if r.stage != working || r.claims.busy || n <= 0 {
+		return time.Time{}
+	}
+	at := r.pollAt
+	if r.more {
+		at = now
+	}
+	if n < r.Concurrency/4 {
+		at = latest(at, r.claims.sent.Add(claimGap))
+	}
+	if at = latest(at, r.claims.retryAt); now.Before(at) {
+		return at
+	}
+	r.more = false
+	r.asked = n
+	// Until the worker gives up, even a shutdown lets a claim end: whether a claim
+	// that is broken off took jobs is not known, and these would wait out a lease.
+	r.claims.send(r.work, r, callTimeout, r.take(n))
+	return time.Time{}
+}
+
+func (r *run) take(n int) func(context.Context) ([]*RawJob, error) {
+	if r.resume {
+		return func(ctx context.Context) ([]*RawJob, error) {
+			return r.Store.Resume(ctx, ResumeRequest{Queue: r.Queue, Worker: r.Name, Lease: r.Lease})
+		}
+	}
+	return func(ctx context.Context) ([]*RawJob, error) {
+		return r.Store.Claim(ctx, ClaimRequest{Queue: r.Queue, Worker: r.Name, N: n, Kinds: r.kinds, Lease: r.Lease})
+	}
+}
+
+// claimed starts the jobs that a claim gave.
+func (r *run) claimed(a answer[[]*RawJob]) {
+	r.claims.answered(a.err != nil)
+	now := time.Now()
+	if a.err != nil {
+		r.more = true
+		r.onError("claim", a.err)
+		if errors.Is(a.err, ErrInvalid) { // repeating it would not help
+			r.fatal = a.err
+			r.stopClaiming(now)
+		}
+		return
+	}
+	jobs := a.value
+	switch {
+	case r.resume:
+		r.resume, r.more = false, true
+	case len(jobs) == r.asked:
+		r.more = true
+		r.idle = 0
+	case len(jobs) > 0:
+		r.idle = 0
+	}
+	r.idle = min(max(2*r.idle, firstPoll), lastPoll)
+	r.pollAt = now.Add(r.idle)
+	if len(jobs) > 0 {
+		r.onClaimed(jobs, now.Sub(r.claims.sent))
+	}
+	for _, job := range jobs {
+		r.accept(job)
+	}
+}
+
+// accept starts a claimed job, or releases one that cannot run here: claimed while
+// the shutdown began, or resumed without a place or a handler for it.
+func (r *run) accept(job *RawJob) {
+	h := &held{job: job, lease: job.Lease(), since: r.claims.sent, length: job.LeaseUntil.Sub(job.ClaimedAt)}
+	if old := r.held[job.ID]; old != nil {
+		r.lose(old, errSuperseded)
+	}
+	r.held[job.ID] = h
+	r.lease = h.length
+	r.lookAt = earliest(r.lookAt, h.extendAt())
+	f := r.handler(job.Kind)
+	if f == nil || r.stage != working || len(r.running) == r.Concurrency {
+		h.outcome = h.lease.Release()
+		r.write(h)
+		return
+	}
+	r.execute(h, f)
+}
+
+// sweep has the store do what time brings about.
+func (r *run) sweep(now time.Time) (next time.Time) {
+	if r.stage != working || r.sweeps.busy {
+		return time.Time{}
+	}
+	if at := latest(r.sweepAt, r.sweeps.retryAt); now.Before(at) {
+		return at
+	}
+	r.sweepAt = now.Add(jitter(sweepEvery, sweepJitter))
+	r.sweeps.send(r.calls, r, callTimeout, r.Store.Sweep)
+	return time.Time{}
+}
+
+// swept claims what the sweep, this one or another process's, may have brought.
+func (r *run) swept(a answer[Swept]) {
+	r.sweeps.answered(a.err != nil)
+	r.more = true
+	if a.err != nil {
+		r.onError("sweep", a.err)
+	}
+}

@@ -1,0 +1,133 @@
+package dibs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+var (
+	// errNotExtended is why a handler is stopped before its lease ends.
+	errNotExtended = fmt.Errorf("%w: it could not be extended in time", ErrLeaseLost)
+	errRefused     = fmt.Errorf("%w: the database refused to extend it", ErrLeaseLost)
+	errSuperseded  = fmt.Errorf("%w: the job was claimed again", ErrLeaseLost)
+)
+
+// extendAt is when the lease is to be extended.
+func (h *held) extendAt() time.Time { return h.since.Add(h.length / 3) }
+
+// margin is how long before its lease ends a handler is told to stop: enough for
+// one that heeds its context to be gone when another worker starts the job.
+func (h *held) margin() time.Duration { return min(h.length/10, 2*time.Second) }
+
+// extend extends all leases, in one call, once one of them has used up a third of
+// its length, and stops handlers whose leases are about to end all the same.
+func (r *run) extend(now time.Time) (next time.Time) {
+	if r.lookAt.IsZero() || now.Before(r.lookAt) {
+		return r.lookAt
+	}
+	due := false
+	for _, h := range r.held {
+		if at := h.extendAt(); at.After(now) {
+			next = earliest(next, at)
+		} else {
+			due = true
+		}
+		if !r.running[h] || h.warned {
+			continue
+		}
+		if last := h.ends().Add(-h.margin()); last.After(now) {
+			next = earliest(next, last)
+		} else {
+			h.warned = true
+			h.cancel(errNotExtended)
+			r.onLeaseLost(h.job, errNotExtended)
+		}
+	}
+	if due && !r.extends.busy { // else the answer brings us back
+		if at := r.extends.retryAt; now.Before(at) {
+			next = earliest(next, at)
+		} else {
+			r.sendBeat()
+		}
+	}
+	r.lookAt = next
+	return next
+}
+
+// beat is an Extend under way: what it names, and for how long.
+type beat struct {
+	jobs   []*held
+	length time.Duration
+}
+
+func (r *run) sendBeat() {
+	b := beat{make([]*held, 0, len(r.held)), r.lease}
+	leases := make([]Lease, 0, len(r.held))
+	for _, h := range r.held {
+		b.jobs = append(b.jobs, h)
+		leases = append(leases, h.lease)
+	}
+	r.beat = b
+	r.extends.send(r.calls, r, b.length/3, func(ctx context.Context) (Extended, error) {
+		return r.Store.Extend(ctx, leases, b.length)
+	})
+}
+
+// extended notes the new end of each lease, and stops the handlers of jobs that
+// are lost or cancelled.
+func (r *run) extended(a answer[Extended]) {
+	b := r.beat
+	r.beat = beat{}
+	r.extends.answered(a.err != nil)
+	r.lookAt = time.Now()
+	if a.err != nil {
+		// A lease is short: try again while there is time.
+		r.extends.retryAt = earliest(r.extends.retryAt, r.lookAt.Add(b.length/10))
+		r.onError("extend", a.err)
+		return
+	}
+	lost, cancelled := setOf(a.value.Lost), setOf(a.value.Cancelled)
+	for _, h := range b.jobs {
+		id := h.lease.ID
+		switch {
+		case r.held[id] != h: // finished or claimed again since
+		case lost[id]:
+			r.lose(h, errRefused)
+		default:
+			h.since, h.length = r.extends.sent, b.length
+			if cancelled[id] && r.running[h] {
+				h.cancel(ErrCancelled)
+			}
+		}
+	}
+}
+
+// lose gives up a job that is not the worker's any more. Its handler is stopped
+// and its outcome will not be written.
+func (r *run) lose(h *held, reason error) {
+	if h.writing {
+		return // the Finish under way tells: it may be what ended the lease
+	}
+	h.lost = true
+	r.drop(h)
+	if !r.running[h] {
+		r.unwritten = slices.DeleteFunc(r.unwritten, func(u *held) bool { return u == h })
+		r.onFinished(h, reason)
+		return
+	}
+	h.cancel(reason)
+	if !h.warned {
+		h.warned = true
+		r.onLeaseLost(h.job, reason)
+	}
+}
+
+func setOf(ids []int64) map[int64]bool {
+	set := make(map[int64]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}

@@ -1,0 +1,143 @@
+package dibs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// gather is how long an outcome waits for others to be written with it, while
+	// more handlers are running.
+	gather = 2 * time.Millisecond
+	// finishBatch is the most outcomes of one Finish.
+	finishBatch = 1000
+)
+
+// write puts an outcome among those to be written.
+func (r *run) write(h *held) {
+	if len(r.unwritten) == 0 {
+		r.gatherTo = time.Now().Add(gather)
+	}
+	r.unwritten = append(r.unwritten, h)
+}
+
+// finish writes the outcomes, in one call: once no handler is running, a quarter of
+// the places has one, or the first has waited long enough. Those that come
+// during a call go into the next.
+func (r *run) finish(now time.Time) (next time.Time) {
+	if len(r.unwritten) == 0 || r.writes.busy {
+		return time.Time{}
+	}
+	at := r.gatherTo
+	if len(r.running) == 0 || len(r.unwritten) >= r.Concurrency/4 {
+		at = now
+	}
+	if at = latest(at, r.writes.retryAt); now.Before(at) {
+		return at
+	}
+	n := r.batch()
+	r.writing, r.unwritten = r.unwritten[:n:n], r.unwritten[n:]
+	outcomes := make([]Outcome, n)
+	for i, h := range r.writing {
+		h.writing = true
+		outcomes[i] = h.outcome
+	}
+	r.writes.send(r.calls, r, callTimeout, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, r.Store.Finish(ctx, outcomes)
+	})
+	return time.Time{}
+}
+
+// batch is how many of the unwritten outcomes go into the next call.
+func (r *run) batch() int {
+	n := min(len(r.unwritten), finishBatch)
+	if alone := slices.IndexFunc(r.unwritten[:n], func(h *held) bool { return h.alone }); alone >= 0 {
+		n = max(alone, 1)
+	}
+	return n
+}
+
+// written forgets the jobs whose outcomes are written or refused. The others are
+// tried again.
+func (r *run) written(a answer[struct{}]) {
+	batch := r.writing
+	r.writing = nil
+	for _, h := range batch {
+		h.writing = false
+	}
+	var refused *LeaseLostError
+	if a.err != nil && !errors.As(a.err, &refused) {
+		r.unanswered(batch, a.err)
+		return
+	}
+	r.writes.answered(false)
+	lost := map[int64]bool{}
+	if refused != nil {
+		lost = setOf(refused.IDs)
+	}
+	for _, h := range batch {
+		r.drop(h)
+		var err error
+		if lost[h.lease.ID] {
+			err = refusal(h)
+		}
+		r.onFinished(h, err)
+	}
+	// A finished job may have made room: in its group, or in a queue with a limit.
+	r.more = true
+}
+
+// refusal explains why the database refused an outcome.
+func refusal(h *held) error {
+	if h.tried {
+		return fmt.Errorf("%w, unless an earlier write that was not answered has taken effect", ErrLeaseLost)
+	}
+	return ErrLeaseLost
+}
+
+// unanswered keeps the outcomes of a Finish that failed for as long as their leases
+// last. If repeating it would not help, they are written one by one, so that
+// one that the database cannot take does not spoil the others.
+func (r *run) unanswered(batch []*held, err error) {
+	r.writes.answered(true)
+	r.onError("finish", err)
+	if !passing(err) && len(batch) == 1 {
+		r.replace(batch[0], err)
+		return
+	}
+	now := time.Now()
+	for _, h := range batch {
+		h.tried, h.alone = true, h.alone || !passing(err)
+		switch {
+		case r.held[h.lease.ID] != h:
+			r.onFinished(h, errSuperseded)
+		case !now.Before(h.ends()):
+			r.drop(h)
+			r.onFinished(h, errNotExtended)
+		default:
+			r.write(h)
+		}
+	}
+}
+
+// replace turns an outcome that the database refuses into a failure, and gives the
+// job up if it refuses that too: it runs again when its lease has ended.
+func (r *run) replace(h *held, err error) {
+	if h.outcome.Ending == EndRetry {
+		r.drop(h)
+		r.onFinished(h, err)
+		return
+	}
+	h.alone = true
+	h.outcome = h.lease.Retry(fmt.Sprintf("the outcome %q could not be written: %v", h.outcome.Ending, err))
+	r.write(h)
+}
+
+// passing reports whether a call that failed may succeed when repeated as it is.
+func passing(err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrSchema) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}

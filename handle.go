@@ -1,0 +1,175 @@
+package dibs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+// Why a handler's context ended; context.Cause(ctx) Is one of these, or
+// ErrLeaseLost.
+var (
+	// ErrCancelled: somebody cancelled the job. A handler that then returns any
+	// error leaves the job cancelled; one that returns nil has completed it.
+	ErrCancelled = errors.New("job cancelled")
+	// ErrJobTimeout: the handler ran longer than Worker.JobTimeout.
+	ErrJobTimeout = errors.New("job timeout")
+	// ErrShutdown: the worker is shutting down and has waited ShutdownWait. A
+	// handler that then returns an error has its job released, not failed.
+	ErrShutdown = errors.New("worker shutting down")
+)
+
+// handler runs one attempt and returns the job's result.
+type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
+
+// Handle registers the handler of a kind. The payload is decoded into T by
+// encoding/json for each job by itself: one that does not decode fails that
+// attempt with an error that says so, and is retried, as a later release of the
+// program may understand it.
+//
+// What the handler returns becomes the outcome of the attempt:
+//
+//	nil                        completed, with the result that [Job.SetResult] left
+//	[Snooze](d)                run again after d, not counted
+//	[RetryAfter](d, err)       failed; run again after d
+//	[Die](err)                 failed for good
+//	[Release]()                given back unrun, not counted
+//	[ErrFinished]              nothing: the handler finished the job in its own transaction
+//	any other error, a panic   failed; run again after the queue's backoff
+//
+// These are found in wrapped errors too. An error after ctx has ended means what
+// the cause says: see [ErrCancelled], [ErrJobTimeout] and [ErrShutdown].
+//
+// ctx ends when the job is cancelled, timed out, or no longer the worker's: before
+// its lease does. A handler has to stop then; nothing else can stop it, and until
+// it returns it keeps its place among Concurrency.
+//
+// Handle panics when the kind is empty or has a handler already.
+func Handle[T any](w *Worker, kind string, f func(ctx context.Context, job *Job[T]) error) {
+	if kind == "" {
+		panic("dibs: Handle needs a kind; HandleRaw can take all kinds")
+	}
+	w.register(kind, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
+		job, err := Decode[T](raw)
+		if err != nil {
+			return nil, err
+		}
+		err = f(ctx, job)
+		return job.Result, err
+	})
+}
+
+// HandleRaw registers a handler that gets the payload as it was enqueued. An empty
+// kind makes it the handler of every kind that has none of its own; the worker
+// then claims jobs of all kinds. For the rest see [Handle].
+func (w *Worker) HandleRaw(kind string, f func(ctx context.Context, job *RawJob) error) {
+	w.register(kind, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
+		job := *raw // the handler's own: the worker goes on reading raw
+		job.Result = nil
+		err := f(ctx, &job)
+		return job.Result, err
+	})
+}
+
+func (w *Worker) register(kind string, h handler) {
+	if w.handlers[kind] != nil {
+		panic(fmt.Sprintf("dibs: kind %q has a handler already", kind))
+	}
+	if w.handlers == nil {
+		w.handlers = make(map[string]handler)
+	}
+	w.handlers[kind] = h
+}
+
+// Decode returns the job with its payload decoded into T. Workers do it for the
+// handlers given to [Handle]; it is for jobs that a program claims by itself.
+func Decode[T any](raw *RawJob) (*Job[T], error) {
+	job := &Job[T]{
+		ID: raw.ID, Queue: raw.Queue, Kind: raw.Kind, State: raw.State,
+		Metadata: raw.Metadata, Priority: raw.Priority, RunAt: raw.RunAt,
+		Attempt: raw.Attempt, Excused: raw.Excused, MaxAttempts: raw.MaxAttempts,
+		Group: raw.Group, GroupLimit: raw.GroupLimit,
+		UniqueKey: raw.UniqueKey, UniqueUntil: raw.UniqueUntil,
+		Worker: raw.Worker, Token: raw.Token, LeaseUntil: raw.LeaseUntil, CancelRequested: raw.CancelRequested,
+		CreatedAt: raw.CreatedAt, ClaimedAt: raw.ClaimedAt, FinishedAt: raw.FinishedAt,
+		Errors: raw.Errors, Result: raw.Result,
+	}
+	if err := json.Unmarshal(raw.Payload, &job.Payload); err != nil {
+		return nil, fmt.Errorf("payload of job %d (kind %q) does not decode into %T: %w", raw.ID, raw.Kind, job.Payload, err)
+	}
+	return job, nil
+}
+
+// SetResult encodes v as JSON and keeps it as the job's result, in place of what
+// an earlier call set. It is stored if the handler returns nil. The error Is
+// ErrInvalid if v cannot be encoded or is longer than MaxResult.
+func (j *Job[T]) SetResult(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return &InvalidError{"result", fmt.Sprintf("cannot be encoded as JSON: %v", err)}
+	}
+	if err := checkResult(raw); err != nil {
+		return err
+	}
+	j.Result = raw
+	return nil
+}
+
+// checkResult keeps a result that no store takes from spoiling the batch that it
+// would be written with.
+func checkResult(raw json.RawMessage) error {
+	switch {
+	case len(raw) == 0:
+		return nil
+	case len(raw) > MaxResult:
+		return &InvalidError{"result", fmt.Sprintf("is %d bytes, the limit is %d", len(raw), MaxResult)}
+	case !utf8.Valid(raw) || !json.Valid(raw):
+		return &InvalidError{"result", "is not valid JSON"}
+	}
+	return nil
+}
+
+// verdict is an error by which a handler chooses the outcome.
+type verdict struct {
+	ending Ending
+	delay  *time.Duration
+	err    error
+}
+
+func (v *verdict) Error() string {
+	text := string(v.ending)
+	if v.delay != nil {
+		text += fmt.Sprintf(" after %v", *v.delay)
+	}
+	if v.err != nil {
+		text += fmt.Sprintf(": %v", v.err)
+	}
+	return text
+}
+
+func (v *verdict) Unwrap() error { return v.err }
+
+// Snooze, returned by a handler, puts its job off for d, 0 to MaxDelay, without
+// counting the attempt.
+func Snooze(d time.Duration) error {
+	d = min(max(d, 0), MaxDelay)
+	return &verdict{ending: EndSnooze, delay: &d}
+}
+
+// RetryAfter, returned by a handler, fails the attempt with err and has the job
+// run again after d, 0 to MaxDelay, instead of the queue's backoff.
+func RetryAfter(d time.Duration, err error) error {
+	d = min(max(d, 0), MaxDelay)
+	return &verdict{ending: EndRetry, delay: &d, err: err}
+}
+
+// Die, returned by a handler, ends its job as dead, whatever attempts are left.
+func Die(err error) error { return &verdict{ending: EndDead, err: err} }
+
+// Release, returned by a handler, gives the job back unrun, at once and in its old
+// place, without counting the attempt. It may be claimed again in the same moment;
+// to leave it alone for a while, Snooze.
+func Release() error { return &verdict{ending: EndRelease} }

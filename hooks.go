@@ -1,0 +1,131 @@
+package dibs
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Hooks observe a worker. All are optional. They are called one at a time on the
+// goroutine that runs the worker, so they must be quick and must not block; jobs
+// are for reading only.
+type Hooks struct {
+	// Log gets failed attempts, lost leases and database errors as warnings, start
+	// and stop as information, and the course of every job at level debug. Default:
+	// slog.Default(). slog.DiscardHandler silences it.
+	Log *slog.Logger
+
+	// Claimed: a claim gave jobs, and took so long.
+	Claimed func(jobs []*RawJob, took time.Duration)
+	// Started: a handler is about to run.
+	Started func(job *RawJob)
+	// Finished: an attempt has ended.
+	Finished func(a Attempt)
+	// LeaseLost: the handler of a job was told to stop, because its lease is lost or
+	// about to end. Finished follows when the handler has returned.
+	LeaseLost func(job *RawJob, reason error)
+	// Error: a call to the store failed: "claim", "extend", "finish" or "sweep". It is
+	// repeated.
+	Error func(call string, err error)
+}
+
+// Attempt is one run of a job by this worker.
+type Attempt struct {
+	Job *RawJob
+	Err error // what the handler returned
+	// Outcome is what was to be written. Its Ending is empty if the handler has
+	// finished the job itself.
+	Outcome Outcome
+	// NotWritten is nil when the outcome was written. It Is ErrLeaseLost when the
+	// lease was lost before.
+	NotWritten error
+	Waited     time.Duration // from RunAt to the claim
+	Ran        time.Duration // of the handler; 0 when it was not started
+}
+
+func (h *Hooks) fill() {
+	if h.Log == nil {
+		h.Log = slog.Default()
+	}
+}
+
+func (r *run) log(level slog.Level, text string, attrs ...slog.Attr) {
+	r.Hooks.Log.LogAttrs(context.Background(), level, text, append(attrs, slog.String("queue", r.Queue), slog.String("worker", r.Name))...)
+}
+
+// debug spares the cost of a record's attributes when it would not be written.
+func (r *run) debug() bool { return r.Hooks.Log.Enabled(context.Background(), slog.LevelDebug) }
+
+func (r *run) onStart() {
+	r.log(slog.LevelInfo, "worker started", slog.Int("concurrency", r.Concurrency), slog.Any("kinds", r.kinds))
+}
+
+func (r *run) onStop() {
+	r.log(slog.LevelInfo, "worker stopping", slog.Int("running", len(r.running)), slog.Duration("wait", r.ShutdownWait))
+}
+
+func (r *run) onClaimed(jobs []*RawJob, took time.Duration) {
+	if r.debug() {
+		r.log(slog.LevelDebug, "jobs claimed", slog.Int("jobs", len(jobs)), slog.Duration("took", took))
+	}
+	if f := r.Hooks.Claimed; f != nil {
+		f(jobs, took)
+	}
+}
+
+func (r *run) onStarted(job *RawJob) {
+	if r.debug() {
+		r.log(slog.LevelDebug, "job started", slog.Int64("job", job.ID), slog.String("kind", job.Kind), slog.Int("attempt", job.Attempt))
+	}
+	if f := r.Hooks.Started; f != nil {
+		f(job)
+	}
+}
+
+func (r *run) onFinished(h *held, notWritten error) {
+	a := Attempt{
+		Job: h.job, Err: h.err, Outcome: h.outcome, NotWritten: notWritten,
+		Waited: h.job.ClaimedAt.Sub(h.job.RunAt), Ran: h.ran,
+	}
+	r.logFinished(a)
+	if f := r.Hooks.Finished; f != nil {
+		f(a)
+	}
+}
+
+func (r *run) logFinished(a Attempt) {
+	level, text := slog.LevelDebug, "job finished"
+	switch {
+	case a.NotWritten != nil:
+		level, text = slog.LevelWarn, "outcome not written"
+	case a.Outcome.Ending == EndRetry || a.Outcome.Ending == EndDead:
+		level, text = slog.LevelWarn, "attempt failed"
+	case !r.debug():
+		return
+	}
+	attrs := []slog.Attr{
+		slog.Int64("job", a.Job.ID), slog.String("kind", a.Job.Kind), slog.Int("attempt", a.Job.Attempt),
+		slog.String("ending", string(a.Outcome.Ending)), slog.Duration("waited", a.Waited), slog.Duration("ran", a.Ran),
+	}
+	if a.Outcome.Error != "" {
+		attrs = append(attrs, slog.String("error", a.Outcome.Error))
+	}
+	if a.NotWritten != nil {
+		attrs = append(attrs, slog.String("reason", a.NotWritten.Error()))
+	}
+	r.log(level, text, attrs...)
+}
+
+func (r *run) onLeaseLost(job *RawJob, reason error) {
+	r.log(slog.LevelWarn, "handler told to stop", slog.Int64("job", job.ID), slog.String("kind", job.Kind), slog.String("reason", reason.Error()))
+	if f := r.Hooks.LeaseLost; f != nil {
+		f(job, reason)
+	}
+}
+
+func (r *run) onError(call string, err error) {
+	r.log(slog.LevelWarn, "database call failed; repeating it", slog.String("call", call), slog.String("error", err.Error()))
+	if f := r.Hooks.Error; f != nil {
+		f(call, err)
+	}
+}

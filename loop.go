@@ -1,0 +1,172 @@
+package dibs
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// The life of a job in a worker, file by file: claim.go takes it, attempt.go runs
+// its handler, extend.go keeps its lease meanwhile, finish.go writes its outcome,
+// and stop.go ends the worker. Each of them has one step, which does what is due
+// and returns when it wants to be called next, and takes the answers to its calls.
+
+// loop waits for the next event, takes it, and lets every step do what is due.
+func (r *run) loop(ctx context.Context) error {
+	now := time.Now()
+	r.more, r.sweepAt = true, now
+	r.onStart()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	end := ctx.Done()
+	for {
+		select {
+		case <-end:
+			end = nil
+			r.stopClaiming(time.Now())
+		case <-r.wake:
+			r.more = true
+		case e := <-r.done:
+			r.returned(e)
+			r.drain()
+		case a := <-r.claims.answers:
+			r.claimed(a)
+		case a := <-r.extends.answers:
+			r.extended(a)
+		case a := <-r.writes.answers:
+			r.written(a)
+		case a := <-r.sweeps.answers:
+			r.swept(a)
+		case <-timer.C:
+		}
+		now = time.Now()
+		next := earliest(r.stop(now), r.finish(now), r.claim(now), r.extend(now), r.sweep(now))
+		if r.stopped() {
+			return r.report()
+		}
+		if !next.IsZero() {
+			timer.Reset(time.Until(next))
+		}
+	}
+}
+
+// drain takes the handlers that have returned by now, so that their outcomes are
+// written together and their places filled by one claim.
+func (r *run) drain() {
+	for {
+		select {
+		case e := <-r.done:
+			r.returned(e)
+		default:
+			return
+		}
+	}
+}
+
+// held is a job that the worker holds: one attempt, from its claim until its
+// outcome is written.
+type held struct {
+	job    *RawJob
+	lease  Lease // apart from job, which hooks see
+	cancel context.CancelCauseFunc
+
+	// The lease ends at the earliest at since+length: since is this machine's
+	// monotonic clock before the call that gave the lease was sent.
+	since  time.Time
+	length time.Duration
+
+	warned bool // the handler's context was ended because of the lease
+	lost   bool // the job is another's by now, or nobody's
+
+	start time.Time
+	ran   time.Duration
+	err   error // what the handler returned
+
+	outcome Outcome
+	writing bool // the outcome is in the Finish under way
+	tried   bool // it has been in one that was not answered
+	alone   bool // it is written by itself, as the batch that it was in was refused
+}
+
+func (h *held) ends() time.Time { return h.since.Add(h.length) }
+
+// drop forgets a job, unless a newer attempt of it is held by now.
+func (r *run) drop(h *held) {
+	if r.held[h.lease.ID] == h {
+		delete(r.held, h.lease.ID)
+	}
+}
+
+// call is one of the calls that a worker makes to its store again and again. At
+// most one of them is under way.
+type call[A any] struct {
+	busy    bool
+	sent    time.Time // monotonic, before the last one was sent
+	failed  int       // in a row
+	retryAt time.Time // not before, after a failure
+	answers chan answer[A]
+}
+
+type answer[A any] struct {
+	value A
+	err   error
+}
+
+func newCall[A any]() call[A] { return call[A]{answers: make(chan answer[A], 1)} }
+
+// send starts f on a goroutine of its own. Its answer comes by c.answers.
+func (c *call[A]) send(ctx context.Context, r *run, timeout time.Duration, f func(context.Context) (A, error)) {
+	c.busy, c.sent = true, time.Now()
+	r.underway.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, timeout)
+		defer cancel()
+		value, err := f(ctx)
+		c.answers <- answer[A]{value, err}
+	})
+}
+
+const (
+	callTimeout = 10 * time.Second // after which a call counts as unanswered
+	firstRetry  = 50 * time.Millisecond
+	lastRetry   = 2 * time.Second
+)
+
+// answered notes how the call went, and after a failure when to repeat it: soon,
+// then at growing intervals up to about 2 s.
+func (c *call[A]) answered(failed bool) {
+	c.busy = false
+	if !failed {
+		c.failed, c.retryAt = 0, time.Time{}
+		return
+	}
+	wait := lastRetry
+	if c.failed < 10 {
+		wait = min(firstRetry<<c.failed, lastRetry)
+	}
+	c.failed++
+	c.retryAt = time.Now().Add(jitter(wait, 0.25))
+}
+
+// jitter spreads d by up to the given part to both sides, so that workers that
+// were stopped together do not return together.
+func jitter(d time.Duration, part float64) time.Duration {
+	return time.Duration(float64(d) * (1 + part*(2*rand.Float64()-1)))
+}
+
+// earliest is the first of the times that are set, or zero.
+func earliest(times ...time.Time) time.Time {
+	var first time.Time
+	for _, t := range times {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}

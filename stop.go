@@ -1,0 +1,99 @@
+package dibs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// stage says how far a worker is on its way down.
+type stage int
+
+const (
+	working  stage = iota
+	waiting        // for handlers to return by themselves, for ShutdownWait
+	stopping       // their contexts have ended; waiting for them, for stopWait
+	leaving        // handlers that still run are left behind; writing what is unwritten, for stopWait
+	gone
+)
+
+// stopWait is how long handlers have to heed the end of their contexts, and after
+// that, how long outcomes that could not be written yet are tried.
+const stopWait = 5 * time.Second
+
+// stopClaiming begins the shutdown.
+func (r *run) stopClaiming(now time.Time) {
+	if r.stage == working {
+		r.stage, r.stageEnd = waiting, now.Add(max(r.ShutdownWait, 0))
+		r.onStop()
+	}
+}
+
+// stop moves the shutdown on when a stage has lasted long enough.
+func (r *run) stop(now time.Time) (next time.Time) {
+	for r.stage != working && r.stage != gone && !now.Before(r.stageEnd) {
+		r.stage++
+		r.stageEnd = now.Add(stopWait)
+		switch r.stage {
+		case stopping:
+			r.giveUp(ErrShutdown)
+		case leaving:
+			r.leave()
+		}
+	}
+	return r.stageEnd
+}
+
+// leave forgets the jobs of handlers that ignored the end of their contexts.
+// Their leases are not extended any more.
+func (r *run) leave() {
+	for h := range r.running {
+		r.drop(h)
+		r.left = append(r.left, h)
+	}
+	clear(r.running)
+}
+
+// stopped reports whether Run can return: nothing runs, nothing is unwritten.
+func (r *run) stopped() bool {
+	switch r.stage {
+	case working:
+		return false
+	case gone:
+		return true
+	default:
+		return len(r.running) == 0 && len(r.unwritten) == 0 && !r.writes.busy && !r.claims.busy
+	}
+}
+
+// report is what Run returns.
+func (r *run) report() error {
+	errs := []error{r.fatal}
+	if len(r.left) > 0 {
+		errs = append(errs, fmt.Errorf("%w: handlers ignored it and are still running; their jobs keep their leases until these end: %s", ErrShutdown, list(r.left)))
+	}
+	if unwritten := append(r.writing, r.unwritten...); len(unwritten) > 0 {
+		errs = append(errs, fmt.Errorf("%w: outcomes could not be written; their jobs run again when their leases end: %s", ErrShutdown, list(unwritten)))
+	}
+	return errors.Join(errs...)
+}
+
+// list names up to ten jobs.
+func list(jobs []*held) string {
+	const most = 10
+	slices.SortFunc(jobs, func(a, b *held) int { return int(a.lease.ID - b.lease.ID) })
+	var b strings.Builder
+	for i, h := range jobs {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(jobs)-most)
+			break
+		}
+		fmt.Fprintf(&b, "%d (%s)", h.lease.ID, h.job.Kind)
+		if i < min(len(jobs), most)-1 {
+			b.WriteString(", ")
+		}
+	}
+	return b.String()
+}

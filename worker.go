@@ -1,0 +1,218 @@
+package dibs
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Worker claims jobs of one queue, runs their handlers and finishes them. A
+// process that serves several queues runs one Worker for each.
+//
+// Set the fields, register handlers with [Handle] or [Worker.HandleRaw], then call
+// Run; change neither afterwards.
+type Worker struct {
+	Store Store  // required
+	Queue string // default DefaultQueue
+
+	// Name is written to the jobs that the worker claims. Default: host name,
+	// process id and a random part.
+	Name string
+
+	// Resume takes back, at the start, the jobs that the queue still has under
+	// Name from before a restart, instead of waiting for their leases to end. It
+	// needs a Name, and no other live process may use that name: its jobs would be
+	// taken from it.
+	Resume bool
+
+	Concurrency int           // handlers that run at once, 1 to 5000; default 10
+	Lease       time.Duration // MinLease to MaxLease; 0: the queue's
+
+	// JobTimeout ends the context of a handler that runs longer; the attempt then
+	// counts as failed. 0: none.
+	JobTimeout time.Duration
+
+	// ShutdownWait is how long Run lets handlers go on once its context has ended,
+	// before it ends theirs. Default 30 s; negative: not at all.
+	ShutdownWait time.Duration
+
+	// Hooks observe the worker. By default it only logs.
+	Hooks Hooks
+
+	handlers map[string]handler // by kind; "" is the one for all other kinds
+}
+
+const (
+	defaultConcurrency  = 10
+	defaultShutdownWait = 30 * time.Second
+	// maxConcurrency keeps what a worker can hold, twice as many jobs, within the
+	// one call that extends them all.
+	maxConcurrency = MaxBatch / 2
+	maxKinds       = 1000 // that one claim can ask for
+)
+
+// Run works until ctx ends and then shuts down: it stops claiming, waits
+// ShutdownWait for the handlers, ends the contexts of those still running (with
+// the cause [ErrShutdown]), releases their jobs, writes every outcome, and returns
+// nil. From the end of ctx on that takes at most ShutdownWait and 10 s.
+//
+// A handler that goes on although its context ended is left behind, and the error
+// names its job: the job cannot be released while its handler may still act, so it
+// keeps its lease, unextended, and runs elsewhere after that.
+//
+// A database that is away does not end Run. Claims are repeated until it is back;
+// jobs whose leases cannot be extended meanwhile are stopped before their leases
+// end. Run fails at once, with an [InvalidError], when the worker is not set up right.
+func (w *Worker) Run(ctx context.Context) error {
+	conf, err := w.complete()
+	if err != nil {
+		return err
+	}
+	wake, stop := conf.Store.Wakeups(conf.Queue)
+	defer stop()
+
+	base := context.WithoutCancel(ctx) // keeps the values of ctx
+	work, giveUp := context.WithCancelCause(base)
+	defer giveUp(ErrShutdown)
+	calls, endCalls := context.WithCancel(base)
+	r := &run{
+		Worker:  conf,
+		kinds:   conf.kinds(),
+		work:    work,
+		giveUp:  giveUp,
+		calls:   calls,
+		wake:    wake,
+		held:    make(map[int64]*held),
+		running: make(map[*held]bool),
+		done:    make(chan ended, conf.Concurrency),
+		over:    make(chan struct{}),
+		resume:  conf.Resume,
+		claims:  newCall[[]*RawJob](),
+		extends: newCall[Extended](),
+		writes:  newCall[struct{}](),
+		sweeps:  newCall[Swept](),
+	}
+	r.timeout = fmt.Errorf("%w of %v", ErrJobTimeout, conf.JobTimeout)
+	err = r.loop(ctx)
+	close(r.over)
+	endCalls()
+	r.underway.Wait()
+	return err
+}
+
+// complete checks the worker and returns it with its defaults filled in.
+func (w *Worker) complete() (Worker, error) {
+	c := *w
+	c.Hooks.fill()
+	if c.Queue == "" {
+		c.Queue = DefaultQueue
+	}
+	if c.Concurrency == 0 {
+		c.Concurrency = defaultConcurrency
+	}
+	if c.ShutdownWait == 0 {
+		c.ShutdownWait = defaultShutdownWait
+	}
+	switch {
+	case c.Store == nil:
+		return c, &InvalidError{"worker.store", "is missing"}
+	case len(c.handlers) == 0:
+		return c, &InvalidError{"worker", "has no handlers; register them with dibs.Handle before Run"}
+	case len(c.handlers) > maxKinds && c.handlers[""] == nil:
+		return c, &InvalidError{"worker", fmt.Sprintf("has handlers for %d kinds, the limit is %d; use HandleRaw with kind \"\"", len(c.handlers), maxKinds)}
+	case c.Concurrency < 1 || c.Concurrency > maxConcurrency:
+		return c, &InvalidError{"worker.concurrency", fmt.Sprintf("must be 1 to %d, got %d", maxConcurrency, c.Concurrency)}
+	case c.Lease != 0 && (c.Lease < MinLease || c.Lease > MaxLease):
+		return c, &InvalidError{"worker.lease", fmt.Sprintf("must be %v to %v, or 0 for the queue's, got %v", MinLease, MaxLease, c.Lease)}
+	case c.JobTimeout < 0:
+		return c, &InvalidError{"worker.job_timeout", fmt.Sprintf("must not be negative, got %v", c.JobTimeout)}
+	case c.Resume && c.Name == "":
+		return c, &InvalidError{"worker.resume", "needs a name that stays the same when the process restarts"}
+	}
+	if c.Name == "" {
+		c.Name = defaultName()
+	}
+	return c, nil
+}
+
+// kinds is what a claim asks for: nil for all.
+func (w *Worker) kinds() []string {
+	if w.handlers[""] != nil {
+		return nil
+	}
+	kinds := make([]string, 0, len(w.handlers))
+	for k := range w.handlers {
+		kinds = append(kinds, k)
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+func (w *Worker) handler(kind string) handler {
+	if h := w.handlers[kind]; h != nil {
+		return h
+	}
+	return w.handlers[""]
+}
+
+func defaultName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	var id [4]byte
+	rand.Read(id[:])
+	return fmt.Sprintf("%.200s-%d-%s", host, os.Getpid(), hex.EncodeToString(id[:]))
+}
+
+// run is one call of Worker.Run. Its loop owns all of it; handlers and store
+// calls run on goroutines of their own and answer through channels.
+type run struct {
+	Worker // as configured, with defaults
+	kinds  []string
+
+	// Two contexts tell "take no more", the one given to Run, from "give up what
+	// you have", which the handlers' contexts descend from.
+	work    context.Context
+	giveUp  context.CancelCauseFunc
+	timeout error // the cause of an ended JobTimeout
+
+	held    map[int64]*held // by job id: running, or with an outcome not yet written
+	running map[*held]bool  // whose handlers have not returned; lost ones too
+	done    chan ended      // from the handlers
+	over    chan struct{}   // closed at the end of Run: nobody reads done any more
+
+	calls    context.Context // of store calls other than claims; ends with Run
+	underway sync.WaitGroup  // store calls
+
+	wake   <-chan struct{}
+	resume bool // the next claim is the Resume
+	more   bool // a claim may find jobs right now
+	asked  int  // for so many jobs the last claim asked
+	idle   time.Duration
+	pollAt time.Time
+	claims call[[]*RawJob]
+
+	lease   time.Duration // length of the last claim's leases
+	lookAt  time.Time     // when the leases need the next look; zero: none held
+	beat    beat
+	extends call[Extended]
+
+	unwritten []*held   // with outcomes to write
+	gatherTo  time.Time // when these are written even if few
+	writing   []*held   // with outcomes in the Finish under way
+	writes    call[struct{}]
+
+	sweepAt time.Time
+	sweeps  call[Swept]
+
+	stage    stage
+	stageEnd time.Time
+	left     []*held // whose handlers were left behind
+	fatal    error   // why Run ends by itself
+}
