@@ -1,0 +1,167 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// conn is where statements run: the pool, a pgx transaction or a database/sql
+// transaction.
+type conn interface {
+	// run executes the steps in order, in one transaction, where possible in one
+	// round trip.
+	run(ctx context.Context, steps ...step) error
+}
+
+// step is one statement; row, if not nil, is called for each row it returns.
+type step struct {
+	sql  string
+	args []any
+	row  func(scan func(...any) error) error
+}
+
+// batcher is a pgx pool, connection or transaction. Outside of a transaction a
+// batch is one by itself.
+type batcher interface {
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+type pgxConn struct{ batcher }
+
+func (c pgxConn) run(ctx context.Context, steps ...step) (err error) {
+	var b pgx.Batch
+	for _, s := range steps {
+		b.Queue(s.sql, s.args...)
+	}
+	results := c.SendBatch(ctx, &b)
+	defer func() {
+		if e := results.Close(); err == nil {
+			err = e
+		}
+	}()
+	for _, s := range steps {
+		rows, err := results.Query()
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			if s.row == nil {
+				continue
+			}
+			if err := s.row(rows.Scan); err != nil {
+				rows.Close()
+				return err
+			}
+		}
+		rows.Close()
+		if err := rows.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sqlConn is a database/sql transaction of any driver that passes strings on as
+// text parameters: arrays go as literals, which every one of them can.
+type sqlConn struct{ tx *sql.Tx }
+
+func (c sqlConn) run(ctx context.Context, steps ...step) error {
+	for _, s := range steps {
+		if err := c.step(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c sqlConn) step(ctx context.Context, s step) error {
+	args := make([]any, len(s.args))
+	for i, a := range s.args {
+		args[i] = plainArg(a)
+	}
+	rows, err := c.tx.QueryContext(ctx, s.sql, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if s.row == nil {
+			continue
+		}
+		if err := s.row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// plainArg turns what only pgx can encode into text.
+func plainArg(a any) any {
+	switch v := a.(type) {
+	case []int64:
+		return literal(v, func(x int64) *string { return text(strconv.FormatInt(x, 10)) })
+	case []int16:
+		return literal(v, func(x int16) *string { return text(strconv.Itoa(int(x))) })
+	case []int32:
+		return literal(v, func(x int32) *string { return text(strconv.Itoa(int(x))) })
+	case []*int64:
+		return literal(v, func(x *int64) *string {
+			if x == nil {
+				return nil
+			}
+			return text(strconv.FormatInt(*x, 10))
+		})
+	case []string:
+		if v == nil {
+			return nil
+		}
+		return literal(v, func(x string) *string { return &x })
+	case []*string:
+		return literal(v, func(x *string) *string { return x })
+	case [][16]byte:
+		return literal(v, func(x [16]byte) *string { return text(fmt.Sprintf("%x", x)) })
+	case [16]byte:
+		return fmt.Sprintf("%x", v)
+	case []time.Time:
+		return literal(v, func(x time.Time) *string { return text(x.UTC().Format("2006-01-02 15:04:05.999999Z07:00")) })
+	case []*time.Time:
+		return literal(v, func(x *time.Time) *string {
+			if x == nil {
+				return nil
+			}
+			return text(x.UTC().Format("2006-01-02 15:04:05.999999Z07:00"))
+		})
+	}
+	return a
+}
+
+func text(s string) *string { return &s }
+
+var quoted = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// literal writes an array in PostgreSQL's text form; nil elements are null.
+func literal[T any](list []T, element func(T) *string) string {
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, x := range list {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		s := element(x)
+		if s == nil {
+			b.WriteString("null")
+			continue
+		}
+		b.WriteByte('"')
+		b.WriteString(quoted.Replace(*s))
+		b.WriteByte('"')
+	}
+	b.WriteByte('}')
+	return b.String()
+}

@@ -1,0 +1,217 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Enqueue implements dibs.Store.
+func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	out, queues, err := s.enqueue(ctx, jobs, func(steps ...step) error {
+		return retrying(func() error { return pgxConn{s.pool}.run(ctx, steps...) })
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range queues {
+		s.Wake(q)
+	}
+	return out, nil
+}
+
+// enqueue inserts through run, which executes steps in one transaction. It returns
+// the queues that got jobs.
+func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, run func(...step) error) ([]dibs.Enqueued, []string, error) {
+	if err := s.check("enqueue"); err != nil {
+		return nil, nil, err
+	}
+	rows, err := checks.Jobs(jobs, func(queue string) (int, error) { return s.payloadLimit(ctx, queue) })
+	if err != nil || len(rows) == 0 {
+		return []dibs.Enqueued{}, nil, classifyInput("enqueue", err)
+	}
+	names, grouped := queuesOf(rows)
+	if err := s.addQueues(ctx, names, grouped); err != nil {
+		return nil, nil, err
+	}
+	insert := s.insertPlain
+	if slices.ContainsFunc(rows, func(r checks.Row) bool { return r.UniqueKey != "" }) {
+		insert = s.insertUnique
+	}
+	out, err := insert(rows, run)
+	if err != nil {
+		return nil, nil, classify("enqueue", err)
+	}
+	for _, r := range rows {
+		s.queues.addLane(r.Queue, r.Priority)
+	}
+	return out, names, nil
+}
+
+// classifyInput leaves input errors as they are.
+func classifyInput(op string, err error) error {
+	if errors.Is(err, dibs.ErrInvalid) {
+		return err
+	}
+	return classify(op, err)
+}
+
+func (s *Store) insertPlain(rows []checks.Row, run func(...step) error) ([]dibs.Enqueued, error) {
+	out := make([]dibs.Enqueued, 0, len(rows))
+	err := run(step{
+		sql:  s.sql.get("enqueue"),
+		args: columns(rows),
+		row: func(scan func(...any) error) error {
+			var e dibs.Enqueued
+			err := scan(&e.ID)
+			out = append(out, e)
+			return err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(out) != len(rows) {
+		return nil, fmt.Errorf("inserted %d of %d jobs: a queue was deleted meanwhile", len(out), len(rows))
+	}
+	return out, nil
+}
+
+// insertUnique inserts what it can, looks up the holders of the keys it met, and
+// begins again with those whose holder let go in between.
+func (s *Store) insertUnique(rows []checks.Row, run func(...step) error) ([]dibs.Enqueued, error) {
+	out := make([]dibs.Enqueued, len(rows))
+	left := make([]int, len(rows)) // places in rows still without an answer
+	for i := range left {
+		left[i] = i
+	}
+	const rounds = 20
+	for range rounds {
+		part := make([]checks.Row, len(left))
+		for i, at := range left {
+			part[i] = rows[at]
+		}
+		if err := s.insertAbsent(part, left, out, run); err != nil {
+			return nil, err
+		}
+		left = slices.DeleteFunc(left, func(at int) bool { return out[at].ID != 0 })
+		if len(left) == 0 {
+			return out, nil
+		}
+		if err := s.findHolders(rows, left, out, run); err != nil {
+			return nil, err
+		}
+		left = slices.DeleteFunc(left, func(at int) bool { return out[at].ID != 0 })
+		if len(left) == 0 {
+			return out, nil
+		}
+	}
+	return nil, fmt.Errorf("unique key %q changed hands %d times during one call: %w", rows[left[0]].UniqueKey, rounds, dibs.ErrUnavailable)
+}
+
+func (s *Store) insertAbsent(part []checks.Row, places []int, out []dibs.Enqueued, run func(...step) error) error {
+	args := columns(part)
+	keys, untils := make([]*string, len(part)), make([]*string, len(part))
+	for i := range part {
+		if part[i].UniqueKey != "" {
+			keys[i], untils[i] = &part[i].UniqueKey, (*string)(&part[i].UniqueUntil)
+		}
+	}
+	answered := 0
+	err := run(step{
+		sql:  s.sql.get("enqueue_unique"),
+		args: append(args, keys, untils),
+		row: func(scan func(...any) error) error {
+			var ord int64
+			var id *int64
+			if err := scan(&ord, &id); err != nil {
+				return err
+			}
+			answered++
+			if id != nil {
+				out[places[ord-1]].ID = *id
+			} else if part[ord-1].UniqueKey == "" {
+				return errors.New("a queue was deleted meanwhile")
+			}
+			return nil
+		},
+	})
+	return err
+}
+
+func (s *Store) findHolders(rows []checks.Row, left []int, out []dibs.Enqueued, run func(...step) error) error {
+	queues, keys := make([]string, len(left)), make([]string, len(left))
+	for i, at := range left {
+		queues[i], keys[i] = rows[at].Queue, rows[at].UniqueKey
+	}
+	return run(step{
+		sql:  s.sql.get("holders"),
+		args: []any{queues, keys},
+		row: func(scan func(...any) error) error {
+			var ord, id int64
+			err := scan(&ord, &id)
+			if err == nil {
+				out[left[ord-1]] = dibs.Enqueued{ID: id, Existing: true}
+			}
+			return err
+		},
+	})
+}
+
+// columns turns rows into the arrays that enqueue.sql takes.
+func columns(rows []checks.Row) []any {
+	n := len(rows)
+	var (
+		queue, kind, payload = make([]string, n), make([]string, n), make([]string, n)
+		metadata, group      = make([]*string, n), make([]*string, n)
+		priority             = make([]int16, n)
+		runAt                = make([]*time.Time, n)
+		delay                = make([]int64, n)
+		attempts             = make([]int32, n)
+	)
+	for i := range rows {
+		r := &rows[i]
+		queue[i], kind[i], payload[i] = r.Queue, r.Kind, string(r.Payload)
+		priority[i], delay[i], attempts[i] = r.Priority, r.Delay.Microseconds(), int32(r.MaxAttempts)
+		if r.Metadata != nil {
+			m := string(r.Metadata)
+			metadata[i] = &m
+		}
+		if r.Group != "" {
+			group[i] = &r.Group
+		}
+		if !r.RunAt.IsZero() {
+			runAt[i] = &r.RunAt
+		}
+	}
+	return []any{queue, kind, payload, metadata, priority, runAt, delay, attempts, group}
+}
+
+// queuesOf lists the queues of a batch, and which get jobs with a group.
+func queuesOf(rows []checks.Row) (names []string, grouped []bool) {
+	for i := range rows {
+		at := slices.Index(names, rows[i].Queue)
+		if at < 0 {
+			at = len(names)
+			names, grouped = append(names, rows[i].Queue), append(grouped, false)
+		}
+		grouped[at] = grouped[at] || rows[i].Group != ""
+	}
+	return names, grouped
+}
+
+// retrying repeats a transaction that failed only because of what ran beside it.
+func retrying(f func() error) error {
+	const tries = 5
+	for try := 1; ; try++ {
+		err := f()
+		if err == nil || try == tries || !again(err) {
+			return err
+		}
+	}
+}

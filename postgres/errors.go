@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// classify wraps a database error with the operation, and with the sentinel that
+// says what the caller can do. It goes by SQLSTATE, never by text.
+func classify(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrSchema) {
+		return fmt.Errorf("dibs: %s: %w", op, err)
+	}
+	if sentinel := sentinelFor(err); sentinel != nil {
+		return fmt.Errorf("dibs: %s: %w: %w", op, sentinel, err)
+	}
+	return fmt.Errorf("dibs: %s: %w", op, err)
+}
+
+func sentinelFor(err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return unreachable(err)
+	}
+	switch pg.Code {
+	case "3F000", "42P01": // invalid_schema_name, undefined_table
+		return dibs.ErrSchema
+	case "40001", "40P01", "55P03", "57014": // serialization_failure, deadlock_detected, lock_not_available, query_canceled
+		return dibs.ErrUnavailable
+	}
+	switch pg.Code[:2] {
+	case "08", "53", "57", "58", "XX", "25": // connection, resources, operator intervention, system, internal; read-only server
+		return dibs.ErrUnavailable
+	}
+	return nil
+}
+
+// unreachable tells errors of the connection from those of the program.
+func unreachable(err error) error {
+	var connect *pgconn.ConnectError
+	var network net.Error
+	switch {
+	case errors.As(err, &connect), errors.As(err, &network), pgconn.SafeToRetry(err),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed),
+		errors.Is(err, driver.ErrBadConn), errors.Is(err, sql.ErrConnDone):
+		return dibs.ErrUnavailable
+	case errors.Is(err, pgx.ErrTxClosed), errors.Is(err, sql.ErrTxDone):
+		return nil
+	}
+	return nil
+}
+
+// again reports whether a statement failed only because of what ran beside it, and
+// may be sent again: it was rolled back.
+func again(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01" || pg.Code == "23505")
+}
+
+// plainParseError keeps passwords out of the message.
+func plainParseError(err error) string {
+	var parse *pgconn.ParseConfigError
+	if errors.As(err, &parse) {
+		if inner := errors.Unwrap(parse); inner != nil {
+			var u *url.Error
+			if errors.As(inner, &u) {
+				inner = u.Err
+			}
+			return "cannot be parsed: " + inner.Error() + "; it has the form postgres://user:password@host:5432/database"
+		}
+	}
+	return "cannot be parsed; it has the form postgres://user:password@host:5432/database"
+}
+
+func hasParam(u, name string) bool {
+	if parsed, err := url.Parse(u); err == nil && parsed.Scheme != "" {
+		return parsed.Query().Has(name)
+	}
+	return strings.Contains(u, name+"=")
+}

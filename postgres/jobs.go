@@ -1,0 +1,317 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Get implements dibs.Jobs.
+func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
+	if err := s.check("get"); err != nil {
+		return nil, err
+	}
+	list, err := s.list(ctx, "get", id)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("dibs: job %d: %w", id, dibs.ErrNotFound)
+	}
+	return list[0], nil
+}
+
+// List implements dibs.Jobs.
+func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
+	var page dibs.Page
+	if err := s.check("list"); err != nil {
+		return page, err
+	}
+	if err := checks.Filter(&f); err != nil {
+		return page, err
+	}
+	at, id, err := readCursor(f)
+	if err != nil {
+		return page, err
+	}
+	most := f.Limit + 1 // one more tells whether there is another page
+	var list []*dibs.RawJob
+	switch {
+	case f.State.Final():
+		list, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most)
+	case f.State == dibs.Running:
+		list, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most)
+	default:
+		list, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most)
+	}
+	if err != nil {
+		return page, err
+	}
+	if len(list) == most {
+		list = list[:f.Limit]
+		page.Next = writeCursor(f, list[f.Limit-1])
+	}
+	page.Jobs = list
+	return page, nil
+}
+
+// A cursor is the id of a page's last job, for finished ones after the time.
+func writeCursor(f dibs.Filter, j *dibs.RawJob) string {
+	if f.State.Final() {
+		return fmt.Sprintf("%d.%d", j.FinishedAt.UnixMicro(), j.ID)
+	}
+	return strconv.FormatInt(j.ID, 10)
+}
+
+func readCursor(f dibs.Filter) (at time.Time, id int64, err error) {
+	if f.After == "" {
+		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), math.MaxInt64, nil
+	}
+	first, second, found := strings.Cut(f.After, ".")
+	a, errA := strconv.ParseInt(first, 10, 64)
+	b, errB := int64(0), error(nil)
+	if found {
+		b, errB = strconv.ParseInt(second, 10, 64)
+	}
+	if errA != nil || errB != nil || found != f.State.Final() {
+		return at, 0, &dibs.InvalidError{Field: "after", Reason: "is not the end of a page of this list"}
+	}
+	if found {
+		return time.UnixMicro(a), b, nil
+	}
+	return at, a, nil
+}
+
+func (s *Store) list(ctx context.Context, name string, args ...any) ([]*dibs.RawJob, error) {
+	jobs := []*dibs.RawJob{}
+	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get(name), args: args, row: func(scan func(...any) error) error {
+		j, err := scanJob(scan)
+		jobs = append(jobs, j)
+		return err
+	}})
+	if err != nil {
+		return nil, classify("read jobs", err)
+	}
+	return jobs, nil
+}
+
+// scanJob reads a row of get.sql and the list statements.
+func scanJob(scan func(...any) error) (*dibs.RawJob, error) {
+	var j dibs.RawJob
+	var payload string
+	var metadata, errors, result *string
+	var token *[16]byte
+	var lease, claimed, finished *time.Time
+	err := scan(&j.ID, &j.Queue, &j.Kind, &j.State, &payload, &metadata, &j.Priority, &j.RunAt, &j.Attempt,
+		&j.Excused, &j.MaxAttempts, &j.Group, &j.GroupLimit, &j.UniqueKey, &j.UniqueUntil, &j.Worker, &token,
+		&lease, &j.CancelRequested, &j.CreatedAt, &claimed, &finished, &errors, &result)
+	if err != nil {
+		return nil, err
+	}
+	j.Payload = json.RawMessage(payload)
+	if metadata != nil {
+		j.Metadata = json.RawMessage(*metadata)
+	}
+	if result != nil {
+		j.Result = json.RawMessage(*result)
+	}
+	if token != nil {
+		j.Token = *token
+	}
+	j.RunAt, j.CreatedAt = j.RunAt.UTC(), j.CreatedAt.UTC()
+	j.LeaseUntil, j.ClaimedAt, j.FinishedAt = utc(lease), utc(claimed), utc(finished)
+	j.Errors, err = history(errors)
+	return &j, err
+}
+
+func utc(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// Cancel implements dibs.Jobs.
+func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, error) {
+	list := []dibs.Cancellation{}
+	err := s.change(ctx, "cancel", ids, nil, func(scan func(...any) error) error {
+		var c dibs.Cancellation
+		err := scan(&c.ID, &c.State)
+		list = append(list, c)
+		return err
+	}, func() { list = list[:0] })
+	slices.SortFunc(list, func(a, b dibs.Cancellation) int { return int(a.ID - b.ID) })
+	return list, err
+}
+
+// Requeue implements dibs.Jobs.
+func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
+	changed := changedJobs{}
+	err := s.change(ctx, "requeue", ids, nil, changed.scan(false), changed.reset)
+	return changed.done(s), err
+}
+
+// Edit implements dibs.Jobs.
+func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, error) {
+	if err := checks.Edit(ids, e); err != nil {
+		return nil, err
+	}
+	changed := changedJobs{}
+	err := s.change(ctx, "edit", ids, []any{e.Priority, e.RunAt}, changed.scan(true), changed.reset)
+	return changed.done(s), err
+}
+
+// change runs one of the operator's statements on a list of ids.
+func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, row func(func(...any) error) error, reset func()) error {
+	if err := s.check(name); err != nil {
+		return err
+	}
+	if err := checks.IDs(ids); err != nil || len(ids) == 0 {
+		return err
+	}
+	sorted := slices.Clone(ids)
+	slices.Sort(sorted)
+	err := retrying(func() error {
+		reset()
+		return pgxConn{s.pool}.run(ctx, step{sql: s.sql.get(name), args: append([]any{slices.Compact(sorted)}, args...), row: row})
+	})
+	return classify(name, err)
+}
+
+// changedJobs collects jobs that can be claimed anew, in any lane.
+type changedJobs struct {
+	ids    []int64
+	queues map[string]bool
+	lanes  map[string]int16
+}
+
+func (c *changedJobs) reset() {
+	c.ids, c.queues, c.lanes = []int64{}, map[string]bool{}, map[string]int16{}
+}
+
+func (c *changedJobs) scan(withPriority bool) func(func(...any) error) error {
+	return func(scan func(...any) error) error {
+		var id int64
+		var queue string
+		var priority int16
+		to := []any{&id, &queue}
+		if withPriority {
+			to = append(to, &priority)
+		}
+		err := scan(to...)
+		c.ids, c.queues[queue] = append(c.ids, id), true
+		if withPriority {
+			c.lanes[queue] = priority
+		}
+		return err
+	}
+}
+
+func (c *changedJobs) done(s *Store) []int64 {
+	for queue := range c.queues {
+		if p, ok := c.lanes[queue]; ok {
+			s.queues.addLane(queue, p)
+		}
+		s.queues.lanesOf(queue).lower()
+		s.Wake(queue)
+	}
+	slices.Sort(c.ids)
+	return c.ids
+}
+
+// Prune implements dibs.Jobs.
+func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
+	if err := s.check("prune"); err != nil {
+		return 0, err
+	}
+	if err := checks.Prune(queue, state, olderThan); err != nil {
+		return 0, err
+	}
+	total := 0
+	for {
+		n := 0
+		err := pgxConn{s.pool}.run(ctx, step{
+			sql:  s.sql.get("prune"),
+			args: []any{queue, string(state), olderThan.Microseconds(), pruneBatch},
+			row:  func(scan func(...any) error) error { return scan(&n) },
+		})
+		if err != nil {
+			return total, classify("prune", err)
+		}
+		if total += n; n == 0 {
+			return total, nil
+		}
+	}
+}
+
+// Stats implements dibs.Queues.
+func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+	if err := s.check("stats"); err != nil {
+		return nil, err
+	}
+	list := []dibs.QueueStats{}
+	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("stats"), args: []any{dibs.ScheduledCap + 1}, row: func(scan func(...any) error) error {
+		q, err := scanStats(scan)
+		list = append(list, q)
+		return err
+	}})
+	if err != nil {
+		return nil, classify("stats", err)
+	}
+	return list, nil
+}
+
+func scanStats(scan func(...any) error) (dibs.QueueStats, error) {
+	var q dibs.QueueStats
+	var age, window, wait, run int64
+	err := scan(&q.Queue, &q.Paused, &q.Waiting, &q.Scheduled, &q.Blocked, &q.Running, &q.Completed, &q.Dead, &q.Cancelled,
+		&age, &window, &q.Enqueued, &q.Claimed, &q.Succeeded, &q.Failed, &wait, &run)
+	if q.Scheduled > dibs.ScheduledCap {
+		q.Scheduled, q.ScheduledMore = dibs.ScheduledCap, true
+	}
+	q.OldestAge, q.Window = us(age), us(window)
+	if q.Claimed > 0 {
+		q.AvgWait = us(wait / q.Claimed)
+	}
+	if n := q.Succeeded + q.Failed; n > 0 {
+		q.AvgRun = us(run / n)
+	}
+	if window > 0 {
+		q.Throughput = float64(q.Succeeded) / us(window).Seconds()
+	}
+	return q, err
+}
+
+// Check implements dibs.Database.
+func (s *Store) Check(ctx context.Context) ([]string, error) {
+	if err := s.check("check"); err != nil {
+		return nil, err
+	}
+	findings := []string{}
+	t, err := s.pool.Begin(ctx)
+	if err != nil {
+		return nil, classify("check", err)
+	}
+	defer t.Rollback(context.WithoutCancel(ctx))
+	// Checking reads all rows: let the planner choose for that.
+	all := step{sql: `select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`}
+	err = pgxConn{t}.run(ctx, all, step{sql: s.sql.get("check"), row: func(scan func(...any) error) error {
+		var finding string
+		err := scan(&finding)
+		findings = append(findings, finding)
+		return err
+	}})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return nil, classify("check", err)
+	}
+	return findings, err
+}

@@ -1,0 +1,168 @@
+package postgres
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// A claim scans lanes: one range of the ready index per priority, each only over
+// what is due, and the gaps between them, which hold nothing unless a priority is
+// used for the first time.
+//
+// A full claim scans each lane from its start and is exact in its order. When the
+// start of the index is full of rows that are running, or finished but not yet
+// vacuumed because of a long transaction, full claims become slow. Then most
+// claims start at a mark instead, a little before what this process claimed last,
+// and full ones, which find what lies below the marks (late commits, released
+// jobs), take a bounded share of the time. Lanes and marks are hints of one
+// process: a wrong one costs time or, for a moment, order, never a job.
+type lanes struct {
+	mu      sync.Mutex
+	known   []int16 // ascending
+	learned time.Time
+	scans   map[string]*scan // by the kinds asked for
+}
+
+// scan is what one kind of claim has found so far.
+type scan struct {
+	marks    map[int16]time.Time // run_at of the last job claimed in a lane
+	fullCost time.Duration       // of a full claim, smoothed
+	nextFull time.Time
+}
+
+const (
+	relearn     = 10 * time.Second       // how often the list of lanes is read anew
+	maxLanes    = 200                    // known ones; what is above is one gap
+	maxScans    = 100                    // sets of kinds remembered
+	markMargin  = 100 * time.Millisecond // how far before the last claimed job a mark lies
+	fullShare   = 20                     // full claims take at most one part in this of the time
+	maxFullWait = time.Second            // but come this often
+	cheapFull   = 5 * time.Millisecond   // up to this cost, and cheapRow for each row, every claim is full
+	cheapRow    = 20 * time.Microsecond
+)
+
+func newLanes() *lanes { return &lanes{scans: map[string]*scan{}} }
+
+func (l *lanes) add(priority int16) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, found := slices.BinarySearch(l.known, priority); !found && len(l.known) < maxLanes {
+		l.known = slices.Insert(l.known, at, priority)
+	}
+}
+
+// learn replaces the known lanes by those read from the table.
+func (l *lanes) learn(priorities []int16) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known, l.learned = priorities, time.Now()
+}
+
+func (l *lanes) mustLearn() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.learned) > relearn
+}
+
+// begin decides whether the next claim is full.
+func (l *lanes) begin(kinds []string, n int) (full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.scan(kinds)
+	now := time.Now()
+	if s.fullCost > cheapFull+time.Duration(n)*cheapRow && now.Before(s.nextFull) {
+		return false
+	}
+	s.nextFull = now.Add(min(fullShare*s.fullCost, maxFullWait))
+	return true
+}
+
+// done notes what a claim found and cost.
+func (l *lanes) done(kinds []string, full bool, cost time.Duration, jobs []*dibs.RawJob) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.scan(kinds)
+	if full {
+		s.fullCost = (s.fullCost*3 + cost) / 4
+	}
+	for _, j := range jobs {
+		p := int16(j.Priority)
+		if j.RunAt.After(s.marks[p]) {
+			s.marks[p] = j.RunAt
+		}
+		if at, found := slices.BinarySearch(l.known, p); !found && len(l.known) < maxLanes {
+			l.known = slices.Insert(l.known, at, p)
+		}
+	}
+}
+
+// lower makes the next claims full: this process has put jobs back below its marks.
+func (l *lanes) lower() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.scans {
+		s.nextFull = time.Time{}
+	}
+}
+
+// scan is called with mu held.
+func (l *lanes) scan(kinds []string) *scan {
+	key := ""
+	if len(kinds) > 0 {
+		sorted := slices.Clone(kinds)
+		slices.Sort(sorted)
+		key = strings.Join(sorted, "\x00")
+	}
+	s := l.scans[key]
+	if s == nil {
+		if len(l.scans) >= maxScans {
+			clear(l.scans)
+		}
+		s = &scan{marks: map[int16]time.Time{}}
+		l.scans[key] = s
+	}
+	return s
+}
+
+// How claim.sql reads a range.
+const (
+	gap int16 = iota
+	oldestFirst
+	newestFirst
+)
+
+// args are the parameters of claim.sql that describe the ranges to scan.
+func (l *lanes) args(kinds []string, order dibs.Order, full bool) []any {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.scan(kinds)
+	n := 2*len(l.known) + 1
+	how, low, high := make([]int16, 0, n), make([]int16, 0, n), make([]int16, 0, n)
+	runAt, id := make([]time.Time, 0, n), make([]int64, 0, n)
+	put := func(h int16, from, to int32, start time.Time) {
+		if from <= to {
+			how, low, high = append(how, h), append(low, int16(from)), append(high, int16(to))
+			runAt, id = append(runAt, start), append(id, 0)
+		}
+	}
+	way := oldestFirst
+	if order == dibs.LIFO {
+		way = newestFirst
+	}
+	next := int32(0)
+	for _, p := range l.known {
+		put(gap, next, int32(p)-1, time.Time{})
+		start := time.Time{}
+		if mark := s.marks[p]; !full && !mark.IsZero() {
+			start = mark.Add(-markMargin)
+		}
+		put(way, int32(p), int32(p), start)
+		next = int32(p) + 1
+	}
+	put(gap, next, dibs.MaxPriority, time.Time{})
+	return []any{how, low, high, runAt, id}
+}

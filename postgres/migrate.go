@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dibs-queue/dibs"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+type migration struct {
+	version int
+	name    string
+	sql     string
+}
+
+// migrations in order, for a schema.
+func migrations(schema string) ([]migration, error) {
+	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
+	if err != nil {
+		return nil, err
+	}
+	list := make([]migration, 0, len(names))
+	for i, name := range names { // Glob sorts
+		text, err := migrationFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/"), sql: qualify(string(text), schema)}
+		m.sql = strings.TrimSpace(m.sql) + fmt.Sprintf("\n\ninsert into %s.migration (version) values (%d);\n", ident(schema), m.version)
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// Migrations is the SQL that Migrate runs, for those who apply it by other means.
+// Each migration is one transaction.
+func Migrations(o Options) (string, error) {
+	if err := checkSchemaName(o.schema()); err != nil {
+		return "", err
+	}
+	list, err := migrations(o.schema())
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, m := range list {
+		fmt.Fprintf(&b, "-- %s\nbegin;\n%scommit;\n\n", m.name, m.sql)
+	}
+	return b.String(), nil
+}
+
+// Migrate brings the schema to this version, making it if need be. Several
+// processes may call it at once: an advisory lock lets one do the work. It needs
+// the right to create the schema; nothing else in this package needs DDL rights.
+func Migrate(ctx context.Context, url string, o Options) error {
+	if err := checkSchemaName(o.schema()); err != nil {
+		return err
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
+	}
+	if o.Pooler {
+		config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return classify("migrate", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	var encoding string
+	if err := conn.QueryRow(ctx, "select current_setting('server_encoding')").Scan(&encoding); err != nil {
+		return classify("migrate", err)
+	}
+	if encoding != "UTF8" {
+		return &dibs.InvalidError{Field: "database", Reason: "must have the encoding UTF8, has " + encoding}
+	}
+	list, err := migrations(o.schema())
+	if err != nil {
+		return err
+	}
+	for {
+		done, err := migrateStep(ctx, conn, o.schema(), list)
+		if err != nil || done {
+			return err
+		}
+	}
+}
+
+// migrateStep applies the first migration that is missing, in one transaction.
+func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migration) (done bool, err error) {
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", lockKey(schema, "migrate")); err != nil {
+			return err
+		}
+		version, err := schemaVersion(ctx, tx, schema)
+		if err != nil {
+			return err
+		}
+		if version > len(list) {
+			return tooNew(schema, version, len(list))
+		}
+		if version == len(list) {
+			done = true
+			return nil
+		}
+		_, err = tx.Conn().PgConn().Exec(ctx, list[version].sql).ReadAll()
+		return err
+	})
+	if err != nil {
+		return false, classify("migrate", err)
+	}
+	return done, nil
+}
+
+type queryer interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// schemaVersion is 0 when there is no schema.
+func schemaVersion(ctx context.Context, q queryer, schema string) (int, error) {
+	var table *string
+	if err := q.QueryRow(ctx, "select to_regclass($1)::text", ident(schema)+".migration").Scan(&table); err != nil || table == nil {
+		return 0, err
+	}
+	var version int
+	err := q.QueryRow(ctx, qualify("select coalesce(max(version), 0) from dibs.migration", schema)).Scan(&version)
+	return version, err
+}
+
+func (s *Store) checkSchema(ctx context.Context) error {
+	list, err := migrations(s.o.schema())
+	if err != nil {
+		return err
+	}
+	version, err := schemaVersion(ctx, s.pool, s.o.schema())
+	var pg *pgconn.PgError
+	switch {
+	case errors.As(err, &pg) && pg.Code == "42501": // insufficient_privilege
+		return fmt.Errorf("dibs: no right to use schema %q; grant usage on it and on its tables and sequences: %w", s.o.schema(), err)
+	case err != nil:
+		return classify("open", err)
+	case version == 0:
+		return fmt.Errorf("dibs: schema %q is missing in this database; run `dibs migrate`: %w", s.o.schema(), dibs.ErrSchema)
+	case version < len(list):
+		return fmt.Errorf("dibs: schema %q has version %d, this program needs %d; run `dibs migrate`: %w", s.o.schema(), version, len(list), dibs.ErrSchema)
+	case version > len(list):
+		return tooNew(s.o.schema(), version, len(list))
+	}
+	return nil
+}
+
+func tooNew(schema string, have, know int) error {
+	return fmt.Errorf("dibs: schema %q has version %d, this program knows up to %d; use a newer dibs: %w", schema, have, know, dibs.ErrSchema)
+}
+
+var schemaName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,62}$`)
+
+func checkSchemaName(schema string) error {
+	if !schemaName.MatchString(schema) {
+		return &dibs.InvalidError{Field: "schema", Reason: fmt.Sprintf("must be 1 to 63 letters, digits and underscores, not beginning with a digit, got %q", schema)}
+	}
+	return nil
+}

@@ -1,0 +1,169 @@
+-- The first schema. See docs/design/0001-storage.md for why it has this shape.
+
+create schema if not exists dibs;
+
+create table dibs.migration (
+    version    int primary key,
+    applied_at timestamptz not null default now()
+);
+
+-- A queue's settings. version rises with every change; a claim names the version
+-- it was prepared for and finds nothing under another.
+create table dibs.queue (
+    name            text collate "C" primary key,
+    version         bigint not null default 1,
+    paused          boolean not null default false,
+    concurrency     int not null default 0,
+    group_limit     int not null default 1,
+    strict          boolean not null default false,
+    claim_order     text not null default 'fifo',
+    lease           interval not null default '10 seconds',
+    max_attempts    int not null default 25,
+    backoff_base    interval not null default '1 second',
+    backoff_factor  double precision not null default 2,
+    backoff_max     interval not null default '1 hour',
+    backoff_jitter  double precision not null default 0.25,
+    keep_completed  interval not null default '24 hours',
+    keep_dead       interval not null default '336 hours',
+    keep_cancelled  interval not null default '24 hours',
+    payload_limit   int not null default 1048576,
+    -- whether a job with a group was ever enqueued: only then must claims admit
+    grouped         boolean not null default false,
+    -- whether all running jobs of a queue with a concurrency limit are in gate 3
+    counted         boolean not null default false
+);
+
+create table dibs.group_limit (
+    queue     text collate "C" not null,
+    group_key text collate "C" not null,
+    places    int not null,
+    primary key (queue, group_key)
+);
+
+create sequence dibs.job_id;
+
+-- Live jobs. What a claim and a heartbeat change (token, lease_until, attempt,
+-- worker, claimed_at) is in no index, and pages are filled by half, so these are
+-- heap-only updates.
+create table dibs.job (
+    id               bigint primary key default nextval('dibs.job_id'),
+    run_at           timestamptz not null,
+    created_at       timestamptz not null,
+    claimed_at       timestamptz,
+    lease_until      timestamptz,
+    token            uuid,
+    attempt          int not null default 0,
+    excused          int not null default 0,
+    max_attempts     int not null,
+    priority         smallint not null,
+    gate             smallint not null,
+    unique_held      boolean not null default false,
+    cancel_requested boolean not null default false,
+    queue            text collate "C" not null,
+    kind             text collate "C" not null,
+    group_key        text collate "C",
+    unique_key       text collate "C",
+    unique_until     text,
+    worker           text,
+    payload          text not null,
+    metadata         text,
+    errors           jsonb
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 20000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+-- What claims scan, and nothing else may: see claim.sql.
+create index job_ready on dibs.job (queue, priority, run_at, id) where gate = 0;
+-- Jobs that wait for their group's turn, in order.
+create index job_blocked on dibs.job (queue, group_key, priority, run_at, id) where gate = 1;
+-- Grouped jobs whose time has not come.
+create index job_later on dibs.job (queue, run_at) where gate = 2;
+-- Running jobs of queues with a concurrency limit.
+create index job_counted on dibs.job (queue) where gate = 3;
+-- Grouped jobs that hold a place of their group.
+create index job_place on dibs.job (queue, group_key) where gate in (0, 3) and group_key is not null;
+create unique index job_unique on dibs.job (queue, unique_key) where unique_held;
+
+-- Completed, dead and cancelled jobs, until their queue's retention ends.
+create table dibs.finished (
+    id               bigint primary key,
+    state            text collate "C" not null,
+    finished_at      timestamptz not null,
+    run_at           timestamptz not null,
+    created_at       timestamptz not null,
+    claimed_at       timestamptz,
+    attempt          int not null,
+    excused          int not null,
+    max_attempts     int not null,
+    priority         smallint not null,
+    cancel_requested boolean not null,
+    queue            text collate "C" not null,
+    kind             text collate "C" not null,
+    group_key        text collate "C",
+    unique_key       text collate "C",
+    unique_until     text,
+    worker           text,
+    payload          text not null,
+    metadata         text,
+    errors           jsonb,
+    result           text
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 50000,
+    autovacuum_vacuum_cost_delay = 0
+);
+create index finished_by_time on dibs.finished (queue, state, finished_at, id);
+
+-- One row per claim call: finds expired leases and a worker's jobs.
+create table dibs.claim (
+    token    uuid primary key,
+    check_at timestamptz not null,
+    queue    text collate "C" not null,
+    worker   text not null,
+    ids      bigint[] not null
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0
+);
+create index claim_by_check on dibs.claim (check_at);
+
+-- Groups that may have a free place or a new job. Append-only, so that nobody
+-- holds a group's lock while their transaction is open.
+create table dibs.wake (
+    id        bigint generated always as identity primary key,
+    queue     text collate "C" not null,
+    group_key text collate "C" not null
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0
+);
+create index wake_by_queue on dibs.wake (queue, id);
+
+-- Changes of counts, one row per statement and queue; null means no change. The
+-- sum of a column over a queue's rows is its count. The sweep merges them.
+create table dibs.tally (
+    id        bigint generated always as identity primary key,
+    queue     text collate "C" not null,
+    at        timestamptz not null default statement_timestamp(),
+    waiting   bigint,
+    blocked   bigint,
+    running   bigint,
+    completed bigint,
+    dead      bigint,
+    cancelled bigint,
+    enqueued  bigint,
+    claimed   bigint,
+    succeeded bigint,
+    failed    bigint,
+    wait_us   bigint,
+    run_us    bigint
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0
+);

@@ -1,0 +1,143 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Options for Open and Migrate. The zero value is the default.
+type Options struct {
+	Schema string // holds all that dibs makes; default "dibs"
+	// MaxConns is how many connections Open's pool may use, besides one for
+	// wake-ups. Default: the URL's pool_max_conns, else 8.
+	MaxConns int
+	// Pooler says that the server is reached through a transaction pooler: no
+	// settings per connection, no prepared statements, and no LISTEN: other
+	// processes' work is found by polling.
+	Pooler bool
+}
+
+// Store keeps jobs in PostgreSQL. It implements dibs.Database.
+type Store struct {
+	pool    *pgxpool.Pool
+	own     bool // close the pool with the store
+	o       Options
+	sql     *statements
+	queues  queueCache
+	bell    *bell
+	sweeper sweeper
+	closed  context.Context
+	close   context.CancelFunc
+	work    sync.WaitGroup // listener and notifier
+}
+
+var _ dibs.Database = (*Store)(nil)
+
+// planning keeps plans independent of table statistics, which are never right for
+// a queue: every statement has one good plan, along an index.
+const planning = `select
+	set_config('enable_seqscan', 'off', false), set_config('enable_bitmapscan', 'off', false),
+	set_config('enable_hashjoin', 'off', false), set_config('enable_mergejoin', 'off', false),
+	set_config('enable_material', 'off', false), set_config('plan_cache_mode', 'force_generic_plan', false),
+	set_config('jit', 'off', false), set_config('idle_in_transaction_session_timeout', '60s', false)`
+
+// Open connects to the database at url (postgres://user:password@host:port/name?options).
+// It fails with dibs.ErrSchema if Migrate has not been run there, and with
+// dibs.ErrUnavailable if the server cannot be reached.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
+	}
+	switch {
+	case o.MaxConns > 0:
+		c.MaxConns = int32(o.MaxConns)
+	case !hasParam(url, "pool_max_conns"):
+		c.MaxConns = 8
+	}
+	if c.ConnConfig.ConnectTimeout == 0 {
+		c.ConnConfig.ConnectTimeout = 10 * time.Second
+	}
+	if o.Pooler {
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	} else {
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, planning)
+			return err
+		}
+	}
+	if c.ConnConfig.RuntimeParams["application_name"] == "" && !o.Pooler {
+		c.ConnConfig.RuntimeParams["application_name"] = "dibs"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return nil, classify("open", err)
+	}
+	s, err := New(ctx, pool, o)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.own = true
+	return s, nil
+}
+
+// New makes a store on the caller's pool, which stays the caller's to close. The
+// pool must allow at least two connections. Its connections should not carry
+// settings that change plans; Open's own pool is the faster choice.
+func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
+	if pool.Config().MaxConns < 2 {
+		return nil, &dibs.InvalidError{Field: "pool", Reason: "must allow at least 2 connections (pool_max_conns)"}
+	}
+	sql, err := load(o.schema())
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{pool: pool, o: o, sql: sql}
+	s.closed, s.close = context.WithCancel(context.Background())
+	if err := s.checkSchema(ctx); err != nil {
+		s.close()
+		return nil, err
+	}
+	s.queues.init()
+	s.bell = newBell(s)
+	return s, nil
+}
+
+func (o Options) schema() string {
+	if o.Schema == "" {
+		return "dibs"
+	}
+	return o.Schema
+}
+
+// Close ends wake-ups and closes the pool that Open made.
+func (s *Store) Close() error {
+	if s.closed.Err() != nil {
+		return nil
+	}
+	s.close()
+	s.work.Wait()
+	if s.own {
+		s.pool.Close()
+	}
+	return nil
+}
+
+// check fails for calls after Close.
+func (s *Store) check(op string) error {
+	if s.closed.Err() != nil {
+		return fmt.Errorf("dibs: %s: %w", op, errClosed)
+	}
+	return nil
+}
+
+var errClosed = errors.New("the store is closed")

@@ -1,0 +1,244 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// queueRow is a queue's settings as this process last read them.
+type queueRow struct {
+	dibs.Queue
+	version int64
+	grouped bool
+	counted bool
+	read    time.Time
+}
+
+// settingsFor is how long an enqueuer trusts a payload limit. Claims need no such
+// trust: they name the version.
+const settingsFor = time.Second
+
+// queueCache remembers queues, and the lanes that their claims scan.
+type queueCache struct {
+	mu    sync.Mutex
+	rows  map[string]queueRow
+	lanes map[string]*lanes
+}
+
+func (c *queueCache) init() {
+	c.rows, c.lanes = map[string]queueRow{}, map[string]*lanes{}
+}
+
+func (c *queueCache) get(name string) (queueRow, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q, ok := c.rows[name]
+	return q, ok
+}
+
+func (c *queueCache) put(q queueRow) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old, ok := c.rows[q.Name]; !ok || old.version <= q.version {
+		c.rows[q.Name] = q
+	}
+}
+
+func (c *queueCache) addLane(queue string, priority int16) { c.lanesOf(queue).add(priority) }
+
+func (c *queueCache) lanesOf(queue string) *lanes {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.lanes[queue]
+	if l == nil {
+		l = newLanes()
+		c.lanes[queue] = l
+	}
+	return l
+}
+
+// readQueues reads all queues, or one, and remembers them.
+func (s *Store) readQueues(ctx context.Context, name *string) ([]queueRow, error) {
+	var list []queueRow
+	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("queues"), args: []any{name}, row: func(scan func(...any) error) error {
+		q := queueRow{read: time.Now()}
+		var order string
+		var lease, base, most, completed, dead, cancelled int64
+		err := scan(&q.Name, &q.version, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, &order, &lease, &q.MaxAttempts,
+			&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit, &q.grouped, &q.counted)
+		q.Order, q.Lease = dibs.Order(order), us(lease)
+		q.Backoff.Base, q.Backoff.Max = us(base), us(most)
+		q.KeepCompleted, q.KeepDead, q.KeepCancelled = us(completed), us(dead), us(cancelled)
+		list = append(list, q)
+		return err
+	}})
+	if err != nil {
+		return nil, classify("queues", err)
+	}
+	for _, q := range list {
+		s.queues.put(q)
+	}
+	return list, nil
+}
+
+func us(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+
+// queue reads one queue now; ok is false when it does not exist.
+func (s *Store) queue(ctx context.Context, name string) (q queueRow, ok bool, err error) {
+	list, err := s.readQueues(ctx, &name)
+	if err != nil || len(list) == 0 {
+		return q, false, err
+	}
+	return list[0], true, nil
+}
+
+func (s *Store) payloadLimit(ctx context.Context, name string) (int, error) {
+	q, ok := s.queues.get(name)
+	if ok && time.Since(q.read) < settingsFor {
+		return q.PayloadLimit, nil
+	}
+	q, ok, err := s.queue(ctx, name)
+	if err != nil || !ok {
+		return dibs.MaxPayload, err
+	}
+	return q.PayloadLimit, nil
+}
+
+// addQueues makes the queues that do not exist yet. It has a transaction of its
+// own, so that an open transaction of the caller's never holds a queue's row.
+func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) error {
+	var add []string
+	var groups []bool
+	for i, name := range names {
+		if q, ok := s.queues.get(name); !ok || grouped[i] && !q.grouped {
+			add, groups = append(add, name), append(groups, grouped[i])
+		}
+	}
+	if len(add) == 0 {
+		return nil
+	}
+	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("add_queue"), args: []any{add, groups}})
+	if err != nil {
+		return classify("add queue", err)
+	}
+	for i := range add {
+		if _, _, err := s.queue(ctx, add[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Queues implements dibs.Queues.
+func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
+	if err := s.check("queues"); err != nil {
+		return nil, err
+	}
+	rows, err := s.readQueues(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]dibs.Queue, len(rows))
+	for i, q := range rows {
+		list[i] = q.Queue
+	}
+	return list, nil
+}
+
+// SetQueue implements dibs.Queues. Two changes at the same time are both made.
+func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
+	if err := s.check("set queue"); err != nil {
+		return dibs.Queue{}, err
+	}
+	probe := dibs.DefaultSettings(name)
+	if err := checks.Change(&probe, c); err != nil {
+		return dibs.Queue{}, err
+	}
+	const rounds = 20
+	for range rounds {
+		old, ok, err := s.queue(ctx, name)
+		if err != nil {
+			return dibs.Queue{}, err
+		}
+		if !ok {
+			if err := s.addQueues(ctx, []string{name}, []bool{false}); err != nil {
+				return dibs.Queue{}, err
+			}
+			continue
+		}
+		q := old.Queue
+		if err := checks.Change(&q, c); err != nil {
+			return dibs.Queue{}, err
+		}
+		done, err := s.writeQueue(ctx, q, old)
+		if err != nil {
+			return dibs.Queue{}, classify("set queue", err)
+		}
+		if done {
+			s.Wake(name)
+			return q, nil
+		}
+	}
+	return dibs.Queue{}, fmt.Errorf("dibs: set queue %s: its settings changed %d times meanwhile: %w", name, rounds, dibs.ErrUnavailable)
+}
+
+// writeQueue stores new settings made from old; done is false when those were not
+// the newest any more.
+func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (done bool, err error) {
+	steps := []step{{
+		sql: s.sql.get("set_queue"),
+		args: []any{
+			q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), q.Lease.Microseconds(), q.MaxAttempts,
+			q.Backoff.Base.Microseconds(), q.Backoff.Factor, q.Backoff.Max.Microseconds(), q.Backoff.Jitter,
+			q.KeepCompleted.Microseconds(), q.KeepDead.Microseconds(), q.KeepCancelled.Microseconds(), q.PayloadLimit, old.version,
+		},
+		row: func(scan func(...any) error) error {
+			done = true
+			var version int64
+			return scan(&version)
+		},
+	}}
+	if q.GroupLimit != old.GroupLimit {
+		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{q.Name, nil}})
+	}
+	if err := (pgxConn{s.pool}).run(ctx, steps...); err != nil || !done {
+		return false, err
+	}
+	_, _, err = s.queue(ctx, q.Name)
+	return true, err
+}
+
+// SetGroup implements dibs.Queues.
+func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) error {
+	if err := s.check("set group"); err != nil {
+		return err
+	}
+	for _, err := range []error{checks.Name("queue", queue), checks.Name("group", group), checks.GroupLimit("limit", limit, 0)} {
+		if err != nil {
+			return err
+		}
+	}
+	if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
+		return err
+	}
+	err := pgxConn{s.pool}.run(
+		ctx,
+		step{sql: s.sql.get("set_group"), args: []any{queue, group, limit}},
+		step{sql: s.sql.get("wake_groups"), args: []any{queue, group}},
+	)
+	s.Wake(queue)
+	return classify("set group", err)
+}
+
+// knownOrRead gives the remembered settings of a queue, reading them the first time.
+func (s *Store) knownOrRead(ctx context.Context, name string) (queueRow, bool, error) {
+	if q, ok := s.queues.get(name); ok {
+		return q, true, nil
+	}
+	return s.queue(ctx, name)
+}

@@ -1,0 +1,89 @@
+-- Purpose: give the places of the groups named in wake to the first of their jobs.
+-- Parameters: $1 queue.
+-- Columns out: none.
+-- Concurrency: in the turn of turn_admit.sql, so nobody else gives places of this
+--   queue. A place is held by a row in gate 0 or 3, running or not. Rows are counted
+--   in a snapshot taken after the turn was got; since then places can only have
+--   become free (and have left a wake row that stays), so a limit is never exceeded.
+-- A row that holds its place unclaimed and due competes with the blocked ones, so
+--   that a better job, or a lower limit, can displace it: it is locked first, and if
+--   that fails somebody is just claiming it and it keeps its place.
+with woken as (
+    delete from dibs.wake
+    where current_setting('dibs_turn.admit', true) = 'true'
+        and id = any (array(
+            select id
+            from dibs.wake
+            where queue = $1
+            order by id
+            limit 1000
+        ))
+    returning group_key
+), named as materialized (
+    select
+        w.group_key,
+        coalesce(l.places, q.group_limit) as places
+    from (select distinct group_key from woken) w
+    join dibs.queue q on q.name = $1
+    left join dibs.group_limit l on l.queue = $1 and l.group_key = w.group_key
+), unclaimed as materialized (
+    select n.group_key, u.priority, u.run_at, u.id
+    from named n,
+        lateral (
+            select j.priority, j.run_at, j.id
+            from dibs.job j
+            where j.queue = $1 and j.group_key = n.group_key and j.gate in (0, 3) and j.group_key is not null
+                and j.token is null and j.run_at <= statement_timestamp()
+            for update skip locked
+        ) u
+), free as materialized (
+    select
+        n.group_key,
+        n.places - (
+            select count(*)
+            from dibs.job j
+            where j.queue = $1 and j.group_key = n.group_key and j.gate in (0, 3) and j.group_key is not null
+        ) + (
+            select count(*)
+            from unclaimed u
+            where u.group_key = n.group_key
+        ) as places
+    from named n
+), ranked as materialized (
+    select
+        c.id,
+        c.blocked,
+        row_number() over (partition by f.group_key order by c.priority, c.run_at, c.id) <= f.places as wanted
+    from free f,
+        lateral (
+            select u.id, false as blocked, u.priority, u.run_at
+            from unclaimed u
+            where u.group_key = f.group_key
+            union all
+            select b.id, true, b.priority, b.run_at
+            from (
+                select j.id, j.priority, j.run_at
+                from dibs.job j
+                where j.queue = $1 and j.group_key = f.group_key and j.gate = 1
+                order by j.priority, j.run_at, j.id
+                limit greatest(f.places, 0)
+                for update skip locked
+            ) b
+        ) c
+), admitted as (
+    update dibs.job
+    set gate = 0
+    where id = any (array(select id from ranked where blocked and wanted)) and gate = 1
+    returning 1
+), displaced as (
+    update dibs.job
+    set gate = 1
+    where id = any (array(select id from ranked where not blocked and not wanted)) and token is null
+    returning 1
+)
+insert into dibs.tally (queue, waiting, blocked)
+select $1, c.n, - c.n
+from (
+    select (select count(*) from admitted) - (select count(*) from displaced) as n
+) c
+where c.n <> 0

@@ -1,0 +1,67 @@
+-- Purpose: end jobs that wait, and ask the holders of running ones to stop.
+-- Parameters: $1 ids.
+-- Columns out: id, state ('cancelled' or 'running').
+-- Concurrency: the rows are locked first, in id order, and judged in their newest
+--   version, so a job that is being claimed meanwhile is asked to stop.
+with held as materialized (
+    select j.id, j.token is not null as running
+    from dibs.job j
+    where j.id = any ($1::bigint[])
+    order by j.id
+    for update
+), asked as (
+    update dibs.job j
+    set cancel_requested = true
+    from held h
+    where j.id = h.id and h.running
+    returning j.id
+), gone as (
+    delete from dibs.job j
+    using held h
+    where j.id = h.id and not h.running
+    returning j.*
+), kept as (
+    insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)
+    select
+        g.id,
+        'cancelled',
+        statement_timestamp(),
+        g.run_at,
+        g.created_at,
+        g.claimed_at,
+        g.attempt,
+        g.excused,
+        g.max_attempts,
+        g.priority,
+        true,
+        g.queue,
+        g.kind,
+        g.group_key,
+        g.unique_key,
+        g.unique_until,
+        g.worker,
+        g.payload,
+        g.metadata,
+        g.errors
+    from gone g
+    join dibs.queue q on q.name = g.queue
+    where q.keep_cancelled > interval '0'
+    returning queue
+), woken as (
+    insert into dibs.wake (queue, group_key)
+    select distinct queue, group_key
+    from gone
+    where group_key is not null
+), counted as (
+    insert into dibs.tally (queue, waiting, blocked, cancelled)
+    select
+        g.queue,
+        - count(*) filter (where g.gate <> 1),
+        - nullif(count(*) filter (where g.gate = 1), 0),
+        nullif((select count(*) from kept k where k.queue = g.queue), 0)
+    from gone g
+    group by g.queue
+)
+select id, 'running' from asked
+union all
+select id, 'cancelled' from gone

@@ -1,0 +1,126 @@
+-- Purpose: claim up to n due jobs of a queue, in its order, in one atomic step.
+-- Parameters: $1 queue, $2 version of its settings, $3 n, $4 token, $5 worker,
+--   $6 lease in microseconds, $7 kinds or null for all, $8 whether the queue has a
+--   concurrency limit (turn_claim.sql must then have run just before in the same
+--   transaction); then the lanes, ascending by priority, arrays of equal length:
+--   $9 how (0: the gap between two known lanes, 1: a lane, oldest first, 2: a lane,
+--   newest first), $10 lowest and $11 highest priority, $12 run_at and $13 id where
+--   to start.
+-- Columns out: the job's columns as the claim left them; one row with a null id if
+--   nothing was due; no row at all if the settings have another version or are
+--   just being changed.
+-- Concurrency: the lanes' rows are locked as they are found, locked ones are
+--   skipped, so no claim waits for another. A row that changed after this
+--   statement's snapshot is checked again in its newest version before it is
+--   locked. The array of row addresses is computed once, so no more than n rows are
+--   taken whatever the plan; a subquery in IN could be run again by a join.
+--   The key share lock on the queue's row shuts out claims under a concurrency
+--   limit that was set meanwhile (turn_claim.sql), and nothing else.
+-- Known lanes read only what is due, from the mark on. A gap holds no row at all
+--   unless a priority is used for the first time, so order is exact from the first.
+with setting as materialized (
+    select
+        group_limit,
+        case when $8 then least($3::int, concurrency - (
+            select count(*)
+            from dibs.job r
+            where r.queue = $1 and r.gate = 3 and r.lease_until > statement_timestamp()
+        )) else $3::int end as n
+    from dibs.queue
+    where name = $1 and version = $2 and not paused
+        and (not $8 or current_setting('dibs_turn.claim', true) = 'true')
+    for key share skip locked
+), taken as (
+    update dibs.job j
+    set
+        token = $4,
+        lease_until = statement_timestamp() + $6::bigint * interval '1 microsecond',
+        attempt = attempt + 1,
+        worker = $5,
+        claimed_at = statement_timestamp(),
+        unique_held = unique_held and unique_until = 'finished',
+        gate = case when $8 then 3 else 0 end
+    where j.ctid = any (array(
+        select x.ctid
+        from setting s,
+            unnest($9::smallint[], $10::smallint[], $11::smallint[], $12::timestamptz[], $13::bigint[])
+                as m (how, low, high, run_at, id),
+            lateral (
+                select a.ctid from (
+                    select r.ctid
+                    from dibs.job r
+                    where m.how = 1
+                        and r.queue = $1 and r.gate = 0 and r.priority = m.low
+                        and (r.run_at, r.id) >= (m.run_at, m.id) and r.run_at <= statement_timestamp()
+                        and r.token is null
+                        and ($7::text[] is null or r.kind = any ($7))
+                    order by r.run_at, r.id
+                    limit $3
+                    for update skip locked
+                ) a
+                union all
+                select a.ctid from (
+                    select r.ctid
+                    from dibs.job r
+                    where m.how = 0
+                        and r.queue = $1 and r.gate = 0 and r.priority between m.low and m.high
+                        and r.run_at <= statement_timestamp()
+                        and r.token is null
+                        and ($7::text[] is null or r.kind = any ($7))
+                    order by r.priority, r.run_at, r.id
+                    limit $3
+                    for update skip locked
+                ) a
+                union all
+                select a.ctid from (
+                    select r.ctid
+                    from dibs.job r
+                    where m.how = 2
+                        and r.queue = $1 and r.gate = 0 and r.priority = m.low
+                        and r.run_at <= statement_timestamp()
+                        and r.token is null
+                        and ($7::text[] is null or r.kind = any ($7))
+                    order by r.run_at desc, r.id desc
+                    limit $3
+                    for update skip locked
+                ) a
+            ) x
+        limit greatest((select n from setting), 0)
+    ))
+    returning j.*
+), logged as (
+    insert into dibs.claim (token, check_at, queue, worker, ids)
+    select $4, statement_timestamp() + $6::bigint * interval '1 microsecond', $1, $5, array_agg(id order by id)
+    from taken
+    having count(*) > 0
+), counted as (
+    insert into dibs.tally (queue, waiting, running, claimed, wait_us)
+    select $1, - count(*), count(*), count(*), sum(extract(epoch from claimed_at - run_at) * 1000000)::bigint
+    from taken
+    having count(*) > 0
+)
+select
+    t.id,
+    t.kind,
+    t.payload,
+    t.metadata,
+    t.priority,
+    t.run_at,
+    t.attempt,
+    t.excused,
+    t.max_attempts,
+    t.group_key,
+    coalesce((
+        select l.places
+        from dibs.group_limit l
+        where l.queue = $1 and l.group_key = t.group_key
+    ), s.group_limit),
+    t.unique_key,
+    t.unique_until,
+    t.lease_until,
+    t.cancel_requested,
+    t.created_at,
+    t.claimed_at,
+    t.errors::text
+from setting s
+left join taken t on true

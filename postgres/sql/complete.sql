@@ -1,0 +1,85 @@
+-- Purpose: end jobs for good: completed, dead or cancelled.
+-- Parameters: arrays of equal length: $1 id, $2 token, $3 state, $4 result or null,
+--   $5 error or null; $6 whether to keep the row whatever the queue's retention.
+-- Columns out: id, queue, grouped, of those whose token was good.
+-- Concurrency: the delete is fenced by token and lease, and checks both again in the
+--   newest version of a row that changed meanwhile. What it does not return was
+--   refused and is unchanged. The caller sorts by id, so that batches lock in one
+--   order.
+with o as materialized (
+    select *
+    from unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[]) as o (id, token, state, result, error)
+), gone as (
+    delete from dibs.job j
+    using o
+    where j.id = o.id and j.token = o.token and j.lease_until > statement_timestamp()
+    returning j.*, o.state, o.result, o.error
+), kept as (
+    insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors, result)
+    select
+        g.id,
+        g.state,
+        statement_timestamp(),
+        g.run_at,
+        g.created_at,
+        g.claimed_at,
+        g.attempt,
+        g.excused,
+        g.max_attempts,
+        g.priority,
+        g.cancel_requested,
+        g.queue,
+        g.kind,
+        g.group_key,
+        g.unique_key,
+        g.unique_until,
+        g.worker,
+        g.payload,
+        g.metadata,
+        case when g.error is null then g.errors else
+            case when jsonb_array_length(g.errors) >= 10 then g.errors - 0 else coalesce(g.errors, '[]') end
+            || jsonb_build_object('attempt', g.attempt, 'at', statement_timestamp(), 'worker', g.worker, 'error', g.error)
+        end,
+        g.result
+    from gone g
+    join dibs.queue q on q.name = g.queue
+    where $6 or case g.state when 'completed' then q.keep_completed when 'dead' then q.keep_dead else q.keep_cancelled end > interval '0'
+    returning queue, state
+), woken as (
+    insert into dibs.wake (queue, group_key)
+    select distinct queue, group_key
+    from gone
+    where group_key is not null
+), counted as (
+    insert into dibs.tally (queue, running, completed, dead, cancelled, succeeded, failed, run_us)
+    select
+        g.queue,
+        - g.n,
+        nullif(k.completed, 0),
+        nullif(k.dead, 0),
+        nullif(k.cancelled, 0),
+        nullif(g.succeeded, 0),
+        nullif(g.failed, 0),
+        g.run_us
+    from (
+        select
+            queue,
+            count(*) as n,
+            count(*) filter (where state = 'completed') as succeeded,
+            count(*) filter (where state = 'dead') as failed,
+            sum(extract(epoch from statement_timestamp() - claimed_at) * 1000000) filter (where state <> 'cancelled')::bigint as run_us
+        from gone
+        group by queue
+    ) g
+    left join (
+        select
+            queue,
+            count(*) filter (where state = 'completed') as completed,
+            count(*) filter (where state = 'dead') as dead,
+            count(*) filter (where state = 'cancelled') as cancelled
+        from kept
+        group by queue
+    ) k on k.queue = g.queue
+)
+select id, queue, group_key is not null
+from gone

@@ -1,0 +1,40 @@
+-- Purpose: change priority or run_at of jobs that are not running.
+-- Parameters: $1 ids, $2 priority or null, $3 run_at or null.
+-- Columns out: id, queue, priority.
+-- Concurrency: locks in id order; a job that is being claimed meanwhile is checked
+--   again and left alone. A grouped job gives up its place and competes for it again.
+with held as materialized (
+    select
+        j.id,
+        j.gate,
+        greatest(coalesce($3::timestamptz, j.run_at), case when $3::timestamptz is null then j.run_at else statement_timestamp() end) as run_at
+    from dibs.job j
+    where j.id = any ($1::bigint[]) and j.token is null
+    order by j.id
+    for update
+), changed as (
+    update dibs.job j
+    set
+        priority = coalesce($2::smallint, j.priority),
+        run_at = h.run_at,
+        gate = case when j.group_key is null then 0 when h.run_at <= statement_timestamp() then 1 else 2 end
+    from held h
+    where j.id = h.id and j.token is null
+    returning j.id, j.queue, j.group_key, j.priority, j.gate, h.gate as old_gate
+), woken as (
+    insert into dibs.wake (queue, group_key)
+    select distinct queue, group_key
+    from changed
+    where group_key is not null
+), counted as (
+    insert into dibs.tally (queue, waiting, blocked)
+    select c.queue, - c.n, c.n
+    from (
+        select queue, count(*) filter (where gate = 1) - count(*) filter (where old_gate = 1) as n
+        from changed
+        group by queue
+    ) c
+    where c.n <> 0
+)
+select id, queue, priority
+from changed

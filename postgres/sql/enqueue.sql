@@ -1,0 +1,47 @@
+-- Purpose: insert a batch of jobs of which none has a unique key.
+-- Parameters: arrays of equal length, one element per job: $1 queue, $2 kind,
+--   $3 payload, $4 metadata or null, $5 priority, $6 run_at or null, $7 delay in
+--   microseconds, $8 max_attempts or 0 for the queue's, $9 group or null.
+-- Columns out: id, in the order of the arrays.
+-- Concurrency: takes no lock that another enqueuer or a claimer needs: counts and
+--   wake rows are appended, never updated. Ids are drawn after the sort, so they
+--   grow with the arrays.
+with added as (
+    insert into dibs.job (queue, kind, payload, metadata, priority, run_at, gate, max_attempts, group_key, created_at)
+    select
+        n.queue,
+        n.kind,
+        n.payload,
+        n.metadata,
+        n.priority,
+        greatest(coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond'), statement_timestamp()),
+        case
+            when n.group_key is null then 0
+            when coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond') <= statement_timestamp() then 1
+            else 2
+        end,
+        case n.max_attempts when 0 then q.max_attempts else n.max_attempts end,
+        n.group_key,
+        statement_timestamp()
+    from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::bigint[], $8::int[], $9::text[])
+        with ordinality as n (queue, kind, payload, metadata, priority, run_at, delay_us, max_attempts, group_key, ord)
+    join dibs.queue q on q.name = n.queue
+    order by n.ord
+    returning id, queue, gate, group_key
+), woken as (
+    insert into dibs.wake (queue, group_key)
+    select distinct queue, group_key
+    from added
+    where gate = 1
+), counted as (
+    insert into dibs.tally (queue, waiting, blocked, enqueued)
+    select
+        queue,
+        count(*) filter (where gate <> 1),
+        nullif(count(*) filter (where gate = 1), 0),
+        count(*)
+    from added
+    group by queue
+)
+select id
+from added

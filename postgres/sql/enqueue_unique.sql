@@ -1,0 +1,61 @@
+-- Purpose: insert a batch of jobs of which some have a unique key; those whose key
+--   is held are left out.
+-- Parameters: as enqueue.sql, then $10 unique key or null, $11 until when it is
+--   held ('finished' or 'claimed') or null.
+-- Columns out: ord (place in the arrays, from 1), id (null: the key was held).
+-- Concurrency: the partial unique index decides. An insert that meets a key whose
+--   holder is not committed yet waits for that transaction; keys are inserted in
+--   their order, so two batches cannot wait for each other.
+with asked as materialized (
+    select nextval('dibs.job_id') as id, n.*
+    from (
+        select *
+        from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::bigint[], $8::int[], $9::text[], $10::text[], $11::text[])
+            with ordinality as u (queue, kind, payload, metadata, priority, run_at, delay_us, max_attempts, group_key, unique_key, unique_until, ord)
+        order by ord
+    ) n
+), added as (
+    insert into dibs.job (id, queue, kind, payload, metadata, priority, run_at, gate, max_attempts, group_key, unique_key, unique_until, unique_held, created_at)
+    select
+        n.id,
+        n.queue,
+        n.kind,
+        n.payload,
+        n.metadata,
+        n.priority,
+        greatest(coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond'), statement_timestamp()),
+        case
+            when n.group_key is null then 0
+            when coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond') <= statement_timestamp() then 1
+            else 2
+        end,
+        case n.max_attempts when 0 then q.max_attempts else n.max_attempts end,
+        n.group_key,
+        n.unique_key,
+        n.unique_until,
+        n.unique_key is not null,
+        statement_timestamp()
+    from asked n
+    join dibs.queue q on q.name = n.queue
+    order by n.queue, n.unique_key, n.ord
+    on conflict (queue, unique_key) where unique_held do nothing
+    returning id, queue, gate, group_key
+), woken as (
+    insert into dibs.wake (queue, group_key)
+    select distinct queue, group_key
+    from added
+    where gate = 1
+), counted as (
+    insert into dibs.tally (queue, waiting, blocked, enqueued)
+    select
+        queue,
+        count(*) filter (where gate <> 1),
+        nullif(count(*) filter (where gate = 1), 0),
+        count(*)
+    from added
+    group by queue
+)
+select n.ord, a.id
+from asked n
+left join added a on a.id = n.id
+order by n.ord

@@ -1,0 +1,116 @@
+-- Purpose: take jobs whose lease ended away from their workers: waiting again, or
+--   dead if no attempts are left, or cancelled if that was asked for.
+-- Parameters: $1 how many claims to look at.
+-- Columns out: queue and how many of its jobs were taken away; a row with the queue ''
+--   and how many claims were looked at.
+-- Concurrency: claims are locked as they are found; another sweep skips them. A
+--   lease that ended cannot be extended or finished, and no claim takes a row with
+--   a token, so the rows found stay as they are; the fence is there all the same.
+-- A job keeps its place in its group and its run_at, and has no backoff.
+with ended as materialized (
+    select c.token, c.ids
+    from dibs.claim c
+    where c.check_at <= statement_timestamp()
+    order by c.check_at
+    limit $1
+    for update skip locked
+), held as materialized (
+    select j.id, j.token, j.lease_until
+    from ended e, unnest(e.ids) as i (id)
+    join dibs.job j on j.id = i.id
+    where j.token = e.token
+), lost as materialized (
+    select
+        j.id,
+        j.token,
+        j.cancel_requested or j.attempt - j.excused >= j.max_attempts as ends,
+        case when j.cancel_requested then 'cancelled' else 'dead' end as state,
+        case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep,
+        case when jsonb_array_length(j.errors) >= 10 then j.errors - 0 else coalesce(j.errors, '[]') end
+            || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp(), 'worker', j.worker, 'error', 'lease expired') as errors
+    from held h
+    join dibs.job j on j.id = h.id
+    join dibs.queue q on q.name = j.queue
+    where h.lease_until <= statement_timestamp()
+), back as (
+    update dibs.job j
+    set
+        token = null,
+        lease_until = null,
+        errors = l.errors,
+        gate = 0
+    from lost l
+    where j.id = l.id and j.token = l.token and j.lease_until <= statement_timestamp() and not l.ends
+    returning j.queue
+), gone as (
+    delete from dibs.job j
+    using lost l
+    where j.id = l.id and j.token = l.token and j.lease_until <= statement_timestamp() and l.ends
+    returning j.*, l.state, l.keep, l.errors as all_errors
+), kept as (
+    insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)
+    select
+        g.id,
+        g.state,
+        statement_timestamp(),
+        g.run_at,
+        g.created_at,
+        g.claimed_at,
+        g.attempt,
+        g.excused,
+        g.max_attempts,
+        g.priority,
+        g.cancel_requested,
+        g.queue,
+        g.kind,
+        g.group_key,
+        g.unique_key,
+        g.unique_until,
+        g.worker,
+        g.payload,
+        g.metadata,
+        g.all_errors
+    from gone g
+    where g.keep
+), woken as (
+    insert into dibs.wake (queue, group_key)
+    select distinct queue, group_key
+    from gone
+    where group_key is not null
+), forgotten as (
+    delete from dibs.claim c
+    using ended e
+    where c.token = e.token
+        and not exists (select from held h where h.token = e.token and h.lease_until > statement_timestamp())
+), later as (
+    update dibs.claim c
+    set check_at = h.check_at
+    from (
+        select token, min(lease_until) as check_at
+        from held
+        where lease_until > statement_timestamp()
+        group by token
+    ) h
+    where c.token = h.token
+), counted as (
+    insert into dibs.tally (queue, running, waiting, dead, cancelled, failed)
+    select
+        queue,
+        - count(*),
+        nullif(count(*) filter (where state is null), 0),
+        nullif(count(*) filter (where state = 'dead' and keep), 0),
+        nullif(count(*) filter (where state = 'cancelled' and keep), 0),
+        nullif(count(*) filter (where state is distinct from 'cancelled'), 0)
+    from (
+        select queue, null as state, false as keep from back
+        union all
+        select queue, state, keep from gone
+    ) e
+    group by queue
+    returning queue, running
+)
+select queue, (- running)::int
+from counted
+union all
+select '', count(*)::int
+from ended

@@ -1,0 +1,10 @@
+-- Purpose: find which jobs hold unique keys.
+-- Parameters: $1 queues, $2 keys, arrays of equal length.
+-- Columns out: ord (place in the arrays, from 1), id.
+-- Concurrency: a plain read after enqueue_unique.sql, in a new snapshot, so that a
+--   holder which committed in between is seen. One that has let go since is not
+--   found; the caller then enqueues again.
+select n.ord, j.id
+from unnest($1::text[], $2::text[]) with ordinality as n (queue, unique_key, ord)
+join dibs.job j on j.queue = n.queue and j.unique_key = n.unique_key and j.unique_held
+order by n.ord

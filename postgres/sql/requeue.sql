@@ -1,0 +1,61 @@
+-- Purpose: put finished jobs back to waiting, due now, all attempts allowed again.
+-- Parameters: $1 ids.
+-- Columns out: id, queue.
+-- Concurrency: each row is deleted by one caller only, who inserts it. A unique key
+--   that another job holds is not taken back; one that is taken in this very moment
+--   fails the statement on the unique index, and the caller repeats it.
+with gone as (
+    delete from dibs.finished
+    where id = any ($1::bigint[])
+    returning *
+), ranked as (
+    select g.*, row_number() over (partition by queue, unique_key order by id) as nth
+    from gone g
+), back as (
+    insert into dibs.job (id, queue, kind, payload, metadata, priority, run_at, gate, attempt, excused, max_attempts, group_key, unique_key, unique_until, unique_held, worker, created_at, claimed_at, errors)
+    select
+        g.id,
+        g.queue,
+        g.kind,
+        g.payload,
+        g.metadata,
+        g.priority,
+        statement_timestamp(),
+        case when g.group_key is null then 0 else 1 end,
+        g.attempt,
+        g.attempt,
+        g.max_attempts,
+        g.group_key,
+        g.unique_key,
+        g.unique_until,
+        g.unique_key is not null and g.nth = 1
+            and not exists (
+                select
+                from dibs.job h
+                where h.queue = g.queue and h.unique_key = g.unique_key and h.unique_held
+            ),
+        g.worker,
+        g.created_at,
+        g.claimed_at,
+        g.errors
+    from ranked g
+    returning id, queue, gate, group_key
+), woken as (
+    insert into dibs.wake (queue, group_key)
+    select distinct queue, group_key
+    from back
+    where group_key is not null
+), counted as (
+    insert into dibs.tally (queue, waiting, blocked, completed, dead, cancelled)
+    select
+        queue,
+        nullif(count(*) filter (where group_key is null), 0),
+        nullif(count(*) filter (where group_key is not null), 0),
+        - nullif(count(*) filter (where state = 'completed'), 0),
+        - nullif(count(*) filter (where state = 'dead'), 0),
+        - nullif(count(*) filter (where state = 'cancelled'), 0)
+    from gone
+    group by queue
+)
+select id, queue
+from back

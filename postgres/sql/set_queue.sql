@@ -1,0 +1,29 @@
+-- Purpose: change a queue's settings.
+-- Parameters: $1 name; then the new settings: $2 paused, $3 concurrency,
+--   $4 group_limit, $5 strict, $6 order, $7 lease, $8 max_attempts, $9 backoff base,
+--   $10 factor, $11 max, $12 jitter, $13 keep completed, $14 dead, $15 cancelled,
+--   $16 payload limit; durations in microseconds. $17 the version they were made from.
+-- Columns out: version; no row if somebody else has changed the settings since.
+-- Concurrency: claims under the old version find nothing from the commit on. A limit that is
+--   new begins with counting what runs (count_running.sql).
+update dibs.queue
+set
+    version = version + 1,
+    paused = $2,
+    counted = counted and concurrency > 0 and $3 > 0,
+    concurrency = $3,
+    group_limit = $4,
+    strict = $5,
+    claim_order = $6,
+    lease = $7::bigint * interval '1 microsecond',
+    max_attempts = $8,
+    backoff_base = $9::bigint * interval '1 microsecond',
+    backoff_factor = $10,
+    backoff_max = $11::bigint * interval '1 microsecond',
+    backoff_jitter = $12,
+    keep_completed = $13::bigint * interval '1 microsecond',
+    keep_dead = $14::bigint * interval '1 microsecond',
+    keep_cancelled = $15::bigint * interval '1 microsecond',
+    payload_limit = $16
+where name = $1 and version = $17
+returning version

@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// tx is a store inside a caller's transaction. Like the transaction it is for one
+// goroutine at a time.
+type tx struct {
+	s    *Store
+	conn conn
+	// claimed remembers what this transaction has claimed and thereby completed, so
+	// that Finish can give it another outcome.
+	claimed map[int64]dibs.Token
+}
+
+// Tx is the store inside a pgx transaction.
+func (s *Store) Tx(t pgx.Tx) dibs.Tx {
+	return &tx{s: s, conn: pgxConn{t}, claimed: map[int64]dibs.Token{}}
+}
+
+// SQLTx is the store inside a database/sql transaction, of any PostgreSQL driver.
+func (s *Store) SQLTx(t *sql.Tx) dibs.Tx {
+	return &tx{s: s, conn: sqlConn{t}, claimed: map[int64]dibs.Token{}}
+}
+
+// InTx implements dibs.Database.
+func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
+	if err := s.check("transaction"); err != nil {
+		return err
+	}
+	t, err := s.pool.Begin(ctx)
+	if err != nil {
+		return classify("begin", err)
+	}
+	defer t.Rollback(context.WithoutCancel(ctx)) // no effect after the commit
+	if err := f(s.Tx(t)); err != nil {
+		return err
+	}
+	return classify("commit", t.Commit(ctx))
+}
+
+func (t *tx) run(ctx context.Context) func(...step) error {
+	return func(steps ...step) error { return t.conn.run(ctx, steps...) }
+}
+
+// Enqueue implements dibs.Tx.
+func (t *tx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	out, _, err := t.s.enqueue(ctx, jobs, t.run(ctx))
+	return out, err
+}
+
+// Claim implements dibs.Tx. Admitting and sweeping have transactions of their own,
+// so that the caller's holds no turn.
+func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	if err := t.s.check("claim"); err != nil {
+		return nil, err
+	}
+	if err := checks.Claim(&r); err != nil {
+		return nil, err
+	}
+	if err := t.s.sweepIfDue(ctx); err != nil {
+		return nil, err
+	}
+	if q, ok := t.s.queues.get(r.Queue); !ok || q.grouped {
+		if err := t.s.admit(ctx, r.Queue); err != nil {
+			return nil, classifyClaim(r.Queue, err)
+		}
+	}
+	r.Lease = dibs.MaxLease
+	none := func(queueRow) []step { return nil }
+	jobs, err := t.s.claimWith(ctx, r, t.run(ctx), none)
+	if err != nil || len(jobs) == 0 {
+		return nil, classifyClaim(r.Queue, err)
+	}
+	done := make([]dibs.Outcome, len(jobs))
+	for i, j := range jobs {
+		done[i] = j.Lease().Complete(nil)
+	}
+	if err := t.s.finish(ctx, done, true, t.run(ctx)); err != nil {
+		return nil, err
+	}
+	for _, j := range jobs {
+		t.claimed[j.ID] = j.Token
+	}
+	return jobs, nil
+}
+
+// Finish implements dibs.Tx.
+func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	if err := t.s.check("finish"); err != nil {
+		return err
+	}
+	checked, err := checks.Outcomes(outcomes)
+	if err != nil {
+		return err
+	}
+	reopen := map[dibs.Token][]int64{}
+	for _, o := range checked {
+		if token, ok := t.claimed[o.ID]; ok && token == o.Token {
+			reopen[token] = append(reopen[token], o.ID)
+		}
+	}
+	for token, ids := range reopen {
+		slices.Sort(ids)
+		err := t.conn.run(ctx, step{sql: t.s.sql.get("reopen"), args: []any{ids, [16]byte(token), dibs.MaxLease.Microseconds()}})
+		if err != nil {
+			return classify("finish", err)
+		}
+	}
+	if err := t.s.finish(ctx, checked, true, t.run(ctx)); err != nil {
+		return err
+	}
+	for _, o := range checked {
+		delete(t.claimed, o.ID)
+	}
+	return nil
+}
