@@ -3,7 +3,6 @@ package demo
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -30,12 +29,12 @@ type Kill struct {
 
 // Promise is one line of the verdict.
 type Promise struct {
-	Text string
-	Want string
-	Got  string
-	Kept bool
+	Text string `json:"promise"`
+	Want int    `json:"want"`
+	Got  int    `json:"got"`
+	Kept bool   `json:"kept"`
 	// Broken names the first few cases, for whoever has to find out why.
-	Broken []string
+	Broken []string `json:"broken,omitempty"`
 }
 
 // Verdict says which promises were kept.
@@ -47,6 +46,15 @@ type Verdict struct {
 // Kept reports whether all were.
 func (v Verdict) Kept() bool {
 	return !slices.ContainsFunc(v.Promises, func(p Promise) bool { return !p.Kept })
+}
+
+// RecoveryTimes are the median and the longest time of Recovery, or 0 without any.
+func (v Verdict) RecoveryTimes() (p50, longest time.Duration) {
+	n := len(v.Recovery)
+	if n == 0 {
+		return 0, 0
+	}
+	return v.Recovery[(n-1)/2], v.Recovery[n-1]
 }
 
 // judge is the evidence with what several promises need of it.
@@ -122,13 +130,13 @@ func (j *judge) completedBy(job *dibs.RawJob) bool {
 
 // none promises that there is no such case.
 func none(text string, cases []string) Promise {
-	return Promise{Text: text, Want: "0", Got: strconv.Itoa(len(cases)), Kept: len(cases) == 0, Broken: first(cases)}
+	return Promise{Text: text, Got: len(cases), Kept: len(cases) == 0, Broken: first(cases)}
 }
 
 // all promises a number of cases.
 func all(text string, want, got int, missing []string) Promise {
 	return Promise{
-		Text: text, Want: strconv.Itoa(want), Got: strconv.Itoa(got),
+		Text: text, Want: want, Got: got,
 		Kept: want == got && len(missing) == 0, Broken: first(missing),
 	}
 }

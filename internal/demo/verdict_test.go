@@ -93,7 +93,7 @@ func TestAnHonestRunKeepsEveryPromise(t *testing.T) {
 	v := Judge(honest())
 	for _, p := range v.Promises {
 		if !p.Kept || p.Got != p.Want || len(p.Broken) > 0 {
-			t.Errorf("%s: got %s, want %s, %v", p.Text, p.Got, p.Want, p.Broken)
+			t.Errorf("%s: got %d, want %d, %v", p.Text, p.Got, p.Want, p.Broken)
 		}
 	}
 	want := []time.Duration{3100 * time.Millisecond, 3100 * time.Millisecond, 3200 * time.Millisecond}
@@ -174,9 +174,9 @@ func TestTheVerdictFinds(t *testing.T) {
 			e.Final[1].Attempt = 2
 		}, []string{again}, "job 1: attempt 2 (w2) began after attempt 1 (w1) had completed it"},
 		{"a claim that nobody ran", func(e *Evidence) { e.Final[1].Attempt = 2 },
-			[]string{accounted}, "job 1: nobody ran attempt 2"},
+			[]string{completed, accounted}, "job 1: nobody ran attempt 2"},
 		{"a run that the database did not count", func(e *Evidence) { e.Final[2].Attempt = 1 },
-			[]string{accounted}, "job 2: ran 2 attempts, the database counted 1"},
+			[]string{completed, accounted}, "job 2: ran 2 attempts, the database counted 1"},
 		{"a killed worker's job that ran late", func(e *Evidence) { e.attempt(11, 2).Start = at(6001); e.attempt(11, 2).End = at(6002) },
 			[]string{recovered}, "job 11 ran again after 5.001s"},
 		{"a killed worker's job that never ran", func(e *Evidence) {

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+
+	"github.com/dibs-queue/dibs/internal/demo"
+	"github.com/spf13/cobra"
+)
+
+const demoWorkers = 4
+
+func newDemoCmd(a *app) *cobra.Command {
+	var jobs int
+	var keep bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Watch it work: 5,000 jobs, four worker processes, one of them killed",
+		Long: `Watch it work, and see what was promised checked.
+
+The demo enqueues 5,000 jobs over three priorities: some belong to groups of which one
+or two may run at once, some fail once or twice, some always fail, some may only start
+seconds later. Four worker processes run them. On the way one of them is killed with
+SIGKILL while it holds jobs, and another is started. Every worker writes down when each
+attempt began and ended; at the end the demo judges from those notes and from the
+database whether every promise was kept, and exits with 1 if not. Leases are 3 s long
+here, so that it does not take long until the killed worker's jobs run elsewhere.
+
+It uses a SQLite file of its own in a temporary folder, which it removes. With --db it
+uses that database, with tables of its own (a schema on PostgreSQL, a prefix on SQLite)
+that it removes too; nothing else there is touched.`,
+		Example: `  dibs demo
+  dibs demo --db postgres://localhost/mydb`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case a.schema != "" || a.prefix != "":
+				return usagef(cmd, "the demo makes a schema or prefix of its own; leave out --schema and --prefix")
+			case jobs < 500 || jobs > 100_000:
+				return usagef(cmd, "--jobs must be 500 to 100000, got %d", jobs)
+			}
+			return a.demo(cmd.Context(), jobs, keep)
+		},
+	}
+	cmd.Flags().IntVar(&jobs, "jobs", 5000, "how many jobs to enqueue")
+	cmd.Flags().BoolVar(&keep, "keep", false, "keep the jobs and the workers' notes, to look at them")
+	cmd.AddCommand(newDemoWorkerCmd(a))
+	return cmd
+}
+
+// newDemoWorkerCmd is what the worker processes of the demo run. It ends when its
+// stdin does, which the demo holds open for as long as it lives.
+func newDemoWorkerCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:    "worker NAME HISTORY",
+		Hidden: true,
+		Args:   cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// A Ctrl-C reaches the whole process group; the demo decides when it ends.
+			signal.Ignore(os.Interrupt)
+			ctx, stop := context.WithCancel(context.WithoutCancel(cmd.Context()))
+			defer stop()
+			go func() {
+				io.Copy(io.Discard, a.stdin) //nolint:errcheck // any end of stdin means stop
+				stop()
+			}()
+			db, err := a.openExisting(ctx)
+			if err != nil {
+				return err
+			}
+			return errors.Join(demo.Work(ctx, db, args[0], args[1]), db.Close())
+		},
+	}
+}
+
+// demo runs the whole demonstration in a place of its own.
+func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
+	dir, err := os.MkdirTemp("", "dibs-demo-")
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	place, err := a.demoPlace(ctx, dir)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	broken := false
+	defer func() {
+		if keep || broken {
+			place.describe(a, dir)
+			err = errors.Join(err, place.db.Close())
+			return
+		}
+		err = errors.Join(err, place.remove(context.WithoutCancel(ctx)), os.RemoveAll(dir))
+	}()
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	screen := a.newDemoScreen(jobs, place, cancel)
+	result, err := demo.Run(ctx, demo.Config{
+		DB: place.db, Jobs: jobs, Workers: demoWorkers, Dir: dir,
+		Watch: screen.watch,
+		Command: func(name, history string) *exec.Cmd {
+			args := append(place.flags(), "demo", "worker", name, history)
+			cmd := exec.Command(program, args...)
+			// The URL may hold a password, which others could read in the arguments.
+			cmd.Env = append(os.Environ(), "DIBS_DB="+place.url)
+			return cmd
+		},
+	})
+	screen.close()
+	if err != nil {
+		return err
+	}
+	broken = !result.Kept()
+	return a.writeDemoVerdict(result, filepath.Base(program))
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs/internal/demo"
+)
+
+type demoVerdictJSON struct {
+	Kept        bool           `json:"kept"`
+	Jobs        int            `json:"jobs"`
+	Attempts    int            `json:"attempts"`
+	Took        seconds        `json:"took"`
+	RecoveryP50 seconds        `json:"recovery_p50"`
+	RecoveryMax seconds        `json:"recovery_max"`
+	Promises    []demo.Promise `json:"promises"`
+}
+
+// writeDemoVerdict writes what came out, and returns an error if a promise was broken.
+func (a *app) writeDemoVerdict(r demo.Result, program string) error {
+	if a.json {
+		if err := a.writeJSON(verdictJSONOf(r)); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprint(a.stdout, a.verdictText(r))
+		if r.Kept() {
+			fmt.Fprint(a.stdout, a.demoNext(program))
+		}
+	}
+	if !r.Kept() {
+		return &hintError{
+			err:  &codeError{exitFailure, fmt.Errorf("a promise was broken")},
+			next: "the workers' notes and the jobs were kept; please report this with them",
+		}
+	}
+	return nil
+}
+
+func verdictJSONOf(r demo.Result) demoVerdictJSON {
+	p50, longest := r.RecoveryTimes()
+	return demoVerdictJSON{
+		Kept: r.Kept(), Jobs: r.Jobs, Attempts: r.Attempts, Took: seconds(r.Took),
+		RecoveryP50: seconds(p50), RecoveryMax: seconds(longest), Promises: r.Promises,
+	}
+}
+
+func (a *app) verdictText(r demo.Result) string {
+	var b strings.Builder
+	verdict := a.paint(green, "every promise was kept")
+	if !r.Kept() {
+		verdict = a.paint(red, "a promise was broken")
+	}
+	fmt.Fprintf(&b, "\n  %s %s\n\n", a.paint(bold, "Verdict:"), verdict)
+	for _, p := range r.Promises {
+		mark := a.paint(green, "✓")
+		if !p.Kept {
+			mark = a.paint(red, "✗")
+		}
+		fmt.Fprintf(&b, "  %s %-52s %s\n", mark, p.Text, found(p))
+		for _, c := range p.Broken {
+			fmt.Fprintf(&b, "      %s\n", a.paint(red, c))
+		}
+	}
+	if p50, longest := r.RecoveryTimes(); longest > 0 {
+		fmt.Fprintf(&b, "\n  The killed worker's jobs ran elsewhere after %s (median), %s (the last).\n  Its leases were %v long; the default is 10s.\n",
+			tenths(p50), tenths(longest), demo.Lease)
+	}
+	fmt.Fprintf(&b, "  %s in %s attempts by %d worker processes took %s.\n",
+		plural(r.Jobs, "job"), count(int64(r.Attempts)), demoWorkers+1, tenths(r.Took))
+	return b.String()
+}
+
+func tenths(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+// found is what was counted: of how many, unless there should be none.
+func found(p demo.Promise) string {
+	got := count(int64(p.Got))
+	if p.Want == 0 {
+		return got
+	}
+	return got + " of " + count(int64(p.Want))
+}
+
+// demoNext is what a stranger can try now.
+func (a *app) demoNext(program string) string {
+	lines := [][2]string{
+		{"enqueue hello '{\"name\":\"Ann\"}'", "add a job, in ./dibs.db"},
+		{"work hello -- cat", "run a program for each job; Ctrl-C ends it"},
+		{"top", "watch the queues, in another terminal"},
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n  %s\n", a.paint(bold, "Next, your own:"))
+	for _, l := range lines {
+		command := fmt.Sprintf("%s %s", program, l[0])
+		fmt.Fprintf(&b, "    %s  %s\n", a.paint(cyan, fmt.Sprintf("%-36s", command)), a.paint(faint, l[1]))
+	}
+	return b.String()
+}
