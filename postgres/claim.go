@@ -24,9 +24,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if err := s.sweepIfDue(ctx); err != nil {
 		return nil, err
 	}
-	jobs, err := s.claimWith(ctx, r, func(steps ...step) error {
-		return retrying(func() error { return pgxConn{s.pool}.run(ctx, steps...) })
-	}, s.admitSteps)
+	jobs, err := s.claimWith(ctx, r, claimer{conn: s.db})
 	return jobs, classifyClaim(r.Queue, err)
 }
 
@@ -37,9 +35,17 @@ func classifyClaim(queue string, err error) error {
 	return classify(fmt.Sprintf("claim from queue %q", queue), err)
 }
 
+// claimer is where a claim runs.
+type claimer struct {
+	conn
+	// tx: it is the caller's transaction. Grouped jobs have been admitted outside of
+	// it, and it leaves no marks, since it may be rolled back.
+	tx bool
+}
+
 // claimWith prepares a claim for the queue's settings and repeats it when they turn
-// out to have changed. before gives the steps to run ahead of the claim.
-func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, run func(...step) error, before func(queueRow) []step) ([]*dibs.RawJob, error) {
+// out to have changed.
+func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, c claimer) ([]*dibs.RawJob, error) {
 	q, ok, err := s.knownOrRead(ctx, r.Queue)
 	const rounds = 10
 	for range rounds {
@@ -49,7 +55,7 @@ func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, run func(...
 		if err != nil || !ok || q.Paused {
 			return nil, err
 		}
-		jobs, current, err := s.claimOnce(ctx, q, r, run, before(q))
+		jobs, current, err := s.claimOnce(ctx, q, r, c)
 		if err != nil || current {
 			return jobs, err
 		}
@@ -64,7 +70,7 @@ func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, run func(...
 
 // claimOnce claims under the settings q; current is false when the database has
 // others, or they are locked.
-func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, run func(...step) error, steps []step) (jobs []*dibs.RawJob, current bool, err error) {
+func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
 	lease := r.Lease
 	if lease == 0 {
 		lease = q.Lease
@@ -75,6 +81,10 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 			return nil, false, err
 		}
 	}
+	var steps []step
+	if !c.tx {
+		steps = s.admitSteps(q)
+	}
 	limited := q.Concurrency > 0
 	if limited {
 		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name, q.version}})
@@ -83,11 +93,12 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 		}
 	}
 	token := newToken()
-	full := q.Order != dibs.FIFO && q.Order != dibs.AnyOrder || lanes.begin(r.Kinds, r.N)
+	full := c.tx || q.Order == dibs.LIFO || lanes.begin(r.Kinds, r.N)
 	args := []any{q.Name, q.version, r.N, [16]byte(token), r.Worker, lease.Microseconds(), kinds(r.Kinds), limited}
 	steps = append(steps, step{
-		sql:  s.sql.get("claim"),
-		args: append(args, lanes.args(r.Kinds, q.Order, full)...),
+		sql:   s.sql.get("claim"),
+		args:  append(args, lanes.args(r.Kinds, q.Order, full)...),
+		begin: func() { jobs, current = nil, false },
 		row: func(scan func(...any) error) error {
 			current = true
 			j, err := scanClaimed(scan)
@@ -99,17 +110,19 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 		},
 	})
 	start := time.Now()
-	if err := run(steps...); err != nil {
+	if err := c.run(ctx, steps...); err != nil {
 		return nil, false, err
 	}
-	lanes.done(r.Kinds, full, time.Since(start), jobs)
+	if !c.tx {
+		lanes.done(r.Kinds, full, time.Since(start), jobs)
+	}
 	sortJobs(jobs, q.Order)
 	return jobs, current, nil
 }
 
 func (s *Store) learnLanes(ctx context.Context, queue string, l *lanes) error {
 	var priorities []int16
-	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("lanes"), args: []any{queue, maxLanes}, row: func(scan func(...any) error) error {
+	err := s.db.run(ctx, step{sql: s.sql.get("lanes"), args: []any{queue, maxLanes}, row: func(scan func(...any) error) error {
 		var p int16
 		err := scan(&p)
 		priorities = append(priorities, p)
@@ -230,20 +243,18 @@ func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJo
 	}
 	token := newToken()
 	var jobs []*dibs.RawJob
-	err = retrying(func() error {
-		jobs = nil
-		return pgxConn{s.pool}.run(ctx, step{
-			sql:  s.sql.get("resume"),
-			args: []any{r.Queue, r.Worker, [16]byte(token), lease.Microseconds()},
-			row: func(scan func(...any) error) error {
-				j, err := scanClaimed(scan)
-				if j != nil {
-					j.Queue, j.Worker, j.Token = r.Queue, r.Worker, token
-					jobs = append(jobs, j)
-				}
-				return err
-			},
-		})
+	err = s.db.run(ctx, step{
+		sql:   s.sql.get("resume"),
+		args:  []any{r.Queue, r.Worker, [16]byte(token), lease.Microseconds()},
+		begin: func() { jobs = nil },
+		row: func(scan func(...any) error) error {
+			j, err := scanClaimed(scan)
+			if j != nil {
+				j.Queue, j.Worker, j.Token = r.Queue, r.Worker, token
+				jobs = append(jobs, j)
+			}
+			return err
+		},
 	})
 	if err != nil {
 		return nil, classify("resume", err)

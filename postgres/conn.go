@@ -19,11 +19,13 @@ type conn interface {
 	run(ctx context.Context, steps ...step) error
 }
 
-// step is one statement; row, if not nil, is called for each row it returns.
+// step is one statement. row, if not nil, is called for each row it returns; begin,
+// if not nil, before it is sent, again when a transaction is repeated.
 type step struct {
-	sql  string
-	args []any
-	row  func(scan func(...any) error) error
+	sql   string
+	args  []any
+	begin func()
+	row   func(scan func(...any) error) error
 }
 
 // batcher is a pgx pool, connection or transaction. Outside of a transaction a
@@ -37,6 +39,9 @@ type pgxConn struct{ batcher }
 func (c pgxConn) run(ctx context.Context, steps ...step) (err error) {
 	var b pgx.Batch
 	for _, s := range steps {
+		if s.begin != nil {
+			s.begin()
+		}
 		b.Queue(s.sql, s.args...)
 	}
 	results := c.SendBatch(ctx, &b)
@@ -81,6 +86,9 @@ func (c sqlConn) run(ctx context.Context, steps ...step) error {
 }
 
 func (c sqlConn) step(ctx context.Context, s step) error {
+	if s.begin != nil {
+		s.begin()
+	}
 	args := make([]any, len(s.args))
 	for i, a := range s.args {
 		args[i] = plainArg(a)
@@ -164,4 +172,18 @@ func literal[T any](list []T, element func(T) *string) string {
 	}
 	b.WriteByte('}')
 	return b.String()
+}
+
+// retrying is a pool's conn that repeats a transaction which failed only because
+// of what ran beside it.
+type retrying struct{ pgxConn }
+
+func (c retrying) run(ctx context.Context, steps ...step) error {
+	const tries = 5
+	for try := 1; ; try++ {
+		err := c.pgxConn.run(ctx, steps...)
+		if err == nil || try == tries || !again(err) {
+			return err
+		}
+	}
 }

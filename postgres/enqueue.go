@@ -13,9 +13,7 @@ import (
 
 // Enqueue implements dibs.Store.
 func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-	out, queues, err := s.enqueue(ctx, jobs, func(steps ...step) error {
-		return retrying(func() error { return pgxConn{s.pool}.run(ctx, steps...) })
-	})
+	out, queues, err := s.enqueue(ctx, jobs, s.db)
 	if err != nil {
 		return nil, err
 	}
@@ -25,9 +23,8 @@ func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueue
 	return out, nil
 }
 
-// enqueue inserts through run, which executes steps in one transaction. It returns
-// the queues that got jobs.
-func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, run func(...step) error) ([]dibs.Enqueued, []string, error) {
+// enqueue inserts through c and returns the queues that got jobs.
+func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs.Enqueued, []string, error) {
 	if err := s.check("enqueue"); err != nil {
 		return nil, nil, err
 	}
@@ -43,7 +40,7 @@ func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, run func(...ste
 	if slices.ContainsFunc(rows, func(r checks.Row) bool { return r.UniqueKey != "" }) {
 		insert = s.insertUnique
 	}
-	out, err := insert(rows, run)
+	out, err := insert(ctx, rows, c)
 	if err != nil {
 		return nil, nil, classify("enqueue", err)
 	}
@@ -61,11 +58,12 @@ func classifyInput(op string, err error) error {
 	return classify(op, err)
 }
 
-func (s *Store) insertPlain(rows []checks.Row, run func(...step) error) ([]dibs.Enqueued, error) {
+func (s *Store) insertPlain(ctx context.Context, rows []checks.Row, c conn) ([]dibs.Enqueued, error) {
 	out := make([]dibs.Enqueued, 0, len(rows))
-	err := run(step{
-		sql:  s.sql.get("enqueue"),
-		args: columns(rows),
+	err := c.run(ctx, step{
+		sql:   s.sql.get("enqueue"),
+		args:  columns(rows),
+		begin: func() { out = out[:0] },
 		row: func(scan func(...any) error) error {
 			var e dibs.Enqueued
 			err := scan(&e.ID)
@@ -84,7 +82,7 @@ func (s *Store) insertPlain(rows []checks.Row, run func(...step) error) ([]dibs.
 
 // insertUnique inserts what it can, looks up the holders of the keys it met, and
 // begins again with those whose holder let go in between.
-func (s *Store) insertUnique(rows []checks.Row, run func(...step) error) ([]dibs.Enqueued, error) {
+func (s *Store) insertUnique(ctx context.Context, rows []checks.Row, c conn) ([]dibs.Enqueued, error) {
 	out := make([]dibs.Enqueued, len(rows))
 	left := make([]int, len(rows)) // places in rows still without an answer
 	for i := range left {
@@ -96,14 +94,14 @@ func (s *Store) insertUnique(rows []checks.Row, run func(...step) error) ([]dibs
 		for i, at := range left {
 			part[i] = rows[at]
 		}
-		if err := s.insertAbsent(part, left, out, run); err != nil {
+		if err := s.insertAbsent(ctx, part, left, out, c); err != nil {
 			return nil, err
 		}
 		left = slices.DeleteFunc(left, func(at int) bool { return out[at].ID != 0 })
 		if len(left) == 0 {
 			return out, nil
 		}
-		if err := s.findHolders(rows, left, out, run); err != nil {
+		if err := s.findHolders(ctx, rows, left, out, c); err != nil {
 			return nil, err
 		}
 		left = slices.DeleteFunc(left, func(at int) bool { return out[at].ID != 0 })
@@ -114,7 +112,7 @@ func (s *Store) insertUnique(rows []checks.Row, run func(...step) error) ([]dibs
 	return nil, fmt.Errorf("unique key %q changed hands %d times during one call: %w", rows[left[0]].UniqueKey, rounds, dibs.ErrUnavailable)
 }
 
-func (s *Store) insertAbsent(part []checks.Row, places []int, out []dibs.Enqueued, run func(...step) error) error {
+func (s *Store) insertAbsent(ctx context.Context, part []checks.Row, places []int, out []dibs.Enqueued, c conn) error {
 	args := columns(part)
 	keys, untils := make([]*string, len(part)), make([]*string, len(part))
 	for i := range part {
@@ -122,8 +120,7 @@ func (s *Store) insertAbsent(part []checks.Row, places []int, out []dibs.Enqueue
 			keys[i], untils[i] = &part[i].UniqueKey, (*string)(&part[i].UniqueUntil)
 		}
 	}
-	answered := 0
-	err := run(step{
+	return c.run(ctx, step{
 		sql:  s.sql.get("enqueue_unique"),
 		args: append(args, keys, untils),
 		row: func(scan func(...any) error) error {
@@ -132,7 +129,7 @@ func (s *Store) insertAbsent(part []checks.Row, places []int, out []dibs.Enqueue
 			if err := scan(&ord, &id); err != nil {
 				return err
 			}
-			answered++
+			out[places[ord-1]].ID = 0
 			if id != nil {
 				out[places[ord-1]].ID = *id
 			} else if part[ord-1].UniqueKey == "" {
@@ -141,15 +138,14 @@ func (s *Store) insertAbsent(part []checks.Row, places []int, out []dibs.Enqueue
 			return nil
 		},
 	})
-	return err
 }
 
-func (s *Store) findHolders(rows []checks.Row, left []int, out []dibs.Enqueued, run func(...step) error) error {
+func (s *Store) findHolders(ctx context.Context, rows []checks.Row, left []int, out []dibs.Enqueued, c conn) error {
 	queues, keys := make([]string, len(left)), make([]string, len(left))
 	for i, at := range left {
 		queues[i], keys[i] = rows[at].Queue, rows[at].UniqueKey
 	}
-	return run(step{
+	return c.run(ctx, step{
 		sql:  s.sql.get("holders"),
 		args: []any{queues, keys},
 		row: func(scan func(...any) error) error {
@@ -203,15 +199,4 @@ func queuesOf(rows []checks.Row) (names []string, grouped []bool) {
 		grouped[at] = grouped[at] || rows[i].Group != ""
 	}
 	return names, grouped
-}
-
-// retrying repeats a transaction that failed only because of what ran beside it.
-func retrying(f func() error) error {
-	const tries = 5
-	for try := 1; ; try++ {
-		err := f()
-		if err == nil || try == tries || !again(err) {
-			return err
-		}
-	}
 }

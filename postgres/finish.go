@@ -12,14 +12,12 @@ import (
 
 // Finish implements dibs.Store.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return s.finish(ctx, outcomes, false, func(steps ...step) error {
-		return retrying(func() error { return pgxConn{s.pool}.run(ctx, steps...) })
-	})
+	return s.finish(ctx, outcomes, false, s.db)
 }
 
-// finish writes outcomes through run; keep says to keep completed jobs whatever the
+// finish writes outcomes through c; keep says to keep completed jobs whatever the
 // retention.
-func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, keep bool, run func(...step) error) error {
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, keep bool, c conn) error {
 	if err := s.check("finish"); err != nil {
 		return err
 	}
@@ -28,15 +26,19 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, keep bool, 
 		return err
 	}
 	slices.SortFunc(outcomes, func(a, b dibs.Outcome) int { return cmp.Compare(a.ID, b.ID) })
-	done := newFinished(len(outcomes))
-	steps := make([]step, 0, 2)
+	done := finished{}
+	steps := []step{}
 	if final, args := finalArgs(outcomes); final > 0 {
-		steps = append(steps, step{sql: s.sql.get("complete"), args: append(args, keep), row: done.scan})
+		steps = append(steps, step{sql: s.sql.get("complete"), args: append(args, keep), begin: done.begin, row: done.scan})
 	}
 	if back, args := backArgs(outcomes); back > 0 {
-		steps = append(steps, step{sql: s.sql.get("retry"), args: args, row: done.scan})
+		st := step{sql: s.sql.get("retry"), args: args, row: done.scan}
+		if len(steps) == 0 {
+			st.begin = done.begin
+		}
+		steps = append(steps, st)
 	}
-	if err := run(steps...); err != nil {
+	if err := c.run(ctx, steps...); err != nil {
 		return classify("finish", err)
 	}
 	for queue, freed := range done.queues {
@@ -54,9 +56,7 @@ type finished struct {
 	queues map[string]bool // with whether a group's place became free
 }
 
-func newFinished(n int) *finished {
-	return &finished{ids: make(map[int64]bool, n), queues: map[string]bool{}}
-}
+func (f *finished) begin() { f.ids, f.queues = map[int64]bool{}, map[string]bool{} }
 
 func (f *finished) scan(scan func(...any) error) error {
 	var id int64
@@ -167,32 +167,40 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	for i, l := range sorted {
 		ids[i], tokens[i] = l.ID, l.Token
 	}
-	held := make(map[int64]bool, len(sorted))
-	err := retrying(func() error {
-		clear(held)
-		out = dibs.Extended{}
-		return pgxConn{s.pool}.run(ctx, step{
-			sql:  s.sql.get("extend"),
-			args: []any{ids, tokens, d.Microseconds()},
-			row: func(scan func(...any) error) error {
-				var id int64
-				var cancel bool
-				err := scan(&id, &cancel)
-				held[id] = true
-				if cancel {
-					out.Cancelled = append(out.Cancelled, id)
-				}
-				return err
-			},
-		})
-	})
+	held, err := s.extendOrHeld(ctx, "extend", []any{ids, tokens, d.Microseconds()})
 	if err != nil {
-		return dibs.Extended{}, classify("extend", err)
+		return out, err
+	}
+	if len(held) < len(ids) {
+		// The missing ones are lost, or locked by a transaction that finishes them.
+		locked, err := s.extendOrHeld(ctx, "held", []any{ids, tokens})
+		if err != nil {
+			return out, err
+		}
+		for id, cancel := range locked {
+			held[id] = cancel
+		}
 	}
 	for _, id := range ids {
-		if !held[id] {
+		switch cancel, ok := held[id]; {
+		case !ok:
 			out.Lost = append(out.Lost, id)
+		case cancel:
+			out.Cancelled = append(out.Cancelled, id)
 		}
 	}
 	return out, nil
+}
+
+// extendOrHeld runs extend.sql or held.sql: ids with whether to cancel them.
+func (s *Store) extendOrHeld(ctx context.Context, name string, args []any) (map[int64]bool, error) {
+	held := map[int64]bool{}
+	err := s.db.run(ctx, step{sql: s.sql.get(name), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
+		var id int64
+		var cancel bool
+		err := scan(&id, &cancel)
+		held[id] = cancel
+		return err
+	}})
+	return held, classify("extend", err)
 }

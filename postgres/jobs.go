@@ -93,7 +93,7 @@ func readCursor(f dibs.Filter) (at time.Time, id int64, err error) {
 
 func (s *Store) list(ctx context.Context, name string, args ...any) ([]*dibs.RawJob, error) {
 	jobs := []*dibs.RawJob{}
-	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get(name), args: args, row: func(scan func(...any) error) error {
+	err := s.db.run(ctx, step{sql: s.sql.get(name), args: args, row: func(scan func(...any) error) error {
 		j, err := scanJob(scan)
 		jobs = append(jobs, j)
 		return err
@@ -170,6 +170,10 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	return changed.done(s), err
 }
 
+// waitBriefly bounds how long an operator's statement waits for a row that an open
+// transaction holds (Tx.Claim, Tx.Finish).
+var waitBriefly = step{sql: "select set_config('lock_timeout', '5s', true)"}
+
 // change runs one of the operator's statements on a list of ids.
 func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, row func(func(...any) error) error, reset func()) error {
 	if err := s.check(name); err != nil {
@@ -180,9 +184,11 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args []any
 	}
 	sorted := slices.Clone(ids)
 	slices.Sort(sorted)
-	err := retrying(func() error {
-		reset()
-		return pgxConn{s.pool}.run(ctx, step{sql: s.sql.get(name), args: append([]any{slices.Compact(sorted)}, args...), row: row})
+	err := s.db.run(ctx, waitBriefly, step{
+		sql:   s.sql.get(name),
+		args:  append([]any{slices.Compact(sorted)}, args...),
+		begin: reset,
+		row:   row,
 	})
 	return classify(name, err)
 }
@@ -239,7 +245,7 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 	total := 0
 	for {
 		n := 0
-		err := pgxConn{s.pool}.run(ctx, step{
+		err := s.db.run(ctx, step{
 			sql:  s.sql.get("prune"),
 			args: []any{queue, string(state), olderThan.Microseconds(), pruneBatch},
 			row:  func(scan func(...any) error) error { return scan(&n) },
@@ -259,7 +265,7 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 		return nil, err
 	}
 	list := []dibs.QueueStats{}
-	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("stats"), args: []any{dibs.ScheduledCap + 1}, row: func(scan func(...any) error) error {
+	err := s.db.run(ctx, step{sql: s.sql.get("stats"), args: []any{dibs.ScheduledCap + 1}, row: func(scan func(...any) error) error {
 		q, err := scanStats(scan)
 		list = append(list, q)
 		return err

@@ -41,8 +41,8 @@ const (
 	markMargin  = 100 * time.Millisecond // how far before the last claimed job a mark lies
 	fullShare   = 20                     // full claims take at most one part in this of the time
 	maxFullWait = time.Second            // but come this often
-	cheapFull   = 5 * time.Millisecond   // up to this cost, and cheapRow for each row, every claim is full
-	cheapRow    = 20 * time.Microsecond
+	cheapFull   = 2 * time.Millisecond   // up to this cost, and cheapRow for each row, every claim is full
+	cheapRow    = 10 * time.Microsecond
 )
 
 func newLanes() *lanes { return &lanes{scans: map[string]*scan{}} }

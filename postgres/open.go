@@ -28,6 +28,7 @@ type Options struct {
 // Store keeps jobs in PostgreSQL. It implements dibs.Database.
 type Store struct {
 	pool    *pgxpool.Pool
+	db      conn // the pool, each run a transaction of its own
 	own     bool // close the pool with the store
 	o       Options
 	sql     *statements
@@ -101,7 +102,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, o: o, sql: sql}
+	s := &Store{pool: pool, db: retrying{pgxConn{pool}}, o: o, sql: sql}
 	s.closed, s.close = context.WithCancel(context.Background())
 	if err := s.checkSchema(ctx); err != nil {
 		s.close()

@@ -65,7 +65,7 @@ func (c *queueCache) lanesOf(queue string) *lanes {
 // readQueues reads all queues, or one, and remembers them.
 func (s *Store) readQueues(ctx context.Context, name *string) ([]queueRow, error) {
 	var list []queueRow
-	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("queues"), args: []any{name}, row: func(scan func(...any) error) error {
+	err := s.db.run(ctx, step{sql: s.sql.get("queues"), args: []any{name}, row: func(scan func(...any) error) error {
 		q := queueRow{read: time.Now()}
 		var order string
 		var lease, base, most, completed, dead, cancelled int64
@@ -112,26 +112,26 @@ func (s *Store) payloadLimit(ctx context.Context, name string) (int, error) {
 // addQueues makes the queues that do not exist yet. It has a transaction of its
 // own, so that an open transaction of the caller's never holds a queue's row.
 func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) error {
-	var add []string
-	var groups []bool
-	for i, name := range names {
-		if q, ok := s.queues.get(name); !ok || grouped[i] && !q.grouped {
-			add, groups = append(add, name), append(groups, grouped[i])
+	for {
+		var add []string
+		var groups []bool
+		for i, name := range names {
+			if q, ok := s.queues.get(name); !ok || grouped[i] && !q.grouped {
+				add, groups = append(add, name), append(groups, grouped[i])
+			}
+		}
+		if len(add) == 0 {
+			return nil
+		}
+		if err := s.db.run(ctx, step{sql: s.sql.get("add_queue"), args: []any{add, groups}}); err != nil {
+			return classify("add queue", err)
+		}
+		for _, name := range add {
+			if _, _, err := s.queue(ctx, name); err != nil {
+				return err
+			}
 		}
 	}
-	if len(add) == 0 {
-		return nil
-	}
-	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("add_queue"), args: []any{add, groups}})
-	if err != nil {
-		return classify("add queue", err)
-	}
-	for i := range add {
-		if _, _, err := s.queue(ctx, add[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Queues implements dibs.Queues.
@@ -190,7 +190,7 @@ func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (
 // writeQueue stores new settings made from old; done is false when those were not
 // the newest any more.
 func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (done bool, err error) {
-	steps := []step{{
+	steps := []step{waitBriefly, {
 		sql: s.sql.get("set_queue"),
 		args: []any{
 			q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), q.Lease.Microseconds(), q.MaxAttempts,
@@ -206,7 +206,7 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 	if q.GroupLimit != old.GroupLimit {
 		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{q.Name, nil}})
 	}
-	if err := (pgxConn{s.pool}).run(ctx, steps...); err != nil || !done {
+	if err := s.db.run(ctx, steps...); err != nil || !done {
 		return false, err
 	}
 	_, _, err = s.queue(ctx, q.Name)
@@ -226,7 +226,7 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) er
 	if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
 		return err
 	}
-	err := pgxConn{s.pool}.run(
+	err := s.db.run(
 		ctx,
 		step{sql: s.sql.get("set_group"), args: []any{queue, group, limit}},
 		step{sql: s.sql.get("wake_groups"), args: []any{queue, group}},

@@ -74,9 +74,11 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 	for range sweepRounds {
 		looked, expired, queues := 0, 0, []string{}
-		err := retrying(func() error {
-			expired, queues = 0, queues[:0]
-			return pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("expire"), args: []any{expireBatch}, row: func(scan func(...any) error) error {
+		err := s.db.run(ctx, step{
+			sql:   s.sql.get("expire"),
+			args:  []any{expireBatch},
+			begin: func() { looked, expired, queues = 0, 0, nil },
+			row: func(scan func(...any) error) error {
 				var queue string
 				var n int
 				err := scan(&queue, &n)
@@ -87,7 +89,7 @@ func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 				expired += n
 				queues = append(queues, queue)
 				return err
-			}})
+			},
 		})
 		if err != nil {
 			return err
@@ -107,7 +109,7 @@ func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 // admitPending admits in queues that nobody claims from just now.
 func (s *Store) admitPending(ctx context.Context) error {
 	var queues []string
-	err := pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
+	err := s.db.run(ctx, step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
 		var q string
 		err := scan(&q)
 		queues = append(queues, q)
@@ -127,8 +129,7 @@ func (s *Store) admitPending(ctx context.Context) error {
 
 // admit lets the queue's grouped jobs take free places, in its own transaction.
 func (s *Store) admit(ctx context.Context, queue string) error {
-	steps := s.admitSteps(queueRow{Queue: dibs.Queue{Name: queue}, grouped: true})
-	return retrying(func() error { return pgxConn{s.pool}.run(ctx, steps...) })
+	return s.db.run(ctx, s.admitSteps(queueRow{Queue: dibs.Queue{Name: queue}, grouped: true})...)
 }
 
 // inTurn runs a statement of the sweep if no other process is at it.
@@ -143,7 +144,7 @@ func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, er
 			return err
 		},
 	}
-	err = pgxConn{s.pool}.run(ctx, turn, st)
+	err = s.db.run(ctx, turn, st)
 	return busy, err
 }
 
@@ -185,7 +186,7 @@ func (s *Store) mergeTally(ctx context.Context) error {
 }
 
 func (s *Store) newestTally(ctx context.Context) (id int64, err error) {
-	err = pgxConn{s.pool}.run(ctx, step{sql: s.sql.get("newest_tally"), row: func(scan func(...any) error) error {
+	err = s.db.run(ctx, step{sql: s.sql.get("newest_tally"), row: func(scan func(...any) error) error {
 		return scan(&id)
 	}})
 	return id, err

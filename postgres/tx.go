@@ -47,13 +47,9 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	return classify("commit", t.Commit(ctx))
 }
 
-func (t *tx) run(ctx context.Context) func(...step) error {
-	return func(steps ...step) error { return t.conn.run(ctx, steps...) }
-}
-
 // Enqueue implements dibs.Tx.
 func (t *tx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-	out, _, err := t.s.enqueue(ctx, jobs, t.run(ctx))
+	out, _, err := t.s.enqueue(ctx, jobs, t.conn)
 	return out, err
 }
 
@@ -75,8 +71,7 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 		}
 	}
 	r.Lease = dibs.MaxLease
-	none := func(queueRow) []step { return nil }
-	jobs, err := t.s.claimWith(ctx, r, t.run(ctx), none)
+	jobs, err := t.s.claimWith(ctx, r, claimer{conn: t.conn, tx: true})
 	if err != nil || len(jobs) == 0 {
 		return nil, classifyClaim(r.Queue, err)
 	}
@@ -84,7 +79,7 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	for i, j := range jobs {
 		done[i] = j.Lease().Complete(nil)
 	}
-	if err := t.s.finish(ctx, done, true, t.run(ctx)); err != nil {
+	if err := t.s.finish(ctx, done, true, t.conn); err != nil {
 		return nil, err
 	}
 	for _, j := range jobs {
@@ -115,7 +110,7 @@ func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 			return classify("finish", err)
 		}
 	}
-	if err := t.s.finish(ctx, checked, true, t.run(ctx)); err != nil {
+	if err := t.s.finish(ctx, checked, false, t.conn); err != nil {
 		return err
 	}
 	for _, o := range checked {

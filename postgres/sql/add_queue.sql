@@ -3,14 +3,22 @@
 -- Parameters: arrays of equal length: $1 name, $2 grouped.
 -- Columns out: none.
 -- Concurrency: in a transaction of its own, so that an enqueuer's open transaction
---   never holds a queue's row. The version rises when a queue gets its first group,
---   so that claims begin to admit.
-insert into dibs.queue (name, grouped)
-select n.name, n.grouped
-from unnest($1::text[], $2::boolean[]) as n (name, grouped)
-order by n.name
-on conflict (name) do update
+--   never holds a queue's row. A queue that exists is not locked unless it gets its
+--   first group; its version then rises, so that claims begin to admit. The caller
+--   reads the queue afterwards and repeats this if another process made it meanwhile.
+with asked as (
+    select n.name, n.grouped
+    from unnest($1::text[], $2::boolean[]) as n (name, grouped)
+), made as (
+    insert into dibs.queue (name, grouped)
+    select name, grouped
+    from asked
+    order by name
+    on conflict (name) do nothing
+)
+update dibs.queue q
 set
     grouped = true,
-    version = dibs.queue.version + 1
-where excluded.grouped and not dibs.queue.grouped
+    version = q.version + 1
+from asked a
+where q.name = a.name and a.grouped and not q.grouped

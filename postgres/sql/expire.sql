@@ -5,7 +5,8 @@
 --   and how many claims were looked at.
 -- Concurrency: claims are locked as they are found; another sweep skips them. A
 --   lease that ended cannot be extended or finished, and no claim takes a row with
---   a token, so the rows found stay as they are; the fence is there all the same.
+--   a token. A row that is locked is being finished in a transaction that began to
+--   do so before the lease ended: it is skipped and looked at again a second later.
 -- A job keeps its place in its group and its run_at, and has no backoff.
 with ended as materialized (
     select c.token, c.ids
@@ -22,7 +23,6 @@ with ended as materialized (
 ), lost as materialized (
     select
         j.id,
-        j.token,
         j.cancel_requested or j.attempt - j.excused >= j.max_attempts as ends,
         case when j.cancel_requested then 'cancelled' else 'dead' end as state,
         case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep,
@@ -31,7 +31,9 @@ with ended as materialized (
     from held h
     join dibs.job j on j.id = h.id
     join dibs.queue q on q.name = j.queue
-    where h.lease_until <= statement_timestamp()
+    where h.lease_until <= statement_timestamp() and j.token = h.token and j.lease_until <= statement_timestamp()
+    order by j.id
+    for update of j skip locked
 ), back as (
     update dibs.job j
     set
@@ -40,12 +42,12 @@ with ended as materialized (
         errors = l.errors,
         gate = 0
     from lost l
-    where j.id = l.id and j.token = l.token and j.lease_until <= statement_timestamp() and not l.ends
+    where j.id = l.id and not l.ends
     returning j.queue
 ), gone as (
     delete from dibs.job j
     using lost l
-    where j.id = l.id and j.token = l.token and j.lease_until <= statement_timestamp() and l.ends
+    where j.id = l.id and l.ends
     returning j.*, l.state, l.keep, l.errors as all_errors
 ), kept as (
     insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)
@@ -77,21 +79,22 @@ with ended as materialized (
     select distinct queue, group_key
     from gone
     where group_key is not null
+), remaining as materialized (
+    select
+        h.token,
+        min(greatest(h.lease_until, statement_timestamp() + interval '1 second')) as check_at
+    from held h
+    where not exists (select from lost l where l.id = h.id)
+    group by h.token
 ), forgotten as (
     delete from dibs.claim c
     using ended e
-    where c.token = e.token
-        and not exists (select from held h where h.token = e.token and h.lease_until > statement_timestamp())
+    where c.token = e.token and not exists (select from remaining r where r.token = e.token)
 ), later as (
     update dibs.claim c
-    set check_at = h.check_at
-    from (
-        select token, min(lease_until) as check_at
-        from held
-        where lease_until > statement_timestamp()
-        group by token
-    ) h
-    where c.token = h.token
+    set check_at = r.check_at
+    from remaining r
+    where c.token = r.token
 ), counted as (
     insert into dibs.tally (queue, running, waiting, dead, cancelled, failed)
     select

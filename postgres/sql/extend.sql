@@ -1,12 +1,21 @@
 -- Purpose: renew leases.
 -- Parameters: arrays of equal length: $1 id, $2 token; $3 lease in microseconds.
--- Columns out: id, cancel_requested, of those whose token was good.
--- Concurrency: fenced by token and lease, checked again in the newest version of a
---   row. Changes no indexed column. The caller sorts by id, so that batches lock in
---   one order. A lease never becomes shorter, so the sweep, which still looks at the
---   claim when its first end comes, is never late.
+-- Columns out: id, cancel_requested, of those extended.
+-- Concurrency: fenced by token and lease, in the newest version of a row. Rows are
+--   locked in id order, so that batches cannot wait for each other in a circle.
+--   Rows that somebody has locked are skipped: their holder is finishing them in
+--   an open transaction, for which the other leases must not wait; held.sql tells
+--   them from lost ones. A lease never becomes shorter, so the sweep, which still
+--   looks at the claim when its first end comes, is never late.
+with good as materialized (
+    select j.id
+    from unnest($1::bigint[], $2::uuid[]) as l (id, token)
+    join dibs.job j on j.id = l.id and j.token = l.token and j.lease_until > statement_timestamp()
+    order by j.id
+    for update of j skip locked
+)
 update dibs.job j
 set lease_until = greatest(j.lease_until, statement_timestamp() + $3::bigint * interval '1 microsecond')
-from unnest($1::bigint[], $2::uuid[]) as l (id, token)
-where j.id = l.id and j.token = l.token and j.lease_until > statement_timestamp()
+from good g
+where j.id = g.id
 returning j.id, j.cancel_requested

@@ -2,19 +2,26 @@
 -- Parameters: $1 queue, $2 worker, $3 new token, $4 lease in microseconds.
 -- Columns out: as claim.sql.
 -- Concurrency: fenced by the old token and lease, so what another claim or the
---   sweep has taken meanwhile is left alone. Jobs without attempts left stay with the old
+--   sweep has taken meanwhile is left alone, and so is what is being finished in an
+--   open transaction. Jobs without attempts left stay with the old
 --   token and die when their lease ends.
-with taken as (
+with good as materialized (
+    select j.id
+    from dibs.claim c, unnest(c.ids) as i (id), dibs.job j
+    where c.queue = $1 and c.worker = $2 and j.id = i.id and j.token = c.token
+        and j.lease_until > statement_timestamp() and j.attempt - j.excused < j.max_attempts
+        and not j.cancel_requested
+    order by j.id
+    for update of j skip locked
+), taken as (
     update dibs.job j
     set
         token = $3,
         lease_until = statement_timestamp() + $4::bigint * interval '1 microsecond',
         attempt = attempt + 1,
         claimed_at = statement_timestamp()
-    from dibs.claim c, unnest(c.ids) as i (id)
-    where c.queue = $1 and c.worker = $2 and j.id = i.id and j.token = c.token
-        and j.lease_until > statement_timestamp() and j.attempt - j.excused < j.max_attempts
-        and not j.cancel_requested
+    from good g
+    where j.id = g.id
     returning j.*
 ), logged as (
     insert into dibs.claim (token, check_at, queue, worker, ids)

@@ -1,0 +1,80 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/postgres"
+	"github.com/dibs-queue/dibs/storetest"
+)
+
+func TestStore(t *testing.T) {
+	storetest.Run(t, storetest.PostgreSQL, func(t testing.TB) storetest.Setup {
+		url := pgtest.URL(t)
+		if err := postgres.Migrate(t.Context(), url, postgres.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		open := func(t testing.TB) *postgres.Store {
+			s, err := postgres.Open(t.Context(), url, postgres.Options{MaxConns: 6})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { s.Close() })
+			return s
+		}
+		store := open(t)
+		db, err := sql.Open("pgx", url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return storetest.Setup{
+			Store:   store,
+			Another: func(t testing.TB) dibs.Database { return open(t) },
+			Begin: map[string]storetest.Begin{
+				"sql": storetest.SQL(db, store.SQLTx),
+				"pgx": begin(url, store),
+			},
+		}
+	})
+}
+
+// begin begins transactions of a caller that uses pgx.
+func begin(url string, store *postgres.Store) storetest.Begin {
+	return func(ctx context.Context) (storetest.Tx, error) {
+		conn, err := pgx.Connect(ctx, url)
+		if err != nil {
+			return storetest.Tx{}, err
+		}
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			return storetest.Tx{}, errors.Join(err, conn.Close(ctx))
+		}
+		end := func(f func(context.Context) error) func() error {
+			return func() error {
+				ctx := context.WithoutCancel(ctx)
+				return errors.Join(f(ctx), conn.Close(ctx))
+			}
+		}
+		return storetest.Tx{
+			Tx: store.Tx(tx),
+			Exec: func(ctx context.Context, query string) error {
+				_, err := tx.Exec(ctx, query)
+				return err
+			},
+			Count: func(ctx context.Context, query string) (n int, err error) {
+				return n, tx.QueryRow(ctx, query).Scan(&n)
+			},
+			Commit:   end(tx.Commit),
+			Rollback: end(tx.Rollback),
+			Break:    func() error { return conn.PgConn().Conn().Close() },
+		}, nil
+	}
+}
