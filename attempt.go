@@ -54,15 +54,16 @@ func (r *run) attempt(ctx context.Context, h *held, f handler) {
 // decide turns what a handler returned, and why its context ended if it did, into
 // the outcome. write is false when there is none to write.
 func decide(l Lease, result json.RawMessage, err, cause error) (o Outcome, write bool) {
-	text := fmt.Sprint(err) // not err.Error(), which may panic on a nil pointer
-	var v *verdict
-	var p *panicError
-	switch {
-	case err == nil:
+	if err == nil {
 		if err := checkResult(result); err != nil {
 			return l.Retry(err.Error()), true
 		}
 		return l.Complete(result), true
+	}
+	text := fmt.Sprint(err) // not err.Error(), which may panic on a nil pointer
+	var v *verdict
+	var p *panicError
+	switch {
 	case errors.Is(err, ErrFinished):
 		return Outcome{ID: l.ID, Token: l.Token}, false
 	case errors.Is(cause, ErrCancelled):

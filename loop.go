@@ -22,8 +22,6 @@ func (r *run) loop(ctx context.Context) error {
 	for {
 		select {
 		case <-end:
-			end = nil
-			r.stopClaiming(time.Now())
 		case <-r.wake:
 			r.more = true
 		case e := <-r.done:
@@ -40,6 +38,10 @@ func (r *run) loop(ctx context.Context) error {
 		case <-timer.C:
 		}
 		now = time.Now()
+		if ctx.Err() != nil { // whichever event select took
+			end = nil
+			r.stopClaiming(now)
+		}
 		next := earliest(r.stop(now), r.finish(now), r.claim(now), r.extend(now), r.sweep(now))
 		if r.stopped() {
 			return r.report()

@@ -1,0 +1,264 @@
+package dibs_test
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// memory is a store that keeps jobs in memory, just enough of one for a worker:
+// one queue, first in first out, leases and tokens exact on time.Now. A script can
+// make any call slow or fail.
+type memory struct {
+	lease  time.Duration
+	quiet  bool // Wakeups never receives
+	script func(ctx context.Context, call string) error
+
+	mu    sync.Mutex
+	jobs  map[int64]*dibs.RawJob
+	ready []int64
+	calls map[string]int
+	wake  chan struct{}
+}
+
+func newMemory() *memory {
+	return &memory{
+		lease: 10 * time.Second,
+		jobs:  map[int64]*dibs.RawJob{},
+		calls: map[string]int{},
+		wake:  make(chan struct{}, 1),
+	}
+}
+
+// enter counts a call and plays the script. What the script does to ctx's time is
+// done before the call takes effect.
+func (m *memory) enter(ctx context.Context, call string) error {
+	m.mu.Lock()
+	m.calls[call]++
+	script := m.script
+	m.mu.Unlock()
+	if script == nil {
+		return ctx.Err()
+	}
+	return script(ctx, call)
+}
+
+func (m *memory) setScript(f func(ctx context.Context, call string) error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.script = f
+}
+
+func (m *memory) count(call string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.calls[call]
+}
+
+func (m *memory) job(id int64) dibs.RawJob {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return *m.jobs[id]
+}
+
+func (m *memory) Enqueue(_ context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]dibs.Enqueued, len(jobs))
+	now := time.Now()
+	for i, j := range jobs {
+		id := int64(len(m.jobs) + 1)
+		payload, _ := j.Payload.(string)
+		if payload == "" {
+			payload = "null"
+		}
+		m.jobs[id] = &dibs.RawJob{
+			ID: id, Queue: "default", Kind: j.Kind, State: dibs.Waiting, Payload: []byte(payload),
+			RunAt: now.Add(j.Delay), CreatedAt: now, MaxAttempts: 25,
+		}
+		m.ready = append(m.ready, id)
+		out[i].ID = id
+	}
+	if !m.quiet {
+		select {
+		case m.wake <- struct{}{}:
+		default:
+		}
+	}
+	return out, nil
+}
+
+func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	if err := m.enter(ctx, "claim"); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var taken []*dibs.RawJob
+	var kept []int64
+	now, token := time.Now(), newToken()
+	i := 0
+	for ; i < len(m.ready) && len(taken) < r.N; i++ {
+		j := m.jobs[m.ready[i]]
+		if j.RunAt.After(now) || len(r.Kinds) > 0 && !slices.Contains(r.Kinds, j.Kind) {
+			kept = append(kept, j.ID)
+			continue
+		}
+		taken = append(taken, m.hold(j, r.Worker, token, now))
+	}
+	m.ready = m.ready[i:]
+	if kept != nil {
+		m.ready = append(kept, m.ready...)
+	}
+	return taken, nil
+}
+
+func (m *memory) hold(j *dibs.RawJob, worker string, token dibs.Token, now time.Time) *dibs.RawJob {
+	j.State, j.Worker, j.Token = dibs.Running, worker, token
+	j.ClaimedAt, j.LeaseUntil = now, now.Add(m.lease)
+	j.Attempt++
+	given := *j
+	return &given
+}
+
+func newToken() (t dibs.Token) {
+	rand.Read(t[:])
+	return t
+}
+
+// steal gives a running job to another worker.
+func (m *memory) steal(id int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hold(m.jobs[id], "thief", newToken(), time.Now())
+}
+
+func (m *memory) cancel(id int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.jobs[id].CancelRequested = true
+}
+
+func (m *memory) good(l dibs.Lease) bool {
+	j := m.jobs[l.ID]
+	return j != nil && j.State == dibs.Running && j.Token == l.Token && time.Now().Before(j.LeaseUntil)
+}
+
+func (m *memory) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
+	if err := m.enter(ctx, "extend"); err != nil {
+		return dibs.Extended{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var e dibs.Extended
+	for _, l := range leases {
+		if !m.good(l) {
+			e.Lost = append(e.Lost, l.ID)
+			continue
+		}
+		j := m.jobs[l.ID]
+		j.LeaseUntil = time.Now().Add(d)
+		if j.CancelRequested {
+			e.Cancelled = append(e.Cancelled, l.ID)
+		}
+	}
+	return e, nil
+}
+
+func (m *memory) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	if err := m.enter(ctx, "finish"); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var refused []int64
+	for _, o := range outcomes {
+		if string(o.Result) == `"poison"` {
+			return errPoison
+		}
+	}
+	for _, o := range outcomes {
+		if !m.good(dibs.Lease{ID: o.ID, Token: o.Token}) {
+			refused = append(refused, o.ID)
+			continue
+		}
+		m.end(m.jobs[o.ID], o)
+	}
+	if refused != nil {
+		return &dibs.LeaseLostError{IDs: refused}
+	}
+	return nil
+}
+
+func (m *memory) end(j *dibs.RawJob, o dibs.Outcome) {
+	now := time.Now()
+	j.Token, j.FinishedAt = dibs.Token{}, now
+	if o.Error != "" {
+		j.Errors = append(j.Errors, dibs.AttemptError{Attempt: j.Attempt, At: now, Error: o.Error})
+	}
+	switch o.Ending {
+	case dibs.EndCompleted:
+		j.State, j.Result = dibs.Completed, o.Result
+		return
+	case dibs.EndDead:
+		j.State = dibs.Dead
+		return
+	case dibs.EndCancelled:
+		j.State = dibs.Cancelled
+		return
+	case dibs.EndRetry:
+		delay := time.Minute
+		if o.Delay != nil {
+			delay = *o.Delay
+		}
+		j.RunAt = now.Add(delay)
+	case dibs.EndSnooze:
+		j.RunAt = now.Add(*o.Delay)
+		j.Excused++
+	case dibs.EndRelease:
+		j.Excused++
+	}
+	j.State, j.FinishedAt = dibs.Waiting, time.Time{}
+	m.ready = append(m.ready, j.ID)
+}
+
+func (m *memory) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+	if err := m.enter(ctx, "resume"); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var taken []*dibs.RawJob
+	token := newToken()
+	for _, j := range m.jobs {
+		if j.State == dibs.Running && j.Worker == r.Worker {
+			taken = append(taken, m.hold(j, r.Worker, token, time.Now()))
+		}
+	}
+	return taken, nil
+}
+
+func (m *memory) Sweep(ctx context.Context) (dibs.Swept, error) {
+	if err := m.enter(ctx, "sweep"); err != nil {
+		return dibs.Swept{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var s dibs.Swept
+	for _, j := range m.jobs {
+		if j.State == dibs.Running && !time.Now().Before(j.LeaseUntil) {
+			j.State, j.Token = dibs.Waiting, dibs.Token{}
+			m.ready = append(m.ready, j.ID)
+			s.Expired++
+		}
+	}
+	return s, nil
+}
+
+func (m *memory) Wakeups(string) (<-chan struct{}, func()) { return m.wake, func() {} }
+
+func (m *memory) Close() error { return nil }

@@ -1,0 +1,219 @@
+package dibs_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+func TestJobStartsAtOnceWhenTheStoreWakesTheWorker(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		var started time.Time
+		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { started = time.Now(); return nil }))
+		time.Sleep(time.Minute) // long idle
+		enqueued := time.Now()
+		enqueue(t, m, plain(1)...)
+		synctest.Wait()
+		if started != enqueued {
+			t.Errorf("started %v after it was enqueued", started.Sub(enqueued))
+		}
+		stopped(t, stop)
+	})
+}
+
+// Wake-ups are hints: with none at all every job starts within 2 s of its time.
+func TestDueJobsStartWithinTwoSecondsByPollingAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		m.quiet = true
+		late := make(chan time.Duration, 50)
+		stop := run(t, quiet(m, func(_ context.Context, job *dibs.RawJob) error {
+			late <- time.Since(job.RunAt)
+			return nil
+		}))
+		for i := range 50 {
+			time.Sleep(time.Duration(i%7) * 770 * time.Millisecond)
+			enqueue(t, m, dibs.NewJob{Kind: "plain", Delay: time.Duration(i%5) * 1234 * time.Millisecond})
+		}
+		time.Sleep(10 * time.Second)
+		stopped(t, stop)
+		if len(late) != 50 {
+			t.Fatalf("%d jobs ran", len(late))
+		}
+		for range 50 {
+			if d := <-late; d >= 2*time.Second {
+				t.Errorf("a job started %v late", d)
+			}
+		}
+	})
+}
+
+func TestIdleWorkerAsksTheDatabaseAboutOnceASecond(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		stop := run(t, quiet(m, untilEnd))
+		time.Sleep(10 * time.Second)
+		before := m.count("claim") + m.count("sweep")
+		time.Sleep(100 * time.Second)
+		if n := m.count("claim") + m.count("sweep") - before; n > 125 {
+			t.Errorf("%d calls in 100 s", n)
+		}
+		stopped(t, stop)
+	})
+}
+
+func TestAbandonedJobStartsWithinTwoSecondsOfItsLeasesEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		m.quiet = true
+		enqueue(t, m, plain(1)...)
+		if _, err := m.Claim(t.Context(), dibs.ClaimRequest{Worker: "gone", N: 1}); err != nil {
+			t.Fatal(err)
+		}
+		end := m.job(1).LeaseUntil
+		started := make(chan time.Time, 1)
+		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { started <- time.Now(); return nil }))
+		if late := (<-started).Sub(end); late < 0 || late >= 2*time.Second {
+			t.Errorf("it started %v after its lease ended", late)
+		}
+		stopped(t, stop)
+	})
+}
+
+// Places that become free one by one under load are filled by claims of several jobs.
+func TestBusyWorkerClaimsInBatches(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		var running, most, started atomic.Int32
+		w := quiet(m, func(context.Context, *dibs.RawJob) error {
+			n := running.Add(1)
+			defer running.Add(-1)
+			most.Store(max(most.Load(), n))
+			if i := started.Add(1); i <= 100 { // spread them evenly
+				time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+			}
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		})
+		w.Concurrency = 100
+		enqueue(t, m, plain(5000)...)
+		start := time.Now()
+		stop := run(t, w)
+		for m.job(5000).State != dibs.Completed {
+			time.Sleep(time.Millisecond)
+		}
+		took := time.Since(start)
+		stopped(t, stop)
+		if most.Load() > 100 {
+			t.Errorf("%d handlers ran at once", most.Load())
+		}
+		if n := m.count("claim"); n > 5000/25+20 {
+			t.Errorf("%d claims for 5000 jobs", n)
+		}
+		// 100 places of 10 ms each give 10,000 jobs a second; waiting for a quarter costs some.
+		if took > 800*time.Millisecond {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// One free place of many is filled at once when the worker is not claiming all the time.
+func TestFewFreePlacesDoNotDelayAJob(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		started := make(chan time.Time, 1)
+		w := quiet(m, untilEnd)
+		w.Concurrency = 20
+		w.HandleRaw("quick", func(context.Context, *dibs.RawJob) error { started <- time.Now(); return nil })
+		stop := run(t, w)
+		enqueue(t, m, plain(19)...)
+		time.Sleep(time.Second)
+		enqueued := time.Now()
+		enqueue(t, m, dibs.NewJob{Kind: "quick"})
+		if wait := (<-started).Sub(enqueued); wait != 0 {
+			t.Errorf("started after %v", wait)
+		}
+		stopped(t, stop)
+	})
+}
+
+func TestOutcomeWaitsAtMostAFewMillisecondsForOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		var wrote sync.Map
+		w := quiet(m, untilEnd)
+		w.Concurrency = 20
+		w.HandleRaw("quick", func(context.Context, *dibs.RawJob) error { return nil })
+		w.Hooks.Finished = func(a dibs.Attempt) { wrote.Store(a.Job.ID, time.Now()) }
+		stop := run(t, w)
+		quick := func() time.Duration {
+			time.Sleep(time.Second)
+			start := time.Now()
+			id := enqueue(t, m, dibs.NewJob{Kind: "quick"})[0]
+			time.Sleep(time.Second)
+			at, _ := wrote.Load(id)
+			return at.(time.Time).Sub(start)
+		}
+		if d := quick(); d != 0 {
+			t.Errorf("alone, the outcome waited %v", d)
+		}
+		enqueue(t, m, plain(1)...)
+		if d := quick(); d > 5*time.Millisecond {
+			t.Errorf("beside another job, the outcome waited %v", d)
+		}
+		stopped(t, stop)
+	})
+}
+
+func TestRunOutlivesADatabaseThatIsAway(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		m.setScript(func(context.Context, string) error { return errAway })
+		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
+		watch := new(watch).on(w)
+		stop := run(t, w)
+		time.Sleep(time.Hour)
+		m.setScript(nil)
+		back := time.Now()
+		enqueue(t, m, plain(1)...)
+		for m.job(1).State != dibs.Completed {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(back); took > 3*time.Second {
+			t.Errorf("it took %v to notice that the database was back", took)
+		}
+		stopped(t, stop)
+		if n := watch.saw().errors["claim"]; n < 1000 || n > 2500 {
+			t.Errorf("%d claims in an hour without a database", n)
+		}
+	})
+}
+
+// A database that takes claims but no outcomes must not fill the memory.
+func TestUnwrittenOutcomesHoldUpClaims(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		m.setScript(func(_ context.Context, call string) error {
+			if call == "finish" {
+				return errAway
+			}
+			return nil
+		})
+		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
+		enqueue(t, m, plain(1000)...)
+		stop := run(t, w)
+		time.Sleep(time.Minute)
+		claimed := 0
+		for id := range int64(1000) {
+			claimed += m.job(id + 1).Attempt
+		}
+		if claimed != 20 {
+			t.Errorf("%d jobs were claimed for 10 places", claimed)
+		}
+		m.setScript(nil)
+		time.Sleep(time.Minute)
+		stopped(t, stop)
+		for id := range int64(1000) {
+			if job := m.job(id + 1); job.State != dibs.Completed {
+				t.Fatalf("job %d is %s", job.ID, job.State)
+			}
+		}
+	})
+}

@@ -1,0 +1,17 @@
+package dibs_test
+
+import (
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain also serves as the worker process of the tests that need real ones, and
+// fails when a test leaves a goroutine behind.
+func TestMain(m *testing.M) {
+	if os.Getenv(processEnv) != "" {
+		os.Exit(process())
+	}
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,166 @@
+package dibs_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+func TestShutdownWaitsForHandlersThenReleasesTheirJobs(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
+			select {
+			case <-time.After(time.Duration(job.ID) * 20 * time.Second):
+				return nil
+			case <-ctx.Done():
+				if !errors.Is(context.Cause(ctx), dibs.ErrShutdown) {
+					t.Errorf("context ended because of %v", context.Cause(ctx))
+				}
+				return ctx.Err()
+			}
+		})
+		stop := run(t, w)
+		enqueue(t, m, plain(2)...) // one takes 20 s, the other 40 s
+		time.Sleep(time.Second)
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { _, _ = m.Enqueue(t.Context(), plain(1)) }) // too late
+		stopped(t, stop)
+		if took := time.Since(start); took != 30*time.Second {
+			t.Errorf("shutdown took %v", took)
+		}
+		if job := m.job(1); job.State != dibs.Completed {
+			t.Errorf("the job that had time enough is %s", job.State)
+		}
+		if job := m.job(2); job.State != dibs.Waiting || job.Attempt-job.Excused != 0 || len(job.Errors) > 0 {
+			t.Errorf("the interrupted job is %s, %d of %d attempts excused, history %v", job.State, job.Excused, job.Attempt, job.Errors)
+		}
+		if job := m.job(3); job.Attempt != 0 {
+			t.Error("a job was started after the end of Run's context")
+		}
+	})
+}
+
+func TestShutdownReleasesJobsOfAClaimThatWasUnderWay(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		m.setScript(func(_ context.Context, call string) error {
+			if call == "claim" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		enqueue(t, m, plain(5)...)
+		stop := run(t, quiet(m, untilEnd))
+		time.Sleep(time.Second / 2)
+		stopped(t, stop)
+		for id := range int64(5) {
+			if job := m.job(id + 1); job.State != dibs.Waiting || job.Attempt != 1 || job.Excused != 1 {
+				t.Errorf("job %d is %s, %d of %d attempts excused", job.ID, job.State, job.Excused, job.Attempt)
+			}
+		}
+	})
+}
+
+func TestShutdownLeavesDeafHandlersBehindAndNamesThem(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		wake := make(chan struct{})
+		w := quiet(m, func(_ context.Context, job *dibs.RawJob) error {
+			<-wake
+			return nil
+		})
+		w.ShutdownWait = 20 * time.Second
+		stop := run(t, w)
+		enqueue(t, m, plain(12)...)
+		time.Sleep(time.Second)
+		start := time.Now()
+		err := stop()
+		if took := time.Since(start); took != 25*time.Second {
+			t.Errorf("shutdown took %v", took)
+		}
+		want := "still running; their jobs keep their leases until these end: 1 (plain), 2 (plain), 3 (plain), 4 (plain), 5 (plain), 6 (plain), 7 (plain), 8 (plain), 9 (plain), 10 (plain)"
+		if !errors.Is(err, dibs.ErrShutdown) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("Run returned %v", err)
+		}
+		if job := m.job(1); job.State != dibs.Running || !job.LeaseUntil.After(time.Now()) {
+			t.Errorf("the job of a handler that still runs is %s, its lease ends in %v", job.State, time.Until(job.LeaseUntil))
+		}
+		if job := m.job(11); job.State != dibs.Waiting {
+			t.Errorf("a job that was never started is %s", job.State)
+		}
+		close(wake)
+		synctest.Wait() // the handlers return, and nobody listens
+	})
+}
+
+func TestShutdownWithoutADatabaseEndsInTime(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
+		w.Lease, m.lease = time.Hour, time.Hour
+		w.ShutdownWait = time.Second
+		m.setScript(func(ctx context.Context, call string) error {
+			if call == "claim" {
+				return nil
+			}
+			<-ctx.Done() // no answer
+			return ctx.Err()
+		})
+		enqueue(t, m, plain(2)...)
+		stop := run(t, w)
+		time.Sleep(time.Second)
+		start := time.Now()
+		err := stop()
+		if took := time.Since(start); took > 11*time.Second {
+			t.Errorf("shutdown took %v", took)
+		}
+		if !errors.Is(err, dibs.ErrShutdown) || !strings.HasSuffix(err.Error(), "outcomes could not be written; their jobs run again when their leases end: 1 (plain), 2 (plain)") {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+func TestHandlersVerdictCountsDuringShutdown(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
+			<-ctx.Done()
+			switch job.ID {
+			case 1:
+				return dibs.Die(errors.New("bad address"))
+			case 2:
+				panic("bad shutdown")
+			default:
+				return nil
+			}
+		})
+		w.ShutdownWait = -1
+		stop := run(t, w)
+		enqueue(t, m, plain(3)...)
+		time.Sleep(time.Second)
+		start := time.Now()
+		stopped(t, stop)
+		if time.Since(start) != 0 {
+			t.Errorf("shutdown took %v", time.Since(start))
+		}
+		dead, failed, completed := m.job(1), m.job(2), m.job(3)
+		if dead.State != dibs.Dead || failed.State != dibs.Waiting || len(failed.Errors) != 1 || completed.State != dibs.Completed {
+			t.Errorf("jobs are %s, %s and %s", dead.State, failed.State, completed.State)
+		}
+	})
+}
+
+func TestRunWithAnEndedContextTakesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		enqueue(t, m, plain(1)...)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := quiet(m, untilEnd).Run(ctx); err != nil {
+			t.Errorf("Run returned %v", err)
+		}
+		if m.count("claim") != 0 {
+			t.Error("it claimed")
+		}
+	})
+}

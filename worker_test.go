@@ -1,0 +1,407 @@
+package dibs_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+var (
+	errPoison = errors.New("value that this column cannot hold")
+	errAway   = fmt.Errorf("dial: %w", dibs.ErrUnavailable)
+)
+
+// bubble runs a test on a clock of its own: it moves only while everything waits, so
+// minutes pass at once and times are exact. No goroutine may outlive the test.
+func bubble(t *testing.T, f func(t *testing.T, m *memory)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { f(t, newMemory()) })
+}
+
+// quiet makes a worker with the given handler for all kinds.
+func quiet(s dibs.Store, f func(context.Context, *dibs.RawJob) error) *dibs.Worker {
+	w := &dibs.Worker{Store: s, Name: "tester", Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler)}}
+	if f != nil {
+		w.HandleRaw("", f)
+	}
+	return w
+}
+
+// run starts a worker and returns what stops it and waits for it.
+func run(t testing.TB, w *dibs.Worker) (stop func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	return func() error {
+		cancel()
+		err := <-done
+		done <- err
+		return err
+	}
+}
+
+// stopped stops a worker that has to shut down without an error.
+func stopped(t testing.TB, stop func() error) {
+	t.Helper()
+	if err := stop(); err != nil {
+		t.Fatalf("Run returned %v", err)
+	}
+}
+
+func enqueue(t testing.TB, s dibs.Store, jobs ...dibs.NewJob) []int64 {
+	t.Helper()
+	es, err := s.Enqueue(t.Context(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int64, len(es))
+	for i, e := range es {
+		ids[i] = e.ID
+	}
+	return ids
+}
+
+func plain(n int) []dibs.NewJob { return slices.Repeat([]dibs.NewJob{{Kind: "plain"}}, n) }
+
+// untilEnd is a handler that waits for its context to end, and returns why.
+func untilEnd(ctx context.Context, _ *dibs.RawJob) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func TestOutcomeFollowsFromWhatTheHandlerReturns(t *testing.T) {
+	t.Parallel()
+	wrap := func(err error) error { return fmt.Errorf("sending: %w", err) }
+	var nilPointer *dibs.InvalidError
+	cases := []struct {
+		name    string
+		handler func() error
+		state   dibs.State
+		excused int
+		delay   time.Duration // until the next attempt
+		text    string        // of the error history
+	}{
+		{"nil", func() error { return nil }, dibs.Completed, 0, 0, ""},
+		{"an error", func() error { return errors.New("no route") }, dibs.Waiting, 0, time.Minute, "no route"},
+		{"snooze", func() error { return dibs.Snooze(time.Hour) }, dibs.Waiting, 1, time.Hour, ""},
+		{"a negative snooze", func() error { return dibs.Snooze(-1) }, dibs.Waiting, 1, 0, ""},
+		{"wrapped snooze", func() error { return wrap(dibs.Snooze(time.Hour)) }, dibs.Waiting, 1, time.Hour, ""},
+		{"retry after", func() error { return dibs.RetryAfter(time.Hour, errors.New("busy")) }, dibs.Waiting, 0, time.Hour, "busy"},
+		{"retry after far too long", func() error { return dibs.RetryAfter(1<<62, nil) }, dibs.Waiting, 0, dibs.MaxDelay, "retry after 87600h0m0s"},
+		{"die", func() error { return dibs.Die(errors.New("no such user")) }, dibs.Dead, 0, 0, "no such user"},
+		{"wrapped die", func() error { return wrap(dibs.Die(errors.New("no such user"))) }, dibs.Dead, 0, 0, "sending: dead: no such user"},
+		{"release", dibs.Release, dibs.Waiting, 1, 0, ""},
+		{"an error that is a nil pointer", func() error { return nilPointer }, dibs.Waiting, 0, time.Minute, "<nil>"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, m *memory) {
+				first := make(chan time.Time, 1)
+				var runs atomic.Int32
+				stop := run(t, quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
+					if runs.Add(1) > 1 { // a job that is due again at once
+						return untilEnd(ctx, job)
+					}
+					first <- time.Now()
+					return c.handler()
+				}))
+				id := enqueue(t, m, plain(1)...)[0]
+				start := <-first
+				synctest.Wait()
+				stopped(t, stop)
+
+				job := m.job(id)
+				if job.State != c.state {
+					t.Errorf("state is %s, want %s", job.State, c.state)
+				}
+				if job.Attempt-job.Excused != 1-c.excused {
+					t.Errorf("%d of %d attempts are excused", job.Excused, job.Attempt)
+				}
+				if c.state == dibs.Waiting && job.RunAt.Sub(start).Round(time.Second) != c.delay {
+					t.Errorf("runs again after %v, want %v", job.RunAt.Sub(start), c.delay)
+				}
+				var text string
+				if len(job.Errors) > 0 {
+					text = job.Errors[0].Error
+				}
+				if text != c.text {
+					t.Errorf("error history has %q, want %q", text, c.text)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicGoesToTheErrorHistoryWithItsStack(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { panic("out of cheese") }))
+		id := enqueue(t, m, plain(1)...)[0]
+		synctest.Wait()
+		stopped(t, stop)
+		text := m.job(id).Errors[0].Error
+		message, stack, _ := strings.Cut(text, "\n\n")
+		if message != "panic: out of cheese" {
+			t.Errorf("error history begins with %q", message)
+		}
+		if !strings.HasPrefix(stack, "github.com/dibs-queue/dibs_test.TestPanic") {
+			t.Errorf("stack does not begin with the function that panicked:\n%s", stack)
+		}
+	})
+}
+
+func TestHandlerThatEndsItsGoroutineFailsAndFreesItsPlace(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		w := quiet(m, nil)
+		w.Concurrency = 1
+		w.HandleRaw("exit", func(context.Context, *dibs.RawJob) error { runtime.Goexit(); return nil })
+		w.HandleRaw("plain", func(context.Context, *dibs.RawJob) error { return nil })
+		stop := run(t, w)
+		ids := enqueue(t, m, dibs.NewJob{Kind: "exit"}, dibs.NewJob{Kind: "plain"})
+		synctest.Wait()
+		stopped(t, stop)
+		if job := m.job(ids[0]); job.State != dibs.Waiting || !strings.Contains(job.Errors[0].Error, "Goexit") {
+			t.Errorf("job is %s with history %v", job.State, job.Errors)
+		}
+		if job := m.job(ids[1]); job.State != dibs.Completed {
+			t.Errorf("the job after it is %s", job.State)
+		}
+	})
+}
+
+func TestTypedHandlerGetsItsPayloadAndLeavesAResult(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		type order struct{ Number int }
+		w := quiet(m, nil)
+		dibs.Handle(w, "order", func(_ context.Context, job *dibs.Job[order]) error {
+			return job.SetResult(job.Payload.Number * 2)
+		})
+		stop := run(t, w)
+		ids := enqueue(t, m,
+			dibs.NewJob{Kind: "order", Payload: `{"number":21}`},
+			dibs.NewJob{Kind: "order", Payload: `{"number":"many"}`},
+			dibs.NewJob{Kind: "order", Payload: `{"number":4}`},
+			dibs.NewJob{Kind: "unknown"})
+		synctest.Wait()
+		stopped(t, stop)
+		if a, b := m.job(ids[0]), m.job(ids[2]); string(a.Result) != "42" || string(b.Result) != "8" {
+			t.Errorf("results are %s and %s", a.Result, b.Result)
+		}
+		if job := m.job(ids[1]); job.State != dibs.Waiting || !strings.HasPrefix(job.Errors[0].Error, "payload of job 2 (kind \"order\") does not decode into dibs_test.order") {
+			t.Errorf("job with a broken payload is %s with history %v", job.State, job.Errors)
+		}
+		if job := m.job(ids[3]); job.Attempt != 0 {
+			t.Error("a job without a handler was claimed")
+		}
+	})
+}
+
+func TestResultThatCannotBeStoredFailsOnlyItsOwnAttempt(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		results := map[int64]string{1: `{"a":1}`, 2: `{"a":`, 3: `"` + strings.Repeat("x", dibs.MaxResult) + `"`, 4: "\"\xff\"", 5: `"poison"`}
+		stop := run(t, quiet(m, func(_ context.Context, job *dibs.RawJob) error {
+			job.Result = []byte(results[job.ID])
+			return nil
+		}))
+		ids := enqueue(t, m, plain(6)...)
+		time.Sleep(5 * time.Second)
+		stopped(t, stop)
+		for i, text := range []string{
+			"", "result: is not valid JSON", fmt.Sprintf("result: is %d bytes, the limit is %d", dibs.MaxResult+2, dibs.MaxResult), "result: is not valid JSON",
+			`the outcome "completed" could not be written: ` + errPoison.Error(), "",
+		} {
+			job := m.job(ids[i])
+			if text == "" {
+				if job.State != dibs.Completed {
+					t.Errorf("job %d is %s", job.ID, job.State)
+				}
+			} else if job.State != dibs.Waiting || job.Errors[0].Error != text {
+				t.Errorf("job %d is %s with history %v, want %q", job.ID, job.State, job.Errors, text)
+			}
+		}
+	})
+}
+
+func TestJobTimeoutFailsTheAttemptAndSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), dibs.ErrJobTimeout) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				t.Errorf("context ended with %v because of %v", ctx.Err(), context.Cause(ctx))
+			}
+			return fmt.Errorf("fetching: %w", ctx.Err())
+		})
+		w.JobTimeout = 42 * time.Second // longer than the lease
+		stop := run(t, w)
+		id := enqueue(t, m, plain(1)...)[0]
+		time.Sleep(43 * time.Second)
+		stopped(t, stop)
+		job := m.job(id)
+		if job.State != dibs.Waiting || job.Attempt != 1 || job.Errors[0].Error != "job timeout of 42s: fetching: context deadline exceeded" {
+			t.Errorf("job is %s after %d attempts with history %v", job.State, job.Attempt, job.Errors)
+		}
+	})
+}
+
+func TestCancelledJobEndsTheContextOfItsHandler(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		stop := run(t, quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
+			<-ctx.Done()
+			if !errors.Is(context.Cause(ctx), dibs.ErrCancelled) {
+				t.Errorf("context ended because of %v", context.Cause(ctx))
+			}
+			if job.ID == 2 {
+				return nil // it has completed all the same
+			}
+			return ctx.Err()
+		}))
+		ids := enqueue(t, m, plain(2)...)
+		synctest.Wait()
+		m.cancel(ids[0])
+		m.cancel(ids[1])
+		time.Sleep(m.lease/3 + time.Second) // the next extension tells
+		if a, b := m.job(ids[0]), m.job(ids[1]); a.State != dibs.Cancelled || b.State != dibs.Completed {
+			t.Errorf("jobs are %s and %s", a.State, b.State)
+		}
+		stopped(t, stop)
+	})
+}
+
+func TestErrFinishedWritesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		var finished []dibs.Attempt
+		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
+			if err := m.Finish(ctx, []dibs.Outcome{job.Lease().Complete([]byte(`"own"`))}); err != nil {
+				return err
+			}
+			return fmt.Errorf("transaction committed: %w", dibs.ErrFinished)
+		})
+		w.Hooks.Finished = func(a dibs.Attempt) { finished = append(finished, a) }
+		stop := run(t, w)
+		id := enqueue(t, m, plain(1)...)[0]
+		synctest.Wait()
+		stopped(t, stop)
+		if job := m.job(id); job.State != dibs.Completed || string(job.Result) != `"own"` || m.count("finish") != 1 {
+			t.Errorf("job is %s with result %s after %d writes", job.State, job.Result, m.count("finish"))
+		}
+		if len(finished) != 1 || finished[0].Outcome.Ending != "" || finished[0].NotWritten != nil {
+			t.Errorf("hook saw %+v", finished)
+		}
+	})
+}
+
+func TestWorkerSetUpWrongSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	m := newMemory()
+	h := func(context.Context, *dibs.RawJob) error { return nil }
+	set := func(f func(*dibs.Worker)) *dibs.Worker {
+		w := quiet(m, h)
+		f(w)
+		return w
+	}
+	for _, c := range []struct {
+		worker *dibs.Worker
+		want   string
+	}{
+		{set(func(w *dibs.Worker) { w.Store = nil }), "worker.store: is missing"},
+		{quiet(m, nil), "worker: has no handlers; register them with dibs.Handle before Run"},
+		{set(func(w *dibs.Worker) { w.Concurrency = -1 }), "worker.concurrency: must be 1 to 5000, got -1"},
+		{set(func(w *dibs.Worker) { w.Concurrency = 5001 }), "worker.concurrency: must be 1 to 5000, got 5001"},
+		{set(func(w *dibs.Worker) { w.Lease = time.Millisecond }), "worker.lease: must be 100ms to 24h0m0s, or 0 for the queue's, got 1ms"},
+		{set(func(w *dibs.Worker) { w.JobTimeout = -1 }), "worker.job_timeout: must not be negative, got -1ns"},
+		{set(func(w *dibs.Worker) { w.Name, w.Resume = "", true }), "worker.resume: needs a name that stays the same when the process restarts"},
+	} {
+		err := c.worker.Run(t.Context())
+		if !errors.Is(err, dibs.ErrInvalid) || err.Error() != c.want {
+			t.Errorf("Run returned %q, want %q", err, c.want)
+		}
+	}
+}
+
+func TestClaimThatTheStoreCallsInvalidEndsRun(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		m.setScript(func(_ context.Context, call string) error {
+			if call == "claim" {
+				return &dibs.InvalidError{Field: "queue", Reason: "is 300 bytes, the limit is 255"}
+			}
+			return nil
+		})
+		if err := quiet(m, untilEnd).Run(t.Context()); !errors.Is(err, dibs.ErrInvalid) {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+}
+
+func TestRegisteringAKindTwiceIsAProgrammersError(t *testing.T) {
+	t.Parallel()
+	h := func(context.Context, *dibs.RawJob) error { return nil }
+	for name, register := range map[string]func(w *dibs.Worker){
+		"twice":   func(w *dibs.Worker) { w.HandleRaw("a", h); w.HandleRaw("a", h) },
+		"no kind": func(w *dibs.Worker) { dibs.Handle(w, "", func(context.Context, *dibs.Job[int]) error { return nil }) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: did not panic", name)
+				}
+			}()
+			register(&dibs.Worker{})
+		}()
+	}
+}
+
+func TestDecodeKeepsEveryField(t *testing.T) {
+	t.Parallel()
+	var raw dibs.RawJob
+	fill(reflect.ValueOf(&raw).Elem())
+	raw.Payload = []byte(`"text"`)
+	job, err := dibs.Decode[string](&raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if job.Payload != "text" {
+		t.Errorf("payload is %q", job.Payload)
+	}
+	got, want := reflect.ValueOf(*job), reflect.ValueOf(raw)
+	for i := range want.NumField() {
+		if name := want.Type().Field(i).Name; name != "Payload" && !reflect.DeepEqual(got.Field(i).Interface(), want.Field(i).Interface()) {
+			t.Errorf("%s is %v, want %v", name, got.Field(i), want.Field(i))
+		}
+	}
+}
+
+// fill sets every field of a struct to something that is not zero.
+func fill(v reflect.Value) {
+	for i := range v.NumField() {
+		switch f := v.Field(i); f.Interface().(type) {
+		case time.Time:
+			f.Set(reflect.ValueOf(time.Unix(int64(i+1), 0)))
+		case dibs.Token:
+			f.Set(reflect.ValueOf(dibs.Token{byte(i + 1)}))
+		case json.RawMessage:
+			f.SetBytes([]byte{'1'})
+		case []dibs.AttemptError:
+			f.Set(reflect.ValueOf([]dibs.AttemptError{{Attempt: 1}}))
+		default:
+			switch f.Kind() {
+			case reflect.String:
+				f.SetString("x")
+			case reflect.Bool:
+				f.SetBool(true)
+			default:
+				f.SetInt(int64(i + 1))
+			}
+		}
+	}
+}
