@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+func newTopCmd(a *app) *cobra.Command {
+	var once bool
+	interval := durationFlag(time.Second)
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Look at the queues live",
+		Long: `Look at the queues live: what waits, what runs and where, and what is dead. The
+columns are those of 'dibs stats'. Watching takes no locks and slows nobody down.
+
+  tab            queues, running jobs, dead jobs
+  up, down       select; enter looks at the job, or lists one queue's jobs only
+  p              pause or resume the selected queue, after asking
+  r              requeue the selected dead job
+  esc            back; q  quit
+
+Without a terminal, or with --once, it writes what it would show once, and ends.`,
+		Example: `  dibs top --interval 5s
+  dibs top --once --json | jq '.queues[] | {queue, waiting}'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			every := time.Duration(interval)
+			if every < 100*time.Millisecond || every > time.Hour {
+				return usagef(cmd, "--interval must be 100ms to 1h, got %s", formatDuration(every))
+			}
+			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+				if once || a.json || !a.outTTY {
+					return a.topOnce(cmd.Context(), db)
+				}
+				return a.top(cmd.Context(), db, every)
+			})
+		},
+	}
+	cmd.Flags().Var(&interval, "interval", "`time` from one look to the next, 100ms to 1h")
+	cmd.Flags().BoolVar(&once, "once", false, "write what there is once, and end")
+	return cmd
+}
+
+// top shows the live view until the user leaves it.
+func (a *app) top(ctx context.Context, db dibs.Admin, every time.Duration) error {
+	m := &topModel{ctx: ctx, db: db, every: every, topView: topView{app: a, title: redacted(a.dbURL())}}
+	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(a.stdout), tea.WithoutSignalHandler()).Run()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+type topJSON struct {
+	Queues      []statsJSON    `json:"queues"`
+	Running     []*dibs.RawJob `json:"running"`
+	RunningMore bool           `json:"running_more,omitempty"`
+	Dead        []*dibs.RawJob `json:"dead"`
+	DeadMore    bool           `json:"dead_more,omitempty"`
+}
+
+// topOnce writes one snapshot.
+func (a *app) topOnce(ctx context.Context, db dibs.Admin) error {
+	s, err := look(ctx, db, topQuery{})
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(topJSONOf(s))
+	}
+	v := topView{app: a, snap: s, width: a.width}
+	fmt.Fprintln(a.stdout, v.totals())
+	for _, t := range []topTab{tabQueues, tabRunning, tabDead} {
+		table := v.table(t)
+		if t != tabQueues && len(table.rows) == 0 {
+			continue
+		}
+		fmt.Fprintf(a.stdout, "\n%s\n", v.tabName(t))
+		for _, line := range table.draw(v.app, a.width, -1) {
+			fmt.Fprintln(a.stdout, line)
+		}
+	}
+	return nil
+}
+
+func topJSONOf(s snapshot) topJSON {
+	out := topJSON{
+		Queues: []statsJSON{}, Running: s.running, RunningMore: s.runningMore, Dead: s.dead, DeadMore: s.deadMore,
+	}
+	for _, q := range s.queues {
+		out.Queues = append(out.Queues, statsJSONOf(q))
+	}
+	if out.Running == nil {
+		out.Running = []*dibs.RawJob{}
+	}
+	if out.Dead == nil {
+		out.Dead = []*dibs.RawJob{}
+	}
+	return out
+}
