@@ -1,0 +1,224 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+const (
+	// sweepEvery is how often a process that claims sweeps.
+	sweepEvery = time.Second
+	// lookEvery is how often the sweep looks at a claim, however long its leases are,
+	// to forget it once its jobs are finished.
+	lookEvery = time.Minute
+	// lanesAtOnce is how many priorities a claim looks up in one statement.
+	lanesAtOnce = 4
+)
+
+// Claim takes up to r.N due jobs in the queue's order.
+func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	if err := checks.Claim(&r); err != nil {
+		return nil, err
+	}
+	var jobs []*dibs.RawJob
+	err := s.write(ctx, "claim", func(tx *session) (err error) {
+		if err := tx.sweepIfDue(); err != nil {
+			return err
+		}
+		jobs, err = tx.claim(r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}
+
+func (s *session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	q, err := s.queue(r.Queue)
+	if err != nil || q == nil || q.Paused {
+		return nil, err
+	}
+	if err := s.join(r.Queue); err != nil {
+		return nil, err
+	}
+	n, err := s.room(q, r.N)
+	if err != nil || n <= 0 {
+		return nil, err
+	}
+	c, err := s.newClaim(q, r.Worker, r.Lease)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := jsonKinds(r.Kinds)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.claimLanes(c, kinds, n); err != nil || len(c.jobs) == 0 {
+		return nil, err
+	}
+	return c.jobs, s.record(c)
+}
+
+// claimed is one claim in the making.
+type claimed struct {
+	queue  *queue
+	worker string
+	token  dibs.Token
+	now    int64
+	until  int64
+	jobs   []*dibs.RawJob
+}
+
+func (s *session) newClaim(q *queue, worker string, lease time.Duration) (*claimed, error) {
+	now, err := s.now()
+	if err != nil {
+		return nil, err
+	}
+	if lease == 0 {
+		lease = q.Lease
+	}
+	c := &claimed{queue: q, worker: worker, now: now, until: now + micro(lease)}
+	_, err = rand.Read(c.token[:])
+	return c, err
+}
+
+// room is how many of n jobs the queue's concurrency limit lets start.
+func (s *session) room(q *queue, n int) (int, error) {
+	if q.Concurrency == 0 {
+		return n, nil
+	}
+	if _, err := s.expire(); err != nil {
+		return 0, err
+	}
+	var running int
+	if _, err := s.one("running", []any{q.Name, q.Concurrency}, &running); err != nil {
+		return 0, err
+	}
+	for g, held := range s.held {
+		if g.queue == q.Name {
+			running += held
+		}
+	}
+	return min(n, q.Concurrency-running), nil
+}
+
+// claimLanes takes up to n jobs, priority by priority: so it walks over none that is
+// not due, and the order is right whatever the plan.
+func (s *session) claimLanes(c *claimed, kinds any, n int) error {
+	statement := "claim"
+	if c.queue.Order == dibs.LIFO {
+		statement = "claim_newest"
+	}
+	for after := -1; len(c.jobs) < n; {
+		lanes, err := s.lanes(c, after, kinds)
+		if err != nil || len(lanes) == 0 {
+			return err
+		}
+		for _, priority := range lanes {
+			first := len(c.jobs)
+			if first == n {
+				return nil
+			}
+			err := s.each(statement, c.add, c.queue.Name, priority, c.now, kinds, n-first, c.token[:], c.until, c.worker)
+			if err != nil {
+				return err
+			}
+			c.sortFrom(first)
+		}
+		after = lanes[len(lanes)-1]
+	}
+	return nil
+}
+
+func (s *session) lanes(c *claimed, after int, kinds any) ([]int, error) {
+	var lanes []int
+	err := s.each("lanes", func(rows *sql.Rows) error {
+		var p int
+		err := rows.Scan(&p)
+		lanes = append(lanes, p)
+		return err
+	}, c.queue.Name, after, c.now, kinds, lanesAtOnce)
+	return lanes, err
+}
+
+// add takes a row of a claiming statement.
+func (c *claimed) add(rows *sql.Rows) error {
+	j, err := scanClaimed(rows)
+	if err != nil {
+		return err
+	}
+	j.Queue, j.Worker, j.Token = c.queue.Name, c.worker, c.token
+	j.ClaimedAt, j.LeaseUntil = fromMicro(c.now), fromMicro(c.until)
+	c.jobs = append(c.jobs, j)
+	return nil
+}
+
+// sortFrom puts the jobs of one priority, which are returned in no order, in theirs.
+func (c *claimed) sortFrom(first int) {
+	slices.SortFunc(c.jobs[first:], func(a, b *dibs.RawJob) int {
+		order := cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
+		if c.queue.Order == dibs.LIFO {
+			return -order
+		}
+		return order
+	})
+}
+
+// record notes the claim, and does what only some of its jobs need.
+func (s *session) record(c *claimed) error {
+	var ids, free []int64
+	var waited int64
+	for _, j := range c.jobs {
+		ids = append(ids, j.ID)
+		waited += max(0, c.now-j.RunAt.UnixMicro())
+		if j.UniqueUntil == dibs.UntilClaimed {
+			free = append(free, j.ID)
+		}
+		var err error
+		if j.GroupLimit, err = s.groupLimit(c.queue, j.Group); err != nil {
+			return err
+		}
+	}
+	n := int64(len(ids))
+	s.count(c.queue.Name, func(t *tally) {
+		t.waiting -= n
+		t.running += n
+		t.claimed += n
+		t.wait += waited
+	})
+	list := jsonIDs(ids)
+	if c.queue.Concurrency > 0 {
+		if _, err := s.exec("count_claimed", list); err != nil {
+			return err
+		}
+	}
+	if len(free) > 0 {
+		if _, err := s.exec("free_key", jsonIDs(free)); err != nil {
+			return err
+		}
+	}
+	return s.logClaim(c, list)
+}
+
+func (s *session) logClaim(c *claimed, ids string) error {
+	look := min(c.until, c.now+micro(lookEvery))
+	_, err := s.exec("log_claim", c.token[:], c.queue.Name, c.worker, look, ids)
+	return err
+}
+
+func jsonKinds(kinds []string) (any, error) {
+	if len(kinds) == 0 {
+		return nil, nil
+	}
+	b, err := json.Marshal(kinds)
+	return string(b), err
+}

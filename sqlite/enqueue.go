@@ -1,0 +1,131 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Gates: see docs/design/0001-storage.md.
+const (
+	gateReady   = 0
+	gateBlocked = 1
+	gateLater   = 2
+	gateCounted = 3
+)
+
+// Enqueue inserts all jobs or none.
+func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	rows, err := checkJobs(jobs)
+	if err != nil {
+		return nil, err
+	}
+	var done []dibs.Enqueued
+	err = s.write(ctx, "enqueue", func(tx *session) (err error) {
+		done, err = tx.enqueue(rows)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// checkJobs checks everything but the queues' own payload limits, so that encoding
+// and checking are done before the writer is asked.
+func checkJobs(jobs []dibs.NewJob) ([]checks.Row, error) {
+	return checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
+}
+
+func (s *session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
+	now, err := s.now()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.fit(rows); err != nil {
+		return nil, err
+	}
+	done := make([]dibs.Enqueued, len(rows))
+	for i := range rows {
+		if done[i], err = s.enqueueRow(&rows[i], now); err != nil {
+			return nil, err
+		}
+	}
+	return done, s.settle()
+}
+
+// fit makes the queues that do not exist yet, and checks their payload limits.
+func (s *session) fit(rows []checks.Row) error {
+	for i := range rows {
+		q, err := s.ensureQueue(rows[i].Queue)
+		if err != nil {
+			return err
+		}
+		if n := len(rows[i].Payload); n > q.PayloadLimit {
+			return &dibs.InvalidError{
+				Field:  fmt.Sprintf("jobs[%d].payload", i),
+				Reason: fmt.Sprintf("is %d bytes, the limit of queue %q is %d", n, q.Name, q.PayloadLimit),
+			}
+		}
+	}
+	return nil
+}
+
+func (s *session) enqueueRow(r *checks.Row, now int64) (dibs.Enqueued, error) {
+	if r.UniqueKey != "" {
+		e := dibs.Enqueued{Existing: true}
+		found, err := s.one("holder", []any{r.Queue, r.UniqueKey}, &e.ID)
+		if found || err != nil {
+			return e, err
+		}
+	}
+	q, err := s.queue(r.Queue)
+	if err != nil {
+		return dibs.Enqueued{}, err
+	}
+	attempts := r.MaxAttempts
+	if attempts == 0 {
+		attempts = q.MaxAttempts
+	}
+	runAt := now + micro(r.Delay)
+	if !r.RunAt.IsZero() {
+		runAt = max(now, r.RunAt.UnixMicro())
+	}
+	gate := firstGate(r.Group, runAt, now)
+	result, err := s.run("enqueue", r.Queue, r.Kind, r.Priority, runAt, gate, attempts, null(r.Group),
+		null(r.UniqueKey), null(string(r.UniqueUntil)), now, nullJSON(r.Metadata), string(r.Payload))
+	if err != nil {
+		return dibs.Enqueued{}, err
+	}
+	s.count(r.Queue, func(t *tally) { t.enqueued++ })
+	s.arrived(r.Queue, r.Group, gate)
+	id, err := result.LastInsertId()
+	return dibs.Enqueued{ID: id}, err
+}
+
+// firstGate is where a job that may start at runAt begins.
+func firstGate(group string, runAt, now int64) int {
+	switch {
+	case group == "":
+		return gateReady
+	case runAt <= now:
+		return gateBlocked
+	default:
+		return gateLater
+	}
+}
+
+// arrived counts a job that now waits behind gate, and has its group settled.
+func (s *session) arrived(queue, key string, gate int) {
+	s.woken[queue] = true
+	s.touch(queue, key)
+	s.count(queue, func(t *tally) {
+		if gate == gateBlocked {
+			t.blocked++
+		} else {
+			t.waiting++
+		}
+	})
+}

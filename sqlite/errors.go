@@ -1,0 +1,87 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// hints say what to do about a result code; their errors are dibs.ErrUnavailable.
+var hints = map[int]string{
+	sqlite3.SQLITE_BUSY:     "another transaction held the write lock for too long; end it",
+	sqlite3.SQLITE_LOCKED:   "another statement of the same connection is still open; end it",
+	sqlite3.SQLITE_FULL:     "the disk is full, or the file has reached its largest size; make room",
+	sqlite3.SQLITE_IOERR:    "the disk reported an error",
+	sqlite3.SQLITE_READONLY: "the file or its directory cannot be written; check owner and permissions",
+	sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check the path, owner and permissions",
+	sqlite3.SQLITE_PERM:     "the file cannot be used; check owner and permissions",
+	sqlite3.SQLITE_NOMEM:    "memory is short",
+	sqlite3.SQLITE_PROTOCOL: "the file's locks do not work; it must be on a local disk",
+}
+
+// wrap names the operation, once, and classifies errors of the database.
+func wrap(op string, err error) error {
+	if err == nil || errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrLeaseLost) ||
+		errors.Is(err, dibs.ErrNotFound) || errors.Is(err, dibs.ErrUnknownQueue) {
+		return err
+	}
+	return fmt.Errorf("dibs: %s: %w", op, classify(err))
+}
+
+// classify goes by the result code, never by the text.
+func classify(err error) error {
+	var db *sqlite.Error
+	if !errors.As(err, &db) {
+		return err
+	}
+	if hint, ok := hints[db.Code()&0xff]; ok {
+		return fmt.Errorf("%w: %s: %w", dibs.ErrUnavailable, hint, err)
+	}
+	if db.Code()&0xff == sqlite3.SQLITE_NOTADB {
+		return fmt.Errorf("this is not a SQLite file; give another path: %w", err)
+	}
+	return err
+}
+
+// busy reports whether another connection was in the way.
+func busy(err error) bool {
+	var db *sqlite.Error
+	return errors.As(err, &db) && db.Code()&0xff == sqlite3.SQLITE_BUSY
+}
+
+// retryBusy repeats f while another connection is in its way, for at most limit.
+func retryBusy(ctx context.Context, limit time.Duration, f func() error) error {
+	deadline := time.Now().Add(limit)
+	for {
+		err := f()
+		if !busy(err) || time.Now().After(deadline) {
+			return err
+		}
+		if err := pause(ctx, retryPause()); err != nil {
+			return err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+func asPathError(err error, target **fs.PathError) bool { return errors.As(err, target) }
+
+func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Finish writes outcomes; those whose token is no longer good are refused.
+func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	outcomes, err := checks.Outcomes(outcomes)
+	if err != nil {
+		return err
+	}
+	var lost []int64
+	err = s.write(ctx, "finish", func(tx *session) (err error) {
+		lost, err = tx.finish(outcomes, false)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return leaseLost(lost)
+}
+
+func leaseLost(ids []int64) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return &dibs.LeaseLostError{IDs: ids}
+}
+
+// finish returns the ids that were refused. keep keeps the jobs whatever their
+// queue's retention.
+func (s *session) finish(outcomes []dibs.Outcome, keep bool) ([]int64, error) {
+	now, err := s.now()
+	if err != nil {
+		return nil, err
+	}
+	var lost []int64
+	perClaim := make(map[dibs.Token]int, 1)
+	for i := range outcomes {
+		o := &outcomes[i]
+		j, err := s.holding(o.ID, o.Token, now)
+		if err != nil {
+			return nil, err
+		}
+		if j == nil {
+			lost = append(lost, o.ID)
+			continue
+		}
+		q, err := s.queue(j.queue)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.apply(j, decide(o, j, q, now), q, keep); err != nil {
+			return nil, err
+		}
+		perClaim[o.Token]++
+	}
+	for token, n := range perClaim {
+		if _, err := s.exec("drop_claim", token[:], n); err != nil {
+			return nil, err
+		}
+	}
+	return lost, s.settle()
+}
+
+// held is what the fate of a claimed job depends on.
+type heldJob struct {
+	id              int64
+	queue, group    string
+	attempt         int
+	excused         int
+	maxAttempts     int
+	runAt           int64
+	claimedAt       int64
+	leaseUntil      int64
+	worker          string
+	cancelRequested bool
+	errors          []dibs.AttemptError
+}
+
+// holding reads a job if the token holds it and its lease ends after now.
+func (s *session) holding(id int64, token dibs.Token, now int64) (*heldJob, error) {
+	j := &heldJob{id: id}
+	found, err := s.one("held", []any{id, token[:], now}, text[string]{&j.queue}, text[string]{&j.group}, &j.attempt, &j.excused, &j.maxAttempts,
+		&j.runAt, &j.claimedAt, &j.leaseUntil, text[string]{&j.worker}, &j.cancelRequested, history{&j.errors})
+	if !found {
+		return nil, err
+	}
+	return j, err
+}
+
+// fate is what becomes of a claimed job.
+type fate struct {
+	state   dibs.State // a final one, or Waiting
+	at      int64
+	failed  bool // counts as a failed attempt
+	excused int
+	runAt   int64
+	leaves  bool // gives up its group's place
+	errors  []dibs.AttemptError
+	result  []byte
+}
+
+// decide turns an outcome into the job's fate.
+func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
+	f := fate{at: now, excused: j.excused, runAt: j.runAt, errors: j.errors, result: o.Result}
+	if o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead || o.Error != "" {
+		f.errors = checks.History(f.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: o.Error})
+	}
+	f.failed = o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead
+	switch o.Ending {
+	case dibs.EndCompleted:
+		f.state = dibs.Completed
+	case dibs.EndDead:
+		f.state = dibs.Dead
+	case dibs.EndCancelled:
+		f.state = dibs.Cancelled
+	case dibs.EndRetry:
+		f.state, f.leaves = dibs.Waiting, !q.Strict
+		if o.Delay != nil {
+			f.runAt = now + micro(*o.Delay)
+		} else {
+			f.runAt = now + micro(backoff(q.Backoff, j.attempt-j.excused))
+		}
+		if j.attempt-j.excused >= j.maxAttempts {
+			f.state = dibs.Dead
+		}
+	case dibs.EndSnooze:
+		f.state, f.leaves = dibs.Waiting, !q.Strict
+		f.runAt = now + micro(*o.Delay)
+		f.excused++
+	case dibs.EndRelease:
+		f.state = dibs.Waiting
+		f.excused++
+	}
+	if f.state == dibs.Waiting && j.cancelRequested {
+		f.state = dibs.Cancelled
+	}
+	return f
+}
+
+// backoff is the delay after the n-th counted attempt; see dibs.Backoff.
+func backoff(b dibs.Backoff, n int) time.Duration {
+	d := min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(n-1)))
+	d *= 1 + b.Jitter*(2*rand.Float64()-1)
+	return time.Duration(min(d, float64(dibs.MaxDelay)))
+}
+
+// apply writes a job's fate.
+func (s *session) apply(j *heldJob, f fate, q *queue, keep bool) error {
+	s.touch(j.queue, j.group)
+	s.count(j.queue, func(t *tally) {
+		t.running--
+		if f.failed {
+			t.failed++
+		}
+		if f.state == dibs.Completed {
+			t.succeeded++
+		}
+		if f.failed || f.state == dibs.Completed {
+			t.run += max(0, f.at-j.claimedAt)
+		}
+	})
+	if q.Concurrency > 0 {
+		s.woken[j.queue] = true // there is room for another
+	}
+	if f.state.Final() {
+		return s.end(j.id, q, f, keep)
+	}
+	gate := gateReady
+	if f.leaves {
+		gate = firstGate(j.group, f.runAt, f.at)
+	}
+	s.arrived(j.queue, j.group, gate)
+	_, err := s.exec("give_back", j.id, gate, f.runAt, f.excused, errorText(f.errors))
+	return err
+}
+
+// end moves a live job to the finished ones, or deletes it if they are not kept.
+func (s *session) end(id int64, q *queue, f fate, keep bool) error {
+	if keep || retention(&q.Queue, f.state) > 0 {
+		if _, err := s.exec("finish", id, string(f.state), f.at, errorText(f.errors), nullJSON(f.result)); err != nil {
+			return err
+		}
+		s.count(q.Name, func(t *tally) { t.ended(f.state, 1) })
+	}
+	_, err := s.exec("remove", id)
+	return err
+}
+
+// retention is how long a queue keeps jobs of a final state.
+func retention(q *dibs.Queue, state dibs.State) time.Duration {
+	switch state {
+	case dibs.Completed:
+		return q.KeepCompleted
+	case dibs.Dead:
+		return q.KeepDead
+	default:
+		return q.KeepCancelled
+	}
+}

@@ -1,0 +1,103 @@
+package sqlite
+
+import "database/sql"
+
+// touch notes a group whose places must be given anew before the call ends.
+func (s *session) touch(queue, key string) {
+	if key != "" {
+		s.touched[group{queue, key}] = true
+	}
+}
+
+// settle gives the places of all touched groups. Every call that adds a job to a
+// group, takes one out or changes its limit ends with it, so that after each
+// transaction the first jobs of each group, and no others, hold its places.
+func (s *session) settle() error {
+	for g := range s.touched {
+		if err := s.settleGroup(g); err != nil {
+			return err
+		}
+	}
+	clear(s.touched)
+	return nil
+}
+
+func (s *session) settleGroup(g group) error {
+	q, err := s.queue(g.queue)
+	if err != nil || q == nil {
+		return err
+	}
+	limit, err := s.groupLimit(q, g.key)
+	if err != nil {
+		return err
+	}
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
+	var fixed, loose int
+	var overtaken bool
+	if _, err := s.one("group", []any{g.queue, g.key, now, q.Strict}, &fixed, &loose, &overtaken); err != nil {
+		return err
+	}
+	// What this transaction claimed and completed holds its place until the commit.
+	free := max(0, limit-fixed-s.held[g])
+	displaced := int64(0)
+	if overtaken || loose > free {
+		if displaced, err = s.exec("displace", g.queue, g.key, now, q.Strict); err != nil {
+			return err
+		}
+		loose = 0
+	}
+	admitted := int64(0)
+	if free > loose {
+		if admitted, err = s.exec("admit", g.queue, g.key, free-loose); err != nil {
+			return err
+		}
+	}
+	if admitted > 0 {
+		s.woken[g.queue] = true
+	}
+	s.count(g.queue, func(t *tally) {
+		t.waiting += admitted - displaced
+		t.blocked -= admitted - displaced
+	})
+	return nil
+}
+
+// join lets grouped jobs of a queue whose time has come join their groups, and
+// settles these and the groups that callers' transactions have woken.
+func (s *session) join(queue string) error {
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
+	joined := int64(0)
+	note := func(rows *sql.Rows) error {
+		var key string
+		if err := rows.Scan(&key); err != nil {
+			return err
+		}
+		s.touch(queue, key)
+		joined++
+		return nil
+	}
+	if err := s.each("due", note, queue, now, maxJoin); err != nil {
+		return err
+	}
+	if joined > 0 {
+		s.count(queue, func(t *tally) {
+			t.waiting -= joined
+			t.blocked += joined
+		})
+	}
+	if len(s.held) == 0 {
+		if err := s.each("woken", note, queue); err != nil {
+			return err
+		}
+	}
+	return s.settle()
+}
+
+// maxJoin bounds how many jobs one claim or sweep moves to their groups.
+const maxJoin = 2_000

@@ -1,0 +1,263 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// liveJob is where a live job stands.
+type liveJob struct {
+	id       int64
+	queue    string
+	gate     int
+	running  bool
+	priority int
+	runAt    int64
+	attempt  int
+	group    string
+	errors   []dibs.AttemptError
+}
+
+func (s *session) live(id int64) (*liveJob, error) {
+	j := &liveJob{id: id}
+	found, err := s.one("live", []any{id}, text[string]{&j.queue}, &j.gate, &j.running, &j.priority, &j.runAt, &j.attempt, text[string]{&j.group}, history{&j.errors})
+	if !found {
+		return nil, err
+	}
+	return j, err
+}
+
+// left counts a job that no longer waits.
+func (s *session) left(j *liveJob) {
+	s.touch(j.queue, j.group)
+	s.count(j.queue, func(t *tally) {
+		if j.gate == gateBlocked {
+			t.blocked--
+		} else {
+			t.waiting--
+		}
+	})
+}
+
+// Cancel ends jobs that wait, and asks the holders of running ones to stop.
+func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, error) {
+	if err := checks.IDs(ids); err != nil {
+		return nil, err
+	}
+	var done []dibs.Cancellation
+	err := s.write(ctx, "cancel", func(tx *session) error {
+		done = done[:0]
+		for _, id := range ids {
+			state, err := tx.cancel(id)
+			if err != nil {
+				return err
+			}
+			if state != "" {
+				done = append(done, dibs.Cancellation{ID: id, State: state})
+			}
+		}
+		return tx.settle()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// cancel returns the state that tells what was done, or none.
+func (s *session) cancel(id int64) (dibs.State, error) {
+	j, err := s.live(id)
+	if err != nil || j == nil {
+		return "", err
+	}
+	if j.running {
+		_, err := s.exec("cancel", id)
+		return dibs.Running, err
+	}
+	q, err := s.queue(j.queue)
+	if err != nil {
+		return "", err
+	}
+	now, err := s.now()
+	if err != nil {
+		return "", err
+	}
+	s.left(j)
+	return dibs.Cancelled, s.end(id, q, fate{state: dibs.Cancelled, at: now, errors: j.errors}, false)
+}
+
+// endedJob is what putting a finished job back depends on.
+type endedJob struct {
+	queue, group, uniqueKey string
+	state                   dibs.State
+	uniqueUntil             dibs.UniqueUntil
+	finishedAt, runAt       int64
+	claimedAt               int64
+	attempt, excused        int
+}
+
+func (s *session) ended(id int64) (*endedJob, error) {
+	j := &endedJob{}
+	var claimedAt *int64
+	found, err := s.one("ended", []any{id}, text[string]{&j.queue}, text[dibs.State]{&j.state}, &j.finishedAt, &j.runAt, &j.attempt, &j.excused,
+		text[string]{&j.group}, text[string]{&j.uniqueKey}, text[dibs.UniqueUntil]{&j.uniqueUntil}, &claimedAt)
+	if !found {
+		return nil, err
+	}
+	if claimedAt != nil {
+		j.claimedAt = *claimedAt
+	}
+	return j, err
+}
+
+// Requeue puts final jobs back to waiting.
+func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
+	if err := checks.IDs(ids); err != nil {
+		return nil, err
+	}
+	var done []int64
+	err := s.write(ctx, "requeue", func(tx *session) error {
+		done = done[:0]
+		for _, id := range ids {
+			changed, err := tx.requeue(id)
+			if err != nil {
+				return err
+			}
+			if changed {
+				done = append(done, id)
+			}
+		}
+		return tx.settle()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+func (s *session) requeue(id int64) (bool, error) {
+	j, err := s.ended(id)
+	if err != nil || j == nil {
+		return false, err
+	}
+	now, err := s.now()
+	if err != nil {
+		return false, err
+	}
+	holds := j.uniqueKey != "" && (j.uniqueUntil == dibs.UntilFinished || j.attempt == 0)
+	if holds {
+		var other int64
+		taken, err := s.one("holder", []any{j.queue, j.uniqueKey}, &other)
+		if err != nil {
+			return false, err
+		}
+		holds = !taken
+	}
+	gate := firstGate(j.group, now, now)
+	if _, err := s.exec("reopen", id, gate, now, j.attempt, holds, nil, nil); err != nil {
+		return false, err
+	}
+	if _, err := s.exec("remove_finished", id); err != nil {
+		return false, err
+	}
+	s.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
+	s.arrived(j.queue, j.group, gate)
+	return true, nil
+}
+
+// Edit changes the priority or run_at of jobs that wait.
+func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, error) {
+	if err := checks.Edit(ids, e); err != nil {
+		return nil, err
+	}
+	var done []int64
+	err := s.write(ctx, "edit", func(tx *session) error {
+		done = done[:0]
+		for _, id := range ids {
+			changed, err := tx.edit(id, e)
+			if err != nil {
+				return err
+			}
+			if changed {
+				done = append(done, id)
+			}
+		}
+		return tx.settle()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+// edit lets a grouped job give up its place and compete for it again.
+func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
+	j, err := s.live(id)
+	if err != nil || j == nil || j.running {
+		return false, err
+	}
+	now, err := s.now()
+	if err != nil {
+		return false, err
+	}
+	s.left(j)
+	if e.Priority != nil {
+		j.priority = *e.Priority
+	}
+	if e.RunAt != nil {
+		j.runAt = max(now, e.RunAt.UnixMicro())
+	}
+	gate := firstGate(j.group, j.runAt, now)
+	s.arrived(j.queue, j.group, gate)
+	_, err = s.exec("edit", id, j.priority, j.runAt, gate)
+	return err == nil, err
+}
+
+// Prune deletes final jobs that finished longer than olderThan ago, in transactions
+// small enough to let others in between.
+func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
+	if err := checks.Prune(queue, state, olderThan); err != nil {
+		return 0, err
+	}
+	queues, err := s.Queues(ctx)
+	if err != nil {
+		return 0, err
+	}
+	total := 0
+	for _, q := range queues {
+		for _, st := range finalStates {
+			if (queue != "" && q.Name != queue) || (state != "" && st != state) {
+				continue
+			}
+			n, err := s.pruneAll(ctx, q.Name, st, olderThan)
+			total += n
+			if err != nil {
+				return total, err
+			}
+		}
+	}
+	return total, nil
+}
+
+func (s *Store) pruneAll(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
+	for total := 0; ; {
+		n := 0
+		err := s.write(ctx, "prune", func(tx *session) error {
+			now, err := tx.now()
+			if err != nil {
+				return err
+			}
+			n, err = tx.prune(queue, state, now-micro(olderThan))
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		if total += n; n < maxPrune {
+			return total, nil
+		}
+	}
+}

@@ -1,0 +1,155 @@
+-- 0001: jobs, what surrounds them, and the indexes that claims need.
+-- Times are microseconds since 1970 in UTC, durations are microseconds; flags are 0 or 1.
+-- Columns that may be long come last, so that reading the others does not touch their pages.
+
+create table dibs_migration (
+  version integer primary key,
+  applied_at integer not null
+) strict;
+
+-- The time of the last transaction: no later one sees an earlier time, whatever the
+-- system's clock does.
+create table dibs_clock (
+  one integer primary key check (one = 1),
+  now integer not null
+) strict;
+
+insert into dibs_clock (one, now) values (1, 0);
+
+create table dibs_queue (
+  name text primary key,
+  version integer not null default 1, -- raised by every change of a setting
+  paused integer not null,
+  concurrency integer not null,
+  group_limit integer not null,
+  strict integer not null,
+  claim_order text not null,
+  lease integer not null,
+  max_attempts integer not null,
+  backoff_base integer not null,
+  backoff_factor real not null,
+  backoff_max integer not null,
+  backoff_jitter real not null,
+  keep_completed integer not null,
+  keep_dead integer not null,
+  keep_cancelled integer not null,
+  payload_limit integer not null,
+  created_at integer not null
+) strict, without rowid;
+
+-- Live jobs. gate: 0 ready (or claimed), 1 blocked by its group, 2 grouped and not yet due,
+-- 3 claimed in a queue with a concurrency limit.
+create table dibs_job (
+  id integer primary key autoincrement, -- never used twice
+  queue text not null,
+  kind text not null,
+  priority integer not null,
+  run_at integer not null,
+  gate integer not null check (gate between 0 and 3),
+  attempt integer not null default 0,
+  excused integer not null default 0,
+  max_attempts integer not null,
+  group_key text,
+  unique_key text,
+  unique_until text,
+  unique_held integer not null default 0,
+  token blob,
+  lease_until integer,
+  worker text,
+  cancel_requested integer not null default 0,
+  created_at integer not null,
+  claimed_at integer,
+  metadata text,
+  payload text not null,
+  errors text
+) strict;
+
+-- What can be claimed. kind comes last so that a claim of some kinds reads the index alone.
+create index dibs_job_ready on dibs_job (queue, priority, run_at, id, kind)
+  where gate = 0 and token is null;
+-- The blocked jobs of a group in their order.
+create index dibs_job_blocked on dibs_job (queue, group_key, priority, run_at, id)
+  where gate = 1;
+-- The jobs that hold the places of a group.
+create index dibs_job_place on dibs_job (queue, group_key)
+  where group_key is not null and gate in (0, 3);
+-- Grouped jobs whose time has not come.
+create index dibs_job_later on dibs_job (queue, run_at)
+  where gate = 2;
+-- What runs in a queue with a concurrency limit.
+create index dibs_job_counted on dibs_job (queue)
+  where gate = 3;
+create unique index dibs_job_unique on dibs_job (queue, unique_key)
+  where unique_held = 1;
+
+create table dibs_finished (
+  id integer primary key,
+  queue text not null,
+  kind text not null,
+  state text not null check (state in ('completed', 'dead', 'cancelled')),
+  finished_at integer not null,
+  priority integer not null,
+  run_at integer not null,
+  attempt integer not null,
+  excused integer not null,
+  max_attempts integer not null,
+  group_key text,
+  unique_key text,
+  unique_until text,
+  worker text,
+  cancel_requested integer not null,
+  created_at integer not null,
+  claimed_at integer,
+  metadata text,
+  payload text not null,
+  errors text,
+  result text
+) strict;
+
+create index dibs_finished_by_time on dibs_finished (queue, state, finished_at, id);
+
+create table dibs_group_limit (
+  queue text not null,
+  group_key text not null,
+  places integer not null,
+  primary key (queue, group_key)
+) strict, without rowid;
+
+-- One row per claim call; ids is a JSON array. The sweep looks at it from check_at on.
+create table dibs_claim (
+  token blob primary key,
+  queue text not null,
+  worker text not null,
+  check_at integer not null,
+  ids text not null
+) strict, without rowid;
+
+create index dibs_claim_by_check on dibs_claim (check_at);
+
+-- Groups whose place becomes free when the transaction that wrote the row commits:
+-- those of jobs claimed inside a caller's transaction. The next claim admits their next jobs.
+create table dibs_wake (
+  queue text not null,
+  group_key text not null,
+  primary key (queue, group_key)
+) strict, without rowid;
+
+-- Changes of counts by queue and minute since 1970. What is true now is the sum of all rows;
+-- the sweep adds old minutes to minute 0.
+create table dibs_tally (
+  queue text not null,
+  minute integer not null,
+  waiting integer not null,
+  blocked integer not null,
+  running integer not null,
+  completed integer not null,
+  dead integer not null,
+  cancelled integer not null,
+  enqueued integer not null,
+  claimed integer not null,
+  succeeded integer not null,
+  failed integer not null,
+  wait_us integer not null,
+  run_us integer not null,
+  primary key (queue, minute)
+) strict, without rowid;

@@ -1,0 +1,62 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Resume gives a restarted worker the jobs that a worker of the same name still holds.
+func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+	if err := checks.Resume(&r); err != nil {
+		return nil, err
+	}
+	var jobs []*dibs.RawJob
+	err := s.write(ctx, "resume", func(tx *session) (err error) {
+		jobs, err = tx.resume(r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return jobs, nil
+}
+
+func (s *session) resume(r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+	q, err := s.queue(r.Queue)
+	if err != nil || q == nil {
+		return nil, err
+	}
+	c, err := s.newClaim(q, r.Worker, r.Lease)
+	if err != nil {
+		return nil, err
+	}
+	old, err := s.claimRows("worker_claims", r.Queue, r.Worker)
+	if err != nil {
+		return nil, err
+	}
+	var ids []int64
+	for _, o := range old {
+		for _, id := range o.ids {
+			before := len(c.jobs)
+			if err := s.each("resume", c.add, id, o.token[:], c.now, c.token[:], c.until); err != nil {
+				return nil, err
+			}
+			if len(c.jobs) > before {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	c.sortFrom(0)
+	for _, j := range c.jobs {
+		if j.GroupLimit, err = s.groupLimit(q, j.Group); err != nil {
+			return nil, err
+		}
+	}
+	s.count(q.Name, func(t *tally) { t.claimed += int64(len(ids)) })
+	return c.jobs, s.logClaim(c, jsonIDs(ids))
+}

@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+func fromMicro(us int64) time.Time { return time.UnixMicro(us).UTC() }
+
+func micro(d time.Duration) int64 { return int64(d / time.Microsecond) }
+
+// clock scans a time that may be null.
+type clock struct{ to *time.Time }
+
+func (c clock) Scan(v any) error {
+	if us, ok := v.(int64); ok {
+		*c.to = fromMicro(us)
+	} else if v != nil {
+		return fmt.Errorf("a time is stored as %T", v)
+	}
+	return nil
+}
+
+// text scans a text that may be null.
+type text[T ~string] struct{ to *T }
+
+func (t text[T]) Scan(v any) error {
+	if s, ok := v.(string); ok {
+		*t.to = T(s)
+	} else if v != nil {
+		return fmt.Errorf("a text is stored as %T", v)
+	}
+	return nil
+}
+
+// document scans JSON that may be null, as it is.
+type document struct{ to *json.RawMessage }
+
+func (d document) Scan(v any) error {
+	if s, ok := v.(string); ok {
+		*d.to = json.RawMessage(s)
+	} else if v != nil {
+		return fmt.Errorf("JSON is stored as %T", v)
+	}
+	return nil
+}
+
+// history scans a job's errors.
+type history struct{ to *[]dibs.AttemptError }
+
+func (h history) Scan(v any) error {
+	switch s := v.(type) {
+	case nil:
+		return nil
+	case string:
+		return json.Unmarshal([]byte(s), h.to)
+	}
+	return fmt.Errorf("errors are stored as %T", v)
+}
+
+type tokenColumn struct{ to *dibs.Token }
+
+func (t tokenColumn) Scan(v any) error {
+	if b, ok := v.([]byte); ok && len(b) == len(t.to) {
+		copy(t.to[:], b)
+	} else if v != nil {
+		return fmt.Errorf("a token is stored as %T", v)
+	}
+	return nil
+}
+
+// errorText is how a history is stored.
+func errorText(h []dibs.AttemptError) any {
+	if len(h) == 0 {
+		return nil
+	}
+	b, err := json.Marshal(h)
+	if err != nil {
+		panic(err) // texts, numbers and times of our own always encode
+	}
+	return string(b)
+}
+
+// scanClaimed reads a row of claim.sql or resume.sql.
+func scanClaimed(rows *sql.Rows) (*dibs.RawJob, error) {
+	j := &dibs.RawJob{State: dibs.Running}
+	return j, rows.Scan(&j.ID, text[string]{&j.Kind}, document{&j.Payload}, document{&j.Metadata}, &j.Priority, clock{&j.RunAt},
+		&j.Attempt, &j.Excused, &j.MaxAttempts, text[string]{&j.Group}, text[string]{&j.UniqueKey},
+		text[dibs.UniqueUntil]{&j.UniqueUntil}, &j.CancelRequested, clock{&j.CreatedAt}, history{&j.Errors})
+}
+
+// scanJob reads a row of get.sql or a list.
+func scanJob(rows *sql.Rows) (*dibs.RawJob, error) {
+	j := &dibs.RawJob{}
+	return j, rows.Scan(&j.ID, text[string]{&j.Queue}, text[string]{&j.Kind}, text[dibs.State]{&j.State},
+		document{&j.Payload}, document{&j.Metadata}, &j.Priority, clock{&j.RunAt}, &j.Attempt, &j.Excused, &j.MaxAttempts,
+		text[string]{&j.Group}, &j.GroupLimit, text[string]{&j.UniqueKey}, text[dibs.UniqueUntil]{&j.UniqueUntil},
+		text[string]{&j.Worker}, tokenColumn{&j.Token}, clock{&j.LeaseUntil}, &j.CancelRequested,
+		clock{&j.CreatedAt}, clock{&j.ClaimedAt}, clock{&j.FinishedAt}, history{&j.Errors}, document{&j.Result})
+}
+
+// scanQueue reads a row of queue.sql or queues.sql.
+func scanQueue(rows *sql.Rows) (dibs.Queue, error) {
+	var q dibs.Queue
+	var lease, base, most, completed, dead, cancelled int64
+	err := rows.Scan(&q.Name, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, text[dibs.Order]{&q.Order}, &lease, &q.MaxAttempts,
+		&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit)
+	q.Lease, q.Backoff.Base, q.Backoff.Max = fromMicroDuration(lease), fromMicroDuration(base), fromMicroDuration(most)
+	q.KeepCompleted, q.KeepDead, q.KeepCancelled = fromMicroDuration(completed), fromMicroDuration(dead), fromMicroDuration(cancelled)
+	return q, err
+}
+
+func fromMicroDuration(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

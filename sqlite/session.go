@@ -1,0 +1,269 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// session is one write transaction's view of the database: its statements, its time,
+// the settings it has read, and what it has yet to do before it commits. The writer
+// runs many calls in one session, the caller's own transaction (tx.go) has one too.
+type session struct {
+	ctx      context.Context
+	conn     preparer
+	prepared map[string]*sql.Stmt
+	sql      *statements
+
+	time     int64             // of the transaction, once now has been asked
+	queues   map[string]*queue // settings read so far; nil: there is no such queue
+	counts   map[string]tally
+	woken    map[string]bool // queues that may have new work
+	touched  map[group]bool  // groups to settle before the call ends
+	held     map[group]int   // places of jobs that this transaction claimed and has already completed
+	sweeping *time.Time      // when Claim last swept; nil in a caller's transaction
+}
+
+// queue is a queue's settings, with the limits of its groups that have one of their own.
+type queue struct {
+	dibs.Queue
+	limits map[string]int
+}
+
+type group struct{ queue, key string }
+
+// preparer is what *sql.Conn and *sql.Tx have in common here.
+type preparer interface {
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+}
+
+func newSession(ctx context.Context, conn preparer, text *statements) *session {
+	return &session{
+		ctx: ctx, conn: conn, sql: text,
+		prepared: make(map[string]*sql.Stmt), queues: make(map[string]*queue),
+		counts: make(map[string]tally), woken: make(map[string]bool), touched: make(map[group]bool),
+	}
+}
+
+// prepare keeps statements for as long as the connection or transaction lives.
+func prepare(ctx context.Context, conn preparer, kept map[string]*sql.Stmt, text string) (*sql.Stmt, error) {
+	if st, ok := kept[text]; ok {
+		return st, nil
+	}
+	st, err := conn.PrepareContext(ctx, text)
+	if err == nil {
+		kept[text] = st
+	}
+	return st, err
+}
+
+// exec runs one statement of sql/ and returns how many rows it changed.
+func (s *session) exec(statement string, args ...any) (int64, error) {
+	result, err := s.run(statement, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (s *session) run(statement string, args ...any) (sql.Result, error) {
+	st, err := prepare(s.ctx, s.conn, s.prepared, s.sql.get(statement))
+	if err != nil {
+		return nil, err
+	}
+	return st.ExecContext(s.ctx, args...)
+}
+
+// each runs one statement of sql/ and gives its rows to f.
+func (s *session) each(statement string, f func(*sql.Rows) error, args ...any) error {
+	st, err := prepare(s.ctx, s.conn, s.prepared, s.sql.get(statement))
+	if err != nil {
+		return err
+	}
+	rows, err := st.QueryContext(s.ctx, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := f(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// one reads a single row into to; it reports false if there is none.
+func (s *session) one(statement string, args []any, to ...any) (bool, error) {
+	found := false
+	err := s.each(statement, func(rows *sql.Rows) error {
+		found = true
+		return rows.Scan(to...)
+	}, args...)
+	return found, err
+}
+
+// dataVersion changes whenever another connection has written.
+func (s *session) dataVersion() (version int64, err error) {
+	st, err := prepare(s.ctx, s.conn, s.prepared, "pragma data_version")
+	if err == nil {
+		err = st.QueryRowContext(s.ctx).Scan(&version)
+	}
+	return version, err
+}
+
+// names reads a column of text.
+func (s *session) names(statement string, args ...any) ([]string, error) {
+	var all []string
+	err := s.each(statement, func(rows *sql.Rows) error {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		all = append(all, name)
+		return nil
+	}, args...)
+	return all, err
+}
+
+// now is the transaction's time in microseconds, on the database's clock.
+func (s *session) now() (int64, error) {
+	if s.time != 0 {
+		return s.time, nil
+	}
+	_, err := s.one("clock", nil, &s.time)
+	return s.time, err
+}
+
+// queue returns a queue's settings, or nil if there is no such queue.
+func (s *session) queue(name string) (*queue, error) {
+	if q, ok := s.queues[name]; ok {
+		return q, nil
+	}
+	var q *queue
+	err := s.each("queue", func(rows *sql.Rows) error {
+		settings, err := scanQueue(rows)
+		q = &queue{Queue: settings, limits: make(map[string]int)}
+		return err
+	}, name)
+	if err == nil {
+		s.queues[name] = q
+	}
+	return q, err
+}
+
+// groupLimit is how many jobs of a group may run at once.
+func (s *session) groupLimit(q *queue, key string) (int, error) {
+	if key == "" {
+		return 0, nil
+	}
+	if n, ok := q.limits[key]; ok {
+		return n, nil
+	}
+	n := q.GroupLimit
+	_, err := s.one("group_limit", []any{q.Name, key}, &n)
+	if err != nil {
+		return 0, err
+	}
+	if len(q.limits) >= maxCached {
+		clear(q.limits)
+	}
+	q.limits[key] = n
+	return n, nil
+}
+
+// maxCached bounds the group limits remembered for one queue.
+const maxCached = 10_000
+
+// mark and reset let a call that fails take back what it left in the session; the
+// writer rolls back what it left in the database.
+type mark struct {
+	time   int64
+	counts map[string]tally
+	woken  map[string]bool
+}
+
+func (s *session) mark() mark {
+	return mark{time: s.time, counts: maps.Clone(s.counts), woken: maps.Clone(s.woken)}
+}
+
+func (s *session) reset(m mark) {
+	s.time, s.counts, s.woken = m.time, m.counts, m.woken
+	clear(s.touched)
+}
+
+// wakes lists the queues that may have new work.
+func (s *session) wakes() []string { return slices.Collect(maps.Keys(s.woken)) }
+
+// tally is a change of a queue's counts.
+type tally struct {
+	waiting, blocked, running  int64
+	completed, dead, cancelled int64
+	enqueued, claimed          int64
+	succeeded, failed          int64
+	wait, run                  int64 // microseconds
+}
+
+// count adds to a queue's counts.
+func (s *session) count(queue string, f func(*tally)) {
+	t := s.counts[queue]
+	f(&t)
+	s.counts[queue] = t
+}
+
+// ended counts jobs of a final state.
+func (t *tally) ended(state dibs.State, n int64) {
+	switch state {
+	case dibs.Completed:
+		t.completed += n
+	case dibs.Dead:
+		t.dead += n
+	default:
+		t.cancelled += n
+	}
+}
+
+// writeTally writes the counts that have changed, once for the whole transaction.
+func (s *session) writeTally() error {
+	for name, t := range s.counts {
+		if t == (tally{}) {
+			continue
+		}
+		now, err := s.now()
+		if err != nil {
+			return err
+		}
+		if _, err := s.exec("tally", name, now/minute, t.waiting, t.blocked, t.running, t.completed, t.dead, t.cancelled,
+			t.enqueued, t.claimed, t.succeeded, t.failed, t.wait, t.run); err != nil {
+			return err
+		}
+	}
+	clear(s.counts)
+	return nil
+}
+
+const minute = int64(time.Minute / time.Microsecond)
+
+// jsonIDs is how a list of ids is given to a statement.
+func jsonIDs(ids []int64) string {
+	text, err := json.Marshal(ids)
+	if err != nil {
+		panic(err) // integers always encode
+	}
+	return string(text)
+}
+
+// null stores an empty text as null.
+func null(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func nullJSON(b []byte) any { return null(string(b)) }

@@ -1,0 +1,8 @@
+-- Purpose: look at a claim sooner, after one of its leases was made shorter.
+-- Parameters: ?1 token, ?2 when.
+-- Columns out: none.
+-- Concurrency: in the transaction of the extension. Without effect, and without a
+--   write, where the sweep looks in time anyway.
+update dibs_claim
+set check_at = ?2
+where token = ?1 and check_at > ?2

@@ -1,0 +1,40 @@
+-- Purpose: claim due jobs of one priority, newest first.
+-- Parameters: ?1 queue, ?2 priority, ?3 now, ?4 a JSON array of kinds or null for
+--   all, ?5 how many, ?6 token, ?7 end of the lease, ?8 worker.
+-- Columns out: id, kind, payload, metadata, priority, run_at, attempt, excused,
+--   max_attempts, group, unique key, unique until, cancel_requested, created_at, errors.
+-- Concurrency: the only write transaction of the file, so what the subquery finds is
+--   free and stays so. The rows leave the ready index here, so that running jobs are
+--   never in a claim's way.
+update dibs_job
+set
+  token = ?6,
+  lease_until = ?7,
+  worker = ?8,
+  claimed_at = ?3,
+  attempt = attempt + 1
+where id in (
+  select id
+  from dibs_job indexed by dibs_job_ready
+  where queue = ?1 and gate = 0 and token is null and priority = ?2
+    and run_at <= ?3
+    and (?4 is null or kind in (select value from json_each(?4)))
+  order by run_at desc, id desc
+  limit ?5
+)
+returning
+  id,
+  kind,
+  payload,
+  metadata,
+  priority,
+  run_at,
+  attempt,
+  excused,
+  max_attempts,
+  group_key,
+  unique_key,
+  unique_until,
+  cancel_requested,
+  created_at,
+  errors

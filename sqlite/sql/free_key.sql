@@ -1,0 +1,7 @@
+-- Purpose: let claimed jobs that held their unique key only until now go without it.
+-- Parameters: ?1 a JSON array of ids.
+-- Columns out: none.
+-- Concurrency: in the transaction of the claim.
+update dibs_job
+set unique_held = 0
+where id in (select value from json_each(?1))

@@ -1,0 +1,26 @@
+-- Purpose: say how a group stands.
+-- Parameters: ?1 queue, ?2 group, ?3 now, ?4 whether the queue is strict.
+-- Columns out: fixed (places held by jobs that run or wait for their retry in strict
+--   order), loose (places held by jobs that could still give them up), whether a blocked
+--   job comes before one of the loose ones.
+-- Concurrency: the only write transaction of the file. A place is held by a job's row,
+--   so there is no counter that a crash could leave wrong.
+select
+  count(*) filter (where token is not null or run_at > ?3 or (?4 and attempt > 0)),
+  count(*) filter (where token is null and run_at <= ?3 and not (?4 and attempt > 0)),
+  coalesce((
+    select b.priority, b.run_at, b.id
+    from dibs_job b
+    where b.queue = ?1 and b.group_key = ?2 and b.gate = 1
+    order by b.priority, b.run_at, b.id
+    limit 1
+  ) < (
+    select l.priority, l.run_at, l.id
+    from dibs_job l
+    where l.queue = ?1 and l.group_key = ?2 and l.group_key is not null and l.gate in (0, 3)
+      and l.token is null and l.run_at <= ?3 and not (?4 and l.attempt > 0)
+    order by l.priority desc, l.run_at desc, l.id desc
+    limit 1
+  ), 0)
+from dibs_job
+where queue = ?1 and group_key = ?2 and group_key is not null and gate in (0, 3)

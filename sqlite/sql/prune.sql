@@ -1,0 +1,12 @@
+-- Purpose: delete the oldest finished jobs of a queue in one state.
+-- Parameters: ?1 queue, ?2 state, ?3 only those that finished up to then, ?4 how many.
+-- Columns out: none.
+-- Concurrency: the only write transaction of the file. Reads only what it deletes.
+delete from dibs_finished
+where id in (
+  select id
+  from dibs_finished
+  where queue = ?1 and state = ?2 and finished_at <= ?3
+  order by finished_at, id
+  limit ?4
+)

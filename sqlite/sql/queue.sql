@@ -1,0 +1,23 @@
+-- Purpose: read one queue's settings.
+-- Parameters: ?1 name.
+-- Columns out: as queues.sql.
+-- Concurrency: a plain read of the transaction's snapshot.
+select
+  name,
+  paused,
+  concurrency,
+  group_limit,
+  strict,
+  claim_order,
+  lease,
+  max_attempts,
+  backoff_base,
+  backoff_factor,
+  backoff_max,
+  backoff_jitter,
+  keep_completed,
+  keep_dead,
+  keep_cancelled,
+  payload_limit
+from dibs_queue
+where name = ?1

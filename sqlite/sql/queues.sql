@@ -1,0 +1,25 @@
+-- Purpose: list all queues with their settings.
+-- Parameters: none.
+-- Columns out: name, paused, concurrency, group_limit, strict, claim_order, lease,
+--   max_attempts, backoff base, factor, max, jitter, keep completed, dead, cancelled,
+--   payload limit; durations in microseconds.
+-- Concurrency: a plain read of the transaction's snapshot.
+select
+  name,
+  paused,
+  concurrency,
+  group_limit,
+  strict,
+  claim_order,
+  lease,
+  max_attempts,
+  backoff_base,
+  backoff_factor,
+  backoff_max,
+  backoff_jitter,
+  keep_completed,
+  keep_dead,
+  keep_cancelled,
+  payload_limit
+from dibs_queue
+order by name

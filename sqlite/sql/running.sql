@@ -1,0 +1,12 @@
+-- Purpose: count the jobs that run in a queue with a concurrency limit.
+-- Parameters: ?1 queue, ?2 where to stop counting.
+-- Columns out: count.
+-- Concurrency: the only write transaction of the file; ended leases were swept in it
+--   just before, so what is counted is live.
+select count(*)
+from (
+  select 1
+  from dibs_job
+  where queue = ?1 and gate = 3
+  limit ?2
+)

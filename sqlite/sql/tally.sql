@@ -1,0 +1,37 @@
+-- Purpose: add a transaction's changes to a queue's counts.
+-- Parameters: ?1 queue, ?2 minute since 1970, ?3 waiting, ?4 blocked, ?5 running,
+--   ?6 completed, ?7 dead, ?8 cancelled, ?9 enqueued, ?10 claimed, ?11 succeeded,
+--   ?12 failed, ?13 wait and ?14 run time in microseconds.
+-- Columns out: none.
+-- Concurrency: in the transaction of the changes, so the counts are exact.
+insert into dibs_tally (
+  queue,
+  minute,
+  waiting,
+  blocked,
+  running,
+  completed,
+  dead,
+  cancelled,
+  enqueued,
+  claimed,
+  succeeded,
+  failed,
+  wait_us,
+  run_us
+)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+on conflict (queue, minute) do update
+set
+  waiting = waiting + excluded.waiting,
+  blocked = blocked + excluded.blocked,
+  running = running + excluded.running,
+  completed = completed + excluded.completed,
+  dead = dead + excluded.dead,
+  cancelled = cancelled + excluded.cancelled,
+  enqueued = enqueued + excluded.enqueued,
+  claimed = claimed + excluded.claimed,
+  succeeded = succeeded + excluded.succeeded,
+  failed = failed + excluded.failed,
+  wait_us = wait_us + excluded.wait_us,
+  run_us = run_us + excluded.run_us

@@ -1,0 +1,10 @@
+-- Purpose: find the claims that a worker of this name made in a queue.
+-- Parameters: ?1 queue, ?2 worker.
+-- Columns out: token, ids as a JSON array.
+-- Concurrency: the only write transaction of the file. It walks all claims that have
+--   not been forgotten, which is seldom asked for.
+select
+  token,
+  ids
+from dibs_claim
+where queue = ?1 and worker = ?2

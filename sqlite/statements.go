@@ -1,0 +1,110 @@
+package sqlite
+
+import (
+	"embed"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/dibs-queue/dibs"
+)
+
+//go:embed sql/*.sql migrations/*.sql
+var files embed.FS
+
+const defaultPrefix = "dibs_"
+
+// statements are the files of sql/ by name, with the store's prefix.
+type statements struct {
+	prefix string
+	text   map[string]string
+}
+
+var validPrefix = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+
+func load(prefix string) (*statements, error) {
+	if prefix == "" {
+		prefix = defaultPrefix
+	}
+	if !validPrefix.MatchString(prefix) || strings.HasPrefix(strings.ToLower(prefix), "sqlite_") {
+		return nil, &dibs.InvalidError{Field: "prefix", Reason: "must be a letter and then up to 31 letters, digits or underscores, and not begin with sqlite_"}
+	}
+	entries, err := files.ReadDir("sql")
+	if err != nil {
+		return nil, err
+	}
+	s := &statements{prefix: prefix, text: make(map[string]string, len(entries))}
+	for _, e := range entries {
+		text, err := files.ReadFile("sql/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		s.text[strings.TrimSuffix(e.Name(), ".sql")] = s.named(withoutHeader(string(text)))
+	}
+	return s, nil
+}
+
+// named puts the store's prefix in place of the files' own.
+func (s *statements) named(text string) string {
+	return strings.ReplaceAll(text, defaultPrefix, s.prefix)
+}
+
+// get panics for a name without a file: a mistake of the program.
+func (s *statements) get(name string) string {
+	text, ok := s.text[name]
+	if !ok {
+		panic("dibs: no statement " + name)
+	}
+	return text
+}
+
+// withoutHeader drops the comment lines at the top, which need not be parsed each time.
+func withoutHeader(text string) string {
+	for strings.HasPrefix(text, "--") {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	return text
+}
+
+// migration is one numbered file of migrations/.
+type migration struct {
+	version int
+	text    string
+}
+
+func (s *statements) migrations() ([]migration, error) {
+	entries, err := files.ReadDir("migrations")
+	if err != nil {
+		return nil, err
+	}
+	all := make([]migration, 0, len(entries))
+	for i, e := range entries {
+		text, err := files.ReadFile("migrations/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		if !strings.HasPrefix(e.Name(), fmt.Sprintf("%04d_", i+1)) {
+			panic("dibs: migrations are not numbered in order: " + e.Name())
+		}
+		all = append(all, migration{version: i + 1, text: s.named(string(text))})
+	}
+	return all, nil
+}
+
+// Migrations returns the SQL that makes the schema; Open runs what is missing of it.
+// It panics for a prefix that Open refuses.
+func Migrations(o Options) string {
+	s, err := load(o.Prefix)
+	if err != nil {
+		panic(err)
+	}
+	all, err := s.migrations()
+	if err != nil {
+		panic(err)
+	}
+	var out strings.Builder
+	for _, m := range all {
+		fmt.Fprintf(&out, "%s\ninsert into %smigration (version, applied_at) values (%d, unixepoch() * 1000000);\n", m.text, s.prefix, m.version)
+	}
+	return out.String()
+}

@@ -1,0 +1,189 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+const (
+	// maxExpire bounds the claims looked at in one transaction, maxPrune the jobs
+	// deleted per queue and state.
+	maxExpire = 200
+	maxPrune  = 1_000
+	// sweepFor is how long one Sweep goes on with pruning.
+	sweepFor = 200 * time.Millisecond
+	// windowMinutes is how far back statistics reach.
+	windowMinutes = 6
+)
+
+var finalStates = []dibs.State{dibs.Completed, dibs.Dead, dibs.Cancelled}
+
+// Sweep does what time brings about.
+func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
+	var sum dibs.Swept
+	for began := time.Now(); ; {
+		var w dibs.Swept
+		err := s.write(ctx, "sweep", func(tx *session) (err error) {
+			w, err = tx.sweep()
+			return err
+		})
+		sum.Expired += w.Expired
+		sum.Pruned += w.Pruned
+		more := w.Pruned >= maxPrune || w.Expired >= maxExpire
+		if err != nil || !more || time.Since(began) > sweepFor {
+			return sum, err
+		}
+	}
+}
+
+// sweepIfDue sweeps once a second on behalf of whoever claims.
+func (s *session) sweepIfDue() error {
+	if s.sweeping == nil || time.Since(*s.sweeping) < sweepEvery {
+		return nil
+	}
+	_, err := s.sweep()
+	return err
+}
+
+func (s *session) sweep() (w dibs.Swept, err error) {
+	if s.sweeping != nil {
+		*s.sweeping = time.Now()
+	}
+	if w.Expired, err = s.expire(); err != nil {
+		return w, err
+	}
+	now, err := s.now()
+	if err != nil {
+		return w, err
+	}
+	queues, err := s.allQueues()
+	if err != nil {
+		return w, err
+	}
+	for i := range queues {
+		if err := s.join(queues[i].Name); err != nil {
+			return w, err
+		}
+		for _, state := range finalStates {
+			upTo := now - max(1, micro(retention(&queues[i], state)))
+			n, err := s.prune(queues[i].Name, state, upTo)
+			if err != nil {
+				return w, err
+			}
+			w.Pruned += n
+		}
+	}
+	return w, s.mergeTally(now)
+}
+
+// mergeTally keeps the minutes that statistics look at.
+func (s *session) mergeTally(now int64) error {
+	first := now/minute - windowMinutes
+	if n, err := s.exec("merge_tally", first); err != nil || n == 0 {
+		return err
+	}
+	_, err := s.exec("drop_tally", first)
+	return err
+}
+
+// prune deletes up to maxPrune jobs of one state that finished up to then.
+func (s *session) prune(queue string, state dibs.State, upTo int64) (int, error) {
+	n, err := s.exec("prune", queue, string(state), upTo, maxPrune)
+	if n > 0 {
+		s.count(queue, func(t *tally) { t.ended(state, -n) })
+	}
+	return int(n), err
+}
+
+// claimRow is a row of the log of claims.
+type claimRow struct {
+	token dibs.Token
+	ids   []int64
+}
+
+func (s *session) claimRows(statement string, args ...any) ([]claimRow, error) {
+	var all []claimRow
+	err := s.each(statement, func(rows *sql.Rows) error {
+		var c claimRow
+		var ids string
+		if err := rows.Scan(tokenColumn{&c.token}, text[string]{&ids}); err != nil {
+			return err
+		}
+		all = append(all, c)
+		return json.Unmarshal([]byte(ids), &all[len(all)-1].ids)
+	}, args...)
+	return all, err
+}
+
+// expire takes jobs whose lease ended away from their workers.
+func (s *session) expire() (int, error) {
+	now, err := s.now()
+	if err != nil {
+		return 0, err
+	}
+	claims, err := s.claimRows("due_claims", now, maxExpire)
+	if err != nil {
+		return 0, err
+	}
+	expired := 0
+	for _, c := range claims {
+		n, err := s.expireClaim(c, now)
+		if err != nil {
+			return expired, err
+		}
+		expired += n
+	}
+	return expired, s.settle()
+}
+
+func (s *session) expireClaim(c claimRow, now int64) (int, error) {
+	expired, look := 0, int64(0)
+	for _, id := range c.ids {
+		j, err := s.holding(id, c.token, 0)
+		if err != nil {
+			return expired, err
+		}
+		if j == nil {
+			continue
+		}
+		if j.leaseUntil > now {
+			if look == 0 || j.leaseUntil < look {
+				look = j.leaseUntil
+			}
+			continue
+		}
+		q, err := s.queue(j.queue)
+		if err != nil {
+			return expired, err
+		}
+		if err := s.apply(j, expiry(j, now), q, false); err != nil {
+			return expired, err
+		}
+		expired++
+	}
+	if look > 0 {
+		_, err := s.exec("check_later", c.token[:], min(look, now+micro(lookEvery)))
+		return expired, err
+	}
+	_, err := s.exec("forget_claim", c.token[:])
+	return expired, err
+}
+
+// expiry is the fate of a job whose worker let the lease end: it keeps its place and
+// has no backoff.
+func expiry(j *heldJob, now int64) fate {
+	f := fate{state: dibs.Waiting, at: now, failed: true, excused: j.excused, runAt: j.runAt}
+	f.errors = checks.History(j.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: "lease expired"})
+	switch {
+	case j.cancelRequested:
+		f.state, f.failed = dibs.Cancelled, false
+	case j.attempt-j.excused >= j.maxAttempts:
+		f.state = dibs.Dead
+	}
+	return f
+}

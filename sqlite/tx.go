@@ -1,0 +1,189 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// SQLTx makes dibs work inside a transaction of the caller's, which must be on the
+// same file: one of DB, or of any other sql.DB of the same driver. Until it ends,
+// nobody else writes to the file. Workers of this process learn of new jobs when Wake
+// is called after the commit, or within milliseconds by themselves. A Tx belongs to
+// one goroutine.
+func (s *Store) SQLTx(tx *sql.Tx) dibs.Tx { return s.newTx(tx) }
+
+func (s *Store) newTx(tx *sql.Tx) *callerTx {
+	return &callerTx{session: newSession(context.Background(), tx, s.sql), completed: make(map[int64]dibs.Token)}
+}
+
+// InTx runs f in a transaction of its own, and commits it if f returns nil. f must do
+// everything by its Tx: the store's own writing methods wait for the transaction to end.
+func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
+	if s.writer.closed() {
+		return wrap("transaction", errClosed)
+	}
+	tx, err := s.user.BeginTx(ctx, nil)
+	if err != nil {
+		return wrap("transaction", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
+	t := s.newTx(tx)
+	if err := f(t); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return wrap("transaction", err)
+	}
+	s.wakeups.broadcast(t.session.wakes())
+	return nil
+}
+
+// callerTx is the part of a store that works in the caller's transaction.
+type callerTx struct {
+	session   *session
+	completed map[int64]dibs.Token // jobs claimed here: completed unless Finish says otherwise
+}
+
+// do runs f as one call. Statements of the call see ctx; what an earlier one counted
+// or cached stays right, as nobody else writes meanwhile. The caller may have changed
+// settings with a store's methods in between, but not in this transaction.
+func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) error {
+	s := t.session
+	s.ctx = ctx
+	s.time = 0
+	err := f(s)
+	if err == nil {
+		err = s.writeTally()
+	}
+	if err != nil {
+		clear(s.counts)
+		clear(s.touched)
+		clear(s.queues)
+	}
+	return wrap(op, err)
+}
+
+// Enqueue is Store.Enqueue in the transaction.
+func (t *callerTx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	rows, err := checkJobs(jobs)
+	if err != nil {
+		return nil, err
+	}
+	var done []dibs.Enqueued
+	err = t.do(ctx, "enqueue", func(s *session) (err error) {
+		done, err = s.enqueue(rows)
+		return err
+	})
+	return done, err
+}
+
+// txLease is far longer than a transaction should last: its jobs are completed by
+// then, and only the fence of a Finish in the same transaction asks for it.
+const txLease = dibs.MaxLease
+
+// Claim takes due jobs and completes them at once; nobody sees it before the commit.
+func (t *callerTx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	if err := checks.Claim(&r); err != nil {
+		return nil, err
+	}
+	r.Lease = txLease
+	var jobs []*dibs.RawJob
+	err := t.do(ctx, "claim", func(s *session) (err error) {
+		jobs, err = s.claim(r)
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		return t.complete(jobs)
+	})
+	return jobs, err
+}
+
+// complete finishes the jobs just claimed. Their places in groups and under a
+// concurrency limit stay taken until the commit; the wake row lets the next claim
+// after it give them to others.
+func (t *callerTx) complete(jobs []*dibs.RawJob) error {
+	s := t.session
+	if s.held == nil {
+		s.held = make(map[group]int)
+	}
+	outcomes := make([]dibs.Outcome, len(jobs))
+	for i, j := range jobs {
+		outcomes[i] = j.Lease().Complete(nil)
+		s.held[group{j.Queue, j.Group}]++
+		t.completed[j.ID] = j.Token
+		if j.Group == "" {
+			continue
+		}
+		if _, err := s.exec("wake", j.Queue, j.Group); err != nil {
+			return err
+		}
+	}
+	_, err := s.finish(outcomes, true)
+	return err
+}
+
+// Finish is Store.Finish in the transaction. For a job that Claim took in the same
+// transaction it replaces the completion.
+func (t *callerTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	outcomes, err := checks.Outcomes(outcomes)
+	if err != nil {
+		return err
+	}
+	var lost []int64
+	err = t.do(ctx, "finish", func(s *session) (err error) {
+		for _, o := range outcomes {
+			if t.completed[o.ID] == o.Token {
+				if err := t.uncomplete(o); err != nil {
+					return err
+				}
+			}
+		}
+		lost, err = s.finish(outcomes, true)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return leaseLost(lost)
+}
+
+// uncomplete makes a job that this transaction claimed a running one again.
+func (t *callerTx) uncomplete(o dibs.Outcome) error {
+	s := t.session
+	e, err := s.ended(o.ID)
+	if err != nil || e == nil {
+		return err
+	}
+	q, err := s.queue(e.queue)
+	if err != nil {
+		return err
+	}
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
+	gate := gateReady
+	if q.Concurrency > 0 {
+		gate = gateCounted
+	}
+	heldKey := e.uniqueUntil == dibs.UntilFinished
+	if _, err := s.exec("reopen", o.ID, gate, e.runAt, e.excused, heldKey, o.Token[:], now+micro(txLease)); err != nil {
+		return err
+	}
+	if _, err := s.exec("remove_finished", o.ID); err != nil {
+		return err
+	}
+	s.count(e.queue, func(c *tally) {
+		c.running++
+		c.ended(e.state, -1)
+		c.succeeded--
+		c.run -= e.finishedAt - e.claimedAt
+	})
+	g := group{e.queue, e.group}
+	s.held[g]--
+	delete(t.completed, o.ID)
+	return nil
+}

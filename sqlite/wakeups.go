@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// lookEach is how often the file is looked at for other processes' commits, while
+// anybody listens. It costs a few microseconds and takes no lock.
+const lookEach = 15 * time.Millisecond
+
+// Wakeups returns a channel that receives when the queue may have new work.
+func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
+	if queue == "" {
+		queue = dibs.DefaultQueue
+	}
+	return s.wakeups.listen(queue)
+}
+
+// Wake tells waiting workers of this process that the queue may have new work; those
+// of other processes see the commit by themselves.
+func (s *Store) Wake(queue string) {
+	if queue == "" {
+		queue = dibs.DefaultQueue
+	}
+	s.wakeups.broadcast([]string{queue})
+}
+
+// wakeups tells listeners of this process' enqueues at once, and of other processes'
+// commits when it next looks.
+type wakeups struct {
+	mu        sync.Mutex
+	listeners map[string]map[chan struct{}]bool
+
+	session *session // of a connection that only reads
+	conn    *sql.Conn
+	begin   chan struct{} // somebody listens
+	ctx     context.Context
+	cancel  context.CancelFunc
+	stopped chan struct{}
+}
+
+func startWakeups(ctx context.Context, readers *sql.DB, text *statements) (*wakeups, error) {
+	conn, err := readers.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &wakeups{
+		listeners: make(map[string]map[chan struct{}]bool),
+		conn:      conn, begin: make(chan struct{}, 1), stopped: make(chan struct{}),
+	}
+	w.session = newSession(context.Background(), conn, text)
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	go w.loop()
+	return w, nil
+}
+
+func (w *wakeups) close() {
+	w.cancel()
+	<-w.stopped
+	w.conn.Close() //nolint:errcheck // it only reads
+}
+
+func (w *wakeups) listen(queue string) (<-chan struct{}, func()) {
+	c := make(chan struct{}, 1)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.listeners[queue] == nil {
+		w.listeners[queue] = make(map[chan struct{}]bool)
+	}
+	w.listeners[queue][c] = true
+	select {
+	case w.begin <- struct{}{}:
+	default:
+	}
+	return c, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.listeners[queue], c)
+		if len(w.listeners[queue]) == 0 {
+			delete(w.listeners, queue)
+		}
+	}
+}
+
+func (w *wakeups) broadcast(queues []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, q := range queues {
+		for c := range w.listeners[q] {
+			select {
+			case c <- struct{}{}:
+			default: // it has one waiting
+			}
+		}
+	}
+}
+
+// heard lists the queues that anybody listens to.
+func (w *wakeups) heard() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	queues := make([]string, 0, len(w.listeners))
+	for q := range w.listeners {
+		queues = append(queues, q)
+	}
+	return queues
+}
+
+func (w *wakeups) loop() {
+	defer close(w.stopped)
+	ticker := time.NewTicker(lookEach)
+	defer ticker.Stop()
+	last := int64(-1)
+	for {
+		queues := w.heard()
+		if len(queues) == 0 {
+			select {
+			case <-w.begin:
+			case <-w.ctx.Done():
+				return
+			}
+			continue
+		}
+		select {
+		case <-ticker.C:
+			last = w.look(last, queues)
+		case <-w.ctx.Done():
+			return
+		}
+	}
+}
+
+// look wakes the listeners of queues that have due jobs, if anybody has committed
+// since the last look. Errors are left to those who claim.
+func (w *wakeups) look(last int64, queues []string) int64 {
+	version, err := w.session.dataVersion()
+	if err != nil || version == last {
+		return last
+	}
+	now := time.Now().UnixMicro()
+	var ready []string
+	for _, q := range queues {
+		var priority int
+		if found, err := w.session.one("lanes", []any{q, -1, now, nil, 1}, &priority); err == nil && found {
+			ready = append(ready, q)
+		}
+	}
+	w.broadcast(ready)
+	return version
+}

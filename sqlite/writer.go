@@ -1,0 +1,287 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+const (
+	// maxHold is how long one transaction goes on taking calls that came meanwhile.
+	maxHold = 20 * time.Millisecond
+	// polite is how long a writer remembers that it has met another process. It then
+	// leaves a gap after every stretch of work without a pause: long enough for one
+	// that tries again every retryPause.
+	polite  = 100 * time.Millisecond
+	stretch = 10 * time.Millisecond
+	gap     = 2 * time.Millisecond
+)
+
+// writer owns the process' one writing connection. One goroutine runs the calls:
+// all that wait, in one transaction, each under a savepoint of its own, so that one
+// that fails undoes only itself; one commit for all; then the answers. When nothing
+// waits, a call is run at once.
+type writer struct {
+	store *Store
+	conn  *sql.Conn
+	db    *sql.DB
+	limit time.Duration // of waiting for the file's lock
+
+	calls   chan *call
+	quit    chan struct{}
+	once    sync.Once
+	stopped chan struct{}
+
+	// What follows belongs to the goroutine.
+	prepared  map[string]*sql.Stmt
+	queues    map[string]*queue // settings as of version
+	version   int64             // of the file's contents, as of our last transaction
+	commits   int64             // of this process' other connections, as of our last transaction
+	met       time.Time         // when another process was last seen writing
+	busySince time.Time         // when the last pause ended
+	lastSweep time.Time
+}
+
+// call is one piece of work. Whoever moves state away from waiting owns the call:
+// the writer to run it, or its caller to give it up.
+type call struct {
+	run   func(*session) error
+	state atomic.Int32
+	err   error
+	done  chan struct{}
+}
+
+const (
+	callWaiting = iota
+	callRunning
+	callGivenUp
+)
+
+func startWriter(ctx context.Context, dsn string, s *Store, limit time.Duration) (*writer, error) {
+	w := &writer{
+		store: s, db: openPool(dsn, nil), limit: limit,
+		calls: make(chan *call, 256), quit: make(chan struct{}), stopped: make(chan struct{}),
+		prepared: make(map[string]*sql.Stmt), queues: make(map[string]*queue),
+	}
+	err := retryBusy(ctx, limit, func() (err error) {
+		w.conn, err = w.db.Conn(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, w.db.Close())
+	}
+	go w.loop()
+	return w, nil
+}
+
+// call runs f in a transaction and returns when that is durable. A call that has
+// begun is waited for even when ctx ends, so that nothing is claimed for nobody.
+func (w *writer) call(ctx context.Context, f func(*session) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := &call{run: f, done: make(chan struct{})}
+	select {
+	case w.calls <- c:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.quit:
+		return errClosed
+	}
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		if c.state.CompareAndSwap(callWaiting, callGivenUp) {
+			return ctx.Err()
+		}
+	case <-w.stopped:
+		if c.state.CompareAndSwap(callWaiting, callGivenUp) {
+			return errClosed
+		}
+	}
+	<-c.done
+	return c.err
+}
+
+func (w *writer) closed() bool {
+	select {
+	case <-w.quit:
+		return true
+	default:
+		return false
+	}
+}
+
+// stop ends the goroutine after the calls that it has taken.
+func (w *writer) stop() error {
+	w.once.Do(func() { close(w.quit) })
+	<-w.stopped
+	return errors.Join(w.conn.Close(), w.db.Close())
+}
+
+func (w *writer) loop() {
+	defer close(w.stopped)
+	for {
+		idle := time.Now()
+		select {
+		case <-w.quit:
+			return
+		case c := <-w.calls:
+			if now := time.Now(); now.Sub(idle) > time.Millisecond {
+				w.busySince = now
+			}
+			w.transact(c)
+			w.makeRoom()
+		}
+	}
+}
+
+// makeRoom lets other processes in after a stretch of work.
+func (w *writer) makeRoom() {
+	if time.Since(w.met) < polite && time.Since(w.busySince) > stretch {
+		time.Sleep(gap)
+		w.busySince = time.Now()
+	}
+}
+
+// transact runs first and all calls that wait behind it in one transaction.
+func (w *writer) transact(first *call) {
+	ctx, stop := context.WithTimeout(context.Background(), w.limit)
+	err := w.store.turn.take(ctx)
+	stop()
+	if err != nil {
+		w.refuse(first, fmt.Errorf("%w: another transaction of this process was open for %v; end it", dibs.ErrUnavailable, w.limit))
+		return
+	}
+	taken, wake, err := w.run(first)
+	w.store.turn.pass()
+	for _, c := range taken {
+		if c.err == nil {
+			c.err = err
+		}
+		close(c.done)
+	}
+	if err == nil {
+		w.store.wakeups.broadcast(wake)
+	} else if len(taken) == 0 {
+		w.refuse(first, err)
+	}
+}
+
+// refuse answers a call that was not run.
+func (w *writer) refuse(c *call, err error) {
+	if c.state.CompareAndSwap(callWaiting, callRunning) {
+		c.err = err
+		close(c.done)
+	}
+}
+
+// run returns the calls that it has taken, the queues to wake, and the error of the
+// transaction as a whole: then none of the calls has taken effect.
+func (w *writer) run(first *call) (taken []*call, wake []string, err error) {
+	if err := w.begin(); err != nil {
+		return nil, nil, err
+	}
+	s, err := w.session()
+	if err == nil {
+		began := time.Now()
+		for c := first; c != nil; c = w.next(began) {
+			if !c.state.CompareAndSwap(callWaiting, callRunning) {
+				continue
+			}
+			taken = append(taken, c)
+			if err = w.runCall(s, c); err != nil {
+				break
+			}
+		}
+	}
+	if err == nil {
+		err = s.writeTally()
+	}
+	if err == nil {
+		err = w.exec("commit")
+	}
+	if err != nil {
+		clear(w.queues)
+		w.exec("rollback") //nolint:errcheck // SQLite may have rolled back already
+		return taken, nil, err
+	}
+	return taken, s.wakes(), nil
+}
+
+// begin waits for the file's lock.
+func (w *writer) begin() error {
+	return retryBusy(context.Background(), w.limit, func() error {
+		err := w.exec("begin immediate")
+		if busy(err) {
+			w.met = time.Now()
+		}
+		return err
+	})
+}
+
+// next takes another call that waits, unless the transaction is long enough.
+func (w *writer) next(began time.Time) *call {
+	if time.Since(began) > maxHold {
+		return nil
+	}
+	select {
+	case c := <-w.calls:
+		return c
+	default:
+		return nil
+	}
+}
+
+// runCall sets c's own error, and returns one that ends the transaction.
+func (w *writer) runCall(s *session, c *call) error {
+	if err := w.exec("savepoint call"); err != nil {
+		return err
+	}
+	mark := s.mark()
+	if c.err = c.run(s); c.err == nil {
+		return w.exec("release call")
+	}
+	s.reset(mark)
+	clear(w.queues)
+	if err := w.exec("rollback to call"); err != nil {
+		return c.err // SQLite has rolled the whole transaction back
+	}
+	return w.exec("release call")
+}
+
+// session begins the transaction's work. Settings read in earlier transactions are
+// good for as long as nobody else has written.
+func (w *writer) session() (*session, error) {
+	s := newSession(context.Background(), w.conn, w.store.sql)
+	s.prepared, s.queues, s.sweeping = w.prepared, w.queues, &w.lastSweep
+	version, err := s.dataVersion()
+	if err != nil {
+		return nil, err
+	}
+	commits := w.store.turn.commits.Load()
+	if version != w.version {
+		clear(w.queues)
+		if commits == w.commits {
+			w.met = time.Now()
+		}
+	}
+	w.version, w.commits = version, commits
+	return s, nil
+}
+
+func (w *writer) exec(text string) error {
+	st, err := prepare(context.Background(), w.conn, w.prepared, text)
+	if err != nil {
+		return err
+	}
+	_, err = st.ExecContext(context.Background())
+	return err
+}
