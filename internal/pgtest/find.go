@@ -1,0 +1,65 @@
+package pgtest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var errNotFound = errors.New("no PostgreSQL server programs found; run the tests with make test, which installs them, " +
+	"or name a running server in " + EnvServer + ", or the directory of initdb and postgres in " + EnvBin)
+
+// findBin returns the directory of initdb and postgres.
+func findBin() (string, error) {
+	if dir := os.Getenv(EnvBin); dir != "" {
+		if !isBin(dir) {
+			return "", fmt.Errorf("%s is %q, which holds no initdb and postgres", EnvBin, dir)
+		}
+		return dir, nil
+	}
+	for _, dir := range candidates() {
+		if isBin(dir) {
+			return dir, nil
+		}
+	}
+	return "", errNotFound
+}
+
+// candidates lists where server programs may be, newest Debian version first:
+// Debian keeps them out of PATH.
+func candidates() []string {
+	var dirs []string
+	if out, err := osexec.Command("pg_config", "--bindir").Output(); err == nil {
+		dirs = append(dirs, strings.TrimSpace(string(out)))
+	}
+	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // the pattern is well-formed
+	slices.SortFunc(debian, func(a, b string) int { return cmp.Compare(version(b), version(a)) })
+	dirs = append(dirs, debian...)
+	if path, err := osexec.LookPath("initdb"); err == nil {
+		dirs = append(dirs, filepath.Dir(path))
+	}
+	return dirs
+}
+
+func version(bin string) int {
+	n, err := strconv.Atoi(filepath.Base(filepath.Dir(bin)))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func isBin(dir string) bool {
+	for _, program := range []string{"initdb", "postgres"} {
+		if _, err := osexec.LookPath(filepath.Join(dir, program)); err != nil {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,128 @@
+// Package pgtest gives tests a real PostgreSQL server that is theirs alone.
+//
+// [URL] is what most tests want: a fresh, empty database. All of a test process
+// share one server for that: the one that DIBS_TEST_POSTGRES names (make test
+// starts one), or else one that the package starts from the server programs it
+// finds on this machine. [NewServer] is for tests that stop, restart or kill a
+// server: it starts one for this test only.
+//
+// Servers that the package starts listen on the loopback address, keep their
+// files in the temporary directory, and are stopped and deleted when the test
+// process ends, however it ends.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// EnvServer names the variable with the URL of a running server whose user may
+	// create databases.
+	EnvServer = "DIBS_TEST_POSTGRES"
+	// EnvBin names the variable with the directory of the server programs to start.
+	EnvBin = "DIBS_PG_BIN"
+)
+
+// patience bounds each step that talks to a server.
+const patience = time.Minute
+
+// URL returns the address of a fresh, empty database, which is dropped when the
+// test ends.
+func URL(t testing.TB) string {
+	t.Helper()
+	server := serverURL(t)
+	name := "dibs_test_" + strings.ToLower(rand.Text())
+	// template0 is never connected to, so any number of tests can copy it at once.
+	if err := exec(server, "create database "+name+" template template0"); err != nil {
+		t.Fatalf("pgtest: make a database: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := exec(server, "drop database "+name+" with (force)"); err != nil {
+			t.Errorf("pgtest: drop the test's database: %v", err)
+		}
+	})
+	return withDatabase(t, server, name)
+}
+
+// NewServer starts a server for this test only, and stops it when the test ends.
+func NewServer(t testing.TB) *Server {
+	t.Helper()
+	skipIfShort(t)
+	s, err := launch()
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	s.t = t
+	t.Cleanup(s.close)
+	return s
+}
+
+// shared is the process' own server. Nobody closes it: its guard does when the
+// process ends.
+var shared = sync.OnceValues(launch)
+
+func serverURL(t testing.TB) string {
+	t.Helper()
+	if server := os.Getenv(EnvServer); server != "" {
+		return server
+	}
+	skipIfShort(t)
+	s, err := shared()
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	return s.URL()
+}
+
+// skipIfShort keeps make check to what needs nothing but Go. Without -short a
+// missing PostgreSQL is a failure, so that no run passes by testing less.
+func skipIfShort(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("needs PostgreSQL: not with -short")
+	}
+}
+
+func exec(server, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, statement)
+	return err
+}
+
+func withDatabase(t testing.TB, server, name string) string {
+	t.Helper()
+	u, err := url.Parse(server)
+	if err != nil || u.Host == "" {
+		t.Fatalf("pgtest: %s must be a URL such as postgres://user:password@host:port/database", EnvServer)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func tail(path string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	const most = 2000
+	if len(text) > most {
+		text = text[len(text)-most:]
+	}
+	return fmt.Sprintf("its log ends with:\n%s", text)
+}
