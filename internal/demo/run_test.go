@@ -1,0 +1,131 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// The test program is its own worker process, when these are set.
+const (
+	envWorker  = "DIBS_DEMO_WORKER"
+	envHistory = "DIBS_DEMO_HISTORY"
+	envFile    = "DIBS_DEMO_FILE"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envWorker) == "" {
+		os.Exit(m.Run())
+	}
+	if err := workUntilStdinEnds(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func workUntilStdinEnds() error {
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // any end of stdin means stop
+		stop()
+	}()
+	db, err := sqlite.Open(ctx, os.Getenv(envFile), sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return Work(ctx, db, os.Getenv(envWorker), os.Getenv(envHistory))
+}
+
+func config(t *testing.T, jobs int) Config {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "demo.db")
+	db, err := sqlite.Open(t.Context(), file, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Config{
+		DB: db, Jobs: jobs, Workers: 2, Dir: dir,
+		Command: func(name, history string) *exec.Cmd {
+			cmd := exec.Command(program)
+			cmd.Env = append(os.Environ(), envWorker+"="+name, envHistory+"="+history, envFile+"="+file)
+			return cmd
+		},
+	}
+}
+
+func TestARealRunWithAKilledProcessKeepsEveryPromise(t *testing.T) {
+	t.Parallel()
+	c := config(t, 500)
+	var last Progress
+	c.Watch = func(p Progress) { last = p }
+	r, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Promises {
+		if !p.Kept {
+			t.Errorf("%s: got %d, want %d: %v", p.Text, p.Got, p.Want, p.Broken)
+		}
+	}
+	if len(r.Recovery) == 0 || r.Attempts <= 500 {
+		t.Errorf("%d jobs recovered, %d attempts: the kill did not show", len(r.Recovery), r.Attempts)
+	}
+	if last.Done() != 1 || len(last.Workers) != 3 || len(last.Events) < 4 {
+		t.Errorf("the last progress: %+v", last)
+	}
+}
+
+// A demo that cannot run says why, and leaves no process behind.
+func TestAWorkerThatCrashesEndsTheRun(t *testing.T) {
+	t.Parallel()
+	c := config(t, 500)
+	program := c.Command("", "").Path
+	c.Command = func(string, string) *exec.Cmd { return exec.Command(program, "-no-such-flag") }
+	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "-no-such-flag") {
+		t.Fatalf("got %v, want an error that tells what the worker said", err)
+	}
+}
+
+func TestARunThatIsInterruptedEndsItsWorkers(t *testing.T) {
+	t.Parallel()
+	ctx, stop := context.WithCancel(t.Context())
+	c := config(t, 5000)
+	var started []*exec.Cmd
+	command := c.Command
+	c.Command = func(name, history string) *exec.Cmd {
+		cmd := command(name, history)
+		started = append(started, cmd)
+		return cmd
+	}
+	c.Watch = func(p Progress) {
+		if p.done() > 0 {
+			stop()
+		}
+	}
+	if _, err := Run(ctx, c); err == nil {
+		t.Fatal("no error from an interrupted run")
+	}
+	for _, cmd := range started {
+		if cmd.ProcessState == nil {
+			t.Errorf("process %d still runs", cmd.Process.Pid)
+		}
+	}
+}
