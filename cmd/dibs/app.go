@@ -47,7 +47,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, width: 100}
+	a := &app{
+		stdin: stdin, stdout: stdout, stderr: stderr, width: 100,
+		schema: os.Getenv("DIBS_SCHEMA"), prefix: os.Getenv("DIBS_PREFIX"),
+	}
 	a.outTTY, a.errTTY = isTTY(stdout), isTTY(stderr)
 	a.color = a.outTTY && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if a.outTTY {

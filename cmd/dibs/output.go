@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/spf13/cobra"
 )
@@ -11,6 +12,11 @@ func (a *app) writeJSON(v any) error {
 	e := json.NewEncoder(a.stdout)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
+}
+
+// say writes one line for people to stdout.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stdout, format+"\n", args...)
 }
 
 func newJSONTopic() *cobra.Command {

@@ -12,6 +12,8 @@ const (
 	groupRest    = "rest"
 )
 
+func init() { cobra.EnableCommandSorting = false } // the order of commands.go tells more
+
 func newRootCmd(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dibs",
@@ -30,11 +32,12 @@ is left behind, and nobody waits for anybody else's lock.`,
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&a.dbFlag, "db", "", "`URL` of the database: sqlite:PATH or postgres://…; default $DIBS_DB, else sqlite:dibs.db")
-	f.StringVar(&a.schema, "schema", "", "PostgreSQL `schema` of the tables (default \"dibs\")")
-	f.StringVar(&a.prefix, "prefix", "", "how the `names` of the tables begin on SQLite (default \"dibs_\")")
+	f.StringVar(&a.dbFlag, "db", "", "`URL` of the database: sqlite:PATH or postgres://…; default $DIBS_DB,\nelse sqlite:dibs.db")
+	f.StringVar(&a.schema, "schema", a.schema, "PostgreSQL: `SCHEMA` of the tables; default $DIBS_SCHEMA, else dibs")
+	f.StringVar(&a.prefix, "prefix", a.prefix, "SQLite: `PREFIX` of the tables' names; default $DIBS_PREFIX, else dibs_")
 	f.BoolVar(&a.json, "json", false, "write JSON to stdout (see 'dibs help json')")
 	f.SortFlags = false
+	root.Flags().SortFlags = false
 
 	root.AddGroup(
 		&cobra.Group{ID: groupJobs, Title: "Jobs:"},

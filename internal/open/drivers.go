@@ -2,15 +2,36 @@ package open
 
 import (
 	"context"
-	"errors"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
+	"github.com/dibs-queue/dibs/sqlite"
 )
 
-var errNone = errors.New("no driver is built in")
+func openSQLite(ctx context.Context, path string, o Options) (dibs.Database, error) {
+	db, err := sqlite.Open(ctx, path, sqlite.Options{Prefix: o.Prefix})
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
 
-func openSQLite(context.Context, string, Options) (dibs.Database, error)   { return nil, errNone }
-func openPostgres(context.Context, string, Options) (dibs.Database, error) { return nil, errNone }
-func migratePostgres(context.Context, string, Options) error               { return errNone }
-func migrationsSQLite(Options) string                                      { return "" }
-func migrationsPostgres(Options) string                                    { return "" }
+func openPostgres(ctx context.Context, url string, o Options) (dibs.Database, error) {
+	db, err := postgres.Open(ctx, url, postgres.Options{Schema: o.Schema})
+	if err != nil {
+		return nil, err
+	}
+	return db, nil
+}
+
+func migratePostgres(ctx context.Context, url string, o Options) error {
+	return postgres.Migrate(ctx, url, postgres.Options{Schema: o.Schema})
+}
+
+func migrationsSQLite(o Options) string {
+	return sqlite.Migrations(sqlite.Options{Prefix: o.Prefix})
+}
+
+func migrationsPostgres(o Options) (string, error) {
+	return postgres.Migrations(postgres.Options{Schema: o.Schema})
+}

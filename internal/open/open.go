@@ -68,7 +68,7 @@ func Migrations(rawURL string, o Options) (string, error) {
 	if t.sqlite != "" {
 		return migrationsSQLite(o), nil
 	}
-	return migrationsPostgres(o), nil
+	return migrationsPostgres(o)
 }
 
 // target is a parsed URL: one of the two fields is set.
@@ -103,7 +103,7 @@ func parse(rawURL string, o Options) (target, error) {
 		}
 	}
 	u, err := url.Parse(rawURL)
-	if err != nil || u.Host == "" && !u.Query().Has("host") {
+	if err != nil {
 		return target{}, &Error{
 			Problem: "the PostgreSQL URL cannot be read",
 			Next:    "write postgres://USER:PASSWORD@HOST:5432/NAME, with special characters of the password as %XX",
@@ -190,4 +190,16 @@ func checkFolder(dir string) error {
 		}
 	}
 	return nil
+}
+
+// Absolute returns rawURL such that it names the same database from any folder.
+func Absolute(rawURL string) string {
+	path, ok := sqlitePath(rawURL)
+	if !ok {
+		return rawURL
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return "sqlite:" + path
 }

@@ -1,0 +1,346 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/open"
+)
+
+// bulk enqueues many jobs.
+type bulk struct {
+	*app
+	base dibs.NewJob
+	form format
+	path string // empty: stdin
+
+	limits map[string]int  // payload limit of each known queue
+	woken  map[string]bool // queues with new jobs
+	first  int64           // the lowest and the highest id that was given
+	last   int64
+	added  int
+	held   int // unique keys that other jobs held
+	broken int
+}
+
+// A chunk is what one statement enqueues.
+const (
+	chunkJobs  = 1000
+	chunkBytes = 8 << 20 // of payload, or little more
+)
+
+// chunk are the next good records and the lines that they came from.
+type chunk struct {
+	jobs  []dibs.NewJob
+	lines []int
+	bytes int
+}
+
+func (c *chunk) add(r record) {
+	c.jobs = append(c.jobs, r.job)
+	c.lines = append(c.lines, r.line)
+	if raw, ok := r.job.Payload.(json.RawMessage); ok {
+		c.bytes += len(raw)
+	}
+}
+
+func (c *chunk) full() bool { return len(c.jobs) == chunkJobs || c.bytes >= chunkBytes }
+
+// drop takes out the i-th job.
+func (c *chunk) drop(i int) {
+	c.jobs = append(c.jobs[:i], c.jobs[i+1:]...)
+	c.lines = append(c.lines[:i], c.lines[i+1:]...)
+}
+
+// name of the input, for messages.
+func (b *bulk) name() string {
+	if b.path == "" {
+		return "stdin"
+	}
+	return b.path
+}
+
+// at puts the place of a line before what is wrong with it.
+func (b *bulk) at(line int, err error) error {
+	return fmt.Errorf("%s:%d: %w", b.name(), line, err)
+}
+
+// all enqueues every record or none. It reads the input twice, so that mistakes
+// are found, and slow input has come, before the transaction begins.
+func (b *bulk) all(ctx context.Context) error {
+	src, err := b.rewindable(ctx)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	return b.with(ctx, func(db dibs.Database) error {
+		if err := b.readLimits(ctx, db); err != nil {
+			return err
+		}
+		n, err := b.checkAll(ctx, src)
+		if err != nil {
+			return err
+		}
+		var done []enqueued
+		err = db.InTx(ctx, func(tx dibs.Tx) error {
+			done, err = b.enqueueAll(ctx, tx, src, n)
+			return err
+		})
+		if err != nil {
+			return b.nothing(err)
+		}
+		for queue := range b.woken {
+			db.Wake(queue)
+		}
+		if err := b.write(done); err != nil {
+			return err
+		}
+		b.sum()
+		return nil
+	})
+}
+
+// nothing adds to an error what it means here.
+func (b *bulk) nothing(err error) error {
+	var known *hintError
+	if errors.As(err, &known) || !errors.Is(err, dibs.ErrInvalid) {
+		return err
+	}
+	return &hintError{err: err, next: "nothing was enqueued: correct that line, or leave it out with --partial"}
+}
+
+func (b *bulk) readLimits(ctx context.Context, db dibs.Database) error {
+	queues, err := db.Queues(ctx)
+	b.limits, b.woken = make(map[string]int, len(queues)), make(map[string]bool)
+	for _, q := range queues {
+		b.limits[q.Name] = q.PayloadLimit
+	}
+	return err
+}
+
+// checkAll reads everything and counts the jobs.
+func (b *bulk) checkAll(ctx context.Context, src *source) (int, error) {
+	n := 0
+	bar := b.progress("reading", -1)
+	defer bar.close()
+	err := b.each(ctx, src.first(), func(r record) error {
+		if r.err != nil {
+			return &hintError{
+				err:  &codeError{exitUsage, b.at(r.line, r.err)},
+				next: "nothing was enqueued: correct that line, or leave it out with --partial",
+			}
+		}
+		n++
+		bar.add(1)
+		return nil
+	})
+	return n, err
+}
+
+// enqueueAll enqueues the n records that checkAll has found good.
+func (b *bulk) enqueueAll(ctx context.Context, tx dibs.Tx, src *source, n int) ([]enqueued, error) {
+	bar := b.progress("enqueueing", n)
+	defer bar.close()
+	again, err := src.again()
+	if err != nil {
+		return nil, err
+	}
+	done := make([]enqueued, 0, n)
+	var c chunk
+	flush := func() error {
+		got, err := tx.Enqueue(ctx, c.jobs)
+		if i, rule, ok := invalidField(err); ok {
+			return b.at(c.lines[i], rule)
+		}
+		if err != nil {
+			return err
+		}
+		done = b.note(done, &c, got)
+		bar.add(len(c.jobs))
+		c = chunk{}
+		return nil
+	}
+	err = b.each(ctx, again, func(r record) error {
+		if r.err != nil {
+			return b.at(r.line, fmt.Errorf("the input has changed: %w", r.err))
+		}
+		if c.add(r); c.full() {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil && len(c.jobs) > 0 {
+		err = flush()
+	}
+	return done, err
+}
+
+// partial enqueues the good records as they come, and reports the others.
+func (b *bulk) partial(ctx context.Context) error {
+	var r io.Reader = interruptible(ctx, b.stdin)
+	if b.path != "" {
+		file, err := openFile(b.path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		r = file
+	}
+	return b.with(ctx, func(db dibs.Database) error {
+		if err := b.readLimits(ctx, db); err != nil {
+			return err
+		}
+		err := b.stream(ctx, db, newInput(r))
+		b.sum()
+		if err == nil && b.broken > 0 {
+			return &codeError{code: exitPartial}
+		}
+		return err
+	})
+}
+
+func (b *bulk) stream(ctx context.Context, db dibs.Database, in *input) error {
+	bar := b.progress("enqueueing", -1)
+	defer bar.close()
+	var c chunk
+	flush := func() error {
+		for len(c.jobs) > 0 {
+			got, err := db.Enqueue(ctx, c.jobs)
+			if i, rule, ok := invalidField(err); ok { // the queue's limit has changed
+				b.skip(bar, c.lines[i], rule)
+				c.drop(i)
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("%s: lines up to %d: %w", b.name(), c.lines[0]-1, err)
+			}
+			err = b.write(b.note(nil, &c, got))
+			bar.add(len(c.jobs))
+			c = chunk{}
+			return err
+		}
+		return nil
+	}
+	err := b.each(ctx, in, func(r record) error {
+		if r.err != nil {
+			b.skip(bar, r.line, r.err)
+		} else {
+			c.add(r)
+		}
+		// Input that comes slowly is enqueued as it comes.
+		if c.full() || in.Buffered() == 0 {
+			return flush()
+		}
+		return nil
+	})
+	return errors.Join(err, flush())
+}
+
+// skip reports a line that is left out.
+func (b *bulk) skip(bar *progress, line int, err error) {
+	b.broken++
+	bar.clear()
+	fmt.Fprintf(b.stderr, "dibs: %v\n", b.at(line, err))
+}
+
+// each calls f for every record, with what makes it no good.
+func (b *bulk) each(ctx context.Context, in *input, f func(record) error) error {
+	next, err := b.form.read(in, b.base)
+	if err != nil {
+		return b.unreadable(ctx, 1, err)
+	}
+	line := 0
+	for {
+		r, err := next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return b.unreadable(ctx, line+1, err)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
+		line = r.line
+		if r.err == nil {
+			r.job = complete(r.job)
+			r.err = validate(r.job, b.limits)
+		}
+		if err := f(r); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *bulk) unreadable(ctx context.Context, line int, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &codeError{exitUsage, b.at(line, err)}
+}
+
+// enqueued is a line of the result.
+type enqueued struct {
+	dibs.Enqueued
+	Line int `json:"line"`
+}
+
+// note counts what became of a chunk, and appends it to list.
+func (b *bulk) note(list []enqueued, c *chunk, got []dibs.Enqueued) []enqueued {
+	for i, e := range got {
+		list = append(list, enqueued{e, c.lines[i]})
+		if e.Existing {
+			b.held++
+			continue
+		}
+		b.added++
+		if b.first == 0 {
+			b.first = e.ID
+		}
+		b.last = e.ID
+		b.woken[c.jobs[i].Queue] = true
+	}
+	return list
+}
+
+func (b *bulk) write(done []enqueued) error {
+	if !b.json {
+		return nil
+	}
+	for _, e := range done {
+		if err := b.writeJSON(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sum tells people what was done.
+func (b *bulk) sum() {
+	if b.json {
+		return
+	}
+	text := "enqueued " + plural(b.added, "job")
+	if b.added > 0 {
+		text += fmt.Sprintf(" (ids %d to %d)", b.first, b.last)
+	}
+	if b.held > 0 {
+		text += fmt.Sprintf("; left out %s whose unique keys others hold", count(int64(b.held)))
+	}
+	if b.broken > 0 {
+		text += "; left out " + plural(b.broken, "broken line")
+	}
+	b.say("%s", text)
+}
+
+func openFile(path string) (*os.File, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, &open.Error{Problem: err.Error(), Next: "name a file that this user may read with --file", Err: errors.Join(dibs.ErrInvalid, err)}
+	}
+	return file, nil
+}

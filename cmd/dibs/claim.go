@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+func newClaimCmd(a *app) *cobra.Command {
+	r := dibs.ClaimRequest{}
+	var wait durationFlag
+	var resume bool
+	cmd := &cobra.Command{
+		Use:   "claim [QUEUE] [flags]",
+		Short: "Take jobs, for scripts in any language",
+		Long: `Take up to -n due jobs of a queue ("default" if none is named) and write each as one
+line of JSON (see 'dibs help json'). No job being due is no error: nothing is written,
+after --wait if that is given.
+
+The jobs are this worker's until their leases end. Before that, lengthen the leases with
+'dibs extend', and say how the jobs ended with 'dibs finish'; both need the id and the
+token of the job, or take the lines that this command wrote.`,
+		Example: `  dibs claim emails --wait 20s --lease 5m > job.json
+  id=$(jq .id job.json) token=$(jq -r .token job.json)
+  ./send.sh < job.json && dibs finish $id $token --completed
+
+  dibs claim emails -n 100 | jq -c '. + {ending: "completed"}' | dibs finish`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if r.Queue = args[0]; r.Queue == "" {
+					return &dibs.InvalidError{Field: "queue", Reason: "is missing"}
+				}
+			}
+			if r.Worker == "" {
+				if resume {
+					return usagef(cmd, "--resume needs --worker: whose jobs are to be taken back?")
+				}
+				r.Worker = defaultWorker()
+			}
+			return a.with(cmd.Context(), func(db dibs.Database) error {
+				jobs, err := claim(cmd.Context(), db, r, time.Duration(wait), resume)
+				for _, j := range jobs {
+					if err := a.writeJSON(j); err != nil {
+						return err
+					}
+				}
+				return err
+			})
+		},
+		ValidArgsFunction: a.completeQueue,
+	}
+	f := cmd.Flags()
+	f.IntVarP(&r.N, "n", "n", 1, "how many jobs at most, `1-10000`")
+	f.StringArrayVarP(&r.Kinds, "kind", "k", nil, "only jobs of this `KIND`; may be given again")
+	f.StringVar(&r.Worker, "worker", "", "`NAME` of who claims; default: host name and parent process id")
+	f.Var((*durationFlag)(&r.Lease), "lease", "length of the leases; default: the queue's")
+	f.Var(&wait, "wait", "how long to wait for a job if none is due")
+	f.BoolVar(&resume, "resume", false, "instead of new jobs, take back those that --worker still holds, under a new token")
+	return cmd
+}
+
+// defaultWorker names the script that calls, as each call is a process of its own.
+func defaultWorker() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	return fmt.Sprintf("%.200s-%d", host, os.Getppid())
+}
+
+// claimPoll is how often a waiting claim looks for what nobody wakes it for.
+const claimPoll = 500 * time.Millisecond
+
+// claim claims, again and again until there is a job or the wait is over.
+func claim(ctx context.Context, db dibs.Database, r dibs.ClaimRequest, wait time.Duration, resume bool) ([]*dibs.RawJob, error) {
+	if resume {
+		return db.Resume(ctx, dibs.ResumeRequest{Queue: r.Queue, Worker: r.Worker, Lease: r.Lease})
+	}
+	queue := r.Queue
+	if queue == "" {
+		queue = dibs.DefaultQueue
+	}
+	wake, stop := db.Wakeups(queue)
+	defer stop()
+	over := time.After(wait)
+	for {
+		jobs, err := db.Claim(ctx, r)
+		if err != nil || len(jobs) > 0 || wait <= 0 {
+			return jobs, err
+		}
+		select {
+		case <-wake:
+		case <-time.After(claimPoll):
+		case <-over:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}

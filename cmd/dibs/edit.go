@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+func newEditCmd(a *app) *cobra.Command {
+	var s selection
+	var priority int
+	var runAt timeFlag
+	cmd := &cobra.Command{
+		Use:   "edit ID... --priority N | --run-at TIME",
+		Short: "Change the priority or start time of jobs that wait",
+		Long: `Change the priority or the start time of waiting and blocked jobs. Running jobs keep
+theirs.
+
+Jobs that do not wait, and unknown ids, are reported with exit code 5.`,
+		Example: `  dibs edit 17 18 --priority 10
+  dibs edit --queue emails --kind newsletter --run-at "2026-12-31 23:59"
+  dibs edit 17 --run-at now`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := s.check(cmd, args); err != nil {
+				return err
+			}
+			var e dibs.Edit
+			if cmd.Flags().Changed("priority") {
+				e.Priority = &priority
+			}
+			if cmd.Flags().Changed("run-at") {
+				at := time.Time(runAt)
+				e.RunAt = &at
+			}
+			if e == (dibs.Edit{}) {
+				return usagef(cmd, "what is to change? give --priority or --run-at")
+			}
+			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+				return a.edit(cmd.Context(), db, &s, args, e)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.IntVarP(&priority, "priority", "p", dibs.DefaultPriority, "new priority, `0-32767`, small first")
+	f.Var(&runAt, "run-at", "new start `time`, or now")
+	s.addFlags(cmd, "waiting or blocked; default: both")
+	return cmd
+}
+
+func (a *app) edit(ctx context.Context, db dibs.Database, s *selection, args []string, e dibs.Edit) error {
+	ids, err := s.ids(ctx, db, a, args)
+	if err != nil {
+		return err
+	}
+	changed, err := a.change(ids, func(ids []int64) ([]int64, error) { return db.Edit(ctx, ids, e) })
+	if err != nil {
+		return err
+	}
+	if !a.json && (len(changed) > 0 || len(ids) == 0) {
+		fmt.Fprintf(a.stdout, "changed %s\n", plural(len(changed), "job"))
+	}
+	if len(args) == 0 {
+		return nil
+	}
+	return missed(ids, changed, "changed", "there is no such job, or it does not wait")
+}

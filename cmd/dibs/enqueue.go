@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+// enqueueFlags are the flags of 'dibs enqueue'.
+type enqueueFlags struct {
+	job      dibs.NewJob // what the flags say of every job
+	priority int
+	delay    durationFlag
+	runAt    timeFlag
+	metadata string
+
+	file                    string
+	lines, jsonl, jobs, csv bool
+	partial                 bool
+}
+
+func newEnqueueCmd(a *app) *cobra.Command {
+	var f enqueueFlags
+	cmd := &cobra.Command{
+		Use:   "enqueue [QUEUE [PAYLOAD]] [flags]",
+		Short: "Add one job, or many from a file",
+		Long: `Add one job with the given payload, which is JSON ("-" reads it from stdin, none is
+null), to a queue ("default" if none is named). Or add many, from --file or stdin:
+
+  --lines   each line is the payload of one job, as a JSON string
+  --jsonl   each line is JSON: the payload of one job
+  --jobs    each line is a JSON object with the fields of one job: queue, kind,
+            payload, metadata, priority, delay, run_at, max_attempts, group,
+            unique_key, unique_until
+  --csv     the first row names the columns; each other row is one job. Its payload is
+            a JSON object of strings, from all columns but these, which set a field:
+            @queue @kind @priority @delay @run_at @group @unique_key @unique_until
+            @max_attempts @metadata. Where they are empty, flags and defaults count.
+
+Blank lines are skipped. Flags hold for every job that does not say otherwise. The
+kind of a job, unless given, is the name of its queue.
+
+All jobs are enqueued, in one transaction, or none: if a line is broken, the error
+names it. With --partial, good lines are enqueued as they come, broken ones are
+reported on stderr, and the exit code is 7 if there were any.
+
+With --json, each job gives one line with its id; "existing" is true where another job
+already held the unique key, whose id that is.`,
+		Example: `  dibs enqueue emails '{"to":"ann@example.com"}' --kind welcome --delay 10m
+  dibs enqueue reports --unique daily --unique-until claimed
+  find . -name '*.jpg' | dibs enqueue thumbnails --lines
+  dibs enqueue emails --file customers.csv --priority 500`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			form, err := f.read(cmd, args)
+			if err != nil {
+				return err
+			}
+			if form == "" {
+				return a.enqueueOne(cmd.Context(), f.job, args)
+			}
+			b := bulk{app: a, base: f.job, form: form, path: f.file}
+			if f.partial {
+				return b.partial(cmd.Context())
+			}
+			return b.all(cmd.Context())
+		},
+		ValidArgsFunction: a.completeQueue,
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *enqueueFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.StringVarP(&f.job.Kind, "kind", "k", "", "`KIND` of job, which selects its handler; default: the queue's name")
+	fs.IntVarP(&f.priority, "priority", "p", dibs.DefaultPriority, "`0-32767`, small first")
+	fs.Var(&f.delay, "delay", "start at the earliest so long from now, on the database's clock")
+	fs.Var(&f.runAt, "run-at", "start at the earliest at that `TIME`")
+	fs.StringVarP(&f.job.Group, "group", "g", "", "jobs of one `GROUP` run one at a time, in order (see 'dibs queue --group-limit')")
+	fs.StringVarP(&f.job.UniqueKey, "unique", "u", "", "add the job only if none of the queue holds this `KEY`")
+	fs.StringVar((*string)(&f.job.UniqueUntil), "unique-until", "", "the job holds its key until it is `finished` (default) or claimed")
+	fs.IntVar(&f.job.MaxAttempts, "max-attempts", 0, "the job is dead after so many; 0: the queue's")
+	fs.StringVar(&f.metadata, "metadata", "", "a small `JSON` object, for tags or trace context")
+	fs.BoolVar(&f.lines, "lines", false, "add one job for each line of text")
+	fs.BoolVar(&f.jsonl, "jsonl", false, "add one job for each line of JSON")
+	fs.BoolVar(&f.jobs, "jobs", false, "add the job that each line describes in JSON")
+	fs.BoolVar(&f.csv, "csv", false, "add one job for each row of CSV")
+	fs.StringVarP(&f.file, "file", "f", "", "read the jobs from `FILE`; .csv, .jsonl and .ndjson tell the format")
+	fs.BoolVar(&f.partial, "partial", false, "enqueue the good lines though others are broken")
+	cmd.MarkFlagsMutuallyExclusive("lines", "jsonl", "jobs", "csv")
+	cmd.MarkFlagsMutuallyExclusive("delay", "run-at")
+}
+
+// read completes the job that the flags describe, and tells the format of the
+// input: none for one job from the arguments.
+func (f *enqueueFlags) read(cmd *cobra.Command, args []string) (format, error) {
+	if len(args) > 0 {
+		f.job.Queue = args[0]
+		if f.job.Queue == "" {
+			return "", &dibs.InvalidError{Field: "queue", Reason: "is missing"}
+		}
+	}
+	if cmd.Flags().Changed("priority") {
+		f.job.Priority = &f.priority
+	}
+	if f.metadata != "" {
+		f.job.Metadata = json.RawMessage(f.metadata)
+	}
+	f.job.Delay, f.job.RunAt = time.Duration(f.delay), time.Time(f.runAt)
+	form := f.form()
+	switch {
+	case form == "" && f.file != "":
+		return "", usagef(cmd, "which format has %s? give --lines, --jsonl, --jobs or --csv", f.file)
+	case form == "" && f.partial:
+		return "", usagef(cmd, "--partial is for many jobs: give --lines, --jsonl, --jobs or --csv")
+	case form != "" && len(args) == 2:
+		return "", usagef(cmd, "give either a payload or --%s, not both", form)
+	case form != "" && f.job.UniqueKey != "":
+		return "", usagef(cmd, "--unique is for one job; many have theirs in @unique_key (--csv) or unique_key (--jobs)")
+	}
+	return form, nil
+}
+
+func (f *enqueueFlags) form() format {
+	switch {
+	case f.lines:
+		return formatLines
+	case f.jsonl:
+		return formatJSONL
+	case f.jobs:
+		return formatJobs
+	case f.csv:
+		return formatCSV
+	}
+	return formatOf(f.file)
+}
+
+// complete fills in what is the command's own default.
+func complete(job dibs.NewJob) dibs.NewJob {
+	if job.Queue == "" {
+		job.Queue = dibs.DefaultQueue
+	}
+	if job.Kind == "" {
+		job.Kind = job.Queue
+	}
+	return job
+}
+
+func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string) error {
+	if len(args) == 2 {
+		payload := []byte(args[1])
+		if args[1] == "-" {
+			var err error
+			if payload, err = readPayload(interruptible(ctx, a.stdin)); err != nil {
+				return err
+			}
+		}
+		job.Payload = json.RawMessage(payload)
+	}
+	job = complete(job)
+	// The queue's own limit of payloads is the store's to check.
+	if err := validate(job, map[string]int{job.Queue: dibs.MaxPayloadLimit}); err != nil {
+		return err
+	}
+	return a.with(ctx, func(db dibs.Database) error {
+		got, err := db.Enqueue(ctx, []dibs.NewJob{job})
+		if _, rule, ok := invalidField(err); ok {
+			return rule
+		}
+		if err != nil {
+			return err
+		}
+		switch e := got[0]; {
+		case a.json:
+			return a.writeJSON(e)
+		case e.Existing:
+			a.say("job %d holds that unique key already: nothing was enqueued", e.ID)
+		default:
+			a.say("enqueued job %d in %s", e.ID, job.Queue)
+		}
+		return nil
+	})
+}
+
+func readPayload(r io.Reader) ([]byte, error) {
+	payload, err := io.ReadAll(io.LimitReader(r, maxRecord+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the payload: %w", err)
+	}
+	if len(payload) > maxRecord {
+		return nil, &dibs.InvalidError{Field: "payload", Reason: errTooLong.Error()}
+	}
+	return payload, nil
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+func newExtendCmd(a *app) *cobra.Command {
+	lease := durationFlag(10 * time.Second)
+	cmd := &cobra.Command{
+		Use:   "extend [ID TOKEN] [flags]",
+		Short: "Lengthen the leases of claimed jobs",
+		Long: `Make leases end --lease from now, on the database's clock: of the job with that id and
+token, or of all jobs named on stdin by lines of JSON with "id" and "token", such as
+'dibs claim' writes.
+
+The result is one line of JSON: in "lost" the ids of jobs whose lease was lost, which
+gives exit code 3, and in "cancelled" those that somebody asked to cancel: stop them,
+and finish them with --cancelled.`,
+		Example: `  dibs extend 17 1f0c6a4b86c5e1e70a5c5f6e2f4d1a33 --lease 1m`,
+		Args:    idAndToken,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			leases, err := a.leases(ctx, args)
+			if err != nil {
+				return err
+			}
+			return a.withExisting(ctx, func(db dibs.Database) error {
+				return a.extend(ctx, db, leases, time.Duration(lease))
+			})
+		},
+	}
+	cmd.Flags().Var(&lease, "lease", "how long from now the leases end")
+	return cmd
+}
+
+func (a *app) leases(ctx context.Context, args []string) ([]dibs.Lease, error) {
+	if len(args) == 2 {
+		l, err := parseLease(args)
+		return []dibs.Lease{l}, err
+	}
+	var leases []dibs.Lease
+	err := a.eachLine(ctx, func(in *outcomeJSON) error {
+		leases = append(leases, dibs.Lease{ID: in.ID, Token: in.Token})
+		return nil
+	})
+	return leases, err
+}
+
+func (a *app) extend(ctx context.Context, db dibs.Database, leases []dibs.Lease, d time.Duration) error {
+	got, err := db.Extend(ctx, leases, d)
+	if err != nil {
+		return err
+	}
+	if err := a.writeJSON(got); err != nil {
+		return err
+	}
+	if len(got.Lost) > 0 {
+		return &dibs.LeaseLostError{IDs: got.Lost}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/spf13/cobra"
+)
+
+// endings are the flags that say how the job ended.
+var endings = []struct {
+	ending dibs.Ending
+	usage  string
+}{
+	{dibs.EndCompleted, "it is done"},
+	{dibs.EndRetry, "it failed: run it again after --delay or the queue's backoff, or dead if no attempts are left"},
+	{dibs.EndSnooze, "run it again after --delay; this attempt does not count"},
+	{dibs.EndRelease, "it was not run: give it back, at once and uncounted"},
+	{dibs.EndDead, "it failed for good"},
+	{dibs.EndCancelled, "it was told to stop"},
+}
+
+func newFinishCmd(a *app) *cobra.Command {
+	var delay durationFlag
+	var reason, result string
+	given := make([]bool, len(endings))
+	cmd := &cobra.Command{
+		Use:   "finish [ID TOKEN] [flags]",
+		Short: "Say how claimed jobs ended",
+		Long: `Say how the job with that id and token ended, by one of the flags below; or how many
+jobs ended, by lines of JSON on stdin, up to 10,000:
+
+  {"id": 17, "token": "1f0c…", "ending": "completed", "result": {"sent": true}}
+  {"id": 18, "token": "1f0c…", "ending": "retry", "error": "timed out", "delay": 90}
+
+"ending" is completed, retry, snooze, release, dead or cancelled. Other fields of a job
+are passed over, so the lines of 'dibs claim' will do with an ending added to them.
+
+The result is one line of JSON: in "finished" how many were written, and in "refused"
+the ids of jobs whose leases were lost: these were not changed, and the exit code is 3.`,
+		Example: `  dibs finish $DIBS_JOB_ID $DIBS_TOKEN --completed --result '{"sent":true}'
+  dibs finish $DIBS_JOB_ID $DIBS_TOKEN --retry --error "mail server down" --delay 5m
+  dibs claim emails -n 100 | jq -c '. + {ending: "completed"}' | dibs finish`,
+		Args: idAndToken,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			outcomes, err := a.outcomes(ctx, cmd, args, given)
+			if err != nil {
+				return err
+			}
+			if len(args) == 2 {
+				o := &outcomes[0]
+				o.Error, o.Result = reason, json.RawMessage(result)
+				if cmd.Flags().Changed("delay") {
+					o.Delay = (*time.Duration)(&delay)
+				}
+			}
+			if _, err := checks.Outcomes(outcomes); err != nil {
+				return outcomeError(err, len(args) == 2)
+			}
+			return a.withExisting(ctx, func(db dibs.Database) error {
+				return a.finish(ctx, db, outcomes)
+			})
+		},
+	}
+	f := cmd.Flags()
+	names := make([]string, len(endings))
+	for i, e := range endings {
+		names[i] = string(e.ending)
+		f.BoolVar(&given[i], names[i], false, e.usage)
+	}
+	f.StringVar(&reason, "error", "", "why it failed, for retry, dead and cancelled: `TEXT` for the error history")
+	f.StringVar(&result, "result", "", "what came of it, for completed: any `JSON`")
+	f.Var(&delay, "delay", "when to run it again, for retry and snooze")
+	cmd.MarkFlagsMutuallyExclusive(names...)
+	return cmd
+}
+
+func idAndToken(_ *cobra.Command, args []string) error {
+	if len(args) == 0 || len(args) == 2 {
+		return nil
+	}
+	return errors.New("give the id and the token of one job, or lines of JSON on stdin")
+}
+
+func parseLease(args []string) (dibs.Lease, error) {
+	id, err := parseID(args[0])
+	if err != nil {
+		return dibs.Lease{}, err
+	}
+	l := dibs.Lease{ID: id}
+	if err := l.Token.UnmarshalText([]byte(args[1])); err != nil || l.Token.IsZero() {
+		return l, &dibs.InvalidError{Field: "token", Reason: fmt.Sprintf("must be the 32 hexadecimal digits that the claim gave, got %.40q", args[1])}
+	}
+	return l, nil
+}
+
+func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, given []bool) ([]dibs.Outcome, error) {
+	var ending dibs.Ending
+	for i, e := range endings {
+		if given[i] {
+			ending = e.ending
+		}
+	}
+	if len(args) == 2 {
+		if ending == "" {
+			return nil, usagef(cmd, "how did it end? give --completed, --retry, --snooze, --release, --dead or --cancelled")
+		}
+		l, err := parseLease(args)
+		return []dibs.Outcome{{ID: l.ID, Token: l.Token, Ending: ending}}, err
+	}
+	if ending != "" {
+		return nil, usagef(cmd, "--%s is for one job, named by id and token; lines on stdin say it in \"ending\"", ending)
+	}
+	var outcomes []dibs.Outcome
+	err := a.eachLine(ctx, func(in *outcomeJSON) error {
+		outcomes = append(outcomes, dibs.Outcome{
+			ID: in.ID, Token: in.Token, Ending: in.Ending,
+			Result: in.Result, Error: in.Error, Delay: (*time.Duration)(in.Delay),
+		})
+		return nil
+	})
+	return outcomes, err
+}
+
+// outcomeJSON is a line of input: an outcome, which may have the other fields of a
+// job too.
+type outcomeJSON struct {
+	dibs.RawJob
+	ID     int64           `json:"id"`
+	Token  dibs.Token      `json:"token"`
+	Ending dibs.Ending     `json:"ending"`
+	Result json.RawMessage `json:"result"`
+	Error  string          `json:"error"`
+	Delay  *seconds        `json:"delay"`
+}
+
+// eachLine calls f with every line of stdin. All are read before anything is done.
+func (a *app) eachLine(ctx context.Context, f func(*outcomeJSON) error) error {
+	in := newInput(interruptible(ctx, a.stdin))
+	for line := 1; ; line++ {
+		text, err := readLine(in.Reader)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return &codeError{exitUsage, fmt.Errorf("stdin:%d: %w", line, err)}
+		case line > dibs.MaxBatch:
+			return &dibs.InvalidError{Field: "stdin", Reason: fmt.Sprintf("has more than %d lines; split them", dibs.MaxBatch)}
+		case len(bytes.TrimSpace(text)) == 0:
+			continue
+		}
+		var o outcomeJSON
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.DisallowUnknownFields() // a field that is misspelled must not be lost
+		if err := d.Decode(&o); err != nil {
+			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: strings.TrimPrefix(err.Error(), "json: ")}
+		}
+		if err := f(&o); err != nil {
+			return err
+		}
+	}
+}
+
+// outcomeError speaks of the flags, or of the line of stdin, instead of a batch.
+func outcomeError(err error, one bool) error {
+	var rule *dibs.InvalidError
+	var i int
+	if !errors.As(err, &rule) {
+		return err
+	}
+	if _, scanErr := fmt.Sscanf(rule.Field, "outcomes[%d].", &i); scanErr != nil {
+		return err
+	}
+	_, field, _ := strings.Cut(rule.Field, "].")
+	if !one {
+		field = fmt.Sprintf("stdin, outcome %d: %s", i+1, field)
+	}
+	return &dibs.InvalidError{Field: field, Reason: rule.Reason}
+}
+
+func (a *app) finish(ctx context.Context, db dibs.Database, outcomes []dibs.Outcome) error {
+	err := db.Finish(ctx, outcomes)
+	var lost *dibs.LeaseLostError
+	if err != nil && !errors.As(err, &lost) {
+		return err
+	}
+	sum := struct {
+		Finished int     `json:"finished"`
+		Refused  []int64 `json:"refused,omitempty"`
+	}{Finished: len(outcomes)}
+	if lost != nil {
+		sum.Refused = lost.IDs
+		sum.Finished -= len(lost.IDs)
+	}
+	return errors.Join(a.writeJSON(sum), err)
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// record is what one line of input holds, or one row of CSV: a job, or what is
+// wrong with it.
+type record struct {
+	line int // where it begins, from 1
+	job  dibs.NewJob
+	err  error
+}
+
+// records reads one record after the other, and io.EOF after the last. Other
+// errors mean that the rest cannot be read.
+type records func() (record, error)
+
+// maxRecord bounds what is held in memory for one record.
+const maxRecord = dibs.MaxPayloadLimit + 1<<20
+
+var errTooLong = fmt.Errorf("is longer than %d bytes", maxRecord)
+
+// format names a way of writing many jobs.
+type format string
+
+const (
+	formatLines format = "lines"
+	formatJSONL format = "jsonl"
+	formatJobs  format = "jobs"
+	formatCSV   format = "csv"
+)
+
+// formatOf is the format that a file's name tells, if it does.
+func formatOf(path string) format {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".csv":
+		return formatCSV
+	case ".jsonl", ".ndjson":
+		return formatJSONL
+	}
+	return ""
+}
+
+// read starts reading records; base holds what they do not say themselves.
+func (f format) read(in *input, base dibs.NewJob) (records, error) {
+	r := in.Reader
+	switch f {
+	case formatCSV:
+		return readCSV(in, base)
+	case formatJobs:
+		return readLines(r, func(line []byte) (dibs.NewJob, error) { return parseJob(line, base) }), nil
+	case formatJSONL:
+		return readLines(r, func(line []byte) (dibs.NewJob, error) {
+			job := base
+			job.Payload = json.RawMessage(bytes.TrimSpace(line))
+			return job, nil
+		}), nil
+	}
+	return readLines(r, func(line []byte) (dibs.NewJob, error) {
+		job := base
+		var err error
+		job.Payload, err = jsonString(line)
+		return job, err
+	}), nil
+}
+
+// readLines makes a record of every line that is not blank.
+func readLines(r *bufio.Reader, parse func([]byte) (dibs.NewJob, error)) records {
+	at := 0
+	return func() (record, error) {
+		for {
+			line, err := readLine(r)
+			at++
+			switch {
+			case errors.Is(err, errTooLong):
+				return record{line: at, err: err}, nil
+			case err != nil:
+				return record{}, err
+			case len(bytes.TrimSpace(line)) == 0:
+				continue
+			}
+			if at == 1 {
+				line = bytes.TrimPrefix(line, []byte("\ufeff"))
+			}
+			job, err := parse(line)
+			return record{line: at, job: job, err: err}, nil
+		}
+	}
+}
+
+// readLine returns the next line without its end, or io.EOF. Of one that is too
+// long it skips the rest.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := r.ReadSlice('\n')
+		if long = long || len(line)+len(part) > maxRecord; !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case errors.Is(err, io.EOF) && len(line) == 0 && !long:
+			return nil, io.EOF
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, err
+		case long:
+			return nil, errTooLong
+		}
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		return bytes.TrimSuffix(line, []byte("\r")), nil
+	}
+}
+
+// jsonString writes text as a JSON string.
+func jsonString(text []byte) (json.RawMessage, error) {
+	if !utf8.Valid(text) {
+		return nil, &dibs.InvalidError{Field: "payload", Reason: "is not valid UTF-8"}
+	}
+	return encode(string(text)), nil
+}
+
+// encode is json.Marshal for strings, without making <, > and & unreadable.
+func encode(s string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
+		panic(err) // strings can be encoded
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// jobJSON is a line of --jobs: a job in the words of the library.
+type jobJSON struct {
+	Queue       string           `json:"queue"`
+	Kind        string           `json:"kind"`
+	Payload     json.RawMessage  `json:"payload"`
+	Metadata    json.RawMessage  `json:"metadata"`
+	Priority    *int             `json:"priority"`
+	Delay       *seconds         `json:"delay"`
+	RunAt       *time.Time       `json:"run_at"`
+	MaxAttempts *int             `json:"max_attempts"`
+	Group       string           `json:"group"`
+	UniqueKey   string           `json:"unique_key"`
+	UniqueUntil dibs.UniqueUntil `json:"unique_until"`
+}
+
+func parseJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
+	var j jobJSON
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&j); err != nil {
+		return job, &dibs.InvalidError{Field: "job", Reason: "is not a JSON object of a job: " + strings.TrimPrefix(err.Error(), "json: ")}
+	}
+	if d.More() {
+		return job, &dibs.InvalidError{Field: "job", Reason: "is followed by more than its line should hold"}
+	}
+	override(&job.Queue, j.Queue)
+	override(&job.Kind, j.Kind)
+	override(&job.Group, j.Group)
+	override(&job.UniqueKey, j.UniqueKey)
+	override(&job.UniqueUntil, j.UniqueUntil)
+	if j.Payload != nil {
+		job.Payload = j.Payload
+	}
+	if j.Metadata != nil {
+		job.Metadata = j.Metadata
+	}
+	if j.Priority != nil {
+		job.Priority = j.Priority
+	}
+	if j.MaxAttempts != nil {
+		job.MaxAttempts = *j.MaxAttempts
+	}
+	if j.Delay != nil || j.RunAt != nil {
+		job.Delay, job.RunAt = 0, time.Time{}
+	}
+	if j.Delay != nil {
+		job.Delay = time.Duration(*j.Delay)
+	}
+	if j.RunAt != nil {
+		job.RunAt = *j.RunAt
+	}
+	return job, nil
+}
+
+func override[T comparable](to *T, from T) {
+	var none T
+	if from != none {
+		*to = from
+	}
+}
+
+// validate checks a job as the store will, so that a mistake on the last line is
+// known before the first is enqueued. limits are the queues' payload limits.
+func validate(job dibs.NewJob, limits map[string]int) error {
+	_, err := checks.Jobs([]dibs.NewJob{job}, func(queue string) (int, error) {
+		if limit, ok := limits[queue]; ok {
+			return limit, nil
+		}
+		return dibs.MaxPayload, nil
+	})
+	if _, rule, ok := invalidField(err); ok {
+		return rule
+	}
+	return err
+}
+
+// input is buffered. What one record may take of it is bounded for readers that
+// cannot tell by themselves.
+type input struct {
+	*bufio.Reader
+	budget *budget
+}
+
+func newInput(r io.Reader) *input {
+	b := &budget{r: r, left: math.MaxInt}
+	return &input{Reader: bufio.NewReaderSize(b, 64<<10), budget: b}
+}
+
+// budget reads up to a number of bytes, which its owner raises.
+type budget struct {
+	r    io.Reader
+	left int
+}
+
+func (b *budget) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.r.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+// interruptible reads from r until ctx ends, though a read of a terminal or a pipe
+// cannot be broken off.
+func interruptible(ctx context.Context, r io.Reader) io.Reader {
+	out, in := io.Pipe()
+	context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
+	go func() {
+		_, err := io.Copy(in, r)
+		in.CloseWithError(err)
+	}()
+	return out
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+)
+
+func newLsCmd(a *app) *cobra.Command {
+	var f dibs.Filter
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "ls [QUEUE]",
+		Short: "List jobs",
+		Long: `List jobs, newest first: waiting, blocked and running ones, or those in one state.
+Finished jobs are listed by --state completed, dead or cancelled, last finished
+first, for as long as their queue keeps them.
+
+A list has up to --limit jobs. --after takes what the list before ended with, to go
+on from there; --all goes on to the end. With --json each page is one object with
+"jobs" and, if there are more, "next" for --after.`,
+		Example: `  dibs ls emails
+  dibs ls --state dead --limit 20
+  dibs ls --all --json | jq -c '.jobs[] | {id, payload}'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				f.Queue = args[0]
+			}
+			if cmd.Flags().Changed("limit") && f.Limit < 1 {
+				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to 1000, got %d", f.Limit)}
+			}
+			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+				return a.list(cmd.Context(), db, f, all)
+			})
+		},
+		ValidArgsFunction: a.completeQueue,
+	}
+	fs := cmd.Flags()
+	fs.StringVarP((*string)(&f.State), "state", "s", "", "only jobs in this `state`: waiting, blocked, running, completed, dead or cancelled")
+	fs.StringVarP(&f.Kind, "kind", "k", "", "only jobs of this `kind`")
+	fs.StringVarP(&f.Group, "group", "g", "", "only jobs of this `group`")
+	fs.IntVarP(&f.Limit, "limit", "n", 100, "how many at most, `1-1000`")
+	fs.StringVar(&f.After, "after", "", "go on after `PLACE`, where the list before ended")
+	fs.BoolVar(&all, "all", false, "go on to the end")
+	return cmd
+}
+
+func (a *app) list(ctx context.Context, db dibs.Database, f dibs.Filter, all bool) error {
+	if err := checkQueue(ctx, db, f.Queue); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		page, err := db.List(ctx, f)
+		if err != nil {
+			return err
+		}
+		switch {
+		case a.json:
+			if page.Jobs == nil {
+				page.Jobs = []*dibs.RawJob{}
+			}
+			err = a.writeJSON(page)
+		case len(page.Jobs) > 0:
+			a.writeJobs(page.Jobs)
+		case first:
+			fmt.Fprintln(a.stdout, "no such jobs")
+		}
+		if err != nil || page.Next == "" {
+			return err
+		}
+		if !all {
+			if !a.json {
+				fmt.Fprintf(a.stdout, "%s\n", a.paint(faint, "there are more: --after "+page.Next+", or --all"))
+			}
+			return nil
+		}
+		f.After = page.Next
+	}
+}
+
+func (a *app) writeJobs(jobs []*dibs.RawJob) {
+	grouped := false
+	for _, j := range jobs {
+		grouped = grouped || j.Group != ""
+	}
+	headings := []string{"#ID", "STATE", "QUEUE", "KIND", "#PRIORITY", "#ATTEMPT", "WHEN", "NOTE"}
+	if grouped {
+		headings = append(headings[:4:4], append([]string{"GROUP"}, headings[4:]...)...)
+	}
+	t := a.tableOf(headings...)
+	now := time.Now()
+	for _, j := range jobs {
+		row := table.Row{j.ID, a.paintState(j.State), a.cell(j.Queue, 16), a.cell(j.Kind, 16)}
+		if grouped {
+			row = append(row, a.cell(j.Group, 14))
+		}
+		row = append(row, j.Priority, attempts(j), when(now, j), a.paint(faint, a.cell(note(j), 60)))
+		t.AppendRow(row)
+	}
+	t.Render()
+}
+
+// attempts are those that count, of how many.
+func attempts(j *dibs.RawJob) string {
+	return fmt.Sprintf("%d/%d", j.Attempt-j.Excused, j.MaxAttempts)
+}
+
+// when is the time that matters in the job's state.
+func when(now time.Time, j *dibs.RawJob) string {
+	switch {
+	case j.State == dibs.Running:
+		return "for " + roughly(max(0, now.Sub(j.ClaimedAt)))
+	case j.State.Final():
+		return since(now, j.FinishedAt)
+	case j.RunAt.After(now):
+		return since(now, j.RunAt)
+	}
+	return "due " + roughly(now.Sub(j.RunAt))
+}
+
+// note is what else is worth a glance: who runs the job, why it failed.
+func note(j *dibs.RawJob) string {
+	switch {
+	case j.CancelRequested:
+		return "cancel requested; on " + j.Worker
+	case j.State == dibs.Running:
+		return "on " + j.Worker
+	case j.State == dibs.Completed:
+		return string(j.Result)
+	case len(j.Errors) > 0:
+		return j.Errors[len(j.Errors)-1].Error
+	}
+	return ""
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+)
+
+func newQueueCmd(a *app) *cobra.Command {
+	var c change
+	cmd := &cobra.Command{
+		Use:   "queue [QUEUE] [flags]",
+		Short: "Show or change the settings of queues",
+		Long: `Without flags, show the settings of all queues or of one. With flags, change those
+settings and show the result. They are stored in the database: every process follows
+a change at once.
+
+A queue is made by its first job. To set one before that, add --create.`,
+		Example: `  dibs queue
+  dibs queue emails --concurrency 20 --max-attempts 5 --keep-completed 1h
+  dibs queue billing --create --concurrency 1          one job at a time, in order
+  dibs queue emails --group customer-7=3               a limit of its own for one group`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.read(cmd); err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				if c.any() {
+					return usagef(cmd, "which queue is to be changed? name it")
+				}
+				return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+					return a.showQueues(cmd.Context(), db)
+				})
+			}
+			with := a.withExisting
+			if c.create {
+				with = a.with
+			}
+			return with(cmd.Context(), func(db dibs.Database) error {
+				return a.queue(cmd.Context(), db, args[0], &c)
+			})
+		},
+		ValidArgsFunction: a.completeQueue,
+	}
+	c.addFlags(cmd)
+	return cmd
+}
+
+func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
+	queues, err := db.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		for _, q := range queues {
+			if err := a.writeJSON(queueJSONOf(q)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(queues) == 0 {
+		fmt.Fprintln(a.stdout, "no queues yet; 'dibs enqueue' makes them")
+		return nil
+	}
+	t := a.tableOf("QUEUE", "PAUSED", "#CONCURRENCY", "#GROUP LIMIT", "ORDER", "#LEASE", "#ATTEMPTS", "BACKOFF", "KEEP COMPLETED/DEAD/CANCELLED")
+	for _, q := range queues {
+		t.AppendRow(table.Row{
+			a.cell(q.Name, 20),
+			a.yes(q.Paused),
+			limit(q.Concurrency),
+			q.GroupLimit,
+			order(q),
+			formatDuration(q.Lease),
+			q.MaxAttempts,
+			formatDuration(q.Backoff.Base) + "-" + formatDuration(q.Backoff.Max),
+			formatDuration(q.KeepCompleted) + " / " + formatDuration(q.KeepDead) + " / " + formatDuration(q.KeepCancelled),
+		})
+	}
+	t.Render()
+	return nil
+}
+
+// queue shows one queue, after changing it if there is something to change.
+func (a *app) queue(ctx context.Context, db dibs.Database, name string, c *change) error {
+	q, err := find(ctx, db, name, c)
+	if err != nil {
+		return err
+	}
+	if c.any() {
+		if q, err = c.apply(ctx, db, q); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		return a.writeJSON(queueJSONOf(q))
+	}
+	a.writeQueue(q)
+	return nil
+}
+
+// find returns the queue as it is, or as it would be made.
+func find(ctx context.Context, db dibs.Database, name string, c *change) (dibs.Queue, error) {
+	queues, err := db.Queues(ctx)
+	if err != nil {
+		return dibs.Queue{}, err
+	}
+	names := make([]string, len(queues))
+	for i, q := range queues {
+		if q.Name == name {
+			return q, nil
+		}
+		names[i] = q.Name
+	}
+	if c.create {
+		return dibs.DefaultSettings(name), nil
+	}
+	unknown := unknownQueue(name, names)
+	if c.any() {
+		unknown.next += "; --create makes this one"
+	}
+	return dibs.Queue{}, unknown
+}
+
+func (a *app) writeQueue(q dibs.Queue) {
+	line := func(name, value, meaning string) {
+		text := fmt.Sprintf("  %-14s  %-12s  %s", name, value, a.paint(faint, meaning))
+		a.say("%s", strings.TrimRight(text, " "))
+	}
+	title := a.paint(bold, printable(q.Name))
+	if q.Paused {
+		title += a.paint(yellow, "  paused")
+	}
+	fmt.Fprintln(a.stdout, title)
+	line("concurrency", limit(q.Concurrency), "jobs running at once over all workers")
+	line("group-limit", strconv.Itoa(q.GroupLimit), "jobs of one group running at once")
+	line("strict", strconv.FormatBool(q.Strict), "a job that waits for its retry holds its place in its group")
+	line("order", string(q.Order), "")
+	line("lease", formatDuration(q.Lease), "")
+	line("max-attempts", strconv.Itoa(q.MaxAttempts), "")
+	b := q.Backoff
+	line("backoff", formatDuration(b.Base), fmt.Sprintf("times %g after each attempt, up to %s, give or take %g %%", b.Factor, formatDuration(b.Max), 100*b.Jitter))
+	line("keep-completed", formatDuration(q.KeepCompleted), "")
+	line("keep-dead", formatDuration(q.KeepDead), "")
+	line("keep-cancelled", formatDuration(q.KeepCancelled), "")
+	line("payload-limit", count(int64(q.PayloadLimit)), "bytes")
+}
+
+func (a *app) yes(b bool) string {
+	if b {
+		return a.paint(yellow, "yes")
+	}
+	return "no"
+}
+
+func limit(n int) string {
+	if n == 0 {
+		return "no limit"
+	}
+	return strconv.Itoa(n)
+}
+
+func order(q dibs.Queue) string {
+	if q.Strict {
+		return string(q.Order) + ", strict"
+	}
+	return string(q.Order)
+}

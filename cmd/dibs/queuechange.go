@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/spf13/cobra"
+)
+
+// change is what the flags of 'dibs queue' ask for.
+type change struct {
+	dibs.QueueChange
+	create  bool
+	groups  []groupLimit
+	backoff []func(*dibs.Backoff) // parts of that setting
+
+	to       dibs.Queue // where the flags put their values
+	groupArg []string
+}
+
+type groupLimit struct {
+	name  string
+	limit int
+}
+
+func (c *change) addFlags(cmd *cobra.Command) {
+	f, q := cmd.Flags(), &c.to
+	*q = dibs.DefaultSettings("")
+	f.BoolVar(&c.create, "create", false, "make the queue if it is new")
+	f.IntVar(&q.Concurrency, "concurrency", q.Concurrency, "jobs running at once over all workers; 0: no limit, 1: one after the other")
+	f.IntVar(&q.GroupLimit, "group-limit", q.GroupLimit, "jobs of one group running at once")
+	f.StringArrayVar(&c.groupArg, "group", nil, "`GROUP=LIMIT`: a limit of its own for one group; 0 takes it away again")
+	f.BoolVar(&q.Strict, "strict", q.Strict, "a job that waits for its retry holds its place in its group")
+	f.StringVar((*string)(&q.Order), "order", string(q.Order), "of claims: fifo, lifo or any")
+	f.Var((*durationFlag)(&q.Lease), "lease", "how long a claim lasts unless extended")
+	f.IntVar(&q.MaxAttempts, "max-attempts", q.MaxAttempts, "a job is dead after so many")
+	f.Var((*durationFlag)(&q.Backoff.Base), "backoff", "delay before the first retry")
+	f.Float64Var(&q.Backoff.Factor, "backoff-factor", q.Backoff.Factor, "how much longer each delay is than the one before")
+	f.Var((*durationFlag)(&q.Backoff.Max), "backoff-max", "the longest delay")
+	f.Float64Var(&q.Backoff.Jitter, "backoff-jitter", q.Backoff.Jitter, "by which part, 0 to 1, delays vary")
+	f.Var((*durationFlag)(&q.KeepCompleted), "keep-completed", "how long completed jobs stay readable; 0s: not at all")
+	f.Var((*durationFlag)(&q.KeepDead), "keep-dead", "the same for dead jobs")
+	f.Var((*durationFlag)(&q.KeepCancelled), "keep-cancelled", "the same for cancelled jobs")
+	f.IntVar(&q.PayloadLimit, "payload-limit", q.PayloadLimit, "bytes that a payload may have")
+}
+
+// read notes which settings were named.
+func (c *change) read(cmd *cobra.Command) error {
+	f, q := cmd.Flags(), &c.to
+	c.Concurrency = named(f.Changed("concurrency"), &q.Concurrency)
+	c.GroupLimit = named(f.Changed("group-limit"), &q.GroupLimit)
+	c.Strict = named(f.Changed("strict"), &q.Strict)
+	c.Order = named(f.Changed("order"), &q.Order)
+	c.Lease = named(f.Changed("lease"), &q.Lease)
+	c.MaxAttempts = named(f.Changed("max-attempts"), &q.MaxAttempts)
+	c.KeepCompleted = named(f.Changed("keep-completed"), &q.KeepCompleted)
+	c.KeepDead = named(f.Changed("keep-dead"), &q.KeepDead)
+	c.KeepCancelled = named(f.Changed("keep-cancelled"), &q.KeepCancelled)
+	c.PayloadLimit = named(f.Changed("payload-limit"), &q.PayloadLimit)
+	for flag, set := range map[string]func(*dibs.Backoff){
+		"backoff":        func(b *dibs.Backoff) { b.Base = q.Backoff.Base },
+		"backoff-factor": func(b *dibs.Backoff) { b.Factor = q.Backoff.Factor },
+		"backoff-max":    func(b *dibs.Backoff) { b.Max = q.Backoff.Max },
+		"backoff-jitter": func(b *dibs.Backoff) { b.Jitter = q.Backoff.Jitter },
+	} {
+		if f.Changed(flag) {
+			c.backoff = append(c.backoff, set)
+		}
+	}
+	for _, arg := range c.groupArg {
+		i := strings.LastIndexByte(arg, '=')
+		n, err := strconv.Atoi(arg[i+1:])
+		if i < 1 || err != nil {
+			return usagef(cmd, "--group %.60q must be GROUP=LIMIT, such as customer-7=3", arg)
+		}
+		c.groups = append(c.groups, groupLimit{arg[:i], n})
+	}
+	return nil
+}
+
+func named[T any](given bool, v *T) *T {
+	if !given {
+		return nil
+	}
+	return v
+}
+
+// any reports whether there is something to do.
+func (c *change) any() bool {
+	return c.create || c.QueueChange != dibs.QueueChange{} || len(c.backoff) > 0 || len(c.groups) > 0
+}
+
+// apply changes the queue q and returns it as it is then.
+func (c *change) apply(ctx context.Context, db dibs.Database, q dibs.Queue) (dibs.Queue, error) {
+	for _, g := range c.groups { // before anything is done
+		if err := checks.Name("group", g.name); err != nil {
+			return q, err
+		}
+		if err := checks.GroupLimit("group "+g.name, g.limit, 0); err != nil {
+			return q, err
+		}
+	}
+	if len(c.backoff) > 0 {
+		b := q.Backoff
+		for _, set := range c.backoff {
+			set(&b)
+		}
+		c.Backoff = &b
+	}
+	q, err := db.SetQueue(ctx, q.Name, c.QueueChange)
+	if err != nil {
+		return q, err
+	}
+	for _, g := range c.groups {
+		if err := db.SetGroup(ctx, q.Name, g.name, g.limit); err != nil {
+			return q, err
+		}
+	}
+	return q, nil
+}
+
+func newPauseCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "pause QUEUE...",
+		Short: "Stop claims from queues",
+		Long: `Stop claims from queues, by all workers at once. What runs goes on and can be
+finished, and new jobs can be enqueued.`,
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.setPaused(true, "paused"),
+		ValidArgsFunction: a.completeQueues,
+	}
+}
+
+func newResumeCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:               "resume QUEUE...",
+		Short:             "Let paused queues go on",
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              a.setPaused(false, "resumed"),
+		ValidArgsFunction: a.completeQueues,
+	}
+}
+
+// setPaused changes all the named queues or, if one of them is unknown, none.
+func (a *app) setPaused(paused bool, done string) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, names []string) error {
+		ctx := cmd.Context()
+		return a.withExisting(ctx, func(db dibs.Database) error {
+			for _, name := range names {
+				if _, err := find(ctx, db, name, &change{}); err != nil {
+					return err
+				}
+			}
+			for _, name := range names {
+				q, err := db.SetQueue(ctx, name, dibs.QueueChange{Paused: &paused})
+				if err != nil {
+					return err
+				}
+				if a.json {
+					err = a.writeJSON(queueJSONOf(q))
+				} else {
+					a.say("%s %s", done, name)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// A field that the library gets must not be missing in what the command writes.
+func TestJSONHasEveryFieldOfTheLibrary(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ library, command any }{
+		{dibs.Queue{}, queueJSON{}},
+		{dibs.Backoff{}, backoffJSON{}},
+		{dibs.QueueStats{}, statsJSON{}},
+	} {
+		want, got := reflect.TypeOf(c.library), reflect.TypeOf(c.command)
+		if want.NumField() != got.NumField() {
+			t.Errorf("%v has %d fields, %v has %d", got, got.NumField(), want, want.NumField())
+			continue
+		}
+		for i := range want.NumField() {
+			w, g := want.Field(i), got.Field(i)
+			if w.Name != g.Name || w.Tag != g.Tag {
+				t.Errorf("field %d of %v is %s %s, of %v %s %s", i, got, g.Name, g.Tag, want, w.Name, w.Tag)
+			}
+			if w.Type == reflect.TypeFor[time.Duration]() && g.Type != reflect.TypeFor[seconds]() {
+				t.Errorf("%v.%s is not in seconds", got, g.Name)
+			}
+		}
+	}
+}
+
+// No field of the conversions may be forgotten either.
+func TestJSONConversionsCopyEveryField(t *testing.T) {
+	t.Parallel()
+	var q dibs.Queue
+	fill(reflect.ValueOf(&q).Elem())
+	noneZero(t, reflect.ValueOf(queueJSONOf(q)))
+	var s dibs.QueueStats
+	fill(reflect.ValueOf(&s).Elem())
+	noneZero(t, reflect.ValueOf(statsJSONOf(s)))
+}
+
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Float64:
+		v.SetFloat(1)
+	default:
+		v.SetInt(1)
+	}
+}
+
+func noneZero(t *testing.T, v reflect.Value) {
+	t.Helper()
+	for i := range v.NumField() {
+		if v.Field(i).Kind() == reflect.Struct {
+			noneZero(t, v.Field(i))
+		} else if v.Field(i).IsZero() {
+			t.Errorf("%v.%s is not copied", v.Type(), v.Type().Field(i).Name)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+func newShowCmd(a *app) *cobra.Command {
+	var payload, result bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show one job with its payload, result and errors",
+		Example: `  dibs show 17
+  dibs show 17 --json
+  dibs show 17 --payload > payload.json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			id, err := parseID(args[0])
+			if err != nil {
+				return err
+			}
+			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+				j, err := db.Get(cmd.Context(), id)
+				if err != nil {
+					return fmt.Errorf("job %d: %w", id, err)
+				}
+				switch {
+				case payload:
+					_, err = a.stdout.Write(j.Payload)
+				case result:
+					_, err = a.stdout.Write(j.Result)
+				case a.json:
+					err = a.writeJSON(j)
+				default:
+					a.writeJob(j)
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&payload, "payload", false, "write only the payload, byte for byte as it was enqueued")
+	cmd.Flags().BoolVar(&result, "result", false, "write only the result")
+	cmd.MarkFlagsMutuallyExclusive("payload", "result")
+	return cmd
+}
+
+// writeJob writes a job for people.
+func (a *app) writeJob(j *dibs.RawJob) {
+	now := time.Now()
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(a.stdout, "  %s  %s\n", a.paint(faint, fmt.Sprintf("%-9s", name)), value)
+		}
+	}
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.Local().Format("2006-01-02 15:04:05.000") + a.paint(faint, " ("+since(now, t)+")")
+	}
+	fmt.Fprintf(a.stdout, "%s  %s\n", a.paint(bold, fmt.Sprintf("job %d", j.ID)), a.paintState(j.State))
+	line("queue", printable(j.Queue))
+	line("kind", printable(j.Kind))
+	line("priority", fmt.Sprint(j.Priority))
+	line("attempt", attemptText(j))
+	if j.Group != "" {
+		line("group", fmt.Sprintf("%s (%d at a time)", printable(j.Group), j.GroupLimit))
+	}
+	if j.UniqueKey != "" {
+		line("unique", fmt.Sprintf("%s (until %s)", printable(j.UniqueKey), j.UniqueUntil))
+	}
+	line("created", at(j.CreatedAt))
+	line("run_at", at(j.RunAt))
+	line("claimed", at(j.ClaimedAt))
+	line("finished", at(j.FinishedAt))
+	line("worker", printable(j.Worker))
+	line("lease", at(j.LeaseUntil))
+	if j.CancelRequested {
+		line("cancel", a.paint(yellow, "requested"))
+	}
+	line("metadata", indentJSON(j.Metadata))
+	line("payload", indentJSON(j.Payload))
+	line("result", indentJSON(j.Result))
+	for _, e := range j.Errors {
+		who := ""
+		if e.Worker != "" {
+			who = " on " + printable(e.Worker)
+		}
+		fmt.Fprintf(a.stdout, "  %s at %s%s\n", a.paint(red, fmt.Sprintf("attempt %d failed", e.Attempt)), at(e.At), who)
+		for text := range strings.Lines(e.Error) {
+			fmt.Fprintf(a.stdout, "    %s\n", printable(strings.TrimRight(text, "\r\n")))
+		}
+	}
+}
+
+func attemptText(j *dibs.RawJob) string {
+	s := fmt.Sprintf("%d of %d", j.Attempt-j.Excused, j.MaxAttempts)
+	if j.Excused > 0 {
+		s += fmt.Sprintf(" (claimed %d times, %d not counted)", j.Attempt, j.Excused)
+	}
+	return s
+}
+
+// indentJSON lays JSON out under the column of values. JSON holds no control
+// characters but those between its parts, so a terminal can take it.
+func indentJSON(raw json.RawMessage) string {
+	var b bytes.Buffer
+	if len(raw) == 0 || json.Indent(&b, raw, "             ", "  ") != nil {
+		return string(raw)
+	}
+	return b.String()
+}

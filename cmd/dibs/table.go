@@ -1,0 +1,138 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+)
+
+// style is what is written before coloured text: a terminal's SGR sequence.
+type style string
+
+const (
+	plain  style = ""
+	bold   style = "\x1b[1m"
+	faint  style = "\x1b[2m"
+	red    style = "\x1b[31m"
+	green  style = "\x1b[32m"
+	yellow style = "\x1b[33m"
+	cyan   style = "\x1b[36m"
+)
+
+// paint colours s if stdout may be coloured.
+func (a *app) paint(st style, s string) string {
+	if !a.color || st == plain || s == "" {
+		return s
+	}
+	return string(st) + s + "\x1b[0m"
+}
+
+func (a *app) paintState(s dibs.State) string {
+	styles := map[dibs.State]style{
+		dibs.Running: cyan, dibs.Blocked: yellow, dibs.Completed: green, dibs.Dead: red, dibs.Cancelled: faint,
+	}
+	return a.paint(styles[s], string(s))
+}
+
+// tableOf makes a table without lines. Columns whose heading begins with "#" hold
+// numbers and stand to the right.
+func (a *app) tableOf(headings ...string) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(a.stdout)
+	t.SuppressTrailingSpaces()
+	t.SetStyle(table.Style{
+		Box:     table.BoxStyle{PaddingRight: "  ", UnfinishedRow: "…"},
+		Options: table.OptionsNoBordersAndSeparators,
+	})
+	if a.outTTY {
+		t.Style().Size.WidthMax = a.width
+	}
+	row := make(table.Row, len(headings))
+	columns := make([]table.ColumnConfig, 0, len(headings))
+	for i, h := range headings {
+		if name, right := strings.CutPrefix(h, "#"); right {
+			h = name
+			columns = append(columns, table.ColumnConfig{Number: i + 1, Align: text.AlignRight, AlignHeader: text.AlignRight})
+		}
+		row[i] = a.paint(bold, h)
+	}
+	t.SetColumnConfigs(columns)
+	t.AppendHeader(row)
+	return t
+}
+
+// cell makes a name fit for one line, and on a terminal for most columns.
+func (a *app) cell(s string, most int) string {
+	s = oneLine(s)
+	if !a.outTTY {
+		return s
+	}
+	return clip(s, most)
+}
+
+// clip cuts s to most columns of a terminal.
+func clip(s string, most int) string {
+	if text.StringWidthWithoutEscSequences(s) <= most {
+		return s
+	}
+	return text.Trim(s, most-1) + "…"
+}
+
+// oneLine is the first line of s that is not blank, without control characters,
+// which could move a terminal's cursor.
+func oneLine(s string) string {
+	s = strings.TrimSpace(s)
+	s, _, _ = strings.Cut(s, "\n")
+	return printable(s)
+}
+
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n':
+			return ' '
+		case unicode.IsControl(r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
+}
+
+// count writes n with a comma before every three digits.
+func count(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, c := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// plural is "1 job" or "5 jobs".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return count(int64(n)) + " " + noun + "s"
+}
+
+// since says how long ago t was, or how far ahead it lies. Clocks of this machine
+// and the database may differ a little.
+func since(now, t time.Time) string {
+	switch d := now.Sub(t); {
+	case d < -time.Second:
+		return "in " + roughly(-d)
+	case d < time.Second:
+		return "now"
+	default:
+		return roughly(d) + " ago"
+	}
+}

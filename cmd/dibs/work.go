@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/spf13/cobra"
+)
+
+// workFlags are the flags of 'dibs work'.
+type workFlags struct {
+	queue       string
+	argv        []string
+	kinds       []string
+	name        string
+	concurrency int
+	lease       durationFlag
+	timeout     durationFlag
+	shutdown    durationFlag
+	grace       durationFlag
+	snooze      durationFlag
+
+	resume, untilEmpty, noResult, verbose bool
+}
+
+func newWorkCmd(a *app) *cobra.Command {
+	f := workFlags{shutdown: durationFlag(30 * time.Second), grace: durationFlag(3 * time.Second), snooze: durationFlag(time.Minute)}
+	cmd := &cobra.Command{
+		Use:   "work [QUEUE] [flags] -- PROGRAM [ARGUMENT]...",
+		Short: "Run a program for each job of a queue",
+		Long: `Run PROGRAM once for each job of a queue, up to --concurrency at a time, until SIGINT or
+SIGTERM. Any number of processes on any number of machines may do so.
+
+The program gets the payload on stdin, and in its environment
+
+  DIBS_JOB_ID DIBS_QUEUE DIBS_KIND DIBS_ATTEMPT DIBS_MAX_ATTEMPTS DIBS_GROUP DIBS_TOKEN
+  DIBS_DB DIBS_SCHEMA DIBS_PREFIX   so that it can call dibs itself
+
+Its exit code says how the attempt ended:
+
+    0  completed; what it wrote to stdout is kept as the job's result: as it is if
+       that is JSON, else as a JSON string (the first 1 MiB)
+  100  failed for good: the job is dead
+  101  snooze: run it again after --snooze; this attempt does not count
+  102  the program has finished the job itself, with 'dibs finish'
+  any other, or a signal:
+       failed; run it again after the queue's backoff, or dead if it was the last
+       attempt
+
+The end of its stderr is kept as the error. If the last line there is "dibs: delay 90s"
+(any duration), a retry or a snooze comes after that time instead.
+
+While the program runs, its lease is extended. It is stopped - SIGTERM to its process
+group, SIGKILL after --grace - when its lease is lost, its job is cancelled or it runs
+longer than --timeout. A program that was told to stop has not completed its job,
+whatever its exit code. What it leaves running in its process group is killed when it
+ends. If dibs work itself is killed, so are the programs (on Linux); their jobs run
+elsewhere when their leases have ended.
+
+On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
+end before they are stopped and their jobs given back, uncounted. A second signal does
+that at once.`,
+		Example: `  dibs work emails --concurrency 8 -- ./send.sh
+  dibs work sums --until-empty -- sh -c 'jq -r . | xargs -d "\n" sha256sum'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch dash := cmd.ArgsLenAtDash(); {
+			case dash < 0 || dash == len(args):
+				return fmt.Errorf("which program is to be run? name it after --")
+			case dash > 1:
+				return fmt.Errorf("only one queue can be named; %q is too many", args[1])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dash := cmd.ArgsLenAtDash()
+			f.argv = args[dash:]
+			f.queue = dibs.DefaultQueue
+			if dash == 1 {
+				f.queue = args[0]
+			}
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			return a.with(cmd.Context(), func(db dibs.Database) error {
+				return a.work(cmd.Context(), db, &f)
+			})
+		},
+		ValidArgsFunction: a.completeQueue,
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *workFlags) add(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.IntVarP(&f.concurrency, "concurrency", "c", 10, "programs that run at once")
+	fs.StringArrayVarP(&f.kinds, "kind", "k", nil, "only jobs of this `KIND`; may be given again")
+	fs.StringVar(&f.name, "name", "", "name of this worker; default: host name, process id and a random part")
+	fs.BoolVar(&f.resume, "resume", false, "take back what a worker of this --name, killed before, still holds")
+	fs.Var(&f.lease, "lease", "length of leases; default: the queue's")
+	fs.Var(&f.timeout, "timeout", "how long a program may run; default: any time")
+	fs.Var(&f.grace, "grace", "from SIGTERM to SIGKILL; less when the lease is lost, at most 4s at shutdown")
+	fs.Var(&f.shutdown, "shutdown", "how long to wait for running programs at the end")
+	fs.Var(&f.snooze, "snooze", "delay after exit code 101")
+	fs.BoolVar(&f.untilEmpty, "until-empty", false, "exit once no such job is waiting, blocked or running any more")
+	fs.BoolVar(&f.noResult, "no-result", false, "do not keep what programs write to stdout")
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every job, not only failed attempts")
+}
+
+// check finds the program now, rather than once per job.
+func (f *workFlags) check(cmd *cobra.Command) error {
+	path, err := exec.LookPath(f.argv[0])
+	if err != nil {
+		return usagef(cmd, "cannot run %q: %w", f.argv[0], err)
+	}
+	f.argv[0] = path
+	if f.grace < 0 || f.snooze < 0 || f.shutdown < 0 {
+		return usagef(cmd, "--grace, --snooze and --shutdown must not be negative")
+	}
+	return nil
+}
+
+func (a *app) work(ctx context.Context, db dibs.Database, f *workFlags) error {
+	now, stopNow := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopNow()
+	defer context.AfterFunc(ctx, func() { secondSignal(now, stopNow) })()
+
+	p := newProgram(f, a.programEnv(), now.Done())
+	defer p.close()
+	p.log = a.logger(f.verbose)
+	w := &dibs.Worker{
+		Store:        db,
+		Queue:        f.queue,
+		Name:         f.name,
+		Resume:       f.resume,
+		Concurrency:  f.concurrency,
+		Lease:        time.Duration(f.lease),
+		JobTimeout:   time.Duration(f.timeout),
+		ShutdownWait: time.Duration(f.shutdown),
+		Hooks:        dibs.Hooks{Log: p.log},
+	}
+	if f.shutdown == 0 { // which is the worker's default
+		w.ShutdownWait = -1
+	}
+	kinds := f.kinds
+	if len(kinds) == 0 {
+		kinds = []string{""}
+	}
+	for _, kind := range kinds {
+		w.HandleRaw(kind, p.handle)
+	}
+	if f.untilEmpty {
+		var stop context.CancelFunc
+		ctx, stop = context.WithCancel(ctx)
+		defer stop()
+		go untilEmpty(ctx, db, f, stop)
+	}
+	return w.Run(ctx)
+}
+
+// secondSignal calls stop at the next SIGINT or SIGTERM; the first has begun the
+// shutdown.
+func secondSignal(ctx context.Context, stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	select {
+	case <-signals:
+		stop()
+	case <-ctx.Done():
+	}
+}
+
+// untilEmpty calls stop once the queue has no job left that has not ended.
+func untilEmpty(ctx context.Context, db dibs.Database, f *workFlags, stop func()) {
+	kinds := f.kinds
+	if len(kinds) == 0 {
+		kinds = []string{""}
+	}
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		left, err := 0, error(nil)
+		for _, kind := range kinds {
+			var page dibs.Page
+			if page, err = db.List(ctx, dibs.Filter{Queue: f.queue, Kind: kind, Limit: 1}); err != nil {
+				break // the worker reports it if it lasts
+			}
+			left += len(page.Jobs)
+		}
+		if err == nil && left == 0 {
+			stop()
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (a *app) logger(verbose bool) *slog.Logger {
+	level := slog.LevelInfo
+	if verbose {
+		level = slog.LevelDebug
+	}
+	o := &slog.HandlerOptions{Level: level}
+	if a.json {
+		return slog.New(slog.NewJSONHandler(a.stderr, o))
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, o))
+}
+
+// programEnv lets a program that is run call dibs on the same database, from
+// whatever folder it goes to.
+func (a *app) programEnv() []string {
+	env := append(os.Environ(), "DIBS_DB="+open.Absolute(a.dbURL()))
+	if a.schema != "" {
+		env = append(env, "DIBS_SCHEMA="+a.schema)
+	}
+	if a.prefix != "" {
+		env = append(env, "DIBS_PREFIX="+a.prefix)
+	}
+	return env
+}
