@@ -6,12 +6,19 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
 func openBench(b *testing.B) *postgres.Store {
+	s, _ := openBenchURL(b)
+	return s
+}
+
+func openBenchURL(b *testing.B) (*postgres.Store, string) {
 	ctx := context.Background()
 	url := pgtest.URL(b)
 	if err := postgres.Migrate(ctx, url, postgres.Options{}); err != nil {
@@ -22,7 +29,7 @@ func openBench(b *testing.B) *postgres.Store {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { s.Close() })
-	return s
+	return s, url
 }
 
 func newJobs(n int, groups int) []dibs.NewJob {
@@ -126,5 +133,83 @@ func drain1(b *testing.B, s *postgres.Store) {
 	}
 	if err := s.Finish(context.Background(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// fill puts n jobs into the queue bench, as many enqueues would.
+func fill(b *testing.B, url string, n int, gate int, group *string, ahead string) {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	const rows = `insert into dibs.job (queue, kind, payload, priority, run_at, gate, max_attempts, created_at, group_key)
+		select 'bench', 'mail', repeat('1', 100), 255, now() + $4::interval, $1, 25, now(), $2 from generate_series(1, $3::int)`
+	if _, err := conn.Exec(ctx, rows, gate, group, n, ahead); err != nil {
+		b.Fatal(err)
+	}
+	const count = `insert into dibs.tally (queue, waiting, blocked) values ('bench', case $1::int when 1 then 0 else $2::int end, case $1::int when 1 then $2::int else 0 end)`
+	if _, err := conn.Exec(ctx, count, gate, n); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := conn.Exec(ctx, "vacuum analyze dibs.job"); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkDepth shows that neither claims nor statistics get slower with what
+// stands in the table: time of one claim of 100 and its finish, and of Stats.
+func BenchmarkDepth(b *testing.B) {
+	ctx := context.Background()
+	const million = 1_000_000
+	group := "g"
+	for _, bb := range []struct {
+		name    string
+		prepare func(b *testing.B, s *postgres.Store, url string)
+	}{
+		{"waiting=10k", func(*testing.B, *postgres.Store, string) {}},
+		{"waiting=1M", func(b *testing.B, _ *postgres.Store, url string) { fill(b, url, million, 0, nil, "0") }},
+		{"future=1M", func(b *testing.B, _ *postgres.Store, url string) { fill(b, url, million, 0, nil, "1 hour") }},
+		{"blocked=1M", func(b *testing.B, _ *postgres.Store, url string) { fill(b, url, million, 1, &group, "0") }},
+		{"running=20k", func(b *testing.B, s *postgres.Store, url string) {
+			fill(b, url, 20_000, 0, nil, "0")
+			for range 2 {
+				jobs, err := s.Claim(ctx, dibs.ClaimRequest{Queue: "bench", Worker: "w", N: 10_000, Lease: dibs.MaxLease})
+				if err != nil || len(jobs) != 10_000 {
+					b.Fatal(len(jobs), err)
+				}
+			}
+		}},
+	} {
+		s, url := openBenchURL(b)
+		enqueueAll(b, s, 1000, 1000, 0)
+		bb.prepare(b, s, url)
+		enqueueAll(b, s, 9000, 1000, 0)
+		b.Run(bb.name+"/claim=100", func(b *testing.B) {
+			for b.Loop() {
+				jobs, err := s.Claim(ctx, dibs.ClaimRequest{Queue: "bench", Worker: "w", N: 100})
+				if err != nil || len(jobs) == 0 {
+					b.Fatal(len(jobs), err)
+				}
+				b.StopTimer()
+				back := make([]dibs.Outcome, len(jobs))
+				for i, j := range jobs {
+					back[i] = j.Lease().Complete(nil)
+				}
+				if err := s.Finish(ctx, back); err != nil {
+					b.Fatal(err)
+				}
+				enqueueAll(b, s, len(jobs), 100, 0)
+				b.StartTimer()
+			}
+		})
+		b.Run(bb.name+"/stats", func(b *testing.B) {
+			for b.Loop() {
+				if _, err := s.Stats(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

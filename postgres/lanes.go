@@ -16,8 +16,7 @@ import (
 // A full claim scans each lane from its start and is exact in its order. When the
 // start of the index is full of rows that are running, or finished but not yet
 // vacuumed because of a long transaction, full claims become slow. Then most
-// claims start at a mark instead, a little before what this process claimed last,
-// and full ones, which find what lies below the marks (late commits, released
+// claims start at a mark instead, where this process last claimed, and full ones, which find what lies below the marks (late commits, released
 // jobs), take a bounded share of the time. Lanes and marks are hints of one
 // process: a wrong one costs time or, for a moment, order, never a job.
 type lanes struct {
@@ -29,19 +28,38 @@ type lanes struct {
 
 // scan is what one kind of claim has found so far.
 type scan struct {
-	marks    map[int16]time.Time // run_at of the last job claimed in a lane
-	fullCost time.Duration       // of a full claim, smoothed
+	marks    map[int16]mark // by lane
+	fullCost time.Duration  // of a full claim, smoothed
 	nextFull time.Time
 }
 
+// mark is a place in a lane: this process has claimed up to it. It stays settling
+// behind the database's clock, where jobs may still appear out of order because
+// their enqueuers commit at different times.
+type mark struct {
+	runAt time.Time
+	id    int64
+}
+
+func markAt(j *dibs.RawJob) mark {
+	if settled := j.ClaimedAt.Add(-settling); j.RunAt.After(settled) {
+		return mark{runAt: settled}
+	}
+	return mark{runAt: j.RunAt, id: j.ID}
+}
+
+func (m mark) before(n mark) bool {
+	return m.runAt.Before(n.runAt) || m.runAt.Equal(n.runAt) && m.id < n.id
+}
+
 const (
-	relearn     = 10 * time.Second       // how often the list of lanes is read anew
-	maxLanes    = 200                    // known ones; what is above is one gap
-	maxScans    = 100                    // sets of kinds remembered
-	markMargin  = 100 * time.Millisecond // how far before the last claimed job a mark lies
-	fullShare   = 20                     // full claims take at most one part in this of the time
-	maxFullWait = time.Second            // but come this often
-	cheapFull   = 2 * time.Millisecond   // up to this cost, and cheapRow for each row, every claim is full
+	relearn     = 10 * time.Second // how often the list of lanes is read anew
+	maxLanes    = 200              // known ones; what is above is one gap
+	maxScans    = 100              // sets of kinds remembered
+	settling    = 100 * time.Millisecond
+	fullShare   = 20                   // full claims take at most one part in this of the time
+	maxFullWait = time.Second          // but come this often
+	cheapFull   = 2 * time.Millisecond // up to this cost, and cheapRow for each row, every claim is full
 	cheapRow    = 10 * time.Microsecond
 )
 
@@ -91,8 +109,8 @@ func (l *lanes) done(kinds []string, full bool, cost time.Duration, jobs []*dibs
 	}
 	for _, j := range jobs {
 		p := int16(j.Priority)
-		if j.RunAt.After(s.marks[p]) {
-			s.marks[p] = j.RunAt
+		if m := markAt(j); s.marks[p].before(m) {
+			s.marks[p] = m
 		}
 		if at, found := slices.BinarySearch(l.known, p); !found && len(l.known) < maxLanes {
 			l.known = slices.Insert(l.known, at, p)
@@ -122,7 +140,7 @@ func (l *lanes) scan(kinds []string) *scan {
 		if len(l.scans) >= maxScans {
 			clear(l.scans)
 		}
-		s = &scan{marks: map[int16]time.Time{}}
+		s = &scan{marks: map[int16]mark{}}
 		l.scans[key] = s
 	}
 	return s
@@ -143,10 +161,10 @@ func (l *lanes) args(kinds []string, order dibs.Order, full bool) []any {
 	n := 2*len(l.known) + 1
 	how, low, high := make([]int16, 0, n), make([]int16, 0, n), make([]int16, 0, n)
 	runAt, id := make([]time.Time, 0, n), make([]int64, 0, n)
-	put := func(h int16, from, to int32, start time.Time) {
+	put := func(h int16, from, to int32, start mark) {
 		if from <= to {
 			how, low, high = append(how, h), append(low, int16(from)), append(high, int16(to))
-			runAt, id = append(runAt, start), append(id, 0)
+			runAt, id = append(runAt, start.runAt), append(id, start.id)
 		}
 	}
 	way := oldestFirst
@@ -155,14 +173,14 @@ func (l *lanes) args(kinds []string, order dibs.Order, full bool) []any {
 	}
 	next := int32(0)
 	for _, p := range l.known {
-		put(gap, next, int32(p)-1, time.Time{})
-		start := time.Time{}
-		if mark := s.marks[p]; !full && !mark.IsZero() {
-			start = mark.Add(-markMargin)
+		put(gap, next, int32(p)-1, mark{})
+		start := mark{}
+		if !full {
+			start = s.marks[p]
 		}
 		put(way, int32(p), int32(p), start)
 		next = int32(p) + 1
 	}
-	put(gap, next, dibs.MaxPriority, time.Time{})
+	put(gap, next, dibs.MaxPriority, mark{})
 	return []any{how, low, high, runAt, id}
 }
