@@ -13,5 +13,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(processEnv) != "" {
 		os.Exit(process())
 	}
-	goleak.VerifyTestMain(m)
+	// The server that all PostgreSQL tests share lives as long as this process.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgtest.(*Server).run.func1"))
 }

@@ -1,0 +1,168 @@
+//go:build unix
+
+package dibs_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// worker is a worker process.
+type worker struct {
+	*exec.Cmd
+	ended chan error
+}
+
+// spawn starts a worker process; what it tells comes by events.
+func spawn(t *testing.T, url, name string, events chan<- event) *worker {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), processEnv+"="+url, nameEnv+"="+name)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w := &worker{cmd, make(chan error, 1)}
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			var e event
+			if json.Unmarshal(lines.Bytes(), &e) == nil {
+				e.Worker = name
+				events <- e
+			}
+		}
+		w.ended <- cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-w.ended
+	})
+	return w
+}
+
+func (w *worker) signal(t *testing.T, s syscall.Signal) {
+	t.Helper()
+	if err := w.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// quit shuts the process down and waits for its end.
+func (w *worker) quit(t *testing.T) {
+	t.Helper()
+	w.signal(t, syscall.SIGTERM)
+	err := await(t, w.ended, "the end of a process")
+	if err != nil {
+		t.Errorf("process ended with %v", err)
+	}
+	w.ended <- err
+}
+
+func awaitEvent(t *testing.T, events <-chan event, worker, what string) event {
+	t.Helper()
+	for {
+		if e := await(t, events, worker+" "+what); e.Worker == worker && e.What == what {
+			return e
+		}
+	}
+}
+
+func TestKilledWorkersJobsRunElsewhereWithinItsLeaseAndTwoSeconds(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		db := database(t, url)
+		events := make(chan event, 1000)
+		ids := enqueue(t, db, plain(2*processSlots)...)
+		a := spawn(t, url, "a", events)
+		b := spawn(t, url, "b", events)
+		for range ids {
+			await(t, events, "a first attempt")
+		}
+		c := spawn(t, url, "c", events)
+		var ofA, ofB []int64
+		for _, id := range ids {
+			if get(t, db, id).Worker == "a" {
+				ofA = append(ofA, id)
+			} else {
+				ofB = append(ofB, id)
+			}
+		}
+		if len(ofA) != processSlots {
+			t.Fatalf("a holds %d jobs", len(ofA))
+		}
+		killed := time.Now()
+		a.signal(t, syscall.SIGKILL)
+		for range ofA {
+			e := awaitEvent(t, events, "c", "started")
+			if late := e.At.Sub(killed); late > processLease+2*time.Second {
+				t.Errorf("job %d started %v after its worker was killed", e.Job, late)
+			}
+		}
+		for range ofA {
+			awaitEvent(t, events, "c", "finished")
+		}
+		b.quit(t)
+		c.quit(t)
+		for _, id := range ofA {
+			if job := get(t, db, id); job.State != dibs.Completed || job.Attempt != 2 || string(job.Result) != `"c"` {
+				t.Errorf("job %d of the killed worker is %s after %d attempts, result %s", id, job.State, job.Attempt, job.Result)
+			}
+		}
+		for _, id := range ofB {
+			if job := get(t, db, id); job.Attempt != job.Excused && job.State != dibs.Completed || len(job.Errors) > 0 {
+				t.Errorf("job %d of a worker that shut down is %s, %d of %d attempts excused, history %v", id, job.State, job.Excused, job.Attempt, job.Errors)
+			}
+		}
+	})
+}
+
+func TestWorkerThatStoodStillIsRefused(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		db := database(t, url)
+		events := make(chan event, 1000)
+		id := enqueue(t, db, dibs.NewJob{Kind: "stubborn"})[0]
+		a := spawn(t, url, "a", events)
+		awaitEvent(t, events, "a", "started")
+		stopOutsideOfAWrite(t, db, a)
+		b := spawn(t, url, "b", events)
+		awaitEvent(t, events, "b", "finished")
+		a.signal(t, syscall.SIGCONT)
+		if e := awaitEvent(t, events, "a", "refused"); !strings.HasPrefix(e.Detail, dibs.ErrLeaseLost.Error()) {
+			t.Errorf("the stale outcome was refused because: %s", e.Detail)
+		}
+		a.quit(t)
+		b.quit(t)
+		if job := get(t, db, id); job.State != dibs.Completed || job.Attempt != 2 || string(job.Result) != `"b"` {
+			t.Errorf("job is %s after %d attempts, result %s", job.State, job.Attempt, job.Result)
+		}
+	})
+}
+
+// stopOutsideOfAWrite stops a process at a moment when it does not hold SQLite's
+// write lock, which would stop everybody else too.
+func stopOutsideOfAWrite(t *testing.T, db dibs.Store, w *worker) {
+	t.Helper()
+	for range 20 {
+		w.signal(t, syscall.SIGSTOP)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := db.Enqueue(ctx, []dibs.NewJob{{Queue: "other", Kind: "probe"}})
+		cancel()
+		if err == nil {
+			return
+		}
+		w.signal(t, syscall.SIGCONT)
+	}
+	t.Fatal("the process was writing each time it was stopped")
+}
