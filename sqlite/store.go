@@ -12,6 +12,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -38,6 +39,7 @@ type Store struct {
 	user    *sql.DB
 	turn    *turn
 	wakeups *wakeups
+	closing sync.Once
 }
 
 var _ dibs.Database = (*Store)(nil)
@@ -73,7 +75,7 @@ func (s *Store) open(ctx context.Context, path string, o Options) error {
 		return err
 	}
 	s.readers = openPool(dsn.reader, nil)
-	s.readers.SetMaxOpenConns(4)
+	s.readers.SetMaxOpenConns(5) // one of them is the wakeups'
 	s.user = openPool(dsn.user, s.turn)
 	if s.wakeups, err = startWakeups(ctx, s.readers, s.sql); err != nil {
 		return err
@@ -84,7 +86,10 @@ func (s *Store) open(ctx context.Context, path string, o Options) error {
 
 // Close waits for the calls that have begun, and closes the file. Transactions of DB
 // must have ended.
-func (s *Store) Close() error { return s.release() }
+func (s *Store) Close() (err error) {
+	s.closing.Do(func() { err = s.release() })
+	return err
+}
 
 func (s *Store) release() error {
 	var errs []error

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,6 +76,7 @@ type sqliteConn interface {
 type turnConn struct {
 	sqliteConn
 	turn *turn
+	open *turnTx
 }
 
 func (c *turnConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
@@ -89,21 +91,34 @@ func (c *turnConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, 
 		c.turn.pass()
 		return nil, err
 	}
-	return &turnTx{Tx: tx, turn: c.turn}, nil
+	c.open = &turnTx{Tx: tx, turn: c.turn}
+	return c.open, nil
+}
+
+// Close passes the turn of a transaction that was left open: SQLite rolls it back.
+func (c *turnConn) Close() error {
+	err := c.sqliteConn.Close()
+	if c.open != nil {
+		c.open.end()
+	}
+	return err
 }
 
 type turnTx struct {
 	driver.Tx
 	turn *turn
+	once sync.Once
 }
 
+func (t *turnTx) end() { t.once.Do(t.turn.pass) }
+
 func (t *turnTx) Commit() error {
-	defer t.turn.pass()
+	defer t.end()
 	t.turn.commits.Add(1)
 	return t.Tx.Commit()
 }
 
 func (t *turnTx) Rollback() error {
-	defer t.turn.pass()
+	defer t.end()
 	return t.Tx.Rollback()
 }

@@ -1,0 +1,221 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// Run them with: go test ./sqlite -run '^$' -bench . -benchtime 2s
+
+var payload = []byte(fmt.Sprintf(`{"to":"someone@example.com","text":"%060d"}`, 0)) // 100 bytes
+
+func newJobs(n int) []dibs.NewJob {
+	jobs := make([]dibs.NewJob, n)
+	for i := range jobs {
+		jobs[i] = dibs.NewJob{Kind: "email", Payload: payload}
+	}
+	return jobs
+}
+
+func fill(b *testing.B, s *sqlite.Store, n int, change func(i int, j *dibs.NewJob)) {
+	b.Helper()
+	for done := 0; done < n; {
+		jobs := newJobs(min(n-done, dibs.MaxBatch))
+		for i := range jobs {
+			if change != nil {
+				change(done+i, &jobs[i])
+			}
+		}
+		if _, err := s.Enqueue(b.Context(), jobs); err != nil {
+			b.Fatal(err)
+		}
+		done += len(jobs)
+	}
+}
+
+func perSecond(b *testing.B, jobs int64, what string) {
+	b.ReportMetric(float64(jobs)/b.Elapsed().Seconds(), what+"/s")
+}
+
+func BenchmarkEnqueue(b *testing.B) {
+	for _, n := range []int{1, 100, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("batch=%d", n), func(b *testing.B) {
+			s := openStore(b, sqlite.Options{})
+			jobs := newJobs(n)
+			b.ResetTimer()
+			for range b.N {
+				if _, err := s.Enqueue(b.Context(), jobs); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perSecond(b, int64(b.N*n), "jobs")
+		})
+	}
+}
+
+// callers runs f by n goroutines, b.N times in all.
+func callers(b *testing.B, n int, f func(ctx context.Context) error) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for range n {
+		wg.Go(func() {
+			for left.Add(-1) >= 0 {
+				if err := f(b.Context()); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+}
+
+func BenchmarkEnqueueFrom(b *testing.B) {
+	for _, n := range []int{1, 64, 256} {
+		b.Run(fmt.Sprintf("goroutines=%d", n), func(b *testing.B) {
+			s := openStore(b, sqlite.Options{})
+			callers(b, n, func(ctx context.Context) error {
+				_, err := s.Enqueue(ctx, newJobs(1))
+				return err
+			})
+			perSecond(b, int64(b.N), "jobs")
+		})
+	}
+}
+
+// BenchmarkDrain claims and completes what was enqueued before; one op is one job.
+func BenchmarkDrain(b *testing.B) {
+	for _, c := range []struct{ batch, workers int }{{1, 1}, {1, 64}, {10, 4}, {100, 1}, {100, 4}, {1_000, 4}} {
+		b.Run(fmt.Sprintf("batch=%d/workers=%d", c.batch, c.workers), func(b *testing.B) {
+			s := openStore(b, sqlite.Options{})
+			fill(b, s, b.N, nil)
+			drain(b, s, c.batch, c.workers)
+		})
+	}
+}
+
+func BenchmarkDrainGroups(b *testing.B) {
+	for _, groups := range []int{10, 6_000} {
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
+			s := openStore(b, sqlite.Options{})
+			fill(b, s, b.N, func(i int, j *dibs.NewJob) { j.Group = fmt.Sprint(i % groups) })
+			drain(b, s, 100, 4)
+		})
+	}
+}
+
+func drain(b *testing.B, s *sqlite.Store, batch, workers int) {
+	b.Helper()
+	var left atomic.Int64
+	left.Store(int64(b.N))
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for w := range workers {
+		wg.Go(func() {
+			for left.Load() > 0 {
+				jobs, err := s.Claim(b.Context(), dibs.ClaimRequest{Worker: fmt.Sprint("w", w), N: batch})
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				if len(jobs) == 0 {
+					continue
+				}
+				outcomes := make([]dibs.Outcome, len(jobs))
+				for i, j := range jobs {
+					outcomes[i] = j.Lease().Complete(nil)
+				}
+				if err := s.Finish(b.Context(), outcomes); err != nil {
+					b.Error(err)
+					return
+				}
+				left.Add(-int64(len(jobs)))
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	perSecond(b, int64(b.N), "jobs")
+}
+
+func BenchmarkExtend(b *testing.B) {
+	s := openStore(b, sqlite.Options{})
+	fill(b, s, 1_000, nil)
+	jobs, err := s.Claim(b.Context(), dibs.ClaimRequest{Worker: "w", N: 1_000, Lease: time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	leases := make([]dibs.Lease, len(jobs))
+	for i, j := range jobs {
+		leases[i] = j.Lease()
+	}
+	b.ResetTimer()
+	for range b.N {
+		if e, err := s.Extend(b.Context(), leases, time.Hour); err != nil || len(e.Lost) > 0 {
+			b.Fatal(err, e)
+		}
+	}
+	perSecond(b, int64(b.N*len(jobs)), "leases")
+}
+
+// BenchmarkClaimDepth claims and releases one job where much else stands.
+func BenchmarkClaimDepth(b *testing.B) {
+	cases := []struct {
+		name  string
+		setup func(b *testing.B, s *sqlite.Store)
+	}{
+		{"waiting=1k", func(b *testing.B, s *sqlite.Store) { fill(b, s, 1_000, nil) }},
+		{"waiting=1M", func(b *testing.B, s *sqlite.Store) { fill(b, s, 1_000_000, nil) }},
+		{"future=1M", func(b *testing.B, s *sqlite.Store) {
+			first := 0
+			fill(b, s, 1_000_000, func(_ int, j *dibs.NewJob) { j.Priority, j.Delay = &first, time.Hour })
+			fill(b, s, 1_000, nil)
+		}},
+		{"blocked=1M", func(b *testing.B, s *sqlite.Store) {
+			first := 0
+			fill(b, s, 1_000_000, func(_ int, j *dibs.NewJob) { j.Priority, j.Group = &first, "one" })
+			fill(b, s, 1_000, nil)
+		}},
+		{"running=20k", func(b *testing.B, s *sqlite.Store) {
+			fill(b, s, 21_000, nil)
+			for range 2 {
+				if _, err := s.Claim(b.Context(), dibs.ClaimRequest{Worker: "other", N: 10_000, Lease: time.Hour}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}},
+	}
+	for _, c := range cases {
+		b.Run(c.name, func(b *testing.B) {
+			s := openStore(b, sqlite.Options{})
+			c.setup(b, s)
+			b.ResetTimer()
+			for range b.N {
+				jobs, err := s.Claim(b.Context(), dibs.ClaimRequest{Worker: "w", N: 1})
+				if err != nil || len(jobs) != 1 {
+					b.Fatal(err, len(jobs))
+				}
+				if err := s.Finish(b.Context(), []dibs.Outcome{jobs[0].Lease().Release()}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.StopTimer()
+			began := time.Now()
+			if _, err := s.Stats(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(time.Since(began).Microseconds())/1000, "stats-ms")
+		})
+	}
+}

@@ -1,0 +1,28 @@
+package sqlite
+
+import "context"
+
+// Queued is how many calls wait for the writer.
+func (s *Store) Queued() int { return len(s.writer.calls) }
+
+// OnWriter runs a statement on the writing connection, outside of any transaction.
+func (s *Store) OnWriter(ctx context.Context, text string) error {
+	if err := s.turn.take(ctx); err != nil {
+		return err
+	}
+	defer s.turn.pass()
+	_, err := s.writer.conn.ExecContext(ctx, text)
+	return err
+}
+
+// Statement is a statement of sql/ as the store runs it.
+func (s *Store) Statement(name string) string { return s.sql.get(name) }
+
+// StatementNames lists the files of sql/.
+func (s *Store) StatementNames() []string {
+	var names []string
+	for name := range s.sql.text {
+		names = append(names, name)
+	}
+	return names
+}

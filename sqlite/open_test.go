@@ -1,0 +1,117 @@
+package sqlite_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+func TestOpenSaysWhatIsWrongWithThePath(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	notDatabase := filepath.Join(dir, "notes.txt")
+	if err := os.WriteFile(notDatabase, []byte(strings.Repeat("not a database ", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, path, want string }{
+		{"no path", "", "is empty"},
+		{"a directory", dir, "is a directory"},
+		{"a missing directory", filepath.Join(dir, "no", "jobs.db"), "does not exist; make it first"},
+		{"memory", ":memory:", "must be the path of a file"},
+		{"a URI", "file:jobs.db", "must be the path of a file"},
+		{"a NUL byte", "a\x00b", "NUL byte"},
+		{"a long name", filepath.Join(dir, strings.Repeat("x", 10_000)), "cannot be used"},
+		{"another file", notDatabase, "not a SQLite file"},
+		{"below a file", filepath.Join(notDatabase, "jobs.db"), "cannot be used"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := sqlite.Open(t.Context(), c.path, sqlite.Options{})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+func TestAnyFileNameWorks(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a b.db", "q?mark=1.db", "100%41.db", "hash#1.db", "ünï.db", "a&b=c.db"} {
+		path := filepath.Join(t.TempDir(), name)
+		s := openAt(t, path, sqlite.Options{})
+		if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestARelativePathWorks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	s := openAt(t, "jobs.db", sqlite.Options{})
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat("jobs.db"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestANewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	s := openAt(t, path, sqlite.Options{})
+	if _, err := s.DB().ExecContext(t.Context(), "insert into dibs_migration (version, applied_at) values (99, 0)"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+	if !errors.Is(err, dibs.ErrSchema) || !strings.Contains(err.Error(), "use a newer program") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTwoPrefixesAreTwoQueues(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	a, b := openAt(t, path, sqlite.Options{}), openAt(t, path, sqlite.Options{Prefix: "other_"})
+	if _, err := a.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := b.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: 1})
+	if err != nil || len(jobs) != 0 {
+		t.Errorf("%v, %v", jobs, err)
+	}
+	var n int
+	err = b.DB().QueryRowContext(t.Context(), "select count(*) from sqlite_schema where name not like 'dibs!_%' escape '!' and name not like 'other!_%' escape '!' and name not like 'sqlite!_%' escape '!'").Scan(&n)
+	if err != nil || n != 0 {
+		t.Errorf("%d things do not carry the prefix: %v", n, err)
+	}
+	for _, bad := range []string{"a-b", "1a", "sqlite_", "x;", strings.Repeat("x", 40)} {
+		if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Prefix: bad}); !errors.Is(err, dibs.ErrInvalid) {
+			t.Errorf("prefix %q: %v", bad, err)
+		}
+	}
+}
+
+func TestTimeNeverRunsBackwards(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	const later = "2999-01-01T00:00:00Z"
+	if _, err := s.DB().ExecContext(t.Context(), "update dibs_clock set now = unixepoch('2999-01-01') * 1000000"); err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := s.Get(t.Context(), done[0].ID)
+	if err != nil || j.CreatedAt.Format("2006-01-02T15:04:05Z07:00") != later {
+		t.Errorf("created at %v, want %s: %v", j.CreatedAt, later, err)
+	}
+}

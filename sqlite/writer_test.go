@@ -1,0 +1,193 @@
+package sqlite_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// until waits for a condition that another goroutine brings about.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !f(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("it did not happen that %s", what)
+		}
+	}
+}
+
+// together holds the writer back until all calls wait, so that they share a transaction.
+func together(t *testing.T, s *sqlite.Store, calls ...func() error) []error {
+	t.Helper()
+	tx, err := s.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make([]error, len(calls))
+	done := make(chan struct{})
+	// The writer takes one call and waits with it for the turn; the others queue up.
+	for i, call := range calls {
+		go func() { errs[i] = call(); done <- struct{}{} }()
+	}
+	until(t, "all calls wait", func() bool { return s.Queued() == len(calls)-1 })
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for range calls {
+		<-done
+	}
+	return errs
+}
+
+func enqueueKind(ctx context.Context, s *sqlite.Store, kind string, payload any) func() error {
+	return func() error {
+		_, err := s.Enqueue(ctx, []dibs.NewJob{{Kind: kind}, {Kind: kind, Payload: payload}})
+		return err
+	}
+}
+
+func kinds(t *testing.T, s *sqlite.Store) map[string]int {
+	t.Helper()
+	page, err := s.List(t.Context(), dibs.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := make(map[string]int)
+	for _, j := range page.Jobs {
+		n[j.Kind]++
+	}
+	return n
+}
+
+func TestACallThatFailsUndoesOnlyItself(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	small := 10
+	if _, err := s.SetQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{PayloadLimit: &small}); err != nil {
+		t.Fatal(err)
+	}
+	errs := together(t, s,
+		enqueueKind(t.Context(), s, "good", 1),
+		enqueueKind(t.Context(), s, "large", strings.Repeat("x", 20)),
+		enqueueKind(t.Context(), s, "good", 2),
+	)
+	if errs[0] != nil || errs[2] != nil {
+		t.Errorf("the good calls got %v and %v", errs[0], errs[2])
+	}
+	if !errors.Is(errs[1], dibs.ErrInvalid) {
+		t.Errorf("the bad call got %v", errs[1])
+	}
+	if n := kinds(t, s); n["good"] != 4 || n["large"] != 0 {
+		t.Errorf("stored: %v", n)
+	}
+}
+
+func TestACancelledCallerHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	tx, err := s.DB().BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, stays := make(chan error, 1), make(chan error, 1)
+	go func() { gone <- enqueueKind(ctx, s, "gone", nil)() }()
+	go func() { stays <- enqueueKind(t.Context(), s, "stays", nil)() }()
+	until(t, "both wait", func() bool { return s.Queued() == 1 })
+	cancel()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the cancelled caller got %v while the file was locked", err)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-stays; err != nil {
+		t.Error(err)
+	}
+	if n := kinds(t, s); n["gone"] != 0 || n["stays"] != 2 {
+		t.Errorf("stored: %v", n)
+	}
+}
+
+func TestAFullDiskFailsAllCallsOfATransactionAndLeavesNothingHalfDone(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "before"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.OnWriter(t.Context(), "pragma max_page_count = 60"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "first"}, {Kind: "large", Payload: strings.Repeat("x", 500_000)}})
+	if !errors.Is(err, dibs.ErrUnavailable) || !strings.Contains(err.Error(), "make room") {
+		t.Fatalf("a full disk gives %v", err)
+	}
+	if n := kinds(t, s); n["before"] != 1 || len(n) != 1 {
+		t.Errorf("stored: %v", n)
+	}
+	if err := s.OnWriter(t.Context(), "pragma max_page_count = 1000000"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "after"}}); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+func TestAStoreCallInsideATransactionGivesUpInsteadOfHanging(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{BusyTimeout: 50 * time.Millisecond})
+	err := s.InTx(t.Context(), func(tx dibs.Tx) error {
+		if _, err := tx.Enqueue(t.Context(), []dibs.NewJob{{Kind: "inside"}}); err != nil {
+			return err
+		}
+		_, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "by mistake"}})
+		return err
+	})
+	if !errors.Is(err, dibs.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if n := kinds(t, s); len(n) != 0 {
+		t.Errorf("stored: %v", n)
+	}
+}
+
+func TestTheTurnComesBackFromAPanic(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	func() {
+		defer func() { _ = recover() }()
+		_ = s.InTx(t.Context(), func(dibs.Tx) error { panic("mistake") })
+	}()
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCallsAfterCloseFail(t *testing.T) {
+	t.Parallel()
+	s, err := sqlite.Open(t.Context(), t.TempDir()+"/jobs.db", sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err == nil {
+		t.Error("Enqueue did not fail")
+	}
+	if _, err := s.Get(t.Context(), 1); err == nil || errors.Is(err, dibs.ErrNotFound) {
+		t.Errorf("Get: %v", err)
+	}
+	if err := s.InTx(t.Context(), func(dibs.Tx) error { return nil }); err == nil {
+		t.Error("InTx did not fail")
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("a second Close: %v", err)
+	}
+}
