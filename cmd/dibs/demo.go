@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 
 	"github.com/dibs-queue/dibs/internal/demo"
 	"github.com/spf13/cobra"
@@ -121,5 +120,5 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 		return err
 	}
 	broken = !result.Kept()
-	return a.writeDemoVerdict(result, filepath.Base(program))
+	return a.writeDemoVerdict(result, os.Args[0])
 }

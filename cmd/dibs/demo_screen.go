@@ -7,6 +7,8 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/demo"
 )
 
@@ -116,42 +118,58 @@ type demoView struct {
 	width int
 }
 
+// demoLines is how many lines every picture has. If it grew, a terminal would
+// scroll, and keep torn copies above.
+const demoLines = 17
+
 func (v *demoView) draw(p demo.Progress) string {
-	var b strings.Builder
-	line := func(s string) { b.WriteString("  " + s + "\n") }
-	line(v.paint(bold, "dibs demo") + "  " + v.paint(faint, v.title))
-	line("")
+	lines := []string{v.paint(bold, "dibs demo") + "  " + v.paint(faint, v.title), ""}
 	if p.Jobs == 0 {
-		line("enqueueing …")
-		return b.String()
+		lines = append(lines, "enqueueing …")
+	} else {
+		lines = append(lines, v.total(p), "", v.counts(p.Stats), "")
+		lines = append(lines, v.workers(p.Workers)...)
+		lines = append(lines, "")
+		for _, e := range p.Events {
+			lines = append(lines, v.paint(faint, fmt.Sprintf("%5.1f s", e.At.Seconds()))+"  "+e.Text)
+		}
 	}
-	done := p.Stats.Completed + p.Stats.Dead + p.Stats.Cancelled
-	line(fmt.Sprintf("%s %s of %s jobs   %.1f s",
-		v.bar(green, p.Done(), 40), v.paint(bold, count(done)), count(int64(p.Jobs)), p.Elapsed.Seconds()))
-	line("")
-	line(v.counts(p))
-	line("")
-	most := 1
-	for _, w := range p.Workers {
-		most = max(most, w.Completed)
+	for len(lines) < demoLines {
+		lines = append(lines, "")
 	}
-	for _, w := range p.Workers {
-		line(v.worker(w, most))
+	for i, l := range lines {
+		lines[i] = lipgloss.NewStyle().MaxWidth(v.width).Render(strings.TrimRight("  "+l, " "))
 	}
-	line("")
-	for _, e := range p.Events {
-		line(v.paint(faint, fmt.Sprintf("%5.1f s", e.At.Seconds())) + "  " + clip(e.Text, max(v.width-12, 20)))
-	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
-func (v *demoView) counts(p demo.Progress) string {
-	s := p.Stats
-	parts := []string{
-		v.count("waiting", s.Waiting, plain), v.count("blocked by their group", s.Blocked, yellow),
-		v.count("running", s.Running, cyan), v.count("completed", s.Completed, green), v.count("dead", s.Dead, red),
+func (v *demoView) total(p demo.Progress) string {
+	done := p.Stats.Completed + p.Stats.Dead + p.Stats.Cancelled
+	return fmt.Sprintf("%s %s of %s jobs   %.1f s",
+		v.bar(green, p.Done(), 40), v.paint(bold, count(done)), count(int64(p.Jobs)), p.Elapsed.Seconds())
+}
+
+func (v *demoView) counts(s dibs.QueueStats) string {
+	return strings.Join([]string{
+		v.count("waiting", s.Waiting, plain),
+		v.count("blocked by group", s.Blocked, yellow),
+		v.count("running", s.Running, cyan),
+		v.count("completed", s.Completed, green),
+		v.count("dead", s.Dead, red),
+	}, "  ")
+}
+
+// workers draws a line for each, and leaves one for who takes the killed one's place.
+func (v *demoView) workers(workers []demo.WorkerProgress) []string {
+	most := 1
+	for _, w := range workers {
+		most = max(most, w.Completed)
 	}
-	return strings.Join(parts, v.paint(faint, " · "))
+	lines := make([]string, max(demoWorkers+1, len(workers)))
+	for i, w := range workers {
+		lines[i] = v.worker(w, most)
+	}
+	return lines
 }
 
 func (v *demoView) count(name string, n int64, st style) string {
@@ -161,13 +179,13 @@ func (v *demoView) count(name string, n int64, st style) string {
 func (v *demoView) worker(w demo.WorkerProgress, most int) string {
 	st, now := cyan, fmt.Sprintf("%d running", w.Running)
 	if w.Killed {
-		st = red
-		now = v.paint(red, "killed")
+		st, now = red, v.paint(red, "killed")
 		if w.Held > 0 {
-			now += fmt.Sprintf(" holding %s; %d run elsewhere", plural(w.Held, "job"), w.Recovered)
+			now += fmt.Sprintf(" with %s, %d run elsewhere", plural(w.Held, "job"), w.Recovered)
 		}
 	}
-	return fmt.Sprintf("%s %s %5s done   %s", w.Name, v.bar(st, float64(w.Completed)/float64(most), 20), count(int64(w.Completed)), now)
+	return fmt.Sprintf("%s %s %5s completed  %s",
+		w.Name, v.bar(st, float64(w.Completed)/float64(most), 16), count(int64(w.Completed)), now)
 }
 
 // bar is a bar of the given width in columns, filled to a part of 0 to 1, in eighths

@@ -64,12 +64,19 @@ func (a *app) verdictText(r demo.Result) string {
 			fmt.Fprintf(&b, "      %s\n", a.paint(red, c))
 		}
 	}
-	if p50, longest := r.RecoveryTimes(); longest > 0 {
-		fmt.Fprintf(&b, "\n  The killed worker's jobs ran elsewhere after %s (median), %s (the last).\n  Its leases were %v long; the default is 10s.\n",
-			tenths(p50), tenths(longest), demo.Lease)
-	}
-	fmt.Fprintf(&b, "  %s in %s attempts by %d worker processes took %s.\n",
+	fmt.Fprintf(&b, "\n  %s in %s attempts by %d worker processes took %s.\n",
 		plural(r.Jobs, "job"), count(int64(r.Attempts)), demoWorkers+1, tenths(r.Took))
+	if p50, longest := r.RecoveryTimes(); longest > 0 {
+		fmt.Fprintf(&b, "  The killed worker's jobs ran elsewhere after %s (median) and %s (the last);\n"+
+			"  leases were %v long here, the default is 10s.\n", tenths(p50), tenths(longest), demo.Lease)
+	}
+	var waits []string
+	for _, w := range r.Waits {
+		waits = append(waits, fmt.Sprintf("%s at priority %d", tenths(w.Average), w.Priority))
+	}
+	if len(waits) > 0 {
+		fmt.Fprintf(&b, "  Average wait: %s.\n", strings.Join(waits, ", "))
+	}
 	return b.String()
 }
 
@@ -84,18 +91,19 @@ func found(p demo.Promise) string {
 	return got + " of " + count(int64(p.Want))
 }
 
-// demoNext is what a stranger can try now.
+// demoNext is what a stranger can try now. program is how this command was called.
 func (a *app) demoNext(program string) string {
-	lines := [][2]string{
-		{"enqueue hello '{\"name\":\"Ann\"}'", "add a job, in ./dibs.db"},
-		{"work hello -- cat", "run a program for each job; Ctrl-C ends it"},
-		{"top", "watch the queues, in another terminal"},
+	if strings.Contains(program, "go-build") {
+		program = "go run ./cmd/dibs" // where go run keeps it is of no use
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n  %s\n", a.paint(bold, "Next, your own:"))
-	for _, l := range lines {
-		command := fmt.Sprintf("%s %s", program, l[0])
-		fmt.Fprintf(&b, "    %s  %s\n", a.paint(cyan, fmt.Sprintf("%-36s", command)), a.paint(faint, l[1]))
+	fmt.Fprintf(&b, "\n  %s\n", a.paint(bold, "Next, your own jobs (in ./dibs.db):"))
+	for _, l := range [][2]string{
+		{"add one", `enqueue hello '{"name":"Ann"}'`},
+		{"run cat for each", "work hello -- cat"},
+		{"watch the queues", "top"},
+	} {
+		fmt.Fprintf(&b, "    %s  %s\n", a.paint(faint, fmt.Sprintf("%-16s", l[0])), a.paint(cyan, program+" "+l[1]))
 	}
 	return b.String()
 }

@@ -56,7 +56,7 @@ func (v *topView) queueTable() topTable {
 		empty: "no queues yet; 'dibs enqueue' makes them",
 	}
 	for _, q := range v.snap.queues {
-		rate := topCell{dash(q.Window > 0, fmt.Sprintf("%.1f", q.Throughput)), plain}
+		rate := topCell{fmt.Sprintf("%.1f", q.Throughput), plain}
 		if q.Paused {
 			rate = topCell{"paused", yellow}
 		}

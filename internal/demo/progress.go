@@ -120,7 +120,7 @@ func (r *stage) count() []WorkerProgress {
 		}
 		if w.Recovered == w.Held && !r.told {
 			r.told = true
-			r.eventAt(latest, "all %d jobs of %s run elsewhere, the last began %v after the kill",
+			r.eventAt(latest, "all %d jobs of %s run elsewhere, the last %v after the kill",
 				w.Held, w.Name, latest.Sub(k.At).Round(10*time.Millisecond))
 		}
 	}

@@ -113,7 +113,7 @@ func (r *stage) enqueue(ctx context.Context) error {
 			r.refused++
 		}
 	}
-	r.event("%d jobs enqueued in %v; %d duplicates refused by their unique key",
+	r.event("%d jobs enqueued in %v; %d duplicates refused (unique key)",
 		len(r.ids), time.Since(start).Round(time.Millisecond), r.refused)
 	return nil
 }
@@ -124,7 +124,7 @@ func (r *stage) startAll(context.Context) error {
 			return err
 		}
 	}
-	r.event("%d worker processes started, %d jobs at once each, lease %v", r.Workers, concurrency, Lease)
+	r.event("%d worker processes started: %d jobs at once each, leases of %v", r.Workers, concurrency, Lease)
 	return nil
 }
 
@@ -180,7 +180,10 @@ func (r *stage) killOne(ctx context.Context) error {
 		if err := victim.kill(); err != nil {
 			return err
 		}
-		return r.startOne()
+		if err := r.startOne(); err != nil {
+			return err
+		}
+		r.event("%s killed (SIGKILL) at its work; %s takes its place", victim.name, r.workers[len(r.workers)-1].name)
 	case len(r.kills) == 0 && time.Since(victim.killed) > settle:
 		running, err := list(ctx, r.DB, dibs.Running)
 		if err != nil {
@@ -193,8 +196,7 @@ func (r *stage) killOne(ctx context.Context) error {
 			}
 		}
 		r.kills = append(r.kills, k)
-		r.eventAt(victim.killed, "%s killed (SIGKILL) while it held %d jobs; %s started instead",
-			victim.name, len(k.Held), r.workers[len(r.workers)-1].name)
+		r.event("%s left %d jobs; nobody may touch them before their leases end", victim.name, len(k.Held))
 	}
 	return nil
 }

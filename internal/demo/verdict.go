@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -41,6 +42,13 @@ type Promise struct {
 type Verdict struct {
 	Promises []Promise
 	Recovery []time.Duration // from each kill to the next attempt of each job held, ascending
+	Waits    []Wait          // by priority, small first; they are no promise
+}
+
+// Wait is how long jobs of one priority waited for their first attempt.
+type Wait struct {
+	Priority int
+	Average  time.Duration
 }
 
 // Kept reports whether all were.
@@ -107,6 +115,7 @@ func Judge(e Evidence) Verdict {
 		v.Recovery = append(v.Recovery, times...)
 	}
 	slices.Sort(v.Recovery)
+	v.Waits = j.waits()
 	v.Promises = append(v.Promises, none("faults that the database check found", e.Check))
 	return v
 }
@@ -297,6 +306,23 @@ func (j *judge) next(job *dibs.RawJob, killed time.Time) (time.Duration, bool) {
 		return f.FinishedAt.Add(j.skew).Sub(killed), true
 	}
 	return 0, false
+}
+
+// waits averages the time from run_at to the first claim.
+func (j *judge) waits() []Wait {
+	sum, n := map[int]time.Duration{}, map[int]int{}
+	for i, id := range j.IDs {
+		p := j.Plan.Jobs[i].New.Priority
+		if attempts := j.byJob[id]; p != nil && len(attempts) > 0 {
+			sum[*p] += attempts[0].ClaimedAt.Sub(attempts[0].RunAt)
+			n[*p]++
+		}
+	}
+	var waits []Wait
+	for _, p := range slices.Sorted(maps.Keys(n)) {
+		waits = append(waits, Wait{Priority: p, Average: sum[p] / time.Duration(n[p])})
+	}
+	return waits
 }
 
 func lease(a *Attempt) dibs.Lease { return dibs.Lease{ID: a.Job, Token: a.Token} }
