@@ -34,13 +34,26 @@ type batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-type pgxConn struct{ batcher }
+type pgxConn struct {
+	batcher
+	// plain: the connection does not ask the server for the types of parameters, so
+	// they go as text.
+	plain bool
+}
+
+func onPgx(b batcher, c *pgx.ConnConfig) pgxConn {
+	mode := c.DefaultQueryExecMode
+	return pgxConn{batcher: b, plain: mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol}
+}
 
 func (c pgxConn) run(ctx context.Context, steps ...step) (err error) {
 	var b pgx.Batch
 	for _, s := range steps {
 		if s.begin != nil {
 			s.begin()
+		}
+		if c.plain {
+			s.args = plainArgs(s.args)
 		}
 		b.Queue(s.sql, s.args...)
 	}
@@ -89,11 +102,7 @@ func (c sqlConn) step(ctx context.Context, s step) error {
 	if s.begin != nil {
 		s.begin()
 	}
-	args := make([]any, len(s.args))
-	for i, a := range s.args {
-		args[i] = plainArg(a)
-	}
-	rows, err := c.tx.QueryContext(ctx, s.sql, args...)
+	rows, err := c.tx.QueryContext(ctx, s.sql, plainArgs(s.args)...)
 	if err != nil {
 		return err
 	}
@@ -107,6 +116,14 @@ func (c sqlConn) step(ctx context.Context, s step) error {
 		}
 	}
 	return rows.Err()
+}
+
+func plainArgs(args []any) []any {
+	plain := make([]any, len(args))
+	for i, a := range args {
+		plain[i] = plainArg(a)
+	}
+	return plain
 }
 
 // plainArg turns what only pgx can encode into text.
@@ -125,6 +142,8 @@ func plainArg(a any) any {
 			}
 			return text(strconv.FormatInt(*x, 10))
 		})
+	case []bool:
+		return literal(v, func(x bool) *string { return text(strconv.FormatBool(x)) })
 	case []string:
 		if v == nil {
 			return nil

@@ -310,7 +310,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	defer t.Rollback(context.WithoutCancel(ctx))
 	// Checking reads all rows: let the planner choose for that.
 	all := step{sql: `select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`}
-	err = pgxConn{t}.run(ctx, all, step{sql: s.sql.get("check"), row: func(scan func(...any) error) error {
+	err = onPgx(t, t.Conn().Config()).run(ctx, all, step{sql: s.sql.get("check"), row: func(scan func(...any) error) error {
 		var finding string
 		err := scan(&finding)
 		findings = append(findings, finding)

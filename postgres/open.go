@@ -102,7 +102,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, db: retrying{pgxConn{pool}}, o: o, sql: sql}
+	s := &Store{pool: pool, db: retrying{onPgx(pool, pool.Config().ConnConfig)}, o: o, sql: sql}
 	s.closed, s.close = context.WithCancel(context.Background())
 	if err := s.checkSchema(ctx); err != nil {
 		s.close()

@@ -23,7 +23,7 @@ type tx struct {
 
 // Tx is the store inside a pgx transaction.
 func (s *Store) Tx(t pgx.Tx) dibs.Tx {
-	return &tx{s: s, conn: pgxConn{t}, claimed: map[int64]dibs.Token{}}
+	return &tx{s: s, conn: onPgx(t, t.Conn().Config()), claimed: map[int64]dibs.Token{}}
 }
 
 // SQLTx is the store inside a database/sql transaction, of any PostgreSQL driver.
