@@ -1,0 +1,404 @@
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// The calls below must succeed; a test that expects a failure calls t.db itself.
+// They are for the test's own goroutine, as they may end it.
+
+func (t *test) must(err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// enqueue inserts jobs, of which none may exist already, and returns their ids.
+func (t *test) enqueue(jobs ...dibs.NewJob) []int64 {
+	t.Helper()
+	return t.enqueueOn(t.db, jobs...)
+}
+
+func (t *test) enqueueOn(s interface {
+	Enqueue(context.Context, []dibs.NewJob) ([]dibs.Enqueued, error)
+}, jobs ...dibs.NewJob,
+) []int64 {
+	t.Helper()
+	done, err := s.Enqueue(t.ctx, jobs)
+	t.must(err)
+	equal(t, "results of Enqueue", len(done), len(jobs))
+	ids := make([]int64, len(done))
+	for i, e := range done {
+		if e.Existing {
+			t.Fatalf("job %d of the batch was not inserted: job %d exists", i, e.ID)
+		}
+		ids[i] = e.ID
+	}
+	return ids
+}
+
+// claim claims for worker "w", for an hour, unless the request names others: no
+// lease ends in a test that does not want it to.
+func (t *test) claim(r dibs.ClaimRequest) []*dibs.RawJob {
+	t.Helper()
+	return t.claimOn(t.db, r)
+}
+
+func (t *test) claimOn(s interface {
+	Claim(context.Context, dibs.ClaimRequest) ([]*dibs.RawJob, error)
+}, r dibs.ClaimRequest,
+) []*dibs.RawJob {
+	t.Helper()
+	if r.Worker == "" {
+		r.Worker = "w"
+	}
+	if r.Lease == 0 {
+		r.Lease = time.Hour
+	}
+	jobs, err := s.Claim(t.ctx, r)
+	t.must(err)
+	if len(jobs) > r.N {
+		t.Fatalf("claimed %d jobs, asked for %d at most", len(jobs), r.N)
+	}
+	return jobs
+}
+
+// claimOne claims and expects exactly one job.
+func (t *test) claimOne(r dibs.ClaimRequest) *dibs.RawJob {
+	t.Helper()
+	r.N = max(r.N, 1)
+	jobs := t.claim(r)
+	if len(jobs) != 1 {
+		t.Fatalf("claimed jobs %v, want exactly one", ids(jobs))
+	}
+	return jobs[0]
+}
+
+// claimSoon claims, again and again, until it has n jobs.
+func (t *test) claimSoon(r dibs.ClaimRequest, n int) []*dibs.RawJob {
+	t.Helper()
+	var jobs []*dibs.RawJob
+	t.until(strconv.Itoa(n)+" jobs can be claimed", func() bool {
+		r.N = n - len(jobs)
+		jobs = append(jobs, t.claim(r)...)
+		return len(jobs) == n
+	})
+	return jobs
+}
+
+func (t *test) finish(outcomes ...dibs.Outcome) {
+	t.Helper()
+	t.must(t.db.Finish(t.ctx, outcomes))
+}
+
+// refused finishes and expects exactly these ids to be refused.
+func (t *test) refused(want []int64, outcomes ...dibs.Outcome) {
+	t.Helper()
+	t.lost(t.db.Finish(t.ctx, outcomes), want...)
+}
+
+// lost expects an error that says that exactly these leases were lost.
+func (t *test) lost(err error, want ...int64) {
+	t.Helper()
+	var lost *dibs.LeaseLostError
+	if !errors.Is(err, dibs.ErrLeaseLost) || !errors.As(err, &lost) {
+		t.Fatalf("got error %v, want a LeaseLostError", err)
+	}
+	equal(t, "refused ids", slices.Sorted(slices.Values(lost.IDs)), slices.Sorted(slices.Values(want)))
+}
+
+func (t *test) extend(d time.Duration, leases ...dibs.Lease) dibs.Extended {
+	t.Helper()
+	e, err := t.db.Extend(t.ctx, leases, d)
+	t.must(err)
+	slices.Sort(e.Lost)
+	slices.Sort(e.Cancelled)
+	return e
+}
+
+// extended extends leases, of which none may be lost.
+func (t *test) extended(d time.Duration, leases ...dibs.Lease) {
+	t.Helper()
+	if e := t.extend(d, leases...); len(e.Lost) > 0 {
+		t.Fatalf("leases on %v were lost", e.Lost)
+	}
+}
+
+// sweep sweeps until no other process is at it.
+func (t *test) sweep() dibs.Swept {
+	t.Helper()
+	var swept dibs.Swept
+	t.until("nobody else sweeps", func() bool {
+		s, err := t.db.Sweep(t.ctx)
+		t.must(err)
+		swept = s
+		return !s.Busy
+	})
+	return swept
+}
+
+func (t *test) get(id int64) *dibs.RawJob {
+	t.Helper()
+	j, err := t.db.Get(t.ctx, id)
+	t.must(err)
+	return j
+}
+
+// in expects jobs to be in a state.
+func (t *test) in(want dibs.State, jobs ...int64) {
+	t.Helper()
+	for _, id := range jobs {
+		if got := t.get(id).State; got != want {
+			t.Fatalf("job %d is %s, want %s", id, got, want)
+		}
+	}
+}
+
+// gone expects that there is no job with this id.
+func (t *test) gone(id int64) {
+	t.Helper()
+	if j, err := t.db.Get(t.ctx, id); !errors.Is(err, dibs.ErrNotFound) {
+		t.Fatalf("Get(%d) gave %v, %v, want ErrNotFound", id, j, err)
+	}
+}
+
+// unchanged runs f and expects that the job is the same after it.
+func (t *test) unchanged(id int64, f func()) {
+	t.Helper()
+	before := t.get(id)
+	f()
+	sameJob(t, t.get(id), before)
+}
+
+func (t *test) set(queue string, c dibs.QueueChange) dibs.Queue {
+	t.Helper()
+	q, err := t.db.SetQueue(t.ctx, queue, c)
+	t.must(err)
+	return q
+}
+
+func (t *test) list(f dibs.Filter) []*dibs.RawJob {
+	t.Helper()
+	p, err := t.db.List(t.ctx, f)
+	t.must(err)
+	return p.Jobs
+}
+
+func (t *test) edit(e dibs.Edit, jobs ...int64) []int64 {
+	t.Helper()
+	changed, err := t.db.Edit(t.ctx, jobs, e)
+	t.must(err)
+	slices.Sort(changed)
+	return changed
+}
+
+func (t *test) requeue(jobs ...int64) []int64 {
+	t.Helper()
+	changed, err := t.db.Requeue(t.ctx, jobs)
+	t.must(err)
+	slices.Sort(changed)
+	return changed
+}
+
+func (t *test) cancel(jobs ...int64) []dibs.Cancellation {
+	t.Helper()
+	c, err := t.db.Cancel(t.ctx, jobs)
+	t.must(err)
+	slices.SortFunc(c, func(a, b dibs.Cancellation) int { return int(a.ID - b.ID) })
+	return c
+}
+
+// stats counts one queue.
+func (t *test) stats(queue string) dibs.QueueStats {
+	t.Helper()
+	all, err := t.db.Stats(t.ctx)
+	t.must(err)
+	for _, s := range all {
+		if s.Queue == queue {
+			return s
+		}
+	}
+	t.Fatalf("no statistics of queue %q", queue)
+	return dibs.QueueStats{}
+}
+
+// open begins a caller's transaction, which ends with the test at the latest.
+func (t *test) open() Tx {
+	t.Helper()
+	// Not the test's own context: its end would end the transaction by itself.
+	tx, err := t.begin(context.WithoutCancel(t.ctx))
+	t.must(err)
+	commit, rollback, lose := tx.Commit, tx.Rollback, tx.Break
+	var once sync.Once
+	end := func(f func() error) func() error {
+		return func() (err error) {
+			once.Do(func() { err = f() })
+			return err
+		}
+	}
+	tx.Commit, tx.Rollback, tx.Break = end(commit), end(rollback), end(lose)
+	t.Cleanup(func() { _ = tx.Rollback() })
+	return tx
+}
+
+// effects makes the caller's own table, effect, and returns how many rows it has.
+func (t *test) effects() (count func() int) {
+	t.Helper()
+	tx := t.open()
+	t.must(tx.Exec(t.ctx, "create table effect (job bigint not null)"))
+	t.must(tx.Commit())
+	return func() int {
+		t.Helper()
+		tx := t.open()
+		n, err := tx.Count(t.ctx, "select count(*) from effect")
+		t.must(err)
+		t.must(tx.Rollback())
+		return n
+	}
+}
+
+// effect is the statement by which a handler does something in the caller's table.
+func effect(id int64) string {
+	return "insert into effect (job) values (" + strconv.FormatInt(id, 10) + ")"
+}
+
+// until waits for something to come true.
+func (t *test) until(what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-tick.C:
+		case <-t.ctx.Done():
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// untilTime waits until the database's clock has reached a time. It does so by
+// reading alone, so that nothing is swept meanwhile: a job that is due then stops
+// being counted as scheduled.
+func (t *test) untilTime(at time.Time) {
+	t.Helper()
+	t.enqueue(dibs.NewJob{Queue: clock, Kind: "tick", RunAt: at.Add(2 * time.Millisecond)})
+	t.until(at.Format(time.StampMilli), func() bool { return t.stats(clock).Scheduled == 0 })
+}
+
+// clock is the queue whose jobs tell the time.
+const clock = "storetest-clock"
+
+// lapse waits until the leases on these running jobs have ended.
+func (t *test) lapse(jobs ...*dibs.RawJob) {
+	t.Helper()
+	var last time.Time
+	for _, j := range jobs {
+		if until := t.get(j.ID).LeaseUntil; until.After(last) {
+			last = until
+		}
+	}
+	t.untilTime(last)
+}
+
+// expire makes the leases on these jobs end now, without a sweep.
+func (t *test) expire(jobs ...*dibs.RawJob) {
+	t.Helper()
+	t.extended(dibs.MinLease, leases(jobs)...)
+	t.lapse(jobs...)
+}
+
+// together runs f n times at once, and fails on the first error.
+func (t *test) together(n int, f func(i int) error) {
+	t.Helper()
+	start := make(chan struct{})
+	errs := make(chan error, n)
+	for i := range n {
+		go func() {
+			<-start
+			errs <- f(i)
+		}()
+	}
+	close(start)
+	var first error
+	for range n {
+		first = errors.Join(first, <-errs)
+	}
+	t.must(first)
+}
+
+func ids(jobs []*dibs.RawJob) []int64 {
+	out := make([]int64, len(jobs))
+	for i, j := range jobs {
+		out[i] = j.ID
+	}
+	return out
+}
+
+func leases(jobs []*dibs.RawJob) []dibs.Lease {
+	out := make([]dibs.Lease, len(jobs))
+	for i, j := range jobs {
+		out[i] = j.Lease()
+	}
+	return out
+}
+
+// outcomes makes one outcome for each job.
+func outcomes(jobs []*dibs.RawJob, f func(dibs.Lease) dibs.Outcome) []dibs.Outcome {
+	out := make([]dibs.Outcome, len(jobs))
+	for i, j := range jobs {
+		out[i] = f(j.Lease())
+	}
+	return out
+}
+
+func completed(l dibs.Lease) dibs.Outcome { return l.Complete(nil) }
+
+// copies is a batch of n equal jobs.
+func copies(n int, j dibs.NewJob) []dibs.NewJob { return slices.Repeat([]dibs.NewJob{j}, n) }
+
+func equal(t *test, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// sameIDs expects two lists of ids to be equal, where an empty one may be nil.
+func sameIDs(t *test, what string, got, want []int64) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// sameJob compares all that users see of two jobs.
+func sameJob(t *test, got, want *dibs.RawJob) {
+	t.Helper()
+	a, err := json.Marshal(got)
+	t.must(err)
+	b, err := json.Marshal(want)
+	t.must(err)
+	if !bytes.Equal(a, b) {
+		t.Fatalf("job %d: got\n%s\nwant\n%s", want.ID, a, b)
+	}
+}
+
+// near expects a time or a duration of the database's clock, with some
+// milliseconds allowed for its resolution.
+func near(t *test, what string, got, want time.Duration) {
+	t.Helper()
+	if diff := (got - want).Abs(); diff > 20*time.Millisecond {
+		t.Fatalf("%s: got %v, want %v", what, got, want)
+	}
+}

@@ -1,0 +1,161 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+var closeCases = []oneCase{
+	{"calls after Close fail", closedFails},
+	{"Close can be called again, and while calls are under way", closedTwice},
+	{"what a closed store enqueued and claimed stays", closedStays},
+	{"a call whose context has ended does nothing", endedContext},
+	{"a call that is cut off did all or nothing", cutOff},
+	{"calls return when their context ends", contextEnds},
+}
+
+// everyCall is each method of a store, called with good input.
+func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string]func() error {
+	return map[string]func() error{
+		"Enqueue":  func() error { _, err := db.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}}); return err },
+		"Claim":    func() error { _, err := db.Claim(ctx, dibs.ClaimRequest{N: 1, Worker: "w"}); return err },
+		"Extend":   func() error { _, err := db.Extend(ctx, []dibs.Lease{j.Lease()}, 2*time.Hour); return err },
+		"Finish":   func() error { return db.Finish(ctx, []dibs.Outcome{j.Lease().Complete(nil)}) },
+		"Resume":   func() error { _, err := db.Resume(ctx, dibs.ResumeRequest{Worker: "w"}); return err },
+		"Sweep":    func() error { _, err := db.Sweep(ctx); return err },
+		"Get":      func() error { _, err := db.Get(ctx, j.ID); return err },
+		"List":     func() error { _, err := db.List(ctx, dibs.Filter{}); return err },
+		"Cancel":   func() error { _, err := db.Cancel(ctx, []int64{j.ID}); return err },
+		"Requeue":  func() error { _, err := db.Requeue(ctx, []int64{j.ID}); return err },
+		"Edit":     func() error { _, err := db.Edit(ctx, []int64{j.ID}, dibs.Edit{Priority: new(1)}); return err },
+		"Prune":    func() error { _, err := db.Prune(ctx, "", "", 0); return err },
+		"Queues":   func() error { _, err := db.Queues(ctx); return err },
+		"SetQueue": func() error { _, err := db.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)}); return err },
+		"SetGroup": func() error { return db.SetGroup(ctx, dibs.DefaultQueue, "g", 2) },
+		"Stats":    func() error { _, err := db.Stats(ctx); return err },
+		"Check":    func() error { _, err := db.Check(ctx); return err },
+		"InTx":     func() error { return db.InTx(ctx, func(dibs.Tx) error { return nil }) },
+	}
+}
+
+// fails expects each call on db to fail, and to change nothing.
+func (t *test) fails(ctx context.Context, db dibs.Database) {
+	t.Helper()
+	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
+	j := t.claimOne(dibs.ClaimRequest{Worker: "w"})
+	for name, call := range everyCall(ctx, db, j) {
+		if err := call(); err == nil || errors.Is(err, dibs.ErrLeaseLost) || errors.Is(err, dibs.ErrNotFound) {
+			t.Fatalf("%s gave error %v", name, err)
+		}
+	}
+	sameJob(t, t.get(j.ID), j)
+	equal(t, "jobs", len(t.list(dibs.Filter{})), 2)
+	queues, err := t.db.Queues(t.ctx)
+	t.must(err)
+	equal(t, "queues", queues, []dibs.Queue{dibs.DefaultSettings(dibs.DefaultQueue)})
+}
+
+func closedFails(t *test) {
+	closed := t.Another(t)
+	wake, stop := closed.Wakeups("q")
+	t.must(closed.Close())
+	t.fails(t.ctx, closed)
+	closed.Wake("q")
+	select {
+	case <-wake: // a last hint, or the channel's end, does no harm
+	default:
+	}
+	stop()
+	_, stop = closed.Wakeups("q")
+	stop()
+}
+
+func closedTwice(t *test) {
+	db := t.Another(t)
+	t.enqueue(copies(500, dibs.NewJob{Kind: "k"})...)
+	var claimed atomic.Int64
+	warm := make(chan struct{}, 1000)
+	t.together(4, func(i int) error {
+		if i == 0 {
+			for range 10 {
+				<-warm
+			}
+			return db.Close()
+		}
+		for {
+			jobs, err := db.Claim(t.ctx, dibs.ClaimRequest{N: 1, Worker: "w", Lease: time.Hour})
+			warm <- struct{}{}
+			if err != nil {
+				return nil // closed meanwhile
+			}
+			if len(jobs) == 0 {
+				return errors.New("the store was not closed")
+			}
+			claimed.Add(1)
+		}
+	})
+	_ = db.Close() // may say that it is closed, must return
+	if running := t.stats(dibs.DefaultQueue).Running; running < claimed.Load() {
+		t.Fatalf("%d jobs run, %d were claimed", running, claimed.Load())
+	}
+}
+
+func closedStays(t *test) {
+	db := t.Another(t)
+	all := t.enqueueOn(db, copies(4, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claimOn(db, dibs.ClaimRequest{N: 2})
+	t.must(db.Close())
+	t.in(dibs.Running, all[:2]...)
+	t.next("the rest", all[2:]...)
+	t.complete(jobs...)
+}
+
+func endedContext(t *test) {
+	ctx, cancel := context.WithCancel(t.ctx)
+	cancel()
+	t.fails(ctx, t.db)
+}
+
+func cutOff(t *test) {
+	const size = 200
+	r := t.random()
+	whole := 0
+	for range 20 {
+		ctx, cancel := context.WithTimeout(t.ctx, time.Duration(r.IntN(8000))*time.Microsecond)
+		_, err := t.db.Enqueue(ctx, copies(size, dibs.NewJob{Kind: "k"}))
+		cancel()
+		if err == nil {
+			whole++
+		}
+	}
+	n := len(t.pages(dibs.Filter{Limit: 1000}, func() {}))
+	if n%size != 0 || n < whole*size {
+		t.Fatalf("%d jobs are there of 20 batches of %d, of which %d were reported", n, size, whole)
+	}
+}
+
+// A call that must wait for a writer's open transaction gives up with its context.
+func contextEnds(t *test) {
+	t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
+	j := t.claimOne(dibs.ClaimRequest{})
+	tx := t.open()
+	t.enqueueOn(tx, dibs.NewJob{Kind: "k"})
+	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}))
+	ctx, cancel := context.WithTimeout(t.ctx, 200*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	for name, call := range everyCall(ctx, t.db, j) {
+		if name == "Check" {
+			continue // reads everything
+		}
+		_ = call() // where nobody waits it succeeds
+		if took := time.Since(start); took > 10*time.Second {
+			t.Fatalf("%s returned %v after the start of a context of 200ms", name, took)
+		}
+	}
+	t.must(tx.Rollback())
+}

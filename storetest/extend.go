@@ -1,0 +1,130 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+var extendCases = []oneCase{
+	{"a lease ends so much from now", extendMoves},
+	{"a lease that is extended in time does not end", extendKeeps},
+	{"a lease can be made shorter", extendShortens},
+	{"lost leases are told, the others extended", extendLost},
+	{"a job to be cancelled is told each time, and extended", extendCancelled},
+	{"leases of many claims are extended in one call", extendManyClaims},
+	{"the jobs of one claim expire one by one", expireOneByOne},
+}
+
+// Requirement 4: leases with heartbeats.
+func extendMoves(t *test) {
+	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 2, Lease: time.Minute})
+	before := t.get(jobs[1].ID)
+	t.extended(time.Hour, jobs[0].Lease())
+	j := t.get(jobs[0].ID)
+	if got := j.LeaseUntil.Sub(j.ClaimedAt); got < time.Hour || got > time.Hour+patience {
+		t.Fatalf("the lease ends %v after the claim, want an hour from the call", got)
+	}
+	jobs[0].LeaseUntil = j.LeaseUntil
+	sameJob(t, j, jobs[0])
+	sameJob(t, t.get(jobs[1].ID), before)
+}
+
+func extendKeeps(t *test) {
+	t.enqueue(dibs.NewJob{Kind: "k"})
+	j := t.claimOne(dibs.ClaimRequest{Lease: 2 * time.Second})
+	t.extended(time.Hour, j.Lease())
+	t.untilTime(j.LeaseUntil)
+	t.sweep()
+	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
+	t.finish(j.Lease().Complete(nil))
+	t.in(dibs.Completed, j.ID)
+}
+
+// A short lease at the end must also be noticed in time when it used to be long.
+func extendShortens(t *test) {
+	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 3, Lease: time.Hour})
+	t.extended(dibs.MinLease, jobs[1].Lease())
+	again := t.claimSoon(dibs.ClaimRequest{}, 1)
+	sameIDs(t, "claimed again", ids(again), all[1:2])
+	if late := again[0].ClaimedAt.Sub(jobs[1].ClaimedAt); late > 10*time.Second {
+		t.Fatalf("it took %v", late)
+	}
+	t.in(dibs.Running, all...)
+	t.finish(jobs[0].Lease().Complete(nil), jobs[2].Lease().Complete(nil))
+}
+
+func extendLost(t *test) {
+	t.enqueue(copies(8, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 8})
+	t.expire(jobs[0])
+	t.finish(jobs[1].Lease().Complete(nil), jobs[2].Lease().Release(), jobs[3].Lease().Die("e"))
+	wrong := dibs.Lease{ID: jobs[4].ID, Token: dibs.Token{1}}
+	unknown := dibs.Lease{ID: 1 << 60, Token: dibs.Token{1}}
+	asked := append(leases(jobs[:4]), wrong, unknown, jobs[5].Lease(), jobs[6].Lease())
+	before := t.get(jobs[4].ID)
+	e := t.extend(2*time.Hour, asked...)
+	want := append(ids(jobs[:5]), unknown.ID)
+	slices.Sort(want)
+	sameIDs(t, "lost", e.Lost, want)
+	sameIDs(t, "cancelled", e.Cancelled, nil)
+	sameJob(t, t.get(jobs[4].ID), before)
+	sameJob(t, t.get(jobs[7].ID), jobs[7])
+	for _, j := range jobs[5:7] {
+		if got := t.get(j.ID).LeaseUntil; !got.After(j.LeaseUntil) {
+			t.Fatalf("the lease on job %d was not extended", j.ID)
+		}
+	}
+}
+
+func extendCancelled(t *test) {
+	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 3})
+	sameIDs(t, "cancelled before", t.extend(time.Hour, leases(jobs)...).Cancelled, nil)
+	t.cancel(all[1])
+	for range 2 {
+		e := t.extend(2*time.Hour, leases(jobs)...)
+		sameIDs(t, "cancelled", e.Cancelled, all[1:2])
+		sameIDs(t, "lost", e.Lost, nil)
+	}
+	if j := t.get(all[1]); !j.LeaseUntil.After(jobs[1].LeaseUntil) || !j.CancelRequested {
+		t.Fatalf("lease until %v, cancel requested %v", j.LeaseUntil, j.CancelRequested)
+	}
+}
+
+func extendManyClaims(t *test) {
+	t.enqueue(append(copies(10, dibs.NewJob{Kind: "k"}), copies(10, dibs.NewJob{Queue: "q", Kind: "k"})...)...)
+	var held []dibs.Lease
+	for range 5 {
+		held = append(held, leases(t.claim(dibs.ClaimRequest{N: 2}))...)
+		held = append(held, leases(t.claim(dibs.ClaimRequest{Queue: "q", N: 2}))...)
+	}
+	equal(t, "leases", len(held), 20)
+	t.extended(5*time.Hour, held...)
+	for _, l := range held {
+		j := t.get(l.ID)
+		if got := j.LeaseUntil.Sub(j.ClaimedAt); got < 5*time.Hour {
+			t.Fatalf("the lease on job %d ends %v after its claim", l.ID, got)
+		}
+	}
+}
+
+// A script may hand the jobs of one claim to different programs.
+func expireOneByOne(t *test) {
+	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 4, Lease: 500 * time.Millisecond})
+	t.extended(time.Hour, jobs[0].Lease(), jobs[2].Lease())
+	t.lapse(jobs[1], jobs[3])
+	t.sweep()
+	t.in(dibs.Waiting, all[1], all[3])
+	t.in(dibs.Running, all[0], all[2])
+	t.expire(jobs[2])
+	t.sweep()
+	t.in(dibs.Waiting, all[2])
+	t.in(dibs.Running, all[0])
+	t.finish(jobs[0].Lease().Complete(nil))
+	sameIDs(t, "claimed again", ids(t.claim(dibs.ClaimRequest{N: 4})), all[1:])
+}

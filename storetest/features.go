@@ -1,0 +1,82 @@
+package storetest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Features says what one database can and cannot do. The suite reads it to know
+// which cases apply, and the README's table of databases is made from it ([Table]).
+type Features struct {
+	Database string
+	// Transactions: the ways in which a caller can begin the transaction that a
+	// dibs.Tx works in, the keys of Setup.Begin.
+	Transactions []string
+	// OpenTx: many callers can hold open transactions that have enqueued, claimed or
+	// finished, and nobody waits for them. Without it every other writer waits until
+	// such a transaction ends; readers go on.
+	OpenTx bool
+	// Notifies: Store.Wakeups also tells of what other processes enqueue. Without it
+	// they find it by polling.
+	Notifies bool
+	// Machines: workers can run on many machines. Without it all are on one.
+	Machines bool
+}
+
+// The databases of this module.
+var (
+	SQLite = Features{
+		Database:     "SQLite",
+		Transactions: []string{"sql"},
+	}
+	PostgreSQL = Features{
+		Database:     "PostgreSQL",
+		Transactions: []string{"sql", "pgx"},
+		OpenTx:       true,
+		Notifies:     true,
+		Machines:     true,
+	}
+)
+
+// Table is the Markdown table of what the databases can do.
+func Table(databases ...Features) string {
+	rows := []struct {
+		name string
+		cell func(Features) string
+	}{
+		{"callers' own transactions", func(f Features) string { return transactionNames(f.Transactions) }},
+		{"open transactions make nobody wait", func(f Features) string { return yes(f.OpenTx, "no: one writer at a time") }},
+		{"wake-ups across processes", func(f Features) string { return yes(f.Notifies, "no: they poll") }},
+		{"workers on many machines", func(f Features) string { return yes(f.Machines, "no: processes of one machine") }},
+	}
+	var b strings.Builder
+	b.WriteString("| |")
+	for _, f := range databases {
+		fmt.Fprintf(&b, " %s |", f.Database)
+	}
+	b.WriteString("\n|" + strings.Repeat("---|", len(databases)+1) + "\n")
+	for _, r := range rows {
+		fmt.Fprintf(&b, "| %s |", r.name)
+		for _, f := range databases {
+			fmt.Fprintf(&b, " %s |", r.cell(f))
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func yes(can bool, cannot string) string {
+	if can {
+		return "yes"
+	}
+	return cannot
+}
+
+func transactionNames(keys []string) string {
+	types := map[string]string{"sql": "`*sql.Tx`", "pgx": "`pgx.Tx`"}
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = types[k]
+	}
+	return strings.Join(names, ", ")
+}

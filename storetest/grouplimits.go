@@ -1,0 +1,135 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// How many of a group may run at once. Requirement 3: a group key with a limit
+// (default 1), exact, also across batches, workers and crashes.
+var groupLimitCases = []oneCase{
+	{"the queue's limit holds for each of its groups", limitOfQueue},
+	{"a group's own limit counts more, and can be taken away", limitOfGroup},
+	{"a limit that grows takes effect at once", limitGrows},
+	{"a limit that shrinks holds from the next claim on", limitShrinks},
+	{"a limit of another queue's group is another", limitOtherQueue},
+	{"another store follows at once", limitElsewhere},
+	{"what failed within the limit lets as many pass", limitRetry},
+	{"crashes within the limit free as many places", limitCrash},
+	{"the queue's concurrency limit holds as well", limitAndConcurrency},
+}
+
+func limitOfQueue(t *test) {
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(2)})
+	all := t.enqueue(append(copies(5, grouped("g")), copies(3, grouped("h"))...)...)
+	jobs := t.next("two of each", all[0], all[1], all[5], all[6])
+	equal(t, "group limit", jobs[0].GroupLimit, 2)
+	t.complete(jobs[0])
+	second := t.next("one more of g", all[2])
+	t.complete(jobs[1], second[0], jobs[2])
+	t.next("the rest", all[3], all[4], all[7])
+}
+
+func (t *test) setGroup(queue, group string, limit int) {
+	t.Helper()
+	t.must(t.db.SetGroup(t.ctx, queue, group, limit))
+}
+
+func limitOfGroup(t *test) {
+	all := t.enqueue(append(copies(6, grouped("g")), copies(2, grouped("h"))...)...)
+	t.setGroup(dibs.DefaultQueue, "g", 3)
+	jobs := t.next("three of g, one of h", all[0], all[1], all[2], all[6])
+	equal(t, "group limits", []int{jobs[0].GroupLimit, jobs[3].GroupLimit}, []int{3, 1})
+	equal(t, "group limit of a blocked job", t.get(all[5]).GroupLimit, 3)
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(2)})
+	t.next("another of h", all[7])
+	t.setGroup(dibs.DefaultQueue, "g", 0)
+	t.complete(jobs[0])
+	t.next("while two of g run")
+	t.complete(jobs[1])
+	t.next("back to the queue's limit", all[3])
+}
+
+func limitGrows(t *test) {
+	all := t.enqueue(copies(8, grouped("g"))...)
+	t.next("one", all[0])
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(3)})
+	t.next("two more", all[1:3]...)
+	t.setGroup(dibs.DefaultQueue, "g", 6)
+	t.next("three more", all[3:6]...)
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(100)})
+	t.next("the group's own limit holds")
+	t.setGroup(dibs.DefaultQueue, "g", 0)
+	t.next("all", all[6:]...)
+}
+
+func limitShrinks(t *test) {
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(4)})
+	all := t.enqueue(copies(8, grouped("g"))...)
+	jobs := t.claim(dibs.ClaimRequest{N: 3})
+	sameIDs(t, "three", ids(jobs), all[:3])
+	// The fourth was let in and not claimed; it must be held back again.
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(2)})
+	for _, j := range jobs[:2] {
+		t.next("while two or more run")
+		t.complete(j)
+	}
+	next := t.next("the fourth", all[3])
+	t.setGroup(dibs.DefaultQueue, "g", 1)
+	t.complete(jobs[2])
+	t.next("while one runs")
+	t.complete(next...)
+	t.next("the fifth", all[4])
+}
+
+func limitOtherQueue(t *test) {
+	other := grouped("g")
+	other.Queue = "q"
+	all := t.enqueue(grouped("g"), grouped("g"), other, other, other)
+	t.setGroup("q", "g", 2)
+	t.next("of the default queue", all[0])
+	sameIDs(t, "of the other", ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 5})), all[2:4])
+}
+
+func limitElsewhere(t *test) {
+	other := t.Another(t)
+	all := t.enqueue(copies(6, grouped("g"))...)
+	sameIDs(t, "by the other store", ids(t.claimOn(other, dibs.ClaimRequest{N: 5})), all[:1])
+	t.setGroup(dibs.DefaultQueue, "g", 2)
+	sameIDs(t, "by the other store", ids(t.claimOn(other, dibs.ClaimRequest{N: 5})), all[1:2])
+	_, err := other.SetQueue(t.ctx, dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(4)})
+	t.must(err)
+	t.must(other.SetGroup(t.ctx, dibs.DefaultQueue, "g", 0))
+	t.next("by this store", all[2:4]...)
+}
+
+func limitRetry(t *test) {
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(3)})
+	all := t.enqueue(copies(6, grouped("g"))...)
+	jobs := t.next("three", all[:3]...)
+	t.finish(jobs[0].Lease().RetryAfter(time.Hour, "e"), jobs[2].Lease().Snooze(time.Hour))
+	t.next("two more", all[3:5]...)
+}
+
+func limitCrash(t *test) {
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(3)})
+	all := t.enqueue(copies(6, grouped("g"))...)
+	jobs := t.next("three", all[:3]...)
+	t.expire(jobs[0], jobs[1])
+	t.sweep()
+	t.next("the same two again", all[:2]...)
+	t.complete(jobs[2])
+	t.next("one more", all[3])
+}
+
+func limitAndConcurrency(t *test) {
+	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(3)})
+	all := t.enqueue(slices.Concat(copies(2, grouped("g")), copies(2, grouped("h")), copies(3, dibs.NewJob{Kind: "k"}))...)
+	jobs := t.next("three", all[0], all[2], all[4])
+	t.complete(jobs[0])
+	next := t.next("the second of g", all[1])
+	t.complete(next[0], jobs[1], jobs[2])
+	t.next("three more", all[3], all[5], all[6])
+}

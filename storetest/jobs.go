@@ -1,0 +1,221 @@
+package storetest
+
+import (
+	"math"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+var jobsCases = []oneCase{
+	{"a job can be got in every state", getEveryState},
+	{"a waiting or blocked job is cancelled at once", cancelWaiting},
+	{"a running job is asked to stop, and its worker decides", cancelRunning},
+	{"cancelling what is final or unknown does nothing", cancelFinal},
+	{"a cancelled job that fails is not run again", cancelThenRetry},
+	{"a finished job is put back with all attempts and its history", requeueFinal},
+	{"a job that is put back has forgotten its cancellation", requeueForgetsCancel},
+	{"only final jobs are put back", requeueOnlyFinal},
+	{"an edited priority moves the job", editPriority},
+	{"an edited run_at puts the job off or calls it up", editRunAt},
+	{"running and final jobs are not edited", editOnlyWaiting},
+	{"prune deletes by queue, state and age", pruneNarrowed},
+	{"prune leaves what is not final", pruneOnlyFinal},
+}
+
+// Requirement 5: states.
+func getEveryState(t *test) {
+	blocked := t.enqueue(copies(2, grouped("g"))...)[1]
+	t.enqueue(copies(5, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 6})
+	equal(t, "claimed jobs", len(jobs), 6)
+	t.finish(jobs[1].Lease().Complete(nil), jobs[2].Lease().Die("e"), jobs[3].Lease().Cancel("e"), jobs[4].Lease().RetryAfter(time.Hour, "e"))
+	t.in(dibs.Blocked, blocked)
+	t.in(dibs.Completed, jobs[1].ID)
+	t.in(dibs.Dead, jobs[2].ID)
+	t.in(dibs.Cancelled, jobs[3].ID)
+	t.in(dibs.Waiting, jobs[4].ID)
+	t.in(dibs.Running, jobs[5].ID)
+	t.gone(jobs[5].ID + 1)
+	t.gone(math.MaxInt64)
+}
+
+func cancelWaiting(t *test) {
+	blocked := t.enqueue(copies(2, grouped("g"))...)
+	t.claim(dibs.ClaimRequest{N: 1})
+	later := grouped("h")
+	later.Delay = time.Hour
+	waiting := t.enqueue(dibs.NewJob{Kind: "k"}, dibs.NewJob{Kind: "k", Delay: time.Hour}, later)
+	all := append(blocked[1:], waiting...)
+	var want []dibs.Cancellation
+	for _, id := range all {
+		want = append(want, dibs.Cancellation{ID: id, State: dibs.Cancelled})
+	}
+	equal(t, "cancelled", t.cancel(all...), want)
+	t.in(dibs.Cancelled, all...)
+	j := t.get(all[0])
+	equal(t, "attempt, errors", []int{j.Attempt, len(j.Errors)}, []int{0, 0})
+	if j.FinishedAt.IsZero() {
+		t.Fatal("finished_at is missing")
+	}
+	t.next("after that")
+}
+
+func cancelRunning(t *test) {
+	all := t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 2})
+	want := []dibs.Cancellation{{ID: all[0], State: dibs.Running}, {ID: all[1], State: dibs.Running}}
+	equal(t, "asked", t.cancel(all...), want)
+	equal(t, "asked again", t.cancel(all...), want)
+	t.in(dibs.Running, all...)
+	equal(t, "cancel requested", t.get(all[0]).CancelRequested, true)
+	t.finish(jobs[0].Lease().Cancel("stopped"), jobs[1].Lease().Complete(nil))
+	t.in(dibs.Cancelled, all[0])
+	t.in(dibs.Completed, all[1])
+}
+
+func cancelFinal(t *test) {
+	j := t.runningJob()
+	t.finish(j.Lease().Complete(nil))
+	t.unchanged(j.ID, func() { equal(t, "cancelled", len(t.cancel(j.ID, 1<<60)), 0) })
+	t.gone(1 << 60)
+}
+
+// Somebody asked to stop the job; that its handler failed instead of stopping in
+// good order is no reason to start it again.
+func cancelThenRetry(t *test) {
+	t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 3})
+	t.cancel(ids(jobs)...)
+	t.finish(jobs[0].Lease().RetryAfter(0, "e"), jobs[1].Lease().Snooze(0), jobs[2].Lease().Release())
+	t.next("after that")
+	t.in(dibs.Cancelled, ids(jobs)...)
+}
+
+// Requirement 4: dead with its error history; can be put back.
+func requeueFinal(t *test) {
+	id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 2, Priority: new(9), Payload: "p"})[0]
+	for range 2 {
+		t.finish(t.claimOne(dibs.ClaimRequest{}).Lease().RetryAfter(0, "e"))
+	}
+	dead := t.get(id)
+	equal(t, "state", dead.State, dibs.Dead)
+	sameIDs(t, "requeued", t.requeue(id), []int64{id})
+	j := t.get(id)
+	equal(t, "state, attempt, priority, payload, errors", []any{j.State, j.Attempt, j.Priority, string(j.Payload), len(j.Errors)},
+		[]any{dibs.Waiting, 2, 9, `"p"`, 2})
+	if !j.FinishedAt.IsZero() || j.RunAt.Before(dead.FinishedAt) {
+		t.Fatalf("finished_at %v, run_at %v after it was put back", j.FinishedAt, j.RunAt)
+	}
+	for attempt := 3; attempt <= 4; attempt++ {
+		j := t.claimOne(dibs.ClaimRequest{})
+		equal(t, "attempt and last attempt", []any{j.Attempt, j.LastAttempt()}, []any{attempt, attempt == 4})
+		t.finish(j.Lease().RetryAfter(0, "e"))
+	}
+	t.in(dibs.Dead, id)
+	equal(t, "errors", len(t.get(id).Errors), 4)
+
+	for _, end := range []func(dibs.Lease) dibs.Outcome{completed, func(l dibs.Lease) dibs.Outcome { return l.Cancel("e") }} {
+		j := t.runningJob()
+		t.finish(end(j.Lease()))
+		sameIDs(t, "requeued", t.requeue(j.ID), []int64{j.ID})
+		again := t.claimOne(dibs.ClaimRequest{})
+		equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{j.ID, 2})
+		t.finish(again.Lease().Complete(nil))
+	}
+}
+
+func requeueForgetsCancel(t *test) {
+	j := t.runningJob()
+	t.cancel(j.ID)
+	t.finish(j.Lease().Cancel("stopped"))
+	t.requeue(j.ID)
+	again := t.claimOne(dibs.ClaimRequest{})
+	equal(t, "cancel requested", again.CancelRequested, false)
+	sameIDs(t, "cancelled", t.extend(time.Hour, again.Lease()).Cancelled, nil)
+	t.expire(again)
+	t.sweep()
+	t.in(dibs.Waiting, j.ID)
+}
+
+func requeueOnlyFinal(t *test) {
+	all := t.enqueue(append(copies(2, grouped("g")), dibs.NewJob{Kind: "k", Delay: time.Hour})...)
+	t.next("the first", all[0])
+	for _, id := range all {
+		t.unchanged(id, func() { sameIDs(t, "requeued", t.requeue(id, 1<<60), nil) })
+	}
+}
+
+func editPriority(t *test) {
+	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
+	before := t.get(all[2])
+	sameIDs(t, "edited", t.edit(dibs.Edit{Priority: new(1)}, all[2], 1<<60), all[2:3])
+	after := t.get(all[2])
+	before.Priority = 1
+	sameJob(t, after, before)
+	t.edit(dibs.Edit{Priority: new(dibs.MaxPriority)}, all[0])
+	t.next("in the new order", all[2], all[1], all[3], all[0])
+}
+
+func editRunAt(t *test) {
+	all := t.enqueue(append(copies(3, dibs.NewJob{Kind: "k"}), dibs.NewJob{Kind: "k", Delay: time.Hour})...)
+	at := time.Now().Add(2 * time.Hour).Truncate(time.Millisecond)
+	sameIDs(t, "put off", t.edit(dibs.Edit{RunAt: &at}, all[0]), all[:1])
+	if got := t.get(all[0]).RunAt; !got.Equal(at) {
+		t.Fatalf("run_at: got %v, want %v", got, at)
+	}
+	past := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	sameIDs(t, "called up", t.edit(dibs.Edit{RunAt: &past, Priority: new(300)}, all[3]), all[3:])
+	if j := t.get(all[3]); j.RunAt.Before(j.CreatedAt) {
+		t.Fatalf("run_at is %v, before the job was created (%v)", j.RunAt, j.CreatedAt)
+	}
+	t.next("those due", all[1], all[2], all[3])
+}
+
+func editOnlyWaiting(t *test) {
+	all := t.enqueue(copies(3, grouped("g"))...)
+	first := t.next("the first", all[0])
+	t.complete(first...)
+	t.next("the second", all[1])
+	sameIDs(t, "edited", t.edit(dibs.Edit{Priority: new(7)}, all...), all[2:])
+	equal(t, "priorities", []int{t.get(all[0]).Priority, t.get(all[1]).Priority, t.get(all[2]).Priority},
+		[]int{dibs.DefaultPriority, dibs.DefaultPriority, 7})
+}
+
+func (t *test) prune(queue string, state dibs.State, olderThan time.Duration) int {
+	t.Helper()
+	n, err := t.db.Prune(t.ctx, queue, state, olderThan)
+	t.must(err)
+	return n
+}
+
+func pruneNarrowed(t *test) {
+	for _, q := range []string{"a", "b"} {
+		t.enqueue(copies(6, dibs.NewJob{Queue: q, Kind: "k"})...)
+		jobs := t.claim(dibs.ClaimRequest{Queue: q, N: 6})
+		for i, j := range jobs {
+			t.finish([]dibs.Outcome{j.Lease().Complete(nil), j.Lease().Die("e"), j.Lease().Cancel("e")}[i%3])
+		}
+	}
+	equal(t, "older than an hour", t.prune("", "", time.Hour), 0)
+	equal(t, "completed of a", t.prune("a", dibs.Completed, 0), 2)
+	equal(t, "dead of both", t.prune("", dibs.Dead, 0), 4)
+	equal(t, "all of b", t.prune("b", "", 0), 4)
+	equal(t, "of nobody's", t.prune("nobody's", "", 0), 0)
+	left := t.list(dibs.Filter{State: dibs.Cancelled})
+	equal(t, "left", len(left), 2)
+	s := t.stats("a")
+	equal(t, "counts of a", []int64{s.Completed, s.Dead, s.Cancelled}, []int64{0, 0, 2})
+	last := t.get(left[0].ID).FinishedAt
+	t.untilTime(last.Add(100 * time.Millisecond))
+	equal(t, "older than 100 ms", t.prune("", "", 100*time.Millisecond), 2)
+}
+
+func pruneOnlyFinal(t *test) {
+	all := t.enqueue(append(copies(2, grouped("g")), dibs.NewJob{Kind: "k", Delay: time.Hour})...)
+	t.next("the first", all[0])
+	equal(t, "pruned", t.prune("", "", 0), 0)
+	for _, id := range all {
+		t.get(id)
+	}
+}

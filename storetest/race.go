@@ -1,0 +1,374 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Many claimers at once, over several stores with connections of their own.
+var raceCases = []oneCase{
+	{"every job is claimed exactly once and none is left", raceOnce},
+	{"enqueuers and claimers at once lose and double nothing", raceEnqueue},
+	{"groups run one at a time and in order, through crashes", raceGroupOrder},
+	{"groups never run more than their limit", raceGroupLimit},
+	{"the queue never runs more than its limit, whichever it is just now", raceConcurrency},
+	{"abandoned jobs are taken over once", raceExpired},
+}
+
+// crew runs n goroutines on several stores, each with random numbers of its own,
+// until all have returned or one has failed.
+func (t *test) crew(n int, f func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error) {
+	t.Helper()
+	stores := []dibs.Database{t.db, t.Another(t), t.Another(t)}
+	r := t.random()
+	g, ctx := errgroup.WithContext(t.ctx)
+	for i := range n {
+		own := rand.New(rand.NewPCG(r.Uint64(), 0))
+		g.Go(func() error { return f(ctx, stores[i%len(stores)], own, i) })
+	}
+	t.must(g.Wait())
+}
+
+// drain claims and hands over jobs until the queue has none that is not final.
+func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, handle func([]*dibs.RawJob) error) error {
+	idle := time.NewTicker(10 * time.Millisecond)
+	defer idle.Stop()
+	for {
+		jobs, err := db.Claim(ctx, dibs.ClaimRequest{N: 1 + r.IntN(10), Worker: fmt.Sprintf("w%d", worker), Lease: time.Hour})
+		if err != nil {
+			return err
+		}
+		if len(jobs) > 0 {
+			if err := handle(jobs); err != nil {
+				return err
+			}
+			continue
+		}
+		left, err := db.List(ctx, dibs.Filter{Limit: 1})
+		if err != nil || len(left.Jobs) == 0 {
+			return err
+		}
+		select {
+		case <-idle.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// register records who was given what. Invariants: a token belongs to one claim,
+// and an attempt of a job to one token.
+type register struct {
+	mu       sync.Mutex
+	tokens   map[dibs.Token]bool
+	attempts map[int64]int // the last attempt given of each job
+}
+
+func newRegister() *register {
+	return &register{tokens: map[dibs.Token]bool{}, attempts: map[int64]int{}}
+}
+
+// claimed records what one claim call gave.
+func (g *register) claimed(jobs []*dibs.RawJob) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.tokens[jobs[0].Token] {
+		return fmt.Errorf("token %v was given to two claims", jobs[0].Token)
+	}
+	g.tokens[jobs[0].Token] = true
+	for _, j := range jobs {
+		if j.Token != jobs[0].Token {
+			return fmt.Errorf("one claim has tokens %v and %v", j.Token, jobs[0].Token)
+		}
+		if j.Attempt <= g.attempts[j.ID] {
+			return fmt.Errorf("job %d was given as attempt %d after attempt %d", j.ID, j.Attempt, g.attempts[j.ID])
+		}
+		g.attempts[j.ID] = j.Attempt
+	}
+	return nil
+}
+
+// given expects that each of these jobs was given exactly once.
+func (g *register) given(t *test, all []int64) {
+	t.Helper()
+	equal(t, "jobs that were claimed", len(g.attempts), len(all))
+	for _, id := range all {
+		equal(t, "attempts", g.attempts[id], 1)
+		equal(t, "attempt in the database", t.get(id).Attempt, 1)
+	}
+	s := t.stats(dibs.DefaultQueue)
+	equal(t, "waiting, blocked, running, completed", []int64{s.Waiting, s.Blocked, s.Running, s.Completed}, []int64{0, 0, 0, int64(len(all))})
+}
+
+func raceSize(n int) int {
+	if testing.Short() {
+		return n / 4
+	}
+	return n
+}
+
+// Requirement 1: in their experience the same work went to two threads.
+func raceOnce(t *test) {
+	all := t.enqueue(copies(raceSize(1200), dibs.NewJob{Kind: "k"})...)
+	g := newRegister()
+	t.crew(9, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
+			return errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed)))
+		})
+	})
+	g.given(t, all)
+}
+
+func raceEnqueue(t *test) {
+	g := newRegister()
+	const enqueuers, batches = 3, 25
+	all := make([][]int64, enqueuers)
+	t.crew(enqueuers+6, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+		if i >= enqueuers {
+			var n int
+			for n < raceSize(150) { // all of them together finish more than half while others enqueue
+				jobs, err := db.Claim(ctx, dibs.ClaimRequest{N: 1 + r.IntN(10), Worker: "w", Lease: time.Hour})
+				if err != nil {
+					return err
+				}
+				if len(jobs) == 0 {
+					break
+				}
+				n += len(jobs)
+				if err := errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed))); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for range batches {
+			var batch []dibs.NewJob
+			for range 1 + r.IntN(20) {
+				batch = append(batch, dibs.NewJob{Kind: "k", Priority: new(r.IntN(5))})
+			}
+			done, err := db.Enqueue(ctx, batch)
+			if err != nil {
+				return err
+			}
+			for _, e := range done {
+				all[i] = append(all[i], e.ID)
+			}
+		}
+		return nil
+	})
+	t.crew(3, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
+			return errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed)))
+		})
+	})
+	g.given(t, slices.Concat(all...))
+}
+
+// Invariants, where the queue's group limit is 1:
+//   - no two jobs of a group run at once;
+//   - each claim of a group gives its first job that is not completed, also after a crash.
+func raceGroupOrder(t *test) {
+	const groups = 12
+	order := map[string][]int64{}
+	each := raceSize(24)
+	for range each {
+		var batch []dibs.NewJob
+		for g := range groups {
+			batch = append(batch, grouped(fmt.Sprintf("g%d", g)))
+		}
+		for g, id := range t.enqueue(batch...) {
+			name := fmt.Sprintf("g%d", g)
+			order[name] = append(order[name], id)
+		}
+	}
+	var mu sync.Mutex
+	at, running := map[string]int{}, map[string]bool{}
+	t.crew(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
+			var finish []dibs.Outcome
+			var crash []dibs.Lease
+			mu.Lock()
+			for _, j := range jobs {
+				if want := order[j.Group][at[j.Group]]; j.ID != want || running[j.Group] {
+					mu.Unlock()
+					return fmt.Errorf("group %s: job %d was claimed, want %d; another runs: %v", j.Group, j.ID, want, running[j.Group])
+				}
+				running[j.Group] = true
+			}
+			mu.Unlock()
+			mu.Lock() // so that others can run between
+			for _, j := range jobs {
+				running[j.Group] = false
+				if r.IntN(20) == 0 {
+					crash = append(crash, j.Lease())
+					continue
+				}
+				at[j.Group]++
+				finish = append(finish, j.Lease().Complete(nil))
+			}
+			mu.Unlock()
+			_, err := db.Extend(ctx, crash, dibs.MinLease)
+			return errors.Join(err, db.Finish(ctx, finish))
+		})
+	})
+	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(groups*each))
+}
+
+// Invariant: of no group do more run than its limit, through retries and crashes.
+// What a worker holds is counted after its claim returned and before it lets go,
+// so that the count is never above the true one.
+func raceGroupLimit(t *test) {
+	limits := map[string]int{"g0": 1, "g1": 2, "g2": 3, "g3": 5}
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(2)})
+	var batch []dibs.NewJob
+	for range raceSize(100) {
+		for g := range limits {
+			batch = append(batch, grouped(g))
+		}
+	}
+	t.enqueue(batch...)
+	for g, n := range limits {
+		t.setGroup(dibs.DefaultQueue, g, n)
+	}
+	var mu sync.Mutex
+	running := map[string]int{}
+	t.crew(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
+			mu.Lock()
+			for _, j := range jobs {
+				if running[j.Group]++; running[j.Group] > limits[j.Group] {
+					mu.Unlock()
+					return fmt.Errorf("%d jobs of group %s run, its limit is %d", running[j.Group], j.Group, limits[j.Group])
+				}
+			}
+			mu.Unlock()
+			for _, j := range jobs { // one by one, so that groups are partly free
+				mu.Lock()
+				running[j.Group]--
+				mu.Unlock()
+				if err := letGo(ctx, db, r, j); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(len(batch)))
+}
+
+// letGo mostly completes a job, and sometimes fails, gives it back or crashes.
+func letGo(ctx context.Context, db dibs.Database, r *rand.Rand, j *dibs.RawJob) error {
+	l := j.Lease()
+	if j.Attempt > 10 {
+		return db.Finish(ctx, []dibs.Outcome{l.Complete(nil)})
+	}
+	switch r.IntN(20) {
+	case 0:
+		return db.Finish(ctx, []dibs.Outcome{l.RetryAfter(time.Duration(r.IntN(20))*time.Millisecond, "e")})
+	case 1:
+		return db.Finish(ctx, []dibs.Outcome{l.Snooze(time.Duration(r.IntN(20)) * time.Millisecond)})
+	case 2:
+		return db.Finish(ctx, []dibs.Outcome{l.Release()})
+	case 3:
+		_, err := db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease)
+		return err
+	}
+	return db.Finish(ctx, []dibs.Outcome{l.Complete(nil)})
+}
+
+// Invariant: when a claim that began and ended under one setting gives jobs, then
+// no more run than that setting allows. What ran before a limit was lowered may
+// end; it gives nothing until then. Counted as in raceGroupLimit.
+func raceConcurrency(t *test) {
+	n := raceSize(500)
+	t.limited(3, n)
+	var mu sync.Mutex
+	running, limit, epoch, done := 0, 3, 0, false
+	change := func(ctx context.Context, db dibs.Database, to int) error {
+		mu.Lock()
+		epoch++
+		mu.Unlock()
+		_, err := db.SetQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Concurrency: &to})
+		mu.Lock()
+		defer mu.Unlock()
+		epoch++
+		limit = to
+		return err
+	}
+	t.crew(7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+		if i == 0 {
+			for k := 0; ; k++ {
+				mu.Lock()
+				over := done
+				mu.Unlock()
+				if over {
+					return change(ctx, db, 0)
+				}
+				if err := change(ctx, db, []int{5, 1, 0, 4, 2}[k%5]); err != nil {
+					return err
+				}
+			}
+		}
+		for {
+			mu.Lock()
+			began := epoch
+			mu.Unlock()
+			jobs, err := db.Claim(ctx, dibs.ClaimRequest{N: 1 + r.IntN(4), Worker: "w", Lease: time.Hour})
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			running += len(jobs)
+			now, most, same := running, limit, began == epoch && epoch%2 == 0
+			mu.Unlock()
+			if same && most > 0 && len(jobs) > 0 && now > most {
+				return fmt.Errorf("%d jobs run, the limit is %d", now, most)
+			}
+			for _, j := range jobs {
+				mu.Lock()
+				running--
+				mu.Unlock()
+				if err := letGo(ctx, db, r, j); err != nil {
+					return err
+				}
+			}
+			s, err := db.List(ctx, dibs.Filter{Limit: 1})
+			if err != nil || len(s.Jobs) == 0 {
+				mu.Lock()
+				done = true
+				mu.Unlock()
+				return err
+			}
+		}
+	})
+	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(n))
+}
+
+// Many find the same abandoned jobs; each is given to one of them.
+func raceExpired(t *test) {
+	n := raceSize(300)
+	all := t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	crashed := t.claim(dibs.ClaimRequest{N: n, Worker: "crashed"})
+	t.expire(crashed...)
+	g := newRegister()
+	t.crew(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
+			return errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed)))
+		})
+	})
+	equal(t, "jobs taken over", len(g.attempts), n)
+	for _, id := range all {
+		j := t.get(id)
+		equal(t, "state, attempt", []any{j.State, j.Attempt}, []any{dibs.Completed, 2})
+	}
+}

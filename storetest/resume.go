@@ -1,0 +1,145 @@
+package storetest
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+var resumeCases = []oneCase{
+	{"a restarted worker gets its own jobs under one new token", resumeOwn},
+	{"the old tokens are lost", resumeOldTokens},
+	{"nothing held is not an error", resumeNothing},
+	{"other workers and other queues keep theirs", resumeOnlyOwn},
+	{"ended leases are not resumed", resumeEnded},
+	{"jobs without attempts left are not given, and die when their lease ends", resumeNoAttempts},
+	{"a resumed job that is lost again is found again", resumeLostAgain},
+	{"of two that resume at once one gets each job", resumeAtOnce},
+}
+
+func (t *test) resume(r dibs.ResumeRequest) []*dibs.RawJob {
+	t.Helper()
+	jobs, err := t.db.Resume(t.ctx, r)
+	t.must(err)
+	slices.SortFunc(jobs, func(a, b *dibs.RawJob) int { return int(a.ID - b.ID) })
+	return jobs
+}
+
+// Requirement 5: a client id, so that a client that died finds its own row when it restarts.
+func resumeOwn(t *test) {
+	all := t.enqueue(copies(6, dibs.NewJob{Kind: "k", Payload: "p"})...)
+	old := append(t.claim(dibs.ClaimRequest{N: 2}), t.claim(dibs.ClaimRequest{N: 2})...)
+	jobs := t.resume(dibs.ResumeRequest{Worker: "w", Lease: time.Minute})
+	sameIDs(t, "resumed", ids(jobs), all[:4])
+	for i, j := range jobs {
+		if j.Token.IsZero() || j.Token == old[i].Token || j.Token != jobs[0].Token {
+			t.Fatalf("token %v, was %v", j.Token, old[i].Token)
+		}
+		near(t, "lease", j.LeaseUntil.Sub(j.ClaimedAt), time.Minute)
+		equal(t, "attempt, worker, payload", []any{j.Attempt, j.Worker, string(j.Payload)}, []any{2, "w", `"p"`})
+		sameJob(t, t.get(j.ID), j)
+	}
+	t.finish(outcomes(jobs, completed)...)
+	t.in(dibs.Completed, all[:4]...)
+
+	t.set(dibs.DefaultQueue, dibs.QueueChange{Lease: new(time.Hour)})
+	t.claim(dibs.ClaimRequest{N: 1, Lease: time.Minute})
+	again := t.resume(dibs.ResumeRequest{Worker: "w"})
+	sameIDs(t, "resumed", ids(again), all[4:5])
+	near(t, "the queue's lease", again[0].LeaseUntil.Sub(again[0].ClaimedAt), time.Hour)
+}
+
+func resumeOldTokens(t *test) {
+	old := t.runningJob()
+	j := t.resume(dibs.ResumeRequest{Worker: "w"})[0]
+	t.allRefused(old.Lease())
+	t.finish(j.Lease().Complete(nil))
+}
+
+func resumeNothing(t *test) {
+	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "w"})), nil)
+	t.enqueue(dibs.NewJob{Kind: "k"})
+	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "w"})), nil)
+	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Queue: "nobody's", Worker: "w"})), nil)
+	t.finish(t.claimOne(dibs.ClaimRequest{}).Lease().Complete(nil))
+	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "w"})), nil)
+}
+
+func resumeOnlyOwn(t *test) {
+	t.enqueue(append(copies(3, dibs.NewJob{Kind: "k"}), dibs.NewJob{Queue: "q", Kind: "k"})...)
+	mine := t.claimOne(dibs.ClaimRequest{Worker: "me"})
+	others := []*dibs.RawJob{
+		t.claimOne(dibs.ClaimRequest{Worker: "other"}),
+		t.claimOne(dibs.ClaimRequest{Worker: "ME"}),
+		t.claimOne(dibs.ClaimRequest{Queue: "q", Worker: "me"}),
+	}
+	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "me"})), []int64{mine.ID})
+	for _, j := range others {
+		sameJob(t, t.get(j.ID), j)
+	}
+	t.finish(outcomes(others, completed)...)
+}
+
+func resumeEnded(t *test) {
+	all := t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 2})
+	t.expire(jobs[0])
+	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "w", Lease: time.Hour})), all[1:])
+	sameIDs(t, "claimed by another", ids(t.claimSoon(dibs.ClaimRequest{Worker: "w2"}, 1)), all[:1])
+}
+
+func resumeNoAttempts(t *test) {
+	all := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 1}, dibs.NewJob{Kind: "k", MaxAttempts: 2})
+	t.claim(dibs.ClaimRequest{N: 2, Lease: 500 * time.Millisecond})
+	jobs := t.resume(dibs.ResumeRequest{Worker: "w", Lease: time.Hour})
+	sameIDs(t, "resumed", ids(jobs), all[1:])
+	t.lapse(t.get(all[0]))
+	t.sweep()
+	t.in(dibs.Dead, all[0])
+	t.in(dibs.Running, all[1])
+	sameIDs(t, "resumed once more", ids(t.resume(dibs.ResumeRequest{Worker: "w"})), nil)
+}
+
+func resumeLostAgain(t *test) {
+	old := t.runningJob()
+	j := t.resume(dibs.ResumeRequest{Worker: "w", Lease: dibs.MinLease})
+	equal(t, "resumed jobs", len(j), 1)
+	again := t.claimSoon(dibs.ClaimRequest{Worker: "w2"}, 1)[0]
+	equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{old.ID, 3})
+}
+
+func resumeAtOnce(t *test) {
+	stores := []dibs.Database{t.db, t.Another(t)}
+	const n = 30
+	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	t.claim(dibs.ClaimRequest{N: n})
+	got := make([][]*dibs.RawJob, 4)
+	t.together(len(got), func(i int) (err error) {
+		got[i], err = stores[i%2].Resume(t.ctx, dibs.ResumeRequest{Worker: "w", Lease: time.Hour})
+		return err
+	})
+	// Each call may take what an earlier one was given, but only the last of them holds it.
+	current := map[int64]dibs.Lease{}
+	attempts := map[int64]int{}
+	for _, jobs := range got {
+		for _, j := range jobs {
+			if j.Attempt > attempts[j.ID] {
+				attempts[j.ID], current[j.ID] = j.Attempt, j.Lease()
+			} else if j.Attempt == attempts[j.ID] {
+				t.Fatalf("attempt %d of job %d was given twice", j.Attempt, j.ID)
+			}
+		}
+	}
+	equal(t, "resumed jobs", len(current), n)
+	for _, jobs := range got {
+		for _, j := range jobs {
+			if current[j.ID] != j.Lease() {
+				t.refused([]int64{j.ID}, j.Lease().Complete(nil))
+			}
+		}
+	}
+	for _, l := range current {
+		t.finish(l.Complete(nil))
+	}
+}

@@ -1,0 +1,218 @@
+// Package storetest is what every store promises, as tests that run unchanged on
+// each database. A database's package runs it from a test of its own:
+//
+//	func TestStore(t *testing.T) {
+//		storetest.Run(t, storetest.SQLite, func(t testing.TB) storetest.Setup { ... })
+//	}
+//
+// Each test has a fresh database, runs in parallel with the others, and ends with
+// the consistency check. Tests wait for events in the database, never for a fixed
+// time. Random tests log their seed; DIBS_TEST_SEED=n repeats one.
+package storetest
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Setup is one fresh, empty database.
+type Setup struct {
+	// Store is a store on the database.
+	Store dibs.Database
+	// Another opens one more store on the same database, with connections of its
+	// own, as another process would. t's cleanup closes it.
+	Another func(t testing.TB) dibs.Database
+	// Begin has, for each of Features.Transactions, how a caller begins one.
+	Begin map[string]Begin
+}
+
+// Begin begins a transaction of the caller's own on the database of a Setup.
+type Begin func(ctx context.Context) (Tx, error)
+
+// Tx is a caller's transaction: what the caller does in it, and what Store does.
+type Tx struct {
+	dibs.Tx
+	Exec     func(ctx context.Context, query string) error        // runs a statement
+	Count    func(ctx context.Context, query string) (int, error) // reads one number
+	Commit   func() error
+	Rollback func() error
+	Break    func() error // loses the connection without a rollback, as a crash does
+}
+
+// Maker makes a fresh, empty database that goes with t.
+type Maker func(t testing.TB) Setup
+
+// SQL is the Begin of callers who use database/sql.
+func SQL(db *sql.DB, wrap func(*sql.Tx) dibs.Tx) Begin {
+	return func(ctx context.Context) (Tx, error) {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return Tx{}, err
+		}
+		tx, err := conn.BeginTx(ctx, nil)
+		if err != nil {
+			return Tx{}, errors.Join(err, conn.Close())
+		}
+		return Tx{
+			Tx: wrap(tx),
+			Exec: func(ctx context.Context, query string) error {
+				_, err := tx.ExecContext(ctx, query)
+				return err
+			},
+			Count: func(ctx context.Context, query string) (n int, err error) {
+				return n, tx.QueryRowContext(ctx, query).Scan(&n)
+			},
+			Commit:   func() error { return errors.Join(tx.Commit(), conn.Close()) },
+			Rollback: func() error { return errors.Join(tx.Rollback(), conn.Close()) },
+			Break: func() error {
+				err := conn.Raw(func(c any) error { return c.(driver.Conn).Close() })
+				_ = tx.Rollback() // cannot succeed any more; lets database/sql forget the transaction
+				_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+				return err
+			},
+		}, nil
+	}
+}
+
+// test is one test: a testing.T with a fresh database.
+type test struct {
+	*testing.T
+	Features
+	Setup
+	db    dibs.Database   // Setup.Store
+	ctx   context.Context // ends with the test, and after patience at the latest
+	begin Begin           // for cases that run once for each kind of transaction
+}
+
+// patience is how long a test waits for something that must happen. It is so long
+// that only what never happens, or waits for somebody else, takes it.
+const patience = 30 * time.Second
+
+// oneCase is one test of the suite; its name is a sentence.
+type oneCase struct {
+	name string
+	run  func(*test)
+}
+
+// chapter is the cases of one verb.
+type chapter struct {
+	name  string
+	cases []oneCase
+	tx    bool // run each case for every kind of transaction
+}
+
+func chapters() []chapter {
+	return []chapter{
+		{name: "enqueue", cases: enqueueCases},
+		{name: "claim", cases: claimCases},
+		{name: "extend", cases: extendCases},
+		{name: "finish", cases: finishCases},
+		{name: "fence", cases: fenceCases},
+		{name: "retry", cases: retryCases},
+		{name: "resume", cases: resumeCases},
+		{name: "sweep", cases: sweepCases},
+		{name: "tx", cases: txCases, tx: true},
+		{name: "txclaim", cases: txClaimCases, tx: true},
+		{name: "twoagents", cases: twoAgentCases, tx: true},
+		{name: "groups", cases: groupCases},
+		{name: "grouplimits", cases: groupLimitCases},
+		{name: "queues", cases: queueCases},
+		{name: "concurrency", cases: concurrencyCases},
+		{name: "unique", cases: uniqueCases},
+		{name: "jobs", cases: jobsCases},
+		{name: "list", cases: listCases},
+		{name: "stats", cases: statsCases},
+		{name: "limits", cases: limitCases},
+		{name: "wake", cases: wakeCases},
+		{name: "close", cases: closeCases},
+		{name: "race", cases: raceCases},
+		{name: "chaos", cases: chaosCases},
+	}
+}
+
+// Names lists the tests of the suite as chapter/sentence.
+func Names() []string {
+	var names []string
+	for _, ch := range chapters() {
+		for _, c := range ch.cases {
+			names = append(names, ch.name+"/"+c.name)
+		}
+	}
+	return names
+}
+
+// Run runs the whole suite on databases that make makes.
+func Run(t *testing.T, f Features, newDatabase Maker) {
+	for _, ch := range chapters() {
+		t.Run(ch.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range ch.cases {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					if !ch.tx {
+						runCase(t, f, newDatabase, c, "")
+						return
+					}
+					for _, kind := range f.Transactions {
+						t.Run(kind, func(t *testing.T) {
+							t.Parallel()
+							runCase(t, f, newDatabase, c, kind)
+						})
+					}
+				})
+			}
+		})
+	}
+}
+
+func runCase(t *testing.T, f Features, newDatabase Maker, c oneCase, txKind string) {
+	setup := newDatabase(t)
+	if got := slices.Sorted(maps.Keys(setup.Begin)); !slices.Equal(got, slices.Sorted(slices.Values(f.Transactions))) {
+		t.Fatalf("Setup.Begin has %q, Features.Transactions says %q", got, f.Transactions)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	if txKind == "" {
+		txKind = f.Transactions[0]
+	}
+	// Registered after the store's own cleanup, so it runs before the store is closed.
+	t.Cleanup(func() { consistent(t, setup.Store) })
+	c.run(&test{T: t, Features: f, Setup: setup, db: setup.Store, ctx: ctx, begin: setup.Begin[txKind]})
+}
+
+// consistent ends every test: nothing may be in the database that must not be.
+func consistent(t *testing.T, db dibs.Database) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	found, err := db.Check(ctx)
+	if err != nil {
+		t.Errorf("consistency check: %v", err)
+	}
+	for _, line := range found {
+		t.Errorf("consistency check: %s", line)
+	}
+}
+
+// random is a source of random numbers whose seed is logged and can be given.
+func (t *test) random() *rand.Rand {
+	seed := rand.Uint64()
+	if s := os.Getenv("DIBS_TEST_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("DIBS_TEST_SEED: %v", err)
+		}
+	}
+	t.Logf("DIBS_TEST_SEED=%d repeats this", seed)
+	return rand.New(rand.NewPCG(seed, 0))
+}

@@ -1,0 +1,159 @@
+package storetest
+
+import (
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+var sweepCases = []oneCase{
+	{"a job whose lease ended waits again in its old place", sweepExpired},
+	{"live leases are left alone", sweepLive},
+	{"a job that kills its worker dies too", sweepPoison},
+	{"attempts that do not count do not kill", sweepExcused},
+	{"a cancelled job whose worker died is not run again", sweepCancelled},
+	{"claiming alone finds abandoned jobs within lease and 2 s", claimFindsExpired},
+	{"another store finds the abandoned jobs of a closed one", otherFindsExpired},
+	{"finished jobs go when their time is over", sweepRetention},
+	{"sweeps at once find each thing once", sweepAtOnce},
+}
+
+// Requirement 4: no request is left behind: A locks a row, its server crashes, the
+// lock expires, B picks it up. Requirement 1: or started, not ended, timed out.
+func sweepExpired(t *test) {
+	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
+	old := t.claim(dibs.ClaimRequest{N: 2, Worker: "A"})
+	t.expire(old...)
+	equal(t, "swept", t.sweep(), dibs.Swept{Expired: 2})
+	j := t.get(all[0])
+	equal(t, "state, attempt, excused, run_at, token", []any{j.State, j.Attempt, j.Excused, j.RunAt, j.Token},
+		[]any{dibs.Waiting, 1, 0, old[0].RunAt, dibs.Token{}})
+	equal(t, "errors", len(j.Errors), 1)
+	e := j.Errors[0]
+	equal(t, "attempt, worker", []any{e.Attempt, e.Worker}, []any{1, "A"})
+	if !strings.Contains(e.Error, "lease expired") {
+		t.Fatalf("error: got %q", e.Error)
+	}
+	again := t.claim(dibs.ClaimRequest{N: 3, Worker: "B"})
+	sameIDs(t, "claimed again", ids(again), all)
+	equal(t, "attempt", again[0].Attempt, 2)
+	equal(t, "swept again", t.sweep(), dibs.Swept{})
+}
+
+func sweepLive(t *test) {
+	j := t.runningJob()
+	equal(t, "swept", t.sweep(), dibs.Swept{})
+	sameJob(t, t.get(j.ID), j)
+}
+
+// Requirement 5: a poison message must not loop; attempts are counted at the claim.
+func sweepPoison(t *test) {
+	id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 3})[0]
+	for n := 1; n <= 3; n++ {
+		j := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
+		equal(t, "attempt and last attempt", []any{j.Attempt, j.LastAttempt()}, []any{n, n == 3})
+		t.lapse(j)
+		t.sweep()
+	}
+	got := t.get(id)
+	equal(t, "state, attempt, errors", []any{got.State, got.Attempt, len(got.Errors)}, []any{dibs.Dead, 3, 3})
+	for _, e := range got.Errors {
+		if !strings.Contains(e.Error, "lease expired") {
+			t.Fatalf("error: got %q", e.Error)
+		}
+	}
+	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
+}
+
+func sweepExcused(t *test) {
+	id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 2})[0]
+	for range 3 {
+		t.finish(t.claimOne(dibs.ClaimRequest{}).Lease().Release())
+	}
+	for _, want := range []dibs.State{dibs.Waiting, dibs.Dead} {
+		j := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
+		t.lapse(j)
+		t.sweep()
+		t.in(want, id)
+	}
+}
+
+func sweepCancelled(t *test) {
+	j := t.runningJob()
+	t.cancel(j.ID)
+	t.expire(j)
+	t.sweep()
+	t.in(dibs.Cancelled, j.ID)
+	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
+}
+
+// Requirement 4: by default a killed worker's jobs run elsewhere within seconds.
+func claimFindsExpired(t *test) {
+	t.enqueue(copies(5, dibs.NewJob{Kind: "k"})...)
+	old := t.claim(dibs.ClaimRequest{N: 5, Worker: "killed", Lease: dibs.MinLease})
+	other := t.Another(t)
+	var again []*dibs.RawJob
+	t.until("the abandoned jobs are claimed", func() bool {
+		again = append(again, t.claimOn(other, dibs.ClaimRequest{N: 5, Worker: "live"})...)
+		return len(again) == 5
+	})
+	for _, j := range again {
+		if late := j.ClaimedAt.Sub(old[0].LeaseUntil); late > 2*time.Second {
+			t.Fatalf("job %d started %v after its lease had ended", j.ID, late)
+		}
+	}
+}
+
+func otherFindsExpired(t *test) {
+	dying := t.Another(t)
+	id := t.enqueueOn(dying, dibs.NewJob{Kind: "k"})[0]
+	t.claimOn(dying, dibs.ClaimRequest{N: 1, Lease: dibs.MinLease})
+	t.must(dying.Close())
+	sameIDs(t, "claimed", ids(t.claimSoon(dibs.ClaimRequest{}, 1)), []int64{id})
+}
+
+// Requirement 1: retention by option.
+func sweepRetention(t *test) {
+	const short = 50 * time.Millisecond
+	t.set("short", dibs.QueueChange{KeepCompleted: new(short), KeepDead: new(short), KeepCancelled: new(short)})
+	var jobs []*dibs.RawJob
+	for _, q := range []string{"short", "long"} {
+		t.enqueue(copies(3, dibs.NewJob{Queue: q, Kind: "k"})...)
+		jobs = append(jobs, t.claim(dibs.ClaimRequest{Queue: q, N: 3})...)
+	}
+	for i := range 2 {
+		three := jobs[3*i:]
+		t.finish(three[0].Lease().Complete(nil), three[1].Lease().Die("e"), three[2].Lease().Cancel("e"))
+	}
+	pruned := 0
+	t.until("three jobs are deleted", func() bool {
+		pruned += t.sweep().Pruned
+		return pruned == 3
+	})
+	for _, j := range jobs[:3] {
+		t.gone(j.ID)
+	}
+	t.in(dibs.Completed, jobs[3].ID)
+	t.in(dibs.Dead, jobs[4].ID)
+	t.in(dibs.Cancelled, jobs[5].ID)
+}
+
+func sweepAtOnce(t *test) {
+	stores := []dibs.Database{t.db, t.Another(t)}
+	const n = 50
+	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	t.lapse(t.claim(dibs.ClaimRequest{N: n, Lease: dibs.MinLease})...)
+	var expired atomic.Int64
+	t.together(6, func(i int) error {
+		s, err := stores[i%2].Sweep(t.ctx)
+		expired.Add(int64(s.Expired))
+		return err
+	})
+	expired.Add(int64(t.sweep().Expired))
+	equal(t, "expired", expired.Load(), int64(n))
+	for _, j := range t.claim(dibs.ClaimRequest{N: n}) {
+		equal(t, "attempt and errors", []int{j.Attempt, len(j.Errors)}, []int{2, 1})
+	}
+}

@@ -1,0 +1,264 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Enqueue and Finish inside the caller's own transaction. Requirement 5: queue and
+// state in one database; enqueue, claim and finish inside the caller's own transaction.
+var txCases = []oneCase{
+	{"what is enqueued is there if and only if the transaction commits", txEnqueue},
+	{"bad input does nothing and leaves the transaction usable", txBadInput},
+	{"a finish and its effects happen together or not at all", txFinish},
+	{"of a stale and a fresh holder only the fresh one has effects", txStale},
+	{"effects happen exactly once although two run the job at once", txEffectsOnce},
+	{"a finish that took effect before the lease ended holds", txFinishOutlivesLease},
+	{"a refused finish lists its jobs", txRefused},
+	{"jobs of a lost connection are not there", txEnqueueLost},
+	{"a job that commits late is claimed soon", txLateCommit},
+	{"a unique key of a transaction that rolled back is free", txUniqueKey},
+	{"InTx commits on nil and rolls back on an error", inTx},
+	{"a transaction that has ended gives an error", txEnded},
+}
+
+func txEnqueue(t *test) {
+	other := t.Another(t)
+	tx := t.open()
+	lost := t.enqueueOn(tx, copies(3, dibs.NewJob{Kind: "k", Group: "g"})...)
+	_, err := other.Get(t.ctx, lost[0])
+	if !errors.Is(err, dibs.ErrNotFound) {
+		t.Fatalf("before the commit Get gave error %v, want ErrNotFound", err)
+	}
+	t.must(tx.Rollback())
+	t.gone(lost[0])
+	sameIDs(t, "claimed after the rollback", ids(t.claim(dibs.ClaimRequest{N: 5})), nil)
+
+	tx = t.open()
+	kept := t.enqueueOn(tx, copies(3, dibs.NewJob{Kind: "k", Payload: "p"})...)
+	t.must(tx.Commit())
+	jobs := t.claimOn(other, dibs.ClaimRequest{N: 5})
+	sameIDs(t, "claimed after the commit", ids(jobs), kept)
+	equal(t, "payload", string(jobs[0].Payload), `"p"`)
+	equal(t, "enqueued", t.stats(dibs.DefaultQueue).Enqueued, int64(3))
+}
+
+func txBadInput(t *test) {
+	tx := t.open()
+	batch := copies(3, dibs.NewJob{Kind: "k"})
+	batch[1].Priority = new(-1)
+	_, err := tx.Enqueue(t.ctx, batch)
+	invalid(t, err, "jobs[1].priority")
+	_, err = tx.Claim(t.ctx, dibs.ClaimRequest{Worker: "w"})
+	invalid(t, err, "n")
+	invalid(t, tx.Finish(t.ctx, []dibs.Outcome{{}}), "outcomes[0].id")
+	good := t.enqueueOn(tx, dibs.NewJob{Kind: "k"})
+	t.must(tx.Commit())
+	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), good)
+}
+
+func txFinish(t *test) {
+	count := t.effects()
+	j := t.runningJob()
+	tx := t.open()
+	t.must(tx.Exec(t.ctx, effect(j.ID)))
+	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete([]byte("1"))}))
+	t.must(tx.Rollback())
+	equal(t, "effects after the rollback", count(), 0)
+	sameJob(t, t.get(j.ID), j)
+
+	tx = t.open()
+	t.must(tx.Exec(t.ctx, effect(j.ID)))
+	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete([]byte("1"))}))
+	next := t.enqueueOn(tx, dibs.NewJob{Kind: "next"})
+	t.must(tx.Commit())
+	equal(t, "effects after the commit", count(), 1)
+	t.in(dibs.Completed, j.ID)
+	t.in(dibs.Waiting, next...)
+	t.allRefused(j.Lease())
+}
+
+// Requirement 5: a stale worker gets an error and changes nothing.
+func txStale(t *test) {
+	count := t.effects()
+	t.enqueue(dibs.NewJob{Kind: "k"})
+	stale := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
+	fresh := t.claimSoon(dibs.ClaimRequest{}, 1)[0]
+	for _, j := range []*dibs.RawJob{stale, fresh, stale, fresh} {
+		tx := t.open()
+		t.must(tx.Exec(t.ctx, effect(j.ID)))
+		err := tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)})
+		if err == nil {
+			t.must(tx.Commit())
+			continue
+		}
+		t.lost(err, j.ID)
+		t.must(tx.Rollback())
+	}
+	equal(t, "effects", count(), 1)
+	t.in(dibs.Completed, fresh.ID)
+}
+
+// Several holders of each job, of which only the last holds it still, write their
+// effects at once: as many effects as jobs.
+func txEffectsOnce(t *test) {
+	count := t.effects()
+	const n, holders = 5, 3
+	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	var held []dibs.Lease
+	for range holders - 1 {
+		jobs := t.claimSoon(dibs.ClaimRequest{}, n)
+		held = append(held, leases(jobs)...)
+		t.expire(jobs...)
+	}
+	held = append(held, leases(t.claimSoon(dibs.ClaimRequest{}, n))...)
+	t.together(len(held), func(i int) error {
+		tx, err := t.begin(t.ctx)
+		if err != nil {
+			return err
+		}
+		err = tx.Exec(t.ctx, effect(held[i].ID))
+		if err == nil {
+			err = tx.Finish(t.ctx, []dibs.Outcome{held[i].Complete(nil)})
+		}
+		if err == nil {
+			return tx.Commit()
+		}
+		if errors.Is(err, dibs.ErrLeaseLost) {
+			return tx.Rollback()
+		}
+		return errors.Join(err, tx.Rollback())
+	})
+	equal(t, "effects", count(), n)
+	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(n))
+}
+
+// The lease must be good when Finish is called. That the commit comes later does
+// not give the job to anybody else.
+func txFinishOutlivesLease(t *test) {
+	count := t.effects()
+	t.enqueue(dibs.NewJob{Kind: "k"})
+	j := t.claimOne(dibs.ClaimRequest{Lease: 5 * time.Second})
+	tx := t.open()
+	t.must(tx.Exec(t.ctx, effect(j.ID)))
+	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}))
+	if t.OpenTx {
+		t.lapse(j)
+		_, err := t.db.Sweep(t.ctx)
+		t.must(err)
+		sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
+	}
+	t.must(tx.Commit())
+	t.in(dibs.Completed, j.ID)
+	equal(t, "effects", count(), 1)
+	t.sweep()
+	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
+}
+
+func txRefused(t *test) {
+	t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 4})
+	t.finish(jobs[1].Lease().Release(), jobs[3].Lease().Die("e"))
+	tx := t.open()
+	t.lost(tx.Finish(t.ctx, outcomes(jobs, completed)), jobs[1].ID, jobs[3].ID)
+	t.must(tx.Rollback())
+	t.in(dibs.Running, jobs[0].ID, jobs[2].ID)
+	t.finish(jobs[0].Lease().Complete(nil), jobs[2].Lease().Complete(nil))
+}
+
+func txEnqueueLost(t *test) {
+	tx := t.open()
+	id := t.enqueueOn(tx, dibs.NewJob{Kind: "k"})[0]
+	t.must(tx.Break())
+	t.gone(id)
+	after := t.enqueue(dibs.NewJob{Kind: "k"})
+	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 5})), after)
+}
+
+// A store may remember how far it has claimed; what becomes visible behind that
+// place must not be left behind.
+func txLateCommit(t *test) {
+	if !t.OpenTx {
+		t.Skip("one writer at a time: nothing else is enqueued while a transaction is open")
+	}
+	t.enqueue(copies(5, dibs.NewJob{Kind: "k"})...)
+	tx := t.open()
+	late := t.enqueueOn(tx, dibs.NewJob{Kind: "late"}, dibs.NewJob{Kind: "late", Priority: new(5)}, dibs.NewJob{Kind: "late", Group: "g"})
+	for range 4 {
+		t.enqueue(copies(25, dibs.NewJob{Kind: "k"})...)
+	}
+	equal(t, "claimed jobs", len(t.claim(dibs.ClaimRequest{N: 90})), 90)
+	t.must(tx.Commit())
+	waiting := map[int64]bool{}
+	for _, id := range late {
+		waiting[id] = true
+	}
+	committed := time.Now()
+	t.until("the late jobs are claimed", func() bool {
+		for _, j := range t.claim(dibs.ClaimRequest{N: 5}) {
+			delete(waiting, j.ID)
+		}
+		t.enqueue(copies(5, dibs.NewJob{Kind: "k"})...)
+		return len(waiting) == 0
+	})
+	if took := time.Since(committed); took > 5*time.Second {
+		t.Fatalf("the late jobs were claimed %v after their commit", took)
+	}
+}
+
+func txUniqueKey(t *test) {
+	job := dibs.NewJob{Kind: "k", UniqueKey: "u"}
+	tx := t.open()
+	t.enqueueOn(tx, job)
+	again, err := tx.Enqueue(t.ctx, []dibs.NewJob{job})
+	t.must(err)
+	equal(t, "existing", again[0].Existing, true)
+	t.must(tx.Rollback())
+	tx = t.open()
+	kept := t.enqueueOn(tx, job)
+	t.must(tx.Commit())
+	got, err := t.db.Enqueue(t.ctx, []dibs.NewJob{job})
+	t.must(err)
+	equal(t, "enqueued again", got, []dibs.Enqueued{{ID: kept[0], Existing: true}})
+}
+
+func inTx(t *test) {
+	var id int64
+	enqueue := func(end error) func(dibs.Tx) error {
+		return func(tx dibs.Tx) error {
+			id = t.enqueueOn(tx, dibs.NewJob{Kind: "k"})[0]
+			return end
+		}
+	}
+	t.must(t.db.InTx(t.ctx, enqueue(nil)))
+	t.in(dibs.Waiting, id)
+	mine := errors.New("mine")
+	if err := t.db.InTx(t.ctx, enqueue(fmt.Errorf("handler: %w", mine))); !errors.Is(err, mine) {
+		t.Fatalf("InTx gave error %v, want the one that the function returned", err)
+	}
+	t.gone(id)
+	panicked := func() (p any) {
+		defer func() { p = recover() }()
+		_ = t.db.InTx(t.ctx, func(tx dibs.Tx) error {
+			id = t.enqueueOn(tx, dibs.NewJob{Kind: "k"})[0]
+			panic("mine")
+		})
+		return nil
+	}()
+	equal(t, "panic", panicked, any("mine"))
+	t.gone(id)
+	t.enqueue(dibs.NewJob{Kind: "k"}) // nobody holds a lock any more
+}
+
+func txEnded(t *test) {
+	tx := t.open()
+	t.must(tx.Commit())
+	if _, err := tx.Enqueue(context.WithoutCancel(t.ctx), []dibs.NewJob{{Kind: "k"}}); err == nil {
+		t.Fatal("enqueued in a transaction that had ended")
+	}
+	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), nil)
+}

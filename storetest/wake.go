@@ -1,0 +1,100 @@
+package storetest
+
+import (
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Wake-ups are hints; that jobs are found without them is shown everywhere else.
+var wakeCases = []oneCase{
+	{"what this process enqueues wakes its waiters", wakeOwn},
+	{"every waiter of the queue is woken", wakeAll},
+	{"Wake wakes after a commit of the caller's own", wakeByHand},
+	{"what another process enqueues wakes where the database can tell", wakeOthers},
+	{"nobody has to listen", wakeNobody},
+}
+
+// woken waits for a wake-up.
+func (t *test) woken(what string, wake <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-wake:
+	case <-t.ctx.Done():
+		t.Fatalf("%s: no wake-up", what)
+	}
+}
+
+func wakeOwn(t *test) {
+	wake, stop := t.db.Wakeups("q")
+	defer stop()
+	for range 3 {
+		t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
+		t.woken("after Enqueue", wake)
+		sameIDs(t, "claimed from another queue", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
+		t.claimOne(dibs.ClaimRequest{Queue: "q"})
+	}
+}
+
+func wakeAll(t *test) {
+	a, stopA := t.db.Wakeups("q")
+	defer stopA()
+	b, stopB := t.db.Wakeups("q")
+	c, stopC := t.db.Wakeups("q")
+	defer stopC()
+	stopB()
+	t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
+	t.woken("the first waiter", a)
+	t.woken("the third waiter", c)
+	_ = b // stopped: nothing is promised for it
+}
+
+func wakeByHand(t *test) {
+	wake, stop := t.db.Wakeups("q")
+	defer stop()
+	tx := t.open()
+	t.enqueueOn(tx, dibs.NewJob{Queue: "q", Kind: "k"})
+	t.must(tx.Commit())
+	t.db.Wake("q")
+	t.woken("after Wake", wake)
+	t.claimOne(dibs.ClaimRequest{Queue: "q"})
+}
+
+func wakeOthers(t *test) {
+	if !t.Notifies {
+		t.Skip("other processes poll")
+	}
+	other := t.Another(t)
+	wake, stop := other.Wakeups("q")
+	defer stop()
+	// It takes a moment until the other store listens; until then it polls, too.
+	t.until("the other store listens", func() bool {
+		t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
+		select {
+		case <-wake:
+			return true
+		case <-time.After(50 * time.Millisecond):
+			return false
+		}
+	})
+	for {
+		select {
+		case <-wake: // the rest of what was merged or late
+			continue
+		case <-time.After(100 * time.Millisecond):
+		}
+		break
+	}
+	t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
+	t.woken("after another store's Enqueue", wake)
+}
+
+func wakeNobody(t *test) {
+	_, stop := t.db.Wakeups("q") // never read
+	defer stop()
+	for range 100 {
+		t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
+		t.db.Wake("q")
+		t.db.Wake("nobody's")
+	}
+}
