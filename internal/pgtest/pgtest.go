@@ -58,7 +58,7 @@ func URL(t testing.TB) string {
 func NewServer(t testing.TB) *Server {
 	t.Helper()
 	skipIfShort(t)
-	s, err := launch()
+	s, err := Launch()
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
@@ -69,7 +69,7 @@ func NewServer(t testing.TB) *Server {
 
 // shared is the process' own server. Nobody closes it: its guard does when the
 // process ends.
-var shared = sync.OnceValues(launch)
+var shared = sync.OnceValues(Launch)
 
 func serverURL(t testing.TB) string {
 	t.Helper()

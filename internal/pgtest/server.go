@@ -37,7 +37,7 @@ var conf []byte
 // address through restarts. Its methods fail the test, so call them from the
 // test's own goroutine.
 type Server struct {
-	t        testing.TB // nil for the shared server, which nobody stops
+	t        testing.TB // nil for a server of Launch, which lives as long as the process
 	bin      string
 	root     string // holds data/ and log
 	port     int
@@ -90,8 +90,8 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// launch makes a cluster in the temporary directory and starts it.
-func launch() (*Server, error) {
+// Launch starts a server outside of any test. It lives until the process ends.
+func Launch() (*Server, error) {
 	bin, err := findBin()
 	if err != nil {
 		return nil, err
@@ -174,11 +174,11 @@ func (s *Server) close() {
 	select {
 	case <-s.exited:
 		// A killed server leaves its pid behind; it may be another process' by now.
-		os.Remove(filepath.Join(s.data(), "postmaster.pid"))
+		_ = os.Remove(filepath.Join(s.data(), "postmaster.pid"))
 	default:
 	}
-	s.guard.Close()
-	s.guarded.Wait()
+	_ = s.guard.Close()
+	_ = s.guarded.Wait()
 }
 
 // start runs the server until it takes connections. After a kill, the old server's
@@ -216,7 +216,7 @@ func (s *Server) run() error {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		cmd.Wait() // its exit status is in its log
+		_ = cmd.Wait() // its exit status is in its log
 	}()
 	s.postmaster, s.exited = cmd, exited
 	return nil

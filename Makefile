@@ -1,0 +1,35 @@
+# Needs Go alone, except make test, which also wants PostgreSQL and finds or installs it.
+.PHONY: check test demo bench postgres lint fmt
+
+tool := go tool -modfile=tools/go.mod
+
+# Fast: format, linters, tidiness, and the tests on SQLite.
+check: lint
+	@echo '== tests on SQLite'
+	go test -short ./...
+
+# Everything: the linters, and every test with the race detector on SQLite and
+# PostgreSQL, then the PostgreSQL tests on a second version of it.
+test: lint
+	scripts/test.sh
+
+# Several worker processes take jobs from one table; one of them is killed.
+demo:
+	go run ./cmd/dibs demo
+
+bench:
+	scripts/bench.sh
+
+# A throw-away PostgreSQL server: prints its URL, lasts until Ctrl-C.
+postgres:
+	@DIBS_PG_BIN=$$(scripts/postgres.sh) go run ./internal/pgtest/withpg
+
+lint:
+	@echo '== gofumpt' && bad=$$($(tool) gofumpt -l .) && { [ -z "$$bad" ] || { echo "not formatted (make fmt mends it):" $$bad; exit 1; }; }
+	@echo '== vet' && go vet ./...
+	@echo '== staticcheck' && $(tool) staticcheck ./...
+	@echo '== errorlint' && $(tool) go-errorlint ./...
+	@echo '== errcheck' && scripts/errcheck.sh
+
+fmt:
+	$(tool) gofumpt -w .

@@ -1,0 +1,45 @@
+#!/bin/sh
+# Runs every test, with the race detector, on SQLite and PostgreSQL, then those of
+# PostgreSQL again on version 18. The servers are its own and end with it;
+# DIBS_TEST_POSTGRES names another one for the first run.
+set -eu
+cd "$(dirname "$0")/.."
+
+step() { printf '\n== %s\n' "$*"; }
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
+
+step 'what the tests need'
+# The race detector needs a C compiler.
+if ! command -v "$(go env CC)" >/dev/null; then
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends gcc libc6-dev
+	else
+		echo 'The race detector needs a C compiler: install gcc or clang, or run make check.' >&2
+		exit 1
+	fi
+fi
+export CGO_ENABLED=1
+DIBS_PG_BIN=$(scripts/postgres.sh)
+echo "PostgreSQL: $DIBS_PG_BIN"
+bin18=$(scripts/postgres18.sh)
+echo "PostgreSQL 18: $bin18"
+# The account that runs the server for root may not be able to enter this checkout.
+if [ "$(id -u)" = 0 ]; then
+	chmod 755 "$tmp"
+	cp -RL "$bin18/.." "$tmp/pg18"
+	bin18=$tmp/pg18/bin
+fi
+export DIBS_PG_BIN
+go build -o "$tmp/withpg" ./internal/pgtest/withpg
+with_server() {
+	if [ -n "${DIBS_TEST_POSTGRES:-}" ]; then "$@"; else "$tmp/withpg" "$@"; fi
+}
+
+step 'PostgreSQL 18: the tests of its store'
+env -u DIBS_TEST_POSTGRES DIBS_PG_BIN="$bin18" "$tmp/withpg" go test -race -count=1 -timeout 5m ./postgres
+
+step 'every test, on SQLite and PostgreSQL'
+with_server go test -race -count=1 -timeout 10m ./...
