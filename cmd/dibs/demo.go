@@ -115,8 +115,12 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 			return cmd
 		},
 	})
-	screen.close()
-	if err != nil {
+	switch screenErr := screen.close(); {
+	case screenErr != nil:
+		return screenErr
+	case ctx.Err() != nil:
+		return &codeError{exitInterrupted, ctx.Err()}
+	case err != nil:
 		return err
 	}
 	broken = !result.Kept()

@@ -15,7 +15,7 @@ import (
 // demoScreen shows how far the demo has come.
 type demoScreen interface {
 	watch(demo.Progress)
-	close()
+	close() error // what went wrong with the screen, if anything
 }
 
 func (a *app) newDemoScreen(jobs int, place *demoPlace, cancel context.CancelFunc) demoScreen {
@@ -36,7 +36,7 @@ func (a *app) newDemoScreen(jobs int, place *demoPlace, cancel context.CancelFun
 type silentScreen struct{}
 
 func (silentScreen) watch(demo.Progress) {}
-func (silentScreen) close()              {}
+func (silentScreen) close() error        { return nil }
 
 // plainScreen writes a line a second, and one for each event.
 type plainScreen struct {
@@ -58,12 +58,13 @@ func (s *plainScreen) watch(p demo.Progress) {
 		p.Elapsed.Seconds(), 100*p.Done(), p.Stats.Completed, p.Stats.Dead, p.Stats.Running, p.Stats.Waiting, p.Stats.Blocked)
 }
 
-func (s *plainScreen) close() {}
+func (s *plainScreen) close() error { return nil }
 
 // liveScreen redraws one picture in place. The last one stays above the verdict.
 type liveScreen struct {
 	program *tea.Program
-	ended   chan struct{}
+	ended   chan struct{} // closed when it has ended, err being set
+	err     error
 }
 
 func (a *app) newLiveScreen(v *demoView, cancel context.CancelFunc) *liveScreen {
@@ -73,7 +74,7 @@ func (a *app) newLiveScreen(v *demoView, cancel context.CancelFunc) *liveScreen 
 	}
 	go func() {
 		defer close(s.ended)
-		if _, err := s.program.Run(); err != nil {
+		if _, s.err = s.program.Run(); s.err != nil {
 			cancel() // without a screen there is no demo
 		}
 	}()
@@ -82,9 +83,10 @@ func (a *app) newLiveScreen(v *demoView, cancel context.CancelFunc) *liveScreen 
 
 func (s *liveScreen) watch(p demo.Progress) { s.program.Send(p) }
 
-func (s *liveScreen) close() {
+func (s *liveScreen) close() error {
 	s.program.Quit()
 	<-s.ended
+	return s.err
 }
 
 type demoModel struct {

@@ -48,9 +48,10 @@ Without a terminal, or with --once, it writes what it would show once, and ends.
 }
 
 // top shows the live view until the user leaves it.
-func (a *app) top(ctx context.Context, db dibs.Admin, every time.Duration) error {
+func (a *app) top(ctx context.Context, db dibs.Admin, every time.Duration, o ...tea.ProgramOption) error {
 	m := &topModel{ctx: ctx, db: db, every: every, topView: topView{app: a, title: redacted(a.dbURL())}}
-	_, err := tea.NewProgram(m, tea.WithContext(ctx), tea.WithOutput(a.stdout), tea.WithoutSignalHandler()).Run()
+	o = append(o, tea.WithContext(ctx), tea.WithOutput(a.stdout), tea.WithoutSignalHandler())
+	_, err := tea.NewProgram(m, o...).Run()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

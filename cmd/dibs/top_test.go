@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -308,5 +309,54 @@ func TestTopOnceWritesEverything(t *testing.T) {
 	}
 	if len(got.Queues) != 3 || len(got.Running) != 3 || len(got.Dead) != 2 || got.Dead[0].ID != 88001 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// The whole program on a real database, but for the terminal: a pipe of keys in, a
+// pipe of pictures out.
+func TestTopRuns(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("enqueue", "emails", `{"to":"ann@example.com"}`)
+	keys, press := io.Pipe()
+	pictures, screen := io.Pipe()
+	a := newApp(strings.NewReader(""), screen, io.Discard)
+	a.dbFlag = c.db
+	ended := make(chan error, 1)
+	go func() {
+		err := a.withExisting(t.Context(), func(db dibs.Database) error {
+			return a.top(t.Context(), db, 100*time.Millisecond, tea.WithInput(keys), tea.WithWindowSize(80, 24))
+		})
+		screen.CloseWithError(io.EOF)
+		ended <- err
+	}()
+	awaitText := func(want string) {
+		t.Helper()
+		var seen strings.Builder
+		buf := make([]byte, 4096)
+		for !strings.Contains(seen.String(), want) {
+			n, err := pictures.Read(buf)
+			if err != nil {
+				t.Fatalf("%v before the screen showed %q:\n%q", err, want, seen.String())
+			}
+			seen.Write(buf[:n])
+		}
+	}
+	send := func(key string) {
+		if _, err := io.WriteString(press, key); err != nil {
+			t.Error(err)
+		}
+	}
+	awaitText("emails")
+	send("p")
+	awaitText("pause queue emails?")
+	send("y")
+	awaitText("paused")
+	send("q")
+	go io.Copy(io.Discard, pictures) //nolint:errcheck // what is written while it ends
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if out := c.ok("stats", "--json"); !strings.Contains(out, `"paused":true`) {
+		t.Errorf("after p and y: %s", out)
 	}
 }

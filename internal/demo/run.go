@@ -61,8 +61,10 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	defer r.killAll()
 	steps := []func(context.Context) error{r.prepare, r.enqueue, r.startAll, r.watch, r.stopAll}
 	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return Result{}, errors.Join(ctx.Err(), err)
+		if err := step(ctx); ctx.Err() != nil {
+			return Result{}, ctx.Err()
+		} else if err != nil {
+			return Result{}, err
 		}
 	}
 	took := time.Since(r.began)
@@ -113,8 +115,8 @@ func (r *stage) enqueue(ctx context.Context) error {
 			r.refused++
 		}
 	}
-	r.event("%d jobs enqueued in %v; %d duplicates refused (unique key)",
-		len(r.ids), time.Since(start).Round(time.Millisecond), r.refused)
+	r.event("all jobs enqueued in %v; %d duplicates refused (unique key)",
+		time.Since(start).Round(time.Millisecond), r.refused)
 	return nil
 }
 
