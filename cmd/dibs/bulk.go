@@ -182,7 +182,7 @@ func (b *bulk) enqueueAll(ctx context.Context, tx dibs.Tx, src *source, n int) (
 
 // partial enqueues the good records as they come, and reports the others.
 func (b *bulk) partial(ctx context.Context) error {
-	var r io.Reader = interruptible(ctx, b.stdin)
+	r := b.stdin
 	if b.path != "" {
 		file, err := openFile(b.path)
 		if err != nil {
@@ -191,6 +191,7 @@ func (b *bulk) partial(ctx context.Context) error {
 		defer file.Close()
 		r = file
 	}
+	r = interruptible(ctx, r)
 	return b.with(ctx, func(db dibs.Database) error {
 		if err := b.readLimits(ctx, db); err != nil {
 			return err

@@ -60,7 +60,7 @@ token of the job, or take the lines that this command wrote.`,
 	f.StringVar(&r.Worker, "worker", "", "`NAME` of who claims; default: host name and parent process id")
 	f.Var((*durationFlag)(&r.Lease), "lease", "length of the leases; default: the queue's")
 	f.Var(&wait, "wait", "how long to wait for a job if none is due")
-	f.BoolVar(&resume, "resume", false, "instead of new jobs, take back those that --worker still holds, under a new token")
+	f.BoolVar(&resume, "resume", false, "take back what --worker still holds, under a new token")
 	return cmd
 }
 

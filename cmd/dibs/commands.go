@@ -8,6 +8,7 @@ func addCommands(a *app, root *cobra.Command) {
 		for _, c := range cmds {
 			c.GroupID = group
 			c.Flags().SortFlags = false
+			a.note(c)
 			root.AddCommand(c)
 		}
 	}
@@ -16,4 +17,17 @@ func addCommands(a *app, root *cobra.Command) {
 	add(groupQueues, newStatsCmd(a), newTopCmd(a), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a))
 	add(groupRest, newDemoCmd(a), newMigrateCmd(a), newCheckCmd(a), newVersionCmd(a))
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())
+}
+
+// note has a command say when it begins: until then, errors are about its usage.
+func (a *app) note(c *cobra.Command) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			a.running = true
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		a.note(sub)
+	}
 }

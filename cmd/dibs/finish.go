@@ -21,7 +21,7 @@ var endings = []struct {
 	usage  string
 }{
 	{dibs.EndCompleted, "it is done"},
-	{dibs.EndRetry, "it failed: run it again after --delay or the queue's backoff, or dead if no attempts are left"},
+	{dibs.EndRetry, "it failed: run it again after --delay or the queue's backoff"},
 	{dibs.EndSnooze, "run it again after --delay; this attempt does not count"},
 	{dibs.EndRelease, "it was not run: give it back, at once and uncounted"},
 	{dibs.EndDead, "it failed for good"},

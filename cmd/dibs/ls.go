@@ -41,7 +41,7 @@ on from there; --all goes on to the end. With --json each page is one object wit
 		ValidArgsFunction: a.completeQueue,
 	}
 	fs := cmd.Flags()
-	fs.StringVarP((*string)(&f.State), "state", "s", "", "only jobs in this `state`: waiting, blocked, running, completed, dead or cancelled")
+	fs.StringVarP((*string)(&f.State), "state", "s", "", "only jobs in this `state`, such as running or dead")
 	fs.StringVarP(&f.Kind, "kind", "k", "", "only jobs of this `kind`")
 	fs.StringVarP(&f.Group, "group", "g", "", "only jobs of this `group`")
 	fs.IntVarP(&f.Limit, "limit", "n", 100, "how many at most, `1-1000`")

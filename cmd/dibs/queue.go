@@ -18,7 +18,8 @@ func newQueueCmd(a *app) *cobra.Command {
 		Short: "Show or change the settings of queues",
 		Long: `Without flags, show the settings of all queues or of one. With flags, change those
 settings and show the result. They are stored in the database: every process follows
-a change at once.
+a change at once. In the table, BACKOFF is the first and the longest delay, and KEEP how
+long completed, dead and cancelled jobs stay readable.
 
 A queue is made by its first job. To set one before that, add --create.`,
 		Example: `  dibs queue
@@ -69,7 +70,7 @@ func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
 		fmt.Fprintln(a.stdout, "no queues yet; 'dibs enqueue' makes them")
 		return nil
 	}
-	t := a.tableOf("QUEUE", "PAUSED", "#CONCURRENCY", "#GROUP LIMIT", "ORDER", "#LEASE", "#ATTEMPTS", "BACKOFF", "KEEP COMPLETED/DEAD/CANCELLED")
+	t := a.tableOf("QUEUE", "PAUSED", "#CONCURRENCY", "#GROUP LIMIT", "ORDER", "#LEASE", "#ATTEMPTS", "BACKOFF", "KEEP")
 	for _, q := range queues {
 		t.AppendRow(table.Row{
 			a.cell(q.Name, 20),
@@ -80,7 +81,7 @@ func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
 			formatDuration(q.Lease),
 			q.MaxAttempts,
 			formatDuration(q.Backoff.Base) + "-" + formatDuration(q.Backoff.Max),
-			formatDuration(q.KeepCompleted) + " / " + formatDuration(q.KeepDead) + " / " + formatDuration(q.KeepCancelled),
+			formatDuration(q.KeepCompleted) + "/" + formatDuration(q.KeepDead) + "/" + formatDuration(q.KeepCancelled),
 		})
 	}
 	t.Render()

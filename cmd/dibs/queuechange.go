@@ -30,9 +30,9 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	f, q := cmd.Flags(), &c.to
 	*q = dibs.DefaultSettings("")
 	f.BoolVar(&c.create, "create", false, "make the queue if it is new")
-	f.IntVar(&q.Concurrency, "concurrency", q.Concurrency, "jobs running at once over all workers; 0: no limit, 1: one after the other")
+	f.IntVar(&q.Concurrency, "concurrency", q.Concurrency, "jobs running at once over all workers; 0: no limit")
 	f.IntVar(&q.GroupLimit, "group-limit", q.GroupLimit, "jobs of one group running at once")
-	f.StringArrayVar(&c.groupArg, "group", nil, "`GROUP=LIMIT`: a limit of its own for one group; 0 takes it away again")
+	f.StringArrayVar(&c.groupArg, "group", nil, "a `GROUP=LIMIT` of its own for one group; 0 takes it away")
 	f.BoolVar(&q.Strict, "strict", q.Strict, "a job that waits for its retry holds its place in its group")
 	f.StringVar((*string)(&q.Order), "order", string(q.Order), "of claims: fifo, lifo or any")
 	f.Var((*durationFlag)(&q.Lease), "lease", "how long a claim lasts unless extended")

@@ -27,9 +27,6 @@ is left behind, and nobody waits for anybody else's lock.`,
   dibs top                                         look at the queues`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRun: func(*cobra.Command, []string) {
-			a.running = true
-		},
 	}
 	f := root.PersistentFlags()
 	f.StringVar(&a.dbFlag, "db", "", "`URL` of the database: sqlite:PATH or postgres://…; default $DIBS_DB,\nelse sqlite:dibs.db")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -71,40 +72,57 @@ func (a *app) writeStats(stats []dibs.QueueStats) error {
 	}
 	t := a.tableOf("QUEUE", "#WAITING", "#LATER", "#BLOCKED", "#RUNNING", "#COMPLETED", "#DEAD", "#CANCELLED", "#OLDEST", "#WAIT", "#RUN", "#JOBS/S")
 	for _, s := range stats {
-		name := a.cell(s.Queue, 20)
-		if s.Paused {
-			name += a.paint(yellow, " (paused)")
-		}
-		later := count(s.Scheduled)
-		if s.ScheduledMore {
-			later += "+"
-		}
-		t.AppendRow(table.Row{
-			name,
-			count(s.Waiting),
-			later,
-			count(s.Blocked),
-			a.paintCount(cyan, s.Running),
-			count(s.Completed),
-			a.paintCount(red, s.Dead),
-			count(s.Cancelled),
-			dash(s.OldestAge != 0, roughly(s.OldestAge)),
-			dash(s.Claimed > 0, roughly(s.AvgWait)),
-			dash(s.Succeeded+s.Failed > 0, roughly(s.AvgRun)),
-			dash(s.Window > 0, fmt.Sprintf("%.1f", s.Throughput)),
-		})
+		t.AppendRow(a.statsRow(s))
+	}
+	if a.outTTY { // where room is short
+		t.SuppressEmptyColumns()
 	}
 	t.Render()
 	return nil
 }
 
-func (a *app) paintCount(st style, n int64) string {
-	if n == 0 {
-		st = plain
+func (a *app) statsRow(s dibs.QueueStats) table.Row {
+	name := a.cell(s.Queue, 20)
+	if s.Paused {
+		name += a.paint(yellow, " (paused)")
+	}
+	later := a.countCell(plain, s.Scheduled)
+	if s.ScheduledMore {
+		later += "+"
+	}
+	return table.Row{
+		name,
+		count(s.Waiting),
+		later,
+		a.countCell(yellow, s.Blocked),
+		a.countCell(cyan, s.Running),
+		a.countCell(plain, s.Completed),
+		a.countCell(red, s.Dead),
+		a.countCell(plain, s.Cancelled),
+		a.durationCell(s.OldestAge != 0, s.OldestAge),
+		a.durationCell(s.Claimed > 0, s.AvgWait),
+		a.durationCell(s.Succeeded+s.Failed > 0, s.AvgRun),
+		fmt.Sprintf("%.1f", s.Throughput),
+	}
+}
+
+// countCell and durationCell leave empty on a terminal what is nothing, so that
+// what is there stands out, and a column without anything goes away.
+func (a *app) countCell(st style, n int64) string {
+	if n == 0 && a.outTTY {
+		return ""
 	}
 	return a.paint(st, count(n))
 }
 
+func (a *app) durationCell(known bool, d time.Duration) string {
+	if !known && a.outTTY {
+		return ""
+	}
+	return dash(known, roughly(d))
+}
+
+// dash stands for what is not known.
 func dash(known bool, s string) string {
 	if !known {
 		return "-"

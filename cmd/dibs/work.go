@@ -107,7 +107,7 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.resume, "resume", false, "take back what a worker of this --name, killed before, still holds")
 	fs.Var(&f.lease, "lease", "length of leases; default: the queue's")
 	fs.Var(&f.timeout, "timeout", "how long a program may run; default: any time")
-	fs.Var(&f.grace, "grace", "from SIGTERM to SIGKILL; less when the lease is lost, at most 4s at shutdown")
+	fs.Var(&f.grace, "grace", "from SIGTERM to SIGKILL, where there is time for it")
 	fs.Var(&f.shutdown, "shutdown", "how long to wait for running programs at the end")
 	fs.Var(&f.snooze, "snooze", "delay after exit code 101")
 	fs.BoolVar(&f.untilEmpty, "until-empty", false, "exit once no such job is waiting, blocked or running any more")

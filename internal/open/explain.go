@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,8 +34,10 @@ func Explain(rawURL string, err error) error {
 	// What a driver calls its error codes, not their texts, decides.
 	var sqlite interface{ Code() int }
 	if errors.As(err, &sqlite) {
-		if e := explainSQLite(rawURL, sqlite.Code()); e != nil {
-			e.Err = unavailable(err)
+		if e := explainSQLite(rawURL, sqlite.Code(), err); e != nil {
+			if e.Err == nil {
+				e.Err = unavailable(err)
+			}
 			return e
 		}
 	}
@@ -45,9 +48,10 @@ func Explain(rawURL string, err error) error {
 		return e
 	}
 	if errors.Is(err, dibs.ErrSchema) {
+		// The stores say what is missing; the sentinel's own words add nothing.
 		return &Error{
-			Problem: err.Error(),
-			Next:    "make or update the schema with 'dibs migrate' (--print shows the SQL)",
+			Problem: strings.TrimSuffix(strings.Replace(err.Error(), dibs.ErrSchema.Error()+": ", "", 1), ": "+dibs.ErrSchema.Error()),
+			Next:    "'dibs migrate' makes or updates a schema, --print shows the SQL; a newer one needs a newer dibs",
 			Err:     err,
 		}
 	}
@@ -72,7 +76,7 @@ const (
 	sqliteNotADB   = 26
 )
 
-func explainSQLite(rawURL string, code int) *Error {
+func explainSQLite(rawURL string, code int, err error) *Error {
 	path, _ := sqlitePath(rawURL)
 	switch code & 0xff {
 	case sqliteBusy:
@@ -94,6 +98,7 @@ func explainSQLite(rawURL string, code int) *Error {
 		return &Error{
 			Problem: path + " is damaged",
 			Next:    "restore it from a backup, or save what can be read: sqlite3 " + path + " .recover",
+			Err:     err,
 		}
 	case sqliteFull:
 		return &Error{
@@ -109,6 +114,7 @@ func explainSQLite(rawURL string, code int) *Error {
 		return &Error{
 			Problem: path + " is not a SQLite database",
 			Next:    "name another file with --db or $DIBS_DB",
+			Err:     fmt.Errorf("%w: %w", dibs.ErrInvalid, err),
 		}
 	}
 	return nil

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestEnqueueOneJob(t *testing.T) {
+	onEach(t, func(c *cli) {
+		if got := c.ok("enqueue", "emails", `{"to": "ann@example.com"}`); got != "enqueued job 1 in emails\n" {
+			c.t.Errorf("dibs enqueue writes %q", got)
+		}
+		j := c.job(1)
+		c.has(j, object{
+			"queue": "emails", "kind": "emails", "state": "waiting", "priority": 255, "attempt": 0, "max_attempts": 25,
+			"payload": map[string]any{"to": "ann@example.com"},
+		})
+		c.hasNot(j, "group", "unique_key", "worker", "token", "errors", "result", "metadata")
+		if got := c.ok("show", "1", "--payload"); got != `{"to": "ann@example.com"}` {
+			c.t.Errorf("the payload comes back as %q", got)
+		}
+
+		c.ok("enqueue", "emails", `[1]`, "--kind", "welcome", "--priority", "7", "--group", "ann", "--max-attempts", "3",
+			"--unique", "u1", "--unique-until", "claimed", "--metadata", `{"trace":"t1"}`, "--delay", "1h")
+		j = c.job(2)
+		c.has(j, object{
+			"kind": "welcome", "priority": 7, "group": "ann", "max_attempts": 3, "unique_key": "u1", "unique_until": "claimed",
+			"metadata": map[string]any{"trace": "t1"}, "payload": []any{1}, "state": "waiting",
+		})
+		if j["run_at"].(string) <= j["created_at"].(string) {
+			c.t.Errorf("a delay of 1h gives run_at %v, created_at %v", j["run_at"], j["created_at"])
+		}
+		c.ok("enqueue", "--run-at", "2036-12-31T23:59:00Z")
+		c.has(c.job(3), object{"queue": "default", "kind": "default", "payload": nil, "run_at": "2036-12-31T23:59:00Z"})
+		c.has(c.row(c.feed(" {\n} ", "enqueue", "emails", "-", "--json")), object{"id": 4})
+		if got := c.ok("show", "4", "--payload"); got != " {\n} " {
+			c.t.Errorf("the payload from stdin comes back as %q", got)
+		}
+	})
+}
+
+func TestEnqueueAUniqueKeyOnce(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.hasNot(c.row(c.ok("enqueue", "reports", "--unique", "daily", "--json")), "existing")
+		c.has(c.row(c.ok("enqueue", "reports", "--unique", "daily", "--json")), object{"id": 1, "existing": true})
+		if got := c.ok("enqueue", "reports", "--unique", "daily"); !strings.HasPrefix(got, "job 1 holds that unique key already") {
+			c.t.Errorf("dibs enqueue writes %q", got)
+		}
+		c.has(c.stats("reports"), object{"waiting": 1})
+		jobs := `{"unique_key":"daily"}` + "\n" + `{"unique_key":"weekly"}` + "\n"
+		if got := c.feed(jobs, "enqueue", "reports", "--jobs"); !strings.HasPrefix(got, "enqueued 1 job (ids ") || !strings.Contains(got, "left out 1 ") {
+			c.t.Errorf("dibs enqueue --jobs writes %q", got)
+		}
+	})
+}
+
+func TestEnqueueLines(t *testing.T) {
+	onEach(t, func(c *cli) {
+		text := "a/b c.txt\n\n\"quoted\" <&>\r\nÄöü €\nlast, without an end"
+		if got := c.feed(text, "enqueue", "sums", "--lines"); got != "enqueued 4 jobs (ids 1 to 4)\n" {
+			c.t.Errorf("dibs enqueue writes %q", got)
+		}
+		for i, want := range []string{`"a/b c.txt"`, `"\"quoted\" <&>"`, `"Äöü €"`, `"last, without an end"`} {
+			if got := c.ok("show", fmt.Sprint(i+1), "--payload"); got != want {
+				c.t.Errorf("payload %d is %s, want %s", i+1, got, want)
+			}
+		}
+	})
+}
+
+func TestEnqueueManyLinesInOrder(t *testing.T) {
+	onEach(t, func(c *cli) {
+		const n = 3*chunkJobs + 7
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "%d\n", i)
+		}
+		rows := c.rows(c.feed(text.String(), "enqueue", "numbers", "--lines", "--json"))
+		if len(rows) != n {
+			c.t.Fatalf("got %d lines, want %d", len(rows), n)
+		}
+		for i, row := range rows {
+			if row["line"] != float64(i+1) || i > 0 && row["id"].(float64) <= rows[i-1]["id"].(float64) {
+				c.t.Fatalf("line %d gives %v after %v", i+1, row, rows[max(i-1, 0)])
+			}
+		}
+		c.has(c.stats("numbers"), object{"waiting": n, "enqueued": n})
+		last := int(rows[n-1]["id"].(float64))
+		c.has(c.job(last), object{"payload": fmt.Sprint(n - 1)})
+	})
+}
+
+func TestEnqueueJSONLines(t *testing.T) {
+	onEach(t, func(c *cli) {
+		path := c.write("payloads.jsonl", "\ufeff{\"n\": 1}\n  [2]  \nnull\n")
+		c.ok("enqueue", "q", "--file", path, "--priority", "9")
+		for i, want := range []string{`{"n": 1}`, `[2]`, `null`} {
+			if got := c.ok("show", fmt.Sprint(i+1), "--payload"); got != want {
+				c.t.Errorf("payload %d is %q, want %q", i+1, got, want)
+			}
+			c.has(c.job(i+1), object{"priority": 9, "queue": "q"})
+		}
+	})
+}
+
+func TestEnqueueWholeJobs(t *testing.T) {
+	onEach(t, func(c *cli) {
+		jobs := `{"payload": {"n":1}}
+{"queue": "other", "kind": "k", "payload": 2, "metadata": {"a":1}, "priority": 0, "delay": 90, "max_attempts": 2, "group": "g", "unique_key": "u", "unique_until": "claimed"}
+{"payload": 3, "run_at": "2036-01-01T00:00:00Z"}
+{"payload": 4, "delay": "15m"}
+`
+		c.feed(jobs, "enqueue", "mine", "--jobs", "--priority", "5", "--delay", "1h")
+		c.has(c.job(1), object{"queue": "mine", "kind": "mine", "priority": 5, "payload": map[string]any{"n": 1}})
+		c.has(c.job(2), object{
+			"queue": "other", "kind": "k", "payload": 2, "metadata": map[string]any{"a": 1}, "priority": 0,
+			"max_attempts": 2, "group": "g", "unique_key": "u", "unique_until": "claimed",
+		})
+		c.has(c.job(3), object{"run_at": "2036-01-01T00:00:00Z"})
+		c.has(c.stats("mine"), object{"waiting": 3, "scheduled": 3})
+	})
+}
+
+func TestEnqueueCSV(t *testing.T) {
+	onEach(t, func(c *cli) {
+		path := c.write("jobs.CSV", "\ufeffto,@priority,name,@queue,@group\r\n"+
+			"ann@example.com,3,\"Ann \"\"A.\"\" <x>\",,g1\r\n"+
+			"bob@example.com,,\"two\nlines\",vip,\r\n")
+		if got := c.ok("enqueue", "emails", "-f", path, "-k", "welcome", "-p", "99"); got != "enqueued 2 jobs (ids 1 to 2)\n" {
+			c.t.Errorf("dibs enqueue writes %q", got)
+		}
+		if got, want := c.ok("show", "1", "--payload"), `{"to":"ann@example.com","name":"Ann \"A.\" <x>"}`; got != want {
+			c.t.Errorf("payload 1 is %s, want %s", got, want)
+		}
+		c.has(c.job(1), object{"queue": "emails", "kind": "welcome", "priority": 3, "group": "g1"})
+		c.has(c.job(2), object{
+			"queue": "vip", "kind": "welcome", "priority": 99,
+			"payload": map[string]any{"to": "bob@example.com", "name": "two\nlines"},
+		})
+	})
+}
+
+func TestEnqueueNothing(t *testing.T) {
+	onEach(t, func(c *cli) {
+		for _, args := range [][]string{{"--lines"}, {"--jsonl"}, {"--jobs"}, {"--lines", "--partial"}} {
+			if got := c.feed("", append([]string{"enqueue", "q"}, args...)...); got != "enqueued 0 jobs\n" {
+				c.t.Errorf("dibs enqueue %v writes %q", args, got)
+			}
+		}
+		if got := c.feed("a,b\n", "enqueue", "q", "--csv"); got != "enqueued 0 jobs\n" {
+			c.t.Errorf("a CSV of a header alone gives %q", got)
+		}
+		c.fails(exitUsage, "", []string{"enqueue", "q", "--csv"}, "stdin:1: it is empty")
+	})
+}
+
+// Nothing half enqueued: a broken line anywhere leaves the database as it was.
+func TestEnqueueABrokenLineEnqueuesNothing(t *testing.T) {
+	good := strings.Repeat("{}\n", chunkJobs+500)
+	onEach(t, func(c *cli) {
+		for _, test := range []struct {
+			flag, text string
+			words      []string
+		}{
+			{"--jsonl", good + "{\"n\": }\n" + good, []string{"stdin:1501: payload: is not valid JSON"}},
+			{"--lines", "fine\n\xff\xfe\nfine\n", []string{"stdin:2: payload: is not valid UTF-8"}},
+			{"--csv", "a,b\n1,2\n3\n4,5\n", []string{"stdin:3: the row has not as many fields as the header"}},
+			{"--csv", "a,b\n1,2\n\"3,4\n5,6\n", []string{"stdin:3: broken CSV up to line 4"}},
+			{"--csv", "a,b\n1,x\"y\n3,4\n", []string{"stdin:2: broken CSV in column"}},
+			{"--csv", "a,@priority\n1,2\n3,high\n", []string{`stdin:3: @priority: must be a whole number, got "high"`}},
+			{"--csv", "a,@priority\n1,2\n3,40000\n", []string{"stdin:3: priority: must be 0 to 32767, got 40000"}},
+			{"--csv", "a,@delay\n1,soon\n", []string{`stdin:2: @delay: "soon" is no duration`}},
+			{"--csv", "a,@prio\n1,2\n", []string{`stdin:1: the header has a column "@prio"`, "@priority"}},
+			{"--csv", "a,a\n1,2\n", []string{`stdin:1: the header has two columns "a"`}},
+			{"--csv", "a,\n1,2\n", []string{"stdin:1: column 2 of the header has no name"}},
+			{"--jobs", `{"payload":1}` + "\n" + `{"paylaod":1}` + "\n", []string{`stdin:2: job: is not a JSON object of a job: unknown field "paylaod"`}},
+			{"--jobs", `{"delay":-1}` + "\n", []string{"stdin:1: delay: must not be negative"}},
+			{"--jobs", `{"queue":"a\u0000b"}` + "\n", []string{"stdin:1: queue: must not contain control characters"}},
+			{"--jobs", `{} {}` + "\n", []string{"stdin:1: job: is followed by more"}},
+		} {
+			args := []string{"enqueue", "q", test.flag}
+			words := test.words
+			if !strings.Contains(words[0], "stdin:1: the header") && !strings.Contains(words[0], "has no name") {
+				words = append(words, "\n      nothing was enqueued")
+			}
+			c.fails(exitUsage, test.text, args, words...)
+		}
+		if got := c.ok("stats"); !strings.HasPrefix(got, "no queues yet") {
+			c.t.Errorf("something was enqueued:\n%s", got)
+		}
+	})
+}
+
+// The store has the last word on a queue's own limit; its refusal names the line too.
+func TestEnqueueAPayloadOverItsQueuesLimit(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("queue", "small", "--create", "--payload-limit", "10")
+		c.fails(exitUsage, "", []string{"enqueue", "small", `"12345678901"`}, `payload: is 13 bytes, the limit of queue "small" is 10`)
+		c.fails(exitUsage, "ok\nthis is too long\n", []string{"enqueue", "small", "--lines"},
+			`stdin:2: payload: is 18 bytes, the limit of queue "small" is 10`, "nothing was enqueued")
+		c.ok("queue", "small", "--payload-limit", "5000000")
+		c.ok("enqueue", "small", `"`+strings.Repeat("x", 2_000_000)+`"`)
+	})
+}
+
+func TestEnqueuePartialLeavesOutBrokenLines(t *testing.T) {
+	onEach(t, func(c *cli) {
+		path := c.write("mixed.jsonl", "1\n2\n{broken\n4\n\n[\n7\n")
+		args := []string{"enqueue", "q", "--file", path, "--partial"}
+		r := c.run("", args...)
+		c.refused(r, exitPartial, args, ":3: payload: is not valid JSON", ":6: payload: is not valid JSON")
+		if r.out != "enqueued 4 jobs (ids 1 to 4); left out 2 broken lines\n" {
+			c.t.Errorf("dibs enqueue writes %q", r.out)
+		}
+		c.has(c.job(3), object{"payload": 4})
+		r = c.run("a,b\n1,2\n3\n\"4,5\n6,7\n", "enqueue", "csv", "--csv", "--partial", "--json")
+		if rows := c.rows(r.out); r.code != exitPartial || len(rows) != 1 || rows[0]["line"] != 2.0 {
+			c.t.Errorf("exit code %d, %s%s", r.code, r.out, r.err)
+		}
+	})
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+)
+
+// Every command's help is kept in a file, so that a change of it is seen and read.
+func TestHelp(t *testing.T) {
+	c := onSQLite(t)
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.Hidden || cmd.Name() == "completion" || cmd.Name() == "help" {
+			return // cobra's own words
+		}
+		path := strings.Fields(cmd.CommandPath())[1:]
+		name := strings.Join(append([]string{"dibs"}, path...), "-")
+		t.Run(name, func(t *testing.T) {
+			r := c.run("", append([]string{"help"}, path...)...)
+			if r.code != exitOK || r.err != "" {
+				t.Fatalf("exit code %d: %s", r.code, r.err)
+			}
+			golden(t, "help/"+name+".txt", r.out)
+			for line := range strings.Lines(r.out) {
+				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
+					t.Errorf("a line has %d characters: %s", n, line)
+				}
+			}
+		})
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(newRootCmd(newApp(strings.NewReader(""), &strings.Builder{}, &strings.Builder{})))
+}
+
+func TestVersion(t *testing.T) {
+	c := onSQLite(t)
+	if got := c.ok("version"); !strings.HasPrefix(got, "dibs ") {
+		t.Errorf("dibs version writes %q", got)
+	}
+	v := c.row(c.ok("version", "--json"))
+	for _, field := range []string{"version", "go", "platform"} {
+		if v[field] == "" || v[field] == nil {
+			t.Errorf("no %s in %v", field, v)
+		}
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	c := onSQLite(t)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if got := c.ok("completion", shell); !strings.Contains(got, "dibs") {
+			t.Errorf("dibs completion %s writes %.80q", shell, got)
+		}
+	}
+}
+
+func TestCompletionOffersQueues(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("enqueue", "emails")
+		c.ok("enqueue", "exports")
+		c.ok("enqueue", "sums")
+		for _, verb := range []string{"pause", "resume", "stats", "queue", "ls", "work", "enqueue", "claim"} {
+			r := c.run("", "__complete", "--db", c.db, verb, "e")
+			if r.code != exitOK || !strings.HasPrefix(r.out, "emails\nexports\n:") {
+				c.t.Errorf("completing 'dibs %s e' gives %q", verb, r.out)
+			}
+		}
+	})
+}
+
+// A typing error in --db must not make a file, nor a message in the prompt.
+func TestCompletionMakesNoFile(t *testing.T) {
+	c := onSQLite(t)
+	r := c.run("", "__complete", "--db", c.db, "pause", "")
+	if r.code != exitOK || !strings.HasPrefix(r.out, ":") {
+		t.Errorf("got exit code %d and %q", r.code, r.out)
+	}
+	c.fails(exitSchema, "", []string{"ls"}, "there is no database file", "dibs migrate")
+}
+
+func TestUsageErrors(t *testing.T) {
+	c := onSQLite(t)
+	for _, args := range [][]string{
+		{"frobnicate"},
+		{"ls", "--frobnicate"},
+		{"ls", "a", "b"},
+		{"show"},
+		{"show", "1", "--payload", "--result"},
+		{"pause"},
+		{"cancel"},
+		{"cancel", "1", "--queue", "emails"},
+		{"requeue", "--queue", "emails"},
+		{"edit", "1"},
+		{"finish", "1"},
+		{"finish", "--dead"},
+		{"finish", "1", strings.Repeat("a", 32)},
+		{"finish", "1", strings.Repeat("a", 32), "--dead", "--completed"},
+		{"extend", "1"},
+		{"prune"},
+		{"queue", "--concurrency", "3"},
+		{"queue", "emails", "--group", "customer"},
+		{"claim", "--resume"},
+		{"work", "emails"},
+		{"work", "emails", "--"},
+		{"work", "emails", "more", "--", "true"},
+		{"work", "emails", "--", "no-such-program-here"},
+		{"enqueue", "a", "1", "2"},
+		{"enqueue", "a", "1", "--lines"},
+		{"enqueue", "a", "--lines", "--csv"},
+		{"enqueue", "a", "--file", "jobs"},
+		{"enqueue", "a", "--partial"},
+		{"enqueue", "a", "--lines", "--unique", "k"},
+		{"enqueue", "a", "--delay", "1s", "--run-at", "now"},
+		{"enqueue", "a", "--delay", "soon"},
+		{"enqueue", "a", "--run-at", "soon"},
+		{"enqueue", "a", "--priority", "high"},
+	} {
+		c.fails(exitUsage, "", args, "\n      see 'dibs", "--help'\n")
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestQueueSettings(t *testing.T) {
+	onEach(t, func(c *cli) {
+		if got := c.ok("queue"); !strings.HasPrefix(got, "no queues yet") {
+			c.t.Errorf("dibs queue writes %q", got)
+		}
+		c.ok("enqueue", "emails")
+		c.has(c.row(c.ok("queue", "emails", "--json")), object{
+			"name": "emails", "paused": false, "concurrency": 0, "group_limit": 1, "strict": false, "order": "fifo", "lease": 10,
+			"max_attempts": 25, "keep_completed": 86400, "keep_dead": 1209600, "keep_cancelled": 86400, "payload_limit": 1 << 20,
+			"backoff": map[string]any{"base": 1, "factor": 2, "max": 3600, "jitter": 0.25},
+		})
+		changed := c.ok("queue", "emails", "--concurrency", "20", "--group-limit", "2", "--strict", "--order", "lifo", "--lease", "1m30s",
+			"--max-attempts", "5", "--keep-completed", "0s", "--keep-dead", "30d", "--keep-cancelled", "12h", "--payload-limit", "1000",
+			"--backoff", "500ms", "--backoff-jitter", "0")
+		for _, want := range []string{
+			"emails\n", "concurrency     20 ", "group-limit     2 ", "strict          true ", "order           lifo\n",
+			"lease           1m30s\n", "max-attempts    5\n", "backoff         500ms         times 2 after each attempt, up to 1h, give or take 0 %\n",
+			"keep-completed  0s\n", "keep-dead       30d\n", "keep-cancelled  12h\n", "payload-limit   1,000         bytes\n",
+		} {
+			if !strings.Contains(changed, want) {
+				c.t.Errorf("dibs queue lacks %q:\n%s", want, changed)
+			}
+		}
+		c.ok("queue", "emails", "--backoff-max", "1m", "--strict=false")
+		c.has(c.row(c.ok("queue", "--json")), object{
+			"concurrency": 20, "strict": false, "lease": 90, "backoff": map[string]any{"base": 0.5, "factor": 2, "max": 60, "jitter": 0},
+		})
+		if got := c.ok("queue"); !strings.Contains(got, "500ms-1m  0s/30d/12h\n") {
+			c.t.Errorf("dibs queue writes:\n%s", got)
+		}
+	})
+}
+
+func TestQueueIsMadeOnlyWhenToldTo(t *testing.T) {
+	onEach(t, func(c *cli) {
+		args := []string{"queue", "billing", "--concurrency", "1"}
+		c.fails(exitNotFound, "", args, `unknown queue "billing"`, "no queues yet", "--create")
+		c.ok(append(args, "--create")...)
+		c.has(c.row(c.ok("queue", "billing", "--json")), object{"concurrency": 1})
+		c.ok("queue", "billing", "--create")
+		c.has(c.row(c.ok("queue", "billing", "--json")), object{"concurrency": 1})
+		c.fails(exitNotFound, "", []string{"queue", "biling"}, `unknown queue "biling"`, "known queues: billing")
+	})
+}
+
+func TestQueueSettingsOutOfRange(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("enqueue", "q")
+		for _, test := range []struct{ flag, value, message string }{
+			{"--concurrency", "-1", "concurrency: must be 0 (no limit) to 1000000, got -1"},
+			{"--group-limit", "0", "group_limit: must be 1 to 1000000, got 0"},
+			{"--order", "random", `order: must be fifo, lifo or any, got "random"`},
+			{"--lease", "1ms", "lease: must be 100ms to 24h0m0s, got 1ms"},
+			{"--max-attempts", "0", "max_attempts: must be 1 to 1000000, got 0"},
+			{"--backoff", "2h", "backoff.max: must be at least the base"},
+			{"--backoff-jitter", "2", "backoff.jitter: must be 0 to 1, got 2"},
+			{"--keep-dead", "-1s", "keep_dead: must not be negative"},
+			{"--payload-limit", "1", "payload_limit: must be 2 to"},
+			{"--group", "g=-1", "group g: must be 0 to 1000000, got -1"},
+			{"--group", strings.Repeat("g", 10_000) + "=1", "group: is 10000 bytes, the limit is 255"},
+		} {
+			c.fails(exitUsage, "", []string{"queue", "q", test.flag, test.value}, test.message)
+		}
+		c.has(c.row(c.ok("queue", "q", "--json")), object{"concurrency": 0, "lease": 10})
+	})
+}
+
+func TestQueueLimitsOneGroup(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed("1\n2\n3\n4\n", "enqueue", "q", "--lines", "--group", "a=b")
+		c.ok("queue", "q", "--group", "a=b=3")
+		if got := c.rows(c.ok("claim", "q", "-n", "10")); len(got) != 3 {
+			c.t.Errorf("claimed %d jobs of a group that may have 3", len(got))
+		}
+	})
+}
+
+func TestPauseAndResume(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("enqueue", "a")
+		c.ok("enqueue", "b")
+		if got := c.ok("pause", "a", "b"); got != "paused a\npaused b\n" {
+			c.t.Errorf("dibs pause writes %q", got)
+		}
+		if got := c.ok("claim", "a"); got != "" {
+			c.t.Errorf("claimed from a paused queue: %s", got)
+		}
+		if got := c.ok("stats"); !strings.Contains(got, "a (paused)  ") {
+			c.t.Errorf("dibs stats does not tell:\n%s", got)
+		}
+		c.fails(exitNotFound, "", []string{"resume", "a", "c"}, `unknown queue "c"`, "known queues: a, b")
+		c.has(c.stats("a"), object{"paused": true})
+		c.has(c.row(c.ok("resume", "a", "--json")), object{"name": "a", "paused": false})
+		if got := c.rows(c.ok("claim", "a")); len(got) != 1 {
+			c.t.Errorf("claimed %v", got)
+		}
+	})
+}
+
+func TestStats(t *testing.T) {
+	onEach(t, func(c *cli) {
+		if got := c.ok("stats"); !strings.HasPrefix(got, "no queues yet") {
+			c.t.Errorf("dibs stats writes %q", got)
+		}
+		c.feed("1\n2\n3\n", "enqueue", "q", "--lines")
+		c.ok("enqueue", "q", "--delay", "1h")
+		job := c.row(c.ok("claim", "q"))
+		c.ok("finish", "1", job["token"].(string), "--completed")
+		c.ok("claim", "q")
+		c.has(c.stats("q"), object{
+			"queue": "q", "waiting": 2, "scheduled": 1, "blocked": 0, "running": 1, "completed": 1, "dead": 0, "cancelled": 0,
+			"enqueued": 4, "claimed": 2, "succeeded": 1, "failed": 0,
+		})
+		lines := strings.Split(c.ok("stats"), "\n")
+		want := "QUEUE  WAITING  LATER  BLOCKED  RUNNING  COMPLETED  DEAD  CANCELLED  OLDEST"
+		if !strings.HasPrefix(lines[0], want) || strings.Join(strings.Fields(lines[1])[:8], " ") != "q 2 1 0 1 1 0 0" {
+			c.t.Errorf("dibs stats writes:\n%s", strings.Join(lines, "\n"))
+		}
+		c.fails(exitNotFound, "", []string{"stats", "q", "r"}, `unknown queue "r"`, "known queues: q")
+		c.fails(exitNotFound, "", []string{"ls", strings.Repeat("n", 10_000)}, "unknown queue", "known queues: q")
+	})
+}

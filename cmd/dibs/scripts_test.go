@@ -1,0 +1,169 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestClaimWritesALineOfJSONForEachJob(t *testing.T) {
+	onEach(t, func(c *cli) {
+		if got := c.ok("claim", "q", "-n", "5"); got != "" {
+			c.t.Errorf("a queue that does not exist gives %q", got)
+		}
+		c.feed("1\n2\n3\n", "enqueue", "q", "--lines", "--kind", "a")
+		c.ok("enqueue", "q", "--kind", "b", "--priority", "1")
+		jobs := c.rows(c.ok("claim", "q", "-n", "2", "--worker", "w1", "--lease", "1m"))
+		if len(jobs) != 2 || jobs[0]["token"] != jobs[1]["token"] || len(jobs[0]["token"].(string)) != 32 {
+			c.t.Fatalf("claimed %v", jobs)
+		}
+		c.has(jobs[0], object{"id": 4, "kind": "b", "state": "running", "worker": "w1", "attempt": 1, "payload": nil})
+		c.has(jobs[1], object{"id": 1, "kind": "a", "payload": "1"})
+		if c.ok("claim", "q", "--kind", "b", "--kind", "c") != "" {
+			c.t.Error("claimed a job of another kind")
+		}
+		c.has(c.row(c.ok("claim", "q", "--kind", "b", "--kind", "a")), object{"id": 2})
+
+		again := c.rows(c.ok("claim", "q", "--resume", "--worker", "w1", "-n", "10"))
+		if len(again) != 2 || again[0]["token"] == jobs[0]["token"] || again[0]["attempt"] != 2.0 {
+			c.t.Errorf("resumed %v", again)
+		}
+		c.fails(exitUsage, "", []string{"claim", "q", "-n", "0"}, "n: must be 1 to 10000, got 0")
+		c.fails(exitUsage, "", []string{"claim", "q", "-n", "10001"}, "n: must be 1 to 10000, got 10001")
+		c.fails(exitUsage, "", []string{"claim", ""}, "queue: is missing")
+		c.fails(exitUsage, "", []string{"claim", "q", "--lease", "2d"}, "lease: must be 100ms to 24h0m0s, got 48h0m0s")
+	})
+}
+
+func TestClaimWaitsForAJob(t *testing.T) {
+	onEach(t, func(c *cli) {
+		if got := c.ok("claim", "q", "--wait", "50ms"); got != "" {
+			c.t.Errorf("claimed %q", got)
+		}
+		claimed := make(chan runResult, 1)
+		go func() { claimed <- c.run("", "claim", "q", "--wait", "1m") }()
+		c.ok("enqueue", "q", "7")
+		select {
+		case r := <-claimed:
+			c.has(c.row(r.out), object{"payload": 7})
+		case <-time.After(20 * time.Second):
+			c.t.Fatal("the claim goes on waiting")
+		}
+	})
+}
+
+func TestFinishByFlags(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed(strings.Repeat("x\n", 6), "enqueue", "q", "--lines")
+		for _, test := range []struct {
+			args []string
+			want object
+		}{
+			{[]string{"--completed", "--result", `{"sent": 1}`}, object{"state": "completed", "result": map[string]any{"sent": 1}}},
+			{[]string{"--retry", "--error", "down", "--delay", "1h"}, object{"state": "waiting", "attempt": 1}},
+			{[]string{"--snooze", "--delay", "1h"}, object{"state": "waiting", "attempt": 1, "excused": 1}},
+			{[]string{"--dead", "--error", "hopeless"}, object{"state": "dead"}},
+			{[]string{"--cancelled"}, object{"state": "cancelled"}},
+			{[]string{"--release"}, object{"state": "waiting", "excused": 1}},
+		} {
+			job := c.row(c.ok("claim", "q"))
+			id := fmt.Sprint(job["id"])
+			args := append([]string{"finish", id, job["token"].(string)}, test.args...)
+			c.has(c.row(c.ok(args...)), object{"finished": 1})
+			var n int
+			fmt.Sscan(id, &n)
+			c.has(c.job(n), test.want)
+			r := c.run("", args...)
+			c.refused(r, exitLeaseLost, args, "lease lost on job "+id, "\n      the job runs elsewhere or has ended")
+			c.has(c.row(r.out), object{"finished": 0, "refused": []any{job["id"]}})
+		}
+		c.has(c.job(2), object{"errors": c.job(2)["errors"]})
+		if e := c.job(2)["errors"].([]any)[0].(map[string]any); e["error"] != "down" {
+			c.t.Errorf("the error history holds %v", e)
+		}
+	})
+}
+
+func TestFinishRefusesBadInput(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("enqueue", "q")
+		job := c.row(c.ok("claim", "q"))
+		token := job["token"].(string)
+		for _, test := range []struct {
+			args    []string
+			message string
+		}{
+			{[]string{"1", "abc", "--completed"}, `token: must be the 32 hexadecimal digits that the claim gave, got "abc"`},
+			{[]string{"1", "", "--completed"}, "token: must be the 32 hexadecimal digits"},
+			{[]string{"x", token, "--completed"}, `id: must be a job's number, got "x"`},
+			{[]string{"1", token, "--completed", "--result", "{"}, "result: is not valid JSON"},
+			{[]string{"1", token, "--retry", "--result", "1"}, "result: goes with completed only, not with retry"},
+			{[]string{"1", token, "--snooze"}, "delay: is required for snooze"},
+			{[]string{"1", token, "--retry", "--delay", "-1s"}, "delay: must not be negative"},
+			{[]string{"1", token, "--dead", "--delay", "1s"}, "delay: goes with retry or snooze only, not with dead"},
+		} {
+			c.fails(exitUsage, "", append([]string{"finish"}, test.args...), test.message)
+		}
+		good := fmt.Sprintf(`{"id":1,"token":%q,"ending":"completed"}`, token)
+		for _, test := range []struct{ line, message string }{
+			{`{"id":1`, "stdin:2: unexpected EOF"},
+			{`{"id":2,"token":"` + token + `","endng":"completed"}`, `stdin:2: unknown field "endng"`},
+			{`{"id":2,"token":"` + token + `"}`, `stdin, outcome 2: ending: must be completed, retry`},
+			{`{"id":2,"token":"12","ending":"completed"}`, `stdin:2: `},
+			{`{"id":2,"token":"` + token + `","ending":"retry","delay":"soon"}`, `stdin:2: "soon" is no duration`},
+			{good, "stdin, outcome 2: id: 1 is named twice"},
+		} {
+			c.fails(exitUsage, good+"\n"+test.line+"\n", []string{"finish"}, test.message)
+		}
+		c.has(c.job(1), object{"state": "running"})
+		c.fails(exitUsage, strings.Repeat("{}\n", 10_001), []string{"finish"}, "stdin: has more than 10000 lines; split them")
+	})
+}
+
+func TestFinishByLines(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed("1\n2\n3\n4\n", "enqueue", "q", "--lines", "--group", "g")
+		c.ok("queue", "q", "--group-limit", "10")
+		claimed := strings.TrimSuffix(c.ok("claim", "q", "-n", "4"), "\n")
+		lines := strings.Split(claimed, "\n")
+		add := func(line, more string) string { return strings.TrimSuffix(line, "}") + "," + more + "}\n" }
+		c.ok("cancel", "1")
+		stale := c.rows(claimed)[3]
+		c.ok("finish", "4", stale["token"].(string), "--release")
+		input := add(lines[0], `"ending":"cancelled"`) + "\n" +
+			add(lines[1], `"ending":"completed","result":[1,2]`) +
+			add(lines[2], `"ending":"retry","error":"down","delay":"5m"`) +
+			add(lines[3], `"ending":"completed"`)
+		r := c.run(input, "finish")
+		c.refused(r, exitLeaseLost, []string{"finish"}, "lease lost on job 4")
+		c.has(c.row(r.out), object{"finished": 3, "refused": []any{4}})
+		c.has(c.job(1), object{"state": "cancelled"})
+		c.has(c.job(2), object{"state": "completed", "result": []any{1, 2}})
+		c.has(c.job(3), object{"state": "waiting"})
+		c.has(c.stats("q"), object{"scheduled": 1})
+		c.has(c.row(c.feed("", "finish")), object{"finished": 0})
+	})
+}
+
+func TestExtendLeases(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed("1\n2\n3\n", "enqueue", "q", "--lines")
+		claimed := c.ok("claim", "q", "-n", "3", "--lease", "20s")
+		jobs := c.rows(claimed)
+		token := jobs[0]["token"].(string)
+		if got := c.ok("extend", "1", token, "--lease", "10m"); got != "{}\n" {
+			c.t.Errorf("dibs extend writes %q", got)
+		}
+		if before, after := jobs[0]["lease_until"].(string), c.job(1)["lease_until"].(string); after <= before {
+			c.t.Errorf("the lease ended %s, now %s", before, after)
+		}
+		c.ok("cancel", "2")
+		c.ok("finish", "3", token, "--release")
+		r := c.run(claimed, "extend", "--lease", "1m")
+		c.refused(r, exitLeaseLost, []string{"extend"}, "lease lost on job 3")
+		c.has(c.row(r.out), object{"cancelled": []any{2}, "lost": []any{3}})
+		c.fails(exitUsage, "", []string{"extend", "1", token, "--lease", "1ms"}, "lease: must be 100ms to 24h0m0s")
+		c.fails(exitUsage, "[1]\n", []string{"extend"}, "stdin:1: ")
+	})
+}
