@@ -1,0 +1,333 @@
+package dibs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// These tests check what a machine can of how the code is written; CONTRIBUTING.md
+// gives the reasons.
+const (
+	maxFunction   = 70  // lines
+	maxFile       = 400 // lines
+	maxTestFile   = 450 // lines
+	maxOptions    = 10  // fields of a struct of settings
+	minHeaderPart = 2   // characters of each part of an SQL header
+)
+
+func TestTidyFilesAndFunctionsAreShort(t *testing.T) {
+	t.Parallel()
+	for name, file := range goFiles(t) {
+		limit := maxFile
+		if strings.HasSuffix(name, "_test.go") {
+			limit = maxTestFile
+		}
+		if n := file.lines(file.syntax); n > limit {
+			t.Errorf("%s has %d lines, at most %d are allowed: does it hold one thing?", name, n, limit)
+		}
+		for node := range ast.Preorder(file.syntax) {
+			switch node := node.(type) {
+			case *ast.FuncDecl:
+				if n := file.lines(node); n > maxFunction {
+					t.Errorf("%s: %s has %d lines, at most %d are allowed", name, node.Name, n, maxFunction)
+				}
+			case *ast.TypeSpec:
+				settings, ok := node.Type.(*ast.StructType)
+				if ok && isSettings(node.Name.Name) && settings.Fields.NumFields() > maxOptions {
+					t.Errorf("%s: %s has %d fields, at most %d are allowed", name, node.Name, settings.Fields.NumFields(), maxOptions)
+				}
+			}
+		}
+	}
+}
+
+func isSettings(name string) bool {
+	return strings.HasSuffix(name, "Options") || strings.HasSuffix(name, "Config")
+}
+
+// driver is what a package may import beside the standard library and this module.
+var driver = map[string][]string{
+	".":        nil,
+	"sqlite":   {"modernc.org/sqlite"},
+	"postgres": {"github.com/jackc/pgx/v5"},
+}
+
+// below is what a package may import of this module.
+var below = map[string][]string{
+	".":               nil,
+	"internal/checks": {""},
+	"sqlite":          {"", "internal/checks"},
+	"postgres":        {"", "internal/checks"},
+	"storetest":       {"", "internal/checks"},
+}
+
+func TestTidyImportsNeverPointUp(t *testing.T) {
+	t.Parallel()
+	const module = "github.com/dibs-queue/dibs"
+	for name, file := range goFiles(t) {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		dir := path.Dir(name)
+		for _, spec := range file.syntax.Imports {
+			imported := strings.Trim(spec.Path.Value, `"`)
+			first, _, _ := strings.Cut(imported, "/")
+			ours := imported == module || strings.HasPrefix(imported, module+"/")
+			allowed, bound := below[dir]
+			if !ours {
+				allowed, bound = driver[dir]
+			}
+			switch {
+			case !bound || !strings.Contains(first, "."): // nothing is said of dir, or the standard library
+			case ours && slices.Contains(allowed, strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")):
+			case !ours && slices.ContainsFunc(allowed, func(d string) bool { return imported == d || strings.HasPrefix(imported, d+"/") }):
+			default:
+				t.Errorf("%s must not import %s", name, imported)
+			}
+		}
+	}
+}
+
+var (
+	headerParts = []string{"-- Purpose: ", "-- Parameters: ", "-- Columns out: ", "-- Concurrency: "}
+	loudSQL     = regexp.MustCompile(`\b(SELECT|INSERT|UPDATE|DELETE|FROM|WHERE|VALUES|RETURNING|JOIN|AND|ORDER BY)\b`)
+	starSQL     = regexp.MustCompile(`\bselect\s+\*`)
+)
+
+func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
+	t.Parallel()
+	for _, name := range files(t, ".sql") {
+		if !strings.Contains(name, "/sql/") {
+			continue
+		}
+		text := read(t, name)
+		at := 0
+		for _, part := range headerParts {
+			i := strings.Index(text[at:], part)
+			if i < 0 || (part == headerParts[0] && i != 0) {
+				t.Errorf("%s: its header needs, in this order, %q", name, headerParts)
+				break
+			}
+			at += i + len(part)
+			line, _, _ := strings.Cut(text[at:], "\n")
+			if len(line) < minHeaderPart {
+				t.Errorf("%s: %q says nothing", name, part)
+			}
+		}
+		code := regexp.MustCompile(`--.*`).ReplaceAllString(text, "")
+		if found := loudSQL.FindString(code); found != "" {
+			t.Errorf("%s: keyword %s must be in lower case", name, found)
+		}
+		if starSQL.MatchString(code) {
+			t.Errorf("%s: name the columns in place of select *", name)
+		}
+	}
+}
+
+// The databases need different statements where one works on sets of rows and the
+// other, alone in its write transaction, row by row. Every other statement has the
+// same name in both folders, so that one can be read beside the other.
+var (
+	onlyPostgres = strings.Fields(`
+		add_queue complete enqueue_unique expire holders newest_tally pending requeue retention retry
+		turn_admit turn_claim turn_sweep wake_groups`)
+	onlySQLite = strings.Fields(`
+		check_earlier check_later claim_newest clock count_claimed displace drop_claim drop_tally due_claims
+		ended finish forget_claim free_key give_back group group_limit groups holder live log_claim queue
+		remove remove_finished restore running tally unhold unset_group wake woken worker_claims`)
+)
+
+func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {
+	t.Parallel()
+	pg, lite := statements(t, "postgres"), statements(t, "sqlite")
+	same := func(db string, names, others, only []string) {
+		for _, name := range names {
+			if slices.Contains(others, name) == slices.Contains(only, name) {
+				t.Errorf("%s/sql/%s.sql: a statement is in both folders, or in the list of those that only %s has", db, name, db)
+			}
+		}
+		for _, name := range only {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s is listed as a statement of %s, but is not there", name, db)
+			}
+		}
+	}
+	same("postgres", pg, lite, onlyPostgres)
+	same("sqlite", lite, pg, onlySQLite)
+}
+
+// statements lists the names of a database's statements, and fails for one that
+// nobody uses.
+func statements(t *testing.T, db string) []string {
+	t.Helper()
+	var code strings.Builder
+	for _, name := range files(t, ".go") {
+		if path.Dir(name) == db && !strings.HasSuffix(name, "_test.go") {
+			code.WriteString(read(t, name))
+		}
+	}
+	var names []string
+	for _, name := range files(t, ".sql") {
+		if path.Dir(name) != db+"/sql" {
+			continue
+		}
+		name = strings.TrimSuffix(path.Base(name), ".sql")
+		if !strings.Contains(code.String(), `"`+name+`"`) {
+			t.Errorf("%s/sql/%s.sql is used nowhere", db, name)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// forbidden are words for which we have another one, whatever they are about. The
+// words that are wrong only of some things (type, data, lock, ...) need a reader.
+var forbidden = strings.Fields(`
+	ack acks adapter archived broker clean consumer dequeue discarded performer poll processor producer publish
+	purge receipt renew replay reschedule topic tube visibility`)
+
+func TestTidyTheAPIUsesOurWords(t *testing.T) {
+	t.Parallel()
+	for name, file := range goFiles(t) {
+		switch path.Dir(name) {
+		case ".", "sqlite", "postgres", "storetest":
+		default:
+			continue
+		}
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for node := range ast.Preorder(file.syntax) {
+			for _, id := range declared(node) {
+				for _, word := range camelWords(id.Name) {
+					if id.IsExported() && slices.Contains(forbidden, word) {
+						t.Errorf("%s: %s: we do not say %q", name, id.Name, word)
+					}
+				}
+			}
+		}
+	}
+}
+
+// declared lists the names that a node declares.
+func declared(node ast.Node) []*ast.Ident {
+	switch node := node.(type) {
+	case *ast.FuncDecl:
+		return []*ast.Ident{node.Name}
+	case *ast.TypeSpec:
+		return []*ast.Ident{node.Name}
+	case *ast.ValueSpec:
+		return node.Names
+	case *ast.Field:
+		return node.Names
+	}
+	return nil
+}
+
+func camelWords(name string) []string {
+	var out []string
+	for i, r := range name {
+		if i == 0 || unicode.IsUpper(r) {
+			out = append(out, "")
+		}
+		out[len(out)-1] += string(unicode.ToLower(r))
+	}
+	return out
+}
+
+var link = regexp.MustCompile(`\]\(([^)\s#]+)[^)]*\)`)
+
+func TestTidyLinksLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	for _, name := range files(t, ".md") {
+		for _, m := range link.FindAllStringSubmatch(read(t, name), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
+				t.Errorf("%s links to %s, which does not exist", name, m[1])
+			}
+		}
+	}
+}
+
+// TestTidyNoPathsOfOneMachine looks for what is true only where somebody once worked.
+func TestTidyNoPathsOfOneMachine(t *testing.T) {
+	t.Parallel()
+	paths := regexp.MustCompile(`/(` + strings.Join([]string{"work", "farm", "root", "home", "Users"}, "|") + `)/[A-Za-z.]`)
+	for _, name := range files(t, ".go", ".md", ".sql", ".sh", ".txt", ".conf", "Makefile", "run", ".mod") {
+		for i, line := range strings.Split(read(t, name), "\n") {
+			if found := paths.FindString(line); found != "" {
+				t.Errorf("%s:%d holds a path of one machine: %s", name, i+1, found)
+			}
+		}
+	}
+}
+
+type goFile struct {
+	set    *token.FileSet
+	syntax *ast.File
+}
+
+func (f goFile) lines(n ast.Node) int {
+	if n == f.syntax {
+		return f.set.File(n.Pos()).LineCount() - 1 // the last line is empty
+	}
+	return f.set.Position(n.End()).Line - f.set.Position(n.Pos()).Line + 1
+}
+
+func goFiles(t *testing.T) map[string]goFile {
+	t.Helper()
+	all := map[string]goFile{}
+	for _, name := range files(t, ".go") {
+		set := token.NewFileSet()
+		syntax, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = goFile{set, syntax}
+	}
+	return all
+}
+
+// files lists the module's files whose names end in one of the endings. What is
+// hidden or ignored by Go is not the module's, but for .ci.
+func files(t *testing.T, endings ...string) []string {
+	t.Helper()
+	var names []string
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+		base := path.Base(name)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && name != ".ci" && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" || base == "dist"):
+			return fs.SkipDir
+		case d.Type().IsRegular() && slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(base, e) }):
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
