@@ -18,7 +18,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	}
 	var lost []int64
 	err = s.write(ctx, "finish", func(tx *session) (err error) {
-		lost, err = tx.finish(outcomes, false)
+		lost, err = tx.finish(outcomes)
 		return err
 	})
 	if err != nil {
@@ -34,9 +34,8 @@ func leaseLost(ids []int64) error {
 	return &dibs.LeaseLostError{IDs: ids}
 }
 
-// finish returns the ids that were refused. keep keeps the jobs whatever their
-// queue's retention.
-func (s *session) finish(outcomes []dibs.Outcome, keep bool) ([]int64, error) {
+// finish returns the ids that were refused.
+func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 	now, err := s.now()
 	if err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func (s *session) finish(outcomes []dibs.Outcome, keep bool) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.apply(j, decide(o, j, q, now), q, keep); err != nil {
+		if err := s.apply(j, decide(o, j, q, now), q); err != nil {
 			return nil, err
 		}
 		perClaim[o.Token]++
@@ -154,7 +153,7 @@ func backoff(b dibs.Backoff, n int) time.Duration {
 }
 
 // apply writes a job's fate.
-func (s *session) apply(j *heldJob, f fate, q *queue, keep bool) error {
+func (s *session) apply(j *heldJob, f fate, q *queue) error {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
 		t.running--
@@ -172,7 +171,7 @@ func (s *session) apply(j *heldJob, f fate, q *queue, keep bool) error {
 		s.woken[j.queue] = true // there is room for another
 	}
 	if f.state.Final() {
-		return s.end(j.id, q, f, keep)
+		return s.end(j.id, q, f)
 	}
 	gate := gateReady
 	if f.leaves {
@@ -184,8 +183,8 @@ func (s *session) apply(j *heldJob, f fate, q *queue, keep bool) error {
 }
 
 // end moves a live job to the finished ones, or deletes it if they are not kept.
-func (s *session) end(id int64, q *queue, f fate, keep bool) error {
-	if keep || retention(&q.Queue, f.state) > 0 {
+func (s *session) end(id int64, q *queue, f fate) error {
+	if retention(&q.Queue, f.state) > 0 {
 		if _, err := s.exec("finish", id, string(f.state), f.at, errorText(f.errors), nullJSON(f.result)); err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func (s *session) cancel(id int64) (dibs.State, error) {
 		return "", err
 	}
 	s.left(j)
-	return dibs.Cancelled, s.end(id, q, fate{state: dibs.Cancelled, at: now, errors: j.errors}, false)
+	return dibs.Cancelled, s.end(id, q, fate{state: dibs.Cancelled, at: now, errors: j.errors})
 }
 
 // endedJob is what putting a finished job back depends on.
@@ -94,21 +94,15 @@ type endedJob struct {
 	queue, group, uniqueKey string
 	state                   dibs.State
 	uniqueUntil             dibs.UniqueUntil
-	finishedAt, runAt       int64
-	claimedAt               int64
-	attempt, excused        int
+	attempt                 int
 }
 
 func (s *session) ended(id int64) (*endedJob, error) {
 	j := &endedJob{}
-	var claimedAt *int64
-	found, err := s.one("ended", []any{id}, text[string]{&j.queue}, text[dibs.State]{&j.state}, &j.finishedAt, &j.runAt, &j.attempt, &j.excused,
-		text[string]{&j.group}, text[string]{&j.uniqueKey}, text[dibs.UniqueUntil]{&j.uniqueUntil}, &claimedAt)
+	found, err := s.one("ended", []any{id}, text[string]{&j.queue}, text[dibs.State]{&j.state}, &j.attempt,
+		text[string]{&j.group}, text[string]{&j.uniqueKey}, text[dibs.UniqueUntil]{&j.uniqueUntil})
 	if !found {
 		return nil, err
-	}
-	if claimedAt != nil {
-		j.claimedAt = *claimedAt
 	}
 	return j, err
 }
@@ -147,17 +141,12 @@ func (s *session) requeue(id int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	holds := j.uniqueKey != "" && (j.uniqueUntil == dibs.UntilFinished || j.attempt == 0)
-	if holds {
-		var other int64
-		taken, err := s.one("holder", []any{j.queue, j.uniqueKey}, &other)
-		if err != nil {
-			return false, err
-		}
-		holds = !taken
+	holds, err := s.canHold(j.queue, j.uniqueKey, j.uniqueUntil, j.attempt)
+	if err != nil {
+		return false, err
 	}
 	gate := firstGate(j.group, now, now)
-	if _, err := s.exec("reopen", id, gate, now, j.attempt, holds, nil, nil); err != nil {
+	if _, err := s.exec("reopen", id, gate, now, j.attempt, holds); err != nil {
 		return false, err
 	}
 	if _, err := s.exec("remove_finished", id); err != nil {
@@ -166,6 +155,17 @@ func (s *session) requeue(id int64) (bool, error) {
 	s.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
 	s.arrived(j.queue, j.group, gate)
 	return true, nil
+}
+
+// canHold reports whether a job that comes back takes its unique key with it: not if
+// another one holds it by now, nor if it held it only until its first attempt.
+func (s *session) canHold(queue, key string, until dibs.UniqueUntil, attempt int) (bool, error) {
+	if key == "" || (until == dibs.UntilClaimed && attempt > 0) {
+		return false, nil
+	}
+	var other int64
+	taken, err := s.one("holder", []any{queue, key}, &other)
+	return !taken, err
 }
 
 // Edit changes the priority or run_at of jobs that wait.
@@ -193,7 +193,8 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	return done, nil
 }
 
-// edit lets a grouped job give up its place and compete for it again.
+// edit lets a grouped job give up its place and compete for it again, unless the
+// queue is strict and the job waits for its retry.
 func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
 	j, err := s.live(id)
 	if err != nil || j == nil || j.running {
@@ -211,6 +212,13 @@ func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
 		j.runAt = max(now, e.RunAt.UnixMicro())
 	}
 	gate := firstGate(j.group, j.runAt, now)
+	q, err := s.queue(j.queue)
+	if err != nil {
+		return false, err
+	}
+	if q.Strict && j.attempt > 0 && j.gate == gateReady {
+		gate = gateReady
+	}
 	s.arrived(j.queue, j.group, gate)
 	_, err = s.exec("edit", id, j.priority, j.runAt, gate)
 	return err == nil, err

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -123,12 +122,9 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) er
 		return err
 	}
 	return s.write(ctx, "set group", func(tx *session) error {
-		q, err := tx.queue(queue)
+		q, err := tx.ensureQueue(queue)
 		if err != nil {
 			return err
-		}
-		if q == nil {
-			return fmt.Errorf("dibs: queue %q: %w", queue, dibs.ErrUnknownQueue)
 		}
 		if limit == 0 {
 			_, err = tx.exec("unset_group", queue, group)

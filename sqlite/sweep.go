@@ -161,7 +161,7 @@ func (s *session) expireClaim(c claimRow, now int64) (int, error) {
 		if err != nil {
 			return expired, err
 		}
-		if err := s.apply(j, expiry(j, now), q, false); err != nil {
+		if err := s.apply(j, expiry(j, now), q); err != nil {
 			return expired, err
 		}
 		expired++

@@ -4,8 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"math/rand/v2"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,7 +18,7 @@ import (
 // and a busy writer that has seen others leaves them a gap (writer.go).
 type turn struct {
 	token   chan struct{}
-	commits atomic.Int64 // of transactions that were not the writer's
+	commits atomic.Int64 // how often it was passed by others than the writer
 }
 
 func newTurn() *turn { return &turn{token: make(chan struct{}, 1)} }
@@ -95,30 +95,30 @@ func (c *turnConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, 
 	return c.open, nil
 }
 
-// Close passes the turn of a transaction that was left open: SQLite rolls it back.
-func (c *turnConn) Close() error {
-	err := c.sqliteConn.Close()
-	if c.open != nil {
-		c.open.end()
+// Close rolls back what was left open: SQLite alone would do so only once the
+// statements of the transaction are closed, too.
+func (c *turnConn) Close() (err error) {
+	if c.open != nil && !c.open.ended.Load() {
+		err = c.open.Rollback()
 	}
-	return err
+	return errors.Join(err, c.sqliteConn.Close())
 }
 
 type turnTx struct {
 	driver.Tx
-	turn *turn
-	once sync.Once
+	turn  *turn
+	ended atomic.Bool
 }
 
-func (t *turnTx) end() { t.once.Do(t.turn.pass) }
+func (t *turnTx) Commit() error { return t.finish(t.Tx.Commit) }
 
-func (t *turnTx) Commit() error {
-	defer t.end()
+func (t *turnTx) Rollback() error { return t.finish(t.Tx.Rollback) }
+
+func (t *turnTx) finish(f func() error) error {
+	if !t.ended.CompareAndSwap(false, true) {
+		return driver.ErrBadConn // the connection is closed, which the driver does not survive
+	}
+	defer t.turn.pass()
 	t.turn.commits.Add(1)
-	return t.Tx.Commit()
-}
-
-func (t *turnTx) Rollback() error {
-	defer t.end()
-	return t.Tx.Rollback()
+	return f()
 }

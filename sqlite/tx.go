@@ -16,7 +16,7 @@ import (
 func (s *Store) SQLTx(tx *sql.Tx) dibs.Tx { return s.newTx(tx) }
 
 func (s *Store) newTx(tx *sql.Tx) *callerTx {
-	return &callerTx{session: newSession(context.Background(), tx, s.sql), completed: make(map[int64]dibs.Token)}
+	return &callerTx{session: newSession(context.Background(), tx, s.sql), completed: make(map[int64]completion)}
 }
 
 // InTx runs f in a transaction of its own, and commits it if f returns nil. f must do
@@ -44,7 +44,13 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 // callerTx is the part of a store that works in the caller's transaction.
 type callerTx struct {
 	session   *session
-	completed map[int64]dibs.Token // jobs claimed here: completed unless Finish says otherwise
+	completed map[int64]completion // jobs claimed here: completed unless Finish says otherwise
+}
+
+// completion is how a job was left by Claim.
+type completion struct {
+	job *dibs.RawJob
+	run int64 // its run time in microseconds, as counted
 }
 
 // do runs f as one call. Statements of the call see ctx; what an earlier one counted
@@ -113,7 +119,8 @@ func (t *callerTx) complete(jobs []*dibs.RawJob) error {
 	for i, j := range jobs {
 		outcomes[i] = j.Lease().Complete(nil)
 		s.held[group{j.Queue, j.Group}]++
-		t.completed[j.ID] = j.Token
+		kept := *j // the caller may change his
+		t.completed[j.ID] = completion{job: &kept, run: max(0, s.time-j.ClaimedAt.UnixMicro())}
 		if j.Group == "" {
 			continue
 		}
@@ -121,7 +128,7 @@ func (t *callerTx) complete(jobs []*dibs.RawJob) error {
 			return err
 		}
 	}
-	_, err := s.finish(outcomes, true)
+	_, err := s.finish(outcomes)
 	return err
 }
 
@@ -135,13 +142,13 @@ func (t *callerTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	var lost []int64
 	err = t.do(ctx, "finish", func(s *session) (err error) {
 		for _, o := range outcomes {
-			if t.completed[o.ID] == o.Token {
-				if err := t.uncomplete(o); err != nil {
+			if c, ok := t.completed[o.ID]; ok && c.job.Token == o.Token {
+				if err := t.uncomplete(c.job); err != nil {
 					return err
 				}
 			}
 		}
-		lost, err = s.finish(outcomes, true)
+		lost, err = s.finish(outcomes)
 		return err
 	})
 	if err != nil {
@@ -150,18 +157,22 @@ func (t *callerTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return leaseLost(lost)
 }
 
-// uncomplete makes a job that this transaction claimed a running one again.
-func (t *callerTx) uncomplete(o dibs.Outcome) error {
+// uncomplete makes a job that this transaction claimed a running one again. Its
+// completion may have deleted it, so it is made anew from what Claim returned.
+func (t *callerTx) uncomplete(j *dibs.RawJob) error {
 	s := t.session
-	e, err := s.ended(o.ID)
-	if err != nil || e == nil {
-		return err
+	if live, err := s.live(j.ID); err != nil || live != nil {
+		return err // the caller has rolled back to before the claim
 	}
-	q, err := s.queue(e.queue)
+	now, err := s.now()
 	if err != nil {
 		return err
 	}
-	now, err := s.now()
+	kept, err := s.exec("remove_finished", j.ID)
+	if err != nil {
+		return err
+	}
+	q, err := s.queue(j.Queue)
 	if err != nil {
 		return err
 	}
@@ -169,21 +180,23 @@ func (t *callerTx) uncomplete(o dibs.Outcome) error {
 	if q.Concurrency > 0 {
 		gate = gateCounted
 	}
-	heldKey := e.uniqueUntil == dibs.UntilFinished
-	if _, err := s.exec("reopen", o.ID, gate, e.runAt, e.excused, heldKey, o.Token[:], now+micro(txLease)); err != nil {
+	holds, err := s.canHold(j.Queue, j.UniqueKey, j.UniqueUntil, j.Attempt)
+	if err != nil {
 		return err
 	}
-	if _, err := s.exec("remove_finished", o.ID); err != nil {
+	if _, err := s.exec("restore", j.ID, j.Queue, j.Kind, j.Priority, j.RunAt.UnixMicro(), gate, j.Attempt, j.Excused, j.MaxAttempts,
+		null(j.Group), null(j.UniqueKey), null(string(j.UniqueUntil)), holds,
+		j.Token[:], now+micro(txLease), j.Worker, j.CancelRequested, j.CreatedAt.UnixMicro(), j.ClaimedAt.UnixMicro(),
+		nullJSON(j.Metadata), string(j.Payload), errorText(j.Errors)); err != nil {
 		return err
 	}
-	s.count(e.queue, func(c *tally) {
+	s.count(j.Queue, func(c *tally) {
 		c.running++
-		c.ended(e.state, -1)
+		c.completed -= kept
 		c.succeeded--
-		c.run -= e.finishedAt - e.claimedAt
+		c.run -= t.completed[j.ID].run
 	})
-	g := group{e.queue, e.group}
-	s.held[g]--
-	delete(t.completed, o.ID)
+	s.held[group{j.Queue, j.Group}]--
+	delete(t.completed, j.ID)
 	return nil
 }

@@ -7,8 +7,8 @@ create table dibs_migration (
   applied_at integer not null
 ) strict;
 
--- The time of the last transaction: no later one sees an earlier time, whatever the
--- system's clock does.
+-- The time of the last transaction: each has a later one than those before, whatever
+-- the system's clock does.
 create table dibs_clock (
   one integer primary key check (one = 1),
   now integer not null

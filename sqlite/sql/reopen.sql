@@ -1,6 +1,6 @@
 -- Purpose: put a finished job back among the live ones.
 -- Parameters: ?1 id, ?2 gate, ?3 run_at, ?4 excused, ?5 whether it holds its unique
---   key, ?6 token or null, ?7 end of the lease or null.
+--   key.
 -- Columns out: none.
 -- Concurrency: in one transaction with the deletion of the finished row.
 insert into dibs_job (
@@ -17,8 +17,6 @@ insert into dibs_job (
   unique_key,
   unique_until,
   unique_held,
-  token,
-  lease_until,
   worker,
   created_at,
   claimed_at,
@@ -40,8 +38,6 @@ select
   unique_key,
   unique_until,
   ?5,
-  ?6,
-  ?7,
   worker,
   created_at,
   claimed_at,

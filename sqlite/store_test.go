@@ -1,0 +1,36 @@
+package sqlite_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/sqlite"
+	"github.com/dibs-queue/dibs/storetest"
+)
+
+// TestStore is what every store promises.
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, storetest.SQLite, func(t testing.TB) storetest.Setup {
+		path := filepath.Join(t.TempDir(), "jobs.db")
+		open := func(t testing.TB) *sqlite.Store {
+			s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return s
+		}
+		s := open(t)
+		return storetest.Setup{
+			Store:   s,
+			Another: func(t testing.TB) dibs.Database { return open(t) },
+			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
+		}
+	})
+}
