@@ -96,7 +96,7 @@ func (c *chaos) left(ctx context.Context, db dibs.Database) (bool, error) {
 	c.mu.Lock()
 	enqueued := c.enqueued
 	c.mu.Unlock()
-	p, err := db.List(ctx, dibs.Filter{Limit: 1})
+	p, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
 	return enqueued < chaosEnqueuers || len(p.Jobs) > 0, err
 }
 

@@ -115,7 +115,7 @@ func extendManyClaims(t *test) {
 // A script may hand the jobs of one claim to different programs.
 func expireOneByOne(t *test) {
 	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
-	jobs := t.claim(dibs.ClaimRequest{N: 4, Lease: 500 * time.Millisecond})
+	jobs := t.claim(dibs.ClaimRequest{N: 4, Lease: 2 * time.Second})
 	t.extended(time.Hour, jobs[0].Lease(), jobs[2].Lease())
 	t.lapse(jobs[1], jobs[3])
 	t.sweep()

@@ -54,7 +54,7 @@ func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, hand
 			}
 			continue
 		}
-		left, err := db.List(ctx, dibs.Filter{Limit: 1})
+		left, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
 		if err != nil || len(left.Jobs) == 0 {
 			return err
 		}
@@ -342,7 +342,7 @@ func raceConcurrency(t *test) {
 					return err
 				}
 			}
-			s, err := db.List(ctx, dibs.Filter{Limit: 1})
+			s, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
 			if err != nil || len(s.Jobs) == 0 {
 				mu.Lock()
 				done = true

@@ -91,10 +91,10 @@ func resumeEnded(t *test) {
 
 func resumeNoAttempts(t *test) {
 	all := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 1}, dibs.NewJob{Kind: "k", MaxAttempts: 2})
-	t.claim(dibs.ClaimRequest{N: 2, Lease: 500 * time.Millisecond})
+	old := t.claim(dibs.ClaimRequest{N: 2})
 	jobs := t.resume(dibs.ResumeRequest{Worker: "w", Lease: time.Hour})
 	sameIDs(t, "resumed", ids(jobs), all[1:])
-	t.lapse(t.get(all[0]))
+	t.expire(old[0])
 	t.sweep()
 	t.in(dibs.Dead, all[0])
 	t.in(dibs.Running, all[1])

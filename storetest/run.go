@@ -97,7 +97,11 @@ type test struct {
 
 // patience is how long a test waits for something that must happen. It is so long
 // that only what never happens, or waits for somebody else, takes it.
-const patience = 30 * time.Second
+const patience = time.Minute
+
+// promptly is the 2 s within which work that is due or abandoned must start, with
+// some room for a machine that has other things to do.
+const promptly = 2*time.Second + 3*time.Second
 
 // oneCase is one test of the suite; its name is a sentence.
 type oneCase struct {

@@ -142,7 +142,7 @@ func txEffectsOnce(t *test) {
 func txFinishOutlivesLease(t *test) {
 	count := t.effects()
 	t.enqueue(dibs.NewJob{Kind: "k"})
-	j := t.claimOne(dibs.ClaimRequest{Lease: 5 * time.Second})
+	j := t.claimOne(dibs.ClaimRequest{Lease: 2 * time.Second})
 	tx := t.open()
 	t.must(tx.Exec(t.ctx, effect(j.ID)))
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}))
