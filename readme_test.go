@@ -1,0 +1,120 @@
+package dibs_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/storetest"
+)
+
+// The README may show nothing that does not work: its Go is copied from the
+// examples, which have tests of their own, its shell is run here, and its table of
+// databases is the one that the conformance suite reads.
+
+var block = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
+
+// blocks lists the README's blocks in one language.
+func blocks(t *testing.T, language string) []string {
+	t.Helper()
+	var found []string
+	for _, m := range block.FindAllStringSubmatch(read(t, "README.md"), -1) {
+		switch m[1] {
+		case language:
+			found = append(found, m[2])
+		case "go", "sh":
+		default:
+			t.Errorf("README.md has a block of language %q, which no test looks at", m[1])
+		}
+	}
+	if len(found) == 0 {
+		t.Fatalf("README.md has no block of language %q", language)
+	}
+	return found
+}
+
+func TestReadmeGoIsCopiedFromTheExamples(t *testing.T) {
+	t.Parallel()
+	var examples strings.Builder
+	for _, name := range files(t, ".go") {
+		if strings.HasPrefix(name, "examples/") && !strings.HasSuffix(name, "_test.go") {
+			examples.WriteString(unindented(read(t, name)))
+		}
+	}
+	for _, code := range blocks(t, "go") {
+		if !strings.Contains(examples.String(), unindented(code)) {
+			t.Errorf("no example has this code:\n%s", code)
+		}
+	}
+}
+
+func unindented(code string) string {
+	return regexp.MustCompile(`(?m)^\t+`).ReplaceAllString(code, "")
+}
+
+// runElsewhere are commands that take too long here: a test of cmd/dibs runs the
+// demo, and .ci/run runs make test.
+var runElsewhere = regexp.MustCompile(`(?m)^(go run \./cmd/dibs demo|make test)( .*)?\n`)
+
+// TestReadmeShellRuns runs the README's shell in a stranger's module beside this
+// one, with the dibs command installed, and then builds the README's program there.
+func TestReadmeShellRuns(t *testing.T) {
+	t.Parallel()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasSuffix(read(t, ".ci/run"), "\nexec make test\n") {
+		t.Error(".ci/run must run make test, as the README says")
+	}
+	dir := t.TempDir()
+	app, bin := filepath.Join(dir, "app"), filepath.Join(dir, "bin")
+	command(t, here, "go", "build", "-o", bin+"/dibs", "./cmd/dibs")
+	if err := os.Symlink(here, filepath.Join(dir, "dibs")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, app+"/main.go", blocks(t, "go")[0])
+	write(t, app+"/go.mod", "module example.com/app\n\ngo 1.26.0\n")
+	write(t, app+"/go.sum", read(t, "go.sum")) // so that nothing has to be asked of a server
+	for _, script := range blocks(t, "sh") {
+		script = runElsewhere.ReplaceAllString(script, "")
+		out := command(t, app, "sh", "-euc", `PATH=`+bin+`:$PATH; `+script)
+		if strings.Contains(script, "dibs work") && !strings.Contains(out, "  ./main.go") {
+			t.Errorf("the jobs of\n%s\nleft no result:\n%s", script, out)
+		}
+	}
+	command(t, app, "go", "build", "-o", bin+"/app", ".")
+}
+
+func TestReadmeTableIsTheOneThatTheSuiteReads(t *testing.T) {
+	t.Parallel()
+	if table := storetest.Table(storetest.PostgreSQL, storetest.SQLite); !strings.Contains(read(t, "README.md"), "\n\n"+table+"\n") {
+		t.Errorf("README.md's table of databases must be\n%s", table)
+	}
+}
+
+func command(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out.String())
+	}
+	return out.String()
+}
+
+func write(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
