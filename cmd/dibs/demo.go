@@ -38,7 +38,7 @@ that it removes too; nothing else there is touched.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case a.schema != "" || a.prefix != "":
+			case cmd.Flags().Changed("schema") || cmd.Flags().Changed("prefix"):
 				return usagef(cmd, "the demo makes a schema or prefix of its own; leave out --schema and --prefix")
 			case jobs < 500 || jobs > 100_000:
 				return usagef(cmd, "--jobs must be 500 to 100000, got %d", jobs)
@@ -108,10 +108,8 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 		DB: place.db, Jobs: jobs, Workers: demoWorkers, Dir: dir,
 		Watch: screen.watch,
 		Command: func(name, history string) *exec.Cmd {
-			args := append(place.flags(), "demo", "worker", name, history)
-			cmd := exec.Command(program, args...)
-			// The URL may hold a password, which others could read in the arguments.
-			cmd.Env = append(os.Environ(), "DIBS_DB="+place.url)
+			cmd := exec.Command(program, "demo", "worker", name, history)
+			cmd.Env = append(os.Environ(), place.env()...)
 			return cmd
 		},
 	})

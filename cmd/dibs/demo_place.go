@@ -22,7 +22,6 @@ type demoPlace struct {
 	url  string
 	opts open.Options
 	text string // such as "a SQLite file of its own"
-	own  bool   // the whole file is the demo's
 }
 
 // demoPlace makes a SQLite file in dir or, with --db, a schema or prefix with a
@@ -33,8 +32,8 @@ func (a *app) demoPlace(ctx context.Context, dir string) (*demoPlace, error) {
 	switch {
 	case p.url == "":
 		p.url = "sqlite:" + filepath.Join(dir, "demo.db")
-		p.own, p.text = true, "a SQLite file of its own"
-	case strings.HasPrefix(p.url, "postgres"):
+		p.text = "a SQLite file of its own"
+	case strings.HasPrefix(p.url, "postgres:"), strings.HasPrefix(p.url, "postgresql:"):
 		p.opts.Schema, p.text = name, "PostgreSQL, schema "+name
 	default:
 		p.opts.Prefix, p.text = name+"_", "SQLite, tables "+name+"_*"
@@ -53,21 +52,22 @@ func randomName() string {
 	return hex.EncodeToString(b[:])
 }
 
-// flags are what other calls of the command need, besides the URL.
-func (p *demoPlace) flags() []string {
-	switch {
-	case p.opts.Schema != "":
-		return []string{"--schema", p.opts.Schema}
-	case p.opts.Prefix != "":
-		return []string{"--prefix", p.opts.Prefix}
-	}
-	return nil
+// env is how a worker process finds the place. The URL may hold a password, which
+// others could read in its arguments.
+func (p *demoPlace) env() []string {
+	return []string{"DIBS_DB=" + p.url, "DIBS_SCHEMA=" + p.opts.Schema, "DIBS_PREFIX=" + p.opts.Prefix}
 }
 
 // describe says how to look at what was kept.
 func (p *demoPlace) describe(a *app, dir string) {
-	flags := strings.Join(append([]string{"--db", redacted(p.url)}, p.flags()...), " ")
-	fmt.Fprintf(a.stderr, "kept: the workers' notes in %s, and the jobs:\n  dibs %s stats\n", dir, flags)
+	place := "--db " + redacted(p.url)
+	switch {
+	case p.opts.Schema != "":
+		place += " --schema " + p.opts.Schema
+	case p.opts.Prefix != "":
+		place += " --prefix " + p.opts.Prefix
+	}
+	fmt.Fprintf(a.stderr, "kept: the workers' notes in %s, and the jobs: dibs %s ls --all\n", dir, place)
 }
 
 // remove closes the database and takes away everything that the demo made in it.

@@ -79,7 +79,8 @@ func (a *app) topOnce(ctx context.Context, db dibs.Admin) error {
 	fmt.Fprintln(a.stdout, v.totals())
 	for _, t := range []topTab{tabQueues, tabRunning, tabDead} {
 		table := v.table(t)
-		if t != tabQueues && len(table.rows) == 0 {
+		if len(table.rows) == 0 {
+			fmt.Fprintf(a.stdout, "\n  %s\n", table.empty)
 			continue
 		}
 		fmt.Fprintf(a.stdout, "\n%s\n", v.tabName(t))

@@ -72,7 +72,11 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	return Result{Verdict: Judge(e), Took: took, Attempts: len(e.History), Jobs: c.Jobs}, nil
+	result := Result{Verdict: Judge(e), Took: took, Jobs: c.Jobs}
+	for _, job := range e.Final {
+		result.Attempts += job.Attempt
+	}
+	return result, nil
 }
 
 func (r *stage) prepare(ctx context.Context) error {
