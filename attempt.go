@@ -102,7 +102,11 @@ func (r *run) returned(e ended) {
 	}
 	delete(r.running, h)
 	h.cancel(nil) // frees the context
-	h.ran, h.err, h.outcome = time.Since(h.start), e.err, e.outcome
+	now := time.Now()
+	h.ran, h.err, h.outcome = now.Sub(h.start), e.err, e.outcome
+	if r.freedAt.IsZero() {
+		r.freedAt = now
+	}
 	switch {
 	case !e.write:
 		r.drop(h)

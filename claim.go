@@ -21,6 +21,11 @@ const (
 	// claiming jobs one by one: claims for less than a quarter of its places come
 	// this far apart.
 	claimGap = 5 * time.Millisecond
+	// gather is how long the first place that became free, and the first outcome,
+	// wait for more of them while handlers are running: most often those that
+	// started together end together. Without it a queue of short jobs takes twice
+	// as many calls, and twice the time.
+	gather = time.Millisecond
 )
 
 // claim asks for jobs when there may be some and there is room for them.
@@ -35,14 +40,16 @@ func (r *run) claim(now time.Time) (next time.Time) {
 	if r.more {
 		at = now
 	}
-	if n < r.Concurrency/4 {
-		at = latest(at, r.claims.sent.Add(claimGap))
+	if len(r.running) > 0 {
+		at = latest(at, r.freedAt.Add(gather))
+		if n < r.Concurrency/4 {
+			at = latest(at, r.claims.sent.Add(claimGap))
+		}
 	}
 	if at = latest(at, r.claims.retryAt); now.Before(at) {
 		return at
 	}
-	r.more = false
-	r.asked = n
+	r.more, r.asked, r.freedAt = false, n, time.Time{}
 	// Until the worker gives up, even a shutdown lets a claim end: whether a claim
 	// that is broken off took jobs is not known, and these would wait out a lease.
 	r.claims.send(r.work, r, callTimeout, r.take(n))

@@ -8,13 +8,8 @@ import (
 	"time"
 )
 
-const (
-	// gather is how long an outcome waits for others to be written with it, while
-	// more handlers are running.
-	gather = 2 * time.Millisecond
-	// finishBatch is the most outcomes of one Finish.
-	finishBatch = 1000
-)
+// finishBatch is the most outcomes of one Finish.
+const finishBatch = 1000
 
 // write puts an outcome among those to be written.
 func (r *run) write(h *held) {
@@ -24,15 +19,14 @@ func (r *run) write(h *held) {
 	r.unwritten = append(r.unwritten, h)
 }
 
-// finish writes the outcomes, in one call: once no handler is running, a quarter of
-// the places has one, or the first has waited long enough. Those that come
-// during a call go into the next.
+// finish writes the outcomes, in one call: once no handler is running, or the first
+// has waited long enough. Those that come during a call go into the next.
 func (r *run) finish(now time.Time) (next time.Time) {
 	if len(r.unwritten) == 0 || r.writes.busy {
 		return time.Time{}
 	}
 	at := r.gatherTo
-	if len(r.running) == 0 || len(r.unwritten) >= r.Concurrency/4 {
+	if len(r.running) == 0 {
 		at = now
 	}
 	if at = latest(at, r.writes.retryAt); now.Before(at) {

@@ -16,6 +16,7 @@ import (
 type memory struct {
 	lease  time.Duration
 	quiet  bool // Wakeups never receives
+	limit  int  // of running jobs; 0: none
 	script func(ctx context.Context, call string) error
 
 	mu    sync.Mutex
@@ -102,7 +103,11 @@ func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	var kept []int64
 	now, token := time.Now(), newToken()
 	i := 0
-	for ; i < len(m.ready) && len(taken) < r.N; i++ {
+	n := r.N
+	if m.limit > 0 {
+		n = min(n, m.limit-m.running())
+	}
+	for ; i < len(m.ready) && len(taken) < n; i++ {
 		j := m.jobs[m.ready[i]]
 		if j.RunAt.After(now) || len(r.Kinds) > 0 && !slices.Contains(r.Kinds, j.Kind) {
 			kept = append(kept, j.ID)
@@ -115,6 +120,15 @@ func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 		m.ready = append(kept, m.ready...)
 	}
 	return taken, nil
+}
+
+func (m *memory) running() (n int) {
+	for _, j := range m.jobs {
+		if j.State == dibs.Running {
+			n++
+		}
+	}
+	return n
 }
 
 func (m *memory) hold(j *dibs.RawJob, worker string, token dibs.Token, now time.Time) *dibs.RawJob {

@@ -190,13 +190,14 @@ type run struct {
 	calls    context.Context // of store calls other than claims; ends with Run
 	underway sync.WaitGroup  // store calls
 
-	wake   <-chan struct{}
-	resume bool // the next claim is the Resume
-	more   bool // a claim may find jobs right now
-	asked  int  // for so many jobs the last claim asked
-	idle   time.Duration
-	pollAt time.Time
-	claims call[[]*RawJob]
+	wake    <-chan struct{}
+	resume  bool          // the next claim is the Resume
+	more    bool          // a claim may find jobs right now
+	asked   int           // for so many jobs the last claim asked
+	idle    time.Duration // from a claim to the next poll
+	pollAt  time.Time
+	freedAt time.Time // when the first place became free since the last claim; zero: none did
+	claims  call[[]*RawJob]
 
 	lease   time.Duration // length of the last claim's leases
 	lookAt  time.Time     // when the leases need the next look; zero: none held

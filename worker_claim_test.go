@@ -2,6 +2,7 @@ package dibs_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -216,4 +217,68 @@ func TestUnwrittenOutcomesHoldUpClaims(t *testing.T) {
 			}
 		}
 	})
+}
+
+// In a queue with a limit, the end of one job is what lets the next one start.
+func TestSerialisedQueueDoesNotWaitForPolls(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		m.quiet, m.limit = true, 1
+		enqueue(t, m, plain(20)...)
+		start := time.Now()
+		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { return nil }))
+		synctest.Wait()
+		if job := m.job(20); job.State != dibs.Completed || time.Since(start) != 0 {
+			t.Errorf("after %v the last job is %s", time.Since(start), job.State)
+		}
+		stopped(t, stop)
+	})
+}
+
+// With jobs that take no time, claims and writes overlap and are full: the slower
+// of the two sets the pace.
+func TestShortJobsRunAtThePaceOfTheDatabase(t *testing.T) {
+	for _, c := range []struct {
+		concurrency   int
+		claim, finish time.Duration
+	}{
+		{1, 3 * time.Millisecond, 3 * time.Millisecond},
+		{4, 3 * time.Millisecond, 3 * time.Millisecond},
+		{10, 3 * time.Millisecond, 3 * time.Millisecond},
+		{10, time.Millisecond, 5 * time.Millisecond},
+		{10, 5 * time.Millisecond, time.Millisecond},
+		{100, 5 * time.Millisecond, time.Millisecond},
+	} {
+		t.Run(fmt.Sprintf("%d places, claim %v, finish %v", c.concurrency, c.claim, c.finish), func(t *testing.T) {
+			bubble(t, func(t *testing.T, m *memory) {
+				m.setScript(func(_ context.Context, call string) error {
+					switch call {
+					case "claim":
+						time.Sleep(c.claim)
+					case "finish":
+						time.Sleep(c.finish)
+					}
+					return nil
+				})
+				jobs := 100 * c.concurrency
+				enqueue(t, m, plain(jobs)...)
+				w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
+				w.Concurrency = c.concurrency
+				all := make(chan struct{})
+				var finished atomic.Int64
+				w.Hooks.Finished = func(dibs.Attempt) {
+					if finished.Add(1) == int64(jobs) {
+						close(all)
+					}
+				}
+				start := time.Now()
+				stop := run(t, w)
+				<-all
+				took := time.Since(start)
+				stopped(t, stop)
+				if best := 100 * max(c.claim, c.finish); took > best*11/10 {
+					t.Errorf("%d jobs took %v, %v is possible", jobs, took, best)
+				}
+			})
+		})
+	}
 }

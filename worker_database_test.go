@@ -184,45 +184,6 @@ func TestHandlerFinishesItsJobInItsOwnTransaction(t *testing.T) {
 	})
 }
 
-// A serialised queue runs its jobs one after another without waiting for a poll
-// between them.
-func TestSerialisedQueueGoesOnAtOnce(t *testing.T) {
-	onDatabases(t, func(t *testing.T, url string) {
-		db := database(t, url)
-		one := 1
-		if _, err := db.SetQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{Concurrency: &one}); err != nil {
-			t.Fatal(err)
-		}
-		const jobs = 50
-		enqueue(t, db, plain(jobs)...)
-		var running atomic.Int32
-		finished := make(chan dibs.Attempt, jobs)
-		w := quiet(db, func(context.Context, *dibs.RawJob) error {
-			defer running.Add(-1)
-			if n := running.Add(1); n > 1 {
-				return fmt.Errorf("%d at once", n)
-			}
-			return nil
-		})
-		w.Hooks.Finished = func(a dibs.Attempt) { finished <- a }
-		start := time.Now()
-		stop := run(t, w)
-		for range jobs {
-			if a := await(t, finished, "all jobs"); a.Err != nil {
-				t.Error(a.Err)
-			}
-		}
-		took := time.Since(start)
-		stopped(t, stop)
-		if took > jobs*firstPoll/2 {
-			t.Errorf("%d jobs took %v", jobs, took)
-		}
-	})
-}
-
-// firstPoll is the shortest time between two polls.
-const firstPoll = 100 * time.Millisecond
-
 func TestRestartOfTheDatabaseLosesNothing(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
