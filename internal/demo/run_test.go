@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -90,6 +92,40 @@ func TestARealRunWithAKilledProcessKeepsEveryPromise(t *testing.T) {
 	}
 	if last.Done() != 1 || len(last.Workers) != 3 || len(last.Events) < 4 {
 		t.Errorf("the last progress: %+v", last)
+	}
+}
+
+// The verdict of a real run can fail: a completed job that somebody requeues on the
+// way runs twice, and is found out.
+func TestASabotagedRunIsFoundOut(t *testing.T) {
+	t.Parallel()
+	c := config(t, 500)
+	var again []int64
+	c.Watch = func(p Progress) {
+		if len(again) > 0 || p.Stats.Completed == 0 {
+			return
+		}
+		page, err := c.DB.List(t.Context(), dibs.Filter{Queue: Queue, State: dibs.Completed, Limit: 1})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if again, err = c.DB.Requeue(t.Context(), []int64{page.Jobs[0].ID}); err != nil {
+			t.Error(err)
+		}
+	}
+	r, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var broken []string
+	for _, p := range r.Promises {
+		if !p.Kept {
+			broken = append(broken, p.Text)
+		}
+	}
+	if want := "jobs run again after they had completed"; r.Kept() || !slices.Equal(broken, []string{want}) {
+		t.Errorf("requeued %v; broken promises %q, want only %q", again, broken, want)
 	}
 }
 
