@@ -98,10 +98,9 @@ union all
 select format('job %d: running, but in no claim', j.id)
 from dibs_job j
 where j.token is not null
-  and not exists (
-    select 1
+  and (j.token, j.id) not in (
+    select c.token, i.value
     from dibs_claim c, json_each(c.ids) i
-    where c.token = j.token and i.value = j.id
   )
 union all
 select format('job %d: its claim is looked at %d us after its lease ends', j.id, c.check_at - j.lease_until)
