@@ -89,8 +89,10 @@ func TestDemoShows(t *testing.T) {
 		Jobs: 5000, Elapsed: 8400 * time.Millisecond,
 		Stats: dibs.QueueStats{Waiting: 1204, Blocked: 431, Running: 39, Completed: 3294, Dead: 32},
 		Workers: []demo.WorkerProgress{
-			{Name: "worker-1", Completed: 900, Running: 8}, {Name: "worker-2", Completed: 890, Running: 7},
-			{Name: "worker-3", Completed: 431, Killed: true, Held: 9, Recovered: 4}, {Name: "worker-4", Completed: 888},
+			{Name: "worker-1", Completed: 900, Running: 8},
+			{Name: "worker-2", Completed: 890, Running: 7},
+			{Name: "worker-3", Completed: 431, Killed: true, Held: 9, Recovered: 4},
+			{Name: "worker-4", Completed: 888},
 		},
 		Events: []demo.Event{{At: 130 * time.Millisecond, Text: "4 worker processes started"}},
 	}

@@ -73,7 +73,15 @@ func config(t *testing.T, jobs int) Config {
 	}
 }
 
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes about 10 s")
+	}
+}
+
 func TestARealRunWithAKilledProcessKeepsEveryPromise(t *testing.T) {
+	skipIfShort(t)
 	t.Parallel()
 	c := config(t, 500)
 	var last Progress
@@ -98,6 +106,7 @@ func TestARealRunWithAKilledProcessKeepsEveryPromise(t *testing.T) {
 // The verdict of a real run can fail: a completed job that somebody requeues on the
 // way runs twice, and is found out.
 func TestASabotagedRunIsFoundOut(t *testing.T) {
+	skipIfShort(t)
 	t.Parallel()
 	c := config(t, 500)
 	var again []int64
