@@ -35,8 +35,8 @@ func TestQuickstartGreets(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		cmd.Process.Kill() //nolint:errcheck // it may have ended
-		cmd.Wait()         //nolint:errcheck // and was killed
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // and was killed
 	}()
 	var said []string
 	for lines := bufio.NewScanner(errs); lines.Scan(); {

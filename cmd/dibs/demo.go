@@ -65,7 +65,7 @@ func newDemoWorkerCmd(a *app) *cobra.Command {
 			ctx, stop := context.WithCancel(context.WithoutCancel(cmd.Context()))
 			defer stop()
 			go func() {
-				io.Copy(io.Discard, a.stdin) //nolint:errcheck // any end of stdin means stop
+				_, _ = io.Copy(io.Discard, a.stdin) // any end of stdin means stop
 				stop()
 			}()
 			db, err := a.openExisting(ctx)

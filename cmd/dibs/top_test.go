@@ -352,7 +352,7 @@ func TestTopRuns(t *testing.T) {
 	send("y")
 	awaitText("paused")
 	send("q")
-	go io.Copy(io.Discard, pictures) //nolint:errcheck // what is written while it ends
+	go func() { _, _ = io.Copy(io.Discard, pictures) }() // what is written while it ends
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}

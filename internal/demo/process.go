@@ -67,7 +67,7 @@ func (p *process) stop(wait time.Duration) error {
 	if !p.killed.IsZero() {
 		return nil
 	}
-	p.stdin.Close()
+	_ = p.stdin.Close() // fails only if the process has ended
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

@@ -221,7 +221,7 @@ func (r *stage) killAll() {
 		select {
 		case <-p.exited:
 		default:
-			p.kill() //nolint:errcheck // nothing is left to be done about it
+			_ = p.kill() // nothing is left to be done about it
 		}
 	}
 }

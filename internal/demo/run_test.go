@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 func workUntilStdinEnds() error {
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
-		io.Copy(io.Discard, os.Stdin) //nolint:errcheck // any end of stdin means stop
+		_, _ = io.Copy(io.Discard, os.Stdin) // any end of stdin means stop
 		stop()
 	}()
 	db, err := sqlite.Open(ctx, os.Getenv(envFile), sqlite.Options{})

@@ -102,126 +102,136 @@ func TestAnHonestRunKeepsEveryPromise(t *testing.T) {
 	}
 }
 
+// What the promises are called.
+const (
+	enqueued  = "jobs enqueued"
+	refused   = "duplicates refused by their unique key"
+	completed = "completed"
+	dead      = "dead, because they always fail"
+	left      = "jobs left behind"
+	lost      = "jobs lost"
+	overlap   = "two workers on one job at once"
+	group     = "groups over their limit"
+	early     = "jobs started before their time"
+	again     = "jobs run again after they had completed"
+	accounted = "attempts counted, all accounted for"
+	recovered = "jobs of killed w2, run elsewhere within 5s"
+	check     = "faults that the database check found"
+)
+
+// doctoring is a way to spoil an honest run, and the promises that it breaks.
+type doctoring struct {
+	name   string
+	doctor func(e *Evidence)
+	broken []string
+	says   string // in what is said of the broken promises
+}
+
+var doctoredEndings = []doctoring{
+	{"two jobs with one id", func(e *Evidence) { e.IDs[1] = e.IDs[0] }, []string{enqueued}, ""},
+	{"a job from nowhere", func(e *Evidence) {
+		e.Final[12] = &dibs.RawJob{ID: 12, State: dibs.Completed}
+	}, []string{enqueued}, "job 12 was not enqueued by anybody"},
+	{"a duplicate that got in", func(e *Evidence) { e.Refused = 0 }, []string{refused}, ""},
+	{
+		"a job that is nowhere", func(e *Evidence) { delete(e.Final, 1) },
+		[]string{completed, lost},
+		"job 1 is not in the database",
+	},
+	{"a job left running", func(e *Evidence) {
+		e.Left = append(e.Left, &dibs.RawJob{ID: 1, State: dibs.Running, Attempt: 1})
+		delete(e.Final, 1)
+	}, []string{completed, left}, "job 1 is running"},
+	{
+		"a job dead that should have completed", func(e *Evidence) { e.Final[2].State = dibs.Dead },
+		[]string{completed},
+		"job 2 is dead",
+	},
+	{
+		"a job completed that should be dead", func(e *Evidence) { e.Final[8].State = dibs.Completed },
+		[]string{dead},
+		"job 8 is completed",
+	},
+	{
+		"a job completed by nobody", func(e *Evidence) { e.attempt(1, 1).Completed = false },
+		[]string{completed},
+		"job 1 is completed, but no worker completed it",
+	},
+}
+
+var doctoredCollisions = []doctoring{
+	{"a second worker that begins 1 ms before the first returns", func(e *Evidence) {
+		e.attempt(2, 2).Start = at(199)
+	}, []string{overlap}, "job 2: attempt 2 (w2) began 1ms before attempt 1 (w1) was over"},
+	{"an attempt within one that began before another", func(e *Evidence) {
+		e.attempt(8, 1).End = at(2000)
+		e.History = append(e.History, run("w2", 8, 3, 900, 950, false))
+		e.Final[8].Attempt = 3
+	}, []string{overlap}, "job 8: attempt"},
+	{
+		"a number used twice", func(e *Evidence) { e.attempt(8, 2).Attempt = 1 },
+		[]string{overlap, accounted},
+		"job 8: attempt 1 (w1) began after attempt 1 (w1)",
+	},
+	{"a killed worker's job taken before its lease ended", func(e *Evidence) {
+		*e.attempt(9, 2) = *run("w1", 9, 2, 950+2999, 4200, true)
+	}, []string{overlap}, "job 9: attempt 2 (w1) began"},
+	{"a killed worker's returned job taken before its lease ended", func(e *Evidence) {
+		*e.attempt(10, 2) = *run("w1", 10, 2, 1500, 1600, true)
+	}, []string{overlap}, "job 10: attempt 2 (w1) began"},
+	{
+		"a group of one with two", func(e *Evidence) { e.attempt(4, 1).Start = at(199) },
+		[]string{group},
+		"group one: job 4 (w2) began as number 2, the limit is 1",
+	},
+	{
+		"a group of two with three", func(e *Evidence) { e.attempt(7, 1).Start = at(199) },
+		[]string{group},
+		"group two: job 7 (w2) began as number 3, the limit is 2",
+	},
+	{"a killed worker's place in a group given away before its lease ended", func(e *Evidence) {
+		grouped(e.attempt(9, 1), "one")
+		*e.attempt(11, 2) = *grouped(run("w1", 11, 2, 3000, 3100, true), "one")
+	}, []string{group}, "group one: job 11 (w1) began as number 2"},
+	{
+		"a job that ran early", func(e *Evidence) { e.attempt(1, 1).RunAt = at(99).Add(-behind) },
+		[]string{early},
+		"job 1: attempt 1 was claimed 1ms before its run_at",
+	},
+	{"a job that completed twice", func(e *Evidence) {
+		e.History = append(e.History, run("w2", 1, 2, 400, 500, true))
+		e.Final[1].Attempt = 2
+	}, []string{again}, "job 1: attempt 2 (w2) began after attempt 1 (w1) had completed it"},
+	{
+		"a claim that nobody ran", func(e *Evidence) { e.Final[1].Attempt = 2 },
+		[]string{completed, accounted},
+		"job 1: nobody ran attempt 2",
+	},
+	{
+		"a run that the database did not count", func(e *Evidence) { e.Final[2].Attempt = 1 },
+		[]string{completed, accounted},
+		"job 2: ran 2 attempts, the database counted 1",
+	},
+	{
+		"a killed worker's job that ran late", func(e *Evidence) { e.attempt(11, 2).Start = at(6001); e.attempt(11, 2).End = at(6002) },
+		[]string{recovered},
+		"job 11 ran again after 5.001s",
+	},
+	{"a killed worker's job that never ran", func(e *Evidence) {
+		e.History = slices.DeleteFunc(e.History, func(a *Attempt) bool { return a.Job == 9 && a.Attempt == 2 })
+		e.Final[9].Attempt = 1
+	}, []string{completed, recovered}, "job 9 did not run again"},
+	{
+		"a database that is broken", func(e *Evidence) { e.Check = []string{"job 3: two rows"} },
+		[]string{check},
+		"job 3: two rows",
+	},
+}
+
 // Each doctored history must break the promises named, and only those.
 func TestTheVerdictFinds(t *testing.T) {
 	t.Parallel()
-	const (
-		enqueued  = "jobs enqueued"
-		refused   = "duplicates refused by their unique key"
-		completed = "completed"
-		dead      = "dead, because they always fail"
-		left      = "jobs left behind"
-		lost      = "jobs lost"
-		overlap   = "two workers on one job at once"
-		group     = "groups over their limit"
-		early     = "jobs started before their time"
-		again     = "jobs run again after they had completed"
-		accounted = "attempts counted, all accounted for"
-		recovered = "jobs of killed w2, run elsewhere within 5s"
-		check     = "faults that the database check found"
-	)
-	for _, c := range []struct {
-		name   string
-		doctor func(e *Evidence)
-		broken []string
-		says   string // in the first broken promise
-	}{
-		{"two jobs with one id", func(e *Evidence) { e.IDs[1] = e.IDs[0] }, []string{enqueued}, ""},
-		{"a job from nowhere", func(e *Evidence) {
-			e.Final[12] = &dibs.RawJob{ID: 12, State: dibs.Completed}
-		}, []string{enqueued}, "job 12 was not enqueued by anybody"},
-		{"a duplicate that got in", func(e *Evidence) { e.Refused = 0 }, []string{refused}, ""},
-		{
-			"a job that is nowhere", func(e *Evidence) { delete(e.Final, 1) },
-			[]string{completed, lost},
-			"job 1 is not in the database",
-		},
-		{"a job left running", func(e *Evidence) {
-			e.Left = append(e.Left, &dibs.RawJob{ID: 1, State: dibs.Running, Attempt: 1})
-			delete(e.Final, 1)
-		}, []string{completed, left}, "job 1 is running"},
-		{
-			"a job dead that should have completed", func(e *Evidence) { e.Final[2].State = dibs.Dead },
-			[]string{completed},
-			"job 2 is dead",
-		},
-		{
-			"a job completed that should be dead", func(e *Evidence) { e.Final[8].State = dibs.Completed },
-			[]string{dead},
-			"job 8 is completed",
-		},
-		{
-			"a job completed by nobody", func(e *Evidence) { e.attempt(1, 1).Completed = false },
-			[]string{completed},
-			"job 1 is completed, but no worker completed it",
-		},
-		{"a second worker that begins 1 ms before the first returns", func(e *Evidence) {
-			e.attempt(2, 2).Start = at(199)
-		}, []string{overlap}, "job 2: attempt 2 (w2) began 1ms before attempt 1 (w1) was over"},
-		{"an attempt within one that began before another", func(e *Evidence) {
-			e.attempt(8, 1).End = at(2000)
-			e.History = append(e.History, run("w2", 8, 3, 900, 950, false))
-			e.Final[8].Attempt = 3
-		}, []string{overlap}, "job 8: attempt"},
-		{
-			"a number used twice", func(e *Evidence) { e.attempt(8, 2).Attempt = 1 },
-			[]string{overlap, accounted},
-			"job 8: attempt 1 (w1) began after attempt 1 (w1)",
-		},
-		{"a killed worker's job taken before its lease ended", func(e *Evidence) {
-			*e.attempt(9, 2) = *run("w1", 9, 2, 950+2999, 4200, true)
-		}, []string{overlap}, "job 9: attempt 2 (w1) began"},
-		{"a killed worker's returned job taken before its lease ended", func(e *Evidence) {
-			*e.attempt(10, 2) = *run("w1", 10, 2, 1500, 1600, true)
-		}, []string{overlap}, "job 10: attempt 2 (w1) began"},
-		{
-			"a group of one with two", func(e *Evidence) { e.attempt(4, 1).Start = at(199) },
-			[]string{group},
-			"group one: job 4 (w2) began as number 2, the limit is 1",
-		},
-		{
-			"a group of two with three", func(e *Evidence) { e.attempt(7, 1).Start = at(199) },
-			[]string{group},
-			"group two: job 7 (w2) began as number 3, the limit is 2",
-		},
-		{"a killed worker's place in a group given away before its lease ended", func(e *Evidence) {
-			grouped(e.attempt(9, 1), "one")
-			*e.attempt(11, 2) = *grouped(run("w1", 11, 2, 3000, 3100, true), "one")
-		}, []string{group}, "group one: job 11 (w1) began as number 2"},
-		{
-			"a job that ran early", func(e *Evidence) { e.attempt(1, 1).RunAt = at(99).Add(-behind) },
-			[]string{early},
-			"job 1: attempt 1 was claimed 1ms before its run_at",
-		},
-		{"a job that completed twice", func(e *Evidence) {
-			e.History = append(e.History, run("w2", 1, 2, 400, 500, true))
-			e.Final[1].Attempt = 2
-		}, []string{again}, "job 1: attempt 2 (w2) began after attempt 1 (w1) had completed it"},
-		{
-			"a claim that nobody ran", func(e *Evidence) { e.Final[1].Attempt = 2 },
-			[]string{completed, accounted},
-			"job 1: nobody ran attempt 2",
-		},
-		{
-			"a run that the database did not count", func(e *Evidence) { e.Final[2].Attempt = 1 },
-			[]string{completed, accounted},
-			"job 2: ran 2 attempts, the database counted 1",
-		},
-		{
-			"a killed worker's job that ran late", func(e *Evidence) { e.attempt(11, 2).Start = at(6001); e.attempt(11, 2).End = at(6002) },
-			[]string{recovered},
-			"job 11 ran again after 5.001s",
-		},
-		{"a killed worker's job that never ran", func(e *Evidence) {
-			e.History = slices.DeleteFunc(e.History, func(a *Attempt) bool { return a.Job == 9 && a.Attempt == 2 })
-			e.Final[9].Attempt = 1
-		}, []string{completed, recovered}, "job 9 did not run again"},
-		{
-			"a database that is broken", func(e *Evidence) { e.Check = []string{"job 3: two rows"} },
-			[]string{check},
-			"job 3: two rows",
-		},
-	} {
+	for _, c := range slices.Concat(doctoredEndings, doctoredCollisions) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			e := honest()
