@@ -22,8 +22,11 @@ func (r *run) loop(ctx context.Context) error {
 	for {
 		select {
 		case <-end:
-		case <-r.wake:
+		case _, open := <-r.wake:
 			r.more = true
+			if !open {
+				r.wake = nil // the store is closed
+			}
 		case e := <-r.done:
 			r.returned(e)
 			r.drain()
@@ -73,7 +76,8 @@ type held struct {
 	cancel context.CancelCauseFunc
 
 	// The lease ends at the earliest at since+length: since is this machine's
-	// monotonic clock before the call that gave the lease was sent.
+	// monotonic clock before the call that gave the lease was sent. That clock may
+	// stand still while the machine sleeps; the token fences what comes after.
 	since  time.Time
 	length time.Duration
 

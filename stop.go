@@ -1,6 +1,7 @@
 package dibs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -83,7 +84,7 @@ func (r *run) report() error {
 // list names up to ten jobs.
 func list(jobs []*held) string {
 	const most = 10
-	slices.SortFunc(jobs, func(a, b *held) int { return int(a.lease.ID - b.lease.ID) })
+	slices.SortFunc(jobs, func(a, b *held) int { return cmp.Compare(a.lease.ID, b.lease.ID) })
 	var b strings.Builder
 	for i, h := range jobs {
 		if i == most {

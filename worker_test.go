@@ -2,11 +2,9 @@ package dibs_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -180,59 +178,6 @@ func TestHandlerThatEndsItsGoroutineFailsAndFreesItsPlace(t *testing.T) {
 	})
 }
 
-func TestTypedHandlerGetsItsPayloadAndLeavesAResult(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
-		type order struct{ Number int }
-		w := quiet(m, nil)
-		dibs.Handle(w, "order", func(_ context.Context, job *dibs.Job[order]) error {
-			return job.SetResult(job.Payload.Number * 2)
-		})
-		stop := run(t, w)
-		ids := enqueue(t, m,
-			dibs.NewJob{Kind: "order", Payload: `{"number":21}`},
-			dibs.NewJob{Kind: "order", Payload: `{"number":"many"}`},
-			dibs.NewJob{Kind: "order", Payload: `{"number":4}`},
-			dibs.NewJob{Kind: "unknown"})
-		synctest.Wait()
-		stopped(t, stop)
-		if a, b := m.job(ids[0]), m.job(ids[2]); string(a.Result) != "42" || string(b.Result) != "8" {
-			t.Errorf("results are %s and %s", a.Result, b.Result)
-		}
-		if job := m.job(ids[1]); job.State != dibs.Waiting || !strings.HasPrefix(job.Errors[0].Error, "payload of job 2 (kind \"order\") does not decode into dibs_test.order") {
-			t.Errorf("job with a broken payload is %s with history %v", job.State, job.Errors)
-		}
-		if job := m.job(ids[3]); job.Attempt != 0 {
-			t.Error("a job without a handler was claimed")
-		}
-	})
-}
-
-func TestResultThatCannotBeStoredFailsOnlyItsOwnAttempt(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
-		results := map[int64]string{1: `{"a":1}`, 2: `{"a":`, 3: `"` + strings.Repeat("x", dibs.MaxResult) + `"`, 4: "\"\xff\"", 5: `"poison"`}
-		stop := run(t, quiet(m, func(_ context.Context, job *dibs.RawJob) error {
-			job.Result = []byte(results[job.ID])
-			return nil
-		}))
-		ids := enqueue(t, m, plain(6)...)
-		time.Sleep(5 * time.Second)
-		stopped(t, stop)
-		for i, text := range []string{
-			"", "result: is not valid JSON", fmt.Sprintf("result: is %d bytes, the limit is %d", dibs.MaxResult+2, dibs.MaxResult), "result: is not valid JSON",
-			`the outcome "completed" could not be written: ` + errPoison.Error(), "",
-		} {
-			job := m.job(ids[i])
-			if text == "" {
-				if job.State != dibs.Completed {
-					t.Errorf("job %d is %s", job.ID, job.State)
-				}
-			} else if job.State != dibs.Waiting || job.Errors[0].Error != text {
-				t.Errorf("job %d is %s with history %v, want %q", job.ID, job.State, job.Errors, text)
-			}
-		}
-	})
-}
-
 func TestJobTimeoutFailsTheAttemptAndSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
@@ -341,67 +286,4 @@ func TestClaimThatTheStoreCallsInvalidEndsRun(t *testing.T) {
 			t.Errorf("Run returned %v", err)
 		}
 	})
-}
-
-func TestRegisteringAKindTwiceIsAProgrammersError(t *testing.T) {
-	t.Parallel()
-	h := func(context.Context, *dibs.RawJob) error { return nil }
-	for name, register := range map[string]func(w *dibs.Worker){
-		"twice":   func(w *dibs.Worker) { w.HandleRaw("a", h); w.HandleRaw("a", h) },
-		"no kind": func(w *dibs.Worker) { dibs.Handle(w, "", func(context.Context, *dibs.Job[int]) error { return nil }) },
-	} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: did not panic", name)
-				}
-			}()
-			register(&dibs.Worker{})
-		}()
-	}
-}
-
-func TestDecodeKeepsEveryField(t *testing.T) {
-	t.Parallel()
-	var raw dibs.RawJob
-	fill(reflect.ValueOf(&raw).Elem())
-	raw.Payload = []byte(`"text"`)
-	job, err := dibs.Decode[string](&raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if job.Payload != "text" {
-		t.Errorf("payload is %q", job.Payload)
-	}
-	got, want := reflect.ValueOf(*job), reflect.ValueOf(raw)
-	for i := range want.NumField() {
-		if name := want.Type().Field(i).Name; name != "Payload" && !reflect.DeepEqual(got.Field(i).Interface(), want.Field(i).Interface()) {
-			t.Errorf("%s is %v, want %v", name, got.Field(i), want.Field(i))
-		}
-	}
-}
-
-// fill sets every field of a struct to something that is not zero.
-func fill(v reflect.Value) {
-	for i := range v.NumField() {
-		switch f := v.Field(i); f.Interface().(type) {
-		case time.Time:
-			f.Set(reflect.ValueOf(time.Unix(int64(i+1), 0)))
-		case dibs.Token:
-			f.Set(reflect.ValueOf(dibs.Token{byte(i + 1)}))
-		case json.RawMessage:
-			f.SetBytes([]byte{'1'})
-		case []dibs.AttemptError:
-			f.Set(reflect.ValueOf([]dibs.AttemptError{{Attempt: 1}}))
-		default:
-			switch f.Kind() {
-			case reflect.String:
-				f.SetString("x")
-			case reflect.Bool:
-				f.SetBool(true)
-			default:
-				f.SetInt(int64(i + 1))
-			}
-		}
-	}
 }
