@@ -7,10 +7,12 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/spf13/cobra"
 )
@@ -115,8 +117,23 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every job, not only failed attempts")
 }
 
-// check finds the program now, rather than once per job.
+// check looks at what the worker does not; the program is found now, rather than
+// once per job.
 func (f *workFlags) check(cmd *cobra.Command) error {
+	if err := checks.Name("queue", f.queue); err != nil {
+		return err
+	}
+	for i, kind := range f.kinds {
+		if err := checks.Name("kind", kind); err != nil {
+			return err
+		}
+		if slices.Contains(f.kinds[:i], kind) {
+			return &dibs.InvalidError{Field: "kind", Reason: fmt.Sprintf("%q is named twice", kind)}
+		}
+	}
+	if f.concurrency < 1 { // 0 is the worker's default
+		return &dibs.InvalidError{Field: "concurrency", Reason: fmt.Sprintf("must be at least 1, got %d", f.concurrency)}
+	}
 	path, err := exec.LookPath(f.argv[0])
 	if err != nil {
 		return usagef(cmd, "cannot run %q: %w", f.argv[0], err)

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// asNobody makes the command run as a user without rights, as tests may be root,
+// whom no mode of a file stops.
+func (c *cli) asNobody(args ...string) runResult {
+	c.t.Helper()
+	cmd := c.command(args...)
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	}
+	return c.finished(cmd)
+}
+
+// command is the command as a process of its own.
+func (c *cli) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("/proc/self/exe", append([]string{"--db", c.db}, args...)...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	return cmd
+}
+
+func (c *cli) finished(cmd *exec.Cmd) runResult {
+	c.t.Helper()
+	var out, err bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &err
+	if e := cmd.Run(); e != nil && cmd.ProcessState == nil {
+		c.t.Fatal(e)
+	}
+	return runResult{cmd.ProcessState.ExitCode(), out.String(), err.String()}
+}
+
+func TestReadOnlyFile(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("enqueue", "q")
+	path := strings.TrimPrefix(c.db, "sqlite:")
+	for dir := filepath.Dir(path); dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
+		chmod(t, dir, 0o555)
+	}
+	chmod(t, path, 0o444)
+	args := []string{"enqueue", "q"}
+	c.refused(c.asNobody(args...), exitUnavailable, args, path, "right to write")
+	chmod(t, filepath.Dir(path), 0o755)
+	chmod(t, path, 0o644)
+	c.has(c.stats("q"), object{"waiting": 1})
+}
+
+func chmod(t *testing.T, path string, mode os.FileMode) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.Chmod(path, info.Mode().Perm()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A disk of 1 MB, which a namespace of the kernel gives without any rights, is
+// filled. What did not fit must be absent as a whole, and the rest intact.
+func TestFullDisk(t *testing.T) {
+	c := onSQLite(t)
+	dir := t.TempDir()
+	if out, err := exec.Command("unshare", "-Urm", "mount", "-t", "tmpfs", "-o", "size=1m", "none", dir).CombinedOutput(); err != nil {
+		t.Skipf("this system lets nobody make a small disk: %v %s", err, out)
+	}
+	c.db = "sqlite:" + filepath.Join(dir, "small.db")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := `mount -t tmpfs -o size=1m none "$2" || exit 99
+		"$1" --db "$3" enqueue q --lines < /dev/null || exit 98
+		yes 0123456789012345678901234567890123456789 | head -n 100000 | "$1" --db "$3" enqueue q --lines
+		code=$?
+		"$1" --db "$3" enqueue q 1 || exit 97
+		"$1" --db "$3" check || exit 96
+		exit $code`
+	cmd := exec.Command("unshare", "-Urm", "sh", "-c", script, "sh", self, dir, c.db)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	r := c.finished(cmd)
+	c.refused(r, exitUnavailable, []string{"enqueue"}, "the disk with "+dir, "is full; nothing was written", "free some space")
+	if want := "enqueued 0 jobs\nenqueued job 1 in q\nnothing wrong\n"; r.out != want {
+		t.Errorf("stdout is %q, want %q", r.out, want)
+	}
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+func TestDatabasesThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text := filepath.Join(dir, "notes.db")
+	if err := os.WriteFile(text, []byte(strings.Repeat("not a database ", 100)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, db string
+		code     int
+		words    []string
+	}{
+		{"unknown scheme", "mysql://root:secret@localhost/x", exitUsage, []string{`unknown kind of database: "mysql://root:xxxxx@localhost/x"`, "sqlite:PATH or postgres://"}},
+		{"no scheme", "jobs", exitUsage, []string{`unknown kind of database: "jobs"`, "sqlite:PATH"}},
+		{"no path", "sqlite:", exitUsage, []string{"names no file", "sqlite:dibs.db"}},
+		{"in memory", "sqlite::memory:", exitUsage, []string{"names no file"}},
+		{"directory", "sqlite:" + dir, exitUsage, []string{dir + " is a directory", filepath.Join(dir, "dibs.db")}},
+		{"missing folder", "sqlite:" + filepath.Join(dir, "no", "x.db"), exitUsage, []string{"there is no folder " + filepath.Join(dir, "no")}},
+		{"not SQLite", "sqlite:" + text, exitUsage, []string{text + " is not a SQLite database", "--db"}},
+		{"bad URL", "postgres://user:p%ss@host/x", exitUsage, []string{"the PostgreSQL URL cannot be read", "%XX"}},
+		{"bad option", "postgres://host/x?sslmode=maybe", exitUsage, []string{"sslmode is invalid", "postgres://user:password@host:5432/database"}},
+		{"bad port", "postgres://host:many/x", exitUsage, []string{"the PostgreSQL URL cannot be read"}},
+		{"unreachable", "postgres://app:secret@" + deafAddress(t) + "/x", exitUnavailable, []string{"no PostgreSQL server answers at 127.0.0.1:", "check host and port"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := &cli{t: t, db: test.db}
+			for _, args := range [][]string{{"enqueue", "q"}, {"migrate"}} {
+				c.fails(test.code, "", args, test.words...)
+			}
+			if r := c.run("", "stats"); strings.Contains(r.err, "secret") {
+				t.Errorf("the message tells the password: %s", r.err)
+			}
+		})
+	}
+}
+
+// deafAddress is one where nothing listens.
+func deafAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestFlagsOfTheOtherDatabase(t *testing.T) {
+	c := onSQLite(t)
+	c.fails(exitUsage, "", []string{"migrate", "--schema", "x"}, "--schema is for PostgreSQL", "--prefix")
+	c.db = "postgres://localhost/x"
+	c.fails(exitUsage, "", []string{"migrate", "--prefix", "x"}, "--prefix is for SQLite", "--schema")
+}
+
+func TestReadingVerbsMakeNoFile(t *testing.T) {
+	c := onSQLite(t)
+	for _, args := range [][]string{
+		{"ls"}, {"show", "1"}, {"stats"}, {"queue"}, {"check"}, {"cancel", "1"}, {"requeue", "1"}, {"edit", "1", "-p", "1"},
+		{"pause", "q"}, {"resume", "q"}, {"prune", "--older-than", "1h"}, {"queue", "q", "--concurrency", "1"},
+	} {
+		c.fails(exitSchema, "", args, "there is no database file", "dibs migrate")
+	}
+	if _, err := os.Stat(strings.TrimPrefix(c.db, "sqlite:")); !os.IsNotExist(err) {
+		t.Errorf("a file was made: %v", err)
+	}
+}
+
+func TestMissingSchema(t *testing.T) {
+	t.Parallel()
+	c := &cli{t: t, db: pgtest.URL(t)}
+	for _, args := range [][]string{{"enqueue", "q"}, {"ls"}, {"claim"}, {"work", "q", "--", "true"}} {
+		c.fails(exitSchema, "", args, `schema "dibs" is missing`, "dibs migrate")
+	}
+	c.fails(exitSchema, "", []string{"ls", "--schema", "other"}, `schema "other" is missing`)
+}
+
+func TestWrongPassword(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(pgtest.URL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := u.String()
+	u.User = url.UserPassword(u.User.Username(), "wr0ng-secret")
+	c := &cli{t: t, db: u.String()}
+	r := c.run("", "ls")
+	if r.code == exitSchema {
+		t.Skip("this server asks for no password")
+	}
+	c.fails(exitUnavailable, "", []string{"ls"}, "refuses user", "wrong password", "--db or $DIBS_DB")
+	if strings.Contains(r.err, "wr0ng") {
+		t.Errorf("the message tells the password: %s", r.err)
+	}
+	u, err = url.Parse(right)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/no-such-database"
+	c.db = u.String()
+	c.fails(exitUnavailable, "", []string{"ls"}, `has no database "no-such-database"`, "createdb")
+}
+
+// What no store may take, whichever verb it comes by.
+func TestBadJobs(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("enqueue", "q")
+		long := strings.Repeat("n", 10_000)
+		for _, test := range []struct {
+			args    []string
+			message string
+		}{
+			{[]string{"enqueue", "q", "{broken"}, "payload: is not valid JSON: invalid character 'b'"},
+			{[]string{"enqueue", "q", ""}, "payload: is empty; it must be JSON (null for none)"},
+			{[]string{"enqueue", "q", `"` + "\xff" + `"`}, "payload: is not valid UTF-8"},
+			{[]string{"enqueue", "q", `"` + strings.Repeat("x", 1<<20) + `"`}, `payload: is 1048578 bytes, the limit of queue "q" is 1048576`},
+			{[]string{"enqueue", "q", "--priority", "-1"}, "priority: must be 0 to 32767, got -1"},
+			{[]string{"enqueue", "q", "--priority", "32768"}, "priority: must be 0 to 32767, got 32768"},
+			{[]string{"enqueue", "q", "--delay", "-1s"}, "delay: must not be negative, got -1s"},
+			{[]string{"enqueue", "q", "--delay", "4000d"}, "delay: must be at most"},
+			{[]string{"enqueue", "q", "--max-attempts", "-1"}, "max_attempts: must be 1 to 1000000"},
+			{[]string{"enqueue", ""}, "queue: is missing"},
+			{[]string{"enqueue", long}, "queue: is 10000 bytes, the limit is 255"},
+			{[]string{"enqueue", "a\x00b"}, `queue: must not contain control characters, has '\x00' in "a\x00b"`},
+			{[]string{"enqueue", "a\nb"}, "queue: must not contain control characters"},
+			{[]string{"enqueue", "a\xffb"}, "queue: is not valid UTF-8"},
+			{[]string{"enqueue", "q", "--kind", long}, "kind: is 10000 bytes, the limit is 255"},
+			{[]string{"enqueue", "q", "--kind", "\x00"}, "kind: must not contain control characters"},
+			{[]string{"enqueue", "q", "--group", long}, "group: is 10000 bytes, the limit is 255"},
+			{[]string{"enqueue", "q", "--unique", long}, "unique_key: is 10000 bytes, the limit is 512"},
+			{[]string{"enqueue", "q", "--unique", "a\x00b"}, "unique_key: must not contain control characters"},
+			{[]string{"enqueue", "q", "--unique", "u", "--unique-until", "noon"}, `unique_until: must be "finished" or "claimed", got "noon"`},
+			{[]string{"enqueue", "q", "--unique-until", "claimed"}, "unique_until: needs a unique_key"},
+			{[]string{"enqueue", "q", "--metadata", "[]"}, "metadata: must be a JSON object"},
+			{[]string{"enqueue", "q", "--metadata", `{"a":"` + strings.Repeat("x", 20_000) + `"}`}, "metadata: is 20008 bytes, the limit is 16384"},
+			{[]string{"claim", long}, "queue: is 10000 bytes, the limit is 255"},
+			{[]string{"claim", "q", "--worker", long}, "worker: is 10000 bytes, the limit is 255"},
+			{[]string{"claim", "q", "--worker", "a\x00"}, "worker: must not contain control characters"},
+			{[]string{"claim", "q", "--kind", ""}, "kinds[0]: is missing"},
+			{[]string{"claim", "q", "-n", "-1"}, "n: must be 1 to 10000, got -1"},
+			{[]string{"ls", "--kind", long}, "kind: is 10000 bytes, the limit is 255"},
+			{[]string{"ls", "--group", "a\x00b"}, "group: must not contain control characters"},
+			{[]string{"queue", long, "--create"}, "queue: is 10000 bytes, the limit is 255"},
+			{[]string{"work", "q", "--concurrency", "0", "--", "true"}, "concurrency: must be at least 1, got 0"},
+			{[]string{"work", "q", "--concurrency", "-1", "--", "true"}, "concurrency: must be at least 1, got -1"},
+			{[]string{"work", "q", "--concurrency", "5001", "--", "true"}, "worker.concurrency: must be 1 to 5000, got 5001"},
+			{[]string{"work", "q", "--lease", "1ms", "--", "true"}, "worker.lease: must be 100ms"},
+			{[]string{"work", "q", "--timeout", "-1s", "--", "true"}, "worker.job_timeout: must not be negative"},
+			{[]string{"work", "q", "--resume", "--", "true"}, "worker.resume: needs a name"},
+			{[]string{"work", "q", "--kind", "", "--kind", "", "--", "true"}, "kind: is missing"},
+			{[]string{"work", "q", "--kind", "a", "--kind", "a", "--", "true"}, `kind: "a" is named twice`},
+			{[]string{"work", long, "--", "true"}, "queue: is 10000 bytes"},
+		} {
+			c.fails(exitUsage, "", test.args, test.message)
+		}
+		c.has(c.stats("q"), object{"waiting": 1, "enqueued": 1})
+	})
+}
+
+func TestFileThatCannotBeRead(t *testing.T) {
+	c := onSQLite(t)
+	c.fails(exitUsage, "", []string{"enqueue", "q", "--file", "no-such.csv"}, "no-such.csv: no such file or directory", "--file")
+	c.fails(exitUsage, "", []string{"enqueue", "q", "--file", "no-such.csv", "--partial"}, "no-such.csv: no such file or directory")
+	c.fails(exitUsage, "", []string{"enqueue", "q", "--lines", "--file", t.TempDir()}, "is a directory")
+}
