@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prints the directory of PostgreSQL's server programs. When the machine has none and
-# this is Debian or Ubuntu, run as root, it installs them. It starts no server and
-# touches no cluster: the tests run their own.
+# Prints the directory of PostgreSQL's server programs. What the tests need and is
+# missing (the server, pgbouncer) it installs, if this is Debian or Ubuntu and it runs as root.
+# It starts no server and touches no cluster: the tests run their own.
 set -eu
 
 find_bin() {
@@ -16,22 +16,39 @@ find_bin() {
 	return 1
 }
 
-install() {
-	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-		echo "PostgreSQL is missing: install its server (13 or later), or name the directory of" \
-			"initdb and postgres in DIBS_PG_BIN, or a running server in DIBS_TEST_POSTGRES" >&2
-		exit 1
-	fi
-	echo "installing PostgreSQL" >&2
-	export DEBIAN_FRONTEND=noninteractive
-	apt-get update -qq >&2
-	apt-get install -y -qq --no-install-recommends postgresql-common >&2
-	# Debian's package would make a cluster "main" and start it.
-	had_conf=/etc/postgresql-common/createcluster.d
-	mkdir -p "$had_conf"
-	echo 'create_main_cluster = false' >"$had_conf/dibs-tests.conf"
-	trap 'rm -f "$had_conf/dibs-tests.conf"' EXIT
-	apt-get install -y -qq --no-install-recommends postgresql >&2
+has_pgbouncer() {
+	command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ]
 }
 
-find_bin || { install && find_bin; }
+install() {
+	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		cat >&2 <<-'END'
+			PostgreSQL's server (13 or later) or pgbouncer is missing; the tests need both. Install
+			them with this system's packages. DIBS_PG_BIN can name the directory of initdb and postgres.
+		END
+		exit 1
+	fi
+	echo "installing $*" >&2
+	export DEBIAN_FRONTEND=noninteractive
+	# Debian's packages start what they bring, and make a cluster. Neither is wanted.
+	conf=/etc/postgresql-common/createcluster.d/dibs-tests.conf
+	policy=/usr/sbin/policy-rc.d
+	if [ -e $policy ]; then policy=; fi
+	trap 'rm -f "$conf" $policy' EXIT
+	mkdir -p "$(dirname "$conf")"
+	echo 'create_main_cluster = false' >"$conf"
+	if [ -n "$policy" ]; then
+		printf '#!/bin/sh\nexit 101\n' >"$policy"
+		chmod +x "$policy"
+	fi
+	{
+		apt-get update -qq
+		apt-get install -y -qq --no-install-recommends "$@"
+	} >&2
+}
+
+missing=
+find_bin >/dev/null || missing=postgresql
+has_pgbouncer || missing="$missing pgbouncer"
+[ -z "$missing" ] || install $missing
+find_bin
