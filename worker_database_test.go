@@ -80,7 +80,7 @@ func await[T any](t testing.TB, c <-chan T, what string) T {
 func TestShutdownUnderLoadCountsNothingAsFailed(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
-		ids := enqueue(t, db, plain(3000)...)
+		ids := enqueue(t, db, plain(1200)...)
 		half := make(chan struct{})
 		var completed atomic.Int32
 		w := quiet(db, func(ctx context.Context, job *dibs.RawJob) error {
@@ -89,7 +89,7 @@ func TestShutdownUnderLoadCountsNothingAsFailed(t *testing.T) {
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if completed.Add(1) == 500 {
+			if completed.Add(1) == 300 {
 				close(half)
 			}
 			if job.ID%100 == 0 { // some are in the middle of their work for long
@@ -100,7 +100,7 @@ func TestShutdownUnderLoadCountsNothingAsFailed(t *testing.T) {
 		w.Concurrency = 100
 		w.ShutdownWait = 50 * time.Millisecond
 		stop := run(t, w)
-		await(t, half, "500 jobs")
+		await(t, half, "300 jobs")
 		stopped(t, stop)
 		states := map[dibs.State]int{}
 		for _, id := range ids {
@@ -113,7 +113,7 @@ func TestShutdownUnderLoadCountsNothingAsFailed(t *testing.T) {
 				t.Errorf("job %d is waiting, and %d of its %d attempts are excused", id, job.Excused, job.Attempt)
 			}
 		}
-		if states[dibs.Completed] < 400 || states[dibs.Waiting] == 0 || states[dibs.Completed]+states[dibs.Waiting] != 3000 {
+		if states[dibs.Completed] < 200 || states[dibs.Waiting] == 0 || states[dibs.Completed]+states[dibs.Waiting] != 1200 {
 			t.Errorf("jobs are %v", states)
 		}
 	})
