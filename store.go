@@ -20,9 +20,9 @@ type Store interface {
 	// not an error: the result is empty. A queue that does not exist is an empty one.
 	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
-	// Extend makes the named leases end d from now on the database's clock, but
-	// never earlier than they already do, in one statement. It reports those that
-	// it could not extend because they were lost, and those that are to be cancelled.
+	// Extend makes the named leases end d from now on the database's clock, in one
+	// statement. It reports those that it could not extend because they were lost,
+	// and those that are to be cancelled.
 	Extend(ctx context.Context, leases []Lease, d time.Duration) (Extended, error)
 
 	// Finish writes outcomes. Each counts only if its token still holds the job

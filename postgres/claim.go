@@ -87,10 +87,10 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	}
 	limited := q.Concurrency > 0
 	if limited {
-		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name, q.version}})
-		if !q.counted {
-			steps = append(steps, step{sql: s.sql.get("count_running"), args: []any{q.Name}})
+		if ready, err := s.countRunning(ctx, q); err != nil || !ready {
+			return nil, true, err
 		}
+		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name, q.version}})
 	}
 	token := newToken()
 	full := c.tx || q.Order == dibs.LIFO || lanes.begin(r.Kinds, r.N)
@@ -120,9 +120,28 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	return jobs, current, nil
 }
 
+// countRunning makes sure that the jobs which ran when a concurrency limit was set
+// are counted; ready is false while somebody else is at it. It has its own
+// transaction, since it locks them.
+func (s *Store) countRunning(ctx context.Context, q queueRow) (ready bool, err error) {
+	if q.counted {
+		return true, nil
+	}
+	err = s.upkeep.run(
+		ctx,
+		step{sql: s.sql.get("turn_claim"), args: []any{q.Name, q.version}},
+		step{sql: s.sql.get("count_running"), args: []any{q.Name}},
+	)
+	if err != nil {
+		return false, err
+	}
+	q, _, err = s.queue(ctx, q.Name)
+	return q.counted, err
+}
+
 func (s *Store) learnLanes(ctx context.Context, queue string, l *lanes) error {
 	var priorities []int16
-	err := s.db.run(ctx, step{sql: s.sql.get("lanes"), args: []any{queue, maxLanes}, row: func(scan func(...any) error) error {
+	err := s.upkeep.run(ctx, step{sql: s.sql.get("lanes"), args: []any{queue, maxLanes}, row: func(scan func(...any) error) error {
 		var p int16
 		err := scan(&p)
 		priorities = append(priorities, p)

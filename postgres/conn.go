@@ -198,9 +198,13 @@ func literal[T any](list []T, element func(T) *string) string {
 type retrying struct{ pgxConn }
 
 func (c retrying) run(ctx context.Context, steps ...step) error {
+	return repeating(func() error { return c.pgxConn.run(ctx, steps...) })
+}
+
+func repeating(f func() error) error {
 	const tries = 5
 	for try := 1; ; try++ {
-		err := c.pgxConn.run(ctx, steps...)
+		err := f()
 		if err == nil || try == tries || !again(err) {
 			return err
 		}

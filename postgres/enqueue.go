@@ -7,13 +7,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // Enqueue implements dibs.Store.
 func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-	out, queues, err := s.enqueue(ctx, jobs, s.db)
+	out, queues, err := s.enqueueAlone(ctx, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -23,31 +25,107 @@ func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueue
 	return out, nil
 }
 
+// enqueueAlone gives a batch with unique keys, which takes more than one statement,
+// a transaction.
+func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dibs.Enqueued, queues []string, err error) {
+	if !slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" }) {
+		return s.enqueue(ctx, jobs, s.db)
+	}
+	err = s.transact(ctx, "enqueue", func(t pgx.Tx) error {
+		out, queues, err = s.enqueue(ctx, jobs, onPgx(t, t.Conn().Config()))
+		return err
+	})
+	return out, queues, err
+}
+
 // enqueue inserts through c and returns the queues that got jobs.
 func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs.Enqueued, []string, error) {
 	if err := s.check("enqueue"); err != nil {
 		return nil, nil, err
 	}
-	rows, err := checks.Jobs(jobs, func(queue string) (int, error) { return s.payloadLimit(ctx, queue) })
-	if err != nil || len(rows) == 0 {
-		return []dibs.Enqueued{}, nil, classifyInput("enqueue", err)
+	const rounds = 10
+	for range rounds {
+		b, err := s.newBatch(ctx, jobs)
+		if err != nil || len(b.rows) == 0 {
+			return []dibs.Enqueued{}, nil, classifyInput("enqueue", err)
+		}
+		insert := s.insertPlain
+		if slices.ContainsFunc(b.rows, func(r checks.Row) bool { return r.UniqueKey != "" }) {
+			insert = s.insertUnique
+		}
+		out, err := insert(ctx, b, c)
+		if err == nil {
+			for i := range b.rows {
+				s.queues.addLane(b.rows[i].Queue, b.rows[i].Priority)
+			}
+			return out, b.queues, nil
+		}
+		if !errors.Is(err, errStale) {
+			return nil, nil, classify("enqueue", err)
+		}
+		for _, q := range b.queues {
+			if _, _, err := s.queue(ctx, q); err != nil {
+				return nil, nil, err
+			}
+		}
 	}
-	names, grouped := queuesOf(rows)
-	if err := s.addQueues(ctx, names, grouped); err != nil {
-		return nil, nil, err
+	return nil, nil, fmt.Errorf("dibs: enqueue: settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable)
+}
+
+// batch is jobs checked by the settings of their queues.
+type batch struct {
+	rows     []checks.Row
+	queues   []string
+	versions []int64
+}
+
+// errStale says that a queue's settings were not the newest.
+var errStale = errors.New("settings have changed")
+
+// newBatch checks jobs, makes queues that do not exist, and notes the versions of
+// the settings that it went by.
+func (s *Store) newBatch(ctx context.Context, jobs []dibs.NewJob) (b batch, err error) {
+	known := map[string]queueRow{}
+	limits := func(settings func(context.Context, string) (queueRow, bool, error)) func(string) (int, error) {
+		return func(name string) (int, error) {
+			q, ok := known[name]
+			if !ok {
+				if q, ok, err = settings(ctx, name); err != nil || !ok {
+					return dibs.MaxPayload, err
+				}
+				known[name] = q
+			}
+			return q.PayloadLimit, nil
+		}
 	}
-	insert := s.insertPlain
-	if slices.ContainsFunc(rows, func(r checks.Row) bool { return r.UniqueKey != "" }) {
-		insert = s.insertUnique
+	if b.rows, err = checks.Jobs(jobs, limits(s.knownOrRead)); errors.Is(err, dibs.ErrInvalid) && len(known) > 0 {
+		clear(known) // the limit may have been raised since it was read
+		b.rows, err = checks.Jobs(jobs, limits(s.queue))
 	}
-	out, err := insert(ctx, rows, c)
 	if err != nil {
-		return nil, nil, classify("enqueue", err)
+		return b, err
 	}
-	for _, r := range rows {
-		s.queues.addLane(r.Queue, r.Priority)
+	var grouped []bool
+	b.queues, grouped = queuesOf(b.rows)
+	if err := s.addQueues(ctx, b.queues, grouped); err != nil {
+		return b, err
 	}
-	return out, names, nil
+	for _, name := range b.queues {
+		q, ok := known[name]
+		if !ok || !q.grouped { // it may be new, or newly grouped; nothing else of it was used
+			if q, ok = s.queues.get(name); !ok {
+				return b, errStale
+			}
+		}
+		known[name] = q
+		b.versions = append(b.versions, q.version)
+	}
+	for i := range b.rows {
+		if b.rows[i].MaxAttempts == 0 {
+			b.rows[i].MaxAttempts = known[b.rows[i].Queue].MaxAttempts
+		}
+	}
+	return b, nil
 }
 
 // classifyInput leaves input errors as they are.
@@ -58,11 +136,11 @@ func classifyInput(op string, err error) error {
 	return classify(op, err)
 }
 
-func (s *Store) insertPlain(ctx context.Context, rows []checks.Row, c conn) ([]dibs.Enqueued, error) {
-	out := make([]dibs.Enqueued, 0, len(rows))
+func (s *Store) insertPlain(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
+	out := make([]dibs.Enqueued, 0, len(b.rows))
 	err := c.run(ctx, step{
 		sql:   s.sql.get("enqueue"),
-		args:  columns(rows),
+		args:  append(columns(b.rows), b.queues, b.versions),
 		begin: func() { out = out[:0] },
 		row: func(scan func(...any) error) error {
 			var e dibs.Enqueued
@@ -74,27 +152,33 @@ func (s *Store) insertPlain(ctx context.Context, rows []checks.Row, c conn) ([]d
 	if err != nil {
 		return nil, err
 	}
-	if len(out) != len(rows) {
-		return nil, fmt.Errorf("inserted %d of %d jobs: a queue was deleted meanwhile", len(out), len(rows))
+	if len(out) == 0 {
+		return nil, errStale
 	}
 	return out, nil
 }
 
 // insertUnique inserts what it can, looks up the holders of the keys it met, and
 // begins again with those whose holder let go in between.
-func (s *Store) insertUnique(ctx context.Context, rows []checks.Row, c conn) ([]dibs.Enqueued, error) {
+func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
+	rows := b.rows
 	out := make([]dibs.Enqueued, len(rows))
 	left := make([]int, len(rows)) // places in rows still without an answer
 	for i := range left {
 		left[i] = i
 	}
 	const rounds = 20
-	for range rounds {
+	for round := range rounds {
 		part := make([]checks.Row, len(left))
 		for i, at := range left {
 			part[i] = rows[at]
 		}
-		if err := s.insertAbsent(ctx, part, left, out, c); err != nil {
+		err := s.insertAbsent(ctx, b, part, left, out, c)
+		if round > 0 && errors.Is(err, errStale) {
+			// Beginning again would insert the first round's jobs twice.
+			err = fmt.Errorf("settings changed meanwhile: %w", dibs.ErrUnavailable)
+		}
+		if err != nil {
 			return nil, err
 		}
 		left = slices.DeleteFunc(left, func(at int) bool { return out[at].ID != 0 })
@@ -112,7 +196,7 @@ func (s *Store) insertUnique(ctx context.Context, rows []checks.Row, c conn) ([]
 	return nil, fmt.Errorf("unique key %q changed hands %d times during one call: %w", rows[left[0]].UniqueKey, rounds, dibs.ErrUnavailable)
 }
 
-func (s *Store) insertAbsent(ctx context.Context, part []checks.Row, places []int, out []dibs.Enqueued, c conn) error {
+func (s *Store) insertAbsent(ctx context.Context, b batch, part []checks.Row, places []int, out []dibs.Enqueued, c conn) error {
 	args := columns(part)
 	keys, untils := make([]*string, len(part)), make([]*string, len(part))
 	for i := range part {
@@ -120,24 +204,27 @@ func (s *Store) insertAbsent(ctx context.Context, part []checks.Row, places []in
 			keys[i], untils[i] = &part[i].UniqueKey, (*string)(&part[i].UniqueUntil)
 		}
 	}
-	return c.run(ctx, step{
+	answered := false
+	err := c.run(ctx, step{
 		sql:  s.sql.get("enqueue_unique"),
-		args: append(args, keys, untils),
+		args: append(args, keys, untils, b.queues, b.versions),
 		row: func(scan func(...any) error) error {
 			var ord int64
 			var id *int64
 			if err := scan(&ord, &id); err != nil {
 				return err
 			}
-			out[places[ord-1]].ID = 0
-			if id != nil {
+			answered = true
+			if out[places[ord-1]].ID = 0; id != nil {
 				out[places[ord-1]].ID = *id
-			} else if part[ord-1].UniqueKey == "" {
-				return errors.New("a queue was deleted meanwhile")
 			}
 			return nil
 		},
 	})
+	if err == nil && !answered {
+		return errStale
+	}
+	return err
 }
 
 func (s *Store) findHolders(ctx context.Context, rows []checks.Row, left []int, out []dibs.Enqueued, c conn) error {

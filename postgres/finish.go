@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,12 +13,11 @@ import (
 
 // Finish implements dibs.Store.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return s.finish(ctx, outcomes, false, s.db)
+	return s.finish(ctx, outcomes, s.db)
 }
 
-// finish writes outcomes through c; keep says to keep completed jobs whatever the
-// retention.
-func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, keep bool, c conn) error {
+// finish writes outcomes through c.
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn) error {
 	if err := s.check("finish"); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, keep bool, 
 	done := finished{}
 	steps := []step{}
 	if final, args := finalArgs(outcomes); final > 0 {
-		steps = append(steps, step{sql: s.sql.get("complete"), args: append(args, keep), begin: done.begin, row: done.scan})
+		steps = append(steps, step{sql: s.sql.get("complete"), args: args, begin: done.begin, row: done.scan})
 	}
 	if back, args := backArgs(outcomes); back > 0 {
 		st := step{sql: s.sql.get("retry"), args: args, row: done.scan}
@@ -161,35 +161,71 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	if err := checks.Extend(leases, d); err != nil || len(leases) == 0 {
 		return out, err
 	}
-	sorted := slices.Clone(leases)
-	slices.SortFunc(sorted, func(a, b dibs.Lease) int { return cmp.Compare(a.ID, b.ID) })
-	ids, tokens := make([]int64, len(sorted)), make([][16]byte, len(sorted))
-	for i, l := range sorted {
-		ids[i], tokens[i] = l.ID, l.Token
+	left := make(map[int64]dibs.Token, len(leases))
+	for _, l := range leases {
+		left[l.ID] = l.Token
 	}
-	held, err := s.extendOrHeld(ctx, "extend", []any{ids, tokens, d.Microseconds()})
+	// A row may be locked for a moment by another call on it, or for long by a
+	// transaction of the caller's that finishes the job, which needs no lease any more.
+	for _, pause := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond} {
+		if err := sleep(ctx, pause); err != nil {
+			return dibs.Extended{}, classify("extend", err)
+		}
+		if err := s.extendLeft(ctx, left, d, &out); err != nil {
+			return dibs.Extended{}, err
+		}
+		if len(left) == 0 {
+			break
+		}
+	}
+	slices.Sort(out.Lost)
+	slices.Sort(out.Cancelled)
+	return out, nil
+}
+
+// extendLeft extends what is not locked, finds what is lost, and takes both out of left.
+func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Token, d time.Duration, out *dibs.Extended) error {
+	ids := slices.Sorted(maps.Keys(left))
+	tokens := make([][16]byte, len(ids))
+	for i, id := range ids {
+		tokens[i] = left[id]
+	}
+	done, err := s.extendOrHeld(ctx, "extend", []any{ids, tokens, d.Microseconds()})
 	if err != nil {
-		return out, err
+		return err
 	}
-	if len(held) < len(ids) {
-		// The missing ones are lost, or locked by a transaction that finishes them.
-		locked, err := s.extendOrHeld(ctx, "held", []any{ids, tokens})
-		if err != nil {
-			return out, err
-		}
-		for id, cancel := range locked {
-			held[id] = cancel
-		}
-	}
-	for _, id := range ids {
-		switch cancel, ok := held[id]; {
-		case !ok:
-			out.Lost = append(out.Lost, id)
-		case cancel:
+	for id, cancel := range done {
+		delete(left, id)
+		if cancel {
 			out.Cancelled = append(out.Cancelled, id)
 		}
 	}
-	return out, nil
+	if len(left) == 0 {
+		return nil
+	}
+	locked, err := s.extendOrHeld(ctx, "held", []any{ids, tokens})
+	if err != nil {
+		return err
+	}
+	for id := range left {
+		if _, ok := locked[id]; !ok {
+			delete(left, id)
+			out.Lost = append(out.Lost, id)
+		}
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // extendOrHeld runs extend.sql or held.sql: ids with whether to cancel them.

@@ -16,8 +16,8 @@ import (
 // Options for Open and Migrate. The zero value is the default.
 type Options struct {
 	Schema string // holds all that dibs makes; default "dibs"
-	// MaxConns is how many connections Open's pool may use, besides one for
-	// wake-ups. Default: the URL's pool_max_conns, else 8.
+	// MaxConns is how many connections Open's pool may use, besides up to two for
+	// upkeep and one for wake-ups. Default: the URL's pool_max_conns, else 8.
 	MaxConns int
 	// Pooler says that the server is reached through a transaction pooler: no
 	// settings per connection, no prepared statements, and no LISTEN: other
@@ -27,9 +27,14 @@ type Options struct {
 
 // Store keeps jobs in PostgreSQL. It implements dibs.Database.
 type Store struct {
-	pool    *pgxpool.Pool
-	db      conn // the pool, each run a transaction of its own
-	own     bool // close the pool with the store
+	pool *pgxpool.Pool
+	own  bool // close the pool with the store
+	// Both run a transaction each time. upkeep has connections of its own, so that a
+	// call inside a caller's transaction, which holds one of the pool's, can read
+	// settings, make queues, admit and sweep outside of it even if the pool is used up.
+	db      conn
+	upkeep  conn
+	side    *pgxpool.Pool
 	o       Options
 	sql     *statements
 	queues  queueCache
@@ -91,21 +96,32 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// New makes a store on the caller's pool, which stays the caller's to close. The
-// pool must allow at least two connections. Its connections should not carry
-// settings that change plans; Open's own pool is the faster choice.
+// New makes a store on the caller's pool, which stays the caller's to close; the
+// store opens up to three more connections like the pool's. Open's own pool is the
+// faster choice: its connections keep plans from changing.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
-	if pool.Config().MaxConns < 2 {
-		return nil, &dibs.InvalidError{Field: "pool", Reason: "must allow at least 2 connections (pool_max_conns)"}
-	}
 	sql, err := load(o.schema())
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{pool: pool, db: retrying{onPgx(pool, pool.Config().ConnConfig)}, o: o, sql: sql}
+	c := pool.Config()
+	c.MaxConns, c.MinConns, c.MinIdleConns = 2, 0, 0
+	side, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return nil, classify("open", err)
+	}
+	s := &Store{
+		pool:   pool,
+		db:     retrying{onPgx(pool, c.ConnConfig)},
+		side:   side,
+		upkeep: retrying{onPgx(side, c.ConnConfig)},
+		o:      o,
+		sql:    sql,
+	}
 	s.closed, s.close = context.WithCancel(context.Background())
 	if err := s.checkSchema(ctx); err != nil {
 		s.close()
+		side.Close()
 		return nil, err
 	}
 	s.queues.init()
@@ -127,6 +143,7 @@ func (s *Store) Close() error {
 	}
 	s.close()
 	s.work.Wait()
+	s.side.Close()
 	if s.own {
 		s.pool.Close()
 	}

@@ -10,18 +10,14 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// queueRow is a queue's settings as this process last read them.
+// queueRow is a queue's settings as this process last read them. Statements name
+// the version that they were prepared for and do nothing under another.
 type queueRow struct {
 	dibs.Queue
 	version int64
 	grouped bool
 	counted bool
-	read    time.Time
 }
-
-// settingsFor is how long an enqueuer trusts a payload limit. Claims need no such
-// trust: they name the version.
-const settingsFor = time.Second
 
 // queueCache remembers queues, and the lanes that their claims scan.
 type queueCache struct {
@@ -65,8 +61,8 @@ func (c *queueCache) lanesOf(queue string) *lanes {
 // readQueues reads all queues, or one, and remembers them.
 func (s *Store) readQueues(ctx context.Context, name *string) ([]queueRow, error) {
 	var list []queueRow
-	err := s.db.run(ctx, step{sql: s.sql.get("queues"), args: []any{name}, row: func(scan func(...any) error) error {
-		q := queueRow{read: time.Now()}
+	err := s.upkeep.run(ctx, step{sql: s.sql.get("queues"), args: []any{name}, row: func(scan func(...any) error) error {
+		var q queueRow
 		var order string
 		var lease, base, most, completed, dead, cancelled int64
 		err := scan(&q.Name, &q.version, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, &order, &lease, &q.MaxAttempts,
@@ -97,18 +93,6 @@ func (s *Store) queue(ctx context.Context, name string) (q queueRow, ok bool, er
 	return list[0], true, nil
 }
 
-func (s *Store) payloadLimit(ctx context.Context, name string) (int, error) {
-	q, ok := s.queues.get(name)
-	if ok && time.Since(q.read) < settingsFor {
-		return q.PayloadLimit, nil
-	}
-	q, ok, err := s.queue(ctx, name)
-	if err != nil || !ok {
-		return dibs.MaxPayload, err
-	}
-	return q.PayloadLimit, nil
-}
-
 // addQueues makes the queues that do not exist yet. It has a transaction of its
 // own, so that an open transaction of the caller's never holds a queue's row.
 func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) error {
@@ -123,7 +107,7 @@ func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) e
 		if len(add) == 0 {
 			return nil
 		}
-		if err := s.db.run(ctx, step{sql: s.sql.get("add_queue"), args: []any{add, groups}}); err != nil {
+		if err := s.upkeep.run(ctx, step{sql: s.sql.get("add_queue"), args: []any{add, groups}}); err != nil {
 			return classify("add queue", err)
 		}
 		for _, name := range add {
@@ -203,10 +187,10 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 			return scan(&version)
 		},
 	}}
-	if q.GroupLimit != old.GroupLimit {
+	if q.GroupLimit != old.GroupLimit || q.Strict != old.Strict {
 		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{q.Name, nil}})
 	}
-	if err := s.db.run(ctx, steps...); err != nil || !done {
+	if err := s.upkeep.run(ctx, steps...); err != nil || !done {
 		return false, err
 	}
 	_, _, err = s.queue(ctx, q.Name)
@@ -226,7 +210,7 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) er
 	if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
 		return err
 	}
-	err := s.db.run(
+	err := s.upkeep.run(
 		ctx,
 		step{sql: s.sql.get("set_group"), args: []any{queue, group, limit}},
 		step{sql: s.sql.get("wake_groups"), args: []any{queue, group}},

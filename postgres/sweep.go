@@ -74,23 +74,24 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 	for range sweepRounds {
 		looked, expired, queues := 0, 0, []string{}
-		err := s.db.run(ctx, step{
-			sql:   s.sql.get("expire"),
-			args:  []any{expireBatch},
-			begin: func() { looked, expired, queues = 0, 0, nil },
-			row: func(scan func(...any) error) error {
-				var queue string
-				var n int
-				err := scan(&queue, &n)
-				if queue == "" {
-					looked = n
+		err := s.upkeep.run(
+			ctx,
+			step{sql: s.sql.get("turn_expire"), args: []any{expireBatch}, row: func(scan func(...any) error) error {
+				return scan(&looked, new(string))
+			}},
+			step{
+				sql:   s.sql.get("expire"),
+				begin: func() { expired, queues = 0, nil },
+				row: func(scan func(...any) error) error {
+					var queue string
+					var n int
+					err := scan(&queue, &n)
+					expired += n
+					queues = append(queues, queue)
 					return err
-				}
-				expired += n
-				queues = append(queues, queue)
-				return err
+				},
 			},
-		})
+		)
 		if err != nil {
 			return err
 		}
@@ -109,7 +110,7 @@ func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 // admitPending admits in queues that nobody claims from just now.
 func (s *Store) admitPending(ctx context.Context) error {
 	var queues []string
-	err := s.db.run(ctx, step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
+	err := s.upkeep.run(ctx, step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
 		var q string
 		err := scan(&q)
 		queues = append(queues, q)
@@ -129,7 +130,7 @@ func (s *Store) admitPending(ctx context.Context) error {
 
 // admit lets the queue's grouped jobs take free places, in its own transaction.
 func (s *Store) admit(ctx context.Context, queue string) error {
-	return s.db.run(ctx, s.admitSteps(queueRow{Queue: dibs.Queue{Name: queue}, grouped: true})...)
+	return s.upkeep.run(ctx, s.admitSteps(queueRow{Queue: dibs.Queue{Name: queue}, grouped: true})...)
 }
 
 // inTurn runs a statement of the sweep if no other process is at it.
@@ -144,7 +145,7 @@ func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, er
 			return err
 		},
 	}
-	err = s.db.run(ctx, turn, st)
+	err = s.upkeep.run(ctx, turn, st)
 	return busy, err
 }
 
@@ -186,7 +187,7 @@ func (s *Store) mergeTally(ctx context.Context) error {
 }
 
 func (s *Store) newestTally(ctx context.Context) (id int64, err error) {
-	err = s.db.run(ctx, step{sql: s.sql.get("newest_tally"), row: func(scan func(...any) error) error {
+	err = s.upkeep.run(ctx, step{sql: s.sql.get("newest_tally"), row: func(scan func(...any) error) error {
 		return scan(&id)
 	}})
 	return id, err

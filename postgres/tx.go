@@ -3,7 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"slices"
+	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,19 +16,19 @@ import (
 type tx struct {
 	s    *Store
 	conn conn
-	// claimed remembers what this transaction has claimed and thereby completed, so
-	// that Finish can give it another outcome.
-	claimed map[int64]dibs.Token
+	// claimed is what this transaction has claimed and thereby completed, so that
+	// Finish can give it another outcome.
+	claimed map[int64]*dibs.RawJob
 }
 
 // Tx is the store inside a pgx transaction.
 func (s *Store) Tx(t pgx.Tx) dibs.Tx {
-	return &tx{s: s, conn: onPgx(t, t.Conn().Config()), claimed: map[int64]dibs.Token{}}
+	return &tx{s: s, conn: onPgx(t, t.Conn().Config()), claimed: map[int64]*dibs.RawJob{}}
 }
 
 // SQLTx is the store inside a database/sql transaction, of any PostgreSQL driver.
 func (s *Store) SQLTx(t *sql.Tx) dibs.Tx {
-	return &tx{s: s, conn: sqlConn{t}, claimed: map[int64]dibs.Token{}}
+	return &tx{s: s, conn: sqlConn{t}, claimed: map[int64]*dibs.RawJob{}}
 }
 
 // InTx implements dibs.Database.
@@ -36,15 +36,25 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if err := s.check("transaction"); err != nil {
 		return err
 	}
+	return s.transactOnce(ctx, "transaction", func(t pgx.Tx) error { return f(s.Tx(t)) })
+}
+
+// transact runs f in a transaction, again if that failed only because of what ran
+// beside it.
+func (s *Store) transact(ctx context.Context, op string, f func(pgx.Tx) error) error {
+	return repeating(func() error { return s.transactOnce(ctx, op, f) })
+}
+
+func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) error) error {
 	t, err := s.pool.Begin(ctx)
 	if err != nil {
-		return classify("begin", err)
+		return classify(op, err)
 	}
 	defer t.Rollback(context.WithoutCancel(ctx)) // no effect after the commit
-	if err := f(s.Tx(t)); err != nil {
+	if err := f(t); err != nil {
 		return err
 	}
-	return classify("commit", t.Commit(ctx))
+	return classify(op, t.Commit(ctx))
 }
 
 // Enqueue implements dibs.Tx.
@@ -79,11 +89,11 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	for i, j := range jobs {
 		done[i] = j.Lease().Complete(nil)
 	}
-	if err := t.s.finish(ctx, done, true, t.conn); err != nil {
+	if err := t.s.finish(ctx, done, t.conn); err != nil {
 		return nil, err
 	}
 	for _, j := range jobs {
-		t.claimed[j.ID] = j.Token
+		t.claimed[j.ID] = j
 	}
 	return jobs, nil
 }
@@ -97,24 +107,41 @@ func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	if err != nil {
 		return err
 	}
-	reopen := map[dibs.Token][]int64{}
 	for _, o := range checked {
-		if token, ok := t.claimed[o.ID]; ok && token == o.Token {
-			reopen[token] = append(reopen[token], o.ID)
+		if j := t.claimed[o.ID]; j != nil && j.Token == o.Token {
+			if err := t.reopen(ctx, j); err != nil {
+				return classify("finish", err)
+			}
 		}
 	}
-	for token, ids := range reopen {
-		slices.Sort(ids)
-		err := t.conn.run(ctx, step{sql: t.s.sql.get("reopen"), args: []any{ids, [16]byte(token), dibs.MaxLease.Microseconds()}})
-		if err != nil {
-			return classify("finish", err)
-		}
-	}
-	if err := t.s.finish(ctx, checked, false, t.conn); err != nil {
+	if err := t.s.finish(ctx, checked, t.conn); err != nil {
 		return err
 	}
 	for _, o := range checked {
 		delete(t.claimed, o.ID)
 	}
 	return nil
+}
+
+func (t *tx) reopen(ctx context.Context, j *dibs.RawJob) error {
+	var errors *string
+	if len(j.Errors) > 0 {
+		list, err := json.Marshal(j.Errors)
+		if err != nil {
+			return err
+		}
+		errors = text(string(list))
+	}
+	return t.conn.run(ctx, step{sql: t.s.sql.get("reopen"), args: []any{
+		j.ID, [16]byte(j.Token), dibs.MaxLease.Microseconds(), j.Queue, j.Kind, string(j.Payload), textOrNull(string(j.Metadata)),
+		j.Priority, j.RunAt, j.Attempt, j.Excused, j.MaxAttempts, textOrNull(j.Group), textOrNull(j.UniqueKey),
+		textOrNull(string(j.UniqueUntil)), j.Worker, j.CreatedAt, j.ClaimedAt, errors,
+	}})
+}
+
+func textOrNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }

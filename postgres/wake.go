@@ -99,7 +99,7 @@ func (b *bell) send() {
 			return
 		}
 		// A failure is no loss: claimers poll too.
-		_ = b.s.db.run(
+		_ = b.s.upkeep.run(
 			b.s.closed,
 			step{sql: "select set_config('synchronous_commit', 'off', true)"},
 			step{sql: "select pg_notify($1, q) from unnest($2::text[]) q", args: []any{b.channel(), queues}},

@@ -5,9 +5,12 @@
 --   queue. A place is held by a row in gate 0 or 3, running or not. Rows are counted
 --   in a snapshot taken after the turn was got; since then places can only have
 --   become free (and have left a wake row that stays), so a limit is never exceeded.
--- A row that holds its place unclaimed and due competes with the blocked ones, so
---   that a better job, or a lower limit, can displace it: it is locked first, and if
---   that fails somebody is just claiming it and it keeps its place.
+-- A row that holds its place unclaimed competes with the blocked ones, so that a
+--   better job, or a lower limit, can displace it: it is locked first, and if that
+--   fails somebody is just claiming it and it keeps its place. In a strict queue one
+--   that has been started comes first, due or not; elsewhere one that is not due
+--   gives its place up. Rows are then changed by id, which finds the locked version
+--   even if it is newer than the snapshot.
 with woken as (
     delete from dibs.wake
     where current_setting('dibs_turn.admit', true) = 'true'
@@ -22,18 +25,25 @@ with woken as (
 ), named as materialized (
     select
         w.group_key,
-        coalesce(l.places, q.group_limit) as places
+        coalesce(l.places, q.group_limit) as places,
+        q.strict
     from (select distinct group_key from woken) w
     join dibs.queue q on q.name = $1
     left join dibs.group_limit l on l.queue = $1 and l.group_key = w.group_key
 ), unclaimed as materialized (
-    select n.group_key, u.priority, u.run_at, u.id
+    select
+        n.group_key,
+        u.id,
+        u.priority,
+        u.run_at,
+        n.strict and u.attempt > 0 as started,
+        n.strict or u.run_at <= statement_timestamp() as stays
     from named n,
         lateral (
-            select j.priority, j.run_at, j.id
+            select j.id, j.priority, j.run_at, j.attempt
             from dibs.job j
             where j.queue = $1 and j.group_key = n.group_key and j.gate in (0, 3) and j.group_key is not null
-                and j.token is null and j.run_at <= statement_timestamp()
+                and j.token is null
             for update skip locked
         ) u
 ), free as materialized (
@@ -53,14 +63,14 @@ with woken as (
     select
         c.id,
         c.blocked,
-        row_number() over (partition by f.group_key order by c.priority, c.run_at, c.id) <= f.places as wanted
+        c.stays and row_number() over (partition by f.group_key order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= f.places as wanted
     from free f,
         lateral (
-            select u.id, false as blocked, u.priority, u.run_at
+            select u.id, false as blocked, u.priority, u.run_at, u.started, u.stays
             from unclaimed u
             where u.group_key = f.group_key
             union all
-            select b.id, true, b.priority, b.run_at
+            select b.id, true, b.priority, b.run_at, false, true
             from (
                 select j.id, j.priority, j.run_at
                 from dibs.job j
@@ -77,13 +87,13 @@ with woken as (
     returning 1
 ), displaced as (
     update dibs.job
-    set gate = 1
+    set gate = case when run_at <= statement_timestamp() then 1 else 2 end
     where id = any (array(select id from ranked where not blocked and not wanted)) and token is null
-    returning 1
+    returning gate
 )
 insert into dibs.tally (queue, waiting, blocked)
 select $1, c.n, - c.n
 from (
-    select (select count(*) from admitted) - (select count(*) from displaced) as n
+    select (select count(*) from admitted) - (select count(*) from displaced where gate = 1) as n
 ) c
 where c.n <> 0

@@ -1,6 +1,6 @@
 -- Purpose: end jobs for good: completed, dead or cancelled.
 -- Parameters: arrays of equal length: $1 id, $2 token, $3 state, $4 result or null,
---   $5 error or null; $6 whether to keep the row whatever the queue's retention.
+--   $5 error or null.
 -- Columns out: id, queue, grouped, of those whose token was good.
 -- Concurrency: the delete is fenced by token and lease, and checks both again in the
 --   newest version of a row that changed meanwhile. What it does not return was
@@ -43,7 +43,7 @@ with o as materialized (
         g.result
     from gone g
     join dibs.queue q on q.name = g.queue
-    where $6 or case g.state when 'completed' then q.keep_completed when 'dead' then q.keep_dead else q.keep_cancelled end > interval '0'
+    where case g.state when 'completed' then q.keep_completed when 'dead' then q.keep_dead else q.keep_cancelled end > interval '0'
     returning queue, state
 ), woken as (
     insert into dibs.wake (queue, group_key)

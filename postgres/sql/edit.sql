@@ -2,22 +2,25 @@
 -- Parameters: $1 ids, $2 priority or null, $3 run_at or null.
 -- Columns out: id, queue, priority.
 -- Concurrency: locks in id order; a job that is being claimed meanwhile is checked
---   again and left alone. A grouped job gives up its place and competes for it again.
+--   again and left alone. A grouped job gives up its place and competes for it again,
+--   unless it has been started in a strict queue.
 with held as materialized (
     select
         j.id,
         j.gate,
+        j.gate = 0 and q.strict and j.attempt > 0 as keeps,
         greatest(coalesce($3::timestamptz, j.run_at), case when $3::timestamptz is null then j.run_at else statement_timestamp() end) as run_at
     from dibs.job j
+    join dibs.queue q on q.name = j.queue
     where j.id = any ($1::bigint[]) and j.token is null
     order by j.id
-    for update
+    for update of j
 ), changed as (
     update dibs.job j
     set
         priority = coalesce($2::smallint, j.priority),
         run_at = h.run_at,
-        gate = case when j.group_key is null then 0 when h.run_at <= statement_timestamp() then 1 else 2 end
+        gate = case when j.group_key is null or h.keeps then 0 when h.run_at <= statement_timestamp() then 1 else 2 end
     from held h
     where j.id = h.id and j.token is null
     returning j.id, j.queue, j.group_key, j.priority, j.gate, h.gate as old_gate

@@ -1,8 +1,10 @@
 -- Purpose: insert a batch of jobs of which none has a unique key.
 -- Parameters: arrays of equal length, one element per job: $1 queue, $2 kind,
 --   $3 payload, $4 metadata or null, $5 priority, $6 run_at or null, $7 delay in
---   microseconds, $8 max_attempts or 0 for the queue's, $9 group or null.
--- Columns out: id, in the order of the arrays.
+--   microseconds, $8 max_attempts, $9 group or null; then $10 the queues'
+--   names and $11 the versions of their settings by which the batch was checked.
+-- Columns out: id, in the order of the arrays; no row if a queue's settings have
+--   another version.
 -- Concurrency: takes no lock that another enqueuer or a claimer needs: counts and
 --   wake rows are appended, never updated. Ids are drawn after the sort, so they
 --   grow with the arrays.
@@ -20,12 +22,16 @@ with added as (
             when coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond') <= statement_timestamp() then 1
             else 2
         end,
-        case n.max_attempts when 0 then q.max_attempts else n.max_attempts end,
+        n.max_attempts,
         n.group_key,
         statement_timestamp()
     from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::bigint[], $8::int[], $9::text[])
         with ordinality as n (queue, kind, payload, metadata, priority, run_at, delay_us, max_attempts, group_key, ord)
-    join dibs.queue q on q.name = n.queue
+    where (
+        select count(*)
+        from unnest($10::text[], $11::bigint[]) as k (name, version)
+        join dibs.queue q on q.name = k.name and q.version = k.version
+    ) = cardinality($10)
     order by n.ord
     returning id, queue, gate, group_key
 ), woken as (

@@ -1,8 +1,10 @@
 -- Purpose: insert a batch of jobs of which some have a unique key; those whose key
 --   is held are left out.
 -- Parameters: as enqueue.sql, then $10 unique key or null, $11 until when it is
---   held ('finished' or 'claimed') or null.
--- Columns out: ord (place in the arrays, from 1), id (null: the key was held).
+--   held ('finished' or 'claimed') or null, $12 the queues' names, $13 the versions of
+--   their settings by which the batch was checked.
+-- Columns out: ord (place in the arrays, from 1), id (null: the key was held); no row
+--   if a queue's settings have another version.
 -- Concurrency: the partial unique index decides. An insert that meets a key whose
 --   holder is not committed yet waits for that transaction; keys are inserted in
 --   their order, so two batches cannot wait for each other.
@@ -12,6 +14,11 @@ with asked as materialized (
         select *
         from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::bigint[], $8::int[], $9::text[], $10::text[], $11::text[])
             with ordinality as u (queue, kind, payload, metadata, priority, run_at, delay_us, max_attempts, group_key, unique_key, unique_until, ord)
+        where (
+            select count(*)
+            from unnest($12::text[], $13::bigint[]) as k (name, version)
+            join dibs.queue q on q.name = k.name and q.version = k.version
+        ) = cardinality($12)
         order by ord
     ) n
 ), added as (
@@ -29,14 +36,13 @@ with asked as materialized (
             when coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond') <= statement_timestamp() then 1
             else 2
         end,
-        case n.max_attempts when 0 then q.max_attempts else n.max_attempts end,
+        n.max_attempts,
         n.group_key,
         n.unique_key,
         n.unique_until,
         n.unique_key is not null,
         statement_timestamp()
     from asked n
-    join dibs.queue q on q.name = n.queue
     order by n.queue, n.unique_key, n.ord
     on conflict (queue, unique_key) where unique_held do nothing
     returning id, queue, gate, group_key

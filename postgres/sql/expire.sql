@@ -1,20 +1,18 @@
 -- Purpose: take jobs whose lease ended away from their workers: waiting again, or
 --   dead if no attempts are left, or cancelled if that was asked for.
--- Parameters: $1 how many claims to look at.
--- Columns out: queue and how many of its jobs were taken away; a row with the queue ''
---   and how many claims were looked at.
--- Concurrency: claims are locked as they are found; another sweep skips them. A
---   lease that ended cannot be extended or finished, and no claim takes a row with
---   a token. A row that is locked is being finished in a transaction that began to
---   do so before the lease ended: it is skipped and looked at again a second later.
+-- Parameters: none.
+-- Columns out: queue and how many of its jobs were taken away.
+-- Concurrency: looks at the claims that turn_expire.sql has just locked in the same
+--   transaction, in a newer snapshot, so that it sees what a shortened lease became
+--   (extend.sql waits for that lock). A lease that ended cannot be extended or
+--   finished, and no claim takes a row with a token. A row that is locked is being
+--   finished in a transaction that began to do so before the lease ended: it is
+--   skipped and looked at again a second later.
 -- A job keeps its place in its group and its run_at, and has no backoff.
 with ended as materialized (
     select c.token, c.ids
     from dibs.claim c
-    where c.check_at <= statement_timestamp()
-    order by c.check_at
-    limit $1
-    for update skip locked
+    where c.token = any (('{' || current_setting('dibs_turn.expire', true) || '}')::uuid[])
 ), held as materialized (
     select j.id, j.token, j.lease_until
     from ended e, unnest(e.ids) as i (id)
@@ -114,6 +112,3 @@ with ended as materialized (
 )
 select queue, (- running)::int
 from counted
-union all
-select '', count(*)::int
-from ended

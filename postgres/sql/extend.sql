@@ -5,17 +5,25 @@
 --   locked in id order, so that batches cannot wait for each other in a circle.
 --   Rows that somebody has locked are skipped: their holder is finishing them in
 --   an open transaction, for which the other leases must not wait; held.sql tells
---   them from lost ones. A lease never becomes shorter, so the sweep, which still
---   looks at the claim when its first end comes, is never late.
+--   them from lost ones. The sweep finds longer leases by itself; for a shorter one
+--   the claim's row is written, under the lock that the sweep takes.
 with good as materialized (
-    select j.id
+    select j.id, j.token, j.lease_until
     from unnest($1::bigint[], $2::uuid[]) as l (id, token)
     join dibs.job j on j.id = l.id and j.token = l.token and j.lease_until > statement_timestamp()
     order by j.id
     for update of j skip locked
+), sooner as (
+    update dibs.claim
+    set check_at = least(check_at, statement_timestamp() + $3::bigint * interval '1 microsecond')
+    where token in (
+        select g.token
+        from good g
+        where g.lease_until > statement_timestamp() + $3::bigint * interval '1 microsecond'
+    )
 )
 update dibs.job j
-set lease_until = greatest(j.lease_until, statement_timestamp() + $3::bigint * interval '1 microsecond')
+set lease_until = statement_timestamp() + $3::bigint * interval '1 microsecond'
 from good g
 where j.id = g.id
 returning j.id, j.cancel_requested

@@ -1,49 +1,42 @@
--- Purpose: take back the completion of jobs that the same transaction claimed, so
---   that another outcome can be written for them.
--- Parameters: $1 ids, $2 token, $3 lease in microseconds.
--- Columns out: id.
--- Concurrency: the rows are not committed; nobody else sees them.
+-- Purpose: take back the completion of a job that the same transaction claimed, so
+--   that another outcome can be written for it.
+-- Parameters: $1 id, $2 token, $3 lease in microseconds; then the job as it was
+--   claimed: $4 queue, $5 kind, $6 payload, $7 metadata, $8 priority, $9 run_at,
+--   $10 attempt, $11 excused, $12 max_attempts, $13 group, $14 unique key, $15 until when
+--   it is held, $16 worker, $17 created_at, $18 claimed_at, $19 errors.
+-- Columns out: none.
+-- Concurrency: nothing of this is committed yet; the row of the live job that the
+--   transaction deleted stays locked, so nobody else can act on it.
 with gone as (
     delete from dibs.finished
-    where id = any ($1::bigint[])
-    returning *
-), back as (
-    insert into dibs.job (id, queue, kind, payload, metadata, priority, run_at, gate, attempt, excused, max_attempts, group_key, unique_key, unique_until, unique_held, worker, created_at, claimed_at, errors, token, lease_until)
-    select
-        g.id,
-        g.queue,
-        g.kind,
-        g.payload,
-        g.metadata,
-        g.priority,
-        g.run_at,
-        case when q.concurrency > 0 then 3 else 0 end,
-        g.attempt,
-        g.excused,
-        g.max_attempts,
-        g.group_key,
-        g.unique_key,
-        g.unique_until,
-        coalesce(g.unique_until = 'finished', false),
-        g.worker,
-        g.created_at,
-        g.claimed_at,
-        g.errors,
-        $2,
-        statement_timestamp() + $3::bigint * interval '1 microsecond'
-    from gone g
-    join dibs.queue q on q.name = g.queue
+    where id = $1
     returning id
-), counted as (
-    insert into dibs.tally (queue, running, completed, succeeded, run_us)
+), back as (
+    insert into dibs.job (id, token, lease_until, queue, kind, payload, metadata, priority, run_at, gate, attempt, excused, max_attempts, group_key, unique_key, unique_until, unique_held, worker, created_at, claimed_at, errors)
     select
-        queue,
-        count(*),
-        - count(*),
-        - count(*),
-        - sum(extract(epoch from finished_at - claimed_at) * 1000000)::bigint
-    from gone
-    group by queue
+        $1::bigint,
+        $2::uuid,
+        statement_timestamp() + $3::bigint * interval '1 microsecond',
+        q.name,
+        $5,
+        $6,
+        $7,
+        $8::smallint,
+        $9::timestamptz,
+        case when q.concurrency > 0 then 3 else 0 end,
+        $10::int,
+        $11::int,
+        $12::int,
+        $13,
+        $14,
+        $15,
+        coalesce($15 = 'finished', false),
+        $16,
+        $17::timestamptz,
+        $18::timestamptz,
+        $19::jsonb
+    from dibs.queue q
+    where q.name = $4
 )
-select id
-from back
+insert into dibs.tally (queue, running, completed, succeeded)
+select $4, 1, - (select count(*) from gone), -1

@@ -1,11 +1,13 @@
--- Purpose: give jobs back: retry (or dead, if no attempts are left), snooze, release.
+-- Purpose: give jobs back: retry, snooze, release. Jobs without attempts left die
+--   instead, and those that somebody asked to cancel are cancelled.
 -- Parameters: arrays of equal length: $1 id, $2 token, $3 ending, $4 error or null,
 --   $5 delay in microseconds, null for the queue's backoff (queue.go gives the formula).
 -- Columns out: id, queue, grouped, of those whose token was good.
 -- Concurrency: the rows are locked first, in id order, and seen in their newest
 --   version; what is not returned was refused and is unchanged.
 -- A retry or snooze outside of a strict queue leaves its group's place: gate 2 (or 1,
---   if due at once) and a wake row. Strict, released and ungrouped jobs keep it.
+--   if due at once). Strict, released and ungrouped jobs keep it. The wake row lets
+-- the group choose anew in any case.
 with o as materialized (
     select *
     from unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::bigint[]) as o (id, token, ending, error, delay_us)
@@ -15,7 +17,8 @@ with o as materialized (
         o.ending,
         o.error,
         j.group_key is not null as grouped,
-        o.ending = 'retry' and j.attempt - j.excused >= j.max_attempts as exhausted,
+        j.cancel_requested or (o.ending = 'retry' and j.attempt - j.excused >= j.max_attempts) as ends,
+        case when j.cancel_requested then 'cancelled' else 'dead' end as state,
         j.group_key is not null and o.ending <> 'release' and not q.strict as leaves,
         case when o.ending = 'release' then j.run_at else statement_timestamp() + interval '1 microsecond' * coalesce(
             o.delay_us,
@@ -28,7 +31,7 @@ with o as materialized (
             case when jsonb_array_length(j.errors) >= 10 then j.errors - 0 else coalesce(j.errors, '[]') end
             || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp(), 'worker', j.worker, 'error', o.error)
         end as errors,
-        q.keep_dead > interval '0' as keep
+        case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep
     from o
     join dibs.job j on j.id = o.id and j.token = o.token and j.lease_until > statement_timestamp()
     join dibs.queue q on q.name = j.queue
@@ -44,18 +47,18 @@ with o as materialized (
         errors = h.errors,
         gate = case when not h.leaves then 0 when h.run_at <= statement_timestamp() then 1 else 2 end
     from held h
-    where j.id = h.id and not h.exhausted
+    where j.id = h.id and not h.ends
     returning j.id, j.queue, j.group_key, j.gate, j.claimed_at, h.leaves, h.ending
 ), gone as (
     delete from dibs.job j
     using held h
-    where j.id = h.id and h.exhausted
-    returning j.*, h.errors as all_errors, h.keep
+    where j.id = h.id and h.ends
+    returning j.*, h.errors as all_errors, h.state, h.keep
 ), kept as (
     insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)
     select
         g.id,
-        'dead',
+        g.state,
         statement_timestamp(),
         g.run_at,
         g.created_at,
@@ -78,26 +81,27 @@ with o as materialized (
     where g.keep
 ), woken as (
     insert into dibs.wake (queue, group_key)
-    select queue, group_key from back where leaves
+    select queue, group_key from back where group_key is not null
     union
     select queue, group_key from gone where group_key is not null
 ), counted as (
-    insert into dibs.tally (queue, running, waiting, blocked, dead, failed, run_us)
+    insert into dibs.tally (queue, running, waiting, blocked, dead, cancelled, failed, run_us)
     select
         queue,
         - count(*),
         nullif(count(*) filter (where gate <> 1), 0),
         nullif(count(*) filter (where gate = 1), 0),
-        nullif(count(*) filter (where kept), 0),
+        nullif(count(*) filter (where kept = 'dead'), 0),
+        nullif(count(*) filter (where kept = 'cancelled'), 0),
         nullif(count(*) filter (where failed), 0),
         (sum(extract(epoch from statement_timestamp() - claimed_at) * 1000000) filter (where failed))::bigint
     from (
-        select queue, claimed_at, gate, false as kept, ending = 'retry' as failed from back
+        select queue, claimed_at, gate, null as kept, ending = 'retry' as failed from back
         union all
-        select queue, claimed_at, null, keep, true from gone
+        select queue, claimed_at, null, case when keep then state end, state = 'dead' from gone
     ) e
     group by queue
 )
-select id, queue, leaves from back
+select id, queue, group_key is not null from back
 union all
 select id, queue, group_key is not null from gone
