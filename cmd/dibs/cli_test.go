@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
@@ -24,6 +25,11 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"DIBS_DB", "DIBS_SCHEMA", "DIBS_PREFIX"} {
 		os.Unsetenv(name)
 	}
+	self, err := os.Executable()
+	if err != nil {
+		panic(err)
+	}
+	os.Setenv("DIBS_TEST_SELF", self) // for programs that call dibs
 	os.Exit(m.Run())
 }
 
@@ -70,7 +76,13 @@ type runResult struct {
 
 func (c *cli) run(stdin string, args ...string) runResult {
 	c.t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	return c.runFor(time.Minute, stdin, args...)
+}
+
+// runFor interrupts the command when it takes longer.
+func (c *cli) runFor(d time.Duration, stdin string, args ...string) runResult {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	var out, err bytes.Buffer
 	code := run(ctx, append([]string{"--db", c.db}, args...), strings.NewReader(stdin), &out, &err)

@@ -151,6 +151,8 @@ func (a *app) eachLine(ctx context.Context, f func(*outcomeJSON) error) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
 		case err != nil:
 			return &codeError{exitUsage, fmt.Errorf("stdin:%d: %w", line, err)}
 		case line > dibs.MaxBatch:

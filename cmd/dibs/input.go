@@ -254,7 +254,7 @@ func (b *budget) Read(p []byte) (int, error) {
 // cannot be broken off.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
-	context.AfterFunc(ctx, func() { out.CloseWithError(ctx.Err()) })
+	context.AfterFunc(ctx, func() { in.CloseWithError(ctx.Err()) })
 	go func() {
 		_, err := io.Copy(in, r)
 		in.CloseWithError(err)

@@ -50,7 +50,7 @@ func (s *selection) check(cmd *cobra.Command, args []string) error {
 // ids lists the chosen jobs.
 func (s *selection) ids(ctx context.Context, db dibs.Database, a *app, args []string) ([]int64, error) {
 	if len(args) > 0 {
-		return a.readIDs(args)
+		return a.readIDs(ctx, args)
 	}
 	if err := checkQueue(ctx, db, s.queue); err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (s *selection) ids(ctx context.Context, db dibs.Database, a *app, args []st
 }
 
 // readIDs reads ids from the arguments, and from stdin where one is "-".
-func (a *app) readIDs(args []string) ([]int64, error) {
+func (a *app) readIDs(ctx context.Context, args []string) ([]int64, error) {
 	var ids []int64
 	for _, arg := range args {
 		if arg != "-" {
@@ -83,7 +83,7 @@ func (a *app) readIDs(args []string) ([]int64, error) {
 			ids = append(ids, id)
 			continue
 		}
-		words := bufio.NewScanner(a.stdin)
+		words := bufio.NewScanner(interruptible(ctx, a.stdin))
 		words.Split(bufio.ScanWords)
 		for words.Scan() {
 			id, err := parseID(words.Text())

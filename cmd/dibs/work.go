@@ -64,8 +64,8 @@ While the program runs, its lease is extended. It is stopped - SIGTERM to its pr
 group, SIGKILL after --grace - when its lease is lost, its job is cancelled or it runs
 longer than --timeout. A program that was told to stop has not completed its job,
 whatever its exit code. What it leaves running in its process group is killed when it
-ends. If dibs work itself is killed, so are the programs (on Linux); their jobs run
-elsewhere when their leases have ended.
+ends. If dibs work itself is killed, so are the programs, on Linux, but not what they have
+started; their jobs run elsewhere when their leases have ended.
 
 On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
 end before they are stopped and their jobs given back, uncounted. A second signal does

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a 'dibs work' with a process of its own.
+type process struct {
+	c   *cli
+	cmd *exec.Cmd
+	log chan string // the lines that it writes to stderr
+}
+
+func (c *cli) process(args ...string) *process {
+	c.t.Helper()
+	p := &process{c: c, cmd: c.command(append([]string{"work"}, args...)...), log: make(chan string, 100)}
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	go func() {
+		lines := bufio.NewScanner(stderr)
+		for lines.Scan() {
+			p.log <- lines.Text()
+		}
+		close(p.log)
+	}()
+	c.t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			p.signal(syscall.SIGKILL)
+			_ = p.cmd.Wait()
+		}
+	})
+	return p
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.c.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.c.t.Error(err)
+	}
+}
+
+// freeze stops the process, but not while it holds SQLite's one write lock.
+func (p *process) freeze() {
+	p.c.t.Helper()
+	for range 20 {
+		p.signal(syscall.SIGSTOP)
+		if p.c.runFor(2*time.Second, "", "queue", "frozen", "--create").code == exitOK {
+			return
+		}
+		p.signal(syscall.SIGCONT)
+	}
+	p.c.t.Fatal("dibs work always holds the write lock")
+}
+
+// says waits for a line of the log with those words.
+func (p *process) says(words string) {
+	p.c.t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case line, open := <-p.log:
+			if strings.Contains(line, words) {
+				return
+			}
+			if !open {
+				p.c.t.Fatalf("dibs work has ended without saying %q", words)
+			}
+		case <-timeout:
+			p.c.t.Fatalf("dibs work does not say %q", words)
+		}
+	}
+}
+
+// ended waits for the end and returns the exit code.
+func (p *process) ended() int {
+	p.c.t.Helper()
+	timeout := time.After(patience)
+	for {
+		select {
+		case _, open := <-p.log:
+			if !open {
+				_ = p.cmd.Wait() // the exit code says it
+				return p.cmd.ProcessState.ExitCode()
+			}
+		case <-timeout:
+			p.c.t.Fatal("dibs work does not end")
+		}
+	}
+}
+
+// alone is a program without children.
+const alone = `exec 3>"$0"; echo x >&3; exec sleep 300`
+
+func TestWorkTakesItsProgramsAlongWhenKilled(t *testing.T) {
+	onEach(t, func(c *cli) {
+		p := c.pipe()
+		c.ok("enqueue", "q")
+		w := c.process("q", "--lease", "500ms", "--", "sh", "-c", alone, p.path)
+		p.begun()
+		w.signal(syscall.SIGKILL)
+		p.gone()
+		c.end(c.work("q", "--until-empty", "--", "true"))
+		c.has(c.job(1), object{"state": "completed", "attempt": 2})
+		if got := lastError(c.job(1)); !strings.Contains(got, "lease expired") {
+			c.t.Errorf("the history says %q", got)
+		}
+	})
+}
+
+// A worker that was stopped past its lease must stop its program, and its outcome
+// must not count.
+func TestWorkStopsTheProgramsOfLostLeases(t *testing.T) {
+	onEach(t, func(c *cli) {
+		p := c.pipe()
+		c.ok("enqueue", "q")
+		w := c.process("q", "--lease", "500ms", "--", "sh", "-c", stubborn, p.path)
+		p.begun()
+		w.freeze()
+		job := c.row(c.ok("claim", "q", "--wait", "20s", "--lease", "1m"))
+		c.has(job, object{"attempt": 2})
+		w.signal(syscall.SIGCONT)
+		p.gone()
+		c.has(c.job(1), object{"state": "running", "token": job["token"]})
+		c.ok("finish", "1", job["token"].(string), "--completed")
+		w.signal(syscall.SIGTERM)
+		if code := w.ended(); code != exitOK {
+			c.t.Errorf("dibs work ends with exit code %d", code)
+		}
+		c.has(c.job(1), object{"state": "completed", "attempt": 2})
+	})
+}
+
+func TestWorkWaitsForProgramsAtTheFirstSignal(t *testing.T) {
+	onEach(t, func(c *cli) {
+		p := c.pipe()
+		c.ok("enqueue", "q")
+		w := c.process("q", "--", "sh", "-c", `exec 3>"$0"; echo x >&3; sleep 0.3; echo well`, p.path)
+		p.begun()
+		w.signal(syscall.SIGTERM)
+		if code := w.ended(); code != exitOK {
+			c.t.Errorf("dibs work ends with exit code %d", code)
+		}
+		c.has(c.job(1), object{"state": "completed", "result": "well"})
+	})
+}
+
+func TestWorkGivesJobsBackAtTheSecondSignal(t *testing.T) {
+	onEach(t, func(c *cli) {
+		p := c.pipe()
+		c.ok("enqueue", "q")
+		w := c.process("q", "--shutdown", "1h", "--", "sh", "-c", stubborn, p.path)
+		p.begun()
+		w.signal(syscall.SIGINT)
+		w.says("worker stopping")
+		w.signal(syscall.SIGINT)
+		p.gone()
+		if code := w.ended(); code != exitOK {
+			c.t.Errorf("dibs work ends with exit code %d", code)
+		}
+		c.has(c.job(1), object{"state": "waiting", "attempt": 1, "excused": 1})
+	})
+}

@@ -1,0 +1,140 @@
+package open
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func TestURLsOfSQLiteFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for url, path := range map[string]string{
+		"sqlite:a.db":      "a.db",
+		"sqlite:b":         "b",
+		"sqlite://c.db":    "c.db",
+		"./d.sqlite":       "d.sqlite",
+		"e.sqlite3":        "e.sqlite3",
+		"sqlite:per%20f.x": "per%20f.x",
+	} {
+		db, err := Database(t.Context(), url, Options{})
+		if err != nil {
+			t.Errorf("%s: %v", url, err)
+			continue
+		}
+		if err := db.Close(); err != nil {
+			t.Errorf("%s: %v", url, err)
+		}
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("%s makes no file %s: %v", url, path, err)
+		}
+		if _, err := Database(t.Context(), Absolute(url), Options{Existing: true}); err != nil {
+			t.Errorf("%s is not the same file: %v", Absolute(url), err)
+		}
+	}
+	for _, url := range []string{"postgres://localhost/x.db", "mysql:x", "x"} {
+		if got := Absolute(url); got != url {
+			t.Errorf("%s becomes %s", url, got)
+		}
+	}
+}
+
+func TestMigrationsAreTextForTheRightDatabase(t *testing.T) {
+	t.Parallel()
+	for url, words := range map[string]string{"postgres://": "create schema", "postgresql://h/x": "other", "sqlite:x.db": "create table"} {
+		o := Options{}
+		if words == "other" {
+			o.Schema = "other"
+		}
+		sql, err := Migrations(url, o)
+		if err != nil || !strings.Contains(sql, words) {
+			t.Errorf("the SQL for %s lacks %q: %v", url, words, err)
+		}
+	}
+	if _, err := Migrations("oracle:x", Options{}); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(".", "x.db")); err == nil {
+		t.Error("a file was made")
+	}
+}
+
+// sqliteError is an error as the driver makes them.
+type sqliteError int
+
+func (e sqliteError) Error() string { return fmt.Sprintf("sqlite: code %d", int(e)) }
+func (e sqliteError) Code() int     { return int(e) }
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	const extended = 10 << 8 // SQLite says more in the upper bits
+	for _, test := range []struct {
+		err     error
+		problem string
+		is      error
+	}{
+		{sqliteError(sqliteBusy), "another process holds the write lock", dibs.ErrUnavailable},
+		{sqliteError(sqliteReadonly | extended), "read-only", dibs.ErrUnavailable},
+		{sqliteError(sqliteIOErr | extended), "failed", dibs.ErrUnavailable},
+		{sqliteError(sqliteFull), "full; nothing was written", dibs.ErrUnavailable},
+		{sqliteError(sqliteCantOpen), "cannot be opened", dibs.ErrUnavailable},
+		{sqliteError(sqliteCorrupt), "damaged", sqliteError(sqliteCorrupt)},
+		{sqliteError(sqliteNotADB), "is not a SQLite database", dibs.ErrInvalid},
+		{pgError("28P01"), `db:5432 refuses user "app"`, dibs.ErrUnavailable},
+		{pgError("3D000"), `db:5432 has no database "shop"`, dibs.ErrUnavailable},
+		{pgError("42501"), "lacks a right: words of the server", nil},
+		{pgError("53100"), "disk of the PostgreSQL server is full", dibs.ErrUnavailable},
+		{pgError("53300"), "no connection left", dibs.ErrUnavailable},
+		{pgError("25006"), "read-only", dibs.ErrUnavailable},
+		{connectError(t), "no PostgreSQL server answers at db:5432", dibs.ErrUnavailable},
+		{fmt.Errorf("schema x is old: %w", dibs.ErrSchema), "schema x is old", dibs.ErrSchema},
+	} {
+		err := Explain("postgres://app:secret@db:5432/shop", fmt.Errorf("dibs: open: %w", test.err))
+		var known *Error
+		if !errors.As(err, &known) || known.Next == "" || !strings.Contains(known.Problem, test.problem) {
+			t.Errorf("%v is explained as %v", test.err, err)
+			continue
+		}
+		if test.is != nil && !errors.Is(err, test.is) {
+			t.Errorf("%v is not %v", err, test.is)
+		}
+		if strings.Contains(known.Problem+known.Next, "secret") {
+			t.Errorf("%v tells the password", err)
+		}
+		if again := Explain("", err); again != err {
+			t.Errorf("%v is explained twice: %v", err, again)
+		}
+	}
+	for _, err := range []error{nil, dibs.ErrNotFound, pgError("23505"), sqliteError(1)} {
+		if got := Explain("sqlite:x", err); got != err {
+			t.Errorf("%v becomes %v", err, got)
+		}
+	}
+}
+
+func pgError(code string) error { return &pgconn.PgError{Code: code, Message: "words of the server"} }
+
+// connectError is what pgx says when nobody listens.
+func connectError(t *testing.T) error {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = pgconn.Connect(context.Background(), "postgres://"+address+"/x?sslmode=disable")
+	if err == nil {
+		t.Fatal("somebody listens")
+	}
+	return err
+}
