@@ -7,7 +7,7 @@
 --   refused and is unchanged. The caller sorts by id, so that batches lock in one
 --   order.
 with o as materialized (
-    select *
+    select o.id, o.token, o.state, o.result, o.error
     from unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[]) as o (id, token, state, result, error)
 ), gone as (
     delete from dibs.job j

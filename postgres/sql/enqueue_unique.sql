@@ -9,9 +9,34 @@
 --   holder is not committed yet waits for that transaction; keys are inserted in
 --   their order, so two batches cannot wait for each other.
 with asked as materialized (
-    select nextval('dibs.job_id') as id, n.*
+    select
+        nextval('dibs.job_id') as id,
+        n.queue,
+        n.kind,
+        n.payload,
+        n.metadata,
+        n.priority,
+        n.run_at,
+        n.delay_us,
+        n.max_attempts,
+        n.group_key,
+        n.unique_key,
+        n.unique_until,
+        n.ord
     from (
-        select *
+        select
+            u.queue,
+            u.kind,
+            u.payload,
+            u.metadata,
+            u.priority,
+            u.run_at,
+            u.delay_us,
+            u.max_attempts,
+            u.group_key,
+            u.unique_key,
+            u.unique_until,
+            u.ord
         from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::bigint[], $8::int[], $9::text[], $10::text[], $11::text[])
             with ordinality as u (queue, kind, payload, metadata, priority, run_at, delay_us, max_attempts, group_key, unique_key, unique_until, ord)
         where (

@@ -32,10 +32,52 @@ select
     f.errors::text,
     f.result
 from (
-    select x.*
+    select
+        x.id,
+        x.queue,
+        x.kind,
+        x.state,
+        x.payload,
+        x.metadata,
+        x.priority,
+        x.run_at,
+        x.attempt,
+        x.excused,
+        x.max_attempts,
+        x.group_key,
+        x.unique_key,
+        x.unique_until,
+        x.worker,
+        x.cancel_requested,
+        x.created_at,
+        x.claimed_at,
+        x.finished_at,
+        x.errors,
+        x.result
     from dibs.queue n,
         lateral (
-            select *
+            select
+                o.id,
+                o.queue,
+                o.kind,
+                o.state,
+                o.payload,
+                o.metadata,
+                o.priority,
+                o.run_at,
+                o.attempt,
+                o.excused,
+                o.max_attempts,
+                o.group_key,
+                o.unique_key,
+                o.unique_until,
+                o.worker,
+                o.cancel_requested,
+                o.created_at,
+                o.claimed_at,
+                o.finished_at,
+                o.errors,
+                o.result
             from dibs.finished o
             where o.queue = n.name and o.state = $4
                 and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)

@@ -9,7 +9,7 @@
 --   if due at once). Strict, released and ungrouped jobs keep it. The wake row lets
 -- the group choose anew in any case.
 with o as materialized (
-    select *
+    select o.id, o.token, o.ending, o.error, o.delay_us
     from unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::bigint[]) as o (id, token, ending, error, delay_us)
 ), held as materialized (
     select

@@ -43,7 +43,22 @@ with recursive lane (queue, priority, n) as (
         sum(run_us) filter (where recent) as run_us,
         min(at) filter (where recent) as since
     from (
-        select *, at >= date_trunc('minute', statement_timestamp() - interval '5 minutes') as recent
+        select
+            queue,
+            at,
+            waiting,
+            blocked,
+            running,
+            completed,
+            dead,
+            cancelled,
+            enqueued,
+            claimed,
+            succeeded,
+            failed,
+            wait_us,
+            run_us,
+            at >= date_trunc('minute', statement_timestamp() - interval '5 minutes') as recent
         from dibs.tally
     ) t
     group by queue

@@ -1,0 +1,129 @@
+package checks
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// IDs checks a list of job ids.
+func IDs(ids []int64) error {
+	if err := batch("ids", len(ids)); err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if id < 1 {
+			return invalid(fmt.Sprintf("ids[%d]", i), "must be a job's id, got %d", id)
+		}
+	}
+	return nil
+}
+
+// Filter checks a filter and fills in its default limit.
+func Filter(f *dibs.Filter) error {
+	switch f.State {
+	case "", dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled:
+	default:
+		return invalid("state", "must be waiting, blocked, running, completed, dead or cancelled, got %q", clip(string(f.State)))
+	}
+	if f.Limit == 0 {
+		f.Limit = 100
+	}
+	if f.Limit < 1 || f.Limit > 1000 {
+		return invalid("limit", "must be 1 to 1000, got %d", f.Limit)
+	}
+	return first(optional("queue", f.Queue), optional("kind", f.Kind), optional("group", f.Group))
+}
+
+// Edit checks a change to waiting jobs.
+func Edit(ids []int64, e dibs.Edit) error {
+	if e.Priority == nil && e.RunAt == nil {
+		return invalid("edit", "changes nothing; give a priority or a run_at")
+	}
+	if e.Priority != nil {
+		if err := Priority(*e.Priority); err != nil {
+			return err
+		}
+	}
+	if e.RunAt != nil {
+		if err := RunAt(*e.RunAt); err != nil {
+			return err
+		}
+	}
+	return IDs(ids)
+}
+
+// Prune checks what to delete.
+func Prune(queue string, state dibs.State, olderThan time.Duration) error {
+	if state != "" && !state.Final() {
+		return invalid("state", "only completed, dead or cancelled jobs can be pruned, got %q", clip(string(state)))
+	}
+	if olderThan < 0 {
+		return invalid("older_than", "must not be negative, got %v", olderThan)
+	}
+	return optional("queue", queue)
+}
+
+// Change checks new settings for a queue and applies them to q.
+func Change(q *dibs.Queue, c dibs.QueueChange) error {
+	if err := Name("queue", q.Name); err != nil {
+		return err
+	}
+	set(&q.Paused, c.Paused)
+	set(&q.Concurrency, c.Concurrency)
+	set(&q.GroupLimit, c.GroupLimit)
+	set(&q.Strict, c.Strict)
+	set(&q.Order, c.Order)
+	set(&q.Lease, c.Lease)
+	set(&q.MaxAttempts, c.MaxAttempts)
+	set(&q.Backoff, c.Backoff)
+	set(&q.KeepCompleted, c.KeepCompleted)
+	set(&q.KeepDead, c.KeepDead)
+	set(&q.KeepCancelled, c.KeepCancelled)
+	set(&q.PayloadLimit, c.PayloadLimit)
+	return settings(q)
+}
+
+func set[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func settings(q *dibs.Queue) error {
+	b := q.Backoff
+	switch {
+	case q.Concurrency < 0 || q.Concurrency > 1_000_000:
+		return invalid("concurrency", "must be 0 (no limit) to 1000000, got %d", q.Concurrency)
+	case q.MaxAttempts < 1 || q.MaxAttempts > 1_000_000:
+		return invalid("max_attempts", "must be 1 to 1000000, got %d", q.MaxAttempts)
+	case q.Order != dibs.FIFO && q.Order != dibs.LIFO && q.Order != dibs.AnyOrder:
+		return invalid("order", "must be fifo, lifo or any, got %q", clip(string(q.Order)))
+	case b.Base < time.Millisecond || b.Base > dibs.MaxDelay:
+		return invalid("backoff.base", "must be 1ms to %v, got %v", dibs.MaxDelay, b.Base)
+	case b.Max < b.Base || b.Max > dibs.MaxDelay:
+		return invalid("backoff.max", "must be at least the base (%v) and at most %v, got %v", b.Base, dibs.MaxDelay, b.Max)
+	case !(b.Factor >= 1 && b.Factor <= 1000):
+		return invalid("backoff.factor", "must be 1 to 1000, got %v", b.Factor)
+	case !(b.Jitter >= 0 && b.Jitter <= 1):
+		return invalid("backoff.jitter", "must be 0 to 1, got %v", b.Jitter)
+	case q.PayloadLimit < 2 || q.PayloadLimit > dibs.MaxPayloadLimit:
+		return invalid("payload_limit", "must be 2 to %d bytes, got %d", dibs.MaxPayloadLimit, q.PayloadLimit)
+	}
+	return first(
+		GroupLimit("group_limit", q.GroupLimit, 1),
+		lease(q.Lease, false),
+		Delay("keep_completed", q.KeepCompleted),
+		Delay("keep_dead", q.KeepDead),
+		Delay("keep_cancelled", q.KeepCancelled),
+	)
+}
+
+// GroupLimit checks a group's limit against its lowest allowed value.
+func GroupLimit(field string, n, least int) error {
+	if n < least || n > 1_000_000 {
+		return invalid(field, "must be %d to 1000000, got %d", least, n)
+	}
+	return nil
+}

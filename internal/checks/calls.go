@@ -1,0 +1,148 @@
+package checks
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Claim checks a request and fills in its default queue.
+func Claim(r *dibs.ClaimRequest) error {
+	if r.Queue == "" {
+		r.Queue = dibs.DefaultQueue
+	}
+	if r.N < 1 || r.N > dibs.MaxBatch {
+		return invalid("n", "must be 1 to %d, got %d", dibs.MaxBatch, r.N)
+	}
+	if len(r.Kinds) > 1000 {
+		return invalid("kinds", "must be at most 1000, got %d", len(r.Kinds))
+	}
+	for i, k := range r.Kinds {
+		if err := Name(fmt.Sprintf("kinds[%d]", i), k); err != nil {
+			return err
+		}
+	}
+	return first(Name("queue", r.Queue), Name("worker", r.Worker), lease(r.Lease, true))
+}
+
+// Resume checks a request and fills in its default queue.
+func Resume(r *dibs.ResumeRequest) error {
+	if r.Queue == "" {
+		r.Queue = dibs.DefaultQueue
+	}
+	return first(Name("queue", r.Queue), Name("worker", r.Worker), lease(r.Lease, true))
+}
+
+// Extend checks leases and their new length.
+func Extend(leases []dibs.Lease, d time.Duration) error {
+	if err := batch("leases", len(leases)); err != nil {
+		return err
+	}
+	seen := make(map[int64]bool, len(leases))
+	for i, l := range leases {
+		if err := held(l, seen); err != nil {
+			return at(err, "leases", i)
+		}
+	}
+	return lease(d, false)
+}
+
+func held(l dibs.Lease, seen map[int64]bool) error {
+	if l.ID < 1 {
+		return invalid("id", "must be a job's id, got %d", l.ID)
+	}
+	if l.Token.IsZero() {
+		return invalid("token", "is missing; use the one that the claim gave")
+	}
+	if seen[l.ID] {
+		return invalid("id", "%d is named twice in one call", l.ID)
+	}
+	seen[l.ID] = true
+	return nil
+}
+
+func lease(d time.Duration, zero bool) error {
+	if zero && d == 0 {
+		return nil
+	}
+	if d < dibs.MinLease || d > dibs.MaxLease {
+		return invalid("lease", "must be %v to %v, got %v", dibs.MinLease, dibs.MaxLease, d)
+	}
+	return nil
+}
+
+// Outcomes checks a batch for Finish and returns it with error texts made fit to
+// store: valid UTF-8 without NUL bytes, cut to MaxErrorText.
+func Outcomes(outcomes []dibs.Outcome) ([]dibs.Outcome, error) {
+	if err := batch("outcomes", len(outcomes)); err != nil {
+		return nil, err
+	}
+	seen := make(map[int64]bool, len(outcomes))
+	out := make([]dibs.Outcome, len(outcomes))
+	for i, o := range outcomes {
+		if err := outcome(&o, seen); err != nil {
+			return nil, at(err, "outcomes", i)
+		}
+		out[i] = o
+	}
+	return out, nil
+}
+
+func outcome(o *dibs.Outcome, seen map[int64]bool) error {
+	if err := held(dibs.Lease{ID: o.ID, Token: o.Token}, seen); err != nil {
+		return err
+	}
+	switch o.Ending {
+	case dibs.EndCompleted, dibs.EndRetry, dibs.EndSnooze, dibs.EndRelease, dibs.EndDead, dibs.EndCancelled:
+	default:
+		return invalid("ending", "must be completed, retry, snooze, release, dead or cancelled, got %q", clip(string(o.Ending)))
+	}
+	if o.Delay != nil {
+		if o.Ending != dibs.EndRetry && o.Ending != dibs.EndSnooze {
+			return invalid("delay", "goes with retry or snooze only, not with %s", o.Ending)
+		}
+		if err := Delay("delay", *o.Delay); err != nil {
+			return err
+		}
+	} else if o.Ending == dibs.EndSnooze {
+		return invalid("delay", "is required for snooze")
+	}
+	if len(o.Result) == 0 {
+		o.Result = nil
+	} else if o.Ending != dibs.EndCompleted {
+		return invalid("result", "goes with completed only, not with %s", o.Ending)
+	} else if len(o.Result) > dibs.MaxResult {
+		return invalid("result", "is %d bytes, the limit is %d", len(o.Result), dibs.MaxResult)
+	} else if err := validJSON("result", o.Result); err != nil {
+		return err
+	}
+	o.Error = ErrorText(o.Error)
+	return nil
+}
+
+// ErrorText makes a text fit for the error history.
+func ErrorText(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
+	if len(s) <= dibs.MaxErrorText {
+		return s
+	}
+	const cut = "… (cut)"
+	end := dibs.MaxErrorText - len(cut)
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + cut
+}
+
+// History appends to a job's error history and drops what is over its limit.
+func History(h []dibs.AttemptError, e dibs.AttemptError) []dibs.AttemptError {
+	h = append(h, e)
+	if len(h) > dibs.MaxErrors {
+		h = h[len(h)-dibs.MaxErrors:]
+	}
+	return h
+}
