@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -40,15 +41,21 @@ func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
+	ids := make([]int64, len(outcomes))
+	for i := range outcomes {
+		ids[i] = outcomes[i].ID
+	}
+	jobs, err := s.holding(ids, now)
+	if err != nil {
+		return nil, err
+	}
 	var lost []int64
+	var gone endings
 	perClaim := make(map[dibs.Token]int, 1)
 	for i := range outcomes {
 		o := &outcomes[i]
-		j, err := s.holding(o.ID, o.Token, now)
-		if err != nil {
-			return nil, err
-		}
-		if j == nil {
+		j := jobs[o.ID]
+		if j == nil || j.token != o.Token {
 			lost = append(lost, o.ID)
 			continue
 		}
@@ -56,10 +63,13 @@ func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.apply(j, decide(o, j, q, now), q); err != nil {
+		if err := s.apply(j, decide(o, j, q, now), q, &gone); err != nil {
 			return nil, err
 		}
 		perClaim[o.Token]++
+	}
+	if err := s.flush(&gone, now); err != nil {
+		return nil, err
 	}
 	for token, n := range perClaim {
 		if _, err := s.exec("drop_claim", token[:], n); err != nil {
@@ -69,9 +79,10 @@ func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 	return lost, s.settle()
 }
 
-// held is what the fate of a claimed job depends on.
+// heldJob is what the fate of a claimed job depends on.
 type heldJob struct {
 	id              int64
+	token           dibs.Token
 	queue, group    string
 	attempt         int
 	excused         int
@@ -84,15 +95,17 @@ type heldJob struct {
 	errors          []dibs.AttemptError
 }
 
-// holding reads a job if the token holds it and its lease ends after now.
-func (s *session) holding(id int64, token dibs.Token, now int64) (*heldJob, error) {
-	j := &heldJob{id: id}
-	found, err := s.one("held", []any{id, token[:], now}, text[string]{&j.queue}, text[string]{&j.group}, &j.attempt, &j.excused, &j.maxAttempts,
-		&j.runAt, &j.claimedAt, &j.leaseUntil, text[string]{&j.worker}, &j.cancelRequested, history{&j.errors})
-	if !found {
-		return nil, err
-	}
-	return j, err
+// holding reads those of the jobs that are claimed and whose leases end after now.
+func (s *session) holding(ids []int64, now int64) (map[int64]*heldJob, error) {
+	jobs := make(map[int64]*heldJob, len(ids))
+	err := s.each("held", func(rows *sql.Rows) error {
+		j := &heldJob{}
+		err := rows.Scan(&j.id, tokenColumn{&j.token}, text[string]{&j.queue}, text[string]{&j.group}, &j.attempt, &j.excused, &j.maxAttempts,
+			&j.runAt, &j.claimedAt, &j.leaseUntil, text[string]{&j.worker}, &j.cancelRequested, history{&j.errors})
+		jobs[j.id] = j
+		return err
+	}, jsonIDs(ids), now)
+	return jobs, err
 }
 
 // fate is what becomes of a claimed job.
@@ -152,8 +165,8 @@ func backoff(b dibs.Backoff, n int) time.Duration {
 	return time.Duration(min(d, float64(dibs.MaxDelay)))
 }
 
-// apply writes a job's fate.
-func (s *session) apply(j *heldJob, f fate, q *queue) error {
+// apply writes a job's fate; gone takes what flush will do.
+func (s *session) apply(j *heldJob, f fate, q *queue, gone *endings) error {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
 		t.running--
@@ -171,7 +184,7 @@ func (s *session) apply(j *heldJob, f fate, q *queue) error {
 		s.woken[j.queue] = true // there is room for another
 	}
 	if f.state.Final() {
-		return s.end(j.id, q, f)
+		return s.end(j.id, q, f, gone)
 	}
 	gate := gateReady
 	if f.leaves {
@@ -182,16 +195,40 @@ func (s *session) apply(j *heldJob, f fate, q *queue) error {
 	return err
 }
 
+// endings are jobs that end in one call, as far as one statement can do it for all.
+type endings struct {
+	completed []int64 // to copy to the finished ones
+	all       []int64 // to delete
+}
+
 // end moves a live job to the finished ones, or deletes it if they are not kept.
-func (s *session) end(id int64, q *queue, f fate) error {
-	if retention(&q.Queue, f.state) > 0 {
-		if _, err := s.exec("finish", id, string(f.state), f.at, errorText(f.errors), nullJSON(f.result)); err != nil {
+func (s *session) end(id int64, q *queue, f fate, gone *endings) error {
+	gone.all = append(gone.all, id)
+	if retention(&q.Queue, f.state) == 0 {
+		return nil
+	}
+	s.count(q.Name, func(t *tally) { t.ended(f.state, 1) })
+	if f.state == dibs.Completed && f.result == nil {
+		gone.completed = append(gone.completed, id)
+		return nil
+	}
+	_, err := s.exec("finish", id, string(f.state), f.at, errorText(f.errors), nullJSON(f.result))
+	return err
+}
+
+// flush does what end left to be done for all jobs of a call together.
+func (s *session) flush(gone *endings, now int64) error {
+	if len(gone.completed) > 0 {
+		if _, err := s.exec("complete", jsonIDs(gone.completed), now); err != nil {
 			return err
 		}
-		s.count(q.Name, func(t *tally) { t.ended(f.state, 1) })
 	}
-	_, err := s.exec("remove", id)
-	return err
+	if len(gone.all) > 0 {
+		if _, err := s.exec("remove", jsonIDs(gone.all)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // retention is how long a queue keeps jobs of a final state.

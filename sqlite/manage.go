@@ -49,15 +49,23 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, e
 	}
 	var done []dibs.Cancellation
 	err := s.write(ctx, "cancel", func(tx *session) error {
-		done = done[:0]
+		var gone endings
+		seen := make(map[int64]bool, len(ids))
 		for _, id := range ids {
-			state, err := tx.cancel(id)
+			if seen[id] {
+				continue // the first one is deleted with the others
+			}
+			seen[id] = true
+			state, err := tx.cancel(id, &gone)
 			if err != nil {
 				return err
 			}
 			if state != "" {
 				done = append(done, dibs.Cancellation{ID: id, State: state})
 			}
+		}
+		if err := tx.flush(&gone, tx.time); err != nil {
+			return err
 		}
 		return tx.settle()
 	})
@@ -68,7 +76,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, e
 }
 
 // cancel returns the state that tells what was done, or none.
-func (s *session) cancel(id int64) (dibs.State, error) {
+func (s *session) cancel(id int64, gone *endings) (dibs.State, error) {
 	j, err := s.live(id)
 	if err != nil || j == nil {
 		return "", err
@@ -86,7 +94,7 @@ func (s *session) cancel(id int64) (dibs.State, error) {
 		return "", err
 	}
 	s.left(j)
-	return dibs.Cancelled, s.end(id, q, fate{state: dibs.Cancelled, at: now, errors: j.errors})
+	return dibs.Cancelled, s.end(id, q, fate{state: dibs.Cancelled, at: now, errors: j.errors}, gone)
 }
 
 // endedJob is what putting a finished job back depends on.
@@ -114,7 +122,6 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 	}
 	var done []int64
 	err := s.write(ctx, "requeue", func(tx *session) error {
-		done = done[:0]
 		for _, id := range ids {
 			changed, err := tx.requeue(id)
 			if err != nil {
@@ -175,7 +182,6 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	}
 	var done []int64
 	err := s.write(ctx, "edit", func(tx *session) error {
-		done = done[:0]
 		for _, id := range ids {
 			changed, err := tx.edit(id, e)
 			if err != nil {

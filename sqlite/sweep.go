@@ -142,13 +142,14 @@ func (s *session) expire() (int, error) {
 }
 
 func (s *session) expireClaim(c claimRow, now int64) (int, error) {
+	jobs, err := s.holding(c.ids, 0)
+	if err != nil {
+		return 0, err
+	}
 	expired, look := 0, int64(0)
-	for _, id := range c.ids {
-		j, err := s.holding(id, c.token, 0)
-		if err != nil {
-			return expired, err
-		}
-		if j == nil {
+	var gone endings
+	for _, j := range jobs {
+		if j.token != c.token {
 			continue
 		}
 		if j.leaseUntil > now {
@@ -161,16 +162,19 @@ func (s *session) expireClaim(c claimRow, now int64) (int, error) {
 		if err != nil {
 			return expired, err
 		}
-		if err := s.apply(j, expiry(j, now), q); err != nil {
+		if err := s.apply(j, expiry(j, now), q, &gone); err != nil {
 			return expired, err
 		}
 		expired++
 	}
-	if look > 0 {
-		_, err := s.exec("check_later", c.token[:], min(look, now+micro(lookEvery)))
+	if err := s.flush(&gone, now); err != nil {
 		return expired, err
 	}
-	_, err := s.exec("forget_claim", c.token[:])
+	if look > 0 {
+		_, err = s.exec("check_later", c.token[:], min(look, now+micro(lookEvery)))
+		return expired, err
+	}
+	_, err = s.exec("forget_claim", c.token[:])
 	return expired, err
 }
 

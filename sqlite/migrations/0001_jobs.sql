@@ -64,11 +64,11 @@ create table dibs_job (
   errors text
 ) strict;
 
--- What can be claimed. kind comes last so that a claim of some kinds reads the index alone.
+-- What can be claimed, in its order. kind comes last so that a claim of some kinds reads the index alone.
 create index dibs_job_ready on dibs_job (queue, priority, run_at, id, kind)
   where gate = 0 and token is null;
 -- The blocked jobs of a group in their order.
-create index dibs_job_blocked on dibs_job (queue, group_key, priority, run_at, id)
+create index dibs_job_blocked on dibs_job (queue, group_key, priority, run_at)
   where gate = 1;
 -- The jobs that hold the places of a group.
 create index dibs_job_place on dibs_job (queue, group_key)
@@ -106,7 +106,7 @@ create table dibs_finished (
   result text
 ) strict;
 
-create index dibs_finished_by_time on dibs_finished (queue, state, finished_at, id);
+create index dibs_finished_by_time on dibs_finished (queue, state, finished_at);
 
 create table dibs_group_limit (
   queue text not null,

