@@ -293,7 +293,10 @@ func raceConcurrency(t *test) {
 	n := raceSize(500)
 	t.limited(3, n)
 	var mu sync.Mutex
-	running, limit, epoch, done := 0, 3, 0, false
+	running, limit, epoch := 0, 3, 0
+	claims := make(chan struct{}, 1) // a claim has given something, as pace for the changes
+	over := make(chan struct{})
+	var finished sync.Once
 	change := func(ctx context.Context, db dibs.Database, to int) error {
 		mu.Lock()
 		epoch++
@@ -308,11 +311,14 @@ func raceConcurrency(t *test) {
 	t.crew(7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		if i == 0 {
 			for k := 0; ; k++ {
-				mu.Lock()
-				over := done
-				mu.Unlock()
-				if over {
-					return change(ctx, db, 0)
+				for range 8 {
+					select {
+					case <-claims:
+					case <-over:
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
 				}
 				if err := change(ctx, db, []int{5, 1, 0, 4, 2}[k%5]); err != nil {
 					return err
@@ -341,12 +347,14 @@ func raceConcurrency(t *test) {
 				if err := letGo(ctx, db, r, j); err != nil {
 					return err
 				}
+				select {
+				case claims <- struct{}{}:
+				default:
+				}
 			}
 			s, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
 			if err != nil || len(s.Jobs) == 0 {
-				mu.Lock()
-				done = true
-				mu.Unlock()
+				finished.Do(func() { close(over) })
 				return err
 			}
 		}

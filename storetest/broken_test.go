@@ -1,0 +1,183 @@
+package storetest_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/storetest"
+)
+
+// brokenEnv tells a child process which broken store to run the suite on.
+const brokenEnv = "STORETEST_BROKEN"
+
+// broken are stores with one fault each, and the test that must catch it.
+var broken = []struct {
+	fault  string
+	caught string
+	wrap   func(dibs.Database) dibs.Database
+}{
+	{"keeps what came before a bad job", "enqueue/a bad job in the middle leaves nothing of its batch", func(d dibs.Database) dibs.Database { return prefix{d} }},
+	{"forgets groups", "groups/one of a group runs at a time, in order", func(d dibs.Database) dibs.Database { return groupless{d} }},
+	{"claims in another order", "claim/jobs come by priority, then run_at, then id", func(d dibs.Database) dibs.Database { return unordered{d} }},
+	{"gives a job to two claimers", "race/every job is claimed exactly once and none is left", func(d dibs.Database) dibs.Database { return &double{Database: d} }},
+	{"reports no lost leases", "extend/lost leases are told, the others extended", func(d dibs.Database) dibs.Database { return hopeful{d} }},
+	{"does not report refused outcomes", "fence/the others of the batch take effect", func(d dibs.Database) dibs.Database { return silent{d} }},
+	{"finishes with any token", "fence/the token of an earlier claim is refused", func(d dibs.Database) dibs.Database { return fenceless{d} }},
+	{"does not sweep", "sweep/a job whose lease ended waits again in its old place", func(d dibs.Database) dibs.Database { return dusty{d} }},
+	{"forgets the concurrency limit", "concurrency/never more run than the limit says", func(d dibs.Database) dibs.Database { return limitless{d} }},
+	{"miscounts", "stats/after a random history the counts equal reality", func(d dibs.Database) dibs.Database { return miscounting{d} }},
+	{"leaves the database inconsistent", "enqueue/ids come in order and grow", func(d dibs.Database) dibs.Database { return inconsistent{d} }},
+}
+
+// TestBroken runs the suite, in the child, on the broken store that the parent chose.
+func TestBroken(t *testing.T) {
+	if os.Getenv(brokenEnv) == "" {
+		t.Skip("TestCatchesBrokenStores runs it")
+	}
+	for _, b := range broken {
+		if b.fault != os.Getenv(brokenEnv) {
+			continue
+		}
+		storetest.Run(t, storetest.SQLite, func(t testing.TB) storetest.Setup {
+			setup := onSQLite(t)
+			another := setup.Another
+			setup.Store = b.wrap(setup.Store)
+			setup.Another = func(t testing.TB) dibs.Database { return b.wrap(another(t)) }
+			return setup
+		})
+	}
+}
+
+// TestCatchesBrokenStores shows that the suite can fail.
+func TestCatchesBrokenStores(t *testing.T) {
+	names := storetest.Names()
+	for _, b := range broken {
+		t.Run("a store that "+b.fault, func(t *testing.T) {
+			t.Parallel()
+			if !slices.Contains(names, b.caught) {
+				t.Fatalf("there is no test %q", b.caught)
+			}
+			test := "TestBroken/" + strings.ReplaceAll(b.caught, " ", "_")
+			child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+strings.ReplaceAll(test, "/", "$/^")+"$")
+			child.Env = append(os.Environ(), brokenEnv+"="+b.fault)
+			out, err := child.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || !strings.Contains(string(out), "--- FAIL: "+test+" ") {
+				t.Fatalf("was not caught by %q: %v\n%s", b.caught, err, out)
+			}
+		})
+	}
+}
+
+type prefix struct{ dibs.Database }
+
+func (d prefix) Enqueue(ctx context.Context, jobs []dibs.NewJob) (all []dibs.Enqueued, err error) {
+	for _, j := range jobs {
+		one, err := d.Database.Enqueue(ctx, []dibs.NewJob{j})
+		if err != nil {
+			_, err = d.Database.Enqueue(ctx, jobs) // names the job's place
+			return nil, err
+		}
+		all = append(all, one...)
+	}
+	return all, nil
+}
+
+type groupless struct{ dibs.Database }
+
+func (d groupless) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		jobs[i].Group = ""
+	}
+	return d.Database.Enqueue(ctx, jobs)
+}
+
+type unordered struct{ dibs.Database }
+
+func (d unordered) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	jobs, err := d.Database.Claim(ctx, r)
+	slices.Reverse(jobs)
+	return jobs, err
+}
+
+type double struct {
+	dibs.Database
+	mu    sync.Mutex
+	first []*dibs.RawJob
+}
+
+func (d *double) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	jobs, err := d.Database.Claim(ctx, r)
+	if d.first == nil {
+		d.first = jobs
+		return jobs, err
+	}
+	return d.first, err
+}
+
+type hopeful struct{ dibs.Database }
+
+func (d hopeful) Extend(ctx context.Context, leases []dibs.Lease, by time.Duration) (dibs.Extended, error) {
+	e, err := d.Database.Extend(ctx, leases, by)
+	e.Lost = nil
+	return e, err
+}
+
+type silent struct{ dibs.Database }
+
+func (d silent) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	if err := d.Database.Finish(ctx, outcomes); !errors.Is(err, dibs.ErrLeaseLost) {
+		return err
+	}
+	return nil
+}
+
+type fenceless struct{ dibs.Database }
+
+func (d fenceless) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	outcomes = slices.Clone(outcomes)
+	for i := range outcomes {
+		if j, err := d.Get(ctx, outcomes[i].ID); err == nil && j.State == dibs.Running {
+			outcomes[i].Token = j.Token
+		}
+	}
+	return d.Database.Finish(ctx, outcomes)
+}
+
+type dusty struct{ dibs.Database }
+
+func (d dusty) Sweep(context.Context) (dibs.Swept, error) { return dibs.Swept{}, nil }
+
+type limitless struct{ dibs.Database }
+
+func (d limitless) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
+	c.Concurrency = nil
+	return d.Database.SetQueue(ctx, name, c)
+}
+
+type miscounting struct{ dibs.Database }
+
+func (d miscounting) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+	all, err := d.Database.Stats(ctx)
+	for i := range all {
+		all[i].Running++
+	}
+	return all, err
+}
+
+type inconsistent struct{ dibs.Database }
+
+func (d inconsistent) Check(context.Context) ([]string, error) {
+	return []string{"job 1: is in two states"}, nil
+}
