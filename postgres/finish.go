@@ -43,7 +43,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn) err
 	}
 	for queue, freed := range done.queues {
 		s.queues.lanesOf(queue).lower()
-		if freed {
+		if q, _ := s.queues.get(queue); freed || q.Concurrency > 0 {
 			s.Wake(queue)
 		}
 	}
