@@ -140,7 +140,7 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 var (
 	onlyPostgres = strings.Fields(`
 		add_queue complete enqueue_unique expire holders newest_tally pending requeue retention retry
-		turn_admit turn_claim turn_sweep wake_groups`)
+		turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
 		check_earlier check_later claim_newest clock count_claimed displace drop_claim drop_tally due_claims
 		ended finish forget_claim free_key give_back group group_limit groups holder live log_claim queue

@@ -31,6 +31,18 @@ func findBin() (string, error) {
 	return "", errNotFound
 }
 
+// place is the directory for a server's files, or "" for the temporary one.
+func place() string {
+	const memory, need = "/dev/shm", 4 << 30 // bytes: the log, and the databases of tests that run at once
+	if dir := os.Getenv(EnvDir); dir != "" {
+		return dir
+	}
+	if free(memory) > need {
+		return memory
+	}
+	return ""
+}
+
 // candidates lists where server programs may be, newest Debian version first:
 // Debian keeps them out of PATH.
 func candidates() []string {

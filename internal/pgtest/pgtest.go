@@ -6,9 +6,10 @@
 // finds on this machine. [NewServer] is for tests that stop, restart or kill a
 // server: it starts one for this test only.
 //
-// Servers that the package starts listen on the loopback address, keep their
-// files in the temporary directory, and are stopped and deleted when the test
-// process ends, however it ends.
+// Servers that the package starts listen on the loopback address, and are stopped
+// and deleted when the test process ends, however it ends. Their files lie in memory
+// where there is room, as making databases is several times faster there: tests
+// crash the server, never the machine, so nothing is lost that a disk would keep.
 package pgtest
 
 import (
@@ -31,6 +32,8 @@ const (
 	EnvServer = "DIBS_TEST_POSTGRES"
 	// EnvBin names the variable with the directory of the server programs to start.
 	EnvBin = "DIBS_PG_BIN"
+	// EnvDir names the variable with the directory in which servers keep their files.
+	EnvDir = "DIBS_PG_DIR"
 )
 
 // patience bounds each step that talks to a server.

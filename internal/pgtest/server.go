@@ -100,7 +100,7 @@ func Launch() (*Server, error) {
 	if s.user, err = unprivileged(); err != nil {
 		return nil, err
 	}
-	if s.root, err = os.MkdirTemp("", "dibs-postgres-"); err != nil {
+	if s.root, err = os.MkdirTemp(place(), "dibs-postgres-"); err != nil {
 		return nil, err
 	}
 	if err := s.init(); err != nil {

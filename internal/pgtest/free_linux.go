@@ -1,0 +1,12 @@
+package pgtest
+
+import "syscall"
+
+// free is how many bytes there is room for in dir.
+func free(dir string) uint64 {
+	var fs syscall.Statfs_t
+	if syscall.Statfs(dir, &fs) != nil {
+		return 0
+	}
+	return fs.Bavail * uint64(fs.Bsize)
+}
