@@ -44,7 +44,8 @@ func migrate(ctx context.Context, dsn string, s *statements) error {
 // schemaVersion is 0 where there is no schema.
 func schemaVersion(ctx context.Context, db interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
-}, s *statements) (int, error) {
+}, s *statements,
+) (int, error) {
 	var n int
 	table := s.prefix + "migration"
 	err := db.QueryRowContext(ctx, "select count(*) from sqlite_schema where type = 'table' and name = ?1", table).Scan(&n)

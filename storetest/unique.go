@@ -52,7 +52,7 @@ func uniqueHeld(t *test) {
 func uniqueInBatch(t *test) {
 	held := t.enqueue(keyed("held"))[0]
 	got, err := t.db.Enqueue(t.ctx, []dibs.NewJob{
-		keyed("a"), keyed("held"), dibs.NewJob{Kind: "k"}, keyed("a"), keyedUntilClaimed("b"), keyed("b"), keyed("a"),
+		keyed("a"), keyed("held"), {Kind: "k"}, keyed("a"), keyedUntilClaimed("b"), keyed("b"), keyed("a"),
 	})
 	t.must(err)
 	a, free, b := got[0].ID, got[2].ID, got[4].ID

@@ -69,8 +69,18 @@ func TestFlagsOfTheOtherDatabase(t *testing.T) {
 func TestReadingVerbsMakeNoFile(t *testing.T) {
 	c := onSQLite(t)
 	for _, args := range [][]string{
-		{"ls"}, {"show", "1"}, {"stats"}, {"queue"}, {"check"}, {"cancel", "1"}, {"requeue", "1"}, {"edit", "1", "-p", "1"},
-		{"pause", "q"}, {"resume", "q"}, {"prune", "--older-than", "1h"}, {"queue", "q", "--concurrency", "1"},
+		{"ls"},
+		{"show", "1"},
+		{"stats"},
+		{"queue"},
+		{"check"},
+		{"cancel", "1"},
+		{"requeue", "1"},
+		{"edit", "1", "-p", "1"},
+		{"pause", "q"},
+		{"resume", "q"},
+		{"prune", "--older-than", "1h"},
+		{"queue", "q", "--concurrency", "1"},
 	} {
 		c.fails(exitSchema, "", args, "there is no database file", "dibs migrate")
 	}
