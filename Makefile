@@ -1,5 +1,5 @@
-# Needs Go alone, except make test, which also wants PostgreSQL and finds or installs it.
-.PHONY: check test demo bench postgres lint fmt
+# All of it needs Go alone, but for test, bench and postgres, which find or install PostgreSQL.
+.PHONY: check test demo bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck
 
 tool := go tool -modfile=tools/go.mod
 
@@ -24,12 +24,27 @@ bench:
 postgres:
 	@DIBS_PG_BIN=$$(scripts/postgres.sh) go run ./internal/pgtest/withpg
 
-lint:
-	@echo '== gofumpt' && bad=$$($(tool) gofumpt -l .) && { [ -z "$$bad" ] || { echo "not formatted (make fmt mends it):" $$bad; exit 1; }; }
-	@echo '== vet' && go vet ./...
-	@echo '== staticcheck' && $(tool) staticcheck ./...
-	@echo '== errorlint' && $(tool) go-errorlint ./...
-	@echo '== errcheck' && scripts/errcheck.sh
+lint: gofumpt vet staticcheck errorlint errcheck
+
+gofumpt:
+	@echo '== gofumpt'
+	@bad=$$($(tool) gofumpt -l .) && { [ -z "$$bad" ] || { echo "not formatted (make fmt mends it):" $$bad; exit 1; }; }
+
+vet:
+	@echo '== vet'
+	@go vet ./...
+
+staticcheck:
+	@echo '== staticcheck'
+	@$(tool) staticcheck ./...
+
+errorlint:
+	@echo '== errorlint'
+	@$(tool) go-errorlint ./...
+
+errcheck:
+	@echo '== errcheck'
+	@scripts/errcheck.sh
 
 fmt:
 	$(tool) gofumpt -w .
