@@ -15,7 +15,7 @@ func migrate(ctx context.Context, dsn string, s *statements) error {
 	if err != nil {
 		return err
 	}
-	db := openPool(dsn, nil)
+	db := openPool(dsn, nil, 0)
 	defer db.Close()
 	version, err := schemaVersion(ctx, db, s)
 	if err != nil || version == len(known) {

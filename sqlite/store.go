@@ -74,9 +74,9 @@ func (s *Store) open(ctx context.Context, path string, o Options) error {
 	if err != nil {
 		return err
 	}
-	s.readers = openPool(dsn.reader, nil)
+	s.readers = openPool(dsn.reader, nil, 0)
 	s.readers.SetMaxOpenConns(5) // one of them is the wakeups'
-	s.user = openPool(dsn.user, s.turn)
+	s.user = openPool(dsn.user, s.turn, o.BusyTimeout)
 	if s.wakeups, err = startWakeups(ctx, s.readers, s.sql); err != nil {
 		return err
 	}

@@ -65,7 +65,7 @@ const (
 
 func startWriter(ctx context.Context, dsn string, s *Store, limit time.Duration) (*writer, error) {
 	w := &writer{
-		store: s, db: openPool(dsn, nil), limit: limit,
+		store: s, db: openPool(dsn, nil, 0), limit: limit,
 		calls: make(chan *call, 256), quit: make(chan struct{}), stopped: make(chan struct{}),
 		prepared: make(map[string]*sql.Stmt), queues: make(map[string]*queue),
 	}

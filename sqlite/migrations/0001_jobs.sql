@@ -64,8 +64,9 @@ create table dibs_job (
   errors text
 ) strict;
 
--- What can be claimed, in its order. kind comes last so that a claim of some kinds reads the index alone.
-create index dibs_job_ready on dibs_job (queue, priority, run_at, id, kind)
+-- What can be claimed, in its order. kind is there so that a claim of some kinds reads
+-- the index alone; and token, always null, because SQLite would look it up in the row.
+create index dibs_job_ready on dibs_job (queue, priority, run_at, id, kind, token)
   where gate = 0 and token is null;
 -- The blocked jobs of a group in their order.
 create index dibs_job_blocked on dibs_job (queue, group_key, priority, run_at)

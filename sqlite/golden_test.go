@@ -1,0 +1,114 @@
+package sqlite_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+var update = flag.Bool("update", false, "write the golden files of testdata anew")
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := "testdata/" + file
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if that is meant, run go test ./sqlite -update. Now it is:\n%s", path, got)
+	}
+}
+
+var parameter = regexp.MustCompile(`\?(\d+)`)
+
+// TestQueryPlans pins how SQLite runs each statement: which index it walks, and that
+// it sorts nothing that grows with the table.
+func TestQueryPlans(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	names := s.StatementNames()
+	slices.Sort(names)
+	var out strings.Builder
+	for _, name := range names {
+		text := s.Statement(name)
+		count := 0
+		for _, m := range parameter.FindAllStringSubmatch(text, -1) {
+			var n int
+			if _, err := fmt.Sscan(m[1], &n); err != nil {
+				t.Fatal(err)
+			}
+			count = max(count, n)
+		}
+		rows, err := s.DB().QueryContext(t.Context(), "explain query plan "+text, make([]any, count)...)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		fmt.Fprintf(&out, "%s\n", name)
+		depth := map[int]int{}
+		for rows.Next() {
+			var id, parent, unused int
+			var detail string
+			if err := rows.Scan(&id, &parent, &unused, &detail); err != nil {
+				t.Fatal(err)
+			}
+			depth[id] = depth[parent] + 1
+			fmt.Fprintf(&out, "%s%s\n", strings.Repeat("  ", depth[id]), detail)
+		}
+		if err := rows.Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := rows.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden(t, "plans.txt", out.String())
+}
+
+// TestSchema pins the sum of the migrations.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	rows, err := s.DB().QueryContext(t.Context(), "select sql from sqlite_schema where sql is not null and name not like 'sqlite!_%' escape '!' order by type desc, name")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close() //nolint:errcheck // it only reads
+	var out strings.Builder
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&out, "%s;\n\n", text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "schema.sql", out.String())
+}
+
+// TestMigrationsAsText makes the same schema as Open.
+func TestMigrationsAsText(t *testing.T) {
+	t.Parallel()
+	path := t.TempDir() + "/jobs.db"
+	empty := openAt(t, path, sqlite.Options{Prefix: "unused_"})
+	if _, err := empty.DB().ExecContext(t.Context(), sqlite.Migrations(sqlite.Options{Prefix: "mine_"})); err != nil {
+		t.Fatal(err)
+	}
+	s := openAt(t, path, sqlite.Options{Prefix: "mine_"})
+	if _, err := s.Queues(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

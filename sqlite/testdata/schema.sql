@@ -1,0 +1,141 @@
+CREATE TABLE dibs_claim (
+  token blob primary key,
+  queue text not null,
+  worker text not null,
+  check_at integer not null,
+  ids text not null
+) strict, without rowid;
+
+CREATE TABLE dibs_clock (
+  one integer primary key check (one = 1),
+  now integer not null
+) strict;
+
+CREATE TABLE dibs_finished (
+  id integer primary key,
+  queue text not null,
+  kind text not null,
+  state text not null check (state in ('completed', 'dead', 'cancelled')),
+  finished_at integer not null,
+  priority integer not null,
+  run_at integer not null,
+  attempt integer not null,
+  excused integer not null,
+  max_attempts integer not null,
+  group_key text,
+  unique_key text,
+  unique_until text,
+  worker text,
+  cancel_requested integer not null,
+  created_at integer not null,
+  claimed_at integer,
+  metadata text,
+  payload text not null,
+  errors text,
+  result text
+) strict;
+
+CREATE TABLE dibs_group_limit (
+  queue text not null,
+  group_key text not null,
+  places integer not null,
+  primary key (queue, group_key)
+) strict, without rowid;
+
+CREATE TABLE dibs_job (
+  id integer primary key autoincrement, -- never used twice
+  queue text not null,
+  kind text not null,
+  priority integer not null,
+  run_at integer not null,
+  gate integer not null check (gate between 0 and 3),
+  attempt integer not null default 0,
+  excused integer not null default 0,
+  max_attempts integer not null,
+  group_key text,
+  unique_key text,
+  unique_until text,
+  unique_held integer not null default 0,
+  token blob,
+  lease_until integer,
+  worker text,
+  cancel_requested integer not null default 0,
+  created_at integer not null,
+  claimed_at integer,
+  metadata text,
+  payload text not null,
+  errors text
+) strict;
+
+CREATE TABLE dibs_migration (
+  version integer primary key,
+  applied_at integer not null
+) strict;
+
+CREATE TABLE dibs_queue (
+  name text primary key,
+  version integer not null default 1, -- raised by every change of a setting
+  paused integer not null,
+  concurrency integer not null,
+  group_limit integer not null,
+  strict integer not null,
+  claim_order text not null,
+  lease integer not null,
+  max_attempts integer not null,
+  backoff_base integer not null,
+  backoff_factor real not null,
+  backoff_max integer not null,
+  backoff_jitter real not null,
+  keep_completed integer not null,
+  keep_dead integer not null,
+  keep_cancelled integer not null,
+  payload_limit integer not null,
+  created_at integer not null
+) strict, without rowid;
+
+CREATE TABLE dibs_tally (
+  queue text not null,
+  minute integer not null,
+  waiting integer not null,
+  blocked integer not null,
+  running integer not null,
+  completed integer not null,
+  dead integer not null,
+  cancelled integer not null,
+  enqueued integer not null,
+  claimed integer not null,
+  succeeded integer not null,
+  failed integer not null,
+  wait_us integer not null,
+  run_us integer not null,
+  primary key (queue, minute)
+) strict, without rowid;
+
+CREATE TABLE dibs_wake (
+  queue text not null,
+  group_key text not null,
+  primary key (queue, group_key)
+) strict, without rowid;
+
+CREATE INDEX dibs_claim_by_check on dibs_claim (check_at);
+
+CREATE INDEX dibs_finished_by_time on dibs_finished (queue, state, finished_at);
+
+CREATE INDEX dibs_job_blocked on dibs_job (queue, group_key, priority, run_at)
+  where gate = 1;
+
+CREATE INDEX dibs_job_counted on dibs_job (queue)
+  where gate = 3;
+
+CREATE INDEX dibs_job_later on dibs_job (queue, run_at)
+  where gate = 2;
+
+CREATE INDEX dibs_job_place on dibs_job (queue, group_key)
+  where group_key is not null and gate in (0, 3);
+
+CREATE INDEX dibs_job_ready on dibs_job (queue, priority, run_at, id, kind, token)
+  where gate = 0 and token is null;
+
+CREATE UNIQUE INDEX dibs_job_unique on dibs_job (queue, unique_key)
+  where unique_held = 1;
+
