@@ -97,6 +97,27 @@ func TestReadmeTableIsTheOneThatTheSuiteReads(t *testing.T) {
 	}
 }
 
+// TestStatesNameStatementsThatExist reads the table of transitions in docs/states.md.
+func TestStatesNameStatementsThatExist(t *testing.T) {
+	t.Parallel()
+	row := regexp.MustCompile(`(?m)^\|[^|]*\|[^|]*\|[^|]*\|([^|]*)\|([^|]*)\|$`)
+	name := regexp.MustCompile("`(\\w+)`")
+	found := 0
+	for _, cells := range row.FindAllStringSubmatch(read(t, "docs/states.md"), -1) {
+		for i, db := range []string{"postgres", "sqlite"} {
+			for _, m := range name.FindAllStringSubmatch(cells[i+1], -1) {
+				found++
+				if _, err := os.Stat(db + "/sql/" + m[1] + ".sql"); err != nil {
+					t.Errorf("docs/states.md: %v", err)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("docs/states.md names no statement")
+	}
+}
+
 func command(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)

