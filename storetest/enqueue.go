@@ -21,7 +21,6 @@ var enqueueCases = []oneCase{
 	{"a value is encoded as JSON", payloadValue},
 	{"a payload may have exactly the limit, not one byte more", payloadLimit},
 	{"a bad job in the middle leaves nothing of its batch", badJobInBatch},
-	{"the largest batch is taken whole", largestBatch},
 	{"names of any script and of SQL are kept", strangeNames},
 	{"a run_at in the past means now", pastRunAt},
 	{"a delay counts from the database's now", delayed},
@@ -149,14 +148,6 @@ func badJobInBatch(t *test) {
 	invalid(t, err, "jobs[50].payload")
 	sameIDs(t, "jobs after the refused batch", ids(t.list(dibs.Filter{})), nil)
 	sameIDs(t, "claimed after the refused batch", ids(t.claim(dibs.ClaimRequest{N: 100})), nil)
-}
-
-func largestBatch(t *test) {
-	all := t.enqueue(copies(dibs.MaxBatch, dibs.NewJob{Kind: "k", Payload: 1})...)
-	if !slices.IsSorted(all) {
-		t.Fatal("ids do not grow")
-	}
-	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: dibs.MaxBatch})), all)
 }
 
 func strangeNames(t *test) {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,7 +19,7 @@ var finishCases = []oneCase{
 	{"dead ends the job whatever attempts are left", finishDead},
 	{"cancelled ends the job", finishCancelled},
 	{"one call takes outcomes of every ending, token and queue", finishMixed},
-	{"the largest batch is taken whole", finishLargest},
+	{"the largest batch is taken whole by every verb", finishLargest},
 	{"a result may have exactly the limit", resultLimit},
 	{"the error history keeps the last ten", errorsKept},
 	{"an error text is cut at a character to 4 KiB", errorCut},
@@ -154,9 +155,12 @@ func finishMixed(t *test) {
 }
 
 func finishLargest(t *test) {
-	t.enqueue(copies(dibs.MaxBatch, dibs.NewJob{Kind: "k"})...)
+	all := t.enqueue(copies(dibs.MaxBatch, dibs.NewJob{Kind: "k"})...)
+	if !slices.IsSorted(all) {
+		t.Fatal("ids do not grow")
+	}
 	jobs := t.claim(dibs.ClaimRequest{N: dibs.MaxBatch})
-	equal(t, "claimed jobs", len(jobs), dibs.MaxBatch)
+	sameIDs(t, "claimed", ids(jobs), all)
 	t.extended(time.Hour, leases(jobs)...)
 	t.finish(outcomes(jobs, completed)...)
 	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(dibs.MaxBatch))

@@ -58,6 +58,9 @@ func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, hand
 		if err != nil || len(left.Jobs) == 0 {
 			return err
 		}
+		if _, err := db.Sweep(ctx); err != nil {
+			return err
+		}
 		select {
 		case <-idle.C:
 		case <-ctx.Done():
@@ -119,7 +122,7 @@ func raceSize(n int) int {
 
 // Requirement 1: in their experience the same work went to two threads.
 func raceOnce(t *test) {
-	all := t.enqueue(copies(raceSize(1200), dibs.NewJob{Kind: "k"})...)
+	all := t.enqueue(copies(raceSize(800), dibs.NewJob{Kind: "k"})...)
 	g := newRegister()
 	t.crew(9, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
@@ -231,7 +234,7 @@ func raceGroupLimit(t *test) {
 	limits := map[string]int{"g0": 1, "g1": 2, "g2": 3, "g3": 5}
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(2)})
 	var batch []dibs.NewJob
-	for range raceSize(100) {
+	for range raceSize(60) {
 		for g := range limits {
 			batch = append(batch, grouped(g))
 		}
@@ -286,75 +289,87 @@ func letGo(ctx context.Context, db dibs.Database, r *rand.Rand, j *dibs.RawJob) 
 	return db.Finish(ctx, []dibs.Outcome{l.Complete(nil)})
 }
 
-// Invariant: when a claim that began and ended under one setting gives jobs, then
-// no more run than that setting allows. What ran before a limit was lowered may
-// end; it gives nothing until then. Counted as in raceGroupLimit.
-func raceConcurrency(t *test) {
-	n := raceSize(500)
-	t.limited(3, n)
-	var mu sync.Mutex
-	running, limit, epoch := 0, 3, 0
-	claims := make(chan struct{}, 1) // a claim has given something, as pace for the changes
-	over := make(chan struct{})
-	var finished sync.Once
-	change := func(ctx context.Context, db dibs.Database, to int) error {
-		mu.Lock()
-		epoch++
-		mu.Unlock()
-		_, err := db.SetQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Concurrency: &to})
-		mu.Lock()
-		defer mu.Unlock()
-		epoch++
-		limit = to
-		return err
+// gauge counts what runs in a queue whose concurrency limit changes all the time,
+// as raceGroupLimit counts. Invariant: when a claim that began and ended under one
+// limit gives jobs, then no more run than that limit allows. (What ran before a
+// limit was lowered may end; nothing is given until then.)
+type gauge struct {
+	mu      sync.Mutex
+	running int
+	limit   int
+	changes int           // odd while a change is under way
+	pace    chan struct{} // somebody has let go of a job
+}
+
+// gauged is a store whose claims are watched by a gauge.
+type gauged struct {
+	dibs.Database
+	*gauge
+}
+
+func (g gauged) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	g.mu.Lock()
+	before := g.changes
+	g.mu.Unlock()
+	jobs, err := g.Database.Claim(ctx, r)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.running += len(jobs)
+	if stable := before == g.changes && before%2 == 0; stable && len(jobs) > 0 && g.limit > 0 && g.running > g.limit {
+		return nil, fmt.Errorf("%d jobs run, the limit is %d", g.running, g.limit)
 	}
+	return jobs, err
+}
+
+func (g gauged) letGo(ctx context.Context, r *rand.Rand, j *dibs.RawJob) error {
+	g.mu.Lock()
+	g.running--
+	g.mu.Unlock()
+	select {
+	case g.pace <- struct{}{}:
+	default:
+	}
+	return letGo(ctx, g.Database, r, j)
+}
+
+func (g gauged) change(ctx context.Context, limit int) error {
+	g.mu.Lock()
+	g.changes++
+	g.mu.Unlock()
+	_, err := g.SetQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Concurrency: &limit})
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.changes++
+	g.limit = limit
+	return err
+}
+
+func raceConcurrency(t *test) {
+	n := raceSize(300)
+	t.limited(3, n)
+	g := &gauge{limit: 3, pace: make(chan struct{}, 1)}
+	drained := make(chan struct{})
+	var once sync.Once
 	t.crew(7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
-		if i == 0 {
-			for k := 0; ; k++ {
-				for range 8 {
-					select {
-					case <-claims:
-					case <-over:
-						return nil
-					case <-ctx.Done():
-						return ctx.Err()
-					}
+		watched := gauged{db, g}
+		if i > 0 {
+			defer once.Do(func() { close(drained) })
+			return drain(ctx, watched, r, i, func(jobs []*dibs.RawJob) (err error) {
+				for _, j := range jobs {
+					err = errors.Join(err, watched.letGo(ctx, r, j))
 				}
-				if err := change(ctx, db, []int{5, 1, 0, 4, 2}[k%5]); err != nil {
-					return err
-				}
-			}
-		}
-		for {
-			mu.Lock()
-			began := epoch
-			mu.Unlock()
-			jobs, err := db.Claim(ctx, dibs.ClaimRequest{N: 1 + r.IntN(4), Worker: "w", Lease: time.Hour})
-			if err != nil {
 				return err
-			}
-			mu.Lock()
-			running += len(jobs)
-			now, most, same := running, limit, began == epoch && epoch%2 == 0
-			mu.Unlock()
-			if same && most > 0 && len(jobs) > 0 && now > most {
-				return fmt.Errorf("%d jobs run, the limit is %d", now, most)
-			}
-			for _, j := range jobs {
-				mu.Lock()
-				running--
-				mu.Unlock()
-				if err := letGo(ctx, db, r, j); err != nil {
-					return err
-				}
+			})
+		}
+		for k := 0; ; k++ {
+			for range 8 {
 				select {
-				case claims <- struct{}{}:
-				default:
+				case <-g.pace:
+				case <-drained:
+					return nil
 				}
 			}
-			s, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
-			if err != nil || len(s.Jobs) == 0 {
-				finished.Do(func() { close(over) })
+			if err := watched.change(ctx, []int{5, 1, 0, 4, 2}[k%5]); err != nil {
 				return err
 			}
 		}
