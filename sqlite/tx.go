@@ -124,6 +124,7 @@ func (t *callerTx) complete(jobs []*dibs.RawJob) error {
 		if j.Group == "" {
 			continue
 		}
+		s.woken[j.Queue] = true
 		if _, err := s.exec("wake", j.Queue, j.Group); err != nil {
 			return err
 		}

@@ -142,14 +142,21 @@ func (w *wakeups) look(last int64, queues []string) int64 {
 	if err != nil || version == last {
 		return last
 	}
-	now := time.Now().UnixMicro()
 	var ready []string
 	for _, q := range queues {
-		var priority int
-		if found, err := w.session.one("lanes", []any{q, -1, now, nil, 1}, &priority); err == nil && found {
+		if w.hasWork(q, time.Now().UnixMicro()) {
 			ready = append(ready, q)
 		}
 	}
 	w.broadcast(ready)
 	return version
+}
+
+func (w *wakeups) hasWork(queue string, now int64) bool {
+	var value int
+	found, err := w.session.one("lanes", []any{queue, -1, now, nil, 1}, &value)
+	if err == nil && !found {
+		found, err = w.session.one("pending", []any{queue, now}, &value)
+	}
+	return found && err == nil
 }
