@@ -2,10 +2,8 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"modernc.org/sqlite"
@@ -81,7 +79,3 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
-
-func asPathError(err error, target **fs.PathError) bool { return errors.As(err, target) }
-
-func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

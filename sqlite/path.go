@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -35,7 +36,7 @@ func checkPath(path string) error {
 		return badPath("the directory %s does not exist; make it first", dir)
 	}
 	var pathErr *fs.PathError
-	if !os.IsNotExist(err) && asPathError(err, &pathErr) {
+	if !os.IsNotExist(err) && errors.As(err, &pathErr) {
 		return badPath("%s cannot be used: %v", path, pathErr.Err)
 	}
 	return nil
@@ -56,7 +57,7 @@ func dataSource(path string, o Options) sources {
 		synchronous = "normal"
 	}
 	common := []string{"journal_mode(wal)", "synchronous(" + synchronous + ")", "temp_store(memory)"}
-	make := func(busy time.Duration, pragmas ...string) string {
+	source := func(busy time.Duration, pragmas ...string) string {
 		v := url.Values{"_txlock": {"immediate"}, "_busy_timeout": {fmt.Sprint(busy.Milliseconds())}}
 		v["_pragma"] = append(append([]string(nil), common...), pragmas...)
 		file := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}
@@ -67,8 +68,8 @@ func dataSource(path string, o Options) sources {
 	}
 	return sources{
 		// The writer and the callers' transactions wait by themselves (turn.go).
-		writer: make(0, "cache_size(-65536)", "wal_autocheckpoint(4000)"),
-		reader: make(o.BusyTimeout, "query_only(1)"),
-		user:   make(o.BusyTimeout),
+		writer: source(0, "cache_size(-65536)", "wal_autocheckpoint(4000)"),
+		reader: source(o.BusyTimeout, "query_only(1)"),
+		user:   source(o.BusyTimeout),
 	}
 }

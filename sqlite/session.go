@@ -79,6 +79,15 @@ func (s *session) run(statement string, args ...any) (sql.Result, error) {
 	return st.ExecContext(s.ctx, args...)
 }
 
+// runText runs a statement that is not in sql/: one that begins or ends something.
+func (s *session) runText(text string) error {
+	st, err := prepare(s.ctx, s.conn, s.prepared, text)
+	if err == nil {
+		_, err = st.ExecContext(s.ctx)
+	}
+	return err
+}
+
 // each runs one statement of sql/ and gives its rows to f.
 func (s *session) each(statement string, f func(*sql.Rows) error, args ...any) error {
 	st, err := prepare(s.ctx, s.conn, s.prepared, s.sql.get(statement))

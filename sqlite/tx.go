@@ -3,14 +3,16 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"maps"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // SQLTx makes dibs work inside a transaction of the caller's, which must be on the
-// same file: one of DB, or of any other sql.DB of the same driver. Until it ends,
-// nobody else writes to the file. Workers of this process learn of new jobs when Wake
+// same file: one of DB, or of any other sql.DB of the same driver (there with
+// _txlock=immediate and a busy_timeout, or its first write may find the file locked).
+// Until it ends, nobody else writes to the file. Workers of this process learn of new jobs when Wake
 // is called after the commit, or within milliseconds by themselves. A Tx belongs to
 // one goroutine.
 func (s *Store) SQLTx(tx *sql.Tx) dibs.Tx { return s.newTx(tx) }
@@ -53,21 +55,31 @@ type completion struct {
 	run int64 // its run time in microseconds, as counted
 }
 
-// do runs f as one call. Statements of the call see ctx; what an earlier one counted
-// or cached stays right, as nobody else writes meanwhile. The caller may have changed
-// settings with a store's methods in between, but not in this transaction.
+// do runs f as one call, under a savepoint: a call that fails has done nothing.
+// Settings are read anew each time, for the caller may have rolled back to before a
+// queue was made.
 func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) error {
 	s := t.session
-	s.ctx = ctx
-	s.time = 0
+	s.ctx, s.time = ctx, 0
+	clear(s.queues)
+	if err := s.runText("savepoint dibs_call"); err != nil {
+		return wrap(op, err)
+	}
+	before, held, completed := s.mark(), maps.Clone(s.held), maps.Clone(t.completed)
 	err := f(s)
 	if err == nil {
 		err = s.writeTally()
 	}
-	if err != nil {
-		clear(s.counts)
-		clear(s.touched)
-		clear(s.queues)
+	if err == nil {
+		return wrap(op, s.runText("release dibs_call"))
+	}
+	s.reset(before)
+	s.held, t.completed = held, completed
+	s.ctx = context.WithoutCancel(ctx)
+	for _, undo := range []string{"rollback to dibs_call", "release dibs_call"} {
+		if s.runText(undo) != nil {
+			break // the whole transaction has been rolled back
+		}
 	}
 	return wrap(op, err)
 }
