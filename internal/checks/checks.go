@@ -5,6 +5,7 @@ package checks
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -227,7 +228,8 @@ func invalid(field, reason string, args ...any) error {
 
 // at puts the place in a batch before the field of an InvalidError.
 func at(err error, list string, i int) error {
-	if e, ok := err.(*dibs.InvalidError); ok {
+	var e *dibs.InvalidError
+	if errors.As(err, &e) {
 		return &dibs.InvalidError{Field: fmt.Sprintf("%s[%d].%s", list, i, e.Field), Reason: e.Reason}
 	}
 	return err
