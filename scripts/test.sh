@@ -43,12 +43,14 @@ with_server() {
 	if [ -n "${DIBS_TEST_POSTGRES:-}" ]; then "$@"; else "$tmp/withpg" "$@"; fi
 }
 
+failed=0
 if [ -n "$bin18" ]; then
 	step 'the tests of the PostgreSQL store, on PostgreSQL 18'
-	env -u DIBS_TEST_POSTGRES DIBS_PG_BIN="$bin18" "$tmp/withpg" go test -race -count=1 -timeout 5m ./postgres
+	env -u DIBS_TEST_POSTGRES DIBS_PG_BIN="$bin18" "$tmp/withpg" go test -race -count=1 -timeout 5m ./postgres || failed=1
 else
 	step 'PostgreSQL 18 is not here: its tests are left out'
 fi
 
 step 'every test, on SQLite and PostgreSQL'
-with_server go test -race -count=1 -timeout 10m ./...
+with_server go test -race -count=1 -timeout 10m ./... || failed=1
+exit $failed
