@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/sqlite"
 	"github.com/dibs-queue/dibs/storetest"
 )
 
@@ -74,6 +76,24 @@ func TestCatchesBrokenStores(t *testing.T) {
 				t.Fatalf("was not caught by %q: %v\n%s", b.caught, err, out)
 			}
 		})
+	}
+}
+
+func onSQLite(t testing.TB) storetest.Setup {
+	path := filepath.Join(t.TempDir(), "dibs.db")
+	open := func(t testing.TB) *sqlite.Store {
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}
+	s := open(t)
+	return storetest.Setup{
+		Store:   s,
+		Another: func(t testing.TB) dibs.Database { return open(t) },
+		Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
 	}
 }
 

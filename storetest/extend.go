@@ -15,6 +15,7 @@ var extendCases = []oneCase{
 	{"a job to be cancelled is told each time, and extended", extendCancelled},
 	{"leases of many claims are extended in one call", extendManyClaims},
 	{"the jobs of one claim expire one by one", expireOneByOne},
+	{"a lease that ends soon after another is found as soon", expireSoonAfter},
 }
 
 // Requirement 4: leases with heartbeats.
@@ -127,4 +128,20 @@ func expireOneByOne(t *test) {
 	t.in(dibs.Running, all[0])
 	t.finish(jobs[0].Lease().Complete(nil))
 	sameIDs(t, "claimed again", ids(t.claim(dibs.ClaimRequest{N: 4})), all[1:])
+}
+
+func expireSoonAfter(t *test) {
+	all := t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 2})
+	t.extended(dibs.MinLease, jobs[0].Lease())
+	t.extended(900*time.Millisecond, jobs[1].Lease())
+	ends := t.get(all[1]).LeaseUntil
+	t.lapse(jobs[0])
+	t.sweep()
+	consistent(t.T, t.db) // it says when a claim is looked at too late
+	for _, j := range t.claimSoon(dibs.ClaimRequest{}, 2) {
+		if late := j.ClaimedAt.Sub(ends); late > promptly {
+			t.Fatalf("job %d started %v after its lease had ended", j.ID, late)
+		}
+	}
 }

@@ -49,14 +49,15 @@ func listFinal(t *test) {
 // history fills two queues with jobs in every state, and returns them as Get shows them.
 func (t *test) history() []*dibs.RawJob {
 	t.Helper()
-	var all []int64
+	var batch []dibs.NewJob
 	for i := range 120 {
 		j := dibs.NewJob{Queue: fmt.Sprintf("q%d", i%2), Kind: fmt.Sprintf("k%d", i%3), Delay: time.Duration(i%10/9) * time.Hour}
 		if i%4 == 0 {
 			j.Group = fmt.Sprintf("g%d", i%5)
 		}
-		all = append(all, t.enqueue(j)...)
+		batch = append(batch, j)
 	}
+	all := t.enqueue(batch...)
 	for i := range 2 {
 		jobs := t.claim(dibs.ClaimRequest{Queue: fmt.Sprintf("q%d", i), N: 30})
 		for k, j := range jobs {
@@ -123,7 +124,7 @@ func listPages(t *test) {
 	t.history()
 	for _, state := range append(states, "") {
 		whole := ids(t.list(dibs.Filter{State: state, Limit: 1000}))
-		for _, limit := range []int{1, 7, max(1, len(whole))} {
+		for _, limit := range []int{3, 7, max(1, len(whole))} {
 			sameIDs(t, fmt.Sprintf("%s in pages of %d", state, limit), t.pages(dibs.Filter{State: state, Limit: limit}, func() {}), whole)
 		}
 	}

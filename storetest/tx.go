@@ -19,6 +19,7 @@ var txCases = []oneCase{
 	{"effects happen exactly once although two run the job at once", txEffectsOnce},
 	{"a finish that took effect before the lease ended holds", txFinishOutlivesLease},
 	{"a refused finish lists its jobs", txRefused},
+	{"a finish frees the place in group and queue with the commit", txFreesPlace},
 	{"jobs of a lost connection are not there", txEnqueueLost},
 	{"a job that commits late is claimed soon", txLateCommit},
 	{"a unique key of a transaction that rolled back is free", txUniqueKey},
@@ -168,6 +169,22 @@ func txRefused(t *test) {
 	t.must(tx.Rollback())
 	t.in(dibs.Running, jobs[0].ID, jobs[2].ID)
 	t.finish(jobs[0].Lease().Complete(nil), jobs[2].Lease().Complete(nil))
+}
+
+func txFreesPlace(t *test) {
+	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(2)})
+	all := t.enqueue(append(copies(3, grouped("g")), copies(2, dibs.NewJob{Kind: "k"})...)...)
+	jobs := t.next("the first of the group and a free one", all[0], all[3])
+	for _, end := range []func(Tx) error{func(tx Tx) error { return tx.Rollback() }, func(tx Tx) error { return tx.Commit() }} {
+		t.next("before")
+		tx := t.open()
+		t.must(tx.Finish(t.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
+		if t.OpenTx {
+			t.next("while the transaction is open")
+		}
+		t.must(end(tx))
+	}
+	t.next("after the commit", all[1])
 }
 
 func txEnqueueLost(t *test) {
