@@ -92,10 +92,10 @@ from dibs.job j
 where j.token is not null
     and not exists (select from dibs.claim c where c.token = j.token and j.id = any (c.ids))
 union all
-select format('job %s: its claim is looked at %s after its lease ends', j.id, c.check_at - j.lease_until)
+select format('job %s: its claim is looked at %s after its lease ends', j.id, c.check_at - greatest(j.lease_until, statement_timestamp()))
 from dibs.job j
 join dibs.claim c on c.token = j.token
-where c.check_at > j.lease_until
+where c.check_at > case when j.lease_until > statement_timestamp() then j.lease_until else statement_timestamp() + interval '1 second' end
 union all
 select format('job %s: live and finished', j.id)
 from dibs.job j

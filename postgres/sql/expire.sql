@@ -80,7 +80,7 @@ with ended as materialized (
 ), remaining as materialized (
     select
         h.token,
-        min(greatest(h.lease_until, statement_timestamp() + interval '1 second')) as check_at
+        min(case when h.lease_until > statement_timestamp() then h.lease_until else statement_timestamp() + interval '1 second' end) as check_at
     from held h
     where not exists (select from lost l where l.id = h.id)
     group by h.token
