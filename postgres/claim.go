@@ -93,7 +93,8 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name, q.version}})
 	}
 	token := newToken()
-	full := c.tx || q.Order == dibs.LIFO || lanes.begin(r.Kinds, r.N)
+	// Grouped jobs come in at their old places, below any mark.
+	full := c.tx || q.Order == dibs.LIFO || q.grouped || lanes.begin(r.Kinds, r.N)
 	args := []any{q.Name, q.version, r.N, [16]byte(token), r.Worker, lease.Microseconds(), kinds(r.Kinds), limited}
 	steps = append(steps, step{
 		sql:   s.sql.get("claim"),

@@ -15,10 +15,11 @@ import (
 //
 // A full claim scans each lane from its start and is exact in its order. When the
 // start of the index is full of rows that are running, or finished but not yet
-// vacuumed because of a long transaction, full claims become slow. Then most
-// claims start at a mark instead, where this process last claimed, and full ones, which find what lies below the marks (late commits, released
-// jobs), take a bounded share of the time. Lanes and marks are hints of one
-// process: a wrong one costs time or, for a moment, order, never a job.
+// vacuumed because of a long transaction, full claims become slow. If marks make
+// them at least twice as fast, most claims then start at a mark, where this process
+// last claimed, and full ones, which find what lies below the marks (late commits,
+// released jobs), take a bounded share of the time. Lanes and marks are hints of
+// one process: a wrong one costs time or, for a moment, order, never a job.
 type lanes struct {
 	mu      sync.Mutex
 	known   []int16 // ascending
@@ -28,9 +29,11 @@ type lanes struct {
 
 // scan is what one kind of claim has found so far.
 type scan struct {
-	marks    map[int16]mark // by lane
-	fullCost time.Duration  // of a full claim, smoothed
-	nextFull time.Time
+	marks     map[int16]mark // by lane
+	fullCost  time.Duration  // of a full claim, smoothed
+	markCost  time.Duration  // of one from the marks, smoothed; 0: none tried
+	nextFull  time.Time      // from then on the next claim is full
+	nextProbe time.Time      // from then on marks are tried again that did not pay
 }
 
 // mark is a place in a lane: this process has claimed up to it. It stays settling
@@ -59,6 +62,7 @@ const (
 	settling    = 100 * time.Millisecond
 	fullShare   = 20                   // full claims take at most one part in this of the time
 	maxFullWait = time.Second          // but come this often
+	probeEvery  = 5 * time.Second      // marks that did not pay are tried again
 	cheapFull   = 2 * time.Millisecond // up to this cost, and cheapRow for each row, every claim is full
 	cheapRow    = 10 * time.Microsecond
 )
@@ -92,7 +96,12 @@ func (l *lanes) begin(kinds []string, n int) (full bool) {
 	defer l.mu.Unlock()
 	s := l.scan(kinds)
 	now := time.Now()
-	if s.fullCost > cheapFull+time.Duration(n)*cheapRow && now.Before(s.nextFull) {
+	pays := s.markCost == 0 || s.fullCost > 2*s.markCost
+	if !pays && now.After(s.nextProbe) {
+		s.nextProbe = now.Add(probeEvery)
+		pays = true
+	}
+	if pays && s.fullCost > cheapFull+time.Duration(n)*cheapRow && now.Before(s.nextFull) {
 		return false
 	}
 	s.nextFull = now.Add(min(fullShare*s.fullCost, maxFullWait))
@@ -105,7 +114,9 @@ func (l *lanes) done(kinds []string, full bool, cost time.Duration, jobs []*dibs
 	defer l.mu.Unlock()
 	s := l.scan(kinds)
 	if full {
-		s.fullCost = (s.fullCost*3 + cost) / 4
+		s.fullCost = smooth(s.fullCost, cost)
+	} else {
+		s.markCost = smooth(s.markCost, cost)
 	}
 	for _, j := range jobs {
 		p := int16(j.Priority)
@@ -116,6 +127,13 @@ func (l *lanes) done(kinds []string, full bool, cost time.Duration, jobs []*dibs
 			l.known = slices.Insert(l.known, at, p)
 		}
 	}
+}
+
+func smooth(old, cost time.Duration) time.Duration {
+	if old == 0 {
+		return cost
+	}
+	return (old*3 + cost) / 4
 }
 
 // lower makes the next claims full: this process has put jobs back below its marks.
