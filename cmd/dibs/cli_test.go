@@ -76,13 +76,7 @@ type runResult struct {
 
 func (c *cli) run(stdin string, args ...string) runResult {
 	c.t.Helper()
-	return c.runFor(time.Minute, stdin, args...)
-}
-
-// runFor interrupts the command when it takes longer.
-func (c *cli) runFor(d time.Duration, stdin string, args ...string) runResult {
-	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var out, err bytes.Buffer
 	code := run(ctx, append([]string{"--db", c.db}, args...), strings.NewReader(stdin), &out, &err)

@@ -148,7 +148,7 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 func (a *app) work(ctx context.Context, db dibs.Database, f *workFlags) error {
 	now, stopNow := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopNow()
-	defer context.AfterFunc(ctx, func() { secondSignal(now, stopNow) })()
+	go secondSignal(now, stopNow)
 
 	p := newProgram(f, a.programEnv(), now.Done())
 	defer p.close()
@@ -183,17 +183,20 @@ func (a *app) work(ctx context.Context, db dibs.Database, f *workFlags) error {
 	return w.Run(ctx)
 }
 
-// secondSignal calls stop at the next SIGINT or SIGTERM; the first has begun the
-// shutdown.
+// secondSignal calls stop at the second SIGINT or SIGTERM; the first begins the
+// shutdown elsewhere.
 func secondSignal(ctx context.Context, stop func()) {
-	signals := make(chan os.Signal, 1)
+	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
-	select {
-	case <-signals:
-		stop()
-	case <-ctx.Done():
+	for range 2 {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			return
+		}
 	}
+	stop()
 }
 
 // untilEmpty calls stop once the queue has no job left that has not ended.
