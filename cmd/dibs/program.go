@@ -39,6 +39,7 @@ type program struct {
 	env      []string
 	grace    time.Duration
 	snooze   time.Duration
+	text     bool
 	noResult bool
 	now      <-chan struct{} // closed: stop everything at once
 	log      *slog.Logger
@@ -51,6 +52,7 @@ func newProgram(f *workFlags, env []string, now <-chan struct{}) *program {
 		env:      env,
 		grace:    time.Duration(f.grace),
 		snooze:   time.Duration(f.snooze),
+		text:     f.text,
 		noResult: f.noResult,
 		now:      now,
 		log:      slog.New(slog.DiscardHandler),
@@ -66,7 +68,7 @@ func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
 	out, errs := &head{most: dibs.MaxResult}, &tail{most: dibs.MaxErrorText}
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env = append(p.env[:len(p.env):len(p.env)], jobEnv(job)...)
-	cmd.Stdin = bytes.NewReader(job.Payload)
+	cmd.Stdin = bytes.NewReader(p.input(job))
 	cmd.Stdout, cmd.Stderr = out, errs
 	cmd.WaitDelay = leftoverWait
 	if err := p.spawner.start(cmd); err != nil {
@@ -78,6 +80,15 @@ func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
 		err = nil // it has ended well, and left something running
 	}
 	return p.outcome(job, cmd.ProcessState.ExitCode(), err, stopped, out, errs)
+}
+
+// input is what the program reads.
+func (p *program) input(job *dibs.RawJob) []byte {
+	var text string
+	if p.text && bytes.HasPrefix(bytes.TrimSpace(job.Payload), []byte{'"'}) && json.Unmarshal(job.Payload, &text) == nil {
+		return []byte(text)
+	}
+	return job.Payload
 }
 
 func jobEnv(job *dibs.RawJob) []string {

@@ -30,7 +30,7 @@ type workFlags struct {
 	grace       durationFlag
 	snooze      durationFlag
 
-	resume, untilEmpty, noResult, verbose bool
+	resume, untilEmpty, text, noResult, verbose bool
 }
 
 func newWorkCmd(a *app) *cobra.Command {
@@ -41,7 +41,8 @@ func newWorkCmd(a *app) *cobra.Command {
 		Long: `Run PROGRAM once for each job of a queue, up to --concurrency at a time, until SIGINT or
 SIGTERM. Any number of processes on any number of machines may do so.
 
-The program gets the payload on stdin, and in its environment
+The program gets the payload on stdin, JSON as it was enqueued (with --text, strings as
+plain text), and in its environment
 
   DIBS_JOB_ID DIBS_QUEUE DIBS_KIND DIBS_ATTEMPT DIBS_MAX_ATTEMPTS DIBS_GROUP DIBS_TOKEN
   DIBS_DB DIBS_SCHEMA DIBS_PREFIX   so that it can call dibs itself
@@ -71,7 +72,8 @@ On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shut
 end before they are stopped and their jobs given back, uncounted. A second signal does
 that at once.`,
 		Example: `  dibs work emails --concurrency 8 -- ./send.sh
-  dibs work sums --until-empty -- sh -c 'jq -r . | xargs -d "\n" sha256sum'`,
+  find . -type f | dibs enqueue sums --lines
+  dibs work sums --text --until-empty -- sh -c 'sha256sum "$(cat)"'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0 || dash == len(args):
@@ -113,6 +115,7 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.Var(&f.shutdown, "shutdown", "how long to wait for running programs at the end")
 	fs.Var(&f.snooze, "snooze", "delay after exit code 101")
 	fs.BoolVar(&f.untilEmpty, "until-empty", false, "exit once no such job is waiting, blocked or running any more")
+	fs.BoolVar(&f.text, "text", false, "give payloads that are JSON strings to the program as plain text")
 	fs.BoolVar(&f.noResult, "no-result", false, "do not keep what programs write to stdout")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every job, not only failed attempts")
 }

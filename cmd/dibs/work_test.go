@@ -219,6 +219,18 @@ func TestWorkKeepsLargeOutputWithinItsLimits(t *testing.T) {
 	})
 }
 
+func TestWorkGivesTextAsItIs(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed("a \"b\" <ä>\n", "enqueue", "q", "--lines")
+		c.ok("enqueue", "q", `{"a": "b"}`)
+		c.ok("enqueue", "q")
+		c.end(c.work("q", "--text", "--until-empty", "--", "sh", "-c", `printf "%s|" "$(cat)"`))
+		for i, want := range []string{`a "b" <ä>|`, `{"a": "b"}|`, "null|"} {
+			c.has(c.job(i+1), object{"result": want})
+		}
+	})
+}
+
 func TestWorkTakesOnlyItsKinds(t *testing.T) {
 	onEach(t, func(c *cli) {
 		for _, kind := range []string{"a", "b", "c"} {
