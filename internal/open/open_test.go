@@ -108,12 +108,12 @@ func TestExplain(t *testing.T) {
 		if strings.Contains(known.Problem+known.Next, "secret") {
 			t.Errorf("%v tells the password", err)
 		}
-		if again := Explain("", err); again != err {
+		if again := Explain("", err); any(again) != any(err) {
 			t.Errorf("%v is explained twice: %v", err, again)
 		}
 	}
 	for _, err := range []error{nil, dibs.ErrNotFound, pgError("23505"), sqliteError(1)} {
-		if got := Explain("sqlite:x", err); got != err {
+		if got := Explain("sqlite:x", err); any(got) != any(err) {
 			t.Errorf("%v becomes %v", err, got)
 		}
 	}
