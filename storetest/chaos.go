@@ -63,7 +63,7 @@ func chaosAll(t *test) {
 }
 
 func (c *chaos) enqueuer(ctx context.Context, db dibs.Database, r *rand.Rand) error {
-	for range raceSize(24) {
+	for range raceSize(14) {
 		var batch []dibs.NewJob
 		for range 1 + r.IntN(15) {
 			j := dibs.NewJob{Kind: "k", Priority: new(r.IntN(3)), MaxAttempts: 2 + r.IntN(4)}

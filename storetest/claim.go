@@ -183,7 +183,7 @@ func betterJobNext(t *test) {
 func betterJobElsewhere(t *test) {
 	other := t.Another(t)
 	for range 3 {
-		t.enqueue(copies(1000, dibs.NewJob{Kind: "k", Priority: new(9)})...)
+		t.enqueue(copies(400, dibs.NewJob{Kind: "k", Priority: new(9)})...)
 	}
 	equal(t, "first", len(t.claim(dibs.ClaimRequest{N: 10})), 10)
 	better := t.enqueueOn(other, dibs.NewJob{Kind: "k", Priority: new(3)})[0]
@@ -256,7 +256,7 @@ func onlyKinds(t *test) {
 }
 
 func kindBehindOthers(t *test) {
-	t.enqueue(copies(3000, dibs.NewJob{Kind: "many"})...)
+	t.enqueue(copies(1500, dibs.NewJob{Kind: "many"})...)
 	rare := t.enqueue(dibs.NewJob{Kind: "rare"})
 	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 5, Kinds: []string{"rare"}})), rare)
 }

@@ -216,7 +216,7 @@ func groupKinds(t *test) {
 }
 
 func groupManyBlocked(t *test) {
-	hot := t.enqueue(copies(5000, grouped("hot"))...)
+	hot := t.enqueue(copies(2000, grouped("hot"))...)
 	free := t.enqueue(append(copies(3, dibs.NewJob{Kind: "k"}), grouped("cold"))...)
 	jobs := t.next("the first of each and the free ones", append(hot[:1:1], free...)...)
 	t.complete(jobs[1:]...)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -122,7 +123,7 @@ func raceSize(n int) int {
 
 // Requirement 1: in their experience the same work went to two threads.
 func raceOnce(t *test) {
-	all := t.enqueue(copies(raceSize(800), dibs.NewJob{Kind: "k"})...)
+	all := t.enqueue(copies(raceSize(500), dibs.NewJob{Kind: "k"})...)
 	g := newRegister()
 	t.crew(9, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
@@ -136,43 +137,32 @@ func raceEnqueue(t *test) {
 	g := newRegister()
 	const enqueuers, batches = 3, 25
 	all := make([][]int64, enqueuers)
+	var done atomic.Int64 // enqueuers
 	t.crew(enqueuers+6, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
-		if i >= enqueuers {
-			var n int
-			for n < raceSize(150) { // all of them together finish more than half while others enqueue
-				jobs, err := db.Claim(ctx, dibs.ClaimRequest{N: 1 + r.IntN(10), Worker: "w", Lease: time.Hour})
-				if err != nil {
-					return err
-				}
-				if len(jobs) == 0 {
-					break
-				}
-				n += len(jobs)
-				if err := errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed))); err != nil {
-					return err
-				}
+		for i >= enqueuers {
+			last := done.Load() == enqueuers
+			err := drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
+				return errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed)))
+			})
+			if err != nil || last {
+				return err
 			}
-			return nil
 		}
+		defer done.Add(1)
 		for range batches {
 			var batch []dibs.NewJob
 			for range 1 + r.IntN(20) {
 				batch = append(batch, dibs.NewJob{Kind: "k", Priority: new(r.IntN(5))})
 			}
-			done, err := db.Enqueue(ctx, batch)
+			inserted, err := db.Enqueue(ctx, batch)
 			if err != nil {
 				return err
 			}
-			for _, e := range done {
+			for _, e := range inserted {
 				all[i] = append(all[i], e.ID)
 			}
 		}
 		return nil
-	})
-	t.crew(3, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
-		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
-			return errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed)))
-		})
 	})
 	g.given(t, slices.Concat(all...))
 }

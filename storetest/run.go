@@ -97,7 +97,7 @@ type test struct {
 
 // patience is how long a test waits for something that must happen. It is so long
 // that only what never happens, or waits for somebody else, takes it.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // promptly is the 2 s within which work that is due or abandoned must start, with
 // some room for a machine that has other things to do.
