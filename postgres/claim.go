@@ -40,7 +40,8 @@ type claimer struct {
 	conn
 	// tx: it is the caller's transaction. Grouped jobs have been admitted outside of
 	// it, and it leaves no marks, since it may be rolled back.
-	tx bool
+	tx   bool
+	held int // jobs of the queue that the transaction has claimed before
 }
 
 // claimWith prepares a claim for the queue's settings and repeats it when they turn
@@ -77,7 +78,7 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	}
 	lanes := s.queues.lanesOf(q.Name)
 	if q.Order == dibs.LIFO || lanes.mustLearn() {
-		if err := s.learnLanes(ctx, q.Name, lanes); err != nil {
+		if err := s.learnLanes(ctx, q, lanes); err != nil {
 			return nil, false, err
 		}
 	}
@@ -85,12 +86,14 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	if !c.tx {
 		steps = s.admitSteps(q)
 	}
-	limited := q.Concurrency > 0
+	limited, turn := q.Concurrency > 0, ""
 	if limited {
-		if ready, err := s.countRunning(ctx, q); err != nil || !ready {
+		if err := s.countRunning(ctx, q); err != nil {
 			return nil, true, err
 		}
-		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name, q.version}})
+		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}, row: func(scan func(...any) error) error {
+			return scan(&turn)
+		}})
 	}
 	token := newToken()
 	// Grouped jobs come in at their old places, below any mark.
@@ -98,7 +101,7 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	args := []any{q.Name, q.version, r.N, [16]byte(token), r.Worker, lease.Microseconds(), kinds(r.Kinds), limited}
 	steps = append(steps, step{
 		sql:   s.sql.get("claim"),
-		args:  append(args, lanes.args(r.Kinds, q.Order, full)...),
+		args:  append(append(args, lanes.args(r.Kinds, q.Order, full)...), c.held),
 		begin: func() { jobs, current = nil, false },
 		row: func(scan func(...any) error) error {
 			current = true
@@ -114,6 +117,9 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	if err := c.run(ctx, steps...); err != nil {
 		return nil, false, err
 	}
+	if turn == "isolation" {
+		return nil, true, &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to claim from queue %q, which has a concurrency limit", q.Name)}
+	}
 	if !c.tx {
 		lanes.done(r.Kinds, full, time.Since(start), jobs)
 	}
@@ -121,28 +127,30 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	return jobs, current, nil
 }
 
-// countRunning makes sure that the jobs which ran when a concurrency limit was set
-// are counted; ready is false while somebody else is at it. It has its own
-// transaction, since it locks them.
-func (s *Store) countRunning(ctx context.Context, q queueRow) (ready bool, err error) {
+// countRunning moves the jobs that ran when a concurrency limit was set to where
+// claims count them fast. It has its own transaction, since it locks them.
+func (s *Store) countRunning(ctx context.Context, q queueRow) error {
 	if q.counted {
-		return true, nil
+		return nil
 	}
-	err = s.upkeep.run(
+	err := s.upkeep.run(
 		ctx,
-		step{sql: s.sql.get("turn_claim"), args: []any{q.Name, q.version}},
+		step{sql: s.sql.get("turn_claim"), args: []any{q.Name}},
 		step{sql: s.sql.get("count_running"), args: []any{q.Name}},
 	)
-	if err != nil {
-		return false, err
+	if err == nil {
+		_, _, err = s.queue(ctx, q.Name)
 	}
-	q, _, err = s.queue(ctx, q.Name)
-	return q.counted, err
+	return err
 }
 
-func (s *Store) learnLanes(ctx context.Context, queue string, l *lanes) error {
+func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
+	most := maxLanes
+	if q.Order == dibs.LIFO {
+		most = dibs.MaxPriority + 1 // gaps are read oldest first
+	}
 	var priorities []int16
-	err := s.upkeep.run(ctx, step{sql: s.sql.get("lanes"), args: []any{queue, maxLanes}, row: func(scan func(...any) error) error {
+	err := s.upkeep.run(ctx, step{sql: s.sql.get("lanes"), args: []any{q.Name, most}, row: func(scan func(...any) error) error {
 		var p int16
 		err := scan(&p)
 		priorities = append(priorities, p)
@@ -154,13 +162,15 @@ func (s *Store) learnLanes(ctx context.Context, queue string, l *lanes) error {
 	return err
 }
 
+func (s *Store) admitKey(queue string) int64 { return lockKey(s.o.schema(), "admit", queue) }
+
 // admitSteps let grouped jobs take free places before a claim.
 func (s *Store) admitSteps(q queueRow) []step {
 	if !q.grouped {
 		return nil
 	}
 	return []step{
-		{sql: s.sql.get("turn_admit"), args: []any{q.Name, lockKey(s.o.schema(), "admit", q.Name)}},
+		{sql: s.sql.get("turn_admit"), args: []any{q.Name, s.admitKey(q.Name)}},
 		{sql: s.sql.get("due"), args: []any{q.Name}},
 		{sql: s.sql.get("admit"), args: []any{q.Name}},
 	}

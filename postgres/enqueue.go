@@ -204,21 +204,20 @@ func (s *Store) insertAbsent(ctx context.Context, b batch, part []checks.Row, pl
 			keys[i], untils[i] = &part[i].UniqueKey, (*string)(&part[i].UniqueUntil)
 		}
 	}
-	answered := false
+	answered, meant := false, map[int64]int{} // the place of each id
 	err := c.run(ctx, step{
 		sql:  s.sql.get("enqueue_unique"),
 		args: append(args, keys, untils, b.queues, b.versions),
 		row: func(scan func(...any) error) error {
-			var ord int64
-			var id *int64
-			if err := scan(&ord, &id); err != nil {
-				return err
+			var ord *int64
+			var id int64
+			err := scan(&ord, &id)
+			if answered = true; ord != nil {
+				meant[id] = places[*ord-1]
+			} else if err == nil {
+				out[meant[id]].ID = id
 			}
-			answered = true
-			if out[places[ord-1]].ID = 0; id != nil {
-				out[places[ord-1]].ID = *id
-			}
-			return nil
+			return err
 		},
 	})
 	if err == nil && !answered {

@@ -231,7 +231,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 // extendOrHeld runs extend.sql or held.sql: ids with whether to cancel them.
 func (s *Store) extendOrHeld(ctx context.Context, name string, args []any) (map[int64]bool, error) {
 	held := map[int64]bool{}
-	err := s.db.run(ctx, step{sql: s.sql.get(name), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
+	// A heartbeat must not wait for a connection of a pool that transactions have used up.
+	err := s.upkeep.run(ctx, step{sql: s.sql.get(name), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
 		var id int64
 		var cancel bool
 		err := scan(&id, &cancel)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,22 +143,21 @@ func utc(t *time.Time) time.Time {
 
 // Cancel implements dibs.Jobs.
 func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, error) {
+	var c changed
+	err := s.change(ctx, "cancel", ids, nil, &c)
 	list := []dibs.Cancellation{}
-	err := s.change(ctx, "cancel", ids, nil, func(scan func(...any) error) error {
-		var c dibs.Cancellation
-		err := scan(&c.ID, &c.State)
-		list = append(list, c)
-		return err
-	}, func() { list = list[:0] })
-	slices.SortFunc(list, func(a, b dibs.Cancellation) int { return int(a.ID - b.ID) })
+	for _, j := range c.jobs {
+		list = append(list, dibs.Cancellation{ID: j.id, State: j.state})
+	}
+	slices.SortFunc(list, func(a, b dibs.Cancellation) int { return cmp.Compare(a.ID, b.ID) })
 	return list, err
 }
 
 // Requeue implements dibs.Jobs.
 func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
-	changed := changedJobs{}
-	err := s.change(ctx, "requeue", ids, nil, changed.scan(false), changed.reset)
-	return changed.done(s), err
+	var c changed
+	err := s.change(ctx, "requeue", ids, nil, &c)
+	return c.done(s), err
 }
 
 // Edit implements dibs.Jobs.
@@ -165,73 +165,110 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	if err := checks.Edit(ids, e); err != nil {
 		return nil, err
 	}
-	changed := changedJobs{}
-	err := s.change(ctx, "edit", ids, []any{e.Priority, e.RunAt}, changed.scan(true), changed.reset)
-	return changed.done(s), err
+	var c changed
+	err := s.change(ctx, "edit", ids, []any{e.Priority, e.RunAt}, &c)
+	return c.done(s), err
 }
 
-// waitBriefly bounds how long an operator's statement waits for a row that an open
-// transaction holds (Tx.Claim, Tx.Finish).
-var waitBriefly = step{sql: "select set_config('lock_timeout', '5s', true)"}
+// lockedFor is how long an operator's call waits for jobs that an open transaction
+// has locked (Tx.Claim, Tx.Finish).
+const lockedFor = 5 * time.Second
 
-// change runs one of the operator's statements on a list of ids.
-func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, row func(func(...any) error) error, reset func()) error {
+// change runs one of the operator's statements on a list of ids, again on those that
+// somebody had locked.
+func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, c *changed) error {
 	if err := s.check(name); err != nil {
 		return err
 	}
 	if err := checks.IDs(ids); err != nil || len(ids) == 0 {
 		return err
 	}
-	sorted := slices.Clone(ids)
-	slices.Sort(sorted)
-	err := s.db.run(ctx, waitBriefly, step{
-		sql:   s.sql.get(name),
-		args:  append([]any{slices.Compact(sorted)}, args...),
-		begin: reset,
-		row:   row,
-	})
-	return classify(name, err)
-}
-
-// changedJobs collects jobs that can be claimed anew, in any lane.
-type changedJobs struct {
-	ids    []int64
-	queues map[string]bool
-	lanes  map[string]int16
-}
-
-func (c *changedJobs) reset() {
-	c.ids, c.queues, c.lanes = []int64{}, map[string]bool{}, map[string]int16{}
-}
-
-func (c *changedJobs) scan(withPriority bool) func(func(...any) error) error {
-	return func(scan func(...any) error) error {
-		var id int64
-		var queue string
-		var priority int16
-		to := []any{&id, &queue}
-		if withPriority {
-			to = append(to, &priority)
+	left := slices.Compact(slices.Sorted(slices.Values(ids)))
+	end := time.Now().Add(lockedFor)
+	for {
+		var round changed
+		err := s.db.run(ctx, step{
+			sql:   s.sql.get(name),
+			args:  append([]any{left}, args...),
+			begin: func() { round = changed{} },
+			row:   func(scan func(...any) error) error { return round.scan(name, scan) },
+		})
+		if err != nil {
+			return classify(name, err)
 		}
-		err := scan(to...)
-		c.ids, c.queues[queue] = append(c.ids, id), true
-		if withPriority {
-			c.lanes[queue] = priority
+		c.jobs = append(c.jobs, round.jobs...)
+		if len(round.jobs) == len(left) {
+			return nil
 		}
-		return err
+		if left, err = s.locked(ctx, name, left, round.jobs); err != nil || len(left) == 0 {
+			return classify(name, err)
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("dibs: %s: job %d is locked by an open transaction: %w", name, left[0], dibs.ErrUnavailable)
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return classify(name, err)
+		}
 	}
 }
 
-func (c *changedJobs) done(s *Store) []int64 {
-	for queue := range c.queues {
-		if p, ok := c.lanes[queue]; ok {
-			s.queues.addLane(queue, p)
+// locked lists the ids that a statement skipped although it would change them.
+func (s *Store) locked(ctx context.Context, name string, ids []int64, done []changedJob) (left []int64, err error) {
+	if name == "requeue" {
+		return nil, nil // what is not finished any more is not to be requeued
+	}
+	err = s.db.run(ctx, step{sql: s.sql.get("present"), args: []any{ids, name == "edit"}, begin: func() { left = nil }, row: func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id)
+		if !slices.ContainsFunc(done, func(j changedJob) bool { return j.id == id }) {
+			left = append(left, id)
 		}
+		return err
+	}})
+	return left, err
+}
+
+// changed collects what an operator's statement did.
+type changed struct {
+	jobs []changedJob
+}
+
+type changedJob struct {
+	id       int64
+	queue    string
+	priority *int16     // edit
+	state    dibs.State // cancel
+}
+
+func (c *changed) scan(name string, scan func(...any) error) error {
+	var j changedJob
+	to := []any{&j.id, &j.queue}
+	switch name {
+	case "edit":
+		to = append(to, &j.priority)
+	case "cancel":
+		to = []any{&j.id, &j.state}
+	}
+	err := scan(to...)
+	c.jobs = append(c.jobs, j)
+	return err
+}
+
+// done lets claims find jobs that were put back or moved, and returns their ids.
+func (c *changed) done(s *Store) []int64 {
+	ids, queues := []int64{}, map[string]bool{}
+	for _, j := range c.jobs {
+		ids = append(ids, j.id)
+		if queues[j.queue] = true; j.priority != nil {
+			s.queues.addLane(j.queue, *j.priority)
+		}
+	}
+	for queue := range queues {
 		s.queues.lanesOf(queue).lower()
 		s.Wake(queue)
 	}
-	slices.Sort(c.ids)
-	return c.ids
+	slices.Sort(ids)
+	return ids
 }
 
 // Prune implements dibs.Jobs.

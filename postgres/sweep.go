@@ -11,7 +11,7 @@ import (
 const (
 	sweepEvery  = time.Second      // for Claim; workers call Sweep themselves
 	pruneEvery  = 10 * time.Second // retention and merging of counts
-	expireBatch = 500              // claims looked at in one statement
+	expireBatch = 100              // claims looked at in one statement
 	pruneBatch  = 2000             // rows deleted per queue and state in one statement
 	mergeBatch  = 50_000           // rows merged in one statement
 	sweepRounds = 100              // full batches in one sweep

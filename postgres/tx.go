@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -80,8 +81,14 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 			return nil, classifyClaim(r.Queue, err)
 		}
 	}
-	r.Lease = dibs.MaxLease
-	jobs, err := t.s.claimWith(ctx, r, claimer{conn: t.conn, tx: true})
+	held := 0
+	for _, j := range t.claimed {
+		if j.Queue == r.Queue {
+			held++
+		}
+	}
+	r.Lease = time.Minute // for the moment until they are completed
+	jobs, err := t.s.claimWith(ctx, r, claimer{conn: t.conn, tx: true, held: held})
 	if err != nil || len(jobs) == 0 {
 		return nil, classifyClaim(r.Queue, err)
 	}

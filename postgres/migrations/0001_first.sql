@@ -33,6 +33,12 @@ create table dibs.queue (
     counted         boolean not null default false
 );
 
+-- One row per queue, which claims lock: see turn_claim.sql. It is apart from queue
+-- so that a claim in a caller's open transaction never makes a change of settings wait.
+create table dibs.turn (
+    queue text collate "C" primary key
+);
+
 create table dibs.group_limit (
     queue     text collate "C" not null,
     group_key text collate "C" not null,

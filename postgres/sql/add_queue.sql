@@ -15,6 +15,12 @@ with asked as (
     from asked
     order by name
     on conflict (name) do nothing
+), turns as (
+    insert into dibs.turn (queue)
+    select name
+    from asked
+    order by name
+    on conflict (queue) do nothing
 )
 update dibs.queue q
 set

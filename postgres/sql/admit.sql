@@ -10,7 +10,8 @@
 --   fails somebody is just claiming it and it keeps its place. In a strict queue one
 --   that has been started comes first, due or not; elsewhere one that is not due
 --   gives its place up. Rows are then changed by id, which finds the locked version
---   even if it is newer than the snapshot.
+--   even if it is newer than the snapshot. A group in which something that matters
+--   was locked stays in wake, to be looked at again.
 with woken as (
     delete from dibs.wake
     where current_setting('dibs_turn.admit', true) = 'true'
@@ -26,57 +27,55 @@ with woken as (
     select
         w.group_key,
         coalesce(l.places, q.group_limit) as places,
-        q.strict
+        q.strict,
+        h.held,
+        h.idle,
+        u.n as locked,
+        u.ids,
+        greatest(coalesce(l.places, q.group_limit) - h.held + u.n, 0) as free
     from (select distinct group_key from woken) w
     join dibs.queue q on q.name = $1
-    left join dibs.group_limit l on l.queue = $1 and l.group_key = w.group_key
-), unclaimed as materialized (
-    select
-        n.group_key,
-        u.id,
-        u.priority,
-        u.run_at,
-        n.strict and u.attempt > 0 as started,
-        n.strict or u.run_at <= statement_timestamp() as stays
-    from named n,
+    left join dibs.group_limit l on l.queue = $1 and l.group_key = w.group_key,
         lateral (
-            select j.id, j.priority, j.run_at, j.attempt
+            select count(*) as held, count(*) filter (where j.token is null) as idle
             from dibs.job j
-            where j.queue = $1 and j.group_key = n.group_key and j.gate in (0, 3) and j.group_key is not null
-                and j.token is null
-            for update skip locked
+            where j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
+        ) h,
+        lateral (
+            select count(*) as n, array_agg(x.id) as ids
+            from (
+                select j.id
+                from dibs.job j
+                where j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
+                    and j.token is null
+                for update skip locked
+            ) x
         ) u
-), free as materialized (
-    select
-        n.group_key,
-        n.places - (
-            select count(*)
-            from dibs.job j
-            where j.queue = $1 and j.group_key = n.group_key and j.gate in (0, 3) and j.group_key is not null
-        ) + (
-            select count(*)
-            from unclaimed u
-            where u.group_key = n.group_key
-        ) as places
-    from named n
 ), ranked as materialized (
     select
+        n.group_key,
         c.id,
         c.blocked,
-        c.stays and row_number() over (partition by f.group_key order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= f.places as wanted
-    from free f,
+        c.stays and row_number() over (partition by n.group_key order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= n.free as wanted
+    from named n,
         lateral (
-            select u.id, false as blocked, u.priority, u.run_at, u.started, u.stays
-            from unclaimed u
-            where u.group_key = f.group_key
+            select
+                j.id,
+                false as blocked,
+                j.priority,
+                j.run_at,
+                n.strict and j.attempt > 0 as started,
+                n.strict or j.run_at <= statement_timestamp() as stays
+            from dibs.job j
+            where j.id = any (n.ids)
             union all
             select b.id, true, b.priority, b.run_at, false, true
             from (
                 select j.id, j.priority, j.run_at
                 from dibs.job j
-                where j.queue = $1 and j.group_key = f.group_key and j.gate = 1
+                where j.queue = $1 and j.group_key = n.group_key and j.gate = 1
                 order by j.priority, j.run_at, j.id
-                limit greatest(f.places, 0)
+                limit n.free
                 for update skip locked
             ) b
         ) c
@@ -90,6 +89,31 @@ with woken as (
     set gate = case when run_at <= statement_timestamp() then 1 else 2 end
     where id = any (array(select id from ranked where not blocked and not wanted)) and token is null
     returning gate
+), again as (
+    insert into dibs.wake (queue, group_key)
+    select $1, g.group_key
+    from (
+        select group_key, sum(free) as free, sum(taken) as taken, bool_or(busy) as busy
+        from (
+            select group_key, free, 0 as taken, held > places and idle > locked as busy
+            from named
+            union all
+            select group_key, -1, blocked::int, false
+            from ranked
+            where wanted
+        ) x
+        group by group_key
+    ) g
+    where g.busy
+        or g.free > 0 and (
+            select count(*)
+            from (
+                select 1
+                from dibs.job j
+                where j.queue = $1 and j.group_key = g.group_key and j.gate = 1
+                limit g.taken + 1
+            ) b
+        ) > g.taken
 )
 insert into dibs.tally (queue, waiting, blocked)
 select $1, c.n, - c.n

@@ -1,14 +1,15 @@
 -- Purpose: end jobs that wait, and ask the holders of running ones to stop.
 -- Parameters: $1 ids.
 -- Columns out: id, state ('cancelled' or 'running').
--- Concurrency: the rows are locked first, in id order, and judged in their newest
---   version, so a job that is being claimed meanwhile is asked to stop.
+-- Concurrency: the rows are locked first and judged in their newest version. Locked
+--   ones are skipped, so that nothing is held while waiting for others; the caller
+--   finds them with present.sql and repeats this for them.
 with held as materialized (
     select j.id, j.token is not null as running
     from dibs.job j
     where j.id = any ($1::bigint[])
     order by j.id
-    for update
+    for update skip locked
 ), asked as (
     update dibs.job j
     set cancel_requested = true

@@ -5,7 +5,7 @@
 --   transaction); then the lanes, ascending by priority, arrays of equal length:
 --   $9 how (0: the gap between two known lanes, 1: a lane, oldest first, 2: a lane,
 --   newest first), $10 lowest and $11 highest priority, $12 run_at and $13 id where
---   to start.
+--   to start; $14 how many jobs of a limited queue this transaction holds already.
 -- Columns out: the job's columns as the claim left them; one row with a null id if
 --   nothing was due; no row at all if the settings have another version or are
 --   just being changed.
@@ -14,20 +14,32 @@
 --   statement's snapshot is checked again in its newest version before it is
 --   locked. The array of row addresses is computed once, so no more than n rows are
 --   taken whatever the plan; a subquery in IN could be run again by a join.
---   The key share lock on the queue's row shuts out claims under a concurrency
---   limit that was set meanwhile (turn_claim.sql), and nothing else.
+--   The key share locks on the turn's row and then the queue's shut out claims under
+--   a concurrency limit that was set meanwhile (turn_claim.sql), and nothing else.
+--   Running jobs are counted until the sweep has taken them or their finish has
+--   committed: one whose lease has ended may still be finishing in a transaction.
 -- Known lanes read only what is due, from the mark on. A gap holds no row at all
 --   unless a priority is used for the first time, so order is exact from the first.
-with setting as materialized (
+with turn as materialized (
+    select queue
+    from dibs.turn
+    where queue = $1
+    for key share skip locked
+), setting as materialized (
     select
         group_limit,
-        case when $8 then least($3::int, concurrency - (
+        case when $8 then least($3::int, concurrency - $14::int - (
             select count(*)
             from dibs.job r
-            where r.queue = $1 and r.gate = 3 and r.lease_until > statement_timestamp()
-        )) else $3::int end as n
+            where r.queue = $1 and r.gate = 3
+        ) - case when counted then 0 else (
+            select count(*)
+            from dibs.claim c, unnest(c.ids) as i (id), dibs.job r
+            where c.queue = $1 and r.id = i.id and r.token = c.token and r.gate = 0
+        ) end) else $3::int end as n
     from dibs.queue
     where name = $1 and version = $2 and not paused
+        and exists (select from turn)
         and (not $8 or current_setting('dibs_turn.claim', true) = 'true')
     for key share skip locked
 ), taken as (

@@ -3,14 +3,26 @@
 -- Parameters: $1 queue.
 -- Columns out: none.
 -- Concurrency: runs in the turn of turn_claim.sql, when no claim without the limit
---   is under way any more, so none is missed.
-with moved as (
-    update dibs.job j
-    set gate = 3
-    from dibs.claim c, unnest(c.ids) as i (id)
+--   is under way any more. Rows that somebody is just finishing are skipped; as long as
+--   there are any, the queue is not marked, and claims count the slower way.
+with found as materialized (
+    select j.id
+    from dibs.claim c, unnest(c.ids) as i (id), dibs.job j
     where current_setting('dibs_turn.claim', true) = 'true'
         and c.queue = $1 and j.id = i.id and j.token = c.token and j.gate = 0
+), free as materialized (
+    select j.id
+    from dibs.job j
+    where j.id in (select id from found)
+    order by j.id
+    for update skip locked
+), moved as (
+    update dibs.job j
+    set gate = 3
+    from free f
+    where j.id = f.id and j.token is not null and j.gate = 0
 )
 update dibs.queue
 set counted = true
 where name = $1 and current_setting('dibs_turn.claim', true) = 'true'
+    and (select count(*) from found) = (select count(*) from free)

@@ -1,8 +1,7 @@
 -- Purpose: change priority or run_at of jobs that are not running.
 -- Parameters: $1 ids, $2 priority or null, $3 run_at or null.
 -- Columns out: id, queue, priority.
--- Concurrency: locks in id order; a job that is being claimed meanwhile is checked
---   again and left alone. A grouped job gives up its place and competes for it again,
+-- Concurrency: as cancel.sql; a job that was claimed meanwhile is left alone. A grouped job gives up its place and competes for it again,
 --   unless it has been started in a strict queue.
 with held as materialized (
     select
@@ -14,7 +13,7 @@ with held as materialized (
     join dibs.queue q on q.name = j.queue
     where j.id = any ($1::bigint[]) and j.token is null
     order by j.id
-    for update of j
+    for update of j skip locked
 ), changed as (
     update dibs.job j
     set

@@ -27,11 +27,12 @@ with added as (
         statement_timestamp()
     from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::bigint[], $8::int[], $9::text[])
         with ordinality as n (queue, kind, payload, metadata, priority, run_at, delay_us, max_attempts, group_key, ord)
-    where (
-        select count(*)
-        from unnest($10::text[], $11::bigint[]) as k (name, version)
-        join dibs.queue q on q.name = k.name and q.version = k.version
-    ) = cardinality($10)
+    where current_setting('transaction_isolation') <> 'read committed'
+        or not exists (
+            select
+            from unnest($10::text[], $11::bigint[]) as k (name, version)
+            join dibs.queue q on q.name = k.name and q.version <> k.version
+        )
     order by n.ord
     returning id, queue, gate, group_key
 ), woken as (

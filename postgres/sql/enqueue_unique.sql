@@ -3,8 +3,9 @@
 -- Parameters: as enqueue.sql, then $10 unique key or null, $11 until when it is
 --   held ('finished' or 'claimed') or null, $12 the queues' names, $13 the versions of
 --   their settings by which the batch was checked.
--- Columns out: ord (place in the arrays, from 1), id (null: the key was held); no row
---   if a queue's settings have another version.
+-- Columns out: ord (place in the arrays, from 1) and the id meant for it, for each; then
+--   a null and the id, for each that was inserted. No row if a queue's settings have
+--   another version.
 -- Concurrency: the partial unique index decides. An insert that meets a key whose
 --   holder is not committed yet waits for that transaction; keys are inserted in
 --   their order, so two batches cannot wait for each other.
@@ -39,11 +40,12 @@ with asked as materialized (
             u.ord
         from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::bigint[], $8::int[], $9::text[], $10::text[], $11::text[])
             with ordinality as u (queue, kind, payload, metadata, priority, run_at, delay_us, max_attempts, group_key, unique_key, unique_until, ord)
-        where (
-            select count(*)
-            from unnest($12::text[], $13::bigint[]) as k (name, version)
-            join dibs.queue q on q.name = k.name and q.version = k.version
-        ) = cardinality($12)
+        where current_setting('transaction_isolation') <> 'read committed'
+            or not exists (
+                select
+                from unnest($12::text[], $13::bigint[]) as k (name, version)
+                join dibs.queue q on q.name = k.name and q.version <> k.version
+            )
         order by ord
     ) n
 ), added as (
@@ -86,7 +88,8 @@ with asked as materialized (
     from added
     group by queue
 )
-select n.ord, a.id
+select n.ord, n.id
 from asked n
-left join added a on a.id = n.id
-order by n.ord
+union all
+select null, a.id
+from added a

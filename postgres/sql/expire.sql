@@ -21,6 +21,7 @@ with ended as materialized (
 ), lost as materialized (
     select
         j.id,
+        j.token,
         j.cancel_requested or j.attempt - j.excused >= j.max_attempts as ends,
         case when j.cancel_requested then 'cancelled' else 'dead' end as state,
         case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep,
@@ -77,13 +78,27 @@ with ended as materialized (
     select distinct queue, group_key
     from gone
     where group_key is not null
+), found as materialized (
+    select token, count(*) as jobs
+    from lost
+    group by token
 ), remaining as materialized (
     select
         h.token,
-        min(case when h.lease_until > statement_timestamp() then h.lease_until else statement_timestamp() + interval '1 second' end) as check_at
-    from held h
-    where not exists (select from lost l where l.id = h.id)
-    group by h.token
+        case when h.ended > coalesce(f.jobs, 0)
+            then least(h.next_end, statement_timestamp() + interval '1 second')
+            else h.next_end
+        end as check_at
+    from (
+        select
+            token,
+            count(*) filter (where lease_until <= statement_timestamp()) as ended,
+            min(lease_until) filter (where lease_until > statement_timestamp()) as next_end
+        from held
+        group by token
+    ) h
+    left join found f on f.token = h.token
+    where h.next_end is not null or h.ended > coalesce(f.jobs, 0)
 ), forgotten as (
     delete from dibs.claim c
     using ended e

@@ -30,7 +30,11 @@ with gone as (
         $13,
         $14,
         $15,
-        coalesce($15 = 'finished', false),
+        coalesce($15 = 'finished', false) and not exists (
+            select
+            from dibs.job h
+            where h.queue = $4 and h.unique_key = $14 and h.unique_held
+        ),
         $16,
         $17::timestamptz,
         $18::timestamptz,
