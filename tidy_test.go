@@ -139,7 +139,7 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue enqueue_unique expire holders newest_tally requeue retention retry
+		add_queue enqueue_unique expire holders lock_admit newest_tally present requeue retention retry
 		turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
 		check_earlier check_later claim_newest clock count_claimed displace drop_claim drop_tally due_claims
