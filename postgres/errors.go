@@ -73,6 +73,12 @@ func again(err error) bool {
 	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01" || pg.Code == "23505")
 }
 
+// isLocked reports whether a statement gave up waiting for a lock.
+func isLocked(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "55P03" // lock_not_available
+}
+
 // plainParseError keeps passwords out of the message.
 func plainParseError(err error) string {
 	var parse *pgconn.ParseConfigError

@@ -3,21 +3,54 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Finish implements dibs.Store.
+// lockedRow is how long a Finish waits for a row that an open transaction holds.
+const lockedRow = 250 * time.Millisecond
+
+// Finish implements dibs.Store. When a job of the batch is locked, as by a handler
+// that left its transaction open, the others are written one by one without it.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return s.finish(ctx, outcomes, s.db)
+	wait := step{sql: "select set_config('lock_timeout', $1, true)", args: []any{strconv.FormatInt(lockedRow.Milliseconds(), 10)}}
+	err := s.finish(ctx, outcomes, s.db, wait)
+	if !isLocked(err) || len(outcomes) == 1 {
+		return err
+	}
+	var lost dibs.LeaseLostError
+	var locked error
+	for i := range outcomes {
+		err := s.finish(ctx, outcomes[i:i+1], s.db, wait)
+		var refused *dibs.LeaseLostError
+		switch {
+		case err == nil:
+		case errors.As(err, &refused):
+			lost.IDs = append(lost.IDs, refused.IDs...)
+		case isLocked(err):
+			locked = fmt.Errorf("job %d: %w", outcomes[i].ID, err)
+		default:
+			return err
+		}
+	}
+	switch {
+	case lost.IDs == nil:
+		return locked
+	case locked == nil:
+		return &lost
+	}
+	return errors.Join(&lost, locked)
 }
 
-// finish writes outcomes through c.
-func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn) error {
+// finish writes outcomes through c, after the steps given.
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn, steps ...step) error {
 	if err := s.check("finish"); err != nil {
 		return err
 	}
@@ -27,16 +60,13 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn) err
 	}
 	slices.SortFunc(outcomes, func(a, b dibs.Outcome) int { return cmp.Compare(a.ID, b.ID) })
 	done := finished{}
-	steps := []step{}
+	begin := done.begin // with the first statement
 	if final, args := finalArgs(outcomes); final > 0 {
-		steps = append(steps, step{sql: s.sql.get("complete"), args: args, begin: done.begin, row: done.scan})
+		steps = append(steps, step{sql: s.sql.get("complete"), args: args, begin: begin, row: done.scan})
+		begin = nil
 	}
 	if back, args := backArgs(outcomes); back > 0 {
-		st := step{sql: s.sql.get("retry"), args: args, row: done.scan}
-		if len(steps) == 0 {
-			st.begin = done.begin
-		}
-		steps = append(steps, st)
+		steps = append(steps, step{sql: s.sql.get("retry"), args: args, begin: begin, row: done.scan})
 	}
 	if err := c.run(ctx, steps...); err != nil {
 		return classify("finish", err)

@@ -148,7 +148,7 @@ create table dibs.wake (
     autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0
 );
-create index wake_by_queue on dibs.wake (queue, id);
+create index wake_by_group on dibs.wake (queue, group_key);
 
 -- Changes of counts, one row per statement and queue; null means no change. The
 -- sum of a column over a queue's rows is its count. The sweep merges them.

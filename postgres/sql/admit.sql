@@ -19,7 +19,6 @@ with woken as (
             select id
             from dibs.wake
             where queue = $1
-            order by id
             limit 1000
         ))
     returning group_key

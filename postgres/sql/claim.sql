@@ -18,6 +18,8 @@
 --   a concurrency limit that was set meanwhile (turn_claim.sql), and nothing else.
 --   Running jobs are counted until the sweep has taken them or their finish has
 --   committed: one whose lease has ended may still be finishing in a transaction.
+-- A group named in wake has places that may not be its jobs' any more (a limit was
+--   lowered, a better job came): its jobs wait until somebody has admitted them anew.
 -- Known lanes read only what is due, from the mark on. A gap holds no row at all
 --   unless a priority is used for the first time, so order is exact from the first.
 with turn as materialized (
@@ -66,6 +68,11 @@ with turn as materialized (
                         and (r.run_at, r.id) >= (m.run_at, m.id) and r.run_at <= statement_timestamp()
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
+                        and (r.group_key is null or not exists (
+                            select
+                            from dibs.wake w
+                            where w.queue = $1 and w.group_key = r.group_key
+                        ))
                     order by r.run_at, r.id
                     limit $3
                     for update skip locked
@@ -79,6 +86,11 @@ with turn as materialized (
                         and r.run_at <= statement_timestamp()
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
+                        and (r.group_key is null or not exists (
+                            select
+                            from dibs.wake w
+                            where w.queue = $1 and w.group_key = r.group_key
+                        ))
                     order by r.priority, r.run_at, r.id
                     limit $3
                     for update skip locked
@@ -92,6 +104,11 @@ with turn as materialized (
                         and r.run_at <= statement_timestamp()
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
+                        and (r.group_key is null or not exists (
+                            select
+                            from dibs.wake w
+                            where w.queue = $1 and w.group_key = r.group_key
+                        ))
                     order by r.run_at desc, r.id desc
                     limit $3
                     for update skip locked

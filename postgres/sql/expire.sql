@@ -42,7 +42,7 @@ with ended as materialized (
         gate = 0
     from lost l
     where j.id = l.id and not l.ends
-    returning j.queue
+    returning j.queue, j.group_key
 ), gone as (
     delete from dibs.job j
     using lost l
@@ -75,9 +75,9 @@ with ended as materialized (
     where g.keep
 ), woken as (
     insert into dibs.wake (queue, group_key)
-    select distinct queue, group_key
-    from gone
-    where group_key is not null
+    select queue, group_key from back where group_key is not null
+    union
+    select queue, group_key from gone where group_key is not null
 ), found as materialized (
     select token, count(*) as jobs
     from lost
