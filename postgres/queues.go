@@ -171,10 +171,13 @@ func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (
 	return dibs.Queue{}, fmt.Errorf("dibs: set queue %s: its settings changed %d times meanwhile: %w", name, rounds, dibs.ErrUnavailable)
 }
 
+// waitBriefly bounds how long a change of limits waits for an admission under way.
+var waitBriefly = step{sql: "select set_config('lock_timeout', '5s', true)"}
+
 // writeQueue stores new settings made from old; done is false when those were not
 // the newest any more.
 func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (done bool, err error) {
-	steps := []step{{sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {
+	steps := []step{waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {
 		sql: s.sql.get("set_queue"),
 		args: []any{
 			q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), q.Lease.Microseconds(), q.MaxAttempts,
@@ -212,6 +215,7 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) er
 	}
 	err := s.upkeep.run(
 		ctx,
+		waitBriefly,
 		step{sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}},
 		step{sql: s.sql.get("set_group"), args: []any{queue, group, limit}},
 		step{sql: s.sql.get("wake_groups"), args: []any{queue, group}},
