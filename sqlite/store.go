@@ -62,7 +62,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s := &Store{sql: text, turn: newTurn()}
 	if err := s.open(ctx, path, o); err != nil {
-		s.release()
+		_ = s.release() // the error of opening says more
 		return nil, fmt.Errorf("dibs: open %s: %w", path, classify(err))
 	}
 	return s, nil

@@ -62,7 +62,7 @@ func startWakeups(ctx context.Context, readers *sql.DB, text *statements) (*wake
 func (w *wakeups) close() {
 	w.cancel()
 	<-w.stopped
-	w.conn.Close() //nolint:errcheck // it only reads
+	_ = w.conn.Close() // it only reads
 }
 
 func (w *wakeups) listen(queue string) (<-chan struct{}, func()) {

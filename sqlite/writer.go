@@ -210,7 +210,7 @@ func (w *writer) run(first *call) (taken []*call, wake []string, err error) {
 	}
 	if err != nil {
 		clear(w.queues)
-		w.exec("rollback") //nolint:errcheck // SQLite may have rolled back already
+		_ = w.exec("rollback") // SQLite may have rolled back already
 		return taken, nil, err
 	}
 	return taken, s.wakes(), nil
