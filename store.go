@@ -67,6 +67,10 @@ type Tx interface {
 	// had not been claimed, and their attempt is not counted. To count a failure,
 	// undo the effects with a savepoint taken after Claim, call Finish with a
 	// retry or dead outcome, and commit.
+	//
+	// A queue with a concurrency limit serves one such transaction at a time: until
+	// it ends, other claims from that queue find nothing. On PostgreSQL the
+	// transaction must then be READ COMMITTED, the default.
 	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
 	// Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must
@@ -119,8 +123,9 @@ type Jobs interface {
 	// List returns a page of jobs, newest first.
 	List(ctx context.Context, f Filter) (Page, error)
 	// Cancel ends waiting and blocked jobs at once, and asks the holders of running
-	// ones to stop, which Extend reports. The result tells for each id which it
-	// was; ids of jobs that are unknown or final are left out.
+	// ones to stop, which Extend reports; such a job is cancelled too if its attempt
+	// ends in retry, snooze or release, or its lease ends. The result tells for each
+	// id which it was; ids of jobs that are unknown or final are left out.
 	Cancel(ctx context.Context, ids []int64) ([]Cancellation, error)
 	// Requeue puts final jobs back to waiting, due now, with all their attempts
 	// allowed again and their history kept. It returns the ids it changed. A job whose unique key another

@@ -1,11 +1,14 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs"
 )
 
 // bell tells waiting workers of this process, and through NOTIFY those of others,
@@ -34,6 +37,7 @@ func newBell(s *Store) *bell {
 
 // Wake implements dibs.Database.
 func (s *Store) Wake(queue string) {
+	queue = cmp.Or(queue, dibs.DefaultQueue)
 	s.bell.ring(queue)
 	s.bell.notify(queue)
 }
@@ -41,6 +45,7 @@ func (s *Store) Wake(queue string) {
 // Wakeups implements dibs.Store.
 func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 	b, ear := s.bell, make(chan struct{}, 1)
+	queue = cmp.Or(queue, dibs.DefaultQueue)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.ears[queue] == nil {
