@@ -74,7 +74,7 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 	if a.err != nil {
 		r.more = true
 		r.onError("claim", a.err)
-		if errors.Is(a.err, ErrInvalid) { // repeating it would not help
+		if errors.Is(a.err, ErrInvalid) || errors.Is(a.err, ErrClosed) { // repeating it would not help
 			r.fatal = a.err
 			r.stopClaiming(now)
 		}

@@ -20,6 +20,8 @@ var (
 	// ErrUnavailable: the database cannot be reached just now, or refused for a
 	// reason that may pass. Whether the call took effect is not known.
 	ErrUnavailable = errors.New("database unavailable")
+	// ErrClosed: the store is closed.
+	ErrClosed = errors.New("the store is closed")
 	// ErrFinished: returned by a handler that has itself finished the job, in its
 	// own transaction (Tx.Finish): the worker then writes nothing.
 	ErrFinished = errors.New("job finished by its handler")

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -153,9 +152,7 @@ func (s *Store) Close() error {
 // check fails for calls after Close.
 func (s *Store) check(op string) error {
 	if s.closed.Err() != nil {
-		return fmt.Errorf("dibs: %s: %w", op, errClosed)
+		return fmt.Errorf("dibs: %s: %w", op, dibs.ErrClosed)
 	}
 	return nil
 }
-
-var errClosed = errors.New("the store is closed")

@@ -44,8 +44,6 @@ type Store struct {
 
 var _ dibs.Database = (*Store)(nil)
 
-var errClosed = errors.New("the store is closed")
-
 // Open opens or makes the file at path, and makes or upgrades dibs' tables in it.
 // A schema that is newer than this program gives dibs.ErrSchema; a file that cannot
 // be used just now, dibs.ErrUnavailable.
@@ -140,7 +138,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 // read runs one statement on a connection that only reads.
 func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
 	if s.writer.closed() {
-		return errClosed
+		return dibs.ErrClosed
 	}
 	rows, err := s.readers.QueryContext(ctx, s.sql.get(statement), args...)
 	if err != nil {

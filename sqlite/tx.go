@@ -25,7 +25,7 @@ func (s *Store) newTx(tx *sql.Tx) *callerTx {
 // everything by its Tx: the store's own writing methods wait for the transaction to end.
 func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if s.writer.closed() {
-		return wrap("transaction", errClosed)
+		return wrap("transaction", dibs.ErrClosed)
 	}
 	tx, err := s.user.BeginTx(ctx, nil)
 	if err != nil {

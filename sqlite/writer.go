@@ -92,7 +92,7 @@ func (w *writer) call(ctx context.Context, f func(*session) error) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-w.quit:
-		return errClosed
+		return dibs.ErrClosed
 	}
 	select {
 	case <-c.done:
@@ -103,7 +103,7 @@ func (w *writer) call(ctx context.Context, f func(*session) error) error {
 		}
 	case <-w.stopped:
 		if c.state.CompareAndSwap(callWaiting, callGivenUp) {
-			return errClosed
+			return dibs.ErrClosed
 		}
 	}
 	<-c.done

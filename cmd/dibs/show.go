@@ -28,7 +28,7 @@ func newShowCmd(a *app) *cobra.Command {
 			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
 				j, err := db.Get(cmd.Context(), id)
 				if err != nil {
-					return fmt.Errorf("job %d: %w", id, err)
+					return err
 				}
 				switch {
 				case payload:

@@ -53,7 +53,7 @@ func run(ctx context.Context, url string) error {
 const orders = `
 create table if not exists orders (
 	id bigint generated always as identity primary key,
-	customer text not null,
+	customer text not null check (customer <> ''),
 	confirmed boolean not null default false
 )`
 
@@ -66,10 +66,7 @@ func placeOrder(ctx context.Context, pool *pgxpool.Pool, store *postgres.Store, 
 			return err
 		}
 		_, err := store.Tx(tx).Enqueue(ctx, []dibs.NewJob{{Queue: "orders", Kind: "confirm", Payload: order}})
-		if err == nil && customer == "" {
-			err = fmt.Errorf("order %d has no customer", order) // rolls back the job too
-		}
-		return err
+		return err // not nil: no order and no job
 	})
 	if err == nil {
 		store.Wake("orders") // so that no worker has to find it by polling
