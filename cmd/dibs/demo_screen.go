@@ -120,9 +120,10 @@ type demoView struct {
 	width int
 }
 
-// demoLines is how many lines every picture has. If it grew, a terminal would
+// demoLines is how many lines every picture has, the last one empty, since that is
+// what the view wipes when it ends. If it grew, a terminal would
 // scroll, and keep torn copies above.
-const demoLines = 17
+const demoLines = 18
 
 func (v *demoView) draw(p demo.Progress) string {
 	lines := []string{v.paint(bold, "dibs demo") + "  " + v.paint(faint, v.title), ""}

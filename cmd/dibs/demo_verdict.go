@@ -67,15 +67,15 @@ func (a *app) verdictText(r demo.Result) string {
 	fmt.Fprintf(&b, "\n  %s in %s attempts by %d worker processes took %s.\n",
 		plural(r.Jobs, "job"), count(int64(r.Attempts)), demoWorkers+1, tenths(r.Took))
 	if p50, longest := r.RecoveryTimes(); longest > 0 {
-		fmt.Fprintf(&b, "  The killed worker's jobs ran elsewhere after %s (median) and %s (the last);\n"+
+		fmt.Fprintf(&b, "  The killed worker's jobs ran elsewhere after %s (median), %s (last);\n"+
 			"  leases were %v long here, the default is 10s.\n", tenths(p50), tenths(longest), demo.Lease)
 	}
 	var waits []string
 	for _, w := range r.Waits {
-		waits = append(waits, fmt.Sprintf("%s at priority %d", tenths(w.Average), w.Priority))
+		waits = append(waits, fmt.Sprintf("%d: %s", w.Priority, tenths(w.Average)))
 	}
 	if len(waits) > 0 {
-		fmt.Fprintf(&b, "  Average wait: %s.\n", strings.Join(waits, ", "))
+		fmt.Fprintf(&b, "  Average wait at priority %s.\n", strings.Join(waits, ", "))
 	}
 	return b.String()
 }
