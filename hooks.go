@@ -33,8 +33,8 @@ type Hooks struct {
 type Attempt struct {
 	Job *RawJob
 	Err error // what the handler returned
-	// Outcome is what was to be written. Its Ending is empty if the handler has
-	// finished the job itself.
+	// Outcome is what was to be written; its Ending is dead for a failure that leaves
+	// no attempts, and empty if the handler has finished the job itself.
 	Outcome Outcome
 	// NotWritten is nil when the outcome was written. It Is ErrLeaseLost when the
 	// lease was lost before.
@@ -87,6 +87,9 @@ func (r *run) onFinished(h *held, notWritten error) {
 		Job: h.job, Err: h.err, Outcome: h.outcome, NotWritten: notWritten,
 		Waited: h.job.ClaimedAt.Sub(h.job.RunAt), Ran: h.ran,
 	}
+	if a.Outcome.Ending == EndRetry && h.job.LastAttempt() {
+		a.Outcome.Ending = EndDead // as the store writes it
+	}
 	r.logFinished(a)
 	if f := r.Hooks.Finished; f != nil {
 		f(a)
@@ -98,14 +101,16 @@ func (r *run) logFinished(a Attempt) {
 	switch {
 	case a.NotWritten != nil:
 		level, text = slog.LevelWarn, "outcome not written"
-	case a.Outcome.Ending == EndRetry || a.Outcome.Ending == EndDead:
+	case a.Outcome.Ending == EndDead:
+		level, text = slog.LevelError, "job is dead"
+	case a.Outcome.Ending == EndRetry:
 		level, text = slog.LevelWarn, "attempt failed"
 	case !r.debug():
 		return
 	}
 	attrs := []slog.Attr{
 		slog.Int64("job", a.Job.ID), slog.String("kind", a.Job.Kind), slog.Int("attempt", a.Job.Attempt),
-		slog.String("ending", string(a.Outcome.Ending)), slog.Duration("waited", a.Waited), slog.Duration("ran", a.Ran),
+		slog.Int("max_attempts", a.Job.MaxAttempts), slog.String("ending", string(a.Outcome.Ending)), slog.Duration("waited", a.Waited), slog.Duration("ran", a.Ran),
 	}
 	if a.Outcome.Error != "" {
 		attrs = append(attrs, slog.String("error", a.Outcome.Error))
