@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -156,6 +157,10 @@ func (a *app) work(ctx context.Context, db dibs.Database, f *workFlags) error {
 	p := newProgram(f, a.programEnv(), now.Done())
 	defer p.close()
 	p.log = a.logger(f.verbose)
+	var unknown *hintError
+	if err := checkQueue(ctx, db, f.queue); errors.As(err, &unknown) { // a typing mistake would wait for ever
+		p.log.Warn("nobody has enqueued into this queue yet", "queue", f.queue, "hint", unknown.next)
+	}
 	w := &dibs.Worker{
 		Store:        db,
 		Queue:        f.queue,
