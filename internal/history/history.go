@@ -1,0 +1,145 @@
+// Package history records what every client of a queue asked and was told, and
+// judges afterwards, from those records and what is left in the database alone,
+// whether the promises of docs/guarantees.md were kept. It knows what was promised,
+// and nothing of how a store keeps it.
+//
+// A [Recorder] appends to one file per client; what a client has written survives
+// its SIGKILL. A call that began and has no end in the file is one whose answer
+// nobody got: it may or may not have taken effect, and the judgement allows both.
+//
+// Two clocks occur. Begin and End are read by the client, on the machine that runs
+// all clients. The times inside of jobs are the database's. Every claim ties the
+// two: its ClaimedAt lies between its Begin and its End, which bounds by how much
+// the clocks differ.
+package history
+
+import (
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Verb is what was asked for.
+type Verb string
+
+const (
+	Enqueue  Verb = "enqueue"
+	Claim    Verb = "claim"
+	Extend   Verb = "extend"
+	Finish   Verb = "finish"
+	Resume   Verb = "resume"
+	Sweep    Verb = "sweep"
+	Cancel   Verb = "cancel"
+	Requeue  Verb = "requeue"
+	Edit     Verb = "edit"
+	SetQueue Verb = "set_queue"
+	SetGroup Verb = "set_group"
+	Commit   Verb = "commit"   // of the transaction Tx
+	Rollback Verb = "rollback" // of the transaction Tx
+	// Fault is what was done to a client or the server, written by who did it:
+	// a kill, a stop, a cut, a restart, a held snapshot. Text tells which.
+	Fault Verb = "fault"
+)
+
+// Fate is what a call's answer says about its effect.
+type Fate string
+
+const (
+	Done    Fate = "done"    // it took effect, but for what Refused lists
+	Nothing Fate = "nothing" // it failed and certainly changed nothing
+	Unknown Fate = "unknown" // there was no answer, or one that leaves it open
+)
+
+// Call is one call of one client.
+type Call struct {
+	Client string // unique over the whole history: a restarted process has another
+	Number int    // of the calls of this client, from 1
+	Verb   Verb
+	Tx     string // the caller's transaction that it belongs to; empty: none
+	Begin  time.Time
+	End    time.Time // zero while nothing has come back
+	Fate   Fate
+	Error  string
+
+	Queue string // of claim, resume, set_queue, set_group
+	Want  int    // of claim: how many were asked for
+	Kinds bool   // of claim: only some kinds were asked for
+	Lease time.Duration
+
+	New      []New          // of enqueue
+	Jobs     []Job          // what claim and resume gave
+	Leases   []dibs.Lease   // of extend
+	Outcomes []dibs.Outcome // of finish
+	IDs      []int64        // of cancel, requeue, edit: asked for
+	Changed  []int64        // of cancel, requeue, edit: what it changed
+	Refused  []int64        // of finish and extend: leases that were lost
+	Settings *dibs.QueueChange
+	Group    string // of set_group
+	Limit    int    // of set_group
+	Text     string // of fault
+}
+
+// New is one job of an enqueue call. Key is part of its payload and unique over the
+// history, so that a job whose enqueuer got no answer can be recognised.
+type New struct {
+	Key         string
+	ID          int64 // from the answer
+	Existing    bool  // from the answer: another job held the unique key
+	Queue       string
+	Group       string
+	UniqueKey   string
+	UniqueUntil dibs.UniqueUntil
+	Priority    int
+	Delay       time.Duration
+	MaxAttempts int
+}
+
+// Job is one job as a claim gave it.
+type Job struct {
+	ID          int64
+	Key         string
+	Token       dibs.Token
+	Attempt     int
+	Excused     int
+	MaxAttempts int
+	Priority    int
+	Group       string
+	RunAt       time.Time
+	ClaimedAt   time.Time
+	LeaseUntil  time.Time
+}
+
+// Evidence is all that a judgement is made from.
+type Evidence struct {
+	Calls []*Call
+	// Final is every job that is in the database at the end, in any state, when all
+	// faults are over and live workers have had the time to finish what there was.
+	Final []*dibs.RawJob
+	// Effects counts, for each job, the effects written in finishing transactions.
+	Effects map[int64]int
+	// Check is what the store's own check of the database found.
+	Check []string
+	// Queues are the settings at the start.
+	Queues []dibs.Queue
+	// Groups are the groups' own limits at the start, by queue and group.
+	Groups map[string]map[string]int
+	// Slack is by how much claims may be out of order or late on this database and
+	// machine, beyond what is promised exactly.
+	Slack time.Duration
+}
+
+// Verdict is what came out for one promise.
+type Verdict struct {
+	Number  int    // as in docs/guarantees.md
+	Promise string // in its words
+	Checked int    // how many cases were looked at; none is not a proof
+	Broken  []Violation
+}
+
+// Violation is one case in which a promise was broken.
+type Violation struct {
+	Job  int64 // 0: no single job
+	Text string
+	// Calls is the shortest part of the history that shows it, in the order of Begin.
+	Calls []*Call
+}
