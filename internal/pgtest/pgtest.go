@@ -15,7 +15,6 @@ package pgtest
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/url"
 	"os"
 	"strings"
@@ -65,9 +64,8 @@ func NewServer(t testing.TB) *Server {
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
-	s.t = t
-	t.Cleanup(s.close)
-	return s
+	t.Cleanup(s.Close)
+	return &Server{t, s}
 }
 
 // shared is the process' own server. Nobody closes it: its guard does when the
@@ -116,16 +114,4 @@ func withDatabase(t testing.TB, server, name string) string {
 	}
 	u.Path = "/" + name
 	return u.String()
-}
-
-func tail(path string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	const most = 2000
-	if len(text) > most {
-		text = text[len(text)-most:]
-	}
-	return fmt.Sprintf("its log ends with:\n%s", text)
 }

@@ -1,4 +1,4 @@
-package pgtest
+package pgserver
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 type account struct{}
 
 func unprivileged() (*account, error) {
-	return nil, errors.New("cannot start a server on Windows; name a running one in " + EnvServer)
+	return nil, errors.New("cannot start a PostgreSQL server on Windows")
 }
 
 func (a *account) own(...string) error { return nil }

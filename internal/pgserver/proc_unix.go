@@ -1,6 +1,6 @@
 //go:build unix
 
-package pgtest
+package pgserver
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// account is who a server runs as. nil is whoever runs the tests.
+// account is who a server runs as. nil is whoever runs this program.
 type account struct{ uid, gid uint32 }
 
 // unprivileged chooses the account: PostgreSQL refuses to run as root.
@@ -43,7 +43,7 @@ func (a *account) own(paths ...string) error {
 	return nil
 }
 
-// detach makes cmd run as a, in a session of its own: a Ctrl-C for the tests must
+// detach makes cmd run as a, in a session of its own: a Ctrl-C for this program must
 // not reach it.
 func detach(cmd *osexec.Cmd, a *account) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -1,10 +1,9 @@
-package pgtest
+package pgserver
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	osexec "os/exec"
 	"path/filepath"
 	"slices"
@@ -12,31 +11,28 @@ import (
 	"strings"
 )
 
-var errNotFound = errors.New("no PostgreSQL server programs found; run the tests with make test, which installs them, " +
-	"or name a running server in " + EnvServer + ", or the directory of initdb and postgres in " + EnvBin)
+// ErrNotFound: there are no server programs on this machine.
+var ErrNotFound = errors.New("no PostgreSQL server programs found")
 
-// findBin returns the directory of initdb and postgres.
-func findBin() (string, error) {
-	if dir := os.Getenv(EnvBin); dir != "" {
+// find returns the directory of initdb and postgres: dir, or where they are found.
+func find(dir string) (string, error) {
+	if dir != "" {
 		if !isBin(dir) {
-			return "", fmt.Errorf("%s is %q, which holds no initdb and postgres", EnvBin, dir)
+			return "", fmt.Errorf("%q holds no initdb and postgres", dir)
 		}
-		return dir, nil
+		return filepath.Abs(dir)
 	}
 	for _, dir := range candidates() {
 		if isBin(dir) {
 			return dir, nil
 		}
 	}
-	return "", errNotFound
+	return "", ErrNotFound
 }
 
-// place is the directory for a server's files, or "" for the temporary one.
-func place() string {
+// inMemory is a directory in memory for a server's files, or "" for the temporary one.
+func inMemory() string {
 	const memory, need = "/dev/shm", 4 << 30 // bytes: the log, and the databases of tests that run at once
-	if dir := os.Getenv(EnvDir); dir != "" {
-		return dir
-	}
 	if free(memory) > need {
 		return memory
 	}
