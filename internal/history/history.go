@@ -32,6 +32,7 @@ const (
 	Cancel   Verb = "cancel"
 	Requeue  Verb = "requeue"
 	Edit     Verb = "edit"
+	Prune    Verb = "prune"
 	SetQueue Verb = "set_queue"
 	SetGroup Verb = "set_group"
 	Commit   Verb = "commit"   // of the transaction Tx
@@ -61,10 +62,11 @@ type Call struct {
 	Fate   Fate
 	Error  string
 
-	Queue string // of claim, resume, set_queue, set_group
-	Want  int    // of claim: how many were asked for
-	Kinds bool   // of claim: only some kinds were asked for
-	Lease time.Duration
+	Queue  string // of claim, resume, prune, set_queue, set_group
+	Worker string // of claim and resume: the name of who asked; of fault: the client that it hit, if one
+	Want   int    // of claim: how many were asked for
+	Kinds  bool   // of claim: only some kinds were asked for
+	Lease  time.Duration
 
 	New      []New          // of enqueue
 	Jobs     []Job          // what claim and resume gave
@@ -72,6 +74,7 @@ type Call struct {
 	Outcomes []dibs.Outcome // of finish
 	IDs      []int64        // of cancel, requeue, edit: asked for
 	Changed  []int64        // of cancel, requeue, edit: what it changed
+	Asked    []int64        // of cancel: those of Changed that were running, and whose holders were asked to stop
 	Refused  []int64        // of finish and extend: leases that were lost
 	Settings *dibs.QueueChange
 	Group    string // of set_group
@@ -91,7 +94,8 @@ type New struct {
 	UniqueUntil dibs.UniqueUntil
 	Priority    int
 	Delay       time.Duration
-	MaxAttempts int
+	RunAt       time.Time // as an alternative to Delay
+	MaxAttempts int       // 0: the queue's
 }
 
 // Job is one job as a claim gave it.

@@ -1,0 +1,83 @@
+package history
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// What a store and its transactions have in common.
+
+func (r *Recorder) enqueue(tx string, jobs []dibs.NewJob, call func() ([]dibs.Enqueued, error)) (done []dibs.Enqueued, err error) {
+	c := &Call{Verb: Enqueue, Tx: tx, New: make([]New, len(jobs))}
+	for i := range jobs {
+		c.New[i] = newOf(&jobs[i])
+	}
+	err = r.record(c, func(c *Call) error {
+		done, err = call()
+		for i, e := range done {
+			c.New[i].ID, c.New[i].Existing = e.ID, e.Existing
+		}
+		return err
+	})
+	return done, err
+}
+
+func newOf(j *dibs.NewJob) New {
+	n := New{
+		Queue: queueName(j.Queue), Group: j.Group, UniqueKey: j.UniqueKey, UniqueUntil: j.UniqueUntil,
+		Priority: dibs.DefaultPriority, Delay: j.Delay, RunAt: j.RunAt, MaxAttempts: j.MaxAttempts,
+	}
+	if j.Priority != nil {
+		n.Priority = *j.Priority
+	}
+	if n.UniqueKey != "" && n.UniqueUntil == "" {
+		n.UniqueUntil = dibs.UntilFinished
+	}
+	if payload, err := json.Marshal(j.Payload); err == nil {
+		n.Key = Key(payload)
+	}
+	return n
+}
+
+func queueName(q string) string {
+	if q == "" {
+		return dibs.DefaultQueue
+	}
+	return q
+}
+
+func (r *Recorder) claim(tx string, q dibs.ClaimRequest, call func() ([]*dibs.RawJob, error)) ([]*dibs.RawJob, error) {
+	c := &Call{Verb: Claim, Tx: tx, Queue: queueName(q.Queue), Worker: q.Worker, Want: q.N, Kinds: len(q.Kinds) > 0, Lease: q.Lease}
+	return r.take(c, call)
+}
+
+// take records a claim or a resume, and what it gave.
+func (r *Recorder) take(c *Call, call func() ([]*dibs.RawJob, error)) (jobs []*dibs.RawJob, err error) {
+	err = r.record(c, func(c *Call) error {
+		jobs, err = call()
+		c.Jobs = make([]Job, len(jobs))
+		for i, j := range jobs {
+			c.Jobs[i] = Job{
+				ID: j.ID, Key: Key(j.Payload), Token: j.Token, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts,
+				Priority: j.Priority, Group: j.Group, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, LeaseUntil: j.LeaseUntil,
+			}
+		}
+		return err
+	})
+	return jobs, err
+}
+
+// finish keeps a copy of the outcomes: the caller may change his.
+func (r *Recorder) finish(tx string, outcomes []dibs.Outcome, call func() error) error {
+	return r.record(&Call{Verb: Finish, Tx: tx, Outcomes: slices.Clone(outcomes)}, func(c *Call) error {
+		err := call()
+		var lost *dibs.LeaseLostError
+		if errors.As(err, &lost) {
+			c.Refused = lost.IDs
+		}
+		return err
+	})
+}

@@ -1,0 +1,224 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Wrap records every call of db that changes something. The payload of every job
+// must be an object with a field "key", see [Key]. The store's own transactions
+// (InTx) are recorded too; for others see [WrapTx].
+func Wrap(db dibs.Database, r *Recorder) dibs.Database {
+	return &wrapped{Database: db, r: r}
+}
+
+// WrapTx records what is done in a transaction of the caller's, under a name given
+// by [Recorder.NewTx]. The caller ends it by [Recorder.Commit] or [Recorder.Rollback].
+func WrapTx(tx dibs.Tx, r *Recorder, id string) dibs.Tx { return &wrappedTx{tx: tx, r: r, id: id} }
+
+// Key is the field "key" of a payload, or empty.
+func Key(payload json.RawMessage) string {
+	var p struct {
+		Key string `json:"key"`
+	}
+	if json.Unmarshal(payload, &p) != nil {
+		return ""
+	}
+	return p.Key
+}
+
+// FateOf is what a call's error says about its effect. A LeaseLostError says that it
+// took effect for all jobs but those it lists.
+func FateOf(err error) Fate {
+	switch {
+	case err == nil, errors.Is(err, dibs.ErrLeaseLost):
+		return Done
+	case errors.Is(err, dibs.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return Unknown
+	case errors.Is(err, dibs.ErrInvalid), errors.Is(err, dibs.ErrClosed), errors.Is(err, dibs.ErrSchema),
+		errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue):
+		return Nothing
+	default:
+		return Unknown
+	}
+}
+
+// Commit records that commit ends the transaction. An error leaves open whether it
+// did; a transaction without such a record was never committed.
+func (r *Recorder) Commit(tx string, commit func() error) error {
+	return r.record(&Call{Verb: Commit, Tx: tx}, func(c *Call) error {
+		err := commit()
+		if err != nil {
+			c.Fate = Unknown
+		}
+		return err
+	})
+}
+
+// Rollback records that rollback ends the transaction. It is Done even if rollback
+// fails: the database gives up what was never committed.
+func (r *Recorder) Rollback(tx string, rollback func() error) error {
+	return r.record(&Call{Verb: Rollback, Tx: tx}, func(c *Call) error {
+		c.Fate = Done
+		return rollback()
+	})
+}
+
+// record makes a call between its two lines. f may set the fate itself.
+func (r *Recorder) record(c *Call, f func(*Call) error) error {
+	if err := r.Begin(c); err != nil {
+		return err
+	}
+	c.Fate = ""
+	err := f(c)
+	if c.Fate == "" {
+		c.Fate = FateOf(err)
+	}
+	if err != nil {
+		c.Error = err.Error()
+	}
+	r.End(c)
+	return err
+}
+
+type wrapped struct {
+	dibs.Database
+	r *Recorder
+}
+
+func (w *wrapped) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	return w.r.enqueue("", jobs, func() ([]dibs.Enqueued, error) { return w.Database.Enqueue(ctx, jobs) })
+}
+
+func (w *wrapped) Claim(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	return w.r.claim("", q, func() ([]*dibs.RawJob, error) { return w.Database.Claim(ctx, q) })
+}
+
+func (w *wrapped) Resume(ctx context.Context, q dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+	c := &Call{Verb: Resume, Queue: queueName(q.Queue), Worker: q.Worker, Lease: q.Lease}
+	return w.r.take(c, func() ([]*dibs.RawJob, error) { return w.Database.Resume(ctx, q) })
+}
+
+func (w *wrapped) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {
+	err = w.r.record(&Call{Verb: Extend, Leases: leases, Lease: d}, func(c *Call) error {
+		e, err = w.Database.Extend(ctx, leases, d)
+		c.Refused = e.Lost
+		return err
+	})
+	return e, err
+}
+
+func (w *wrapped) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	return w.r.finish("", outcomes, func() error { return w.Database.Finish(ctx, outcomes) })
+}
+
+func (w *wrapped) Sweep(ctx context.Context) (s dibs.Swept, err error) {
+	err = w.r.record(&Call{Verb: Sweep}, func(*Call) error {
+		s, err = w.Database.Sweep(ctx)
+		return err
+	})
+	return s, err
+}
+
+func (w *wrapped) Cancel(ctx context.Context, ids []int64) (done []dibs.Cancellation, err error) {
+	err = w.r.record(&Call{Verb: Cancel, IDs: ids}, func(c *Call) error {
+		done, err = w.Database.Cancel(ctx, ids)
+		for _, d := range done {
+			c.Changed = append(c.Changed, d.ID)
+			if d.State == dibs.Running {
+				c.Asked = append(c.Asked, d.ID)
+			}
+		}
+		return err
+	})
+	return done, err
+}
+
+func (w *wrapped) Requeue(ctx context.Context, ids []int64) (done []int64, err error) {
+	err = w.r.record(&Call{Verb: Requeue, IDs: ids}, func(c *Call) error {
+		done, err = w.Database.Requeue(ctx, ids)
+		c.Changed = done
+		return err
+	})
+	return done, err
+}
+
+func (w *wrapped) Edit(ctx context.Context, ids []int64, e dibs.Edit) (done []int64, err error) {
+	err = w.r.record(&Call{Verb: Edit, IDs: ids}, func(c *Call) error {
+		done, err = w.Database.Edit(ctx, ids, e)
+		c.Changed = done
+		return err
+	})
+	return done, err
+}
+
+func (w *wrapped) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (n int, err error) {
+	err = w.r.record(&Call{Verb: Prune, Queue: queue}, func(*Call) error {
+		n, err = w.Database.Prune(ctx, queue, state, olderThan)
+		return err
+	})
+	return n, err
+}
+
+func (w *wrapped) SetQueue(ctx context.Context, name string, change dibs.QueueChange) (q dibs.Queue, err error) {
+	err = w.r.record(&Call{Verb: SetQueue, Queue: name, Settings: &change}, func(*Call) error {
+		q, err = w.Database.SetQueue(ctx, name, change)
+		return err
+	})
+	return q, err
+}
+
+func (w *wrapped) SetGroup(ctx context.Context, queue, group string, limit int) error {
+	return w.r.record(&Call{Verb: SetGroup, Queue: queue, Group: group, Limit: limit}, func(*Call) error {
+		return w.Database.SetGroup(ctx, queue, group, limit)
+	})
+}
+
+// InTx begins the record of the commit at the end of f, and ends it when the
+// database has answered.
+func (w *wrapped) InTx(ctx context.Context, f func(dibs.Tx) error) error {
+	id := w.r.NewTx()
+	var commit *Call
+	err := w.Database.InTx(ctx, func(tx dibs.Tx) error {
+		if err := f(WrapTx(tx, w.r, id)); err != nil {
+			return w.r.Rollback(id, func() error { return err })
+		}
+		c := &Call{Verb: Commit, Tx: id}
+		if err := w.r.Begin(c); err != nil {
+			return err
+		}
+		commit = c
+		return nil
+	})
+	if commit == nil {
+		return err
+	}
+	commit.Fate = Done
+	if err != nil {
+		commit.Fate, commit.Error = Unknown, err.Error()
+	}
+	w.r.End(commit)
+	return err
+}
+
+type wrappedTx struct {
+	tx dibs.Tx
+	r  *Recorder
+	id string
+}
+
+func (w *wrappedTx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	return w.r.enqueue(w.id, jobs, func() ([]dibs.Enqueued, error) { return w.tx.Enqueue(ctx, jobs) })
+}
+
+func (w *wrappedTx) Claim(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	return w.r.claim(w.id, q, func() ([]*dibs.RawJob, error) { return w.tx.Claim(ctx, q) })
+}
+
+func (w *wrappedTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	return w.r.finish(w.id, outcomes, func() error { return w.tx.Finish(ctx, outcomes) })
+}
