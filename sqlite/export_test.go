@@ -15,6 +15,15 @@ func (s *Store) OnWriter(ctx context.Context, text string) error {
 	return err
 }
 
+// WriterPragma reads a setting of the writing connection.
+func (s *Store) WriterPragma(ctx context.Context, name string) (value int, err error) {
+	if err := s.turn.take(ctx); err != nil {
+		return 0, err
+	}
+	defer s.turn.pass()
+	return value, s.writer.conn.QueryRowContext(ctx, "pragma "+name).Scan(&value)
+}
+
 // Statement is a statement of sql/ as the store runs it.
 func (s *Store) Statement(name string) string { return s.sql.get(name) }
 

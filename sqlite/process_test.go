@@ -34,6 +34,7 @@ var parts = map[string]func(ctx context.Context, path string) error{
 	"enqueue": enqueueForever,
 	"work":    workUntilEmpty,
 	"open":    openAndEnqueue,
+	"load":    load,
 }
 
 // start starts another process; what it prints comes from the reader.

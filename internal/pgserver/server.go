@@ -90,12 +90,17 @@ func (s *Server) URL() string {
 // Stop ends the server and waits until it has ended.
 func (s *Server) Stop(m Mode) error { return s.signal(syscall.Signal(m)) }
 
-// Kill ends the server's main process with SIGKILL, as a crash of the machine
-// would. Its other processes notice by themselves and end, a little later.
-func (s *Server) Kill() error { return s.signal(syscall.SIGKILL) }
+// Kill ends the server's processes with SIGKILL, on Linux all of them at once. Unlike
+// a machine without power, the system keeps what they have written to their files.
+func (s *Server) Kill() error { return s.ended("SIGKILL", kill(s.postmaster.Process)) }
 
 func (s *Server) signal(sig syscall.Signal) error {
-	if err := s.postmaster.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	return s.ended(sig.String(), s.postmaster.Process.Signal(sig))
+}
+
+// ended waits until the server has ended of the signal that was sent with err.
+func (s *Server) ended(sig string, err error) error {
+	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal the server: %w", err)
 	}
 	select {

@@ -41,8 +41,8 @@ func (s *Server) Stop(m pgserver.Mode) {
 	s.must(s.server.Stop(m))
 }
 
-// Kill ends the server's main process with SIGKILL, as a crash of the machine
-// would. Its other processes notice by themselves and end, a little later.
+// Kill ends the server's processes with SIGKILL. What they have written to their
+// files stays, as when the server crashes and the machine does not.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.must(s.server.Kill())
