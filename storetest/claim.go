@@ -30,6 +30,7 @@ var claimCases = []oneCase{
 	{"a kind behind many others is found", kindBehindOthers},
 	{"stores take turns without a collision", storesTakeTurns},
 	{"a cancelled call loses no job", cancelledClaim},
+	{"a job given back behind younger ones starts again", givenBackBehind},
 }
 
 func noneDue(t *test) {
@@ -297,4 +298,23 @@ func cancelledClaim(t *test) {
 		t.finish(outcomes(jobs, completed)...)
 		return t.stats(dibs.DefaultQueue).Completed == n
 	})
+}
+
+// A store may remember how far it has claimed; what another one gives back behind
+// that place must not be left behind.
+func givenBackBehind(t *test) {
+	other := t.Another(t)
+	all := t.enqueue(dibs.NewJob{Kind: "k"})
+	old := t.claimOne(dibs.ClaimRequest{})
+	t.untilTime(old.RunAt.Add(200 * time.Millisecond))
+	t.enqueue(dibs.NewJob{Kind: "k"})
+	t.complete(t.claimOne(dibs.ClaimRequest{}))
+	t.must(other.Finish(t.ctx, []dibs.Outcome{old.Lease().Release()}))
+	var again []*dibs.RawJob
+	given := time.Now()
+	t.until("it is claimed, or too late", func() bool {
+		again = t.claim(dibs.ClaimRequest{N: 2})
+		return len(again) > 0 || time.Since(given) > promptly
+	})
+	sameIDs(t, "claimed again", ids(again), all)
 }

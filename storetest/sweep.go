@@ -11,6 +11,7 @@ import (
 var sweepCases = []oneCase{
 	{"a job whose lease ended waits again in its old place", sweepExpired},
 	{"live leases are left alone", sweepLive},
+	{"an old claim that ends takes nothing from the new owner", sweepNewOwner},
 	{"a job that kills its worker dies too", sweepPoison},
 	{"attempts that do not count do not kill", sweepExcused},
 	{"a cancelled job whose worker died is not run again", sweepCancelled},
@@ -46,6 +47,16 @@ func sweepLive(t *test) {
 	j := t.runningJob()
 	equal(t, "swept", t.sweep(), dibs.Swept{})
 	sameJob(t, t.get(j.ID), j)
+}
+
+func sweepNewOwner(t *test) {
+	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
+	old := t.claim(dibs.ClaimRequest{N: 2, Worker: "A"})
+	t.finish(old[0].Lease().Release())
+	fresh := t.claimOne(dibs.ClaimRequest{Worker: "B"})
+	t.expire(old[1])
+	equal(t, "swept", t.sweep(), dibs.Swept{Expired: 1})
+	sameJob(t, t.get(old[0].ID), fresh)
 }
 
 // Requirement 5: a poison message must not loop; attempts are counted at the claim.

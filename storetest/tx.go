@@ -138,11 +138,11 @@ func txEffectsOnce(t *test) {
 	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(n))
 }
 
-// The lease must be good when Finish is called. That the commit comes later does
-// not give the job to anybody else.
+// The lease must be good when Finish is called. That the commit comes later gives
+// neither the job nor its group's place to anybody else.
 func txFinishOutlivesLease(t *test) {
 	count := t.effects()
-	t.enqueue(dibs.NewJob{Kind: "k"})
+	all := t.enqueue(copies(2, grouped("g"))...)
 	j := t.claimOne(dibs.ClaimRequest{Lease: 2 * time.Second})
 	tx := t.open()
 	t.must(tx.Exec(t.ctx, effect(j.ID)))
@@ -151,13 +151,14 @@ func txFinishOutlivesLease(t *test) {
 		t.lapse(j)
 		_, err := t.db.Sweep(t.ctx)
 		t.must(err)
-		sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
+		t.enqueue(grouped("g")) // has the places of the group looked at
+		t.next("while the transaction is open")
 	}
 	t.must(tx.Commit())
 	t.in(dibs.Completed, j.ID)
 	equal(t, "effects", count(), 1)
 	t.sweep()
-	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
+	t.next("the next of the group", all[1])
 }
 
 func txRefused(t *test) {
