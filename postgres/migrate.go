@@ -8,11 +8,13 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 //go:embed migrations/*.sql
@@ -21,7 +23,7 @@ var migrationFiles embed.FS
 type migration struct {
 	version int
 	name    string
-	sql     string
+	sql     string // and the note that it has been run
 }
 
 // migrations in order, for a schema.
@@ -36,8 +38,9 @@ func migrations(schema string) ([]migration, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/"), sql: qualify(string(text), schema)}
-		m.sql = strings.TrimSpace(m.sql) + fmt.Sprintf("\n\ninsert into %s.migration (version) values (%d);\n", ident(schema), m.version)
+		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/")}
+		m.sql = fmt.Sprintf("%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n", strings.TrimSpace(qualify(string(text), schema)),
+			ident(schema), m.version, checks.CompatibleWith(string(text), m.version))
 		list = append(list, m)
 	}
 	return list, nil
@@ -63,6 +66,10 @@ func Migrations(o Options) (string, error) {
 // Migrate brings the schema to this version, making it if need be. Several
 // processes may call it at once: an advisory lock lets one do the work. It needs
 // the right to create the schema; nothing else in this package needs DDL rights.
+//
+// Workers may go on meanwhile. While transactions of others use tables that are to
+// be changed, it comes again and again until ctx ends, so that nobody has to wait
+// behind it for longer than a second.
 func Migrate(ctx context.Context, url string, o Options) error {
 	if err := checkSchemaName(o.schema()); err != nil {
 		return err
@@ -92,28 +99,42 @@ func Migrate(ctx context.Context, url string, o Options) error {
 	}
 	for {
 		done, err := migrateStep(ctx, conn, o.schema(), list)
+		if isLocked(err) {
+			select {
+			case <-time.After(lockPause):
+				continue
+			case <-ctx.Done():
+			}
+		}
 		if err != nil || done {
 			return err
 		}
 	}
 }
 
+const (
+	// patient bounds how long a migration waits for a lock, as everybody who comes
+	// after it then waits too; but not how long it works, whatever the role's settings.
+	patient   = "set local lock_timeout = '1s'; set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0"
+	lockPause = time.Second // from one attempt to the next
+)
+
 // migrateStep applies the first migration that is missing, in one transaction.
 func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migration) (done bool, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Conn().PgConn().Exec(ctx, patient).ReadAll(); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", lockKey(schema, "migrate")); err != nil {
 			return err
 		}
-		version, err := schemaVersion(ctx, tx, schema)
+		version, needs, err := schemaVersion(ctx, tx, schema)
 		if err != nil {
 			return err
 		}
-		if version > len(list) {
-			return tooNew(schema, version, len(list))
-		}
-		if version == len(list) {
+		if version >= len(list) {
 			done = true
-			return nil
+			return tooNew(schema, version, needs, len(list))
 		}
 		_, err = tx.Conn().PgConn().Exec(ctx, list[version].sql).ReadAll()
 		return err
@@ -128,15 +149,15 @@ type queryer interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// schemaVersion is 0 when there is no schema.
-func schemaVersion(ctx context.Context, q queryer, schema string) (int, error) {
+// schemaVersion is 0 when there is no schema. A program may use it if it knows the
+// version that the schema needs.
+func schemaVersion(ctx context.Context, q queryer, schema string) (version, needs int, err error) {
 	var table *string
 	if err := q.QueryRow(ctx, "select to_regclass($1)::text", ident(schema)+".migration").Scan(&table); err != nil || table == nil {
-		return 0, err
+		return 0, 0, err
 	}
-	var version int
-	err := q.QueryRow(ctx, qualify("select coalesce(max(version), 0) from dibs.migration", schema)).Scan(&version)
-	return version, err
+	err = q.QueryRow(ctx, qualify("select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from dibs.migration", schema)).Scan(&version, &needs)
+	return version, needs, err
 }
 
 func (s *Store) checkSchema(ctx context.Context) error {
@@ -144,7 +165,7 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	version, err := schemaVersion(ctx, s.pool, s.o.schema())
+	version, needs, err := schemaVersion(ctx, s.pool, s.o.schema())
 	var pg *pgconn.PgError
 	switch {
 	case errors.As(err, &pg) && pg.Code == "42501": // insufficient_privilege
@@ -155,14 +176,16 @@ func (s *Store) checkSchema(ctx context.Context) error {
 		return fmt.Errorf("dibs: schema %q is missing in this database; run `dibs migrate`: %w", s.o.schema(), dibs.ErrSchema)
 	case version < len(list):
 		return fmt.Errorf("dibs: schema %q has version %d, this program needs %d; run `dibs migrate`: %w", s.o.schema(), version, len(list), dibs.ErrSchema)
-	case version > len(list):
-		return tooNew(s.o.schema(), version, len(list))
 	}
-	return nil
+	return tooNew(s.o.schema(), version, needs, len(list))
 }
 
-func tooNew(schema string, have, know int) error {
-	return fmt.Errorf("dibs: schema %q has version %d, this program knows up to %d; use a newer dibs: %w", schema, have, know, dibs.ErrSchema)
+func tooNew(schema string, version, needs, know int) error {
+	if needs <= know {
+		return nil
+	}
+	return fmt.Errorf("dibs: schema %q has version %d, which needs a program that knows version %d, and this one knows up to %d; use a newer dibs: %w",
+		schema, version, needs, know, dibs.ErrSchema)
 }
 
 var schemaName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,62}$`)

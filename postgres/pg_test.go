@@ -163,7 +163,12 @@ func TestOpeningSaysWhatIsMissing(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), url, postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	execute(t, connect(t, url), "insert into dibs.migration (version) values (1000)")
+	execute(t, connect(t, url), "insert into dibs.migration (version, compatible_with) values (999, 1)")
+	opened(t, url, postgres.Options{})
+	if err := postgres.Migrate(t.Context(), url, postgres.Options{}); err != nil {
+		t.Errorf("migrating a newer schema that may be used: %v", err)
+	}
+	execute(t, connect(t, url), "insert into dibs.migration (version, compatible_with) values (1000, 999)")
 	_, err = postgres.Open(t.Context(), url, postgres.Options{})
 	if !errors.Is(err, dibs.ErrSchema) || !strings.Contains(err.Error(), "newer") {
 		t.Errorf("with a newer schema: %v", err)

@@ -63,12 +63,21 @@ func TestARelativePathWorks(t *testing.T) {
 	}
 }
 
-func TestANewerSchemaIsRefused(t *testing.T) {
+func TestANewerSchemaIsUsedOnlyIfItSaysSo(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})
-	if _, err := s.DB().ExecContext(t.Context(), "insert into dibs_migration (version, applied_at) values (99, 0)"); err != nil {
-		t.Fatal(err)
+	for _, statement := range []string{
+		"insert into dibs_migration (version, compatible_with, applied_at) values (98, 1, 0)",
+		"insert into dibs_migration (version, compatible_with, applied_at) values (99, 98, 0)",
+	} {
+		if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+			t.Fatal(err)
+		}
+		openAt(t, path, sqlite.Options{})
+		if _, err := s.DB().ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
 	}
 	_, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if !errors.Is(err, dibs.ErrSchema) || !strings.Contains(err.Error(), "use a newer program") {

@@ -17,8 +17,8 @@ func migrate(ctx context.Context, dsn string, s *statements) error {
 	}
 	db := openPool(dsn, nil, 0)
 	defer db.Close()
-	version, err := schemaVersion(ctx, db, s)
-	if err != nil || version == len(known) {
+	version, err := schemaVersion(ctx, db, s, len(known))
+	if err != nil || version >= len(known) {
 		return err
 	}
 	tx, err := db.BeginTx(ctx, nil)
@@ -26,38 +26,33 @@ func migrate(ctx context.Context, dsn string, s *statements) error {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
-	if version, err = schemaVersion(ctx, tx, s); err != nil {
+	if version, err = schemaVersion(ctx, tx, s, len(known)); err != nil {
 		return err
 	}
-	for _, m := range known[version:] {
+	for _, m := range known[min(version, len(known)):] {
 		if _, err := tx.ExecContext(ctx, m.text); err != nil {
-			return fmt.Errorf("migration %d: %w", m.version, err)
-		}
-		note := fmt.Sprintf("insert into %smigration (version, applied_at) values (?1, unixepoch() * 1000000)", s.prefix)
-		if _, err := tx.ExecContext(ctx, note, m.version); err != nil {
 			return fmt.Errorf("migration %d: %w", m.version, err)
 		}
 	}
 	return tx.Commit()
 }
 
-// schemaVersion is 0 where there is no schema.
+// schemaVersion is 0 where there is no schema. It fails with dibs.ErrSchema if a
+// program that knows so many versions may not use it.
 func schemaVersion(ctx context.Context, db interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
-}, s *statements,
-) (int, error) {
-	var n int
+}, s *statements, know int,
+) (version int, err error) {
+	var needs int
 	table := s.prefix + "migration"
-	err := db.QueryRowContext(ctx, "select count(*) from sqlite_schema where type = 'table' and name = ?1", table).Scan(&n)
-	if err != nil || n == 0 {
+	err = db.QueryRowContext(ctx, "select count(*) from sqlite_schema where type = 'table' and name = ?1", table).Scan(&version)
+	if err != nil || version == 0 {
 		return 0, err
 	}
-	if err := db.QueryRowContext(ctx, "select coalesce(max(version), 0) from "+table).Scan(&n); err != nil {
-		return 0, err
+	err = db.QueryRowContext(ctx, "select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from "+table).Scan(&version, &needs)
+	if err == nil && needs > know {
+		err = fmt.Errorf("%w: the file has version %d of the schema, which needs a program that knows version %d, and this one knows %d; use a newer program",
+			dibs.ErrSchema, version, needs, know)
 	}
-	known, err := s.migrations()
-	if err == nil && n > len(known) {
-		err = fmt.Errorf("%w: the file has version %d of the schema, this program knows %d; use a newer program", dibs.ErrSchema, n, len(known))
-	}
-	return n, err
+	return version, err
 }

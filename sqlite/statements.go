@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 //go:embed sql/*.sql migrations/*.sql
@@ -66,7 +67,7 @@ func withoutHeader(text string) string {
 	return text
 }
 
-// migration is one numbered file of migrations/.
+// migration is one numbered file of migrations/, and the note that it has been run.
 type migration struct {
 	version int
 	text    string
@@ -86,7 +87,9 @@ func (s *statements) migrations() ([]migration, error) {
 		if !strings.HasPrefix(e.Name(), fmt.Sprintf("%04d_", i+1)) {
 			panic("dibs: migrations are not numbered in order: " + e.Name())
 		}
-		all = append(all, migration{version: i + 1, text: s.named(string(text))})
+		note := fmt.Sprintf("\ninsert into %smigration (version, compatible_with, applied_at) values (%d, %d, unixepoch() * 1000000);\n",
+			s.prefix, i+1, checks.CompatibleWith(string(text), i+1))
+		all = append(all, migration{version: i + 1, text: s.named(string(text)) + note})
 	}
 	return all, nil
 }
@@ -104,7 +107,7 @@ func Migrations(o Options) string {
 	}
 	var out strings.Builder
 	for _, m := range all {
-		fmt.Fprintf(&out, "%s\ninsert into %smigration (version, applied_at) values (%d, unixepoch() * 1000000);\n", m.text, s.prefix, m.version)
+		out.WriteString(m.text)
 	}
 	return out.String()
 }

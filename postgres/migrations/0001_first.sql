@@ -2,9 +2,11 @@
 
 create schema if not exists dibs;
 
+-- Programs that know version compatible_with, though not this one, may go on.
 create table dibs.migration (
-    version    int primary key,
-    applied_at timestamptz not null default now()
+    version         int primary key,
+    compatible_with int not null,
+    applied_at      timestamptz not null default now()
 );
 
 -- A queue's settings. version rises with every change; a claim names the version

@@ -2,8 +2,10 @@
 -- Times are microseconds since 1970 in UTC, durations are microseconds; flags are 0 or 1.
 -- Columns that may be long come last, so that reading the others does not touch their pages.
 
+-- Programs that know version compatible_with, though not this one, may go on.
 create table dibs_migration (
   version integer primary key,
+  compatible_with integer not null,
   applied_at integer not null
 ) strict;
 

@@ -69,6 +69,7 @@ CREATE TABLE dibs_job (
 
 CREATE TABLE dibs_migration (
   version integer primary key,
+  compatible_with integer not null,
   applied_at integer not null
 ) strict;
 
