@@ -50,9 +50,9 @@ func (r *run) claim(now time.Time) (next time.Time) {
 		return at
 	}
 	r.more, r.asked, r.freedAt = false, n, time.Time{}
-	// Until the worker gives up, even a shutdown lets a claim end: whether a claim
+	// Even a shutdown that gives everything else up lets a claim end: whether a claim
 	// that is broken off took jobs is not known, and these would wait out a lease.
-	r.claims.send(r.work, r, callTimeout, r.take(n))
+	r.claims.send(r.calls, r, callTimeout, r.take(n))
 	return time.Time{}
 }
 

@@ -187,7 +187,7 @@ type run struct {
 	done    chan ended      // from the handlers
 	over    chan struct{}   // closed at the end of Run: nobody reads done any more
 
-	calls    context.Context // of store calls other than claims; ends with Run
+	calls    context.Context // of store calls; ends with Run
 	underway sync.WaitGroup  // store calls
 
 	wake    <-chan struct{}

@@ -1,0 +1,138 @@
+package dibs_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/crash"
+)
+
+// Run returns while claims, extends and finishes are under way. Whatever ShutdownWait
+// is, no job is left to wait for the end of its lease, and none has failed.
+func TestShutdownAtAnyMomentLeavesNothingRunning(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		db := database(t, url)
+		const jobs = 1000
+		enqueue(t, db, plain(jobs)...)
+		r := crash.Random(t)
+		for round := 0; len(live(t, db, "")) > 0; round++ {
+			w := quiet(db, func(ctx context.Context, job *dibs.RawJob) error {
+				select {
+				case <-time.After(time.Duration(job.ID%5) * time.Millisecond):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			w.Concurrency = 1 + r.IntN(30)
+			w.ShutdownWait = []time.Duration{-1, time.Millisecond, time.Minute}[r.IntN(3)]
+			stop := run(t, w)
+			time.Sleep(time.Duration(r.IntN(20_000)) * time.Microsecond)
+			stopped(t, stop)
+			for _, job := range live(t, db, dibs.Running) {
+				t.Errorf("round %d, wait %v: job %d is running, until %v from its claim on", round, w.ShutdownWait, job.ID, job.LeaseUntil.Sub(job.ClaimedAt))
+			}
+			if t.Failed() {
+				return
+			}
+		}
+		page, err := db.List(t.Context(), dibs.Filter{State: dibs.Completed, Limit: 1000})
+		if err != nil || len(page.Jobs) != jobs {
+			t.Fatalf("%d jobs were completed, %v", len(page.Jobs), err)
+		}
+		for _, job := range page.Jobs {
+			if job.Attempt-job.Excused != 1 || len(job.Errors) > 0 {
+				t.Errorf("job %d was completed in attempt %d, %d excused, history %v", job.ID, job.Attempt, job.Excused, job.Errors)
+			}
+		}
+	})
+}
+
+// live lists up to 1000 jobs that are not final.
+func live(t testing.TB, db dibs.Database, state dibs.State) []*dibs.RawJob {
+	t.Helper()
+	page, err := db.List(t.Context(), dibs.Filter{State: state, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return page.Jobs
+}
+
+// With leases of 100 ms, any pause of the machine loses some. Then too no job is
+// completed twice, and none is left.
+func TestShortestLeasesLoseNothing(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		const jobs = 300
+		var mu sync.Mutex
+		completed := map[int64]int{}
+		all := make(chan struct{})
+		handler := func(ctx context.Context, job *dibs.RawJob) error {
+			select {
+			case <-time.After(time.Duration(job.ID%4) * dibs.MinLease):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		var stops []func() error
+		for range 2 {
+			w := quiet(database(t, url), handler)
+			w.Name, w.Lease, w.Concurrency = "", dibs.MinLease, 30
+			w.Hooks.Finished = func(a dibs.Attempt) {
+				if a.NotWritten != nil || a.Outcome.Ending != dibs.EndCompleted {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if completed[a.Job.ID]++; len(completed) == jobs {
+					close(all)
+				}
+			}
+			stops = append(stops, run(t, w))
+		}
+		db := database(t, url)
+		enqueue(t, db, plain(jobs)...)
+		await(t, all, "every job")
+		for _, stop := range stops {
+			stopped(t, stop)
+		}
+		if left := live(t, db, ""); len(left) > 0 {
+			t.Errorf("%d jobs are left", len(left))
+		}
+		for id, n := range completed {
+			if n != 1 {
+				t.Errorf("job %d was completed %d times", id, n)
+			}
+		}
+	})
+}
+
+// A handler that says that it has finished its job, and has not, leaves it claimed:
+// it runs again when its lease has ended, and the attempt counts.
+func TestErrFinishedWithoutAFinishIsNoLimbo(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		starts := make(chan time.Time, 100)
+		w := quiet(m, func(context.Context, *dibs.RawJob) error {
+			starts <- time.Now()
+			return dibs.ErrFinished
+		})
+		m.lease = 5 * time.Second
+		stop := run(t, w)
+		id := enqueue(t, m, plain(1)...)[0]
+		last := <-starts
+		for attempt := range 5 {
+			start := <-starts
+			if again := start.Sub(last); again < m.lease || again > m.lease+2*time.Second {
+				t.Errorf("attempt %d came %v after the one before", attempt+2, again)
+			}
+			last = start
+		}
+		stopped(t, stop)
+		if job := m.job(id); job.Attempt != 6 || job.Excused != 0 {
+			t.Errorf("job has %d attempts, %d excused", job.Attempt, job.Excused)
+		}
+	})
+}
