@@ -332,6 +332,82 @@ func TestAJobThatDoesNotHoldItsKeyIsGivenBackWithoutIt(t *testing.T) {
 	b.sound()
 }
 
+// beside runs f in a goroutine and returns when it has ended or, as the n-th session
+// of the database, waits for a lock. What it returns gives f's error.
+func (b bench) beside(n int, f func() error) (end func() error) {
+	b.Helper()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for waiting := 0; len(done) == 0 && waiting < n; <-tick.C {
+		const count = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+		b.must(b.pool.QueryRow(b.ctx, count).Scan(&waiting))
+	}
+	return func() error { return <-done }
+}
+
+func TestOfTwoOutcomesTheOneThatWaitedIsRefused(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("")
+	lease := b.take(1, 0)[0].Lease()
+	first, second := b.begin(), b.begin()
+	b.must(b.Tx(first).Finish(b.ctx, []dibs.Outcome{lease.Release()}))
+	end := b.beside(1, func() error { return b.Tx(second).Finish(b.ctx, []dibs.Outcome{lease.Retry("e")}) })
+	b.must(first.Commit(b.ctx))
+	if err := end(); !errors.Is(err, dibs.ErrLeaseLost) {
+		t.Errorf("the second outcome of one attempt: %v", err)
+	}
+	b.must(second.Rollback(b.ctx))
+	b.sound()
+}
+
+func TestOfTwoThatEnqueueAKeyTheSecondLearnsOfTheFirst(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	job := []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: "u"}}
+	tx := b.begin()
+	first, err := b.Tx(tx).Enqueue(b.ctx, job)
+	b.must(err)
+	var second []dibs.Enqueued
+	end := b.beside(1, func() (err error) {
+		second, err = b.Enqueue(b.ctx, job)
+		return err
+	})
+	b.must(tx.Commit(b.ctx))
+	b.must(end())
+	if want := (dibs.Enqueued{ID: first[0].ID, Existing: true}); second[0] != want {
+		t.Errorf("got %+v, want %+v", second[0], want)
+	}
+	b.sound()
+}
+
+// One that gives places is held up after it has begun; another begins meanwhile, and
+// does not see what the first will have done.
+func TestOfTwoThatGiveAPlaceOneDoes(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("g")
+	tx := b.begin()
+	_, err := tx.Exec(b.ctx, "select from dibs.wake for update")
+	b.must(err)
+	var running [2][]*dibs.RawJob
+	claim := func(i int) func() error {
+		return func() (err error) {
+			running[i], err = b.Claim(b.ctx, request(5))
+			return err
+		}
+	}
+	first := b.beside(1, claim(0))
+	b.add("g")
+	second := b.beside(2, claim(1))
+	b.must(tx.Rollback(b.ctx))
+	b.must(first())
+	b.must(second())
+	if n := len(running[0]) + len(running[1]) + len(b.take(5, 0)); n != 1 {
+		t.Errorf("%d jobs of the group run, the limit is 1", n)
+	}
+	b.sound()
+}
+
 // An outage ends many leases at once. Time is not asserted; what took seconds for
 // 8,000 and never ended for 24,000 runs into the deadline of the test.
 func TestAllLeasesCanEndAtOnce(t *testing.T) {
