@@ -14,5 +14,5 @@ func TestMain(m *testing.M) {
 		os.Exit(process())
 	}
 	// The server that all PostgreSQL tests share lives as long as this process.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgtest.(*Server).run.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgserver.(*Server).run.func1"))
 }
