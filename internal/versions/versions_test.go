@@ -117,22 +117,25 @@ func TestOldAndNewProgramsShareATable(t *testing.T) {
 	updated := buildNew(t)
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		share(t, "sqlite:"+filepath.Join(t.TempDir(), "jobs.db"), updated, func() *reader { return nil })
+		url := "sqlite:" + filepath.Join(t.TempDir(), "jobs.db")
+		must(t, open.Migrate(t.Context(), url, open.Options{}))
+		share(t, url, url, updated, func() *reader { return nil })
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		url := pgtest.URL(t)
-		share(t, url, updated, func() *reader { return read(t, url) })
+		owner := pgtest.URL(t)
+		must(t, open.Migrate(t.Context(), owner, open.Options{}))
+		share(t, owner, pgtest.Role(t, owner, pgtest.Grants...), updated, func() *reader { return read(t, owner) })
 	})
 }
 
 // share rolls a new version out, one process after the other, while jobs come in
-// and are worked on. Every job is completed exactly once.
-func share(t *testing.T, url, updated string, read func() *reader) {
+// and are worked on. Every job is completed exactly once. Only the owner may change
+// the schema.
+func share(t *testing.T, owner, url, updated string, read func() *reader) {
 	old, err := os.Executable()
 	must(t, err)
 	runs := newFleet(t, url)
-	must(t, open.Migrate(t.Context(), url, open.Options{}))
 	db, err := open.Database(t.Context(), url, open.Options{})
 	must(t, err)
 	defer db.Close()
@@ -142,7 +145,7 @@ func share(t *testing.T, url, updated string, read func() *reader) {
 	runs.await(100)
 	// Somebody's transaction is in the way of the migration, but not of the others.
 	reader := read()
-	migrated := runs.command(updated, "migrate")
+	migrated := runs.command(updated, "migrate", owner)
 	must(t, migrated.Start())
 	reader.met()
 	runs.enqueue(db, 500)
@@ -155,7 +158,7 @@ func share(t *testing.T, url, updated string, read func() *reader) {
 	runs.stop(first)
 	restarted := runs.start(old) // by an orchestrator that knows of no migration
 	fourth := runs.start(updated)
-	must(t, runs.command(old, "migrate").Run())
+	must(t, runs.command(old, "migrate", url).Run())
 	runs.stop(second)
 	runs.await(1500)
 	reopened, err := open.Database(t.Context(), url, open.Options{})
@@ -193,9 +196,9 @@ func newFleet(t *testing.T, url string) *fleet {
 	return &fleet{T: t, url: url, completed: make(chan int64, 10_000), times: make(map[int64]int)}
 }
 
-func (f *fleet) command(program, part string) *exec.Cmd {
+func (f *fleet) command(program, part, url string) *exec.Cmd {
 	cmd := exec.CommandContext(f.Context(), program)
-	cmd.Env = append(os.Environ(), partEnv+"="+part, urlEnv+"="+f.url)
+	cmd.Env = append(os.Environ(), partEnv+"="+part, urlEnv+"="+url)
 	cmd.Stderr = os.Stderr
 	return cmd
 }
@@ -203,7 +206,7 @@ func (f *fleet) command(program, part string) *exec.Cmd {
 // start starts a worker and waits until it has opened the database.
 func (f *fleet) start(program string) *process {
 	f.Helper()
-	p := &process{cmd: f.command(program, "work"), started: make(chan struct{}), ended: make(chan error, 1)}
+	p := &process{cmd: f.command(program, "work", f.url), started: make(chan struct{}), ended: make(chan error, 1)}
 	out, err := p.cmd.StdoutPipe()
 	must(f.T, err)
 	must(f.T, p.cmd.Start())

@@ -1,0 +1,43 @@
+package pgtest
+
+import (
+	"crypto/rand"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// Role makes a role that may log in to the database at address, runs statements in
+// which ROLE stands for its name, and returns the address for it. It is dropped when
+// the test ends.
+func Role(t testing.TB, address string, statements ...string) string {
+	t.Helper()
+	name, password := "dibs_test_"+strings.ToLower(rand.Text()), rand.Text()
+	must := func(statement string) {
+		t.Helper()
+		if err := exec(address, strings.ReplaceAll(statement, "ROLE", name)); err != nil {
+			t.Errorf("pgtest: %s: %v", statement, err)
+		}
+	}
+	must("create role ROLE login password '" + password + "'")
+	t.Cleanup(func() {
+		must("drop owned by ROLE")
+		must("drop role ROLE")
+	})
+	for _, s := range statements {
+		must(s)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	u.User = url.UserPassword(name, password)
+	return u.String()
+}
+
+// Grants give a role what docs/operations.md says that running needs.
+var Grants = []string{
+	"grant usage on schema dibs to ROLE",
+	"grant select, insert, update, delete on all tables in schema dibs to ROLE",
+	"grant usage, select on all sequences in schema dibs to ROLE",
+}
