@@ -178,30 +178,34 @@ func (w *wrapped) SetGroup(ctx context.Context, queue, group string, limit int) 
 	})
 }
 
-// InTx begins the record of the commit at the end of f, and ends it when the
-// database has answered.
+// InTx begins the record of the transaction's end when f returns, and ends it when
+// the database has answered.
 func (w *wrapped) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	id := w.r.NewTx()
-	var commit *Call
+	var end *Call
 	err := w.Database.InTx(ctx, func(tx dibs.Tx) error {
-		if err := f(WrapTx(tx, w.r, id)); err != nil {
-			return w.r.Rollback(id, func() error { return err })
-		}
+		err := f(WrapTx(tx, w.r, id))
 		c := &Call{Verb: Commit, Tx: id}
+		if err != nil {
+			c.Verb = Rollback
+		}
 		if err := w.r.Begin(c); err != nil {
 			return err
 		}
-		commit = c
-		return nil
+		end = c
+		return err
 	})
-	if commit == nil {
+	if end == nil {
 		return err
 	}
-	commit.Fate = Done
+	end.Fate = Done
 	if err != nil {
-		commit.Fate, commit.Error = Unknown, err.Error()
+		end.Error = err.Error()
 	}
-	w.r.End(commit)
+	if err != nil && end.Verb == Commit {
+		end.Fate = Unknown
+	}
+	w.r.End(end)
 	return err
 }
 

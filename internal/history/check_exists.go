@@ -1,0 +1,157 @@
+package history
+
+// unit is what is inserted as a whole or not at all: the jobs of one call, or of
+// all calls of a transaction.
+type unit struct {
+	call           int32
+	found, missing int
+	key            string // of one that is missing
+}
+
+// enqueues judges promise 1 from the side of those who enqueued: what was committed
+// is there, under its id; what was not is nowhere; and a batch whose fate is unknown
+// is there as a whole or not at all.
+func (j *judge) enqueues() {
+	seen := j.seenKeys()
+	ids := make(map[int64]place)
+	units := make(map[string]*unit)
+	for i, c := range j.Calls {
+		if c.Verb != Enqueue {
+			continue
+		}
+		alone := unit{call: int32(i)}
+		u := &alone
+		if c.Tx != "" {
+			if units[c.Tx] == nil {
+				units[c.Tx] = &alone
+			}
+			u = units[c.Tx]
+		}
+		for at := range c.New {
+			n := &c.New[at]
+			if n.Existing {
+				continue
+			}
+			j.checked(1, 1)
+			j.enqueued(place{int32(i), int32(at)}, n, seen, ids)
+			// Of an unknown call, a job with a unique key may have been another's.
+			if j.spans[i].fate != Unknown || n.UniqueKey != "" || j.forgets(n.Queue) {
+				continue
+			}
+			if _, ok := seen[n.Key]; ok {
+				u.found++
+			} else {
+				u.missing, u.key = u.missing+1, n.Key
+			}
+		}
+		if c.Tx == "" {
+			j.whole(u)
+		}
+	}
+	for _, u := range units {
+		j.whole(u)
+	}
+}
+
+func (j *judge) whole(u *unit) {
+	if u.found > 0 && u.missing > 0 {
+		j.accuse(1, 0, []int32{u.call}, "%d of the jobs that were enqueued together exist, and %d do not (the one with key %q is among them): a batch must be inserted as a whole or not at all", u.found, u.missing, u.key)
+	}
+}
+
+// enqueued judges one job that a call asked for and that was not another's.
+func (j *judge) enqueued(p place, n *New, seen map[string]sighting, ids map[int64]place) {
+	s := &j.spans[p.call]
+	where, found := seen[n.Key]
+	switch s.fate {
+	case Nothing:
+		if found && (where.call < 0 || j.Calls[p.call].Tx == "" || j.Calls[where.call].Tx != j.Calls[p.call].Tx) {
+			j.accuse(1, where.id, []int32{p.call, where.call}, "job %d (key %q) exists, though the transaction that enqueued it failed or was rolled back", where.id, n.Key)
+		}
+	case Done:
+		if other, ok := ids[n.ID]; ok {
+			j.accuse(1, n.ID, []int32{other.call, p.call}, "two new jobs were given the id %d", n.ID)
+		}
+		ids[n.ID] = p
+		final := j.final[n.ID]
+		switch {
+		case found && where.id != n.ID:
+			j.accuse(1, n.ID, []int32{p.call, where.call}, "the job with key %q was enqueued as %d and is there as %d", n.Key, n.ID, where.id)
+		case final == nil && !j.forgets(n.Queue):
+			j.accuse(1, n.ID, []int32{p.call}, "job %d (key %q) is gone, though its enqueueing was acknowledged", n.ID, n.Key)
+		case final != nil && Key(final.Payload) != n.Key:
+			j.accuse(1, n.ID, []int32{p.call}, "job %d was enqueued with the key %q and has the payload %s", n.ID, n.Key, clip(final.Payload))
+		}
+	}
+}
+
+// sighting is where a key was first seen: in the answer to a claim, or at the end
+// (call is -1).
+type sighting struct {
+	id   int64
+	call int32
+}
+
+// seenKeys finds every key that was claimed or is there at the end, and accuses keys
+// that two jobs have.
+func (j *judge) seenKeys() map[string]sighting {
+	seen := make(map[string]sighting, len(j.Final))
+	see := func(key string, s sighting) {
+		if old, ok := seen[key]; !ok {
+			seen[key] = s
+		} else if old.id != s.id {
+			j.accuse(1, s.id, []int32{old.call, s.call}, "the jobs %d and %d have the same key %q: one enqueued job became two", old.id, s.id, key)
+		}
+	}
+	for _, f := range j.Final {
+		see(Key(f.Payload), sighting{f.ID, -1})
+	}
+	for i, c := range j.Calls {
+		// What was rolled back saw what was rolled back with it.
+		if j.spans[i].fate == Nothing || (c.Verb != Claim && c.Verb != Resume) {
+			continue
+		}
+		for at := range c.Jobs {
+			see(c.Jobs[at].Key, sighting{c.Jobs[at].ID, int32(i)})
+		}
+	}
+	return seen
+}
+
+// forgets reports whether finished jobs of the queue may have been deleted.
+func (j *judge) forgets(queue string) bool { return j.lane(queue).forgets || j.pruned }
+
+// existence judges promise 1 from the side of one job: somebody enqueued it, and
+// nobody claimed it before that.
+func (j *judge) existence(l *life) {
+	if l.final == nil && len(l.attempts) == 0 {
+		return
+	}
+	j.checked(1, 1)
+	if l.born.call < 0 {
+		shown := []int32{-1}
+		if len(l.attempts) > 0 {
+			shown[0] = l.attempts[0].call
+		}
+		j.accuse(1, l.id, shown, "job %d (key %q) exists, and nobody enqueued it", l.id, l.key)
+		return
+	}
+	born := &j.spans[l.born.call]
+	for i := range l.attempts {
+		a := &l.attempts[i]
+		if a.Key != l.key {
+			j.accuse(1, l.id, []int32{l.born.call, a.call}, "job %d was enqueued with the key %q and claimed with the key %q", l.id, l.key, a.Key)
+		}
+		own := j.Calls[a.call].Tx
+		if a.hi < born.seen && (own == "" || own != j.Calls[l.born.call].Tx) {
+			j.accuse(1, l.id, []int32{l.born.call, a.call}, "job %d was claimed before the commit of its enqueueing began", l.id)
+		}
+	}
+}
+
+func clip(payload []byte) string {
+	if len(payload) > 80 {
+		return string(payload[:80]) + "…"
+	}
+	return string(payload)
+}

@@ -1,0 +1,72 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+)
+
+// limited reports whether the queue's concurrency was ever limited.
+func (l *lane) limited() bool {
+	least, _ := l.concurrency.between(0, never)
+	return least < unlimited
+}
+
+// limits judges the first half of promise 6: how many ran at once.
+func (j *judge) limits() {
+	queues := make(map[string][]run)
+	for c, m := range j.crowds {
+		lane := j.lane(c.queue)
+		if c.group != "" {
+			j.exceeded(m.runs, "group "+quote(c.group)+" of queue "+quote(c.queue), func(lo, hi int64) int64 {
+				_, most := lane.places(c.group, lo, hi)
+				return most
+			})
+		}
+		if lane.limited() {
+			queues[c.queue] = append(queues[c.queue], m.runs...)
+		}
+	}
+	for name, runs := range queues {
+		j.exceeded(runs, "queue "+quote(name), func(lo, hi int64) int64 {
+			_, most := j.lane(name).concurrency.between(lo, hi)
+			return most
+		})
+	}
+}
+
+func quote(s string) string { return `"` + s + `"` }
+
+// exceeded counts, at the answer of each claim, the jobs that certainly run then. The
+// last of them to start did so within that claim's call or later, but not after its
+// answer: so a limit that may have been in force meanwhile must allow them all. A
+// resume takes over a place that the job has.
+func (j *judge) exceeded(runs []run, where string, most func(lo, hi int64) int64) {
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r run) bool { return r.end <= r.hi })
+	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.hi, b.hi) })
+	ends := make([]int64, len(runs))
+	for i := range runs {
+		ends[i] = runs[i].end
+	}
+	slices.Sort(ends)
+	over := 0
+	for i := range runs {
+		r := &runs[i]
+		for over < len(ends) && ends[over] <= r.hi {
+			over++
+		}
+		if r.resume || i+1 < len(runs) && runs[i+1].hi == r.hi {
+			continue // of those that one call gave, the last counts
+		}
+		j.checked(6, 1)
+		limit := most(r.lo, r.hi)
+		if n := int64(i + 1 - over); n > limit {
+			var shown []int32
+			for k := range runs[:i+1] {
+				if runs[k].end > r.hi {
+					shown = append(shown, runs[k].call)
+				}
+			}
+			j.accuse(6, r.id, shown, "%d jobs of %s ran at once at %s, when job %d had been given out, and the limit was %d at most", n, where, show(r.hi), r.id, limit)
+		}
+	}
+}

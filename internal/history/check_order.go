@@ -1,0 +1,183 @@
+package history
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"sort"
+)
+
+// order judges promise 7 for jobs without a group, the order within groups of limit 1
+// (the second half of promise 6), and that nothing is left lying (promise 4).
+func (j *judge) order() {
+	takes := make(map[string][]take)
+	for i, c := range j.Calls {
+		if c.Verb != Claim || c.Fate != Done || c.Kinds {
+			continue
+		}
+		t := take{lo: j.spans[i].lo, hi: micros(c.End), call: int32(i)}
+		for at := range c.Jobs {
+			if r := rankOf(&c.Jobs[at]); c.Jobs[at].Group == "" && t.rank.before(r) {
+				t.rank = r
+			}
+		}
+		if t.id != 0 {
+			takes[c.Queue] = append(takes[c.Queue], t)
+		}
+	}
+	for c, m := range j.crowds {
+		if c.group == "" {
+			j.overlooked(c.queue, m.waits)
+			j.inQueue(c.queue, takes[c.queue], m.waits)
+			continue
+		}
+		j.inGroup(c, m)
+	}
+}
+
+// take is what one call took: the last in order of it.
+type take struct {
+	rank
+	call    int32
+	started bool // it is not the job's first attempt
+	lo, hi  int64
+}
+
+func (j *judge) inQueue(queue string, takes []take, waits []wait) {
+	l := j.lane(queue)
+	ready := slices.DeleteFunc(slices.Clone(waits), func(w wait) bool { return !w.ranked || w.swept || w.to-w.from <= j.slack() })
+	for i := range ready {
+		ready[i].from += j.slack()
+	}
+	passed(takes, ready, func(t *take, w *wait) {
+		j.checked(7, 1)
+		if w == nil || j.held(t, w) {
+			return
+		}
+		if least, _ := l.fifo.between(w.from, t.hi); least == 0 || j.clouded(l, t.lo, t.hi) {
+			return
+		}
+		j.accuse(7, w.id, []int32{t.call, w.call}, "a claim at %s took job %d (priority %d) from queue %s and passed over job %d (priority %d), which comes before it, and could be claimed from %s until %s", show(t.lo), t.id, t.priority, quote(queue), w.id, w.priority, show(w.from-j.slack()), show(w.to))
+	})
+}
+
+// held reports whether a held snapshot or a restart lets a claim pass over jobs that
+// came shortly before.
+func (j *judge) held(t *take, w *wait) bool {
+	return w.from+j.grace > t.lo && j.faulty(w.from, t.hi)
+}
+
+func (j *judge) inGroup(c crowd, m *members) {
+	l := j.lane(c.queue)
+	var takes []take
+	for _, r := range m.runs {
+		if !r.resume {
+			takes = append(takes, take{r.rank, r.call, r.started, r.lo, r.hi})
+		}
+	}
+	slices.SortFunc(takes, func(a, b take) int { return cmp.Compare(a.lo, b.lo) })
+	ready := slices.DeleteFunc(slices.Clone(m.waits), func(w wait) bool { return !w.ranked || w.from >= w.to })
+	for _, w := range m.waits {
+		if least, _ := l.strict.between(w.placed, w.to); w.placed < w.to && least == 1 {
+			w.priority, w.from = -1, w.placed // before all others, whatever its own priority is
+			ready = append(ready, w)
+		}
+	}
+	passed(takes, ready, func(t *take, w *wait) {
+		j.checked(6, 1)
+		if w == nil || j.clouded(l, t.lo, t.hi) {
+			return
+		}
+		since, why := w.from, "comes before it and could be claimed"
+		if w.priority < 0 {
+			// Under another limit, others may have kept places too.
+			since, why = 0, "kept its place in the strict queue, waiting for its retry,"
+		} else if fifo, _ := l.fifo.between(w.from, t.hi); fifo == 0 {
+			return
+		} else if _, strict := l.strict.between(0, t.hi); strict == 1 && t.started {
+			return // it had kept its place
+		}
+		if least, most := l.places(c.group, since, t.hi); least != 1 || most != 1 {
+			return
+		}
+		j.accuse(6, w.id, []int32{t.call, w.call}, "job %d of group %s, of which one may run at a time, was claimed at %s, though job %d %s from %s until %s", t.id, quote(c.group), show(t.hi), w.id, why, show(w.from), show(w.to))
+	})
+}
+
+// passed finds for each take a job that comes before it and could be claimed since
+// before the call began until after it ended, or none. Takes are in the order of lo.
+func passed(takes []take, waits []wait, f func(*take, *wait)) {
+	slices.SortFunc(waits, func(a, b wait) int { return cmp.Compare(a.from, b.from) })
+	var ready byRank
+	next := 0
+	for i := range takes {
+		t := &takes[i]
+		for ; next < len(waits) && waits[next].from <= t.lo; next++ {
+			heap.Push(&ready, &waits[next])
+		}
+		var passedOver *wait
+		var busy []*wait // those that other calls took just then
+		for len(ready) > 0 && ready[0].rank.before(t.rank) {
+			w := ready[0]
+			if w.to > t.hi {
+				passedOver = w
+				break
+			}
+			heap.Pop(&ready)
+			if w.to > t.lo {
+				busy = append(busy, w)
+			}
+		}
+		f(t, passedOver)
+		for _, w := range busy {
+			heap.Push(&ready, w)
+		}
+	}
+}
+
+// byRank is a heap of waits, the first in order on top.
+type byRank []*wait
+
+func (h byRank) Len() int           { return len(h) }
+func (h byRank) Less(a, b int) bool { return h[a].rank.before(h[b].rank) }
+func (h byRank) Swap(a, b int)      { h[a], h[b] = h[b], h[a] }
+func (h *byRank) Push(x any)        { *h = append(*h, x.(*wait)) }
+func (h *byRank) Pop() any {
+	last := len(*h) - 1
+	w := (*h)[last]
+	*h = (*h)[:last]
+	return w
+}
+
+// lookAt bounds how many claims are looked at for one job that waits.
+const lookAt = 100
+
+// overlooked judges that no claim came back with room left while a job had been there to
+// take for longer than promised.
+func (j *judge) overlooked(queue string, waits []wait) {
+	l := j.lane(queue)
+	for i := range waits {
+		w := &waits[i]
+		if w.to-w.from <= j.grace {
+			continue
+		}
+		first := sort.Search(len(l.short), func(n int) bool { return j.spans[l.short[n].call].lo > w.from+j.grace })
+		for _, s := range l.short[first:min(first+lookAt, len(l.short))] {
+			c := &j.spans[s.call]
+			if c.lo >= w.to {
+				break
+			}
+			if c.hi >= w.to || s.steady > w.from {
+				continue
+			}
+			j.checked(4, 1)
+			_, paused := l.paused.between(w.from, c.hi)
+			least, _ := l.concurrency.between(w.from, c.hi)
+			if paused == 1 || least < unlimited || j.clouded(l, c.lo, c.hi) || j.faulty(w.from, c.hi) {
+				continue
+			}
+			j.accuse(4, w.id, []int32{s.call, w.call}, "a claim at %s asked for %d jobs of queue %s and got %d, but not job %d, which nobody had held since %s: it was in limbo for more than %v", show(c.lo), j.Calls[s.call].Want, quote(queue), len(j.Calls[s.call].Jobs), w.id, show(w.from), limbo)
+			break
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+)
+
+// promises are the words of docs/guarantees.md.
+var promises = [...]string{
+	1: "A job exists if and only if the transaction that enqueued it committed.",
+	2: "At most one live owner: between a claim and its end (finish, or lease expiry on the database's clock) no other claim of that job succeeds.",
+	3: "A stale token changes nothing and its holder is told.",
+	4: "No limbo: with a live worker and a reachable database, every due job starts, and every abandoned one starts again, within lease + 2 s; nothing is lost, ever; each job ends in exactly one final state.",
+	5: "Attempts never exceed max_attempts; released and snoozed ones are not counted against it.",
+	6: "Group and queue limits are never exceeded, and jobs of a group with limit 1 run in order, also through crashes, retries and a change of the limit.",
+	7: "Claims never wait for claims; order (priority, run_at, id) holds among what was visible and not locked when the claim began.",
+	8: "Effects written in the finishing transaction happen exactly once.",
+	9: "A unique key never has two live jobs.",
+}
+
+// maxBroken is how many violations of one promise are kept.
+const maxBroken = 1000
+
+// Judge says for each promise whether the evidence shows that it was broken. It
+// accuses only where no order of events that the records allow would be right: what
+// an unknown call may have done counts as an excuse. Of promise 7 it judges the
+// order; how long claims take is for whoever measures it.
+func Judge(e Evidence) []Verdict {
+	j := &judge{index: newIndex(&e), verdicts: make([]Verdict, len(promises)-1)}
+	for n := range j.verdicts {
+		j.verdicts[n] = Verdict{Number: n + 1, Promise: promises[n+1]}
+	}
+	j.enqueues()
+	j.tokens()
+	var l life
+	for n := range j.ids {
+		j.live(n, &l)
+		j.existence(&l)
+		j.owners(&l)
+		j.fence(&l)
+		j.end(&l)
+		j.numbers(&l)
+		j.effects(&l)
+		j.collect(&l)
+	}
+	j.limits()
+	j.order()
+	j.unique()
+	j.leftovers()
+	return j.verdicts
+}
+
+type judge struct {
+	*index
+	verdicts []Verdict
+	gathered
+}
+
+// checked counts cases that were looked at for promise n.
+func (j *judge) checked(n, cases int) { j.verdicts[n-1].Checked += cases }
+
+// accuse notes a violation of promise n, shown by the calls.
+func (j *judge) accuse(n int, job int64, calls []int32, format string, args ...any) {
+	v := &j.verdicts[n-1]
+	if len(v.Broken) >= maxBroken {
+		return
+	}
+	v.Broken = append(v.Broken, Violation{Job: job, Text: fmt.Sprintf(format, args...), Calls: j.show(calls)})
+}
+
+// show are the calls and the ends of their transactions, in the order of Begin.
+func (j *judge) show(places []int32) []*Call {
+	places = slices.Clone(places)
+	slices.Sort(places)
+	var calls []*Call
+	for _, n := range slices.Compact(places) {
+		if n >= 0 {
+			calls = append(calls, j.Calls[n])
+		}
+	}
+	var ends []*Call
+	for _, c := range calls {
+		if end := j.txs[c.Tx]; c.Tx != "" && end != nil && !slices.Contains(ends, end) {
+			ends = append(ends, end)
+		}
+	}
+	calls = append(calls, ends...)
+	sortCalls(calls)
+	return slices.Compact(calls)
+}
+
+// who names an attempt for people.
+func (j *judge) who(a *attempt) string {
+	c := j.Calls[a.call]
+	name := c.Worker
+	if name == "" {
+		name = c.Client
+	}
+	return fmt.Sprintf("%s (attempt %d)", name, a.Attempt)
+}
