@@ -1,0 +1,71 @@
+package postgres_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/internal/interleave"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// TestInterleavingsFindDamage shows that the enumeration can fail: each of these
+// statements is wrong in a way that only some orders show.
+func TestInterleavingsFindDamage(t *testing.T) {
+	server := pgtest.URL(t)
+	for _, d := range []struct{ what, scenario, statement, text, instead, finding string }{
+		{
+			"claims wait for locked rows", "claims beside an enqueue",
+			"claim", "limit $3\n                    for update skip locked", "limit $3\n                    for update", "claim for claim",
+		},
+		{
+			"a finish without its token", "a finish past the lease",
+			"complete", "j.token = o.token and ", "", "without a good token",
+		},
+		{
+			"a finish after the lease", "a finish past the lease",
+			"complete", " and j.lease_until > statement_timestamp()", "", "without a good token",
+		},
+		{
+			"a finish that wakes no group", "a group's place that becomes free",
+			"complete", "from gone\n    where group_key is not null", "from gone\n    where false", "nobody told",
+		},
+		{
+			"an enqueue that wakes no group", "the last job of a group beside its next",
+			"enqueue", "from added\n    where gate = 1", "from added\n    where false", "nobody told",
+		},
+		{
+			"admissions without a turn", "a group that gets a better job",
+			"turn_admit", "and pg_try_advisory_xact_lock($2)", "and $2::bigint is not null", "",
+		},
+		{
+			"a claim from a group that waits to be admitted", "a group's limit that is lowered",
+			"claim", "(r.group_key is null or not exists (", "(true or not exists (", "the limit is 1",
+		},
+		{
+			"claims under a limit without a turn", "a limit of 1 that is raised",
+			"turn_claim", "for update skip locked", "", "jobs run, the limit is",
+		},
+	} {
+		t.Run(d.what, func(t *testing.T) {
+			t.Parallel()
+			broken := 0
+			bench := newStage(t, server, func(name, text string) string {
+				if name != d.statement {
+					return text
+				}
+				broken = strings.Count(text, d.text)
+				return strings.ReplaceAll(text, d.text, d.instead)
+			})
+			if broken == 0 {
+				t.Fatalf("%s.sql has no %q any more", d.statement, d.text)
+			}
+			o := interleavings()
+			o.Most = 2000
+			c, err := interleave.Named(d.scenario).Run(t.Context(), o, bench)
+			if err == nil || !strings.Contains(err.Error(), d.finding) {
+				t.Fatalf("not found in %v: %v", c, err)
+			}
+			t.Logf("found after %v\n%v", c, err)
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Apart makes the store send the statements of a transaction one by one, each in a
+// round trip of its own after the statement clock, and the commit too, so that others
+// can come in between. turn is told whether a statement that takes a turn got one;
+// those after it do nothing without. The store waits for locks without limit.
+func (s *Store) Apart(clock string, turn func(got bool)) {
+	s.db = retryingApart{s.pool, step{sql: clock, args: []any{""}}, turn}
+	s.upkeep = retryingApart{s.side, step{sql: clock, args: []any{""}}, turn}
+}
+
+// Afresh makes the store one that has just been opened, and has read the queue if
+// other has. It does not sweep by itself, and its claims are full ones, since it says
+// nothing that they take long when somebody stops them.
+func (s *Store) Afresh(queue string, other *Store) {
+	s.queues.init()
+	never := time.Now().Add(24 * time.Hour)
+	s.sweeper.mu.Lock()
+	defer s.sweeper.mu.Unlock()
+	s.sweeper.last, s.sweeper.pruned = never, never
+	l := s.queues.lanesOf(queue)
+	l.learn([]int16{dibs.DefaultPriority})
+	l.learned = never
+	l.scans[""] = &scan{marks: map[int16]mark{}, markCost: time.Hour, nextProbe: never}
+	if q, ok := other.queues.get(queue); ok {
+		s.queues.put(q)
+	}
+}
+
+// Rewrite changes the text of statements.
+func (s *Store) Rewrite(change func(name, text string) string) {
+	for name, text := range s.sql.text {
+		s.sql.text[name] = change(name, text)
+	}
+}
+
+type retryingApart struct {
+	pool  *pgxpool.Pool
+	clock step
+	turn  func(got bool)
+}
+
+func (c retryingApart) run(ctx context.Context, steps ...step) error {
+	return repeating(func() error { return c.once(ctx, steps) })
+}
+
+func (c retryingApart) once(ctx context.Context, steps []step) error {
+	t, err := c.pool.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer t.Rollback(context.WithoutCancel(ctx)) // no effect after the commit
+	conn := onPgx(t, t.Conn().Config())
+	for _, st := range steps {
+		if strings.HasPrefix(st.sql, "select set_config('lock_timeout'") {
+			continue
+		}
+		if err := conn.run(ctx, c.clock, c.watched(st)); err != nil {
+			return err
+		}
+	}
+	return t.Commit(ctx)
+}
+
+// watched tells turn what the statement that takes a turn said.
+func (c retryingApart) watched(st step) step {
+	takesTurn := strings.Contains(st.sql, "set_config('dibs_turn.admit'") || strings.Contains(st.sql, "set_config('dibs_turn.expire'")
+	if !takesTurn {
+		return st
+	}
+	row := st.row
+	st.row = func(scan func(...any) error) error {
+		if row == nil {
+			var got string
+			err := scan(&got)
+			c.turn(got == "true")
+			return err
+		}
+		return row(func(to ...any) error {
+			err := scan(to...)
+			looked, ok := to[0].(*int)
+			c.turn(ok && *looked > 0)
+			return err
+		})
+	}
+	return st
+}
+
+var _ conn = retryingApart{}

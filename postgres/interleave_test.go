@@ -1,0 +1,338 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/interleave"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+// TestInterleavings runs small programs in every order of their statements, or in
+// the simplest few hundred; with DIBS_SOAK=1 in many more.
+func TestInterleavings(t *testing.T) {
+	server := pgtest.URL(t)
+	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, server, nil) })
+}
+
+func interleavings() interleave.Options {
+	o := interleave.Options{Most: 60, Seed: 1, Waits: waits}
+	if os.Getenv("DIBS_SOAK") != "" {
+		o.Most = 10_000
+	}
+	return o
+}
+
+// waits says whose call may wait for whose. A claim waits for nobody. What waits for a
+// claim waits for its own short transaction; an enqueue waits for whoever may just be
+// giving up, or taking, the key that it wants.
+var waits = []string{
+	"finish for cancel", "finish for finish", "finish for resume",
+	"finish for claim", // that counts what runs under a new limit
+	"set group for claim", "set queue for claim",
+	"enqueue for claim", "enqueue for enqueue", "enqueue for finish", "enqueue for requeue", "requeue for enqueue",
+	"enqueue for transaction undone", "transaction undone for claim", "transaction undone for enqueue",
+}
+
+// stage is a database whose stores stop before each statement, and whose clock moves
+// by a millisecond with each.
+type stage struct {
+	tb     testing.TB
+	schema string
+	view   *pgxpool.Pool                   // looks on
+	actors []*actor                        // the last one does not stop
+	stop   func(int, interleave.Step) bool // nil: nobody stops
+	now    time.Time
+	reset  string
+	look   string
+}
+
+const mostActors = 5
+
+var stages atomic.Int64 // made so far
+
+// newStage makes a schema and its stores; damage changes the actors' statements.
+func newStage(tb testing.TB, server string, damage func(name, text string) string) *stage {
+	tb.Helper()
+	ctx := tb.Context()
+	s := &stage{tb: tb, schema: fmt.Sprintf("stage_%d", stages.Add(1))}
+	own := strings.NewReplacer("dibs.", s.schema+".")
+	s.reset, s.look = own.Replace(resetSQL), own.Replace(lookSQL)
+	o := postgres.Options{Schema: s.schema, Pooler: true} // no NOTIFY and LISTEN
+	if err := postgres.Migrate(ctx, server, o); err != nil {
+		tb.Fatal(err)
+	}
+	var err error
+	if s.view, err = pgxpool.New(ctx, server); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(s.view.Close)
+	for i := range mostActors + 1 {
+		s.actors = append(s.actors, newActor(s, i, server, o, damage))
+	}
+	return s
+}
+
+// actor is a process as far as the database can tell: a store with its own pool.
+// What changes during a run belongs to the goroutine that has been let go.
+type actor struct {
+	*postgres.Store
+	stage  *stage
+	number int
+	names  map[string]string // of statements, by text
+	pid    uint32            // of the connection that it last sent something on
+	holds  bool              // its transaction may have changed or locked something
+	idle   bool              // the rest of the transaction does nothing
+	tries  map[string]int
+	told   map[uint32]string // the time that a connection has
+}
+
+func newActor(s *stage, number int, server string, o postgres.Options, damage func(name, text string) string) *actor {
+	s.tb.Helper()
+	a := &actor{stage: s, number: number, names: map[string]string{}, tries: map[string]int{}, told: map[uint32]string{}}
+	c, err := pgxpool.ParseConfig(server)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	c.MaxConns = 1
+	for _, name := range []string{"synchronous_commit", "jit", "enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_material"} {
+		c.ConnConfig.RuntimeParams[name] = "off"
+	}
+	c.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan" // as Open's connections
+	c.ConnConfig.Tracer = a
+	pool, err := pgxpool.NewWithConfig(s.tb.Context(), c)
+	if err != nil {
+		s.tb.Fatal(err)
+	}
+	s.tb.Cleanup(pool.Close)
+	if a.Store, err = postgres.New(s.tb.Context(), pool, o); err != nil {
+		s.tb.Fatal(err)
+	}
+	s.tb.Cleanup(func() { _ = a.Close() }) // never fails
+	a.Rewrite(func(name, text string) string {
+		if damage != nil && number < mostActors {
+			text = damage(name, text)
+		}
+		text = strings.ReplaceAll(text, "statement_timestamp()", "current_setting('dibs_stage.now')::timestamptz")
+		a.names[text] = name
+		return text
+	})
+	if number < mostActors {
+		a.Apart(clockSQL, func(got bool) { a.holds, a.idle = got, !got })
+	}
+	return a
+}
+
+const clockSQL = "select set_config('dibs_stage.now', $1, true)"
+
+// readers lock and change nothing, so that the end of their transaction is no step.
+var readers = map[string]bool{
+	"queues": true, "pending": true, "present": true, "held": true, "holders": true, "lanes": true,
+}
+
+// TraceBatchStart stops before a statement.
+func (a *actor) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	if len(data.Batch.QueuedQueries) == 0 {
+		return ctx
+	}
+	parts := data.Batch.QueuedQueries
+	name := a.names[parts[len(parts)-1].SQL]
+	if a.idle && (name == "due" || name == "admit" || name == "expire") {
+		return a.send(ctx, conn, parts[0])
+	}
+	a.idle = false
+	step := interleave.Step{Name: name, Reads: readers[name], Idle: a.tries[name] > 0}
+	switch name {
+	case "cancel", "edit", "extend": // repeated for what they found locked
+		a.tries[name]++
+	}
+	if !a.stop(step) {
+		return abandoned()
+	}
+	a.holds = a.holds || !step.Reads
+	return a.send(ctx, conn, parts[0])
+}
+
+// send gives the connection the time.
+func (a *actor) send(ctx context.Context, conn *pgx.Conn, first *pgx.QueuedQuery) context.Context {
+	a.pid = conn.PgConn().PID()
+	now := a.stage.now.Format("2006-01-02 15:04:05.999999Z07:00")
+	if a.number < mostActors {
+		a.stage.now = a.stage.now.Add(time.Millisecond)
+	}
+	if first.SQL == clockSQL {
+		first.Arguments[0] = now
+		return ctx
+	}
+	if now == a.told[a.pid] {
+		return ctx
+	}
+	if _, err := conn.PgConn().Exec(ctx, "set dibs_stage.now = '"+now+"'").ReadAll(); err != nil {
+		return abandoned() // a connection without the time must not go on
+	}
+	if a.number == mostActors { // others set it for each transaction
+		a.told[a.pid] = now
+	}
+	return ctx
+}
+
+// TraceQueryStart stops before the end of a transaction.
+func (a *actor) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if data.SQL != "commit" && data.SQL != "rollback" {
+		return ctx
+	}
+	if a.holds {
+		a.pid = conn.PgConn().PID()
+		_ = a.stop(interleave.Step{Name: data.SQL, Ends: true}) // an end is never given up
+	}
+	a.holds, a.idle = false, false
+	if data.SQL == "rollback" {
+		delete(a.told, conn.PgConn().PID())
+	}
+	return ctx
+}
+
+// TraceBatchQuery notes whether a statement that skips what is locked found anything.
+func (a *actor) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
+	if a.tries[a.names[data.SQL]] > 0 && data.CommandTag.RowsAffected() == 0 {
+		a.holds = false
+	}
+}
+
+func (a *actor) stop(step interleave.Step) bool {
+	return a.number == mostActors || a.stage.stop == nil || a.stage.stop(a.number, step)
+}
+
+func (*actor) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
+func (*actor) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func abandoned() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}
+
+// Reset implements interleave.Bench.
+func (s *stage) Reset(ctx context.Context) error {
+	s.now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	last := s.last().Store
+	last.Afresh(interleave.Queue, last)
+	_, err := s.view.Exec(ctx, s.reset, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// Start implements interleave.Bench.
+func (s *stage) Start(ctx context.Context, stop func(int, interleave.Step) bool) error {
+	if _, err := s.last().Queues(ctx); err != nil {
+		return err
+	}
+	for _, a := range s.actors[:mostActors] {
+		a.Afresh(interleave.Queue, s.last().Store)
+		clear(a.tries)
+	}
+	s.stop = stop
+	return nil
+}
+
+// Finish implements interleave.Bench.
+func (s *stage) Finish() { s.stop = nil }
+
+func (s *stage) last() *actor { return s.actors[mostActors] }
+
+// Store implements interleave.Bench.
+func (s *stage) Store(i int) dibs.Database {
+	if i < 0 {
+		return s.last()
+	}
+	return s.actors[i]
+}
+
+// PerCall implements interleave.Bench.
+func (*stage) PerCall() bool { return false }
+
+// Now implements interleave.Bench.
+func (s *stage) Now() time.Time { return s.now }
+
+// Pass implements interleave.Bench.
+func (s *stage) Pass(_ context.Context, d time.Duration) error {
+	s.now = s.now.Add(d)
+	return nil
+}
+
+// Blocked implements interleave.Bench.
+func (s *stage) Blocked(ctx context.Context, i int) (by []int, err error) {
+	rows, err := s.view.Query(ctx, "select unnest(pg_blocking_pids($1))", s.actors[i].pid)
+	if err != nil {
+		return nil, err
+	}
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[uint32])
+	for _, pid := range pids {
+		for _, a := range s.actors {
+			if a.pid == pid {
+				by = append(by, a.number)
+			}
+		}
+	}
+	return by, err
+}
+
+// Look implements interleave.Bench.
+func (s *stage) Look(ctx context.Context) (interleave.State, error) {
+	state := interleave.State{Jobs: map[int64]interleave.Job{}, Final: map[int64]dibs.State{}, Groups: map[string]int{}}
+	rows, err := s.view.Query(ctx, s.look)
+	if err != nil {
+		return state, err
+	}
+	var kind, text, key string
+	var id, a, b int64
+	var flag, other bool
+	var at, until *time.Time
+	var token *[16]byte
+	_, err = pgx.ForEachRow(rows, []any{&kind, &id, &text, &key, &a, &b, &flag, &other, &at, &until, &token}, func() error {
+		switch kind {
+		case "job":
+			j := interleave.Job{ID: id, RunAt: at.UTC(), Attempt: int(a), Priority: int(b), Group: text, Key: key, Cancel: flag, HoldsKey: other}
+			if token != nil {
+				j.Token, j.LeaseUntil = *token, until.UTC()
+			}
+			state.Jobs[id] = j
+		case "finished":
+			state.Final[id] = dibs.State(text)
+		case "group":
+			state.Groups[text] = int(a)
+		case "queue":
+			state.Concurrency, state.GroupLimit, state.Paused, state.Strict = int(a), int(b), flag, other
+			state.Forgets = id == 0
+		}
+		return nil
+	})
+	return state, err
+}
+
+const lookSQL = `
+	select 'job', id, coalesce(group_key, ''), coalesce(unique_key, ''), attempt::bigint, priority::bigint, cancel_requested, unique_held, run_at, lease_until, token
+	from dibs.job
+	union all
+	select 'finished', id, state, '', 0, 0, false, false, null, null, null
+	from dibs.finished
+	union all
+	select 'group', 0, group_key, '', places, 0, false, false, null, null, null
+	from dibs.group_limit
+	union all
+	select 'queue', extract(epoch from keep_completed)::bigint, '', '', concurrency, group_limit, paused, strict, null, null, null
+	from dibs.queue`
+
+const resetSQL = `
+	delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.job;
+	delete from dibs.finished; delete from dibs.claim; delete from dibs.wake; delete from dibs.tally;
+	insert into dibs.queue (name) values ('q'); insert into dibs.turn (queue) values ('q')`
