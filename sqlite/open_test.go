@@ -1,11 +1,13 @@
 package sqlite_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/sqlite"
@@ -122,5 +124,40 @@ func TestTimeNeverRunsBackwards(t *testing.T) {
 	j, err := s.Get(t.Context(), done[0].ID)
 	if err != nil || j.CreatedAt.Format("2006-01-02T15:04:05Z07:00") != later {
 		t.Errorf("created at %v, want %s: %v", j.CreatedAt, later, err)
+	}
+}
+
+// After the system's clock was an hour ahead for a moment, leases still end: time
+// in the file goes on, though slower, instead of waiting for that hour.
+func TestAClockThatWasPutBackIsNoLimbo(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := s.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.DB().ExecContext(ctx, "update dibs_clock set now = now + 3600000000"); err != nil {
+		t.Fatal(err)
+	}
+	request := dibs.ClaimRequest{Worker: "w", N: 1, Lease: dibs.MinLease}
+	jobs, err := s.Claim(ctx, request)
+	if err != nil || len(jobs) != 1 {
+		t.Fatal(jobs, err)
+	}
+	first := jobs[0]
+	for jobs = nil; len(jobs) == 0; {
+		if _, err := s.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if jobs, err = s.Claim(ctx, request); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := jobs[0].ClaimedAt.Sub(first.ClaimedAt); again < dibs.MinLease || again > time.Minute {
+		t.Errorf("claimed again after %v of the file's time", again)
+	}
+	if err := s.Finish(ctx, []dibs.Outcome{first.Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
+		t.Errorf("the outcome of the ended lease: %v", err)
 	}
 }

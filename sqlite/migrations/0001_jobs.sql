@@ -10,13 +10,14 @@ create table dibs_migration (
 ) strict;
 
 -- The time of the last transaction: each has a later one than those before, whatever
--- the system's clock does.
+-- the system's clock does. seen is what that said then.
 create table dibs_clock (
   one integer primary key check (one = 1),
-  now integer not null
+  now integer not null,
+  seen integer not null
 ) strict;
 
-insert into dibs_clock (one, now) values (1, 0);
+insert into dibs_clock (one, now, seen) values (1, 0, unixepoch() * 1000000);
 
 create table dibs_queue (
   name text primary key,

@@ -2,10 +2,15 @@
 -- Parameters: none.
 -- Columns out: now.
 -- Concurrency: the only write transaction of the file; each has a later time than the
---   one before, so what was enqueued first has the earlier run_at. SQLite's clock counts
+--   one before, so what was enqueued first has the earlier run_at. When the system's
+--   clock was put back, time goes on from where it was, at half speed until the two
+--   meet: if it stood still, no lease would end meanwhile. SQLite's clock counts
 --   milliseconds, and a real cannot hold them exactly, so they are rounded before they
 --   become microseconds.
 update dibs_clock
-set now = max(now + 1, cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
+set
+  now = max(now + 1, iif(system >= now, system, now + (system - seen) / 2)),
+  seen = system
+from (select cast(round(unixepoch('subsec') * 1000) as integer) * 1000 as system)
 where one = 1
 returning now

@@ -8,7 +8,8 @@ CREATE TABLE dibs_claim (
 
 CREATE TABLE dibs_clock (
   one integer primary key check (one = 1),
-  now integer not null
+  now integer not null,
+  seen integer not null
 ) strict;
 
 CREATE TABLE dibs_finished (
