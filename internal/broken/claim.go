@@ -1,0 +1,97 @@
+package broken
+
+// Faults of claims: who gets which job, in which order, and what is noted of it.
+var claimVariants = []Variant{
+	{
+		Name:  "claim-unlocked",
+		Fault: "A claim takes jobs without locking them first, and without looking again whether somebody has them.",
+		Harm:  "Two workers run the same job at the same time.",
+		In: []Patch{
+			{"postgres", "TestStore/race/every job is claimed exactly once and none is left", []Edit{
+				{"sql/claim.sql", "where j.ctid = any (array(", "where j.id = any (array(select y.id from dibs.job y where y.ctid = any (array("},
+				{"sql/claim.sql", "greatest((select n from setting), 0)\n    ))", "greatest((select n from setting), 0)\n    ))))"},
+				{"sql/claim.sql", "order by r.run_at, r.id\n                    limit $3\n                    for update skip locked", "order by r.run_at, r.id\n                    limit $3"},
+			}},
+			{"sqlite", "TestStore/claim/it takes at most n, and fewer when there are fewer", []Edit{
+				{"sql/claim.sql", "from dibs_job indexed by dibs_job_ready\n  where queue = ?1 and gate = 0 and token is null", "from dibs_job\n  where queue = ?1 and gate = 0"},
+				{"sql/lanes.sql", "    where j.queue = ?1 and j.gate = 0 and j.token is null and j.priority = lane.priority", "    where j.queue = ?1 and j.gate = 0 and j.priority = lane.priority"},
+				{"sql/lanes.sql", "where queue = ?1 and gate = 0 and token is null and priority > ?2", "where queue = ?1 and gate = 0 and priority > ?2"},
+			}},
+		},
+	},
+	{
+		Name:  "claim-unlogged",
+		Fault: "A claim is not noted in the log of claims.",
+		Harm:  "When its worker dies, nobody ever finds the jobs: they are lost.",
+		In: []Patch{
+			{"postgres", "TestStore/sweep/a job whose lease ended waits again in its old place", []Edit{
+				{"sql/claim.sql", "    from taken\n    having count(*) > 0\n), counted as (", "    from taken\n    having false\n), counted as ("},
+			}},
+			{"sqlite", "TestStore/sweep/a job whose lease ended waits again in its old place", []Edit{
+				{"claim.go", "return s.logClaim(c, list)", "return nil"},
+			}},
+		},
+	},
+	{
+		Name:  "claim-uncounted",
+		Fault: "A claim does not write its changes of the counts.",
+		Harm:  "Statistics are wrong from then on.",
+		In: []Patch{
+			{"postgres", "TestStore/stats/each state is counted", []Edit{
+				{"sql/claim.sql", "    from taken\n    having count(*) > 0\n)\nselect", "    from taken\n    having false\n)\nselect"},
+			}},
+			{"sqlite", "TestStore/stats/each state is counted", []Edit{
+				{"claim.go", "\t\tt.waiting -= n\n\t\tt.running += n\n", ""},
+			}},
+		},
+	},
+	{
+		Name:  "order-priority",
+		Fault: "Claims take the largest priority first.",
+		Harm:  "What is urgent waits behind everything else.",
+		In: []Patch{
+			{"postgres", "TestStore/claim/a better job that comes later is next", []Edit{
+				{"sql/claim.sql", ") x\n        limit greatest", ") x\n        order by m.low desc\n        limit greatest"},
+			}},
+			{"sqlite", "TestStore/claim/a better job that comes later is next", []Edit{
+				{"sql/lanes.sql", "limit ?5", "order by priority desc\nlimit ?5"},
+			}},
+		},
+	},
+	{
+		Name:  "order-id",
+		Fault: "Of jobs that are due at the same time, the youngest is claimed first.",
+		Harm:  "Jobs of one batch run in the wrong order.",
+		In: []Patch{
+			{"postgres", "TestStore/claim/it takes at most n, and fewer when there are fewer", []Edit{
+				{"sql/claim.sql", "order by r.run_at, r.id\n", "order by r.run_at, r.id desc\n"},
+			}},
+			{"sqlite", "TestStore/claim/it takes at most n, and fewer when there are fewer", []Edit{
+				{"sql/claim.sql", "order by run_at, id\n", "order by run_at, id desc\n"},
+			}},
+		},
+	},
+	{
+		Name:  "marks-only",
+		Fault: "Claims begin where the process last claimed, always: none looks at the whole range any more.",
+		Harm:  "A job that is given back, or whose enqueuer commits late, lies below the mark and never starts.",
+		In: []Patch{
+			{"postgres", "TestStore/claim/a job given back behind younger ones starts again", []Edit{
+				{"lanes.go", "\ts.nextFull = now.Add(min(fullShare*s.fullCost, maxFullWait))\n\treturn true", "\treturn len(s.marks) == 0"},
+			}},
+		},
+	},
+	{
+		Name:  "settings-stale",
+		Fault: "A process goes on with the settings it knows when another one has changed them.",
+		Harm:  "Pauses and limits hold in the process that set them, and nowhere else.",
+		In: []Patch{
+			{"postgres", "TestStore/concurrency/another store follows at once", []Edit{
+				{"sql/claim.sql", "where name = $1 and version = $2 and not paused", "where name = $1 and $2::bigint > 0 and not paused"},
+			}},
+			{"sqlite", "TestStore/concurrency/another store follows at once", []Edit{
+				{"writer.go", "\tif version != w.version {\n\t\tclear(w.queues)\n", "\tif version != w.version {\n"},
+			}},
+		},
+	},
+}

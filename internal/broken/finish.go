@@ -1,0 +1,85 @@
+package broken
+
+// Faults of what ends an attempt.
+var finishVariants = []Variant{
+	{
+		Name:  "finish-any-token",
+		Fault: "Finish does not compare tokens.",
+		Harm:  "A worker that lost its job long ago overwrites what the new owner does.",
+		In: []Patch{
+			{"postgres", "TestStore/fence/a wrong token is refused", []Edit{
+				{"sql/complete.sql", "where j.id = o.id and j.token = o.token and", "where j.id = o.id and"},
+				{"sql/retry.sql", "on j.id = o.id and j.token = o.token and", "on j.id = o.id and"},
+			}},
+			{"sqlite", "TestStore/fence/a wrong token is refused", []Edit{
+				{"finish.go", "if j == nil || j.token != o.Token {", "if j == nil {"},
+			}},
+		},
+	},
+	{
+		Name:  "finish-ended-lease",
+		Fault: "Finish takes a token whose lease has ended, until the sweep comes.",
+		Harm:  "Whether a late worker is told so depends on chance; by the clock it was no owner any more.",
+		In: []Patch{
+			{"postgres", "TestStore/fence/an ended lease is refused, swept or not", []Edit{
+				{"sql/complete.sql", "j.token = o.token and j.lease_until > statement_timestamp()", "j.token = o.token"},
+				{"sql/retry.sql", "j.token = o.token and j.lease_until > statement_timestamp()", "j.token = o.token"},
+			}},
+			{"sqlite", "TestStore/fence/an ended lease is refused, swept or not", []Edit{
+				{"finish.go", "s.holding(ids, now)", "s.holding(ids, 0)"},
+			}},
+		},
+	},
+	{
+		Name:  "finish-old-snapshot",
+		Fault: "A retry, snooze or release checks the token in the statement's snapshot, and not again once it has the row's lock.",
+		Harm:  "Of two outcomes for one attempt both are accepted: a job that has been given back is given back again, perhaps out of its new owner's hands.",
+		In: []Patch{
+			{"postgres", "TestOfTwoOutcomesTheOneThatWaitedIsRefused", []Edit{
+				{
+					"sql/retry.sql", "join dibs.job j on j.id = o.id and j.token = o.token and j.lease_until > statement_timestamp()",
+					"join dibs.job k on k.id = o.id and k.token = o.token and k.lease_until > statement_timestamp()\n    join dibs.job j on j.id = o.id",
+				},
+			}},
+		},
+	},
+	{
+		Name:  "retry-uncounted",
+		Fault: "A failed attempt is not counted.",
+		Harm:  "A job that can never succeed is retried for ever.",
+		In: []Patch{
+			{"postgres", "TestStore/retry/the attempts run out", []Edit{
+				{"sql/retry.sql", "case when h.ending = 'retry' then 0 else 1 end", "1"},
+			}},
+			{"sqlite", "TestStore/retry/the attempts run out", []Edit{
+				{"finish.go", "case dibs.EndRetry:\n", "case dibs.EndRetry:\n\t\tf.excused++\n"},
+			}},
+		},
+	},
+	{
+		Name:  "release-counted",
+		Fault: "A job that is given back unrun loses an attempt.",
+		Harm:  "Deployments kill jobs: each stop of a worker brings what it held closer to dead.",
+		In: []Patch{
+			{"postgres", "TestStore/finish/release gives the job back in its old place without counting the attempt", []Edit{
+				{"sql/retry.sql", "case when h.ending = 'retry' then 0 else 1 end", "case when h.ending = 'snooze' then 1 else 0 end"},
+			}},
+			{"sqlite", "TestStore/finish/release gives the job back in its old place without counting the attempt", []Edit{
+				{"finish.go", "case dibs.EndRelease:\n\t\tf.state = dibs.Waiting\n\t\tf.excused++\n", "case dibs.EndRelease:\n\t\tf.state = dibs.Waiting\n"},
+			}},
+		},
+	},
+	{
+		Name:  "resume-shared",
+		Fault: "A worker that resumes its jobs gets a new token, but the old one stays good.",
+		Harm:  "When the worker was not dead but slow, both run the same jobs.",
+		In: []Patch{
+			{"postgres", "TestStore/resume/the old tokens are lost", []Edit{
+				{"sql/resume.sql", "token = $3,", "token = j.token,"},
+			}},
+			{"sqlite", "TestStore/resume/the old tokens are lost", []Edit{
+				{"sql/resume.sql", "token = ?4,", "token = token,"},
+			}},
+		},
+	},
+}

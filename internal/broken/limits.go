@@ -1,0 +1,103 @@
+package broken
+
+// Faults of groups and of limits.
+var limitVariants = []Variant{
+	{
+		Name:  "group-one-more",
+		Fault: "A group is given one place more than its limit.",
+		Harm:  "Jobs that must never run together do.",
+		In: []Patch{
+			{"postgres", "TestStore/groups/one of a group runs at a time, in order", []Edit{
+				{"sql/admit.sql", "- h.held + u.n, 0) as free", "- h.held + u.n, 0) + 1 as free"},
+			}},
+			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
+				{"group.go", "max(0, limit-fixed-s.held[g])", "max(0, limit-fixed-s.held[g]) + 1"},
+			}},
+		},
+	},
+	{
+		Name:  "group-freed-twice",
+		Fault: "The place of a job is free when its lease ends, and again when the sweep or its finish has been there.",
+		Harm:  "The next of the group starts while the first is still finishing in its transaction.",
+		In: []Patch{
+			{"postgres", "TestStore/tx/a finish that took effect before the lease ended holds", []Edit{
+				{"sql/admit.sql", "select count(*) as held,", "select count(*) filter (where j.token is null or j.lease_until > statement_timestamp()) as held,"},
+			}},
+		},
+	},
+	{
+		Name:  "group-no-turn",
+		Fault: "Two processes may give the places of one group at the same time.",
+		Harm:  "Each gives the same free place to another job, and both run.",
+		In: []Patch{
+			{"postgres", "TestOfTwoThatGiveAPlaceOneDoes", []Edit{
+				{"sql/turn_admit.sql", "and pg_try_advisory_xact_lock($2)", "and $2::bigint is not null"},
+			}},
+		},
+	},
+	{
+		Name:  "group-limit-lowered",
+		Fault: "A job that has been given a place keeps it when the limit is lowered.",
+		Harm:  "More jobs than the new limit are started after it was set.",
+		In: []Patch{
+			{"postgres", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
+				{"sql/admit.sql", "where id = any (array(select id from ranked where not blocked and not wanted)) and token is null", "where false"},
+			}},
+			{"sqlite", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
+				{"group.go", "if overtaken || loose > free {", "if overtaken {"},
+			}},
+		},
+	},
+	{
+		Name:  "group-unadmitted",
+		Fault: "A claim takes jobs of a group whose places are still to be given anew.",
+		Harm:  "After a limit was lowered, jobs start that it does not allow.",
+		In: []Patch{
+			{"postgres", "TestALoweredLimitHolds/over more groups than one admission handles", []Edit{
+				{"sql/claim.sql", "                    order by r.run_at, r.id\n", `
+                        or m.how = 1
+                        and r.queue = $1 and r.gate = 0 and r.priority = m.low
+                        and r.run_at <= statement_timestamp()
+                        and r.token is null
+                    order by r.run_at, r.id
+`},
+			}},
+		},
+	},
+	{
+		Name:  "group-not-woken",
+		Fault: "A job that leaves its place tells nobody.",
+		Harm:  "The rest of its group waits for ever.",
+		In: []Patch{
+			{"postgres", "TestStore/groups/a job that waits for its retry lets the next pass", []Edit{
+				{"sql/retry.sql", "select queue, group_key from back where group_key is not null\n    union\n    select", "select"},
+			}},
+			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
+				{"finish.go", "\ts.touch(j.queue, j.group)\n\ts.count(", "\ts.count("},
+			}},
+		},
+	},
+	{
+		Name:  "limit-no-turn",
+		Fault: "Claims of a queue with a concurrency limit count without taking turns.",
+		Harm:  "Two that count at the same time fill the same places twice.",
+		In: []Patch{
+			{"postgres", "TestStore/txclaim/the queue's concurrency limit holds", []Edit{
+				{"sql/turn_claim.sql", "        for update skip locked\n", ""},
+			}},
+		},
+	},
+	{
+		Name:  "limit-own-jobs",
+		Fault: "A concurrency limit does not count what the claiming transaction itself has claimed.",
+		Harm:  "One transaction that claims twice exceeds the limit.",
+		In: []Patch{
+			{"postgres", "TestStore/txclaim/the queue's concurrency limit holds", []Edit{
+				{"sql/claim.sql", "concurrency - $14::int - (", "concurrency - 0 * $14::int - ("},
+			}},
+			{"sqlite", "TestStore/txclaim/the queue's concurrency limit holds", []Edit{
+				{"claim.go", "\t\t\trunning += held\n", "\t\t\trunning += 0 * held\n"},
+			}},
+		},
+	},
+}

@@ -1,0 +1,63 @@
+package broken
+
+// Faults of callers' transactions, unique keys and the clock.
+var otherVariants = []Variant{
+	{
+		Name:  "tx-enqueue-outside",
+		Fault: "Tx.Enqueue inserts through the pool, not in the caller's transaction.",
+		Harm:  "A job runs for an order that was rolled back.",
+		In: []Patch{
+			{"postgres", "TestStore/tx/what is enqueued is there if and only if the transaction commits", []Edit{
+				{"tx.go", "t.s.enqueue(ctx, jobs, t.conn)", "t.s.enqueue(ctx, jobs, t.s.db)"},
+			}},
+		},
+	},
+	{
+		Name:  "tx-finish-outside",
+		Fault: "Tx.Finish checks the token and ends the job at once, and holds nothing until the caller commits.",
+		Harm:  "The job is completed and its effects are not, when the transaction rolls back.",
+		In: []Patch{
+			{"postgres", "TestStore/tx/a finish and its effects happen together or not at all", []Edit{
+				{"tx.go", "t.s.finish(ctx, checked, t.conn)", "t.s.finish(ctx, checked, t.s.db)"},
+			}},
+		},
+	},
+	{
+		Name:  "unique-no-index",
+		Fault: "Enqueue looks whether a key is held and then inserts; no unique index decides.",
+		Harm:  "Two that enqueue the same key at the same time both insert, and the work is done twice.",
+		In: []Patch{
+			{"postgres", "TestOfTwoThatEnqueueAKeyTheSecondLearnsOfTheFirst", []Edit{
+				{"migrations/0001_first.sql", "create unique index job_unique", "create index job_unique"},
+				{
+					"sql/enqueue_unique.sql", "    order by n.queue, n.unique_key, n.ord\n    on conflict (queue, unique_key) where unique_held do nothing\n",
+					`    where n.unique_key is null or not exists (
+        select
+        from dibs.job h
+        where h.queue = n.queue and h.unique_key = n.unique_key and h.unique_held
+    ) and n.ord = (
+        select min(m.ord)
+        from asked m
+        where m.queue = n.queue and m.unique_key = n.unique_key
+    )
+    order by n.queue, n.unique_key, n.ord
+`,
+				},
+			}},
+			{"sqlite", "TestStore/unique/of enqueuers at once one inserts and all learn the id", []Edit{
+				{"migrations/0001_jobs.sql", "create unique index dibs_job_unique", "create index dibs_job_unique"},
+				{"sql/holder.sql", "unique_held = 1", "unique_held = 2"},
+			}},
+		},
+	},
+	{
+		Name:  "clock-back",
+		Fault: "The database's time goes back when the system's clock does.",
+		Harm:  "Leases that had ended are good again, beside those of the new owners.",
+		In: []Patch{
+			{"sqlite", "TestTimeNeverRunsBackwards", []Edit{
+				{"sql/clock.sql", "now = max(now + 1, iif(system >= now, system, now + (system - seen) / 2)),", "now = system,"},
+			}},
+		},
+	},
+}

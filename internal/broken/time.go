@@ -1,0 +1,87 @@
+package broken
+
+// Faults of leases and of the sweep.
+var timeVariants = []Variant{
+	{
+		Name:  "lease-worker-clock",
+		Fault: "The lease ends by the clock of the worker, which is five minutes behind the database's.",
+		Harm:  "Its jobs are given to others while it runs them.",
+		In: []Patch{
+			{"postgres", "TestStore/claim/the lease is the queue's or the request's", []Edit{
+				{"claim.go", "r.Worker, lease.Microseconds(), kinds(r.Kinds)", "r.Worker, time.Now().Add(lease-5*time.Minute).UnixMicro(), kinds(r.Kinds)"},
+				{"sql/claim.sql", "lease_until = statement_timestamp() + $6", "lease_until = timestamptz 'epoch' + $6"},
+				{"sql/claim.sql", "select $4, statement_timestamp() + $6", "select $4, timestamptz 'epoch' + $6"},
+			}},
+			{"sqlite", "TestStore/claim/the lease is the queue's or the request's", []Edit{
+				{"claim.go", "until: now + micro(lease)", "until: time.Now().Add(lease - 5*time.Minute).UnixMicro()"},
+			}},
+		},
+	},
+	{
+		Name:  "extend-ended-lease",
+		Fault: "Extend revives a lease that has ended.",
+		Harm:  "A worker that hung for an hour goes on as if nothing had been, while its job is about to be given to another.",
+		In: []Patch{
+			{"postgres", "TestStore/fence/an ended lease is refused, swept or not", []Edit{
+				{"sql/extend.sql", "j.token = l.token and j.lease_until > statement_timestamp()", "j.token = l.token"},
+			}},
+			{"sqlite", "TestStore/fence/an ended lease is refused, swept or not", []Edit{
+				{"sql/extend.sql", " and lease_until > ?3", " and ?3 > 0"},
+			}},
+		},
+	},
+	{
+		Name:  "extend-shorter-unnoticed",
+		Fault: "A lease that is made shorter is looked at when it would have ended before.",
+		Harm:  "A job that is given up early lies idle until its old, long lease has passed.",
+		In: []Patch{
+			{"postgres", "TestStore/sweep/a job whose lease ended waits again in its old place", []Edit{
+				{"sql/extend.sql", "set check_at = least(check_at, statement_timestamp() + $3::bigint * interval '1 microsecond')", "set check_at = check_at"},
+			}},
+			{"sqlite", "TestStore/sweep/a job whose lease ended waits again in its old place", []Edit{
+				{"sql/check_earlier.sql", "set check_at = ?2", "set check_at = check_at"},
+			}},
+		},
+	},
+	{
+		Name:  "sweep-immortal",
+		Fault: "The sweep gives a job back whatever its attempts.",
+		Harm:  "A job that kills its workers kills them for ever.",
+		In: []Patch{
+			{"postgres", "TestStore/sweep/a job that kills its worker dies too", []Edit{
+				{"sql/expire.sql", "j.cancel_requested or j.attempt - j.excused >= j.max_attempts as ends", "j.cancel_requested as ends"},
+			}},
+			{"sqlite", "TestStore/sweep/a job that kills its worker dies too", []Edit{
+				{"sweep.go", "\tcase j.attempt-j.excused >= j.maxAttempts:\n\t\tf.state = dibs.Dead\n", ""},
+			}},
+		},
+	},
+	{
+		Name:  "sweep-live-lease",
+		Fault: "The sweep goes by when the claim was to be looked at, not by the leases.",
+		Harm:  "A long job is taken from a worker that extends its lease all the time, and runs twice.",
+		In: []Patch{
+			{"postgres", "TestStore/extend/the jobs of one claim expire one by one", []Edit{
+				{"sql/expire.sql", "where h.lease_until <= statement_timestamp() and j.token = h.token and j.lease_until <= statement_timestamp()", "where j.token = h.token"},
+			}},
+			{"sqlite", "TestStore/extend/the jobs of one claim expire one by one", []Edit{
+				{"sweep.go", "\t\tif j.leaseUntil > now {", "\t\tif false {"},
+			}},
+		},
+	},
+	{
+		Name:  "sweep-any-token",
+		Fault: "The sweep takes what the claim once took, whoever has it now.",
+		Harm:  "A job is taken from its new owner when an old claim of it ends, and runs twice.",
+		In: []Patch{
+			{"postgres", "TestStore/sweep/an old claim that ends takes nothing from the new owner", []Edit{
+				{"sql/expire.sql", "select j.id, j.token, j.lease_until\n", "select j.id, j.token, case when j.token = e.token then j.lease_until else '-infinity' end as lease_until\n"},
+				{"sql/expire.sql", "    where j.token = e.token\n", "    where j.token is not null\n"},
+				{"sql/expire.sql", " and j.token = h.token and j.lease_until <= statement_timestamp()", " and j.token = h.token"},
+			}},
+			{"sqlite", "TestStore/sweep/an old claim that ends takes nothing from the new owner", []Edit{
+				{"sweep.go", "\t\tif j.token != c.token {\n\t\t\tcontinue\n\t\t}\n\t\tif j.leaseUntil > now {", "\t\tif j.token == c.token && j.leaseUntil > now {"},
+			}},
+		},
+	},
+}
