@@ -33,8 +33,13 @@ func (j *judge) owners(l *life) {
 	for i := 1; i < len(l.attempts); i++ {
 		a, b := &l.attempts[i-1], &l.attempts[i]
 		j.checked(2, 1)
-		if b.hi >= a.endLo || b.Attempt == a.Attempt && !a.trial() {
-			continue // the same number twice is for promise 5
+		if b.hi >= a.endLo {
+			continue
+		}
+		// The same number twice is for promise 5, unless the first was rolled back. Of
+		// two that were, either may have come first.
+		if b.Attempt == a.Attempt && (!a.trial() || b.lo < a.hi) {
+			continue
 		}
 		first, second := j.Calls[a.call], j.Calls[b.call]
 		if second.Verb == Resume && second.Worker == first.Worker {

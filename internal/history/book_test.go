@@ -1,0 +1,180 @@
+package history_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
+)
+
+// book is a history written by hand. Times are milliseconds; both clocks agree. Every
+// call lasts a millisecond unless it says otherwise. The key of job 7 is "k7".
+type book struct {
+	history.Evidence
+	numbers map[string]int
+	tx      string // of the calls that follow
+}
+
+var epoch = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func ms(n int) time.Time { return epoch.Add(time.Duration(n) * time.Millisecond) }
+
+func token(n int) dibs.Token { return dibs.Token{byte(n), byte(n >> 8), 1} }
+
+func key(id int64) string { return fmt.Sprintf("k%d", id) }
+
+func newBook() *book {
+	b := &book{numbers: make(map[string]int)}
+	b.Queues = []dibs.Queue{dibs.DefaultSettings("q")}
+	return b
+}
+
+// call is one that certainly happened.
+func (b *book) call(client string, verb history.Verb, at int) *history.Call {
+	b.numbers[client]++
+	c := &history.Call{Client: client, Number: b.numbers[client], Verb: verb, Tx: b.tx, Begin: ms(at), End: ms(at + 1), Fate: history.Done, Worker: client}
+	b.Calls = append(b.Calls, c)
+	return c
+}
+
+// cut makes a call one without an answer.
+func cut(c *history.Call) *history.Call {
+	c.End, c.Fate = time.Time{}, history.Unknown
+	c.Jobs, c.Changed, c.Refused = nil, nil, nil
+	for i := range c.New {
+		c.New[i].ID = 0
+	}
+	return c
+}
+
+func (b *book) enqueue(at int, ids ...int64) *history.Call {
+	c := b.call("p", history.Enqueue, at)
+	for _, id := range ids {
+		c.New = append(c.New, history.New{Key: key(id), ID: id, Queue: "q", Priority: 255})
+	}
+	return c
+}
+
+// claim gives jobs to a client: attempt n of each, with a lease of 100 ms. Its token
+// is token(at).
+func (b *book) claim(client string, at, n int, ids ...int64) *history.Call {
+	c := b.call(client, history.Claim, at)
+	c.Queue, c.Want = "q", 10
+	for _, id := range ids {
+		c.Jobs = append(c.Jobs, history.Job{
+			ID: id, Key: key(id), Token: token(at), Attempt: n, MaxAttempts: 5, Priority: 255,
+			RunAt: ms(0), ClaimedAt: ms(at), LeaseUntil: ms(at + 100),
+		})
+	}
+	return c
+}
+
+// finish names the claim by its time.
+func (b *book) finish(client string, at int, ending dibs.Ending, claim int, ids ...int64) *history.Call {
+	c := b.call(client, history.Finish, at)
+	for _, id := range ids {
+		c.Outcomes = append(c.Outcomes, dibs.Outcome{ID: id, Token: token(claim), Ending: ending})
+	}
+	return c
+}
+
+func (b *book) extend(client string, at, lease, claim int, id int64) *history.Call {
+	c := b.call(client, history.Extend, at)
+	c.Leases, c.Lease = []dibs.Lease{{ID: id, Token: token(claim)}}, time.Duration(lease)*time.Millisecond
+	return c
+}
+
+func (b *book) change(verb history.Verb, at int, ids ...int64) *history.Call {
+	c := b.call("o", verb, at)
+	c.IDs, c.Changed = ids, ids
+	return c
+}
+
+func (b *book) set(at int, change dibs.QueueChange) *history.Call {
+	c := b.call("o", history.SetQueue, at)
+	c.Queue, c.Settings = "q", &change
+	return c
+}
+
+// in makes f's calls those of a transaction that ends at the time at.
+func (b *book) in(tx string, at int, end history.Verb, f func()) *history.Call {
+	b.tx = tx
+	defer func() { b.tx = "" }()
+	f()
+	return b.call("t", end, at)
+}
+
+// refuse says that a call was told that the leases are lost.
+func refuse(c *history.Call, ids ...int64) *history.Call {
+	c.Refused = ids
+	return c
+}
+
+// group puts all jobs of the calls into a group.
+func group(calls ...*history.Call) {
+	for _, c := range calls {
+		for i := range c.New {
+			c.New[i].Group = "g"
+		}
+		for i := range c.Jobs {
+			c.Jobs[i].Group = "g"
+		}
+	}
+}
+
+// left says what is in the database at the end.
+func (b *book) left(state dibs.State, attempt int, ids ...int64) *book {
+	for _, id := range ids {
+		payload, _ := json.Marshal(map[string]string{"key": key(id)}) // a map of strings
+		b.Final = append(b.Final, &dibs.RawJob{ID: id, Queue: "q", State: state, Attempt: attempt, MaxAttempts: 5, Payload: payload})
+	}
+	return b
+}
+
+func (b *book) evidence() history.Evidence {
+	slices.SortStableFunc(b.Calls, func(x, y *history.Call) int { return x.Begin.Compare(y.Begin) })
+	return b.Evidence
+}
+
+// page is a history and what is to be said of it.
+type page struct {
+	name    string
+	write   func(*book)
+	promise int    // that is broken; 0: none
+	says    string // part of what is said
+}
+
+func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
+	t.Parallel()
+	for _, pages := range [][]page{existence, ownership, fencing, endings, numbering, limiting, ordering, effecting, uniqueness} {
+		for _, p := range pages {
+			t.Run(p.name, func(t *testing.T) {
+				t.Parallel()
+				b := newBook()
+				p.write(b)
+				e := b.evidence()
+				verdicts := history.Judge(e)
+				if p.promise == 0 {
+					complain(t, verdicts)
+					if _, _, broken := history.Linearizable(e); len(broken) > 0 {
+						t.Errorf("not linearizable: %s", broken[0].Text)
+					}
+					return
+				}
+				found := verdicts[p.promise-1].Broken
+				if len(found) == 0 {
+					complain(t, verdicts)
+					t.Fatalf("promise %d was found kept", p.promise)
+				}
+				if !slices.ContainsFunc(found, func(v history.Violation) bool { return strings.Contains(v.Text, p.says) }) {
+					t.Errorf("it says %q, without %q", found[0].Text, p.says)
+				}
+			})
+		}
+	}
+}
