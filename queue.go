@@ -103,7 +103,7 @@ type QueueStats struct {
 	Enqueued   int64         `json:"enqueued"`   // jobs, in the window
 	Claimed    int64         `json:"claimed"`    // attempts started
 	Succeeded  int64         `json:"succeeded"`  // attempts that completed their job
-	Failed     int64         `json:"failed"`     // attempts that ended in retry or dead, or whose lease expired
+	Failed     int64         `json:"failed"`     // attempts that ended in retry or dead, or whose lease expired; not of jobs that this cancelled
 	AvgWait    time.Duration `json:"avg_wait"`   // from RunAt to the claim, over Claimed
 	AvgRun     time.Duration `json:"avg_run"`    // from the claim to the finish, over Succeeded+Failed
 	Throughput float64       `json:"throughput"` // Succeeded per second

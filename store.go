@@ -31,8 +31,8 @@ type Store interface {
 	Finish(ctx context.Context, outcomes []Outcome) error
 
 	// Resume gives a restarted worker the jobs of the queue that a worker of the
-	// same name still holds, under one new token and a fresh lease. The old tokens
-	// are lost. It counts as an attempt; jobs without attempts left are not given
+	// same name still holds, in its order, under one new token and a fresh lease. The
+	// old tokens are lost. It counts as an attempt; jobs without attempts left are not given
 	// and die when their lease ends.
 	Resume(ctx context.Context, r ResumeRequest) ([]*RawJob, error)
 

@@ -289,6 +289,6 @@ func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJo
 	if err != nil {
 		return nil, classify("resume", err)
 	}
-	sortJobs(jobs, dibs.FIFO)
+	sortJobs(jobs, q.Order)
 	return jobs, nil
 }

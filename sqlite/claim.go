@@ -162,14 +162,14 @@ func (c *claimed) add(rows *sql.Rows) error {
 	return nil
 }
 
-// sortFrom puts the jobs of one priority, which are returned in no order, in theirs.
+// sortFrom puts jobs, which are returned in no order, in the queue's.
 func (c *claimed) sortFrom(first int) {
 	slices.SortFunc(c.jobs[first:], func(a, b *dibs.RawJob) int {
 		order := cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
 		if c.queue.Order == dibs.LIFO {
-			return -order
+			order = -order
 		}
-		return order
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), order)
 	})
 }
 

@@ -123,7 +123,7 @@ type fate struct {
 // decide turns an outcome into the job's fate.
 func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
 	f := fate{at: now, excused: j.excused, runAt: j.runAt, errors: j.errors, result: o.Result}
-	if o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead || o.Error != "" {
+	if o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead || (o.Ending == dibs.EndCancelled && o.Error != "") {
 		f.errors = checks.History(f.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: o.Error})
 	}
 	f.failed = o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead
@@ -152,8 +152,9 @@ func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
 		f.state = dibs.Waiting
 		f.excused++
 	}
-	if f.state == dibs.Waiting && j.cancelRequested {
-		f.state = dibs.Cancelled
+	givesBack := o.Ending == dibs.EndRetry || o.Ending == dibs.EndSnooze || o.Ending == dibs.EndRelease
+	if givesBack && j.cancelRequested {
+		f.state, f.failed = dibs.Cancelled, false
 	}
 	return f
 }

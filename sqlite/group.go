@@ -35,16 +35,17 @@ func (s *session) settleGroup(g group) error {
 	if err != nil {
 		return err
 	}
-	var fixed, loose int
+	var running, started, loose int
 	var overtaken bool
-	if _, err := s.one("group", []any{g.queue, g.key, now, q.Strict}, &fixed, &loose, &overtaken); err != nil {
+	if _, err := s.one("group", []any{g.queue, g.key, now, q.Strict}, &running, &started, &loose, &overtaken); err != nil {
 		return err
 	}
 	// What this transaction claimed and completed holds its place until the commit.
-	free := max(0, limit-fixed-s.held[g])
+	places := max(0, limit-running-s.held[g])
+	free := max(0, places-started)
 	displaced := int64(0)
-	if overtaken || loose > free {
-		if displaced, err = s.exec("displace", g.queue, g.key, now, q.Strict); err != nil {
+	if overtaken || started > places || loose > free {
+		if displaced, err = s.displace(g, now, q.Strict, places); err != nil {
 			return err
 		}
 		loose = 0
@@ -63,6 +64,19 @@ func (s *session) settleGroup(g group) error {
 		t.blocked -= admitted - displaced
 	})
 	return nil
+}
+
+// displace returns how many jobs are blocked by it; the others are not due.
+func (s *session) displace(g group, now int64, strict bool, started int) (blocked int64, err error) {
+	err = s.each("displace", func(rows *sql.Rows) error {
+		var gate int
+		err := rows.Scan(&gate)
+		if gate == gateBlocked {
+			blocked++
+		}
+		return err
+	}, g.queue, g.key, now, strict, started)
+	return blocked, err
 }
 
 // join lets grouped jobs of a queue whose time has come join their groups, and

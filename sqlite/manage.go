@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -30,6 +31,9 @@ func (s *session) live(id int64) (*liveJob, error) {
 	return j, err
 }
 
+// once is ids in order, each once.
+func once(ids []int64) []int64 { return slices.Compact(slices.Sorted(slices.Values(ids))) }
+
 // left counts a job that no longer waits.
 func (s *session) left(j *liveJob) {
 	s.touch(j.queue, j.group)
@@ -50,12 +54,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, e
 	var done []dibs.Cancellation
 	err := s.write(ctx, "cancel", func(tx *session) error {
 		var gone endings
-		seen := make(map[int64]bool, len(ids))
-		for _, id := range ids {
-			if seen[id] {
-				continue // the first one is deleted with the others
-			}
-			seen[id] = true
+		for _, id := range once(ids) {
 			state, err := tx.cancel(id, &gone)
 			if err != nil {
 				return err
@@ -81,8 +80,7 @@ func (s *session) cancel(id int64, gone *endings) (dibs.State, error) {
 	if err != nil || j == nil {
 		return "", err
 	}
-	if j.running {
-		_, err := s.exec("cancel", id)
+	if _, err := s.exec("cancel", id); err != nil || j.running {
 		return dibs.Running, err
 	}
 	q, err := s.queue(j.queue)
@@ -122,7 +120,7 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 	}
 	var done []int64
 	err := s.write(ctx, "requeue", func(tx *session) error {
-		for _, id := range ids {
+		for _, id := range once(ids) {
 			changed, err := tx.requeue(id)
 			if err != nil {
 				return err
@@ -182,7 +180,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	}
 	var done []int64
 	err := s.write(ctx, "edit", func(tx *session) error {
-		for _, id := range ids {
+		for _, id := range once(ids) {
 			changed, err := tx.edit(id, e)
 			if err != nil {
 				return err

@@ -22,6 +22,7 @@ var finishCases = []oneCase{
 	{"the largest batch is taken whole by every verb", finishLargest},
 	{"a result may have exactly the limit", resultLimit},
 	{"the error history keeps the last ten", errorsKept},
+	{"an error text that goes with no failure is left out", errorWithoutFailure},
 	{"an error text is cut at a character to 4 KiB", errorCut},
 	{"an error text may hold any bytes", errorBytes},
 	{"without retention a finished job is gone at once", nothingKept},
@@ -196,6 +197,19 @@ func errorsKept(t *test) {
 		if e.At.IsZero() || i > 0 && e.At.Before(got.Errors[i-1].At) {
 			t.Fatalf("times of the errors do not grow: %v", got.Errors)
 		}
+	}
+}
+
+func errorWithoutFailure(t *test) {
+	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
+	given := t.claim(dibs.ClaimRequest{N: 3})
+	done := []dibs.Outcome{given[0].Lease().Complete(nil), given[1].Lease().Snooze(time.Hour), given[2].Lease().Release()}
+	for i := range done {
+		done[i].Error = "e"
+	}
+	t.finish(done...)
+	for _, id := range all {
+		equal(t, "errors", len(t.get(id).Errors), 0)
 	}
 }
 

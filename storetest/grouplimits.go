@@ -14,6 +14,7 @@ var groupLimitCases = []oneCase{
 	{"a group's own limit counts more, and can be taken away", limitOfGroup},
 	{"a limit that grows takes effect at once", limitGrows},
 	{"a limit that shrinks holds from the next claim on", limitShrinks},
+	{"a limit that shrinks holds in strict order too", limitShrinksStrict},
 	{"a limit of another queue's group is another", limitOtherQueue},
 	{"another store follows at once", limitElsewhere},
 	{"what failed within the limit lets as many pass", limitRetry},
@@ -82,6 +83,17 @@ func limitShrinks(t *test) {
 	t.next("while one runs")
 	t.complete(next...)
 	t.next("the fifth", all[4])
+}
+
+func limitShrinksStrict(t *test) {
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(3), Strict: new(true)})
+	all := t.enqueue(copies(4, grouped("g"))...)
+	jobs := t.next("three", all[:3]...)
+	t.finish(jobs[0].Lease().Release(), jobs[1].Lease().RetryAfter(time.Hour, "e"), jobs[2].Lease().Release())
+	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(1)})
+	first := t.next("the first of the three", all[0])
+	t.complete(first...)
+	t.next("the other that is due", all[2])
 }
 
 func limitOtherQueue(t *test) {

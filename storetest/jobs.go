@@ -13,6 +13,7 @@ var jobsCases = []oneCase{
 	{"a running job is asked to stop, and its worker decides", cancelRunning},
 	{"cancelling what is final or unknown does nothing", cancelFinal},
 	{"a cancelled job that fails is not run again", cancelThenRetry},
+	{"a cancelled job that fails for the last time is cancelled, not dead, and not counted as failed", cancelThenRetryLast},
 	{"a finished job is put back with all attempts and its history", requeueFinal},
 	{"a job that is put back has forgotten its cancellation", requeueForgetsCancel},
 	{"only final jobs are put back", requeueOnlyFinal},
@@ -55,6 +56,7 @@ func cancelWaiting(t *test) {
 	t.in(dibs.Cancelled, all...)
 	j := t.get(all[0])
 	equal(t, "attempt, errors", []int{j.Attempt, len(j.Errors)}, []int{0, 0})
+	equal(t, "cancel requested", j.CancelRequested, true)
 	if j.FinishedAt.IsZero() {
 		t.Fatal("finished_at is missing")
 	}
@@ -146,6 +148,16 @@ func requeueOnlyFinal(t *test) {
 	}
 }
 
+func cancelThenRetryLast(t *test) {
+	t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 1})
+	j := t.claimOne(dibs.ClaimRequest{})
+	t.cancel(j.ID)
+	t.finish(j.Lease().Retry("e"))
+	t.in(dibs.Cancelled, j.ID)
+	equal(t, "errors", len(t.get(j.ID).Errors), 1)
+	equal(t, "failed", t.stats(dibs.DefaultQueue).Failed, int64(0))
+}
+
 func editPriority(t *test) {
 	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
 	before := t.get(all[2])
@@ -177,7 +189,7 @@ func editOnlyWaiting(t *test) {
 	first := t.next("the first", all[0])
 	t.complete(first...)
 	t.next("the second", all[1])
-	sameIDs(t, "edited", t.edit(dibs.Edit{Priority: new(7)}, all...), all[2:])
+	sameIDs(t, "edited", t.edit(dibs.Edit{Priority: new(7)}, append(all, all...)...), all[2:])
 	equal(t, "priorities", []int{t.get(all[0]).Priority, t.get(all[1]).Priority, t.get(all[2]).Priority},
 		[]int{dibs.DefaultPriority, dibs.DefaultPriority, 7})
 }

@@ -12,6 +12,7 @@ var resumeCases = []oneCase{
 	{"the old tokens are lost", resumeOldTokens},
 	{"nothing held is not an error", resumeNothing},
 	{"other workers and other queues keep theirs", resumeOnlyOwn},
+	{"resumed jobs come in the queue's order", resumeOrder},
 	{"ended leases are not resumed", resumeEnded},
 	{"jobs without attempts left are not given, and die when their lease ends", resumeNoAttempts},
 	{"a resumed job that is lost again is found again", resumeLostAgain},
@@ -79,6 +80,24 @@ func resumeOnlyOwn(t *test) {
 		sameJob(t, t.get(j.ID), j)
 	}
 	t.finish(outcomes(others, completed)...)
+}
+
+func resumeOrder(t *test) {
+	all := t.enqueue(
+		dibs.NewJob{Kind: "k", Priority: new(2)}, dibs.NewJob{Kind: "k", Priority: new(1)},
+		dibs.NewJob{Kind: "k", Priority: new(1)}, dibs.NewJob{Kind: "k", Priority: new(0)},
+	)
+	t.claim(dibs.ClaimRequest{N: 2})
+	t.claim(dibs.ClaimRequest{N: 2})
+	for order, want := range map[dibs.Order][]int64{
+		dibs.FIFO: {all[3], all[1], all[2], all[0]},
+		dibs.LIFO: {all[3], all[2], all[1], all[0]},
+	} {
+		t.set(dibs.DefaultQueue, dibs.QueueChange{Order: &order})
+		jobs, err := t.db.Resume(t.ctx, dibs.ResumeRequest{Worker: "w"})
+		t.must(err)
+		sameIDs(t, string(order), ids(jobs), want)
+	}
 }
 
 func resumeEnded(t *test) {

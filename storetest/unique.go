@@ -19,6 +19,8 @@ var uniqueCases = []oneCase{
 	{"a requeued job takes its key back, or goes without it when it is taken", uniqueRequeue},
 	{"an abandoned job that dies frees its key", uniqueLeaseExpired},
 	{"a released job that had its key until claimed does not take it back", uniqueReleased},
+	{"a requeued job that had its key until claimed does not take it back", uniqueRequeueClaimed},
+	{"of requeued jobs with one key the oldest takes it", uniqueRequeueTwo},
 }
 
 func keyed(key string) dibs.NewJob { return dibs.NewJob{Kind: "k", UniqueKey: key} }
@@ -204,4 +206,20 @@ func uniqueReleased(t *test) {
 	t.finish(t.claimOne(dibs.ClaimRequest{}).Lease().Release())
 	second := t.enqueue(keyedUntilClaimed("u"))[0]
 	t.next("both", first, second)
+}
+
+func uniqueRequeueClaimed(t *test) {
+	first := t.enqueue(keyedUntilClaimed("u"))[0]
+	t.complete(t.next("the first", first)...)
+	sameIDs(t, "requeued", t.requeue(first), []int64{first})
+	t.enqueue(keyed("u"))
+}
+
+func uniqueRequeueTwo(t *test) {
+	first := t.enqueue(keyed("u"))[0]
+	t.complete(t.next("the first", first)...)
+	second := t.enqueue(keyed("u"))[0]
+	t.complete(t.next("the second", second)...)
+	sameIDs(t, "requeued", t.requeue(second, first, second), []int64{first, second})
+	t.existing(first, keyed("u"))
 }

@@ -3,14 +3,18 @@
 -- Columns out: id, queue.
 -- Concurrency: each row is deleted by one caller only, who inserts it. A unique key
 --   that another job holds is not taken back; one that is taken in this very moment
---   fails the statement on the unique index, and the caller repeats it.
+--   fails the statement on the unique index, and the caller repeats it. A job that
+--   held its key only until it was claimed does not take it back.
 with gone as (
     delete from dibs.finished
     where id = any ($1::bigint[])
     returning *
 ), ranked as (
-    select g.*, row_number() over (partition by queue, unique_key order by id) as nth
-    from gone g
+    select h.*, row_number() over (partition by queue, unique_key, may_hold order by id) as nth
+    from (
+        select g.*, unique_key is not null and (unique_until = 'finished' or attempt = 0) as may_hold
+        from gone g
+    ) h
 ), back as (
     insert into dibs.job (id, queue, kind, payload, metadata, priority, run_at, gate, attempt, excused, max_attempts, group_key, unique_key, unique_until, unique_held, worker, created_at, claimed_at, errors)
     select
@@ -28,7 +32,7 @@ with gone as (
         g.group_key,
         g.unique_key,
         g.unique_until,
-        g.unique_key is not null and g.nth = 1
+        g.may_hold and g.nth = 1
             and not exists (
                 select
                 from dibs.job h

@@ -1,8 +1,8 @@
--- Purpose: ask the holder of a running job to stop.
+-- Purpose: note that a job is to be cancelled, and ask its holder to stop.
 -- Parameters: ?1 id.
 -- Columns out: none.
 -- Concurrency: the holder reads it when it next extends its lease; if it never does,
 --   the sweep cancels the job.
 update dibs_job
 set cancel_requested = 1
-where id = ?1 and token is not null
+where id = ?1

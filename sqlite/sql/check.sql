@@ -36,10 +36,7 @@ with sums as (
     j.group_key,
     coalesce(l.places, q.group_limit) as places,
     count(*) filter (where j.gate in (0, 3)) as held,
-    count(*) filter (
-      where j.gate in (0, 3) and j.token is null and j.run_at <= k.now
-        and not (q.strict and j.attempt > 0)
-    ) as loose,
+    count(*) filter (where j.gate in (0, 3) and j.token is null) as unclaimed,
     count(*) filter (where j.gate = 1) as blocked,
     exists (
       select 1
@@ -47,7 +44,6 @@ with sums as (
       where w.queue = j.queue and w.group_key = j.group_key
     ) as woken
   from dibs_job j
-  join dibs_clock k
   join dibs_queue q on q.name = j.queue
   left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key
   where j.group_key is not null
@@ -71,9 +67,9 @@ left join ended e on e.queue = q.name
 where (coalesce(s.completed, 0), coalesce(s.dead, 0), coalesce(s.cancelled, 0))
   <> (coalesce(e.completed, 0), coalesce(e.dead, 0), coalesce(e.cancelled, 0))
 union all
-select format('queue %s, group %s: %d jobs hold a place, %d of them need not, the limit is %d', queue, group_key, held, loose, places)
+select format('queue %s, group %s: %d jobs hold a place, %d of them unclaimed, the limit is %d', queue, group_key, held, unclaimed, places)
 from groups
-where held > places and loose > 0 and not woken
+where held > places and unclaimed > 0 and not woken
 union all
 select format('queue %s, group %s: %d of %d places held, %d jobs blocked and nobody told', queue, group_key, held, places, blocked)
 from groups

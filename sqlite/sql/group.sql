@@ -1,13 +1,14 @@
 -- Purpose: say how a group stands.
 -- Parameters: ?1 queue, ?2 group, ?3 now, ?4 whether the queue is strict.
--- Columns out: fixed (places held by jobs that run or wait for their retry in strict
---   order), loose (places held by jobs that could still give them up), whether a blocked
---   job comes before one of the loose ones.
+-- Columns out: places held by jobs that run; started (held by jobs that wait to go on
+--   in strict order); loose (held by others that wait); whether a blocked job comes
+--   before one of the loose ones.
 -- Concurrency: the only write transaction of the file. A place is held by a job's row,
 --   so there is no counter that a crash could leave wrong.
 select
-  count(*) filter (where token is not null or run_at > ?3 or (?4 and attempt > 0)),
-  count(*) filter (where token is null and run_at <= ?3 and not (?4 and attempt > 0)),
+  count(*) filter (where token is not null),
+  count(*) filter (where token is null and (?4 and attempt > 0)),
+  count(*) filter (where token is null and not (?4 and attempt > 0)),
   coalesce((
     select b.priority, b.run_at, b.id
     from dibs_job b
