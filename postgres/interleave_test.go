@@ -151,7 +151,7 @@ func (a *actor) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 		return a.send(ctx, conn, parts[0])
 	}
 	a.idle = false
-	step := interleave.Step{Name: name, Reads: readers[name], Idle: a.tries[name] > 0}
+	step := interleave.Step{Name: name, Holds: a.holds, Idle: a.tries[name] > 0}
 	switch name {
 	case "cancel", "edit", "extend": // repeated for what they found locked
 		a.tries[name]++
@@ -159,7 +159,7 @@ func (a *actor) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 	if !a.stop(step) {
 		return abandoned()
 	}
-	a.holds = a.holds || !step.Reads
+	a.holds = a.holds || !readers[name]
 	return a.send(ctx, conn, parts[0])
 }
 
@@ -193,7 +193,7 @@ func (a *actor) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 	}
 	if a.holds {
 		a.pid = conn.PgConn().PID()
-		_ = a.stop(interleave.Step{Name: data.SQL, Ends: true}) // an end is never given up
+		_ = a.stop(interleave.Step{Name: data.SQL, Holds: true, Ends: true}) // an end is never given up
 	}
 	a.holds, a.idle = false, false
 	if data.SQL == "rollback" {
@@ -260,9 +260,6 @@ func (s *stage) Store(i int) dibs.Database {
 // PerCall implements interleave.Bench.
 func (*stage) PerCall() bool { return false }
 
-// Now implements interleave.Bench.
-func (s *stage) Now() time.Time { return s.now }
-
 // Pass implements interleave.Bench.
 func (s *stage) Pass(_ context.Context, d time.Duration) error {
 	s.now = s.now.Add(d)
@@ -288,7 +285,7 @@ func (s *stage) Blocked(ctx context.Context, i int) (by []int, err error) {
 
 // Look implements interleave.Bench.
 func (s *stage) Look(ctx context.Context) (interleave.State, error) {
-	state := interleave.State{Jobs: map[int64]interleave.Job{}, Final: map[int64]dibs.State{}, Groups: map[string]int{}}
+	state := interleave.State{Now: s.now, Jobs: map[int64]interleave.Job{}, Final: map[int64]dibs.State{}, Groups: map[string]int{}}
 	rows, err := s.view.Query(ctx, s.look)
 	if err != nil {
 		return state, err

@@ -48,7 +48,7 @@ func (c *Client) do(verb string, prepare func(*call), run func(*call) error) {
 		prepare(k)
 	}
 	c.now = k
-	if c.w.bench.PerCall() && !c.stop(Step{Name: verb, Ends: true, Free: c.w.nobodyInTx}) {
+	if c.w.bench.PerCall() && !c.stop(Step{Name: verb, Ends: true, Free: c.alone}) {
 		return
 	}
 	k.err = run(k)
@@ -58,6 +58,10 @@ func (c *Client) do(verb string, prepare func(*call), run func(*call) error) {
 	}
 	c.done = append(c.done, k)
 }
+
+// alone reports whether a call can begin: where one is a step, nobody else's
+// transaction may be open.
+func (c *Client) alone() bool { return !c.w.bench.PerCall() || !c.w.s.disturbed(c.number) }
 
 func (c *Client) stop(s Step) bool { return c.w.s.stop(c.number, s) }
 
@@ -201,8 +205,8 @@ func (c *Client) SetGroup(group string, limit int) {
 
 // Pass lets time pass.
 func (c *Client) Pass(d time.Duration) {
-	c.now = &call{verb: "pass"}
-	if c.stop(Step{Name: d.String() + " pass", Free: c.w.nobodyInTx}) {
+	c.now = &call{verb: "pass", did: map[int64]effect{}}
+	if c.stop(Step{Name: d.String() + " pass", Ends: true, Free: c.alone}) {
 		c.w.passed(c.w.bench.Pass(c.ctx, d))
 	}
 }
@@ -219,14 +223,14 @@ func (c *Client) Tx(undo bool, f func(*TxClient)) {
 	k := &call{verb: verb, did: map[int64]effect{}}
 	c.now = k
 	perCall := c.w.bench.PerCall()
-	if perCall && !c.stop(Step{Name: "begin", Free: c.w.nobodyInTx}) {
+	if perCall && !c.stop(Step{Name: "begin", Free: c.alone}) {
 		return
 	}
 	k.err = c.store().InTx(c.ctx, func(tx dibs.Tx) error {
 		t := &TxClient{Client: c, tx: tx, call: k}
 		f(t)
 		switch {
-		case perCall && !c.stop(Step{Name: "end of the transaction", Ends: true}):
+		case perCall && !c.stop(Step{Name: "end of the transaction", Holds: true, Ends: true}):
 			return errAbandoned
 		case t.err != nil:
 			return t.err
@@ -255,7 +259,7 @@ type TxClient struct {
 }
 
 func (t *TxClient) may(name string) bool {
-	if t.err == nil && t.w.bench.PerCall() && !t.stop(Step{Name: name}) {
+	if t.err == nil && t.w.bench.PerCall() && !t.stop(Step{Name: name, Holds: true}) {
 		t.err = errAbandoned
 	}
 	return t.err == nil

@@ -37,8 +37,7 @@ type Bench interface {
 	PerCall() bool
 	// Blocked lists the actors that hold a lock for which this one waits.
 	Blocked(ctx context.Context, actor int) ([]int, error)
-	// Now is the database's clock, and Pass moves it.
-	Now() time.Time
+	// Pass moves the database's clock.
 	Pass(ctx context.Context, d time.Duration) error
 	// Look reads what is committed.
 	Look(ctx context.Context) (State, error)
@@ -47,6 +46,7 @@ type Bench interface {
 // State is what is committed: jobs that are live, the final ones, and the settings
 // that decide who may run.
 type State struct {
+	Now         time.Time // on the database's clock
 	Jobs        map[int64]Job
 	Final       map[int64]dibs.State
 	Paused      bool

@@ -59,7 +59,7 @@ func (w *world) workOff(store dibs.Database) (got int, err error) {
 	for id, j := range state.Jobs {
 		free := !state.Strict && (state.Concurrency == 0 || state.running("") < state.Concurrency) &&
 			(j.Group == "" || state.running(j.Group) < state.groupLimit(j.Group))
-		if free && !j.claimed() && !j.RunAt.After(w.bench.Now()) {
+		if free && !j.claimed() && !j.RunAt.After(state.Now) {
 			return 0, fmt.Errorf("limbo: job %d is due, has room and was not claimed: %+v", id, j)
 		}
 	}

@@ -28,7 +28,7 @@ const (
 // may says what each verb's transactions may do to jobs. Who holds a place of a
 // group is no effect: anybody may admit.
 var may = map[string][]effect{
-	"claim":       {claimed},
+	"claim":       {claimed, expired}, // it may sweep first
 	"resume":      {resumed},
 	"extend":      {extended},
 	"finish":      {finished},
@@ -75,7 +75,7 @@ func (w *world) committed(actor int, k *call, old, now State) error {
 // difference names what became of a job.
 func difference(k *call, b Job, wasLive bool, j Job, isLive bool) effect {
 	gone := func() effect {
-		if k.verb == "sweep" {
+		if k.verb == "sweep" || k.verb == "claim" {
 			return expired
 		}
 		return finished
@@ -91,6 +91,8 @@ func difference(k *call, b Job, wasLive bool, j Job, isLive bool) effect {
 		return gone()
 	case !b.claimed() && j.claimed():
 		return claimed
+	case b.Token != j.Token && k.verb == "claim":
+		return claimed // and expired before
 	case b.Token != j.Token:
 		return resumed
 	case !b.LeaseUntil.Equal(j.LeaseUntil):
@@ -121,6 +123,9 @@ func (k *call) note(id int64, e effect, b, j Job) error {
 	over := !b.LeaseUntil.After(k.at)
 	switch e {
 	case claimed:
+		if b.claimed() && !over {
+			return fmt.Errorf("job %d was claimed at %v, its lease ends at %v", id, k.at, b.LeaseUntil)
+		}
 		if j.Attempt != b.Attempt+1 || b.RunAt.After(k.at) {
 			return fmt.Errorf("job %d, due %v, was claimed at %v: attempt %d after %d", id, b.RunAt, k.at, j.Attempt, b.Attempt)
 		}
@@ -227,6 +232,7 @@ func (w *world) answered(k *call) error {
 		}
 	case "transaction undone", "set queue", "set group":
 	default:
+		did = slices.DeleteFunc(did, func(id int64) bool { return k.verb == "claim" && k.did[id] == expired })
 		if slices.Sort(k.done); !slices.Equal(did, k.done) {
 			return fmt.Errorf("jobs %v were changed, the answer says %v", did, k.done)
 		}
@@ -234,7 +240,7 @@ func (w *world) answered(k *call) error {
 	last := w.states[len(w.states)-1]
 	for _, id := range k.lost {
 		for _, o := range k.outcomes {
-			if j := last.Jobs[id]; o.ID == id && o.Token == j.Token && j.LeaseUntil.After(w.bench.Now()) && !k.disturbed {
+			if j := last.Jobs[id]; o.ID == id && o.Token == j.Token && j.LeaseUntil.After(last.Now) && !k.disturbed {
 				return fmt.Errorf("a good token of job %d was refused", id)
 			}
 		}
@@ -270,13 +276,19 @@ func (w *world) inOrder(k *call) error {
 		return nil
 	}
 	first, then := w.states[k.start], w.states[k.asked]
+	better := func(b, j Job) bool {
+		if then.Strict && j.Group != "" && (b.Attempt > 0) != (j.Attempt > 0) {
+			return b.Attempt > 0 // what has been started keeps its place
+		}
+		return b.before(j)
+	}
 	for _, j := range k.jobs {
 		got := then.Jobs[j.ID]
 		for id, b := range first.Jobs {
 			if now, ok := then.Jobs[id]; !ok || now != b || b.claimed() || b.RunAt.After(j.ClaimedAt) || b.Group != got.Group {
 				continue
 			}
-			if b.before(got) && !contains(k.done, id) {
+			if better(b, got) && !contains(k.done, id) {
 				return fmt.Errorf("job %d was claimed before job %d", j.ID, id)
 			}
 		}

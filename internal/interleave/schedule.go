@@ -13,7 +13,7 @@ import (
 type Step struct {
 	Name  string
 	Ends  bool        // it ends a transaction: what is committed may change
-	Reads bool        // it locks and changes nothing
+	Holds bool        // steps before it have changed or locked something, and not committed it
 	Idle  bool        // it cannot succeed before another transaction has ended
 	Free  func() bool // nil, or whether it can be done now
 }
@@ -175,6 +175,16 @@ func (s *scheduler) othersEnds(actor int) (n int) {
 		}
 	}
 	return n
+}
+
+// disturbed reports whether anybody else has a transaction open that holds something.
+func (s *scheduler) disturbed(actor int) bool {
+	for i, step := range s.at {
+		if i != actor && !s.ended[i] && (step == nil || step.Holds) {
+			return true
+		}
+	}
+	return false
 }
 
 // let makes one step and waits until everybody stands again.

@@ -3,7 +3,6 @@ package interleave
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -18,7 +17,6 @@ type world struct {
 	s       *scheduler
 
 	states []State // what was committed, after each transaction
-	inTx   []bool  // by actor: it has made a step of a transaction that is open
 	made   map[int64]bool
 	waits  map[string]bool // which verb waited for which
 	failed error           // of what cannot return one
@@ -30,7 +28,6 @@ func newWorld(ctx context.Context, cancel func(), bench Bench, s *Scenario) *wor
 		w.names = append(w.names, a.Name)
 		w.clients = append(w.clients, &Client{w: w, number: i, ctx: ctx})
 	}
-	w.inTx = make([]bool, len(w.names))
 	w.s = newScheduler(w.names, func(i int) ([]int, error) { return w.bench.Blocked(ctx, i) }, cancel)
 	return w
 }
@@ -43,14 +40,9 @@ func (w *world) before(actor int, step *Step) error {
 		k.begun, k.start, k.asked = true, now, now
 	}
 	if !step.Ends || w.bench.PerCall() {
-		k.at, k.asked = w.bench.Now(), now
+		k.at, k.asked = w.states[now].Now, now
 	}
-	for other, in := range w.inTx {
-		k.disturbed = k.disturbed || in && other != actor
-	}
-	if !step.Reads {
-		w.inTx[actor] = !step.Ends
-	}
+	k.disturbed = k.disturbed || w.s.disturbed(actor)
 	return nil
 }
 
@@ -80,8 +72,6 @@ func (w *world) after(actor int, step *Step, k *call) error {
 	}
 	return nil
 }
-
-func (w *world) nobodyInTx() bool { return !w.bench.PerCall() || !slices.Contains(w.inTx, true) }
 
 func (w *world) passed(err error) {
 	if err != nil && w.failed == nil {

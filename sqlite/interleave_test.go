@@ -1,0 +1,195 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/interleave"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// TestInterleavings runs small programs in every order of their calls, or in the
+// simplest; with DIBS_SOAK=1 in all. There is one write transaction at a time, so a
+// call is one step, and so is each of an open transaction.
+func TestInterleavings(t *testing.T) {
+	t.Parallel()
+	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, nil) })
+}
+
+func interleavings() interleave.Options {
+	if os.Getenv("DIBS_SOAK") != "" {
+		return interleave.Options{}
+	}
+	return interleave.Options{Most: 100, Seed: 1}
+}
+
+// stage is a file that two stores share as two processes would.
+type stage struct {
+	stores [2]process
+	db     *sql.DB
+}
+
+// process is a store that sweeps when it is told, and not because a second has gone by.
+type process struct{ *sqlite.Store }
+
+func (p process) Sweep(ctx context.Context) (dibs.Swept, error) {
+	swept, err := p.Store.Sweep(ctx)
+	return swept, errors.Join(err, p.Unswept(ctx))
+}
+
+func newStage(tb testing.TB, damage func(*sqlite.Store)) *stage {
+	tb.Helper()
+	s := &stage{}
+	path := filepath.Join(tb.TempDir(), "jobs.db")
+	for i := range s.stores {
+		store, err := sqlite.Open(tb.Context(), path, sqlite.Options{Relaxed: true})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() {
+			if err := store.Close(); err != nil {
+				tb.Error(err)
+			}
+		})
+		store.Steady()
+		if damage != nil {
+			damage(store)
+		}
+		s.stores[i] = process{store}
+		if err := s.stores[i].Unswept(tb.Context()); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	s.db = s.stores[0].DB()
+	return s
+}
+
+// Reset implements interleave.Bench.
+func (s *stage) Reset(ctx context.Context) error {
+	const all = "delete from dibs_job; delete from dibs_finished; delete from dibs_claim; delete from dibs_wake; delete from dibs_tally; delete from dibs_group_limit; delete from dibs_queue; "
+	if _, err := s.db.ExecContext(ctx, all+fmt.Sprintf("update dibs_clock set now = %d", epoch.UnixMicro())); err != nil {
+		return err
+	}
+	_, err := s.stores[0].SetQueue(ctx, interleave.Queue, dibs.QueueChange{})
+	return err
+}
+
+var epoch = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Start implements interleave.Bench.
+func (*stage) Start(context.Context, func(int, interleave.Step) bool) error { return nil }
+
+// Finish implements interleave.Bench.
+func (*stage) Finish() {}
+
+// Store implements interleave.Bench: neighbours are in two processes.
+func (s *stage) Store(i int) dibs.Database { return s.stores[max(i, 0)%len(s.stores)] }
+
+// PerCall implements interleave.Bench.
+func (*stage) PerCall() bool { return true }
+
+// Blocked implements interleave.Bench: nobody is let go who would wait.
+func (*stage) Blocked(context.Context, int) ([]int, error) { return nil, nil }
+
+// Pass implements interleave.Bench.
+func (s *stage) Pass(ctx context.Context, d time.Duration) error {
+	_, err := s.db.ExecContext(ctx, "update dibs_clock set now = now + ?", d.Microseconds())
+	return err
+}
+
+// Look implements interleave.Bench.
+func (s *stage) Look(ctx context.Context) (interleave.State, error) {
+	state := interleave.State{Jobs: map[int64]interleave.Job{}, Final: map[int64]dibs.State{}, Groups: map[string]int{}}
+	rows, err := s.db.QueryContext(ctx, lookSQL)
+	if err != nil {
+		return state, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var what, text, key string
+		var id, a, b, at, until int64
+		var flag, other bool
+		var token []byte
+		if err := rows.Scan(&what, &id, &text, &key, &a, &b, &flag, &other, &at, &until, &token); err != nil {
+			return state, err
+		}
+		switch what {
+		case "job":
+			j := interleave.Job{ID: id, RunAt: time.UnixMicro(at).UTC(), Attempt: int(a), Priority: int(b), Group: text, Key: key, Cancel: flag, HoldsKey: other}
+			if token != nil {
+				j.Token, j.LeaseUntil = dibs.Token(token), time.UnixMicro(until).UTC()
+			}
+			state.Jobs[id] = j
+		case "finished":
+			state.Final[id] = dibs.State(text)
+		case "group":
+			state.Groups[text] = int(a)
+		case "clock":
+			state.Now = time.UnixMicro(id).UTC()
+		case "queue":
+			state.Concurrency, state.GroupLimit, state.Paused, state.Strict = int(a), int(b), flag, other
+			state.Forgets = id == 0
+		}
+	}
+	return state, rows.Err()
+}
+
+const lookSQL = `
+	select 'job', id, coalesce(group_key, ''), coalesce(unique_key, ''), attempt, priority, cancel_requested, unique_held, run_at, coalesce(lease_until, 0), token
+	from dibs_job
+	union all
+	select 'finished', id, state, '', 0, 0, 0, 0, 0, 0, null
+	from dibs_finished
+	union all
+	select 'group', 0, group_key, '', places, 0, 0, 0, 0, 0, null
+	from dibs_group_limit
+	union all
+	select 'queue', keep_completed, '', '', concurrency, group_limit, paused, strict, 0, 0, null
+	from dibs_queue
+	union all
+	select 'clock', now, '', '', 0, 0, 0, 0, 0, 0, null
+	from dibs_clock`
+
+// TestInterleavingsFindDamage shows that the enumeration can fail.
+func TestInterleavingsFindDamage(t *testing.T) {
+	t.Parallel()
+	for _, d := range []struct{ what, scenario, statement, text, instead, finding string }{
+		{
+			"a sweep that finds no lease", "a finish past the lease",
+			"due_claims", "check_at <= ?1", "check_at < 0 * ?1", "limbo",
+		},
+		{
+			"an extension without its token", "an extension past the lease",
+			"extend", "token = ?2", "?2 is not null and token is not null", "without a good token",
+		},
+		{
+			"running jobs that count only without a group", "a group in a queue with a limit",
+			"running", "gate = 3", "gate = 3 and group_key is null", "jobs run, the limit is",
+		},
+	} {
+		t.Run(d.what, func(t *testing.T) {
+			t.Parallel()
+			bench := newStage(t, func(s *sqlite.Store) {
+				s.Rewrite(d.statement, func(text string) string {
+					if !strings.Contains(text, d.text) {
+						t.Fatalf("%s.sql has no %q any more", d.statement, d.text)
+					}
+					return strings.ReplaceAll(text, d.text, d.instead)
+				})
+			})
+			c, err := interleave.Named(d.scenario).Run(t.Context(), interleave.Options{}, bench)
+			if err == nil || !strings.Contains(err.Error(), d.finding) {
+				t.Fatalf("not found in %v: %v", c, err)
+			}
+			t.Logf("found after %v\n%v", c, err)
+		})
+	}
+}
