@@ -201,6 +201,13 @@ func (c retrying) run(ctx context.Context, steps ...step) error {
 	return repeating(func() error { return c.pgxConn.run(ctx, steps...) })
 }
 
+// planned is a conn on connections that Open has not set up.
+type planned struct{ conn }
+
+func (c planned) run(ctx context.Context, steps ...step) error {
+	return c.conn.run(ctx, append([]step{{sql: planning, args: []any{true}}}, steps...)...)
+}
+
 func repeating(f func() error) error {
 	const tries = 5
 	for try := 1; ; try++ {

@@ -47,12 +47,16 @@ type Store struct {
 var _ dibs.Database = (*Store)(nil)
 
 // planning keeps plans independent of table statistics, which are never right for
-// a queue: every statement has one good plan, along an index.
+// a queue: every statement has one good plan, along an index, and a connection keeps
+// it while the tables grow from nothing to millions of rows. So the statements must
+// leave no other way: a join says "id = any (array[x.id])" where the planner could
+// take "id = x.id" as a reason to walk through a whole, then empty, table in the
+// order of id (plans_test.go). $1 says whether only for this transaction.
 const planning = `select
-	set_config('enable_seqscan', 'off', false), set_config('enable_bitmapscan', 'off', false),
-	set_config('enable_hashjoin', 'off', false), set_config('enable_mergejoin', 'off', false),
-	set_config('enable_material', 'off', false), set_config('plan_cache_mode', 'force_generic_plan', false),
-	set_config('jit', 'off', false), set_config('idle_in_transaction_session_timeout', '60s', false)`
+	set_config('enable_seqscan', 'off', $1), set_config('enable_bitmapscan', 'off', $1),
+	set_config('enable_hashjoin', 'off', $1), set_config('enable_mergejoin', 'off', $1),
+	set_config('enable_material', 'off', $1), set_config('plan_cache_mode', 'force_generic_plan', $1),
+	set_config('jit', 'off', $1)`
 
 // Open connects to the database at url (postgres://user:password@host:port/name?options).
 // It fails with dibs.ErrSchema if Migrate has not been run there, and with
@@ -75,7 +79,10 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	} else {
 		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, planning)
+			_, err := conn.Exec(ctx, planning, pgx.QueryExecModeSimpleProtocol, false)
+			if err == nil {
+				_, err = conn.Exec(ctx, "set idle_in_transaction_session_timeout = '60s'")
+			}
 			return err
 		}
 	}
@@ -86,7 +93,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, classify("open", err)
 	}
-	s, err := New(ctx, pool, o)
+	s, err := newStore(ctx, pool, o, !o.Pooler)
 	if err != nil {
 		pool.Close()
 		return nil, err
@@ -97,8 +104,13 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 
 // New makes a store on the caller's pool, which stays the caller's to close; the
 // store opens up to three more connections like the pool's. Open's own pool is the
-// faster choice: its connections keep plans from changing.
+// faster choice: its connections are told once how to plan, the caller's by every call.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
+	return newStore(ctx, pool, o, false)
+}
+
+// newStore makes a store; prepared says that its connections plan as they should.
+func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, prepared bool) (*Store, error) {
 	sql, err := load(o.schema())
 	if err != nil {
 		return nil, err
@@ -116,6 +128,9 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 		upkeep: retrying{onPgx(side, c.ConnConfig)},
 		o:      o,
 		sql:    sql,
+	}
+	if !prepared {
+		s.db, s.upkeep = planned{s.db}, planned{s.upkeep}
 	}
 	s.closed, s.close = context.WithCancel(context.Background())
 	if err := s.checkSchema(ctx); err != nil {

@@ -11,7 +11,8 @@
 --   that has been started comes first, due or not; elsewhere one that is not due
 --   gives its place up. Rows are then changed by id, which finds the locked version
 --   even if it is newer than the snapshot. A group in which something that matters
---   was locked stays in wake, to be looked at again.
+--   was locked stays in wake, to be looked at again. "gate::int" keeps the planner
+--   from finding those ids by an index of all that is blocked.
 with woken as (
     delete from dibs.wake
     where current_setting('dibs_turn.admit', true) = 'true'
@@ -81,7 +82,7 @@ with woken as (
 ), admitted as (
     update dibs.job
     set gate = 0
-    where id = any (array(select id from ranked where blocked and wanted)) and gate = 1
+    where id = any (array(select id from ranked where blocked and wanted)) and gate::int = 1
     returning 1
 ), displaced as (
     update dibs.job

@@ -14,12 +14,12 @@ with held as materialized (
     update dibs.job j
     set cancel_requested = true
     from held h
-    where j.id = h.id and h.running
+    where j.id = any (array[h.id]) and h.running
     returning j.id
 ), gone as (
     delete from dibs.job j
     using held h
-    where j.id = h.id and not h.running
+    where j.id = any (array[h.id]) and not h.running
     returning j.*
 ), kept as (
     insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)

@@ -9,18 +9,18 @@ with found as materialized (
     select j.id
     from dibs.claim c, unnest(c.ids) as i (id), dibs.job j
     where current_setting('dibs_turn.claim', true) = 'true'
-        and c.queue = $1 and j.id = i.id and j.token = c.token and j.gate = 0
+        and c.queue = $1 and j.id = any (array[i.id]) and j.token = c.token and j.gate::int = 0
 ), free as materialized (
     select j.id
     from dibs.job j
-    where j.id in (select id from found)
+    where j.id = any (array(select id from found))
     order by j.id
     for update skip locked
 ), moved as (
     update dibs.job j
     set gate = 3
     from free f
-    where j.id = f.id and j.token is not null and j.gate = 0
+    where j.id = any (array[f.id]) and j.token is not null and j.gate::int = 0
 )
 update dibs.queue
 set counted = true

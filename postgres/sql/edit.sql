@@ -21,7 +21,7 @@ with held as materialized (
         run_at = h.run_at,
         gate = case when j.group_key is null or h.keeps then 0 when h.run_at <= statement_timestamp() then 1 else 2 end
     from held h
-    where j.id = h.id and j.token is null
+    where j.id = any (array[h.id]) and j.token is null
     returning j.id, j.queue, j.group_key, j.priority, j.gate, h.gate as old_gate
 ), woken as (
     insert into dibs.wake (queue, group_key)

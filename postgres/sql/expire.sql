@@ -16,7 +16,7 @@ with ended as materialized (
 ), held as materialized (
     select j.id, j.token, j.lease_until
     from ended e, unnest(e.ids) as i (id)
-    join dibs.job j on j.id = i.id
+    join dibs.job j on j.id = any (array[i.id])
     where j.token = e.token
 ), lost as materialized (
     select
@@ -28,10 +28,10 @@ with ended as materialized (
         case when jsonb_array_length(j.errors) >= 10 then j.errors - 0 else coalesce(j.errors, '[]') end
             || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp(), 'worker', j.worker, 'error', 'lease expired') as errors
     from held h
-    join dibs.job j on j.id = h.id
+    join dibs.job j on j.id = any (array[h.id])
     join dibs.queue q on q.name = j.queue
     where h.lease_until <= statement_timestamp() and j.token = h.token and j.lease_until <= statement_timestamp()
-    order by j.id
+    order by h.id
     for update of j skip locked
 ), back as (
     update dibs.job j
@@ -41,12 +41,12 @@ with ended as materialized (
         errors = l.errors,
         gate = 0
     from lost l
-    where j.id = l.id and not l.ends
+    where j.id = any (array[l.id]) and not l.ends
     returning j.queue, j.group_key
 ), gone as (
     delete from dibs.job j
     using lost l
-    where j.id = l.id and l.ends
+    where j.id = any (array[l.id]) and l.ends
     returning j.*, l.state, l.keep, l.errors as all_errors
 ), kept as (
     insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)
@@ -102,12 +102,12 @@ with ended as materialized (
 ), forgotten as (
     delete from dibs.claim c
     using ended e
-    where c.token = e.token and not exists (select from remaining r where r.token = e.token)
+    where c.token = any (array[e.token]) and not exists (select from remaining r where r.token = e.token)
 ), later as (
     update dibs.claim c
     set check_at = r.check_at
     from remaining r
-    where c.token = r.token
+    where c.token = any (array[r.token])
 ), counted as (
     insert into dibs.tally (queue, running, waiting, dead, cancelled, failed)
     select

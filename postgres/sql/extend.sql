@@ -10,20 +10,20 @@
 with good as materialized (
     select j.id, j.token, j.lease_until
     from unnest($1::bigint[], $2::uuid[]) as l (id, token)
-    join dibs.job j on j.id = l.id and j.token = l.token and j.lease_until > statement_timestamp()
-    order by j.id
+    join dibs.job j on j.id = any (array[l.id]) and j.token = l.token and j.lease_until > statement_timestamp()
+    order by l.id
     for update of j skip locked
 ), sooner as (
     update dibs.claim
     set check_at = least(check_at, statement_timestamp() + $3::bigint * interval '1 microsecond')
-    where token in (
+    where token = any (array(
         select g.token
         from good g
         where g.lease_until > statement_timestamp() + $3::bigint * interval '1 microsecond'
-    )
+    ))
 )
 update dibs.job j
 set lease_until = statement_timestamp() + $3::bigint * interval '1 microsecond'
 from good g
-where j.id = g.id
+where j.id = any (array[g.id])
 returning j.id, j.cancel_requested

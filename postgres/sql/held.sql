@@ -4,4 +4,4 @@
 -- Concurrency: a plain read; locks nothing and waits for nobody.
 select j.id, j.cancel_requested
 from unnest($1::bigint[], $2::uuid[]) as l (id, token)
-join dibs.job j on j.id = l.id and j.token = l.token and j.lease_until > statement_timestamp()
+join dibs.job j on j.id = any (array[l.id]) and j.token = l.token and j.lease_until > statement_timestamp()

@@ -6,5 +6,10 @@
 --   found; the caller then enqueues again.
 select n.ord, j.id
 from unnest($1::text[], $2::text[]) with ordinality as n (queue, unique_key, ord)
-join dibs.job j on j.queue = n.queue and j.unique_key = n.unique_key and j.unique_held
+cross join lateral (
+    select h.id
+    from dibs.job h
+    where h.queue = n.queue and h.unique_key = n.unique_key and h.unique_held
+    offset 0
+) j
 order by n.ord

@@ -4,8 +4,13 @@
 -- Columns out: id, queue, kind, state, payload, metadata, priority, run_at, attempt,
 --   excused, max_attempts, group, its limit, unique key, until when, worker, token,
 --   lease_until, cancel_requested, created_at, claimed_at, finished_at, errors, result.
--- Concurrency: finds them by the log of claims instead of among all that wait; locks
---   nothing.
+-- Concurrency: finds them by the log of claims instead of among all that wait; "offset
+--   0" keeps the planner from the other way round. Locks nothing.
+with claimed as materialized (
+    select i.id, c.token
+    from dibs.claim c, unnest(c.ids) as i (id)
+    where i.id < $4
+)
 select
     j.id,
     j.queue,
@@ -31,13 +36,16 @@ select
     null::timestamptz,
     j.errors::text,
     null::text
-from dibs.claim c
-cross join unnest(c.ids) as i (id)
-join dibs.job j on j.id = i.id and j.token = c.token
+from claimed c
+cross join lateral (
+    select r.*
+    from dibs.job r
+    where r.id = c.id and r.token = c.token
+    offset 0
+) j
 join dibs.queue q on q.name = j.queue
 left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
-where j.id < $4
-    and $1 in ('', j.queue)
+where $1 in ('', j.queue)
     and $2 in ('', j.kind)
     and ($3 = '' or j.group_key = $3)
 order by j.id desc

@@ -6,6 +6,6 @@ select name
 from dibs.queue
 where grouped
     and (
-        exists (select from dibs.wake w where w.queue = name)
-        or exists (select from dibs.job j where j.queue = name and j.gate = 2 and j.run_at <= statement_timestamp())
+        exists (select from dibs.wake w where w.queue = name offset 0)
+        or exists (select from dibs.job j where j.queue = name and j.gate = 2 and j.run_at <= statement_timestamp() offset 0)
     )

@@ -8,10 +8,10 @@
 with good as materialized (
     select j.id
     from dibs.claim c, unnest(c.ids) as i (id), dibs.job j
-    where c.queue = $1 and c.worker = $2 and j.id = i.id and j.token = c.token
+    where c.queue = $1 and c.worker = $2 and j.id = any (array[i.id]) and j.token = c.token
         and j.lease_until > statement_timestamp() and j.attempt - j.excused < j.max_attempts
         and not j.cancel_requested
-    order by j.id
+    order by i.id
     for update of j skip locked
 ), taken as (
     update dibs.job j
@@ -21,7 +21,7 @@ with good as materialized (
         attempt = attempt + 1,
         claimed_at = statement_timestamp()
     from good g
-    where j.id = g.id
+    where j.id = any (array[g.id])
     returning j.*
 ), logged as (
     insert into dibs.claim (token, check_at, queue, worker, ids)

@@ -33,9 +33,9 @@ with o as materialized (
         end as errors,
         case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep
     from o
-    join dibs.job j on j.id = o.id and j.token = o.token and j.lease_until > statement_timestamp()
+    join dibs.job j on j.id = any (array[o.id]) and j.token = o.token and j.lease_until > statement_timestamp()
     join dibs.queue q on q.name = j.queue
-    order by j.id
+    order by o.id
     for update of j
 ), back as (
     update dibs.job j
@@ -47,12 +47,12 @@ with o as materialized (
         errors = h.errors,
         gate = case when not h.leaves then 0 when h.run_at <= statement_timestamp() then 1 else 2 end
     from held h
-    where j.id = h.id and not h.ends
+    where j.id = any (array[h.id]) and not h.ends
     returning j.id, j.queue, j.group_key, j.gate, j.claimed_at, h.leaves, h.ending
 ), gone as (
     delete from dibs.job j
     using held h
-    where j.id = h.id and h.ends
+    where j.id = any (array[h.id]) and h.ends
     returning j.*, h.errors as all_errors, h.state, h.keep
 ), kept as (
     insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors)

@@ -1,0 +1,344 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+var update = flag.Bool("update", false, "write the golden files of testdata anew")
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	path := "testdata/" + file
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; if that is meant, run go test ./postgres -update. Now it is:\n%s", path, got)
+	}
+}
+
+// explaining is a store on one connection, and a conn that keeps how each statement
+// was run.
+type explaining struct {
+	*testing.T
+	store *Store
+	round string
+	conn  *pgx.Conn
+	names map[string]string // of statements, by text
+	reads map[string]reads
+	rows  map[string]float64 // the most that one run of a statement has read of tables that grow
+}
+
+// reads is how the tables that grow are read, such as "Index Scan job_ready".
+type reads map[string]bool
+
+// plan is a node of what EXPLAIN ANALYZE writes.
+type plan struct {
+	Type     string  `json:"Node Type"`
+	Relation string  `json:"Relation Name"`
+	Index    string  `json:"Index Name"`
+	Rows     float64 `json:"Actual Rows"`
+	Loops    float64 `json:"Actual Loops"`
+	Removed  float64 `json:"Rows Removed by Filter"`
+	Plans    []plan
+}
+
+// small tables have a row per queue, or per group with a limit of its own.
+var small = []string{"queue", "turn", "group_limit"}
+
+func (p plan) read(r reads) (rows float64) {
+	for _, child := range p.Plans {
+		rows += child.read(r)
+	}
+	table, _, _ := strings.Cut(p.Index, "_") // a bitmap's index scan names no table
+	if p.Relation != "" {
+		table = p.Relation
+	}
+	if table == "" || p.Type == "ModifyTable" || slices.Contains(small, p.Relation) || strings.HasPrefix(p.Index, "group_limit") {
+		return rows
+	}
+	how := p.Type + " " + p.Index
+	if p.Index == "" {
+		how += "of " + table
+	}
+	r[how] = true
+	return rows + (p.Rows+p.Removed)*p.Loops
+}
+
+// run explains each step, which executes it, undoes that, and runs it.
+func (e *explaining) run(ctx context.Context, steps ...step) error {
+	return pgx.BeginFunc(ctx, e.conn, func(t pgx.Tx) error {
+		for _, s := range steps {
+			name := e.names[s.sql]
+			if name != "" {
+				if err := e.explain(ctx, t, name, s); err != nil {
+					return fmt.Errorf("explain %s: %w", name, err)
+				}
+			}
+			if err := onPgx(t, e.conn.Config()).run(ctx, s); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return nil
+	})
+}
+
+func (e *explaining) explain(ctx context.Context, t pgx.Tx, name string, s step) error {
+	if _, err := t.Conn().Prepare(ctx, name, s.sql); err != nil {
+		return err
+	}
+	args := make([]string, len(s.args))
+	for i, a := range s.args {
+		args[i] = sqlLiteral(a)
+	}
+	statement := "explain (analyze, costs off, timing off, summary off, format json) execute " + ident(name)
+	if len(args) > 0 {
+		statement += "(" + strings.Join(args, ", ") + ")"
+	}
+	inner, err := t.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	var text string
+	if err := inner.QueryRow(ctx, statement, pgx.QueryExecModeSimpleProtocol).Scan(&text); err != nil {
+		return err
+	}
+	var top []struct{ Plan plan }
+	if err := json.Unmarshal([]byte(text), &top); err != nil {
+		return err
+	}
+	if e.reads[name] == nil {
+		e.reads[name] = reads{}
+	}
+	e.rows[name] = max(e.rows[name], top[0].Plan.read(e.reads[name]))
+	return inner.Rollback(ctx)
+}
+
+// sqlLiteral writes a parameter as text; the statement decides of which type it is.
+func sqlLiteral(a any) string {
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+	switch v := plainArg(a).(type) {
+	case nil:
+		return "null"
+	case *string:
+		if v == nil {
+			return "null"
+		}
+		return quote(*v)
+	case *time.Time:
+		if v == nil {
+			return "null"
+		}
+		return sqlLiteral(*v)
+	case *int:
+		if v == nil {
+			return "null"
+		}
+		return sqlLiteral(*v)
+	case time.Time:
+		return quote(v.UTC().Format("2006-01-02 15:04:05.999999Z07:00"))
+	default:
+		return quote(fmt.Sprint(v))
+	}
+}
+
+// A connection's kind says who has set it up to plan.
+type connKind struct {
+	name, setup string
+	tx          bool
+}
+
+var connKinds = []connKind{
+	{name: "of Open", setup: strings.ReplaceAll(planning, "$1", "false")},
+	{name: "of a caller's pool", setup: "select 1"},
+	{name: "in a caller's transaction, custom plans", setup: "set plan_cache_mode = force_custom_plan", tx: true},
+	{name: "in a caller's transaction, generic plans", setup: "set plan_cache_mode = force_generic_plan", tx: true},
+}
+
+func newExplaining(t *testing.T, url string, k connKind) *explaining {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the test's database goes away
+	if _, err := conn.Exec(t.Context(), k.setup); err != nil {
+		t.Fatal(err)
+	}
+	sql, err := load("dibs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &explaining{T: t, conn: conn, names: map[string]string{}}
+	for name, text := range sql.text {
+		e.names[text] = name
+	}
+	s := &Store{db: e, upkeep: e, sql: sql, o: Options{Pooler: true}, closed: context.Background()}
+	if k.setup != connKinds[0].setup {
+		s.db, s.upkeep = planned{e}, planned{e}
+	}
+	s.bell = newBell(s)
+	e.store = s
+	return e
+}
+
+// most is how many rows of tables that grow a statement may read in these tests, if
+// not 300: it acts on at most ten jobs, among a million.
+var most = map[string]float64{
+	"due":          2100,   // moves up to 1000 jobs, which it finds and then changes
+	"stats":        11_000, // counts what is scheduled up to dibs.ScheduledCap
+	"resume":       2500,   // reads the log of claims, of 2000
+	"list_running": 2500,   // so does this
+	"list_live":    5000,   // passes over jobs that it does not list
+	"wake_groups":  12_000, // wakes every group of the queue, of 5000
+}
+
+// planTest runs all statements in one situation of the tables after another.
+type planTest struct {
+	*testing.T
+	url   string
+	admin *pgx.Conn
+	reads map[string]reads // by statement, of all that plan as they should
+	round int
+}
+
+func (p *planTest) exec(statements string) {
+	p.Helper()
+	if _, err := p.admin.Exec(p.Context(), statements); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *planTest) connect() (all []*explaining) {
+	p.Helper()
+	for _, k := range connKinds {
+		all = append(all, newExplaining(p.T, p.url, k))
+	}
+	return all
+}
+
+// look checks what every statement reads, on connections that have just been made
+// or on those given, which keep the plans that they have.
+func (p *planTest) look(situation string, lasting []*explaining) {
+	p.Helper()
+	if lasting == nil {
+		lasting = p.connect()
+	}
+	for i, e := range lasting {
+		p.round++
+		e.round = fmt.Sprint(p.round)
+		e.reads, e.rows = map[string]reads{}, map[string]float64{}
+		if connKinds[i].tx {
+			e.verbsOfTx()
+		} else {
+			e.verbs()
+			for name, r := range e.reads {
+				if p.reads[name] == nil {
+					p.reads[name] = reads{}
+				}
+				maps.Copy(p.reads[name], r)
+			}
+		}
+		for name, rows := range e.rows {
+			limit := most[name]
+			if limit == 0 {
+				limit = 1000
+			}
+			if rows > limit {
+				p.Errorf("%s, %s: %s reads %.0f rows: %q", situation, connKinds[i].name, name, rows, slices.Sorted(maps.Keys(e.reads[name])))
+			}
+		}
+	}
+}
+
+const (
+	bigTables = "dibs.job, dibs.finished, dibs.claim, dibs.wake, dibs.tally"
+	// million fills the tables with jobs of each sort, and what belongs to them.
+	million = `
+		insert into dibs.job (queue, kind, payload, priority, run_at, gate, max_attempts, created_at, group_key, unique_key, unique_until, unique_held)
+		select
+			(array['q', 'q', 'q', 'q', 'g', 'g', 'g', 'l', 'lifo', 'u'])[1 + i % 10], 'k', repeat('1', 50), (array[100, 255])[1 + i / 10 % 2],
+			now() + case i % 10 when 3 then interval '1 hour' else interval '-1 hour' end,
+			case i % 10 when 4 then 1 when 5 then 2 when 6 then least(i / 10 % 20, 1) else 0 end,
+			25, now(),
+			case i % 10 when 4 then 'big' when 5 then 'later' when 6 then 'small' || i / 200 end,
+			case i % 10 when 9 then 'unique' || i end, case i % 10 when 9 then 'finished' end, i % 10 = 9
+		from generate_series(1, 1000000) i;
+		insert into dibs.finished (id, state, finished_at, run_at, created_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, payload)
+		select - i, 'completed', now(), now(), now(), 1, 0, 1, 1, false, 'q', 'k', '1' from generate_series(1, 200000) i;
+		insert into dibs.claim (token, check_at, queue, worker, ids)
+		select gen_random_uuid(), now() + interval '1 hour', 'other', 'w' || i, array[i] from generate_series(1, 2000) i;
+		insert into dibs.wake (queue, group_key)
+		select 'other', 'g' || i from generate_series(1, 100000) i`
+)
+
+// Every statement finds what it acts on by an index, whatever the tables hold and
+// whatever the planner believes of that.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	if err := Migrate(t.Context(), url, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	p := &planTest{T: t, url: url, reads: map[string]reads{}}
+	p.admin = newExplaining(t, url, connKinds[1]).conn
+	for table := range strings.SplitSeq(bigTables, ", ") {
+		p.exec("alter table " + table + " set (autovacuum_enabled = false)")
+		p.exec("alter table " + table + " set unlogged") // quicker to fill
+	}
+	p.look("no rows, never analyzed", nil)
+	p.exec("analyze " + bigTables)
+	p.look("few rows, analyzed", nil)
+	p.exec("truncate " + bigTables)
+	p.exec("vacuum analyze " + bigTables)
+	lasting := p.connect()
+	p.look("no rows, analyzed", lasting)
+	if !testing.Short() {
+		p.exec(million)
+		p.look("a million rows, analyzed when empty, by plans made then", lasting[:2])
+		p.look("a million rows, analyzed when empty", nil)
+		p.exec("analyze " + bigTables)
+		p.look("a million rows, analyzed", nil)
+		p.exec("truncate " + bigTables)
+		p.look("no rows, analyzed when there were a million", nil)
+	}
+	golden(t, "plans.txt", p.text())
+}
+
+// text lists how each statement reads tables that grow; every statement must have run.
+func (p *planTest) text() string {
+	sql, err := load("dibs")
+	if err != nil {
+		p.Fatal(err)
+	}
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(sql.text)) {
+		if p.reads[name] == nil && name != "check" { // which reads everything
+			p.Errorf("%s was not run", name)
+		}
+		fmt.Fprintln(&b, name)
+		for _, how := range slices.Sorted(maps.Keys(p.reads[name])) {
+			fmt.Fprintf(&b, "    %s\n", how)
+		}
+	}
+	return b.String()
+}

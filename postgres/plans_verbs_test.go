@@ -1,0 +1,163 @@
+package postgres
+
+import (
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+func (e *explaining) must(err error) {
+	e.Helper()
+	if err != nil {
+		e.Fatal(err)
+	}
+}
+
+// verbs has the store run each of its statements, on few jobs.
+func (e *explaining) verbs() {
+	e.Helper()
+	e.store.queues.init() // so that settings and lanes are read anew
+	e.store.sweeper = sweeper{}
+	e.enqueue(e.store.db)
+	e.change()
+	e.work()
+	e.expire()
+	e.inTx(e.store.db)
+	e.operate()
+}
+
+// verbsOfTx has it run those that it runs in a caller's transaction.
+func (e *explaining) verbsOfTx() {
+	e.Helper()
+	e.store.queues.init()
+	e.store.sweeper = sweeper{last: time.Now()}
+	e.enqueue(e)
+	e.change()
+	e.inTx(e)
+}
+
+// group and key are names that no other round uses.
+func (e *explaining) group() string { return "group" + e.round }
+func (e *explaining) key() string   { return "key" + e.round }
+
+func jobsOf(queue, group string, n int) []dibs.NewJob {
+	jobs := make([]dibs.NewJob, n)
+	for i := range jobs {
+		jobs[i] = dibs.NewJob{Queue: queue, Kind: "k", Group: group}
+	}
+	return jobs
+}
+
+func (e *explaining) enqueue(c conn) {
+	e.Helper()
+	later := jobsOf("g", e.group(), 2)
+	for i := range later {
+		later[i].Delay = time.Millisecond
+	}
+	unique := jobsOf("u", "", 2)
+	unique[0].UniqueKey = e.key()
+	for _, jobs := range [][]dibs.NewJob{
+		jobsOf("q", "", 10), jobsOf("g", e.group(), 3), later, jobsOf("l", "", 10), jobsOf("lifo", "", 10), unique, unique,
+	} {
+		_, _, err := e.store.enqueue(e.Context(), jobs, c)
+		e.must(err)
+	}
+}
+
+// change changes settings.
+func (e *explaining) change() {
+	e.Helper()
+	limit, lifo, strict, places := 3, dibs.LIFO, true, 2
+	for queue, c := range map[string]dibs.QueueChange{
+		"l": {Concurrency: &limit}, "lifo": {Order: &lifo}, "g": {Strict: &strict, GroupLimit: &places},
+	} {
+		_, err := e.store.SetQueue(e.Context(), queue, c)
+		e.must(err)
+	}
+	e.must(e.store.SetGroup(e.Context(), "g", e.group(), 2))
+}
+
+func (e *explaining) claim(queue, worker string, kinds ...string) []*dibs.RawJob {
+	e.Helper()
+	jobs, err := e.store.claimWith(e.Context(), dibs.ClaimRequest{Queue: queue, Worker: worker + e.round, N: 10, Kinds: kinds}, claimer{conn: e.store.db})
+	e.must(err)
+	if len(jobs) == 0 {
+		e.Fatalf("nothing to claim in queue %s", queue)
+	}
+	return jobs
+}
+
+// work claims and finishes.
+func (e *explaining) work() {
+	e.Helper()
+	ctx, s := e.Context(), e.store
+	e.claim("lifo", "w")
+	e.claim("q", "again", "k")
+	_, err := s.Resume(ctx, dibs.ResumeRequest{Queue: "q", Worker: "again" + e.round})
+	e.must(err)
+	jobs := append(e.claim("g", "w"), e.claim("l", "crashed")...)
+	leases := []dibs.Lease{{ID: 1 << 60, Token: newToken()}} // lost
+	for _, j := range jobs {
+		leases = append(leases, j.Lease())
+	}
+	_, err = s.Extend(ctx, leases, time.Minute)
+	e.must(err)
+	e.must(s.finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), jobs[1].Lease().Retry("no")}, s.db))
+}
+
+// expire sweeps after the worker that claimed from the queue with a limit has died.
+func (e *explaining) expire() {
+	e.Helper()
+	const ended = `with c as (
+		update dibs.claim set check_at = now() - interval '1 s' where worker = 'crashed' || $1 returning token
+	) update dibs.job set lease_until = now() - interval '1 s' where token in (select token from c)`
+	_, err := e.conn.Exec(e.Context(), ended, e.round)
+	e.must(err)
+	swept, err := e.store.Sweep(e.Context())
+	e.must(err)
+	if swept.Expired == 0 {
+		e.Error("nothing expired")
+	}
+}
+
+// inTx claims, and replaces the completion of a job.
+func (e *explaining) inTx(c conn) {
+	e.Helper()
+	t := &tx{s: e.store, conn: c, claimed: map[int64]*dibs.RawJob{}}
+	for _, queue := range []string{"q", "u", "l", "lifo", "g"} {
+		_, _, err := e.store.enqueue(e.Context(), jobsOf(queue, "", 3), c)
+		e.must(err)
+		jobs, err := t.Claim(e.Context(), dibs.ClaimRequest{Queue: queue, Worker: "w", N: 3})
+		e.must(err)
+		if len(jobs) == 0 {
+			e.Fatalf("nothing to claim in queue %s", queue)
+		}
+		e.must(t.Finish(e.Context(), []dibs.Outcome{jobs[0].Lease().Retry("no")}))
+	}
+}
+
+// operate does what operators do.
+func (e *explaining) operate() {
+	e.Helper()
+	ctx, s := e.Context(), e.store
+	added, err := s.Enqueue(ctx, jobsOf("q", "", 3))
+	e.must(err)
+	priority, two := 7, []int64{added[0].ID, added[1].ID}
+	_, err = s.Edit(ctx, two, dibs.Edit{Priority: &priority})
+	e.must(err)
+	_, err = s.Cancel(ctx, append(two, 1<<60))
+	e.must(err)
+	_, err = s.Requeue(ctx, two)
+	e.must(err)
+	_, err = s.Prune(ctx, "q", dibs.Cancelled, time.Hour)
+	e.must(err)
+	_, err = s.Get(ctx, added[2].ID)
+	e.must(err)
+	for _, f := range []dibs.Filter{{}, {State: dibs.Running}, {Queue: "q", State: dibs.Waiting}, {State: dibs.Completed}, {Queue: "q", State: dibs.Dead}} {
+		f.Limit = 10
+		_, err = s.List(ctx, f)
+		e.must(err)
+	}
+	_, err = s.Stats(ctx)
+	e.must(err)
+}
