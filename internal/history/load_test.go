@@ -316,22 +316,14 @@ func TestARandomLoadBreaksNothing(t *testing.T) {
 	t.Parallel()
 	db, r, dir := open(t, "nobody")
 	must(t, r.Close())
-	complain(t, history.Judge(load(t, db, dir, 4, 300, rand.Uint64())))
+	e := load(t, db, dir, 4, 300, rand.Uint64())
+	complain(t, history.Judge(e))
+	checked, undecided, broken := history.Linearizable(e)
+	if checked == 0 || undecided > 0 {
+		t.Errorf("%d jobs checked for linearizability, %d undecided", checked, undecided)
+	}
+	complain(t, []history.Verdict{{Number: 3, Checked: checked, Broken: broken}})
 }
 
 // strict lets loads make the queue strict.
 var strict = os.Getenv("STRICT") != ""
-
-func TestARandomLoadIsLinearizable(t *testing.T) {
-	t.Parallel()
-	db, r, dir := open(t, "nobody")
-	must(t, r.Close())
-	e := load(t, db, dir, 4, 300, rand.Uint64())
-	start := time.Now()
-	checked, undecided, broken := history.Linearizable(e)
-	t.Logf("%d jobs checked in %v, %d undecided", checked, time.Since(start), undecided)
-	if checked == 0 || undecided > 0 {
-		t.Errorf("%d jobs checked, %d undecided", checked, undecided)
-	}
-	complain(t, []history.Verdict{{Number: 3, Checked: checked, Broken: broken}})
-}

@@ -1,0 +1,230 @@
+package history_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
+)
+
+// damage makes a record of what happened into one of what must not. It chooses among
+// the cases that fit, and does nothing (false) if there is none.
+type damage struct {
+	name    string
+	promise int // that is found broken
+	do      func(e *history.Evidence, r *rand.Rand) bool
+}
+
+// pick calls f with the items in random order until it returns true.
+func pick[T any](r *rand.Rand, items []T, f func(T) bool) bool {
+	return slices.ContainsFunc(r.Perm(len(items)), func(i int) bool { return f(items[i]) })
+}
+
+// of picks a call of the verb.
+func of(e *history.Evidence, r *rand.Rand, verb history.Verb, f func(*history.Call) bool) bool {
+	return pick(r, e.Calls, func(c *history.Call) bool { return c.Verb == verb && f(c) })
+}
+
+// ended is the call that ends the transaction.
+func ended(e *history.Evidence, tx string) *history.Call {
+	for _, c := range e.Calls {
+		if c.Tx == tx && (c.Verb == history.Commit || c.Verb == history.Rollback) {
+			return c
+		}
+	}
+	return &history.Call{}
+}
+
+var damages = []damage{
+	{"a job is lost", 1, func(e *history.Evidence, r *rand.Rand) bool {
+		n := r.IntN(len(e.Final))
+		e.Final = slices.Delete(e.Final, n, n+1)
+		return true
+	}},
+	{"a job becomes two", 1, func(e *history.Evidence, r *rand.Rand) bool {
+		j := *e.Final[r.IntN(len(e.Final))]
+		j.ID = 1 << 41
+		e.Final = append(e.Final, &j)
+		return true
+	}},
+	{"a rollback was a commit", 1, func(e *history.Evidence, r *rand.Rand) bool {
+		return of(e, r, history.Enqueue, func(c *history.Call) bool {
+			end := ended(e, c.Tx)
+			if end.Verb != history.Rollback || c.New[0].Existing {
+				return false
+			}
+			end.Verb = history.Commit
+			return true
+		})
+	}},
+	{"a commit was a rollback", 1, func(e *history.Evidence, r *rand.Rand) bool {
+		return of(e, r, history.Enqueue, func(c *history.Call) bool {
+			end := ended(e, c.Tx)
+			if end.Verb != history.Commit || c.New[0].Existing {
+				return false
+			}
+			end.Verb = history.Rollback
+			return true
+		})
+	}},
+	{"two jobs change tokens", 2, func(e *history.Evidence, r *rand.Rand) bool {
+		var last *history.Call
+		return of(e, r, history.Claim, func(c *history.Call) bool {
+			if len(c.Jobs) == 0 {
+				return false
+			}
+			if last == nil {
+				last = c
+				return false
+			}
+			c.Jobs[0].Token, last.Jobs[0].Token = last.Jobs[0].Token, c.Jobs[0].Token
+			return true
+		})
+	}},
+	{"another claims a job that is held", 2, func(e *history.Evidence, r *rand.Rand) bool {
+		var held *history.Call
+		for _, c := range e.Calls {
+			if c.Verb == history.Claim && c.Tx == "" && len(c.Jobs) > 0 {
+				if held != nil && c.End.Before(held.Jobs[0].LeaseUntil) && !finishedBy(e, held, c) {
+					twin := held.Jobs[0]
+					twin.Token, twin.Attempt = c.Jobs[0].Token, twin.Attempt+1
+					c.Jobs = append(c.Jobs, twin)
+					return true
+				}
+				held = c
+			}
+		}
+		return false
+	}},
+	{"a refusal was not told", 3, func(e *history.Evidence, r *rand.Rand) bool {
+		return of(e, r, history.Finish, func(c *history.Call) bool {
+			if c.Tx != "" || len(c.Refused) == 0 {
+				return false
+			}
+			c.Refused = c.Refused[1:]
+			return true
+		})
+	}},
+	{"a completed job is dead", 4, func(e *history.Evidence, r *rand.Rand) bool {
+		return pick(r, e.Final, func(j *dibs.RawJob) bool {
+			if j.State != dibs.Completed || j.Result == nil || changed(e, j.ID) {
+				return false
+			}
+			j.State = dibs.Dead
+			return true
+		})
+	}},
+	{"a job is left behind", 4, func(e *history.Evidence, r *rand.Rand) bool {
+		e.Final[r.IntN(len(e.Final))].State = dibs.Waiting
+		return true
+	}},
+	{"an attempt is left out", 5, func(e *history.Evidence, r *rand.Rand) bool {
+		return of(e, r, history.Claim, func(c *history.Call) bool {
+			if len(c.Jobs) == 0 || c.Tx != "" {
+				return false
+			}
+			c.Jobs = c.Jobs[1:]
+			return true
+		})
+	}},
+	{"an attempt is given twice", 5, func(e *history.Evidence, r *rand.Rand) bool {
+		var first *history.Call
+		return of(e, r, history.Claim, func(c *history.Call) bool {
+			if len(c.Jobs) == 0 || c.Tx != "" {
+				return false
+			}
+			if first == nil {
+				first = c
+				return false
+			}
+			twin := first.Jobs[0]
+			twin.Token = c.Jobs[0].Token
+			c.Jobs = append(c.Jobs, twin)
+			return true
+		})
+	}},
+	{"a claim gives a whole group", 6, func(e *history.Evidence, r *rand.Rand) bool {
+		return of(e, r, history.Claim, func(c *history.Call) bool {
+			if len(c.Jobs) < 6 || c.Tx != "" {
+				return false
+			}
+			for _, other := range e.Calls {
+				for i := range other.New {
+					if slices.ContainsFunc(c.Jobs, func(j history.Job) bool { return j.Key == other.New[i].Key }) {
+						other.New[i].Group = "crowd"
+					}
+				}
+			}
+			return true
+		})
+	}},
+	{"an effect is lost", 8, func(e *history.Evidence, r *rand.Rand) bool {
+		for id := range e.Effects {
+			e.Effects[id]--
+			return true
+		}
+		return false
+	}},
+	{"an effect happens twice", 8, func(e *history.Evidence, r *rand.Rand) bool {
+		for id := range e.Effects {
+			e.Effects[id]++
+			return true
+		}
+		return false
+	}},
+	{"a key is said to be held by a job without it", 9, func(e *history.Evidence, r *rand.Rand) bool {
+		return of(e, r, history.Enqueue, func(c *history.Call) bool {
+			for i := range c.New {
+				if n := &c.New[i]; n.Existing && (c.Tx == "" || ended(e, c.Tx).Verb == history.Commit) {
+					n.UniqueKey = "another"
+					return true
+				}
+			}
+			return false
+		})
+	}},
+}
+
+// finishedBy reports whether the first job of a claim was finished before another
+// call ended.
+func finishedBy(e *history.Evidence, claim, by *history.Call) bool {
+	j := claim.Jobs[0]
+	return slices.ContainsFunc(e.Calls, func(c *history.Call) bool {
+		named := slices.ContainsFunc(c.Outcomes, func(o dibs.Outcome) bool { return o.ID == j.ID && o.Token == j.Token }) ||
+			slices.ContainsFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == j.ID })
+		return named && c.Begin.Before(by.End)
+	})
+}
+
+// changed reports whether an operator ever changed the job.
+func changed(e *history.Evidence, id int64) bool {
+	return slices.ContainsFunc(e.Calls, func(c *history.Call) bool { return slices.Contains(c.Changed, id) })
+}
+
+func TestDamagedRecordsAreFound(t *testing.T) {
+	t.Parallel()
+	db, r, dir := open(t, "nobody")
+	must(t, r.Close())
+	seed := rand.Uint64()
+	whole := load(t, db, dir, 1, 1000, seed)
+	complain(t, history.Judge(whole))
+	for i, d := range damages {
+		t.Run(d.name, func(t *testing.T) {
+			e := whole
+			e.Calls = value[[]*history.Call](t)(history.Read(dir))
+			e.Final = value[[]*dibs.RawJob](t)(history.Left(t.Context(), db))
+			e.Effects = make(map[int64]int)
+			for id, n := range whole.Effects {
+				e.Effects[id] = n
+			}
+			if !d.do(&e, rand.New(rand.NewPCG(seed, uint64(i)))) {
+				t.Fatal("this load has no such case")
+			}
+			if v := history.Judge(e)[d.promise-1]; len(v.Broken) == 0 {
+				t.Errorf("promise %d was found kept", d.promise)
+			}
+		})
+	}
+}
