@@ -8,8 +8,8 @@ var finishVariants = []Variant{
 		Harm:  "A worker that lost its job long ago overwrites what the new owner does.",
 		In: []Patch{
 			{"postgres", "TestStore/fence/a wrong token is refused", []Edit{
-				{"sql/complete.sql", "where j.id = o.id and j.token = o.token and", "where j.id = o.id and"},
-				{"sql/retry.sql", "on j.id = o.id and j.token = o.token and", "on j.id = o.id and"},
+				{"sql/complete.sql", " and j.token = o.token", ""},
+				{"sql/retry.sql", " and j.token = o.token", ""},
 			}},
 			{"sqlite", "TestStore/fence/a wrong token is refused", []Edit{
 				{"finish.go", "if j == nil || j.token != o.Token {", "if j == nil {"},
@@ -37,8 +37,8 @@ var finishVariants = []Variant{
 		In: []Patch{
 			{"postgres", "TestOfTwoOutcomesTheOneThatWaitedIsRefused", []Edit{
 				{
-					"sql/retry.sql", "join dibs.job j on j.id = o.id and j.token = o.token and j.lease_until > statement_timestamp()",
-					"join dibs.job k on k.id = o.id and k.token = o.token and k.lease_until > statement_timestamp()\n    join dibs.job j on j.id = o.id",
+					"sql/retry.sql", " and j.token = o.token and j.lease_until > statement_timestamp()",
+					" and exists (select from dibs.job k where k.id = o.id and k.token = o.token and k.lease_until > statement_timestamp())",
 				},
 			}},
 		},

@@ -11,7 +11,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "- h.held + u.n, 0) as free", "- h.held + u.n, 0) + 1 as free"},
 			}},
 			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
-				{"group.go", "max(0, limit-fixed-s.held[g])", "max(0, limit-fixed-s.held[g]) + 1"},
+				{"group.go", "max(0, limit-running-s.held[g])", "max(0, limit-running-s.held[g]) + 1"},
 			}},
 		},
 	},
@@ -44,7 +44,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "where id = any (array(select id from ranked where not blocked and not wanted)) and token is null", "where false"},
 			}},
 			{"sqlite", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
-				{"group.go", "if overtaken || loose > free {", "if overtaken {"},
+				{"group.go", "if overtaken || started > places || loose > free {", "if overtaken {"},
 			}},
 		},
 	},
