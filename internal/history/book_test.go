@@ -24,7 +24,7 @@ var epoch = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func ms(n int) time.Time { return epoch.Add(time.Duration(n) * time.Millisecond) }
 
-func token(n int) dibs.Token { return dibs.Token{byte(n), byte(n >> 8), 1} }
+func token(n int) dibs.Token { return dibs.Token{byte(n), byte(n >> 8), byte(n >> 16), 1} }
 
 func key(id int64) string { return fmt.Sprintf("k%d", id) }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -207,7 +206,7 @@ func (c *client) operate() {
 		return
 	}
 	ids := []int64{c.ids[c.rand.IntN(len(c.ids))]}
-	limit, yes := 1+c.rand.IntN(3), c.rand.IntN(2) == 0 && strict
+	limit := 1 + c.rand.IntN(3)
 	none := 0
 	var err error
 	switch c.rand.IntN(10) {
@@ -223,7 +222,7 @@ func (c *client) operate() {
 		err = c.db.SetGroup(ctx, "q", "g1", limit-1)
 	case 8:
 		limit += 20
-		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Strict: &yes, Concurrency: &limit})
+		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Concurrency: &limit})
 	case 9:
 		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Concurrency: &none})
 	}
@@ -324,6 +323,3 @@ func TestARandomLoadBreaksNothing(t *testing.T) {
 	}
 	complain(t, []history.Verdict{{Number: 3, Checked: checked, Broken: broken}})
 }
-
-// strict lets loads make the queue strict.
-var strict = os.Getenv("STRICT") != ""

@@ -60,7 +60,7 @@ func readFile(path string, same func(string) string) ([]*Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	var calls []*Call
 	var client string
 	in := bufio.NewReaderSize(file, 1<<20)

@@ -1,0 +1,107 @@
+package history_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
+)
+
+func TestPromisesAreThoseOfTheGuarantees(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/guarantees.md")
+	must(t, err)
+	page := strings.Join(strings.Fields(string(text)), " ")
+	for _, v := range history.Judge(history.Evidence{}) {
+		if want := fmt.Sprintf("%d. **%s**", v.Number, v.Promise); !strings.Contains(page, want) {
+			t.Errorf("docs/guarantees.md does not say %q", want)
+		}
+	}
+}
+
+func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
+	t.Parallel()
+	b := newBook()
+	b.enqueue(0, 1, 2)
+	b.claim("w1", 10, 1, 1, 2) // until 110
+	b.extend("w1", 60, 100, 10, 2)
+	b.claim("w2", 150, 2, 1)
+	b.claim("w2", 190, 2, 2)
+	got := history.Recoveries(b.evidence())
+	if len(got) != 2 || got[0] < 29*time.Millisecond || got[0] > 31*time.Millisecond || got[1] != 40*time.Millisecond {
+		t.Errorf("got %v, want about 30ms and exactly 40ms", got)
+	}
+}
+
+// BenchmarkJudge judges a quarter of a million jobs: each is enqueued, claimed,
+// extended and finished, in batches of ten, by eight workers, a third of them in groups.
+func BenchmarkJudge(b *testing.B) {
+	e := long(250_000)
+	for _, f := range []struct {
+		name string
+		run  func() int
+	}{
+		{"promises", func() int {
+			broken := 0
+			for _, v := range history.Judge(e) {
+				broken += len(v.Broken)
+			}
+			return broken
+		}},
+		{"linearizable", func() int {
+			_, undecided, broken := history.Linearizable(e)
+			return len(broken) + undecided
+		}},
+	} {
+		b.Run(f.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if n := f.run(); n > 0 {
+					b.Fatalf("%d broken or undecided", n)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1e6, "ns/job-operation")
+		})
+	}
+}
+
+func long(jobs int) history.Evidence {
+	b := newBook()
+	for first := 1; first <= jobs; first += 10 {
+		var ids []int64
+		for id := first; id < first+10; id++ {
+			ids = append(ids, int64(id))
+		}
+		worker := fmt.Sprintf("w%d", first/10%8)
+		at := first
+		calls := []*history.Call{b.enqueue(at, ids...), b.claim(worker, at+20, 1, ids...)}
+		for i := range ids {
+			for _, c := range calls {
+				group := ""
+				if i%3 == 0 {
+					group = fmt.Sprintf("g%d", ids[i])
+				}
+				if c.New != nil {
+					c.New[i].Group = group
+				} else {
+					c.Jobs[i].Group = group
+					c.Jobs[i].RunAt = ms(at)
+					c.Jobs[i].Token = token(at/10 + 1)
+				}
+			}
+		}
+		x := b.extend(worker, at+30, 100, 0, 0)
+		x.Leases = nil
+		f := b.finish(worker, at+40, dibs.EndCompleted, 0, ids...)
+		for i, id := range ids {
+			f.Outcomes[i].Token = token(at/10 + 1)
+			x.Leases = append(x.Leases, dibs.Lease{ID: id, Token: token(at/10 + 1)})
+		}
+		b.left(dibs.Completed, 1, ids...)
+	}
+	return b.evidence()
+}
