@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -60,14 +61,8 @@ func newDemoWorkerCmd(a *app) *cobra.Command {
 		Hidden: true,
 		Args:   cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			// A Ctrl-C reaches the whole process group; the demo decides when it ends.
-			signal.Ignore(os.Interrupt)
-			ctx, stop := context.WithCancel(context.WithoutCancel(cmd.Context()))
+			ctx, stop := a.untilStdinEnds(cmd.Context())
 			defer stop()
-			go func() {
-				_, _ = io.Copy(io.Discard, a.stdin) // any end of stdin means stop
-				stop()
-			}()
 			db, err := a.openExisting(ctx)
 			if err != nil {
 				return err
@@ -75,6 +70,18 @@ func newDemoWorkerCmd(a *app) *cobra.Command {
 			return errors.Join(demo.Work(ctx, db, args[0], args[1]), db.Close())
 		},
 	}
+}
+
+// untilStdinEnds is the context of a process that ends with its stdin, and by nothing
+// else: a Ctrl-C reaches the whole process group, but who started it decides.
+func (a *app) untilStdinEnds(ctx context.Context) (context.Context, context.CancelFunc) {
+	signal.Ignore(os.Interrupt)
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		_, _ = io.Copy(io.Discard, a.stdin) // any end of stdin means stop
+		stop()
+	}()
+	return ctx, stop
 }
 
 // demo runs the whole demonstration in a place of its own.
@@ -87,14 +94,14 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 	if err != nil {
 		return err
 	}
-	place, err := a.demoPlace(ctx, dir)
+	place, err := newPlace(ctx, "demo", a.dbFlag, dir)
 	if err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	broken := false
 	defer func() {
 		if keep || broken {
-			place.describe(a, dir)
+			fmt.Fprintf(a.stderr, "kept: the workers' notes in %s, and the jobs: dibs %s ls --all\n", dir, place.flags())
 			err = errors.Join(err, place.db.Close())
 			return
 		}
@@ -109,7 +116,7 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 		Watch: screen.watch,
 		Command: func(name, history string) *exec.Cmd {
 			cmd := exec.Command(program, "demo", "worker", name, history)
-			cmd.Env = append(os.Environ(), place.env()...)
+			cmd.Env = append(os.Environ(), place.env(place.url)...)
 			return cmd
 		},
 	})

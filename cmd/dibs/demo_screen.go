@@ -18,7 +18,7 @@ type demoScreen interface {
 	close() error // what went wrong with the screen, if anything
 }
 
-func (a *app) newDemoScreen(jobs int, place *demoPlace, cancel context.CancelFunc) demoScreen {
+func (a *app) newDemoScreen(jobs int, place *place, cancel context.CancelFunc) demoScreen {
 	v := &demoView{
 		paint: a.paint, width: a.width,
 		title: fmt.Sprintf("%s · %d worker processes · %s", plural(jobs, "job"), demoWorkers, place.text),

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -16,22 +15,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// demoPlace is where the demo keeps its jobs: tables that nobody else uses.
-type demoPlace struct {
+// place is where the demo and the torture keep their jobs: tables that nobody else
+// uses.
+type place struct {
 	db   dibs.Database
 	url  string
 	opts open.Options
 	text string // such as "a SQLite file of its own"
 }
 
-// demoPlace makes a SQLite file in dir or, with --db, a schema or prefix with a
-// name that is not yet taken.
-func (a *app) demoPlace(ctx context.Context, dir string) (*demoPlace, error) {
-	p := &demoPlace{url: a.dbFlag}
-	name := "dibs_demo_" + randomName()
+// newPlace makes a SQLite file in dir or, with the URL of a database, a schema or
+// prefix there with a name that is not yet taken.
+func newPlace(ctx context.Context, what, url, dir string) (*place, error) {
+	p := &place{url: url}
+	name := "dibs_" + what + "_" + randomName()
 	switch {
-	case p.url == "":
-		p.url = "sqlite:" + filepath.Join(dir, "demo.db")
+	case url == "":
+		p.url = "sqlite:" + filepath.Join(dir, what+".db")
 		p.text = "a SQLite file of its own"
 	case strings.HasPrefix(p.url, "postgres:"), strings.HasPrefix(p.url, "postgresql:"):
 		p.opts.Schema, p.text = name, "PostgreSQL, schema "+name
@@ -52,26 +52,34 @@ func randomName() string {
 	return hex.EncodeToString(b[:])
 }
 
-// env is how a worker process finds the place. The URL may hold a password, which
-// others could read in its arguments.
-func (p *demoPlace) env() []string {
-	return []string{"DIBS_DB=" + p.url, "DIBS_SCHEMA=" + p.opts.Schema, "DIBS_PREFIX=" + p.opts.Prefix}
+// env is how a process finds the place, by the given URL of its database. The URL may
+// hold a password, which others could read in its arguments.
+func (p *place) env(url string) []string {
+	return []string{"DIBS_DB=" + url, "DIBS_SCHEMA=" + p.opts.Schema, "DIBS_PREFIX=" + p.opts.Prefix}
 }
 
-// describe says how to look at what was kept.
-func (p *demoPlace) describe(a *app, dir string) {
-	place := "--db " + redacted(p.url)
+// table is the name of another table in the place.
+func (p *place) table(name string) string {
+	if p.opts.Schema != "" {
+		return p.opts.Schema + "." + name
+	}
+	return p.opts.Prefix + name
+}
+
+// flags are those with which to look at what was kept.
+func (p *place) flags() string {
+	flags := "--db " + redacted(p.url)
 	switch {
 	case p.opts.Schema != "":
-		place += " --schema " + p.opts.Schema
+		flags += " --schema " + p.opts.Schema
 	case p.opts.Prefix != "":
-		place += " --prefix " + p.opts.Prefix
+		flags += " --prefix " + p.opts.Prefix
 	}
-	fmt.Fprintf(a.stderr, "kept: the workers' notes in %s, and the jobs: dibs %s ls --all\n", dir, place)
+	return flags
 }
 
-// remove closes the database and takes away everything that the demo made in it.
-func (p *demoPlace) remove(ctx context.Context) error {
+// remove closes the database and takes away everything that was made in it.
+func (p *place) remove(ctx context.Context) error {
 	switch {
 	case p.opts.Schema != "":
 		return errors.Join(p.db.Close(), p.dropSchema(ctx))
@@ -81,7 +89,7 @@ func (p *demoPlace) remove(ctx context.Context) error {
 	return p.db.Close()
 }
 
-func (p *demoPlace) dropSchema(ctx context.Context) error {
+func (p *place) dropSchema(ctx context.Context) error {
 	conn, err := pgx.Connect(ctx, p.url)
 	if err != nil {
 		return err
@@ -91,9 +99,9 @@ func (p *demoPlace) dropSchema(ctx context.Context) error {
 	return err
 }
 
-// dropTables drops the tables whose names begin with the demo's prefix; their
+// dropTables drops the tables whose names begin with the place's prefix; their
 // indexes and triggers go with them.
-func (p *demoPlace) dropTables(ctx context.Context) error {
+func (p *place) dropTables(ctx context.Context) error {
 	db := p.db.(interface{ DB() *sql.DB }).DB()
 	rows, err := db.QueryContext(ctx,
 		"select name from sqlite_master where type = 'table' and substr(name, 1, length(?1)) = ?1", p.opts.Prefix)

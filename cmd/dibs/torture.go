@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/pgserver"
+	"github.com/dibs-queue/dibs/internal/torture"
+	"github.com/spf13/cobra"
+)
+
+// tortureOptions are the flags of dibs torture.
+type tortureOptions struct {
+	duration time.Duration
+	workers  int
+	seed     uint64
+	report   string
+	history  string
+	bin      string
+}
+
+func newTortureCmd(a *app) *cobra.Command {
+	var o tortureOptions
+	cmd := &cobra.Command{
+		Use:   "torture",
+		Short: "Break everything around the queue on your own server, and see its promises checked",
+		Long: `Break everything around the queue on your own server, and see its promises checked.
+
+Worker and producer processes run jobs of many kinds. Meanwhile they are killed, stopped
+for longer than their leases and continued, and cut off from the answers of the database;
+limits change, queues are paused, jobs are cancelled, edited and requeued, transactions
+are rolled back, and one holds a snapshot open. Every process writes down what it asked
+and what it was told. In the end those records and what is in the database are judged by
+the promises of docs/guarantees.md. The exit code is 1 if one was broken, and what shows
+it is printed; the records and the jobs are kept then.
+
+It uses a SQLite file of its own in a temporary folder, which it removes. With --db it
+uses that database, with tables of its own (a schema on PostgreSQL, a prefix on SQLite)
+that it removes too; nothing else there is touched, but the server is kept busy. With
+--pg-bin it starts a PostgreSQL server of its own, and kills that every few seconds too.
+Connections are cut on PostgreSQL only; processes are stopped on Unix only.
+
+--seed repeats the faults and the loads, but not how the processes interleave: that is
+another in each run.`,
+		Example: `  dibs torture
+  dibs torture --db postgres://localhost/mydb --duration 10m --report torture.html
+  dibs torture --pg-bin /usr/lib/postgresql/17/bin`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkTorture(cmd, &o); err != nil {
+				return err
+			}
+			return a.torture(cmd.Context(), o)
+		},
+	}
+	f := cmd.Flags()
+	f.DurationVar(&o.duration, "duration", 2*time.Minute, "how long the faults go on, `5s` to 24h")
+	f.IntVar(&o.workers, "workers", 8, "how many worker processes, 1 to 64")
+	f.Uint64Var(&o.seed, "seed", 0, "`SEED` of the faults and the loads; default: another each time")
+	f.StringVar(&o.report, "report", "", "write a page on what happened to `FILE`, for a browser")
+	f.StringVar(&o.history, "history", "", "keep the processes' records in `DIR`, which must be empty or not exist")
+	f.StringVar(&o.bin, "pg-bin", "", "`DIR` of initdb and postgres, to start a server of its own and kill that too")
+	cmd.AddCommand(newTortureProcessCmd(a))
+	return cmd
+}
+
+func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
+	changed := cmd.Flags().Changed
+	switch {
+	case changed("schema") || changed("prefix"):
+		return usagef(cmd, "the torture makes a schema or prefix of its own; leave out --schema and --prefix")
+	case o.duration < 5*time.Second || o.duration > 24*time.Hour:
+		return usagef(cmd, "--duration must be 5s to 24h, got %v", o.duration)
+	case o.workers < 1 || o.workers > 64:
+		return usagef(cmd, "--workers must be 1 to 64, got %d", o.workers)
+	case o.bin != "" && a.dbFlag != "":
+		return usagef(cmd, "--db names a server and --pg-bin starts another; give one of them")
+	}
+	if u, err := url.Parse(a.dbFlag); err == nil && u.Query().Get("sslmode") == "verify-full" {
+		return usagef(cmd, "the torture's connections pass through proxies on 127.0.0.1, whose name is in no certificate; use sslmode=verify-ca")
+	}
+	if o.history != "" {
+		if left, err := os.ReadDir(o.history); err == nil && len(left) > 0 {
+			return usagef(cmd, "--history: %s is not empty", o.history)
+		}
+	}
+	if !changed("seed") {
+		o.seed = rand.Uint64N(1_000_000)
+	}
+	return nil
+}
+
+// newTortureProcessCmd is what the processes of the torture run. It ends when its
+// stdin does, which the torture holds open for as long as it lives.
+func newTortureProcessCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:    "process PART",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := a.untilStdinEnds(cmd.Context())
+			defer stop()
+			var part torture.Part
+			if err := json.Unmarshal([]byte(args[0]), &part); err != nil {
+				return err
+			}
+			db, err := a.openWhenThere(ctx)
+			if err != nil {
+				return err
+			}
+			return errors.Join(part.Run(ctx, db, a.dbURL()), db.Close())
+		},
+	}
+}
+
+// openWhenThere waits for a database that is away: it may just have been killed.
+func (a *app) openWhenThere(ctx context.Context) (dibs.Database, error) {
+	for {
+		db, err := a.openExisting(ctx)
+		if !errors.Is(err, dibs.ErrUnavailable) {
+			return db, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// torture runs it all, in a place of its own.
+func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
+	dir, remove, err := tortureDir(o.history)
+	if err != nil {
+		return err
+	}
+	broken := false
+	defer func() {
+		if !broken {
+			err = errors.Join(err, remove())
+		}
+	}()
+	at, server := a.dbFlag, torture.Server(nil)
+	if o.bin != "" {
+		own, err := pgserver.Launch(o.bin, "")
+		if err != nil {
+			return err
+		}
+		defer own.Close()
+		at, server = own.URL(), ownServer{own}
+	}
+	place, err := newPlace(ctx, "torture", at, dir)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if broken && o.bin == "" {
+			fmt.Fprintf(a.stderr, "kept: the jobs: dibs %s ls --all\n", place.flags())
+			err = errors.Join(err, place.db.Close())
+			return
+		}
+		err = errors.Join(err, place.remove(context.WithoutCancel(ctx)))
+	}()
+	screen := a.newTortureScreen(o, place)
+	result, err := torture.Run(ctx, torture.Config{
+		DB: place.db, URL: place.url, Effects: place.table("effects"), Dir: dir, Workers: o.workers, Seed: o.seed,
+		Duration: o.duration, Command: place.tortureProcess, Server: server, Watch: screen.watch,
+	})
+	screen.close()
+	switch {
+	case ctx.Err() != nil:
+		return &codeError{exitInterrupted, ctx.Err()}
+	case err != nil:
+		return err
+	}
+	broken = !result.Kept()
+	return a.reportTorture(result, o.report, o.history != "")
+}
+
+// tortureDir is the folder for the records, and what removes it in the end.
+func tortureDir(keep string) (dir string, remove func() error, err error) {
+	if keep != "" {
+		return keep, func() error { return nil }, os.MkdirAll(keep, 0o755)
+	}
+	dir, err = os.MkdirTemp("", "dibs-torture-")
+	return dir, func() error { return os.RemoveAll(dir) }, err
+}
+
+// tortureProcess makes a process of the torture.
+func (p *place) tortureProcess(part torture.Part, url string) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(part)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, "torture", "process", string(text))
+	cmd.Env = append(os.Environ(), p.env(url)...)
+	return cmd, nil
+}
+
+// ownServer is a server that the torture may kill.
+type ownServer struct{ *pgserver.Server }
+
+func (s ownServer) Crash(hard bool) error {
+	if hard {
+		return s.Kill()
+	}
+	return s.Stop(pgserver.Immediate)
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/dibs-queue/dibs/internal/torture"
+)
+
+// tortureScreen shows how far the torture has come: one line that changes, on a
+// terminal, or a line every few seconds.
+type tortureScreen struct {
+	a    *app
+	of   time.Duration
+	last time.Duration
+	drew bool
+}
+
+func (a *app) newTortureScreen(o tortureOptions, p *place) *tortureScreen {
+	if !a.json {
+		fmt.Fprintf(a.stdout, "dibs torture: %s, 2 producers, seed %d, %s\n", plural(o.workers, "worker"), o.seed, p.text)
+	}
+	return &tortureScreen{a: a, of: o.duration}
+}
+
+func (s *tortureScreen) watch(p torture.Progress) {
+	const every = 5 * time.Second
+	switch line := s.line(p); {
+	case s.a.json:
+	case s.a.outTTY:
+		fmt.Fprintf(s.a.stdout, "\r\x1b[2K%s", lipgloss.NewStyle().MaxWidth(s.a.width-1).Render(line))
+		s.drew = true
+	case p.Elapsed-s.last >= every:
+		s.last = p.Elapsed
+		fmt.Fprintln(s.a.stdout, line)
+	}
+}
+
+func (s *tortureScreen) line(p torture.Progress) string {
+	var live, ended int64
+	for _, q := range p.Queues {
+		live += q.Waiting + q.Blocked + q.Running
+		ended += q.Completed + q.Dead + q.Cancelled
+	}
+	parts := []string{fmt.Sprintf("%4.0f s of %v", p.Elapsed.Seconds(), s.of), p.Stage}
+	if p.Queues == nil {
+		parts = append(parts, "no answer from the database")
+	} else {
+		parts = append(parts, fmt.Sprintf("%s ended, %s live", plural(int(ended), "job"), count(live)))
+	}
+	for _, f := range torture.FaultTexts {
+		if n := p.Faults[f.Name]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", f.Name, count(int64(n))))
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+// close leaves the cursor on a line of its own.
+func (s *tortureScreen) close() {
+	if s.drew {
+		fmt.Fprintln(s.a.stdout)
+	}
+}

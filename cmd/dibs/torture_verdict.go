@@ -1,0 +1,151 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/dibs-queue/dibs/internal/torture"
+)
+
+type tortureJSON struct {
+	Kept        bool             `json:"kept"`
+	Seed        uint64           `json:"seed"`
+	Took        seconds          `json:"took"`
+	Totals      torture.Totals   `json:"totals"`
+	Faults      map[string]int   `json:"faults"`
+	Recoveries  int              `json:"recoveries"`
+	RecoveryP50 seconds          `json:"recovery_p50"`
+	RecoveryP99 seconds          `json:"recovery_p99"`
+	RecoveryMax seconds          `json:"recovery_max"`
+	Promises    []tortureVerdict `json:"promises"`
+	History     string           `json:"history,omitempty"` // where the records are, if they are kept
+}
+
+type tortureVerdict struct {
+	Number  int      `json:"number"`
+	Promise string   `json:"promise"`
+	Checked int      `json:"checked"`
+	Broken  []string `json:"broken"`
+}
+
+// reportTorture writes what came out, and returns an error if a promise was broken.
+func (a *app) reportTorture(r *torture.Result, report string, keep bool) error {
+	if !keep && r.Kept() {
+		r.Dir = "" // about to be removed
+	}
+	if report != "" {
+		if err := writeReport(r, report); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		if err := a.writeJSON(tortureJSONOf(r)); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprint(a.stdout, a.tortureText(r, report))
+	}
+	if r.Kept() {
+		return nil
+	}
+	return &hintError{
+		err:  &codeError{exitFailure, errors.New("a promise was broken")},
+		next: "the processes' records were kept in " + r.Dir + "; please report this with them",
+	}
+}
+
+func writeReport(r *torture.Result, path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(torture.WriteReport(f, r), f.Close())
+}
+
+func tortureJSONOf(r *torture.Result) tortureJSON {
+	t := &r.Totals
+	j := tortureJSON{
+		Kept: r.Kept(), Seed: r.Seed, Took: seconds(r.Took), Totals: *t, Faults: r.Faults, Recoveries: len(t.Recoveries),
+		RecoveryP50: seconds(t.Quantile(0.5)), RecoveryP99: seconds(t.Quantile(0.99)), RecoveryMax: seconds(t.Quantile(1)),
+		History: r.Dir,
+	}
+	for _, v := range r.Verdicts {
+		broken := []string{}
+		for _, b := range v.Broken {
+			broken = append(broken, b.Text)
+		}
+		j.Promises = append(j.Promises, tortureVerdict{v.Number, v.Promise, v.Checked, broken})
+	}
+	return j
+}
+
+func (a *app) tortureText(r *torture.Result, report string) string {
+	var b strings.Builder
+	verdict := a.paint(green, "every promise was kept")
+	if !r.Kept() {
+		verdict = a.paint(red, "a promise was broken")
+	}
+	fmt.Fprintf(&b, "\n  %s %s\n\n", a.paint(bold, "Verdict:"), verdict)
+	for _, v := range r.Verdicts {
+		mark := a.paint(green, "✓")
+		switch {
+		case len(v.Broken) > 0:
+			mark = a.paint(red, "✗")
+		case v.Checked == 0:
+			mark = a.paint(yellow, "-")
+		}
+		text := lipgloss.NewStyle().Width(max(40, min(a.width, 100)-8)).Render(v.Promise)
+		lines := strings.Split(text, "\n")
+		for i, l := range lines {
+			head := "     "
+			if i == 0 {
+				head = fmt.Sprintf("%s %d. ", mark, v.Number)
+			}
+			fmt.Fprintf(&b, "  %s%s\n", head, strings.TrimRight(l, " "))
+		}
+		found := "none broken"
+		if n := len(v.Broken); n > 0 {
+			found = a.paint(red, count(int64(n))+" broken")
+		}
+		fmt.Fprintf(&b, "       %s\n", a.paint(faint, plural(v.Checked, "case")+" checked, ")+found)
+	}
+	b.WriteString("\n" + a.tortureTotals(r))
+	if v := r.Offence(); v != nil {
+		fmt.Fprintf(&b, "\n  %s %s\n", a.paint(bold, "The shortest history that shows it:"), a.paint(red, v.Text))
+		for _, l := range torture.Lines(v) {
+			fmt.Fprintf(&b, "    %s\n", l)
+		}
+	}
+	if r.Dir != "" {
+		fmt.Fprintf(&b, "\n  The records are in %s.\n", r.Dir)
+	}
+	if report != "" {
+		fmt.Fprintf(&b, "  The report is in %s.\n", report)
+	}
+	return b.String()
+}
+
+func (a *app) tortureTotals(r *torture.Result) string {
+	var b strings.Builder
+	t := &r.Totals
+	row := func(n int, text string) { fmt.Fprintf(&b, "  %12s  %s\n", count(int64(n)), text) }
+	row(t.Operations, fmt.Sprintf("operations on jobs in %s (%s/s): enqueued %s, claimed %s, finished %s, others %s",
+		tenths(r.Took), count(int64(float64(t.Operations)/r.Took.Seconds())),
+		count(int64(t.Enqueued)), count(int64(t.Claimed)), count(int64(t.Finished)), count(int64(t.Others))))
+	row(t.Calls, fmt.Sprintf("calls, of which %s had no answer", count(int64(t.Unanswered))))
+	row(t.Refused, "outcomes and extensions refused, their leases being lost")
+	for _, f := range torture.FaultTexts {
+		if n := r.Faults[f.Name]; n > 0 {
+			row(n, f.Text)
+		}
+	}
+	if n := len(t.Recoveries); n > 0 {
+		row(n, fmt.Sprintf("jobs of killed workers claimed again: after %s (median), %s (99 %%), %s (longest)",
+			tenths(t.Quantile(0.5)), tenths(t.Quantile(0.99)), tenths(t.Quantile(1))))
+	}
+	fmt.Fprintf(&b, "  %12d  seed\n", r.Seed)
+	return b.String()
+}

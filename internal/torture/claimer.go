@@ -1,0 +1,176 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// claimer calls the store as a program without dibs' worker would: it claims, keeps
+// some jobs longer than it may, and tries to finish what is no longer its own.
+type claimer struct {
+	*client
+	queue string
+	name  string
+	rng   *rand.Rand
+	old   [8][]dibs.Outcome // of earlier rounds: their tokens are no longer good
+}
+
+func (c *client) claimer(ctx context.Context, queue string) error {
+	a := &claimer{client: c, queue: queue, name: c.Name + "-" + queue + "-raw", rng: c.dice()}
+	if err := a.resume(ctx); err != nil {
+		return err
+	}
+	for round := 0; ctx.Err() == nil; round++ {
+		var jobs []*dibs.RawJob
+		var err error
+		if a.rng.IntN(30) == 0 && (queue == plain || queue == grouped) {
+			err = a.claimTx(ctx)
+		} else {
+			jobs, err = a.claim(ctx, 1+a.rng.IntN(40))
+		}
+		if err == nil && len(jobs) > 0 {
+			err = a.run(ctx, round, jobs)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resume takes back what the process before held under this name.
+func (a *claimer) resume(ctx context.Context) error {
+	var jobs []*dibs.RawJob
+	_, err := ask(ctx, a.rng, func(ctx context.Context) (err error) {
+		jobs, err = a.store.Resume(ctx, dibs.ResumeRequest{Queue: a.queue, Worker: a.name})
+		return err
+	})
+	if err != nil || len(jobs) == 0 {
+		return err
+	}
+	return a.run(ctx, 0, jobs)
+}
+
+func (a *claimer) claim(ctx context.Context, n int) (jobs []*dibs.RawJob, err error) {
+	_, err = ask(ctx, a.rng, func(ctx context.Context) (err error) {
+		jobs, err = a.store.Claim(ctx, dibs.ClaimRequest{Queue: a.queue, Worker: a.name, N: n})
+		return err
+	})
+	if len(jobs) == 0 {
+		wait(ctx, 10*time.Millisecond)
+	}
+	return jobs, err
+}
+
+// run holds the jobs for a while, finishes them, and then some more.
+func (a *claimer) run(ctx context.Context, round int, jobs []*dibs.RawJob) error {
+	switch n := a.rng.IntN(200); {
+	case n == 0:
+		wait(ctx, lease+lease/5) // too long: every outcome must be refused
+	case n < 15:
+		if err := a.extend(ctx, jobs); err != nil {
+			return err
+		}
+		wait(ctx, time.Duration(a.rng.Int64N(int64(lease))))
+	case n < 20:
+		wait(ctx, time.Duration(a.rng.Int64N(int64(lease))))
+	}
+	inTx := 0
+	if a.rng.IntN(4) == 0 {
+		inTx = min(len(jobs), 1+a.rng.IntN(8))
+		if _, err := a.finishTx(ctx, a.rng, jobs[:inTx]); err != nil {
+			return err
+		}
+	}
+	outcomes := make([]dibs.Outcome, len(jobs))
+	for i, j := range jobs {
+		outcomes[i] = a.outcome(j.Lease())
+	}
+	rest := outcomes[inTx:]
+	if a.rng.IntN(4) == 0 {
+		rest = outcomes // whatever became of the transaction: what it did not finish, and what it did
+	}
+	if err := a.finish(ctx, rest); err != nil {
+		return err
+	}
+	if a.rng.IntN(20) == 0 {
+		if err := a.finish(ctx, a.old[a.rng.IntN(len(a.old))]); err != nil {
+			return err
+		}
+	}
+	a.old[round%len(a.old)] = outcomes
+	return nil
+}
+
+func (a *claimer) extend(ctx context.Context, jobs []*dibs.RawJob) error {
+	leases := make([]dibs.Lease, len(jobs))
+	for i, j := range jobs {
+		leases[i] = j.Lease()
+	}
+	_, err := ask(ctx, a.rng, func(ctx context.Context) error {
+		_, err := a.store.Extend(ctx, leases, lease)
+		return err
+	})
+	return err
+}
+
+// finish writes outcomes, now and then twice.
+func (a *claimer) finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	if len(outcomes) == 0 {
+		return nil
+	}
+	answered, err := ask(ctx, a.rng, func(ctx context.Context) error { return a.store.Finish(ctx, outcomes) })
+	if err != nil || answered && a.rng.IntN(20) > 0 {
+		return err
+	}
+	_, err = ask(ctx, a.rng, func(ctx context.Context) error { return a.store.Finish(ctx, outcomes) })
+	return err
+}
+
+func (a *claimer) outcome(l dibs.Lease) dibs.Outcome {
+	delay := time.Duration(a.rng.IntN(300)) * time.Millisecond
+	switch n := a.rng.IntN(100); {
+	case n < 5:
+		return l.Retry("failed on purpose")
+	case n < 8:
+		return l.RetryAfter(delay, "failed on purpose")
+	case n < 11:
+		return l.Snooze(delay)
+	case n < 14:
+		return l.Release()
+	case n < 15:
+		return l.Die("died on purpose")
+	case n < 16:
+		return l.Cancel("cancelled on purpose")
+	}
+	return l.Complete(fmt.Appendf(nil, "%d", l.ID))
+}
+
+// claimTx claims jobs for the length of a transaction and writes their effects in
+// it; one of them may fail.
+func (a *claimer) claimTx(ctx context.Context) error {
+	_, err := a.inTx(ctx, a.rng, func(t *sql.Tx, tx dibs.Tx) error {
+		jobs, err := tx.Claim(ctx, dibs.ClaimRequest{Queue: a.queue, Worker: a.name, N: 1 + a.rng.IntN(5)})
+		if err != nil || len(jobs) == 0 {
+			return err
+		}
+		if a.rng.IntN(3) == 0 {
+			if err := tx.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Retry("failed on purpose")}); err != nil {
+				return err
+			}
+			jobs = jobs[1:]
+		}
+		for _, j := range jobs {
+			if err := a.effect(ctx, t, j.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return err
+}

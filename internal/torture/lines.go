@@ -1,0 +1,41 @@
+package torture
+
+import (
+	"fmt"
+
+	"github.com/dibs-queue/dibs/internal/history"
+)
+
+// Lines are the calls of a violation, one line each.
+func Lines(v *history.Violation) []string {
+	var lines []string
+	for _, c := range v.Calls {
+		what := plainText(c)
+		if s := tell([]*history.Call{c}, v.Job); v.Job != 0 && len(s.Events) > 0 {
+			what = s.Events[0].Text
+		}
+		lines = append(lines, fmt.Sprintf("%9.3f s  %-14s %s", c.Begin.Sub(v.Calls[0].Begin).Seconds(), c.Client, what))
+	}
+	return lines
+}
+
+// plainText says what a call was about, whatever the job.
+func plainText(c *history.Call) string {
+	text := string(c.Verb)
+	if c.Queue != "" {
+		text += " " + c.Queue
+	}
+	if n := len(c.New) + len(c.Jobs) + len(c.Leases) + len(c.Outcomes) + len(c.IDs); n > 0 {
+		text += fmt.Sprintf(", %d jobs", n)
+	}
+	if c.Group != "" {
+		text += fmt.Sprintf(", group %s: %d", c.Group, c.Limit)
+	}
+	if c.Tx != "" {
+		text += ", transaction " + c.Tx
+	}
+	if c.Text != "" {
+		text += ": " + c.Text
+	}
+	return fmt.Sprintf("%s (%s)", text, c.Fate)
+}

@@ -1,0 +1,93 @@
+package torture
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// What an operator does meanwhile. Their errors are the repeat loop's to judge.
+
+// changeLimit raises or lowers a limit.
+func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
+	r.count(limits)
+	switch rng.IntN(4) {
+	case 0:
+		_, err := r.admin.SetQueue(ctx, limited, dibs.QueueChange{Concurrency: ptr(10 + rng.IntN(40))})
+		return err
+	case 1:
+		_, err := r.admin.SetQueue(ctx, grouped, dibs.QueueChange{GroupLimit: ptr(1 + rng.IntN(3))})
+		return err
+	default:
+		return r.admin.SetGroup(ctx, grouped, groupName(rng.IntN(groups)), rng.IntN(4))
+	}
+}
+
+// pauseOne pauses a queue for a moment.
+func (r *run) pauseOne(ctx context.Context, rng *rand.Rand) error {
+	q := queues[rng.IntN(len(queues))]
+	if _, err := r.admin.SetQueue(ctx, q, dibs.QueueChange{Paused: ptr(true)}); err != nil {
+		return err
+	}
+	r.count(pauses)
+	wait(ctx, time.Duration(rng.IntN(1000))*time.Millisecond)
+	_, err := r.admin.SetQueue(ctx, q, dibs.QueueChange{Paused: ptr(false)})
+	return err
+}
+
+// interfere cancels, edits or requeues a few jobs.
+func (r *run) interfere(ctx context.Context, rng *rand.Rand) error {
+	states := []dibs.State{dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled}
+	f := dibs.Filter{Queue: queues[rng.IntN(len(queues))], State: states[rng.IntN(len(states))], Limit: 20}
+	page, err := r.DB.List(ctx, f)
+	if err != nil {
+		return err
+	}
+	var ids []int64
+	for _, j := range page.Jobs {
+		if rng.IntN(5) == 0 {
+			ids = append(ids, j.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	r.count(meddling)
+	switch {
+	case f.State.Final():
+		_, err = r.admin.Requeue(ctx, ids)
+	case rng.IntN(2) == 0 && f.State != dibs.Running:
+		e := dibs.Edit{Priority: ptr(rng.IntN(400))}
+		if rng.IntN(2) == 0 {
+			e.RunAt = ptr(time.Now().Add(time.Duration(rng.IntN(1000)) * time.Millisecond))
+		}
+		_, err = r.admin.Edit(ctx, ids, e)
+	default:
+		_, err = r.admin.Cancel(ctx, ids)
+	}
+	return err
+}
+
+// lift ends pauses and takes limits away, so that what there is can be done.
+func (r *run) lift(ctx context.Context) error {
+	for _, q := range queues {
+		change := dibs.QueueChange{Paused: ptr(false)}
+		switch q {
+		case limited:
+			change.Concurrency = ptr(0)
+		case grouped:
+			change.GroupLimit = ptr(3)
+		}
+		if _, err := r.admin.SetQueue(ctx, q, change); err != nil {
+			return err
+		}
+	}
+	for g := range groups {
+		if err := r.admin.SetGroup(ctx, grouped, groupName(g), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}

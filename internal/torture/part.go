@@ -1,0 +1,165 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
+	_ "github.com/jackc/pgx/v5/stdlib" // for the transactions of PostgreSQL's database/sql users
+)
+
+// Part is what one process of a run does. It is passed on the command line.
+type Part struct {
+	Producer bool   `json:"producer,omitempty"` // else a worker
+	Name     string `json:"name"`               // the same for all processes of a seat
+	Client   string `json:"client"`             // its own name in the history
+	Seat     int    `json:"seat"`               // of its kind, from 0
+	Of       int    `json:"of"`                 // how many of its kind there are
+	Seed     uint64 `json:"seed"`
+	Dir      string `json:"dir"`     // of the history
+	Effects  string `json:"effects"` // the table for effects
+}
+
+// client is a process of a run and what it works with.
+type client struct {
+	Part
+	raw   dibs.Database // unrecorded
+	store dibs.Database // recorded
+	rec   *history.Recorder
+	sql   *sql.DB
+
+	mu sync.Mutex
+	n  int // of keys and of random sources so far
+}
+
+// Run plays the part on the database that rawURL names, until ctx ends.
+func (p Part) Run(ctx context.Context, db dibs.Database, rawURL string) error {
+	rec, err := history.OpenIn(p.Dir, p.Client)
+	if err != nil {
+		return err
+	}
+	c := &client{Part: p, raw: db, store: history.Wrap(db, rec), rec: rec}
+	err = withSQL(db, rawURL, func(pool *sql.DB) error {
+		c.sql = pool
+		if p.Producer {
+			return c.produce(ctx)
+		}
+		return c.work(ctx)
+	})
+	return errors.Join(err, rec.Close())
+}
+
+// withSQL runs f with database/sql connections to the database.
+func withSQL(db dibs.Database, rawURL string, f func(*sql.DB) error) error {
+	if own, ok := db.(interface{ DB() *sql.DB }); ok { // SQLite's, which take turns with the store's
+		return f(own.DB())
+	}
+	pool, err := sql.Open("pgx", rawURL)
+	if err != nil {
+		return err
+	}
+	pool.SetMaxOpenConns(4)
+	return errors.Join(f(pool), pool.Close())
+}
+
+// next numbers keys and random sources.
+func (c *client) next() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return c.n
+}
+
+// dice is a random source for one goroutine.
+func (c *client) dice() *rand.Rand { return rand.New(rand.NewPCG(c.Seed, uint64(c.next()))) }
+
+// inTx runs f in a database/sql transaction, and rolls back if f fails or chance
+// has it so. It returns whether the transaction is committed for certain; that it is
+// not, is not an error.
+func (c *client) inTx(ctx context.Context, rng *rand.Rand, f func(*sql.Tx, dibs.Tx) error) (bool, error) {
+	t, err := c.sql.BeginTx(ctx, nil)
+	if err != nil {
+		return false, nil // nothing has happened
+	}
+	id := c.rec.NewTx()
+	err = f(t, history.WrapTx(c.raw.(interface{ SQLTx(*sql.Tx) dibs.Tx }).SQLTx(t), c.rec, id))
+	if err != nil || rng.IntN(8) == 0 {
+		_ = c.rec.Rollback(id, t.Rollback) // what was not committed is gone in any case
+		return false, expected(err)
+	}
+	return c.rec.Commit(id, t.Commit) == nil, nil
+}
+
+// effect writes a job's effect, which has to happen exactly once.
+func (c *client) effect(ctx context.Context, t *sql.Tx, job int64) error {
+	if _, err := t.ExecContext(ctx, "insert into "+c.Effects+" (job) values ($1)", job); err != nil {
+		return errNoEffect
+	}
+	return nil
+}
+
+// errNoEffect: an effect could not be written. Why does not matter: the transaction
+// is rolled back.
+var errNoEffect = errors.New("effect not written")
+
+// expected returns the errors that must not be: the faults explain lost leases, a
+// database that cannot be reached, and nothing else.
+func expected(err error) error {
+	if errors.Is(err, dibs.ErrLeaseLost) || errors.Is(err, dibs.ErrUnavailable) || errors.Is(err, errNoEffect) ||
+		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}
+
+// ask makes a call, now and then with so little patience that its answer is not
+// awaited. It says whether it was answered; an error is one that must not be.
+func ask(ctx context.Context, rng *rand.Rand, call func(context.Context) error) (bool, error) {
+	if rng.IntN(200) == 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, time.Duration(rng.IntN(3000))*time.Microsecond)
+		defer stop()
+	}
+	err := call(ctx)
+	if err != nil && !errors.Is(err, dibs.ErrLeaseLost) {
+		wait(ctx, 20*time.Millisecond) // the database may be away
+	}
+	return err == nil, expected(err)
+}
+
+// wait waits for d or the end of ctx.
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// together runs all of the functions, ends their context when one fails, and returns
+// all errors.
+func together(ctx context.Context, all ...func(context.Context) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, f := range all {
+		group.Go(func() {
+			if errs[i] = f(ctx); errs[i] != nil {
+				stop()
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// key is a new job's.
+func (c *client) key() string { return fmt.Sprintf("%s-%d", c.Client, c.next()) }

@@ -1,0 +1,105 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// lease is short, so that stopped and killed processes lose theirs all the time.
+const lease = time.Second
+
+// The queues of a run.
+const (
+	plain   = "plain"   // no limits
+	grouped = "grouped" // groups with limits of 1 to 3
+	strict  = "strict"  // groups of which one job runs at once, retries keep their place
+	limited = "limited" // a limit for the whole queue
+	unique  = "unique"  // every job holds a unique key
+)
+
+var queues = []string{plain, grouped, strict, limited, unique}
+
+const (
+	backlog    = 600 // live jobs of one queue above which producers wait
+	groups     = 24  // of each queue with groups
+	uniqueKeys = 300
+)
+
+// prepare sets the queues and makes the table for effects.
+func (r *run) prepare(ctx context.Context) error {
+	backoff := dibs.Backoff{Base: 30 * time.Millisecond, Factor: 2, Max: 500 * time.Millisecond, Jitter: 0.25}
+	for _, q := range queues {
+		change := dibs.QueueChange{Lease: ptr(lease), Backoff: &backoff, MaxAttempts: ptr(8)}
+		switch q {
+		case strict:
+			change.Strict = ptr(true)
+		case limited:
+			change.Concurrency = ptr(30)
+		}
+		if _, err := r.DB.SetQueue(ctx, q, change); err != nil {
+			return err
+		}
+	}
+	for g := range groups {
+		if err := r.DB.SetGroup(ctx, grouped, groupName(g), g%4); err != nil { // 0: the queue's
+			return err
+		}
+		r.setGroup(groupName(g), g%4)
+	}
+	var err error
+	if r.startQueues, err = r.DB.Queues(ctx); err != nil {
+		return err
+	}
+	return r.withSQL(func(db *sql.DB) error {
+		_, err := db.ExecContext(ctx, "create table "+r.Effects+" (job bigint not null)")
+		return err
+	})
+}
+
+// setGroup notes the limit of a group at the start.
+func (r *run) setGroup(name string, limit int) {
+	if limit > 0 {
+		r.startGroups[name] = limit
+	}
+}
+
+func groupName(g int) string { return fmt.Sprintf("group-%02d", g) }
+
+// payload is what every job of a run carries. Key is what a history knows it by.
+type payload struct {
+	Key string `json:"key"`
+	Pad string `json:"pad,omitempty"`
+}
+
+// newJob is a job for a queue as chance has it.
+func newJob(rng *rand.Rand, queue, key string) dibs.NewJob {
+	j := dibs.NewJob{Queue: queue, Kind: "work", Payload: payload{Key: key, Pad: pad[:rng.IntN(len(pad))]}}
+	if rng.IntN(3) == 0 {
+		j.Priority = ptr(rng.IntN(4) * 100)
+	}
+	if rng.IntN(20) == 0 {
+		j.Delay = time.Duration(rng.IntN(1500)) * time.Millisecond
+	}
+	if rng.IntN(10) == 0 {
+		j.MaxAttempts = 1 + rng.IntN(3)
+	}
+	switch queue {
+	case grouped, strict:
+		j.Group = groupName(rng.IntN(groups))
+	case unique:
+		j.UniqueKey = fmt.Sprintf("key-%d", rng.IntN(uniqueKeys))
+		if rng.IntN(2) == 0 {
+			j.UniqueUntil = dibs.UntilClaimed
+		}
+	}
+	return j
+}
+
+const pad = "................................................................"
+
+func ptr[T any](v T) *T { return &v }

@@ -1,0 +1,29 @@
+package torture
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Progress is how far a run has come.
+type Progress struct {
+	Stage   string // running, draining or judging
+	Elapsed time.Duration
+	Faults  map[string]int // so far, by name
+	Queues  []dibs.QueueStats
+}
+
+func (r *run) watch(ctx context.Context, stage string) {
+	if r.Watch == nil {
+		return
+	}
+	p := Progress{Stage: stage, Elapsed: time.Since(r.began)}
+	p.Queues, _ = r.DB.Stats(ctx) // the database may be away: then there is nothing to show
+	r.mu.Lock()
+	p.Faults = maps.Clone(r.counts)
+	r.mu.Unlock()
+	r.Watch(p)
+}

@@ -1,0 +1,91 @@
+package torture
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+	"time"
+)
+
+//go:embed report.html
+var reportHTML string
+
+var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
+	"count":   grouping,
+	"seconds": func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
+}).Parse(reportHTML))
+
+// WriteReport writes a page about the run that needs nothing but a browser.
+func WriteReport(w io.Writer, r *Result) error {
+	return reportPage.Execute(w, struct {
+		*Result
+		Recoveries *histogram
+		Timeline   *timeline
+		FaultRows  []faultRow
+	}{r, newHistogram(r.Totals.Recoveries), newTimeline(r.Story), faultRows(r.Faults)})
+}
+
+type faultRow struct {
+	Number int
+	Text   string
+}
+
+func faultRows(counts map[string]int) []faultRow {
+	var rows []faultRow
+	for _, f := range FaultTexts {
+		if n := counts[f.Name]; n > 0 {
+			rows = append(rows, faultRow{n, f.Text})
+		}
+	}
+	return rows
+}
+
+// grouping writes a number with commas.
+func grouping(n int) string {
+	s := strconv.Itoa(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// histogram is how many jobs were claimed again how long after the kill.
+type histogram struct {
+	Bars          []bar
+	Width, Height int
+	Base          int // y of the axis
+}
+
+type bar struct {
+	X, Y, Width, Height int
+	Middle              int
+	Count               int
+	Label               string
+}
+
+// newHistogram sorts the times into bars of half a second, the last of them open.
+func newHistogram(times []time.Duration) *histogram {
+	const step, bars, width, gap, height = 500 * time.Millisecond, 12, 50, 6, 140
+	if len(times) == 0 {
+		return nil
+	}
+	counts, most := make([]int, bars), 1
+	for _, t := range times {
+		i := min(int(t/step), bars-1)
+		counts[i]++
+		most = max(most, counts[i])
+	}
+	h := &histogram{Width: bars*(width+gap) + gap, Height: height + 60, Base: height + 20}
+	for i, n := range counts {
+		label := fmt.Sprintf("%.1f", (time.Duration(i) * step).Seconds())
+		if i == bars-1 {
+			label = "≥ " + label
+		}
+		b := bar{X: gap + i*(width+gap), Width: width, Height: (n*height + most - 1) / most, Count: n, Label: label}
+		b.Y, b.Middle = h.Base-b.Height, b.X+width/2
+		h.Bars = append(h.Bars, b)
+	}
+	return h
+}

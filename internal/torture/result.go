@@ -1,0 +1,142 @@
+package torture
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
+)
+
+// Result is what came out.
+type Result struct {
+	Seed     uint64
+	Took     time.Duration
+	Workers  int
+	Dir      string // of the histories
+	Verdicts []history.Verdict
+	Totals   Totals
+	Faults   map[string]int // by name
+	Story    *Story         // of the job to look at: the first offending one, else the most troubled
+}
+
+// Totals counts what the clients did. An operation is what was done to one job.
+type Totals struct {
+	Operations int `json:"operations"`
+	Calls      int `json:"calls"`
+	Unanswered int `json:"unanswered"` // calls whose answer nobody got
+	Enqueued   int `json:"enqueued"`
+	Claimed    int `json:"claimed"`
+	Finished   int `json:"finished"`
+	Refused    int `json:"refused"` // extensions and outcomes for which the lease was lost
+	Others     int `json:"others"`  // extensions, cancels, requeues and edits
+	// Recoveries are the times from the kill of a client to the next claim of each job
+	// that it left, shortest first.
+	Recoveries []time.Duration `json:"-"`
+}
+
+// Kept reports whether every promise was.
+func (r *Result) Kept() bool { return r.Offence() == nil }
+
+// Offence is the violation with the shortest history, or nil.
+func (r *Result) Offence() *history.Violation {
+	var first *history.Violation
+	for i := range r.Verdicts {
+		for j := range r.Verdicts[i].Broken {
+			v := &r.Verdicts[i].Broken[j]
+			if first == nil || len(v.Calls) < len(first.Calls) {
+				first = v
+			}
+		}
+	}
+	return first
+}
+
+// Quantile is the recovery time that the part q of all recoveries does not exceed.
+func (t *Totals) Quantile(q float64) time.Duration {
+	n := len(t.Recoveries)
+	if n == 0 {
+		return 0
+	}
+	return t.Recoveries[min(int(q*float64(n)), n-1)]
+}
+
+func (r *run) result(e history.Evidence, took time.Duration) *Result {
+	result := &Result{
+		Seed: r.Seed, Took: took, Workers: r.Workers, Dir: r.Dir, Faults: r.counts,
+		Verdicts: history.Judge(e), Totals: count(e.Calls),
+	}
+	job := int64(0)
+	if v := result.Offence(); v != nil {
+		job = v.Job
+	} else {
+		job = mostTroubled(e.Calls)
+	}
+	if job != 0 {
+		result.Story = tell(e.Calls, job)
+	}
+	return result
+}
+
+// count adds up what the clients did.
+func count(calls []*history.Call) Totals {
+	t := Totals{Calls: len(calls)}
+	for _, c := range calls {
+		if c.Fate == history.Unknown {
+			t.Unanswered++
+		}
+		switch c.Verb {
+		case history.Enqueue:
+			t.Enqueued += len(c.New)
+		case history.Claim, history.Resume:
+			t.Claimed += len(c.Jobs)
+		case history.Finish:
+			t.Finished += len(c.Outcomes)
+		default:
+			t.Others += len(c.Leases) + len(c.IDs)
+		}
+		t.Refused += len(c.Refused)
+	}
+	t.Operations = t.Enqueued + t.Claimed + t.Finished + t.Others
+	for _, r := range recoveries(calls) {
+		t.Recoveries = append(t.Recoveries, r.took)
+	}
+	slices.Sort(t.Recoveries)
+	return t
+}
+
+// recovery is the next claim of a job whose holder was killed.
+type recovery struct {
+	job  int64
+	took time.Duration // from the kill
+}
+
+// recoveries finds them: the kill comes after the claim, no finish comes between.
+func recoveries(calls []*history.Call) []recovery {
+	kills := map[string]time.Time{}
+	for _, c := range calls {
+		if c.Verb == history.Fault && c.Text == killed {
+			kills[c.Worker] = c.Begin
+		}
+	}
+	type claim struct {
+		token  dibs.Token
+		killed time.Time // of who holds it; zero: lives on
+	}
+	held := map[int64]claim{}
+	var found []recovery
+	for _, c := range calls { // in the order of their beginnings
+		for _, o := range c.Outcomes {
+			if held[o.ID].token == o.Token {
+				delete(held, o.ID) // accepted or not: it was not the kill that left the job
+			}
+		}
+		for _, j := range c.Jobs {
+			if h, ok := held[j.ID]; ok && !h.killed.IsZero() && c.End.After(h.killed) {
+				found = append(found, recovery{j.ID, c.End.Sub(h.killed)})
+			}
+			held[j.ID] = claim{j.Token, kills[c.Client]}
+		}
+	}
+	return found
+}

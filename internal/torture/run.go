@@ -1,0 +1,242 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
+)
+
+// Config is a run.
+type Config struct {
+	DB      dibs.Database // with nothing in it but a schema
+	URL     string        // of the database
+	Effects string        // the name of the table to make for effects
+	Dir     string        // where the histories go
+	Workers int
+	Seed    uint64
+	// Duration is how long the faults go on. The run takes some seconds longer.
+	Duration time.Duration
+	// Command makes a process that plays a part on the database at url, and ends when
+	// its stdin does.
+	Command func(p Part, url string) (*exec.Cmd, error)
+	// Server may be killed during the run; nil: it is not ours to kill.
+	Server Server
+	// Watch gets the progress twice a second.
+	Watch func(Progress)
+}
+
+// Server is a database server of one's own.
+type Server interface {
+	Crash(hard bool) error // ends it without warning: by SIGKILL, or by what PostgreSQL calls immediate
+	Start() error
+}
+
+const (
+	producers = 2
+	tick      = 500 * time.Millisecond
+	drainTime = time.Minute // what is not done by then is left behind
+	endTime   = 15 * time.Second
+)
+
+// run is one run. Its seats lock themselves; everything else belongs to the
+// goroutine of Run, or does not change while the faults go on.
+type run struct {
+	Config
+	began       time.Time
+	seats       []*seat
+	startQueues []dibs.Queue
+	startGroups map[string]int
+
+	rec      *history.Recorder // of the faults
+	operator *history.Recorder
+	admin    dibs.Database // records as the operator
+
+	mu     sync.Mutex
+	counts map[string]int
+	failed error
+}
+
+// Run runs the torture and judges it. An error means that it could not be run, not
+// that a promise was broken.
+func Run(ctx context.Context, c Config) (_ *Result, err error) {
+	r := &run{Config: c, began: time.Now(), startGroups: map[string]int{}, counts: map[string]int{}}
+	defer r.killAll()
+	if r.rec, err = history.OpenIn(c.Dir, "faults"); err != nil {
+		return nil, err
+	}
+	if r.operator, err = history.OpenIn(c.Dir, "operator"); err != nil {
+		return nil, err
+	}
+	r.admin = history.Wrap(c.DB, r.operator)
+	steps := []func(context.Context) error{r.prepare, r.startAll, r.torment, r.lift, r.drain, r.endAll}
+	for _, step := range steps {
+		if err := step(ctx); ctx.Err() != nil {
+			return nil, ctx.Err()
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(r.rec.Close(), r.operator.Close()); err != nil {
+		return nil, err
+	}
+	took := time.Since(r.began)
+	r.watch(ctx, "judging")
+	e, err := r.evidence(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.result(e, took), nil
+}
+
+// seatsOf makes the seats of one kind.
+func (r *run) seatsOf(n int, name string, producer bool) error {
+	for i := range n {
+		s := &seat{part: Part{
+			Producer: producer, Name: fmt.Sprintf("%s-%d", name, i+1), Seat: i, Of: n,
+			Seed: r.Seed ^ uint64(len(r.seats)+1)<<16, Dir: r.Dir, Effects: r.Effects,
+		}}
+		url := r.URL
+		if !r.onSQLite() {
+			var err error
+			if s.proxy, url, err = newProxy(r.URL); err != nil {
+				return err
+			}
+		}
+		s.make = func(p Part) (*exec.Cmd, error) { return r.Command(p, url) }
+		r.seats = append(r.seats, s)
+	}
+	return nil
+}
+
+func (r *run) onSQLite() bool {
+	_, ok := r.DB.(interface{ DB() *sql.DB })
+	return ok
+}
+
+func (r *run) startAll(context.Context) error {
+	if err := errors.Join(r.seatsOf(r.Workers, "worker", false), r.seatsOf(producers, "producer", true)); err != nil {
+		return err
+	}
+	for _, s := range r.seats {
+		if err := s.start(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withSQL runs f with database/sql connections past the proxies.
+func (r *run) withSQL(f func(*sql.DB) error) error { return withSQL(r.DB, r.URL, f) }
+
+// torment lets the faults go on for the time of the run.
+func (r *run) torment(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, r.Duration)
+	defer stop()
+	var all []func(context.Context) error
+	for i, f := range r.faults() {
+		rng := rand.New(rand.NewPCG(r.Seed, uint64(i)))
+		all = append(all, func(ctx context.Context) error { return r.repeat(ctx, rng, f) })
+	}
+	all = append(all, func(ctx context.Context) error { return r.look(ctx, "running") })
+	return together(ctx, all...)
+}
+
+// look shows the progress until ctx ends, and fails when a process has ended by itself.
+func (r *run) look(ctx context.Context, stage string) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := r.crashed(); err != nil {
+			return err
+		}
+		r.watch(ctx, stage)
+	}
+}
+
+func (r *run) crashed() error {
+	for _, s := range r.seats {
+		if !s.mu.TryLock() {
+			continue // something is being done to it
+		}
+		err := s.now.crashed()
+		s.mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain ends the producers, and waits until the workers have done all there is.
+func (r *run) drain(ctx context.Context) error {
+	for _, s := range r.seats {
+		if s.part.Producer {
+			if err := s.now.end(endTime); err != nil {
+				return err
+			}
+		}
+	}
+	wide, stop := context.WithTimeout(ctx, drainTime)
+	defer stop()
+	return together(wide,
+		func(ctx context.Context) error { return r.look(ctx, "draining") },
+		func(ctx context.Context) error {
+			defer stop()
+			for ctx.Err() == nil {
+				live, err := r.live(ctx)
+				if live == 0 || expected(err) != nil {
+					return expected(err)
+				}
+				wait(ctx, 100*time.Millisecond)
+			}
+			return nil // the judge finds what is left
+		})
+}
+
+// live counts the jobs that are in no final state.
+func (r *run) live(ctx context.Context) (int, error) {
+	stats, err := r.DB.Stats(ctx)
+	if err != nil {
+		return -1, err
+	}
+	n := 0
+	for _, s := range stats {
+		n += int(s.Waiting + s.Blocked + s.Running)
+	}
+	return n, nil
+}
+
+func (r *run) endAll(context.Context) error {
+	errs := make([]error, len(r.seats))
+	var group sync.WaitGroup
+	for i, s := range r.seats {
+		group.Go(func() { errs[i] = s.now.end(endTime) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// killAll is for when a run ends before its processes were ended.
+func (r *run) killAll() {
+	for _, s := range r.seats {
+		if s.now != nil {
+			_ = s.now.kill() // nothing is left to be done about it
+		}
+		if s.proxy != nil {
+			s.proxy.close()
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package torture
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/pgserver"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// asPart in the environment makes the test program play the part that it holds.
+const asPart = "TORTURE_TEST_PART"
+
+func TestMain(m *testing.M) {
+	if part := os.Getenv(asPart); part != "" {
+		if err := playPart(part, os.Getenv("TORTURE_TEST_URL")); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func playPart(text, url string) error {
+	var p Part
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	for {
+		db, err := open.Database(ctx, url, open.Options{})
+		if err == nil {
+			defer db.Close()
+			return p.Run(ctx, db, url)
+		}
+		if expected(err) != nil || ctx.Err() != nil {
+			return err
+		}
+		wait(ctx, 50*time.Millisecond)
+	}
+}
+
+func TestEveryPromiseIsKeptOnSQLite(t *testing.T) {
+	t.Parallel()
+	r := tortured(t, "sqlite:"+filepath.Join(t.TempDir(), "torture.db"), nil)
+	hit(t, r, kills, stops, limits, pauses, meddling)
+}
+
+func TestEveryPromiseIsKeptOnPostgreSQL(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("needs PostgreSQL: not with -short")
+	}
+	server, err := pgtest.Launch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Close)
+	r := tortured(t, server.URL(), crashing{server})
+	hit(t, r, kills, stops, cuts, crashes, snapshots, limits, pauses, meddling)
+}
+
+type crashing struct{ *pgserver.Server }
+
+func (s crashing) Crash(hard bool) error {
+	if hard {
+		return s.Kill()
+	}
+	return s.Stop(pgserver.Immediate)
+}
+
+// tortured runs the torture for a short time, and fails for every broken promise.
+func tortured(t *testing.T, url string, server Server) *Result {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes about 20 s")
+	}
+	if err := open.Migrate(t.Context(), url, open.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	db, err := open.Database(t.Context(), url, open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("TORTURE_SEED"); text != "" {
+		if _, err := fmt.Sscan(text, &seed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("TORTURE_SEED=%d", seed)
+	dir := t.TempDir()
+	r, err := Run(t.Context(), Config{
+		DB: db, URL: url, Effects: "effects", Dir: dir, Workers: 4, Seed: seed, Duration: 10 * time.Second, Server: server,
+		Command: func(p Part, url string) (*exec.Cmd, error) {
+			text, err := json.Marshal(p)
+			cmd := exec.Command(os.Args[0])
+			cmd.Env = append(os.Environ(), asPart+"="+string(text), "TORTURE_TEST_URL="+url)
+			return cmd, err
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range r.Verdicts {
+		t.Logf("%d: %d cases", v.Number, v.Checked)
+		if v.Checked == 0 {
+			t.Errorf("promise %d was not tried", v.Number)
+		}
+		for i, b := range v.Broken {
+			if i == 3 {
+				t.Errorf("and %d more", len(v.Broken)-i)
+				break
+			}
+			t.Errorf("promise %d (%s) was broken: %s\n%s", v.Number, v.Promise, b.Text, strings.Join(Lines(&b), "\n"))
+		}
+	}
+	if len(r.Verdicts) != 9 || r.Totals.Operations < 1000 || len(r.Totals.Recoveries) == 0 {
+		t.Errorf("%d verdicts, totals %+v", len(r.Verdicts), r.Totals)
+	}
+	reported(t, r)
+	return r
+}
+
+// hit checks that the faults have happened.
+func hit(t *testing.T, r *Result, faults ...string) {
+	t.Helper()
+	for _, f := range faults {
+		if r.Faults[f] == 0 && (canStop || f != stops) {
+			t.Errorf("no %s: %v", f, r.Faults)
+		}
+	}
+}
+
+// reported checks that the report tells the story and needs nothing from elsewhere.
+func reported(t *testing.T, r *Result) {
+	t.Helper()
+	var page bytes.Buffer
+	if err := WriteReport(&page, r); err != nil {
+		t.Fatal(err)
+	}
+	text := page.String()
+	for _, foreign := range []string{"http:", "https:", "<script", "<link", "url("} {
+		if strings.Contains(text, foreign) {
+			t.Errorf("the report holds %q", foreign)
+		}
+	}
+	if r.Story == nil || len(r.Story.Events) < 3 {
+		t.Fatalf("no story: %+v", r.Story)
+	}
+	last := r.Story.Events[min(len(r.Story.Events), maxLines)-1]
+	for _, want := range []string{"Every promise was kept", fmt.Sprintf("job %d", r.Story.Job), last.Client} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not hold %q", want)
+		}
+	}
+	if !slices.IsSortedFunc(r.Story.Events, func(a, b Event) int { return a.Begin.Compare(b.Begin) }) {
+		t.Error("the story is not in order")
+	}
+}

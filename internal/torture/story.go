@@ -1,0 +1,183 @@
+package torture
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
+)
+
+// Story is what happened to one job.
+type Story struct {
+	Job    int64
+	Queue  string
+	Events []Event // in the order of their beginnings
+}
+
+// Sort is what an event is.
+type Sort string
+
+const (
+	Enqueued   Sort = "enqueued"
+	Claimed    Sort = "claimed"    // from Begin until End, the lease runs if nobody extends it
+	Extended   Sort = "extended"   // as Claimed
+	Accepted   Sort = "accepted"   // an outcome was written
+	Refused    Sort = "refused"    // an outcome or an extension was refused
+	Unanswered Sort = "unanswered" // a call had no answer, or its transaction was not committed for certain
+	Asked      Sort = "operator"   // an operator did something to it
+	Struck     Sort = "fault"      // something was done to a client that held it
+)
+
+// Event is a thing that happened, to one client's knowledge.
+type Event struct {
+	Sort       Sort
+	Client     string
+	Begin, End time.Time
+	Text       string
+}
+
+// mostTroubled is the job with the most refusals, recoveries and attempts, among
+// those whose story can still be told.
+func mostTroubled(calls []*history.Call) int64 {
+	const most = 12 // attempts
+	score, attempts := map[int64]int{}, map[int64]int{}
+	for _, c := range calls {
+		for _, id := range c.Refused {
+			score[id] += 2
+		}
+		for _, j := range c.Jobs {
+			score[j.ID]++
+			attempts[j.ID] = j.Attempt
+		}
+	}
+	for _, r := range recoveries(calls) {
+		score[r.job] += 4
+	}
+	var worst int64
+	for id, n := range score {
+		if attempts[id] <= most && (n > score[worst] || n == score[worst] && id < worst) {
+			worst = id
+		}
+	}
+	return worst
+}
+
+// tell tells the story of a job.
+func tell(calls []*history.Call, job int64) *Story {
+	s := &Story{Job: job}
+	ends := map[string]history.Fate{} // of transactions
+	for _, c := range calls {
+		switch c.Verb {
+		case history.Commit:
+			ends[c.Tx] = c.Fate
+		case history.Rollback:
+			ends[c.Tx] = history.Nothing
+		}
+	}
+	for _, c := range calls {
+		s.add(c, fateOf(c, ends))
+	}
+	s.addFaults(calls)
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return a.Begin.Compare(b.Begin) })
+	return s
+}
+
+// fateOf is what became of a call, with its transaction.
+func fateOf(c *history.Call, ends map[string]history.Fate) history.Fate {
+	if c.Tx == "" || c.Fate != history.Done {
+		return c.Fate
+	}
+	return cmp.Or(ends[c.Tx], history.Nothing) // never committed
+}
+
+// add adds what a call did to the job.
+func (s *Story) add(c *history.Call, fate history.Fate) {
+	sort := func(done Sort) Sort {
+		switch {
+		case slices.Contains(c.Refused, s.Job):
+			return Refused
+		case fate != history.Done:
+			return Unanswered
+		}
+		return done
+	}
+	event := func(sort Sort, end time.Time, text string) {
+		if end.IsZero() {
+			end = c.Begin
+		}
+		s.Events = append(s.Events, Event{sort, c.Client, c.Begin, end, text + said(c, fate, sort)})
+	}
+	for _, n := range c.New {
+		if n.ID == s.Job && !n.Existing {
+			s.Queue = n.Queue
+			event(sort(Enqueued), c.End, "enqueues the job into the queue "+n.Queue)
+		}
+	}
+	for _, j := range c.Jobs {
+		if j.ID == s.Job {
+			event(sort(Claimed), j.LeaseUntil, fmt.Sprintf("claims it: attempt %d, with a lease of %v", j.Attempt, j.LeaseUntil.Sub(j.ClaimedAt).Round(time.Millisecond)))
+		}
+	}
+	if slices.ContainsFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == s.Job }) {
+		event(sort(Extended), c.End.Add(c.Lease), fmt.Sprintf("extends its lease by %v", c.Lease))
+	}
+	for _, o := range c.Outcomes {
+		if o.ID == s.Job {
+			event(sort(Accepted), c.End, "finishes it: "+string(o.Ending))
+		}
+	}
+	if slices.Contains(c.Changed, s.Job) {
+		event(sort(Asked), c.End, "asks for: "+string(c.Verb))
+	}
+}
+
+// said says what came of a call, if that is not that it was done.
+func said(c *history.Call, fate history.Fate, sort Sort) string {
+	switch {
+	case sort == Refused:
+		return " (refused: the lease is lost)"
+	case sort != Unanswered && c.Tx != "":
+		return " (in a transaction, committed)"
+	case sort != Unanswered:
+		return ""
+	case fate == history.Nothing && c.Tx != "":
+		return " (in a transaction that was rolled back)"
+	case fate == history.Nothing:
+		return " (it failed and did nothing)"
+	}
+	return " (no answer came back: it may or may not have been done)"
+}
+
+// addFaults adds what was done to the clients that had the job, while they had it,
+// and to the server.
+func (s *Story) addFaults(calls []*history.Call) {
+	if len(s.Events) == 0 {
+		return
+	}
+	type span struct{ first, last time.Time }
+	had := map[string]span{}
+	all := span{s.Events[0].Begin, s.Events[0].End}
+	for _, e := range s.Events {
+		if e.End.After(all.last) {
+			all.last = e.End
+		}
+		h, ok := had[e.Client]
+		if !ok {
+			h.first = e.Begin
+		}
+		if e.End.After(h.last) {
+			h.last = e.End
+		}
+		had[e.Client] = h
+	}
+	had[""] = all // the server
+	for _, c := range calls {
+		h, ok := had[c.Worker]
+		if c.Verb == history.Fault && ok && c.Text != snapshot && c.Begin.Before(h.last) && !c.End.Before(h.first) {
+			s.Events = append(s.Events, Event{Struck, c.Worker, c.Begin, c.End, c.Text})
+		}
+	}
+}

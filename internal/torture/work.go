@@ -1,0 +1,126 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// concurrency is how many handlers a runtime runs at once.
+const concurrency = 20
+
+// work serves queues until ctx ends: some by dibs' own worker, the others by calls of
+// a less well-behaved kind. Together the workers serve each queue in both ways.
+func (c *client) work(ctx context.Context) error {
+	each := max(2, (len(queues)+c.Of-1)/c.Of) // queues that a process serves in each way
+	var parts []func(context.Context) error
+	for i := range each {
+		q := queues[(c.Seat+i)%len(queues)]
+		parts = append(parts, func(ctx context.Context) error { return c.runtime(ctx, q, i == 0) })
+		q2 := queues[(c.Seat+each+i)%len(queues)]
+		parts = append(parts, func(ctx context.Context) error { return c.claimer(ctx, q2) })
+	}
+	return together(ctx, parts...)
+}
+
+// runtime runs dibs' own worker. With resume it takes back what its predecessor held.
+func (c *client) runtime(ctx context.Context, queue string, resume bool) error {
+	name := c.Client + "-" + queue
+	if resume {
+		name = c.Name + "-" + queue
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	w := &dibs.Worker{
+		Store: c.store, Queue: queue, Name: name, Resume: resume, Concurrency: concurrency, ShutdownWait: lease,
+		Hooks: dibs.Hooks{
+			Log: slog.New(slog.DiscardHandler),
+			Error: func(call string, err error) {
+				if expected(err) != nil {
+					stop(fmt.Errorf("%s: %w", call, err))
+				}
+			},
+		},
+	}
+	rng := &lockedDice{rng: c.dice()}
+	w.HandleRaw("", func(ctx context.Context, job *dibs.RawJob) error { return c.handle(ctx, rng.split(), job) })
+	err := w.Run(ctx)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = errors.Join(err, cause)
+	}
+	return err
+}
+
+// lockedDice gives each handler a random source of its own.
+type lockedDice struct {
+	mu  sync.Mutex
+	rng *rand.Rand
+}
+
+func (d *lockedDice) split() *rand.Rand {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return rand.New(rand.NewPCG(d.rng.Uint64(), d.rng.Uint64()))
+}
+
+var errOnPurpose = errors.New("failed on purpose")
+
+// handle runs a job for as long and to such an end as chance has it.
+func (c *client) handle(ctx context.Context, rng *rand.Rand, job *dibs.RawJob) error {
+	switch n := rng.IntN(200); {
+	case n == 0:
+		wait(ctx, lease+lease/4) // longer than the lease, which is extended meanwhile
+	case n < 20:
+		wait(ctx, time.Duration(rng.IntN(50))*time.Millisecond)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	delay := time.Duration(rng.IntN(300)) * time.Millisecond
+	switch n := rng.IntN(100); {
+	case n < 4:
+		return errOnPurpose
+	case n < 6:
+		return dibs.RetryAfter(delay, errOnPurpose)
+	case n < 9:
+		return dibs.Snooze(delay)
+	case n < 11:
+		return dibs.Release()
+	case n < 12:
+		return dibs.Die(errOnPurpose)
+	case n < 17:
+		done, err := c.finishTx(ctx, rng, []*dibs.RawJob{job})
+		switch {
+		case err != nil:
+			return dibs.Die(err)
+		case done:
+			return dibs.ErrFinished
+		}
+		return errOnPurpose // or it was committed without an answer: then this is refused
+	}
+	return nil
+}
+
+// finishTx completes jobs and writes their effects in one transaction. It returns
+// whether that is committed for certain.
+func (c *client) finishTx(ctx context.Context, rng *rand.Rand, jobs []*dibs.RawJob) (bool, error) {
+	outcomes := make([]dibs.Outcome, len(jobs))
+	for i, j := range jobs {
+		outcomes[i] = j.Lease().Complete(nil)
+	}
+	return c.inTx(ctx, rng, func(t *sql.Tx, tx dibs.Tx) error {
+		for _, j := range jobs {
+			if err := c.effect(ctx, t, j.ID); err != nil {
+				return err
+			}
+		}
+		return tx.Finish(ctx, outcomes)
+	})
+}
