@@ -206,7 +206,7 @@ func (c *client) operate() {
 		return
 	}
 	ids := []int64{c.ids[c.rand.IntN(len(c.ids))]}
-	limit := 1 + c.rand.IntN(3)
+	limit, yes := 1+c.rand.IntN(3), c.rand.IntN(2) == 0
 	none := 0
 	var err error
 	switch c.rand.IntN(10) {
@@ -222,7 +222,7 @@ func (c *client) operate() {
 		err = c.db.SetGroup(ctx, "q", "g1", limit-1)
 	case 8:
 		limit += 20
-		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Concurrency: &limit})
+		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Strict: &yes, Concurrency: &limit})
 	case 9:
 		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Concurrency: &none})
 	}
