@@ -64,11 +64,12 @@ var driver = map[string][]string{
 
 // below is what a package may import of this module.
 var below = map[string][]string{
-	".":               nil,
-	"internal/checks": {""},
-	"sqlite":          {"", "internal/checks"},
-	"postgres":        {"", "internal/checks"},
-	"storetest":       {"", "internal/checks"},
+	".":                  nil,
+	"internal/checks":    {""},
+	"internal/footprint": nil,
+	"sqlite":             {"", "internal/checks", "internal/footprint"},
+	"postgres":           {"", "internal/checks", "internal/footprint"},
+	"storetest":          {"", "internal/checks"},
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {
@@ -139,7 +140,7 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue enqueue_unique expire holders lock_admit newest_tally present requeue retention retry
+		add_queue enqueue_unique expire holders lock_admit locks_awaited locks_held locks_rows newest_tally present requeue retention retry
 		turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
 		check_earlier check_later claim_newest clock count_claimed displace drop_claim drop_tally due_claims

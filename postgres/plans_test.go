@@ -332,7 +332,10 @@ func (p *planTest) text() string {
 	}
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(sql.text)) {
-		if p.reads[name] == nil && name != "check" { // which reads everything
+		if name == "check" || strings.HasPrefix(name, "locks_") {
+			continue // they read everything
+		}
+		if p.reads[name] == nil {
 			p.Errorf("%s was not run", name)
 		}
 		fmt.Fprintln(&b, name)

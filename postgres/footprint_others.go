@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/footprint"
+)
+
+// others tries what others do while the claim's transaction is open, each in a
+// transaction that is rolled back.
+func (l look) others(ctx context.Context) ([]footprint.Other, error) {
+	ours := []dibs.NewJob{{Queue: l.q.Name, Kind: "dibs locks"}}
+	grouped := []dibs.NewJob{{Queue: l.q.Name, Kind: "dibs locks", Group: l.group}}
+	tries := []struct {
+		what string
+		do   func(*Store) (note string, err error)
+	}{
+		{"another claim", func(s *Store) (string, error) {
+			jobs, err := s.claimWith(ctx, l.r, claimer{conn: s.db})
+			return l.noteOfClaim(len(jobs)), err
+		}},
+		{"enqueue into the queue", func(s *Store) (string, error) {
+			_, _, err := s.enqueue(ctx, ours, s.db)
+			return "", err
+		}},
+		{"enqueue into the same group", func(s *Store) (string, error) {
+			_, _, err := s.enqueue(ctx, grouped, s.db)
+			return "", err
+		}},
+		{"extend another job", l.withAnother(ctx, func(s *Store, j *dibs.RawJob) error {
+			_, err := s.Extend(ctx, []dibs.Lease{j.Lease()}, l.q.Lease)
+			return err
+		})},
+		{"finish another job", l.withAnother(ctx, func(s *Store, j *dibs.RawJob) error {
+			return s.finish(ctx, []dibs.Outcome{j.Lease().Complete(nil)}, s.db)
+		})},
+		{"stats", func(s *Store) (string, error) {
+			_, err := s.Stats(ctx)
+			return "", err
+		}},
+		{"list", func(s *Store) (string, error) {
+			_, err := s.List(ctx, dibs.Filter{Queue: l.q.Name})
+			return "", err
+		}},
+		{"a change of settings", func(s *Store) (string, error) {
+			_, err := s.SetQueue(ctx, l.q.Name, dibs.QueueChange{Paused: &l.q.Paused})
+			return "", err
+		}},
+	}
+	var all []footprint.Other
+	for _, try := range tries {
+		if try.what == "enqueue into the same group" && l.group == "" {
+			continue
+		}
+		o, err := l.try(ctx, try.do)
+		if err != nil {
+			return nil, err
+		}
+		o.What = try.what
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func (l look) noteOfClaim(n int) string {
+	switch {
+	case n > 0:
+		return "gets other jobs"
+	case l.q.Concurrency > 0:
+		return "gets nothing: claims under a concurrency limit take turns"
+	}
+	return "finds no other job due"
+}
+
+// withAnother is for what is done to a running job: one that runs already, else one
+// that the try itself claims.
+func (l look) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) error) func(*Store) (string, error) {
+	return func(s *Store) (string, error) {
+		page, err := s.List(ctx, dibs.Filter{Queue: l.q.Name, State: dibs.Running, Limit: 1})
+		jobs := page.Jobs
+		if err == nil && len(jobs) == 0 {
+			r := l.r
+			r.N = 1
+			jobs, err = s.claimWith(ctx, r, claimer{conn: s.db})
+		}
+		if err != nil || len(jobs) == 0 {
+			return "not tried: there is no other job", err
+		}
+		return "", do(s, jobs[0])
+	}
+}
+
+// lookEvery is how often it is asked whether a try waits for the claim.
+const lookEvery = 100 * time.Millisecond
+
+// try measures one thing, and cancels it as soon as it is seen to wait for the claim.
+func (l look) try(ctx context.Context, do func(*Store) (string, error)) (o footprint.Other, err error) {
+	t, err := l.s.side.Begin(ctx)
+	if err != nil {
+		return o, err
+	}
+	defer t.Rollback(context.WithoutCancel(ctx))
+	s := l.s.within(t)
+	if _, _, err := s.queue(ctx, l.q.Name); err != nil { // the others know it already
+		return o, err
+	}
+	done := make(chan error, 1)
+	start := time.Now()
+	go func() {
+		note, err := do(s)
+		o.Note, o.Took = note, time.Since(start)
+		done <- err
+	}()
+	waits := ""
+	for {
+		select {
+		case err := <-done:
+			if o.WaitsFor = waits; waits != "" {
+				err = nil // it was cancelled
+			}
+			return o, err
+		case <-time.After(lookEvery):
+			if waits == "" {
+				if waits, err = l.awaited(ctx, t); err != nil {
+					_ = <-done // the error of asking says more
+					return o, err
+				}
+			}
+		}
+	}
+}
+
+// awaited tells for which lock of the claim t waits, if it does, and cancels it then.
+func (l look) awaited(ctx context.Context, t pgx.Tx) (what string, err error) {
+	pid := int32(t.Conn().PgConn().PID())
+	err = l.s.upkeep.run(ctx, step{sql: l.s.sql.get("locks_awaited"), args: []any{pid, int32(l.pid)}, row: func(scan func(...any) error) error {
+		var kind, table string
+		var key int64
+		err := scan(&kind, &table, &key)
+		switch kind {
+		case "advisory":
+			what = l.advisory(key)
+		case "relation":
+			what = "the table " + table
+		default:
+			what = "a row of " + table
+		}
+		return err
+	}})
+	if err != nil || what == "" {
+		return "", err
+	}
+	return what, l.s.upkeep.run(ctx, step{sql: "select pg_cancel_backend($1)", args: []any{pid}})
+}

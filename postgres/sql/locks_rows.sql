@@ -1,0 +1,41 @@
+-- Purpose: list the rows that a transaction has locked or changed.
+-- Parameters: $1 the transaction's id, $2 the tables to look at.
+-- Columns out: table, ctid, and the lock's mode if several transactions hold the row
+--   together, else null.
+-- Concurrency: a plain read of all rows of the tables; the other transaction's locks
+--   stand in xmax of the versions that everybody else sees. What it inserted is not seen.
+-- A number in xmax is a transaction's or a multixact's; it is read as the latter if
+--   it could be one, and then must name this transaction as a member.
+with oldest as (
+    select max(mxid_age(datminmxid)) as age
+    from pg_database
+)
+select
+    r.name,
+    r.ctid::text,
+    m.mode
+from (
+    select 'job' as name, ctid, xmax from dibs.job where 'job' = any ($2::text[])
+    union all
+    select 'finished', ctid, xmax from dibs.finished where 'finished' = any ($2::text[])
+    union all
+    select 'queue', ctid, xmax from dibs.queue where 'queue' = any ($2::text[])
+    union all
+    select 'turn', ctid, xmax from dibs.turn where 'turn' = any ($2::text[])
+    union all
+    select 'group_limit', ctid, xmax from dibs.group_limit where 'group_limit' = any ($2::text[])
+    union all
+    select 'claim', ctid, xmax from dibs.claim where 'claim' = any ($2::text[])
+    union all
+    select 'wake', ctid, xmax from dibs.wake where 'wake' = any ($2::text[])
+    union all
+    select 'tally', ctid, xmax from dibs.tally where 'tally' = any ($2::text[])
+) r
+left join lateral (
+    select x.mode
+    from pg_get_multixact_members(case when r.xmax <> '0'::xid and mxid_age(r.xmax) between 1 and (select age from oldest) then r.xmax end) x
+    where x.xid = $1::text::xid
+    limit 1
+) m on true
+where r.xmax = $1::text::xid or m.mode is not null
+order by 1, 2
