@@ -56,7 +56,7 @@ func (r *run) faults() []fault {
 		all = append(all, fault{1500 * time.Millisecond, r.stopOne})
 	}
 	if !r.onSQLite() {
-		all = append(all, fault{30 * time.Millisecond, r.cutOne}, fault{10 * time.Second, r.holdSnapshot})
+		all = append(all, fault{30 * time.Millisecond, r.cutOne}, fault{3 * time.Second, r.holdSnapshot})
 	}
 	if r.Server != nil {
 		all = append(all, fault{5 * time.Second, r.crashServer})

@@ -61,7 +61,6 @@ type run struct {
 
 	mu     sync.Mutex
 	counts map[string]int
-	failed error
 }
 
 // Run runs the torture and judges it. An error means that it could not be run, not

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// tortured runs dibs torture as a stranger would. Its temporary files go to temp.
+func (c *cli) tortured(temp string, args ...string) (out, errs string, code int) {
+	c.t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	args = append([]string{"torture", "--db", c.db, "--duration", "5s", "--workers", "3"}, args...)
+	cmd := exec.CommandContext(c.t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+temp)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		c.t.Fatal(err)
+	}
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about 10 s")
+	}
+	onEach(t, func(c *cli) {
+		before := tables(c)
+		temp := c.t.TempDir()
+		report := filepath.Join(c.t.TempDir(), "report.html")
+		out, errs, code := c.tortured(temp, "--json", "--seed", "7", "--report", report)
+		if code != exitOK {
+			c.t.Fatalf("exit code %d\n%s%s", code, out, errs)
+		}
+		var v tortureJSON
+		if err := json.Unmarshal([]byte(out), &v); err != nil {
+			c.t.Fatal(err)
+		}
+		if !v.Kept || v.Seed != 7 || v.Totals.Operations == 0 || len(v.Faults) == 0 || len(v.Promises) != 9 || v.History != "" {
+			c.t.Errorf("verdict: %s", out)
+		}
+		if page, err := os.ReadFile(report); err != nil || !bytes.Contains(page, []byte("Every promise was kept")) {
+			c.t.Errorf("report: %.100s, %v", page, err)
+		}
+		if after := tables(c); after != before {
+			c.t.Errorf("the torture left tables behind: %d, before it %d", after, before)
+		}
+		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+			c.t.Errorf("the torture left files behind: %v, %v", left, err)
+		}
+	})
+}
+
+// Somebody writes an effect once more, behind the torture's back: that is a broken
+// promise, and everything that shows it is kept.
+func TestTortureSaysWhatWasBroken(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about 10 s")
+	}
+	c := onSQLite(t)
+	c.ok("migrate")
+	temp := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	doctored := make(chan error, 1)
+	go func() { doctored <- doctor(ctx, strings.TrimPrefix(c.db, "sqlite:")) }()
+	out, errs, code := c.tortured(temp)
+	stop()
+	if err := <-doctored; err != nil {
+		t.Fatal(err)
+	}
+	if code != exitFailure {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	for _, want := range []string{"a promise was broken", "✗ 8. Effects", "The shortest history that shows it:", " finishes it: completed", "The records are in " + temp} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(errs, "kept: the jobs: dibs --db sqlite:") {
+		t.Errorf("it does not say where the jobs are: %s", errs)
+	}
+}
+
+// doctor doubles one row of the torture's effects.
+func doctor(ctx context.Context, path string) error {
+	s, err := sqlite.Open(ctx, path, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	for {
+		var table string
+		err := s.DB().QueryRowContext(ctx, `select name from sqlite_master where name like 'dibs_torture_%_effects'`).Scan(&table)
+		if err == nil {
+			var done sql.Result
+			done, err = s.DB().ExecContext(ctx, `insert into `+table+` (job) select job from `+table+` limit 1`)
+			if err == nil {
+				if n, err := done.RowsAffected(); n == 1 || err != nil {
+					return err
+				}
+			}
+		}
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("there never was an effect")
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
