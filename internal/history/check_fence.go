@@ -57,7 +57,7 @@ func (j *judge) stale(l *life, i int, e event) {
 		if other.call == e.call || j.outcome(other) != accepted {
 			continue
 		}
-		if o.hi < s.lo || (c.Verb == Finish && other.call < e.call) {
+		if o.shown < s.lo || (c.Verb == Finish && other.call < e.call) {
 			j.accuse(3, l.id, []int32{a.call, other.call, e.call}, "a %s by %s of job %d was accepted, though the attempt had been finished by another call", c.Verb, j.who(a), l.id)
 			return
 		}

@@ -161,6 +161,8 @@ var ownership = []page{
 }
 
 var fencing = []page{
+	{"extended while its finish was being committed", extendedInCommit(40), 0, ""},
+	{"extended after its finish was committed", extendedInCommit(70), 3, "finished by another call"},
 	{"accepted after the lease", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
@@ -369,4 +371,16 @@ var numbering = []page{
 		b.finish("w1", 20, dibs.EndRetry, 10, 1)
 		b.claim("w2", 30, 2, 1).Jobs[0].Excused = 1
 	}, 5, "0 to 0 were released"},
+}
+
+// extendedInCommit finishes a job in a transaction whose commit lasts from 30 to 60.
+func extendedInCommit(extend int) func(*book) {
+	return func(b *book) {
+		b.enqueue(0, 1)
+		b.claim("w1", 10, 1, 1)
+		b.in("tx", 30, history.Commit, func() { b.finish("w1", 20, dibs.EndCompleted, 10, 1) }).End = ms(60)
+		b.extend("w1", extend, 100, 10, 1)
+		b.left(dibs.Completed, 1, 1)
+		b.Effects = map[int64]int{1: 1}
+	}
 }
