@@ -47,6 +47,9 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	if err != nil || f.Claimed == 0 {
 		return f, classifyClaim(r.Queue, err)
 	}
+	if q.Concurrency > 0 && !q.counted {
+		f.Note = "The first claim under a new limit counts what runs: here in the claim's transaction, else before it."
+	}
 	l := look{s: s, q: q, r: r, pid: t.Conn().PgConn().PID(), group: groupOf(jobs)}
 	if f.Locks, err = l.held(ctx, t); err == nil {
 		f.Others, err = l.others(ctx)
@@ -126,18 +129,18 @@ func (l look) lock(kind, name, mode string, key int64) footprint.Lock {
 	case "table", "sequence":
 		lock.Means = relationMeans[lock.Mode]
 	case "advisory":
-		lock.On, lock.Means = l.advisory(key), "claims go on without it; changes of settings wait"
+		lock.On, lock.Means = l.advisory(key), "claims skip it; new settings wait"
 	case "transactionid":
-		lock.On, lock.Means = "its own transaction", "who must have a row that it changed waits for its end"
+		lock.On, lock.Means = "its own transaction", "who needs a row of it waits for this"
 	}
 	return lock
 }
 
 // relationMeans says whom a lock on a table stops.
 var relationMeans = map[string]string{
-	"ACCESS SHARE":  "stops only DROP, TRUNCATE, VACUUM FULL, ALTER TABLE",
-	"ROW SHARE":     "stops only DROP, TRUNCATE, VACUUM FULL, ALTER TABLE",
-	"ROW EXCLUSIVE": "stops only those and CREATE INDEX",
+	"ACCESS SHARE":  "stops only DROP, ALTER TABLE",
+	"ROW SHARE":     "stops only DROP, ALTER TABLE",
+	"ROW EXCLUSIVE": "stops only these and CREATE INDEX",
 }
 
 // spaced turns RowExclusive into ROW EXCLUSIVE.
@@ -155,7 +158,7 @@ func spaced(camel string) string {
 // advisory says what an advisory lock guards.
 func (l look) advisory(key int64) string {
 	if key == l.s.admitKey(l.q.Name) {
-		return "turn to give groups their places"
+		return "turn to admit groups"
 	}
 	return fmt.Sprintf("advisory lock %d, not of dibs", key)
 }
@@ -163,10 +166,10 @@ func (l look) advisory(key int64) string {
 // The strengths of row locks, from the weakest, and what holds a row if that
 // strength is the first one that another transaction cannot get.
 var strengths = []struct{ asked, held, means string }{
-	{"key share", "FOR UPDATE", "claims skip them; who must change them waits"},
-	{"share", "FOR NO KEY UPDATE", "claims skip them; who must change them waits"},
-	{"no key update", "FOR SHARE", "who must change them waits"},
-	{"update", "FOR KEY SHARE", "others hold it at the same time; only claims under a limit skip it"},
+	{"key share", "FOR UPDATE", "skipped by claims; changes wait"},
+	{"share", "FOR NO KEY UPDATE", "skipped by claims; changes wait"},
+	{"no key update", "FOR SHARE", "changes wait"},
+	{"update", "FOR KEY SHARE", "shared; skipped by claims under a limit"},
 }
 
 // ofSeveral is how PostgreSQL names the mode of one of several holders of a row.

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,10 +72,13 @@ func (l look) noteOfClaim(n int) string {
 	case n > 0:
 		return "gets other jobs"
 	case l.q.Concurrency > 0:
-		return "gets nothing: claims under a concurrency limit take turns"
+		return "gets nothing: claims under a limit take turns"
 	}
 	return "finds no other job due"
 }
+
+// noOther says that there is no job to try something on.
+const noOther = "no other job"
 
 // withAnother is for what is done to a running job: one that runs already, else one
 // that the try itself claims.
@@ -88,7 +92,7 @@ func (l look) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) err
 			jobs, err = s.claimWith(ctx, r, claimer{conn: s.db})
 		}
 		if err != nil || len(jobs) == 0 {
-			return "not tried: there is no other job", err
+			return noOther, err
 		}
 		return "", do(s, jobs[0])
 	}
@@ -112,7 +116,7 @@ func (l look) try(ctx context.Context, do func(*Store) (string, error)) (o footp
 	start := time.Now()
 	go func() {
 		note, err := do(s)
-		o.Note, o.Took = note, time.Since(start)
+		o.Note, o.Took, o.Untried = note, time.Since(start), note == noOther
 		done <- err
 	}()
 	waits := ""
@@ -126,8 +130,7 @@ func (l look) try(ctx context.Context, do func(*Store) (string, error)) (o footp
 		case <-time.After(lookEvery):
 			if waits == "" {
 				if waits, err = l.awaited(ctx, t); err != nil {
-					_ = <-done // the error of asking says more
-					return o, err
+					return o, errors.Join(err, <-done)
 				}
 			}
 		}

@@ -286,7 +286,7 @@ func TestLocksSeesWhoWaits(t *testing.T) {
 	t.Parallel()
 	s := footprintStore(t)
 	prepare(t, s)
-	for queue, want := range map[string]string{"q": "", "g": "turn to give groups their places"} {
+	for queue, want := range map[string]string{"q": "", "g": "turn to admit groups"} {
 		if queue == "g" { // something to admit
 			if _, err := s.Enqueue(t.Context(), jobsOf("g", "new", 1)); err != nil {
 				t.Fatal(err)

@@ -12,6 +12,7 @@ type Footprint struct {
 	Took    time.Duration // of the claim
 	Locks   []Lock
 	Others  []Other
+	Note    string // what is unusual about this claim
 }
 
 // Lock is what the claim holds until its transaction ends.
@@ -27,5 +28,6 @@ type Other struct {
 	What     string
 	Took     time.Duration
 	WaitsFor string // a lock of the claim; empty: it was done at once
+	Untried  bool   // there was nothing to try it on
 	Note     string // what there is to say about it
 }

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/footprint"
+	"github.com/spf13/cobra"
+)
+
+func newLocksCmd(a *app) *cobra.Command {
+	n := 10
+	cmd := &cobra.Command{
+		Use:   "locks [QUEUE] [flags]",
+		Short: "Show what a claim locks, and who waits for it",
+		Long: `Claim some due jobs of a queue ("default" if none is named) in a transaction that is
+rolled back; before that, list every lock that it holds, and try what others do: claim,
+enqueue, extend, finish, read, change settings. All of that is rolled back, too: nothing
+has changed afterwards. For that moment, workers do not get these jobs.
+
+On PostgreSQL it reads the live jobs once to find the rows that are locked, so it takes
+seconds when there are millions. On SQLite there is one lock: the file has one writer at
+a time, and it matters how long that one takes.`,
+		Example: `  dibs locks emails
+  dibs locks emails -n 100 --json | jq '.others[] | select(.waits_for)'`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			queue := dibs.DefaultQueue
+			if len(args) == 1 {
+				if queue = args[0]; queue == "" {
+					return &dibs.InvalidError{Field: "queue", Reason: "is missing"}
+				}
+			}
+			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+				return a.locks(cmd.Context(), db, queue, n)
+			})
+		},
+		ValidArgsFunction: a.completeQueue,
+	}
+	cmd.Flags().IntVarP(&n, "n", "n", n, "how many jobs to claim at most, `1-10000`")
+	return cmd
+}
+
+// locker is a database that can look at its own locks.
+type locker interface {
+	Locks(ctx context.Context, queue string, n int) (footprint.Footprint, error)
+}
+
+func (a *app) locks(ctx context.Context, db dibs.Database, queue string, n int) error {
+	if err := checkQueue(ctx, db, queue); err != nil {
+		return err
+	}
+	l, ok := db.(locker)
+	if !ok {
+		return fmt.Errorf("locks: %T has none to show", db)
+	}
+	f, err := l.Locks(ctx, queue, n)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(footprintJSONOf(f))
+	}
+	if f.Claimed == 0 {
+		a.say("%s", nothingToLock(f))
+		return nil
+	}
+	a.writeLocks(f)
+	return nil
+}
+
+// nothingToLock says why a claim took no job, and what to do.
+func nothingToLock(f footprint.Footprint) string {
+	name := clip(printable(f.Queue), 60)
+	if f.Paused {
+		return fmt.Sprintf("queue %s is paused, so a claim takes and locks nothing; 'dibs resume %s' lets it go on", name, name)
+	}
+	return fmt.Sprintf("nothing in queue %s can be claimed just now, so nothing is locked; see 'dibs stats %s',\n"+
+		"or add a job to try with: 'dibs enqueue %s'", name, name, name)
+}
+
+func (a *app) writeLocks(f footprint.Footprint) {
+	a.say("A claim of %s from queue %s took %s. Until its end it holds:\n", plural(f.Claimed, "job"), a.cell(f.Queue, 20), exactly(f.Took))
+	t := a.tableOf("LOCK ON", "MODE", "MEANS")
+	for _, l := range f.Locks {
+		on := l.On
+		switch {
+		case l.Rows == 1:
+			on = "1 row of " + strings.TrimPrefix(on, "rows of ")
+		case l.Rows > 1:
+			on = count(int64(l.Rows)) + " " + on
+		}
+		t.AppendRow([]any{on, l.Mode, l.Means})
+	}
+	t.Render()
+	if f.Note != "" {
+		a.say("\n%s", f.Note)
+	}
+	a.say("\nMeanwhile others do:\n")
+	t = a.tableOf("WHAT", "", "")
+	waiting := 0
+	for _, o := range f.Others {
+		how := "at once (" + exactly(o.Took) + ")"
+		switch {
+		case o.WaitsFor != "":
+			how = a.paint(yellow, "waits for "+o.WaitsFor)
+			waiting++
+		case o.Untried:
+			how = a.paint(faint, "not tried")
+		}
+		t.AppendRow([]any{o.What, how, o.Note})
+	}
+	t.Render()
+	a.say("\nAll was rolled back: nothing has changed.%s", waitNote(f, waiting))
+}
+
+// waitNote says how long those wait who wait.
+func waitNote(f footprint.Footprint, waiting int) string {
+	if waiting == 0 {
+		return " Nobody waits for a claim."
+	}
+	return fmt.Sprintf(" Who waits does so for a claim's %s and its commit.", exactly(f.Took))
+}
+
+// exactly writes a short duration with two digits.
+func exactly(d time.Duration) string { return fmt.Sprintf("%.2g ms", d.Seconds()*1e3) }
+
+type footprintJSON struct {
+	Queue   string           `json:"queue"`
+	Paused  bool             `json:"paused"`
+	Claimed int              `json:"claimed"`
+	Took    seconds          `json:"took"`
+	Locks   []footprint.Lock `json:"locks"`
+	Others  []otherJSON      `json:"others"`
+	Note    string           `json:"note,omitempty"`
+}
+
+type otherJSON struct {
+	What     string  `json:"what"`
+	Took     seconds `json:"took"`
+	WaitsFor string  `json:"waits_for,omitempty"`
+	Untried  bool    `json:"untried,omitempty"`
+	Note     string  `json:"note,omitempty"`
+}
+
+func footprintJSONOf(f footprint.Footprint) footprintJSON {
+	j := footprintJSON{
+		Queue: f.Queue, Paused: f.Paused, Claimed: f.Claimed, Took: seconds(f.Took),
+		Locks: append([]footprint.Lock{}, f.Locks...), Others: []otherJSON{}, Note: f.Note,
+	}
+	for _, o := range f.Others {
+		j.Others = append(j.Others, otherJSON{o.What, seconds(o.Took), o.WaitsFor, o.Untried, o.Note})
+	}
+	return j
+}

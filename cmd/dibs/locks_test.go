@@ -1,0 +1,61 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestLocks(t *testing.T) {
+	onEach(t, func(c *cli) {
+		onPostgres := !strings.HasPrefix(c.db, "sqlite:")
+		c.feed("1\n2\n3\n4\n5\n", "enqueue", "q", "--lines")
+		before := c.ok("ls", "q", "--json")
+		got := c.ok("locks", "q", "-n", "3")
+		want := []string{"A claim of 3 jobs from queue q took ", " ms. Until its end it holds:", "LOCK ON", "the file", "WRITE", "waits for the end of the claim", "stats", "at once", "nothing has changed."}
+		if onPostgres {
+			want = []string{
+				"A claim of 3 jobs from queue q took ", "table job", "ROW EXCLUSIVE", "3 rows of job", "FOR UPDATE", "1 row of turn", "FOR KEY SHARE",
+				"another claim", "at once (", "gets other jobs", "finish another job", "at once (", "nothing has changed. Nobody waits for a claim.",
+			}
+		}
+		c.hasInOrder(got, want...)
+		o := c.row(c.ok("locks", "q", "--json"))
+		c.has(o, object{"queue": "q", "claimed": 5, "paused": false})
+		for _, list := range []string{"locks", "others"} {
+			if all, _ := o[list].([]any); len(all) == 0 {
+				c.t.Errorf("no %s in %v", list, o)
+			}
+		}
+		if after := c.ok("ls", "q", "--json"); after != before {
+			c.t.Errorf("looking at the locks has changed\n%sto\n%s", before, after)
+		}
+		c.has(c.stats("q"), object{"waiting": 5, "running": 0, "claimed": 0})
+	})
+}
+
+func TestLocksWithNothingToClaim(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.fails(exitNotFound, "", []string{"locks"}, `unknown queue "default"`, "no queues yet")
+		c.fails(exitUsage, "", []string{"locks", ""}, "queue: is missing")
+		c.ok("enqueue", "q", "--delay", "1h")
+		c.fails(exitNotFound, "", []string{"locks", "p"}, `unknown queue "p"`, "known queues: q")
+		c.fails(exitUsage, "", []string{"locks", "q", "-n", "0"}, "n: must be 1 to 10000, got 0")
+		c.hasInOrder(c.ok("locks", "q"), "nothing in queue q can be claimed just now", "dibs stats q", "dibs enqueue q")
+		c.has(c.row(c.ok("locks", "q", "--json")), object{"claimed": 0, "locks": []any{}, "others": []any{}})
+		c.ok("pause", "q")
+		c.hasInOrder(c.ok("locks", "q"), "queue q is paused", "dibs resume q")
+	})
+}
+
+func (c *cli) hasInOrder(text string, words ...string) {
+	c.t.Helper()
+	rest := text
+	for _, w := range words {
+		_, after, found := strings.Cut(rest, w)
+		if !found {
+			c.t.Errorf("the output lacks %q:\n%s", w, text)
+			return
+		}
+		rest = after
+	}
+}

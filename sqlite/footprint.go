@@ -1,0 +1,94 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/footprint"
+)
+
+// Locks claims up to n jobs of a queue in a transaction that it rolls back, and tells
+// what that locked, for how long, and what others could do meanwhile. It is what the
+// command dibs locks shows. A queue that does not exist gives ErrUnknownQueue.
+func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Footprint, err error) {
+	r := dibs.ClaimRequest{Queue: queue, Worker: "dibs locks", N: n}
+	if err := checks.Claim(&r); err != nil {
+		return f, err
+	}
+	if s.writer.closed() {
+		return f, wrap("locks", dibs.ErrClosed)
+	}
+	tx, err := s.user.BeginTx(ctx, nil)
+	if err != nil {
+		return f, wrap("locks", err)
+	}
+	defer tx.Rollback() // always: that is the point
+	start := time.Now()
+	session := newSession(ctx, tx, s.sql)
+	q, err := session.queue(r.Queue)
+	if err != nil {
+		return f, wrap("locks", err)
+	}
+	if q == nil {
+		return f, fmt.Errorf("dibs: locks: %w %q", dibs.ErrUnknownQueue, r.Queue)
+	}
+	jobs, err := session.claim(r)
+	if err == nil {
+		err = session.writeTally()
+	}
+	f = footprint.Footprint{Queue: r.Queue, Paused: q.Paused, Claimed: len(jobs), Took: time.Since(start)}
+	if err != nil || f.Claimed == 0 {
+		return f, wrap("locks", err)
+	}
+	f.Locks = []footprint.Lock{{On: "the file", Mode: "WRITE", Means: "other writers wait; readers never do"}}
+	f.Others, err = s.others(ctx, r.Queue)
+	return f, wrap("locks", err)
+}
+
+// others tries what others do while the claim's transaction is open.
+func (s *Store) others(ctx context.Context, queue string) (all []footprint.Other, err error) {
+	for _, try := range []struct {
+		what string
+		do   func() error
+	}{
+		{"claim, enqueue, extend, finish, set", func() error { return s.writeOnce(ctx) }},
+		{"stats", func() error {
+			_, err := s.Stats(ctx)
+			return err
+		}},
+		{"list", func() error {
+			_, err := s.List(ctx, dibs.Filter{Queue: queue})
+			return err
+		}},
+	} {
+		start := time.Now()
+		err := try.do()
+		o := footprint.Other{What: try.what, Took: time.Since(start)}
+		if busy(err) {
+			o.WaitsFor, err = "the end of the claim", nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// writeOnce begins to write as another process would, but does not wait.
+func (s *Store) writeOnce(ctx context.Context) error {
+	conn, err := s.writer.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{})
+	if err != nil {
+		return err
+	}
+	return tx.Rollback()
+}
