@@ -195,17 +195,21 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	for _, l := range leases {
 		left[l.ID] = l.Token
 	}
-	// A row may be locked for a moment by another call on it, or for long by a
-	// transaction of the caller's that finishes the job, which needs no lease any more.
-	for _, pause := range []time.Duration{0, 5 * time.Millisecond, 20 * time.Millisecond} {
-		if err := sleep(ctx, pause); err != nil {
-			return dibs.Extended{}, classify("extend", err)
-		}
+	// A row may be locked for a moment by another call on it.
+	patience := min(d/4, time.Second)
+	for pause := 5 * time.Millisecond; ; pause *= 2 {
 		if err := s.extendLeft(ctx, left, d, &out); err != nil {
 			return dibs.Extended{}, err
 		}
 		if len(left) == 0 {
 			break
+		}
+		if patience -= pause; patience < 0 {
+			return dibs.Extended{}, fmt.Errorf("extend: somebody else's transaction holds the rows of %d jobs, the first of them %d: %w",
+				len(left), slices.Min(slices.Collect(maps.Keys(left))), dibs.ErrUnavailable)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return dibs.Extended{}, classify("extend", err)
 		}
 	}
 	slices.Sort(out.Lost)
@@ -213,7 +217,9 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	return out, nil
 }
 
-// extendLeft extends what is not locked, finds what is lost, and takes both out of left.
+// extendLeft extends what is not locked, and takes it out of left, together with what
+// is lost and what a transaction is finishing: that needs no lease any more, since
+// nobody else can take it.
 func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Token, d time.Duration, out *dibs.Extended) error {
 	ids := slices.Sorted(maps.Keys(left))
 	tokens := make([][16]byte, len(ids))
@@ -233,23 +239,23 @@ func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Token, d tim
 	if len(left) == 0 {
 		return nil
 	}
-	locked, err := s.extendOrHeld(ctx, "held", []any{ids, tokens})
+	held, err := s.extendOrHeld(ctx, "held", []any{ids, tokens})
 	if err != nil {
 		return err
 	}
 	for id := range left {
-		if _, ok := locked[id]; !ok {
-			delete(left, id)
+		finishing, ok := held[id]
+		if !ok {
 			out.Lost = append(out.Lost, id)
+		}
+		if finishing || !ok {
+			delete(left, id)
 		}
 	}
 	return nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
-	if d == 0 {
-		return nil
-	}
 	select {
 	case <-time.After(d):
 		return nil
@@ -258,15 +264,15 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// extendOrHeld runs extend.sql or held.sql: ids with whether to cancel them.
+// extendOrHeld runs extend.sql or held.sql: ids with what each says of them.
 func (s *Store) extendOrHeld(ctx context.Context, name string, args []any) (map[int64]bool, error) {
 	held := map[int64]bool{}
 	// A heartbeat must not wait for a connection of a pool that transactions have used up.
 	err := s.upkeep.run(ctx, step{sql: s.sql.get(name), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
 		var id int64
-		var cancel bool
-		err := scan(&id, &cancel)
-		held[id] = cancel
+		var is bool
+		err := scan(&id, &is)
+		held[id] = is
 		return err
 	}})
 	return held, classify("extend", err)

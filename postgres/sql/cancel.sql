@@ -9,7 +9,7 @@ with held as materialized (
     from dibs.job j
     where j.id = any ($1::bigint[])
     order by j.id
-    for update skip locked
+    for no key update skip locked
 ), asked as (
     update dibs.job j
     set cancel_requested = true

@@ -15,7 +15,7 @@ with found as materialized (
     from dibs.job j
     where j.id = any (array(select id from found))
     order by j.id
-    for update skip locked
+    for no key update skip locked
 ), moved as (
     update dibs.job j
     set gate = 3

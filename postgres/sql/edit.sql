@@ -13,7 +13,7 @@ with held as materialized (
     join dibs.queue q on q.name = j.queue
     where j.id = any ($1::bigint[]) and j.token is null
     order by j.id
-    for update of j skip locked
+    for no key update of j skip locked
 ), changed as (
     update dibs.job j
     set

@@ -3,16 +3,15 @@
 -- Columns out: id, cancel_requested, of those extended.
 -- Concurrency: fenced by token and lease, in the newest version of a row. Rows are
 --   locked in id order, so that batches cannot wait for each other in a circle.
---   Rows that somebody has locked are skipped: their holder is finishing them in
---   an open transaction, for which the other leases must not wait; held.sql tells
---   them from lost ones. The sweep finds longer leases by itself; for a shorter one
+--   Rows that somebody has locked are skipped, since the other leases must not wait for
+--   them; held.sql tells those that an open transaction is finishing from others. The sweep finds longer leases by itself; for a shorter one
 --   the claim's row is written, under the lock that the sweep takes.
 with good as materialized (
     select j.id, j.token, j.lease_until
     from unnest($1::bigint[], $2::uuid[]) as l (id, token)
     join dibs.job j on j.id = any (array[l.id]) and j.token = l.token and j.lease_until > statement_timestamp()
     order by l.id
-    for update of j skip locked
+    for no key update of j skip locked
 ), sooner as (
     update dibs.claim
     set check_at = least(check_at, statement_timestamp() + $3::bigint * interval '1 microsecond')

@@ -12,7 +12,7 @@ with good as materialized (
         and j.lease_until > statement_timestamp() and j.attempt - j.excused < j.max_attempts
         and not j.cancel_requested
     order by i.id
-    for update of j skip locked
+    for no key update of j skip locked
 ), taken as (
     update dibs.job j
     set

@@ -1,0 +1,82 @@
+package postgres_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+// An answer without an error and without the job in Lost says that the lease was
+// extended, or that it is not needed any more.
+func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
+	t.Run("by a transaction that finishes the job", func(t *testing.T) {
+		for name, outcome := range map[string]func(dibs.Lease) dibs.Outcome{
+			"completed": func(l dibs.Lease) dibs.Outcome { return l.Complete(nil) },
+			"retried":   func(l dibs.Lease) dibs.Outcome { return l.Retry("e") },
+		} {
+			t.Run(name, func(t *testing.T) {
+				b := newBench(t, postgres.Options{})
+				b.add("", "")
+				jobs := b.take(2, 0)
+				tx := b.begin()
+				b.must(b.Tx(tx).Finish(b.ctx, []dibs.Outcome{outcome(jobs[0].Lease())}))
+				e, err := b.Extend(b.ctx, []dibs.Lease{jobs[0].Lease(), jobs[1].Lease()}, time.Hour)
+				if err != nil || len(e.Lost) > 0 {
+					t.Errorf("%+v, %v", e, err)
+				}
+				b.lease(jobs[1], time.Hour)
+				b.must(tx.Commit(b.ctx))
+				e, err = b.Extend(b.ctx, []dibs.Lease{jobs[0].Lease()}, time.Hour)
+				if err != nil || len(e.Lost) != 1 {
+					t.Errorf("after the commit: %+v, %v", e, err)
+				}
+			})
+		}
+	})
+	t.Run("by anything else", func(t *testing.T) {
+		b := newBench(t, postgres.Options{})
+		b.add("", "")
+		jobs := b.take(2, 0)
+		tx := b.begin()
+		_, err := tx.Exec(b.ctx, "update dibs.job set priority = priority where id = $1", jobs[0].ID)
+		b.must(err)
+		leases := []dibs.Lease{jobs[0].Lease(), jobs[1].Lease()}
+		if e, err := b.Extend(b.ctx, leases, time.Hour); !errors.Is(err, dibs.ErrUnavailable) {
+			t.Errorf("it says that all went well: %+v, %v", e, err)
+		}
+		b.lease(jobs[1], time.Hour)
+		b.must(tx.Rollback(b.ctx))
+		if e, err := b.Extend(b.ctx, leases, 2*time.Hour); err != nil || len(e.Lost) > 0 {
+			t.Errorf("after the rollback: %+v, %v", e, err)
+		}
+		b.lease(jobs[0], 2*time.Hour)
+	})
+	t.Run("for a moment", func(t *testing.T) {
+		b := newBench(t, postgres.Options{})
+		b.add("")
+		jobs := b.take(1, 0)
+		tx := b.begin()
+		_, err := tx.Exec(b.ctx, "update dibs.job set priority = priority where id = $1", jobs[0].ID)
+		b.must(err)
+		time.AfterFunc(100*time.Millisecond, func() { _ = tx.Rollback(b.ctx) }) // Extend tells if it failed
+		e, err := b.Extend(b.ctx, []dibs.Lease{jobs[0].Lease()}, time.Hour)
+		if err == nil && len(e.Lost) == 0 {
+			b.lease(jobs[0], time.Hour)
+		} else if !errors.Is(err, dibs.ErrUnavailable) { // a busy machine rolled back too late
+			t.Errorf("%+v, %v", e, err)
+		}
+	})
+}
+
+// lease fails unless the job's lease ends about d from now.
+func (b *bench) lease(j *dibs.RawJob, d time.Duration) {
+	b.Helper()
+	now, err := b.Get(b.ctx, j.ID)
+	b.must(err)
+	if left := time.Until(now.LeaseUntil); left < d-time.Minute || left > d+time.Minute {
+		b.Errorf("job %d: its lease ends in %v, want %v", j.ID, left, d)
+	}
+}
