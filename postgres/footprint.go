@@ -140,7 +140,7 @@ func (l look) lock(kind, name, mode string, key int64) footprint.Lock {
 var relationMeans = map[string]string{
 	"ACCESS SHARE":  "stops only DROP, ALTER TABLE",
 	"ROW SHARE":     "stops only DROP, ALTER TABLE",
-	"ROW EXCLUSIVE": "stops only these and CREATE INDEX",
+	"ROW EXCLUSIVE": "stops only DROP, ALTER, CREATE INDEX",
 }
 
 // spaced turns RowExclusive into ROW EXCLUSIVE.

@@ -4,11 +4,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -38,6 +40,72 @@ var parameter = regexp.MustCompile(`\?(\d+)`)
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
+	golden(t, "plans.txt", plans(t, s))
+}
+
+// reading is what would read a table that grows.
+var reading = regexp.MustCompile(`SCAN (dibs_job|dibs_finished|j|f)\b`)
+
+// Statistics, which somebody may have SQLite gather, of a file that was empty, held
+// one job or many, make no statement but the check read a whole table of jobs.
+func TestQueryPlansWithStatistics(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	s := openAt(t, path, sqlite.Options{})
+	look := func(situation string) {
+		t.Helper()
+		name := ""
+		for line := range strings.Lines(plans(t, openAt(t, path, sqlite.Options{}))) { // a connection reads statistics once
+			if !strings.HasPrefix(line, " ") {
+				name = strings.TrimSpace(line)
+			}
+			if name != "check" && reading.MatchString(line) {
+				t.Errorf("%s: %s: %s", situation, name, strings.TrimSpace(line))
+			}
+		}
+	}
+	fill := func(n int) {
+		t.Helper()
+		jobs := make([]dibs.NewJob, n)
+		for i := range jobs {
+			jobs[i] = dibs.NewJob{Queue: []string{"q", "r"}[i%2], Kind: "k"}
+			if i%3 == 0 {
+				jobs[i].Group = fmt.Sprint("g", i%30)
+			}
+		}
+		added, err := s.Enqueue(t.Context(), jobs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make([]int64, 0, n/4)
+		for _, e := range added[:n/4] {
+			ended = append(ended, e.ID)
+		}
+		if _, err := s.Cancel(t.Context(), ended); err != nil {
+			t.Fatal(err)
+		}
+	}
+	analyze := func() {
+		t.Helper()
+		if _, err := s.DB().ExecContext(t.Context(), "analyze"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	analyze()
+	look("empty, analyzed")
+	fill(1)
+	look("one job, analyzed when empty")
+	analyze()
+	look("one job, analyzed")
+	fill(10_000)
+	look("10,000 jobs, analyzed with one")
+	analyze()
+	look("10,000 jobs, analyzed")
+}
+
+// plans lists how each statement is run.
+func plans(t *testing.T, s *sqlite.Store) string {
+	t.Helper()
 	names := s.StatementNames()
 	slices.Sort(names)
 	var out strings.Builder
@@ -73,7 +141,7 @@ func TestQueryPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	golden(t, "plans.txt", out.String())
+	return out.String()
 }
 
 // TestSchema pins the sum of the migrations.

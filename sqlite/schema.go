@@ -18,7 +18,10 @@ func migrate(ctx context.Context, dsn string, s *statements) error {
 	db := openPool(dsn, nil, 0)
 	defer db.Close()
 	version, err := schemaVersion(ctx, db, s, len(known))
-	if err != nil || version >= len(known) {
+	if err == nil && version >= len(known) {
+		return forgetStatistics(ctx, db, s)
+	}
+	if err != nil {
 		return err
 	}
 	tx, err := db.BeginTx(ctx, nil)
@@ -35,6 +38,27 @@ func migrate(ctx context.Context, dsn string, s *statements) error {
 		}
 	}
 	return tx.Commit()
+}
+
+// forgetStatistics deletes what ANALYZE or "pragma optimize" has noted of dibs' tables.
+// Connections read it when they are opened, and never again: had a table been nearly
+// empty when it was noted, each claim and finish would read it from end to end, however
+// large it became. Without statistics they use the indexes.
+func forgetStatistics(ctx context.Context, db *sql.DB, s *statements) error {
+	for _, table := range []string{"sqlite_stat1", "sqlite_stat4"} {
+		var found int
+		err := db.QueryRowContext(ctx, "select count(*) from sqlite_schema where name = ?1", table).Scan(&found)
+		if err == nil && found > 0 {
+			err = db.QueryRowContext(ctx, "select count(*) from "+table+" where substr(tbl, 1, length(?1)) = ?1", s.prefix).Scan(&found)
+		}
+		if err == nil && found > 0 {
+			_, err = db.ExecContext(ctx, "delete from "+table+" where substr(tbl, 1, length(?1)) = ?1", s.prefix)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // schemaVersion is 0 where there is no schema. It fails with dibs.ErrSchema if a

@@ -100,7 +100,7 @@ func (a *app) writeLocks(f footprint.Footprint) {
 		a.say("\n%s", f.Note)
 	}
 	a.say("\nMeanwhile others do:\n")
-	t = a.tableOf("WHAT", "", "")
+	t = a.tableOf("WHAT", "HOW LONG")
 	waiting := 0
 	for _, o := range f.Others {
 		how := "at once (" + exactly(o.Took) + ")"
@@ -111,18 +111,21 @@ func (a *app) writeLocks(f footprint.Footprint) {
 		case o.Untried:
 			how = a.paint(faint, "not tried")
 		}
-		t.AppendRow([]any{o.What, how, o.Note})
+		if o.Note != "" {
+			how += ": " + o.Note
+		}
+		t.AppendRow([]any{o.What, how})
 	}
 	t.Render()
-	a.say("\nAll was rolled back: nothing has changed.%s", waitNote(f, waiting))
+	a.say("\nAll was rolled back: nothing has changed. %s", waitNote(waiting))
 }
 
-// waitNote says how long those wait who wait.
-func waitNote(f footprint.Footprint, waiting int) string {
+// waitNote says until when those wait who wait.
+func waitNote(waiting int) string {
 	if waiting == 0 {
-		return " Nobody waits for a claim."
+		return "Nobody waits for a claim."
 	}
-	return fmt.Sprintf(" Who waits does so for a claim's %s and its commit.", exactly(f.Took))
+	return "A wait ends with the claim."
 }
 
 // exactly writes a short duration with two digits.
