@@ -1,0 +1,390 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Database is a real store that a model is compared with.
+type Database struct {
+	dibs.Database
+	// Lazy: see Model.Lazy.
+	Lazy bool
+	// Pass lets time pass: it takes d off every time in the database.
+	Pass func(d time.Duration) error
+	// Another opens the same database anew.
+	Another func() (dibs.Database, error)
+}
+
+// Maker makes an empty database, which goes with t.
+type Maker func(t TB) Database
+
+// TB is what *testing.T and *rapid.T have in common.
+type TB interface {
+	Helper()
+	Logf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+	Context() context.Context
+}
+
+// Run is a model and a store in lockstep: each method makes the same call on both and
+// compares the answers. Ids, tokens and times in arguments are the model's: the n-th
+// job has the id n, Token(n) is the n-th claim's, and In gives times.
+//
+// Nothing here sleeps. Time passes by Pass alone, in hours, and so much longer than
+// the test takes that what the real clock adds never matters.
+type Run struct {
+	t     TB
+	db    Database
+	m     *Model
+	ctx   context.Context
+	calls []call // so far
+
+	ids    []int64      // the store's id of each job
+	tokens []dibs.Token // the store's token of each claim
+
+	// Of an open transaction:
+	before *Model          // as others see the database, and as it is again after a rollback
+	known  int             // jobs that there were before it
+	used   map[string]bool // queues that it has used
+	inTx   chan func(dibs.Tx)
+	ending error // what the transaction's function returns
+	ended  chan error
+}
+
+// Start begins with an empty database and two queues, "a" and "b", whose backoffs and
+// leases are hours long.
+func Start(t TB, newDatabase Maker) *Run {
+	t.Helper()
+	r := &Run{t: t, db: newDatabase(t), ctx: context.Background()}
+	r.m = New(r.db.Lazy)
+	t.Cleanup(func() {
+		if r.before != nil {
+			_ = r.end(errRollback) // what failed has been told
+		}
+	})
+	for _, queue := range []string{"a", "b"} {
+		c := dibs.QueueChange{
+			Lease: new(2 * time.Hour), Backoff: &dibs.Backoff{Base: time.Hour, Factor: 2, Max: 4 * time.Hour},
+			KeepCompleted: new(3 * time.Hour), KeepDead: new(5 * time.Hour), KeepCancelled: new(4 * time.Hour),
+			MaxAttempts: new(2), PayloadLimit: new(20),
+		}
+		_, err := r.db.SetQueue(r.ctx, queue, c)
+		r.must(err)
+		_, err = r.m.SetQueue(queue, c)
+		r.must(err)
+	}
+	return r
+}
+
+// Pass lets time pass.
+func (r *Run) Pass(d time.Duration) {
+	r.log("Pass", d)
+	r.must(r.db.Pass(d))
+	r.m.Pass(d)
+}
+
+// Another goes on with the database opened anew, as after a crash.
+func (r *Run) Another() {
+	r.log("Another")
+	db, err := r.db.Another()
+	r.must(err)
+	r.db.Database = db
+}
+
+// Enqueue enqueues jobs.
+func (r *Run) Enqueue(jobs ...dibs.NewJob) {
+	r.log("Enqueue", list(jobs)...)
+	theirs := slices.Clone(jobs)
+	for i := range theirs {
+		if !theirs[i].RunAt.IsZero() {
+			theirs[i].RunAt = r.theirTime(theirs[i].RunAt)
+		}
+	}
+	want, wantErr := r.m.Enqueue(jobs)
+	var got []dibs.Enqueued
+	err := r.call(func(s writer) (err error) {
+		got, err = s.Enqueue(r.ctx, theirs)
+		return err
+	})
+	r.sameError(err, wantErr)
+	for i, e := range got {
+		if !e.Existing {
+			if n := len(r.ids); n > 0 && e.ID <= r.ids[n-1] {
+				r.fail("ids do not grow")
+			}
+			r.ids = append(r.ids, e.ID)
+		}
+		got[i].ID = r.ourID(e.ID)
+	}
+	r.same("Enqueue", got, want)
+	for _, j := range jobs {
+		r.use(j.Queue)
+	}
+}
+
+// Claim claims. It sweeps first, as a store does of its own when that is due, unless a
+// transaction is open.
+func (r *Run) Claim(q dibs.ClaimRequest) {
+	r.log("Claim", q)
+	if r.before == nil {
+		r.sweep()
+	}
+	want := r.m.Claim(q)
+	var got []*dibs.RawJob
+	r.must(r.call(func(s writer) (err error) {
+		got, err = s.Claim(r.ctx, q)
+		return err
+	}))
+	r.sameClaim("Claim", got, want)
+	r.use(q.Queue)
+}
+
+// Resume resumes.
+func (r *Run) Resume(q dibs.ResumeRequest) {
+	r.log("Resume", q)
+	want := r.m.Resume(q)
+	got, err := r.db.Resume(r.ctx, q)
+	r.must(err)
+	r.sameClaim("Resume", got, want)
+}
+
+func (r *Run) sameClaim(op string, got, want []*dibs.RawJob) {
+	if len(got) > 0 && len(want) > 0 {
+		r.tokens = append(r.tokens, got[0].Token)
+	}
+	for _, j := range got {
+		if r.before != nil {
+			j.LeaseUntil = time.Time{} // the row lock is the lease
+		}
+	}
+	for _, j := range want {
+		if r.before != nil {
+			j.LeaseUntil = time.Time{}
+		}
+	}
+	r.sameJobs(op, got, want)
+}
+
+// Extend extends leases.
+func (r *Run) Extend(d time.Duration, leases ...dibs.Lease) {
+	r.log("Extend", append([]any{d}, list(leases)...)...)
+	theirs := make([]dibs.Lease, len(leases))
+	for i, l := range leases {
+		theirs[i] = dibs.Lease{ID: r.theirID(l.ID), Token: r.theirToken(l.Token)}
+	}
+	want := r.m.Extend(leases, d)
+	got, err := r.db.Extend(r.ctx, theirs, d)
+	r.must(err)
+	r.same("lost", r.ourIDs(got.Lost), sorted(want.Lost))
+	r.same("cancelled", r.ourIDs(got.Cancelled), sorted(want.Cancelled))
+}
+
+// Finish writes outcomes. A transaction in which one is refused is rolled back.
+func (r *Run) Finish(outcomes ...dibs.Outcome) {
+	r.log("Finish", list(outcomes)...)
+	theirs := slices.Clone(outcomes)
+	for i := range theirs {
+		o := &theirs[i]
+		if j := r.m.Get(o.ID); j != nil {
+			r.use(j.Queue)
+		}
+		o.ID, o.Token = r.theirID(o.ID), r.theirToken(o.Token)
+	}
+	want := r.m.Finish(outcomes)
+	err := r.call(func(s writer) error { return s.Finish(r.ctx, theirs) })
+	var lost dibs.LeaseLostError
+	if told := (*dibs.LeaseLostError)(nil); errors.As(err, &told) {
+		lost = *told
+	} else {
+		r.must(err)
+	}
+	r.same("refused", r.ourIDs(lost.IDs), sorted(want))
+	if r.before != nil && len(want) > 0 {
+		r.rollback()
+	}
+}
+
+// Sweep sweeps.
+func (r *Run) Sweep() {
+	r.log("Sweep")
+	r.sweep()
+}
+
+func (r *Run) sweep() {
+	want := r.m.Sweep()
+	got, err := r.db.Sweep(r.ctx)
+	r.must(err)
+	r.same("Sweep", got, want)
+}
+
+// Begin opens a transaction: until Commit or Rollback, Enqueue, Claim and Finish are
+// in it. It sweeps first, because a claim in a transaction does not.
+func (r *Run) Begin() {
+	r.log("Begin")
+	r.sweep()
+	r.before, r.known, r.used = r.m.Begin(), len(r.ids), map[string]bool{}
+	r.inTx, r.ended = make(chan func(dibs.Tx)), make(chan error, 1)
+	go func() {
+		r.ended <- r.db.InTx(r.ctx, func(tx dibs.Tx) error {
+			for f := range r.inTx {
+				f(tx)
+			}
+			return r.ending
+		})
+	}()
+}
+
+// Commit commits, and sweeps, since the groups of what the transaction claimed may
+// give their places only then.
+func (r *Run) Commit() {
+	r.log("Commit")
+	r.m.Commit()
+	r.must(r.end(nil))
+	r.sweep()
+}
+
+// Rollback rolls back.
+func (r *Run) Rollback() {
+	r.log("Rollback")
+	r.rollback()
+}
+
+var errRollback = errors.New("rolled back")
+
+func (r *Run) rollback() {
+	r.m.Rollback(r.before)
+	if err := r.end(errRollback); !errors.Is(err, errRollback) {
+		r.fail("rollback gave %v", err)
+	}
+	r.ids = r.ids[:r.known]
+}
+
+// end ends the open transaction.
+func (r *Run) end(with error) error {
+	r.before, r.used, r.ending = nil, nil, with
+	close(r.inTx)
+	return <-r.ended
+}
+
+// writer is what stores and transactions have in common.
+type writer interface {
+	Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error)
+	Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error)
+	Finish(ctx context.Context, outcomes []dibs.Outcome) error
+}
+
+// call calls the store, or the open transaction in its own goroutine.
+func (r *Run) call(f func(writer) error) (err error) {
+	if r.before == nil {
+		return f(r.db)
+	}
+	done := make(chan bool)
+	run := func(tx dibs.Tx) {
+		err = f(tx)
+		close(done)
+	}
+	select {
+	case r.inTx <- run:
+		<-done
+		return err
+	case err := <-r.ended:
+		r.ended <- err // for whoever ends it
+		return fmt.Errorf("the transaction has ended: %w", err)
+	}
+}
+
+// Cancel cancels jobs.
+func (r *Run) Cancel(ids ...int64) {
+	r.log("Cancel", list(ids)...)
+	want := r.m.Cancel(ids)
+	got, err := r.db.Cancel(r.ctx, r.theirIDs(ids))
+	r.must(err)
+	for i := range got {
+		got[i].ID = r.ourID(got[i].ID)
+	}
+	slices.SortFunc(got, func(a, b dibs.Cancellation) int { return cmp.Compare(a.ID, b.ID) })
+	r.same("Cancel", got, want)
+}
+
+// Requeue requeues jobs.
+func (r *Run) Requeue(ids ...int64) {
+	r.log("Requeue", list(ids)...)
+	want := r.m.Requeue(ids)
+	got, err := r.db.Requeue(r.ctx, r.theirIDs(ids))
+	r.must(err)
+	r.same("Requeue", r.ourIDs(got), want)
+}
+
+// Edit edits jobs.
+func (r *Run) Edit(e dibs.Edit, ids ...int64) {
+	r.log("Edit", append([]any{e}, list(ids)...)...)
+	theirs := e
+	if e.RunAt != nil {
+		theirs.RunAt = new(r.theirTime(*e.RunAt))
+	}
+	want := r.m.Edit(ids, e)
+	got, err := r.db.Edit(r.ctx, r.theirIDs(ids), theirs)
+	r.must(err)
+	r.same("Edit", r.ourIDs(got), want)
+}
+
+// Prune prunes.
+func (r *Run) Prune(queue string, state dibs.State, olderThan time.Duration) {
+	r.log("Prune", queue, state, olderThan)
+	want := r.m.Prune(queue, state, olderThan)
+	got, err := r.db.Prune(r.ctx, queue, state, olderThan)
+	r.must(err)
+	r.same("Prune", got, want)
+}
+
+// SetQueue changes a queue's settings.
+func (r *Run) SetQueue(name string, c dibs.QueueChange) {
+	r.log("SetQueue", name, c)
+	want, wantErr := r.m.SetQueue(name, c)
+	got, err := r.db.SetQueue(r.ctx, name, c)
+	r.sameError(err, wantErr)
+	r.same("SetQueue", got, want)
+}
+
+// SetGroup gives a group its own limit.
+func (r *Run) SetGroup(queue, group string, limit int) {
+	r.log("SetGroup", queue, group, limit)
+	r.m.SetGroup(queue, group, limit)
+	r.must(r.db.SetGroup(r.ctx, queue, group, limit))
+}
+
+// List lists jobs, page by page.
+func (r *Run) List(f dibs.Filter) {
+	r.log("List", f)
+	r.list(r.m, f)
+}
+
+// Get gets a job.
+func (r *Run) Get(id int64) {
+	r.log("Get", id)
+	want := r.m.Get(id)
+	got, err := r.db.Get(r.ctx, r.theirID(id))
+	if want == nil {
+		if !errors.Is(err, dibs.ErrNotFound) {
+			r.fail("Get gave error %v, want ErrNotFound", err)
+		}
+		return
+	}
+	r.must(err)
+	r.sameJobs("Get", []*dibs.RawJob{got}, []*dibs.RawJob{want})
+}
+
+// use notes that the open transaction has used a queue.
+func (r *Run) use(queue string) {
+	if r.before != nil {
+		r.used[queue] = true
+	}
+}

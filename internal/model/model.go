@@ -1,0 +1,394 @@
+// Package model is the work queue of package dibs in its plainest form: a map of jobs
+// and a sort. It reads as the specification of every verb, and [Check] drives it in
+// lockstep with a real store, by random calls, and compares every answer.
+//
+// It has no database, so what it says of time is a clock that only its caller moves.
+// Jobs are numbered from 1, and so are the claims that gave something: [Token].
+package model
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Model is a whole database.
+type Model struct {
+	// Lazy says that groups give their places at the next sweep only, as on
+	// PostgreSQL, and not at the end of each call, as on SQLite. See
+	// docs/design/0001-storage.md.
+	Lazy bool
+
+	now     time.Time // moves a little with each call, so that later calls are later
+	jobs    map[int64]*job
+	last    int64 // number of the newest job
+	claims  int   // number of the newest claim
+	queues  map[string]*queue
+	wake    map[group]bool // groups that have yet to give their places
+	claimed map[int64]bool // jobs claimed in the open transaction, which completes them
+}
+
+type job struct {
+	dibs.RawJob
+	key   bool // holds its unique key
+	place bool // waits, and holds one of its group's places
+}
+
+type queue struct {
+	dibs.Queue
+	limits map[string]int  // of groups that have their own
+	counts dibs.QueueStats // Enqueued, Claimed, Succeeded and Failed since time last passed
+}
+
+type group struct{ queue, key string }
+
+// New is an empty database.
+func New(lazy bool) *Model {
+	return &Model{
+		Lazy: lazy, now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
+		jobs: map[int64]*job{}, queues: map[string]*queue{}, wake: map[group]bool{},
+	}
+}
+
+// Token is the token of the n-th claim.
+func Token(n int) (t dibs.Token) {
+	binary.BigEndian.PutUint64(t[8:], uint64(n))
+	return t
+}
+
+// Pass lets time pass.
+func (m *Model) Pass(d time.Duration) {
+	m.now = m.now.Add(d)
+	for _, q := range m.queues {
+		q.counts = dibs.QueueStats{}
+	}
+}
+
+// Enqueue inserts all jobs or none.
+func (m *Model) Enqueue(jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	m.tick()
+	rows, err := checks.Jobs(jobs, func(name string) (int, error) { return m.queue(name).PayloadLimit, nil })
+	if err != nil {
+		return nil, err
+	}
+	var done []dibs.Enqueued
+	for _, r := range rows {
+		q := m.queue(r.Queue)
+		if holder := m.holder(r.Queue, r.UniqueKey); holder != nil {
+			done = append(done, dibs.Enqueued{ID: holder.ID, Existing: true})
+			continue
+		}
+		m.last++
+		j := &job{key: r.UniqueKey != "", RawJob: dibs.RawJob{
+			ID: m.last, Queue: r.Queue, Kind: r.Kind, Payload: r.Payload, Metadata: r.Metadata,
+			Priority: int(r.Priority), RunAt: m.now.Add(r.Delay), MaxAttempts: cmp.Or(r.MaxAttempts, q.MaxAttempts),
+			Group: r.Group, UniqueKey: r.UniqueKey, UniqueUntil: r.UniqueUntil, CreatedAt: m.now,
+		}}
+		if !r.RunAt.IsZero() {
+			j.RunAt = later(m.now, r.RunAt)
+		}
+		m.jobs[j.ID] = j
+		m.wait(j)
+		q.counts.Enqueued++
+		done = append(done, dibs.Enqueued{ID: j.ID})
+	}
+	m.settle()
+	return done, nil
+}
+
+// Claim takes the first due jobs in the queue's order.
+func (m *Model) Claim(r dibs.ClaimRequest) []*dibs.RawJob {
+	m.tick()
+	q := m.queue(r.Queue)
+	if q.Paused {
+		return nil
+	}
+	room := r.N
+	if q.Concurrency > 0 {
+		running := m.find(func(j *job) bool { return j.Queue == q.Name && j.State == dibs.Running })
+		room = max(0, min(r.N, q.Concurrency-len(running)))
+	}
+	due := m.find(func(j *job) bool {
+		return j.Queue == q.Name && m.free(j) && !j.RunAt.After(m.now) &&
+			(len(r.Kinds) == 0 || slices.Contains(r.Kinds, j.Kind))
+	})
+	sortBy(due, q.Order)
+	due = due[:min(room, len(due))]
+	for _, j := range due {
+		j.State, j.place, j.Worker = dibs.Running, false, r.Worker
+		if j.UniqueUntil == dibs.UntilClaimed || m.claimed != nil {
+			j.key = false
+		}
+		if m.claimed != nil {
+			m.claimed[j.ID] = true
+		}
+	}
+	return m.hold(q, due, r.Lease)
+}
+
+// Resume gives a worker of the same name what it still holds, under a new token.
+func (m *Model) Resume(r dibs.ResumeRequest) []*dibs.RawJob {
+	m.tick()
+	q := m.queue(r.Queue)
+	held := m.find(func(j *job) bool {
+		return j.Queue == q.Name && j.Worker == r.Worker && m.good(j.Lease()) != nil &&
+			j.Attempt-j.Excused < j.MaxAttempts && !j.CancelRequested
+	})
+	sortBy(held, q.Order)
+	return m.hold(q, held, r.Lease)
+}
+
+// hold starts an attempt of each job under one new token.
+func (m *Model) hold(q *queue, jobs []*job, lease time.Duration) []*dibs.RawJob {
+	if len(jobs) > 0 {
+		m.claims++
+	}
+	for _, j := range jobs {
+		j.Attempt++
+		j.Token, j.ClaimedAt, j.LeaseUntil = Token(m.claims), m.now, m.now.Add(cmp.Or(lease, q.Lease))
+		q.counts.Claimed++
+	}
+	return m.show(jobs)
+}
+
+// good returns the job that a lease holds: only as long as it has that token and the lease lasts.
+func (m *Model) good(l dibs.Lease) *job {
+	if j := m.jobs[l.ID]; j != nil && j.State == dibs.Running && j.Token == l.Token && j.LeaseUntil.After(m.now) {
+		return j
+	}
+	return nil
+}
+
+// Finish writes how attempts ended, and returns the ids of those that it refused.
+func (m *Model) Finish(outcomes []dibs.Outcome) (lost []int64) {
+	m.tick()
+	for _, o := range outcomes {
+		if j := m.good(dibs.Lease{ID: o.ID, Token: o.Token}); j != nil && m.claimed[o.ID] {
+			delete(m.claimed, o.ID) // its completion is taken back, and its key taken again
+			j.key = j.UniqueUntil == dibs.UntilFinished && m.holder(j.Queue, j.UniqueKey) == nil
+		}
+	}
+	for _, o := range outcomes {
+		if j := m.good(dibs.Lease{ID: o.ID, Token: o.Token}); j != nil {
+			m.finish(j, o)
+		} else {
+			lost = append(lost, o.ID)
+		}
+	}
+	m.settle()
+	return lost
+}
+
+func (m *Model) finish(j *job, o dibs.Outcome) {
+	q := m.queue(j.Queue)
+	if o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead || o.Ending == dibs.EndCancelled && o.Error != "" {
+		m.note(j, o.Error)
+	}
+	switch {
+	case o.Ending == dibs.EndCompleted:
+		j.Result = o.Result
+		m.end(j, dibs.Completed)
+	case o.Ending == dibs.EndDead:
+		m.end(j, dibs.Dead)
+	case o.Ending == dibs.EndCancelled || j.CancelRequested:
+		m.end(j, dibs.Cancelled)
+	case o.Ending == dibs.EndRelease:
+		j.Excused++
+		m.giveBack(j, true)
+	case o.Ending == dibs.EndSnooze:
+		j.Excused++
+		j.RunAt = m.now.Add(*o.Delay)
+		m.giveBack(j, q.Strict)
+	case j.LastAttempt():
+		m.end(j, dibs.Dead)
+	default: // a retry
+		q.counts.Failed++
+		delay := backoff(q.Backoff, j.Attempt-j.Excused)
+		if o.Delay != nil {
+			delay = *o.Delay
+		}
+		j.RunAt = m.now.Add(delay)
+		m.giveBack(j, q.Strict)
+	}
+}
+
+// backoff leaves out jitter: it is set to 0 wherever there is a model.
+func backoff(b dibs.Backoff, n int) time.Duration {
+	return time.Duration(min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(n-1))))
+}
+
+// note adds to a job's error history, of which the last entries are kept.
+func (m *Model) note(j *job, err string) {
+	e := dibs.AttemptError{Attempt: j.Attempt, At: m.now, Worker: j.Worker, Error: checks.ErrorText(err)}
+	j.Errors = checks.History(slices.Clone(j.Errors), e)
+}
+
+// end gives a job its final state, or deletes it if its queue does not keep such jobs.
+func (m *Model) end(j *job, state dibs.State) {
+	q := m.queue(j.Queue)
+	switch state {
+	case dibs.Completed:
+		q.counts.Succeeded++
+	case dibs.Dead:
+		q.counts.Failed++
+	}
+	m.wake[group{j.Queue, j.Group}] = true
+	j.State, j.FinishedAt = state, m.now
+	j.Token, j.LeaseUntil, j.key, j.place = dibs.Token{}, time.Time{}, false, false
+	if retention(q.Queue, state) == 0 {
+		delete(m.jobs, j.ID)
+	}
+}
+
+func retention(q dibs.Queue, state dibs.State) time.Duration {
+	return map[dibs.State]time.Duration{
+		dibs.Completed: q.KeepCompleted, dibs.Dead: q.KeepDead, dibs.Cancelled: q.KeepCancelled,
+	}[state]
+}
+
+// giveBack makes a running job wait again. One that keeps its place competes for it
+// with the others of its group; one that does not lets the next pass.
+func (m *Model) giveBack(j *job, keeps bool) {
+	j.Token, j.LeaseUntil = dibs.Token{}, time.Time{}
+	m.wait(j)
+	if keeps && j.Group != "" {
+		j.State, j.place = dibs.Waiting, true
+	}
+}
+
+// wait puts a job where it waits without a place.
+func (m *Model) wait(j *job) {
+	j.State, j.place = dibs.Waiting, false
+	if j.Group != "" && !j.RunAt.After(m.now) {
+		j.State = dibs.Blocked
+	}
+	m.wake[group{j.Queue, j.Group}] = true
+}
+
+// free says whether nothing but its time keeps a job from being claimed.
+func (m *Model) free(j *job) bool { return j.State == dibs.Waiting && (j.Group == "" || j.place) }
+
+// settle gives the places of the groups in which something changed.
+func (m *Model) settle() {
+	if !m.Lazy {
+		m.admit()
+	}
+}
+
+func (m *Model) admit() {
+	for g := range m.wake {
+		if g.key != "" {
+			m.admitGroup(g)
+		}
+	}
+	clear(m.wake)
+}
+
+// admitGroup gives a group's places, but for those of its running jobs, to the first
+// of its jobs by (priority, run_at, id). In a strict queue one that has been started
+// comes before them, due or not; elsewhere one that is not due holds no place.
+func (m *Model) admitGroup(g group) {
+	q := m.queue(g.queue)
+	places := q.limit(g.key)
+	rivals := m.find(func(j *job) bool {
+		if j.Queue != g.queue || j.Group != g.key {
+			return false
+		}
+		if j.State == dibs.Running {
+			places--
+		}
+		if j.place && !q.Strict && j.RunAt.After(m.now) {
+			m.wait(j)
+		}
+		return j.place || j.State == dibs.Blocked
+	})
+	sortBy(rivals, dibs.FIFO)
+	slices.SortStableFunc(rivals, func(a, b *job) int {
+		started := func(j *job) int {
+			if q.Strict && j.place && j.Attempt > 0 {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Compare(started(a), started(b))
+	})
+	for i, j := range rivals {
+		if m.wait(j); i < places {
+			j.State, j.place = dibs.Waiting, true
+		}
+	}
+}
+
+// queue returns a queue, which begins with the default settings.
+func (m *Model) queue(name string) *queue {
+	q := m.queues[name]
+	if q == nil {
+		q = &queue{Queue: dibs.DefaultSettings(name), limits: map[string]int{}}
+		m.queues[name] = q
+	}
+	return q
+}
+
+func (q *queue) limit(group string) int {
+	if group == "" {
+		return 0
+	}
+	return cmp.Or(q.limits[group], q.GroupLimit)
+}
+
+// holder returns the job that holds a unique key, or nil.
+func (m *Model) holder(queue, key string) *job {
+	for _, j := range m.jobs {
+		if j.key && j.Queue == queue && j.UniqueKey == key {
+			return j
+		}
+	}
+	return nil
+}
+
+// find returns jobs by number.
+func (m *Model) find(f func(*job) bool) []*job {
+	var found []*job
+	for id := int64(1); id <= m.last; id++ {
+		if j := m.jobs[id]; j != nil && f(j) {
+			found = append(found, j)
+		}
+	}
+	return found
+}
+
+// sortBy puts jobs into a queue's order.
+func sortBy(jobs []*job, order dibs.Order) {
+	slices.SortFunc(jobs, func(a, b *job) int {
+		c := cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
+		if order == dibs.LIFO {
+			c = -c
+		}
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), c)
+	})
+}
+
+// show returns jobs as their users see them.
+func (m *Model) show(jobs []*job) []*dibs.RawJob {
+	var shown []*dibs.RawJob
+	for _, j := range jobs {
+		seen := j.RawJob
+		seen.GroupLimit = m.queue(j.Queue).limit(j.Group)
+		shown = append(shown, &seen)
+	}
+	return shown
+}
+
+func (m *Model) tick() { m.now = m.now.Add(time.Microsecond) }
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

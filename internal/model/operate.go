@@ -1,0 +1,257 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Extend makes leases end d from now, later or sooner than before.
+func (m *Model) Extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended) {
+	m.tick()
+	for _, l := range leases {
+		j := m.good(l)
+		if j == nil {
+			e.Lost = append(e.Lost, l.ID)
+			continue
+		}
+		j.LeaseUntil = m.now.Add(d)
+		if j.CancelRequested {
+			e.Cancelled = append(e.Cancelled, l.ID)
+		}
+	}
+	return e
+}
+
+// Sweep does what time brings about.
+func (m *Model) Sweep() (s dibs.Swept) {
+	m.tick()
+	for _, j := range m.find(func(j *job) bool { return j.State == dibs.Running && !j.LeaseUntil.After(m.now) }) {
+		m.note(j, "lease expired")
+		switch {
+		case j.CancelRequested:
+			m.end(j, dibs.Cancelled)
+		case j.LastAttempt():
+			m.end(j, dibs.Dead)
+		default:
+			m.queue(j.Queue).counts.Failed++
+			m.giveBack(j, true) // with its old run_at, and no backoff
+		}
+		s.Expired++
+	}
+	m.settle()
+	for _, j := range m.find(func(j *job) bool { return j.State == dibs.Waiting && !m.free(j) && !j.RunAt.After(m.now) }) {
+		m.wait(j) // its time has come: it joins its group
+	}
+	m.admit()
+	for _, j := range m.find(func(j *job) bool { return j.State.Final() }) {
+		if j.FinishedAt.Before(m.now.Add(-retention(m.queue(j.Queue).Queue, j.State))) {
+			delete(m.jobs, j.ID)
+			s.Pruned++
+		}
+	}
+	return s
+}
+
+// Begin opens a transaction and returns what Rollback needs.
+func (m *Model) Begin() *Model {
+	before := *m
+	before.jobs = map[int64]*job{}
+	for id, j := range m.jobs {
+		kept := *j
+		before.jobs[id] = &kept
+	}
+	before.queues = map[string]*queue{}
+	for name, q := range m.queues {
+		kept := *q
+		before.queues[name] = &kept
+	}
+	before.wake = maps.Clone(m.wake)
+	m.claimed = map[int64]bool{}
+	return &before
+}
+
+// Commit completes what the transaction claimed.
+func (m *Model) Commit() {
+	for _, j := range m.find(func(j *job) bool { return m.claimed[j.ID] }) {
+		m.end(j, dibs.Completed)
+		j.FinishedAt = j.ClaimedAt
+	}
+	m.claimed = nil
+}
+
+// Rollback forgets the transaction, but for its time and its tokens, which are worth nothing.
+func (m *Model) Rollback(before *Model) {
+	before.now, before.claims = m.now, m.claims
+	*m = *before
+}
+
+// Cancel ends jobs that wait, and asks the holders of running ones to stop.
+func (m *Model) Cancel(ids []int64) []dibs.Cancellation {
+	m.tick()
+	var done []dibs.Cancellation
+	for _, j := range m.named(ids) {
+		if j.State.Final() {
+			continue
+		}
+		j.CancelRequested = true
+		if j.State != dibs.Running {
+			m.end(j, dibs.Cancelled)
+		}
+		done = append(done, dibs.Cancellation{ID: j.ID, State: j.State})
+	}
+	m.settle()
+	return done
+}
+
+// Requeue puts final jobs back, due now, with all their attempts allowed again.
+func (m *Model) Requeue(ids []int64) (done []int64) {
+	m.tick()
+	for _, j := range m.named(ids) {
+		if !j.State.Final() {
+			continue
+		}
+		j.key = j.UniqueKey != "" && m.holder(j.Queue, j.UniqueKey) == nil &&
+			(j.UniqueUntil == dibs.UntilFinished || j.Attempt == 0)
+		j.RunAt, j.Excused, j.CancelRequested, j.Result, j.FinishedAt = m.now, j.Attempt, false, nil, time.Time{}
+		m.wait(j)
+		done = append(done, j.ID)
+	}
+	m.settle()
+	return done
+}
+
+// Edit changes jobs that wait. A grouped one gives up its place and competes for it
+// again, unless it has been started in a strict queue.
+func (m *Model) Edit(ids []int64, e dibs.Edit) (done []int64) {
+	m.tick()
+	for _, j := range m.named(ids) {
+		if j.State != dibs.Waiting && j.State != dibs.Blocked {
+			continue
+		}
+		if e.Priority != nil {
+			j.Priority = *e.Priority
+		}
+		if e.RunAt != nil {
+			j.RunAt = later(m.now, *e.RunAt)
+		}
+		keeps := j.place && m.queue(j.Queue).Strict && j.Attempt > 0
+		if m.wait(j); keeps {
+			j.State, j.place = dibs.Waiting, true
+		}
+		done = append(done, j.ID)
+	}
+	m.settle()
+	return done
+}
+
+// Prune deletes final jobs that finished longer than olderThan ago.
+func (m *Model) Prune(queue string, state dibs.State, olderThan time.Duration) int {
+	m.tick()
+	gone := m.find(func(j *job) bool {
+		return j.State.Final() && (queue == "" || j.Queue == queue) && (state == "" || j.State == state) &&
+			!j.FinishedAt.After(m.now.Add(-olderThan))
+	})
+	for _, j := range gone {
+		delete(m.jobs, j.ID)
+	}
+	return len(gone)
+}
+
+// SetQueue changes the named settings; running jobs go on.
+func (m *Model) SetQueue(name string, c dibs.QueueChange) (dibs.Queue, error) {
+	m.tick()
+	q := m.queue(name)
+	after := q.Queue
+	if err := checks.Change(&after, c); err != nil {
+		return dibs.Queue{}, err
+	}
+	if after.GroupLimit != q.GroupLimit || after.Strict != q.Strict {
+		for _, j := range m.find(func(j *job) bool { return j.Queue == name }) {
+			m.wake[group{name, j.Group}] = true
+		}
+	}
+	q.Queue = after
+	m.settle()
+	return after, nil
+}
+
+// SetGroup gives one group its own limit; 0 takes it away again.
+func (m *Model) SetGroup(name, key string, limit int) {
+	m.tick()
+	q := m.queue(name)
+	q.limits = maps.Clone(q.limits)
+	q.limits[key] = limit
+	m.wake[group{name, key}] = true
+	m.settle()
+}
+
+// Queues lists all queues by name.
+func (m *Model) Queues() []dibs.Queue {
+	var all []dibs.Queue
+	for _, name := range slices.Sorted(maps.Keys(m.queues)) {
+		all = append(all, m.queues[name].Queue)
+	}
+	return all
+}
+
+// Stats counts every queue. Of what happened, it tells what did since time last passed.
+func (m *Model) Stats() []dibs.QueueStats {
+	var all []dibs.QueueStats
+	for _, q := range m.Queues() {
+		s := m.queues[q.Name].counts
+		s.Queue, s.Paused = q.Name, q.Paused
+		for _, j := range m.find(func(j *job) bool { return j.Queue == q.Name }) {
+			switch j.State {
+			case dibs.Waiting:
+				s.Waiting++
+				if j.RunAt.After(m.now) {
+					s.Scheduled++
+				} else if m.free(j) {
+					s.OldestAge = max(s.OldestAge, m.now.Sub(j.RunAt))
+				}
+			case dibs.Blocked:
+				s.Blocked++
+			case dibs.Running:
+				s.Running++
+			case dibs.Completed:
+				s.Completed++
+			case dibs.Dead:
+				s.Dead++
+			case dibs.Cancelled:
+				s.Cancelled++
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// Get returns one job, or nil.
+func (m *Model) Get(id int64) *dibs.RawJob {
+	if j := m.jobs[id]; j != nil {
+		return m.show([]*job{j})[0]
+	}
+	return nil
+}
+
+// List returns all pages of a list: by descending id, and final jobs last finished first.
+func (m *Model) List(f dibs.Filter) []*dibs.RawJob {
+	jobs := m.find(func(j *job) bool {
+		return (j.State == f.State || f.State == "" && !j.State.Final()) && (f.Queue == "" || j.Queue == f.Queue) &&
+			(f.Kind == "" || j.Kind == f.Kind) && (f.Group == "" || j.Group == f.Group)
+	})
+	slices.SortFunc(jobs, func(a, b *job) int {
+		return cmp.Or(b.FinishedAt.Compare(a.FinishedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return m.show(jobs)
+}
+
+// named returns the jobs with these ids, each once, by id.
+func (m *Model) named(ids []int64) []*job {
+	return m.find(func(j *job) bool { return slices.Contains(ids, j.ID) })
+}

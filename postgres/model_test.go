@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/model"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// TestModel compares the store with the reference model. The long form:
+//
+//	DIBS_SOAK=1 go test ./postgres -run '^TestModel$' -v -timeout 0
+func TestModel(t *testing.T) {
+	t.Parallel()
+	model.Check(t, modelDatabases(t))
+}
+
+// modelDatabases empties one database for each run. Its store stays, since new
+// connections would plan every statement anew.
+func modelDatabases(t testing.TB) model.Maker {
+	url := pgtest.URL(t)
+	if err := Migrate(t.Context(), url, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	var s *Store
+	another := func() (_ dibs.Database, err error) {
+		if s != nil {
+			err = s.Close()
+		}
+		if err == nil {
+			s, err = Open(t.Context(), url, Options{MaxConns: 2})
+		}
+		return exact{s}, err
+	}
+	if _, err := another(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return func(t model.TB) model.Database {
+		if _, err := s.pool.Exec(t.Context(), "delete from dibs.job; delete from dibs.finished; delete from dibs.claim; "+
+			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.tally"); err != nil {
+			t.Fatalf("%v", err)
+		}
+		s.queues.init()
+		return model.Database{
+			Database: exact{s}, Lazy: true, Another: another,
+			Pass: func(d time.Duration) error { return pass(s.pool, d) },
+		}
+	}
+}
+
+// exact is a store in which nothing depends on the time that a test takes: each sweep
+// prunes, and claims, however slow, look at the whole queue.
+type exact struct{ *Store }
+
+func (e exact) Sweep(ctx context.Context) (dibs.Swept, error) {
+	e.sweeper.pruned = time.Time{}
+	return e.Store.Sweep(ctx)
+}
+
+func (e exact) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	e.queues.lanesOf(r.Queue).lower()
+	return e.Store.Claim(ctx, r)
+}
+
+// pass takes d off every time in the database.
+func pass(pool *pgxpool.Pool, d time.Duration) error {
+	for table, columns := range map[string]string{
+		"job":      "run_at created_at claimed_at lease_until",
+		"finished": "run_at created_at claimed_at finished_at",
+		"claim":    "check_at",
+		"tally":    "at",
+	} {
+		var set []string
+		for _, c := range strings.Fields(columns) {
+			set = append(set, c+" = "+c+" - $1::bigint * interval '1 microsecond'")
+		}
+		_, err := pool.Exec(context.Background(), "update dibs."+table+" set "+strings.Join(set, ", "), d.Microseconds())
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
