@@ -38,7 +38,7 @@ func asTest(calls []call, failure string) string {
 }
 
 // shortenFor bounds how long shorten goes on.
-const shortenFor = 30 * time.Second
+const shortenFor = 15 * time.Second
 
 // shorten leaves calls, and arguments of theirs, out of a failed run for as long as it
 // still fails, whatever it then fails with. It returns the run as a test.
