@@ -31,7 +31,7 @@ func (r *run) extend(now time.Time) (next time.Time) {
 	for _, h := range r.held {
 		if at := h.extendAt(); at.After(now) {
 			next = earliest(next, at)
-		} else {
+		} else if !h.refused {
 			due = true
 		}
 		if !r.running[h] || h.warned {
@@ -66,8 +66,10 @@ func (r *run) sendBeat() {
 	b := beat{make([]*held, 0, len(r.held)), r.lease}
 	leases := make([]Lease, 0, len(r.held))
 	for _, h := range r.held {
-		b.jobs = append(b.jobs, h)
-		leases = append(leases, h.lease)
+		if !h.refused {
+			b.jobs = append(b.jobs, h)
+			leases = append(leases, h.lease)
+		}
 	}
 	r.beat = b
 	r.extends.send(r.calls, r, b.length/3, func(ctx context.Context) (Extended, error) {
@@ -108,6 +110,7 @@ func (r *run) extended(a answer[Extended]) {
 // and its outcome will not be written.
 func (r *run) lose(h *held, reason error) {
 	if h.writing {
+		h.refused = true
 		return // the Finish under way tells: it may be what ended the lease
 	}
 	h.lost = true

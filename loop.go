@@ -81,8 +81,9 @@ type held struct {
 	since  time.Time
 	length time.Duration
 
-	warned bool // the handler's context was ended because of the lease
-	lost   bool // the job is another's by now, or nobody's
+	warned  bool // the handler's context was ended because of the lease
+	lost    bool // the job is another's by now, or nobody's
+	refused bool // to extend it was refused, while its outcome was being written
 
 	start time.Time
 	ran   time.Duration

@@ -234,6 +234,38 @@ func TestStaleOutcomeIsRefusedAndReported(t *testing.T) {
 	})
 }
 
+// While an outcome is being written, a lost lease does not end the attempt, but
+// nobody needs to ask for it again and again: the call that writes will tell.
+func TestLeaseLostDuringASlowWriteIsAskedForOnce(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		m.setScript(func(_ context.Context, call string) error {
+			switch {
+			case call == "finish":
+				time.Sleep(9 * time.Second)
+			case call == "extend" && m.count("extend") > 20:
+				time.Sleep(time.Second) // or the test would never end
+			}
+			return nil
+		})
+		w := quiet(m, func(context.Context, *dibs.RawJob) error {
+			m.steal(1)
+			return nil
+		})
+		watch := new(watch).on(w)
+		stop := run(t, w)
+		enqueue(t, m, plain(1)...)
+		time.Sleep(10 * time.Second)
+		stopped(t, stop)
+		if n := m.count("extend"); n != 1 {
+			t.Errorf("extended %d times", n)
+		}
+		saw := watch.saw()
+		if len(saw.finished) != 1 || !errors.Is(saw.finished[0].NotWritten, dibs.ErrLeaseLost) {
+			t.Errorf("hooks saw %+v", saw.finished)
+		}
+	})
+}
+
 // A worker that loses a job and claims it again holds two attempts of it for a
 // while; the old one's end must not touch the new one.
 func TestNewAttemptInTheSameWorkerIsNotTouchedByTheOldOne(t *testing.T) {
