@@ -173,5 +173,9 @@ func row(v Variant) string {
 			tests = append(tests, test)
 		}
 	}
-	return "| `" + v.Name + "` | " + v.Fault + " | " + v.Harm + " | " + strings.Join(tests, "; ") + " | "
+	torture := "yes"
+	if v.Untortured != "" {
+		torture = "no: " + v.Untortured
+	}
+	return "| `" + v.Name + "` | " + v.Fault + " | " + v.Harm + " | " + strings.Join(tests, "; ") + " | " + torture + " | "
 }

@@ -57,6 +57,7 @@ var claimVariants = []Variant{
 				{"sql/lanes.sql", "limit ?5", "order by priority desc\nlimit ?5"},
 			}},
 		},
+		Untortured: "order is judged with slack, and its queues are short",
 	},
 	{
 		Name:  "order-id",
@@ -70,6 +71,7 @@ var claimVariants = []Variant{
 				{"sql/claim.sql", "order by run_at, id\n", "order by run_at, id desc\n"},
 			}},
 		},
+		Untortured: "order is judged with slack, and its queues are short",
 	},
 	{
 		Name:  "marks-only",
@@ -93,5 +95,6 @@ var claimVariants = []Variant{
 				{"writer.go", "\tif version != w.version {\n\t\tclear(w.queues)\n", "\tif version != w.version {\n"},
 			}},
 		},
+		Untortured: "it changes limits, but never sets the first or takes the last away",
 	},
 }

@@ -22,6 +22,8 @@ type Variant struct {
 	Fault string // what is broken
 	Harm  string // what a user would suffer
 	In    []Patch
+	// Untortured is why half a minute of dibs torture does not find it; empty: it does.
+	Untortured string
 }
 
 // Patch breaks one database's store.

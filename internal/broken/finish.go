@@ -29,6 +29,7 @@ var finishVariants = []Variant{
 				{"finish.go", "s.holding(ids, now)", "s.holding(ids, 0)"},
 			}},
 		},
+		Untortured: "seen from outside, a finish just before the end of a lease is not told from one just after",
 	},
 	{
 		Name:  "finish-old-snapshot",
@@ -42,6 +43,7 @@ var finishVariants = []Variant{
 				},
 			}},
 		},
+		Untortured: "no attempt is ended by two calls at the same time",
 	},
 	{
 		Name:  "retry-uncounted",

@@ -24,6 +24,7 @@ var limitVariants = []Variant{
 				{"sql/admit.sql", "select count(*) as held,", "select count(*) filter (where j.token is null or j.lease_until > statement_timestamp()) as held,"},
 			}},
 		},
+		Untortured: "its transactions hardly ever outlast their leases",
 	},
 	{
 		Name:  "group-no-turn",
@@ -63,6 +64,7 @@ var limitVariants = []Variant{
 `},
 			}},
 		},
+		Untortured: "it has 24 groups, and one admission handles a thousand",
 	},
 	{
 		Name:  "group-not-woken",
@@ -76,6 +78,7 @@ var limitVariants = []Variant{
 				{"finish.go", "\ts.touch(j.queue, j.group)\n\ts.count(", "\ts.count("},
 			}},
 		},
+		Untortured: "the next job or outcome of the group wakes it",
 	},
 	{
 		Name:  "limit-no-turn",
@@ -99,5 +102,6 @@ var limitVariants = []Variant{
 				{"claim.go", "\t\t\trunning += held\n", "\t\t\trunning += 0 * held\n"},
 			}},
 		},
+		Untortured: "its transactions claim once",
 	},
 }

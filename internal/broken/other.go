@@ -59,5 +59,6 @@ var otherVariants = []Variant{
 				{"sql/clock.sql", "now = max(now + 1, iif(system >= now, system, now + (system - seen) / 2)),", "now = system,"},
 			}},
 		},
+		Untortured: "it does not set the clock",
 	},
 }

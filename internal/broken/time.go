@@ -16,6 +16,7 @@ var timeVariants = []Variant{
 				{"claim.go", "until: now + micro(lease)", "until: time.Now().Add(lease - 5*time.Minute).UnixMicro()"},
 			}},
 		},
+		Untortured: "its workers refuse such a lease and end at once, before there is anything to judge",
 	},
 	{
 		Name:  "extend-ended-lease",
@@ -42,6 +43,7 @@ var timeVariants = []Variant{
 				{"sql/check_earlier.sql", "set check_at = ?2", "set check_at = check_at"},
 			}},
 		},
+		Untortured: "its leases are all equally long",
 	},
 	{
 		Name:  "sweep-immortal",

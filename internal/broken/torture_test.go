@@ -1,0 +1,56 @@
+package broken
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// TestTortureFindsBrokenVariants builds dibs with each variant, for the first of its
+// databases, and lets it torture itself: it must find all that do not say why it cannot.
+// One after the other, since the torture takes the whole machine.
+func TestTortureFindsBrokenVariants(t *testing.T) {
+	if os.Getenv("DIBS_SOAK") == "" {
+		t.Skip("takes 20 minutes: only with DIBS_SOAK=1")
+	}
+	root := module(t)
+	for _, v := range Variants() {
+		t.Run(v.Name, func(t *testing.T) {
+			p := v.In[0]
+			dir := t.TempDir()
+			overlay, err := p.Overlay(root, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			binary := filepath.Join(dir, "dibs")
+			cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", binary, "./cmd/dibs")
+			cmd.Dir = root
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("build: %v\n%s", err, out)
+			}
+			db := "sqlite:" + filepath.Join(dir, "jobs.db")
+			if p.Store == "postgres" {
+				db = pgtest.URL(t)
+			}
+			began := time.Now()
+			cmd = exec.CommandContext(t.Context(), binary, "torture", "--db", db, "--duration", "30s", "--history", filepath.Join(dir, "history"))
+			out, err := cmd.CombinedOutput()
+			took := time.Since(began).Round(time.Second)
+			var exit *exec.ExitError
+			switch {
+			case errors.As(err, &exit) && exit.ExitCode() == 1 && strings.Contains(string(out), "✗"):
+				t.Logf("found in %v", took)
+			case v.Untortured != "":
+				t.Logf("not found in %v, as %s", took, v.Untortured)
+			default:
+				t.Errorf("not found in %v: %v\n%s", took, err, out)
+			}
+		})
+	}
+}
