@@ -113,7 +113,10 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 				return err
 			}
 			db, err := a.openWhenThere(ctx)
-			if err != nil {
+			switch {
+			case ctx.Err() != nil && err != nil:
+				return nil // asked to end before it began
+			case err != nil:
 				return err
 			}
 			return errors.Join(part.Run(ctx, db, a.dbURL()), db.Close())

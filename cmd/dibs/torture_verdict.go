@@ -143,7 +143,7 @@ func (a *app) tortureTotals(r *torture.Result) string {
 		}
 	}
 	if n := len(t.Recoveries); n > 0 {
-		row(n, fmt.Sprintf("jobs of killed workers claimed again: after %s (median), %s (99 %%), %s (longest)",
+		row(n, fmt.Sprintf("abandoned jobs claimed again, %s (median), %s (99 %%), %s (longest) after their leases",
 			tenths(t.Quantile(0.5)), tenths(t.Quantile(0.99)), tenths(t.Quantile(1))))
 	}
 	fmt.Fprintf(&b, "  %12d  seed\n", r.Seed)

@@ -31,7 +31,7 @@ func (c *client) claimer(ctx context.Context, queue string) error {
 		if a.rng.IntN(30) == 0 && (queue == plain || queue == grouped) {
 			err = a.claimTx(ctx)
 		} else {
-			jobs, err = a.claim(ctx, 1+a.rng.IntN(40))
+			jobs, err = a.claim(ctx, 1+a.rng.IntN(maxClaim))
 		}
 		if err == nil && len(jobs) > 0 {
 			err = a.run(ctx, round, jobs)
@@ -62,7 +62,7 @@ func (a *claimer) claim(ctx context.Context, n int) (jobs []*dibs.RawJob, err er
 		return err
 	})
 	if len(jobs) == 0 {
-		wait(ctx, 10*time.Millisecond)
+		wait(ctx, 20*time.Millisecond)
 	}
 	return jobs, err
 }

@@ -9,9 +9,11 @@ import (
 // Lines are the calls of a violation, one line each.
 func Lines(v *history.Violation) []string {
 	var lines []string
+	ends := endsOf(v.Calls)
 	for _, c := range v.Calls {
 		what := plainText(c)
-		if s := tell([]*history.Call{c}, v.Job); v.Job != 0 && len(s.Events) > 0 {
+		s := Story{Job: v.Job}
+		if s.add(c, fateOf(c, ends)); len(s.Events) > 0 {
 			what = s.Events[0].Text
 		}
 		lines = append(lines, fmt.Sprintf("%9.3f s  %-14s %s", c.Begin.Sub(v.Calls[0].Begin).Seconds(), c.Client, what))

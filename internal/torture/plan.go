@@ -25,9 +25,10 @@ const (
 var queues = []string{plain, grouped, strict, limited, unique}
 
 const (
-	backlog    = 600 // live jobs of one queue above which producers wait
+	backlog    = 800 // live jobs of one queue above which producers wait
 	groups     = 24  // of each queue with groups
-	uniqueKeys = 300
+	uniqueKeys = 2000
+	maxClaim   = 100 // jobs of one claim
 )
 
 // prepare sets the queues and makes the table for effects.

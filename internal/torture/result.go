@@ -1,10 +1,8 @@
 package torture
 
 import (
-	"slices"
 	"time"
 
-	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
@@ -30,8 +28,8 @@ type Totals struct {
 	Finished   int `json:"finished"`
 	Refused    int `json:"refused"` // extensions and outcomes for which the lease was lost
 	Others     int `json:"others"`  // extensions, cancels, requeues and edits
-	// Recoveries are the times from the kill of a client to the next claim of each job
-	// that it left, shortest first.
+	// Recoveries are the times from the end of an abandoned lease to the next claim of
+	// the job, shortest first.
 	Recoveries []time.Duration `json:"-"`
 }
 
@@ -66,6 +64,7 @@ func (r *run) result(e history.Evidence, took time.Duration) *Result {
 		Seed: r.Seed, Took: took, Workers: r.Workers, Dir: r.Dir, Faults: r.counts,
 		Verdicts: history.Judge(e), Totals: count(e.Calls),
 	}
+	result.Totals.Recoveries = history.Recoveries(e)
 	job := int64(0)
 	if v := result.Offence(); v != nil {
 		job = v.Job
@@ -98,45 +97,5 @@ func count(calls []*history.Call) Totals {
 		t.Refused += len(c.Refused)
 	}
 	t.Operations = t.Enqueued + t.Claimed + t.Finished + t.Others
-	for _, r := range recoveries(calls) {
-		t.Recoveries = append(t.Recoveries, r.took)
-	}
-	slices.Sort(t.Recoveries)
 	return t
-}
-
-// recovery is the next claim of a job whose holder was killed.
-type recovery struct {
-	job  int64
-	took time.Duration // from the kill
-}
-
-// recoveries finds them: the kill comes after the claim, no finish comes between.
-func recoveries(calls []*history.Call) []recovery {
-	kills := map[string]time.Time{}
-	for _, c := range calls {
-		if c.Verb == history.Fault && c.Text == killed {
-			kills[c.Worker] = c.Begin
-		}
-	}
-	type claim struct {
-		token  dibs.Token
-		killed time.Time // of who holds it; zero: lives on
-	}
-	held := map[int64]claim{}
-	var found []recovery
-	for _, c := range calls { // in the order of their beginnings
-		for _, o := range c.Outcomes {
-			if held[o.ID].token == o.Token {
-				delete(held, o.ID) // accepted or not: it was not the kill that left the job
-			}
-		}
-		for _, j := range c.Jobs {
-			if h, ok := held[j.ID]; ok && !h.killed.IsZero() && c.End.After(h.killed) {
-				found = append(found, recovery{j.ID, c.End.Sub(h.killed)})
-			}
-			held[j.ID] = claim{j.Token, kills[c.Client]}
-		}
-	}
-	return found
 }

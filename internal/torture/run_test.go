@@ -49,8 +49,11 @@ func playPart(text, url string) error {
 			defer db.Close()
 			return p.Run(ctx, db, url)
 		}
-		if expected(err) != nil || ctx.Err() != nil {
+		if expected(err) != nil {
 			return err
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 		wait(ctx, 50*time.Millisecond)
 	}

@@ -39,11 +39,17 @@ type Event struct {
 	Text       string
 }
 
-// mostTroubled is the job with the most refusals, recoveries and attempts, among
-// those whose story can still be told.
+// mostTroubled is the job with the most refusals and attempts, and the most kills of
+// its holders, among those whose story can still be told.
 func mostTroubled(calls []*history.Call) int64 {
 	const most = 12 // attempts
-	score, attempts := map[int64]int{}, map[int64]int{}
+	score, attempts, holder := map[int64]int{}, map[int64]int{}, map[int64]string{}
+	gone := map[string]time.Time{}
+	for _, c := range calls {
+		if c.Text == killed {
+			gone[c.Worker] = c.Begin
+		}
+	}
 	for _, c := range calls {
 		for _, id := range c.Refused {
 			score[id] += 2
@@ -51,10 +57,14 @@ func mostTroubled(calls []*history.Call) int64 {
 		for _, j := range c.Jobs {
 			score[j.ID]++
 			attempts[j.ID] = j.Attempt
+			if at, ok := gone[holder[j.ID]]; ok && at.Before(c.Begin) {
+				score[j.ID] += 4
+			}
+			holder[j.ID] = c.Client
 		}
-	}
-	for _, r := range recoveries(calls) {
-		score[r.job] += 4
+		for _, o := range c.Outcomes {
+			delete(holder, o.ID)
+		}
 	}
 	var worst int64
 	for id, n := range score {
@@ -68,7 +78,36 @@ func mostTroubled(calls []*history.Call) int64 {
 // tell tells the story of a job.
 func tell(calls []*history.Call, job int64) *Story {
 	s := &Story{Job: job}
-	ends := map[string]history.Fate{} // of transactions
+	ends := endsOf(calls)
+	for _, c := range calls {
+		s.add(c, fateOf(c, ends))
+	}
+	s.addFaults(calls)
+	slices.SortStableFunc(s.Events, func(a, b Event) int { return a.Begin.Compare(b.Begin) })
+	s.fold()
+	return s
+}
+
+// fold makes one event of those that repeat the one before.
+func (s *Story) fold() {
+	var folded []Event
+	times := 1
+	for i, e := range s.Events {
+		if i > 0 && e.Client == s.Events[i-1].Client && e.Text == s.Events[i-1].Text {
+			last := &folded[len(folded)-1]
+			times++
+			last.End, last.Text = e.End, fmt.Sprintf("%s, %d times", e.Text, times)
+			continue
+		}
+		times = 1
+		folded = append(folded, e)
+	}
+	s.Events = folded
+}
+
+// endsOf are the fates of the transactions.
+func endsOf(calls []*history.Call) map[string]history.Fate {
+	ends := map[string]history.Fate{}
 	for _, c := range calls {
 		switch c.Verb {
 		case history.Commit:
@@ -77,12 +116,7 @@ func tell(calls []*history.Call, job int64) *Story {
 			ends[c.Tx] = history.Nothing
 		}
 	}
-	for _, c := range calls {
-		s.add(c, fateOf(c, ends))
-	}
-	s.addFaults(calls)
-	slices.SortStableFunc(s.Events, func(a, b Event) int { return a.Begin.Compare(b.Begin) })
-	return s
+	return ends
 }
 
 // fateOf is what became of a call, with its transaction.

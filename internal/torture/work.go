@@ -14,7 +14,7 @@ import (
 )
 
 // concurrency is how many handlers a runtime runs at once.
-const concurrency = 20
+const concurrency = 40
 
 // work serves queues until ctx ends: some by dibs' own worker, the others by calls of
 // a less well-behaved kind. Together the workers serve each queue in both ways.
