@@ -62,7 +62,8 @@ another in each run.`,
 		},
 	}
 	f := cmd.Flags()
-	f.DurationVar(&o.duration, "duration", 2*time.Minute, "how long the faults go on, `5s` to 24h")
+	o.duration = 2 * time.Minute
+	f.Var((*durationFlag)(&o.duration), "duration", "how long the faults go on, 5s to 24h")
 	f.IntVar(&o.workers, "workers", 8, "how many worker processes, 1 to 64")
 	f.Uint64Var(&o.seed, "seed", 0, "`SEED` of the faults and the loads; default: another each time")
 	f.StringVar(&o.report, "report", "", "write a page on what happened to `FILE`, for a browser")

@@ -44,7 +44,7 @@ func (s *tortureScreen) line(p torture.Progress) string {
 		live += q.Waiting + q.Blocked + q.Running
 		ended += q.Completed + q.Dead + q.Cancelled
 	}
-	parts := []string{fmt.Sprintf("%4.0f s of %v", p.Elapsed.Seconds(), s.of), p.Stage}
+	parts := []string{fmt.Sprintf("%4.0f s of %s", p.Elapsed.Seconds(), formatDuration(s.of)), p.Stage}
 	if p.Queues == nil {
 		parts = append(parts, "no answer from the database")
 	} else {
