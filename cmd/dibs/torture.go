@@ -68,7 +68,7 @@ another in each run.`,
 	f.Uint64Var(&o.seed, "seed", 0, "`SEED` of the faults and the loads; default: another each time")
 	f.StringVar(&o.report, "report", "", "write a page on what happened to `FILE`, for a browser")
 	f.StringVar(&o.history, "history", "", "keep the processes' records in `DIR`, which must be empty or not exist")
-	f.StringVar(&o.bin, "pg-bin", "", "`DIR` of initdb and postgres, to start a server of its own and kill that too")
+	f.StringVar(&o.bin, "pg-bin", "", "`DIR` of initdb and postgres: start a server of its own, and kill it too")
 	cmd.AddCommand(newTortureProcessCmd(a))
 	return cmd
 }
