@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/torture"
 )
 
@@ -21,6 +22,7 @@ type tortureJSON struct {
 	RecoveryP99 seconds          `json:"recovery_p99"`
 	RecoveryMax seconds          `json:"recovery_max"`
 	Promises    []tortureVerdict `json:"promises"`
+	Orders      tortureOrders    `json:"orders"`
 	History     string           `json:"history,omitempty"` // where the records are, if they are kept
 }
 
@@ -29,6 +31,12 @@ type tortureVerdict struct {
 	Promise string   `json:"promise"`
 	Checked int      `json:"checked"`
 	Broken  []string `json:"broken"`
+}
+
+type tortureOrders struct {
+	Checked   int      `json:"checked"`
+	Undecided int      `json:"undecided"`
+	Broken    []string `json:"broken"`
 }
 
 // reportTorture writes what came out, and returns an error if a promise was broken.
@@ -70,16 +78,21 @@ func tortureJSONOf(r *torture.Result) tortureJSON {
 	j := tortureJSON{
 		Kept: r.Kept(), Seed: r.Seed, Took: seconds(r.Took), Totals: *t, Faults: r.Faults, Recoveries: len(t.Recoveries),
 		RecoveryP50: seconds(t.Quantile(0.5)), RecoveryP99: seconds(t.Quantile(0.99)), RecoveryMax: seconds(t.Quantile(1)),
+		Orders:  tortureOrders{r.Orders.Checked, r.Orders.Undecided, texts(r.Orders.Broken)},
 		History: r.Dir,
 	}
 	for _, v := range r.Verdicts {
-		broken := []string{}
-		for _, b := range v.Broken {
-			broken = append(broken, b.Text)
-		}
-		j.Promises = append(j.Promises, tortureVerdict{v.Number, v.Promise, v.Checked, broken})
+		j.Promises = append(j.Promises, tortureVerdict{v.Number, v.Promise, v.Checked, texts(v.Broken)})
 	}
 	return j
+}
+
+func texts(all []history.Violation) []string {
+	list := []string{}
+	for _, v := range all {
+		list = append(list, v.Text)
+	}
+	return list
 }
 
 func (a *app) tortureText(r *torture.Result, report string) string {
@@ -90,28 +103,13 @@ func (a *app) tortureText(r *torture.Result, report string) string {
 	}
 	fmt.Fprintf(&b, "\n  %s %s\n\n", a.paint(bold, "Verdict:"), verdict)
 	for _, v := range r.Verdicts {
-		mark := a.paint(green, "✓")
-		switch {
-		case len(v.Broken) > 0:
-			mark = a.paint(red, "✗")
-		case v.Checked == 0:
-			mark = a.paint(yellow, "-")
-		}
-		text := lipgloss.NewStyle().Width(max(40, min(a.width, 100)-8)).Render(v.Promise)
-		lines := strings.Split(text, "\n")
-		for i, l := range lines {
-			head := "     "
-			if i == 0 {
-				head = fmt.Sprintf("%s %d. ", mark, v.Number)
-			}
-			fmt.Fprintf(&b, "  %s%s\n", head, strings.TrimRight(l, " "))
-		}
-		found := "none broken"
-		if n := len(v.Broken); n > 0 {
-			found = a.paint(red, count(int64(n))+" broken")
-		}
-		fmt.Fprintf(&b, "       %s\n", a.paint(faint, plural(v.Checked, "case")+" checked, ")+found)
+		a.tortureLine(&b, fmt.Sprintf("%d. ", v.Number), v.Promise, plural(v.Checked, "case")+" checked", v.Checked, len(v.Broken))
 	}
+	checked := plural(r.Orders.Checked, "job") + " checked"
+	if n := r.Orders.Undecided; n > 0 {
+		checked += fmt.Sprintf(", %s not decided", count(int64(n)))
+	}
+	a.tortureLine(&b, "", "Linearizability: for each job, one order of all calls explains every answer.", checked, r.Orders.Checked, len(r.Orders.Broken))
 	b.WriteString("\n" + a.tortureTotals(r))
 	if v := r.Offence(); v != nil {
 		fmt.Fprintf(&b, "\n  %s %s\n", a.paint(bold, "The shortest history that shows it:"), a.paint(red, v.Text))
@@ -126,6 +124,30 @@ func (a *app) tortureText(r *torture.Result, report string) string {
 		fmt.Fprintf(&b, "  The report is in %s.\n", report)
 	}
 	return b.String()
+}
+
+// tortureLine writes one verdict.
+func (a *app) tortureLine(b *strings.Builder, number, text, found string, checked, broken int) {
+	mark := a.paint(green, "✓")
+	switch {
+	case broken > 0:
+		mark = a.paint(red, "✗")
+	case checked == 0:
+		mark = a.paint(yellow, "-")
+	}
+	lines := strings.Split(lipgloss.NewStyle().Width(max(40, min(a.width, 100)-8)).Render(text), "\n")
+	for i, l := range lines {
+		head := strings.Repeat(" ", 2+len(number))
+		if i == 0 {
+			head = mark + " " + number
+		}
+		fmt.Fprintf(b, "  %s%s\n", head, strings.TrimRight(l, " "))
+	}
+	verdict := "none broken"
+	if broken > 0 {
+		verdict = a.paint(red, count(int64(broken))+" broken")
+	}
+	fmt.Fprintf(b, "       %s\n", a.paint(faint, found+", ")+verdict)
 }
 
 func (a *app) tortureTotals(r *torture.Result) string {

@@ -13,9 +13,18 @@ type Result struct {
 	Workers  int
 	Dir      string // of the histories
 	Verdicts []history.Verdict
+	Orders   Orders
 	Totals   Totals
 	Faults   map[string]int // by name
 	Story    *Story         // of the job to look at: the first offending one, else the most troubled
+}
+
+// Orders is a second opinion, of a general checker of linearizability: jobs for which
+// one order of all calls explains every answer.
+type Orders struct {
+	Checked   int // jobs
+	Undecided int // jobs with an attempt that nobody was told of, or too many orders
+	Broken    []history.Violation
 }
 
 // Totals counts what the clients did. An operation is what was done to one job.
@@ -39,14 +48,17 @@ func (r *Result) Kept() bool { return r.Offence() == nil }
 // Offence is the violation with the shortest history, or nil.
 func (r *Result) Offence() *history.Violation {
 	var first *history.Violation
-	for i := range r.Verdicts {
-		for j := range r.Verdicts[i].Broken {
-			v := &r.Verdicts[i].Broken[j]
-			if first == nil || len(v.Calls) < len(first.Calls) {
-				first = v
+	shorter := func(all []history.Violation) {
+		for i := range all {
+			if first == nil || len(all[i].Calls) < len(first.Calls) {
+				first = &all[i]
 			}
 		}
 	}
+	for i := range r.Verdicts {
+		shorter(r.Verdicts[i].Broken)
+	}
+	shorter(r.Orders.Broken)
 	return first
 }
 
@@ -64,6 +76,7 @@ func (r *run) result(e history.Evidence, took time.Duration) *Result {
 		Seed: r.Seed, Took: took, Workers: r.Workers, Dir: r.Dir, Faults: r.counts,
 		Verdicts: history.Judge(e), Totals: count(e.Calls),
 	}
+	result.Orders.Checked, result.Orders.Undecided, result.Orders.Broken = history.Linearizable(e)
 	result.Totals.Recoveries = history.Recoveries(e)
 	job := int64(0)
 	if v := result.Offence(); v != nil {
