@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -60,6 +61,16 @@ func prepare(ctx context.Context, conn preparer, kept map[string]*sql.Stmt, text
 		kept[text] = st
 	}
 	return st, err
+}
+
+// closeAll closes the statements that were prepared on a connection. database/sql does
+// not, and SQLite keeps the files of a connection open while it has statements.
+func closeAll(kept map[string]*sql.Stmt) error {
+	var errs []error
+	for _, st := range kept {
+		errs = append(errs, st.Close())
+	}
+	return errors.Join(errs...)
 }
 
 // exec runs one statement of sql/ and returns how many rows it changed.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"sync"
 	"time"
 
@@ -62,7 +63,7 @@ func startWakeups(ctx context.Context, readers *sql.DB, text *statements) (*wake
 func (w *wakeups) close() {
 	w.cancel()
 	<-w.stopped
-	_ = w.conn.Close() // it only reads
+	_ = errors.Join(closeAll(w.session.prepared), w.conn.Close()) // it only reads
 }
 
 func (w *wakeups) listen(queue string) (<-chan struct{}, func()) {

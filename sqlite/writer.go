@@ -123,7 +123,7 @@ func (w *writer) closed() bool {
 func (w *writer) stop() error {
 	w.once.Do(func() { close(w.quit) })
 	<-w.stopped
-	return errors.Join(w.conn.Close(), w.db.Close())
+	return errors.Join(closeAll(w.prepared), w.conn.Close(), w.db.Close())
 }
 
 func (w *writer) loop() {
