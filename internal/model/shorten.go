@@ -87,7 +87,9 @@ func replay(newDatabase Maker, calls []call) (failed []call, failure string) {
 			if !ok {
 				panic(x)
 			}
-			failed, failure = r.calls, string(f)
+			if failure = string(f); r != nil {
+				failed = r.calls
+			}
 		}
 	}()
 	r = Start(t, newDatabase)
