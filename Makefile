@@ -1,5 +1,5 @@
-# All of it needs Go alone, but for test, bench and postgres, which find or install PostgreSQL.
-.PHONY: check test demo bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck
+# All of it needs Go alone, but for test, torture, soak, bench and postgres, which find or install PostgreSQL.
+.PHONY: check test demo torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck
 
 tool := go tool -modfile=tools/go.mod
 
@@ -16,6 +16,14 @@ test: lint
 # Several worker processes take jobs from one table; one of them is killed.
 demo:
 	go run ./cmd/dibs demo
+
+# Two minutes of faults on a PostgreSQL server of its own, which is killed too.
+torture:
+	@go run ./cmd/dibs torture --pg-bin "$$(scripts/postgres.sh)"
+
+# The long form of what proves the promises: hours. docs/proof.md
+soak:
+	scripts/soak.sh
 
 bench:
 	scripts/bench.sh
