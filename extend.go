@@ -34,7 +34,7 @@ func (r *run) extend(now time.Time) (next time.Time) {
 		} else if !h.refused {
 			due = true
 		}
-		if !r.running[h] || h.warned {
+		if !r.running[h] || h.warned || h.finishing {
 			continue
 		}
 		if last := h.ends().Add(-h.margin()); last.After(now) {
@@ -90,7 +90,10 @@ func (r *run) extended(a answer[Extended]) {
 		r.onError("extend", a.err)
 		return
 	}
-	lost, cancelled := setOf(a.value.Lost), setOf(a.value.Cancelled)
+	lost, cancelled, finishing := setOf(a.value.Lost), setOf(a.value.Cancelled), setOf(a.value.Finishing)
+	if len(finishing) > 0 { // ask again soon: their transactions may be rolled back
+		r.extends.retryAt = r.lookAt.Add(b.length / 10)
+	}
 	for _, h := range b.jobs {
 		id := h.lease.ID
 		switch {
@@ -98,6 +101,9 @@ func (r *run) extended(a answer[Extended]) {
 		case lost[id]:
 			r.lose(h, errRefused)
 		default:
+			if h.finishing = finishing[id]; h.finishing {
+				continue
+			}
 			h.since, h.length = r.extends.sent, b.length
 			if cancelled[id] && r.running[h] {
 				h.cancel(ErrCancelled)

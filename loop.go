@@ -81,9 +81,12 @@ type held struct {
 	since  time.Time
 	length time.Duration
 
-	warned  bool // the handler's context was ended because of the lease
-	lost    bool // the job is another's by now, or nobody's
-	refused bool // to extend it was refused, while its outcome was being written
+	warned bool // the handler's context was ended because of the lease
+	lost   bool // the job is another's by now, or nobody's
+	// A transaction, of the handler's, is finishing the job: nobody else can take it
+	// meanwhile, though its lease may end.
+	finishing bool
+	refused   bool // to extend it was refused, while its outcome was being written
 
 	start time.Time
 	ran   time.Duration

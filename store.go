@@ -21,8 +21,8 @@ type Store interface {
 	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
 	// Extend makes the named leases end d from now on the database's clock, in one
-	// statement. It reports those that it could not extend because they were lost,
-	// and those that are to be cancelled.
+	// statement. It reports those that it could not extend because they were lost or
+	// are just being finished, and those that are to be cancelled.
 	Extend(ctx context.Context, leases []Lease, d time.Duration) (Extended, error)
 
 	// Finish writes outcomes. Each counts only if its token still holds the job
@@ -105,6 +105,10 @@ type Lease struct {
 type Extended struct {
 	Lost      []int64 `json:"lost,omitempty"`      // ids whose lease was not extended: it had ended or the job was taken or finished
 	Cancelled []int64 `json:"cancelled,omitempty"` // ids that were extended and that somebody asked to cancel
+	// Finishing are the ids that an open transaction is finishing. They were not
+	// extended: nobody else can take them while it is open, and once it is rolled back
+	// the lease ends when it would have. PostgreSQL only.
+	Finishing []int64 `json:"finishing,omitempty"`
 }
 
 // Swept counts what Sweep did.

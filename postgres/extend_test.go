@@ -24,7 +24,7 @@ func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 				tx := b.begin()
 				b.must(b.Tx(tx).Finish(b.ctx, []dibs.Outcome{outcome(jobs[0].Lease())}))
 				e, err := b.Extend(b.ctx, []dibs.Lease{jobs[0].Lease(), jobs[1].Lease()}, time.Hour)
-				if err != nil || len(e.Lost) > 0 {
+				if err != nil || len(e.Lost) > 0 || len(e.Finishing) != 1 || e.Finishing[0] != jobs[0].ID {
 					t.Errorf("%+v, %v", e, err)
 				}
 				b.lease(jobs[1], time.Hour)

@@ -212,14 +212,14 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 			return dibs.Extended{}, classify("extend", err)
 		}
 	}
-	slices.Sort(out.Lost)
-	slices.Sort(out.Cancelled)
+	for _, ids := range [][]int64{out.Lost, out.Cancelled, out.Finishing} {
+		slices.Sort(ids)
+	}
 	return out, nil
 }
 
 // extendLeft extends what is not locked, and takes it out of left, together with what
-// is lost and what a transaction is finishing: that needs no lease any more, since
-// nobody else can take it.
+// is lost and what a transaction is finishing.
 func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Token, d time.Duration, out *dibs.Extended) error {
 	ids := slices.Sorted(maps.Keys(left))
 	tokens := make([][16]byte, len(ids))
@@ -244,13 +244,15 @@ func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Token, d tim
 		return err
 	}
 	for id := range left {
-		finishing, ok := held[id]
-		if !ok {
+		switch finishing, ok := held[id]; {
+		case !ok:
 			out.Lost = append(out.Lost, id)
+		case finishing:
+			out.Finishing = append(out.Finishing, id)
+		default:
+			continue
 		}
-		if finishing || !ok {
-			delete(left, id)
-		}
+		delete(left, id)
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ token, or of all jobs named on stdin by lines of JSON with "id" and "token", suc
 
 The result is one line of JSON: in "lost" the ids of jobs whose lease was lost, which
 gives exit code 3, and in "cancelled" those that somebody asked to cancel: stop them,
-and finish them with --cancelled.`,
+and finish them with --cancelled. In "finishing" are those that an open transaction is
+finishing; their leases are as they were.`,
 		Example: `  dibs extend 17 1f0c6a4b86c5e1e70a5c5f6e2f4d1a33 --lease 1m`,
 		Args:    idAndToken,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -70,7 +70,8 @@ type Call struct {
 
 	New      []New          // of enqueue
 	Jobs     []Job          // what claim and resume gave
-	Leases   []dibs.Lease   // of extend
+	Leases   []dibs.Lease   // of extend, but for those that were just being finished
+	left     []int64        // those
 	Outcomes []dibs.Outcome // of finish
 	IDs      []int64        // of cancel, requeue, edit: asked for
 	Changed  []int64        // of cancel, requeue, edit: what it changed
@@ -127,9 +128,11 @@ type Evidence struct {
 	Queues []dibs.Queue
 	// Groups are the groups' own limits at the start, by queue and group.
 	Groups map[string]map[string]int
-	// Slack is by how much claims may be out of order or late on this database and
-	// machine, beyond what is promised exactly.
+	// Slack is by how much claims may be late on this database and machine, beyond
+	// what is promised exactly.
 	Slack time.Duration
+	// OrderSlack is how long a job that could be claimed may be passed over.
+	OrderSlack time.Duration
 }
 
 // Verdict is what came out for one promise.

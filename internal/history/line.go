@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -39,6 +40,7 @@ type line struct {
 	Changed  []int64         `json:"changed,omitempty"`
 	Asked    []int64         `json:"asked,omitempty"`
 	Refused  []int64         `json:"refused,omitempty"`
+	Left     []int64         `json:"left,omitempty"` // of extend: neither extended nor refused
 }
 
 type lineNew struct {
@@ -89,7 +91,7 @@ func asked(c *Call) *line {
 func told(c *Call) *line {
 	l := &line{
 		Number: c.Number, End: c.End.UnixMicro() + 1, Fate: c.Fate, Error: c.Error,
-		Changed: c.Changed, Asked: c.Asked, Refused: c.Refused,
+		Changed: c.Changed, Asked: c.Asked, Refused: c.Refused, Left: c.left,
 	}
 	if c.Fate == Done {
 		for i := range c.New {
@@ -137,6 +139,9 @@ func (l *line) call(client string, same func(string) string) *Call {
 func (l *line) end(c *Call, same func(string) string) {
 	c.End, c.Fate, c.Error = instant(l.End), l.Fate, l.Error
 	c.Changed, c.Asked, c.Refused = l.Changed, l.Asked, l.Refused
+	if len(l.Left) > 0 {
+		c.Leases = slices.DeleteFunc(c.Leases, func(held dibs.Lease) bool { return slices.Contains(l.Left, held.ID) })
+	}
 	for i, e := range l.Enqueued {
 		c.New[i].ID, c.New[i].Existing = e.ID, e.Existing
 	}

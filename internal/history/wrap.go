@@ -106,7 +106,7 @@ func (w *wrapped) Resume(ctx context.Context, q dibs.ResumeRequest) ([]*dibs.Raw
 func (w *wrapped) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {
 	err = w.r.record(&Call{Verb: Extend, Leases: leases, Lease: d}, func(c *Call) error {
 		e, err = w.Database.Extend(ctx, leases, d)
-		c.Refused = e.Lost
+		c.Refused, c.left = e.Lost, e.Finishing
 		return err
 	})
 	return e, err
