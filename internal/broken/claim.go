@@ -57,7 +57,6 @@ var claimVariants = []Variant{
 				{"sql/lanes.sql", "limit ?5", "order by priority desc\nlimit ?5"},
 			}},
 		},
-		Untortured: "order is judged with slack, and its queues are short",
 	},
 	{
 		Name:  "order-id",
@@ -71,7 +70,6 @@ var claimVariants = []Variant{
 				{"sql/claim.sql", "order by run_at, id\n", "order by run_at, id desc\n"},
 			}},
 		},
-		Untortured: "order is judged with slack, and its queues are short",
 	},
 	{
 		Name:  "marks-only",
@@ -95,6 +93,5 @@ var claimVariants = []Variant{
 				{"writer.go", "\tif version != w.version {\n\t\tclear(w.queues)\n", "\tif version != w.version {\n"},
 			}},
 		},
-		Untortured: "it changes limits, but never sets the first or takes the last away",
 	},
 }

@@ -102,6 +102,5 @@ var limitVariants = []Variant{
 				{"claim.go", "\t\t\trunning += held\n", "\t\t\trunning += 0 * held\n"},
 			}},
 		},
-		Untortured: "its transactions claim once",
 	},
 }

@@ -43,7 +43,6 @@ var timeVariants = []Variant{
 				{"sql/check_earlier.sql", "set check_at = ?2", "set check_at = check_at"},
 			}},
 		},
-		Untortured: "its leases are all equally long",
 	},
 	{
 		Name:  "sweep-immortal",

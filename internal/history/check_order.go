@@ -45,9 +45,10 @@ type take struct {
 
 func (j *judge) inQueue(queue string, takes []take, waits []wait) {
 	l := j.lane(queue)
-	ready := slices.DeleteFunc(slices.Clone(waits), func(w wait) bool { return !w.ranked || w.swept || w.to-w.from <= j.slack() })
+	late := j.OrderSlack.Microseconds()
+	ready := slices.DeleteFunc(slices.Clone(waits), func(w wait) bool { return !w.ranked || w.swept || w.to-w.from <= late })
 	for i := range ready {
-		ready[i].from += j.slack()
+		ready[i].from += late
 	}
 	passed(takes, ready, func(t *take, w *wait) {
 		j.checked(7, 1)
@@ -57,7 +58,7 @@ func (j *judge) inQueue(queue string, takes []take, waits []wait) {
 		if least, _ := l.fifo.between(w.from, t.hi); least == 0 || j.clouded(l, t.lo, t.hi) {
 			return
 		}
-		j.accuse(7, w.id, []int32{t.call, w.call}, "a claim at %s took job %d (priority %d) from queue %s and passed over job %d (priority %d), which comes before it, and could be claimed from %s until %s", show(t.lo), t.id, t.priority, quote(queue), w.id, w.priority, show(w.from-j.slack()), show(w.to))
+		j.accuse(7, w.id, []int32{t.call, w.call}, "a claim at %s took job %d (priority %d) from queue %s and passed over job %d (priority %d), which comes before it, and could be claimed from %s until %s", show(t.lo), t.id, t.priority, quote(queue), w.id, w.priority, show(w.from-late), show(w.to))
 	})
 }
 

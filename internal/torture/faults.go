@@ -51,6 +51,8 @@ func (r *run) faults() []fault {
 		{150 * time.Millisecond, r.changeLimit},
 		{2 * time.Second, r.pauseOne},
 		{100 * time.Millisecond, r.interfere},
+		{50 * time.Millisecond, r.serve},
+		{500 * time.Millisecond, r.claimTwice},
 	}
 	if canStop {
 		all = append(all, fault{1500 * time.Millisecond, r.stopOne})

@@ -15,7 +15,8 @@ func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 	r.count(limits)
 	switch rng.IntN(4) {
 	case 0:
-		_, err := r.admin.SetQueue(ctx, limited, dibs.QueueChange{Concurrency: ptr(10 + rng.IntN(40))})
+		limit := []int{0, 3, 30}[rng.IntN(3)] // 0: none, so that the next one is the first
+		_, err := r.admin.SetQueue(ctx, limited, dibs.QueueChange{Concurrency: &limit})
 		return err
 	case 1:
 		_, err := r.admin.SetQueue(ctx, grouped, dibs.QueueChange{GroupLimit: ptr(1 + rng.IntN(3))})

@@ -20,8 +20,10 @@ const (
 	strict  = "strict"  // groups of which one job runs at once, retries keep their place
 	limited = "limited" // a limit for the whole queue
 	unique  = "unique"  // every job holds a unique key
+	steady  = "steady"  // served by the operator alone, whom nothing hits
 )
 
+// queues are those that the processes serve.
 var queues = []string{plain, grouped, strict, limited, unique}
 
 const (
@@ -34,7 +36,7 @@ const (
 // prepare sets the queues and makes the table for effects.
 func (r *run) prepare(ctx context.Context) error {
 	backoff := dibs.Backoff{Base: 30 * time.Millisecond, Factor: 2, Max: 500 * time.Millisecond, Jitter: 0.25}
-	for _, q := range queues {
+	for _, q := range append([]string{steady}, queues...) {
 		change := dibs.QueueChange{Lease: ptr(lease), Backoff: &backoff, MaxAttempts: ptr(8)}
 		switch q {
 		case strict:

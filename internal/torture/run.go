@@ -58,6 +58,7 @@ type run struct {
 	rec      *history.Recorder // of the faults
 	operator *history.Recorder
 	admin    dibs.Database // records as the operator
+	enqueued int           // jobs of the steady queue
 
 	mu     sync.Mutex
 	counts map[string]int
@@ -198,6 +199,9 @@ func (r *run) drain(ctx context.Context) error {
 				live, err := r.live(ctx)
 				if live == 0 || expected(err) != nil {
 					return expected(err)
+				}
+				if err := r.clear(ctx); expected(err) != nil {
+					return err
 				}
 				wait(ctx, 100*time.Millisecond)
 			}
