@@ -38,7 +38,8 @@ const (
 	Commit   Verb = "commit"   // of the transaction Tx
 	Rollback Verb = "rollback" // of the transaction Tx
 	// Fault is what was done to a client or the server, written by who did it:
-	// a kill, a stop, a cut, a restart, a held snapshot. Text tells which.
+	// a kill, a stop, a cut, a held snapshot. Text tells which: "killed…" ends the
+	// client, and "server…" says that the database was away meanwhile.
 	Fault Verb = "fault"
 )
 

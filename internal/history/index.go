@@ -32,7 +32,7 @@ type index struct {
 	news   map[string]place // where a key was enqueued
 	final  map[int64]*dibs.RawJob
 	lanes  map[string]*lane
-	faults []span // restarts and holds
+	faults []span // when the server was away
 	pruned bool   // somebody deleted finished jobs
 }
 

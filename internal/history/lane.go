@@ -152,7 +152,7 @@ func (ix *index) makeLanes() {
 		case Prune:
 			ix.pruned = ix.pruned || s.fate != Nothing
 		case Fault:
-			if strings.HasPrefix(c.Text, "restart") || strings.HasPrefix(c.Text, "hold") {
+			if strings.HasPrefix(c.Text, "server") {
 				ix.faults = append(ix.faults, *s)
 			}
 		}
@@ -215,8 +215,7 @@ func (ix *index) clouded(l *lane, lo, hi int64) bool {
 	return false
 }
 
-// faulty reports whether the server was being restarted, or held up, at some time
-// from lo to hi.
+// faulty reports whether the server was away at some time from lo to hi.
 func (ix *index) faulty(lo, hi int64) bool {
 	for i := range ix.faults {
 		if s := &ix.faults[i]; s.lo <= hi && s.until >= lo {

@@ -299,7 +299,7 @@ var endings = []page{
 	}), 0, ""},
 	{"not while the server was restarted", limbo(func(b *book) {
 		c := b.call("f", history.Fault, 100)
-		c.Text, c.End = "restart", ms(3000)
+		c.Text, c.End = "server killed", ms(3000)
 	}), 0, ""},
 	{"not if a claim without an answer may have held it", limbo(func(b *book) {
 		cut(b.claim("w2", 1500, 1))
