@@ -44,6 +44,22 @@ func (e *LeaseLostError) Error() string {
 // Is makes errors.Is(err, ErrLeaseLost) true.
 func (e *LeaseLostError) Is(target error) bool { return target == ErrLeaseLost }
 
+// UnwrittenError lists the outcomes of a Finish that were certainly not written, since
+// somebody holds the rows of their jobs: write them again. Lost are those that were
+// refused, as in a LeaseLostError. All others of the call have been written.
+type UnwrittenError struct {
+	IDs  []int64
+	Lost []int64
+	Err  error // what the database said
+}
+
+func (e *UnwrittenError) Error() string {
+	return fmt.Sprintf("%d outcomes (first: of job %d) could not be written, the others were: %v", len(e.IDs), e.IDs[0], e.Err)
+}
+
+// Is makes errors.Is(err, ErrUnavailable) true.
+func (e *UnwrittenError) Is(target error) bool { return target == ErrUnavailable }
+
 // InvalidError names the field that was wrong and the rule it breaks.
 type InvalidError struct {
 	Field  string // such as "jobs[3].priority"

@@ -63,22 +63,33 @@ func (r *run) written(a answer[struct{}]) {
 		h.writing = false
 	}
 	var refused *LeaseLostError
-	if a.err != nil && !errors.As(a.err, &refused) {
+	var unwritten *UnwrittenError
+	var lost, again map[int64]bool
+	switch {
+	case errors.As(a.err, &refused):
+		lost = setOf(refused.IDs)
+	case errors.As(a.err, &unwritten):
+		lost, again = setOf(unwritten.Lost), setOf(unwritten.IDs)
+	case a.err != nil:
 		r.unanswered(batch, a.err)
 		return
 	}
 	r.writes.answered(false)
-	lost := map[int64]bool{}
-	if refused != nil {
-		lost = setOf(refused.IDs)
-	}
+	var left []*held
 	for _, h := range batch {
+		if again[h.lease.ID] {
+			left = append(left, h)
+			continue
+		}
 		r.drop(h)
 		var err error
 		if lost[h.lease.ID] {
 			err = refusal(h)
 		}
 		r.onFinished(h, err)
+	}
+	if len(left) > 0 {
+		r.unanswered(left, a.err)
 	}
 	// A finished job may have made room: in its group, or in a queue with a limit.
 	r.more = true

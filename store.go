@@ -27,7 +27,8 @@ type Store interface {
 
 	// Finish writes outcomes. Each counts only if its token still holds the job
 	// and the lease has not ended; the refused ones are listed in a
-	// [LeaseLostError], and the others have taken effect.
+	// [LeaseLostError], and the others have taken effect. Where somebody holds the rows
+	// of some jobs, their outcomes are not waited for long: see [UnwrittenError].
 	Finish(ctx context.Context, outcomes []Outcome) error
 
 	// Resume gives a restarted worker the jobs of the queue that a worker of the

@@ -174,3 +174,30 @@ func TestAWorkerGoesOnUnderTheTimeoutsOfItsRole(t *testing.T) {
 		}
 	}
 }
+
+// A job that somebody has locked when its outcome is written is written later, and
+// those beside it in the batch are not taken for lost.
+func TestALockedJobIsWrittenLater(t *testing.T) {
+	t.Parallel()
+	url := migrated(t, pgtest.URL(t))
+	h := newHolding(t, url, url)
+	ids := h.hold()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "select from dibs.job where id = any ($1) for no key update", ids[3:5]); err != nil {
+		t.Fatal(err)
+	}
+	h.end(ids, func() {
+		h.awaitFailure("finish") // once more: what was written is not repeated
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -14,39 +14,46 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// lockedRow is how long a Finish waits for a row that an open transaction holds.
-const lockedRow = 250 * time.Millisecond
+// How long a Finish waits for a row that an open transaction holds: all of its
+// outcomes together, and then each alone.
+const (
+	lockedBatch = 250 * time.Millisecond
+	lockedRow   = 5 * time.Millisecond
+)
+
+// waiting bounds how long the statements after it wait for a lock.
+func waiting(d time.Duration) step {
+	return step{sql: "select set_config('lock_timeout', $1, true)", args: []any{strconv.FormatInt(d.Milliseconds(), 10)}}
+}
 
 // Finish implements dibs.Store. When a job of the batch is locked, as by a handler
 // that left its transaction open, the others are written one by one without it.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	wait := step{sql: "select set_config('lock_timeout', $1, true)", args: []any{strconv.FormatInt(lockedRow.Milliseconds(), 10)}}
-	err := s.finish(ctx, outcomes, s.db, wait)
-	if !isLocked(err) || len(outcomes) == 1 {
+	err := s.finish(ctx, outcomes, s.db, waiting(lockedBatch))
+	if !isLocked(err) {
 		return err
 	}
-	var lost dibs.LeaseLostError
-	var locked error
+	left := dibs.UnwrittenError{Err: err}
 	for i := range outcomes {
-		err := s.finish(ctx, outcomes[i:i+1], s.db, wait)
+		err := s.finish(ctx, outcomes[i:i+1], s.db, waiting(lockedRow))
 		var refused *dibs.LeaseLostError
 		switch {
 		case err == nil:
 		case errors.As(err, &refused):
-			lost.IDs = append(lost.IDs, refused.IDs...)
+			left.Lost = append(left.Lost, refused.IDs...)
 		case isLocked(err):
-			locked = fmt.Errorf("job %d: %w", outcomes[i].ID, err)
+			left.IDs = append(left.IDs, outcomes[i].ID)
 		default:
 			return err
 		}
 	}
 	switch {
-	case lost.IDs == nil:
-		return locked
-	case locked == nil:
-		return &lost
+	case left.IDs != nil:
+		return &left
+	case left.Lost != nil:
+		return &dibs.LeaseLostError{IDs: left.Lost}
 	}
-	return errors.Join(&lost, locked)
+	return nil
 }
 
 // finish writes outcomes through c, after the steps given.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -296,8 +297,10 @@ func TestOneLockedJobDoesNotHoldUpTheOutcomesOfOthers(t *testing.T) {
 	for _, j := range jobs {
 		all = append(all, j.Lease().Complete(nil))
 	}
-	if err := b.Finish(b.ctx, all); !errors.Is(err, dibs.ErrUnavailable) {
-		t.Errorf("the locked job: %v", err)
+	all = append(all, dibs.Lease{ID: 1 << 40, Token: jobs[0].Token}.Complete(nil))
+	var left *dibs.UnwrittenError
+	if err := b.Finish(b.ctx, all); !errors.As(err, &left) || !slices.Equal(left.IDs, []int64{jobs[1].ID}) || !slices.Equal(left.Lost, []int64{1 << 40}) {
+		t.Errorf("the locked job, and one that there is not: %v, %+v", err, left)
 	}
 	for _, at := range []int{0, 2} {
 		if j, err := b.Get(b.ctx, jobs[at].ID); err != nil || j.State != dibs.Completed {
