@@ -61,7 +61,9 @@ func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 		tx := b.begin()
 		_, err := tx.Exec(b.ctx, "update dibs.job set priority = priority where id = $1", jobs[0].ID)
 		b.must(err)
-		time.AfterFunc(100*time.Millisecond, func() { _ = tx.Rollback(b.ctx) }) // Extend tells if it failed
+		rolledBack := make(chan error)
+		time.AfterFunc(100*time.Millisecond, func() { rolledBack <- tx.Rollback(b.ctx) })
+		defer func() { b.must(<-rolledBack) }()
 		e, err := b.Extend(b.ctx, []dibs.Lease{jobs[0].Lease()}, time.Hour)
 		if err == nil && len(e.Lost) == 0 {
 			b.lease(jobs[0], time.Hour)

@@ -90,7 +90,7 @@ type actor struct {
 	stage  *stage
 	number int
 	names  map[string]string // of statements, by text
-	pid    uint32            // of the connection that it last sent something on
+	pid    atomic.Uint32     // of the connection that it last sent something on
 	holds  bool              // its transaction may have changed or locked something
 	idle   bool              // the rest of the transaction does nothing
 	tries  map[string]int
@@ -165,7 +165,7 @@ func (a *actor) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 
 // send gives the connection the time.
 func (a *actor) send(ctx context.Context, conn *pgx.Conn, first *pgx.QueuedQuery) context.Context {
-	a.pid = conn.PgConn().PID()
+	a.pid.Store(conn.PgConn().PID())
 	now := a.stage.now.Format("2006-01-02 15:04:05.999999Z07:00")
 	if a.number < mostActors {
 		a.stage.now = a.stage.now.Add(time.Millisecond)
@@ -174,14 +174,14 @@ func (a *actor) send(ctx context.Context, conn *pgx.Conn, first *pgx.QueuedQuery
 		first.Arguments[0] = now
 		return ctx
 	}
-	if now == a.told[a.pid] {
+	if now == a.told[a.pid.Load()] {
 		return ctx
 	}
 	if _, err := conn.PgConn().Exec(ctx, "set dibs_stage.now = '"+now+"'").ReadAll(); err != nil {
 		return abandoned() // a connection without the time must not go on
 	}
 	if a.number == mostActors { // others set it for each transaction
-		a.told[a.pid] = now
+		a.told[a.pid.Load()] = now
 	}
 	return ctx
 }
@@ -192,7 +192,7 @@ func (a *actor) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 		return ctx
 	}
 	if a.holds {
-		a.pid = conn.PgConn().PID()
+		a.pid.Store(conn.PgConn().PID())
 		_ = a.stop(interleave.Step{Name: data.SQL, Holds: true, Ends: true}) // an end is never given up
 	}
 	a.holds, a.idle = false, false
@@ -268,14 +268,14 @@ func (s *stage) Pass(_ context.Context, d time.Duration) error {
 
 // Blocked implements interleave.Bench.
 func (s *stage) Blocked(ctx context.Context, i int) (by []int, err error) {
-	rows, err := s.view.Query(ctx, "select unnest(pg_blocking_pids($1))", s.actors[i].pid)
+	rows, err := s.view.Query(ctx, "select unnest(pg_blocking_pids($1))", s.actors[i].pid.Load())
 	if err != nil {
 		return nil, err
 	}
 	pids, err := pgx.CollectRows(rows, pgx.RowTo[uint32])
 	for _, pid := range pids {
 		for _, a := range s.actors {
-			if a.pid == pid {
+			if a.pid.Load() == pid {
 				by = append(by, a.number)
 			}
 		}
