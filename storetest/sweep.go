@@ -11,6 +11,7 @@ import (
 var sweepCases = []oneCase{
 	{"a job whose lease ended waits again in its old place", sweepExpired},
 	{"live leases are left alone", sweepLive},
+	{"many abandoned claims come back with two sweeps", sweepMany},
 	{"an old claim that ends takes nothing from the new owner", sweepNewOwner},
 	{"a job that kills its worker dies too", sweepPoison},
 	{"attempts that do not count do not kill", sweepExcused},
@@ -47,6 +48,20 @@ func sweepLive(t *test) {
 	j := t.runningJob()
 	equal(t, "swept", t.sweep(), dibs.Swept{})
 	sameJob(t, t.get(j.ID), j)
+}
+
+// Workers sweep once a second, and what was abandoned is to start within 2 s of its
+// lease's end: so two sweeps must do, although each works in batches.
+func sweepMany(t *test) {
+	const n = 251
+	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	var jobs []*dibs.RawJob
+	for range n {
+		jobs = append(jobs, t.claimOne(dibs.ClaimRequest{}))
+	}
+	t.expire(jobs...)
+	equal(t, "expired by two sweeps", t.sweep().Expired+t.sweep().Expired, n)
+	equal(t, "claimed again", len(t.claim(dibs.ClaimRequest{N: n})), n)
 }
 
 func sweepNewOwner(t *test) {

@@ -18,6 +18,7 @@ var txCases = []oneCase{
 	{"of a stale and a fresh holder only the fresh one has effects", txStale},
 	{"effects happen exactly once although two run the job at once", txEffectsOnce},
 	{"a finish that took effect before the lease ended holds", txFinishOutlivesLease},
+	{"a lease that ends while the transaction is open is lost", txLeaseEnds},
 	{"a refused finish lists its jobs", txRefused},
 	{"a finish frees the place in group and queue with the commit", txFreesPlace},
 	{"jobs of a lost connection are not there", txEnqueueLost},
@@ -159,6 +160,23 @@ func txFinishOutlivesLease(t *test) {
 	equal(t, "effects", count(), 1)
 	t.sweep()
 	t.next("the next of the group", all[1])
+}
+
+// What counts is when Finish is called, not when the transaction began.
+func txLeaseEnds(t *test) {
+	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 2, Lease: 2 * time.Second})
+	ended := t.alarm(jobs[1].LeaseUntil)
+	tx := t.open()
+	kept := t.enqueueOn(tx, dibs.NewJob{Kind: "k"}) // the transaction has had its first time of day
+	ended()
+	t.lost(tx.Finish(t.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}), jobs[0].ID)
+	t.lost(tx.Finish(t.ctx, []dibs.Outcome{jobs[1].Lease().Retry("e")}), jobs[1].ID)
+	t.must(tx.Commit())
+	for _, j := range jobs {
+		sameJob(t, t.get(j.ID), j)
+	}
+	t.in(dibs.Waiting, kept...)
 }
 
 func txRefused(t *test) {

@@ -26,8 +26,18 @@ func (t *test) until(what string, cond func() bool) {
 // being counted as scheduled.
 func (t *test) untilTime(at time.Time) {
 	t.Helper()
+	t.alarm(at)()
+}
+
+// alarm is untilTime in two steps: the wait that it returns writes nothing, and so may
+// happen beside an open transaction.
+func (t *test) alarm(at time.Time) (wait func()) {
+	t.Helper()
 	t.enqueue(dibs.NewJob{Queue: clock, Kind: "tick", RunAt: at.Add(2 * time.Millisecond)})
-	t.until(at.Format(time.StampMilli), func() bool { return t.stats(clock).Scheduled == 0 })
+	return func() {
+		t.Helper()
+		t.until(at.Format(time.StampMilli), func() bool { return t.stats(clock).Scheduled == 0 })
+	}
 }
 
 // clock is the queue whose jobs tell the time.
