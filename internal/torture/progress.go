@@ -22,6 +22,9 @@ func (r *run) watch(ctx context.Context, stage string) {
 	}
 	p := Progress{Stage: stage, Elapsed: time.Since(r.began)}
 	p.Queues, _ = r.DB.Stats(ctx) // the database may be away: then there is nothing to show
+	if ctx.Err() != nil {
+		return // the stage has ended meanwhile
+	}
 	r.mu.Lock()
 	p.Faults = maps.Clone(r.counts)
 	r.mu.Unlock()

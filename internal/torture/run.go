@@ -42,7 +42,7 @@ type Server interface {
 const (
 	producers = 2
 	tick      = 500 * time.Millisecond
-	drainTime = time.Minute // what is not done by then is left behind
+	stallTime = time.Minute // without any progress: what is left then, nobody will do
 	endTime   = 15 * time.Second
 )
 
@@ -87,13 +87,24 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 	if err := errors.Join(r.rec.Close(), r.operator.Close()); err != nil {
 		return nil, err
 	}
-	took := time.Since(r.began)
-	r.watch(ctx, "judging")
-	e, err := r.evidence(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return r.result(e, took), nil
+	return r.judge(ctx, time.Since(r.began))
+}
+
+// judge reads what was left and judges it, which may take as long as the run.
+func (r *run) judge(ctx context.Context, took time.Duration) (result *Result, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	err = together(ctx,
+		func(ctx context.Context) error { return r.look(ctx, "judging") },
+		func(ctx context.Context) error {
+			defer stop()
+			e, err := r.evidence(ctx)
+			if err == nil {
+				result = r.result(e, took)
+			}
+			return err
+		})
+	return result, err
 }
 
 // seatsOf makes the seats of one kind.
@@ -178,48 +189,6 @@ func (r *run) crashed() error {
 		}
 	}
 	return nil
-}
-
-// drain ends the producers, and waits until the workers have done all there is.
-func (r *run) drain(ctx context.Context) error {
-	for _, s := range r.seats {
-		if s.part.Producer {
-			if err := s.now.end(endTime); err != nil {
-				return err
-			}
-		}
-	}
-	wide, stop := context.WithTimeout(ctx, drainTime)
-	defer stop()
-	return together(wide,
-		func(ctx context.Context) error { return r.look(ctx, "draining") },
-		func(ctx context.Context) error {
-			defer stop()
-			for ctx.Err() == nil {
-				live, err := r.live(ctx)
-				if live == 0 || expected(err) != nil {
-					return expected(err)
-				}
-				if err := r.clear(ctx); expected(err) != nil {
-					return err
-				}
-				wait(ctx, 100*time.Millisecond)
-			}
-			return nil // the judge finds what is left
-		})
-}
-
-// live counts the jobs that are in no final state.
-func (r *run) live(ctx context.Context) (int, error) {
-	stats, err := r.DB.Stats(ctx)
-	if err != nil {
-		return -1, err
-	}
-	n := 0
-	for _, s := range stats {
-		n += int(s.Waiting + s.Blocked + s.Running)
-	}
-	return n, nil
 }
 
 func (r *run) endAll(context.Context) error {

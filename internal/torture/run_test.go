@@ -174,7 +174,7 @@ func reported(t *testing.T, r *Result) {
 			t.Errorf("the report does not hold %q", want)
 		}
 	}
-	if !slices.IsSortedFunc(r.Story.Events, func(a, b Event) int { return a.Begin.Compare(b.Begin) }) {
+	if !slices.IsSortedFunc(r.Story.Events, func(a, b Event) int { return a.At.Compare(b.At) }) {
 		t.Error("the story is not in order")
 	}
 }

@@ -14,7 +14,9 @@ import (
 type Story struct {
 	Job    int64
 	Queue  string
-	Events []Event // in the order of their beginnings
+	Events []Event // in the order of At
+
+	ahead time.Duration // by how much the database's clock is ahead of the processes'
 }
 
 // Sort is what an event is.
@@ -22,7 +24,7 @@ type Sort string
 
 const (
 	Enqueued   Sort = "enqueued"
-	Claimed    Sort = "claimed"    // from Begin until End, the lease runs if nobody extends it
+	Claimed    Sort = "claimed"    // from At until End, the lease runs if nobody extends it
 	Extended   Sort = "extended"   // as Claimed
 	Accepted   Sort = "accepted"   // an outcome was written
 	Refused    Sort = "refused"    // an outcome or an extension was refused
@@ -31,12 +33,15 @@ const (
 	Struck     Sort = "fault"      // something was done to a client that held it
 )
 
-// Event is a thing that happened, to one client's knowledge.
+// Event is a thing that happened, to one client's knowledge. At is when: of a claim
+// by the database's clock, of an accepted outcome when its answer came, and of all
+// else when it was begun.
 type Event struct {
-	Sort       Sort
-	Client     string
-	Begin, End time.Time
-	Text       string
+	Sort    Sort
+	Client  string
+	At, End time.Time
+	Text    string
+	begun   time.Time // the call
 }
 
 // mostTroubled is the job with the most refusals and attempts, and the most kills of
@@ -77,15 +82,58 @@ func mostTroubled(calls []*history.Call) int64 {
 
 // tell tells the story of a job.
 func tell(calls []*history.Call, job int64) *Story {
-	s := &Story{Job: job}
+	s := &Story{Job: job, ahead: aheadOf(calls)}
 	ends := endsOf(calls)
 	for _, c := range calls {
 		s.add(c, fateOf(c, ends))
 	}
+	s.order()
 	s.addFaults(calls)
-	slices.SortStableFunc(s.Events, func(a, b Event) int { return a.Begin.Compare(b.Begin) })
+	s.order()
 	s.fold()
 	return s
+}
+
+// aheadOf is by how much the database's clock is ahead of the processes', as far as
+// the claims can tell: one is made between the beginning of its call and the end.
+func aheadOf(calls []*history.Call) time.Duration {
+	var least, most time.Duration
+	first := true
+	for _, c := range calls {
+		if c.Verb != history.Claim || c.Fate != history.Done || len(c.Jobs) == 0 {
+			continue
+		}
+		after, before := c.Jobs[0].ClaimedAt.Sub(c.End), c.Jobs[0].ClaimedAt.Sub(c.Begin)
+		if first {
+			least, most, first = after, before, false
+		}
+		least, most = max(least, after), min(most, before)
+	}
+	if least <= 0 && 0 <= most {
+		return 0
+	}
+	return (least + most) / 2
+}
+
+// order sorts the events. The answer to a finish may come after the claim that it
+// allowed: then the finish lies directly before that claim.
+func (s *Story) order() {
+	for i := range s.Events {
+		f := &s.Events[i]
+		for _, c := range s.Events {
+			if f.Sort == Accepted && c.Sort == Claimed && c.At.After(f.begun) && c.At.Before(f.At) {
+				f.At = c.At
+			}
+		}
+	}
+	slices.SortStableFunc(s.Events, func(a, b Event) int {
+		if n := a.At.Compare(b.At); n != 0 || (a.Sort == Accepted) == (b.Sort == Accepted) {
+			return n
+		} else if a.Sort == Accepted {
+			return -1
+		}
+		return 1
+	})
 }
 
 // fold makes one event of those that repeat the one before.
@@ -138,33 +186,36 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 		}
 		return done
 	}
-	event := func(sort Sort, end time.Time, text string) {
+	event := func(sort Sort, at, end time.Time, text string) {
 		if end.IsZero() {
 			end = c.Begin
 		}
-		s.Events = append(s.Events, Event{sort, c.Client, c.Begin, end, text + said(c, fate, sort)})
+		if sort == Accepted {
+			at = end
+		}
+		s.Events = append(s.Events, Event{sort, c.Client, at, end, text + said(c, fate, sort), c.Begin})
 	}
 	for _, n := range c.New {
 		if n.ID == s.Job && !n.Existing {
 			s.Queue = n.Queue
-			event(sort(Enqueued), c.End, "enqueues the job into the queue "+n.Queue)
+			event(sort(Enqueued), c.Begin, c.End, "enqueues the job into the queue "+n.Queue)
 		}
 	}
 	for _, j := range c.Jobs {
 		if j.ID == s.Job {
-			event(sort(Claimed), j.LeaseUntil, fmt.Sprintf("claims it: attempt %d, with a lease of %v", j.Attempt, j.LeaseUntil.Sub(j.ClaimedAt).Round(time.Millisecond)))
+			event(sort(Claimed), j.ClaimedAt.Add(-s.ahead), j.LeaseUntil.Add(-s.ahead), fmt.Sprintf("claims it: attempt %d, with a lease of %v", j.Attempt, j.LeaseUntil.Sub(j.ClaimedAt).Round(time.Millisecond)))
 		}
 	}
 	if slices.ContainsFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == s.Job }) {
-		event(sort(Extended), c.End.Add(c.Lease), fmt.Sprintf("extends its lease by %v", c.Lease))
+		event(sort(Extended), c.Begin, c.Begin.Add(c.Lease), fmt.Sprintf("extends its lease by %v", c.Lease))
 	}
 	for _, o := range c.Outcomes {
 		if o.ID == s.Job {
-			event(sort(Accepted), c.End, "finishes it: "+string(o.Ending))
+			event(sort(Accepted), c.Begin, c.End, "finishes it: "+string(o.Ending))
 		}
 	}
 	if slices.Contains(c.Changed, s.Job) {
-		event(sort(Asked), c.End, "asks for: "+string(c.Verb))
+		event(sort(Asked), c.Begin, c.End, "asks for: "+string(c.Verb))
 	}
 }
 
@@ -193,14 +244,14 @@ func (s *Story) addFaults(calls []*history.Call) {
 	}
 	type span struct{ first, last time.Time }
 	had := map[string]span{}
-	all := span{s.Events[0].Begin, s.Events[0].End}
+	all := span{s.Events[0].At, s.Events[0].End}
 	for _, e := range s.Events {
 		if e.End.After(all.last) {
 			all.last = e.End
 		}
 		h, ok := had[e.Client]
 		if !ok {
-			h.first = e.Begin
+			h.first = e.At
 		}
 		if e.End.After(h.last) {
 			h.last = e.End
@@ -211,7 +262,7 @@ func (s *Story) addFaults(calls []*history.Call) {
 	for _, c := range calls {
 		h, ok := had[c.Worker]
 		if c.Verb == history.Fault && ok && c.Text != snapshot && c.Begin.Before(h.last) && !c.End.Before(h.first) {
-			s.Events = append(s.Events, Event{Struck, c.Worker, c.Begin, c.End, c.Text})
+			s.Events = append(s.Events, Event{Struck, c.Worker, c.Begin, c.End, c.Text, c.Begin})
 		}
 	}
 }

@@ -62,12 +62,12 @@ func newTimeline(s *Story) *timeline {
 	}
 	events := s.Events[:min(len(s.Events), maxLines)]
 	var clients []string
-	first, last := events[0].Begin, events[0].Begin
+	first, last := events[0].At, events[0].At
 	for _, e := range events {
 		if name := laneName(e); !slices.Contains(clients, name) {
 			clients = append(clients, name)
 		}
-		for _, t := range []time.Time{e.Begin, e.End} {
+		for _, t := range []time.Time{e.At, e.End} {
 			if t.After(last) {
 				last = t
 			}
@@ -84,8 +84,8 @@ func newTimeline(s *Story) *timeline {
 	p.ticks(span, func(d time.Duration) float64 { return x(first.Add(d)) })
 	for i, e := range events {
 		y := float64(laneTop + slices.Index(clients, laneName(e))*laneHeight)
-		p.draw(s, e, i+1, x(e.Begin), x(s.leaseEnd(e)), y)
-		p.Lines = append(p.Lines, storyLine{i + 1, fmt.Sprintf("%.3f", e.Begin.Sub(first).Seconds()), laneName(e), string(e.Sort), e.Text})
+		p.draw(s, e, i+1, x(e.At), x(s.leaseEnd(e)), y)
+		p.Lines = append(p.Lines, storyLine{i + 1, fmt.Sprintf("%.3f", e.At.Sub(first).Seconds()), laneName(e), string(e.Sort), e.Text})
 	}
 	return p
 }
@@ -115,14 +115,21 @@ func (p *timeline) draw(s *Story, e Event, number int, from, to, y float64) {
 	p.Marks = append(p.Marks, mark{x, y + 15, string(e.Sort), title, number})
 }
 
-// leaseEnd is when a lease ended: by a finish that was accepted, or by itself.
+// leaseEnd is when a lease ended: by an outcome or another extension, or by itself. An
+// outcome that had no answer was written if the job was claimed again before that.
 func (s *Story) leaseEnd(e Event) time.Time {
 	if e.Sort != Claimed && e.Sort != Extended {
 		return e.End
 	}
+	perhaps := false // it has ended
 	for _, f := range s.Events {
-		if f.Client == e.Client && f.Begin.After(e.Begin) && f.Begin.Before(e.End) && f.Sort == Accepted {
-			return f.Begin
+		own := f.Client == e.Client
+		switch {
+		case !f.At.After(e.At) || !f.At.Before(e.End):
+		case own && (f.Sort == Accepted || f.Sort == Extended), f.Sort == Claimed && perhaps:
+			return f.At
+		case own && f.Sort == Unanswered:
+			perhaps = true
 		}
 	}
 	return e.End

@@ -1,0 +1,26 @@
+package torture
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTheDrainEndsOnlyWithoutProgress(t *testing.T) {
+	t.Parallel()
+	begin := time.Now()
+	p := patience{since: begin}
+	at := begin
+	for live := int64(1138); live > 628; live-- { // about a job a minute
+		at = at.Add(stallTime - time.Second)
+		if p.over(tally{live: live}, at) {
+			t.Fatalf("given up with %d live jobs after %v, one having just been done", live, at.Sub(begin))
+		}
+	}
+	p.over(tally{628, 1}, at)
+	if p.over(tally{628, 2}, at.Add(stallTime)) {
+		t.Error("given up although a job has ended")
+	}
+	if !p.over(tally{628, 2}, at.Add(2*stallTime)) {
+		t.Error("not given up after a minute without any progress")
+	}
+}
