@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"sync"
 	"time"
 
 	"pgregory.net/rapid"
@@ -18,7 +19,9 @@ import (
 // The flags of package rapid say how much: -rapid.checks runs of -rapid.steps calls on
 // average, and -rapid.seed repeats one. DIBS_SOAK=1 makes that about 300,000 calls.
 func Check(t rapid.TB, newDatabase Maker) {
-	setFlags(t)
+	if err := setFlags(); err != nil {
+		t.Fatalf("%v", err)
+	}
 	calls := 0
 	var failed []call
 	defer func() {
@@ -38,8 +41,9 @@ func Check(t rapid.TB, newDatabase Maker) {
 	t.Logf("%d calls compared", calls)
 }
 
-// setFlags sets those of rapid's flags that the command line does not.
-func setFlags(t rapid.TB) {
+// setFlags sets those of rapid's flags that the command line does not; once, since
+// tests run in parallel.
+var setFlags = sync.OnceValue(func() error {
 	defaults := map[string]string{
 		"rapid.steps": "50", "rapid.nofailfile": "true", "rapid.shrinktime": "0s", // see shorten
 	}
@@ -49,10 +53,11 @@ func setFlags(t rapid.TB) {
 	flag.Visit(func(f *flag.Flag) { delete(defaults, f.Name) })
 	for name, value := range defaults {
 		if err := flag.Set(name, value); err != nil {
-			t.Fatalf("%v", err)
+			return err
 		}
 	}
-}
+	return nil
+})
 
 // sameEvery is how often all that can be seen is compared, in calls: it takes longer
 // than most of them.
