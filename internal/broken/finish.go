@@ -32,6 +32,21 @@ var finishVariants = []Variant{
 		Untortured: "seen from outside, a finish just before the end of a lease is not told from one just after",
 	},
 	{
+		Name:  "finish-begun-before",
+		Fault: "Finish in a caller's transaction goes by the time at which that transaction began.",
+		Harm:  "A handler that was too slow ends its job all the same; by the clock it was no owner any more.",
+		In: []Patch{
+			{"postgres", "TestStore/tx/a lease that ends while the transaction is open is lost", []Edit{
+				{"sql/complete.sql", "j.token = o.token and j.lease_until > statement_timestamp()", "j.token = o.token and j.lease_until > transaction_timestamp()"},
+				{"sql/retry.sql", "j.token = o.token and j.lease_until > statement_timestamp()", "j.token = o.token and j.lease_until > transaction_timestamp()"},
+			}},
+			{"sqlite", "TestStore/tx/a lease that ends while the transaction is open is lost", []Edit{
+				{"tx.go", "s.ctx, s.time = ctx, 0", "s.ctx = ctx"},
+			}},
+		},
+		Untortured: "its transactions hardly ever outlast their leases",
+	},
+	{
 		Name:  "finish-old-snapshot",
 		Fault: "A retry, snooze or release checks the token in the statement's snapshot, and not again once it has the row's lock.",
 		Harm:  "Of two outcomes for one attempt both are accepted: a job that has been given back is given back again, perhaps out of its new owner's hands.",
@@ -44,6 +59,17 @@ var finishVariants = []Variant{
 			}},
 		},
 		Untortured: "no attempt is ended by two calls at the same time",
+	},
+	{
+		Name:  "finish-lost-unsaid",
+		Fault: "A Finish that goes round a locked row does not say what was refused beside it.",
+		Harm:  "A worker takes outcomes of jobs that it has lost for written.",
+		In: []Patch{
+			{"postgres", "TestAStaleOutcomeBesideALockedOneIsReported", []Edit{
+				{"finish.go", "left.Lost = append(left.Lost, refused.IDs...)", "_ = refused.IDs"},
+			}},
+		},
+		Untortured: "to it, a finish that met a locked row is one whose effect is not known",
 	},
 	{
 		Name:  "retry-uncounted",

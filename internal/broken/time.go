@@ -58,6 +58,17 @@ var timeVariants = []Variant{
 		},
 	},
 	{
+		Name:  "sweep-one-batch",
+		Fault: "A sweep ends after its first batch of claims, however many are waiting.",
+		Harm:  "When many workers die at once, their jobs start again far later than 2 s after their leases.",
+		In: []Patch{
+			{"postgres", "TestStore/sweep/many abandoned claims come back with two sweeps", []Edit{
+				{"sweep.go", "\t\tif looked < expireBatch {", "\t\tif looked <= expireBatch {"},
+			}},
+		},
+		Untortured: "it never abandons hundreds of claims at once",
+	},
+	{
 		Name:  "sweep-live-lease",
 		Fault: "The sweep goes by when the claim was to be looked at, not by the leases.",
 		Harm:  "A long job is taken from a worker that extends its lease all the time, and runs twice.",
