@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -40,13 +42,23 @@ limits change, queues are paused, jobs are cancelled, edited and requeued, trans
 are rolled back, and one holds a snapshot open. Every process writes down what it asked
 and what it was told. In the end those records and what is in the database are judged by
 the promises of docs/guarantees.md. The exit code is 1 if one was broken, and what shows
-it is printed; the records and the jobs are kept then.
+it is printed; the records and the jobs are kept then. Wrong flags and files that cannot
+be written are found before it starts: exit code 2.
 
 It uses a SQLite file of its own in a temporary folder, which it removes. With --db it
 uses that database, with tables of its own (a schema on PostgreSQL, a prefix on SQLite)
-that it removes too; nothing else there is touched, but the server is kept busy. With
---pg-bin it starts a PostgreSQL server of its own, and kills that every few seconds too.
-Connections are cut on PostgreSQL only; processes are stopped on Unix only.
+that it removes too; nothing else there is touched, but the server is kept busy: so it
+asks for --db, and does not use $DIBS_DB. With --pg-bin it starts a PostgreSQL server of
+its own, and kills that every few seconds too. Connections are cut on PostgreSQL only;
+processes are stopped on Unix only.
+
+When the faults are over, it waits for as long as jobs still get done, and gives up after
+a minute in which none was. If dibs torture is itself killed with SIGKILL, it cannot
+clean up. Then there stay behind
+  on PostgreSQL  the schema that its first line names: drop schema dibs_torture_… cascade
+  on SQLite      the tables dibs_torture_…_*, with --db: drop each of them
+  with --pg-bin  the server, and its folder dibs-postgres-… in /dev/shm or the temporary one
+  always         the folder dibs-torture-… in the temporary one, unless --history is given
 
 --seed repeats the faults and the loads, but not how the processes interleave: that is
 another in each run.`,
@@ -88,15 +100,62 @@ func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	if u, err := url.Parse(a.dbFlag); err == nil && u.Query().Get("sslmode") == "verify-full" {
 		return usagef(cmd, "the torture's connections pass through proxies on 127.0.0.1, whose name is in no certificate; use sslmode=verify-ca")
 	}
-	if o.history != "" {
-		if left, err := os.ReadDir(o.history); err == nil && len(left) > 0 {
-			return usagef(cmd, "--history: %s is not empty", o.history)
-		}
-	}
 	if !changed("seed") {
 		o.seed = rand.Uint64N(1_000_000)
 	}
+	return checkTorturePaths(cmd, o)
+}
+
+// checkTorturePaths finds out before the run, rather than after it, what cannot be
+// written or started.
+func checkTorturePaths(cmd *cobra.Command, o *tortureOptions) error {
+	if o.report != "" {
+		if err := tryToWrite(o.report); err != nil {
+			return usagef(cmd, "--report: %w", err)
+		}
+	}
+	if o.bin != "" {
+		for _, program := range []string{"initdb", "postgres"} {
+			path, err := filepath.Abs(filepath.Join(o.bin, program))
+			if err == nil {
+				_, err = exec.LookPath(path)
+			}
+			if err != nil {
+				return usagef(cmd, "--pg-bin: %s holds no %s: %w", o.bin, program, err)
+			}
+		}
+	}
+	if o.history == "" {
+		return nil
+	}
+	if err := os.MkdirAll(o.history, 0o755); err != nil {
+		return usagef(cmd, "--history: %w", err)
+	}
+	left, err := os.ReadDir(o.history)
+	switch {
+	case err != nil:
+		return usagef(cmd, "--history: %w", err)
+	case len(left) > 0:
+		return usagef(cmd, "--history: %s is not empty", o.history)
+	}
+	if err := tryToWrite(filepath.Join(o.history, "try")); err != nil {
+		return usagef(cmd, "--history: %w", err)
+	}
 	return nil
+}
+
+// tryToWrite opens a file to write to it, and leaves all as it was.
+func tryToWrite(path string) error {
+	_, missing := os.Stat(path)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return err
+	}
+	err = f.Close()
+	if errors.Is(missing, fs.ErrNotExist) {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
 }
 
 // newTortureProcessCmd is what the processes of the torture run. It ends when its
@@ -173,10 +232,12 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 		}
 		err = errors.Join(err, place.remove(context.WithoutCancel(ctx)))
 	}()
+	spawner := newSpawner()
+	defer spawner.close()
 	screen := a.newTortureScreen(o, place)
 	result, err := torture.Run(ctx, torture.Config{
 		DB: place.db, URL: place.url, Effects: place.table("effects"), Dir: dir, Workers: o.workers, Seed: o.seed,
-		Duration: o.duration, Command: place.tortureProcess, Server: server, Watch: screen.watch,
+		Duration: o.duration, Processes: tortureProcesses{place, spawner}, Server: server, Watch: screen.watch,
 	})
 	screen.close()
 	switch {
@@ -192,14 +253,21 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 // tortureDir is the folder for the records, and what removes it in the end.
 func tortureDir(keep string) (dir string, remove func() error, err error) {
 	if keep != "" {
-		return keep, func() error { return nil }, os.MkdirAll(keep, 0o755)
+		return keep, func() error { return nil }, nil
 	}
 	dir, err = os.MkdirTemp("", "dibs-torture-")
 	return dir, func() error { return os.RemoveAll(dir) }, err
 }
 
-// tortureProcess makes a process of the torture.
-func (p *place) tortureProcess(part torture.Part, url string) (*exec.Cmd, error) {
+// tortureProcesses are this program, playing the parts.
+type tortureProcesses struct {
+	place   *place
+	spawner *spawner
+}
+
+func (p tortureProcesses) Start(cmd *exec.Cmd) error { return p.spawner.start(cmd) }
+
+func (p tortureProcesses) Command(part torture.Part, url string) (*exec.Cmd, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -209,7 +277,7 @@ func (p *place) tortureProcess(part torture.Part, url string) (*exec.Cmd, error)
 		return nil, err
 	}
 	cmd := exec.Command(program, "torture", "process", string(text))
-	cmd.Env = append(os.Environ(), p.env(url)...)
+	cmd.Env = append(os.Environ(), p.place.env(url)...)
 	return cmd, nil
 }
 

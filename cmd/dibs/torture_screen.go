@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"strings"
+	"math"
 	"time"
 
 	"charm.land/lipgloss/v2"
@@ -27,18 +27,18 @@ func (a *app) newTortureScreen(o tortureOptions, p *place) *tortureScreen {
 
 func (s *tortureScreen) watch(p torture.Progress) {
 	const every = 5 * time.Second
-	switch line := s.line(p); {
+	switch parts := s.parts(p); {
 	case s.a.json:
 	case s.a.outTTY:
-		fmt.Fprintf(s.a.stdout, "\r\x1b[2K%s", lipgloss.NewStyle().MaxWidth(s.a.width-1).Render(line))
+		fmt.Fprintf(s.a.stdout, "\r\x1b[2K%s", joinWithin(parts, s.a.width-1))
 		s.drew = true
 	case p.Elapsed-s.last >= every:
 		s.last = p.Elapsed
-		fmt.Fprintln(s.a.stdout, line)
+		fmt.Fprintln(s.a.stdout, joinWithin(parts, math.MaxInt))
 	}
 }
 
-func (s *tortureScreen) line(p torture.Progress) string {
+func (s *tortureScreen) parts(p torture.Progress) []string {
 	var live, ended int64
 	for _, q := range p.Queues {
 		live += q.Waiting + q.Blocked + q.Running
@@ -55,7 +55,21 @@ func (s *tortureScreen) line(p torture.Progress) string {
 			parts = append(parts, fmt.Sprintf("%s %s", f.Name, count(int64(n))))
 		}
 	}
-	return strings.Join(parts, " · ")
+	return parts
+}
+
+// joinWithin makes a line of the parts, but for those at the end for which there is no
+// room.
+func joinWithin(parts []string, width int) string {
+	const between = " · "
+	line := parts[0]
+	for _, p := range parts[1:] {
+		if lipgloss.Width(line+between+p) > width {
+			break
+		}
+		line += between + p
+	}
+	return line
 }
 
 // close leaves the cursor on a line of its own.

@@ -66,6 +66,45 @@ func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
 	})
 }
 
+func TestTortureFindsWhatItCannotWriteBeforeItStarts(t *testing.T) {
+	c := onSQLite(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--report", filepath.Join(dir, "no", "report.html")},
+		{"--report", dir},
+		{"--history", file},
+		{"--history", filepath.Join(file, "history")},
+		{"--history", dir},
+	} {
+		c.fails(exitUsage, "", append([]string{"torture"}, args...), args[0])
+	}
+	c.db = ""
+	c.fails(exitUsage, "", []string{"torture", "--pg-bin", dir}, "--pg-bin", "holds no initdb")
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("it left %v, %v", left, err)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != "kept" {
+		t.Errorf("it changed a file to %q, %v", text, err)
+	}
+}
+
+func TestTheTortureScreenCutsNoWords(t *testing.T) {
+	parts := []string{"12 s of 2m", "running", "1,234 jobs ended", "kills 12"}
+	for width, want := range map[int]string{
+		80: "12 s of 2m · running · 1,234 jobs ended · kills 12",
+		49: "12 s of 2m · running · 1,234 jobs ended",
+		5:  "12 s of 2m",
+	} {
+		if got := joinWithin(parts, width); got != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
+	}
+}
+
 // Somebody writes an effect once more, behind the torture's back: that is a broken
 // promise, and everything that shows it is kept.
 func TestTortureSaysWhatWasBroken(t *testing.T) {

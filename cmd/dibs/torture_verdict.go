@@ -44,23 +44,22 @@ func (a *app) reportTorture(r *torture.Result, report string, keep bool) error {
 	if !keep && r.Kept() {
 		r.Dir = "" // about to be removed
 	}
+	var err error
 	if report != "" {
-		if err := writeReport(r, report); err != nil {
-			return err
+		if err = writeReport(r, report); err != nil {
+			report = ""
 		}
 	}
 	if a.json {
-		if err := a.writeJSON(tortureJSONOf(r)); err != nil {
-			return err
-		}
+		err = errors.Join(err, a.writeJSON(tortureJSONOf(r)))
 	} else {
 		fmt.Fprint(a.stdout, a.tortureText(r, report))
 	}
 	if r.Kept() {
-		return nil
+		return err
 	}
 	return &hintError{
-		err:  &codeError{exitFailure, errors.New("a promise was broken")},
+		err:  &codeError{exitFailure, errors.Join(errors.New("a promise was broken"), err)},
 		next: "the processes' records were kept in " + r.Dir + "; please report this with them",
 	}
 }
@@ -167,6 +166,8 @@ func (a *app) tortureTotals(r *torture.Result) string {
 	if n := len(t.Recoveries); n > 0 {
 		row(n, fmt.Sprintf("abandoned jobs claimed again, %s (median), %s (99 %%), %s (longest) after their leases",
 			tenths(t.Quantile(0.5)), tenths(t.Quantile(0.99)), tenths(t.Quantile(1))))
+		b.WriteString("                (it takes more than 2 s, and may, while the database is away, or for a job that has to wait\n" +
+			"                for its group, a limit, a pause, or its turn behind better ones)\n")
 	}
 	fmt.Fprintf(&b, "  %12d  seed\n", r.Seed)
 	return b.String()

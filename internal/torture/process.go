@@ -15,17 +15,17 @@ import (
 // seat is one worker or producer, of which there is always one process: when it is
 // killed, another takes its seat.
 type seat struct {
-	part  Part
-	proxy *proxy                        // nil on SQLite
-	make  func(Part) (*exec.Cmd, error) // the command of a process
+	part   Part
+	proxy  *proxy                        // nil on SQLite
+	make   func(Part) (*exec.Cmd, error) // the command of a process
+	launch func(*exec.Cmd) error
 
 	mu       sync.Mutex // held while something is done to the process
 	restarts int
 	now      *process
 }
 
-// process is one process. It ends by itself when its stdin does, and so cannot
-// outlive the run.
+// process is one process. It ends by itself when its stdin does.
 type process struct {
 	client string
 	cmd    *exec.Cmd
@@ -55,7 +55,7 @@ func (s *seat) start() error {
 	if p.stdin, err = cmd.StdinPipe(); err != nil {
 		return err
 	}
-	if err := cmd.Start(); err != nil {
+	if err := s.launch(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", p.client, err)
 	}
 	go func() {

@@ -24,13 +24,22 @@ type Config struct {
 	Seed    uint64
 	// Duration is how long the faults go on. The run takes some seconds longer.
 	Duration time.Duration
-	// Command makes a process that plays a part on the database at url, and ends when
-	// its stdin does.
-	Command func(p Part, url string) (*exec.Cmd, error)
+	// Processes play the parts.
+	Processes Processes
 	// Server may be killed during the run; nil: it is not ours to kill.
 	Server Server
 	// Watch gets the progress twice a second.
 	Watch func(Progress)
+}
+
+// Processes makes processes and starts them.
+type Processes interface {
+	// Command makes a process that plays a part on the database at url, and ends when
+	// its stdin does.
+	Command(p Part, url string) (*exec.Cmd, error)
+	// Start is the command's, such that the process ends with this one, however that
+	// ends: a process that is stopped does not see the end of its stdin.
+	Start(*exec.Cmd) error
 }
 
 // Server is a database server of one's own.
@@ -121,7 +130,8 @@ func (r *run) seatsOf(n int, name string, producer bool) error {
 				return err
 			}
 		}
-		s.make = func(p Part) (*exec.Cmd, error) { return r.Command(p, url) }
+		s.make = func(p Part) (*exec.Cmd, error) { return r.Processes.Command(p, url) }
+		s.launch = r.Processes.Start
 		r.seats = append(r.seats, s)
 	}
 	return nil

@@ -88,6 +88,17 @@ func (s crashing) Crash(hard bool) error {
 	return s.Stop(pgserver.Immediate)
 }
 
+type testProcesses struct{}
+
+func (testProcesses) Command(p Part, url string) (*exec.Cmd, error) {
+	text, err := json.Marshal(p)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), asPart+"="+string(text), "TORTURE_TEST_URL="+url)
+	return cmd, err
+}
+
+func (testProcesses) Start(cmd *exec.Cmd) error { return cmd.Start() }
+
 // tortured runs the torture for a short time, and fails for every broken promise.
 func tortured(t *testing.T, url string, server Server) *Result {
 	t.Helper()
@@ -112,12 +123,7 @@ func tortured(t *testing.T, url string, server Server) *Result {
 	dir := t.TempDir()
 	r, err := Run(t.Context(), Config{
 		DB: db, URL: url, Effects: "effects", Dir: dir, Workers: 4, Seed: seed, Duration: 10 * time.Second, Server: server,
-		Command: func(p Part, url string) (*exec.Cmd, error) {
-			text, err := json.Marshal(p)
-			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), asPart+"="+string(text), "TORTURE_TEST_URL="+url)
-			return cmd, err
-		},
+		Processes: testProcesses{},
 	})
 	if err != nil {
 		t.Fatal(err)
