@@ -203,7 +203,11 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 	}
 	for _, j := range c.Jobs {
 		if j.ID == s.Job {
-			event(sort(Claimed), j.ClaimedAt.Add(-s.ahead), j.LeaseUntil.Add(-s.ahead), fmt.Sprintf("claims it: attempt %d, with a lease of %v", j.Attempt, j.LeaseUntil.Sub(j.ClaimedAt).Round(time.Millisecond)))
+			verb := "claims"
+			if c.Verb == history.Resume {
+				verb = "resumes, after its restart,"
+			}
+			event(sort(Claimed), j.ClaimedAt.Add(-s.ahead), j.LeaseUntil.Add(-s.ahead), fmt.Sprintf("%s it: attempt %d, with a lease of %v", verb, j.Attempt, j.LeaseUntil.Sub(j.ClaimedAt).Round(time.Millisecond)))
 		}
 	}
 	if slices.ContainsFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == s.Job }) {
