@@ -31,6 +31,9 @@ type Record struct {
 	// Of the line written when it returns, before the outcome goes to the database.
 	End       time.Time `json:"end,omitzero"`
 	Completed bool      `json:"completed,omitempty"` // false: the handler failed
+
+	// Of the line written when the database has taken the outcome.
+	Written bool `json:"written,omitempty"`
 }
 
 // Recorder appends to the history of one worker process. Each record is one write
@@ -63,6 +66,11 @@ func (r *Recorder) Returned(j *dibs.Job[Payload], completed bool) error {
 	return r.write(Record{Job: j.ID, Attempt: j.Attempt, Token: j.Token, End: time.Now(), Completed: completed})
 }
 
+// Written records that the outcome is in the database.
+func (r *Recorder) Written(j *dibs.RawJob) error {
+	return r.write(Record{Job: j.ID, Attempt: j.Attempt, Token: j.Token, Written: true})
+}
+
 func (r *Recorder) write(rec Record) error {
 	rec.Worker = r.worker
 	line, err := json.Marshal(rec)
@@ -78,14 +86,14 @@ func (r *Recorder) write(rec Record) error {
 // Close closes the file.
 func (r *Recorder) Close() error { return r.file.Close() }
 
-// Attempt is what the history tells about one attempt: its two lines in one. End
+// Attempt is what the history tells about one attempt: its lines in one. End
 // is zero while the handler runs, and for ever if its worker was killed.
 type Attempt struct{ Record }
 
 // History collects attempts from the files of several workers while they grow.
 type History struct {
 	Attempts []*Attempt
-	open     map[attemptKey]*Attempt
+	byKey    map[attemptKey]*Attempt
 	offsets  map[string]int64 // how far each file has been read
 }
 
@@ -98,24 +106,27 @@ type attemptKey struct {
 
 // NewHistory is a history without attempts.
 func NewHistory() *History {
-	return &History{open: map[attemptKey]*Attempt{}, offsets: map[string]int64{}}
+	return &History{byKey: map[attemptKey]*Attempt{}, offsets: map[string]int64{}}
 }
 
 // Add adds one record. Records of one worker come in the order they were written.
 func (h *History) Add(rec Record) error {
 	key := attemptKey{rec.Worker, rec.Job, rec.Attempt, rec.Token}
-	if rec.End.IsZero() {
-		a := &Attempt{rec}
+	a := h.byKey[key]
+	switch {
+	case rec.Written:
+		if a != nil { // else it was given back unrun
+			a.Written = true
+		}
+	case rec.End.IsZero():
+		a = &Attempt{rec}
 		h.Attempts = append(h.Attempts, a)
-		h.open[key] = a
-		return nil
-	}
-	a := h.open[key]
-	if a == nil {
+		h.byKey[key] = a
+	case a == nil:
 		return fmt.Errorf("attempt %d of job %d ends without having begun", rec.Attempt, rec.Job)
+	default:
+		a.End, a.Completed = rec.End, rec.Completed
 	}
-	a.End, a.Completed = rec.End, rec.Completed
-	delete(h.open, key)
 	return nil
 }
 

@@ -224,7 +224,8 @@ func (j *judge) lost() (cases []string) {
 }
 
 // again finds attempts of a job that had completed before. A handler that returned
-// in the moment its worker was killed does not count: its outcome was not written.
+// too late, or in the moment its worker was killed, does not count: its outcome was not
+// written.
 func (j *judge) again() (cases []string) {
 	for id, attempts := range j.byJob {
 		var done *Attempt
@@ -233,7 +234,7 @@ func (j *judge) again() (cases []string) {
 				cases = append(cases, fmt.Sprintf("job %d: attempt %d (%s) began after attempt %d (%s) had completed it",
 					id, a.Attempt, a.Worker, done.Attempt, done.Worker))
 			}
-			if a.Completed && !j.held[lease(a)] {
+			if a.Completed && a.Written {
 				done = a
 			}
 		}

@@ -25,7 +25,7 @@ func run(worker string, job int64, attempt, startMS, endMS int, completed bool) 
 	a := &Attempt{Record{
 		Worker: worker, Job: job, Attempt: attempt, Token: dibs.Token{byte(job), byte(attempt), 1},
 		Start: at(startMS), ClaimedAt: claimed, LeaseUntil: claimed.Add(Lease), RunAt: claimed.Add(-time.Millisecond),
-		Completed: completed,
+		Completed: completed, Written: true,
 	}}
 	if endMS > 0 {
 		a.End = at(endMS)
@@ -79,6 +79,7 @@ func honest() Evidence {
 		kill.Held = append(kill.Held, &dibs.RawJob{ID: id, Attempt: 1, Token: dibs.Token{byte(id), 1, 1}})
 	}
 	e.Kills = []Kill{kill}
+	e.attempt(10, 1).Written = false
 	return e
 }
 

@@ -25,6 +25,14 @@ func Work(ctx context.Context, store dibs.Store, name, history string) error {
 		// Attempts that fail are part of the show; what is wrong with the database is not.
 		Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler), Error: report(name)},
 	}
+	w.Hooks.Finished = func(a dibs.Attempt) {
+		if a.NotWritten != nil {
+			return
+		}
+		if err := rec.Written(a.Job); err != nil {
+			slog.Error("history not written", "worker", name, "error", err)
+		}
+	}
 	dibs.Handle(w, Kind, func(ctx context.Context, job *dibs.Job[Payload]) error {
 		if err := rec.Began(job); err != nil {
 			return err
