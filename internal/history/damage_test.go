@@ -72,7 +72,7 @@ var damages = []damage{
 	{"two jobs change tokens", 2, func(e *history.Evidence, r *rand.Rand) bool {
 		var last *history.Call
 		return of(e, r, history.Claim, func(c *history.Call) bool {
-			if len(c.Jobs) == 0 {
+			if len(c.Jobs) < 2 { // the token of its other jobs shows it
 				return false
 			}
 			if last == nil {
@@ -87,7 +87,7 @@ var damages = []damage{
 		var held *history.Call
 		for _, c := range e.Calls {
 			if c.Verb == history.Claim && c.Tx == "" && len(c.Jobs) > 0 {
-				if held != nil && c.End.Before(held.Jobs[0].LeaseUntil) && !finishedBy(e, held, c) {
+				if held != nil && c.End.Before(held.Jobs[0].LeaseUntil) && !finishedBy(e, held, c) && !changed(e, held.Jobs[0].ID) && takes(e, held.Jobs[0].ID) == 1 {
 					twin := held.Jobs[0]
 					twin.Token, twin.Attempt = c.Jobs[0].Token, twin.Attempt+1
 					c.Jobs = append(c.Jobs, twin)
@@ -196,6 +196,18 @@ func finishedBy(e *history.Evidence, claim, by *history.Call) bool {
 			slices.ContainsFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == j.ID })
 		return named && c.Begin.Before(by.End)
 	})
+}
+
+// takes is how often the job was claimed or resumed.
+func takes(e *history.Evidence, id int64) (n int) {
+	for _, c := range e.Calls {
+		for i := range c.Jobs {
+			if c.Jobs[i].ID == id {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // changed reports whether an operator ever changed the job.
