@@ -185,6 +185,10 @@ func (a *attempt) bound(ix *index) {
 	}
 }
 
+// grain is by how much a database's clock may be coarser than the clients', in
+// microseconds: SQLite's shows milliseconds, and is now and then one behind.
+const grain = 5000
+
 // lease bounds when the lease ends by what is known of the extends that began by the
 // time by, without the one in the call without. The last extend decides: it may also
 // have shortened the lease.
@@ -209,9 +213,9 @@ func (a *attempt) lease(ix *index, by int64, without int32) (lo, hi int64) {
 					last[i].lo = max(last[i].lo, s.lo+last[i].hi)
 				}
 			}
-			last = append(last, end{s.lo + d, s.hi + d, s.hi})
+			last = append(last, end{s.lo + d - grain, s.hi + d + grain, s.hi})
 		case open:
-			last = append(last, end{s.lo + d, d, never})
+			last = append(last, end{s.lo + d - grain, d + grain, never})
 			more += d
 		}
 	}
