@@ -221,7 +221,9 @@ func TestDamagedRecordsAreFound(t *testing.T) {
 	must(t, r.Close())
 	seed := rand.Uint64()
 	whole := load(t, db, dir, 1, 1000, seed)
-	complain(t, history.Judge(whole))
+	if sharp() {
+		complain(t, history.Judge(whole))
+	}
 	for i, d := range damages {
 		t.Run(d.name, func(t *testing.T) {
 			e := whole
