@@ -3,7 +3,7 @@
 # interleavings, servers and processes killed, and dibs torture on PostgreSQL, with a
 # server of its own that is killed too, and on SQLite. It takes hours in full.
 #
-#   scripts/soak.sh [PART...]       default: model interleave crash torture broken
+#   scripts/soak.sh [PART...]       default: model history interleave crash torture broken
 #
 #   SOAK_RUNS      rounds of torture (default 4), each with a seed of its own
 #   SOAK_MINUTES   how long the faults of each go on (default 10)
@@ -25,6 +25,11 @@ step() { printf '\n== %s\n' "$*"; }
 model() {
 	step 'each store against the reference model'
 	go test ./sqlite ./postgres -run '^TestModel$' -count=1 -v -timeout 0
+}
+
+history() {
+	step 'random loads, judged'
+	go test ./internal/history -run '^TestARandomLoadBreaksNothing$' -count=50 -timeout 0
 }
 
 interleave() {
@@ -55,13 +60,16 @@ broken() {
 }
 
 SOAK_SEED=${SOAK_SEED:-$(date +%s)}
-[ $# -gt 0 ] || set -- model interleave crash torture broken
+[ $# -gt 0 ] || set -- model history interleave crash torture broken
 for part in "$@"; do
 	case $part in
-	model | interleave | crash | torture | broken) "$part" ;;
+	model | history | interleave | crash | torture | broken) ;;
 	*)
-		echo "unknown part $part: there are model, interleave, crash, torture and broken" >&2
+		echo "unknown part $part: there are model, history, interleave, crash, torture and broken" >&2
 		exit 2
 		;;
 	esac
+done
+for part in "$@"; do
+	"$part"
 done
