@@ -1,6 +1,9 @@
 package sqlite
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Queued is how many calls wait for the writer.
 func (s *Store) Queued() int { return len(s.writer.calls) }
@@ -34,4 +37,13 @@ func (s *Store) StatementNames() []string {
 		names = append(names, name)
 	}
 	return names
+}
+
+// Timed is a call that reads its time and goes on for five milliseconds.
+func (s *Store) Timed(ctx context.Context, now *int64) error {
+	return s.writer.call(ctx, func(s *session) (err error) {
+		*now, err = s.now()
+		time.Sleep(5 * time.Millisecond)
+		return err
+	})
 }

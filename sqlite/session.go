@@ -21,7 +21,8 @@ type session struct {
 	prepared map[string]*sql.Stmt
 	sql      *statements
 
-	time     int64             // of the transaction, once now has been asked
+	time     int64             // of the call, once now has been asked
+	timed    time.Time         // when it was
 	queues   map[string]*queue // settings read so far; nil: there is no such queue
 	counts   map[string]tally
 	woken    map[string]bool // queues that may have new work
@@ -151,11 +152,12 @@ func (s *session) names(statement string, args ...any) ([]string, error) {
 	return all, err
 }
 
-// now is the transaction's time in microseconds, on the database's clock.
+// now is the call's time in microseconds, on the database's clock.
 func (s *session) now() (int64, error) {
 	if s.time != 0 {
 		return s.time, nil
 	}
+	s.timed = time.Now()
 	_, err := s.one("clock", nil, &s.time)
 	return s.time, err
 }

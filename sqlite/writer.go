@@ -15,6 +15,8 @@ import (
 const (
 	// maxHold is how long one transaction goes on taking calls that came meanwhile.
 	maxHold = 20 * time.Millisecond
+	// tick is how long the calls of one transaction share a time.
+	tick = time.Millisecond
 	// polite is how long a writer remembers that it has met another process. It then
 	// leaves a gap after every stretch of work without a pause: long enough for one
 	// that tries again every retryPause.
@@ -244,6 +246,9 @@ func (w *writer) next(began time.Time) *call {
 func (w *writer) runCall(s *session, c *call) error {
 	if err := w.exec("savepoint call"); err != nil {
 		return err
+	}
+	if time.Since(s.timed) > tick {
+		s.time = 0 // or a lease that ended since would count as held
 	}
 	mark := s.mark()
 	if c.err = c.run(s); c.err == nil {

@@ -88,6 +88,24 @@ func TestACallThatFailsUndoesOnlyItself(t *testing.T) {
 	}
 }
 
+// A call that joins a transaction in which others have worked for long has its own time:
+// with theirs, a lease that has ended in between would count as held.
+func TestCallsOfOneTransactionHaveTimesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	var first, second int64
+	errs := together(t, s,
+		func() error { return s.Timed(t.Context(), &first) },
+		func() error { return s.Timed(t.Context(), &second) })
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	// Each stays for five milliseconds after it has read its time.
+	if d := time.Duration(max(first, second)-min(first, second)) * time.Microsecond; d < 4*time.Millisecond {
+		t.Errorf("the times of two calls of one transaction lie %v apart", d)
+	}
+}
+
 func TestACancelledCallerHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})

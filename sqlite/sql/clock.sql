@@ -1,4 +1,4 @@
--- Purpose: take the transaction's time, in microseconds since 1970.
+-- Purpose: take the time of a call, in microseconds since 1970.
 -- Parameters: none.
 -- Columns out: now.
 -- Concurrency: the only write transaction of the file; each has a later time than the
