@@ -61,25 +61,68 @@ func (a *app) locks(ctx context.Context, db dibs.Database, queue string, n int) 
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(footprintJSONOf(f))
-	}
+	next := ""
 	if f.Claimed == 0 {
-		a.say("%s", nothingToLock(f))
-		return nil
+		if f.Note, next, err = nothingToLock(ctx, db, f); err != nil {
+			return err
+		}
 	}
-	a.writeLocks(f)
+	switch {
+	case a.json:
+		return a.writeJSON(footprintJSONOf(f))
+	case f.Claimed == 0:
+		a.say("%s, so a claim takes and locks nothing.\n%s", f.Note, next)
+	default:
+		a.writeLocks(f)
+	}
 	return nil
 }
 
 // nothingToLock says why a claim took no job, and what to do.
-func nothingToLock(f footprint.Footprint) string {
-	name := clip(printable(f.Queue), 60)
-	if f.Paused {
-		return fmt.Sprintf("queue %s is paused, so a claim takes and locks nothing; 'dibs resume %s' lets it go on", name, name)
+func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint) (why, next string, err error) {
+	q, s, err := standing(ctx, db, f.Queue)
+	if err != nil {
+		return "", "", err
 	}
-	return fmt.Sprintf("nothing in queue %s can be claimed just now, so nothing is locked; see 'dibs stats %s',\n"+
-		"or add a job to try with: 'dibs enqueue %s'", name, name, name)
+	name := clip(printable(f.Queue), 60)
+	add := fmt.Sprintf("Add one to try with: dibs enqueue %s", name)
+	switch due := s.Waiting - s.Scheduled; {
+	case f.Paused:
+		return fmt.Sprintf("queue %s is paused", name), fmt.Sprintf("Let it go on: dibs resume %s", name), nil
+	case q.Concurrency > 0 && s.Running >= int64(q.Concurrency):
+		return fmt.Sprintf("queue %s has a limit of %s at once, and %s running", name, plural(q.Concurrency, "job"), count(s.Running)),
+			fmt.Sprintf("Try again when one has ended, or raise the limit: dibs queue %s --concurrency %d", name, s.Running+1), nil
+	case due > 0:
+		return fmt.Sprintf("another transaction holds what is due in queue %s", name), "Try again when it has ended.", nil
+	case s.Blocked > 0:
+		return fmt.Sprintf("what is left in queue %s (%s) waits for others of its group", name, plural(int(s.Blocked), "job")),
+			fmt.Sprintf("Try again when they have ended; to see them: dibs ls %s --state running", name), nil
+	case s.Waiting > 0:
+		return fmt.Sprintf("no job of queue %s is due yet", name), add, nil
+	case s.Running > 0:
+		return fmt.Sprintf("all jobs of queue %s are running", name), add, nil
+	}
+	return fmt.Sprintf("there is no job in queue %s", name), add, nil
+}
+
+// standing is a queue's settings and counts.
+func standing(ctx context.Context, db dibs.Database, name string) (q dibs.Queue, s dibs.QueueStats, err error) {
+	queues, err := db.Queues(ctx)
+	if err != nil {
+		return q, s, err
+	}
+	stats, err := db.Stats(ctx)
+	for _, each := range queues {
+		if each.Name == name {
+			q = each
+		}
+	}
+	for _, each := range stats {
+		if each.Queue == name {
+			s = each
+		}
+	}
+	return q, s, err
 }
 
 func (a *app) writeLocks(f footprint.Footprint) {
@@ -128,8 +171,19 @@ func waitNote(waiting int) string {
 	return "A wait ends with the claim."
 }
 
-// exactly writes a short duration with two digits.
-func exactly(d time.Duration) string { return fmt.Sprintf("%.2g ms", d.Seconds()*1e3) }
+// exactly writes a short duration with about two digits.
+func exactly(d time.Duration) string {
+	switch ms := d.Seconds() * 1e3; {
+	case d >= time.Second:
+		return tenths(d)
+	case ms >= 10:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms >= 1:
+		return fmt.Sprintf("%.1f ms", ms)
+	default:
+		return fmt.Sprintf("%.2f ms", ms)
+	}
+}
 
 type footprintJSON struct {
 	Queue   string           `json:"queue"`

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestLocks(t *testing.T) {
@@ -40,10 +41,22 @@ func TestLocksWithNothingToClaim(t *testing.T) {
 		c.ok("enqueue", "q", "--delay", "1h")
 		c.fails(exitNotFound, "", []string{"locks", "p"}, `unknown queue "p"`, "known queues: q")
 		c.fails(exitUsage, "", []string{"locks", "q", "-n", "0"}, "n: must be 1 to 10000, got 0")
-		c.hasInOrder(c.ok("locks", "q"), "nothing in queue q can be claimed just now", "dibs stats q", "dibs enqueue q")
-		c.has(c.row(c.ok("locks", "q", "--json")), object{"claimed": 0, "locks": []any{}, "others": []any{}})
+		c.hasInOrder(c.ok("locks", "q"), "no job of queue q is due yet", "dibs enqueue q")
+		c.has(c.row(c.ok("locks", "q", "--json")), object{"claimed": 0, "locks": []any{}, "others": []any{}, "note": "no job of queue q is due yet"})
 		c.ok("pause", "q")
 		c.hasInOrder(c.ok("locks", "q"), "queue q is paused", "dibs resume q")
+		c.ok("queue", "empty", "--create", "--concurrency", "2")
+		c.hasInOrder(c.ok("locks", "empty"), "there is no job in queue empty", "dibs enqueue empty")
+		c.feed("1\n2\n", "enqueue", "g", "--lines", "--group", "a")
+		c.ok("claim", "g", "--worker", "w")
+		c.hasInOrder(c.ok("locks", "g"), "what is left in queue g (1 job) waits for others of its group", "dibs ls g --state running")
+		c.feed("1\n2\n", "enqueue", "l", "--lines")
+		c.ok("claim", "l", "--worker", "w")
+		c.ok("queue", "l", "--concurrency", "1")
+		c.hasInOrder(c.ok("locks", "l"), "queue l has a limit of 1 job at once, and 1 running", "dibs queue l --concurrency 2")
+		c.ok("enqueue", "r")
+		c.ok("claim", "r", "--worker", "w")
+		c.hasInOrder(c.ok("locks", "r"), "all jobs of queue r are running", "dibs enqueue r")
 	})
 }
 
@@ -57,5 +70,16 @@ func (c *cli) hasInOrder(text string, words ...string) {
 			return
 		}
 		rest = after
+	}
+}
+
+func TestExactly(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		4 * time.Microsecond: "0.00 ms", 250 * time.Microsecond: "0.25 ms", 9940 * time.Microsecond: "9.9 ms",
+		99_600 * time.Microsecond: "100 ms", 1234 * time.Millisecond: "1.2 s",
+	} {
+		if got := exactly(d); got != want {
+			t.Errorf("%v is written as %q, not %q", d, got, want)
+		}
 	}
 }
