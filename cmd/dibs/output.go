@@ -34,6 +34,14 @@ The names of fields are stable; new ones may come.
               result. What a job does not have is left out. The payload has the bytes
               that were enqueued, without the spaces between its parts; 'dibs show ID
               --payload' writes it as it is.
+  a run       as 'torture' writes it: kept; database, database_version, own_server,
+              dibs_version, platform, cores, began, duration, took, workers, producers,
+              seed, command (that repeats it); totals: operations, calls, unanswered,
+              enqueued, claimed, finished, refused, others; faults by kind; recoveries:
+              count, p50_ms, p99_ms, max_ms of the abandoned jobs that nothing else held
+              up, and recoveries_all of all; promises: number, promise, checked, broken,
+              violations (the first ten, in words); linearizability: checked, undecided,
+              broken, violations; interrupted, history, report if there is such a thing
   times       RFC 3339, such as "2026-11-21T08:30:00.123456Z"
   durations   numbers of seconds, such as 0.25. Where durations are read, strings such
               as "90s", "15m", "12h" and "14d" are taken too.`,

@@ -27,6 +27,7 @@ type tortureOptions struct {
 	report   string
 	history  string
 	bin      string
+	judge    string
 }
 
 func newTortureCmd(a *app) *cobra.Command {
@@ -42,8 +43,9 @@ limits change, queues are paused, jobs are cancelled, edited and requeued, trans
 are rolled back, and one holds a snapshot open. Every process writes down what it asked
 and what it was told. In the end those records and what is in the database are judged by
 the promises of docs/guarantees.md. The exit code is 1 if one was broken, and what shows
-it is printed; the records and the jobs are kept then. Wrong flags and files that cannot
-be written are found before it starts: exit code 2.
+it is printed; the records and the jobs are kept then, and --judge judges the records
+again, without the database. Wrong flags and files that cannot be written are found
+before it starts: exit code 2.
 
 It uses a SQLite file of its own in a temporary folder, which it removes. With --db it
 uses that database, with tables of its own (a schema on PostgreSQL, a prefix on SQLite)
@@ -53,8 +55,10 @@ its own, and kills that every few seconds too. Connections are cut on PostgreSQL
 processes are stopped on Unix only.
 
 When the faults are over, it waits for as long as jobs still get done, and gives up after
-a minute in which none was. If dibs torture is itself killed with SIGKILL, it cannot
-clean up. Then there stay behind
+a minute in which none was. Ctrl-C ends the faults early, and what they did is judged all
+the same; a second one gives up. The exit code is then 130, or 1.
+
+If dibs torture is itself killed with SIGKILL, it cannot clean up. Then there stay behind
   on PostgreSQL  the schema that its first line names: drop schema dibs_torture_… cascade
   on SQLite      the tables dibs_torture_…_*, with --db: drop each of them
   with --pg-bin  the server, and its folder dibs-postgres-… in /dev/shm or the temporary one
@@ -64,11 +68,15 @@ clean up. Then there stay behind
 another in each run.`,
 		Example: `  dibs torture
   dibs torture --db postgres://localhost/mydb --duration 10m --report torture.html
-  dibs torture --pg-bin /usr/lib/postgresql/17/bin`,
+  dibs torture --pg-bin /usr/lib/postgresql/17/bin --history records
+  dibs torture --judge records --report torture.html`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.checkTorture(cmd, &o); err != nil {
 				return err
+			}
+			if o.judge != "" {
+				return a.judgeTorture(cmd, o)
 			}
 			return a.torture(cmd.Context(), o)
 		},
@@ -80,6 +88,7 @@ another in each run.`,
 	f.Uint64Var(&o.seed, "seed", 0, "`SEED` of the faults and the loads; default: another each time")
 	f.StringVar(&o.report, "report", "", "write a page on what happened to `FILE`, for a browser")
 	f.StringVar(&o.history, "history", "", "keep the processes' records in `DIR`, which must be empty or not exist")
+	f.StringVar(&o.judge, "judge", "", "run nothing: judge again the records that are kept in `DIR`")
 	f.StringVar(&o.bin, "pg-bin", "", "`DIR` of initdb and postgres: start a server of its own, and kill it too")
 	cmd.AddCommand(newTortureProcessCmd(a))
 	return cmd
@@ -87,6 +96,14 @@ another in each run.`,
 
 func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	changed := cmd.Flags().Changed
+	if o.judge != "" {
+		for _, other := range []string{"db", "duration", "workers", "seed", "history", "pg-bin"} {
+			if changed(other) {
+				return usagef(cmd, "--judge looks at records of an earlier run; leave out --%s", other)
+			}
+		}
+		return checkTorturePaths(cmd, o)
+	}
 	switch {
 	case changed("schema") || changed("prefix"):
 		return usagef(cmd, "the torture makes a schema or prefix of its own; leave out --schema and --prefix")
@@ -220,6 +237,7 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 		defer own.Close()
 		at, server = own.URL(), ownServer{own}
 	}
+	file := newFile(at)
 	place, err := newPlace(ctx, "torture", at, dir)
 	if err != nil {
 		return err
@@ -230,21 +248,21 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 			err = errors.Join(err, place.db.Close())
 			return
 		}
-		err = errors.Join(err, place.remove(context.WithoutCancel(ctx)))
+		err = errors.Join(err, removePlace(context.WithoutCancel(ctx), place, file))
 	}()
 	spawner := newSpawner()
 	defer spawner.close()
 	screen := a.newTortureScreen(o, place)
+	giveUp, stop := secondInterrupt()
+	defer stop()
 	result, err := torture.Run(ctx, torture.Config{
-		DB: place.db, URL: place.url, Effects: place.table("effects"), Dir: dir, Workers: o.workers, Seed: o.seed,
-		Duration: o.duration, Processes: tortureProcesses{place, spawner}, Server: server, Watch: screen.watch,
+		About: torture.About{Dibs: readVersion().Version, Command: o.command(a.dbFlag), Workers: o.workers, Seed: o.seed, Duration: o.duration},
+		DB:    place.db, URL: place.url, Effects: place.table("effects"), Dir: dir,
+		Processes: tortureProcesses{place, spawner}, Server: server, Watch: screen.watch, GiveUp: giveUp,
 	})
 	screen.close()
-	switch {
-	case ctx.Err() != nil:
-		return &codeError{exitInterrupted, ctx.Err()}
-	case err != nil:
-		return err
+	if err != nil {
+		return a.untortured(ctx, o, err)
 	}
 	broken = !result.Kept()
 	return a.reportTorture(result, o.report, o.history != "")

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"charm.land/lipgloss/v2"
@@ -16,6 +17,7 @@ type tortureScreen struct {
 	of   time.Duration
 	last time.Duration
 	drew bool
+	told bool // what an interrupt does
 }
 
 func (a *app) newTortureScreen(o tortureOptions, p *place) *tortureScreen {
@@ -27,6 +29,11 @@ func (a *app) newTortureScreen(o tortureOptions, p *place) *tortureScreen {
 
 func (s *tortureScreen) watch(p torture.Progress) {
 	const every = 5 * time.Second
+	if p.Interrupted && !s.told {
+		s.told = true
+		s.close()
+		fmt.Fprintln(s.a.stderr, "interrupted: no more faults. What was done is judged when the jobs have ended; interrupt again to give up.")
+	}
 	switch parts := s.parts(p); {
 	case s.a.json:
 	case s.a.outTTY:
@@ -52,7 +59,7 @@ func (s *tortureScreen) parts(p torture.Progress) []string {
 	}
 	for _, f := range torture.FaultTexts {
 		if n := p.Faults[f.Name]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", f.Name, count(int64(n))))
+			parts = append(parts, fmt.Sprintf("%s %s", strings.ReplaceAll(f.Name, "_", " "), count(int64(n))))
 		}
 	}
 	return parts
@@ -77,4 +84,5 @@ func (s *tortureScreen) close() {
 	if s.drew {
 		fmt.Fprintln(s.a.stdout)
 	}
+	s.drew = false
 }

@@ -51,10 +51,10 @@ func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &v); err != nil {
 			c.t.Fatal(err)
 		}
-		if !v.Kept || v.Seed != 7 || v.Totals.Operations == 0 || len(v.Faults) == 0 || len(v.Promises) != 9 || v.History != "" {
+		if !v.Kept || v.Seed != 7 || v.Totals.Operations == 0 || len(v.Faults) == 0 || len(v.Promises) != 9 || v.History != "" || v.DatabaseVersion == "" || v.Report != report {
 			c.t.Errorf("verdict: %s", out)
 		}
-		if page, err := os.ReadFile(report); err != nil || !bytes.Contains(page, []byte("Every promise was kept")) {
+		if page, err := os.ReadFile(report); err != nil || !bytes.Contains(page, []byte(v.Database+" "+v.DatabaseVersion)) {
 			c.t.Errorf("report: %.100s, %v", page, err)
 		}
 		if after := tables(c); after != before {
@@ -125,7 +125,7 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 	if code != exitFailure {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
-	for _, want := range []string{"a promise was broken", "✗ 8. Effects", "The shortest history that shows it:", " finishes it: completed", "The records are in " + temp} {
+	for _, want := range []string{"a promise was broken", "✗ 8. Effects", "The shortest history that shows it:", " finishes attempt ", ": completed", "The records are in " + temp} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}

@@ -5,39 +5,11 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"charm.land/lipgloss/v2"
-	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/torture"
 )
-
-type tortureJSON struct {
-	Kept        bool             `json:"kept"`
-	Seed        uint64           `json:"seed"`
-	Took        seconds          `json:"took"`
-	Totals      torture.Totals   `json:"totals"`
-	Faults      map[string]int   `json:"faults"`
-	Recoveries  int              `json:"recoveries"`
-	RecoveryP50 seconds          `json:"recovery_p50"`
-	RecoveryP99 seconds          `json:"recovery_p99"`
-	RecoveryMax seconds          `json:"recovery_max"`
-	Promises    []tortureVerdict `json:"promises"`
-	Orders      tortureOrders    `json:"orders"`
-	History     string           `json:"history,omitempty"` // where the records are, if they are kept
-}
-
-type tortureVerdict struct {
-	Number  int      `json:"number"`
-	Promise string   `json:"promise"`
-	Checked int      `json:"checked"`
-	Broken  []string `json:"broken"`
-}
-
-type tortureOrders struct {
-	Checked   int      `json:"checked"`
-	Undecided int      `json:"undecided"`
-	Broken    []string `json:"broken"`
-}
 
 // reportTorture writes what came out, and returns an error if a promise was broken.
 func (a *app) reportTorture(r *torture.Result, report string, keep bool) error {
@@ -51,17 +23,20 @@ func (a *app) reportTorture(r *torture.Result, report string, keep bool) error {
 		}
 	}
 	if a.json {
-		err = errors.Join(err, a.writeJSON(tortureJSONOf(r)))
+		err = errors.Join(err, a.writeJSON(tortureJSONOf(r, report)))
 	} else {
 		fmt.Fprint(a.stdout, a.tortureText(r, report))
 	}
-	if r.Kept() {
-		return err
+	switch {
+	case !r.Kept():
+		return &hintError{
+			err:  &codeError{exitFailure, errors.Join(errors.New("a promise was broken"), err)},
+			next: fmt.Sprintf("judge it again with 'dibs torture --judge %s'; please report this with that folder", shellWord(r.Dir)),
+		}
+	case r.Interrupted && err == nil:
+		return &codeError{code: exitInterrupted} // it has been said
 	}
-	return &hintError{
-		err:  &codeError{exitFailure, errors.Join(errors.New("a promise was broken"), err)},
-		next: "the processes' records were kept in " + r.Dir + "; please report this with them",
-	}
+	return err
 }
 
 func writeReport(r *torture.Result, path string) error {
@@ -72,33 +47,11 @@ func writeReport(r *torture.Result, path string) error {
 	return errors.Join(torture.WriteReport(f, r), f.Close())
 }
 
-func tortureJSONOf(r *torture.Result) tortureJSON {
-	t := &r.Totals
-	j := tortureJSON{
-		Kept: r.Kept(), Seed: r.Seed, Took: seconds(r.Took), Totals: *t, Faults: r.Faults, Recoveries: len(t.Recoveries),
-		RecoveryP50: seconds(t.Quantile(0.5)), RecoveryP99: seconds(t.Quantile(0.99)), RecoveryMax: seconds(t.Quantile(1)),
-		Orders:  tortureOrders{r.Orders.Checked, r.Orders.Undecided, texts(r.Orders.Broken)},
-		History: r.Dir,
-	}
-	for _, v := range r.Verdicts {
-		j.Promises = append(j.Promises, tortureVerdict{v.Number, v.Promise, v.Checked, texts(v.Broken)})
-	}
-	return j
-}
-
-func texts(all []history.Violation) []string {
-	list := []string{}
-	for _, v := range all {
-		list = append(list, v.Text)
-	}
-	return list
-}
-
 func (a *app) tortureText(r *torture.Result, report string) string {
 	var b strings.Builder
-	verdict := a.paint(green, "every promise was kept")
+	verdict := a.paint(green, r.Summary())
 	if !r.Kept() {
-		verdict = a.paint(red, "a promise was broken")
+		verdict = a.paint(red, r.Summary())
 	}
 	fmt.Fprintf(&b, "\n  %s %s\n\n", a.paint(bold, "Verdict:"), verdict)
 	for _, v := range r.Verdicts {
@@ -143,8 +96,11 @@ func (a *app) tortureLine(b *strings.Builder, number, text, found string, checke
 		fmt.Fprintf(b, "  %s%s\n", head, strings.TrimRight(l, " "))
 	}
 	verdict := "none broken"
-	if broken > 0 {
+	switch {
+	case broken > 0:
 		verdict = a.paint(red, count(int64(broken))+" broken")
+	case checked == 0:
+		verdict = "so it was not tried"
 	}
 	fmt.Fprintf(b, "       %s\n", a.paint(faint, found+", ")+verdict)
 }
@@ -163,12 +119,15 @@ func (a *app) tortureTotals(r *torture.Result) string {
 			row(n, f.Text)
 		}
 	}
-	if n := len(t.Recoveries); n > 0 {
-		row(n, fmt.Sprintf("abandoned jobs claimed again, %s (median), %s (99 %%), %s (longest) after their leases",
-			tenths(t.Quantile(0.5)), tenths(t.Quantile(0.99)), tenths(t.Quantile(1))))
-		b.WriteString("                (it takes more than 2 s, and may, while the database is away, or for a job that has to wait\n" +
-			"                for its group, a limit, a pause, or its turn behind better ones)\n")
+	if n := len(t.Unhindered); n > 0 {
+		row(n, fmt.Sprintf("abandoned jobs started again %s (median), %s (99 %%), %s (longest) after their leases",
+			hundredths(t.Unhindered.Quantile(0.5)), hundredths(t.Unhindered.Quantile(0.99)), hundredths(t.Unhindered.Quantile(1))))
 	}
-	fmt.Fprintf(&b, "  %12d  seed\n", r.Seed)
+	if n := len(t.Recoveries) - len(t.Unhindered); n > 0 {
+		row(n, fmt.Sprintf("more that may have had to wait, for the server, a limit, their group, a pause or better jobs, the longest for %s", tenths(t.Recoveries.Quantile(1))))
+	}
+	fmt.Fprintf(&b, "\n  %s %s, dibs %s, %s, %s; once more: %s\n", r.Database, r.Version, r.Dibs, r.Platform, plural(r.Cores, "core"), r.Command)
 	return b.String()
 }
+
+func hundredths(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }

@@ -19,7 +19,7 @@ const (
 	kills     = "kills"
 	stops     = "stops"
 	cuts      = "cuts"
-	crashes   = "server kills"
+	crashes   = "server_kills"
 	snapshots = "snapshots"
 	limits    = "limits"
 	pauses    = "pauses"
@@ -31,7 +31,7 @@ var FaultTexts = []struct{ Name, Text string }{
 	{kills, "processes killed (SIGKILL) and started anew"},
 	{stops, "processes stopped past their leases and continued"},
 	{cuts, "connections cut after the database's work and before its answer"},
-	{crashes, "server kills"},
+	{crashes, "times that the server was killed and started again"},
 	{snapshots, "snapshots held open"},
 	{limits, "changes of limits"},
 	{pauses, "queues paused"},

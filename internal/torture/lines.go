@@ -9,10 +9,10 @@ import (
 // Lines are the calls of a violation, one line each.
 func Lines(v *history.Violation) []string {
 	var lines []string
-	ends := endsOf(v.Calls)
+	ends, attempts := endsOf(v.Calls), attemptsOf(v.Calls, v.Job)
 	for _, c := range v.Calls {
 		what := plainText(c)
-		s := Story{Job: v.Job}
+		s := Story{Job: v.Job, attempts: attempts}
 		if s.add(c, fateOf(c, ends)); len(s.Events) > 0 {
 			what = s.Events[0].Text
 		}

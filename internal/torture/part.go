@@ -11,7 +11,8 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
-	_ "github.com/jackc/pgx/v5/stdlib" // for the transactions of PostgreSQL's database/sql users
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib" // for the transactions of PostgreSQL's database/sql users
 )
 
 // Part is what one process of a run does. It is passed on the command line.
@@ -60,11 +61,12 @@ func withSQL(db dibs.Database, rawURL string, f func(*sql.DB) error) error {
 	if own, ok := db.(interface{ DB() *sql.DB }); ok { // SQLite's, which take turns with the store's
 		return f(own.DB())
 	}
-	pool, err := sql.Open("pgx", rawURL)
+	config, err := pgxpool.ParseConfig(rawURL) // which knows the parameters of pools, too
 	if err != nil {
 		return err
 	}
-	pool.SetMaxOpenConns(4)
+	pool := stdlib.OpenDB(*config.ConnConfig)
+	pool.SetMaxOpenConns(ofSQL)
 	return errors.Join(f(pool), pool.Close())
 }
 

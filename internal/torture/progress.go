@@ -10,17 +10,19 @@ import (
 
 // Progress is how far a run has come.
 type Progress struct {
-	Stage   string // running, draining or judging
-	Elapsed time.Duration
-	Faults  map[string]int // so far, by name
-	Queues  []dibs.QueueStats
+	Stage string // running, draining or judging
+	// Interrupted: the faults were ended early.
+	Interrupted bool
+	Elapsed     time.Duration
+	Faults      map[string]int // so far, by name
+	Queues      []dibs.QueueStats
 }
 
 func (r *run) watch(ctx context.Context, stage string) {
 	if r.Watch == nil {
 		return
 	}
-	p := Progress{Stage: stage, Elapsed: time.Since(r.began)}
+	p := Progress{Stage: stage, Interrupted: r.Interrupted, Elapsed: time.Since(r.Began)}
 	p.Queues, _ = r.DB.Stats(ctx) // the database may be away: then there is nothing to show
 	if ctx.Err() != nil {
 		return // the stage has ended meanwhile

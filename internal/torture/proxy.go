@@ -2,9 +2,9 @@ package torture
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/url"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,8 +27,8 @@ type proxy struct {
 }
 
 // newProxy makes a proxy to the server that rawURL names, and the URL by which to
-// use it.
-func newProxy(rawURL string) (*proxy, string, error) {
+// use it, with so many connections in a pool.
+func newProxy(rawURL string, pool int) (*proxy, string, error) {
 	config, err := pgconn.ParseConfig(rawURL)
 	if err != nil {
 		return nil, "", err
@@ -44,13 +44,13 @@ func newProxy(rawURL string) (*proxy, string, error) {
 		cuts:     make(chan chan struct{}),
 	}
 	p.links.Go(p.accept)
-	through, err := throughProxy(rawURL, config, l.Addr().String())
-	return p, through, errors.Join(err)
+	through, err := throughProxy(rawURL, config, l.Addr().String(), pool)
+	return p, through, err
 }
 
 // throughProxy is rawURL by way of a proxy. The password may have come from elsewhere
 // (.pgpass, PGPASSWORD), where it belongs to the server's own address.
-func throughProxy(rawURL string, config *pgconn.Config, address string) (string, error) {
+func throughProxy(rawURL string, config *pgconn.Config, address string, pool int) (string, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return "", err
@@ -58,6 +58,7 @@ func throughProxy(rawURL string, config *pgconn.Config, address string) (string,
 	query := u.Query()
 	query.Del("host")
 	query.Del("port")
+	query.Set("pool_max_conns", strconv.Itoa(pool))
 	u.Host, u.RawQuery = address, query.Encode()
 	u.User = url.UserPassword(config.User, config.Password)
 	return u.String(), nil

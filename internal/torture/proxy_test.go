@@ -20,7 +20,7 @@ func TestACutAnswerIsUnavailableAndItsJobIsThere(t *testing.T) {
 	if err := postgres.Migrate(ctx, direct, postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	p, through, err := newProxy(direct)
+	p, through, err := newProxy(direct, mostPool)
 	if err != nil {
 		t.Fatal(err)
 	}

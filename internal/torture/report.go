@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -13,8 +14,11 @@ import (
 var reportHTML string
 
 var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
-	"count":   grouping,
-	"seconds": func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
+	"count":    grouping,
+	"seconds":  func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
+	"short":    func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) },
+	"date":     func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
+	"sentence": func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 }).Parse(reportHTML))
 
 // WriteReport writes a page about the run that needs nothing but a browser.
@@ -24,7 +28,9 @@ func WriteReport(w io.Writer, r *Result) error {
 		Recoveries *histogram
 		Timeline   *timeline
 		FaultRows  []faultRow
-	}{r, newHistogram(r.Totals.Recoveries), newTimeline(r.Story), faultRows(r.Faults)})
+		Lease      time.Duration
+		Hindered   int // recoveries
+	}{r, newHistogram(r.Totals.Unhindered), newTimeline(r.Story), faultRows(r.Faults), lease, len(r.Totals.Recoveries) - len(r.Totals.Unhindered)})
 }
 
 type faultRow struct {
@@ -65,9 +71,9 @@ type bar struct {
 	Label               string
 }
 
-// newHistogram sorts the times into bars of half a second, the last of them open.
+// newHistogram sorts the times into bars of a quarter of a second, the last of them open.
 func newHistogram(times []time.Duration) *histogram {
-	const step, bars, width, gap, height = 500 * time.Millisecond, 12, 50, 6, 140
+	const step, bars, width, gap, height = 250 * time.Millisecond, 12, 50, 6, 140
 	if len(times) == 0 {
 		return nil
 	}
@@ -79,7 +85,7 @@ func newHistogram(times []time.Duration) *histogram {
 	}
 	h := &histogram{Width: bars*(width+gap) + gap, Height: height + 60, Base: height + 20}
 	for i, n := range counts {
-		label := fmt.Sprintf("%.1f", (time.Duration(i) * step).Seconds())
+		label := fmt.Sprintf("%.2f", (time.Duration(i) * step).Seconds())
 		if i == bars-1 {
 			label = "≥ " + label
 		}

@@ -1,6 +1,7 @@
 package torture
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/history"
@@ -8,15 +9,12 @@ import (
 
 // Result is what came out.
 type Result struct {
-	Seed     uint64
-	Took     time.Duration
-	Workers  int
+	About
 	Dir      string // of the histories
 	Verdicts []history.Verdict
 	Orders   Orders
 	Totals   Totals
-	Faults   map[string]int // by name
-	Story    *Story         // of the job to look at: the first offending one, else the most troubled
+	Story    *Story // of the job to look at: the first offending one, else the most troubled
 }
 
 // Orders is a second opinion, of a general checker of linearizability: jobs for which
@@ -37,9 +35,21 @@ type Totals struct {
 	Finished   int `json:"finished"`
 	Refused    int `json:"refused"` // extensions and outcomes for which the lease was lost
 	Others     int `json:"others"`  // extensions, cancels, requeues and edits
+
 	// Recoveries are the times from the end of an abandoned lease to the next claim of
-	// the job, shortest first.
-	Recoveries []time.Duration `json:"-"`
+	// the job, and Unhindered those of them for which nothing held it up.
+	Recoveries, Unhindered Times `json:"-"`
+}
+
+// Times are how long something took, shortest first.
+type Times []time.Duration
+
+// Quantile is the time that the part q of all does not exceed.
+func (t Times) Quantile(q float64) time.Duration {
+	if len(t) == 0 {
+		return 0
+	}
+	return t[min(int(q*float64(len(t))), len(t)-1)]
 }
 
 // Kept reports whether every promise was.
@@ -62,22 +72,35 @@ func (r *Result) Offence() *history.Violation {
 	return first
 }
 
-// Quantile is the recovery time that the part q of all recoveries does not exceed.
-func (t *Totals) Quantile(q float64) time.Duration {
-	n := len(t.Recoveries)
-	if n == 0 {
-		return 0
+// Untried are the promises for which there was nothing to check.
+func (r *Result) Untried() (numbers []int) {
+	for _, v := range r.Verdicts {
+		if v.Checked == 0 && len(v.Broken) == 0 {
+			numbers = append(numbers, v.Number)
+		}
 	}
-	return t.Recoveries[min(int(q*float64(n)), n-1)]
+	return numbers
 }
 
-func (r *run) result(e history.Evidence, took time.Duration) *Result {
-	result := &Result{
-		Seed: r.Seed, Took: took, Workers: r.Workers, Dir: r.Dir, Faults: r.counts,
-		Verdicts: history.Judge(e), Totals: count(e.Calls),
+// Summary is the verdict in one line.
+func (r *Result) Summary() string {
+	untried := r.Untried()
+	switch {
+	case !r.Kept():
+		return "a promise was broken"
+	case len(untried) == 0:
+		return "every promise was kept"
+	case len(untried) == 1:
+		return fmt.Sprintf("no promise was broken, but number %d was not tried", untried[0])
 	}
+	return fmt.Sprintf("no promise was broken, but %d of %d were not tried", len(untried), len(r.Verdicts))
+}
+
+// judged is what the evidence shows.
+func judged(about About, dir string, e history.Evidence) *Result {
+	result := &Result{About: about, Dir: dir, Verdicts: history.Judge(e), Totals: count(e.Calls)}
 	result.Orders.Checked, result.Orders.Undecided, result.Orders.Broken = history.Linearizable(e)
-	result.Totals.Recoveries = history.Recoveries(e)
+	result.Totals.Recoveries, result.Totals.Unhindered = history.Recoveries(e), unhindered(e)
 	job := int64(0)
 	if v := result.Offence(); v != nil {
 		job = v.Job

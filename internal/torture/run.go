@@ -16,20 +16,19 @@ import (
 
 // Config is a run.
 type Config struct {
+	About
 	DB      dibs.Database // with nothing in it but a schema
 	URL     string        // of the database
 	Effects string        // the name of the table to make for effects
 	Dir     string        // where the histories go
-	Workers int
-	Seed    uint64
-	// Duration is how long the faults go on. The run takes some seconds longer.
-	Duration time.Duration
 	// Processes play the parts.
 	Processes Processes
 	// Server may be killed during the run; nil: it is not ours to kill.
 	Server Server
 	// Watch gets the progress twice a second.
 	Watch func(Progress)
+	// GiveUp ends the run once the faults were ended early.
+	GiveUp <-chan struct{}
 }
 
 // Processes makes processes and starts them.
@@ -51,15 +50,14 @@ type Server interface {
 const (
 	producers = 2
 	tick      = 500 * time.Millisecond
-	stallTime = time.Minute // without any progress: what is left then, nobody will do
-	endTime   = 15 * time.Second
+	stallTime = time.Minute     // without any progress: what is left then, nobody will do
+	endTime   = 2 * time.Minute // for a process to end that was asked to: it needs some seconds, if it gets a core
 )
 
 // run is one run. Its seats lock themselves; everything else belongs to the
 // goroutine of Run, or does not change while the faults go on.
 type run struct {
 	Config
-	began       time.Time
 	seats       []*seat
 	startQueues []dibs.Queue
 	startGroups map[string]int
@@ -74,9 +72,10 @@ type run struct {
 }
 
 // Run runs the torture and judges it. An error means that it could not be run, not
-// that a promise was broken.
+// that a promise was broken. When ctx ends while the faults go on, they end early, and
+// what they did is judged all the same; at other times, the run ends at once.
 func Run(ctx context.Context, c Config) (_ *Result, err error) {
-	r := &run{Config: c, began: time.Now(), startGroups: map[string]int{}, counts: map[string]int{}}
+	r := &run{Config: c, startGroups: map[string]int{}, counts: map[string]int{}}
 	defer r.killAll()
 	if r.rec, err = history.OpenIn(c.Dir, "faults"); err != nil {
 		return nil, err
@@ -85,22 +84,55 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 		return nil, err
 	}
 	r.admin = history.Wrap(c.DB, r.operator)
-	steps := []func(context.Context) error{r.prepare, r.startAll, r.torment, r.lift, r.drain, r.endAll}
-	for _, step := range steps {
-		if err := step(ctx); ctx.Err() != nil {
-			return nil, ctx.Err()
-		} else if err != nil {
-			return nil, err
-		}
+	if err := inTurn(ctx, r.describe, r.prepare, r.makeSeats, r.startAll); err != nil {
+		return nil, err
+	}
+	if err := r.torment(ctx); err != nil {
+		return nil, err
+	}
+	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
+		var stop context.CancelFunc
+		ctx, stop = r.afterwards(ctx)
+		defer stop()
+		r.watch(ctx, "draining")
+	}
+	if err := inTurn(ctx, r.lift, r.drain, r.endAll); err != nil {
+		return nil, err
 	}
 	if err := errors.Join(r.rec.Close(), r.operator.Close()); err != nil {
 		return nil, err
 	}
-	return r.judge(ctx, time.Since(r.began))
+	r.Took, r.Faults = time.Since(r.Began), r.counts
+	return r.judge(ctx)
 }
 
-// judge reads what was left and judges it, which may take as long as the run.
-func (r *run) judge(ctx context.Context, took time.Duration) (result *Result, err error) {
+// inTurn takes one step after the other, for as long as they succeed and ctx lasts.
+func inTurn(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); ctx.Err() != nil {
+			return ctx.Err()
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// afterwards lasts beyond ctx, until the run is given up.
+func (r *run) afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	go func() {
+		select {
+		case <-r.GiveUp:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, stop
+}
+
+// judge reads what was left, keeps it and judges it, which may take as long as the run.
+func (r *run) judge(ctx context.Context) (result *Result, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	err = together(ctx,
@@ -109,7 +141,10 @@ func (r *run) judge(ctx context.Context, took time.Duration) (result *Result, er
 			defer stop()
 			e, err := r.evidence(ctx)
 			if err == nil {
-				result = r.result(e, took)
+				err = keep(r.Dir, r.About, &e)
+			}
+			if err == nil {
+				result = judged(r.About, r.Dir, e)
 			}
 			return err
 		})
@@ -117,7 +152,7 @@ func (r *run) judge(ctx context.Context, took time.Duration) (result *Result, er
 }
 
 // seatsOf makes the seats of one kind.
-func (r *run) seatsOf(n int, name string, producer bool) error {
+func (r *run) seatsOf(n int, name string, producer bool, pool int) error {
 	for i := range n {
 		s := &seat{part: Part{
 			Producer: producer, Name: fmt.Sprintf("%s-%d", name, i+1), Seat: i, Of: n,
@@ -126,7 +161,7 @@ func (r *run) seatsOf(n int, name string, producer bool) error {
 		url := r.URL
 		if !r.onSQLite() {
 			var err error
-			if s.proxy, url, err = newProxy(r.URL); err != nil {
+			if s.proxy, url, err = newProxy(r.URL, pool); err != nil {
 				return err
 			}
 		}
@@ -142,10 +177,12 @@ func (r *run) onSQLite() bool {
 	return ok
 }
 
+func (r *run) makeSeats(ctx context.Context) error {
+	pool, err := r.poolSize(ctx)
+	return errors.Join(err, r.seatsOf(r.Workers, "worker", false, pool), r.seatsOf(producers, "producer", true, pool))
+}
+
 func (r *run) startAll(context.Context) error {
-	if err := errors.Join(r.seatsOf(r.Workers, "worker", false), r.seatsOf(producers, "producer", true)); err != nil {
-		return err
-	}
 	for _, s := range r.seats {
 		if err := s.start(); err != nil {
 			return err

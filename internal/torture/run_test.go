@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -126,8 +127,8 @@ func tortured(t *testing.T, url string, server Server) *Result {
 	t.Logf("TORTURE_SEED=%d", seed)
 	dir := t.TempDir()
 	r, err := Run(t.Context(), Config{
-		DB: db, URL: url, Effects: "effects", Dir: dir, Workers: 4, Seed: seed, Duration: 10 * time.Second, Server: server,
-		Processes: testProcesses{},
+		About: About{Workers: 4, Seed: seed, Duration: 10 * time.Second},
+		DB:    db, URL: url, Effects: "effects", Dir: dir, Server: server, Processes: testProcesses{},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -144,6 +145,13 @@ func tortured(t *testing.T, url string, server Server) *Result {
 			}
 			t.Errorf("promise %d (%s) was broken: %s\n%s", v.Number, v.Promise, b.Text, strings.Join(Lines(&b), "\n"))
 		}
+	}
+	again, err := Judge(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(again.Verdicts, r.Verdicts) || !reflect.DeepEqual(again.Totals, r.Totals) || !reflect.DeepEqual(again.About, r.About) {
+		t.Errorf("judged again from %+v: %+v\n%+v", again.About, again.Totals, again.Verdicts)
 	}
 	if len(r.Verdicts) != 9 || r.Totals.Operations == 0 {
 		t.Errorf("%d verdicts, totals %+v", len(r.Verdicts), r.Totals)
@@ -179,7 +187,7 @@ func reported(t *testing.T, r *Result) {
 		t.Fatalf("no story: %+v", r.Story)
 	}
 	last := r.Story.Events[min(len(r.Story.Events), maxLines)-1]
-	for _, want := range []string{"Every promise was kept", fmt.Sprintf("job %d", r.Story.Job), last.Client} {
+	for _, want := range []string{r.Summary()[1:], r.Version, fmt.Sprintf("job %d", r.Story.Job), last.Client} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the report does not hold %q", want)
 		}

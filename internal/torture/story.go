@@ -16,7 +16,8 @@ type Story struct {
 	Queue  string
 	Events []Event // in the order of At
 
-	ahead time.Duration // by how much the database's clock is ahead of the processes'
+	attempts map[dibs.Token]int // of the job, by their tokens
+	ahead    time.Duration      // by how much the database's clock is ahead of the processes'
 }
 
 // Sort is what an event is.
@@ -42,6 +43,7 @@ type Event struct {
 	At, End time.Time
 	Text    string
 	begun   time.Time // the call
+	resumed bool      // taken back from the worker's predecessor, whose lease ends with it
 }
 
 // mostTroubled is the job with the most refusals and attempts, and the most kills of
@@ -82,7 +84,7 @@ func mostTroubled(calls []*history.Call) int64 {
 
 // tell tells the story of a job.
 func tell(calls []*history.Call, job int64) *Story {
-	s := &Story{Job: job, ahead: aheadOf(calls)}
+	s := &Story{Job: job, attempts: attemptsOf(calls, job), ahead: aheadOf(calls)}
 	ends := endsOf(calls)
 	for _, c := range calls {
 		s.add(c, fateOf(c, ends))
@@ -92,6 +94,27 @@ func tell(calls []*history.Call, job int64) *Story {
 	s.order()
 	s.fold()
 	return s
+}
+
+// attemptsOf are the attempts that the tokens of a job stand for.
+func attemptsOf(calls []*history.Call, job int64) map[dibs.Token]int {
+	attempts := map[dibs.Token]int{}
+	for _, c := range calls {
+		for i := range c.Jobs {
+			if c.Jobs[i].ID == job {
+				attempts[c.Jobs[i].Token] = c.Jobs[i].Attempt
+			}
+		}
+	}
+	return attempts
+}
+
+// held says which attempt of the job a token stands for.
+func (s *Story) held(t dibs.Token) string {
+	if n := s.attempts[t]; n > 0 {
+		return fmt.Sprintf("attempt %d", n)
+	}
+	return "it"
 }
 
 // aheadOf is by how much the database's clock is ahead of the processes', as far as
@@ -193,7 +216,7 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 		if sort == Accepted {
 			at = end
 		}
-		s.Events = append(s.Events, Event{sort, c.Client, at, end, text + said(c, fate, sort), c.Begin})
+		s.Events = append(s.Events, Event{sort, c.Client, at, end, text + said(c, fate, sort), c.Begin, c.Verb == history.Resume})
 	}
 	for _, n := range c.New {
 		if n.ID == s.Job && !n.Existing {
@@ -205,17 +228,17 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 		if j.ID == s.Job {
 			verb := "claims"
 			if c.Verb == history.Resume {
-				verb = "resumes, after its restart,"
+				verb = "takes it back after its restart (resume), whatever is left of the old lease, and claims"
 			}
 			event(sort(Claimed), j.ClaimedAt.Add(-s.ahead), j.LeaseUntil.Add(-s.ahead), fmt.Sprintf("%s it: attempt %d, with a lease of %v", verb, j.Attempt, j.LeaseUntil.Sub(j.ClaimedAt).Round(time.Millisecond)))
 		}
 	}
-	if slices.ContainsFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == s.Job }) {
-		event(sort(Extended), c.Begin, c.Begin.Add(c.Lease), fmt.Sprintf("extends its lease by %v", c.Lease))
+	if i := slices.IndexFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == s.Job }); i >= 0 {
+		event(sort(Extended), c.Begin, c.Begin.Add(c.Lease), fmt.Sprintf("extends the lease of %s by %v", s.held(c.Leases[i].Token), c.Lease))
 	}
 	for _, o := range c.Outcomes {
 		if o.ID == s.Job {
-			event(sort(Accepted), c.Begin, c.End, "finishes it: "+string(o.Ending))
+			event(sort(Accepted), c.Begin, c.End, fmt.Sprintf("finishes %s: %s", s.held(o.Token), o.Ending))
 		}
 	}
 	if slices.Contains(c.Changed, s.Job) {
@@ -266,7 +289,7 @@ func (s *Story) addFaults(calls []*history.Call) {
 	for _, c := range calls {
 		h, ok := had[c.Worker]
 		if c.Verb == history.Fault && ok && c.Text != snapshot && c.Begin.Before(h.last) && !c.End.Before(h.first) {
-			s.Events = append(s.Events, Event{Struck, c.Worker, c.Begin, c.End, c.Text, c.Begin})
+			s.Events = append(s.Events, Event{Struck, c.Worker, c.Begin, c.End, c.Text, c.Begin, false})
 		}
 	}
 }

@@ -115,8 +115,9 @@ func (p *timeline) draw(s *Story, e Event, number int, from, to, y float64) {
 	p.Marks = append(p.Marks, mark{x, y + 15, string(e.Sort), title, number})
 }
 
-// leaseEnd is when a lease ended: by an outcome or another extension, or by itself. An
-// outcome that had no answer was written if the job was claimed again before that.
+// leaseEnd is when a lease ended: by an outcome, another extension, a resume, or by
+// itself. An outcome that had no answer was written if the job was claimed again before
+// that.
 func (s *Story) leaseEnd(e Event) time.Time {
 	if e.Sort != Claimed && e.Sort != Extended {
 		return e.End
@@ -126,7 +127,7 @@ func (s *Story) leaseEnd(e Event) time.Time {
 		own := f.Client == e.Client
 		switch {
 		case !f.At.After(e.At) || !f.At.Before(e.End):
-		case own && (f.Sort == Accepted || f.Sort == Extended), f.Sort == Claimed && perhaps:
+		case own && (f.Sort == Accepted || f.Sort == Extended), f.Sort == Claimed && (perhaps || f.resumed):
 			return f.At
 		case own && f.Sort == Unanswered:
 			perhaps = true

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/dibs-queue/dibs/internal/torture"
+	"github.com/spf13/cobra"
+)
+
+// secondInterrupt is closed by the second interrupt; the first one ends the command's
+// context. A third one kills.
+func secondInterrupt() (second <-chan struct{}, stop func()) {
+	signals, over, given := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		for range 2 {
+			select {
+			case <-signals:
+			case <-over:
+				return
+			}
+		}
+		close(given)
+	}()
+	return given, func() { close(over) }
+}
+
+// untortured says why there is nothing to judge, and what was left.
+func (a *app) untortured(ctx context.Context, o tortureOptions, err error) error {
+	var few *torture.ConnectionsError
+	switch {
+	case errors.As(err, &few) && few.Most > 0:
+		return &hintError{err, fmt.Sprintf("give --workers %d at most, or raise max_connections", few.Most)}
+	case errors.As(err, &few):
+		return &hintError{err, "raise max_connections, or end what else uses the server"}
+	case ctx.Err() == nil || !errors.Is(err, context.Canceled):
+		return err
+	}
+	kept := ""
+	if o.history != "" {
+		kept = ", but for the records in " + o.history
+	}
+	fmt.Fprintf(a.stderr, "dibs: interrupted: nothing was judged; what the torture had made is removed%s\n", kept)
+	return &codeError{code: exitInterrupted}
+}
+
+// newFile is the SQLite file of a URL if it is not there yet, else "".
+func newFile(rawURL string) string {
+	path := strings.TrimPrefix(strings.TrimPrefix(rawURL, "sqlite:"), "//")
+	if _, err := os.Stat(path); path == "" || !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(rawURL, "postgres") {
+		return ""
+	}
+	return path
+}
+
+// removePlace removes what the torture has made: also the SQLite file, if it is new and
+// nobody else has begun to use it.
+func removePlace(ctx context.Context, p *place, file string) error {
+	own, ok := p.db.(interface{ DB() *sql.DB })
+	if file == "" || !ok {
+		return p.remove(ctx)
+	}
+	var others int
+	err := own.DB().QueryRowContext(ctx, "select count(*) from sqlite_master where tbl_name not like 'sqlite_%' and substr(tbl_name, 1, length(?1)) <> ?1", p.opts.Prefix).Scan(&others)
+	if err = errors.Join(err, p.remove(ctx)); err != nil || others > 0 {
+		return err
+	}
+	return os.Remove(file)
+}
+
+// command is what repeats a run, without a password.
+func (o *tortureOptions) command(db string) string {
+	text := "dibs torture"
+	switch {
+	case o.bin != "":
+		text += " --pg-bin " + shellWord(o.bin)
+	case db != "":
+		text += " --db " + shellWord(redacted(db))
+	}
+	return fmt.Sprintf("%s --duration %s --workers %d --seed %d", text, formatDuration(o.duration), o.workers, o.seed)
+}
+
+// shellWord is a word as a shell takes it.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// judgeTorture judges the records of an earlier run again.
+func (a *app) judgeTorture(cmd *cobra.Command, o tortureOptions) error {
+	result, err := torture.Judge(o.judge)
+	if errors.Is(err, torture.ErrNoEvidence) {
+		return usagef(cmd, "--judge: %w", err)
+	} else if err != nil {
+		return err
+	}
+	return a.reportTorture(result, o.report, true)
+}
