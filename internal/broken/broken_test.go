@@ -25,11 +25,15 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 	}
 	t.Setenv(pgtest.EnvServer, pgtest.URL(t)) // one server for all
 	root := module(t)
+	programs := map[string]string{} // of each store, for patches of statements
+	for _, p := range fromFolder {
+		programs[p.Store] = build(t, root, p)
+	}
 	t.Run("unbroken", func(t *testing.T) {
 		for store, tests := range caught() {
 			t.Run(store, func(t *testing.T) {
 				t.Parallel()
-				out, err := run(t, root, store, build(t, root, store, ""), tests...)
+				out, err := run(t, root, Patch{Store: store}, programs[store], tests...)
 				for _, name := range tests {
 					if err != nil || !strings.Contains(out, "--- PASS: "+flat(name)+" ") {
 						t.Fatalf("%s must pass: %v\n%s", name, err, out)
@@ -42,13 +46,12 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 		for _, p := range v.In {
 			t.Run(v.Name+"/"+p.Store, func(t *testing.T) {
 				t.Parallel()
-				overlay, err := p.Overlay(root, t.TempDir())
-				if err != nil {
-					t.Fatal(err)
+				program := programs[p.Store]
+				if !p.statementsOnly() {
+					program = build(t, root, p)
 				}
-				binary := build(t, root, p.Store, overlay)
 				began := time.Now()
-				out, err := run(t, root, p.Store, binary, p.Caught)
+				out, err := run(t, root, p, program, p.Caught)
 				took := time.Since(began).Round(10 * time.Millisecond)
 				if !failed(p.Caught, out, err) {
 					t.Fatalf("not caught by %s in %v: %v\n%s", p.Caught, took, err, out)
@@ -79,11 +82,16 @@ func module(t *testing.T) string {
 	return root
 }
 
-// build makes the test program of a store, with an overlay if there is one.
-func build(t *testing.T, root, store, overlay string) string {
+// build makes the test program of a store, patched.
+func build(t *testing.T, root string, p Patch) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), store+".test")
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "./"+store)
+	dir := t.TempDir()
+	overlay, err := p.Overlay(root, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, p.Store+".test")
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "./"+p.Store)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -91,13 +99,18 @@ func build(t *testing.T, root, store, overlay string) string {
 	return binary
 }
 
-// run runs tests of the program as go test would.
-func run(t *testing.T, root, store, binary string, tests ...string) (out string, err error) {
+// run runs tests of the program as go test would, beside the patched statements.
+func run(t *testing.T, root string, p Patch, binary string, tests ...string) (out string, err error) {
 	t.Helper()
+	folder := t.TempDir()
+	if err := p.folder(root, folder); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*stuck)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.timeout="+stuck.String(), "-test.run="+pattern(tests))
-	cmd.Dir = filepath.Join(root, store)
+	cmd.Dir = filepath.Join(root, p.Store)
+	cmd.Env = append(os.Environ(), folderEnv+"="+folder)
 	b, err := cmd.CombinedOutput()
 	return string(b), err
 }
