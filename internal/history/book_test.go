@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,10 @@ import (
 type book struct {
 	history.Evidence
 	numbers map[string]int
-	tx      string // of the calls that follow
+	born    map[int64]*history.Call // that enqueued a job
+	runAt   map[int64]int           // of each job, as far as it has been written
+	failed  map[int64]int           // how often
+	tx      string                  // of the calls that follow
 }
 
 var epoch = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -28,9 +30,14 @@ func token(n int) dibs.Token { return dibs.Token{byte(n), byte(n >> 8), byte(n >
 
 func key(id int64) string { return fmt.Sprintf("k%d", id) }
 
+func payload(id int64) []byte { return fmt.Appendf(nil, `{"key":%q}`, key(id)) }
+
+// newBook has one queue, with short leases, few attempts and no backoff.
 func newBook() *book {
-	b := &book{numbers: make(map[string]int)}
-	b.Queues = []dibs.Queue{dibs.DefaultSettings("q")}
+	b := &book{numbers: make(map[string]int), born: make(map[int64]*history.Call), runAt: make(map[int64]int), failed: make(map[int64]int)}
+	q := dibs.DefaultSettings("q")
+	q.Lease, q.MaxAttempts, q.Backoff.Base = 100*time.Millisecond, 5, 0
+	b.Queues = []dibs.Queue{q}
 	return b
 }
 
@@ -55,7 +62,8 @@ func cut(c *history.Call) *history.Call {
 func (b *book) enqueue(at int, ids ...int64) *history.Call {
 	c := b.call("p", history.Enqueue, at)
 	for _, id := range ids {
-		c.New = append(c.New, history.New{Key: key(id), ID: id, Queue: "q", Priority: 255})
+		c.New = append(c.New, history.New{Key: key(id), Sum: history.Sum(payload(id)), ID: id, Queue: "q", Priority: 255})
+		b.born[id], b.runAt[id] = c, at
 	}
 	return c
 }
@@ -67,8 +75,8 @@ func (b *book) claim(client string, at, n int, ids ...int64) *history.Call {
 	c.Queue, c.Want = "q", 10
 	for _, id := range ids {
 		c.Jobs = append(c.Jobs, history.Job{
-			ID: id, Key: key(id), Token: token(at), Attempt: n, MaxAttempts: 5, Priority: 255,
-			RunAt: ms(0), ClaimedAt: ms(at), LeaseUntil: ms(at + 100),
+			ID: id, Key: key(id), Sum: history.Sum(payload(id)), Token: token(at), Attempt: n, MaxAttempts: 5, Priority: 255,
+			RunAt: ms(b.runAt[id]), ClaimedAt: ms(at), LeaseUntil: ms(at + 100),
 		})
 	}
 	return c
@@ -79,6 +87,12 @@ func (b *book) finish(client string, at int, ending dibs.Ending, claim int, ids 
 	c := b.call(client, history.Finish, at)
 	for _, id := range ids {
 		c.Outcomes = append(c.Outcomes, dibs.Outcome{ID: id, Token: token(claim), Ending: ending})
+		if ending == dibs.EndRetry || ending == dibs.EndSnooze {
+			b.runAt[id] = at
+		}
+		if ending == dibs.EndRetry || ending == dibs.EndDead {
+			b.failed[id]++
+		}
 	}
 	return c
 }
@@ -127,11 +141,19 @@ func group(calls ...*history.Call) {
 	}
 }
 
-// left says what is in the database at the end.
+// left says what is in the database at the end, with what was enqueued so far and the
+// error of each failure.
 func (b *book) left(state dibs.State, attempt int, ids ...int64) *book {
 	for _, id := range ids {
-		payload, _ := json.Marshal(map[string]string{"key": key(id)}) // a map of strings
-		b.Final = append(b.Final, &dibs.RawJob{ID: id, Queue: "q", State: state, Attempt: attempt, MaxAttempts: 5, Payload: payload})
+		j := &dibs.RawJob{ID: id, Queue: "q", State: state, Attempt: attempt, MaxAttempts: 5, Priority: 255, Payload: payload(id)}
+		b.Final = append(b.Final, j)
+		if c := b.born[id]; c != nil {
+			n := c.New[slices.IndexFunc(c.New, func(n history.New) bool { return n.Key == key(id) })]
+			j.Group, j.Priority = n.Group, n.Priority
+		}
+		for n := range b.failed[id] {
+			j.Errors = append(j.Errors, dibs.AttemptError{Attempt: n + 1})
+		}
 	}
 	return b
 }
@@ -151,7 +173,7 @@ type page struct {
 
 func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 	t.Parallel()
-	for _, pages := range [][]page{existence, ownership, fencing, endings, numbering, limiting, ordering, effecting, uniqueness} {
+	for _, pages := range [][]page{existence, ownership, fencing, endings, numbering, limiting, ordering, effecting, uniqueness, asking, halving, waiting} {
 		for _, p := range pages {
 			t.Run(p.name, func(t *testing.T) {
 				t.Parallel()

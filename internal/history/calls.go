@@ -36,10 +36,20 @@ func newOf(j *dibs.NewJob) New {
 	if n.UniqueKey != "" && n.UniqueUntil == "" {
 		n.UniqueUntil = dibs.UntilFinished
 	}
-	if payload, err := json.Marshal(j.Payload); err == nil {
-		n.Key = Key(payload)
-	}
+	payload := payloadOf(j)
+	n.Key, n.Sum = Key(payload), Sum(payload)
 	return n
+}
+
+func payloadOf(j *dibs.NewJob) json.RawMessage {
+	switch p := j.Payload.(type) {
+	case json.RawMessage:
+		return p
+	case []byte:
+		return p
+	}
+	payload, _ := json.Marshal(j.Payload) // what cannot be encoded is refused
+	return payload
 }
 
 func queueName(q string) string {
@@ -61,7 +71,7 @@ func (r *Recorder) take(c *Call, call func() ([]*dibs.RawJob, error)) (jobs []*d
 		c.Jobs = make([]Job, len(jobs))
 		for i, j := range jobs {
 			c.Jobs[i] = Job{
-				ID: j.ID, Key: Key(j.Payload), Token: j.Token, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts,
+				ID: j.ID, Key: Key(j.Payload), Sum: Sum(j.Payload), Token: j.Token, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts,
 				Priority: j.Priority, Group: j.Group, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, LeaseUntil: j.LeaseUntil,
 			}
 		}
@@ -75,8 +85,12 @@ func (r *Recorder) finish(tx string, outcomes []dibs.Outcome, call func() error)
 	return r.record(&Call{Verb: Finish, Tx: tx, Outcomes: slices.Clone(outcomes)}, func(c *Call) error {
 		err := call()
 		var lost *dibs.LeaseLostError
-		if errors.As(err, &lost) {
+		var unwritten *dibs.UnwrittenError
+		switch {
+		case errors.As(err, &lost):
 			c.Refused = lost.IDs
+		case errors.As(err, &unwritten):
+			c.Refused, c.left = unwritten.Lost, unwritten.IDs
 		}
 		return err
 	})

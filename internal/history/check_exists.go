@@ -1,61 +1,37 @@
 package history
 
-// unit is what is inserted as a whole or not at all: the jobs of one call, or of
-// all calls of a transaction.
-type unit struct {
-	call           int32
-	found, missing int
-	key            string // of one that is missing
-}
-
 // enqueues judges promise 1 from the side of those who enqueued: what was committed
 // is there, under its id; what was not is nowhere; and a batch whose fate is unknown
 // is there as a whole or not at all.
 func (j *judge) enqueues() {
 	seen := j.seenKeys()
 	ids := make(map[int64]place)
-	units := make(map[string]*unit)
 	for i, c := range j.Calls {
 		if c.Verb != Enqueue {
 			continue
 		}
-		alone := unit{call: int32(i)}
-		u := &alone
-		if c.Tx != "" {
-			if units[c.Tx] == nil {
-				units[c.Tx] = &alone
-			}
-			u = units[c.Tx]
-		}
+		u := j.unit(int32(i))
 		for at := range c.New {
 			n := &c.New[at]
 			if n.Existing {
 				continue
 			}
 			j.checked(1, 1)
-			j.enqueued(place{int32(i), int32(at)}, n, seen, ids)
-			// Of an unknown call, a job with a unique key may have been another's.
-			if j.spans[i].fate != Unknown || n.UniqueKey != "" || j.forgets(n.Queue) {
-				continue
+			p := place{int32(i), int32(at)}
+			j.enqueued(p, n, seen, ids)
+			where, found := seen[n.Key]
+			if found && where.call >= 0 && c.Tx != "" && j.Calls[where.call].Tx == c.Tx {
+				found = false // the transaction itself saw it
 			}
-			if _, ok := seen[n.Key]; ok {
-				u.found++
-			} else {
-				u.missing, u.key = u.missing+1, n.Key
+			if u == nil || found {
+				u.see(found, p.call)
+			} else if n.UniqueKey != "" {
+				key := [2]string{n.Queue, n.UniqueKey}
+				j.absent[key] = append(j.absent[key], &absence{place: p, unit: u})
+			} else if !j.forgets(n.Queue) {
+				u.see(false, p.call)
 			}
 		}
-		if c.Tx == "" {
-			j.whole(u)
-		}
-	}
-	for _, u := range units {
-		j.whole(u)
-	}
-}
-
-func (j *judge) whole(u *unit) {
-	if u.found > 0 && u.missing > 0 {
-		j.accuse(1, 0, []int32{u.call}, "%d of the jobs that were enqueued together exist, and %d do not (the one with key %q is among them): a batch must be inserted as a whole or not at all", u.found, u.missing, u.key)
 	}
 }
 

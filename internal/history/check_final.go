@@ -32,6 +32,42 @@ func (j *judge) end(l *life) {
 			j.accuse(3, l.id, l.calls(), "job %d has the error %q of attempt %d, and no call that was accepted or whose answer is unknown wrote it", l.id, e.Error, e.Attempt)
 		}
 	}
+	for i := range l.attempts {
+		j.remembered(l, &l.attempts[i])
+	}
+}
+
+// remembered judges that the error of a failed attempt is there, unless it had to go
+// for newer ones.
+func (j *judge) remembered(l *life, a *attempt) {
+	for _, e := range a.finishes {
+		if o := j.outcomeOf(e); leavesError(o) && j.outcome(e) == accepted {
+			j.checked(4, 1)
+			if l.errorOf(a.Attempt) != nil || l.overflowed(a.Attempt) {
+				return // whose it is, end looks at
+			}
+			j.accuse(4, l.id, []int32{a.call, e.call}, "job %d has no error of attempt %d, but %s was told that its error %q is written", l.id, a.Attempt, j.who(a), clip([]byte(o.Error)))
+		}
+	}
+}
+
+// leavesError reports whether an outcome leaves an entry in the error history.
+func leavesError(o *dibs.Outcome) bool {
+	return o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead || o.Ending == dibs.EndCancelled && o.Error != ""
+}
+
+// errorOf is the entry of the n-th attempt in the error history, or nil.
+func (l *life) errorOf(n int) *dibs.AttemptError {
+	i := slices.IndexFunc(l.final.Errors, func(e dibs.AttemptError) bool { return e.Attempt == n })
+	if i < 0 {
+		return nil
+	}
+	return &l.final.Errors[i]
+}
+
+// overflowed reports whether an entry of the n-th attempt had to go for newer ones.
+func (l *life) overflowed(n int) bool {
+	return len(l.final.Errors) >= dibs.MaxErrors && l.final.Errors[0].Attempt > n
 }
 
 func resultText(result json.RawMessage) string {
@@ -152,10 +188,13 @@ func (l *life) numbered(n int) bool {
 	return slices.ContainsFunc(l.attempts, func(a attempt) bool { return a.Attempt == n && !a.trial() })
 }
 
+// expired is the error of an attempt whose lease ended.
+const expired = "lease expired"
+
 // wrote reports whether the error is that of a lease that ended, or of a finish that
 // may have been accepted.
 func (l *life) wrote(e dibs.AttemptError) bool {
-	if e.Error == "lease expired" {
+	if e.Error == expired {
 		return true
 	}
 	for i := range l.attempts {

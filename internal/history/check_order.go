@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
-	"sort"
 )
 
-// order judges promise 7 for jobs without a group, the order within groups of limit 1
-// (the second half of promise 6), and that nothing is left lying (promise 4).
+// order judges promise 7 for jobs without a group, and the order within groups of
+// limit 1 (the second half of promise 6).
 func (j *judge) order() {
 	takes := make(map[string][]take)
 	for i, c := range j.Calls {
@@ -27,7 +26,6 @@ func (j *judge) order() {
 	}
 	for c, m := range j.crowds {
 		if c.group == "" {
-			j.overlooked(c.queue, m.waits)
 			j.inQueue(c.queue, takes[c.queue], m.waits)
 			continue
 		}
@@ -148,37 +146,4 @@ func (h *byRank) Pop() any {
 	w := (*h)[last]
 	*h = (*h)[:last]
 	return w
-}
-
-// lookAt bounds how many claims are looked at for one job that waits.
-const lookAt = 100
-
-// overlooked judges that no claim came back with room left while a job had been there to
-// take for longer than promised.
-func (j *judge) overlooked(queue string, waits []wait) {
-	l := j.lane(queue)
-	for i := range waits {
-		w := &waits[i]
-		if w.to-w.from <= j.grace {
-			continue
-		}
-		first := sort.Search(len(l.short), func(n int) bool { return j.spans[l.short[n].call].lo > w.from+j.grace })
-		for _, s := range l.short[first:min(first+lookAt, len(l.short))] {
-			c := &j.spans[s.call]
-			if c.lo >= w.to {
-				break
-			}
-			if c.hi >= w.to || s.steady > w.from {
-				continue
-			}
-			j.checked(4, 1)
-			_, paused := l.paused.between(w.from, c.hi)
-			least, _ := l.concurrency.between(w.from, c.hi)
-			if paused == 1 || least < unlimited || j.clouded(l, c.lo, c.hi) || j.faulty(w.from, c.hi) {
-				continue
-			}
-			j.accuse(4, w.id, []int32{s.call, w.call}, "a claim at %s asked for %d jobs of queue %s and got %d, but not job %d, which nobody had held since %s: it was in limbo for more than %v", show(c.lo), j.Calls[s.call].Want, quote(queue), len(j.Calls[s.call].Jobs), w.id, show(w.from), limbo)
-			break
-		}
-	}
 }

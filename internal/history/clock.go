@@ -9,10 +9,15 @@ import (
 // the database's.
 const never = math.MaxInt64 / 4
 
-// clock bounds by how much the database's clock is ahead of the clients'. Every
-// claim says that it is at least ClaimedAt - End and at most ClaimedAt - Begin. If
-// these contradict each other, a clock was moved during the run, and the bounds are
-// the widest that any claim gave.
+// grain is by how much what a database's clock tells a call may be older than the
+// call's begin, in microseconds: SQLite counts whole milliseconds, and there the calls
+// of one transaction share a time for another one.
+const grain = 2000
+
+// clock bounds by how much the database's clock is ahead of the clients', before it
+// is rounded to its grain. Every claim says that it is at least ClaimedAt - End and at
+// most ClaimedAt - Begin, and a grain. If these contradict each other, a clock was
+// moved during the run, and the bounds are the widest that any claim gave.
 type clock struct{ least, most int64 }
 
 func clockOf(calls []*Call) clock {
@@ -22,7 +27,7 @@ func clockOf(calls []*Call) clock {
 			continue
 		}
 		at := micros(c.Jobs[0].ClaimedAt)
-		least, most := at-micros(c.End), at-micros(c.Begin)
+		least, most := at-micros(c.End), at-micros(c.Begin)+grain
 		tight = clock{max(tight.least, least), min(tight.most, most)}
 		wide = clock{min(wide.least, least), max(wide.most, most)}
 	}
@@ -32,9 +37,10 @@ func clockOf(calls []*Call) clock {
 	return tight
 }
 
-// client is when the clients' clock shows what the database's shows as t.
+// client bounds when the database's clock came to t, by the clients': it tells no call
+// that ended before from that it has, and every call that begins at to or later.
 func (c clock) client(t time.Time) (from, to int64) {
-	return micros(t) - c.most, micros(t) - c.least
+	return micros(t) - c.most, micros(t) - c.least + grain
 }
 
 // show is a time of the clients' clock for people.

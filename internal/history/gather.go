@@ -17,8 +17,9 @@ type gathered struct {
 type crowd struct{ queue, group string }
 
 type members struct {
-	runs  []run  // if there may be a limit
-	waits []wait // in the order of the jobs
+	runs  []run   // if there may be a limit
+	held  periods // places that those runs and unknown ones may have held
+	waits []wait  // in the order of the jobs
 }
 
 // rank is a job's place in the order of a fifo queue.
@@ -71,6 +72,9 @@ func (j *judge) members(queue, group string) *members {
 func (j *judge) collect(l *life) {
 	limited := j.lane(l.queue).limited()
 	m := j.members(l.queue, l.group)
+	if limited || l.group != "" {
+		j.places(l, &m.held)
+	}
 	for i := range l.attempts {
 		a := &l.attempts[i]
 		if limited || l.group != "" {

@@ -72,8 +72,8 @@ type Call struct {
 	New      []New          // of enqueue
 	Jobs     []Job          // what claim and resume gave
 	Leases   []dibs.Lease   // of extend, but for those that were just being finished
-	left     []int64        // those
-	Outcomes []dibs.Outcome // of finish
+	Outcomes []dibs.Outcome // of finish, but for those that were certainly not written
+	left     []int64        // those of Leases or Outcomes that the answer left out
 	IDs      []int64        // of cancel, requeue, edit: asked for
 	Changed  []int64        // of cancel, requeue, edit: what it changed
 	Asked    []int64        // of cancel: those of Changed that were running, and whose holders were asked to stop
@@ -88,8 +88,9 @@ type Call struct {
 // history, so that a job whose enqueuer got no answer can be recognised.
 type New struct {
 	Key         string
-	ID          int64 // from the answer
-	Existing    bool  // from the answer: another job held the unique key
+	Sum         uint32 // of the payload
+	ID          int64  // from the answer
+	Existing    bool   // from the answer: another job held the unique key
 	Queue       string
 	Group       string
 	UniqueKey   string
@@ -104,6 +105,7 @@ type New struct {
 type Job struct {
 	ID          int64
 	Key         string
+	Sum         uint32 // of the payload
 	Token       dibs.Token
 	Attempt     int
 	Excused     int

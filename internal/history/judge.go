@@ -26,24 +26,30 @@ const maxBroken = 1000
 // an unknown call may have done counts as an excuse. Of promise 7 it judges the
 // order; how long claims take is for whoever measures it.
 func Judge(e Evidence) []Verdict {
-	j := &judge{index: newIndex(&e), verdicts: make([]Verdict, len(promises)-1)}
+	j := &judge{index: newIndex(&e), verdicts: make([]Verdict, len(promises)-1), units: make(map[unitKey]*unit), absent: make(map[[2]string][]*absence)}
 	for n := range j.verdicts {
 		j.verdicts[n] = Verdict{Number: n + 1, Promise: promises[n+1]}
 	}
 	j.enqueues()
 	j.tokens()
+	j.claims()
 	var l life
 	for n := range j.ids {
 		j.live(n, &l)
 		j.existence(&l)
+		j.asked(&l)
+		j.early(&l)
 		j.owners(&l)
 		j.fence(&l)
 		j.end(&l)
 		j.numbers(&l)
 		j.effects(&l)
+		j.halves(&l)
 		j.collect(&l)
 	}
+	j.whole()
 	j.limits()
+	j.late()
 	j.order()
 	j.unique()
 	j.leftovers()
@@ -53,6 +59,8 @@ func Judge(e Evidence) []Verdict {
 type judge struct {
 	*index
 	verdicts []Verdict
+	units    map[unitKey]*unit
+	absent   map[[2]string][]*absence // by queue and unique key
 	gathered
 }
 

@@ -11,7 +11,8 @@ import (
 // lane is what is known of one queue over time.
 type lane struct {
 	// Yes is 1; no limit is unlimited.
-	paused, strict, fifo, concurrency, groupLimit setting
+	paused, strict, fifo, concurrency, groupLimit, lease, maxAttempts setting
+	backoff                                                           *dibs.Backoff // nil: it was changed
 
 	forgets bool // finished jobs may have been deleted during the run
 
@@ -19,6 +20,7 @@ type lane struct {
 	unknown []int32             // claims and resumes whose answer nobody got, by Begin
 	resumes []int32             // of these, the resumes
 	short   []shortClaim        // by Begin
+	busy    int64               // until then, a call that took turns with claims may have gone on
 }
 
 const unlimited = math.MaxInt32
@@ -61,7 +63,16 @@ const kept = 24 * time.Hour
 // take. Its client has claimed from the queue again and again since steady.
 type shortClaim struct {
 	call   int32
+	alone  bool // no other call went on meanwhile that may lock jobs or take a turn
 	steady int64
+}
+
+// disturb notes a call that may have kept claims from finding what there was.
+func (ix *index) disturb(l *lane, s *span) {
+	if n := len(l.short); n > 0 && ix.spans[l.short[n-1].call].hi >= s.lo {
+		l.short[n-1].alone = false
+	}
+	l.busy = max(l.busy, s.until)
 }
 
 // lane of a queue; one that nobody has set has the default settings.
@@ -78,6 +89,7 @@ func (ix *index) lane(name string) *lane {
 func (l *lane) set(q dibs.Queue) {
 	l.paused.start, l.strict.start, l.fifo.start = yes(q.Paused), yes(q.Strict), yes(q.Order == dibs.FIFO)
 	l.concurrency.start, l.groupLimit.start = limitOf(q.Concurrency), int64(q.GroupLimit)
+	l.lease.start, l.maxAttempts.start, l.backoff = q.Lease.Microseconds(), int64(q.MaxAttempts), &q.Backoff
 	l.forgets = min(q.KeepCompleted, q.KeepDead, q.KeepCancelled) < kept
 }
 
@@ -114,22 +126,34 @@ func (ix *index) makeLanes() {
 			ix.lane(queue).group(group).start = int64(limit)
 		}
 	}
+	busy := int64(0) // as of a lane, by calls that concern all of them
 	type series struct{ since, last int64 }
 	steady := make(map[[2]string]series) // by client and queue
 	for i, c := range ix.Calls {
 		s := &ix.spans[i]
 		switch c.Verb {
 		case SetQueue:
+			l := ix.lane(c.Queue)
+			ix.disturb(l, s)
 			if s.fate != Nothing && c.Settings != nil {
-				ix.lane(c.Queue).change(s, c.Settings)
+				l.change(s, c.Settings)
 			}
 		case SetGroup:
+			l := ix.lane(c.Queue)
+			ix.disturb(l, s)
 			if s.fate != Nothing {
-				g := ix.lane(c.Queue).group(c.Group)
+				g := l.group(c.Group)
 				g.changes = append(g.changes, change{s.lo, s.hi, int64(c.Limit)})
 			}
+		case Sweep, Cancel, Requeue, Edit:
+			for _, l := range ix.lanes {
+				ix.disturb(l, s)
+			}
+			busy = max(busy, s.until)
 		case Claim, Resume:
 			l := ix.lane(c.Queue)
+			alone := max(l.busy, busy) < s.lo
+			ix.disturb(l, s)
 			if c.Fate == Unknown {
 				l.unknown = append(l.unknown, int32(i))
 				if c.Verb == Resume {
@@ -147,7 +171,7 @@ func (ix *index) makeLanes() {
 			run.last = s.hi
 			steady[key] = run
 			if len(c.Jobs) < c.Want && !c.Kinds && c.Tx == "" {
-				l.short = append(l.short, shortClaim{int32(i), run.since})
+				l.short = append(l.short, shortClaim{int32(i), alone, run.since})
 			}
 		case Prune:
 			ix.pruned = ix.pruned || s.fate != Nothing
@@ -172,6 +196,15 @@ func (l *lane) change(s *span, c *dibs.QueueChange) {
 	}
 	if c.Concurrency != nil {
 		add(&l.concurrency, limitOf(*c.Concurrency))
+	}
+	if c.Lease != nil {
+		add(&l.lease, c.Lease.Microseconds())
+	}
+	if c.MaxAttempts != nil {
+		add(&l.maxAttempts, int64(*c.MaxAttempts))
+	}
+	if c.Backoff != nil {
+		l.backoff = nil
 	}
 	for _, keep := range []*time.Duration{c.KeepCompleted, c.KeepDead, c.KeepCancelled} {
 		l.forgets = l.forgets || keep != nil && *keep < kept

@@ -185,10 +185,6 @@ func (a *attempt) bound(ix *index) {
 	}
 }
 
-// grain is by how much a database's clock may be coarser than the clients', in
-// microseconds: SQLite's shows milliseconds, and is now and then one behind.
-const grain = 5000
-
 // lease bounds when the lease ends by what is known of the extends that began by the
 // time by, without the one in the call without. The last extend decides: it may also
 // have shortened the lease.
@@ -210,12 +206,12 @@ func (a *attempt) lease(ix *index, by int64, without int32) (lo, hi int64) {
 			}
 			for i := range last {
 				if last[i].done == never { // it may still have come after this one
-					last[i].lo = max(last[i].lo, s.lo+last[i].hi)
+					last[i].lo = max(last[i].lo, s.lo+last[i].hi-grain)
 				}
 			}
 			last = append(last, end{s.lo + d - grain, s.hi + d + grain, s.hi})
 		case open:
-			last = append(last, end{s.lo + d - grain, d + grain, never})
+			last = append(last, end{s.lo + d - grain, d, never}) // hi: as long
 			more += d
 		}
 	}

@@ -40,11 +40,12 @@ type line struct {
 	Changed  []int64         `json:"changed,omitempty"`
 	Asked    []int64         `json:"asked,omitempty"`
 	Refused  []int64         `json:"refused,omitempty"`
-	Left     []int64         `json:"left,omitempty"` // of extend: neither extended nor refused
+	Left     []int64         `json:"left,omitempty"`
 }
 
 type lineNew struct {
 	Key         string           `json:"k"`
+	Sum         uint32           `json:"s"`
 	Queue       string           `json:"q,omitempty"`
 	Group       string           `json:"g,omitempty"`
 	UniqueKey   string           `json:"u,omitempty"`
@@ -58,6 +59,7 @@ type lineNew struct {
 type lineJob struct {
 	ID          int64       `json:"i"`
 	Key         string      `json:"k"`
+	Sum         uint32      `json:"s"`
 	Token       *dibs.Token `json:"t,omitempty"` // absent: that of the job before
 	Attempt     int         `json:"a"`
 	Excused     int         `json:"x,omitempty"`
@@ -80,7 +82,7 @@ func asked(c *Call) *line {
 	for i := range c.New {
 		n := &c.New[i]
 		l.New = append(l.New, lineNew{
-			Key: n.Key, Queue: n.Queue, Group: n.Group, UniqueKey: n.UniqueKey, UniqueUntil: n.UniqueUntil,
+			Key: n.Key, Sum: n.Sum, Queue: n.Queue, Group: n.Group, UniqueKey: n.UniqueKey, UniqueUntil: n.UniqueUntil,
 			Priority: n.Priority, Delay: n.Delay.Microseconds(), RunAt: micros(n.RunAt), MaxAttempts: n.MaxAttempts,
 		})
 	}
@@ -102,7 +104,7 @@ func told(c *Call) *line {
 	for i := range c.Jobs {
 		j := &c.Jobs[i]
 		n := lineJob{
-			ID: j.ID, Key: j.Key, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts, Priority: j.Priority, Group: j.Group,
+			ID: j.ID, Key: j.Key, Sum: j.Sum, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts, Priority: j.Priority, Group: j.Group,
 			RunAt: micros(j.RunAt), ClaimedAt: micros(j.ClaimedAt), LeaseUntil: micros(j.LeaseUntil),
 		}
 		if j.Token != last {
@@ -128,7 +130,7 @@ func (l *line) call(client string, same func(string) string) *Call {
 	for i := range l.New {
 		n := &l.New[i]
 		c.New[i] = New{
-			Key: n.Key, Queue: same(n.Queue), Group: same(n.Group), UniqueKey: same(n.UniqueKey), UniqueUntil: dibs.UniqueUntil(same(string(n.UniqueUntil))),
+			Key: n.Key, Sum: n.Sum, Queue: same(n.Queue), Group: same(n.Group), UniqueKey: same(n.UniqueKey), UniqueUntil: dibs.UniqueUntil(same(string(n.UniqueUntil))),
 			Priority: n.Priority, Delay: duration(n.Delay), RunAt: instant(n.RunAt), MaxAttempts: n.MaxAttempts,
 		}
 	}
@@ -141,6 +143,7 @@ func (l *line) end(c *Call, same func(string) string) {
 	c.Changed, c.Asked, c.Refused = l.Changed, l.Asked, l.Refused
 	if len(l.Left) > 0 {
 		c.Leases = slices.DeleteFunc(c.Leases, func(held dibs.Lease) bool { return slices.Contains(l.Left, held.ID) })
+		c.Outcomes = slices.DeleteFunc(c.Outcomes, func(o dibs.Outcome) bool { return slices.Contains(l.Left, o.ID) })
 	}
 	for i, e := range l.Enqueued {
 		c.New[i].ID, c.New[i].Existing = e.ID, e.Existing
@@ -155,7 +158,7 @@ func (l *line) end(c *Call, same func(string) string) {
 			token = *j.Token
 		}
 		c.Jobs[i] = Job{
-			ID: j.ID, Key: j.Key, Token: token, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts, Priority: j.Priority, Group: same(j.Group),
+			ID: j.ID, Key: j.Key, Sum: j.Sum, Token: token, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts, Priority: j.Priority, Group: same(j.Group),
 			RunAt: instant(j.RunAt), ClaimedAt: instant(j.ClaimedAt), LeaseUntil: instant(j.LeaseUntil),
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -312,16 +311,7 @@ func complain(t *testing.T, verdicts []history.Verdict) {
 	}
 }
 
-// sharp reports whether a judgement of this load must find nothing. Its leases end by
-// the tenth of a second, thousands of times, and SQLite's clock is some milliseconds
-// behind the clients' now and then: about one load in fifty is accused of what took place
-// within these. That is for a person to look at, not for every run of the tests.
-func sharp() bool { return os.Getenv("DIBS_SOAK") != "" }
-
 func TestARandomLoadBreaksNothing(t *testing.T) {
-	if !sharp() {
-		t.Skip("with DIBS_SOAK=1: now and then it accuses by a millisecond")
-	}
 	t.Parallel()
 	db, r, dir := open(t, "nobody")
 	must(t, r.Close())

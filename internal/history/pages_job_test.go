@@ -292,36 +292,37 @@ var endings = []page{
 		b.change(history.Cancel, 10, 1)
 		b.left(dibs.Cancelled, 0, 1, 1)
 	}, 4, "twice"},
-	{"left lying by claims that found nothing", limbo(func(*book) {}), 4, "in limbo"},
-	{"not while the queue is paused", limbo(func(b *book) {
-		yes := true
-		b.set(10, dibs.QueueChange{Paused: &yes})
+	{"left lying by claims that found nothing", limbo(0, func(*book) {}), 4, "in limbo"},
+	{"not while the queue is paused", limbo(0, func(b *book) {
+		pause(b, 10)
+		no := false
+		b.set(3450, dibs.QueueChange{Paused: &no})
 	}), 0, ""},
-	{"not while the server was restarted", limbo(func(b *book) {
+	{"not while the server was restarted", limbo(0, func(b *book) {
 		c := b.call("f", history.Fault, 100)
 		c.Text, c.End = "server killed", ms(3000)
 	}), 0, ""},
-	{"not if a claim without an answer may have held it", limbo(func(b *book) {
+	{"not if a claim without an answer may have held it", limbo(0, func(b *book) {
 		cut(b.claim("w2", 1500, 1))
 	}), 0, ""},
-	{"not while an operator changed it", limbo(func(b *book) {
+	{"not while an operator changed it", limbo(0, func(b *book) {
 		b.change(history.Edit, 1400, 1)
 	}), 0, ""},
 }
 
 // limbo is a job that is claimed 3.5 s after it was enqueued, while a worker asked
-// every 200 ms.
-func limbo(meanwhile func(*book)) func(*book) {
+// every 200 ms from since on.
+func limbo(since int, meanwhile func(*book)) func(*book) {
 	return func(b *book) {
-		b.claim("w", 0, 1)
 		b.enqueue(1, 1)
-		for at := 200; at < 3500; at += 200 {
+		for at := since; at < 3500; at += 200 {
 			b.claim("w", at, 1)
 		}
-		meanwhile(b)
-		b.claim("w", 3500, 1, 1)
+		c := b.claim("w", 3500, 1, 1)
 		b.finish("w", 3510, dibs.EndCompleted, 3500, 1)
+		meanwhile(b)
 		b.left(dibs.Completed, 1, 1)
+		c.Jobs[0].Group = b.Final[len(b.Final)-1].Group
 	}
 }
 

@@ -101,7 +101,7 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 		}
 	}
 	wantNew := history.New{
-		Key: "b", ID: done[1].ID, Queue: "default", Group: "g", UniqueKey: "u", UniqueUntil: dibs.UntilFinished,
+		Key: "b", Sum: history.Sum([]byte(`{"key":"b"}`)), ID: done[1].ID, Queue: "default", Group: "g", UniqueKey: "u", UniqueUntil: dibs.UntilFinished,
 		Priority: 5, MaxAttempts: 3,
 	}
 	if got := calls[0].New[1]; got != wantNew {
@@ -112,7 +112,7 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 	}
 	j := jobs[0]
 	wantJob := history.Job{
-		ID: j.ID, Key: history.Key(j.Payload), Token: j.Token, Attempt: 2, MaxAttempts: j.MaxAttempts, Priority: j.Priority,
+		ID: j.ID, Key: history.Key(j.Payload), Sum: history.Sum(j.Payload), Token: j.Token, Attempt: 2, MaxAttempts: j.MaxAttempts, Priority: j.Priority,
 		Group: j.Group, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, LeaseUntil: j.LeaseUntil,
 	}
 	if got := calls[4].Jobs; !reflect.DeepEqual(got[0], wantJob) {
@@ -120,6 +120,29 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 	}
 	if got := calls[5].Refused; !reflect.DeepEqual(got, []int64{lost.ID}) {
 		t.Errorf("refused were %v, want %d", got, lost.ID)
+	}
+}
+
+// locked is a store in which somebody holds the row of job 1, and job 2 is lost.
+type locked struct{ dibs.Database }
+
+func (locked) Finish(context.Context, []dibs.Outcome) error {
+	return &dibs.UnwrittenError{IDs: []int64{1}, Lost: []int64{2}, Err: dibs.ErrUnavailable}
+}
+
+func TestOutcomesThatWereNotWrittenAreLeftOut(t *testing.T) {
+	t.Parallel()
+	plain, r, dir := open(t, "client")
+	lease := func(id int64) dibs.Lease { return dibs.Lease{ID: id, Token: dibs.Token{1}} }
+	outcomes := []dibs.Outcome{lease(1).Release(), lease(2).Release(), lease(3).Release()}
+	if err := history.Wrap(locked{plain}, r).Finish(t.Context(), outcomes); !errors.Is(err, dibs.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	must(t, r.Close())
+	calls, err := history.Read(dir)
+	must(t, err)
+	if c := calls[0]; c.Fate != history.Done || !reflect.DeepEqual(c.Outcomes, outcomes[1:]) || !reflect.DeepEqual(c.Refused, []int64{2}) {
+		t.Errorf("the call is %s, with the outcomes %+v, of which %v were refused", c.Fate, c.Outcomes, c.Refused)
 	}
 }
 
@@ -181,6 +204,7 @@ func TestFates(t *testing.T) {
 	for err, want := range map[error]history.Fate{
 		nil:                                   history.Done,
 		&dibs.LeaseLostError{IDs: []int64{1}}: history.Done,
+		&dibs.UnwrittenError{IDs: []int64{1}}: history.Done,
 		&dibs.InvalidError{}:                  history.Nothing,
 		dibs.ErrClosed:                        history.Nothing,
 		dibs.ErrUnavailable:                   history.Unknown,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"hash/crc32"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -31,11 +32,15 @@ func Key(payload json.RawMessage) string {
 	return p.Key
 }
 
-// FateOf is what a call's error says about its effect. A LeaseLostError says that it
-// took effect for all jobs but those it lists.
+// Sum tells payloads apart that have the same key.
+func Sum(payload json.RawMessage) uint32 { return crc32.ChecksumIEEE(payload) }
+
+// FateOf is what a call's error says about its effect. A LeaseLostError and an
+// UnwrittenError say that it took effect for all jobs but those they list.
 func FateOf(err error) Fate {
+	var unwritten *dibs.UnwrittenError
 	switch {
-	case err == nil, errors.Is(err, dibs.ErrLeaseLost):
+	case err == nil, errors.Is(err, dibs.ErrLeaseLost), errors.As(err, &unwritten):
 		return Done
 	case errors.Is(err, dibs.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Unknown
