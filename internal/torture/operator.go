@@ -71,22 +71,11 @@ func (r *run) interfere(ctx context.Context, rng *rand.Rand) error {
 	return err
 }
 
-// lift ends pauses and takes limits away, so that what there is can be done.
+// lift ends pauses, so that what there is can be done. The limits stay, under which it
+// can be done too: a change of a group's limit would wake a group that is stuck.
 func (r *run) lift(ctx context.Context) error {
 	for _, q := range queues {
-		change := dibs.QueueChange{Paused: ptr(false)}
-		switch q {
-		case limited:
-			change.Concurrency = ptr(0)
-		case grouped:
-			change.GroupLimit = ptr(3)
-		}
-		if _, err := r.admin.SetQueue(ctx, q, change); err != nil {
-			return err
-		}
-	}
-	for g := range groups {
-		if err := r.admin.SetGroup(ctx, grouped, groupName(g), 0); err != nil {
+		if _, err := r.admin.SetQueue(ctx, q, dibs.QueueChange{Paused: ptr(false)}); err != nil {
 			return err
 		}
 	}
