@@ -43,7 +43,7 @@ const shortenFor = 15 * time.Second
 // shorten leaves calls, and arguments of theirs, out of a failed run for as long as it
 // still fails, whatever it then fails with. It returns the run as a test.
 func shorten(newDatabase Maker, calls []call) string {
-	failed, failure := replay(newDatabase, calls)
+	failed, failure := replay(newDatabase, calls, sameEvery)
 	if failure == "" {
 		return asTest(calls, "which does not fail when it is repeated")
 	}
@@ -52,7 +52,7 @@ func shorten(newDatabase Maker, calls []call) string {
 		if time.Now().After(enough) {
 			return false
 		}
-		again, message := replay(newDatabase, try)
+		again, message := replay(newDatabase, try, len(try)) // a difference shows at the end as well
 		if message != "" {
 			failed, failure = again, message
 		}
@@ -75,9 +75,9 @@ func shorten(newDatabase Maker, calls []call) string {
 	return asTest(failed, failure)
 }
 
-// replay makes calls again on a new database, and compares all that can be seen
-// as often as a random run does. It returns the calls up to the one that failed, and its failure.
-func replay(newDatabase Maker, calls []call) (failed []call, failure string) {
+// replay makes calls again on a new database, and compares all that can be seen once
+// in so many calls and at the end. It returns the calls up to the one that failed, and its failure.
+func replay(newDatabase Maker, calls []call, every int) (failed []call, failure string) {
 	t := &quiet{}
 	defer t.end()
 	var r *Run
@@ -102,7 +102,7 @@ func replay(newDatabase Maker, calls []call) (failed []call, failure string) {
 			args[i] = reflect.ValueOf(a)
 		}
 		reflect.ValueOf(r).MethodByName(c.method).Call(args)
-		if i%sameEvery == 0 || i == len(calls)-1 {
+		if (i+1)%every == 0 || i == len(calls)-1 {
 			r.Same()
 		}
 	}
