@@ -98,7 +98,7 @@ func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	changed := cmd.Flags().Changed
 	if o.judge != "" {
 		for _, other := range []string{"db", "duration", "workers", "seed", "history", "pg-bin"} {
-			if changed(other) {
+			if changed(other) && (other != "db" || a.dbFlag != "") {
 				return usagef(cmd, "--judge looks at records of an earlier run; leave out --%s", other)
 			}
 		}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,6 +45,46 @@ func TestStoppedProcessesDoNotOutliveAKilledTorture(t *testing.T) {
 				t.Fatalf("process %d still lives a minute later", pid)
 			}
 		}
+	}
+}
+
+// The faults end early, and what they did is judged all the same. The SQLite file, which
+// was not there before, is gone.
+func TestAnInterruptedTortureIsJudged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about 15 s")
+	}
+	c := onSQLite(t)
+	cmd := c.command("torture", "--workers", "2", "--duration", "10m")
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	lines := bufio.NewScanner(stdout)
+	for asked := false; lines.Scan(); {
+		fmt.Fprintln(&out, lines.Text())
+		if !asked && strings.Contains(lines.Text(), "running") {
+			asked = true
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // its exit code says it
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(out.String(), "Verdict:") || !strings.Contains(errs.String(), "interrupted: no more faults.") {
+		t.Errorf("it says\n%s%s", &out, &errs)
+	}
+	if _, err := os.Stat(strings.TrimPrefix(c.db, "sqlite:")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("its file is still there: %v", err)
 	}
 }
 

@@ -130,8 +130,46 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
 	}
-	if !strings.Contains(errs, "kept: the jobs: dibs --db sqlite:") {
-		t.Errorf("it does not say where the jobs are: %s", errs)
+	for _, want := range []string{"kept: the jobs: dibs --db sqlite:", "dibs torture --judge " + temp} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("stderr does not say %q: %s", want, errs)
+		}
+	}
+	dirs, err := filepath.Glob(filepath.Join(temp, "dibs-torture-*"))
+	if err != nil || len(dirs) != 1 {
+		t.Fatal(dirs, err)
+	}
+	c.db = ""
+	again := c.run("", "torture", "--judge", dirs[0])
+	first, _, _ := strings.Cut(out, "operations on jobs")
+	verdict, _, _ := strings.Cut(again.out, "operations on jobs")
+	if _, first, _ = strings.Cut(first, "Verdict:"); again.code != exitFailure || !strings.Contains(verdict, first) {
+		t.Errorf("judged again, with exit code %d:\n%s\nfirst it was:%s", again.code, again.out, first)
+	}
+}
+
+func TestOnlyAWholeRunIsJudgedAgain(t *testing.T) {
+	c := onSQLite(t)
+	dir := t.TempDir()
+	c.fails(exitUsage, "", []string{"torture", "--judge", dir}, "leave out --db")
+	c.db = ""
+	c.fails(exitUsage, "", []string{"torture", "--judge", dir}, "holds no evidence of a run that came to its end")
+	c.fails(exitUsage, "", []string{"torture", "--judge", dir, "--seed", "1"}, "leave out --seed")
+	for _, cut := range []string{"", "{", `{"jobs":1}` + "\n"} {
+		if err := os.WriteFile(filepath.Join(dir, "evidence.jsonl"), []byte(cut), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c.fails(exitFailure, "", []string{"torture", "--judge", dir}, "evidence.jsonl")
+	}
+}
+
+func TestShellWords(t *testing.T) {
+	for word, want := range map[string]string{
+		"/tmp/a-b_c.d": "/tmp/a-b_c.d", "": "''", "two words": "'two words'", "it's": `'it'\''s'`, "a?b&c": "'a?b&c'",
+	} {
+		if got := shellWord(word); got != want {
+			t.Errorf("%q is written as %s, not %s", word, got, want)
+		}
 	}
 }
 

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// drain ends the producers, and waits until the workers have done all there is: for
-// as long as they get on with it, however slow the machine.
+// drainers is how many workers are enough to do the rest: more would only be in each
+// other's way, on a small machine for minutes.
+const drainers = 8
+
+// drain ends the producers and most workers, and waits until the others have done all
+// there is: for as long as they get on with it, however slow the machine.
 func (r *run) drain(ctx context.Context) error {
-	for _, s := range r.seats {
-		if s.part.Producer {
-			if err := s.now.end(endTime); err != nil {
-				return err
-			}
-		}
+	if err := r.end(func(p Part) bool { return p.Producer || p.Seat >= drainers }); err != nil {
+		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -238,11 +238,16 @@ func (r *run) crashed() error {
 	return nil
 }
 
-func (r *run) endAll(context.Context) error {
+func (r *run) endAll(context.Context) error { return r.end(func(Part) bool { return true }) }
+
+// end ends the processes that play such parts, if they have not ended yet.
+func (r *run) end(which func(Part) bool) error {
 	errs := make([]error, len(r.seats))
 	var group sync.WaitGroup
 	for i, s := range r.seats {
-		group.Go(func() { errs[i] = s.now.end(endTime) })
+		if which(s.part) {
+			group.Go(func() { errs[i] = s.now.end(endTime) })
+		}
 	}
 	group.Wait()
 	return errors.Join(errs...)
