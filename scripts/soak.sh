@@ -8,7 +8,8 @@
 #   SOAK_RUNS      rounds of torture (default 4), each with a seed of its own
 #   SOAK_MINUTES   how long the faults of each go on (default 10)
 #   SOAK_SEED      the first seed is one more (default: from the clock)
-#   SOAK_DIR       where reports and what torture says are written (default: soak)
+#   SOAK_DIR       where reports and what torture says are written (default: soak); the
+#                  line of each round of torture goes to torture.txt there
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -45,13 +46,41 @@ crash() {
 
 torture() {
 	go build -o "$dir/dibs" ./cmd/dibs
+	table="$dir/torture.txt"
+	printf "$row" seed database operations kills cuts stops crashes verdict >"$table"
+	failed=0
 	for n in $(seq "$runs"); do
 		seed=$((SOAK_SEED + n))
-		step "torture $n of $runs on PostgreSQL, seed $seed"
-		"$dir/dibs" torture --pg-bin "$DIBS_PG_BIN" --duration "${minutes}m" --seed "$seed" --report "$dir/postgres-$seed.html"
-		step "torture $n of $runs on SQLite, seed $seed"
-		"$dir/dibs" torture --duration "${minutes}m" --seed "$seed" --report "$dir/sqlite-$seed.html"
+		tortured postgres --pg-bin "$DIBS_PG_BIN" || failed=1
+		tortured sqlite || failed=1
 	done
+	step 'what torture did'
+	cat "$table"
+	awk -v row="$row" 'NR > 1 { runs++; kept += $8 == "kept"; for (i = 3; i <= 7; i++) sum[i] += $i }
+		END { printf row, "sum", "", sum[3], sum[4], sum[5], sum[6], sum[7], kept " of " runs " kept" }' "$table"
+	return "$failed"
+}
+
+row='%-10s  %-10s  %11s  %6s  %6s  %6s  %7s  %s\n'
+
+# tortured NAME [FLAG...] is one round of torture, and its line in the table.
+tortured() {
+	out="$dir/$1-$seed"
+	step "torture $n of $runs on $1, seed $seed"
+	database=$1
+	shift
+	code=0
+	"$dir/dibs" torture "$@" --duration "${minutes}m" --seed "$seed" --report "$out.html" --json >"$out.json" || code=$?
+	case $(field kept) in true) verdict=kept ;; false) verdict=broken ;; *) verdict="none: exit code $code" ;; esac
+	printf "$row" "$seed" "$database" "$(field operations)" "$(field kills)" "$(field cuts)" "$(field stops)" "$(field server_kills)" "$verdict" |
+		tee -a "$table"
+	return "$code"
+}
+
+# field NAME is a number or a word of what the round said; 0 if it said nothing.
+field() {
+	value=$(sed -n "s/.*\"$1\":\([a-z0-9]*\).*/\1/p" "$out.json")
+	echo "${value:-0}"
 }
 
 broken() {
