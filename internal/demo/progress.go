@@ -54,7 +54,7 @@ func (r *stage) eventAt(at time.Time, text string, args ...any) {
 // look brings r.show up to date.
 func (r *stage) look(ctx context.Context) error {
 	for _, p := range r.workers {
-		if err := p.crashed(); err != nil {
+		if err := p.Crashed(); err != nil {
 			return err
 		}
 	}
@@ -88,8 +88,8 @@ func (r *stage) count() []WorkerProgress {
 	workers := make([]WorkerProgress, len(r.workers))
 	byName := map[string]*WorkerProgress{}
 	for i, p := range r.workers {
-		workers[i] = WorkerProgress{Name: p.name, PID: p.cmd.Process.Pid, Killed: !p.killed.IsZero()}
-		byName[p.name] = &workers[i]
+		workers[i] = WorkerProgress{Name: p.Name, PID: p.OS.Pid, Killed: !p.Killed.IsZero()}
+		byName[p.Name] = &workers[i]
 	}
 	last := map[int64]*Attempt{}
 	for _, a := range r.history.Attempts {

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/child"
 )
 
 // Config is a demonstration to run.
@@ -48,10 +50,16 @@ type stage struct {
 	refused int
 	began   time.Time
 	history *History
-	workers []*process
+	workers []*worker
 	kills   []Kill
 	told    bool // that the killed worker's jobs run again
 	show    Progress
+}
+
+// worker is a process that calls Work.
+type worker struct {
+	*child.Process
+	history string
 }
 
 // Run runs the demonstration and judges it. An error means that it could not be
@@ -135,11 +143,13 @@ func (r *stage) startAll(context.Context) error {
 }
 
 func (r *stage) startOne() error {
-	p, err := start(fmt.Sprintf("worker-%d", len(r.workers)+1), r.Dir, r.Command)
+	name := fmt.Sprintf("worker-%d", len(r.workers)+1)
+	history := filepath.Join(r.Dir, name+".history")
+	p, err := child.Start(name, r.Dir, r.Command(name, history), (*exec.Cmd).Start)
 	if err != nil {
 		return err
 	}
-	r.workers = append(r.workers, p)
+	r.workers = append(r.workers, &worker{p, history})
 	return nil
 }
 
@@ -177,32 +187,32 @@ func (r *stage) watch(ctx context.Context) error {
 func (r *stage) killOne(ctx context.Context) error {
 	victim := r.workers[r.Workers-2]
 	switch {
-	case victim.killed.IsZero():
+	case victim.Killed.IsZero():
 		busy := r.show.Workers[r.Workers-2].Running
 		done := r.show.done() * 100 / r.Jobs
 		if done < 40 || busy == 0 || busy < concurrency/2 && done < 60 {
 			return nil
 		}
-		if err := victim.kill(); err != nil {
+		if err := victim.Kill(); err != nil {
 			return err
 		}
 		if err := r.startOne(); err != nil {
 			return err
 		}
-		r.event("%s killed (SIGKILL) at its work; %s takes its place", victim.name, r.workers[len(r.workers)-1].name)
-	case len(r.kills) == 0 && time.Since(victim.killed) > settle:
+		r.event("%s killed (SIGKILL) at its work; %s takes its place", victim.Name, r.workers[len(r.workers)-1].Name)
+	case len(r.kills) == 0 && time.Since(victim.Killed) > settle:
 		running, err := list(ctx, r.DB, dibs.Running)
 		if err != nil {
 			return err
 		}
-		k := Kill{Worker: victim.name, At: victim.killed}
+		k := Kill{Worker: victim.Name, At: victim.Killed}
 		for _, job := range running {
-			if job.Worker == victim.name {
+			if job.Worker == victim.Name {
 				k.Held = append(k.Held, job)
 			}
 		}
 		r.kills = append(r.kills, k)
-		r.event("%s left %d jobs; nobody may touch them before their leases end", victim.name, len(k.Held))
+		r.event("%s left %d jobs; nobody may touch them before their leases end", victim.Name, len(k.Held))
 	}
 	return nil
 }
@@ -210,7 +220,9 @@ func (r *stage) killOne(ctx context.Context) error {
 func (r *stage) stopAll(context.Context) error {
 	var err error
 	for _, p := range r.workers {
-		err = errors.Join(err, p.stop(stopWait))
+		if p.Killed.IsZero() {
+			err = errors.Join(err, p.Stop(stopWait))
+		}
 	}
 	return err
 }
@@ -218,11 +230,7 @@ func (r *stage) stopAll(context.Context) error {
 // killAll is for when the demo ends before its workers were stopped.
 func (r *stage) killAll() {
 	for _, p := range r.workers {
-		select {
-		case <-p.exited:
-		default:
-			_ = p.kill() // nothing is left to be done about it
-		}
+		_ = p.Kill() // nothing is left to be done about it
 	}
 }
 

@@ -1,0 +1,86 @@
+// Package child starts and ends the processes of the demo and of torture.
+package child
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Process is a started process. It must end by itself when its stdin does, so that it
+// cannot outlive its parent. One goroutine at a time may use it.
+type Process struct {
+	Name   string
+	OS     *os.Process
+	Killed time.Time // zero: not by Kill
+
+	stdin  io.Closer
+	log    string        // its stderr
+	exited chan struct{} // closed when it has ended, err being set
+	err    error
+}
+
+// Start starts a process, by launch, whose stderr goes to NAME.log in dir.
+func Start(name, dir string, cmd *exec.Cmd, launch func(*exec.Cmd) error) (*Process, error) {
+	p := &Process{Name: name, log: filepath.Join(dir, name+".log"), exited: make(chan struct{})}
+	log, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the process has its own copy
+	cmd.Stderr = log
+	if p.stdin, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	if err := launch(cmd); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	p.OS = cmd.Process
+	go func() {
+		p.err = cmd.Wait()
+		close(p.exited)
+	}()
+	return p, nil
+}
+
+// Kill ends the process as a crash would: with SIGKILL, so that it can do nothing more.
+func (p *Process) Kill() error {
+	p.Killed = time.Now()
+	if err := p.OS.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill %s: %w", p.Name, err)
+	}
+	<-p.exited
+	return nil
+}
+
+// Stop asks the process to end and waits for it, but not for ever.
+func (p *Process) Stop(wait time.Duration) error {
+	_ = p.stdin.Close() // fails only if the process has ended
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-p.exited:
+		return p.Crashed()
+	case <-timer.C:
+		return errors.Join(fmt.Errorf("%s did not stop within %v", p.Name, wait), p.Kill())
+	}
+}
+
+// Crashed tells how a process ended that nobody has killed, if that was not as it should.
+func (p *Process) Crashed() error {
+	select {
+	case <-p.exited:
+	default:
+		return nil
+	}
+	if !p.Killed.IsZero() || p.err == nil {
+		return nil
+	}
+	said, _ := os.ReadFile(p.log) // what it said is only a help here
+	return fmt.Errorf("%s ended: %w: %s", p.Name, p.err, strings.TrimSpace(string(said)))
+}
