@@ -1,15 +1,12 @@
 package torture
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/child"
 )
 
 // seat is one worker or producer, of which there is always one process: when it is
@@ -25,15 +22,16 @@ type seat struct {
 	now      *process
 }
 
-// process is one process. It ends by itself when its stdin does.
+// process is one process of a seat.
 type process struct {
+	*child.Process
 	client string
 	cmd    *exec.Cmd
-	stdin  io.Closer
-	log    string        // its stderr
-	exited chan struct{} // closed when it has ended, err being set
-	err    error
 }
+
+func (p *process) kill() error                  { return p.Kill() }
+func (p *process) end(wait time.Duration) error { return p.Stop(wait) }
+func (p *process) crashed() error               { return p.Crashed() }
 
 // start starts the seat's next process.
 func (s *seat) start() error {
@@ -45,59 +43,10 @@ func (s *seat) start() error {
 	if err != nil {
 		return err
 	}
-	p := &process{client: part.Client, cmd: cmd, log: filepath.Join(part.Dir, part.Client+".log"), exited: make(chan struct{})}
-	log, err := os.Create(p.log)
+	p, err := child.Start(part.Client, part.Dir, cmd, s.launch)
 	if err != nil {
 		return err
 	}
-	defer log.Close() // the process has its own copy
-	cmd.Stderr = log
-	if p.stdin, err = cmd.StdinPipe(); err != nil {
-		return err
-	}
-	if err := s.launch(cmd); err != nil {
-		return fmt.Errorf("start %s: %w", p.client, err)
-	}
-	go func() {
-		p.err = cmd.Wait()
-		close(p.exited)
-	}()
-	s.now = p
+	s.now = &process{p, part.Client, cmd}
 	return nil
-}
-
-// kill ends the process as a crash would: with SIGKILL, so that it can do nothing more.
-func (p *process) kill() error {
-	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("kill %s: %w", p.client, err)
-	}
-	<-p.exited
-	return nil
-}
-
-// end asks the process to end and waits for it, but not for ever.
-func (p *process) end(wait time.Duration) error {
-	_ = p.stdin.Close() // fails only if the process has ended
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-p.exited:
-		return p.crashed()
-	case <-timer.C:
-		return errors.Join(fmt.Errorf("%s did not end within %v", p.client, wait), p.kill())
-	}
-}
-
-// crashed tells how a process ended that nobody has killed, if that was not as it should.
-func (p *process) crashed() error {
-	select {
-	case <-p.exited:
-	default:
-		return nil
-	}
-	if p.err == nil {
-		return nil
-	}
-	said, _ := os.ReadFile(p.log) // what it said is only a help here
-	return fmt.Errorf("%s ended: %w: %s", p.client, p.err, strings.TrimSpace(string(said)))
 }
