@@ -25,8 +25,9 @@ torture:
 soak:
 	scripts/soak.sh
 
+# dibs beside River on one server: make bench ARGS='--only W3'. bench/main.go
 bench:
-	scripts/bench.sh
+	scripts/bench.sh $(ARGS)
 
 # A throw-away PostgreSQL server: prints its URL, lasts until Ctrl-C.
 postgres:
