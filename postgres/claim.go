@@ -263,7 +263,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJo
 	if err := checks.Resume(&r); err != nil {
 		return nil, err
 	}
-	q, ok, err := s.knownOrRead(ctx, r.Queue)
+	q, ok, err := s.queue(ctx, r.Queue) // read, since nothing tells of a lease that was changed
 	if err != nil || !ok {
 		return nil, classify("resume", err)
 	}

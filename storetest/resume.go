@@ -9,6 +9,7 @@ import (
 
 var resumeCases = []oneCase{
 	{"a restarted worker gets its own jobs under one new token", resumeOwn},
+	{"the queue's lease is the one that another store has set", resumeElsewhere},
 	{"the old tokens are lost", resumeOldTokens},
 	{"nothing held is not an error", resumeNothing},
 	{"other workers and other queues keep theirs", resumeOnlyOwn},
@@ -49,6 +50,16 @@ func resumeOwn(t *test) {
 	again := t.resume(dibs.ResumeRequest{Worker: "w"})
 	sameIDs(t, "resumed", ids(again), all[4:5])
 	near(t, "the queue's lease", again[0].LeaseUntil.Sub(again[0].ClaimedAt), time.Hour)
+}
+
+func resumeElsewhere(t *test) {
+	other := t.Another(t)
+	t.enqueue(dibs.NewJob{Kind: "k"})
+	t.claimOn(other, dibs.ClaimRequest{N: 1}) // so that it has read the settings
+	t.set(dibs.DefaultQueue, dibs.QueueChange{Lease: new(time.Hour)})
+	jobs, err := other.Resume(t.ctx, dibs.ResumeRequest{Worker: "w"})
+	t.must(err)
+	near(t, "lease", jobs[0].LeaseUntil.Sub(jobs[0].ClaimedAt), time.Hour)
 }
 
 func resumeOldTokens(t *test) {
