@@ -69,7 +69,7 @@ var finishVariants = []Variant{
 				{"finish.go", "left.Lost = append(left.Lost, refused.IDs...)", "_ = refused.IDs"},
 			}},
 		},
-		Untortured: "to it, a finish that met a locked row is one whose effect is not known",
+		Untortured: "its finishes hardly ever meet a locked row and a lost job at once",
 	},
 	{
 		Name:  "retry-uncounted",

@@ -27,8 +27,8 @@ func (j *judge) late() {
 		p.sort()
 	}
 	for c, m := range j.crowds {
-		j.checked(4, len(m.waits))
 		long := slices.DeleteFunc(slices.Clone(m.waits), func(w wait) bool { return w.to-w.from <= j.grace })
+		j.checked(4, len(m.waits)-len(long)) // the others are counted when they are found
 		slices.SortFunc(long, func(a, b wait) int { return cmp.Compare(a.from, b.from) })
 		j.overlooked(c, long, func(s *shortClaim) bool { return j.offered(c, &m.held, held[c.queue], s) })
 	}
@@ -57,6 +57,7 @@ func (j *judge) overlooked(c crowd, waits []wait, offered func(*shortClaim) bool
 			continue
 		default:
 			w, asked := longest, j.Calls[short[n].call]
+			j.checked(4, 1)
 			j.accuse(4, w.id, []int32{short[n].call, w.call}, "a claim at %s asked for %d jobs of queue %s and got %d, but not job %d, which nobody had held since %s: it was in limbo for more than %v", show(s.lo), asked.Want, quote(c.queue), len(asked.Jobs), w.id, show(w.from), limbo)
 			from, longest = w.to, nil
 		}

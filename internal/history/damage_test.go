@@ -69,6 +69,14 @@ var damages = []damage{
 			return true
 		})
 	}},
+	{"a payload is changed", 1, func(e *history.Evidence, r *rand.Rand) bool {
+		return of(e, r, history.Claim, func(c *history.Call) bool {
+			if len(c.Jobs) > 0 {
+				c.Jobs[0].Sum++
+			}
+			return len(c.Jobs) > 0
+		})
+	}},
 	{"two jobs change tokens", 2, func(e *history.Evidence, r *rand.Rand) bool {
 		var last *history.Call
 		return of(e, r, history.Claim, func(c *history.Call) bool {
@@ -113,6 +121,15 @@ var damages = []damage{
 				return false
 			}
 			j.State = dibs.Dead
+			return true
+		})
+	}},
+	{"the errors of a job are lost", 4, func(e *history.Evidence, r *rand.Rand) bool {
+		return pick(r, e.Final, func(j *dibs.RawJob) bool {
+			if !slices.ContainsFunc(j.Errors, func(a dibs.AttemptError) bool { return a.Error != "lease expired" }) {
+				return false
+			}
+			j.Errors = nil
 			return true
 		})
 	}},
@@ -171,6 +188,14 @@ var damages = []damage{
 				}
 			}
 			return true
+		})
+	}},
+	{"a claim gives more than was asked for", 6, func(e *history.Evidence, r *rand.Rand) bool {
+		return of(e, r, history.Claim, func(c *history.Call) bool {
+			if len(c.Jobs) > 0 {
+				c.Want = len(c.Jobs) - 1
+			}
+			return len(c.Jobs) > 0
 		})
 	}},
 	{"an effect is lost", 8, func(e *history.Evidence, r *rand.Rand) bool {
