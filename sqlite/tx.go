@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"maps"
 
 	"github.com/dibs-queue/dibs"
@@ -34,6 +35,9 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
 	t := s.newTx(tx)
 	if err := f(t); err != nil {
+		if ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
+			return wrap("transaction", ctx.Err())
+		}
 		return err
 	}
 	if err := tx.Commit(); err != nil {
@@ -63,7 +67,7 @@ func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) er
 	s.ctx, s.time = ctx, 0
 	clear(s.queues)
 	if err := s.runText("savepoint dibs_call"); err != nil {
-		return wrap(op, err)
+		return wrap(op, s.over(ctx, err))
 	}
 	before, held, completed := s.mark(), maps.Clone(s.held), maps.Clone(t.completed)
 	err := f(s)
@@ -81,7 +85,23 @@ func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) er
 			break // the whole transaction has been rolled back
 		}
 	}
-	return wrap(op, err)
+	return wrap(op, s.over(ctx, err))
+}
+
+// over says it when the reason for an error is that the transaction has ended, as it
+// does with its context: of its statements database/sql only says that they are closed.
+func (s *session) over(ctx context.Context, err error) error {
+	st, now := s.conn.PrepareContext(context.WithoutCancel(ctx), "select 1")
+	switch {
+	case now == nil:
+		_ = st.Close() // it did nothing
+		return err
+	case !errors.Is(now, sql.ErrTxDone):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return now
 }
 
 // Enqueue is Store.Enqueue in the transaction.
