@@ -21,15 +21,19 @@ func drainWorkloads() []workload {
 			contenders: []contender{
 				{"dibs", drained(onPostgres, true)},
 				{"River", drained(asRiver, true)},
-				{bare, bareDrain},
+				{bare, bareDrain(100)},
 			},
 		},
 		{
 			id: "W3", name: "drain 100,000, completed jobs deleted", rows: throughput("80k; 0.5 x bare"),
 			contenders: []contender{
 				{"dibs", drained(onPostgres, false)},
-				{bare, bareDrain},
+				{bare, bareDrain(100)},
 			},
+		},
+		{
+			id: "W3", name: "drain 100,000, 1,000 at a time", rows: throughput(""),
+			contenders: []contender{{bare, bareDrain(1000)}},
 		},
 	}
 }
@@ -90,29 +94,32 @@ func drain(ctx context.Context, s system, handlers, n int, counts func(group str
 	}
 }
 
-func bareDrain(ctx context.Context, b *bench) (measured, error) {
-	pool, drop, err := b.openBare(ctx)
-	if err != nil {
-		return measured{}, err
-	}
-	defer drop()
-	n := b.count(100_000)
-	if err := bareFill(ctx, pool, n, 1000); err != nil {
-		return measured{}, err
-	}
-	return b.timed(ctx, func() (int, error) {
-		return n, claimers(ctx, claimerCount, n, func(ctx context.Context) (int, error) {
-			rows, err := pool.Query(ctx, bareDelete, 1000)
-			if err != nil {
-				return 0, err
-			}
-			got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct {
-				ID      int64
-				Payload string
-			}])
-			return len(got), err
+// bareDrain claims and deletes batches of a bare table's rows.
+func bareDrain(batch int) func(context.Context, *bench) (measured, error) {
+	return func(ctx context.Context, b *bench) (measured, error) {
+		pool, drop, err := b.openBare(ctx)
+		if err != nil {
+			return measured{}, err
+		}
+		defer drop()
+		n := b.count(100_000)
+		if err := bareFill(ctx, pool, n, 1000); err != nil {
+			return measured{}, err
+		}
+		return b.timed(ctx, func() (int, error) {
+			return n, claimers(ctx, claimerCount, n, func(ctx context.Context) (int, error) {
+				rows, err := pool.Query(ctx, bareDelete, batch)
+				if err != nil {
+					return 0, err
+				}
+				got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct {
+					ID      int64
+					Payload string
+				}])
+				return len(got), err
+			})
 		})
-	})
+	}
 }
 
 // claimerCount is how many claimers there are where no worker claims.

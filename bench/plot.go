@@ -101,19 +101,22 @@ func overDepth(w result) chart {
 			continue
 		}
 		at := math.Log10(f.X)
-		c.ticks = append(c.ticks, tick{at, count(f.X)})
+		c.ticks = append(c.ticks, tick{at, round(f.X)})
 		line.points = append(line.points, point{at, s.Median, s.Min, s.Max})
 	}
 	c.curves = []curve{line}
 	return c
 }
 
-// count writes a number of jobs.
-func count(n float64) string {
-	if n >= million {
-		return fmt.Sprintf("%gM", n/million)
+// round writes a round number.
+func round(v float64) string {
+	switch {
+	case v >= million:
+		return fmt.Sprintf("%.4gM", v/million)
+	case v >= 1000:
+		return fmt.Sprintf("%.4gk", v/1000)
 	}
-	return fmt.Sprintf("%gk", n/1000)
+	return fmt.Sprintf("%.4g", v)
 }
 
 // The picture's measures, in its own units.
@@ -133,7 +136,7 @@ func (c chart) svg() string {
 	fmt.Fprintf(&b, `<text x="%d" y="22" font-size="15" fill="#222">%s</text>`+"\n", svgLeft, c.title)
 	for v := 0.0; v <= top*1.001; v += step {
 		fmt.Fprintf(&b, `<path d="M%.1f %.1fH%d" stroke="#ddd"/>`, x(first), y(v), svgWidth-svgRight)
-		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", svgLeft-8, y(v)+4, short(v))
+		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", svgLeft-8, y(v)+4, round(v))
 	}
 	for _, t := range c.ticks {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x(t.at), svgHeight-svgFoot+18, t.text)
