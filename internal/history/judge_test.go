@@ -37,6 +37,18 @@ func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
 	}
 }
 
+func TestAJobLeftBehindIsStillLinearizable(t *testing.T) {
+	t.Parallel()
+	for _, state := range []dibs.State{dibs.Waiting, dibs.Blocked} {
+		b := newBook()
+		b.enqueue(0, 1)
+		b.left(state, 0, 1)
+		if checked, _, broken := history.Linearizable(b.evidence()); checked != 1 || len(broken) > 0 {
+			t.Errorf("%s: %d checked, %d broken", state, checked, len(broken))
+		}
+	}
+}
+
 // BenchmarkJudge judges a quarter of a million jobs: each is enqueued, claimed,
 // extended and finished, in batches of ten, by eight workers, a third of them in groups.
 func BenchmarkJudge(b *testing.B) {

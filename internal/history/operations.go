@@ -52,7 +52,11 @@ func (l *life) operations() []porcupine.Operation {
 		add(in, s.seen, s.shown)
 	}
 	if l.final != nil {
-		add(step{verb: observed, ending: l.final.State, attempt: l.final.Attempt, hi: never}, never, never)
+		state := l.final.State
+		if state == dibs.Blocked { // by other jobs, of which this one knows nothing
+			state = dibs.Waiting
+		}
+		add(step{verb: observed, ending: state, attempt: l.final.Attempt, hi: never}, never, never)
 	}
 	return ops
 }
