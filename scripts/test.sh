@@ -43,10 +43,11 @@ with_server() {
 	if [ -n "${DIBS_TEST_POSTGRES:-}" ]; then "$@"; else "$tmp/withpg" "$@"; fi
 }
 
-# SQLite itself, C translated to Go, is left out of the race detection, with which it
-# takes many times the CPU. Only that package: others have instances of the standard
-# library's generic code, and leaving those out reports races that are none.
-race='-race -gcflags=modernc.org/sqlite/lib=-race=false'
+# SQLite itself, C translated to Go, and its memory are left out of the race detection,
+# and all that is translated out of the checks of pointers, with which it takes many
+# times the CPU. No other package: they have instances of the standard library's
+# generic code, and leaving those out reports races that are none.
+race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
 # The race detector multiplies the CPU that tests take. It is left out where it has
 # nothing to find: one of these makes one call after the other, one runs other programs.
 plain='github.com/dibs-queue/dibs/internal/model
