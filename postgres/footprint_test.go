@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/footprint"
+	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -170,7 +171,7 @@ func TestFootprint(t *testing.T) {
 			}
 		}
 	}
-	golden(t, "footprint.txt", b.String())
+	golden.Match(t, "footprint.txt", b.String())
 }
 
 // Statements that lock more than they should are seen.

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/dibs-queue/dibs/internal/interleave"
@@ -12,7 +11,12 @@ import (
 // statements is wrong in a way that only some orders show.
 func TestInterleavingsFindDamage(t *testing.T) {
 	server := pgtest.URL(t)
-	for _, d := range []struct{ what, scenario, statement, text, instead, finding string }{
+	o := interleavings()
+	o.Most = 2000
+	open := func(tb testing.TB, rewrite func(name, text string) string) interleave.Bench {
+		return newStage(tb, server, rewrite)
+	}
+	interleave.FindDamage(t, o, open, []interleave.Damage{
 		{
 			"claims wait for locked rows", "claims beside an enqueue",
 			"claim", "limit $3\n                    for update skip locked", "limit $3\n                    for update", "claim for claim",
@@ -45,27 +49,5 @@ func TestInterleavingsFindDamage(t *testing.T) {
 			"claims under a limit without a turn", "a limit of 1 that is raised",
 			"turn_claim", "for update skip locked", "", "jobs run, the limit is",
 		},
-	} {
-		t.Run(d.what, func(t *testing.T) {
-			t.Parallel()
-			broken := 0
-			bench := newStage(t, server, func(name, text string) string {
-				if name != d.statement {
-					return text
-				}
-				broken = strings.Count(text, d.text)
-				return strings.ReplaceAll(text, d.text, d.instead)
-			})
-			if broken == 0 {
-				t.Fatalf("%s.sql has no %q any more", d.statement, d.text)
-			}
-			o := interleavings()
-			o.Most = 2000
-			c, err := interleave.Named(d.scenario).Run(t.Context(), o, bench)
-			if err == nil || !strings.Contains(err.Error(), d.finding) {
-				t.Fatalf("not found in %v: %v", c, err)
-			}
-			t.Logf("found after %v\n%v", c, err)
-		})
-	}
+	})
 }

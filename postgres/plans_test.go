@@ -3,10 +3,8 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,27 +12,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
-
-var update = flag.Bool("update", false, "write the golden files of testdata anew")
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	path := "testdata/" + file
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant, run go test ./postgres -update. Now it is:\n%s", path, got)
-	}
-}
 
 // explaining is a store on one connection, and a conn that keeps how each statement
 // was run.
@@ -321,7 +301,7 @@ func TestPlans(t *testing.T) {
 		p.exec("truncate " + bigTables)
 		p.look("no rows, analyzed when there were a million", nil)
 	}
-	golden(t, "plans.txt", p.text())
+	golden.Match(t, "plans.txt", p.text())
 }
 
 // text lists how each statement reads tables that grow; every statement must have run.

@@ -1,9 +1,7 @@
 package sqlite_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -11,27 +9,9 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/sqlite"
 )
-
-var update = flag.Bool("update", false, "write the golden files of testdata anew")
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	path := "testdata/" + file
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; if that is meant, run go test ./sqlite -update. Now it is:\n%s", path, got)
-	}
-}
 
 var parameter = regexp.MustCompile(`\?(\d+)`)
 
@@ -40,7 +20,7 @@ var parameter = regexp.MustCompile(`\?(\d+)`)
 func TestQueryPlans(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
-	golden(t, "plans.txt", plans(t, s))
+	golden.Match(t, "plans.txt", plans(t, s))
 }
 
 // reading is what would read a table that grows.
@@ -164,7 +144,7 @@ func TestSchema(t *testing.T) {
 	if err := rows.Err(); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "schema.sql", out.String())
+	golden.Match(t, "schema.sql", out.String())
 }
 
 // TestMigrationsAsText makes the same schema as Open.

@@ -19,7 +19,9 @@ func (s *Store) Unswept(ctx context.Context) error {
 	})
 }
 
-// Rewrite changes the text of a statement, before it is first used.
-func (s *Store) Rewrite(name string, change func(string) string) {
-	s.sql.text[name] = change(s.sql.text[name])
+// Rewrite changes the text of statements, before they are first used.
+func (s *Store) Rewrite(change func(name, text string) string) {
+	for name, text := range s.sql.text {
+		s.sql.text[name] = change(name, text)
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +44,7 @@ func (p process) Sweep(ctx context.Context) (dibs.Swept, error) {
 	return swept, errors.Join(err, p.Unswept(ctx))
 }
 
-func newStage(tb testing.TB, damage func(*sqlite.Store)) *stage {
+func newStage(tb testing.TB, damage func(name, text string) string) *stage {
 	tb.Helper()
 	s := &stage{}
 	path := filepath.Join(tb.TempDir(), "jobs.db")
@@ -61,7 +60,7 @@ func newStage(tb testing.TB, damage func(*sqlite.Store)) *stage {
 		})
 		store.Steady()
 		if damage != nil {
-			damage(store)
+			store.Rewrite(damage)
 		}
 		s.stores[i] = process{store}
 		if err := s.stores[i].Unswept(tb.Context()); err != nil {
@@ -161,7 +160,10 @@ const lookSQL = `
 // TestInterleavingsFindDamage shows that the enumeration can fail.
 func TestInterleavingsFindDamage(t *testing.T) {
 	t.Parallel()
-	for _, d := range []struct{ what, scenario, statement, text, instead, finding string }{
+	open := func(tb testing.TB, rewrite func(name, text string) string) interleave.Bench {
+		return newStage(tb, rewrite)
+	}
+	interleave.FindDamage(t, interleave.Options{}, open, []interleave.Damage{
 		{
 			"a sweep that finds no lease", "a finish past the lease",
 			"due_claims", "check_at <= ?1", "check_at < 0 * ?1", "limbo",
@@ -174,22 +176,5 @@ func TestInterleavingsFindDamage(t *testing.T) {
 			"running jobs that count only without a group", "a group in a queue with a limit",
 			"running", "gate = 3", "gate = 3 and group_key is null", "jobs run, the limit is",
 		},
-	} {
-		t.Run(d.what, func(t *testing.T) {
-			t.Parallel()
-			bench := newStage(t, func(s *sqlite.Store) {
-				s.Rewrite(d.statement, func(text string) string {
-					if !strings.Contains(text, d.text) {
-						t.Fatalf("%s.sql has no %q any more", d.statement, d.text)
-					}
-					return strings.ReplaceAll(text, d.text, d.instead)
-				})
-			})
-			c, err := interleave.Named(d.scenario).Run(t.Context(), interleave.Options{}, bench)
-			if err == nil || !strings.Contains(err.Error(), d.finding) {
-				t.Fatalf("not found in %v: %v", c, err)
-			}
-			t.Logf("found after %v\n%v", c, err)
-		})
-	}
+	})
 }
