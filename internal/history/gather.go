@@ -125,8 +125,8 @@ func (j *judge) waitBefore(l *life, i int) (wait, bool) {
 	for _, e := range l.changes {
 		s := &j.spans[e.call]
 		switch {
-		case s.lo >= a.lo || s.hi < visible:
-		case s.hi == never:
+		case s.lo >= a.hi || s.hi < visible:
+		case s.hi == never || s.lo >= a.lo: // it may have been what the claim found
 			return w, false
 		default:
 			visible, w.swept = max(visible, s.until), false

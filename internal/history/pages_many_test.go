@@ -71,6 +71,21 @@ var limiting = []page{
 	}, 0, ""},
 	{"a retry lets the next pass", passing(false), 0, ""},
 	{"but not in a strict queue", passing(true), 6, "kept its place"},
+	{"the first was done, and requeued while a claim waited that took it", func(b *book) {
+		b.Queues[0].Strict = true
+		group(b.enqueue(0, 1, 2), b.claim("w1", 10, 1, 1))
+		b.finish("w1", 20, dibs.EndCompleted, 10, 1)
+		group(b.claim("w1", 30, 1, 2))
+		b.finish("w1", 40, dibs.EndCompleted, 30, 2)
+		b.change(history.Requeue, 60, 1)
+		c := b.claim("w2", 50, 2, 1)
+		c.End = ms(70)
+		group(c)
+		c.Jobs[0].RunAt, c.Jobs[0].Excused = ms(61), 1
+		c.Jobs[0].ClaimedAt, c.Jobs[0].LeaseUntil = ms(62), ms(162)
+		b.finish("w2", 80, dibs.EndCompleted, 50, 1)
+		b.left(dibs.Completed, 1, 2).left(dibs.Completed, 2, 1)
+	}, 0, ""},
 }
 
 // passing is a group whose second job starts while the first waits for its retry.
