@@ -23,6 +23,7 @@ type client struct {
 	held    []*dibs.RawJob // to be finished, also when it is too late
 	ids     []int64
 	effects *effects
+	lease   time.Duration // of claims, at least
 }
 
 type effects struct {
@@ -48,7 +49,7 @@ func (c *client) step() {
 		})
 		c.expect(err)
 	case n < 60:
-		jobs, err := c.db.Claim(ctx, dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 1 + c.rand.IntN(8), Lease: time.Duration(100+c.rand.IntN(200)) * time.Millisecond})
+		jobs, err := c.db.Claim(ctx, dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 1 + c.rand.IntN(8), Lease: c.lease + time.Duration(c.rand.Int64N(2*int64(c.lease)))})
 		c.expect(err)
 		c.held = append(c.held, jobs...)
 	case n < 63:
@@ -59,7 +60,7 @@ func (c *client) step() {
 			return c.mistake()
 		}))
 	case n < 64:
-		jobs, err := c.db.Resume(ctx, dibs.ResumeRequest{Queue: "q", Worker: c.name, Lease: 200 * time.Millisecond})
+		jobs, err := c.db.Resume(ctx, dibs.ResumeRequest{Queue: "q", Worker: c.name, Lease: 2 * c.lease})
 		c.expect(err)
 		c.held = append(c.held, jobs...)
 	case n < 68:
@@ -194,7 +195,7 @@ func (c *client) extend() {
 		c.held = append(c.held, j)
 	}
 	if len(leases) > 0 {
-		_, err := c.db.Extend(c.t.Context(), leases, time.Duration(100+c.rand.IntN(200))*time.Millisecond)
+		_, err := c.db.Extend(c.t.Context(), leases, c.lease+time.Duration(c.rand.Int64N(2*int64(c.lease))))
 		c.expect(err)
 	}
 }
@@ -255,7 +256,7 @@ func (c *client) drain() {
 }
 
 // load runs clients for so many steps each and returns the evidence.
-func load(t *testing.T, db dibs.Database, dir string, clients, steps int, seed uint64) history.Evidence {
+func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clients, steps int, seed uint64) history.Evidence {
 	t.Helper()
 	t.Logf("seed %d", seed)
 	_, err := db.SetQueue(t.Context(), "q", dibs.QueueChange{})
@@ -268,7 +269,7 @@ func load(t *testing.T, db dibs.Database, dir string, clients, steps int, seed u
 		name := fmt.Sprintf("c%d", n)
 		r, err := history.OpenIn(dir, name)
 		must(t, err)
-		c := &client{t: t, name: name, db: history.Wrap(db, r), rand: rand.New(rand.NewPCG(seed, uint64(n))), effects: all}
+		c := &client{t: t, name: name, db: history.Wrap(db, r), rand: rand.New(rand.NewPCG(seed, uint64(n))), effects: all, lease: lease}
 		wait.Go(func() {
 			f(c)
 			must(t, r.Close())
@@ -315,7 +316,7 @@ func TestARandomLoadBreaksNothing(t *testing.T) {
 	t.Parallel()
 	db, r, dir := open(t, "nobody")
 	must(t, r.Close())
-	e := load(t, db, dir, 4, 300, rand.Uint64())
+	e := load(t, db, dir, 100*time.Millisecond, 4, 300, rand.Uint64())
 	complain(t, history.Judge(e))
 	checked, undecided, broken := history.Linearizable(e)
 	if checked == 0 || undecided > 0 {
