@@ -19,7 +19,7 @@ demo:
 
 # Two minutes of faults on a PostgreSQL server of its own, which is killed too.
 torture:
-	@go run ./cmd/dibs torture --pg-bin "$$(scripts/postgres.sh)"
+	@bin=$$(scripts/postgres.sh) && go run ./cmd/dibs torture --pg-bin "$$bin"
 
 # The long form of what proves the promises: hours. docs/proof.md
 soak:

@@ -79,7 +79,10 @@ func (c *cli) run(stdin string, args ...string) runResult {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var out, err bytes.Buffer
-	code := run(ctx, append([]string{"--db", c.db}, args...), strings.NewReader(stdin), &out, &err)
+	if c.db != "" {
+		args = append([]string{"--db", c.db}, args...)
+	}
+	code := run(ctx, args, strings.NewReader(stdin), &out, &err)
 	return runResult{code, out.String(), err.String()}
 }
 

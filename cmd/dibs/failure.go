@@ -21,6 +21,7 @@ const (
 	exitNotFound    = 5
 	exitSchema      = 6
 	exitPartial     = 7
+	exitBroken      = 8
 	exitInterrupted = 130
 )
 
@@ -31,8 +32,7 @@ func newExitCodesTopic() *cobra.Command {
 		Long: `Exit codes of dibs
 
     0  all was done
-    1  it failed for another reason than those below, 'dibs check' found something, or
-       'dibs torture' a broken promise
+    1  it failed for another reason than those below, or 'dibs check' found something
     2  wrong usage or invalid input; nothing was done
     3  a lease was lost: 'finish' or 'extend' was refused for some jobs, which were
        not changed (the others were)
@@ -40,6 +40,7 @@ func newExitCodesTopic() *cobra.Command {
     5  no such job or queue
     6  the database has no dibs schema, or one of another version: see 'dibs migrate'
     7  done in part: 'enqueue --partial' skipped broken lines
+    8  'dibs torture' found a broken promise
   130  interrupted
 
 Messages go to stderr: one line that begins with "dibs:", and what to do next.

@@ -42,7 +42,7 @@ for longer than their leases and continued, and cut off from the answers of the 
 limits change, queues are paused, jobs are cancelled, edited and requeued, transactions
 are rolled back, and one holds a snapshot open. Every process writes down what it asked
 and what it was told. In the end those records and what is in the database are judged by
-the promises of docs/guarantees.md. The exit code is 1 if one was broken, and what shows
+the promises of docs/guarantees.md. The exit code is 8 if one was broken, and what shows
 it is printed; the records and the jobs are kept then, and --judge judges the records
 again, without the database. Wrong flags and files that cannot be written are found
 before it starts: exit code 2.
@@ -56,7 +56,7 @@ processes are stopped on Unix only.
 
 When the faults are over, it waits for as long as jobs still get done, and gives up after
 a minute in which none was. Ctrl-C ends the faults early, and what they did is judged all
-the same; a second one gives up. The exit code is then 130, or 1.
+the same; a second one gives up. The exit code is then 130, or 8.
 
 If dibs torture is itself killed with SIGKILL, it cannot clean up. Then there stay behind
   on PostgreSQL  the schema that its first line names: drop schema dibs_torture_… cascade
@@ -96,6 +96,12 @@ another in each run.`,
 
 func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	changed := cmd.Flags().Changed
+	for _, name := range []string{"db", "report", "history", "judge", "pg-bin"} {
+		// Such as a variable that is not set: without the flag, another database would be judged.
+		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return usagef(cmd, "--%s is empty; give it a value or leave it out", name)
+		}
+	}
 	if o.judge != "" {
 		for _, other := range []string{"db", "duration", "workers", "seed", "history", "pg-bin"} {
 			if changed(other) && (other != "db" || a.dbFlag != "") {

@@ -122,7 +122,7 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 	if err := <-doctored; err != nil {
 		t.Fatal(err)
 	}
-	if code != exitFailure {
+	if code != exitBroken {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
 	for _, want := range []string{"a promise was broken", "✗ 8. Effects", "The shortest history that shows it:", " finishes attempt ", ": completed", "The records are in " + temp} {
@@ -143,7 +143,7 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 	again := c.run("", "torture", "--judge", dirs[0])
 	first, _, _ := strings.Cut(out, "operations on jobs")
 	verdict, _, _ := strings.Cut(again.out, "operations on jobs")
-	if _, first, _ = strings.Cut(first, "Verdict:"); again.code != exitFailure || !strings.Contains(verdict, first) {
+	if _, first, _ = strings.Cut(first, "Verdict:"); again.code != exitBroken || !strings.Contains(verdict, first) {
 		t.Errorf("judged again, with exit code %d:\n%s\nfirst it was:%s", again.code, again.out, first)
 	}
 }
@@ -159,7 +159,15 @@ func TestOnlyAWholeRunIsJudgedAgain(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "evidence.jsonl"), []byte(cut), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c.fails(exitFailure, "", []string{"torture", "--judge", dir}, "evidence.jsonl")
+		c.fails(exitUsage, "", []string{"torture", "--judge", dir}, "evidence.jsonl")
+	}
+	whole := `{"records":{"worker-1.history":7}}` + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "evidence.jsonl"), []byte(whole), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.fails(exitUsage, "", []string{"torture", "--judge", dir}, "worker-1.history has 0 bytes, and had 7")
+	for _, flag := range []string{"db", "judge", "report", "history", "pg-bin"} {
+		c.fails(exitUsage, "", []string{"torture", "--" + flag, ""}, "--"+flag+" is empty")
 	}
 }
 

@@ -30,7 +30,7 @@ func (a *app) reportTorture(r *torture.Result, report string, keep bool) error {
 	switch {
 	case !r.Kept():
 		return &hintError{
-			err:  &codeError{exitFailure, errors.Join(errors.New("a promise was broken"), err)},
+			err:  &codeError{exitBroken, errors.Join(errors.New("a promise was broken"), err)},
 			next: fmt.Sprintf("judge it again with 'dibs torture --judge %s'; please report this with that folder", shellWord(r.Dir)),
 		}
 	case r.Interrupted && err == nil:
@@ -98,7 +98,7 @@ func (a *app) tortureLine(b *strings.Builder, number, text, found string, checke
 	verdict := "none broken"
 	switch {
 	case broken > 0:
-		verdict = a.paint(red, count(int64(broken))+" broken")
+		verdict = a.paint(red, torture.BrokenText(broken))
 	case checked == 0:
 		verdict = "so it was not tried"
 	}

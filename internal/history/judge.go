@@ -18,8 +18,8 @@ var promises = [...]string{
 	9: "A unique key never has two live jobs.",
 }
 
-// maxBroken is how many violations of one promise are kept.
-const maxBroken = 1000
+// MaxBroken is how many violations of one promise are kept.
+const MaxBroken = 1000
 
 // Judge says for each promise whether the evidence shows that it was broken. It
 // accuses only where no order of events that the records allow would be right: what
@@ -70,7 +70,7 @@ func (j *judge) checked(n, cases int) { j.verdicts[n-1].Checked += cases }
 // accuse notes a violation of promise n, shown by the calls.
 func (j *judge) accuse(n int, job int64, calls []int32, format string, args ...any) {
 	v := &j.verdicts[n-1]
-	if len(v.Broken) >= maxBroken {
+	if len(v.Broken) >= MaxBroken {
 		return
 	}
 	v.Broken = append(v.Broken, Violation{Job: job, Text: fmt.Sprintf(format, args...), Calls: j.show(calls)})

@@ -44,7 +44,7 @@ func Linearizable(e Evidence) (checked, undecided int, broken []Violation) {
 					undecided++
 				case porcupine.Illegal:
 					checked++
-					if len(broken) < maxBroken {
+					if len(broken) < MaxBroken {
 						broken = append(broken, Violation{
 							Job: l.id, Calls: j.show(l.calls()),
 							Text: "no order of the calls about this job explains their answers",

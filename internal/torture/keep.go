@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -27,7 +29,8 @@ type keptLine struct {
 	Check      []string                  `json:"check"`
 	Slack      time.Duration             `json:"slack"`
 	OrderSlack time.Duration             `json:"order_slack"`
-	Jobs       int                       `json:"jobs"` // how many lines follow
+	Records    map[string]int64          `json:"records"` // size of each file of records
+	Jobs       int                       `json:"jobs"`    // how many lines follow
 }
 
 // keep writes all of the evidence that is not in the records.
@@ -40,7 +43,10 @@ func keep(dir string, about About, e *history.Evidence) (err error) {
 	buffer := bufio.NewWriter(file)
 	out := json.NewEncoder(buffer)
 	out.SetEscapeHTML(false) // payloads and results keep their bytes
-	first := keptLine{about, e.Queues, e.Groups, e.Effects, e.Check, e.Slack, e.OrderSlack, len(e.Final)}
+	first := keptLine{about, e.Queues, e.Groups, e.Effects, e.Check, e.Slack, e.OrderSlack, nil, len(e.Final)}
+	if first.Records, err = records(dir); err != nil {
+		return err
+	}
 	if err := out.Encode(first); err != nil {
 		return err
 	}
@@ -50,6 +56,20 @@ func keep(dir string, about About, e *history.Evidence) (err error) {
 		}
 	}
 	return buffer.Flush()
+}
+
+// records are the files of records in dir, and their sizes.
+func records(dir string) (map[string]int64, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*"+history.Suffix))
+	sizes := make(map[string]int64, len(names))
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return nil, err
+		}
+		sizes[filepath.Base(name)] = info.Size()
+	}
+	return sizes, err
 }
 
 // ErrNoEvidence: a folder does not hold what a run is judged from.
@@ -73,7 +93,7 @@ func kept(dir string) (about About, e history.Evidence, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return about, e, fmt.Errorf("%s holds %w", dir, ErrNoEvidence)
 	} else if err != nil {
-		return about, e, err
+		return about, e, fmt.Errorf("%s holds %w: %w", dir, ErrNoEvidence, err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	in := json.NewDecoder(bufio.NewReader(file))
@@ -89,7 +109,14 @@ func kept(dir string) (about About, e history.Evidence, err error) {
 		e.Final = append(e.Final, job)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", file.Name(), err)
+		return about, e, fmt.Errorf("%s holds %w: %s: %w", dir, ErrNoEvidence, EvidenceFile, err)
+	}
+	// Without some of the records, what they tell of would look like a broken promise.
+	now, err := records(dir)
+	for _, name := range slices.Sorted(maps.Keys(first.Records)) {
+		if err == nil && now[name] != first.Records[name] {
+			err = fmt.Errorf("%s holds %w: %s has %d bytes, and had %d", dir, ErrNoEvidence, name, now[name], first.Records[name])
+		}
 	}
 	return first.About, e, err
 }

@@ -15,6 +15,7 @@ var reportHTML string
 
 var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 	"count":    grouping,
+	"broken":   BrokenText,
 	"seconds":  func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
 	"short":    func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) },
 	"date":     func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },

@@ -55,12 +55,21 @@ func (t Times) Quantile(q float64) time.Duration {
 // Kept reports whether every promise was.
 func (r *Result) Kept() bool { return r.Offence() == nil }
 
-// Offence is the violation with the shortest history, or nil.
+// BrokenText counts violations. Of very many, not all are kept.
+func BrokenText(n int) string {
+	if n >= history.MaxBroken {
+		return fmt.Sprintf("%d or more broken", history.MaxBroken)
+	}
+	return fmt.Sprintf("%d broken", n)
+}
+
+// Offence is the violation with the shortest history that shows it, or nil.
 func (r *Result) Offence() *history.Violation {
 	var first *history.Violation
 	shorter := func(all []history.Violation) {
 		for i := range all {
-			if first == nil || len(all[i].Calls) < len(first.Calls) {
+			n := len(all[i].Calls)
+			if first == nil || n > 0 && (len(first.Calls) == 0 || n < len(first.Calls)) {
 				first = &all[i]
 			}
 		}
