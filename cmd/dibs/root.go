@@ -20,7 +20,7 @@ func newRootCmd(a *app) *cobra.Command {
 		Short: "A work queue in the SQL database that you already have",
 		Long: `dibs is a work queue kept in a SQLite file or a PostgreSQL database. Many workers
 on many machines take work from it at once: no two ever hold the same job, no job
-is left behind, and nobody waits for anybody else's lock.`,
+is left behind, and no claim waits for another's lock.`,
 		Example: `  dibs demo                                        watch it work
   dibs enqueue emails '{"to":"ann@example.com"}'   add a job
   dibs work emails --concurrency 8 -- ./send.sh    run a program for each job
