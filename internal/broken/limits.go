@@ -50,6 +50,29 @@ var limitVariants = []Variant{
 		},
 	},
 	{
+		Name:  "group-limit-unlocked",
+		Fault: "A limit of groups is changed without waiting for the admission under way.",
+		Harm:  "What that still gives by the old limit stays given: more jobs than the new limit are started after it was set.",
+		In: []Patch{
+			{"postgres", "TestALimitLoweredDuringAnAdmissionHolds/of a group", []Edit{
+				{"queues.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {`, "waitBriefly, {"},
+				{"queues.go", "\t\tstep{sql: s.sql.get(\"lock_admit\"), args: []any{s.admitKey(queue)}},\n", ""},
+			}},
+		},
+		Untortured: "its admissions hardly ever meet a change of limits and jobs that fall due at once",
+	},
+	{
+		Name:  "group-busy-forgotten",
+		Fault: "A group is not looked at again though places above its limit were locked.",
+		Harm:  "When the transaction that locked them rolls back, more jobs than the lowered limit start.",
+		In: []Patch{
+			{"postgres", "TestALoweredLimitHolds/when a claiming transaction rolls back", []Edit{
+				{"sql/admit.sql", "held > places and idle > locked as busy", "false as busy"},
+			}},
+		},
+		Untortured: "its transactions hardly ever claim while the limit of a group is lowered",
+	},
+	{
 		Name:  "group-unadmitted",
 		Fault: "A claim takes jobs of a group whose places are still to be given anew.",
 		Harm:  "After a limit was lowered, jobs start that it does not allow.",
@@ -89,6 +112,28 @@ var limitVariants = []Variant{
 				{"sql/turn_claim.sql", "        for update skip locked\n", ""},
 			}},
 		},
+	},
+	{
+		Name:  "limit-unseen",
+		Fault: "A claim under a concurrency limit does not wait for claims that began before the limit was set.",
+		Harm:  "It does not see what those have taken, and fills the same places again.",
+		In: []Patch{
+			{"postgres", "TestAConcurrencyLimitThatIsSetDuringAClaimHolds", []Edit{
+				{"sql/claim.sql", "        and exists (select from turn)\n", ""},
+			}},
+		},
+		Untortured: "the limit of its queue is there from the start",
+	},
+	{
+		Name:  "limit-counted-early",
+		Fault: "A queue is marked as counted though rows were skipped that somebody was just finishing.",
+		Harm:  "Those are not counted against a new limit, and it is exceeded.",
+		In: []Patch{
+			{"postgres", "TestAConcurrencyLimitHolds/that is set while a transaction finishes", []Edit{
+				{"sql/count_running.sql", "\n    and (select count(*) from found) = (select count(*) from free)", ""},
+			}},
+		},
+		Untortured: "the limit of its queue is there from the start",
 	},
 	{
 		Name:  "limit-own-jobs",

@@ -51,6 +51,17 @@ var otherVariants = []Variant{
 		},
 	},
 	{
+		Name:  "unique-begins-again",
+		Fault: "An enqueue of unique jobs that finds other settings in a later round begins again in the same transaction.",
+		Harm:  "What its first round inserted is inserted twice.",
+		In: []Patch{
+			{"postgres", "TestABatchThatBeginsAgainInsertsNothingTwice", []Edit{
+				{"enqueue.go", "if round > 0 && errors.Is(err, errStale) {", "if round < 0 && errors.Is(err, errStale) {"},
+			}},
+		},
+		Untortured: "a key is hardly ever let go within the moment in which settings change too",
+	},
+	{
 		Name:  "clock-back",
 		Fault: "The database's time goes back when the system's clock does.",
 		Harm:  "Leases that had ended are good again, beside those of the new owners.",

@@ -82,6 +82,17 @@ var timeVariants = []Variant{
 		},
 	},
 	{
+		Name:  "sweep-old-snapshot",
+		Fault: "The sweep looks in its snapshot whether a lease has ended, and not again once it has the row's lock.",
+		Harm:  "A job is taken from a worker that has just extended its lease, and runs twice.",
+		In: []Patch{
+			{"postgres", "TestALeaseThatIsJustExtendedIsNotTaken", []Edit{
+				{"sql/expire.sql", " and j.token = h.token and j.lease_until <= statement_timestamp()", " and j.token = h.token"},
+			}},
+		},
+		Untortured: "its extensions hardly ever commit within the moment in which a sweep looks",
+	},
+	{
 		Name:  "sweep-any-token",
 		Fault: "The sweep takes what the claim once took, whoever has it now.",
 		Harm:  "A job is taken from its new owner when an old claim of it ends, and runs twice.",

@@ -1,0 +1,184 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+// What others do between two steps of a call, or within one statement between its
+// snapshot and its locks, where a test must stop it to be sure to meet it.
+
+// The sweep has seen that a lease has ended; an extension that began before commits.
+func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("")
+	jobs := b.take(1, 2*time.Second)
+	extension := b.begin()
+	_, err := extension.Exec(b.ctx, "update dibs.job set lease_until = lease_until + interval '1 hour' where id = $1", jobs[0].ID)
+	b.must(err)
+	b.expired(jobs)
+	barrier := b.begin()
+	_, err = barrier.Exec(b.ctx, "select pg_advisory_xact_lock(1)")
+	b.must(err)
+	b.Rewrite(func(name, text string) string {
+		if name != "expire" {
+			return text
+		}
+		const seen = "from held h\n"
+		if strings.Count(text, seen) != 1 {
+			t.Fatal("expire.sql does not read held once: where does it stop now?")
+		}
+		return strings.Replace(text, seen, "from (select *, pg_advisory_xact_lock(1) from held) h\n", 1)
+	})
+	end := b.beside(1, func() error {
+		_, err := b.Sweep(b.ctx)
+		return err
+	})
+	b.must(extension.Commit(b.ctx))
+	b.must(barrier.Rollback(b.ctx))
+	b.must(end())
+	if err := b.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+		t.Errorf("its holder finishes the job, with an hour left: %v", err)
+	}
+	b.sound()
+}
+
+// An admission has read the limits and is held up: what it will have admitted is of no
+// group that anybody can see to have jobs.
+func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
+	for name, lower := range map[string]func(bench) error{
+		"of a group": func(b bench) error { return b.SetGroup(b.ctx, "q", "g", 1) },
+		"of all groups": func(b bench) error {
+			_, err := b.SetQueue(b.ctx, "q", dibs.QueueChange{GroupLimit: new(1)})
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, postgres.Options{})
+			b.change(dibs.QueueChange{GroupLimit: new(3)})
+			later := dibs.NewJob{Queue: "q", Kind: "k", Group: "g", Delay: 100 * time.Millisecond}
+			_, err := b.Enqueue(b.ctx, []dibs.NewJob{later, later, later, {Queue: "q", Kind: "k", Group: "other"}})
+			b.must(err)
+			_, err = b.pool.Exec(b.ctx, "select pg_sleep_until((select max(run_at) from dibs.job))")
+			b.must(err)
+			tx := b.begin()
+			_, err = tx.Exec(b.ctx, "select from dibs.wake for update")
+			b.must(err)
+			admitted := b.beside(1, func() error {
+				_, err := b.Sweep(b.ctx)
+				return err
+			})
+			lowered := b.beside(2, func() error { return lower(b) })
+			b.must(tx.Rollback(b.ctx))
+			b.must(admitted())
+			b.must(lowered())
+			running := 0
+			for _, j := range b.take(5, 0) {
+				if j.Group == "g" {
+					running++
+				}
+			}
+			if running != 1 {
+				t.Errorf("%d jobs of the group run, the limit is 1", running)
+			}
+			b.sound()
+		})
+	}
+}
+
+// A transaction has claimed without a limit; others cannot see how much.
+func TestAConcurrencyLimitThatIsSetDuringAClaimHolds(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("", "")
+	tx := b.begin()
+	if jobs, err := b.Tx(tx).Claim(b.ctx, request(1)); err != nil || len(jobs) != 1 {
+		t.Fatal(len(jobs), err)
+	}
+	b.change(dibs.QueueChange{Concurrency: new(1)})
+	if n := len(b.take(1, 0)); n != 0 {
+		t.Error("another job started beside the transaction's, the limit is 1")
+	}
+	b.must(tx.Commit(b.ctx))
+	if n := len(b.take(1, 0)); n != 1 {
+		t.Error("the place did not become free")
+	}
+	b.sound()
+}
+
+// before calls do before the statement with the name is sent for the first time.
+type before struct {
+	text string
+	do   func()
+}
+
+func (h *before) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+	for _, q := range data.Batch.QueuedQueries {
+		if do := h.do; q.SQL == h.text && do != nil {
+			h.do = nil
+			do()
+		}
+	}
+	return ctx
+}
+
+func (h *before) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (h *before) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (h *before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	return ctx
+}
+func (h *before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// An enqueue has inserted what it could and met a key; before it looks who holds that,
+// the holder lets go and the settings change.
+func TestABatchThatBeginsAgainInsertsNothingTwice(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	job := dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: "u"}
+	_, err := b.Enqueue(b.ctx, []dibs.NewJob{job})
+	b.must(err)
+	holder := b.take(1, 0)[0].Lease()
+
+	hook := &before{}
+	config := b.pool.Config().Copy()
+	config.ConnConfig.Tracer = hook
+	pool, err := pgxpool.NewWithConfig(b.ctx, config)
+	b.must(err)
+	t.Cleanup(pool.Close)
+	other, err := postgres.New(b.ctx, pool, postgres.Options{})
+	b.must(err)
+	t.Cleanup(func() { _ = other.Close() }) // never fails
+	other.Rewrite(func(name, text string) string {
+		if name == "holders" {
+			hook.text = text
+		}
+		return text
+	})
+	met := false
+	hook.do = func() {
+		met = true
+		b.must(b.Finish(b.ctx, []dibs.Outcome{holder.Complete(nil)}))
+		b.change(dibs.QueueChange{PayloadLimit: new(1000)})
+	}
+	added, err := other.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}, job})
+	if !met {
+		t.Fatal("it did not look for the holder")
+	}
+	want := 0
+	if err == nil {
+		want = 2
+	} else if !errors.Is(err, dibs.ErrUnavailable) {
+		t.Fatal(err)
+	}
+	if jobs := b.take(5, 0); len(jobs) != want {
+		t.Errorf("told of %d jobs (%v), there are %d", len(added), err, len(jobs))
+	}
+	b.sound()
+}
