@@ -44,6 +44,9 @@ func (j *judge) existing(call int32, n *New, l *life) {
 		return // the holder may have been rolled back too
 	}
 	number, ok := j.known[n.ID]
+	if !ok && j.unheard(n, micros(c.End)) {
+		return
+	}
 	if !ok {
 		j.accuse(9, n.ID, []int32{call}, "the key %s was said to be held by job %d, which there never was", quote(n.UniqueKey), n.ID)
 		return
@@ -65,6 +68,14 @@ func (j *judge) existing(call int32, n *New, l *life) {
 	}
 }
 
+// unheard reports whether a job of that key, of whose enqueueing nobody was told, may
+// have been there by the time by: it is not now, and need not be.
+func (j *judge) unheard(n *New, by int64) bool {
+	return j.forgets(n.Queue) && slices.ContainsFunc(j.absent[[2]string{n.Queue, n.UniqueKey}], func(a *absence) bool {
+		return j.spans[a.call].lo <= by
+	})
+}
+
 // mayHoldUntil is when the job had certainly given up its key.
 func (j *judge) mayHoldUntil(l *life, n *New) int64 {
 	if l.requeued(0, never) {
@@ -73,7 +84,7 @@ func (j *judge) mayHoldUntil(l *life, n *New) int64 {
 	until := int64(never)
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		if a.fate == Done && (n.UniqueUntil == dibs.UntilClaimed || a.inTx(j.index)) {
+		if a.fate == Done && (n.UniqueUntil == dibs.UntilClaimed || a.inTx(j.index) && !a.givenBack(j.index)) {
 			until = min(until, a.shown)
 		}
 		for _, e := range a.finishes {
@@ -83,4 +94,12 @@ func (j *judge) mayHoldUntil(l *life, n *New) int64 {
 		}
 	}
 	return until
+}
+
+// givenBack reports whether the job may have been given back within the transaction
+// that claimed it.
+func (a *attempt) givenBack(ix *index) bool {
+	return slices.ContainsFunc(a.finishes, func(e event) bool {
+		return a.ends(ix.outcomeOf(e)) == "" && ix.outcome(e) <= open
+	})
 }

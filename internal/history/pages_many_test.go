@@ -211,4 +211,49 @@ var uniqueness = []page{
 		exists(first, second)
 		second.New[0].ID = 9
 	}), 9, "there never was"},
+	{"told of one that a transaction claimed and gave back", claimedInTx(dibs.UntilFinished, dibs.EndRetry), 0, ""},
+	{"told of one that a transaction claimed and snoozed", claimedInTx(dibs.UntilFinished, dibs.EndSnooze), 0, ""},
+	{"told of one that a transaction claimed and completed", claimedInTx(dibs.UntilFinished, dibs.EndCompleted), 9, "had given it up"},
+	{"told of one that had been claimed and given back", claimedInTx(dibs.UntilClaimed, dibs.EndRetry), 9, "had given it up"},
+	{"told of one that is gone, and nobody was told of before", unheard(0), 0, ""},
+	{"told of one that is gone though it must be kept", unheard(time.Hour * 24 * 365), 9, "there never was"},
+}
+
+// claimedInTx is a job that one transaction claims and ends so; then an enqueue is told
+// that it holds its key.
+func claimedInTx(until dibs.UniqueUntil, ending dibs.Ending) func(*book) {
+	return func(b *book) {
+		first, second := b.enqueue(0, 1), b.enqueue(20, 2)
+		keyed(until, first, second)
+		exists(first, second)
+		b.in("tx", 15, history.Commit, func() {
+			b.claim("t", 10, 1, 1)
+			b.finish("t", 12, ending, 10, 1)
+		})
+		attempts := 1
+		if ending != dibs.EndCompleted {
+			attempts++
+			c := b.claim("w", 30, 2, 1)
+			if ending == dibs.EndSnooze {
+				c.Jobs[0].Excused = 1
+			}
+			b.finish("w", 40, dibs.EndCompleted, 30, 1)
+		}
+		b.left(dibs.Completed, attempts, 1)
+		if ending == dibs.EndSnooze {
+			b.Final[0].Excused = 1
+		}
+	}
+}
+
+// unheard is a job whose enqueuer and whose claimer got no answer, and which died.
+func unheard(keep time.Duration) func(*book) {
+	return func(b *book) {
+		b.Queues[0].KeepDead, b.Queues[0].MaxAttempts = keep, 1
+		first, second := b.enqueue(0, 1), b.enqueue(20, 2)
+		keyed(dibs.UntilFinished, first, second)
+		exists(first, second)
+		cut(first)
+		cut(b.claim("w", 30, 1, 1))
+	}
 }
