@@ -36,23 +36,32 @@ func wrap(op string, err error) error {
 
 // classify goes by the result code, never by the text.
 func classify(err error) error {
-	var db *sqlite.Error
-	if !errors.As(err, &db) {
+	code, ok := resultCode(err)
+	if !ok {
 		return err
 	}
-	if hint, ok := hints[db.Code()&0xff]; ok {
+	if hint, ok := hints[code]; ok {
 		return fmt.Errorf("%w: %s: %w", dibs.ErrUnavailable, hint, err)
 	}
-	if db.Code()&0xff == sqlite3.SQLITE_NOTADB {
+	if code == sqlite3.SQLITE_NOTADB {
 		return fmt.Errorf("this is not a SQLite file; give another path: %w", err)
 	}
 	return err
 }
 
+// resultCode is SQLite's primary result code, if err is an error of SQLite's.
+func resultCode(err error) (code int, ok bool) {
+	var db *sqlite.Error
+	if !errors.As(err, &db) {
+		return 0, false
+	}
+	return db.Code() & 0xff, true
+}
+
 // busy reports whether another connection was in the way.
 func busy(err error) bool {
-	var db *sqlite.Error
-	return errors.As(err, &db) && db.Code()&0xff == sqlite3.SQLITE_BUSY
+	code, ok := resultCode(err)
+	return ok && code == sqlite3.SQLITE_BUSY
 }
 
 // retryBusy repeats f while another connection is in its way, for at most limit.

@@ -4,7 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"maps"
+	"runtime"
+	"weak"
+
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -14,12 +19,24 @@ import (
 // same file: one of DB, or of any other sql.DB of the same driver (there with
 // _txlock=immediate and a busy_timeout, or its first write may find the file locked).
 // Until it ends, nobody else writes to the file. Workers of this process learn of new jobs when Wake
-// is called after the commit, or within milliseconds by themselves. A Tx belongs to
-// one goroutine.
-func (s *Store) SQLTx(tx *sql.Tx) dibs.Tx { return s.newTx(tx) }
+// is called after the commit, or within milliseconds by themselves. A transaction belongs
+// to one goroutine; each SQLTx of it gives the same Tx.
+//
+// SQLite itself rolls a transaction back when a context ends in the middle of one of its
+// writing statements, or the disk is full, and runs each later statement of the caller's
+// on its own. Begin the transaction with the context that its statements get, and they
+// fail instead. Calls of the Tx do nothing then, and fail with sql.ErrTxDone.
+func (s *Store) SQLTx(tx *sql.Tx) dibs.Tx {
+	key := weak.Make(tx)
+	state, known := s.txs.LoadOrStore(key, newTxState())
+	if !known {
+		runtime.AddCleanup(tx, func(key weak.Pointer[sql.Tx]) { s.txs.Delete(key) }, key)
+	}
+	return s.newTx(tx, state.(*txState))
+}
 
-func (s *Store) newTx(tx *sql.Tx) *callerTx {
-	return &callerTx{session: newSession(context.Background(), tx, s.sql), completed: make(map[int64]completion)}
+func (s *Store) newTx(tx *sql.Tx, state *txState) *callerTx {
+	return &callerTx{session: newSession(context.Background(), tx, s.sql), txState: state}
 }
 
 // InTx runs f in a transaction of its own, and commits it if f returns nil. f must do
@@ -33,7 +50,7 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 		return wrap("transaction", err)
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
-	t := s.newTx(tx)
+	t := s.newTx(tx, newTxState())
 	if err := f(t); err != nil {
 		if ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
 			return wrap("transaction", ctx.Err())
@@ -49,8 +66,20 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 
 // callerTx is the part of a store that works in the caller's transaction.
 type callerTx struct {
-	session   *session
-	completed map[int64]completion // jobs claimed here: completed unless Finish says otherwise
+	session *session
+	*txState
+}
+
+// txState is what all callerTx of one transaction share. The store keeps it for as long
+// as the transaction is in use, so nothing in it may lead to the transaction.
+type txState struct {
+	completed  map[int64]completion // jobs claimed here: completed unless Finish says otherwise
+	held       map[group]int        // their places
+	rolledBack bool                 // by SQLite, as a call has found out
+}
+
+func newTxState() *txState {
+	return &txState{completed: make(map[int64]completion), held: make(map[group]int)}
 }
 
 // completion is how a job was left by Claim.
@@ -59,33 +88,62 @@ type completion struct {
 	run int64 // its run time in microseconds, as counted
 }
 
-// do runs f as one call, under a savepoint: a call that fails has done nothing.
+// do runs f as one call, under a savepoint: a call that fails has done nothing. A ctx
+// that ends does not cut off what begins and ends the call.
 // Settings are read anew each time, for the caller may have rolled back to before a
 // queue was made.
 func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) error {
-	s := t.session
-	s.ctx, s.time = ctx, 0
+	if err := ctx.Err(); err != nil {
+		return wrap(op, err)
+	}
+	s, whole := t.session, context.WithoutCancel(ctx)
+	s.ctx, s.time, s.held = whole, 0, t.held
 	clear(s.queues)
-	if err := s.runText("savepoint dibs_call"); err != nil {
+	if err := t.begin(); err != nil {
 		return wrap(op, s.over(ctx, err))
 	}
-	before, held, completed := s.mark(), maps.Clone(s.held), maps.Clone(t.completed)
+	before, held, completed := s.mark(), maps.Clone(t.held), maps.Clone(t.completed)
+	s.ctx = ctx
 	err := f(s)
 	if err == nil {
 		err = s.writeTally()
 	}
+	s.ctx = whole
 	if err == nil {
-		return wrap(op, s.runText("release dibs_call"))
+		err = s.runText("release dibs_call")
+	}
+	if err == nil {
+		return nil
 	}
 	s.reset(before)
-	s.held, t.completed = held, completed
-	s.ctx = context.WithoutCancel(ctx)
-	for _, undo := range []string{"rollback to dibs_call", "release dibs_call"} {
-		if s.runText(undo) != nil {
-			break // the whole transaction has been rolled back
-		}
+	t.held, t.completed = held, completed
+	if s.runText("rollback to dibs_call") != nil {
+		t.rolledBack = true
+		return wrap(op, s.over(ctx, fmt.Errorf("%w; %w", err, errRolledBack)))
 	}
-	return wrap(op, s.over(ctx, err))
+	_ = s.runText("release dibs_call") // what it leaves is empty
+	return wrap(op, err)
+}
+
+var errRolledBack = fmt.Errorf("SQLite has rolled the transaction back: %w", sql.ErrTxDone)
+
+// begin sets the savepoint of a call. Where SQLite has rolled the transaction back, which
+// database/sql does not learn, a savepoint would begin a transaction, and its release commit it.
+// Only "begin" tells by a result code, at 2 µs: it fails inside of a transaction.
+func (t *callerTx) begin() error {
+	if t.rolledBack {
+		return errRolledBack
+	}
+	s := t.session
+	err := s.runText("begin")
+	if err == nil {
+		t.rolledBack = true
+		return errors.Join(errRolledBack, s.runText("rollback"))
+	}
+	if code, ok := resultCode(err); !ok || code != sqlite3.SQLITE_ERROR {
+		return err
+	}
+	return s.runText("savepoint dibs_call")
 }
 
 // over says it when the reason for an error is that the transaction has ended, as it
@@ -144,13 +202,10 @@ func (t *callerTx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJ
 // after it give them to others.
 func (t *callerTx) complete(jobs []*dibs.RawJob) error {
 	s := t.session
-	if s.held == nil {
-		s.held = make(map[group]int)
-	}
 	outcomes := make([]dibs.Outcome, len(jobs))
 	for i, j := range jobs {
 		outcomes[i] = j.Lease().Complete(nil)
-		s.held[group{j.Queue, j.Group}]++
+		t.held[group{j.Queue, j.Group}]++
 		kept := *j // the caller may change his
 		t.completed[j.ID] = completion{job: &kept, run: max(0, s.time-j.ClaimedAt.UnixMicro())}
 		if j.Group == "" {
@@ -229,7 +284,7 @@ func (t *callerTx) uncomplete(j *dibs.RawJob) error {
 		c.succeeded--
 		c.run -= t.completed[j.ID].run
 	})
-	s.held[group{j.Queue, j.Group}]--
+	t.held[group{j.Queue, j.Group}]--
 	delete(t.completed, j.ID)
 	return nil
 }

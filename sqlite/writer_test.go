@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"runtime"
 	"strings"
@@ -173,33 +172,6 @@ func TestAStoreCallInsideATransactionGivesUpInsteadOfHanging(t *testing.T) {
 	}
 	if n := kinds(t, s); len(n) != 0 {
 		t.Errorf("stored: %v", n)
-	}
-}
-
-// database/sql rolls a transaction back when its context ends, and says of its
-// statements only that they are closed.
-func TestACallInATransactionWhoseContextHasEndedSaysSo(t *testing.T) {
-	t.Parallel()
-	s := openStore(t, sqlite.Options{})
-	jobs := []dibs.NewJob{{Kind: "k"}}
-	ctx, cancel := context.WithCancel(t.Context())
-	var inner error
-	err := s.InTx(ctx, func(tx dibs.Tx) error {
-		if _, err := tx.Enqueue(ctx, jobs); err != nil {
-			t.Error(err)
-		}
-		cancel()
-		until(t, "the transaction is rolled back", func() bool {
-			_, inner = tx.Enqueue(t.Context(), jobs)
-			return inner != nil
-		})
-		return inner
-	})
-	if !errors.Is(inner, sql.ErrTxDone) || !errors.Is(err, context.Canceled) {
-		t.Errorf("the call was told %v, and the transaction %v", inner, err)
-	}
-	if left := kinds(t, s); len(left) != 0 {
-		t.Errorf("jobs were left: %v", left)
 	}
 }
 
