@@ -12,13 +12,28 @@ func (j *judge) fence(l *life) {
 	for i := range l.attempts {
 		a := &l.attempts[i]
 		if a.inTx(j.index) {
-			continue // its finishes belong to the same transaction
+			j.outside(l, a)
+			continue
 		}
 		for _, e := range a.finishes {
 			j.fenced(l, i, e)
 		}
 		for _, e := range a.extends {
 			j.fenced(l, i, e)
+		}
+	}
+}
+
+// outside accuses what was accepted of a job that a transaction claimed, anywhere but
+// in that transaction: it was completed with its commit, or not claimed at all.
+func (j *judge) outside(l *life, a *attempt) {
+	for _, e := range a.finishes {
+		if j.Calls[e.call].Tx == j.Calls[a.call].Tx {
+			continue
+		}
+		j.checked(3, 1)
+		if j.outcome(e) == accepted {
+			j.accuse(3, l.id, []int32{a.call, e.call}, "a finish of job %d was accepted outside of the transaction in which %s claimed it", l.id, j.who(a))
 		}
 	}
 }

@@ -254,6 +254,8 @@ var fencing = []page{
 		b.left(dibs.Completed, 2, 1)
 		b.Final[0].Errors = []dibs.AttemptError{{Attempt: 1, Error: "of w1"}}
 	}, 3, `the error "of w1"`},
+	{"a claim that was rolled back to a savepoint is refused", rolledBackClaim(true), 0, ""},
+	{"or is not", rolledBackClaim(false), 3, "outside of the transaction"},
 }
 
 var endings = []page{

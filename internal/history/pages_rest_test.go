@@ -264,3 +264,20 @@ func held(b *book) *history.Call {
 	}
 	return c
 }
+
+// rolledBackClaim is a transaction that claims a job, rolls back to a savepoint before
+// that, and finishes the job all the same, which somebody else has completed meanwhile.
+func rolledBackClaim(refused bool) func(*book) {
+	return func(b *book) {
+		b.enqueue(0, 1)
+		b.in("savepoint", 12, history.Rollback, func() { b.claim("t", 10, 1, 1) })
+		b.claim("w", 20, 1, 1)
+		b.finish("w", 25, dibs.EndCompleted, 20, 1)
+		b.in("tx", 40, history.Commit, func() {
+			if c := b.finish("t", 30, dibs.EndSnooze, 10, 1); refused {
+				refuse(c, 1)
+			}
+		})
+		b.left(dibs.Completed, 1, 1)
+	}
+}
