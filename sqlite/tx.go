@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"weak"
 
@@ -68,18 +67,18 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 type callerTx struct {
 	session *session
 	*txState
+	completed map[int64]completion // as of this call: the jobs claimed here that Finish has not ended otherwise
 }
 
 // txState is what all callerTx of one transaction share. The store keeps it for as long
 // as the transaction is in use, so nothing in it may lead to the transaction.
 type txState struct {
-	completed  map[int64]completion // jobs claimed here: completed unless Finish says otherwise
-	held       map[group]int        // their places
-	rolledBack bool                 // by SQLite, as a call has found out
+	claims     map[dibs.Token]map[int64]completion // all of them, also those that a savepoint has undone
+	rolledBack bool                                // by SQLite, as a call has found out
 }
 
 func newTxState() *txState {
-	return &txState{completed: make(map[int64]completion), held: make(map[group]int)}
+	return &txState{claims: make(map[dibs.Token]map[int64]completion)}
 }
 
 // completion is how a job was left by Claim.
@@ -88,23 +87,25 @@ type completion struct {
 	run int64 // its run time in microseconds, as counted
 }
 
-// do runs f as one call, under a savepoint: a call that fails has done nothing. A ctx
-// that ends does not cut off what begins and ends the call.
-// Settings are read anew each time, for the caller may have rolled back to before a
-// queue was made.
+// do runs f as one call, under a savepoint: a call that fails has done nothing. What
+// begins and ends the call is not cut off when ctx ends. Settings are read anew each
+// time, for the caller may have rolled back to before a queue was made.
 func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) error {
 	if err := ctx.Err(); err != nil {
 		return wrap(op, err)
 	}
 	s, whole := t.session, context.WithoutCancel(ctx)
-	s.ctx, s.time, s.held = whole, 0, t.held
+	s.ctx, s.time = whole, 0
 	clear(s.queues)
 	if err := t.begin(); err != nil {
 		return wrap(op, s.over(ctx, err))
 	}
-	before, held, completed := s.mark(), maps.Clone(t.held), maps.Clone(t.completed)
+	before := s.mark()
 	s.ctx = ctx
-	err := f(s)
+	err := t.recall()
+	if err == nil {
+		err = f(s)
+	}
 	if err == nil {
 		err = s.writeTally()
 	}
@@ -116,7 +117,6 @@ func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) er
 		return nil
 	}
 	s.reset(before)
-	t.held, t.completed = held, completed
 	if s.runText("rollback to dibs_call") != nil {
 		t.rolledBack = true
 		return wrap(op, s.over(ctx, fmt.Errorf("%w; %w", err, errRolledBack)))
@@ -162,6 +162,51 @@ func (s *session) over(ctx context.Context, err error) error {
 	return now
 }
 
+// recall finds out which jobs the transaction has claimed and thereby completed. The
+// rows of its claims say so, for the caller's savepoints undo them, too. Until the commit
+// each call keeps them from the sweep; the first sweep after it forgets them.
+func (t *callerTx) recall() error {
+	s := t.session
+	t.completed, s.held = make(map[int64]completion), make(map[group]int)
+	for token, jobs := range t.claims {
+		now, err := s.now()
+		if err != nil {
+			return err
+		}
+		rows, err := s.claimRows("check_later", token[:], now+1)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			for _, id := range row.ids {
+				t.completed[id] = jobs[id]
+				s.held[group{jobs[id].job.Queue, jobs[id].job.Group}]++
+			}
+		}
+	}
+	return nil
+}
+
+// keep writes down which jobs of a claim are completed by it.
+func (t *callerTx) keep(token dibs.Token) error {
+	s := t.session
+	if _, err := s.exec("forget_claim", token[:]); err != nil {
+		return err
+	}
+	var ids []int64
+	var j *dibs.RawJob
+	for id, c := range t.completed {
+		if c.job.Token == token {
+			ids, j = append(ids, id), c.job
+		}
+	}
+	if j == nil {
+		return nil
+	}
+	_, err := s.exec("log_claim", token[:], j.Queue, j.Worker, s.time+1, jsonIDs(ids))
+	return err
+}
+
 // Enqueue is Store.Enqueue in the transaction.
 func (t *callerTx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	rows, err := checkJobs(jobs)
@@ -202,12 +247,14 @@ func (t *callerTx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJ
 // after it give them to others.
 func (t *callerTx) complete(jobs []*dibs.RawJob) error {
 	s := t.session
+	token, claim := jobs[0].Token, make(map[int64]completion, len(jobs))
 	outcomes := make([]dibs.Outcome, len(jobs))
 	for i, j := range jobs {
 		outcomes[i] = j.Lease().Complete(nil)
-		t.held[group{j.Queue, j.Group}]++
+		s.held[group{j.Queue, j.Group}]++
 		kept := *j // the caller may change his
-		t.completed[j.ID] = completion{job: &kept, run: max(0, s.time-j.ClaimedAt.UnixMicro())}
+		claim[j.ID] = completion{job: &kept, run: max(0, s.time-j.ClaimedAt.UnixMicro())}
+		t.completed[j.ID] = claim[j.ID]
 		if j.Group == "" {
 			continue
 		}
@@ -216,8 +263,11 @@ func (t *callerTx) complete(jobs []*dibs.RawJob) error {
 			return err
 		}
 	}
-	_, err := s.finish(outcomes)
-	return err
+	t.claims[token] = claim
+	if _, err := s.finish(outcomes); err != nil {
+		return err
+	}
+	return t.keep(token)
 }
 
 // Finish is Store.Finish in the transaction. For a job that Claim took in the same
@@ -229,15 +279,24 @@ func (t *callerTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	}
 	var lost []int64
 	err = t.do(ctx, "finish", func(s *session) (err error) {
+		changed := make(map[dibs.Token]bool)
 		for _, o := range outcomes {
 			if c, ok := t.completed[o.ID]; ok && c.job.Token == o.Token {
 				if err := t.uncomplete(c.job); err != nil {
 					return err
 				}
+				changed[o.Token] = true
 			}
 		}
-		lost, err = s.finish(outcomes)
-		return err
+		if lost, err = s.finish(outcomes); err != nil {
+			return err
+		}
+		for token := range changed {
+			if err := t.keep(token); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -249,9 +308,6 @@ func (t *callerTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 // completion may have deleted it, so it is made anew from what Claim returned.
 func (t *callerTx) uncomplete(j *dibs.RawJob) error {
 	s := t.session
-	if live, err := s.live(j.ID); err != nil || live != nil {
-		return err // the caller has rolled back to before the claim
-	}
 	now, err := s.now()
 	if err != nil {
 		return err
@@ -284,7 +340,7 @@ func (t *callerTx) uncomplete(j *dibs.RawJob) error {
 		c.succeeded--
 		c.run -= t.completed[j.ID].run
 	})
-	t.held[group{j.Queue, j.Group}]--
+	s.held[group{j.Queue, j.Group}]--
 	delete(t.completed, j.ID)
 	return nil
 }

@@ -26,6 +26,8 @@ var txCases = []oneCase{
 	{"a unique key of a transaction that rolled back is free", txUniqueKey},
 	{"InTx commits on nil and rolls back on an error", inTx},
 	{"a transaction that has ended gives an error", txEnded},
+	{"what a statement that is cut off leaves of a transaction happens as a whole or not at all", txCutOff},
+	{"a place that a savepoint gave back is not lost", txPlaceGivenBack},
 }
 
 func txEnqueue(t *test) {
@@ -297,4 +299,46 @@ func txEnded(t *test) {
 		t.Fatal("enqueued in a transaction that had ended")
 	}
 	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), nil)
+}
+
+// Some databases roll the whole transaction back when a statement of it is cut off.
+func txCutOff(t *test) {
+	count := t.effects()
+	committed := 0
+	for wait := time.Millisecond; wait < 100*time.Millisecond; wait *= 4 {
+		j := t.runningJob()
+		tx := t.open()
+		t.must(tx.Exec(t.ctx, effect(j.ID)))
+		before := t.enqueueOn(tx, dibs.NewJob{Kind: "before", Delay: time.Hour})[0]
+		ctx, stop := context.WithTimeout(t.ctx, wait)
+		err := tx.Exec(ctx, "insert into effect (job) with recursive n(i) as (select 1 union all select i + 1 from n) select i from n")
+		stop()
+		if err == nil {
+			t.Fatal("what does not end by itself has ended")
+		}
+		finishErr := tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)})
+		if err := tx.Commit(); err != nil {
+			t.gone(before)
+			sameJob(t, t.get(j.ID), j)
+			t.finish(j.Lease().Complete(nil))
+		} else {
+			committed++
+			t.must(finishErr)
+			t.in(dibs.Waiting, before)
+			t.in(dibs.Completed, j.ID)
+		}
+		equal(t, "effects", count(), committed)
+	}
+}
+
+// Whether a group's place is held must not be remembered beside the database.
+func txPlaceGivenBack(t *test) {
+	all := t.enqueue(copies(2, grouped("g"))...)
+	tx := t.open()
+	t.must(tx.Exec(t.ctx, "savepoint before"))
+	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), all[:1])
+	t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
+	t.enqueueOn(tx, grouped("g"))
+	t.must(tx.Commit())
+	t.next("after the commit", all[0])
 }

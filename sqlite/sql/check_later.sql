@@ -1,7 +1,11 @@
--- Purpose: look at a claim again when the next of its leases ends.
+-- Purpose: look at a claim again at another time: when the next of its leases ends, or
+--   once the caller's transaction that made it has ended.
 -- Parameters: ?1 token, ?2 when.
--- Columns out: none.
--- Concurrency: in the transaction of the sweep.
+-- Columns out: token, ids as a JSON array.
+-- Concurrency: the only write transaction of the file.
 update dibs_claim
 set check_at = ?2
 where token = ?1
+returning
+  token,
+  ids
