@@ -70,8 +70,11 @@ type Tx interface {
 	// retry or dead outcome, and commit.
 	//
 	// A queue with a concurrency limit serves one such transaction at a time: until
-	// it ends, other claims from that queue find nothing. On PostgreSQL the
-	// transaction must then be READ COMMITTED, the default.
+	// it ends, other claims from that queue find nothing.
+	//
+	// On PostgreSQL, to claim from a queue with groups or a concurrency limit the
+	// transaction must be READ COMMITTED, the default, or the claim is refused: an older
+	// snapshot does not show what runs, nor a limit that has been lowered.
 	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
 	// Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must

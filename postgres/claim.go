@@ -40,8 +40,7 @@ type claimer struct {
 	conn
 	// tx: it is the caller's transaction. Grouped jobs have been admitted outside of
 	// it, and it leaves no marks, since it may be rolled back.
-	tx   bool
-	held int // jobs of the queue that the transaction has claimed before
+	tx bool
 }
 
 // claimWith prepares a claim for the queue's settings and repeats it when they turn
@@ -86,14 +85,12 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	if !c.tx {
 		steps = s.admitSteps(q)
 	}
-	limited, turn := q.Concurrency > 0, ""
+	limited := q.Concurrency > 0
 	if limited {
 		if err := s.countRunning(ctx, q); err != nil {
 			return nil, true, err
 		}
-		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}, row: func(scan func(...any) error) error {
-			return scan(&turn)
-		}})
+		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}})
 	}
 	token := newToken()
 	// Grouped jobs come in at their old places, below any mark.
@@ -101,7 +98,7 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	args := []any{q.Name, q.version, r.N, [16]byte(token), r.Worker, lease.Microseconds(), kinds(r.Kinds), limited}
 	steps = append(steps, step{
 		sql:   s.sql.get("claim"),
-		args:  append(append(args, lanes.args(r.Kinds, q.Order, full)...), c.held),
+		args:  append(args, lanes.args(r.Kinds, q.Order, full)...),
 		begin: func() { jobs, current = nil, false },
 		row: func(scan func(...any) error) error {
 			current = true
@@ -117,14 +114,25 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	if err := c.run(ctx, steps...); err != nil {
 		return nil, false, err
 	}
-	if turn == "isolation" {
-		return nil, true, &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to claim from queue %q, which has a concurrency limit", q.Name)}
-	}
-	if !c.tx {
+	if c.tx {
+		if !current && (limited || q.grouped) {
+			err = checkIsolation(ctx, q.Name, c)
+		}
+	} else {
 		lanes.done(r.Kinds, full, time.Since(start), jobs)
 	}
 	sortJobs(jobs, q.Order)
-	return jobs, current, nil
+	return jobs, current, err
+}
+
+// checkIsolation says why a caller's transaction finds nothing in a queue with limits.
+func checkIsolation(ctx context.Context, queue string, c conn) error {
+	var level string
+	err := c.run(ctx, step{sql: "select current_setting('transaction_isolation')", row: func(scan func(...any) error) error { return scan(&level) }})
+	if err == nil && (level == "repeatable read" || level == "serializable") {
+		err = &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to claim from queue %q, which has groups or a concurrency limit", queue)}
+	}
+	return err
 }
 
 // countRunning moves the jobs that ran when a concurrency limit was set to where

@@ -4,11 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // conn is where statements run: the pool, a pgx transaction or a database/sql
@@ -195,10 +197,28 @@ func literal[T any](list []T, element func(T) *string) string {
 
 // retrying is a pool's conn that repeats a transaction which failed only because
 // of what ran beside it.
-type retrying struct{ pgxConn }
+type retrying struct{ conn }
 
 func (c retrying) run(ctx context.Context, steps ...step) error {
-	return repeating(func() error { return c.pgxConn.run(ctx, steps...) })
+	return repeating(func() error { return c.conn.run(ctx, steps...) })
+}
+
+// begun is a pool's conn that names the isolation of its transactions, since the
+// connections may have any default. It begins and ends them in the steps' round trip.
+type begun struct{ *pgxpool.Pool }
+
+func (c begun) run(ctx context.Context, steps ...step) error {
+	own, err := c.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer own.Release()
+	steps = slices.Concat([]step{{sql: "begin isolation level read committed"}}, steps, []step{{sql: "commit"}})
+	err = onPgx(own, own.Conn().Config()).run(ctx, steps...)
+	if own.Conn().PgConn().TxStatus() != 'I' {
+		_, _ = own.Exec(ctx, "rollback") // else the pool closes the connection
+	}
+	return err
 }
 
 // planned is a conn on connections that Open has not set up.

@@ -121,7 +121,7 @@ const (
 
 // migrateStep applies the first migration that is missing, in one transaction.
 func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migration) (done bool, err error) {
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Conn().PgConn().Exec(ctx, patient).ReadAll(); err != nil {
 			return err
 		}

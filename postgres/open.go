@@ -39,6 +39,7 @@ type Store struct {
 	queues  queueCache
 	bell    *bell
 	sweeper sweeper
+	claimed sync.Map // what transactions have claimed: see tx.go
 	closed  context.Context
 	close   context.CancelFunc
 	work    sync.WaitGroup // listener and notifier
@@ -81,7 +82,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 			_, err := conn.Exec(ctx, planning, pgx.QueryExecModeSimpleProtocol, false)
 			if err == nil {
-				_, err = conn.Exec(ctx, "set idle_in_transaction_session_timeout = '60s'")
+				_, err = conn.Exec(ctx, "set idle_in_transaction_session_timeout = '60s'; set default_transaction_isolation = 'read committed'")
 			}
 			return err
 		}
@@ -105,6 +106,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 // New makes a store on the caller's pool, which stays the caller's to close; the
 // store opens up to three more connections like the pool's. Open's own pool is the
 // faster choice: its connections are told once how to plan, the caller's by every call.
+// Whatever default_transaction_isolation says, the store's own transactions, InTx's
+// too, are READ COMMITTED.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	return newStore(ctx, pool, o, false)
 }
@@ -121,16 +124,11 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, prepared bool)
 	if err != nil {
 		return nil, classify("open", err)
 	}
-	s := &Store{
-		pool:   pool,
-		db:     retrying{onPgx(pool, c.ConnConfig)},
-		side:   side,
-		upkeep: retrying{onPgx(side, c.ConnConfig)},
-		o:      o,
-		sql:    sql,
-	}
-	if !prepared {
-		s.db, s.upkeep = planned{s.db}, planned{s.upkeep}
+	s := &Store{pool: pool, side: side, o: o, sql: sql}
+	if prepared {
+		s.db, s.upkeep = retrying{onPgx(pool, c.ConnConfig)}, retrying{onPgx(side, c.ConnConfig)}
+	} else {
+		s.db, s.upkeep = planned{retrying{begun{pool}}}, planned{retrying{begun{side}}}
 	}
 	s.closed, s.close = context.WithCancel(context.Background())
 	if err := s.checkSchema(ctx); err != nil {

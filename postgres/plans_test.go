@@ -23,6 +23,7 @@ type explaining struct {
 	store *Store
 	round string
 	conn  *pgx.Conn
+	in    pgx.Tx            // that it runs in, of a caller, if any
 	names map[string]string // of statements, by text
 	reads map[string]reads
 	rows  map[string]float64 // the most that one run of a statement has read of tables that grow
@@ -66,7 +67,13 @@ func (p plan) read(r reads) (rows float64) {
 
 // run explains each step, which executes it, undoes that, and runs it.
 func (e *explaining) run(ctx context.Context, steps ...step) error {
-	return pgx.BeginFunc(ctx, e.conn, func(t pgx.Tx) error {
+	var db interface {
+		Begin(context.Context) (pgx.Tx, error)
+	} = e.conn
+	if e.in != nil {
+		db = e.in
+	}
+	return pgx.BeginFunc(ctx, db, func(t pgx.Tx) error {
 		for _, s := range steps {
 			name := e.names[s.sql]
 			if name != "" {

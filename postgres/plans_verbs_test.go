@@ -123,7 +123,10 @@ func (e *explaining) expire() {
 // inTx claims, and replaces the completion of a job.
 func (e *explaining) inTx(c conn) {
 	e.Helper()
-	t := &tx{s: e.store, conn: c, claimed: map[int64]*dibs.RawJob{}}
+	in, err := e.conn.Begin(e.Context())
+	e.must(err)
+	e.in = in
+	t := &tx{s: e.store, conn: c, claimed: claimed{}}
 	for _, queue := range []string{"q", "u", "l", "lifo", "g"} {
 		_, _, err := e.store.enqueue(e.Context(), jobsOf(queue, "", 3), c)
 		e.must(err)
@@ -134,6 +137,8 @@ func (e *explaining) inTx(c conn) {
 		}
 		e.must(t.Finish(e.Context(), []dibs.Outcome{jobs[0].Lease().Retry("no")}))
 	}
+	e.in = nil
+	e.must(in.Commit(e.Context()))
 }
 
 // operate does what operators do.

@@ -78,7 +78,8 @@ func begin(url string, store *postgres.Store) storetest.Begin {
 			}
 		}
 		return storetest.Tx{
-			Tx: store.Tx(tx),
+			Tx:    store.Tx(tx),
+			Again: func() dibs.Tx { return store.Tx(tx) },
 			Exec: func(ctx context.Context, query string) error {
 				_, err := tx.Exec(ctx, query)
 				return err

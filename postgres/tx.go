@@ -4,9 +4,15 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"maps"
+	"runtime"
+	"strings"
+	"sync"
 	"time"
+	"weak"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -15,21 +21,37 @@ import (
 // tx is a store inside a caller's transaction. Like the transaction it is for one
 // goroutine at a time.
 type tx struct {
-	s    *Store
-	conn conn
-	// claimed is what this transaction has claimed and thereby completed, so that
-	// Finish can give it another outcome.
-	claimed map[int64]*dibs.RawJob
+	s       *Store
+	conn    conn
+	claimed claimed
 }
 
-// Tx is the store inside a pgx transaction.
+// claimed is what a transaction has claimed and thereby completed, so that Finish can
+// give it another outcome. It only remembers what the jobs were: whether the claims
+// still hold, which a savepoint may have undone, is for the database to say.
+type claimed map[dibs.Lease]*dibs.RawJob
+
+// Tx is the store inside a pgx transaction. Every Tx of one transaction is the same,
+// also of those that pgx makes inside of it by savepoints.
 func (s *Store) Tx(t pgx.Tx) dibs.Tx {
-	return &tx{s: s, conn: onPgx(t, t.Conn().Config()), claimed: map[int64]*dibs.RawJob{}}
+	return &tx{s: s, conn: onPgx(t, t.Conn().Config()), claimed: claimedBy(&s.claimed, t.Conn())}
 }
 
 // SQLTx is the store inside a database/sql transaction, of any PostgreSQL driver.
+// Every SQLTx of one transaction is the same.
 func (s *Store) SQLTx(t *sql.Tx) dibs.Tx {
-	return &tx{s: s, conn: sqlConn{t}, claimed: map[int64]*dibs.RawJob{}}
+	return &tx{s: s, conn: sqlConn{t}, claimed: claimedBy(&s.claimed, t)}
+}
+
+// claimedBy finds what the transaction t, or the one on the connection t, has claimed.
+// It is forgotten with t, and what belongs to an earlier transaction at the next claim.
+func claimedBy[T any](all *sync.Map, t *T) claimed {
+	key := weak.Make(t)
+	c, known := all.LoadOrStore(key, claimed{})
+	if !known {
+		runtime.AddCleanup(t, func(key weak.Pointer[T]) { all.Delete(key) }, key)
+	}
+	return c.(claimed)
 }
 
 // InTx implements dibs.Database.
@@ -47,7 +69,7 @@ func (s *Store) transact(ctx context.Context, op string, f func(pgx.Tx) error) e
 }
 
 func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) error) error {
-	t, err := s.pool.Begin(ctx)
+	t, err := begin(ctx, s.pool)
 	if err != nil {
 		return classify(op, err)
 	}
@@ -56,6 +78,12 @@ func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) erro
 		return err
 	}
 	return classify(op, t.Commit(ctx))
+}
+
+// begin begins a transaction of the store's own: its statements build on what those
+// before them have waited for, so they must see it, whatever the server's default.
+func begin(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
+	return pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
 }
 
 // Enqueue implements dibs.Tx.
@@ -81,14 +109,8 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 			return nil, classifyClaim(r.Queue, err)
 		}
 	}
-	held := 0
-	for _, j := range t.claimed {
-		if j.Queue == r.Queue {
-			held++
-		}
-	}
 	r.Lease = time.Minute // for the moment until they are completed
-	jobs, err := t.s.claimWith(ctx, r, claimer{conn: t.conn, tx: true, held: held})
+	jobs, err := t.s.claimWith(ctx, r, claimer{conn: t.conn, tx: true})
 	if err != nil || len(jobs) == 0 {
 		return nil, classifyClaim(r.Queue, err)
 	}
@@ -96,13 +118,32 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	for i, j := range jobs {
 		done[i] = j.Lease().Complete(nil)
 	}
-	if err := t.s.finish(ctx, done, t.conn); err != nil {
+	if err := t.s.finish(ctx, done, t.conn, t.note(jobs[0].Token)); err != nil {
 		return nil, err
 	}
 	for _, j := range jobs {
-		t.claimed[j.ID] = j
+		t.claimed[j.Lease()] = j
 	}
 	return jobs, nil
+}
+
+// note adds a claim to those of the transaction, in a setting that ends with it and that
+// savepoints undo, and forgets the jobs of claims that are not among them.
+func (t *tx) note(token dibs.Token) step {
+	return step{
+		sql:  "select set_config('dibs_tx.claims', concat_ws(',', nullif(current_setting('dibs_tx.claims', true), ''), $1::text), true)",
+		args: []any{token.String()},
+		row: func(scan func(...any) error) error {
+			var list string
+			err := scan(&list)
+			holds := map[string]bool{}
+			for token := range strings.SplitSeq(list, ",") {
+				holds[token] = true
+			}
+			maps.DeleteFunc(t.claimed, func(l dibs.Lease, _ *dibs.RawJob) bool { return !holds[l.Token.String()] })
+			return err
+		},
+	}
 }
 
 // Finish implements dibs.Tx.
@@ -115,19 +156,13 @@ func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 		return err
 	}
 	for _, o := range checked {
-		if j := t.claimed[o.ID]; j != nil && j.Token == o.Token {
+		if j := t.claimed[dibs.Lease{ID: o.ID, Token: o.Token}]; j != nil {
 			if err := t.reopen(ctx, j); err != nil {
 				return classify("finish", err)
 			}
 		}
 	}
-	if err := t.s.finish(ctx, checked, t.conn); err != nil {
-		return err
-	}
-	for _, o := range checked {
-		delete(t.claimed, o.ID)
-	}
-	return nil
+	return t.s.finish(ctx, checked, t.conn)
 }
 
 func (t *tx) reopen(ctx context.Context, j *dibs.RawJob) error {

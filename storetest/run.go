@@ -43,6 +43,7 @@ type Begin func(ctx context.Context) (Tx, error)
 // Tx is a caller's transaction: what the caller does in it, and what Store does.
 type Tx struct {
 	dibs.Tx
+	Again    func() dibs.Tx                                       // the same transaction's dibs.Tx, got anew
 	Exec     func(ctx context.Context, query string) error        // runs a statement
 	Count    func(ctx context.Context, query string) (int, error) // reads one number
 	Commit   func() error
@@ -65,7 +66,8 @@ func SQL(db *sql.DB, wrap func(*sql.Tx) dibs.Tx) Begin {
 			return Tx{}, errors.Join(err, conn.Close())
 		}
 		return Tx{
-			Tx: wrap(tx),
+			Tx:    wrap(tx),
+			Again: func() dibs.Tx { return wrap(tx) },
 			Exec: func(ctx context.Context, query string) error {
 				_, err := tx.ExecContext(ctx, query)
 				return err

@@ -15,6 +15,8 @@ var txClaimCases = []oneCase{
 	{"the effects of a rolled back attempt did not happen", txClaimEffects},
 	{"Finish in the transaction decides otherwise", txClaimFinish},
 	{"a failure is counted by a savepoint, a retry and a commit", txClaimSavepoint},
+	{"a claim that a savepoint undid is lost", txClaimUndone},
+	{"every Tx of one transaction is the same", txClaimAgain},
 	{"several claims of one transaction are all completed", txClaimTwice},
 	{"a pipeline moves from queue to queue", txClaimPipeline},
 	{"order, kinds and pause hold", txClaimRules},
@@ -132,6 +134,43 @@ func txClaimSavepoint(t *test) {
 		equal(t, "state, attempt, errors", []any{got.State, got.Attempt, len(got.Errors)}, []any{want, attempt + 1, attempt + 1})
 	}
 	equal(t, "effects", count(), 0)
+}
+
+func txClaimUndone(t *test) {
+	for _, keep := range []time.Duration{time.Hour, 0} {
+		t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(keep)})
+		id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
+		tx := t.open()
+		t.must(tx.Exec(t.ctx, "savepoint before"))
+		undone := t.claimOn(tx, dibs.ClaimRequest{N: 1})
+		t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
+		t.lost(tx.Finish(t.ctx, []dibs.Outcome{undone[0].Lease().RetryAfter(0, "e")}), id)
+		again := t.claimOn(tx, dibs.ClaimRequest{N: 1})
+		sameIDs(t, "claimed again", ids(again), []int64{id})
+		t.lost(tx.Finish(t.ctx, []dibs.Outcome{undone[0].Lease().RetryAfter(0, "e")}), id)
+		t.must(tx.Finish(t.ctx, []dibs.Outcome{again[0].Lease().Die("e")}))
+		t.must(tx.Commit())
+		got := t.get(id)
+		equal(t, "state, attempt, errors", []any{got.State, got.Attempt, len(got.Errors)}, []any{dibs.Dead, 1, 1})
+	}
+}
+
+// A caller gets a Tx wherever it needs one; what holds is the transaction's.
+func txClaimAgain(t *test) {
+	for _, keep := range []time.Duration{time.Hour, 0} {
+		t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(keep), Concurrency: new(1)})
+		all := t.enqueue(copies(2, dibs.NewJob{Kind: "k", Payload: "p"})...)
+		tx := t.open()
+		j := t.claimOn(tx, dibs.ClaimRequest{N: 2})
+		sameIDs(t, "claimed", ids(j), all[:1])
+		sameIDs(t, "claimed by another Tx, beyond the limit", ids(t.claimOn(tx.Again(), dibs.ClaimRequest{N: 2})), nil)
+		t.must(tx.Again().Finish(t.ctx, []dibs.Outcome{j[0].Lease().Die("e")}))
+		t.lost(tx.Finish(t.ctx, []dibs.Outcome{j[0].Lease().Retry("e")}), all[0])
+		sameIDs(t, "claimed in the free place", ids(t.claimOn(tx.Again(), dibs.ClaimRequest{N: 2})), all[1:])
+		t.must(tx.Commit())
+		got := t.get(all[0])
+		equal(t, "state and payload", []any{got.State, string(got.Payload)}, []any{dibs.Dead, `"p"`})
+	}
 }
 
 func txClaimTwice(t *test) {

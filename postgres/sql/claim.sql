@@ -5,7 +5,7 @@
 --   transaction); then the lanes, ascending by priority, arrays of equal length:
 --   $9 how (0: the gap between two known lanes, 1: a lane, oldest first, 2: a lane,
 --   newest first), $10 lowest and $11 highest priority, $12 run_at and $13 id where
---   to start; $14 how many jobs of a limited queue this transaction holds already.
+--   to start.
 -- Columns out: the job's columns as the claim left them; one row with a null id if
 --   nothing was due; no row at all if the settings have another version or are
 --   just being changed.
@@ -17,7 +17,11 @@
 --   The key share locks on the turn's row and then the queue's shut out claims under
 --   a concurrency limit that was set meanwhile (turn_claim.sql), and nothing else.
 --   Running jobs are counted until the sweep has taken them or their finish has
---   committed: one whose lease has ended may still be finishing in a transaction.
+--   committed: one whose lease has ended may still be finishing in a transaction. So
+--   are those that a caller's transaction has claimed before and thereby completed:
+--   dibs_tx.claims lists its claims (tx.go), which keep those that it has not finished.
+--   The look at wake needs a snapshot of this statement's own, as counting does: where
+--   one is for the whole transaction, a queue with groups gives nothing.
 -- A group named in wake has places that may not be its jobs' any more (a limit was
 --   lowered, a better job came): its jobs wait until somebody has admitted them anew.
 -- There, "offset 0" keeps the planner from reading all of wake into a hash table
@@ -32,10 +36,14 @@ with turn as materialized (
 ), setting as materialized (
     select
         group_limit,
-        case when $8 then least($3::int, concurrency - $14::int - (
+        case when $8 then least($3::int, concurrency - (
             select count(*)
             from dibs.job r
             where r.queue = $1 and r.gate = 3
+        ) - (
+            select coalesce(sum(cardinality(c.ids)), 0)
+            from dibs.claim c
+            where c.token = any (('{' || coalesce(current_setting('dibs_tx.claims', true), '') || '}')::uuid[]) and c.queue = $1
         ) - case when counted then 0 else (
             select count(*)
             from dibs.claim c, unnest(c.ids) as i (id), dibs.job r
@@ -45,6 +53,7 @@ with turn as materialized (
     where name = $1 and version = $2 and not paused
         and exists (select from turn)
         and (not $8 or current_setting('dibs_turn.claim', true) = 'true')
+        and (not grouped or current_setting('transaction_isolation') in ('read committed', 'read uncommitted'))
     for key share skip locked
 ), taken as (
     update dibs.job j

@@ -6,10 +6,18 @@
 --   it is held, $16 worker, $17 created_at, $18 claimed_at, $19 errors.
 -- Columns out: none.
 -- Concurrency: nothing of this is committed yet; the row of the live job that the
---   transaction deleted stays locked, so nobody else can act on it.
-with gone as (
+--   transaction deleted stays locked, so nobody else can act on it. But a savepoint may
+--   have undone the claim, or this very statement: so it does nothing unless the
+--   claim's own row, which the transaction has written too, still names the job.
+with mine as materialized (
+    update dibs.claim
+    set ids = array_remove(ids, $1)
+    where token = $2 and $1 = any (ids)
+        and token = any (('{' || coalesce(current_setting('dibs_tx.claims', true), '') || '}')::uuid[])
+    returning token
+), gone as (
     delete from dibs.finished
-    where id = $1
+    where id = $1 and exists (select from mine)
     returning id
 ), back as (
     insert into dibs.job (id, token, lease_until, queue, kind, payload, metadata, priority, run_at, gate, attempt, excused, max_attempts, group_key, unique_key, unique_until, unique_held, worker, created_at, claimed_at, errors)
@@ -40,7 +48,8 @@ with gone as (
         $18::timestamptz,
         $19::jsonb
     from dibs.queue q
-    where q.name = $4
+    where q.name = $4 and exists (select from mine)
 )
 insert into dibs.tally (queue, running, completed, succeeded)
 select $4, 1, - (select count(*) from gone), -1
+from mine
