@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -28,7 +29,7 @@ func (c *client) claimer(ctx context.Context, queue string) error {
 	for round := 0; ctx.Err() == nil; round++ {
 		var jobs []*dibs.RawJob
 		var err error
-		if a.rng.IntN(30) == 0 && (queue == plain || queue == grouped) {
+		if a.rng.IntN(30) == 0 && slices.Contains(inTxs, queue) {
 			err = a.claimTx(ctx)
 		} else {
 			jobs, err = a.claim(ctx, 1+a.rng.IntN(maxClaim))

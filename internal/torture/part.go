@@ -89,14 +89,23 @@ func (c *client) inTx(ctx context.Context, rng *rand.Rand, f func(*sql.Tx, dibs.
 	if err != nil {
 		return false, nil // nothing has happened
 	}
-	id := c.rec.NewTx()
-	err = f(t, history.WrapTx(c.raw.(interface{ SQLTx(*sql.Tx) dibs.Tx }).SQLTx(t), c.rec, id))
+	id, tx := c.rec.NewTx(), c.txOf(t)
+	if rng.IntN(4) == 0 {
+		if err = c.stray(ctx, rng, t, tx, id); rng.IntN(2) == 0 {
+			tx = c.txOf(t) // another of the same transaction
+		}
+	}
+	if err == nil {
+		err = f(t, history.WrapTx(tx, c.rec, id))
+	}
 	if err != nil || rng.IntN(8) == 0 {
 		_ = c.rec.Rollback(id, t.Rollback) // what was not committed is gone in any case
 		return false, expected(err)
 	}
 	return c.rec.Commit(id, t.Commit) == nil, nil
 }
+
+func (c *client) txOf(t *sql.Tx) dibs.Tx { return c.raw.(interface{ SQLTx(*sql.Tx) dibs.Tx }).SQLTx(t) }
 
 // effect writes a job's effect, which has to happen exactly once.
 func (c *client) effect(ctx context.Context, t *sql.Tx, job int64) error {

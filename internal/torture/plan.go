@@ -26,6 +26,9 @@ const (
 // queues are those that the processes serve.
 var queues = []string{plain, grouped, strict, limited, unique}
 
+// inTxs are those from which transactions claim.
+var inTxs = []string{plain, grouped, unique}
+
 const (
 	backlog    = 800 // live jobs of one queue above which producers wait
 	groups     = 24  // of each queue with groups

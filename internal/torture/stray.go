@@ -1,0 +1,80 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
+)
+
+// stray makes calls at the beginning of the transaction id that must come to nothing.
+func (c *client) stray(ctx context.Context, rng *rand.Rand, t *sql.Tx, tx dibs.Tx, id string) error {
+	queue := inTxs[rng.IntN(len(inTxs))]
+	if rng.IntN(2) == 0 {
+		return c.cutShort(ctx, rng, queue, history.WrapTx(tx, c.rec, id))
+	}
+	return c.undone(ctx, rng, queue, t, tx, id)
+}
+
+// cutShort enqueues or claims with little patience. Where that ends, what the transaction
+// does afterwards is rolled back all the same.
+func (c *client) cutShort(ctx context.Context, rng *rand.Rand, queue string, tx dibs.Tx) (err error) {
+	short, stop := context.WithTimeout(ctx, time.Duration(rng.IntN(3000))*time.Microsecond)
+	defer stop()
+	if rng.IntN(2) == 0 {
+		_, err = tx.Claim(short, dibs.ClaimRequest{Queue: queue, Worker: c.Client + "-short", N: 1 + rng.IntN(maxClaim)})
+	} else {
+		_, err = tx.Enqueue(short, c.batch(rng, queue, 1+rng.IntN(maxBatch)))
+	}
+	if err != nil {
+		_, _ = tx.Enqueue(ctx, c.batch(rng, queue, 1+rng.IntN(5))) // err says all there is
+	}
+	return err
+}
+
+// undone makes calls and rolls them back to a savepoint: they are recorded as a
+// transaction of their own. Somebody else may have what they had claimed, so an outcome
+// for that must be refused.
+func (c *client) undone(ctx context.Context, rng *rand.Rand, queue string, t *sql.Tx, tx dibs.Tx, id string) error {
+	own := c.rec.NewTx()
+	inside := history.WrapTx(tx, c.rec, own)
+	if _, err := t.ExecContext(ctx, "savepoint undone"); err != nil {
+		return errNoEffect
+	}
+	if _, err := inside.Enqueue(ctx, c.batch(rng, queue, 1+rng.IntN(5))); err != nil {
+		return err
+	}
+	jobs, err := inside.Claim(ctx, dibs.ClaimRequest{Queue: queue, Worker: c.Client + "-undone", N: 1 + rng.IntN(5)})
+	if err != nil {
+		return err
+	}
+	var outcomes []dibs.Outcome
+	for _, j := range jobs {
+		outcomes = append(outcomes, j.Lease().Retry("failed on purpose"))
+	}
+	if len(outcomes) > 0 && rng.IntN(2) == 0 {
+		if err := inside.Finish(ctx, outcomes[:1]); err != nil {
+			return err
+		}
+	}
+	err = c.rec.Rollback(own, func() error {
+		_, err := t.ExecContext(ctx, "rollback to savepoint undone")
+		return err
+	})
+	if err != nil {
+		return errNoEffect
+	}
+	if len(outcomes) == 0 || rng.IntN(2) == 0 {
+		return nil
+	}
+	wait(ctx, time.Duration(rng.IntN(100))*time.Millisecond) // that others may claim and finish them
+	err = history.WrapTx(tx, c.rec, id).Finish(ctx, outcomes)
+	if errors.Is(err, dibs.ErrLeaseLost) {
+		return nil
+	}
+	return err
+}
