@@ -16,6 +16,7 @@ var txClaimCases = []oneCase{
 	{"Finish in the transaction decides otherwise", txClaimFinish},
 	{"a failure is counted by a savepoint, a retry and a commit", txClaimSavepoint},
 	{"a claim that a savepoint undid is lost", txClaimUndone},
+	{"a finish that a savepoint undid can be written otherwise", txClaimRefinished},
 	{"every Tx of one transaction is the same", txClaimAgain},
 	{"several claims of one transaction are all completed", txClaimTwice},
 	{"a pipeline moves from queue to queue", txClaimPipeline},
@@ -153,6 +154,20 @@ func txClaimUndone(t *test) {
 		got := t.get(id)
 		equal(t, "state, attempt, errors", []any{got.State, got.Attempt, len(got.Errors)}, []any{dibs.Dead, 1, 1})
 	}
+}
+
+func txClaimRefinished(t *test) {
+	id := t.enqueue(dibs.NewJob{Kind: "k", Payload: "p", UniqueKey: "u"})[0]
+	tx := t.open()
+	j := t.claimOn(tx, dibs.ClaimRequest{N: 1})[0]
+	t.must(tx.Exec(t.ctx, "savepoint before"))
+	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().RetryAfter(0, "e")}))
+	t.lost(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Die("again")}), id)
+	t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
+	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Die("d")}))
+	t.must(tx.Commit())
+	got := t.get(id)
+	equal(t, "state, payload, error", []any{got.State, string(got.Payload), got.Errors[0].Error}, []any{dibs.Dead, `"p"`, "d"})
 }
 
 // A caller gets a Tx wherever it needs one; what holds is the transaction's.
