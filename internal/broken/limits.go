@@ -122,7 +122,7 @@ var limitVariants = []Variant{
 				{"sql/claim.sql", "        and exists (select from turn)\n", ""},
 			}},
 		},
-		Untortured: "the limit of its queue is there from the start",
+		Untortured: "no transaction claims from the queue whose limit changes",
 	},
 	{
 		Name:  "limit-counted-early",
@@ -133,7 +133,7 @@ var limitVariants = []Variant{
 				{"sql/count_running.sql", "\n    and (select count(*) from found) = (select count(*) from free)", ""},
 			}},
 		},
-		Untortured: "the limit of its queue is there from the start",
+		Untortured: "a limit is hardly ever set while outcomes of its queue hold locks",
 	},
 	{
 		Name:  "limit-own-jobs",
