@@ -95,13 +95,13 @@ func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) er
 		return wrap(op, err)
 	}
 	s, whole := t.session, context.WithoutCancel(ctx)
-	s.ctx, s.time = whole, 0
+	s.ctx = whole
 	clear(s.queues)
 	if err := t.begin(); err != nil {
 		return wrap(op, s.over(ctx, err))
 	}
 	before := s.mark()
-	s.ctx = ctx
+	s.ctx, s.time = ctx, 0
 	err := t.recall()
 	if err == nil {
 		err = f(s)
