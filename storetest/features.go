@@ -45,7 +45,7 @@ func Table(databases ...Features) string {
 		cell func(Features) string
 	}{
 		{"callers' own transactions", func(f Features) string { return transactionNames(f.Transactions) }},
-		{"open transactions make nobody wait", func(f Features) string { return yes(f.OpenTx, "no: one writer at a time") }},
+		{"claims never wait for open transactions", func(f Features) string { return yes(f.OpenTx, "no: one writer at a time") }},
 		{"wake-ups across processes", func(f Features) string { return yes(f.Notifies, "no: they poll") }},
 		{"workers on many machines", func(f Features) string { return yes(f.Machines, "no: processes of one machine") }},
 	}

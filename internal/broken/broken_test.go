@@ -62,6 +62,17 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 	}
 }
 
+// TestEveryPatchFitsTheSource is what fails first, and at once, when the source changes.
+func TestEveryPatchFitsTheSource(t *testing.T) {
+	for _, v := range Variants() {
+		for _, p := range v.In {
+			if _, err := p.patched(module(t)); err != nil {
+				t.Errorf("%s: %v", v.Name, err)
+			}
+		}
+	}
+}
+
 // caught lists the tests that must catch something, by store.
 func caught() map[string][]string {
 	tests := map[string][]string{}

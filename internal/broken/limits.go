@@ -109,7 +109,7 @@ var limitVariants = []Variant{
 		Harm:  "Two that count at the same time fill the same places twice.",
 		In: []Patch{
 			{"postgres", "TestStore/txclaim/the queue's concurrency limit holds", []Edit{
-				{"sql/turn_claim.sql", "        for update skip locked\n", ""},
+				{"sql/turn_claim.sql", "    for update skip locked\n", ""},
 			}},
 		},
 	},
