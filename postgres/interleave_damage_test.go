@@ -19,7 +19,7 @@ func TestInterleavingsFindDamage(t *testing.T) {
 	interleave.FindDamage(t, o, open, []interleave.Damage{
 		{
 			"claims wait for locked rows", "claims beside an enqueue",
-			"claim", "limit $3\n                    for update skip locked", "limit $3\n                    for update", "claim for claim",
+			"claim", "limit $3\n                    for no key update skip locked", "limit $3\n                    for no key update", "claim for claim",
 		},
 		{
 			"a finish without its token", "a finish past the lease",

@@ -186,10 +186,9 @@ func (c *chaos) end(t *test, ctx context.Context, db dibs.Database, r *rand.Rand
 	l := j.Lease()
 	switch r.IntN(10) {
 	case 0: // crashes
-		_, err := db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease)
-		return err
+		return c.leave(ctx, db, l)
 	case 1: // hangs until somebody else may have the job, and then goes on
-		if _, err := db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease); err != nil {
+		if err := c.leave(ctx, db, l); err != nil {
 			return err
 		}
 		select {
@@ -209,6 +208,16 @@ func (c *chaos) end(t *test, ctx context.Context, db dibs.Database, r *rand.Rand
 		return nil
 	}
 	return errors.Join(err, c.accept(j, o))
+}
+
+// leave lets a lease end soon.
+func (c *chaos) leave(ctx context.Context, db dibs.Database, l dibs.Lease) error {
+	for {
+		// Somebody else's finish, which will be refused, can look like the job's for a moment.
+		if e, err := db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease); err != nil || len(e.Finishing) == 0 {
+			return err
+		}
+	}
 }
 
 // endInTx completes a job in the caller's own transaction, with an effect there.

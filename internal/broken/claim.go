@@ -10,7 +10,7 @@ var claimVariants = []Variant{
 			{"postgres", "TestStore/race/every job is claimed exactly once and none is left", []Edit{
 				{"sql/claim.sql", "where j.ctid = any (array(", "where j.id = any (array(select y.id from dibs.job y where y.ctid = any (array("},
 				{"sql/claim.sql", "greatest((select n from setting), 0)\n    ))", "greatest((select n from setting), 0)\n    ))))"},
-				{"sql/claim.sql", "order by r.run_at, r.id\n                    limit $3\n                    for update skip locked", "order by r.run_at, r.id\n                    limit $3"},
+				{"sql/claim.sql", "order by r.run_at, r.id\n                    limit $3\n                    for no key update skip locked", "order by r.run_at, r.id\n                    limit $3"},
 			}},
 			{"sqlite", "TestStore/claim/it takes at most n, and fewer when there are fewer", []Edit{
 				{"sql/claim.sql", "from dibs_job indexed by dibs_job_ready\n  where queue = ?1 and gate = 0 and token is null", "from dibs_job\n  where queue = ?1 and gate = 0"},

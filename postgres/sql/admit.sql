@@ -48,7 +48,7 @@ with woken as (
                 from dibs.job j
                 where j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
                     and j.token is null
-                for update skip locked
+                for no key update skip locked
             ) x
         ) u
 ), ranked as materialized (
@@ -76,7 +76,7 @@ with woken as (
                 where j.queue = $1 and j.group_key = n.group_key and j.gate = 1
                 order by j.priority, j.run_at, j.id
                 limit n.free
-                for update skip locked
+                for no key update skip locked
             ) b
         ) c
 ), admitted as (

@@ -87,7 +87,7 @@ with turn as materialized (
                         ))
                     order by r.run_at, r.id
                     limit $3
-                    for update skip locked
+                    for no key update skip locked
                 ) a
                 union all
                 select a.ctid from (
@@ -106,7 +106,7 @@ with turn as materialized (
                         ))
                     order by r.priority, r.run_at, r.id
                     limit $3
-                    for update skip locked
+                    for no key update skip locked
                 ) a
                 union all
                 select a.ctid from (
@@ -125,7 +125,7 @@ with turn as materialized (
                         ))
                     order by r.run_at desc, r.id desc
                     limit $3
-                    for update skip locked
+                    for no key update skip locked
                 ) a
             ) x
         limit greatest((select n from setting), 0)

@@ -14,7 +14,7 @@ with joined as (
             where queue = $1 and gate = 2 and run_at <= statement_timestamp()
             order by run_at
             limit 1000
-            for update skip locked
+            for no key update skip locked
         ))
     returning group_key
 ), woken as (

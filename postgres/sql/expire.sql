@@ -32,7 +32,7 @@ with ended as materialized (
     join dibs.queue q on q.name = j.queue
     where h.lease_until <= statement_timestamp() and j.token = h.token and j.lease_until <= statement_timestamp()
     order by h.id
-    for update of j skip locked
+    for no key update of j skip locked
 ), back as (
     update dibs.job j
     set

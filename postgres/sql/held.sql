@@ -4,7 +4,8 @@
 --   does not matter any more whether the lease has ended.
 -- Concurrency: waits for nobody. Statements that finish a job lock its row for update;
 --   all others lock it for no key update, which leaves room for the key share lock
---   here. (The sweep also locks for update, for a moment, when a lease has ended.)
+--   here. That matters also for rows that they do not change: a claim that has seen a job
+--   waiting locks it in its newest version, and only then finds it claimed.
 with looked as materialized (
     select
         j.id,
