@@ -114,7 +114,18 @@ func (o *opened) close() {
 	o.drop()
 }
 
-// openBare makes an empty bare table in a database of its own.
+// onBare measures with an empty bare table in a database of its own.
+func onBare(measure func(context.Context, *bench, *pgxpool.Pool) (measured, error)) func(context.Context, *bench) (measured, error) {
+	return func(ctx context.Context, b *bench) (measured, error) {
+		pool, drop, err := b.openBare(ctx)
+		if err != nil {
+			return measured{}, err
+		}
+		defer drop()
+		return measure(ctx, b, pool)
+	}
+}
+
 func (b *bench) openBare(ctx context.Context) (pool *pgxpool.Pool, drop func(), err error) {
 	url, dropDatabase, err := b.database(ctx)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // singleWorkloads are W8: whole lives of jobs by single calls from many goroutines.
@@ -13,7 +15,7 @@ func singleWorkloads() []workload {
 	return []workload{{
 		id: "W8", name: "enqueue, claim, finish singly, 1,000 goroutines",
 		rows:       throughput("40k"),
-		contenders: []contender{{"dibs", singleLives}, {bare, bareLives}},
+		contenders: []contender{{"dibs", singleLives}, {bare, onBare(bareLives)}},
 	}}
 }
 
@@ -45,12 +47,7 @@ func untilOne(ctx context.Context, f func() (int, error)) error {
 	return ctx.Err()
 }
 
-func bareLives(ctx context.Context, b *bench) (measured, error) {
-	pool, drop, err := b.openBare(ctx)
-	if err != nil {
-		return measured{}, err
-	}
-	defer drop()
+func bareLives(ctx context.Context, b *bench, pool *pgxpool.Pool) (measured, error) {
 	return b.repeated(ctx, lives, func(ctx context.Context) error {
 		if _, err := pool.Exec(ctx, bareInsert, barePayload); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/dibs-queue/dibs"
@@ -96,12 +97,7 @@ func drain(ctx context.Context, s system, handlers, n int, counts func(group str
 
 // bareDrain claims and deletes batches of a bare table's rows.
 func bareDrain(batch int) func(context.Context, *bench) (measured, error) {
-	return func(ctx context.Context, b *bench) (measured, error) {
-		pool, drop, err := b.openBare(ctx)
-		if err != nil {
-			return measured{}, err
-		}
-		defer drop()
+	return onBare(func(ctx context.Context, b *bench, pool *pgxpool.Pool) (measured, error) {
 		n := b.count(100_000)
 		if err := bareFill(ctx, pool, n, 1000); err != nil {
 			return measured{}, err
@@ -119,7 +115,7 @@ func bareDrain(batch int) func(context.Context, *bench) (measured, error) {
 				return len(got), err
 			})
 		})
-	}
+	})
 }
 
 // claimerCount is how many claimers there are where no worker claims.

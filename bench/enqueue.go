@@ -92,15 +92,10 @@ func fill(ctx context.Context, s system, n, chunk int) error {
 }
 
 func bareCopy(chunk int) func(context.Context, *bench) (measured, error) {
-	return func(ctx context.Context, b *bench) (measured, error) {
-		pool, drop, err := b.openBare(ctx)
-		if err != nil {
-			return measured{}, err
-		}
-		defer drop()
+	return onBare(func(ctx context.Context, b *bench, pool *pgxpool.Pool) (measured, error) {
 		n := b.count(100_000)
 		return b.timed(ctx, func() (int, error) { return n, bareFill(ctx, pool, n, chunk) })
-	}
+	})
 }
 
 func bareFill(ctx context.Context, pool *pgxpool.Pool, n, chunk int) error {
@@ -124,17 +119,12 @@ func single(p product, callers int) func(context.Context, *bench) (measured, err
 }
 
 func bareSingle(callers int) func(context.Context, *bench) (measured, error) {
-	return func(ctx context.Context, b *bench) (measured, error) {
-		pool, drop, err := b.openBare(ctx)
-		if err != nil {
-			return measured{}, err
-		}
-		defer drop()
+	return onBare(func(ctx context.Context, b *bench, pool *pgxpool.Pool) (measured, error) {
 		return b.repeated(ctx, callers, func(ctx context.Context) error {
 			_, err := pool.Exec(ctx, bareInsert, barePayload)
 			return err
 		})
-	}
+	})
 }
 
 // repeated measures f called by so many callers again and again, once every

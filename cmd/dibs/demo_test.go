@@ -7,7 +7,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/demo"
+	"github.com/dibs-queue/dibs/internal/golden"
 	_ "github.com/jackc/pgx/v5/stdlib" // to look into the database from outside
 )
 
@@ -96,8 +96,8 @@ func TestDemoShows(t *testing.T) {
 		},
 		Events: []demo.Event{{At: 130 * time.Millisecond, Text: "4 worker processes started"}},
 	}
-	golden(t, "demo/begin.txt", v.draw(demo.Progress{})+"\n")
-	golden(t, "demo/middle.txt", v.draw(p)+"\n")
+	golden.Match(t, "demo/begin.txt", v.draw(demo.Progress{})+"\n")
+	golden.Match(t, "demo/middle.txt", v.draw(p)+"\n")
 	p.Workers = append(p.Workers, demo.WorkerProgress{Name: "worker-5"})
 	p.Events = append(p.Events, make([]demo.Event, 4)...)
 	if n := strings.Count(v.draw(p), "\n") + 1; n != demoLines {
@@ -143,6 +143,6 @@ func TestDemoVerdictIsWrittenAndDecidesTheExitCode(t *testing.T) {
 		if broken := errors.As(err, &code) && code.code == exitFailure; broken != (name == "broken") {
 			t.Errorf("%s: error %v", name, err)
 		}
-		golden(t, filepath.Join("demo", name+".txt"), out.String())
+		golden.Match(t, "demo/"+name+".txt", out.String())
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dibs-queue/dibs/internal/golden"
 )
 
 // Every command's help is kept in a file, so that a change of it is seen and read.
@@ -23,7 +25,7 @@ func TestHelp(t *testing.T) {
 			if r.code != exitOK || r.err != "" {
 				t.Fatalf("exit code %d: %s", r.code, r.err)
 			}
-			golden(t, "help/"+name+".txt", r.out)
+			golden.Match(t, "help/"+name+".txt", r.out)
 			for line := range strings.Lines(r.out) {
 				if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 {
 					t.Errorf("a line has %d characters: %s", n, line)

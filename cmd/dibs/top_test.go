@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +15,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/golden"
 )
 
 // noon is when the pictures of these tests are taken, on this machine's clock.
@@ -142,24 +141,6 @@ func press(m *topModel, keys ...string) {
 	}
 }
 
-// golden compares with a file; with UPDATE_GOLDEN=1 it writes the file instead.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("differs from %s:\n%s\nwant:\n%s", path, got, want)
-	}
-}
-
 func TestTopShows(t *testing.T) {
 	t.Parallel()
 	for name, keys := range map[string][]string{
@@ -174,7 +155,7 @@ func TestTopShows(t *testing.T) {
 			t.Parallel()
 			m := screen(t, busy(), 80, 24)
 			press(m, keys...)
-			golden(t, filepath.Join("top", name+".txt"), m.View().Content+"\n")
+			golden.Match(t, "top/"+name+".txt", m.View().Content+"\n")
 		})
 	}
 }
