@@ -56,44 +56,6 @@ func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 		}
 		b.lease(jobs[0], 2*time.Hour)
 	})
-	// A claim has seen the job waiting; until it locks it, another has claimed it.
-	t.Run("by a claim that came too late", func(t *testing.T) {
-		b := newBench(t, postgres.Options{})
-		b.add("")
-		other, err := postgres.New(b.ctx, b.pool, postgres.Options{})
-		b.must(err)
-		t.Cleanup(func() { _ = other.Close() }) // never fails
-		other.Rewrite(func(name, text string) string {
-			if name != "claim" {
-				return text
-			}
-			const turn = "with turn as materialized (\n    select queue\n"
-			if strings.Count(text, turn) != 1 {
-				t.Fatal("claim.sql does not begin with its turn: where does it stop now?")
-			}
-			return strings.Replace(text, turn, "with turn as materialized (\n    select queue, pg_advisory_xact_lock(1)\n", 1)
-		})
-		barrier, late := b.begin(), b.begin()
-		_, err = barrier.Exec(b.ctx, "select pg_advisory_xact_lock(1)")
-		b.must(err)
-		end := b.beside(1, func() error {
-			jobs, err := other.Tx(late).Claim(b.ctx, request(1))
-			if len(jobs) > 0 {
-				t.Errorf("job %d was claimed twice", jobs[0].ID)
-			}
-			return err
-		})
-		leases := []dibs.Lease{b.take(1, 0)[0].Lease()}
-		b.must(barrier.Rollback(b.ctx))
-		b.must(end())
-		if e, err := b.Extend(b.ctx, leases, time.Hour); !errors.Is(err, dibs.ErrUnavailable) {
-			t.Errorf("nobody finishes the job, nor was it extended, and the answer is %+v, %v", e, err)
-		}
-		b.must(late.Rollback(b.ctx))
-		if e, err := b.Extend(b.ctx, leases, time.Hour); err != nil || len(e.Lost) > 0 {
-			t.Errorf("after the rollback: %+v, %v", e, err)
-		}
-	})
 	t.Run("for a moment", func(t *testing.T) {
 		b := newBench(t, postgres.Options{})
 		b.add("")
@@ -111,6 +73,45 @@ func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 			t.Errorf("%+v, %v", e, err)
 		}
 	})
+}
+
+// A claim has seen the job waiting; until it locks it, another has claimed it.
+func TestTheLockOfAClaimThatCameTooLateIsNoFinish(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("")
+	other, err := postgres.New(b.ctx, b.pool, postgres.Options{})
+	b.must(err)
+	t.Cleanup(func() { _ = other.Close() }) // never fails
+	other.Rewrite(func(name, text string) string {
+		if name != "claim" {
+			return text
+		}
+		const turn = "with turn as materialized (\n    select queue\n"
+		if strings.Count(text, turn) != 1 {
+			t.Fatal("claim.sql does not begin with its turn: where does it stop now?")
+		}
+		return strings.Replace(text, turn, "with turn as materialized (\n    select queue, pg_advisory_xact_lock(1)\n", 1)
+	})
+	barrier, late := b.begin(), b.begin()
+	_, err = barrier.Exec(b.ctx, "select pg_advisory_xact_lock(1)")
+	b.must(err)
+	end := b.beside(1, func() error {
+		jobs, err := other.Tx(late).Claim(b.ctx, request(1))
+		if len(jobs) > 0 {
+			t.Errorf("job %d was claimed twice", jobs[0].ID)
+		}
+		return err
+	})
+	leases := []dibs.Lease{b.take(1, 0)[0].Lease()}
+	b.must(barrier.Rollback(b.ctx))
+	b.must(end())
+	if e, err := b.Extend(b.ctx, leases, time.Hour); !errors.Is(err, dibs.ErrUnavailable) {
+		t.Errorf("nobody finishes the job, nor was it extended, and the answer is %+v, %v", e, err)
+	}
+	b.must(late.Rollback(b.ctx))
+	if e, err := b.Extend(b.ctx, leases, time.Hour); err != nil || len(e.Lost) > 0 {
+		t.Errorf("after the rollback: %+v, %v", e, err)
+	}
 }
 
 // held.sql takes a lock for update to be a finish.

@@ -15,7 +15,7 @@ func TestLocks(t *testing.T) {
 		want := []string{"A claim of 3 jobs from queue q took ", " ms. Until its end it holds:", "LOCK ON", "the file", "WRITE", "waits for the end of the claim", "stats", "at once", "nothing has changed."}
 		if onPostgres {
 			want = []string{
-				"A claim of 3 jobs from queue q took ", "table job", "ROW EXCLUSIVE", "3 rows of job", "FOR UPDATE", "1 row of turn", "FOR KEY SHARE",
+				"A claim of 3 jobs from queue q took ", "table job", "ROW EXCLUSIVE", "3 rows of job", "FOR NO KEY UPDATE", "1 row of turn", "FOR KEY SHARE",
 				"another claim", "at once (", "gets other jobs", "finish another job", "at once (", "nothing has changed. Nobody waits for a claim.",
 			}
 		}
