@@ -47,13 +47,13 @@ func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
 func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
+	if err := postgres.Migrate(t.Context(), server.URL(), postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	admin := connect(t, server.URL())
 	execute(t, admin, "alter system set synchronous_commit = off")
 	execute(t, admin, "alter system set wal_writer_delay = '10s'") // not just before the kill
 	server.Restart(pgtest.Fast)
-	if err := postgres.Migrate(t.Context(), server.URL(), postgres.Options{}); err != nil {
-		t.Fatal(err)
-	}
 	var ledger crash.Ledger
 	r := crash.Random(t)
 	for i := range 5 { // now and then a kill comes just after the server wrote its log for another reason
