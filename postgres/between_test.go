@@ -17,6 +17,25 @@ import (
 // What others do between two steps of a call, or within one statement between its
 // snapshot and its locks, where a test must stop it to be sure to meet it.
 
+// barrier makes a statement of the store stop where its text at, which it has once, is
+// replaced by stop; the statement goes on when the transaction returned ends.
+func (b bench) barrier(s *postgres.Store, statement, at, stop string) pgx.Tx {
+	b.Helper()
+	s.Rewrite(func(name, text string) string {
+		if name != statement {
+			return text
+		}
+		if strings.Count(text, at) != 1 {
+			b.Fatalf("%s.sql does not have %q once: where does it stop now?", name, at)
+		}
+		return strings.Replace(text, at, stop, 1)
+	})
+	tx := b.begin()
+	_, err := tx.Exec(b.ctx, "select pg_advisory_xact_lock(1)")
+	b.must(err)
+	return tx
+}
+
 // The sweep has seen that a lease has ended; an extension that began before commits.
 func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
 	b := newBench(t, postgres.Options{})
@@ -26,19 +45,7 @@ func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
 	_, err := extension.Exec(b.ctx, "update dibs.job set lease_until = lease_until + interval '1 hour' where id = $1", jobs[0].ID)
 	b.must(err)
 	b.expired(jobs)
-	barrier := b.begin()
-	_, err = barrier.Exec(b.ctx, "select pg_advisory_xact_lock(1)")
-	b.must(err)
-	b.Rewrite(func(name, text string) string {
-		if name != "expire" {
-			return text
-		}
-		const seen = "from held h\n"
-		if strings.Count(text, seen) != 1 {
-			t.Fatal("expire.sql does not read held once: where does it stop now?")
-		}
-		return strings.Replace(text, seen, "from (select *, pg_advisory_xact_lock(1) from held) h\n", 1)
-	})
+	barrier := b.barrier(b.Store, "expire", "from held h\n", "from (select *, pg_advisory_xact_lock(1) from held) h\n")
 	end := b.beside(1, func() error {
 		_, err := b.Sweep(b.ctx)
 		return err

@@ -82,19 +82,8 @@ func TestTheLockOfAClaimThatCameTooLateIsNoFinish(t *testing.T) {
 	other, err := postgres.New(b.ctx, b.pool, postgres.Options{})
 	b.must(err)
 	t.Cleanup(func() { _ = other.Close() }) // never fails
-	other.Rewrite(func(name, text string) string {
-		if name != "claim" {
-			return text
-		}
-		const turn = "with turn as materialized (\n    select queue\n"
-		if strings.Count(text, turn) != 1 {
-			t.Fatal("claim.sql does not begin with its turn: where does it stop now?")
-		}
-		return strings.Replace(text, turn, "with turn as materialized (\n    select queue, pg_advisory_xact_lock(1)\n", 1)
-	})
-	barrier, late := b.begin(), b.begin()
-	_, err = barrier.Exec(b.ctx, "select pg_advisory_xact_lock(1)")
-	b.must(err)
+	const turn = "with turn as materialized (\n    select queue"
+	barrier, late := b.barrier(other, "claim", turn+"\n", turn+", pg_advisory_xact_lock(1)\n"), b.begin()
 	end := b.beside(1, func() error {
 		jobs, err := other.Tx(late).Claim(b.ctx, request(1))
 		if len(jobs) > 0 {
