@@ -66,9 +66,10 @@ var driver = map[string][]string{
 var below = map[string][]string{
 	".":                  nil,
 	"internal/checks":    {""},
+	"internal/combine":   nil,
 	"internal/footprint": nil,
 	"sqlite":             {"", "internal/checks", "internal/footprint"},
-	"postgres":           {"", "internal/checks", "internal/footprint"},
+	"postgres":           {"", "internal/checks", "internal/combine", "internal/footprint"},
 	"storetest":          {"", "internal/checks"},
 }
 
@@ -140,8 +141,8 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue enqueue_unique expire holders lock_admit locks_awaited locks_held locks_rows newest_tally present requeue retention retry
-		turn_admit turn_claim turn_expire turn_sweep wake_groups`)
+		add_queue enqueue_copy enqueue_count enqueue_draw enqueue_unique expire holders lock_admit locks_awaited locks_held locks_rows marks present recheck requeue
+		retention retry turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
 		check_earlier check_later claim_newest clock count_claimed displace drop_claim drop_tally due_claims
 		ended finish forget_claim free_key give_back group group_limit groups holder live log_claim queue
