@@ -10,6 +10,13 @@ import (
 	"time"
 )
 
+// attempt is a job with its handler.
+type attempt struct {
+	ctx context.Context
+	h   *held
+	f   handler
+}
+
 // ended tells the loop that a handler has returned.
 type ended struct {
 	h       *held
@@ -24,7 +31,32 @@ func (r *run) execute(h *held, f handler) {
 	h.cancel, h.start = cancel, time.Now()
 	r.running[h] = true
 	r.onStarted(h.job)
-	go r.attempt(ctx, h, f)
+	r.todo <- attempt{ctx, h, f}
+	r.goHandle()
+}
+
+// goHandle has a goroutine on its way to r.todo. One is enough: it sends the next on its
+// way before it runs a handler. So no job waits for another's handler, yet handlers
+// that return at once share goroutines, which else cost more than they do.
+func (r *run) goHandle() {
+	if r.coming.CompareAndSwap(false, true) {
+		go r.handle()
+	}
+}
+
+func (r *run) handle() {
+	r.coming.Store(false)
+	for {
+		select {
+		case a := <-r.todo:
+			if len(r.todo) > 0 {
+				r.goHandle()
+			}
+			r.attempt(a.ctx, a.h, a.f)
+		default:
+			return
+		}
+	}
 }
 
 // attempt runs a handler and makes its outcome. It reports even when the handler

@@ -11,12 +11,12 @@ const (
 	// asked for to the next one, if nothing wakes the worker before: it doubles
 	// while claims find nothing.
 	firstPoll = 100 * time.Millisecond
-	lastPoll  = 1800 * time.Millisecond
-	// sweepEvery: a sweep is followed by a claim, so this, give or take
-	// sweepJitter, is also how late a job starts that nobody was woken for: one
-	// that became due, or whose lease ended. It has to stay under 2 s.
-	sweepEvery  = 1700 * time.Millisecond
-	sweepJitter = 0.05
+	// lastPoll, give or take pollJitter, is also how late a job starts that nobody
+	// was woken for: one that became due, or whose lease ended, since claims look for
+	// these too. It has to stay under 2 s. A worker that does not claim sweeps as often.
+	lastPoll   = 1700 * time.Millisecond
+	pollJitter = 0.05
+	sweepEvery = 10 * time.Second // of a worker that claims
 	// claimGap keeps a busy worker, whose handlers return one by one, from
 	// claiming jobs one by one: claims for less than a quarter of its places come
 	// this far apart.
@@ -49,7 +49,12 @@ func (r *run) claim(now time.Time) (next time.Time) {
 	if at = latest(at, r.claims.retryAt); now.Before(at) {
 		return at
 	}
+	select {
+	case <-r.wake: // this claim sees what that tells of
+	default:
+	}
 	r.more, r.asked, r.freedAt = false, n, time.Time{}
+	r.sweepAt = earliest(r.sweepBy, now.Add(jitter(lastPoll, pollJitter)))
 	// Even a shutdown that gives everything else up lets a claim end: whether a claim
 	// that is broken off took jobs is not known, and these would wait out a lease.
 	r.claims.send(r.calls, r, callTimeout, r.take(n))
@@ -91,7 +96,9 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 		r.idle = 0
 	}
 	r.idle = min(max(2*r.idle, firstPoll), lastPoll)
-	r.pollAt = now.Add(r.idle)
+	r.pollAt = now.Add(jitter(r.idle, pollJitter))
+	// A claim that can be made then makes a sweep before it unnecessary.
+	r.sweepAt = earliest(r.sweepBy, latest(r.sweepAt, r.pollAt))
 	if len(jobs) > 0 {
 		r.onClaimed(jobs, now.Sub(r.claims.sent))
 	}
@@ -119,7 +126,7 @@ func (r *run) accept(job *RawJob) {
 	r.execute(h, f)
 }
 
-// sweep has the store do what time brings about.
+// sweep has the store do what time brings about, if no claim has done so.
 func (r *run) sweep(now time.Time) (next time.Time) {
 	if r.stage != working || r.sweeps.busy {
 		return time.Time{}
@@ -127,7 +134,7 @@ func (r *run) sweep(now time.Time) (next time.Time) {
 	if at := latest(r.sweepAt, r.sweeps.retryAt); now.Before(at) {
 		return at
 	}
-	r.sweepAt = now.Add(jitter(sweepEvery, sweepJitter))
+	r.sweepAt, r.sweepBy = now.Add(jitter(lastPoll, pollJitter)), now.Add(jitter(sweepEvery, pollJitter))
 	r.sweeps.send(r.calls, r, callTimeout, r.Store.Sweep)
 	return time.Time{}
 }
@@ -136,6 +143,9 @@ func (r *run) sweep(now time.Time) (next time.Time) {
 func (r *run) swept(a answer[Swept]) {
 	r.sweeps.answered(a.err != nil)
 	r.more = true
+	if a.value.Pruned > 0 { // there may be more to forget
+		r.sweepBy = r.sweepAt
+	}
 	if a.err != nil {
 		r.onError("sweep", a.err)
 	}

@@ -39,6 +39,7 @@ func (r *run) finish(now time.Time) (next time.Time) {
 		h.writing = true
 		outcomes[i] = h.outcome
 	}
+	r.told = false
 	r.writes.send(r.calls, r, callTimeout, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, r.Store.Finish(ctx, outcomes)
 	})
@@ -87,12 +88,17 @@ func (r *run) written(a answer[struct{}]) {
 			err = refusal(h)
 		}
 		r.onFinished(h, err)
+		switch h.outcome.Ending {
+		case EndRetry, EndSnooze, EndRelease:
+			r.more = true // it may be due
+		}
 	}
 	if len(left) > 0 {
 		r.unanswered(left, a.err)
 	}
-	// A finished job may have made room: in its group, or in a queue with a limit.
-	r.more = true
+	// A finished job may have made room: in its group, or in a queue with a limit. Most
+	// stores have told of that by now.
+	r.more = r.more || !r.told
 }
 
 // refusal explains why the database refused an outcome.

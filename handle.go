@@ -47,6 +47,9 @@ type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 // its lease does. A handler has to stop then; nothing else can stop it, and until
 // it returns it keeps its place among Concurrency.
 //
+// Handlers that return run one after the other on the same goroutine: one that locks its
+// thread ([runtime.LockOSThread]) or labels its goroutine has to undo that.
+//
 // Handle panics when the kind is empty or has a handler already.
 func Handle[T any](w *Worker, kind string, f func(ctx context.Context, job *Job[T]) error) {
 	if kind == "" {

@@ -27,7 +27,8 @@ const (
 // Final reports whether a job in this state has ended.
 func (s State) Final() bool { return s == Completed || s == Dead || s == Cancelled }
 
-// Token proves a claim. All jobs of one claim call share one random token.
+// Token proves a claim, together with the job's id. All jobs of one claim call share
+// one random token, and those of calls that were made at the same time may.
 type Token [16]byte
 
 // String is the token in 32 hexadecimal digits.

@@ -14,7 +14,7 @@ import (
 // loop waits for the next event, takes it, and lets every step do what is due.
 func (r *run) loop(ctx context.Context) error {
 	now := time.Now()
-	r.more, r.sweepAt = true, now
+	r.more, r.sweepAt, r.sweepBy = true, now, now
 	r.onStart()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -23,7 +23,7 @@ func (r *run) loop(ctx context.Context) error {
 		select {
 		case <-end:
 		case _, open := <-r.wake:
-			r.more = true
+			r.more, r.told = true, true
 			if !open {
 				r.wake = nil // the store is closed
 			}

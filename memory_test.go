@@ -24,6 +24,7 @@ type memory struct {
 	ready []int64
 	calls map[string]int
 	wake  chan struct{}
+	swept time.Time
 }
 
 func newMemory() *memory {
@@ -84,13 +85,18 @@ func (m *memory) Enqueue(_ context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued
 		m.ready = append(m.ready, id)
 		out[i].ID = id
 	}
-	if !m.quiet {
-		select {
-		case m.wake <- struct{}{}:
-		default:
-		}
-	}
+	m.tell()
 	return out, nil
+}
+
+func (m *memory) tell() {
+	if m.quiet {
+		return
+	}
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
 }
 
 func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
@@ -99,6 +105,9 @@ func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.swept.Add(time.Second).Before(time.Now()) {
+		m.sweep()
+	}
 	var taken []*dibs.RawJob
 	var kept []int64
 	now, token := time.Now(), newToken()
@@ -189,6 +198,9 @@ func (m *memory) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.limit > 0 {
+		defer m.tell()
+	}
 	var refused []int64
 	for _, o := range outcomes {
 		if string(o.Result) == `"poison"` {
@@ -262,7 +274,11 @@ func (m *memory) Sweep(ctx context.Context) (dibs.Swept, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var s dibs.Swept
+	return m.sweep(), nil
+}
+
+func (m *memory) sweep() (s dibs.Swept) {
+	m.swept = time.Now()
 	for _, j := range m.jobs {
 		if j.State == dibs.Running && !time.Now().Before(j.LeaseUntil) {
 			j.State, j.Token = dibs.Waiting, dibs.Token{}
@@ -270,7 +286,7 @@ func (m *memory) Sweep(ctx context.Context) (dibs.Swept, error) {
 			s.Expired++
 		}
 	}
-	return s, nil
+	return s
 }
 
 func (m *memory) Wakeups(string) (<-chan struct{}, func()) { return m.wake, func() {} }

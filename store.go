@@ -39,8 +39,9 @@ type Store interface {
 
 	// Sweep does what time brings about: jobs whose lease ended become waiting or,
 	// without attempts left, dead; grouped jobs whose time has come join their
-	// group; finished jobs past retention are deleted. Workers call it every
-	// second, and Claim calls it when it is due; it is safe to call at any time
+	// group; finished jobs past retention are deleted, every ten seconds, or once a minute where
+	// nothing happens. Claim does this when it is
+	// due, and workers that do not claim call it every two seconds; it is safe to call at any time
 	// from anywhere, and returns at once when another process is at it.
 	Sweep(ctx context.Context) (Swept, error)
 

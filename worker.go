@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -91,6 +92,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		running: make(map[*held]bool),
 		done:    make(chan ended, conf.Concurrency),
 		over:    make(chan struct{}),
+		todo:    make(chan attempt, conf.Concurrency),
 		resume:  conf.Resume,
 		claims:  newCall[[]*RawJob](),
 		extends: newCall[Extended](),
@@ -186,6 +188,8 @@ type run struct {
 	running map[*held]bool  // whose handlers have not returned; lost ones too
 	done    chan ended      // from the handlers
 	over    chan struct{}   // closed at the end of Run: nobody reads done any more
+	todo    chan attempt    // of running, not begun
+	coming  atomic.Bool     // a goroutine that has not looked at todo yet
 
 	calls    context.Context // of store calls; ends with Run
 	underway sync.WaitGroup  // store calls
@@ -193,6 +197,7 @@ type run struct {
 	wake    <-chan struct{}
 	resume  bool          // the next claim is the Resume
 	more    bool          // a claim may find jobs right now
+	told    bool          // the store has told of something since the last Finish was sent
 	asked   int           // for so many jobs the last claim asked
 	idle    time.Duration // from a claim to the next poll
 	pollAt  time.Time
@@ -209,7 +214,8 @@ type run struct {
 	writing   []*held   // with outcomes in the Finish under way
 	writes    call[struct{}]
 
-	sweepAt time.Time
+	sweepAt time.Time // if no claim comes before
+	sweepBy time.Time // in any case
 	sweeps  call[Swept]
 
 	stage    stage

@@ -3,6 +3,8 @@ package dibs_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -19,12 +21,18 @@ func BenchmarkWorker(b *testing.B) {
 	}
 }
 
+// mail is what a small job has for its handler to decode.
+type mail struct{ To, Subject, Text string }
+
+var letter = dibs.NewJob{Kind: "mail", Payload: mail{"someone@example.com", "Welcome", strings.Repeat("x", 42)}}
+
 // drain enqueues b.N jobs and runs a worker until all have been finished.
 func drain(b *testing.B, s dibs.Store, concurrency int) {
 	for left := b.N; left > 0; left -= min(left, dibs.MaxBatch) {
-		enqueue(b, s, plain(min(left, dibs.MaxBatch))...)
+		enqueue(b, s, slices.Repeat([]dibs.NewJob{letter}, min(left, dibs.MaxBatch))...)
 	}
-	w := quiet(s, func(context.Context, *dibs.RawJob) error { return nil })
+	w := quiet(s, nil)
+	dibs.Handle(w, "mail", func(context.Context, *dibs.Job[mail]) error { return nil })
 	w.Concurrency = concurrency
 	done := make(chan struct{})
 	var finished atomic.Int64
