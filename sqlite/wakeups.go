@@ -10,9 +10,14 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// lookEach is how often the file is looked at for other processes' commits, while
-// anybody listens. It costs a few microseconds and takes no lock.
-const lookEach = 15 * time.Millisecond
+// The file is looked at for other processes' commits every lookEach, while anybody
+// listens, and every lookIdle once none of them brought work for idleAfter. A look takes
+// no lock and costs some ten microseconds; to wake up for it costs more, 2 % of a core.
+const (
+	lookEach  = 15 * time.Millisecond
+	lookIdle  = 100 * time.Millisecond
+	idleAfter = 10 * time.Second
+)
 
 // Wakeups returns a channel that receives when the queue may have new work.
 func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
@@ -116,7 +121,7 @@ func (w *wakeups) loop() {
 	defer close(w.stopped)
 	ticker := time.NewTicker(lookEach)
 	defer ticker.Stop()
-	last := int64(-1)
+	last, worked := int64(-1), time.Now()
 	for {
 		queues := w.heard()
 		if len(queues) == 0 {
@@ -129,7 +134,13 @@ func (w *wakeups) loop() {
 		}
 		select {
 		case <-ticker.C:
-			last = w.look(last, queues)
+			var work bool
+			if last, work = w.look(last, queues); work {
+				worked = time.Now()
+				ticker.Reset(lookEach)
+			} else if time.Since(worked) > idleAfter {
+				ticker.Reset(lookIdle)
+			}
 		case <-w.ctx.Done():
 			return
 		}
@@ -137,11 +148,11 @@ func (w *wakeups) loop() {
 }
 
 // look wakes the listeners of queues that have due jobs, if anybody has committed
-// since the last look. Errors are left to those who claim.
-func (w *wakeups) look(last int64, queues []string) int64 {
+// since the last look, and says whether there are such. Errors are left to those who claim.
+func (w *wakeups) look(last int64, queues []string) (version int64, work bool) {
 	version, err := w.session.dataVersion()
 	if err != nil || version == last {
-		return last
+		return last, false
 	}
 	var ready []string
 	for _, q := range queues {
@@ -150,7 +161,7 @@ func (w *wakeups) look(last int64, queues []string) int64 {
 		}
 	}
 	w.broadcast(ready)
-	return version
+	return version, len(ready) > 0
 }
 
 func (w *wakeups) hasWork(queue string, now int64) bool {
