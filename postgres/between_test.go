@@ -59,6 +59,32 @@ func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
 	b.sound()
 }
 
+// A lease is extended in time, but that is seen only after its first end. A finish that
+// looks in between waits for it.
+func TestAFinishBesideAnExtensionIsNotRefused(t *testing.T) {
+	for name, outcome := range map[string]func(dibs.Lease) dibs.Outcome{
+		"completed": func(l dibs.Lease) dibs.Outcome { return l.Complete(nil) },
+		"retried":   func(l dibs.Lease) dibs.Outcome { return l.Retry("e") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, postgres.Options{})
+			b.add("")
+			jobs := b.take(1, time.Second)
+			extension, tx := b.begin(), b.begin()
+			_, err := extension.Exec(b.ctx, "update dibs.job set lease_until = lease_until + interval '1 hour' where id = $1", jobs[0].ID)
+			b.must(err)
+			b.expired(jobs)
+			end := b.beside(1, func() error {
+				return b.Tx(tx).Finish(b.ctx, []dibs.Outcome{outcome(jobs[0].Lease())})
+			})
+			b.must(extension.Commit(b.ctx))
+			b.must(end())
+			b.must(tx.Commit(b.ctx))
+			b.sound()
+		})
+	}
+}
+
 // An admission has read the limits and is held up: what it will have admitted is of no
 // group that anybody can see to have jobs.
 func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
@@ -78,7 +104,7 @@ func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
 			_, err = b.pool.Exec(b.ctx, "select pg_sleep_until((select max(run_at) from dibs.job))")
 			b.must(err)
 			tx := b.begin()
-			_, err = tx.Exec(b.ctx, "select from dibs.wake for update")
+			_, err = tx.Exec(b.ctx, "select from dibs.wake_list for update")
 			b.must(err)
 			admitted := b.beside(1, func() error {
 				_, err := b.Sweep(b.ctx)
@@ -100,6 +126,63 @@ func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
 			b.sound()
 		})
 	}
+}
+
+// A job holds its group's only place, unclaimed, when a better one comes. Before that is
+// given the place, another claim looks for jobs.
+func TestAPlaceIsNotUsedBeforeABetterJob(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("g")
+	_, err := b.Sweep(b.ctx)
+	b.must(err)
+	better, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k", Group: "g", Priority: new(0)}})
+	b.must(err)
+	tx := b.begin()
+	_, err = tx.Exec(b.ctx, "select from dibs.wake_list for update")
+	b.must(err)
+	var running []*dibs.RawJob
+	first := b.beside(1, func() (err error) {
+		running, err = b.Claim(b.ctx, request(5))
+		return err
+	})
+	if n := len(b.take(5, 0)); n != 0 {
+		t.Errorf("%d jobs started in the meantime", n)
+	}
+	b.must(tx.Rollback(b.ctx))
+	b.must(first())
+	if len(running) != 1 || running[0].ID != better[0].ID {
+		t.Errorf("%d jobs run, want the better one, %d", len(running), better[0].ID)
+	}
+	b.sound()
+}
+
+// A job is claimed just before an admission would lock it, to compare it with others. Its
+// finish does not wait for that admission.
+func TestAFinishDoesNotWaitForAnAdmission(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("g")
+	_, err := b.Sweep(b.ctx)
+	b.must(err)
+	b.add("g")
+	lists := b.begin()
+	_, err = lists.Exec(b.ctx, "select from dibs.wake_list for update")
+	b.must(err)
+	barrier := b.barrier(b.Store, "admit", "from named\n", "from (select *, pg_advisory_xact_lock(1) from named) named\n")
+	admitted := b.beside(1, func() error {
+		_, err := b.Sweep(b.ctx)
+		return err
+	})
+	jobs := b.take(1, 0)
+	b.must(lists.Rollback(b.ctx))
+	for there := false; !there; {
+		b.must(b.pool.QueryRow(b.ctx, "select exists (select from pg_locks where locktype = 'advisory' and not granted)").Scan(&there))
+	}
+	if err := b.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+		t.Errorf("finish: %v", err)
+	}
+	b.must(barrier.Rollback(b.ctx))
+	b.must(admitted())
+	b.sound()
 }
 
 // A transaction has claimed without a limit; others cannot see how much.

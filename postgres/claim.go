@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -21,11 +20,38 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
-	if err := s.sweepIfDue(ctx); err != nil {
+	if r.N >= mergeBelow {
+		jobs, err := s.claimSwept(ctx, r)
+		return jobs, classifyClaim(r.Queue, err)
+	}
+	calls, done := s.claimCalls(r)
+	defer done()
+	jobs, err := calls.Call(ctx, r)
+	return jobs, classifyClaim(r.Queue, err)
+}
+
+// claimSwept claims, and sweeps if no worker of this process does. Whether leases have ended is asked
+// in the claim, so that an idle worker needs one statement for both.
+func (s *Store) claimSwept(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	if err := s.sweepIfDue(ctx, 2*pruneEvery); err != nil {
 		return nil, err
 	}
-	jobs, err := s.claimWith(ctx, r, claimer{conn: s.db})
-	return jobs, classifyClaim(r.Queue, err)
+	c := claimer{conn: s.db}
+	if s.sweeper.due(&s.sweeper.looked, lostEvery) {
+		c.lost = new(true) // unless the claim says otherwise
+	}
+	jobs, err := s.claimWith(ctx, r, c)
+	if err != nil || c.lost == nil || !*c.lost {
+		return jobs, err
+	}
+	err = s.expire(ctx, &dibs.Swept{})
+	if len(jobs) > 0 { // they are claimed, whatever failed after
+		return jobs, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.claimWith(ctx, r, claimer{conn: s.db})
 }
 
 func classifyClaim(queue string, err error) error {
@@ -41,16 +67,19 @@ type claimer struct {
 	// tx: it is the caller's transaction. Grouped jobs have been admitted outside of
 	// it, and it leaves no marks, since it may be rolled back.
 	tx bool
+	// lost, if it is not nil, gets whether leases have ended.
+	lost *bool
 }
 
 // claimWith prepares a claim for the queue's settings and repeats it when they turn
 // out to have changed.
 func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, c claimer) ([]*dibs.RawJob, error) {
-	q, ok, err := s.knownOrRead(ctx, r.Queue)
+	q, ok := s.queues.get(r.Queue)
+	var err error
 	const rounds = 10
 	for range rounds {
-		if err == nil && ok && q.Paused {
-			q, ok, err = s.queue(ctx, r.Queue)
+		if err == nil && (!ok || q.Paused) {
+			q, ok, err = s.queueAnd(ctx, r.Queue, s.lost(c.lost)...)
 		}
 		if err != nil || !ok || q.Paused {
 			return nil, err
@@ -71,58 +100,92 @@ func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, c claimer) (
 // claimOnce claims under the settings q; current is false when the database has
 // others, or they are locked.
 func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
-	lease := r.Lease
-	if lease == 0 {
-		lease = q.Lease
-	}
 	lanes := s.queues.lanesOf(q.Name)
 	if q.Order == dibs.LIFO || lanes.mustLearn() {
 		if err := s.learnLanes(ctx, q, lanes); err != nil {
 			return nil, false, err
 		}
 	}
+	if q.Concurrency > 0 {
+		if err := s.countRunning(ctx, q); err != nil {
+			return nil, true, err
+		}
+	}
+	if q.Order == dibs.LIFO || q.grouped { // grouped jobs come in at their old places
+		jobs, current, _, err = s.claimFrom(ctx, q, r, c, nil, nil)
+	} else {
+		jobs, current, err = s.claimMarked(ctx, q, r, c, lanes.marks(r.Kinds))
+	}
+	if c.tx && err == nil && !current && (q.Concurrency > 0 || q.grouped) {
+		err = checkIsolation(ctx, q.Name, c)
+	}
+	if len(jobs) > 0 {
+		lanes.gave()
+	}
+	sortJobs(jobs, q.Order)
+	return jobs, current, err
+}
+
+// claimMarked claims from the marks on, if there are some.
+func (s *Store) claimMarked(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, m *marks) (jobs []*dibs.RawJob, current bool, err error) {
+	for {
+		if err := s.look(ctx, q, r.Kinds, m); err != nil {
+			return nil, false, err
+		}
+		at, late := m.use()
+		start := time.Now()
+		jobs, current, ended, err := s.claimFrom(ctx, q, r, c, at, late)
+		if err != nil || !ended {
+			m.used(at != nil, time.Since(start), r.N, len(jobs))
+			return jobs, current, err
+		}
+		m.found()
+		if seen := m.seen(); seen != nil {
+			select {
+			case <-seen:
+			case <-ctx.Done():
+				return nil, false, ctx.Err()
+			}
+		}
+	}
+}
+
+// claimFrom claims from these marks on. ended means that it did not, since one of the
+// transactions passed over has ended.
+func (s *Store) claimFrom(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, at map[int16]mark, late []uint64) (jobs []*dibs.RawJob, current, ended bool, err error) {
+	lease := r.Lease
+	if lease == 0 {
+		lease = q.Lease
+	}
 	var steps []step
 	if !c.tx {
 		steps = s.admitSteps(q)
 	}
+	var lost *bool
 	limited := q.Concurrency > 0
 	if limited {
-		if err := s.countRunning(ctx, q); err != nil {
-			return nil, true, err
-		}
 		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}})
 	}
-	token := newToken()
-	// Grouped jobs come in at their old places, below any mark.
-	full := c.tx || q.Order == dibs.LIFO || q.grouped || lanes.begin(r.Kinds, r.N)
-	args := []any{q.Name, q.version, r.N, [16]byte(token), r.Worker, lease.Microseconds(), kinds(r.Kinds), limited}
+	row := claimedRow{queue: q.Name, worker: r.Worker, token: newToken()}
+	args := []any{q.Name, q.version, r.N, [16]byte(row.token), r.Worker, lease.Microseconds(), kinds(r.Kinds), limited}
+	args = append(args, s.queues.lanesOf(q.Name).args(q.Order, at)...)
 	steps = append(steps, step{
 		sql:   s.sql.get("claim"),
-		args:  append(args, lanes.args(r.Kinds, q.Order, full)...),
-		begin: func() { jobs, current = nil, false },
+		args:  append(args, arrayText(late), c.lost != nil),
+		begin: func() { jobs, current, ended = nil, false, false },
 		row: func(scan func(...any) error) error {
 			current = true
-			j, err := scanClaimed(scan)
-			if j != nil {
-				j.Queue, j.Worker, j.Token = q.Name, r.Worker, token
-				jobs = append(jobs, j)
-			}
+			jobs, err = row.scan(jobs, scan, &ended, &lost)
 			return err
 		},
 	})
-	start := time.Now()
-	if err := c.run(ctx, steps...); err != nil {
-		return nil, false, err
+	if err = c.run(ctx, steps...); err != nil {
+		return nil, false, false, err
 	}
-	if c.tx {
-		if !current && (limited || q.grouped) {
-			err = checkIsolation(ctx, q.Name, c)
-		}
-	} else {
-		lanes.done(r.Kinds, full, time.Since(start), jobs)
+	if lost != nil {
+		*c.lost = *lost
 	}
-	sortJobs(jobs, q.Order)
-	return jobs, current, err
+	return jobs, current, ended, nil
 }
 
 // checkIsolation says why a caller's transaction finds nothing in a queue with limits.
@@ -157,15 +220,21 @@ func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
 	if q.Order == dibs.LIFO {
 		most = dibs.MaxPriority + 1 // gaps are read oldest first
 	}
+	low, high := l.gaps()
 	var priorities []int16
-	err := s.upkeep.run(ctx, step{sql: s.sql.get("lanes"), args: []any{q.Name, most}, row: func(scan func(...any) error) error {
-		var p int16
-		err := scan(&p)
-		priorities = append(priorities, p)
-		return err
-	}})
+	err := s.upkeep.run(ctx, step{
+		sql:   s.sql.get("lanes"),
+		args:  []any{q.Name, low, high, most},
+		begin: func() { priorities = nil },
+		row: func(scan func(...any) error) error {
+			var p int16
+			err := scan(&p)
+			priorities = append(priorities, p)
+			return err
+		},
+	})
 	if err == nil {
-		l.learn(priorities)
+		l.add(most, priorities...)
 	}
 	return err
 }
@@ -182,59 +251,6 @@ func (s *Store) admitSteps(q queueRow) []step {
 		{sql: s.sql.get("due"), args: []any{q.Name}},
 		{sql: s.sql.get("admit"), args: []any{q.Name}},
 	}
-}
-
-// scanClaimed reads a row of claim.sql; nil stands for "nothing was due".
-func scanClaimed(scan func(...any) error) (*dibs.RawJob, error) {
-	var (
-		id                             *int64
-		kind, payload, metadata        *string
-		priority, attempt, excused     *int32
-		maxAttempts, groupLimit        *int32
-		group, unique, until, errors   *string
-		runAt, lease, created, claimed *time.Time
-		cancel                         *bool
-	)
-	err := scan(&id, &kind, &payload, &metadata, &priority, &runAt, &attempt, &excused, &maxAttempts,
-		&group, &groupLimit, &unique, &until, &lease, &cancel, &created, &claimed, &errors)
-	if err != nil || id == nil {
-		return nil, err
-	}
-	j := &dibs.RawJob{
-		ID: *id, Kind: *kind, State: dibs.Running, Payload: json.RawMessage(*payload),
-		Priority: int(*priority), RunAt: runAt.UTC(), Attempt: int(*attempt), Excused: int(*excused), MaxAttempts: int(*maxAttempts),
-		LeaseUntil: lease.UTC(), CancelRequested: *cancel, CreatedAt: created.UTC(), ClaimedAt: claimed.UTC(),
-		UniqueKey: deref(unique), UniqueUntil: dibs.UniqueUntil(deref(until)),
-	}
-	if metadata != nil {
-		j.Metadata = json.RawMessage(*metadata)
-	}
-	if group != nil {
-		j.Group, j.GroupLimit = *group, int(*groupLimit)
-	}
-	j.Errors, err = history(errors)
-	return j, err
-}
-
-func history(text *string) ([]dibs.AttemptError, error) {
-	if text == nil {
-		return nil, nil
-	}
-	var list []dibs.AttemptError
-	if err := json.Unmarshal([]byte(*text), &list); err != nil {
-		return nil, fmt.Errorf("error history: %w", err)
-	}
-	for i := range list {
-		list[i].At = list[i].At.UTC()
-	}
-	return list, nil
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // kinds is nil, the SQL null, for all.
@@ -279,18 +295,14 @@ func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJo
 	if lease == 0 {
 		lease = q.Lease
 	}
-	token := newToken()
+	row := claimedRow{queue: r.Queue, worker: r.Worker, token: newToken()}
 	var jobs []*dibs.RawJob
 	err = s.db.run(ctx, step{
 		sql:   s.sql.get("resume"),
-		args:  []any{r.Queue, r.Worker, [16]byte(token), lease.Microseconds()},
+		args:  []any{r.Queue, r.Worker, [16]byte(row.token), lease.Microseconds()},
 		begin: func() { jobs = nil },
 		row: func(scan func(...any) error) error {
-			j, err := scanClaimed(scan)
-			if j != nil {
-				j.Queue, j.Worker, j.Token = r.Queue, r.Worker, token
-				jobs = append(jobs, j)
-			}
+			jobs, err = row.scan(jobs, scan)
 			return err
 		},
 	})

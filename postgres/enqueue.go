@@ -25,11 +25,11 @@ func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueue
 	return out, nil
 }
 
-// enqueueAlone gives a batch with unique keys, which takes more than one statement,
-// a transaction.
+// enqueueAlone gives a batch that takes more than one statement, as it has unique keys
+// or is large, a transaction.
 func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dibs.Enqueued, queues []string, err error) {
-	if !slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" }) {
-		return s.enqueue(ctx, jobs, s.db)
+	if len(jobs) < copyFrom && !slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" }) {
+		return s.enqueue(ctx, jobs, nil)
 	}
 	err = s.transact(ctx, "enqueue", func(t pgx.Tx) error {
 		out, queues, err = s.enqueue(ctx, jobs, onPgx(t, t.Conn().Config()))
@@ -38,7 +38,8 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 	return out, queues, err
 }
 
-// enqueue inserts through c and returns the queues that got jobs.
+// enqueue inserts through c and returns the queues that got jobs. Without c it has the
+// store's connections, and others' small batches may come along.
 func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs.Enqueued, []string, error) {
 	if err := s.check("enqueue"); err != nil {
 		return nil, nil, err
@@ -49,11 +50,7 @@ func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs
 		if err != nil || len(b.rows) == 0 {
 			return []dibs.Enqueued{}, nil, classifyInput("enqueue", err)
 		}
-		insert := s.insertPlain
-		if slices.ContainsFunc(b.rows, func(r checks.Row) bool { return r.UniqueKey != "" }) {
-			insert = s.insertUnique
-		}
-		out, err := insert(ctx, b, c)
+		out, err := s.insert(ctx, b, c)
 		if err == nil {
 			for i := range b.rows {
 				s.queues.addLane(b.rows[i].Queue, b.rows[i].Priority)
@@ -63,13 +60,25 @@ func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs
 		if !errors.Is(err, errStale) {
 			return nil, nil, classify("enqueue", err)
 		}
-		for _, q := range b.queues {
-			if _, _, err := s.queue(ctx, q); err != nil {
-				return nil, nil, err
-			}
+		if err := s.refresh(ctx, b); err != nil {
+			return nil, nil, err
 		}
 	}
 	return nil, nil, fmt.Errorf("dibs: enqueue: settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable)
+}
+
+// refresh reads the settings by which a batch was checked, unless somebody has done so
+// since.
+func (s *Store) refresh(ctx context.Context, b batch) error {
+	for i, name := range b.queues {
+		if q, ok := s.queues.get(name); ok && i < len(b.versions) && q.version != b.versions[i] {
+			continue
+		}
+		if _, _, err := s.queue(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // batch is jobs checked by the settings of their queues.
@@ -134,6 +143,22 @@ func classifyInput(op string, err error) error {
 		return err
 	}
 	return classify(op, err)
+}
+
+// insert inserts by the fastest way.
+func (s *Store) insert(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
+	t, ok := copies(len(b.rows), c)
+	switch {
+	case slices.ContainsFunc(b.rows, func(r checks.Row) bool { return r.UniqueKey != "" }):
+		return s.insertUnique(ctx, b, c)
+	case ok:
+		return s.insertCopied(ctx, b, c, t)
+	case c != nil:
+		return s.insertPlain(ctx, b, c)
+	case len(b.rows) < mergeBelow:
+		return s.merged.enqueues.Call(ctx, b)
+	}
+	return s.insertPlain(ctx, b, s.db)
 }
 
 func (s *Store) insertPlain(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {

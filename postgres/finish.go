@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -26,9 +27,25 @@ func waiting(d time.Duration) step {
 	return step{sql: "select set_config('lock_timeout', $1, true)", args: []any{strconv.FormatInt(d.Milliseconds(), 10)}}
 }
 
-// Finish implements dibs.Store. When a job of the batch is locked, as by a handler
-// that left its transaction open, the others are written one by one without it.
+// Finish implements dibs.Store.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	if err := s.check("finish"); err != nil {
+		return err
+	}
+	outcomes, err := checks.Outcomes(outcomes)
+	switch {
+	case err != nil || len(outcomes) == 0:
+		return err
+	case len(outcomes) >= mergeBelow:
+		return s.finishAlone(ctx, outcomes)
+	}
+	_, err = s.merged.finishes.Call(ctx, outcomes)
+	return gaveUp(ctx, "finish", err)
+}
+
+// finishAlone writes checked outcomes. When a job among them is locked, as by a handler
+// that left its transaction open, the others are written one by one without it.
+func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error {
 	err := s.finish(ctx, outcomes, s.db, waiting(lockedBatch))
 	if !isLocked(err) {
 		return err
@@ -56,35 +73,72 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return nil
 }
 
-// finish writes outcomes through c, after the steps given.
+// finish writes checked outcomes through c, after the steps given.
 func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn, steps ...step) error {
-	if err := s.check("finish"); err != nil {
-		return err
+	lost, err := s.write(ctx, outcomes, c, steps...)
+	if err != nil || len(lost) == 0 {
+		return classify("finish", err)
 	}
-	outcomes, err := checks.Outcomes(outcomes)
-	if err != nil || len(outcomes) == 0 {
-		return err
+	if good := s.recheck(ctx, lost, c, steps...); len(good) > 0 {
+		isGood := func(o dibs.Outcome) bool { return good[o.ID] }
+		again := slices.DeleteFunc(slices.Clone(lost), func(o dibs.Outcome) bool { return !isGood(o) })
+		lost = slices.DeleteFunc(lost, isGood)
+		still, err := s.write(ctx, again, c, steps...)
+		if err != nil {
+			return &dibs.UnwrittenError{Err: classify("finish", err), IDs: idsOf(again), Lost: idsOf(lost)}
+		}
+		lost = append(lost, still...)
 	}
+	return refused(lost)
+}
+
+// write writes outcomes, and returns those that were refused.
+func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, c conn, steps ...step) (lost []dibs.Outcome, err error) {
+	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b dibs.Outcome) int { return cmp.Compare(a.ID, b.ID) })
 	done := finished{}
 	begin := done.begin // with the first statement
 	if final, args := finalArgs(outcomes); final > 0 {
-		steps = append(steps, step{sql: s.sql.get("complete"), args: args, begin: begin, row: done.scan})
+		steps = append(slices.Clip(steps), step{sql: s.sql.get("complete"), args: args, begin: begin, row: done.scanQueue})
 		begin = nil
 	}
 	if back, args := backArgs(outcomes); back > 0 {
-		steps = append(steps, step{sql: s.sql.get("retry"), args: args, begin: begin, row: done.scan})
+		steps = append(slices.Clip(steps), step{sql: s.sql.get("retry"), args: args, begin: begin, row: done.scan})
 	}
 	if err := c.run(ctx, steps...); err != nil {
-		return classify("finish", err)
+		return nil, err
 	}
 	for queue, freed := range done.queues {
-		s.queues.lanesOf(queue).lower()
 		if q, _ := s.queues.get(queue); freed || q.Concurrency > 0 {
-			s.Wake(queue)
+			s.bell.madeRoom(queue)
 		}
 	}
-	return refused(outcomes, done.ids)
+	return slices.DeleteFunc(outcomes, func(o dibs.Outcome) bool { return done.ids[o.ID] }), nil
+}
+
+// recheck returns those of the outcomes refused whose leases are good: when one is just
+// being extended, a finish may see the end that it had before.
+func (s *Store) recheck(ctx context.Context, lost []dibs.Outcome, c conn, steps ...step) map[int64]bool {
+	good := map[int64]bool{}
+	ids, tokens := make([]int64, len(lost)), make([][16]byte, len(lost))
+	for i, o := range lost {
+		ids[i], tokens[i] = o.ID, [16]byte(o.Token)
+	}
+	err := c.run(ctx, append(slices.Clip(steps), step{
+		sql:   s.sql.get("recheck"),
+		args:  []any{ids, tokens},
+		begin: func() { clear(good) },
+		row: func(scan func(...any) error) error {
+			var id int64
+			err := scan(&id)
+			good[id] = true
+			return err
+		},
+	})...)
+	if err != nil {
+		return nil // they are refused, as they were
+	}
+	return good
 }
 
 // finished collects what the statements say they wrote.
@@ -95,6 +149,7 @@ type finished struct {
 
 func (f *finished) begin() { f.ids, f.queues = map[int64]bool{}, map[string]bool{} }
 
+// scan reads a row of retry.sql.
 func (f *finished) scan(scan func(...any) error) error {
 	var id int64
 	var queue string
@@ -105,17 +160,38 @@ func (f *finished) scan(scan func(...any) error) error {
 	return err
 }
 
-func refused(outcomes []dibs.Outcome, written map[int64]bool) error {
-	var lost []int64
-	for _, o := range outcomes {
-		if !written[o.ID] {
-			lost = append(lost, o.ID)
-		}
+// scanQueue reads a row of complete.sql.
+func (f *finished) scanQueue(scan func(...any) error) error {
+	var queue, ids string
+	var freed bool
+	if err := scan(&queue, &freed, &ids); err != nil {
+		return err
 	}
-	if lost != nil {
-		return &dibs.LeaseLostError{IDs: lost}
+	f.queues[queue] = f.queues[queue] || freed
+	for text := range strings.SplitSeq(strings.Trim(ids, "{}"), ",") {
+		id, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return err
+		}
+		f.ids[id] = true
 	}
 	return nil
+}
+
+func refused(lost []dibs.Outcome) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	return &dibs.LeaseLostError{IDs: idsOf(lost)}
+}
+
+func idsOf(outcomes []dibs.Outcome) []int64 {
+	ids := make([]int64, len(outcomes))
+	for i, o := range outcomes {
+		ids[i] = o.ID
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // finalState is the state an ending leads to, or "" for one that gives the job back.
@@ -150,7 +226,15 @@ func finalArgs(outcomes []dibs.Outcome) (n int, args []any) {
 		}
 		results, errors = append(results, result), append(errors, errorText(o))
 	}
-	return len(ids), []any{ids, tokens, states, results, errors}
+	return len(ids), []any{ids, tokens, states, orNone(results), orNone(errors)}
+}
+
+// orNone leaves out a list without elements: most jobs have no result and no error.
+func orNone(list []*string) []*string {
+	if slices.ContainsFunc(list, func(s *string) bool { return s != nil }) {
+		return list
+	}
+	return nil
 }
 
 func backArgs(outcomes []dibs.Outcome) (n int, args []any) {
@@ -198,6 +282,16 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	if err := checks.Extend(leases, d); err != nil || len(leases) == 0 {
 		return out, err
 	}
+	if len(leases) >= mergeBelow {
+		return s.extendAlone(ctx, extension{leases, d})
+	}
+	out, err := s.merged.extends.Call(ctx, extension{leases, d})
+	return out, gaveUp(ctx, "extend", err)
+}
+
+// extendAlone extends checked leases. It tries rows that are locked for a while.
+func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended, err error) {
+	leases, d := e.leases, e.d
 	left := make(map[int64]dibs.Token, len(leases))
 	for _, l := range leases {
 		left[l.ID] = l.Token

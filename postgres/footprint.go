@@ -83,6 +83,7 @@ func (s *Store) within(t pgx.Tx) *Store {
 	w.o.Pooler = true // nobody is notified
 	w.queues.init()
 	w.bell = newBell(w)
+	w.initMerged()
 	return w
 }
 

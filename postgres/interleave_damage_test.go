@@ -31,11 +31,11 @@ func TestInterleavingsFindDamage(t *testing.T) {
 		},
 		{
 			"a finish that wakes no group", "a group's place that becomes free",
-			"complete", "from gone\n    where group_key is not null", "from gone\n    where false", "nobody told",
+			"complete", "from gone\n        where group_key is not null", "from gone\n        where false", "nobody told",
 		},
 		{
 			"an enqueue that wakes no group", "the last job of a group beside its next",
-			"enqueue", "from added\n    where gate = 1", "from added\n    where false", "nobody told",
+			"enqueue", "from added\n        where gate = 1", "from added\n        where false", "nobody told",
 		},
 		{
 			"admissions without a turn", "a group that gets a better job",

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,21 +22,53 @@ func (s *Store) Apart(clock string, turn func(got bool)) {
 }
 
 // Afresh makes the store one that has just been opened, and has read the queue if
-// other has. It does not sweep by itself, and its claims are full ones, since it says
+// other has. It does not sweep by itself, and its claims use no marks, since it says
 // nothing that they take long when somebody stops them.
 func (s *Store) Afresh(queue string, other *Store) {
 	s.queues.init()
 	never := time.Now().Add(24 * time.Hour)
 	s.sweeper.mu.Lock()
 	defer s.sweeper.mu.Unlock()
-	s.sweeper.last, s.sweeper.pruned = never, never
+	s.sweeper.last, s.sweeper.looked, s.sweeper.pruned = never, never, never
 	l := s.queues.lanesOf(queue)
-	l.learn([]int16{dibs.DefaultPriority})
+	l.add(dibs.DefaultPriority)
 	l.learned = never
-	l.scans[""] = &scan{marks: map[int16]mark{}, markCost: time.Hour, nextProbe: never}
+	s.StopMarks(queue)
 	if q, ok := other.queues.get(queue); ok {
 		s.queues.put(q)
 	}
+}
+
+// MarkAlways makes claims use marks, and move them before as many claims as possible.
+func (s *Store) MarkAlways() {
+	s.queues.eager = true
+	s.queues.init()
+}
+
+// Marked says whether claims from the queue begin at marks, and which transactions these
+// have passed over.
+func (s *Store) Marked(queue string) (marked bool, late []uint64) {
+	m := s.queues.lanesOf(queue).marks(nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at != nil, slices.Collect(maps.Keys(m.late))
+}
+
+// Look moves the marks of claims of all kinds, as a claim does when it is time.
+func (s *Store) Look(ctx context.Context, queue string) error {
+	q, _, err := s.queue(ctx, queue)
+	if err != nil {
+		return err
+	}
+	return s.look(ctx, q, nil, s.queues.lanesOf(queue).marks(nil))
+}
+
+// StopMarks lets marks be moved only when a claim must have it.
+func (s *Store) StopMarks(queue string) {
+	m := s.queues.lanesOf(queue).marks(nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.eager, m.next = false, time.Now().Add(time.Hour)
 }
 
 // Rewrite changes the text of statements.

@@ -38,6 +38,7 @@ func interleavings() interleave.Options {
 // giving up, or taking, the key that it wants.
 var waits = []string{
 	"finish for cancel", "finish for finish", "finish for resume",
+	"finish for sweep", "transaction for sweep", "transaction undone for sweep", // when the lease has ended: it may just be longer
 	"finish for claim", // that counts what runs under a new limit
 	"set group for claim", "set queue for claim",
 	"enqueue for claim", "enqueue for enqueue", "enqueue for finish", "enqueue for requeue", "requeue for enqueue",
@@ -123,7 +124,9 @@ func newActor(s *stage, number int, server string, o postgres.Options, damage fu
 		if damage != nil && number < mostActors {
 			text = damage(name, text)
 		}
-		text = strings.ReplaceAll(text, "statement_timestamp()", "current_setting('dibs_stage.now')::timestamptz")
+		for _, clock := range []string{"statement_timestamp()", "clock_timestamp()"} {
+			text = strings.ReplaceAll(text, clock, "current_setting('dibs_stage.now')::timestamptz")
+		}
 		a.names[text] = name
 		return text
 	})
@@ -331,5 +334,5 @@ const lookSQL = `
 
 const resetSQL = `
 	delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.job;
-	delete from dibs.finished; delete from dibs.claim; delete from dibs.wake; delete from dibs.tally;
+	delete from dibs.finished; delete from dibs.claim; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally;
 	insert into dibs.queue (name) values ('q'); insert into dibs.turn (queue) values ('q')`

@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -108,8 +107,7 @@ func (s *Store) list(ctx context.Context, name string, args ...any) ([]*dibs.Raw
 // scanJob reads a row of get.sql and the list statements.
 func scanJob(scan func(...any) error) (*dibs.RawJob, error) {
 	var j dibs.RawJob
-	var payload string
-	var metadata, errors, result *string
+	var payload, metadata, errors, result []byte
 	var token *[16]byte
 	var lease, claimed, finished *time.Time
 	err := scan(&j.ID, &j.Queue, &j.Kind, &j.State, &payload, &metadata, &j.Priority, &j.RunAt, &j.Attempt,
@@ -118,13 +116,7 @@ func scanJob(scan func(...any) error) (*dibs.RawJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.Payload = json.RawMessage(payload)
-	if metadata != nil {
-		j.Metadata = json.RawMessage(*metadata)
-	}
-	if result != nil {
-		j.Result = json.RawMessage(*result)
-	}
+	j.Payload, j.Metadata, j.Result = payload, metadata, result
 	if token != nil {
 		j.Token = *token
 	}
@@ -264,7 +256,6 @@ func (c *changed) done(s *Store) []int64 {
 		}
 	}
 	for queue := range queues {
-		s.queues.lanesOf(queue).lower()
 		s.Wake(queue)
 	}
 	slices.Sort(ids)

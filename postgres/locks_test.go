@@ -390,7 +390,7 @@ func TestOfTwoThatGiveAPlaceOneDoes(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("g")
 	tx := b.begin()
-	_, err := tx.Exec(b.ctx, "select from dibs.wake for update")
+	_, err := tx.Exec(b.ctx, "select from dibs.wake_list for update")
 	b.must(err)
 	var running [2][]*dibs.RawJob
 	claim := func(i int) func() error {

@@ -44,7 +44,7 @@ func modelDatabases(t testing.TB) model.Maker {
 	t.Cleanup(func() { _ = s.Close() })
 	return func(t model.TB) model.Database {
 		if _, err := s.pool.Exec(t.Context(), "delete from dibs.job; delete from dibs.finished; delete from dibs.claim; "+
-			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.tally"); err != nil {
+			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally"); err != nil {
 			t.Fatalf("%v", err)
 		}
 		s.queues.init()
@@ -65,7 +65,7 @@ func (e exact) Sweep(ctx context.Context) (dibs.Swept, error) {
 }
 
 func (e exact) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	e.queues.lanesOf(r.Queue).lower()
+	e.queues.lanesOf(r.Queue).forget()
 	return e.Store.Claim(ctx, r)
 }
 

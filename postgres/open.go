@@ -38,6 +38,7 @@ type Store struct {
 	sql     *statements
 	queues  queueCache
 	bell    *bell
+	merged  merged
 	sweeper sweeper
 	claimed sync.Map // what transactions have claimed: see tx.go
 	closed  context.Context
@@ -63,6 +64,30 @@ const planning = `select
 // It fails with dibs.ErrSchema if Migrate has not been run there, and with
 // dibs.ErrUnavailable if the server cannot be reached.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	c, err := configured(url, o)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, c)
+	if err != nil {
+		return nil, classify("open", err)
+	}
+	s, err := newStore(ctx, pool, o, !o.Pooler)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.own = true
+	return s, nil
+}
+
+// freshFor is how long a connection lies unused before it is tried by an empty statement
+// when it is needed: longer than an idle worker waits from claim to claim, which would
+// pay for it with every claim.
+const freshFor = 2 * time.Second
+
+// configured is how Open's pool connects.
+func configured(url string, o Options) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
@@ -90,17 +115,8 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if c.ConnConfig.RuntimeParams["application_name"] == "" && !o.Pooler {
 		c.ConnConfig.RuntimeParams["application_name"] = "dibs"
 	}
-	pool, err := pgxpool.NewWithConfig(ctx, c)
-	if err != nil {
-		return nil, classify("open", err)
-	}
-	s, err := newStore(ctx, pool, o, !o.Pooler)
-	if err != nil {
-		pool.Close()
-		return nil, err
-	}
-	s.own = true
-	return s, nil
+	c.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > freshFor }
+	return c, nil
 }
 
 // New makes a store on the caller's pool, which stays the caller's to close; the
@@ -138,6 +154,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, prepared bool)
 	}
 	s.queues.init()
 	s.bell = newBell(s)
+	s.initMerged()
 	return s, nil
 }
 

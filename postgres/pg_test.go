@@ -39,6 +39,7 @@ func opened(t *testing.T, url string, o postgres.Options) *postgres.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	markIfAsked(s)
 	return s
 }
 

@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"errors"
+	"io"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -62,6 +64,20 @@ func (e *explaining) enqueue(c conn) {
 		_, _, err := e.store.enqueue(e.Context(), jobs, c)
 		e.must(err)
 	}
+	e.copied(c)
+}
+
+// copied runs what an enqueue by COPY runs besides.
+func (e *explaining) copied(c conn) {
+	e.Helper()
+	b, err := e.store.newBatch(e.Context(), jobsOf("g", e.group(), 10))
+	e.must(err)
+	now, ids, err := e.store.draw(e.Context(), b, c)
+	e.must(err)
+	rows := newCopied(b.rows, now, ids)
+	_, err = io.Copy(io.Discard, rows)
+	e.must(err)
+	e.must(e.store.countCopied(e.Context(), rows, c))
 }
 
 // change changes settings.
@@ -95,6 +111,7 @@ func (e *explaining) work() {
 	e.claim("q", "again", "k")
 	_, err := s.Resume(ctx, dibs.ResumeRequest{Queue: "q", Worker: "again" + e.round})
 	e.must(err)
+	e.claimMarked()
 	jobs := append(e.claim("g", "w"), e.claim("l", "crashed")...)
 	leases := []dibs.Lease{{ID: 1 << 60, Token: newToken()}} // lost
 	for _, j := range jobs {
@@ -103,6 +120,23 @@ func (e *explaining) work() {
 	_, err = s.Extend(ctx, leases, time.Minute)
 	e.must(err)
 	e.must(s.finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), jobs[1].Lease().Retry("no")}, s.db))
+	if err := s.finish(ctx, []dibs.Outcome{leases[0].Complete(nil)}, s.db); !errors.Is(err, dibs.ErrLeaseLost) {
+		e.Errorf("a lost job was finished: %v", err)
+	}
+}
+
+// claimMarked claims from marks, jobs that were put back among them.
+func (e *explaining) claimMarked() {
+	e.Helper()
+	_, err := e.conn.Exec(e.Context(), "update dibs.job set returned = true where queue = 'q' and id in (select max(id) from dibs.job where queue = 'q')")
+	e.must(err)
+	at, late := map[int16]mark{dibs.DefaultPriority: {runAt: time.Now().Add(-time.Second)}}, []uint64{1<<40 + 7}
+	_, err = e.store.firstWaiting(e.Context(), "q", nil, at, late)
+	e.must(err)
+	q, _ := e.store.queues.get("q")
+	r := dibs.ClaimRequest{Queue: "q", Worker: "w", N: 10}
+	_, _, _, err = e.store.claimFrom(e.Context(), q, r, claimer{conn: e.store.db}, at, late)
+	e.must(err)
 }
 
 // expire sweeps after the worker that claimed from the queue with a limit has died.

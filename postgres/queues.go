@@ -21,6 +21,8 @@ type queueRow struct {
 
 // queueCache remembers queues, and the lanes that their claims scan.
 type queueCache struct {
+	eager bool // see marks
+
 	mu    sync.Mutex
 	rows  map[string]queueRow
 	lanes map[string]*lanes
@@ -45,23 +47,23 @@ func (c *queueCache) put(q queueRow) {
 	}
 }
 
-func (c *queueCache) addLane(queue string, priority int16) { c.lanesOf(queue).add(priority) }
+func (c *queueCache) addLane(queue string, priority int16) { c.lanesOf(queue).add(maxLanes, priority) }
 
 func (c *queueCache) lanesOf(queue string) *lanes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lanes[queue]
 	if l == nil {
-		l = newLanes()
+		l = newLanes(c.eager)
 		c.lanes[queue] = l
 	}
 	return l
 }
 
 // readQueues reads all queues, or one, and remembers them.
-func (s *Store) readQueues(ctx context.Context, name *string) ([]queueRow, error) {
+func (s *Store) readQueues(ctx context.Context, name *string, more ...step) ([]queueRow, error) {
 	var list []queueRow
-	err := s.upkeep.run(ctx, step{sql: s.sql.get("queues"), args: []any{name}, row: func(scan func(...any) error) error {
+	read := step{sql: s.sql.get("queues"), args: []any{name}, row: func(scan func(...any) error) error {
 		var q queueRow
 		var order string
 		var lease, base, most, completed, dead, cancelled int64
@@ -72,8 +74,8 @@ func (s *Store) readQueues(ctx context.Context, name *string) ([]queueRow, error
 		q.KeepCompleted, q.KeepDead, q.KeepCancelled = us(completed), us(dead), us(cancelled)
 		list = append(list, q)
 		return err
-	}})
-	if err != nil {
+	}}
+	if err := s.upkeep.run(ctx, append([]step{read}, more...)...); err != nil {
 		return nil, classify("queues", err)
 	}
 	for _, q := range list {
@@ -86,7 +88,12 @@ func us(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
 
 // queue reads one queue now; ok is false when it does not exist.
 func (s *Store) queue(ctx context.Context, name string) (q queueRow, ok bool, err error) {
-	list, err := s.readQueues(ctx, &name)
+	return s.queueAnd(ctx, name)
+}
+
+// queueAnd reads one queue, and takes more steps in the same round trip.
+func (s *Store) queueAnd(ctx context.Context, name string, more ...step) (q queueRow, ok bool, err error) {
+	list, err := s.readQueues(ctx, &name, more...)
 	if err != nil || len(list) == 0 {
 		return q, false, err
 	}

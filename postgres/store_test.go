@@ -34,6 +34,7 @@ func TestStore(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { s.Close() })
+			markIfAsked(s)
 			return s
 		}
 		store := open(t)

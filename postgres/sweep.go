@@ -9,18 +9,21 @@ import (
 )
 
 const (
-	sweepEvery  = time.Second      // for Claim; workers call Sweep themselves
-	pruneEvery  = 10 * time.Second // retention and merging of counts
+	lostEvery   = time.Second      // how often claims look for leases that have ended
+	pruneEvery  = 10 * time.Second // retention and merging of counts; sooner when retention had more to do
+	pruneIdle   = time.Minute      // the same while nothing is counted: history still grows old
 	expireBatch = 100              // claims looked at in one statement
-	pruneBatch  = 2000             // rows deleted per queue and state in one statement
+	pruneBatch  = 10_000           // rows deleted per queue and state in one statement, which passes over those deleted before
+	pruneRounds = 20               // such statements in one sweep: well under the time between sweeps
 	mergeBatch  = 50_000           // rows merged in one statement
-	sweepRounds = 100              // full batches in one sweep
+	sweepRounds = 100              // full batches of claims in one sweep
 )
 
 // sweeper remembers when this process last swept.
 type sweeper struct {
 	mu     sync.Mutex
 	last   time.Time
+	looked time.Time // for leases that have ended
 	pruned time.Time
 	merged int64 // the newest tally row after the last merge
 }
@@ -35,8 +38,18 @@ func (w *sweeper) due(at *time.Time, every time.Duration) bool {
 	return true
 }
 
-func (s *Store) sweepIfDue(ctx context.Context) error {
-	if !s.sweeper.due(&s.sweeper.last, sweepEvery) {
+// pause is how long after retention it is due again.
+func (w *sweeper) pause(newest int64) time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if newest == w.merged {
+		return pruneIdle
+	}
+	return pruneEvery
+}
+
+func (s *Store) sweepIfDue(ctx context.Context, every time.Duration) error {
+	if !s.sweeper.due(&s.sweeper.last, every) {
 		return nil
 	}
 	_, err := s.Sweep(ctx)
@@ -51,22 +64,58 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	}
 	s.sweeper.mu.Lock()
 	s.sweeper.last = time.Now()
+	s.sweeper.looked = s.sweeper.last
 	s.sweeper.mu.Unlock()
-	if err := s.expire(ctx, &out); err != nil {
-		return out, classify("sweep", err)
-	}
-	if err := s.admitPending(ctx); err != nil {
-		return out, classify("sweep", err)
-	}
-	if s.sweeper.due(&s.sweeper.pruned, pruneEvery) {
-		if err := s.retain(ctx, &out); err != nil {
-			return out, classify("sweep", err)
-		}
-		if err := s.mergeTally(ctx); err != nil {
-			return out, classify("sweep", err)
+	return out, classify("sweep", s.sweep(ctx, &out))
+}
+
+func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
+	p, err := s.pending(ctx)
+	if err == nil && p.lost {
+		if err = s.expire(ctx, out); err == nil {
+			p, err = s.pending(ctx) // groups have free places now
 		}
 	}
-	return out, nil
+	if err != nil {
+		return err
+	}
+	for _, q := range p.groups { // nobody claims from them just now
+		if err := s.admit(ctx, q); err != nil {
+			return err
+		}
+		s.Wake(q)
+	}
+	if !s.sweeper.due(&s.sweeper.pruned, s.sweeper.pause(p.newest)) {
+		return nil
+	}
+	if err := s.retain(ctx, out); err != nil {
+		return err
+	}
+	return s.mergeTally(ctx, p.newest)
+}
+
+// pending is what there is to sweep.
+type pending struct {
+	lost   bool     // leases have ended
+	newest int64    // row of the tally
+	groups []string // queues with groups that have something to admit
+}
+
+func (s *Store) pending(ctx context.Context) (p pending, err error) {
+	err = s.upkeep.run(ctx, step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
+		return scan(&p.lost, &p.newest, &p.groups)
+	}})
+	return p, err
+}
+
+// lost asks whether leases have ended, unless lost is nil.
+func (s *Store) lost(lost *bool) []step {
+	if lost == nil {
+		return nil
+	}
+	return []step{{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
+		return scan(lost, new(int64), new([]string))
+	}}}
 }
 
 // expire takes away jobs whose lease ended. Claims are locked one by one, so
@@ -97,33 +146,11 @@ func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 		}
 		out.Expired += expired
 		for _, q := range queues {
-			s.queues.lanesOf(q).lower()
 			s.Wake(q)
 		}
 		if looked < expireBatch {
 			return nil
 		}
-	}
-	return nil
-}
-
-// admitPending admits in queues that nobody claims from just now.
-func (s *Store) admitPending(ctx context.Context) error {
-	var queues []string
-	err := s.upkeep.run(ctx, step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
-		var q string
-		err := scan(&q)
-		queues = append(queues, q)
-		return err
-	}})
-	if err != nil {
-		return err
-	}
-	for _, q := range queues {
-		if err := s.admit(ctx, q); err != nil {
-			return err
-		}
-		s.Wake(q)
 	}
 	return nil
 }
@@ -149,8 +176,10 @@ func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, er
 	return busy, err
 }
 
+// retain deletes what queues no longer keep. If there is more than a sweep can do, the
+// next one goes on with it: otherwise a busy queue's history would grow for ever.
 func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
-	for range sweepRounds {
+	for range pruneRounds {
 		n := 0
 		busy, err := s.inTurn(ctx, "retention", step{sql: s.sql.get("retention"), args: []any{pruneBatch}, row: func(scan func(...any) error) error {
 			return scan(&n)
@@ -164,31 +193,26 @@ func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
 			return nil
 		}
 	}
+	s.sweeper.mu.Lock()
+	defer s.sweeper.mu.Unlock()
+	s.sweeper.pruned = time.Time{}
 	return nil
 }
 
 // mergeTally merges counts unless nothing was counted since this process did.
-func (s *Store) mergeTally(ctx context.Context) error {
-	newest, err := s.newestTally(ctx)
+func (s *Store) mergeTally(ctx context.Context, newest int64) error {
 	s.sweeper.mu.Lock()
 	merged := s.sweeper.merged
 	s.sweeper.mu.Unlock()
-	if err != nil || newest == merged {
-		return err
+	if newest == merged {
+		return nil
 	}
 	if _, err := s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch}}); err != nil {
 		return err
 	}
-	newest, err = s.newestTally(ctx)
+	p, err := s.pending(ctx)
 	s.sweeper.mu.Lock()
-	s.sweeper.merged = newest
+	s.sweeper.merged = p.newest
 	s.sweeper.mu.Unlock()
 	return err
-}
-
-func (s *Store) newestTally(ctx context.Context) (id int64, err error) {
-	err = s.upkeep.run(ctx, step{sql: s.sql.get("newest_tally"), row: func(scan func(...any) error) error {
-		return scan(&id)
-	}})
-	return id, err
 }

@@ -101,7 +101,7 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
-	if err := t.s.sweepIfDue(ctx); err != nil {
+	if err := t.s.sweepIfDue(ctx, lostEvery); err != nil {
 		return nil, err
 	}
 	if q, ok := t.s.queues.get(r.Queue); !ok || q.grouped {

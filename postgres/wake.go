@@ -3,6 +3,8 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,25 +16,31 @@ import (
 // bell tells waiting workers of this process, and through NOTIFY those of others,
 // that a queue may have new work. NOTIFY takes a lock at its commit that all
 // transactions with a NOTIFY share, so it is never part of an enqueue: a goroutine
-// sends it afterwards, at most once per notifyEvery, in a transaction that need not
-// be durable.
+// sends it afterwards, in a transaction that need not be durable, and then pauses for
+// a few times as long as that took: NOTIFY takes a small part of the time, whatever the
+// load, and a busy server has fewer of them. This process' listener passes over its own.
 type bell struct {
-	s *Store
+	s    *Store
+	name string // says of a NOTIFY that it is this store's
 
 	mu        sync.Mutex
 	ears      map[string]map[chan struct{}]bool // by queue
 	listening bool
-	ringing   bool            // the notifier goroutine runs
-	pending   map[string]bool // queues to notify
+	ringing   bool                 // the notifier goroutine runs
+	pending   map[string]bool      // queues to notify
+	freed     map[string]time.Time // when that is next, or was last, for room alone
 }
 
 const (
-	notifyEvery = 5 * time.Millisecond
+	notifyPause = 4 // times as long as a NOTIFY took, within these
+	leastPause  = time.Millisecond
+	mostPause   = 5 * time.Millisecond
+	freedPause  = 10 * time.Millisecond // between those for the room that finished jobs leave
 	relisten    = time.Second
 )
 
 func newBell(s *Store) *bell {
-	return &bell{s: s, ears: map[string]map[chan struct{}]bool{}, pending: map[string]bool{}}
+	return &bell{s: s, name: rand.Text(), ears: map[string]map[chan struct{}]bool{}, pending: map[string]bool{}, freed: map[string]time.Time{}}
 }
 
 // Wake implements dibs.Database.
@@ -89,6 +97,27 @@ func (b *bell) notify(queue string) {
 	}
 }
 
+// madeRoom wakes for the room that finished jobs have left. Workers of this process fill
+// it at once; those of others hear of it less often than of new jobs.
+func (b *bell) madeRoom(queue string) {
+	b.ring(queue)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now, last := time.Now(), b.freed[queue]
+	if last.After(now) || b.s.o.Pooler || b.s.closed.Err() != nil {
+		return
+	}
+	wait := max(0, last.Add(freedPause).Sub(now))
+	b.freed[queue] = now.Add(wait)
+	b.s.work.Go(func() {
+		select {
+		case <-time.After(wait):
+			b.notify(queue)
+		case <-b.s.closed.Done():
+		}
+	})
+}
+
 // send notifies what is pending, again and again until nothing is.
 func (b *bell) send() {
 	for {
@@ -103,14 +132,15 @@ func (b *bell) send() {
 		if len(queues) == 0 {
 			return
 		}
+		start := time.Now()
 		// A failure is no loss: claimers poll too.
 		_ = b.s.upkeep.run(
 			b.s.closed,
 			step{sql: "select set_config('synchronous_commit', 'off', true)"},
-			step{sql: "select pg_notify($1, q) from unnest($2::text[]) q", args: []any{b.channel(), queues}},
+			step{sql: "select pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q", args: []any{b.channel(), b.name, queues}},
 		)
 		select {
-		case <-time.After(notifyEvery):
+		case <-time.After(min(max(notifyPause*time.Since(start), leastPause), mostPause)):
 		case <-b.s.closed.Done():
 			return
 		}
@@ -145,7 +175,10 @@ func (b *bell) listenOnce(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		b.ring(n.Payload)
+		// To be told twice would cost this process a claim that finds nothing.
+		if from, queue, _ := strings.Cut(n.Payload, " "); from != b.name {
+			b.ring(queue)
+		}
 	}
 }
 

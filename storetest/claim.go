@@ -24,6 +24,7 @@ var claimCases = []oneCase{
 	{"a better job from another store is soon next", betterJobElsewhere},
 	{"jobs of the future are passed over until their time", futurePassedOver},
 	{"lifo takes the newest of the best priority", lifo},
+	{"lifo takes the newest of each of many priorities", lifoOfMany},
 	{"any order takes every job once", anyOrder},
 	{"the order can be changed in the middle", orderChanged},
 	{"only the kinds asked for are taken", onlyKinds},
@@ -219,6 +220,25 @@ func lifo(t *test) {
 	sameIDs(t, "order", ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 4})), want)
 	newest := t.enqueue(j)
 	sameIDs(t, "order", ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 9})), []int64{newest[0], first[1], first[0]})
+}
+
+func lifoOfMany(t *test) {
+	const priorities = 230
+	t.set("q", dibs.QueueChange{Order: new(dibs.LIFO)})
+	var jobs []dibs.NewJob
+	for p := range priorities {
+		jobs = append(jobs, dibs.NewJob{Queue: "q", Kind: "k", Priority: new(p)})
+	}
+	older, newer := t.enqueue(jobs...), t.enqueue(jobs...)
+	var want []int64
+	for p := range priorities {
+		want = append(want, newer[p], older[p])
+	}
+	got := ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 2*priorities - 60}))
+	for range 60 {
+		got = append(got, ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 1}))...)
+	}
+	sameIDs(t, "order", got, want)
 }
 
 func anyOrder(t *test) {

@@ -72,14 +72,37 @@ var claimVariants = []Variant{
 		},
 	},
 	{
-		Name:  "marks-only",
-		Fault: "Claims begin where the process last claimed, always: none looks at the whole range any more.",
-		Harm:  "A job that is given back, or whose enqueuer commits late, lies below the mark and never starts.",
+		Name:  "marks-past-writers",
+		Fault: "Marks pass a time although transactions that ran then are still open.",
+		Harm:  "A job whose enqueuer commits late lies below the mark and does not start.",
 		In: []Patch{
-			{"postgres", "TestStore/claim/a job given back behind younger ones starts again", []Edit{
-				{"lanes.go", "\ts.nextFull = now.Add(min(fullShare*s.fullCost, maxFullWait))\n\treturn true", "\treturn len(s.marks) == 0"},
+			{"postgres", "TestMarksPassNothingThatWaits", []Edit{
+				{"marks.go", "len(old.running) == 0 {", "len(old.running) >= 0 {"},
 			}},
 		},
+		Untortured: "its claims are hardly ever slow enough to use marks",
+	},
+	{
+		Name:  "marks-late-forgotten",
+		Fault: "Claims are not told when a transaction that marks have passed over has ended.",
+		Harm:  "What it enqueued or gave up lies below the mark and does not start.",
+		In: []Patch{
+			{"postgres", "TestMarksMissNothingOfALongTransaction/that claimed, and gave up", []Edit{
+				{"sql/claim.sql", "where pg_visible_in_snapshot(x.id, pg_current_snapshot())", "where pg_visible_in_snapshot(x.id, pg_current_snapshot()) and false"},
+			}},
+		},
+		Untortured: "its claims are hardly ever slow enough to use marks",
+	},
+	{
+		Name:  "marks-put-back",
+		Fault: "A job whose lease ended is not flagged as put back.",
+		Harm:  "It lies below the mark and does not start again.",
+		In: []Patch{
+			{"postgres", "TestMarksMissNothingThatIsPutBack/a job whose lease ended", []Edit{
+				{"sql/expire.sql", "        returned = true\n", "        returned = false\n"},
+			}},
+		},
+		Untortured: "its claims are hardly ever slow enough to use marks",
 	},
 	{
 		Name:  "settings-stale",

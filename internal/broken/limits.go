@@ -42,7 +42,7 @@ var limitVariants = []Variant{
 		Harm:  "More jobs than the new limit are started after it was set.",
 		In: []Patch{
 			{"postgres", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
-				{"sql/admit.sql", "where id = any (array(select id from ranked where not blocked and not wanted)) and token is null", "where false"},
+				{"sql/admit.sql", "from ranked where blocked = wanted", "from ranked where blocked and wanted"},
 			}},
 			{"sqlite", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
 				{"group.go", "if overtaken || started > places || loose > free {", "if overtaken {"},
@@ -67,7 +67,7 @@ var limitVariants = []Variant{
 		Harm:  "When the transaction that locked them rolls back, more jobs than the lowered limit start.",
 		In: []Patch{
 			{"postgres", "TestALoweredLimitHolds/when a claiming transaction rolls back", []Edit{
-				{"sql/admit.sql", "held > places and idle > locked as busy", "false as busy"},
+				{"sql/admit.sql", "u.n < coalesce(cardinality(c.ids), 0) as busy", "false as busy"},
 			}},
 		},
 		Untortured: "its transactions hardly ever claim while the limit of a group is lowered",
@@ -88,6 +88,17 @@ var limitVariants = []Variant{
 			}},
 		},
 		Untortured: "it has 24 groups, and one admission handles a thousand",
+	},
+	{
+		Name:  "group-better-passed",
+		Fault: "A claim takes the job that holds its group's place though a better one is blocked that nobody has looked at yet.",
+		Harm:  "Jobs of a group are started out of order.",
+		In: []Patch{
+			{"postgres", "TestAPlaceIsNotUsedBeforeABetterJob", []Edit{
+				{"sql/claim.sql", "limit 21", "limit 0"},
+			}},
+		},
+		Untortured: "the jobs of its groups come in their order",
 	},
 	{
 		Name:  "group-not-woken",

@@ -1,4 +1,4 @@
-// Package child starts and ends the processes of the demo and of torture.
+// Package child starts and ends the processes of the demo, of torture and of bench.
 package child
 
 import (
@@ -19,7 +19,7 @@ type Process struct {
 	OS     *os.Process
 	Killed time.Time // zero: not by Kill
 
-	stdin  io.Closer
+	stdin  io.WriteCloser
 	log    string        // its stderr
 	exited chan struct{} // closed when it has ended, err being set
 	err    error
@@ -46,6 +46,12 @@ func Start(name, dir string, cmd *exec.Cmd, launch func(*exec.Cmd) error) (*Proc
 		close(p.exited)
 	}()
 	return p, nil
+}
+
+// Tell writes to the process' stdin.
+func (p *Process) Tell(text string) error {
+	_, err := io.WriteString(p.stdin, text)
+	return err
 }
 
 // Kill ends the process as a crash would: with SIGKILL, so that it can do nothing more.

@@ -6,7 +6,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// tokens judges that one token belongs to one claim (promise 2).
+// tokens judges that one token belongs to one claim (promise 2), or to several that a
+// client made at the same time.
 func (j *judge) tokens() {
 	owner := make(map[dibs.Token]int32)
 	for i, c := range j.Calls {
@@ -15,7 +16,7 @@ func (j *judge) tokens() {
 		}
 		j.checked(2, 1)
 		token := c.Jobs[0].Token
-		if other, ok := owner[token]; ok || token.IsZero() {
+		if other, ok := owner[token]; ok && !j.together(other, int32(i)) || token.IsZero() {
 			j.accuse(2, c.Jobs[0].ID, []int32{other, int32(i)}, "two claims were given the same token %s", token)
 		}
 		owner[token] = int32(i)
@@ -25,6 +26,16 @@ func (j *judge) tokens() {
 			}
 		}
 	}
+}
+
+// together reports whether two claims may have been made as one: by one client, while
+// both waited, for different jobs.
+func (j *judge) together(a, b int32) bool {
+	first, second := j.Calls[a], j.Calls[b]
+	return first.Client == second.Client && j.spans[a].lo <= j.spans[b].hi && j.spans[b].lo <= j.spans[a].hi &&
+		!slices.ContainsFunc(first.Jobs, func(x Job) bool {
+			return slices.ContainsFunc(second.Jobs, func(y Job) bool { return x.ID == y.ID })
+		})
 }
 
 // owners judges promise 2 for one job: each attempt follows on the certain end of the

@@ -158,6 +158,18 @@ var ownership = []page{
 		b.claim("w1", 10, 1, 1)
 		b.claim("w2", 50, 1, 2).Jobs[0].Token = token(10)
 	}, 2, "the same token"},
+	{"one token for two claims of one client, one after the other", func(b *book) {
+		b.enqueue(0, 1, 2)
+		b.claim("w", 10, 1, 1)
+		b.claim("w", 50, 1, 2).Jobs[0].Token = token(10)
+	}, 2, "the same token"},
+	{"but not at the same time", func(b *book) {
+		b.enqueue(0, 1, 2)
+		b.claim("w", 10, 1, 1).End = ms(30)
+		b.claim("w", 20, 1, 2).Jobs[0].Token = token(10)
+		b.finish("w", 40, dibs.EndCompleted, 10, 1, 2)
+		b.left(dibs.Completed, 1, 1, 2)
+	}, 0, ""},
 }
 
 var fencing = []page{

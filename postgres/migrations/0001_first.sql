@@ -67,6 +67,7 @@ create table dibs.job (
     gate             smallint not null,
     unique_held      boolean not null default false,
     cancel_requested boolean not null default false,
+    returned         boolean not null default false, -- put back at its old place
     queue            text collate "C" not null,
     kind             text collate "C" not null,
     group_key        text collate "C",
@@ -85,6 +86,8 @@ create table dibs.job (
 
 -- What claims scan, and nothing else may: see claim.sql.
 create index job_ready on dibs.job (queue, priority, run_at, id) where gate = 0;
+-- Jobs that were put back, where claims may have passed: see marks.go.
+create index job_returned on dibs.job (queue, priority, run_at, id) where returned;
 -- Jobs that wait for their group's turn, in order.
 create index job_blocked on dibs.job (queue, group_key, priority, run_at, id) where gate = 1;
 -- Grouped jobs whose time has not come.
@@ -138,6 +141,8 @@ create table dibs.claim (
     autovacuum_vacuum_cost_delay = 0
 );
 create index claim_by_check on dibs.claim (check_at);
+-- Compressing the ids of a large claim takes longer than writing them.
+alter table dibs.claim alter ids set storage external;
 
 -- Groups that may have a free place or a new job. Append-only, so that nobody
 -- holds a group's lock while their transaction is open.
@@ -151,6 +156,19 @@ create table dibs.wake (
     autovacuum_vacuum_cost_delay = 0
 );
 create index wake_by_group on dibs.wake (queue, group_key);
+
+-- The same, one row per statement: enqueueing and completing write it, so that a job
+-- costs them no row and no index entry more.
+create table dibs.wake_list (
+    queue  text collate "C" not null,
+    id     bigint generated always as identity,
+    groups text[] collate "C" not null,
+    primary key (queue, id)
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
+);
 
 -- Changes of counts, one row per statement and queue; null means no change. The
 -- sum of a column over a queue's rows is its count. The sweep merges them.

@@ -1,39 +1,61 @@
--- Purpose: give the places of the groups named in wake to the first of their jobs.
+-- Purpose: give the places of the groups named in wake and wake_list to the first of
+--   their jobs.
 -- Parameters: $1 queue.
 -- Columns out: none.
 -- Concurrency: in the turn of turn_admit.sql, so nobody else gives places of this
 --   queue. A place is held by a row in gate 0 or 3, running or not. Rows are counted
 --   in a snapshot taken after the turn was got; since then places can only have
 --   become free (and have left a wake row that stays), so a limit is never exceeded.
--- A row that holds its place unclaimed competes with the blocked ones, so that a
---   better job, or a lower limit, can displace it: it is locked first, and if that
---   fails somebody is just claiming it and it keeps its place. In a strict queue one
---   that has been started comes first, due or not; elsewhere one that is not due
---   gives its place up. Rows are then changed by id, which finds the locked version
---   even if it is newer than the snapshot. A group in which something that matters
---   was locked stays in wake, to be looked at again. "gate::int" keeps the planner
---   from finding those ids by an index of all that is blocked.
+-- A row that holds its place unclaimed competes with the blocked ones if a better job,
+--   a lower limit or its own run_at can displace it: it is locked first, and if that
+--   fails somebody is just claiming it and it keeps its place. The others are not
+--   locked: a lock stays even on a row that turns out to be claimed by now, and its
+--   finish would wait for it. Those that compete are not claimed meanwhile, but for
+--   claims that began before there was a reason: see claim.sql.
+-- In a strict queue one that has been started comes first, due or not; elsewhere one that
+--   is not due gives its place up. Rows are then changed by id, which finds the locked
+--   version even if it is newer than the snapshot. A group in which something that
+--   matters was locked is named in wake, to be looked at again. "gate::int" keeps the
+--   planner from finding those ids by an index of all that is blocked, or holds a place.
+-- Of wake_list it takes what names 500 groups, and the row that exceeds that: claims
+--   after it wait for it.
 with woken as (
     delete from dibs.wake
     where current_setting('dibs_turn.admit', true) = 'true'
-        and id = any (array(
-            select id
+        and ctid = any (array(
+            select ctid
             from dibs.wake
             where queue = $1
             limit 1000
         ))
     returning group_key
+), listed as (
+    delete from dibs.wake_list
+    where current_setting('dibs_turn.admit', true) = 'true'
+        and ctid = any (array(
+            select l.ctid
+            from (
+                select ctid, sum(cardinality(groups)) over (order by id) - cardinality(groups) as before
+                from dibs.wake_list
+                where queue = $1
+                order by id
+                limit 1000
+            ) l
+            where l.before < 500
+        ))
+    returning groups
 ), named as materialized (
     select
         w.group_key,
-        coalesce(l.places, q.group_limit) as places,
         q.strict,
-        h.held,
-        h.idle,
-        u.n as locked,
+        u.n < coalesce(cardinality(c.ids), 0) as busy,
         u.ids,
         greatest(coalesce(l.places, q.group_limit) - h.held + u.n, 0) as free
-    from (select distinct group_key from woken) w
+    from (
+        select group_key from woken
+        union
+        select unnest(groups) from listed
+    ) w
     join dibs.queue q on q.name = $1
     left join dibs.group_limit l on l.queue = $1 and l.group_key = w.group_key,
         lateral (
@@ -42,12 +64,25 @@ with woken as (
             where j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
         ) h,
         lateral (
+            select array_agg(j.id) as ids
+            from dibs.job j
+            where h.idle > 0
+                and j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
+                and j.token is null
+                and (h.held > coalesce(l.places, q.group_limit) or j.run_at > statement_timestamp() or exists (
+                    select
+                    from dibs.job b
+                    where b.queue = $1 and b.gate = 1 and b.group_key = w.group_key
+                        and (b.priority, b.run_at, b.id) < (j.priority, j.run_at, j.id)
+                    offset 0
+                ))
+        ) c,
+        lateral (
             select count(*) as n, array_agg(x.id) as ids
             from (
                 select j.id
                 from dibs.job j
-                where j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
-                    and j.token is null
+                where j.id = any (c.ids) and j.gate::int in (0, 3) and j.token is null
                 for no key update skip locked
             ) x
         ) u
@@ -79,15 +114,10 @@ with woken as (
                 for no key update skip locked
             ) b
         ) c
-), admitted as (
+), moved as (
     update dibs.job
-    set gate = 0
-    where id = any (array(select id from ranked where blocked and wanted)) and gate::int = 1
-    returning 1
-), displaced as (
-    update dibs.job
-    set gate = case when run_at <= statement_timestamp() then 1 else 2 end
-    where id = any (array(select id from ranked where not blocked and not wanted)) and token is null
+    set gate = case when gate = 1 then 0 when run_at <= statement_timestamp() then 1 else 2 end
+    where id = any (array(select id from ranked where blocked = wanted)) and gate::int in (0, 1, 3) and token is null
     returning gate
 ), again as (
     insert into dibs.wake (queue, group_key)
@@ -95,7 +125,7 @@ with woken as (
     from (
         select group_key, sum(free) as free, sum(taken) as taken, bool_or(busy) as busy
         from (
-            select group_key, free, 0 as taken, held > places and idle > locked as busy
+            select group_key, free, 0 as taken, busy
             from named
             union all
             select group_key, -1, blocked::int, false
@@ -118,6 +148,7 @@ with woken as (
 insert into dibs.tally (queue, waiting, blocked)
 select $1, c.n, - c.n
 from (
-    select (select count(*) from admitted) - (select count(*) from displaced where gate = 1) as n
+    select count(*) filter (where gate = 0) - count(*) filter (where gate = 1) as n
+    from moved
 ) c
 where c.n <> 0

@@ -38,7 +38,8 @@ with sums as (
         count(*) filter (where j.gate in (0, 3)) as held,
         count(*) filter (where j.gate in (0, 3) and j.token is null) as unclaimed,
         count(*) filter (where j.gate = 1) as blocked,
-        exists (select from dibs.wake w where w.queue = j.queue and w.group_key = j.group_key) as woken
+        exists (select from dibs.wake w where w.queue = j.queue and w.group_key = j.group_key)
+            or exists (select from dibs.wake_list w where w.queue = j.queue and j.group_key = any (w.groups)) as woken
     from dibs.job j
     join dibs.queue q on q.name = j.queue
     left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key

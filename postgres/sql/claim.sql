@@ -4,11 +4,14 @@
 --   concurrency limit (turn_claim.sql must then have run just before in the same
 --   transaction); then the lanes, ascending by priority, arrays of equal length:
 --   $9 how (0: the gap between two known lanes, 1: a lane, oldest first, 2: a lane,
---   newest first), $10 lowest and $11 highest priority, $12 run_at and $13 id where
---   to start.
--- Columns out: the job's columns as the claim left them; one row with a null id if
---   nothing was due; no row at all if the settings have another version or are
---   just being changed.
+--   newest first, 3: what was put back in a lane), $10 lowest and $11 highest priority,
+--   $12 run_at and $13 id where to start, or for 3, to end; $14 transactions that must
+--   not have ended yet, for these places to hold (marks.go); $15 whether to look for
+--   leases that have ended, of any queue.
+-- Columns out: whether one of $14 has ended, and nothing was claimed; whether leases
+--   have ended, null if that was not asked; the job's columns as the claim left them.
+--   One row with a null id if nothing was due; no row at all if the settings have
+--   another version or are just being changed.
 -- Concurrency: the lanes' rows are locked as they are found, locked ones are
 --   skipped, so no claim waits for another. A row that changed after this
 --   statement's snapshot is checked again in its newest version before it is
@@ -23,10 +26,14 @@
 --   The look at wake needs a snapshot of this statement's own, as counting does: where
 --   one is for the whole transaction, a queue with groups gives nothing.
 -- A group named in wake has places that may not be its jobs' any more (a limit was
---   lowered, a better job came): its jobs wait until somebody has admitted them anew.
+--   lowered, a job was given back): its jobs wait until somebody has admitted them anew.
+--   One named in wake_list has new jobs or fewer running ones. Its jobs keep their
+--   places then, unless a better one is blocked: that is looked up first, in an index,
+--   as the lists have none; of more than 20 lists any may name the group.
 -- There, "offset 0" keeps the planner from reading all of wake into a hash table
 --   first: 100,000 rows a claim, seen with the planner's usual settings.
--- Known lanes read only what is due, from the mark on. A gap holds no row at all
+-- Known lanes read only what is due, from the mark on. Jobs that were put back below it
+--   come first; "gate::int" leaves only their own index. Groups have no marks. A gap holds no row at all
 --   unless a priority is used for the first time, so order is exact from the first.
 with turn as materialized (
     select queue
@@ -36,7 +43,13 @@ with turn as materialized (
 ), setting as materialized (
     select
         group_limit,
-        case when $8 then least($3::int, concurrency - (
+        late.ended as late,
+        case when $15 then exists (
+            select
+            from dibs.claim c
+            where c.check_at <= statement_timestamp()
+        ) end as lost,
+        case when late.ended then 0 when $8 then least($3::int, concurrency - (
             select count(*)
             from dibs.job r
             where r.queue = $1 and r.gate = 3
@@ -48,13 +61,28 @@ with turn as materialized (
             select count(*)
             from dibs.claim c, unnest(c.ids) as i (id), dibs.job r
             where c.queue = $1 and r.id = any (array[i.id]) and r.token = c.token and r.gate::int = 0
-        ) end) else $3::int end as n
-    from dibs.queue
+        ) end) else $3::int end as n,
+        case when grouped then (
+            select count(*)
+            from (
+                select
+                from dibs.wake_list
+                where queue = $1
+                limit 21
+            ) l
+        ) else 0 end as lists
+    from dibs.queue, (
+        select exists (
+            select
+            from unnest($14::text::xid8[]) as x (id)
+            where pg_visible_in_snapshot(x.id, pg_current_snapshot())
+        ) as ended
+    ) late
     where name = $1 and version = $2 and not paused
         and exists (select from turn)
         and (not $8 or current_setting('dibs_turn.claim', true) = 'true')
         and (not grouped or current_setting('transaction_isolation') in ('read committed', 'read uncommitted'))
-    for key share skip locked
+    for key share of queue skip locked
 ), taken as (
     update dibs.job j
     set
@@ -84,7 +112,18 @@ with turn as materialized (
                             from dibs.wake w
                             where w.queue = $1 and w.group_key = r.group_key
                             offset 0
-                        ))
+                        ) and not (s.lists > 0 and exists (
+                            select
+                            from dibs.job b
+                            where b.queue = $1 and b.gate = 1 and b.group_key = r.group_key
+                                and (b.priority, b.run_at, b.id) < (r.priority, r.run_at, r.id)
+                            offset 0
+                        ) and (s.lists > 20 or exists (
+                            select
+                            from dibs.wake_list w
+                            where w.queue = $1 and r.group_key = any (w.groups)
+                            offset 0
+                        ))))
                     order by r.run_at, r.id
                     limit $3
                     for no key update skip locked
@@ -103,7 +142,18 @@ with turn as materialized (
                             from dibs.wake w
                             where w.queue = $1 and w.group_key = r.group_key
                             offset 0
-                        ))
+                        ) and not (s.lists > 0 and exists (
+                            select
+                            from dibs.job b
+                            where b.queue = $1 and b.gate = 1 and b.group_key = r.group_key
+                                and (b.priority, b.run_at, b.id) < (r.priority, r.run_at, r.id)
+                            offset 0
+                        ) and (s.lists > 20 or exists (
+                            select
+                            from dibs.wake_list w
+                            where w.queue = $1 and r.group_key = any (w.groups)
+                            offset 0
+                        ))))
                     order by r.priority, r.run_at, r.id
                     limit $3
                     for no key update skip locked
@@ -122,8 +172,32 @@ with turn as materialized (
                             from dibs.wake w
                             where w.queue = $1 and w.group_key = r.group_key
                             offset 0
-                        ))
+                        ) and not (s.lists > 0 and exists (
+                            select
+                            from dibs.job b
+                            where b.queue = $1 and b.gate = 1 and b.group_key = r.group_key
+                                and (b.priority, b.run_at, b.id) < (r.priority, r.run_at, r.id)
+                            offset 0
+                        ) and (s.lists > 20 or exists (
+                            select
+                            from dibs.wake_list w
+                            where w.queue = $1 and r.group_key = any (w.groups)
+                            offset 0
+                        ))))
                     order by r.run_at desc, r.id desc
+                    limit $3
+                    for no key update skip locked
+                ) a
+                union all
+                select a.ctid from (
+                    select b.ctid
+                    from dibs.job b
+                    where m.how = 3
+                        and b.queue = $1 and b.returned and b.gate::int = 0 and b.priority = m.low
+                        and (b.run_at, b.id) < (m.run_at, m.id) and b.run_at <= statement_timestamp()
+                        and b.token is null
+                        and ($7::text[] is null or b.kind = any ($7))
+                    order by b.run_at, b.id
                     limit $3
                     for no key update skip locked
                 ) a
@@ -138,11 +212,13 @@ with turn as materialized (
     having count(*) > 0
 ), counted as (
     insert into dibs.tally (queue, waiting, running, claimed, wait_us)
-    select $1, - count(*), count(*), count(*), sum(extract(epoch from claimed_at - run_at) * 1000000)::bigint
+    select $1, - count(*), count(*), count(*), sum(date_part('epoch', claimed_at - run_at) * 1000000)::bigint
     from taken
     having count(*) > 0
 )
 select
+    s.late,
+    s.lost,
     t.id,
     t.kind,
     t.payload,
@@ -153,11 +229,11 @@ select
     t.excused,
     t.max_attempts,
     t.group_key,
-    coalesce((
+    case when t.group_key is not null then coalesce((
         select l.places
         from dibs.group_limit l
         where l.queue = $1 and l.group_key = t.group_key
-    ), s.group_limit),
+    ), s.group_limit) end,
     t.unique_key,
     t.unique_until,
     t.lease_until,

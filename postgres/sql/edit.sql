@@ -3,12 +3,15 @@
 -- Columns out: id, queue, priority.
 -- Concurrency: as cancel.sql; a job that was claimed meanwhile is left alone. A grouped job gives up its place and competes for it again,
 --   unless it has been started in a strict queue.
-with held as materialized (
+with clock as materialized (
+    select clock_timestamp() as at
+    where pg_current_xact_id() is not null
+), held as materialized (
     select
         j.id,
         j.gate,
         j.gate = 0 and q.strict and j.attempt > 0 as keeps,
-        greatest(coalesce($3::timestamptz, j.run_at), case when $3::timestamptz is null then j.run_at else statement_timestamp() end) as run_at
+        greatest(coalesce($3::timestamptz, j.run_at), case when $3::timestamptz is null then j.run_at else (select at from clock) end) as run_at
     from dibs.job j
     join dibs.queue q on q.name = j.queue
     where j.id = any ($1::bigint[]) and j.token is null
@@ -19,7 +22,8 @@ with held as materialized (
     set
         priority = coalesce($2::smallint, j.priority),
         run_at = h.run_at,
-        gate = case when j.group_key is null or h.keeps then 0 when h.run_at <= statement_timestamp() then 1 else 2 end
+        gate = case when j.group_key is null or h.keeps then 0 when h.run_at <= (select at from clock) then 1 else 2 end,
+        returned = j.returned or $3::timestamptz is null
     from held h
     where j.id = any (array[h.id]) and j.token is null
     returning j.id, j.queue, j.group_key, j.priority, j.gate, h.gate as old_gate

@@ -8,7 +8,13 @@
 -- Concurrency: takes no lock that another enqueuer or a claimer needs: counts and
 --   wake rows are appended, never updated. Ids are drawn after the sort, so they
 --   grow with the arrays.
-with added as (
+-- No job is due before the transaction had its number: marks pass the times up to which
+--   all numbered transactions have ended (marks.go). So "clock" looks at the clock after
+--   that, here and wherever a job gets a new time.
+with clock as materialized (
+    select clock_timestamp() as at
+    where pg_current_xact_id() is not null
+), added as (
     insert into dibs.job (queue, kind, payload, metadata, priority, run_at, gate, max_attempts, group_key, created_at)
     select
         n.queue,
@@ -16,15 +22,15 @@ with added as (
         n.payload,
         n.metadata,
         n.priority,
-        greatest(coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond'), statement_timestamp()),
+        greatest(coalesce(n.run_at, (select at from clock) + n.delay_us * interval '1 microsecond'), (select at from clock)),
         case
             when n.group_key is null then 0
-            when coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond') <= statement_timestamp() then 1
+            when coalesce(n.run_at, (select at from clock) + n.delay_us * interval '1 microsecond') <= (select at from clock) then 1
             else 2
         end,
         n.max_attempts,
         n.group_key,
-        statement_timestamp()
+        (select at from clock)
     from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[], $7::bigint[], $8::int[], $9::text[])
         with ordinality as n (queue, kind, payload, metadata, priority, run_at, delay_us, max_attempts, group_key, ord)
     where current_setting('transaction_isolation') <> 'read committed'
@@ -36,10 +42,14 @@ with added as (
     order by n.ord
     returning id, queue, gate, group_key
 ), woken as (
-    insert into dibs.wake (queue, group_key)
-    select distinct queue, group_key
-    from added
-    where gate = 1
+    insert into dibs.wake_list (queue, groups)
+    select queue, array_agg(group_key)
+    from (
+        select distinct queue, group_key, id / 500 as part
+        from added
+        where gate = 1
+    ) g
+    group by queue, part
 ), counted as (
     insert into dibs.tally (queue, waiting, blocked, enqueued)
     select

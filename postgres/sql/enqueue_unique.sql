@@ -9,7 +9,10 @@
 -- Concurrency: the partial unique index decides. An insert that meets a key whose
 --   holder is not committed yet waits for that transaction; keys are inserted in
 --   their order, so two batches cannot wait for each other.
-with asked as materialized (
+with clock as materialized (
+    select clock_timestamp() as at
+    where pg_current_xact_id() is not null
+), asked as materialized (
     select
         nextval('dibs.job_id') as id,
         n.queue,
@@ -57,10 +60,10 @@ with asked as materialized (
         n.payload,
         n.metadata,
         n.priority,
-        greatest(coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond'), statement_timestamp()),
+        greatest(coalesce(n.run_at, (select at from clock) + n.delay_us * interval '1 microsecond'), (select at from clock)),
         case
             when n.group_key is null then 0
-            when coalesce(n.run_at, statement_timestamp() + n.delay_us * interval '1 microsecond') <= statement_timestamp() then 1
+            when coalesce(n.run_at, (select at from clock) + n.delay_us * interval '1 microsecond') <= (select at from clock) then 1
             else 2
         end,
         n.max_attempts,
@@ -68,16 +71,20 @@ with asked as materialized (
         n.unique_key,
         n.unique_until,
         n.unique_key is not null,
-        statement_timestamp()
+        (select at from clock)
     from asked n
     order by n.queue, n.unique_key, n.ord
     on conflict (queue, unique_key) where unique_held do nothing
     returning id, queue, gate, group_key
 ), woken as (
-    insert into dibs.wake (queue, group_key)
-    select distinct queue, group_key
-    from added
-    where gate = 1
+    insert into dibs.wake_list (queue, groups)
+    select queue, array_agg(group_key)
+    from (
+        select distinct queue, group_key, id / 500 as part
+        from added
+        where gate = 1
+    ) g
+    group by queue, part
 ), counted as (
     insert into dibs.tally (queue, waiting, blocked, enqueued)
     select

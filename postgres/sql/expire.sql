@@ -39,7 +39,8 @@ with ended as materialized (
         token = null,
         lease_until = null,
         errors = l.errors,
-        gate = 0
+        gate = 0,
+        returned = true
     from lost l
     where j.id = any (array[l.id]) and not l.ends
     returning j.queue, j.group_key

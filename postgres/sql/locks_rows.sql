@@ -29,6 +29,8 @@ from (
     union all
     select 'wake', ctid, xmax from dibs.wake where 'wake' = any ($2::text[])
     union all
+    select 'wake_list', ctid, xmax from dibs.wake_list where 'wake_list' = any ($2::text[])
+    union all
     select 'tally', ctid, xmax from dibs.tally where 'tally' = any ($2::text[])
 ) r
 left join lateral (

@@ -1,11 +1,25 @@
--- Purpose: list queues in which grouped jobs wait to be admitted.
+-- Purpose: tell what there is to sweep.
 -- Parameters: none.
--- Columns out: queue.
+-- Columns out: whether leases have ended; the newest row of the tally; the queues in
+--   which grouped jobs wait to be admitted.
 -- Concurrency: a plain read; admitting itself takes a turn (turn_admit.sql).
-select name
-from dibs.queue
-where grouped
-    and (
-        exists (select from dibs.wake w where w.queue = name offset 0)
-        or exists (select from dibs.job j where j.queue = name and j.gate = 2 and j.run_at <= statement_timestamp() offset 0)
+select
+    exists (
+        select
+        from dibs.claim c
+        where c.check_at <= statement_timestamp()
+    ),
+    (
+        select coalesce(max(t.id), 0)
+        from dibs.tally t
+    ),
+    array(
+        select q.name
+        from dibs.queue q
+        where q.grouped
+            and (
+                exists (select from dibs.wake w where w.queue = q.name offset 0)
+                or exists (select from dibs.wake_list w where w.queue = q.name offset 0)
+                or exists (select from dibs.job j where j.queue = q.name and j.gate = 2 and j.run_at <= statement_timestamp() offset 0)
+            )
     )

@@ -5,7 +5,10 @@
 --   that another job holds is not taken back; one that is taken in this very moment
 --   fails the statement on the unique index, and the caller repeats it. A job that
 --   held its key only until it was claimed does not take it back.
-with gone as (
+with clock as materialized (
+    select clock_timestamp() as at
+    where pg_current_xact_id() is not null
+), gone as (
     delete from dibs.finished
     where id = any ($1::bigint[])
     returning *
@@ -24,7 +27,7 @@ with gone as (
         g.payload,
         g.metadata,
         g.priority,
-        statement_timestamp(),
+        (select at from clock),
         case when g.group_key is null then 0 else 1 end,
         g.attempt,
         g.attempt,

@@ -8,7 +8,10 @@
 -- A retry or snooze outside of a strict queue leaves its group's place: gate 2 (or 1,
 --   if due at once). Strict, released and ungrouped jobs keep it. The wake row lets
 -- the group choose anew in any case.
-with o as materialized (
+with clock as materialized (
+    select clock_timestamp() as at
+    where pg_current_xact_id() is not null
+), o as materialized (
     select o.id, o.token, o.ending, o.error, o.delay_us
     from unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::bigint[]) as o (id, token, ending, error, delay_us)
 ), held as materialized (
@@ -20,13 +23,13 @@ with o as materialized (
         j.cancel_requested or (o.ending = 'retry' and j.attempt - j.excused >= j.max_attempts) as ends,
         case when j.cancel_requested then 'cancelled' else 'dead' end as state,
         j.group_key is not null and o.ending <> 'release' and not q.strict as leaves,
-        case when o.ending = 'release' then j.run_at else statement_timestamp() + interval '1 microsecond' * coalesce(
+        case when o.ending = 'release' then j.run_at else greatest((select at from clock), statement_timestamp() + interval '1 microsecond' * coalesce(
             o.delay_us,
             least(
                 extract(epoch from q.backoff_max)::float8,
                 extract(epoch from q.backoff_base)::float8 * exp(least((j.attempt - j.excused - 1) * ln(q.backoff_factor), 500))
             ) * 1e6 * (1 + q.backoff_jitter * (2 * random() - 1))
-        ) end as run_at,
+        )) end as run_at,
         case when o.error is null then j.errors else
             case when jsonb_array_length(j.errors) >= 10 then j.errors - 0 else coalesce(j.errors, '[]') end
             || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp(), 'worker', j.worker, 'error', o.error)
@@ -45,7 +48,8 @@ with o as materialized (
         excused = j.excused + case when h.ending = 'retry' then 0 else 1 end,
         run_at = h.run_at,
         errors = h.errors,
-        gate = case when not h.leaves then 0 when h.run_at <= statement_timestamp() then 1 else 2 end
+        gate = case when not h.leaves then 0 when h.run_at <= (select at from clock) then 1 else 2 end,
+        returned = j.returned or h.ending = 'release'
     from held h
     where j.id = any (array[h.id]) and not h.ends
     returning j.id, j.queue, j.group_key, j.gate, j.claimed_at, h.leaves, h.ending

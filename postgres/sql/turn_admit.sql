@@ -8,6 +8,7 @@
 select set_config('dibs_turn.admit', (
     (
         exists (select from dibs.wake where queue = $1)
+        or exists (select from dibs.wake_list where queue = $1)
         or exists (select from dibs.job where queue = $1 and gate = 2 and run_at <= statement_timestamp())
     )
     and pg_try_advisory_xact_lock($2)

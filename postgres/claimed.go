@@ -1,0 +1,71 @@
+package postgres
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// claimedRow reads the rows of claim.sql and resume.sql, all into the same variables: to
+// make new ones for each row is what takes longest.
+type claimedRow struct {
+	queue, worker string
+	token         dibs.Token
+
+	to []any // the variables
+
+	id                             pgtype.Int8
+	kind, group, unique, until     pgtype.Text
+	payload, metadata, errors      []byte
+	priority, attempt, excused     pgtype.Int4
+	maxAttempts, groupLimit        pgtype.Int4
+	runAt, lease, created, claimed pgtype.Timestamptz
+	cancel                         pgtype.Bool
+}
+
+// scan appends the job of a row, unless it has none, as nothing was due. The row begins
+// with the columns to scan into before.
+func (c *claimedRow) scan(jobs []*dibs.RawJob, scan func(...any) error, before ...any) ([]*dibs.RawJob, error) {
+	if c.to == nil {
+		c.to = slices.Concat(before, []any{
+			&c.id, &c.kind, &c.payload, &c.metadata, &c.priority, &c.runAt, &c.attempt, &c.excused, &c.maxAttempts,
+			&c.group, &c.groupLimit, &c.unique, &c.until, &c.lease, &c.cancel, &c.created, &c.claimed, &c.errors,
+		})
+	}
+	if err := scan(c.to...); err != nil || !c.id.Valid {
+		return jobs, err
+	}
+	j := &dibs.RawJob{
+		ID: c.id.Int64, Queue: c.queue, Kind: c.kind.String, State: dibs.Running,
+		Payload: c.payload, Metadata: c.metadata,
+		Priority: int(c.priority.Int32), RunAt: c.runAt.Time.UTC(),
+		Attempt: int(c.attempt.Int32), Excused: int(c.excused.Int32), MaxAttempts: int(c.maxAttempts.Int32),
+		Group: c.group.String, UniqueKey: c.unique.String, UniqueUntil: dibs.UniqueUntil(c.until.String),
+		Worker: c.worker, Token: c.token, LeaseUntil: c.lease.Time.UTC(), CancelRequested: c.cancel.Bool,
+		CreatedAt: c.created.Time.UTC(), ClaimedAt: c.claimed.Time.UTC(),
+	}
+	if c.group.Valid {
+		j.GroupLimit = int(c.groupLimit.Int32)
+	}
+	var err error
+	j.Errors, err = history(c.errors)
+	return append(jobs, j), err
+}
+
+func history(text []byte) ([]dibs.AttemptError, error) {
+	if text == nil {
+		return nil, nil
+	}
+	var list []dibs.AttemptError
+	if err := json.Unmarshal(text, &list); err != nil {
+		return nil, fmt.Errorf("error history: %w", err)
+	}
+	for i := range list {
+		list[i].At = list[i].At.UTC()
+	}
+	return list, nil
+}

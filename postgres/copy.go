@@ -1,0 +1,195 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// copyFrom is the size of a batch from which COPY is faster than arrays, although it
+// takes more round trips.
+const copyFrom = 500
+
+// copies reports whether a batch of n jobs can, and should, go by COPY through c.
+func copies(n int, c conn) (pgx.Tx, bool) {
+	if n < copyFrom {
+		return nil, false
+	}
+	p, _ := c.(pgxConn)
+	t, ok := p.batcher.(pgx.Tx)
+	return t, ok
+}
+
+// insertCopied inserts by COPY, through c, which is t.
+func (s *Store) insertCopied(ctx context.Context, b batch, c conn, t pgx.Tx) ([]dibs.Enqueued, error) {
+	now, ids, err := s.draw(ctx, b, c)
+	if err != nil {
+		return nil, err
+	}
+	rows := newCopied(b.rows, now, ids)
+	if _, err := t.Conn().PgConn().CopyFrom(ctx, rows, s.sql.get("enqueue_copy")); err != nil {
+		return nil, err
+	}
+	if err := s.countCopied(ctx, rows, c); err != nil {
+		return nil, err
+	}
+	out := make([]dibs.Enqueued, len(ids))
+	for i, id := range ids {
+		out[i].ID = id
+	}
+	return out, nil
+}
+
+func (s *Store) draw(ctx context.Context, b batch, c conn) (now time.Time, ids []int64, err error) {
+	err = c.run(ctx, step{
+		sql:  s.sql.get("enqueue_draw"),
+		args: []any{len(b.rows), b.queues, b.versions},
+		row:  func(scan func(...any) error) error { return scan(&now, &ids) },
+	})
+	if err == nil && ids == nil {
+		err = errStale
+	}
+	return now, ids, err
+}
+
+func (s *Store) countCopied(ctx context.Context, r *copied, c conn) error {
+	var queues, wakeQueues, wakeGroups []string
+	var waiting, blocked []int64
+	for queue, n := range r.counts {
+		queues, waiting, blocked = append(queues, queue), append(waiting, n.waiting), append(blocked, n.blocked)
+	}
+	for w := range r.woken {
+		wakeQueues, wakeGroups = append(wakeQueues, w.queue), append(wakeGroups, w.group)
+	}
+	return c.run(ctx, step{sql: s.sql.get("enqueue_count"), args: []any{queues, waiting, blocked, wakeQueues, wakeGroups}})
+}
+
+// copied reads as what COPY takes: the rows of jobs, made as they are sent. It decides
+// of each what enqueue.sql decides, and counts them.
+type copied struct {
+	rows   []checks.Row // not sent yet
+	ids    []int64
+	now    time.Time // by the database's clock
+	counts map[string]*added
+	woken  map[queueGroup]bool
+
+	ready []byte // of rows, not read yet
+	made  []byte
+	ended bool
+}
+
+type added struct{ waiting, blocked int64 }
+
+type queueGroup struct{ queue, group string }
+
+func newCopied(rows []checks.Row, now time.Time, ids []int64) *copied {
+	const header = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" // signature, no flags, no more header
+	return &copied{rows: rows, now: now, ids: ids, counts: map[string]*added{}, woken: map[queueGroup]bool{}, ready: []byte(header)}
+}
+
+func (c *copied) Read(p []byte) (n int, err error) {
+	for n < len(p) {
+		if len(c.ready) == 0 && !c.next() {
+			break
+		}
+		m := copy(p[n:], c.ready)
+		c.ready, n = c.ready[m:], n+m
+	}
+	if n == 0 && len(p) > 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// next makes the next row, or the end after the last one.
+func (c *copied) next() bool {
+	switch {
+	case len(c.rows) > 0:
+		c.made = c.row(c.made[:0], &c.rows[0], c.ids[0])
+		c.rows, c.ids = c.rows[1:], c.ids[1:]
+	case !c.ended:
+		c.ended = true
+		c.made = append(c.made[:0], 0xff, 0xff)
+	default:
+		return false
+	}
+	c.ready = c.made
+	return true
+}
+
+// row appends a job's columns, in the order in which enqueue_copy.sql names them.
+func (c *copied) row(to []byte, r *checks.Row, id int64) []byte {
+	const columns = 11
+	runAt := r.RunAt
+	if runAt.IsZero() {
+		runAt = c.now.Add(r.Delay)
+	}
+	gate := c.count(r, runAt)
+	if runAt.Before(c.now) {
+		runAt = c.now
+	}
+	to = binary.BigEndian.AppendUint16(to, columns)
+	to = appendInt8(to, id)
+	to = appendText(to, r.Queue)
+	to = appendText(to, r.Kind)
+	to = appendText(to, r.Payload)
+	to = appendText(to, r.Metadata)
+	to = appendInt2(to, r.Priority)
+	to = appendInt8(to, sincePostgres(runAt))
+	to = appendInt2(to, gate)
+	to = appendInt4(to, int32(r.MaxAttempts))
+	to = appendText(to, r.Group)
+	return appendInt8(to, sincePostgres(c.now))
+}
+
+// count decides at which gate a job stands.
+func (c *copied) count(r *checks.Row, runAt time.Time) (gate int16) {
+	n := c.counts[r.Queue]
+	if n == nil {
+		n = &added{}
+		c.counts[r.Queue] = n
+	}
+	switch {
+	case r.Group == "":
+		n.waiting++
+		return 0
+	case runAt.After(c.now):
+		n.waiting++
+		return 2
+	}
+	n.blocked++
+	c.woken[queueGroup{r.Queue, r.Group}] = true
+	return 1
+}
+
+func appendInt2(to []byte, v int16) []byte {
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(to, 2), uint16(v))
+}
+
+func appendInt4(to []byte, v int32) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(to, 4), uint32(v))
+}
+
+func appendInt8(to []byte, v int64) []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(to, 8), uint64(v))
+}
+
+// appendText writes an empty text, of which there are none, as null.
+func appendText[T string | []byte](to []byte, s T) []byte {
+	if len(s) == 0 {
+		return binary.BigEndian.AppendUint32(to, 0xffffffff) // a length of -1
+	}
+	return append(binary.BigEndian.AppendUint32(to, uint32(len(s))), s...)
+}
+
+// sincePostgres is a timestamptz: microseconds since 2000, in UTC.
+func sincePostgres(t time.Time) int64 {
+	const epoch = 946_684_800 // in Unix time
+	return (t.Unix()-epoch)*1_000_000 + int64(t.Nanosecond()/1000)
+}

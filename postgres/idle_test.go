@@ -1,0 +1,184 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// What an idle worker costs is what its calls send: the worker makes few of them
+// (TestIdleWorkerMakesFewCalls), and each is one transaction.
+func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	s, sent := tracedStore(t)
+	// By another store, since this one would tell others of it at some time.
+	admin := opened(t, s.pool.Config().ConnString())
+	for name, paused := range map[string]bool{"paused": true, "empty": false} {
+		if _, err := admin.SetQueue(t.Context(), name, dibs.QueueChange{Paused: &paused}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for queue, want := range map[string][]string{"empty": {"claim"}, "paused": {"queues", "pending"}, "missing": {"queues", "pending"}} {
+		s.StopMarks(queue) // no machine is too slow for this test
+		calls := map[string]func() error{
+			"claim": func() error {
+				_, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: queue, Worker: "w", N: 10})
+				return err
+			},
+			"sweep": func() error {
+				_, err := s.Sweep(t.Context())
+				return err
+			},
+		}
+		for _, name := range []string{"sweep", "claim", "claim", "sweep"} { // there is something to learn and to merge
+			if err := calls[name](); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, want := range map[string][]string{"claim": want, "sweep": {"pending"}} {
+			s.pass(queue, 30*time.Second)
+			sent.transactions = nil
+			if err := calls[name](); err != nil {
+				t.Fatal(err)
+			}
+			if len(sent.transactions) != 1 || !slices.Equal(sent.named(s), want) {
+				t.Errorf("a %s of an idle worker from a queue that is %s sends %q, want %q in one transaction", name, queue, sent.named(s), want)
+			}
+		}
+	}
+}
+
+// Retention comes less often where nothing happens, but it does.
+func TestHistoryGrowsOldWhereNothingHappens(t *testing.T) {
+	t.Parallel()
+	s, sent := tracedStore(t)
+	for range 2 {
+		if _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.pass("", 2*pruneIdle)
+	sent.transactions = nil
+	if _, err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if names := sent.named(s); !slices.Contains(names, "retention") {
+		t.Errorf("the sweep sends %q", names)
+	}
+}
+
+// A claim that found nothing may have been slow because of the machine.
+func TestANoisyMachineDoesNotMakeAnIdleWorkerLookForMarks(t *testing.T) {
+	t.Parallel()
+	m := &marks{}
+	for range 10 {
+		m.used(false, slowEmpty/2, 10, 0)
+		if m.mustLook() {
+			t.Fatal("a claim that took 10 ms and found nothing asks for marks")
+		}
+	}
+	m.used(false, slowEmpty/2, 10, 1)
+	if !m.mustLook() {
+		t.Error("a claim that took 10 ms and found a job does not ask for marks")
+	}
+}
+
+// Else an idle worker pays for it with each claim: they are up to 1.8 s apart.
+func TestConnectionsAreNotTriedBetweenAnIdleWorkersClaims(t *testing.T) {
+	t.Parallel()
+	config, err := configured("postgres://127.0.0.1/any", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for idle, want := range map[time.Duration]bool{1800 * time.Millisecond: false, time.Minute: true} {
+		if got := config.ShouldPing(t.Context(), pgxpool.ShouldPingParams{IdleDuration: idle}); got != want {
+			t.Errorf("a connection unused for %v is tried: %v", idle, got)
+		}
+	}
+}
+
+// tracedStore is a store as Open makes it, with what it sends.
+func tracedStore(t *testing.T) (*Store, *traced) {
+	t.Helper()
+	url, sent := pgtest.URL(t), &traced{}
+	if err := Migrate(t.Context(), url, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	config, err := configured(url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.Tracer = sent
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s, err := newStore(t.Context(), pool, Options{}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // never fails
+	return s, sent
+}
+
+func opened(t *testing.T, url string) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // never fails
+	return s
+}
+
+// pass makes it so long ago that the store did what it does now and then.
+func (s *Store) pass(queue string, d time.Duration) {
+	s.sweeper.mu.Lock()
+	defer s.sweeper.mu.Unlock()
+	for _, at := range []*time.Time{&s.sweeper.looked, &s.sweeper.pruned, &s.queues.lanesOf(queue).learned} {
+		*at = time.Now().Add(-d)
+	}
+}
+
+// traced are the statements that a store has sent, by transaction. One goroutine uses it.
+type traced struct{ transactions [][]string }
+
+func (r *traced) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	r.transactions = append(r.transactions, []string{q.SQL})
+	return ctx
+}
+
+func (r *traced) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	var list []string
+	for _, q := range b.Batch.QueuedQueries {
+		list = append(list, q.SQL)
+	}
+	r.transactions = append(r.transactions, list)
+	return ctx
+}
+
+func (r *traced) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)     {}
+func (r *traced) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (r *traced) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+// named are the statements by the names of their files.
+func (r *traced) named(s *Store) (names []string) {
+	for _, text := range slices.Concat(r.transactions...) {
+		name := text
+		for n, t := range s.sql.text {
+			if t == text {
+				name = n
+			}
+		}
+		names = append(names, name)
+	}
+	return names
+}

@@ -1,0 +1,204 @@
+package postgres
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// world is a queue as the server sees it, with the marks of one process. A row or a
+// lock becomes visible with the transaction that made it.
+type world struct {
+	*rapid.T
+	marks marks
+	began time.Time
+	next  uint64 // the next transaction's number
+	open  []uint64
+	rows  []*row
+}
+
+type row struct {
+	lane    int16
+	place   mark
+	maker   uint64 // the transaction that inserted it
+	locker  uint64 // the one that is claiming it, 0: none
+	claimed bool
+	apart   bool // put back: it is in the index of those
+}
+
+func (w *world) now() time.Time { return time.Now() }
+
+func (w *world) begin() uint64 {
+	w.next++
+	w.open = append(w.open, w.next)
+	return w.next
+}
+
+// end ends a transaction: a claim takes its rows or leaves them.
+func (w *world) end(x uint64, commit bool) {
+	w.open = slices.DeleteFunc(w.open, func(o uint64) bool { return o == x })
+	w.rows = slices.DeleteFunc(w.rows, func(r *row) bool { return r.maker == x && !commit })
+	for _, r := range w.rows {
+		if r.locker == x {
+			r.locker, r.claimed = 0, commit
+		}
+	}
+}
+
+func (w *world) snapshot() snapshot { return snapshot{xmax: w.next + 1, xips: slices.Clone(w.open)} }
+
+func (w *world) waits(r *row) bool { return !r.claimed && !slices.Contains(w.open, r.maker) }
+
+// free are the rows that a claim could take now.
+func (w *world) free() (list []*row) {
+	for _, r := range w.rows {
+		if w.waits(r) && r.locker == 0 {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+func (w *world) pick(name string, n int) int { return rapid.IntRange(0, n-1).Draw(w.T, name) }
+
+// first is what marks.sql answers.
+func (w *world) first(from map[int16]mark, late []uint64) map[int16]mark {
+	waiting := map[int16]mark{}
+	for _, r := range w.rows {
+		start, ok := from[r.lane]
+		if !ok || r.place.before(start) || !w.waits(r) || r.locker != 0 && slices.Contains(late, r.locker) {
+			continue
+		}
+		if best, ok := waiting[r.lane]; !ok || r.place.before(best) {
+			waiting[r.lane] = r.place
+		}
+	}
+	return waiting
+}
+
+// look moves the marks, while others go on between its steps.
+func (w *world) look() {
+	if !w.marks.mustLook() {
+		return
+	}
+	at := w.now()
+	w.others()
+	s := w.snapshot()
+	w.others()
+	from, late := w.marks.sighted(at, s, []int16{0, 1})
+	w.others()
+	waiting := w.first(from, late)
+	w.others()
+	w.marks.move(from, waiting)
+	w.marks.looked(at, nil)
+}
+
+// claim expects that nothing that it could take lies below the marks.
+func (w *world) claim() {
+	for {
+		w.look()
+		at, late := w.marks.use()
+		s := w.snapshot()
+		if slices.ContainsFunc(late, func(x uint64) bool { return !s.running(x) }) {
+			w.marks.found()
+			continue
+		}
+		w.check()
+		w.marks.used(at != nil, 0, 1, 0)
+		return
+	}
+}
+
+// check expects that a claim which is not refused would miss nothing.
+func (w *world) check() {
+	at, late := w.marks.use()
+	s := w.snapshot()
+	if slices.ContainsFunc(late, func(x uint64) bool { return !s.running(x) }) {
+		return
+	}
+	for _, r := range w.free() {
+		if !r.apart && r.place.before(at[r.lane]) {
+			w.Fatalf("a job at %v of lane %d waits below the mark %v", r.place.runAt.Sub(w.began), r.lane, at[r.lane].runAt.Sub(w.began))
+		}
+	}
+}
+
+// others lets some other process do something, or nothing.
+func (w *world) others() {
+	time.Sleep(time.Duration(w.pick("pause", 2)) * time.Millisecond)
+	switch w.pick("other", 8) {
+	case 0:
+		w.begin()
+	case 1: // a transaction enqueues
+		if len(w.open) > 0 {
+			x := w.open[w.pick("enqueuer", len(w.open))]
+			w.rows = append(w.rows, &row{lane: int16(w.pick("lane", 2)), place: mark{w.now(), int64(len(w.rows))}, maker: x})
+		}
+	case 2: // one claims, but does not commit yet
+		if free := w.free(); len(free) > 0 && len(w.open) > 0 {
+			free[w.pick("job", len(free))].locker = w.open[w.pick("claimer", len(w.open))]
+		}
+	case 3, 4:
+		if len(w.open) > 0 {
+			w.end(w.open[w.pick("which", len(w.open))], w.pick("commit", 3) > 0)
+		}
+	case 6: // the process itself claims at the same time
+		w.check()
+	case 5: // a claimed job is put back
+		for _, r := range w.rows {
+			if r.claimed && w.pick("back", 4) == 0 {
+				r.claimed, r.apart = false, true
+			}
+		}
+	}
+}
+
+// Whatever runs and ends between the steps of a look, no claim misses a job.
+func TestMarksPassNothingThatWaits(t *testing.T) {
+	seed := time.Now().UnixNano() % int64(time.Hour) // rapid takes its own from the time, which stands still in there
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Duration(seed))
+		moved := 0
+		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { // it would ask for a deadline, by the real clock
+			w := &world{T: rt, marks: marks{eager: true}, began: time.Now()}
+			for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+				switch w.pick("step", 5) {
+				case 0:
+					time.Sleep(passAfter + time.Millisecond)
+				case 1, 2:
+					w.claim()
+				default:
+					w.others()
+				}
+			}
+			if len(w.marks.at) > 0 {
+				moved++
+			}
+			w.claim()
+		})
+		if moved == 0 {
+			t.Error("no marks were ever set")
+		}
+	})
+}
+
+func TestSnapshotsAreRead(t *testing.T) {
+	for text, want := range map[string]snapshot{
+		"10:10:":      {xmax: 10},
+		"10:14:10,12": {xmax: 14, xips: []uint64{10, 12}},
+	} {
+		s, err := parseSnapshot(text)
+		if err != nil || fmt.Sprint(s) != fmt.Sprint(want) {
+			t.Errorf("%s: %+v, %v", text, s, err)
+		}
+	}
+	for _, text := range []string{"", "10", "10:x:", "10:12:y"} {
+		if s, err := parseSnapshot(text); err == nil {
+			t.Errorf("%q was read as %+v", text, s)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package postgres_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+// markIfAsked has the tests, with DIBS_TEST_MARKS set, use marks wherever claims can,
+// fast as they are.
+func markIfAsked(s *postgres.Store) {
+	if os.Getenv("DIBS_TEST_MARKS") != "" {
+		s.MarkAlways()
+	}
+}
+
+// marking is a store that claims from marks, and another one beside it, which is a
+// process of its own as far as marks go.
+func marking(t *testing.T) (b bench, other *postgres.Store) {
+	b = newBench(t, postgres.Options{})
+	b.MarkAlways()
+	other, err := postgres.New(b.ctx, b.pool, postgres.Options{})
+	b.must(err)
+	t.Cleanup(func() { _ = other.Close() }) // never fails
+	return b, other
+}
+
+// passed lets jobs go through the queue until there are marks, and they have passed over
+// the transaction with this number, if it is not 0.
+func (b bench) passed(x uint64) {
+	b.Helper()
+	for {
+		b.add("")
+		b.first(0)
+		if marked, late := b.Marked("q"); marked && (x == 0 || slices.Contains(late, x)) {
+			return
+		}
+		b.must(b.ctx.Err())
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// first expects a claim of one job to get this one, or any if it is 0, and completes it.
+func (b bench) first(id int64) {
+	b.Helper()
+	jobs := b.take(1, 0)
+	if len(jobs) != 1 || id != 0 && jobs[0].ID != id {
+		b.Fatalf("claimed %v, want job %d", ids(jobs), id)
+	}
+	b.must(b.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
+}
+
+func ids(jobs []*dibs.RawJob) (list []int64) {
+	for _, j := range jobs {
+		list = append(list, j.ID)
+	}
+	return list
+}
+
+// Marks have passed where a transaction wrote that was open all the time. The first
+// claim after its end finds what it left, before all that is younger.
+func TestMarksMissNothingOfALongTransaction(t *testing.T) {
+	for name, c := range map[string]struct {
+		do     func(b bench, tx pgx.Tx) int64
+		commit bool
+	}{
+		"that enqueued": {func(b bench, tx pgx.Tx) int64 {
+			added, err := b.Tx(tx).Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}})
+			b.must(err)
+			return added[0].ID
+		}, true},
+		"that claimed, and gave up": {func(b bench, tx pgx.Tx) int64 {
+			b.add("")
+			return b.takeIn(tx, 1)[0].ID
+		}, false},
+		"that claimed, and put back": {func(b bench, tx pgx.Tx) int64 {
+			b.add("")
+			j := b.takeIn(tx, 1)[0]
+			b.must(b.Tx(tx).Finish(b.ctx, []dibs.Outcome{j.Lease().Release()}))
+			return j.ID
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, _ := marking(t)
+			b.passed(0)
+			tx := b.begin()
+			id := c.do(b, tx)
+			var x uint64
+			b.must(tx.QueryRow(b.ctx, "select pg_current_xact_id()::text::bigint").Scan(&x))
+			b.passed(x)
+			b.StopMarks("q")
+			b.add("")
+			if c.commit {
+				b.must(tx.Commit(b.ctx))
+			} else {
+				b.must(tx.Rollback(b.ctx))
+			}
+			b.first(id)
+			b.first(0)
+			b.sound()
+		})
+	}
+}
+
+// A foreign key to a job locks a share of its key, which no claim minds.
+func TestMarksDoNotPassWhatIsOnlyReferredTo(t *testing.T) {
+	b, _ := marking(t)
+	b.passed(0)
+	tx := b.begin()
+	var x uint64
+	b.must(tx.QueryRow(b.ctx, "select pg_current_xact_id()::text::bigint").Scan(&x))
+	b.passed(x)
+	added, err := b.Enqueue(b.ctx, slices.Repeat([]dibs.NewJob{{Queue: "q", Kind: "k"}}, 3))
+	b.must(err)
+	_, err = tx.Exec(b.ctx, "select from dibs.job where id = $1 for key share", added[0].ID)
+	b.must(err)
+	for range 3 { // the first sees that all who ran before have ended
+		b.must(b.Look(b.ctx, "q"))
+	}
+	for _, a := range added {
+		if got := ids(b.take(1, 0)); !slices.Equal(got, []int64{a.ID}) {
+			t.Errorf("claimed %v, want job %d", got, a.ID)
+		}
+	}
+	b.must(tx.Rollback(b.ctx))
+	b.sound()
+}
+
+// What comes below the marks without a long transaction is found by the next claim too.
+func TestMarksMissNothingThatIsPutBack(t *testing.T) {
+	for name, back := range map[string]func(b bench, other *postgres.Store, j *dibs.RawJob){
+		"a job released by another process": func(b bench, other *postgres.Store, j *dibs.RawJob) {
+			b.must(other.Finish(b.ctx, []dibs.Outcome{j.Lease().Release()}))
+		},
+		"a job whose lease ended": func(b bench, other *postgres.Store, j *dibs.RawJob) {
+			_, err := other.Extend(b.ctx, []dibs.Lease{j.Lease()}, dibs.MinLease)
+			b.must(err)
+			_, err = b.pool.Exec(b.ctx, "select pg_sleep_until(lease_until) from dibs.job where id = $1", j.ID)
+			b.must(err)
+			_, err = other.Sweep(b.ctx)
+			b.must(err)
+		},
+		"a job in another lane": func(b bench, other *postgres.Store, j *dibs.RawJob) {
+			b.must(b.Finish(b.ctx, []dibs.Outcome{j.Lease().Complete(nil)}))
+			added, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k", Priority: new(dibs.DefaultPriority + 1)}})
+			b.must(err)
+			b.passed(0)
+			b.passed(0)
+			_, err = other.Edit(b.ctx, []int64{added[0].ID}, dibs.Edit{Priority: new(dibs.DefaultPriority)})
+			b.must(err)
+			j.ID = added[0].ID
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, other := marking(t)
+			b.add("")
+			j := b.take(1, time.Hour)[0]
+			b.passed(0)
+			b.passed(0)
+			back(b, other, j)
+			b.add("")
+			b.first(j.ID)
+			b.first(0)
+			b.sound()
+		})
+	}
+}
+
+// Claims from marks read what waits, not what was finished under a long snapshot.
+func TestClaimsFromMarksPassWhatIsFinished(t *testing.T) {
+	b, _ := marking(t)
+	holder := b.beginAs(pgx.RepeatableRead)
+	_, err := holder.Exec(b.ctx, "select from dibs.job")
+	b.must(err)
+	defer holder.Rollback(context.Background())
+	read := func(n int) int {
+		b.add(slices.Repeat([]string{""}, n)...)
+		for range n / 100 {
+			done := make([]dibs.Outcome, 0, 100)
+			for _, j := range b.take(100, 0) {
+				done = append(done, j.Lease().Complete(nil))
+			}
+			b.must(b.Finish(b.ctx, done))
+		}
+		b.passed(0)
+		tx := b.begin()
+		defer tx.Rollback(context.Background())
+		b.takeIn(tx, 1)
+		var rows int
+		b.must(tx.QueryRow(b.ctx, "select pg_stat_get_xact_tuples_returned('dibs.job_ready'::regclass)").Scan(&rows))
+		return rows
+	}
+	few, many := read(100), read(3000)
+	if many > few+500 {
+		t.Errorf("a claim reads %d entries of the index after 100 jobs, and %d after 3,000 more", few, many)
+	}
+}

@@ -1,0 +1,312 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/combine"
+)
+
+const (
+	// mergeBelow is the size from which a call is large enough to be made by itself.
+	mergeBelow = 100
+	mergeMost  = 1000 // jobs of merged calls
+	mergeSlow  = 20 * time.Millisecond
+	// lockedMerged is how long merged outcomes wait for a row that an open transaction
+	// holds, before each call is made by itself.
+	lockedMerged = 20 * time.Millisecond
+	giveBackTime = 10 * time.Second // for jobs whose claimer had gone
+	mergeBytes   = 64 << 10         // of payload count as a job: a statement can take 1 GB
+)
+
+// merged are the small calls that many goroutines make at once: few statements make
+// all of them (internal/combine). A call is answered when its own rows are durable.
+type merged struct {
+	enqueues *combine.Calls[batch, []dibs.Enqueued]
+	finishes *combine.Calls[[]dibs.Outcome, struct{}]
+	extends  *combine.Calls[extension, dibs.Extended]
+
+	mu     sync.Mutex
+	claims map[claimKey]*mergedClaims
+}
+
+// claimKey is what claims must have in common to be merged.
+type claimKey struct {
+	queue, worker string
+	lease         time.Duration
+	kinds         string
+}
+
+// mergedClaims are those that differ in nothing but the number of jobs.
+type mergedClaims struct {
+	combine.Calls[dibs.ClaimRequest, []*dibs.RawJob]
+	users int
+}
+
+type extension struct {
+	leases []dibs.Lease
+	d      time.Duration
+}
+
+func (s *Store) initMerged() {
+	s.merged.claims = map[claimKey]*mergedClaims{}
+	s.merged.enqueues = &combine.Calls[batch, []dibs.Enqueued]{
+		Do: s.enqueueMerged, Most: mergeMost, Slow: mergeSlow,
+		Size: func(b batch) int { return b.size() },
+	}
+	s.merged.finishes = &combine.Calls[[]dibs.Outcome, struct{}]{
+		Do: s.finishMerged, Most: mergeMost, Slow: mergeSlow,
+		Size: func(list []dibs.Outcome) int { return len(list) },
+	}
+	s.merged.extends = &combine.Calls[extension, dibs.Extended]{
+		Do: s.extendMerged, Most: mergeMost, Slow: mergeSlow,
+		Size: func(e extension) int { return len(e.leases) },
+	}
+}
+
+// apart reports whether the server refused a batch for what one of its calls may have
+// asked, or for a row that another transaction holds: so it was rolled back. An error of
+// the connection leaves that open.
+func apart(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && (isLocked(err) || sentinelFor(err) == nil)
+}
+
+// enqueueMerged inserts the rows of several calls as if one had made them.
+func (s *Store) enqueueMerged(ctx context.Context, calls []batch, answer func(int, []dibs.Enqueued, error)) {
+	alone := func(ctx context.Context, b batch) ([]dibs.Enqueued, error) { return s.insertPlain(ctx, b, s.db) }
+	all := calls[0]
+	if len(calls) > 1 {
+		all = joined(calls)
+	}
+	ids, err := alone(ctx, all)
+	if len(calls) > 1 && apart(err) {
+		combine.Apart(ctx, calls, answer, alone)
+		return
+	}
+	for i, b := range calls {
+		if err != nil {
+			answer(i, nil, err)
+			continue
+		}
+		answer(i, ids[:len(b.rows):len(b.rows)], nil)
+		ids = ids[len(b.rows):]
+	}
+}
+
+// size is the number of jobs; large payloads count as several.
+func (b batch) size() int {
+	bytes := 0
+	for i := range b.rows {
+		bytes += len(b.rows[i].Payload)
+	}
+	return len(b.rows) + bytes/mergeBytes
+}
+
+// joined is the batches as one. They were checked by the same settings, or one of them
+// is stale, and all are checked again.
+func joined(calls []batch) (all batch) {
+	for _, b := range calls {
+		all.rows = append(all.rows, b.rows...)
+		for i, name := range b.queues {
+			if at := slices.Index(all.queues, name); at < 0 || all.versions[at] != b.versions[i] {
+				all.queues, all.versions = append(all.queues, name), append(all.versions, b.versions[i])
+			}
+		}
+	}
+	return all
+}
+
+// claimCalls finds the calls that r can be merged with; done gives them up again.
+func (s *Store) claimCalls(r dibs.ClaimRequest) (c *mergedClaims, done func()) {
+	name := claimKey{r.Queue, r.Worker, r.Lease, ""}
+	if len(r.Kinds) > 0 {
+		name.kinds = fmt.Sprintf("%q", r.Kinds)
+	}
+	m := &s.merged
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c = m.claims[name]; c == nil {
+		c = &mergedClaims{}
+		c.Do, c.Left, c.Most, c.Slow = s.claimMerged, s.giveBack, mergeMost, mergeSlow
+		c.Size = func(r dibs.ClaimRequest) int { return r.N }
+		m.claims[name] = c
+	}
+	c.users++
+	return c, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if c.users--; c.users == 0 {
+			delete(m.claims, name)
+		}
+	}
+}
+
+// claimMerged claims for several callers at once: the first gets the best jobs.
+func (s *Store) claimMerged(ctx context.Context, calls []dibs.ClaimRequest, answer func(int, []*dibs.RawJob, error)) {
+	all := calls[0]
+	for _, r := range calls[1:] {
+		all.N += r.N
+	}
+	jobs, err := s.claimSwept(ctx, all)
+	for i, r := range calls {
+		n := min(r.N, len(jobs))
+		answer(i, jobs[:n:n], err)
+		jobs = jobs[n:]
+	}
+}
+
+// giveBack releases jobs whose claimer had gone when they came.
+func (s *Store) giveBack(_ dibs.ClaimRequest, jobs []*dibs.RawJob) {
+	outcomes := make([]dibs.Outcome, len(jobs))
+	for i, j := range jobs {
+		outcomes[i] = j.Lease().Release()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
+	defer cancel()
+	_ = s.finishAlone(ctx, outcomes) // when it fails, the jobs wait until their leases end
+}
+
+// finishMerged writes the outcomes of several calls. A call that names a job of one
+// before it comes after.
+func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer func(int, struct{}, error)) {
+	alone := func(ctx context.Context, list []dibs.Outcome) (struct{}, error) {
+		return struct{}{}, s.finishAlone(ctx, list)
+	}
+	if len(calls) == 1 {
+		answer(0, struct{}{}, s.finishAlone(ctx, calls[0]))
+		return
+	}
+	first, later := distinct(calls, func(o dibs.Outcome) int64 { return o.ID })
+	var all []dibs.Outcome
+	for _, i := range first {
+		all = append(all, calls[i]...)
+	}
+	err := s.finish(ctx, all, s.db, waiting(lockedMerged))
+	if apart(err) {
+		combine.Apart(ctx, calls, answer, alone)
+		return
+	}
+	for _, i := range first {
+		answer(i, struct{}{}, finishErrorOf(calls[i], err))
+	}
+	for _, i := range later {
+		answer(i, struct{}{}, s.finishAlone(ctx, calls[i]))
+	}
+}
+
+// distinct separates the calls, by their places, from those that name a job that one
+// before them names.
+func distinct[T any](calls [][]T, id func(T) int64) (first, later []int) {
+	named := map[int64]bool{}
+	for i, list := range calls {
+		if slices.ContainsFunc(list, func(x T) bool { return named[id(x)] }) {
+			later = append(later, i)
+			continue
+		}
+		for _, x := range list {
+			named[id(x)] = true
+		}
+		first = append(first, i)
+	}
+	return first, later
+}
+
+// finishErrorOf is the part of a Finish's error that concerns a call.
+func finishErrorOf(list []dibs.Outcome, err error) error {
+	of := func(ids []int64) (mine []int64) {
+		for _, o := range list {
+			if slices.Contains(ids, o.ID) {
+				mine = append(mine, o.ID)
+			}
+		}
+		return mine
+	}
+	var lost *dibs.LeaseLostError
+	var unwritten *dibs.UnwrittenError
+	switch {
+	case errors.As(err, &unwritten):
+		part := dibs.UnwrittenError{Err: unwritten.Err, IDs: of(unwritten.IDs), Lost: of(unwritten.Lost)}
+		if part.IDs != nil {
+			return &part
+		}
+		return lostError(part.Lost)
+	case errors.As(err, &lost):
+		return lostError(of(lost.IDs))
+	}
+	return err
+}
+
+func lostError(ids []int64) error {
+	if ids == nil {
+		return nil
+	}
+	return &dibs.LeaseLostError{IDs: ids}
+}
+
+// extendMerged extends the leases of several calls, those for the same time together.
+// What names a locked row, or a job of a call before it, it leaves to itself.
+func (s *Store) extendMerged(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) {
+	var apart []int
+	if len(calls) == 1 {
+		apart = []int{0}
+	} else {
+		apart = s.extendTogether(ctx, calls, answer)
+	}
+	rest := make([]extension, len(apart))
+	for at, i := range apart {
+		rest[at] = calls[i]
+	}
+	combine.Apart(ctx, rest, func(at int, out dibs.Extended, err error) { answer(apart[at], out, err) }, s.extendAlone)
+}
+
+// extendTogether answers what calls it can and returns the others.
+func (s *Store) extendTogether(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) (apart []int) {
+	d, left := calls[0].d, map[int64]dibs.Token{}
+	var first []int
+	for i, c := range calls {
+		if c.d != d || slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return !left[l.ID].IsZero() }) {
+			apart = append(apart, i)
+			continue
+		}
+		for _, l := range c.leases {
+			left[l.ID] = l.Token
+		}
+		first = append(first, i)
+	}
+	var all dibs.Extended
+	err := s.extendLeft(ctx, left, d, &all)
+	of := func(ids []int64, c extension) (mine []int64) {
+		for _, l := range c.leases {
+			if slices.Contains(ids, l.ID) {
+				mine = append(mine, l.ID)
+			}
+		}
+		slices.Sort(mine)
+		return mine
+	}
+	for _, i := range first {
+		c := calls[i]
+		if err == nil && slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return !left[l.ID].IsZero() }) {
+			apart = append(apart, i)
+			continue
+		}
+		answer(i, dibs.Extended{Lost: of(all.Lost, c), Cancelled: of(all.Cancelled, c), Finishing: of(all.Finishing, c)}, err)
+	}
+	return apart
+}
+
+// gaveUp says what was given up when a caller's context ended.
+func gaveUp(ctx context.Context, op string, err error) error {
+	if err != nil && any(err) == any(ctx.Err()) {
+		return classify(op, err)
+	}
+	return err
+}

@@ -1,0 +1,30 @@
+package postgres
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// What is past retention goes as fast as it comes: a sweep that leaves some of it has
+// the next one go on.
+func TestRetentionGoesOnInTheNextSweep(t *testing.T) {
+	s := footprintStore(t)
+	if _, err := s.SetQueue(t.Context(), "m", dibs.QueueChange{}); err != nil {
+		t.Fatal(err)
+	}
+	const most, more = pruneRounds * pruneBatch, 7
+	old := fmt.Sprintf(`
+		insert into %s.finished (id, state, finished_at, run_at, created_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, payload)
+		select i, 'completed', now() - interval '2 days', now(), now(), 1, 0, 1, 1, false, 'm', 'k', '1' from generate_series(1, %d) i`, s.o.schema(), most+more)
+	if _, err := s.pool.Exec(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	for sweep, want := range []int{most, more, 0} {
+		swept, err := s.Sweep(t.Context())
+		if err != nil || swept.Pruned != want {
+			t.Fatalf("sweep %d pruned %d, want %d; %v", sweep+1, swept.Pruned, want, err)
+		}
+	}
+}

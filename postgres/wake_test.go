@@ -1,0 +1,88 @@
+package postgres_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+// heard waits for a wake-up.
+func (b bench) heard(wake <-chan struct{}) {
+	b.Helper()
+	select {
+	case <-wake:
+	case <-b.ctx.Done():
+		b.Fatal("no wake-up")
+	}
+}
+
+// another opens the database a second time, as another process does.
+func (b bench) another() *postgres.Store {
+	b.Helper()
+	s, err := postgres.Open(b.ctx, b.pool.Config().ConnString(), postgres.Options{})
+	b.must(err)
+	b.Cleanup(func() { _ = s.Close() }) // nothing is left to write
+	return s
+}
+
+// listens waits until the store hears what from says about the queue.
+func (b bench) listens(wake <-chan struct{}, from *postgres.Store, queue string) {
+	b.Helper()
+	for heard := false; !heard; {
+		from.Wake(queue)
+		select {
+		case <-wake:
+			heard = true
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// A store wakes its own waiters itself: what it tells others does not wake them again.
+func TestAStoreDoesNotHearItself(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	other := b.another()
+	wake, stop := b.Wakeups("q")
+	defer stop()
+	fromOther, stopFromOther := b.Wakeups("from another")
+	defer stopFromOther()
+	atOther, stopAtOther := other.Wakeups("q")
+	defer stopAtOther()
+	b.listens(fromOther, other, "from another")
+	b.listens(atOther, b.Store, "q")
+	for len(wake) > 0 {
+		<-wake
+	}
+	b.Wake("q")
+	b.heard(wake)
+	b.heard(atOther)
+	for len(fromOther) > 0 {
+		<-fromOther
+	}
+	other.Wake("from another")
+	b.heard(fromOther) // notifications come in their order
+	if len(wake) > 0 {
+		t.Error("the store woke its waiters twice")
+	}
+}
+
+// Room that a finished job leaves is for every process.
+func TestOthersHearOfRoom(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	other := b.another()
+	wake, stop := other.Wakeups("q")
+	defer stop()
+	b.listens(wake, b.Store, "q")
+	b.add("g", "g", "g")
+	b.heard(wake)
+	for range 3 {
+		job := b.take(1, 0)[0]
+		for len(wake) > 0 {
+			<-wake
+		}
+		b.must(b.Finish(b.ctx, []dibs.Outcome{job.Lease().Complete(nil)}))
+		b.heard(wake)
+	}
+}
