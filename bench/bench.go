@@ -7,183 +7,171 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"path/filepath"
+	"os/exec"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/errgroup"
+
+	"github.com/dibs-queue/dibs/internal/workload"
 )
 
 // bench is one run of the program.
 type bench struct {
+	workload.Bench
 	progress io.Writer
 	rounds   int
-	scale    float64
-	pool     int    // connections of each pool
-	handlers int    // that a worker runs at once
-	dir      string // for files
-
-	server     string        // its URL
-	admin      *pgxpool.Pool // makes databases and asks what they cost; nil: SQLite only
-	postmaster int           // the server's first process, if it runs on this machine under Linux; else 0
+	dir      string // for the files of databases
+	url      string // of the server, "" if only SQLite is measured
+	profile  string // file for profiles of dibs; "" for none
+	profiles int    // so far
+	waits    bool   // note where the server's processes are while dibs is measured
 }
 
-// connect reaches the server at url.
+// databases is how the names of those begin that the program makes.
+const databases = "dibs_bench_"
+
+// connect reaches the server.
 func (b *bench) connect(ctx context.Context, url string) (err error) {
-	b.server = url
-	if b.admin, err = pgxpool.New(ctx, url); err != nil {
-		return err
-	}
-	b.postmaster, err = postmaster(ctx, b.admin)
+	b.url, b.Place = url, b.database
+	b.Server, err = workload.Connect(ctx, url)
 	return err
 }
 
-// count is n jobs at the run's scale, at least one for each process of W9.
-func (b *bench) count(n int) int { return max(int(float64(n)*b.scale), 40) }
-
-// duration is d at the run's scale.
-func (b *bench) duration(d time.Duration) time.Duration {
-	return max(time.Duration(float64(d)*b.scale), 300*time.Millisecond)
+// lite is where W10 is measured.
+func (b *bench) lite() *workload.Bench {
+	lite := b.Bench
+	lite.SQLite, lite.Server, lite.Place = true, nil, workload.InFolder(b.dir)
+	return &lite
 }
 
-const patience = 30 * time.Minute // with one measurement, or with one statement about a database
-
-// database makes an empty database. drop drops it.
-func (b *bench) database(ctx context.Context) (address string, drop func(), err error) {
-	name := "dibs_bench_" + strings.ToLower(rand.Text())
-	if _, err := b.admin.Exec(ctx, "create database "+name+" template template0"); err != nil {
-		return "", nil, err
+// database makes an empty database.
+func (b *bench) database(ctx context.Context) (workload.Place, error) {
+	name := databases + strings.ToLower(rand.Text())
+	if err := b.Server.Exec(ctx, "create database "+name+" template template0"); err != nil {
+		return workload.Place{}, err
 	}
-	// So that none comes soon. Who may not ask for one gets figures that spread more.
-	_, _ = b.admin.Exec(ctx, "checkpoint")
-	u, err := url.Parse(b.server)
+	b.Server.Checkpoint(ctx)
+	u, err := url.Parse(b.url)
 	if err != nil {
-		return "", nil, err
+		return workload.Place{}, err
 	}
 	u.Path = "/" + name
-	return u.String(), func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-		defer cancel()
-		if _, err := b.admin.Exec(ctx, "drop database "+name+" with (force)"); err != nil {
-			fmt.Fprintf(b.progress, "database %s is left behind: %v\n", name, err)
-		}
-	}, nil
+	return workload.Place{URL: u.String(), Drop: func(ctx context.Context) error {
+		return b.Server.Exec(ctx, "drop database "+name+" with (force)")
+	}}, nil
 }
 
-// file makes a directory for a SQLite file. drop removes both.
-func (b *bench) file(context.Context) (path string, drop func(), err error) {
-	dir, err := os.MkdirTemp(b.dir, "dibs-bench-")
-	if err != nil {
-		return "", nil, err
-	}
-	return filepath.Join(dir, "bench.db"), func() {
-		if err := os.RemoveAll(dir); err != nil {
-			fmt.Fprintln(b.progress, err)
-		}
-	}, nil
+// process is this program again, as one of the processes of a workload.
+func process() (*exec.Cmd, error) {
+	self, err := os.Executable()
+	return exec.Command(self), err
 }
 
-// opened is a system in an empty database of its own.
-type opened struct {
-	system
-	url  string
-	drop func()
+// contender is one of those who do a workload. Their names are the table's columns.
+type contender struct {
+	name string
+	run  func(context.Context) (workload.Measured, error)
 }
 
-func (b *bench) open(ctx context.Context, p product) (*opened, error) {
-	place := b.database
-	if p.sqlite {
-		place = b.file
-	}
-	url, drop, err := place(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s, err := p.attach(ctx, url, b.pool, p.poll)
-	if err != nil {
-		drop()
-		return nil, fmt.Errorf("open %s: %w", p.name, err)
-	}
-	return &opened{s, url, drop}, nil
+const bare = "bare table"
+
+// comparison is a workload and those who do it.
+type comparison struct {
+	workload.Workload
+	sqlite     bool     // needs no server
+	targets    []string // of its rows
+	contenders []contender
+	waits      *workload.Waits // dibs'
 }
 
-func (o *opened) close() {
-	o.system.close()
-	o.drop()
-}
-
-// onBare measures with an empty bare table in a database of its own.
-func onBare(measure func(context.Context, *bench, *pgxpool.Pool) (measured, error)) func(context.Context, *bench) (measured, error) {
-	return func(ctx context.Context, b *bench) (measured, error) {
-		pool, drop, err := b.openBare(ctx)
-		if err != nil {
-			return measured{}, err
-		}
-		defer drop()
-		return measure(ctx, b, pool)
-	}
-}
-
-func (b *bench) openBare(ctx context.Context) (pool *pgxpool.Pool, drop func(), err error) {
-	url, dropDatabase, err := b.database(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	config, err := pgxpool.ParseConfig(url)
-	if err == nil {
-		config.MaxConns = int32(b.pool)
-		pool, err = pgxpool.NewWithConfig(ctx, config)
-	}
-	if err == nil {
-		_, err = pool.Exec(ctx, bareTable)
-	}
-	drop = func() {
-		if pool != nil {
-			pool.Close()
-		}
-		dropDatabase()
-	}
-	if err != nil {
-		drop()
-		return nil, nil, err
-	}
-	return pool, drop, nil
-}
-
-// share has n goroutines call f with the numbers below total, each once.
-func share(ctx context.Context, n, total int, f func(ctx context.Context, i int) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(n)
-	for i := range total {
-		group.Go(func() error { return f(ctx, i) })
-	}
-	return group.Wait()
-}
-
-// calls has n goroutines call f again and again for d, and returns how many calls there were.
-func calls(ctx context.Context, n int, d time.Duration, f func(context.Context) error) (int, error) {
-	end := time.Now().Add(d)
-	group, ctx := errgroup.WithContext(ctx)
-	counts := make([]int, n)
-	for i := range n {
-		group.Go(func() error {
-			for time.Now().Before(end) {
-				if err := f(ctx); err != nil {
-					return err
+// measure runs the workloads one after the other, each in rounds in which all of its
+// contenders take their turn, so that what changes on the machine meanwhile meets all.
+func (b *bench) measure(ctx context.Context, list []comparison, r *results) error {
+	for _, w := range list {
+		done := map[string][]workload.Measured{}
+		for round := range b.rounds {
+			for _, c := range w.contenders {
+				fmt.Fprintf(b.progress, "%-4s %-50s %d/%d  %-10s ", w.ID, w.Name, round+1, b.rounds, c.name)
+				m, err := b.Once(ctx, c.run)
+				if err != nil {
+					fmt.Fprintln(b.progress)
+					return fmt.Errorf("%s, %s, %s: %w", w.ID, w.Name, c.name, err)
 				}
-				counts[i]++
+				first := w.Rows[0]
+				fmt.Fprintf(b.progress, "%8s %s\n", workload.Short(m.Figures[first.Key]), first.Unit)
+				done[c.name] = append(done[c.name], m)
 			}
-			return nil
+		}
+		r.add(w, done)
+	}
+	return nil
+}
+
+// comparisons are all workloads, in the order of the table.
+func (b *bench) comparisons() []comparison {
+	list := []comparison{
+		b.compare(b.Bulk(1000), "150k; 3 x River, 0.5 x bare").river(b).bare(b, bareCopy(1000)),
+		b.compare(b.Bulk(10_000), "200k; 3 x River, 0.5 x bare").river(b).bare(b, bareCopy(10_000)),
+		b.compare(b.Single(64), "30k; 10 x River").river(b).bare(b, bareSingle(64)),
+		b.compare(b.Single(1000), "60k; 10 x River").river(b).bare(b, bareSingle(1000)),
+		b.compare(b.Drain(true), "60k; 3 x River, 0.5 x bare").river(b).bare(b, bareDrain(100)),
+		b.compare(b.Drain(false), "80k; 0.5 x bare").bare(b, bareDrain(100)),
+		bareWidely(b.Drain(false)).bare(b, bareDrain(1000)),
+		b.compare(b.Latency(false), "1.2", "5").river(b),
+		b.compare(b.Latency(true)).river(b),
+		b.compare(b.Snapshot(), "30k", "", "0.9").river(b),
+		b.compare(b.Depth(), "2"),
+	}
+	targets := []string{"40k", "40k", "50k", "50k", "10k", "10k"}
+	for i, w := range b.Groups() {
+		list = append(list, b.compare(w, targets[i]))
+	}
+	return slices.Concat(list, []comparison{
+		b.compare(b.HotGroup(), "0.5"),
+		b.compare(b.Lives(), "40k").bare(b, bareLives),
+		b.compare(b.Crowd(), "0.7"),
+	}, b.onSQLite(), []comparison{
+		b.compare(b.Lone(), "0.5", "1", "", "100").river(b),
+	})
+}
+
+// compare begins with dibs.
+func (b *bench) compare(w workload.Workload, targets ...string) comparison {
+	c := comparison{Workload: w, targets: targets, waits: &workload.Waits{}}
+	return c.with("dibs", func(ctx context.Context) (workload.Measured, error) {
+		return w.Run(ctx, b.observed(&b.Bench, c.waits), workload.Dibs)
+	})
+}
+
+// bareWidely is a drain of the bare table alone, in batches of 1,000.
+func bareWidely(w workload.Workload) comparison {
+	w.Name += ", 1,000 at a time"
+	return comparison{Workload: w}
+}
+
+func (c comparison) with(name string, run func(context.Context) (workload.Measured, error)) comparison {
+	c.contenders = append(c.contenders, contender{name, run})
+	return c
+}
+
+// river lets River do the same.
+func (c comparison) river(b *bench) comparison {
+	return c.with(asRiver.Name, func(ctx context.Context) (workload.Measured, error) { return c.Run(ctx, &b.Bench, asRiver) })
+}
+
+// bare measures with an empty bare table in a database of its own.
+func (c comparison) bare(b *bench, measure onBare) comparison {
+	return c.with(bare, func(ctx context.Context) (workload.Measured, error) {
+		return b.In(ctx, func(place workload.Place) (workload.Measured, error) {
+			pool, err := openBare(ctx, place, b.Pool)
+			if err != nil {
+				return workload.Measured{}, err
+			}
+			defer pool.Close()
+			return measure(ctx, &b.Bench, pool)
 		})
-	}
-	err := group.Wait()
-	sum := 0
-	for _, c := range counts {
-		sum += c
-	}
-	return sum, err
+	})
 }
 
 // asDebian undoes what a throw-away server has set otherwise.

@@ -4,17 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/workload"
 )
 
 // TestMain lets the test program be the processes that workloads start.
 func TestMain(m *testing.M) {
-	if text := os.Getenv(childEnv); text != "" {
-		if err := serve(context.Background(), text); err != nil {
+	if os.Getenv(workload.OrderEnv) != "" {
+		if err := start(context.Background(), nil); err != nil {
 			panic(err)
 		}
 		return
@@ -27,7 +32,7 @@ func TestMain(m *testing.M) {
 func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 	server := os.Getenv(pgtest.EnvServer)
 	if server == "" {
-		s, err := launch(t.Context(), os.Getenv(pgtest.EnvBin), t.TempDir())
+		s, err := launch(t.Context(), os.Getenv(pgtest.EnvBin), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +41,8 @@ func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 	}
 	dir := t.TempDir()
 	var out bytes.Buffer
-	args := []string{"--db", server, "--dir", dir, "--scale", "0.001", "--rounds", "1", "--handlers", "100", "--json"}
+	profile := filepath.Join(dir, "cpu")
+	args := []string{"--waits", "--cpuprofile", profile, "--db", server, "--dir", dir, "--scale", "0.001", "--rounds", "1", "--handlers", "100", "--json"}
 	if err := run(t.Context(), args, &out, t.Output()); err != nil {
 		t.Fatal(err)
 	}
@@ -44,11 +50,14 @@ func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	all := workloads()
+	all := (&bench{Bench: workload.Bench{Scale: 0.001}}).comparisons()
 	if len(r.Workloads) != len(all) {
 		t.Fatalf("%d workloads, want %d", len(r.Workloads), len(all))
 	}
 	for i, w := range r.Workloads {
+		if w.ID == "W3" && w.Name == all[4].Name && len(w.Waits) == 0 {
+			t.Error("nothing is said of what the server's processes did in W3")
+		}
 		for _, c := range all[i].contenders {
 			main := w.Rows[0]
 			if s, ok := main.By[c.name]; !ok || len(s.All) != 1 || (s.Median <= 0 && w.ID != "idle") {
@@ -56,12 +65,19 @@ func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 			}
 		}
 	}
+	if info, err := os.Stat(profile + ".1"); err != nil || info.Size() == 0 {
+		t.Errorf("no profile: %v", err)
+	}
 	path := filepath.Join(dir, "results.json")
 	if err := os.WriteFile(path, out.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := plot(path, dir); err != nil {
+	var one, two bytes.Buffer
+	if err := errors.Join(plot(path, dir), table(&one, []string{path}), table(&two, []string{path, path})); err != nil {
 		t.Fatal(err)
+	}
+	if n := bytes.Count(one.Bytes(), []byte("| W3 |")); n == 0 || bytes.Count(two.Bytes(), []byte("| W3 |")) != 2*n {
+		t.Errorf("the table of a run, and of two:\n%s\n%s", &one, &two)
 	}
 	for _, name := range []string{"w5.svg", "w6.svg"} {
 		picture, err := os.ReadFile(filepath.Join(dir, name))
@@ -71,29 +87,62 @@ func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 	}
 }
 
-func TestNumbersAreShort(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.5: "0.500", 0.01234: "0.012", 1.234: "1.23", 45.67: "45.7", 456.7: "457", 4567: "4567", 45_678: "45.7k", 456_789: "457k"} {
-		if got := short(v); got != want {
-			t.Errorf("%v is written %s, want %s", v, got, want)
+// What a noisy machine does not change is marked from 5 % on, CPU from 15 %, rates never,
+// and nothing if rounds of the two runs overlap.
+func TestARunIsComparedWithAnEarlierOne(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, handlers string, figures map[string][]float64) string {
+		w := result{ID: "W3", Name: "drain"}
+		for _, key := range slices.Sorted(maps.Keys(figures)) {
+			w.Rows = append(w.Rows, figure{Key: key, Name: key, Unit: "u", By: map[string]workload.Spread{"dibs": workload.NewSpread(figures[key])}})
 		}
+		text, err := json.Marshal(results{Settings: []workload.Fact{{Name: "handlers", Value: handlers}}, Workloads: []result{w, {ID: "W9", Name: name}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
 	}
-}
+	three := func(v float64) []float64 { return []float64{v, v, v} }
+	before := file("before", "10", map[string][]float64{
+		"rate": three(1000), "wal": three(100), "writes": three(20), "allocs": three(100), "server": three(10), "client": three(10),
+	})
+	after := file("after", "20", map[string][]float64{
+		"rate": three(500), "wal": three(106), "writes": {18, 20, 18}, "allocs": three(104), "server": three(11.4), "client": three(12), "new": three(1),
+	})
+	var out strings.Builder
+	if err := compare(&out, before, after); err != nil {
+		t.Fatal(err)
+	}
+	want := `The runs had different settings.
 
-func TestSpreadOfRounds(t *testing.T) {
-	if s := newSpread([]float64{3, 1, 2}); s.Median != 2 || s.Min != 1 || s.Max != 3 {
-		t.Error(s)
+|    | workload | figure    | before | after | change  |      |
+|----|----------|-----------|--------|-------|---------|------|
+| W3 | drain    | allocs, u | 100    | 104   | +4.0 %  |      |
+|    |          | client, u | 10.0   | 12.0  | +20.0 % | MORE |
+|    |          | rate, u   | 1000   | 500   | -50.0 % |      |
+|    |          | server, u | 10.0   | 11.4  | +14.0 % |      |
+|    |          | wal, u    | 100    | 106   | +6.0 %  | MORE |
+|    |          | writes, u | 20.0   | 18.0  | -10.0 % |      |
+`
+	if out.String() != want {
+		t.Errorf("%s\nwant\n%s", out.String(), want)
 	}
-	if s := newSpread([]float64{4, 1, 2, 3}); s.Median != 2.5 {
-		t.Error(s)
+	other := file("other", "10", nil)
+	if err := compare(&out, before, other); err == nil || !strings.Contains(err.Error(), "no workload of the same name") {
+		t.Errorf("runs of which nothing can be compared: %v", err)
 	}
 }
 
 func TestThePayloadIsTheSameForAll(t *testing.T) {
-	text, err := json.Marshal(letter)
+	text, err := json.Marshal(mail{workload.Letter})
 	if err != nil || string(text) != barePayload {
 		t.Errorf("dibs and River get %s, the bare table %s: %v", text, barePayload, err)
 	}
-	if len(text) != 100 {
+	if len(text) != workload.LetterBytes {
 		t.Errorf("it has %d bytes", len(text))
 	}
 }

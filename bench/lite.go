@@ -3,61 +3,68 @@ package main
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"slices"
 	"strings"
 
 	_ "modernc.org/sqlite" // the driver
+
+	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// sqliteWorkloads are W10: W1 to W3 on SQLite with durable commits, beside what the
-// same driver does with a bare table.
-func sqliteWorkloads() []workload {
-	list := []workload{
-		{name: "SQLite: enqueue 100,000, chunks of 1,000", rows: throughput("120k"), contenders: []contender{
-			{"dibs", bulk(onSQLite, liteBatch)}, {bare, liteBulk},
-		}},
-		{name: "SQLite: enqueue single jobs, 64 callers", rows: throughput("40k"), contenders: []contender{
-			{"dibs", single(onSQLite, 64)}, {bare, liteSingle},
-		}},
-		{name: "SQLite: drain 100,000, completed jobs kept", rows: throughput("30k"), contenders: []contender{
-			{"dibs", drained(onSQLite, true)}, {bare, liteDrain},
-		}},
-	}
-	for i := range list {
-		list[i].id, list[i].sqlite = "W10", true
-		list[i].rows = slices.DeleteFunc(list[i].rows, func(r row) bool { return r.key == "wal" || r.key == "server" })
+// onSQLite is W10: W1 to W3 on SQLite with durable commits, beside what the same driver
+// does with a bare table.
+func (b *bench) onSQLite() []comparison {
+	lite := b.lite()
+	var list []comparison
+	for _, c := range []struct {
+		workload.Workload
+		target string
+		bare   onLite
+	}{
+		{lite.Bulk(liteBatch), "120k", liteBulk},
+		{lite.Single(liteCallers), "40k", liteSingle},
+		{lite.Drain(true), "30k", liteDrain},
+	} {
+		w := comparison{Workload: c.Workload, sqlite: true, targets: []string{c.target}}
+		w.ID, w.Name = "W10", "SQLite: "+w.Name
+		list = append(list, w.with("dibs", func(ctx context.Context) (workload.Measured, error) {
+			return c.Run(ctx, b.observed(lite, nil), workload.Dibs)
+		}).with(bare, func(ctx context.Context) (workload.Measured, error) {
+			return lite.In(ctx, func(place workload.Place) (workload.Measured, error) {
+				db, err := openLite(ctx, place.URL)
+				if err != nil {
+					return workload.Measured{}, err
+				}
+				defer db.Close()
+				return c.bare(ctx, lite, db)
+			})
+		}))
 	}
 	return list
 }
 
+// onLite is a measurement with an empty bare table in a SQLite file.
+type onLite = func(context.Context, *workload.Bench, *sql.DB) (workload.Measured, error)
+
 const (
-	liteBatch  = 1000
-	liteInsert = "insert into bare (payload) values (?)" // and as often ", (?)" as there are more rows
-	liteDelete = "delete from bare where id in (select id from bare order by id limit ?) returning id, payload"
+	liteBatch   = 1000
+	liteCallers = 64
+	liteInsert  = "insert into bare (payload) values (?)" // and as often ", (?)" as there are more rows
+	liteDelete  = "delete from bare where id in (select id from bare order by id limit ?) returning id, payload"
 )
 
-// openLite makes a bare table in a SQLite file of its own, for one writer.
-func (b *bench) openLite(ctx context.Context) (db *sql.DB, drop func(), err error) {
-	path, dropFile, err := b.file(ctx)
+// openLite makes a bare table in a SQLite file, for one writer.
+func openLite(ctx context.Context, path string) (*sql.DB, error) {
+	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(wal)&_pragma=synchronous(full)")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	db, err = sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(wal)&_pragma=synchronous(full)")
-	if err == nil {
-		db.SetMaxOpenConns(1)
-		_, err = db.ExecContext(ctx, "create table bare (id integer primary key, payload text not null)")
+	db.SetMaxOpenConns(1)
+	if _, err := db.ExecContext(ctx, "create table bare (id integer primary key, payload text not null)"); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
-	drop = func() {
-		if db != nil {
-			_ = db.Close() // its file goes next
-		}
-		dropFile()
-	}
-	if err != nil {
-		drop()
-		return nil, nil, err
-	}
-	return db, drop, nil
+	return db, nil
 }
 
 // liteFill inserts n rows, 1,000 with each statement: one for each row takes twice as
@@ -81,40 +88,25 @@ func liteFill(ctx context.Context, db *sql.DB, n int) error {
 	return err
 }
 
-func liteBulk(ctx context.Context, b *bench) (measured, error) {
-	db, drop, err := b.openLite(ctx)
-	if err != nil {
-		return measured{}, err
-	}
-	defer drop()
-	n := b.count(100_000)
-	return b.timed(ctx, func() (int, error) { return n, liteFill(ctx, db, n) })
+func liteBulk(ctx context.Context, b *workload.Bench, db *sql.DB) (workload.Measured, error) {
+	n := b.BulkJobs()
+	return b.Timed(ctx, func() (int, error) { return n, liteFill(ctx, db, n) })
 }
 
-func liteSingle(ctx context.Context, b *bench) (measured, error) {
-	db, drop, err := b.openLite(ctx)
-	if err != nil {
-		return measured{}, err
-	}
-	defer drop()
-	return b.repeated(ctx, 64, func(ctx context.Context) error {
+func liteSingle(ctx context.Context, b *workload.Bench, db *sql.DB) (workload.Measured, error) {
+	return b.Repeated(ctx, liteCallers, func(ctx context.Context) error {
 		_, err := db.ExecContext(ctx, liteInsert, barePayload)
 		return err
 	})
 }
 
-func liteDrain(ctx context.Context, b *bench) (measured, error) {
-	db, drop, err := b.openLite(ctx)
-	if err != nil {
-		return measured{}, err
-	}
-	defer drop()
-	n := b.count(100_000)
+func liteDrain(ctx context.Context, b *workload.Bench, db *sql.DB) (workload.Measured, error) {
+	n := b.BulkJobs()
 	if err := liteFill(ctx, db, n); err != nil {
-		return measured{}, err
+		return workload.Measured{}, err
 	}
-	return b.timed(ctx, func() (int, error) {
-		return n, claimers(ctx, 1, n, func(ctx context.Context) (int, error) {
+	return b.Timed(ctx, func() (int, error) {
+		return n, workload.Claimers(ctx, 1, n, func(ctx context.Context) (int, error) {
 			rows, err := db.QueryContext(ctx, liteDelete, liteBatch)
 			if err != nil {
 				return 0, err

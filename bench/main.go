@@ -3,7 +3,9 @@
 // that alternate. It makes databases of its own and drops them.
 //
 //	go run . [--db URL] [--only W3,W5] [--rounds 3] [--scale 0.1] [--json]
+//	go run . table RESULTS.json…
 //	go run . plot RESULTS.json DIRECTORY
+//	go run . compare OLD.json NEW.json
 package main
 
 import (
@@ -14,12 +16,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/dibs-queue/dibs/internal/pgserver"
+	"github.com/dibs-queue/dibs/internal/workload"
 )
 
 func main() {
@@ -33,11 +38,17 @@ func main() {
 }
 
 func start(ctx context.Context, args []string) error {
-	if text := os.Getenv(childEnv); text != "" {
-		return serve(context.WithoutCancel(ctx), text)
+	if os.Getenv(workload.OrderEnv) != "" {
+		signal.Ignore(os.Interrupt) // who started it says when it ends
+		return workload.Serve(context.WithoutCancel(ctx), os.Stdin, os.Stdout, workload.Dibs, asRiver)
 	}
-	if len(args) == 3 && args[0] == "plot" {
+	switch {
+	case len(args) > 1 && args[0] == "table":
+		return table(os.Stdout, args[1:])
+	case len(args) == 3 && args[0] == "plot":
 		return plot(args[1], args[2])
+	case len(args) == 3 && args[0] == "compare":
+		return compare(os.Stdout, args[1], args[2])
 	}
 	return run(ctx, args, os.Stdout, os.Stderr)
 }
@@ -45,28 +56,35 @@ func start(ctx context.Context, args []string) error {
 // run measures, and writes the results to out and how it goes to progress.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	b := &bench{progress: progress}
+	b.Command, b.Launch = process, (*exec.Cmd).Start
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	db := flags.String("db", "", "`URL` of a PostgreSQL server whose user may create databases; default: one is started for the run")
 	bin := flags.String("pg-bin", os.Getenv("DIBS_PG_BIN"), "`directory` of initdb and postgres for the server that is started")
 	flags.StringVar(&b.dir, "dir", os.TempDir(), "`directory` for the server's and SQLite's files; put it on the disk to measure")
 	only := flags.String("only", "", "`workloads` to run, such as W3,W5; default: all")
 	flags.IntVar(&b.rounds, "rounds", 3, "how often each is measured; the median counts")
-	flags.Float64Var(&b.scale, "scale", 1, "multiplies the number of jobs and the time of every workload")
-	flags.IntVar(&b.pool, "pool", 16, "connections of each pool")
-	flags.IntVar(&b.handlers, "handlers", 2000, "handlers that a worker runs at once")
+	flags.Float64Var(&b.Scale, "scale", 1, "multiplies the number of jobs and the time of every workload")
+	flags.IntVar(&b.Pool, "pool", 16, "connections of each pool")
+	flags.IntVar(&b.Handlers, "handlers", 2000, "handlers that a worker runs at once")
+	flags.StringVar(&b.profile, "cpuprofile", "", "write a profile of each measured part of dibs in this process to `file`.1, file.2 and so on; pprof adds them up")
+	flags.BoolVar(&b.waits, "waits", false, "tell what the server's processes were doing for dibs, looked at every 10 ms")
 	asJSON := flags.Bool("json", false, "print the results as JSON")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if b.rounds < 1 || b.scale <= 0 || b.pool < 4 || flags.NArg() > 0 {
+	if b.rounds < 1 || b.Scale <= 0 || b.Pool < 4 || flags.NArg() > 0 {
 		return errors.New("--rounds must be at least 1, --scale more than 0, --pool at least 4, and there are no other arguments")
 	}
-	list, err := choose(workloads(), *only)
+	list, err := choose(b.comparisons(), *only)
 	if err != nil {
 		return err
 	}
-	r := &results{Machine: machine(b.dir), Settings: b.settings()}
-	if slices.ContainsFunc(list, func(w workload) bool { return !w.sqlite }) {
+	if b.Dir, err = os.MkdirTemp("", "dibs-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.Dir)
+	r := &results{Machine: workload.Machine(b.dir), Settings: b.settings()}
+	if slices.ContainsFunc(list, func(c comparison) bool { return !c.sqlite }) {
 		if *db == "" {
 			server, err := launch(ctx, *bin, b.dir)
 			if err != nil {
@@ -78,8 +96,8 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		if err := b.connect(ctx, *db); err != nil {
 			return err
 		}
-		defer b.admin.Close()
-		if r.Server, err = serverSettings(ctx, b.admin); err != nil {
+		defer b.Server.Close()
+		if r.Server, err = b.Server.Settings(ctx); err != nil {
 			return err
 		}
 	}
@@ -95,15 +113,15 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 }
 
 // choose keeps the workloads whose ids are named.
-func choose(all []workload, only string) ([]workload, error) {
+func choose(all []comparison, only string) ([]comparison, error) {
 	if only == "" {
 		return all, nil
 	}
-	var chosen []workload
+	var chosen []comparison
 	for id := range strings.SplitSeq(only, ",") {
 		before := len(chosen)
 		for _, w := range all {
-			if strings.EqualFold(w.id, id) {
+			if strings.EqualFold(w.ID, id) {
 				chosen = append(chosen, w)
 			}
 		}
@@ -130,4 +148,26 @@ func launch(ctx context.Context, bin, dir string) (*pgserver.Server, error) {
 		return nil, err
 	}
 	return server, nil
+}
+
+// settings are those of the run itself.
+func (b *bench) settings() []workload.Fact {
+	list := []workload.Fact{
+		{Name: "rounds", Value: fmt.Sprint(b.rounds)},
+		{Name: "scale", Value: fmt.Sprint(b.Scale)},
+		{Name: "pool", Value: fmt.Sprintf("%d connections; River's has %d more, which dibs has beside its own", b.Pool, besides)},
+		{Name: "handlers", Value: fmt.Sprint(b.Handlers)},
+		{Name: "payload", Value: fmt.Sprintf("%d bytes", workload.LetterBytes)},
+	}
+	info, _ := debug.ReadBuildInfo() // nil in a test
+	if info == nil {
+		return list
+	}
+	for _, m := range info.Deps {
+		switch m.Path {
+		case "github.com/riverqueue/river", "github.com/jackc/pgx/v5", "modernc.org/sqlite":
+			list = append(list, workload.Fact{Name: m.Path, Value: m.Version})
+		}
+	}
+	return list
 }

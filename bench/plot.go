@@ -1,24 +1,21 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/dibs-queue/dibs/internal/workload"
 )
 
 // plot draws W5 and W6 of the results in a file: w5.svg and w6.svg in the directory.
 // The same results give the same bytes.
 func plot(path, dir string) error {
-	text, err := os.ReadFile(path)
+	r, err := readResults(path)
 	if err != nil {
 		return err
-	}
-	var r results
-	if err := json.Unmarshal(text, &r); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
 	}
 	drawn := 0
 	for _, w := range r.Workloads {
@@ -68,7 +65,7 @@ var colours = map[string]string{"dibs": "#1b6ca8", "River": "#c8553d"}
 // overTime draws W5: jobs/s over the time, the median of the rounds.
 func overTime(w result) chart {
 	c := chart{title: "Jobs per second while another session holds a snapshot", x: "seconds", y: "jobs/s"}
-	seconds := loopTime.Seconds()
+	seconds := workload.LoopTime.Seconds()
 	for at := 0.0; at <= seconds; at += 15 {
 		c.ticks = append(c.ticks, tick{at, fmt.Sprint(at)})
 	}
@@ -83,8 +80,8 @@ func overTime(w result) chart {
 			for _, round := range rounds {
 				all = append(all, round[i])
 			}
-			s := newSpread(all)
-			line.points = append(line.points, point{(float64(i) + 0.5) * seconds / loopWindows, s.Median, s.Min, s.Max})
+			s := workload.NewSpread(all)
+			line.points = append(line.points, point{(float64(i) + 0.5) * seconds / workload.LoopWindows, s.Median, s.Min, s.Max})
 		}
 		c.curves = append(c.curves, line)
 	}
@@ -111,8 +108,8 @@ func overDepth(w result) chart {
 // round writes a round number.
 func round(v float64) string {
 	switch {
-	case v >= million:
-		return fmt.Sprintf("%.4gM", v/million)
+	case v >= 1e6:
+		return fmt.Sprintf("%.4gM", v/1e6)
 	case v >= 1000:
 		return fmt.Sprintf("%.4gk", v/1000)
 	}

@@ -1,20 +1,51 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
-	"math"
-	"slices"
+	"os"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs/internal/workload"
 )
 
 // results are what --json prints and plot reads.
 type results struct {
-	Machine   []setting `json:"machine"`
-	Server    []setting `json:"server"`
-	Settings  []setting `json:"settings"`
-	Workloads []result  `json:"workloads"`
+	Machine   []workload.Fact `json:"machine"`
+	Server    []workload.Fact `json:"server"`
+	Settings  []workload.Fact `json:"settings"`
+	Workloads []result        `json:"workloads"`
+}
+
+// readResults reads what --json has printed.
+func readResults(path string) (r results, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}
+
+// table prints the results of runs that differ in their workloads, as one of them would.
+func table(out io.Writer, paths []string) error {
+	var all results
+	for i, path := range paths {
+		r, err := readResults(path)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			all = r
+			continue
+		}
+		all.Workloads = append(all.Workloads, r.Workloads...)
+	}
+	return all.write(out)
 }
 
 // result is what a workload gave.
@@ -24,51 +55,36 @@ type result struct {
 	Rows []figure `json:"rows"`
 	// Series holds for each contender and round jobs/s over equal parts of the time.
 	Series map[string][][]float64 `json:"series,omitempty"`
+	// Waits are where the server's processes were for dibs, if it was asked.
+	Waits []workload.Wait `json:"waits,omitempty"`
 }
 
 // figure is one row of the table.
 type figure struct {
-	Name   string             `json:"name"`
-	Unit   string             `json:"unit,omitempty"`
-	Target string             `json:"target,omitempty"`
-	X      float64            `json:"x,omitempty"`
-	By     map[string]spread  `json:"by"`     // contender
-	Ratios map[string]float64 `json:"ratios"` // dibs' median to that of another
-}
-
-// spread is one contender's figure over all rounds.
-type spread struct {
-	Median float64   `json:"median"`
-	Min    float64   `json:"min"`
-	Max    float64   `json:"max"`
-	All    []float64 `json:"all"`
-}
-
-func newSpread(all []float64) spread {
-	sorted := slices.Sorted(slices.Values(all))
-	middle := len(sorted) / 2
-	median := sorted[middle]
-	if len(sorted)%2 == 0 {
-		median = (sorted[middle-1] + median) / 2
-	}
-	return spread{median, sorted[0], sorted[len(sorted)-1], all}
+	Key    string                     `json:"key"`
+	Name   string                     `json:"name"`
+	Unit   string                     `json:"unit,omitempty"`
+	Target string                     `json:"target,omitempty"`
+	X      float64                    `json:"x,omitempty"`
+	By     map[string]workload.Spread `json:"by"`     // contender
+	Ratios map[string]float64         `json:"ratios"` // dibs' median to that of another
 }
 
 // add takes what the contenders measured, round by round.
-func (r *results) add(w workload, done map[string][]measured) {
-	out := result{ID: w.id, Name: w.name, Series: map[string][][]float64{}}
-	for _, row := range w.rows {
-		f := figure{Name: row.name, Unit: row.unit, Target: row.target, X: row.x, By: map[string]spread{}, Ratios: map[string]float64{}}
+func (r *results) add(c comparison, done map[string][]workload.Measured) {
+	out := result{ID: c.ID, Name: c.Name, Series: map[string][][]float64{}}
+	for i, row := range c.Rows {
+		f := figure{Key: row.Key, Name: row.Name, Unit: row.Unit, X: row.X, By: map[string]workload.Spread{}, Ratios: map[string]float64{}}
+		if i < len(c.targets) {
+			f.Target = c.targets[i]
+		}
 		for name, runs := range done {
-			var all []float64
-			for _, m := range runs {
-				if v, ok := m.figures[row.key]; ok {
-					all = append(all, v)
-				}
+			if s, ok := workload.SpreadOf(row, runs); ok {
+				f.By[name] = s
 			}
-			if len(all) > 0 {
-				f.By[name] = newSpread(all)
-			}
+		}
+		if len(f.By) == 0 {
+			continue // it cannot be known here
 		}
 		for name, s := range f.By {
 			if ours, ok := f.By["dibs"]; ok && name != "dibs" && s.Median > 0 {
@@ -77,10 +93,13 @@ func (r *results) add(w workload, done map[string][]measured) {
 		}
 		out.Rows = append(out.Rows, f)
 	}
+	if c.waits != nil {
+		out.Waits = c.waits.List()
+	}
 	for name, runs := range done {
 		for _, m := range runs {
-			if m.series != nil {
-				out.Series[name] = append(out.Series[name], m.series)
+			if m.Series != nil {
+				out.Series[name] = append(out.Series[name], m.Series)
 			}
 		}
 	}
@@ -90,7 +109,7 @@ func (r *results) add(w workload, done map[string][]measured) {
 // write prints a table in Markdown.
 func (r *results) write(out io.Writer) error {
 	var text strings.Builder
-	for _, list := range [][]setting{r.Machine, r.Server, r.Settings} {
+	for _, list := range [][]workload.Fact{r.Machine, r.Server, r.Settings} {
 		for i, s := range list {
 			if i > 0 {
 				text.WriteString("; ")
@@ -115,6 +134,17 @@ func (r *results) write(out io.Writer) error {
 		}
 	}
 	writeTable(&text, table)
+	for _, w := range r.Workloads {
+		if w.Waits == nil {
+			continue
+		}
+		table := [][]string{{w.ID + ", " + w.Name + ": the server's processes, for dibs", "of them, on average"}}
+		for _, at := range w.Waits {
+			table = append(table, []string{at.At, fmt.Sprintf("%.2f", at.Mean)})
+		}
+		text.WriteString("\n")
+		writeTable(&text, table)
+	}
 	_, err := io.WriteString(out, text.String())
 	return err
 }
@@ -125,32 +155,16 @@ func (f figure) cell(name string) string {
 	case !ok:
 		return ""
 	case len(s.All) == 1:
-		return short(s.Median)
+		return workload.Short(s.Median)
 	}
-	return fmt.Sprintf("%s [%s-%s]", short(s.Median), short(s.Min), short(s.Max))
+	return fmt.Sprintf("%s [%s-%s]", workload.Short(s.Median), workload.Short(s.Min), workload.Short(s.Max))
 }
 
 func (f figure) ratio(name string) string {
 	if v, ok := f.Ratios[name]; ok {
-		return short(v)
+		return workload.Short(v)
 	}
 	return ""
-}
-
-// short writes a number with three digits that count.
-func short(v float64) string {
-	switch {
-	case v >= 1e5:
-		return fmt.Sprintf("%.0fk", v/1e3)
-	case v >= 1e4:
-		return fmt.Sprintf("%.1fk", v/1e3)
-	case v >= 100:
-		return fmt.Sprintf("%.0f", v)
-	case v == 0:
-		return "0"
-	}
-	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
-	return fmt.Sprintf("%.*f", min(digits, 3), v)
 }
 
 func writeTable(text *strings.Builder, table [][]string) {

@@ -9,6 +9,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
+
+	"github.com/dibs-queue/dibs/internal/workload"
 )
 
 // riverSystem runs River with the settings of its own benchmark, which its
@@ -23,8 +25,11 @@ type riverSystem struct {
 // River takes from the pool.
 const besides = 3
 
-func attachRiver(ctx context.Context, url string, pool int, poll bool) (system, error) {
-	config, err := pgxpool.ParseConfig(url)
+// asRiver is River, for workloads.
+var asRiver = workload.Product{Name: "River", Attach: attachRiver}
+
+func attachRiver(ctx context.Context, at workload.Place, pool int, poll bool) (workload.System, error) {
+	config, err := pgxpool.ParseConfig(at.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +39,7 @@ func attachRiver(ctx context.Context, url string, pool int, poll bool) (system, 
 		return nil, err
 	}
 	driver := riverpgxv5.New(s.pool)
-	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: warnings})
+	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: workload.Warnings})
 	if err == nil {
 		_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	}
@@ -53,31 +58,31 @@ func (s *riverSystem) config() *river.Config {
 		FetchCooldown:     2 * time.Millisecond,
 		FetchPollInterval: 20 * time.Millisecond,
 		JobTimeout:        -1,
-		Logger:            warnings,
+		Logger:            workload.Warnings,
 		PollOnly:          s.poll,
 	}
 }
 
-func (s *riverSystem) close() { s.pool.Close() }
+func (s *riverSystem) Close() { s.pool.Close() }
 
-func (s *riverSystem) enqueue(ctx context.Context, jobs []job) error {
+func (s *riverSystem) Enqueue(ctx context.Context, jobs []workload.Job) error {
 	if len(jobs) == 1 {
-		_, err := s.in.Insert(ctx, jobs[0].mail, &river.InsertOpts{Priority: jobs[0].priority + 1})
+		_, err := s.in.Insert(ctx, mail{jobs[0].Mail}, &river.InsertOpts{Priority: jobs[0].Priority + 1})
 		return err
 	}
 	batch := make([]river.InsertManyParams, len(jobs))
 	for i, j := range jobs {
-		batch[i] = river.InsertManyParams{Args: j.mail, InsertOpts: &river.InsertOpts{Priority: j.priority + 1}}
+		batch[i] = river.InsertManyParams{Args: mail{j.Mail}, InsertOpts: &river.InsertOpts{Priority: j.Priority + 1}}
 	}
 	_, err := s.in.InsertManyFast(ctx, batch)
 	return err
 }
 
-func (s *riverSystem) work(ctx context.Context, w work) (func() error, error) {
+func (s *riverSystem) Work(ctx context.Context, w workload.Work) (func() error, error) {
 	config := s.config()
-	config.Queues = map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: w.handlers}}
+	config.Queues = map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: w.Handlers}}
 	config.Workers = river.NewWorkers()
-	river.AddWorker(config.Workers, &riverHandler{started: w.started})
+	river.AddWorker(config.Workers, &riverHandler{started: w.Started})
 	client, err := river.NewClient(riverpgxv5.New(s.pool), config)
 	if err != nil {
 		return nil, err
@@ -90,7 +95,7 @@ func (s *riverSystem) work(ctx context.Context, w work) (func() error, error) {
 	})
 	go func() {
 		for range events {
-			w.finished("")
+			w.Finished("")
 		}
 	}()
 	if err := client.Start(ctx); err != nil {
@@ -103,14 +108,19 @@ func (s *riverSystem) work(ctx context.Context, w work) (func() error, error) {
 	}, nil
 }
 
+// mail is the payload, with what River asks for.
+type mail struct{ workload.Mail }
+
+func (mail) Kind() string { return workload.MailKind }
+
 type riverHandler struct {
 	river.WorkerDefaults[mail]
-	started func(mail)
+	started func(workload.Mail)
 }
 
 func (h *riverHandler) Work(_ context.Context, j *river.Job[mail]) error {
 	if h.started != nil {
-		h.started(j.Args)
+		h.started(j.Args.Mail)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ func addCommands(a *app, root *cobra.Command) {
 	add(groupJobs, newEnqueueCmd(a), newLsCmd(a), newShowCmd(a), newEditCmd(a), newCancelCmd(a), newRequeueCmd(a), newPruneCmd(a))
 	add(groupScripts, newWorkCmd(a), newClaimCmd(a), newExtendCmd(a), newFinishCmd(a))
 	add(groupQueues, newStatsCmd(a), newTopCmd(a), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a))
-	add(groupRest, newDemoCmd(a), newTortureCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
+	add(groupRest, newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())
 }
 

@@ -149,7 +149,7 @@ func (v *demoView) draw(p demo.Progress) string {
 func (v *demoView) total(p demo.Progress) string {
 	done := p.Stats.Completed + p.Stats.Dead + p.Stats.Cancelled
 	return fmt.Sprintf("%s %s of %s jobs   %.1f s",
-		v.bar(green, p.Done(), 40), v.paint(bold, count(done)), count(int64(p.Jobs)), p.Elapsed.Seconds())
+		bar(v.paint, green, p.Done(), 40), v.paint(bold, count(done)), count(int64(p.Jobs)), p.Elapsed.Seconds())
 }
 
 func (v *demoView) counts(s dibs.QueueStats) string {
@@ -188,17 +188,17 @@ func (v *demoView) worker(w demo.WorkerProgress, most int) string {
 		}
 	}
 	return fmt.Sprintf("%s %s %5s completed  %s",
-		w.Name, v.bar(st, float64(w.Completed)/float64(most), 16), count(int64(w.Completed)), now)
+		w.Name, bar(v.paint, st, float64(w.Completed)/float64(most), 16), count(int64(w.Completed)), now)
 }
 
 // bar is a bar of the given width in columns, filled to a part of 0 to 1, in eighths
 // of a column.
-func (v *demoView) bar(st style, part float64, width int) string {
+func bar(paint func(style, string) string, st style, part float64, width int) string {
 	eighths := int(part*float64(width)*8 + 0.5)
 	eighths = min(max(eighths, 0), width*8)
 	full := strings.Repeat("█", eighths/8)
 	if rest := eighths % 8; rest > 0 {
 		full += string([]rune(" ▏▎▍▌▋▊▉")[rest])
 	}
-	return v.paint(st, full) + v.paint(faint, strings.Repeat("░", width-(eighths+7)/8))
+	return paint(st, full) + paint(faint, strings.Repeat("░", width-(eighths+7)/8))
 }

@@ -42,6 +42,11 @@ The names of fields are stable; new ones may come.
               up, and recoveries_all of all; promises: number, promise, checked, broken,
               violations (the first ten, in words); linearizability: checked, undecided,
               broken, violations; interrupted, history, report if there is such a thing
+  figures     as 'bench' writes them: dibs_version, database, rounds, scale, pool, handlers;
+              machine and server: what the figures depend on; workloads: id, name, figures
+              (name, unit, median, min, max, and all of the rounds), series (jobs/s in
+              equal parts of the time, for each round) if there is such a thing;
+              interrupted. 'bench --list': id, name, postgres_only, takes
   times       RFC 3339, such as "2026-11-21T08:30:00.123456Z"
   durations   numbers of seconds, such as 0.25. Where durations are read, strings such
               as "90s", "15m", "12h" and "14d" are taken too.`,

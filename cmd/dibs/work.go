@@ -191,11 +191,11 @@ func (a *app) work(ctx context.Context, db dibs.Database, f *workFlags) error {
 	return w.Run(ctx)
 }
 
-// secondSignal calls stop at the second SIGINT or SIGTERM; the first begins the
+// secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP; the first begins the
 // shutdown elsewhere.
 func secondSignal(ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	for range 2 {
 		select {

@@ -197,6 +197,7 @@ func TestWorkGivesJobsBackAtTheSecondSignal(t *testing.T) {
 		if code := w.ended(); code != exitOK {
 			c.t.Errorf("dibs work ends with exit code %d", code)
 		}
-		c.has(c.job(1), object{"state": "waiting", "attempt": 1, "excused": 1})
+		job := c.job(1) // a claim that was under way may have taken it too, and given it back
+		c.has(job, object{"state": "waiting", "attempt": job["excused"]})
 	})
 }

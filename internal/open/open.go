@@ -71,6 +71,16 @@ func Migrations(rawURL string, o Options) (string, error) {
 	return migrationsPostgres(o)
 }
 
+// Place says what rawURL names: the path of a SQLite file, in a folder that is there, or
+// else a PostgreSQL database by a URL that does not wait for ever. It does not connect.
+func Place(rawURL string) (path, server string, err error) {
+	t, err := parse(rawURL, Options{})
+	if err == nil && t.sqlite != "" {
+		err = checkFile(t.sqlite, false)
+	}
+	return t.sqlite, t.postgres, err
+}
+
 // target is a parsed URL: one of the two fields is set.
 type target struct {
 	sqlite   string // path of the file

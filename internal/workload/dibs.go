@@ -1,4 +1,4 @@
-package main
+package workload
 
 import (
 	"context"
@@ -12,48 +12,48 @@ import (
 
 type dibsSystem struct{ db dibs.Database }
 
-func attachDibs(ctx context.Context, url string, pool int, poll bool) (system, error) {
-	if err := postgres.Migrate(ctx, url, postgres.Options{}); err != nil {
+func attachDibs(ctx context.Context, at Place, pool int, poll bool) (System, error) {
+	if at.SQLite {
+		db, err := sqlite.Open(ctx, at.URL, sqlite.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return dibsSystem{db}, nil
+	}
+	o := postgres.Options{Schema: at.Schema, MaxConns: pool, Pooler: poll}
+	if err := postgres.Migrate(ctx, at.URL, o); err != nil {
 		return nil, err
 	}
-	db, err := postgres.Open(ctx, url, postgres.Options{MaxConns: pool, Pooler: poll})
+	db, err := postgres.Open(ctx, at.URL, o)
 	if err != nil {
 		return nil, err
 	}
 	return dibsSystem{db}, nil
 }
 
-func attachSQLite(ctx context.Context, path string, _ int, _ bool) (system, error) {
-	db, err := sqlite.Open(ctx, path, sqlite.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return dibsSystem{db}, nil
-}
+func (s dibsSystem) Close() { _ = s.db.Close() /* all that is there is dropped next */ }
 
-func (s dibsSystem) close() { _ = s.db.Close() /* the database is dropped next */ }
-
-func (s dibsSystem) enqueue(ctx context.Context, jobs []job) error {
+func (s dibsSystem) Enqueue(ctx context.Context, jobs []Job) error {
 	batch := make([]dibs.NewJob, len(jobs))
 	for i, j := range jobs {
-		batch[i] = dibs.NewJob{Kind: mailKind, Payload: j.mail, Priority: &j.priority, Group: j.group}
+		batch[i] = dibs.NewJob{Kind: MailKind, Payload: j.Mail, Priority: &j.Priority, Group: j.Group}
 	}
 	_, err := s.db.Enqueue(ctx, batch)
 	return err
 }
 
-func (s dibsSystem) work(ctx context.Context, w work) (func() error, error) {
-	worker := &dibs.Worker{Store: s.db, Concurrency: w.handlers, Hooks: dibs.Hooks{
-		Log: warnings,
+func (s dibsSystem) Work(ctx context.Context, w Work) (func() error, error) {
+	worker := &dibs.Worker{Store: s.db, Concurrency: w.Handlers, Hooks: dibs.Hooks{
+		Log: Warnings,
 		Finished: func(a dibs.Attempt) {
 			if a.NotWritten == nil && a.Outcome.Ending == dibs.EndCompleted {
-				w.finished(a.Job.Group)
+				w.Finished(a.Job.Group)
 			}
 		},
 	}}
-	dibs.Handle(worker, mailKind, func(_ context.Context, j *dibs.Job[mail]) error {
-		if w.started != nil {
-			w.started(j.Payload)
+	dibs.Handle(worker, MailKind, func(_ context.Context, j *dibs.Job[Mail]) error {
+		if w.Started != nil {
+			w.Started(j.Payload)
 		}
 		return nil
 	})
@@ -66,13 +66,9 @@ func (s dibsSystem) work(ctx context.Context, w work) (func() error, error) {
 	}, nil
 }
 
-// openDibs opens dibs on PostgreSQL for what only dibs is measured at.
-func (b *bench) openDibs(ctx context.Context) (*opened, dibs.Database, error) {
-	o, err := b.open(ctx, onPostgres)
-	if err != nil {
-		return nil, nil, err
-	}
-	return o, o.system.(dibsSystem).db, nil
+// withDibs is with for what only dibs is measured at.
+func (b *Bench) withDibs(ctx context.Context, p Product, f func(*opened, dibs.Database) (Measured, error)) (Measured, error) {
+	return b.with(ctx, p, false, func(o *opened) (Measured, error) { return f(o, o.System.(dibsSystem).db) })
 }
 
 // lifecycle claims up to n jobs and completes them. It returns how many.

@@ -1,4 +1,4 @@
-package main
+package workload
 
 import (
 	"bufio"
@@ -7,22 +7,23 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// setting is one fact that the figures depend on.
-type setting struct {
+// Fact is something that the figures depend on.
+type Fact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// machine describes this one, as far as it is Linux.
-func machine(dir string) []setting {
-	list := []setting{
+// Machine describes this one, and the disk of dir if it is named, as far as it is Linux.
+func Machine(dir string) []Fact {
+	list := []Fact{
 		{"cores", fmt.Sprint(runtime.NumCPU())},
 		{"system", runtime.GOOS + "/" + runtime.GOARCH + ", " + runtime.Version()},
 	}
@@ -32,12 +33,21 @@ func machine(dir string) []setting {
 		{"kernel", "/proc/sys/kernel/osrelease", ""},
 		{"load before", "/proc/loadavg", ""},
 	} {
-		if value := line(fact.path, fact.key); value != "" {
-			list = append(list, setting{fact.name, value})
+		value := line(fact.path, fact.key)
+		switch words := strings.Fields(value); {
+		case fact.name == "memory" && len(words) == 2: // kB
+			if n, err := strconv.Atoi(words[0]); err == nil {
+				value = fmt.Sprintf("%.1f GiB", float64(n)/(1<<20))
+			}
+		case fact.name == "load before" && len(words) > 3:
+			value = strings.Join(words[:3], " ") // of 1, 5 and 15 minutes
+		}
+		if value != "" {
+			list = append(list, Fact{fact.name, value})
 		}
 	}
-	if disk := fileSystem(dir); disk != "" {
-		list = append(list, setting{"file system", disk})
+	if disk := fileSystem(dir); dir != "" && disk != "" {
+		list = append(list, Fact{"file system", disk})
 	}
 	return list
 }
@@ -84,46 +94,33 @@ func fileSystem(dir string) string {
 	return kind
 }
 
-// settings are those of the run itself.
-func (b *bench) settings() []setting {
-	list := []setting{
-		{"rounds", fmt.Sprint(b.rounds)},
-		{"scale", fmt.Sprint(b.scale)},
-		{"pool", fmt.Sprintf("%d connections; River's has %d more, which dibs has beside its own", b.pool, besides)},
-		{"handlers", fmt.Sprint(b.handlers)},
-		{"payload", fmt.Sprintf("%d bytes", len(barePayload))},
+// LiteSettings are those of a SQLite file at a place.
+func LiteSettings(ctx context.Context, at Place) (list []Fact, err error) {
+	store, err := sqlite.Open(ctx, at.URL, sqlite.Options{})
+	if err != nil {
+		return nil, err
 	}
-	info, _ := debug.ReadBuildInfo() // nil in a test
-	if info == nil {
-		return list
+	defer store.Close()
+	names := []string{"journal_mode", "page_size", "server_version", "synchronous"}
+	values := make([]string, len(names))
+	row := store.DB().QueryRowContext(ctx, `select journal_mode, page_size, sqlite_version(), iif(synchronous = 2, 'full', synchronous)
+		from pragma_journal_mode, pragma_page_size, pragma_synchronous`)
+	if err := row.Scan(&values[0], &values[1], &values[2], &values[3]); err != nil {
+		return nil, err
 	}
-	for _, m := range info.Deps {
-		switch m.Path {
-		case "github.com/riverqueue/river", "github.com/jackc/pgx/v5", "modernc.org/sqlite":
-			list = append(list, setting{m.Path, m.Version})
-		}
+	for i, name := range names {
+		list = append(list, Fact{name, values[i]})
 	}
-	return list
+	return list, nil
 }
 
-// serverSettings are those that durability and speed depend on.
-func serverSettings(ctx context.Context, pool *pgxpool.Pool) ([]setting, error) {
-	rows, err := pool.Query(ctx, `select name, current_setting(name) from pg_settings where name in (
+// Settings are those of PostgreSQL that durability and speed depend on.
+func (s *Server) Settings(ctx context.Context) ([]Fact, error) {
+	rows, err := s.pool.Query(ctx, `select name, current_setting(name) from pg_settings where name in (
 		'server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'wal_sync_method', 'shared_buffers', 'max_wal_size',
 		'max_connections', 'wal_level', 'autovacuum', 'lc_collate') order by name`)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[setting])
-}
-
-// execute runs one statement on a connection of its own.
-func execute(ctx context.Context, url, statement string) error {
-	conn, err := pgx.Connect(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, statement)
-	return err
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[Fact])
 }

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs/internal/workload"
+)
+
+// What the server does with a table that has no more than a queue must have.
+const (
+	bareTable  = "create table bare (id bigint generated always as identity primary key, payload text not null)"
+	bareInsert = "insert into bare (payload) values ($1)"
+	// bareDelete claims and deletes: what a queue that forgets its jobs at once would do.
+	bareDelete = `delete from bare where ctid = any(array(
+		select ctid from bare order by id limit $1 for update skip locked)) returning id, payload`
+)
+
+// barePayload is what workload.Letter is as JSON.
+const barePayload = `{"to":"someone@example.com","subject":"Welcome","text":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}`
+
+// openBare makes the bare table.
+func openBare(ctx context.Context, at workload.Place, conns int) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(at.URL)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = int32(conns)
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pool.Exec(ctx, bareTable); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+// onBare is a measurement with an empty bare table.
+type onBare = func(context.Context, *workload.Bench, *pgxpool.Pool) (workload.Measured, error)
+
+func bareCopy(chunk int) onBare {
+	return func(ctx context.Context, b *workload.Bench, pool *pgxpool.Pool) (workload.Measured, error) {
+		n := b.BulkJobs()
+		return b.Timed(ctx, func() (int, error) { return n, bareFill(ctx, pool, n, chunk) })
+	}
+}
+
+func bareFill(ctx context.Context, pool *pgxpool.Pool, n, chunk int) error {
+	return workload.Share(ctx, workload.Enqueuers, (n+chunk-1)/chunk, func(ctx context.Context, i int) error {
+		rows := pgx.CopyFromSlice(min(chunk, n-i*chunk), func(int) ([]any, error) { return []any{barePayload}, nil })
+		_, err := pool.CopyFrom(ctx, pgx.Identifier{"bare"}, []string{"payload"}, rows)
+		return err
+	})
+}
+
+func bareSingle(callers int) onBare {
+	return func(ctx context.Context, b *workload.Bench, pool *pgxpool.Pool) (workload.Measured, error) {
+		return b.Repeated(ctx, callers, func(ctx context.Context) error {
+			_, err := pool.Exec(ctx, bareInsert, barePayload)
+			return err
+		})
+	}
+}
+
+// bareDrain claims and deletes batches of rows.
+func bareDrain(batch int) onBare {
+	return func(ctx context.Context, b *workload.Bench, pool *pgxpool.Pool) (workload.Measured, error) {
+		n := b.BulkJobs()
+		if err := bareFill(ctx, pool, n, 1000); err != nil {
+			return workload.Measured{}, err
+		}
+		return b.Timed(ctx, func() (int, error) {
+			return n, workload.Claimers(ctx, workload.ClaimerCount, n, func(ctx context.Context) (int, error) {
+				rows, err := pool.Query(ctx, bareDelete, batch)
+				if err != nil {
+					return 0, err
+				}
+				got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct {
+					ID      int64
+					Payload string
+				}])
+				return len(got), err
+			})
+		})
+	}
+}
+
+func bareLives(ctx context.Context, b *workload.Bench, pool *pgxpool.Pool) (workload.Measured, error) {
+	return b.Repeated(ctx, workload.LivesCallers, func(ctx context.Context) error {
+		if _, err := pool.Exec(ctx, bareInsert, barePayload); err != nil {
+			return err
+		}
+		return workload.UntilOne(ctx, func() (int, error) {
+			tag, err := pool.Exec(ctx, bareDelete, 1)
+			return int(tag.RowsAffected()), err
+		})
+	})
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+
+	"github.com/dibs-queue/dibs/internal/workload"
+)
+
+// marked says from how many percent on a difference of dibs is worth a look: few where a
+// noisy machine changes nothing, more for CPU. It is marked only if all rounds of one run
+// had more than all of the other. Rates and times have no such limit. Of all of these, less is better.
+var marked = map[string]float64{"wal": 5, "writes": 5, "allocs": 5, "server": 15, "client": 15}
+
+// compare prints what has changed for dibs from one run to another.
+func compare(out io.Writer, before, after string) error {
+	old, err := readResults(before)
+	if err != nil {
+		return err
+	}
+	now, err := readResults(after)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	if !reflect.DeepEqual(old.Settings, now.Settings) || !reflect.DeepEqual(old.Server, now.Server) {
+		text.WriteString("The runs had different settings.\n\n")
+	}
+	table := [][]string{{"", "workload", "figure", "before", "after", "change", ""}}
+	for _, w := range now.Workloads {
+		rows := w.changes(old)
+		if len(rows) > 0 {
+			rows[0][0], rows[0][1] = w.ID, w.Name
+		}
+		table = append(table, rows...)
+	}
+	if len(table) == 1 {
+		return fmt.Errorf("%s and %s have no workload of the same name: was the scale another?", before, after)
+	}
+	writeTable(&text, table)
+	_, err = io.WriteString(out, text.String())
+	return err
+}
+
+// fewRounds are too few to tell a change from noise.
+const fewRounds = 3
+
+// apart reports whether all rounds of one run had more than all of the other.
+func apart(a, b workload.Spread) bool {
+	return min(len(a.All), len(b.All)) >= fewRounds && (a.Max < b.Min || b.Max < a.Min)
+}
+
+// changes are the rows of what both runs have measured.
+func (w result) changes(old results) (rows [][]string) {
+	for _, f := range w.Rows {
+		now, ok := f.By["dibs"]
+		before, found := old.find(w, f.Key)
+		if !ok || !found {
+			continue
+		}
+		change, mark := "", ""
+		if before.Median != 0 {
+			percent := 100 * (now.Median/before.Median - 1)
+			change = fmt.Sprintf("%+.1f %%", percent)
+			if limit, ok := marked[f.Key]; ok && math.Abs(percent) > limit && apart(before, now) {
+				mark = map[bool]string{true: "MORE", false: "less"}[percent > 0]
+			}
+		}
+		name := strings.TrimSuffix(f.Name+", "+f.Unit, ", ")
+		rows = append(rows, []string{"", "", name, workload.Short(before.Median), workload.Short(now.Median), change, mark})
+	}
+	return rows
+}
+
+// find is a figure of dibs in a workload.
+func (r results) find(w result, key string) (workload.Spread, bool) {
+	for _, old := range r.Workloads {
+		if old.ID != w.ID || old.Name != w.Name {
+			continue
+		}
+		for _, f := range old.Rows {
+			if s, ok := f.By["dibs"]; ok && f.Key == key {
+				return s, true
+			}
+		}
+	}
+	return workload.Spread{}, false
+}

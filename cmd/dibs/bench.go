@@ -1,0 +1,281 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/workload"
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+)
+
+// benchOptions are the flags of dibs bench.
+type benchOptions struct {
+	workloads []string
+	rounds    int
+	scale     float64
+	pool      int
+	list      bool
+}
+
+// benchHandlers are how many handlers a worker runs at once.
+const benchHandlers = 2000
+
+func newBenchCmd(a *app) *cobra.Command {
+	var o benchOptions
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure how fast dibs is on your own server",
+		Long: `Measure how fast dibs is on your own server: enqueueing, claiming, finishing, the time
+until a job starts, and what stays of it under a long transaction, beside millions of
+jobs, with groups, and with thousands of claimers.
+
+It says beforehand about how long that takes: all workloads a few minutes; --workload and
+--scale make it shorter. In the end it shows each figure, and what it depends on:
+the machine, the database's version and settings. Figures of small scales are rough. The
+CPU of a PostgreSQL server is measured if it runs on this machine, under Linux; that, the
+log it writes and its transactions are what the whole server or database does, so that
+other work adds to them.
+
+It uses SQLite files of its own in a temporary folder. With --db sqlite:PATH they lie
+beside PATH, which it does not open; with --db postgres://… it uses a schema of its own in
+that database. It removes them, also after Ctrl-C, and touches nothing else there. But the
+server is kept busy, one workload holds a snapshot for 90 s (W5), and one needs 3 GB of disk
+(W6), both at --scale 1: so it asks for --db, and uses neither $DIBS_DB nor its default.
+
+If dibs bench is killed with SIGKILL, or by a second Ctrl-C, it cannot clean up. Then there stay
+behind
+  a folder dibs-bench-… in the temporary one, and on SQLite others beside PATH
+  on PostgreSQL the schema that its first line names: drop schema dibs_bench_… cascade`,
+		Example: `  dibs bench
+  dibs bench --db postgres://localhost/mydb --rounds 3
+  dibs bench --db postgres://localhost/mydb --workload W3,W5 --json
+  dibs bench --list`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checkBench(cmd, &o); err != nil {
+				return err
+			}
+			if o.list {
+				return a.listWorkloads(&o)
+			}
+			return a.bench(cmd, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&o.workloads, "workload", nil, "`WORKLOADS` to run, such as W3,W5; default: all")
+	f.IntVar(&o.rounds, "rounds", 1, "how often each is measured, 1 to 100; the median counts")
+	f.Float64Var(&o.scale, "scale", 1, "multiplies every number of jobs and every time, 0.001 to 10")
+	f.IntVar(&o.pool, "pool", 16, "connections of each process' pool, 4 to 1000")
+	f.BoolVar(&o.list, "list", false, "run nothing: list the workloads")
+	cmd.AddCommand(newBenchProcessCmd(a))
+	return cmd
+}
+
+// newBenchProcessCmd is what the processes of the workloads run. It ends when its stdin
+// does, which the bench holds open for as long as it lives.
+func newBenchProcessCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:    "process",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signal.Ignore(os.Interrupt) // who started it says when it ends
+			return workload.Serve(context.WithoutCancel(cmd.Context()), a.stdin, a.stdout, workload.Dibs)
+		},
+	}
+}
+
+func (a *app) checkBench(cmd *cobra.Command, o *benchOptions) error {
+	changed := cmd.Flags().Changed
+	switch {
+	case changed("schema") || changed("prefix"):
+		return usagef(cmd, "the bench makes a schema of its own; leave out --schema and --prefix")
+	case changed("db") && a.dbFlag == "":
+		// Such as a variable that is not set: without the flag, another database would be measured.
+		return usagef(cmd, "--db is empty; give it a value or leave it out")
+	case changed("workload") && len(o.workloads) == 0:
+		return usagef(cmd, "--workload is empty; give it a value or leave it out")
+	case o.rounds < 1 || o.rounds > 100:
+		return usagef(cmd, "--rounds must be 1 to 100, got %d", o.rounds)
+	case !(o.scale >= 0.001 && o.scale <= 10): // not a number neither
+		return usagef(cmd, "--scale must be 0.001 to 10, got %v", o.scale)
+	case o.pool < 4 || o.pool > 1000:
+		return usagef(cmd, "--pool must be 4 to 1000, got %d", o.pool)
+	}
+	return nil
+}
+
+// bench measures, and shows what came out of it, also if it was interrupted.
+func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
+	ctx, path, server := cmd.Context(), "", ""
+	if a.dbFlag != "" {
+		if path, server, err = open.Place(a.dbFlag); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp("", "dibs-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	spawner := newSpawner()
+	defer spawner.close()
+	b := &workload.Bench{
+		Scale: o.scale, Pool: o.pool, Handlers: benchHandlers, Dir: dir,
+		Command: benchProcess, Launch: spawner.start,
+	}
+	list, err := chooseWorkloads(cmd, workload.All(b), server == "", o.workloads)
+	if err != nil {
+		return err
+	}
+	r := &benchReport{Rounds: o.rounds, Scale: o.scale, Pool: o.pool, Handlers: benchHandlers, Dibs: readVersion().Version}
+	where := ""
+	if server == "" {
+		where, err = benchFiles(ctx, b, r, path)
+	} else if b.Server, err = workload.Connect(ctx, server); err == nil {
+		defer b.Server.Close()
+		where, err = a.benchSchema(ctx, b, r, server, list)
+	}
+	if err != nil {
+		return err
+	}
+	screen := a.newBenchScreen(where, list, o.rounds)
+	err = measureAll(ctx, b, list, r, screen)
+	screen.close()
+	r.Interrupted = ctx.Err() != nil
+	if len(r.Workloads) > 0 {
+		err = errors.Join(err, a.writeBench(r))
+	}
+	return err
+}
+
+// measureAll adds what each workload gives to the report. A workload counts when all of
+// its rounds are done.
+func measureAll(ctx context.Context, b *workload.Bench, list []workload.Workload, r *benchReport, screen *benchScreen) error {
+	for _, w := range list {
+		var runs []workload.Measured
+		for round := range r.Rounds {
+			screen.begin(w)
+			m, err := b.Once(ctx, func(ctx context.Context) (workload.Measured, error) { return w.Run(ctx, b, workload.Dibs) })
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", w.ID, w.Name, err)
+			}
+			screen.end(w, round, m)
+			runs = append(runs, m)
+		}
+		r.add(w, runs)
+	}
+	return nil
+}
+
+// benchProcess is this program, as a process of a workload.
+func benchProcess() (*exec.Cmd, error) {
+	program, err := os.Executable()
+	return exec.Command(program, "bench", "process"), err
+}
+
+// benchSchema has b measure in a schema of its own, says where that is, and finds out
+// what the figures depend on there.
+func (a *app) benchSchema(ctx context.Context, b *workload.Bench, r *benchReport, server string, list []workload.Workload) (where string, err error) {
+	schema := "dibs_bench_" + randomName()
+	drop := "drop schema if exists " + pgx.Identifier{schema}.Sanitize() + " cascade"
+	b.Place = func(ctx context.Context) (workload.Place, error) {
+		b.Server.Checkpoint(ctx)
+		return workload.Place{URL: server, Schema: schema, Drop: func(ctx context.Context) error {
+			err := b.Server.Exec(ctx, drop)
+			if err != nil {
+				fmt.Fprintf(a.stderr, "dibs: schema %s is left behind: %v\n", schema, err)
+			}
+			return err
+		}}, nil
+	}
+	r.Database, r.machine = "PostgreSQL", workload.Machine("")
+	if r.server, err = b.Server.Settings(ctx); err == nil {
+		err = enoughConns(ctx, b, list)
+	}
+	return "PostgreSQL, schema " + schema, err
+}
+
+// benchFiles is benchSchema on SQLite: beside path or, without one, in the temporary folder.
+func benchFiles(ctx context.Context, b *workload.Bench, r *benchReport, path string) (where string, err error) {
+	dir := b.Dir
+	if path != "" {
+		dir = filepath.Dir(path)
+	}
+	where = "SQLite files of its own in " + dir
+	b.SQLite, b.Place = true, workload.InFolder(dir)
+	r.Database, r.machine = "SQLite", workload.Machine(dir)
+	_, err = b.In(ctx, func(place workload.Place) (_ workload.Measured, err error) {
+		r.server, err = workload.LiteSettings(ctx, place)
+		return workload.Measured{}, err
+	})
+	return where, err
+}
+
+// chooseWorkloads keeps those that are named, or all, that the kind of database has.
+func chooseWorkloads(cmd *cobra.Command, all []workload.Workload, onSQLite bool, ids []string) ([]workload.Workload, error) {
+	chosen := slices.DeleteFunc(slices.Clone(all), func(w workload.Workload) bool {
+		named := len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool { return strings.EqualFold(id, w.ID) })
+		return !named || w.Postgres && onSQLite
+	})
+	for _, id := range ids {
+		is := func(w workload.Workload) bool { return strings.EqualFold(id, w.ID) }
+		switch {
+		case !slices.ContainsFunc(all, is):
+			return nil, usagef(cmd, "--workload: there is no workload %q; 'dibs bench --list' lists them", id)
+		case !slices.ContainsFunc(chosen, is):
+			return nil, usagef(cmd, "--workload: %s is for PostgreSQL only; name a database there with --db", id)
+		}
+	}
+	return chosen, nil
+}
+
+// enoughConns fails if the server has not as many connections as a workload needs.
+func enoughConns(ctx context.Context, b *workload.Bench, list []workload.Workload) error {
+	free, err := b.Server.Free(ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range list {
+		if w.Conns > free {
+			return &hintError{
+				fmt.Errorf("%s needs about %d connections, and the PostgreSQL server has %d free (see its max_connections)", w.ID, w.Conns, free),
+				"give a smaller --pool, or leave " + w.ID + " out with --workload",
+			}
+		}
+	}
+	return nil
+}
+
+// listWorkloads shows what there is.
+func (a *app) listWorkloads(o *benchOptions) error {
+	list := workload.All(&workload.Bench{Scale: o.scale, Pool: o.pool})
+	if a.json {
+		for _, w := range list {
+			if err := a.writeJSON(benchEntry{w.ID, w.Name, w.Postgres, seconds(w.Takes.Round(time.Second))}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := a.tableOf("ID", "WORKLOAD", "#ABOUT", "")
+	for _, w := range list {
+		note := ""
+		if w.Postgres {
+			note = "PostgreSQL only"
+		}
+		t.AppendRow([]any{w.ID, w.Name, roughly(w.Takes), note})
+	}
+	t.Render()
+	return nil
+}

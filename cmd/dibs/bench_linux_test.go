@@ -1,0 +1,48 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Ctrl-C in the middle of a workload with a second process: what was measured is shown,
+// and what was made is gone.
+func TestAnInterruptedBenchCleansUp(t *testing.T) {
+	onEach(t, func(c *cli) {
+		untouched := c.untouched()
+		temp := c.t.TempDir()
+		cmd := c.command("bench", "--workload", "W4,W1", "--scale", "0.1")
+		cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := cmd.Start(); err != nil {
+			c.t.Fatal(err)
+		}
+		var children []int
+		for until := time.Now().Add(time.Minute); len(children) == 0 && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+			children = childrenOf(cmd.Process.Pid)
+		}
+		if err := cmd.Process.Signal(os.Interrupt); err != nil {
+			c.t.Fatal(err)
+		}
+		_ = cmd.Wait() // its exit code says it
+		if code := cmd.ProcessState.ExitCode(); code != exitInterrupted || errs.String() != "dibs: interrupted\n" || len(children) == 0 {
+			c.t.Errorf("exit code %d, processes %v\n%s%s", code, children, &out, &errs)
+		}
+		for _, pid := range children {
+			if lives(pid) {
+				c.t.Errorf("process %d still lives", pid)
+			}
+		}
+		if text := out.String(); !strings.Contains(text, "machine ") || !strings.Contains(text, "chunks of 10,000\n") || strings.Contains(text, "p50\n") {
+			c.t.Errorf("it shows other than what had been measured:\n%s", text)
+		}
+		untouched()
+		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+			c.t.Errorf("files are left behind: %v, %v", left, err)
+		}
+	})
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/dibs-queue/dibs/internal/workload"
+)
+
+// benchReport is what came out of a run. 'dibs help json' describes it.
+type benchReport struct {
+	Interrupted bool              `json:"interrupted,omitempty"` // there are workloads that were not measured
+	Dibs        string            `json:"dibs_version"`
+	Database    string            `json:"database"`
+	Rounds      int               `json:"rounds"`
+	Scale       float64           `json:"scale"`
+	Pool        int               `json:"pool"`
+	Handlers    int               `json:"handlers"`
+	Machine     map[string]string `json:"machine"`
+	Server      map[string]string `json:"server"`
+	Workloads   []benchWorkload   `json:"workloads"`
+
+	machine, server []workload.Fact // in their order
+}
+
+type benchWorkload struct {
+	ID      string        `json:"id"`
+	Name    string        `json:"name"`
+	Figures []benchFigure `json:"figures"`
+	Series  [][]float64   `json:"series,omitempty"` // for each round, jobs/s in equal parts of the time
+}
+
+type benchFigure struct {
+	Name string `json:"name"`
+	Unit string `json:"unit,omitempty"`
+	workload.Spread
+}
+
+// benchEntry is what --list writes.
+type benchEntry struct {
+	ID       string  `json:"id"`
+	Name     string  `json:"name"`
+	Postgres bool    `json:"postgres_only"`
+	Takes    seconds `json:"takes"`
+}
+
+// add takes what the rounds of a workload gave. What cannot be known here is left out.
+func (r *benchReport) add(w workload.Workload, runs []workload.Measured) {
+	out := benchWorkload{ID: w.ID, Name: w.Name}
+	for _, row := range w.Rows {
+		if s, ok := workload.SpreadOf(row, runs); ok {
+			out.Figures = append(out.Figures, benchFigure{row.Name, row.Unit, s})
+		}
+	}
+	for _, m := range runs {
+		if m.Series != nil {
+			out.Series = append(out.Series, m.Series)
+		}
+	}
+	r.Workloads = append(r.Workloads, out)
+}
+
+func (a *app) writeBench(r *benchReport) error {
+	if a.json {
+		r.Machine, r.Server = factsByName(r.machine), factsByName(r.server)
+		return a.writeJSON(r)
+	}
+	_, err := io.WriteString(a.stdout, a.benchText(r))
+	return err
+}
+
+func factsByName(list []workload.Fact) map[string]string {
+	facts := map[string]string{}
+	for _, f := range list {
+		facts[strings.ReplaceAll(f.Name, " ", "_")] = f.Value
+	}
+	return facts
+}
+
+// benchText is the figures, and then what they depend on.
+func (a *app) benchText(r *benchReport) string {
+	name := 0 // columns of the longest
+	for _, w := range r.Workloads {
+		for _, f := range w.Figures {
+			name = max(name, lipgloss.Width(f.Name))
+		}
+	}
+	var b strings.Builder
+	for _, w := range r.Workloads {
+		fmt.Fprintf(&b, "\n%-4s %s\n", w.ID, a.paint(bold, w.Name))
+		for _, f := range w.Figures {
+			spread := ""
+			if len(f.All) > 1 {
+				spread = workload.Short(f.Min) + " to " + workload.Short(f.Max)
+			}
+			line := fmt.Sprintf("     %-*s  %6s %-9s  %s", name, f.Name, workload.Short(f.Median), f.Unit, a.paint(faint, spread))
+			b.WriteString(strings.TrimRight(line, " ") + "\n")
+		}
+	}
+	b.WriteByte('\n')
+	a.benchFacts(&b, "machine", r.machine)
+	a.benchFacts(&b, r.Database, r.server)
+	a.benchFacts(&b, "run", []workload.Fact{
+		{Name: "dibs", Value: r.Dibs},
+		{Name: "rounds", Value: fmt.Sprint(r.Rounds)},
+		{Name: "scale", Value: fmt.Sprint(r.Scale)},
+		{Name: "pool", Value: plural(r.Pool, "connection")},
+		{Name: "handlers", Value: count(int64(r.Handlers))},
+		{Name: "payload", Value: plural(workload.LetterBytes, "byte")},
+	})
+	return b.String()
+}
+
+// benchFacts writes a paragraph.
+func (a *app) benchFacts(b *strings.Builder, heading string, facts []workload.Fact) {
+	const margin = 12
+	var parts []string
+	for _, f := range facts {
+		parts = append(parts, f.Name+" "+f.Value)
+	}
+	text := lipgloss.NewStyle().Width(max(40, min(a.width, 100)) - margin).Render(strings.Join(parts, "; "))
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			heading = ""
+		}
+		fmt.Fprintf(b, "%-*s%s\n", margin, heading, strings.TrimRight(line, " "))
+	}
+}

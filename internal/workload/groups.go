@@ -1,0 +1,113 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Groups are W7: jobs of which one of each group may run at a time, done by claimers
+// and by a worker.
+func (b *Bench) Groups() []Workload {
+	var list []Workload
+	for _, c := range []struct {
+		name  string
+		rate  int // about, for Takes
+		group func(i int) string
+	}{
+		{"6,000 groups", 8000, func(i int) string { return fmt.Sprint(i % 6000) }},
+		{"half of the jobs in 6,000 groups", 8000, func(i int) string {
+			if i%2 == 0 {
+				return ""
+			}
+			return fmt.Sprint(i / 2 % 6000)
+		}},
+		{"10 hot groups", 2000, func(i int) string { return fmt.Sprint(i % 10) }},
+	} {
+		for _, by := range []string{byClaimers, byWorker} {
+			list = append(list, Workload{
+				ID: "W7", Name: c.name + ", " + by, Rows: throughput(), Conns: conns(1, b.Pool), Takes: per(b.Count(groupJobs), c.rate),
+				Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
+					return b.withDibs(ctx, p, func(o *opened, db dibs.Database) (Measured, error) {
+						return b.grouped(ctx, o, db, c.group, by == byWorker)
+					})
+				},
+			})
+		}
+	}
+	return list
+}
+
+const (
+	byClaimers = "4 claimers"
+	byWorker   = "worker"
+
+	groupJobs  = 60_000
+	groupBatch = 100
+)
+
+// grouped drains jobs of the groups with a worker, or with claimers that claim 100
+// and complete them.
+func (b *Bench) grouped(ctx context.Context, o *opened, db dibs.Database, group func(i int) string, worker bool) (m Measured, err error) {
+	n := b.Count(groupJobs)
+	if err := fillGroups(ctx, o, n, group); err != nil {
+		return Measured{}, err
+	}
+	if worker {
+		m, err = b.drain(ctx, o, n)
+	} else {
+		m, err = b.Timed(ctx, func() (int, error) {
+			return n, Claimers(ctx, ClaimerCount, n, func(ctx context.Context) (int, error) { return lifecycle(ctx, db, groupBatch) })
+		})
+	}
+	if err == nil {
+		err = sound(ctx, db)
+	}
+	return m, err
+}
+
+func fillGroups(ctx context.Context, s System, n int, group func(i int) string) error {
+	jobs := letters(n)
+	for i := range jobs {
+		jobs[i].Group = group(i)
+	}
+	for at := 0; at < n; at += fillChunk { // in order
+		if err := s.Enqueue(ctx, jobs[at:min(at+fillChunk, n)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// HotGroup is W7 too: a worker does the free jobs that were enqueued after those of one
+// group, which run one after the other.
+func (b *Bench) HotGroup() Workload {
+	hot, free := b.Count(40_000), b.Count(20_000)
+	return Workload{
+		ID: "W7", Name: thousands(free) + " free jobs behind " + thousands(hot) + " of one group",
+		Rows:  []Row{{Key: "free", Name: "until the free ones are done", Unit: "s"}},
+		Conns: conns(1, b.Pool), Takes: per(hot+free, 25_000),
+		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
+			return b.with(ctx, p, false, func(o *opened) (Measured, error) { return b.behindHotGroup(ctx, o, hot, free) })
+		},
+	}
+}
+
+func (b *Bench) behindHotGroup(ctx context.Context, s System, hot, free int) (Measured, error) {
+	err := fillGroups(ctx, s, hot+free, func(i int) string {
+		if i < hot {
+			return "hot"
+		}
+		return ""
+	})
+	if err != nil {
+		return Measured{}, err
+	}
+	start := time.Now()
+	stop, err := drain(ctx, s, b.Handlers, free, func(group string) bool { return group == "" })
+	took := time.Since(start)
+	return Measured{Figures: map[string]float64{"free": took.Seconds()}}, errors.Join(err, stop())
+}
