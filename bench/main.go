@@ -53,6 +53,13 @@ func start(ctx context.Context, args []string) error {
 	return run(ctx, args, os.Stdout, os.Stderr)
 }
 
+const usage = `usage:
+  bench [flags]                 measures; flags below
+  bench table FILE...           prints the table of runs kept by --json
+  bench plot FILE DIRECTORY     draws their W5 and W6: w5.svg, w6.svg
+  bench compare OLD NEW         what changed for dibs between two of them
+`
+
 // run measures, and writes the results to out and how it goes to progress.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	b := &bench{progress: progress}
@@ -69,11 +76,18 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	flags.StringVar(&b.profile, "cpuprofile", "", "write a profile of each measured part of dibs in this process to `file`.1, file.2 and so on; pprof adds them up")
 	flags.BoolVar(&b.waits, "waits", false, "tell what the server's processes were doing for dibs, looked at every 10 ms")
 	asJSON := flags.Bool("json", false, "print the results as JSON")
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), usage)
+		flags.PrintDefaults()
+	}
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if b.rounds < 1 || b.Scale <= 0 || b.Pool < 4 || flags.NArg() > 0 {
-		return errors.New("--rounds must be at least 1, --scale more than 0, --pool at least 4, and there are no other arguments")
+	switch {
+	case flags.NArg() > 0:
+		return fmt.Errorf("cannot make sense of %q\n%s", flags.Args(), usage)
+	case b.rounds < 1 || b.Scale <= 0 || b.Pool < 4:
+		return errors.New("--rounds must be at least 1, --scale more than 0, --pool at least 4")
 	}
 	list, err := choose(b.comparisons(), *only)
 	if err != nil {
