@@ -64,10 +64,15 @@ func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error 
 			return err
 		}
 	}
+	return told(left)
+}
+
+// told is the error of a Finish that wrote all but these, if there are some.
+func told(left dibs.UnwrittenError) error {
 	switch {
-	case left.IDs != nil:
+	case len(left.IDs) > 0:
 		return &left
-	case left.Lost != nil:
+	case len(left.Lost) > 0:
 		return &dibs.LeaseLostError{IDs: left.Lost}
 	}
 	return nil
@@ -89,7 +94,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn, ste
 		}
 		lost = append(lost, still...)
 	}
-	return refused(lost)
+	return told(dibs.UnwrittenError{Lost: idsOf(lost)})
 }
 
 // write writes outcomes, and returns those that were refused.
@@ -176,13 +181,6 @@ func (f *finished) scanQueue(scan func(...any) error) error {
 		f.ids[id] = true
 	}
 	return nil
-}
-
-func refused(lost []dibs.Outcome) error {
-	if len(lost) == 0 {
-		return nil
-	}
-	return &dibs.LeaseLostError{IDs: idsOf(lost)}
 }
 
 func idsOf(outcomes []dibs.Outcome) []int64 {

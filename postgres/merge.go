@@ -233,22 +233,11 @@ func finishErrorOf(list []dibs.Outcome, err error) error {
 	var unwritten *dibs.UnwrittenError
 	switch {
 	case errors.As(err, &unwritten):
-		part := dibs.UnwrittenError{Err: unwritten.Err, IDs: of(unwritten.IDs), Lost: of(unwritten.Lost)}
-		if part.IDs != nil {
-			return &part
-		}
-		return lostError(part.Lost)
+		return told(dibs.UnwrittenError{Err: unwritten.Err, IDs: of(unwritten.IDs), Lost: of(unwritten.Lost)})
 	case errors.As(err, &lost):
-		return lostError(of(lost.IDs))
+		return told(dibs.UnwrittenError{Lost: of(lost.IDs)})
 	}
 	return err
-}
-
-func lostError(ids []int64) error {
-	if ids == nil {
-		return nil
-	}
-	return &dibs.LeaseLostError{IDs: ids}
 }
 
 // extendMerged extends the leases of several calls, those for the same time together.
