@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -69,14 +70,18 @@ func unreachable(err error) error {
 // again reports whether a statement failed only because of what ran beside it, and
 // may be sent again: it was rolled back.
 func again(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01" || pg.Code == "23505")
+	return hasCode(err, "40001", "40P01", "23505")
 }
 
 // isLocked reports whether a statement gave up waiting for a lock.
-func isLocked(err error) bool {
+func isLocked(err error) bool { return hasCode(err, "55P03") } // lock_not_available
+
+// isStopped reports whether a statement was stopped, as by statement_timeout.
+func isStopped(err error) bool { return hasCode(err, "57014") } // query_canceled
+
+func hasCode(err error, codes ...string) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "55P03" // lock_not_available
+	return errors.As(err, &pg) && slices.Contains(codes, pg.Code)
 }
 
 // plainParseError keeps passwords out of the message.

@@ -72,11 +72,11 @@ func (s *Store) initMerged() {
 }
 
 // apart reports whether the server refused a batch for what one of its calls may have
-// asked, or for a row that another transaction holds: so it was rolled back. An error of
-// the connection leaves that open.
+// asked, for a row that another transaction holds, or for the time that all took together:
+// so it was rolled back. An error of the connection leaves that open.
 func apart(err error) bool {
 	var refused *pgconn.PgError
-	return errors.As(err, &refused) && (isLocked(err) || sentinelFor(err) == nil)
+	return errors.As(err, &refused) && (isLocked(err) || isStopped(err) || sentinelFor(err) == nil)
 }
 
 // enqueueMerged inserts the rows of several calls as if one had made them.

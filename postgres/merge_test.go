@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -169,11 +170,23 @@ func TestMergedLeasesAreAnsweredApart(t *testing.T) {
 	}
 }
 
-// What the server refuses of one call does not fail those merged with it.
+// What the server refuses of one call, or stops, does not fail those merged with it.
 func TestMergedJobsAreAnsweredApart(t *testing.T) {
 	t.Parallel()
+	for _, refused := range []string{
+		"alter table SCHEMA.job add check (kind <> 'refused')",
+		`create function SCHEMA.stop() returns trigger language plpgsql as $$ begin
+			raise query_canceled; end $$;
+		create trigger stop before insert on SCHEMA.job for each row when (new.kind = 'refused') execute function SCHEMA.stop()`,
+	} {
+		mergedApart(t, refused)
+	}
+}
+
+func mergedApart(t *testing.T, refused string) {
+	t.Helper()
 	s, _ := mergeStore(t, 1)
-	if _, err := s.pool.Exec(t.Context(), fmt.Sprintf("alter table %s.job add check (kind <> 'refused')", s.o.schema())); err != nil {
+	if _, err := s.pool.Exec(t.Context(), strings.ReplaceAll(refused, "SCHEMA", s.o.schema())); err != nil {
 		t.Fatal(err)
 	}
 	var calls []batch

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -31,13 +32,23 @@ type app struct {
 // run is the whole command. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := newApp(stdin, stdout, stderr)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var unread atomic.Bool
+	a.whenUnread(func() {
+		unread.Store(true)
+		stop()
+	})
 	root := newRootCmd(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
-	if err == nil {
+	switch {
+	case unread.Load():
+		return exitInterrupted
+	case err == nil:
 		return exitOK
 	}
 	if !a.running {

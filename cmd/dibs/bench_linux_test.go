@@ -46,3 +46,36 @@ func TestAnInterruptedBenchCleansUp(t *testing.T) {
 		}
 	})
 }
+
+// dibs bench | head -1: what it made is gone.
+func TestWhatNobodyReadsCleansUp(t *testing.T) {
+	for _, args := range [][]string{{"bench", "--workload", "W1", "--scale", "0.01", "--rounds", "100"}, {"demo"}} {
+		t.Run(args[0], func(t *testing.T) { onEach(t, func(c *cli) { c.unread(args...) }) })
+	}
+}
+
+func (c *cli) unread(args ...string) {
+	temp := c.t.TempDir()
+	cmd := c.command(args...)
+	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		c.t.Error(err)
+	}
+	if err := out.Close(); err != nil {
+		c.t.Error(err)
+	}
+	_ = cmd.Wait() // its exit code says it
+	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
+		c.t.Errorf("exit code %d, want %d", code, exitInterrupted)
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		c.t.Errorf("files are left behind: %v, %v", left, err)
+	}
+}

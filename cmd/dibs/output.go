@@ -2,10 +2,38 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
+
+// output ends the command, as Ctrl-C does, when nobody reads it any more, as in
+// dibs bench | head: some commands have jobs to give back or tables to remove.
+type output struct {
+	io.Writer
+	unread func()
+}
+
+func (o output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		o.unread()
+	}
+	return n, err
+}
+
+// whenUnread has unread called when nobody reads what is written.
+func (a *app) whenUnread(unread func()) {
+	if !a.outTTY {
+		a.stdout = output{a.stdout, unread}
+	}
+	if !a.errTTY {
+		a.stderr = output{a.stderr, unread}
+	}
+}
 
 // writeJSON writes v on one line to stdout.
 func (a *app) writeJSON(v any) error {

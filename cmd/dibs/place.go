@@ -13,7 +13,18 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
 )
+
+// ownTables is for commands whose tables nobody else uses: it says which database --db
+// then means, and leaves --schema and --prefix out of the help.
+func (a *app) ownTables(cmd *cobra.Command, db string) {
+	f := cmd.Flags()
+	f.StringVar(&a.dbFlag, "db", "", db)
+	f.StringVar(&a.schema, "schema", a.schema, "")
+	f.StringVar(&a.prefix, "prefix", a.prefix, "")
+	f.Lookup("schema").Hidden, f.Lookup("prefix").Hidden = true, true
+}
 
 // place is where the demo and the torture keep their jobs: tables that nobody else
 // uses.
