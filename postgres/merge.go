@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/combine"
 )
 
@@ -113,6 +114,11 @@ func (b batch) size() int {
 // joined is the batches as one. They were checked by the same settings, or one of them
 // is stale, and all are checked again.
 func joined(calls []batch) (all batch) {
+	n := 0
+	for _, b := range calls {
+		n += len(b.rows)
+	}
+	all.rows = make([]checks.Row, 0, n)
 	for _, b := range calls {
 		all.rows = append(all.rows, b.rows...)
 		for i, name := range b.queues {
