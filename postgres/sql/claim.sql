@@ -205,16 +205,21 @@ with turn as materialized (
         limit greatest((select n from setting), 0)
     ))
     returning j.*
+), summed as materialized (
+    select
+        array_agg(id order by id) as ids,
+        count(*) as n,
+        sum(date_part('epoch', claimed_at - run_at) * 1000000)::bigint as wait_us
+    from taken
+    having count(*) > 0
 ), logged as (
     insert into dibs.claim (token, check_at, queue, worker, ids)
-    select $4, statement_timestamp() + $6::bigint * interval '1 microsecond', $1, $5, array_agg(id order by id)
-    from taken
-    having count(*) > 0
+    select $4, statement_timestamp() + $6::bigint * interval '1 microsecond', $1, $5, ids
+    from summed
 ), counted as (
     insert into dibs.tally (queue, waiting, running, claimed, wait_us)
-    select $1, - count(*), count(*), count(*), sum(date_part('epoch', claimed_at - run_at) * 1000000)::bigint
-    from taken
-    having count(*) > 0
+    select $1, - n, n, n, wait_us
+    from summed
 )
 select
     s.late,

@@ -7,6 +7,7 @@
 --   newest version of a row that changed meanwhile. What it does not return was
 --   refused and is unchanged. The caller sorts by id, so that batches lock in one
 --   order.
+-- All that is counted is counted in one pass over what is gone, whose rows are wide.
 -- date_part() reckons in floating point; extract() would in numeric, which takes longer
 --   than all other counting.
 -- "not in" asks a hash table of the few queues that keep nothing; a join would look up
@@ -19,7 +20,19 @@ with o as materialized (
     delete from dibs.job j
     using o
     where j.id = any (array[o.id]) and j.token = o.token and j.lease_until > statement_timestamp()
-    returning j.*, o.state, o.result, o.error
+    returning j.id, j.claimed_at, o.state, j.queue, j.group_key, j.run_at, j.created_at, j.attempt, j.excused, j.max_attempts, j.priority, j.cancel_requested, j.kind, j.unique_key, j.unique_until, j.worker, j.payload, j.metadata, j.errors, o.result, o.error
+), ended as materialized (
+    select
+        queue,
+        count(*) as n,
+        count(*) filter (where state = 'completed') as completed,
+        count(*) filter (where state = 'dead') as dead,
+        count(*) filter (where state = 'cancelled') as cancelled,
+        sum(date_part('epoch', statement_timestamp() - claimed_at) * 1000000) filter (where state <> 'cancelled')::bigint as run_us,
+        bool_or(group_key is not null) as grouped,
+        array_agg(id) as ids
+    from gone
+    group by queue
 ), kept as (
     insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors, result)
     select
@@ -50,8 +63,8 @@ with o as materialized (
     from gone g
     where (g.queue, g.state) not in (
         select q.name, s.state
-        from (select distinct queue from gone) d
-        join dibs.queue q on q.name = d.queue,
+        from ended e
+        join dibs.queue q on q.name = e.queue,
         lateral (values ('completed', q.keep_completed), ('dead', q.keep_dead), ('cancelled', q.keep_cancelled)) s (state, keep)
         where s.keep <= interval '0'
     )
@@ -61,36 +74,22 @@ with o as materialized (
     from (
         select distinct queue, group_key
         from gone
-        where group_key is not null
+        where group_key is not null and exists (select from ended where grouped)
     ) g
     group by queue
 ), counted as (
     insert into dibs.tally (queue, running, completed, dead, cancelled, succeeded, failed, run_us)
     select
-        g.queue,
-        - g.n,
-        case when q.keep_completed > interval '0' then nullif(g.completed, 0) end,
-        case when q.keep_dead > interval '0' then nullif(g.dead, 0) end,
-        case when q.keep_cancelled > interval '0' then nullif(g.cancelled, 0) end,
-        nullif(g.completed, 0),
-        nullif(g.dead, 0),
-        g.run_us
-    from (
-        select
-            queue,
-            count(*) as n,
-            count(*) filter (where state = 'completed') as completed,
-            count(*) filter (where state = 'dead') as dead,
-            count(*) filter (where state = 'cancelled') as cancelled,
-            sum(date_part('epoch', statement_timestamp() - claimed_at) * 1000000) filter (where state <> 'cancelled')::bigint as run_us
-        from gone
-        group by queue
-    ) g
-    join dibs.queue q on q.name = g.queue
+        e.queue,
+        - e.n,
+        case when q.keep_completed > interval '0' then nullif(e.completed, 0) end,
+        case when q.keep_dead > interval '0' then nullif(e.dead, 0) end,
+        case when q.keep_cancelled > interval '0' then nullif(e.cancelled, 0) end,
+        nullif(e.completed, 0),
+        nullif(e.dead, 0),
+        e.run_us
+    from ended e
+    join dibs.queue q on q.name = e.queue
 )
-select
-    queue,
-    bool_or(group_key is not null),
-    array_agg(id)::text
-from gone
-group by queue
+select queue, grouped, ids::text
+from ended
