@@ -39,7 +39,6 @@ func (r *run) finish(now time.Time) (next time.Time) {
 		h.writing = true
 		outcomes[i] = h.outcome
 	}
-	r.told = false
 	r.writes.send(r.calls, r, callTimeout, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, r.Store.Finish(ctx, outcomes)
 	})
@@ -96,9 +95,6 @@ func (r *run) written(a answer[struct{}]) {
 	if len(left) > 0 {
 		r.unanswered(left, a.err)
 	}
-	// A finished job may have made room: in its group, or in a queue with a limit. Most
-	// stores have told of that by now.
-	r.more = r.more || !r.told
 }
 
 // refusal explains why the database refused an outcome.

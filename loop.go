@@ -23,7 +23,7 @@ func (r *run) loop(ctx context.Context) error {
 		select {
 		case <-end:
 		case _, open := <-r.wake:
-			r.more, r.told = true, true
+			r.more = true
 			if !open {
 				r.wake = nil // the store is closed
 			}

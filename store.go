@@ -46,9 +46,9 @@ type Store interface {
 	Sweep(ctx context.Context) (Swept, error)
 
 	// Wakeups returns a channel that receives when the queue may have new work: at
-	// once for what this process enqueues, within milliseconds for other processes
-	// where the database can tell. It is a hint that may come late, merged or not
-	// at all: claimers must also poll. stop ends it.
+	// once for what this process enqueues, and where its Finish makes room in a group or under
+	// a limit; within milliseconds for other processes where the database can tell. It is a
+	// hint that may come late, merged or not at all: claimers must also poll. stop ends it.
 	Wakeups(queue string) (wake <-chan struct{}, stop func())
 
 	// Close releases what the store holds; calls after it fail.

@@ -197,7 +197,6 @@ type run struct {
 	wake    <-chan struct{}
 	resume  bool          // the next claim is the Resume
 	more    bool          // a claim may find jobs right now
-	told    bool          // the store has told of something since the last Finish was sent
 	asked   int           // for so many jobs the last claim asked
 	idle    time.Duration // from a claim to the next poll
 	pollAt  time.Time

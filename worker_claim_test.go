@@ -221,31 +221,34 @@ func TestUnwrittenOutcomesHoldUpClaims(t *testing.T) {
 	})
 }
 
-// In a queue with a limit, the end of one job is what lets the next one start.
-func TestSerialisedQueueDoesNotWaitForPolls(t *testing.T) {
+// In a queue with a limit, the end of one job is what lets the next one start. The store
+// tells of the room, and one claim follows.
+func TestOneClaimFollowsAFinishThatMakesRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, m *memory) {
-		m.quiet, m.limit = true, 1
-		enqueue(t, m, plain(20)...)
+		m.limit = 1
+		enqueue(t, m, plain(100)...)
 		start := time.Now()
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { return nil }))
 		synctest.Wait()
-		if job := m.job(20); job.State != dibs.Completed || time.Since(start) != 0 {
+		if job := m.job(100); job.State != dibs.Completed || time.Since(start) != 0 {
 			t.Errorf("after %v the last job is %s", time.Since(start), job.State)
+		}
+		if n := m.count("claim"); n > 105 {
+			t.Errorf("%d claims", n)
 		}
 		stopped(t, stop)
 	})
 }
 
-// The store tells of the room that a finish makes, and the worker knows of it besides. One
-// claim is enough for both.
-func TestOneClaimFollowsAFinish(t *testing.T) {
+func TestNoClaimFollowsAFinishThatMakesNoRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, m *memory) {
-		m.limit = 1
-		enqueue(t, m, plain(100)...)
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { return nil }))
 		synctest.Wait()
-		if n := m.count("claim"); m.job(100).State != dibs.Completed || n > 105 {
-			t.Errorf("%d claims; the last job is %s", n, m.job(100).State)
+		before := m.count("claim")
+		enqueue(t, m, plain(1)...)
+		synctest.Wait()
+		if n := m.count("claim") - before; n != 1 || m.count("finish") != 1 {
+			t.Errorf("%d claims and %d finishes for a job", n, m.count("finish"))
 		}
 		stopped(t, stop)
 	})

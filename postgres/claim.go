@@ -121,6 +121,7 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	}
 	if len(jobs) > 0 {
 		lanes.gave()
+		s.bell.found(q.Name)
 	}
 	sortJobs(jobs, q.Order)
 	return jobs, current, err

@@ -37,6 +37,7 @@ const (
 	mostPause   = 5 * time.Millisecond
 	freedPause  = 10 * time.Millisecond // between those for the room that finished jobs leave
 	relisten    = time.Second
+	lookAgain   = 5 * time.Millisecond // without LISTEN, after a claim that found jobs
 )
 
 func newBell(s *Store) *bell {
@@ -118,6 +119,14 @@ func (b *bell) madeRoom(queue string) {
 	})
 }
 
+// found is told of claims that found jobs. Where nobody hears of new ones, there may be
+// more soon.
+func (b *bell) found(queue string) {
+	if b.s.o.Pooler {
+		time.AfterFunc(lookAgain, func() { b.ring(queue) })
+	}
+}
+
 // send notifies what is pending, again and again until nothing is.
 func (b *bell) send() {
 	for {
@@ -134,11 +143,10 @@ func (b *bell) send() {
 		}
 		start := time.Now()
 		// A failure is no loss: claimers poll too.
-		_ = b.s.upkeep.run(
-			b.s.closed,
-			step{sql: "select set_config('synchronous_commit', 'off', true)"},
-			step{sql: "select pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q", args: []any{b.channel(), b.name, queues}},
-		)
+		_ = b.s.upkeep.run(b.s.closed, step{
+			sql:  "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q",
+			args: []any{b.channel(), b.name, queues},
+		})
 		select {
 		case <-time.After(min(max(notifyPause*time.Since(start), leastPause), mostPause)):
 		case <-b.s.closed.Done():

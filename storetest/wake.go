@@ -11,6 +11,7 @@ var wakeCases = []oneCase{
 	{"what this process enqueues wakes its waiters", wakeOwn},
 	{"every waiter of the queue is woken", wakeAll},
 	{"Wake wakes after a commit of the caller's own", wakeByHand},
+	{"a finish that makes room wakes", wakeRoom},
 	{"what another process enqueues wakes where the database can tell", wakeOthers},
 	{"nobody has to listen", wakeNobody},
 }
@@ -47,6 +48,20 @@ func wakeAll(t *test) {
 	t.woken("the first waiter", a)
 	t.woken("the third waiter", c)
 	_ = b // stopped: nothing is promised for it
+}
+
+func wakeRoom(t *test) {
+	t.set("limited", dibs.QueueChange{Concurrency: new(1)})
+	for _, queue := range []string{"limited", "grouped"} {
+		group := map[string]string{"grouped": "g"}[queue]
+		t.enqueue(dibs.NewJob{Queue: queue, Kind: "k", Group: group}, dibs.NewJob{Queue: queue, Kind: "k", Group: group})
+		first := t.claimOne(dibs.ClaimRequest{Queue: queue})
+		wake, stop := t.db.Wakeups(queue)
+		defer stop()
+		t.must(t.db.Finish(t.ctx, []dibs.Outcome{first.Lease().Complete(nil)}))
+		t.woken("after a Finish in the queue "+queue, wake)
+		t.claimOne(dibs.ClaimRequest{Queue: queue})
+	}
 }
 
 func wakeByHand(t *test) {
