@@ -27,7 +27,7 @@ soak:
 
 # dibs beside River on one server: make bench ARGS='--only W3'. bench/main.go
 bench:
-	scripts/bench.sh $(ARGS)
+	@scripts/bench.sh $(ARGS)
 
 # A throw-away PostgreSQL server: prints its URL, lasts until Ctrl-C.
 postgres:

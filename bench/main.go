@@ -115,15 +115,16 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 			return err
 		}
 	}
-	if err := b.measure(ctx, list, r); err != nil {
+	err = b.measure(ctx, list, r)
+	switch { // what was measured before it failed, or was interrupted, too
+	case len(r.Workloads) == 0:
 		return err
-	}
-	if *asJSON {
+	case *asJSON:
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return errors.Join(err, e.Encode(r))
 	}
-	return r.write(out)
+	return errors.Join(err, r.write(out))
 }
 
 // choose keeps the workloads whose ids are named.
@@ -140,7 +141,7 @@ func choose(all []comparison, only string) ([]comparison, error) {
 			}
 		}
 		if len(chosen) == before {
-			return nil, fmt.Errorf("there is no workload %q", id)
+			return nil, fmt.Errorf("there is no workload %q; there are W1 to W10 and idle", id)
 		}
 	}
 	return chosen, nil

@@ -26,7 +26,7 @@ func readResults(path string) (r results, err error) {
 		return r, err
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
-		return r, fmt.Errorf("%s is not what this program writes with --json: %w", path, err)
+		return r, fmt.Errorf("%s is not what make bench writes with ARGS=--json: %w", path, err)
 	}
 	return r, nil
 }

@@ -150,7 +150,7 @@ func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
 	if err != nil {
 		return err
 	}
-	screen := a.newBenchScreen(where, list, o.rounds)
+	screen := a.newBenchScreen(where, list, o)
 	err = measureAll(ctx, b, list, r, screen)
 	screen.close()
 	r.Interrupted = ctx.Err() != nil

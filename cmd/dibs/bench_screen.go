@@ -27,16 +27,20 @@ type benchScreen struct {
 }
 
 // newBenchScreen says what is about to happen, and how long it takes.
-func (a *app) newBenchScreen(where string, list []workload.Workload, rounds int) *benchScreen {
-	s := &benchScreen{a: a, rounds: rounds}
+func (a *app) newBenchScreen(where string, list []workload.Workload, o *benchOptions) *benchScreen {
+	s := &benchScreen{a: a, rounds: o.rounds}
 	for _, w := range list {
-		s.total += w.Takes * time.Duration(rounds)
+		s.total += w.Takes * time.Duration(o.rounds)
 	}
 	out := a.stdout
 	if a.json {
 		out = a.stderr
 	}
-	fmt.Fprintf(out, "dibs bench: %s, about %s, %s\n", plural(len(list), "workload"), roughly(s.total), where)
+	rough := ""
+	if o.scale < 0.5 {
+		rough = fmt.Sprintf("; figures are rough at --scale %v", o.scale)
+	}
+	fmt.Fprintf(out, "dibs bench: %s, about %s, %s%s\n", plural(len(list), "workload"), roughly(s.total), where, rough)
 	if a.errTTY {
 		s.stop, s.ended = make(chan struct{}), make(chan struct{})
 		go s.draw()

@@ -164,7 +164,7 @@ func TestBenchBarFitsAndComesToItsEnd(t *testing.T) {
 	t.Parallel()
 	a := newApp(strings.NewReader(""), &strings.Builder{}, &strings.Builder{})
 	list := workload.All(&workload.Bench{Scale: 1})
-	s := a.newBenchScreen("SQLite", list, 1)
+	s := a.newBenchScreen("SQLite", list, &benchOptions{rounds: 1, scale: 1})
 	if got := s.line(time.Now()); !strings.Contains(got, "  0 %") {
 		t.Errorf("before it began: %s", got)
 	}
