@@ -85,6 +85,7 @@ func (r *run) written(a answer[struct{}]) {
 		var err error
 		if lost[h.lease.ID] {
 			err = refusal(h)
+			r.more = r.more || h.tried // if that has taken effect, nobody has told of the room it made
 		}
 		r.onFinished(h, err)
 		switch h.outcome.Ending {

@@ -240,6 +240,34 @@ func TestOneClaimFollowsAFinishThatMakesRoom(t *testing.T) {
 	})
 }
 
+// The Finish took effect, but was not answered: to repeat it is refused, and makes no room.
+func TestAClaimFollowsAFinishThatWasNotAnswered(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		m.limit, m.quiet = 1, true
+		enqueue(t, m, plain(2)...)
+		m.setScript(func(_ context.Context, call string) error {
+			if call != "finish" || m.count("finish") > 1 {
+				return nil
+			}
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.end(m.jobs[1], dibs.Outcome{ID: 1, Ending: dibs.EndCompleted})
+			return dibs.ErrUnavailable
+		})
+		stop := run(t, quiet(m, func(_ context.Context, j *dibs.RawJob) error {
+			if j.ID == 1 {
+				time.Sleep(9 * time.Second) // until the next poll is far away
+			}
+			return nil
+		}))
+		time.Sleep(9*time.Second + 100*time.Millisecond)
+		if job := m.job(2); job.State != dibs.Completed {
+			t.Errorf("0.1 s later the next job is %s", job.State)
+		}
+		stopped(t, stop)
+	})
+}
+
 func TestNoClaimFollowsAFinishThatMakesNoRoom(t *testing.T) {
 	bubble(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { return nil }))

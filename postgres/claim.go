@@ -91,6 +91,7 @@ func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, c claimer) (
 		old := q.version
 		if q, ok, err = s.queue(ctx, r.Queue); err == nil && ok && q.version == old {
 			// Nothing has changed: another claimer has the turn of a queue with a limit.
+			s.bell.again(q.Name, s.queues.lanesOf(q.Name).turnedAway())
 			return nil, nil
 		}
 	}
@@ -121,7 +122,9 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	}
 	if len(jobs) > 0 {
 		lanes.gave()
-		s.bell.found(q.Name)
+		if s.o.Pooler { // nobody hears of new jobs, and where there were some, there may be more soon
+			s.bell.again(q.Name, lookAgain)
+		}
 	}
 	sortJobs(jobs, q.Order)
 	return jobs, current, err
@@ -159,8 +162,9 @@ func (s *Store) claimFrom(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 		lease = q.Lease
 	}
 	var steps []step
+	var turn string
 	if !c.tx {
-		steps = s.admitSteps(q)
+		steps = s.admitSteps(q, &turn)
 	}
 	var lost *bool
 	limited := q.Concurrency > 0
@@ -182,6 +186,12 @@ func (s *Store) claimFrom(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	})
 	if err = c.run(ctx, steps...); err != nil {
 		return nil, false, false, err
+	}
+	switch lanes := s.queues.lanesOf(q.Name); {
+	case turn == "busy" && len(jobs) < r.N: // whoever has it may free more than they take
+		s.bell.again(q.Name, lanes.turnedAway())
+	case current:
+		lanes.hadTurn()
 	}
 	if lost != nil {
 		*c.lost = *lost
@@ -242,13 +252,13 @@ func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
 
 func (s *Store) admitKey(queue string) int64 { return lockKey(s.o.schema(), "admit", queue) }
 
-// admitSteps let grouped jobs take free places before a claim.
-func (s *Store) admitSteps(q queueRow) []step {
+// admitSteps let grouped jobs take free places before a claim, in the turn to do so.
+func (s *Store) admitSteps(q queueRow, turn *string) []step {
 	if !q.grouped {
 		return nil
 	}
 	return []step{
-		{sql: s.sql.get("turn_admit"), args: []any{q.Name, s.admitKey(q.Name)}},
+		{sql: s.sql.get("turn_admit"), args: []any{q.Name, s.admitKey(q.Name)}, row: func(scan func(...any) error) error { return scan(turn) }},
 		{sql: s.sql.get("due"), args: []any{q.Name}},
 		{sql: s.sql.get("admit"), args: []any{q.Name}},
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/puddle/v2"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -27,6 +28,9 @@ func classify(op string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrSchema) {
 		return fmt.Errorf("dibs: %s: %w", op, err)
+	}
+	if errors.Is(err, puddle.ErrClosedPool) {
+		return fmt.Errorf("dibs: %s: %w", op, dibs.ErrClosed)
 	}
 	if sentinel := sentinelFor(err); sentinel != nil {
 		return fmt.Errorf("dibs: %s: %w: %w", op, sentinel, err)

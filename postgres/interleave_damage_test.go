@@ -39,7 +39,7 @@ func TestInterleavingsFindDamage(t *testing.T) {
 		},
 		{
 			"admissions without a turn", "a group that gets a better job",
-			"turn_admit", "and pg_try_advisory_xact_lock($2)", "and $2::bigint is not null", "",
+			"turn_admit", "when pg_try_advisory_xact_lock($2)", "when $2::bigint is not null", "",
 		},
 		{
 			"a claim from a group that waits to be admitted", "a group's limit that is lowered",

@@ -114,16 +114,14 @@ func (c retryingApart) watched(st step) step {
 	}
 	row := st.row
 	st.row = func(scan func(...any) error) error {
-		if row == nil {
-			var got string
-			err := scan(&got)
-			c.turn(got == "true")
-			return err
-		}
 		return row(func(to ...any) error {
 			err := scan(to...)
-			looked, ok := to[0].(*int)
-			c.turn(ok && *looked > 0)
+			switch said := to[0].(type) {
+			case *string:
+				c.turn(*said == "true")
+			case *int:
+				c.turn(*said > 0)
+			}
 			return err
 		})
 	}
@@ -131,3 +129,6 @@ func (c retryingApart) watched(st step) step {
 }
 
 var _ conn = retryingApart{}
+
+// AdmitKey is the key of the lock that a claim takes to give out places of groups.
+func (s *Store) AdmitKey(queue string) int64 { return s.admitKey(queue) }

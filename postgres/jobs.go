@@ -137,6 +137,7 @@ func utc(t *time.Time) time.Time {
 func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, error) {
 	var c changed
 	err := s.change(ctx, "cancel", ids, nil, &c)
+	c.done(s) // one that waited may have made room in its group
 	list := []dibs.Cancellation{}
 	for _, j := range c.jobs {
 		list = append(list, dibs.Cancellation{ID: j.id, State: j.state})
@@ -239,7 +240,7 @@ func (c *changed) scan(name string, scan func(...any) error) error {
 	case "edit":
 		to = append(to, &j.priority)
 	case "cancel":
-		to = []any{&j.id, &j.state}
+		to = append(to, &j.state)
 	}
 	err := scan(to...)
 	c.jobs = append(c.jobs, j)

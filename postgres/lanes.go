@@ -21,6 +21,7 @@ type lanes struct {
 	learned time.Time
 	claimed bool              // since then some jobs were
 	scans   map[string]*marks // by the kinds asked for
+	away    int               // claims in a row that others were at
 }
 
 const (
@@ -67,6 +68,22 @@ func (l *lanes) mustLearn() bool {
 func (l *lanes) gave() {
 	l.mu.Lock()
 	l.claimed = true
+	l.mu.Unlock()
+}
+
+// turnedAway is how long to wait after a claim that found another at it, which may have a
+// transaction that stays open.
+func (l *lanes) turnedAway() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wait := lookAgain << min(l.away, 8)
+	l.away++
+	return wait
+}
+
+func (l *lanes) hadTurn() {
+	l.mu.Lock()
+	l.away = 0
 	l.mu.Unlock()
 }
 

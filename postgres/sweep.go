@@ -157,7 +157,7 @@ func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 
 // admit lets the queue's grouped jobs take free places, in its own transaction.
 func (s *Store) admit(ctx context.Context, queue string) error {
-	return s.upkeep.run(ctx, s.admitSteps(queueRow{Queue: dibs.Queue{Name: queue}, grouped: true})...)
+	return s.upkeep.run(ctx, s.admitSteps(queueRow{Queue: dibs.Queue{Name: queue}, grouped: true}, new(string))...)
 }
 
 // inTurn runs a statement of the sweep if no other process is at it.

@@ -36,8 +36,9 @@ const (
 	leastPause  = time.Millisecond
 	mostPause   = 5 * time.Millisecond
 	freedPause  = 10 * time.Millisecond // between those for the room that finished jobs leave
+	tellTime    = time.Second           // is the most that a NOTIFY may take
 	relisten    = time.Second
-	lookAgain   = 5 * time.Millisecond // without LISTEN, after a claim that found jobs
+	lookAgain   = 5 * time.Millisecond // after a claim that found jobs without LISTEN, or found another at it
 )
 
 func newBell(s *Store) *bell {
@@ -115,16 +116,14 @@ func (b *bell) madeRoom(queue string) {
 		case <-time.After(wait):
 			b.notify(queue)
 		case <-b.s.closed.Done():
+			b.tell([]string{queue})
 		}
 	})
 }
 
-// found is told of claims that found jobs. Where nobody hears of new ones, there may be
-// more soon.
-func (b *bell) found(queue string) {
-	if b.s.o.Pooler {
-		time.AfterFunc(lookAgain, func() { b.ring(queue) })
-	}
+// again has this process' workers claim again.
+func (b *bell) again(queue string, after time.Duration) {
+	time.AfterFunc(after, func() { b.ring(queue) })
 }
 
 // send notifies what is pending, again and again until nothing is.
@@ -142,17 +141,23 @@ func (b *bell) send() {
 			return
 		}
 		start := time.Now()
-		// A failure is no loss: claimers poll too.
-		_ = b.s.upkeep.run(b.s.closed, step{
-			sql:  "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q",
-			args: []any{b.channel(), b.name, queues},
-		})
+		b.tell(queues)
 		select {
 		case <-time.After(min(max(notifyPause*time.Since(start), leastPause), mostPause)):
-		case <-b.s.closed.Done():
-			return
+		case <-b.s.closed.Done(): // the rest without a pause
 		}
 	}
+}
+
+// tell sends a NOTIFY, also while the store is being closed: many programs enqueue and end.
+// A failure is no loss: claimers poll too.
+func (b *bell) tell(queues []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	defer cancel()
+	_ = b.s.upkeep.run(ctx, step{
+		sql:  "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q",
+		args: []any{b.channel(), b.name, queues},
+	})
 }
 
 func (b *bell) channel() string { return "dibs:" + b.s.o.schema() }

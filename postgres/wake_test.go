@@ -86,3 +86,45 @@ func TestOthersHearOfRoom(t *testing.T) {
 		b.heard(wake)
 	}
 }
+
+// A claim that finds another process at it is made again, though nobody tells when that
+// one is done.
+func TestAClaimThatIsTurnedAwayIsMadeAgain(t *testing.T) {
+	for _, queue := range []string{"grouped", "limited"} {
+		t.Run(queue, func(t *testing.T) {
+			b := newBench(t, postgres.Options{})
+			job := dibs.NewJob{Queue: queue, Kind: "k"}
+			if queue == "grouped" {
+				job.Group = "g"
+			} else {
+				_, err := b.SetQueue(b.ctx, queue, dibs.QueueChange{Concurrency: new(5)})
+				b.must(err)
+			}
+			_, err := b.Enqueue(b.ctx, []dibs.NewJob{job})
+			b.must(err)
+			tx := b.begin()
+			if queue == "grouped" {
+				_, err = tx.Exec(b.ctx, "select pg_advisory_xact_lock($1)", b.AdmitKey(queue))
+			} else {
+				_, err = tx.Exec(b.ctx, "select from dibs.turn where queue = $1 for update", queue)
+			}
+			b.must(err)
+			wake, stop := b.Wakeups(queue)
+			defer stop()
+			for range 3 {
+				jobs, err := b.Claim(b.ctx, dibs.ClaimRequest{Queue: queue, Worker: "w", N: 1})
+				b.must(err)
+				if len(jobs) > 0 {
+					t.Fatalf("claimed %v in another's turn", ids(jobs))
+				}
+				b.heard(wake)
+			}
+			b.must(tx.Rollback(b.ctx))
+			jobs, err := b.Claim(b.ctx, dibs.ClaimRequest{Queue: queue, Worker: "w", N: 1})
+			b.must(err)
+			if len(jobs) != 1 {
+				t.Errorf("claimed %v", ids(jobs))
+			}
+		})
+	}
+}

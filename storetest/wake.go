@@ -62,6 +62,13 @@ func wakeRoom(t *test) {
 		t.woken("after a Finish in the queue "+queue, wake)
 		t.claimOne(dibs.ClaimRequest{Queue: queue})
 	}
+	waiting := t.enqueue(dibs.NewJob{Queue: "other", Kind: "k", Group: "g"}, dibs.NewJob{Queue: "other", Kind: "k", Group: "g"})
+	sameIDs(t, "claimed of a kind that there is not", ids(t.claim(dibs.ClaimRequest{Queue: "other", Kinds: []string{"x"}, N: 1})), nil)
+	wake, stop := t.db.Wakeups("other")
+	defer stop()
+	_, err := t.db.Cancel(t.ctx, waiting[:1])
+	t.must(err)
+	t.woken("after a Cancel of the job that holds its group's place", wake)
 }
 
 func wakeByHand(t *test) {
@@ -92,16 +99,29 @@ func wakeOthers(t *test) {
 			return false
 		}
 	})
-	for {
-		select {
-		case <-wake: // the rest of what was merged or late
-			continue
-		case <-time.After(100 * time.Millisecond):
+	quiet := func() {
+		for {
+			select {
+			case <-wake: // the rest of what was merged or late
+				continue
+			case <-time.After(100 * time.Millisecond):
+			}
+			return
 		}
-		break
 	}
+	quiet()
 	t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
 	t.woken("after another store's Enqueue", wake)
+	quiet()
+	third := t.Another(t)
+	_, err := third.Enqueue(t.ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}})
+	t.must(err)
+	t.must(third.Close())
+	select {
+	case <-wake:
+	case <-time.After(time.Second):
+		t.Error("a store that was closed right after its Enqueue woke nobody")
+	}
 }
 
 func wakeNobody(t *test) {

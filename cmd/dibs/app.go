@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync/atomic"
+	"syscall"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -34,20 +34,18 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	a := newApp(stdin, stdout, stderr)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	var unread atomic.Bool
-	a.whenUnread(func() {
-		unread.Store(true)
-		stop()
-	})
+	unwritten := a.watchOutput(stop)
 	root := newRootCmd(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
-	switch {
-	case unread.Load():
+	switch lost := unwritten(); {
+	case errors.Is(lost, syscall.EPIPE):
 		return exitInterrupted
+	case err == nil && lost != nil:
+		err = lost
 	case err == nil:
 		return exitOK
 	}

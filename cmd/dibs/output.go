@@ -5,33 +5,54 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
 )
 
-// output ends the command, as Ctrl-C does, when nobody reads it any more, as in
-// dibs bench | head: some commands have jobs to give back or tables to remove.
+// output tells of what could not be written. When nobody reads it any more, as in
+// dibs bench | head, that ends the command as Ctrl-C does: some have jobs to give back or
+// tables to remove.
 type output struct {
 	io.Writer
-	unread func()
+	failed func(error)
 }
 
 func (o output) Write(p []byte) (int, error) {
 	n, err := o.Writer.Write(p)
-	if errors.Is(err, syscall.EPIPE) {
-		o.unread()
+	if err != nil {
+		o.failed(err)
 	}
 	return n, err
 }
 
-// whenUnread has unread called when nobody reads what is written.
-func (a *app) whenUnread(unread func()) {
+// watchOutput has stop called when nobody reads what is written. unwritten is the first
+// error of writing to stdout or of not being read.
+func (a *app) watchOutput(stop func()) (unwritten func() error) {
+	var first atomic.Pointer[error]
+	watch := func(w io.Writer, all bool) io.Writer {
+		return output{w, func(err error) {
+			unread := errors.Is(err, syscall.EPIPE)
+			if all || unread {
+				first.CompareAndSwap(nil, &err)
+			}
+			if unread {
+				stop()
+			}
+		}}
+	}
 	if !a.outTTY {
-		a.stdout = output{a.stdout, unread}
+		a.stdout = watch(a.stdout, true)
 	}
 	if !a.errTTY {
-		a.stderr = output{a.stderr, unread}
+		a.stderr = watch(a.stderr, false)
+	}
+	return func() error {
+		if err := first.Load(); err != nil {
+			return *err
+		}
+		return nil
 	}
 }
 

@@ -32,7 +32,7 @@ var limitVariants = []Variant{
 		Harm:  "Each gives the same free place to another job, and both run.",
 		In: []Patch{
 			{"postgres", "TestOfTwoThatGiveAPlaceOneDoes", []Edit{
-				{"sql/turn_admit.sql", "and pg_try_advisory_xact_lock($2)", "and $2::bigint is not null"},
+				{"sql/turn_admit.sql", "when pg_try_advisory_xact_lock($2)", "when $2::bigint is not null"},
 			}},
 		},
 	},

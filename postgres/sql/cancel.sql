@@ -1,6 +1,6 @@
 -- Purpose: end jobs that wait, and ask the holders of running ones to stop.
 -- Parameters: $1 ids.
--- Columns out: id, state ('cancelled' or 'running').
+-- Columns out: id, queue, state ('cancelled' or 'running').
 -- Concurrency: the rows are locked first and judged in their newest version. Locked
 --   ones are skipped, so that nothing is held while waiting for others; the caller
 --   finds them with present.sql and repeats this for them.
@@ -15,7 +15,7 @@ with held as materialized (
     set cancel_requested = true
     from held h
     where j.id = any (array[h.id]) and h.running
-    returning j.id
+    returning j.id, j.queue
 ), gone as (
     delete from dibs.job j
     using held h
@@ -63,6 +63,6 @@ with held as materialized (
     from gone g
     group by g.queue
 )
-select id, 'running' from asked
+select id, queue, 'running' from asked
 union all
-select id, 'cancelled' from gone
+select id, queue, 'cancelled' from gone

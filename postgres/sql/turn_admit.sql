@@ -1,15 +1,17 @@
 -- Purpose: take the turn to admit a queue's grouped jobs, until the transaction
---   ends, if there is anything to admit; dibs_turn.admit says whether it was got.
+--   ends, if there is anything to admit; dibs_turn.admit says whether it was got: true,
+--   false if there is nothing, busy if another has it.
 -- Parameters: $1 queue, $2 key of the advisory lock.
--- Columns out: 'true' or 'false'.
+-- Columns out: 'true', 'false' or 'busy'.
 -- Concurrency: one process at a time per queue decides who holds a group's places;
 --   others go on without waiting. The statements after this one take new snapshots
 --   and so see all that earlier holders of the turn committed.
-select set_config('dibs_turn.admit', (
-    (
+select set_config('dibs_turn.admit', case
+    when not (
         exists (select from dibs.wake where queue = $1)
         or exists (select from dibs.wake_list where queue = $1)
         or exists (select from dibs.job where queue = $1 and gate = 2 and run_at <= statement_timestamp())
-    )
-    and pg_try_advisory_xact_lock($2)
-)::text, true)
+    ) then 'false'
+    when pg_try_advisory_xact_lock($2) then 'true'
+    else 'busy'
+end, true)
