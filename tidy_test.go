@@ -59,7 +59,7 @@ func isSettings(name string) bool {
 var driver = map[string][]string{
 	".":        nil,
 	"sqlite":   {"modernc.org/sqlite"},
-	"postgres": {"github.com/jackc/pgx/v5"},
+	"postgres": {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // which is its pool
 }
 
 // below is what a package may import of this module.
