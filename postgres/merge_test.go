@@ -232,3 +232,16 @@ func TestMergedClaimsShareWhatIsThere(t *testing.T) {
 		t.Errorf("a job whose claimer was gone: %+v, %v", j, err)
 	}
 }
+
+// A call may come to the pool just after Close has closed it.
+func TestAClosedPoolIsAClosedStore(t *testing.T) {
+	t.Parallel()
+	s := footprintStore(t)
+	s.pool.Close()
+	if _, err := s.Enqueue(t.Context(), jobsOf("m", "", 1)); !errors.Is(err, dibs.ErrClosed) {
+		t.Errorf("Enqueue was told %v", err)
+	}
+	if _, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "m", Worker: "w", N: 1}); !errors.Is(err, dibs.ErrClosed) {
+		t.Errorf("Claim was told %v", err)
+	}
+}

@@ -77,7 +77,7 @@ behind
 	f.Float64Var(&o.scale, "scale", 1, "multiplies every number of jobs and every time, 0.001 to 10")
 	f.IntVar(&o.pool, "pool", 16, "connections of each process' pool, 4 to 1000")
 	f.BoolVar(&o.list, "list", false, "run nothing: list the workloads")
-	a.ownTables(cmd, "`URL` of a PostgreSQL database, or sqlite:PATH; default: SQLite in a\ntemporary folder")
+	a.ownTables(cmd)
 	cmd.AddCommand(newBenchProcessCmd(a))
 	return cmd
 }

@@ -79,3 +79,23 @@ func (c *cli) unread(args ...string) {
 		c.t.Errorf("files are left behind: %v, %v", left, err)
 	}
 }
+
+// What cannot be written is no success.
+func TestOutputOnAFullDiskFails(t *testing.T) {
+	onEach(t, func(c *cli) {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		defer full.Close()
+		for _, verb := range []string{"ls", "stats", "version"} {
+			cmd := c.command(verb)
+			var errs strings.Builder
+			cmd.Stdout, cmd.Stderr = full, &errs
+			_ = cmd.Run() // its exit code says it
+			if code := cmd.ProcessState.ExitCode(); code != exitFailure || !strings.Contains(errs.String(), "no space left") {
+				c.t.Errorf("%s: exit code %d, %q", verb, code, errs.String())
+			}
+		}
+	})
+}

@@ -18,7 +18,7 @@ import (
 // The bench as a stranger runs it, in very small. It leaves nothing in the database.
 func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes about 10 s")
+		t.Skip("takes about 10 s: only without -short")
 	}
 	onEach(t, func(c *cli) {
 		untouched := c.untouched()

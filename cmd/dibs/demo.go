@@ -49,7 +49,7 @@ that it removes too; nothing else there is touched.`,
 	}
 	cmd.Flags().IntVar(&jobs, "jobs", 5000, "how many jobs to enqueue")
 	cmd.Flags().BoolVar(&keep, "keep", false, "keep the jobs and the workers' notes, to look at them")
-	a.ownTables(cmd, "`URL` of the database: sqlite:PATH or postgres://…; default: SQLite in a\ntemporary folder")
+	a.ownTables(cmd)
 	cmd.AddCommand(newDemoWorkerCmd(a))
 	return cmd
 }

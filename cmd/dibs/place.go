@@ -16,11 +16,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ownTables is for commands whose tables nobody else uses: it says which database --db
-// then means, and leaves --schema and --prefix out of the help.
-func (a *app) ownTables(cmd *cobra.Command, db string) {
+// ownTables is for commands whose tables nobody else uses: it says what --db is without a
+// value then, and leaves --schema and --prefix out of the help.
+func (a *app) ownTables(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&a.dbFlag, "db", "", db)
+	f.StringVar(&a.dbFlag, "db", "", "`URL` of the database: sqlite:PATH or postgres://…; default: SQLite in a\ntemporary folder")
 	f.StringVar(&a.schema, "schema", a.schema, "")
 	f.StringVar(&a.prefix, "prefix", a.prefix, "")
 	f.Lookup("schema").Hidden, f.Lookup("prefix").Hidden = true, true

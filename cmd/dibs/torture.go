@@ -90,7 +90,7 @@ another in each run.`,
 	f.StringVar(&o.history, "history", "", "keep the processes' records in `DIR`, which must be empty or not exist")
 	f.StringVar(&o.judge, "judge", "", "run nothing: judge again the records that are kept in `DIR`")
 	f.StringVar(&o.bin, "pg-bin", "", "`DIR` of initdb and postgres: start a server of its own, and kill it too")
-	a.ownTables(cmd, "`URL` of the database: sqlite:PATH or postgres://…; default: SQLite in a\ntemporary folder")
+	a.ownTables(cmd)
 	cmd.AddCommand(newTortureProcessCmd(a))
 	return cmd
 }
