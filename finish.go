@@ -8,8 +8,12 @@ import (
 	"time"
 )
 
-// finishBatch is the most outcomes of one Finish.
-const finishBatch = 1000
+const (
+	finishBatch = 1000 // the most outcomes of one Finish
+	// lastClaim is how long, from its start, a claim that was under way when the
+	// shutdown began holds up the outcomes: it would take what they give back.
+	lastClaim = 2 * time.Second
+)
 
 // write puts an outcome among those to be written.
 func (r *run) write(h *held) {
@@ -28,6 +32,9 @@ func (r *run) finish(now time.Time) (next time.Time) {
 	at := r.gatherTo
 	if len(r.running) == 0 {
 		at = now
+	}
+	if r.stage != working && r.claims.busy {
+		at = latest(at, r.claims.sent.Add(lastClaim))
 	}
 	if at = latest(at, r.writes.retryAt); now.Before(at) {
 		return at

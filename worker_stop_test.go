@@ -65,6 +65,32 @@ func TestShutdownReleasesJobsOfAClaimThatWasUnderWay(t *testing.T) {
 	})
 }
 
+func TestShutdownDoesNotTakeBackWhatItReleases(t *testing.T) {
+	bubble(t, func(t *testing.T, m *memory) {
+		claims := 0
+		m.setScript(func(_ context.Context, call string) error {
+			if call == "claim" {
+				if claims++; claims == 2 {
+					time.Sleep(time.Second) // it looks for jobs after the shutdown began
+				}
+			}
+			return nil
+		})
+		w := quiet(m, untilEnd)
+		w.ShutdownWait = -1
+		enqueue(t, m, plain(1)...)
+		stop := run(t, w)
+		time.Sleep(time.Second / 2)
+		stopped(t, stop)
+		if claims != 2 {
+			t.Fatalf("%d claims", claims)
+		}
+		if job := m.job(1); job.State != dibs.Waiting || job.Attempt != 1 || job.Excused != 1 {
+			t.Errorf("the job is %s, %d of %d attempts excused", job.State, job.Excused, job.Attempt)
+		}
+	})
+}
+
 func TestShutdownLeavesDeafHandlersBehindAndNamesThem(t *testing.T) {
 	bubble(t, func(t *testing.T, m *memory) {
 		wake := make(chan struct{})
