@@ -71,7 +71,8 @@ type AttemptError struct {
 //
 // Times that have not come yet are zero.
 type Job[T any] struct {
-	ID       int64           `json:"id"` // grows in the order of enqueueing
+	ID       int64           `json:"id"`            // grows in the order of enqueueing
+	Key      string          `json:"key,omitempty"` // of a row of an adopted table: its id, where that is not a whole number from 1 on
 	Queue    string          `json:"queue"`
 	Kind     string          `json:"kind"`
 	State    State           `json:"state"`

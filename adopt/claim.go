@@ -1,0 +1,332 @@
+package adopt
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// row is what a statement tells of a row; see piece.Out.
+type row struct {
+	key              string
+	fence            string
+	attempt          sql.NullInt64
+	claimed          int64 // times are in microseconds since 1970
+	until, runAt     sql.NullInt64
+	kind, group      sql.NullString
+	worker           sql.NullString
+	payload          sql.NullString
+	live             bool // of fetch and list
+	excused          int  // this and what follows is the side table's
+	errors           []dibs.AttemptError
+	leased, leasable bool
+}
+
+func (r *row) marks() []any { return []any{&r.key, (*nullText)(&r.fence), &r.attempt, &r.claimed} }
+
+func (r *row) all() []any {
+	return append(r.marks(), &r.until, &r.runAt, &r.kind, &r.group, &r.worker, &r.payload)
+}
+
+// nullText scans a null as the empty string.
+type nullText string
+
+func (t *nullText) Scan(v any) error {
+	var s sql.NullString
+	err := s.Scan(v)
+	*t = nullText(s.String)
+	return err
+}
+
+func scanMarks(rows *sql.Rows) (*row, error) {
+	r := &row{}
+	return r, rows.Scan(r.marks()...)
+}
+
+func scanRow(rows *sql.Rows) (*row, error) {
+	r := &row{}
+	return r, rows.Scan(r.all()...)
+}
+
+func scanLive(rows *sql.Rows) (*row, error) {
+	r := &row{}
+	return r, rows.Scan(append(r.all(), &r.live)...)
+}
+
+// taking is one claim under way.
+type taking struct {
+	worker string
+	token  dibs.Token
+	lease  time.Duration
+	values map[string]any
+	sent   time.Time
+}
+
+func (s *Store) taking(worker string, lease time.Duration) (*taking, error) {
+	p := s.plan
+	switch {
+	case lease == 0:
+		lease = p.Lease
+	case lease != p.Lease && !p.SideTable && p.timeout == nil:
+		return nil, invalid("lease", "is %v by the mapping; another length needs claim.timeout or the side table", p.Lease)
+	}
+	t := &taking{worker: worker, lease: lease, sent: time.Now()}
+	rand.Read(t.token[:])
+	t.values = map[string]any{
+		"token": t.token.String(), "worker": worker, "lease": lease.Seconds(), "micros": lease.Microseconds(),
+		"max": p.mostAttempts(),
+	}
+	return t, nil
+}
+
+func (p *plan) mostAttempts() int64 {
+	if p.MaxAttempts == 0 {
+		return math.MaxInt32
+	}
+	return int64(p.MaxAttempts)
+}
+
+// Claim is dibs.Store.Claim. Payloads are the rows as the claim found them, or left them.
+func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	if r.Queue == "" {
+		r.Queue = s.Queue()
+	}
+	if err := checks.Claim(&r); err != nil {
+		return nil, err
+	}
+	if err := s.usable(r.Queue); err != nil {
+		return nil, err
+	}
+	t, err := s.taking(r.Worker, r.Lease)
+	if err != nil {
+		return nil, err
+	}
+	if !s.asks(r.Kinds) {
+		return nil, nil
+	}
+	if err := s.sweepIfDue(ctx); err != nil {
+		return nil, err
+	}
+	t.values["kinds"] = kindsText(r.Kinds)
+	rows, err := s.claim(ctx, t, r.N)
+	if err != nil {
+		return nil, classify("claim", err)
+	}
+	return s.jobs(rows, t), nil
+}
+
+// asks reports whether rows without a column for their kind are of a kind that is asked for.
+func (s *Store) asks(kinds []string) bool {
+	return s.plan.Kind != "" || len(kinds) == 0 || contains(kinds, s.Queue())
+}
+
+func kindsText(kinds []string) any {
+	if len(kinds) == 0 {
+		return nil
+	}
+	raw, _ := json.Marshal(kinds) // strings
+	return string(raw)
+}
+
+// Rows of groups that have no place left are passed over one by one, so a claim
+// looks at some rows first, and at all of them only if that was not enough.
+const lookAt, lookAtAll = 10, math.MaxInt32
+
+func (s *Store) claim(ctx context.Context, t *taking, n int) ([]*row, error) {
+	t.values["n"], t.values["look"] = n, n*lookAt+1000
+	if s.do.mark == nil && s.do.lease == nil && s.do.turn == nil { // one statement does it all
+		return run(ctx, s.db, s.do.claim, t.values, scanRow)
+	}
+	var rows []*row
+	err := s.write(ctx, func(q querier) error {
+		if s.do.turn != nil {
+			turn, err := run(ctx, q, s.do.turn, nil, scanInt)
+			if err != nil || turn[0] == 0 {
+				s.wakers.later(turnAgain)
+				return err
+			}
+		}
+		var err error
+		if rows, err = s.choose(ctx, q, t, n); err != nil {
+			return err
+		}
+		return s.keep(ctx, q, t, &rows)
+	})
+	return rows, err
+}
+
+// turnAgain is when a claim that another was before is to be made again.
+const turnAgain = 5 * time.Millisecond
+
+func scanInt(rows *sql.Rows) (n int, err error) { return n, rows.Scan(&n) }
+
+func (s *Store) choose(ctx context.Context, q querier, t *taking, n int) ([]*row, error) {
+	rows, err := run(ctx, q, s.do.claim, t.values, scanRow)
+	if err != nil || len(rows) >= n || s.plan.Mapping.Group.Column == "" {
+		return rows, err
+	}
+	t.values["n"], t.values["look"] = n-len(rows), lookAtAll
+	if s.do.mark != nil || s.do.lease != nil { // nothing is written yet: choose anew
+		t.values["n"], rows = n, nil
+	}
+	more, err := run(ctx, q, s.do.claim, t.values, scanRow)
+	return append(rows, more...), err
+}
+
+// keep writes down who has the rows: in the side table, in the rows, or both.
+func (s *Store) keep(ctx context.Context, q querier, t *taking, rows *[]*row) error {
+	if len(*rows) == 0 {
+		return nil
+	}
+	if s.do.lease != nil {
+		items := make([]item, len(*rows))
+		for i, r := range *rows {
+			items[i] = item{"k": r.key, "g": nullable(r.group)}
+		}
+		t.values["batch"] = batch(items)
+		leased, err := run(ctx, q, s.do.lease, t.values, scanLease)
+		if err != nil {
+			return err
+		}
+		*rows = withLeases(*rows, leased)
+	}
+	return s.mark(ctx, q, t, rows)
+}
+
+// mark writes what a claim writes into the rows, where the claim has not yet done so.
+func (s *Store) mark(ctx context.Context, q querier, t *taking, rows *[]*row) error {
+	if s.do.mark == nil || len(*rows) == 0 {
+		return nil
+	}
+	t.values["batch"] = batch(keysOf(*rows))
+	marked, err := run(ctx, q, s.do.mark, t.values, scanMarks)
+	if err != nil {
+		return err
+	}
+	byKey := make(map[string]*row, len(marked))
+	for _, m := range marked {
+		byKey[m.key] = m
+	}
+	left := (*rows)[:0]
+	for _, r := range *rows {
+		if m := byKey[r.key]; m != nil {
+			r.fence, r.claimed = m.fence, m.claimed
+			if !s.plan.SideTable {
+				r.attempt = m.attempt
+			}
+			left = append(left, r)
+		}
+	}
+	*rows = left
+	return nil
+}
+
+// jobs remembers claimed rows and makes jobs of them.
+func (s *Store) jobs(rows []*row, t *taking) []*dibs.RawJob {
+	jobs := make([]*dibs.RawJob, len(rows))
+	for i, r := range rows {
+		token := t.token
+		if !s.plan.SideTable {
+			token = s.plan.tokenOf(r.fence)
+		}
+		r.worker = sql.NullString{String: t.worker, Valid: true}
+		job := s.job(r)
+		job.State, job.Token = dibs.Running, token
+		job.ClaimedAt = time.UnixMicro(r.claimed)
+		job.LeaseUntil = job.ClaimedAt.Add(t.lease)
+		s.held.put(job.Lease(), &claim{key: r.key, fence: r.fence, attempt: job.Attempt - job.Excused, until: t.sent.Add(t.lease)})
+		jobs[i] = job
+	}
+	return jobs
+}
+
+// job is a row as a job. What a table without a column for it cannot tell is zero,
+// but an attempt counts as the first.
+func (s *Store) job(r *row) *dibs.RawJob {
+	p := s.plan
+	id := s.held.id(r.key)
+	job := &dibs.RawJob{
+		ID: id, Queue: s.Queue(), Kind: s.Queue(), State: dibs.Waiting,
+		Payload: payload(r.payload), Attempt: int(r.attempt.Int64), Excused: r.excused,
+		MaxAttempts: int(p.mostAttempts()), Group: r.group.String, GroupLimit: p.Mapping.Group.Limit,
+		Worker: r.worker.String, Errors: r.errors,
+	}
+	if id >= firstHash {
+		job.Key = keyName(r.key)
+	}
+	if p.Kind != "" {
+		job.Kind = r.kind.String
+	}
+	if job.Group == "" {
+		job.GroupLimit = 0
+	}
+	if r.runAt.Valid {
+		job.RunAt = time.UnixMicro(r.runAt.Int64)
+	}
+	if !r.attempt.Valid {
+		job.Attempt = 1
+	}
+	return job
+}
+
+func payload(text sql.NullString) json.RawMessage {
+	raw := []byte(text.String)
+	switch {
+	case !text.Valid:
+		return json.RawMessage("null")
+	case json.Valid(raw):
+		return raw
+	}
+	quoted, _ := json.Marshal(text.String) // a string
+	return quoted
+}
+
+// Resume is dibs.Store.Resume. It needs a column for who has locked a row, or the side table.
+func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+	if r.Queue == "" {
+		r.Queue = s.Queue()
+	}
+	if err := checks.Resume(&r); err != nil {
+		return nil, err
+	}
+	if err := s.usable(r.Queue); err != nil {
+		return nil, err
+	}
+	if s.do.again == nil && s.do.resume == nil {
+		return nil, invalid("resume", "nothing tells whose rows are whose: name claim.locked_by in the mapping, or set side_table")
+	}
+	t, err := s.taking(r.Worker, r.Lease)
+	if err != nil {
+		return nil, err
+	}
+	t.values["n"], t.values["kinds"] = dibs.MaxBatch, nil
+	var rows []*row
+	err = s.write(ctx, func(q querier) error {
+		if s.do.again == nil {
+			if rows, err = run(ctx, q, s.do.resume, t.values, scanRow); err != nil {
+				return err
+			}
+			return s.mark(ctx, q, t, &rows)
+		}
+		leased, err := run(ctx, q, s.do.again, t.values, scanLease)
+		if err != nil || len(leased) == 0 {
+			return err
+		}
+		t.values["batch"] = batch(keysOf(leased))
+		if rows, err = run(ctx, q, s.do.fetch, t.values, scanLive); err != nil {
+			return err
+		}
+		rows = withLeases(rows, leased)
+		return s.mark(ctx, q, t, &rows)
+	})
+	if err != nil {
+		return nil, classify("resume", err)
+	}
+	return s.jobs(rows, t), nil
+}

@@ -1,0 +1,77 @@
+package adopt
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+)
+
+// dialect is what the databases write differently in the parts that statements are
+// made of. The statements themselves are files, in sql/NAME.
+type dialect interface {
+	name() string // of its folder of statements
+	title() string
+	// lookUp reads the catalogue. It returns nil if there is no such table.
+	lookUp(ctx context.Context, q querier, schema, name string) (*table, error)
+	quote(identifier string) string
+	literal(v any) (string, error)
+	// clock says how a column's times are written; an empty format is the default of its type.
+	clock(c column, f TimeFormat) (clock, error)
+	json(expr string, c column, asJSON bool) string          // the value as JSON text
+	member(expr string, c column) string                     // the value as a member of an object
+	array(exprs []string) string                             // a JSON array of values, as text
+	object(pairs []string) string                            // a JSON object of names and values
+	item(doc string, i int, c column) string                 // element i of a JSON array, as c's type
+	exact(expr string, c column) string                      // the value as text that no other value has
+	token(param string, c column) (expr string, err error)   // the parameter, 32 hexadecimal digits, as a value for c
+	text(expr string) string                                 // the value as text
+	micros() string                                          // the time now, in microseconds since 1970
+	cast(expr string, c column) string                       // text as a value for c
+	among(expr, list string) string                          // expr is in the JSON array of strings, or that is null
+	begin(ctx context.Context, db *sql.DB) (*session, error) // a transaction that can write
+}
+
+// clock is how the times of one column are written.
+type clock struct {
+	now    string                   // the time now, as a value for the column
+	after  func(secs string) string // the same, so many seconds later
+	micros func(expr string) string // a value of the column, as microseconds since 1970
+	grain  time.Duration            // what it rounds down to; 0: finer than any lease
+}
+
+// session is a transaction on a connection of its own.
+type session struct {
+	querier
+	commit   func() error
+	rollback func()
+}
+
+// inTx runs f in a transaction.
+func inTx(ctx context.Context, d dialect, db *sql.DB, f func(querier) error) error {
+	s, err := d.begin(ctx, db)
+	if err != nil {
+		return err
+	}
+	if err := f(s); err != nil {
+		s.rollback()
+		return err
+	}
+	return s.commit()
+}
+
+// dialectOf asks the database what it is.
+func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
+	var version string
+	err := db.QueryRowContext(ctx, "select sqlite_version()").Scan(&version)
+	if err == nil {
+		return sqliteDialect{}, nil
+	}
+	if pgErr := db.QueryRowContext(ctx, "show server_version_num").Scan(&version); pgErr != nil {
+		if pingErr := db.PingContext(ctx); pingErr != nil {
+			return nil, pingErr
+		}
+		return nil, fmt.Errorf("only PostgreSQL and SQLite can be adopted from so far: %w", pgErr)
+	}
+	return postgresDialect{}, nil
+}

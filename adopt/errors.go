@@ -1,0 +1,70 @@
+package adopt
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// errBad has database/sql throw a connection away.
+var errBad = driver.ErrBadConn
+
+// Codes of errors, of PostgreSQL's drivers and of SQLite's. No driver is imported for them.
+type (
+	sqlState   interface{ SQLState() string }
+	resultCode interface{ Code() int }
+)
+
+// sqlite's primary result codes that may pass: BUSY, LOCKED, NOMEM, READONLY, IOERR,
+// FULL, CANTOPEN, PROTOCOL.
+var passing = map[int]bool{5: true, 6: true, 7: true, 8: true, 10: true, 13: true, 14: true, 15: true}
+
+func busy(err error) bool {
+	var lite resultCode
+	return errors.As(err, &lite) && lite.Code()&0xff == 5
+}
+
+// classify names the operation and adds the sentinel that says what the caller can
+// do. It goes by codes, never by text.
+func classify(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, known := range []error{dibs.ErrInvalid, dibs.ErrLeaseLost, dibs.ErrUnavailable, dibs.ErrClosed, dibs.ErrNotFound, errors.ErrUnsupported} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case unavailable(err):
+		return fmt.Errorf("dibs: %s: %w: %w", op, dibs.ErrUnavailable, err)
+	}
+	return fmt.Errorf("dibs: %s: %w", op, err)
+}
+
+func unavailable(err error) bool {
+	var pg sqlState
+	var lite resultCode
+	var network net.Error
+	switch {
+	case errors.As(err, &pg) && len(pg.SQLState()) == 5:
+		switch pg.SQLState()[:2] {
+		case "08", "40", "53", "55", "57", "58", "XX", "25": // connection, rollback, resources, state, operator, system, internal; read-only server
+			return true
+		}
+		return pg.SQLState() == uniqueViolation // by a row that another program has just changed
+	case errors.As(err, &lite):
+		return passing[lite.Code()&0xff]
+	}
+	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+const uniqueViolation = "23505"

@@ -1,0 +1,331 @@
+package adopt
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// how is what is done with a row at the end of a claim.
+type how int
+
+const (
+	completes how = iota
+	dies
+	isCancelled
+	goesBack
+	hows
+)
+
+// ended is one outcome of a Finish.
+type ended struct {
+	dibs.Outcome
+	claim     *claim
+	how       how
+	delay     time.Duration // of goesBack
+	delayed   bool          // else at once, in its old place
+	uncounted bool
+	done      bool
+	row       *row // with a side table: the lease
+}
+
+// Finish is dibs.Store.Finish. An outcome counts only if the row is still exactly as
+// its claim left it and has not ended: what another program has done stays.
+func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	outcomes, err := checks.Outcomes(outcomes)
+	if err != nil || len(outcomes) == 0 {
+		return err
+	}
+	if err := s.usable(s.Queue()); err != nil {
+		return err
+	}
+	defer s.alone()()
+	all, err := s.ends(ctx, outcomes)
+	if err != nil {
+		return classify("finish", err)
+	}
+	err = s.write(ctx, func(q querier) error { return s.finishAll(ctx, q, all) })
+	if err != nil {
+		return classify("finish", err)
+	}
+	return s.refused(ctx, all)
+}
+
+// ends finds what the outcomes are about and how each ends.
+func (s *Store) ends(ctx context.Context, outcomes []dibs.Outcome) ([]*ended, error) {
+	leases := make([]dibs.Lease, len(outcomes))
+	for i, o := range outcomes {
+		leases[i] = dibs.Lease{ID: o.ID, Token: o.Token}
+	}
+	claims, err := s.find(ctx, leases)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*ended, len(outcomes))
+	for i, o := range outcomes {
+		all[i] = &ended{Outcome: o, claim: claims[i]}
+	}
+	return all, nil
+}
+
+// decide says what an outcome means for a row with so many attempts that count.
+func (s *Store) decide(e *ended, attempts int) {
+	switch e.Ending {
+	case dibs.EndCompleted:
+		e.how = completes
+		return
+	case dibs.EndDead:
+		e.how = dies
+	case dibs.EndCancelled:
+		e.how = isCancelled
+	case dibs.EndRetry:
+		e.how, e.delayed = goesBack, true
+		if e.delay = s.plan.backoff(attempts); e.Delay != nil {
+			e.delay = *e.Delay
+		}
+		if s.plan.MaxAttempts > 0 && attempts >= s.plan.MaxAttempts {
+			e.how = dies
+		}
+	case dibs.EndSnooze:
+		e.how, e.delay, e.delayed, e.uncounted = goesBack, *e.Delay, true, true
+	case dibs.EndRelease:
+		e.how, e.uncounted = goesBack, true
+	}
+	if e.how != goesBack && s.plan.Dead == nil && !s.plan.SideTable && (e.how != isCancelled || s.plan.Cancelled == nil) {
+		e.how = goesBack // the mapping has no place for it
+	}
+}
+
+// backoff is the delay after so many attempts; see dibs.Backoff.
+func (p *plan) backoff(attempts int) time.Duration {
+	b := p.Backoff
+	d := min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(max(attempts, 1)-1)))
+	return time.Duration(d * (1 + b.Jitter*(2*rand.Float64()-1)))
+}
+
+func (s *Store) finishAll(ctx context.Context, q querier, all []*ended) error {
+	if s.plan.SideTable {
+		if err := s.lockLeases(ctx, q, all); err != nil {
+			return err
+		}
+	}
+	var by [hows][]*ended
+	for _, e := range all {
+		if e.claim == nil || s.plan.SideTable && e.row == nil {
+			continue
+		}
+		attempts := e.claim.attempt
+		if e.row != nil {
+			attempts = int(e.row.attempt.Int64) - e.row.excused
+		}
+		s.decide(e, attempts)
+		by[e.how] = append(by[e.how], e)
+	}
+	for h, some := range by {
+		if err := s.change(ctx, q, how(h), some); err != nil {
+			return err
+		}
+	}
+	if s.plan.SideTable {
+		return s.settle(ctx, q, all)
+	}
+	return nil
+}
+
+// change changes the rows of claims that end alike.
+func (s *Store) change(ctx context.Context, q querier, h how, some []*ended) error {
+	if len(some) == 0 {
+		return nil
+	}
+	st := [hows]*statement{s.do.completed, s.do.dead, s.do.cancelled, s.do.putBack}[h]
+	if st == nil { // the side table alone tells
+		st = s.do.open
+	}
+	items := make([]item, len(some))
+	byKey := make(map[string]*ended, len(some))
+	for i, e := range some {
+		byKey[e.claim.key] = e
+		items[i] = e.item(s.plan.SideTable)
+	}
+	rows, err := run(ctx, q, st, map[string]any{"batch": batch(items)}, scanKey)
+	for _, r := range rows {
+		if e := byKey[r.key]; e != nil {
+			e.done = true
+		}
+	}
+	return err
+}
+
+func (e *ended) item(side bool) item {
+	it := item{"k": json.RawMessage(e.claim.key)}
+	if !side {
+		it["f"] = json.RawMessage(e.claim.fence)
+	}
+	if e.Error != "" {
+		it["e"] = e.Error
+	}
+	if len(e.Result) > 0 {
+		it["r"] = string(e.Result)
+	}
+	if e.delayed {
+		it["d"] = e.delay.Seconds()
+	}
+	if e.uncounted {
+		it["u"] = 1
+	}
+	return it
+}
+
+// lockLeases finds which outcomes the side table still lets count.
+func (s *Store) lockLeases(ctx context.Context, q querier, all []*ended) error {
+	var items []item
+	byKey := map[string]*ended{}
+	for _, e := range all {
+		if e.claim != nil {
+			byKey[e.claim.key] = e
+			items = append(items, item{"k": e.claim.key, "t": e.Token.String()})
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	rows, err := run(ctx, q, s.do.held, map[string]any{"batch": batch(items)}, scanHeld)
+	for _, r := range rows {
+		byKey[r.key].row = r
+	}
+	return err
+}
+
+// settle ends the leases of rows that were changed, and of those that have ended
+// without us.
+func (s *Store) settle(ctx context.Context, q querier, all []*ended) error {
+	var drop, keep []item
+	var missed []item
+	for _, e := range all {
+		switch {
+		case e.row == nil:
+		case !e.done:
+			missed = append(missed, item{"k": json.RawMessage(e.claim.key)})
+		case e.how == goesBack, e.how != completes && s.plan.Dead == nil:
+			keep = append(keep, s.settled(e.row, e))
+		default:
+			drop = append(drop, item{"k": e.claim.key})
+		}
+	}
+	if len(missed) > 0 { // locked by somebody, or ended
+		gone, err := s.gone(ctx, q, missed)
+		if err != nil {
+			return err
+		}
+		drop = append(drop, gone...)
+	}
+	return s.settleLeases(ctx, q, drop, keep)
+}
+
+// gone are the keys, of those named, of rows that are not open any more.
+func (s *Store) gone(ctx context.Context, q querier, keys []item) ([]item, error) {
+	rows, err := s.fetch(ctx, q, keys)
+	if err != nil {
+		return nil, err
+	}
+	open := map[string]bool{}
+	for _, r := range rows {
+		open[r.key] = r.live
+	}
+	var gone []item
+	for _, k := range keys {
+		if key := string(k["k"].(json.RawMessage)); !open[key] {
+			gone = append(gone, item{"k": key})
+		}
+	}
+	return gone, nil
+}
+
+func (s *Store) settleLeases(ctx context.Context, q querier, drop, keep []item) error {
+	for _, f := range []struct {
+		st    *statement
+		items []item
+	}{{s.do.drop, drop}, {s.do.settle, keep}} {
+		if len(f.items) == 0 {
+			continue
+		}
+		if _, err := q.ExecContext(ctx, f.st.text, f.st.args(map[string]any{"batch": batch(f.items)})...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settled is what becomes of a lease whose row stays.
+func (s *Store) settled(r *row, e *ended) item {
+	it := item{"k": r.key, "d": int64(0), "u": 0, "x": 0, "e": nil}
+	if e.delayed && e.how == goesBack {
+		it["d"] = e.delay.Microseconds()
+	}
+	if e.uncounted {
+		it["u"] = 1
+	}
+	if e.how != goesBack {
+		it["x"] = 1
+	}
+	if e.Error != "" {
+		r.errors = checks.History(r.errors, dibs.AttemptError{
+			Attempt: int(r.attempt.Int64), At: time.Now().UTC(), Worker: r.worker.String, Error: e.Error,
+		})
+	}
+	if len(r.errors) > 0 {
+		raw, err := json.Marshal(r.errors)
+		if err == nil { // texts and numbers
+			it["e"] = string(raw)
+		}
+	}
+	return it
+}
+
+// refused makes the error of the outcomes that did not count, and wakes whom the
+// others make room for.
+func (s *Store) refused(ctx context.Context, all []*ended) error {
+	var missing []dibs.Lease
+	var lost []int64
+	room := false
+	for _, e := range all {
+		l := dibs.Lease{ID: e.ID, Token: e.Token}
+		switch {
+		case e.done:
+			s.held.drop(l)
+			room = room || e.how == goesBack || s.plan.Mapping.Group.Column != ""
+		case e.claim == nil:
+			lost = append(lost, e.ID)
+		default:
+			missing = append(missing, l)
+		}
+	}
+	if room {
+		s.wakers.wake()
+	}
+	holds, err := s.stillHeld(ctx, missing)
+	if err != nil {
+		return classify("finish", err)
+	}
+	var locked []int64
+	for _, l := range missing {
+		if holds[l] {
+			locked = append(locked, l.ID)
+			continue
+		}
+		lost = append(lost, l.ID)
+		s.held.drop(l)
+	}
+	switch {
+	case len(locked) > 0:
+		return &dibs.UnwrittenError{IDs: locked, Lost: lost, Err: errLocked}
+	case len(lost) > 0:
+		return &dibs.LeaseLostError{IDs: lost}
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package adopt
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Store is a store on an adopted table. It is a dibs.Database; what an adopted
+// table cannot do fails with errors.ErrUnsupported: rows come from the programs
+// that own the table, so Enqueue does, as do Cancel, Requeue, Edit and Prune.
+type Store struct {
+	plan *plan
+	do   *statements
+	db   *sql.DB
+
+	held    held
+	wakers  wakers
+	swept   atomic.Int64 // when the last sweep began, in nanoseconds of time.Now
+	sweepIn atomic.Int64 // how long after that the next is due
+	closed  atomic.Bool
+	sweeper sync.Mutex // held by the sweep under way
+	moving  sync.Mutex // see alone
+}
+
+var _ dibs.Database = (*Store)(nil)
+
+// Open checks that the mapping fits its table, and returns a store on it. It writes
+// nothing into the table, and makes the side table if the mapping wants one and it
+// is not there. db is the caller's: Close leaves it open.
+//
+// What does not fit is an InvalidError that names the field of the mapping.
+func Open(ctx context.Context, db *sql.DB, m Mapping) (*Store, error) {
+	p, err := prepare(ctx, db, m)
+	if err != nil {
+		return nil, classify("adopt", err)
+	}
+	s := &Store{plan: p, db: db}
+	if s.do, err = p.statements(); err != nil {
+		return nil, err
+	}
+	if m.SideTable {
+		if err := s.makeSideTable(ctx); err != nil {
+			return nil, classify("make the side table "+p.Side(), err)
+		}
+	}
+	s.held.init()
+	return s, nil
+}
+
+// prepare finds the table and checks the mapping against it, and its conditions
+// with the database.
+func prepare(ctx context.Context, db *sql.DB, m Mapping) (*plan, error) {
+	d, err := dialectOf(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	if m.Table == "" {
+		return nil, invalid("table", "is missing")
+	}
+	schema, name := splitName(m.Table)
+	on, err := d.lookUp(ctx, db, schema, name)
+	if err != nil {
+		return nil, err
+	}
+	if on == nil {
+		return nil, invalid("table", "there is no table %q in this database", m.Table)
+	}
+	p, err := compile(m, d, on)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.verify(ctx, db)
+}
+
+func (s *Store) makeSideTable(ctx context.Context) error {
+	probe := "select 1 from " + s.plan.Side() + " where 1 = 0"
+	if _, err := queryAll(ctx, s.db, probe); err == nil {
+		return nil
+	}
+	st, err := render(s.plan.d, "lease_table", piece{plan: s.plan})
+	if err != nil {
+		return err
+	}
+	index := "create index if not exists dibs_adopted_lease on " + s.plan.Side() + " (source, lease_until) where token is not null"
+	if s.plan.d.name() == "sqlite" {
+		index = "create index if not exists " + s.plan.d.quote(s.plan.on.schema) + ".dibs_adopted_lease on dibs_adopted (source, lease_until) where token is not null"
+	}
+	return inTx(ctx, s.plan.d, s.db, func(q querier) error {
+		if s.plan.d.name() == "postgres" { // or two that make it at once would collide
+			if _, err := q.ExecContext(ctx, "select pg_advisory_xact_lock(1684628083, 0)"); err != nil {
+				return err
+			}
+		}
+		for _, text := range []string{st.text, index} {
+			if _, err := q.ExecContext(ctx, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Queue is what workers call the table: the mapping's queue.
+func (s *Store) Queue() string { return s.plan.Mapping.Queue }
+
+// Close ends the store. The database that it was opened with stays open.
+func (s *Store) Close() error {
+	s.closed.Store(true)
+	s.wakers.close()
+	return nil
+}
+
+func (s *Store) usable(queue string) error {
+	if s.closed.Load() {
+		return dibs.ErrClosed
+	}
+	if queue != s.Queue() {
+		return invalid("queue", "%q is not what the mapping calls its rows: %q", queue, s.Queue())
+	}
+	return nil
+}
+
+// run runs one statement by itself and reads its rows.
+func run[T any](ctx context.Context, q querier, st *statement, values map[string]any, scan func(*sql.Rows) (T, error)) ([]T, error) {
+	rows, err := q.QueryContext(ctx, st.text, st.args(values)...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []T
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// write runs f where it may write: in a transaction, for which SQLite has one writer at a time.
+func (s *Store) write(ctx context.Context, f func(querier) error) error {
+	return inTx(ctx, s.plan.d, s.db, f)
+}
+
+func seconds(d time.Duration) float64 { return d.Seconds() }
+
+func keyText(id int64) string { return fmt.Sprintf("[%d]", id) }

@@ -1,0 +1,254 @@
+package adopt
+
+import (
+	"fmt"
+	"strings"
+)
+
+// What follows fills in the files of sql/.
+
+// At names a row within a statement, and AtIn finds it again: by where it lies if
+// that is known, else by its id.
+func (p piece) At() string {
+	if p.byPlace() {
+		return "t.ctid as dibs_at"
+	}
+	return p.list(func(i int) string { return p.col(p.keys[i]) + fmt.Sprintf(" as dibs_a%d", i) })
+}
+
+func (p piece) byPlace() bool { return p.on.whole }
+
+func (p piece) list(f func(int) string) string {
+	parts := make([]string, len(p.keys))
+	for i := range p.keys {
+		parts[i] = f(i)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// AtOf is At of a row of another part of the statement.
+func (p piece) AtOf(alias string) string {
+	if p.byPlace() {
+		return alias + ".dibs_at"
+	}
+	return p.list(func(i int) string { return fmt.Sprintf("%s.dibs_a%d", alias, i) })
+}
+
+// AtIn is true for rows that a part of the statement names.
+func (p piece) AtIn(part string) string {
+	if p.byPlace() {
+		return "t.ctid = any (array(select dibs_at from " + part + "))"
+	}
+	own := p.list(func(i int) string { return p.col(p.keys[i]) })
+	return "(" + own + ") in (select " + p.list(func(i int) string { return fmt.Sprintf("dibs_a%d", i) }) + " from " + part + ")"
+}
+
+// OrderAs hands the order's columns on, OrderOf again, and OrderBy sorts by them.
+func (p piece) OrderAs() string {
+	parts := make([]string, len(p.order))
+	for i, o := range p.order {
+		parts[i] = fmt.Sprintf("%s as dibs_o%d", p.col(o.column), i)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// OrderOf names what OrderAs handed on.
+func (p piece) OrderOf(alias string) string {
+	parts := make([]string, len(p.order))
+	for i := range p.order {
+		parts[i] = fmt.Sprintf("%s.dibs_o%d", alias, i)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// OrderBy is the order of what OrderAs handed on.
+func (p piece) OrderBy(alias string) string {
+	parts := make([]string, len(p.order))
+	for i, o := range p.order {
+		parts[i] = o.by(fmt.Sprintf("%s.dibs_o%d", alias, i))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// KeyItems takes a key, a JSON array, apart.
+func (p piece) KeyItems(doc string) string {
+	return p.list(func(i int) string { return p.d.item("("+doc+")", i, p.keys[i]) + fmt.Sprintf(" as dibs_k%d", i) })
+}
+
+// KeyOf hands on what KeyItems made.
+func (p piece) KeyOf(alias string) string {
+	return p.list(func(i int) string { return fmt.Sprintf("%s.dibs_k%d", alias, i) })
+}
+
+// KeyIs is true for the row with that key.
+func (p piece) KeyIs(alias string) string {
+	return strings.ReplaceAll(p.list(func(i int) string {
+		return fmt.Sprintf("%s = %s.dibs_k%d", p.col(p.keys[i]), alias, i)
+	}), ", ", " and ")
+}
+
+// KeyOfSide is true for the row that a row of the side table is about.
+func (p piece) KeyOfSide() string {
+	doc := "s.key"
+	if p.d.name() == "postgres" {
+		doc = "(s.key::jsonb)"
+	}
+	parts := make([]string, len(p.keys))
+	for i, k := range p.keys {
+		parts[i] = p.col(k) + " = " + p.d.item(doc, i, k)
+	}
+	return strings.Join(parts, " and ")
+}
+
+// Group is the row's group as text, or empty.
+func (p piece) Group() string {
+	if p.Mapping.Group.Column == "" {
+		return ""
+	}
+	return p.d.text(p.col(p.group))
+}
+
+// Limit is how many of a group may run at once.
+func (p piece) Limit() int { return p.Mapping.Group.Limit }
+
+// Busy is where the groups of running rows are found.
+func (p piece) Busy() string {
+	if p.SideTable {
+		return p.Side() + " s where s.source = " + p.Source() + " and s.token is not null and s.grp is not null"
+	}
+	return p.Table + " t where " + p.busy + " and " + p.col(p.group) + " is not null"
+}
+
+// BusyGroup is the group of a row of Busy.
+func (p piece) BusyGroup() string {
+	if p.SideTable {
+		return "s.grp"
+	}
+	return p.Group()
+}
+
+// Turn is the number of the lock of turn.sql.
+func (p piece) Turn() string { return fmt.Sprint(int32(uint32(p.on.id))) }
+
+// Held is true while the row is as its claim left it and has not ended.
+func (p piece) Held(alias string) string {
+	if p.SideTable {
+		return p.busy
+	}
+	conds := []string{p.busy + p.live()}
+	for i, c := range p.fence {
+		now, then := p.d.exact(p.col(c), c), p.fenceItem(alias+".dibs_f", i)
+		conds = append(conds, fmt.Sprintf("%s = %s", now, then))
+	}
+	return strings.Join(conds, " and ")
+}
+
+func (p piece) fenceItem(doc string, i int) string {
+	if p.d.name() == "postgres" {
+		return fmt.Sprintf("(%s->>%d)", doc, i)
+	}
+	return fmt.Sprintf("(%s ->> '$[%d]')", doc, i)
+}
+
+// Taken is true for rows that somebody is at, and Live for those whose lease lasts.
+func (p piece) Taken() string {
+	if p.SideTable {
+		return "exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key + " and s.token is not null)"
+	}
+	return p.busy
+}
+
+// Live is true for rows that somebody is at, and has not lost.
+func (p piece) Live() string { return p.Taken() + p.live() }
+
+// outNames are the columns of Out: a claim's marks, and then the rest of the row.
+var outNames = []string{
+	"dibs_key", "dibs_fence", "dibs_attempt", "dibs_claimed",
+	"dibs_until", "dibs_run_at", "dibs_kind", "dibs_group", "dibs_worker", "dibs_payload",
+}
+
+const markNames = 4
+
+// OutNames is Out of a part of the statement.
+func (p piece) OutNames() string {
+	names := outNames
+	if !p.row {
+		names = outNames[:markNames]
+	}
+	return "s." + strings.Join(names, ", s.")
+}
+
+// Out is what a statement tells of a row.
+func (p piece) Out() string {
+	null := func(has bool, expr func() string) string {
+		if !has {
+			return "null"
+		}
+		return expr()
+	}
+	fence := make([]string, len(p.fence))
+	for i, c := range p.fence {
+		fence[i] = p.d.exact(p.col(c), c)
+	}
+	attempt := p.attempts()
+	exprs := []string{
+		p.Key,
+		null(len(fence) > 0, func() string { return p.d.array(fence) }),
+		null(attempt != "", func() string { return attempt }),
+		p.Micros(),
+	}
+	if p.row {
+		locked, _ := p.on.column(p.Claim.LockedBy)
+		exprs = append(exprs,
+			p.until(),
+			null(p.before != nil, func() string { return p.before.micros(p.col(p.before.column)) }),
+			null(p.Kind != "", func() string { return p.d.text(p.col(p.kind)) }),
+			null(p.Mapping.Group.Column != "", p.Group),
+			null(p.Claim.LockedBy != "", func() string { return p.d.text(p.col(locked)) }),
+			p.payload(),
+		)
+	}
+	for i := range exprs {
+		exprs[i] += " as " + outNames[i]
+	}
+	return strings.Join(exprs, ", ")
+}
+
+// until is when the lease that a row holds ends.
+func (p piece) until() string {
+	switch {
+	case p.SideTable:
+	case p.timeout != nil:
+		return p.timeout.micros(p.col(p.timeout.column))
+	case p.started != nil:
+		return fmt.Sprintf("%s + %d", p.started.micros(p.col(p.started.column)), (p.Lease + p.started.grain).Microseconds())
+	}
+	return "null"
+}
+
+// payload is the job's payload as JSON text.
+func (p piece) payload() string {
+	columns := p.Payload.Columns
+	if len(columns) == 1 {
+		c, _ := p.on.column(columns[0])
+		return p.d.json(p.col(c), c, p.Payload.JSON)
+	}
+	var pairs []string
+	for _, c := range p.on.columns {
+		if len(columns) > 0 && !contains(columns, c.name) {
+			continue
+		}
+		name, _ := p.d.literal(c.name)
+		pairs = append(pairs, name, p.d.member(p.col(c), c))
+	}
+	return p.d.object(pairs)
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}

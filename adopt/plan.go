@@ -1,0 +1,349 @@
+package adopt
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// plan is a mapping that has been found to fit its table, and the pieces of SQL
+// that its statements are made of. In all of them the table is called t.
+type plan struct {
+	Mapping
+	d  dialect
+	on *table
+
+	Table string // quoted
+	Key   string // the row's id: a JSON array, as text
+	Order string // of claims
+	Open  string // the row is this queue's and has not ended
+	ready string // and nobody is at it, and its time has come
+	busy  string // and somebody is at it
+
+	keys    []column
+	order   []ordering
+	group   column
+	kind    column
+	before  *timed // Rows.NotBefore
+	started *timed // Claim.StartedAt
+	timeout *timed // Claim.Timeout
+	fence   []column
+}
+
+// ordering is one of the columns that rows are claimed by.
+type ordering struct {
+	column
+	desc bool
+}
+
+// timed is a column that holds times.
+type timed struct {
+	column
+	clock
+}
+
+const lateError = "the lease ended: the worker was killed, or lost its connection"
+
+// compile checks the mapping against the table and makes the pieces. It does not
+// ask the database: whether the conditions can be parsed is not known yet.
+func compile(m Mapping, d dialect, on *table) (*plan, error) {
+	p := &plan{Mapping: withDefaults(m), d: d, on: on}
+	p.Table = d.quote(on.schema) + "." + d.quote(on.name)
+	steps := []func() error{p.setLimits, p.setKey, p.setColumns, p.setOrder, p.setTimes, p.setFence, p.checkSets}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	p.setConditions()
+	return p, nil
+}
+
+func withDefaults(m Mapping) Mapping {
+	if m.Queue == "" {
+		_, m.Queue = splitName(m.Table)
+	}
+	def := dibs.DefaultSettings("")
+	if m.Lease == 0 {
+		m.Lease = def.Lease
+	}
+	if m.Backoff == (dibs.Backoff{}) {
+		m.Backoff = def.Backoff
+	}
+	if m.Group.Column != "" && m.Group.Limit == 0 {
+		m.Group.Limit = 1
+	}
+	return m
+}
+
+// splitName takes SCHEMA.NAME apart.
+func splitName(table string) (schema, name string) {
+	if schema, name, ok := strings.Cut(table, "."); ok {
+		return schema, name
+	}
+	return "", table
+}
+
+func invalid(field, reason string, args ...any) error {
+	return &dibs.InvalidError{Field: field, Reason: fmt.Sprintf(reason, args...)}
+}
+
+func (p *plan) setLimits() error {
+	switch {
+	case p.Lease < dibs.MinLease || p.Lease > dibs.MaxLease:
+		return invalid("lease", "must be %v to %v, got %v", dibs.MinLease, dibs.MaxLease, p.Lease)
+	case p.MaxAttempts < 0:
+		return invalid("max_attempts", "must not be negative, got %d", p.MaxAttempts)
+	case p.MaxAttempts > 0 && p.Claim.Attempts == "" && !p.SideTable:
+		return invalid("max_attempts", "needs something that counts attempts: name claim.attempts, or set side_table")
+	case p.MaxAttempts > 0 && p.Dead == nil && !p.SideTable:
+		return invalid("dead", "is missing: what is to be done with a row whose attempts are used up? Or set side_table")
+	case p.Group.Limit < 0:
+		return invalid("group.limit", "must be at least 1, got %d", p.Group.Limit)
+	case p.Group.Limit > 0 && p.Group.Column == "":
+		return invalid("group.column", "is missing")
+	case p.on.view:
+		return invalid("table", "%s is not an ordinary table: rows of a view cannot be locked; name the table beneath", p.Mapping.Table)
+	case p.Unfinished == "":
+		return invalid("unfinished", "is missing: which rows have not ended? Such as \"finished_at is null\"")
+	case !p.SideTable && p.Available == "":
+		return invalid("available", "is missing: how does one see that nobody is at a row? If the table cannot tell, set side_table")
+	}
+	b := p.Backoff
+	if b.Base < 0 || b.Max < b.Base || b.Factor < 1 || b.Jitter < 0 || b.Jitter > 1 {
+		return invalid("backoff", "needs 0 <= base <= max, factor >= 1 and 0 <= jitter <= 1")
+	}
+	return nil
+}
+
+// named finds a column that the mapping names.
+func (p *plan) named(field, name string) (column, error) {
+	c, ok := p.on.column(name)
+	if !ok {
+		return c, invalid(field, "table %s has no column %q; it has %s", p.Mapping.Table, name, p.on.names())
+	}
+	return c, nil
+}
+
+func (p *plan) setKey() error {
+	if len(p.ID) == 0 {
+		return invalid("id", "is missing: which column or columns name a row?")
+	}
+	var exprs []string
+	for _, name := range p.ID {
+		c, err := p.named("id", name)
+		if err != nil {
+			return err
+		}
+		if c.kind == blob && p.d.name() == "sqlite" || c.kind == number {
+			return invalid("id", "%s is of type %s, by which a row cannot be named exactly", name, c.decl)
+		}
+		p.keys = append(p.keys, c)
+		exprs = append(exprs, p.col(c))
+	}
+	if !p.on.keyed(p.ID) {
+		return invalid("id", "no unique index says that %s names one row; add one, or name other columns", strings.Join(p.ID, ", "))
+	}
+	p.Key = p.d.array(exprs)
+	return nil
+}
+
+func (p *plan) setColumns() (err error) {
+	if p.Group.Column != "" {
+		if p.group, err = p.named("group.column", p.Group.Column); err != nil {
+			return err
+		}
+	}
+	if p.Kind != "" {
+		if p.kind, err = p.named("kind", p.Kind); err != nil {
+			return err
+		}
+	}
+	for _, name := range p.Payload.Columns {
+		if _, err = p.named("payload.columns", name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plan) setOrder() error {
+	names := append([]string{}, p.Mapping.Order...)
+	for _, k := range p.ID {
+		names = append(names, k)
+	}
+	seen := map[string]bool{}
+	var parts []string
+	for i, name := range names {
+		field := "order"
+		bare, desc := strings.CutSuffix(name, " desc")
+		bare = strings.TrimSuffix(bare, " asc")
+		if i >= len(p.Mapping.Order) {
+			bare, desc = name, false
+		}
+		c, err := p.named(field, strings.TrimSpace(bare))
+		if err != nil {
+			return err
+		}
+		if seen[c.name] {
+			continue
+		}
+		seen[c.name] = true
+		o := ordering{c, desc}
+		p.order = append(p.order, o)
+		parts = append(parts, o.by(p.col(c)))
+	}
+	p.Order = strings.Join(parts, ", ")
+	return nil
+}
+
+func (o ordering) by(expr string) string {
+	if o.desc {
+		return expr + " desc"
+	}
+	return expr
+}
+
+func (p *plan) setTimes() (err error) {
+	for _, f := range []struct {
+		field, name string
+		to          **timed
+	}{
+		{"not_before", p.NotBefore, &p.before},
+		{"claim.started_at", p.Claim.StartedAt, &p.started},
+		{"claim.timeout", p.Claim.Timeout, &p.timeout},
+	} {
+		if f.name == "" {
+			continue
+		}
+		c, err := p.named(f.field, f.name)
+		if err != nil {
+			return err
+		}
+		k, err := p.d.clock(c, p.timesOf(c))
+		if err != nil {
+			return invalid(f.field, "%s %v", f.name, err)
+		}
+		if k.grain > time.Second && f.to != &p.before {
+			return invalid(f.field, "%s is of type %s: whole days are too coarse for a lease", f.name, c.decl)
+		}
+		*f.to = &timed{c, k}
+	}
+	return nil
+}
+
+// timesOf is the mapping's format for columns whose type leaves it open.
+func (p *plan) timesOf(c column) TimeFormat {
+	if c.kind == instant || c.kind == date && p.d.name() == "postgres" {
+		return ""
+	}
+	return p.Times
+}
+
+func (p *plan) setFence() error {
+	c := p.Claim
+	for _, f := range []struct{ field, name string }{
+		{"claim.token", c.Token}, {"claim.locked_by", c.LockedBy}, {"claim.attempts", c.Attempts},
+	} {
+		if f.name == "" {
+			continue
+		}
+		found, err := p.named(f.field, f.name)
+		if err != nil {
+			return err
+		}
+		switch f.field {
+		case "claim.token":
+			if _, err := p.d.token("", found); err != nil {
+				return invalid(f.field, "%s %v", f.name, err)
+			}
+		case "claim.locked_by":
+			if found.kind != text && found.kind != other {
+				return invalid(f.field, "%s is of type %s; the name of a worker needs text", f.name, found.decl)
+			}
+		case "claim.attempts":
+			if found.kind != integer && found.kind != number {
+				return invalid(f.field, "%s is of type %s; attempts need whole numbers", f.name, found.decl)
+			}
+		}
+		p.fence = append(p.fence, found)
+	}
+	if c.Token != "" {
+		p.fence = p.fence[:1]
+	} else if p.started != nil {
+		p.fence = append(p.fence, p.started.column)
+	}
+	if !p.SideTable && len(p.fence) == 0 {
+		return invalid("claim", "writes nothing that tells one claim from another: name a token, locked_by or started_at column, or set side_table")
+	}
+	return nil
+}
+
+func (p *plan) setConditions() {
+	and := func(conds ...string) string {
+		var all []string
+		for _, c := range conds {
+			if c != "" {
+				all = append(all, "("+c+")")
+			}
+		}
+		return strings.Join(all, " and ")
+	}
+	p.Open = and(p.Where, p.Unfinished)
+	due := ""
+	if p.before != nil {
+		col := p.col(p.before.column)
+		due = col + " <= " + p.before.now
+		if p.before.null {
+			due = col + " is null or " + due
+		}
+	}
+	p.ready = and(p.Where, p.Unfinished, p.Available, due)
+	switch {
+	case p.Running != "":
+		p.busy = and(p.Where, p.Unfinished, p.Running)
+	case p.Available != "":
+		p.busy = and(p.Where, p.Unfinished, "("+p.Available+") is not true")
+	}
+	if p.SideTable {
+		p.ready += " and not exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key +
+			" and (s.token is not null or s.dead = 1 or s.run_at > " + p.Micros() + "))"
+		if !p.marked() {
+			p.busy = p.Open
+		}
+	}
+}
+
+// marked reports whether a claim writes anything into the row.
+func (p *plan) marked() bool {
+	c := p.Claim
+	return c.Token != "" || c.LockedBy != "" || c.StartedAt != "" || c.Timeout != "" || c.Attempts != "" || len(c.Set) > 0
+}
+
+// ends reports whether claims end by themselves.
+func (p *plan) ends() bool { return p.SideTable || p.timeout != nil || p.started != nil }
+
+func (p *plan) col(c column) string { return "t." + p.d.quote(c.name) }
+
+// Side is the side table, beside the adopted one.
+func (p *plan) Side() string { return p.d.quote(p.on.schema) + "." + p.d.quote("dibs_adopted") }
+
+// Source is what the side table calls the adopted one.
+func (p *plan) Source() string {
+	s, _ := p.d.literal(p.on.name) // a string is always fine
+	return s
+}
+
+// Micros is the time now in microseconds since 1970.
+func (p *plan) Micros() string { return p.d.micros() }
+
+// attempts is the SQL of how many attempts a row has had, or empty.
+func (p *plan) attempts() string {
+	if p.Claim.Attempts == "" {
+		return ""
+	}
+	c, _ := p.on.column(p.Claim.Attempts)
+	return "coalesce(" + p.col(c) + ", 0)"
+}

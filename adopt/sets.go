@@ -1,0 +1,201 @@
+package adopt
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// change is what a mapping does to rows on one occasion, for the errors of its checks.
+type change struct {
+	field   string
+	set     Set
+	special []string // the values with a dollar sign that mean something there
+}
+
+func (p *plan) changes() []change {
+	all := []change{
+		{"claim.set", p.Claim.Set, []string{"$now", "$worker"}},
+		{"completed.set", p.Completed.Set, []string{"$now", "$result"}},
+		{"put_back.set", p.PutBack.Set, []string{"$now", "$error", "$run_at"}},
+	}
+	if p.Dead != nil {
+		all = append(all, change{"dead.set", p.Dead.Set, []string{"$now", "$error"}})
+	}
+	if p.Cancelled != nil {
+		all = append(all, change{"cancelled.set", p.Cancelled.Set, []string{"$now", "$error"}})
+	}
+	return all
+}
+
+// checkSets checks what is written into rows, and that put_back undoes a claim.
+func (p *plan) checkSets() error {
+	for _, ch := range p.changes() {
+		for _, name := range slices.Sorted(maps.Keys(ch.set)) {
+			c, err := p.named(ch.field, name)
+			if err != nil {
+				return err
+			}
+			if c.generated {
+				return invalid(ch.field, "%s is made by the database and cannot be written", name)
+			}
+			if err := p.checkValue(c, ch.set[name], ch.special); err != nil {
+				return invalid(ch.field, "%s %v", name, err)
+			}
+		}
+	}
+	for _, o := range []struct {
+		field string
+		c     *Change
+	}{{"completed", &p.Completed}, {"dead", p.Dead}, {"cancelled", p.Cancelled}} {
+		if o.c == nil {
+			continue
+		}
+		if o.c.Delete == (len(o.c.Set) > 0) {
+			return invalid(o.field, "must either set columns or say delete: true")
+		}
+	}
+	if p.PutBack.Delete {
+		return invalid("put_back", "cannot delete the row")
+	}
+	for _, c := range p.written() {
+		if _, set := p.PutBack.Set[c.name]; !set && !c.null {
+			return invalid("put_back", "must set %s, which a claim writes and which cannot be null", c.name)
+		}
+	}
+	return nil
+}
+
+// written are the columns that put_back makes null by itself.
+func (p *plan) written() []column {
+	var all []column
+	for _, name := range []string{p.Claim.Token, p.Claim.LockedBy, p.Claim.StartedAt, p.Claim.Timeout} {
+		if c, ok := p.on.column(name); ok && name != "" {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+func (p *plan) checkValue(c column, v any, special []string) error {
+	s, isText := v.(string)
+	if !isText || !strings.HasPrefix(s, "$") || strings.HasPrefix(s, "$$") {
+		if isText && strings.Contains(s, "\x00") {
+			return fmt.Errorf("must not contain NUL bytes")
+		}
+		if v == nil && !c.null {
+			return fmt.Errorf("cannot be null")
+		}
+		_, err := p.d.literal(v)
+		return err
+	}
+	if !slices.Contains(special, s) {
+		return fmt.Errorf("cannot be %q here: %s are known, and a string that begins with $ is written with $$", s, strings.Join(special, ", "))
+	}
+	if s == "$now" || s == "$run_at" {
+		_, err := p.d.clock(c, p.timesOf(c))
+		return err
+	}
+	return nil
+}
+
+// values are the expressions for the special values where a statement is.
+type values struct {
+	err, result string // as text
+	delay       string // seconds until the next attempt; null: at once
+}
+
+// valuesOf are those in the batch of change.sql.
+func valuesOf(alias string) values {
+	return values{err: alias + ".dibs_error", result: alias + ".dibs_result", delay: alias + ".dibs_delay"}
+}
+
+// assign writes the assignments of set, in the order of the columns' names.
+func (p *plan) assign(set Set, v values) []string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		c, _ := p.on.column(name)
+		all = append(all, p.d.quote(name)+" = "+p.value(c, set[name], v))
+	}
+	return all
+}
+
+func (p *plan) value(c column, v any, at values) string {
+	s, isText := v.(string)
+	switch {
+	case !isText || !strings.HasPrefix(s, "$"):
+		lit, _ := p.d.literal(v) // checkSets has seen it
+		return lit
+	case strings.HasPrefix(s, "$$"):
+		lit, _ := p.d.literal(s[1:])
+		return lit
+	}
+	switch s {
+	case "$now":
+		k, _ := p.d.clock(c, p.timesOf(c))
+		return k.now
+	case "$run_at":
+		k, _ := p.d.clock(c, p.timesOf(c))
+		return k.after("coalesce(" + at.delay + ", 0)")
+	case "$error":
+		return p.d.cast(at.err, c)
+	case "$result":
+		return p.d.cast(at.result, c)
+	default: // $worker
+		return p.d.cast(param("worker"), c)
+	}
+}
+
+// claimSets is what a claim writes.
+func (p *plan) claimSets() string {
+	var all []string
+	put := func(c column, expr string) { all = append(all, p.d.quote(c.name)+" = "+expr) }
+	if c, ok := p.on.column(p.Claim.Token); ok {
+		expr, _ := p.d.token(param("token"), c) // setFence has seen it
+		put(c, expr)
+	}
+	if c, ok := p.on.column(p.Claim.LockedBy); ok {
+		put(c, p.d.cast(param("worker"), c))
+	}
+	if p.started != nil {
+		put(p.started.column, p.started.now)
+	}
+	if p.timeout != nil {
+		put(p.timeout.column, p.timeout.from(param("lease")))
+	}
+	if c, ok := p.on.column(p.Claim.Attempts); ok {
+		put(c, p.attempts()+" + 1")
+	}
+	return strings.Join(append(all, p.assign(p.Claim.Set, values{})...), ", ")
+}
+
+// from is the time so many seconds from now, rounded up: a lease must not end early.
+func (t *timed) from(secs string) string {
+	return t.after(fmt.Sprintf("%s + %g", secs, t.grain.Seconds()))
+}
+
+// endSets is what an outcome writes; nothing if it deletes the row.
+func (p *plan) endSets(c Change, v values) string {
+	return strings.Join(p.assign(c.Set, v), ", ")
+}
+
+// backSets is what makes a row available again. uncounted is how many attempts are taken back.
+func (p *plan) backSets(v values, uncounted string) string {
+	all := p.assign(p.PutBack.Set, v)
+	own := func(c column) bool { _, set := p.PutBack.Set[c.name]; return !set }
+	for _, c := range p.written() {
+		if own(c) {
+			all = append(all, p.d.quote(c.name)+" = null")
+		}
+	}
+	if p.before != nil && own(p.before.column) && v.delay != "null" {
+		col := p.d.quote(p.before.name)
+		all = append(all, fmt.Sprintf("%s = case when %s is null then t.%s else %s end", col, v.delay, col, p.before.after(v.delay)))
+	}
+	// Only a token still tells the next claim apart if the number goes down.
+	if c, ok := p.on.column(p.Claim.Attempts); ok && own(c) && p.Claim.Token != "" && uncounted != "" {
+		all = append(all, p.d.quote(c.name)+" = "+p.col(c)+" - "+uncounted)
+	}
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,86 @@
+package adopt
+
+import (
+	"database/sql"
+	"encoding/json"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// item is one member of a batch, as the statements take it.
+type item map[string]any
+
+// batch is the JSON that a statement takes for many rows.
+func batch(items []item) string {
+	raw, err := json.Marshal(items)
+	if err != nil {
+		panic(err) // texts and numbers
+	}
+	return string(raw)
+}
+
+// keysOf names rows by their keys as values, for statements on the table itself.
+func keysOf(rows []*row) []item {
+	items := make([]item, len(rows))
+	for i, r := range rows {
+		items[i] = item{"k": json.RawMessage(r.key)}
+	}
+	return items
+}
+
+func nullable(s sql.NullString) any {
+	if !s.Valid {
+		return nil
+	}
+	return s.String
+}
+
+// scanLease reads what the side table tells of a row that was leased.
+func scanLease(rows *sql.Rows) (*row, error) {
+	r := &row{}
+	var errors string
+	var until int64
+	if err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.claimed, &until, &errors); err != nil {
+		return nil, err
+	}
+	r.errors = history(errors)
+	return r, nil
+}
+
+// scanHeld reads what it tells of a lease.
+func scanHeld(rows *sql.Rows) (*row, error) {
+	r := &row{}
+	var errors string
+	if err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.worker, &errors); err != nil {
+		return nil, err
+	}
+	r.errors = history(errors)
+	return r, nil
+}
+
+func history(text string) []dibs.AttemptError {
+	var h []dibs.AttemptError
+	_ = json.Unmarshal([]byte(text), &h) // what we wrote, or nothing
+	return h
+}
+
+// withLeases keeps the rows that were leased, with what the side table tells of them.
+func withLeases(rows, leased []*row) []*row {
+	byKey := make(map[string]*row, len(leased))
+	for _, l := range leased {
+		byKey[l.key] = l
+	}
+	left := rows[:0]
+	for _, r := range rows {
+		if l := byKey[r.key]; l != nil {
+			r.attempt, r.excused, r.claimed, r.errors = l.attempt, l.excused, l.claimed, l.errors
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+func scanKey(rows *sql.Rows) (*row, error) {
+	r := &row{}
+	return r, rows.Scan(&r.key)
+}

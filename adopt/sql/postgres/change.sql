@@ -1,0 +1,38 @@
+-- Purpose: end claims, in the way of one outcome: set its columns, or delete the rows.
+-- Parameters: batch, a JSON array of {"k": key, "f": fence, "e": error, "r": result, "d": delay in seconds, "u": 1 if the attempt does not count}.
+-- Columns out: the keys of the rows that were changed.
+-- Concurrency: each row is changed only while it carries exactly what its claim wrote (or, with a side table, is
+-- leased there) and has not ended. Rows that somebody else has locked are passed over, not waited for.
+with x as materialized (
+    select
+        {{.KeyItems "v->'k'"}},
+        v->'f' as dibs_f,
+        v->>'e' as dibs_error,
+        v->>'r' as dibs_result,
+        (v->>'d')::float8 as dibs_delay,
+        coalesce((v->>'u')::int, 0) as dibs_uncounted
+    from jsonb_array_elements({{param "batch"}}::jsonb) v
+),
+mine as materialized (
+    select
+        {{.At}},
+        {{.KeyOf "x"}},
+        x.dibs_error,
+        x.dibs_result,
+        x.dibs_delay,
+        x.dibs_uncounted
+    from x
+    join {{.Table}} t on {{.KeyIs "x"}}
+    where {{.Held "x"}}
+    for update of t skip locked
+)
+{{- if .Sets}}
+update {{.Table}} t
+set {{.Sets}}
+from mine m
+{{- else}}
+delete from {{.Table}} t
+using mine m
+{{- end}}
+where {{.KeyIs "m"}}
+returning {{.Key}}

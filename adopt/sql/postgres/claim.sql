@@ -1,0 +1,69 @@
+-- Purpose: take rows that are available, in the mapping's order; with groups, none beyond its group's limit.
+-- Parameters: n rows at most; kinds, a JSON array or null for all; with groups, look: how many rows are looked at; what the claim writes.
+-- Columns out: the row's key, its fence, times, kind, group and payload.
+-- Concurrency: one statement. Rows that are locked are passed over; the conditions are checked again on the newest
+-- version of what is locked. With groups it runs after turn.sql, so no other claim counts at the same time.
+with
+{{- if .Group}}
+busy as materialized (
+    select {{.BusyGroup}} as dibs_group, count(*) as dibs_running
+    from {{.Busy}}
+    group by 1
+),
+seen as materialized (
+    select
+        {{.At}},
+        {{.Group}} as dibs_group,
+        coalesce(b.dibs_running, 0) as dibs_running,
+        {{.OrderAs}}
+    from {{.Table}} t
+    left join busy b on b.dibs_group = {{.Group}}
+    where {{.Ready}}
+    and coalesce(b.dibs_running, 0) < {{.Limit}}
+    order by {{.Order}}
+    limit {{param "look"}}::int
+),
+placed as (
+    select
+        {{.AtOf "s"}},
+        {{.OrderOf "s"}},
+        s.dibs_group,
+        s.dibs_running + row_number() over (partition by s.dibs_group order by {{.OrderBy "s"}}) as dibs_place
+    from seen s
+),
+chosen as materialized (
+    select {{.AtOf "p"}}
+    from placed p
+    where p.dibs_group is null or p.dibs_place <= {{.Limit}}
+    order by {{.OrderBy "p"}}
+    limit {{param "n"}}::int
+),
+{{- end}}
+picked as materialized (
+    select
+        {{.At}}{{if not .Marks}},
+        {{.OrderAs}},
+        {{.Out}}{{end}}
+    from {{.Table}} t
+    where {{.Ready}}
+    {{- if .Group}}
+    and {{.AtIn "chosen"}}
+    {{- else}}
+    order by {{.Order}}
+    limit {{param "n"}}::int
+    {{- end}}
+    for update of t skip locked
+)
+{{- if .Marks}},
+taken as (
+    update {{.Table}} t
+    set {{.Marks}}
+    where {{.AtIn "picked"}}
+    returning
+        {{.OrderAs}},
+        {{.Out}}
+)
+{{- end}}
+select {{.OutNames}}
+from {{if .Marks}}taken{{else}}picked{{end}} s
+order by {{.OrderBy "s"}}

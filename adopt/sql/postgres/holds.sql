@@ -1,0 +1,19 @@
+-- Purpose: tell which claims still hold, of those that a statement passed over.
+-- Parameters: batch, a JSON array of {"k": key, "f": fence}, or {"k": key as text, "t": token} with a side table.
+-- Columns out: their keys.
+-- Concurrency: reads only: what it finds was locked by somebody who has not committed.
+{{- if .SideTable}}
+select s.key
+from jsonb_array_elements({{param "batch"}}::jsonb) v
+join {{.Side}} s on s.source = {{.Source}} and s.key = v->>'k' and s.token = v->>'t'
+where s.lease_until > {{.Micros}}
+and exists (select from {{.Table}} t where {{.KeyOfSide}} and {{.Held "s"}})
+{{- else}}
+select {{.Key}}
+from (
+    select {{.KeyItems "v->'k'"}}, v->'f' as dibs_f
+    from jsonb_array_elements({{param "batch"}}::jsonb) v
+) x
+join {{.Table}} t on {{.KeyIs "x"}}
+where {{.Held "x"}}
+{{- end}}

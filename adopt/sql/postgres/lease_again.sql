@@ -1,0 +1,21 @@
+-- Purpose: give a restarted worker the leases that a worker of its name holds, under a new token.
+-- Parameters: worker; token; micros, the new length; max, the most attempts.
+-- Columns out: key, number of the attempt, attempts that do not count, times, errors so far.
+-- Concurrency: leases that somebody else has locked are passed over.
+with mine as materialized (
+    select s.key
+    from {{.Side}} s
+    where s.source = {{.Source}} and s.worker = {{param "worker"}} and s.token is not null
+    and s.lease_until > {{.Micros}} and s.attempt - s.excused < {{param "max"}}
+    limit 10000
+    for update of s skip locked
+)
+update {{.Side}} s
+set
+    token = {{param "token"}},
+    claimed_at = {{.Micros}},
+    lease_until = {{.Micros}} + {{param "micros"}},
+    attempt = s.attempt + 1
+from mine m
+where s.source = {{.Source}} and s.key = m.key
+returning s.key, s.attempt, s.excused, s.claimed_at, s.lease_until, coalesce(s.errors, '')

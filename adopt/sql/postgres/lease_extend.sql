@@ -1,0 +1,16 @@
+-- Purpose: move the ends of leases.
+-- Parameters: batch, a JSON array of {"k": key as text, "t": token}; micros, from now on.
+-- Columns out: the keys whose leases were moved.
+-- Concurrency: leases that somebody else has locked are passed over.
+with mine as materialized (
+    select s.key
+    from jsonb_array_elements({{param "batch"}}::jsonb) v
+    join {{.Side}} s on s.source = {{.Source}} and s.key = v->>'k' and s.token = v->>'t'
+    where s.lease_until > {{.Micros}}
+    for update of s skip locked
+)
+update {{.Side}} s
+set lease_until = {{.Micros}} + {{param "micros"}}
+from mine m
+where s.source = {{.Source}} and s.key = m.key
+returning s.key

@@ -1,0 +1,14 @@
+-- Purpose: end leases whose rows stay: put back, or dead.
+-- Parameters: batch, a JSON array of {"k": key as text, "d": delay in microseconds, "u": 1 if the attempt does not count, "x": 1 for dead, "e": errors}.
+-- Columns out: none.
+-- Concurrency: in the write transaction that has found them.
+update {{.Side}} as s
+set
+    token = null,
+    lease_until = null,
+    run_at = {{.Micros}} + (v.value ->> 'd'),
+    excused = s.excused + (v.value ->> 'u'),
+    dead = v.value ->> 'x',
+    errors = v.value ->> 'e'
+from json_each({{param "batch"}}) v
+where s.source = {{.Source}} and s.key = v.value ->> 'k'

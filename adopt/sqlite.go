@@ -1,0 +1,254 @@
+package adopt
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+type sqliteDialect struct{}
+
+func (sqliteDialect) name() string  { return "sqlite" }
+func (sqliteDialect) title() string { return "SQLite" }
+
+func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name string) (*table, error) {
+	if schema == "" {
+		schema = "main"
+	}
+	found, err := queryAll(ctx, q, `select name, type from pragma_table_list where schema = ? and name = ? collate nocase`, schema, name)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	t := &table{schema: schema, name: found[0][0], view: found[0][1] != "table", rows: -1}
+	columns, err := queryAll(ctx, q, `select name, type, "notnull", dflt_value, pk, hidden from pragma_table_xinfo(?, ?)`, t.name, schema)
+	if err != nil {
+		return nil, err
+	}
+	var key []string
+	for _, c := range columns {
+		pk := c[4] != "0"
+		if pk {
+			key = append(key, c[0])
+		}
+		t.columns = append(t.columns, column{
+			name: c[0], decl: c[1], kind: sqliteKind(c[1]), null: c[2] == "0" && !pk, def: c[3],
+			generated: c[5] == "2" || c[5] == "3",
+		})
+	}
+	indexes, err := queryAll(ctx, q, `
+		select l.name, coalesce(s.sql, ''), l."unique", l.partial,
+		       (select group_concat(coalesce(i.name, ''), char(31)) from (select name from pragma_index_info(l.name, ?2) order by seqno) i)
+		from pragma_index_list(?1, ?2) l left join `+s.quote(schema)+`.sqlite_schema s on s.name = l.name
+		order by l.name`, t.name, schema)
+	if err != nil {
+		return nil, err
+	}
+	for _, x := range indexes {
+		found := index{name: x[0], def: x[1], unique: yes(x[2])}
+		if !strings.Contains("\x1f"+x[4]+"\x1f", "\x1f\x1f") {
+			found.columns = strings.Split(x[4], "\x1f")
+		}
+		if yes(x[3]) {
+			_, found.where, _ = cutFold(x[1], " where ")
+		}
+		t.indexes = append(t.indexes, found)
+	}
+	if c, ok := t.column(strings.Join(key, "\x1f")); ok && c.kind == integer { // the rowid, which needs no index
+		t.indexes = append(t.indexes, index{name: "rowid", columns: key, unique: true})
+	}
+	triggers, err := queryAll(ctx, q, `select name from `+s.quote(schema)+`.sqlite_schema where type = 'trigger' and tbl_name = ? collate nocase order by name`, t.name)
+	for _, tr := range triggers {
+		t.triggers = append(t.triggers, tr[0])
+	}
+	return t, err
+}
+
+func cutFold(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(strings.ToLower(s), sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+// sqliteKind goes by the declared type, much as SQLite's affinity does.
+func sqliteKind(decl string) kind {
+	has := func(parts ...string) bool {
+		for _, p := range parts {
+			if strings.Contains(strings.ToUpper(decl), p) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case has("BOOL"):
+		return boolean
+	case has("INT"):
+		return integer
+	case has("JSON"):
+		return document
+	case has("CHAR", "CLOB", "TEXT", "UUID", "GUID", "UNIQUEIDENTIFIER"):
+		return text
+	case has("DATE", "TIME"):
+		return stamp
+	case has("BLOB", "BINARY"):
+		return blob
+	case has("REAL", "FLOA", "DOUB", "NUM", "DEC"):
+		return number
+	}
+	return other
+}
+
+func (sqliteDialect) quote(identifier string) string {
+	return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"`
+}
+
+func (sqliteDialect) literal(v any) (string, error) {
+	if s, ok := v.(string); ok {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'", nil
+	}
+	return plainLiteral(v)
+}
+
+func (sqliteDialect) clock(c column, f TimeFormat) (clock, error) {
+	if f == "" {
+		f = TimesSeconds
+		if c.kind == integer {
+			f = TimesUnix
+		}
+	}
+	const unixMicros = "cast(round(unixepoch(%s, 'subsec') * 1000000.0) as integer)"
+	words := func(format string, grain time.Duration) clock {
+		return clock{
+			now:    "strftime('" + format + "', 'now')",
+			after:  func(secs string) string { return "strftime('" + format + "', 'now', (" + secs + ") || ' seconds')" },
+			micros: func(e string) string { return fmt.Sprintf(unixMicros, e) },
+			grain:  grain,
+		}
+	}
+	count := func(unit string, grain time.Duration) clock {
+		now := "cast(unixepoch('now', 'subsec') * " + unit + " as integer)"
+		return clock{
+			now: now,
+			after: func(secs string) string {
+				return "(" + now + " + cast(round((" + secs + ") * " + unit + ") as integer))"
+			},
+			micros: func(e string) string { return "(" + e + " * 1000000 / " + unit + ")" },
+			grain:  grain,
+		}
+	}
+	textual := c.kind == text || c.kind == stamp || c.kind == date || c.kind == other
+	switch {
+	case f == TimesSeconds && textual:
+		return words("%Y-%m-%d %H:%M:%S", time.Second), nil
+	case f == TimesMillis && textual:
+		return words("%Y-%m-%d %H:%M:%f", time.Millisecond), nil
+	case f == TimesISO && textual:
+		return words("%Y-%m-%dT%H:%M:%fZ", time.Millisecond), nil
+	case f == TimesUnix && (c.kind == integer || c.kind == stamp || c.kind == number || c.kind == other):
+		return count("1", time.Second), nil
+	case f == TimesUnixMS && (c.kind == integer || c.kind == stamp || c.kind == number || c.kind == other):
+		return count("1000", time.Millisecond), nil
+	}
+	return clock{}, timesError(c, f)
+}
+
+func (sqliteDialect) json(expr string, c column, asJSON bool) string {
+	switch {
+	case c.kind == document, asJSON:
+		return "cast(" + expr + " as text)"
+	case c.kind == boolean:
+		return "case when " + expr + " is null then 'null' when " + expr + " then 'true' else 'false' end"
+	}
+	return "case typeof(" + expr + ") when 'blob' then json_quote(hex(" + expr + ")) else json_quote(" + expr + ") end"
+}
+
+func (s sqliteDialect) member(expr string, c column) string {
+	if c.kind == document {
+		return "case when json_valid(" + expr + ") then json(" + expr + ") else " + expr + " end"
+	}
+	return "json(" + s.json(expr, c, false) + ")"
+}
+
+func (sqliteDialect) array(exprs []string) string {
+	return "json_array(" + strings.Join(exprs, ", ") + ")"
+}
+
+func (sqliteDialect) object(pairs []string) string {
+	return "json_object(" + strings.Join(pairs, ", ") + ")"
+}
+
+func (sqliteDialect) item(doc string, i int, _ column) string {
+	return fmt.Sprintf("json_extract(%s, '$[%d]')", doc, i)
+}
+
+func (sqliteDialect) exact(expr string, c column) string {
+	if c.kind == blob {
+		return "hex(" + expr + ")"
+	}
+	return "cast(" + expr + " as text)"
+}
+
+func (sqliteDialect) token(param string, c column) (string, error) {
+	switch c.kind {
+	case blob:
+		return "unhex(" + param + ")", nil
+	case text, other:
+		return param, nil
+	}
+	return "", tokenError(c)
+}
+
+func (sqliteDialect) text(expr string) string { return "cast(" + expr + " as text)" }
+
+func (sqliteDialect) micros() string { return "cast(unixepoch('now', 'subsec') * 1000000 as integer)" }
+
+func (sqliteDialect) cast(expr string, _ column) string { return expr }
+
+func (sqliteDialect) among(expr, list string) string {
+	return "(" + list + " is null or " + expr + " in (select value from json_each(" + list + ")))"
+}
+
+// busyWait is how long a transaction waits for the file's write lock.
+const busyWait = 10 * time.Second
+
+// begin takes the write lock at once: a transaction that reads first may find
+// that it can no more write.
+func (sqliteDialect) begin(ctx context.Context, db *sql.DB) (*session, error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for end := time.Now().Add(busyWait); ; {
+		_, err = conn.ExecContext(ctx, "begin immediate")
+		if err == nil || !busy(err) || time.Now().After(end) {
+			break
+		}
+		select {
+		case <-time.After(time.Millisecond + rand.N(9*time.Millisecond)):
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), conn.Close())
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	end := func(how string) error {
+		// Even if ctx has ended: the connection goes back to others.
+		_, err := conn.ExecContext(context.WithoutCancel(ctx), how)
+		if err != nil {
+			_ = conn.Raw(func(any) error { return errBad }) // nobody must get an open transaction
+		}
+		return errors.Join(err, conn.Close())
+	}
+	return &session{
+		querier:  conn,
+		commit:   func() error { return end("commit") },
+		rollback: func() { _ = end("rollback") }, // what went wrong is being reported
+	}, nil
+}

@@ -1,0 +1,230 @@
+package adopt
+
+import (
+	"embed"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+)
+
+//go:embed sql
+var files embed.FS
+
+// statement is SQL for one plan, and the names of its parameters in order.
+type statement struct {
+	text   string
+	params []string
+}
+
+// args orders values as the statement wants them.
+func (s *statement) args(values map[string]any) []any {
+	out := make([]any, len(s.params))
+	for i, name := range s.params {
+		v, ok := values[name]
+		if !ok {
+			panic("adopt: no value for parameter " + name)
+		}
+		out[i] = v
+	}
+	return out
+}
+
+// param stands for a parameter until the statement is whole.
+func param(name string) string { return "\x00" + name + "\x00" }
+
+var params = regexp.MustCompile("\x00([a-z]+)\x00")
+
+// numbered gives the parameters their numbers.
+func numbered(text, mark string) *statement {
+	s := &statement{}
+	s.text = params.ReplaceAllStringFunc(text, func(found string) string {
+		name := found[1 : len(found)-1]
+		for i, known := range s.params {
+			if known == name {
+				return mark + strconv.Itoa(i+1)
+			}
+		}
+		s.params = append(s.params, name)
+		return mark + strconv.Itoa(len(s.params))
+	})
+	return s
+}
+
+// bare takes the table's name from columns: SQLite's returning does not know it.
+func bare(exprs string) string { return strings.ReplaceAll(exprs, `t."`, `"`) }
+
+// render makes a statement from its file.
+func render(d dialect, name string, data any) (*statement, error) {
+	t, err := template.New(name+".sql").Funcs(template.FuncMap{"param": param, "bare": bare}).ParseFS(files, "sql/"+d.name()+"/"+name+".sql")
+	if err != nil {
+		return nil, err
+	}
+	var b strings.Builder
+	if err := t.Execute(&b, data); err != nil {
+		return nil, err
+	}
+	mark := "$"
+	if d.name() == "sqlite" {
+		mark = "?"
+	}
+	return numbered(strings.TrimRight(b.String(), "\n"), mark), nil
+}
+
+// piece is what a statement's file is filled in with.
+type piece struct {
+	*plan
+	Ready string // which rows a claim takes
+	Marks string // what a claim writes in the same statement
+	Sets  string // what a change writes; empty: it deletes
+	Late  string // which rows are over time
+	row   bool   // Out is a whole row, not only its marks
+}
+
+// statements are all that a store runs.
+type statements struct {
+	claim, mark, turn, resume, fetch, extend        *statement
+	completed, dead, cancelled, putBack             *statement
+	late, lateDead                                  *statement
+	lease, held, overdue, settle, drop, move, again *statement
+	forget, holds, open *statement
+	list, counts                                    *statement
+}
+
+func (p *plan) statements() (*statements, error) {
+	s := &statements{}
+	var failed error
+	make := func(to **statement, name string, data piece) {
+		data.plan = p
+		st, err := render(p.d, name, data)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("adopt: %s: %w", name, err)
+		}
+		*to = st
+	}
+	claimed := piece{Ready: p.readyFor(p.ready), row: true}
+	resumed := piece{Ready: p.mine(), row: true}
+	if p.d.name() == "postgres" && !p.SideTable { // one statement chooses and writes
+		claimed.Marks = p.claimSets()
+		resumed.Marks = claimed.Marks
+	} else if p.marked() {
+		make(&s.mark, "mark", piece{Marks: p.claimSets()})
+	}
+	make(&s.claim, "claim", claimed)
+	if p.Claim.LockedBy != "" && !p.SideTable {
+		ungrouped := *p
+		ungrouped.Mapping.Group = Group{}
+		st, err := render(p.d, "claim", piece{plan: &ungrouped, Ready: resumed.Ready, Marks: resumed.Marks, row: true})
+		if err != nil {
+			return nil, err
+		}
+		s.resume = st
+	}
+	if p.Mapping.Group.Column != "" && p.d.name() == "postgres" {
+		make(&s.turn, "turn", piece{})
+	}
+	make(&s.fetch, "fetch", piece{row: true})
+	if p.d.name() == "postgres" {
+		make(&s.holds, "holds", piece{})
+	}
+	alias := valuesOf("m")
+	make(&s.completed, "change", piece{Sets: p.endSets(p.Completed, alias)})
+	if p.Dead != nil {
+		make(&s.dead, "change", piece{Sets: p.endSets(*p.Dead, alias)})
+	}
+	s.cancelled = s.dead
+	if p.Cancelled != nil {
+		make(&s.cancelled, "change", piece{Sets: p.endSets(*p.Cancelled, alias)})
+	}
+	if back := p.backSets(alias, "m.dibs_uncounted"); back != "" {
+		make(&s.putBack, "change", piece{Sets: back})
+	}
+	make(&s.list, "list", piece{row: true})
+	make(&s.counts, "counts", piece{Ready: p.ready})
+	if p.SideTable {
+		make(&s.open, "open", piece{})
+		for name, to := range map[string]**statement{
+			"lease": &s.lease, "lease_held": &s.held, "lease_late": &s.overdue, "lease_settle": &s.settle,
+			"lease_drop": &s.drop, "lease_extend": &s.move, "lease_again": &s.again, "lease_forget": &s.forget,
+		} {
+			make(to, name, piece{})
+		}
+		return s, failed
+	}
+	p.inRow(s, make)
+	return s, failed
+}
+
+// inRow makes the statements of leases that the rows themselves hold.
+func (p *plan) inRow(s *statements, make func(**statement, string, piece)) {
+	make(&s.extend, "extend", piece{Sets: p.extendSets()})
+	if !p.ends() {
+		return
+	}
+	constant := values{err: "'" + lateError + "'", result: "null", delay: "null"}
+	late, spent := p.lateWhere(), ""
+	if p.MaxAttempts > 0 {
+		spent = fmt.Sprintf("%s >= %d", p.attempts(), p.MaxAttempts)
+		make(&s.lateDead, "expire", piece{Late: late + " and " + spent, Sets: p.endSets(*p.Dead, constant)})
+		late += " and not " + spent
+	}
+	make(&s.late, "expire", piece{Late: late, Sets: p.backSets(constant, "")})
+}
+
+// readyFor adds the kinds that a claim asks for.
+func (p *plan) readyFor(where string) string {
+	if p.Kind == "" {
+		return where
+	}
+	return where + " and " + p.d.among(p.col(p.kind), param("kinds"))
+}
+
+// mine is which rows a restarted worker still holds.
+func (p *plan) mine() string {
+	c, ok := p.on.column(p.Claim.LockedBy)
+	if !ok {
+		return ""
+	}
+	where := p.busy + " and " + p.col(c) + " = " + p.d.cast(param("worker"), c) + p.live()
+	if p.MaxAttempts > 0 {
+		where += fmt.Sprintf(" and %s < %d", p.attempts(), p.MaxAttempts)
+	}
+	return where
+}
+
+// live is true while the lease that a row holds lasts.
+func (p *plan) live() string {
+	switch {
+	case p.SideTable:
+	case p.timeout != nil:
+		return " and " + p.col(p.timeout.column) + " > " + p.timeout.now
+	case p.started != nil:
+		return " and " + p.col(p.started.column) + " > " + p.started.ago(p.Lease)
+	}
+	return ""
+}
+
+func (p *plan) lateWhere() string {
+	if p.timeout != nil {
+		return p.busy + " and " + p.col(p.timeout.column) + " <= " + p.timeout.now
+	}
+	return p.busy + " and " + p.col(p.started.column) + " <= " + p.started.ago(p.Lease)
+}
+
+// ago is when a claim began whose lease of length d ends now. Its start was
+// rounded down, or to the nearest.
+func (t *timed) ago(d time.Duration) string {
+	return t.after(fmt.Sprintf("-%g", (d + t.grain).Seconds()))
+}
+
+func (p *plan) extendSets() string {
+	switch {
+	case p.timeout != nil:
+		return p.d.quote(p.timeout.name) + " = " + p.timeout.from(param("lease"))
+	case p.started != nil:
+		return p.d.quote(p.started.name) + " = " + p.started.now
+	}
+	return ""
+}

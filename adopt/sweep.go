@@ -1,0 +1,107 @@
+package adopt
+
+import (
+	"context"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Leases that ended are looked for every sweepLeast, or as seldom as keeps the
+// sweeps of this process to a twentieth of the time: without an index that leads
+// to the running rows, a sweep reads all that are unfinished.
+const (
+	sweepLeast = 500 * time.Millisecond
+	sweepMost  = 10 * time.Second
+	sweepShare = 20
+)
+
+// sweepIfDue sweeps before a claim, if it is time and nobody here is at it.
+func (s *Store) sweepIfDue(ctx context.Context) error {
+	if time.Now().UnixNano() < s.swept.Load()+s.sweepIn.Load() {
+		return nil
+	}
+	_, err := s.Sweep(ctx)
+	return err
+}
+
+// Sweep is dibs.Store.Sweep: rows whose lease has ended become available again, or
+// dead if their attempts are used up.
+func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
+	if err := s.usable(s.Queue()); err != nil {
+		return dibs.Swept{}, err
+	}
+	if !s.sweeper.TryLock() {
+		return dibs.Swept{Busy: true}, nil
+	}
+	defer s.sweeper.Unlock()
+	start := time.Now()
+	n, err := s.sweep(ctx)
+	took := min(max(sweepShare*time.Since(start), sweepLeast), sweepMost)
+	s.swept.Store(start.UnixNano())
+	s.sweepIn.Store(int64(took))
+	if n > 0 {
+		s.wakers.wake()
+	}
+	return dibs.Swept{Expired: n}, classify("sweep", err)
+}
+
+func (s *Store) sweep(ctx context.Context) (n int, err error) {
+	if s.plan.SideTable {
+		err = s.write(ctx, func(q querier) error {
+			n, err = s.sweepLeases(ctx, q)
+			return err
+		})
+		return n, err
+	}
+	for _, st := range []*statement{s.do.late, s.do.lateDead} {
+		if st == nil {
+			continue
+		}
+		rows, err := s.alter(ctx, st)
+		if err != nil {
+			return n, err
+		}
+		n += len(rows)
+	}
+	return n, nil
+}
+
+// alter runs one statement that writes, in a transaction if the database needs one.
+func (s *Store) alter(ctx context.Context, st *statement) (rows []*row, err error) {
+	if s.plan.d.name() == "postgres" {
+		return run(ctx, s.db, st, nil, scanKey)
+	}
+	err = s.write(ctx, func(q querier) error {
+		rows, err = run(ctx, q, st, nil, scanKey)
+		return err
+	})
+	return rows, err
+}
+
+func (s *Store) sweepLeases(ctx context.Context, q querier) (int, error) {
+	over, err := run(ctx, q, s.do.overdue, nil, scanHeld)
+	if err != nil || len(over) == 0 {
+		if _, err := q.ExecContext(ctx, s.do.forget.text, s.do.forget.args(nil)...); err != nil {
+			return 0, err
+		}
+		return 0, err
+	}
+	all := make([]*ended, len(over))
+	var by [hows][]*ended
+	for i, r := range over {
+		e := &ended{row: r, claim: &claim{key: r.key}, how: goesBack}
+		e.Error = lateError
+		if counted := int(r.attempt.Int64) - r.excused; s.plan.MaxAttempts > 0 && counted >= s.plan.MaxAttempts {
+			e.how = dies
+		}
+		all[i] = e
+		by[e.how] = append(by[e.how], e)
+	}
+	for h, some := range by {
+		if err := s.change(ctx, q, how(h), some); err != nil {
+			return 0, err
+		}
+	}
+	return len(over), s.settle(ctx, q, all)
+}
