@@ -80,7 +80,7 @@ func (s *Store) taking(worker string, lease time.Duration) (*taking, error) {
 	rand.Read(t.token[:])
 	t.values = map[string]any{
 		"token": t.token.String(), "worker": worker, "lease": lease.Seconds(), "micros": lease.Microseconds(),
-		"max": p.mostAttempts(),
+		"max": p.mostAttempts(), "has": nil,
 	}
 	return t, nil
 }
@@ -94,26 +94,16 @@ func (p *plan) mostAttempts() int64 {
 
 // Claim is dibs.Store.Claim. Payloads are the rows as the claim found them, or left them.
 func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if r.Queue == "" {
-		r.Queue = s.Queue()
-	}
-	if err := checks.Claim(&r); err != nil {
+	t, err := s.checkClaim(&r)
+	if err != nil || t == nil {
 		return nil, err
 	}
-	if err := s.usable(r.Queue); err != nil {
-		return nil, err
-	}
-	t, err := s.taking(r.Worker, r.Lease)
-	if err != nil {
-		return nil, err
-	}
-	if !s.asks(r.Kinds) {
-		return nil, nil
+	if s.plan.lockOnly() {
+		return nil, invalid("claim", "the mapping names nothing that a claim could write: claim in a transaction (Store.Tx), name columns, or set side_table")
 	}
 	if err := s.sweepIfDue(ctx); err != nil {
 		return nil, err
 	}
-	t.values["kinds"] = kindsText(r.Kinds)
 	rows, err := s.claim(ctx, t, r.N)
 	if err != nil {
 		return nil, classify("claim", err)
@@ -121,16 +111,37 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	return s.jobs(rows, t), nil
 }
 
+// checkClaim checks a request and begins its claim. Without one no row can be of the
+// kinds that are asked for.
+func (s *Store) checkClaim(r *dibs.ClaimRequest) (*taking, error) {
+	if r.Queue == "" {
+		r.Queue = s.Queue()
+	}
+	if err := checks.Claim(r); err != nil {
+		return nil, err
+	}
+	if err := s.usable(r.Queue); err != nil {
+		return nil, err
+	}
+	t, err := s.taking(r.Worker, r.Lease)
+	if err != nil || !s.asks(r.Kinds) {
+		return nil, err
+	}
+	t.values["kinds"] = texts(r.Kinds)
+	return t, nil
+}
+
 // asks reports whether rows without a column for their kind are of a kind that is asked for.
 func (s *Store) asks(kinds []string) bool {
 	return s.plan.Kind != "" || len(kinds) == 0 || contains(kinds, s.Queue())
 }
 
-func kindsText(kinds []string) any {
-	if len(kinds) == 0 {
+// texts are a JSON array, or null for none.
+func texts(all []string) any {
+	if len(all) == 0 {
 		return nil
 	}
-	raw, _ := json.Marshal(kinds) // strings
+	raw, _ := json.Marshal(all) // strings
 	return string(raw)
 }
 
@@ -138,26 +149,31 @@ func kindsText(kinds []string) any {
 // looks at some rows first, and at all of them only if that was not enough.
 const lookAt, lookAtAll = 10, math.MaxInt32
 
-func (s *Store) claim(ctx context.Context, t *taking, n int) ([]*row, error) {
-	t.values["n"], t.values["look"] = n, n*lookAt+1000
+func (s *Store) claim(ctx context.Context, t *taking, n int) (rows []*row, err error) {
 	if s.do.mark == nil && s.do.lease == nil && s.do.turn == nil { // one statement does it all
-		return run(ctx, s.db, s.do.claim, t.values, scanRow)
+		return s.choose(ctx, s.db, t, n)
 	}
-	var rows []*row
-	err := s.write(ctx, func(q querier) error {
-		if s.do.turn != nil {
-			turn, err := run(ctx, q, s.do.turn, nil, scanInt)
-			if err != nil || turn[0] == 0 {
-				s.wakers.later(turnAgain)
-				return err
-			}
-		}
-		var err error
-		if rows, err = s.choose(ctx, q, t, n); err != nil {
-			return err
-		}
-		return s.keep(ctx, q, t, &rows)
+	err = s.write(ctx, func(q querier) error {
+		rows, err = s.claimIn(ctx, q, t, n)
+		return err
 	})
+	return rows, err
+}
+
+// claimIn claims in a transaction.
+func (s *Store) claimIn(ctx context.Context, q querier, t *taking, n int) ([]*row, error) {
+	if s.do.turn != nil {
+		turn, err := run(ctx, q, s.do.turn, nil, scanInt)
+		if err != nil || turn[0] == 0 {
+			s.wakers.later(turnAgain)
+			return nil, err
+		}
+	}
+	rows, err := s.choose(ctx, q, t, n)
+	if err != nil {
+		return nil, err
+	}
+	err = s.keep(ctx, q, t, &rows)
 	return rows, err
 }
 
@@ -167,6 +183,7 @@ const turnAgain = 5 * time.Millisecond
 func scanInt(rows *sql.Rows) (n int, err error) { return n, rows.Scan(&n) }
 
 func (s *Store) choose(ctx context.Context, q querier, t *taking, n int) ([]*row, error) {
+	t.values["n"], t.values["look"] = n, n*lookAt+1000
 	rows, err := run(ctx, q, s.do.claim, t.values, scanRow)
 	if err != nil || len(rows) >= n || s.plan.Mapping.Group.Column == "" {
 		return rows, err
@@ -232,7 +249,7 @@ func (s *Store) jobs(rows []*row, t *taking) []*dibs.RawJob {
 	jobs := make([]*dibs.RawJob, len(rows))
 	for i, r := range rows {
 		token := t.token
-		if !s.plan.SideTable {
+		if len(s.plan.fence) > 0 && !s.plan.SideTable {
 			token = s.plan.tokenOf(r.fence)
 		}
 		r.worker = sql.NullString{String: t.worker, Valid: true}

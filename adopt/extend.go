@@ -18,12 +18,15 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	if err := s.usable(s.Queue()); err != nil {
 		return dibs.Extended{}, err
 	}
+	if s.plan.lockOnly() {
+		return dibs.Extended{}, invalid("lease", "cannot be extended: the mapping names nothing to write it to")
+	}
 	if d > s.plan.Lease && !s.plan.SideTable && s.plan.timeout == nil {
 		return dibs.Extended{}, invalid("lease", "is %v by the mapping; another length needs claim.timeout or the side table", s.plan.Lease)
 	}
 	defer s.alone()()
 	var out dibs.Extended
-	claims, err := s.find(ctx, leases)
+	claims, err := s.find(ctx, s.db, leases)
 	if err != nil {
 		return out, classify("extend", err)
 	}
@@ -45,7 +48,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 			s.held.put(l, &claim{key: c.key, fence: moved[c.key].fence, attempt: c.attempt, until: sent.Add(d)})
 		}
 	}
-	locked, err := s.stillHeld(ctx, missing)
+	locked, err := s.stillHeld(ctx, s.db, missing)
 	if err != nil {
 		return out, classify("extend", err)
 	}
@@ -105,7 +108,7 @@ func (s *Store) items(leases []dibs.Lease, claims []*claim) []item {
 
 // find finds what the leases stand for: claims of this process, and by a look at
 // the table those of others. What is lost is nil.
-func (s *Store) find(ctx context.Context, leases []dibs.Lease) ([]*claim, error) {
+func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*claim, error) {
 	claims := make([]*claim, len(leases))
 	var unknown []item
 	places := map[string]int{}
@@ -121,7 +124,7 @@ func (s *Store) find(ctx context.Context, leases []dibs.Lease) ([]*claim, error)
 	if len(unknown) == 0 {
 		return claims, nil
 	}
-	rows, err := s.fetch(ctx, s.db, unknown)
+	rows, err := s.fetch(ctx, q, unknown)
 	if err != nil {
 		return nil, err
 	}
@@ -147,18 +150,17 @@ func (s *Store) fetch(ctx context.Context, q querier, keys []item) ([]*row, erro
 
 // stillHeld tells, of leases that a statement passed over, which ones hold: their
 // rows are locked by somebody, who has not committed.
-func (s *Store) stillHeld(ctx context.Context, leases []dibs.Lease) (map[dibs.Lease]bool, error) {
+func (s *Store) stillHeld(ctx context.Context, q querier, leases []dibs.Lease) (map[dibs.Lease]bool, error) {
 	holds := map[dibs.Lease]bool{}
 	if len(leases) == 0 || s.plan.d.name() == "sqlite" { // where nothing is passed over
 		return holds, nil
 	}
-	claims, err := s.find(ctx, leases)
+	claims, err := s.find(ctx, q, leases)
 	if err != nil {
 		return nil, err
 	}
 	values := map[string]any{"batch": batch(s.items(leases, claims))}
-	st, scan := s.do.holds, scanKey
-	rows, err := run(ctx, s.db, st, values, scan)
+	rows, err := run(ctx, q, s.do.holds, values, scanKey)
 	if err != nil {
 		return nil, err
 	}

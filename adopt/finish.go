@@ -41,28 +41,32 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	if err != nil || len(outcomes) == 0 {
 		return err
 	}
+	return s.finish(ctx, outcomes, s.db, func(f func(querier) error) error { return s.write(ctx, f) })
+}
+
+// finish writes outcomes in the transaction that in gives; q reads what that sees.
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, in func(func(querier) error) error) error {
 	if err := s.usable(s.Queue()); err != nil {
 		return err
 	}
 	defer s.alone()()
-	all, err := s.ends(ctx, outcomes)
+	all, err := s.ends(ctx, q, outcomes)
 	if err != nil {
 		return classify("finish", err)
 	}
-	err = s.write(ctx, func(q querier) error { return s.finishAll(ctx, q, all) })
-	if err != nil {
+	if err := in(func(q querier) error { return s.finishAll(ctx, q, all) }); err != nil {
 		return classify("finish", err)
 	}
-	return s.refused(ctx, all)
+	return s.refused(ctx, q, all)
 }
 
 // ends finds what the outcomes are about and how each ends.
-func (s *Store) ends(ctx context.Context, outcomes []dibs.Outcome) ([]*ended, error) {
+func (s *Store) ends(ctx context.Context, q querier, outcomes []dibs.Outcome) ([]*ended, error) {
 	leases := make([]dibs.Lease, len(outcomes))
 	for i, o := range outcomes {
 		leases[i] = dibs.Lease{ID: o.ID, Token: o.Token}
 	}
-	claims, err := s.find(ctx, leases)
+	claims, err := s.find(ctx, q, leases)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +167,7 @@ func (s *Store) change(ctx context.Context, q querier, h how, some []*ended) err
 
 func (e *ended) item(side bool) item {
 	it := item{"k": json.RawMessage(e.claim.key)}
-	if !side {
+	if !side && e.claim.fence != "" {
 		it["f"] = json.RawMessage(e.claim.fence)
 	}
 	if e.Error != "" {
@@ -289,7 +293,7 @@ func (s *Store) settled(r *row, e *ended) item {
 
 // refused makes the error of the outcomes that did not count, and wakes whom the
 // others make room for.
-func (s *Store) refused(ctx context.Context, all []*ended) error {
+func (s *Store) refused(ctx context.Context, q querier, all []*ended) error {
 	var missing []dibs.Lease
 	var lost []int64
 	room := false
@@ -308,7 +312,7 @@ func (s *Store) refused(ctx context.Context, all []*ended) error {
 	if room {
 		s.wakers.wake()
 	}
-	holds, err := s.stillHeld(ctx, missing)
+	holds, err := s.stillHeld(ctx, q, missing)
 	if err != nil {
 		return classify("finish", err)
 	}

@@ -120,7 +120,7 @@ func (s *Store) Queues(context.Context) ([]dibs.Queue, error) {
 
 // Stats counts the unfinished rows; of the finished ones an adopted table does not tell.
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
-	found, err := run(ctx, s.db, s.do.counts, nil, func(rows *sql.Rows) (n [3]int64, err error) {
+	found, err := run(ctx, s.db, s.do.counts, map[string]any{"has": nil}, func(rows *sql.Rows) (n [3]int64, err error) {
 		return n, rows.Scan(&n[0], &n[1], &n[2])
 	})
 	if err != nil {

@@ -155,6 +155,9 @@ func (p piece) Taken() string {
 	if p.SideTable {
 		return "exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key + " and s.token is not null)"
 	}
+	if p.lockOnly() {
+		return "1 = 0"
+	}
 	return p.busy
 }
 

@@ -108,7 +108,7 @@ func (p *plan) setLimits() error {
 		return invalid("table", "%s is not an ordinary table: rows of a view cannot be locked; name the table beneath", p.Mapping.Table)
 	case p.Unfinished == "":
 		return invalid("unfinished", "is missing: which rows have not ended? Such as \"finished_at is null\"")
-	case !p.SideTable && p.Available == "":
+	case !p.SideTable && p.marked() && p.Available == "":
 		return invalid("available", "is missing: how does one see that nobody is at a row? If the table cannot tell, set side_table")
 	}
 	b := p.Backoff
@@ -275,7 +275,7 @@ func (p *plan) setFence() error {
 	} else if p.started != nil {
 		p.fence = append(p.fence, p.started.column)
 	}
-	if !p.SideTable && len(p.fence) == 0 {
+	if len(p.fence) == 0 && !p.SideTable && p.marked() {
 		return invalid("claim", "writes nothing that tells one claim from another: name a token, locked_by or started_at column, or set side_table")
 	}
 	return nil
@@ -307,6 +307,10 @@ func (p *plan) setConditions() {
 	case p.Available != "":
 		p.busy = and(p.Where, p.Unfinished, "("+p.Available+") is not true")
 	}
+	if p.lockOnly() {
+		p.busy = p.ready
+		p.ready += " and (" + p.d.text(param("has")) + " is null or not " + p.d.among(p.Key, param("has")) + ")"
+	}
 	if p.SideTable {
 		p.ready += " and not exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key +
 			" and (s.token is not null or s.dead = 1 or s.run_at > " + p.Micros() + "))"
@@ -321,6 +325,9 @@ func (p *plan) marked() bool {
 	c := p.Claim
 	return c.Token != "" || c.LockedBy != "" || c.StartedAt != "" || c.Timeout != "" || c.Attempts != "" || len(c.Set) > 0
 }
+
+// lockOnly reports that nothing but a row lock can hold a claim, in a transaction.
+func (p *plan) lockOnly() bool { return !p.SideTable && !p.marked() }
 
 // ends reports whether claims end by themselves.
 func (p *plan) ends() bool { return p.SideTable || p.timeout != nil || p.started != nil }

@@ -143,8 +143,10 @@ func (p *plan) statements() (*statements, error) {
 	}
 	make(&s.list, "list", piece{row: true})
 	make(&s.counts, "counts", piece{Ready: p.ready})
-	if p.SideTable {
+	if s.dead == nil || s.cancelled == nil || s.putBack == nil {
 		make(&s.open, "open", piece{})
+	}
+	if p.SideTable {
 		for name, to := range map[string]**statement{
 			"lease": &s.lease, "lease_held": &s.held, "lease_late": &s.overdue, "lease_settle": &s.settle,
 			"lease_drop": &s.drop, "lease_extend": &s.move, "lease_again": &s.again, "lease_forget": &s.forget,

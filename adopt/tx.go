@@ -1,0 +1,69 @@
+package adopt
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Tx works inside a transaction of the caller's ("ClaimTx"): take, work, finish, and
+// commit, all or nothing. Rolling back, or losing the connection, gives the rows back at
+// once, as if they had not been claimed. Other claims pass over them meanwhile.
+//
+// Finish says how each ended, in the same transaction. What is not finished by the
+// commit stays claimed until its lease ends; or, where a claim writes nothing because the
+// mapping neither names columns for it nor has a side table, is available again.
+//
+// A mapping with groups serves one such transaction at a time, and on PostgreSQL it must be READ
+// COMMITTED. On SQLite begin the transaction as one that writes (_txlock=immediate), or its
+// first write may find the file locked.
+//
+// Use one Tx for all calls in a transaction.
+type Tx struct {
+	s   *Store
+	tx  *sql.Tx
+	has []string // keys, where nothing else tells what this transaction has claimed
+}
+
+// Tx makes the store work inside tx, of the database that it was opened with.
+func (s *Store) Tx(tx *sql.Tx) *Tx { return &Tx{s: s, tx: tx} }
+
+// Claim takes rows, as Store.Claim does. Nobody waits for it but, on SQLite, every other writer.
+func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	s := t.s
+	take, err := s.checkClaim(&r)
+	if err != nil || take == nil {
+		return nil, err
+	}
+	take.values["has"] = texts(t.has)
+	if s.do.turn != nil {
+		level, err := queryAll(ctx, t.tx, "select current_setting('transaction_isolation')")
+		if err != nil {
+			return nil, classify("claim", err)
+		}
+		if level[0][0] != "read committed" {
+			return nil, invalid("transaction", "must be READ COMMITTED to claim from a table with groups, is %s: its snapshot does not show what runs by now", level[0][0])
+		}
+	}
+	rows, err := s.claimIn(ctx, t.tx, take, r.N)
+	if err != nil {
+		return nil, classify("claim", err)
+	}
+	if s.plan.lockOnly() {
+		for _, r := range rows {
+			t.has = append(t.has, r.key)
+		}
+	}
+	return s.jobs(rows, take), nil
+}
+
+// Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must roll back.
+func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	outcomes, err := checks.Outcomes(outcomes)
+	if err != nil || len(outcomes) == 0 {
+		return err
+	}
+	return t.s.finish(ctx, outcomes, t.tx, func(f func(querier) error) error { return f(t.tx) })
+}
