@@ -131,7 +131,7 @@ func (b *bench) comparisons() []comparison {
 		b.compare(b.HotGroup(), "0.5"),
 		b.compare(b.Lives(), "40k").bare(b, bareLives),
 		b.compare(b.Crowd(), "0.7"),
-	}, b.onSQLite(), []comparison{
+	}, b.onSQLite(), b.onAdopted(), []comparison{
 		b.compare(b.Lone(), "0.5", "1", "", "100").river(b),
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -120,17 +121,27 @@ func (r *results) write(out io.Writer) error {
 			text.WriteString("\n\n")
 		}
 	}
-	table := [][]string{{"", "workload", "figure", "dibs", "River", bare, "dibs : River", "dibs : bare", "target"}}
+	others := r.others()
+	head := []string{"", "workload", "figure", "dibs"}
+	head = append(head, others...)
+	for _, name := range others {
+		head = append(head, "dibs : "+strings.TrimSuffix(name, " table"))
+	}
+	table := [][]string{append(head, "target")}
 	for _, w := range r.Workloads {
 		for i, f := range w.Rows {
 			id, name := w.ID, w.Name
 			if i > 0 {
 				id, name = "", ""
 			}
-			table = append(table, []string{
-				id, name, strings.TrimSuffix(f.Name+", "+f.Unit, ", "),
-				f.cell("dibs"), f.cell("River"), f.cell(bare), f.ratio("River"), f.ratio(bare), f.Target,
-			})
+			line := []string{id, name, strings.TrimSuffix(f.Name+", "+f.Unit, ", "), f.cell("dibs")}
+			for _, other := range others {
+				line = append(line, f.cell(other))
+			}
+			for _, other := range others {
+				line = append(line, f.ratio(other))
+			}
+			table = append(table, append(line, f.Target))
 		}
 	}
 	writeTable(&text, table)
@@ -147,6 +158,20 @@ func (r *results) write(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, text.String())
 	return err
+}
+
+// others are the contenders beside dibs, in the order of their columns.
+func (r *results) others() []string {
+	var names []string
+	for _, name := range []string{asRiver.Name, adoptedName, unadvised, bare} {
+		for _, w := range r.Workloads {
+			if slices.ContainsFunc(w.Rows, func(f figure) bool { _, ok := f.By[name]; return ok }) {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	return names
 }
 
 func (f figure) cell(name string) string {

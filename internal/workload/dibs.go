@@ -43,7 +43,12 @@ func (s dibsSystem) Enqueue(ctx context.Context, jobs []Job) error {
 }
 
 func (s dibsSystem) Work(ctx context.Context, w Work) (func() error, error) {
-	worker := &dibs.Worker{Store: s.db, Concurrency: w.Handlers, Hooks: dibs.Hooks{
+	return RunWorker(ctx, s.db, dibs.DefaultQueue, w)
+}
+
+// RunWorker is System.Work for a store of dibs.
+func RunWorker(ctx context.Context, s dibs.Store, queue string, w Work) (func() error, error) {
+	worker := &dibs.Worker{Store: s, Queue: queue, Concurrency: w.Handlers, Hooks: dibs.Hooks{
 		Log: Warnings,
 		Finished: func(a dibs.Attempt) {
 			if a.NotWritten == nil && a.Outcome.Ending == dibs.EndCompleted {
