@@ -1,0 +1,139 @@
+package adopt
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Fence is how a claim is told from all others, so that a stale worker cannot finish
+// what another has claimed since.
+type Fence string
+
+// The degrees of safety, the safest first.
+const (
+	// ByToken: every claim writes a random mark, and only who has it can finish.
+	ByToken Fence = "token"
+	// BySideTable: the same, in our own table.
+	BySideTable Fence = "side table"
+	// ByValues: only who knows exactly what the claim wrote into locked_by, attempts
+	// and started_at can finish.
+	ByValues Fence = "values"
+	// ByTransaction: nothing is written; the row lock holds the claim while a transaction lasts.
+	ByTransaction Fence = "transaction"
+)
+
+// Degree says what of dibs' promises a mapping can keep.
+type Degree struct {
+	Fence    Fence
+	Recovers bool // rows of a killed worker become available again
+	Extends  bool // a handler may take longer than the lease
+	Attempts bool // they are counted, so that a row that kills its workers ends as dead
+	Delays   bool // a retry waits
+	Errors   bool // why attempts failed is kept
+	Says     []string
+}
+
+// String is what it says, a line each.
+func (d Degree) String() string { return strings.Join(d.Says, "\n") }
+
+// Degree says what of dibs' promises the store can keep, and in plain words what not.
+func (s *Store) Degree() Degree { return s.plan.degree() }
+
+func (p *plan) degree() Degree {
+	d := Degree{
+		Recovers: p.ends() || p.lockOnly(),
+		Extends:  !p.lockOnly(),
+		Attempts: p.SideTable || p.Claim.Attempts != "",
+		Delays:   p.SideTable || p.before != nil,
+		Errors:   p.SideTable || p.keepsErrors(),
+	}
+	say := func(text string, args ...any) { d.Says = append(d.Says, fmt.Sprintf(text, args...)) }
+	d.Fence = p.sayFence(say)
+	if !p.lockOnly() {
+		p.sayLease(say)
+	}
+	if !d.Attempts {
+		say("attempts are not counted: a row that fails, or kills its worker, is tried for ever. Name claim.attempts, or set side_table")
+	}
+	if !d.Delays {
+		say("a failed row is available again at once: nothing can hold the delay of a retry. Name not_before, or set side_table")
+	}
+	if !d.Errors {
+		say("why attempts failed is logged but not kept: no outcome sets a column to $error, and there is no side table")
+	}
+	if p.Dead == nil && !p.SideTable {
+		say("nothing is done with rows that failed for good: they are put back like others. Name what dead sets")
+	}
+	return d
+}
+
+func (p *plan) sayFence(say func(string, ...any)) Fence {
+	names := make([]string, len(p.fence))
+	for i, c := range p.fence {
+		names[i] = c.name
+	}
+	switch {
+	case p.SideTable:
+		say("fenced by a token in the side table %s: a stale worker changes nothing. Programs that take rows by the table's own columns do not see these leases%s", p.Side(), p.elseSeen())
+		return BySideTable
+	case p.lockOnly():
+		say("a claim lasts as long as a transaction (ClaimTx): its row lock is all that holds it, and workers and the claim command cannot be used. Name columns that a claim may write, or set side_table")
+		return ByTransaction
+	case p.Claim.Token != "":
+		say("fenced by the token in %s: a stale worker changes nothing", p.Claim.Token)
+		return ByToken
+	}
+	say("fenced by the exact values of %s: a stale worker changes nothing, unless the same values are written again", strings.Join(names, ", "))
+	switch {
+	case p.Claim.Attempts != "":
+		say("that takes somebody who sets %s back, since it counts up with each claim", p.Claim.Attempts)
+	case p.started != nil && p.started.grain < time.Second && !p.started.coarse:
+		say("that takes two claims within one step of the clock of %s", p.started.name)
+	case p.started != nil:
+		say("%s holds whole seconds: two claims of a row in the same second%s look alike. A token column would tell them apart", p.started.name, p.sameWorker())
+	default:
+		say("a worker of the same name that claims a row again looks as before: give every worker its own name, and name a token or started_at column if you can")
+	}
+	return ByValues
+}
+
+func (p *plan) elseSeen() string {
+	if p.marked() {
+		return ", but do see what a claim sets"
+	}
+	return ", and would take the same rows"
+}
+
+func (p *plan) sameWorker() string {
+	if p.Claim.LockedBy != "" {
+		return " by the same worker"
+	}
+	return ""
+}
+
+func (p *plan) sayLease(say func(string, ...any)) {
+	switch {
+	case p.SideTable:
+	case p.timeout != nil:
+		say("a claim ends %v after it was made or extended, by %s: rows of a killed worker are taken again then", p.Lease, p.timeout.name)
+	case p.started != nil:
+		say("a claim ends %v after %s, as long as that is: to extend it, a worker moves %s on to the time of day", p.Lease, p.started.name, p.started.name)
+	default:
+		say("a claim does not end by itself: the rows of a killed worker stay taken until somebody puts them back. Name a started_at or timeout column, or set side_table")
+	}
+	if p.Claim.LockedBy == "" && !p.SideTable {
+		say("a restarted worker cannot take back its own rows (Resume): nothing says whose they are")
+	}
+}
+
+func (p *plan) keepsErrors() bool {
+	for _, ch := range p.changes() {
+		for _, v := range ch.set {
+			if v == "$error" {
+				return true
+			}
+		}
+	}
+	return false
+}
