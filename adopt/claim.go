@@ -6,7 +6,9 @@ import (
 	"database/sql"
 	"encoding/json"
 	"math"
+	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -14,18 +16,17 @@ import (
 
 // row is what a statement tells of a row; see piece.Out.
 type row struct {
-	key              string
-	fence            string
-	attempt          sql.NullInt64
-	claimed          int64 // times are in microseconds since 1970
-	until, runAt     sql.NullInt64
-	kind, group      sql.NullString
-	worker           sql.NullString
-	payload          sql.NullString
-	live             bool // of fetch and list
-	excused          int  // this and what follows is the side table's
-	errors           []dibs.AttemptError
-	leased, leasable bool
+	key          string
+	fence        string
+	attempt      sql.NullInt64
+	claimed      int64 // times are in microseconds since 1970
+	until, runAt sql.NullInt64
+	kind, group  sql.NullString
+	worker       sql.NullString
+	payload      sql.NullString
+	live         bool // of fetch and list
+	excused      int  // this and what follows is the side table's
+	errors       []dibs.AttemptError
 }
 
 func (r *row) marks() []any { return []any{&r.key, (*nullText)(&r.fence), &r.attempt, &r.claimed} }
@@ -133,7 +134,7 @@ func (s *Store) checkClaim(r *dibs.ClaimRequest) (*taking, error) {
 
 // asks reports whether rows without a column for their kind are of a kind that is asked for.
 func (s *Store) asks(kinds []string) bool {
-	return s.plan.Kind != "" || len(kinds) == 0 || contains(kinds, s.Queue())
+	return s.plan.Kind != "" || len(kinds) == 0 || slices.Contains(kinds, s.Queue())
 }
 
 // texts are a JSON array, or null for none.
@@ -317,6 +318,10 @@ func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJo
 	}
 	if s.do.again == nil && s.do.resume == nil {
 		return nil, invalid("resume", "nothing tells whose rows are whose: name claim.locked_by in the mapping, or set side_table")
+	}
+	locked, _ := s.plan.on.column(s.plan.Claim.LockedBy)
+	if most := locked.length; s.do.again == nil && most > 0 && utf8.RuneCountInString(r.Worker) > most {
+		return nil, invalid("worker", "has more than the %d characters that %s holds: others may have the same beginning", most, locked.name)
 	}
 	t, err := s.taking(r.Worker, r.Lease)
 	if err != nil {

@@ -19,9 +19,8 @@ type dialect interface {
 	// clock says how a column's times are written; an empty format is the default of its type.
 	clock(c column, f TimeFormat) (clock, error)
 	json(expr string, c column, asJSON bool) string          // the value as JSON text
-	member(expr string, c column) string                     // the value as a member of an object
 	array(exprs []string) string                             // a JSON array of values, as text
-	object(pairs []string) string                            // a JSON object of names and values
+	object(columns []column, exprs []string) string          // a JSON object of columns, as text
 	item(doc string, i int, c column) string                 // element i of a JSON array, as c's type
 	exact(expr string, c column) string                      // the value as text that no other value has
 	token(param string, c column) (expr string, err error)   // the parameter, 32 hexadecimal digits, as a value for c

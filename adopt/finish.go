@@ -147,7 +147,10 @@ func (s *Store) change(ctx context.Context, q querier, h how, some []*ended) err
 		return nil
 	}
 	st := [hows]*statement{s.do.completed, s.do.dead, s.do.cancelled, s.do.putBack}[h]
-	if st == nil { // the side table alone tells
+	if st == nil && h != goesBack { // the side table alone tells that it is dead
+		st = s.do.putBack
+	}
+	if st == nil { // nothing is written into the row
 		st = s.do.open
 	}
 	items := make([]item, len(some))

@@ -120,7 +120,7 @@ func (s *Store) usable(queue string) error {
 	if s.closed.Load() {
 		return dibs.ErrClosed
 	}
-	if queue != s.Queue() {
+	if queue != s.Queue() && queue != dibs.DefaultQueue {
 		return invalid("queue", "%q is not what the mapping calls its rows: %q", queue, s.Queue())
 	}
 	return nil

@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -114,7 +115,7 @@ func (p piece) Limit() int { return p.Mapping.Group.Limit }
 // Busy is where the groups of running rows are found.
 func (p piece) Busy() string {
 	if p.SideTable {
-		return p.Side() + " s where s.source = " + p.Source() + " and s.token is not null and s.grp is not null"
+		return p.Side() + " s where s.source = " + p.Source() + " and s.queue = " + p.Name() + " and s.token is not null and s.grp is not null"
 	}
 	return p.Table + " t where " + p.busy + " and " + p.col(p.group) + " is not null"
 }
@@ -162,7 +163,12 @@ func (p piece) Taken() string {
 }
 
 // Live is true for rows that somebody is at, and has not lost.
-func (p piece) Live() string { return p.Taken() + p.live() }
+func (p piece) Live() string {
+	if p.SideTable {
+		return p.Taken() + " and " + p.worked
+	}
+	return p.Taken() + p.live()
+}
 
 // outNames are the columns of Out: a claim's marks, and then the rest of the row.
 var outNames = []string{
@@ -236,22 +242,12 @@ func (p piece) payload() string {
 		c, _ := p.on.column(columns[0])
 		return p.d.json(p.col(c), c, p.Payload.JSON)
 	}
-	var pairs []string
+	var members []column
+	var exprs []string
 	for _, c := range p.on.columns {
-		if len(columns) > 0 && !contains(columns, c.name) {
-			continue
-		}
-		name, _ := p.d.literal(c.name)
-		pairs = append(pairs, name, p.d.member(p.col(c), c))
-	}
-	return p.d.object(pairs)
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
+		if len(columns) == 0 || slices.Contains(columns, c.name) {
+			members, exprs = append(members, c), append(exprs, p.col(c))
 		}
 	}
-	return false
+	return p.d.object(members, exprs)
 }

@@ -15,12 +15,13 @@ type plan struct {
 	d  dialect
 	on *table
 
-	Table string // quoted
-	Key   string // the row's id: a JSON array, as text
-	Order string // of claims
-	Open  string // the row is this queue's and has not ended
-	ready string // and nobody is at it, and its time has come
-	busy  string // and somebody is at it
+	Table  string // quoted
+	Key    string // the row's id: a JSON array, as text
+	Order  string // of claims
+	Open   string // the row is this queue's and has not ended
+	ready  string // and nobody is at it, and its time has come
+	busy   string // and somebody is at it
+	worked string // the same of any queue of the table
 
 	keys    []column
 	order   []ordering
@@ -301,12 +302,14 @@ func (p *plan) setConditions() {
 		}
 	}
 	p.ready = and(p.Where, p.Unfinished, p.Available, due)
-	switch {
-	case p.Running != "":
-		p.busy = and(p.Where, p.Unfinished, p.Running)
-	case p.Available != "":
-		p.busy = and(p.Where, p.Unfinished, "("+p.Available+") is not true")
+	running := p.Running
+	if running == "" && p.Available != "" {
+		running = "(" + p.Available + ") is not true"
 	}
+	if p.SideTable && !p.marked() { // the side table alone tells
+		running = ""
+	}
+	p.busy, p.worked = and(p.Where, p.Unfinished, running), and(p.Unfinished, running)
 	if p.lockOnly() {
 		p.busy = p.ready
 		p.ready += " and (" + p.d.text(param("has")) + " is null or not " + p.d.among(p.Key, param("has")) + ")"
@@ -314,9 +317,6 @@ func (p *plan) setConditions() {
 	if p.SideTable {
 		p.ready += " and not exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key +
 			" and (s.token is not null or s.dead = 1 or s.run_at > " + p.Micros() + "))"
-		if !p.marked() {
-			p.busy = p.Open
-		}
 	}
 }
 
@@ -340,6 +340,12 @@ func (p *plan) Side() string { return p.d.quote(p.on.schema) + "." + p.d.quote("
 // Source is what the side table calls the adopted one.
 func (p *plan) Source() string {
 	s, _ := p.d.literal(p.on.name) // a string is always fine
+	return s
+}
+
+// Name is the queue's.
+func (p *plan) Name() string {
+	s, _ := p.d.literal(p.Mapping.Queue) // a string is always fine
 	return s
 }
 

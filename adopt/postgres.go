@@ -146,10 +146,12 @@ func plainLiteral(v any) (string, error) {
 func (postgresDialect) clock(c column, f TimeFormat) (clock, error) {
 	simple := func(now, epoch string, grain time.Duration) clock {
 		return clock{
-			now:    now,
-			after:  func(secs string) string { return now + " + make_interval(secs => " + secs + ")" },
-			micros: func(e string) string { return "(extract(epoch from " + fmt.Sprintf(epoch, e) + ") * 1000000)::bigint" },
-			grain:  grain,
+			now:   now,
+			after: func(secs string) string { return now + " + make_interval(secs => " + secs + ")" },
+			micros: func(e string) string { // of infinity there is none
+				return "case when isfinite(" + e + ") then (extract(epoch from " + fmt.Sprintf(epoch, e) + ") * 1000000)::bigint end"
+			},
+			grain: grain,
 		}
 	}
 	grain := time.Duration(0)
@@ -198,14 +200,12 @@ func (postgresDialect) json(expr string, c column, asJSON bool) string {
 	return "to_json(" + expr + ")::text"
 }
 
-func (postgresDialect) member(expr string, _ column) string { return expr }
-
 func (postgresDialect) array(exprs []string) string {
 	return "jsonb_build_array(" + strings.Join(exprs, ", ") + ")::text"
 }
 
-func (postgresDialect) object(pairs []string) string {
-	return "json_build_object(" + strings.Join(pairs, ", ") + ")::text"
+func (postgresDialect) object(_ []column, exprs []string) string {
+	return "(select row_to_json(r) from (select " + strings.Join(exprs, ", ") + ") r)::text"
 }
 
 func (postgresDialect) item(doc string, i int, c column) string {
@@ -214,10 +214,8 @@ func (postgresDialect) item(doc string, i int, c column) string {
 
 func (p postgresDialect) exact(expr string, c column) string {
 	switch c.kind {
-	case instant:
-		return "(extract(epoch from " + expr + ") * 1000000)::bigint::text"
-	case stamp:
-		return "(extract(epoch from " + expr + ") * 1000000)::bigint::text"
+	case instant, stamp: // whatever the session's time zone and date style are
+		return "(extract(epoch from " + expr + ") * 1000000)::text"
 	case blob:
 		return "encode(" + expr + ", 'hex')"
 	}

@@ -3,6 +3,7 @@ package adopt
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -168,19 +169,23 @@ func (sqliteDialect) json(expr string, c column, asJSON bool) string {
 	return "case typeof(" + expr + ") when 'blob' then json_quote(hex(" + expr + ")) else json_quote(" + expr + ") end"
 }
 
-func (s sqliteDialect) member(expr string, c column) string {
-	if c.kind == document {
-		return "case when json_valid(" + expr + ") then json(" + expr + ") else " + expr + " end"
-	}
-	return "json(" + s.json(expr, c, false) + ")"
-}
-
 func (sqliteDialect) array(exprs []string) string {
 	return "json_array(" + strings.Join(exprs, ", ") + ")"
 }
 
-func (sqliteDialect) object(pairs []string) string {
-	return "json_object(" + strings.Join(pairs, ", ") + ")"
+// object puts the text together: json_object takes no more than some 60 members.
+func (s sqliteDialect) object(columns []column, exprs []string) string {
+	parts := make([]string, len(exprs))
+	for i, c := range columns {
+		name, _ := json.Marshal(c.name) // a string
+		lit, _ := s.literal(string(name) + ":")
+		value := s.json(exprs[i], c, false)
+		if c.kind == document {
+			value = "case when json_valid(" + exprs[i] + ") then " + exprs[i] + " else json_quote(" + exprs[i] + ") end"
+		}
+		parts[i] = lit + " || " + value
+	}
+	return "'{' || " + strings.Join(parts, " || ',' || ") + " || '}'"
 }
 
 func (sqliteDialect) item(doc string, i int, _ column) string {

@@ -89,7 +89,7 @@ type statements struct {
 	completed, dead, cancelled, putBack             *statement
 	late, lateDead                                  *statement
 	lease, held, overdue, settle, drop, move, again *statement
-	forget, holds, open *statement
+	forget, holds, open                             *statement
 	list, counts                                    *statement
 }
 

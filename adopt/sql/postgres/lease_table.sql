@@ -5,6 +5,7 @@
 create table if not exists {{.Side}} (
     source text not null, -- the adopted table
     key text not null, -- the row's id, as a JSON array
+    queue text not null, -- that it was last claimed for
     grp text, -- its group, while it is leased
     token text, -- of the claim that holds it
     worker text,

@@ -2,10 +2,11 @@
 -- Parameters: batch, a JSON array of {"k": key as text, "g": group}; token; worker; length of the lease in microseconds.
 -- Columns out: key, number of the attempt, attempts that do not count, times, errors so far.
 -- Concurrency: the primary key lets one claim in; a row that is leased, put off or dead by then is left out.
-insert into {{.Side}} as s (source, key, grp, token, worker, claimed_at, lease_until, attempt, excused, run_at, dead)
+insert into {{.Side}} as s (source, key, queue, grp, token, worker, claimed_at, lease_until, attempt, excused, run_at, dead)
 select
     {{.Source}},
     v.value ->> 'k',
+    {{.Name}},
     v.value ->> 'g',
     {{param "token"}},
     {{param "worker"}},
@@ -19,6 +20,7 @@ from json_each({{param "batch"}}) v
 where true
 on conflict (source, key) do update
 set
+    queue = excluded.queue,
     grp = excluded.grp,
     token = excluded.token,
     worker = excluded.worker,

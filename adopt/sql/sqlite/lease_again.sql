@@ -8,6 +8,6 @@ set
     claimed_at = {{.Micros}},
     lease_until = {{.Micros}} + {{param "micros"}},
     attempt = attempt + 1
-where s.source = {{.Source}} and s.worker = {{param "worker"}} and s.token is not null
+where s.source = {{.Source}} and s.queue = {{.Name}} and s.worker = {{param "worker"}} and s.token is not null
 and s.lease_until > {{.Micros}} and s.attempt - s.excused < {{param "max"}}
 returning key, attempt, excused, claimed_at, lease_until, coalesce(errors, '')
