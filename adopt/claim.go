@@ -205,7 +205,10 @@ func (s *Store) keep(ctx context.Context, q querier, t *taking, rows *[]*row) er
 	if s.do.lease != nil {
 		items := make([]item, len(*rows))
 		for i, r := range *rows {
-			items[i] = item{"k": r.key, "g": nullable(r.group)}
+			items[i] = item{Key: sideKey(r.key)}
+			if r.group.Valid {
+				items[i].Group = &r.group.String
+			}
 		}
 		t.values["batch"] = batch(items)
 		leased, err := run(ctx, q, s.do.lease, t.values, scanLease)

@@ -98,9 +98,9 @@ func (s *Store) items(leases []dibs.Lease, claims []*claim) []item {
 		switch {
 		case c == nil:
 		case s.plan.SideTable:
-			items = append(items, item{"k": c.key, "t": leases[i].Token.String()})
+			items = append(items, item{Key: sideKey(c.key), Token: leases[i].Token.String()})
 		default:
-			items = append(items, item{"k": json.RawMessage(c.key), "f": json.RawMessage(c.fence)})
+			items = append(items, item{Key: json.RawMessage(c.key), Fence: json.RawMessage(c.fence)})
 		}
 	}
 	return items
@@ -117,7 +117,7 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 			continue
 		}
 		if key, ok := s.held.key(l.ID); ok {
-			unknown = append(unknown, item{"k": json.RawMessage(key)})
+			unknown = append(unknown, item{Key: json.RawMessage(key)})
 			places[key] = i
 		}
 	}

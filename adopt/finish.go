@@ -37,15 +37,21 @@ type ended struct {
 // Finish is dibs.Store.Finish. An outcome counts only if the row is still exactly as
 // its claim left it and has not ended: what another program has done stays.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	return s.finish(ctx, outcomes, s.db, func(alike bool, f func(querier) error) error {
+		if alike && s.plan.d.name() == "postgres" { // one statement, which is a transaction
+			return f(s.db)
+		}
+		return s.write(ctx, f)
+	})
+}
+
+// finish writes outcomes in the transaction that in gives, for outcomes that are alike
+// perhaps none; q reads what that sees.
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, in func(alike bool, f func(querier) error) error) error {
 	outcomes, err := checks.Outcomes(outcomes)
 	if err != nil || len(outcomes) == 0 {
 		return err
 	}
-	return s.finish(ctx, outcomes, s.db, func(f func(querier) error) error { return s.write(ctx, f) })
-}
-
-// finish writes outcomes in the transaction that in gives; q reads what that sees.
-func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, in func(func(querier) error) error) error {
 	if err := s.usable(s.Queue()); err != nil {
 		return err
 	}
@@ -54,13 +60,21 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, 
 	if err != nil {
 		return classify("finish", err)
 	}
-	if err := in(func(q querier) error { return s.finishAll(ctx, q, all) }); err != nil {
+	by, kinds := s.byHow(all)
+	alike := kinds <= 1 && !s.plan.SideTable
+	err = in(alike, func(q querier) error {
+		if s.plan.SideTable {
+			return s.finishLeases(ctx, q, all)
+		}
+		return s.changeAll(ctx, q, by)
+	})
+	if err != nil {
 		return classify("finish", err)
 	}
 	return s.refused(ctx, q, all)
 }
 
-// ends finds what the outcomes are about and how each ends.
+// ends finds what the outcomes are about.
 func (s *Store) ends(ctx context.Context, q querier, outcomes []dibs.Outcome) ([]*ended, error) {
 	leases := make([]dibs.Lease, len(outcomes))
 	for i, o := range outcomes {
@@ -75,6 +89,24 @@ func (s *Store) ends(ctx context.Context, q querier, outcomes []dibs.Outcome) ([
 		all[i] = &ended{Outcome: o, claim: claims[i]}
 	}
 	return all, nil
+}
+
+// byHow decides what each outcome means, and puts those together that mean the same.
+func (s *Store) byHow(all []*ended) (by [hows][]*ended, kinds int) {
+	for _, e := range all {
+		if e.claim == nil || s.plan.SideTable && e.row == nil {
+			continue
+		}
+		attempts := e.claim.attempt
+		if e.row != nil {
+			attempts = int(e.row.attempt.Int64) - e.row.excused
+		}
+		s.decide(e, attempts)
+		if by[e.how] = append(by[e.how], e); len(by[e.how]) == 1 {
+			kinds++
+		}
+	}
+	return by, kinds
 }
 
 // decide says what an outcome means for a row with so many attempts that count.
@@ -112,33 +144,25 @@ func (p *plan) backoff(attempts int) time.Duration {
 	return time.Duration(d * (1 + b.Jitter*(2*rand.Float64()-1)))
 }
 
-func (s *Store) finishAll(ctx context.Context, q querier, all []*ended) error {
-	if s.plan.SideTable {
-		if err := s.lockLeases(ctx, q, all); err != nil {
-			return err
-		}
-	}
-	var by [hows][]*ended
-	for _, e := range all {
-		if e.claim == nil || s.plan.SideTable && e.row == nil {
-			continue
-		}
-		attempts := e.claim.attempt
-		if e.row != nil {
-			attempts = int(e.row.attempt.Int64) - e.row.excused
-		}
-		s.decide(e, attempts)
-		by[e.how] = append(by[e.how], e)
-	}
+func (s *Store) changeAll(ctx context.Context, q querier, by [hows][]*ended) error {
 	for h, some := range by {
 		if err := s.change(ctx, q, how(h), some); err != nil {
 			return err
 		}
 	}
-	if s.plan.SideTable {
-		return s.settle(ctx, q, all)
-	}
 	return nil
+}
+
+// finishLeases is finish where the side table holds the leases.
+func (s *Store) finishLeases(ctx context.Context, q querier, all []*ended) error {
+	if err := s.lockLeases(ctx, q, all); err != nil {
+		return err
+	}
+	by, _ := s.byHow(all)
+	if err := s.changeAll(ctx, q, by); err != nil {
+		return err
+	}
+	return s.settle(ctx, q, all)
 }
 
 // change changes the rows of claims that end alike.
@@ -169,21 +193,16 @@ func (s *Store) change(ctx context.Context, q querier, h how, some []*ended) err
 }
 
 func (e *ended) item(side bool) item {
-	it := item{"k": json.RawMessage(e.claim.key)}
+	it := item{Key: json.RawMessage(e.claim.key), Error: e.Error, Result: string(e.Result)}
 	if !side && e.claim.fence != "" {
-		it["f"] = json.RawMessage(e.claim.fence)
-	}
-	if e.Error != "" {
-		it["e"] = e.Error
-	}
-	if len(e.Result) > 0 {
-		it["r"] = string(e.Result)
+		it.Fence = json.RawMessage(e.claim.fence)
 	}
 	if e.delayed {
-		it["d"] = e.delay.Seconds()
+		d := e.delay.Seconds()
+		it.Delay = &d
 	}
 	if e.uncounted {
-		it["u"] = 1
+		it.Uncount = 1
 	}
 	return it
 }
@@ -195,7 +214,7 @@ func (s *Store) lockLeases(ctx context.Context, q querier, all []*ended) error {
 	for _, e := range all {
 		if e.claim != nil {
 			byKey[e.claim.key] = e
-			items = append(items, item{"k": e.claim.key, "t": e.Token.String()})
+			items = append(items, item{Key: sideKey(e.claim.key), Token: e.Token.String()})
 		}
 	}
 	if len(items) == 0 {
@@ -217,11 +236,11 @@ func (s *Store) settle(ctx context.Context, q querier, all []*ended) error {
 		switch {
 		case e.row == nil:
 		case !e.done:
-			missed = append(missed, item{"k": json.RawMessage(e.claim.key)})
+			missed = append(missed, item{Key: json.RawMessage(e.claim.key)})
 		case e.how == goesBack, e.how != completes && s.plan.Dead == nil:
 			keep = append(keep, s.settled(e.row, e))
 		default:
-			drop = append(drop, item{"k": e.claim.key})
+			drop = append(drop, item{Key: sideKey(e.claim.key)})
 		}
 	}
 	if len(missed) > 0 { // locked by somebody, or ended
@@ -246,8 +265,8 @@ func (s *Store) gone(ctx context.Context, q querier, keys []item) ([]item, error
 	}
 	var gone []item
 	for _, k := range keys {
-		if key := string(k["k"].(json.RawMessage)); !open[key] {
-			gone = append(gone, item{"k": key})
+		if key := string(k.Key); !open[key] {
+			gone = append(gone, item{Key: sideKey(key)})
 		}
 	}
 	return gone, nil
@@ -270,26 +289,25 @@ func (s *Store) settleLeases(ctx context.Context, q querier, drop, keep []item) 
 
 // settled is what becomes of a lease whose row stays.
 func (s *Store) settled(r *row, e *ended) item {
-	it := item{"k": r.key, "d": int64(0), "u": 0, "x": 0, "e": nil}
+	micros := 0.0
 	if e.delayed && e.how == goesBack {
-		it["d"] = e.delay.Microseconds()
+		micros = float64(e.delay.Microseconds())
 	}
+	it := item{Key: sideKey(r.key), Delay: &micros}
 	if e.uncounted {
-		it["u"] = 1
+		it.Uncount = 1
 	}
 	if e.how != goesBack {
-		it["x"] = 1
+		it.Dead = 1
 	}
 	if e.Error != "" {
 		r.errors = checks.History(r.errors, dibs.AttemptError{
-			Attempt: int(r.attempt.Int64), At: time.Now().UTC(), Worker: r.worker.String, Error: e.Error,
+			Attempt: int(r.attempt.Int64), At: time.UnixMicro(r.claimed).UTC(), Worker: r.worker.String, Error: e.Error,
 		})
 	}
 	if len(r.errors) > 0 {
-		raw, err := json.Marshal(r.errors)
-		if err == nil { // texts and numbers
-			it["e"] = string(raw)
-		}
+		raw, _ := json.Marshal(r.errors) // texts, numbers and times of our own
+		it.Error = string(raw)
 	}
 	return it
 }

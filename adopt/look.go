@@ -52,7 +52,7 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	if !ok {
 		return nil, dibs.ErrNotFound
 	}
-	rows, err := s.fetch(ctx, s.db, []item{{"k": json.RawMessage(key)}})
+	rows, err := s.fetch(ctx, s.db, []item{{Key: json.RawMessage(key)}})
 	if err != nil {
 		return nil, classify("get", err)
 	}

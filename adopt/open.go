@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -148,7 +147,5 @@ func run[T any](ctx context.Context, q querier, st *statement, values map[string
 func (s *Store) write(ctx context.Context, f func(querier) error) error {
 	return inTx(ctx, s.plan.d, s.db, f)
 }
-
-func seconds(d time.Duration) float64 { return d.Seconds() }
 
 func keyText(id int64) string { return fmt.Sprintf("[%d]", id) }

@@ -140,7 +140,7 @@ func plainLiteral(v any) (string, error) {
 	case int, int64, uint64, float64:
 		return fmt.Sprint(v), nil
 	}
-	return "", fmt.Errorf("must be null, a boolean, a number or a string, is %T", v)
+	return "", fmt.Errorf("must be null, a boolean, a number or a string; %v is none: put it in quotes if it is meant as text", v)
 }
 
 func (postgresDialect) clock(c column, f TimeFormat) (clock, error) {

@@ -4,11 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"go.yaml.in/yaml/v4"
-
-	"github.com/dibs-queue/dibs"
 )
 
 // Columns are names of columns. In YAML one may stand by itself.
@@ -41,12 +40,15 @@ func Parse(raw []byte) (Mapping, error) {
 	var m Mapping
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
-	if err := d.Decode(&m); err != nil {
-		var typed *yaml.TypeError
-		if errors.As(err, &typed) && len(typed.Errors) > 0 {
-			return m, &dibs.InvalidError{Field: "mapping", Reason: fmt.Sprint(typed.Errors[0])}
-		}
-		return m, &dibs.InvalidError{Field: "mapping", Reason: err.Error()}
+	err := d.Decode(&m)
+	var several *yaml.LoadErrors
+	switch {
+	case err == nil:
+		return m, nil
+	case errors.Is(err, io.EOF):
+		return m, invalid("mapping", "is empty")
+	case errors.As(err, &several) && len(several.Errors) > 0:
+		err = several.Errors[0]
 	}
-	return m, nil
+	return m, invalid("mapping", "%v", err)
 }

@@ -7,8 +7,25 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// item is one member of a batch, as the statements take it.
-type item map[string]any
+// item is one member of a batch, as the statements take it. A key stands for itself
+// in statements on the table, and as text in those on the side table.
+type item struct {
+	Key     json.RawMessage `json:"k"`
+	Fence   json.RawMessage `json:"f,omitempty"`
+	Token   string          `json:"t,omitempty"`
+	Group   *string         `json:"g,omitempty"`
+	Error   string          `json:"e,omitempty"`
+	Result  string          `json:"r,omitempty"`
+	Delay   *float64        `json:"d,omitempty"` // seconds; on the side table microseconds
+	Uncount int             `json:"u"`
+	Dead    int             `json:"x"`
+}
+
+// sideKey is a key as text.
+func sideKey(key string) json.RawMessage {
+	raw, _ := json.Marshal(key) // a string
+	return raw
+}
 
 // batch is the JSON that a statement takes for many rows.
 func batch(items []item) string {
@@ -23,16 +40,9 @@ func batch(items []item) string {
 func keysOf(rows []*row) []item {
 	items := make([]item, len(rows))
 	for i, r := range rows {
-		items[i] = item{"k": json.RawMessage(r.key)}
+		items[i] = item{Key: json.RawMessage(r.key)}
 	}
 	return items
-}
-
-func nullable(s sql.NullString) any {
-	if !s.Valid {
-		return nil
-	}
-	return s.String
 }
 
 // scanLease reads what the side table tells of a row that was leased.
@@ -47,11 +57,11 @@ func scanLease(rows *sql.Rows) (*row, error) {
 	return r, nil
 }
 
-// scanHeld reads what it tells of a lease.
+// scanHeld reads what it tells of a lease; claimed is the time now.
 func scanHeld(rows *sql.Rows) (*row, error) {
 	r := &row{}
 	var errors string
-	if err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.worker, &errors); err != nil {
+	if err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.worker, &errors, &r.claimed); err != nil {
 		return nil, err
 	}
 	r.errors = history(errors)

@@ -98,10 +98,8 @@ func (s *Store) sweepLeases(ctx context.Context, q querier) (int, error) {
 		all[i] = e
 		by[e.how] = append(by[e.how], e)
 	}
-	for h, some := range by {
-		if err := s.change(ctx, q, how(h), some); err != nil {
-			return 0, err
-		}
+	if err := s.changeAll(ctx, q, by); err != nil {
+		return 0, err
 	}
 	return len(over), s.settle(ctx, q, all)
 }

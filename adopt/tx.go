@@ -5,7 +5,6 @@ import (
 	"database/sql"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // Tx works inside a transaction of the caller's ("ClaimTx"): take, work, finish, and
@@ -61,9 +60,5 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 
 // Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must roll back.
 func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	outcomes, err := checks.Outcomes(outcomes)
-	if err != nil || len(outcomes) == 0 {
-		return err
-	}
-	return t.s.finish(ctx, outcomes, t.tx, func(f func(querier) error) error { return f(t.tx) })
+	return t.s.finish(ctx, outcomes, t.tx, func(_ bool, f func(querier) error) error { return f(t.tx) })
 }

@@ -1,8 +1,8 @@
 -- Purpose: find leases that are over; after a minute also those of queues that nobody sweeps any more.
 -- Parameters: none.
--- Columns out: key, attempts, attempts that do not count, worker, errors so far.
+-- Columns out: key, attempts, attempts that do not count, worker, errors so far, the time now.
 -- Concurrency: as lease_held.sql.
-select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, '')
+select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, ''), {{.Micros}}
 from {{.Side}} s
 where s.source = {{.Source}} and s.token is not null and s.lease_until <= {{.Micros}}
 and (s.queue = {{.Name}} or s.lease_until <= {{.Micros}} - 60000000)

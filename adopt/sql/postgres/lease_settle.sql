@@ -6,7 +6,7 @@ update {{.Side}} s
 set
     token = null,
     lease_until = null,
-    run_at = {{.Micros}} + (v->>'d')::bigint,
+    run_at = {{.Micros}} + (v->>'d')::float8::bigint,
     excused = s.excused + (v->>'u')::int,
     dead = (v->>'x')::int,
     errors = v->>'e'

@@ -1,8 +1,8 @@
 -- Purpose: find the leases that still hold.
 -- Parameters: batch, a JSON array of {"k": key as text, "t": token}.
--- Columns out: key, attempts, attempts that do not count, worker, errors so far.
+-- Columns out: key, attempts, attempts that do not count, worker, errors so far, the time now.
 -- Concurrency: locks them for this transaction; leases that somebody else has locked are passed over.
-select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, '')
+select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, ''), {{.Micros}}
 from json_each({{param "batch"}}) v
 join {{.Side}} s on s.source = {{.Source}} and s.key = v.value ->> 'k' and s.token = v.value ->> 't'
 where s.lease_until > {{.Micros}}

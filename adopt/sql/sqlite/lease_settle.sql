@@ -6,7 +6,7 @@ update {{.Side}} as s
 set
     token = null,
     lease_until = null,
-    run_at = {{.Micros}} + (v.value ->> 'd'),
+    run_at = {{.Micros}} + cast(v.value ->> 'd' as integer),
     excused = s.excused + (v.value ->> 'u'),
     dead = v.value ->> 'x',
     errors = v.value ->> 'e'
