@@ -12,8 +12,13 @@ import (
 type dialect interface {
 	name() string // of its folder of statements
 	title() string
+	mark() string // what the number of a parameter follows
 	// lookUp reads the catalogue. It returns nil if there is no such table.
 	lookUp(ctx context.Context, q querier, schema, name string) (*table, error)
+	verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error // that they are conditions, and only read
+	// peek runs f where it can only read, and not for longer than limit.
+	peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error
+	stored(expr string, c column) string // the value as the column would hold it
 	quote(identifier string) string
 	literal(v any) (string, error)
 	// clock says how a column's times are written; an empty format is the default of its type.
@@ -62,15 +67,15 @@ func inTx(ctx context.Context, d dialect, db *sql.DB, f func(querier) error) err
 // dialectOf asks the database what it is.
 func dialectOf(ctx context.Context, db *sql.DB) (dialect, error) {
 	var version string
-	err := db.QueryRowContext(ctx, "select sqlite_version()").Scan(&version)
-	if err == nil {
+	pgErr := db.QueryRowContext(ctx, "show server_version_num").Scan(&version) // first: a server logs what it does not know
+	if pgErr == nil {
+		return postgresDialect{}, nil
+	}
+	if err := db.QueryRowContext(ctx, "select sqlite_version()").Scan(&version); err == nil {
 		return sqliteDialect{}, nil
 	}
-	if pgErr := db.QueryRowContext(ctx, "show server_version_num").Scan(&version); pgErr != nil {
-		if pingErr := db.PingContext(ctx); pingErr != nil {
-			return nil, pingErr
-		}
-		return nil, fmt.Errorf("only PostgreSQL and SQLite can be adopted from so far: %w", pgErr)
+	if err := db.PingContext(ctx); err != nil {
+		return nil, err
 	}
-	return postgresDialect{}, nil
+	return nil, fmt.Errorf("only PostgreSQL and SQLite can be adopted from so far: %w", pgErr)
 }

@@ -48,6 +48,9 @@ func Open(ctx context.Context, db *sql.DB, m Mapping) (*Store, error) {
 			return nil, classify("make the side table "+p.Side(), err)
 		}
 	}
+	if err := p.prepareAll(ctx, db, s.do); err != nil {
+		return nil, classify("adopt", err)
+	}
 	s.held.init()
 	return s, nil
 }

@@ -12,6 +12,7 @@ import (
 type postgresDialect struct{}
 
 func (postgresDialect) name() string  { return "postgres" }
+func (postgresDialect) mark() string  { return "$" }
 func (postgresDialect) title() string { return "PostgreSQL" }
 
 const postgresTable = `

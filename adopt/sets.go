@@ -87,6 +87,9 @@ func (p *plan) checkValue(c column, v any, special []string) error {
 		if v == nil && !c.null {
 			return fmt.Errorf("cannot be null")
 		}
+		if isText && c.length > 0 && len([]rune(strings.TrimPrefix(s, "$"))) > c.length {
+			return fmt.Errorf("holds %d characters at most, not %q", c.length, s)
+		}
 		_, err := p.d.literal(v)
 		return err
 	}
@@ -111,14 +114,29 @@ func valuesOf(alias string) values {
 	return values{err: alias + ".dibs_error", result: alias + ".dibs_result", delay: alias + ".dibs_delay"}
 }
 
-// assign writes the assignments of set, in the order of the columns' names.
-func (p *plan) assign(set Set, v values) []string {
-	var all []string
+// assignment is what is written into a column.
+type assignment struct {
+	to   column
+	expr string
+}
+
+// assign are the assignments of set, in the order of the columns' names.
+func (p *plan) assign(set Set, v values) []assignment {
+	var all []assignment
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		c, _ := p.on.column(name)
-		all = append(all, p.d.quote(name)+" = "+p.value(c, set[name], v))
+		all = append(all, assignment{c, p.value(c, set[name], v)})
 	}
 	return all
+}
+
+// sets writes assignments as SQL.
+func (p *plan) sets(all []assignment) string {
+	parts := make([]string, len(all))
+	for i, a := range all {
+		parts[i] = p.d.quote(a.to.name) + " = " + a.expr
+	}
+	return strings.Join(parts, ", ")
 }
 
 func (p *plan) value(c column, v any, at values) string {
@@ -148,9 +166,11 @@ func (p *plan) value(c column, v any, at values) string {
 }
 
 // claimSets is what a claim writes.
-func (p *plan) claimSets() string {
-	var all []string
-	put := func(c column, expr string) { all = append(all, p.d.quote(c.name)+" = "+expr) }
+func (p *plan) claimSets() string { return p.sets(p.claims()) }
+
+func (p *plan) claims() []assignment {
+	var all []assignment
+	put := func(c column, expr string) { all = append(all, assignment{c, expr}) }
 	if c, ok := p.on.column(p.Claim.Token); ok {
 		expr, _ := p.d.token(param("token"), c) // setFence has seen it
 		put(c, expr)
@@ -167,7 +187,7 @@ func (p *plan) claimSets() string {
 	if c, ok := p.on.column(p.Claim.Attempts); ok {
 		put(c, p.attempts()+" + 1")
 	}
-	return strings.Join(append(all, p.assign(p.Claim.Set, values{})...), ", ")
+	return append(all, p.assign(p.Claim.Set, values{})...)
 }
 
 // from is the time so many seconds from now, rounded up: a lease must not end early.
@@ -176,26 +196,26 @@ func (t *timed) from(secs string) string {
 }
 
 // endSets is what an outcome writes; nothing if it deletes the row.
-func (p *plan) endSets(c Change, v values) string {
-	return strings.Join(p.assign(c.Set, v), ", ")
-}
+func (p *plan) endSets(c Change, v values) string { return p.sets(p.assign(c.Set, v)) }
 
 // backSets is what makes a row available again. uncounted is how many attempts are taken back.
-func (p *plan) backSets(v values, uncounted string) string {
+func (p *plan) backSets(v values, uncounted string) string { return p.sets(p.backs(v, uncounted)) }
+
+func (p *plan) backs(v values, uncounted string) []assignment {
 	all := p.assign(p.PutBack.Set, v)
 	own := func(c column) bool { _, set := p.PutBack.Set[c.name]; return !set }
 	for _, c := range p.written() {
 		if own(c) {
-			all = append(all, p.d.quote(c.name)+" = null")
+			all = append(all, assignment{c, "null"})
 		}
 	}
 	if p.before != nil && own(p.before.column) && v.delay != "null" {
 		col := p.d.quote(p.before.name)
-		all = append(all, fmt.Sprintf("%s = case when %s is null then t.%s else %s end", col, v.delay, col, p.before.after(v.delay)))
+		all = append(all, assignment{p.before.column, fmt.Sprintf("case when %s is null then t.%s else %s end", v.delay, col, p.before.after(v.delay))})
 	}
 	// Only a token still tells the next claim apart if the number goes down.
 	if c, ok := p.on.column(p.Claim.Attempts); ok && own(c) && p.Claim.Token != "" && uncounted != "" {
-		all = append(all, p.d.quote(c.name)+" = "+p.col(c)+" - "+uncounted)
+		all = append(all, assignment{c, p.col(c) + " - " + uncounted})
 	}
-	return strings.Join(all, ", ")
+	return all
 }

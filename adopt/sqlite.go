@@ -14,6 +14,7 @@ import (
 type sqliteDialect struct{}
 
 func (sqliteDialect) name() string  { return "sqlite" }
+func (sqliteDialect) mark() string  { return "?" }
 func (sqliteDialect) title() string { return "SQLite" }
 
 func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name string) (*table, error) {

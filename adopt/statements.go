@@ -66,11 +66,7 @@ func render(d dialect, name string, data any) (*statement, error) {
 	if err := t.Execute(&b, data); err != nil {
 		return nil, err
 	}
-	mark := "$"
-	if d.name() == "sqlite" {
-		mark = "?"
-	}
-	return numbered(strings.TrimRight(b.String(), "\n"), mark), nil
+	return numbered(strings.TrimRight(b.String(), "\n"), d.mark()), nil
 }
 
 // piece is what a statement's file is filled in with.

@@ -1,0 +1,227 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+)
+
+// orders is a table as many have it, and a mapping that fits it.
+func orders(t *testing.T, db *sql.DB, pg bool) adopt.Mapping {
+	t.Helper()
+	if pg {
+		exec(t, db, `create table orders (id bigint primary key, status text not null default 'new', body json, amount int,
+			started_at timestamptz, ended_at timestamptz, worker varchar(100), tries int not null default 0, note varchar(8), busy boolean default false)`)
+		exec(t, db, `create function touch(int) returns boolean language plpgsql as 'begin delete from orders; return true; end'`)
+		exec(t, db, `create function looks(text) returns boolean language sql stable as 'select $1 = ''new'''`)
+		exec(t, db, `create view vague as select random() as x`)
+	} else {
+		exec(t, db, `create table orders (id integer primary key, status text not null default 'new', body json, amount int,
+			started_at datetime, ended_at datetime, worker varchar(100), tries int not null default 0, note varchar(8), busy boolean default false)`)
+	}
+	exec(t, db, `insert into orders (id, amount) values (1, 10), (2, 20), (3, 20)`)
+	return adopt.Mapping{
+		Table: "orders", ID: adopt.Columns{"id"}, Order: adopt.Columns{"amount desc"},
+		Rows:      adopt.Rows{Unfinished: "ended_at is null", Available: "status = 'new'"},
+		Claim:     adopt.Claim{StartedAt: "started_at", LockedBy: "worker", Attempts: "tries", Set: adopt.Set{"status": "working"}},
+		Completed: adopt.Change{Set: adopt.Set{"ended_at": "$now", "status": "done"}},
+		PutBack:   adopt.Change{Set: adopt.Set{"status": "new"}},
+	}
+}
+
+// refuses asserts that Open names the field of the mapping and says why.
+func refuses(t *testing.T, db *sql.DB, m adopt.Mapping, field, why string) {
+	t.Helper()
+	_, err := adopt.Open(context.Background(), db, m)
+	var bad *dibs.InvalidError
+	switch {
+	case !errors.As(err, &bad):
+		t.Errorf("want an error about %s: %s; got %v", field, why, err)
+	case bad.Field != field || !strings.Contains(bad.Reason, why):
+		t.Errorf("want an error about %s: %s; got %v", field, why, err)
+	}
+}
+
+type badMapping struct {
+	name       string
+	change     func(m *adopt.Mapping)
+	field, why string
+}
+
+var badMappings = []badMapping{
+	{"missing table", func(m *adopt.Mapping) { m.Table = "ordres" }, "table", "there is no table"},
+	{"missing column in id", func(m *adopt.Mapping) { m.ID = adopt.Columns{"ident"} }, "id", `no column "ident"; it has id, status`},
+	{"missing column in order", func(m *adopt.Mapping) { m.Order = adopt.Columns{"prio desc"} }, "order", `no column "prio"`},
+	{"missing column in claim", func(m *adopt.Mapping) { m.Claim.Token = "mark" }, "claim.token", `no column "mark"`},
+	{"missing column in set", func(m *adopt.Mapping) { m.Completed.Set["x"] = 1 }, "completed.set", `no column "x"`},
+	{"missing column in a condition", func(m *adopt.Mapping) { m.Available = "state = 'new'" }, "available", "state"},
+	{"id that is not unique", func(m *adopt.Mapping) { m.ID = adopt.Columns{"amount"} }, "id", "no unique index"},
+	{"attempts in a text", func(m *adopt.Mapping) { m.Claim.Attempts = "status" }, "claim.attempts", "whole numbers"},
+	{"token in a number", func(m *adopt.Mapping) { m.Claim.Token = "amount" }, "claim.token", "a token needs"},
+	{"a time in a boolean", func(m *adopt.Mapping) { m.Claim.StartedAt = "busy" }, "claim.started_at", "no time"},
+	{"a worker in a number", func(m *adopt.Mapping) { m.Claim.LockedBy = "amount" }, "claim.locked_by", "needs text"},
+	{"null where there can be none", func(m *adopt.Mapping) { m.PutBack.Set["status"] = nil }, "put_back.set", "cannot be null"},
+	{"a claim that does not change what makes a row available", func(m *adopt.Mapping) { m.Claim.Set = nil }, "claim", "claimed for ever"},
+	{"a claim that leaves its own condition true", func(m *adopt.Mapping) { m.Claim.Set["status"] = "new" }, "claim", "claimed for ever"},
+	{"a claim that ends the row", func(m *adopt.Mapping) { m.Claim.Set["ended_at"] = "$now" }, "unfinished", "would be refused"},
+	{"running that a claim does not make true", func(m *adopt.Mapping) { m.Running = "status = 'busy'" }, "running", "would be refused"},
+	{"put_back that does not", func(m *adopt.Mapping) { m.PutBack.Set = adopt.Set{"note": "x"} }, "put_back", "available again"},
+	{"completed that does not end", func(m *adopt.Mapping) { m.Completed.Set = adopt.Set{"status": "done"} }, "completed", "leaves the row unfinished"},
+	{"dead that does not end", func(m *adopt.Mapping) { m.Dead = &adopt.Change{Set: adopt.Set{"note": "x"}} }, "dead", "leaves the row unfinished"},
+}
+
+func TestBadMappings(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		good := orders(t, db, pg)
+		if _, err := adopt.Open(context.Background(), db, good); err != nil {
+			t.Fatal(err)
+		}
+		badMappings := badMappings
+		if pg { // lengths mean nothing to SQLite
+			badMappings = append(badMappings[:len(badMappings):len(badMappings)],
+				badMapping{"token that is too short", func(m *adopt.Mapping) { m.Claim.Token = "note" }, "claim.token", "a token needs"},
+				badMapping{"a text that is too long", func(m *adopt.Mapping) { m.Completed.Set["note"] = "far too long" }, "completed.set", "8 characters"})
+		}
+		for _, bad := range badMappings {
+			t.Run(bad.name, func(t *testing.T) { refuses(t, db, changed(good, bad.change), bad.field, bad.why) })
+		}
+		// A row as it is inserted shows the same where there is none.
+		exec(t, db, "delete from orders")
+		for _, bad := range badMappings {
+			t.Run("in an empty table: "+bad.name, func(t *testing.T) { refuses(t, db, changed(good, bad.change), bad.field, bad.why) })
+		}
+	})
+}
+
+// changed is a copy of a mapping with a change.
+func changed(m adopt.Mapping, change func(*adopt.Mapping)) adopt.Mapping {
+	for _, set := range []*adopt.Set{&m.Claim.Set, &m.Completed.Set, &m.PutBack.Set} {
+		own := adopt.Set{}
+		for k, v := range *set {
+			own[k] = v
+		}
+		*set = own
+	}
+	change(&m)
+	return m
+}
+
+// Conditions are one boolean expression each, which only reads.
+func TestBadConditions(t *testing.T) {
+	both := []string{
+		"", "status =", "status = 'new", "(status = 'new'", "status = 'new')", "status = 'new') or (1=1",
+		"status = 'new'; drop table orders", "status = 'new' -- yes", "status = 'new' /* yes */", "status = $1",
+		"status = 'new' order by id", "status = 'new' union select 1", "status, note", "update orders set status = 'x'",
+		"exists (delete from orders)", "exists (with x as (delete from orders returning 1) select 1 from x)",
+		"status = 'new' limit 1", "random() > 0.5", "count(*) > 1", "status = 'new' \x00token\x00", "st\x01atus = 'new'",
+		`"nothing" = 'new'`, "1=1) or exists (select 1 from orders where (1=1",
+	}
+	postgres := []string{
+		"amount", "'new'", "touch(id::int)", "status = 'new' and (select touch(1))", "nextval('s') > 1", "pg_sleep(1) is null",
+		"exists (select from orders o for update)", "exists (select from vague where x > 1)", `status = 'a\'`, "status = $tag$new",
+		"pg_advisory_lock(1) is null", "status = $tag$new$tag$ or $1", "generate_series(1, 2) = 1", "(status = 'new')::bool]",
+	}
+	sqlite := []string{"status = ?", "status = :x", "status = @x", "load_extension('x') = 1", "randomblob(4) = 1", "last_insert_rowid() = 1", "status = `new", "changes() = 1"}
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		good := orders(t, db, pg)
+		own := sqlite
+		if pg {
+			own = postgres
+			exec(t, db, "create sequence s")
+		}
+		for _, text := range append(own, both...) {
+			for _, field := range []string{"unfinished", "available", "where", "running"} {
+				if text == "" && field != "unfinished" && field != "available" {
+					continue // these need not be there
+				}
+				m := good
+				*map[string]*string{"where": &m.Where, "unfinished": &m.Unfinished, "available": &m.Available, "running": &m.Running}[field] = text
+				t.Run(field+": "+text, func(t *testing.T) { refuses(t, db, m, field, "") })
+			}
+		}
+		var n int
+		if err := db.QueryRow("select count(*) from orders").Scan(&n); err != nil || n != 3 {
+			t.Errorf("%d rows are left, %v", n, err)
+		}
+	})
+}
+
+// What may look dangerous to a careless eye and is not.
+func TestGoodConditions(t *testing.T) {
+	both := []string{
+		"status = 'new' and note is null", "status = 'new' and coalesce(note, ';--') <> 'it''s; /* fine */ $1 ?'", `t."status" in ('new', 'old)')`,
+		"status = 'new' and not exists (select 1 from orders o where o.id = t.id and o.note = 'x')",
+		"status = 'new' and lower(status) = 'new'", "status = 'new' and (started_at is null or started_at < current_timestamp)",
+		"status like 'ne%'", "case when status = 'new' then 1 else 0 end = 1",
+	}
+	own := map[bool][]string{
+		true: {
+			"looks(status)", "status = E'n\\u0065w'", "status = $x$new$x$", "status::varchar = 'new' and started_at is null",
+			"status = 'new' and (body is null or body::jsonb ? 'x')", "status = any (array['new'])", "status ~ '^new$'",
+			"status = 'new' and coalesce(started_at, now() - interval '1 hour') < now()",
+		},
+		false: {"`status` = 'new'", "[status] = 'new'", "status = 'new' and coalesce(started_at, datetime('now', '-1 hour')) < datetime('now')"},
+	}
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		for _, text := range append(own[pg], both...) {
+			m.Available = text
+			if _, err := adopt.Open(context.Background(), db, m); err != nil {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	})
+}
+
+// Names and values are never SQL.
+func TestNamesAndValuesAreQuoted(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		ctx := context.Background()
+		evil := `x"; drop table keep; --`
+		q := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+		exec(t, db, "create table keep (id int)")
+		exec(t, db, "create table "+q(evil)+" (id integer primary key, "+q("a'"+evil)+" text, "+q("b`]"+evil)+" text, "+q("select")+" int)")
+		exec(t, db, "insert into "+q(evil)+" (id) values (1), (2)")
+		s, err := adopt.Open(ctx, db, adopt.Mapping{
+			Table: evil, Queue: "q", ID: adopt.Columns{"id"}, Order: adopt.Columns{"select desc"},
+			Rows:      adopt.Rows{Unfinished: q("b`]"+evil) + " is null", Available: q("a'"+evil) + " is null"},
+			Claim:     adopt.Claim{LockedBy: "a'" + evil},
+			Completed: adopt.Change{Set: adopt.Set{"b`]" + evil: `'; drop table keep; -- \' $x$ ? $1`}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := s.Claim(ctx, dibs.ClaimRequest{Worker: `w'; drop table keep; --`, N: 1})
+		if err != nil || len(jobs) != 1 {
+			t.Fatal(jobs, err)
+		}
+		if err := s.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+			t.Fatal(err)
+		}
+		var got, by string
+		if err := db.QueryRow("select "+q("b`]"+evil)+", "+q("a'"+evil)+" from "+q(evil)+" where id = 1").Scan(&got, &by); err != nil {
+			t.Fatal(err)
+		}
+		if got != `'; drop table keep; -- \' $x$ ? $1` || by != `w'; drop table keep; --` {
+			t.Errorf("the row has %q and %q", got, by)
+		}
+		exec(t, db, "select 1 from keep where 1 = 0")
+	})
+}
+
+// What a statement cannot do with a column shows at once, not at the first claim.
+func TestColumnsThatStatementsCannotUse(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		if !pg {
+			return // SQLite sorts and compares everything
+		}
+		m.Order = adopt.Columns{"body"}
+		refuses(t, db, m, "mapping", `the statement "claim" that it makes`)
+	})
+}

@@ -1,0 +1,242 @@
+package adopt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// condition is SQL of a mapping: one boolean expression.
+type condition struct {
+	field, text string
+	tokens      []token
+}
+
+// token is a word, a "quoted" name, a 'string', a number or an operator.
+type token struct {
+	kind tokenKind
+	text string // as it stands there; of what is quoted, that
+}
+
+type tokenKind int
+
+const (
+	word tokenKind = iota
+	quotedName
+	quotedText
+	sign
+)
+
+// conditions are those that the mapping has. What is wrong with one is an error
+// that names its field: it goes into statements between parentheses, so it must
+// not be able to leave them.
+func (p *plan) conditions() ([]*condition, error) {
+	var all []*condition
+	for _, c := range []condition{
+		{field: "where", text: p.Where},
+		{field: "unfinished", text: p.Unfinished},
+		{field: "available", text: p.Available},
+		{field: "running", text: p.Running},
+	} {
+		if c.text == "" {
+			continue
+		}
+		var err error
+		if c.tokens, err = lex(c.text, p.d.name() == "postgres"); err == nil {
+			err = p.namesOf(&c)
+		}
+		if err != nil {
+			return nil, invalid(c.field, "%v: %.200q", err, c.text)
+		}
+		all = append(all, &c)
+	}
+	return all, nil
+}
+
+// namesOf refuses quoted names that are no columns, which SQLite takes for strings.
+func (p *plan) namesOf(c *condition) error {
+	if p.d.name() != "sqlite" || c.has("select") {
+		return nil
+	}
+	for i, t := range c.tokens {
+		if t.kind != quotedName || i > 0 && c.tokens[i-1].text == "." {
+			continue
+		}
+		known := slices.ContainsFunc(p.on.columns, func(col column) bool { return strings.EqualFold(col.name, t.text) })
+		follows := i+1 < len(c.tokens) && c.tokens[i+1].text == "."
+		if !known && !follows {
+			return fmt.Errorf("%q is no column of the table (strings are written with single quotes)", t.text)
+		}
+	}
+	return nil
+}
+
+// lex takes a condition apart, and refuses what could end it early, hide part of
+// it, or be read in two ways.
+func lex(text string, postgres bool) ([]token, error) {
+	l := &lexer{rest: text, postgres: postgres}
+	for {
+		l.rest = strings.TrimLeft(l.rest, " \t\r\n")
+		if l.rest == "" {
+			break
+		}
+		if err := l.next(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case len(l.tokens) == 0:
+		return nil, fmt.Errorf("is empty")
+	case len(l.open) > 0:
+		return nil, fmt.Errorf("%q is not closed", l.open[len(l.open)-1])
+	}
+	return l.tokens, nil
+}
+
+type lexer struct {
+	rest     string
+	postgres bool
+	tokens   []token
+	open     []byte // parentheses and brackets
+}
+
+func (l *lexer) next() error {
+	s := l.rest
+	c := s[0]
+	switch {
+	case c < ' ' || c == 0x7f:
+		return fmt.Errorf("must not contain control characters")
+	case strings.HasPrefix(s, "--") || strings.HasPrefix(s, "/*"):
+		return fmt.Errorf("must not contain comments")
+	case c == ';':
+		return fmt.Errorf("must be one expression, without a semicolon")
+	case c == '\'':
+		return l.quoted('\'', quotedText, l.escapes())
+	case c == '"':
+		return l.quoted('"', quotedName, false)
+	case !l.postgres && c == '`':
+		return l.quoted('`', quotedName, false)
+	case !l.postgres && c == '[':
+		return l.quoted(']', quotedName, false)
+	case c == '(' || c == '[':
+		l.open = append(l.open, c)
+		l.take(sign, 1)
+	case c == ')' || c == ']':
+		if len(l.open) == 0 || (l.open[len(l.open)-1] == '(') != (c == ')') {
+			return fmt.Errorf("has a %q that closes nothing", c)
+		}
+		l.open = l.open[:len(l.open)-1]
+		l.take(sign, 1)
+	case inWord(c):
+		n := 1
+		for n < len(s) && (inWord(s[n]) || s[n] == '$') {
+			n++
+		}
+		l.take(word, n)
+	case l.postgres && c == '$':
+		return l.dollars()
+	case c == '$', !l.postgres && strings.IndexByte("?:@#", c) >= 0:
+		return fmt.Errorf("must not contain parameters such as %.8q", s)
+	case l.postgres && strings.HasPrefix(s, "::"):
+		l.take(sign, 2)
+	default:
+		l.take(sign, 1)
+	}
+	return nil
+}
+
+func (l *lexer) take(kind tokenKind, n int) {
+	l.tokens = append(l.tokens, token{kind, l.rest[:n]})
+	l.rest = l.rest[n:]
+}
+
+// escapes reports whether the string that begins here is PostgreSQL's E'…'.
+func (l *lexer) escapes() bool {
+	if n := len(l.tokens); l.postgres && n > 0 && strings.EqualFold(l.tokens[n-1].text, "e") {
+		l.tokens = l.tokens[:n-1]
+		return true
+	}
+	return false
+}
+
+// quoted takes what stands between quotes. What a backslash means in PostgreSQL's
+// strings is a setting, unless they say E'…'.
+func (l *lexer) quoted(end byte, kind tokenKind, escapes bool) error {
+	s := l.rest
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == 0:
+			return fmt.Errorf("must not contain control characters")
+		case s[i] == '\\' && escapes:
+			i++
+		case s[i] == '\\' && l.postgres && kind == quotedText:
+			return fmt.Errorf(`has a backslash in a string: write E'…' with \\ for it`)
+		case s[i] != end:
+		case end != ']' && i+1 < len(s) && s[i+1] == end:
+			i++
+		default:
+			one := string(end)
+			l.tokens = append(l.tokens, token{kind, strings.ReplaceAll(s[1:i], one+one, one)})
+			l.rest = s[i+1:]
+			return nil
+		}
+	}
+	return fmt.Errorf("has a %q that is not closed", s[0])
+}
+
+// dollars takes $tag$…$tag$.
+func (l *lexer) dollars() error {
+	s := l.rest
+	n := 1
+	for n < len(s) && inWord(s[n]) {
+		n++
+	}
+	if n == len(s) || s[n] != '$' || n > 1 && s[1] >= '0' && s[1] <= '9' {
+		return fmt.Errorf("must not contain parameters such as %.8q", s)
+	}
+	tag := s[:n+1]
+	inside, after, found := strings.Cut(s[n+1:], tag)
+	if !found {
+		return fmt.Errorf("has a %s that is not closed", tag)
+	}
+	l.tokens = append(l.tokens, token{quotedText, inside})
+	l.rest = after
+	return nil
+}
+
+func inWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+// has reports whether the word stands in the condition.
+func (c *condition) has(name string) bool {
+	return slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == word && strings.EqualFold(t.text, name) })
+}
+
+// names reports whether the condition can be about the column.
+func (c *condition) names(col column) bool {
+	return slices.ContainsFunc(c.tokens, func(t token) bool {
+		return (t.kind == word || t.kind == quotedName) && strings.EqualFold(t.text, col.name)
+	})
+}
+
+// Words that may stand before a parenthesis and call nothing that could write.
+const constructs = " and or not in is between like ilike any all some case when then else exists coalesce nullif greatest least now "
+
+// plain reports whether the condition calls no function but PostgreSQL's own
+// constructs and operators, as far as one can see: no call, no cast, no query.
+func (c *condition) plain() bool {
+	for i, t := range c.tokens {
+		switch {
+		case t.kind == sign && t.text == "(" && i > 0:
+			before := c.tokens[i-1]
+			call := before.kind == quotedName || before.kind == word && !strings.Contains(constructs, " "+strings.ToLower(before.text)+" ")
+			if call {
+				return false
+			}
+		case t.kind == sign && !strings.Contains("()[]=<>!+-*/%|,.", t.text):
+			return false
+		}
+	}
+	return !c.has("select") && !c.has("cast") && !c.has("operator")
+}

@@ -1,0 +1,103 @@
+package adopt
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// The functions of a view's conditions that are volatile, and whether they lock
+// rows, from what the parser made of them. Views within are followed.
+const postgresCalls = `
+with recursive v(action) as (
+    select w.ev_action::text
+    from pg_rewrite w
+    where w.ev_class = to_regclass('pg_temp.dibs_condition')
+    union
+    select w.ev_action::text
+    from v
+    cross join regexp_matches(v.action, ':relid (\d+)', 'g') m
+    join pg_class c on c.oid = m[1]::oid and c.relkind = 'v'
+    join pg_rewrite w on w.ev_class = c.oid and w.ev_type = '1'
+)
+select distinct f.oid::regprocedure::text, 'f'
+from v
+cross join regexp_matches(v.action, ':(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+)', 'g') m
+join pg_proc f on f.oid = m[1]::oid
+where f.provolatile = 'v'
+union all
+select '', 't' from v where v.action like '%{ROWMARKCLAUSE%'`
+
+// verify has PostgreSQL prepare each condition, and looks at what those that call
+// functions call. The view that it makes for that is gone at the end: it is
+// temporary, and the transaction is rolled back.
+func (d postgresDialect) verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // there is nothing to keep
+	for _, c := range conds {
+		if err := prepared(ctx, tx, p.asQuery(c)); err != nil {
+			return c.refusedBy(d, err)
+		}
+		if c.plain() {
+			continue
+		}
+		if err := d.verifyCalls(ctx, tx, p, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const insufficientPrivilege, readOnly = "42501", "25006"
+
+func (d postgresDialect) verifyCalls(ctx context.Context, tx *sql.Tx, p *plan, c *condition) error {
+	_, err := tx.ExecContext(ctx, "create temporary view dibs_condition as "+p.asQuery(c))
+	var pg sqlState
+	switch {
+	case errors.As(err, &pg) && (pg.SQLState() == insufficientPrivilege || pg.SQLState() == readOnly):
+		return invalid(c.field, "calls functions, and that they only read cannot be checked: a temporary view is needed for that, and %v;"+
+			" grant TEMPORARY on the database to this user, or write the condition without functions and casts", err)
+	case err != nil:
+		return c.refusedBy(d, err)
+	}
+	found, err := queryAll(ctx, tx, postgresCalls)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if yes(f[1]) {
+			return invalid(c.field, "locks rows; a condition must only read: %.200q", c.text)
+		}
+		return invalid(c.field, "calls %s, which may write or changes from call to call (it is volatile);"+
+			" if it only reads, say so: alter function %s stable", f[0], f[0])
+	}
+	_, err = tx.ExecContext(ctx, "drop view pg_temp.dibs_condition")
+	return err
+}
+
+func (postgresDialect) peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error {
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // there is nothing to keep
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("set local statement_timeout = %d", limit.Milliseconds())); err != nil {
+		return err
+	}
+	return f(tx)
+}
+
+func (postgresDialect) stored(expr string, c column) string { return "(" + expr + ")::" + c.decl }
+
+const queryCanceled = "57014"
+
+// tooLong reports whether peek ended a statement.
+func tooLong(err error) bool {
+	var pg sqlState
+	return errors.As(err, &pg) && pg.SQLState() == queryCanceled || errors.Is(err, errTooLong)
+}

@@ -1,0 +1,91 @@
+package adopt
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strings"
+	"time"
+)
+
+// Functions are harmless if they always give the same, or tell the time.
+const sqliteHarmless = `
+select distinct lower(name)
+from pragma_function_list
+where flags & 0x800 <> 0 or lower(name) in ('current_timestamp', 'current_date', 'current_time')`
+
+// verify has SQLite compile each condition, and looks at the program that it made
+// of it for the functions that it calls.
+func (d sqliteDialect) verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error {
+	var calls [][]string // condition, function
+	byField := map[string]*condition{}
+	for _, c := range conds {
+		byField[c.field] = c
+		if err := prepared(ctx, db, p.asQuery(c)); err != nil {
+			return c.refusedBy(d, err)
+		}
+		program, err := queryAll(ctx, db, "explain "+p.asQuery(c)) // not run: addr, opcode, p1, p2, p3, p4, p5, comment
+		if err != nil {
+			return c.refusedBy(d, err)
+		}
+		for _, op := range program {
+			if strings.HasSuffix(op[1], "Function") {
+				name, _, _ := strings.Cut(op[5], "(")
+				calls = append(calls, []string{c.field, name})
+			}
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	found, err := queryAll(ctx, db, sqliteHarmless)
+	if err != nil {
+		return err
+	}
+	harmless := map[string]bool{}
+	for _, f := range found {
+		harmless[f[0]] = true
+	}
+	for _, call := range calls {
+		if !harmless[strings.ToLower(call[1])] {
+			return invalid(call[0], "calls %s(), which may write or changes from call to call; a condition must only read: %.200q", call[1], byField[call[0]].text)
+		}
+	}
+	return nil
+}
+
+var errTooLong = errors.New("it took too long")
+
+func (sqliteDialect) peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error {
+	short, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := f(limited{db, short})
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		return errTooLong
+	}
+	return err
+}
+
+// limited runs statements for as long as its context lasts.
+type limited struct {
+	querier
+	short context.Context
+}
+
+func (l limited) QueryContext(_ context.Context, query string, args ...any) (*sql.Rows, error) {
+	return l.querier.QueryContext(l.short, query, args...)
+}
+
+// stored gives the value the affinity of the column, without which it would compare
+// in another way.
+func (sqliteDialect) stored(expr string, c column) string {
+	switch c.kind {
+	case text:
+		return "cast(" + expr + " as text)"
+	case integer, number, boolean:
+		if !strings.HasPrefix(expr, "'") { // texts stay texts there
+			return "cast(" + expr + " as numeric)"
+		}
+	}
+	return expr
+}
