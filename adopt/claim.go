@@ -24,8 +24,9 @@ type row struct {
 	kind, group  sql.NullString
 	worker       sql.NullString
 	payload      sql.NullString
-	live         bool // of fetch and list
-	excused      int  // this and what follows is the side table's
+	state        string        // of fetch and list: waiting, running, dead or ended
+	since        sql.NullInt64 // and when its claim began
+	excused      int           // this and what follows is the side table's
 	errors       []dibs.AttemptError
 }
 
@@ -55,9 +56,9 @@ func scanRow(rows *sql.Rows) (*row, error) {
 	return r, rows.Scan(r.all()...)
 }
 
-func scanLive(rows *sql.Rows) (*row, error) {
+func scanSeen(rows *sql.Rows) (*row, error) {
 	r := &row{}
-	return r, rows.Scan(append(r.all(), &r.live)...)
+	return r, rows.Scan(append(r.all(), &r.state, &r.since)...)
 }
 
 // taking is one claim under way.
@@ -344,10 +345,11 @@ func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJo
 			return err
 		}
 		t.values["batch"] = batch(keysOf(leased))
-		if rows, err = run(ctx, q, s.do.fetch, t.values, scanLive); err != nil {
+		if rows, err = run(ctx, q, s.do.fetch, t.values, scanSeen); err != nil {
 			return err
 		}
-		rows = withLeases(rows, leased)
+		ended := func(r *row) bool { return r.state == over } // by somebody else
+		rows = withLeases(slices.DeleteFunc(rows, ended), leased)
 		return s.mark(ctx, q, t, &rows)
 	})
 	if err != nil {

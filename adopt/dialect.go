@@ -26,6 +26,7 @@ type dialect interface {
 	json(expr string, c column, asJSON bool) string          // the value as JSON text
 	array(exprs []string) string                             // a JSON array of values, as text
 	object(columns []column, exprs []string) string          // a JSON object of columns, as text
+	comma() string                                           // between the values of such an array
 	item(doc string, i int, c column) string                 // element i of a JSON array, as c's type
 	exact(expr string, c column) string                      // the value as text that no other value has
 	token(param string, c column) (expr string, err error)   // the parameter, 32 hexadecimal digits, as a value for c

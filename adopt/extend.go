@@ -30,6 +30,9 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	if err != nil {
 		return out, classify("extend", err)
 	}
+	if err := s.extendable(leases, claims); err != nil {
+		return out, err
+	}
 	sent := time.Now()
 	moved, err := s.move(ctx, leases, claims, d)
 	if err != nil {
@@ -66,7 +69,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 // alone keeps a Finish from naming what an Extend is just changing, where a lease
 // is extended by moving a value that fences it.
 func (s *Store) alone() func() {
-	if s.plan.SideTable || s.plan.timeout != nil || s.plan.started == nil || s.plan.Claim.Token != "" {
+	if s.TokensLast() {
 		return func() {}
 	}
 	s.moving.Lock()
@@ -145,7 +148,7 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 }
 
 func (s *Store) fetch(ctx context.Context, q querier, keys []item) ([]*row, error) {
-	return run(ctx, q, s.do.fetch, map[string]any{"batch": batch(keys)}, scanLive)
+	return run(ctx, q, s.do.fetch, map[string]any{"batch": batch(keys)}, scanSeen)
 }
 
 // stillHeld tells, of leases that a statement passed over, which ones hold: their

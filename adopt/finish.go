@@ -261,7 +261,7 @@ func (s *Store) gone(ctx context.Context, q querier, keys []item) ([]item, error
 	}
 	open := map[string]bool{}
 	for _, r := range rows {
-		open[r.key] = r.live
+		open[r.key] = r.state != over && r.state != loose
 	}
 	var gone []item
 	for _, k := range keys {

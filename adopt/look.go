@@ -8,30 +8,8 @@ import (
 	"strconv"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
-
-// ID is the number by which the row with that id goes, for Get and for a Lease: of
-// an id that is a whole number from 1 on, that number. Of an id of several columns
-// name is a JSON array of their values.
-func (s *Store) ID(name string) (int64, error) {
-	if len(s.plan.keys) > 1 {
-		var parts []any
-		if err := json.Unmarshal([]byte(name), &parts); err != nil || len(parts) != len(s.plan.keys) {
-			return 0, invalid("id", "must be a JSON array of the %d values of %v, got %.80q", len(s.plan.keys), s.plan.ID, name)
-		}
-		return s.named(name)
-	}
-	if n, err := strconv.ParseInt(name, 10, 64); err == nil && s.plan.keys[0].kind == integer {
-		return s.held.id(keyText(n)), nil
-	}
-	raw, err := json.Marshal([]string{name})
-	if err != nil {
-		return 0, err
-	}
-	return s.named(string(raw))
-}
-
-func (s *Store) named(key string) (int64, error) { return s.held.id(key), nil }
 
 // keyName is a key as people write it.
 func keyName(key string) string {
@@ -59,25 +37,18 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	if len(rows) == 0 {
 		return nil, dibs.ErrNotFound
 	}
-	return s.seen(rows[0]), nil
+	jobs, err := s.seen(ctx, rows)
+	if err != nil {
+		return nil, classify("get", err)
+	}
+	return jobs[0], nil
 }
 
-// seen is a row that was read, as a job.
-func (s *Store) seen(r *row) *dibs.RawJob {
-	job := s.job(r)
-	if !r.attempt.Valid {
-		job.Attempt = 0
-	}
-	if r.live {
-		job.State = dibs.Running
-	}
-	return job
-}
-
-// List returns unfinished rows in the order in which they are claimed.
+// List returns unfinished rows in the order in which they are claimed; with a side
+// table also dead ones, by their state. It cannot list rows that have ended.
 func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
-	if f.Limit == 0 {
-		f.Limit = 100
+	if err := checks.Filter(&f); err != nil {
+		return dibs.Page{}, err
 	}
 	skip := 0
 	if f.After != "" {
@@ -86,17 +57,18 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 			return dibs.Page{}, invalid("after", "must be what the page before gave, got %.40q", f.After)
 		}
 	}
-	var state any
+	states := []string{string(f.State)}
 	switch {
-	case f.State == dibs.Waiting || f.State == dibs.Running:
-		state = string(f.State)
-	case f.State != "":
+	case f.State == "":
+		states = []string{string(dibs.Waiting), string(dibs.Running)}
+	case f.State.Final() && (f.State != dibs.Dead || !s.plan.SideTable):
+		return dibs.Page{}, s.cannot("list", "keeps what has ended in ways of its own: look at "+string(f.State)+" rows with SQL")
+	}
+	if f.Queue != "" && f.Queue != s.Queue() || f.Kind != "" && !s.asks([]string{f.Kind}) || f.Group != "" && s.plan.Mapping.Group.Column == "" {
 		return dibs.Page{}, nil
 	}
-	if f.Queue != "" && f.Queue != s.Queue() {
-		return dibs.Page{}, nil
-	}
-	rows, err := run(ctx, s.db, s.do.list, map[string]any{"n": f.Limit + 1, "skip": skip, "state": state}, scanLive)
+	values := map[string]any{"n": f.Limit + 1, "skip": skip, "states": texts(states), "kinds": only(f.Kind), "groups": only(f.Group)}
+	rows, err := run(ctx, s.db, s.do.list, values, scanSeen)
 	if err != nil {
 		return dibs.Page{}, classify("list", err)
 	}
@@ -104,10 +76,15 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	if len(rows) > f.Limit {
 		rows, page.Next = rows[:f.Limit], fmt.Sprint(skip+f.Limit)
 	}
-	for _, r := range rows {
-		page.Jobs = append(page.Jobs, s.seen(r))
+	page.Jobs, err = s.seen(ctx, rows)
+	return page, classify("list", err)
+}
+
+func only(name string) any {
+	if name == "" {
+		return nil
 	}
-	return page, nil
+	return texts([]string{name})
 }
 
 // Queues is the one queue that the mapping makes of the table.
@@ -118,14 +95,15 @@ func (s *Store) Queues(context.Context) ([]dibs.Queue, error) {
 	return []dibs.Queue{q}, nil
 }
 
-// Stats counts the unfinished rows; of the finished ones an adopted table does not tell.
+// Stats counts the rows that have not ended: those that wait, also for a place in their
+// group, those that run, and with a side table the dead ones. Of finished ones it tells nothing.
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
-	found, err := run(ctx, s.db, s.do.counts, map[string]any{"has": nil}, func(rows *sql.Rows) (n [3]int64, err error) {
-		return n, rows.Scan(&n[0], &n[1], &n[2])
+	found, err := run(ctx, s.db, s.do.counts, map[string]any{"has": nil}, func(rows *sql.Rows) (n [4]int64, err error) {
+		return n, rows.Scan(&n[0], &n[1], &n[2], &n[3])
 	})
 	if err != nil {
 		return nil, classify("stats", err)
 	}
 	n := found[0]
-	return []dibs.QueueStats{{Queue: s.Queue(), Waiting: n[0] - n[2], Scheduled: n[0] - n[2] - n[1], Running: n[2]}}, nil
+	return []dibs.QueueStats{{Queue: s.Queue(), Waiting: n[0], Scheduled: n[0] - n[1], Running: n[2], Dead: n[3]}}, nil
 }

@@ -151,7 +151,7 @@ func (p piece) fenceItem(doc string, i int) string {
 	return fmt.Sprintf("(%s ->> '$[%d]')", doc, i)
 }
 
-// Taken is true for rows that somebody is at, and Live for those whose lease lasts.
+// Taken is true for rows that somebody is at.
 func (p piece) Taken() string {
 	if p.SideTable {
 		return "exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key + " and s.token is not null)"
@@ -160,14 +160,6 @@ func (p piece) Taken() string {
 		return "1 = 0"
 	}
 	return p.busy
-}
-
-// Live is true for rows that somebody is at, and has not lost.
-func (p piece) Live() string {
-	if p.SideTable {
-		return p.Taken() + " and " + p.worked
-	}
-	return p.Taken() + p.live()
 }
 
 // outNames are the columns of Out: a claim's marks, and then the rest of the row.

@@ -205,6 +205,8 @@ func (postgresDialect) array(exprs []string) string {
 	return "jsonb_build_array(" + strings.Join(exprs, ", ") + ")::text"
 }
 
+func (postgresDialect) comma() string { return ", " }
+
 func (postgresDialect) object(_ []column, exprs []string) string {
 	return "(select row_to_json(r) from (select " + strings.Join(exprs, ", ") + ") r)::text"
 }

@@ -174,6 +174,8 @@ func (sqliteDialect) array(exprs []string) string {
 	return "json_array(" + strings.Join(exprs, ", ") + ")"
 }
 
+func (sqliteDialect) comma() string { return "," }
+
 // object puts the text together: json_object takes no more than some 60 members.
 func (s sqliteDialect) object(columns []column, exprs []string) string {
 	parts := make([]string, len(exprs))

@@ -85,7 +85,7 @@ type statements struct {
 	completed, dead, cancelled, putBack             *statement
 	late, lateDead                                  *statement
 	lease, held, overdue, settle, drop, move, again *statement
-	forget, holds, open                             *statement
+	forget, holds, open, look                       *statement
 	list, counts                                    *statement
 }
 
@@ -139,13 +139,13 @@ func (p *plan) statements() (*statements, error) {
 	}
 	make(&s.list, "list", piece{row: true})
 	make(&s.counts, "counts", piece{Ready: p.ready})
-	if s.dead == nil || s.cancelled == nil || s.putBack == nil {
+	if p.SideTable || p.lockOnly() {
 		make(&s.open, "open", piece{})
 	}
 	if p.SideTable {
 		for name, to := range map[string]**statement{
 			"lease": &s.lease, "lease_held": &s.held, "lease_late": &s.overdue, "lease_settle": &s.settle,
-			"lease_drop": &s.drop, "lease_extend": &s.move, "lease_again": &s.again, "lease_forget": &s.forget,
+			"lease_drop": &s.drop, "lease_extend": &s.move, "lease_again": &s.again, "lease_forget": &s.forget, "lease_look": &s.look,
 		} {
 			make(to, name, piece{})
 		}

@@ -1,10 +1,11 @@
 -- Purpose: count the unfinished rows.
 -- Parameters: none.
--- Columns out: how many are unfinished, claimable now, being worked on.
+-- Columns out: how many are waiting, of these claimable now, being worked on, dead.
 -- Concurrency: reads only.
 select
-    count(*),
+    coalesce(sum(case when {{.State}} = 'waiting' then 1 else 0 end), 0),
     coalesce(sum(case when {{.Ready}} then 1 else 0 end), 0),
-    coalesce(sum(case when {{.Taken}} then 1 else 0 end), 0)
+    coalesce(sum(case when {{.State}} = 'running' then 1 else 0 end), 0),
+    coalesce(sum(case when {{.State}} = 'dead' then 1 else 0 end), 0)
 from {{.Table}} t
 where {{.Open}}

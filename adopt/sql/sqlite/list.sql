@@ -1,12 +1,20 @@
 -- Purpose: list unfinished rows, in the order in which they are claimed.
--- Parameters: n rows at most; skip: how many to pass over; state: waiting, running or null for both.
--- Columns out: the row's key, its fence, times, kind, group and payload, and whether somebody is at it.
+-- Parameters: n rows at most; skip: how many to pass over; states; kinds and groups, where the
+-- mapping names columns for them: JSON arrays, or null for all.
+-- Columns out: the row's key, its fence, times, kind, group and payload, its state, and since when it runs.
 -- Concurrency: reads only.
 select
     {{.Out}},
-    case when {{.Taken}} then 1 else 0 end
+    {{.State}},
+    {{.Since}}
 from {{.Table}} t
 where {{.Open}}
-and ({{param "state"}} is null or ({{param "state"}} = 'running') = ({{.Taken}}))
+and {{.Among .State (param "states")}}
+{{- if .KindText}}
+and {{.Among .KindText (param "kinds")}}
+{{- end}}
+{{- if .Group}}
+and {{.Among .Group (param "groups")}}
+{{- end}}
 order by {{.Order}}
 limit {{param "n"}} offset {{param "skip"}}

@@ -1,0 +1,69 @@
+package adopt
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ID is the number by which the row with that id goes, for Get and for a Lease: of
+// an id that is a whole number from 1 on, that number. Of an id of several columns
+// name is a JSON array of their values, as in Job.Key. It is the same in every process.
+func (s *Store) ID(name string) (int64, error) {
+	keys := s.plan.keys
+	values := []any{name}
+	if len(keys) > 1 {
+		d := json.NewDecoder(strings.NewReader(name))
+		d.UseNumber()
+		if err := d.Decode(&values); err != nil || len(values) != len(keys) {
+			return 0, invalid("id", "must be a JSON array of the %d values of %s, got %.80q", len(keys), strings.Join(s.plan.ID, ", "), name)
+		}
+	}
+	parts := make([]string, len(keys))
+	for i, k := range keys {
+		part, err := keyPart(k, fmt.Sprint(values[i]))
+		if err != nil {
+			return 0, err
+		}
+		parts[i] = part
+	}
+	return s.held.id("[" + strings.Join(parts, s.plan.d.comma()) + "]"), nil
+}
+
+var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// keyPart writes a value as the database does in a JSON array.
+func keyPart(c column, value string) (string, error) {
+	switch c.kind {
+	case integer:
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return "", invalid("id", "must be a whole number, as in column %s, got %.80q", c.name, value)
+		}
+		return strconv.FormatInt(n, 10), nil
+	case uuid:
+		if value = strings.ToLower(value); !uuidForm.MatchString(value) {
+			return "", invalid("id", "must be a UUID, as in column %s, got %.80q", c.name, value)
+		}
+	}
+	return jsonText(value), nil
+}
+
+// jsonText is a string as PostgreSQL and SQLite write it in JSON: they escape what they must.
+func jsonText(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch i := strings.IndexRune("\b\f\n\r\t\"\\", r); {
+		case i >= 0:
+			b.WriteString(`\` + `bfnrt"\`[i:i+1])
+		case r < ' ':
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String() + `"`
+}

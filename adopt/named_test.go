@@ -1,0 +1,228 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+)
+
+// sideMapping is the least that a mapping needs.
+func sideMapping(id ...string) adopt.Mapping {
+	return adopt.Mapping{
+		Table: "work", ID: id, Rows: adopt.Rows{Unfinished: "done = 0"}, SideTable: true, Lease: 2 * time.Second,
+		Completed: adopt.Change{Set: adopt.Set{"done": 1}},
+	}
+}
+
+func open(t *testing.T, db *sql.DB, m adopt.Mapping) *adopt.Store {
+	t.Helper()
+	s, err := adopt.Open(t.Context(), db, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func claim(t *testing.T, s *adopt.Store, n int) []*dibs.RawJob {
+	t.Helper()
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobs
+}
+
+// What one process claims, another finishes by the row's own id.
+func TestRowsAreFinishedByTheirIDsInAnotherProcess(t *testing.T) {
+	for name, test := range map[string]struct {
+		create string
+		id     []string
+		insert []any
+	}{
+		"text": {"id text primary key", []string{"id"}, []any{
+			"plain", "17", " ", "<a> & b", `"quoted\"`, "tab\tline\nback\\slash\b\f\r", "\x01\x1f\x7f", "Ünïcode\u2028日本", "[1]",
+		}},
+		"uuid":    {"id uuid primary key", []string{"id"}, []any{"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "00000000-0000-0000-0000-000000000000"}},
+		"numbers": {"id bigint primary key", []string{"id"}, []any{1, 17, 0, -5, 9007199254740993}},
+		"several": {"id text not null, part bigint not null default 3, primary key (id, part)", []string{"id", "part"}, []any{"a", "x,y", `"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+				exec(t, db, "create table work (done int not null default 0, "+test.create+")")
+				for _, v := range test.insert {
+					exec(t, db, "insert into work (id) values ($1)", v)
+				}
+				m := sideMapping(test.id...)
+				jobs := claim(t, open(t, db, m), 100)
+				if len(jobs) != len(test.insert) {
+					t.Fatalf("claimed %d of %d", len(jobs), len(test.insert))
+				}
+				for _, j := range jobs {
+					other := open(t, db, m)
+					if j.Key != "" {
+						id, err := other.ID(j.Key)
+						if err != nil || id != j.ID {
+							t.Errorf("key %q is %d and %d, %v", j.Key, j.ID, id, err)
+						}
+					}
+					if err := other.Finish(t.Context(), []dibs.Outcome{j.Lease().Complete(nil)}); err != nil {
+						t.Errorf("key %q: %v", j.Key, err)
+					}
+				}
+				var left int
+				if err := db.QueryRow("select count(*) from work where done = 0").Scan(&left); err != nil || left > 0 {
+					t.Errorf("%d rows are left, %v", left, err)
+				}
+			})
+		})
+	}
+}
+
+func TestAnIDThatCannotBeIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table work (id bigint not null, at uuid not null, done int not null default 0, primary key (id, at))")
+		s := open(t, db, sideMapping("id", "at"))
+		for _, name := range []string{"", "17", "[17]", `["a", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]`, `[1.5, "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"]`} {
+			if _, err := s.ID(name); !errors.Is(err, dibs.ErrInvalid) {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+	})
+}
+
+// A row that another program finishes while it is leased is let go of.
+func TestALeaseOfARowThatSomebodyElseFinishedIsForgotten(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table work (id bigint primary key, done int not null default 0)")
+		exec(t, db, "insert into work (id) values (1), (2), (3)")
+		s := open(t, db, sideMapping("id"))
+		jobs := claim(t, s, 3)
+		exec(t, db, "update work set done = 1")
+		if err := s.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
+			t.Errorf("finished what somebody else has finished: %v", err)
+		}
+		if again, err := s.Resume(t.Context(), dibs.ResumeRequest{Worker: "w"}); err != nil || len(again) > 0 {
+			t.Errorf("resumed %d rows that have ended, %v", len(again), err)
+		}
+		for ctx, stop := context.WithTimeout(t.Context(), 20*time.Second); ; {
+			defer stop()
+			if _, err := s.Sweep(ctx); err != nil {
+				t.Fatal(err)
+			}
+			var left int
+			if err := db.QueryRow("select count(*) from dibs_adopted").Scan(&left); err != nil {
+				t.Fatal(err)
+			}
+			if left == 0 {
+				return
+			}
+		}
+	})
+}
+
+// Leases and states are told as the table, or the side table, has them.
+func TestListTellsWhatIsKnown(t *testing.T) {
+	for name, side := range map[string]bool{"in the row": false, "side table": true} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+				exec(t, db, "create table work (id bigint primary key, done int not null default 0, grp text, since timestamp, kind text)")
+				exec(t, db, "insert into work (id, grp, kind) values (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', 'y'), (4, 'a', 'y'), (5, 'a', 'y')")
+				m := sideMapping("id")
+				m.Group.Column, m.Kind, m.SideTable = "grp", "kind", side
+				if !side {
+					m.Claim.StartedAt, m.Available = "since", "since is null"
+				}
+				s := open(t, db, m)
+				before := time.Now().Add(-2 * time.Second)
+				jobs := claim(t, s, 3)
+				if side {
+					if err := s.Finish(t.Context(), []dibs.Outcome{jobs[2].Lease().Die("broken")}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				exec(t, db, "update work set done = 1 where id = 5")
+				list := func(f dibs.Filter) (ids []int64) {
+					page, err := s.List(t.Context(), f)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, j := range page.Jobs {
+						ids = append(ids, j.ID)
+						if j.State == dibs.Running && (j.ClaimedAt.Before(before) || j.LeaseUntil.Before(j.ClaimedAt)) {
+							t.Errorf("row %d runs since %v until %v", j.ID, j.ClaimedAt, j.LeaseUntil)
+						}
+						if j.State == dibs.Dead && (len(j.Errors) != 1 || j.Errors[0].Error != "broken" || j.Attempt != 1) {
+							t.Errorf("dead: %+v", j)
+						}
+					}
+					return ids
+				}
+				open, dead := []int64{1, 2, 3, 4}, 0
+				if side {
+					open, dead = []int64{1, 2, 4}, 1
+				}
+				same(t, "all", list(dibs.Filter{}), open...)
+				same(t, "running", list(dibs.Filter{State: dibs.Running}), open[:len(open)-1]...)
+				same(t, "waiting", list(dibs.Filter{State: dibs.Waiting}), 4)
+				same(t, "group", list(dibs.Filter{Group: "a"}), 1, 4)
+				same(t, "kind", list(dibs.Filter{Kind: "x"}), 1, 2)
+				if side {
+					same(t, "dead", list(dibs.Filter{State: dibs.Dead}), 3)
+				} else if _, err := s.List(t.Context(), dibs.Filter{State: dibs.Dead}); !errors.Is(err, errors.ErrUnsupported) {
+					t.Errorf("dead rows: %v", err)
+				}
+				if _, err := s.List(t.Context(), dibs.Filter{State: dibs.Completed}); !errors.Is(err, errors.ErrUnsupported) {
+					t.Errorf("completed rows: %v", err)
+				}
+				st, err := s.Stats(t.Context())
+				if err != nil || st[0].Waiting != 1 || st[0].Scheduled != 0 || int(st[0].Running) != len(open)-1 || int(st[0].Dead) != dead {
+					t.Errorf("%+v %v", st, err)
+				}
+				for id, want := range map[int64]dibs.State{1: dibs.Running, 4: dibs.Waiting, 5: dibs.Completed} {
+					if j, err := s.Get(t.Context(), id); err != nil || j.State != want {
+						t.Errorf("row %d is %+v, %v", id, j, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func same(t *testing.T, what string, got []int64, want ...int64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+		return
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+}
+
+// Where to extend a lease changes its token, only who made the claim does.
+func TestWhereTokensChangeOnlyTheClaimerExtends(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since timestamp)")
+		exec(t, db, "insert into work (id) values (1)")
+		m := sideMapping("id")
+		m.SideTable, m.Claim.StartedAt, m.Available, m.Lease = false, "since", "since is null", time.Minute
+		s, other := open(t, db, m), open(t, db, m)
+		lease := claim(t, s, 1)[0].Lease()
+		if _, err := other.Extend(t.Context(), []dibs.Lease{lease}, time.Minute); !errors.Is(err, errors.ErrUnsupported) || other.TokensLast() {
+			t.Errorf("extended elsewhere: %v", err)
+		}
+		if x, err := s.Extend(t.Context(), []dibs.Lease{lease}, time.Minute); err != nil || len(x.Lost) > 0 {
+			t.Errorf("%+v %v", x, err)
+		}
+		if err := s.Finish(t.Context(), []dibs.Outcome{lease.Complete(nil)}); err != nil {
+			t.Error(err)
+		}
+	})
+}

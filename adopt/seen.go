@@ -1,0 +1,115 @@
+package adopt
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// States of rows that no job has.
+const (
+	over      = "ended"     // however it did
+	elsewhere = "elsewhere" // it is another queue's
+	loose     = "loose"     // the side table says that it is leased, but somebody else has put it back
+)
+
+// State is where a row is in its life: waiting, running, dead by the side table, or one of those above.
+func (p piece) State() string {
+	dead, void := "", ""
+	if p.SideTable && p.marked() {
+		void = " when (" + p.worked + ") is not true and " + p.Taken() + " then '" + loose + "'"
+	}
+	if p.SideTable {
+		dead = " when exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key + " and s.dead = 1) then 'dead'"
+	}
+	return "case when (" + p.Unfinished + ") is not true then '" + over + "' when (" + p.Open + ") is not true then '" + elsewhere + "'" + void +
+		" when " + p.Taken() + " then 'running'" + dead + " else 'waiting' end"
+}
+
+// Since is when the claim of a row began.
+func (p piece) Since() string {
+	if p.started == nil || p.SideTable {
+		return "null"
+	}
+	return p.started.micros(p.col(p.started.column))
+}
+
+// KindText is the row's kind, or empty.
+func (p piece) KindText() string {
+	if p.Kind == "" {
+		return ""
+	}
+	return p.d.text(p.col(p.kind))
+}
+
+// Among is true if expr is in a JSON array of strings, or that is null.
+func (p piece) Among(expr, list string) string { return p.d.among("("+expr+")", list) }
+
+// seen are rows that were read, as jobs.
+func (s *Store) seen(ctx context.Context, rows []*row) ([]*dibs.RawJob, error) {
+	known, err := s.lookUp(ctx, rows)
+	if err != nil {
+		return nil, err
+	}
+	jobs := make([]*dibs.RawJob, len(rows))
+	for i, r := range rows {
+		if k := known[r.key]; k != nil {
+			r.attempt, r.excused, r.worker, r.errors = k.attempt, k.excused, k.worker, k.errors
+			r.since, r.until = k.since, k.until
+			if k.runAt.Int64 > 0 {
+				r.runAt = k.runAt
+			}
+		}
+		jobs[i] = s.look(r)
+	}
+	return jobs, nil
+}
+
+func (s *Store) look(r *row) *dibs.RawJob {
+	job := s.job(r)
+	if !r.attempt.Valid {
+		job.Attempt = 0
+	}
+	switch r.state {
+	case over, elsewhere:
+		job.State = dibs.Completed
+	case string(dibs.Running):
+		job.State = dibs.Running
+		if r.since.Valid {
+			job.ClaimedAt = time.UnixMicro(r.since.Int64)
+		}
+		if r.until.Valid {
+			job.LeaseUntil = time.UnixMicro(r.until.Int64)
+		}
+	case loose:
+		job.State, job.Worker = dibs.Waiting, ""
+	default:
+		job.State, job.Worker = dibs.State(r.state), ""
+	}
+	return job
+}
+
+// lookUp reads what the side table knows of rows.
+func (s *Store) lookUp(ctx context.Context, rows []*row) (map[string]*row, error) {
+	known := map[string]*row{}
+	if !s.plan.SideTable || len(rows) == 0 {
+		return known, nil
+	}
+	items := make([]item, len(rows))
+	for i, r := range rows {
+		items[i] = item{Key: sideKey(r.key)}
+	}
+	found, err := run(ctx, s.db, s.do.look, map[string]any{"batch": batch(items)}, func(rows *sql.Rows) (*row, error) {
+		r := &row{}
+		var errors string
+		err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.worker, &r.since, &r.until, &r.runAt, &errors)
+		r.errors = history(errors)
+		return r, err
+	})
+	for _, r := range found {
+		known[r.key] = r
+	}
+	return known, err
+}

@@ -1,0 +1,7 @@
+-- Purpose: read what the side table knows of rows.
+-- Parameters: batch, a JSON array of {"k": key as text}.
+-- Columns out: key, attempts, attempts that do not count, worker, when it claimed and until when, not before, errors so far.
+-- Concurrency: reads only.
+select s.key, s.attempt, s.excused, s.worker, s.claimed_at, s.lease_until, s.run_at, coalesce(s.errors, '')
+from json_each({{param "batch"}}) v
+join {{.Side}} s on s.source = {{.Source}} and s.key = v.value ->> 'k'
