@@ -227,49 +227,48 @@ func (s *Store) lockLeases(ctx context.Context, q querier, all []*ended) error {
 	return err
 }
 
-// settle ends the leases of rows that were changed, and of those that have ended
-// without us.
+// settle ends the leases of rows that were changed, and of those that somebody else
+// has ended or put back.
 func (s *Store) settle(ctx context.Context, q querier, all []*ended) error {
-	var drop, keep []item
-	var missed []item
-	for _, e := range all {
-		switch {
-		case e.row == nil:
-		case !e.done:
-			missed = append(missed, item{Key: json.RawMessage(e.claim.key)})
-		case e.how == goesBack, e.how != completes && s.plan.Dead == nil:
-			keep = append(keep, s.settled(e.row, e))
-		default:
-			drop = append(drop, item{Key: sideKey(e.claim.key)})
-		}
+	states, err := s.missed(ctx, q, all)
+	if err != nil {
+		return err
 	}
-	if len(missed) > 0 { // locked by somebody, or ended
-		gone, err := s.gone(ctx, q, missed)
-		if err != nil {
-			return err
+	var drop, keep []item
+	for _, e := range all {
+		if e.row == nil {
+			continue
 		}
-		drop = append(drop, gone...)
+		state := states[e.claim.key] // of a row that is not there: none
+		switch {
+		case e.done && (e.how == goesBack || e.how != completes && s.plan.Dead == nil):
+			keep = append(keep, s.settled(e.row, e))
+		case !e.done && state == loose:
+			keep = append(keep, s.settled(e.row, &ended{how: goesBack}))
+		case e.done, state == "", state == over:
+			drop = append(drop, item{Key: sideKey(e.claim.key)})
+		} // else it is locked by somebody, who has not committed
 	}
 	return s.settleLeases(ctx, q, drop, keep)
 }
 
-// gone are the keys, of those named, of rows that are not open any more.
-func (s *Store) gone(ctx context.Context, q querier, keys []item) ([]item, error) {
-	rows, err := s.fetch(ctx, q, keys)
-	if err != nil {
-		return nil, err
-	}
-	open := map[string]bool{}
-	for _, r := range rows {
-		open[r.key] = r.state != over && r.state != loose
-	}
-	var gone []item
-	for _, k := range keys {
-		if key := string(k.Key); !open[key] {
-			gone = append(gone, item{Key: sideKey(key)})
+// missed tells how the rows are that were leased and could not be changed.
+func (s *Store) missed(ctx context.Context, q querier, all []*ended) (map[string]string, error) {
+	var keys []item
+	for _, e := range all {
+		if e.row != nil && !e.done {
+			keys = append(keys, item{Key: json.RawMessage(e.claim.key)})
 		}
 	}
-	return gone, nil
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	rows, err := s.fetch(ctx, q, keys)
+	states := make(map[string]string, len(rows))
+	for _, r := range rows {
+		states[r.key] = r.state
+	}
+	return states, err
 }
 
 func (s *Store) settleLeases(ctx context.Context, q querier, drop, keep []item) error {

@@ -1,0 +1,128 @@
+package adopt_test
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+)
+
+// sided is a table that a claim may write a status into, with leases in the side table.
+func sided() adopt.Mapping {
+	return adopt.Mapping{
+		Table: "work", ID: adopt.Columns{"id"}, Lease: time.Second, SideTable: true,
+		Rows:      adopt.Rows{Unfinished: "status in ('new', 'busy')", Available: "status = 'new'"},
+		Claim:     adopt.Claim{Set: adopt.Set{"status": "busy"}},
+		Completed: adopt.Change{Set: adopt.Set{"status": "done"}},
+		PutBack:   adopt.Change{Set: adopt.Set{"status": "new"}},
+	}
+}
+
+func opened(t *testing.T, db *sql.DB, m adopt.Mapping) *adopt.Store {
+	t.Helper()
+	s, err := adopt.Open(t.Context(), db, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// claimed claims up to n rows and fails unless they are the ones that are wanted.
+func claimed(t *testing.T, s *adopt.Store, n int, want ...int64) []*dibs.RawJob {
+	t.Helper()
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: s.Queue(), Worker: "w", N: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []int64{}
+	for _, j := range jobs {
+		got = append(got, j.ID)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Fatalf("claimed %v, want %v", got, want)
+	}
+	return jobs
+}
+
+// recovered waits until a claim finds a row again whose lease has ended.
+func recovered(t *testing.T, s *adopt.Store, id int64) *dibs.RawJob {
+	t.Helper()
+	for {
+		jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: s.Queue(), Worker: "w2", N: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(jobs) == 1 {
+			if jobs[0].ID != id {
+				t.Fatalf("row %d was claimed, want %d", jobs[0].ID, id)
+			}
+			return jobs[0]
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func TestQueuesOfOneTableLeaveEachOthersLeases(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, `create table work (id integer primary key, lane text not null, status text not null default 'new')`)
+		exec(t, db, `insert into work (id, lane) values (1, 'a'), (2, 'b')`)
+		a, b := sided(), sided()
+		a.Queue, a.Where = "a", "lane = 'a'"
+		b.Queue, b.Where, b.Lease = "b", "lane = 'b'", time.Minute
+		as, bs := opened(t, db, a), opened(t, db, b)
+		claimed(t, as, 5, 1)
+		held := claimed(t, bs, 5, 2)
+		recovered(t, as, 1) // which takes sweeps of a that see b's lease
+		if err := bs.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Complete(nil)}); err != nil {
+			t.Errorf("queue a has taken b's lease: %v", err)
+		}
+	})
+}
+
+func TestARowThatSomebodyElsePutsBackIsNotStuck(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, `create table work (id integer primary key, status text not null default 'new')`)
+		exec(t, db, `insert into work (id) values (1)`)
+		s := opened(t, db, sided())
+		held := claimed(t, s, 5, 1)
+		exec(t, db, `update work set status = 'new'`)
+		again := recovered(t, s, 1) // once its lease has ended
+		if again.Attempt != 2 {
+			t.Errorf("attempt %d", again.Attempt)
+		}
+		if err := s.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
+			t.Errorf("the stale claim: %v", err)
+		}
+	})
+}
+
+func TestARowThatSomebodyElseEndsStaysAsTheyLeftIt(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, `create table work (id integer primary key, status text not null default 'new')`)
+		exec(t, db, `insert into work (id) values (1), (2), (3)`)
+		s := opened(t, db, sided())
+		held := claimed(t, s, 5, 1, 2, 3)
+		exec(t, db, `update work set status = 'theirs' where id = 1`)
+		exec(t, db, `delete from work where id = 2`)
+		var outcomes []dibs.Outcome
+		for _, j := range held {
+			outcomes = append(outcomes, j.Lease().Complete(nil))
+		}
+		var lost *dibs.LeaseLostError
+		if err := s.Finish(t.Context(), outcomes); !errors.As(err, &lost) || fmt.Sprint(lost.IDs) != "[1 2]" {
+			t.Errorf("finish: %v", err)
+		}
+		var left int
+		if err := db.QueryRow(`select count(*) from dibs_adopted`).Scan(&left); err != nil || left != 0 {
+			t.Errorf("%d rows in the side table, %v", left, err)
+		}
+		var status string
+		if err := db.QueryRow(`select status from work where id = 1`).Scan(&status); err != nil || status != "theirs" {
+			t.Errorf("their row is %q, %v", status, err)
+		}
+	})
+}
