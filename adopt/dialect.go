@@ -19,6 +19,7 @@ type dialect interface {
 	// peek runs f where it can only read, and not for longer than limit.
 	peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error
 	stored(expr string, c column) string // the value as the column would hold it
+	can() traits
 	quote(identifier string) string
 	literal(v any) (string, error)
 	// clock says how a column's times are written; an empty format is the default of its type.
@@ -28,6 +29,7 @@ type dialect interface {
 	object(columns []column, exprs []string) string          // a JSON object of columns, as text
 	comma() string                                           // between the values of such an array
 	item(doc string, i int, c column) string                 // element i of a JSON array, as c's type
+	document(text string) string                             // text as a JSON array for item
 	exact(expr string, c column) string                      // the value as text that no other value has
 	token(param string, c column) (expr string, err error)   // the parameter, 32 hexadecimal digits, as a value for c
 	text(expr string) string                                 // the value as text
@@ -35,6 +37,12 @@ type dialect interface {
 	cast(expr string, c column) string                       // text as a value for c
 	among(expr, list string) string                          // expr is in the JSON array of strings, or that is null
 	begin(ctx context.Context, db *sql.DB) (*session, error) // a transaction that can write
+}
+
+// traits are what statements can do.
+type traits struct {
+	oneStatement bool // choose rows, write them and return them
+	rowLocks     bool // lock rows one by one, and pass over those that others have locked
 }
 
 // clock is how the times of one column are written.

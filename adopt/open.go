@@ -80,32 +80,29 @@ func prepare(ctx context.Context, db *sql.DB, m Mapping) (*plan, error) {
 	return p, p.verify(ctx, db)
 }
 
+// makeSideTable makes the side table, unless it is there.
 func (s *Store) makeSideTable(ctx context.Context) error {
-	probe := "select 1 from " + s.plan.Side() + " where 1 = 0"
-	if _, err := queryAll(ctx, s.db, probe); err == nil {
+	there := func() bool {
+		_, err := queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" where 1 = 0")
+		return err == nil
+	}
+	if there() {
 		return nil
 	}
-	st, err := render(s.plan.d, "lease_table", piece{plan: s.plan})
-	if err != nil {
-		return err
-	}
-	index := "create index if not exists dibs_adopted_lease on " + s.plan.Side() + " (source, lease_until) where token is not null"
-	if s.plan.d.name() == "sqlite" {
-		index = "create index if not exists " + s.plan.d.quote(s.plan.on.schema) + ".dibs_adopted_lease on dibs_adopted (source, lease_until) where token is not null"
-	}
-	return inTx(ctx, s.plan.d, s.db, func(q querier) error {
-		if s.plan.d.name() == "postgres" { // or two that make it at once would collide
-			if _, err := q.ExecContext(ctx, "select pg_advisory_xact_lock(1684628083, 0)"); err != nil {
-				return err
-			}
+	for _, name := range []string{"lease_table", "lease_index"} {
+		st, err := render(s.plan.d, name, piece{plan: s.plan})
+		if err != nil {
+			return err
 		}
-		for _, text := range []string{st.text, index} {
-			if _, err := q.ExecContext(ctx, text); err != nil {
-				return err
-			}
+		err = inTx(ctx, s.plan.d, s.db, func(q querier) error {
+			_, err := q.ExecContext(ctx, st.text)
+			return err
+		})
+		if err != nil && !there() { // two that make it at once can collide
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // Queue is what workers call the table: the mapping's queue.

@@ -90,10 +90,7 @@ func (p piece) KeyIs(alias string) string {
 
 // KeyOfSide is true for the row that a row of the side table is about.
 func (p piece) KeyOfSide() string {
-	doc := "s.key"
-	if p.d.name() == "postgres" {
-		doc = "(s.key::jsonb)"
-	}
+	doc := p.d.document("s.key")
 	parts := make([]string, len(p.keys))
 	for i, k := range p.keys {
 		parts[i] = p.col(k) + " = " + p.d.item(doc, i, k)
@@ -138,17 +135,10 @@ func (p piece) Held(alias string) string {
 	}
 	conds := []string{p.busy + p.live()}
 	for i, c := range p.fence {
-		now, then := p.d.exact(p.col(c), c), p.fenceItem(alias+".dibs_f", i)
+		now, then := p.d.exact(p.col(c), c), p.d.item(alias+".dibs_f", i, column{decl: "text"})
 		conds = append(conds, fmt.Sprintf("%s = %s", now, then))
 	}
 	return strings.Join(conds, " and ")
-}
-
-func (p piece) fenceItem(doc string, i int) string {
-	if p.d.name() == "postgres" {
-		return fmt.Sprintf("(%s->>%d)", doc, i)
-	}
-	return fmt.Sprintf("(%s ->> '$[%d]')", doc, i)
 }
 
 // Taken is true for rows that somebody is at.

@@ -138,7 +138,7 @@ func (p *plan) setKey() error {
 		if err != nil {
 			return err
 		}
-		if c.kind == blob && p.d.name() == "sqlite" || c.kind == number {
+		if c.kind == blob || c.kind == number {
 			return invalid("id", "%s is of type %s, by which a row cannot be named exactly", name, c.decl)
 		}
 		p.keys = append(p.keys, c)
@@ -237,7 +237,7 @@ func (p *plan) setTimes() (err error) {
 
 // timesOf is the mapping's format for columns whose type leaves it open.
 func (p *plan) timesOf(c column) TimeFormat {
-	if c.kind == instant || c.kind == date && p.d.name() == "postgres" {
+	if c.kind == instant {
 		return ""
 	}
 	return p.Times
@@ -336,6 +336,11 @@ func (p *plan) col(c column) string { return "t." + p.d.quote(c.name) }
 
 // Side is the side table, beside the adopted one.
 func (p *plan) Side() string { return p.d.quote(p.on.schema) + "." + p.d.quote("dibs_adopted") }
+
+// SideIndex is the index of the side table, where an index is named with its schema.
+func (p *plan) SideIndex() string {
+	return p.d.quote(p.on.schema) + "." + p.d.quote("dibs_adopted_lease")
+}
 
 // Source is what the side table calls the adopted one.
 func (p *plan) Source() string {

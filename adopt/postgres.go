@@ -14,6 +14,7 @@ type postgresDialect struct{}
 func (postgresDialect) name() string  { return "postgres" }
 func (postgresDialect) mark() string  { return "$" }
 func (postgresDialect) title() string { return "PostgreSQL" }
+func (postgresDialect) can() traits   { return traits{oneStatement: true, rowLocks: true} }
 
 const postgresTable = `
 select c.oid::bigint, n.nspname, c.relkind in ('v', 'm', 'f'),
@@ -210,6 +211,8 @@ func (postgresDialect) comma() string { return ", " }
 func (postgresDialect) object(_ []column, exprs []string) string {
 	return "(select row_to_json(r) from (select " + strings.Join(exprs, ", ") + ") r)::text"
 }
+
+func (postgresDialect) document(text string) string { return "(" + text + "::jsonb)" }
 
 func (postgresDialect) item(doc string, i int, c column) string {
 	return fmt.Sprintf("(%s->>%d)::%s", doc, i, c.decl)

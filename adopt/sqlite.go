@@ -16,6 +16,7 @@ type sqliteDialect struct{}
 func (sqliteDialect) name() string  { return "sqlite" }
 func (sqliteDialect) mark() string  { return "?" }
 func (sqliteDialect) title() string { return "SQLite" }
+func (sqliteDialect) can() traits   { return traits{} }
 
 func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name string) (*table, error) {
 	if schema == "" {
@@ -190,6 +191,8 @@ func (s sqliteDialect) object(columns []column, exprs []string) string {
 	}
 	return "'{' || " + strings.Join(parts, " || ',' || ") + " || '}'"
 }
+
+func (sqliteDialect) document(text string) string { return text }
 
 func (sqliteDialect) item(doc string, i int, _ column) string {
 	return fmt.Sprintf("json_extract(%s, '$[%d]')", doc, i)

@@ -102,7 +102,7 @@ func (p *plan) statements() (*statements, error) {
 	}
 	claimed := piece{Ready: p.readyFor(p.ready), row: true}
 	resumed := piece{Ready: p.mine(), row: true}
-	if p.d.name() == "postgres" && !p.SideTable { // one statement chooses and writes
+	if p.d.can().oneStatement && !p.SideTable {
 		claimed.Marks = p.claimSets()
 		resumed.Marks = claimed.Marks
 	} else if p.marked() {
@@ -118,11 +118,11 @@ func (p *plan) statements() (*statements, error) {
 		}
 		s.resume = st
 	}
-	if p.Mapping.Group.Column != "" && p.d.name() == "postgres" {
+	if p.Mapping.Group.Column != "" && p.d.can().rowLocks {
 		make(&s.turn, "turn", piece{})
 	}
 	make(&s.fetch, "fetch", piece{row: true})
-	if p.d.name() == "postgres" {
+	if p.d.can().rowLocks {
 		make(&s.holds, "holds", piece{})
 	}
 	alias := valuesOf("m")
