@@ -81,31 +81,44 @@ func prepare(ctx context.Context, db *sql.DB, m Mapping) (*plan, error) {
 }
 
 func (s *Store) makeSideTable(ctx context.Context) error {
-	probe := "select 1 from " + s.plan.Side() + " where 1 = 0"
-	if _, err := queryAll(ctx, s.db, probe); err == nil {
+	if s.hasSideTable(ctx) {
 		return nil
 	}
-	st, err := render(s.plan.d, "lease_table", piece{plan: s.plan})
+	return inTx(ctx, s.plan.d, s.db, func(q querier) error { return s.makeSideTableIn(ctx, q) })
+}
+
+func (s *Store) hasSideTable(ctx context.Context) bool {
+	_, err := queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" where 1 = 0")
+	return err == nil
+}
+
+func (s *Store) makeSideTableIn(ctx context.Context, q querier) error {
+	texts, err := s.plan.sideTable()
 	if err != nil {
 		return err
 	}
-	index := "create index if not exists dibs_adopted_lease on " + s.plan.Side() + " (source, lease_until) where token is not null"
-	if s.plan.d.name() == "sqlite" {
-		index = "create index if not exists " + s.plan.d.quote(s.plan.on.schema) + ".dibs_adopted_lease on dibs_adopted (source, lease_until) where token is not null"
+	if s.plan.d.name() == "postgres" { // or two that make it at once would collide
+		texts = append([]string{"select pg_advisory_xact_lock(1684628083, 0)"}, texts...)
 	}
-	return inTx(ctx, s.plan.d, s.db, func(q querier) error {
-		if s.plan.d.name() == "postgres" { // or two that make it at once would collide
-			if _, err := q.ExecContext(ctx, "select pg_advisory_xact_lock(1684628083, 0)"); err != nil {
-				return err
-			}
+	for _, text := range texts {
+		if _, err := q.ExecContext(ctx, text); err != nil {
+			return err
 		}
-		for _, text := range []string{st.text, index} {
-			if _, err := q.ExecContext(ctx, text); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
+}
+
+// sideTable is the SQL that makes the side table and its index.
+func (p *plan) sideTable() ([]string, error) {
+	st, err := render(p.d, "lease_table", piece{plan: p})
+	if err != nil {
+		return nil, err
+	}
+	index := "create index if not exists dibs_adopted_lease on " + p.Side() + " (source, lease_until) where token is not null"
+	if p.d.name() == "sqlite" {
+		index = "create index if not exists " + p.d.quote(p.on.schema) + ".dibs_adopted_lease on dibs_adopted (source, lease_until) where token is not null"
+	}
+	return []string{st.text, index}, nil
 }
 
 // Queue is what workers call the table: the mapping's queue.
