@@ -14,8 +14,9 @@ type condition struct {
 
 // token is a word, a "quoted" name, a 'string', a number or an operator.
 type token struct {
-	kind tokenKind
-	text string // as it stands there; of what is quoted, that
+	kind    tokenKind
+	text    string // as it stands there; of what is quoted, that
+	at, end int    // where in the condition it stands
 }
 
 type tokenKind int
@@ -74,7 +75,7 @@ func (p *plan) namesOf(c *condition) error {
 // lex takes a condition apart, and refuses what could end it early, hide part of
 // it, or be read in two ways.
 func lex(text string, postgres bool) ([]token, error) {
-	l := &lexer{rest: text, postgres: postgres}
+	l := &lexer{rest: text, all: len(text), postgres: postgres}
 	for {
 		l.rest = strings.TrimLeft(l.rest, " \t\r\n")
 		if l.rest == "" {
@@ -95,6 +96,7 @@ func lex(text string, postgres bool) ([]token, error) {
 
 type lexer struct {
 	rest     string
+	all      int // length of the whole condition
 	postgres bool
 	tokens   []token
 	open     []byte // parentheses and brackets
@@ -146,7 +148,12 @@ func (l *lexer) next() error {
 }
 
 func (l *lexer) take(kind tokenKind, n int) {
-	l.tokens = append(l.tokens, token{kind, l.rest[:n]})
+	l.add(kind, l.rest[:n], n)
+}
+
+func (l *lexer) add(kind tokenKind, text string, n int) {
+	at := l.all - len(l.rest)
+	l.tokens = append(l.tokens, token{kind, text, at, at + n})
 	l.rest = l.rest[n:]
 }
 
@@ -176,8 +183,7 @@ func (l *lexer) quoted(end byte, kind tokenKind, escapes bool) error {
 			i++
 		default:
 			one := string(end)
-			l.tokens = append(l.tokens, token{kind, strings.ReplaceAll(s[1:i], one+one, one)})
-			l.rest = s[i+1:]
+			l.add(kind, strings.ReplaceAll(s[1:i], one+one, one), i+1)
 			return nil
 		}
 	}
@@ -199,8 +205,7 @@ func (l *lexer) dollars() error {
 	if !found {
 		return fmt.Errorf("has a %s that is not closed", tag)
 	}
-	l.tokens = append(l.tokens, token{quotedText, inside})
-	l.rest = after
+	l.add(quotedText, inside, len(s)-len(after))
 	return nil
 }
 

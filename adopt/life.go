@@ -114,25 +114,35 @@ func (p *plan) life(conds []*condition) (*life, bool) {
 		claimed := l.after(rows, p.claims())
 		all := []stage{}
 		if !p.SideTable && !p.lockOnly() {
-			all = append(all, stage{"claim", claimed, p.available(), false,
-				"leaves rows available: they would be claimed for ever; have claim.set write what \"available\" looks at"})
+			all = append(all, stage{
+				"claim", claimed, p.available(), false,
+				"leaves rows available: they would be claimed for ever; have claim.set write what \"available\" looks at",
+			})
 		}
 		if p.marked() {
 			all = append(all,
-				stage{"unfinished", claimed, "(" + p.Open + ") is not true", false,
-					"is not true of a row that was claimed, so that every outcome would be refused; a claim must not end rows"},
-				stage{"running", claimed, "(" + p.busy + ") is not true", false,
-					"is not true of a row that was claimed, so that every outcome would be refused; it must be true of what claim writes"},
-				stage{"put_back", l.after(claimed, p.backs(ends, "")), "(" + p.available() + ") is not true", true,
-					"does not make a claimed row available again; set what \"available\" looks at"})
+				stage{
+					"unfinished", claimed, "(" + p.Open + ") is not true", false,
+					"is not true of a row that was claimed, so that every outcome would be refused; a claim must not end rows",
+				},
+				stage{
+					"running", claimed, "(" + p.busy + ") is not true", false,
+					"is not true of a row that was claimed, so that every outcome would be refused; it must be true of what claim writes",
+				},
+				stage{
+					"put_back", l.after(claimed, p.backs(ends, "")), "(" + p.available() + ") is not true", true,
+					"does not make a claimed row available again; set what \"available\" looks at",
+				})
 		}
 		for _, e := range []struct {
 			field string
 			c     *Change
 		}{{"completed", &p.Completed}, {"dead", p.Dead}, {"cancelled", p.Cancelled}} {
 			if e.c != nil && !e.c.Delete {
-				all = append(all, stage{e.field, l.after(claimed, p.assign(e.c.Set, ends)), p.Open, false,
-					"leaves the row unfinished: it would be done again; set what \"unfinished\" looks at"})
+				all = append(all, stage{
+					e.field, l.after(claimed, p.assign(e.c.Set, ends)), p.Open, false,
+					"leaves the row unfinished: it would be done again; set what \"unfinished\" looks at",
+				})
 			}
 		}
 		return all

@@ -82,27 +82,44 @@ func prepare(ctx context.Context, db *sql.DB, m Mapping) (*plan, error) {
 
 // makeSideTable makes the side table, unless it is there.
 func (s *Store) makeSideTable(ctx context.Context) error {
-	there := func() bool {
-		_, err := queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" where 1 = 0")
-		return err == nil
-	}
-	if there() {
+	if s.hasSideTable(ctx) {
 		return nil
 	}
-	for _, name := range []string{"lease_table", "lease_index"} {
-		st, err := render(s.plan.d, name, piece{plan: s.plan})
-		if err != nil {
-			return err
-		}
-		err = inTx(ctx, s.plan.d, s.db, func(q querier) error {
-			_, err := q.ExecContext(ctx, st.text)
-			return err
-		})
-		if err != nil && !there() { // two that make it at once can collide
+	err := inTx(ctx, s.plan.d, s.db, func(q querier) error { return s.makeSideTableIn(ctx, q) })
+	if err != nil && s.hasSideTable(ctx) { // two that make it at once can collide
+		return nil
+	}
+	return err
+}
+
+func (s *Store) hasSideTable(ctx context.Context) bool {
+	_, err := queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" where 1 = 0")
+	return err == nil
+}
+
+func (s *Store) makeSideTableIn(ctx context.Context, q querier) error {
+	texts, err := s.plan.sideTable()
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		if _, err := q.ExecContext(ctx, text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sideTable is the SQL that makes the side table and its index.
+func (p *plan) sideTable() (texts []string, err error) {
+	for _, name := range []string{"lease_table", "lease_index"} {
+		st, err := render(p.d, name, piece{plan: p})
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, st.text)
+	}
+	return texts, nil
 }
 
 // Queue is what workers call the table: the mapping's queue.

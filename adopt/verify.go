@@ -48,7 +48,7 @@ func (s *statements) all() map[string]*statement {
 		"completed": s.completed, "dead": s.dead, "cancelled": s.cancelled, "put_back": s.putBack,
 		"late": s.late, "late_dead": s.lateDead, "lease": s.lease, "lease_held": s.held, "lease_late": s.overdue,
 		"lease_settle": s.settle, "lease_drop": s.drop, "lease_extend": s.move, "lease_again": s.again,
-		"lease_forget": s.forget, "holds": s.holds, "open": s.open, "list": s.list, "counts": s.counts,
+		"lease_forget": s.forget, "holds": s.holds, "open": s.open, "look": s.look, "list": s.list, "counts": s.counts,
 	}
 	maps.DeleteFunc(all, func(_ string, st *statement) bool { return st == nil })
 	return all
@@ -56,7 +56,7 @@ func (s *statements) all() map[string]*statement {
 
 // prepareAll has the database prepare every statement, so that none fails later
 // for what the mapping says.
-func (p *plan) prepareAll(ctx context.Context, q preparer, s *statements) error {
+func (p *plan) prepareAll(ctx context.Context, q querier, s *statements) error {
 	all := s.all()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		switch err := prepared(ctx, q, all[name].text); {
@@ -69,13 +69,8 @@ func (p *plan) prepareAll(ctx context.Context, q preparer, s *statements) error 
 	return nil
 }
 
-// preparer is a *sql.DB, a *sql.Conn or a *sql.Tx.
-type preparer interface {
-	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
-}
-
 // prepared has the database prepare text, and forgets it again.
-func prepared(ctx context.Context, q preparer, text string) error {
+func prepared(ctx context.Context, q querier, text string) error {
 	st, err := q.PrepareContext(ctx, text)
 	if err != nil {
 		return err
