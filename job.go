@@ -79,7 +79,7 @@ type Job[T any] struct {
 	Payload  T               `json:"payload"`
 	Metadata json.RawMessage `json:"metadata,omitempty"` // a JSON object, or nil
 	Priority int             `json:"priority"`           // 0-32767, small first
-	RunAt    time.Time       `json:"run_at"`             // earliest start of the next attempt
+	RunAt    time.Time       `json:"run_at,omitzero"`    // earliest start of the next attempt
 
 	Attempt     int `json:"attempt"`           // claims so far; only grows
 	Excused     int `json:"excused,omitempty"` // attempts that do not count: released or snoozed
@@ -96,7 +96,7 @@ type Job[T any] struct {
 	LeaseUntil      time.Time `json:"lease_until,omitzero"`
 	CancelRequested bool      `json:"cancel_requested,omitempty"`
 
-	CreatedAt  time.Time `json:"created_at"`
+	CreatedAt  time.Time `json:"created_at,omitzero"`
 	ClaimedAt  time.Time `json:"claimed_at,omitzero"` // start of the last attempt
 	FinishedAt time.Time `json:"finished_at,omitzero"`
 

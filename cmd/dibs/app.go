@@ -25,6 +25,9 @@ type app struct {
 	schema string // --schema
 	prefix string // --prefix
 	json   bool   // --json
+	table  string // --table, of the commands that have it: the mapping of an adopted table
+
+	adopted *adoptedTable // that table once it is open; nil: dibs' own
 
 	running bool // the arguments were understood: what fails now is no usage error
 }
@@ -90,12 +93,18 @@ func (a *app) options() open.Options { return open.Options{Schema: a.schema, Pre
 
 // open opens the database; a SQLite file that is not there is made.
 func (a *app) open(ctx context.Context) (dibs.Database, error) {
+	if a.table != "" {
+		return a.openTable(ctx)
+	}
 	return open.Database(ctx, a.dbURL(), a.options())
 }
 
 // openExisting is open for verbs that make no sense in an empty database: a wrong
 // path must be an error there, not a new file.
 func (a *app) openExisting(ctx context.Context) (dibs.Database, error) {
+	if a.table != "" {
+		return a.openTable(ctx)
+	}
 	o := a.options()
 	o.Existing = true
 	return open.Database(ctx, a.dbURL(), o)

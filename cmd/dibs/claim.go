@@ -23,7 +23,10 @@ after --wait if that is given.
 
 The jobs are this worker's until their leases end. Before that, lengthen the leases with
 'dibs extend', and say how the jobs ended with 'dibs finish'; both need the id and the
-token of the job, or take the lines that this command wrote.`,
+token of the job, or take the lines that this command wrote.
+
+With --table the queue need not be named; jobs are rows of that table. Where their ids
+are not whole numbers from 1 on, "key" is the row's id.`,
 		Example: `  dibs claim emails --wait 20s --lease 5m > job.json
   id=$(jq .id job.json) token=$(jq -r .token job.json)
   ./send.sh < job.json && dibs finish $id $token --completed
@@ -42,7 +45,10 @@ token of the job, or take the lines that this command wrote.`,
 				}
 				r.Worker = defaultWorker()
 			}
-			return a.with(cmd.Context(), func(db dibs.Database) error {
+			return a.with(cmd.Context(), func(db dibs.Database) (err error) {
+				if r.Queue, err = a.queueOf(cmd.Context(), db, r.Queue); err != nil {
+					return err
+				}
 				jobs, err := claim(cmd.Context(), db, r, time.Duration(wait), resume)
 				for _, j := range jobs {
 					if err := a.writeJSON(j); err != nil {
@@ -81,11 +87,7 @@ func claim(ctx context.Context, db dibs.Database, r dibs.ClaimRequest, wait time
 	if resume {
 		return db.Resume(ctx, dibs.ResumeRequest{Queue: r.Queue, Worker: r.Worker, Lease: r.Lease})
 	}
-	queue := r.Queue
-	if queue == "" {
-		queue = dibs.DefaultQueue
-	}
-	wake, stop := db.Wakeups(queue)
+	wake, stop := db.Wakeups(r.Queue)
 	defer stop()
 	over := time.After(wait)
 	for {

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
-	for _, name := range []string{"DIBS_DB", "DIBS_SCHEMA", "DIBS_PREFIX"} {
+	for _, name := range []string{"DIBS_DB", "DIBS_SCHEMA", "DIBS_PREFIX", "DIBS_TABLE"} {
 		os.Unsetenv(name)
 	}
 	self, err := os.Executable()

@@ -12,9 +12,9 @@ func addCommands(a *app, root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	add(groupJobs, newEnqueueCmd(a), newLsCmd(a), newShowCmd(a), newEditCmd(a), newCancelCmd(a), newRequeueCmd(a), newPruneCmd(a))
-	add(groupScripts, newWorkCmd(a), newClaimCmd(a), newExtendCmd(a), newFinishCmd(a))
-	add(groupQueues, newStatsCmd(a), newTopCmd(a), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a))
+	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), newEditCmd(a), newCancelCmd(a), newRequeueCmd(a), newPruneCmd(a))
+	add(groupScripts, a.adoptable(newWorkCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
+	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a))
 	add(groupRest, newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())
 }

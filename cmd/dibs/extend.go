@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -20,17 +21,25 @@ token, or of all jobs named on stdin by lines of JSON with "id" and "token", suc
 The result is one line of JSON: in "lost" the ids of jobs whose lease was lost, which
 gives exit code 3, and in "cancelled" those that somebody asked to cancel: stop them,
 and finish them with --cancelled. In "finishing" are those that an open transaction is
-finishing; their leases are as they were.`,
+finishing; their leases are as they were.
+
+With --table, ID is the row's id as in 'dibs finish'. Where the mapping has only started_at
+to hold leases, they cannot be extended from here: that would change their tokens.`,
 		Example: `  dibs extend 17 1f0c6a4b86c5e1e70a5c5f6e2f4d1a33 --lease 1m`,
 		Args:    idAndToken,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			leases, err := a.leases(ctx, args)
+			leases, names, err := a.leases(ctx, args)
 			if err != nil {
 				return err
 			}
 			return a.withExisting(ctx, func(db dibs.Database) error {
-				return a.extend(ctx, db, leases, time.Duration(lease))
+				for i := range leases {
+					if leases[i].ID, err = idOf(db, names[i]); err != nil {
+						return err
+					}
+				}
+				return a.extend(ctx, db, leases, names, time.Duration(lease))
 			})
 		},
 	}
@@ -38,29 +47,34 @@ finishing; their leases are as they were.`,
 	return cmd
 }
 
-func (a *app) leases(ctx context.Context, args []string) ([]dibs.Lease, error) {
+// leases reads what is to be extended, and how each of the jobs is named.
+func (a *app) leases(ctx context.Context, args []string) (leases []dibs.Lease, names []string, err error) {
 	if len(args) == 2 {
-		l, err := parseLease(args)
-		return []dibs.Lease{l}, err
+		l, err := a.parseLease(args)
+		return []dibs.Lease{l}, args[:1], err
 	}
-	var leases []dibs.Lease
-	err := a.eachLine(ctx, func(in *outcomeJSON) error {
+	err = a.eachLine(ctx, func(in *outcomeJSON) error {
+		names = append(names, in.name())
 		leases = append(leases, dibs.Lease{ID: in.ID, Token: in.Token})
 		return nil
 	})
-	return leases, err
+	return leases, names, err
 }
 
-func (a *app) extend(ctx context.Context, db dibs.Database, leases []dibs.Lease, d time.Duration) error {
+func (a *app) extend(ctx context.Context, db dibs.Database, leases []dibs.Lease, names []string, d time.Duration) error {
 	got, err := db.Extend(ctx, leases, d)
 	if err != nil {
 		return err
 	}
-	if err := a.writeJSON(got); err != nil {
+	out := struct {
+		dibs.Extended
+		Keys rowKeys `json:"keys,omitempty"`
+	}{got, rowKeys{}}
+	for i, l := range leases {
+		out.Keys.add(l.ID, names[i], slices.Concat(got.Lost, got.Cancelled, got.Finishing))
+	}
+	if err := a.writeJSON(out); err != nil || len(got.Lost) == 0 {
 		return err
 	}
-	if len(got.Lost) > 0 {
-		return &dibs.LeaseLostError{IDs: got.Lost}
-	}
-	return nil
+	return out.Keys.explain(&dibs.LeaseLostError{IDs: got.Lost})
 }

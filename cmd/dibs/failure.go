@@ -33,7 +33,7 @@ func newExitCodesTopic() *cobra.Command {
 
     0  all was done
     1  it failed for another reason than those below, or 'dibs check' found something
-    2  wrong usage or invalid input; nothing was done
+    2  wrong usage or invalid input, or what an adopted table cannot do; nothing was done
     3  a lease was lost: 'finish' or 'extend' was refused for some jobs, which were
        not changed (the others were)
     4  the database is unavailable: not reachable, wrong password, read-only, disk full
@@ -90,7 +90,7 @@ func (e *codeError) Unwrap() error { return e.err }
 func (a *app) fail(ctx context.Context, err error) int {
 	err = open.Explain(a.dbURL(), err)
 	code := exitCode(ctx, err)
-	text := strings.TrimSpace(err.Error())
+	text := strings.TrimSuffix(strings.TrimSpace(err.Error()), ": "+errors.ErrUnsupported.Error()) // the rest says it better
 	if text == "" {
 		return code
 	}
@@ -122,7 +122,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitSchema
 	case errors.Is(err, dibs.ErrUnavailable):
 		return exitUnavailable
-	case errors.Is(err, dibs.ErrInvalid):
+	case errors.Is(err, dibs.ErrInvalid), errors.Is(err, errors.ErrUnsupported):
 		return exitUsage
 	}
 	return exitFailure
@@ -143,6 +143,8 @@ func whatNext(err error) string {
 		return "the job runs elsewhere or has ended: drop this attempt; longer leases or 'dibs extend' avoid it"
 	case errors.Is(err, dibs.ErrNotFound):
 		return "see which there are with 'dibs ls' and 'dibs ls --state completed'"
+	case errors.Is(err, errors.ErrUnsupported):
+		return "docs/adopt.md tells what each way to adopt a table can do"
 	case errors.Is(err, dibs.ErrUnavailable):
 		return "it may pass: try again; it is not known whether this call took effect"
 	}

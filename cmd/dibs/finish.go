@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,14 +46,18 @@ jobs ended, by lines of JSON on stdin, up to 10,000:
 are passed over, so the lines of 'dibs claim' will do with an ending added to them.
 
 The result is one line of JSON: in "finished" how many were written, and in "refused"
-the ids of jobs whose leases were lost: these were not changed, and the exit code is 3.`,
+the ids of jobs whose leases were lost: these were not changed, and the exit code is 3.
+
+With --table, ID is the row's id, whatever its type (of several columns, a JSON array),
+and so is "key" in the lines. Where it is no whole number from 1 on, "keys" in the result
+tells which ids the numbers in "refused" stand for.`,
 		Example: `  dibs finish $DIBS_JOB_ID $DIBS_TOKEN --completed --result '{"sent":true}'
   dibs finish $DIBS_JOB_ID $DIBS_TOKEN --retry --error "mail server down" --delay 5m
   dibs claim emails -n 100 | jq -c '. + {ending: "completed"}' | dibs finish`,
 		Args: idAndToken,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			outcomes, err := a.outcomes(ctx, cmd, args, given)
+			outcomes, names, err := a.outcomes(ctx, cmd, args, given)
 			if err != nil {
 				return err
 			}
@@ -63,11 +68,16 @@ the ids of jobs whose leases were lost: these were not changed, and the exit cod
 					o.Delay = (*time.Duration)(&delay)
 				}
 			}
-			if _, err := checks.Outcomes(outcomes); err != nil {
+			if _, err := checks.Outcomes(outcomes); err != nil && a.table == "" {
 				return outcomeError(err, len(args) == 2)
 			}
 			return a.withExisting(ctx, func(db dibs.Database) error {
-				return a.finish(ctx, db, outcomes)
+				for i := range outcomes {
+					if outcomes[i].ID, err = idOf(db, names[i]); err != nil {
+						return err
+					}
+				}
+				return outcomeError(a.finish(ctx, db, outcomes, names), len(args) == 2)
 			})
 		},
 	}
@@ -91,19 +101,21 @@ func idAndToken(_ *cobra.Command, args []string) error {
 	return errors.New("give the id and the token of one job, or lines of JSON on stdin")
 }
 
-func parseLease(args []string) (dibs.Lease, error) {
-	id, err := parseID(args[0])
-	if err != nil {
-		return dibs.Lease{}, err
+// parseLease reads the arguments. With --table, the number of the row is not known yet.
+func (a *app) parseLease(args []string) (l dibs.Lease, err error) {
+	if a.table == "" {
+		if l.ID, err = parseID(args[0]); err != nil {
+			return l, err
+		}
 	}
-	l := dibs.Lease{ID: id}
 	if err := l.Token.UnmarshalText([]byte(args[1])); err != nil || l.Token.IsZero() {
 		return l, &dibs.InvalidError{Field: "token", Reason: fmt.Sprintf("must be the 32 hexadecimal digits that the claim gave, got %.40q", args[1])}
 	}
 	return l, nil
 }
 
-func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, given []bool) ([]dibs.Outcome, error) {
+// outcomes reads what is to be finished, and how each of the jobs is named.
+func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, given []bool) (outcomes []dibs.Outcome, names []string, err error) {
 	var ending dibs.Ending
 	for i, e := range endings {
 		if given[i] {
@@ -112,23 +124,23 @@ func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, g
 	}
 	if len(args) == 2 {
 		if ending == "" {
-			return nil, usagef(cmd, "how did it end? give --completed, --retry, --snooze, --release, --dead or --cancelled")
+			return nil, nil, usagef(cmd, "how did it end? give --completed, --retry, --snooze, --release, --dead or --cancelled")
 		}
-		l, err := parseLease(args)
-		return []dibs.Outcome{{ID: l.ID, Token: l.Token, Ending: ending}}, err
+		l, err := a.parseLease(args)
+		return []dibs.Outcome{{ID: l.ID, Token: l.Token, Ending: ending}}, args[:1], err
 	}
 	if ending != "" {
-		return nil, usagef(cmd, "--%s is for one job, named by id and token; lines on stdin say it in \"ending\"", ending)
+		return nil, nil, usagef(cmd, "--%s is for one job, named by id and token; lines on stdin say it in \"ending\"", ending)
 	}
-	var outcomes []dibs.Outcome
-	err := a.eachLine(ctx, func(in *outcomeJSON) error {
+	err = a.eachLine(ctx, func(in *outcomeJSON) error {
+		names = append(names, in.name())
 		outcomes = append(outcomes, dibs.Outcome{
 			ID: in.ID, Token: in.Token, Ending: in.Ending,
 			Result: in.Result, Error: in.Error, Delay: (*time.Duration)(in.Delay),
 		})
 		return nil
 	})
-	return outcomes, err
+	return outcomes, names, err
 }
 
 // outcomeJSON is a line of input: an outcome, which may have the other fields of a
@@ -141,6 +153,14 @@ type outcomeJSON struct {
 	Result json.RawMessage `json:"result"`
 	Error  string          `json:"error"`
 	Delay  *seconds        `json:"delay"`
+}
+
+// name is the job's id, or the row's.
+func (o *outcomeJSON) name() string {
+	if o.Key != "" {
+		return o.Key
+	}
+	return strconv.FormatInt(o.ID, 10)
 }
 
 // eachLine calls f with every line of stdin. All are read before anything is done.
@@ -166,6 +186,9 @@ func (a *app) eachLine(ctx context.Context, f func(*outcomeJSON) error) error {
 		if err := d.Decode(&o); err != nil {
 			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: strings.TrimPrefix(err.Error(), "json: ")}
 		}
+		if o.Key != "" && a.table == "" {
+			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: "names a row of an adopted table by its key: give the mapping with --table"}
+		}
 		if err := f(&o); err != nil {
 			return err
 		}
@@ -189,7 +212,7 @@ func outcomeError(err error, one bool) error {
 	return &dibs.InvalidError{Field: field, Reason: rule.Reason}
 }
 
-func (a *app) finish(ctx context.Context, db dibs.Database, outcomes []dibs.Outcome) error {
+func (a *app) finish(ctx context.Context, db dibs.Database, outcomes []dibs.Outcome, names []string) error {
 	err := db.Finish(ctx, outcomes)
 	var lost *dibs.LeaseLostError
 	if err != nil && !errors.As(err, &lost) {
@@ -198,10 +221,16 @@ func (a *app) finish(ctx context.Context, db dibs.Database, outcomes []dibs.Outc
 	sum := struct {
 		Finished int     `json:"finished"`
 		Refused  []int64 `json:"refused,omitempty"`
+		Keys     rowKeys `json:"keys,omitempty"`
 	}{Finished: len(outcomes)}
 	if lost != nil {
 		sum.Refused = lost.IDs
 		sum.Finished -= len(lost.IDs)
+		sum.Keys = rowKeys{}
+		for i, o := range outcomes {
+			sum.Keys.add(o.ID, names[i], lost.IDs)
+		}
+		err = sum.Keys.explain(lost)
 	}
 	return errors.Join(a.writeJSON(sum), err)
 }

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -22,7 +24,10 @@ first, for as long as their queue keeps them.
 
 A list has up to --limit jobs. --after takes what the list before ended with, to go
 on from there; --all goes on to the end. With --json each page is one object with
-"jobs" and, if there are more, "next" for --after.`,
+"jobs" and, if there are more, "next" for --after.
+
+With --table, rows are listed in the order in which they are claimed. What has ended can
+only be looked at with SQL, but for dead rows where the mapping has a side table.`,
 		Example: `  dibs ls emails
   dibs ls --state dead --limit 20
   dibs ls --all --json | jq -c '.jobs[] | {id, payload}'`,
@@ -92,27 +97,35 @@ func (a *app) writeJobs(jobs []*dibs.RawJob) {
 	if grouped {
 		headings = append(headings[:4:4], append([]string{"GROUP"}, headings[4:]...)...)
 	}
-	t := a.tableOf(headings...)
+	t := a.tableOf(told(a.adopted, headings, headings)...)
 	now := time.Now()
 	for _, j := range jobs {
-		row := table.Row{j.ID, a.paintState(j.State), a.cell(j.Queue, 16), a.cell(j.Kind, 16)}
+		row := table.Row{a.cell(keyOf(j), 40), a.paintState(j.State), a.cell(j.Queue, 16), a.cell(j.Kind, 16)}
 		if grouped {
 			row = append(row, a.cell(j.Group, 14))
 		}
-		row = append(row, j.Priority, attempts(j), when(now, j), a.paint(faint, a.cell(note(j), 60)))
-		t.AppendRow(row)
+		row = append(row, j.Priority, a.attempts(j), when(now, j), a.paint(faint, a.cell(note(j), 60)))
+		t.AppendRow(told(a.adopted, headings, row))
 	}
 	t.Render()
 }
 
 // attempts are those that count, of how many.
-func attempts(j *dibs.RawJob) string {
+func (a *app) attempts(j *dibs.RawJob) string {
+	switch {
+	case !a.adopted.tells("ATTEMPT"):
+		return "-"
+	case j.MaxAttempts == adopt.NoLimit:
+		return strconv.Itoa(j.Attempt - j.Excused)
+	}
 	return fmt.Sprintf("%d/%d", j.Attempt-j.Excused, j.MaxAttempts)
 }
 
-// when is the time that matters in the job's state.
+// when is the time that matters in the job's state. An adopted table may not tell it.
 func when(now time.Time, j *dibs.RawJob) string {
 	switch {
+	case j.State == dibs.Running && j.ClaimedAt.IsZero(), j.State.Final() && j.FinishedAt.IsZero(), j.State == dibs.Waiting && j.RunAt.IsZero():
+		return "-"
 	case j.State == dibs.Running:
 		return "for " + roughly(max(0, now.Sub(j.ClaimedAt)))
 	case j.State.Final():
@@ -128,6 +141,8 @@ func note(j *dibs.RawJob) string {
 	switch {
 	case j.CancelRequested:
 		return "cancel requested; on " + j.Worker
+	case j.State == dibs.Running && j.Worker == "":
+		return ""
 	case j.State == dibs.Running:
 		return "on " + j.Worker
 	case j.State == dibs.Completed:

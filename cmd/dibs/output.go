@@ -82,7 +82,9 @@ The names of fields are stable; new ones may come.
               worker, token, lease_until, created_at, claimed_at, finished_at, errors,
               result. What a job does not have is left out. The payload has the bytes
               that were enqueued, without the spaces between its parts; 'dibs show ID
-              --payload' writes it as it is.
+              --payload' writes it as it is. With --table, "key" is the id of the row where that
+              is no whole number from 1 on: use it, and not the id, which many programs
+              round; without a limit, max_attempts is 2147483647.
   a run       as 'torture' writes it: kept; database, database_version, own_server,
               dibs_version, platform, cores, began, duration, took, workers, producers,
               seed, command (that repeats it); totals: operations, calls, unanswered,

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
 )
 
 // The exit codes of programs that mean something; see 'dibs work --help'.
@@ -44,6 +45,7 @@ type program struct {
 	now      <-chan struct{} // closed: stop everything at once
 	log      *slog.Logger
 	spawner  *spawner
+	table    *adoptedTable // whose rows the jobs are; nil: they are jobs of dibs
 }
 
 func newProgram(f *workFlags, env []string, now <-chan struct{}) *program {
@@ -67,7 +69,7 @@ func (p *program) close() { p.spawner.close() }
 func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
 	out, errs := &head{most: dibs.MaxResult}, &tail{most: dibs.MaxErrorText}
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
-	cmd.Env = append(p.env[:len(p.env):len(p.env)], jobEnv(job)...)
+	cmd.Env = append(p.env[:len(p.env):len(p.env)], p.jobEnv(job)...)
 	cmd.Stdin = bytes.NewReader(p.input(job))
 	cmd.Stdout, cmd.Stderr = out, errs
 	cmd.WaitDelay = leftoverWait
@@ -91,16 +93,24 @@ func (p *program) input(job *dibs.RawJob) []byte {
 	return job.Payload
 }
 
-func jobEnv(job *dibs.RawJob) []string {
-	return []string{
+func (p *program) jobEnv(job *dibs.RawJob) []string {
+	env := []string{
 		"DIBS_JOB_ID=" + strconv.FormatInt(job.ID, 10),
 		"DIBS_QUEUE=" + job.Queue,
 		"DIBS_KIND=" + job.Kind,
 		"DIBS_ATTEMPT=" + strconv.Itoa(job.Attempt),
-		"DIBS_MAX_ATTEMPTS=" + strconv.Itoa(job.MaxAttempts),
 		"DIBS_GROUP=" + job.Group,
-		"DIBS_TOKEN=" + job.Token.String(),
 	}
+	if job.MaxAttempts != adopt.NoLimit {
+		env = append(env, "DIBS_MAX_ATTEMPTS="+strconv.Itoa(job.MaxAttempts))
+	}
+	if p.table != nil {
+		env = append(env, "DIBS_JOB_KEY="+keyOf(job))
+	}
+	if p.table == nil || p.table.TokensLast() {
+		env = append(env, "DIBS_TOKEN="+job.Token.String())
+	}
+	return env
 }
 
 // wait waits for the program's end, and brings it about when ctx ends. stopped

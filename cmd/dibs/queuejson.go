@@ -67,6 +67,29 @@ type statsJSON struct {
 	Throughput    float64 `json:"throughput"`
 }
 
+// tableStatsJSON is what an adopted table can tell of that.
+type tableStatsJSON struct {
+	Queue     string `json:"queue"`
+	Waiting   int64  `json:"waiting"`
+	Scheduled *int64 `json:"scheduled,omitempty"`
+	Running   int64  `json:"running"`
+	Dead      *int64 `json:"dead,omitempty"`
+}
+
+func (a *app) statsJSON(s dibs.QueueStats) any {
+	if a.adopted == nil {
+		return statsJSONOf(s)
+	}
+	out := tableStatsJSON{Queue: s.Queue, Waiting: s.Waiting, Running: s.Running}
+	if a.adopted.tells("LATER") {
+		out.Scheduled = &s.Scheduled
+	}
+	if a.adopted.tells("DEAD") {
+		out.Dead = &s.Dead
+	}
+	return out
+}
+
 func statsJSONOf(s dibs.QueueStats) statsJSON {
 	return statsJSON{
 		Queue:         s.Queue,

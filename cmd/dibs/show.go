@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
 	"github.com/spf13/cobra"
 )
 
@@ -21,11 +23,14 @@ func newShowCmd(a *app) *cobra.Command {
   dibs show 17 --payload > payload.json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			id, err := parseID(args[0])
-			if err != nil {
+			if _, err := parseID(args[0]); err != nil && a.table == "" {
 				return err
 			}
 			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+				id, err := idOf(db, args[0])
+				if err != nil {
+					return err
+				}
 				j, err := db.Get(cmd.Context(), id)
 				if err != nil {
 					return err
@@ -64,11 +69,24 @@ func (a *app) writeJob(j *dibs.RawJob) {
 		}
 		return t.Local().Format("2006-01-02 15:04:05.000") + a.paint(faint, " ("+since(now, t)+")")
 	}
-	fmt.Fprintf(a.stdout, "%s  %s\n", a.paint(bold, fmt.Sprintf("job %d", j.ID)), a.paintState(j.State))
+	title, state := fmt.Sprintf("job %d", j.ID), a.paintState(j.State)
+	if a.adopted != nil {
+		title = "row " + printable(keyOf(j))
+		if j.State == dibs.Completed {
+			state = "ended" // in which way, the table alone knows
+		}
+	}
+	fmt.Fprintf(a.stdout, "%s  %s\n", a.paint(bold, title), state)
 	line("queue", printable(j.Queue))
-	line("kind", printable(j.Kind))
-	line("priority", fmt.Sprint(j.Priority))
-	line("attempt", attemptText(j))
+	if a.adopted.tells("KIND") {
+		line("kind", printable(j.Kind))
+	}
+	if a.adopted == nil {
+		line("priority", fmt.Sprint(j.Priority))
+	}
+	if a.adopted.tells("ATTEMPT") {
+		line("attempt", attemptText(j))
+	}
 	if j.Group != "" {
 		line("group", fmt.Sprintf("%s (%d at a time)", printable(j.Group), j.GroupLimit))
 	}
@@ -100,7 +118,10 @@ func (a *app) writeJob(j *dibs.RawJob) {
 }
 
 func attemptText(j *dibs.RawJob) string {
-	s := fmt.Sprintf("%d of %d", j.Attempt-j.Excused, j.MaxAttempts)
+	s := strconv.Itoa(j.Attempt - j.Excused)
+	if j.MaxAttempts != adopt.NoLimit {
+		s += fmt.Sprintf(" of %d", j.MaxAttempts)
+	}
 	if j.Excused > 0 {
 		s += fmt.Sprintf(" (claimed %d times, %d not counted)", j.Attempt, j.Excused)
 	}

@@ -23,7 +23,10 @@ the queues are, and slows nobody down.
   OLDEST     how long the oldest due, unclaimed job has been due
   WAIT, RUN  average time from start time to claim, and from claim to finish, over
              about the last 5 minutes
-  JOBS/S     jobs completed a second over the same time`,
+  JOBS/S     jobs completed a second over the same time
+
+With --table it counts the rows that have not ended, by reading all of them. Rows that wait
+for a place in their group count as WAITING. What the table cannot tell is left out.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
 				stats, err := pickStats(cmd.Context(), db, args)
@@ -60,7 +63,7 @@ func pickStats(ctx context.Context, db dibs.Queues, names []string) ([]dibs.Queu
 func (a *app) writeStats(stats []dibs.QueueStats) error {
 	if a.json {
 		for _, s := range stats {
-			if err := a.writeJSON(statsJSONOf(s)); err != nil {
+			if err := a.writeJSON(a.statsJSON(s)); err != nil {
 				return err
 			}
 		}
@@ -70,9 +73,10 @@ func (a *app) writeStats(stats []dibs.QueueStats) error {
 		fmt.Fprintln(a.stdout, "no queues yet; 'dibs enqueue' makes them")
 		return nil
 	}
-	t := a.tableOf("QUEUE", "#WAITING", "#LATER", "#BLOCKED", "#RUNNING", "#COMPLETED", "#DEAD", "#CANCELLED", "#OLDEST", "#WAIT", "#RUN", "#JOBS/S")
+	headings := []string{"QUEUE", "#WAITING", "#LATER", "#BLOCKED", "#RUNNING", "#COMPLETED", "#DEAD", "#CANCELLED", "#OLDEST", "#WAIT", "#RUN", "#JOBS/S"}
+	t := a.tableOf(told(a.adopted, headings, headings)...)
 	for _, s := range stats {
-		t.AppendRow(a.statsRow(s))
+		t.AppendRow(told(a.adopted, headings, a.statsRow(s)))
 	}
 	if a.outTTY { // where room is short
 		t.SuppressEmptyColumns()

@@ -25,7 +25,10 @@ columns are those of 'dibs stats'. Watching takes no locks and slows nobody down
   r              requeue the selected dead job
   esc            back; q  quit
 
-Without a terminal, or with --once, it writes what it would show once, and ends.`,
+Without a terminal, or with --once, it writes what it would show once, and ends.
+
+With --table it shows what 'dibs stats' can tell of that table, and its running rows; p and
+r do nothing there.`,
 		Example: `  dibs top --interval 5s
   dibs top --once --json | jq '.queues[] | {queue, waiting}'`,
 		Args: cobra.NoArgs,
@@ -59,10 +62,10 @@ func (a *app) top(ctx context.Context, db dibs.Admin, every time.Duration, o ...
 }
 
 type topJSON struct {
-	Queues      []statsJSON    `json:"queues"`
+	Queues      []any          `json:"queues"`
 	Running     []*dibs.RawJob `json:"running"`
 	RunningMore bool           `json:"running_more,omitempty"`
-	Dead        []*dibs.RawJob `json:"dead"`
+	Dead        []*dibs.RawJob `json:"dead,omitzero"`
 	DeadMore    bool           `json:"dead_more,omitempty"`
 }
 
@@ -73,11 +76,11 @@ func (a *app) topOnce(ctx context.Context, db dibs.Admin) error {
 		return err
 	}
 	if a.json {
-		return a.writeJSON(topJSONOf(s))
+		return a.writeJSON(a.topJSON(s))
 	}
 	v := topView{app: a, snap: s, width: a.width}
 	fmt.Fprintln(a.stdout, v.totals())
-	for _, t := range []topTab{tabQueues, tabRunning, tabDead} {
+	for t := range v.tabs() {
 		table := v.table(t)
 		if len(table.rows) == 0 {
 			fmt.Fprintf(a.stdout, "\n  %s\n", table.empty)
@@ -91,17 +94,17 @@ func (a *app) topOnce(ctx context.Context, db dibs.Admin) error {
 	return nil
 }
 
-func topJSONOf(s snapshot) topJSON {
+func (a *app) topJSON(s snapshot) topJSON {
 	out := topJSON{
-		Queues: []statsJSON{}, Running: s.running, RunningMore: s.runningMore, Dead: s.dead, DeadMore: s.deadMore,
+		Queues: []any{}, Running: s.running, RunningMore: s.runningMore, Dead: s.dead, DeadMore: s.deadMore,
 	}
 	for _, q := range s.queues {
-		out.Queues = append(out.Queues, statsJSONOf(q))
+		out.Queues = append(out.Queues, a.statsJSON(q))
 	}
 	if out.Running == nil {
 		out.Running = []*dibs.RawJob{}
 	}
-	if out.Dead == nil {
+	if out.Dead == nil && a.adopted.tells("DEAD") {
 		out.Dead = []*dibs.RawJob{}
 	}
 	return out

@@ -40,7 +40,8 @@ func look(ctx context.Context, db dibs.Admin, q topQuery) (snapshot, error) {
 		return s, err
 	}
 	s.running, s.runningMore = page.Jobs, page.Next != ""
-	if page, err = db.List(ctx, dibs.Filter{Queue: q.queue, State: dibs.Dead, Limit: topJobs}); err != nil {
+	page, err = db.List(ctx, dibs.Filter{Queue: q.queue, State: dibs.Dead, Limit: topJobs})
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) { // by an adopted table without a side table
 		return s, err
 	}
 	s.dead, s.deadMore = page.Jobs, page.Next != ""

@@ -113,11 +113,11 @@ func (m *topModel) key(k string) tea.Cmd {
 	case "enter", "right", "l":
 		return m.open()
 	case "tab":
-		m.show((m.tab + 1) % tabs)
+		m.show((m.tab + 1) % m.tabs())
 	case "shift+tab":
-		m.show((m.tab + tabs - 1) % tabs)
+		m.show((m.tab + m.tabs() - 1) % m.tabs())
 	case "1", "2", "3":
-		m.show(topTab(k[0] - '1'))
+		m.show(min(topTab(k[0]-'1'), m.tabs()-1))
 	case "p":
 		m.pause()
 	case "r":
@@ -164,6 +164,10 @@ func (m *topModel) open() tea.Cmd {
 
 // pause asks whether to pause or resume the selected queue.
 func (m *topModel) pause() {
+	if m.app.adopted != nil {
+		m.note = "an adopted table cannot be paused: stop its workers"
+		return
+	}
 	if m.tab != tabQueues || len(m.snap.queues) == 0 {
 		m.note = "select a queue to pause or resume it"
 		return
@@ -185,6 +189,10 @@ func (m *topModel) pause() {
 
 // requeue asks whether to requeue the selected dead job, or the one looked at.
 func (m *topModel) requeue() {
+	if m.app.adopted != nil {
+		m.note = "rows of an adopted table are put back with SQL"
+		return
+	}
 	job := m.selectedJob()
 	if m.job != 0 {
 		job = m.snap.job

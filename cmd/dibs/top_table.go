@@ -32,11 +32,24 @@ type topCell struct {
 func (v *topView) table(t topTab) topTable {
 	switch t {
 	case tabRunning:
-		return v.runningTable()
+		return v.runningTable().told(v.app.adopted)
 	case tabDead:
-		return v.deadTable()
+		return v.deadTable().told(v.app.adopted)
 	}
-	return v.queueTable()
+	return v.queueTable().told(v.app.adopted)
+}
+
+// told leaves out what an adopted table does not tell.
+func (t topTable) told(by *adoptedTable) topTable {
+	names := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		names[i] = c.name
+	}
+	t.columns = told(by, names, t.columns)
+	for i, row := range t.rows {
+		t.rows[i] = told(by, names, row)
+	}
+	return t
 }
 
 func (v *topView) queueTable() topTable {
@@ -98,11 +111,11 @@ func (v *topView) runningTable() topTable {
 			lease = topCell{roughly(j.LeaseUntil.Sub(v.snap.at)), plain}
 		}
 		t.rows = append(t.rows, []topCell{
-			{fmt.Sprint(j.ID), plain},
+			{keyOf(j), plain},
 			{printable(j.Queue), plain},
 			{printable(j.Kind), plain},
 			{printable(j.Worker), plain},
-			{attempts(j), plain},
+			{v.app.attempts(j), plain},
 			{roughly(max(0, v.snap.at.Sub(j.ClaimedAt))), plain},
 			lease,
 		})
@@ -124,10 +137,10 @@ func (v *topView) deadTable() topTable {
 	}
 	for _, j := range v.snap.dead {
 		t.rows = append(t.rows, []topCell{
-			{fmt.Sprint(j.ID), plain},
+			{keyOf(j), plain},
 			{printable(j.Queue), plain},
 			{printable(j.Kind), plain},
-			{attempts(j), plain},
+			{v.app.attempts(j), plain},
 			{roughly(max(time.Millisecond, v.snap.at.Sub(j.FinishedAt))), plain},
 			{clip(oneLine(note(j)), 300), red},
 		})

@@ -45,6 +45,14 @@ type topView struct {
 
 const around = 6 // lines above and below the list
 
+// tabs is how many lists there are: not all adopted tables can tell what is dead.
+func (v *topView) tabs() topTab {
+	if !v.app.adopted.tells("DEAD") {
+		return tabDead
+	}
+	return tabs
+}
+
 // body is how many lines the list has, its heading included.
 func (v *topView) body() int { return max(v.height-around, 1) }
 
@@ -100,14 +108,15 @@ func (v *topView) totals() string {
 		sum.Throughput += q.Throughput
 	}
 	part := func(name, n string, st style) string { return v.app.paint(faint, name) + " " + v.app.paint(st, n) }
-	return "  " + strings.Join([]string{
+	columns := []string{"WAITING", "LATER", "BLOCKED", "RUNNING", "DEAD", "JOBS/S"}
+	return "  " + strings.Join(told(v.app.adopted, columns, []string{
 		part("waiting", short(sum.Waiting), plain),
 		part("later", later(sum), plain),
 		part("blocked", short(sum.Blocked), some(yellow, sum.Blocked)),
 		part("running", short(sum.Running), some(cyan, sum.Running)),
 		part("dead", short(sum.Dead), some(red, sum.Dead)),
 		part("jobs/s", fmt.Sprintf("%.1f", sum.Throughput), plain),
-	}, "  ")
+	}), "  ")
 }
 
 func (v *topView) tabName(t topTab) string {
@@ -123,7 +132,7 @@ func (v *topView) tabName(t topTab) string {
 
 func (v *topView) tabLine() string {
 	line := " "
-	for t := range tabs {
+	for t := range v.tabs() {
 		name := " " + v.tabName(t) + " "
 		if t == v.tab {
 			name = v.app.paint(bold, "["+name[1:len(name)-1]+"]")

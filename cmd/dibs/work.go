@@ -34,12 +34,7 @@ type workFlags struct {
 	resume, untilEmpty, text, noResult, verbose bool
 }
 
-func newWorkCmd(a *app) *cobra.Command {
-	f := workFlags{shutdown: durationFlag(30 * time.Second), grace: durationFlag(3 * time.Second), snooze: durationFlag(time.Minute)}
-	cmd := &cobra.Command{
-		Use:   "work [QUEUE] [flags] -- PROGRAM [ARGUMENT]...",
-		Short: "Run a program for each job of a queue",
-		Long: `Run PROGRAM once for each job of a queue, up to --concurrency at a time, until SIGINT or
+const workHelp = `Run PROGRAM once for each job of a queue, up to --concurrency at a time, until SIGINT or
 SIGTERM. Any number of processes on any number of machines may do so.
 
 The program gets the payload on stdin, JSON as it was enqueued (with --text, strings as
@@ -47,6 +42,7 @@ plain text), and in its environment
 
   DIBS_JOB_ID DIBS_QUEUE DIBS_KIND DIBS_ATTEMPT DIBS_MAX_ATTEMPTS DIBS_GROUP DIBS_TOKEN
   DIBS_DB DIBS_SCHEMA DIBS_PREFIX   so that it can call dibs itself
+  DIBS_TABLE DIBS_JOB_KEY           with --table: the mapping, and the id of the row
 
 Its exit code says how the attempt ended:
 
@@ -54,7 +50,8 @@ Its exit code says how the attempt ended:
        that is JSON, else as a JSON string (the first 1 MiB)
   100  failed for good: the job is dead
   101  snooze: run it again after --snooze; this attempt does not count
-  102  the program has finished the job itself, with 'dibs finish'
+  102  the program has finished the job itself, with 'dibs finish'; with --table,
+       'dibs finish $DIBS_JOB_KEY $DIBS_TOKEN'
   any other, or a signal:
        failed; run it again after the queue's backoff, or dead if it was the last
        attempt
@@ -71,7 +68,18 @@ started; their jobs run elsewhere when their leases have ended.
 
 On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
 end before they are stopped and their jobs given back, uncounted. A second signal does
-that at once.`,
+that at once.
+
+With --table the jobs are rows of that table, and the queue need not be named. Where the
+mapping has only started_at to hold leases, to extend one changes its token: DIBS_TOKEN is
+left out then, and the program cannot finish its row itself.`
+
+func newWorkCmd(a *app) *cobra.Command {
+	f := workFlags{shutdown: durationFlag(30 * time.Second), grace: durationFlag(3 * time.Second), snooze: durationFlag(time.Minute)}
+	cmd := &cobra.Command{
+		Use:   "work [QUEUE] [flags] -- PROGRAM [ARGUMENT]...",
+		Short: "Run a program for each job of a queue",
+		Long:  workHelp,
 		Example: `  dibs work emails --concurrency 8 -- ./send.sh
   find . -type f | dibs enqueue sums --lines
   dibs work sums --text --until-empty -- sh -c 'sha256sum "$(cat)"'`,
@@ -87,14 +95,19 @@ that at once.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dash := cmd.ArgsLenAtDash()
 			f.argv = args[dash:]
-			f.queue = dibs.DefaultQueue
 			if dash == 1 {
 				f.queue = args[0]
+				if err := checks.Name("queue", f.queue); err != nil {
+					return err
+				}
 			}
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(db dibs.Database) error {
+			return a.with(cmd.Context(), func(db dibs.Database) (err error) {
+				if f.queue, err = a.queueOf(cmd.Context(), db, f.queue); err != nil {
+					return err
+				}
 				return a.work(cmd.Context(), db, &f)
 			})
 		},
@@ -124,9 +137,6 @@ func (f *workFlags) add(cmd *cobra.Command) {
 // check looks at what the worker does not; the program is found now, rather than
 // once per job.
 func (f *workFlags) check(cmd *cobra.Command) error {
-	if err := checks.Name("queue", f.queue); err != nil {
-		return err
-	}
 	for i, kind := range f.kinds {
 		if err := checks.Name("kind", kind); err != nil {
 			return err
@@ -157,6 +167,7 @@ func (a *app) work(ctx context.Context, db dibs.Database, f *workFlags) error {
 	p := newProgram(f, a.programEnv(), now.Done())
 	defer p.close()
 	p.log = a.logger(f.verbose)
+	p.table, _ = db.(*adoptedTable)
 	var unknown *hintError
 	if err := checkQueue(ctx, db, f.queue); errors.As(err, &unknown) { // a typing mistake would wait for ever
 		p.log.Warn("nobody has enqueued into this queue yet", "queue", f.queue, "hint", unknown.next)
@@ -258,5 +269,5 @@ func (a *app) programEnv() []string {
 	if a.prefix != "" {
 		env = append(env, "DIBS_PREFIX="+a.prefix)
 	}
-	return env
+	return append(env, a.tableEnv()...)
 }

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/spf13/cobra"
+)
+
+// adoptable gives a command --table, by which it works on a table that is already there.
+func (a *app) adoptable(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().StringVar(&a.table, "table", "", "work on an adopted table: `FILE` with its mapping; default $DIBS_TABLE")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		switch changed := cmd.Flags().Changed; {
+		case !changed("table"):
+			a.table = os.Getenv("DIBS_TABLE")
+		case a.table == "": // such as a variable that is not set: without the flag, another table would be worked on
+			return usagef(cmd, "--table is empty; give it a value or leave it out")
+		case changed("schema") || changed("prefix"):
+			return usagef(cmd, "--schema and --prefix are for the tables of dibs; the mapping names its table as SCHEMA.NAME")
+		}
+		return nil
+	}
+	return cmd
+}
+
+// openTable opens the adopted table.
+func (a *app) openTable(ctx context.Context) (dibs.Database, error) {
+	m, err := adopt.Read(a.table)
+	if err != nil {
+		return nil, &codeError{exitUsage, err}
+	}
+	db, err := a.sqlDB(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := adopt.Open(ctx, db, m)
+	if err != nil {
+		if errors.Is(err, dibs.ErrInvalid) { // which names a field of the file
+			err = fmt.Errorf("%s: %w", a.table, err)
+		}
+		return nil, errors.Join(err, db.Close())
+	}
+	a.adopted = &adoptedTable{s, m, db}
+	return a.adopted, nil
+}
+
+// adoptedTable closes its database too.
+type adoptedTable struct {
+	*adopt.Store
+	m  adopt.Mapping
+	db *sql.DB
+}
+
+// tells reports whether a column of a list or a count can be filled in. No table at all
+// is dibs' own, which tells everything.
+func (t *adoptedTable) tells(column string) bool {
+	if t == nil {
+		return true
+	}
+	c, side := t.m.Claim, t.m.SideTable
+	switch strings.TrimPrefix(column, "#") {
+	case "QUEUE", "PRIORITY", "BLOCKED", "COMPLETED", "CANCELLED", "OLDEST", "WAIT", "RUN", "JOBS/S", "DIED":
+		return false
+	case "KIND":
+		return t.m.Kind != ""
+	case "ATTEMPT":
+		return side || c.Attempts != ""
+	case "LATER":
+		return side || t.m.NotBefore != ""
+	case "WORKER":
+		return side || c.LockedBy != ""
+	case "FOR":
+		return side || c.StartedAt != ""
+	case "LEASE":
+		return side || c.StartedAt != "" || c.Timeout != ""
+	case "DEAD":
+		return side
+	}
+	return true
+}
+
+// told keeps, of a table's cells, the first and those of columns that can be filled in.
+func told[T any](t *adoptedTable, columns []string, cells []T) []T {
+	var kept []T
+	for i, c := range cells {
+		if i == 0 || t.tells(columns[i]) {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// sqlDB opens the database with database/sql. A SQLite file must be there.
+func (a *app) sqlDB(ctx context.Context) (*sql.DB, error) {
+	path, server, err := open.Place(a.dbURL())
+	if err != nil {
+		return nil, err
+	}
+	if path != "" {
+		return openFileDB(path)
+	}
+	config, err := pgxpool.ParseConfig(server) // which knows the parameters of pools, too
+	if err != nil {
+		return nil, open.Explain(a.dbURL(), err)
+	}
+	db := stdlib.OpenDB(*config.ConnConfig)
+	db.SetMaxOpenConns(int(config.MaxConns))
+	if err := db.PingContext(ctx); err != nil {
+		return nil, errors.Join(open.Explain(a.dbURL(), err), db.Close())
+	}
+	return db, nil
+}
+
+func openFileDB(path string) (*sql.DB, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, &open.Error{
+			Problem: "there is no database file " + path,
+			Next:    "name the one that holds the table with --db or $DIBS_DB",
+			Err:     dibs.ErrInvalid,
+		}
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	file := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), OmitHost: true, RawQuery: "_pragma=busy_timeout(10000)"}
+	return sql.Open("sqlite", file.String())
+}
+
+// queueOf is the queue that a command works on: the named one, or else the table's or the
+// default one. An adopted table has but one.
+func (a *app) queueOf(ctx context.Context, db dibs.Database, named string) (string, error) {
+	t, ok := db.(*adoptedTable)
+	switch {
+	case !ok && named == "":
+		return dibs.DefaultQueue, nil
+	case !ok || named == t.Queue():
+		return named, nil
+	case named == "":
+		return t.Queue(), nil
+	}
+	return "", checkQueue(ctx, db, named)
+}
+
+// idOf is the number of the job that a person, or a line of JSON, names.
+func idOf(db dibs.Database, name string) (int64, error) {
+	if t, ok := db.(*adoptedTable); ok {
+		return t.ID(name)
+	}
+	return parseID(name)
+}
+
+// rowKeys tells, for people and for JSON, which ids of rows numbers stand for.
+type rowKeys map[int64]string
+
+func (k rowKeys) add(id int64, name string, of []int64) {
+	if name != strconv.FormatInt(id, 10) && slices.Contains(of, id) {
+		k[id] = name
+	}
+}
+
+// explain names the first lost row as its owners do.
+func (k rowKeys) explain(lost *dibs.LeaseLostError) error {
+	name, ok := k[lost.IDs[0]]
+	if !ok {
+		return lost
+	}
+	return &lostRows{lost, name}
+}
+
+type lostRows struct {
+	*dibs.LeaseLostError
+	first string
+}
+
+func (e *lostRows) Error() string {
+	return fmt.Sprintf("%s lost (first: row %q): the lease had ended, or somebody else has changed or finished the row; nothing was written for it", plural(len(e.IDs), "lease"), e.first)
+}
+
+// keyOf is the id of the row that a job is.
+func keyOf(j *dibs.RawJob) string {
+	if j.Key != "" {
+		return j.Key
+	}
+	return strconv.FormatInt(j.ID, 10)
+}
+
+// tableEnv lets a program that is run work on the same adopted table.
+func (a *app) tableEnv() []string {
+	path, err := filepath.Abs(a.table)
+	if a.table == "" || err != nil {
+		return nil
+	}
+	return []string{"DIBS_TABLE=" + path}
+}
