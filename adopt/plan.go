@@ -304,7 +304,7 @@ func (p *plan) setConditions() {
 	p.ready = and(p.Where, p.Unfinished, p.Available, due)
 	running := p.Running
 	if running == "" && p.Available != "" {
-		running = "(" + p.Available + ") is not true"
+		running = "not (" + p.Available + ")" // which a planner can match with an index on "mark is not null"
 	}
 	if p.SideTable && !p.marked() { // the side table alone tells
 		running = ""
