@@ -177,7 +177,7 @@ func (postgresDialect) clock(c column, f TimeFormat) (clock, error) {
 		now := "floor(extract(epoch from now()) * " + unit + ")::bigint"
 		return clock{
 			now:    now,
-			after:  func(secs string) string { return "(" + now + " + ceil(" + secs + " * " + unit + ")::bigint)" },
+			after:  func(secs string) string { return "(" + now + " + ceil((" + secs + ") * " + unit + ")::bigint)" },
 			micros: func(e string) string { return "(" + e + "::bigint * 1000000 / " + unit + ")" },
 			grain:  grain,
 		}, nil

@@ -155,7 +155,7 @@ func (p *plan) value(c column, v any, at values) string {
 		return k.now
 	case "$run_at":
 		k, _ := p.d.clock(c, p.timesOf(c))
-		return k.after("coalesce(" + at.delay + ", 0)")
+		return (&timed{c, k}).from("coalesce(" + at.delay + ", 0)")
 	case "$error":
 		return p.d.cast(at.err, c)
 	case "$result":
@@ -190,9 +190,9 @@ func (p *plan) claims() []assignment {
 	return append(all, p.assign(p.Claim.Set, values{})...)
 }
 
-// from is the time so many seconds from now, rounded up: a lease must not end early.
+// from is the time so many seconds from now, rounded up: neither a lease nor a delay may end early.
 func (t *timed) from(secs string) string {
-	return t.after(fmt.Sprintf("%s + %g", secs, t.grain.Seconds()))
+	return t.after(fmt.Sprintf("cast(%s as double precision) + %g", secs, t.grain.Seconds()))
 }
 
 // endSets is what an outcome writes; nothing if it deletes the row.
@@ -211,7 +211,7 @@ func (p *plan) backs(v values, uncounted string) []assignment {
 	}
 	if p.before != nil && own(p.before.column) && v.delay != "null" {
 		col := p.d.quote(p.before.name)
-		all = append(all, assignment{p.before.column, fmt.Sprintf("case when %s is null then t.%s else %s end", v.delay, col, p.before.after(v.delay))})
+		all = append(all, assignment{p.before.column, fmt.Sprintf("case when %s is null then t.%s else %s end", v.delay, col, p.before.from(v.delay))})
 	}
 	// Only a token still tells the next claim apart if the number goes down.
 	if c, ok := p.on.column(p.Claim.Attempts); ok && own(c) && p.Claim.Token != "" && uncounted != "" {

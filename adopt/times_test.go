@@ -1,0 +1,96 @@
+package adopt_test
+
+import (
+	"database/sql"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+)
+
+// Columns of times, in every form that a mapping knows.
+var times = []struct {
+	postgres bool
+	column   string
+	format   adopt.TimeFormat
+}{
+	{true, "timestamptz", ""}, // those with which both columns are tried come first
+	{true, "timestamp(0)", adopt.TimesUTC},
+	{false, "text", ""},
+	{false, "integer", adopt.TimesUnixMS},
+	{true, "timestamptz(0)", ""},
+	{true, "timestamp", ""},
+	{true, "timestamp", adopt.TimesLocal},
+	{true, "timestamp", adopt.TimesUTC},
+	{true, "bigint", adopt.TimesUnix},
+	{true, "bigint", adopt.TimesUnixMS},
+	{false, "datetime", adopt.TimesSeconds},
+	{false, "text", adopt.TimesMillis},
+	{false, "text", adopt.TimesISO},
+	{false, "integer", ""},
+}
+
+// A lease ends when the claim said, or up to a second later where times are whole
+// seconds; never before, whatever holds it.
+func TestALeaseNeverEndsEarly(t *testing.T) {
+	for _, in := range []string{"timeout", "started_at"} {
+		for i, c := range times {
+			if in == "started_at" && i > 3 {
+				break
+			}
+			t.Run(fmt.Sprintf("%s %s %s", in, c.column, c.format), func(t *testing.T) {
+				t.Parallel()
+				onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+					if pg == c.postgres {
+						leaseEnds(t, db, in, c.column, c.format)
+					}
+				})
+			})
+		}
+	}
+}
+
+func leaseEnds(t *testing.T, db *sql.DB, in, column string, format adopt.TimeFormat) {
+	exec(t, db, fmt.Sprintf(`create table task (id integer primary key, who text, at %s, due %[1]s, done integer)`, column))
+	exec(t, db, `insert into task (id) values (1)`)
+	m := task()
+	m.Lease, m.Times, m.Available, m.NotBefore = 300*time.Millisecond, format, "who is null", "due"
+	m.Claim = adopt.Claim{LockedBy: "who", StartedAt: "at"}
+	if in == "timeout" {
+		m.Claim = adopt.Claim{LockedBy: "who", Timeout: "at"}
+	}
+	s := opened(t, db, m)
+	first := claimed(t, s, 1, 1)[0]
+	if got := first.LeaseUntil.Sub(first.ClaimedAt); got != m.Lease {
+		t.Errorf("the lease is %v long", got)
+	}
+	held, err := s.Get(t.Context(), 1)
+	if err != nil || held.LeaseUntil.Before(first.LeaseUntil) {
+		t.Errorf("the row says that it ends at %v, the claim said %v; %v", held.LeaseUntil, first.LeaseUntil, err)
+	}
+	if _, err := s.Extend(t.Context(), []dibs.Lease{first.Lease()}, m.Lease); err != nil {
+		t.Fatal(err)
+	}
+	longer, err := s.Get(t.Context(), 1)
+	if err != nil || longer.LeaseUntil.Before(held.LeaseUntil) {
+		t.Errorf("extended it ends at %v, before at %v; %v", longer.LeaseUntil, held.LeaseUntil, err)
+	}
+	second := recovered(t, s, 1)
+	if second.ClaimedAt.Before(first.LeaseUntil) {
+		t.Errorf("claimed again at %v, though the lease lasted until %v", second.ClaimedAt, first.LeaseUntil)
+	}
+	if second.ClaimedAt.Before(longer.LeaseUntil) {
+		t.Errorf("claimed again at %v, though the row said %v", second.ClaimedAt, longer.LeaseUntil)
+	}
+	later := second.Lease().RetryAfter(300*time.Millisecond, "again")
+	if err := s.Finish(t.Context(), []dibs.Outcome{later}); err != nil {
+		t.Fatal(err)
+	}
+	claimed(t, s, 1) // its time has not come
+	third := recovered(t, s, 1)
+	if wait := third.ClaimedAt.Sub(second.ClaimedAt); wait < 300*time.Millisecond {
+		t.Errorf("after a delay of 300 ms it came back after %v", wait)
+	}
+}
