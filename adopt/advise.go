@@ -204,7 +204,10 @@ func (s *Store) SQL() string {
 		say("-- * %s\n", line)
 	}
 	say("\n-- Advised: claims read the rows that they take, however many there are.\n%s;\n", a.claim)
-	if a.running != "" {
+	switch {
+	case a.running != "" && a.room != "":
+		say("\n-- Not advised as it stands: each claim would have to write to it. Sweeps, which look for claims whose lease is\n-- over, read all that is unfinished; where that is often more than 100,000 rows, this lets them read the running ones.\n-- %s;\n", a.running)
+	case a.running != "":
 		say("\n-- Advised: sweeps, which look for claims whose lease is over, read only running rows.\n%s;\n", a.running)
 	}
 	if a.room != "" {

@@ -18,7 +18,12 @@ type dialect interface {
 	verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error // that they are conditions, and only read
 	// peek runs f where it can only read, and not for longer than limit.
 	peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error
-	stored(expr string, c column) string // the value as the column would hold it
+	// reads tells how many rows a claim of one row reads, or in words how it finds them.
+	reads(ctx context.Context, q querier, s *Store) (rows int64, how string, err error)
+	odd(c column, f TimeFormat, expr string) string                                 // true for times that are not as clock writes them; empty: there are none
+	allowed(ctx context.Context, q querier, on *table) (map[string][]string, error) // values of columns, by types and checks
+	timesOf(c column, sample string) (f TimeFormat, sure bool)                      // how a column seems to hold times
+	stored(expr string, c column) string                                            // the value as the column would hold it
 	can() traits
 	quote(identifier string) string
 	literal(v any) (string, error)

@@ -94,6 +94,13 @@ func (postgresDialect) peek(ctx context.Context, db *sql.DB, limit time.Duration
 
 func (postgresDialect) stored(expr string, c column) string { return "(" + expr + ")::" + c.decl }
 
+func (postgresDialect) odd(c column, f TimeFormat, expr string) string {
+	if c.kind == integer {
+		return oddNumber(f, expr)
+	}
+	return ""
+}
+
 const queryCanceled = "57014"
 
 // tooLong reports whether peek ended a statement.

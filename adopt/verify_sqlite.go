@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 )
@@ -88,4 +89,35 @@ func (sqliteDialect) stored(expr string, c column) string {
 		}
 	}
 	return expr
+}
+
+func (sqliteDialect) odd(c column, f TimeFormat, expr string) string {
+	if f == "" {
+		f = TimesSeconds
+		if c.kind == integer {
+			f = TimesUnix
+		}
+	}
+	const digits = "[0-9][0-9]"
+	const second = digits + digits + "-" + digits + "-" + digits + "%s" + digits + ":" + digits + ":" + digits
+	like := func(pattern string) string {
+		return "(typeof(" + expr + ") <> 'text' or " + expr + " not glob '" + pattern + "')"
+	}
+	switch f {
+	case TimesSeconds:
+		return like(fmt.Sprintf(second, " "))
+	case TimesMillis:
+		return like(fmt.Sprintf(second, " ") + ".[0-9]" + digits)
+	case TimesISO:
+		return like(fmt.Sprintf(second, "T") + ".[0-9]" + digits + "Z")
+	}
+	return "(typeof(" + expr + ") not in ('integer', 'real') or " + oddNumber(f, expr) + ")"
+}
+
+// oddNumber is true for milliseconds that should be seconds, and the other way round.
+func oddNumber(f TimeFormat, expr string) string {
+	if f == TimesUnixMS {
+		return expr + " between 1 and 100000000000"
+	}
+	return expr + " > 100000000000"
 }

@@ -1,0 +1,133 @@
+package adopt
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// cost measures what claims cost now, and says whether an index helps them.
+func (c *checker) cost(ctx context.Context, q querier) error {
+	p := c.p
+	a := p.advise()
+	took, claimed, err := c.claims(ctx, q)
+	if err != nil {
+		return err
+	}
+	read, how, err := p.d.reads(ctx, q, c.s)
+	if err != nil {
+		return err
+	}
+	if claimed == 0 {
+		c.add(SeverityNote, "available", "", "no row is available now, so that a claim could not be tried")
+	}
+	measured := fmt.Sprintf("a claim of one row takes %.2f ms", float64(took.Microseconds())/1000)
+	switch {
+	case read >= 0:
+		measured += fmt.Sprintf(" and reads %d rows", read)
+	case how != "":
+		measured += " and reads them so: " + how
+	}
+	x, supported := p.supported(a.lead)
+	switch {
+	case !supported && (read < 0 || read > fewRows):
+		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: %s, and more as the table grows", measured)
+	case !supported:
+		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: now %s, but it will be more as the table grows", measured)
+	case read > manyRows:
+		c.add(SeverityWarning, "index", a.claim, "index %s does not keep claims from reading much: %s", x.name, measured)
+	default:
+		c.add(SeverityNote, "index", "", "index %s gives rows in the order of claims: %s", x.name, measured)
+	}
+	return nil
+}
+
+const fewRows, manyRows = 100, 1000
+
+// claims claims one row a few times, and tells how long the quickest took.
+func (c *checker) claims(ctx context.Context, q querier) (least time.Duration, claimed int, err error) {
+	for range 3 {
+		start := time.Now()
+		jobs, err := c.s.tryClaim(ctx, q, 1)
+		if err != nil {
+			return 0, 0, fmt.Errorf("try a claim: %w", err)
+		}
+		if took := time.Since(start); least == 0 || took < least {
+			least = took
+		}
+		claimed += len(jobs)
+	}
+	return least, claimed, nil
+}
+
+// claimArgs are the claim statement's, for one row.
+func (s *Store) claimArgs() ([]any, error) {
+	t, err := s.taking("dibs adopt check", 0)
+	if err != nil {
+		return nil, err
+	}
+	t.values["n"], t.values["look"], t.values["kinds"] = 1, lookAt+1000, nil
+	return s.do.claim.args(t.values), nil
+}
+
+// reads has PostgreSQL run a claim, and adds up the rows that it read.
+func (postgresDialect) reads(ctx context.Context, q querier, s *Store) (int64, string, error) {
+	args, err := s.claimArgs()
+	if err != nil {
+		return 0, "", err
+	}
+	plan, err := queryAll(ctx, q, "explain (analyze, costs off, timing off, summary off, format json) "+s.do.claim.text, args...)
+	if err != nil {
+		return 0, "", err
+	}
+	return rowsRead(plan[0][0])
+}
+
+// reads has SQLite say how it finds rows; it does not count them.
+func (sqliteDialect) reads(ctx context.Context, q querier, s *Store) (int64, string, error) {
+	args, err := s.claimArgs()
+	if err != nil {
+		return 0, "", err
+	}
+	plan, err := queryAll(ctx, q, "explain query plan "+s.do.claim.text, args...)
+	var steps []string
+	for _, step := range plan {
+		if text := step[3]; strings.HasPrefix(text, "SCAN t") || strings.HasPrefix(text, "SEARCH t") || strings.HasPrefix(text, "USE TEMP") {
+			steps = append(steps, strings.ToLower(text))
+		}
+	}
+	return -1, strings.Join(steps, ", "), err
+}
+
+// node is a part of PostgreSQL's plan, as far as it matters here.
+type node struct {
+	Type    string  `json:"Node Type"`
+	Rows    float64 `json:"Actual Rows"`
+	Loops   float64 `json:"Actual Loops"`
+	Removed float64 `json:"Rows Removed by Filter"`
+	Recheck float64 `json:"Rows Removed by Index Recheck"`
+	Plans   []node
+}
+
+func rowsRead(text string) (int64, string, error) {
+	var plans []struct{ Plan node }
+	if err := json.Unmarshal([]byte(text), &plans); err != nil || len(plans) == 0 {
+		return -1, "", err
+	}
+	return int64(plans[0].Plan.read()), "", nil
+}
+
+// read counts the rows that scans of tables read, of what is below, too.
+func (n node) read() float64 {
+	sum := 0.0
+	switch n.Type {
+	case "Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Heap Scan", "Tid Scan":
+		sum = n.Loops * (n.Rows + n.Removed + n.Recheck)
+	}
+	for _, below := range n.Plans {
+		sum += below.read()
+	}
+	return sum
+}

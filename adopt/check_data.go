@@ -1,0 +1,240 @@
+package adopt
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// order tells how many rows share their place in the order, so that ids decide.
+func (c *checker) order(ctx context.Context) error {
+	p := c.p
+	if len(p.Mapping.Order) == 0 {
+		c.add(SeverityNote, "order", "name columns to claim by, such as a priority or the time of creation", "is not given: rows are claimed in the order of their ids")
+		return nil
+	}
+	given := p.order[:min(len(p.Mapping.Order), len(p.order))]
+	if p.on.keyed(names(given)) {
+		return nil
+	}
+	list := make([]string, len(given))
+	for i, o := range given {
+		list[i] = p.col(o.column)
+	}
+	by := strings.Join(list, ", ")
+	rows, ok, err := c.ask(ctx, "order", fmt.Sprintf(
+		"select count(*), coalesce(sum(n), 0) from (select count(*) as n from (select %s from %s t where %s limit %d) t group by %s having count(*) > 1) x",
+		by, p.Table, p.Open, checkRows, by))
+	if err != nil || !ok || atoi(rows[0][0]) == 0 {
+		return err
+	}
+	c.add(SeverityNote, "order", "", "%s of the unfinished rows that were looked at share their place in the order with others; among these, ids decide", rows[0][1])
+	return nil
+}
+
+func names(order []ordering) []string {
+	all := make([]string, len(order))
+	for i, o := range order {
+		all[i] = o.name
+	}
+	return all
+}
+
+// values compares the values that the mapping names with those that are there.
+func (c *checker) values(ctx context.Context) error {
+	compared, written := c.comparedValues(), c.writtenValues()
+	for _, name := range slices.Sorted(maps.Keys(compared)) {
+		col, _ := c.p.on.column(name)
+		have, ok, err := c.distinct(ctx, col)
+		if err != nil {
+			return err
+		}
+		if !ok || len(have) == 0 {
+			continue
+		}
+		for _, v := range compared[name] {
+			if !slices.Contains(have, v.text) && !slices.ContainsFunc(written[name], func(w value) bool { return w.text == v.text }) {
+				c.add(SeverityWarning, v.field, "", "compares %s with %q, which no row has, and nothing sets; rows have %s", name, v.text, list(have))
+			}
+		}
+		for _, v := range written[name] {
+			if !slices.Contains(have, v.text) && !slices.ContainsFunc(compared[name], func(w value) bool { return w.text == v.text }) {
+				c.add(SeverityNote, v.field, "see that it is spelt as the programs that read it want it",
+					"sets %s to %q, which no row has so far; rows have %s", name, v.text, list(have))
+			}
+		}
+	}
+	return nil
+}
+
+// value is a value of a column that a field of the mapping names.
+type value struct{ field, text string }
+
+// comparedValues are the texts and numbers that conditions compare columns with.
+func (c *checker) comparedValues() map[string][]value {
+	conds, _ := c.p.conditions() // which have been seen
+	all := map[string][]value{}
+	for _, d := range conds {
+		if d.has("select") {
+			continue
+		}
+		for i, t := range d.tokens {
+			col, ok := c.p.columnOf(t)
+			if !ok || i+2 >= len(d.tokens) {
+				continue
+			}
+			rest := d.tokens[i+1:]
+			switch {
+			case rest[0].text == "=" && rest[1].literal():
+				all[col.name] = append(all[col.name], value{d.field, rest[1].text})
+			case strings.EqualFold(rest[0].text, "in") && rest[1].text == "(":
+				for _, r := range rest[2:] {
+					if r.kind == sign && r.text == ")" {
+						break
+					}
+					if r.literal() {
+						all[col.name] = append(all[col.name], value{d.field, r.text})
+					}
+				}
+			}
+		}
+		for _, col := range c.p.on.columns { // whose booleans may be written as they like
+			if col.kind == boolean {
+				delete(all, col.name)
+			}
+		}
+	}
+	return all
+}
+
+func (c *checker) writtenValues() map[string][]value {
+	all := map[string][]value{}
+	for _, ch := range c.p.changes() {
+		for _, name := range slices.Sorted(maps.Keys(ch.set)) {
+			v := ch.set[name]
+			if s, isText := v.(string); v != nil && (!isText || !strings.HasPrefix(s, "$")) {
+				all[name] = append(all[name], value{ch.field, fmt.Sprint(v)})
+			}
+		}
+	}
+	return all
+}
+
+const mostValues = 50 // of a column that is a status
+
+// distinct are the values of a column in some rows; ok is false if there are too many.
+func (c *checker) distinct(ctx context.Context, col column) (values []string, ok bool, err error) {
+	as := c.p.d.text(c.p.col(col))
+	rows, ok, err := c.ask(ctx, col.name, fmt.Sprintf("select distinct v from (select %s as v from %s t limit %d) x where v is not null order by v limit %d",
+		as, c.p.Table, checkRows*5, mostValues+1))
+	if err != nil || !ok || len(rows) > mostValues {
+		return nil, false, err
+	}
+	for _, r := range rows {
+		values = append(values, r[0])
+	}
+	return values, true, nil
+}
+
+func list(values []string) string {
+	more := ""
+	if len(values) > 10 {
+		values, more = values[:10], " and others"
+	}
+	quoted := make([]string, len(values))
+	for i, v := range values {
+		quoted[i] = fmt.Sprintf("%.40q", v)
+	}
+	return strings.Join(quoted, ", ") + more
+}
+
+// stuck finds rows that would never be taken.
+func (c *checker) stuck(ctx context.Context) error {
+	p := c.p
+	from := "select 1 from " + p.Table + " t where "
+	checks := []struct {
+		skip                bool
+		field, where        string
+		severity            Severity
+		text, advice, query string
+	}{
+		{
+			skip: p.Running == "" || p.Available == "", field: "running", severity: SeverityError,
+			query: p.available() + " and (" + p.Running + ")",
+			text:  "%s rows are both available and running: they would be claimed while somebody is at them",
+		},
+		{
+			skip: p.Running == "" || p.Available == "", field: "running", severity: SeverityWarning,
+			query:  p.Open + " and (" + p.Available + ") is not true and (" + p.Running + ") is not true",
+			text:   "%s unfinished rows are neither available nor running: nobody will ever take them",
+			advice: "see that \"available\", \"running\" and \"unfinished\" tell every row",
+		},
+		{
+			skip: p.SideTable || p.lockOnly() || !p.ends(), field: "claim", severity: SeverityWarning,
+			query: p.busy + " and " + c.unknownEnd(),
+			text:  "%s rows are running, but without the time that would end their lease: they stay taken for ever", advice: "set that time, or put them back by hand",
+		},
+		{
+			skip: p.Where == "", field: "where", severity: SeverityNote,
+			query: "(" + p.Where + ") is null",
+			text:  "%s rows belong to no queue by \"where\", which is null for them",
+		},
+	}
+	for _, ch := range checks {
+		if ch.skip {
+			continue
+		}
+		n, ok, err := c.count(ctx, ch.field, from+ch.query)
+		if err != nil {
+			return err
+		}
+		if ok && n > 0 {
+			c.add(ch.severity, ch.field, ch.advice, ch.text, atMost(n))
+		}
+	}
+	return nil
+}
+
+// unknownEnd is true for rows whose lease has no end.
+func (c *checker) unknownEnd() string {
+	for _, t := range []*timed{c.p.timeout, c.p.started} {
+		if t != nil {
+			return c.p.col(t.column) + " is null"
+		}
+	}
+	return "1 = 0"
+}
+
+// times looks for times that are not in the mapping's format, or have not come yet
+// where they must have.
+func (c *checker) times(ctx context.Context) error {
+	p := c.p
+	for _, t := range c.timed() {
+		col := p.col(t.column)
+		if odd := p.d.odd(t.column, p.timesOf(t.column), col); odd != "" {
+			rows, ok, err := c.ask(ctx, t.field, "select "+p.d.text(col)+" from "+p.Table+" t where "+col+" is not null and "+odd+" limit 1")
+			if err != nil {
+				return err
+			}
+			if ok && len(rows) > 0 {
+				c.add(SeverityError, t.field, "say in \"times\" how the column holds times; they are compared as they stand",
+					"%s holds %.60q, which is not of the format in which dibs writes and compares times there", t.name, rows[0][0])
+				continue
+			}
+		}
+		if t.field != "claim.started_at" {
+			continue
+		}
+		n, ok, err := c.count(ctx, t.field, "select 1 from "+p.Table+" t where "+p.Open+" and "+col+" > "+t.after("300"))
+		if err != nil {
+			return err
+		}
+		if ok && n > 0 {
+			c.add(SeverityWarning, t.field, "see which time zone the programs write, and say it in \"times\"",
+				"of %s unfinished rows %s is more than five minutes in the future: another time zone, or a clock that is wrong", atMost(n), t.name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/adopt"
+)
+
+// found asserts that Check finds something, of that severity, about that field.
+func found(t *testing.T, db *sql.DB, s adopt.Severity, field, text string, mappings ...adopt.Mapping) {
+	t.Helper()
+	all := findings(t, db, mappings...)
+	for _, f := range all {
+		if f.Severity == s && f.Field == field && strings.Contains(f.Text, text) {
+			return
+		}
+	}
+	t.Errorf("no %s about %s: %s in\n%s", s, field, text, told(all))
+}
+
+// notFound asserts that nothing like it is found.
+func notFound(t *testing.T, db *sql.DB, field, text string, mappings ...adopt.Mapping) {
+	t.Helper()
+	for _, f := range findings(t, db, mappings...) {
+		if f.Field == field && strings.Contains(f.Text, text) {
+			t.Errorf("found %+v", f)
+		}
+	}
+}
+
+func findings(t *testing.T, db *sql.DB, mappings ...adopt.Mapping) []adopt.Finding {
+	t.Helper()
+	all, err := adopt.Check(context.Background(), db, mappings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func told(all []adopt.Finding) string {
+	var b strings.Builder
+	for _, f := range all {
+		b.WriteString("  " + string(f.Severity) + " " + f.Queue + " " + f.Field + ": " + f.Text + " (" + f.Advice + ")\n")
+	}
+	return b.String()
+}
+
+const (
+	wrong   = adopt.SeverityError
+	warning = adopt.SeverityWarning
+	note    = adopt.SeverityNote
+)
+
+func TestCheckTellsWhatAClaimCosts(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		series := "with recursive s(i) as (select 4 union all select i + 1 from s where i < 3000)"
+		exec(t, db, "insert into orders (id, amount) "+series+" select i, i from s")
+		measured := "reads them so: scan t, use temp b-tree"
+		if pg {
+			measured = " ms and reads "
+		}
+		found(t, db, warning, "index", measured, m)
+		var advised string
+		for _, f := range findings(t, db, m) {
+			if f.Field == "index" {
+				advised = f.Advice
+			}
+		}
+		exec(t, db, advised)
+		if pg {
+			exec(t, db, "analyze orders")
+		}
+		measured = "reads them so: search t using index dibs_orders_open"
+		if pg {
+			measured = "and reads "
+		}
+		found(t, db, note, "index", "dibs_orders_open gives rows in the order of claims", m)
+		found(t, db, note, "index", measured, m)
+		var n int
+		if err := db.QueryRow("select count(*) from orders where started_at is not null").Scan(&n); err != nil || n > 0 {
+			t.Errorf("%d rows were left claimed, %v", n, err)
+		}
+	})
+}
+
+func TestCheckLooksAtData(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		notFound(t, db, "available", "which no row has", m)
+		found(t, db, note, "order", "2 of the unfinished rows that were looked at share their place", m)
+		found(t, db, note, "order", "amount may be null", m)
+		found(t, db, note, "completed.set", `sets status to "done", which no row has so far; rows have "new"`, m)
+		found(t, db, warning, "available", `compares status with "nwe", which no row has`,
+			changed(m, func(m *adopt.Mapping) { m.Available = "status in ('new', 'nwe')" }))
+
+		exec(t, db, "update orders set status = 'working' where id = 1")
+		found(t, db, warning, "claim", "1 rows are running, but without the time that would end their lease", m)
+		exec(t, db, "update orders set status = 'odd' where id = 2")
+		strict := changed(m, func(m *adopt.Mapping) { m.Running = "status = 'working'" })
+		found(t, db, warning, "running", "1 unfinished rows are neither available nor running", strict)
+		both := changed(strict, func(m *adopt.Mapping) { m.Running = "status = 'working' or id = 3" })
+		found(t, db, wrong, "running", "1 rows are both available and running", both)
+
+		future := "datetime('now', '+2 hours')"
+		if pg {
+			future = "now() + interval '2 hours'"
+		}
+		exec(t, db, "update orders set started_at = "+future+" where id = 1")
+		found(t, db, warning, "claim.started_at", "more than five minutes in the future", m)
+		notFound(t, db, "claim.started_at", "not of the format", m)
+		if !pg {
+			exec(t, db, "update orders set started_at = '2026-01-31T10:00:00Z' where id = 1")
+			found(t, db, wrong, "claim.started_at", "2026-01-31T10:00:00Z", m)
+			exec(t, db, "create trigger note_it after update on orders begin select 1; end")
+			found(t, db, note, "table", "note_it", m)
+		}
+		found(t, db, wrong, "order", "no column", changed(m, func(m *adopt.Mapping) { m.Order = adopt.Columns{"x"} }))
+	})
+}
+
+func TestCheckFindsQueuesThatOverlap(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		named := func(queue, where string) adopt.Mapping {
+			return changed(m, func(m *adopt.Mapping) { m.Queue, m.Where = queue, where })
+		}
+		small, large, rest := named("small", "amount < 15"), named("large", "amount > 15"), named("rest", "amount >= 10")
+		found(t, db, wrong, "where", "2 rows are unfinished for queue large, too", large, rest)
+		found(t, db, warning, "where", "nothing in the conditions excludes it", small, large)
+		a, b := named("a", "amount = 10"), named("b", "t.amount = 20 and note is null")
+		notFound(t, db, "where", "", a, b)
+		found(t, db, wrong, "where", "rows are unfinished for queue a, too", a, named("c", "amount = 10 or note is null"))
+	})
+}
+
+func TestCheckOfASideTableLeavesNoneBehind(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		m.SideTable, m.Claim, m.Available, m.PutBack = true, adopt.Claim{}, "", adopt.Change{}
+		found(t, db, note, "safety", "fenced by a token in the side table", m)
+		if _, err := db.Exec("select 1 from dibs_adopted"); err == nil {
+			t.Error("the side table is there")
+		}
+		jobs, err := adopt.Try(context.Background(), db, m, 2)
+		if err != nil || len(jobs) != 2 || !strings.Contains(string(jobs[0].Payload), `"amount"`) {
+			t.Errorf("tried %v, %v", jobs, err)
+		}
+		if _, err := db.Exec("select 1 from dibs_adopted"); err == nil {
+			t.Error("the side table is there")
+		}
+	})
+}
+
+func TestAdvisedIndexes(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		s, err := adopt.Open(context.Background(), db, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := s.SQL()
+		on := ` on "orders"`
+		if pg {
+			on = ` on "public"."orders"`
+		}
+		for _, want := range []string{
+			on + ` ("status", "amount" desc, "id") where ended_at is null;`,
+			on + ` ("started_at") where (ended_at is null) and ((status = 'new') is not true);`,
+			"-- == claim ==", "-- == completed ==", "1: ", "fenced by the exact values",
+		} {
+			if !strings.Contains(text, want) {
+				t.Errorf("lacks %q:\n%s", want, text)
+			}
+		}
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "create index") || strings.HasPrefix(line, "alter table") {
+				exec(t, db, line)
+			}
+		}
+		m.Available, m.Claim.Set, m.PutBack = "t.started_at is null", nil, adopt.Change{}
+		if s, err = adopt.Open(context.Background(), db, m); err != nil {
+			t.Fatal(err)
+		}
+		if text := s.SQL(); strings.Contains(text, "fillfactor") || !strings.Contains(text, `((started_at is null) is not true)`) {
+			t.Errorf("%s", text) // the index on started_at that was just made must change with each claim
+		}
+		if !pg {
+			return
+		}
+		exec(t, db, "drop index dibs_orders_running")
+		if s, err = adopt.Open(context.Background(), db, m); err != nil {
+			t.Fatal(err)
+		}
+		if text := s.SQL(); !strings.Contains(text, "fillfactor = 50") || !strings.Contains(text, "-- create index") {
+			t.Errorf("no room for claims in place:\n%s", text)
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package adopt
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Reason says why Propose has filled in a field of the mapping as it did.
+type Reason struct {
+	Field string `json:"field"`
+	Text  string `json:"text"`
+	// Unsure: the catalogue and the data do not tell; look at it before you use the mapping.
+	Unsure bool `json:"unsure,omitempty"`
+}
+
+// Propose looks at a table's columns, indexes and some of its rows, and makes a mapping
+// for it. Names tell it what columns mean, so that it can be wrong: read the
+// reasons. Use YAML to write both to a file, and Check to see what the mapping is worth.
+func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reason, error) {
+	m := Mapping{Table: tableName}
+	d, err := dialectOf(ctx, db)
+	if err != nil {
+		return m, nil, classify("propose", err)
+	}
+	schema, name := splitName(tableName)
+	on, err := d.lookUp(ctx, db, schema, name)
+	if err != nil {
+		return m, nil, classify("propose", err)
+	}
+	if on == nil {
+		return m, nil, invalid("table", "there is no table %q in this database", tableName)
+	}
+	p := &proposer{m: m, d: d, on: on, taken: map[string]bool{}}
+	if p.data, err = lookAtData(ctx, db, d, on); err != nil {
+		return m, nil, classify("propose", err)
+	}
+	for _, step := range []func(){p.key, p.roles, p.unfinished, p.available, p.claims, p.outcomes, p.order, p.rest, p.times} {
+		step()
+	}
+	var bad *dibs.InvalidError
+	switch _, err := prepare(ctx, db, p.m); {
+	case errors.As(err, &bad):
+		p.unsure(bad.Field, "does not fit yet: %s", bad.Reason)
+	case err != nil:
+		return m, nil, classify("propose", err)
+	}
+	return p.m, p.reasons, nil
+}
+
+// proposer makes a mapping, field by field.
+type proposer struct {
+	m       Mapping
+	d       dialect
+	on      *table
+	data    data
+	reasons []Reason
+	taken   map[string]bool // columns that have a role
+
+	finished, started, timeout, notBefore, created, attemptEnd *column
+	lockedBy, token, attempts, priority, group, errorText      *column
+	result, success, processed, processing, status, kind       *column
+	states                                                     states
+}
+
+func (p *proposer) why(field, text string, args ...any) {
+	p.reasons = append(p.reasons, Reason{Field: field, Text: fmt.Sprintf(text, args...)})
+}
+
+func (p *proposer) unsure(field, text string, args ...any) {
+	p.reasons = append(p.reasons, Reason{Field: field, Text: fmt.Sprintf(text, args...), Unsure: true})
+}
+
+func (p *proposer) key() {
+	var best *index
+	for i, x := range p.on.indexes {
+		if !p.on.keyed(x.columns) || !x.unique || x.where != "" || slices.ContainsFunc(x.columns, func(name string) bool {
+			c, _ := p.on.column(name)
+			return c.null
+		}) {
+			continue
+		}
+		primary := strings.HasSuffix(x.name, "_pkey") || x.name == "rowid"
+		if best == nil || primary || len(x.columns) < len(best.columns) {
+			if best = &p.on.indexes[i]; primary {
+				break
+			}
+		}
+	}
+	if best == nil {
+		p.unsure("id", "no unique index on columns that cannot be null names a row; add a primary key")
+		return
+	}
+	p.m.ID = best.columns
+	for _, c := range best.columns {
+		p.taken[c] = true
+	}
+	p.why("id", "index %s says that it names one row", best.name)
+}
+
+// cond is a condition on a column.
+func (p *proposer) cond(c *column, rest string) string { return p.name(c) + rest }
+
+// name quotes a column's name if it needs that.
+func (p *proposer) name(c *column) string {
+	plain := c.name == strings.ToLower(c.name) && !strings.Contains(keywords, " "+c.name+" ")
+	for i := range len(c.name) {
+		plain = plain && inWord(c.name[i]) && c.name[i] < 0x80 && (i > 0 || c.name[i] > '9')
+	}
+	if plain {
+		return c.name
+	}
+	return p.d.quote(c.name)
+}
+
+// Words that a column may be called by, but only in quotes.
+const keywords = " order group user end check default table select from where limit offset desc asc case when then else and or not null in all any column primary references "
+
+func (p *proposer) unfinished() {
+	switch s := p.states; {
+	case p.finished != nil && (p.data.filled[p.finished.name] > 0 || len(s.done) == 0 || p.data.rows == 0 && p.status == nil):
+		p.m.Unfinished = p.cond(p.finished, " is null")
+		p.why("unfinished", "%s is a time, may be null, and by its name says when a row ended", p.finished.name)
+	case p.status != nil && len(s.open()) > 0:
+		p.m.Unfinished = p.in(p.status, s.open())
+		p.why("unfinished", "%s tells it: of its values (%s) these have not ended, by their names or order", p.status.name, list(s.all()))
+		if s.guessed || len(s.unknown) > 0 {
+			p.unsure("unfinished", "what the values of %s mean cannot be told for certain%s", p.status.name, unknownValues(s.unknown))
+		}
+	case p.finished != nil:
+		p.m.Unfinished = p.cond(p.finished, " is null")
+		p.why("unfinished", "%s is a time, may be null, and by its name says when a row ended", p.finished.name)
+	case p.success != nil:
+		p.m.Unfinished = p.cond(p.success, " is null")
+		p.why("unfinished", "%s says how a row ended, and is null until then", p.success.name)
+	case p.processed != nil:
+		p.m.Unfinished = p.flag(p.processed, false)
+		p.why("unfinished", "%s is a flag that by its name says whether a row has ended", p.processed.name)
+	default:
+		p.unsure("unfinished", "nothing tells which rows have ended: no time such as finished_at, no status, no flag")
+	}
+}
+
+func unknownValues(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return ": it is not known what " + list(values) + " say"
+}
+
+func (p *proposer) available() {
+	switch s := p.states; {
+	case p.status != nil && len(s.fresh) > 0 && len(s.running) > 0:
+		p.m.Available = p.in(p.status, s.fresh)
+		p.why("available", "%s says so", p.status.name)
+	case p.token != nil:
+		p.m.Available = p.cond(p.token, " is null")
+		p.why("available", "%s is null until a row is claimed", p.token.name)
+	case p.started != nil:
+		p.m.Available = p.cond(p.started, " is null")
+		p.why("available", "%s is null until somebody is at a row", p.started.name)
+	case p.lockedBy != nil:
+		p.m.Available = p.cond(p.lockedBy, " is null")
+		p.why("available", "%s is null until somebody is at a row", p.lockedBy.name)
+	case p.processing != nil:
+		p.m.Available = p.flag(p.processing, false)
+		p.why("available", "%s is a flag that by its name says whether somebody is at a row", p.processing.name)
+	default:
+		p.why("available", "nothing in the table tells whether somebody is at a row; the side table does")
+	}
+	if p.lockedBy != nil && p.m.Available != "" && (p.token != nil || p.started != nil) && p.started != nil && p.data.differ(p.lockedBy, p.started) {
+		p.unsure("available", "some rows have %s but no %s, or the other way round", p.lockedBy.name, p.started.name)
+	}
+}
+
+// in compares a column with one or several values.
+func (p *proposer) in(c *column, values []string) string {
+	lits := make([]string, len(values))
+	for i, v := range values {
+		if lits[i] = v; c.kind != integer {
+			lits[i], _ = p.d.literal(v) // a string is always fine
+		}
+	}
+	if len(lits) == 1 {
+		return p.name(c) + " = " + lits[0]
+	}
+	return p.name(c) + " in (" + strings.Join(lits, ", ") + ")"
+}
+
+// flag is true for rows whose flag is so.
+func (p *proposer) flag(c *column, set bool) string {
+	switch {
+	case c.kind == boolean && set:
+		return p.name(c)
+	case c.kind == boolean && !c.null:
+		return "not " + p.name(c)
+	case c.kind == boolean:
+		return p.name(c) + " is not true"
+	case set:
+		return p.name(c) + " <> 0"
+	}
+	return "coalesce(" + p.name(c) + ", 0) = 0"
+}
+
+// YAML writes a mapping as a file that Read reads, with the reasons as comments.
+func YAML(m Mapping, reasons []Reason) (string, error) {
+	raw, err := yaml.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	written := map[int]bool{}
+	comment := func(i int) {
+		r := reasons[i]
+		written[i] = true
+		mark := "why"
+		if r.Unsure {
+			mark = "NOT SURE"
+		}
+		fmt.Fprintf(&b, "# %s: %s: %s\n", mark, r.Field, strings.Join(strings.Fields(r.Text), " "))
+	}
+	fmt.Fprintf(&b, "# How dibs works on the table %s: proposed by its names, types, indexes and data.\n# Read it, correct it, then: dibs adopt check FILE\n", strings.Join(strings.Fields(m.Table), " "))
+	for line := range strings.Lines(string(raw)) {
+		if key, _, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") {
+			for i, r := range reasons {
+				if top, _, _ := strings.Cut(r.Field, "."); top == key && !written[i] {
+					comment(i)
+				}
+			}
+		}
+		b.WriteString(line)
+	}
+	for i := range reasons {
+		if !written[i] {
+			comment(i)
+		}
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,180 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/adopt"
+)
+
+// handBuilt are tables as people build queues, in words of PostgreSQL; what SQLite calls
+// otherwise is replaced.
+var handBuilt = []struct {
+	name, table, rows string
+	want              adopt.Mapping
+}{
+	{
+		"a mark with attempts and a timeout",
+		`create table documents (document_id integer primary key, priority smallint not null default 255, available_date timestamptz not null default current_timestamp,
+			claim_mark uuid, server varchar(50), attempts int not null default 0, attempt_start timestamptz, attempt_end timestamptz, timeout_date timestamptz,
+			successful boolean, body text not null, remark text)`,
+		`insert into documents (document_id, body) values (1, '{"a": 1}'), (2, '{"a": 2}')`,
+		adopt.Mapping{
+			ID: adopt.Columns{"document_id"}, Order: adopt.Columns{"priority", "available_date"},
+			Rows:    adopt.Rows{Unfinished: "successful is null", Available: "claim_mark is null", NotBefore: "available_date"},
+			Claim:   adopt.Claim{Token: "claim_mark", LockedBy: "server", StartedAt: "attempt_start", Timeout: "timeout_date", Attempts: "attempts"},
+			Payload: adopt.Payload{Columns: adopt.Columns{"body"}, JSON: true},
+		},
+	},
+	{
+		"started on and finished on",
+		`create table exports (id integer primary key, created_on timestamptz not null default current_timestamp, started_on timestamptz, finished_on timestamptz, customer text, what text)`,
+		``,
+		adopt.Mapping{
+			ID: adopt.Columns{"id"}, Order: adopt.Columns{"created_on"},
+			Rows:  adopt.Rows{Unfinished: "finished_on is null", Available: "started_on is null"},
+			Claim: adopt.Claim{StartedAt: "started_on"},
+		},
+	},
+	{
+		"numbers of states with groups",
+		`create table "JobQueue" ("JobID" integer primary key, "StatusID" int not null default 1 check ("StatusID" in (1, 2, 3, 4)), "ConcurrencyGroup" varchar(20), "Parameters" text)`,
+		`insert into "JobQueue" values (1, 3, 'a', 'x'), (2, 2, 'a', 'x'), (3, 1, null, 'x'), (4, 4, 'b', 'x')`,
+		adopt.Mapping{
+			ID: adopt.Columns{"JobID"}, Order: adopt.Columns{"JobID"},
+			Rows:  adopt.Rows{Unfinished: `"StatusID" in (1, 2)`, Available: `"StatusID" = 1`},
+			Claim: adopt.Claim{Set: adopt.Set{"StatusID": 2}}, Group: adopt.Group{Column: "ConcurrencyGroup"},
+			Payload: adopt.Payload{Columns: adopt.Columns{"Parameters"}}, SideTable: true,
+		},
+	},
+	{
+		"pending or complete, locked by and since",
+		`create table requests (request_id text primary key not null, status varchar(10) not null default 'PENDING' check (status in ('PENDING', 'COMPLETE')),
+			locked_by varchar(50), locked_time timestamptz, requested_time timestamptz not null default current_timestamp, completion_time timestamptz, request text not null)`,
+		`insert into requests (request_id, status, request) values ('a', 'COMPLETE', 'x'), ('b', 'PENDING', 'y')`,
+		adopt.Mapping{
+			ID: adopt.Columns{"request_id"}, Order: adopt.Columns{"requested_time"},
+			Rows:    adopt.Rows{Unfinished: "status = 'PENDING'", Available: "locked_time is null"},
+			Claim:   adopt.Claim{LockedBy: "locked_by", StartedAt: "locked_time"},
+			Payload: adopt.Payload{Columns: adopt.Columns{"request"}},
+		},
+	},
+	{
+		"a flag",
+		`create table inbox (id integer primary key, message text not null, processed boolean not null default false)`,
+		`insert into inbox values (1, 'x', false)`,
+		adopt.Mapping{
+			ID: adopt.Columns{"id"}, Order: adopt.Columns{"id"},
+			Rows: adopt.Rows{Unfinished: "not processed"}, Payload: adopt.Payload{Columns: adopt.Columns{"message"}}, SideTable: true,
+		},
+	},
+	{
+		"a status in words",
+		`create table mails (id integer primary key, state text default 'queued', payload json, error text, tries int not null default 0, priority int, started_at timestamptz, created_at timestamptz default current_timestamp)`,
+		`insert into mails (id, state) values (1, 'queued'), (2, 'sending'), (3, 'sent'), (4, 'failed'), (5, 'running'), (6, 'cancelled')`,
+		adopt.Mapping{
+			ID: adopt.Columns{"id"}, Order: adopt.Columns{"priority", "created_at"},
+			Rows:    adopt.Rows{Unfinished: "state in ('queued', 'running')", Available: "state = 'queued'"},
+			Claim:   adopt.Claim{StartedAt: "started_at", Attempts: "tries", Set: adopt.Set{"state": "running"}},
+			Payload: adopt.Payload{Columns: adopt.Columns{"payload"}},
+		},
+	},
+}
+
+func TestProposals(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		for _, h := range handBuilt {
+			t.Run(h.name, func(t *testing.T) {
+				ctx := context.Background()
+				text := h.table
+				if !pg {
+					text = strings.NewReplacer("timestamptz", "datetime", "uuid", "varchar(40)").Replace(text)
+				}
+				exec(t, db, text)
+				if h.rows != "" {
+					exec(t, db, h.rows)
+				}
+				name := strings.Trim(strings.Fields(text)[2], `"`)
+				m, reasons, err := adopt.Propose(ctx, db, name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := fmt.Sprintf("%v %v %+v %+v %v %+v %v", m.ID, m.Order, m.Rows, set(m.Claim), m.Group, m.Payload, m.SideTable)
+				want := fmt.Sprintf("%v %v %+v %+v %v %+v %v", h.want.ID, h.want.Order, h.want.Rows, set(h.want.Claim), h.want.Group, h.want.Payload, h.want.SideTable)
+				if got != want {
+					t.Errorf("proposed\n%s\nnot\n%s", got, want)
+				}
+				yaml, err := adopt.YAML(m, reasons)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Log(yaml)
+				again, err := adopt.Parse([]byte(yaml))
+				if err != nil {
+					t.Fatalf("%v in\n%s", err, yaml)
+				}
+				if got, want := fmt.Sprintf("%+v", normal(again)), fmt.Sprintf("%+v", normal(m)); got != want {
+					t.Errorf("the file says\n%s\nnot\n%s", got, want)
+				}
+				for _, f := range findings(t, db, again) {
+					if f.Severity == wrong {
+						t.Errorf("%+v in\n%s", f, yaml)
+					}
+				}
+				if !strings.Contains(yaml, "# why: id: index ") || !strings.Contains(yaml, "# NOT SURE: ") {
+					t.Errorf("lacks reasons:\n%s", yaml)
+				}
+			})
+		}
+	})
+}
+
+// set makes no set and an empty one alike.
+func set(c adopt.Claim) adopt.Claim {
+	if len(c.Set) == 0 {
+		c.Set = nil
+	}
+	return c
+}
+
+// normal makes what a file cannot tell apart alike, and pointers comparable.
+func normal(m adopt.Mapping) []any {
+	m.Claim = set(m.Claim)
+	all := []any{m.Completed, m.PutBack.Set["x"], len(m.PutBack.Set)}
+	for _, c := range []*adopt.Change{m.Dead, m.Cancelled} {
+		if c != nil {
+			all = append(all, *c)
+		}
+	}
+	m.Dead, m.Cancelled, m.PutBack = nil, nil, adopt.Change{}
+	if reflect.ValueOf(m.Group).IsZero() {
+		m.Group = adopt.Group{}
+	}
+	return append(all, m)
+}
+
+func TestProposalOfATableThatTellsNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table things (a int, b text)")
+		m, reasons, err := adopt.Propose(context.Background(), db, "things")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := adopt.YAML(m, reasons)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"NOT SURE: id: no unique index", "NOT SURE: unfinished: nothing tells", "NOT SURE: completed: not known"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("lacks %q:\n%s", want, text)
+			}
+		}
+		if _, _, err := adopt.Propose(context.Background(), db, "nothing"); err == nil || !strings.Contains(err.Error(), "there is no table") {
+			t.Errorf("of no table: %v", err)
+		}
+	})
+}
