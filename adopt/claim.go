@@ -148,8 +148,8 @@ func texts(all []string) any {
 }
 
 // Rows of groups that have no place left are passed over one by one, so a claim
-// looks at some rows first, and at all of them only if that was not enough.
-const lookAt, lookAtAll = 10, math.MaxInt32
+// looks at few rows first, and at all of them only if that was not enough.
+func looks(n int) []int { return []int{4 * n, 40*n + 1000, math.MaxInt32} }
 
 func (s *Store) claim(ctx context.Context, t *taking, n int) (rows []*row, err error) {
 	if s.do.mark == nil && s.do.lease == nil && s.do.turn == nil { // one statement does it all
@@ -184,18 +184,19 @@ const turnAgain = 5 * time.Millisecond
 
 func scanInt(rows *sql.Rows) (n int, err error) { return n, rows.Scan(&n) }
 
-func (s *Store) choose(ctx context.Context, q querier, t *taking, n int) ([]*row, error) {
-	t.values["n"], t.values["look"] = n, n*lookAt+1000
-	rows, err := run(ctx, q, s.do.claim, t.values, scanRow)
-	if err != nil || len(rows) >= n || s.plan.Mapping.Group.Column == "" {
-		return rows, err
+func (s *Store) choose(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
+	for _, look := range looks(n) {
+		if s.do.mark != nil || s.do.lease != nil { // nothing is written yet: choose anew
+			rows = nil
+		}
+		t.values["n"], t.values["look"] = n-len(rows), look
+		more, err := run(ctx, q, s.do.claim, t.values, scanRow)
+		rows = append(rows, more...)
+		if err != nil || len(rows) >= n || s.plan.Mapping.Group.Column == "" {
+			return rows, err
+		}
 	}
-	t.values["n"], t.values["look"] = n-len(rows), lookAtAll
-	if s.do.mark != nil || s.do.lease != nil { // nothing is written yet: choose anew
-		t.values["n"], rows = n, nil
-	}
-	more, err := run(ctx, q, s.do.claim, t.values, scanRow)
-	return append(rows, more...), err
+	return rows, nil
 }
 
 // keep writes down who has the rows: in the side table, in the rows, or both.

@@ -315,8 +315,9 @@ func (p *plan) setConditions() {
 		p.ready += " and (" + p.d.text(param("has")) + " is null or not " + p.d.among(p.Key, param("has")) + ")"
 	}
 	if p.SideTable {
-		p.ready += " and not exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key +
-			" and (s.token is not null or s.dead = 1 or s.run_at > " + p.Micros() + "))"
+		// Not "not exists": PostgreSQL would make a join of it, which compares each row with each lease.
+		p.ready += " and (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key +
+			" and (s.token is not null or s.dead = 1 or s.run_at > " + p.Micros() + ")) is null"
 	}
 }
 

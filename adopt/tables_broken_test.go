@@ -1,0 +1,109 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+)
+
+// What is made wrong on purpose, so that a test can see that its judge finds it.
+const (
+	noOrder   = "order"    // the last first
+	noGroups  = "groups"   // the mapping does not tell of them
+	noLeases  = "leases"   // claims look for no ended ones
+	allFree   = "all free" // each claim makes all rows available that somebody is at
+	noRefusal = "refusal"  // what was refused is not told
+	noFence   = "fence"    // what was refused is written all the same
+)
+
+func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
+	for _, c := range []struct{ broken, table, want string }{
+		{noOrder, "import", "came after a row that is behind it"},
+		{noGroups, "jobs", "claim: dibs: claim: "},
+		{noLeases, "retrieval", "has not ended"},
+		{allFree, "retrieval", "was claimed by"},
+		{noRefusal, "retrieval", "was accepted, which another program had ended"},
+		{noFence, "retrieval", "ended 2 times"},
+	} {
+		t.Run(c.broken, func(t *testing.T) {
+			t.Parallel()
+			f := &fleet{rows: 900, processes: 2, kills: 1, broken: c.broken, limit: 5 * time.Second}
+			for _, o := range fiveTables {
+				if o.name == c.table {
+					f.owned = o
+				}
+			}
+			f.make(t, "sqlite", file(t))
+			var said []string
+			f.run(t).judge(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+			if !strings.Contains(strings.Join(said, "\n"), c.want) {
+				t.Errorf("the judges said %q, want %q", said, c.want)
+			}
+		})
+	}
+}
+
+func file(t *testing.T) string {
+	return "file:" + filepath.Join(t.TempDir(), "t.db") + "?_pragma=journal_mode(wal)&_pragma=synchronous(normal)"
+}
+
+func spoil(broken string, m adopt.Mapping) adopt.Mapping {
+	switch broken {
+	case noOrder:
+		m.Order = adopt.Columns{"id desc"}
+	case noGroups:
+		m.Group = adopt.Group{}
+	case noLeases:
+		m.Lease = time.Hour
+	}
+	return m
+}
+
+// breaking is the store, made wrong.
+func breaking(broken string, other *sql.DB, s *adopt.Store) dibs.Store {
+	switch broken {
+	case allFree, noRefusal, noFence:
+		return &brokenStore{s, broken, other}
+	}
+	return s
+}
+
+type brokenStore struct {
+	*adopt.Store
+	how   string
+	other *sql.DB
+}
+
+func (b *brokenStore) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	if b.how == allFree {
+		if _, err := b.other.ExecContext(ctx, "update retrieval set mark = null where success is null"); err != nil {
+			return nil, err
+		}
+	}
+	return b.Store.Claim(ctx, r)
+}
+
+func (b *brokenStore) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	err := b.Store.Finish(ctx, outcomes)
+	lost := (*dibs.LeaseLostError)(nil)
+	if !errors.As(err, &lost) || b.how == allFree {
+		return err
+	}
+	for _, id := range lost.IDs {
+		if b.how != noFence {
+			break
+		}
+		if _, err := b.other.ExecContext(ctx, "update retrieval set success = true where retrieval_id = ?", id); err != nil {
+			return err
+		}
+	}
+	return nil
+}

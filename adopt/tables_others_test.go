@@ -1,0 +1,76 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// onBoth runs f with a fresh database of each kind.
+func onBoth(t *testing.T, f func(t *testing.T, driver, dsn string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		f(t, "sqlite", file(t))
+	})
+	t.Run("postgres", func(t *testing.T) { f(t, "pgx", pgtest.URL(t)) })
+}
+
+func statement(t *testing.T, db *sql.DB, query string, args ...any) int64 {
+	t.Helper()
+	result, err := db.ExecContext(t.Context(), query, args...)
+	if err != nil {
+		t.Fatalf("%v\n%.400s", err, query)
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// others is another program at work on the same table: it inserts rows, and
+// changes and ends some that are there.
+type others struct {
+	touched, ended map[string]bool
+	left           atomic.Int64
+}
+
+func (o *others) done() bool { return o.left.Load() == 0 }
+
+func (f *fleet) others(ctx context.Context, t *testing.T) *others {
+	t.Helper()
+	o := &others{touched: map[string]bool{}, ended: map[string]bool{}}
+	o.left.Store(int64(f.extra))
+	ids := f.ids(t)
+	remark := "remark"
+	if f.name == "jobs" {
+		remark = `"Remark"`
+	}
+	touch := fmt.Sprintf(`update %s set %s = 'seen' where cast("%s" as text) = $1 and %s`, f.table(), remark, f.m.ID[0], f.m.Unfinished)
+	go func() {
+		for n := f.rows; o.left.Load() > 0 && ctx.Err() == nil; n += 10 {
+			f.fill(t, n, n+10)
+			if id := ids[rand.IntN(len(ids))]; statement(t, f.db, touch, id) == 1 {
+				o.touched[id] = true
+			}
+			if id := ids[rand.IntN(len(ids))]; statement(t, f.db, f.byHand, id) == 1 {
+				o.ended[id] = true
+			}
+			o.left.Add(-10)
+		}
+	}()
+	return o
+}
+
+func (f *fleet) ids(t *testing.T) (ids []string) {
+	t.Helper()
+	for id := range f.ranks(t) {
+		ids = append(ids, id)
+	}
+	return ids
+}

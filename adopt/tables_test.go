@@ -1,0 +1,332 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/child"
+)
+
+// owned is a table as somebody else has built it: testdata/NAME.yaml is its mapping,
+// testdata/NAME.DATABASE.sql makes it.
+type owned struct {
+	name   string
+	ended  string                        // condition of a trigger: after this change the row has ended
+	byHand string                        // another program ends the row whose id is the parameter
+	insert string                        // insert into …
+	values func(i int, do string) string // … values: one row
+	group  string                        // expression
+}
+
+var fiveTables = []owned{
+	{
+		name:   "retrieval",
+		ended:  "new.success is not null",
+		byHand: "update retrieval set success = true, remark = 'by hand' where retrieval_id = cast($1 as bigint) and success is null",
+		insert: "insert into retrieval (priority, document) values ",
+		values: func(i int, do string) string { return fmt.Sprintf(`(%d, '{"do": "%s"}')`, i%3, do) },
+	},
+	{
+		name:   "import",
+		ended:  "new.finished_on is not null",
+		byHand: "update import set finished_on = current_timestamp, remark = 'by hand' where id = cast($1 as integer) and finished_on is null",
+		insert: "insert into import (customer, action) values ",
+		values: func(i int, do string) string { return fmt.Sprintf(`('customer %d', '%s')`, i, do) },
+	},
+	{
+		name:   "jobs",
+		ended:  `new."StatusID" > 2`,
+		byHand: `update "Jobs" set "StatusID" = 3, "Remark" = 'by hand' where "JobID" = cast($1 as bigint) and "StatusID" < 3`,
+		insert: `insert into "Jobs" ("ConcurrencyGroup", "Parameters") values `,
+		values: func(i int, do string) string {
+			if i%5 == 0 {
+				return fmt.Sprintf(`('g%d', '{"do": "%s"}')`, i/50, do)
+			}
+			return fmt.Sprintf(`(null, '{"do": "%s"}')`, do)
+		},
+		group: `"ConcurrencyGroup"`,
+	},
+	{
+		name:   "service_request",
+		ended:  "new.status <> 'PENDING'",
+		byHand: "update service_request set status = 'COMPLETE', remark = 'by hand' where cast(request_id as text) = $1 and status = 'PENDING'",
+		insert: "insert into service_request (request_id, request) values ",
+		values: func(i int, do string) string {
+			return fmt.Sprintf(`('00000000-0000-4000-8000-%012d', '{"do": "%s"}')`, i, do)
+		},
+	},
+	{
+		name:   "inbox",
+		ended:  "new.processed",
+		byHand: "update inbox set processed = true, remark = 'by hand' where id = cast($1 as bigint) and not processed",
+		insert: "insert into inbox (message) values ",
+		values: func(_ int, do string) string { return "('" + do + "')" },
+	},
+}
+
+// A fleet is worker processes on one owned table, some of which are killed.
+type fleet struct {
+	owned
+	rows, extra, processes, kills int
+	broken                        string        // what is made wrong on purpose; see spoil and breaking
+	limit                         time.Duration // of a run
+
+	m    adopt.Mapping
+	db   *sql.DB
+	pg   bool
+	dsn  string
+	dir  string
+	live []*child.Process
+	n    int             // processes started
+	gone map[string]bool // killed
+}
+
+func TestFiveTables(t *testing.T) {
+	for _, o := range fiveTables {
+		t.Run(o.name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, driver, dsn string) {
+				f := &fleet{owned: o, rows: 20_000, extra: 1000, processes: 8, kills: 6, limit: 3 * time.Minute}
+				if testing.Short() {
+					f.rows, f.extra, f.processes, f.kills = 2000, 100, 4, 2
+				}
+				f.make(t, driver, dsn)
+				found := f.run(t)
+				found.judge(func(format string, args ...any) { t.Errorf(format, args...) })
+				if found.recovered == 0 || found.refused == 0 {
+					t.Errorf("%d rows of killed processes were recovered and %d finishes refused: nothing was tested", found.recovered, found.refused)
+				}
+			})
+		})
+	}
+}
+
+// make makes the table, fills it, and has the database itself note each end of a row.
+func (f *fleet) make(t *testing.T, driver, dsn string) {
+	t.Helper()
+	db, err := patient(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	f.db, f.dsn, f.pg, f.dir, f.gone = db, dsn, driver == "pgx", t.TempDir(), map[string]bool{}
+	if f.m, err = shortened(f.name); err != nil {
+		t.Fatal(err)
+	}
+	kind := "sqlite"
+	if f.pg {
+		kind = "postgres"
+	}
+	ddl, err := os.ReadFile(filepath.Join("testdata", f.name+"."+kind+".sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	statement(t, db, string(ddl))
+	statement(t, db, f.judge())
+	f.fill(t, 0, f.rows)
+	if f.pg {
+		statement(t, db, "vacuum analyze")
+	}
+}
+
+// judge is the triggers that note each change after which a row has ended.
+func (f *fleet) judge() string {
+	table, id, remark := `"`+f.m.Table+`"`, `"`+f.m.ID[0]+`"`, "remark"
+	if f.name == "jobs" {
+		remark = `"Remark"`
+	}
+	note := func(row, how string) string {
+		return fmt.Sprintf("insert into ended (id, how) values (cast(%s.%s as text), coalesce(%s, ''))", row, id, how)
+	}
+	if !f.pg {
+		return "create table ended (id text not null, how text not null);\n" +
+			"create trigger note after update on " + table + " when " + f.ended + " begin " + note("new", "new."+remark) + "; end;\n" +
+			"create trigger note_deleted after delete on " + table + " begin " + note("old", "'deleted'") + "; end"
+	}
+	fn := func(name, body, what string) string {
+		return "create function " + name + "() returns trigger language plpgsql as $$ begin " + body + "; return null; end $$;\n" +
+			"create trigger " + name + " after " + what + " execute function " + name + "();\n"
+	}
+	return "create table ended (id text not null, how text not null);\n" +
+		fn("note", note("new", "new."+remark), "update on "+table+" for each row when ("+f.ended+")") +
+		fn("note_deleted", note("old", "'deleted'"), "delete on "+table+" for each row")
+}
+
+// What some of the rows ask their handler to do.
+const (
+	doSlow   = "slow"   // run longer than the lease
+	doSteal  = "steal"  // another program ends the row meanwhile
+	doPoison = "poison" // fail whenever it is tried
+)
+
+func (f *fleet) fill(t *testing.T, from, to int) {
+	t.Helper()
+	for from < to {
+		var rows []string
+		for ; from < to && len(rows) < 1000; from++ {
+			do := ""
+			switch {
+			case from%300 == 7:
+				do = doSlow
+			case from%400 == 3:
+				do = doSteal
+			case from%5000 == 11 && f.m.MaxAttempts > 0 && f.m.Dead != nil:
+				do = doPoison
+			}
+			rows = append(rows, f.values(from, do))
+		}
+		statement(t, f.db, f.insert+strings.Join(rows, ", "))
+	}
+}
+
+// run has the processes do all rows, kills some, and returns what they and the
+// database have noted.
+func (f *fleet) run(t *testing.T) *evidence {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), f.limit)
+	defer cancel()
+	before := f.ranks(t)
+	for range f.processes {
+		f.start(t)
+	}
+	t.Cleanup(func() {
+		for _, p := range f.live {
+			_ = p.Kill() // what is left of a test that failed
+		}
+	})
+	others := f.others(ctx, t)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for killed := 0; ctx.Err() == nil; {
+		select {
+		case <-ctx.Done(): // the judges say what has not ended
+		case <-tick.C:
+		}
+		for _, p := range f.live {
+			if err := p.Crashed(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if killed < f.kills && f.count(t, "ended") >= (killed+1)*f.rows/(f.kills+2) && f.kill(t) {
+			killed++
+			f.start(t)
+		}
+		if others.done() && killed == f.kills && f.count(t, f.table()+" t where "+f.m.Unfinished) == 0 {
+			break
+		}
+	}
+	for _, p := range f.live {
+		if err := p.Stop(30 * time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+	f.live = nil
+	found := f.gather(t)
+	found.rank, found.touched, found.byHand = before, others.touched, others.ended
+	return found
+}
+
+func (f *fleet) start(t *testing.T) {
+	t.Helper()
+	f.n++
+	name := fmt.Sprintf("worker%d", f.n)
+	out, err := os.Create(filepath.Join(f.dir, name+".events"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close() // the process has its own copy
+	cmd := osexec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), order{Table: f.name, DSN: f.dsn, PG: f.pg, Name: name, Broken: f.broken}.env())
+	cmd.Stdout = out
+	p, err := child.Start(name, f.dir, cmd, (*osexec.Cmd).Start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.live = append(f.live, p)
+}
+
+// kill kills the oldest process that is just at some rows, if there is one.
+func (f *fleet) kill(t *testing.T) bool {
+	t.Helper()
+	for i, p := range f.live {
+		held := map[string]bool{}
+		for _, v := range f.events(t, filepath.Join(f.dir, p.Name+".events")) {
+			switch v.what {
+			case claimed:
+				held[v.id] = true
+			case returned, finished:
+				delete(held, v.id)
+			}
+		}
+		if len(held) == 0 {
+			continue
+		}
+		f.live = slices.Delete(f.live, i, i+1)
+		f.gone[p.Name] = true
+		if err := p.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		return true
+	}
+	return false
+}
+
+func (f *fleet) table() string { return `"` + f.m.Table + `"` }
+
+func (f *fleet) count(t *testing.T, from string) (n int) {
+	t.Helper()
+	if err := f.db.QueryRow("select count(*) from " + from).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// place is where a row stands in the mapping's order, among those of its group.
+type place struct {
+	rank  int
+	group string
+}
+
+func (f *fleet) ranks(t *testing.T) map[string]place {
+	t.Helper()
+	group := "''"
+	if f.group != "" {
+		group = "coalesce(" + f.group + ", '')"
+	}
+	order := append(append([]string{}, f.m.Order...), f.m.ID...)
+	rows, err := f.db.Query(fmt.Sprintf(`select cast("%s" as text) as name, %s from %s order by "%s"`, f.m.ID[0], group, f.table(), strings.Join(order, `", "`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	ranks := map[string]place{}
+	for rows.Next() {
+		var id string
+		p := place{rank: len(ranks)}
+		if err := rows.Scan(&id, &p.group); err != nil {
+			t.Fatal(err)
+		}
+		ranks[id] = p
+	}
+	return ranks
+}
+
+// shortened is the mapping with a lease that a test can wait for, and attempts
+// enough for rows that several killed processes have held.
+func shortened(name string) (adopt.Mapping, error) {
+	m, err := adopt.Read(filepath.Join("testdata", name+".yaml"))
+	m.Lease = 2 * time.Second
+	m.Backoff = dibs.Backoff{Base: 10 * time.Millisecond, Factor: 2, Max: 50 * time.Millisecond}
+	m.MaxAttempts = min(m.MaxAttempts, 1) * 10
+	return m, err
+}
