@@ -46,7 +46,7 @@ func (p *plan) advise() advice {
 	if busy := p.runningColumns(); len(busy) > 0 && open != "" {
 		running := where["running"]
 		if running == "" {
-			running = "(" + where["available"] + ") is not true"
+			running = "not (" + where["available"] + ")"
 		}
 		a.running = p.index("running", busy, both(open, running))
 	}

@@ -68,7 +68,7 @@ func (s *Store) claimArgs() ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.values["n"], t.values["look"], t.values["kinds"] = 1, lookAt+1000, nil
+	t.values["n"], t.values["look"], t.values["kinds"] = 1, looks(1)[0], nil
 	return s.do.claim.args(t.values), nil
 }
 
