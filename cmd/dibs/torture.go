@@ -65,7 +65,13 @@ If dibs torture is itself killed with SIGKILL, it cannot clean up. Then there st
   always         the folder dibs-torture-… in the temporary one, unless --history is given
 
 --seed repeats the faults and the loads, but not how the processes interleave: that is
-another in each run.`,
+another in each run.
+
+With --table it tortures a copy of an adopted table, made of up to 200 of its rows, in a schema
+or a file of its own; the table itself is only read, in --db or $DIBS_DB. Meanwhile another
+program inserts rows, writes to them, and ends some by itself. A trigger of the copy counts how
+often each row ends. Foreign keys and triggers of the table are not copied; claims inside of
+transactions are not tried; the records cannot be judged again by --judge.`,
 		Example: `  dibs torture
   dibs torture --db postgres://localhost/mydb --duration 10m --report torture.html
   dibs torture --pg-bin /usr/lib/postgresql/17/bin --history records
@@ -75,8 +81,11 @@ another in each run.`,
 			if err := a.checkTorture(cmd, &o); err != nil {
 				return err
 			}
-			if o.judge != "" {
+			switch {
+			case o.judge != "":
 				return a.judgeTorture(cmd, o)
+			case a.table != "":
+				return a.tortureTable(cmd.Context(), o)
 			}
 			return a.torture(cmd.Context(), o)
 		},
@@ -90,6 +99,7 @@ another in each run.`,
 	f.StringVar(&o.history, "history", "", "keep the processes' records in `DIR`, which must be empty or not exist")
 	f.StringVar(&o.judge, "judge", "", "run nothing: judge again the records that are kept in `DIR`")
 	f.StringVar(&o.bin, "pg-bin", "", "`DIR` of initdb and postgres: start a server of its own, and kill it too")
+	f.StringVar(&a.table, "table", "", "torture a copy of the adopted table that the mapping in `FILE` is about")
 	a.ownTables(cmd)
 	cmd.AddCommand(newTortureProcessCmd(a))
 	return cmd
@@ -97,14 +107,14 @@ another in each run.`,
 
 func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	changed := cmd.Flags().Changed
-	for _, name := range []string{"db", "report", "history", "judge", "pg-bin"} {
+	for _, name := range []string{"db", "report", "history", "judge", "pg-bin", "table"} {
 		// Such as a variable that is not set: without the flag, another database would be judged.
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 			return usagef(cmd, "--%s is empty; give it a value or leave it out", name)
 		}
 	}
 	if o.judge != "" {
-		for _, other := range []string{"db", "duration", "workers", "seed", "history", "pg-bin"} {
+		for _, other := range []string{"db", "duration", "workers", "seed", "history", "pg-bin", "table"} {
 			if changed(other) && (other != "db" || a.dbFlag != "") {
 				return usagef(cmd, "--judge looks at records of an earlier run; leave out --%s", other)
 			}
@@ -118,6 +128,8 @@ func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 		return usagef(cmd, "--duration must be 5s to 24h, got %v", o.duration)
 	case o.workers < 1 || o.workers > 64:
 		return usagef(cmd, "--workers must be 1 to 64, got %d", o.workers)
+	case o.bin != "" && a.table != "":
+		return usagef(cmd, "--pg-bin starts an empty server; name the one that holds the table with --db")
 	case o.bin != "" && a.dbFlag != "":
 		return usagef(cmd, "--db names a server and --pg-bin starts another; give one of them")
 	}
@@ -196,6 +208,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 			if err := json.Unmarshal([]byte(args[0]), &part); err != nil {
 				return err
 			}
+			a.table = part.Adopted
 			db, err := a.openWhenThere(ctx)
 			switch {
 			case ctx.Err() != nil && err != nil:

@@ -22,7 +22,11 @@ type tortureScreen struct {
 
 func (a *app) newTortureScreen(o tortureOptions, p *place) *tortureScreen {
 	if !a.json {
-		fmt.Fprintf(a.stdout, "dibs torture: %s, 2 producers, seed %d, %s\n", plural(o.workers, "worker"), o.seed, p.text)
+		beside := "2 producers"
+		if a.table != "" {
+			beside = "another program"
+		}
+		fmt.Fprintf(a.stdout, "dibs torture: %s, %s, seed %d, %s\n", plural(o.workers, "worker"), beside, o.seed, p.text)
 	}
 	return &tortureScreen{a: a, of: o.duration}
 }

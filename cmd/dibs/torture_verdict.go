@@ -28,6 +28,11 @@ func (a *app) reportTorture(r *torture.Result, report string, keep bool) error {
 		fmt.Fprint(a.stdout, a.tortureText(r, report))
 	}
 	switch {
+	case !r.Kept() && r.Adopted != "":
+		return &hintError{
+			err:  &codeError{exitBroken, errors.Join(errors.New("a promise was broken"), err)},
+			next: "please report this with the mapping and the folder " + shellWord(r.Dir),
+		}
 	case !r.Kept():
 		return &hintError{
 			err:  &codeError{exitBroken, errors.Join(errors.New("a promise was broken"), err)},
@@ -61,7 +66,9 @@ func (a *app) tortureText(r *torture.Result, report string) string {
 	if n := r.Orders.Undecided; n > 0 {
 		checked += fmt.Sprintf(", %s not decided", count(int64(n)))
 	}
-	a.tortureLine(&b, "", "Linearizability: for each job, one order of all calls explains every answer.", checked, r.Orders.Checked, len(r.Orders.Broken))
+	if r.Adopted == "" {
+		a.tortureLine(&b, "", "Linearizability: for each job, one order of all calls explains every answer.", checked, r.Orders.Checked, len(r.Orders.Broken))
+	}
 	b.WriteString("\n" + a.tortureTotals(r))
 	if v := r.Offence(); v != nil {
 		fmt.Fprintf(&b, "\n  %s %s\n", a.paint(bold, "The shortest history that shows it:"), a.paint(red, v.Text))

@@ -222,7 +222,7 @@ func (a *attempt) lease(ix *index, by int64, without int32) (lo, hi int64) {
 			hi = max(hi, l.hi)
 		}
 	}
-	return lo, hi + more
+	return lo, hi + more + ix.LeaseSlack.Microseconds()
 }
 
 // requeued reports whether the job may have been requeued in a call that began by by

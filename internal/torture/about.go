@@ -17,6 +17,8 @@ type About struct {
 	Seed     uint64        `json:"seed"`
 	Duration time.Duration `json:"duration"` // how long the faults are to go on; the run takes some seconds longer
 
+	Adopted string `json:"adopted,omitempty"` // the table, if a copy of one is tortured
+
 	Database    string         `json:"database"` // PostgreSQL or SQLite
 	Version     string         `json:"database_version"`
 	OwnServer   bool           `json:"own_server"` // it may be killed

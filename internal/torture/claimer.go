@@ -23,8 +23,10 @@ type claimer struct {
 
 func (c *client) claimer(ctx context.Context, queue string) error {
 	a := &claimer{client: c, queue: queue, name: c.Name + "-" + queue + "-raw", rng: c.dice()}
-	if err := a.resume(ctx); err != nil {
-		return err
+	if c.Adopted == "" || c.Resumes {
+		if err := a.resume(ctx); err != nil {
+			return err
+		}
 	}
 	for round := 0; ctx.Err() == nil; round++ {
 		var jobs []*dibs.RawJob
@@ -82,7 +84,7 @@ func (a *claimer) run(ctx context.Context, round int, jobs []*dibs.RawJob) error
 		wait(ctx, time.Duration(a.rng.Int64N(int64(lease))))
 	}
 	inTx := 0
-	if a.rng.IntN(4) == 0 {
+	if a.rng.IntN(4) == 0 && a.Adopted == "" {
 		inTx = min(len(jobs), 1+a.rng.IntN(8))
 		if _, err := a.finishTx(ctx, a.rng, jobs[:inTx]); err != nil {
 			return err

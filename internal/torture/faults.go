@@ -36,6 +36,7 @@ var FaultTexts = []struct{ Name, Text string }{
 	{limits, "changes of limits"},
 	{pauses, "queues paused"},
 	{meddling, "cancels, edits and requeues"},
+	{elsewhere, "rows ended by another program"},
 }
 
 // The texts of some faults' records.

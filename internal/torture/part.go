@@ -25,6 +25,9 @@ type Part struct {
 	Seed     uint64 `json:"seed"`
 	Dir      string `json:"dir"`     // of the history
 	Effects  string `json:"effects"` // the table for effects
+
+	Adopted string `json:"adopted,omitempty"` // the mapping of the copy of an adopted table that it works on
+	Resumes bool   `json:"resumes,omitempty"` // which tells whose rows are whose
 }
 
 // client is a process of a run and what it works with.
@@ -46,6 +49,10 @@ func (p Part) Run(ctx context.Context, db dibs.Database, rawURL string) error {
 		return err
 	}
 	c := &client{Part: p, raw: db, store: history.Wrap(db, rec), rec: rec}
+	if p.Adopted != "" {
+		c.store = history.Wrap(byKey{db}, rec)
+		return errors.Join(c.workAdopted(ctx), rec.Close())
+	}
 	err = withSQL(db, rawURL, func(pool *sql.DB) error {
 		c.sql = pool
 		if p.Producer {

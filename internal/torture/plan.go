@@ -36,11 +36,12 @@ const (
 	maxClaim   = 100 // jobs of one claim
 )
 
+var tortureBackoff = dibs.Backoff{Base: 30 * time.Millisecond, Factor: 2, Max: 500 * time.Millisecond, Jitter: 0.25}
+
 // prepare sets the queues and makes the table for effects.
 func (r *run) prepare(ctx context.Context) error {
-	backoff := dibs.Backoff{Base: 30 * time.Millisecond, Factor: 2, Max: 500 * time.Millisecond, Jitter: 0.25}
 	for _, q := range append([]string{steady}, queues...) {
-		change := dibs.QueueChange{Lease: ptr(lease), Backoff: &backoff, MaxAttempts: ptr(8)}
+		change := dibs.QueueChange{Lease: ptr(lease), Backoff: &tortureBackoff, MaxAttempts: ptr(8)}
 		switch q {
 		case strict:
 			change.Strict = ptr(true)

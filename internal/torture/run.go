@@ -29,6 +29,8 @@ type Config struct {
 	Watch func(Progress)
 	// GiveUp ends the run once the faults were ended early.
 	GiveUp <-chan struct{}
+	// Adopted is what RunAdopted works on.
+	Adopted *Adopted
 }
 
 // Processes makes processes and starts them.
@@ -158,6 +160,9 @@ func (r *run) seatsOf(n int, name string, producer bool, pool int) error {
 			Producer: producer, Name: fmt.Sprintf("%s-%d", name, i+1), Seat: i, Of: n,
 			Seed: r.Seed ^ uint64(len(r.seats)+1)<<16, Dir: r.Dir, Effects: r.Effects,
 		}}
+		if r.Adopted != nil {
+			s.part.Adopted, s.part.Resumes = r.Adopted.Mapping, r.Adopted.resumes()
+		}
 		url := r.URL
 		if !r.onSQLite() {
 			var err error
@@ -173,6 +178,9 @@ func (r *run) seatsOf(n int, name string, producer bool, pool int) error {
 }
 
 func (r *run) onSQLite() bool {
+	if r.Adopted != nil {
+		return r.Adopted.SQLite
+	}
 	_, ok := r.DB.(interface{ DB() *sql.DB })
 	return ok
 }

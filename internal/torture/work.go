@@ -95,7 +95,7 @@ func (c *client) handle(ctx context.Context, rng *rand.Rand, job *dibs.RawJob) e
 		return dibs.Release()
 	case n < 12:
 		return dibs.Die(errOnPurpose)
-	case n < 17:
+	case n < 17 && c.Adopted == "":
 		done, err := c.finishTx(ctx, rng, []*dibs.RawJob{job})
 		switch {
 		case err != nil:

@@ -1,0 +1,147 @@
+package torture
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	random "math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// elsewhere is what the count of rows is called that the other program ends.
+const elsewhere = "elsewhere"
+
+// others is another program that goes on using the table: it inserts rows, writes to
+// them, and ends some by itself, without asking anybody.
+type others struct {
+	*Adopted
+	rng   *random.Rand
+	newID func() string // SQL
+	sets  string        // how it ends a row; empty: it deletes it
+
+	mu    sync.Mutex
+	n     int
+	ended map[string]meddled // by name
+}
+
+// meddled is when the other program ended a row.
+type meddled struct{ from, to time.Time }
+
+// learn finds out how ids are made and rows are ended.
+func (o *others) learn(ctx context.Context) error {
+	rows, err := o.SQL.QueryContext(ctx, "select "+quotedAll(o.M.ID, "")+" from "+o.table()+" where 1 = 0")
+	if err != nil {
+		return err
+	}
+	types, err := rows.ColumnTypes()
+	if err = errors.Join(err, rows.Close(), rows.Err()); err != nil {
+		return err
+	}
+	o.newID = func() string { o.n++; return fmt.Sprint(o.n) }
+	switch name := strings.ToUpper(types[0].DatabaseTypeName()); {
+	case name == "UUID":
+		o.newID = func() string { t := rand.Text(); return fmt.Sprintf("cast('%x' as uuid)", t[:16]) }
+	case isText(types[0]):
+		o.newID = func() string { o.n++; return fmt.Sprintf("'%s-%d'", rand.Text()[:8], o.n) }
+	}
+	var sets []string
+	for _, name := range slices.Sorted(maps.Keys(o.M.Completed.Set)) {
+		switch v := o.M.Completed.Set[name].(type) {
+		case string:
+			if v == "$now" {
+				sets = append(sets, quoted(name)+" = current_timestamp")
+			} else if !strings.HasPrefix(v, "$") {
+				sets = append(sets, quoted(name)+" = '"+strings.ReplaceAll(v, "'", "''")+"'")
+			}
+		case nil:
+			sets = append(sets, quoted(name)+" = null")
+		default:
+			sets = append(sets, fmt.Sprintf("%s = %v", quoted(name), v))
+		}
+	}
+	return o.tryOut(ctx, strings.Join(sets, ", "))
+}
+
+// tryOut keeps a way to end rows if it does: else they are deleted.
+func (o *others) tryOut(ctx context.Context, sets string) error {
+	if err := o.insert(ctx, o.rng); err != nil {
+		return err
+	}
+	if _, err := o.SQL.ExecContext(ctx, "update "+o.table()+" set "+sets); err == nil {
+		if ended, err := o.names(ctx, "select name from "+o.Ends); err != nil || len(ended) > 0 {
+			o.sets = sets
+		}
+	}
+	return o.exec(ctx, "delete from "+o.table(), "delete from "+o.Ends)
+}
+
+// insert inserts copies of rows under new ids, unless there are enough.
+func (o *others) insert(ctx context.Context, rng *random.Rand) error {
+	live, err := o.names(ctx, "select cast(count(*) as text) from "+o.table()+" t where "+o.open())
+	if err != nil || len(live[0]) > 3 || live[0] > "400" && len(live[0]) == 3 {
+		return outage(err)
+	}
+	columns := slices.DeleteFunc(slices.Clone(o.Columns), func(c string) bool { return c == o.M.ID[0] })
+	more, values := "", ""
+	if len(columns) > 0 {
+		more, values = ", "+quotedAll(columns, ""), ", "+quotedAll(columns, "c.")
+	}
+	for range 1 + rng.IntN(20) {
+		_, err := o.SQL.ExecContext(ctx, "insert into "+o.table()+" ("+quoted(o.M.ID[0])+more+") select "+o.newID()+values+
+			" from (select * from "+o.copies+" order by random() limit 1) c")
+		if err != nil {
+			return outage(err)
+		}
+	}
+	return nil
+}
+
+// meddle ends a few rows, or writes to them without changing anything. It returns how many it has ended.
+func (o *others) meddle(ctx context.Context, rng *random.Rand) (n int, err error) {
+	some, err := o.names(ctx, "select "+o.name()+" from "+o.table()+" t where "+o.open()+" order by random() limit 3")
+	if err != nil {
+		return 0, outage(err)
+	}
+	for _, name := range some {
+		where := " where " + strings.ReplaceAll(o.name(), "t.", "") + " = $1"
+		if rng.IntN(4) > 0 {
+			column := quoted(o.Columns[rng.IntN(len(o.Columns))])
+			if _, err := o.SQL.ExecContext(ctx, "update "+o.table()+" set "+column+" = "+column+where, name); err != nil {
+				return n, outage(err)
+			}
+			continue
+		}
+		text := "delete from " + o.table() + " as t" + where + " and " + o.open()
+		if o.sets != "" {
+			text = "update " + o.table() + " as t set " + o.sets + where + " and " + o.open()
+		}
+		from := time.Now()
+		result, err := o.SQL.ExecContext(ctx, text, name)
+		if err != nil {
+			return n, outage(err)
+		}
+		if changed, err := result.RowsAffected(); err == nil && changed == 1 {
+			o.mu.Lock()
+			o.ended[name] = meddled{from, time.Now()}
+			o.mu.Unlock()
+			n++
+		}
+	}
+	return n, nil
+}
+
+// outage is nil where the error may pass: what was not done is done by the next.
+func outage(err error) error {
+	var lite interface{ Code() int }
+	var pg interface{ SQLState() string }
+	switch {
+	case err == nil, errors.As(err, &lite) && lite.Code()&0xff == 5, errors.As(err, &pg) && strings.HasPrefix(pg.SQLState(), "40"):
+		return nil
+	}
+	return err
+}
