@@ -31,8 +31,8 @@ func opened(t *testing.T, db *sql.DB, m adopt.Mapping) *adopt.Store {
 	return s
 }
 
-// claimed claims up to n rows and fails unless they are the ones that are wanted.
-func claimed(t *testing.T, s *adopt.Store, n int, want ...int64) []*dibs.RawJob {
+// take claims up to n rows and fails unless they are the ones that are wanted.
+func take(t *testing.T, s *adopt.Store, n int, want ...int64) []*dibs.RawJob {
 	t.Helper()
 	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: s.Queue(), Worker: "w", N: n})
 	if err != nil {
@@ -74,8 +74,8 @@ func TestQueuesOfOneTableLeaveEachOthersLeases(t *testing.T) {
 		a.Queue, a.Where = "a", "lane = 'a'"
 		b.Queue, b.Where, b.Lease = "b", "lane = 'b'", time.Minute
 		as, bs := opened(t, db, a), opened(t, db, b)
-		claimed(t, as, 5, 1)
-		held := claimed(t, bs, 5, 2)
+		take(t, as, 5, 1)
+		held := take(t, bs, 5, 2)
 		recovered(t, as, 1) // which takes sweeps of a that see b's lease
 		if err := bs.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Complete(nil)}); err != nil {
 			t.Errorf("queue a has taken b's lease: %v", err)
@@ -88,7 +88,7 @@ func TestARowThatSomebodyElsePutsBackIsNotStuck(t *testing.T) {
 		exec(t, db, `create table work (id integer primary key, status text not null default 'new')`)
 		exec(t, db, `insert into work (id) values (1)`)
 		s := opened(t, db, sided())
-		held := claimed(t, s, 5, 1)
+		held := take(t, s, 5, 1)
 		exec(t, db, `update work set status = 'new'`)
 		again := recovered(t, s, 1) // once its lease has ended
 		if again.Attempt != 2 {
@@ -105,7 +105,7 @@ func TestARowThatSomebodyElseEndsStaysAsTheyLeftIt(t *testing.T) {
 		exec(t, db, `create table work (id integer primary key, status text not null default 'new')`)
 		exec(t, db, `insert into work (id) values (1), (2), (3)`)
 		s := opened(t, db, sided())
-		held := claimed(t, s, 5, 1, 2, 3)
+		held := take(t, s, 5, 1, 2, 3)
 		exec(t, db, `update work set status = 'theirs' where id = 1`)
 		exec(t, db, `delete from work where id = 2`)
 		var outcomes []dibs.Outcome

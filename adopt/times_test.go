@@ -62,7 +62,7 @@ func leaseEnds(t *testing.T, db *sql.DB, in, column string, format adopt.TimeFor
 		m.Claim = adopt.Claim{LockedBy: "who", Timeout: "at"}
 	}
 	s := opened(t, db, m)
-	first := claimed(t, s, 1, 1)[0]
+	first := take(t, s, 1, 1)[0]
 	if got := first.LeaseUntil.Sub(first.ClaimedAt); got != m.Lease {
 		t.Errorf("the lease is %v long", got)
 	}
@@ -88,7 +88,7 @@ func leaseEnds(t *testing.T, db *sql.DB, in, column string, format adopt.TimeFor
 	if err := s.Finish(t.Context(), []dibs.Outcome{later}); err != nil {
 		t.Fatal(err)
 	}
-	claimed(t, s, 1) // its time has not come
+	take(t, s, 1) // its time has not come
 	third := recovered(t, s, 1)
 	if wait := third.ClaimedAt.Sub(second.ClaimedAt); wait < 300*time.Millisecond {
 		t.Errorf("after a delay of 300 ms it came back after %v", wait)
