@@ -140,7 +140,8 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 		if !r.attempt.Valid {
 			c.attempt = 1
 		}
-		if s.plan.SideTable || s.plan.tokenOf(r.fence) == leases[i].Token {
+		running := r.state == string(dibs.Running) // of a row that has ended the values may still be there
+		if running && (s.plan.SideTable || s.plan.tokenOf(r.fence) == leases[i].Token) {
 			claims[i] = c
 		}
 	}
