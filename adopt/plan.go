@@ -45,7 +45,7 @@ type timed struct {
 	clock
 }
 
-const lateError = "the lease ended: the worker was killed, or lost its connection"
+const lateError = "lease expired" // as everywhere in dibs
 
 // compile checks the mapping against the table and makes the pieces. It does not
 // ask the database: whether the conditions can be parsed is not known yet.
