@@ -185,7 +185,7 @@ func TestAdvisedIndexes(t *testing.T) {
 		if s, err = adopt.Open(context.Background(), db, m); err != nil {
 			t.Fatal(err)
 		}
-		if text := s.SQL(); strings.Contains(text, "fillfactor") || !strings.Contains(text, `((started_at is null) is not true)`) {
+		if text := s.SQL(); strings.Contains(text, "fillfactor") || !strings.Contains(text, `(not (started_at is null))`) {
 			t.Errorf("%s", text) // the index on started_at that was just made must change with each claim
 		}
 		if !pg {

@@ -133,7 +133,7 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 	}
 	for _, r := range rows {
 		i, ok := places[r.key]
-		if !ok || r.state == over { // what has ended is nobody's, although it may still carry what its claim wrote
+		if !ok {
 			continue
 		}
 		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64)}

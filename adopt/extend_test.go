@@ -24,7 +24,7 @@ func TestExtendPassesOverWhatWasJustFinished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		jobs := claimed(t, s, 2, 1, 2)
+		jobs := take(t, s, 2, 1, 2)
 		if err := s.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
 			t.Fatal(err)
 		}
