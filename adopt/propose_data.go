@@ -162,3 +162,38 @@ func numberTimes(sample string) (TimeFormat, bool) {
 	}
 	return "", false
 }
+
+// Tables lists the tables of the database that begin so, for the shell's completion.
+func Tables(ctx context.Context, db *sql.DB, begin string) ([]string, error) {
+	d, err := dialectOf(ctx, db)
+	if err != nil {
+		return nil, classify("list tables", err)
+	}
+	rows, err := queryAll(ctx, db, d.tables())
+	var names []string
+	for _, r := range rows {
+		if strings.HasPrefix(r[0], begin) {
+			names = append(names, r[0])
+		}
+	}
+	return names, classify("list tables", err)
+}
+
+func (postgresDialect) tables() string {
+	return `
+select case when pg_table_is_visible(c.oid) then c.relname else n.nspname || '.' || c.relname end
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and c.relname <> 'dibs_adopted'
+order by 1
+limit 1000`
+}
+
+func (sqliteDialect) tables() string {
+	return `
+select name
+from sqlite_schema
+where type = 'table' and name not like 'sqlite!_%' escape '!' and name <> 'dibs_adopted'
+order by name
+limit 1000`
+}

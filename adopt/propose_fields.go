@@ -76,6 +76,10 @@ func (p *proposer) outcomes() {
 	if p.attemptEnd != nil {
 		completed[p.attemptEnd.name], dead[p.attemptEnd.name] = "$now", "$now"
 	}
+	if p.status != nil && len(p.states.done) == 0 && p.finished == nil && p.status.kind != integer {
+		p.states.done = []string{"done"}
+		p.unsure("completed", "not known: which value of %s says that a row is done; %q is made up, and no row has it", p.status.name, "done")
+	}
 	if p.status != nil && len(p.states.done) > 0 {
 		completed[p.status.name] = p.value(p.status, p.states.done[0])
 		dead[p.status.name] = completed[p.status.name]
