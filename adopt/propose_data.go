@@ -31,6 +31,11 @@ func lookAtData(ctx context.Context, db *sql.DB, d dialect, on *table) (data, er
 	if all.allowed, err = d.allowed(ctx, db, on); err != nil {
 		return all, err
 	}
+	for _, c := range on.columns {
+		for _, x := range on.indexes {
+			all.allowed[c.name] = append(all.allowed[c.name], all.indexed(x, c)...)
+		}
+	}
 	p := &plan{d: d, on: on}
 	names, exprs := make([]string, len(on.columns)), make([]string, len(on.columns))
 	for i, c := range on.columns {
@@ -52,6 +57,15 @@ func lookAtData(ctx context.Context, db *sql.DB, d dialect, on *table) (data, er
 		err = nil
 	}
 	return all, err
+}
+
+// indexed are the values of a column that an index is for.
+func (*data) indexed(x index, c column) (values []string) {
+	of := regexp.MustCompile(`["'\x60\[(]*\b` + regexp.QuoteMeta(c.name) + `\b["'\x60\])]*(?:::\w+)?\)?\s*=\s*('[^']*'|\d+)`)
+	for _, m := range of.FindAllStringSubmatch(x.where, -1) {
+		values = append(values, strings.Trim(m[1], "'"))
+	}
+	return values
 }
 
 // see takes note of one row. Nulls are empty there.
