@@ -35,18 +35,20 @@ func SQL(ctx context.Context, db *sql.DB, m Mapping, n int) (string, error) {
 	return text, classify("sql", err)
 }
 
-// What the transaction of this connection holds, apart from its rows.
+// What the transaction of this connection holds, apart from its rows: the strongest on each.
 const postgresLocks = `
-select distinct
+select
     case when l.locktype = 'relation' then 'table ' || t.relname else l.locktype || ' lock' end,
-    l.mode
+    (array_agg(l.mode order by array_position(array['AccessShareLock', 'RowShareLock', 'RowExclusiveLock', 'ShareUpdateExclusiveLock',
+        'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'], l.mode) desc))[1]
 from pg_locks l
 left join pg_index i on i.indexrelid = l.relation
 left join pg_class t on t.oid = coalesce(i.indrelid, l.relation)
 left join pg_namespace n on n.oid = t.relnamespace
 where l.pid = pg_backend_pid() and l.granted and l.locktype in ('relation', 'advisory')
 and coalesce(n.nspname, '') not in ('pg_catalog', 'pg_toast')
-order by 1, 2`
+group by 1
+order by 1`
 
 var lockMeans = map[string]string{
 	"AccessShareLock":  "stops only DROP and ALTER TABLE",
