@@ -12,6 +12,7 @@ type advice struct {
 	running string // the same, for sweeps and groups; empty: not needed
 	room    string // SQL that lets claims change rows in place; empty: they cannot
 	lead    []column
+	late    string // the column by which sweeps find claims that are over
 }
 
 // advise makes an index for claims: what is unfinished, led by what "available"
@@ -43,6 +44,13 @@ func (p *plan) advise() advice {
 		open = ""
 	}
 	a.claim = p.index("open", keys, open)
+	if !p.SideTable && p.ends() {
+		for _, t := range []*timed{p.started, p.timeout} {
+			if t != nil {
+				a.late = t.name
+			}
+		}
+	}
 	if busy := p.runningColumns(); len(busy) > 0 && open != "" {
 		running := where["running"]
 		if running == "" {
@@ -193,6 +201,16 @@ func (p *plan) supported(lead []column) (index, bool) {
 	return index{}, false
 }
 
+// leads names a partial index that a column leads.
+func (p *plan) leads(name string) (index, bool) {
+	for _, x := range p.on.indexes {
+		if name != "" && x.where != "" && len(x.columns) > 0 && x.columns[0] == name {
+			return x, true
+		}
+	}
+	return index{}, false
+}
+
 // SQL is all that the store runs, with the index that it advises, as dibs adopt sql
 // prints it. Parameters are listed at the head of each statement.
 func (s *Store) SQL() string {
@@ -203,8 +221,14 @@ func (s *Store) SQL() string {
 	for _, line := range p.degree().Says {
 		say("-- * %s\n", line)
 	}
-	say("\n-- Advised: claims read the rows that they take, however many there are.\n%s;\n", a.claim)
-	switch {
+	if x, ok := p.supported(a.lead); ok {
+		say("\n-- Index %s gives rows in the order of claims.\n", x.name)
+	} else {
+		say("\n-- Advised: claims read the rows that they take, however many there are.\n%s;\n", a.claim)
+	}
+	switch x, ok := p.leads(a.late); {
+	case ok:
+		say("\n-- Index %s leads sweeps to the claims whose lease is over.\n", x.name)
 	case a.running != "" && a.room != "":
 		say("\n-- Not advised as it stands: each claim would have to write to it. Sweeps, which look for claims whose lease is\n-- over, read all that is unfinished; where that is often more than 100,000 rows, this lets them read the running ones.\n-- %s;\n", a.running)
 	case a.running != "":

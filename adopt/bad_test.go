@@ -19,6 +19,7 @@ func orders(t *testing.T, db *sql.DB, pg bool) adopt.Mapping {
 			started_at timestamptz, ended_at timestamptz, worker varchar(100), tries int not null default 0, note varchar(8), busy boolean default false)`)
 		exec(t, db, `create function touch(int) returns boolean language plpgsql as 'begin delete from orders; return true; end'`)
 		exec(t, db, `create function looks(text) returns boolean language sql stable as 'select $1 = ''new'''`)
+		exec(t, db, `create function free(orders) returns boolean language sql stable as 'select $1.status = ''new'''`)
 		exec(t, db, `create view vague as select random() as x`)
 	} else {
 		exec(t, db, `create table orders (id integer primary key, status text not null default 'new', body json, amount int,
@@ -161,7 +162,7 @@ func TestGoodConditions(t *testing.T) {
 	}
 	own := map[bool][]string{
 		true: {
-			"looks(status)", "status = E'n\\u0065w'", "status = $x$new$x$", "status::varchar = 'new' and started_at is null",
+			"looks(status)", "free(t)", "free(t.*)", "status = E'n\\u0065w'", "status = $x$new$x$", "status::varchar = 'new' and started_at is null",
 			"status = 'new' and (body is null or body::jsonb ? 'x')", "status = any (array['new'])", "status ~ '^new$'",
 			"status = 'new' and coalesce(started_at, now() - interval '1 hour') < now()",
 		},

@@ -51,9 +51,13 @@ func Check(ctx context.Context, db *sql.DB, mappings ...Mapping) ([]Finding, err
 			err = c.look(ctx)
 		}
 		var bad *dibs.InvalidError
+		var pg sqlState
 		switch {
 		case errors.As(err, &bad):
 			c.add(SeverityError, bad.Field, "", "%s", bad.Reason)
+		case errors.As(err, &pg) && (pg.SQLState() == insufficientPrivilege || pg.SQLState() == readOnly):
+			c.add(SeverityError, "table", "grant this user select and update on the table (and delete, if an outcome deletes), and create on its schema for a side table",
+				"a claim cannot be made: %v", err)
 		case err != nil:
 			return all, classify("check", err)
 		}

@@ -166,8 +166,8 @@ func (c *checker) stuck(ctx context.Context) error {
 			text:  "%s rows are both available and running: they would be claimed while somebody is at them",
 		},
 		{
-			skip: p.Running == "" || p.Available == "", field: "running", severity: SeverityWarning,
-			query:  p.Open + " and (" + p.Available + ") is not true and (" + p.Running + ") is not true",
+			skip: p.Available == "" || p.lockOnly() || p.SideTable && !p.marked(), field: "running", severity: SeverityWarning,
+			query:  p.Open + " and (" + p.Available + ") is not true and (" + p.busy + ") is not true",
 			text:   "%s unfinished rows are neither available nor running: nobody will ever take them",
 			advice: "see that \"available\", \"running\" and \"unfinished\" tell every row",
 		},

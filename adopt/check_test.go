@@ -2,6 +2,7 @@ package adopt_test
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"strings"
 	"testing"
@@ -99,7 +100,10 @@ func TestCheckLooksAtData(t *testing.T) {
 
 		exec(t, db, "update orders set status = 'working' where id = 1")
 		found(t, db, warning, "claim", "1 rows are running, but without the time that would end their lease", m)
+		unclear := changed(m, func(m *adopt.Mapping) { m.Available = "nullif(status, 'odd') = 'new'" })
+		notFound(t, db, "running", "neither", unclear)
 		exec(t, db, "update orders set status = 'odd' where id = 2")
+		found(t, db, warning, "running", "1 unfinished rows are neither available nor running", unclear)
 		strict := changed(m, func(m *adopt.Mapping) { m.Running = "status = 'working'" })
 		found(t, db, warning, "running", "1 unfinished rows are neither available nor running", strict)
 		both := changed(strict, func(m *adopt.Mapping) { m.Running = "status = 'working' or id = 3" })
@@ -155,6 +159,15 @@ func TestCheckOfASideTableLeavesNoneBehind(t *testing.T) {
 	})
 }
 
+func TestCheckOfRowLocksAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		m.Claim, m.PutBack = adopt.Claim{}, adopt.Change{}
+		found(t, db, note, "safety", "a claim lasts as long as a transaction", m)
+		found(t, db, warning, "index", "a claim of one row takes", m)
+	})
+}
+
 func TestAdvisedIndexes(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
@@ -176,16 +189,22 @@ func TestAdvisedIndexes(t *testing.T) {
 				t.Errorf("lacks %q:\n%s", want, text)
 			}
 		}
-		for line := range strings.Lines(text) {
+		for line := range strings.Lines(text) { // what is advised can be run
 			if strings.HasPrefix(line, "create index") || strings.HasPrefix(line, "alter table") {
 				exec(t, db, line)
 			}
+		}
+		if s, err = adopt.Open(context.Background(), db, m); err != nil {
+			t.Fatal(err)
+		}
+		if text := s.SQL(); !strings.Contains(text, "Index dibs_orders_open gives rows") || !strings.Contains(text, "Index dibs_orders_running leads sweeps") {
+			t.Errorf("what is there is advised again:\n%s", text)
 		}
 		m.Available, m.Claim.Set, m.PutBack = "t.started_at is null", nil, adopt.Change{}
 		if s, err = adopt.Open(context.Background(), db, m); err != nil {
 			t.Fatal(err)
 		}
-		if text := s.SQL(); strings.Contains(text, "fillfactor") || !strings.Contains(text, `(not (started_at is null))`) {
+		if text := s.SQL(); strings.Contains(text, "fillfactor") {
 			t.Errorf("%s", text) // the index on started_at that was just made must change with each claim
 		}
 		if !pg {
@@ -195,8 +214,36 @@ func TestAdvisedIndexes(t *testing.T) {
 		if s, err = adopt.Open(context.Background(), db, m); err != nil {
 			t.Fatal(err)
 		}
-		if text := s.SQL(); !strings.Contains(text, "fillfactor = 50") || !strings.Contains(text, "-- create index") {
+		if text := s.SQL(); !strings.Contains(text, "fillfactor = 50") || !strings.Contains(text, `-- create index "dibs_orders_running" on "public"."orders" ("started_at") where (ended_at is null) and (not (started_at is null));`) {
 			t.Errorf("no room for claims in place:\n%s", text)
+		}
+	})
+}
+
+// A user who may not do what a claim or a check needs is told what is missing.
+func TestCheckOfAUserWhoMayNot(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		if !pg {
+			return // SQLite has no users
+		}
+		m := orders(t, db, pg)
+		db.SetMaxOpenConns(1) // set role is for one connection
+		role := "reader_" + strings.ToLower(rand.Text())
+		exec(t, db, "create role "+role)
+		t.Cleanup(func() { exec(t, db, "reset role; drop owned by "+role+"; drop role "+role) })
+		var name string
+		if err := db.QueryRow("select current_database()").Scan(&name); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, db, `revoke temporary on database "`+name+`" from public`)
+		exec(t, db, "grant select on orders to "+role)
+		exec(t, db, "set role "+role)
+		found(t, db, wrong, "table", "a claim cannot be made: ", m)
+		m.Available = "looks(status)"
+		refuses(t, db, m, "available", "grant TEMPORARY on the database")
+		m.Available = "status = 'new' and coalesce(note, '') <> 'x' and started_at < now()"
+		if _, err := adopt.Open(context.Background(), db, m); err != nil {
+			t.Errorf("a condition that calls nothing needs no view: %v", err)
 		}
 	})
 }

@@ -225,6 +225,16 @@ func (c *condition) names(col column) bool {
 	})
 }
 
+// wholeRow reports whether the condition is about the row as a whole, as in looks(t).
+func (c *condition) wholeRow() bool {
+	for i, t := range c.tokens {
+		if t.kind == word && t.text == "t" && (i+2 >= len(c.tokens) || c.tokens[i+1].text != "." || c.tokens[i+2].text == "*") {
+			return true
+		}
+	}
+	return false
+}
+
 // Words that may stand before a parenthesis and call nothing that could write.
 const constructs = " and or not in is between like ilike any all some case when then else exists coalesce nullif greatest least now "
 

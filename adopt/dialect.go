@@ -23,6 +23,8 @@ type dialect interface {
 	odd(c column, f TimeFormat, expr string) string                                 // true for times that are not as clock writes them; empty: there are none
 	allowed(ctx context.Context, q querier, on *table) (map[string][]string, error) // values of columns, by types and checks
 	timesOf(c column, sample string) (f TimeFormat, sure bool)                      // how a column seems to hold times
+	locks(ctx context.Context, q querier, p *plan, n int) ([]string, error)         // what a claim of n rows holds, in words
+	tables() string                                                                 // a query of their names
 	stored(expr string, c column) string                                            // the value as the column would hold it
 	can() traits
 	quote(identifier string) string

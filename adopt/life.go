@@ -58,7 +58,7 @@ func (p *plan) checkNamed(conds []*condition) error {
 	}
 	claims := p.claims()
 	looks := func(c column) bool { return conds[i].names(c) }
-	if slices.ContainsFunc(p.on.columns, func(c column) bool { return c.generated && looks(c) }) {
+	if conds[i].wholeRow() || slices.ContainsFunc(p.on.columns, func(c column) bool { return c.generated && looks(c) }) {
 		return nil
 	}
 	if slices.ContainsFunc(claims, func(a assignment) bool { return looks(a.to) }) {
@@ -90,7 +90,7 @@ type life struct {
 // life is false if the conditions cannot be judged over rows that are not in the table.
 func (p *plan) life(conds []*condition) (*life, bool) {
 	l := &life{plan: p}
-	ends := values{err: "'an error'", result: "'{}'", delay: "null"}
+	ends := values{err: "'an error'", result: "null", delay: "null"}
 	writes := slices.Concat(p.claims(), p.backs(ends, ""), p.assign(p.Completed.Set, ends))
 	for _, c := range []*Change{p.Dead, p.Cancelled} {
 		if c != nil {

@@ -48,7 +48,8 @@ func Open(ctx context.Context, db *sql.DB, m Mapping) (*Store, error) {
 			return nil, classify("make the side table "+p.Side(), err)
 		}
 	}
-	if err := p.prepareAll(ctx, db, s.do); err != nil {
+	err = p.d.peek(ctx, db, checkTime, func(q querier) error { return p.prepareAll(ctx, q, s.do) })
+	if err != nil {
 		return nil, classify("adopt", err)
 	}
 	s.held.init()

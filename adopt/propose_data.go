@@ -31,6 +31,11 @@ func lookAtData(ctx context.Context, db *sql.DB, d dialect, on *table) (data, er
 	if all.allowed, err = d.allowed(ctx, db, on); err != nil {
 		return all, err
 	}
+	for _, c := range on.columns {
+		for _, x := range on.indexes {
+			all.allowed[c.name] = append(all.allowed[c.name], all.indexed(x, c)...)
+		}
+	}
 	p := &plan{d: d, on: on}
 	names, exprs := make([]string, len(on.columns)), make([]string, len(on.columns))
 	for i, c := range on.columns {
@@ -52,6 +57,15 @@ func lookAtData(ctx context.Context, db *sql.DB, d dialect, on *table) (data, er
 		err = nil
 	}
 	return all, err
+}
+
+// indexed are the values of a column that an index is for.
+func (*data) indexed(x index, c column) (values []string) {
+	of := regexp.MustCompile(`["'\x60\[(]*\b` + regexp.QuoteMeta(c.name) + `\b["'\x60\])]*(?:::\w+)?\)?\s*=\s*('[^']*'|\d+)`)
+	for _, m := range of.FindAllStringSubmatch(x.where, -1) {
+		values = append(values, strings.Trim(m[1], "'"))
+	}
+	return values
 }
 
 // see takes note of one row. Nulls are empty there.
@@ -161,4 +175,39 @@ func numberTimes(sample string) (TimeFormat, bool) {
 		return TimesUnix, true
 	}
 	return "", false
+}
+
+// Tables lists the tables of the database that begin so, for the shell's completion.
+func Tables(ctx context.Context, db *sql.DB, begin string) ([]string, error) {
+	d, err := dialectOf(ctx, db)
+	if err != nil {
+		return nil, classify("list tables", err)
+	}
+	rows, err := queryAll(ctx, db, d.tables())
+	var names []string
+	for _, r := range rows {
+		if strings.HasPrefix(r[0], begin) {
+			names = append(names, r[0])
+		}
+	}
+	return names, classify("list tables", err)
+}
+
+func (postgresDialect) tables() string {
+	return `
+select case when pg_table_is_visible(c.oid) then c.relname else n.nspname || '.' || c.relname end
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and c.relname <> 'dibs_adopted'
+order by 1
+limit 1000`
+}
+
+func (sqliteDialect) tables() string {
+	return `
+select name
+from sqlite_schema
+where type = 'table' and name not like 'sqlite!_%' escape '!' and name <> 'dibs_adopted'
+order by name
+limit 1000`
 }

@@ -76,6 +76,10 @@ func (p *proposer) outcomes() {
 	if p.attemptEnd != nil {
 		completed[p.attemptEnd.name], dead[p.attemptEnd.name] = "$now", "$now"
 	}
+	if p.status != nil && len(p.states.done) == 0 && len(p.states.fresh) > 0 && p.finished == nil && p.status.kind != integer {
+		p.states.done = []string{"done"}
+		p.unsure("completed", "not known: which value of %s says that a row is done; %q is made up, and no row has it", p.status.name, "done")
+	}
 	if p.status != nil && len(p.states.done) > 0 {
 		completed[p.status.name] = p.value(p.status, p.states.done[0])
 		dead[p.status.name] = completed[p.status.name]
@@ -104,7 +108,7 @@ func (p *proposer) outcomes() {
 	if p.errorText != nil {
 		dead[p.errorText.name] = "$error"
 		ends++
-		if !p.m.SideTable {
+		if w := words(p.errorText.name); !p.m.SideTable && (slices.Contains(w, "error") || slices.Contains(w, "exception") || slices.Contains(w, "failure")) {
 			p.m.PutBack.Set[p.errorText.name] = "$error"
 		}
 	}

@@ -109,7 +109,7 @@ func (p *proposer) isTime(c column) bool {
 		if w := words(c.name); len(w) > 0 {
 			last = w[len(w)-1]
 		}
-		named := strings.Contains(" at on time date ts until after utc ms timestamp ", " "+last+" ")
+		named := strings.Contains(" at on time date ts until after utc ms timestamp start end started ended finished ", " "+last+" ")
 		return named && (c.kind == integer || p.d.name() == "sqlite")
 	}
 	return false
@@ -146,12 +146,19 @@ func (p *proposer) statesOf(c column) states {
 		}
 	}
 	var s states
-	if c.kind == integer {
-		return numbered123(values, fresh)
+	running := p.oneAtATime(c)
+	if c.kind == integer && running == "" {
+		return byNumber(values, fresh)
 	}
 	for _, v := range values {
 		name := " " + strings.Join(words(v), "_") + " "
 		switch {
+		case v == running, c.kind == integer && v != fresh: // of other numbers nothing is known
+			if v == running {
+				s.running = append(s.running, v)
+			} else {
+				s.unknown = append(s.unknown, v)
+			}
 		case v == fresh, strings.Contains(freshNames, name):
 			if v == fresh {
 				s.fresh = append([]string{v}, s.fresh...)
@@ -173,8 +180,21 @@ func (p *proposer) statesOf(c column) states {
 	return s
 }
 
-// numbered123 goes by the order of numbers: first new, then running, done, failed.
-func numbered123(values []string, fresh string) states {
+// oneAtATime is the value of a status by which a unique index lets one row of each
+// group run.
+func (p *proposer) oneAtATime(c column) string {
+	for _, x := range p.on.indexes {
+		if x.unique && p.group != nil && slices.Equal(x.columns, []string{p.group.name}) {
+			for _, v := range p.data.indexed(x, c) {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+// byNumber goes by the order of numbers: first new, then running, done, failed.
+func byNumber(values []string, fresh string) states {
 	s := states{guessed: true}
 	slices.SortFunc(values, func(a, b string) int { return int(atoi(a) - atoi(b)) })
 	if i := slices.Index(values, fresh); i > 0 {

@@ -52,6 +52,18 @@ var handBuilt = []struct {
 		},
 	},
 	{
+		"numbers of states that an index tells",
+		`create table tasks (id integer primary key, state_id int not null default 1, concurrency_group varchar(20), args text);
+			create unique index one_running on tasks (concurrency_group) where state_id = 2`,
+		`insert into tasks values (1, 1, 'a', 'x'), (2, 2, 'a', 'x'), (3, 9, null, 'x')`,
+		adopt.Mapping{
+			ID: adopt.Columns{"id"}, Order: adopt.Columns{"id"},
+			Rows:  adopt.Rows{Unfinished: `state_id in (1, 2)`, Available: `state_id = 1`},
+			Claim: adopt.Claim{Set: adopt.Set{"state_id": 2}}, Group: adopt.Group{Column: "concurrency_group"},
+			Payload: adopt.Payload{Columns: adopt.Columns{"args"}}, SideTable: true,
+		},
+	},
+	{
 		"pending or complete, locked by and since",
 		`create table requests (request_id text primary key not null, status varchar(10) not null default 'PENDING' check (status in ('PENDING', 'COMPLETE')),
 			locked_by varchar(50), locked_time timestamptz, requested_time timestamptz not null default current_timestamp, completion_time timestamptz, request text not null)`,
@@ -121,7 +133,7 @@ func TestProposals(t *testing.T) {
 					t.Errorf("the file says\n%s\nnot\n%s", got, want)
 				}
 				for _, f := range findings(t, db, again) {
-					if f.Severity == wrong {
+					if f.Severity == wrong && !strings.Contains(yaml, "NOT SURE: "+f.Field) {
 						t.Errorf("%+v in\n%s", f, yaml)
 					}
 				}

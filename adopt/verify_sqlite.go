@@ -77,6 +77,10 @@ func (l limited) QueryContext(_ context.Context, query string, args ...any) (*sq
 	return l.querier.QueryContext(l.short, query, args...)
 }
 
+func (l limited) PrepareContext(_ context.Context, query string) (*sql.Stmt, error) {
+	return l.querier.PrepareContext(l.short, query)
+}
+
 // stored gives the value the affinity of the column, without which it would compare
 // in another way.
 func (sqliteDialect) stored(expr string, c column) string {

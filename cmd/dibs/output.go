@@ -98,6 +98,9 @@ The names of fields are stable; new ones may come.
               (name, unit, median, min, max, and all of the rounds), series (jobs/s in
               equal parts of the time, for each round) if there is such a thing;
               interrupted. 'bench --list': id, name, postgres_only, takes
+  findings    as 'adopt check' writes them: queue (the mapping's), severity (error, warning or
+              note), field, text, advice. 'adopt init': mapping (the YAML), reasons: field, text,
+              unsure. 'adopt sql': sql
   times       RFC 3339, such as "2026-11-21T08:30:00.123456Z"
   durations   numbers of seconds, such as 0.25. Where durations are read, strings such
               as "90s", "15m", "12h" and "14d" are taken too.`,
