@@ -19,6 +19,7 @@ var errBad = driver.ErrBadConn
 type (
 	sqlState   interface{ SQLState() string }
 	resultCode interface{ Code() int }
+	unsent     interface{ SafeToRetry() bool } // of pgx: the connection was closed before
 )
 
 // sqlite's primary result codes that may pass: BUSY, LOCKED, NOMEM, READONLY, IOERR,
@@ -53,7 +54,10 @@ func unavailable(err error) bool {
 	var pg sqlState
 	var lite resultCode
 	var network net.Error
+	var early unsent
 	switch {
+	case errors.As(err, &early) && early.SafeToRetry():
+		return true
 	case errors.As(err, &pg) && len(pg.SQLState()) == 5:
 		switch pg.SQLState()[:2] {
 		case "08", "40", "53", "55", "57", "58", "XX", "25": // connection, rollback, resources, state, operator, system, internal; read-only server

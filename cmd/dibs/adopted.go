@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -121,6 +122,9 @@ func (a *app) sqlDB(ctx context.Context) (*sql.DB, error) {
 	db := stdlib.OpenDB(*config.ConnConfig)
 	db.SetMaxOpenConns(int(config.MaxConns))
 	if err := db.PingContext(ctx); err != nil {
+		if errors.Is(err, driver.ErrBadConn) {
+			err = fmt.Errorf("%w: %w", dibs.ErrUnavailable, err)
+		}
 		return nil, errors.Join(open.Explain(a.dbURL(), err), db.Close())
 	}
 	return db, nil

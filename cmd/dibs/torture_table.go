@@ -23,6 +23,9 @@ func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
 	if err != nil {
 		return &codeError{exitUsage, err}
 	}
+	if c := m.Claim; !m.SideTable && c.Token+c.LockedBy+c.StartedAt+c.Timeout+c.Attempts == "" && len(c.Set) == 0 {
+		return &dibs.InvalidError{Field: "claim", Reason: "names nothing that a claim could write: a row is held by a transaction alone then, which the torture does not try"}
+	}
 	dir, remove, err := tortureDir(o.history)
 	if err != nil {
 		return err

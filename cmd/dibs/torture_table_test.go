@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/internal/broken"
+)
+
+// torture runs program's torture on the tickets.
+func (x *adopting) torture(program string, args ...string) (out string, code int) {
+	x.t.Helper()
+	args = append([]string{"torture", "--db", x.db, "--table", x.mapping, "--duration", "5s", "--workers", "3"}, args...)
+	cmd := exec.CommandContext(x.t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+x.t.TempDir())
+	text, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		x.t.Fatal(err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// more fills the table: a few rows are soon done.
+func (x *adopting) more() {
+	for i := range 30 {
+		x.exec(fmt.Sprintf("insert into tickets (ref, prio, customer) values ('more-%d', %d, 'customer-%d')", i, i%4, i%5))
+	}
+}
+
+func (x *adopting) count(query string) (n int) {
+	x.t.Helper()
+	if err := x.sql.QueryRow(query).Scan(&n); err != nil {
+		x.t.Fatal(err)
+	}
+	return n
+}
+
+// The copy is tortured, and the table is as it was.
+func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about 10 s")
+	}
+	for name, mapping := range map[string]string{"token": byToken, "side table": bySide} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(c *cli) {
+				x := adoptTickets(c, mapping)
+				x.more()
+				before, were := x.status(), tables(c)
+				program, err := os.Executable()
+				if err != nil {
+					t.Fatal(err)
+				}
+				out, code := x.torture(program)
+				if code != exitOK || !strings.Contains(out, "every promise was kept") {
+					t.Fatalf("exit code %d\n%s", code, out)
+				}
+				if after := x.status(); after != before {
+					t.Errorf("the table was\n%s\nand is\n%s", before, after)
+				}
+				if now := tables(c); now != were {
+					t.Errorf("there are %d tables, and were %d", now, were)
+				}
+				if x.count("select count(*) from tickets where tries > 0 or mark is not null") > 0 {
+					t.Error("rows of the table were claimed")
+				}
+			})
+		})
+	}
+}
+
+// The torture of an adopted table finds stores that are broken.
+func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds dibs and takes about 15 s each")
+	}
+	t.Parallel()
+	fence := broken.Edit{File: "sql/sqlite/change.sql", Old: "where {{.KeyIs \"m\"}}\nand {{.Held \"m\"}}\n{{- else}}", New: "where {{.KeyIs \"m\"}}\n{{- else}}"}
+	for _, test := range []struct {
+		fault, found string
+		edit         broken.Edit
+	}{
+		{"outcomes are not fenced", "A stale token changes nothing", fence},
+		{"one more of a group may run", "no more rows run at once", broken.Edit{
+			File: "sql/sqlite/claim.sql", Old: "p.dibs_place <= {{.Limit}}", New: "p.dibs_place <= {{.Limit}} + 1",
+		}},
+		{"the order is another", "Rows are claimed in the mapping's order", broken.Edit{
+			File: "sql/sqlite/claim.sql", Old: "    order by {{.OrderBy \"p\"}}\n    limit", New: "    limit",
+		}},
+	} {
+		t.Run(test.fault, func(t *testing.T) {
+			dir := t.TempDir()
+			root, err := filepath.Abs("../..")
+			if err != nil {
+				t.Fatal(err)
+			}
+			overlay, err := broken.Patch{Store: "adopt", Edits: []broken.Edit{test.edit}}.Overlay(root, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			program := filepath.Join(dir, "dibs")
+			build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", program, ".")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			c := &cli{t: t, db: "sqlite:" + filepath.Join(dir, "test.db")}
+			c.ok("migrate")
+			x := adoptTickets(c, byToken)
+			x.more()
+			history := filepath.Join(dir, "history")
+			out, code := x.torture(program, "--history", history)
+			_, after, _ := strings.Cut(out, "✗ ")
+			verdict, _, _ := strings.Cut(after, "\n\n")
+			if code != exitBroken || !strings.Contains(strings.Join(strings.Fields(verdict), " "), test.found) {
+				t.Errorf("exit code %d\n%s", code, out)
+			}
+			for _, want := range []string{"kept: the copy", "report this with the mapping"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("it does not say %q:\n%s", want, out)
+				}
+			}
+			if kept, err := os.ReadFile(filepath.Join(history, "mapping.yaml")); err != nil || !bytes.Contains(kept, []byte("tickets")) {
+				t.Errorf("%s, %v", kept, err)
+			}
+		})
+	}
+}
+
+func TestWhatTheTortureOfAnAdoptedTableNeeds(t *testing.T) {
+	onEach(t, func(c *cli) {
+		x := adoptTickets(c, byToken)
+		c.fails(exitUsage, "", []string{"torture", "--table", ""}, "--table is empty")
+		c.fails(exitUsage, "", x.with("torture", "--pg-bin", "bin"), "--pg-bin", "--db")
+		c.fails(exitUsage, "", x.with("torture", "--judge", "records"), "leave out --")
+		c.fails(exitUsage, "", []string{"torture", "--table", c.write("lock.yaml", ticketsHead)}, "transaction")
+		x.exec("update tickets set status = 'done'")
+		r := c.run("", x.with("torture", "--duration", "5s")...)
+		c.refused(r, exitUsage, nil, "no row that could be claimed")
+	})
+}
