@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,11 +39,17 @@ func take(t *testing.T, s *adopt.Store, n int, want ...int64) []*dibs.RawJob {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return these(t, jobs, want)
+}
+
+// these fails unless the jobs are the ones that are wanted.
+func these(t *testing.T, jobs []*dibs.RawJob, want []int64) []*dibs.RawJob {
+	t.Helper()
 	got := []int64{}
 	for _, j := range jobs {
 		got = append(got, j.ID)
 	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
+	if !slices.Equal(got, want) {
 		t.Fatalf("claimed %v, want %v", got, want)
 	}
 	return jobs
