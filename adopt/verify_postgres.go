@@ -69,7 +69,8 @@ func (d postgresDialect) verifyCalls(ctx context.Context, tx *sql.Tx, p *plan, c
 	if err != nil {
 		return err
 	}
-	for _, f := range found {
+	if len(found) > 0 {
+		f := found[0]
 		if yes(f[1]) {
 			return invalid(c.field, "locks rows; a condition must only read: %.200q", c.text)
 		}
