@@ -44,7 +44,10 @@ func Check(ctx context.Context, db *sql.DB, mappings ...Mapping) ([]Finding, err
 		c := &checker{db: db, queue: withDefaults(m).Queue}
 		err := trial(ctx, db, m, func(s *Store, q querier) error {
 			c.s, c.p = s, s.plan
-			return c.cost(ctx, q)
+			if err := c.cost(ctx, q); err != nil {
+				return err
+			}
+			return c.outcomes(ctx, q)
 		})
 		if c.p != nil && err == nil {
 			plans = append(plans, c.p)

@@ -3,9 +3,12 @@ package adopt
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/dibs-queue/dibs"
 )
 
 // cost measures what claims cost now, and says whether an index helps them.
@@ -13,6 +16,9 @@ func (c *checker) cost(ctx context.Context, q querier) error {
 	p := c.p
 	a := p.advise()
 	took, claimed, err := c.claims(ctx, q)
+	if refusal(err) {
+		return invalid("claim", "%s refuses a claim of a row: %v; see the table's constraints and triggers", p.d.title(), err)
+	}
 	if err != nil {
 		return err
 	}
@@ -52,7 +58,7 @@ func (c *checker) claims(ctx context.Context, q querier) (least time.Duration, c
 		start := time.Now()
 		jobs, err := c.s.tryClaim(ctx, q, 1)
 		if err != nil {
-			return 0, 0, fmt.Errorf("try a claim: %w", err)
+			return 0, 0, err
 		}
 		if took := time.Since(start); least == 0 || took < least {
 			least = took
@@ -60,6 +66,55 @@ func (c *checker) claims(ctx context.Context, q querier) (least time.Duration, c
 		claimed += len(jobs)
 	}
 	return least, claimed, nil
+}
+
+// outcomes claims a row for each outcome and ends it so. That shows what constraints
+// refuse, and triggers that change what a claim wrote.
+func (c *checker) outcomes(ctx context.Context, q querier) error {
+	delay := time.Minute
+	for _, o := range []struct {
+		field string
+		end   dibs.Outcome
+	}{
+		{"completed", dibs.Outcome{Ending: dibs.EndCompleted}},
+		{"put_back", dibs.Outcome{Ending: dibs.EndRetry, Error: "an error", Delay: &delay}},
+		{"dead", dibs.Outcome{Ending: dibs.EndDead, Error: "an error"}},
+		{"cancelled", dibs.Outcome{Ending: dibs.EndCancelled}},
+	} {
+		jobs, err := c.s.tryClaim(ctx, q, 1)
+		if err != nil {
+			return err
+		}
+		if len(jobs) == 0 {
+			c.add(SeverityNote, o.field, "", "was not tried: no more rows are available now")
+			return nil
+		}
+		end := o.end
+		end.ID, end.Token = jobs[0].ID, jobs[0].Token
+		switch err = c.s.finish(ctx, []dibs.Outcome{end}, q, func(_ bool, f func(querier) error) error { return f(q) }); {
+		case errors.Is(err, dibs.ErrLeaseLost):
+			return invalid(o.field, "a row that was just claimed is not as the claim left it; a trigger of the table may have changed it")
+		case refusal(err):
+			return invalid(o.field, "%s refuses it: %v; see the table's constraints and triggers", c.p.d.title(), err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// refusal reports whether the database does not take the values of a row.
+func refusal(err error) bool {
+	var pg sqlState
+	var lite resultCode
+	switch {
+	case errors.As(err, &pg) && len(pg.SQLState()) == 5:
+		class := pg.SQLState()[:2]
+		return class == "22" || class == "23" || class == "P0" // data, constraints, what a trigger raises
+	case errors.As(err, &lite):
+		return lite.Code()&0xff == 19
+	}
+	return false
 }
 
 // claimArgs are the claim statement's, for one row.

@@ -159,6 +159,37 @@ func TestCheckOfASideTableLeavesNoneBehind(t *testing.T) {
 	})
 }
 
+// Constraints and triggers show only when rows are written.
+func TestCheckTriesOutcomes(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		m := orders(t, db, pg)
+		m.Dead = &adopt.Change{Set: adopt.Set{"ended_at": "$now", "status": "failed"}}
+		found(t, db, note, "completed", "was not tried: no more rows", m)
+		exec(t, db, "insert into orders (id, amount) values (4, 1), (5, 1), (6, 1), (7, 1)")
+		notFound(t, db, "completed", "not tried", m)
+		notFound(t, db, "dead", "refuses", m)
+		narrow := "create table narrow (id integer primary key, status varchar(10) not null default 'new' check (status in ('new', 'working', 'done')), started_at timestamp, ended_at timestamp)"
+		exec(t, db, narrow)
+		exec(t, db, "insert into narrow (id) values (1), (2), (3), (4), (5), (6), (7), (8)")
+		m.Table, m.Order = "narrow", nil
+		m.Claim = adopt.Claim{StartedAt: "started_at", Set: adopt.Set{"status": "working"}}
+		found(t, db, wrong, "dead", "refuses it", m)
+		m.Claim.Set = adopt.Set{"status": "busy"}
+		found(t, db, wrong, "claim", "refuses a claim of a row", m)
+		var n int
+		if err := db.QueryRow("select count(*) from narrow where status = 'new'").Scan(&n); err != nil || n != 8 {
+			t.Errorf("%d rows are as they were, %v", n, err)
+		}
+		if !pg {
+			return
+		}
+		m.Dead, m.Claim.Set = nil, adopt.Set{"status": "working"}
+		exec(t, db, "create function meddle() returns trigger language plpgsql as 'begin new.started_at = new.started_at - interval ''1 minute''; return new; end'")
+		exec(t, db, "create trigger meddle before update on narrow for each row execute function meddle()")
+		found(t, db, wrong, "completed", "a trigger of the table may have changed it", m)
+	})
+}
+
 func TestCheckOfRowLocksAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)

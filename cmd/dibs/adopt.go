@@ -74,7 +74,8 @@ safe claims are, what a claim costs and which index would help, rows that nobody
 take, values that look wrong. Give all the mappings of a table together: then it looks for
 rows that two of them would do. Exit code 1 if there is an error; warnings and notes are none.
 
-It tries some claims, and rolls them back; for that moment other workers pass over the rows.`,
+It tries some claims and each outcome, and rolls them back; for that moment other workers pass
+over the rows.`,
 		Example: `  dibs adopt check orders.yaml
   dibs adopt check mails.yaml invoices.yaml --json | jq 'select(.severity == "error")'`,
 		Args: cobra.MinimumNArgs(1),
