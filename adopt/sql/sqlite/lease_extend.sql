@@ -5,5 +5,5 @@
 update {{.Side}} as s
 set lease_until = {{.Micros}} + {{param "micros"}}
 from json_each({{param "batch"}}) v
-where s.source = {{.Source}} and s.key = v.value ->> 'k' and s.token = v.value ->> 't' and s.lease_until > {{.Micros}}
+where s.source = {{.Source}} and s.key = v.value ->> 'k' and s.token = v.value ->> 't' and +s.lease_until > {{.Micros}}
 returning key

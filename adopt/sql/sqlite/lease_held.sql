@@ -5,4 +5,4 @@
 select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, ''), {{.Micros}}
 from json_each({{param "batch"}}) v
 join {{.Side}} s on s.source = {{.Source}} and s.key = v.value ->> 'k' and s.token = v.value ->> 't'
-where s.lease_until > {{.Micros}}
+where +s.lease_until > {{.Micros}}

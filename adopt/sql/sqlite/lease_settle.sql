@@ -6,7 +6,7 @@ update {{.Side}} as s
 set
     token = null,
     lease_until = null,
-    run_at = {{.Micros}} + cast(v.value ->> 'd' as integer),
+    run_at = coalesce({{.Micros}} + nullif(cast(v.value ->> 'd' as integer), 0), 0),
     excused = s.excused + (v.value ->> 'u'),
     dead = v.value ->> 'x',
     errors = v.value ->> 'e'
