@@ -49,7 +49,6 @@ const (
 	goesDown  = "where a column counts attempts, one that does not count is taken back"
 	lastError = "the table keeps one error, if it has a column for it"
 	forgets   = "the side table forgets rows that have ended"
-	slow      = "10,000 rows at once, inserted one by one"
 	clocks    = "spread over many rows it is exact, but the time of an error may be a moment before that of the delay"
 )
 
@@ -72,7 +71,6 @@ var withoutAny = map[string]string{
 	"fence/a pruned job is refused":                                owners,
 
 	"finish/without retention a finished job is gone at once":  owners,
-	"finish/the largest batch is taken whole by every verb":    slow,
 	"finish/the error history keeps the last ten":              byMapping,
 	"fence/of two that finish at once one is refused":          forgets + "; " + goesDown,
 	"finish/an error text may hold any bytes":                  lastError,

@@ -73,6 +73,24 @@ func (s *seen) note(n int) error {
 	return nil
 }
 
+// The letter that fails at first, and the one that fails for good.
+const failing, doomed = 8, 7
+
+// handle is the worker's of dibs.
+func (s *seen) handle(_ context.Context, j *dibs.RawJob) error {
+	var l letter
+	if err := json.Unmarshal(j.Payload, &l); err != nil {
+		return err
+	}
+	switch {
+	case l.N == failing && j.Attempt == 1:
+		return errors.New("not this time")
+	case l.N == doomed:
+		return dibs.Die(errors.New("never"))
+	}
+	return s.note(l.N)
+}
+
 func (s *seen) once(from, to int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,9 +105,7 @@ func (s *seen) once(from, to int) bool {
 // TestRiversTableIsAdopted works one queue of River's table with dibs, while River
 // inserts into it and works another. What dibs ends looks right to River.
 func TestRiversTableIsAdopted(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	url := pgtest.URL(t)
+	ctx, url := t.Context(), pgtest.URL(t)
 	pool, err := pgxpool.New(ctx, url)
 	must(t, err)
 	defer pool.Close()
@@ -98,7 +114,7 @@ func TestRiversTableIsAdopted(t *testing.T) {
 	must(t, err)
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	must(t, err)
-	const jobs, doomed, failing = 500, 7, 8
+	const jobs = 500
 	theirs, ours := &seen{n: map[int]int{}}, &seen{n: map[int]int{}}
 	workers := river.NewWorkers()
 	river.AddWorker(workers, own{seen: theirs})
@@ -114,19 +130,7 @@ func TestRiversTableIsAdopted(t *testing.T) {
 	store, err := adopt.Open(ctx, db, m)
 	must(t, err)
 	w := &dibs.Worker{Store: store, Queue: store.Queue(), Hooks: dibs.Hooks{Log: quiet}}
-	w.HandleRaw("letter", func(_ context.Context, j *dibs.RawJob) error {
-		var l letter
-		if err := json.Unmarshal(j.Payload, &l); err != nil {
-			return err
-		}
-		if l.N == failing && j.Attempt == 1 {
-			return errors.New("not this time")
-		}
-		if l.N == doomed {
-			return dibs.Die(errors.New("never"))
-		}
-		return ours.note(l.N)
-	})
+	w.HandleRaw("letter", ours.handle)
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(working) }()
@@ -150,12 +154,11 @@ func TestRiversTableIsAdopted(t *testing.T) {
 		}
 		return len(found.Jobs)
 	}
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for count(rivertype.JobStateCompleted) < jobs-1 || !theirs.once(jobs, 2*jobs) {
+	late := time.After(time.Minute)
+	for tick := time.Tick(20 * time.Millisecond); count(rivertype.JobStateCompleted) < jobs-1 || !theirs.once(jobs, 2*jobs); {
 		select {
-		case <-tick.C:
-		case <-ctx.Done():
+		case <-tick:
+		case <-late:
 			t.Fatalf("%d of %d are completed", count(rivertype.JobStateCompleted), jobs-1)
 		}
 	}
