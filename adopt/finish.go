@@ -86,6 +86,9 @@ func (s *Store) ends(ctx context.Context, q querier, outcomes []dibs.Outcome) ([
 	}
 	all := make([]*ended, len(outcomes))
 	for i, o := range outcomes {
+		if o.Ending == dibs.EndCompleted || o.Ending == dibs.EndSnooze || o.Ending == dibs.EndRelease {
+			o.Error = "" // of no failure
+		}
 		all[i] = &ended{Outcome: o, claim: claims[i]}
 	}
 	return all, nil

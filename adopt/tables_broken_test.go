@@ -51,7 +51,7 @@ func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
 	}
 }
 
-func file(t *testing.T) string {
+func file(t testing.TB) string {
 	return "file:" + filepath.Join(t.TempDir(), "t.db") + "?_pragma=journal_mode(wal)&_pragma=synchronous(normal)"
 }
 

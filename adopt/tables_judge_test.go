@@ -34,7 +34,7 @@ func (e *evidence) judge(report func(format string, args ...any)) {
 	e.judgeOwners(report)
 	e.judgeOrder(report)
 	for _, v := range e.events {
-		if v.what == trouble {
+		if v.what == noteTrouble {
 			report("%s: %s: %s", v.worker, v.id, v.detail)
 		}
 	}
@@ -42,7 +42,7 @@ func (e *evidence) judge(report func(format string, args ...any)) {
 
 // final reports whether an event ended a row for good.
 func (v event) final() bool {
-	return v.what == finished && (v.detail == "completed" || v.detail == "dead")
+	return v.what == noteFinished && (v.detail == "completed" || v.detail == "dead")
 }
 
 func (e *evidence) judgeEnds(report func(string, ...any)) {
@@ -52,9 +52,9 @@ func (e *evidence) judgeEnds(report func(string, ...any)) {
 		switch {
 		case v.final():
 			accepted[v.id]++
-		case v.what == refused:
+		case v.what == noteRefused:
 			e.refused++
-		case v.what == claimed && e.killed[v.worker]:
+		case v.what == noteClaimed && e.killed[v.worker]:
 			cut[v.id] = true
 		}
 	}
@@ -89,7 +89,7 @@ func (e *evidence) judgeOwners(report func(string, ...any)) {
 	for _, v := range e.events {
 		was := last[v.id]
 		switch v.what {
-		case claimed:
+		case noteClaimed:
 			if was != nil && !was.let {
 				until, err := strconv.ParseInt(was.detail, 10, 64)
 				switch {
@@ -104,7 +104,7 @@ func (e *evidence) judgeOwners(report func(string, ...any)) {
 				}
 			}
 			last[v.id] = &owner{event: v}
-		case returned, finished, refused:
+		case noteReturned, noteFinished, noteRefused:
 			if was != nil && was.worker == v.worker {
 				was.let = true
 			}
@@ -119,7 +119,7 @@ func (e *evidence) judgeOrder(report func(string, ...any)) {
 	late, allowed := 0, 40*len(e.killed) // twice a worker's handlers: what it claims at most
 	seen, at := map[string]bool{}, map[string]place{}
 	for _, v := range e.events {
-		if v.what != claimed || seen[v.id] {
+		if v.what != noteClaimed || seen[v.id] {
 			continue
 		}
 		seen[v.id] = true

@@ -49,11 +49,11 @@ func (o order) env() string {
 
 // The kinds of event that a worker process notes, in a line each, as they happen.
 const (
-	claimed  = "claimed"  // detail: when the lease ends, in microseconds
-	returned = "returned" // the handler has
-	finished = "finished" // the outcome was written; detail: which
-	refused  = "refused"  // it was not, as the lease was lost
-	trouble  = "trouble"  // a call failed; detail: why
+	noteClaimed  = "claimed"  // detail: when the lease ends, in microseconds
+	noteReturned = "returned" // the handler has
+	noteFinished = "finished" // the outcome was written; detail: which
+	noteRefused  = "refused"  // it was not, as the lease was lost
+	noteTrouble  = "trouble"  // a call failed; detail: why
 )
 
 type event struct {
@@ -131,7 +131,7 @@ func worker(o order, other *sql.DB, store dibs.Store, lease time.Duration) *dibs
 	}
 	w := &dibs.Worker{Store: store, Name: o.Name, Concurrency: 20, Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler)}}
 	w.HandleRaw("", func(ctx context.Context, j *dibs.RawJob) error {
-		defer func() { tell(returned, nameOf(j), "") }()
+		defer func() { tell(noteReturned, nameOf(j), "") }()
 		does := func(what string) bool { return strings.Contains(string(j.Payload), what) }
 		switch {
 		case does(doSlow):
@@ -150,22 +150,22 @@ func worker(o order, other *sql.DB, store dibs.Store, lease time.Duration) *dibs
 	})
 	w.Hooks.Claimed = func(jobs []*dibs.RawJob, _ time.Duration) {
 		for _, j := range jobs {
-			tell(claimed, nameOf(j), strconv.FormatInt(j.LeaseUntil.UnixMicro(), 10))
+			tell(noteClaimed, nameOf(j), strconv.FormatInt(j.LeaseUntil.UnixMicro(), 10))
 		}
 	}
 	w.Hooks.Finished = func(a dibs.Attempt) {
 		switch {
 		case a.NotWritten == nil:
-			tell(finished, nameOf(a.Job), string(a.Outcome.Ending))
+			tell(noteFinished, nameOf(a.Job), string(a.Outcome.Ending))
 		case errors.Is(a.NotWritten, dibs.ErrLeaseLost):
-			tell(refused, nameOf(a.Job), "")
+			tell(noteRefused, nameOf(a.Job), "")
 		}
 	}
 	w.Hooks.Error = func(call string, err error) {
 		locked := (*dibs.UnwrittenError)(nil) // rows that a claim has locked for a moment to see that they are taken
 		slow := errors.Is(err, context.DeadlineExceeded)
 		if !slow && !errors.As(err, &locked) {
-			tell(trouble, call, err.Error())
+			tell(noteTrouble, call, err.Error())
 		}
 	}
 	return w

@@ -262,9 +262,9 @@ func (f *fleet) kill(t *testing.T) bool {
 		held := map[string]bool{}
 		for _, v := range f.events(t, filepath.Join(f.dir, p.Name+".events")) {
 			switch v.what {
-			case claimed:
+			case noteClaimed:
 				held[v.id] = true
-			case returned, finished:
+			case noteReturned, noteFinished:
 				delete(held, v.id)
 			}
 		}

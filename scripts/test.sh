@@ -67,4 +67,7 @@ with_server go test -count=1 -timeout 10m $plain || failed=1
 
 step 'every other test, on SQLite and PostgreSQL'
 with_server go test $race -count=1 -timeout 10m $(go list ./... | grep -vxF "$plain") || failed=1
+
+step "a table of River's, worked on by dibs"
+with_server sh -c 'cd bench && go test -count=1 -timeout 5m -run TestRiversTableIsAdopted .' || failed=1
 exit $failed

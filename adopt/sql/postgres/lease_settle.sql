@@ -6,7 +6,7 @@ update {{.Side}} s
 set
     token = null,
     lease_until = null,
-    run_at = {{.Micros}} + (v->>'d')::float8::bigint,
+    run_at = coalesce({{.Micros}} + nullif((v->>'d')::float8::bigint, 0), 0),
     excused = s.excused + (v->>'u')::int,
     dead = (v->>'x')::int,
     errors = v->>'e'

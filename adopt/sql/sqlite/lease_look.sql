@@ -4,4 +4,4 @@
 -- Concurrency: reads only.
 select s.key, s.attempt, s.excused, s.worker, s.claimed_at, s.lease_until, s.run_at, coalesce(s.errors, '')
 from json_each({{param "batch"}}) v
-join {{.Side}} s on s.source = {{.Source}} and s.key = v.value ->> 'k'
+join {{.Side}} s on s.source = coalesce({{.Source}}, v.value) and s.key = v.value ->> 'k'

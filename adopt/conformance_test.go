@@ -1,0 +1,118 @@
+package adopt_test
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/storetest"
+)
+
+// TestConformance runs the tests that every store must pass on tables that are
+// adopted, but for those that the lists below name.
+func TestConformance(t *testing.T) {
+	databases := []storetest.Features{{Database: "sqlite"}, {Database: "postgres", OpenTx: true, Machines: true}}
+	for _, c := range []struct {
+		name    string
+		side    bool
+		without map[string]string
+	}{{"token in the row", false, withoutInRow}, {"side table", true, withoutSide}} {
+		for _, f := range databases {
+			t.Run(c.name+", "+f.Database, func(t *testing.T) {
+				without := maps.Clone(withoutAny)
+				maps.Copy(without, c.without)
+				storetest.RunSome(t, f, func(t testing.TB) storetest.Setup {
+					driver, dsn := "sqlite", ""
+					if f.Machines {
+						driver, dsn = "pgx", pgtest.URL(t)
+					} else {
+						dsn = file(t)
+					}
+					h := newHarness(t, driver, dsn, c.side)
+					return storetest.Setup{Store: h, Another: func(t testing.TB) dibs.Database { return h.another(t, driver, dsn) }}
+				}, without)
+			})
+		}
+	}
+}
+
+// Why tests do not apply.
+const (
+	owners    = "rows are inserted, changed and deleted with SQL by the programs that own the table"
+	settled   = "the settings of a queue are the mapping's, which has none like that"
+	byMapping = "all rows have the limits of the mapping, none its own"
+	oneGroup  = "all groups have the limit of the mapping"
+	blocked   = "a row does not tell that it waits for its group"
+	passing   = "a claim of some kinds lets rows of other kinds in the group wait"
+	ownerTx   = "the store's transaction claims and finishes, but enqueues nothing; its tests are in tx_test.go"
+	goesDown  = "where a column counts attempts, one that does not count is taken back"
+	lastError = "the table keeps one error, if it has a column for it"
+	forgets   = "the side table forgets rows that have ended"
+	clocks    = "spread over many rows it is exact, but the time of an error may be a moment before that of the delay"
+)
+
+// withoutAny are the tests that apply to no adopted table.
+var withoutAny = map[string]string{
+	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners,
+	"list": owners, "stats": owners, "wake": owners, "close": owners,
+	"queues": settled, "concurrency": settled,
+	"tx": ownerTx, "txclaim": ownerTx, "twoagents": ownerTx,
+
+	"claim/lifo takes the newest of the best priority":                               settled,
+	"claim/lifo takes the newest of each of many priorities":                         settled,
+	"claim/any order takes every job once":                                           settled,
+	"claim/the order can be changed in the middle":                                   settled,
+	"resume/resumed jobs come in the queue's order":                                  settled,
+	"resume/jobs without attempts left are not given, and die when their lease ends": byMapping,
+
+	"extend/a job to be cancelled is told each time, and extended": owners,
+	"fence/a job that was never claimed is refused":                owners,
+	"fence/a pruned job is refused":                                owners,
+
+	"finish/without retention a finished job is gone at once":  owners,
+	"finish/the error history keeps the last ten":              byMapping,
+	"fence/of two that finish at once one is refused":          forgets + "; " + goesDown,
+	"finish/an error text may hold any bytes":                  lastError,
+	"finish/an error text is cut at a character to 4 KiB":      lastError,
+	"retry/a job's own attempts count more than the queue's":   byMapping,
+	"retry/jitter spreads what failed together":                clocks,
+	"sweep/a job that kills its worker dies too":               byMapping,
+	"sweep/attempts that do not count do not kill":             byMapping,
+	"sweep/a cancelled job whose worker died is not run again": owners,
+	"sweep/finished jobs go when their time is over":           owners,
+
+	"groups/the rest of the group is shown as blocked":                          blocked,
+	"groups/a kind that was not asked for still goes first":                     passing,
+	"groups/in a strict queue it holds its place until it is completed or dead": settled,
+	"groups/a queue can become strict and be so no more":                        settled,
+	"groups/jobs in an open transaction block nobody":                           ownerTx,
+	"groups/cancelling the first lets the next pass":                            owners,
+	"groups/a requeued job waits for its turn":                                  owners,
+	"grouplimits/a group's own limit counts more, and can be taken away":        oneGroup,
+	"grouplimits/a limit that grows takes effect at once":                       oneGroup,
+	"grouplimits/a limit that shrinks holds from the next claim on":             oneGroup,
+	"grouplimits/a limit that shrinks holds in strict order too":                settled,
+	"grouplimits/a limit of another queue's group is another":                   oneGroup,
+	"grouplimits/another store follows at once":                                 oneGroup,
+	"grouplimits/the queue's concurrency limit holds as well":                   settled,
+	"race/groups never run more than their limit, whichever it is just now":     oneGroup,
+	"race/the queue never runs more than its limit, whichever it is just now":   settled,
+}
+
+// withoutInRow are those that do not apply to claims that are kept in the row.
+var withoutInRow = map[string]string{
+	"finish/snooze puts the job off without counting the attempt":                     goesDown,
+	"finish/release gives the job back in its old place without counting the attempt": goesDown,
+	"retry/the attempts run out":                                                      lastError,
+	"sweep/a job whose lease ended waits again in its old place":                      lastError,
+}
+
+// withoutSide are those that do not apply to claims that are kept in a side table.
+var withoutSide = map[string]string{
+	"finish/completed ends the job and keeps the result":          forgets,
+	"finish/dead ends the job whatever attempts are left":         "what is dead is so in the side table, and may live again",
+	"race/every job is claimed exactly once and none is left":     forgets,
+	"race/enqueuers and claimers at once lose and double nothing": forgets,
+	"race/abandoned jobs are taken over once":                     forgets,
+}

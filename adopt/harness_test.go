@@ -1,0 +1,333 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// harness makes an adopted table a whole dibs.Database, as far as storetest needs one:
+// each of its queues is a mapping of the same table, its settings are the mapping's,
+// and jobs are inserted and edited with plain SQL, as another program would.
+type harness struct {
+	*settings
+	db     *sql.DB
+	pg     bool
+	side   bool
+	stores map[string]*adopt.Store // by queue, as of version
+	made   map[string]int
+	mu     sync.Mutex
+	closed bool
+}
+
+// settings are those of all queues, of all stores on a database.
+type settings struct {
+	sync.Mutex
+	queues  map[string]dibs.Queue
+	version map[string]int
+}
+
+const harnessTable = `
+create table work (
+    id %s,
+    queue text not null,
+    kind text not null,
+    payload text not null,
+    priority integer not null,
+    run_at %[2]s not null,
+    created_at %[2]s not null,
+    grp text,
+    mark %[3]s,
+    server text,
+    started_at %[2]s,
+    lease_end %[2]s,
+    attempts integer not null default 0,
+    status text,
+    ended_at %[2]s,
+    error text,
+    failed_at %[2]s,
+    result text
+)`
+
+func newHarness(t testing.TB, driver, dsn string, side bool) *harness {
+	t.Helper()
+	h := &harness{settings: &settings{queues: map[string]dibs.Queue{}, version: map[string]int{}}, pg: driver == "pgx", side: side}
+	h.open(t, driver, dsn)
+	key, at, mark := "integer primary key", "text", "text"
+	if h.pg {
+		key, at, mark = "bigint generated always as identity primary key", "timestamptz", "uuid"
+	}
+	for _, q := range []string{
+		fmt.Sprintf(harnessTable, key, at, mark),
+		"create index work_open on work (queue, priority, run_at, id) where status is null and mark is null",
+		"create index work_running on work (queue) where status is null and mark is not null",
+	} {
+		if _, err := h.db.Exec(q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+func (h *harness) open(t testing.TB, driver, dsn string) {
+	t.Helper()
+	db, err := patient(driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	h.db, h.stores, h.made = db, map[string]*adopt.Store{}, map[string]int{}
+}
+
+// another is one more program on the same table.
+func (h *harness) another(t testing.TB, driver, dsn string) *harness {
+	o := &harness{settings: h.settings, pg: h.pg, side: h.side}
+	o.open(t, driver, dsn)
+	return o
+}
+
+func (h *harness) mapping(q dibs.Queue) adopt.Mapping {
+	m := adopt.Mapping{
+		Table: "work", Queue: q.Name, ID: adopt.Columns{"id"}, Order: adopt.Columns{"priority", "run_at"},
+		Where:   "queue = '" + strings.ReplaceAll(q.Name, "'", "''") + "'",
+		Rows:    adopt.Rows{Unfinished: "status is null", NotBefore: "run_at"},
+		Kind:    "kind",
+		Group:   adopt.Group{Column: "grp", Limit: q.GroupLimit},
+		Payload: adopt.Payload{Columns: adopt.Columns{"payload"}, JSON: true},
+		Lease:   q.Lease, MaxAttempts: q.MaxAttempts, Backoff: q.Backoff,
+		Completed: adopt.Change{Set: adopt.Set{"status": "completed", "ended_at": "$now", "result": "$result"}},
+		Dead:      &adopt.Change{Set: adopt.Set{"status": "dead", "ended_at": "$now", "error": "$error"}},
+		Cancelled: &adopt.Change{Set: adopt.Set{"status": "cancelled", "ended_at": "$now", "error": "$error"}},
+		SideTable: h.side,
+	}
+	if !h.pg {
+		m.Times = adopt.TimesMillis
+	}
+	if h.side {
+		m.Dead = nil
+	} else {
+		m.PutBack.Set = adopt.Set{"error": "$error", "failed_at": "$now"}
+		m.Available = "mark is null"
+		m.Claim = adopt.Claim{Token: "mark", LockedBy: "server", StartedAt: "started_at", Timeout: "lease_end", Attempts: "attempts"}
+	}
+	return m
+}
+
+// store is the queue's store, with the settings of this moment. If there is no such
+// queue yet it is made, if make says so.
+func (h *harness) store(ctx context.Context, queue string, make bool) (*adopt.Store, error) {
+	if queue == "" {
+		queue = dibs.DefaultQueue
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, dibs.ErrClosed
+	}
+	h.Lock()
+	q, ok := h.queues[queue]
+	if !ok && make {
+		q = dibs.DefaultSettings(queue)
+		h.queues[queue] = q
+		h.version[queue]++
+	}
+	v := h.version[queue]
+	h.Unlock()
+	if !ok && !make {
+		return nil, nil
+	}
+	if s := h.stores[queue]; s != nil && h.made[queue] == v {
+		return s, nil
+	}
+	s, err := adopt.Open(ctx, h.db, h.mapping(q))
+	if err == nil {
+		h.stores[queue], h.made[queue] = s, v
+	}
+	return s, err
+}
+
+func (h *harness) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	rows, err := checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayload, nil })
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range rows {
+		if _, err := h.store(ctx, r.Queue, true); err != nil {
+			return nil, err
+		}
+	}
+	done := make([]dibs.Enqueued, len(rows))
+	tx, err := h.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.end("rollback")
+	insert := "insert into work (queue, kind, payload, priority, run_at, created_at, grp) values ($1, $2, $3, $4, " +
+		h.at("case when $5 = 0 then %[1]s + $6 when $5 > %[1]s then $5 else %[1]s end") + ", " + h.at("%[1]s") + ", $7) returning id"
+	for i, r := range rows {
+		at := int64(0)
+		if !r.RunAt.IsZero() {
+			at = r.RunAt.UnixMicro()
+		}
+		group := sql.NullString{String: r.Group, Valid: r.Group != ""}
+		err := tx.QueryRowContext(ctx, insert, r.Queue, r.Kind, string(r.Payload), r.Priority, at, r.Delay.Microseconds(), group).Scan(&done[i].ID)
+		if err != nil {
+			return nil, err
+		}
+	}
+	return done, tx.end("commit")
+}
+
+// at is a time from an expression of microseconds, in which %[1]s is now.
+func (h *harness) at(micros string) string {
+	if h.pg {
+		micros = strings.NewReplacer("$5", "$5::bigint", "$6", "$6::bigint").Replace(micros)
+		return "timestamptz 'epoch' + interval '1 microsecond' * (" + fmt.Sprintf(micros, "(extract(epoch from now()) * 1000000)::bigint") + ")"
+	}
+	return "strftime('%Y-%m-%d %H:%M:%f', (" + fmt.Sprintf(micros, "cast(unixepoch('now', 'subsec') * 1000000 as integer)") + ") / 1000000.0, 'unixepoch')"
+}
+
+// micros reads a time.
+func (h *harness) micros(column string) string {
+	if h.pg {
+		return "(extract(epoch from " + column + ") * 1000000)::bigint"
+	}
+	return "cast(round(unixepoch(" + column + ", 'subsec') * 1000000.0) as integer)"
+}
+
+// among is true for the rows with these ids, a JSON array.
+func (h *harness) among(param string) string {
+	if h.pg {
+		return "id in (select v::bigint from jsonb_array_elements_text(" + param + "::jsonb) v)"
+	}
+	return "id in (select value from json_each(" + param + "))"
+}
+
+type harnessTx struct {
+	*sql.Conn
+	over bool
+}
+
+func (h *harness) begin(ctx context.Context) (*harnessTx, error) {
+	conn, err := h.db.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	how := "begin immediate"
+	if h.pg {
+		how = "begin"
+	}
+	if _, err := conn.ExecContext(ctx, how); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return &harnessTx{Conn: conn}, nil
+}
+
+func (tx *harnessTx) end(how string) error {
+	if tx.over {
+		return nil
+	}
+	tx.over = true
+	_, err := tx.ExecContext(context.Background(), how)
+	return errors.Join(err, tx.Close())
+}
+
+func (h *harness) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	s, err := h.store(ctx, r.Queue, false)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	jobs, err := s.Claim(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return jobs, h.complete(ctx, jobs)
+}
+
+func (h *harness) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+	s, err := h.store(ctx, r.Queue, false)
+	if err != nil || s == nil {
+		return nil, err
+	}
+	jobs, err := s.Resume(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return jobs, h.complete(ctx, jobs)
+}
+
+// complete adds to jobs what only those who own the table know.
+func (h *harness) complete(ctx context.Context, jobs []*dibs.RawJob) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	byID := make(map[int64]*dibs.RawJob, len(jobs))
+	for _, j := range jobs {
+		byID[j.ID] = j
+	}
+	ids, _ := json.Marshal(slices.Collect(maps.Keys(byID))) // numbers
+	rows, err := h.db.QueryContext(ctx, "select id, priority, coalesce(error, ''), coalesce("+h.micros("failed_at")+", "+h.micros("ended_at")+", 0), coalesce(server, ''), coalesce(status, ''), result, attempts, "+
+		strings.Join([]string{h.micros("created_at"), h.micros("lease_end"), h.micros("ended_at"), h.micros("started_at"), h.micros("run_at")}, ", ")+
+		", coalesce(cast(mark as text), '') from work where "+h.among("$1"), string(ids))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, priority, created, failed int64
+		var server, status, mark, failure string
+		var result sql.NullString
+		var lease, ended, started, run sql.NullInt64
+		var attempts int
+		if err := rows.Scan(&id, &priority, &failure, &failed, &server, &status, &result, &attempts, &created, &lease, &ended, &started, &run, &mark); err != nil {
+			return err
+		}
+		j := byID[id]
+		j.Priority, j.CreatedAt = int(priority), time.UnixMicro(created)
+		if h.side && j.RunAt.Before(time.UnixMicro(run.Int64)) {
+			j.RunAt = time.UnixMicro(run.Int64)
+		}
+		if !h.side {
+			j.Worker = server
+			if failure != "" { // the last, of which the table keeps no more
+				j.Errors = []dibs.AttemptError{{Attempt: attempts, At: time.UnixMicro(failed), Worker: "w", Error: failure}}
+			}
+			if started.Valid {
+				j.ClaimedAt = time.UnixMicro(started.Int64)
+			}
+		}
+		switch {
+		case status != "":
+			j.State, j.FinishedAt = dibs.State(status), time.UnixMicro(ended.Int64)
+			if result.Valid {
+				j.Result = json.RawMessage(result.String)
+			}
+		case !h.side && lease.Valid:
+			j.LeaseUntil = time.UnixMicro(lease.Int64)
+			if err := j.Token.UnmarshalText([]byte(strings.ReplaceAll(mark, "-", ""))); err != nil {
+				return err
+			}
+		case h.side && j.State == dibs.Running && j.Token.IsZero():
+			err := h.db.QueryRowContext(ctx, "select coalesce(max(token), '') from dibs_adopted where key = $1", fmt.Sprintf("[%d]", id)).Scan(&mark)
+			if err != nil {
+				return err
+			}
+			if err := j.Token.UnmarshalText([]byte(mark)); err != nil {
+				return err
+			}
+		}
+	}
+	return rows.Err()
+}
