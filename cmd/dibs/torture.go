@@ -30,12 +30,7 @@ type tortureOptions struct {
 	judge    string
 }
 
-func newTortureCmd(a *app) *cobra.Command {
-	var o tortureOptions
-	cmd := &cobra.Command{
-		Use:   "torture",
-		Short: "Break everything around the queue on your own server, and see its promises checked",
-		Long: `Break everything around the queue on your own server, and see its promises checked.
+const tortureHelp = `Break everything around the queue on your own server, and see its promises checked.
 
 Worker and producer processes run jobs of many kinds. Meanwhile they are killed, stopped
 for longer than their leases and continued, and cut off from the answers of the database;
@@ -71,7 +66,14 @@ With --table it tortures a copy of an adopted table, made of up to 200 of its ro
 or a file of its own; the table itself is only read, in --db or $DIBS_DB. Meanwhile another
 program inserts rows, writes to them, and ends some by itself. A trigger of the copy counts how
 often each row ends. Foreign keys and triggers of the table are not copied; claims inside of
-transactions are not tried; the records cannot be judged again by --judge.`,
+transactions are not tried; the records cannot be judged again by --judge.`
+
+func newTortureCmd(a *app) *cobra.Command {
+	var o tortureOptions
+	cmd := &cobra.Command{
+		Use:   "torture",
+		Short: "Break everything around the queue on your own server, and see its promises checked",
+		Long:  tortureHelp,
 		Example: `  dibs torture
   dibs torture --db postgres://localhost/mydb --duration 10m --report torture.html
   dibs torture --pg-bin /usr/lib/postgresql/17/bin --history records

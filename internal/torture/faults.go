@@ -120,6 +120,9 @@ func (r *run) stopOne(ctx context.Context, rng *rand.Rand) error {
 		return nil
 	}
 	defer s.mu.Unlock()
+	if err := s.now.crashed(); err != nil {
+		return err
+	}
 	d := lease + time.Duration(rng.Int64N(int64(lease)))
 	err := r.rec.Fault(s.now.client, fmt.Sprintf("stopped (SIGSTOP) for %v", d.Round(time.Millisecond)), func() error {
 		if err := stop(s.now.cmd.Process); err != nil {
