@@ -133,7 +133,7 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 	}
 	for _, r := range rows {
 		i, ok := places[r.key]
-		if !ok {
+		if !ok || r.until.Valid && r.until.Int64 <= r.claimed { // when it was read, the lease was over
 			continue
 		}
 		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64)}

@@ -226,3 +226,25 @@ func TestWhereTokensChangeOnlyTheClaimerExtends(t *testing.T) {
 		}
 	})
 }
+
+// A lease that has ended is lost, whoever made the claim.
+func TestWhatHasEndedIsLostAlsoWhereTokensChange(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since timestamp)")
+		exec(t, db, "insert into work (id) values (1)")
+		m := sideMapping("id")
+		m.SideTable, m.Claim.StartedAt, m.Available, m.Lease = false, "since", "since is null", 100*time.Millisecond
+		s := open(t, db, m)
+		lease := claim(t, s, 1)[0].Lease()
+		other := open(t, db, m)
+		for {
+			x, err := other.Extend(t.Context(), []dibs.Lease{lease}, m.Lease)
+			if err == nil && len(x.Lost) == 1 {
+				return
+			}
+			if !errors.Is(err, errors.ErrUnsupported) {
+				t.Fatalf("%+v %v", x, err)
+			}
+		}
+	})
+}

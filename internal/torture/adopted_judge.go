@@ -180,15 +180,33 @@ func (r *run) attempts(calls []*history.Call) history.Verdict {
 	if r.Adopted.M.MaxAttempts == 0 {
 		return v
 	}
+	excused := r.excused(calls)
 	for _, c := range calls {
 		for _, j := range c.Jobs {
 			v.Checked++
-			if j.Attempt-j.Excused > r.Adopted.M.MaxAttempts {
+			if j.Attempt-j.Excused-excused[j.ID] > r.Adopted.M.MaxAttempts {
 				v.Broken = append(v.Broken, history.Violation{Job: j.ID, Text: fmt.Sprintf("row %d was given its attempt %d", j.ID, j.Attempt-j.Excused), Calls: []*history.Call{c}})
 			}
 		}
 	}
 	return v
+}
+
+// excused counts, for each row, the attempts that do not count, at most, where the number in
+// the table does not go down for them.
+func (r *run) excused(calls []*history.Call) map[int64]int {
+	n := map[int64]int{}
+	if m := r.Adopted.M; m.SideTable || m.Claim.Token != "" {
+		return n
+	}
+	for _, c := range calls {
+		for _, o := range c.Outcomes {
+			if (o.Ending == dibs.EndRelease || o.Ending == dibs.EndSnooze) && c.Fate != history.Nothing && !slices.Contains(c.Refused, o.ID) {
+				n[o.ID]++
+			}
+		}
+	}
+	return n
 }
 
 // unmeddled are the calls without the rows that the other program has ended: their
