@@ -136,6 +136,9 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 		if !ok || r.until.Valid && r.until.Int64 <= r.claimed { // when it was read, the lease was over
 			continue
 		}
+		if !s.plan.SideTable && s.plan.marked() && r.state != string(dibs.Running) { // it may still carry what the claim wrote
+			continue
+		}
 		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64)}
 		if !r.attempt.Valid {
 			c.attempt = 1
