@@ -91,7 +91,7 @@ func (w *Worker) register(kind string, h handler) {
 // handlers given to [Handle]; it is for jobs that a program claims by itself.
 func Decode[T any](raw *RawJob) (*Job[T], error) {
 	job := &Job[T]{
-		ID: raw.ID, Queue: raw.Queue, Kind: raw.Kind, State: raw.State,
+		ID: raw.ID, Key: raw.Key, Queue: raw.Queue, Kind: raw.Kind, State: raw.State,
 		Metadata: raw.Metadata, Priority: raw.Priority, RunAt: raw.RunAt,
 		Attempt: raw.Attempt, Excused: raw.Excused, MaxAttempts: raw.MaxAttempts,
 		Group: raw.Group, GroupLimit: raw.GroupLimit,

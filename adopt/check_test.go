@@ -168,11 +168,11 @@ func TestCheckTriesOutcomes(t *testing.T) {
 		exec(t, db, "insert into orders (id, amount) values (4, 1), (5, 1), (6, 1), (7, 1)")
 		notFound(t, db, "completed", "not tried", m)
 		notFound(t, db, "dead", "refuses", m)
-		narrow := "create table narrow (id integer primary key, status varchar(10) not null default 'new' check (status in ('new', 'working', 'done')), started_at timestamp, ended_at timestamp)"
+		narrow := "create table narrow (id integer primary key, status varchar(10) not null default 'new' check (status in ('new', 'working', 'done')), started_at timestamp, ended_at timestamp, who varchar(40))"
 		exec(t, db, narrow)
 		exec(t, db, "insert into narrow (id) values (1), (2), (3), (4), (5), (6), (7), (8)")
 		m.Table, m.Order = "narrow", nil
-		m.Claim = adopt.Claim{StartedAt: "started_at", Set: adopt.Set{"status": "working"}}
+		m.Claim = adopt.Claim{StartedAt: "started_at", LockedBy: "who", Set: adopt.Set{"status": "working"}}
 		found(t, db, wrong, "dead", "refuses it", m)
 		m.Claim.Set = adopt.Set{"status": "busy"}
 		found(t, db, wrong, "claim", "refuses a claim of a row", m)

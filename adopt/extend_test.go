@@ -13,13 +13,14 @@ import (
 // must not keep the other leases of the call from being extended.
 func TestExtendPassesOverWhatWasJustFinished(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
-		exec(t, db, "create table work (id integer primary key, started timestamp, ended timestamp)")
+		exec(t, db, "create table work (id integer primary key, started bigint, ended integer)")
 		exec(t, db, "insert into work (id) values (1), (2)")
 		s, err := adopt.Open(t.Context(), db, adopt.Mapping{
 			Table: "work", ID: adopt.Columns{"id"},
 			Rows:      adopt.Rows{Unfinished: "ended is null", Available: "started is null"},
 			Claim:     adopt.Claim{StartedAt: "started"},
-			Completed: adopt.Change{Set: adopt.Set{"ended": "$now"}},
+			Times:     adopt.TimesUnixMS,
+			Completed: adopt.Change{Set: adopt.Set{"ended": 1}},
 		})
 		if err != nil {
 			t.Fatal(err)

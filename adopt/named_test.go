@@ -130,12 +130,12 @@ func TestListTellsWhatIsKnown(t *testing.T) {
 	for name, side := range map[string]bool{"in the row": false, "side table": true} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
-				exec(t, db, "create table work (id bigint primary key, done int not null default 0, grp text, since timestamp, kind text)")
+				exec(t, db, "create table work (id bigint primary key, done int not null default 0, grp text, since bigint, kind text)")
 				exec(t, db, "insert into work (id, grp, kind) values (1, 'a', 'x'), (2, 'b', 'x'), (3, 'c', 'y'), (4, 'a', 'y'), (5, 'a', 'y')")
 				m := sideMapping("id")
 				m.Group.Column, m.Kind, m.SideTable = "grp", "kind", side
 				if !side {
-					m.Claim.StartedAt, m.Available = "since", "since is null"
+					m.Claim.StartedAt, m.Available, m.Times = "since", "since is null", adopt.TimesUnixMS
 				}
 				s := open(t, db, m)
 				before := time.Now().Add(-2 * time.Second)
@@ -209,10 +209,10 @@ func same(t *testing.T, what string, got []int64, want ...int64) {
 // Where to extend a lease changes its token, only who made the claim does.
 func TestWhereTokensChangeOnlyTheClaimerExtends(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
-		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since timestamp)")
+		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since bigint)")
 		exec(t, db, "insert into work (id) values (1)")
 		m := sideMapping("id")
-		m.SideTable, m.Claim.StartedAt, m.Available, m.Lease = false, "since", "since is null", time.Minute
+		m.SideTable, m.Claim.StartedAt, m.Times, m.Available, m.Lease = false, "since", adopt.TimesUnixMS, "since is null", time.Minute
 		s, other := open(t, db, m), open(t, db, m)
 		lease := claim(t, s, 1)[0].Lease()
 		if _, err := other.Extend(t.Context(), []dibs.Lease{lease}, time.Minute); !errors.Is(err, errors.ErrUnsupported) || other.TokensLast() {
@@ -230,10 +230,10 @@ func TestWhereTokensChangeOnlyTheClaimerExtends(t *testing.T) {
 // A lease that has ended is lost, whoever made the claim.
 func TestWhatHasEndedIsLostAlsoWhereTokensChange(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
-		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since timestamp)")
+		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since bigint)")
 		exec(t, db, "insert into work (id) values (1)")
 		m := sideMapping("id")
-		m.SideTable, m.Claim.StartedAt, m.Available, m.Lease = false, "since", "since is null", 100*time.Millisecond
+		m.SideTable, m.Claim.StartedAt, m.Times, m.Available, m.Lease = false, "since", adopt.TimesUnixMS, "since is null", 100*time.Millisecond
 		s := open(t, db, m)
 		lease := claim(t, s, 1)[0].Lease()
 		other := open(t, db, m)

@@ -2,6 +2,7 @@ package adopt_test
 
 import (
 	"database/sql"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -93,4 +94,19 @@ func leaseEnds(t *testing.T, db *sql.DB, in, column string, format adopt.TimeFor
 	if wait := third.ClaimedAt.Sub(second.ClaimedAt); wait < 300*time.Millisecond {
 		t.Errorf("after a delay of 300 ms it came back after %v", wait)
 	}
+}
+
+// A started-at column of whole seconds cannot tell two claims within one from each other.
+func TestWholeSecondsAloneAreNoFence(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, `create table task (id integer primary key, who text, at bigint, done integer)`)
+		m := task()
+		m.Available, m.Claim, m.Times = "at is null", adopt.Claim{StartedAt: "at"}, adopt.TimesUnix
+		var bad *dibs.InvalidError
+		if _, err := adopt.Open(t.Context(), db, m); !errors.As(err, &bad) || bad.Field != "claim.started_at" {
+			t.Errorf("opened: %v", err)
+		}
+		m.Claim.LockedBy = "who"
+		opened(t, db, m)
+	})
 }

@@ -24,7 +24,7 @@ type adopting struct {
 const tickets = `
 create table tickets (
     ref varchar(40) primary key, prio int not null, customer text, status text not null default 'new',
-    worker text, started timestamp, until timestamp, mark varchar(36), tries int not null default 0, nb timestamp, error text, result text
+    worker text, started bigint, until timestamp, mark varchar(36), tries int not null default 0, nb timestamp, error text, result text
 );
 insert into tickets (ref, prio, customer) values ('A-1', 2, 'ann'), ('<b> & "c"', 1, 'ann'), ('17', 3, 'bob'), ('d', 4, null);`
 
@@ -51,6 +51,7 @@ put_back: {set: {status: new}}
 	byStart = ticketsHead + `
 available: status = 'new'
 claim: {started_at: started, set: {status: busy}}
+times: unix_ms
 put_back: {set: {status: new}}
 `
 	bySide = ticketsHead + `
