@@ -111,7 +111,7 @@ func (p piece) Limit() int { return p.Mapping.Group.Limit }
 
 // Busy is where the groups of running rows are found.
 func (p piece) Busy() string {
-	if p.SideTable {
+	if p.SideTable && !p.marked() {
 		return p.Side() + " s where s.source = " + p.Source() + " and s.queue = " + p.Name() + " and s.token is not null and s.grp is not null"
 	}
 	return p.Table + " t where " + p.busy + " and " + p.col(p.group) + " is not null"
@@ -119,7 +119,7 @@ func (p piece) Busy() string {
 
 // BusyGroup is the group of a row of Busy.
 func (p piece) BusyGroup() string {
-	if p.SideTable {
+	if p.SideTable && !p.marked() {
 		return "s.grp"
 	}
 	return p.Group()

@@ -319,8 +319,8 @@ func (p *plan) setConditions() {
 	}
 	if p.SideTable {
 		// Not "not exists": PostgreSQL would make a join of it, which compares each row with each lease.
-		p.ready += " and (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key +
-			" and (s.token is not null or s.dead = 1 or s.run_at > " + p.Micros() + ")) is null"
+		p.ready += " and (exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key +
+			" and (s.token is not null or s.dead = 1 or s.run_at > " + p.Micros() + "))) is not true"
 	}
 }
 

@@ -133,3 +133,25 @@ func TestARowThatSomebodyElseEndsStaysAsTheyLeftIt(t *testing.T) {
 		}
 	})
 }
+
+// What other programs run of a group counts, where the table tells it.
+func TestRunningRowsOfOthersCountInTheirGroup(t *testing.T) {
+	for name, side := range map[string]bool{"in the row": false, "side table": true} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+				exec(t, db, `create table work (id integer primary key, status text not null default 'new', grp text, mark text)`)
+				exec(t, db, `create unique index one_running on work (grp) where status = 'busy'`)
+				exec(t, db, `insert into work (id, grp, status) values (1, 'a', 'new'), (2, 'b', 'new'), (3, 'a', 'busy'), (4, 'b', 'new')`)
+				m := sided()
+				if m.SideTable = side; !side {
+					m.Claim.Token = "mark"
+				}
+				m.Group.Column = "grp"
+				s := opened(t, db, m)
+				take(t, s, 5, 2)
+				exec(t, db, `update work set status = 'done' where id = 3`)
+				take(t, s, 5, 1)
+			})
+		})
+	}
+}

@@ -49,7 +49,8 @@ with_server() {
 # generic code, and leaving those out reports races that are none.
 race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
 # The race detector multiplies the CPU that tests take. It is left out where it has
-# nothing to find: one of these makes one call after the other, one runs other programs.
+# nothing to find: one of these makes one call after the other, and one, as the test of
+# adopted tables, runs other programs.
 plain='github.com/dibs-queue/dibs/internal/model
 github.com/dibs-queue/dibs/internal/broken'
 failed=0
@@ -65,8 +66,11 @@ fi
 step 'faults that the tests must find'
 with_server go test -count=1 -timeout 10m $plain || failed=1
 
+step 'adopted tables, worked on by processes that are killed'
+with_server go test -count=1 -timeout 10m -run TestFiveTables ./adopt || failed=1
+
 step 'every other test, on SQLite and PostgreSQL'
-with_server go test $race -count=1 -timeout 10m $(go list ./... | grep -vxF "$plain") || failed=1
+with_server go test $race -count=1 -timeout 10m -skip TestFiveTables $(go list ./... | grep -vxF "$plain") || failed=1
 
 step "a table of River's, worked on by dibs"
 with_server sh -c 'cd bench && go test -count=1 -timeout 5m -run TestRiversTableIsAdopted .' || failed=1
