@@ -85,7 +85,7 @@ func (a *app) copyTable(ctx context.Context, m adopt.Mapping, dir string) (c *ta
 	if err != nil {
 		return nil, err
 	}
-	c.SQL, c.SQLite = original, path != ""
+	c.SQL, c.SQLite, c.M = original, path != "", m
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, c.close(context.WithoutCancel(ctx), false))
@@ -212,7 +212,7 @@ func (c *tableCopy) fill(ctx context.Context, db sqlConn, from, to, columns stri
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return err
 	}
-	_, err = db.ExecContext(ctx, torture.Templates(from, to, c.Columns))
+	_, err = db.ExecContext(ctx, torture.Templates(c.M, from, to, c.Columns))
 	return err
 }
 

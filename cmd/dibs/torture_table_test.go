@@ -27,8 +27,12 @@ func (x *adopting) torture(program string, args ...string) (out string, code int
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// more fills the table: a few rows are soon done.
+// more fills the table: a few rows are soon done, and many that have ended come first.
 func (x *adopting) more() {
+	x.exec("delete from tickets")
+	for i := range 250 {
+		x.exec(fmt.Sprintf("insert into tickets (ref, prio, status) values ('done-%d', 1, 'done')", i))
+	}
 	for i := range 30 {
 		x.exec(fmt.Sprintf("insert into tickets (ref, prio, customer) values ('more-%d', %d, 'customer-%d')", i, i%4, i%5))
 	}

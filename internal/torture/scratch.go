@@ -154,10 +154,10 @@ func (a *Adopted) keepCopies(ctx context.Context) error {
 		"delete from "+a.table(), "delete from "+a.Ends)
 }
 
-// Templates is the SQL that fills a copy from a table.
-func Templates(from, to string, columns []string) string {
-	names := quotedAll(columns, "")
-	return "insert into " + to + " (" + names + ") select " + names + " from " + from + " limit " + strconv.Itoa(templates)
+// Templates is the SQL that fills a copy from a table, with rows that are available.
+func Templates(m adopt.Mapping, from, to string, columns []string) string {
+	ready := (&Adopted{M: m}).ready()
+	return "insert into " + to + " (" + quotedAll(columns, "") + ") select " + quotedAll(columns, "t.") + " from " + from + " t where " + ready + " limit " + strconv.Itoa(templates)
 }
 
 // ForTorture is the mapping of a copy: its leases are short, so that stopped and killed
