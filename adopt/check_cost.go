@@ -91,7 +91,7 @@ func (c *checker) outcomes(ctx context.Context, q querier) error {
 		}
 		end := o.end
 		end.ID, end.Token = jobs[0].ID, jobs[0].Token
-		switch err = c.s.finish(ctx, []dibs.Outcome{end}, q, func(_ bool, f func(querier) error) error { return f(q) }); {
+		switch err = c.s.finish(ctx, []dibs.Outcome{end}, q, c.s.find, func(_ bool, f func(querier) error) error { return f(q) }); {
 		case errors.Is(err, dibs.ErrLeaseLost):
 			return invalid(o.field, "a row that was just claimed is not as the claim left it; a trigger of the table may have changed it")
 		case refusal(err):

@@ -27,6 +27,7 @@ type row struct {
 	state        string        // of fetch and list: waiting, running, dead or ended
 	since        sql.NullInt64 // and when its claim began
 	excused      int           // this and what follows is the side table's
+	own          bool          // it was leased for this queue
 	errors       []dibs.AttemptError
 }
 
@@ -103,9 +104,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if s.plan.lockOnly() {
 		return nil, invalid("claim", "the mapping names nothing that a claim could write: claim in a transaction (Store.Tx), name columns, or set side_table")
 	}
-	if err := s.sweepIfDue(ctx); err != nil {
-		return nil, err
-	}
+	s.sweepIfDue(ctx)
 	rows, err := s.claim(ctx, t, r.N)
 	if err != nil {
 		return nil, classify("claim", err)
@@ -349,8 +348,8 @@ func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJo
 		if rows, err = run(ctx, q, s.do.fetch, t.values, scanSeen); err != nil {
 			return err
 		}
-		ended := func(r *row) bool { return r.state == over } // by somebody else
-		rows = withLeases(slices.DeleteFunc(rows, ended), leased)
+		gone := func(r *row) bool { return r.state != string(dibs.Running) } // somebody else has ended or moved it
+		rows = withLeases(slices.DeleteFunc(rows, gone), leased)
 		return s.mark(ctx, q, t, &rows)
 	})
 	if err != nil {

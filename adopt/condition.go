@@ -112,8 +112,13 @@ func (l *lexer) next() error {
 		return fmt.Errorf("must not contain comments")
 	case c == ';':
 		return fmt.Errorf("must be one expression, without a semicolon")
+	case c == '\'' && len(l.tokens) > 0 && l.tokens[len(l.tokens)-1].kind == quotedText:
+		return fmt.Errorf("has two strings in a row, which are read in different ways")
 	case c == '\'':
-		return l.quoted('\'', quotedText, l.escapes())
+		return l.quoted('\'', quotedText, false)
+	case l.postgres && (strings.HasPrefix(s, "e'") || strings.HasPrefix(s, "E'")):
+		l.rest = s[1:]
+		return l.quoted('\'', quotedText, true)
 	case c == '"':
 		return l.quoted('"', quotedName, false)
 	case !l.postgres && c == '`':
@@ -155,15 +160,6 @@ func (l *lexer) add(kind tokenKind, text string, n int) {
 	at := l.all - len(l.rest)
 	l.tokens = append(l.tokens, token{kind, text, at, at + n})
 	l.rest = l.rest[n:]
-}
-
-// escapes reports whether the string that begins here is PostgreSQL's E'…'.
-func (l *lexer) escapes() bool {
-	if n := len(l.tokens); l.postgres && n > 0 && strings.EqualFold(l.tokens[n-1].text, "e") {
-		l.tokens = l.tokens[:n-1]
-		return true
-	}
-	return false
 }
 
 // quoted takes what stands between quotes. What a backslash means in PostgreSQL's

@@ -124,7 +124,7 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 			places[key] = i
 		}
 	}
-	if len(unknown) == 0 {
+	if len(unknown) == 0 || s.plan.lockOnly() { // of a lock nothing can be looked up
 		return claims, nil
 	}
 	rows, err := s.fetch(ctx, q, unknown)

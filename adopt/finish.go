@@ -37,7 +37,7 @@ type ended struct {
 // Finish is dibs.Store.Finish. An outcome counts only if the row is still exactly as
 // its claim left it and has not ended: what another program has done stays.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return s.finish(ctx, outcomes, s.db, func(alike bool, f func(querier) error) error {
+	return s.finish(ctx, outcomes, s.db, s.find, func(alike bool, f func(querier) error) error {
 		if alike && s.plan.d.can().oneStatement { // which is a transaction
 			return f(s.db)
 		}
@@ -45,9 +45,12 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	})
 }
 
+// finder finds what leases stand for; see find.
+type finder func(context.Context, querier, []dibs.Lease) ([]*claim, error)
+
 // finish writes outcomes in the transaction that in gives, for outcomes that are alike
 // perhaps none; q reads what that sees.
-func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, in func(alike bool, f func(querier) error) error) error {
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, find finder, in func(alike bool, f func(querier) error) error) error {
 	outcomes, err := checks.Outcomes(outcomes)
 	if err != nil || len(outcomes) == 0 {
 		return err
@@ -56,7 +59,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, 
 		return err
 	}
 	defer s.alone()()
-	all, err := s.ends(ctx, q, outcomes)
+	all, err := ends(ctx, q, find, outcomes)
 	if err != nil {
 		return classify("finish", err)
 	}
@@ -75,12 +78,12 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, 
 }
 
 // ends finds what the outcomes are about.
-func (s *Store) ends(ctx context.Context, q querier, outcomes []dibs.Outcome) ([]*ended, error) {
+func ends(ctx context.Context, q querier, find finder, outcomes []dibs.Outcome) ([]*ended, error) {
 	leases := make([]dibs.Lease, len(outcomes))
 	for i, o := range outcomes {
 		leases[i] = dibs.Lease{ID: o.ID, Token: o.Token}
 	}
-	claims, err := s.find(ctx, q, leases)
+	claims, err := find(ctx, q, leases)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +249,7 @@ func (s *Store) settle(ctx context.Context, q querier, all []*ended) error {
 		switch {
 		case e.done && (e.how == goesBack || e.how != completes && s.plan.Dead == nil):
 			keep = append(keep, s.settled(e.row, e))
-		case !e.done && state == loose:
+		case !e.done && (state == loose || state == elsewhere && e.row.own):
 			keep = append(keep, s.settled(e.row, &ended{how: goesBack}))
 		case e.done, state == "", state == over:
 			drop = append(drop, item{Key: sideKey(e.claim.key)})

@@ -96,8 +96,8 @@ type TimeFormat string
 
 // Formats of times. PostgreSQL's timestamptz needs none.
 const (
-	TimesUTC     TimeFormat = "utc"     // PostgreSQL's timestamp, in UTC
-	TimesLocal   TimeFormat = "local"   // the same, in the time zone of the database's sessions: the default for timestamp
+	TimesUTC     TimeFormat = "utc"     // PostgreSQL's timestamp, in UTC: the default for it
+	TimesLocal   TimeFormat = "local"   // the same, in the time zone of the sessions, which must be the same for all; where clocks change, a lease can end an hour early or late
 	TimesSeconds TimeFormat = "seconds" // SQLite: 2026-01-31 23:59:59, UTC: the default there
 	TimesMillis  TimeFormat = "millis"  // SQLite: 2026-01-31 23:59:59.999, UTC
 	TimesISO     TimeFormat = "iso"     // SQLite: 2026-01-31T23:59:59.999Z

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // plan is a mapping that has been found to fit its table, and the pieces of SQL
@@ -92,6 +93,9 @@ func invalid(field, reason string, args ...any) error {
 }
 
 func (p *plan) setLimits() error {
+	if err := checks.Name("queue", p.Mapping.Queue); err != nil {
+		return err
+	}
 	switch {
 	case p.Lease < dibs.MinLease || p.Lease > dibs.MaxLease:
 		return invalid("lease", "must be %v to %v, got %v", dibs.MinLease, dibs.MaxLease, p.Lease)
@@ -103,6 +107,8 @@ func (p *plan) setLimits() error {
 		return invalid("dead", "is missing: what is to be done with a row whose attempts are used up? Or set side_table")
 	case p.Group.Limit < 0:
 		return invalid("group.limit", "must be at least 1, got %d", p.Group.Limit)
+	case p.Group.Column != "" && p.lockOnly():
+		return invalid("group", "needs claims that can be counted: name what a claim writes, or set side_table")
 	case p.Group.Limit > 0 && p.Group.Column == "":
 		return invalid("group.column", "is missing")
 	case p.on.view:
@@ -138,14 +144,24 @@ func (p *plan) setKey() error {
 		if err != nil {
 			return err
 		}
-		if c.kind == blob || c.kind == number {
+		switch c.kind {
+		case blob, number, boolean, instant, document:
 			return invalid("id", "%s is of type %s, by which a row cannot be named exactly", name, c.decl)
 		}
+		if c.decl == "interval" {
+			return invalid("id", "%s is of type %s, by which a row cannot be named exactly", name, c.decl)
+		}
+
 		p.keys = append(p.keys, c)
 		exprs = append(exprs, p.col(c))
 	}
 	if !p.on.keyed(p.ID) {
 		return invalid("id", "no unique index says that %s names one row; add one, or name other columns", strings.Join(p.ID, ", "))
+	}
+	for _, c := range p.keys {
+		if c.null {
+			return invalid("id", "%s can be null, and a row without an id cannot be named", c.name)
+		}
 	}
 	p.Key = p.d.array(exprs)
 	return nil
@@ -155,6 +171,9 @@ func (p *plan) setColumns() (err error) {
 	if p.Group.Column != "" {
 		if p.group, err = p.named("group.column", p.Group.Column); err != nil {
 			return err
+		}
+		if p.group.kind == number || p.group.kind == blob {
+			return invalid("group.column", "%s is of type %s, of which equal values can be written in several ways", p.group.name, p.group.decl)
 		}
 	}
 	if p.Kind != "" {
@@ -305,6 +324,9 @@ func (p *plan) setConditions() {
 		}
 	}
 	p.ready = and(p.Where, p.Unfinished, p.Available, due)
+	if p.MaxAttempts > 0 && !p.SideTable {
+		p.ready += fmt.Sprintf(" and %s < %d", p.attempts(), p.MaxAttempts)
+	}
 	running := p.Running
 	if running == "" && p.Available != "" {
 		running = "not (" + p.Available + ")" // which a planner can match with an index on "mark is not null"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -139,8 +140,12 @@ func plainLiteral(v any) (string, error) {
 		return "null", nil
 	case bool:
 		return strconv.FormatBool(v), nil
-	case int, int64, uint64, float64:
+	case int, int64, uint64:
 		return fmt.Sprint(v), nil
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return fmt.Sprint(v), nil
+		}
 	}
 	return "", fmt.Errorf("must be null, a boolean, a number or a string; %v is none: put it in quotes if it is meant as text", v)
 }
@@ -162,22 +167,24 @@ func (postgresDialect) clock(c column, f TimeFormat) (clock, error) {
 	}
 	switch {
 	case c.kind == instant:
-		return simple("now()", "%s", grain), nil
-	case c.kind == stamp && f == TimesUTC:
-		return simple("(now() at time zone 'utc')", "(%s at time zone 'utc')", grain), nil
-	case c.kind == stamp && (f == TimesLocal || f == ""):
-		return simple("localtimestamp", "%s::timestamptz", grain), nil
+		return simple("statement_timestamp()", "%s", grain), nil
+	case c.kind == stamp && (f == TimesUTC || f == ""):
+		return simple("(statement_timestamp() at time zone 'utc')", "(%s at time zone 'utc')", grain), nil
+	case c.kind == stamp && f == TimesLocal:
+		return simple("statement_timestamp()::timestamp", "%s::timestamptz", grain), nil
 	case c.kind == date:
-		return simple("current_date", "%s::timestamptz", 24*time.Hour), nil
+		return simple("statement_timestamp()::date", "%s::timestamptz", 24*time.Hour), nil
 	case c.kind == integer && (f == TimesUnix || f == "" || f == TimesUnixMS):
 		unit, grain := "1", time.Second
 		if f == TimesUnixMS {
 			unit, grain = "1000", time.Millisecond
 		}
-		now := "floor(extract(epoch from now()) * " + unit + ")::bigint"
+		at := func(secs string) string {
+			return "floor((extract(epoch from statement_timestamp()) + " + secs + ") * " + unit + ")::bigint"
+		}
 		return clock{
-			now:    now,
-			after:  func(secs string) string { return "(" + now + " + ceil((" + secs + ") * " + unit + ")::bigint)" },
+			now:    at("0"),
+			after:  func(secs string) string { return at("(" + secs + ")") },
 			micros: func(e string) string { return "(" + e + "::bigint * 1000000 / " + unit + ")" },
 			grain:  grain,
 		}, nil
@@ -246,7 +253,10 @@ func tokenError(c column) error {
 
 func (postgresDialect) text(expr string) string { return expr + "::text" }
 
-func (postgresDialect) micros() string { return "(extract(epoch from now()) * 1000000)::bigint" }
+// micros goes on in a long transaction, unlike now().
+func (postgresDialect) micros() string {
+	return "(extract(epoch from statement_timestamp()) * 1000000)::bigint"
+}
 
 func (postgresDialect) cast(expr string, c column) string {
 	if c.length > 0 {

@@ -37,6 +37,9 @@ func (p *plan) checkSets() error {
 			if err != nil {
 				return err
 			}
+			if slices.Contains(p.ID, name) {
+				return invalid(ch.field, "must not write %s, by which the row is named", name)
+			}
 			if c.generated {
 				return invalid(ch.field, "%s is made by the database and cannot be written", name)
 			}
@@ -44,6 +47,9 @@ func (p *plan) checkSets() error {
 				return invalid(ch.field, "%s %v", name, err)
 			}
 		}
+	}
+	if err := p.checkRoles(); err != nil {
+		return err
 	}
 	for _, o := range []struct {
 		field string
@@ -63,6 +69,34 @@ func (p *plan) checkSets() error {
 		if _, set := p.PutBack.Set[c.name]; !set && !c.null {
 			return invalid("put_back", "must set %s, which a claim writes and which cannot be null", c.name)
 		}
+	}
+	return nil
+}
+
+// checkRoles refuses columns that would have to hold two things.
+func (p *plan) checkRoles() error {
+	c, roles := p.Claim, map[string]string{}
+	for _, id := range p.ID {
+		roles[id] = "id"
+	}
+	for _, r := range [][2]string{
+		{"claim.token", c.Token}, {"claim.locked_by", c.LockedBy}, {"claim.started_at", c.StartedAt},
+		{"claim.timeout", c.Timeout}, {"claim.attempts", c.Attempts}, {"not_before", p.NotBefore},
+	} {
+		field, name := r[0], r[1]
+		if name == "" {
+			continue
+		}
+		if other := roles[name]; other != "" {
+			return invalid(field, "is %s, which is %s too", name, other)
+		}
+		if _, set := c.Set[name]; set && field != "not_before" {
+			return invalid("claim.set", "must not write %s, which is %s", name, field)
+		}
+		roles[name] = field
+	}
+	if _, set := p.PutBack.Set[c.Attempts]; set && c.Token == "" && !p.SideTable {
+		return invalid("put_back.set", "must not write %s: it counts up with each claim, which is what tells claims apart", c.Attempts)
 	}
 	return nil
 }

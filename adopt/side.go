@@ -61,7 +61,7 @@ func scanLease(rows *sql.Rows) (*row, error) {
 func scanHeld(rows *sql.Rows) (*row, error) {
 	r := &row{}
 	var errors string
-	if err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.worker, &errors, &r.claimed); err != nil {
+	if err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.worker, &errors, &r.claimed, &r.own); err != nil {
 		return nil, err
 	}
 	r.errors = history(errors)

@@ -135,12 +135,12 @@ func (sqliteDialect) clock(c column, f TimeFormat) (clock, error) {
 		}
 	}
 	count := func(unit string, grain time.Duration) clock {
-		now := "cast(unixepoch('now', 'subsec') * " + unit + " as integer)"
+		at := func(secs string) string {
+			return "cast((unixepoch('now', 'subsec') + " + secs + ") * " + unit + " as integer)"
+		}
 		return clock{
-			now: now,
-			after: func(secs string) string {
-				return "(" + now + " + cast(round((" + secs + ") * " + unit + ") as integer))"
-			},
+			now:    at("0"),
+			after:  func(secs string) string { return at("(" + secs + ")") },
 			micros: func(e string) string { return "(" + e + " * 1000000 / " + unit + ")" },
 			grain:  grain,
 		}

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/template"
@@ -102,7 +103,7 @@ func (p *plan) statements() (*statements, error) {
 	}
 	claimed := piece{Ready: p.readyFor(p.ready), row: true}
 	resumed := piece{Ready: p.mine(), row: true}
-	if p.d.can().oneStatement && !p.SideTable {
+	if p.d.can().oneStatement && !p.SideTable && !p.reorders() {
 		claimed.Marks = p.claimSets()
 		resumed.Marks = claimed.Marks
 	} else if p.marked() {
@@ -165,10 +166,20 @@ func (p *plan) inRow(s *statements, make func(**statement, string, piece)) {
 	late, spent := p.lateWhere(), ""
 	if p.MaxAttempts > 0 {
 		spent = fmt.Sprintf("%s >= %d", p.attempts(), p.MaxAttempts)
-		make(&s.lateDead, "expire", piece{Late: late + " and " + spent, Sets: p.endSets(*p.Dead, constant)})
+		// Also where "available" itself lets rows go after some time, or others have counted.
+		over := "((" + late + ") or (" + p.available() + ")) and " + spent
+		make(&s.lateDead, "expire", piece{Late: over, Sets: p.endSets(*p.Dead, constant)})
 		late += " and not " + spent
 	}
 	make(&s.late, "expire", piece{Late: late, Sets: p.backSets(constant, "")})
+}
+
+// reorders reports that a claim writes what rows are ordered by: what it returns could
+// not be sorted as it was chosen.
+func (p *plan) reorders() bool {
+	return slices.ContainsFunc(p.claims(), func(a assignment) bool {
+		return slices.ContainsFunc(p.order, func(o ordering) bool { return o.name == a.to.name })
+	})
 }
 
 // readyFor adds the kinds that a claim asks for.

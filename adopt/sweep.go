@@ -16,13 +16,13 @@ const (
 	sweepShare = 20
 )
 
-// sweepIfDue sweeps before a claim, if it is time and nobody here is at it.
-func (s *Store) sweepIfDue(ctx context.Context) error {
-	if time.Now().UnixNano() < s.swept.Load()+s.sweepIn.Load() {
-		return nil
+// sweepIfDue sweeps before a claim, if it is time and nobody here is at it. That it
+// fails, because the table refuses to have a row put back, must not keep others from
+// being claimed; a worker's own sweeps report it.
+func (s *Store) sweepIfDue(ctx context.Context) {
+	if time.Now().UnixNano() >= s.swept.Load()+s.sweepIn.Load() {
+		_, _ = s.Sweep(ctx) // see above
 	}
-	_, err := s.Sweep(ctx)
-	return err
 }
 
 // Sweep is dibs.Store.Sweep: rows whose lease has ended become available again, or

@@ -21,13 +21,14 @@ import (
 //
 // Use one Tx for all calls in a transaction.
 type Tx struct {
-	s   *Store
-	tx  *sql.Tx
-	has []string // keys, where nothing else tells what this transaction has claimed
+	s  *Store
+	tx *sql.Tx
+	// Where a row lock alone holds a claim, nothing else tells what this transaction has claimed.
+	has map[dibs.Lease]*claim
 }
 
 // Tx makes the store work inside tx, of the database that it was opened with.
-func (s *Store) Tx(tx *sql.Tx) *Tx { return &Tx{s: s, tx: tx} }
+func (s *Store) Tx(tx *sql.Tx) *Tx { return &Tx{s: s, tx: tx, has: map[dibs.Lease]*claim{}} }
 
 // Claim takes rows, as Store.Claim does. Nobody waits for it but, on SQLite, every other writer.
 func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
@@ -36,7 +37,11 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	if err != nil || take == nil {
 		return nil, err
 	}
-	take.values["has"] = texts(t.has)
+	var has []string
+	for _, c := range t.has {
+		has = append(has, c.key)
+	}
+	take.values["has"] = texts(has)
 	if s.do.turn != nil {
 		level, err := queryAll(ctx, t.tx, "select current_setting('transaction_isolation')")
 		if err != nil {
@@ -50,15 +55,35 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	if err != nil {
 		return nil, classify("claim", err)
 	}
+	jobs := s.jobs(rows, take)
 	if s.plan.lockOnly() {
-		for _, r := range rows {
-			t.has = append(t.has, r.key)
+		for _, j := range jobs {
+			t.has[j.Lease()] = s.held.get(j.Lease())
+			s.held.drop(j.Lease()) // outside of the transaction it is nothing
 		}
 	}
-	return s.jobs(rows, take), nil
+	return jobs, nil
 }
 
 // Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must roll back.
 func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return t.s.finish(ctx, outcomes, t.tx, func(_ bool, f func(querier) error) error { return f(t.tx) })
+	find := t.s.find
+	if t.s.plan.lockOnly() {
+		find = t.find
+	}
+	err := t.s.finish(ctx, outcomes, t.tx, find, func(_ bool, f func(querier) error) error { return f(t.tx) })
+	if err == nil {
+		for _, o := range outcomes {
+			delete(t.has, dibs.Lease{ID: o.ID, Token: o.Token})
+		}
+	}
+	return err
+}
+
+func (t *Tx) find(_ context.Context, _ querier, leases []dibs.Lease) ([]*claim, error) {
+	claims := make([]*claim, len(leases))
+	for i, l := range leases {
+		claims[i] = t.has[l]
+	}
+	return claims, nil
 }

@@ -1,8 +1,8 @@
 -- Purpose: find the leases that still hold.
 -- Parameters: batch, a JSON array of {"k": key as text, "t": token}.
--- Columns out: key, attempts, attempts that do not count, worker, errors so far, the time now.
+-- Columns out: key, attempts, attempts that do not count, worker, errors so far, the time now, 1 if it is this queue's.
 -- Concurrency: locks them for this transaction; leases that somebody else has locked are passed over.
-select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, ''), {{.Micros}}
+select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, ''), {{.Micros}}, case when s.queue = {{.Name}} then 1 else 0 end
 from jsonb_array_elements({{param "batch"}}::jsonb) v
 join {{.Side}} s on s.source = {{.Source}} and s.key = v->>'k' and s.token = v->>'t'
 where s.lease_until > {{.Micros}}
