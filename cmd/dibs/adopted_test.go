@@ -187,9 +187,13 @@ func TestAdoptedRowsAreWorked(t *testing.T) {
 				} else {
 					args = append([]string{"work", "--until-empty"}, args[1:]...)
 				}
-				r := c.run("", x.with(args...)...)
+				args[0] = "--verbose"
+				r := c.run("", x.with(append([]string{"work"}, args...)...)...)
 				if r.code != exitOK {
 					t.Fatalf("exit code %d: %s", r.code, r.err)
+				}
+				if got := strings.Count(r.err, " key=17 "); got != 2 || strings.Contains(r.err, "waited=") {
+					t.Errorf("the log names the row %d times, when it starts and ends, and tells how long it waited, which nobody knows:\n%s", got, r.err)
 				}
 				want := map[string]string{
 					"token":      `<b> & "c"=done A-1=failed 17=done d=done`,
