@@ -25,7 +25,7 @@ import (
 // adoptable gives a command --table, by which it works on a table that is already there.
 func (a *app) adoptable(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&a.table, "table", "", "work on an adopted table: `FILE` with its mapping; default $DIBS_TABLE")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		switch changed := cmd.Flags().Changed; {
 		case !changed("table"):
 			a.table = os.Getenv("DIBS_TABLE")
@@ -34,9 +34,23 @@ func (a *app) adoptable(cmd *cobra.Command) *cobra.Command {
 		case changed("schema") || changed("prefix"):
 			return usagef(cmd, "--schema and --prefix are for the tables of dibs; the mapping names its table as SCHEMA.NAME")
 		}
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+			args = args[:dash]
+		}
+		for _, arg := range args {
+			if info, err := os.Stat(arg); a.table == "" && likeMapping(arg) && err == nil && info.Mode().IsRegular() {
+				return usagef(cmd, "%s is a file; did you mean --table %s?", arg, arg)
+			}
+		}
 		return nil
 	}
 	return cmd
+}
+
+// likeMapping reports whether what was given for a queue looks like the file of a mapping.
+func likeMapping(name string) bool {
+	ext := filepath.Ext(name)
+	return ext == ".yaml" || ext == ".yml"
 }
 
 // openTable opens the adopted table.

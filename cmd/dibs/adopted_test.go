@@ -292,3 +292,40 @@ func TestTheMappingIsFoundInTheEnvironment(t *testing.T) {
 		t.Error("it made a file")
 	}
 }
+
+// Who forgets --table is told so, and no table is made in a file that others use.
+func TestWithoutTheMappingNothingIsMadeInAnothersFile(t *testing.T) {
+	t.Parallel()
+	c := &cli{t: t, db: "sqlite:" + filepath.Join(t.TempDir(), "shop.db")}
+	file, err := os.Create(strings.TrimPrefix(c.db, "sqlite:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x := adoptTickets(c, byToken)
+	for _, args := range [][]string{
+		{"stats"}, {"stats", "tickets"}, {"ls"}, {"show", "17"}, {"top", "--once"}, {"queue"}, {"queue", "tickets"}, {"check"}, {"locks"},
+		{"pause", "tickets"}, {"resume", "tickets"}, {"requeue", "17"}, {"cancel", "17"}, {"edit", "17", "--priority", "1"}, {"prune", "--older-than", "1h"},
+		{"claim", "tickets"}, {"finish", "17", strings.Repeat("1f", 16), "--completed"}, {"extend", "17", strings.Repeat("1f", 16)},
+	} {
+		c.fails(exitSchema, "", args, "there are no tables of dibs in", "shop.db", "dibs migrate", "--table MAPPING")
+	}
+	for _, args := range [][]string{{"stats"}, {"ls"}, {"claim"}, {"show"}, {"work"}} {
+		given := append(args, x.mapping)
+		if args[0] == "work" {
+			given = append(given, "--", "true")
+		}
+		c.fails(exitUsage, "", given, "did you mean --table "+x.mapping+"?")
+	}
+	var mode string
+	if err := x.sql.QueryRow("pragma journal_mode").Scan(&mode); err != nil || mode != "delete" {
+		t.Errorf("the file's journal is %q, %v", mode, err)
+	}
+	if n := x.count("select count(*) from sqlite_schema where type = 'table'"); n != 1 {
+		t.Errorf("the file holds %d tables", n)
+	}
+	c.ok("enqueue", "emails") // which says that it is dibs' file, too
+	c.fails(exitNotFound, "", []string{"stats", "orders.yaml"}, "orders.yaml", "did you mean --table orders.yaml?", "emails")
+}
