@@ -53,6 +53,27 @@ func likeMapping(name string) bool {
 	return ext == ".yaml" || ext == ".yml"
 }
 
+// instead is what to do where a command would change rows of an adopted table.
+var instead = map[string]string{
+	"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "end rows with SQL",
+	"requeue": "put rows back with SQL", "prune": "delete rows with SQL",
+	"pause": "stop its workers", "resume": "start its workers", "queue": "its settings are in the mapping",
+	"check": "'dibs adopt check' looks at the mapping",
+}
+
+// flagError explains why a command does not have --table.
+func flagError(cmd *cobra.Command, err error) error {
+	var flag interface{ GetSpecifiedName() string }
+	if !errors.As(err, &flag) || flag.GetSpecifiedName() != "table" || cmd.Flags().Lookup("table") != nil {
+		return err
+	}
+	what := fmt.Errorf("there is no --table: 'dibs %s' does not work on an adopted table", cmd.Name())
+	if do := instead[cmd.Name()]; do != "" {
+		what = fmt.Errorf("%w: %s", what, do)
+	}
+	return &hintError{err: what, next: "docs/adopt.md tells what each way to adopt a table can do"}
+}
+
 // openTable opens the adopted table.
 func (a *app) openTable(ctx context.Context) (dibs.Database, error) {
 	m, err := adopt.Read(a.table)
@@ -181,6 +202,11 @@ func idOf(db dibs.Database, name string) (int64, error) {
 		return t.ID(name)
 	}
 	return parseID(name)
+}
+
+// rowID says what tells the rows of the adopted table apart.
+func (a *app) rowID() string {
+	return "the row's own id (" + strings.Join(a.adopted.m.ID, ", ") + ")"
 }
 
 // rowKeys tells, for people and for JSON, which ids of rows numbers stand for.

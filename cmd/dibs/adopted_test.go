@@ -265,13 +265,23 @@ func TestWhatAnAdoptedTableCannotDo(t *testing.T) {
 		c.fails(exitUsage, "", []string{"ls", "--table", filepath.Join(t.TempDir(), "none.yaml")}, "none.yaml")
 		c.fails(exitUsage, "", []string{"ls", "--table", c.write("bad.yaml", byToken+"nonsense: 1\n")}, "bad.yaml", "nonsense")
 		c.fails(exitUsage, "", []string{"ls", "--table", c.write("bad.yaml", strings.Replace(byToken, "id: ref", "id: reff", 1))}, "bad.yaml: id", "reff", "ref")
-		c.fails(exitUsage, "", x.with("enqueue"), "unknown flag")
+		for verb, do := range map[string]string{
+			"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "with SQL", "requeue": "with SQL", "prune": "delete rows with SQL",
+			"pause": "stop its workers", "queue": "in the mapping", "check": "adopt check", "locks": "",
+		} {
+			c.fails(exitUsage, "", x.with(verb), "'dibs "+verb+"' does not work on an adopted table", do, "docs/adopt.md")
+		}
+		c.fails(exitUsage, "", x.with("enqueue", "--tables", "x"), "unknown flag: --tables", "dibs enqueue --help")
 		lockOnly := c.write("lock.yaml", ticketsHead)
 		c.fails(exitUsage, "", []string{"claim", "--table", lockOnly}, "claim", "side_table")
 		if r := c.run("", "work", "--table", lockOnly, "--", "true"); r.code != exitUsage || !strings.Contains(r.err, "dibs: claim: the mapping names nothing") {
 			t.Errorf("exit code %d: %s", r.code, r.err)
 		}
-		c.fails(exitNotFound, "", x.with("show", "nobody"), "no such job")
+		c.fails(exitNotFound, "", x.with("show", "6465633759962072763"), "no such job", "the row's own id (ref)", "dibs ls --table "+x.mapping)
+		for _, args := range [][]string{{"extend"}, {"finish", "--completed"}} {
+			r := c.run("", x.with(append(args, "6465633759962072763", strings.Repeat("1f", 16))...)...)
+			c.refused(r, exitLeaseLost, args, "6465633759962072763", "the row's own id (ref)")
+		}
 	})
 }
 
