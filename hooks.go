@@ -39,7 +39,7 @@ type Attempt struct {
 	// NotWritten is nil when the outcome was written. It Is ErrLeaseLost when the
 	// lease was lost before.
 	NotWritten error
-	Waited     time.Duration // from RunAt to the claim
+	Waited     time.Duration // from RunAt to the claim; 0 where the job has no RunAt
 	Ran        time.Duration // of the handler; 0 when it was not started
 }
 
@@ -75,7 +75,7 @@ func (r *run) onClaimed(jobs []*RawJob, took time.Duration) {
 
 func (r *run) onStarted(job *RawJob) {
 	if r.debug() {
-		r.log(slog.LevelDebug, "job started", slog.Int64("job", job.ID), slog.String("kind", job.Kind), slog.Int("attempt", job.Attempt))
+		r.log(slog.LevelDebug, "job started", append(named(job), slog.Int("attempt", job.Attempt))...)
 	}
 	if f := r.Hooks.Started; f != nil {
 		f(job)
@@ -83,9 +83,9 @@ func (r *run) onStarted(job *RawJob) {
 }
 
 func (r *run) onFinished(h *held, notWritten error) {
-	a := Attempt{
-		Job: h.job, Err: h.err, Outcome: h.outcome, NotWritten: notWritten,
-		Waited: h.job.ClaimedAt.Sub(h.job.RunAt), Ran: h.ran,
+	a := Attempt{Job: h.job, Err: h.err, Outcome: h.outcome, NotWritten: notWritten, Ran: h.ran}
+	if waitKnown(h.job) {
+		a.Waited = h.job.ClaimedAt.Sub(h.job.RunAt)
 	}
 	if a.Outcome.Ending == EndRetry && h.job.LastAttempt() {
 		a.Outcome.Ending = EndDead // as the store writes it
@@ -94,6 +94,18 @@ func (r *run) onFinished(h *held, notWritten error) {
 	if f := r.Hooks.Finished; f != nil {
 		f(a)
 	}
+}
+
+// waitKnown reports whether a job tells how long it has waited: rows of an adopted table may not.
+func waitKnown(j *RawJob) bool { return !j.RunAt.IsZero() && !j.ClaimedAt.IsZero() }
+
+// named are the attributes that tell which job it is: an adopted row by its own id, too.
+func named(j *RawJob) []slog.Attr {
+	attrs := []slog.Attr{slog.Int64("job", j.ID)}
+	if j.Key != "" {
+		attrs = append(attrs, slog.String("key", j.Key))
+	}
+	return append(attrs, slog.String("kind", j.Kind))
 }
 
 func (r *run) logFinished(a Attempt) {
@@ -108,10 +120,12 @@ func (r *run) logFinished(a Attempt) {
 	case !r.debug():
 		return
 	}
-	attrs := []slog.Attr{
-		slog.Int64("job", a.Job.ID), slog.String("kind", a.Job.Kind), slog.Int("attempt", a.Job.Attempt),
-		slog.Int("max_attempts", a.Job.MaxAttempts), slog.String("ending", string(a.Outcome.Ending)), slog.Duration("waited", a.Waited), slog.Duration("ran", a.Ran),
+	attrs := append(named(a.Job), slog.Int("attempt", a.Job.Attempt),
+		slog.Int("max_attempts", a.Job.MaxAttempts), slog.String("ending", string(a.Outcome.Ending)))
+	if waitKnown(a.Job) {
+		attrs = append(attrs, slog.Duration("waited", a.Waited))
 	}
+	attrs = append(attrs, slog.Duration("ran", a.Ran))
 	if a.Outcome.Error != "" {
 		attrs = append(attrs, slog.String("error", a.Outcome.Error))
 	}
@@ -122,7 +136,7 @@ func (r *run) logFinished(a Attempt) {
 }
 
 func (r *run) onLeaseLost(job *RawJob, reason error) {
-	r.log(slog.LevelWarn, "handler told to stop", slog.Int64("job", job.ID), slog.String("kind", job.Kind), slog.String("reason", reason.Error()))
+	r.log(slog.LevelWarn, "handler told to stop", append(named(job), slog.String("reason", reason.Error()))...)
 	if f := r.Hooks.LeaseLost; f != nil {
 		f(job, reason)
 	}

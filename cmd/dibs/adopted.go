@@ -25,7 +25,7 @@ import (
 // adoptable gives a command --table, by which it works on a table that is already there.
 func (a *app) adoptable(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&a.table, "table", "", "work on an adopted table: `FILE` with its mapping; default $DIBS_TABLE")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		switch changed := cmd.Flags().Changed; {
 		case !changed("table"):
 			a.table = os.Getenv("DIBS_TABLE")
@@ -34,9 +34,44 @@ func (a *app) adoptable(cmd *cobra.Command) *cobra.Command {
 		case changed("schema") || changed("prefix"):
 			return usagef(cmd, "--schema and --prefix are for the tables of dibs; the mapping names its table as SCHEMA.NAME")
 		}
+		if dash := cmd.ArgsLenAtDash(); dash >= 0 {
+			args = args[:dash]
+		}
+		for _, arg := range args {
+			if info, err := os.Stat(arg); a.table == "" && likeMapping(arg) && err == nil && info.Mode().IsRegular() {
+				return usagef(cmd, "%s is a file; did you mean --table %s?", arg, arg)
+			}
+		}
 		return nil
 	}
 	return cmd
+}
+
+// likeMapping reports whether what was given for a queue looks like the file of a mapping.
+func likeMapping(name string) bool {
+	ext := filepath.Ext(name)
+	return ext == ".yaml" || ext == ".yml"
+}
+
+// instead is what to do where a command would change rows of an adopted table.
+var instead = map[string]string{
+	"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "end rows with SQL",
+	"requeue": "put rows back with SQL", "prune": "delete rows with SQL",
+	"pause": "stop its workers", "resume": "start its workers", "queue": "its settings are in the mapping",
+	"check": "'dibs adopt check' looks at the mapping",
+}
+
+// flagError explains why a command does not have --table.
+func flagError(cmd *cobra.Command, err error) error {
+	var flag interface{ GetSpecifiedName() string }
+	if !errors.As(err, &flag) || flag.GetSpecifiedName() != "table" || cmd.Flags().Lookup("table") != nil {
+		return err
+	}
+	what := fmt.Errorf("there is no --table: 'dibs %s' does not work on an adopted table", cmd.Name())
+	if do := instead[cmd.Name()]; do != "" {
+		what = fmt.Errorf("%w: %s", what, do)
+	}
+	return &hintError{err: what, next: "docs/adopt.md tells what each way to adopt a table can do"}
 }
 
 // openTable opens the adopted table.
@@ -167,6 +202,11 @@ func idOf(db dibs.Database, name string) (int64, error) {
 		return t.ID(name)
 	}
 	return parseID(name)
+}
+
+// rowID says what tells the rows of the adopted table apart.
+func (a *app) rowID() string {
+	return "the row's own id (" + strings.Join(a.adopted.m.ID, ", ") + ")"
 }
 
 // rowKeys tells, for people and for JSON, which ids of rows numbers stand for.

@@ -187,9 +187,13 @@ func TestAdoptedRowsAreWorked(t *testing.T) {
 				} else {
 					args = append([]string{"work", "--until-empty"}, args[1:]...)
 				}
-				r := c.run("", x.with(args...)...)
+				args[0] = "--verbose"
+				r := c.run("", x.with(append([]string{"work"}, args...)...)...)
 				if r.code != exitOK {
 					t.Fatalf("exit code %d: %s", r.code, r.err)
+				}
+				if got := strings.Count(r.err, " key=17 "); got != 2 || strings.Contains(r.err, "waited=") {
+					t.Errorf("the log names the row %d times, when it starts and ends, and tells how long it waited, which nobody knows:\n%s", got, r.err)
 				}
 				want := map[string]string{
 					"token":      `<b> & "c"=done A-1=failed 17=done d=done`,
@@ -261,13 +265,23 @@ func TestWhatAnAdoptedTableCannotDo(t *testing.T) {
 		c.fails(exitUsage, "", []string{"ls", "--table", filepath.Join(t.TempDir(), "none.yaml")}, "none.yaml")
 		c.fails(exitUsage, "", []string{"ls", "--table", c.write("bad.yaml", byToken+"nonsense: 1\n")}, "bad.yaml", "nonsense")
 		c.fails(exitUsage, "", []string{"ls", "--table", c.write("bad.yaml", strings.Replace(byToken, "id: ref", "id: reff", 1))}, "bad.yaml: id", "reff", "ref")
-		c.fails(exitUsage, "", x.with("enqueue"), "unknown flag")
+		for verb, do := range map[string]string{
+			"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "with SQL", "requeue": "with SQL", "prune": "delete rows with SQL",
+			"pause": "stop its workers", "queue": "in the mapping", "check": "adopt check", "locks": "",
+		} {
+			c.fails(exitUsage, "", x.with(verb), "'dibs "+verb+"' does not work on an adopted table", do, "docs/adopt.md")
+		}
+		c.fails(exitUsage, "", x.with("enqueue", "--tables", "x"), "unknown flag: --tables", "dibs enqueue --help")
 		lockOnly := c.write("lock.yaml", ticketsHead)
 		c.fails(exitUsage, "", []string{"claim", "--table", lockOnly}, "claim", "side_table")
 		if r := c.run("", "work", "--table", lockOnly, "--", "true"); r.code != exitUsage || !strings.Contains(r.err, "dibs: claim: the mapping names nothing") {
 			t.Errorf("exit code %d: %s", r.code, r.err)
 		}
-		c.fails(exitNotFound, "", x.with("show", "nobody"), "no such job")
+		c.fails(exitNotFound, "", x.with("show", "6465633759962072763"), "no such job", "the row's own id (ref)", "dibs ls --table "+x.mapping)
+		for _, args := range [][]string{{"extend"}, {"finish", "--completed"}} {
+			r := c.run("", x.with(append(args, "6465633759962072763", strings.Repeat("1f", 16))...)...)
+			c.refused(r, exitLeaseLost, args, "6465633759962072763", "the row's own id (ref)")
+		}
 	})
 }
 
@@ -287,4 +301,41 @@ func TestTheMappingIsFoundInTheEnvironment(t *testing.T) {
 	if _, err := os.Stat(strings.TrimPrefix(c.db, "sqlite:")); err == nil {
 		t.Error("it made a file")
 	}
+}
+
+// Who forgets --table is told so, and no table is made in a file that others use.
+func TestWithoutTheMappingNothingIsMadeInAnothersFile(t *testing.T) {
+	t.Parallel()
+	c := &cli{t: t, db: "sqlite:" + filepath.Join(t.TempDir(), "shop.db")}
+	file, err := os.Create(strings.TrimPrefix(c.db, "sqlite:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	x := adoptTickets(c, byToken)
+	for _, args := range [][]string{
+		{"stats"}, {"stats", "tickets"}, {"ls"}, {"show", "17"}, {"top", "--once"}, {"queue"}, {"queue", "tickets"}, {"check"}, {"locks"},
+		{"pause", "tickets"}, {"resume", "tickets"}, {"requeue", "17"}, {"cancel", "17"}, {"edit", "17", "--priority", "1"}, {"prune", "--older-than", "1h"},
+		{"claim", "tickets"}, {"finish", "17", strings.Repeat("1f", 16), "--completed"}, {"extend", "17", strings.Repeat("1f", 16)},
+	} {
+		c.fails(exitSchema, "", args, "there are no tables of dibs in", "shop.db", "dibs migrate", "--table MAPPING")
+	}
+	for _, args := range [][]string{{"stats"}, {"ls"}, {"claim"}, {"show"}, {"work"}} {
+		given := append(args, x.mapping)
+		if args[0] == "work" {
+			given = append(given, "--", "true")
+		}
+		c.fails(exitUsage, "", given, "did you mean --table "+x.mapping+"?")
+	}
+	var mode string
+	if err := x.sql.QueryRow("pragma journal_mode").Scan(&mode); err != nil || mode != "delete" {
+		t.Errorf("the file's journal is %q, %v", mode, err)
+	}
+	if n := x.count("select count(*) from sqlite_schema where type = 'table'"); n != 1 {
+		t.Errorf("the file holds %d tables", n)
+	}
+	c.ok("enqueue", "emails") // which says that it is dibs' file, too
+	c.fails(exitNotFound, "", []string{"stats", "orders.yaml"}, "orders.yaml", "did you mean --table orders.yaml?", "emails")
 }

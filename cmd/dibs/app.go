@@ -100,7 +100,7 @@ func (a *app) open(ctx context.Context) (dibs.Database, error) {
 }
 
 // openExisting is open for verbs that make no sense in an empty database: a wrong
-// path must be an error there, not a new file.
+// path must be an error there, not a new file, and nor new tables in another's.
 func (a *app) openExisting(ctx context.Context) (dibs.Database, error) {
 	if a.table != "" {
 		return a.openTable(ctx)
@@ -120,6 +120,17 @@ func (a *app) with(ctx context.Context, f func(dibs.Database) error) error {
 func (a *app) withExisting(ctx context.Context, f func(dibs.Database) error) error {
 	db, err := a.openExisting(ctx)
 	return use(db, err, f)
+}
+
+// withTables is with, but of a SQLite file that is there, tables are not made in it: it may
+// hold an adopted table, and --table be forgotten.
+func (a *app) withTables(ctx context.Context, f func(dibs.Database) error) error {
+	if path, _, err := open.Place(a.dbURL()); err == nil && path != "" {
+		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
+			return a.withExisting(ctx, f)
+		}
+	}
+	return a.with(ctx, f)
 }
 
 func use(db dibs.Database, err error, f func(dibs.Database) error) error {

@@ -45,7 +45,7 @@ are not whole numbers from 1 on, "key" is the row's id.`,
 				}
 				r.Worker = defaultWorker()
 			}
-			return a.with(cmd.Context(), func(db dibs.Database) (err error) {
+			return a.withTables(cmd.Context(), func(db dibs.Database) (err error) {
 				if r.Queue, err = a.queueOf(cmd.Context(), db, r.Queue); err != nil {
 					return err
 				}

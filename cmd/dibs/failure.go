@@ -99,7 +99,7 @@ func (a *app) fail(ctx context.Context, err error) int {
 		text = "interrupted"
 	}
 	fmt.Fprintf(a.stderr, "dibs: %s\n", strings.TrimPrefix(text, "dibs: "))
-	if next := whatNext(err); next != "" && code != exitInterrupted {
+	if next := a.whatNext(err); next != "" && code != exitInterrupted {
 		fmt.Fprintf(a.stderr, "      %s\n", next)
 	}
 	return code
@@ -129,7 +129,7 @@ func exitCode(ctx context.Context, err error) int {
 	return exitFailure
 }
 
-func whatNext(err error) string {
+func (a *app) whatNext(err error) string {
 	var hint *hintError
 	var database *open.Error
 	var usage *usageError
@@ -140,6 +140,10 @@ func whatNext(err error) string {
 		return database.Next
 	case errors.As(err, &usage):
 		return fmt.Sprintf("see '%s --help'", usage.command)
+	case errors.Is(err, dibs.ErrLeaseLost) && a.adopted != nil:
+		return "drop this attempt; or was it another row? give " + a.rowID() + ", not the number of a log"
+	case errors.Is(err, dibs.ErrNotFound) && a.adopted != nil:
+		return "give " + a.rowID() + ", as 'dibs ls --table " + shellWord(a.table) + "' shows it, not the number of a log"
 	case errors.Is(err, dibs.ErrLeaseLost):
 		return "the job runs elsewhere or has ended: drop this attempt; longer leases or 'dibs extend' avoid it"
 	case errors.Is(err, dibs.ErrNotFound):

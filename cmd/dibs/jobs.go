@@ -171,6 +171,9 @@ func unknownQueue(name string, known []string) *hintError {
 		}
 		next = "known queues: " + strings.Join(known, ", ")
 	}
+	if likeMapping(name) {
+		next = fmt.Sprintf("did you mean --table %s? %s", clip(printable(name), 60), next)
+	}
 	return &hintError{err: fmt.Errorf("%w %q", dibs.ErrUnknownQueue, clip(printable(name), 60)), next: next}
 }
 

@@ -161,7 +161,7 @@ func (p *program) outcome(job *dibs.RawJob, code int, err error, stopped bool, o
 		return errors.New(strings.TrimSpace("the program was stopped\n\n" + text))
 	case code == 0 && err == nil:
 		if out.total > out.most && !p.noResult {
-			p.log.Warn("stdout is longer than a result may be; the first part is kept", "job", job.ID, "bytes", out.total)
+			p.log.Warn("stdout is longer than a result may be; the first part is kept", "job", keyOf(job), "bytes", out.total)
 		}
 		if !p.noResult {
 			job.Result = result(out)

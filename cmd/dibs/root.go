@@ -44,6 +44,7 @@ is left behind, and no claim waits for another's lock.`,
 	)
 	root.SetHelpCommandGroupID(groupRest)
 	root.SetCompletionCommandGroupID(groupRest)
+	root.SetFlagErrorFunc(flagError)
 	addCommands(a, root)
 	return root
 }

@@ -227,6 +227,28 @@ func TestTopChangesOnlyWhatIsConfirmed(t *testing.T) {
 	}
 }
 
+func TestTopOffersNoChangeOfAnAdoptedTable(t *testing.T) {
+	t.Parallel()
+	db := busy()
+	for _, adopted := range []*adoptedTable{nil, {}} {
+		m := screen(t, db, 80, 24)
+		var offered string
+		for _, keys := range [][]string{{}, {"tab"}, {"enter"}} {
+			press(m, keys...)
+			if m.app.adopted = adopted; strings.Contains(m.foot(), "p pause") || strings.Contains(m.foot(), "r requeue") {
+				offered += m.foot()
+			}
+		}
+		if (offered != "") != (adopted == nil) {
+			t.Errorf("adopted %v: it offers %q", adopted != nil, offered)
+		}
+		press(m, "p", "r", "y")
+	}
+	if len(db.changed) > 0 {
+		t.Errorf("changed: %v", db.changed)
+	}
+}
+
 func TestTopShowsAJobAndThatItIsGone(t *testing.T) {
 	t.Parallel()
 	db := busy()

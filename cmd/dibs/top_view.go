@@ -194,21 +194,30 @@ func (v *topView) foot() string {
 	case v.note != "":
 		return "  " + v.app.paint(green, v.note)
 	}
+	return "  " + v.app.paint(faint, v.keys()+"q quit")
+}
+
+// keys are those that do something, but for q.
+func (v *topView) keys() string {
+	pause, requeue, requeueDead := "p pause/resume · ", "r requeue · ", "r requeue a dead job · "
+	if v.app.adopted != nil { // it is changed with SQL
+		pause, requeue, requeueDead = "", "", ""
+	}
 	keys := "tab list · ↑↓ select · "
 	switch {
 	case v.job != 0:
-		keys = "↑↓ scroll · r requeue a dead job · esc back · "
+		keys = "↑↓ scroll · " + requeueDead + "esc back · "
 	case v.tab == tabQueues:
-		keys += "enter its jobs · p pause/resume · "
+		keys += "enter its jobs · " + pause
 	case v.tab == tabDead:
-		keys += "enter look · r requeue · "
+		keys += "enter look · " + requeue
 	default:
 		keys += "enter look · "
 	}
 	if v.only != "" && v.job == 0 {
 		keys += "esc all queues · "
 	}
-	return "  " + v.app.paint(faint, keys+"q quit")
+	return keys
 }
 
 func (v *topView) selectedJob() *dibs.RawJob {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/dibs-queue/dibs"
@@ -131,6 +132,9 @@ func (c *tableCopy) inSchema(ctx context.Context, table string) (string, error) 
 			return "", err
 		}
 	}
+	if err := c.dropUnique(ctx, to); err != nil {
+		return "", err
+	}
 	err := c.fill(ctx, c.SQL, from, to, "select attname from pg_attribute where attrelid = '"+strings.ReplaceAll(to, "'", "''")+
 		"'::regclass and attnum > 0 and not attisdropped and attgenerated = '' order by attnum")
 	return c.schema + "." + name, err
@@ -163,16 +167,23 @@ func (c *tableCopy) inFile(ctx context.Context, table, path, dir string) (string
 			return "", err
 		}
 	}
-	rows, err := original.QueryContext(ctx, "select sql from sqlite_master where lower(tbl_name) = lower(?) and type in ('table', 'index') and sql is not null order by type desc", table)
+	dropped, err := c.findUnique(ctx, original, table)
+	if err != nil {
+		return "", err
+	}
+	rows, err := original.QueryContext(ctx, "select name, sql from sqlite_master where lower(tbl_name) = lower(?) and type in ('table', 'index') and sql is not null order by type desc", table)
 	if err != nil {
 		return "", err
 	}
 	defer rows.Close()
 	made := 0
 	for ; rows.Next(); made++ {
-		var text string
-		if err := rows.Scan(&text); err != nil {
+		var index, text string
+		if err := rows.Scan(&index, &text); err != nil {
 			return "", err
+		}
+		if slices.Contains(dropped, index) {
+			continue
 		}
 		if _, err := conn.ExecContext(ctx, text); err != nil {
 			return "", err

@@ -38,6 +38,68 @@ func (x *adopting) more() {
 	}
 }
 
+// A table of a shop: numbers that are unique besides the id, and rows that a dead worker left.
+const (
+	invoices = `
+create table invoices (
+    id integer not null, inv_number varchar(40) not null unique, tenant integer not null, serial integer, status text not null, since timestamp, mark text, tries int not null default 0,
+    primary key (tenant, serial), unique (id)
+);
+create unique index invoices_once on invoices (tenant, inv_number);
+create unique index invoices_turn on invoices (tenant) where status = 'busy'`
+	byMark = `
+table: invoices
+id: id
+unfinished: status in ('new', 'busy')
+available: status = 'new'
+lease: 30s
+group: {column: tenant}
+claim: {token: mark, timeout: since, attempts: tries, set: {status: busy}}
+completed: {set: {status: done}}
+max_attempts: 3
+dead: {set: {status: failed}}
+put_back: {set: {status: new}}
+`
+)
+
+// Rows of the copy are made though the table lets no two be alike, and what dead workers left
+// in the table, to come back when it is swept, is not taken for a break of the order.
+func TestTheTortureOfATableWithNumbersAndStaleRows(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about 10 s")
+	}
+	onEach(t, func(c *cli) {
+		x := adoptTickets(c, byMark)
+		x.exec(invoices)
+		for i := range 30 {
+			status := "'new', null"
+			if i < 3 {
+				status = "'busy', '2020-01-01 00:00:00'"
+			}
+			x.exec(fmt.Sprintf("insert into invoices (id, inv_number, tenant, serial, status, since) values (%d, 'I-%d', %d, %d, %s)", i+1, i, i, i, status))
+		}
+		program, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, code := x.torture(program)
+		if code != exitOK || !strings.Contains(out, "every promise was kept") {
+			t.Errorf("exit code %d\n%s", code, out)
+		}
+	})
+}
+
+// What else refuses rows is said to be of the copy.
+func TestTheTortureSaysWhatTheCopyRefuses(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("migrate")
+	x := adoptTickets(c, byMark)
+	x.exec(strings.Replace(invoices, "varchar(40) not null unique", "varchar(40) unique check (length(inv_number) < 4)", 1))
+	x.exec("insert into invoices (id, inv_number, tenant, serial, status) values (1, 'I-1', 1, 1, 'new')")
+	args := x.with("torture", "--duration", "5s")
+	c.refused(c.run("", args...), exitFailure, args, "makes rows of its copy", "the copy refuses one", "CHECK")
+}
+
 func (x *adopting) count(query string) (n int) {
 	x.t.Helper()
 	if err := x.sql.QueryRow(query).Scan(&n); err != nil {

@@ -2,6 +2,9 @@ package open
 
 import (
 	"context"
+	"database/sql"
+	"net/url"
+	"path/filepath"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/postgres"
@@ -14,6 +17,28 @@ func openSQLite(ctx context.Context, path string, o Options) (dibs.Database, err
 		return nil, err
 	}
 	return db, nil
+}
+
+// lacksTables reports whether a SQLite file that can be read has no tables of dibs. It only
+// reads, for the file may be another program's.
+func lacksTables(ctx context.Context, path string, o Options) bool {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return false // what is wrong, opening it says better; so below
+	}
+	file := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), OmitHost: true, RawQuery: "_pragma=busy_timeout(10000)&_pragma=query_only(1)"}
+	db, err := sql.Open("sqlite", file.String())
+	if err != nil {
+		return false
+	}
+	defer db.Close()
+	prefix := o.Prefix
+	if prefix == "" {
+		prefix = "dibs_"
+	}
+	var n int
+	err = db.QueryRowContext(ctx, "select count(*) from sqlite_schema where type = 'table' and name = ?1", prefix+"migration").Scan(&n)
+	return err == nil && n == 0
 }
 
 func openPostgres(ctx context.Context, url string, o Options) (dibs.Database, error) {

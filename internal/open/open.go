@@ -22,7 +22,8 @@ const Default = "sqlite:dibs.db"
 type Options struct {
 	Schema string // PostgreSQL only: the schema; default "dibs"
 	Prefix string // SQLite only: how the names of tables begin; default "dibs_"
-	// Existing refuses a SQLite file that is not there, which is otherwise made.
+	// Existing refuses a SQLite file that is not there, or has no tables of dibs, which
+	// are otherwise made.
 	Existing bool
 }
 
@@ -93,6 +94,13 @@ func (t target) open(ctx context.Context, o Options) (dibs.Database, error) {
 	}
 	if err := checkFile(t.sqlite, o.Existing); err != nil {
 		return nil, err
+	}
+	if o.Existing && lacksTables(ctx, t.sqlite, o) {
+		return nil, &Error{
+			Problem: "there are no tables of dibs in " + t.sqlite,
+			Next:    "'dibs migrate' makes them; to work on a table of your own, give --table MAPPING",
+			Err:     dibs.ErrSchema,
+		}
 	}
 	return openSQLite(ctx, t.sqlite, o)
 }

@@ -23,6 +23,7 @@ type Adopted struct {
 	SQLite  bool
 	Ends    string   // the table into which triggers of the copy write that a row has ended
 	Columns []string // of the copy, that can be written
+	Unique  []string // of these, those that get a value of their own in each row that is made
 	copies  string   // the table of rows that new ones are made from
 }
 

@@ -42,12 +42,12 @@ func (o *others) learn(ctx context.Context) error {
 	if err = errors.Join(err, rows.Close(), rows.Err()); err != nil {
 		return err
 	}
-	o.newID = func() string { o.n++; return fmt.Sprint(o.n) }
+	o.newID = func() string { return fmt.Sprint(o.n) }
 	switch name := strings.ToUpper(types[0].DatabaseTypeName()); {
 	case name == "UUID":
 		o.newID = func() string { t := rand.Text(); return fmt.Sprintf("cast('%x' as uuid)", t[:16]) }
 	case isText(types[0]):
-		o.newID = func() string { o.n++; return fmt.Sprintf("'%s-%d'", rand.Text()[:8], o.n) }
+		o.newID = func() string { return fmt.Sprintf("'%s-%d'", rand.Text()[:8], o.n) }
 	}
 	var sets []string
 	for _, name := range slices.Sorted(maps.Keys(o.M.Completed.Set)) {
@@ -87,18 +87,30 @@ func (o *others) insert(ctx context.Context, rng *random.Rand) error {
 		return outage(err)
 	}
 	columns := slices.DeleteFunc(slices.Clone(o.Columns), func(c string) bool { return c == o.M.ID[0] })
-	more, values := "", ""
-	if len(columns) > 0 {
-		more, values = ", "+quotedAll(columns, ""), ", "+quotedAll(columns, "c.")
-	}
+	into := quotedAll(append([]string{o.M.ID[0]}, columns...), "")
 	for range 1 + rng.IntN(20) {
-		_, err := o.SQL.ExecContext(ctx, "insert into "+o.table()+" ("+quoted(o.M.ID[0])+more+") select "+o.newID()+values+
+		o.n++
+		values := []string{o.newID()}
+		for _, c := range columns {
+			values = append(values, o.value(c))
+		}
+		_, err := o.SQL.ExecContext(ctx, "insert into "+o.table()+" ("+into+") select "+strings.Join(values, ", ")+
 			" from (select * from "+o.copies+" order by random() limit 1) c")
-		if err != nil {
-			return outage(err)
+		if outage(err) != nil {
+			return fmt.Errorf("the torture makes rows of its copy from others, under new ids, and the copy refuses one: %w", err)
 		}
 	}
 	return nil
+}
+
+// value is what a new row has in a column: what the row has that it is made from, or else
+// something like it that no other has.
+func (o *others) value(column string) string {
+	was := "c." + quoted(column)
+	if !slices.Contains(o.Unique, column) {
+		return was
+	}
+	return fmt.Sprintf("case typeof(%s) when 'null' then null when 'blob' then randomblob(16) when 'text' then %s || '-%d' else %d end", was, was, o.n, o.n)
 }
 
 // meddle ends a few rows, or writes to them without changing anything. It returns how many it has ended.
@@ -135,12 +147,16 @@ func (o *others) meddle(ctx context.Context, rng *random.Rand) (n int, err error
 	return n, nil
 }
 
-// outage is nil where the error may pass: what was not done is done by the next.
+const sqliteUnique = 2067 // SQLITE_CONSTRAINT_UNIQUE
+
+// outage is nil where the error may pass: what was not done is done by the next. A partial
+// unique index, such as one of rows that wait, may have no room for a row just now.
 func outage(err error) error {
 	var lite interface{ Code() int }
 	var pg interface{ SQLState() string }
 	switch {
-	case err == nil, errors.As(err, &lite) && lite.Code()&0xff == 5, errors.As(err, &pg) && strings.HasPrefix(pg.SQLState(), "40"):
+	case err == nil, errors.As(err, &lite) && (lite.Code()&0xff == 5 || lite.Code() == sqliteUnique),
+		errors.As(err, &pg) && (strings.HasPrefix(pg.SQLState(), "40") || pg.SQLState() == "23505"): // unique_violation
 		return nil
 	}
 	return err
