@@ -33,6 +33,9 @@ func (p *proposer) claims() {
 	if s := p.states; p.status != nil && len(s.fresh) > 0 && len(s.running) > 0 {
 		c.Set[p.status.name] = p.value(p.status, s.running[0])
 		p.m.PutBack.Set[p.status.name] = p.value(p.status, s.fresh[0])
+		if len(s.running) > 1 {
+			p.unsure("claim.set", "%s is set to %q; other values of rows that somebody is at are %s", p.status.name, s.running[0], list(s.running[1:]))
+		}
 		if len(s.fresh) > 1 {
 			p.unsure("put_back.set", "%s is set to %q; other values of rows that wait are %s", p.status.name, s.fresh[0], list(s.fresh[1:]))
 		}
@@ -76,7 +79,7 @@ func (p *proposer) outcomes() {
 	if p.attemptEnd != nil {
 		completed[p.attemptEnd.name], dead[p.attemptEnd.name] = "$now", "$now"
 	}
-	if p.status != nil && len(p.states.done) == 0 && len(p.states.fresh) > 0 && p.finished == nil && p.status.kind != integer {
+	if p.status != nil && len(p.states.done) == 0 && len(p.states.fresh) > 0 && (p.finished == nil || p.byStatus()) && p.status.kind != integer {
 		p.states.done = []string{"done"}
 		p.unsure("completed", "not known: which value of %s says that a row is done; %q is made up, and no row has it", p.status.name, "done")
 	}

@@ -76,9 +76,6 @@ func (p *proposer) roles() {
 	} {
 		p.find(r)
 	}
-	if p.status != nil {
-		p.states = p.statesOf(*p.status)
-	}
 }
 
 // find gives a role to the first column that it fits, in the order of the names.
@@ -113,107 +110,6 @@ func (p *proposer) isTime(c column) bool {
 		return named && (c.kind == integer || p.d.name() == "sqlite")
 	}
 	return false
-}
-
-// states are the values of a status column, by what they mean.
-type states struct {
-	fresh, running, done, failed, cancelled, unknown []string
-	guessed                                          bool // by their order, not by their names
-}
-
-func (s states) open() []string { return slices.Concat(s.fresh, s.running) }
-
-func (s states) all() []string {
-	return slices.Concat(s.fresh, s.running, s.done, s.failed, s.cancelled, s.unknown)
-}
-
-// What values of a status mean by their names.
-const (
-	freshNames     = " new pending queued waiting ready open available todo created submitted requested idle unprocessed not_started notstarted enqueued initial n q p w "
-	runningNames   = " running processing started in_progress inprogress in_process working locked active claimed taken executing busy r i "
-	doneNames      = " done complete completed finished success succeeded successful ok processed sent closed handled d c s f "
-	failedNames    = " failed failure error errored dead aborted discarded rejected faulted e x "
-	cancelledNames = " cancelled canceled "
-)
-
-// statesOf sorts the values that a status column has or may have.
-func (p *proposer) statesOf(c column) states {
-	values := slices.Clone(p.data.values[c.name])
-	fresh := unquoted(c.def)
-	for _, v := range append(p.data.allowed[c.name], fresh) {
-		if v != "" && !slices.Contains(values, v) {
-			values = append(values, v)
-		}
-	}
-	var s states
-	running := p.oneAtATime(c)
-	if c.kind == integer && running == "" {
-		return byNumber(values, fresh)
-	}
-	for _, v := range values {
-		name := " " + strings.Join(words(v), "_") + " "
-		switch {
-		case v == running, c.kind == integer && v != fresh: // of other numbers nothing is known
-			if v == running {
-				s.running = append(s.running, v)
-			} else {
-				s.unknown = append(s.unknown, v)
-			}
-		case v == fresh, strings.Contains(freshNames, name):
-			if v == fresh {
-				s.fresh = append([]string{v}, s.fresh...)
-			} else {
-				s.fresh = append(s.fresh, v)
-			}
-		case strings.Contains(runningNames, name):
-			s.running = append(s.running, v)
-		case strings.Contains(doneNames, name):
-			s.done = append(s.done, v)
-		case strings.Contains(failedNames, name):
-			s.failed = append(s.failed, v)
-		case strings.Contains(cancelledNames, name):
-			s.cancelled = append(s.cancelled, v)
-		default:
-			s.unknown = append(s.unknown, v)
-		}
-	}
-	return s
-}
-
-// oneAtATime is the value of a status by which a unique index lets one row of each
-// group run.
-func (p *proposer) oneAtATime(c column) string {
-	for _, x := range p.on.indexes {
-		if x.unique && p.group != nil && slices.Equal(x.columns, []string{p.group.name}) {
-			for _, v := range p.data.indexed(x, c) {
-				return v
-			}
-		}
-	}
-	return ""
-}
-
-// byNumber goes by the order of numbers: first new, then running, done, failed.
-func byNumber(values []string, fresh string) states {
-	s := states{guessed: true}
-	slices.SortFunc(values, func(a, b string) int { return int(atoi(a) - atoi(b)) })
-	if i := slices.Index(values, fresh); i > 0 {
-		s.unknown, values = values[:i], values[i:]
-	}
-	for i, to := range []*[]string{&s.fresh, &s.running, &s.done, &s.failed} {
-		switch {
-		case len(values) == 2 && i == 1, i >= len(values): // to do, and done
-			continue
-		case len(values) == 2 && i == 2:
-			*to = values[1:2]
-		default:
-			*to = values[i : i+1]
-		}
-	}
-	if len(values) > 4 {
-		s.unknown = append(s.unknown, values[4:]...)
-	}
-	return s
 }
 
 // unquoted is the value of a default that is one.
