@@ -61,6 +61,9 @@ func TestProposalTakesNoRowWhoseStateIsUnknown(t *testing.T) {
 		if m.Claim.Set["state"] != "sending" || m.PutBack.Set["state"] != "to send" || m.Completed.Set["state"] != "sent" {
 			t.Errorf("%+v %+v %+v", m.Claim, m.PutBack, m.Completed)
 		}
+		if got := fmt.Sprint(m.Dead.Set); got != "map[last_error:$error state:bounced]" { // not when it was sent
+			t.Errorf("dead: %s", got)
+		}
 		contains(t, text, `state has "sent" (9), "to send" (6), "on hold" (4), "bounced" (3), "To send" (2), "sending" (1), null (5)`,
 			`NOT SURE: unfinished: rows with these values of state are not taken, since nothing tells what they mean: "on hold" (4), null (5).`)
 	})
@@ -76,5 +79,23 @@ func TestProposalSaysWhatADateAloneWouldTake(t *testing.T) {
 			t.Errorf("unfinished: %s", m.Unfinished)
 		}
 		contains(t, text, `NOT SURE: unfinished: all rows without finished_at would be done, whatever their state: "red" (1), "blue" (1), null (1)`)
+	})
+}
+
+// A row that has failed must not look like a completed one.
+func TestProposalNeverRecordsAFailureAsDone(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table letters (id integer primary key, state varchar(10) not null, sent_at timestamp, locked_at timestamp, worker text, tries int, last_error text)")
+		exec(t, db, "insert into letters (id, state) values (1, 'to send'), (2, 'sending'), (3, 'sent')")
+		m, text := proposed(t, db, "letters")
+		if m.Dead != nil || m.MaxAttempts != 0 {
+			t.Errorf("dead: %+v after %d attempts", m.Dead, m.MaxAttempts)
+		}
+		contains(t, text, "NOT SURE: dead: no value of state says that a row has failed for good; name one, such as dead: {set: {state: failed}}, or set side_table")
+
+		exec(t, db, "create table notes (id integer primary key, state varchar(10) not null default 'new' check (state in ('new', 'working', 'done', 'rejected')), worker text)")
+		if m, _ = proposed(t, db, "notes"); m.Dead == nil || m.Dead.Set["state"] != "rejected" {
+			t.Errorf("dead: %+v", m.Dead)
+		}
 	})
 }
