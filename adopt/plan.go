@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +92,17 @@ func invalid(field, reason string, args ...any) error {
 	return &dibs.InvalidError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
+var allTimes = []TimeFormat{TimesUTC, TimesLocal, TimesSeconds, TimesMillis, TimesISO, TimesUnix, TimesUnixMS}
+
+// formats lists the formats of times.
+func formats() string {
+	names := make([]string, len(allTimes))
+	for i, f := range allTimes {
+		names[i] = string(f)
+	}
+	return strings.Join(names, ", ")
+}
+
 func (p *plan) setLimits() error {
 	switch {
 	case p.Lease < dibs.MinLease || p.Lease > dibs.MaxLease:
@@ -101,6 +113,8 @@ func (p *plan) setLimits() error {
 		return invalid("max_attempts", "needs something that counts attempts: name claim.attempts, or set side_table")
 	case p.MaxAttempts > 0 && p.Dead == nil && !p.SideTable:
 		return invalid("dead", "is missing: what is to be done with a row whose attempts are used up? Or set side_table")
+	case p.Times != "" && !slices.Contains(allTimes, p.Times):
+		return invalid("times", "must be one of %s, got %.40q", formats(), p.Times)
 	case p.Group.Limit < 0:
 		return invalid("group.limit", "must be at least 1, got %d", p.Group.Limit)
 	case p.Group.Limit > 0 && p.Group.Column == "":

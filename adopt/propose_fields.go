@@ -152,6 +152,10 @@ func (p *proposer) times() {
 			p.why("times", "%s holds, or has as its default, times of this format", c.name)
 			return
 		}
+		if p.formatless(*c) {
+			p.unsure("times", "%s holds %.40q, which fits none of the formats (%s)", c.name, p.data.sample[c.name], formats())
+			continue
+		}
 		if unknown = append(unknown, c.name); p.m.Times == "" {
 			p.m.Times = f
 		}

@@ -14,6 +14,9 @@ func (p *proposer) outcomes() {
 	}
 	if p.finished != nil {
 		completed[p.finished.name] = "$now"
+		if p.formatless(*p.finished) {
+			p.unsure("completed", "%s gets the time in a format that its rows do not have: they hold such as %.40q", p.finished.name, p.data.sample[p.finished.name])
+		}
 	}
 	if p.status != nil && len(s.done) == 0 && len(s.fresh) > 0 && (p.finished == nil || p.byStatus()) && p.status.kind != integer {
 		s.done = []string{"done"}

@@ -44,6 +44,9 @@ func (p *proposer) roles() {
 	nullable := func(f func(column) bool) func(column) bool {
 		return func(c column) bool { return c.null && f(c) }
 	}
+	compared := func(f func(column) bool) func(column) bool { // with the time now, which needs a format
+		return func(c column) bool { return f(c) && !p.formatless(c) }
+	}
 	texts := func(c column) bool { return c.kind == text || c.kind == other && p.d.name() == "sqlite" }
 	numbers := func(c column) bool { return c.kind == integer || c.kind == number }
 	tokens := func(c column) bool {
@@ -56,10 +59,10 @@ func (p *proposer) roles() {
 	tries := []string{"attempt", "try", "last", "next", "retry"}
 	for _, r := range []role{
 		{&p.attemptEnd, nullable(p.isTime), "attempt+end attempt+ended attempt+finished last+end", nil},
-		{&p.timeout, nullable(p.isTime), "timeout expires expiry expiration expire lease until deadline", nil},
-		{&p.started, nullable(p.isTime), "started start began begun claimed picked locked lock taken processing attempted dequeued", nil},
+		{&p.timeout, nullable(compared(p.isTime)), "timeout expires expiry expiration expire lease until deadline", nil},
+		{&p.started, nullable(compared(p.isTime)), "started start began begun claimed picked locked lock taken processing attempted dequeued", nil},
 		{&p.finished, nullable(p.isTime), "finished finish completed completion ended end processed done closed handled finalized sent", tries},
-		{&p.notBefore, p.isTime, "available run+at due scheduled schedule visible before+not next retry delayed after", nil},
+		{&p.notBefore, compared(p.isTime), "available run+at scheduled schedule visible before+not next+attempt next+run next+try next+retry retry+at retry+after process+after start+after delayed+until", nil},
 		{&p.created, p.isTime, "created creation requested inserted enqueued queued received added entered submitted posted time+request", nil},
 		{&p.token, tokens, "mark token guid lock+id claim+id lease+id receipt ticket", nil},
 		{&p.lockedBy, nullable(texts), "by+locked by+claimed by+picked by+taken by+processed worker server owner host machine processor node agent holder", nil},
@@ -110,6 +113,17 @@ func (p *proposer) isTime(c column) bool {
 		return named && (c.kind == integer || p.d.name() == "sqlite")
 	}
 	return false
+}
+
+// formatless reports whether a column holds something as text that dibs does not
+// write as a time, such as whole days.
+func (p *proposer) formatless(c column) bool {
+	sample := p.data.sample[c.name]
+	if c.kind == instant || c.kind == integer || sample == "" || p.d.name() != "sqlite" {
+		return false
+	}
+	_, fits := p.d.timesOf(c, sample)
+	return !fits
 }
 
 // unquoted is the value of a default that is one.

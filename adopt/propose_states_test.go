@@ -61,6 +61,9 @@ func TestProposalTakesNoRowWhoseStateIsUnknown(t *testing.T) {
 		if m.Claim.Set["state"] != "sending" || m.PutBack.Set["state"] != "to send" || m.Completed.Set["state"] != "sent" {
 			t.Errorf("%+v %+v %+v", m.Claim, m.PutBack, m.Completed)
 		}
+		if m.NotBefore != "" || len(m.Order) != 1 || m.Order[0] != "id" {
+			t.Errorf("not before %s, order %s", m.NotBefore, m.Order)
+		}
 		if got := fmt.Sprint(m.Dead.Set); got != "map[last_error:$error state:bounced]" { // not when it was sent
 			t.Errorf("dead: %s", got)
 		}
@@ -96,6 +99,27 @@ func TestProposalNeverRecordsAFailureAsDone(t *testing.T) {
 		exec(t, db, "create table notes (id integer primary key, state varchar(10) not null default 'new' check (state in ('new', 'working', 'done', 'rejected')), worker text)")
 		if m, _ = proposed(t, db, "notes"); m.Dead == nil || m.Dead.Set["state"] != "rejected" {
 			t.Errorf("dead: %+v", m.Dead)
+		}
+	})
+}
+
+// Only a name that says so makes a time the earliest one; and it must be one that can be compared.
+func TestProposalOfNotBefore(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		for i, c := range []struct {
+			name, value string
+			want        bool
+		}{
+			{"run_at", "2026-12-03 10:00:00", true}, {"next_attempt_at", "2026-12-03 10:00:00", true}, {"process_after", "2026-12-03 10:00:00", true},
+			{"scheduled_for_date", "2026-12-03 10:00:00", true}, {"scheduled_date", "2026-12-03", pg}, // where its type makes it a time
+			{"due_date", "2026-12-03 10:00:00", false}, {"due_at", "2026-12-03 10:00:00", false}, {"next_date", "2026-12-03 10:00:00", false}, {"received_after", "2026-12-03 10:00:00", false},
+		} {
+			table := fmt.Sprintf("times_%d", i)
+			exec(t, db, fmt.Sprintf("create table %s (id integer primary key, %s timestamp)", table, c.name))
+			exec(t, db, fmt.Sprintf("insert into %s values (1, '%s')", table, c.value))
+			if m, _ := proposed(t, db, table); (m.NotBefore == c.name) != c.want {
+				t.Errorf("%s = %s: not_before %q", c.name, c.value, m.NotBefore)
+			}
 		}
 	})
 }
