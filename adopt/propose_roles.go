@@ -68,7 +68,7 @@ func (p *proposer) roles() {
 		{&p.lockedBy, nullable(texts), "by+locked by+claimed by+picked by+taken by+processed worker server owner host machine processor node agent holder", nil},
 		{&p.attempts, numbers, "attempts tries retries attempt try+count retry+count attempt+count failures", []string{"max"}},
 		{&p.priority, numbers, "priority prio urgency importance", nil},
-		{&p.status, func(c column) bool { return c.kind == text || c.kind == integer || c.kind == other }, "status state stage phase", nil},
+		{&p.status, func(c column) bool { return c.kind == text || c.kind == integer || c.kind == other }, statusNames, nil},
 		{&p.success, nullable(flags), "success succeeded successful ok", nil},
 		{&p.processed, flags, "processed done completed complete finished handled sent closed", nil},
 		{&p.processing, flags, "processing locked running started progress claimed taken busy", nil},
