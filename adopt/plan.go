@@ -74,6 +74,12 @@ func withDefaults(m Mapping) Mapping {
 	if m.Backoff == (dibs.Backoff{}) {
 		m.Backoff = def.Backoff
 	}
+	if m.Backoff.Factor == 0 { // which cannot be meant
+		m.Backoff.Factor = def.Backoff.Factor
+	}
+	if m.Backoff.Max == 0 {
+		m.Backoff.Max = max(def.Backoff.Max, m.Backoff.Base)
+	}
 	if m.Group.Column != "" && m.Group.Limit == 0 {
 		m.Group.Limit = 1
 	}
