@@ -37,3 +37,28 @@ func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 		}
 	})
 }
+
+// Times that dibs cannot compare are told with what would help.
+func TestCheckTellsWhichFormatOfTimesFits(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		if pg {
+			return // where types tell
+		}
+		m := orders(t, db, pg)
+		for value, want := range map[string]string{
+			"2026-12-03": "leave the column out", "2026-12-03T10:00:00Z": "leave the column out", "soon": "leave the column out",
+			"2026-12-03T10:00:00.000Z": "times: iso", "2026-12-03 10:00:00.000": "times: millis",
+		} {
+			exec(t, db, "update orders set started_at = ?", value)
+			var advice string
+			for _, f := range findings(t, db, m) {
+				if f.Severity == wrong && f.Field == "claim.started_at" {
+					advice = f.Advice
+				}
+			}
+			if !strings.Contains(advice, want) {
+				t.Errorf("%s: %q", value, advice)
+			}
+		}
+	})
+}
