@@ -125,8 +125,6 @@ func (p *plan) setLimits() error {
 		return invalid("group.limit", "must be at least 1, got %d", p.Group.Limit)
 	case p.Group.Limit > 0 && p.Group.Column == "":
 		return invalid("group.column", "is missing")
-	case p.on.view:
-		return invalid("table", "%s is not an ordinary table: rows of a view cannot be locked; name the table beneath", p.Mapping.Table)
 	case p.Unfinished == "":
 		return invalid("unfinished", "is missing: which rows have not ended? Such as \"finished_at is null\"")
 	case !p.SideTable && p.marked() && p.Available == "":

@@ -30,13 +30,9 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reas
 	if err != nil {
 		return m, nil, classify("propose", err)
 	}
-	schema, name := splitName(tableName)
-	on, err := d.lookUp(ctx, db, schema, name)
+	on, err := find(ctx, db, d, tableName)
 	if err != nil {
 		return m, nil, classify("propose", err)
-	}
-	if on == nil {
-		return m, nil, invalid("table", "there is no table %q in this database", tableName)
 	}
 	p := &proposer{m: m, d: d, on: on, taken: map[string]bool{}}
 	if p.data, err = lookAtData(ctx, db, d, on); err != nil {
