@@ -56,6 +56,7 @@ type badMapping struct {
 
 var badMappings = []badMapping{
 	{"missing table", func(m *adopt.Mapping) { m.Table = "ordres" }, "table", "there is no table"},
+	{"a format of times that is none", func(m *adopt.Mapping) { m.Times = "epoch" }, "times", "must be one of utc, local, seconds, millis, iso, unix, unix_ms"},
 	{"missing column in id", func(m *adopt.Mapping) { m.ID = adopt.Columns{"ident"} }, "id", `no column "ident"; it has id, status`},
 	{"missing column in order", func(m *adopt.Mapping) { m.Order = adopt.Columns{"prio desc"} }, "order", `no column "prio"`},
 	{"missing column in claim", func(m *adopt.Mapping) { m.Claim.Token = "mark" }, "claim.token", `no column "mark"`},

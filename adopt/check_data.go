@@ -207,6 +207,23 @@ func (c *checker) unknownEnd() string {
 	return "1 = 0"
 }
 
+// fitting is the SQL of the first format of times that a column's value has; empty: none.
+func (p *plan) fitting(c column) string {
+	col := p.col(c)
+	cases := ""
+	for _, f := range allTimes {
+		if _, err := p.d.clock(c, f); err == nil {
+			if odd := p.d.odd(c, f, col); odd != "" {
+				cases += " when not " + odd + " then '" + string(f) + "'"
+			}
+		}
+	}
+	if cases == "" {
+		return "''"
+	}
+	return "case" + cases + " else '' end"
+}
+
 // times looks for times that are not in the mapping's format, or have not come yet
 // where they must have.
 func (c *checker) times(ctx context.Context) error {
@@ -214,12 +231,16 @@ func (c *checker) times(ctx context.Context) error {
 	for _, t := range c.timed() {
 		col := p.col(t.column)
 		if odd := p.d.odd(t.column, p.timesOf(t.column), col); odd != "" {
-			rows, ok, err := c.ask(ctx, t.field, "select "+p.d.text(col)+" from "+p.Table+" t where "+col+" is not null and "+odd+" limit 1")
+			rows, ok, err := c.ask(ctx, t.field, "select "+p.d.text(col)+", "+p.fitting(t.column)+" from "+p.Table+" t where "+col+" is not null and "+odd+" limit 1")
 			if err != nil {
 				return err
 			}
 			if ok && len(rows) > 0 {
-				c.add(SeverityError, t.field, "say in \"times\" how the column holds times; they are compared as they stand",
+				advice := "say in the mapping times: " + rows[0][1] + "; times are compared as they stand"
+				if rows[0][1] == "" {
+					advice = "no format of times fits it, so that it cannot be compared with the time now: leave the column out of the mapping"
+				}
+				c.add(SeverityError, t.field, advice,
 					"%s holds %.60q, which is not of the format in which dibs writes and compares times there", t.name, rows[0][0])
 				continue
 			}

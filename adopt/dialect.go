@@ -25,6 +25,7 @@ type dialect interface {
 	timesOf(c column, sample string) (f TimeFormat, sure bool)                      // how a column seems to hold times
 	locks(ctx context.Context, q querier, p *plan, n int) ([]string, error)         // what a claim of n rows holds, in words
 	tables() string                                                                 // a query of their names
+	beneath(ctx context.Context, q querier, view *table) ([]string, error)          // the tables that a view reads
 	stored(expr string, c column) string                                            // the value as the column would hold it
 	can() traits
 	quote(identifier string) string

@@ -66,13 +66,9 @@ func prepare(ctx context.Context, db *sql.DB, m Mapping) (*plan, error) {
 	if m.Table == "" {
 		return nil, invalid("table", "is missing")
 	}
-	schema, name := splitName(m.Table)
-	on, err := d.lookUp(ctx, db, schema, name)
+	on, err := find(ctx, db, d, m.Table)
 	if err != nil {
 		return nil, err
-	}
-	if on == nil {
-		return nil, invalid("table", "there is no table %q in this database", m.Table)
 	}
 	p, err := compile(m, d, on)
 	if err != nil {

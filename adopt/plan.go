@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,12 @@ func withDefaults(m Mapping) Mapping {
 	if m.Backoff == (dibs.Backoff{}) {
 		m.Backoff = def.Backoff
 	}
+	if m.Backoff.Factor == 0 { // which cannot be meant
+		m.Backoff.Factor = def.Backoff.Factor
+	}
+	if m.Backoff.Max == 0 {
+		m.Backoff.Max = max(def.Backoff.Max, m.Backoff.Base)
+	}
 	if m.Group.Column != "" && m.Group.Limit == 0 {
 		m.Group.Limit = 1
 	}
@@ -92,6 +99,17 @@ func invalid(field, reason string, args ...any) error {
 	return &dibs.InvalidError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
+var allTimes = []TimeFormat{TimesUTC, TimesLocal, TimesSeconds, TimesMillis, TimesISO, TimesUnix, TimesUnixMS}
+
+// formats lists the formats of times.
+func formats() string {
+	names := make([]string, len(allTimes))
+	for i, f := range allTimes {
+		names[i] = string(f)
+	}
+	return strings.Join(names, ", ")
+}
+
 func (p *plan) setLimits() error {
 	if err := checks.Name("queue", p.Mapping.Queue); err != nil {
 		return err
@@ -105,14 +123,14 @@ func (p *plan) setLimits() error {
 		return invalid("max_attempts", "needs something that counts attempts: name claim.attempts, or set side_table")
 	case p.MaxAttempts > 0 && p.Dead == nil && !p.SideTable:
 		return invalid("dead", "is missing: what is to be done with a row whose attempts are used up? Or set side_table")
+	case p.Times != "" && !slices.Contains(allTimes, p.Times):
+		return invalid("times", "must be one of %s, got %.40q", formats(), p.Times)
 	case p.Group.Limit < 0:
 		return invalid("group.limit", "must be at least 1, got %d", p.Group.Limit)
 	case p.Group.Column != "" && p.lockOnly():
 		return invalid("group", "needs claims that can be counted: name what a claim writes, or set side_table")
 	case p.Group.Limit > 0 && p.Group.Column == "":
 		return invalid("group.column", "is missing")
-	case p.on.view:
-		return invalid("table", "%s is not an ordinary table: rows of a view cannot be locked; name the table beneath", p.Mapping.Table)
 	case p.Unfinished == "":
 		return invalid("unfinished", "is missing: which rows have not ended? Such as \"finished_at is null\"")
 	case !p.SideTable && p.marked() && p.Available == "":

@@ -30,19 +30,20 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reas
 	if err != nil {
 		return m, nil, classify("propose", err)
 	}
-	schema, name := splitName(tableName)
-	on, err := d.lookUp(ctx, db, schema, name)
+	on, err := find(ctx, db, d, tableName)
 	if err != nil {
 		return m, nil, classify("propose", err)
-	}
-	if on == nil {
-		return m, nil, invalid("table", "there is no table %q in this database", tableName)
 	}
 	p := &proposer{m: m, d: d, on: on, taken: map[string]bool{}}
 	if p.data, err = lookAtData(ctx, db, d, on); err != nil {
 		return m, nil, classify("propose", err)
 	}
-	for _, step := range []func(){p.key, p.roles, p.unfinished, p.available, p.claims, p.outcomes, p.order, p.rest, p.times} {
+	p.key()
+	p.roles()
+	if err := p.tally(ctx, db); err != nil {
+		return m, nil, classify("propose", err)
+	}
+	for _, step := range []func(){p.unfinished, p.discuss, p.available, p.claims, p.outcomes, p.order, p.rest, p.times} {
 		step()
 	}
 	var bad *dibs.InvalidError
@@ -67,6 +68,7 @@ type proposer struct {
 	finished, started, timeout, notBefore, created, attemptEnd *column
 	lockedBy, token, attempts, priority, group, errorText      *column
 	result, success, processed, processing, status, kind       *column
+	tallies                                                    []tally
 	states                                                     states
 }
 
@@ -124,16 +126,16 @@ func (p *proposer) name(c *column) string {
 const keywords = " order group user end check default table select from where limit offset desc asc case when then else and or not null in all any column primary references "
 
 func (p *proposer) unfinished() {
+	if p.finished != nil && len(p.states.done) == 0 {
+		p.guessDone()
+	}
 	switch s := p.states; {
-	case p.finished != nil && (p.data.filled[p.finished.name] > 0 || len(s.done) == 0 || p.data.rows == 0 && p.status == nil):
+	case !p.byStatus() && p.finished != nil && (p.data.filled[p.finished.name] > 0 || len(s.done) == 0 || p.data.rows == 0 && p.status == nil):
 		p.m.Unfinished = p.cond(p.finished, " is null")
 		p.why("unfinished", "%s is a time, may be null, and by its name says when a row ended", p.finished.name)
 	case p.status != nil && len(s.open()) > 0:
 		p.m.Unfinished = p.in(p.status, s.open())
-		p.why("unfinished", "%s tells it: of its values (%s) these have not ended, by their names or order", p.status.name, list(s.all()))
-		if s.guessed || len(s.unknown) > 0 {
-			p.unsure("unfinished", "what the values of %s mean cannot be told for certain%s", p.status.name, unknownValues(s.unknown))
-		}
+		p.why("unfinished", "%s tells it: rows with %s have not ended, by the names or the order of its values", p.status.name, list(s.open()))
 	case p.finished != nil:
 		p.m.Unfinished = p.cond(p.finished, " is null")
 		p.why("unfinished", "%s is a time, may be null, and by its name says when a row ended", p.finished.name)
@@ -146,13 +148,6 @@ func (p *proposer) unfinished() {
 	default:
 		p.unsure("unfinished", "nothing tells which rows have ended: no time such as finished_at, no status, no flag")
 	}
-}
-
-func unknownValues(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return ": it is not known what " + list(values) + " say"
 }
 
 func (p *proposer) available() {

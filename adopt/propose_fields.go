@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/dibs-queue/dibs"
 )
 
 // claims names what a claim writes, and chooses the side table where the rows cannot hold a lease.
@@ -33,6 +31,9 @@ func (p *proposer) claims() {
 	if s := p.states; p.status != nil && len(s.fresh) > 0 && len(s.running) > 0 {
 		c.Set[p.status.name] = p.value(p.status, s.running[0])
 		p.m.PutBack.Set[p.status.name] = p.value(p.status, s.fresh[0])
+		if len(s.running) > 1 {
+			p.unsure("claim.set", "%s is set to %q; other values of rows that somebody is at are %s", p.status.name, s.running[0], list(s.running[1:]))
+		}
 		if len(s.fresh) > 1 {
 			p.unsure("put_back.set", "%s is set to %q; other values of rows that wait are %s", p.status.name, s.fresh[0], list(s.fresh[1:]))
 		}
@@ -65,71 +66,6 @@ func (p *proposer) bool(c *column, v bool) any {
 		return v
 	}
 	return map[bool]int{true: 1, false: 0}[v]
-}
-
-func (p *proposer) outcomes() {
-	completed, dead := Set{}, Set{}
-	ends := 0 // of dead, told from completed
-	if p.finished != nil {
-		completed[p.finished.name], dead[p.finished.name] = "$now", "$now"
-	}
-	if p.attemptEnd != nil {
-		completed[p.attemptEnd.name], dead[p.attemptEnd.name] = "$now", "$now"
-	}
-	if p.status != nil && len(p.states.done) == 0 && len(p.states.fresh) > 0 && p.finished == nil && p.status.kind != integer {
-		p.states.done = []string{"done"}
-		p.unsure("completed", "not known: which value of %s says that a row is done; %q is made up, and no row has it", p.status.name, "done")
-	}
-	if p.status != nil && len(p.states.done) > 0 {
-		completed[p.status.name] = p.value(p.status, p.states.done[0])
-		dead[p.status.name] = completed[p.status.name]
-		if len(p.states.failed) > 0 {
-			dead[p.status.name] = p.value(p.status, p.states.failed[0])
-			ends++
-		}
-		if len(p.states.cancelled) > 0 {
-			p.m.Cancelled = &Change{Set: Set{p.status.name: p.value(p.status, p.states.cancelled[0])}}
-			if p.finished != nil {
-				p.m.Cancelled.Set[p.finished.name] = "$now"
-			}
-		}
-	}
-	if p.success != nil {
-		completed[p.success.name], dead[p.success.name] = p.bool(p.success, true), p.bool(p.success, false)
-		ends++
-	}
-	if p.processed != nil {
-		completed[p.processed.name], dead[p.processed.name] = p.bool(p.processed, true), p.bool(p.processed, true)
-	}
-	if p.result != nil {
-		completed[p.result.name] = "$result"
-	}
-	ended := len(dead) > 0
-	if p.errorText != nil {
-		dead[p.errorText.name] = "$error"
-		ends++
-		if w := words(p.errorText.name); !p.m.SideTable && (slices.Contains(w, "error") || slices.Contains(w, "exception") || slices.Contains(w, "failure")) {
-			p.m.PutBack.Set[p.errorText.name] = "$error"
-		}
-	}
-	p.m.Completed = Change{Set: completed}
-	switch {
-	case !ended:
-		p.unsure("completed", "not known: nothing in the table says that a row is done; set a column, or delete: true")
-	case ends > 0:
-		p.m.Dead = &Change{Set: dead}
-		p.why("dead", "sets the row apart from completed ones")
-	case !p.m.SideTable:
-		p.m.Dead = &Change{Set: dead}
-		p.unsure("dead", "looks like completed: the table has no place that says that a row failed for good")
-	}
-	if p.m.SideTable || p.attempts != nil && p.m.Dead != nil {
-		p.m.MaxAttempts = dibs.DefaultSettings("").MaxAttempts
-		p.unsure("max_attempts", "not known: this is the default of dibs")
-	}
-	if p.m.Cancelled != nil && p.m.Dead == nil && !p.m.SideTable {
-		p.m.Cancelled = nil
-	}
 }
 
 func (p *proposer) order() {
@@ -215,6 +151,10 @@ func (p *proposer) times() {
 			p.m.Times = f
 			p.why("times", "%s holds, or has as its default, times of this format", c.name)
 			return
+		}
+		if p.formatless(*c) {
+			p.unsure("times", "%s holds %.40q, which fits none of the formats (%s)", c.name, p.data.sample[c.name], formats())
+			continue
 		}
 		if unknown = append(unknown, c.name); p.m.Times == "" {
 			p.m.Times = f

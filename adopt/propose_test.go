@@ -90,7 +90,7 @@ var handBuilt = []struct {
 		`insert into mails (id, state) values (1, 'queued'), (2, 'sending'), (3, 'sent'), (4, 'failed'), (5, 'running'), (6, 'cancelled')`,
 		adopt.Mapping{
 			ID: adopt.Columns{"id"}, Order: adopt.Columns{"priority", "created_at"},
-			Rows:    adopt.Rows{Unfinished: "state in ('queued', 'running')", Available: "state = 'queued'"},
+			Rows:    adopt.Rows{Unfinished: "state in ('queued', 'running', 'sending')", Available: "state = 'queued'"},
 			Claim:   adopt.Claim{StartedAt: "started_at", Attempts: "tries", Set: adopt.Set{"state": "running"}},
 			Payload: adopt.Payload{Columns: adopt.Columns{"payload"}},
 		},

@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/dibs-queue/dibs"
 )
 
 // Columns are names of columns. In YAML one may stand by itself.
@@ -37,18 +39,26 @@ func Read(path string) (Mapping, error) {
 
 // Parse reads a mapping from YAML.
 func Parse(raw []byte) (Mapping, error) {
-	var m Mapping
+	def := dibs.DefaultSettings("").Backoff
+	m := Mapping{Backoff: def} // for fields of it that the file leaves out
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
 	err := d.Decode(&m)
 	var several *yaml.LoadErrors
 	switch {
 	case err == nil:
+		if m.Backoff == def {
+			m.Backoff = dibs.Backoff{}
+		}
 		return m, nil
 	case errors.Is(err, io.EOF):
 		return m, invalid("mapping", "is empty")
 	case errors.As(err, &several) && len(several.Errors) > 0:
-		err = several.Errors[0]
+		first := several.Errors[0]
+		if bad := misfit(raw, first.Mark.Line, first.Mark.Column); bad != nil {
+			return m, bad
+		}
+		err = first
 	}
 	return m, invalid("mapping", "%v", err)
 }

@@ -80,3 +80,13 @@ func TestCompletionOffersTables(t *testing.T) {
 		}
 	})
 }
+
+// A view is refused, and what is beneath it named; a name that is nearly right leads to the table.
+func TestAdoptInitOfNoTable(t *testing.T) {
+	onEach(t, func(c *cli) {
+		x := adoptTickets(c, byToken)
+		x.exec("create view open_tickets as select ref from tickets where status = 'new'")
+		c.fails(exitUsage, "", []string{"adopt", "init", "open_tickets"}, "name the table beneath, tickets")
+		c.fails(exitUsage, "", []string{"adopt", "init", "ticket"}, "did you mean tickets?")
+	})
+}

@@ -1,0 +1,91 @@
+package adopt
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const statusNames = "status state stage phase"
+
+// statuses looks at columns that by their names are a status: which of their values
+// the mapping would take without looking at them, and which it never takes.
+func (c *checker) statuses(ctx context.Context) error {
+	conds, _ := c.p.conditions() // which have been seen
+	named := func(col column, field string) bool {
+		return slices.ContainsFunc(conds, func(d *condition) bool {
+			return (field == "" || d.field == field) && (d.names(col) || d.wholeRow() || d.has("select"))
+		})
+	}
+	for _, col := range c.p.on.columns {
+		isStatus := slices.ContainsFunc(words(col.name), func(w string) bool { return slices.Contains(strings.Fields(statusNames), w) })
+		if !isStatus || col.kind != text && col.kind != integer && col.kind != other {
+			continue
+		}
+		var err error
+		switch {
+		case !named(col, ""):
+			err = c.takenUnseen(ctx, col)
+		case named(col, "unfinished"):
+			err = c.neverTaken(ctx, col)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takenUnseen warns of a status that no condition looks at.
+func (c *checker) takenUnseen(ctx context.Context, col column) error {
+	have, ok, err := c.tallies(ctx, col, c.p.available())
+	if err != nil || !ok || len(have) < 2 {
+		return err
+	}
+	c.add(SeverityWarning, "unfinished", fmt.Sprintf("say in \"unfinished\" which of them are to be done, such as: %s in (…)", col.name),
+		"no condition looks at %s: it would take rows with %s", col.name, strings.Join(have, ", "))
+	return nil
+}
+
+// neverTaken tells of values of a status that the mapping does not know.
+func (c *checker) neverTaken(ctx context.Context, col column) error {
+	p := c.p
+	where := "((" + p.Unfinished + ") is not true)"
+	if p.Where != "" {
+		where += " and (" + p.Where + ")"
+	}
+	var known []string
+	for _, v := range append(c.comparedValues()[col.name], c.writtenValues()[col.name]...) {
+		lit, err := p.d.literal(v.text)
+		if err != nil {
+			return err
+		}
+		known = append(known, lit)
+	}
+	if v := p.col(col); len(known) > 0 {
+		where += " and (" + v + " is null or " + p.d.text(v) + " not in (" + strings.Join(known, ", ") + "))"
+	}
+	have, ok, err := c.tallies(ctx, col, where)
+	if err != nil || !ok || len(have) == 0 {
+		return err
+	}
+	c.add(SeverityNote, "unfinished", "if some of them are to be done, name them in \"unfinished\" and \"available\"",
+		"these rows are not unfinished, and no outcome here leaves rows so: nobody will ever take those with %s %s", col.name, strings.Join(have, ", "))
+	return nil
+}
+
+// tallies lists the values of a column with how many of the rows that were looked at
+// have them. ok is false if there are too many for a status.
+func (c *checker) tallies(ctx context.Context, col column, where string) (all []string, ok bool, err error) {
+	rows, ok, err := c.ask(ctx, col.name, fmt.Sprintf(
+		"select v, case when v is null then 1 else 0 end, count(*) from (select %s as v from %s t where %s limit %d) x group by v order by 2, 3 desc, v limit %d",
+		c.p.d.text(c.p.col(col)), c.p.Table, where, checkRows, mostValues+1))
+	if err != nil || !ok || len(rows) > mostValues {
+		return nil, false, err
+	}
+	for _, r := range rows {
+		all = append(all, counted(r[0], yes(r[1]), atoi(r[2])))
+	}
+	return all, true, nil
+}
