@@ -80,8 +80,12 @@ func (p *plan) checkRoles() error {
 		roles[id] = "id"
 	}
 	for _, r := range [][2]string{
-		{"claim.token", c.Token}, {"claim.locked_by", c.LockedBy}, {"claim.started_at", c.StartedAt},
-		{"claim.timeout", c.Timeout}, {"claim.attempts", c.Attempts}, {"not_before", p.NotBefore},
+		{"claim.token", c.Token},
+		{"claim.locked_by", c.LockedBy},
+		{"claim.started_at", c.StartedAt},
+		{"claim.timeout", c.Timeout},
+		{"claim.attempts", c.Attempts},
+		{"not_before", p.NotBefore},
 	} {
 		field, name := r[0], r[1]
 		if name == "" {
