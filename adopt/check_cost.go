@@ -39,7 +39,7 @@ func (c *checker) cost(ctx context.Context, q querier) error {
 	x, supported := p.supported(a.lead)
 	switch {
 	case !supported && (read < 0 || read > fewRows):
-		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: %s, and more as the table grows", measured)
+		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: %s; it will be more as the table grows", measured)
 	case !supported:
 		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: now %s, but it will be more as the table grows", measured)
 	case read > manyRows:
