@@ -110,9 +110,15 @@ func TestProposalOfNotBefore(t *testing.T) {
 			name, value string
 			want        bool
 		}{
-			{"run_at", "2026-12-03 10:00:00", true}, {"next_attempt_at", "2026-12-03 10:00:00", true}, {"process_after", "2026-12-03 10:00:00", true},
-			{"scheduled_for_date", "2026-12-03 10:00:00", true}, {"scheduled_date", "2026-12-03", pg}, // where its type makes it a time
-			{"due_date", "2026-12-03 10:00:00", false}, {"due_at", "2026-12-03 10:00:00", false}, {"next_date", "2026-12-03 10:00:00", false}, {"received_after", "2026-12-03 10:00:00", false},
+			{"run_at", "2026-12-03 10:00:00", true},
+			{"next_attempt_at", "2026-12-03 10:00:00", true},
+			{"process_after", "2026-12-03 10:00:00", true},
+			{"scheduled_for_date", "2026-12-03 10:00:00", true},
+			{"scheduled_date", "2026-12-03", pg}, // where its type makes it a time
+			{"due_date", "2026-12-03 10:00:00", false},
+			{"due_at", "2026-12-03 10:00:00", false},
+			{"next_date", "2026-12-03 10:00:00", false},
+			{"received_after", "2026-12-03 10:00:00", false},
 		} {
 			table := fmt.Sprintf("times_%d", i)
 			exec(t, db, fmt.Sprintf("create table %s (id integer primary key, %s timestamp)", table, c.name))
