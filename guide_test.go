@@ -59,6 +59,19 @@ func TestTheGuideToAdoptingATableWorks(t *testing.T) {
 			t.Errorf("it never said %q:\n%s", want, said.String())
 		}
 	}
+	last, err := adopt.Read(filepath.Join(dir, "orders.yaml"))
+	if err != nil || last.Table != "mails" {
+		t.Fatalf("the second mapping is of %q, %v", last.Table, err)
+	}
+	found, err := adopt.Check(t.Context(), db, last)
+	if err != nil {
+		t.Error(err)
+	}
+	for _, f := range found {
+		if f.Severity == adopt.SeverityError {
+			t.Errorf("the second mapping: %+v", f)
+		}
+	}
 	var shipped, failed int
 	err = db.QueryRow(`select count(*) filter (where status = 'shipped'), count(*) filter (where status = 'failed' and problem like '%nothing was paid%') from orders`).Scan(&shipped, &failed)
 	if err != nil || shipped != 6 || failed != 1 {

@@ -100,7 +100,7 @@ func (c *checker) look(ctx context.Context) error {
 	}
 	c.triggers()
 	c.columns()
-	for _, step := range []func(context.Context) error{c.order, c.values, c.statuses, c.stuck, c.times} {
+	for _, step := range []func(context.Context) error{c.order, c.values, c.statuses, c.stuck, c.times, c.journal} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -34,12 +34,12 @@ func (c *checker) cost(ctx context.Context, q querier) error {
 	case read >= 0:
 		measured += fmt.Sprintf(" and reads %d rows", read)
 	case how != "":
-		measured += " and reads them so: " + how
+		measured += ", and " + how
 	}
 	x, supported := p.supported(a.lead)
 	switch {
 	case !supported && (read < 0 || read > fewRows):
-		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: %s, and more as the table grows", measured)
+		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: %s; it will be more as the table grows", measured)
 	case !supported:
 		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: now %s, but it will be more as the table grows", measured)
 	case read > manyRows:
@@ -81,6 +81,9 @@ func (c *checker) outcomes(ctx context.Context, q querier) error {
 		{"dead", dibs.Outcome{Ending: dibs.EndDead, Error: "an error"}},
 		{"cancelled", dibs.Outcome{Ending: dibs.EndCancelled}},
 	} {
+		if !c.has(o.field) {
+			continue
+		}
 		jobs, err := c.s.tryClaim(ctx, q, 1)
 		if err != nil {
 			return err
@@ -101,6 +104,17 @@ func (c *checker) outcomes(ctx context.Context, q querier) error {
 		}
 	}
 	return nil
+}
+
+// has reports whether the mapping says what the outcome does to a row.
+func (c *checker) has(outcome string) bool {
+	switch p := c.p; outcome {
+	case "dead":
+		return p.Dead != nil || p.SideTable
+	case "cancelled":
+		return p.Cancelled != nil
+	}
+	return true
 }
 
 // refusal reports whether the database does not take the values of a row.
@@ -147,13 +161,30 @@ func (sqliteDialect) reads(ctx context.Context, q querier, s *Store) (int64, str
 		return 0, "", err
 	}
 	plan, err := queryAll(ctx, q, "explain query plan "+s.do.claim.text, args...)
-	var steps []string
-	for _, step := range plan {
-		if text := step[3]; strings.HasPrefix(text, "SCAN t") || strings.HasPrefix(text, "SEARCH t") || strings.HasPrefix(text, "USE TEMP") {
-			steps = append(steps, strings.ToLower(text))
-		}
+	if err != nil {
+		return -1, "", err
 	}
-	return -1, strings.Join(steps, ", "), err
+	how, sorts := "", false
+	for _, step := range plan {
+		name, found := strings.CutPrefix(step[3], "SEARCH t USING ")
+		switch {
+		case found && how == "":
+			_, name, _ = strings.Cut(name, "INDEX ")
+			how = "finds rows by index " + strings.TrimSpace(strings.SplitN(name, "(", 2)[0])
+			if name == "" || strings.HasPrefix(strings.TrimSpace(name), "(") {
+				how = "finds rows by their ids"
+			}
+		case strings.HasPrefix(step[3], "SCAN t") && !strings.Contains(step[3], " USING "):
+			how = "reads the whole table"
+		case strings.HasPrefix(step[3], "SCAN t") && how == "":
+			how = "reads rows in the order of an index"
+		}
+		sorts = sorts || strings.HasPrefix(step[3], "USE TEMP")
+	}
+	if sorts && how != "" {
+		how += ", then sorts what it found"
+	}
+	return -1, how, nil
 }
 
 // node is a part of PostgreSQL's plan, as far as it matters here.

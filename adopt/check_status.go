@@ -89,3 +89,18 @@ func (c *checker) tallies(ctx context.Context, col column, where string) (all []
 	}
 	return all, true, nil
 }
+
+// journal tells what other programs meet where SQLite's readers and writers wait for
+// each other.
+func (c *checker) journal(ctx context.Context) error {
+	if c.p.d.name() != "sqlite" {
+		return nil
+	}
+	rows, ok, err := c.ask(ctx, "table", "select journal_mode from pragma_journal_mode")
+	if err != nil || !ok || len(rows) == 0 || rows[0][0] == "wal" || rows[0][0] == "memory" {
+		return err
+	}
+	c.add(SeverityNote, "table", "have every program wait (pragma busy_timeout = 10000), or let readers go on with: pragma journal_mode = wal",
+		"the file has journal_mode %s: while dibs writes, other programs that read it are told \"database is locked\"", rows[0][0])
+	return nil
+}

@@ -62,6 +62,12 @@ func (p *plan) degree() Degree {
 	if !d.Errors {
 		say("why attempts failed is logged but not kept: no outcome sets a column to $error, and there is no side table")
 	}
+	if p.SideTable {
+		say("%s is made when the mapping is first worked with, which needs the right to create a table in that schema", p.Side())
+	}
+	if p.Dead == nil && p.SideTable {
+		say("rows that failed for good are dead in %s alone: in the table they stay unfinished, and other programs and views see them so. Name what dead sets, if the table can say it", p.Side())
+	}
 	if p.Dead == nil && !p.SideTable {
 		say("nothing is done with rows that failed for good: they are put back like others. Name what dead sets")
 	}
@@ -84,16 +90,16 @@ func (p *plan) sayFence(say func(string, ...any)) Fence {
 		say("fenced by the token in %s: a stale worker changes nothing", p.Claim.Token)
 		return ByToken
 	}
-	say("fenced by the exact values of %s: a stale worker changes nothing, unless the same values are written again", strings.Join(names, ", "))
+	say("fenced by the exact values of %s: a worker whose claim is over changes nothing, unless a later claim of the row wrote the same values", strings.Join(names, ", "))
 	switch {
 	case p.Claim.Attempts != "":
-		say("that takes somebody who sets %s back, since it counts up with each claim", p.Claim.Attempts)
+		say("two claims of a row look alike only if somebody sets %s back: each claim counts it up", p.Claim.Attempts)
 	case p.started != nil && p.started.grain < time.Second && !p.started.coarse:
-		say("that takes two claims within one step of the clock of %s", p.started.name)
+		say("two claims of a row look alike only if both are made within one step of the clock of %s", p.started.name)
 	case p.started != nil:
 		say("%s holds whole seconds: two claims of a row in the same second%s look alike. A token column would tell them apart", p.started.name, p.sameWorker())
 	default:
-		say("a worker of the same name that claims a row again looks as before: give every worker its own name, and name a token or started_at column if you can")
+		say("two claims of a row by workers of the same name look alike: give every worker its own name, and name a token or started_at column if you can")
 	}
 	return ByValues
 }
@@ -116,9 +122,9 @@ func (p *plan) sayLease(say func(string, ...any)) {
 	switch {
 	case p.SideTable:
 	case p.timeout != nil:
-		say("a claim ends %v after it was made or extended, by %s: rows of a killed worker are taken again then", p.Lease, p.timeout.name)
+		say("%s says when a claim ends, %v after it was made or extended: then rows of a killed worker are taken again", p.timeout.name, p.Lease)
 	case p.started != nil:
-		say("a claim ends %v after %s, as long as that is: to extend it, a worker moves %s on to the time of day", p.Lease, p.started.name, p.started.name)
+		say("a claim ends %v after the time in %s: then rows of a killed worker are taken again. A worker that needs longer extends its claim by setting %s to the time it is", p.Lease, p.started.name, p.started.name)
 	default:
 		say("a claim does not end by itself: the rows of a killed worker stay taken until somebody puts them back. Name a started_at or timeout column, or set side_table")
 	}

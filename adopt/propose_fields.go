@@ -44,13 +44,15 @@ func (p *proposer) claims() {
 	if p.attemptEnd != nil {
 		p.m.PutBack.Set[p.attemptEnd.name] = "$now"
 	}
+	p.m.Lease = time.Minute
 	if p.started == nil && p.timeout == nil || p.m.Available == "" {
 		p.m.SideTable = true
-		p.why("side_table", "the table has no time that would end the claim of a worker that was killed; leases, attempts, delays and errors are kept in dibs_adopted beside it")
+		p.why("side_table", "the table has no time that would end the claim of a worker that was killed; leases, attempts, delays and errors are kept in dibs_adopted beside it. "+
+			"It is made when the mapping is first worked with, which needs the right to create a table in that schema")
+		p.unsure("lease", "not known: how long the rows of a killed worker stay taken; working ones extend their claims")
 		return
 	}
 	p.unsure("lease", "not known: how long the rows of a killed worker stay taken; working ones extend their claims. Programs that take rows by a rule of their own need the same")
-	p.m.Lease = time.Minute
 }
 
 // value is a value of a status as its column takes it.
@@ -158,6 +160,14 @@ func (p *proposer) times() {
 		}
 		if unknown = append(unknown, c.name); p.m.Times == "" {
 			p.m.Times = f
+		}
+	}
+	for _, c := range []*column{p.started, p.timeout, p.notBefore} {
+		if c == nil || c.kind == instant {
+			continue
+		}
+		if _, err := p.d.clock(*c, p.m.Times); err != nil { // the default of each type, then
+			p.m.Times = ""
 		}
 	}
 	if len(unknown) > 0 {
