@@ -316,9 +316,24 @@ func TestWithoutTheMappingNothingIsMadeInAnothersFile(t *testing.T) {
 	}
 	x := adoptTickets(c, byToken)
 	for _, args := range [][]string{
-		{"stats"}, {"stats", "tickets"}, {"ls"}, {"show", "17"}, {"top", "--once"}, {"queue"}, {"queue", "tickets"}, {"check"}, {"locks"},
-		{"pause", "tickets"}, {"resume", "tickets"}, {"requeue", "17"}, {"cancel", "17"}, {"edit", "17", "--priority", "1"}, {"prune", "--older-than", "1h"},
-		{"claim", "tickets"}, {"finish", "17", strings.Repeat("1f", 16), "--completed"}, {"extend", "17", strings.Repeat("1f", 16)},
+		{"stats"},
+		{"stats", "tickets"},
+		{"ls"},
+		{"show", "17"},
+		{"top", "--once"},
+		{"queue"},
+		{"queue", "tickets"},
+		{"check"},
+		{"locks"},
+		{"pause", "tickets"},
+		{"resume", "tickets"},
+		{"requeue", "17"},
+		{"cancel", "17"},
+		{"edit", "17", "--priority", "1"},
+		{"prune", "--older-than", "1h"},
+		{"claim", "tickets"},
+		{"finish", "17", strings.Repeat("1f", 16), "--completed"},
+		{"extend", "17", strings.Repeat("1f", 16)},
 	} {
 		c.fails(exitSchema, "", args, "there are no tables of dibs in", "shop.db", "dibs migrate", "--table MAPPING")
 	}
