@@ -3,6 +3,7 @@ package adopt
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -74,11 +75,15 @@ func inTx(ctx context.Context, d dialect, db *sql.DB, f func(querier) error) err
 	if err != nil {
 		return err
 	}
-	if err := f(s); err != nil {
+	if err = f(s); err != nil {
 		s.rollback()
-		return err
+	} else {
+		err = s.commit()
 	}
-	return s.commit()
+	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // database/sql has rolled it back for that
+		err = fmt.Errorf("%w: %w", ctx.Err(), err)
+	}
+	return err
 }
 
 // dialectOf asks the database what it is.
