@@ -83,7 +83,7 @@ type Job[T any] struct {
 
 	Attempt     int `json:"attempt"`           // claims so far; only grows
 	Excused     int `json:"excused,omitempty"` // attempts that do not count: released or snoozed
-	MaxAttempts int `json:"max_attempts"`      // the job is dead once Attempt-Excused reaches it without success
+	MaxAttempts int `json:"max_attempts"`      // the job is dead once Attempt-Excused reaches it without success; math.MaxInt32: an adopted table without a limit
 
 	Group      string `json:"group,omitempty"`
 	GroupLimit int    `json:"group_limit,omitempty"` // how many of the group may run at once; 0 without a group
