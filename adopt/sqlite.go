@@ -246,7 +246,8 @@ func (sqliteDialect) begin(ctx context.Context, db *sql.DB) (*session, error) {
 			return nil, errors.Join(ctx.Err(), conn.Close())
 		}
 	}
-	if err != nil {
+	if err != nil { // it may have begun all the same, if the context ended meanwhile
+		_ = conn.Raw(func(any) error { return errBad })
 		return nil, errors.Join(err, conn.Close())
 	}
 	end := func(how string) error {

@@ -31,7 +31,7 @@ func (a *app) reportTorture(r *torture.Result, report string, keep bool) error {
 	case !r.Kept() && r.Adopted != "":
 		return &hintError{
 			err:  &codeError{exitBroken, errors.Join(errors.New("a promise was broken"), err)},
-			next: "see how 'dibs adopt check' says that claims are fenced: where whole seconds have to tell them apart, this is how it shows;\notherwise please report it with the mapping and the folder " + shellWord(r.Dir),
+			next: "see how 'dibs adopt check' says that claims are fenced: where whole seconds have to tell them apart, this is how it shows;\notherwise please report this with the mapping and the folder " + shellWord(r.Dir),
 		}
 	case !r.Kept():
 		return &hintError{
