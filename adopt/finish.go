@@ -294,11 +294,11 @@ func (s *Store) settleLeases(ctx context.Context, q querier, drop, keep []item) 
 
 // settled is what becomes of a lease whose row stays.
 func (s *Store) settled(r *row, e *ended) item {
-	micros := 0.0
-	if e.delayed && e.how == goesBack {
-		micros = float64(e.delay.Microseconds())
+	runAt := 0.0 // in its old place
+	if e.delayed && e.how == goesBack && e.delay > 0 {
+		runAt = float64(r.claimed + e.delay.Microseconds()) // from when its lease was found good
 	}
-	it := item{Key: sideKey(r.key), Delay: &micros}
+	it := item{Key: sideKey(r.key), Delay: &runAt}
 	if e.uncounted {
 		it.Uncount = 1
 	}

@@ -16,7 +16,7 @@ type item struct {
 	Group   *string         `json:"g,omitempty"`
 	Error   string          `json:"e,omitempty"`
 	Result  string          `json:"r,omitempty"`
-	Delay   *float64        `json:"d,omitempty"` // seconds; on the side table microseconds
+	Delay   *float64        `json:"d,omitempty"` // seconds; on the side table the time itself, in microseconds
 	Uncount int             `json:"u"`
 	Dead    int             `json:"x"`
 }

@@ -1,12 +1,12 @@
 -- Purpose: end leases whose rows stay: put back, or dead.
--- Parameters: batch, a JSON array of {"k": key as text, "d": delay in microseconds, "u": 1 if the attempt does not count, "x": 1 for dead, "e": errors}.
+-- Parameters: batch, a JSON array of {"k": key as text, "d": not before, in microseconds since 1970, "u": 1 if the attempt does not count, "x": 1 for dead, "e": errors}.
 -- Columns out: none.
 -- Concurrency: the transaction has locked them.
 update {{.Side}} s
 set
     token = null,
     lease_until = null,
-    run_at = coalesce({{.Micros}} + nullif((v->>'d')::float8::bigint, 0), 0),
+    run_at = (v->>'d')::float8::bigint,
     excused = s.excused + (v->>'u')::int,
     dead = (v->>'x')::int,
     errors = v->>'e'
