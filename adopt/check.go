@@ -160,8 +160,8 @@ func (c *checker) columns() {
 	for _, t := range c.timed() {
 		switch {
 		case t.kind == stamp && p.d.name() == "postgres" && p.Times == "":
-			c.add(SeverityNote, t.field, "say times: utc if the programs that write it write UTC, else times: local",
-				"%s has no time zone; it is read as local time of the database's sessions", t.name)
+			c.add(SeverityNote, t.field, "say times: utc if the programs that write it write UTC; else times: local, and give all sessions the same time zone",
+				"%s has no time zone; it is taken to be in UTC", t.name)
 		case t.grain >= time.Second && t.field != "not_before":
 			c.add(SeverityNote, t.field, "", "%s holds whole seconds; leases end up to a second later", t.name)
 		}

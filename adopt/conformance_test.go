@@ -104,8 +104,9 @@ var withoutAny = map[string]string{
 var withoutInRow = map[string]string{
 	"finish/snooze puts the job off without counting the attempt":                     goesDown,
 	"finish/release gives the job back in its old place without counting the attempt": goesDown,
-	"retry/the attempts run out":                                                      lastError,
-	"sweep/a job whose lease ended waits again in its old place":                      lastError,
+
+	"retry/the attempts run out":                                 lastError,
+	"sweep/a job whose lease ended waits again in its old place": lastError,
 }
 
 // withoutSide are those that do not apply to claims that are kept in a side table.

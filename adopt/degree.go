@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -127,6 +128,9 @@ func (p *plan) sayLease(say func(string, ...any)) {
 		say("a claim ends %v after the time in %s: then rows of a killed worker are taken again. A worker that needs longer extends its claim by setting %s to the time it is", p.Lease, p.started.name, p.started.name)
 	default:
 		say("a claim does not end by itself: the rows of a killed worker stay taken until somebody puts them back. Name a started_at or timeout column, or set side_table")
+	}
+	if t := cmp.Or(p.timeout, p.started); t != nil && t.kind == stamp && p.Times == TimesLocal && !p.SideTable {
+		say("%s is in local time: give all sessions the same time zone, or leases end early; where clocks change, one can end an hour early or late", t.name)
 	}
 	if p.Claim.LockedBy == "" && !p.SideTable {
 		say("a restarted worker cannot take back its own rows (Resume): nothing says whose they are")
