@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -125,10 +126,14 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 	if code != exitBroken {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
-	for _, want := range []string{"a promise was broken", "✗ 8. Effects", "The shortest history that shows it:", " finishes attempt ", ": completed", "The records are in " + temp} {
+	for _, want := range []string{"a promise was broken", "✗ 8. Effects", "The shortest history that shows it:", "The records are in " + temp} {
 		if !strings.Contains(out, want) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
+	}
+	// The job was completed by a finish, or by the transaction that claimed it.
+	if !regexp.MustCompile(`(?s)shows it: 2 effects.*\n.*( finishes attempt .*: completed| claims it: .*\(in a transaction, committed\))`).MatchString(out) {
+		t.Errorf("the history shows no completion:\n%s", out)
 	}
 	for _, want := range []string{"kept: the jobs: dibs --db sqlite:", "dibs torture --judge " + temp} {
 		if !strings.Contains(errs, want) {

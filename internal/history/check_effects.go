@@ -17,7 +17,7 @@ func (j *judge) effects(l *life) {
 	var shown []int32
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		plain := a.inTx(j.index) && !a.trial() // completed by the claim alone
+		plain := a.inTx(j.index) && !a.trial() // completed by the claim alone, with or without an effect
 		for _, e := range a.finishes {
 			if j.Calls[e.call].Tx == "" || j.outcomeOf(e).Ending != dibs.EndCompleted {
 				plain = plain && j.outcome(e) != accepted
