@@ -206,6 +206,9 @@ func (e *ended) item(side bool) item {
 	if e.delayed {
 		d := e.delay.Seconds()
 		it.Delay = &d
+		if side {
+			it.Base = e.row.claimed
+		}
 	}
 	if e.uncounted {
 		it.Uncount = 1

@@ -17,6 +17,7 @@ type item struct {
 	Error   string          `json:"e,omitempty"`
 	Result  string          `json:"r,omitempty"`
 	Delay   *float64        `json:"d,omitempty"` // seconds; on the side table the time itself, in microseconds
+	Base    int64           `json:"b,omitempty"` // from when the delay counts; with a side table only
 	Uncount int             `json:"u"`
 	Dead    int             `json:"x"`
 }

@@ -53,6 +53,11 @@ race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/l
 # adopted tables, runs other programs.
 plain='github.com/dibs-queue/dibs/internal/model
 github.com/dibs-queue/dibs/internal/broken'
+# These wait for leases to end more than they work, so they run beside the next ones.
+processes='TestFiveTables|TestConformance/side_table|TestTheTortureOf'
+with_server go test -count=1 -timeout 10m -run "$processes" ./adopt ./cmd/dibs >"$tmp/processes" 2>&1 &
+beside=$!
+
 failed=0
 if [ -n "$bin18" ]; then
 	step 'the tests of the PostgreSQL store, on PostgreSQL 18'
@@ -62,11 +67,6 @@ if [ -n "$bin18" ]; then
 else
 	step 'PostgreSQL 18 is not here: its tests are left out'
 fi
-
-# These wait for leases to end more than they work, so they run beside the next ones.
-processes='TestFiveTables|TestConformance/side_table|TestTheTortureOf'
-with_server go test -count=1 -timeout 10m -run "$processes" ./adopt ./cmd/dibs >"$tmp/processes" 2>&1 &
-beside=$!
 
 step 'faults that the tests must find'
 with_server go test -count=1 -timeout 10m $plain || failed=1

@@ -10,7 +10,7 @@ mine as materialized (
     select {{.KeyOf "x"}}, {{.Out}}
     from x
     join {{.Table}} t on {{.KeyIs "x"}}
-    where {{.Held "x"}}
+    where case when {{.Held "x"}} then true else false end -- found by its key, whatever statistics say of the rest
     for update of t skip locked
 )
 {{- if .Sets}}

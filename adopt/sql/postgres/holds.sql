@@ -5,8 +5,8 @@
 {{- if .SideTable}}
 select s.key
 from jsonb_array_elements({{param "batch"}}::jsonb) v
-join {{.Side}} s on s.source = {{.Source}} and s.key = v->>'k' and s.token = v->>'t'
-where s.lease_until > {{.Micros}}
+join {{.Side}} s on s.source = {{.Source}} and s.key = v->>'k'
+where case when s.token = v->>'t' and s.lease_until > {{.Micros}} then true else false end -- as in change.sql
 and exists (select from {{.Table}} t where {{.KeyOfSide}} and {{.Held "s"}})
 {{- else}}
 select {{.Key}}
@@ -15,5 +15,5 @@ from (
     from jsonb_array_elements({{param "batch"}}::jsonb) v
 ) x
 join {{.Table}} t on {{.KeyIs "x"}}
-where {{.Held "x"}}
+where case when {{.Held "x"}} then true else false end -- as in change.sql
 {{- end}}
