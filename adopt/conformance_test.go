@@ -49,7 +49,6 @@ const (
 	goesDown  = "where a column counts attempts, one that does not count is taken back"
 	lastError = "the table keeps one error, if it has a column for it"
 	forgets   = "the side table forgets rows that have ended"
-	clocks    = "spread over many rows it is exact, but the time of an error may be a moment before that of the delay"
 )
 
 // withoutAny are the tests that apply to no adopted table.
@@ -76,7 +75,6 @@ var withoutAny = map[string]string{
 	"finish/an error text may hold any bytes":                  lastError,
 	"finish/an error text is cut at a character to 4 KiB":      lastError,
 	"retry/a job's own attempts count more than the queue's":   byMapping,
-	"retry/jitter spreads what failed together":                clocks,
 	"sweep/a job that kills its worker dies too":               byMapping,
 	"sweep/attempts that do not count do not kill":             byMapping,
 	"sweep/a cancelled job whose worker died is not run again": owners,

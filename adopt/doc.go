@@ -11,7 +11,7 @@
 //
 //   - how a claim is fenced: by a token column; by the exact values that the claim
 //     wrote into started-at, locked-by and attempts; or in a side table of ours,
-//     dibs_leases, keyed by table and id;
+//     dibs_adopted, keyed by table and id;
 //   - whether a claim ends by itself when its worker is killed: with a timeout
 //     column, a started-at column and a rule of so long, or the side table;
 //   - whether attempts are counted and errors kept: in columns or the side table.

@@ -34,7 +34,7 @@ type Mapping struct {
 	PutBack   Change  `yaml:"put_back,omitempty"`  // what makes a claimed row available again; what Claim wrote becomes null by itself
 
 	// SideTable keeps leases, attempts, delays, errors and dead rows in a table of
-	// ours, dibs_leases, which Open makes if it is missing. For tables that have no
+	// ours, dibs_adopted, which Open makes if it is missing. For tables that have no
 	// columns for these.
 	SideTable bool `yaml:"side_table,omitempty"`
 	// Times is how columns of a type that does not tell hold times; see the constants.

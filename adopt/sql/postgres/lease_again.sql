@@ -3,7 +3,7 @@
 -- Columns out: key, number of the attempt, attempts that do not count, times, errors so far.
 -- Concurrency: leases that somebody else has locked are passed over.
 with mine as materialized (
-    select s.key
+    select s.ctid as dibs_at
     from {{.Side}} s
     where s.source = {{.Source}} and s.queue = {{.Name}} and s.worker = {{param "worker"}} and s.token is not null
     and s.lease_until > {{.Micros}} and s.attempt - s.excused < {{param "max"}}
@@ -16,6 +16,5 @@ set
     claimed_at = {{.Micros}},
     lease_until = {{.Micros}} + {{param "micros"}},
     attempt = s.attempt + 1
-from mine m
-where s.source = {{.Source}} and s.key = m.key
+where s.ctid = any (array(select dibs_at from mine))
 returning s.key, s.attempt, s.excused, s.claimed_at, s.lease_until, coalesce(s.errors, '')

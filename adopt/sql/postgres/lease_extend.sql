@@ -3,7 +3,7 @@
 -- Columns out: the keys whose leases were moved.
 -- Concurrency: leases that somebody else has locked are passed over.
 with mine as materialized (
-    select s.key
+    select s.ctid as dibs_at
     from jsonb_array_elements({{param "batch"}}::jsonb) v
     join {{.Side}} s on s.source = {{.Source}} and s.key = v->>'k'
     where case when s.token = v->>'t' and s.lease_until > {{.Micros}} then true else false end -- as in change.sql
@@ -11,6 +11,5 @@ with mine as materialized (
 )
 update {{.Side}} s
 set lease_until = {{.Micros}} + {{param "micros"}}
-from mine m
-where s.source = {{.Source}} and s.key = m.key
+where s.ctid = any (array(select dibs_at from mine))
 returning s.key
