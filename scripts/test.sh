@@ -63,7 +63,7 @@ if [ -n "$bin18" ]; then
 	step 'the tests of the PostgreSQL store, on PostgreSQL 18'
 	# Without the race detector: the same code runs with it below. There claims use marks
 	# only when they are slow; here they do wherever they can.
-	env -u DIBS_TEST_POSTGRES DIBS_TEST_MARKS=1 DIBS_PG_BIN="$bin18" "$tmp/withpg" go test -count=1 -timeout 5m ./postgres || failed=1
+	env -u DIBS_TEST_POSTGRES DIBS_TEST_MARKS=1 DIBS_PG_BIN="$bin18" "$tmp/withpg" go test -count=1 -timeout 10m ./postgres || failed=1
 else
 	step 'PostgreSQL 18 is not here: its tests are left out'
 fi

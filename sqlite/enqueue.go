@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -48,12 +49,24 @@ func (s *session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
 		return nil, err
 	}
 	done := make([]dibs.Enqueued, len(rows))
-	for i := range rows {
-		if done[i], err = s.enqueueRow(&rows[i], now); err != nil {
+	for i := 0; i < len(rows); {
+		n := 1
+		if plain(rows[i:]) {
+			n = enqueuedAtOnce
+		}
+		if err := s.enqueueRows(rows[i:i+n], done[i:i+n], now); err != nil {
 			return nil, err
 		}
+		i += n
 	}
 	return done, s.settle()
+}
+
+// plain reports whether rows begin with enough jobs for enqueue_many that need no look
+// for the holder of their unique key.
+func plain(rows []checks.Row) bool {
+	return len(rows) >= enqueuedAtOnce &&
+		!slices.ContainsFunc(rows[:enqueuedAtOnce], func(r checks.Row) bool { return r.UniqueKey != "" })
 }
 
 // fit makes the queues that do not exist yet, and checks their payload limits.
@@ -73,17 +86,40 @@ func (s *session) fit(rows []checks.Row) error {
 	return nil
 }
 
-func (s *session) enqueueRow(r *checks.Row, now int64) (dibs.Enqueued, error) {
-	if r.UniqueKey != "" {
-		e := dibs.Enqueued{Existing: true}
-		found, err := s.one("holder", []any{r.Queue, r.UniqueKey}, &e.ID)
-		if found || err != nil {
-			return e, err
+// enqueueRows inserts one job, or enqueuedAtOnce of them that have no unique key.
+func (s *session) enqueueRows(rows []checks.Row, done []dibs.Enqueued, now int64) error {
+	statement := "enqueue_many"
+	if len(rows) == 1 {
+		statement = "enqueue"
+		if key := rows[0].UniqueKey; key != "" {
+			found, err := s.one("holder", []any{rows[0].Queue, key}, &done[0].ID)
+			if done[0].Existing = found; found || err != nil {
+				return err
+			}
 		}
 	}
+	s.values = s.values[:0]
+	for i := range rows {
+		if err := s.enqueueRow(&rows[i], now); err != nil {
+			return err
+		}
+	}
+	result, err := s.run(statement, s.values...)
+	if err != nil {
+		return err
+	}
+	last, err := result.LastInsertId()
+	for i := range done {
+		done[i].ID = last - int64(len(done)-1-i) // one statement draws its ids in a row
+	}
+	return err
+}
+
+// enqueueRow adds the parameters of enqueue.sql for a job to s.values, and counts it.
+func (s *session) enqueueRow(r *checks.Row, now int64) error {
 	q, err := s.queue(r.Queue)
 	if err != nil {
-		return dibs.Enqueued{}, err
+		return err
 	}
 	attempts := r.MaxAttempts
 	if attempts == 0 {
@@ -94,15 +130,11 @@ func (s *session) enqueueRow(r *checks.Row, now int64) (dibs.Enqueued, error) {
 		runAt = max(now, r.RunAt.UnixMicro())
 	}
 	gate := firstGate(r.Group, runAt, now)
-	result, err := s.run("enqueue", r.Queue, r.Kind, r.Priority, runAt, gate, attempts, null(r.Group),
-		null(r.UniqueKey), null(string(r.UniqueUntil)), now, nullJSON(r.Metadata), string(r.Payload))
-	if err != nil {
-		return dibs.Enqueued{}, err
-	}
+	s.values = append(s.values, r.Queue, r.Kind, r.Priority, runAt, gate, attempts, null(r.Group),
+		null(r.UniqueKey), null(string(r.UniqueUntil)), r.UniqueKey != "", now, nullJSON(r.Metadata), string(r.Payload))
 	s.count(r.Queue, func(t *tally) { t.enqueued++ })
 	s.arrived(r.Queue, r.Group, gate)
-	id, err := result.LastInsertId()
-	return dibs.Enqueued{ID: id}, err
+	return nil
 }
 
 // firstGate is where a job that may start at runAt begins.

@@ -29,6 +29,7 @@ type session struct {
 	touched  map[group]bool  // groups to settle before the call ends
 	held     map[group]int   // places of jobs that this transaction claimed and has already completed
 	sweeping *time.Time      // when Claim last swept; nil in a caller's transaction
+	values   []any           // the parameters of an enqueue
 }
 
 // queue is a queue's settings, with the limits of its groups that have one of their own.

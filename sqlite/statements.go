@@ -15,6 +15,9 @@ var files embed.FS
 
 const defaultPrefix = "dibs_"
 
+// enqueuedAtOnce is how many jobs one statement inserts where there are as many.
+const enqueuedAtOnce = 16
+
 // statements are the files of sql/ by name, with the store's prefix.
 type statements struct {
 	prefix string
@@ -42,7 +45,14 @@ func load(prefix string) (*statements, error) {
 		}
 		s.text[strings.TrimSuffix(e.Name(), ".sql")] = s.named(withoutHeader(string(text)))
 	}
+	s.text["enqueue_many"] = repeated(s.text["enqueue"], enqueuedAtOnce)
 	return s, nil
+}
+
+// repeated is an insert of one row as one of n.
+func repeated(insert string, n int) string {
+	_, row, _ := strings.Cut(insert, "values ")
+	return insert + strings.Repeat(", "+row, n-1)
 }
 
 // named puts the store's prefix in place of the files' own.

@@ -27,6 +27,7 @@ var enqueueCases = []oneCase{
 	{"the farthest run_at and delay are kept", farFuture},
 	{"other stores see the jobs at once", enqueuedElsewhere},
 	{"concurrent batches stay whole and do not mix", concurrentBatches},
+	{"each job of a batch has its own id, unique ones among them", idsOfABatch},
 	{"a bad batch spoils nobody else's", badBatchAlone},
 }
 
@@ -139,6 +140,26 @@ func payloadLimit(t *test) {
 	}
 	_, err := t.db.Enqueue(t.ctx, []dibs.NewJob{{Kind: "k", Payload: append(whole, ' ')}})
 	invalid(t, err, "jobs[0].payload")
+}
+
+func idsOfABatch(t *test) {
+	var batch []dibs.NewJob
+	for i := range 75 {
+		j := dibs.NewJob{Kind: "k", Payload: i}
+		if i%19 == 7 {
+			j.UniqueKey = fmt.Sprint(i)
+		}
+		batch = append(batch, j)
+	}
+	batch[70].UniqueKey = batch[7].UniqueKey
+	done, err := t.db.Enqueue(t.ctx, batch)
+	t.must(err)
+	for i, e := range done {
+		if i != 70 {
+			equal(t, "payload", string(t.get(e.ID).Payload), fmt.Sprint(i))
+		}
+	}
+	equal(t, "the one whose key is held", done[70], dibs.Enqueued{ID: done[7].ID, Existing: true})
 }
 
 func badJobInBatch(t *test) {
