@@ -49,13 +49,13 @@ with_server() {
 # generic code, and leaving those out reports races that are none.
 race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
 # The race detector multiplies the CPU that tests take. It is left out where it has
-# nothing to find: one of these makes one call after the other, and one, as the test of
-# adopted tables, runs other programs.
+# nothing to find: one of these makes one call after the other, and one runs other programs.
 plain='github.com/dibs-queue/dibs/internal/model
 github.com/dibs-queue/dibs/internal/broken'
-# These wait for leases to end more than they work, so they run beside the next ones.
-processes='TestFiveTables|TestConformance/side_table|TestTheTortureOf'
-with_server go test -count=1 -timeout 10m -run "$processes" ./adopt ./cmd/dibs >"$tmp/processes" 2>&1 &
+# These run other programs, wait for leases to end or make one call after the other: the
+# race detector has nothing to find in them. They run beside the rest, a package at a time.
+aside='TestFiveTables|TestConformance/side_table|TestTheTortureOf|TestBenchMeasures|TestTortureSays|TestAnInterruptedTorture|TestDemoKeeps|TestModel|TestPlans|TestInterleavings'
+with_server go test -p 1 -count=1 -timeout 10m -run "$aside" ./adopt ./cmd/dibs ./postgres ./sqlite >"$tmp/aside" 2>&1 &
 beside=$!
 
 failed=0
@@ -71,13 +71,13 @@ fi
 step 'faults that the tests must find'
 with_server go test -count=1 -timeout 10m $plain || failed=1
 
-step 'adopted tables, worked on by processes that are killed'
-wait $beside || failed=1
-cat "$tmp/processes"
-
 step 'every other test, on SQLite and PostgreSQL'
-with_server go test $race -count=1 -timeout 10m -skip "$processes" $(go list ./... | grep -vxF "$plain") || failed=1
+with_server go test $race -count=1 -timeout 10m -skip "$aside" $(go list ./... | grep -vxF "$plain") || failed=1
 
 step "a table of River's, worked on by dibs"
 with_server sh -c 'cd bench && go test -count=1 -timeout 5m -run TestRiversTableIsAdopted .' || failed=1
+
+step 'what ran beside all that'
+wait $beside || failed=1
+cat "$tmp/aside"
 exit $failed
