@@ -3,6 +3,7 @@ package dibs
 import (
 	"context"
 	"log/slog"
+	"math"
 	"time"
 )
 
@@ -120,8 +121,11 @@ func (r *run) logFinished(a Attempt) {
 	case !r.debug():
 		return
 	}
-	attrs := append(named(a.Job), slog.Int("attempt", a.Job.Attempt),
-		slog.Int("max_attempts", a.Job.MaxAttempts), slog.String("ending", string(a.Outcome.Ending)))
+	attrs := append(named(a.Job), slog.Int("attempt", a.Job.Attempt))
+	if a.Job.MaxAttempts != math.MaxInt32 { // an adopted table without a limit
+		attrs = append(attrs, slog.Int("max_attempts", a.Job.MaxAttempts))
+	}
+	attrs = append(attrs, slog.String("ending", string(a.Outcome.Ending)))
 	if waitKnown(a.Job) {
 		attrs = append(attrs, slog.Duration("waited", a.Waited))
 	}

@@ -195,6 +195,9 @@ func TestAdoptedRowsAreWorked(t *testing.T) {
 				if got := strings.Count(r.err, " key=17 "); got != 2 || strings.Contains(r.err, "waited=") {
 					t.Errorf("the log names the row %d times, when it starts and ends, and tells how long it waited, which nobody knows:\n%s", got, r.err)
 				}
+				if limited := name != "start"; strings.Contains(r.err, " max_attempts=3 ") != limited || strings.Contains(r.err, " max_attempts=2147483647") {
+					t.Errorf("the log does not tell how many attempts there are, where the mapping says it:\n%s", r.err)
+				}
 				want := map[string]string{
 					"token":      `<b> & "c"=done A-1=failed 17=done d=done`,
 					"start":      `<b> & "c"=done A-1=done 17=done d=done`,
