@@ -238,9 +238,8 @@ func (s *Store) mark(ctx context.Context, q querier, t *taking, rows *[]*row) er
 	left := (*rows)[:0]
 	for _, r := range *rows {
 		if m := byKey[r.key]; m != nil {
-			r.fence, r.claimed = m.fence, m.claimed
-			if !s.plan.SideTable {
-				r.attempt = m.attempt
+			if !s.plan.SideTable { // there the lease has begun already
+				r.fence, r.claimed, r.attempt = m.fence, m.claimed, m.attempt
 			}
 			left = append(left, r)
 		}

@@ -155,3 +155,22 @@ func TestRunningRowsOfOthersCountInTheirGroup(t *testing.T) {
 		})
 	}
 }
+
+// A claim that also writes into the rows takes two statements, with time between them:
+// the lease that it tells is the one that is kept.
+func TestAClaimTellsTheLeaseThatIsKept(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, `create table work (id integer primary key, status text not null default 'new')`)
+		exec(t, db, `insert into work (id) values (1), (2)`)
+		s := opened(t, db, sided())
+		for _, j := range take(t, s, 2, 1, 2) {
+			var until int64
+			if err := db.QueryRowContext(t.Context(), "select lease_until from dibs_adopted where key = $1", fmt.Sprintf("[%d]", j.ID)).Scan(&until); err != nil {
+				t.Fatal(err)
+			}
+			if told := j.LeaseUntil.UnixMicro(); told != until {
+				t.Errorf("row %d: the claim tells a lease until %d, kept is %d", j.ID, told, until)
+			}
+		}
+	})
+}

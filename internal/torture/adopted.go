@@ -163,7 +163,10 @@ func (r *run) drainAdopted(ctx context.Context) error {
 				case err != nil:
 					now = p.last
 				case now.live == 0:
-					return nil
+					// A lease whose row another program has ended stays until it is over.
+					if held, err := r.Adopted.leases(ctx); err != nil || len(held) == 0 {
+						return expected(err)
+					}
 				}
 				if p.over(now, time.Now()) {
 					return nil // the judge finds what is left

@@ -93,14 +93,20 @@ func (e *adoptedEvidence) read(ctx context.Context) error {
 	for _, j := range page.Jobs {
 		e.left = append(e.left, nameOf(j)+" ("+string(j.State)+")")
 	}
-	if a.M.SideTable {
-		side := quoted("dibs_adopted")
-		if schema, _, ok := strings.Cut(a.M.Table, "."); ok {
-			side = quoted(schema) + "." + side
-		}
-		e.leases, err = a.names(ctx, "select key from "+side+" where token is not null")
-	}
+	e.leases, err = a.leases(ctx)
 	return err
+}
+
+// leases are the keys of the rows that are leased in the side table.
+func (a *Adopted) leases(ctx context.Context) ([]string, error) {
+	if !a.M.SideTable {
+		return nil, nil
+	}
+	side := quoted("dibs_adopted")
+	if schema, _, ok := strings.Cut(a.M.Table, "."); ok {
+		side = quoted(schema) + "." + side
+	}
+	return a.names(ctx, "select key from "+side+" where token is not null")
 }
 
 // endings judges that each row ends once.
