@@ -24,6 +24,11 @@ func (r *run) watch(ctx context.Context, stage string) {
 	}
 	p := Progress{Stage: stage, Interrupted: r.Interrupted, Elapsed: time.Since(r.Began)}
 	p.Queues, _ = r.DB.Stats(ctx) // the database may be away: then there is nothing to show
+	if r.Adopted != nil {
+		for i := range p.Queues { // there is one
+			p.Queues[i].Completed = r.Adopted.ended(ctx)
+		}
+	}
 	if ctx.Err() != nil {
 		return // the stage has ended meanwhile
 	}

@@ -102,6 +102,12 @@ func (a *Adopted) names(ctx context.Context, text string, args ...any) ([]string
 	return all, rows.Err()
 }
 
+// ended counts the rows that have ended, which a queue on an adopted table does not.
+func (a *Adopted) ended(ctx context.Context) (n int64) {
+	_ = a.SQL.QueryRowContext(ctx, "select count(*) from "+a.Ends).Scan(&n) // only shown
+	return n
+}
+
 func (a *Adopted) exec(ctx context.Context, statements ...string) error {
 	for _, s := range statements {
 		if _, err := a.SQL.ExecContext(ctx, s); err != nil {
