@@ -19,6 +19,14 @@ func (p piece) At() string {
 
 func (p piece) byPlace() bool { return p.on.whole }
 
+// Only leaves out children that the table got since: their rows may lie at the same places as its own.
+func (p piece) Only() string {
+	if p.byPlace() {
+		return "only "
+	}
+	return ""
+}
+
 func (p piece) list(f func(int) string) string {
 	parts := make([]string, len(p.keys))
 	for i := range p.keys {

@@ -16,7 +16,7 @@ seen as materialized (
         {{.Group}} as dibs_group,
         coalesce(b.dibs_running, 0) as dibs_running,
         {{.OrderAs}}
-    from {{.Table}} t
+    from {{.Only}}{{.Table}} t
     left join busy b on b.dibs_group = {{.Group}}
     where {{.Ready}}
     and coalesce(b.dibs_running, 0) < {{.Limit}}
@@ -44,7 +44,7 @@ picked as materialized (
         {{.At}}{{if not .Marks}},
         {{.OrderAs}},
         {{.Out}}{{end}}
-    from {{.Table}} t
+    from {{.Only}}{{.Table}} t
     where {{.Ready}}
     {{- if .Group}}
     and {{.AtIn "chosen"}}
@@ -56,7 +56,7 @@ picked as materialized (
 )
 {{- if .Marks}},
 taken as (
-    update {{.Table}} t
+    update {{.Only}}{{.Table}} t
     set {{.Marks}}
     where {{.AtIn "picked"}}
     returning

@@ -4,16 +4,16 @@
 -- Concurrency: rows that somebody else has locked, such as those that are just being finished, are passed over.
 with late as materialized (
     select {{.At}}
-    from {{.Table}} t
+    from {{.Only}}{{.Table}} t
     where {{.Late}}
     limit 1000
     for update of t skip locked
 )
 {{- if .Sets}}
-update {{.Table}} t
+update {{.Only}}{{.Table}} t
 set {{.Sets}}
 {{- else}}
-delete from {{.Table}} t
+delete from {{.Only}}{{.Table}} t
 {{- end}}
 where {{.AtIn "late"}}
 returning {{.Key}}
