@@ -164,8 +164,8 @@ func (r *run) drainAdopted(ctx context.Context) error {
 					now = p.last
 				case now.live == 0:
 					// A lease whose row another program has ended stays until it is over.
-					if held, err := r.Adopted.leases(ctx); err != nil || len(held) == 0 {
-						return expected(err)
+					if held, err := r.Adopted.leases(ctx); err == nil && len(held) == 0 {
+						return nil
 					}
 				}
 				if p.over(now, time.Now()) {

@@ -3,6 +3,7 @@ package torture
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"maps"
@@ -134,7 +135,7 @@ func (o *others) meddle(ctx context.Context, rng *random.Rand) (n int, err error
 		}
 		from := time.Now()
 		// The end of the run does not cut it off: the judge has to know whether the row has ended.
-		result, err := o.SQL.ExecContext(context.WithoutCancel(ctx), text, name)
+		result, err := o.endIt(context.WithoutCancel(ctx), text, name)
 		if err != nil {
 			return n, outage(err)
 		}
@@ -146,6 +147,13 @@ func (o *others) meddle(ctx context.Context, rng *random.Rand) (n int, err error
 		}
 	}
 	return n, nil
+}
+
+// endIt gives up where somebody keeps the row locked for good.
+func (o *others) endIt(ctx context.Context, text, name string) (sql.Result, error) {
+	ctx, stop := context.WithTimeout(ctx, time.Minute)
+	defer stop()
+	return o.SQL.ExecContext(ctx, text, name)
 }
 
 const sqliteUnique = 2067 // SQLITE_CONSTRAINT_UNIQUE
