@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"context"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,7 +39,8 @@ func beneathIt(tables []string) string {
 	return ", " + tables[0]
 }
 
-// didYouMean names up to three tables whose names are like it, the most alike first.
+// didYouMean names up to three tables whose names are like it, the most alike first, or
+// those that there are, if they are few.
 func didYouMean(full string, tables [][]string) string {
 	_, name := splitName(strings.ToLower(full))
 	var like [3][]string // the same in another schema or case; a part; a few letters away
@@ -54,8 +56,13 @@ func didYouMean(full string, tables [][]string) string {
 		}
 	}
 	all := slices.Concat(like[0], like[2], like[1])
-	if len(all) == 0 {
-		return ""
+	switch {
+	case len(tables) == 0:
+		return ", nor any other"
+	case len(all) == 0 && len(tables) > 9:
+		return fmt.Sprintf(", which has %d others", len(tables))
+	case len(all) == 0:
+		return "; it has " + strings.Join(slices.Concat(tables...), ", ")
 	}
 	return "; did you mean " + strings.Join(all[:min(len(all), 3)], " or ") + "?"
 }

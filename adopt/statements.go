@@ -74,6 +74,7 @@ func render(d dialect, name string, data any) (*statement, error) {
 type piece struct {
 	*plan
 	Ready string // which rows a claim takes
+	Mine  bool   // they are the worker's own
 	Marks string // what a claim writes in the same statement
 	Sets  string // what a change writes; empty: it deletes
 	Late  string // which rows are over time
@@ -102,7 +103,7 @@ func (p *plan) statements() (*statements, error) {
 		*to = st
 	}
 	claimed := piece{Ready: p.readyFor(p.ready), row: true}
-	resumed := piece{Ready: p.mine(), row: true}
+	resumed := piece{Ready: p.mine(), Mine: true, row: true}
 	if p.d.can().oneStatement && !p.SideTable && !p.reorders() {
 		claimed.Marks = p.claimSets()
 		resumed.Marks = claimed.Marks

@@ -118,7 +118,7 @@ func (b *bench) comparisons() []comparison {
 		b.compare(b.Drain(true), "60k; 3 x River, 0.5 x bare").river(b).bare(b, bareDrain(100)),
 		b.compare(b.Drain(false), "80k; 0.5 x bare").bare(b, bareDrain(100)),
 		bareWidely(b.Drain(false)).bare(b, bareDrain(1000)),
-		b.compare(b.Latency(false), "1.2", "5").river(b),
+		b.compare(b.Latency(false), "1.2; 0.5 x River", "5; 0.5 x River").river(b),
 		b.compare(b.Latency(true)).river(b),
 		b.compare(b.Snapshot(), "30k", "", "0.9").river(b),
 		b.compare(b.Depth(), "2"),
@@ -129,7 +129,7 @@ func (b *bench) comparisons() []comparison {
 	}
 	return slices.Concat(list, []comparison{
 		b.compare(b.HotGroup(), "0.5"),
-		b.compare(b.Lives(), "40k").bare(b, bareLives),
+		b.compare(b.Lives(), "40k; 10 x bare").bare(b, bareLives),
 		b.compare(b.Crowd(), "0.7"),
 	}, b.onSQLite(), b.onAdopted(), []comparison{
 		b.compare(b.Lone(), "0.5", "1", "", "100").river(b),

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
@@ -23,6 +24,8 @@ in the database: what they try is rolled back. Then work with it: 'dibs work --t
   dibs adopt check orders.yaml
   dibs adopt try orders.yaml
   dibs work --table orders.yaml -- ./ship.sh`,
+		Args: cobra.NoArgs, // so that a misspelt command is an error
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAdoptInitCmd(a), newAdoptCheckCmd(a), newAdoptSQLCmd(a), newAdoptTryCmd(a))
 	for _, sub := range cmd.Commands() {
@@ -158,6 +161,9 @@ worth nothing.`,
   dibs adopt try orders.yaml --json | jq .payload`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if n < 1 || n > dibs.MaxBatch {
+				return &dibs.InvalidError{Field: "-n", Reason: fmt.Sprintf("must be 1 to %d, got %d", dibs.MaxBatch, n)}
+			}
 			return a.withMapping(cmd.Context(), args[0], func(db *sql.DB, m adopt.Mapping) error {
 				jobs, err := adopt.Try(cmd.Context(), db, m, n)
 				if err != nil {
@@ -193,12 +199,23 @@ func (a *app) writeTried(jobs []*dibs.RawJob) error {
 	return nil
 }
 
+func readMapping(file string) (adopt.Mapping, error) {
+	m, err := adopt.Read(file)
+	if errors.Is(err, os.ErrNotExist) {
+		err = &hintError{err, "make one: dibs adopt init TABLE > " + shellWord(file)}
+	}
+	if err != nil {
+		err = &codeError{exitUsage, err}
+	}
+	return m, err
+}
+
 func readMappings(files []string) ([]adopt.Mapping, error) {
 	all := make([]adopt.Mapping, len(files))
 	for i, file := range files {
-		m, err := adopt.Read(file)
+		m, err := readMapping(file)
 		if err != nil {
-			return nil, &codeError{exitUsage, err}
+			return nil, err
 		}
 		all[i] = m
 	}

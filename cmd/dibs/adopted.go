@@ -76,9 +76,9 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // openTable opens the adopted table.
 func (a *app) openTable(ctx context.Context) (dibs.Database, error) {
-	m, err := adopt.Read(a.table)
+	m, err := readMapping(a.table)
 	if err != nil {
-		return nil, &codeError{exitUsage, err}
+		return nil, err
 	}
 	db, err := a.sqlDB(ctx)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 
 // tortureTable runs the torture on a copy of the adopted table.
 func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
-	m, err := adopt.Read(a.table)
+	m, err := readMapping(a.table)
 	if err != nil {
-		return &codeError{exitUsage, err}
+		return err
 	}
 	if c := m.Claim; !m.SideTable && c.Token+c.LockedBy+c.StartedAt+c.Timeout+c.Attempts == "" && len(c.Set) == 0 {
 		return &dibs.InvalidError{Field: "claim", Reason: "names nothing that a claim could write: a row is held by a transaction alone then, which the torture does not try"}

@@ -1,4 +1,4 @@
--- Purpose: take rows that are available, in the mapping's order; with groups, none beyond its group's limit.
+-- Purpose: {{if .Mine}}give a restarted worker the rows that it holds{{else}}take rows that are available{{end}}, in the mapping's order; with groups, none beyond its group's limit.
 -- Parameters: n rows at most; kinds, a JSON array or null for all; with groups, look: how many rows are looked at; what the claim writes.
 -- Columns out: the row's key, its fence, times, kind, group and payload.
 -- Concurrency: one statement. Rows that are locked are passed over; the conditions are checked again on the newest

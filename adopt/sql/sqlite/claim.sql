@@ -1,4 +1,4 @@
--- Purpose: choose rows that are available, in the mapping's order; with groups, none beyond its group's limit.
+-- Purpose: {{if .Mine}}choose the rows that a restarted worker holds{{else}}choose rows that are available{{end}}, in the mapping's order; with groups, none beyond its group's limit.
 -- Parameters: n rows at most; kinds, a JSON array or null for all; with groups, look: how many rows are looked at.
 -- Columns out: the row's key, times, kind, group and payload.
 -- Concurrency: runs in a write transaction, of which there is one at a time; what it chose is marked before that ends.
