@@ -109,8 +109,15 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if err != nil {
 		return nil, classify("claim", err)
 	}
+	if len(rows) > 0 && len(rows) < r.N {
+		s.wakers.later(lookAgain)
+	}
 	return s.jobs(rows, t), nil
 }
+
+// lookAgain is when a worker looks again after a claim that took all there was: other
+// programs, which insert rows and tell nobody, are at it then.
+const lookAgain = 5 * time.Millisecond
 
 // checkClaim checks a request and begins its claim. Without one no row can be of the
 // kinds that are asked for.

@@ -14,7 +14,8 @@ type wakers struct {
 }
 
 // Wakeups is dibs.Store.Wakeups. It tells of rows that this process puts back or
-// makes room for. Rows that other programs insert are found by polling.
+// makes room for, and when to look again after a claim that found some. Rows that other
+// programs insert are found by polling.
 func (s *Store) Wakeups(string) (wake <-chan struct{}, stop func()) {
 	w := &s.wakers
 	w.mu.Lock()
