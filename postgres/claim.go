@@ -137,6 +137,9 @@ func (s *Store) claimMarked(ctx context.Context, q queueRow, r dibs.ClaimRequest
 			return nil, false, err
 		}
 		at, late := m.use()
+		if c.tx && len(late) > 0 { // the caller's own may be among them: what it has locked or enqueued can lie below
+			at, late = nil, nil
+		}
 		start := time.Now()
 		jobs, current, ended, err := s.claimFrom(ctx, q, r, c, at, late)
 		if err != nil || !ended {

@@ -20,7 +20,8 @@ import (
 // and at the newest time of which all transactions that ran then have ended, by the
 // server's own list of them (pg_current_snapshot). One that has run for longer is
 // passed over: claims are told of it, and find nothing as soon as it has ended, until
-// somebody has looked at what it left behind. A job that is put back at its old place is in an index
+// somebody has looked at what it left behind; a claim in a caller's transaction, which
+// may be that one, goes without marks meanwhile. A job that is put back at its old place is in an index
 // of its own (returned), which claims read besides. Thus the order is as exact with
 // marks as without.
 //

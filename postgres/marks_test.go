@@ -109,6 +109,30 @@ func TestMarksMissNothingOfALongTransaction(t *testing.T) {
 	}
 }
 
+// Marks have passed over a transaction that itself claims then: it finds what it has
+// enqueued, and what it has locked.
+func TestALongTransactionFindsItsOwnJobs(t *testing.T) {
+	b, _ := marking(t)
+	b.passed(0)
+	locked := b.add("")[0]
+	tx := b.begin()
+	added, err := b.Tx(tx).Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}})
+	b.must(err)
+	_, err = tx.Exec(b.ctx, "select from dibs.job where id = $1 for no key update", locked)
+	b.must(err)
+	var x uint64
+	b.must(tx.QueryRow(b.ctx, "select pg_current_xact_id()::text::bigint").Scan(&x))
+	b.passed(x)
+	var stop context.CancelFunc
+	b.ctx, stop = context.WithTimeout(b.ctx, 3*time.Second) // a look that waits for its own transaction waits for longer
+	defer stop()
+	if got, want := ids(b.takeIn(tx, 2)), []int64{locked, added[0].ID}; !slices.Equal(got, want) {
+		t.Errorf("claimed %v, want %v", got, want)
+	}
+	b.must(tx.Commit(b.ctx))
+	b.sound()
+}
+
 // A foreign key to a job locks a share of its key, which no claim minds.
 func TestMarksDoNotPassWhatIsOnlyReferredTo(t *testing.T) {
 	b, _ := marking(t)
