@@ -88,18 +88,25 @@ func TestAnInterruptedTortureIsJudged(t *testing.T) {
 	}
 }
 
-// childrenOf lists the processes that any thread of a process started.
+// childrenOf lists the processes that any thread of a process started, once each runs its
+// own program: before that it has not asked yet to die with the other.
 func childrenOf(pid int) (children []int) {
+	own := commandLine(pid)
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well-formed
 	for _, t := range threads {
 		list, _ := os.ReadFile(t) // the thread may have ended
 		for _, field := range strings.Fields(string(list)) {
-			if child, err := strconv.Atoi(field); err == nil {
+			if child, err := strconv.Atoi(field); err == nil && commandLine(child) != own {
 				children = append(children, child)
 			}
 		}
 	}
 	return children
+}
+
+func commandLine(pid int) string {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+	return string(line)
 }
 
 // lives reports whether there is the process; one that nobody has waited for is none.

@@ -153,24 +153,32 @@ func (r *run) cutOne(ctx context.Context, rng *rand.Rand) error {
 	return r.rec.Fault(client, "connection cut, the answer held back", func() error { return nil })
 }
 
-// holdSnapshot keeps the server from cleaning up for a while.
+// holdSnapshot keeps the server from cleaning up for a while, as soon as it is there.
 func (r *run) holdSnapshot(ctx context.Context, _ *rand.Rand) error {
 	return r.rec.Fault("", snapshot, func() error {
 		return r.withSQL(func(db *sql.DB) error {
-			t, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-			if err != nil {
-				return nil // the server is away
+			for ctx.Err() == nil && !r.held(ctx, db) {
+				wait(ctx, 50*time.Millisecond)
 			}
-			defer t.Rollback()
-			var n int
-			if err := t.QueryRowContext(ctx, "select count(*) from "+r.Effects).Scan(&n); err != nil {
-				return nil
-			}
-			r.count(snapshots)
-			wait(ctx, 10*time.Second)
 			return nil
 		})
 	})
+}
+
+// held holds a snapshot, unless the server is away.
+func (r *run) held(ctx context.Context, db *sql.DB) bool {
+	t, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	if err != nil {
+		return false
+	}
+	defer t.Rollback()
+	var n int
+	if err := t.QueryRowContext(ctx, "select count(*) from "+r.Effects).Scan(&n); err != nil {
+		return false
+	}
+	r.count(snapshots)
+	wait(ctx, 10*time.Second)
+	return true
 }
 
 // crashServer ends the server without warning and starts it again.
