@@ -16,7 +16,7 @@ var everyPair = regexp.MustCompile(`Nested Loop [^\n]*\n *Join Filter: `)
 
 // Statistics that were made while every row had ended, before a large insert, say that
 // no row is unfinished. A statement that believes them compares each row of a batch
-// with each unfinished one: a finish of 10,000 then takes 20 s in place of 0.1.
+// with each unfinished one: a finish of 10,000 then takes 20 s.
 func TestStaleStatisticsDoNotMultiplyABatch(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("pgx", pgtest.URL(t))
