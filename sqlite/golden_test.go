@@ -153,7 +153,11 @@ func TestMigrationsAsText(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/jobs.db"
 	empty := openAt(t, path, sqlite.Options{Prefix: "unused_"})
-	if _, err := empty.DB().ExecContext(t.Context(), sqlite.Migrations(sqlite.Options{Prefix: "mine_"})); err != nil {
+	text, err := sqlite.Migrations(sqlite.Options{Prefix: "mine_"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := empty.DB().ExecContext(t.Context(), text); err != nil {
 		t.Fatal(err)
 	}
 	s := openAt(t, path, sqlite.Options{Prefix: "mine_"})

@@ -105,19 +105,19 @@ func (s *statements) migrations() ([]migration, error) {
 }
 
 // Migrations returns the SQL that makes the schema; Open runs what is missing of it.
-// It panics for a prefix that Open refuses.
-func Migrations(o Options) string {
+// It refuses a prefix that Open refuses.
+func Migrations(o Options) (string, error) {
 	s, err := load(o.Prefix)
 	if err != nil {
-		panic(err)
+		return "", err
 	}
 	all, err := s.migrations()
 	if err != nil {
-		panic(err)
+		return "", err
 	}
 	var out strings.Builder
 	for _, m := range all {
 		out.WriteString(m.text)
 	}
-	return out.String()
+	return out.String(), nil
 }

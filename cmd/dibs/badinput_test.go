@@ -66,6 +66,24 @@ func TestFlagsOfTheOtherDatabase(t *testing.T) {
 	c.fails(exitUsage, "", []string{"migrate", "--prefix", "x"}, "--prefix is for SQLite", "--schema")
 }
 
+// What cannot be the name of a schema, or begin the names of tables, is refused by every
+// command, whether it connects or not.
+func TestNamesThatNoTablesCanHave(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("migrate")
+	for _, prefix := range []string{"p$", "1", "sqlite_", "SQLite_x", "a b", "a;b", "\x00", "\u009b", "é", strings.Repeat("p", 33)} {
+		for _, args := range [][]string{{"migrate", "--print"}, {"migrate"}, {"enqueue", "q"}, {"migrate", "--print", "--json"}} {
+			c.fails(exitUsage, "", append(args, "--prefix", prefix), "prefix: must be a letter and then")
+		}
+	}
+	c.db = "postgres://nobody@" + deafAddress(t) + "/x"
+	for _, schema := range []string{"p$", "1", "a.b", "a b", "a;b", "\x00", "\u009b", "é", strings.Repeat("s", 64)} {
+		for _, args := range [][]string{{"migrate", "--print"}, {"migrate"}, {"enqueue", "q"}, {"ls"}} {
+			c.fails(exitUsage, "", append(args, "--schema", schema), "schema: must be 1 to 63 letters")
+		}
+	}
+}
+
 func TestReadingVerbsMakeNoFile(t *testing.T) {
 	c := onSQLite(t)
 	for _, args := range [][]string{

@@ -53,7 +53,7 @@ func migratePostgres(ctx context.Context, url string, o Options) error {
 	return postgres.Migrate(ctx, url, postgres.Options{Schema: o.Schema})
 }
 
-func migrationsSQLite(o Options) string {
+func migrationsSQLite(o Options) (string, error) {
 	return sqlite.Migrations(sqlite.Options{Prefix: o.Prefix})
 }
 

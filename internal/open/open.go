@@ -67,7 +67,7 @@ func Migrations(rawURL string, o Options) (string, error) {
 		return "", err
 	}
 	if t.sqlite != "" {
-		return migrationsSQLite(o), nil
+		return migrationsSQLite(o)
 	}
 	return migrationsPostgres(o)
 }
