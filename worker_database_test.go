@@ -29,7 +29,7 @@ func onDatabases(t *testing.T, f func(t *testing.T, url string)) {
 
 func migrated(t testing.TB, url string) string {
 	t.Helper()
-	if err := open.Migrate(t.Context(), url, open.Options{}); err != nil {
+	if err := open.Migrate(t.Context(), open.URL(url), open.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	return url
@@ -38,7 +38,7 @@ func migrated(t testing.TB, url string) string {
 // database opens a store that the test's end checks for consistency and closes.
 func database(t testing.TB, url string) dibs.Database {
 	t.Helper()
-	db, err := open.Database(t.Context(), url, open.Options{})
+	db, err := open.Database(t.Context(), open.URL(url), open.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func process() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	db, err := open.Database(ctx, os.Getenv(processEnv), open.Options{})
+	db, err := open.Database(ctx, open.URL(os.Getenv(processEnv)), open.Options{})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -30,7 +30,7 @@ func newHolding(t *testing.T, owner, url string) *holding {
 		T: t, owner: owner, started: make(chan int64, 100), let: make(chan struct{}),
 		finished: make(chan dibs.Attempt, 100), failed: make(chan string, 10_000),
 	}
-	db, err := open.Database(t.Context(), url, open.Options{})
+	db, err := open.Database(t.Context(), open.URL(url), open.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func newHolding(t *testing.T, owner, url string) *holding {
 // still have connections from then.
 func (h *holding) with(f func(dibs.Database)) {
 	h.Helper()
-	db, err := open.Database(h.Context(), h.owner, open.Options{})
+	db, err := open.Database(h.Context(), open.URL(h.owner), open.Options{})
 	if err != nil {
 		h.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func (a *app) writeFindings(found []adopt.Finding) error {
 			adopt.SeverityWarning: func(s string) string { return a.paint(yellow, s) },
 			adopt.SeverityNote:    func(s string) string { return a.paint(faint, s) },
 		}[f.Severity]
-		a.say("%s %s, %s: %s", color(string(f.Severity)), printable(f.Queue), f.Field, printable(f.Text))
+		a.say("%s %s, %s: %s", color(string(f.Severity)), printable(f.Queue), printable(f.Field), printable(f.Text))
 		if f.Advice != "" {
 			a.say("        %s", printable(f.Advice))
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/internal/open"
 )
 
 // adopting is a cli on a database that holds somebody else's table, and its mapping.
@@ -66,7 +67,7 @@ backoff: {base: 1h, max: 1h, factor: 1}
 func adoptTickets(c *cli, mapping string) *adopting {
 	c.t.Helper()
 	a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
-	a.dbFlag = c.db
+	a.dbFlag = open.URL(c.db)
 	db, err := a.sqlDB(c.t.Context())
 	if err != nil {
 		c.t.Fatal(err)

@@ -16,16 +16,18 @@ import (
 // every verb has.
 type app struct {
 	stdin          io.Reader
-	stdout, stderr io.Writer
-	outTTY, errTTY bool // stdout or stderr is a terminal
-	color          bool // stdout may be coloured
-	width          int  // columns of the terminal; 100 if stdout is none
+	stdout, stderr io.Writer // guarded: they escape what a terminal must not get
+	screen         io.Writer // stdout, as it is
+	errScreen      io.Writer // stderr, as it is
+	outTTY, errTTY bool      // stdout or stderr is a terminal
+	color          bool      // stdout may be coloured
+	width          int       // columns of the terminal; 100 if stdout is none
 
-	dbFlag string // --db
-	schema string // --schema
-	prefix string // --prefix
-	json   bool   // --json
-	table  string // --table, of the commands that have it: the mapping of an adopted table
+	dbFlag open.URL // --db
+	schema string   // --schema
+	prefix string   // --prefix
+	json   bool     // --json
+	table  string   // --table, of the commands that have it: the mapping of an adopted table
 
 	adopted *adoptedTable // that table once it is open; nil: dibs' own
 
@@ -60,9 +62,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	a := &app{
-		stdin: stdin, stdout: stdout, stderr: stderr, width: 100,
+		stdin: stdin, screen: stdout, errScreen: stderr, width: 100,
 		schema: os.Getenv("DIBS_SCHEMA"), prefix: os.Getenv("DIBS_PREFIX"),
 	}
+	a.guard()
 	a.outTTY, a.errTTY = isTTY(stdout), isTTY(stderr)
 	a.color = a.outTTY && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if a.outTTY {
@@ -79,12 +82,12 @@ func isTTY(w any) bool {
 }
 
 // dbURL is the database to use: --db, else $DIBS_DB, else a file in this folder.
-func (a *app) dbURL() string {
+func (a *app) dbURL() open.URL {
 	if a.dbFlag != "" {
 		return a.dbFlag
 	}
 	if env := os.Getenv("DIBS_DB"); env != "" {
-		return env
+		return open.URL(env)
 	}
 	return open.Default
 }

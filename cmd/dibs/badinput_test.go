@@ -23,8 +23,8 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 		code     int
 		words    []string
 	}{
-		{"unknown scheme", "mysql://root:secret@localhost/x", exitUsage, []string{`unknown kind of database: "mysql://root:xxxxx@localhost/x"`, "sqlite:PATH or postgres://"}},
-		{"no scheme", "jobs", exitUsage, []string{`unknown kind of database: "jobs"`, "sqlite:PATH"}},
+		{"unknown scheme", "mysql://root:secret@localhost/x", exitUsage, []string{`unknown kind of database: mysql`, "sqlite:PATH or postgres://"}},
+		{"no scheme", "jobs", exitUsage, []string{`unknown kind of database`, "sqlite:PATH"}},
 		{"no path", "sqlite:", exitUsage, []string{"names no file", "sqlite:dibs.db"}},
 		{"in memory", "sqlite::memory:", exitUsage, []string{"names no file"}},
 		{"directory", "sqlite:" + dir, exitUsage, []string{dir + " is a directory", filepath.Join(dir, "dibs.db")}},

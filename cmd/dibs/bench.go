@@ -91,7 +91,7 @@ func newBenchProcessCmd(a *app) *cobra.Command {
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signal.Ignore(os.Interrupt) // who started it says when it ends
-			return workload.Serve(context.WithoutCancel(cmd.Context()), a.stdin, a.stdout, workload.Dibs)
+			return workload.Serve(context.WithoutCancel(cmd.Context()), a.stdin, a.screen, workload.Dibs)
 		},
 	}
 }

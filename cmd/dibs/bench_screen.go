@@ -85,17 +85,17 @@ func (s *benchScreen) draw() {
 	for {
 		select {
 		case <-s.stop:
-			fmt.Fprint(s.a.stderr, "\r\x1b[2K")
+			fmt.Fprint(s.a.errScreen, "\r\x1b[2K")
 			return
 		case <-tick.C:
-			fmt.Fprintf(s.a.stderr, "\r\x1b[2K%s", clip(s.line(time.Now()), s.width()-3)) // and "^C"
+			fmt.Fprintf(s.a.errScreen, "\r\x1b[2K%s", clip(s.line(time.Now()), s.width()-3)) // and "^C"
 		}
 	}
 }
 
 // width is asked for each time: a line that is broken cannot be drawn over.
 func (s *benchScreen) width() int {
-	if f, ok := s.a.stderr.(*os.File); ok {
+	if f, ok := s.a.errScreen.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 			return w
 		}

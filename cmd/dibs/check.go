@@ -39,7 +39,7 @@ func (a *app) report(findings []string) error {
 		}
 	} else {
 		for _, f := range findings {
-			a.say("%s", f)
+			a.say("%s", printable(f))
 		}
 		if len(findings) == 0 {
 			a.say("nothing wrong")

@@ -69,7 +69,7 @@ type liveScreen struct {
 
 func (a *app) newLiveScreen(v *demoView, cancel context.CancelFunc) *liveScreen {
 	s := &liveScreen{
-		program: tea.NewProgram(demoModel{view: v, cancel: cancel}, tea.WithOutput(a.stdout), tea.WithoutSignalHandler()),
+		program: tea.NewProgram(demoModel{view: v, cancel: cancel}, tea.WithOutput(a.screen), tea.WithoutSignalHandler()),
 		ended:   make(chan struct{}),
 	}
 	go func() {

@@ -182,7 +182,7 @@ func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string) er
 		case e.Existing:
 			a.say("job %d holds that unique key already: nothing was enqueued", e.ID)
 		default:
-			a.say("enqueued job %d in %s", e.ID, job.Queue)
+			a.say("enqueued job %d in %s", e.ID, printable(job.Queue))
 		}
 		return nil
 	})

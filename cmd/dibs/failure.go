@@ -91,13 +91,14 @@ func (e *codeError) Unwrap() error { return e.err }
 func (a *app) fail(ctx context.Context, err error) int {
 	err = open.Explain(a.dbURL(), err)
 	code := exitCode(ctx, err)
-	text := strings.TrimSuffix(strings.TrimSpace(err.Error()), ": "+errors.ErrUnsupported.Error()) // the rest says it better
+	text := strings.TrimSuffix(strings.TrimSpace(open.Redacted(err.Error())), ": "+errors.ErrUnsupported.Error()) // the rest says it better
 	if text == "" {
 		return code
 	}
 	if code == exitInterrupted {
 		text = "interrupted"
 	}
+	text = strings.ReplaceAll(text, "\n", "\n      ") // only the first line may begin with dibs:
 	fmt.Fprintf(a.stderr, "dibs: %s\n", strings.TrimPrefix(text, "dibs: "))
 	if next := a.whatNext(err); next != "" && code != exitInterrupted {
 		fmt.Fprintf(a.stderr, "      %s\n", next)

@@ -169,10 +169,10 @@ func unknownQueue(name string, known []string) *hintError {
 		if n > most {
 			known = append(known[:most:most], fmt.Sprintf("and %d more: 'dibs queue'", n-most))
 		}
-		next = "known queues: " + strings.Join(known, ", ")
+		next = "known queues: " + printable(strings.Join(known, ", "))
 	}
 	if likeMapping(name) {
-		next = fmt.Sprintf("did you mean --table %s? %s", clip(printable(name), 60), next)
+		next = fmt.Sprintf("did you mean --table %s? %s", shellWord(printable(name)), next)
 	}
 	return &hintError{err: fmt.Errorf("%w %q", dibs.ErrUnknownQueue, clip(printable(name), 60)), next: next}
 }

@@ -97,7 +97,7 @@ func TestShowAJob(t *testing.T) {
 		rest := text
 		for _, word := range []string{
 			"job 1  ", "queue      emails\n", "attempt    1 of 25\n", "group      g1 (1 at a time)\n", "unique     u1 (until finished)\n",
-			`"trace": "t"`, `"to": "ann"`, "attempt 1 failed at ", " on w1\n    line one\n    line \ufffd[31mtwo\n",
+			`"trace": "t"`, `"to": "ann"`, "attempt 1 failed at ", " on w1\n    line one\n    line \\u001b[31mtwo\n",
 		} {
 			_, after, found := strings.Cut(rest, word)
 			if !found {

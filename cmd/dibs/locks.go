@@ -84,19 +84,19 @@ func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint)
 	if err != nil {
 		return "", "", err
 	}
-	name := clip(printable(f.Queue), 60)
-	add := fmt.Sprintf("Add one to try with: dibs enqueue %s", name)
+	name, word := clip(printable(f.Queue), 60), shellWord(printable(f.Queue))
+	add := fmt.Sprintf("Add one to try with: dibs enqueue %s", word)
 	switch due := s.Waiting - s.Scheduled; {
 	case f.Paused:
-		return fmt.Sprintf("queue %s is paused", name), fmt.Sprintf("Let it go on: dibs resume %s", name), nil
+		return fmt.Sprintf("queue %s is paused", name), fmt.Sprintf("Let it go on: dibs resume %s", word), nil
 	case q.Concurrency > 0 && s.Running >= int64(q.Concurrency):
 		return fmt.Sprintf("queue %s has a limit of %s at once, and %s running", name, plural(q.Concurrency, "job"), count(s.Running)),
-			fmt.Sprintf("Try again when one has ended, or raise the limit: dibs queue %s --concurrency %d", name, s.Running+1), nil
+			fmt.Sprintf("Try again when one has ended, or raise the limit: dibs queue %s --concurrency %d", word, s.Running+1), nil
 	case due > 0:
 		return fmt.Sprintf("another transaction holds what is due in queue %s", name), "Try again when it has ended.", nil
 	case s.Blocked > 0:
 		return fmt.Sprintf("what is left in queue %s (%s) waits for others of its group", name, plural(int(s.Blocked), "job")),
-			fmt.Sprintf("Try again when they have ended; to see them: dibs ls %s --state running", name), nil
+			fmt.Sprintf("Try again when they have ended; to see them: dibs ls %s --state running", word), nil
 	case s.Waiting > 0:
 		return fmt.Sprintf("no job of queue %s is due yet", name), add, nil
 	case s.Running > 0:
@@ -136,11 +136,11 @@ func (a *app) writeLocks(f footprint.Footprint) {
 		case l.Rows > 1:
 			on = count(int64(l.Rows)) + " " + on
 		}
-		t.AppendRow([]any{on, l.Mode, l.Means})
+		t.AppendRow([]any{printable(on), l.Mode, l.Means})
 	}
 	t.Render()
 	if f.Note != "" {
-		a.say("\n%s", f.Note)
+		a.say("\n%s", printable(f.Note))
 	}
 	a.say("\nMeanwhile others do:\n")
 	t = a.tableOf("WHAT", "HOW LONG")
@@ -149,15 +149,15 @@ func (a *app) writeLocks(f footprint.Footprint) {
 		how := "at once (" + exactly(o.Took) + ")"
 		switch {
 		case o.WaitsFor != "":
-			how = a.paint(yellow, "waits for "+o.WaitsFor)
+			how = a.paint(yellow, "waits for "+printable(o.WaitsFor))
 			waiting++
 		case o.Untried:
 			how = a.paint(faint, "not tried")
 		}
 		if o.Note != "" {
-			how += ": " + o.Note
+			how += ": " + printable(o.Note)
 		}
-		t.AppendRow([]any{o.What, how})
+		t.AppendRow([]any{printable(o.What), how})
 	}
 	t.Render()
 	a.say("\nAll was rolled back: nothing has changed. %s", waitNote(waiting))

@@ -43,11 +43,12 @@ func (a *app) watchOutput(stop func()) (unwritten func() error) {
 		}}
 	}
 	if !a.outTTY {
-		a.stdout = watch(a.stdout, true)
+		a.screen = watch(a.screen, true)
 	}
 	if !a.errTTY {
-		a.stderr = watch(a.stderr, false)
+		a.errScreen = watch(a.errScreen, false)
 	}
+	a.guard()
 	return func() error {
 		if err := first.Load(); err != nil {
 			return *err
@@ -75,7 +76,8 @@ func newJSONTopic() *cobra.Command {
 		Long: `JSON in and out
 
 With --json, stdout holds JSON only: one object per line. Messages stay on stderr.
-The names of fields are stable; new ones may come.
+The names of fields are stable; new ones may come. Control characters, and those that turn
+the direction of text, are written as \u escapes.
 
   jobs        as 'claim', 'show' and 'ls' write them: id, queue, kind, state, payload,
               metadata, priority, run_at, attempt, max_attempts, group, unique_key,

@@ -6,9 +6,7 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"errors"
-	"net/url"
 	"path/filepath"
-	"strings"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -20,7 +18,7 @@ import (
 // value then, and leaves --schema and --prefix out of the help.
 func (a *app) ownTables(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&a.dbFlag, "db", "", "`URL` of the database: sqlite:PATH or postgres://…; default: SQLite in a\ntemporary folder")
+	f.Var(&a.dbFlag, "db", "`URL` of the database: sqlite:PATH or postgres://…; default: SQLite in a\ntemporary folder")
 	f.StringVar(&a.schema, "schema", a.schema, "")
 	f.StringVar(&a.prefix, "prefix", a.prefix, "")
 	f.Lookup("schema").Hidden, f.Lookup("prefix").Hidden = true, true
@@ -30,21 +28,27 @@ func (a *app) ownTables(cmd *cobra.Command) {
 // uses.
 type place struct {
 	db   dibs.Database
-	url  string
+	url  open.URL
 	opts open.Options
 	text string // such as "a SQLite file of its own"
 }
 
 // newPlace makes a SQLite file in dir or, with the URL of a database, a schema or
 // prefix there with a name that is not yet taken.
-func newPlace(ctx context.Context, what, url, dir string) (*place, error) {
+func newPlace(ctx context.Context, what string, url open.URL, dir string) (*place, error) {
 	p := &place{url: url}
+	if url == "" {
+		p.url = open.URL("sqlite:" + filepath.Join(dir, what+".db"))
+	}
+	_, server, err := open.Place(p.url)
+	if err != nil {
+		return nil, err
+	}
 	name := "dibs_" + what + "_" + randomName()
 	switch {
 	case url == "":
-		p.url = "sqlite:" + filepath.Join(dir, what+".db")
 		p.text = "a SQLite file of its own"
-	case strings.HasPrefix(p.url, "postgres:"), strings.HasPrefix(p.url, "postgresql:"):
+	case server != "":
 		p.opts.Schema, p.text = name, "PostgreSQL, schema "+name
 	default:
 		p.opts.Prefix, p.text = name+"_", "SQLite, tables "+name+"_*"
@@ -52,7 +56,6 @@ func newPlace(ctx context.Context, what, url, dir string) (*place, error) {
 	if err := open.Migrate(ctx, p.url, p.opts); err != nil {
 		return nil, err
 	}
-	var err error
 	p.db, err = open.Database(ctx, p.url, p.opts)
 	return p, err
 }
@@ -65,8 +68,8 @@ func randomName() string {
 
 // env is how a process finds the place, by the given URL of its database. The URL may
 // hold a password, which others could read in its arguments.
-func (p *place) env(url string) []string {
-	return []string{"DIBS_DB=" + url, "DIBS_SCHEMA=" + p.opts.Schema, "DIBS_PREFIX=" + p.opts.Prefix}
+func (p *place) env(url open.URL) []string {
+	return []string{"DIBS_DB=" + url.Reveal(), "DIBS_SCHEMA=" + p.opts.Schema, "DIBS_PREFIX=" + p.opts.Prefix}
 }
 
 // table is the name of another table in the place.
@@ -79,7 +82,7 @@ func (p *place) table(name string) string {
 
 // flags are those with which to look at what was kept.
 func (p *place) flags() string {
-	flags := "--db " + redacted(p.url)
+	flags := "--db " + shellWord(p.url.String())
 	switch {
 	case p.opts.Schema != "":
 		flags += " --schema " + p.opts.Schema
@@ -101,7 +104,7 @@ func (p *place) remove(ctx context.Context) error {
 }
 
 func (p *place) dropSchema(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, p.url)
+	conn, err := pgx.Connect(ctx, p.url.Reveal())
 	if err != nil {
 		return err
 	}
@@ -137,12 +140,4 @@ func (p *place) dropTables(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// redacted is a URL without its password.
-func redacted(rawURL string) string {
-	if u, err := url.Parse(rawURL); err == nil {
-		return u.Redacted()
-	}
-	return rawURL
 }

@@ -16,7 +16,7 @@ func (a *app) progress(what string, total int) *progress {
 	}
 	return &progress{progressbar.NewOptions(total,
 		progressbar.OptionSetDescription(what),
-		progressbar.OptionSetWriter(a.stderr),
+		progressbar.OptionSetWriter(a.errScreen),
 		progressbar.OptionSetWidth(30),
 		progressbar.OptionShowCount(),
 		progressbar.OptionShowIts(),

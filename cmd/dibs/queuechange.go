@@ -162,7 +162,7 @@ func (a *app) setPaused(paused bool, done string) func(*cobra.Command, []string)
 				if a.json {
 					err = a.writeJSON(queueJSONOf(q))
 				} else {
-					a.say("%s %s", done, name)
+					a.say("%s %s", done, printable(name))
 				}
 				if err != nil {
 					return err

@@ -29,7 +29,7 @@ is left behind, and no claim waits for another's lock.`,
 		SilenceErrors: true,
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&a.dbFlag, "db", "", "`URL` of the database: sqlite:PATH or postgres://…; default $DIBS_DB,\nelse sqlite:dibs.db")
+	f.Var(&a.dbFlag, "db", "`URL` of the database: sqlite:PATH or postgres://…; default $DIBS_DB,\nelse sqlite:dibs.db")
 	f.StringVar(&a.schema, "schema", a.schema, "PostgreSQL: `SCHEMA` of the tables; default $DIBS_SCHEMA, else dibs")
 	f.StringVar(&a.prefix, "prefix", a.prefix, "SQLite: `PREFIX` of the tables' names; default $DIBS_PREFIX, else dibs_")
 	f.BoolVar(&a.json, "json", false, "write JSON to stdout (see 'dibs help json')")

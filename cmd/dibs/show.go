@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/spf13/cobra"
 )
 
@@ -37,9 +38,9 @@ func newShowCmd(a *app) *cobra.Command {
 				}
 				switch {
 				case payload:
-					_, err = a.stdout.Write(j.Payload)
+					err = a.writeRaw(j.Payload)
 				case result:
-					_, err = a.stdout.Write(j.Result)
+					err = a.writeRaw(j.Result)
 				case a.json:
 					err = a.writeJSON(j)
 				default:
@@ -49,10 +50,20 @@ func newShowCmd(a *app) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&payload, "payload", false, "write only the payload, byte for byte as it was enqueued")
+	cmd.Flags().BoolVar(&payload, "payload", false, "write only the payload, byte for byte as it was enqueued; a terminal gets\ncontrol characters as \\u escapes")
 	cmd.Flags().BoolVar(&result, "result", false, "write only the result")
 	cmd.MarkFlagsMutuallyExclusive("payload", "result")
 	return cmd
+}
+
+// writeRaw writes bytes as they are, but to a terminal what cannot do harm there.
+func (a *app) writeRaw(raw []byte) error {
+	to := a.screen
+	if a.outTTY {
+		to = a.stdout
+	}
+	_, err := to.Write(raw)
+	return err
 }
 
 // writeJob writes a job for people.
@@ -128,12 +139,11 @@ func attemptText(j *dibs.RawJob) string {
 	return s
 }
 
-// indentJSON lays JSON out under the column of values. JSON holds no control
-// characters but those between its parts, so a terminal can take it.
+// indentJSON lays JSON out under the column of values.
 func indentJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if len(raw) == 0 || json.Indent(&b, raw, "             ", "  ") != nil {
-		return string(raw)
+		return printable(string(raw))
 	}
-	return b.String()
+	return checks.Escaped(b.String())
 }

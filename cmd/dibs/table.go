@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -83,24 +82,11 @@ func clip(s string, most int) string {
 	return text.Trim(s, most-1) + "…"
 }
 
-// oneLine is the first line of s that is not blank, without control characters,
-// which could move a terminal's cursor.
+// oneLine is the first line of s that is not blank, as printable writes it.
 func oneLine(s string) string {
 	s = strings.TrimSpace(s)
 	s, _, _ = strings.Cut(s, "\n")
 	return printable(s)
-}
-
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t' || r == '\n':
-			return ' '
-		case unicode.IsControl(r):
-			return unicode.ReplacementChar
-		}
-		return r
-	}, s)
 }
 
 // count writes n with a comma before every three digits.

@@ -52,8 +52,8 @@ r do nothing there.`,
 
 // top shows the live view until the user leaves it.
 func (a *app) top(ctx context.Context, db dibs.Admin, every time.Duration, o ...tea.ProgramOption) error {
-	m := &topModel{ctx: ctx, db: db, every: every, topView: topView{app: a, title: redacted(a.dbURL())}}
-	o = append(o, tea.WithContext(ctx), tea.WithOutput(a.stdout), tea.WithoutSignalHandler())
+	m := &topModel{ctx: ctx, db: db, every: every, topView: topView{app: a, title: a.dbURL().String()}}
+	o = append(o, tea.WithContext(ctx), tea.WithOutput(a.screen), tea.WithoutSignalHandler())
 	_, err := tea.NewProgram(m, o...).Run()
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -243,7 +243,7 @@ func (m *topModel) move(k string) {
 }
 
 func (m *topModel) View() tea.View {
-	v := tea.NewView(strings.Join(m.draw(), "\n"))
+	v := tea.NewView(safeText(strings.Join(m.draw(), "\n"), m.app.color))
 	v.AltScreen = true
 	v.WindowTitle = "dibs top"
 	return v

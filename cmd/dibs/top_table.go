@@ -111,7 +111,7 @@ func (v *topView) runningTable() topTable {
 			lease = topCell{roughly(j.LeaseUntil.Sub(v.snap.at)), plain}
 		}
 		t.rows = append(t.rows, []topCell{
-			{keyOf(j), plain},
+			{printable(keyOf(j)), plain},
 			{printable(j.Queue), plain},
 			{printable(j.Kind), plain},
 			{printable(j.Worker), plain},
@@ -137,7 +137,7 @@ func (v *topView) deadTable() topTable {
 	}
 	for _, j := range v.snap.dead {
 		t.rows = append(t.rows, []topCell{
-			{keyOf(j), plain},
+			{printable(keyOf(j)), plain},
 			{printable(j.Queue), plain},
 			{printable(j.Kind), plain},
 			{v.app.attempts(j), plain},

@@ -16,6 +16,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/internal/open"
 )
 
 // noon is when the pictures of these tests are taken, on this machine's clock.
@@ -323,7 +324,7 @@ func TestTopRuns(t *testing.T) {
 	keys, press := io.Pipe()
 	pictures, screen := io.Pipe()
 	a := newApp(strings.NewReader(""), screen, io.Discard)
-	a.dbFlag = c.db
+	a.dbFlag = open.URL(c.db)
 	ended := make(chan error, 1)
 	go func() {
 		err := a.withExisting(t.Context(), func(db dibs.Database) error {

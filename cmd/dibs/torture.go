@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgserver"
 	"github.com/dibs-queue/dibs/internal/torture"
 	"github.com/spf13/cobra"
@@ -135,7 +136,7 @@ func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	case o.bin != "" && a.dbFlag != "":
 		return usagef(cmd, "--db names a server and --pg-bin starts another; give one of them")
 	}
-	if u, err := url.Parse(a.dbFlag); err == nil && u.Query().Get("sslmode") == "verify-full" {
+	if u, err := url.Parse(a.dbFlag.Reveal()); err == nil && u.Query().Get("sslmode") == "verify-full" {
 		return usagef(cmd, "the torture's connections pass through proxies on 127.0.0.1, whose name is in no certificate; use sslmode=verify-ca")
 	}
 	if !changed("seed") {
@@ -218,7 +219,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 			case err != nil:
 				return err
 			}
-			return errors.Join(part.Run(ctx, db, a.dbURL()), db.Close())
+			return errors.Join(part.Run(ctx, db, a.dbURL().Reveal()), db.Close())
 		},
 	}
 }
@@ -257,7 +258,7 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 			return err
 		}
 		defer own.Close()
-		at, server = own.URL(), ownServer{own}
+		at, server = open.URL(own.URL()), ownServer{own}
 	}
 	file := newFile(at)
 	place, err := newPlace(ctx, "torture", at, dir)
@@ -279,7 +280,7 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 	defer stop()
 	result, err := torture.Run(ctx, torture.Config{
 		About: torture.About{Dibs: readVersion().Version, Command: o.command(a.dbFlag), Workers: o.workers, Seed: o.seed, Duration: o.duration},
-		DB:    place.db, URL: place.url, Effects: place.table("effects"), Dir: dir,
+		DB:    place.db, URL: place.url.Reveal(), Effects: place.table("effects"), Dir: dir,
 		Processes: tortureProcesses{place, spawner}, Server: server, Watch: screen.watch, GiveUp: giveUp,
 	})
 	screen.close()
@@ -317,7 +318,7 @@ func (p tortureProcesses) Command(part torture.Part, url string) (*exec.Cmd, err
 		return nil, err
 	}
 	cmd := exec.Command(program, "torture", "process", string(text))
-	cmd.Env = append(os.Environ(), p.place.env(url)...)
+	cmd.Env = append(os.Environ(), p.place.env(open.URL(url))...)
 	return cmd, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/torture"
 	"github.com/spf13/cobra"
 )
@@ -61,9 +62,12 @@ func (a *app) untortured(ctx context.Context, o tortureOptions, err error) error
 }
 
 // newFile is the SQLite file of a URL if it is not there yet, else "".
-func newFile(rawURL string) string {
-	path := strings.TrimPrefix(strings.TrimPrefix(rawURL, "sqlite:"), "//")
-	if _, err := os.Stat(path); path == "" || !errors.Is(err, fs.ErrNotExist) || strings.HasPrefix(rawURL, "postgres") {
+func newFile(u open.URL) string {
+	path, _, err := open.Place(u)
+	if err != nil || path == "" {
+		return ""
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}
 	return path
@@ -85,13 +89,13 @@ func removePlace(ctx context.Context, p *place, file string) error {
 }
 
 // command is what repeats a run, without a password.
-func (o *tortureOptions) command(db string) string {
+func (o *tortureOptions) command(db open.URL) string {
 	text := "dibs torture"
 	switch {
 	case o.bin != "":
 		text += " --pg-bin " + shellWord(o.bin)
 	case db != "":
-		text += " --db " + shellWord(redacted(db))
+		text += " --db " + shellWord(db.String())
 	}
 	return fmt.Sprintf("%s --duration %s --workers %d --seed %d", text, formatDuration(o.duration), o.workers, o.seed)
 }

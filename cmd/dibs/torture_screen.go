@@ -41,7 +41,7 @@ func (s *tortureScreen) watch(p torture.Progress) {
 	switch parts := s.parts(p); {
 	case s.a.json:
 	case s.a.outTTY:
-		fmt.Fprintf(s.a.stdout, "\r\x1b[2K%s", joinWithin(parts, s.a.width-1))
+		fmt.Fprintf(s.a.screen, "\r\x1b[2K%s", joinWithin(parts, s.a.width-1))
 		s.drew = true
 	case p.Elapsed-s.last >= every:
 		s.last = p.Elapsed

@@ -57,7 +57,7 @@ func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
 			Dibs: readVersion().Version, Command: o.command(a.dbURL()) + " --table " + shellWord(a.table), Adopted: m.Table,
 			Workers: o.workers, Seed: o.seed, Duration: o.duration,
 		},
-		DB: c.Table, URL: c.place.url, Dir: dir, Adopted: &c.Adopted,
+		DB: c.Table, URL: c.place.url.Reveal(), Dir: dir, Adopted: &c.Adopted,
 		Processes: tortureProcesses{c.place, spawner}, Watch: screen.watch, GiveUp: giveUp,
 	})
 	screen.close()
@@ -143,7 +143,7 @@ func (c *tableCopy) inSchema(ctx context.Context, table string) (string, error) 
 // inFile makes the copy in a file of its own.
 func (c *tableCopy) inFile(ctx context.Context, table, path, dir string) (string, error) {
 	file := filepath.Join(dir, "adopted.db")
-	c.place.url, c.place.text = "sqlite:"+file, "a copy of "+table+" in the SQLite file "+file
+	c.place.url, c.place.text = open.URL("sqlite:"+file), "a copy of "+table+" in the SQLite file "+file
 	original := c.SQL
 	defer original.Close()
 	c.SQL = nil

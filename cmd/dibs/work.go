@@ -262,7 +262,7 @@ func (a *app) logger(verbose bool) *slog.Logger {
 // programEnv lets a program that is run call dibs on the same database, from
 // whatever folder it goes to.
 func (a *app) programEnv() []string {
-	env := append(os.Environ(), "DIBS_DB="+open.Absolute(a.dbURL()))
+	env := append(os.Environ(), "DIBS_DB="+open.Absolute(a.dbURL()).Reveal())
 	if a.schema != "" {
 		env = append(env, "DIBS_SCHEMA="+a.schema)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
@@ -183,8 +184,11 @@ func text(field, s string, most int) error {
 		return invalid(field, "is not valid UTF-8: %q", clip(s))
 	}
 	for _, r := range s {
-		if r < ' ' || r == 0x7f {
+		switch {
+		case unicode.IsControl(r):
 			return invalid(field, "must not contain control characters, has %q in %q", r, clip(s))
+		case Unsafe(r):
+			return invalid(field, "must not contain characters that turn the direction of text or separate lines, has %q in %q", r, clip(s))
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/dibs-queue/dibs"
@@ -24,9 +23,9 @@ func (e *Error) Error() string { return e.Problem }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Explain turns what a database at rawURL said into an [*Error] if there is
+// Explain turns what a database at u said into an [*Error] if there is
 // something to say about it, and returns other errors, and nil, as they are.
-func Explain(rawURL string, err error) error {
+func Explain(u URL, err error) error {
 	var known *Error
 	if err == nil || errors.As(err, &known) {
 		return err
@@ -34,14 +33,14 @@ func Explain(rawURL string, err error) error {
 	// What a driver calls its error codes, not their texts, decides.
 	var sqlite interface{ Code() int }
 	if errors.As(err, &sqlite) {
-		if e := explainSQLite(rawURL, sqlite.Code(), err); e != nil {
+		if e := explainSQLite(u, sqlite.Code(), err); e != nil {
 			if e.Err == nil {
 				e.Err = unavailable(err)
 			}
 			return e
 		}
 	}
-	if e := explainPostgres(rawURL, err); e != nil {
+	if e := explainPostgres(u, err); e != nil {
 		if e.Err == nil {
 			e.Err = unavailable(err)
 		}
@@ -76,8 +75,8 @@ const (
 	sqliteNotADB   = 26
 )
 
-func explainSQLite(rawURL string, code int, err error) *Error {
-	path, _ := sqlitePath(rawURL)
+func explainSQLite(u URL, code int, err error) *Error {
+	path, _ := sqlitePath(u)
 	switch code & 0xff {
 	case sqliteBusy:
 		return &Error{
@@ -120,10 +119,10 @@ func explainSQLite(rawURL string, code int, err error) *Error {
 	return nil
 }
 
-func explainPostgres(rawURL string, err error) *Error {
+func explainPostgres(u URL, err error) *Error {
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
-		return explainRefusal(rawURL, refused)
+		return explainRefusal(u, refused)
 	}
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
@@ -137,7 +136,7 @@ func explainPostgres(rawURL string, err error) *Error {
 	if !errors.As(err, &connect) {
 		return nil
 	}
-	problem := "no PostgreSQL server answers at " + host(rawURL)
+	problem := "no PostgreSQL server answers at " + host(u)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -147,20 +146,20 @@ func explainPostgres(rawURL string, err error) *Error {
 	}
 }
 
-func explainRefusal(rawURL string, e *pgconn.PgError) *Error {
-	u, err := url.Parse(rawURL)
+func explainRefusal(u URL, e *pgconn.PgError) *Error {
+	server, err := serverURL(u)
 	if err != nil {
 		return nil
 	}
 	switch e.Code {
 	case "28P01", "28000": // invalid_password, invalid_authorization_specification
 		return &Error{
-			Problem: fmt.Sprintf("%s refuses user %q: wrong password or no access", host(rawURL), u.User.Username()),
+			Problem: fmt.Sprintf("%s refuses user %q: wrong password or no access", host(u), server.User.Username()),
 			Next:    "check user and password in --db or $DIBS_DB (special characters as %XX), or use PGPASSWORD or ~/.pgpass",
 		}
 	case "3D000": // invalid_catalog_name
 		return &Error{
-			Problem: fmt.Sprintf("%s has no database %q", host(rawURL), trimSlash(u.Path)),
+			Problem: fmt.Sprintf("%s has no database %q", host(u), trimSlash(server.Path)),
 			Next:    "make it with createdb, or name another with --db or $DIBS_DB",
 		}
 	case "42501": // insufficient_privilege
@@ -188,12 +187,12 @@ func explainRefusal(rawURL string, e *pgconn.PgError) *Error {
 	return nil
 }
 
-func host(rawURL string) string {
-	u, err := url.Parse(rawURL)
-	if err != nil || u.Host == "" {
+func host(u URL) string {
+	server, err := serverURL(u)
+	if err != nil || server.Host == "" {
 		return "the server"
 	}
-	return u.Host
+	return server.Host
 }
 
 func trimSlash(path string) string {

@@ -5,18 +5,17 @@ package open
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/dibs-queue/dibs"
 )
 
 // Default is the database that is used when none is named.
-const Default = "sqlite:dibs.db"
+const Default = URL("sqlite:dibs.db")
 
 // Options choose where in a database the tables lie.
 type Options struct {
@@ -27,42 +26,42 @@ type Options struct {
 	Existing bool
 }
 
-// Database opens the database at url:
+// Database opens the database at u:
 //
 //	sqlite:PATH, or a PATH that ends in .db, .sqlite or .sqlite3
 //	postgres://USER:PASSWORD@HOST:PORT/NAME, also postgresql://
 //
 // A schema is made in a SQLite file that has none; in PostgreSQL, Migrate does it.
 // Errors are of type [*Error] where there is something to say about what to do.
-func Database(ctx context.Context, rawURL string, o Options) (dibs.Database, error) {
-	t, err := parse(rawURL, o)
+func Database(ctx context.Context, u URL, o Options) (dibs.Database, error) {
+	t, err := parse(u, o)
 	if err != nil {
 		return nil, err
 	}
 	db, err := t.open(ctx, o)
-	return db, Explain(rawURL, err)
+	return db, Explain(u, err)
 }
 
-// Migrate brings the schema of the database at url up to this version.
-func Migrate(ctx context.Context, rawURL string, o Options) error {
-	t, err := parse(rawURL, o)
+// Migrate brings the schema of the database at u up to this version.
+func Migrate(ctx context.Context, u URL, o Options) error {
+	t, err := parse(u, o)
 	if err != nil {
 		return err
 	}
 	if t.sqlite == "" {
-		return Explain(rawURL, migratePostgres(ctx, t.postgres, o))
+		return Explain(u, migratePostgres(ctx, t.postgres, o))
 	}
 	db, err := t.open(ctx, o)
 	if err != nil {
-		return Explain(rawURL, err)
+		return Explain(u, err)
 	}
-	return Explain(rawURL, db.Close())
+	return Explain(u, db.Close())
 }
 
-// Migrations is the SQL that Migrate would run on an empty database at url. It
+// Migrations is the SQL that Migrate would run on an empty database at u. It
 // does not connect.
-func Migrations(rawURL string, o Options) (string, error) {
-	t, err := parse(rawURL, o)
+func Migrations(u URL, o Options) (string, error) {
+	t, err := parse(u, o)
 	if err != nil {
 		return "", err
 	}
@@ -72,10 +71,10 @@ func Migrations(rawURL string, o Options) (string, error) {
 	return migrationsPostgres(o)
 }
 
-// Place says what rawURL names: the path of a SQLite file, in a folder that is there, or
+// Place says what u names: the path of a SQLite file, in a folder that is there, or
 // else a PostgreSQL database by a URL that does not wait for ever. It does not connect.
-func Place(rawURL string) (path, server string, err error) {
-	t, err := parse(rawURL, Options{})
+func Place(u URL) (path, server string, err error) {
+	t, err := parse(u, Options{})
 	if err == nil && t.sqlite != "" {
 		err = checkFile(t.sqlite, false)
 	}
@@ -105,13 +104,13 @@ func (t target) open(ctx context.Context, o Options) (dibs.Database, error) {
 	return openSQLite(ctx, t.sqlite, o)
 }
 
-func parse(rawURL string, o Options) (target, error) {
-	if path, ok := sqlitePath(rawURL); ok {
+func parse(u URL, o Options) (target, error) {
+	if path, ok := sqlitePath(u); ok {
 		return parseSQLite(path, o)
 	}
-	scheme, _, _ := strings.Cut(rawURL, ":")
+	scheme, _, _ := strings.Cut(string(u), ":")
 	if scheme != "postgres" && scheme != "postgresql" {
-		return target{}, unknown(rawURL)
+		return target{}, unknown(u)
 	}
 	if o.Prefix != "" {
 		return target{}, &Error{
@@ -120,29 +119,34 @@ func parse(rawURL string, o Options) (target, error) {
 			Err:     dibs.ErrInvalid,
 		}
 	}
-	u, err := url.Parse(rawURL)
+	server, err := serverURL(u)
 	if err != nil {
 		return target{}, &Error{
-			Problem: "the PostgreSQL URL cannot be read",
+			Problem: "the PostgreSQL URL cannot be read: " + err.Error(),
 			Next:    "write postgres://USER:PASSWORD@HOST:5432/NAME, with special characters of the password as %XX",
 			Err:     dibs.ErrInvalid,
 		}
 	}
 	// A server that does not answer must not be waited for by the minute.
-	if q := u.Query(); !q.Has("connect_timeout") {
+	if q := server.Query(); !q.Has("connect_timeout") {
 		q.Set("connect_timeout", "10")
-		u.RawQuery = q.Encode()
+		server.RawQuery = q.Encode()
 	}
-	return target{postgres: u.String()}, nil
+	return target{postgres: server.String()}, nil
 }
 
-func sqlitePath(rawURL string) (string, bool) {
-	if path, ok := strings.CutPrefix(rawURL, "sqlite:"); ok {
-		return strings.TrimPrefix(path, "//"), true
+func sqlitePath(u URL) (string, bool) {
+	path, named := strings.CutPrefix(string(u), "sqlite:")
+	path = strings.TrimPrefix(path, "//")
+	if likeServer(path, named) {
+		return "", false
 	}
-	switch filepath.Ext(rawURL) {
+	if named {
+		return path, true
+	}
+	switch filepath.Ext(path) {
 	case ".db", ".sqlite", ".sqlite3":
-		return rawURL, !strings.Contains(rawURL, "://")
+		return string(u), !strings.Contains(string(u), "://")
 	}
 	return "", false
 }
@@ -158,21 +162,24 @@ func parseSQLite(path string, o Options) (target, error) {
 	case path == "" || strings.HasPrefix(path, ":memory:"):
 		return target{}, &Error{
 			Problem: "the SQLite URL names no file",
-			Next:    "write sqlite:PATH, such as " + Default,
+			Next:    "write sqlite:PATH, such as " + string(Default),
 			Err:     dibs.ErrInvalid,
 		}
 	}
 	return target{sqlite: path}, nil
 }
 
-func unknown(rawURL string) error {
-	shown := rawURL
-	if u, err := url.Parse(rawURL); err == nil {
-		shown = u.Redacted()
+var otherScheme = regexp.MustCompile(`^[a-z]{2,12}$`)
+
+// unknown shows at most the first word of what was given: it may hold a password anywhere.
+func unknown(u URL) error {
+	problem := "unknown kind of database"
+	if scheme, _, ok := strings.Cut(string(u), "://"); ok && otherScheme.MatchString(scheme) {
+		problem += ": " + scheme
 	}
 	return &Error{
-		Problem: fmt.Sprintf("unknown kind of database: %.60q", shown),
-		Next:    "use sqlite:PATH or postgres://USER@HOST/NAME",
+		Problem: problem,
+		Next:    "use sqlite:PATH or postgres://USER@HOST/NAME in --db or $DIBS_DB",
 		Err:     dibs.ErrInvalid,
 	}
 }
@@ -210,14 +217,14 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// Absolute returns rawURL such that it names the same database from any folder.
-func Absolute(rawURL string) string {
-	path, ok := sqlitePath(rawURL)
+// Absolute returns u such that it names the same database from any folder.
+func Absolute(u URL) URL {
+	path, ok := sqlitePath(u)
 	if !ok {
-		return rawURL
+		return u
 	}
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
 	}
-	return "sqlite:" + path
+	return URL("sqlite:" + path)
 }

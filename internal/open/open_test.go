@@ -16,7 +16,7 @@ import (
 
 func TestURLsOfSQLiteFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for url, path := range map[string]string{
+	for url, path := range map[URL]string{
 		"sqlite:a.db":      "a.db",
 		"sqlite:b":         "b",
 		"sqlite://c.db":    "c.db",
@@ -39,16 +39,16 @@ func TestURLsOfSQLiteFiles(t *testing.T) {
 			t.Errorf("%s is not the same file: %v", Absolute(url), err)
 		}
 	}
-	for _, url := range []string{"postgres://localhost/x.db", "mysql:x", "x"} {
+	for _, url := range []URL{"postgres://localhost/x.db", "mysql:x", "x"} {
 		if got := Absolute(url); got != url {
-			t.Errorf("%s becomes %s", url, got)
+			t.Errorf("%s becomes %s", url.Reveal(), got.Reveal())
 		}
 	}
 }
 
 func TestMigrationsAreTextForTheRightDatabase(t *testing.T) {
 	t.Parallel()
-	for url, words := range map[string]string{"postgres://": "create schema", "postgresql://h/x": "other", "sqlite:x.db": "create table"} {
+	for url, words := range map[URL]string{"postgres://": "create schema", "postgresql://h/x": "other", "sqlite:x.db": "create table"} {
 		o := Options{}
 		if words == "other" {
 			o.Schema = "other"

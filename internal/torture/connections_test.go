@@ -11,10 +11,10 @@ import (
 func TestTooManyWorkersForTheServerAreRefused(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	if err := open.Migrate(t.Context(), url, open.Options{}); err != nil {
+	if err := open.Migrate(t.Context(), open.URL(url), open.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	db, err := open.Database(t.Context(), url, open.Options{})
+	db, err := open.Database(t.Context(), open.URL(url), open.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func playPart(text, url string) error {
 		stop()
 	}()
 	for {
-		db, err := open.Database(ctx, url, open.Options{})
+		db, err := open.Database(ctx, open.URL(url), open.Options{})
 		if err == nil {
 			defer db.Close()
 			return p.Run(ctx, db, url)
@@ -110,10 +110,10 @@ func tortured(t *testing.T, url string, server Server) *Result {
 	if testing.Short() {
 		t.Skip("takes about 20 s")
 	}
-	if err := open.Migrate(t.Context(), url, open.Options{}); err != nil {
+	if err := open.Migrate(t.Context(), open.URL(url), open.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	db, err := open.Database(t.Context(), url, open.Options{})
+	db, err := open.Database(t.Context(), open.URL(url), open.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch os.Getenv(partEnv) {
 	case "migrate":
-		err = open.Migrate(ctx, os.Getenv(urlEnv), open.Options{})
+		err = open.Migrate(ctx, open.URL(os.Getenv(urlEnv)), open.Options{})
 	case "work":
 		err = work(ctx, os.Getenv(urlEnv))
 	default:
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 // work runs a worker until SIGTERM. It prints the id of each job that it completed,
 // once that is written; 0 when it has started.
 func work(ctx context.Context, url string) error {
-	db, err := open.Database(ctx, url, open.Options{})
+	db, err := open.Database(ctx, open.URL(url), open.Options{})
 	if err != nil {
 		return err
 	}
@@ -118,13 +118,13 @@ func TestOldAndNewProgramsShareATable(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		url := "sqlite:" + filepath.Join(t.TempDir(), "jobs.db")
-		must(t, open.Migrate(t.Context(), url, open.Options{}))
+		must(t, open.Migrate(t.Context(), open.URL(url), open.Options{}))
 		share(t, url, url, updated, func() *reader { return nil })
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		owner := pgtest.URL(t)
-		must(t, open.Migrate(t.Context(), owner, open.Options{}))
+		must(t, open.Migrate(t.Context(), open.URL(owner), open.Options{}))
 		share(t, owner, pgtest.Role(t, owner, pgtest.Grants...), updated, func() *reader { return read(t, owner) })
 	})
 }
@@ -136,7 +136,7 @@ func share(t *testing.T, owner, url, updated string, read func() *reader) {
 	old, err := os.Executable()
 	must(t, err)
 	runs := newFleet(t, url)
-	db, err := open.Database(t.Context(), url, open.Options{})
+	db, err := open.Database(t.Context(), open.URL(url), open.Options{})
 	must(t, err)
 	defer db.Close()
 
@@ -161,7 +161,7 @@ func share(t *testing.T, owner, url, updated string, read func() *reader) {
 	must(t, runs.command(old, "migrate", url).Run())
 	runs.stop(second)
 	runs.await(1500)
-	reopened, err := open.Database(t.Context(), url, open.Options{})
+	reopened, err := open.Database(t.Context(), open.URL(url), open.Options{})
 	must(t, err)
 	defer reopened.Close()
 	runs.enqueue(reopened, 1000)
