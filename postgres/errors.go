@@ -88,19 +88,17 @@ func hasCode(err error, codes ...string) bool {
 	return errors.As(err, &pg) && slices.Contains(codes, pg.Code)
 }
 
-// plainParseError keeps passwords out of the message.
+// plainParseError keeps passwords out of the message. What pgx says of words such as
+// "host=h password=a b" can quote a part of one, and so can what net/url says.
 func plainParseError(err error) string {
+	const form = "it has the form postgres://user:password@host:5432/database"
 	var parse *pgconn.ParseConfigError
-	if errors.As(err, &parse) {
-		if inner := errors.Unwrap(parse); inner != nil {
-			var u *url.Error
-			if errors.As(inner, &u) {
-				inner = u.Err
-			}
-			return "cannot be parsed: " + inner.Error() + "; it has the form postgres://user:password@host:5432/database"
+	if errors.As(err, &parse) && errors.Unwrap(parse) != nil && !errors.As(err, new(*url.Error)) {
+		if scheme, _, _ := strings.Cut(parse.ConnString, "://"); scheme == "postgres" || scheme == "postgresql" {
+			return "cannot be parsed: " + errors.Unwrap(parse).Error() + "; " + form
 		}
 	}
-	return "cannot be parsed; it has the form postgres://user:password@host:5432/database"
+	return "cannot be parsed; " + form
 }
 
 func hasParam(u, name string) bool {

@@ -33,7 +33,11 @@ func (u URL) String() string {
 	}
 	parts := strings.Split(server.RawQuery, "&")
 	for i, part := range parts {
-		if name, _, given := strings.Cut(part, "="); given && isSecret(name) {
+		name, _, given := strings.Cut(part, "=")
+		switch {
+		case !given && part != "":
+			parts[i] = hidden
+		case given && isSecret(part):
 			parts[i] = name + "=" + hidden
 		}
 	}
@@ -70,17 +74,21 @@ func serverURL(u URL) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("it is no URL") // the error quotes it
 	}
+	if server.Host == "" && server.Path == "" {
+		server.Path = "/" // else it would be written without the //
+	}
 	return server, nil
 }
 
 var secretName = regexp.MustCompile(`(?i)pass|pwd|secret|token|credential`)
 
-// isSecret reports whether a parameter's value must not be shown, however often its name
-// is encoded.
-func isSecret(name string) bool {
+// isSecret reports whether the value of a parameter, name=value, must not be shown, however
+// often its name is encoded. A ; is no separator, but may be meant as one.
+func isSecret(part string) bool {
+	name, _, _ := strings.Cut(part, "=")
 	for {
 		plain, err := url.QueryUnescape(name)
-		if err != nil || strings.Contains(name, ";") || secretName.MatchString(plain) {
+		if err != nil || strings.Contains(part, ";") || secretName.MatchString(plain) {
 			return true
 		}
 		if plain == name {
