@@ -55,6 +55,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	}
 	if !a.running {
+		err = suggestion(err)
 		err = &usageError{err: err, command: cmd.CommandPath()}
 	}
 	return a.fail(ctx, err)

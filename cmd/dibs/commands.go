@@ -19,6 +19,31 @@ func addCommands(a *app, root *cobra.Command) {
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())
 }
 
+// otherWords are what other queues call what a command does; who gives one is told the
+// command's name.
+var otherWords = map[string][]string{
+	"enqueue": {"add", "push", "send", "insert", "publish", "put", "submit", "create", "new", "produce", "schedule"},
+	"ls":      {"list", "jobs", "find", "search"},
+	"show":    {"status", "get", "view", "inspect", "describe", "peek", "info"},
+	"edit":    {"update", "set", "change", "modify", "reschedule"},
+	"cancel":  {"abort", "kill", "stop", "revoke", "remove", "rm", "delete", "del"},
+	"requeue": {"retry", "rerun", "replay", "redo", "restart"},
+	"prune":   {"delete", "del", "remove", "rm", "purge", "clean", "clear", "flush", "vacuum", "drop"},
+	"work":    {"worker", "run", "consume", "consumer", "process", "start", "serve", "listen"},
+	"claim":   {"fetch", "dequeue", "pop", "take", "receive", "poll", "lease", "reserve"},
+	"extend":  {"renew", "touch", "heartbeat", "keepalive", "keep-alive"},
+	"finish":  {"ack", "nack", "complete", "done", "fail", "report", "release", "snooze"},
+	"stats":   {"status", "count", "counts", "metrics", "info"},
+	"top":     {"watch", "monitor", "ui", "dashboard"},
+	"queue":   {"queues", "config", "settings", "limit", "limits"},
+	"pause":   {"stop", "suspend", "disable", "hold"},
+	"resume":  {"unpause", "continue", "enable", "start"},
+	"migrate": {"init", "setup", "install", "schema", "upgrade"},
+	"check":   {"verify", "doctor", "validate", "fsck"},
+	"bench":   {"benchmark"},
+	"torture": {"chaos"},
+}
+
 // note has a command say when it begins: until then, errors are about its usage.
 func (a *app) note(c *cobra.Command) {
 	if run := c.RunE; run != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -44,10 +45,34 @@ func TestVersion(t *testing.T) {
 	if got := c.ok("version"); !strings.HasPrefix(got, "dibs ") {
 		t.Errorf("dibs version writes %q", got)
 	}
+	if got, want := c.ok("--version"), c.ok("version"); got != want {
+		t.Errorf("dibs --version writes %q, dibs version %q", got, want)
+	}
 	v := c.row(c.ok("version", "--json"))
 	for _, field := range []string{"version", "go", "platform"} {
 		if v[field] == "" || v[field] == nil {
 			t.Errorf("no %s in %v", field, v)
+		}
+	}
+}
+
+// Who comes from another queue is told how dibs calls it.
+func TestWordsOfOtherQueues(t *testing.T) {
+	c := onSQLite(t)
+	for word, want := range map[string]string{
+		"retry": "requeue", "add": "enqueue", "push": "enqueue", "delete": "cancel or prune", "list": "ls", "rm": "cancel or prune",
+		"status": "show or stats", "consume": "work", "ack": "finish", "renew": "extend", "dequeue": "claim", "enque": "enqueue",
+	} {
+		c.fails(exitUsage, "", []string{word, "1", "--now"}, "dibs: unknown command \""+word+"\" for \"dibs\"; did you mean "+want+"?\n      see 'dibs --help'\n")
+	}
+	for name := range otherWords {
+		if found, _, err := newRootCmd(newApp(nil, io.Discard, io.Discard)).Find([]string{name}); err != nil || found.Name() != name {
+			t.Errorf("there is no command %s", name)
+		}
+		for _, word := range otherWords[name] {
+			if found, _, err := newRootCmd(newApp(nil, io.Discard, io.Discard)).Find([]string{word}); err == nil {
+				t.Errorf("%s is a command: %s", word, found.Name())
+			}
 		}
 	}
 }

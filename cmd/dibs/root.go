@@ -1,6 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 )
 
@@ -14,6 +19,28 @@ const (
 
 func init() { cobra.EnableCommandSorting = false } // the order of commands.go tells more
 
+// suggestion says which command may be meant by a wrong one: another queue's word for it, or
+// what cobra finds alike.
+func suggestion(err error) error {
+	problem, alike, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n\t")
+	var word string
+	var names []string
+	if _, other := fmt.Sscanf(problem, "unknown command %q", &word); other == nil {
+		for _, name := range slices.Sorted(maps.Keys(otherWords)) {
+			if slices.Contains(otherWords[name], word) {
+				names = append(names, name)
+			}
+		}
+	}
+	switch {
+	case names == nil && !found:
+		return err
+	case names == nil:
+		names = strings.Split(strings.TrimSpace(alike), "\n\t")
+	}
+	return fmt.Errorf("%s; did you mean %s?", problem, strings.Join(names, " or "))
+}
+
 func newRootCmd(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dibs",
@@ -25,6 +52,7 @@ is left behind, and no claim waits for another's lock.`,
   dibs enqueue emails '{"to":"ann@example.com"}'   add a job
   dibs work emails --concurrency 8 -- ./send.sh    run a program for each job
   dibs top                                         look at the queues`,
+		Version:       readVersion().String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -34,6 +62,8 @@ is left behind, and no claim waits for another's lock.`,
 	f.StringVar(&a.prefix, "prefix", a.prefix, "SQLite: `PREFIX` of the tables' names; default $DIBS_PREFIX, else dibs_")
 	f.BoolVar(&a.json, "json", false, "write JSON to stdout (see 'dibs help json')")
 	f.SortFlags = false
+	root.Flags().Bool("version", false, "show the version of this program")
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.Flags().SortFlags = false
 
 	root.AddGroup(

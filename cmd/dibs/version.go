@@ -18,7 +18,7 @@ func newVersionCmd(a *app) *cobra.Command {
 			if a.json {
 				return a.writeJSON(v)
 			}
-			fmt.Fprintf(a.stdout, "dibs %s (%s, %s)\n", v.Version, v.Go, v.Platform)
+			a.say("%s", v)
 			return nil
 		},
 	}
@@ -29,6 +29,10 @@ type versionInfo struct {
 	Commit   string `json:"commit,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+}
+
+func (v versionInfo) String() string {
+	return fmt.Sprintf("dibs %s (%s, %s)", v.Version, v.Go, v.Platform)
 }
 
 // readVersion takes what the Go command wrote into the binary.
