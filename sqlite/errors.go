@@ -43,8 +43,11 @@ func classify(err error) error {
 	if hint, ok := hints[code]; ok {
 		return fmt.Errorf("%w: %s: %w", dibs.ErrUnavailable, hint, err)
 	}
-	if code == sqlite3.SQLITE_NOTADB {
-		return fmt.Errorf("this is not a SQLite file; give another path: %w", err)
+	switch code {
+	case sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("this is not a SQLite file, or its beginning is damaged; give another path, or restore it from a backup: %w", err)
+	case sqlite3.SQLITE_CORRUPT:
+		return fmt.Errorf("the file is damaged; restore it from a backup, or save what can be read with sqlite3's .recover: %w", err)
 	}
 	return err
 }

@@ -19,12 +19,12 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	if err := checks.Claim(&r); err != nil {
 		return f, err
 	}
-	if s.writer.closed() {
-		return f, wrap("locks", dibs.ErrClosed)
+	if err := s.ready(ctx); err != nil {
+		return f, wrap("locks", err)
 	}
 	tx, err := s.user.BeginTx(ctx, nil)
 	if err != nil {
-		return f, wrap("locks", err)
+		return f, wrap("locks", s.failed(ctx, err))
 	}
 	defer tx.Rollback() // always: that is the point
 	start := time.Now()

@@ -90,7 +90,11 @@ func TestANewerSchemaIsUsedOnlyIfItSaysSo(t *testing.T) {
 func TestTwoPrefixesAreTwoQueues(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
-	a, b := openAt(t, path, sqlite.Options{}), openAt(t, path, sqlite.Options{Prefix: "other_"})
+	a := openAt(t, path, sqlite.Options{})
+	if err := sqlite.Migrate(t.Context(), path, sqlite.Options{Prefix: "other_"}); err != nil {
+		t.Fatal(err)
+	}
+	b := openAt(t, path, sqlite.Options{Prefix: "other_"})
 	if _, err := a.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,11 @@ func checkPath(path string) error {
 	}
 	info, err := os.Stat(path)
 	if err == nil {
-		if info.IsDir() {
+		switch {
+		case info.IsDir():
 			return badPath("%s is a directory; give the path of a file in it", path)
+		case !info.Mode().IsRegular(): // to open a named pipe would wait for its other end
+			return badPath("%s is a named pipe, a socket or a device; give the path of a file", path)
 		}
 		return nil
 	}
@@ -46,6 +49,28 @@ func badPath(format string, args ...any) error {
 	return &dibs.InvalidError{Field: "path", Reason: fmt.Sprintf(format, args...)}
 }
 
+// makeFile makes the file, empty, unless it is there.
+func makeFile(path string, mode fs.FileMode) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return nil // what may be wrong, SQLite says
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, mode)
+	if err != nil {
+		return fmt.Errorf("%w: the file cannot be made; check the owner and permissions of its directory: %w", dibs.ErrUnavailable, err)
+	}
+	return file.Close()
+}
+
+// fileURL names the file with settings for a connection. It never makes the file.
+func fileURL(path, mode string, settings url.Values) string {
+	file := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
+	if !strings.HasPrefix(file.Path, "/") {
+		file.Path, file.Opaque = "", (&url.URL{Path: file.Path}).EscapedPath()
+	}
+	settings.Set("mode", mode)
+	return file.String() + "?" + settings.Encode()
+}
+
 // sources are the data source names of the three kinds of connections.
 type sources struct {
 	writer, reader, user string
@@ -56,15 +81,13 @@ func dataSource(path string, o Options) sources {
 	if o.Relaxed {
 		synchronous = "normal"
 	}
-	common := []string{"journal_mode(wal)", "synchronous(" + synchronous + ")", "temp_store(memory)"}
+	common := []string{"synchronous(" + synchronous + ")", "temp_store(memory)"}
 	source := func(busy time.Duration, pragmas ...string) string {
-		v := url.Values{"_txlock": {"immediate"}, "_busy_timeout": {fmt.Sprint(busy.Milliseconds())}}
-		v["_pragma"] = append(append([]string(nil), common...), pragmas...)
-		file := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path)}
-		if !strings.HasPrefix(file.Path, "/") {
-			file.Path, file.Opaque = "", (&url.URL{Path: file.Path}).EscapedPath()
-		}
-		return file.String() + "?" + v.Encode()
+		return fileURL(path, "rw", url.Values{
+			"_txlock":       {"immediate"},
+			"_busy_timeout": {fmt.Sprint(busy.Milliseconds())},
+			"_pragma":       append(append([]string(nil), common...), pragmas...),
+		})
 	}
 	return sources{
 		// The writer and the callers' transactions wait by themselves (turn.go).

@@ -4,32 +4,81 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"net/url"
+	"os"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// migrate brings the schema up to date. The write lock of the file is its lock: of
-// several processes that open a file at once, one does the work and the others find it done.
-func migrate(ctx context.Context, dsn string, s *statements) error {
+// migrate brings the schema of the file at path up to date. The write lock of the file is
+// its lock: of several processes that open a file at once, one does the work and the others
+// find it done. Nothing is changed in a file that holds other tables alone, unless add says
+// so; and only once all tables are there does the file get its WAL mode, which stays.
+func migrate(ctx context.Context, path string, o *Options, add bool) (*statements, error) {
+	if err := checks.Context(ctx); err != nil {
+		return nil, err
+	}
+	s, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
 	known, err := s.migrations()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	db := openPool(dsn, nil, 0)
-	defer db.Close()
-	version, err := schemaVersion(ctx, db, s, len(known))
-	if err == nil && version >= len(known) {
-		return forgetStatistics(ctx, db, s)
+	if err := checkPath(path); err != nil {
+		return nil, err
 	}
+	if err := makeFile(path, o.FileMode); err != nil {
+		return nil, opening(path, err)
+	}
+	err = retryBusy(ctx, o.BusyTimeout, func() error {
+		version, err := glance(ctx, path, s, len(known), add)
+		if err != nil {
+			return err
+		}
+		db := openPool(fileURL(path, "rw", url.Values{"_txlock": {"immediate"}}), nil, 0)
+		defer db.Close()
+		if version < len(known) {
+			err = upgrade(ctx, db, s, known, add)
+		} else {
+			err = forgetStatistics(ctx, db, s)
+		}
+		if err != nil {
+			return err
+		}
+		return setWAL(ctx, db)
+	})
 	if err != nil {
-		return err
+		return nil, opening(path, err)
 	}
+	return s, nil
+}
+
+// glance reads the schema's version and changes nothing. Closing a connection that may
+// write moves what a program that has died left in its -wal into the file, so it only reads
+// where there is one. Elsewhere it may write, so that SQLite takes away the -wal and -shm
+// that reading has made, and can undo what a program that died has half written.
+func glance(ctx context.Context, path string, s *statements, know int, add bool) (version int, err error) {
+	mode := "rw"
+	if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 0 {
+		mode = "ro"
+	}
+	db := openPool(fileURL(path, mode, url.Values{}), nil, 0)
+	defer db.Close()
+	return schemaVersion(ctx, db, s, know, add)
+}
+
+// upgrade runs the migrations that the file lacks, in one transaction.
+func upgrade(ctx context.Context, db *sql.DB, s *statements, known []migration, add bool) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
-	if version, err = schemaVersion(ctx, tx, s, len(known)); err != nil {
+	version, err := schemaVersion(ctx, tx, s, len(known), add)
+	if err != nil {
 		return err
 	}
 	for _, m := range known[min(version, len(known)):] {
@@ -38,6 +87,16 @@ func migrate(ctx context.Context, dsn string, s *statements) error {
 		}
 	}
 	return tx.Commit()
+}
+
+// setWAL puts the file into WAL mode, for good.
+func setWAL(ctx context.Context, db *sql.DB) error {
+	var mode string
+	err := db.QueryRowContext(ctx, "pragma journal_mode = wal").Scan(&mode)
+	if err == nil && mode != "wal" {
+		err = fmt.Errorf("%w: the file stays in journal mode %s, dibs needs WAL mode; it must be on a local disk", dibs.ErrUnavailable, mode)
+	}
+	return err
 }
 
 // forgetStatistics deletes what ANALYZE or "pragma optimize" has noted of dibs' tables.
@@ -62,16 +121,24 @@ func forgetStatistics(ctx context.Context, db *sql.DB, s *statements) error {
 }
 
 // schemaVersion is 0 where there is no schema. It fails with dibs.ErrSchema if a
-// program that knows so many versions may not use it.
+// program that knows so many versions may not use it, or if there are other tables alone
+// and add does not say that dibs' may be added to them.
 func schemaVersion(ctx context.Context, db interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
-}, s *statements, know int,
+}, s *statements, know int, add bool,
 ) (version int, err error) {
-	var needs int
+	const count = "select count(*) filter (where type = 'table' and name = ?1 collate nocase), count(*) filter (where name not like 'sqlite!_%' escape '!') from sqlite_schema"
+	var needs, ours, all int
 	table := s.prefix + "migration"
-	err = db.QueryRowContext(ctx, "select count(*) from sqlite_schema where type = 'table' and name = ?1", table).Scan(&version)
-	if err != nil || version == 0 {
+	err = db.QueryRowContext(ctx, count, table).Scan(&ours, &all)
+	switch {
+	case err != nil:
 		return 0, err
+	case ours == 0 && all > 0 && !add:
+		return 0, fmt.Errorf("%w: the file has tables, but none of dibs with the prefix %q; name another file or prefix, or have 'dibs migrate' or sqlite.Migrate add them to it",
+			dibs.ErrSchema, s.prefix)
+	case ours == 0:
+		return 0, nil
 	}
 	err = db.QueryRowContext(ctx, "select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from "+table).Scan(&version, &needs)
 	if err == nil && needs > know {

@@ -132,11 +132,17 @@ func (s *session) one(statement string, args []any, to ...any) (bool, error) {
 
 // dataVersion changes whenever another connection has written.
 func (s *session) dataVersion() (version int64, err error) {
-	st, err := prepare(s.ctx, s.conn, s.prepared, "pragma data_version")
-	if err == nil {
-		err = st.QueryRowContext(s.ctx).Scan(&version)
-	}
+	err = s.scan("pragma data_version", &version)
 	return version, err
+}
+
+// scan reads the one value that a statement gives that is not in sql/.
+func (s *session) scan(text string, to any) error {
+	st, err := prepare(s.ctx, s.conn, s.prepared, text)
+	if err == nil {
+		err = st.QueryRowContext(s.ctx).Scan(to)
+	}
+	return err
 }
 
 // names reads a column of text.

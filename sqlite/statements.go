@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"regexp"
@@ -24,13 +25,12 @@ type statements struct {
 	text   map[string]string
 }
 
-var validPrefix = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,31}$`)
+var validPrefix = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,31}$`)
 
 func load(prefix string) (*statements, error) {
-	if prefix == "" {
-		prefix = defaultPrefix
-	}
-	if !validPrefix.MatchString(prefix) || strings.HasPrefix(strings.ToLower(prefix), "sqlite_") {
+	// To SQLite, names that differ by case alone are the same.
+	prefix = strings.ToLower(cmp.Or(prefix, defaultPrefix))
+	if !validPrefix.MatchString(prefix) || strings.HasPrefix(prefix, "sqlite_") {
 		return nil, &dibs.InvalidError{Field: "prefix", Reason: "must be a letter and then up to 31 letters, digits or underscores, and not begin with sqlite_"}
 	}
 	entries, err := files.ReadDir("sql")

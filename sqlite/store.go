@@ -8,14 +8,17 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // Options of Open. The zero value is the default.
@@ -27,13 +30,29 @@ type Options struct {
 	// the process loses nothing, but a power failure may lose the last commits.
 	Relaxed bool
 	// BusyTimeout is how long a write waits for other processes' and callers'
-	// transactions before it gives up with dibs.ErrUnavailable. Default 1 minute.
+	// transactions before it gives up with dibs.ErrUnavailable. Default 1 minute, at most a day.
 	BusyTimeout time.Duration
+	// FileMode is who may read and write a file that is made, less what the process' umask
+	// takes away. Default 0600: the owner. SQLite gives -wal and -shm the same.
+	FileMode fs.FileMode
 }
 
-// Store is a SQLite file with dibs' tables. It implements dibs.Database.
+// complete checks the options, fills in their defaults, and loads the statements.
+func (o *Options) complete() (*statements, error) {
+	o.BusyTimeout, o.FileMode = cmp.Or(o.BusyTimeout, time.Minute), cmp.Or(o.FileMode, 0o600)
+	switch {
+	case o.BusyTimeout < 0 || o.BusyTimeout > 24*time.Hour:
+		return nil, &dibs.InvalidError{Field: "busy_timeout", Reason: fmt.Sprintf("must be 0 (for 1 minute) to 24h, got %v", o.BusyTimeout)}
+	case o.FileMode&^0o777 != 0 || o.FileMode&0o600 != 0o600:
+		return nil, &dibs.InvalidError{Field: "file_mode", Reason: fmt.Sprintf("must let the owner read and write, as 0600 and 0660 do, got %#o", o.FileMode)}
+	}
+	return load(o.Prefix)
+}
+
+// Store is a SQLite file with dibs' tables, as Open makes it. It implements dibs.Database.
 type Store struct {
 	sql     *statements
+	path    string // as SQLite names the file
 	writer  *writer
 	readers *sql.DB
 	user    *sql.DB
@@ -46,37 +65,44 @@ type Store struct {
 var _ dibs.Database = (*Store)(nil)
 
 // Open opens or makes the file at path, and makes or upgrades dibs' tables in it.
-// A schema that is newer than this program gives dibs.ErrSchema; a file that cannot
-// be used just now, dibs.ErrUnavailable.
+// A file that holds tables, but none of dibs under this prefix, is left as it is: it may be
+// another program's, or the prefix mistyped. Call Migrate on it once.
+// That, and a schema that is newer than this program, gives dibs.ErrSchema; a file that
+// cannot be used just now, dibs.ErrUnavailable.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
-	if o.BusyTimeout == 0 {
-		o.BusyTimeout = time.Minute
-	}
-	text, err := load(o.Prefix)
+	text, err := migrate(ctx, path, &o, false)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkPath(path); err != nil {
 		return nil, err
 	}
 	s := &Store{sql: text, turn: newTurn()}
 	if err := s.open(ctx, path, o); err != nil {
 		_ = s.release() // the error of opening says more
-		return nil, fmt.Errorf("dibs: open %s: %w", path, classify(err))
+		return nil, opening(path, err)
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context, path string, o Options) error {
+// Migrate makes or upgrades dibs' tables in the file at path, as Open does, also where the
+// file holds the tables of another program, which it leaves alone. The file is then in
+// SQLite's WAL mode, for all its users.
+func Migrate(ctx context.Context, path string, o Options) error {
+	_, err := migrate(ctx, path, &o, true)
+	return err
+}
+
+func opening(path string, err error) error {
+	return fmt.Errorf("dibs: open %s: %w", path, classify(err))
+}
+
+func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
 	dsn := dataSource(path, o)
-	err := retryBusy(ctx, o.BusyTimeout, func() error { return migrate(ctx, dsn.writer, s.sql) })
-	if err != nil {
-		return err
-	}
 	s.readers = openPool(dsn.reader, nil, 0)
 	s.readers.SetMaxOpenConns(5) // one of them is the wakeups'
 	s.user = openPool(dsn.user, s.turn, o.BusyTimeout)
 	if s.wakeups, err = startWakeups(ctx, s.readers, s.sql); err != nil {
+		return err
+	}
+	if err := s.readers.QueryRowContext(ctx, mainFile).Scan(&s.path); err != nil {
 		return err
 	}
 	s.writer, err = startWriter(ctx, dsn.writer, s, o.BusyTimeout)
@@ -86,6 +112,9 @@ func (s *Store) open(ctx context.Context, path string, o Options) error {
 // Close waits for the calls that have begun, and closes the file. Transactions of DB
 // must have ended.
 func (s *Store) Close() (err error) {
+	if s == nil {
+		return nil
+	}
 	s.closing.Do(func() { err = s.release() })
 	return err
 }
@@ -114,12 +143,33 @@ func (s *Store) release() error {
 // such a transaction is open in the same goroutine: they wait for it. Close closes it.
 func (s *Store) DB() *sql.DB { return s.user }
 
+// ready refuses calls that cannot be made at all.
+func (s *Store) ready(ctx context.Context) error {
+	switch {
+	case s == nil || s.writer == nil:
+		return &dibs.InvalidError{Field: "store", Reason: "is not open; use what Open returns, once its error is nil"}
+	case s.writer.closed():
+		return dibs.ErrClosed
+	}
+	return checks.Context(ctx)
+}
+
+// failed is the error of a call on the store's pools: what they say once they are closed
+// is no use to callers.
+func (s *Store) failed(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && s.writer.closed() {
+		return dibs.ErrClosed
+	}
+	return err
+}
+
 // write runs f in the writer's next transaction and returns when it is durable.
 func (s *Store) write(ctx context.Context, op string, f func(*session) error) error {
-	if err := s.writer.call(ctx, f); err != nil {
-		return wrap(op, err)
+	err := s.ready(ctx)
+	if err == nil {
+		err = s.writer.call(ctx, f)
 	}
-	return nil
+	return wrap(op, err)
 }
 
 // Check looks for anything in the database that must not be.
@@ -138,12 +188,12 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 
 // read runs one statement on a connection that only reads.
 func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
-	if s.writer.closed() {
-		return dibs.ErrClosed
+	if err := s.ready(ctx); err != nil {
+		return err
 	}
 	rows, err := s.readers.QueryContext(ctx, s.sql.get(statement), args...)
 	if err != nil {
-		return err
+		return s.failed(ctx, err)
 	}
 	defer rows.Close()
 	for rows.Next() {

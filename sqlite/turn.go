@@ -85,7 +85,7 @@ type turnConn struct {
 
 func (c *turnConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
 	if o.ReadOnly {
-		return c.sqliteConn.BeginTx(ctx, o)
+		return c.beginReading(ctx, o)
 	}
 	if err := c.turn.take(ctx); err != nil {
 		return nil, err
@@ -97,6 +97,30 @@ func (c *turnConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, 
 	}
 	c.open = &turnTx{Tx: tx, turn: c.turn}
 	return c.open, nil
+}
+
+// beginReading begins a transaction in which SQLite refuses to write: the driver does not
+// tell it that one is read-only.
+func (c *turnConn) beginReading(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	if err := c.pragma("query_only = 1"); err != nil {
+		return nil, err
+	}
+	tx, err := c.sqliteConn.BeginTx(ctx, o)
+	if err != nil {
+		return nil, errors.Join(err, c.pragma("query_only = 0"))
+	}
+	return readingTx{tx, c}, nil
+}
+
+type readingTx struct {
+	driver.Tx
+	conn *turnConn
+}
+
+func (t readingTx) Commit() error { return errors.Join(t.Tx.Commit(), t.conn.pragma("query_only = 0")) }
+
+func (t readingTx) Rollback() error {
+	return errors.Join(t.Tx.Rollback(), t.conn.pragma("query_only = 0"))
 }
 
 // begin tries every retryPause, where the driver's own waiting would try ever more
@@ -117,7 +141,11 @@ func (c *turnConn) begin(ctx context.Context, o driver.TxOptions) (tx driver.Tx,
 
 // wait sets how long the driver's own waiting lasts.
 func (c *turnConn) wait(d time.Duration) error {
-	_, err := c.ExecContext(context.Background(), fmt.Sprintf("pragma busy_timeout = %d", d.Milliseconds()), nil)
+	return c.pragma(fmt.Sprintf("busy_timeout = %d", d.Milliseconds()))
+}
+
+func (c *turnConn) pragma(setting string) error {
+	_, err := c.ExecContext(context.Background(), "pragma "+setting, nil)
 	return err
 }
 

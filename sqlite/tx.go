@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"sync"
 	"weak"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -17,6 +18,8 @@ import (
 // SQLTx makes dibs work inside a transaction of the caller's, which must be on the
 // same file: one of DB, or of any other sql.DB of the same driver (there with
 // _txlock=immediate and a busy_timeout, or its first write may find the file locked).
+// Calls in a transaction on another file, or in a read-only one of DB, are refused; of
+// another sql.DB, the driver does not tell which are meant to be read-only.
 // Until it ends, nobody else writes to the file. Workers of this process learn of new jobs when Wake
 // is called after the commit, or within milliseconds by themselves. A transaction belongs
 // to one goroutine; each SQLTx of it gives the same Tx.
@@ -26,6 +29,9 @@ import (
 // on its own. Begin the transaction with the context that its statements get, and they
 // fail instead. Calls of the Tx do nothing then, and fail with sql.ErrTxDone.
 func (s *Store) SQLTx(tx *sql.Tx) dibs.Tx {
+	if s == nil || tx == nil {
+		return &callerTx{store: s} // its calls say what is missing
+	}
 	key := weak.Make(tx)
 	state, known := s.txs.LoadOrStore(key, newTxState())
 	if !known {
@@ -35,21 +41,25 @@ func (s *Store) SQLTx(tx *sql.Tx) dibs.Tx {
 }
 
 func (s *Store) newTx(tx *sql.Tx, state *txState) *callerTx {
-	return &callerTx{session: newSession(context.Background(), tx, s.sql), txState: state}
+	return &callerTx{store: s, session: newSession(context.Background(), tx, s.sql), txState: state}
 }
 
 // InTx runs f in a transaction of its own, and commits it if f returns nil. f must do
 // everything by its Tx: the store's own writing methods wait for the transaction to end.
 func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
-	if s.writer.closed() {
-		return wrap("transaction", dibs.ErrClosed)
+	if err := s.ready(ctx); err != nil {
+		return wrap("transaction", err)
+	}
+	if f == nil {
+		return &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that works in the transaction"}
 	}
 	tx, err := s.user.BeginTx(ctx, nil)
 	if err != nil {
-		return wrap("transaction", err)
+		return wrap("transaction", s.failed(ctx, err))
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
 	t := s.newTx(tx, newTxState())
+	t.known = true
 	if err := f(t); err != nil {
 		if ctx.Err() != nil && errors.Is(err, sql.ErrTxDone) {
 			return wrap("transaction", ctx.Err())
@@ -65,6 +75,7 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 
 // callerTx is the part of a store that works in the caller's transaction.
 type callerTx struct {
+	store   *Store
 	session *session
 	*txState
 	completed map[int64]completion // as of this call: the jobs claimed here that Finish has not ended otherwise
@@ -73,6 +84,8 @@ type callerTx struct {
 // txState is what all callerTx of one transaction share. The store keeps it for as long
 // as the transaction is in use, so nothing in it may lead to the transaction.
 type txState struct {
+	mu         sync.Mutex                          // held by each call: a transaction has one connection
+	known      bool                                // that it may be written in, and on which file it is
 	claims     map[dibs.Token]map[int64]completion // all of them, also those that a savepoint has undone
 	rolledBack bool                                // by SQLite, as a call has found out
 }
@@ -91,9 +104,11 @@ type completion struct {
 // begins and ends the call is not cut off when ctx ends. Settings are read anew each
 // time, for the caller may have rolled back to before a queue was made.
 func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) error {
-	if err := ctx.Err(); err != nil {
+	if err := t.ready(ctx); err != nil {
 		return wrap(op, err)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s, whole := t.session, context.WithoutCancel(ctx)
 	s.ctx = whole
 	clear(s.queues)
@@ -102,7 +117,10 @@ func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) er
 	}
 	before := s.mark()
 	s.ctx, s.time = ctx, 0
-	err := t.recall()
+	err := t.verify()
+	if err == nil {
+		err = t.recall()
+	}
 	if err == nil {
 		err = f(s)
 	}

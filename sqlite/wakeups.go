@@ -24,6 +24,9 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 	if queue == "" {
 		queue = dibs.DefaultQueue
 	}
+	if s == nil || s.wakeups == nil {
+		return nil, func() {} // the first call that can fail says that the store is not open
+	}
 	return s.wakeups.listen(queue)
 }
 
@@ -33,7 +36,9 @@ func (s *Store) Wake(queue string) {
 	if queue == "" {
 		queue = dibs.DefaultQueue
 	}
-	s.wakeups.broadcast([]string{queue})
+	if s != nil && s.wakeups != nil {
+		s.wakeups.broadcast([]string{queue})
+	}
 }
 
 // wakeups tells listeners of this process' enqueues at once, and of other processes'

@@ -355,6 +355,10 @@ func TestWithoutTheMappingNothingIsMadeInAnothersFile(t *testing.T) {
 	if n := x.count("select count(*) from sqlite_schema where type = 'table'"); n != 1 {
 		t.Errorf("the file holds %d tables", n)
 	}
-	c.ok("enqueue", "emails") // which says that it is dibs' file, too
+	for _, args := range [][]string{{"enqueue", "emails"}, {"work", "emails", "--until-empty", "--", "true"}} {
+		c.fails(exitSchema, "", args, "shop.db", "none of dibs", "dibs migrate")
+	}
+	c.ok("migrate") // which says that it is dibs' file, too
+	c.ok("enqueue", "emails")
 	c.fails(exitNotFound, "", []string{"stats", "orders.yaml"}, "orders.yaml", "did you mean --table orders.yaml?", "emails")
 }

@@ -15,10 +15,11 @@ func newMigrateCmd(a *app) *cobra.Command {
 		Long: `Make the schema, or bring it up to the version that this program needs. Nothing is
 done if it is there already, and several processes may do it at the same time.
 
-On SQLite 'enqueue' and 'work' do this by themselves, and 'claim' where there is no file
-yet. On PostgreSQL it needs a user who may create a schema; all other verbs need only
-the right to read and write its tables. --print writes the SQL for somebody else to
-run, and does not connect.`,
+On SQLite 'enqueue' and 'work' do this by themselves where there is no file yet or one
+without tables, and 'claim' where there is no file; in a file that has tables of another
+program, only this command makes those of dibs. On PostgreSQL it needs a user who may create
+a schema; all other verbs need only the right to read and write its tables. --print writes
+the SQL for somebody else to run, and does not connect.`,
 		Example: `  dibs migrate --db postgres://app@localhost/shop
   dibs migrate --db postgres:// --print > dibs.sql`,
 		Args: cobra.NoArgs,

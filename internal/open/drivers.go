@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"net/url"
+	"os"
 	"path/filepath"
 
 	"github.com/dibs-queue/dibs"
@@ -27,6 +28,9 @@ func lacksTables(ctx context.Context, path string, o Options) bool {
 		return false // what is wrong, opening it says better; so below
 	}
 	file := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), OmitHost: true, RawQuery: "_pragma=busy_timeout(10000)&_pragma=query_only(1)"}
+	if wal, err := os.Stat(abs + "-wal"); err == nil && wal.Size() > 0 {
+		file.RawQuery += "&mode=ro" // closing another connection may move the -wal into the file
+	}
 	db, err := sql.Open("sqlite", file.String())
 	if err != nil {
 		return false
@@ -37,8 +41,12 @@ func lacksTables(ctx context.Context, path string, o Options) bool {
 		prefix = "dibs_"
 	}
 	var n int
-	err = db.QueryRowContext(ctx, "select count(*) from sqlite_schema where type = 'table' and name = ?1", prefix+"migration").Scan(&n)
+	err = db.QueryRowContext(ctx, "select count(*) from sqlite_schema where type = 'table' and name = ?1 collate nocase", prefix+"migration").Scan(&n)
 	return err == nil && n == 0
+}
+
+func migrateSQLite(ctx context.Context, path string, o Options) error {
+	return sqlite.Migrate(ctx, path, sqlite.Options{Prefix: o.Prefix})
 }
 
 func openPostgres(ctx context.Context, url string, o Options) (dibs.Database, error) {

@@ -31,7 +31,7 @@ type Options struct {
 //	sqlite:PATH, or a PATH that ends in .db, .sqlite or .sqlite3
 //	postgres://USER:PASSWORD@HOST:PORT/NAME, also postgresql://
 //
-// A schema is made in a SQLite file that has none; in PostgreSQL, Migrate does it.
+// A schema is made in a SQLite file that has no tables at all; elsewhere, Migrate does it.
 // Errors are of type [*Error] where there is something to say about what to do.
 func Database(ctx context.Context, u URL, o Options) (dibs.Database, error) {
 	t, err := parse(u, o)
@@ -51,11 +51,10 @@ func Migrate(ctx context.Context, u URL, o Options) error {
 	if t.sqlite == "" {
 		return Explain(u, migratePostgres(ctx, t.postgres, o))
 	}
-	db, err := t.open(ctx, o)
-	if err != nil {
-		return Explain(u, err)
+	if err := checkFile(t.sqlite, false); err != nil {
+		return err
 	}
-	return Explain(u, db.Close())
+	return Explain(u, migrateSQLite(ctx, t.sqlite, o))
 }
 
 // Migrations is the SQL that Migrate would run on an empty database at u. It
@@ -165,8 +164,24 @@ func parseSQLite(path string, o Options) (target, error) {
 			Next:    "write sqlite:PATH, such as " + string(Default),
 			Err:     dibs.ErrInvalid,
 		}
+	case likeParameters(path):
+		return target{}, &Error{
+			Problem: "a SQLite URL takes no parameters, and there is no file with a ? in its name: " + path,
+			Next:    "leave out the ? and what follows; where it is meant, make the empty file first",
+			Err:     dibs.ErrInvalid,
+		}
 	}
 	return target{sqlite: path}, nil
+}
+
+// likeParameters reports whether a path ends in what other programs take for parameters,
+// such as ?mode=ro, unless there is a file of that name.
+func likeParameters(path string) bool {
+	if !strings.Contains(filepath.Base(path), "?") {
+		return false
+	}
+	_, err := os.Stat(path)
+	return err != nil
 }
 
 var otherScheme = regexp.MustCompile(`^[a-z]{2,12}$`)
@@ -192,6 +207,12 @@ func checkFile(path string, existing bool) error {
 		return &Error{
 			Problem: path + " is a directory",
 			Next:    "name a file in it, such as sqlite:" + filepath.Join(path, "dibs.db"),
+			Err:     dibs.ErrInvalid,
+		}
+	case err == nil && !info.Mode().IsRegular(): // to open a named pipe would wait for its other end
+		return &Error{
+			Problem: path + " is a named pipe, a socket or a device",
+			Next:    "name a file with --db or $DIBS_DB",
 			Err:     dibs.ErrInvalid,
 		}
 	case errors.Is(err, fs.ErrNotExist) && existing:

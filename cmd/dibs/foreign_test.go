@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Another program's file is left alone, byte for byte, by every verb but migrate.
+func TestAnotherProgramsFileIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shop.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "create table orders (id integer primary key)"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cli{t: t, db: "sqlite:" + path}
+	for _, args := range [][]string{
+		{"enqueue", "q", "null"},
+		{"work", "q", "--until-empty", "--", "true"},
+		{"claim", "q"},
+		{"queue", "q", "--concurrency", "1"},
+		{"check"},
+		{"ls"},
+		{"stats"},
+		{"top", "--once"},
+		{"show", "1"},
+		{"queue"},
+		{"locks"},
+	} {
+		c.fails(exitSchema, "", args, path, "dibs migrate")
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+		t.Errorf("the file was changed: %v", err)
+	}
+	if names, err := filepath.Glob(path + "*"); err != nil || len(names) != 1 {
+		t.Errorf("files are left beside it: %q, %v", names, err)
+	}
+	c.ok("migrate")
+	c.ok("enqueue", "q", "null")
+	c.ok("check")
+}
+
+func TestSQLiteURLs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "jobs.db")
+	for _, url := range []string{path, "sqlite:" + path, "sqlite://" + path, "sqlite:///" + path, "sqlite:////" + path} {
+		c := &cli{t: t, db: url}
+		c.ok("enqueue", "q", "null")
+		if names, err := os.ReadDir(dir); err != nil || names[0].Name() != "jobs.db" {
+			t.Errorf("%s: the folder has %v, %v", url, names, err)
+		}
+	}
+	for _, db := range []string{"sqlite:" + path + "?mode=ro", "sqlite:" + filepath.Join(dir, "new.db") + "?mode=ro"} {
+		c := &cli{t: t, db: db}
+		for _, args := range [][]string{{"enqueue", "q", "null"}, {"migrate"}, {"ls"}, {"adopt", "init", "orders"}} {
+			c.fails(exitUsage, "", args, "takes no parameters", "leave out the ?")
+		}
+	}
+	odd := filepath.Join(dir, "odd?.txt")
+	if err := os.WriteFile(odd, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &cli{t: t, db: "sqlite:" + odd}
+	c.ok("enqueue", "q", "null")
+	c.ok("check")
+	c.db = "sqlite:" + os.DevNull
+	c.fails(exitUsage, "", []string{"enqueue", "q", "null"}, os.DevNull+" is a named pipe, a socket or a device")
+}

@@ -1,0 +1,310 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// anothers makes the file of another program, which has one table, and returns its path.
+func anothers(t *testing.T, pragmas ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "shop.db")
+	run(t, path, append(pragmas, "create table orders (id integer primary key, total integer)", "insert into orders (total) values (7)")...)
+	return path
+}
+
+// run runs statements on a connection of another program, and closes it.
+func run(t *testing.T, path string, statements ...string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, s := range statements {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+// seen is all that others see of a file and its folder.
+type seen struct {
+	content []byte
+	changed time.Time
+	names   []string
+}
+
+func look(t *testing.T, path string) (s seen) {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.changed = info.ModTime()
+	if s.content, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		s.names = append(s.names, e.Name())
+	}
+	return s
+}
+
+// untouched runs f and expects it to change nothing.
+func untouched(t *testing.T, path string, f func()) {
+	t.Helper()
+	before := look(t, path)
+	f()
+	after := look(t, path)
+	if !bytes.Equal(after.content, before.content) || !after.changed.Equal(before.changed) {
+		t.Error("the file was changed")
+	}
+	if !slices.Equal(after.names, before.names) {
+		t.Errorf("the folder has %q, had %q", after.names, before.names)
+	}
+}
+
+// What another program keeps in its file is safe from a mistyped path or prefix.
+func TestAnotherProgramsFileIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	refuses := func(t *testing.T, path string, o sqlite.Options) {
+		t.Helper()
+		untouched(t, path, func() {
+			_, err := sqlite.Open(t.Context(), path, o)
+			if !errors.Is(err, dibs.ErrSchema) || !strings.Contains(err.Error(), "sqlite.Migrate") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+	t.Run("as SQLite makes it", func(t *testing.T) {
+		t.Parallel()
+		refuses(t, anothers(t), sqlite.Options{})
+	})
+	t.Run("in WAL mode", func(t *testing.T) {
+		t.Parallel()
+		refuses(t, anothers(t, "pragma journal_mode = wal"), sqlite.Options{})
+	})
+	t.Run("left by a program that died", func(t *testing.T) {
+		t.Parallel()
+		path := anothers(t, "pragma journal_mode = wal")
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.ExecContext(t.Context(), "insert into orders (total) values (8)"); err != nil {
+			t.Fatal(err)
+		}
+		left := filepath.Join(t.TempDir(), "left.db")
+		for _, end := range []string{"", "-wal", "-shm"} {
+			copyTo(t, path+end, left+end)
+		}
+		before := look(t, left)
+		refuses(t, left, sqlite.Options{})
+		if after := look(t, left); !bytes.Equal(after.content, before.content) {
+			t.Error("the file was changed")
+		}
+	})
+	t.Run("with a view alone", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "view.db")
+		run(t, path, "create view one as select 1")
+		refuses(t, path, sqlite.Options{})
+	})
+	t.Run("of dibs under another prefix", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "jobs.db")
+		s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, path, sqlite.Options{Prefix: "mistyped_"})
+	})
+}
+
+func copyTo(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMigrateAddsTheTablesToAnotherProgramsFile(t *testing.T) {
+	t.Parallel()
+	path := anothers(t)
+	for range 2 { // the second finds it done
+		if err := sqlite.Migrate(t.Context(), path, sqlite.Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := openAt(t, path, sqlite.Options{})
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Error(err)
+	}
+	var total int
+	if err := s.DB().QueryRowContext(t.Context(), "select total from orders").Scan(&total); err != nil || total != 7 {
+		t.Errorf("the other program's row is %d: %v", total, err)
+	}
+}
+
+// A table of the other program has a name that dibs needs: nothing at all is changed.
+func TestAMigrationThatFailsLeavesTheFileAlone(t *testing.T) {
+	t.Parallel()
+	path := anothers(t)
+	run(t, path, "create table dibs_finished (x)")
+	untouched(t, path, func() {
+		if err := sqlite.Migrate(t.Context(), path, sqlite.Options{}); err == nil {
+			t.Error("it did not fail")
+		}
+	})
+}
+
+func TestManyOpenANewFileAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		path := filepath.Join(t.TempDir(), "jobs.db")
+		stores, errs := make([]*sqlite.Store, 8), make([]error, 8)
+		var all sync.WaitGroup
+		for i := range stores {
+			all.Go(func() {
+				if stores[i], errs[i] = sqlite.Open(t.Context(), path, sqlite.Options{}); errs[i] == nil {
+					_, errs[i] = stores[i].Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}})
+				}
+			})
+		}
+		all.Wait()
+		for i, s := range stores {
+			if errs[i] != nil {
+				t.Error(errs[i])
+			}
+			if s == nil {
+				continue
+			}
+			consistent(t, s)
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// Names in SQLite differ by more than case, or not at all.
+func TestPrefixesThatDifferByCaseAreOne(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	upper, lower := openAt(t, path, sqlite.Options{Prefix: "Shop_"}), openAt(t, path, sqlite.Options{Prefix: "shop_"})
+	if _, err := upper.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := lower.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: 1})
+	if err != nil || len(jobs) != 1 {
+		t.Errorf("%v, %v", jobs, err)
+	}
+}
+
+func TestAPathThatBeginsWithTwoSlashesIsAbsolute(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	s := openAt(t, "/"+path, sqlite.Options{})
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// A file that is not whole is told as such, at the latest when it is read, and opening
+// it changes nothing.
+func TestDamagedFilesAreToldAsSuch(t *testing.T) {
+	t.Parallel()
+	whole := filepath.Join(t.TempDir(), "jobs.db")
+	s, err := sqlite.Open(t.Context(), whole, sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, want string
+		damage     func([]byte) []byte
+	}{
+		{"a header of another format", "restore it from a backup", func(b []byte) []byte { copy(b, "SQLite format 9"); return b }},
+		{"a page size that cannot be", "restore it from a backup", func(b []byte) []byte { b[16], b[17] = 3, 3; return b }},
+		{"ten bytes", "not a SQLite file", func(b []byte) []byte { return b[:10] }},
+		{"half of the first page", "damaged", func(b []byte) []byte { return b[:2048] }},
+		{"its second half is missing", "damaged", func(b []byte) []byte { return b[:len(b)/2/4096*4096] }},
+		{"the list of its tables is overwritten", "damaged", func(b []byte) []byte { copy(b[100:], bytes.Repeat([]byte{0xff}, 3900)); return b }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "jobs.db")
+			if err := os.WriteFile(path, c.damage(slices.Clone(content)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			untouched(t, path, func() {
+				s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+				if err == nil {
+					_, err = s.Check(t.Context())
+					err = errors.Join(err, s.Close())
+				}
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q in it", err, c.want)
+				}
+			})
+		})
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	for field, o := range map[string]sqlite.Options{
+		"prefix":       {Prefix: "SQLITE_"},
+		"busy_timeout": {BusyTimeout: -1},
+		"file_mode":    {FileMode: 0o444},
+	} {
+		for name, call := range map[string]func() error{
+			"Open":    func() error { _, err := sqlite.Open(context.Background(), path, o); return err },
+			"Migrate": func() error { return sqlite.Migrate(context.Background(), path, o) },
+		} {
+			var invalid *dibs.InvalidError
+			if err := call(); !errors.As(err, &invalid) || invalid.Field != field {
+				t.Errorf("%s with a bad %s: %v", name, field, err)
+			}
+		}
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("a file was made")
+	}
+}

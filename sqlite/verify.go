@@ -1,0 +1,60 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// ready refuses calls that cannot be made at all.
+func (t *callerTx) ready(ctx context.Context) error {
+	if err := t.store.ready(ctx); err != nil {
+		return err
+	}
+	if t.txState == nil {
+		return &dibs.InvalidError{Field: "tx", Reason: "is nil; give the transaction to work in"}
+	}
+	return ctx.Err()
+}
+
+// mainFile asks for the file that a connection has opened, not those that it has attached.
+const mainFile = "select file from pragma_database_list where name = 'main'"
+
+// verify refuses a transaction in which nothing can be written, or which is on another
+// file, where jobs would be stored for nobody.
+func (t *callerTx) verify() error {
+	if t.known {
+		return nil
+	}
+	var readOnly bool
+	var file string
+	s := t.session
+	if err := s.scan(mainFile, &file); err != nil {
+		return err
+	}
+	if err := s.scan("pragma query_only", &readOnly); err != nil {
+		return err
+	}
+	switch {
+	case readOnly:
+		return &dibs.InvalidError{Field: "tx", Reason: "is read-only; begin it without sql.TxOptions.ReadOnly"}
+	case !sameFile(file, t.store.path):
+		return &dibs.InvalidError{Field: "tx", Reason: fmt.Sprintf("is on the file %q, the store on %q; begin it there", file, t.store.path)}
+	}
+	t.known = true
+	return nil
+}
+
+func sameFile(a, b string) bool {
+	if a == b {
+		return true
+	}
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
