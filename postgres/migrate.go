@@ -39,7 +39,7 @@ func migrations(schema string) ([]migration, error) {
 			return nil, err
 		}
 		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/")}
-		m.sql = fmt.Sprintf("%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n", strings.TrimSpace(qualify(string(text), schema)),
+		m.sql = fmt.Sprintf("%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n", strings.TrimSpace(inSchema(string(text), schema)),
 			ident(schema), m.version, checks.CompatibleWith(string(text), m.version))
 		list = append(list, m)
 	}
@@ -156,7 +156,7 @@ func schemaVersion(ctx context.Context, q queryer, schema string) (version, need
 	if err := q.QueryRow(ctx, "select to_regclass($1)::text", ident(schema)+".migration").Scan(&table); err != nil || table == nil {
 		return 0, 0, err
 	}
-	err = q.QueryRow(ctx, qualify("select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from dibs.migration", schema)).Scan(&version, &needs)
+	err = q.QueryRow(ctx, inSchema("select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from dibs.migration", schema)).Scan(&version, &needs)
 	return version, needs, err
 }
 

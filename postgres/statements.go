@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 //go:embed sql/*.sql
@@ -42,7 +44,7 @@ func load(schema string) (*statements, error) {
 			return nil, err
 		}
 		key := strings.TrimSuffix(strings.TrimPrefix(name, "sql/"), ".sql")
-		s.text[key] = qualify(withoutHeader(string(text)), schema)
+		s.text[key] = qualify.Text(inSchema(withoutHeader(string(text)), schema))
 	}
 	return s, nil
 }
@@ -58,7 +60,7 @@ func withoutHeader(text string) string {
 // The files say dibs.job and so on; own names there are unquoted and lower-case.
 var schemaInText = regexp.MustCompile(`\bdibs\.|schema if not exists dibs\b`)
 
-func qualify(text, schema string) string {
+func inSchema(text, schema string) string {
 	return schemaInText.ReplaceAllStringFunc(text, func(m string) string {
 		return strings.Replace(m, "dibs", ident(schema), 1)
 	})

@@ -78,7 +78,7 @@ where (token is null) <> (lease_until is null)
 union all
 select format('job %s: running, but in gate %s', id, gate)
 from dibs.job
-where token is not null and gate not in (0, 3)
+where token is not null and not (gate in (0, 3))
 union all
 select format('job %s: not running, but in gate 3', id)
 from dibs.job
@@ -104,7 +104,7 @@ join dibs.finished f on f.id = j.id
 union all
 select format('job %s: %s attempts count, %s are allowed', id, attempt - excused, max_attempts)
 from dibs.job
-where attempt - excused > max_attempts or (attempt - excused >= max_attempts and token is null)
+where (attempt - excused) > max_attempts or ((attempt - excused) >= max_attempts and token is null)
 union all
 select format('job %s: unique key held by more than one job', min(id))
 from dibs.job

@@ -87,7 +87,7 @@ with turn as materialized (
     update dibs.job j
     set
         token = $4,
-        lease_until = statement_timestamp() + $6::bigint * interval '1 microsecond',
+        lease_until = statement_timestamp() + ($6::bigint * interval '1 microsecond'),
         attempt = attempt + 1,
         worker = $5,
         claimed_at = statement_timestamp(),
@@ -133,7 +133,7 @@ with turn as materialized (
                     select r.ctid
                     from dibs.job r
                     where m.how = 0
-                        and r.queue = $1 and r.gate = 0 and r.priority between m.low and m.high
+                        and r.queue = $1 and r.gate = 0 and r.priority >= m.low and r.priority <= m.high
                         and r.run_at <= statement_timestamp()
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
@@ -214,7 +214,7 @@ with turn as materialized (
     having count(*) > 0
 ), logged as (
     insert into dibs.claim (token, check_at, queue, worker, ids)
-    select $4, statement_timestamp() + $6::bigint * interval '1 microsecond', $1, $5, ids
+    select $4, statement_timestamp() + ($6::bigint * interval '1 microsecond'), $1, $5, ids
     from summed
 ), counted as (
     insert into dibs.tally (queue, waiting, running, claimed, wait_us)

@@ -61,7 +61,7 @@ with o as materialized (
         end,
         g.result
     from gone g
-    where (g.queue, g.state) not in (
+    where not (g.queue, g.state) = any (
         select q.name, s.state
         from ended e
         join dibs.queue q on q.name = e.queue,

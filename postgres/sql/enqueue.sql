@@ -22,10 +22,10 @@ with clock as materialized (
         n.payload,
         n.metadata,
         n.priority,
-        greatest(coalesce(n.run_at, (select at from clock) + n.delay_us * interval '1 microsecond'), (select at from clock)),
+        greatest(coalesce(n.run_at, (select at from clock) + (n.delay_us * interval '1 microsecond')), (select at from clock)),
         case
             when n.group_key is null then 0
-            when coalesce(n.run_at, (select at from clock) + n.delay_us * interval '1 microsecond') <= (select at from clock) then 1
+            when coalesce(n.run_at, (select at from clock) + (n.delay_us * interval '1 microsecond')) <= (select at from clock) then 1
             else 2
         end,
         n.max_attempts,

@@ -22,7 +22,7 @@ with ended as materialized (
     select
         j.id,
         j.token,
-        j.cancel_requested or j.attempt - j.excused >= j.max_attempts as ends,
+        j.cancel_requested or (j.attempt - j.excused) >= j.max_attempts as ends,
         case when j.cancel_requested then 'cancelled' else 'dead' end as state,
         case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep,
         case when jsonb_array_length(j.errors) >= 10 then j.errors - 0 else coalesce(j.errors, '[]') end
@@ -117,7 +117,7 @@ with ended as materialized (
         nullif(count(*) filter (where state is null), 0),
         nullif(count(*) filter (where state = 'dead' and keep), 0),
         nullif(count(*) filter (where state = 'cancelled' and keep), 0),
-        nullif(count(*) filter (where state is distinct from 'cancelled'), 0)
+        nullif(count(*) filter (where state is null or state <> 'cancelled'), 0)
     from (
         select queue, null as state, false as keep from back
         union all

@@ -14,15 +14,15 @@ with good as materialized (
     for no key update of j skip locked
 ), sooner as (
     update dibs.claim
-    set check_at = least(check_at, statement_timestamp() + $3::bigint * interval '1 microsecond')
+    set check_at = least(check_at, statement_timestamp() + ($3::bigint * interval '1 microsecond'))
     where token = any (array(
         select g.token
         from good g
-        where g.lease_until > statement_timestamp() + $3::bigint * interval '1 microsecond'
+        where g.lease_until > (statement_timestamp() + ($3::bigint * interval '1 microsecond'))
     ))
 )
 update dibs.job j
-set lease_until = statement_timestamp() + $3::bigint * interval '1 microsecond'
+set lease_until = statement_timestamp() + ($3::bigint * interval '1 microsecond')
 from good g
 where j.id = any (array[g.id])
 returning j.id, j.cancel_requested

@@ -11,7 +11,7 @@ from unnest($2::smallint[], $3::smallint[]) as g (low, high),
         with recursive lane (priority, n) as (
             (select priority, 1
             from dibs.job
-            where queue = $1 and gate = 0 and priority between g.low and g.high
+            where queue = $1 and gate = 0 and priority >= g.low and priority <= g.high
             order by priority
             limit 1)
             union all

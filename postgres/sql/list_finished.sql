@@ -81,12 +81,12 @@ from (
             from dibs.finished o
             where o.queue = n.name and o.state = $4
                 and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
-                and $2 in ('', o.kind)
+                and ($2 = '' or $2 = o.kind)
                 and ($3 = '' or o.group_key = $3)
             order by o.finished_at desc, o.id desc
             limit $7
         ) x
-    where $1 in ('', n.name)
+    where ($1 = '' or $1 = n.name)
     order by x.finished_at desc, x.id desc
     limit $7
 ) f

@@ -34,8 +34,8 @@ from dibs.job j
 join dibs.queue q on q.name = j.queue
 left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
 where j.id < $5
-    and $1 in ('', j.queue)
-    and $2 in ('', j.kind)
+    and ($1 = '' or $1 = j.queue)
+    and ($2 = '' or $2 = j.kind)
     and ($3 = '' or j.group_key = $3)
     and $4 in ('', case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end)
 order by j.id desc

@@ -45,8 +45,8 @@ cross join lateral (
 ) j
 join dibs.queue q on q.name = j.queue
 left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
-where $1 in ('', j.queue)
-    and $2 in ('', j.kind)
+where ($1 = '' or $1 = j.queue)
+    and ($2 = '' or $2 = j.kind)
     and ($3 = '' or j.group_key = $3)
 order by j.id desc
 limit $5

@@ -35,7 +35,7 @@ from (
 ) r
 left join lateral (
     select x.mode
-    from pg_get_multixact_members(case when r.xmax <> '0'::xid and mxid_age(r.xmax) between 1 and (select age from oldest) then r.xmax end) x
+    from pg_get_multixact_members(case when r.xmax <> '0'::xid and mxid_age(r.xmax) >= 1 and mxid_age(r.xmax) <= (select age from oldest) then r.xmax end) x
     where x.xid = $1::text::xid
     limit 1
 ) m on true

@@ -19,7 +19,7 @@ with old as (
 insert into dibs.tally (queue, at, waiting, blocked, running, completed, dead, cancelled, enqueued, claimed, succeeded, failed, wait_us, run_us)
 select
     queue,
-    case when at < statement_timestamp() - interval '2 hours' then '-infinity' else date_trunc('minute', at) end,
+    case when at < (statement_timestamp() - interval '2 hours') then '-infinity' else date_trunc('minute', at) end,
     sum(waiting),
     sum(blocked),
     sum(running),

@@ -13,12 +13,12 @@ with gone as (
                 select o.ctid
                 from dibs.finished o
                 where o.queue = q.name and o.state = s.state
-                    and o.finished_at <= statement_timestamp() - $3::bigint * interval '1 microsecond'
+                    and o.finished_at <= (statement_timestamp() - ($3::bigint * interval '1 microsecond'))
                 order by o.finished_at, o.id
                 limit $4
                 for update skip locked
             ) f
-        where $1 in ('', q.name) and $2 in ('', s.state)
+        where ($1 = '' or $1 = q.name) and ($2 = '' or $2 = s.state)
     ))
     returning queue, state
 ), counted as (

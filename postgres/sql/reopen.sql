@@ -24,7 +24,7 @@ with mine as materialized (
     select
         $1::bigint,
         $2::uuid,
-        statement_timestamp() + $3::bigint * interval '1 microsecond',
+        statement_timestamp() + ($3::bigint * interval '1 microsecond'),
         q.name,
         $5,
         $6,

@@ -9,7 +9,7 @@ with good as materialized (
     select j.id
     from dibs.claim c, unnest(c.ids) as i (id), dibs.job j
     where c.queue = $1 and c.worker = $2 and j.id = any (array[i.id]) and j.token = c.token
-        and j.lease_until > statement_timestamp() and j.attempt - j.excused < j.max_attempts
+        and j.lease_until > statement_timestamp() and (j.attempt - j.excused) < j.max_attempts
         and not j.cancel_requested
     order by i.id
     for no key update of j skip locked
@@ -17,7 +17,7 @@ with good as materialized (
     update dibs.job j
     set
         token = $3,
-        lease_until = statement_timestamp() + $4::bigint * interval '1 microsecond',
+        lease_until = statement_timestamp() + ($4::bigint * interval '1 microsecond'),
         attempt = attempt + 1,
         claimed_at = statement_timestamp()
     from good g
@@ -25,7 +25,7 @@ with good as materialized (
     returning j.*
 ), logged as (
     insert into dibs.claim (token, check_at, queue, worker, ids)
-    select $3, statement_timestamp() + $4::bigint * interval '1 microsecond', $1, $2, array_agg(id order by id)
+    select $3, statement_timestamp() + ($4::bigint * interval '1 microsecond'), $1, $2, array_agg(id order by id)
     from taken
     having count(*) > 0
 ), counted as (

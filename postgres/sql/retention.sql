@@ -13,7 +13,7 @@ with gone as (
                 lateral (
                     select o.ctid
                     from dibs.finished o
-                    where o.queue = q.name and o.state = s.state and o.finished_at < statement_timestamp() - s.keep
+                    where o.queue = q.name and o.state = s.state and o.finished_at < (statement_timestamp() - s.keep)
                     order by o.finished_at, o.id
                     limit $1
                     for update skip locked

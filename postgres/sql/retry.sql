@@ -20,16 +20,16 @@ with clock as materialized (
         o.ending,
         o.error,
         j.group_key is not null as grouped,
-        j.cancel_requested or (o.ending = 'retry' and j.attempt - j.excused >= j.max_attempts) as ends,
+        j.cancel_requested or (o.ending = 'retry' and (j.attempt - j.excused) >= j.max_attempts) as ends,
         case when j.cancel_requested then 'cancelled' else 'dead' end as state,
         j.group_key is not null and o.ending <> 'release' and not q.strict as leaves,
-        case when o.ending = 'release' then j.run_at else greatest((select at from clock), statement_timestamp() + interval '1 microsecond' * coalesce(
+        case when o.ending = 'release' then j.run_at else greatest((select at from clock), statement_timestamp() + (interval '1 microsecond' * coalesce(
             o.delay_us,
             least(
                 extract(epoch from q.backoff_max)::float8,
                 extract(epoch from q.backoff_base)::float8 * exp(least((j.attempt - j.excused - 1) * ln(q.backoff_factor), 500))
-            ) * 1e6 * (1 + q.backoff_jitter * (2 * random() - 1))
-        )) end as run_at,
+            ) * 1e6 * (1 + (q.backoff_jitter * ((2 * random()) - 1)))
+        ))) end as run_at,
         case when o.error is null then j.errors else
             case when jsonb_array_length(j.errors) >= 10 then j.errors - 0 else coalesce(j.errors, '[]') end
             || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp(), 'worker', j.worker, 'error', o.error)
