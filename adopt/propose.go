@@ -30,10 +30,11 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reas
 	if err != nil {
 		return m, nil, classify("propose", err)
 	}
-	on, err := find(ctx, db, d, tableName)
+	on, err := find(ctx, db, d, tableName, true)
 	if err != nil {
 		return m, nil, classify("propose", err)
 	}
+	m.Table = on.called
 	p := &proposer{m: m, d: d, on: on, taken: map[string]bool{}}
 	if p.data, err = lookAtData(ctx, db, d, on); err != nil {
 		return m, nil, classify("propose", err)

@@ -175,6 +175,8 @@ func (sqliteDialect) array(exprs []string) string {
 	return "json_array(" + strings.Join(exprs, ", ") + ")"
 }
 
+func (sqliteDialect) keyed(expr string, _ column) string { return expr }
+
 func (sqliteDialect) comma() string { return "," }
 
 // object puts the text together: json_object takes no more than some 60 members.

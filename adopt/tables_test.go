@@ -27,10 +27,10 @@ type owned struct {
 	values func(i int, do string) string // … values: one row
 	group  string                        // expression
 
-	table  string                                // quoted; empty: the name
+	table  string                              // quoted; empty: the name
 	key    func(prefix string, pg bool) string // the row's id as events have it; nil: the mapping's one column as text
-	remark string                                // column for remarks; empty: remark
-	pgOnly bool                                  // SQLite has no such tables
+	remark string                              // column for remarks; empty: remark
+	pgOnly bool                                // SQLite has no such tables
 }
 
 var fiveTables = []owned{
@@ -171,14 +171,18 @@ const (
 
 func (f *fleet) fill(t *testing.T, from, to int) {
 	t.Helper()
+	slow := 300
+	if f.rows < slow*2 { // so that there are some to be killed at
+		slow = 50
+	}
 	for from < to {
 		var rows []string
 		for ; from < to && len(rows) < 1000; from++ {
 			do := ""
 			switch {
-			case from%300 == 7:
+			case from%slow == 7:
 				do = doSlow
-			case from%400 == 3:
+			case from%100 == 3:
 				do = doSteal
 			case from%5000 == 11 && f.m.MaxAttempts > 0 && f.m.Dead != nil:
 				do = doPoison
