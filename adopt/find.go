@@ -52,7 +52,7 @@ func find(ctx context.Context, q querier, d dialect, full string, anywhere bool)
 		if err != nil {
 			return nil, err
 		}
-		return nil, invalid("table", "%s is not an ordinary table: rows of a view cannot be locked; name the table beneath%s", full, beneathIt(beneath))
+		return nil, invalid("table", "%s is not an ordinary table: rows of a view have no key; name the table beneath%s, and write the view's condition as \"where\"", full, beneathIt(beneath))
 	}
 	on.called = called
 	return on, nil

@@ -110,6 +110,9 @@ func TestProposals(t *testing.T) {
 				if h.rows != "" {
 					exec(t, db, h.rows)
 				}
+				if !pg && h.name == "started on and finished on" { // in whole seconds, which do not fence claims
+					h.want.SideTable = true
+				}
 				name := strings.Trim(strings.Fields(text)[2], `"`)
 				m, reasons, err := adopt.Propose(ctx, db, name)
 				if err != nil {

@@ -30,6 +30,7 @@ type owned struct {
 	table  string                              // quoted; empty: the name
 	key    func(prefix string, pg bool) string // the row's id as events have it; nil: the mapping's one column as text
 	remark string                              // column for remarks; empty: remark
+	unsure map[string]any                      // what is to be filled in where a proposal says that it is not sure
 	pgOnly bool                                // SQLite has no such tables
 }
 
