@@ -54,7 +54,8 @@ func (p *proposer) roles() {
 		return err == nil && c.null
 	}
 	flags := func(c column) bool {
-		return c.kind == boolean || c.kind == integer && p.data.only(c.name, "0", "1")
+		unseen := len(p.data.values[c.name]) == 0 && strings.EqualFold(strings.ReplaceAll(c.decl, " ", ""), "tinyint(1)") // as MySQL writes boolean
+		return c.kind == boolean || c.kind == integer && (unseen || p.data.only(c.name, "0", "1"))
 	}
 	tries := []string{"attempt", "try", "last", "next", "retry"}
 	for _, r := range []role{

@@ -89,7 +89,7 @@ func sqliteKind(decl string) kind {
 		return false
 	}
 	switch {
-	case has("BOOL"):
+	case has("BOOL"), strings.EqualFold(decl, "bit"), strings.EqualFold(decl, "bit(1)"): // as SQL Server calls it
 		return boolean
 	case has("INT"):
 		return integer
