@@ -118,7 +118,7 @@ func refusal(h *held) error {
 // one that the database cannot take does not spoil the others.
 func (r *run) unanswered(batch []*held, err error) {
 	r.writes.answered(true)
-	r.onError("finish", err)
+	r.onUnwritten(batch, err)
 	if !passing(err) && len(batch) == 1 {
 		r.replace(batch[0], err)
 		return

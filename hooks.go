@@ -2,6 +2,7 @@ package dibs
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"time"
@@ -12,7 +13,8 @@ import (
 // are for reading only.
 type Hooks struct {
 	// Log gets failed attempts, lost leases and database errors as warnings, start
-	// and stop as information, and the course of every job at level debug. Default:
+	// and stop as information, and the course of every job at level debug, as locks of
+	// other transactions that keep outcomes from being written for a moment. Default:
 	// slog.Default(). slog.DiscardHandler silences it.
 	Log *slog.Logger
 
@@ -146,8 +148,34 @@ func (r *run) onLeaseLost(job *RawJob, reason error) {
 	}
 }
 
+// blockedOften is how often an outcome has met another transaction's lock, over about a second,
+// before that is worth a warning. Locks that are gone at the next try are everyday life.
+const blockedOften = 20
+
+// onUnwritten tells of a Finish that failed. That others hold the rows of some of its jobs is told
+// as a warning once for each job, and only when it lasts.
+func (r *run) onUnwritten(batch []*held, err error) {
+	var locked *UnwrittenError
+	if !errors.As(err, &locked) {
+		r.onError("finish", err)
+		return
+	}
+	level := slog.LevelDebug
+	for _, h := range batch {
+		if h.blocked++; h.blocked == blockedOften {
+			level = slog.LevelWarn
+		}
+	}
+	r.log(level, "another transaction holds the rows of jobs; writing their outcomes again", slog.Int("jobs", len(batch)), slog.String("error", err.Error()))
+	r.tellError("finish", err)
+}
+
 func (r *run) onError(call string, err error) {
 	r.log(slog.LevelWarn, "database call failed; repeating it", slog.String("call", call), slog.String("error", err.Error()))
+	r.tellError(call, err)
+}
+
+func (r *run) tellError(call string, err error) {
 	if f := r.Hooks.Error; f != nil {
 		f(call, err)
 	}

@@ -96,6 +96,7 @@ type held struct {
 	writing bool // the outcome is in the Finish under way
 	tried   bool // it has been in one that was not answered
 	alone   bool // it is written by itself, as the batch that it was in was refused
+	blocked int  // how often another transaction's lock has kept it from being written
 }
 
 func (h *held) ends() time.Time { return h.since.Add(h.length) }

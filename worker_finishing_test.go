@@ -1,8 +1,14 @@
 package dibs_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +68,51 @@ func TestAHandlerThatFinishesPastItsLease(t *testing.T) {
 				t.Errorf("job is %s after %d attempts: %+v", job.State, job.Attempt, a)
 			}
 			stopped(t, stop)
+		})
+	}
+}
+
+// blocking is a store whose first so many calls of Finish find the rows locked.
+type blocking struct {
+	dibs.Store
+	left atomic.Int32
+}
+
+func (b *blocking) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	if b.left.Add(-1) >= 0 {
+		var ids []int64
+		for _, o := range outcomes {
+			ids = append(ids, o.ID)
+		}
+		return &dibs.UnwrittenError{IDs: ids, Err: errors.New("locked by another")}
+	}
+	return b.Store.Finish(ctx, outcomes)
+}
+
+// A lock that is gone at the next try is no news; one that stays is, once.
+func TestALockThatPassesIsNoWarning(t *testing.T) {
+	t.Parallel()
+	for times, warnings := range map[int32]int{3: 0, 30: 1} {
+		t.Run(fmt.Sprint(times), func(t *testing.T) {
+			t.Parallel()
+			store := &blocking{Store: database(t, "sqlite:"+filepath.Join(t.TempDir(), "q.db"))}
+			store.left.Store(times)
+			enqueue(t, store, plain(1)...)
+			var log bytes.Buffer
+			finished, failures := make(chan dibs.Attempt, 1), 0
+			w := quiet(store, func(context.Context, *dibs.RawJob) error { return nil })
+			w.Lease = time.Minute
+			w.Hooks.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			w.Hooks.Finished = func(a dibs.Attempt) { finished <- a }
+			w.Hooks.Error = func(string, error) { failures++ }
+			stop := run(t, w)
+			if a := await(t, finished, "the outcome to be written"); a.NotWritten != nil {
+				t.Error(a.NotWritten)
+			}
+			stopped(t, stop)
+			if got := strings.Count(log.String(), "level=WARN"); got != warnings || failures != int(times) {
+				t.Errorf("%d warnings, not %d, and %d calls of the hook, not %d:\n%s", got, warnings, failures, times, &log)
+			}
 		})
 	}
 }

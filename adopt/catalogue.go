@@ -55,7 +55,8 @@ type index struct {
 // table is a table, as the catalogue has it.
 type table struct {
 	schema, name string
-	id           int64 // PostgreSQL: its oid
+	called       string // for Mapping.Table: with its schema, if that is needed, and with quotes likewise
+	id           int64  // PostgreSQL: its oid
 	columns      []column
 	indexes      []index
 	triggers     []string // their names

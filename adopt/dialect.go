@@ -26,6 +26,7 @@ type dialect interface {
 	timesOf(c column, sample string) (f TimeFormat, sure bool)                      // how a column seems to hold times
 	locks(ctx context.Context, q querier, p *plan, n int) ([]string, error)         // what a claim of n rows holds, in words
 	tables() string                                                                 // a query of their names
+	alike() string                                                                  // a query of tables by a name in any case
 	beneath(ctx context.Context, q querier, view *table) ([]string, error)          // the tables that a view reads
 	stored(expr string, c column) string                                            // the value as the column would hold it
 	can() traits
@@ -36,6 +37,7 @@ type dialect interface {
 	json(expr string, c column, asJSON bool) string          // the value as JSON text
 	array(exprs []string) string                             // a JSON array of values, as text
 	object(columns []column, exprs []string) string          // a JSON object of columns, as text
+	keyed(expr string, c column) string                      // the value as it stands in a key
 	comma() string                                           // between the values of such an array
 	item(doc string, i int, c column) string                 // element i of a JSON array, as c's type
 	document(text string) string                             // text as a JSON array for item

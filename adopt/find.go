@@ -2,34 +2,112 @@ package adopt
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// find looks a table up by the name that a mapping gives it. What is no table is an
-// error that names those that may be meant.
-func find(ctx context.Context, q querier, d dialect, full string) (*table, error) {
+// Find returns the name, for Mapping.Table, of the one table that can be meant by a name:
+// names in double quotes, brackets or backticks are understood, and where no table has exactly
+// that name, one that differs in case alone is, or one of a schema that was not named. An
+// InvalidError names the tables that may be meant if there is not exactly one.
+func Find(ctx context.Context, db *sql.DB, name string) (string, error) {
+	d, err := dialectOf(ctx, db)
+	if err != nil {
+		return "", classify("find the table", err)
+	}
+	on, err := find(ctx, db, d, name, true)
+	if err != nil {
+		return "", classify("find the table", err)
+	}
+	return on.called, nil
+}
+
+// find looks a table up by the name that a mapping gives it. A mapping that names no schema never leads to a
+// table of a schema that is not in the session's path: that is for anywhere, by which a mapping is made.
+// What is no table is an error that names those that may be meant.
+func find(ctx context.Context, q querier, d dialect, full string, anywhere bool) (*table, error) {
 	schema, name := splitName(full)
 	on, err := d.lookUp(ctx, q, schema, name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case on == nil:
-		rows, err := queryAll(ctx, q, d.tables())
-		if err != nil {
+	}
+	called := joinName(schema, name)
+	if on == nil {
+		if called, err = oneLike(ctx, q, d, full, anywhere); err != nil {
 			return nil, err
 		}
-		return nil, invalid("table", "there is no table %q in this database%s", full, didYouMean(full, rows))
+		schema, name = splitName(called)
+		if on, err = d.lookUp(ctx, q, schema, name); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case on == nil: // it is just gone
+		return nil, invalid("table", "there is no table %q in this database", full)
 	case on.view:
 		beneath, err := d.beneath(ctx, q, on)
 		if err != nil {
 			return nil, err
 		}
-		return nil, invalid("table", "%s is not an ordinary table: rows of a view cannot be locked; name the table beneath%s", full, beneathIt(beneath))
+		return nil, invalid("table", "%s is not an ordinary table: rows of a view have no key; name the table beneath%s, and write the view's condition as \"where\"", full, beneathIt(beneath))
 	}
+	on.called = called
 	return on, nil
+}
+
+// oneLike is the name of the one table whose name differs from what was asked for in case alone, or in
+// SQL Server's schema dbo, which other databases do not have.
+func oneLike(ctx context.Context, q querier, d dialect, full string, anywhere bool) (string, error) {
+	schema, name := splitName(full)
+	rows, err := queryAll(ctx, q, d.alike(), name)
+	if err != nil {
+		return "", err
+	}
+	var like []string
+	for dbo := strings.EqualFold(schema, "dbo"); ; schema, dbo = "", false {
+		for _, r := range rows { // schema, name, and whether the path leads to it
+			visible := yes(r[2])
+			switch {
+			case schema != "" && !strings.EqualFold(schema, r[0]), schema == "" && !visible && !anywhere:
+				continue
+			case visible && schema == "":
+				r[0] = ""
+			}
+			like = append(like, joinName(r[0], r[1]))
+		}
+		if len(like) > 0 || !dbo {
+			break
+		}
+	}
+	switch len(like) {
+	case 1:
+		return like[0], nil
+	case 0:
+		rows, err := queryAll(ctx, q, d.tables())
+		if err != nil {
+			return "", err
+		}
+		return "", invalid("table", "there is no table %q in this database%s", full, didYouMean(full, rows))
+	}
+	return "", invalid("table", "%q may be any of these: write the one that is meant as it stands here: %s", full, strings.Join(like, ", "))
+}
+
+const postgresAlike = `
+select n.nspname, c.relname, pg_table_is_visible(c.oid)
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p', 'v', 'm', 'f') and lower(c.relname) = lower($1) and n.nspname not in ('pg_catalog', 'information_schema')
+order by 1, 2
+limit 10`
+
+func (postgresDialect) alike() string { return postgresAlike }
+
+// alike finds none in schemas of the path: lookUp has found those, whatever their case.
+func (sqliteDialect) alike() string {
+	return "select schema, name, schema in ('main', 'temp') from pragma_table_list where lower(name) = lower(?) order by 1, 2 limit 10"
 }
 
 func beneathIt(tables []string) string {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ID is the number by which the row with that id goes, for Get and for a Lease: of
@@ -23,7 +24,7 @@ func (s *Store) ID(name string) (int64, error) {
 	}
 	parts := make([]string, len(keys))
 	for i, k := range keys {
-		part, err := keyPart(k, fmt.Sprint(values[i]))
+		part, err := s.plan.keyPart(k, fmt.Sprint(values[i]))
 		if err != nil {
 			return 0, err
 		}
@@ -35,7 +36,7 @@ func (s *Store) ID(name string) (int64, error) {
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // keyPart writes a value as the database does in a JSON array.
-func keyPart(c column, value string) (string, error) {
+func (p *plan) keyPart(c column, value string) (string, error) {
 	switch c.kind {
 	case integer:
 		n, err := strconv.ParseInt(value, 10, 64)
@@ -47,8 +48,21 @@ func keyPart(c column, value string) (string, error) {
 		if value = strings.ToLower(value); !uuidForm.MatchString(value) {
 			return "", invalid("id", "must be a UUID, as in column %s, got %.80q", c.name, value)
 		}
+	case instant:
+		value = inUTC(value)
 	}
 	return jsonText(value), nil
+}
+
+// inUTC writes a time as PostgreSQL writes it in a key: in UTC, without a zone, to the microsecond.
+// What is no time, such as infinity, stays as it is.
+func inUTC(value string) string {
+	for _, layout := range []string{"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z07", "2006-01-02T15:04:05"} {
+		if at, err := time.Parse(layout, strings.Replace(value, " ", "T", 1)); err == nil {
+			return at.UTC().Format("2006-01-02T15:04:05.999999")
+		}
+	}
+	return value
 }
 
 // jsonText is a string as PostgreSQL and SQLite write it in JSON: they escape what they must.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // sideMapping is the least that a mapping needs.
@@ -247,4 +249,64 @@ func TestWhatHasEndedIsLostAlsoWhereTokensChange(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A time names a row by its microseconds, whatever the time zones of the sessions that speak of it.
+func TestRowsAreNamedByTimesExactly(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	zoned := func(zone string) *sql.DB {
+		db, err := sql.Open("pgx", url+"?timezone="+zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = db.Close() })
+		return db
+	}
+	here, there := zoned("Asia/Kolkata"), zoned("America/New_York")
+	for _, kind := range []string{"timestamptz", "timestamptz(3)", "timestamp"} {
+		for _, side := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, side table %v", kind, side), func(t *testing.T) {
+				exec(t, here, "drop table if exists work, dibs_adopted")
+				exec(t, here, "create table work (part int not null, at "+kind+" not null, done int not null default 0, by text, primary key (part, at))")
+				for i, at := range []string{
+					"2026-01-31 23:59:59.999999+00", "2026-01-31 23:59:59.99999+00", "2026-01-31 23:59:59+00", "2026-11-01 05:30:00.000001+00",
+					"2026-11-01 06:30:00.000001+00", "1969-12-31 23:59:59.1+00", "infinity", "-infinity", "0044-03-15 12:00:00.5+00 BC",
+				} {
+					exec(t, here, "insert into work values ($1, $2::text::"+kind+")", i, at)
+				}
+				m := sideMapping("part", "at")
+				if !side {
+					m.SideTable, m.Available, m.Claim.LockedBy = false, "by is null", "by"
+				}
+				jobs := claim(t, open(t, here, m), 100)
+				if len(jobs) != 9 {
+					t.Fatalf("claimed %d of 9", len(jobs))
+				}
+				if want := `[0, "2026-01-31T23:59:59.999999"]`; kind == "timestamptz" && jobs[0].Key != want {
+					t.Errorf("the first is called %s, not %s", jobs[0].Key, want)
+				}
+				other := open(t, there, m)
+				for _, j := range jobs {
+					if id, err := other.ID(j.Key); err != nil || id != j.ID {
+						t.Errorf("key %q is %d and %d, %v", j.Key, j.ID, id, err)
+					}
+					if err := other.Finish(t.Context(), []dibs.Outcome{j.Lease().Complete(nil)}); err != nil {
+						t.Errorf("key %q: %v", j.Key, err)
+					}
+				}
+				var left int
+				if err := here.QueryRow("select count(*) from work where done = 0").Scan(&left); err != nil || left > 0 {
+					t.Errorf("%d rows are left, %v", left, err)
+				}
+				if kind != "timestamptz" {
+					return
+				}
+				byHand, err := other.ID(`[1, "2026-02-01 00:59:59.99999+01"]`)
+				if err != nil || byHand != jobs[1].ID {
+					t.Errorf("a time as people write it: %d, not %d, %v", byHand, jobs[1].ID, err)
+				}
+			})
+		}
+	}
 }

@@ -66,7 +66,7 @@ func prepare(ctx context.Context, db *sql.DB, m Mapping) (*plan, error) {
 	if m.Table == "" {
 		return nil, invalid("table", "is missing")
 	}
-	on, err := find(ctx, db, d, m.Table)
+	on, err := find(ctx, db, d, m.Table, false)
 	if err != nil {
 		return nil, err
 	}

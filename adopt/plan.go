@@ -86,12 +86,65 @@ func withDefaults(m Mapping) Mapping {
 	return m
 }
 
-// splitName takes SCHEMA.NAME apart.
+// closing is the sign that ends a quoted name, by the one that begins it.
+var closing = map[byte]byte{'"': '"', '[': ']', '`': '`'}
+
+// splitName takes SCHEMA.NAME apart. Each may be quoted as databases do: "name", [name] or `name`.
 func splitName(table string) (schema, name string) {
-	if schema, name, ok := strings.Cut(table, "."); ok {
-		return schema, name
+	first, rest, ok := unquote(table)
+	switch {
+	case ok && rest == "":
+		return "", first
+	case ok && rest[0] == '.':
+		if name, rest, ok := unquote(rest[1:]); ok && rest == "" {
+			return first, name
+		}
+		return first, rest[1:]
+	}
+	if schema, rest, ok := strings.Cut(table, "."); ok {
+		if name, left, ok := unquote(rest); ok && left == "" {
+			return schema, name
+		}
+		return schema, rest
 	}
 	return "", table
+}
+
+// unquote takes a quoted name off the beginning.
+func unquote(s string) (name, rest string, ok bool) {
+	if s == "" || closing[s[0]] == 0 {
+		return "", s, false
+	}
+	end := closing[s[0]]
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] != end:
+			b.WriteByte(s[i])
+		case i+1 < len(s) && s[i+1] == end: // twice stands for once
+			b.WriteByte(end)
+			i++
+		default:
+			return b.String(), s[i+1:], true
+		}
+	}
+	return "", s, false
+}
+
+// joinName is what splitName takes apart. A schema may be empty.
+func joinName(schema, name string) string {
+	if schema != "" {
+		schema = asPart(schema) + "."
+	}
+	return schema + asPart(name)
+}
+
+// asPart quotes what would not be read as one name.
+func asPart(name string) string {
+	if name == "" || closing[name[0]] != 0 || strings.Contains(name, ".") {
+		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}
+	return name
 }
 
 func invalid(field, reason string, args ...any) error {
@@ -162,15 +215,14 @@ func (p *plan) setKey() error {
 			return err
 		}
 		switch c.kind {
-		case blob, number, boolean, instant, document:
+		case blob, number, boolean, document:
 			return invalid("id", "%s is of type %s, by which a row cannot be named exactly", name, c.decl)
 		}
 		if c.decl == "interval" {
 			return invalid("id", "%s is of type %s, by which a row cannot be named exactly", name, c.decl)
 		}
-
 		p.keys = append(p.keys, c)
-		exprs = append(exprs, p.col(c))
+		exprs = append(exprs, p.d.keyed(p.col(c), c))
 	}
 	if !p.on.keyed(p.ID) {
 		return invalid("id", "no unique index says that %s names one row; add one, or name other columns", strings.Join(p.ID, ", "))

@@ -221,7 +221,18 @@ func (postgresDialect) object(_ []column, exprs []string) string {
 
 func (postgresDialect) document(text string) string { return "(" + text + "::jsonb)" }
 
+// keyed writes a time in UTC: how one with a zone is written depends on the session's.
+func (postgresDialect) keyed(expr string, c column) string {
+	if c.kind == instant {
+		return "(" + expr + " at time zone 'utc')"
+	}
+	return expr
+}
+
 func (postgresDialect) item(doc string, i int, c column) string {
+	if c.kind == instant {
+		return fmt.Sprintf("((%s->>%d)::timestamp at time zone 'utc')", doc, i)
+	}
 	return fmt.Sprintf("(%s->>%d)::%s", doc, i, c.decl)
 }
 

@@ -30,10 +30,11 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reas
 	if err != nil {
 		return m, nil, classify("propose", err)
 	}
-	on, err := find(ctx, db, d, tableName)
+	on, err := find(ctx, db, d, tableName, true)
 	if err != nil {
 		return m, nil, classify("propose", err)
 	}
+	m.Table = on.called
 	p := &proposer{m: m, d: d, on: on, taken: map[string]bool{}}
 	if p.data, err = lookAtData(ctx, db, d, on); err != nil {
 		return m, nil, classify("propose", err)
@@ -47,7 +48,17 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reas
 		step()
 	}
 	var bad *dibs.InvalidError
-	switch _, err := prepare(ctx, db, p.m); {
+	_, err = prepare(ctx, db, p.m)
+	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable { // which is too coarse to fence claims
+		p.m.SideTable = true
+		if _, again := prepare(ctx, db, p.m); again == nil {
+			p.why("side_table", "%s", bad.Reason)
+			err = nil
+		} else {
+			p.m.SideTable = false
+		}
+	}
+	switch {
 	case errors.As(err, &bad):
 		p.unsure(bad.Field, "does not fit yet: %s", bad.Reason)
 	case err != nil:

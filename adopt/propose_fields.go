@@ -82,6 +82,12 @@ func (p *proposer) order() {
 			break
 		}
 	}
+	for _, name := range p.m.ID { // of a partitioned table
+		if c, ok := p.on.column(name); ok && len(p.m.Order) == 0 && len(p.m.ID) > 1 && p.isTime(c) {
+			p.m.Order = Columns{name}
+			p.why("order", "by %s the oldest come first; ties go by id", name)
+		}
+	}
 	if len(p.m.Order) == 0 && len(p.m.ID) == 1 {
 		if c, _ := p.on.column(p.m.ID[0]); c.kind == integer {
 			p.m.Order = p.m.ID
@@ -115,7 +121,7 @@ func (p *proposer) rest() {
 	p.payload()
 }
 
-const payloadNames = " payload body data args arguments parameters params request message document content input command json "
+const payloadNames = " payload body data args kwargs arguments parameters params request message document content input command json "
 
 func (p *proposer) payload() {
 	var one []column

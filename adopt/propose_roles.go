@@ -54,27 +54,28 @@ func (p *proposer) roles() {
 		return err == nil && c.null
 	}
 	flags := func(c column) bool {
-		return c.kind == boolean || c.kind == integer && p.data.only(c.name, "0", "1")
+		unseen := len(p.data.values[c.name]) == 0 && strings.EqualFold(strings.ReplaceAll(c.decl, " ", ""), "tinyint(1)") // as MySQL writes boolean
+		return c.kind == boolean || c.kind == integer && (unseen || p.data.only(c.name, "0", "1"))
 	}
 	tries := []string{"attempt", "try", "last", "next", "retry"}
 	for _, r := range []role{
 		{&p.attemptEnd, nullable(p.isTime), "attempt+end attempt+ended attempt+finished last+end", nil},
 		{&p.timeout, nullable(compared(p.isTime)), "timeout expires expiry expiration expire lease until deadline", nil},
-		{&p.started, nullable(compared(p.isTime)), "started start began begun claimed picked locked lock taken processing attempted dequeued", nil},
+		{&p.started, nullable(compared(p.isTime)), "started start began begun claimed picked locked lock taken processing attempted dequeued since", nil},
 		{&p.finished, nullable(p.isTime), "finished finish completed completion ended end processed done closed handled finalized sent", tries},
 		{&p.notBefore, compared(p.isTime), "available run+at scheduled schedule visible before+not next+attempt next+run next+try next+retry retry+at retry+after process+after start+after delayed+until", nil},
 		{&p.created, p.isTime, "created creation requested inserted enqueued queued received added entered submitted posted time+request", nil},
 		{&p.token, tokens, "mark token guid lock+id claim+id lease+id receipt ticket", nil},
 		{&p.lockedBy, nullable(texts), "by+locked by+claimed by+picked by+taken by+processed worker server owner host machine processor node agent holder", nil},
-		{&p.attempts, numbers, "attempts tries retries attempt try+count retry+count attempt+count failures", []string{"max"}},
+		{&p.attempts, numbers, "attempts tries trials retries attempt try+count retry+count attempt+count failures", []string{"max"}},
 		{&p.priority, numbers, "priority prio urgency importance", nil},
 		{&p.status, func(c column) bool { return c.kind == text || c.kind == integer || c.kind == other }, statusNames, nil},
 		{&p.success, nullable(flags), "success succeeded successful ok", nil},
-		{&p.processed, flags, "processed done completed complete finished handled sent closed", nil},
+		{&p.processed, flags, "processed done completed complete finished handled sent posted closed", nil},
 		{&p.processing, flags, "processing locked running started progress claimed taken busy", nil},
 		{&p.group, func(c column) bool { return texts(c) || c.kind == integer || c.kind == uuid }, "group concurrency lane exclusive", nil},
 		{&p.result, func(c column) bool { return c.null && (texts(c) || c.kind == document) }, "result output response", nil},
-		{&p.errorText, nullable(texts), "error exception failure reason remark remarks note comment message+last", nil},
+		{&p.errorText, nullable(texts), "error exception traceback failure reason remark remarks note comment message+last", nil},
 		{&p.kind, texts, "kind type handler", []string{"content", "mime"}},
 	} {
 		p.find(r)
@@ -109,7 +110,7 @@ func (p *proposer) isTime(c column) bool {
 		if w := words(c.name); len(w) > 0 {
 			last = w[len(w)-1]
 		}
-		named := strings.Contains(" at on time date ts until after utc ms timestamp start end started ended finished ", " "+last+" ")
+		named := strings.Contains(" at on time date ts until after utc ms timestamp start end started ended finished created updated since ", " "+last+" ")
 		return named && (c.kind == integer || p.d.name() == "sqlite")
 	}
 	return false

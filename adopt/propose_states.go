@@ -227,11 +227,10 @@ func byNumber(values []string, fresh string) states {
 	}
 	for i, to := range []*[]string{&s.fresh, &s.running, &s.done, &s.failed} {
 		switch {
-		case len(values) == 2 && i == 1, i >= len(values): // to do, and done
-			continue
+		case len(values) == 2 && i == 1: // there are two: to do, and done
 		case len(values) == 2 && i == 2:
 			*to = values[1:2]
-		default:
+		case i < len(values):
 			*to = values[i : i+1]
 		}
 	}

@@ -89,7 +89,7 @@ func sqliteKind(decl string) kind {
 		return false
 	}
 	switch {
-	case has("BOOL"):
+	case has("BOOL"), strings.EqualFold(decl, "bit"), strings.EqualFold(decl, "bit(1)"): // as SQL Server calls it
 		return boolean
 	case has("INT"):
 		return integer
@@ -174,6 +174,8 @@ func (sqliteDialect) json(expr string, c column, asJSON bool) string {
 func (sqliteDialect) array(exprs []string) string {
 	return "json_array(" + strings.Join(exprs, ", ") + ")"
 }
+
+func (sqliteDialect) keyed(expr string, _ column) string { return expr }
 
 func (sqliteDialect) comma() string { return "," }
 

@@ -47,11 +47,7 @@ func (f *fleet) others(ctx context.Context, t *testing.T) *others {
 	o := &others{touched: map[string]bool{}, ended: map[string]bool{}}
 	o.left.Store(int64(f.extra))
 	ids := f.ids(t)
-	remark := "remark"
-	if f.name == "jobs" {
-		remark = `"Remark"`
-	}
-	touch := fmt.Sprintf(`update %s set %s = 'seen' where cast("%s" as text) = $1 and %s`, f.table(), remark, f.m.ID[0], f.m.Unfinished)
+	touch := fmt.Sprintf(`update %s set %s = 'seen' where %s = $1 and %s`, f.table, f.remark, f.key("", f.pg), f.meant(f.m.Unfinished))
 	go func() {
 		for n := f.rows; o.left.Load() > 0 && ctx.Err() == nil; n += 10 {
 			f.fill(t, n, n+10)

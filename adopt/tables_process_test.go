@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -95,7 +96,7 @@ func work(text string) error {
 		return err
 	}
 	defer other.Close()
-	m, err := shortened(o.Table)
+	m, err := shortened(o.Table, o.PG)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func work(text string) error {
 	if err != nil {
 		return err
 	}
-	w := worker(o, other, breaking(o.Broken, db, store), m.Lease)
+	w := worker(o, m, other, breaking(o.Broken, db, store))
 	w.Queue = store.Queue()
 	return w.Run(ctx)
 }
@@ -116,7 +117,7 @@ func patient(driver, dsn string) (*sql.DB, error) {
 	return sql.Open(driver, dsn)
 }
 
-func worker(o order, other *sql.DB, store dibs.Store, lease time.Duration) *dibs.Worker {
+func worker(o order, m adopt.Mapping, other *sql.DB, store dibs.Store) *dibs.Worker {
 	var mu sync.Mutex
 	tell := func(what, id, detail string) {
 		mu.Lock()
@@ -124,9 +125,9 @@ func worker(o order, other *sql.DB, store dibs.Store, lease time.Duration) *dibs
 		fmt.Printf("%s\t%s\t%d\t%s\n", what, id, time.Now().UnixMicro(), strings.ReplaceAll(detail, "\n", " "))
 	}
 	var byHand string
-	for _, t := range fiveTables {
+	for _, t := range slices.Concat(fiveTables, strangeTables) {
 		if t.name == o.Table {
-			byHand = t.byHand
+			byHand = t.withDefaults(m, o.PG).byHand
 		}
 	}
 	w := &dibs.Worker{Store: store, Name: o.Name, Concurrency: 20, Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler)}}
@@ -136,7 +137,7 @@ func worker(o order, other *sql.DB, store dibs.Store, lease time.Duration) *dibs
 		switch {
 		case does(doSlow):
 			select {
-			case <-time.After(lease * 3 / 2):
+			case <-time.After(m.Lease * 3 / 2):
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -194,7 +195,7 @@ func (f *fleet) gather(t *testing.T) *evidence {
 		}
 		found.ends[id] = append(found.ends[id], how)
 	}
-	ids, err := f.db.Query(fmt.Sprintf(`select cast("%s" as text) from %s`, f.m.ID[0], f.table()))
+	ids, err := f.db.Query(fmt.Sprintf("select %s from %s where %s", f.key("", f.pg), f.table, f.meant("1 = 1")))
 	if err != nil {
 		t.Fatal(err)
 	}

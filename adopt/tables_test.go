@@ -26,6 +26,12 @@ type owned struct {
 	insert string                        // insert into …
 	values func(i int, do string) string // … values: one row
 	group  string                        // expression
+
+	table  string                              // quoted; empty: the name
+	key    func(prefix string, pg bool) string // the row's id as events have it; nil: the mapping's one column as text
+	remark string                              // column for remarks; empty: remark
+	unsure map[string]any                      // what is to be filled in where a proposal says that it is not sure
+	pgOnly bool                                // SQLite has no such tables
 }
 
 var fiveTables = []owned{
@@ -54,7 +60,8 @@ var fiveTables = []owned{
 			}
 			return fmt.Sprintf(`(null, '{"do": "%s"}')`, do)
 		},
-		group: `"ConcurrencyGroup"`,
+		group:  `"ConcurrencyGroup"`,
+		remark: `"Remark"`,
 	},
 	{
 		name:   "service_request",
@@ -120,14 +127,11 @@ func (f *fleet) make(t *testing.T, driver, dsn string) {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	f.db, f.dsn, f.pg, f.dir, f.gone = db, dsn, driver == "pgx", t.TempDir(), map[string]bool{}
-	if f.m, err = shortened(f.name); err != nil {
+	if f.m, err = shortened(f.name, f.pg); err != nil {
 		t.Fatal(err)
 	}
-	kind := "sqlite"
-	if f.pg {
-		kind = "postgres"
-	}
-	ddl, err := os.ReadFile(filepath.Join("testdata", f.name+"."+kind+".sql"))
+	f.owned = f.withDefaults(f.m, f.pg)
+	ddl, err := os.ReadFile(filepath.Join("testdata", f.name+"."+kindOf(f.pg)+".sql"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,12 +145,9 @@ func (f *fleet) make(t *testing.T, driver, dsn string) {
 
 // judge is the triggers that note each change after which a row has ended.
 func (f *fleet) judge() string {
-	table, id, remark := `"`+f.m.Table+`"`, `"`+f.m.ID[0]+`"`, "remark"
-	if f.name == "jobs" {
-		remark = `"Remark"`
-	}
+	table, remark := f.table, f.remark
 	note := func(row, how string) string {
-		return fmt.Sprintf("insert into ended (id, how) values (cast(%s.%s as text), coalesce(%s, ''))", row, id, how)
+		return fmt.Sprintf("insert into ended (id, how) values (%s, coalesce(%s, ''))", f.key(row+".", f.pg), how)
 	}
 	if !f.pg {
 		return "create table ended (id text not null, how text not null);\n" +
@@ -171,14 +172,18 @@ const (
 
 func (f *fleet) fill(t *testing.T, from, to int) {
 	t.Helper()
+	slow := 300
+	if f.rows < slow*2 { // so that there are some to be killed at
+		slow = 50
+	}
 	for from < to {
 		var rows []string
 		for ; from < to && len(rows) < 1000; from++ {
 			do := ""
 			switch {
-			case from%300 == 7:
+			case from%slow == 7:
 				do = doSlow
-			case from%400 == 3:
+			case from%100 == 3:
 				do = doSteal
 			case from%5000 == 11 && f.m.MaxAttempts > 0 && f.m.Dead != nil:
 				do = doPoison
@@ -221,7 +226,7 @@ func (f *fleet) run(t *testing.T) *evidence {
 			killed++
 			f.start(t)
 		}
-		if others.done() && killed == f.kills && f.count(t, f.table()+" t where "+f.m.Unfinished) == 0 {
+		if others.done() && killed == f.kills && f.count(t, f.table+" t where "+f.meant(f.m.Unfinished)) == 0 {
 			break
 		}
 	}
@@ -281,7 +286,13 @@ func (f *fleet) kill(t *testing.T) bool {
 	return false
 }
 
-func (f *fleet) table() string { return `"` + f.m.Table + `"` }
+// meant is the condition for rows that the mapping is for.
+func (f *fleet) meant(and string) string {
+	if f.m.Where == "" {
+		return and
+	}
+	return "(" + f.m.Where + ") and (" + and + ")"
+}
 
 func (f *fleet) count(t *testing.T, from string) (n int) {
 	t.Helper()
@@ -304,7 +315,7 @@ func (f *fleet) ranks(t *testing.T) map[string]place {
 		group = "coalesce(" + f.group + ", '')"
 	}
 	order := append(append([]string{}, f.m.Order...), f.m.ID...)
-	rows, err := f.db.Query(fmt.Sprintf(`select cast("%s" as text) as name, %s from %s order by "%s"`, f.m.ID[0], group, f.table(), strings.Join(order, `", "`)))
+	rows, err := f.db.Query(fmt.Sprintf(`select %s as name, %s from %s where %s order by "%s"`, f.key("", f.pg), group, f.table, f.meant("1 = 1"), strings.Join(order, `", "`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,10 +334,21 @@ func (f *fleet) ranks(t *testing.T) map[string]place {
 
 // shortened is the mapping with a lease that a test can wait for, and attempts
 // enough for rows that several killed processes have held.
-func shortened(name string) (adopt.Mapping, error) {
-	m, err := adopt.Read(filepath.Join("testdata", name+".yaml"))
+func shortened(name string, pg bool) (adopt.Mapping, error) {
+	path := filepath.Join("testdata", name+"."+kindOf(pg)+".yaml")
+	if _, err := os.Stat(path); err != nil { // one for both
+		path = filepath.Join("testdata", name+".yaml")
+	}
+	m, err := adopt.Read(path)
 	m.Lease = 2 * time.Second
 	m.Backoff = dibs.Backoff{Base: 10 * time.Millisecond, Factor: 2, Max: 50 * time.Millisecond}
 	m.MaxAttempts = min(m.MaxAttempts, 1) * 10
 	return m, err
+}
+
+func kindOf(pg bool) string {
+	if pg {
+		return "postgres"
+	}
+	return "sqlite"
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -33,7 +34,10 @@ func (l look) others(ctx context.Context) ([]footprint.Other, error) {
 			return "", err
 		}},
 		{"extend another job", l.withAnother(ctx, func(s *Store, j *dibs.RawJob) error {
-			_, err := s.Extend(ctx, []dibs.Lease{j.Lease()}, l.q.Lease)
+			e, err := s.Extend(ctx, []dibs.Lease{j.Lease()}, l.q.Lease)
+			if err == nil && len(e.Lost) > 0 {
+				return dibs.ErrLeaseLost
+			}
 			return err
 		})},
 		{"finish another job", l.withAnother(ctx, func(s *Store, j *dibs.RawJob) error {
@@ -81,16 +85,22 @@ func (l look) noteOfClaim(n int) string {
 const noOther = "no other job"
 
 // withAnother is for what is done to a running job: one that runs already, else one
-// that the try itself claims.
+// that the try itself claims. Jobs whose leases have ended count as running until a sweep.
 func (l look) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) error) func(*Store) (string, error) {
 	return func(s *Store) (string, error) {
-		page, err := s.List(ctx, dibs.Filter{Queue: l.q.Name, State: dibs.Running, Limit: 1})
-		jobs := page.Jobs
-		if err == nil && len(jobs) == 0 {
-			r := l.r
-			r.N = 1
-			jobs, err = s.claimWith(ctx, r, claimer{conn: s.db})
+		page, err := s.List(ctx, dibs.Filter{Queue: l.q.Name, State: dibs.Running, Limit: 100})
+		if err != nil {
+			return noOther, err
 		}
+		if len(page.Jobs) > 0 {
+			last := slices.MaxFunc(page.Jobs, func(a, b *dibs.RawJob) int { return a.LeaseUntil.Compare(b.LeaseUntil) })
+			if err := do(s, last); !errors.Is(err, dibs.ErrLeaseLost) {
+				return "", err
+			}
+		}
+		r := l.r
+		r.N = 1
+		jobs, err := s.claimWith(ctx, r, claimer{conn: s.db})
 		if err != nil || len(jobs) == 0 {
 			return noOther, err
 		}

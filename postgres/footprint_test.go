@@ -308,3 +308,31 @@ func TestLocksSeesWhoWaits(t *testing.T) {
 		}
 	}
 }
+
+// A lease that has ended, and that no sweep has seen yet, is nothing to extend or finish.
+func TestLocksBesideALeaseThatHasEnded(t *testing.T) {
+	t.Parallel()
+	s := footprintStore(t)
+	for _, waiting := range []int{1, 3} {
+		queue := fmt.Sprint("ended", waiting)
+		if _, err := s.Enqueue(t.Context(), jobsOf(queue, "", waiting+1)); err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: queue, Worker: "w", N: 1})
+		if err != nil || len(jobs) != 1 {
+			t.Fatal(jobs, err)
+		}
+		if _, err := s.pool.Exec(t.Context(), "update dibs.job set lease_until = now() - interval '1 second' where id = $1", jobs[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		f, err := s.Locks(t.Context(), queue, 1)
+		if err != nil || f.Claimed != 1 {
+			t.Fatalf("%+v, %v", f, err)
+		}
+		for _, o := range f.Others {
+			if another := o.What == "extend another job" || o.What == "finish another job"; another && o.Untried != (waiting == 1) {
+				t.Errorf("beside %d waiting jobs: %+v", waiting, o)
+			}
+		}
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,7 +101,13 @@ func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint)
 	case s.Waiting > 0:
 		return fmt.Sprintf("no job of queue %s is due yet", name), add, nil
 	case s.Running > 0:
-		return fmt.Sprintf("all jobs of queue %s are running", name), add, nil
+		page, err := db.List(ctx, dibs.Filter{Queue: f.Queue, State: dibs.Running, Limit: 1000})
+		ended := slices.DeleteFunc(page.Jobs, func(j *dibs.RawJob) bool { return j.LeaseUntil.After(time.Now()) })
+		if len(ended) > 0 {
+			return fmt.Sprintf("in queue %s the leases of %s have ended, and nobody has taken them back yet", name, plural(len(ended), "job")),
+				"A worker does so within two seconds, or at once: dibs claim " + name, err
+		}
+		return fmt.Sprintf("all jobs of queue %s are running", name), add, err
 	}
 	return fmt.Sprintf("there is no job in queue %s", name), add, nil
 }

@@ -57,6 +57,13 @@ func TestLocksWithNothingToClaim(t *testing.T) {
 		c.ok("enqueue", "r")
 		c.ok("claim", "r", "--worker", "w")
 		c.hasInOrder(c.ok("locks", "r"), "all jobs of queue r are running", "dibs enqueue r")
+		c.ok("enqueue", "late")
+		c.ok("claim", "late", "--worker", "w", "--lease", "100ms")
+		ended := "in queue late the leases of 1 job have ended"
+		for end := time.Now().Add(time.Minute); time.Now().Before(end) && !strings.Contains(c.ok("locks", "late"), ended); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		c.hasInOrder(c.ok("locks", "late"), ended, "dibs claim")
 	})
 }
 

@@ -96,6 +96,9 @@ func (a *app) copyTable(ctx context.Context, m adopt.Mapping, dir string) (c *ta
 	if c.SQLite {
 		make = func(ctx context.Context, table string) (string, error) { return c.inFile(ctx, table, path, dir) }
 	}
+	if m.Table, err = adopt.Find(ctx, original, m.Table); err != nil {
+		return c, err
+	}
 	table, err := make(ctx, m.Table)
 	if err != nil {
 		return c, fmt.Errorf("copy the table %s: %w", m.Table, err)
