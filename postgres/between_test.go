@@ -227,6 +227,26 @@ func (h *before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQu
 }
 func (h *before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
+// watched is another store, which calls hook before it sends a statement.
+func (b bench) watched(hook *before, statement string) *postgres.Store {
+	b.Helper()
+	config := b.pool.Config().Copy()
+	config.ConnConfig.Tracer = hook
+	pool, err := pgxpool.NewWithConfig(b.ctx, config)
+	b.must(err)
+	b.Cleanup(pool.Close)
+	other, err := postgres.New(b.ctx, pool, postgres.Options{})
+	b.must(err)
+	b.Cleanup(func() { _ = other.Close() }) // never fails
+	other.Rewrite(func(name, text string) string {
+		if name == statement {
+			hook.text = text
+		}
+		return text
+	})
+	return other
+}
+
 // An enqueue has inserted what it could and met a key; before it looks who holds that,
 // the holder lets go and the settings change.
 func TestABatchThatBeginsAgainInsertsNothingTwice(t *testing.T) {
@@ -237,20 +257,7 @@ func TestABatchThatBeginsAgainInsertsNothingTwice(t *testing.T) {
 	holder := b.take(1, 0)[0].Lease()
 
 	hook := &before{}
-	config := b.pool.Config().Copy()
-	config.ConnConfig.Tracer = hook
-	pool, err := pgxpool.NewWithConfig(b.ctx, config)
-	b.must(err)
-	t.Cleanup(pool.Close)
-	other, err := postgres.New(b.ctx, pool, postgres.Options{})
-	b.must(err)
-	t.Cleanup(func() { _ = other.Close() }) // never fails
-	other.Rewrite(func(name, text string) string {
-		if name == "holders" {
-			hook.text = text
-		}
-		return text
-	})
+	other := b.watched(hook, "holders")
 	met := false
 	hook.do = func() {
 		met = true

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -113,7 +112,9 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 		}
 	}
 	if q.Order == dibs.LIFO || q.grouped { // grouped jobs come in at their old places
-		jobs, current, _, err = s.claimFrom(ctx, q, r, c, nil, nil)
+		var got taken
+		got, err = s.claimFrom(ctx, q, r, c, nil, nil)
+		jobs, current = got.jobs, got.current
 	} else {
 		jobs, current, err = s.claimMarked(ctx, q, r, c, lanes.marks(r.Kinds))
 	}
@@ -140,11 +141,15 @@ func (s *Store) claimMarked(ctx context.Context, q queueRow, r dibs.ClaimRequest
 		if c.tx && len(late) > 0 { // the caller's own may be among them: what it has locked or enqueued can lie below
 			at, late = nil, nil
 		}
-		start := time.Now()
-		jobs, current, ended, err := s.claimFrom(ctx, q, r, c, at, late)
-		if err != nil || !ended {
-			m.used(at != nil, time.Since(start), r.N, len(jobs))
-			return jobs, current, err
+		got, err := s.claimFrom(ctx, q, r, c, at, late)
+		if err != nil {
+			return nil, false, err
+		}
+		if got.current && !got.ended {
+			m.used(at != nil, got.entries, len(got.jobs))
+		}
+		if !got.ended {
+			return got.jobs, got.current, nil
 		}
 		m.found()
 		if seen := m.seen(); seen != nil {
@@ -157,9 +162,16 @@ func (s *Store) claimMarked(ctx context.Context, q queueRow, r dibs.ClaimRequest
 	}
 }
 
-// claimFrom claims from these marks on. ended means that it did not, since one of the
-// transactions passed over has ended.
-func (s *Store) claimFrom(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, at map[int16]mark, late []uint64) (jobs []*dibs.RawJob, current, ended bool, err error) {
+// taken is what one run of claim.sql gave.
+type taken struct {
+	jobs    []*dibs.RawJob
+	current bool // the settings are those that it was prepared for
+	ended   bool // one of the transactions passed over has ended: nothing was claimed
+	entries int  // of the ready index that it has read
+}
+
+// claimFrom claims from these marks on.
+func (s *Store) claimFrom(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, at map[int16]mark, late []uint64) (got taken, err error) {
 	lease := r.Lease
 	if lease == 0 {
 		lease = q.Lease
@@ -180,26 +192,26 @@ func (s *Store) claimFrom(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	steps = append(steps, step{
 		sql:   s.sql.get("claim"),
 		args:  append(args, arrayText(late), c.lost != nil),
-		begin: func() { jobs, current, ended = nil, false, false },
+		begin: func() { got = taken{} },
 		row: func(scan func(...any) error) error {
-			current = true
-			jobs, err = row.scan(jobs, scan, &ended, &lost)
+			got.current = true
+			got.jobs, err = row.scan(got.jobs, scan, &got.ended, &got.entries, &lost)
 			return err
 		},
 	})
 	if err = c.run(ctx, steps...); err != nil {
-		return nil, false, false, err
+		return taken{}, err
 	}
 	switch lanes := s.queues.lanesOf(q.Name); {
-	case turn == "busy" && len(jobs) < r.N: // whoever has it may free more than they take
+	case turn == "busy" && len(got.jobs) < r.N: // whoever has it may free more than they take
 		s.bell.again(q.Name, lanes.turnedAway())
-	case current:
+	case got.current:
 		lanes.hadTurn()
 	}
 	if lost != nil {
 		*c.lost = *lost
 	}
-	return jobs, current, ended, nil
+	return got, nil
 }
 
 // checkIsolation says why a caller's transaction finds nothing in a queue with limits.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,11 +13,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// How long a Finish waits for a row that an open transaction holds: all of its
-// outcomes together, and then each alone.
+// How long a Finish waits for a row that an open transaction holds, or for another lock: all
+// of its outcomes together, then each alone, and then what is left but for jobs that somebody
+// else is finishing.
 const (
 	lockedBatch = 250 * time.Millisecond
 	lockedRow   = 5 * time.Millisecond
+	lockedLast  = 2 * time.Second
 )
 
 // waiting bounds how long the statements after it wait for a lock.
@@ -45,6 +45,9 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 
 // finishAlone writes checked outcomes. When a job among them is locked, as by a handler
 // that left its transaction open, the others are written one by one without it.
+// Then it waits for what a short statement has locked: a claim keeps the lock of a job that
+// it finds to be another's only after locking it, and tables grow under a lock. On a busy
+// machine that takes long.
 func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error {
 	err := s.finish(ctx, outcomes, s.db, waiting(lockedBatch))
 	if !isLocked(err) {
@@ -52,19 +55,44 @@ func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error 
 	}
 	left := dibs.UnwrittenError{Err: err}
 	for i := range outcomes {
-		err := s.finish(ctx, outcomes[i:i+1], s.db, waiting(lockedRow))
-		var refused *dibs.LeaseLostError
-		switch {
-		case err == nil:
-		case errors.As(err, &refused):
-			left.Lost = append(left.Lost, refused.IDs...)
-		case isLocked(err):
-			left.IDs = append(left.IDs, outcomes[i].ID)
-		default:
+		if err := s.finishInto(ctx, &left, outcomes[i:i+1], lockedRow); err != nil {
 			return err
 		}
 	}
-	return told(left)
+	if len(left.IDs) == 0 {
+		return told(left)
+	}
+	unwritten := slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(left.IDs, o.ID) })
+	ids, tokens := namesOf(unwritten)
+	finishing, err := s.extendOrHeld(ctx, "finish", "held", []any{ids, tokens})
+	if err != nil {
+		return told(left)
+	}
+	last := slices.DeleteFunc(unwritten, func(o dibs.Outcome) bool { return finishing[o.ID] })
+	left.IDs = slices.DeleteFunc(left.IDs, func(id int64) bool { return !finishing[id] })
+	if len(last) > 0 {
+		err = s.finishInto(ctx, &left, last, lockedLast)
+	}
+	return cmp.Or(err, told(left))
+}
+
+// finishInto writes outcomes, and adds to left what is not written.
+func (s *Store) finishInto(ctx context.Context, left *dibs.UnwrittenError, outcomes []dibs.Outcome, wait time.Duration) error {
+	err := s.finish(ctx, outcomes, s.db, waiting(wait))
+	var refused *dibs.LeaseLostError
+	var unwritten *dibs.UnwrittenError
+	switch {
+	case err == nil:
+	case errors.As(err, &refused):
+		left.Lost = append(left.Lost, refused.IDs...)
+	case errors.As(err, &unwritten):
+		left.IDs, left.Lost = append(left.IDs, unwritten.IDs...), append(left.Lost, unwritten.Lost...)
+	case isLocked(err):
+		left.IDs = append(left.IDs, idsOf(outcomes)...)
+	default:
+		return err
+	}
+	return nil
 }
 
 // told is the error of a Finish that wrote all but these, if there are some.
@@ -84,7 +112,11 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn, ste
 	if err != nil || len(lost) == 0 {
 		return classify("finish", err)
 	}
-	if good := s.recheck(ctx, lost, c, steps...); len(good) > 0 {
+	good, err := s.recheck(ctx, lost, c, steps...)
+	if err != nil {
+		return &dibs.UnwrittenError{Err: classify("finish", err), IDs: idsOf(lost)}
+	}
+	if len(good) > 0 {
 		isGood := func(o dibs.Outcome) bool { return good[o.ID] }
 		again := slices.DeleteFunc(slices.Clone(lost), func(o dibs.Outcome) bool { return !isGood(o) })
 		lost = slices.DeleteFunc(lost, isGood)
@@ -123,12 +155,9 @@ func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, c conn, step
 
 // recheck returns those of the outcomes refused whose leases are good: when one is just
 // being extended, a finish may see the end that it had before.
-func (s *Store) recheck(ctx context.Context, lost []dibs.Outcome, c conn, steps ...step) map[int64]bool {
+func (s *Store) recheck(ctx context.Context, lost []dibs.Outcome, c conn, steps ...step) (map[int64]bool, error) {
 	good := map[int64]bool{}
-	ids, tokens := make([]int64, len(lost)), make([][16]byte, len(lost))
-	for i, o := range lost {
-		ids[i], tokens[i] = o.ID, [16]byte(o.Token)
-	}
+	ids, tokens := namesOf(lost)
 	err := c.run(ctx, append(slices.Clip(steps), step{
 		sql:   s.sql.get("recheck"),
 		args:  []any{ids, tokens},
@@ -140,10 +169,14 @@ func (s *Store) recheck(ctx context.Context, lost []dibs.Outcome, c conn, steps 
 			return err
 		},
 	})...)
-	if err != nil {
-		return nil // they are refused, as they were
+	return good, err
+}
+
+func namesOf(outcomes []dibs.Outcome) (ids []int64, tokens [][16]byte) {
+	for _, o := range outcomes {
+		ids, tokens = append(ids, o.ID), append(tokens, [16]byte(o.Token))
 	}
-	return good
+	return ids, tokens
 }
 
 // finished collects what the statements say they wrote.
@@ -269,112 +302,4 @@ func errorText(o *dibs.Outcome) *string {
 		}
 	}
 	return nil
-}
-
-// Extend implements dibs.Store.
-func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
-	var out dibs.Extended
-	if err := s.check("extend"); err != nil {
-		return out, err
-	}
-	if err := checks.Extend(leases, d); err != nil || len(leases) == 0 {
-		return out, err
-	}
-	if len(leases) >= mergeBelow {
-		return s.extendAlone(ctx, extension{leases, d})
-	}
-	out, err := s.merged.extends.Call(ctx, extension{leases, d})
-	return out, gaveUp(ctx, "extend", err)
-}
-
-// extendAlone extends checked leases. It tries rows that are locked for a while.
-func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended, err error) {
-	leases, d := e.leases, e.d
-	left := make(map[int64]dibs.Token, len(leases))
-	for _, l := range leases {
-		left[l.ID] = l.Token
-	}
-	// A row may be locked for a moment by another call on it.
-	patience := min(d/4, time.Second)
-	for pause := 5 * time.Millisecond; ; pause *= 2 {
-		if err := s.extendLeft(ctx, left, d, &out); err != nil {
-			return dibs.Extended{}, err
-		}
-		if len(left) == 0 {
-			break
-		}
-		if patience -= pause; patience < 0 {
-			return dibs.Extended{}, fmt.Errorf("extend: somebody else's transaction holds the rows of %d jobs, the first of them %d: %w",
-				len(left), slices.Min(slices.Collect(maps.Keys(left))), dibs.ErrUnavailable)
-		}
-		if err := sleep(ctx, pause); err != nil {
-			return dibs.Extended{}, classify("extend", err)
-		}
-	}
-	for _, ids := range [][]int64{out.Lost, out.Cancelled, out.Finishing} {
-		slices.Sort(ids)
-	}
-	return out, nil
-}
-
-// extendLeft extends what is not locked, and takes it out of left, together with what
-// is lost and what a transaction is finishing.
-func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Token, d time.Duration, out *dibs.Extended) error {
-	ids := slices.Sorted(maps.Keys(left))
-	tokens := make([][16]byte, len(ids))
-	for i, id := range ids {
-		tokens[i] = left[id]
-	}
-	done, err := s.extendOrHeld(ctx, "extend", []any{ids, tokens, d.Microseconds()})
-	if err != nil {
-		return err
-	}
-	for id, cancel := range done {
-		delete(left, id)
-		if cancel {
-			out.Cancelled = append(out.Cancelled, id)
-		}
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	held, err := s.extendOrHeld(ctx, "held", []any{ids, tokens})
-	if err != nil {
-		return err
-	}
-	for id := range left {
-		switch finishing, ok := held[id]; {
-		case !ok:
-			out.Lost = append(out.Lost, id)
-		case finishing:
-			out.Finishing = append(out.Finishing, id)
-		default:
-			continue
-		}
-		delete(left, id)
-	}
-	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// extendOrHeld runs extend.sql or held.sql: ids with what each says of them.
-func (s *Store) extendOrHeld(ctx context.Context, name string, args []any) (map[int64]bool, error) {
-	held := map[int64]bool{}
-	// A heartbeat must not wait for a connection of a pool that transactions have used up.
-	err := s.upkeep.run(ctx, step{sql: s.sql.get(name), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
-		var id int64
-		var is bool
-		err := scan(&id, &is)
-		held[id] = is
-		return err
-	}})
-	return held, classify("extend", err)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/postgres"
@@ -33,5 +34,56 @@ func TestAStaleOutcomeBesideALockedOneIsReported(t *testing.T) {
 	if stats, err := b.Stats(b.ctx); err != nil || stats[0].Completed != 4 {
 		t.Errorf("completed: %+v, %v", stats, err)
 	}
+	b.sound()
+}
+
+// A claim that finds another's job, once it has locked it, keeps the lock until it commits: on
+// a busy machine that takes long. The job's finish waits for it, after it has written the others.
+func TestAFinishWaitsForAClaimThatHasLockedItsJob(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("", "")
+	jobs := b.take(2, 0)
+	claim := b.begin()
+	_, err := claim.Exec(b.ctx, "select from dibs.job where id = $1 for no key update", jobs[0].ID)
+	b.must(err)
+	hook := &before{}
+	finisher := b.watched(hook, "complete")
+	sent := 0
+	var again func()
+	again = func() { // both jobs, then each alone, and then what is left
+		if sent++; sent < 4 {
+			hook.do = again
+			return
+		}
+		if j, err := b.Get(b.ctx, jobs[1].ID); err != nil || j.State != dibs.Completed {
+			t.Errorf("the other job is not completed: %v", err)
+		}
+		b.must(claim.Commit(b.ctx))
+	}
+	hook.do = again
+	if err := finisher.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), jobs[1].Lease().Complete(nil)}); err != nil {
+		t.Errorf("after %d tries: %v", sent, err)
+	}
+	b.sound()
+}
+
+// A finish has seen the end that a lease had before it was extended, and cannot look again for
+// a lock: it does not say that the lease is lost.
+func TestAFinishThatCannotLookAgainSaysSo(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("")
+	jobs := b.take(1, time.Second)
+	extension := b.begin()
+	_, err := extension.Exec(b.ctx, "update dibs.job set lease_until = lease_until + interval '1 hour' where id = $1", jobs[0].ID)
+	b.must(err)
+	b.expired(jobs)
+	done := []dibs.Outcome{jobs[0].Lease().Complete(nil)}
+	err = b.Finish(b.ctx, done)
+	var left *dibs.UnwrittenError
+	if !errors.As(err, &left) || !slices.Equal(left.IDs, []int64{jobs[0].ID}) || len(left.Lost) > 0 {
+		t.Errorf("got %v, want job %d unwritten", err, jobs[0].ID)
+	}
+	b.must(extension.Commit(b.ctx))
+	b.must(b.Finish(b.ctx, done))
 	b.sound()
 }

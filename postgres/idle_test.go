@@ -74,19 +74,18 @@ func TestHistoryGrowsOldWhereNothingHappens(t *testing.T) {
 	}
 }
 
-// A claim that found nothing may have been slow because of the machine.
-func TestANoisyMachineDoesNotMakeAnIdleWorkerLookForMarks(t *testing.T) {
+// What a claim reads decides, whether it finds jobs or not: an idle worker beside a few
+// that run has no use for marks.
+func TestMarksAreUsedByWhatClaimsRead(t *testing.T) {
 	t.Parallel()
-	m := &marks{}
-	for range 10 {
-		m.used(false, slowEmpty/2, 10, 0)
-		if m.mustLook() {
-			t.Fatal("a claim that took 10 ms and found nothing asks for marks")
+	for _, c := range []struct {
+		entries, got int
+		much         bool
+	}{{0, 0, false}, {fewEntries, 0, false}, {fewEntries + 1, 0, true}, {2 * fewEntries, 1000, false}, {20_000, 1000, true}} {
+		m := &marks{}
+		if m.used(false, c.entries, c.got); m.mustLook() != c.much {
+			t.Errorf("a claim that reads %d entries and gets %d jobs asks for marks: %v", c.entries, c.got, !c.much)
 		}
-	}
-	m.used(false, slowEmpty/2, 10, 1)
-	if !m.mustLook() {
-		t.Error("a claim that took 10 ms and found a job does not ask for marks")
 	}
 }
 

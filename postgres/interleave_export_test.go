@@ -132,3 +132,11 @@ var _ conn = retryingApart{}
 
 // AdmitKey is the key of the lock that a claim takes to give out places of groups.
 func (s *Store) AdmitKey(queue string) int64 { return s.admitKey(queue) }
+
+// ProbeMarks has the next claim go without marks.
+func (s *Store) ProbeMarks(queue string) {
+	m := s.queues.lanesOf(queue).marks(nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.probe = time.Time{}
+}

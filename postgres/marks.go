@@ -13,7 +13,8 @@ import (
 // Marks are places in a queue's lanes, one in each, below which no claim has to look.
 // Without them a claim reads each lane from its start, past all that is running, and
 // past what was finished but is still visible to some long transaction: the longer that
-// lasts, the slower. Claims use marks only when they are slow without.
+// lasts, the slower. Claims use marks only while they read much without: each counts the
+// index entries that it reads, which no other load on the machine can change.
 //
 // A mark passes a row only if everybody can see that it is claimed, and a time only if
 // whatever was enqueued until then is visible. So it stops at the first job that waits,
@@ -29,7 +30,7 @@ import (
 // a server that lacks the last transactions, is found by a claim without marks, which
 // comes now and then in any case, to see whether marks are still needed.
 type marks struct {
-	eager bool // every claim is taken to be slow: for tests
+	eager bool // every claim is taken to read much: for tests
 
 	mu      sync.Mutex
 	at      map[int16]mark            // by lane; nil: none, claims read everything
@@ -38,13 +39,12 @@ type marks struct {
 	settled time.Time                 // whatever was enqueued before is visible; the database's clock
 	clock   time.Time                 // the database's, at the last sight
 
-	wanted   bool          // claims are slow
+	wanted   bool          // claims without marks read much
 	ended    bool          // a transaction of late has ended
 	looking  bool          // somebody is just moving the marks
 	sighting chan struct{} // until they have seen which transactions run
 	claimed  int           // jobs since they were moved
-	slow     bool          // a claim since
-	usual    time.Duration // what a claim from marks costs, smoothed
+	much     bool          // a claim has read much since
 	next     time.Time     // no look before
 	probe    time.Time     // from then on the next claim goes without marks
 }
@@ -67,17 +67,17 @@ type sight struct {
 }
 
 const (
-	cheapClaim = 2 * time.Millisecond  // up to this cost, and cheapRow for each row asked for, a claim is not slow
-	slowEmpty  = 20 * time.Millisecond // up to this cost, a claim that found nothing says nothing
-	lookAfter  = 1000                  // jobs claimed
-	cheapRow   = 10 * time.Microsecond
-	lookShare  = 4                      // times as long as it took is the pause after a look
-	passAfter  = 250 * time.Millisecond // a transaction that runs for longer is passed over
-	mostLate   = 100
-	mostSights = 100
-	probeEvery = 5 * time.Second // at least, and this many times as long as it takes
-	probeShare = 50
-	useless    = time.Minute // so long no marks are tried after they did not halve the cost of a claim
+	// A claim reads much if it reads more entries of the ready index than fewEntries, and
+	// entriesPerJob for each job that it gets.
+	fewEntries    = 1000
+	entriesPerJob = 10
+	lookAfter     = 1000                   // jobs claimed
+	lookShare     = 4                      // times as long as it took is the pause after a look
+	passAfter     = 250 * time.Millisecond // a transaction that runs for longer is passed over
+	mostLate      = 1000                   // transactions passed over at a time; where there are more, marks stay where they are
+	mostSights    = 100
+	probeEvery    = 5 * time.Second       // at least,
+	probeEntry    = 50 * time.Microsecond // and this for each entry that a claim without marks reads: about 50 times as long as that takes
 )
 
 // use says where a claim begins, and which transactions must not have ended for that.
@@ -91,26 +91,20 @@ func (m *marks) use() (at map[int16]mark, late []uint64) {
 	return m.at, slices.Collect(maps.Keys(m.late))
 }
 
-// used notes what a claim cost.
-func (m *marks) used(marked bool, cost time.Duration, asked, got int) {
+// used notes what a claim has read of the ready index, and how many jobs it got. Time does
+// not count: other load on the machine would decide then.
+func (m *marks) used(marked bool, entries, got int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	slow := m.eager || cost > cheapClaim+time.Duration(asked)*cheapRow
-	if slow && !m.eager && got == 0 && cost < slowEmpty {
-		return // most likely the machine; an idle worker would look at every claim for it
-	}
+	much := m.eager || entries > fewEntries+entriesPerJob*got
 	m.claimed += got
-	m.slow = m.slow || slow
+	m.much = m.much || much
 	switch {
 	case marked:
-		m.usual = (3*m.usual + cost) / 4
-	case slow && (m.eager || m.at == nil || cost > 2*m.usual):
+	case much:
 		m.wanted = true
-		m.probe = time.Now().Add(max(probeEvery, probeShare*cost))
+		m.probe = time.Now().Add(max(probeEvery, time.Duration(entries)*probeEntry))
 	default:
-		if slow { // for another reason, as a slow disk
-			m.next = time.Now().Add(useless)
-		}
 		m.forget()
 	}
 }
@@ -132,7 +126,7 @@ func (m *marks) forget() {
 func (m *marks) mustLook() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	due := m.eager || m.wanted && time.Now().After(m.next) && (m.at == nil || m.slow || m.claimed >= lookAfter)
+	due := m.eager || m.wanted && time.Now().After(m.next) && (m.at == nil || m.much || m.claimed >= lookAfter)
 	if m.looking || !due && !m.ended {
 		return false
 	}
@@ -160,7 +154,7 @@ func (m *marks) endSight() {
 func (m *marks) looked(began time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.looking, m.ended, m.claimed, m.slow = false, false, 0, false
+	m.looking, m.ended, m.claimed, m.much = false, false, 0, false
 	m.next = time.Now().Add(lookShare * time.Since(began))
 	m.endSight()
 	if err != nil {
@@ -240,14 +234,14 @@ func (m *marks) holding(xids []uint64, s snapshot) []uint64 {
 
 // passOver lets marks pass the times of transactions that run for long.
 func (m *marks) passOver(old sight, s snapshot, low map[int16]mark) {
+	if m.late == nil {
+		m.late = map[uint64]map[int16]mark{}
+	}
+	low = maps.Clone(low)
 	for _, x := range m.holding(old.running, s) {
-		if len(m.late) >= mostLate {
-			return
+		if len(m.late) < mostLate {
+			m.late[x] = low
 		}
-		if m.late == nil {
-			m.late = map[uint64]map[int16]mark{}
-		}
-		m.late[x] = maps.Clone(low)
 	}
 }
 
@@ -343,11 +337,14 @@ func arrayText(list []uint64) string {
 
 // snapshot is what pg_current_snapshot tells.
 type snapshot struct {
-	xmax uint64 // the first transaction that had not begun
-	xips []uint64
+	xmax uint64   // the first transaction that had not begun
+	xips []uint64 // ascending
 }
 
-func (s snapshot) running(x uint64) bool { return x >= s.xmax || slices.Contains(s.xips, x) }
+func (s snapshot) running(x uint64) bool {
+	_, open := slices.BinarySearch(s.xips, x)
+	return open || x >= s.xmax
+}
 
 // parseSnapshot reads xmin:xmax:xip,xip…
 func parseSnapshot(text string) (s snapshot, err error) {

@@ -108,7 +108,7 @@ func (w *world) claim() {
 			continue
 		}
 		w.check()
-		w.marks.used(at != nil, 0, 1, 0)
+		w.marks.used(at != nil, 0, 0)
 		return
 	}
 }

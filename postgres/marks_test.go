@@ -2,8 +2,10 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -207,11 +209,7 @@ func TestClaimsFromMarksPassWhatIsFinished(t *testing.T) {
 	work := func(n int) {
 		b.add(slices.Repeat([]string{""}, n)...)
 		for range n / 100 {
-			done := make([]dibs.Outcome, 0, 100)
-			for _, j := range b.take(100, 0) {
-				done = append(done, j.Lease().Complete(nil))
-			}
-			b.must(b.Finish(b.ctx, done))
+			b.complete(b.take(100, 0))
 		}
 	}
 	read := func() int {
@@ -232,5 +230,67 @@ func TestClaimsFromMarksPassWhatIsFinished(t *testing.T) {
 	}
 	if many > few+500 {
 		t.Errorf("a claim reads %d entries of the index after 100 jobs, and %d after 3,000 more", few, many)
+	}
+}
+
+// Marks are kept as long as claims without them read much, however slow the machine is and
+// however many transactions that have written stay open. Every claim here takes long, with
+// marks as without, as when others use the processor.
+func TestMarksStayBesideIdleWritersOnASlowMachine(t *testing.T) {
+	for _, writers := range []int{10, 120} {
+		t.Run(fmt.Sprint(writers, " writers"), func(t *testing.T) {
+			b := newBench(t, postgres.Options{})
+			b.idleWriters(writers)
+			const finished, claims = 10_000, 30
+			for range finished / 1000 {
+				b.add(slices.Repeat([]string{""}, 1000)...)
+				b.complete(b.take(1000, 0))
+			}
+			b.Rewrite(func(name, text string) string {
+				if name == "claim" { // and what it has read is in the server's statistics as soon as it has ended
+					text = strings.Replace(text, "    s.late,\n", "    s.late or pg_sleep(0.02)::text || pg_stat_force_next_flush()::text <> '',\n", 1)
+				}
+				return text
+			})
+			work := func() {
+				for range claims {
+					b.add("")
+					b.first(0)
+				}
+			}
+			for marked := false; !marked; marked, _ = b.Marked("q") {
+				work()
+			}
+			b.ProbeMarks("q")
+			var before, after int
+			const read = "select pg_stat_get_tuples_returned('dibs.job_ready'::regclass)"
+			b.must(b.pool.QueryRow(b.ctx, read).Scan(&before))
+			work()
+			b.must(b.pool.QueryRow(b.ctx, read).Scan(&after))
+			if entries := after - before; entries > claims*finished/2 {
+				t.Errorf("%d claims read %d entries of the index, though one without marks finds %d of finished jobs", claims, entries, finished)
+			}
+		})
+	}
+}
+
+func (b bench) complete(jobs []*dibs.RawJob) {
+	b.Helper()
+	done := make([]dibs.Outcome, 0, len(jobs))
+	for _, j := range jobs {
+		done = append(done, j.Lease().Complete(nil))
+	}
+	b.must(b.Finish(b.ctx, done))
+}
+
+// idleWriters opens transactions that have a number and do nothing.
+func (b bench) idleWriters(n int) {
+	b.Helper()
+	for range n {
+		conn, err := pgx.ConnectConfig(b.ctx, b.pool.Config().ConnConfig.Copy())
+		b.must(err)
+		b.Cleanup(func() { _ = conn.Close(context.Background()) }) // nothing of it is lost
+		_, err = conn.Exec(b.ctx, "begin; select pg_current_xact_id()")
+		b.must(err)
 	}
 }

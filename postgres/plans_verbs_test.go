@@ -135,7 +135,7 @@ func (e *explaining) claimMarked() {
 	e.must(err)
 	q, _ := e.store.queues.get("q")
 	r := dibs.ClaimRequest{Queue: "q", Worker: "w", N: 10}
-	_, _, _, err = e.store.claimFrom(e.Context(), q, r, claimer{conn: e.store.db}, at, late)
+	_, err = e.store.claimFrom(e.Context(), q, r, claimer{conn: e.store.db}, at, late)
 	e.must(err)
 }
 

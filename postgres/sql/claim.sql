@@ -8,8 +8,10 @@
 --   $12 run_at and $13 id where to start, or for 3, to end; $14 transactions that must
 --   not have ended yet, for these places to hold (marks.go); $15 whether to look for
 --   leases that have ended, of any queue.
--- Columns out: whether one of $14 has ended, and nothing was claimed; whether leases
---   have ended, null if that was not asked; the job's columns as the claim left them.
+-- Columns out: whether one of $14 has ended, and nothing was claimed; how many entries of
+--   the ready index it has read so far, by the connection's own counter, of which all are read
+--   before the first job comes; whether leases have ended, null if that was not asked; the
+--   job's columns as the claim left them.
 --   One row with a null id if nothing was due; no row at all if the settings have
 --   another version or are just being changed.
 -- Concurrency: the lanes' rows are locked as they are found, locked ones are
@@ -43,6 +45,7 @@ with turn as materialized (
 ), setting as materialized (
     select
         group_limit,
+        pg_stat_get_xact_tuples_returned('dibs.job_ready'::regclass) as entries,
         late.ended as late,
         case when $15 then exists (
             select
@@ -75,7 +78,7 @@ with turn as materialized (
         select exists (
             select
             from unnest($14::text::xid8[]) as x (id)
-            where pg_visible_in_snapshot(x.id, pg_current_snapshot())
+            where pg_visible_in_snapshot(x.id, (select pg_current_snapshot()))
         ) as ended
     ) late
     where name = $1 and version = $2 and not paused
@@ -223,6 +226,7 @@ with turn as materialized (
 )
 select
     s.late,
+    pg_stat_get_xact_tuples_returned('dibs.job_ready'::regclass) - s.entries,
     s.lost,
     t.id,
     t.kind,

@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Extend implements dibs.Store.
+func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
+	var out dibs.Extended
+	if err := s.check("extend"); err != nil {
+		return out, err
+	}
+	if err := checks.Extend(leases, d); err != nil || len(leases) == 0 {
+		return out, err
+	}
+	if len(leases) >= mergeBelow {
+		return s.extendAlone(ctx, extension{leases, d})
+	}
+	out, err := s.merged.extends.Call(ctx, extension{leases, d})
+	return out, gaveUp(ctx, "extend", err)
+}
+
+// extendAlone extends checked leases. It tries rows that are locked for a while.
+func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended, err error) {
+	leases, d := e.leases, e.d
+	left := make(map[int64]dibs.Token, len(leases))
+	for _, l := range leases {
+		left[l.ID] = l.Token
+	}
+	// A row may be locked for a moment by another call on it.
+	patience := min(d/4, time.Second)
+	for pause := 5 * time.Millisecond; ; pause *= 2 {
+		if err := s.extendLeft(ctx, left, d, &out); err != nil {
+			return dibs.Extended{}, err
+		}
+		if len(left) == 0 {
+			break
+		}
+		if patience -= pause; patience < 0 {
+			return dibs.Extended{}, fmt.Errorf("extend: somebody else's transaction holds the rows of %d jobs, the first of them %d: %w",
+				len(left), slices.Min(slices.Collect(maps.Keys(left))), dibs.ErrUnavailable)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return dibs.Extended{}, classify("extend", err)
+		}
+	}
+	for _, ids := range [][]int64{out.Lost, out.Cancelled, out.Finishing} {
+		slices.Sort(ids)
+	}
+	return out, nil
+}
+
+// extendLeft extends what is not locked, and takes it out of left, together with what
+// is lost and what a transaction is finishing.
+func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Token, d time.Duration, out *dibs.Extended) error {
+	ids := slices.Sorted(maps.Keys(left))
+	tokens := make([][16]byte, len(ids))
+	for i, id := range ids {
+		tokens[i] = left[id]
+	}
+	done, err := s.extendOrHeld(ctx, "extend", "extend", []any{ids, tokens, d.Microseconds()})
+	if err != nil {
+		return err
+	}
+	for id, cancel := range done {
+		delete(left, id)
+		if cancel {
+			out.Cancelled = append(out.Cancelled, id)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	held, err := s.extendOrHeld(ctx, "extend", "held", []any{ids, tokens})
+	if err != nil {
+		return err
+	}
+	for id := range left {
+		switch finishing, ok := held[id]; {
+		case !ok:
+			out.Lost = append(out.Lost, id)
+		case finishing:
+			out.Finishing = append(out.Finishing, id)
+		default:
+			continue
+		}
+		delete(left, id)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// extendOrHeld runs extend.sql or held.sql: ids with what each says of them.
+func (s *Store) extendOrHeld(ctx context.Context, op, name string, args []any) (map[int64]bool, error) {
+	held := map[int64]bool{}
+	// A heartbeat must not wait for a connection of a pool that transactions have used up.
+	err := s.upkeep.run(ctx, step{sql: s.sql.get(name), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
+		var id int64
+		var is bool
+		err := scan(&id, &is)
+		held[id] = is
+		return err
+	}})
+	return held, classify(op, err)
+}
