@@ -70,15 +70,17 @@ func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs
 // refresh reads the settings by which a batch was checked, unless somebody has done so
 // since.
 func (s *Store) refresh(ctx context.Context, b batch) error {
+	var stale []string
 	for i, name := range b.queues {
-		if q, ok := s.queues.get(name); ok && i < len(b.versions) && q.version != b.versions[i] {
-			continue
-		}
-		if _, _, err := s.queue(ctx, name); err != nil {
-			return err
+		if q, ok := s.queues.get(name); !ok || i >= len(b.versions) || q.version == b.versions[i] {
+			stale = append(stale, name)
 		}
 	}
-	return nil
+	if len(stale) == 0 {
+		return nil
+	}
+	_, err := s.readQueues(ctx, stale)
+	return err
 }
 
 // batch is jobs checked by the settings of their queues.
@@ -94,28 +96,16 @@ var errStale = errors.New("settings have changed")
 // newBatch checks jobs, makes queues that do not exist, and notes the versions of
 // the settings that it went by.
 func (s *Store) newBatch(ctx context.Context, jobs []dibs.NewJob) (b batch, err error) {
-	known := map[string]queueRow{}
-	limits := func(settings func(context.Context, string) (queueRow, bool, error)) func(string) (int, error) {
-		return func(name string) (int, error) {
-			q, ok := known[name]
-			if !ok {
-				if q, ok, err = settings(ctx, name); err != nil || !ok {
-					return dibs.MaxPayload, err
-				}
-				known[name] = q
-			}
-			return q.PayloadLimit, nil
-		}
-	}
-	if b.rows, err = checks.Jobs(jobs, limits(s.knownOrRead)); errors.Is(err, dibs.ErrInvalid) && len(known) > 0 {
-		clear(known) // the limit may have been raised since it was read
-		b.rows, err = checks.Jobs(jobs, limits(s.queue))
-	}
+	b.rows, err = checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
 	if err != nil {
 		return b, err
 	}
 	var grouped []bool
 	b.queues, grouped = queuesOf(b.rows)
+	known, err := s.fit(ctx, b)
+	if err != nil {
+		return b, err
+	}
 	if err := s.addQueues(ctx, b.queues, grouped); err != nil {
 		return b, err
 	}
@@ -135,6 +125,31 @@ func (s *Store) newBatch(ctx context.Context, jobs []dibs.NewJob) (b batch, err 
 		}
 	}
 	return b, nil
+}
+
+// fit refuses payloads that are too large, and returns the settings of those queues of
+// the batch that exist.
+func (s *Store) fit(ctx context.Context, b batch) (known map[string]queueRow, err error) {
+	limit := func(name string) (int, error) {
+		if q, ok := known[name]; ok {
+			return q.PayloadLimit, nil
+		}
+		return dibs.MaxPayload, nil
+	}
+	if known, err = s.known(ctx, b.queues); err != nil {
+		return nil, err
+	}
+	if err = checks.Fit(b.rows, limit); err == nil || len(known) == 0 {
+		return known, err
+	}
+	// The limit may have been raised since it was read.
+	if _, err = s.readQueues(ctx, b.queues); err != nil {
+		return nil, err
+	}
+	if known, err = s.known(ctx, b.queues); err != nil {
+		return nil, err
+	}
+	return known, checks.Fit(b.rows, limit)
 }
 
 // classifyInput leaves input errors as they are.
@@ -301,10 +316,12 @@ func columns(rows []checks.Row) []any {
 
 // queuesOf lists the queues of a batch, and which get jobs with a group.
 func queuesOf(rows []checks.Row) (names []string, grouped []bool) {
+	places := map[string]int{}
 	for i := range rows {
-		at := slices.Index(names, rows[i].Queue)
-		if at < 0 {
+		at, ok := places[rows[i].Queue]
+		if !ok {
 			at = len(names)
+			places[rows[i].Queue] = at
 			names, grouped = append(names, rows[i].Queue), append(grouped, false)
 		}
 		grouped[at] = grouped[at] || rows[i].Group != ""

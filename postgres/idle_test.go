@@ -106,10 +106,16 @@ func TestConnectionsAreNotTriedBetweenAnIdleWorkersClaims(t *testing.T) {
 // tracedStore is a store as Open makes it, with what it sends.
 func tracedStore(t *testing.T) (*Store, *traced) {
 	t.Helper()
-	url, sent := pgtest.URL(t), &traced{}
+	url := pgtest.URL(t)
 	if err := Migrate(t.Context(), url, Options{}); err != nil {
 		t.Fatal(err)
 	}
+	return tracedStoreAt(t, url)
+}
+
+func tracedStoreAt(t *testing.T, url string) (*Store, *traced) {
+	t.Helper()
+	sent := &traced{}
 	config, err := configured(url, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -119,10 +119,16 @@ func joined(calls []batch) (all batch) {
 		n += len(b.rows)
 	}
 	all.rows = make([]checks.Row, 0, n)
+	type checked struct {
+		queue   string
+		version int64
+	}
+	listed := map[checked]bool{}
 	for _, b := range calls {
 		all.rows = append(all.rows, b.rows...)
 		for i, name := range b.queues {
-			if at := slices.Index(all.queues, name); at < 0 || all.versions[at] != b.versions[i] {
+			if c := (checked{name, b.versions[i]}); !listed[c] {
+				listed[c] = true
 				all.queues, all.versions = append(all.queues, name), append(all.versions, b.versions[i])
 			}
 		}

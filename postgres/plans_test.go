@@ -27,6 +27,7 @@ type explaining struct {
 	names map[string]string // of statements, by text
 	reads map[string]reads
 	rows  map[string]float64 // the most that one run of a statement has read of tables that grow
+	steps map[string]float64 // the most rows and rounds of all nodes in one run of a statement
 }
 
 // reads is how the tables that grow are read, such as "Index Scan job_ready".
@@ -40,6 +41,7 @@ type plan struct {
 	Rows     float64 `json:"Actual Rows"`
 	Loops    float64 `json:"Actual Loops"`
 	Removed  float64 `json:"Rows Removed by Filter"`
+	Unjoined float64 `json:"Rows Removed by Join Filter"`
 	Plans    []plan
 }
 
@@ -63,6 +65,15 @@ func (p plan) read(r reads) (rows float64) {
 	}
 	r[how] = true
 	return rows + (p.Rows+p.Removed)*p.Loops
+}
+
+// steps are the rows that all nodes gave or dropped, at least one for each round: what a
+// join of everything with everything has many of, also where it reads no table.
+func (p plan) steps() (n float64) {
+	for _, child := range p.Plans {
+		n += child.steps()
+	}
+	return n + max(1, p.Rows+p.Removed+p.Unjoined)*p.Loops
 }
 
 // run explains each step, which executes it, undoes that, and runs it.
@@ -117,6 +128,7 @@ func (e *explaining) explain(ctx context.Context, t pgx.Tx, name string, s step)
 		e.reads[name] = reads{}
 	}
 	e.rows[name] = max(e.rows[name], top[0].Plan.read(e.reads[name]))
+	e.steps[name] = max(e.steps[name], top[0].Plan.steps())
 	return inner.Rollback(ctx)
 }
 
@@ -234,7 +246,7 @@ func (p *planTest) look(situation string, lasting []*explaining) {
 	for i, e := range lasting {
 		p.round++
 		e.round = fmt.Sprint(p.round)
-		e.reads, e.rows = map[string]reads{}, map[string]float64{}
+		e.reads, e.rows, e.steps = map[string]reads{}, map[string]float64{}, map[string]float64{}
 		if connKinds[i].tx {
 			e.verbsOfTx()
 		} else {

@@ -60,10 +60,10 @@ func (c *queueCache) lanesOf(queue string) *lanes {
 	return l
 }
 
-// readQueues reads all queues, or one, and remembers them.
-func (s *Store) readQueues(ctx context.Context, name *string, more ...step) ([]queueRow, error) {
+// readQueues reads some queues, or all if names is nil, and remembers them.
+func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([]queueRow, error) {
 	var list []queueRow
-	read := step{sql: s.sql.get("queues"), args: []any{name}, row: func(scan func(...any) error) error {
+	read := step{sql: s.sql.get("queues"), args: []any{names}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
 		var q queueRow
 		var order string
 		var lease, base, most, completed, dead, cancelled int64
@@ -93,7 +93,7 @@ func (s *Store) queue(ctx context.Context, name string) (q queueRow, ok bool, er
 
 // queueAnd reads one queue, and takes more steps in the same round trip.
 func (s *Store) queueAnd(ctx context.Context, name string, more ...step) (q queueRow, ok bool, err error) {
-	list, err := s.readQueues(ctx, &name, more...)
+	list, err := s.readQueues(ctx, []string{name}, more...)
 	if err != nil || len(list) == 0 {
 		return q, false, err
 	}
@@ -117,10 +117,8 @@ func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) e
 		if err := s.upkeep.run(ctx, step{sql: s.sql.get("add_queue"), args: []any{add, groups}}); err != nil {
 			return classify("add queue", err)
 		}
-		for _, name := range add {
-			if _, _, err := s.queue(ctx, name); err != nil {
-				return err
-			}
+		if _, err := s.readQueues(ctx, add); err != nil {
+			return err
 		}
 	}
 }
@@ -231,10 +229,24 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) er
 	return classify("set group", err)
 }
 
-// knownOrRead gives the remembered settings of a queue, reading them the first time.
-func (s *Store) knownOrRead(ctx context.Context, name string) (queueRow, bool, error) {
-	if q, ok := s.queues.get(name); ok {
-		return q, true, nil
+// known gives the remembered settings of the queues among these that exist, reading in one
+// statement those that this process does not know yet.
+func (s *Store) known(ctx context.Context, names []string) (map[string]queueRow, error) {
+	known := make(map[string]queueRow, len(names))
+	var unknown []string
+	for _, name := range names {
+		if q, ok := s.queues.get(name); ok {
+			known[name] = q
+		} else {
+			unknown = append(unknown, name)
+		}
 	}
-	return s.queue(ctx, name)
+	if len(unknown) == 0 {
+		return known, nil
+	}
+	list, err := s.readQueues(ctx, unknown)
+	for _, q := range list {
+		known[q.Name] = q
+	}
+	return known, err
 }

@@ -16,6 +16,7 @@ const (
 	pruneBatch  = 10_000           // rows deleted per queue and state in one statement, which passes over those deleted before
 	pruneRounds = 20               // such statements in one sweep: well under the time between sweeps
 	mergeBatch  = 50_000           // rows merged in one statement
+	mergeRounds = 20               // such statements in one sweep, while they make the table much smaller
 	sweepRounds = 100              // full batches of claims in one sweep
 )
 
@@ -207,8 +208,17 @@ func (s *Store) mergeTally(ctx context.Context, newest int64) error {
 	if newest == merged {
 		return nil
 	}
-	if _, err := s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch}}); err != nil {
-		return err
+	for range mergeRounds {
+		var from, to int
+		_, err := s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch}, row: func(scan func(...any) error) error {
+			return scan(&from, &to)
+		}})
+		if err != nil {
+			return err
+		}
+		if from < mergeBatch || to > from/2 { // all rows have been merged, or few are left to each queue
+			break
+		}
 	}
 	p, err := s.pending(ctx)
 	s.sweeper.mu.Lock()

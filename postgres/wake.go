@@ -38,8 +38,12 @@ const (
 	freedPause  = 10 * time.Millisecond // between those for the room that finished jobs leave
 	tellTime    = time.Second           // is the most that a NOTIFY may take
 	relisten    = time.Second
+	namedWakes  = 100                  // queues in one NOTIFY each; more are woken by one that is for all
 	lookAgain   = 5 * time.Millisecond // after a claim that found jobs without LISTEN, or found another at it
 )
+
+// allQueues is no queue's name.
+const allQueues = ""
 
 func newBell(s *Store) *bell {
 	return &bell{s: s, name: rand.Text(), ears: map[string]map[chan struct{}]bool{}, pending: map[string]bool{}, freed: map[string]time.Time{}}
@@ -152,6 +156,9 @@ func (b *bell) send() {
 // tell sends a NOTIFY, also while the store is being closed: many programs enqueue and end.
 // A failure is no loss: claimers poll too.
 func (b *bell) tell(queues []string) {
+	if len(queues) > namedWakes {
+		queues = []string{allQueues}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
 	defer cancel()
 	_ = b.s.upkeep.run(ctx, step{
@@ -189,7 +196,11 @@ func (b *bell) listenOnce(ctx context.Context) error {
 			return err
 		}
 		// To be told twice would cost this process a claim that finds nothing.
-		if from, queue, _ := strings.Cut(n.Payload, " "); from != b.name {
+		switch from, queue, _ := strings.Cut(n.Payload, " "); {
+		case from == b.name:
+		case queue == allQueues:
+			b.ringAll()
+		default:
 			b.ring(queue)
 		}
 	}

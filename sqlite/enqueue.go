@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/dibs-queue/dibs"
@@ -71,19 +70,13 @@ func plain(rows []checks.Row) bool {
 
 // fit makes the queues that do not exist yet, and checks their payload limits.
 func (s *session) fit(rows []checks.Row) error {
-	for i := range rows {
-		q, err := s.ensureQueue(rows[i].Queue)
+	return checks.Fit(rows, func(name string) (int, error) {
+		q, err := s.ensureQueue(name)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if n := len(rows[i].Payload); n > q.PayloadLimit {
-			return &dibs.InvalidError{
-				Field:  fmt.Sprintf("jobs[%d].payload", i),
-				Reason: fmt.Sprintf("is %d bytes, the limit of queue %q is %d", n, q.Name, q.PayloadLimit),
-			}
-		}
-	}
-	return nil
+		return q.PayloadLimit, nil
+	})
 }
 
 // enqueueRows inserts one job, or enqueuedAtOnce of them that have no unique key.

@@ -39,16 +39,23 @@ func Jobs(jobs []dibs.NewJob, limit func(queue string) (int, error)) ([]Row, err
 		if err != nil {
 			return nil, at(err, "jobs", i)
 		}
-		most, err := limit(r.Queue)
-		if err != nil {
-			return nil, err
-		}
-		if len(r.Payload) > most {
-			return nil, at(invalid("payload", "is %d bytes, the limit of queue %q is %d", len(r.Payload), r.Queue, most), "jobs", i)
-		}
 		rows[i] = r
 	}
-	return rows, nil
+	return rows, Fit(rows, limit)
+}
+
+// Fit refuses payloads over the limit of their queue.
+func Fit(rows []Row, limit func(queue string) (int, error)) error {
+	for i := range rows {
+		most, err := limit(rows[i].Queue)
+		if err != nil {
+			return err
+		}
+		if n := len(rows[i].Payload); n > most {
+			return at(invalid("payload", "is %d bytes, the limit of queue %q is %d", n, rows[i].Queue, most), "jobs", i)
+		}
+	}
+	return nil
 }
 
 func row(j *dibs.NewJob) (Row, error) {

@@ -27,4 +27,4 @@ set
     grouped = true,
     version = q.version + 1
 from asked a
-where q.name = a.name and a.grouped and not q.grouped
+where q.name = any (array[a.name]) and a.grouped and not q.grouped

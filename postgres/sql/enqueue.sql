@@ -37,7 +37,7 @@ with clock as materialized (
         or not exists (
             select
             from unnest($10::text[], $11::bigint[]) as k (name, version)
-            join dibs.queue q on q.name = k.name and q.version <> k.version
+            join dibs.queue q on q.name = any (array[k.name]) and q.version <> k.version
         )
     order by n.ord
     returning id, queue, gate, group_key

@@ -47,7 +47,7 @@ with clock as materialized (
             or not exists (
                 select
                 from unnest($12::text[], $13::bigint[]) as k (name, version)
-                join dibs.queue q on q.name = k.name and q.version <> k.version
+                join dibs.queue q on q.name = any (array[k.name]) and q.version <> k.version
             )
         order by ord
     ) n

@@ -54,7 +54,23 @@ from (
         x.finished_at,
         x.errors,
         x.result
-    from dibs.queue n,
+    from (
+        select q.name
+        from dibs.queue q,
+            lateral (
+                select o.finished_at, o.id
+                from dibs.finished o
+                where o.queue = q.name and o.state = $4
+                    and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
+                    and $2 in ('', o.kind)
+                    and ($3 = '' or o.group_key = $3)
+                order by o.finished_at desc, o.id desc
+                limit 1
+            ) h
+        where $1 in ('', q.name)
+        order by h.finished_at desc, h.id desc
+        limit $7
+    ) n,
         lateral (
             select
                 o.id,
@@ -86,7 +102,6 @@ from (
             order by o.finished_at desc, o.id desc
             limit $7
         ) x
-    where ($1 = '' or $1 = n.name)
     order by x.finished_at desc, x.id desc
     limit $7
 ) f

@@ -1,7 +1,7 @@
--- Purpose: merge counts: what is older than two hours into one row per queue, the
+-- Purpose: merge counts: what is older than statistics look back into one row per queue, the
 --   rest into one row per queue and minute.
 -- Parameters: $1 how many rows at most.
--- Columns out: none.
+-- Columns out: how many rows were merged, and into how many.
 -- Concurrency: in the turn of turn_sweep.sql. Rows are deleted and inserted as their sum in one
 --   statement, so every snapshot sees the same sums. Rows of transactions that commit
 --   later are merged the next time.
@@ -15,22 +15,25 @@ with old as (
             limit $1
         ))
     returning *
+), merged as (
+    insert into dibs.tally (queue, at, waiting, blocked, running, completed, dead, cancelled, enqueued, claimed, succeeded, failed, wait_us, run_us)
+    select
+        queue,
+        case when at < (statement_timestamp() - interval '10 minutes') then '-infinity' else date_trunc('minute', at) end,
+        sum(waiting),
+        sum(blocked),
+        sum(running),
+        sum(completed),
+        sum(dead),
+        sum(cancelled),
+        sum(enqueued),
+        sum(claimed),
+        sum(succeeded),
+        sum(failed),
+        sum(wait_us),
+        sum(run_us)
+    from old
+    group by 1, 2
+    returning id
 )
-insert into dibs.tally (queue, at, waiting, blocked, running, completed, dead, cancelled, enqueued, claimed, succeeded, failed, wait_us, run_us)
-select
-    queue,
-    case when at < (statement_timestamp() - interval '2 hours') then '-infinity' else date_trunc('minute', at) end,
-    sum(waiting),
-    sum(blocked),
-    sum(running),
-    sum(completed),
-    sum(dead),
-    sum(cancelled),
-    sum(enqueued),
-    sum(claimed),
-    sum(succeeded),
-    sum(failed),
-    sum(wait_us),
-    sum(run_us)
-from old
-group by 1, 2
+select (select count(*) from old), (select count(*) from merged)

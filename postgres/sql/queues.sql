@@ -1,7 +1,7 @@
--- Purpose: read the settings of all queues, or of one.
--- Parameters: $1 queue, or null for all.
+-- Purpose: read the settings of all queues, or of some.
+-- Parameters: $1 names of queues, or null for all.
 -- Columns out: name, version, the settings (durations in microseconds), grouped, counted.
--- Concurrency: a plain read.
+-- Concurrency: a plain read. An "or" in the condition would read all queues where one is asked for.
 select
     name,
     version,
@@ -23,5 +23,5 @@ select
     grouped,
     counted
 from dibs.queue
-where $1::text is null or name = $1
+where name = any (coalesce($1::text[], array(select name from dibs.queue)))
 order by name

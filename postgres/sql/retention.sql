@@ -2,18 +2,43 @@
 -- Parameters: $1 how many at most per queue and state.
 -- Columns out: deleted.
 -- Concurrency: in the turn of turn_sweep.sql. Rows that somebody is just putting back
---   are skipped. Reads only what is past retention: the index is by time.
-with gone as (
+--   are skipped. Reads only what is past retention, as the index is by time, and before
+--   that the oldest job of each queue and state that has some: it steps through the index
+--   from one to the next.
+with recursive oldest (queue, state, finished_at) as (
+    (
+        select o.queue, o.state, o.finished_at
+        from dibs.finished o
+        order by o.queue, o.state, o.finished_at, o.id
+        limit 1
+    )
+    union all
+    select x.queue, x.state, x.finished_at
+    from oldest l,
+        lateral (
+            select o.queue, o.state, o.finished_at
+            from dibs.finished o
+            where (o.queue, o.state) > (l.queue, l.state)
+            order by o.queue, o.state, o.finished_at, o.id
+            limit 1
+        ) x
+), gone as (
     delete from dibs.finished
     where current_setting('dibs_turn.sweep', true) = 'true'
         and ctid = any (array(
             select f.ctid
-            from dibs.queue q,
-                lateral (values ('completed', q.keep_completed), ('dead', q.keep_dead), ('cancelled', q.keep_cancelled)) as s (state, keep),
+            from oldest l,
+                lateral (
+                    select case when l.state = 'completed' then q.keep_completed when l.state = 'dead' then q.keep_dead else q.keep_cancelled end as keep
+                    from dibs.queue q
+                    where q.name = l.queue
+                    offset 0
+                ) s,
                 lateral (
                     select o.ctid
                     from dibs.finished o
-                    where o.queue = q.name and o.state = s.state and o.finished_at < (statement_timestamp() - s.keep)
+                    where o.queue = l.queue and o.state = l.state and l.finished_at < (statement_timestamp() - s.keep)
+                        and o.finished_at < (statement_timestamp() - s.keep)
                     order by o.finished_at, o.id
                     limit $1
                     for update skip locked
