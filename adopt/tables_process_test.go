@@ -124,7 +124,7 @@ func worker(o order, other *sql.DB, store dibs.Store, lease time.Duration) *dibs
 		fmt.Printf("%s\t%s\t%d\t%s\n", what, id, time.Now().UnixMicro(), strings.ReplaceAll(detail, "\n", " "))
 	}
 	var byHand string
-	for _, t := range fiveTables {
+	for _, t := range append(fiveTables, mailing) {
 		if t.name == o.Table {
 			byHand = t.byHand
 		}
