@@ -37,6 +37,7 @@ type column struct {
 	decl      string // its type, as the database writes it
 	kind      kind
 	null      bool
+	loose     bool   // SQLite: null although it is a primary key
 	def       string // its default, as SQL; empty: none
 	length    int    // most characters; 0: no limit
 	coarse    bool   // a time that is kept in whole seconds, or coarser

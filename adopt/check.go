@@ -41,7 +41,7 @@ func Check(ctx context.Context, db *sql.DB, mappings ...Mapping) ([]Finding, err
 	var all []Finding
 	var plans []*plan
 	for _, m := range mappings {
-		c := &checker{db: db, queue: withDefaults(m).Queue}
+		c := &checker{db: db, queue: withDefaults(m).Queue, limit: checkTime}
 		err := trial(ctx, db, m, func(s *Store, q querier) error {
 			c.s, c.p = s, s.plan
 			if err := c.cost(ctx, q); err != nil {
@@ -86,6 +86,7 @@ type checker struct {
 	queue string
 	s     *Store
 	p     *plan
+	limit time.Duration // of one look at the data
 	found []Finding
 }
 
@@ -100,7 +101,8 @@ func (c *checker) look(ctx context.Context) error {
 	}
 	c.triggers()
 	c.columns()
-	for _, step := range []func(context.Context) error{c.order, c.values, c.statuses, c.stuck, c.times, c.journal} {
+	all := func(ctx context.Context) error { return c.stuck(ctx, false) }
+	for _, step := range []func(context.Context) error{c.order, c.values, c.statuses, all, c.times, c.journal} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -124,12 +126,12 @@ func (c *checker) count(ctx context.Context, about, query string) (n int64, ok b
 }
 
 func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string, ok bool, err error) {
-	err = c.p.d.peek(ctx, c.db, checkTime, func(q querier) error {
+	err = c.p.d.peek(ctx, c.db, c.limit, func(q querier) error {
 		rows, err = queryAll(ctx, q, query)
 		return err
 	})
 	if err != nil && tooLong(err) {
-		c.add(SeverityNote, about, "", "was not looked at: the table is too large to do it within %v", checkTime)
+		c.add(SeverityNote, about, "", "was not looked at: the table is too large to do it within %v", c.limit)
 		return nil, false, nil
 	}
 	return rows, err == nil, err
@@ -191,7 +193,7 @@ func overlap(ctx context.Context, db *sql.DB, p, other *plan) ([]Finding, error)
 	if p.on.schema != other.on.schema || p.on.name != other.on.name || p.disjoint(other) {
 		return nil, nil
 	}
-	c := &checker{db: db, queue: p.Queue, p: p}
+	c := &checker{db: db, queue: p.Queue, p: p, limit: checkTime}
 	n, ok, err := c.count(ctx, "where", "select 1 from "+p.Table+" t where "+p.Open+" and "+other.Open)
 	const advice = "give both a \"where\" that compares one column with different values, such as kind = 'mail' and kind = 'sms'"
 	switch {

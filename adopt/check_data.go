@@ -150,63 +150,6 @@ func list(values []string) string {
 	return strings.Join(quoted, ", ") + more
 }
 
-// stuck finds rows that would never be taken.
-func (c *checker) stuck(ctx context.Context) error {
-	p := c.p
-	from := "select 1 from " + p.Table + " t where "
-	checks := []struct {
-		skip                bool
-		field, where        string
-		severity            Severity
-		text, advice, query string
-	}{
-		{
-			skip: p.Running == "" || p.Available == "", field: "running", severity: SeverityError,
-			query: p.available() + " and (" + p.Running + ")",
-			text:  "%s rows are both available and running: they would be claimed while somebody is at them",
-		},
-		{
-			skip: p.Available == "" || p.lockOnly() || p.SideTable && !p.marked(), field: "running", severity: SeverityWarning,
-			query:  p.Open + " and (" + p.Available + ") is not true and (" + p.busy + ") is not true",
-			text:   "%s unfinished rows are neither available nor running: nobody will ever take them",
-			advice: "see that \"available\", \"running\" and \"unfinished\" tell every row",
-		},
-		{
-			skip: p.SideTable || p.lockOnly() || !p.ends(), field: "claim", severity: SeverityWarning,
-			query: p.busy + " and " + c.unknownEnd(),
-			text:  "%s rows are running, but without the time that would end their lease: they stay taken for ever", advice: "set that time, or put them back by hand",
-		},
-		{
-			skip: p.Where == "", field: "where", severity: SeverityNote,
-			query: "(" + p.Where + ") is null",
-			text:  "%s rows belong to no queue by \"where\", which is null for them",
-		},
-	}
-	for _, ch := range checks {
-		if ch.skip {
-			continue
-		}
-		n, ok, err := c.count(ctx, ch.field, from+ch.query)
-		if err != nil {
-			return err
-		}
-		if ok && n > 0 {
-			c.add(ch.severity, ch.field, ch.advice, ch.text, atMost(n))
-		}
-	}
-	return nil
-}
-
-// unknownEnd is true for rows whose lease has no end.
-func (c *checker) unknownEnd() string {
-	for _, t := range []*timed{c.p.timeout, c.p.started} {
-		if t != nil {
-			return c.p.col(t.column) + " is null"
-		}
-	}
-	return "1 = 0"
-}
-
 // fitting is the SQL of the first format of times that a column's value has; empty: none.
 func (p *plan) fitting(c column) string {
 	col := p.col(c)

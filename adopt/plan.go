@@ -315,6 +315,11 @@ func (p *plan) setConditions() {
 		}
 	}
 	p.ready = and(p.Where, p.Unfinished, p.Available, due)
+	for _, k := range p.keys {
+		if k.loose { // a row that has no id could be chosen by every claim, and named by none
+			p.ready += " and " + p.col(k) + " is not null"
+		}
+	}
 	if p.MaxAttempts > 0 && !p.SideTable {
 		p.ready += fmt.Sprintf(" and %s < %d", p.attempts(), p.MaxAttempts)
 	}

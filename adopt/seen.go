@@ -22,7 +22,10 @@ func (p piece) State() string {
 		void = " when (" + p.worked + ") is not true and " + p.Taken() + " then '" + loose + "'"
 	}
 	if p.SideTable {
-		dead = " when exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key + " and s.dead = 1) then 'dead'"
+		dead = " when " + p.deadBeside() + " then 'dead'"
+		if p.Available != "" { // somebody else is at it: see stray
+			dead += " when (" + p.Available + ") is not true then 'running'"
+		}
 	}
 	return "case when (" + p.Unfinished + ") is not true then '" + over + "' when (" + p.Open + ") is not true then '" + elsewhere + "'" + void +
 		" when " + p.Taken() + " then 'running'" + dead + " else 'waiting' end"

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +23,7 @@ func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name strin
 	if schema == "" {
 		schema = "main"
 	}
-	found, err := queryAll(ctx, q, `select name, type from pragma_table_list where schema = ? and name = ? collate nocase`, schema, name)
+	found, err := queryAll(ctx, q, `select name, type, wr from pragma_table_list where schema = ? and name = ? collate nocase`, schema, name)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -40,7 +41,11 @@ func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name strin
 		t.columns = append(t.columns, column{
 			name: c[0], decl: c[1], kind: sqliteKind(c[1]), null: c[2] == "0" && !pk, def: c[3],
 			generated: c[5] == "2" || c[5] == "3",
+			loose:     pk && c[2] == "0" && !yes(found[0][2]),
 		})
+	}
+	if c, ok := t.column(strings.Join(key, "\x1f")); ok && strings.EqualFold(c.decl, "integer") {
+		t.columns[slices.Index(t.columns, c)].loose = false // the rowid
 	}
 	indexes, err := queryAll(ctx, q, `
 		select l.name, coalesce(s.sql, ''), l."unique", l.partial,

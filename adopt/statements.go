@@ -151,29 +151,41 @@ func (p *plan) statements() (*statements, error) {
 		} {
 			make(to, name, piece{})
 		}
+		if late := p.strayLate(); late != "" {
+			make(&s.late, "expire", piece{Late: late, Sets: p.backSets(ofLate, "")})
+		}
 		return s, failed
 	}
 	p.inRow(s, make)
 	return s, failed
 }
 
+// ofLate are the special values for rows that no outcome gives back.
+var ofLate = values{err: "'" + lateError + "'", result: "null", delay: "null"}
+
 // inRow makes the statements of leases that the rows themselves hold.
 func (p *plan) inRow(s *statements, make func(**statement, string, piece)) {
 	make(&s.extend, "extend", piece{Sets: p.extendSets()})
-	if !p.ends() {
-		return
+	if p.ends() {
+		late := p.lateWhere()
+		if p.MaxAttempts > 0 {
+			late += " and not " + p.spent()
+		}
+		make(&s.late, "expire", piece{Late: late, Sets: p.backSets(ofLate, "")})
 	}
-	constant := values{err: "'" + lateError + "'", result: "null", delay: "null"}
-	late, spent := p.lateWhere(), ""
 	if p.MaxAttempts > 0 {
-		spent = fmt.Sprintf("%s >= %d", p.attempts(), p.MaxAttempts)
-		// Also where "available" itself lets rows go after some time, or others have counted.
-		over := "((" + late + ") or (" + p.available() + ")) and " + spent
-		make(&s.lateDead, "expire", piece{Late: over, Sets: p.endSets(*p.Dead, constant)})
-		late += " and not " + spent
+		// Also where "available" itself lets rows go after some time, others have counted,
+		// or a claim that was given back counts all the same.
+		over := "(" + p.available() + ")"
+		if p.ends() {
+			over = "((" + p.lateWhere() + ") or " + over + ")"
+		}
+		make(&s.lateDead, "expire", piece{Late: over + " and " + p.spent(), Sets: p.endSets(*p.Dead, ofLate)})
 	}
-	make(&s.late, "expire", piece{Late: late, Sets: p.backSets(constant, "")})
 }
+
+// spent is true for rows whose attempts are used up.
+func (p *plan) spent() string { return fmt.Sprintf("%s >= %d", p.attempts(), p.MaxAttempts) }
 
 // reorders reports that a claim writes what rows are ordered by: what it returns could
 // not be sorted as it was chosen.

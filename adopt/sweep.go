@@ -80,12 +80,20 @@ func (s *Store) alter(ctx context.Context, st *statement) (rows []*row, err erro
 }
 
 func (s *Store) sweepLeases(ctx context.Context, q querier) (int, error) {
+	strays := 0
+	if s.do.late != nil {
+		rows, err := run(ctx, q, s.do.late, nil, scanKey)
+		if err != nil {
+			return 0, err
+		}
+		strays = len(rows)
+	}
 	over, err := run(ctx, q, s.do.overdue, nil, scanHeld)
 	if err != nil || len(over) == 0 {
 		if _, err := q.ExecContext(ctx, s.do.forget.text, s.do.forget.args(nil)...); err != nil {
 			return 0, err
 		}
-		return 0, err
+		return strays, err
 	}
 	all := make([]*ended, len(over))
 	var by [hows][]*ended
@@ -101,5 +109,5 @@ func (s *Store) sweepLeases(ctx context.Context, q querier) (int, error) {
 	if err := s.changeAll(ctx, q, by); err != nil {
 		return 0, err
 	}
-	return len(over), s.settle(ctx, q, all)
+	return strays + len(over), s.settle(ctx, q, all)
 }

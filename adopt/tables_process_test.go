@@ -125,7 +125,7 @@ func worker(o order, m adopt.Mapping, other *sql.DB, store dibs.Store) *dibs.Wor
 		fmt.Printf("%s\t%s\t%d\t%s\n", what, id, time.Now().UnixMicro(), strings.ReplaceAll(detail, "\n", " "))
 	}
 	var byHand string
-	for _, t := range slices.Concat(fiveTables, strangeTables) {
+	for _, t := range slices.Concat(fiveTables, strangeTables, []owned{mailing}) {
 		if t.name == o.Table {
 			byHand = t.withDefaults(m, o.PG).byHand
 		}

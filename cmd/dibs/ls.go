@@ -40,7 +40,11 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to 1000, got %d", f.Limit)}
 			}
 			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
-				return a.list(cmd.Context(), db, f, all)
+				err := a.list(cmd.Context(), db, f, all)
+				if err == nil {
+					a.tellStuck(cmd.Context())
+				}
+				return err
 			})
 		},
 		ValidArgsFunction: a.completeQueue,

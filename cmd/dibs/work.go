@@ -168,6 +168,9 @@ func (a *app) work(ctx context.Context, db dibs.Database, f *workFlags) error {
 	defer p.close()
 	p.log = a.logger(f.verbose)
 	p.table, _ = db.(*adoptedTable)
+	if p.table != nil {
+		go watchStuck(now, p.table, p.log)
+	}
 	var unknown *hintError
 	if err := checkQueue(ctx, db, f.queue); errors.As(err, &unknown) { // a typing mistake would wait for ever
 		p.log.Warn("nobody has enqueued into this queue yet", "queue", f.queue, "hint", unknown.next)

@@ -1,0 +1,36 @@
+package adopt_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// mailing has a status and a time of the start, and its leases in the side table.
+var mailing = owned{
+	name:   "mailing",
+	ended:  "new.status in ('done', 'failed')",
+	byHand: "update mailing set status = 'done', remark = 'by hand' where id = cast($1 as integer) and status in ('new', 'busy')",
+	insert: "insert into mailing (body) values ",
+	values: func(_ int, do string) string { return fmt.Sprintf(`('{"do": "%s"}')`, do) },
+}
+
+// Rows that a program without dibs had taken before it crashed are done, once each, by
+// three processes of which one is killed, while another program goes on inserting.
+func TestRowsThatACrashedProgramHadTakenAreDone(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, driver, dsn string) {
+		f := &fleet{owned: mailing, rows: 900, extra: 100, processes: 3, kills: 1, limit: time.Minute}
+		f.make(t, driver, dsn)
+		long := "datetime('now', '-1 day')"
+		if f.pg {
+			long = "now() - interval '1 day'"
+		}
+		statement(t, f.db, "update mailing set status = 'busy', started_at = "+long+" where id <= 30")
+		found := f.run(t)
+		found.judge(func(format string, args ...any) { t.Errorf(format, args...) })
+		if found.recovered == 0 {
+			t.Error("no row of the killed process was recovered: nothing was tested")
+		}
+	})
+}
