@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/spf13/cobra"
 )
 
@@ -202,7 +203,7 @@ func (a *app) writeTried(jobs []*dibs.RawJob) error {
 func readMapping(file string) (adopt.Mapping, error) {
 	m, err := adopt.Read(file)
 	if errors.Is(err, os.ErrNotExist) {
-		err = &hintError{err, "make one: dibs adopt init TABLE > " + shellWord(file)}
+		err = &hintError{err, "make one: dibs adopt init TABLE > " + shellWord(open.Redacted(file))}
 	}
 	if err != nil {
 		err = &codeError{exitUsage, err}

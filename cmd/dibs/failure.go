@@ -101,7 +101,7 @@ func (a *app) fail(ctx context.Context, err error) int {
 	text = strings.ReplaceAll(text, "\n", "\n      ") // only the first line may begin with dibs:
 	fmt.Fprintf(a.stderr, "dibs: %s\n", strings.TrimPrefix(text, "dibs: "))
 	if next := a.whatNext(err); next != "" && code != exitInterrupted {
-		fmt.Fprintf(a.stderr, "      %s\n", next)
+		fmt.Fprintf(a.stderr, "      %s\n", open.Redacted(next))
 	}
 	return code
 }

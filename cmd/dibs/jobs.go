@@ -172,7 +172,7 @@ func unknownQueue(name string, known []string) *hintError {
 		next = "known queues: " + printable(strings.Join(known, ", "))
 	}
 	if likeMapping(name) {
-		next = fmt.Sprintf("did you mean --table %s? %s", shellWord(printable(name)), next)
+		next = fmt.Sprintf("did you mean --table %s? %s", shellWord(name), next)
 	}
 	return &hintError{err: fmt.Errorf("%w %q", dibs.ErrUnknownQueue, clip(printable(name), 60)), next: next}
 }

@@ -85,7 +85,7 @@ func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint)
 	if err != nil {
 		return "", "", err
 	}
-	name, word := clip(printable(f.Queue), 60), shellWord(printable(f.Queue))
+	name, word := clip(printable(f.Queue), 60), shellWord(f.Queue)
 	add := fmt.Sprintf("Add one to try with: dibs enqueue %s", word)
 	switch due := s.Waiting - s.Scheduled; {
 	case f.Paused:

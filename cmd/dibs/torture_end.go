@@ -100,8 +100,9 @@ func (o *tortureOptions) command(db open.URL) string {
 	return fmt.Sprintf("%s --duration %s --workers %d --seed %d", text, formatDuration(o.duration), o.workers, o.seed)
 }
 
-// shellWord is a word as a shell takes it.
+// shellWord is a word as a shell takes it, to be printed.
 func shellWord(s string) string {
+	s = printable(s)
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)
 	}

@@ -41,6 +41,7 @@ func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
 		t.Skip("takes about 10 s")
 	}
 	onEach(t, func(c *cli) {
+		password := c.movePassword()
 		before := tables(c)
 		temp := c.t.TempDir()
 		report := filepath.Join(c.t.TempDir(), "report.html")
@@ -57,6 +58,8 @@ func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
 		}
 		if page, err := os.ReadFile(report); err != nil || !bytes.Contains(page, []byte(v.Database+" "+v.DatabaseVersion)) {
 			c.t.Errorf("report: %.100s, %v", page, err)
+		} else if strings.Contains(out+errs+string(page), password) {
+			c.t.Error("the password is told")
 		}
 		if after := tables(c); after != before {
 			c.t.Errorf("the torture left tables behind: %d, before it %d", after, before)

@@ -145,6 +145,11 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 			return &dibs.InvalidError{Field: "kind", Reason: fmt.Sprintf("%q is named twice", kind)}
 		}
 	}
+	if f.name != "" { // else the worker makes one
+		if err := checks.Name("name", f.name); err != nil {
+			return err
+		}
+	}
 	if f.concurrency < 1 { // 0 is the worker's default
 		return &dibs.InvalidError{Field: "concurrency", Reason: fmt.Sprintf("must be at least 1, got %d", f.concurrency)}
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 //go:embed report.html
@@ -24,7 +26,8 @@ var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 
 // WriteReport writes a page about the run that needs nothing but a browser.
 func WriteReport(w io.Writer, r *Result) error {
-	return reportPage.Execute(w, struct {
+	var page strings.Builder
+	err := reportPage.Execute(&page, struct {
 		*Result
 		Recoveries *histogram
 		Timeline   *timeline
@@ -32,6 +35,11 @@ func WriteReport(w io.Writer, r *Result) error {
 		Lease      time.Duration
 		Hindered   int // recoveries
 	}{r, newHistogram(r.Totals.Unhindered), newTimeline(r.Story), faultRows(r.Faults), lease, len(r.Totals.Recoveries) - len(r.Totals.Unhindered)})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, checks.Escaped(page.String())) // keys of rows may turn the direction of text
+	return err
 }
 
 type faultRow struct {

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The rows of other programs hold whatever their users have typed.
+func TestAdoptedRowsReachNoTerminalAsTheyAre(t *testing.T) {
+	for name, mapping := range map[string]string{"token": byToken, "side": bySide} {
+		t.Run(name, func(t *testing.T) {
+			c := onSQLite(t)
+			if err := os.WriteFile(strings.TrimPrefix(c.db, "sqlite:"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			x := adoptTickets(c, mapping)
+			if _, err := x.sql.Exec("update tickets set ref = ref || ?1, customer = customer || ?1, error = ?1, result = ?1, status = case prio when 4 then ?1 else status end", evilName); err != nil {
+				t.Fatal(err)
+			}
+			h := &hostileDB{cli: c, t: t}
+			for _, args := range [][]string{
+				{"ls"}, {"stats"}, {"top", "--once"}, {"show", "A-1" + evilName}, {"show", "17" + evilName}, {"show", evilName}, {"claim"},
+				{"ls", "--state", "running"}, {"finish", "A-1" + evilName, strings.Repeat("a", 32), "--completed"}, {"ls", evilName},
+				{"extend", "A-1" + evilName, strings.Repeat("a", 32)}, {"work", "--until-empty", "-v", "--", "sh", "-c", "cat; cat >&2; exit 100"},
+				{"ls", "--state", "dead"}, {"top", "--once"},
+			} {
+				for _, terminal := range []bool{true, false} {
+					h.prints(terminal, false, x.with(args...))
+					h.prints(terminal, true, x.with(args...))
+				}
+			}
+			if out := h.screen(true, "", x.with("top", "--once")...); !strings.Contains(out.out, "RUNNING") && !strings.Contains(out.out, "running") {
+				t.Errorf("top shows %s%s", out.out, out.err)
+			}
+			h.adoption(x.mapping, "tickets")
+		})
+	}
+}
+
+// adoption are the commands about a mapping.
+func (h *hostileDB) adoption(mapping, table string) {
+	for _, args := range [][]string{{"init", table}, {"check", mapping}, {"try", mapping, "-n", "5"}, {"sql", mapping}, {"init", "nosuch" + evilName}} {
+		for _, terminal := range []bool{true, false} {
+			h.prints(terminal, false, append([]string{"adopt"}, args...))
+			h.prints(terminal, true, append([]string{"adopt"}, args...))
+		}
+	}
+}
+
+// Names of tables and columns are somebody else's too, and so is what a mapping says.
+func TestAdoptedNamesReachNoTerminalAsTheyAre(t *testing.T) {
+	c := onSQLite(t)
+	if err := os.WriteFile(strings.TrimPrefix(c.db, "sqlite:"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	x := adoptTickets(c, byToken)
+	name := "t" + evilText
+	for _, text := range []string{
+		`create table "` + name + `" (id integer primary key, "status` + evilName + `" text, status text, "` + evilText + `" text)`,
+		`insert into "` + name + `" (status, "status` + evilName + `") values ('new` + evilName + `', 'done'), ('busy', 'x')`,
+	} {
+		if _, err := x.sql.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "m.yaml")
+	h := &hostileDB{cli: c, t: t}
+	for _, mapping := range []string{
+		"table: \"t\\u009b31m\\u202e\"\nid: id\n",
+		"table: tickets\nid: \"ref\\e[31m\\u009b\"\nqueue: \"q\\u202e\\e]0;x\\a\"\n",
+		strings.Replace(byToken, "status = 'new'", "\"status = 'new\\e[45m\\u009b31m\\u202e'\"", 1),
+		byToken + "queue: \"q\\u202e\\e]0;x\\a\\ndibs: fake\"\n",
+		"\x1b[31m: " + evilText, "a: \u009b\n  b: c: d\n", evilName,
+	} {
+		if err := os.WriteFile(file, []byte(mapping), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h.adoption(file, name)
+		for _, verb := range []string{"ls", "stats", "claim"} {
+			h.prints(true, false, []string{verb, "--table", file})
+			h.prints(false, true, []string{verb, "--table", file})
+		}
+	}
+	h.prints(false, false, []string{"__complete", "adopt", "init", "t"})
+}

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// Orders to a terminal in all their forms, characters that turn text around, and a line that
+// looks like one of ours. JSON cannot hold the first part as it is.
+const (
+	evilControls = "\x07\x1b[45m\x1b]0;title\x07\r\b"
+	evilText     = "\u009b31m\u009d0;t\u009c\u0085\u202e\u2066\u2069\u200e\u200f\u061c\u2028\u2029\u007f"
+	evilName     = evilControls + evilText + "\ndibs: fake"
+)
+
+// hostileDB is a database whose every text column holds such text.
+type hostileDB struct {
+	*cli
+	t    *testing.T
+	sql  *sql.DB
+	ids  []string // of jobs in every state
+	lite bool
+}
+
+// plant makes jobs in all states by the command, with a word wherever text goes, and then puts
+// the hostile text in place of that word, since the command refuses it.
+func plant(c *cli) *hostileDB {
+	c.t.Helper()
+	c.ok("migrate")
+	const word = "HOSTILE"
+	add := func(args ...string) string {
+		job := c.row(c.ok(append([]string{
+			"enqueue", "q" + word, `{"` + word + `":"` + word + `"}`, "--kind", "k" + word,
+			"--metadata", `{"m":"` + word + `"}`, "--json",
+		}, args...)...))
+		return fmt.Sprint(job["id"])
+	}
+	h := &hostileDB{cli: c, t: c.t, lite: strings.HasPrefix(c.db, "sqlite:")}
+	for _, ending := range []string{"--completed", "--dead", "--cancelled", "--retry", ""} {
+		h.ids = append(h.ids, add("--unique", "u"+word+ending))
+		job := c.row(c.ok("claim", "q"+word, "--worker", "w"+word))
+		args := []string{"finish", fmt.Sprint(job["id"]), job["token"].(string), ending}
+		switch ending {
+		case "":
+			continue
+		case "--completed":
+			args = append(args, "--result", `"`+word+`"`)
+		default:
+			args = append(args, "--error", word+"\nmore "+word)
+		}
+		c.ok(args...)
+	}
+	h.ids = append(h.ids, add("--group", "g"+word), add("--group", "g"+word), add("--delay", "1h"))
+	c.ok("queue", "q"+word, "--group", "g"+word+"=1")
+	a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
+	a.dbFlag = open.URL(c.db)
+	var err error
+	if h.sql, err = a.sqlDB(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = h.sql.Close() })
+	h.replace(word)
+	return h
+}
+
+// replace puts the hostile text into every column of text.
+func (h *hostileDB) replace(word string) {
+	h.t.Helper()
+	columns, placeholder := `select table_schema || '.' || table_name || ' ' || column_name || ' ' || data_type from information_schema.columns
+		where table_schema = 'dibs' and data_type in ('text', 'jsonb') and not is_generated = 'ALWAYS'`, "$1"
+	if h.lite {
+		columns, placeholder = `select m.name || ' ' || c.name || ' text' from sqlite_schema m, pragma_table_info(m.name) c
+			where m.type = 'table' and m.name like 'dibs!_%' escape '!' and lower(c.type) = 'text'`, "?1"
+	}
+	all, err := textRows(h.sql.QueryContext(h.t.Context(), columns))
+	if err != nil || len(all) < 20 {
+		h.t.Fatal(all, err)
+	}
+	for _, column := range all {
+		f := strings.Fields(column)
+		evil := evilName
+		if slices.Contains([]string{"payload", "metadata", "errors", "result"}, f[1]) {
+			evil = evilText
+		}
+		set := fmt.Sprintf("update %s set %s = cast(replace(cast(%[2]s as text), '%s', %s) as %s)", f[0], f[1], word, placeholder, f[2])
+		if _, err := h.sql.ExecContext(h.t.Context(), set, evil); err != nil {
+			h.t.Fatalf("%s: %v", set, err)
+		}
+	}
+}
+
+// screen runs the command as on a terminal, or not.
+func (h *hostileDB) screen(terminal bool, stdin string, args ...string) runResult {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	var out, errs bytes.Buffer
+	a := newApp(strings.NewReader(stdin), &out, &errs)
+	a.outTTY, a.color = terminal, terminal
+	code := a.run(ctx, append([]string{"--db", h.db}, args...))
+	return runResult{code, out.String(), errs.String()}
+}
+
+// harmless checks what reached a terminal.
+func harmless(t *testing.T, what, text string, colored bool) {
+	t.Helper()
+	if colored {
+		text = painted.ReplaceAllString(text, "")
+	}
+	for _, r := range text {
+		if checks.Unsafe(r) && r != '\n' && r != '\t' {
+			t.Errorf("%s: %q reaches the terminal:\n%q", what, r, text)
+			return
+		}
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "dibs: fake") {
+			t.Errorf("%s: a name makes a line of its own:\n%q", what, text)
+		}
+	}
+}
+
+// TestNothingHostileReachesATerminal prints every field by every command.
+func TestNothingHostileReachesATerminal(t *testing.T) {
+	t.Parallel()
+	each := map[string]func(*testing.T) string{
+		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "test.db") },
+		"postgres": func(t *testing.T) string { return pgtest.URL(t) },
+	}
+	for name, db := range each {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := plant(&cli{t: t, db: db(t)})
+			h.showsWhatThereIs()
+			commands := h.reading()
+			if h.lite { // what is refused is so before any database is asked
+				commands = append(commands, h.refused()...)
+			}
+			for _, args := range commands {
+				h.prints(true, false, args)
+				h.prints(false, true, args)
+				if h.lite {
+					h.prints(false, false, args)
+					h.prints(true, true, args)
+				}
+			}
+			for _, id := range h.ids {
+				h.prints(true, false, []string{"show", id, "--payload"})
+				h.prints(true, false, []string{"show", id, "--result"})
+			}
+		})
+	}
+}
+
+// reading are commands that print what is in the database, or change it.
+func (h *hostileDB) reading() [][]string {
+	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
+	commands := [][]string{
+		{"ls"}, {"ls", "--all"}, {"ls", "nosuch"}, {"stats"}, {"stats", queue}, {"queue"}, {"queue", queue}, {"queue", "nosuch"},
+		{"pause", queue}, {"pause", "nosuch"}, {"check"}, {"top", "--once"}, {"locks", queue}, {"claim", queue}, {"__complete", "pause", ""},
+		{"cancel", "--queue", queue, "--kind", kind}, {"edit", "-p", "7", "--group", group}, {"prune", "--older-than", "100d", "--queue", queue},
+	}
+	for _, state := range []string{"waiting", "blocked", "running", "completed", "dead", "cancelled"} {
+		commands = append(commands, []string{"ls", "--state", state})
+	}
+	for _, id := range h.ids {
+		commands = append(commands, []string{"show", id})
+	}
+	return append(commands, []string{"cancel", h.ids[7]}, []string{"requeue", h.ids[1]})
+}
+
+// refused are commands whose arguments are hostile.
+func (h *hostileDB) refused() [][]string {
+	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
+	return [][]string{
+		{"ls", queue}, {"ls", "--kind", kind}, {"stats", "nosuch"}, {"queue", queue, "--lease", "9s"}, {"queue", queue, "--group", group + "=2"},
+		{"resume", queue}, {"pause", queue + ".yaml"}, {"locks", "nosuch"}, {"enqueue", queue}, {"enqueue", "q", "--kind", kind},
+		{"enqueue", "q", "--unique", evilText}, {"enqueue", "q", "--group", group}, {"enqueue", "q", evilText}, {"enqueue", "q", "--metadata", evilText},
+		{"enqueue", evilText, "--lines"}, {"claim", queue, "--resume", "--worker", "w" + evilName}, {"work", queue, "--until-empty", "--", "true"},
+		{"requeue", "--state", "dead", "--queue", queue}, {"prune", "--older-than", "1h", "--state", evilName},
+		{evilName}, {"ls", "--" + evilText}, {"ls", "--state", evilName}, {"show", evilName}, {"finish", evilName, evilName, "--dead"},
+		{"--db", "sqlite:" + evilName, "ls"}, {"--db", evilName, "ls"}, {"--schema", evilName, "--db", "postgres://127.0.0.1:1/x", "ls"},
+		{"--prefix", evilName, "--db", "sqlite:x.db", "migrate", "--print"}, {"ls", "--table", evilName}, {"enqueue", "q", "--file", evilName, "--lines"},
+		{"work", "q", "--", evilName}, {"adopt", "check", evilName}, {"adopt", "init", evilName},
+		{"torture", "--history", evilName + "/x", "--report", "/" + evilName + "/x"}, {"bench", "--workload", evilName},
+	}
+}
+
+func (h *hostileDB) prints(terminal, asJSON bool, args []string) {
+	h.t.Helper()
+	if asJSON {
+		args = append([]string{"--json"}, args...)
+	}
+	r := h.screen(terminal, `"`+evilName+"\n", args...)
+	what := fmt.Sprintf("dibs %q (terminal: %v)", args, terminal)
+	harmless(h.t, what+", stdout", r.out, terminal && !asJSON)
+	harmless(h.t, what+", stderr", r.err, false)
+	if asJSON && args[1] != "__complete" {
+		for line := range strings.Lines(r.out) {
+			if !json.Valid([]byte(line)) {
+				h.t.Errorf("%s writes %q, which is not JSON", what, line)
+			}
+		}
+	}
+}
+
+// showsWhatThereIs makes sure that hostile text was printed at all: escaped, and in JSON such
+// that a reader gets it as it is.
+func (h *hostileDB) showsWhatThereIs() {
+	h.t.Helper()
+	shown := h.screen(false, "", "show", h.ids[1]).out
+	for _, field := range []string{"queue ", "kind ", "unique ", "worker ", "metadata ", "payload ", "attempt 1 failed", "more "} {
+		if _, rest, found := strings.Cut(shown, field); !found || !strings.Contains(rest, `\u009b31m`) {
+			h.t.Errorf("show lacks the text of %s: %s", field, shown)
+		}
+	}
+	var job dibs.RawJob
+	r := h.screen(false, "", "show", h.ids[1], "--json")
+	if err := json.Unmarshal([]byte(r.out), &job); err != nil || job.Queue != "q"+evilName || job.Worker != "w"+evilName || !strings.Contains(job.Errors[0].Error, evilText) {
+		h.t.Errorf("%s is read as %q: %v", r.out, job.Queue, err)
+	}
+	raw := h.screen(false, "", "show", h.ids[1], "--payload").out
+	if !strings.Contains(raw, evilText) {
+		h.t.Errorf("the payload is not written as it is: %q", raw)
+	}
+	for _, args := range [][]string{{"stats"}, {"queue"}, {"top", "--once"}, {"ls", "--state", "dead"}, {"stats", "nosuch"}} {
+		if r := h.screen(true, "", args...); !strings.Contains(r.out+r.err, `\u`) {
+			h.t.Errorf("dibs %v shows nothing hostile: %s%s", args, r.out, r.err)
+		}
+	}
+}
+
+// Bytes that are no UTF-8, and payloads that are no JSON, come from rows that others wrote.
+func TestWhatIsNotEvenTextReachesNoTerminal(t *testing.T) {
+	c := onSQLite(t)
+	h := plant(c)
+	for _, set := range []string{
+		"update dibs_job set payload = cast(x'229b33316d22' as text), kind = cast(x'9b' as text), worker = cast(x'9d' as text)",
+		"update dibs_finished set payload = cast(x'1b5b33316d' as text), result = cast(x'9b' as text), metadata = cast(x'1b63' as text)",
+	} {
+		if _, err := h.sql.ExecContext(t.Context(), set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range append(h.ids, strconv.Itoa(999)) {
+		for _, args := range [][]string{{"show", id}, {"ls"}, {"ls", "--state", "dead"}, {"ls", "--state", "completed"}, {"top", "--once"}} {
+			for _, terminal := range []bool{false, true} {
+				h.prints(terminal, false, args)
+				h.prints(terminal, true, args)
+			}
+		}
+		h.prints(true, false, []string{"show", id, "--payload"})
+	}
+}
+
+// What could be such text is refused as a name, on both kinds of database.
+func TestHostileNamesAreRefused(t *testing.T) {
+	onEach(t, func(c *cli) {
+		all := "\u0000\u0001\u001b\u007f\u0080\u0085\u009b\u009d\u009f\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+		if !strings.HasPrefix(c.db, "sqlite:") {
+			all = "\u009b\u202e" // it is the same code
+		}
+		for _, r := range all {
+			name := "a" + string(r) + "b"
+			for _, args := range [][]string{
+				{"enqueue", name}, {"enqueue", "q", "--kind", name}, {"enqueue", "q", "--group", name}, {"enqueue", "q", "--unique", name},
+				{"claim", name}, {"claim", "q", "--worker", name}, {"claim", "q", "--kind", name}, {"queue", name, "--create"},
+				{"work", name, "--", "true"}, {"work", "q", "--name", name, "--", "true"}, {"work", "q", "--kind", name, "--", "true"},
+			} {
+				c.fails(exitUsage, "", args, "must not contain c")
+			}
+			c.fails(exitUsage, `{"queue":`+strconv.QuoteToASCII(strings.ReplaceAll(name, "\x00", "\x01"))+"}\n", []string{"enqueue", "--jobs"}, "stdin:1: ")
+		}
+		c.ok("enqueue", "日本 ümläut עברית \U0001f600") // what people write is fine
+	})
+}
+
+// The live view draws itself: what it hands to the terminal is looked at in every state.
+func TestTopShowsNothingHostile(t *testing.T) {
+	t.Parallel()
+	db := busy()
+	for i := range db.queues {
+		db.queues[i].Queue += evilName
+	}
+	for _, j := range db.jobs {
+		j.Queue, j.Kind, j.Worker, j.Group, j.UniqueKey = db.queues[0].Queue, evilName, evilName, evilName, evilName
+		j.Payload, j.Metadata, j.Result = json.RawMessage(`"`+evilText+`"`), json.RawMessage(evilName), json.RawMessage(evilName)
+		j.Errors = append(j.Errors, dibs.AttemptError{Worker: evilName, Error: evilName})
+	}
+	for _, color := range []bool{false, true} {
+		m := screen(t, db, 120, 30)
+		m.app.color = color
+		look := func(state string) {
+			t.Helper()
+			text := m.View().Content
+			harmless(t, state, text, color)
+			if n := strings.Count(text, "\n") + 1; n != 30 {
+				t.Errorf("%s has %d lines", state, n)
+			}
+			if !strings.Contains(text, `\u`) {
+				t.Errorf("%s shows nothing hostile:\n%s", state, text)
+			}
+		}
+		look("queues")
+		press(m, "p")
+		look("a question")
+		press(m, "y")
+		look("an answer")
+		press(m, "enter")
+		look("one queue")
+		press(m, "tab", "tab")
+		look("dead jobs")
+		press(m, "enter")
+		look("a job")
+		for range 10 {
+			press(m, "down")
+			look("a job, scrolled")
+		}
+		send(m, didMsg{err: errors.New(evilName)})
+		look("an error")
+	}
+}

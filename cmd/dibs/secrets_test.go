@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/torture"
+)
+
+// secret is a password wherever tests plant one.
+const secret = "S3CRET"
+
+// secretURLs are ways in which people name databases, right and wrong, with a password. Nothing
+// listens at these addresses.
+var secretURLs = []string{
+	"postgres://u:S3CRET@127.0.0.1:1/db",
+	"postgres://u:S3CRET@127.0.0.1:1,127.0.0.1:2/db?sslmode=disable",
+	"postgres://127.0.0.1:1/db?user=u&password=S3CRET",
+	"postgresql://127.0.0.1:1/db?PASSWORD=S3CRET&sslmode=disable",
+	"postgres://127.0.0.1:1/db?p%61ssword=S3CRET",
+	"postgres://u@127.0.0.1:1/db?sslpassword=S3CRET&passfile=/S3CRET",
+	"postgres://u:S3CRET@127.0.0.1:1/db?sslmode=maybe",
+	"postgres://127.0.0.1:1/db?pool_max_conns=x&password=S3CRET",
+	"postgres://u:a/S3CRET@127.0.0.1:1/db",
+	"postgres://u:1#S3CRET@127.0.0.1:1/db",
+	"postgres://u:%S3CRET@127.0.0.1:1/db",
+	"postgres:u:S3CRET@127.0.0.1:1/db",
+	"mysql://u:S3CRET@127.0.0.1:1/db",
+	"u:S3CRET@h/db",
+	"u:S3CRET@h/x.db",
+	"u:a/S3CRET@h/x.sqlite3",
+	"sqlite:u:S3CRET@h/x.db",
+	"host=127.0.0.1 port=1 password=S3CRET",
+	"host=127.0.0.1 password='a S3CRET' dbname=x.db",
+	"sqlite:host=h password=S3CRET",
+}
+
+// movePassword moves the password of a server's URL to where fewer expect it, and returns it;
+// SQLite has none.
+func (c *cli) movePassword() string {
+	c.t.Helper()
+	u, err := url.Parse(c.db)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	password, has := u.User.Password()
+	if !has {
+		return "no password"
+	}
+	q := u.Query()
+	q.Set("password", password)
+	u.User, u.RawQuery = url.User(u.User.Username()), q.Encode()
+	c.db = u.String()
+	return password
+}
+
+// Every command is given a database that it cannot use, in a flag and in the environment.
+func TestNoErrorTellsAPassword(t *testing.T) {
+	dir := t.TempDir()
+	mapping := filepath.Join(dir, "m.yaml")
+	if err := os.WriteFile(mapping, []byte(byToken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, db := range secretURLs {
+		for _, args := range [][]string{
+			{"ls"}, {"enqueue", "q"}, {"migrate"}, {"migrate", "--print"}, {"top"}, {"claim"}, {"work", "q", "--", "true"},
+			{"adopt", "check", mapping}, {"ls", "--table", mapping}, {"demo"}, {"torture", "--duration", "5s"}, {"bench"},
+			{"torture", "--duration", "5s", "--table", mapping}, {"__complete", "pause", ""},
+		} {
+			own := args[0] == "demo" || args[0] == "bench" || args[0] == "torture"
+			for _, format := range []string{"--json=false", "--json"} {
+				t.Setenv("DIBS_DB", db)
+				c := &cli{t: t}
+				if own {
+					t.Setenv("DIBS_DB", "")
+					args = append(args[:len(args):len(args)], "--db", db)
+				}
+				r := c.run("", append(args, format)...)
+				if strings.Contains(r.out+r.err, secret) {
+					t.Errorf("DIBS_DB=%s dibs %s: %s%s", db, strings.Join(args, " "), r.out, r.err)
+				}
+				if known := r.code == exitOK || r.code == exitUsage || r.code == exitUnavailable; !known {
+					t.Errorf("DIBS_DB=%s dibs %s: exit code %d, %s", db, strings.Join(args, " "), r.code, r.err)
+				}
+			}
+		}
+	}
+}
+
+// Somebody forgets --db, or puts the URL in the wrong place: errors quote what they do not
+// understand, but not that.
+func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("migrate")
+	for _, u := range secretURLs {
+		if strings.Contains(u, "%61") {
+			continue // nothing tells that it is a password
+		}
+		for _, args := range [][]string{
+			{u}, {"ls", u}, {"--db" + u}, {"--" + u}, {"show", u}, {"stats", u}, {"pause", u}, {"cancel", u}, {"prune", "--older-than", u},
+			{"enqueue", "q", u}, {"enqueue", "q", "--delay", u}, {"enqueue", "q", "--run-at", u}, {"enqueue", "q", "-p", u}, {"queue", u},
+			{"ls", "--state", u}, {"ls", "--table", u}, {"adopt", "init", u}, {"queue", "q", "--group", u}, {"finish", u, u, "--dead"},
+		} {
+			r := c.run("", args...)
+			if r.code == exitOK || strings.Contains(r.out+r.err, secret) {
+				t.Errorf("dibs %q: exit code %d, %s%s", args, r.code, r.out, r.err)
+			}
+		}
+	}
+}
+
+func TestWhatIsPrintedOfADatabaseHoldsNoPassword(t *testing.T) {
+	t.Parallel()
+	const db = open.URL("postgres://u@h/d?application_name=a&password=S3CRET&sslpassword=S3CRET")
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	a.dbFlag = db
+	p := place{url: db, opts: open.Options{Schema: "s"}}
+	command := (&tortureOptions{}).command(db)
+	v := topView{app: a, title: a.dbURL().String(), width: 300, height: 20}
+	var page bytes.Buffer
+	result := &torture.Result{}
+	result.Command = command
+	err := torture.WriteReport(&page, result)
+	encoded, jsonErr := json.Marshal(tortureJSONOf(result, ""))
+	if err != nil || jsonErr != nil {
+		t.Fatal(err, jsonErr)
+	}
+	const want = "'postgres://u@h/d?application_name=a&password=xxxxx&sslpassword=xxxxx'"
+	if got := p.flags(); got != "--db "+want+" --schema s" {
+		t.Errorf("the flags are %s", got)
+	}
+	if !strings.HasPrefix(command, "dibs torture --db "+want+" ") {
+		t.Errorf("the command is %s", command)
+	}
+	for _, text := range []string{strings.Join(v.draw(), "\n"), page.String(), string(encoded), root(a)} {
+		if strings.Contains(text, secret) {
+			t.Errorf("it holds the password: %s", text)
+		}
+	}
+}
+
+// root is all that a root command knows of its flags.
+func root(a *app) string {
+	r := newRootCmd(a)
+	return r.UsageString() + r.PersistentFlags().Lookup("db").Value.String() + r.PersistentFlags().Lookup("db").DefValue
+}
+
+// Only open.URL decides what is shown of a URL. A database's URL becomes a plain string here
+// and there, for a driver or the environment of a process; each place is known.
+func TestNobodyElseFormatsAURL(t *testing.T) {
+	t.Parallel()
+	reveals := map[string]int{
+		"place.go":         2, // the environment of own processes, and pgx
+		"torture.go":       3, // the parameters, the processes, and their parts
+		"torture_table.go": 1,
+		"work.go":          1, // the environment of programs
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 50 {
+		t.Fatal(files, err)
+	}
+	plain := regexp.MustCompile(`string\([a-z.]*(url|URL|dbFlag|dbURL\(\))\)|\.Redacted\(\)|"DIBS_DB"`)
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if n := strings.Count(string(text), ".Reveal()"); n != reveals[name] {
+			t.Errorf("%s reveals %d URLs, known are %d", name, n, reveals[name])
+		}
+		if found := plain.FindString(string(text)); found != "" && (name != "app.go" || found != `"DIBS_DB"`) {
+			t.Errorf("%s has %s: use open.URL", name, found)
+		}
+	}
+}
