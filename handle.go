@@ -34,6 +34,7 @@ type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 //
 //	nil                        completed, with the result that [Job.SetResult] left
 //	[Snooze](d)                run again after d, not counted
+//	[Retry](err)               failed; run again after the queue's backoff
 //	[RetryAfter](d, err)       failed; run again after d
 //	[Die](err)                 failed for good
 //	[Release]()                given back unrun, not counted
@@ -41,7 +42,8 @@ type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 //	any other error, a panic   failed; run again after the queue's backoff
 //
 // These are found in wrapped errors too. An error after ctx has ended means what
-// the cause says: see [ErrCancelled], [ErrJobTimeout] and [ErrShutdown].
+// the cause says: see [ErrCancelled], [ErrJobTimeout] and [ErrShutdown]. A handler that failed
+// before that, for a reason of its own, says so with [Retry] or one of the others above.
 //
 // ctx ends when the job is cancelled, timed out, or no longer the worker's: before
 // its lease does. A handler has to stop then; nothing else can stop it, and until
@@ -161,6 +163,11 @@ func Snooze(d time.Duration) error {
 	d = min(max(d, 0), MaxDelay)
 	return &verdict{ending: EndSnooze, delay: &d}
 }
+
+// Retry, returned by a handler, fails the attempt with err and has the job run again after the
+// queue's backoff, as err alone does while the handler's context lasts. After it has ended, err
+// alone would be taken for what the end of the context brought about.
+func Retry(err error) error { return &verdict{ending: EndRetry, err: err} }
 
 // RetryAfter, returned by a handler, fails the attempt with err and has the job
 // run again after d, 0 to MaxDelay, instead of the queue's backoff.

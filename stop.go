@@ -15,14 +15,15 @@ type stage int
 const (
 	working  stage = iota
 	waiting        // for handlers to return by themselves, for ShutdownWait
-	stopping       // their contexts have ended; waiting for them, for stopWait
-	leaving        // handlers that still run are left behind; writing what is unwritten, for stopWait
+	stopping       // their contexts have ended; waiting for them, for heedWait
+	leaving        // handlers that still run are left behind; writing what is unwritten, for writeWait
 	gone
 )
 
-// stopWait is how long handlers have to heed the end of their contexts, and after
-// that, how long outcomes that could not be written yet are tried.
-const stopWait = 5 * time.Second
+const (
+	heedWait  = 3 * time.Second // how long handlers have to heed the end of their contexts
+	writeWait = 2 * time.Second // how long after that outcomes are tried that could not be written yet
+)
 
 // stopClaiming begins the shutdown.
 func (r *run) stopClaiming(now time.Time) {
@@ -36,11 +37,12 @@ func (r *run) stopClaiming(now time.Time) {
 func (r *run) stop(now time.Time) (next time.Time) {
 	for r.stage != working && r.stage != gone && !now.Before(r.stageEnd) {
 		r.stage++
-		r.stageEnd = now.Add(stopWait)
 		switch r.stage {
 		case stopping:
+			r.stageEnd = now.Add(heedWait)
 			r.giveUp(ErrShutdown)
 		case leaving:
+			r.stageEnd = now.Add(writeWait)
 			r.leave()
 		}
 	}

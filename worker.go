@@ -39,7 +39,7 @@ type Worker struct {
 	JobTimeout time.Duration
 
 	// ShutdownWait is how long Run lets handlers go on once its context has ended,
-	// before it ends theirs. Default 30 s; negative: not at all.
+	// before it ends theirs. Default 15 s, so that all ends within 20 s; negative: not at all.
 	ShutdownWait time.Duration
 
 	// Hooks observe the worker. By default it only logs.
@@ -50,7 +50,7 @@ type Worker struct {
 
 const (
 	defaultConcurrency  = 10
-	defaultShutdownWait = 30 * time.Second
+	defaultShutdownWait = 15 * time.Second
 	// maxConcurrency keeps what a worker can hold, twice as many jobs, within the
 	// one call that extends them all.
 	maxConcurrency = MaxBatch / 2
@@ -60,7 +60,7 @@ const (
 // Run works until ctx ends and then shuts down: it stops claiming, waits
 // ShutdownWait for the handlers, ends the contexts of those still running (with
 // the cause [ErrShutdown]), releases their jobs, writes every outcome, and returns
-// nil. From the end of ctx on that takes at most ShutdownWait and 10 s.
+// nil. From the end of ctx on that takes at most ShutdownWait and 5 s.
 //
 // A handler that goes on although its context ended is left behind, and the error
 // names its job: the job cannot be released while its handler may still act, so it

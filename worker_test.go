@@ -98,6 +98,7 @@ func TestOutcomeFollowsFromWhatTheHandlerReturns(t *testing.T) {
 		{"wrapped snooze", func() error { return wrap(dibs.Snooze(time.Hour)) }, dibs.Waiting, 1, time.Hour, ""},
 		{"retry after", func() error { return dibs.RetryAfter(time.Hour, errors.New("busy")) }, dibs.Waiting, 0, time.Hour, "busy"},
 		{"retry after far too long", func() error { return dibs.RetryAfter(1<<62, nil) }, dibs.Waiting, 0, dibs.MaxDelay, "retry after 87600h0m0s"},
+		{"retry", func() error { return dibs.Retry(errors.New("busy")) }, dibs.Waiting, 0, time.Minute, "busy"},
 		{"die", func() error { return dibs.Die(errors.New("no such user")) }, dibs.Dead, 0, 0, "no such user"},
 		{"wrapped die", func() error { return wrap(dibs.Die(errors.New("no such user"))) }, dibs.Dead, 0, 0, "sending: dead: no such user"},
 		{"release", dibs.Release, dibs.Waiting, 1, 0, ""},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,27 +14,11 @@ import (
 func (c *cli) asNobody(args ...string) runResult {
 	c.t.Helper()
 	cmd := c.command(args...)
+	cmd.Path = "/proc/self/exe" // whose folder that user need not be let into
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
 	return c.finished(cmd)
-}
-
-// command is the command as a process of its own.
-func (c *cli) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", append([]string{"--db", c.db}, args...)...)
-	cmd.Env = append(os.Environ(), asCommand+"=1")
-	return cmd
-}
-
-func (c *cli) finished(cmd *exec.Cmd) runResult {
-	c.t.Helper()
-	var out, err bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &err
-	if e := cmd.Run(); e != nil && cmd.ProcessState == nil {
-		c.t.Fatal(e)
-	}
-	return runResult{cmd.ProcessState.ExitCode(), out.String(), err.String()}
 }
 
 func TestReadOnlyFile(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -84,6 +85,23 @@ func (c *cli) run(stdin string, args ...string) runResult {
 	}
 	code := run(ctx, args, strings.NewReader(stdin), &out, &err)
 	return runResult{code, out.String(), err.String()}
+}
+
+// command is the command as a process of its own.
+func (c *cli) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Getenv("DIBS_TEST_SELF"), append([]string{"--db", c.db}, args...)...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	return cmd
+}
+
+func (c *cli) finished(cmd *exec.Cmd) runResult {
+	c.t.Helper()
+	var out, err bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &err
+	if e := cmd.Run(); e != nil && cmd.ProcessState == nil {
+		c.t.Fatal(e)
+	}
+	return runResult{cmd.ProcessState.ExitCode(), out.String(), err.String()}
 }
 
 // ok runs the command, which must succeed without a message, and returns its stdout.

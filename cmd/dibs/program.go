@@ -25,10 +25,10 @@ const (
 )
 
 const (
-	// maxGrace at shutdown: the worker waits 5 s for handlers that it stops.
-	maxGrace = 4 * time.Second
-	// leftoverWait is how long a process that the program has left behind may hold
-	// its stdout and stderr open.
+	// maxGrace at shutdown: the worker waits 3 s for handlers that it stops.
+	maxGrace = 2 * time.Second
+	// leftoverWait is how long processes that the program has left behind may go on
+	// writing, such as the tee of a pipeline.
 	leftoverWait = time.Second
 	// delayLine begins the last line of stderr that chooses a delay.
 	delayLine = "dibs: delay "
@@ -70,17 +70,19 @@ func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
 	out, errs := &head{most: dibs.MaxResult}, &tail{most: dibs.MaxErrorText}
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env = append(p.env[:len(p.env):len(p.env)], p.jobEnv(job)...)
-	cmd.Stdin = bytes.NewReader(p.input(job))
-	cmd.Stdout, cmd.Stderr = out, errs
-	cmd.WaitDelay = leftoverWait
-	if err := p.spawner.start(cmd); err != nil {
+	streams, err := openStreams()
+	if err == nil {
+		err = streams.start(cmd, p.spawner.start, p.input(job), out, errs)
+	}
+	if err != nil {
 		return fmt.Errorf("the program did not start: %w", err)
 	}
 	stopped, err := p.wait(ctx, cmd, job)
-	killGroup(cmd.Process.Pid)
-	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it has ended well, and left something running
+	if !stopped {
+		streams.drain(leftoverWait, ctx.Done())
 	}
+	killGroup(cmd.Process.Pid)
+	streams.end()
 	return p.outcome(job, cmd.ProcessState.ExitCode(), err, stopped, out, errs)
 }
 
@@ -123,6 +125,11 @@ func (p *program) wait(ctx context.Context, cmd *exec.Cmd, job *dibs.RawJob) (st
 		return false, err
 	case <-p.now:
 	case <-ctx.Done():
+	}
+	if hasEnded(cmd.Process) { // in the same moment: nobody has told it to stop
+		return false, <-ended
+	}
+	if !isClosed(p.now) {
 		terminateGroup(cmd.Process.Pid)
 		grace := time.NewTimer(p.graceFor(context.Cause(ctx), job))
 		defer grace.Stop()
@@ -179,7 +186,7 @@ func (p *program) outcome(job *dibs.RawJob, code int, err error, stopped bool, o
 	case delay != nil:
 		return dibs.RetryAfter(*delay, failure)
 	}
-	return failure
+	return dibs.Retry(failure) // whatever has come to the job since the program ended
 }
 
 func isClosed(c <-chan struct{}) bool {

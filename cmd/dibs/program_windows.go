@@ -1,6 +1,9 @@
 package main
 
-import "os"
+import (
+	"io"
+	"os"
+)
 
 // Windows has no process groups in this sense: the program itself is ended.
 
@@ -11,3 +14,6 @@ func killGroup(pid int) {
 		_ = p.Kill()
 	}
 }
+
+// readRest has nothing to do: to end the reading, the pipe had to be closed.
+func readRest(*os.File, io.Writer) {}

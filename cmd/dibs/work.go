@@ -67,15 +67,15 @@ ends. If dibs work itself is killed, so are the programs, on Linux, but not what
 started; their jobs run elsewhere when their leases have ended.
 
 On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
-end before they are stopped and their jobs given back, uncounted. A second signal does
-that at once.
+end before they are stopped and their jobs given back, uncounted, within 5 s. A second
+signal does that at once.
 
 With --table the jobs are rows of that table, and the queue need not be named. Where the
 mapping has only started_at to hold leases, to extend one changes its token: DIBS_TOKEN is
 left out then, and the program cannot finish its row itself.`
 
 func newWorkCmd(a *app) *cobra.Command {
-	f := workFlags{shutdown: durationFlag(30 * time.Second), grace: durationFlag(3 * time.Second), snooze: durationFlag(time.Minute)}
+	f := workFlags{shutdown: durationFlag(15 * time.Second), grace: durationFlag(3 * time.Second), snooze: durationFlag(time.Minute)}
 	cmd := &cobra.Command{
 		Use:   "work [QUEUE] [flags] -- PROGRAM [ARGUMENT]...",
 		Short: "Run a program for each job of a queue",
