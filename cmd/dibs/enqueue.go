@@ -45,6 +45,9 @@ null), to a queue ("default" if none is named). Or add many, from --file or stdi
 Blank lines are skipped. Flags hold for every job that does not say otherwise. The
 kind of a job, unless given, is the name of its queue.
 
+Without a payload and without a format, data on stdin is an error: a file with
+something left to read, or a pipe that gives something within 0.1 s.
+
 All jobs are enqueued, in one transaction, or none: if a line is broken, the error
 names it. With --partial, good lines are enqueued as they come, broken ones are
 reported on stderr, and the exit code is 7 if there were any.
@@ -62,6 +65,11 @@ already held the unique key, whose id that is.`,
 				return err
 			}
 			if form == "" {
+				if len(args) < 2 {
+					if err := a.refuseInput(cmd); err != nil {
+						return err
+					}
+				}
 				return a.enqueueOne(cmd.Context(), f.job, args)
 			}
 			b := bulk{app: a, base: f.job, form: form, path: f.file}

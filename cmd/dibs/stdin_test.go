@@ -1,0 +1,112 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+// reading runs the command with a file as stdin, as a shell does.
+func (c *cli) reading(stdin io.Reader, args ...string) runResult {
+	c.t.Helper()
+	var out, err bytes.Buffer
+	code := run(c.t.Context(), append([]string{"--db", c.db}, args...), stdin, &out, &err)
+	return runResult{code, out.String(), err.String()}
+}
+
+// opened opens a file that holds the text.
+func (c *cli) opened(text string) *os.File {
+	c.t.Helper()
+	f, err := os.Open(c.write("input", text))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// piped is the reading end of a pipe that holds the text. Its other end stays open.
+func (c *cli) piped(text string) (r, w *os.File) {
+	c.t.Helper()
+	r, w, err := os.Pipe()
+	if err == nil {
+		_, err = w.WriteString(text)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { r.Close(); w.Close() })
+	return r, w
+}
+
+// Input that nobody has asked for is not thrown away.
+func TestEnqueueRefusesInputWithoutAFormat(t *testing.T) {
+	onEach(t, func(c *cli) {
+		for text, hint := range map[string]string{
+			"{\"to\": 1}\n{\"to\": 2}\n":                            "give --jsonl",
+			"1\n2\n":                                                "give --jsonl",
+			"{\"payload\": 1, \"priority\": 3}\n{\"payload\": 2}\n": "give --jobs",
+			"{\n \"to\": 1\n}\n":                                    "give - as the payload",
+			"name,mail\nann,a@b\n":                                  "give --csv",
+			"a.jpg\nb.jpg\n":                                        "give --lines",
+			"Dear Ann,\nhow are you?\n":                             "give --lines",
+			"{\"long\": \"" + strings.Repeat("x", 60_000) + "\"}\n": "give --jsonl",
+		} {
+			args := []string{"enqueue", "held"}
+			c.refused(c.reading(c.opened(text), args...), exitUsage, args, "stdin has data", hint)
+			r, w := c.piped(text)
+			c.refused(c.reading(r, args...), exitUsage, args, "stdin has data", hint)
+			w.Close()
+		}
+		if got := c.ok("stats"); !strings.HasPrefix(got, "no queues yet") {
+			c.t.Errorf("something was enqueued:\n%s", got)
+		}
+	})
+}
+
+// Scripts start programs with a stdin that is not meant for them.
+func TestEnqueueWithAStdinThatIsNotMeant(t *testing.T) {
+	c := onSQLite(t)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	closed, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	readToItsEnd := c.opened("a\nb\n")
+	if _, err := io.Copy(io.Discard, readToItsEnd); err != nil {
+		t.Fatal(err)
+	}
+	open, _ := c.piped("")
+	ended, w := c.piped("")
+	w.Close()
+	n := 0
+	for _, test := range []struct {
+		name  string
+		stdin io.Reader
+		args  []string
+	}{
+		{"/dev/null", null, nil},
+		{"closed", closed, nil},
+		{"an empty file", c.opened(""), nil},
+		{"a file that is read to its end", readToItsEnd, nil},
+		{"a pipe that stays empty", open, nil},
+		{"a pipe that has ended", ended, nil},
+		{"a list that a loop reads", c.opened("a\nb\n"), []string{"1"}},
+		{"a payload is given", c.opened("a\nb\n"), []string{"null"}},
+	} {
+		r := c.reading(test.stdin, append([]string{"enqueue", "q"}, test.args...)...)
+		if n++; r.code != exitOK || !strings.HasPrefix(r.out, "enqueued job ") {
+			t.Errorf("%s: exit code %d\n%s%s", test.name, r.code, r.out, r.err)
+		}
+	}
+	c.has(c.stats("q"), object{"waiting": n})
+}
