@@ -47,13 +47,13 @@ func (c *cli) piped(text string) (r, w *os.File) {
 func TestEnqueueRefusesInputWithoutAFormat(t *testing.T) {
 	onEach(t, func(c *cli) {
 		for text, hint := range map[string]string{
-			"{\"to\": 1}\n{\"to\": 2}\n":                            "give --jsonl",
-			"1\n2\n":                                                "give --jsonl",
+			"{\"to\": 1}\n{\"to\": 2}\n": "give --jsonl",
+			"1\n2\n":                     "give --jsonl",
 			"{\"payload\": 1, \"priority\": 3}\n{\"payload\": 2}\n": "give --jobs",
-			"{\n \"to\": 1\n}\n":                                    "give - as the payload",
-			"name,mail\nann,a@b\n":                                  "give --csv",
-			"a.jpg\nb.jpg\n":                                        "give --lines",
-			"Dear Ann,\nhow are you?\n":                             "give --lines",
+			"{\n \"to\": 1\n}\n":        "give - as the payload",
+			"name,mail\nann,a@b\n":      "give --csv",
+			"a.jpg\nb.jpg\n":            "give --lines",
+			"Dear Ann,\nhow are you?\n": "give --lines",
 			"{\"long\": \"" + strings.Repeat("x", 60_000) + "\"}\n": "give --jsonl",
 		} {
 			args := []string{"enqueue", "held"}
