@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"syscall"
@@ -48,10 +49,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch lost := unwritten(); {
-	case errors.Is(lost, syscall.EPIPE):
+	case errors.Is(lost, syscall.EPIPE) && !errors.As(err, new(*unprinted)):
 		return exitInterrupted
 	case err == nil && lost != nil:
-		err = lost
+		err = fmt.Errorf("stdout could not be written, though all else was done: %w", lost)
 	case err == nil:
 		return exitOK
 	}

@@ -109,9 +109,7 @@ func (c *bulkChange) batch(ctx context.Context, list []chosen) error {
 	}
 	if c.json {
 		for _, j := range done {
-			if err := c.writeJSON(j); err != nil {
-				return err
-			}
+			c.tell(j)
 		}
 	}
 	return nil

@@ -232,5 +232,6 @@ func (a *app) finish(ctx context.Context, db dibs.Database, outcomes []dibs.Outc
 		}
 		err = sum.Keys.explain(lost)
 	}
-	return errors.Join(a.writeJSON(sum), err)
+	a.tell(sum)
+	return err
 }

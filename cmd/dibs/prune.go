@@ -38,9 +38,10 @@ time is over; this is for doing it earlier.
 					return err
 				}
 				if a.json {
-					return a.writeJSON(struct {
+					a.tell(struct {
 						Pruned int `json:"pruned"`
 					}{n})
+					return nil
 				}
 				a.say("deleted %s", plural(n, "finished job"))
 				return nil
