@@ -51,11 +51,12 @@ func (t *Token) UnmarshalText(text []byte) error {
 		*t = Token{}
 		return nil
 	}
-	if len(text) != 2*len(t) {
-		return fmt.Errorf("dibs: token has %d characters, want %d", len(text), 2*len(t))
+	if len(text) == 2*len(t) {
+		if _, err := hex.Decode(t[:], text); err == nil {
+			return nil
+		}
 	}
-	_, err := hex.Decode(t[:], text)
-	return err
+	return fmt.Errorf("a token must be 32 hexadecimal digits, got %.40q", text)
 }
 
 // AttemptError is one entry of a job's error history.

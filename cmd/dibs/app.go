@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"syscall"
@@ -19,6 +20,7 @@ type app struct {
 	stdout, stderr io.Writer // guarded: they escape what a terminal must not get
 	screen         io.Writer // stdout, as it is
 	errScreen      io.Writer // stderr, as it is
+	inTTY          bool      // stdin is a terminal
 	outTTY, errTTY bool      // stdout or stderr is a terminal
 	color          bool      // stdout may be coloured
 	width          int       // columns of the terminal; 100 if stdout is none
@@ -50,10 +52,10 @@ func (a *app) run(ctx context.Context, args []string) int {
 	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch lost := unwritten(); {
-	case errors.Is(lost, syscall.EPIPE):
+	case errors.Is(lost, syscall.EPIPE) && !errors.As(err, new(*unprinted)):
 		return exitInterrupted
 	case err == nil && lost != nil:
-		err = lost
+		err = fmt.Errorf("stdout could not be written, though all else was done: %w", lost)
 	case err == nil:
 		return exitOK
 	}
@@ -70,7 +72,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 		schema: os.Getenv("DIBS_SCHEMA"), prefix: os.Getenv("DIBS_PREFIX"),
 	}
 	a.guard()
-	a.outTTY, a.errTTY = isTTY(stdout), isTTY(stderr)
+	a.inTTY, a.outTTY, a.errTTY = isTTY(stdin), isTTY(stdout), isTTY(stderr)
 	a.color = a.outTTY && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if a.outTTY {
 		if w, _, err := term.GetSize(int(stdout.(*os.File).Fd())); err == nil && w >= 40 {
@@ -80,8 +82,8 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	return a
 }
 
-func isTTY(w any) bool {
-	f, ok := w.(*os.File)
+func isTTY(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

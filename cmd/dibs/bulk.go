@@ -97,9 +97,7 @@ func (b *bulk) all(ctx context.Context) error {
 		for queue := range b.woken {
 			db.Wake(queue)
 		}
-		if err := b.write(done); err != nil {
-			return err
-		}
+		b.write(done)
 		b.sum()
 		return nil
 	})
@@ -220,10 +218,9 @@ func (b *bulk) stream(ctx context.Context, db dibs.Database, in *input) error {
 			if err != nil {
 				return fmt.Errorf("%s: lines up to %d: %w", b.name(), c.lines[0]-1, err)
 			}
-			err = b.write(b.note(nil, &c, got))
+			b.write(b.note(nil, &c, got))
 			bar.add(len(c.jobs))
 			c = chunk{}
-			return err
 		}
 		return nil
 	}
@@ -308,16 +305,13 @@ func (b *bulk) note(list []enqueued, c *chunk, got []dibs.Enqueued) []enqueued {
 	return list
 }
 
-func (b *bulk) write(done []enqueued) error {
+func (b *bulk) write(done []enqueued) {
 	if !b.json {
-		return nil
+		return
 	}
 	for _, e := range done {
-		if err := b.writeJSON(e); err != nil {
-			return err
-		}
+		b.tell(e)
 	}
-	return nil
 }
 
 // sum tells people what was done.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -19,7 +20,8 @@ func newClaimCmd(a *app) *cobra.Command {
 		Short: "Take jobs, for scripts in any language",
 		Long: `Take up to -n due jobs of a queue ("default" if none is named) and write each as one
 line of JSON (see 'dibs help json'). No job being due is no error: nothing is written,
-after --wait if that is given.
+after --wait if that is given. Jobs that cannot be written are given back, uncounted, and
+the exit code is 1.
 
 The jobs are this worker's until their leases end. Before that, lengthen the leases with
 'dibs extend', and say how the jobs ended with 'dibs finish'; both need the id and the
@@ -50,12 +52,10 @@ are not whole numbers from 1 on, "key" is the row's id.`,
 					return err
 				}
 				jobs, err := claim(cmd.Context(), db, r, time.Duration(wait), resume)
-				for _, j := range jobs {
-					if err := a.writeJSON(j); err != nil {
-						return err
-					}
+				if err != nil {
+					return err
 				}
-				return err
+				return a.handOver(cmd.Context(), db, jobs)
 			})
 		},
 		ValidArgsFunction: a.completeQueue,
@@ -79,19 +79,57 @@ func defaultWorker() string {
 	return fmt.Sprintf("%.200s-%d", host, os.Getppid())
 }
 
+// unbroken is how long a claim may go on after an interrupt, and how long jobs are tried to be
+// given back.
+const unbroken = 5 * time.Second
+
+// unprinted is the error for claimed jobs that nobody can read. They were given back.
+type unprinted struct{ error }
+
+// handOver writes claimed jobs to stdout. Those that cannot be written, and all after an
+// interrupt, are given back: nobody would run them before their leases end.
+func (a *app) handOver(ctx context.Context, db dibs.Database, jobs []*dibs.RawJob) error {
+	err := ctx.Err()
+	for err == nil && len(jobs) > 0 {
+		if err = a.writeJSON(jobs[0]); err == nil {
+			jobs = jobs[1:]
+		}
+	}
+	if len(jobs) == 0 {
+		return err
+	}
+	outcomes := make([]dibs.Outcome, len(jobs))
+	for i, j := range jobs {
+		outcomes[i] = j.Lease().Release()
+	}
+	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), unbroken)
+	defer cancel()
+	if stuck := db.Finish(back, outcomes); stuck != nil {
+		return &unprinted{fmt.Errorf("%s could not be written, and could not be given back: they keep their leases: %w; %w", plural(len(jobs), "claimed job"), err, stuck)}
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return &unprinted{fmt.Errorf("%s could not be written and went back to the queue: %w", plural(len(jobs), "claimed job"), err)}
+}
+
 // claimPoll is how often a waiting claim looks for what nobody wakes it for.
 const claimPoll = 500 * time.Millisecond
 
 // claim claims, again and again until there is a job or the wait is over.
 func claim(ctx context.Context, db dibs.Database, r dibs.ClaimRequest, wait time.Duration, resume bool) ([]*dibs.RawJob, error) {
+	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	// Whether a claim that is broken off took jobs is not known: an interrupt lets it end.
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(unbroken, cancel) })()
 	if resume {
-		return db.Resume(ctx, dibs.ResumeRequest{Queue: r.Queue, Worker: r.Worker, Lease: r.Lease})
+		return db.Resume(whole, dibs.ResumeRequest{Queue: r.Queue, Worker: r.Worker, Lease: r.Lease})
 	}
 	wake, stop := db.Wakeups(r.Queue)
 	defer stop()
 	over := time.After(wait)
 	for {
-		jobs, err := db.Claim(ctx, r)
+		jobs, err := db.Claim(whole, r)
 		if err != nil || len(jobs) > 0 || wait <= 0 {
 			return jobs, err
 		}

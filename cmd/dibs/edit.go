@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -19,12 +17,13 @@ func newEditCmd(a *app) *cobra.Command {
 		Long: `Change the priority or the start time of waiting and blocked jobs. Running jobs keep
 theirs.
 
-Jobs that do not wait, and unknown ids, are reported with exit code 5.`,
+Jobs that do not wait, and unknown ids, are reported with exit code 5.
+The id '-' reads ids from stdin, 10,000 at a time.`,
 		Example: `  dibs edit 17 18 --priority 10
   dibs edit --queue emails --kind newsletter --run-at "2026-12-31 23:59"
   dibs edit 17 --run-at now`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.check(cmd, args); err != nil {
+			if err := s.check(a, cmd, args); err != nil {
 				return err
 			}
 			var e dibs.Edit
@@ -39,7 +38,13 @@ Jobs that do not wait, and unknown ids, are reported with exit code 5.`,
 				return usagef(cmd, "what is to change? give --priority or --run-at")
 			}
 			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
-				return a.edit(cmd.Context(), db, &s, args, e)
+				c := bulkChange{
+					app: a, selection: &s, db: db, verb: cmd.Name(),
+					words: changeWords{"changed %s", "would change %s", "changed", "there is no such job, or it does not wait"},
+					can:   func(state dibs.State) bool { return state == dibs.Waiting || state == dibs.Blocked },
+					apply: func(ids []int64) ([]changed, error) { return changedIDs(db.Edit(cmd.Context(), ids, e)) },
+				}
+				return c.run(cmd.Context())
 			})
 		},
 	}
@@ -48,22 +53,4 @@ Jobs that do not wait, and unknown ids, are reported with exit code 5.`,
 	f.Var(&runAt, "run-at", "new start `time`, or now")
 	s.addFlags(cmd, "waiting or blocked; default: both")
 	return cmd
-}
-
-func (a *app) edit(ctx context.Context, db dibs.Database, s *selection, args []string, e dibs.Edit) error {
-	ids, err := s.ids(ctx, db, a, args)
-	if err != nil {
-		return err
-	}
-	changed, err := a.change(ids, func(ids []int64) ([]int64, error) { return db.Edit(ctx, ids, e) })
-	if err != nil {
-		return err
-	}
-	if !a.json && (len(changed) > 0 || len(ids) == 0) {
-		fmt.Fprintf(a.stdout, "changed %s\n", plural(len(changed), "job"))
-	}
-	if len(args) == 0 {
-		return nil
-	}
-	return missed(ids, changed, "changed", "there is no such job, or it does not wait")
 }

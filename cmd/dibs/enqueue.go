@@ -186,7 +186,7 @@ func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string) er
 		}
 		switch e := got[0]; {
 		case a.json:
-			return a.writeJSON(e)
+			a.tell(e)
 		case e.Existing:
 			a.say("job %d holds that unique key already: nothing was enqueued", e.ID)
 		default:

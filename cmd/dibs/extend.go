@@ -73,8 +73,8 @@ func (a *app) extend(ctx context.Context, db dibs.Database, leases []dibs.Lease,
 	for i, l := range leases {
 		out.Keys.add(l.ID, names[i], slices.Concat(got.Lost, got.Cancelled, got.Finishing))
 	}
-	if err := a.writeJSON(out); err != nil || len(got.Lost) == 0 {
-		return err
+	if a.tell(out); len(got.Lost) == 0 {
+		return nil
 	}
 	return out.Keys.explain(&dibs.LeaseLostError{IDs: got.Lost})
 }

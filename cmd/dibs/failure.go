@@ -40,7 +40,8 @@ func newExitCodesTopic() *cobra.Command {
     4  the database is unavailable: not reachable, wrong password, read-only, disk full
     5  no such job or queue
     6  the database has no dibs schema, or one of another version: see 'dibs migrate'
-    7  done in part: 'enqueue --partial' skipped broken lines
+    7  done in part: 'enqueue --partial' skipped broken lines, or ids from stdin were
+       changed before one that cannot be read
     8  'dibs torture' found a broken promise
   130  interrupted
 

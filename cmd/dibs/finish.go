@@ -184,7 +184,7 @@ func (a *app) eachLine(ctx context.Context, f func(*outcomeJSON) error) error {
 		d := json.NewDecoder(bytes.NewReader(text))
 		d.DisallowUnknownFields() // a field that is misspelled must not be lost
 		if err := d.Decode(&o); err != nil {
-			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: strings.TrimPrefix(err.Error(), "json: ")}
+			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: "is not a JSON object with the id and the token of a job: " + jsonReason(err)}
 		}
 		if o.Key != "" && a.table == "" {
 			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: "names a row of an adopted table by its key: give the mapping with --table"}
@@ -232,5 +232,6 @@ func (a *app) finish(ctx context.Context, db dibs.Database, outcomes []dibs.Outc
 		}
 		err = sum.Keys.explain(lost)
 	}
-	return errors.Join(a.writeJSON(sum), err)
+	a.tell(sum)
+	return err
 }

@@ -167,7 +167,7 @@ func parseJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&j); err != nil {
-		return job, &dibs.InvalidError{Field: "job", Reason: "is not a JSON object of a job: " + strings.TrimPrefix(err.Error(), "json: ")}
+		return job, &dibs.InvalidError{Field: "job", Reason: "is not a JSON object of a job: " + jsonReason(err)}
 	}
 	if d.More() {
 		return job, &dibs.InvalidError{Field: "job", Reason: "is followed by more than its line should hold"}

@@ -132,7 +132,7 @@ func TestCancelJobs(t *testing.T) {
 			c.t.Errorf("dibs cancel writes %q", r.out)
 		}
 		c.has(c.row(c.feed("4\n", "cancel", "-", "--json")), object{"id": 4, "state": "cancelled"})
-		c.fails(exitUsage, "4\nfive\n", []string{"cancel", "-"}, `id: must be a job's number, got "five"`)
+		c.fails(exitUsage, "4\nfive\n", []string{"cancel", "-"}, `stdin:2: id: must be a job's number, got "five"`)
 		c.has(c.stats("q"), object{"cancelled": 4, "waiting": 0, "running": 0})
 	})
 }
@@ -147,7 +147,7 @@ func TestCancelByWhatJobsAre(t *testing.T) {
 		}
 		c.has(c.stats("q"), object{"waiting": 1, "cancelled": 2500})
 		c.has(c.stats("p"), object{"waiting": 1})
-		if got := c.ok("cancel", "--state", "blocked"); got != "cancelled 0 jobs\n" {
+		if got := c.ok("cancel", "--state", "blocked", "--all"); got != "cancelled 0 jobs\n" {
 			c.t.Errorf("dibs cancel writes %q", got)
 		}
 		c.fails(exitUsage, "", []string{"cancel", "--state", "dead"}, `state: must be waiting, blocked or running, got "dead"`)
@@ -176,7 +176,7 @@ func TestRequeueJobs(t *testing.T) {
 			c.t.Errorf("claimed %v", got)
 		}
 		c.fails(exitNotFound, "", []string{"requeue", "3"}, "job 3 was not put back: there is no such job, or it has not ended")
-		if got := c.ok("requeue", "--state", "dead"); got != "put 0 jobs back to waiting\n" {
+		if got := c.ok("requeue", "--state", "dead", "--all"); got != "put 0 jobs back to waiting\n" {
 			c.t.Errorf("dibs requeue writes %q", got)
 		}
 	})

@@ -57,6 +57,10 @@ func (a *app) watchOutput(stop func()) (unwritten func() error) {
 	}
 }
 
+// tell writes on one line of JSON what has been done. If that cannot be written, nothing of it is
+// undone, and run says so.
+func (a *app) tell(v any) { _ = a.writeJSON(v) }
+
 // writeJSON writes v on one line to stdout.
 func (a *app) writeJSON(v any) error {
 	e := json.NewEncoder(a.stdout)

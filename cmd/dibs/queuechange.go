@@ -160,12 +160,9 @@ func (a *app) setPaused(paused bool, done string) func(*cobra.Command, []string)
 					return err
 				}
 				if a.json {
-					err = a.writeJSON(queueJSONOf(q))
+					a.tell(queueJSONOf(q))
 				} else {
 					a.say("%s %s", done, printable(name))
-				}
-				if err != nil {
-					return err
 				}
 			}
 			return nil

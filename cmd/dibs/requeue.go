@@ -1,9 +1,6 @@
 package main
 
 import (
-	"context"
-	"fmt"
-
 	"github.com/dibs-queue/dibs"
 	"github.com/spf13/cobra"
 )
@@ -17,59 +14,29 @@ func newRequeueCmd(a *app) *cobra.Command {
 attempts allowed again and their history kept. A job whose unique key another job
 holds by now comes back without its key.
 
-Jobs that have not ended, and unknown ids, are reported with exit code 5.`,
+Jobs that have not ended, and unknown ids, are reported with exit code 5.
+The id '-' reads ids from stdin, 10,000 at a time.`,
 		Example: `  dibs requeue 17
-  dibs requeue --state dead --queue emails`,
+  dibs requeue --state dead --queue emails --dry-run
+  dibs requeue --state dead --all`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := s.check(cmd, args); err != nil {
+			if err := s.check(a, cmd, args); err != nil {
 				return err
 			}
 			if len(args) == 0 && !dibs.State(s.state).Final() {
 				return usagef(cmd, "give --state completed, dead or cancelled: only such jobs can be put back")
 			}
 			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
-				return a.requeue(cmd.Context(), db, &s, args)
+				c := bulkChange{
+					app: a, selection: &s, db: db, verb: cmd.Name(),
+					words: changeWords{"put %s back to waiting", "would put %s back to waiting", "put back", "there is no such job, or it has not ended"},
+					can:   dibs.State.Final,
+					apply: func(ids []int64) ([]changed, error) { return changedIDs(db.Requeue(cmd.Context(), ids)) },
+				}
+				return c.run(cmd.Context())
 			})
 		},
 	}
 	s.addFlags(cmd, "completed, dead or cancelled")
 	return cmd
-}
-
-func (a *app) requeue(ctx context.Context, db dibs.Database, s *selection, args []string) error {
-	ids, err := s.ids(ctx, db, a, args)
-	if err != nil {
-		return err
-	}
-	changed, err := a.change(ids, func(ids []int64) ([]int64, error) { return db.Requeue(ctx, ids) })
-	if err != nil {
-		return err
-	}
-	if !a.json && (len(changed) > 0 || len(ids) == 0) {
-		fmt.Fprintf(a.stdout, "put %s back to waiting\n", plural(len(changed), "job"))
-	}
-	if len(args) == 0 {
-		return nil
-	}
-	return missed(ids, changed, "put back", "there is no such job, or it has not ended")
-}
-
-// change calls f in batches and collects, and with --json writes, the ids that it changed.
-func (a *app) change(ids []int64, f func([]int64) ([]int64, error)) (map[int64]bool, error) {
-	changed := make(map[int64]bool, len(ids))
-	err := batches(ids, func(ids []int64) error {
-		done, err := f(ids)
-		for _, id := range done {
-			changed[id] = true
-			if a.json {
-				if err := a.writeJSON(struct {
-					ID int64 `json:"id"`
-				}{id}); err != nil {
-					return err
-				}
-			}
-		}
-		return err
-	})
-	return changed, err
 }

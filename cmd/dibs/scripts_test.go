@@ -107,11 +107,17 @@ func TestFinishRefusesBadInput(t *testing.T) {
 		}
 		good := fmt.Sprintf(`{"id":1,"token":%q,"ending":"completed"}`, token)
 		for _, test := range []struct{ line, message string }{
-			{`{"id":1`, "stdin:2: unexpected EOF"},
-			{`{"id":2,"token":"` + token + `","endng":"completed"}`, `stdin:2: unknown field "endng"`},
+			{`{"id":1`, "stdin:2: is not a JSON object with the id and the token of a job: it is cut off"},
+			{`{"id":1 "token":2}`, `stdin:2: is not a JSON object with the id and the token of a job: invalid character '"' after object key:value pair, at its byte 9`},
+			{`17`, "stdin:2: is not a JSON object with the id and the token of a job: it must be an object, and is a number"},
+			{`{"id":"2","token":"` + token + `"}`, `: "id" must be a whole number, and is a string`},
+			{`{"id":2,"token":17}`, `: "token" must be a string of 32 hexadecimal digits, and is a number`},
+			{`{"id":2,"token":"` + strings.Repeat("n", 32) + `"}`, `: a token must be 32 hexadecimal digits, got "nnn`},
+			{`{"id":2,"run_at":"today"}`, `: a time must be written as "2026-11-21T08:30:00Z", got "today"`},
+			{`{"id":2,"token":"` + token + `","endng":"completed"}`, `: unknown field "endng"`},
 			{`{"id":2,"token":"` + token + `"}`, `stdin, outcome 2: ending: must be completed, retry`},
-			{`{"id":2,"token":"12","ending":"completed"}`, `stdin:2: `},
-			{`{"id":2,"token":"` + token + `","ending":"retry","delay":"soon"}`, `stdin:2: "soon" is no duration`},
+			{`{"id":2,"token":"12","ending":"completed"}`, `: a token must be 32 hexadecimal digits, got "12"`},
+			{`{"id":2,"token":"` + token + `","ending":"retry","delay":"soon"}`, `: "soon" is no duration`},
 			{good, "stdin, outcome 2: id: 1 is named twice"},
 		} {
 			c.fails(exitUsage, good+"\n"+test.line+"\n", []string{"finish"}, test.message)

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// writingTo runs the command as a process with that stdout.
+func (c *cli) writingTo(stdout *os.File, args ...string) runResult {
+	c.t.Helper()
+	cmd := c.command(args...)
+	var text strings.Builder
+	cmd.Stdout, cmd.Stderr = stdout, &text
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		c.t.Fatal(err)
+	}
+	return runResult{cmd.ProcessState.ExitCode(), "", text.String()}
+}
+
+// unreadable are stdouts that take nothing.
+func unreadable(t *testing.T) map[string]*os.File {
+	t.Helper()
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, broken, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	t.Cleanup(func() { full.Close(); broken.Close() })
+	return map[string]*os.File{"a full disk": full, "a pipe that nobody reads": broken}
+}
+
+func TestClaimGivesBackWhatItCannotWrite(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed("1\n2\n3\n", "enqueue", "q", "--lines")
+		n := 0
+		for name, stdout := range unreadable(c.t) {
+			args := []string{"claim", "q", "-n", "3", "--lease", "1h", "--worker", "w"}
+			c.refused(c.writingTo(stdout, args...), exitFailure, args, "3 claimed jobs could not be written and went back to the queue: ")
+			n++
+			for id := range 3 {
+				job := c.job(id + 1)
+				if job["state"] != "waiting" || job["attempt"] != float64(n) || job["excused"] != float64(n) {
+					c.t.Errorf("%s leaves %v", name, job)
+				}
+			}
+		}
+		c.has(c.stats("q"), object{"waiting": 3, "running": 0})
+	})
+}
+
+// A reader that takes the first lines only has these, and the rest goes back.
+func TestClaimKeepsWhatItHasWritten(t *testing.T) {
+	c := onSQLite(t)
+	c.feed(strings.Repeat("x\n", 3), "enqueue", "q", "--lines")
+	db, err := newTestApp(c).open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	jobs, err := db.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := newTestApp(c)
+	a.stdout = &bounded{lines: 1}
+	if err := a.handOver(t.Context(), db, jobs); err == nil || !strings.Contains(err.Error(), "2 claimed jobs could not be written and went back") {
+		t.Errorf("it says %v", err)
+	}
+	c.has(c.job(1), object{"state": "running"})
+	c.has(c.stats("q"), object{"waiting": 2, "running": 1})
+}
+
+// An interrupt while the claim is under way leaves nothing claimed that nobody has read.
+func TestClaimGivesBackWhatAnInterruptComesBefore(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("enqueue", "q")
+	a := newTestApp(c)
+	db, err := a.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	ctx, interrupt := context.WithCancel(t.Context())
+	jobs, err := claim(ctx, interrupted{db, interrupt}, dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1}, 0, false)
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("claimed %v, %v", jobs, err)
+	}
+	if code := a.fail(ctx, a.handOver(ctx, db, jobs)); code != exitInterrupted {
+		t.Errorf("exit code %d", code)
+	}
+	c.has(c.job(1), object{"state": "waiting", "excused": 1})
+}
+
+// interrupted is a database whose claims are overtaken by an interrupt.
+type interrupted struct {
+	dibs.Database
+	interrupt func()
+}
+
+func (i interrupted) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	i.interrupt()
+	return i.Database.Claim(ctx, r)
+}
+
+// bounded takes a number of lines.
+type bounded struct{ lines int }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.lines--; b.lines < 0 {
+		return 0, io.ErrShortWrite
+	}
+	return len(p), nil
+}
+
+func newTestApp(c *cli) *app {
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	if err := a.dbFlag.Set(c.db); err != nil {
+		c.t.Fatal(err)
+	}
+	return a
+}
+
+// What was done cannot be undone, and is said.
+func TestCommandsSayWhatWasDoneThoughItCouldNotBeWritten(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("enqueue", "q", "--delay", "1h")
+	for name, stdout := range unreadable(t) {
+		if strings.Contains(name, "pipe") { // nobody is there to be told
+			continue
+		}
+		for _, args := range [][]string{
+			{"enqueue", "q", "1"},
+			{"enqueue", "q", "1", "--json"},
+			{"enqueue", "q", "--json", "--file", c.write("x.jsonl", "1\n2\n")},
+			{"enqueue", "q", "--json", "--partial", "--file", c.write("x.jsonl", "1\n2\n")},
+			{"edit", "1", "--priority", "1", "--json"},
+			{"cancel", "1", "--json"},
+			{"requeue", "1"},
+			{"pause", "q", "--json"},
+			{"prune", "--older-than", "0s", "--json"},
+		} {
+			c.refused(c.writingTo(stdout, args...), exitFailure, args, "stdout could not be written, though all else was done: ")
+		}
+	}
+	c.has(c.stats("q"), object{"waiting": 7, "paused": true})
+}
+

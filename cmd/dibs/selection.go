@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+// selection chooses the jobs that a verb changes: by their ids, or by what they are.
+type selection struct {
+	queue, kind, group, state string
+
+	all    bool     // it may be all queues
+	dryRun bool     // nothing is to be changed
+	args   []string // the ids
+}
+
+func (s *selection) addFlags(cmd *cobra.Command, states string) {
+	f := cmd.Flags()
+	f.StringVarP(&s.queue, "queue", "q", "", "all jobs of this `queue`")
+	f.StringVarP(&s.kind, "kind", "k", "", "all jobs of this `kind`")
+	f.StringVarP(&s.group, "group", "g", "", "all jobs of this `group`")
+	f.StringVarP(&s.state, "state", "s", "", "all jobs in this `state`: "+states)
+	f.BoolVar(&s.all, "all", false, "yes, all jobs: needed without --queue, --kind and --group")
+	f.BoolVar(&s.dryRun, "dry-run", false, "change nothing; say how many jobs it would be, with --json which")
+}
+
+// check refuses ids together with flags, neither of them, and all jobs of all queues where
+// nobody can be asked whether that is meant.
+func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
+	s.args = args
+	byFlags := s.all
+	for _, name := range []string{"queue", "kind", "group", "state"} {
+		byFlags = byFlags || cmd.Flags().Changed(name)
+	}
+	switch {
+	case byFlags && len(args) > 0:
+		return usagef(cmd, "give either ids or --queue, --kind, --group, --state, not both")
+	case !byFlags && len(args) == 0:
+		return usagef(cmd, "which jobs? give ids ('-' reads them from stdin), or --queue, --kind, --group, --state, --all")
+	case s.wide() && !(a.inTTY && a.errTTY):
+		return usagef(cmd, "that would be jobs of all queues: narrow it with --queue, --kind or --group, or add --all")
+	}
+	return nil
+}
+
+// wide reports whether nothing keeps the selection from being all jobs of all queues.
+func (s *selection) wide() bool {
+	return len(s.args) == 0 && s.queue == "" && s.kind == "" && s.group == "" && !s.all && !s.dryRun
+}
+
+// chosen is a job of the selection. Of one that was named by its id, the state is not known.
+type chosen struct {
+	id         int64
+	state      dibs.State
+	finishedAt time.Time
+}
+
+// each calls f with the chosen jobs, as many at once as a store takes. No more of them
+// are in memory.
+func (s *selection) each(ctx context.Context, db dibs.Database, stdin io.Reader, f func([]chosen) error) error {
+	var list []chosen
+	flush := func() error {
+		err := f(list)
+		list = list[:0]
+		return err
+	}
+	add := func(j chosen) error {
+		if list = append(list, j); len(list) < dibs.MaxBatch {
+			return nil
+		}
+		return flush()
+	}
+	walk := s.eachListed
+	if len(s.args) > 0 {
+		walk = func(ctx context.Context, db dibs.Database, add func(chosen) error) error {
+			return s.eachNamed(ctx, db, stdin, add)
+		}
+	}
+	if err := walk(ctx, db, add); err != nil || len(list) == 0 {
+		return err
+	}
+	return flush()
+}
+
+// eachListed goes through the jobs that the flags describe. Pages follow the order in which jobs
+// came or ended, so that a change of the jobs of one page does not move the next.
+func (s *selection) eachListed(ctx context.Context, db dibs.Database, add func(chosen) error) error {
+	if err := checkQueue(ctx, db, s.queue); err != nil {
+		return err
+	}
+	by := dibs.Filter{Queue: s.queue, Kind: s.kind, Group: s.group, State: dibs.State(s.state), Limit: 1000}
+	for {
+		page, err := db.List(ctx, by)
+		if err != nil {
+			return err
+		}
+		for _, j := range page.Jobs {
+			if err := add(chosen{j.ID, j.State, j.FinishedAt}); err != nil {
+				return err
+			}
+		}
+		if by.After = page.Next; by.After == "" {
+			return nil
+		}
+	}
+}
+
+// eachNamed reads ids from the arguments, and from stdin where one is "-". A mistake in
+// the arguments is found before anything is done.
+func (s *selection) eachNamed(ctx context.Context, db dibs.Database, stdin io.Reader, add func(chosen) error) error {
+	ids := make([]int64, len(s.args))
+	for i, arg := range s.args {
+		var err error
+		if arg == "-" {
+			continue
+		} else if ids[i], err = idOf(db, arg); err != nil {
+			return err
+		}
+	}
+	for _, id := range ids {
+		var err error
+		if id != 0 {
+			err = add(chosen{id: id})
+		} else {
+			err = eachWord(ctx, stdin, func(word string) error {
+				id, err := idOf(db, word)
+				if err != nil {
+					return err
+				}
+				return add(chosen{id: id})
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachWord calls f with the words of stdin, which blanks and line ends part. Its errors of
+// the kind ErrInvalid get the number of the line.
+func eachWord(ctx context.Context, stdin io.Reader, f func(string) error) error {
+	const most = 1 << 10 // no id is as long; the rest of the word is left out
+	in := bufio.NewReaderSize(interruptible(ctx, stdin), 64<<10)
+	var word []byte
+	for line := 1; ; {
+		b, err := in.ReadByte()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !errors.Is(err, io.EOF):
+			return fmt.Errorf("read ids from stdin, line %d: %w", line, err)
+		case err == nil && b > ' ':
+			if len(word) < most {
+				word = append(word, b)
+			}
+			continue
+		}
+		if len(word) > 0 {
+			err := f(string(word))
+			var rule *dibs.InvalidError
+			if errors.As(err, &rule) && rule.Field == "id" {
+				err = &hintError{
+					err:  &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d: id", line), Reason: rule.Reason},
+					next: "give ids with blanks or line ends between them, such as jq '.jobs[].id' makes of 'dibs ls --json'",
+				}
+			}
+			if err != nil {
+				return err
+			}
+			word = word[:0]
+		}
+		if err != nil {
+			return nil
+		}
+		if b == '\n' {
+			line++
+		}
+	}
+}
