@@ -12,7 +12,10 @@ import (
 // TestConformance runs the tests that every store must pass on tables that are
 // adopted, but for those that the lists below name.
 func TestConformance(t *testing.T) {
-	databases := []storetest.Features{{Database: "sqlite"}, {Database: "postgres", OpenTx: true, Machines: true}}
+	databases := []storetest.Features{
+		{Database: "sqlite", Transactions: []string{"sql"}},
+		{Database: "postgres", Transactions: []string{"sql"}, OpenTx: true, Machines: true},
+	}
 	for _, c := range []struct {
 		name    string
 		side    bool
@@ -30,7 +33,11 @@ func TestConformance(t *testing.T) {
 						dsn = file(t)
 					}
 					h := newHarness(t, driver, dsn, c.side)
-					return storetest.Setup{Store: h, Another: func(t testing.TB) dibs.Database { return h.another(t, driver, dsn) }}
+					return storetest.Setup{
+						Store:   h,
+						Another: func(t testing.TB) dibs.Database { return h.another(t, driver, dsn) },
+						Begin:   map[string]storetest.Begin{"sql": h.beginTx},
+					}
 				}, without)
 			})
 		}
@@ -56,7 +63,7 @@ var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners,
 	"list": owners, "stats": owners, "wake": owners, "close": owners,
 	"queues": settled, "concurrency": settled,
-	"tx": ownerTx, "txclaim": ownerTx, "twoagents": ownerTx,
+	"tx": ownerTx,
 
 	"claim/lifo takes the newest of the best priority":                               settled,
 	"claim/lifo takes the newest of each of many priorities":                         settled,
