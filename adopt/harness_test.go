@@ -159,24 +159,24 @@ func (h *harness) store(ctx context.Context, queue string, make bool) (*adopt.St
 }
 
 func (h *harness) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	rows, err := h.prepare(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
 	tx, err := h.begin(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.end("rollback")
-	done, err := h.enqueueOn(ctx, tx, jobs)
+	done, err := h.insert(ctx, tx, rows)
 	if err != nil {
 		return nil, err
 	}
 	return done, tx.end("commit")
 }
 
-// rowQuerier is a connection or a transaction.
-type rowQuerier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-func (h *harness) enqueueOn(ctx context.Context, tx rowQuerier, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+// prepare checks new jobs, and makes their queues.
+func (h *harness) prepare(ctx context.Context, jobs []dibs.NewJob) ([]checks.Row, error) {
 	rows, err := checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayload, nil })
 	if err != nil {
 		return nil, err
@@ -186,6 +186,15 @@ func (h *harness) enqueueOn(ctx context.Context, tx rowQuerier, jobs []dibs.NewJ
 			return nil, err
 		}
 	}
+	return rows, nil
+}
+
+// rowQuerier is a connection or a transaction.
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (h *harness) insert(ctx context.Context, tx rowQuerier, rows []checks.Row) ([]dibs.Enqueued, error) {
 	done := make([]dibs.Enqueued, len(rows))
 	insert := "insert into work (queue, kind, payload, priority, run_at, created_at, grp) values ($1, $2, $3, $4, " +
 		h.at("case when $5 = 0 then %[1]s + $6 when $5 > %[1]s then $5 else %[1]s end") + ", " + h.at("%[1]s") + ", $7) returning id"

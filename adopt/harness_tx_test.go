@@ -54,7 +54,11 @@ func (i *harnessIn) on(ctx context.Context, queue string) (*adopt.Tx, string, er
 }
 
 func (i *harnessIn) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-	return i.h.enqueueOn(ctx, i.tx, jobs)
+	rows, err := i.h.prepare(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return i.h.insert(ctx, i.tx, rows)
 }
 
 func (i *harnessIn) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {

@@ -136,18 +136,6 @@ func (p piece) BusyGroup() string {
 // Turn tells the locks of turn.sql from those of other tables.
 func (p piece) Turn() string { return fmt.Sprint(p.on.id) }
 
-// AtIs is true for the row that a row of another part of the statement names.
-func (p piece) AtIs(alias string) string {
-	if p.byPlace() {
-		return "t.ctid = " + alias + ".dibs_at"
-	}
-	parts := make([]string, len(p.keys))
-	for i, k := range p.keys {
-		parts[i] = fmt.Sprintf("%s = %s.dibs_a%d", p.col(k), alias, i)
-	}
-	return strings.Join(parts, " and ")
-}
-
 // Held is true while the row is as its claim left it and has not ended.
 func (p piece) Held(alias string) string {
 	if p.SideTable {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"slices"
 	"time"
 )
 
@@ -19,51 +18,66 @@ import (
 // turns in memory of a fixed size.
 const mostTurns = 500
 
-// turn is a row that was chosen.
-type turn struct {
-	key   string // empty: others are at rows that would have been chosen
+// chosen is a row that was chosen.
+type chosen struct {
+	key   string // empty: others have the turns of rows that would have been chosen
 	group sql.NullString
 }
 
-func scanTurn(rows *sql.Rows) (*turn, error) {
-	t := &turn{}
-	return t, rows.Scan((*nullText)(&t.key), &t.group)
+func scanChosen(rows *sql.Rows) (chosen, error) {
+	c := chosen{}
+	return c, rows.Scan((*nullText)(&c.key), &c.group)
 }
 
 // chooseInTurn is choose for a table with groups.
-func (s *Store) chooseInTurn(ctx context.Context, q querier, t *taking, n int) ([]*row, error) {
+func (s *Store) chooseInTurn(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
 	n = min(n, mostTurns)
-	var chosen []*turn
-	passed := false
+	passed, missed := false, 0 // missed: other programs have locked them
 	for _, look := range looks(n) {
-		t.values["n"], t.values["look"] = n, look
-		found, err := run(ctx, q, s.do.turn, t.values, scanTurn)
+		if s.do.mark != nil || s.do.lease != nil { // nothing is written yet: choose anew
+			rows = nil
+		}
+		t.values["n"], t.values["look"] = n-len(rows)+missed, look
+		found, err := run(ctx, q, s.do.turn, t.values, scanChosen)
 		if err != nil {
 			return nil, err
 		}
-		all := len(found)
-		chosen = slices.DeleteFunc(found, func(c *turn) bool { return c.key == "" })
-		if passed = len(chosen) < all; len(chosen) >= n {
-			break
+		if last := len(found) - 1; last >= 0 && found[last].key == "" {
+			passed, found = true, found[:last]
 		}
+		if len(found) == 0 {
+			continue
+		}
+		t.values["n"], t.values["batch"], t.values["held"] = n-len(rows), keysOfChosen(found), groupsOfChosen(found)
+		more, err := run(ctx, q, s.do.claim, t.values, scanRow)
+		if rows = append(rows, more...); err != nil || len(rows) >= n {
+			return rows, err
+		}
+		missed = len(found) - len(more)
 	}
 	if passed {
-		s.wakers.later(s.turnWait(len(chosen) > 0))
+		s.wakers.later(s.turnWait(len(rows) > 0))
 	}
-	if len(chosen) == 0 {
-		return nil, nil
-	}
-	items, held := make([]item, len(chosen)), []string{}
-	for i, c := range chosen {
+	return rows, nil
+}
+
+func keysOfChosen(all []chosen) string {
+	items := make([]item, len(all))
+	for i, c := range all {
 		items[i] = item{Key: json.RawMessage(c.key)}
+	}
+	return batch(items)
+}
+
+func groupsOfChosen(all []chosen) string {
+	groups := []string{}
+	for _, c := range all {
 		if c.group.Valid {
-			held = append(held, c.group.String)
+			groups = append(groups, c.group.String)
 		}
 	}
-	t.values["batch"] = batch(items)
-	raw, _ := json.Marshal(held) // strings
-	t.values["held"] = string(raw)
-	return run(ctx, q, s.do.claim, t.values, scanRow)
+	raw, _ := json.Marshal(groups) // strings
+	return string(raw)
 }
 
 const turnLeast, turnMost = 5 * time.Millisecond, time.Second

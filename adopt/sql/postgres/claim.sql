@@ -1,10 +1,10 @@
 -- Purpose: {{if .Mine}}give a restarted worker the rows that it holds{{else}}take rows that are available{{end}}, in the mapping's order; with groups, none beyond its group's limit.
--- Parameters: n rows at most; kinds, a JSON array or null for all; with groups instead of n: batch, a JSON array of {"k": key},
--- and held, one of groups; what the claim writes.
+-- Parameters: n rows at most; kinds, a JSON array or null for all; with groups: batch, a JSON array of {"k": key}, and
+-- held, one of groups; what the claim writes.
 -- Columns out: the row's key, its fence, times, kind, group and payload.
 -- Concurrency: one statement. Rows that are locked are passed over; the conditions are checked again on the newest
--- version of what is locked. With groups it runs after turn.sql, whose transaction has locked the rows of the batch, and
--- for the groups in held every claim that could count at the same time.
+-- version of what is locked. With groups it runs after turn.sql, in a transaction that has the turn of each group in
+-- held and of each row of the batch without one: nobody else claims of these.
 with
 {{- if .Group}}
 busy as materialized (
@@ -47,10 +47,9 @@ picked as materialized (
     where {{.Ready}}
     {{- if .Group}}
     and {{.AtIn "chosen"}}
-    {{- else}}
+    {{- end}}
     order by {{.Order}}
     limit {{param "n"}}::int
-    {{- end}}
     for update of t skip locked
 )
 {{- if .Marks}},

@@ -1,8 +1,8 @@
 -- Purpose: choose rows of a table with groups, and take the turn of each group that one of them is in.
 -- Parameters: n rows at most; kinds, a JSON array or null for all; look: how many rows are looked at.
--- Columns out: the row's key, the group whose turn was taken for it; last, if rows were passed over that others are at, a null.
--- Concurrency: nobody waits. A group's turn is a lock that lasts as long as the transaction: who has not got it
--- passes over the group's rows. It is taken before the row's own lock, and no more turns are taken than rows.
+-- Columns out: the row's key, its group; last, if rows were passed over because others have their turn, a null.
+-- Concurrency: nobody waits. A turn is a lock that lasts as long as the transaction: who has not got it passes over
+-- the group's rows. A row without a group has a turn of its own. No more turns are taken than rows are chosen.
 -- What runs is counted again once the turns are held, by claim.sql: this count is older than they are.
 with busy as materialized (
     select {{.BusyGroup}} as dibs_group, count(*) as dibs_running
@@ -11,7 +11,7 @@ with busy as materialized (
 ),
 seen as materialized (
     select
-        {{.At}},
+        {{.Key}} as dibs_key,
         {{.Group}} as dibs_group,
         coalesce(b.dibs_running, 0) as dibs_running,
         {{.OrderAs}}
@@ -24,31 +24,29 @@ seen as materialized (
 ),
 placed as (
     select
-        {{.AtOf "s"}},
         {{.OrderOf "s"}},
+        s.dibs_key,
         s.dibs_group,
         s.dibs_running + row_number() over (partition by s.dibs_group order by {{.OrderBy "s"}}) as dibs_place
     from seen s
 ),
 chosen as materialized (
-    select {{.AtOf "p"}}, p.dibs_group
+    select p.dibs_key, p.dibs_group
     from placed p
     where p.dibs_group is null or p.dibs_place <= {{.Limit}}
     order by {{.OrderBy "p"}}
 ),
 picked as materialized (
-    select r.dibs_key, c.dibs_group
+    select c.dibs_key, c.dibs_group
     from chosen c
     cross join lateral (
-        select case when c.dibs_group is null then true else pg_try_advisory_xact_lock(hashtextextended(c.dibs_group, {{.Turn}})) end as has
+        select case
+            when c.dibs_group is null then pg_try_advisory_xact_lock(hashtextextended(c.dibs_key, -{{.Turn}}))
+            else pg_try_advisory_xact_lock(hashtextextended(c.dibs_group, {{.Turn}}))
+        end as has
         offset 0
     ) turn
-    cross join lateral (
-        select {{.Key}} as dibs_key
-        from {{.Only}}{{.Table}} t
-        where turn.has and {{.AtIs "c"}} and {{.Ready}}
-        for update of t skip locked
-    ) r
+    where turn.has
     limit {{param "n"}}::int
 )
 select dibs_key, dibs_group
