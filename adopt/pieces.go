@@ -151,11 +151,11 @@ func (p piece) Held(alias string) string {
 
 // Taken is true for rows that somebody is at.
 func (p piece) Taken() string {
-	if p.SideTable {
-		return "exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key + " and s.token is not null)"
-	}
-	if p.lockOnly() {
+	switch {
+	case p.lockOnly() || p.sideless:
 		return "1 = 0"
+	case p.SideTable:
+		return "exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key + " and s.token is not null)"
 	}
 	return p.busy
 }
