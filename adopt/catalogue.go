@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"slices"
 	"strings"
+	"time"
 )
 
 // querier is a *sql.DB, a *sql.Conn or a *sql.Tx.
@@ -37,10 +38,10 @@ type column struct {
 	decl      string // its type, as the database writes it
 	kind      kind
 	null      bool
-	loose     bool   // SQLite: null although it is a primary key
-	def       string // its default, as SQL; empty: none
-	length    int    // most characters; 0: no limit
-	coarse    bool   // a time that is kept in whole seconds, or coarser
+	loose     bool          // SQLite: null although it is a primary key
+	def       string        // its default, as SQL; empty: none
+	length    int           // most characters; 0: no limit
+	step      time.Duration // PostgreSQL: what a time of less than full precision is rounded to
 	generated bool
 }
 

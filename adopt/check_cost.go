@@ -131,23 +131,27 @@ func refusal(err error) bool {
 	return false
 }
 
-// claimArgs are the claim statement's, for one row.
-func (s *Store) claimArgs() ([]any, error) {
+// claimArgs are the values for a claim of one row.
+func (s *Store) claimArgs() (map[string]any, error) {
 	t, err := s.taking("dibs adopt check", 0)
 	if err != nil {
 		return nil, err
 	}
 	t.values["n"], t.values["look"], t.values["kinds"] = 1, looks(1)[0], nil
-	return s.do.claim.args(t.values), nil
+	return t.values, nil
 }
 
 // reads has PostgreSQL run a claim, and adds up the rows that it read.
 func (postgresDialect) reads(ctx context.Context, q querier, s *Store) (int64, string, error) {
-	args, err := s.claimArgs()
+	values, err := s.claimArgs()
 	if err != nil {
 		return 0, "", err
 	}
-	plan, err := queryAll(ctx, q, "explain (analyze, costs off, timing off, summary off, format json) "+s.do.claim.text, args...)
+	st := s.do.claim
+	if s.do.turn != nil { // which finds the rows
+		st = s.do.turn
+	}
+	plan, err := queryAll(ctx, q, "explain (analyze, costs off, timing off, summary off, format json) "+st.text, st.args(values)...)
 	if err != nil {
 		return 0, "", err
 	}
@@ -156,11 +160,11 @@ func (postgresDialect) reads(ctx context.Context, q querier, s *Store) (int64, s
 
 // reads has SQLite say how it finds rows; it does not count them.
 func (sqliteDialect) reads(ctx context.Context, q querier, s *Store) (int64, string, error) {
-	args, err := s.claimArgs()
+	values, err := s.claimArgs()
 	if err != nil {
 		return 0, "", err
 	}
-	plan, err := queryAll(ctx, q, "explain query plan "+s.do.claim.text, args...)
+	plan, err := queryAll(ctx, q, "explain query plan "+s.do.claim.text, s.do.claim.args(values)...)
 	if err != nil {
 		return -1, "", err
 	}

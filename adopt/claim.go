@@ -170,25 +170,17 @@ func (s *Store) claim(ctx context.Context, t *taking, n int) (rows []*row, err e
 
 // claimIn claims in a transaction.
 func (s *Store) claimIn(ctx context.Context, q querier, t *taking, n int) ([]*row, error) {
+	choose := s.choose
 	if s.do.turn != nil {
-		turn, err := run(ctx, q, s.do.turn, nil, scanInt)
-		if err != nil || turn[0] == 0 {
-			s.wakers.later(turnAgain)
-			return nil, err
-		}
+		choose = s.chooseInTurn
 	}
-	rows, err := s.choose(ctx, q, t, n)
+	rows, err := choose(ctx, q, t, n)
 	if err != nil {
 		return nil, err
 	}
 	err = s.keep(ctx, q, t, &rows)
 	return rows, err
 }
-
-// turnAgain is when a claim that another was before is to be made again.
-const turnAgain = 5 * time.Millisecond
-
-func scanInt(rows *sql.Rows) (n int, err error) { return n, rows.Scan(&n) }
 
 func (s *Store) choose(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
 	for _, look := range looks(n) {

@@ -12,7 +12,10 @@ import (
 // TestConformance runs the tests that every store must pass on tables that are
 // adopted, but for those that the lists below name.
 func TestConformance(t *testing.T) {
-	databases := []storetest.Features{{Database: "sqlite"}, {Database: "postgres", OpenTx: true, Machines: true}}
+	databases := []storetest.Features{
+		{Database: "sqlite", Transactions: []string{"sql"}},
+		{Database: "postgres", Transactions: []string{"sql"}, OpenTx: true, Machines: true},
+	}
 	for _, c := range []struct {
 		name    string
 		side    bool
@@ -30,7 +33,11 @@ func TestConformance(t *testing.T) {
 						dsn = file(t)
 					}
 					h := newHarness(t, driver, dsn, c.side)
-					return storetest.Setup{Store: h, Another: func(t testing.TB) dibs.Database { return h.another(t, driver, dsn) }}
+					return storetest.Setup{
+						Store:   h,
+						Another: func(t testing.TB) dibs.Database { return h.another(t, driver, dsn) },
+						Begin:   map[string]storetest.Begin{"sql": h.beginTx},
+					}
 				}, without)
 			})
 		}
@@ -56,7 +63,16 @@ var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners,
 	"list": owners, "stats": owners, "wake": owners, "close": owners,
 	"queues": settled, "concurrency": settled,
-	"tx": ownerTx, "txclaim": ownerTx, "twoagents": ownerTx,
+	"tx": ownerTx,
+
+	"txclaim/a lost connection gives the jobs back at once":             settled,
+	"txclaim/a claim that a savepoint undid is lost":                    settled,
+	"txclaim/every Tx of one transaction is the same":                   settled,
+	"txclaim/order, kinds and pause hold":                               settled,
+	"txclaim/the queue's concurrency limit holds":                       settled,
+	"txclaim/without retention the jobs are gone after the commit":      settled,
+	"txclaim/a failure is counted by a savepoint, a retry and a commit": byMapping,
+	"txclaim/Finish in the transaction decides otherwise":               goesDown + "; " + lastError,
 
 	"claim/lifo takes the newest of the best priority":                               settled,
 	"claim/lifo takes the newest of each of many priorities":                         settled,
@@ -114,4 +130,5 @@ var withoutSide = map[string]string{
 	"race/every job is claimed exactly once and none is left":     forgets,
 	"race/enqueuers and claimers at once lose and double nothing": forgets,
 	"race/abandoned jobs are taken over once":                     forgets,
+	"txclaim/the commit completes the jobs":                       forgets,
 }

@@ -95,10 +95,10 @@ func (p *plan) sayFence(say func(string, ...any)) Fence {
 	switch {
 	case p.Claim.Attempts != "":
 		say("two claims of a row look alike only if somebody sets %s back: each claim counts it up", p.Claim.Attempts)
-	case p.started != nil && p.started.grain < time.Second && !p.started.coarse:
-		say("two claims of a row look alike only if both are made within one step of the clock of %s", p.started.name)
+	case p.started != nil && p.started.grain <= time.Millisecond:
+		say("two claims of a row%s look alike only if both are made within one step of the clock of %s, which holds %s", p.sameWorker(), p.started.name, p.started.steps())
 	case p.started != nil:
-		say("%s holds whole seconds: two claims of a row in the same second%s look alike. A token column would tell them apart", p.started.name, p.sameWorker())
+		say("%s holds %s: two claims of a row%s within one look alike. A token column would tell them apart", p.started.name, p.started.steps(), p.sameWorker())
 	default:
 		say("two claims of a row by workers of the same name look alike: give every worker its own name, and name a token or started_at column if you can")
 	}

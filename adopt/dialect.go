@@ -64,6 +64,19 @@ type clock struct {
 	grain  time.Duration            // what it rounds down to; 0: finer than any lease
 }
 
+// steps says how exact the times are.
+func (c clock) steps() string {
+	switch c.grain {
+	case 0:
+		return "microseconds"
+	case time.Millisecond:
+		return "milliseconds"
+	case time.Second:
+		return "whole seconds"
+	}
+	return "steps of " + c.grain.String()
+}
+
 // session is a transaction on a connection of its own.
 type session struct {
 	querier

@@ -159,6 +159,24 @@ func (h *harness) store(ctx context.Context, queue string, make bool) (*adopt.St
 }
 
 func (h *harness) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	rows, err := h.prepare(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := h.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tx.end("rollback")
+	done, err := h.insert(ctx, tx, rows)
+	if err != nil {
+		return nil, err
+	}
+	return done, tx.end("commit")
+}
+
+// prepare checks new jobs, and makes their queues.
+func (h *harness) prepare(ctx context.Context, jobs []dibs.NewJob) ([]checks.Row, error) {
 	rows, err := checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayload, nil })
 	if err != nil {
 		return nil, err
@@ -168,12 +186,16 @@ func (h *harness) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enque
 			return nil, err
 		}
 	}
+	return rows, nil
+}
+
+// rowQuerier is a connection or a transaction.
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func (h *harness) insert(ctx context.Context, tx rowQuerier, rows []checks.Row) ([]dibs.Enqueued, error) {
 	done := make([]dibs.Enqueued, len(rows))
-	tx, err := h.begin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer tx.end("rollback")
 	insert := "insert into work (queue, kind, payload, priority, run_at, created_at, grp) values ($1, $2, $3, $4, " +
 		h.at("case when $5 = 0 then %[1]s + $6 when $5 > %[1]s then $5 else %[1]s end") + ", " + h.at("%[1]s") + ", $7) returning id"
 	for i, r := range rows {
@@ -187,7 +209,7 @@ func (h *harness) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enque
 			return nil, err
 		}
 	}
-	return done, tx.end("commit")
+	return done, nil
 }
 
 // at is a time from an expression of microseconds, in which %[1]s is now.

@@ -73,8 +73,8 @@ func (p *plan) setFence() error {
 	} else if p.started != nil {
 		p.fence = append(p.fence, p.started.column)
 	}
-	if len(p.fence) == 1 && p.started != nil && p.fence[0].name == p.started.name && !p.SideTable && (p.started.grain >= time.Second || p.started.coarse) {
-		return invalid("claim.started_at", "%s holds whole seconds, so that two claims of a row within one would look alike: name locked_by, attempts or token too, or set side_table", p.started.name)
+	if len(p.fence) == 1 && p.started != nil && p.fence[0].name == p.started.name && !p.SideTable && p.started.grain > time.Millisecond {
+		return invalid("claim.started_at", "%s holds %s, so that two claims of a row within one would look alike: name locked_by, attempts or token too, or set side_table", p.started.name, p.started.steps())
 	}
 	if len(p.fence) == 0 && !p.SideTable && p.marked() {
 		return invalid("claim", "writes nothing that tells one claim from another: name a token, locked_by or started_at column, or set side_table")

@@ -22,6 +22,7 @@ type Store struct {
 	wakers  wakers
 	swept   atomic.Int64 // when the last sweep began, in nanoseconds of time.Now
 	sweepIn atomic.Int64 // how long after that the next is due
+	turns   atomic.Int64 // how long the last claim waited for others' turns
 	closed  atomic.Bool
 	sweeper sync.Mutex // held by the sweep under way
 	moving  sync.Mutex // see alone

@@ -133,8 +133,8 @@ func (p piece) BusyGroup() string {
 	return p.Group()
 }
 
-// Turn is the number of the lock of turn.sql.
-func (p piece) Turn() string { return fmt.Sprint(int32(uint32(p.on.id))) }
+// Turn tells the locks of turn.sql from those of other tables.
+func (p piece) Turn() string { return fmt.Sprint(p.on.id) }
 
 // Held is true while the row is as its claim left it and has not ended.
 func (p piece) Held(alias string) string {
@@ -151,11 +151,11 @@ func (p piece) Held(alias string) string {
 
 // Taken is true for rows that somebody is at.
 func (p piece) Taken() string {
-	if p.SideTable {
-		return "exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key + " and s.token is not null)"
-	}
-	if p.lockOnly() {
+	switch {
+	case p.lockOnly() || p.sideless:
 		return "1 = 0"
+	case p.SideTable:
+		return "exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key + " and s.token is not null)"
 	}
 	return p.busy
 }

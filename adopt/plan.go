@@ -32,6 +32,8 @@ type plan struct {
 	started *timed // Claim.StartedAt
 	timeout *timed // Claim.Timeout
 	fence   []column
+
+	sideless bool // the side table is not there yet
 }
 
 // ordering is one of the columns that rows are claimed by.

@@ -28,7 +28,7 @@ const postgresColumns = `
 select a.attname, format_type(a.atttypid, a.atttypmod), t.typname, not a.attnotnull,
        pg_get_expr(d.adbin, d.adrelid),
        case when t.typname in ('bpchar', 'varchar') then greatest(a.atttypmod - 4, 0) else 0 end,
-       t.typname in ('timestamp', 'timestamptz') and a.atttypmod between 0 and 5,
+       case when t.typname in ('timestamp', 'timestamptz') then a.atttypmod else -1 end,
        a.attgenerated <> '' or a.attidentity = 'a', t.typtype
 from pg_attribute a
 join pg_type u on u.oid = a.atttypid
@@ -68,7 +68,7 @@ func (p postgresDialect) lookUp(ctx context.Context, q querier, schema, name str
 	for _, c := range columns {
 		t.columns = append(t.columns, column{
 			name: c[0], decl: c[1], kind: postgresKind(c[2], c[8]), null: yes(c[3]), def: c[4],
-			length: int(atoi(c[5])), coarse: yes(c[6]), generated: yes(c[7]),
+			length: int(atoi(c[5])), step: stepOf(int(atoi(c[6]))), generated: yes(c[7]),
 		})
 	}
 	indexes, err := queryAll(ctx, q, postgresIndexes, t.id)
@@ -87,6 +87,18 @@ func (p postgresDialect) lookUp(ctx context.Context, q querier, schema, name str
 		t.triggers = append(t.triggers, tr[0])
 	}
 	return t, err
+}
+
+// stepOf is what times with so many digits after the second are rounded to; 0: not beyond microseconds.
+func stepOf(digits int) time.Duration {
+	if digits < 0 || digits > 5 {
+		return 0
+	}
+	step := time.Second
+	for range digits {
+		step /= 10
+	}
+	return step
 }
 
 func postgresKind(typ, typtype string) kind {
@@ -161,17 +173,13 @@ func (postgresDialect) clock(c column, f TimeFormat) (clock, error) {
 			grain: grain,
 		}
 	}
-	grain := time.Duration(0)
-	if c.coarse {
-		grain = time.Second
-	}
 	switch {
 	case c.kind == instant:
-		return simple("statement_timestamp()", "%s", grain), nil
+		return simple("statement_timestamp()", "%s", c.step), nil
 	case c.kind == stamp && (f == TimesUTC || f == ""):
-		return simple("(statement_timestamp() at time zone 'utc')", "(%s at time zone 'utc')", grain), nil
+		return simple("(statement_timestamp() at time zone 'utc')", "(%s at time zone 'utc')", c.step), nil
 	case c.kind == stamp && f == TimesLocal:
-		return simple("statement_timestamp()::timestamp", "%s::timestamptz", grain), nil
+		return simple("statement_timestamp()::timestamp", "%s::timestamptz", c.step), nil
 	case c.kind == date:
 		return simple("statement_timestamp()::date", "%s::timestamptz", 24*time.Hour), nil
 	case c.kind == integer && (f == TimesUnix || f == "" || f == TimesUnixMS):

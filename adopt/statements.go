@@ -121,7 +121,7 @@ func (p *plan) statements() (*statements, error) {
 		s.resume = st
 	}
 	if p.Mapping.Group.Column != "" && p.d.can().rowLocks {
-		make(&s.turn, "turn", piece{})
+		make(&s.turn, "turn", piece{Ready: claimed.Ready})
 	}
 	make(&s.fetch, "fetch", piece{row: true})
 	if p.d.can().rowLocks {

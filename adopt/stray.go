@@ -56,7 +56,7 @@ func (p *plan) stucks() []stuck {
 		text:   "%s rows are in no state: \"unfinished\" is null for them, so that they count as ended and nobody will ever take them",
 		advice: "write \"unfinished\" so that it is true or false for every row, such as with: is not true, is distinct from, or coalesce",
 	})
-	if p.SideTable {
+	if p.SideTable && !p.sideless {
 		all = append(all, stuck{
 			field: "dead", severity: SeverityNote, where: p.Open + " and " + p.deadBeside(),
 			text:   "%s unfinished rows are dead by the side table alone: attempts at them failed for good, and nobody takes them",
@@ -174,7 +174,9 @@ func (p *plan) deadBeside() string {
 
 // stuck finds rows that would never be taken; with open, only those that work waits for.
 func (c *checker) stuck(ctx context.Context, open bool) error {
-	for _, k := range c.p.stucks() {
+	p := *c.p
+	p.sideless = p.SideTable && !c.s.hasSideTable(ctx)
+	for _, k := range p.stucks() {
 		if k.where == "" || open && !k.open {
 			continue
 		}

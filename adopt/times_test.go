@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ var times = []struct {
 	{false, "text", ""},
 	{false, "integer", adopt.TimesUnixMS},
 	{true, "timestamptz(0)", ""},
+	{true, "timestamp(3)", adopt.TimesUTC},
+	{true, "timestamptz(1)", ""},
 	{true, "timestamp", ""},
 	{true, "timestamp", adopt.TimesLocal},
 	{true, "timestamp", adopt.TimesUTC},
@@ -108,6 +111,62 @@ func TestWholeSecondsAloneAreNoFence(t *testing.T) {
 		}
 		m.Claim.LockedBy = "who"
 		opened(t, db, m)
+	})
+}
+
+// A started-at column of milliseconds is a fence of its own, however it holds them, and
+// Degree says what that means. Coarser ones are none.
+func TestMillisecondsAreAFence(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		for i, c := range []struct {
+			postgres bool
+			column   string
+			format   adopt.TimeFormat
+			fence    bool
+			says     string
+		}{
+			{true, "timestamp(3)", "", true, "milliseconds"},
+			{true, "timestamptz(3)", "", true, "milliseconds"},
+			{true, "timestamptz(6)", "", true, "microseconds"},
+			{true, "timestamp(5)", adopt.TimesLocal, true, "steps of 10µs"},
+			{true, "bigint", adopt.TimesUnixMS, true, "milliseconds"},
+			{true, "timestamp(2)", "", false, "steps of 10ms"},
+			{true, "timestamp(0)", "", false, "whole seconds"},
+			{false, "datetime", adopt.TimesMillis, true, "milliseconds"},
+			{false, "text", adopt.TimesISO, true, "milliseconds"},
+			{false, "datetime", adopt.TimesUnixMS, true, "milliseconds"},
+			{false, "datetime", "", false, "whole seconds"},
+		} {
+			if c.postgres != pg {
+				continue
+			}
+			m := task()
+			m.Table, m.Queue = fmt.Sprintf("task%d", i), "task"
+			exec(t, db, "create table "+m.Table+" (id integer primary key, who text, at "+c.column+", done integer)")
+			exec(t, db, "insert into "+m.Table+" (id) values (1)")
+			m.Available, m.Claim, m.Times = "at is null", adopt.Claim{StartedAt: "at"}, c.format
+			s, err := adopt.Open(t.Context(), db, m)
+			if !c.fence {
+				if err == nil || !strings.Contains(err.Error(), "at holds "+c.says) {
+					t.Errorf("%s %s: %v, want that it holds %s", c.column, c.format, err, c.says)
+				}
+				m.Claim.LockedBy = "who"
+				s = opened(t, db, m)
+			} else if err != nil {
+				t.Errorf("%s %s: %v", c.column, c.format, err)
+				continue
+			}
+			if text := s.Degree().String(); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
+				t.Errorf("%s %s: Degree does not say %q:\n%s", c.column, c.format, c.says, text)
+			}
+			held := take(t, s, 1, 1)
+			if _, err := s.Extend(t.Context(), []dibs.Lease{held[0].Lease()}, m.Lease); err != nil {
+				t.Errorf("%s %s: %v", c.column, c.format, err)
+			}
+			if err := s.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Complete(nil)}); err != nil {
+				t.Errorf("%s %s: %v", c.column, c.format, err)
+			}
+		}
 	})
 }
 

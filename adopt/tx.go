@@ -15,8 +15,8 @@ import (
 // commit stays claimed until its lease ends; or, where a claim writes nothing because the
 // mapping neither names columns for it nor has a side table, is available again.
 //
-// A mapping with groups serves one such transaction at a time, and on PostgreSQL it must be READ
-// COMMITTED. On SQLite begin the transaction as one that writes (_txlock=immediate), or its
+// Of each group with claimed rows, others claim nothing until the transaction ends. With
+// groups, on PostgreSQL it must be READ COMMITTED. On SQLite begin the transaction as one that writes (_txlock=immediate), or its
 // first write may find the file locked.
 //
 // Use one Tx for all calls in a transaction.

@@ -1,8 +1,10 @@
 -- Purpose: {{if .Mine}}give a restarted worker the rows that it holds{{else}}take rows that are available{{end}}, in the mapping's order; with groups, none beyond its group's limit.
--- Parameters: n rows at most; kinds, a JSON array or null for all; with groups, look: how many rows are looked at; what the claim writes.
+-- Parameters: n rows at most; kinds, a JSON array or null for all; with groups: batch, a JSON array of {"k": key}, and
+-- held, one of groups; what the claim writes.
 -- Columns out: the row's key, its fence, times, kind, group and payload.
 -- Concurrency: one statement. Rows that are locked are passed over; the conditions are checked again on the newest
--- version of what is locked. With groups it runs after turn.sql, so no other claim counts at the same time.
+-- version of what is locked. With groups it runs after turn.sql, in a transaction that has the turn of each group in
+-- held and of each row of the batch without one: nobody else claims of these.
 with
 {{- if .Group}}
 busy as materialized (
@@ -16,12 +18,11 @@ seen as materialized (
         {{.Group}} as dibs_group,
         coalesce(b.dibs_running, 0) as dibs_running,
         {{.OrderAs}}
-    from {{.Only}}{{.Table}} t
+    from (select {{.KeyItems "v->'k'"}} from jsonb_array_elements({{param "batch"}}::jsonb) v) x
+    join {{.Only}}{{.Table}} t on {{.KeyIs "x"}}
     left join busy b on b.dibs_group = {{.Group}}
-    where {{.Ready}}
-    and coalesce(b.dibs_running, 0) < {{.Limit}}
-    order by {{.Order}}
-    limit {{param "look"}}::int
+    where case when {{.Ready}} then true else false end -- as in change.sql
+    and ({{.Group}} is null or {{.Group}} in (select jsonb_array_elements_text({{param "held"}}::jsonb)))
 ),
 placed as (
     select
@@ -35,8 +36,6 @@ chosen as materialized (
     select {{.AtOf "p"}}
     from placed p
     where p.dibs_group is null or p.dibs_place <= {{.Limit}}
-    order by {{.OrderBy "p"}}
-    limit {{param "n"}}::int
 ),
 {{- end}}
 picked as materialized (
@@ -48,10 +47,9 @@ picked as materialized (
     where {{.Ready}}
     {{- if .Group}}
     and {{.AtIn "chosen"}}
-    {{- else}}
+    {{- end}}
     order by {{.Order}}
     limit {{param "n"}}::int
-    {{- end}}
     for update of t skip locked
 )
 {{- if .Marks}},

@@ -1,0 +1,153 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+)
+
+// gauge counts what runs of each group, as those see it who run it.
+type gauge struct {
+	mu      sync.Mutex
+	running map[string]int
+	most    int
+	done    int
+}
+
+func (g *gauge) add(jobs []*dibs.RawJob, by int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, j := range jobs {
+		if j.Group != "" {
+			g.running[j.Group] += by
+			g.most = max(g.most, g.running[j.Group])
+		}
+	}
+}
+
+// grouped is a table with groups, and the ways in which a claim of its rows is kept.
+func grouped(t *testing.T, db *sql.DB, rows string) map[string]adopt.Mapping {
+	t.Helper()
+	exec(t, db, `create table work (id integer primary key, status text not null default 'new', grp text, mark text)`)
+	exec(t, db, rows)
+	side := sided()
+	side.Lease, side.Group = time.Minute, adopt.Group{Column: "grp", Limit: 2}
+	row := side
+	row.SideTable, row.Claim.Token = false, "mark"
+	alone := side
+	alone.Available, alone.Claim, alone.PutBack = "", adopt.Claim{}, adopt.Change{}
+	return map[string]adopt.Mapping{"in the row": row, "both": side, "side table": alone}
+}
+
+// Claims run side by side, in transactions that commit or roll back, and never are more
+// rows of a group at work than its limit.
+func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
+	for _, way := range []string{"in the row", "both", "side table"} {
+		t.Run(way, func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+				const rows, workers = 240, 6
+				var values string
+				for i := range rows {
+					values += fmt.Sprintf(", (%d, 'g%d')", i+1, i%7)
+				}
+				m := grouped(t, db, "insert into work (id, grp) values "+values[2:])[way]
+				g := &gauge{running: map[string]int{}}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var all sync.WaitGroup
+				for range workers {
+					s := opened(t, db, m)
+					all.Go(func() { g.work(ctx, t, s, db, pg, rows) })
+				}
+				all.Wait()
+				if g.most != 2 || g.done != rows {
+					t.Errorf("%d rows of a group ran at once, limit 2; %d of %d rows were done", g.most, g.done, rows)
+				}
+			})
+		})
+	}
+}
+
+// work claims and finishes until all rows are done.
+func (g *gauge) work(ctx context.Context, t *testing.T, s *adopt.Store, db *sql.DB, pg bool, rows int) {
+	for ctx.Err() == nil {
+		g.mu.Lock()
+		done := g.done == rows
+		g.mu.Unlock()
+		if done {
+			return
+		}
+		claim, finish, end := s.Claim, s.Finish, func() error { return nil }
+		keep := true
+		if pg && rand.IntN(2) == 0 {
+			tx, err := db.BeginTx(ctx, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			in := s.Tx(tx)
+			claim, finish, end = in.Claim, in.Finish, tx.Commit
+			if keep = rand.IntN(3) > 0; !keep {
+				end = tx.Rollback
+			}
+		}
+		jobs, err := claim(ctx, dibs.ClaimRequest{Worker: "w", N: 1 + rand.IntN(5)})
+		if err != nil {
+			t.Error(err)
+		}
+		g.add(jobs, 1)
+		time.Sleep(time.Duration(rand.IntN(2000)) * time.Microsecond) // the work
+		g.add(jobs, -1)
+		var outcomes []dibs.Outcome
+		for _, j := range jobs {
+			outcomes = append(outcomes, j.Lease().Complete(nil))
+		}
+		if err := finish(ctx, outcomes); err != nil {
+			t.Error(err)
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+		if keep {
+			g.mu.Lock()
+			g.done += len(jobs)
+			g.mu.Unlock()
+		}
+	}
+}
+
+// While a transaction is open that has claimed, others get at once what the limits allow,
+// in order, also where more rows than they ask for are locked before it.
+func TestAnOpenTransactionLeavesOthersWhatTheLimitsAllow(t *testing.T) {
+	for _, way := range []string{"in the row", "both", "side table"} {
+		t.Run(way, func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+				if !pg {
+					return // one writer at a time
+				}
+				m := grouped(t, db, `insert into work (id, grp) values (1, null), (2, 'a'), (3, null), (4, null), (5, 'a'), (6, 'b'), (7, null), (8, 'c'), (9, 'c'), (10, 'c'), (11, 'a')`)[way]
+				s := opened(t, db, m)
+				tx := begin(t, db, pg)
+				takeIn(t, s.Tx(tx), 4, 1, 2, 3, 4)
+				jobs := take(t, s, 2, 6, 7) // of a, the other has the turn
+				take(t, s, 5, 8, 9)
+				take(t, s, 5)
+				if err := tx.Rollback(); err != nil {
+					t.Fatal(err)
+				}
+				take(t, s, 10, 1, 2, 3, 4, 5)
+				if err := s.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+					t.Error(err)
+				}
+				take(t, s, 10)
+			})
+		})
+	}
+}
