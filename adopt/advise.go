@@ -211,9 +211,14 @@ func (p *plan) leads(name string) (index, bool) {
 	return index{}, false
 }
 
-// SQL is all that the store runs, with the index that it advises, as dibs adopt sql
-// prints it. Parameters are listed at the head of each statement.
+// SQL is all that the store runs, with the index that it advises. Parameters are listed at the head of each statement.
 func (s *Store) SQL() string {
+	x, _ := s.plan.supported(s.plan.advise().lead)
+	return s.text(x.name)
+}
+
+// text is SQL where an index that is there already serves claims, or none does.
+func (s *Store) text(served string) string {
 	p, a := s.plan, s.plan.advise()
 	var b strings.Builder
 	say := func(text string, args ...any) { fmt.Fprintf(&b, text, args...) }
@@ -221,8 +226,8 @@ func (s *Store) SQL() string {
 	for _, line := range p.degree().Says {
 		say("-- * %s\n", line)
 	}
-	if x, ok := p.supported(a.lead); ok {
-		say("\n-- Index %s gives rows in the order of claims.\n", x.name)
+	if served != "" {
+		say("\n-- Index %s gives rows in the order of claims.\n", served)
 	} else {
 		say("\n-- Advised: claims read the rows that they take, however many there are.\n%s;\n", a.claim)
 	}

@@ -92,6 +92,11 @@ func (t *table) keyed(columns []string) bool {
 	})
 }
 
+// led reports whether an index of all rows begins with the column.
+func (t *table) led(column string) bool {
+	return slices.ContainsFunc(t.indexes, func(x index) bool { return x.where == "" && len(x.columns) > 0 && x.columns[0] == column })
+}
+
 // queryAll reads rows of strings, where a null is the empty string.
 func queryAll(ctx context.Context, q querier, query string, args ...any) ([][]string, error) {
 	rows, err := q.QueryContext(ctx, query, args...)

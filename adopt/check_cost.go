@@ -36,16 +36,19 @@ func (c *checker) cost(ctx context.Context, q querier) error {
 	case how != "":
 		measured += ", and " + how
 	}
-	x, supported := p.supported(a.lead)
+	index, err := p.d.served(ctx, q, c.s)
+	if err != nil {
+		return err
+	}
 	switch {
-	case !supported && (read < 0 || read > fewRows):
+	case index == "" && (read < 0 || read > fewRows):
 		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: %s; it will be more as the table grows", measured)
-	case !supported:
+	case index == "":
 		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: now %s, but it will be more as the table grows", measured)
 	case read > manyRows:
-		c.add(SeverityWarning, "index", a.claim, "index %s does not keep claims from reading much: %s", x.name, measured)
+		c.add(SeverityWarning, "index", a.claim, "index %s does not keep claims from reading much: %s", index, measured)
 	default:
-		c.add(SeverityNote, "index", "", "index %s gives rows in the order of claims: %s", x.name, measured)
+		c.add(SeverityNote, "index", "", "index %s gives rows in the order of claims: %s", index, measured)
 	}
 	return nil
 }
@@ -198,7 +201,14 @@ type node struct {
 	Loops   float64 `json:"Actual Loops"`
 	Removed float64 `json:"Rows Removed by Filter"`
 	Recheck float64 `json:"Rows Removed by Index Recheck"`
-	Plans   []node
+
+	Alias     string
+	Index     string   `json:"Index Name"`
+	Cond      string   `json:"Index Cond"`
+	Subplan   string   `json:"Subplan Name"`
+	Presorted []string `json:"Presorted Key"`
+
+	Plans []node
 }
 
 func rowsRead(text string) (int64, string, error) {

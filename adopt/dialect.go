@@ -21,6 +21,9 @@ type dialect interface {
 	peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error
 	// reads tells how many rows a claim of one row reads, or in words how it finds them.
 	reads(ctx context.Context, q querier, s *Store) (rows int64, how string, err error)
+	// served names the index by which the planner can give rows in the order of claims, if there is one: without reading
+	// those that have ended, and without sorting but for ids of rows whose places are equal.
+	served(ctx context.Context, q querier, s *Store) (index string, err error)
 	odd(c column, f TimeFormat, expr string) string                                 // true for times that are not as clock writes them; empty: there are none
 	allowed(ctx context.Context, q querier, on *table) (map[string][]string, error) // values of columns, by types and checks
 	timesOf(c column, sample string) (f TimeFormat, sure bool)                      // how a column seems to hold times

@@ -19,12 +19,16 @@ func SQL(ctx context.Context, db *sql.DB, m Mapping, n int) (string, error) {
 		if err != nil {
 			return err
 		}
+		served, err := s.plan.d.served(ctx, q, s)
+		if err != nil {
+			return err
+		}
 		locks, err := s.plan.d.locks(ctx, q, s.plan, len(jobs))
 		if err != nil {
 			return err
 		}
 		var b strings.Builder
-		b.WriteString(s.SQL())
+		b.WriteString(s.text(served))
 		fmt.Fprintf(&b, "\n-- == locks ==\n-- A claim of %d rows was tried, and rolled back. It took %.2f ms, and held until its end:\n", len(jobs), float64(took.Microseconds())/1000)
 		for _, l := range locks {
 			fmt.Fprintf(&b, "-- * %s\n", l)

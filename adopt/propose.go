@@ -205,6 +205,8 @@ func (p *proposer) flag(c *column, set bool) string {
 	switch {
 	case c.kind == boolean && set:
 		return p.name(c)
+	case c.kind == boolean && !c.null && p.d.name() == "sqlite" && p.on.led(c.name):
+		return p.name(c) + " = 0" // which finds that index
 	case c.kind == boolean && !c.null:
 		return "not " + p.name(c)
 	case c.kind == boolean:
