@@ -10,9 +10,13 @@ import (
 
 // served asks the planner for the claim's plan as it would be if the table were large.
 func (postgresDialect) served(ctx context.Context, q querier, s *Store) (name string, err error) {
-	args, err := s.claimArgs()
+	values, err := s.claimArgs()
 	if err != nil {
 		return "", err
+	}
+	st, chooses := s.do.claim, "CTE picked"
+	if s.do.turn != nil { // which finds the rows
+		st, chooses = s.do.turn, "CTE seen"
 	}
 	settings := []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"}
 	for _, name := range settings {
@@ -20,7 +24,7 @@ func (postgresDialect) served(ctx context.Context, q querier, s *Store) (name st
 			return "", err
 		}
 	}
-	rows, err := queryAll(ctx, q, "explain (costs off, format json) "+s.do.claim.text, args...)
+	rows, err := queryAll(ctx, q, "explain (costs off, format json) "+st.text, st.args(values)...)
 	if err != nil {
 		return "", err
 	}
@@ -32,10 +36,6 @@ func (postgresDialect) served(ctx context.Context, q querier, s *Store) (name st
 	var plans []struct{ Plan node }
 	if err := json.Unmarshal([]byte(rows[0][0]), &plans); err != nil || len(plans) == 0 {
 		return "", err
-	}
-	chooses := "CTE picked"
-	if s.plan.Mapping.Group.Column != "" {
-		chooses = "CTE seen"
 	}
 	scans := &scans{presorted: max(len(s.plan.Mapping.Order), 1), partial: map[string]bool{}}
 	for _, x := range s.plan.on.indexes {
@@ -119,11 +119,11 @@ var (
 )
 
 func (sqliteDialect) served(ctx context.Context, q querier, s *Store) (name string, err error) {
-	args, err := s.claimArgs()
+	values, err := s.claimArgs()
 	if err != nil {
 		return "", err
 	}
-	steps, err := queryAll(ctx, q, "explain query plan "+s.do.claim.text, args...)
+	steps, err := queryAll(ctx, q, "explain query plan "+s.do.claim.text, s.do.claim.args(values)...)
 	if err != nil {
 		return "", err
 	}

@@ -174,6 +174,10 @@ func (s *Store) claimIn(ctx context.Context, q querier, t *taking, n int) ([]*ro
 	if s.do.turn != nil {
 		choose = s.chooseInTurn
 	}
+	n, err := s.room(ctx, q, n)
+	if err != nil || n == 0 {
+		return nil, err
+	}
 	rows, err := choose(ctx, q, t, n)
 	if err != nil {
 		return nil, err
@@ -181,6 +185,27 @@ func (s *Store) claimIn(ctx context.Context, q querier, t *taking, n int) ([]*ro
 	err = s.keep(ctx, q, t, &rows)
 	return rows, err
 }
+
+// room is how many of n rows the queue's limit leaves places for: none while another claim counts what runs.
+func (s *Store) room(ctx context.Context, q querier, n int) (int, error) {
+	if s.do.running == nil {
+		return n, nil
+	}
+	if s.do.alone != nil {
+		has, err := run(ctx, q, s.do.alone, nil, scanInt)
+		if err != nil || has[0] == 0 {
+			s.wakers.later(lookAgain)
+			return 0, err
+		}
+	}
+	running, err := run(ctx, q, s.do.running, nil, scanInt)
+	if err != nil {
+		return 0, err
+	}
+	return max(0, min(n, s.plan.Concurrency-running[0])), nil
+}
+
+func scanInt(rows *sql.Rows) (n int, err error) { return n, rows.Scan(&n) }
 
 func (s *Store) choose(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
 	for _, look := range looks(n) {

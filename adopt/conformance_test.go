@@ -62,14 +62,13 @@ const (
 var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners,
 	"list": owners, "stats": owners, "wake": owners, "close": owners,
-	"queues": settled, "concurrency": settled,
-	"tx": ownerTx,
+	"queues": settled,
+	"tx":     ownerTx,
 
 	"txclaim/a lost connection gives the jobs back at once":             settled,
 	"txclaim/a claim that a savepoint undid is lost":                    settled,
 	"txclaim/every Tx of one transaction is the same":                   settled,
 	"txclaim/order, kinds and pause hold":                               settled,
-	"txclaim/the queue's concurrency limit holds":                       settled,
 	"txclaim/without retention the jobs are gone after the commit":      settled,
 	"txclaim/a failure is counted by a savepoint, a retry and a commit": byMapping,
 	"txclaim/Finish in the transaction decides otherwise":               goesDown + "; " + lastError,
@@ -78,6 +77,7 @@ var withoutAny = map[string]string{
 	"claim/lifo takes the newest of each of many priorities":                         settled,
 	"claim/any order takes every job once":                                           settled,
 	"claim/the order can be changed in the middle":                                   settled,
+	"concurrency/order and kinds hold":                                               settled,
 	"resume/resumed jobs come in the queue's order":                                  settled,
 	"resume/jobs without attempts left are not given, and die when their lease ends": byMapping,
 
@@ -109,9 +109,7 @@ var withoutAny = map[string]string{
 	"grouplimits/a limit that shrinks holds in strict order too":                settled,
 	"grouplimits/a limit of another queue's group is another":                   oneGroup,
 	"grouplimits/another store follows at once":                                 oneGroup,
-	"grouplimits/the queue's concurrency limit holds as well":                   settled,
 	"race/groups never run more than their limit, whichever it is just now":     oneGroup,
-	"race/the queue never runs more than its limit, whichever it is just now":   settled,
 }
 
 // withoutInRow are those that do not apply to claims that are kept in the row.

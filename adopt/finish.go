@@ -331,7 +331,7 @@ func (s *Store) refused(ctx context.Context, q querier, all []*ended) error {
 		switch {
 		case e.done:
 			s.held.drop(l)
-			room = room || e.how == goesBack || s.plan.Mapping.Group.Column != ""
+			room = room || e.how == goesBack || s.plan.Mapping.Group.Column != "" || s.plan.Concurrency > 0
 		case e.claim == nil:
 			lost = append(lost, e.ID)
 		default:

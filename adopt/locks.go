@@ -58,7 +58,7 @@ var lockMeans = map[string]string{
 	"AccessShareLock":  "stops only DROP and ALTER TABLE",
 	"RowShareLock":     "stops only DROP and ALTER TABLE",
 	"RowExclusiveLock": "stops only DROP, ALTER TABLE and CREATE INDEX",
-	"ExclusiveLock":    "other claims pass over the groups of these rows, and do not wait: one at a time counts what runs of a group",
+	"ExclusiveLock":    "other claims pass over the groups of these rows, or of a queue with a limit come back later, and do not wait: one at a time counts what runs",
 }
 
 func (postgresDialect) locks(ctx context.Context, q querier, p *plan, n int) ([]string, error) {

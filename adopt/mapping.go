@@ -20,6 +20,8 @@ type Mapping struct {
 	Rows  `yaml:",inline"` // which of them are to be done
 	Kind  string           `yaml:"kind,omitempty"` // column with the kind of job; default: all are of the kind named Queue
 	Group Group            `yaml:"group,omitempty"`
+	// Concurrency is how many rows may run at once, over all workers; default: no limit. 1 does all work one after the other.
+	Concurrency int `yaml:"concurrency,omitempty"`
 
 	Payload Payload `yaml:"payload,omitempty"`
 

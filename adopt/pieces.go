@@ -136,6 +136,20 @@ func (p piece) BusyGroup() string {
 // Turn tells the locks of turn.sql from those of other tables.
 func (p piece) Turn() string { return fmt.Sprint(p.on.id) }
 
+// Alone tells the lock of alone.sql from those of other tables.
+func (p piece) Alone() string { return fmt.Sprint(int32(uint32(p.on.id))) }
+
+// Marked reports whether rows themselves tell that somebody is at them.
+func (p piece) Marked() bool { return p.marked() }
+
+// BusyRow is true for running rows, of which the side table does not know.
+func (p piece) BusyRow() string {
+	if p.SideTable {
+		return p.busy + " and (" + p.Taken() + ") is not true"
+	}
+	return p.busy
+}
+
 // Held is true while the row is as its claim left it and has not ended.
 func (p piece) Held(alias string) string {
 	if p.SideTable {

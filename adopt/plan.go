@@ -179,6 +179,10 @@ func (p *plan) setLimits() error {
 		return invalid("dead", "is missing: what is to be done with a row whose attempts are used up? Or set side_table")
 	case p.Times != "" && !slices.Contains(allTimes, p.Times):
 		return invalid("times", "must be one of %s, got %.40q", formats(), p.Times)
+	case p.Concurrency < 0 || p.Concurrency > 1_000_000:
+		return invalid("concurrency", "must be 0 (no limit) to 1000000, got %d", p.Concurrency)
+	case p.Concurrency > 0 && p.lockOnly():
+		return invalid("concurrency", "needs claims that can be counted: name what a claim writes, or set side_table")
 	case p.Group.Limit < 0:
 		return invalid("group.limit", "must be at least 1, got %d", p.Group.Limit)
 	case p.Group.Column != "" && p.lockOnly():

@@ -83,12 +83,12 @@ type piece struct {
 
 // statements are all that a store runs.
 type statements struct {
-	claim, mark, turn, resume, fetch, extend        *statement
-	completed, dead, cancelled, putBack             *statement
-	late, lateDead                                  *statement
-	lease, held, overdue, settle, drop, move, again *statement
-	forget, holds, open, look                       *statement
-	list, counts                                    *statement
+	claim, mark, turn, running, alone, resume, fetch, extend *statement
+	completed, dead, cancelled, putBack                      *statement
+	late, lateDead                                           *statement
+	lease, held, overdue, settle, drop, move, again          *statement
+	forget, holds, open, look                                *statement
+	list, counts                                             *statement
 }
 
 func (p *plan) statements() (*statements, error) {
@@ -122,6 +122,12 @@ func (p *plan) statements() (*statements, error) {
 	}
 	if p.Mapping.Group.Column != "" && p.d.can().rowLocks {
 		make(&s.turn, "turn", piece{Ready: claimed.Ready})
+	}
+	if p.Concurrency > 0 && p.d.can().rowLocks {
+		make(&s.alone, "alone", piece{})
+	}
+	if p.Concurrency > 0 {
+		make(&s.running, "running", piece{})
 	}
 	make(&s.fetch, "fetch", piece{row: true})
 	if p.d.can().rowLocks {

@@ -15,8 +15,8 @@ import (
 // commit stays claimed until its lease ends; or, where a claim writes nothing because the
 // mapping neither names columns for it nor has a side table, is available again.
 //
-// Of each group with claimed rows, others claim nothing until the transaction ends. With
-// groups, on PostgreSQL it must be READ COMMITTED. On SQLite begin the transaction as one that writes (_txlock=immediate), or its
+// Of each group with claimed rows, others claim nothing until the transaction ends; where the
+// queue has a limit, of the queue. With either, on PostgreSQL it must be READ COMMITTED. On SQLite begin the transaction as one that writes (_txlock=immediate), or its
 // first write may find the file locked.
 //
 // Use one Tx for all calls in a transaction.
@@ -42,13 +42,13 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 		has = append(has, c.key)
 	}
 	take.values["has"] = texts(has)
-	if s.do.turn != nil {
+	if s.do.turn != nil || s.do.alone != nil {
 		level, err := queryAll(ctx, t.tx, "select current_setting('transaction_isolation')")
 		if err != nil {
 			return nil, classify("claim", err)
 		}
 		if level[0][0] != "read committed" {
-			return nil, invalid("transaction", "must be READ COMMITTED to claim from a table with groups, is %s: its snapshot does not show what runs by now", level[0][0])
+			return nil, invalid("transaction", "must be READ COMMITTED to claim where groups or the queue have a limit, is %s: its snapshot does not show what runs by now", level[0][0])
 		}
 	}
 	rows, err := s.claimIn(ctx, t.tx, take, r.N)
