@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ const (
 	noOrder   = "order"    // the last first
 	noGroups  = "groups"   // the mapping does not tell of them
 	noLeases  = "leases"   // claims look for no ended ones
+	noLimit   = "limit"    // any number of rows run at once
 	allFree   = "all free" // each claim makes all rows available that somebody is at
 	noRefusal = "refusal"  // what was refused is not told
 	noFence   = "fence"    // what was refused is written all the same
@@ -29,6 +31,7 @@ func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
 		{noOrder, "import", "came after a row that is behind it"},
 		{noGroups, "jobs", "claim: dibs: claim: "},
 		{noLeases, "retrieval", "has not ended"},
+		{noLimit, "booking", "rows ran at once"},
 		{allFree, "retrieval", "was claimed by"},
 		{noRefusal, "retrieval", "was accepted, which another program had ended"},
 		{noFence, "retrieval", "ended 2 times"},
@@ -36,7 +39,7 @@ func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
 		t.Run(c.broken, func(t *testing.T) {
 			t.Parallel()
 			f := &fleet{rows: 900, processes: 2, kills: 1, broken: c.broken, limit: 5 * time.Second}
-			for _, o := range fiveTables {
+			for _, o := range slices.Concat(fiveTables, strangeTables) {
 				if o.name == c.table {
 					f.owned = o
 				}
@@ -61,6 +64,8 @@ func spoil(broken string, m adopt.Mapping) adopt.Mapping {
 		m.Order = adopt.Columns{"id desc"}
 	case noGroups:
 		m.Group = adopt.Group{}
+	case noLimit:
+		m.Concurrency = 0
 	case noLeases:
 		m.Lease = time.Hour
 	}

@@ -2,6 +2,7 @@ package adopt_test
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ type evidence struct {
 	rank    map[string]place    // of the rows that were there at the start
 	touched map[string]bool     // rows that another program has changed meanwhile
 	byHand  map[string]bool     // rows that another program has ended
+	limit   int                 // rows that may run at once; 0: any number
 
 	recovered, refused int // rows of killed processes that were done by another; finishes that were refused
 }
@@ -25,6 +27,7 @@ type evidence struct {
 //   - a row that has not ended exactly once, or whose finish was accepted twice, or
 //     never although nobody was killed;
 //   - a row with two owners at once; the lease of a killed one lasts until its end;
+//   - more rows with an owner at once than the mapping's limit;
 //   - first attempts out of the mapping's order;
 //   - an accepted finish of a row that another program has ended, or a change of it;
 //   - a call that failed.
@@ -33,6 +36,7 @@ func (e *evidence) judge(report func(format string, args ...any)) {
 	e.judgeEnds(report)
 	e.judgeOwners(report)
 	e.judgeOrder(report)
+	e.judgeLimit(report)
 	for _, v := range e.events {
 		if v.what == noteTrouble {
 			report("%s: %s: %s", v.worker, v.id, v.detail)
@@ -138,5 +142,33 @@ func (e *evidence) judgeOrder(report func(string, ...any)) {
 			continue
 		}
 		at[lane] = p
+	}
+}
+
+// judgeLimit counts the rows that have an owner at each moment: from when the owner has noted its claim until
+// its handler has returned, or of a killed one until its lease has ended.
+func (e *evidence) judgeLimit(report func(string, ...any)) {
+	if e.limit == 0 {
+		return
+	}
+	until := map[string]int64{} // by worker and row; 0: for as long as the worker lives
+	for _, v := range e.events {
+		key := v.worker + " " + v.id
+		if slices.Contains(e.ends[v.id], "by hand") { // which may have freed its place earlier
+			continue
+		}
+		switch v.what {
+		case noteClaimed:
+			until[key] = 0
+			if e.killed[v.worker] {
+				until[key], _ = strconv.ParseInt(v.detail, 10, 64) // judgeOwners reports what is no time
+			}
+			maps.DeleteFunc(until, func(_ string, end int64) bool { return end > 0 && end < v.at })
+			if len(until) > e.limit {
+				report("with row %s, claimed by %s, %d rows ran at once", v.id, v.worker, len(until))
+			}
+		case noteReturned, noteFinished, noteRefused:
+			delete(until, key)
+		}
 	}
 }

@@ -237,7 +237,7 @@ func (f *fleet) run(t *testing.T) *evidence {
 	}
 	f.live = nil
 	found := f.gather(t)
-	found.rank, found.touched, found.byHand = before, others.touched, others.ended
+	found.rank, found.touched, found.byHand, found.limit = before, others.touched, others.ended, f.m.Concurrency
 	return found
 }
 
