@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -97,14 +98,22 @@ func (s *Store) Queues(context.Context) ([]dibs.Queue, error) {
 }
 
 // Stats counts the rows that have not ended: those that wait, also for a place in their
-// group, those that run, and with a side table the dead ones. Of finished ones it tells nothing.
+// group, those that run, and with a side table the dead ones. Of finished ones it tells
+// how many have completed lately, and their times, as far as Known says. A Window of 0 says that it does not know.
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+	var oldest sql.NullInt64
+	var now int64
 	found, err := run(ctx, s.db, s.do.counts, map[string]any{"has": nil}, func(rows *sql.Rows) (n [4]int64, err error) {
-		return n, rows.Scan(&n[0], &n[1], &n[2], &n[3])
+		return n, rows.Scan(&n[0], &n[1], &n[2], &n[3], &oldest, &now)
 	})
 	if err != nil {
 		return nil, classify("stats", err)
 	}
 	n := found[0]
-	return []dibs.QueueStats{{Queue: s.Queue(), Waiting: n[0], Scheduled: n[0] - n[1], Running: n[2], Dead: n[3]}}, nil
+	stats := dibs.QueueStats{Queue: s.Queue(), Waiting: n[0], Scheduled: n[0] - n[1], Running: n[2], Dead: n[3]}
+	if oldest.Valid {
+		stats.OldestAge = max(0, time.Duration(now-oldest.Int64)*time.Microsecond)
+	}
+	err = s.rates(ctx, &stats)
+	return []dibs.QueueStats{stats}, classify("stats", err)
 }

@@ -83,12 +83,12 @@ type piece struct {
 
 // statements are all that a store runs.
 type statements struct {
-	claim, mark, turn, running, alone, resume, fetch, extend *statement
-	completed, dead, cancelled, putBack                      *statement
-	late, lateDead                                           *statement
-	lease, held, overdue, settle, drop, move, again          *statement
-	forget, holds, open, look                                *statement
-	list, counts                                             *statement
+	claim, mark, turn, running, alone, rates, resume, fetch, extend *statement
+	completed, dead, cancelled, putBack                             *statement
+	late, lateDead                                                  *statement
+	lease, held, overdue, settle, drop, move, again                 *statement
+	forget, holds, open, look                                       *statement
+	list, counts                                                    *statement
 }
 
 func (p *plan) statements() (*statements, error) {
@@ -147,6 +147,9 @@ func (p *plan) statements() (*statements, error) {
 	}
 	make(&s.list, "list", piece{row: true})
 	make(&s.counts, "counts", piece{Ready: p.ready})
+	if p.ended() != nil {
+		make(&s.rates, "rates", piece{})
+	}
 	if p.SideTable || p.lockOnly() {
 		make(&s.open, "open", piece{})
 	}

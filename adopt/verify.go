@@ -44,7 +44,7 @@ func passes(err error) bool {
 // all are the statements by their names.
 func (s *statements) all() map[string]*statement {
 	all := map[string]*statement{
-		"claim": s.claim, "mark": s.mark, "turn": s.turn, "running": s.running, "alone": s.alone, "resume": s.resume, "fetch": s.fetch, "extend": s.extend,
+		"claim": s.claim, "mark": s.mark, "turn": s.turn, "running": s.running, "alone": s.alone, "rates": s.rates, "resume": s.resume, "fetch": s.fetch, "extend": s.extend,
 		"completed": s.completed, "dead": s.dead, "cancelled": s.cancelled, "put_back": s.putBack,
 		"late": s.late, "late_dead": s.lateDead, "lease": s.lease, "lease_held": s.held, "lease_late": s.overdue,
 		"lease_settle": s.settle, "lease_drop": s.drop, "lease_extend": s.move, "lease_again": s.again,
