@@ -20,19 +20,29 @@ var worked = []struct {
 		"two words for what has ended",
 		`create table mails (id integer primary key, status varchar(20) not null default 'pending', sent_at timestamp, body text)`,
 		`insert into mails (id, status, sent_at) values (1, 'pending', null), (2, 'pending', null), (3, 'opened', current_timestamp), (4, 'delivered', current_timestamp), (5, 'delivered', current_timestamp)`,
-		adopt.Set{"status": "delivered"}, nil,
+		adopt.Set{"status": "delivered"},
+		nil,
+	},
+	{
+		"two statuses",
+		`create table parcels (id integer primary key, status varchar(20) not null default 'new', delivery_state varchar(20) not null default 'pending')`,
+		`insert into parcels (id, status, delivery_state) values (1, 'new', 'pending'), (2, 'new', 'pending'), (3, 'done', 'handed over'), (4, 'done', 'handed over')`,
+		adopt.Set{"status": "done", "delivery_state": "handed over"},
+		nil,
 	},
 	{
 		"a flag and a status",
 		`create table outbox (id integer primary key, state varchar(20) not null default 'pending', processed boolean not null default false, in_process boolean not null default false)`,
 		`insert into outbox (id, state, processed, in_process) values (1, 'pending', false, false), (2, 'pending', false, false), (3, 'exported', true, false), (4, 'exported', true, false), (5, 'pending', false, true), (6, 'pending', false, true)`,
-		adopt.Set{"state": "exported", "processed": true}, adopt.Set{"in_process": true},
+		adopt.Set{"state": "exported", "processed": true},
+		adopt.Set{"in_process": true},
 	},
 	{
 		"a flag that says who has ended, and nothing waits",
 		`create table letters (id integer primary key, closed_at timestamp, archived boolean not null default false)`,
 		`insert into letters (id, closed_at, archived) values (1, current_timestamp, true), (2, current_timestamp, true)`,
-		adopt.Set{"archived": true}, nil,
+		adopt.Set{"archived": true},
+		nil,
 	},
 }
 
