@@ -9,6 +9,11 @@ import (
 
 const statusNames = "status state stage phase"
 
+// isStatus reports whether a column is a status by its name.
+func isStatus(c column) bool {
+	return slices.ContainsFunc(words(c.name), func(w string) bool { return slices.Contains(strings.Fields(statusNames), w) })
+}
+
 // statuses looks at columns that by their names are a status: which of their values
 // the mapping would take without looking at them, and which it never takes.
 func (c *checker) statuses(ctx context.Context) error {
@@ -19,8 +24,7 @@ func (c *checker) statuses(ctx context.Context) error {
 		})
 	}
 	for _, col := range c.p.on.columns {
-		isStatus := slices.ContainsFunc(words(col.name), func(w string) bool { return slices.Contains(strings.Fields(statusNames), w) })
-		if !isStatus || col.kind != text && col.kind != integer && col.kind != other {
+		if !isStatus(col) || col.kind != text && col.kind != integer && col.kind != other {
 			continue
 		}
 		var err error

@@ -47,6 +47,9 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reas
 	for _, step := range []func(){p.unfinished, p.discuss, p.available, p.claims, p.outcomes, p.order, p.rest, p.times} {
 		step()
 	}
+	if err := p.asTheData(ctx, db); err != nil {
+		return m, nil, classify("propose", err)
+	}
 	var bad *dibs.InvalidError
 	_, err = prepare(ctx, db, p.m)
 	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable { // which is too coarse to fence claims

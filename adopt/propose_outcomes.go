@@ -19,8 +19,7 @@ func (p *proposer) outcomes() {
 		}
 	}
 	if p.status != nil && len(s.done) == 0 && len(s.fresh) > 0 && (p.finished == nil || p.byStatus()) && p.status.kind != integer {
-		s.done = []string{"done"}
-		p.unsure("completed", "not known: which value of %s says that a row is done; %q is made up, and no row has it", p.status.name, "done")
+		s.done = []string{p.likelyDone()}
 	}
 	if p.status != nil && len(s.done) > 0 {
 		completed[p.status.name] = p.value(p.status, s.done[0])
@@ -43,6 +42,19 @@ func (p *proposer) outcomes() {
 		p.m.MaxAttempts = dibs.DefaultSettings("").MaxAttempts
 		p.unsure("max_attempts", "not known: this is the default of dibs")
 	}
+}
+
+// likelyDone is the value of the status that most of the rows have whose value tells
+// nothing by its name: what has ended stays in a table, what is to be done does not.
+func (p *proposer) likelyDone() string {
+	for _, t := range p.tallies { // the most frequent first
+		if !t.null && slices.Contains(p.states.unknown, t.value) {
+			p.unsure("completed", "not known: which value of %s says that a row is done; of those whose meaning is not known most rows have %.40q", p.status.name, t.value)
+			return t.value
+		}
+	}
+	p.unsure("completed", "not known: which value of %s says that a row is done; %q is made up, and no row has it", p.status.name, "done")
+	return "done"
 }
 
 // failures says what becomes of rows that have failed for good. What a completed row

@@ -72,7 +72,7 @@ func (p *proposer) roles() {
 		{&p.status, func(c column) bool { return c.kind == text || c.kind == integer || c.kind == other }, statusNames, nil},
 		{&p.success, nullable(flags), "success succeeded successful ok", nil},
 		{&p.processed, flags, "processed done completed complete finished handled sent posted closed", nil},
-		{&p.processing, flags, "processing locked running started progress claimed taken busy", nil},
+		{&p.processing, flags, "processing locked running started progress claimed taken busy in+process in+use in+work working executing", nil},
 		{&p.group, func(c column) bool { return texts(c) || c.kind == integer || c.kind == uuid }, "group concurrency lane exclusive", nil},
 		{&p.result, func(c column) bool { return c.null && (texts(c) || c.kind == document) }, "result output response", nil},
 		{&p.errorText, nullable(texts), "error exception traceback failure reason remark remarks note comment message+last", nil},
