@@ -1,10 +1,10 @@
 #!/bin/sh
 # The long form of what proves the promises (docs/proof.md): the reference model, the
 # interleavings, servers and processes killed, and dibs torture on PostgreSQL, with a
-# server of its own that is killed too, and on SQLite. Then an hour of steady load on one
-# worker process, whose memory must not grow. It takes hours in full.
+# server of its own that is killed too, and on SQLite. Then made-up command lines, and an hour
+# of steady load on one worker process, whose memory must not grow. It takes hours in full.
 #
-#   scripts/soak.sh [PART...]       default: model history interleave crash torture broken memory
+#   scripts/soak.sh [PART...]       default: model history interleave crash torture broken lines memory
 #
 #   SOAK_RUNS      rounds of torture (default 4), each with a seed of its own
 #   SOAK_MINUTES   how long the faults of each go on (default 10)
@@ -90,18 +90,23 @@ broken() {
 	go test ./internal/broken -run TestTortureFindsBrokenVariants -count=1 -v -timeout 0
 }
 
+lines() {
+	step 'a hundred thousand command lines that nobody would write'
+	go test ./cmd/dibs -run '^TestCommandLines$' -count=1 -v -timeout 0
+}
+
 memory() {
 	step 'the memory of a worker process, which completes 500 jobs a second'
 	DIBS_SOAK_MEMORY=${SOAK_MEMORY:-1h} go test ./internal/workload -run '^TestAWorkersMemoryStaysTheSame$' -count=1 -v -timeout 0
 }
 
 SOAK_SEED=${SOAK_SEED:-$(date +%s)}
-[ $# -gt 0 ] || set -- model history interleave crash torture broken memory
+[ $# -gt 0 ] || set -- model history interleave crash torture broken lines memory
 for part in "$@"; do
 	case $part in
-	model | history | interleave | crash | torture | broken | memory) ;;
+	model | history | interleave | crash | torture | broken | lines | memory) ;;
 	*)
-		echo "unknown part $part: there are model, history, interleave, crash, torture, broken and memory" >&2
+		echo "unknown part $part: there are model, history, interleave, crash, torture, broken, lines and memory" >&2
 		exit 2
 		;;
 	esac

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
 
@@ -38,14 +39,14 @@ type app struct {
 
 // run is the whole command. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return newApp(stdin, stdout, stderr).run(ctx, args)
+	a := newApp(stdin, stdout, stderr)
+	return a.run(ctx, newRootCmd(a), args)
 }
 
-func (a *app) run(ctx context.Context, args []string) int {
+func (a *app) run(ctx context.Context, root *cobra.Command, args []string) int {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	unwritten := a.watchOutput(stop)
-	root := newRootCmd(a)
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)

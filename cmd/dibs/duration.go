@@ -63,7 +63,7 @@ func formatDuration(d time.Duration) string {
 func roughly(d time.Duration) string {
 	switch {
 	case d < 0:
-		return "-" + roughly(-d)
+		return "-" + roughly(-max(d, -math.MaxInt64))
 	case d == 0:
 		return "0s"
 	case d < time.Millisecond:

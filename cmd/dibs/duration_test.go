@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"testing"
 	"time"
 )
@@ -88,5 +89,18 @@ func TestRoughDurationsAreShort(t *testing.T) {
 		if got := roughly(d); got != want {
 			t.Errorf("roughly(%v) = %q, want %q", d, got, want)
 		}
+	}
+}
+
+// Times lie centuries apart where somebody puts a job off for ever.
+func TestTimesFarAwayArePrinted(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("enqueue", "q", "--run-at", "9999-12-31T23:59:59Z")
+	c.ok("enqueue", "q", "--run-at", "0001-01-01T00:00:00Z")
+	for _, args := range [][]string{{"ls"}, {"show", "1"}, {"show", "2"}, {"stats"}, {"top", "--once"}} {
+		c.ok(args...)
+	}
+	if got := roughly(math.MinInt64); got != "-106752d" {
+		t.Errorf("the longest time is %s", got)
 	}
 }

@@ -112,7 +112,7 @@ func (h *hostileDB) screen(terminal bool, stdin string, args ...string) runResul
 	var out, errs bytes.Buffer
 	a := newApp(strings.NewReader(stdin), &out, &errs)
 	a.outTTY, a.color = terminal, terminal
-	code := a.run(ctx, append([]string{"--db", h.db}, args...))
+	code := a.run(ctx, newRootCmd(a), append([]string{"--db", h.db}, args...))
 	return runResult{code, out.String(), errs.String()}
 }
 

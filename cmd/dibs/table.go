@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -113,7 +114,7 @@ func plural(n int, noun string) string {
 // since says how long ago t was, or how far ahead it lies. Clocks of this machine
 // and the database may differ a little.
 func since(now, t time.Time) string {
-	switch d := now.Sub(t); {
+	switch d := max(now.Sub(t), -math.MaxInt64); {
 	case d < -time.Second:
 		return "in " + roughly(-d)
 	case d < time.Second:
