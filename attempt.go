@@ -23,6 +23,7 @@ type ended struct {
 	err     error
 	outcome Outcome
 	write   bool // false: the handler has finished its job itself
+	unable  bool // the handler could not start the job
 }
 
 // execute starts the handler of a claimed job.
@@ -75,6 +76,7 @@ func (r *run) attempt(ctx context.Context, h *held, f handler) {
 		}
 		e := ended{h: h, err: err}
 		e.outcome, e.write = decide(h.lease, result, err, context.Cause(ctx))
+		e.unable = errors.Is(err, ErrNotStarted)
 		select {
 		case r.done <- e:
 		case <-r.over:
@@ -100,6 +102,8 @@ func decide(l Lease, result json.RawMessage, err, cause error) (o Outcome, write
 		return Outcome{ID: l.ID, Token: l.Token}, false
 	case errors.Is(cause, ErrCancelled):
 		return l.Cancel(text), true
+	case errors.Is(err, ErrNotStarted):
+		return l.Release(), true
 	case errors.As(err, &v):
 		return v.outcome(l, err), true
 	case errors.As(err, &p):
@@ -139,6 +143,7 @@ func (r *run) returned(e ended) {
 	if r.freedAt.IsZero() {
 		r.freedAt = now
 	}
+	r.pause(e, now)
 	switch {
 	case !e.write:
 		r.drop(h)

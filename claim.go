@@ -26,6 +26,10 @@ const (
 	// started together end together. Without it a queue of short jobs takes twice
 	// as many calls, and twice the time.
 	gather = time.Millisecond
+	// firstPause and lastPause bound the time without claims after a handler could not
+	// start its job: it doubles while that goes on.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 30 * time.Second
 )
 
 // claim asks for jobs when there may be some and there is room for them.
@@ -46,7 +50,7 @@ func (r *run) claim(now time.Time) (next time.Time) {
 			at = latest(at, r.claims.sent.Add(claimGap))
 		}
 	}
-	if at = latest(at, r.claims.retryAt); now.Before(at) {
+	if at = latest(latest(at, r.claims.retryAt), r.pausedTo); now.Before(at) {
 		return at
 	}
 	select {
@@ -124,6 +128,24 @@ func (r *run) accept(job *RawJob) {
 		return
 	}
 	r.execute(h, f)
+}
+
+// pause puts off the next claim when a handler could not start its job. The other jobs of
+// the same claim fail for the same reason.
+func (r *run) pause(e ended, now time.Time) {
+	switch {
+	case !e.unable:
+		r.pauses = 0
+		return
+	case now.Before(r.pausedTo):
+		return
+	case now.Sub(r.pausedTo) > lastPause: // it went well meanwhile, though no handler has returned yet
+		r.pauses = 0
+	}
+	wait := jitter(min(firstPause<<r.pauses, lastPause), 0.25)
+	r.pauses = min(r.pauses+1, 10)
+	r.pausedTo = now.Add(wait)
+	r.onPause(e.h.job, e.err, wait)
 }
 
 // sweep has the store do what time brings about, if no claim has done so.

@@ -25,6 +25,11 @@ var (
 	// ErrFinished: returned by a handler that has itself finished the job, in its
 	// own transaction (Tx.Finish): the worker then writes nothing.
 	ErrFinished = errors.New("job finished by its handler")
+	// ErrNotStarted: returned by a handler, wrapped with the reason, that could not begin its
+	// job as something is wanting that has nothing to do with the job. The job is given back
+	// unrun, which does not count, and the worker pauses its claims: for 0.1 s, and for twice
+	// as long each time that it happens again, up to 30 s.
+	ErrNotStarted = errors.New("job not started")
 )
 
 // LeaseLostError lists the jobs for which a write was refused, because the lease

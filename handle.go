@@ -38,6 +38,7 @@ type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 //	[RetryAfter](d, err)       failed; run again after d
 //	[Die](err)                 failed for good
 //	[Release]()                given back unrun, not counted
+//	[ErrNotStarted]            given back unrun, not counted, and the worker pauses its claims
 //	[ErrFinished]              nothing: the handler finished the job in its own transaction
 //	any other error, a panic   failed; run again after the queue's backoff
 //

@@ -3,6 +3,7 @@ package dibs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
 	"time"
@@ -168,6 +169,11 @@ func (r *run) onUnwritten(batch []*held, err error) {
 	}
 	r.log(level, "another transaction holds the rows of jobs; writing their outcomes again", slog.Int("jobs", len(batch)), slog.String("error", err.Error()))
 	r.tellError("finish", err)
+}
+
+func (r *run) onPause(job *RawJob, err error, wait time.Duration) {
+	r.log(slog.LevelWarn, "job not started; it is given back, and claims pause",
+		append(named(job), slog.String("error", fmt.Sprint(err)), slog.Duration("pause", wait))...)
 }
 
 func (r *run) onError(call string, err error) {

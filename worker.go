@@ -203,6 +203,9 @@ type run struct {
 	freedAt time.Time // when the first place became free since the last claim; zero: none did
 	claims  call[[]*RawJob]
 
+	pausedTo time.Time // no claim before, as a handler could not start its job
+	pauses   int       // in a row
+
 	lease   time.Duration // length of the last claim's leases
 	lookAt  time.Time     // when the leases need the next look; zero: none held
 	beat    beat

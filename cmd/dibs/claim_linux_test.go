@@ -153,4 +153,3 @@ func TestCommandsSayWhatWasDoneThoughItCouldNotBeWritten(t *testing.T) {
 	}
 	c.has(c.stats("q"), object{"waiting": 7, "paused": true})
 }
-

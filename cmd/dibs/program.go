@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -75,7 +76,7 @@ func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
 		err = streams.start(cmd, p.spawner.start, p.input(job), out, errs)
 	}
 	if err != nil {
-		return fmt.Errorf("the program did not start: %w", err)
+		return notStarted(err)
 	}
 	stopped, err := p.wait(ctx, cmd, job)
 	if !stopped {
@@ -84,6 +85,16 @@ func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
 	killGroup(cmd.Process.Pid)
 	streams.end()
 	return p.outcome(job, cmd.ProcessState.ExitCode(), err, stopped, out, errs)
+}
+
+// notStarted is the outcome of a job whose program could not be started: the job's own fault
+// only where its values do not fit into the environment, which the system does not number or
+// counts as too long.
+func notStarted(err error) error {
+	if !errors.As(err, new(syscall.Errno)) || errors.Is(err, syscall.E2BIG) {
+		return fmt.Errorf("the program did not start: %w", err)
+	}
+	return fmt.Errorf("%w: %w", dibs.ErrNotStarted, err)
 }
 
 // input is what the program reads.

@@ -11,8 +11,9 @@ import (
 // source is input that can be read twice: a file, or a pipe of which the first
 // reading keeps a copy.
 type source struct {
-	file *os.File
-	pipe io.Reader // nil if file is the input itself
+	file  *os.File
+	pipe  io.Reader // nil if file is the input itself
+	named bool      // file is a copy that still has to be deleted
 }
 
 // rewindable opens the input.
@@ -37,7 +38,10 @@ func spool(pipe io.Reader) (*source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary copy of the input: %w", err)
 	}
-	return &source{file: file, pipe: pipe}, nil
+	// Without its name the copy goes with this process, even if that is killed. Windows keeps
+	// the names of open files.
+	named := os.Remove(file.Name()) != nil
+	return &source{file: file, pipe: pipe, named: named}, nil
 }
 
 // first reads from the beginning.
@@ -56,10 +60,10 @@ func (s *source) again() (*input, error) {
 	return newInput(s.file), nil
 }
 
-// Close deletes the copy, if it is one.
+// Close deletes the copy, if there is one.
 func (s *source) Close() error {
 	err := s.file.Close()
-	if s.pipe != nil {
+	if s.named {
 		err = errors.Join(err, os.Remove(s.file.Name()))
 	}
 	return err

@@ -56,6 +56,9 @@ Its exit code says how the attempt ended:
        failed; run it again after the queue's backoff, or dead if it was the last
        attempt
 
+A program that the system cannot start (gone, too many open files, no memory) gives its job
+back, uncounted, and no more are claimed for a while: 0.1 s at first, then longer, up to 30 s.
+
 The end of its stderr is kept as the error. If the last line there is "dibs: delay 90s"
 (any duration), a retry or a snooze comes after that time instead.
 
@@ -262,6 +265,12 @@ func (a *app) logger(verbose bool) *slog.Logger {
 	}
 	o := &slog.HandlerOptions{Level: level}
 	if a.json {
+		o.ReplaceAttr = func(_ []string, attr slog.Attr) slog.Attr {
+			if attr.Value.Kind() == slog.KindDuration {
+				attr.Value = slog.Float64Value(attr.Value.Duration().Seconds())
+			}
+			return attr
+		}
 		return slog.New(slog.NewJSONHandler(a.stderr, o))
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, o))

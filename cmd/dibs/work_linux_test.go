@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"database/sql"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -200,4 +202,64 @@ func TestWorkGivesJobsBackAtTheSecondSignal(t *testing.T) {
 		job := c.job(1) // a claim that was under way may have taken it too, and given it back
 		c.has(job, object{"state": "waiting", "attempt": job["excused"]})
 	})
+}
+
+// What keeps a program from starting is no fault of its job.
+func TestWorkGivesJobsBackWhoseProgramsCannotBeStarted(t *testing.T) {
+	onEach(t, func(c *cli) {
+		script := filepath.Join(c.t.TempDir(), "script")
+		write := func() {
+			if err := os.WriteFile(script+".new", []byte("#!/bin/sh\necho well\n"), 0o755); err != nil {
+				c.t.Fatal(err)
+			}
+			if err := os.Rename(script+".new", script); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+		write()
+		w := c.process("q", "--", script)
+		w.says("worker started")
+		if err := os.Remove(script); err != nil {
+			c.t.Fatal(err)
+		}
+		c.ok("enqueue", "q", "--max-attempts", "1")
+		w.says("job not started; it is given back, and claims pause")
+		job := c.job(1)
+		write()
+		c.await("q", "completed", 1)
+		w.signal(syscall.SIGTERM)
+		if code := w.ended(); code != exitOK {
+			c.t.Errorf("dibs work ends with exit code %d", code)
+		}
+		c.hasNot(job, "errors")
+		job = c.job(1)
+		c.has(job, object{"state": "completed", "result": "well", "excused": job["attempt"].(float64) - 1})
+		c.hasNot(job, "errors")
+	})
+}
+
+func TestWorkWithTooFewOpenFilesFailsNoJob(t *testing.T) {
+	c := onSQLite(t)
+	const n = 100
+	c.feed(strings.Repeat("x\n", n), "enqueue", "q", "--lines", "--max-attempts", "1")
+	cmd := c.command("work", "q", "--until-empty", "-c", "60", "--", "sleep", "0.1")
+	cmd.Args = append([]string{"sh", "-c", `ulimit -n 80; exec "$0" "$@"`}, append([]string{cmd.Path}, cmd.Args[1:]...)...)
+	var err error
+	if cmd.Path, err = exec.LookPath("sh"); err != nil {
+		t.Fatal(err)
+	}
+	r := c.finished(cmd)
+	if r.code != exitOK || !strings.Contains(r.err, "job not started") || !strings.Contains(r.err, "too many open files") {
+		t.Errorf("exit code %d\n%.2000s", r.code, r.err)
+	}
+	c.has(c.stats("q"), object{"completed": n, "dead": 0})
+}
+
+func TestWorkLooksForItsProgramFirst(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("enqueue", "q")
+	for _, program := range []string{"./no-such-program", "no-such-program", c.write("script", "#!/bin/sh\n"), t.TempDir()} {
+		c.fails(exitUsage, "", []string{"work", "q", "--", program}, "cannot run", program)
+	}
+	c.has(c.job(1), object{"state": "waiting", "attempt": 0})
 }

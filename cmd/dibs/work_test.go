@@ -242,6 +242,26 @@ func TestWorkTakesOnlyItsKinds(t *testing.T) {
 	})
 }
 
+// Durations are numbers of seconds, as 'dibs help json' says of all that is written as JSON.
+func TestWorkLogsDurationsInSeconds(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("enqueue", "q")
+	seen := make(map[string]bool)
+	for _, line := range c.rows(c.end(c.work("q", "--json", "--verbose", "--until-empty", "--shutdown", "90s", "--", "sleep", "0.01"))) {
+		for _, field := range []string{"took", "waited", "ran", "wait"} {
+			if v, ok := line[field]; ok {
+				seen[field] = true
+				if d, ok := v.(float64); !ok || d > 1000 || field == "wait" && d != 90 || field == "ran" && d < 0.01 {
+					t.Errorf("%s is %v, in %v", field, v, line)
+				}
+			}
+		}
+	}
+	if len(seen) != 4 {
+		t.Errorf("the log has only %v", seen)
+	}
+}
+
 func TestWorkUntilEmptyWaitsForOtherWorkers(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "q")
