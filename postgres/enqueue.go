@@ -41,7 +41,7 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 // enqueue inserts through c and returns the queues that got jobs. Without c it has the
 // store's connections, and others' small batches may come along.
 func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs.Enqueued, []string, error) {
-	if err := s.check("enqueue"); err != nil {
+	if err := s.check(ctx, "enqueue"); err != nil {
 		return nil, nil, err
 	}
 	const rounds = 10
