@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,12 +140,13 @@ func TestAHookThatPanicsIsLoggedAndTheWorkerGoesOn(t *testing.T) {
 	})
 }
 
-// A hook may end its goroutine, as testing.T.FailNow does: Run cannot return then, but it
-// leaves nothing behind. The bubble fails if a goroutine is left.
+// A hook may end its goroutine, as testing.T.FailNow does: Run cannot return then, but its
+// calls to the store have ended, and so have its handlers' contexts.
 func TestAHookThatEndsItsGoroutineLeavesNothingBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, m *memory) {
-		started := make(chan struct{})
+		started, stopped := make(chan struct{}), make(chan struct{})
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
+			defer close(stopped)
 			close(started)
 			<-ctx.Done()
 			return ctx.Err()
@@ -157,8 +159,23 @@ func TestAHookThatEndsItsGoroutineLeavesNothingBehind(t *testing.T) {
 			_ = w.Run(t.Context())
 		}()
 		<-started
-		extendFails(m)
+		var claims atomic.Int64 // under way
+		m.setScript(func(ctx context.Context, call string) error {
+			switch call {
+			case "extend":
+				return errAway
+			case "claim":
+				claims.Add(1)
+				defer claims.Add(-1)
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		})
 		<-over
+		if n := claims.Load(); n != 0 {
+			t.Errorf("%d claims are still under way", n)
+		}
+		<-stopped
 	})
 }
 
