@@ -88,6 +88,11 @@ func (r *run) attempt(ctx context.Context, h *held, f handler) {
 // decide turns what a handler returned, and why its context ended if it did, into
 // the outcome. write is false when there is none to write.
 func decide(l Lease, result json.RawMessage, err, cause error) (o Outcome, write bool) {
+	defer func() {
+		if p := recover(); p != nil { // a method of err's, such as Unwrap of a nil pointer
+			o, write = l.Retry(fmt.Sprintf("the handler returned a %T that panics when it is read: %v", err, p)), true
+		}
+	}()
 	if err == nil {
 		if err := checkResult(result); err != nil {
 			return l.Retry(err.Error()), true

@@ -43,7 +43,7 @@ func (e *LeaseLostError) Error() string {
 	if len(e.IDs) == 1 {
 		return fmt.Sprintf("lease lost on job %d: its lease had ended or it was finished; nothing was written for it", e.IDs[0])
 	}
-	return fmt.Sprintf("lease lost on %d jobs (first: %d): their leases had ended or they were finished; nothing was written for them", len(e.IDs), e.IDs[0])
+	return fmt.Sprintf("lease lost on %d jobs (first: %v): their leases had ended or they were finished; nothing was written for them", len(e.IDs), first(e.IDs))
 }
 
 // Is makes errors.Is(err, ErrLeaseLost) true.
@@ -59,7 +59,15 @@ type UnwrittenError struct {
 }
 
 func (e *UnwrittenError) Error() string {
-	return fmt.Sprintf("%d outcomes (first: of job %d) could not be written, the others were: %v", len(e.IDs), e.IDs[0], e.Err)
+	return fmt.Sprintf("%d outcomes (first: of job %v) could not be written, the others were: %v", len(e.IDs), first(e.IDs), e.Err)
+}
+
+// first names the first of a list that others may have made, and left empty.
+func first(ids []int64) any {
+	if len(ids) == 0 {
+		return "none"
+	}
+	return ids[0]
 }
 
 // Is makes errors.Is(err, ErrUnavailable) true.

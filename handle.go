@@ -53,12 +53,12 @@ type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 // Handlers that return run one after the other on the same goroutine: one that locks its
 // thread ([runtime.LockOSThread]) or labels its goroutine has to undo that.
 //
-// Handle panics when the kind is empty or has a handler already.
+// Handle panics when the worker or f is nil, or the kind is empty or has a handler already.
 func Handle[T any](w *Worker, kind string, f func(ctx context.Context, job *Job[T]) error) {
 	if kind == "" {
 		panic("dibs: Handle needs a kind; HandleRaw can take all kinds")
 	}
-	w.register(kind, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
+	w.register(kind, f == nil, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
 		job, err := Decode[T](raw)
 		if err != nil {
 			return nil, err
@@ -72,7 +72,7 @@ func Handle[T any](w *Worker, kind string, f func(ctx context.Context, job *Job[
 // kind makes it the handler of every kind that has none of its own; the worker
 // then claims jobs of all kinds. For the rest see [Handle].
 func (w *Worker) HandleRaw(kind string, f func(ctx context.Context, job *RawJob) error) {
-	w.register(kind, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
+	w.register(kind, f == nil, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
 		job := *raw // the handler's own: the worker goes on reading raw
 		job.Result = nil
 		err := f(ctx, &job)
@@ -80,8 +80,13 @@ func (w *Worker) HandleRaw(kind string, f func(ctx context.Context, job *RawJob)
 	})
 }
 
-func (w *Worker) register(kind string, h handler) {
-	if w.handlers[kind] != nil {
+func (w *Worker) register(kind string, missing bool, h handler) {
+	switch {
+	case w == nil:
+		panic(fmt.Sprintf("dibs: the worker to handle kind %q is nil", kind))
+	case missing:
+		panic(fmt.Sprintf("dibs: the handler of kind %q is nil", kind))
+	case w.handlers[kind] != nil:
 		panic(fmt.Sprintf("dibs: kind %q has a handler already", kind))
 	}
 	if w.handlers == nil {
@@ -93,6 +98,9 @@ func (w *Worker) register(kind string, h handler) {
 // Decode returns the job with its payload decoded into T. Workers do it for the
 // handlers given to [Handle]; it is for jobs that a program claims by itself.
 func Decode[T any](raw *RawJob) (*Job[T], error) {
+	if raw == nil {
+		return nil, &InvalidError{"job", "is nil"}
+	}
 	job := &Job[T]{
 		ID: raw.ID, Key: raw.Key, Queue: raw.Queue, Kind: raw.Kind, State: raw.State,
 		Metadata: raw.Metadata, Priority: raw.Priority, RunAt: raw.RunAt,

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"time"
 )
 
 // Hooks observe a worker. All are optional. They are called one at a time on the
 // goroutine that runs the worker, so they must be quick and must not block; jobs
-// are for reading only.
+// are for reading only. What a hook panics with is logged as an error, and the worker
+// goes on.
 type Hooks struct {
 	// Log gets failed attempts, lost leases and database errors as warnings, start
 	// and stop as information, and the course of every job at level debug, as locks of
@@ -54,11 +56,22 @@ func (h *Hooks) fill() {
 }
 
 func (r *run) log(level slog.Level, text string, attrs ...slog.Attr) {
+	defer func() { _ = recover() }() // of a handler of logs, whose panic can be told nowhere
 	r.Hooks.Log.LogAttrs(context.Background(), level, text, append(attrs, slog.String("queue", r.Queue), slog.String("worker", r.Name))...)
 }
 
 // debug spares the cost of a record's attributes when it would not be written.
-func (r *run) debug() bool { return r.Hooks.Log.Enabled(context.Background(), slog.LevelDebug) }
+func (r *run) debug() bool {
+	defer func() { _ = recover() }() // as in log
+	return r.Hooks.Log.Enabled(context.Background(), slog.LevelDebug)
+}
+
+// guard is deferred around a hook: it logs what the hook panics with.
+func (r *run) guard(hook string) {
+	if p := recover(); p != nil {
+		r.log(slog.LevelError, "hook panicked", slog.String("hook", hook), slog.String("panic", fmt.Sprint(p)), slog.String("stack", trim(string(debug.Stack()))))
+	}
+}
 
 func (r *run) onStart() {
 	r.log(slog.LevelInfo, "worker started", slog.Int("concurrency", r.Concurrency), slog.Any("kinds", r.kinds))
@@ -73,6 +86,7 @@ func (r *run) onClaimed(jobs []*RawJob, took time.Duration) {
 		r.log(slog.LevelDebug, "jobs claimed", slog.Int("jobs", len(jobs)), slog.Duration("took", took))
 	}
 	if f := r.Hooks.Claimed; f != nil {
+		defer r.guard("Claimed")
 		f(jobs, took)
 	}
 }
@@ -82,6 +96,7 @@ func (r *run) onStarted(job *RawJob) {
 		r.log(slog.LevelDebug, "job started", append(named(job), slog.Int("attempt", job.Attempt))...)
 	}
 	if f := r.Hooks.Started; f != nil {
+		defer r.guard("Started")
 		f(job)
 	}
 }
@@ -96,6 +111,7 @@ func (r *run) onFinished(h *held, notWritten error) {
 	}
 	r.logFinished(a)
 	if f := r.Hooks.Finished; f != nil {
+		defer r.guard("Finished")
 		f(a)
 	}
 }
@@ -145,6 +161,7 @@ func (r *run) logFinished(a Attempt) {
 func (r *run) onLeaseLost(job *RawJob, reason error) {
 	r.log(slog.LevelWarn, "handler told to stop", append(named(job), slog.String("reason", reason.Error()))...)
 	if f := r.Hooks.LeaseLost; f != nil {
+		defer r.guard("LeaseLost")
 		f(job, reason)
 	}
 }
@@ -183,6 +200,7 @@ func (r *run) onError(call string, err error) {
 
 func (r *run) tellError(call string, err error) {
 	if f := r.Hooks.Error; f != nil {
+		defer r.guard("Error")
 		f(call, err)
 	}
 }

@@ -70,7 +70,7 @@ const (
 // jobs whose leases cannot be extended meanwhile are stopped before their leases
 // end. Run fails at once, with an [InvalidError], when the worker is not set up right.
 func (w *Worker) Run(ctx context.Context) error {
-	conf, err := w.complete()
+	conf, err := w.complete(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,15 +100,22 @@ func (w *Worker) Run(ctx context.Context) error {
 		sweeps:  newCall[Swept](),
 	}
 	r.timeout = fmt.Errorf("%w of %v", ErrJobTimeout, conf.JobTimeout)
-	err = r.loop(ctx)
-	close(r.over)
-	endCalls()
-	r.underway.Wait()
-	return err
+	defer func() { // also where a hook ends the goroutine (runtime.Goexit)
+		close(r.over)
+		endCalls()
+		r.underway.Wait()
+	}()
+	return r.loop(ctx)
 }
 
 // complete checks the worker and returns it with its defaults filled in.
-func (w *Worker) complete() (Worker, error) {
+func (w *Worker) complete(ctx context.Context) (Worker, error) {
+	switch {
+	case w == nil:
+		return Worker{}, &InvalidError{"worker", "is nil"}
+	case ctx == nil:
+		return *w, &InvalidError{"ctx", "is nil; give the context whose end stops the worker"}
+	}
 	c := *w
 	c.Hooks.fill()
 	if c.Queue == "" {

@@ -13,7 +13,7 @@ import (
 
 // Claim implements dibs.Store.
 func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if err := s.check("claim"); err != nil {
+	if err := s.check(ctx, "claim"); err != nil {
 		return nil, err
 	}
 	if err := checks.Claim(&r); err != nil {
@@ -307,7 +307,7 @@ func newToken() (t dibs.Token) {
 
 // Resume implements dibs.Store.
 func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
-	if err := s.check("resume"); err != nil {
+	if err := s.check(ctx, "resume"); err != nil {
 		return nil, err
 	}
 	if err := checks.Resume(&r); err != nil {

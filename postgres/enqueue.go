@@ -28,6 +28,9 @@ func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueue
 // enqueueAlone gives a batch that takes more than one statement, as it has unique keys
 // or is large, a transaction.
 func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dibs.Enqueued, queues []string, err error) {
+	if err := s.check(ctx, "enqueue"); err != nil {
+		return nil, nil, err
+	}
 	if len(jobs) < copyFrom && !slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" }) {
 		return s.enqueue(ctx, jobs, nil)
 	}
@@ -41,7 +44,7 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 // enqueue inserts through c and returns the queues that got jobs. Without c it has the
 // store's connections, and others' small batches may come along.
 func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs.Enqueued, []string, error) {
-	if err := s.check("enqueue"); err != nil {
+	if err := s.check(ctx, "enqueue"); err != nil {
 		return nil, nil, err
 	}
 	const rounds = 10

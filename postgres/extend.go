@@ -14,7 +14,7 @@ import (
 // Extend implements dibs.Store.
 func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
 	var out dibs.Extended
-	if err := s.check("extend"); err != nil {
+	if err := s.check(ctx, "extend"); err != nil {
 		return out, err
 	}
 	if err := checks.Extend(leases, d); err != nil || len(leases) == 0 {

@@ -29,7 +29,7 @@ func waiting(d time.Duration) step {
 
 // Finish implements dibs.Store.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	if err := s.check("finish"); err != nil {
+	if err := s.check(ctx, "finish"); err != nil {
 		return err
 	}
 	outcomes, err := checks.Outcomes(outcomes)

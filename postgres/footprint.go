@@ -22,7 +22,7 @@ import (
 // the command dibs locks shows. A queue that does not exist gives ErrUnknownQueue.
 func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Footprint, err error) {
 	r := dibs.ClaimRequest{Queue: queue, Worker: "dibs locks", N: n}
-	if err := s.check("locks"); err != nil {
+	if err := s.check(ctx, "locks"); err != nil {
 		return f, err
 	}
 	if err := checks.Claim(&r); err != nil {

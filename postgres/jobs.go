@@ -17,7 +17,7 @@ import (
 
 // Get implements dibs.Jobs.
 func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
-	if err := s.check("get"); err != nil {
+	if err := s.check(ctx, "get"); err != nil {
 		return nil, err
 	}
 	list, err := s.list(ctx, "get", id)
@@ -33,7 +33,7 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 // List implements dibs.Jobs.
 func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	var page dibs.Page
-	if err := s.check("list"); err != nil {
+	if err := s.check(ctx, "list"); err != nil {
 		return page, err
 	}
 	if err := checks.Filter(&f); err != nil {
@@ -170,7 +170,7 @@ const lockedFor = 5 * time.Second
 // change runs one of the operator's statements on a list of ids, again on those that
 // somebody had locked.
 func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, c *changed) error {
-	if err := s.check(name); err != nil {
+	if err := s.check(ctx, name); err != nil {
 		return err
 	}
 	if err := checks.IDs(ids); err != nil || len(ids) == 0 {
@@ -265,7 +265,7 @@ func (c *changed) done(s *Store) []int64 {
 
 // Prune implements dibs.Jobs.
 func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
-	if err := s.check("prune"); err != nil {
+	if err := s.check(ctx, "prune"); err != nil {
 		return 0, err
 	}
 	if err := checks.Prune(queue, state, olderThan); err != nil {
@@ -290,7 +290,7 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 
 // Stats implements dibs.Queues.
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
-	if err := s.check("stats"); err != nil {
+	if err := s.check(ctx, "stats"); err != nil {
 		return nil, err
 	}
 	list := []dibs.QueueStats{}
@@ -328,7 +328,7 @@ func scanStats(scan func(...any) error) (dibs.QueueStats, error) {
 
 // Check implements dibs.Database.
 func (s *Store) Check(ctx context.Context) ([]string, error) {
-	if err := s.check("check"); err != nil {
+	if err := s.check(ctx, "check"); err != nil {
 		return nil, err
 	}
 	findings := []string{}

@@ -71,6 +71,9 @@ func Migrations(o Options) (string, error) {
 // be changed, it comes again and again until ctx ends, so that nobody has to wait
 // behind it for longer than a second.
 func Migrate(ctx context.Context, url string, o Options) error {
+	if err := checks.Context(ctx); err != nil {
+		return err
+	}
 	if err := checkSchemaName(o.schema()); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // Options for Open and Migrate. The zero value is the default.
@@ -64,6 +65,9 @@ const planning = `select
 // It fails with dibs.ErrSchema if Migrate has not been run there, and with
 // dibs.ErrUnavailable if the server cannot be reached.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	if err := checks.Context(ctx); err != nil {
+		return nil, err
+	}
 	c, err := configured(url, o)
 	if err != nil {
 		return nil, err
@@ -125,6 +129,12 @@ func configured(url string, o Options) (*pgxpool.Config, error) {
 // Whatever default_transaction_isolation says, the store's own transactions, InTx's
 // too, are READ COMMITTED.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
+	if pool == nil {
+		return nil, &dibs.InvalidError{Field: "pool", Reason: "is nil; give one, or have Open make it"}
+	}
+	if err := checks.Context(ctx); err != nil {
+		return nil, err
+	}
 	return newStore(ctx, pool, o, false)
 }
 
@@ -167,6 +177,9 @@ func (o Options) schema() string {
 
 // Close ends wake-ups and closes the pool that Open made.
 func (s *Store) Close() error {
+	if s == nil || s.closed == nil {
+		return nil
+	}
 	if s.closed.Err() != nil {
 		return nil
 	}
@@ -179,10 +192,13 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// check fails for calls after Close.
-func (s *Store) check(op string) error {
-	if s.closed.Err() != nil {
+// check refuses calls that cannot be made at all, as those after Close.
+func (s *Store) check(ctx context.Context, op string) error {
+	switch {
+	case s == nil || s.closed == nil:
+		return &dibs.InvalidError{Field: "store", Reason: "is not open; use what Open or New returns, once its error is nil"}
+	case s.closed.Err() != nil:
 		return fmt.Errorf("dibs: %s: %w", op, dibs.ErrClosed)
 	}
-	return nil
+	return checks.Context(ctx)
 }

@@ -160,7 +160,7 @@ func (e *explaining) inTx(c conn) {
 	in, err := e.conn.Begin(e.Context())
 	e.must(err)
 	e.in = in
-	t := &tx{s: e.store, conn: c, claimed: claimed{}}
+	t := &tx{s: e.store, conn: c, txState: &txState{claimed: claimed{}}}
 	for _, queue := range []string{"q", "u", "l", "lifo", "g"} {
 		_, _, err := e.store.enqueue(e.Context(), jobsOf(queue, "", 3), c)
 		e.must(err)

@@ -125,7 +125,7 @@ func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) e
 
 // Queues implements dibs.Queues.
 func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
-	if err := s.check("queues"); err != nil {
+	if err := s.check(ctx, "queues"); err != nil {
 		return nil, err
 	}
 	rows, err := s.readQueues(ctx, nil)
@@ -141,7 +141,7 @@ func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
 
 // SetQueue implements dibs.Queues. Two changes at the same time are both made.
 func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	if err := s.check("set queue"); err != nil {
+	if err := s.check(ctx, "set queue"); err != nil {
 		return dibs.Queue{}, err
 	}
 	probe := dibs.DefaultSettings(name)
@@ -207,7 +207,7 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 
 // SetGroup implements dibs.Queues.
 func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) error {
-	if err := s.check("set group"); err != nil {
+	if err := s.check(ctx, "set group"); err != nil {
 		return err
 	}
 	for _, err := range []error{checks.Name("queue", queue), checks.Name("group", group), checks.GroupLimit("limit", limit, 0)} {

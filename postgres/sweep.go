@@ -60,7 +60,7 @@ func (s *Store) sweepIfDue(ctx context.Context, every time.Duration) error {
 // Sweep implements dibs.Store.
 func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	var out dibs.Swept
-	if err := s.check("sweep"); err != nil {
+	if err := s.check(ctx, "sweep"); err != nil {
 		return out, err
 	}
 	s.sweeper.mu.Lock()

@@ -18,11 +18,16 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// tx is a store inside a caller's transaction. Like the transaction it is for one
-// goroutine at a time.
+// tx is a store inside a caller's transaction.
 type tx struct {
-	s       *Store
-	conn    conn
+	s    *Store
+	conn conn
+	*txState
+}
+
+// txState is what all tx of one transaction share.
+type txState struct {
+	mu      sync.Mutex // held by each call: a transaction has one connection
 	claimed claimed
 }
 
@@ -34,30 +39,63 @@ type claimed map[dibs.Lease]*dibs.RawJob
 // Tx is the store inside a pgx transaction. Every Tx of one transaction is the same,
 // also of those that pgx makes inside of it by savepoints.
 func (s *Store) Tx(t pgx.Tx) dibs.Tx {
-	return &tx{s: s, conn: onPgx(t, t.Conn().Config()), claimed: claimedBy(&s.claimed, t.Conn())}
+	c := connOf(t)
+	if s == nil || c == nil {
+		return &tx{s: s} // its calls say what is missing
+	}
+	return &tx{s: s, conn: onPgx(t, c.Config()), txState: stateOf(&s.claimed, c)}
+}
+
+// connOf is nil for a transaction that is nil or has ended: Conn may then panic.
+func connOf(t pgx.Tx) (c *pgx.Conn) {
+	defer func() {
+		if recover() != nil {
+			c = nil
+		}
+	}()
+	return t.Conn()
 }
 
 // SQLTx is the store inside a database/sql transaction, of any PostgreSQL driver.
 // Every SQLTx of one transaction is the same.
 func (s *Store) SQLTx(t *sql.Tx) dibs.Tx {
-	return &tx{s: s, conn: sqlConn{t}, claimed: claimedBy(&s.claimed, t)}
+	if s == nil || t == nil {
+		return &tx{s: s} // its calls say what is missing
+	}
+	return &tx{s: s, conn: sqlConn{t}, txState: stateOf(&s.claimed, t)}
 }
 
-// claimedBy finds what the transaction t, or the one on the connection t, has claimed.
-// It is forgotten with t, and what belongs to an earlier transaction at the next claim.
-func claimedBy[T any](all *sync.Map, t *T) claimed {
+// stateOf finds the state of the transaction t, or of the one on the connection t. It is
+// forgotten with t, and what an earlier transaction has claimed at the next claim.
+func stateOf[T any](all *sync.Map, t *T) *txState {
 	key := weak.Make(t)
-	c, known := all.LoadOrStore(key, claimed{})
+	state, known := all.LoadOrStore(key, &txState{claimed: claimed{}})
 	if !known {
 		runtime.AddCleanup(t, func(key weak.Pointer[T]) { all.Delete(key) }, key)
 	}
-	return c.(claimed)
+	return state.(*txState)
+}
+
+// use begins a call in the transaction, unless it cannot be made at all. Calls of several
+// goroutines wait for each other.
+func (t *tx) use(ctx context.Context, op string) (end func(), err error) {
+	if err := t.s.check(ctx, op); err != nil {
+		return nil, err
+	}
+	if t.txState == nil {
+		return nil, &dibs.InvalidError{Field: "tx", Reason: "is nil or has ended; give the open transaction to work in"}
+	}
+	t.mu.Lock()
+	return t.mu.Unlock, nil
 }
 
 // InTx implements dibs.Database.
 func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
-	if err := s.check("transaction"); err != nil {
+	if err := s.check(ctx, "transaction"); err != nil {
 		return err
+	}
+	if f == nil {
+		return &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that works in the transaction"}
 	}
 	return s.transactOnce(ctx, "transaction", func(t pgx.Tx) error { return f(s.Tx(t)) })
 }
@@ -88,6 +126,11 @@ func begin(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
 
 // Enqueue implements dibs.Tx.
 func (t *tx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	end, err := t.use(ctx, "enqueue")
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	out, _, err := t.s.enqueue(ctx, jobs, t.conn)
 	return out, err
 }
@@ -95,9 +138,11 @@ func (t *tx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, 
 // Claim implements dibs.Tx. Admitting and sweeping have transactions of their own,
 // so that the caller's holds no turn.
 func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if err := t.s.check("claim"); err != nil {
+	end, err := t.use(ctx, "claim")
+	if err != nil {
 		return nil, err
 	}
+	defer end()
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
@@ -148,9 +193,11 @@ func (t *tx) note(token dibs.Token) step {
 
 // Finish implements dibs.Tx.
 func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	if err := t.s.check("finish"); err != nil {
+	end, err := t.use(ctx, "finish")
+	if err != nil {
 		return err
 	}
+	defer end()
 	checked, err := checks.Outcomes(outcomes)
 	if err != nil {
 		return err

@@ -51,6 +51,9 @@ func newBell(s *Store) *bell {
 
 // Wake implements dibs.Database.
 func (s *Store) Wake(queue string) {
+	if s == nil || s.bell == nil {
+		return
+	}
 	queue = cmp.Or(queue, dibs.DefaultQueue)
 	s.bell.ring(queue)
 	s.bell.notify(queue)
@@ -58,6 +61,9 @@ func (s *Store) Wake(queue string) {
 
 // Wakeups implements dibs.Store.
 func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
+	if s == nil || s.bell == nil {
+		return nil, func() {} // the first call that can fail says that the store is not open
+	}
 	b, ear := s.bell, make(chan struct{}, 1)
 	queue = cmp.Or(queue, dibs.DefaultQueue)
 	b.mu.Lock()

@@ -1,10 +1,11 @@
 #!/bin/sh
 # The long form of what proves the promises (docs/proof.md): the reference model, the
-# interleavings, servers and processes killed, and dibs torture on PostgreSQL, with a
-# server of its own that is killed too, and on SQLite. Then made-up command lines, and an hour
-# of steady load on one worker process, whose memory must not grow. It takes hours in full.
+# interleavings, servers and processes killed, calls with any arguments under the race
+# detector, and dibs torture on PostgreSQL, with a server of its own that is killed too,
+# and on SQLite. Then made-up command lines, and an hour of steady load on one worker
+# process, whose memory must not grow. It takes hours in full.
 #
-#   scripts/soak.sh [PART...]       default: model history interleave crash torture broken lines memory
+#   scripts/soak.sh [PART...]       default: model history interleave crash misuse torture broken lines memory
 #
 #   SOAK_RUNS      rounds of torture (default 4), each with a seed of its own
 #   SOAK_MINUTES   how long the faults of each go on (default 10)
@@ -44,6 +45,11 @@ crash() {
 	step 'a server killed 50 times, processes killed 200 times'
 	go test ./postgres -run TestAKilledServer -count=1 -v -timeout 0
 	go test ./sqlite -run 'TestAKilledProcessLosesNothing$' -count=1 -v -timeout 0
+}
+
+misuse() {
+	step 'calls with any arguments, from many goroutines, under the race detector'
+	CGO_ENABLED=1 go test -race ./sqlite ./postgres -run '^TestStore$/^misuse$' -count=1 -v -timeout 0
 }
 
 torture() {
@@ -101,12 +107,12 @@ memory() {
 }
 
 SOAK_SEED=${SOAK_SEED:-$(date +%s)}
-[ $# -gt 0 ] || set -- model history interleave crash torture broken lines memory
+[ $# -gt 0 ] || set -- model history interleave crash misuse torture broken lines memory
 for part in "$@"; do
 	case $part in
-	model | history | interleave | crash | torture | broken | lines | memory) ;;
+	model | history | interleave | crash | misuse | torture | broken | lines | memory) ;;
 	*)
-		echo "unknown part $part: there are model, history, interleave, crash, torture, broken, lines and memory" >&2
+		echo "unknown part $part: there are model, history, interleave, crash, misuse, torture, broken, lines and memory" >&2
 		exit 2
 		;;
 	esac

@@ -304,6 +304,16 @@ func TestOptionsAreChecked(t *testing.T) {
 			}
 		}
 	}
+	var noContext context.Context
+	if _, err := sqlite.Open(noContext, path, sqlite.Options{}); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("Open without a context: %v", err)
+	}
+	if err := sqlite.Migrate(noContext, path, sqlite.Options{}); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("Migrate without a context: %v", err)
+	}
+	if _, err := sqlite.Migrations(sqlite.Options{Prefix: "1"}); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("Migrations with a bad prefix: %v", err)
+	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("a file was made")
 	}

@@ -143,6 +143,7 @@ func chapters() []chapter {
 		{name: "limits", cases: limitCases},
 		{name: "wake", cases: wakeCases},
 		{name: "close", cases: closeCases},
+		{name: "misuse", cases: misuseCases},
 		{name: "race", cases: raceCases},
 		{name: "chaos", cases: chaosCases},
 	}

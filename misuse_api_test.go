@@ -1,0 +1,213 @@
+package dibs_test
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// misused says which test gives bad arguments to each exported function and method. What
+// is not named here are the methods of dibs.Database and dibs.Tx: storetest's chapter misuse
+// calls all that these interfaces have.
+var misused = map[string]string{
+	"dibs.Handle":           "TestARegistrationThatCannotWorkPanicsAtOnce",
+	"dibs.Worker.HandleRaw": "TestARegistrationThatCannotWorkPanicsAtOnce",
+	"dibs.Worker.Run":       "TestAWorkerThatIsNotSetUpDoesNotRun",
+
+	"dibs.Decode":               "TestPlainFunctionsTakeAnything",
+	"dibs.DefaultSettings":      "TestPlainFunctionsTakeAnything",
+	"dibs.Die":                  "TestPlainFunctionsTakeAnything",
+	"dibs.Release":              "TestPlainFunctionsTakeAnything",
+	"dibs.Retry":                "TestPlainFunctionsTakeAnything",
+	"dibs.RetryAfter":           "TestPlainFunctionsTakeAnything",
+	"dibs.Snooze":               "TestPlainFunctionsTakeAnything",
+	"dibs.State.Final":          "TestPlainFunctionsTakeAnything",
+	"dibs.Job.LastAttempt":      "TestPlainFunctionsTakeAnything",
+	"dibs.Job.Lease":            "TestPlainFunctionsTakeAnything",
+	"dibs.Job.SetResult":        "TestPlainFunctionsTakeAnything",
+	"dibs.Lease.Cancel":         "TestPlainFunctionsTakeAnything",
+	"dibs.Lease.Complete":       "TestPlainFunctionsTakeAnything",
+	"dibs.Lease.Die":            "TestPlainFunctionsTakeAnything",
+	"dibs.Lease.Release":        "TestPlainFunctionsTakeAnything",
+	"dibs.Lease.Retry":          "TestPlainFunctionsTakeAnything",
+	"dibs.Lease.RetryAfter":     "TestPlainFunctionsTakeAnything",
+	"dibs.Lease.Snooze":         "TestPlainFunctionsTakeAnything",
+	"dibs.Token.IsZero":         "TestPlainFunctionsTakeAnything",
+	"dibs.Token.MarshalText":    "TestPlainFunctionsTakeAnything",
+	"dibs.Token.String":         "TestPlainFunctionsTakeAnything",
+	"dibs.Token.UnmarshalText":  "TestPlainFunctionsTakeAnything",
+	"dibs.InvalidError.Error":   "TestPlainFunctionsTakeAnything",
+	"dibs.InvalidError.Is":      "TestPlainFunctionsTakeAnything",
+	"dibs.LeaseLostError.Error": "TestPlainFunctionsTakeAnything",
+	"dibs.LeaseLostError.Is":    "TestPlainFunctionsTakeAnything",
+	"dibs.UnwrittenError.Error": "TestPlainFunctionsTakeAnything",
+	"dibs.UnwrittenError.Is":    "TestPlainFunctionsTakeAnything",
+
+	"sqlite.Open":        "TestOptionsAreChecked",
+	"sqlite.Migrate":     "TestOptionsAreChecked",
+	"sqlite.Migrations":  "TestOptionsAreChecked",
+	"sqlite.Store.SQLTx": "TestTransactionsThatAreNotTheStoresAreRefused",
+	"sqlite.Store.DB":    "TestTransactionsThatAreNotTheStoresAreRefused",
+	"sqlite.Store.Locks": "TestStore",
+
+	"postgres.Open":        "TestFunctionsRefuseBadArguments",
+	"postgres.New":         "TestFunctionsRefuseBadArguments",
+	"postgres.Migrate":     "TestFunctionsRefuseBadArguments",
+	"postgres.Migrations":  "TestFunctionsRefuseBadArguments",
+	"postgres.Store.Tx":    "TestStore",
+	"postgres.Store.SQLTx": "TestStore",
+	"postgres.Store.Locks": "TestStore",
+}
+
+// A new function or method has to be misused by a test, too.
+func TestEveryFunctionIsMisusedByATest(t *testing.T) {
+	t.Parallel()
+	database := reflect.TypeFor[dibs.Database]()
+	left := make(map[string]bool, len(misused))
+	for name := range misused {
+		left[name] = true
+	}
+	for _, dir := range []string{".", "sqlite", "postgres"} {
+		tests := testsIn(t, dir)
+		for _, name := range exported(t, dir) {
+			delete(left, name)
+			_, method, _ := strings.Cut(name, ".Store.")
+			if _, ok := database.MethodByName(method); ok {
+				continue
+			}
+			if test := misused[name]; !tests[test] {
+				t.Errorf("%s is misused by no test: there is no %q beside it", name, test)
+			}
+		}
+	}
+	for name := range left {
+		t.Errorf("there is no %s", name)
+	}
+}
+
+// exported lists the functions of a folder, and the methods of its types, that users can name.
+func exported(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || !f.Name.IsExported() {
+				continue
+			}
+			name := file.Name.Name + "."
+			if f.Recv != nil {
+				of := receiver(f.Recv.List[0].Type)
+				if !ast.IsExported(of) {
+					continue
+				}
+				name += of + "."
+			}
+			names = append(names, name+f.Name.Name)
+		}
+	}
+	return names
+}
+
+func receiver(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StarExpr:
+		return receiver(e.X)
+	case *ast.IndexExpr:
+		return receiver(e.X)
+	case *ast.Ident:
+		return e.Name
+	}
+	return ""
+}
+
+func testsIn(t *testing.T, dir string) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := make(map[string]bool)
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(text), -1) {
+			tests[m[1]] = true
+		}
+	}
+	return tests
+}
+
+// None of them panics, whatever it is given.
+func TestPlainFunctionsTakeAnything(t *testing.T) {
+	t.Parallel()
+	for _, d := range []time.Duration{0, -1, math.MinInt64, math.MaxInt64} {
+		for _, err := range []error{dibs.Snooze(d), dibs.Retry(nil), dibs.RetryAfter(d, nil), dibs.Die(nil), dibs.Release()} {
+			if err.Error() == "" {
+				t.Errorf("an error for a handler to return has no text: %#v", err)
+			}
+		}
+		for _, l := range []dibs.Lease{{}, {ID: -1}} {
+			for _, o := range []dibs.Outcome{l.Complete(nil), l.Retry(""), l.RetryAfter(d, ""), l.Snooze(d), l.Release(), l.Die(""), l.Cancel("")} {
+				if o.ID != l.ID || o.Ending == "" {
+					t.Errorf("the outcome is %v", o)
+				}
+			}
+		}
+	}
+	if _, err := dibs.Decode[string](nil); err == nil {
+		t.Error("a job that is nil was decoded")
+	}
+	if _, err := dibs.Decode[string](&dibs.RawJob{Payload: json.RawMessage("{")}); err == nil {
+		t.Error("a payload that is no JSON was decoded")
+	}
+	job := &dibs.Job[string]{}
+	if job.Lease() != (dibs.Lease{}) || !job.LastAttempt() {
+		t.Error("a job that is empty has a lease or attempts")
+	}
+	for _, v := range []any{make(chan int), math.NaN(), strings.Repeat("x", dibs.MaxResult)} {
+		if err := job.SetResult(v); err == nil {
+			t.Errorf("a %T was taken as result", v)
+		}
+	}
+	if dibs.State("?").Final() || dibs.DefaultSettings("").Lease == 0 {
+		t.Error("a state that there is not is final, or a queue without a name has no settings")
+	}
+	var token dibs.Token
+	for _, text := range []string{"x", strings.Repeat("x", 32), strings.Repeat("a", 1000)} {
+		if err := token.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%.40q was taken as token", text)
+		}
+	}
+	if text, err := (dibs.Token{}).MarshalText(); err != nil || len(text) != 0 || !token.IsZero() && token.String() == "" {
+		t.Errorf("no token is written as %q, %v", text, err)
+	}
+	for _, err := range []error{&dibs.InvalidError{}, &dibs.LeaseLostError{}, &dibs.UnwrittenError{}} {
+		if err.Error() == "" || err.(interface{ Is(error) bool }).Is(nil) {
+			t.Errorf("%T without content has no text, or is nil", err)
+		}
+	}
+}

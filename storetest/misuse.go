@@ -1,0 +1,304 @@
+package storetest
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Whatever a program gives to a store, it gets an error: no call panics, hangs, or leaves
+// the store in a state in which others do not work.
+var misuseCases = []oneCase{
+	{"a nil context is refused", nilContext},
+	{"a store that was never opened says so", neverOpened},
+	{"calls with any arguments leave the store usable", anyArguments},
+	{"calls beside Close work, or say that the store is closed", besideClose},
+	{"a transaction that has ended says so", endedTx},
+	{"a transaction used by two goroutines does each call as a whole", sharedTx},
+	{"a panic in a transaction's function gives the transaction up", panicInTx},
+}
+
+// usable works on a job from its enqueue to its end.
+func (t *test) usable() {
+	t.Helper()
+	id := t.enqueue(dibs.NewJob{Queue: "usable", Kind: "k"})[0]
+	j := t.claimOne(dibs.ClaimRequest{Queue: "usable"})
+	equal(t, "claimed job", j.ID, id)
+	t.finish(j.Lease().Complete(nil))
+	t.refused([]int64{id}, j.Lease().Complete(nil))
+	consistent(t.T, t.db)
+}
+
+func nilContext(t *test) {
+	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
+	j := t.claimOne(dibs.ClaimRequest{})
+	tx := t.open()
+	calls := everyCall(nil, t.db, j)                                                                                //nolint:staticcheck // that is the test
+	calls["Tx.Enqueue"] = func() error { _, err := tx.Enqueue(nil, copies(1, dibs.NewJob{Kind: "k"})); return err } //nolint:staticcheck // see above
+	calls["Tx.Claim"] = func() error { _, err := tx.Claim(nil, dibs.ClaimRequest{N: 1, Worker: "w"}); return err }  //nolint:staticcheck // see above
+	calls["Tx.Finish"] = func() error { return tx.Finish(nil, []dibs.Outcome{j.Lease().Complete(nil)}) }            //nolint:staticcheck // see above
+	for name, call := range calls {
+		for range 6 { // more often than a pool has connections
+			var invalid *dibs.InvalidError
+			if err := call(); !errors.As(err, &invalid) || invalid.Field != "ctx" {
+				t.Fatalf("%s gave %v, want an InvalidError of ctx", name, err)
+			}
+		}
+	}
+	t.must(tx.Rollback())
+	t.usable()
+}
+
+// neverOpened calls every method of a store that is nil, or that somebody made without Open.
+func neverOpened(t *test) {
+	opened := reflect.TypeOf(t.db)
+	for _, store := range []reflect.Value{reflect.Zero(opened), reflect.New(opened.Elem())} {
+		db := store.Interface().(dibs.Database)
+		for name, call := range everyCall(t.ctx, db, &dibs.RawJob{ID: 1, Token: dibs.Token{1}}) {
+			if err := call(); !errors.Is(err, dibs.ErrInvalid) {
+				t.Fatalf("%s gave %v, want ErrInvalid", name, err)
+			}
+		}
+		_, stop := db.Wakeups("q")
+		stop()
+		db.Wake("q")
+		t.must(db.Close())
+	}
+}
+
+// calls are all methods of dibs.Database but Close, and those with which the packages of
+// databases begin transactions and look at locks, where the store has them.
+func (t *test) calls(db dibs.Database) []string {
+	var names []string
+	methods := reflect.TypeFor[dibs.Database]()
+	for i := range methods.NumMethod() {
+		names = append(names, methods.Method(i).Name)
+	}
+	for _, name := range []string{"SQLTx", "Tx", "Locks"} {
+		if reflect.ValueOf(db).MethodByName(name).IsValid() {
+			names = append(names, name)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "Close" })
+}
+
+// misuse calls methods with arguments that anything makes.
+type misuse struct {
+	*test
+	anything
+}
+
+func (t *test) misuse(seed uint64, held *heldLeases) *misuse {
+	ended, cancel := context.WithCancel(t.ctx)
+	cancel()
+	m := &misuse{test: t, anything: anything{Rand: rand.New(rand.NewPCG(seed, 0)), live: t.ctx, ended: ended, held: held}}
+	m.inTx = func(tx dibs.Tx) {
+		for range m.IntN(3) {
+			m.try(reflect.ValueOf(tx), []string{"Enqueue", "Claim", "Finish"}[m.IntN(3)])
+		}
+	}
+	return m
+}
+
+// try makes one call on a goroutine of its own, which the call may end or let panic if
+// that is what the caller's function does. It returns the call's error.
+func (m *misuse) try(on reflect.Value, name string) (err error) {
+	method := on.MethodByName(name)
+	args := make([]reflect.Value, method.Type().NumIn())
+	for i := range args {
+		args[i] = m.value(method.Type().In(i))
+	}
+	noCtx := len(args) > 0 && args[0].Type() == contextType && args[0].IsNil()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil && p != panicMeant {
+				m.Errorf("%s(%.300s) panics: %v\n%s", name, fmt.Sprint(args), p, debug.Stack())
+			}
+		}()
+		for _, out := range method.Call(args) {
+			switch v := out.Interface().(type) {
+			case error:
+				err = v
+			case []*dibs.RawJob:
+				m.held.add(v)
+			case func(): // what ends Wakeups
+				v()
+				v()
+			case dibs.Tx:
+				_, err = v.Enqueue(m.ctx, copies(1, dibs.NewJob{Kind: "k"}))
+			}
+		}
+		if noCtx && !errors.Is(err, dibs.ErrInvalid) && !errors.Is(err, dibs.ErrClosed) {
+			m.Errorf("%s with a nil context gave %v", name, err)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		m.Errorf("%s(%.300s) has not returned after %v", name, fmt.Sprint(args), patience)
+	}
+	return err
+}
+
+// known reports whether callers can tell what an error means.
+func known(err error) bool {
+	for _, e := range []error{
+		dibs.ErrInvalid, dibs.ErrClosed, dibs.ErrLeaseLost, dibs.ErrNotFound, dibs.ErrUnknownQueue,
+		dibs.ErrUnavailable, context.Canceled, context.DeadlineExceeded, sql.ErrTxDone, errMeant,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return err == nil
+}
+
+func anyArguments(t *test) {
+	rounds, goroutines := 1, 4
+	if os.Getenv("DIBS_SOAK") != "" {
+		rounds, goroutines = 30, 16
+		t.ctx = context.WithoutCancel(t.ctx) // they take longer than a test's patience
+	}
+	r, names, held := t.random(), t.calls(t.db), &heldLeases{}
+	for range rounds {
+		seeds := make([]uint64, goroutines)
+		for i := range seeds {
+			seeds[i] = r.Uint64()
+		}
+		t.together(goroutines, func(i int) error {
+			m := t.misuse(seeds[i], held)
+			for range 8 {
+				for _, n := range m.Perm(len(names)) {
+					if err := m.try(reflect.ValueOf(t.db), names[n]); !known(err) && names[n] != "InTx" {
+						t.Errorf("%s gave an error that nobody can tell: %v", names[n], err)
+					}
+				}
+			}
+			return nil
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	t.usable()
+}
+
+func besideClose(t *test) {
+	for range 3 {
+		db := t.Another(t)
+		j := &dibs.RawJob{ID: 1, Token: dibs.Token{1}}
+		var calls []func() error
+		var names []string
+		for name, call := range everyCall(t.ctx, db, j) {
+			names, calls = append(names, name), append(calls, call)
+		}
+		var begun atomic.Int64
+		var open sync.WaitGroup
+		for i, call := range calls {
+			open.Go(func() {
+				for {
+					err := call()
+					begun.Add(1)
+					switch {
+					case errors.Is(err, dibs.ErrClosed):
+						return
+					case !known(err), errors.Is(err, context.Canceled) && !t.OpenTx: // that a pool of connections is being closed
+						t.Errorf("%s beside Close gave %v", names[i], err)
+						return
+					}
+				}
+			})
+		}
+		t.until("the calls are under way", func() bool { return begun.Load() >= int64(len(calls)) })
+		t.together(2, func(int) error { return db.Close() })
+		open.Wait()
+	}
+	t.usable()
+}
+
+func endedTx(t *test) {
+	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
+	j := t.claimOne(dibs.ClaimRequest{})
+	for _, commit := range []bool{true, false} {
+		tx := t.open()
+		t.enqueueOn(tx, dibs.NewJob{Queue: "other", Kind: "k"})
+		end := tx.Rollback
+		if commit {
+			end = tx.Commit
+		}
+		t.must(end())
+		for _, ended := range []dibs.Tx{tx.Tx, tx.Again()} {
+			if _, err := ended.Enqueue(t.ctx, copies(1, dibs.NewJob{Kind: "k"})); err == nil {
+				t.Error("Enqueue worked")
+			}
+			if _, err := ended.Claim(t.ctx, dibs.ClaimRequest{Worker: "w", N: 1}); err == nil {
+				t.Error("Claim worked")
+			}
+			if err := ended.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}); err == nil {
+				t.Error("Finish worked")
+			}
+		}
+	}
+	equal(t, "waiting jobs", t.stats(dibs.DefaultQueue).Waiting, int64(1))
+	equal(t, "jobs of the transaction that was committed", t.stats("other").Waiting, int64(1))
+	t.usable()
+}
+
+func sharedTx(t *test) {
+	const each = 6
+	t.enqueue(copies(4*each, dibs.NewJob{Queue: "from", Kind: "k"})...)
+	tx := t.open()
+	t.together(4, func(int) error {
+		again := tx.Again()
+		for range each {
+			if _, err := again.Enqueue(t.ctx, copies(2, dibs.NewJob{Queue: "to", Kind: "k"})); err != nil {
+				return err
+			}
+			jobs, err := again.Claim(t.ctx, dibs.ClaimRequest{Queue: "from", Worker: "w", N: 1})
+			if err != nil || len(jobs) != 1 {
+				return fmt.Errorf("claimed %d jobs: %w", len(jobs), err)
+			}
+			if err := again.Finish(t.ctx, []dibs.Outcome{jobs[0].Lease().Die("x")}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	t.must(tx.Commit())
+	equal(t, "enqueued jobs", t.stats("to").Waiting, int64(8*each))
+	equal(t, "dead jobs", t.stats("from").Dead, int64(4*each))
+	t.usable()
+}
+
+func panicInTx(t *test) {
+	for range 10 { // more often than a pool has connections
+		func() {
+			defer func() {
+				if p := recover(); p != panicMeant {
+					t.Fatalf("it panics with %v, want what the function panicked with", p)
+				}
+			}()
+			_ = t.db.InTx(t.ctx, func(tx dibs.Tx) error {
+				t.enqueueOn(tx, dibs.NewJob{Queue: "q", Kind: "k"})
+				panic(panicMeant)
+			})
+		}()
+	}
+	if err := t.db.InTx(t.ctx, nil); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("InTx without a function gave %v", err)
+	}
+	t.usable()
+}
