@@ -105,6 +105,7 @@ func (r *run) extended(a answer[Extended]) {
 				continue
 			}
 			h.since, h.length = r.extends.sent, b.length
+			r.noteLong(h, r.lookAt)
 			if cancelled[id] && r.running[h] {
 				h.cancel(ErrCancelled)
 			}

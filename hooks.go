@@ -15,7 +15,8 @@ import (
 // are for reading only. What a hook panics with is logged as an error, and the worker
 // goes on.
 type Hooks struct {
-	// Log gets failed attempts, lost leases and database errors as warnings, start
+	// Log gets failed attempts, lost leases, handlers that have run for 10, 100 and so on
+	// times their lease without a JobTimeout, and database errors as warnings, start
 	// and stop as information, and the course of every job at level debug, as locks of
 	// other transactions that keep outcomes from being written for a moment. Default:
 	// slog.Default(). slog.DiscardHandler silences it.

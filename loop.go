@@ -89,6 +89,7 @@ type held struct {
 	refused   bool // to extend it was refused, while its outcome was being written
 
 	start time.Time
+	long  int // how many leases it must have run for to be logged again as running for long; 0: never logged
 	ran   time.Duration
 	err   error // what the handler returned
 

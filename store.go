@@ -195,7 +195,8 @@ type Filter struct {
 	After string // Page.Next of the page before
 }
 
-// Page is one page of a list.
+// Page is one page of a list. It may have fewer jobs than the limit, or none, and still a
+// Next: a List looks at about 100,000 jobs at most.
 type Page struct {
 	Jobs []*RawJob `json:"jobs"`
 	Next string    `json:"next,omitempty"` // give it to Filter.After for the next page; empty: this was the last

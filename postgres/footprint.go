@@ -18,8 +18,9 @@ import (
 
 // Locks claims up to n jobs of a queue in a transaction that it rolls back, and tells
 // what that locked and what it made others wait for. Meanwhile these jobs are held
-// back from workers; it lasts about as long as reading all live jobs once. It is what
-// the command dibs locks shows. A queue that does not exist gives ErrUnknownQueue.
+// back from workers. It looks at up to 10,000 rows of each table, and of the queue's jobs
+// at so many that are ready, blocked, for later and counted. It is what the command dibs
+// locks shows. A queue that does not exist gives ErrUnknownQueue.
 func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Footprint, err error) {
 	r := dibs.ClaimRequest{Queue: queue, Worker: "dibs locks", N: n}
 	if err := s.check(ctx, "locks"); err != nil {
@@ -50,7 +51,10 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	if q.Concurrency > 0 && !q.counted {
 		f.Note = "The first claim under a new limit counts what runs: here in the claim's transaction, else before it."
 	}
-	l := look{s: s, q: q, r: r, pid: t.Conn().PgConn().PID(), group: groupOf(jobs)}
+	l := look{s: s, q: q, r: r, pid: t.Conn().PgConn().PID(), group: groupOf(jobs), queues: []string{q.Name}}
+	for _, j := range jobs {
+		l.jobs = append(l.jobs, j.ID)
+	}
 	if f.Locks, err = l.held(ctx, t); err == nil {
 		f.Others, err = l.others(ctx)
 	}
@@ -96,6 +100,9 @@ type look struct {
 	pid uint32 // of the claim's connection
 	// group of one of the claimed jobs, or ""
 	group string
+	// queues and jobs are among whose rows locks are looked for.
+	queues []string
+	jobs   []int64
 }
 
 // held lists what the transaction t holds.
@@ -180,7 +187,7 @@ var ofSeveral = map[string]int{"forupd": 0, "upd": 0, "fornokeyupd": 1, "nokeyup
 func (l look) rows(ctx context.Context, xid string, tables []string) ([]footprint.Lock, error) {
 	rows := map[string][]string{} // by table, with a strength yet to be found
 	counts := map[string][]int{}  // by table and strength
-	err := l.s.upkeep.run(ctx, step{sql: l.s.sql.get("locks_rows"), args: []any{xid, tables}, row: func(scan func(...any) error) error {
+	err := l.s.upkeep.run(ctx, step{sql: l.s.sql.get("locks_rows"), args: []any{xid, tables, l.queues, l.jobs}, row: func(scan func(...any) error) error {
 		var table, ctid string
 		var mode *string
 		err := scan(&table, &ctid, &mode)

@@ -30,6 +30,12 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return list[0], nil
 }
 
+const (
+	searchMost = 100_000 // jobs that one List looks at
+	// searched is the state of a row that a list ends with when it has looked at so many.
+	searched dibs.State = "searched"
+)
+
 // List implements dibs.Jobs.
 func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	var page dibs.Page
@@ -47,16 +53,21 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	var list []*dibs.RawJob
 	switch {
 	case f.State.Final():
-		list, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most)
+		list, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most, searchMost)
 	case f.State == dibs.Running:
 		list, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most)
 	default:
-		list, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most)
+		list, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, searchMost)
 	}
 	if err != nil {
 		return page, err
 	}
-	if len(list) == most {
+	if n := len(list) - 1; n >= 0 && list[n].State == searched {
+		if f.State.Final() {
+			list[n].ID++ // it has not been looked at
+		}
+		page.Next, list = writeCursor(f, list[n]), list[:n]
+	} else if len(list) == most {
 		list = list[:f.Limit]
 		page.Next = writeCursor(f, list[f.Limit-1])
 	}

@@ -22,9 +22,9 @@ rolled back; before that, list every lock that it holds, and try what others do:
 enqueue, extend, finish, read, change settings. All of that is rolled back, too: nothing
 has changed afterwards. For that moment, workers do not get these jobs.
 
-On PostgreSQL it reads the live jobs once to find the rows that are locked, so it takes
-seconds when there are millions. On SQLite there is one lock: the file has one writer at
-a time, and it matters how long that one takes.`,
+On PostgreSQL it looks for locked rows among those that the claim took and the first
+10,000 of each table and, in the queue, of each state. On SQLite there is one lock: the
+file has one writer at a time, and it matters how long that one takes.`,
 		Example: `  dibs locks emails
   dibs locks emails -n 100 --json | jq '.others[] | select(.waits_for)'`,
 		Args: cobra.MaximumNArgs(1),

@@ -22,9 +22,10 @@ func newLsCmd(a *app) *cobra.Command {
 Finished jobs are listed by --state completed, dead or cancelled, last finished
 first, for as long as their queue keeps them.
 
-A list has up to --limit jobs. --after takes what the list before ended with, to go
-on from there; --all goes on to the end. With --json each page is one object with
-"jobs" and, if there are more, "next" for --after.
+A list has up to --limit jobs, and fewer when they are not among 100,000 looked at.
+--after takes what the list before ended with, to go on from there; --all goes on to the
+end. With --json each page is one object with "jobs" and, if there are more, "next" for
+--after.
 
 With --table, rows are listed in the order in which they are claimed. What has ended can
 only be looked at with SQL, but for dead rows where the mapping has a side table.`,
@@ -63,7 +64,7 @@ func (a *app) list(ctx context.Context, db dibs.Database, f dibs.Filter, all boo
 	if err := checkQueue(ctx, db, f.Queue); err != nil {
 		return err
 	}
-	for first := true; ; first = false {
+	for first := true; ; {
 		page, err := db.List(ctx, f)
 		if err != nil {
 			return err
@@ -76,8 +77,11 @@ func (a *app) list(ctx context.Context, db dibs.Database, f dibs.Filter, all boo
 			err = a.writeJSON(page)
 		case len(page.Jobs) > 0:
 			a.writeJobs(page.Jobs)
-		case first:
+			first = false
+		case page.Next == "" && first:
 			fmt.Fprintln(a.stdout, "no such jobs")
+		case !all:
+			fmt.Fprintln(a.stdout, "no such jobs among the first 100,000")
 		}
 		if err != nil || page.Next == "" {
 			return err

@@ -238,15 +238,13 @@ func untilEmpty(ctx context.Context, db dibs.Database, f *workFlags, stop func()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		left, err := 0, error(nil)
+		left, err := false, error(nil)
 		for _, kind := range kinds {
-			var page dibs.Page
-			if page, err = db.List(ctx, dibs.Filter{Queue: f.queue, Kind: kind, Limit: 1}); err != nil {
-				break // the worker reports it if it lasts
+			if left, err = anyOf(ctx, db, dibs.Filter{Queue: f.queue, Kind: kind, Limit: 1}); left || err != nil {
+				break // the worker reports an error if it lasts
 			}
-			left += len(page.Jobs)
 		}
-		if err == nil && left == 0 {
+		if err == nil && !left {
 			stop()
 			return
 		}
@@ -255,6 +253,17 @@ func untilEmpty(ctx context.Context, db dibs.Database, f *workFlags, stop func()
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// anyOf says whether there is such a job, however many others are before it.
+func anyOf(ctx context.Context, db dibs.Database, f dibs.Filter) (bool, error) {
+	for {
+		page, err := db.List(ctx, f)
+		if err != nil || len(page.Jobs) > 0 || page.Next == "" {
+			return len(page.Jobs) > 0, err
+		}
+		f.After = page.Next
 	}
 }
 

@@ -24,7 +24,8 @@ import (
 // OrderEnv names the variable with the order.
 const OrderEnv = "DIBS_BENCH_ORDER"
 
-// order is what a process is to do: run a worker, or so many claimers of single jobs.
+// order is what a process is to do: run a worker, or so many claimers of single jobs, or
+// nothing but use the processor.
 type order struct {
 	System   string
 	Place    Place
@@ -32,6 +33,7 @@ type order struct {
 	Poll     bool
 	Handlers int
 	Claimers int
+	Burn     bool
 }
 
 // report is what a process says: at once when it is ready, then its count whenever it
@@ -149,6 +151,9 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, products ...P
 	if err := json.Unmarshal([]byte(os.Getenv(OrderEnv)), &o); err != nil {
 		return fmt.Errorf("%s: %w", OrderEnv, err)
 	}
+	if o.Burn {
+		return burn(stdin, stdout)
+	}
 	var s System
 	for _, p := range products {
 		if p.Name == o.System {
@@ -170,6 +175,21 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, products ...P
 		return nil // it is not needed after all
 	}
 	return serve(ctx, in, out, s, o)
+}
+
+// burn uses the processor until the input ends.
+func burn(stdin io.Reader, stdout io.Writer) error {
+	var ended atomic.Bool
+	go func() {
+		_, _ = io.Copy(io.Discard, stdin) // whatever ends the input ends the work
+		ended.Store(true)
+	}()
+	if err := json.NewEncoder(stdout).Encode(report{}); err != nil {
+		return err
+	}
+	for !ended.Load() {
+	}
+	return nil
 }
 
 func serve(ctx context.Context, in io.Reader, out *json.Encoder, s System, o order) error {

@@ -1,16 +1,36 @@
 -- Purpose: list jobs of one final state, last finished first.
 -- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 state; $5 and $6 only
---   those before this time and id; $7 how many.
+--   those before this time and id; $7 how many; $8 how many jobs to look at.
 -- Columns out: id, queue, kind, state, payload, metadata, priority, run_at, attempt,
 --   excused, max_attempts, group, its limit, unique key, until when, worker, token,
 --   lease_until, cancel_requested, created_at, claimed_at, finished_at, errors, result.
--- Concurrency: reads finished rows only; locks nothing. With many queues each gives
---   its own newest.
+--   If fewer than $7 are among the jobs looked at, and there are more, the last row is the
+--   first of those not looked at: its state is 'searched'.
+-- Concurrency: one snapshot of finished rows only; locks nothing. With many queues each
+--   gives its own newest. Where a kind or group narrows the list, all stop where the
+--   first of them has been looked at: $8 jobs, shared by the queues, and 100 of each.
+with bound as materialized (
+    select b.finished_at, b.id
+    from dibs.queue n,
+        lateral (
+            select o.finished_at, o.id
+            from dibs.finished o
+            where ($2 <> '' or $3 <> '')
+                and o.queue = n.name and o.state = $4
+                and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
+            order by o.finished_at desc, o.id desc
+            offset 99 + ($8::bigint / (select count(*) from dibs.queue where ($1 = '' or $1 = name)))
+            limit 1
+        ) b
+    where ($1 = '' or $1 = n.name)
+    order by b.finished_at desc, b.id desc
+    limit 1
+)
 select
     f.id,
     f.queue,
     f.kind,
-    f.state,
+    case when f.searched then 'searched' else f.state end,
     f.payload,
     f.metadata,
     f.priority,
@@ -53,7 +73,8 @@ from (
         x.claimed_at,
         x.finished_at,
         x.errors,
-        x.result
+        x.result,
+        x.searched
     from (
         select q.name
         from dibs.queue q,
@@ -62,12 +83,15 @@ from (
                 from dibs.finished o
                 where o.queue = q.name and o.state = $4
                     and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
-                    and $2 in ('', o.kind)
-                    and ($3 = '' or o.group_key = $3)
+                    and (o.finished_at, o.id) >= (
+                        coalesce((select finished_at from bound), '-infinity'),
+                        coalesce((select id from bound), '-9223372036854775808')
+                    )
+                    and (($2 = '' or $2 = o.kind) and ($3 = '' or o.group_key = $3) or o.id = (select id from bound))
                 order by o.finished_at desc, o.id desc
                 limit 1
             ) h
-        where $1 in ('', q.name)
+        where ($1 = '' or $1 = q.name)
         order by h.finished_at desc, h.id desc
         limit $7
     ) n,
@@ -93,12 +117,16 @@ from (
                 o.claimed_at,
                 o.finished_at,
                 o.errors,
-                o.result
+                o.result,
+                coalesce(o.id = (select id from bound), false) as searched
             from dibs.finished o
             where o.queue = n.name and o.state = $4
                 and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
-                and ($2 = '' or $2 = o.kind)
-                and ($3 = '' or o.group_key = $3)
+                and (o.finished_at, o.id) >= (
+                    coalesce((select finished_at from bound), '-infinity'),
+                    coalesce((select id from bound), '-9223372036854775808')
+                )
+                and (($2 = '' or $2 = o.kind) and ($3 = '' or o.group_key = $3) or o.id = (select id from bound))
             order by o.finished_at desc, o.id desc
             limit $7
         ) x

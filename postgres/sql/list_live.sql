@@ -1,15 +1,66 @@
 -- Purpose: list waiting and blocked jobs, or all that are not final, newest first.
 -- Parameters: $1 queue, $2 kind, $3 group, $4 state, each '' for all; $5 only ids
---   below this; $6 how many.
+--   below this; $6 how many; $7 how many jobs to look at.
 -- Columns out: id, queue, kind, state, payload, metadata, priority, run_at, attempt,
 --   excused, max_attempts, group, its limit, unique key, until when, worker, token,
 --   lease_until, cancel_requested, created_at, claimed_at, finished_at, errors, result.
--- Concurrency: reads along the primary key, never the ready index; locks nothing.
+--   If fewer than $6 are among the $7 jobs looked at, and there are more, the last row is the
+--   last of those: its state is 'searched'.
+-- Concurrency: one snapshot; locks nothing. A queue with up to 1,000 jobs is found by the
+--   indexes that begin with the queue; otherwise jobs are read along the primary key.
+with few as materialized (
+    (select id from dibs.job where $1 <> '' and queue = $1 and gate = 0 limit 1001)
+    union all
+    (select id from dibs.job where $1 <> '' and queue = $1 and gate = 1 limit 1001)
+    union all
+    (select id from dibs.job where $1 <> '' and queue = $1 and gate = 2 limit 1001)
+    union all
+    (select id from dibs.job where $1 <> '' and queue = $1 and gate = 3 limit 1001)
+), way as materialized (
+    select $1 = '' or count(*) > 1000 as along_id
+    from few
+), matched as materialized (
+    (select f.id
+    from few i
+    join dibs.job f on f.id = any (array[i.id])
+    where not (select along_id from way)
+        and f.id < $5
+        and ($2 = '' or $2 = f.kind)
+        and ($3 = '' or f.group_key = $3)
+        and $4 in ('', case when f.token is not null then 'running' when f.gate = 1 then 'blocked' else 'waiting' end)
+    order by f.id desc
+    limit $6)
+    union all
+    (select w.id
+    from (
+        select r.id, r.queue, r.kind, r.group_key, r.token, r.gate
+        from dibs.job r
+        where (select along_id from way) and r.id < $5
+        order by r.id desc
+        limit $7
+    ) w
+    where ($1 = '' or $1 = w.queue)
+        and ($2 = '' or $2 = w.kind)
+        and ($3 = '' or w.group_key = $3)
+        and $4 in ('', case when w.token is not null then 'running' when w.gate = 1 then 'blocked' else 'waiting' end)
+    order by w.id desc
+    limit $6)
+), page as materialized (
+    select id, false as searched
+    from matched
+    union all
+    (select b.id, true
+    from dibs.job b
+    where (select along_id from way) and (select count(*) from matched) < $6 and b.id < $5
+    order by b.id desc
+    offset $7 - 1
+    limit 1)
+)
 select
     j.id,
     j.queue,
     j.kind,
-    case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end,
+    case when p.searched then 'searched' when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end,
     j.payload,
     j.metadata,
     j.priority,
@@ -18,7 +69,7 @@ select
     j.excused,
     j.max_attempts,
     coalesce(j.group_key, ''),
-    case when j.group_key is null then 0 else coalesce(l.places, q.group_limit) end,
+    case when j.group_key is null then 0 else coalesce(l.places, q.group_limit, 0) end,
     coalesce(j.unique_key, ''),
     coalesce(j.unique_until, ''),
     coalesce(j.worker, ''),
@@ -30,13 +81,8 @@ select
     null::timestamptz,
     j.errors::text,
     null::text
-from dibs.job j
-join dibs.queue q on q.name = j.queue
+from page p
+join dibs.job j on j.id = any (array[p.id])
+left join dibs.queue q on q.name = j.queue
 left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
-where j.id < $5
-    and ($1 = '' or $1 = j.queue)
-    and ($2 = '' or $2 = j.kind)
-    and ($3 = '' or j.group_key = $3)
-    and $4 in ('', case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end)
-order by j.id desc
-limit $6
+order by p.searched, j.id desc

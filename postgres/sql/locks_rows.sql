@@ -1,9 +1,12 @@
 -- Purpose: list the rows that a transaction has locked or changed.
--- Parameters: $1 the transaction's id, $2 the tables to look at.
+-- Parameters: $1 the transaction's id, $2 the tables to look at, $3 the queues whose jobs
+--   to look at, $4 more jobs.
 -- Columns out: table, ctid, and the lock's mode if several transactions hold the row
 --   together, else null.
--- Concurrency: a plain read of all rows of the tables; the other transaction's locks
---   stand in xmax of the versions that everybody else sees. What it inserted is not seen.
+-- Concurrency: a plain read; the other transaction's locks stand in xmax of the versions
+--   that everybody else sees. What it inserted is not seen. Of each table, and of the jobs
+--   of each queue that are ready, blocked, for later or counted, it reads 10,000 rows at
+--   most: claims go from the first on.
 -- A number in xmax is a transaction's or a multixact's; it is read as the latter if
 --   it could be one, and then must name this transaction as a member.
 with oldest as (
@@ -15,23 +18,40 @@ select
     r.ctid::text,
     m.mode
 from (
-    select 'job' as name, ctid, xmax from dibs.job where 'job' = any ($2::text[])
+    select 'job' as name, j.ctid, j.xmax
+    from (
+        select unnest($4::bigint[])
+        union
+        select f.id
+        from unnest($3::text[]) as q (name),
+            lateral (
+                (select id from dibs.job where queue = q.name and gate = 0 order by priority, run_at, id limit 10000)
+                union all
+                (select id from dibs.job where queue = q.name and gate = 1 limit 10000)
+                union all
+                (select id from dibs.job where queue = q.name and gate = 2 order by run_at limit 10000)
+                union all
+                (select id from dibs.job where queue = q.name and gate = 3 limit 10000)
+            ) f
+        where 'job' = any ($2::text[])
+    ) i (id)
+    join dibs.job j on j.id = any (array[i.id])
     union all
-    select 'finished', ctid, xmax from dibs.finished where 'finished' = any ($2::text[])
+    (select 'finished', ctid, xmax from dibs.finished where 'finished' = any ($2::text[]) limit 10000)
     union all
-    select 'queue', ctid, xmax from dibs.queue where 'queue' = any ($2::text[])
+    (select 'queue', ctid, xmax from dibs.queue where 'queue' = any ($2::text[]) limit 10000)
     union all
-    select 'turn', ctid, xmax from dibs.turn where 'turn' = any ($2::text[])
+    (select 'turn', ctid, xmax from dibs.turn where 'turn' = any ($2::text[]) limit 10000)
     union all
-    select 'group_limit', ctid, xmax from dibs.group_limit where 'group_limit' = any ($2::text[])
+    (select 'group_limit', ctid, xmax from dibs.group_limit where 'group_limit' = any ($2::text[]) limit 10000)
     union all
-    select 'claim', ctid, xmax from dibs.claim where 'claim' = any ($2::text[])
+    (select 'claim', ctid, xmax from dibs.claim where 'claim' = any ($2::text[]) limit 10000)
     union all
-    select 'wake', ctid, xmax from dibs.wake where 'wake' = any ($2::text[])
+    (select 'wake', ctid, xmax from dibs.wake where 'wake' = any ($2::text[]) limit 10000)
     union all
-    select 'wake_list', ctid, xmax from dibs.wake_list where 'wake_list' = any ($2::text[])
+    (select 'wake_list', ctid, xmax from dibs.wake_list where 'wake_list' = any ($2::text[]) limit 10000)
     union all
-    select 'tally', ctid, xmax from dibs.tally where 'tally' = any ($2::text[])
+    (select 'tally', ctid, xmax from dibs.tally where 'tally' = any ($2::text[]) limit 10000)
 ) r
 left join lateral (
     select x.mode

@@ -1,0 +1,124 @@
+package postgres
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/footprint"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// crowded is a store whose queue q has a few jobs, before 300,000 of other queues, waiting
+// and completed ones.
+func crowded(t *testing.T) (*Store, *pgxpool.Pool, []int64) {
+	t.Helper()
+	ctx, url := t.Context(), pgtest.URL(t)
+	if err := Migrate(ctx, url, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(ctx, url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // nothing is left to fail
+	rare := slices.Repeat([]dibs.NewJob{{Queue: "q", Kind: "rare"}}, 3)
+	rare = append(rare, dibs.NewJob{Queue: "many", Kind: "rare"}, dibs.NewJob{Queue: "more", Kind: "rare"})
+	added, err := s.Enqueue(ctx, rare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []int64
+	for _, a := range added {
+		ids = append(ids, a.ID)
+	}
+	for _, text := range []string{
+		`alter table dibs.job set (autovacuum_enabled = false)`,
+		`insert into dibs.job (queue, kind, payload, priority, run_at, gate, max_attempts, created_at)
+		select (array['many', 'more'])[1 + i % 2], 'k', '1', 255, now(), 0, 25, now() from generate_series(1, 300000) i`,
+		`insert into dibs.finished (id, state, finished_at, run_at, created_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, payload)
+		select - i, 'completed', now() - i % 1000 * interval '1 s', now(), now(), 1, 0, 1, 1, false,
+			(array['many', 'more'])[1 + i % 2], case when i % 100000 = 7 then 'rare' else 'k' end, '1' from generate_series(1, 300000) i`,
+	} {
+		if _, err := s.pool.Exec(ctx, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s, s.pool, ids
+}
+
+// Lists that match little end a page when they have looked at 100,000 jobs, and those of a
+// small queue find its jobs among any number of others. The pages together miss nothing.
+func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
+	t.Parallel()
+	s, _, ids := crowded(t)
+	for _, c := range []struct {
+		name        string
+		f           dibs.Filter
+		jobs, pages int
+	}{
+		{"a kind that there is not", dibs.Filter{Kind: "nosuch"}, 0, 4},
+		{"a rare kind", dibs.Filter{Kind: "rare"}, 5, 4},
+		{"a rare kind of a big queue", dibs.Filter{Queue: "many", Kind: "rare", State: dibs.Waiting}, 1, 4},
+		{"a small queue", dibs.Filter{Queue: "q"}, 3, 1},
+		{"a kind that no finished job has", dibs.Filter{Kind: "nosuch", State: dibs.Completed}, 0, 5},
+		{"a rare kind that is finished", dibs.Filter{Kind: "rare", State: dibs.Completed}, 3, 5},
+		{"a rare kind that is finished, of one queue", dibs.Filter{Queue: "more", Kind: "rare", State: dibs.Completed}, 3, 2},
+	} {
+		pages := 0
+		var got []int64
+		for more := true; more; pages++ {
+			p, err := s.List(t.Context(), c.f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, j := range p.Jobs {
+				if got = append(got, j.ID); j.State == searched {
+					t.Errorf("%s: job %d is %s", c.name, j.ID, j.State)
+				}
+			}
+			c.f.After, more = p.Next, p.Next != ""
+		}
+		slices.Sort(got)
+		if len(slices.Compact(got)) != c.jobs || pages > c.pages || pages < c.pages-1 {
+			t.Errorf("%s: %d jobs in %d pages, want %d in %d", c.name, len(got), pages, c.jobs, c.pages)
+		}
+		if c.name == "a rare kind" && !slices.Equal(got, ids) {
+			t.Errorf("%s: %v, want %v", c.name, got, ids)
+		}
+	}
+}
+
+// What a claim locks is found among few rows, however many there are.
+func TestLocksReadABoundedNumberOfRows(t *testing.T) {
+	t.Parallel()
+	s, pool, _ := crowded(t)
+	config := pool.Config().Copy()
+	config.MaxConns = 1 // whose counters are those of all that Locks reads there
+	one, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(one.Close)
+	s.upkeep = planned{begun{one}}
+	f, err := s.Locks(t.Context(), "many", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const read = "select pg_stat_get_tuples_returned('dibs.job'::regclass) + pg_stat_get_tuples_fetched('dibs.job'::regclass)"
+	if _, err := one.Exec(t.Context(), "select pg_stat_force_next_flush()"); err != nil {
+		t.Fatal(err)
+	}
+	var rows int
+	if err := one.QueryRow(t.Context(), read).Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	if rows > 100_000 {
+		t.Errorf("it reads %d rows", rows)
+	}
+	if !slices.Contains(f.Locks, footprint.Lock{On: "rows of job", Mode: "FOR NO KEY UPDATE", Rows: 10, Means: strengths[1].means}) {
+		t.Errorf("it finds %+v", f.Locks)
+	}
+}
