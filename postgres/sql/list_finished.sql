@@ -62,12 +62,12 @@ from (
                 from dibs.finished o
                 where o.queue = q.name and o.state = $4
                     and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
-                    and $2 in ('', o.kind)
+                    and ($2 = '' or $2 = o.kind)
                     and ($3 = '' or o.group_key = $3)
                 order by o.finished_at desc, o.id desc
                 limit 1
             ) h
-        where $1 in ('', q.name)
+        where ($1 = '' or $1 = q.name)
         order by h.finished_at desc, h.id desc
         limit $7
     ) n,
