@@ -83,12 +83,13 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 	if a.err != nil {
 		r.more = true
 		r.onError("claim", a.err)
-		if errors.Is(a.err, ErrInvalid) || errors.Is(a.err, ErrClosed) { // repeating it would not help
+		if r.hopeless(a.err) {
 			r.fatal = a.err
 			r.stopClaiming(now)
 		}
 		return
 	}
+	r.claimsWork = true
 	jobs := a.value
 	switch {
 	case r.resume:
@@ -109,6 +110,16 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 	for _, job := range jobs {
 		r.accept(job)
 	}
+}
+
+// hopeless reports whether to repeat a claim would not help. What is missing in the
+// database ends only a worker that has not made any claim yet: under one that works, a
+// right that is revoked or a table that is away is somebody's mistake, and may come back.
+func (r *run) hopeless(err error) bool {
+	if errors.Is(err, ErrInvalid) || errors.Is(err, ErrClosed) {
+		return true
+	}
+	return !r.claimsWork && (errors.Is(err, ErrDenied) || errors.Is(err, ErrSchema))
 }
 
 // accept starts a claimed job, or releases one that cannot run here: claimed while

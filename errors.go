@@ -17,6 +17,8 @@ var (
 	ErrUnknownQueue = errors.New("unknown queue")
 	// ErrSchema: the database has no dibs schema, or an older or newer one.
 	ErrSchema = errors.New("schema missing or of another version")
+	// ErrDenied: the user of the database lacks a right.
+	ErrDenied = errors.New("permission denied")
 	// ErrUnavailable: the database cannot be reached just now, or refused for a
 	// reason that may pass. Whether the call took effect is not known.
 	ErrUnavailable = errors.New("database unavailable")

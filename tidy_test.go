@@ -144,7 +144,7 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 var (
 	onlyPostgres = strings.Fields(`
 		add_queue enqueue_copy enqueue_count enqueue_draw enqueue_unique expire holders lock_admit locks_awaited locks_held locks_rows marks present recheck requeue
-		retention retry turn_admit turn_claim turn_expire turn_sweep wake_groups`)
+		retention retry rights turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
 		check_earlier check_later claim_newest clock count_claimed displace drop_claim drop_tally due_claims
 		ended finish forget_claim free_key give_back group group_limit groups holder live log_claim queue
@@ -199,6 +199,30 @@ func statements(t *testing.T, db string) []string {
 var forbidden = strings.Fields(`
 	ack acks adapter archived broker clean consumer dequeue discarded performer poll processor producer publish
 	purge receipt renew replay reschedule topic tube visibility`)
+
+// Errors of stores say once that they are dibs': checks.Failed does it for all.
+func TestTidyOneFunctionPutsDibsBeforeErrors(t *testing.T) {
+	t.Parallel()
+	for name, file := range goFiles(t) {
+		if dir := path.Dir(name); strings.HasSuffix(name, "_test.go") || name == "internal/checks/failed.go" ||
+			!slices.Contains([]string{"adopt", "sqlite", "postgres", "internal/checks"}, dir) {
+			continue
+		}
+		panics := map[ast.Node]bool{}
+		for node := range ast.Preorder(file.syntax) {
+			if call, ok := node.(*ast.CallExpr); ok && len(call.Args) == 1 {
+				if f, ok := call.Fun.(*ast.Ident); ok && f.Name == "panic" {
+					for inner := range ast.Preorder(call) {
+						panics[inner] = true
+					}
+				}
+			}
+			if text, ok := node.(*ast.BasicLit); ok && strings.HasPrefix(text.Value, `"dibs: `) && !panics[node] {
+				t.Errorf("%s: the error %s has its prefix from checks.Failed", name, text.Value)
+			}
+		}
+	}
+}
 
 func TestTidyTheAPIUsesOurWords(t *testing.T) {
 	t.Parallel()

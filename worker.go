@@ -68,7 +68,9 @@ const (
 //
 // A database that is away does not end Run. Claims are repeated until it is back;
 // jobs whose leases cannot be extended meanwhile are stopped before their leases
-// end. Run fails at once, with an [InvalidError], when the worker is not set up right.
+// end. Run fails at once, with an [InvalidError], when the worker is not set up right, and
+// with [ErrDenied] or [ErrSchema] when its first claim shows that the database is not: a
+// right that is revoked later does not end it.
 func (w *Worker) Run(ctx context.Context) error {
 	conf, err := w.complete(ctx)
 	if err != nil {
@@ -201,14 +203,15 @@ type run struct {
 	calls    context.Context // of store calls; ends with Run
 	underway sync.WaitGroup  // store calls
 
-	wake    <-chan struct{}
-	resume  bool          // the next claim is the Resume
-	more    bool          // a claim may find jobs right now
-	asked   int           // for so many jobs the last claim asked
-	idle    time.Duration // from a claim to the next poll
-	pollAt  time.Time
-	freedAt time.Time // when the first place became free since the last claim; zero: none did
-	claims  call[[]*RawJob]
+	wake       <-chan struct{}
+	resume     bool          // the next claim is the Resume
+	more       bool          // a claim may find jobs right now
+	asked      int           // for so many jobs the last claim asked
+	idle       time.Duration // from a claim to the next poll
+	pollAt     time.Time
+	freedAt    time.Time // when the first place became free since the last claim; zero: none did
+	claims     call[[]*RawJob]
+	claimsWork bool // one was answered without an error
 
 	pausedTo time.Time // no claim before, as a handler could not start its job
 	pauses   int       // in a row

@@ -10,6 +10,7 @@ import (
 	"net"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // errBad has database/sql throw a connection away.
@@ -45,9 +46,9 @@ func classify(op string, err error) error {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 	case unavailable(err):
-		return fmt.Errorf("dibs: %s: %w: %w", op, dibs.ErrUnavailable, err)
+		return checks.Failed(op, fmt.Errorf("%w: %w", dibs.ErrUnavailable, err))
 	}
-	return fmt.Errorf("dibs: %s: %w", op, err)
+	return checks.Failed(op, err)
 }
 
 func unavailable(err error) bool {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 var errLocked = errors.New("another transaction has locked these rows; try again")
 
 func (s *Store) cannot(what, why string) error {
-	return fmt.Errorf("dibs: %s: the adopted table %s %s: %w", what, s.plan.Mapping.Table, why, errors.ErrUnsupported)
+	return checks.Failed(what, fmt.Errorf("the adopted table %s %s: %w", s.plan.Mapping.Table, why, errors.ErrUnsupported))
 }
 
 // Enqueue is not supported: rows come from the programs that own the table.

@@ -19,6 +19,9 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
+	if err := s.mayWork(ctx); err != nil {
+		return nil, classifyClaim(r.Queue, err)
+	}
 	if r.N >= mergeBelow {
 		jobs, err := s.claimSwept(ctx, r)
 		return jobs, classifyClaim(r.Queue, err)

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs"
 )
 
 // conn is where statements run: the pool, a pgx transaction or a database/sql
@@ -201,6 +204,32 @@ type retrying struct{ conn }
 
 func (c retrying) run(ctx context.Context, steps ...step) error {
 	return repeating(func() error { return c.conn.run(ctx, steps...) })
+}
+
+// closable is a pool's conn that says of a call which Close has broken off that the store
+// is closed.
+type closable struct {
+	conn
+	s *Store
+}
+
+func (c closable) run(ctx context.Context, steps ...step) error {
+	return c.s.ended(ctx, c.conn.run(ctx, steps...))
+}
+
+// ended looks at how a call has ended. It tells the end of the store, which ends the
+// connecting of its pools, from the end of the caller's context.
+func (s *Store) ended(ctx context.Context, err error) error {
+	if hasCode(err, "42501") { // insufficient_privilege
+		return s.denied(ctx, err)
+	}
+	if hasCode(err, "53300") { // too_many_connections: of the server, the database or the role
+		s.lookAtSlots(100)
+	}
+	if s.closed.Err() != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
+		return dibs.ErrClosed
+	}
+	return err
 }
 
 // begun is a pool's conn that names the isolation of its transactions, since the

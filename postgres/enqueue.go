@@ -67,7 +67,7 @@ func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs
 			return nil, nil, err
 		}
 	}
-	return nil, nil, fmt.Errorf("dibs: enqueue: settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable)
+	return nil, nil, checks.Failed("enqueue", fmt.Errorf("settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable))
 }
 
 // refresh reads the settings by which a batch was checked, unless somebody has done so

@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/puddle/v2"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // classify wraps a database error with the operation, and with the sentinel that
@@ -27,15 +28,15 @@ func classify(op string, err error) error {
 	}
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrSchema) {
-		return fmt.Errorf("dibs: %s: %w", op, err)
+		return checks.Failed(op, err)
 	}
 	if errors.Is(err, puddle.ErrClosedPool) {
-		return fmt.Errorf("dibs: %s: %w", op, dibs.ErrClosed)
+		return checks.Failed(op, dibs.ErrClosed)
 	}
-	if sentinel := sentinelFor(err); sentinel != nil {
-		return fmt.Errorf("dibs: %s: %w: %w", op, sentinel, err)
+	if sentinel := sentinelFor(err); sentinel != nil && !errors.Is(err, sentinel) {
+		err = fmt.Errorf("%w: %w", sentinel, err)
 	}
-	return fmt.Errorf("dibs: %s: %w", op, err)
+	return checks.Failed(op, err)
 }
 
 func sentinelFor(err error) error {
@@ -44,6 +45,8 @@ func sentinelFor(err error) error {
 		return unreachable(err)
 	}
 	switch pg.Code {
+	case "42501": // insufficient_privilege
+		return dibs.ErrDenied
 	case "3F000", "42P01": // invalid_schema_name, undefined_table
 		return dibs.ErrSchema
 	case "40001", "40P01", "55P03", "57014": // serialization_failure, deadlock_detected, lock_not_available, query_canceled

@@ -16,6 +16,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/footprint"
 )
 
+// locksConns are for the claim, for what is tried beside it, and for who looks at both.
+const locksConns = 3
+
 // Locks claims up to n jobs of a queue in a transaction that it rolls back, and tells
 // what that locked and what it made others wait for. Meanwhile these jobs are held
 // back from workers. It looks at up to 10,000 rows of each table, and of the queue's jobs
@@ -34,14 +37,17 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 		return f, err
 	}
 	if !ok {
-		return f, fmt.Errorf("dibs: locks: %w %q", dibs.ErrUnknownQueue, r.Queue)
+		return f, checks.Failed("locks", fmt.Errorf("%w %q", dibs.ErrUnknownQueue, r.Queue))
 	}
 	f.Queue, f.Paused = r.Queue, q.Paused
-	t, err := begin(ctx, s.pool)
+	if most := s.side.Config().MaxConns; s.own && most < locksConns {
+		return f, &dibs.InvalidError{Field: "options.max_conns", Reason: fmt.Sprintf("must be at least %d to look at locks, got %d", locksConns, most)}
+	}
+	t, end, err := s.begin(ctx)
 	if err != nil {
 		return f, classify("locks", err)
 	}
-	defer t.Rollback(context.WithoutCancel(ctx)) // always: that is the point
+	defer end() // always by a rollback: that is the point
 	start := time.Now()
 	jobs, err := s.within(t).claimWith(ctx, r, claimer{conn: s.connOn(t)})
 	f.Claimed, f.Took = len(jobs), time.Since(start)

@@ -184,7 +184,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 		if text == s.sql.get(name) {
 			t.Fatalf("%s does not hold %q", name, old)
 		}
-		d := &Store{pool: s.pool, db: s.db, upkeep: s.upkeep, side: s.side, sql: &statements{text: map[string]string{}}, closed: s.closed}
+		d := &Store{pool: s.pool, db: s.db, upkeep: s.upkeep, side: s.side, held: s.held, sql: &statements{text: map[string]string{}}, closed: s.closed}
 		for n, text := range s.sql.text {
 			d.sql.text[n] = text
 		}

@@ -25,7 +25,7 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("dibs: job %d: %w", id, dibs.ErrNotFound)
+		return nil, checks.Failed(fmt.Sprint("job ", id), dibs.ErrNotFound)
 	}
 	return list[0], nil
 }
@@ -208,7 +208,7 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args []any
 			return classify(name, err)
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("dibs: %s: job %d is locked by an open transaction: %w", name, left[0], dibs.ErrUnavailable)
+			return checks.Failed(name, fmt.Errorf("job %d is locked by an open transaction: %w", left[0], dibs.ErrUnavailable))
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
 			return classify(name, err)
@@ -343,11 +343,11 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	findings := []string{}
-	t, err := s.pool.Begin(ctx)
+	t, end, err := s.begin(ctx)
 	if err != nil {
 		return nil, classify("check", err)
 	}
-	defer t.Rollback(context.WithoutCancel(ctx))
+	defer end()
 	// Checking reads all rows: let the planner choose for that.
 	all := step{sql: `select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`}
 	err = onPgx(t, t.Conn().Config()).run(ctx, all, step{sql: s.sql.get("check"), row: func(scan func(...any) error) error {

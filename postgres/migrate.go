@@ -1,20 +1,22 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 //go:embed migrations/*.sql
@@ -23,8 +25,12 @@ var migrationFiles embed.FS
 type migration struct {
 	version int
 	name    string
-	sql     string // and the note that it has been run
+	sql     string   // and the note that it has been run
+	makes   []string // tables and sequences
 }
+
+// made finds what a migration makes.
+var made = regexp.MustCompile(`(?m)^create (?:table|sequence) dibs\.([a-z_]+)`)
 
 // migrations in order, for a schema.
 func migrations(schema string) ([]migration, error) {
@@ -39,6 +45,9 @@ func migrations(schema string) ([]migration, error) {
 			return nil, err
 		}
 		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/")}
+		for _, found := range made.FindAllStringSubmatch(string(text), -1) {
+			m.makes = append(m.makes, found[1])
+		}
 		m.sql = fmt.Sprintf("%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n", strings.TrimSpace(inSchema(string(text), schema)),
 			ident(schema), m.version, checks.CompatibleWith(string(text), m.version))
 		list = append(list, m)
@@ -48,7 +57,11 @@ func migrations(schema string) ([]migration, error) {
 
 // Migrations is the SQL that Migrate runs, for those who apply it by other means.
 // Each migration is one transaction.
-func Migrations(o Options) (string, error) {
+func Migrations(o Options) (string, error) { return MigrationsSince(o, 0, true) }
+
+// MigrationsSince is Migrations without those up to a version. Without transactions, begin
+// and commit are left to the program that applies it.
+func MigrationsSince(o Options, version int, transactions bool) (string, error) {
 	if err := checkSchemaName(o.schema()); err != nil {
 		return "", err
 	}
@@ -56,9 +69,16 @@ func Migrations(o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if version < 0 || version > len(list) {
+		return "", &dibs.InvalidError{Field: "since", Reason: fmt.Sprintf("must be 0 to %d, the newest version that this program knows, got %d", len(list), version)}
+	}
+	begin, commit := "begin;\n", "commit;\n"
+	if !transactions {
+		begin, commit = "", ""
+	}
 	var b strings.Builder
-	for _, m := range list {
-		fmt.Fprintf(&b, "-- %s\nbegin;\n%scommit;\n\n", m.name, m.sql)
+	for _, m := range list[version:] {
+		fmt.Fprintf(&b, "-- %s\n%s%s%s\n", m.name, begin, m.sql, commit)
 	}
 	return b.String(), nil
 }
@@ -77,10 +97,11 @@ func Migrate(ctx context.Context, url string, o Options) error {
 	if err := checkSchemaName(o.schema()); err != nil {
 		return err
 	}
-	config, err := pgx.ParseConfig(url)
+	pool, err := pgxpool.ParseConfig(url) // which knows the parameters of pools, too
 	if err != nil {
 		return &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
 	}
+	config := pool.ConnConfig
 	if o.Pooler {
 		config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	}
@@ -100,8 +121,9 @@ func Migrate(ctx context.Context, url string, o Options) error {
 	if err != nil {
 		return err
 	}
+	var run []string
 	for {
-		done, err := migrateStep(ctx, conn, o.schema(), list)
+		version, err := migrateStep(ctx, conn, o.schema(), list)
 		if isLocked(err) {
 			select {
 			case <-time.After(lockPause):
@@ -109,9 +131,17 @@ func Migrate(ctx context.Context, url string, o Options) error {
 			case <-ctx.Done():
 			}
 		}
-		if err != nil || done {
+		if err != nil {
 			return err
 		}
+		if version < len(list) {
+			run = append(run, list[version].name)
+			continue
+		}
+		if o.Migrated != nil {
+			o.Migrated(version, run)
+		}
+		return nil
 	}
 }
 
@@ -122,8 +152,9 @@ const (
 	lockPause = time.Second // from one attempt to the next
 )
 
-// migrateStep applies the first migration that is missing, in one transaction.
-func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migration) (done bool, err error) {
+// migrateStep applies the first migration that is missing, in one transaction. It returns
+// the version before: once that is the newest, nothing was missing.
+func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migration) (version int, err error) {
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Conn().PgConn().Exec(ctx, patient).ReadAll(); err != nil {
 			return err
@@ -131,36 +162,63 @@ func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migr
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", lockKey(schema, "migrate")); err != nil {
 			return err
 		}
-		version, needs, err := schemaVersion(ctx, tx, schema)
-		if err != nil {
+		var needs int
+		if version, needs, err = schemaVersion(ctx, tx, schema, list); err != nil {
 			return err
 		}
 		if version >= len(list) {
-			done = true
 			return tooNew(schema, version, needs, len(list))
 		}
 		_, err = tx.Conn().PgConn().Exec(ctx, list[version].sql).ReadAll()
 		return err
 	})
-	if err != nil {
-		return false, classify("migrate", err)
-	}
-	return done, nil
+	return version, classify("migrate", err)
 }
 
 type queryer interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// schemaVersion is 0 when there is no schema. A program may use it if it knows the
-// version that the schema needs.
-func schemaVersion(ctx context.Context, q queryer, schema string) (version, needs int, err error) {
-	var table *string
-	if err := q.QueryRow(ctx, "select to_regclass($1)::text", ident(schema)+".migration").Scan(&table); err != nil || table == nil {
+// schemaVersion is 0 when there is no schema, or an empty one. A program may use it if it
+// knows the version that the schema needs. It fails with dibs.ErrSchema where tables are
+// missing, or have the names of dibs' own and are not.
+func schemaVersion(ctx context.Context, q queryer, schema string, list []migration) (version, needs int, err error) {
+	var names []string
+	for _, m := range list {
+		names = append(names, m.makes...)
+	}
+	const look = `select
+		array(
+			select c.relname::text from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+			where n.nspname = $1::text and c.relname = any ($2::text[]) order by 1
+		),
+		exists (
+			select from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+				join pg_catalog.pg_attribute a on a.attrelid = c.oid
+			where n.nspname = $1::text and c.relname = 'migration' and a.attname = 'compatible_with'
+		)`
+	var there []string
+	var ours bool
+	if err := q.QueryRow(ctx, qualify.Text(look), schema, names).Scan(&there, &ours); err != nil || len(there) == 0 {
 		return 0, 0, err
 	}
-	err = q.QueryRow(ctx, inSchema("select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from dibs.migration", schema)).Scan(&version, &needs)
-	return version, needs, err
+	if !ours {
+		return 0, 0, checks.Failed("", fmt.Errorf("schema %q holds %s, and no table %q of dibs: it is not dibs' own; name another schema: %w",
+			schema, strings.Join(there, ", "), "migration", dibs.ErrSchema))
+	}
+	err = q.QueryRow(ctx, qualify.Text(inSchema("select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from dibs.migration", schema))).Scan(&version, &needs)
+	if err != nil {
+		return 0, 0, err
+	}
+	var lacks []string
+	for _, m := range list[:min(version, len(list))] {
+		lacks = append(lacks, slices.DeleteFunc(slices.Clone(m.makes), func(name string) bool { return slices.Contains(there, name) })...)
+	}
+	if len(lacks) > 0 || version == 0 {
+		return 0, 0, checks.Failed("", fmt.Errorf("schema %q is only in part there: it has version %d and lacks %s; restore it from a backup, or drop it and run `dibs migrate`: %w",
+			schema, version, cmp.Or(strings.Join(lacks, ", "), "the rows of migration"), dibs.ErrSchema))
+	}
+	return version, needs, nil
 }
 
 func (s *Store) checkSchema(ctx context.Context) error {
@@ -168,17 +226,16 @@ func (s *Store) checkSchema(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	version, needs, err := schemaVersion(ctx, s.pool, s.o.schema())
-	var pg *pgconn.PgError
+	version, needs, err := schemaVersion(ctx, s.pool, s.o.schema(), list)
 	switch {
-	case errors.As(err, &pg) && pg.Code == "42501": // insufficient_privilege
-		return fmt.Errorf("dibs: no right to use schema %q; grant usage on it and on its tables and sequences: %w", s.o.schema(), err)
+	case hasCode(err, "42501"): // insufficient_privilege
+		return classify("open", s.denied(ctx, err))
 	case err != nil:
 		return classify("open", err)
 	case version == 0:
-		return fmt.Errorf("dibs: schema %q is missing in this database; run `dibs migrate`: %w", s.o.schema(), dibs.ErrSchema)
+		return checks.Failed("", fmt.Errorf("schema %q is missing in this database; run `dibs migrate`: %w", s.o.schema(), dibs.ErrSchema))
 	case version < len(list):
-		return fmt.Errorf("dibs: schema %q has version %d, this program needs %d; run `dibs migrate`: %w", s.o.schema(), version, len(list), dibs.ErrSchema)
+		return checks.Failed("", fmt.Errorf("schema %q has version %d, this program needs %d; run `dibs migrate`: %w", s.o.schema(), version, len(list), dibs.ErrSchema))
 	}
 	return tooNew(s.o.schema(), version, needs, len(list))
 }
@@ -187,8 +244,8 @@ func tooNew(schema string, version, needs, know int) error {
 	if needs <= know {
 		return nil
 	}
-	return fmt.Errorf("dibs: schema %q has version %d, which needs a program that knows version %d, and this one knows up to %d; use a newer dibs: %w",
-		schema, version, needs, know, dibs.ErrSchema)
+	return checks.Failed("", fmt.Errorf("schema %q has version %d, which needs a program that knows version %d, and this one knows up to %d; use a newer dibs: %w",
+		schema, version, needs, know, dibs.ErrSchema))
 }
 
 var schemaName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,62}$`)
@@ -196,6 +253,9 @@ var schemaName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]{0,62}$`)
 func checkSchemaName(schema string) error {
 	if !schemaName.MatchString(schema) {
 		return &dibs.InvalidError{Field: "schema", Reason: fmt.Sprintf("must be 1 to 63 letters, digits and underscores, not beginning with a digit, got %q", schema)}
+	}
+	if lower := strings.ToLower(schema); lower == "information_schema" || strings.HasPrefix(lower, "pg_") {
+		return &dibs.InvalidError{Field: "schema", Reason: fmt.Sprintf("must not be one of the server's own, got %q", schema)}
 	}
 	return nil
 }

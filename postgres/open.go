@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,35 +18,44 @@ import (
 // Options for Open and Migrate. The zero value is the default.
 type Options struct {
 	Schema string // holds all that dibs makes; default "dibs"
-	// MaxConns is how many connections Open's pool may use, besides up to two for
-	// upkeep and one for wake-ups. Default: the URL's pool_max_conns, else 8.
+	// MaxConns is how many connections Open's pool may use, besides one for wake-ups:
+	// at least 2, to which 1 is raised, as one is kept free of transactions. Default: the
+	// URL's pool_max_conns, else 8.
 	MaxConns int
 	// Pooler says that the server is reached through a transaction pooler: no
 	// settings per connection, no prepared statements, and no LISTEN: other
 	// processes' work is found by polling.
 	Pooler bool
+	// Migrated, if not nil, is told by Migrate the version that the schema has now, and
+	// the names of the migrations that it has run: none if there was nothing to do.
+	Migrated func(version int, names []string)
 }
 
 // Store keeps jobs in PostgreSQL. It implements dibs.Database.
 type Store struct {
 	pool *pgxpool.Pool
 	own  bool // close the pool with the store
-	// Both run a transaction each time. upkeep has connections of its own, so that a
-	// call inside a caller's transaction, which holds one of the pool's, can read
-	// settings, make queues, admit and sweep outside of it even if the pool is used up.
-	db      conn
-	upkeep  conn
-	side    *pgxpool.Pool
-	o       Options
-	sql     *statements
-	queues  queueCache
-	bell    *bell
-	merged  merged
-	sweeper sweeper
-	claimed sync.Map // what transactions have claimed: see tx.go
-	closed  context.Context
-	close   context.CancelFunc
-	work    sync.WaitGroup // listener and notifier
+	// Both run a transaction each time. A call inside a transaction reads settings, makes
+	// queues, admits and sweeps outside of it, by upkeep, while the transaction holds a
+	// connection. So upkeep must always get another one: on the caller's pool it has a pool
+	// of its own, side; on Open's, side is the pool, and held keeps one of its connections
+	// free of transactions. What db sends by itself holds a connection for a moment only.
+	db       conn
+	upkeep   conn
+	side     *pgxpool.Pool
+	held     chan struct{} // an element for each transaction of transact and InTx
+	slots    slots
+	entitled atomic.Bool // the role has a worker's rights
+	o        Options
+	sql      *statements
+	queues   queueCache
+	bell     *bell
+	merged   merged
+	sweeper  sweeper
+	claimed  sync.Map // what transactions have claimed: see tx.go
+	closed   context.Context
+	close    context.CancelFunc
+	work     sync.WaitGroup // listener and notifier
 }
 
 var _ dibs.Database = (*Store)(nil)
@@ -76,14 +87,19 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, classify("open", err)
 	}
-	s, err := newStore(ctx, pool, o, !o.Pooler)
+	s, err := newStore(ctx, pool, o, true)
 	if err != nil {
 		pool.Close()
 		return nil, err
 	}
-	s.own = true
 	return s, nil
 }
+
+// leastConns lets a call in a transaction have a second connection.
+const leastConns = 2
+
+// idleFor is how long a connection lies unused before it is given back to the server.
+const idleFor = 30 * time.Second
 
 // freshFor is how long a connection lies unused before it is tried by an empty statement
 // when it is needed: longer than an idle worker waits from claim to claim, which would
@@ -97,10 +113,16 @@ func configured(url string, o Options) (*pgxpool.Config, error) {
 		return nil, &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
 	}
 	switch {
+	case o.MaxConns < 0 || o.MaxConns > math.MaxInt32:
+		return nil, &dibs.InvalidError{Field: "options.max_conns", Reason: fmt.Sprintf("must be 0 to %d, got %d", math.MaxInt32, o.MaxConns)}
 	case o.MaxConns > 0:
 		c.MaxConns = int32(o.MaxConns)
 	case !hasParam(url, "pool_max_conns"):
 		c.MaxConns = 8
+	}
+	c.MaxConns = max(c.MaxConns, leastConns)
+	if !hasParam(url, "pool_max_conn_idle_time") {
+		c.MaxConnIdleTime, c.HealthCheckPeriod = idleFor, idleFor/3
 	}
 	if c.ConnConfig.ConnectTimeout == 0 {
 		c.ConnConfig.ConnectTimeout = 10 * time.Second
@@ -130,7 +152,7 @@ func configured(url string, o Options) (*pgxpool.Config, error) {
 // too, are READ COMMITTED.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	if pool == nil {
-		return nil, &dibs.InvalidError{Field: "pool", Reason: "is nil; give one, or have Open make it"}
+		return nil, &dibs.InvalidError{Field: "pool", Reason: "is missing; postgres.Open makes one by itself"}
 	}
 	if err := checks.Context(ctx); err != nil {
 		return nil, err
@@ -138,28 +160,34 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	return newStore(ctx, pool, o, false)
 }
 
-// newStore makes a store; prepared says that its connections plan as they should.
-func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, prepared bool) (*Store, error) {
+// newStore makes a store; own says that the pool is Open's.
+func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*Store, error) {
 	sql, err := load(o.schema())
 	if err != nil {
 		return nil, err
 	}
 	c := pool.Config()
-	c.MaxConns, c.MinConns, c.MinIdleConns = 2, 0, 0
-	side, err := pgxpool.NewWithConfig(ctx, c)
-	if err != nil {
-		return nil, classify("open", err)
-	}
-	s := &Store{pool: pool, side: side, o: o, sql: sql}
-	if prepared {
-		s.db, s.upkeep = retrying{onPgx(pool, c.ConnConfig)}, retrying{onPgx(side, c.ConnConfig)}
-	} else {
-		s.db, s.upkeep = planned{retrying{begun{pool}}}, planned{retrying{begun{side}}}
+	s := &Store{pool: pool, side: pool, own: own, o: o, sql: sql, held: make(chan struct{}, c.MaxConns-1)}
+	if !own {
+		c.MaxConns, c.MinConns, c.MinIdleConns, c.MaxConnIdleTime = leastConns, 0, 0, idleFor
+		if s.side, err = pgxpool.NewWithConfig(ctx, c); err != nil {
+			return nil, classify("open", err)
+		}
+		s.held = make(chan struct{}, pool.Config().MaxConns)
 	}
 	s.closed, s.close = context.WithCancel(context.Background())
+	for at, p := range map[*conn]*pgxpool.Pool{&s.db: s.pool, &s.upkeep: s.side} {
+		if own && !o.Pooler {
+			*at = closable{retrying{onPgx(p, c.ConnConfig)}, s}
+		} else {
+			*at = planned{closable{retrying{begun{p}}, s}}
+		}
+	}
 	if err := s.checkSchema(ctx); err != nil {
 		s.close()
-		side.Close()
+		if !own {
+			s.side.Close()
+		}
 		return nil, err
 	}
 	s.queues.init()
@@ -185,10 +213,7 @@ func (s *Store) Close() error {
 	}
 	s.close()
 	s.work.Wait()
-	s.side.Close()
-	if s.own {
-		s.pool.Close()
-	}
+	s.side.Close() // the pool itself if it is Open's
 	return nil
 }
 
@@ -198,7 +223,7 @@ func (s *Store) check(ctx context.Context, op string) error {
 	case s == nil || s.closed == nil:
 		return &dibs.InvalidError{Field: "store", Reason: "is not open; use what Open or New returns, once its error is nil"}
 	case s.closed.Err() != nil:
-		return fmt.Errorf("dibs: %s: %w", op, dibs.ErrClosed)
+		return checks.Failed(op, dibs.ErrClosed)
 	}
 	return checks.Context(ctx)
 }

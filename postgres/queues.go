@@ -173,7 +173,7 @@ func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (
 			return q, nil
 		}
 	}
-	return dibs.Queue{}, fmt.Errorf("dibs: set queue %s: its settings changed %d times meanwhile: %w", name, rounds, dibs.ErrUnavailable)
+	return dibs.Queue{}, checks.Failed("set queue "+name, fmt.Errorf("its settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable))
 }
 
 // waitBriefly bounds how long a change of limits waits for an admission under way.

@@ -80,6 +80,7 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	if err != nil {
 		return err
 	}
+	s.lookAtSlots(p.full)
 	for _, q := range p.groups { // nobody claims from them just now
 		if err := s.admit(ctx, q); err != nil {
 			return err
@@ -99,12 +100,13 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 type pending struct {
 	lost   bool     // leases have ended
 	newest int64    // row of the tally
+	full   int      // percent of the server's connections that are in use
 	groups []string // queues with groups that have something to admit
 }
 
 func (s *Store) pending(ctx context.Context) (p pending, err error) {
 	err = s.upkeep.run(ctx, step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
-		return scan(&p.lost, &p.newest, &p.groups)
+		return scan(&p.lost, &p.newest, &p.groups, &p.full)
 	}})
 	return p, err
 }
@@ -115,7 +117,7 @@ func (s *Store) lost(lost *bool) []step {
 		return nil
 	}
 	return []step{{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
-		return scan(lost, new(int64), new([]string))
+		return scan(lost, new(int64), new([]string), new(int))
 	}}}
 }
 

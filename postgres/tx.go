@@ -107,15 +107,33 @@ func (s *Store) transact(ctx context.Context, op string, f func(pgx.Tx) error) e
 }
 
 func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) error) error {
-	t, err := begin(ctx, s.pool)
+	t, end, err := s.begin(ctx)
 	if err != nil {
 		return classify(op, err)
 	}
-	defer t.Rollback(context.WithoutCancel(ctx)) // no effect after the commit
+	defer end() // rolls back, with no effect after the commit
 	if err := f(t); err != nil {
 		return err
 	}
 	return classify(op, t.Commit(ctx))
+}
+
+// begin begins a transaction that others' calls come in between of, on one of the
+// connections that transactions may hold.
+func (s *Store) begin(ctx context.Context) (t pgx.Tx, end func(), err error) {
+	select {
+	case s.held <- struct{}{}:
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	if t, err = begin(ctx, s.pool); err != nil {
+		<-s.held
+		return nil, nil, s.ended(ctx, err)
+	}
+	return t, func() {
+		_ = t.Rollback(context.WithoutCancel(ctx)) // else the connection is closed
+		<-s.held
+	}, nil
 }
 
 // begin begins a transaction of the store's own: its statements build on what those

@@ -178,7 +178,10 @@ func (b *bell) channel() string { return "dibs:" + b.s.o.schema() }
 // listen keeps one connection listening until the store is closed.
 func (b *bell) listen() {
 	for b.s.closed.Err() == nil {
-		_ = b.listenOnce(b.s.closed) // polling bridges the time without
+		if ctx, end, ok := b.s.listening(); ok {
+			_ = b.listenOnce(ctx) // polling bridges the time without
+			end()
+		}
 		select {
 		case <-time.After(relisten):
 		case <-b.s.closed.Done():

@@ -10,6 +10,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // hints say what to do about a result code; their errors are dibs.ErrUnavailable.
@@ -31,7 +32,7 @@ func wrap(op string, err error) error {
 		errors.Is(err, dibs.ErrNotFound) || errors.Is(err, dibs.ErrUnknownQueue) {
 		return err
 	}
-	return fmt.Errorf("dibs: %s: %w", op, classify(err))
+	return checks.Failed(op, classify(err))
 }
 
 // classify goes by the result code, never by the text.

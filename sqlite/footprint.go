@@ -34,7 +34,7 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 		return f, wrap("locks", err)
 	}
 	if q == nil {
-		return f, fmt.Errorf("dibs: locks: %w %q", dibs.ErrUnknownQueue, r.Queue)
+		return f, checks.Failed("locks", fmt.Errorf("%w %q", dibs.ErrUnknownQueue, r.Queue))
 	}
 	jobs, err := session.claim(r)
 	if err == nil {

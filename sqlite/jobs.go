@@ -19,7 +19,7 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 		return nil, wrap("get", err)
 	}
 	if len(jobs) == 0 {
-		return nil, fmt.Errorf("dibs: job %d: %w", id, dibs.ErrNotFound)
+		return nil, checks.Failed(fmt.Sprint("job ", id), dibs.ErrNotFound)
 	}
 	return jobs[0], nil
 }

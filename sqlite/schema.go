@@ -33,15 +33,17 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	if err := makeFile(path, o.FileMode); err != nil {
 		return nil, opening(path, err)
 	}
-	err = retryBusy(ctx, o.BusyTimeout, func() error {
-		version, err := glance(ctx, path, s, len(known), add)
+	version, run := 0, []string(nil)
+	err = retryBusy(ctx, o.BusyTimeout, func() (err error) {
+		version, err = glance(ctx, path, s, len(known), add)
 		if err != nil {
 			return err
 		}
 		db := openPool(fileURL(path, "rw", url.Values{"_txlock": {"immediate"}}), nil, 0)
 		defer db.Close()
 		if version < len(known) {
-			err = upgrade(ctx, db, s, known, add)
+			run, err = upgrade(ctx, db, s, known, add)
+			version = len(known)
 		} else {
 			err = forgetStatistics(ctx, db, s)
 		}
@@ -52,6 +54,9 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	})
 	if err != nil {
 		return nil, opening(path, err)
+	}
+	if o.Migrated != nil && add {
+		o.Migrated(version, run)
 	}
 	return s, nil
 }
@@ -70,23 +75,24 @@ func glance(ctx context.Context, path string, s *statements, know int, add bool)
 	return schemaVersion(ctx, db, s, know, add)
 }
 
-// upgrade runs the migrations that the file lacks, in one transaction.
-func upgrade(ctx context.Context, db *sql.DB, s *statements, known []migration, add bool) error {
+// upgrade runs the migrations that the file lacks, in one transaction, and returns their names.
+func upgrade(ctx context.Context, db *sql.DB, s *statements, known []migration, add bool) (run []string, err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
 	version, err := schemaVersion(ctx, tx, s, len(known), add)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, m := range known[min(version, len(known)):] {
 		if _, err := tx.ExecContext(ctx, m.text); err != nil {
-			return fmt.Errorf("migration %d: %w", m.version, err)
+			return nil, fmt.Errorf("migration %d: %w", m.version, err)
 		}
+		run = append(run, m.name)
 	}
-	return tx.Commit()
+	return run, tx.Commit()
 }
 
 // setWAL puts the file into WAL mode, for good.

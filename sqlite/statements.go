@@ -80,6 +80,7 @@ func withoutHeader(text string) string {
 // migration is one numbered file of migrations/, and the note that it has been run.
 type migration struct {
 	version int
+	name    string
 	text    string
 }
 
@@ -99,14 +100,18 @@ func (s *statements) migrations() ([]migration, error) {
 		}
 		note := fmt.Sprintf("\ninsert into %smigration (version, compatible_with, applied_at) values (%d, %d, unixepoch() * 1000000);\n",
 			s.prefix, i+1, checks.CompatibleWith(string(text), i+1))
-		all = append(all, migration{version: i + 1, text: s.named(string(text)) + note})
+		all = append(all, migration{version: i + 1, name: e.Name(), text: s.named(string(text)) + note})
 	}
 	return all, nil
 }
 
 // Migrations returns the SQL that makes the schema; Open runs what is missing of it.
 // It refuses a prefix that Open refuses.
-func Migrations(o Options) (string, error) {
+func Migrations(o Options) (string, error) { return MigrationsSince(o, 0) }
+
+// MigrationsSince is Migrations without those up to a version. It has no transactions of
+// its own.
+func MigrationsSince(o Options, version int) (string, error) {
 	s, err := load(o.Prefix)
 	if err != nil {
 		return "", err
@@ -115,8 +120,11 @@ func Migrations(o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if version < 0 || version > len(all) {
+		return "", &dibs.InvalidError{Field: "since", Reason: fmt.Sprintf("must be 0 to %d, the newest version that this program knows, got %d", len(all), version)}
+	}
 	var out strings.Builder
-	for _, m := range all {
+	for _, m := range all[version:] {
 		out.WriteString(m.text)
 	}
 	return out.String(), nil

@@ -35,6 +35,9 @@ type Options struct {
 	// FileMode is who may read and write a file that is made, less what the process' umask
 	// takes away. Default 0600: the owner. SQLite gives -wal and -shm the same.
 	FileMode fs.FileMode
+	// Migrated, if not nil, is told by Migrate the version that the schema has now, and
+	// the names of the migrations that it has run: none if there was nothing to do.
+	Migrated func(version int, names []string)
 }
 
 // complete checks the options, fills in their defaults, and loads the statements.
@@ -91,7 +94,7 @@ func Migrate(ctx context.Context, path string, o Options) error {
 }
 
 func opening(path string, err error) error {
-	return fmt.Errorf("dibs: open %s: %w", path, classify(err))
+	return checks.Failed("open "+path, classify(err))
 }
 
 func (s *Store) open(ctx context.Context, path string, o Options) (err error) {

@@ -3,7 +3,9 @@ package storetest
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -42,15 +44,41 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 	}
 }
 
+// onePrefix expects an error to say once that it comes from dibs.
+func onePrefix(t *test, name string, err error) {
+	t.Helper()
+	if n := strings.Count(err.Error(), "dibs: "); n > 1 {
+		t.Errorf("%s gave an error that names dibs %d times: %v", name, n, err)
+	}
+}
+
+// Refused expects each call on a database that does not answer, or refuses everything, to
+// give an error that says so in one sentence.
+func Refused(t *testing.T, db dibs.Database) {
+	t.Helper()
+	j := &dibs.RawJob{ID: 1, Token: dibs.Token{1}}
+	in := &test{T: t}
+	for name, call := range everyCall(t.Context(), db, j) {
+		err := call()
+		if err == nil {
+			t.Errorf("%s gave no error", name)
+			continue
+		}
+		onePrefix(in, name, err)
+	}
+}
+
 // fails expects each call on db to fail, and to change nothing.
 func (t *test) fails(ctx context.Context, db dibs.Database) {
 	t.Helper()
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	j := t.claimOne(dibs.ClaimRequest{Worker: "w"})
 	for name, call := range everyCall(ctx, db, j) {
-		if err := call(); err == nil || errors.Is(err, dibs.ErrLeaseLost) || errors.Is(err, dibs.ErrNotFound) {
+		err := call()
+		if err == nil || errors.Is(err, dibs.ErrLeaseLost) || errors.Is(err, dibs.ErrNotFound) {
 			t.Fatalf("%s gave error %v", name, err)
 		}
+		onePrefix(t, name, err)
 	}
 	sameJob(t, t.get(j.ID), j)
 	equal(t, "jobs", len(t.list(dibs.Filter{})), 2)

@@ -154,6 +154,9 @@ func (a *app) sqlDB(ctx context.Context) (*sql.DB, error) {
 	if err != nil {
 		return nil, open.Explain(a.dbURL(), err)
 	}
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = a.program
+	}
 	db := stdlib.OpenDB(*config.ConnConfig)
 	db.SetMaxOpenConns(int(config.MaxConns))
 	if err := db.PingContext(ctx); err != nil {

@@ -32,6 +32,9 @@ type app struct {
 	json   bool     // --json
 	table  string   // --table, of the commands that have it: the mapping of an adopted table
 
+	program string // what PostgreSQL is told as application_name
+	conns   int    // how many connections to PostgreSQL; 0: the default
+
 	adopted *adoptedTable // that table once it is open; nil: dibs' own
 
 	running bool // the arguments were understood: what fails now is no usage error
@@ -99,7 +102,9 @@ func (a *app) dbURL() open.URL {
 	return open.Default
 }
 
-func (a *app) options() open.Options { return open.Options{Schema: a.schema, Prefix: a.prefix} }
+func (a *app) options() open.Options {
+	return open.Options{Schema: a.schema, Prefix: a.prefix, Program: a.program, Conns: a.conns}
+}
 
 // open opens the database; a SQLite file that is not there is made.
 func (a *app) open(ctx context.Context) (dibs.Database, error) {

@@ -48,7 +48,7 @@ var otherWords = map[string][]string{
 func (a *app) note(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
-			a.running = true
+			a.running, a.program = true, cmd.CommandPath()
 			return run(cmd, args)
 		}
 	}

@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -107,7 +110,7 @@ func newWorkCmd(a *app) *cobra.Command {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			return a.with(cmd.Context(), func(db dibs.Database) (err error) {
+			return a.withSlot(cmd.Context(), &f, func(db dibs.Database) (err error) {
 				if f.queue, err = a.queueOf(cmd.Context(), db, f.queue); err != nil {
 					return err
 				}
@@ -118,6 +121,46 @@ func newWorkCmd(a *app) *cobra.Command {
 	}
 	f.add(cmd)
 	return cmd
+}
+
+// workConns is how many connections to PostgreSQL a worker needs, besides one for wake-ups:
+// its leases can be extended while another call waits.
+const workConns = 2
+
+// withSlot is with for a worker: it waits for a server that has no connection left, or is
+// starting up, as one of many workers that a machine has started together has to.
+func (a *app) withSlot(ctx context.Context, f *workFlags, do func(dibs.Database) error) error {
+	if f.name == "" && !f.resume {
+		f.name = workerName()
+	}
+	a.program, a.conns = "dibs worker "+f.name, workConns
+	for wait := firstWait; ; wait = min(2*wait, lastWait) {
+		db, err := a.open(ctx)
+		if !open.Passing(err) {
+			return use(db, err, do)
+		}
+		pause := time.Duration(float64(wait) * (0.5 + rand.Float64())) // else all come again at once
+		a.logger(f.verbose).Warn(err.Error()+"; trying again", "in", pause.Round(time.Millisecond))
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+const (
+	firstWait = 250 * time.Millisecond
+	lastWait  = 5 * time.Second
+)
+
+// workerName is unique to this process.
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "host"
+	}
+	return fmt.Sprintf("%.200s-%d-%.8s", host, os.Getpid(), strings.ToLower(crand.Text()))
 }
 
 func (f *workFlags) add(cmd *cobra.Command) {

@@ -46,7 +46,7 @@ func lacksTables(ctx context.Context, path string, o Options) bool {
 }
 
 func migrateSQLite(ctx context.Context, path string, o Options) error {
-	return sqlite.Migrate(ctx, path, sqlite.Options{Prefix: o.Prefix})
+	return sqlite.Migrate(ctx, path, sqlite.Options{Prefix: o.Prefix, Migrated: o.Migrated})
 }
 
 func openPostgres(ctx context.Context, url string, o Options) (dibs.Database, error) {
@@ -58,13 +58,13 @@ func openPostgres(ctx context.Context, url string, o Options) (dibs.Database, er
 }
 
 func migratePostgres(ctx context.Context, url string, o Options) error {
-	return postgres.Migrate(ctx, url, postgres.Options{Schema: o.Schema})
+	return postgres.Migrate(ctx, url, postgres.Options{Schema: o.Schema, Migrated: o.Migrated})
 }
 
 func migrationsSQLite(o Options) (string, error) {
-	return sqlite.Migrations(sqlite.Options{Prefix: o.Prefix})
+	return sqlite.MigrationsSince(sqlite.Options{Prefix: o.Prefix}, o.Since)
 }
 
 func migrationsPostgres(o Options) (string, error) {
-	return postgres.Migrations(postgres.Options{Schema: o.Schema})
+	return postgres.MigrationsSince(postgres.Options{Schema: o.Schema}, o.Since, !o.NoTransaction)
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -120,6 +122,14 @@ func explainSQLite(u URL, code int, err error) *Error {
 }
 
 func explainPostgres(u URL, err error) *Error {
+	var denied *postgres.DeniedError
+	if errors.As(err, &denied) && len(denied.Grants) > 0 {
+		problem := "the role " + denied.Role + " lacks a right of a worker"
+		if denied.Err != nil {
+			problem = "the role " + denied.Role + " lacks a right: " + denied.Err.Error()
+		}
+		return &Error{Problem: problem, Next: "have the owner of the schema run: " + strings.Join(denied.Grants, "; "), Err: err}
+	}
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
 		return explainRefusal(u, refused)
@@ -178,6 +188,11 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 			Problem: "the PostgreSQL server has no connection left",
 			Next:    "use fewer processes, raise max_connections, or put a pooler before it",
 		}
+	case "57P01", "57P02", "57P03": // admin_shutdown, crash_shutdown, cannot_connect_now
+		return &Error{
+			Problem: "the PostgreSQL server is starting up or shutting down",
+			Next:    "wait a moment and try again",
+		}
 	case "25006": // read_only_sql_transaction
 		return &Error{
 			Problem: "the PostgreSQL server is read-only (a standby?)",
@@ -185,6 +200,13 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 		}
 	}
 	return nil
+}
+
+// Passing reports whether a PostgreSQL server refused a connection for a reason that
+// passes by itself: it has none left, or is starting up or shutting down.
+func Passing(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && slices.Contains([]string{"53300", "57P01", "57P02", "57P03"}, refused.Code)
 }
 
 func host(u URL) string {

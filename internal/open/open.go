@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/dibs-queue/dibs"
@@ -21,6 +23,18 @@ const Default = URL("sqlite:dibs.db")
 type Options struct {
 	Schema string // PostgreSQL only: the schema; default "dibs"
 	Prefix string // SQLite only: how the names of tables begin; default "dibs_"
+	// Program is told to a PostgreSQL server as application_name, unless the URL or
+	// $PGAPPNAME says another.
+	Program string
+	// Conns is how many connections to a PostgreSQL server are used at most, besides one
+	// for wake-ups, unless the URL says it by pool_max_conns. 0: the store's default.
+	Conns int
+	// Migrated is told by Migrate what it has done: see postgres.Options.
+	Migrated func(version int, names []string)
+	// Since leaves out of Migrations those up to this version; NoTransaction, their begin
+	// and commit.
+	Since         int
+	NoTransaction bool
 	// Existing refuses a SQLite file that is not there, or has no tables of dibs, which
 	// are otherwise made.
 	Existing bool
@@ -88,7 +102,7 @@ type target struct {
 
 func (t target) open(ctx context.Context, o Options) (dibs.Database, error) {
 	if t.sqlite == "" {
-		return openPostgres(ctx, t.postgres, o)
+		return openPostgres(ctx, withDefaults(t.postgres, o), o)
 	}
 	if err := checkFile(t.sqlite, o.Existing); err != nil {
 		return nil, err
@@ -132,6 +146,23 @@ func parse(u URL, o Options) (target, error) {
 		server.RawQuery = q.Encode()
 	}
 	return target{postgres: server.String()}, nil
+}
+
+// withDefaults adds to a PostgreSQL URL what it does not say itself.
+func withDefaults(rawURL string, o Options) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return rawURL
+	}
+	q := u.Query()
+	if o.Program != "" && !q.Has("application_name") && os.Getenv("PGAPPNAME") == "" {
+		q.Set("application_name", o.Program)
+	}
+	if o.Conns > 0 && !q.Has("pool_max_conns") {
+		q.Set("pool_max_conns", strconv.Itoa(o.Conns))
+	}
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // PostgreSQL's URLs know no + for a blank
+	return u.String()
 }
 
 func sqlitePath(u URL) (string, bool) {

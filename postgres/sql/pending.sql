@@ -1,7 +1,7 @@
 -- Purpose: tell what there is to sweep.
 -- Parameters: none.
 -- Columns out: whether leases have ended; the newest row of the tally; the queues in
---   which grouped jobs wait to be admitted.
+--   which grouped jobs wait to be admitted; percent of the server's connections in use.
 -- Concurrency: a plain read; admitting itself takes a turn (turn_admit.sql).
 select
     exists (
@@ -22,4 +22,8 @@ select
                 or exists (select from dibs.wake_list w where w.queue = q.name offset 0)
                 or exists (select from dibs.job j where j.queue = q.name and j.gate = 2 and j.run_at <= statement_timestamp() offset 0)
             )
+    ),
+    (
+        select coalesce(sum(d.numbackends) * 100 / nullif(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int, 0), 0)::int
+        from pg_catalog.pg_stat_database d
     )

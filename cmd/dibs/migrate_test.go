@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// migrate says what it has made, and where.
+func TestMigrateSaysWhatItDid(t *testing.T) {
+	onEachEmpty(t, func(c *cli) {
+		kind, first := "postgres", "0001_first.sql"
+		if strings.HasPrefix(c.db, "sqlite:") {
+			kind, first = "sqlite", "0001_jobs.sql"
+		}
+		out := c.ok("migrate")
+		for _, w := range []string{"ran " + first, "schema", "has version 1 now"} {
+			if !strings.Contains(out, w) {
+				c.t.Errorf("%s: migrate says %q, without %q", kind, out, w)
+			}
+		}
+		if out := c.ok("migrate"); !strings.Contains(out, "is up to date at version 1") {
+			c.t.Errorf("%s: the second migrate says %q", kind, out)
+		}
+		if got, want := c.ok("migrate", "--json"), `{"migrated":true,"version":1,"ran":[]}`+"\n"; strings.ReplaceAll(got, " ", "") != want {
+			c.t.Errorf("%s: migrate --json says %s, want %s", kind, got, want)
+		}
+		all := c.ok("migrate", "--print", "--no-transaction")
+		if strings.Contains(all, "begin;") || strings.Contains(all, "commit;") || !strings.Contains(all, "create table") {
+			c.t.Errorf("%s: migrate --print --no-transaction writes:\n%.200s", kind, all)
+		}
+		if none := c.ok("migrate", "--print", "--since", "1"); none != "" {
+			c.t.Errorf("%s: migrate --print --since 1 writes %q", kind, none)
+		}
+		c.fails(exitUsage, "", []string{"migrate", "--print", "--since", "2"}, "since", "must be 0 to 1")
+		c.fails(exitUsage, "", []string{"migrate", "--since", "1"}, "--print")
+	})
+}
+
+// onEachEmpty runs a test on a database of each kind that nobody has migrated.
+func onEachEmpty(t *testing.T, test func(c *cli)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) { test(onSQLite(t)) })
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(&cli{t: t, db: pgtest.URL(t)})
+	})
+}
+
+// A worker without rights ends, and says what to run.
+func TestWorkWithoutRightsEnds(t *testing.T) {
+	t.Parallel()
+	owner := &cli{t: t, db: pgtest.URL(t)}
+	owner.ok("migrate")
+	c := &cli{t: t, db: pgtest.Role(t, owner.db, "grant usage on schema dibs to ROLE", "grant select on all tables in schema dibs to ROLE")}
+	c.fails(exitFailure, "", []string{"enqueue", "q", "1"}, "lacks a right", "permission denied", "grant ", "insert")
+	r := c.run("", "work", "q", "--", "true")
+	if r.code != exitFailure || !strings.Contains(r.err, "lacks a right") || !strings.Contains(r.err, "grant insert, update, delete on") {
+		t.Errorf("work ends with exit code %d and %s", r.code, fmt.Sprintf("%.800s", r.err))
+	}
+}

@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// DeniedError says that the database's role lacks a right. It Is dibs.ErrDenied.
+type DeniedError struct {
+	Role string
+	// Grants are the statements that give the role what it lacks of the rights of a
+	// worker. To run them is for the owner of the schema.
+	Grants []string
+	Err    error // what the server said; nil if it was not asked to do anything
+}
+
+func (e *DeniedError) Error() string {
+	text := "the role " + e.Role + " lacks rights"
+	if e.Err != nil {
+		text += " (" + e.Err.Error() + ")"
+	}
+	if len(e.Grants) > 0 {
+		text += "; what a worker needs: " + strings.Join(e.Grants, "; ")
+	}
+	return text
+}
+
+// Unwrap returns what the server said.
+func (e *DeniedError) Unwrap() error { return e.Err }
+
+// Is makes errors.Is(err, dibs.ErrDenied) true.
+func (e *DeniedError) Is(target error) bool { return target == dibs.ErrDenied }
+
+// denied finds out what the role lacks, after an error of the server or, where err is nil,
+// before anything is done: it is nil then if nothing is lacking.
+func (s *Store) denied(ctx context.Context, err error) error {
+	e := &DeniedError{Err: err}
+	var objects []string
+	missing := map[string][]string{}
+	steps := []step{
+		{sql: "select current_user::text", row: func(scan func(...any) error) error { return scan(&e.Role) }},
+		{sql: s.sql.get("rights"), args: []any{ident(s.o.schema())}, row: func(scan func(...any) error) error {
+			var object, right string
+			err := scan(&object, &right)
+			if missing[object] == nil {
+				objects = append(objects, object)
+			}
+			missing[object] = append(missing[object], right)
+			return err
+		}},
+	}
+	if failed := (begun{s.side}).run(ctx, steps...); failed != nil {
+		return cmp.Or(err, failed)
+	}
+	if len(objects) == 0 && err == nil {
+		return nil
+	}
+	e.Role = pgx.Identifier{e.Role}.Sanitize()
+	for len(objects) > 0 { // those that lack the same are granted together
+		rights := missing[objects[0]]
+		sequence := strings.Contains(objects[0], " ")
+		var on, rest []string
+		for _, o := range objects {
+			if slices.Equal(missing[o], rights) && strings.Contains(o, " ") == sequence && (!sequence || len(on) == 0) {
+				on = append(on, o)
+			} else {
+				rest = append(rest, o)
+			}
+		}
+		e.Grants = append(e.Grants, "grant "+strings.Join(rights, ", ")+" on "+strings.Join(on, ", ")+" to "+e.Role)
+		objects = rest
+	}
+	return e
+}
+
+// mayWork fails before the first claim if the role lacks a right that a worker needs. A
+// claim might be allowed, and what comes after it not.
+func (s *Store) mayWork(ctx context.Context) error {
+	if s.entitled.Load() {
+		return nil
+	}
+	err := s.denied(ctx, nil)
+	if err == nil {
+		s.entitled.Store(true)
+	}
+	return err
+}

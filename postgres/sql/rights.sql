@@ -1,0 +1,28 @@
+-- Purpose: tell which of a worker's rights the role lacks.
+-- Parameters: $1 the schema, as it is written in SQL.
+-- Columns out: what the right is on, as GRANT names it; the right.
+-- Concurrency: a plain read of the catalogs, which anybody may do.
+with needed (name, kind, rights) as (
+    values
+        ('job', 'r', array['select', 'insert', 'update', 'delete']),
+        ('finished', 'r', array['select', 'insert', 'update', 'delete']),
+        ('claim', 'r', array['select', 'insert', 'update', 'delete']),
+        ('wake', 'r', array['select', 'insert', 'update', 'delete']),
+        ('wake_list', 'r', array['select', 'insert', 'update', 'delete']),
+        ('tally', 'r', array['select', 'insert', 'update', 'delete']),
+        ('queue', 'r', array['select', 'insert', 'update']),
+        ('turn', 'r', array['select', 'insert', 'update']),
+        ('group_limit', 'r', array['select', 'insert', 'update', 'delete']),
+        ('migration', 'r', array['select']),
+        ('job_id', 'S', array['usage'])
+)
+select 'schema ' || $1::text, 'usage'
+where not has_schema_privilege(to_regnamespace($1::text)::oid, 'usage')
+union all
+select
+    case when n.kind = 'S' then 'sequence ' else '' end || $1::text || '.' || n.name,
+    a.name
+from needed n
+join pg_catalog.pg_class c on c.relname = n.name::name and c.relnamespace = to_regnamespace($1::text)::oid
+cross join lateral unnest(n.rights) as a (name)
+where not (case when n.kind = 'S' then has_sequence_privilege(c.oid, a.name) else has_table_privilege(c.oid, a.name) end)
