@@ -261,7 +261,7 @@ func (s *Store) text(served string) string {
 var statementOrder = []string{
 	"alone", "running", "turn", "claim", "lease", "mark", "resume", "lease_again", "extend", "lease_extend",
 	"lease_held", "completed", "dead", "cancelled", "put_back", "open", "lease_drop", "lease_settle", "holds",
-	"late", "late_dead", "lease_late", "lease_forget", "fetch", "look", "list", "counts", "rates",
+	"late", "late_dead", "lease_late", "lease_forget", "lease_requeue", "fetch", "look", "list", "counts", "rates",
 }
 
 // numbers says which parameter has which number.

@@ -87,7 +87,7 @@ type statements struct {
 	completed, dead, cancelled, putBack                             *statement
 	late, lateDead                                                  *statement
 	lease, held, overdue, settle, drop, move, again                 *statement
-	forget, holds, open, look                                       *statement
+	forget, holds, open, look, requeue                              *statement
 	list, counts                                                    *statement
 }
 
@@ -157,6 +157,7 @@ func (p *plan) statements() (*statements, error) {
 		for name, to := range map[string]**statement{
 			"lease": &s.lease, "lease_held": &s.held, "lease_late": &s.overdue, "lease_settle": &s.settle,
 			"lease_drop": &s.drop, "lease_extend": &s.move, "lease_again": &s.again, "lease_forget": &s.forget, "lease_look": &s.look,
+			"lease_requeue": &s.requeue,
 		} {
 			make(to, name, piece{})
 		}

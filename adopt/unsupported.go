@@ -26,11 +26,6 @@ func (s *Store) Cancel(context.Context, []int64) ([]dibs.Cancellation, error) {
 	return nil, s.cannot("cancel", "is changed with SQL by those who own it")
 }
 
-// Requeue is not supported.
-func (s *Store) Requeue(context.Context, []int64) ([]int64, error) {
-	return nil, s.cannot("requeue", "is changed with SQL by those who own it")
-}
-
 // Edit is not supported.
 func (s *Store) Edit(context.Context, []int64, dibs.Edit) ([]int64, error) {
 	return nil, s.cannot("edit", "is changed with SQL by those who own it")

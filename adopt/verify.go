@@ -48,7 +48,7 @@ func (s *statements) all() map[string]*statement {
 		"completed": s.completed, "dead": s.dead, "cancelled": s.cancelled, "put_back": s.putBack,
 		"late": s.late, "late_dead": s.lateDead, "lease": s.lease, "lease_held": s.held, "lease_late": s.overdue,
 		"lease_settle": s.settle, "lease_drop": s.drop, "lease_extend": s.move, "lease_again": s.again,
-		"lease_forget": s.forget, "holds": s.holds, "open": s.open, "look": s.look, "list": s.list, "counts": s.counts,
+		"lease_forget": s.forget, "holds": s.holds, "open": s.open, "look": s.look, "lease_requeue": s.requeue, "list": s.list, "counts": s.counts,
 	}
 	maps.DeleteFunc(all, func(_ string, st *statement) bool { return st == nil })
 	return all

@@ -56,7 +56,7 @@ func likeMapping(name string) bool {
 // instead is what to do where a command would change rows of an adopted table.
 var instead = map[string]string{
 	"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "end rows with SQL",
-	"requeue": "put rows back with SQL", "prune": "delete rows with SQL",
+	"prune": "delete rows with SQL",
 	"pause": "stop its workers", "resume": "start its workers", "queue": "its settings are in the mapping",
 	"check": "'dibs adopt check' looks at the mapping",
 }

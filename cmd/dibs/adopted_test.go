@@ -270,12 +270,13 @@ func TestWhatAnAdoptedTableCannotDo(t *testing.T) {
 		c.fails(exitUsage, "", []string{"ls", "--table", c.write("bad.yaml", byToken+"nonsense: 1\n")}, "bad.yaml", "nonsense")
 		c.fails(exitUsage, "", []string{"ls", "--table", c.write("bad.yaml", strings.Replace(byToken, "id: ref", "id: reff", 1))}, "bad.yaml: id", "reff", "ref")
 		for verb, do := range map[string]string{
-			"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "with SQL", "requeue": "with SQL", "prune": "delete rows with SQL",
+			"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "with SQL", "prune": "delete rows with SQL",
 			"pause": "stop its workers", "queue": "in the mapping", "check": "adopt check", "locks": "",
 		} {
 			c.fails(exitUsage, "", x.with(verb), "'dibs "+verb+"' does not work on an adopted table", do, "docs/adopt.md")
 		}
 		c.fails(exitUsage, "", x.with("enqueue", "--tables", "x"), "unknown flag: --tables", "dibs enqueue --help")
+		c.fails(exitUsage, "", x.with("requeue", "17"), "requeue", "with SQL", "docs/adopt.md")
 		lockOnly := c.write("lock.yaml", ticketsHead)
 		c.fails(exitUsage, "", []string{"claim", "--table", lockOnly}, "claim", "side_table")
 		if r := c.run("", "work", "--table", lockOnly, "--", "true"); r.code != exitUsage || !strings.Contains(r.err, "dibs: claim: the mapping names nothing") {

@@ -15,7 +15,9 @@ attempts allowed again and their history kept. A job whose unique key another jo
 holds by now comes back without its key.
 
 Jobs that have not ended, and unknown ids, are reported with exit code 5.
-The id '-' reads ids from stdin, 10,000 at a time.`,
+The id '-' reads ids from stdin, 10,000 at a time.
+
+With --table, rows are put back that are dead by the side table alone (--state dead).`,
 		Example: `  dibs requeue 17
   dibs requeue --state dead --queue emails --dry-run
   dibs requeue --state dead --all`,
@@ -30,7 +32,7 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 				c := bulkChange{
 					app: a, selection: &s, db: db, verb: cmd.Name(),
 					words: changeWords{"put %s back to waiting", "would put %s back to waiting", "put back", "there is no such job, or it has not ended"},
-					can:   dibs.State.Final,
+					can:   func(s dibs.State) bool { return s.Final() && (a.adopted == nil || s == dibs.Dead) },
 					apply: func(ids []int64) ([]changed, error) { return changedIDs(db.Requeue(cmd.Context(), ids)) },
 				}
 				return c.run(cmd.Context())

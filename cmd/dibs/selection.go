@@ -91,9 +91,24 @@ func (s *selection) each(ctx context.Context, db dibs.Database, stdin io.Reader,
 
 // eachListed goes through the jobs that the flags describe. Pages follow the order in which jobs
 // came or ended, so that a change of the jobs of one page does not move the next.
-func (s *selection) eachListed(ctx context.Context, db dibs.Database, add func(chosen) error) error {
+func (s *selection) eachListed(ctx context.Context, db dibs.Database, add func(chosen) error) (err error) {
 	if err := checkQueue(ctx, db, s.queue); err != nil {
 		return err
+	}
+	if _, adopted := db.(*adoptedTable); adopted { // whose pages a change would move: they are counted
+		var all []chosen
+		now := add
+		add = func(j chosen) error {
+			all = append(all, j)
+			return nil
+		}
+		defer func() {
+			for _, j := range all {
+				if err == nil {
+					err = now(j)
+				}
+			}
+		}()
 	}
 	by := dibs.Filter{Queue: s.queue, Kind: s.kind, Group: s.group, State: dibs.State(s.state), Limit: 1000}
 	for {
