@@ -171,9 +171,24 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 func (h *hostileDB) reading() [][]string {
 	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
 	commands := [][]string{
-		{"ls"}, {"ls", "--all"}, {"ls", "nosuch"}, {"stats"}, {"stats", queue}, {"queue"}, {"queue", queue}, {"queue", "nosuch"},
-		{"pause", queue}, {"pause", "nosuch"}, {"check"}, {"top", "--once"}, {"locks", queue}, {"claim", queue}, {"__complete", "pause", ""},
-		{"cancel", "--queue", queue, "--kind", kind}, {"edit", "-p", "7", "--group", group}, {"prune", "--older-than", "100d", "--queue", queue},
+		{"ls"},
+		{"ls", "--all"},
+		{"ls", "nosuch"},
+		{"stats"},
+		{"stats", queue},
+		{"queue"},
+		{"queue", queue},
+		{"queue", "nosuch"},
+		{"pause", queue},
+		{"pause", "nosuch"},
+		{"check"},
+		{"top", "--once"},
+		{"locks", queue},
+		{"claim", queue},
+		{"__complete", "pause", ""},
+		{"cancel", "--queue", queue, "--kind", kind},
+		{"edit", "-p", "7", "--group", group},
+		{"prune", "--older-than", "100d", "--queue", queue},
 	}
 	for _, state := range []string{"waiting", "blocked", "running", "completed", "dead", "cancelled"} {
 		commands = append(commands, []string{"ls", "--state", state})
@@ -188,16 +203,41 @@ func (h *hostileDB) reading() [][]string {
 func (h *hostileDB) refused() [][]string {
 	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
 	return [][]string{
-		{"ls", queue}, {"ls", "--kind", kind}, {"stats", "nosuch"}, {"queue", queue, "--lease", "9s"}, {"queue", queue, "--group", group + "=2"},
-		{"resume", queue}, {"pause", queue + ".yaml"}, {"locks", "nosuch"}, {"enqueue", queue}, {"enqueue", "q", "--kind", kind},
-		{"enqueue", "q", "--unique", evilText}, {"enqueue", "q", "--group", group}, {"enqueue", "q", evilText}, {"enqueue", "q", "--metadata", evilText},
-		{"enqueue", evilText, "--lines"}, {"claim", queue, "--resume", "--worker", "w" + evilName}, {"work", queue, "--until-empty", "--", "true"},
-		{"requeue", "--state", "dead", "--queue", queue}, {"prune", "--older-than", "1h", "--state", evilName},
-		{evilName}, {"ls", "--" + evilText}, {"ls", "--state", evilName}, {"show", evilName}, {"finish", evilName, evilName, "--dead"},
-		{"--db", "sqlite:" + evilName, "ls"}, {"--db", evilName, "ls"}, {"--schema", evilName, "--db", "postgres://127.0.0.1:1/x", "ls"},
-		{"--prefix", evilName, "--db", "sqlite:x.db", "migrate", "--print"}, {"ls", "--table", evilName}, {"enqueue", "q", "--file", evilName, "--lines"},
-		{"work", "q", "--", evilName}, {"adopt", "check", evilName}, {"adopt", "init", evilName},
-		{"torture", "--history", evilName + "/x", "--report", "/" + evilName + "/x"}, {"bench", "--workload", evilName},
+		{"ls", queue},
+		{"ls", "--kind", kind},
+		{"stats", "nosuch"},
+		{"queue", queue, "--lease", "9s"},
+		{"queue", queue, "--group", group + "=2"},
+		{"resume", queue},
+		{"pause", queue + ".yaml"},
+		{"locks", "nosuch"},
+		{"enqueue", queue},
+		{"enqueue", "q", "--kind", kind},
+		{"enqueue", "q", "--unique", evilText},
+		{"enqueue", "q", "--group", group},
+		{"enqueue", "q", evilText},
+		{"enqueue", "q", "--metadata", evilText},
+		{"enqueue", evilText, "--lines"},
+		{"claim", queue, "--resume", "--worker", "w" + evilName},
+		{"work", queue, "--until-empty", "--", "true"},
+		{"requeue", "--state", "dead", "--queue", queue},
+		{"prune", "--older-than", "1h", "--state", evilName},
+		{evilName},
+		{"ls", "--" + evilText},
+		{"ls", "--state", evilName},
+		{"show", evilName},
+		{"finish", evilName, evilName, "--dead"},
+		{"--db", "sqlite:" + evilName, "ls"},
+		{"--db", evilName, "ls"},
+		{"--schema", evilName, "--db", "postgres://127.0.0.1:1/x", "ls"},
+		{"--prefix", evilName, "--db", "sqlite:x.db", "migrate", "--print"},
+		{"ls", "--table", evilName},
+		{"enqueue", "q", "--file", evilName, "--lines"},
+		{"work", "q", "--", evilName},
+		{"adopt", "check", evilName},
+		{"adopt", "init", evilName},
+		{"torture", "--history", evilName + "/x", "--report", "/" + evilName + "/x"},
+		{"bench", "--workload", evilName},
 	}
 }
 
@@ -278,9 +318,17 @@ func TestHostileNamesAreRefused(t *testing.T) {
 		for _, r := range all {
 			name := "a" + string(r) + "b"
 			for _, args := range [][]string{
-				{"enqueue", name}, {"enqueue", "q", "--kind", name}, {"enqueue", "q", "--group", name}, {"enqueue", "q", "--unique", name},
-				{"claim", name}, {"claim", "q", "--worker", name}, {"claim", "q", "--kind", name}, {"queue", name, "--create"},
-				{"work", name, "--", "true"}, {"work", "q", "--name", name, "--", "true"}, {"work", "q", "--kind", name, "--", "true"},
+				{"enqueue", name},
+				{"enqueue", "q", "--kind", name},
+				{"enqueue", "q", "--group", name},
+				{"enqueue", "q", "--unique", name},
+				{"claim", name},
+				{"claim", "q", "--worker", name},
+				{"claim", "q", "--kind", name},
+				{"queue", name, "--create"},
+				{"work", name, "--", "true"},
+				{"work", "q", "--name", name, "--", "true"},
+				{"work", "q", "--kind", name, "--", "true"},
 			} {
 				c.fails(exitUsage, "", args, "must not contain c")
 			}
