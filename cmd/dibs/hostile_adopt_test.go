@@ -21,10 +21,20 @@ func TestAdoptedRowsReachNoTerminalAsTheyAre(t *testing.T) {
 			}
 			h := &hostileDB{cli: c, t: t}
 			for _, args := range [][]string{
-				{"ls"}, {"stats"}, {"top", "--once"}, {"show", "A-1" + evilName}, {"show", "17" + evilName}, {"show", evilName}, {"claim"},
-				{"ls", "--state", "running"}, {"finish", "A-1" + evilName, strings.Repeat("a", 32), "--completed"}, {"ls", evilName},
-				{"extend", "A-1" + evilName, strings.Repeat("a", 32)}, {"work", "--until-empty", "-v", "--", "sh", "-c", "cat; cat >&2; exit 100"},
-				{"ls", "--state", "dead"}, {"top", "--once"},
+				{"ls"},
+				{"stats"},
+				{"top", "--once"},
+				{"show", "A-1" + evilName},
+				{"show", "17" + evilName},
+				{"show", evilName},
+				{"claim"},
+				{"ls", "--state", "running"},
+				{"finish", "A-1" + evilName, strings.Repeat("a", 32), "--completed"},
+				{"ls", evilName},
+				{"extend", "A-1" + evilName, strings.Repeat("a", 32)},
+				{"work", "--until-empty", "-v", "--", "sh", "-c", "cat; cat >&2; exit 100"},
+				{"ls", "--state", "dead"},
+				{"top", "--once"},
 			} {
 				for _, terminal := range []bool{true, false} {
 					h.prints(terminal, false, x.with(args...))

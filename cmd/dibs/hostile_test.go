@@ -16,8 +16,10 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/torture"
 )
 
 // Orders to a terminal in all their forms, characters that turn text around, and a line that
@@ -131,6 +133,7 @@ func harmless(t *testing.T, what, text string, colored bool) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "dibs: fake") {
 			t.Errorf("%s: a name makes a line of its own:\n%q", what, text)
+			return
 		}
 	}
 }
@@ -171,9 +174,24 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 func (h *hostileDB) reading() [][]string {
 	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
 	commands := [][]string{
-		{"ls"}, {"ls", "--all"}, {"ls", "nosuch"}, {"stats"}, {"stats", queue}, {"queue"}, {"queue", queue}, {"queue", "nosuch"},
-		{"pause", queue}, {"pause", "nosuch"}, {"check"}, {"top", "--once"}, {"locks", queue}, {"claim", queue}, {"__complete", "pause", ""},
-		{"cancel", "--queue", queue, "--kind", kind}, {"edit", "-p", "7", "--group", group}, {"prune", "--older-than", "100d", "--queue", queue},
+		{"ls"},
+		{"ls", "--all"},
+		{"ls", "nosuch"},
+		{"stats"},
+		{"stats", queue},
+		{"queue"},
+		{"queue", queue},
+		{"queue", "nosuch"},
+		{"pause", queue},
+		{"pause", "nosuch"},
+		{"check"},
+		{"top", "--once"},
+		{"locks", queue},
+		{"claim", queue},
+		{"__complete", "pause", ""},
+		{"cancel", "--queue", queue, "--kind", kind},
+		{"edit", "-p", "7", "--group", group},
+		{"prune", "--older-than", "100d", "--queue", queue},
 	}
 	for _, state := range []string{"waiting", "blocked", "running", "completed", "dead", "cancelled"} {
 		commands = append(commands, []string{"ls", "--state", state})
@@ -188,16 +206,41 @@ func (h *hostileDB) reading() [][]string {
 func (h *hostileDB) refused() [][]string {
 	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
 	return [][]string{
-		{"ls", queue}, {"ls", "--kind", kind}, {"stats", "nosuch"}, {"queue", queue, "--lease", "9s"}, {"queue", queue, "--group", group + "=2"},
-		{"resume", queue}, {"pause", queue + ".yaml"}, {"locks", "nosuch"}, {"enqueue", queue}, {"enqueue", "q", "--kind", kind},
-		{"enqueue", "q", "--unique", evilText}, {"enqueue", "q", "--group", group}, {"enqueue", "q", evilText}, {"enqueue", "q", "--metadata", evilText},
-		{"enqueue", evilText, "--lines"}, {"claim", queue, "--resume", "--worker", "w" + evilName}, {"work", queue, "--until-empty", "--", "true"},
-		{"requeue", "--state", "dead", "--queue", queue}, {"prune", "--older-than", "1h", "--state", evilName},
-		{evilName}, {"ls", "--" + evilText}, {"ls", "--state", evilName}, {"show", evilName}, {"finish", evilName, evilName, "--dead"},
-		{"--db", "sqlite:" + evilName, "ls"}, {"--db", evilName, "ls"}, {"--schema", evilName, "--db", "postgres://127.0.0.1:1/x", "ls"},
-		{"--prefix", evilName, "--db", "sqlite:x.db", "migrate", "--print"}, {"ls", "--table", evilName}, {"enqueue", "q", "--file", evilName, "--lines"},
-		{"work", "q", "--", evilName}, {"adopt", "check", evilName}, {"adopt", "init", evilName},
-		{"torture", "--history", evilName + "/x", "--report", "/" + evilName + "/x"}, {"bench", "--workload", evilName},
+		{"ls", queue},
+		{"ls", "--kind", kind},
+		{"stats", "nosuch"},
+		{"queue", queue, "--lease", "9s"},
+		{"queue", queue, "--group", group + "=2"},
+		{"resume", queue},
+		{"pause", queue + ".yaml"},
+		{"locks", "nosuch"},
+		{"enqueue", queue},
+		{"enqueue", "q", "--kind", kind},
+		{"enqueue", "q", "--unique", evilText},
+		{"enqueue", "q", "--group", group},
+		{"enqueue", "q", evilText},
+		{"enqueue", "q", "--metadata", evilText},
+		{"enqueue", evilText, "--lines"},
+		{"claim", queue, "--resume", "--worker", "w" + evilName},
+		{"work", queue, "--until-empty", "--", "true"},
+		{"requeue", "--state", "dead", "--queue", queue},
+		{"prune", "--older-than", "1h", "--state", evilName},
+		{evilName},
+		{"ls", "--" + evilText},
+		{"ls", "--state", evilName},
+		{"show", evilName},
+		{"finish", evilName, evilName, "--dead"},
+		{"--db", "sqlite:" + evilName, "ls"},
+		{"--db", evilName, "ls"},
+		{"--schema", evilName, "--db", "postgres://127.0.0.1:1/x", "ls"},
+		{"--prefix", evilName, "--db", "sqlite:x.db", "migrate", "--print"},
+		{"ls", "--table", evilName},
+		{"enqueue", "q", "--file", evilName, "--lines"},
+		{"work", "q", "--", evilName},
+		{"adopt", "check", evilName},
+		{"adopt", "init", evilName},
+		{"torture", "--history", evilName + "/x", "--report", "/" + evilName + "/x"},
+		{"bench", "--workload", evilName},
 	}
 }
 
@@ -268,6 +311,28 @@ func TestWhatIsNotEvenTextReachesNoTerminal(t *testing.T) {
 	}
 }
 
+// The page and the words of a torture tell names and keys of an adopted table, and paths.
+func TestTheTorturesReportIsHarmless(t *testing.T) {
+	t.Parallel()
+	r := &torture.Result{Dir: evilName}
+	r.Command, r.Database, r.Version, r.Adopted, r.Took = evilName, evilName, evilName, evilName, time.Second
+	r.Verdicts = []history.Verdict{{Promise: "p", Broken: []history.Violation{{Text: evilName}}}}
+	var page, out bytes.Buffer
+	if err := torture.WriteReport(&page, r); err != nil {
+		t.Fatal(err)
+	}
+	a := newApp(strings.NewReader(""), &out, &out)
+	a.say("%s", a.tortureText(r, evilName))
+	if err := a.writeJSON(tortureJSONOf(r, evilName)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{page.String(), out.String()} {
+		if !strings.Contains(text, `\u009b31m`) || strings.IndexFunc(text, func(r rune) bool { return r == 0x9b || r == 0x202e || r == 0x1b }) >= 0 {
+			t.Errorf("hostile text is missing, or as it was: %.2000q", text)
+		}
+	}
+}
+
 // What could be such text is refused as a name, on both kinds of database.
 func TestHostileNamesAreRefused(t *testing.T) {
 	onEach(t, func(c *cli) {
@@ -278,9 +343,17 @@ func TestHostileNamesAreRefused(t *testing.T) {
 		for _, r := range all {
 			name := "a" + string(r) + "b"
 			for _, args := range [][]string{
-				{"enqueue", name}, {"enqueue", "q", "--kind", name}, {"enqueue", "q", "--group", name}, {"enqueue", "q", "--unique", name},
-				{"claim", name}, {"claim", "q", "--worker", name}, {"claim", "q", "--kind", name}, {"queue", name, "--create"},
-				{"work", name, "--", "true"}, {"work", "q", "--name", name, "--", "true"}, {"work", "q", "--kind", name, "--", "true"},
+				{"enqueue", name},
+				{"enqueue", "q", "--kind", name},
+				{"enqueue", "q", "--group", name},
+				{"enqueue", "q", "--unique", name},
+				{"claim", name},
+				{"claim", "q", "--worker", name},
+				{"claim", "q", "--kind", name},
+				{"queue", name, "--create"},
+				{"work", name, "--", "true"},
+				{"work", "q", "--name", name, "--", "true"},
+				{"work", "q", "--kind", name, "--", "true"},
 			} {
 				c.fails(exitUsage, "", args, "must not contain c")
 			}

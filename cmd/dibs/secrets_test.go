@@ -71,9 +71,20 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 	}
 	for _, db := range secretURLs {
 		for _, args := range [][]string{
-			{"ls"}, {"enqueue", "q"}, {"migrate"}, {"migrate", "--print"}, {"top"}, {"claim"}, {"work", "q", "--", "true"},
-			{"adopt", "check", mapping}, {"ls", "--table", mapping}, {"demo"}, {"torture", "--duration", "5s"}, {"bench"},
-			{"torture", "--duration", "5s", "--table", mapping}, {"__complete", "pause", ""},
+			{"ls"},
+			{"enqueue", "q"},
+			{"migrate"},
+			{"migrate", "--print"},
+			{"top"},
+			{"claim"},
+			{"work", "q", "--", "true"},
+			{"adopt", "check", mapping},
+			{"ls", "--table", mapping},
+			{"demo"},
+			{"torture", "--duration", "5s"},
+			{"bench"},
+			{"torture", "--duration", "5s", "--table", mapping},
+			{"__complete", "pause", ""},
 		} {
 			own := args[0] == "demo" || args[0] == "bench" || args[0] == "torture"
 			for _, format := range []string{"--json=false", "--json"} {
@@ -105,9 +116,25 @@ func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 			continue // nothing tells that it is a password
 		}
 		for _, args := range [][]string{
-			{u}, {"ls", u}, {"--db" + u}, {"--" + u}, {"show", u}, {"stats", u}, {"pause", u}, {"cancel", u}, {"prune", "--older-than", u},
-			{"enqueue", "q", u}, {"enqueue", "q", "--delay", u}, {"enqueue", "q", "--run-at", u}, {"enqueue", "q", "-p", u}, {"queue", u},
-			{"ls", "--state", u}, {"ls", "--table", u}, {"adopt", "init", u}, {"queue", "q", "--group", u}, {"finish", u, u, "--dead"},
+			{u},
+			{"ls", u},
+			{"--db" + u},
+			{"--" + u},
+			{"show", u},
+			{"stats", u},
+			{"pause", u},
+			{"cancel", u},
+			{"prune", "--older-than", u},
+			{"enqueue", "q", u},
+			{"enqueue", "q", "--delay", u},
+			{"enqueue", "q", "--run-at", u},
+			{"enqueue", "q", "-p", u},
+			{"queue", u},
+			{"ls", "--state", u},
+			{"ls", "--table", u},
+			{"adopt", "init", u},
+			{"queue", "q", "--group", u},
+			{"finish", u, u, "--dead"},
 		} {
 			r := c.run("", args...)
 			if r.code == exitOK || strings.Contains(r.out+r.err, secret) {
