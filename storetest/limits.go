@@ -36,7 +36,7 @@ func invalid(t *test, err error, field string) {
 }
 
 // badTexts are names that no queue, kind, group, worker or key may have.
-var badTexts = []string{"a\x00b", "\n", "a\tb", "\x1b[31m", "\x7f", "a\xffb", "\xc3\x28", strings.Repeat("n", 10_000)}
+var badTexts = []string{"a\x00b", "\n", "a\tb", "\x1b[31m", "\x7f", "a\xffb", "\xc3\x28", "a\u009b31m", "\u0085", "a\u202eb", "\u2066", "\u200f", "\u061c", "\u2028", strings.Repeat("n", 10_000)}
 
 func badJobs(t *test) {
 	now := time.Now()

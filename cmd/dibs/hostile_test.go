@@ -16,8 +16,10 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/torture"
 )
 
 // Orders to a terminal in all their forms, characters that turn text around, and a line that
@@ -131,6 +133,7 @@ func harmless(t *testing.T, what, text string, colored bool) {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "dibs: fake") {
 			t.Errorf("%s: a name makes a line of its own:\n%q", what, text)
+			return
 		}
 	}
 }
@@ -305,6 +308,28 @@ func TestWhatIsNotEvenTextReachesNoTerminal(t *testing.T) {
 			}
 		}
 		h.prints(true, false, []string{"show", id, "--payload"})
+	}
+}
+
+// The page and the words of a torture tell names and keys of an adopted table, and paths.
+func TestTheTorturesReportIsHarmless(t *testing.T) {
+	t.Parallel()
+	r := &torture.Result{Dir: evilName}
+	r.Command, r.Database, r.Version, r.Adopted, r.Took = evilName, evilName, evilName, evilName, time.Second
+	r.Verdicts = []history.Verdict{{Promise: "p", Broken: []history.Violation{{Text: evilName}}}}
+	var page, out bytes.Buffer
+	if err := torture.WriteReport(&page, r); err != nil {
+		t.Fatal(err)
+	}
+	a := newApp(strings.NewReader(""), &out, &out)
+	a.say("%s", a.tortureText(r, evilName))
+	if err := a.writeJSON(tortureJSONOf(r, evilName)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{page.String(), out.String()} {
+		if !strings.Contains(text, `\u009b31m`) || strings.IndexFunc(text, func(r rune) bool { return r == 0x9b || r == 0x202e || r == 0x1b }) >= 0 {
+			t.Errorf("hostile text is missing, or as it was: %.2000q", text)
+		}
 	}
 }
 
