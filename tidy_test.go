@@ -71,7 +71,7 @@ var below = map[string][]string{
 	"internal/combine":   nil,
 	"internal/footprint": nil,
 	"sqlite":             {"", "internal/checks", "internal/footprint"},
-	"postgres":           {"", "internal/checks", "internal/combine", "internal/footprint"},
+	"postgres":           {"", "internal/checks", "internal/combine", "internal/footprint", "internal/qualify"},
 	"storetest":          {"", "internal/checks"},
 }
 
