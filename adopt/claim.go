@@ -158,7 +158,7 @@ func texts(all []string) any {
 func looks(n int) []int { return []int{4 * n, 40*n + 1000, math.MaxInt32} }
 
 func (s *Store) claim(ctx context.Context, t *taking, n int) (rows []*row, err error) {
-	if s.do.mark == nil && s.do.lease == nil && s.do.turn == nil { // one statement does it all
+	if s.do.mark == nil && s.do.lease == nil && s.do.turn == nil && s.do.running == nil { // one statement does it all
 		return s.choose(ctx, s.db, t, n)
 	}
 	err = s.write(ctx, func(q querier) error {

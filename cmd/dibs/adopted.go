@@ -110,8 +110,16 @@ func (t *adoptedTable) tells(column string) bool {
 	}
 	c, side := t.m.Claim, t.m.SideTable
 	switch strings.TrimPrefix(column, "#") {
-	case "QUEUE", "PRIORITY", "BLOCKED", "COMPLETED", "CANCELLED", "OLDEST", "WAIT", "RUN", "JOBS/S", "DIED":
+	case "QUEUE", "PRIORITY", "BLOCKED", "COMPLETED", "CANCELLED", "DIED":
 		return false
+	case "OLDEST":
+		return t.known().Oldest
+	case "WAIT":
+		return t.known().Wait
+	case "RUN":
+		return t.known().Run
+	case "JOBS/S":
+		return t.known().Rate
 	case "KIND":
 		return t.m.Kind != ""
 	case "ATTEMPT":
@@ -128,6 +136,18 @@ func (t *adoptedTable) tells(column string) bool {
 		return side
 	}
 	return true
+}
+
+func (t *adoptedTable) known() adopt.Known {
+	if t.Store == nil {
+		return adopt.Known{}
+	}
+	return t.Store.Known()
+}
+
+// rate writes how many jobs complete in a second. Of an adopted table it may not be known.
+func (a *app) rate(s dibs.QueueStats) string {
+	return dash(a.adopted == nil || s.Window > 0, fmt.Sprintf("%.1f", s.Throughput))
 }
 
 // told keeps, of a table's cells, the first and those of columns that can be filled in.

@@ -74,6 +74,13 @@ type tableStatsJSON struct {
 	Scheduled *int64 `json:"scheduled,omitempty"`
 	Running   int64  `json:"running"`
 	Dead      *int64 `json:"dead,omitempty"`
+
+	OldestAge  *seconds `json:"oldest_age,omitempty"`
+	Window     *seconds `json:"window,omitempty"` // that the figures below cover
+	Succeeded  *int64   `json:"succeeded,omitempty"`
+	AvgWait    *seconds `json:"avg_wait,omitempty"`
+	AvgRun     *seconds `json:"avg_run,omitempty"`
+	Throughput *float64 `json:"throughput,omitempty"`
 }
 
 func (a *app) statsJSON(s dibs.QueueStats) any {
@@ -86,6 +93,19 @@ func (a *app) statsJSON(s dibs.QueueStats) any {
 	}
 	if a.adopted.tells("DEAD") {
 		out.Dead = &s.Dead
+	}
+	if a.adopted.tells("OLDEST") {
+		out.OldestAge = new(seconds(s.OldestAge))
+	}
+	if s.Window == 0 {
+		return out
+	}
+	out.Window, out.Succeeded, out.Throughput = new(seconds(s.Window)), &s.Succeeded, &s.Throughput
+	if a.adopted.tells("WAIT") {
+		out.AvgWait = new(seconds(s.AvgWait))
+	}
+	if a.adopted.tells("RUN") {
+		out.AvgRun = new(seconds(s.AvgRun))
 	}
 	return out
 }

@@ -106,7 +106,7 @@ func (a *app) statsRow(s dibs.QueueStats) table.Row {
 		a.durationCell(s.OldestAge != 0, s.OldestAge),
 		a.durationCell(s.Claimed > 0, s.AvgWait),
 		a.durationCell(s.Succeeded+s.Failed > 0, s.AvgRun),
-		fmt.Sprintf("%.1f", s.Throughput),
+		a.rate(s),
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -69,7 +68,7 @@ func (v *topView) queueTable() topTable {
 		empty: "no queues yet; 'dibs enqueue' makes them",
 	}
 	for _, q := range v.snap.queues {
-		rate := topCell{fmt.Sprintf("%.1f", q.Throughput), plain}
+		rate := topCell{v.app.rate(q), plain}
 		if q.Paused {
 			rate = topCell{"paused", yellow}
 		}

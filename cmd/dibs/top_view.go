@@ -106,6 +106,7 @@ func (v *topView) totals() string {
 		sum.Running += q.Running
 		sum.Dead += q.Dead
 		sum.Throughput += q.Throughput
+		sum.Window = max(sum.Window, q.Window)
 	}
 	part := func(name, n string, st style) string { return v.app.paint(faint, name) + " " + v.app.paint(st, n) }
 	columns := []string{"WAITING", "LATER", "BLOCKED", "RUNNING", "DEAD", "JOBS/S"}
@@ -115,7 +116,7 @@ func (v *topView) totals() string {
 		part("blocked", short(sum.Blocked), some(yellow, sum.Blocked)),
 		part("running", short(sum.Running), some(cyan, sum.Running)),
 		part("dead", short(sum.Dead), some(red, sum.Dead)),
-		part("jobs/s", fmt.Sprintf("%.1f", sum.Throughput), plain),
+		part("jobs/s", v.app.rate(sum), plain),
 	}), "  ")
 }
 
