@@ -167,5 +167,5 @@ func (l look) awaited(ctx context.Context, t pgx.Tx) (what string, err error) {
 	if err != nil || what == "" {
 		return "", err
 	}
-	return what, l.s.upkeep.run(ctx, step{sql: "select pg_cancel_backend($1)", args: []any{pid}})
+	return what, l.s.upkeep.run(ctx, step{sql: "select pg_catalog.pg_cancel_backend($1)", args: []any{pid}})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/session"
 )
 
 //go:embed migrations/*.sql
@@ -25,6 +26,14 @@ type migration struct {
 	name    string
 	sql     string // and the note that it has been run
 }
+
+// A migration looks up all names in the server's own schema, and then puts back the path
+// of whoever runs it: the defaults and indexes that it makes stay.
+const (
+	ownPath = "select pg_catalog.set_config('dibs_migrate.path', pg_catalog.current_setting('search_path'), true);\n" +
+		"set local search_path = pg_catalog, pg_temp;\n"
+	pathBack = "select pg_catalog.set_config('search_path', pg_catalog.current_setting('dibs_migrate.path'), true);"
+)
 
 // migrations in order, for a schema.
 func migrations(schema string) ([]migration, error) {
@@ -39,8 +48,8 @@ func migrations(schema string) ([]migration, error) {
 			return nil, err
 		}
 		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/")}
-		m.sql = fmt.Sprintf("%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n", strings.TrimSpace(inSchema(string(text), schema)),
-			ident(schema), m.version, checks.CompatibleWith(string(text), m.version))
+		m.sql = fmt.Sprintf("%s\n%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n%s\n", ownPath, strings.TrimSpace(inSchema(string(text), schema)),
+			ident(schema), m.version, checks.CompatibleWith(string(text), m.version), pathBack)
 		list = append(list, m)
 	}
 	return list, nil
@@ -74,20 +83,18 @@ func Migrate(ctx context.Context, url string, o Options) error {
 	if err := checkSchemaName(o.schema()); err != nil {
 		return err
 	}
-	config, err := pgx.ParseConfig(url)
+	config, _, err := session.Parse(url)
 	if err != nil {
-		return &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
+		return invalidURL(err)
 	}
-	if o.Pooler {
-		config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing that a pooler could mind
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return classify("migrate", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	var encoding string
-	if err := conn.QueryRow(ctx, "select current_setting('server_encoding')").Scan(&encoding); err != nil {
+	if err := conn.QueryRow(ctx, "show server_encoding").Scan(&encoding); err != nil {
 		return classify("migrate", err)
 	}
 	if encoding != "UTF8" {
@@ -125,7 +132,7 @@ func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migr
 		if _, err := tx.Conn().PgConn().Exec(ctx, patient).ReadAll(); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", lockKey(schema, "migrate")); err != nil {
+		if _, err := tx.Exec(ctx, "select pg_catalog.pg_advisory_xact_lock($1)", lockKey(schema, "migrate")); err != nil {
 			return err
 		}
 		version, needs, err := schemaVersion(ctx, tx, schema)
@@ -153,10 +160,10 @@ type queryer interface {
 // version that the schema needs.
 func schemaVersion(ctx context.Context, q queryer, schema string) (version, needs int, err error) {
 	var table *string
-	if err := q.QueryRow(ctx, "select to_regclass($1)::text", ident(schema)+".migration").Scan(&table); err != nil || table == nil {
+	if err := q.QueryRow(ctx, "select pg_catalog.to_regclass($1)::pg_catalog.text", ident(schema)+".migration").Scan(&table); err != nil || table == nil {
 		return 0, 0, err
 	}
-	err = q.QueryRow(ctx, inSchema("select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from dibs.migration", schema)).Scan(&version, &needs)
+	err = q.QueryRow(ctx, inSchema("select coalesce(pg_catalog.max(version), 0), coalesce(pg_catalog.max(compatible_with), 0) from dibs.migration", schema)).Scan(&version, &needs)
 	return version, needs, err
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // tx is a store inside a caller's transaction. Like the transaction it is for one
@@ -127,11 +128,13 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	return jobs, nil
 }
 
+var noteClaim = qualify.Text("select set_config('dibs_tx.claims', concat_ws(',', nullif(current_setting('dibs_tx.claims', true), ''), $1::text), true)")
+
 // note adds a claim to those of the transaction, in a setting that ends with it and that
 // savepoints undo, and forgets the jobs of claims that are not among them.
 func (t *tx) note(token dibs.Token) step {
 	return step{
-		sql:  "select set_config('dibs_tx.claims', concat_ws(',', nullif(current_setting('dibs_tx.claims', true), ''), $1::text), true)",
+		sql:  noteClaim,
 		args: []any{token.String()},
 		row: func(scan func(...any) error) error {
 			var list string
