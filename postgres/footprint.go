@@ -37,7 +37,7 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 		return f, fmt.Errorf("dibs: locks: %w %q", dibs.ErrUnknownQueue, r.Queue)
 	}
 	f.Queue, f.Paused = r.Queue, q.Paused
-	t, err := begin(ctx, s.pool)
+	t, err := s.begin(ctx, s.pool)
 	if err != nil {
 		return f, classify("locks", err)
 	}

@@ -113,7 +113,7 @@ const lookEvery = 100 * time.Millisecond
 
 // try measures one thing, and cancels it as soon as it is seen to wait for the claim.
 func (l look) try(ctx context.Context, do func(*Store) (string, error)) (o footprint.Other, err error) {
-	t, err := begin(ctx, l.s.side)
+	t, err := l.s.begin(ctx, l.s.side)
 	if err != nil {
 		return o, err
 	}

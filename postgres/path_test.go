@@ -127,7 +127,7 @@ func withParam(t *testing.T, address, name, value string) string {
 	}
 	q := u.Query()
 	q.Set(name, value)
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // to pgx a + is no blank
 	return u.String()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"maps"
 	"runtime"
 	"strings"
@@ -70,7 +71,7 @@ func (s *Store) transact(ctx context.Context, op string, f func(pgx.Tx) error) e
 }
 
 func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) error) error {
-	t, err := begin(ctx, s.pool)
+	t, err := s.begin(ctx, s.pool)
 	if err != nil {
 		return classify(op, err)
 	}
@@ -83,8 +84,14 @@ func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) erro
 
 // begin begins a transaction of the store's own: its statements build on what those
 // before them have waited for, so they must see it, whatever the server's default.
-func begin(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
-	return pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+func (s *Store) begin(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
+	t, err := pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if _, ok := s.db.(planned); ok && err == nil {
+		if _, err = t.Exec(ctx, ownTransaction); err != nil {
+			err = errors.Join(err, t.Rollback(context.WithoutCancel(ctx)))
+		}
+	}
+	return t, err
 }
 
 // Enqueue implements dibs.Tx.

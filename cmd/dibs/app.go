@@ -29,6 +29,7 @@ type app struct {
 	schema string   // --schema
 	prefix string   // --prefix
 	json   bool     // --json
+	pooler bool     // --pooler
 	table  string   // --table, of the commands that have it: the mapping of an adopted table
 
 	adopted *adoptedTable // that table once it is open; nil: dibs' own

@@ -127,10 +127,7 @@ func parse(u URL, o Options) (target, error) {
 		}
 	}
 	// A server that does not answer must not be waited for by the minute.
-	if q := server.Query(); !q.Has("connect_timeout") {
-		q.Set("connect_timeout", "10")
-		server.RawQuery = q.Encode()
-	}
+	addParam(server, "connect_timeout", "10")
 	return target{postgres: server.String()}, nil
 }
 

@@ -40,7 +40,7 @@ var ErrPooler = errors.New("a pooler stands before the server")
 var needed = map[string]string{"client_encoding": "UTF8", "standard_conforming_strings": "on"}
 
 // exact are settings by which what dibs reads and writes as text has one form only.
-var exact = []Setting{{"DateStyle", "ISO, MDY"}, {"TimeZone", "UTC"}, {"extra_float_digits", "1"}}
+var exact = []Setting{{"DateStyle", "ISO, MDY"}, {"TimeZone", "UTC"}, {"extra_float_digits", "1"}, {"array_nulls", "on"}}
 
 // Parse reads how to connect from a URL, or from words such as "host=… dbname=…".
 func Parse(url string) (*pgxpool.Config, Pooler, error) {
@@ -94,44 +94,72 @@ func SetUp(ctx context.Context, conn *pgx.Conn, pooler Pooler, settings ...Setti
 	own := []Setting{{"search_path", "pg_catalog, pg_temp"}, {"default_transaction_isolation", "read committed"}}
 	text := "select " + calls(slices.Concat(own, exact, settings), false) + `,
 		case when pg_catalog.current_setting('idle_session_timeout', true) is not null then pg_catalog.set_config('idle_session_timeout', '0', false) end`
-	if pooler == Unknown {
-		text += fmt.Sprintf(" where pg_catalog.pg_backend_pid() operator(pg_catalog.=) %d", conn.PgConn().PID())
-	}
-	results, err := conn.PgConn().Exec(ctx, text).ReadAll()
+	results, err := conn.PgConn().Exec(ctx, text+where(conn, pooler)).ReadAll()
 	if err == nil && len(results[0].Rows) == 0 {
 		err = ErrPooler
 	}
 	return err
 }
 
+// where is the condition that no pooler stands before the server, unless its kind is known.
+func where(conn *pgx.Conn, pooler Pooler) string {
+	if pooler != Unknown {
+		return ""
+	}
+	return fmt.Sprintf(" where pg_catalog.pg_backend_pid() operator(pg_catalog.=) %d", conn.PgConn().PID())
+}
+
+// Connect opens one connection that is dibs' own, for statements that no pooler minds.
+func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
+	c, _, err := Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conn, err := pgx.ConnectConfig(ctx, c.ConnConfig)
+	if err != nil {
+		return nil, err
+	}
+	if err := SetUp(ctx, conn, Unknown); err != nil && !errors.Is(err, ErrPooler) {
+		return nil, errors.Join(err, conn.Close(ctx))
+	}
+	return conn, nil
+}
+
 // DB opens the database at url for statements of database/sql, which keep the session's
-// own search_path, and returns how many connections the URL allows.
-func DB(ctx context.Context, url string) (*sql.DB, int, error) {
+// own search_path, and returns how many connections the URL allows. With an error of the
+// connection comes the database too, for later.
+func DB(ctx context.Context, url string) (*sql.DB, int, error) { return openDB(ctx, url, direct) }
+
+// OwnDB is DB for statements of dibs' own alone.
+func OwnDB(ctx context.Context, url string) (*sql.DB, int, error) {
+	return openDB(ctx, url, func(ctx context.Context, conn *pgx.Conn, pooler Pooler) error { return SetUp(ctx, conn, pooler) })
+}
+
+// direct returns ErrPooler where it finds a pooler of which it was not told.
+func direct(ctx context.Context, conn *pgx.Conn, pooler Pooler) error {
+	results, err := conn.PgConn().Exec(ctx, "select"+where(conn, pooler)).ReadAll()
+	if err == nil && len(results[0].Rows) == 0 {
+		err = ErrPooler
+	}
+	return err
+}
+
+func openDB(ctx context.Context, url string, setUp func(context.Context, *pgx.Conn, Pooler) error) (*sql.DB, int, error) {
 	c, pooler, err := Parse(url)
 	if err != nil {
 		return nil, 0, err
 	}
-	found := func(ctx context.Context, conn *pgx.Conn) error {
-		if pooler != Unknown {
-			return nil
-		}
-		var direct bool
-		err := conn.QueryRow(ctx, fmt.Sprintf("select pg_catalog.pg_backend_pid() operator(pg_catalog.=) %d", conn.PgConn().PID()), pgx.QueryExecModeExec).Scan(&direct)
-		if err == nil && !direct {
-			err = ErrPooler
-		}
-		return err
+	if pooler == Transactions {
+		setUp = func(context.Context, *pgx.Conn, Pooler) error { return nil }
 	}
-	db := stdlib.OpenDB(*c.ConnConfig, stdlib.OptionAfterConnect(found))
+	db := stdlib.OpenDB(*c.ConnConfig, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error { return setUp(ctx, conn, pooler) }))
 	err = db.PingContext(ctx)
 	if errors.Is(err, ErrPooler) {
 		_ = db.Close() // it has no connection
-		pooler, c.ConnConfig.DefaultQueryExecMode = Transactions, pgx.QueryExecModeExec
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 		db = stdlib.OpenDB(*c.ConnConfig)
 		err = db.PingContext(ctx)
 	}
-	if err != nil {
-		return nil, 0, errors.Join(err, db.Close())
-	}
-	return db, int(c.MaxConns), nil
+	return db, int(c.MaxConns), err
 }
