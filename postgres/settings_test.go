@@ -17,12 +17,24 @@ func TestSettingsOfTheServerAreSurvivedOrNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := [][2]string{
-		{"DateStyle", "German"}, {"IntervalStyle", "iso_8601"}, {"extra_float_digits", "-15"}, {"bytea_output", "escape"},
-		{"TimeZone", "Asia/Kathmandu"}, {"array_nulls", "off"}, {"transform_null_equals", "on"}, {"backslash_quote", "off"},
+		{"DateStyle", "German"},
+		{"IntervalStyle", "iso_8601"},
+		{"extra_float_digits", "-15"},
+		{"bytea_output", "escape"},
+		{"TimeZone", "Asia/Kathmandu"},
+		{"array_nulls", "off"},
+		{"transform_null_equals", "on"},
+		{"backslash_quote", "off"},
 	}
 	plans := [][2]string{
-		{"plan_cache_mode", "force_custom_plan"}, {"enable_indexscan", "off"}, {"row_security", "off"}, {"session_replication_role", "replica"},
-		{"search_path", ""}, {"DateStyle", "SQL, DMY"}, {"idle_session_timeout", "20s"}, {"lock_timeout", "20s"},
+		{"plan_cache_mode", "force_custom_plan"},
+		{"enable_indexscan", "off"},
+		{"row_security", "off"},
+		{"session_replication_role", "replica"},
+		{"search_path", ""},
+		{"DateStyle", "SQL, DMY"},
+		{"idle_session_timeout", "20s"},
+		{"lock_timeout", "20s"},
 	}
 	for _, h := range []struct {
 		what     string

@@ -50,7 +50,7 @@ func TestURLsOfSQLiteFiles(t *testing.T) {
 func TestParametersOfAURLStayAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
-		"postgres://h/x?options=-c%20work_mem=8MB":       "postgres://h/x?options=-c%20work_mem=8MB&connect_timeout=10",
+		"postgres://h/x?options=-c%20work_mem=8MB":        "postgres://h/x?options=-c%20work_mem=8MB&connect_timeout=10",
 		"postgres://h/x?connect_timeout=3&options=-c%20a": "postgres://h/x?connect_timeout=3&options=-c%20a",
 		"postgres://h/x": "postgres://h/x?connect_timeout=10",
 	} {
