@@ -71,7 +71,9 @@ var below = map[string][]string{
 	"internal/combine":   nil,
 	"internal/footprint": nil,
 	"sqlite":             {"", "internal/checks", "internal/footprint"},
-	"postgres":           {"", "internal/checks", "internal/combine", "internal/footprint", "internal/qualify"},
+	"internal/qualify":   nil,
+	"internal/session":   {""},
+	"postgres":           {"", "internal/checks", "internal/combine", "internal/footprint", "internal/qualify", "internal/session"},
 	"storetest":          {"", "internal/checks"},
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // Claim implements dibs.Store.
@@ -217,10 +218,12 @@ func (s *Store) claimFrom(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	return got, nil
 }
 
+var isolation = qualify.Text("select current_setting('transaction_isolation')")
+
 // checkIsolation says why a caller's transaction finds nothing in a queue with limits.
 func checkIsolation(ctx context.Context, queue string, c conn) error {
 	var level string
-	err := c.run(ctx, step{sql: "select current_setting('transaction_isolation')", row: func(scan func(...any) error) error { return scan(&level) }})
+	err := c.run(ctx, step{sql: isolation, row: func(scan func(...any) error) error { return scan(&level) }})
 	if err == nil && (level == "repeatable read" || level == "serializable") {
 		err = &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to claim from queue %q, which has groups or a concurrency limit", queue)}
 	}

@@ -254,7 +254,7 @@ func (c begun) run(ctx context.Context, steps ...step) error {
 type planned struct{ conn }
 
 func (c planned) run(ctx context.Context, steps ...step) error {
-	return c.conn.run(ctx, append([]step{{sql: planning, args: []any{true}}}, steps...)...)
+	return c.conn.run(ctx, append([]step{{sql: ownTransaction}}, steps...)...)
 }
 
 func repeating(f func() error) error {

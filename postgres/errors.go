@@ -91,6 +91,14 @@ func hasCode(err error, codes ...string) bool {
 	return errors.As(err, &pg) && slices.Contains(codes, pg.Code)
 }
 
+// invalidURL is the error of a URL that cannot be parsed.
+func invalidURL(err error) error {
+	if errors.Is(err, dibs.ErrInvalid) {
+		return err
+	}
+	return &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
+}
+
 // plainParseError keeps passwords out of the message. What pgx says of words such as
 // "host=h password=a b" can quote a part of one, and so can what net/url says.
 func plainParseError(err error) string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // How long a Finish waits for a row that an open transaction holds, or for another lock: all
@@ -22,9 +23,11 @@ const (
 	lockedLast  = 2 * time.Second
 )
 
+var lockTimeout = qualify.Text("select set_config('lock_timeout', $1, true)")
+
 // waiting bounds how long the statements after it wait for a lock.
 func waiting(d time.Duration) step {
-	return step{sql: "select set_config('lock_timeout', $1, true)", args: []any{strconv.FormatInt(d.Milliseconds(), 10)}}
+	return step{sql: lockTimeout, args: []any{strconv.FormatInt(d.Milliseconds(), 10)}}
 }
 
 // Finish implements dibs.Store.

@@ -14,6 +14,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/footprint"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // locksConns are for the claim, for what is tried beside it, and for who looks at both.
@@ -114,7 +115,7 @@ type look struct {
 // held lists what the transaction t holds.
 func (l look) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error) {
 	var xid string
-	if err := t.QueryRow(ctx, "select pg_current_xact_id()::xid::text").Scan(&xid); err != nil {
+	if err := t.QueryRow(ctx, "select pg_catalog.pg_current_xact_id()::pg_catalog.xid::pg_catalog.text").Scan(&xid); err != nil {
 		return nil, err
 	}
 	var locks []footprint.Lock
@@ -238,7 +239,7 @@ func (l look) strengths(ctx context.Context, table string, ctids []string, count
 	for i, st := range strengths {
 		free := 0
 		text := fmt.Sprintf("select count(*) from (select from %s.%s where ctid = any ($1::text::tid[]) for %s skip locked) r", ident(l.s.o.schema()), ident(table), st.asked)
-		if err := t.QueryRow(ctx, text, "{\""+strings.Join(ctids, `","`)+"\"}").Scan(&free); err != nil {
+		if err := t.QueryRow(ctx, qualify.Text(text), "{\""+strings.Join(ctids, `","`)+"\"}").Scan(&free); err != nil {
 			return err
 		}
 		counts[i] += left - free

@@ -113,7 +113,7 @@ const lookEvery = 100 * time.Millisecond
 
 // try measures one thing, and cancels it as soon as it is seen to wait for the claim.
 func (l look) try(ctx context.Context, do func(*Store) (string, error)) (o footprint.Other, err error) {
-	t, err := begin(ctx, l.s.side)
+	t, err := l.s.beginOn(ctx, l.s.side)
 	if err != nil {
 		return o, err
 	}
@@ -167,5 +167,5 @@ func (l look) awaited(ctx context.Context, t pgx.Tx) (what string, err error) {
 	if err != nil || what == "" {
 		return "", err
 	}
-	return what, l.s.upkeep.run(ctx, step{sql: "select pg_cancel_backend($1)", args: []any{pid}})
+	return what, l.s.upkeep.run(ctx, step{sql: "select pg_catalog.pg_cancel_backend($1)", args: []any{pid}})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/footprint"
 	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 func footprintStore(t *testing.T) *Store {
@@ -180,7 +181,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 	s := footprintStore(t)
 	running := prepare(t, s)
 	damage := func(name, old, damaged string) *Store {
-		text := strings.Replace(s.sql.get(name), old, damaged, 1)
+		text := qualify.Text(strings.Replace(Plain(s.sql.get(name)), old, damaged, 1))
 		if text == s.sql.get(name) {
 			t.Fatalf("%s does not hold %q", name, old)
 		}
@@ -210,7 +211,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 		t.Errorf("a claim that locks its queue's turn for update is seen to lock it %q", mode)
 	}
 	whole := damage("extend", "with good", "with whole as materialized (select id from dibs.job where queue = 'q' for update), good")
-	whole.sql.text["extend"] = strings.Replace(whole.sql.text["extend"], "any (array[g.id])", "any (array[g.id]) and (select count(*) from whole) > 0", 1)
+	whole.sql.text["extend"] = qualify.Text(strings.Replace(Plain(whole.sql.text["extend"]), "any (array[g.id])", "any (array[g.id]) and (select count(*) from whole) > 0", 1))
 	extend := func(s *Store) error {
 		_, err := s.Extend(t.Context(), []dibs.Lease{running[0].Lease()}, time.Hour)
 		return err

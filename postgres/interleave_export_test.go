@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // Apart makes the store send the statements of a transaction one by one, each in a
@@ -71,10 +73,15 @@ func (s *Store) StopMarks(queue string) {
 	m.eager, m.next = false, time.Now().Add(time.Hour)
 }
 
+// Plain is a statement nearly as its file has it.
+func Plain(text string) string { return qualified.ReplaceAllString(text, "$1") }
+
+var qualified = regexp.MustCompile(`operator\(pg_catalog\.([^)]+)\)|pg_catalog\.`)
+
 // Rewrite changes the text of statements.
 func (s *Store) Rewrite(change func(name, text string) string) {
 	for name, text := range s.sql.text {
-		s.sql.text[name] = change(name, text)
+		s.sql.text[name] = qualify.Text(change(name, Plain(text)))
 	}
 }
 

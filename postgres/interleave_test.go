@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/interleave"
 	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
@@ -127,7 +128,7 @@ func newActor(s *stage, number int, server string, o postgres.Options, damage fu
 		for _, clock := range []string{"statement_timestamp()", "clock_timestamp()"} {
 			text = strings.ReplaceAll(text, clock, "current_setting('dibs_stage.now')::timestamptz")
 		}
-		a.names[text] = name
+		a.names[qualify.Text(text)] = name
 		return text
 	})
 	if number < mostActors {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // Get implements dibs.Jobs.
@@ -337,6 +338,9 @@ func scanStats(scan func(...any) error) (dibs.QueueStats, error) {
 	return q, err
 }
 
+// planFreely is for a check, which reads all rows: let the planner choose for that.
+var planFreely = qualify.Text(`select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`)
+
 // Check implements dibs.Database.
 func (s *Store) Check(ctx context.Context) ([]string, error) {
 	if err := s.check(ctx, "check"); err != nil {
@@ -348,9 +352,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 		return nil, classify("check", err)
 	}
 	defer end()
-	// Checking reads all rows: let the planner choose for that.
-	all := step{sql: `select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`}
-	err = onPgx(t, t.Conn().Config()).run(ctx, all, step{sql: s.sql.get("check"), row: func(scan func(...any) error) error {
+	err = onPgx(t, t.Conn().Config()).run(ctx, step{sql: planFreely}, step{sql: s.sql.get("check"), row: func(scan func(...any) error) error {
 		var finding string
 		err := scan(&finding)
 		findings = append(findings, finding)

@@ -277,8 +277,8 @@ func (s *Store) look(ctx context.Context, q queueRow, kinds []string, m *marks) 
 	var text string
 	// The time is from before the list of transactions: hence two statements.
 	err = s.upkeep.run(ctx,
-		step{sql: "select clock_timestamp()", row: func(scan func(...any) error) error { return scan(&now) }},
-		step{sql: "select pg_current_snapshot()::text", row: func(scan func(...any) error) error { return scan(&text) }},
+		step{sql: "select pg_catalog.clock_timestamp()", row: func(scan func(...any) error) error { return scan(&now) }},
+		step{sql: "select pg_catalog.pg_current_snapshot()::pg_catalog.text", row: func(scan func(...any) error) error { return scan(&text) }},
 	)
 	if err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/session"
 )
 
 //go:embed migrations/*.sql
@@ -31,6 +31,13 @@ type migration struct {
 
 // made finds what a migration makes.
 var made = regexp.MustCompile(`(?m)^create (?:table|sequence) dibs\.([a-z_]+)`)
+// A migration looks up all names in the server's own schema, and then puts back the path
+// of whoever runs it: the defaults and indexes that it makes stay.
+const (
+	ownPath = "select pg_catalog.set_config('dibs_migrate.path', pg_catalog.current_setting('search_path'), true);\n" +
+		"set local search_path = pg_catalog, pg_temp;\n"
+	pathBack = "select pg_catalog.set_config('search_path', pg_catalog.current_setting('dibs_migrate.path'), true);"
+)
 
 // migrations in order, for a schema.
 func migrations(schema string) ([]migration, error) {
@@ -48,8 +55,8 @@ func migrations(schema string) ([]migration, error) {
 		for _, found := range made.FindAllStringSubmatch(string(text), -1) {
 			m.makes = append(m.makes, found[1])
 		}
-		m.sql = fmt.Sprintf("%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n", strings.TrimSpace(inSchema(string(text), schema)),
-			ident(schema), m.version, checks.CompatibleWith(string(text), m.version))
+		m.sql = fmt.Sprintf("%s\n%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n%s\n", ownPath, strings.TrimSpace(inSchema(string(text), schema)),
+			ident(schema), m.version, checks.CompatibleWith(string(text), m.version), pathBack)
 		list = append(list, m)
 	}
 	return list, nil
@@ -97,21 +104,18 @@ func Migrate(ctx context.Context, url string, o Options) error {
 	if err := checkSchemaName(o.schema()); err != nil {
 		return err
 	}
-	pool, err := pgxpool.ParseConfig(url) // which knows the parameters of pools, too
+	config, _, err := session.Parse(url)
 	if err != nil {
-		return &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
+		return invalidURL(err)
 	}
-	config := pool.ConnConfig
-	if o.Pooler {
-		config.DefaultQueryExecMode = pgx.QueryExecModeExec
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing that a pooler could mind
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return classify("migrate", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	var encoding string
-	if err := conn.QueryRow(ctx, "select current_setting('server_encoding')").Scan(&encoding); err != nil {
+	if err := conn.QueryRow(ctx, "show server_encoding").Scan(&encoding); err != nil {
 		return classify("migrate", err)
 	}
 	if encoding != "UTF8" {
@@ -159,7 +163,7 @@ func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migr
 		if _, err := tx.Conn().PgConn().Exec(ctx, patient).ReadAll(); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", lockKey(schema, "migrate")); err != nil {
+		if _, err := tx.Exec(ctx, "select pg_catalog.pg_advisory_xact_lock($1)", lockKey(schema, "migrate")); err != nil {
 			return err
 		}
 		var needs int

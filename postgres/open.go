@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/session"
 )
 
 // Options for Open and Migrate. The zero value is the default.
@@ -24,7 +26,8 @@ type Options struct {
 	MaxConns int
 	// Pooler says that the server is reached through a transaction pooler: no
 	// settings per connection, no prepared statements, and no LISTEN: other
-	// processes' work is found by polling.
+	// processes' work is found by polling. Open notices by itself that there is a
+	// pooler, and takes it for one of transactions unless the URL says pooler=session.
 	Pooler bool
 	// Migrated, if not nil, is told by Migrate the version that the schema has now, and
 	// the names of the migrations that it has run: none if there was nothing to do.
@@ -65,12 +68,20 @@ var _ dibs.Database = (*Store)(nil)
 // it while the tables grow from nothing to millions of rows. So the statements must
 // leave no other way: a join says "id = any (array[x.id])" where the planner could
 // take "id = x.id" as a reason to walk through a whole, then empty, table in the
-// order of id (plans_test.go). $1 says whether only for this transaction.
-const planning = `select
-	set_config('enable_seqscan', 'off', $1), set_config('enable_bitmapscan', 'off', $1),
-	set_config('enable_hashjoin', 'off', $1), set_config('enable_mergejoin', 'off', $1),
-	set_config('enable_material', 'off', $1), set_config('plan_cache_mode', 'force_generic_plan', $1),
-	set_config('jit', 'off', $1)`
+// order of id (plans_test.go).
+var planning = []session.Setting{
+	{Name: "enable_seqscan", Value: "off"},
+	{Name: "enable_bitmapscan", Value: "off"},
+	{Name: "enable_hashjoin", Value: "off"},
+	{Name: "enable_mergejoin", Value: "off"},
+	{Name: "enable_material", Value: "off"},
+	{Name: "plan_cache_mode", Value: "force_generic_plan"},
+	{Name: "jit", Value: "off"},
+}
+
+// ownTransaction is what the store's own transactions begin with on connections that it
+// has not set up.
+var ownTransaction = session.InTransaction(planning)
 
 // Open connects to the database at url (postgres://user:password@host:port/name?options).
 // It fails with dibs.ErrSchema if Migrate has not been run there, and with
@@ -79,7 +90,16 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err := checks.Context(ctx); err != nil {
 		return nil, err
 	}
-	c, err := configured(url, o)
+	s, err := open(ctx, url, o)
+	if errors.Is(err, session.ErrPooler) {
+		o.Pooler = true
+		s, err = open(ctx, url, o)
+	}
+	return s, err
+}
+
+func open(ctx context.Context, url string, o Options) (*Store, error) {
+	c, err := configured(url, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -106,12 +126,13 @@ const idleFor = 30 * time.Second
 // pay for it with every claim.
 const freshFor = 2 * time.Second
 
-// configured is how Open's pool connects.
-func configured(url string, o Options) (*pgxpool.Config, error) {
-	c, err := pgxpool.ParseConfig(url)
+// configured is how Open's pool connects. It tells o what the URL says of a pooler.
+func configured(url string, o *Options) (*pgxpool.Config, error) {
+	c, pooler, err := session.Parse(url)
 	if err != nil {
-		return nil, &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
+		return nil, invalidURL(err)
 	}
+	o.Pooler = o.Pooler || pooler == session.Transactions
 	switch {
 	case o.MaxConns < 0 || o.MaxConns > math.MaxInt32:
 		return nil, &dibs.InvalidError{Field: "options.max_conns", Reason: fmt.Sprintf("must be 0 to %d, got %d", math.MaxInt32, o.MaxConns)}
@@ -130,13 +151,8 @@ func configured(url string, o Options) (*pgxpool.Config, error) {
 	if o.Pooler {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 	} else {
-		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-			_, err := conn.Exec(ctx, planning, pgx.QueryExecModeSimpleProtocol, false)
-			if err == nil {
-				_, err = conn.Exec(ctx, "set idle_in_transaction_session_timeout = '60s'; set default_transaction_isolation = 'read committed'")
-			}
-			return err
-		}
+		settings := append([]session.Setting{{Name: "idle_in_transaction_session_timeout", Value: "60s"}}, planning...)
+		c.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return session.SetUp(ctx, conn, pooler, settings...) }
 	}
 	if c.ConnConfig.RuntimeParams["application_name"] == "" && !o.Pooler {
 		c.ConnConfig.RuntimeParams["application_name"] = "dibs"

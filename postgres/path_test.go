@@ -1,44 +1,301 @@
 package postgres
 
 import (
+	"context"
+	"database/sql"
+	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-var qualified = regexp.MustCompile(`operator\(pg_catalog\.([^)]+)\)|pg_catalog\.`)
-
 // Whatever somebody plants in a schema of the path, even in one before the server's own,
-// a statement means what it means without it.
-func TestStatementsMeanTheSameUnderEverySearchPath(t *testing.T) {
+// nothing of it is called, however dibs is connected.
+func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	if err := Migrate(t.Context(), url, Options{}); err != nil {
+	texts := sentTexts(t)
+	address := pgtest.URL(t)
+	if err := Migrate(t.Context(), address, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	sql, err := load("dibs")
-	if err != nil {
-		t.Fatal(err)
+	p := pgtest.Plant(t, address)
+	for _, text := range texts {
+		p.For(text)
 	}
-	delete(sql.text, "enqueue_copy") // names no function, operator or type, and is not parsed
-	p := pgtest.Plant(t, url)
-	for _, name := range slices.Sorted(maps.Keys(sql.text)) {
-		p.For(sql.text[name])
-	}
-	for _, name := range slices.Sorted(maps.Keys(sql.text)) {
-		text := sql.text[name]
+	for _, text := range texts {
 		meant, err := p.Parsed(text, "pg_catalog")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if plain, err := p.Parsed(qualified.ReplaceAllString(text, "$1"), "pg_catalog"); plain != meant {
-			t.Errorf("%s needs parentheses where operators meet (%v):\n%s", name, err, text)
+		if plain, err := p.Parsed(Plain(text), "pg_catalog"); plain != meant {
+			t.Errorf("this needs parentheses where operators meet (%v):\n%s", err, text)
 		}
 		if planted, err := p.Parsed(text, "planted, pg_catalog"); planted != meant {
-			t.Errorf("%s means something else where others may plant (%v):\n%s", name, err, text)
+			t.Errorf("this means something else where others may plant (%v):\n%s", err, text)
 		}
 	}
+	hostile := withParam(t, address, "search_path", "planted, pg_catalog")
+	for i, c := range sessions {
+		(&everyVerb{T: t, store: c.open(t, hostile, nil), address: hostile, admin: withParam(t, address, "search_path", "pg_catalog"), round: fmt.Sprint(i)}).run()
+	}
+	if err := Migrate(t.Context(), hostile, Options{Schema: "other"}); err != nil {
+		t.Error(err)
+	}
+	if n := p.Hits(); n > 0 {
+		t.Errorf("%d calls of what was planted", n)
+	}
+	if made := p.Dependents(); len(made) > 0 {
+		t.Errorf("the schema depends on what was planted: %q", made)
+	}
+}
+
+// sentTexts are all statements that a store sends: those of its files, all of which must
+// have been sent, and those that stand in the program.
+func sentTexts(t *testing.T) []string {
+	t.Helper()
+	address := pgtest.URL(t)
+	if err := Migrate(t.Context(), address, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	sent := &sentTracer{texts: map[string]bool{}}
+	s := newWith(pgx.QueryExecModeCacheStatement).open(t, address, sent)
+	(&everyVerb{T: t, store: s, address: address, admin: address, tracer: sent, round: "0"}).run()
+	files, err := load("dibs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files.text {
+		if !sent.texts[text] && name != "enqueue_copy" && name != "locks_awaited" { // sent below pgx, and only to one who waits
+			t.Errorf("no verb has sent %s.sql", name)
+		}
+		sent.texts[text] = true
+	}
+	// Commands look up no operators, functions or types.
+	command := regexp.MustCompile(`^(begin|commit|rollback|savepoint|release|show|copy|listen) `)
+	var texts []string
+	for _, text := range slices.Sorted(maps.Keys(sent.texts)) {
+		if !command.MatchString(strings.TrimSpace(text) + " ") {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}
+
+// sentTracer notes every statement that goes through pgx.
+type sentTracer struct {
+	mu    sync.Mutex
+	texts map[string]bool
+}
+
+func (s *sentTracer) add(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts[text] = true
+}
+
+func (s *sentTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	s.add(d.SQL)
+	return ctx
+}
+func (s *sentTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (s *sentTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
+	for _, q := range d.Batch.QueuedQueries {
+		s.add(q.SQL)
+	}
+	return ctx
+}
+func (s *sentTracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (s *sentTracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+
+func withParam(t *testing.T, address, name, value string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // to pgx a + is no blank
+	return u.String()
+}
+
+// sessionKind is a way in which a store is connected.
+type sessionKind struct {
+	name string
+	open func(t *testing.T, address string, tracer *sentTracer) *Store
+}
+
+var sessions = []sessionKind{
+	{"Open", func(t *testing.T, address string, tracer *sentTracer) *Store {
+		return openedFor(t, address, Options{}, tracer)
+	}},
+	{"Open behind a pooler", func(t *testing.T, address string, tracer *sentTracer) *Store {
+		return openedFor(t, address, Options{Pooler: true}, tracer)
+	}},
+	newWith(pgx.QueryExecModeCacheStatement), newWith(pgx.QueryExecModeCacheDescribe),
+	newWith(pgx.QueryExecModeExec), newWith(pgx.QueryExecModeSimpleProtocol),
+}
+
+func openedFor(t *testing.T, address string, o Options, _ *sentTracer) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), address, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func newWith(mode pgx.QueryExecMode) sessionKind {
+	return sessionKind{"New, " + mode.String(), func(t *testing.T, address string, tracer *sentTracer) *Store {
+		t.Helper()
+		config, err := pgxpool.ParseConfig(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.ConnConfig.DefaultQueryExecMode = mode
+		if tracer != nil {
+			config.ConnConfig.Tracer = tracer
+		}
+		pool, err := pgxpool.NewWithConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(pool.Close)
+		s, err := New(t.Context(), pool, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		return s
+	}}
+}
+
+// everyVerb has a store do everything that it can.
+type everyVerb struct {
+	*testing.T
+	store   *Store
+	address string // of callers' transactions
+	admin   string // of what the test itself does
+	tracer  *sentTracer
+	round   string
+}
+
+func (v *everyVerb) must(err error) {
+	v.Helper()
+	if err != nil {
+		v.Fatal(err)
+	}
+}
+
+func (v *everyVerb) run() {
+	v.Helper()
+	conn, err := pgx.Connect(v.Context(), v.admin)
+	v.must(err)
+	defer conn.Close(context.WithoutCancel(v.Context()))
+	e := &explaining{T: v.T, store: v.store, conn: conn, round: v.round}
+	e.enqueue(v.store.db)
+	e.change()
+	e.work()
+	e.expire()
+	e.operate()
+	v.operate()
+	v.inTransactions()
+}
+
+// operate does what explaining leaves out.
+func (v *everyVerb) operate() {
+	v.Helper()
+	ctx, s, q := v.Context(), v.store, "operate"+v.round
+	wake, stop := s.Wakeups(q)
+	defer stop()
+	_, err := s.Enqueue(ctx, jobsOf(q, "", copyFrom))
+	v.must(err)
+	<-wake
+	s.bell.tell([]string{q})
+	jobs, err := s.Claim(ctx, dibs.ClaimRequest{Queue: q, Worker: "w", N: 6})
+	v.must(err)
+	_, err = s.Claim(ctx, dibs.ClaimRequest{Queue: q, Worker: "w", N: 1})
+	v.must(err)
+	v.must(s.Finish(ctx, []dibs.Outcome{
+		jobs[0].Lease().Complete([]byte("1")), jobs[1].Lease().Die("no"), jobs[2].Lease().Release(),
+		jobs[3].Lease().Cancel(""), jobs[4].Lease().Snooze(time.Hour), jobs[5].Lease().RetryAfter(0, "no"),
+	}))
+	row, _, err := s.queue(ctx, q)
+	v.must(err)
+	m := &marks{eager: true}
+	v.must(s.look(ctx, row, nil, m))
+	_, err = s.SetQueue(ctx, q, dibs.QueueChange{Concurrency: new(100)}) // while jobs run
+	v.must(err)
+	_, err = s.Claim(ctx, dibs.ClaimRequest{Queue: q, Worker: "w", N: 1})
+	v.must(err)
+	_, err = s.Locks(ctx, q, 3)
+	v.must(err)
+	_, err = s.Queues(ctx)
+	v.must(err)
+	v.must(s.retain(ctx, &dibs.Swept{}))
+	_, err = s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch}})
+	v.must(err)
+	_, err = s.Check(ctx)
+	v.must(err)
+}
+
+// inTransactions works in transactions of callers, and of the store.
+func (v *everyVerb) inTransactions() {
+	v.Helper()
+	ctx := v.Context()
+	v.must(v.store.InTx(ctx, func(t dibs.Tx) error { v.inTx(t); return nil }))
+	config := v.store.pool.Config().ConnConfig.Copy()
+	given, err := pgx.ParseConfig(v.address)
+	v.must(err)
+	config.RuntimeParams = given.RuntimeParams // the caller's own
+	if v.tracer != nil {
+		config.Tracer = v.tracer
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	v.must(err)
+	defer conn.Close(context.WithoutCancel(ctx))
+	v.must(pgx.BeginFunc(ctx, conn, func(t pgx.Tx) error { v.inTx(v.store.Tx(t)); return nil }))
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	t, err := db.BeginTx(ctx, &sql.TxOptions{})
+	v.must(err)
+	v.inTx(v.store.SQLTx(t))
+	v.must(t.Commit())
+	t, err = db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+	v.must(err)
+	_, err = v.store.SQLTx(t).Claim(ctx, dibs.ClaimRequest{Queue: "l", Worker: "w", N: 3}) // refused, in its own words
+	if err == nil {
+		v.Error("a claim under a limit in a transaction that does not see what runs")
+	}
+	v.must(t.Rollback())
+}
+
+func (v *everyVerb) inTx(t dibs.Tx) {
+	v.Helper()
+	ctx := v.Context()
+	unique := jobsOf("u", "", 2)
+	unique[0].UniqueKey = "tx" + v.round
+	for _, jobs := range [][]dibs.NewJob{jobsOf("q", "", 3), unique, unique, jobsOf("copied", "", copyFrom)} {
+		_, err := t.Enqueue(ctx, jobs)
+		v.must(err)
+	}
+	jobs, err := t.Claim(ctx, dibs.ClaimRequest{Queue: "q", Worker: "w", N: 3})
+	v.must(err)
+	if len(jobs) < 2 {
+		v.Fatalf("claimed %d jobs", len(jobs))
+	}
+	v.must(t.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Retry("no"), jobs[1].Lease().Die("no")}))
 }

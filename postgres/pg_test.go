@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -303,7 +300,7 @@ func TestCallsGoOnAfterConnectionsWereLost(t *testing.T) {
 func TestItWorksBehindATransactionPooler(t *testing.T) {
 	t.Parallel()
 	_, server := migrated(t, postgres.Options{})
-	s := opened(t, pgbouncer(t, server), postgres.Options{Pooler: true})
+	s := opened(t, pgtest.Pooler(t, server), postgres.Options{Pooler: true})
 	lifecycle(t, s)
 	ear, stop := s.Wakeups("default")
 	defer stop()
@@ -375,73 +372,4 @@ func race(t *testing.T, s *postgres.Store, n int) {
 	if found, err := s.Check(ctx); err != nil || len(found) > 0 {
 		t.Errorf("check: %q, %v", found, err)
 	}
-}
-
-// pgbouncer starts one before the server and returns the URL through it.
-func pgbouncer(t *testing.T, server string) string {
-	t.Helper()
-	bin, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		if bin = "/usr/sbin/pgbouncer"; !exists(bin) {
-			t.Fatal("pgbouncer is missing; scripts/postgres.sh install brings it")
-		}
-	}
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().(*net.TCPAddr)
-	l.Close()
-	password, _ := u.User.Password()
-	target := fmt.Sprintf("host=%s port=%s user=%s dbname=%s", u.Hostname(), u.Port(), u.User.Username(), strings.TrimPrefix(u.Path, "/"))
-	if password != "" {
-		target += " password=" + password
-	}
-	config := filepath.Join(t.TempDir(), "pgbouncer.ini")
-	text := fmt.Sprintf("[databases]\ndb = %s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 4\nunix_socket_dir =\n", target, address.Port)
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{config}
-	if os.Getuid() == 0 {
-		for dir := filepath.Dir(config); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
-			os.Chmod(dir, 0o755)
-		}
-		args = []string{"-u", "nobody", config}
-	}
-	cmd := exec.Command(bin, args...)
-	var log strings.Builder
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		if t.Failed() {
-			t.Logf("pgbouncer: %s", log.String())
-		}
-	})
-	through := fmt.Sprintf("postgres://user@%s/db", address)
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		c, err := net.Dial("tcp", address.String())
-		if err == nil {
-			c.Close()
-			return through
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("pgbouncer does not start: %v", err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }

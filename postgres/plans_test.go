@@ -167,7 +167,7 @@ type connKind struct {
 }
 
 var connKinds = []connKind{
-	{name: "of Open", setup: strings.ReplaceAll(planning, "$1", "false")},
+	{name: "of Open", setup: strings.ReplaceAll(ownTransaction, "true)", "false)")},
 	{name: "of a caller's pool", setup: "select 1"},
 	{name: "in a caller's transaction, custom plans", setup: "set plan_cache_mode = force_custom_plan", tx: true},
 	{name: "in a caller's transaction, generic plans", setup: "set plan_cache_mode = force_generic_plan", tx: true},

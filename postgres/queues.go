@@ -8,6 +8,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // queueRow is a queue's settings as this process last read them. Statements name
@@ -177,7 +178,7 @@ func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (
 }
 
 // waitBriefly bounds how long a change of limits waits for an admission under way.
-var waitBriefly = step{sql: "select set_config('lock_timeout', '5s', true)"}
+var waitBriefly = step{sql: qualify.Text("select set_config('lock_timeout', '5s', true)")}
 
 // writeQueue stores new settings made from old; done is false when those were not
 // the newest any more.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"maps"
 	"runtime"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // tx is a store inside a caller's transaction.
@@ -126,7 +128,7 @@ func (s *Store) begin(ctx context.Context) (t pgx.Tx, end func(), err error) {
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
-	if t, err = begin(ctx, s.pool); err != nil {
+	if t, err = s.beginOn(ctx, s.pool); err != nil {
 		<-s.held
 		return nil, nil, s.ended(ctx, err)
 	}
@@ -136,10 +138,16 @@ func (s *Store) begin(ctx context.Context) (t pgx.Tx, end func(), err error) {
 	}, nil
 }
 
-// begin begins a transaction of the store's own: its statements build on what those
+// beginOn begins a transaction of the store's own: its statements build on what those
 // before them have waited for, so they must see it, whatever the server's default.
-func begin(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
-	return pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+func (s *Store) beginOn(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
+	t, err := pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if _, ok := s.db.(planned); ok && err == nil {
+		if _, err = t.Exec(ctx, ownTransaction); err != nil {
+			err = errors.Join(err, t.Rollback(context.WithoutCancel(ctx)))
+		}
+	}
+	return t, err
 }
 
 // Enqueue implements dibs.Tx.
@@ -190,11 +198,13 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	return jobs, nil
 }
 
+var noteClaim = qualify.Text("select set_config('dibs_tx.claims', concat_ws(',', nullif(current_setting('dibs_tx.claims', true), ''), $1::text), true)")
+
 // note adds a claim to those of the transaction, in a setting that ends with it and that
 // savepoints undo, and forgets the jobs of claims that are not among them.
 func (t *tx) note(token dibs.Token) step {
 	return step{
-		sql:  "select set_config('dibs_tx.claims', concat_ws(',', nullif(current_setting('dibs_tx.claims', true), ''), $1::text), true)",
+		sql:  noteClaim,
 		args: []any{token.String()},
 		row: func(scan func(...any) error) error {
 			var list string

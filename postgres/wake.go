@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // bell tells waiting workers of this process, and through NOTIFY those of others,
@@ -159,6 +160,8 @@ func (b *bell) send() {
 	}
 }
 
+var notify = qualify.Text("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q")
+
 // tell sends a NOTIFY, also while the store is being closed: many programs enqueue and end.
 // A failure is no loss: claimers poll too.
 func (b *bell) tell(queues []string) {
@@ -168,7 +171,7 @@ func (b *bell) tell(queues []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
 	defer cancel()
 	_ = b.s.upkeep.run(ctx, step{
-		sql:  "select set_config('synchronous_commit', 'off', true), pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q",
+		sql:  notify,
 		args: []any{b.channel(), b.name, queues},
 	})
 }

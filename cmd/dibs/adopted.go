@@ -17,8 +17,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/dibs-queue/dibs/internal/session"
 	"github.com/spf13/cobra"
 )
 
@@ -170,21 +169,17 @@ func (a *app) sqlDB(ctx context.Context) (*sql.DB, error) {
 	if path != "" {
 		return openFileDB(path)
 	}
-	config, err := pgxpool.ParseConfig(server) // which knows the parameters of pools, too
+	db, most, err := session.DB(ctx, open.WithDefaults(server, open.Options{Program: a.program}))
 	if err != nil {
-		return nil, open.Explain(a.dbURL(), err)
-	}
-	if config.ConnConfig.RuntimeParams["application_name"] == "" {
-		config.ConnConfig.RuntimeParams["application_name"] = a.program
-	}
-	db := stdlib.OpenDB(*config.ConnConfig)
-	db.SetMaxOpenConns(int(config.MaxConns))
-	if err := db.PingContext(ctx); err != nil {
 		if errors.Is(err, driver.ErrBadConn) {
 			err = fmt.Errorf("%w: %w", dibs.ErrUnavailable, err)
 		}
-		return nil, errors.Join(open.Explain(a.dbURL(), err), db.Close())
+		if db != nil {
+			err = errors.Join(open.Explain(a.dbURL(), err), db.Close())
+		}
+		return nil, open.Explain(a.dbURL(), err)
 	}
+	db.SetMaxOpenConns(most)
 	return db, nil
 }
 

@@ -30,6 +30,7 @@ type app struct {
 	schema string   // --schema
 	prefix string   // --prefix
 	json   bool     // --json
+	pooler bool     // --pooler
 	table  string   // --table, of the commands that have it: the mapping of an adopted table
 
 	program string // what PostgreSQL is told as application_name

@@ -49,6 +49,15 @@ func (a *app) note(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
 			a.running, a.program = true, cmd.CommandPath()
+			if a.pooler {
+				if _, own := cmd.Annotations[ownPlace]; a.dbFlag == "" && !own {
+					a.dbFlag = a.dbURL()
+				}
+				var err error
+				if a.dbFlag, err = a.dbFlag.BehindPooler(); err != nil {
+					return err
+				}
+			}
 			return run(cmd, args)
 		}
 	}

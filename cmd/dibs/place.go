@@ -10,9 +10,13 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/session"
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 )
+
+// ownPlace marks the commands for which $DIBS_DB means nothing.
+const ownPlace = "own place"
 
 // ownTables is for commands whose tables nobody else uses: it says what --db is without a
 // value then, and leaves --schema and --prefix out of the help.
@@ -22,6 +26,7 @@ func (a *app) ownTables(cmd *cobra.Command) {
 	f.StringVar(&a.schema, "schema", a.schema, "")
 	f.StringVar(&a.prefix, "prefix", a.prefix, "")
 	f.Lookup("schema").Hidden, f.Lookup("prefix").Hidden = true, true
+	cmd.Annotations = map[string]string{ownPlace: ""}
 }
 
 // place is where the demo and the torture keep their jobs: tables that nobody else
@@ -104,7 +109,7 @@ func (p *place) remove(ctx context.Context) error {
 }
 
 func (p *place) dropSchema(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, p.url.Reveal())
+	conn, err := session.Connect(ctx, p.url.Reveal())
 	if err != nil {
 		return err
 	}

@@ -193,6 +193,27 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 			Problem: "the PostgreSQL server is starting up or shutting down",
 			Next:    "wait a moment and try again",
 		}
+	case "57014": // query_canceled
+		return &Error{
+			Problem: "the PostgreSQL server has stopped a statement: " + e.Message,
+			Next:    "where statement_timeout did it, give dibs more: alter role NAME set statement_timeout = '1min'",
+		}
+	case "55P03": // lock_not_available
+		return &Error{
+			Problem: "the PostgreSQL server has stopped waiting for a lock: " + e.Message,
+			Next:    "try again; where lock_timeout is set for the role or the database, give dibs more: alter role NAME set lock_timeout = '10s'",
+		}
+	case "25P03", "25P04": // idle_in_transaction_session_timeout, transaction_timeout
+		return &Error{
+			Problem: "the PostgreSQL server has ended a transaction: " + e.Message,
+			Next:    "give dibs more than idle_in_transaction_session_timeout and transaction_timeout do, with alter role NAME set …",
+		}
+	case "42P05", "26000", "08P01": // duplicate_prepared_statement, invalid_sql_statement_name, protocol_violation
+		return &Error{
+			Problem: "a pooler in transaction mode seems to stand before the PostgreSQL server: " + e.Message,
+			Next:    "say so with --pooler, or ?pooler=transaction in the URL",
+			Err:     e,
+		}
 	case "25006": // read_only_sql_transaction
 		return &Error{
 			Problem: "the PostgreSQL server is read-only (a standby?)",

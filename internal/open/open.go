@@ -102,7 +102,7 @@ type target struct {
 
 func (t target) open(ctx context.Context, o Options) (dibs.Database, error) {
 	if t.sqlite == "" {
-		return openPostgres(ctx, withDefaults(t.postgres, o), o)
+		return openPostgres(ctx, WithDefaults(t.postgres, o), o)
 	}
 	if err := checkFile(t.sqlite, o.Existing); err != nil {
 		return nil, err
@@ -141,27 +141,23 @@ func parse(u URL, o Options) (target, error) {
 		}
 	}
 	// A server that does not answer must not be waited for by the minute.
-	if q := server.Query(); !q.Has("connect_timeout") {
-		q.Set("connect_timeout", "10")
-		server.RawQuery = q.Encode()
-	}
+	addParam(server, "connect_timeout", "10")
 	return target{postgres: server.String()}, nil
 }
 
-// withDefaults adds to a PostgreSQL URL what it does not say itself.
-func withDefaults(rawURL string, o Options) string {
+// WithDefaults adds to a PostgreSQL URL what it does not say itself: the options Program
+// and Conns.
+func WithDefaults(rawURL string, o Options) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		return rawURL
 	}
-	q := u.Query()
-	if o.Program != "" && !q.Has("application_name") && os.Getenv("PGAPPNAME") == "" {
-		q.Set("application_name", o.Program)
+	if o.Program != "" && os.Getenv("PGAPPNAME") == "" {
+		addParam(u, "application_name", o.Program)
 	}
-	if o.Conns > 0 && !q.Has("pool_max_conns") {
-		q.Set("pool_max_conns", strconv.Itoa(o.Conns))
+	if o.Conns > 0 {
+		addParam(u, "pool_max_conns", strconv.Itoa(o.Conns))
 	}
-	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // PostgreSQL's URLs know no + for a blank
 	return u.String()
 }
 

@@ -46,6 +46,20 @@ func TestURLsOfSQLiteFiles(t *testing.T) {
 	}
 }
 
+// To PostgreSQL's drivers a + in a URL is no blank.
+func TestParametersOfAURLStayAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"postgres://h/x?options=-c%20work_mem=8MB":        "postgres://h/x?options=-c%20work_mem=8MB&connect_timeout=10",
+		"postgres://h/x?connect_timeout=3&options=-c%20a": "postgres://h/x?connect_timeout=3&options=-c%20a",
+		"postgres://h/x": "postgres://h/x?connect_timeout=10",
+	} {
+		if _, server, err := Place(URL(given)); err != nil || server != want {
+			t.Errorf("%s becomes %s, %v", given, server, err)
+		}
+	}
+}
+
 func TestMigrationsAreTextForTheRightDatabase(t *testing.T) {
 	t.Parallel()
 	for url, words := range map[URL]string{"postgres://": "create schema", "postgresql://h/x": "other", "sqlite:x.db": "create table"} {
@@ -93,6 +107,10 @@ func TestExplain(t *testing.T) {
 		{pgError("53100"), "disk of the PostgreSQL server is full", dibs.ErrUnavailable},
 		{pgError("53300"), "no connection left", dibs.ErrUnavailable},
 		{pgError("25006"), "read-only", dibs.ErrUnavailable},
+		{pgError("57014"), "stopped a statement: words of the server", dibs.ErrUnavailable},
+		{pgError("55P03"), "stopped waiting for a lock", dibs.ErrUnavailable},
+		{pgError("25P03"), "ended a transaction", dibs.ErrUnavailable},
+		{pgError("42P05"), "pooler", nil},
 		{connectError(t), "no PostgreSQL server answers at db:5432", dibs.ErrUnavailable},
 		{fmt.Errorf("schema x is old: %w", dibs.ErrSchema), "schema x is old", dibs.ErrSchema},
 	} {

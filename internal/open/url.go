@@ -5,6 +5,9 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/session"
 )
 
 // URL names a database. It may hold a password, so it prints without: every way of
@@ -43,6 +46,31 @@ func (u URL) String() string {
 	}
 	server.RawQuery = strings.Join(parts, "&")
 	return server.String()
+}
+
+// BehindPooler is the URL with the word that a pooler in transaction mode stands before the
+// server, unless it says something of poolers itself.
+func (u URL) BehindPooler() (URL, error) {
+	server, err := serverURL(u)
+	if err != nil {
+		return "", &Error{
+			Problem: "--pooler is for PostgreSQL",
+			Next:    "name the database with --db postgres://USER@HOST:PORT/NAME",
+			Err:     dibs.ErrInvalid,
+		}
+	}
+	addParam(server, "pooler", string(session.Transactions))
+	return URL(server.String()), nil
+}
+
+// addParam adds a parameter that the URL lacks. The others stay as they are written: to
+// PostgreSQL's drivers a + is no blank.
+func addParam(u *url.URL, name, value string) {
+	if u.Query().Has(name) {
+		return
+	}
+	value = strings.ReplaceAll(url.QueryEscape(value), "+", "%20") // PostgreSQL's URLs know no + for a blank
+	u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+name+"="+value, "&")
 }
 
 // GoString is for %#v.

@@ -19,6 +19,7 @@ type Planted struct {
 	t    testing.TB
 	conn *pgx.Conn // whose path is pg_catalog
 	made map[string]bool
+	said map[string]string // what the catalogue says, by question
 }
 
 // Plant makes the schema "planted" in the database at url.
@@ -34,7 +35,7 @@ func Plant(t testing.TB, url string) *Planted {
 		t.Fatalf("pgtest: %v", err)
 	}
 	t.Cleanup(func() { conn.Close(context.WithoutCancel(t.Context())) })
-	p := &Planted{t: t, conn: conn, made: map[string]bool{}}
+	p := &Planted{t: t, conn: conn, made: map[string]bool{}, said: map[string]string{}}
 	p.exec("create schema planted; create schema parsed; create sequence planted.hits; grant usage on schema planted to public; grant usage on sequence planted.hits to public")
 	p.exec(`create function planted.hit() returns boolean language plpgsql as $$ begin perform nextval('planted.hits'); raise exception 'planted: a type'; end $$`)
 	return p
@@ -88,16 +89,23 @@ func (p *Planted) Parsed(statement, path string) (string, error) {
 	return asWritten.ReplaceAllString(tree, ""), err
 }
 
+// ask asks the catalogue for one text.
+func (p *Planted) ask(question, about string) string {
+	p.t.Helper()
+	answer, ok := p.said[question+about]
+	if !ok {
+		if err := p.conn.QueryRow(p.t.Context(), question, about).Scan(&answer); err != nil {
+			p.t.Fatalf("pgtest: %s: %v", about, err)
+		}
+		p.said[question+about] = answer
+	}
+	return answer
+}
+
 // typeName is a type's name with its schema's.
 func (p *Planted) typeName(oid string) string {
 	p.t.Helper()
-	var name string
-	err := p.conn.QueryRow(p.t.Context(), "select quote_ident(nspname) || '.' || quote_ident(typname) from pg_type t join pg_namespace n on n.oid = typnamespace where t.oid = $1::bigint::oid",
-		oid).Scan(&name)
-	if err != nil {
-		p.t.Fatalf("pgtest: type %s: %v", oid, err)
-	}
-	return name
+	return p.ask("select quote_ident(nspname) || '.' || quote_ident(typname) from pg_type t join pg_namespace n on n.oid = typnamespace where t.oid = $1::bigint::oid", oid)
 }
 
 // For plants what a statement calls.
@@ -145,11 +153,7 @@ func (p *Planted) element(array string) string {
 	if array == "" {
 		return ""
 	}
-	var oid string
-	if err := p.conn.QueryRow(p.t.Context(), "select typelem::bigint::text from pg_type where oid = $1::bigint::oid", array).Scan(&oid); err != nil {
-		p.t.Fatalf("pgtest: type %s: %v", array, err)
-	}
-	return oid
+	return p.ask("select typelem::bigint::text from pg_type where oid = $1::bigint::oid", array)
 }
 
 // names are those of types; ok is false where one cannot be told, or no function can have it.
@@ -185,10 +189,7 @@ func (p *Planted) function(oid string, args []string, result string, set bool) {
 	if !ok {
 		return
 	}
-	var name string
-	if err := p.conn.QueryRow(p.t.Context(), "select proname from pg_proc where oid = $1::bigint::oid", oid).Scan(&name); err != nil {
-		p.t.Fatalf("pgtest: function %s: %v", oid, err)
-	}
+	name := p.ask("select proname from pg_proc where oid = $1::bigint::oid", oid)
 	returns := p.typeName(result)
 	if set {
 		returns = "setof " + returns
@@ -203,11 +204,8 @@ func (p *Planted) operator(oid string, args []string) {
 	if !ok {
 		return
 	}
-	var name, result string
-	err := p.conn.QueryRow(p.t.Context(), "select oprname, format_type(oprresult, null) from pg_operator where oid = $1::bigint::oid", oid).Scan(&name, &result)
-	if err != nil {
-		p.t.Fatalf("pgtest: operator %s: %v", oid, err)
-	}
+	name := p.ask("select oprname from pg_operator where oid = $1::bigint::oid", oid)
+	result := p.typeName(p.ask("select oprresult::bigint::text from pg_operator where oid = $1::bigint::oid", oid))
 	sides := "rightarg = " + names[len(names)-1]
 	if len(names) == 2 {
 		sides += ", leftarg = " + names[0]
@@ -221,15 +219,35 @@ func (p *Planted) operator(oid string, args []string) {
 // domain plants a type that stands for another of its name, unless the grammar knows it.
 func (p *Planted) domain(name string) {
 	p.t.Helper()
-	var own bool
-	err := p.conn.QueryRow(p.t.Context(), "select exists (select from pg_type where typname = $1 and typnamespace = 'pg_catalog'::regnamespace)", name).Scan(&own)
-	if err != nil {
-		p.t.Fatalf("pgtest: type %s: %v", name, err)
-	}
-	if own {
+	if p.ask("select exists (select from pg_type where typname = $1 and typnamespace = 'pg_catalog'::regnamespace)::text", name) == "true" {
 		p.once("type "+name, "create domain planted."+name+" as pg_catalog."+name+" check (planted.hit())")
 	}
 }
 
 // Names are what was planted.
 func (p *Planted) Names() []string { return slices.Sorted(maps.Keys(p.made)) }
+
+// Dependents are what in other schemas was made with something planted.
+func (p *Planted) Dependents() []string {
+	p.t.Helper()
+	rows, err := p.conn.Query(p.t.Context(), `
+		select distinct pg_describe_object(d.classid, d.objid, d.objsubid)
+		from pg_depend d
+		join (
+			select 'pg_proc'::regclass as class, oid from pg_proc where pronamespace = 'planted'::regnamespace
+			union all
+			select 'pg_operator'::regclass, oid from pg_operator where oprnamespace = 'planted'::regnamespace
+			union all
+			select 'pg_type'::regclass, oid from pg_type where typnamespace = 'planted'::regnamespace
+		) o on o.class = d.refclassid and o.oid = d.refobjid
+		where pg_describe_object(d.classid, d.objid, d.objsubid) !~ 'planted'
+			and not exists (select from pg_constraint c where d.classid = 'pg_constraint'::regclass and c.oid = d.objid and c.connamespace = 'planted'::regnamespace)`)
+	if err != nil {
+		p.t.Fatalf("pgtest: %v", err)
+	}
+	made, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		p.t.Fatalf("pgtest: %v", err)
+	}
+	return made
+}

@@ -11,8 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib" // for the transactions of PostgreSQL's database/sql users
+	"github.com/dibs-queue/dibs/internal/session"
 )
 
 // Part is what one process of a run does. It is passed on the command line.
@@ -68,11 +67,10 @@ func withSQL(db dibs.Database, rawURL string, f func(*sql.DB) error) error {
 	if own, ok := db.(interface{ DB() *sql.DB }); ok { // SQLite's, which take turns with the store's
 		return f(own.DB())
 	}
-	config, err := pgxpool.ParseConfig(rawURL) // which knows the parameters of pools, too
-	if err != nil {
+	pool, _, err := session.OwnDB(context.Background(), rawURL)
+	if pool == nil { // else the server may be away, as it is now and then
 		return err
 	}
-	pool := stdlib.OpenDB(*config.ConnConfig)
 	pool.SetMaxOpenConns(ofSQL)
 	return errors.Join(f(pool), pool.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +60,7 @@ func throughProxy(rawURL string, config *pgconn.Config, address string, pool int
 	query.Del("host")
 	query.Del("port")
 	query.Set("pool_max_conns", strconv.Itoa(pool))
-	u.Host, u.RawQuery = address, query.Encode()
+	u.Host, u.RawQuery = address, strings.ReplaceAll(query.Encode(), "+", "%20") // to drivers a + is no blank
 	u.User = url.UserPassword(config.User, config.Password)
 	return u.String(), nil
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/jackc/pgx/v5"
+	"github.com/dibs-queue/dibs/internal/session"
 )
 
 const million = 1_000_000
@@ -139,7 +139,7 @@ func (b *Bench) settle(ctx context.Context, at Place) (err error) {
 	if b.Server == nil {
 		return nil
 	}
-	conn, err := pgx.Connect(ctx, at.URL)
+	conn, err := session.Connect(ctx, at.URL)
 	if err != nil {
 		return err
 	}

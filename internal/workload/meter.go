@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs/internal/session"
 )
 
 // Server is the PostgreSQL server whose costs are measured.
@@ -20,11 +22,12 @@ type Server struct {
 
 // Connect reaches the server by the URL of one of its databases.
 func Connect(ctx context.Context, url string) (*Server, error) {
-	config, err := pgxpool.ParseConfig(url)
+	config, pooler, err := session.Parse(url)
 	if err != nil {
 		return nil, err
 	}
 	config.MaxConns = serverConns
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return session.SetUp(ctx, conn, pooler) }
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -64,11 +67,11 @@ func (s *Server) written(ctx context.Context) (bytes, transactions float64, err 
 // transactions is how many the server counts in the database at url so far: those of a
 // connection up to lateness later.
 func (s *Server) transactions(ctx context.Context, url string) (n float64, err error) {
-	config, err := pgx.ParseConfig(url)
+	config, _, err := session.Parse(url)
 	if err != nil {
 		return 0, err
 	}
-	err = s.pool.QueryRow(ctx, "select xact_commit::float8 from pg_stat_database where datname = $1", config.Database).Scan(&n)
+	err = s.pool.QueryRow(ctx, "select xact_commit::float8 from pg_stat_database where datname = $1", config.ConnConfig.Database).Scan(&n)
 	return n, err
 }
 

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs/internal/session"
 )
 
 // Lone is what a worker process costs: memory while it is busy, and everything else
@@ -108,7 +110,7 @@ func (b *Bench) watch(ctx context.Context, place Place, pid int, figures map[str
 
 // vacuum leaves autovacuum nothing to do, whose transactions the server counts too.
 func vacuum(ctx context.Context, place Place) error {
-	conn, err := pgx.Connect(ctx, place.URL)
+	conn, err := session.Connect(ctx, place.URL)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
+	"github.com/dibs-queue/dibs/internal/session"
 )
 
 // Snapshot is W5: a closed loop while another session idles in a transaction with a
@@ -72,7 +72,7 @@ func (b *Bench) snapshot(ctx context.Context, o *opened) (Measured, error) {
 
 // holdSnapshot opens a transaction that sees the database as it is now.
 func holdSnapshot(ctx context.Context, url string) (release func(), err error) {
-	conn, err := pgx.Connect(ctx, url)
+	conn, err := session.Connect(ctx, url)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ left join lateral (
 left join lateral (
     select r.run_at, r.id
     from dibs.job r
-    where cardinality($6) > 0
+    where cardinality($6::text[]) > 0
         and r.queue = $1 and r.gate = 0 and r.priority = u.priority
         and (r.run_at, r.id) >= (u.run_at, u.id)
         and (r.run_at, r.id) < (coalesce(f.run_at, 'infinity'), coalesce(f.id, 0))

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/jackc/pgx/v5"
+)
+
+// The command works behind a pooler in transaction mode, told of it or not, and leaves
+// nothing in connections that others get.
+func TestTheCommandWorksBehindAPooler(t *testing.T) {
+	t.Parallel()
+	for name, told := range map[string]string{"found": "", "flag": "--pooler", "URL": "?pooler=transaction"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			through := pgtest.Pooler(t, pgtest.URL(t))
+			c := &cli{t: t, db: through}
+			do := func(args ...string) string {
+				t.Helper()
+				if told == "--pooler" {
+					args = append([]string{told}, args...)
+				}
+				return c.ok(args...)
+			}
+			if strings.HasPrefix(told, "?") {
+				c.db += told
+			}
+			do("migrate")
+			for range 5 {
+				do("enqueue", "k")
+				do("enqueue", "k", "--group", "g")
+			}
+			do("stats")
+			do("ls")
+			do("queue", "k", "--concurrency", "4")
+			r := c.run("", append(strings.Fields(strings.TrimPrefix(told, "?pooler=transaction")), "work", "k", "--until-empty", "--", "true")...)
+			if r.code != exitOK {
+				t.Fatalf("dibs work: exit code %d\n%s", r.code, r.err)
+			}
+			if out := do("check"); out != "nothing wrong\n" {
+				t.Errorf("dibs check: %s", out)
+			}
+			if out := do("ls", "k", "--state", "completed", "--json"); strings.Count(out, `"state":"completed"`) != 10 {
+				t.Errorf("not all jobs are completed:\n%s", out)
+			}
+			nothingLeaked(t, through)
+		})
+	}
+}
+
+func TestPoolerIsForPostgreSQL(t *testing.T) {
+	c := onSQLite(t)
+	c.fails(exitUsage, "", []string{"--pooler", "ls"}, "--pooler is for PostgreSQL")
+	c.db = "postgres://127.0.0.1:1/x?pooler=statement"
+	c.fails(exitUsage, "", []string{"ls"}, "pooler", "transaction or session")
+}
+
+// The processes of a demo and of a torture have it from the one that starts them, or find
+// the pooler themselves.
+func TestDemoAndTortureWorkBehindAPooler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes about 20 s")
+	}
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"demo": {"demo", "--jobs", "500"}, "torture": {"torture", "--duration", "5s", "--workers", "2", "--seed", "7"}, "torture, told": {"--pooler", "torture", "--duration", "5s", "--workers", "2", "--seed", "7"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			through := pgtest.Pooler(t, pgtest.URL(t))
+			cmd := exec.CommandContext(t.Context(), os.Args[0], append(args, "--db", through)...)
+			cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+t.TempDir())
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("dibs %s: %v\n%s", name, err, out)
+			}
+			nothingLeaked(t, through)
+		})
+	}
+}
+
+// nothingLeaked looks at all connections that the pooler has to the server, as another of
+// its clients sees them.
+func nothingLeaked(t *testing.T, through string) {
+	t.Helper()
+	config, err := pgx.ParseConfig(through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	for range pgtest.PoolerConns {
+		conn, err := pgx.ConnectConfig(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close(t.Context())
+		tx, err := conn.Begin(t.Context()) // which keeps a connection
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := tx.Query(t.Context(), `
+			select name || ' = ' || setting
+			from pg_settings
+			where source = 'session' and name not in ('client_encoding', 'standard_conforming_strings', 'DateStyle', 'TimeZone', 'application_name')
+			union all
+			select 'prepared: ' || statement from pg_prepared_statements
+			union all
+			select 'listens to ' || c from pg_listening_channels() c`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) > 0 {
+			t.Errorf("another client of the pooler finds %.300q", left)
+		}
+	}
+}
