@@ -117,7 +117,9 @@ func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 		}
 		for _, args := range [][]string{
 			{u},
-			{"help", u}, {"help", "x", "--", "--db", u}, {"ls", u},
+			{"help", u},
+			{"help", "x", "--", "--db", u},
+			{"ls", u},
 			{"--db" + u},
 			{"--" + u},
 			{"show", u},
