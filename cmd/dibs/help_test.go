@@ -114,6 +114,7 @@ func TestUsageErrors(t *testing.T) {
 	c := onSQLite(t)
 	for _, args := range [][]string{
 		{"frobnicate"},
+		{"help", "frobnicate"},
 		{"ls", "--frobnicate"},
 		{"ls", "a", "b"},
 		{"show"},

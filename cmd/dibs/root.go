@@ -77,5 +77,12 @@ is left behind, and no claim waits for another's lock.`,
 	root.SetCompletionCommandGroupID(groupRest)
 	root.SetFlagErrorFunc(flagError)
 	addCommands(a, root)
+	root.InitDefaultHelpCmd()
+	if help, _, err := root.Find([]string{"help"}); err == nil {
+		help.Args = func(_ *cobra.Command, args []string) error { // it would quote all of them, and succeed
+			_, _, err := root.Find(args)
+			return err
+		}
+	}
 	return root
 }

@@ -117,6 +117,8 @@ func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 		}
 		for _, args := range [][]string{
 			{u},
+			{"help", u},
+			{"help", "x", "--", "--db", u},
 			{"ls", u},
 			{"--db" + u},
 			{"--" + u},
