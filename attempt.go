@@ -76,7 +76,7 @@ func (r *run) attempt(ctx context.Context, h *held, f handler) {
 		}
 		e := ended{h: h, err: err}
 		e.outcome, e.write = decide(h.lease, result, err, context.Cause(ctx))
-		e.unable = errors.Is(err, ErrNotStarted)
+		e.unable = e.outcome.Ending == EndRelease && errors.Is(err, ErrNotStarted) // such an error can be read
 		select {
 		case r.done <- e:
 		case <-r.over:

@@ -31,6 +31,7 @@ type migration struct {
 
 // made finds what a migration makes.
 var made = regexp.MustCompile(`(?m)^create (?:table|sequence) dibs\.([a-z_]+)`)
+
 // A migration looks up all names in the server's own schema, and then puts back the path
 // of whoever runs it: the defaults and indexes that it makes stay.
 const (
