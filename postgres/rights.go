@@ -44,7 +44,7 @@ func (s *Store) denied(ctx context.Context, err error) error {
 	var objects []string
 	missing := map[string][]string{}
 	steps := []step{
-		{sql: "select current_user::text", row: func(scan func(...any) error) error { return scan(&e.Role) }},
+		{sql: "select current_user::pg_catalog.text", row: func(scan func(...any) error) error { return scan(&e.Role) }},
 		{sql: s.sql.get("rights"), args: []any{ident(s.o.schema())}, row: func(scan func(...any) error) error {
 			var object, right string
 			err := scan(&object, &right)

@@ -131,6 +131,9 @@ func refused(t *testing.T, what string, call func() error) {
 // The grants of an error are enough, run as they are.
 func TestGrantsOfAnErrorHelp(t *testing.T) {
 	t.Parallel()
+	if empty := new(postgres.DeniedError); empty.Error() == "" || !errors.Is(empty, dibs.ErrDenied) || errors.Unwrap(empty) != nil {
+		t.Errorf("an empty error says %q", empty)
+	}
 	_, address := migrated(t, postgres.Options{})
 	role := pgtest.Role(t, address)
 	owner := connect(t, address)
