@@ -44,8 +44,8 @@ func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended
 			break
 		}
 		if patience -= pause; patience < 0 {
-			return dibs.Extended{}, fmt.Errorf("extend: somebody else's transaction holds the rows of %d jobs, the first of them %d: %w",
-				len(left), slices.Min(slices.Collect(maps.Keys(left))), dibs.ErrUnavailable)
+			return dibs.Extended{}, checks.Failed("extend", fmt.Errorf("somebody else's transaction holds the rows of %d jobs, the first of them %d: %w",
+				len(left), slices.Min(slices.Collect(maps.Keys(left))), dibs.ErrUnavailable))
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return dibs.Extended{}, classify("extend", err)

