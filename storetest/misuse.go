@@ -106,7 +106,7 @@ func (t *test) misuse(seed uint64, held *heldLeases) *misuse {
 	m := &misuse{test: t, anything: anything{Rand: rand.New(rand.NewPCG(seed, 0)), live: t.ctx, ended: ended, held: held}}
 	m.inTx = func(tx dibs.Tx) {
 		for range m.IntN(3) {
-			m.try(reflect.ValueOf(tx), []string{"Enqueue", "Claim", "Finish"}[m.IntN(3)])
+			_ = m.try(reflect.ValueOf(tx), []string{"Enqueue", "Claim", "Finish"}[m.IntN(3)]) // it reports what is wrong
 		}
 	}
 	return m
