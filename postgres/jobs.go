@@ -3,7 +3,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // Get implements dibs.Jobs.
@@ -336,30 +334,4 @@ func scanStats(scan func(...any) error) (dibs.QueueStats, error) {
 		q.Throughput = float64(q.Succeeded) / us(window).Seconds()
 	}
 	return q, err
-}
-
-// planFreely is for a check, which reads all rows: let the planner choose for that.
-var planFreely = qualify.Text(`select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`)
-
-// Check implements dibs.Database.
-func (s *Store) Check(ctx context.Context) ([]string, error) {
-	if err := s.check(ctx, "check"); err != nil {
-		return nil, err
-	}
-	findings := []string{}
-	t, end, err := s.begin(ctx)
-	if err != nil {
-		return nil, classify("check", err)
-	}
-	defer end()
-	err = onPgx(t, t.Conn().Config()).run(ctx, step{sql: planFreely}, step{sql: s.sql.get("check"), row: func(scan func(...any) error) error {
-		var finding string
-		err := scan(&finding)
-		findings = append(findings, finding)
-		return err
-	}})
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return nil, classify("check", err)
-	}
-	return findings, err
 }

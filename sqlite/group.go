@@ -9,6 +9,15 @@ func (s *session) touch(queue, key string) {
 	}
 }
 
+// touchAll touches all groups of a queue.
+func (s *session) touchAll(queue string) error {
+	groups, err := s.names("groups", queue)
+	for _, g := range groups {
+		s.touch(queue, g)
+	}
+	return err
+}
+
 // settle gives the places of all touched groups. Every call that adds a job to a
 // group, takes one out or changes its limit ends with it, so that after each
 // transaction the first jobs of each group, and no others, hold its places.

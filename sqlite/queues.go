@@ -106,12 +106,8 @@ func (s *session) setQueue(before, after dibs.Queue) error {
 			return err
 		}
 	}
-	groups, err := s.names("groups", after.Name)
-	if err != nil {
+	if err := s.touchAll(after.Name); err != nil {
 		return err
-	}
-	for _, g := range groups {
-		s.touch(after.Name, g)
 	}
 	return s.settle()
 }

@@ -175,20 +175,6 @@ func (s *Store) write(ctx context.Context, op string, f func(*session) error) er
 	return wrap(op, err)
 }
 
-// Check looks for anything in the database that must not be.
-func (s *Store) Check(ctx context.Context) ([]string, error) {
-	var found []string
-	err := s.read(ctx, "check", func(rows *sql.Rows) error {
-		var what string
-		if err := rows.Scan(&what); err != nil {
-			return err
-		}
-		found = append(found, what)
-		return nil
-	})
-	return found, wrap("check", err)
-}
-
 // read runs one statement on a connection that only reads.
 func (s *Store) read(ctx context.Context, statement string, each func(*sql.Rows) error, args ...any) error {
 	if err := s.ready(ctx); err != nil {

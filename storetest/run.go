@@ -140,6 +140,7 @@ func chapters() []chapter {
 		{name: "jobs", cases: jobsCases},
 		{name: "list", cases: listCases},
 		{name: "stats", cases: statsCases},
+		{name: "repair", cases: repairCases},
 		{name: "limits", cases: limitCases},
 		{name: "wake", cases: wakeCases},
 		{name: "close", cases: closeCases},

@@ -1,47 +1,82 @@
 package main
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/dibs-queue/dibs"
 	"github.com/spf13/cobra"
 )
 
 func newCheckCmd(a *app) *cobra.Command {
-	return &cobra.Command{
+	repair := false
+	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Look for anything in the database that must not be",
 		Long: `Look for anything in the database that must not be, such as a count that is wrong or
 a group over its limit. Each finding is one line; exit code 1 if there is any.
 
-It reads everything, so it takes long on large tables. It locks nothing.`,
+With --repair, mend what is wrong after somebody has deleted or inserted rows with SQL:
+counts that are not those of the rows, and groups whose next job nobody lets go on.
+Workers may run meanwhile. What was mended is listed as such, and exit code 1 says that
+something else is wrong, which is not repaired.
+
+It reads everything, so it takes long on large tables. It locks nothing; but a repair
+of a SQLite file makes other writers wait while it reads.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+				var mended []string
+				if repair {
+					var err error
+					if mended, err = mend(cmd.Context(), db); err != nil {
+						return err
+					}
+				}
 				findings, err := db.Check(cmd.Context())
 				if err != nil {
 					return err
 				}
-				return a.report(findings)
+				return a.report(mended, findings)
 			})
 		},
 	}
+	cmd.Flags().BoolVar(&repair, "repair", false, "mend wrong counts and groups that are stuck")
+	return cmd
 }
 
-func (a *app) report(findings []string) error {
+// repairer is a database that can mend what SQL by hand has left.
+type repairer interface {
+	Repair(ctx context.Context) ([]string, error)
+}
+
+// mend returns what it has mended, which is not nil.
+func mend(ctx context.Context, db dibs.Database) ([]string, error) {
+	r, ok := db.(repairer)
+	if !ok {
+		return nil, fmt.Errorf("check: %T has nothing to repair", db)
+	}
+	return r.Repair(ctx)
+}
+
+// report writes what was mended, nil without --repair, and what is wrong.
+func (a *app) report(mended, findings []string) error {
 	if a.json {
-		if findings == nil {
-			findings = []string{}
-		}
 		err := a.writeJSON(struct {
+			Mended   []string `json:"mended,omitzero"`
 			Findings []string `json:"findings"`
-		}{findings})
+		}{mended, append([]string{}, findings...)})
 		if err != nil {
 			return err
 		}
 	} else {
+		for _, m := range mended {
+			a.say("mended: %s", printable(m))
+		}
 		for _, f := range findings {
 			a.say("%s", printable(f))
 		}
-		if len(findings) == 0 {
+		if len(mended)+len(findings) == 0 {
 			a.say("nothing wrong")
 		}
 	}

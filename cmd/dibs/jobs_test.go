@@ -224,7 +224,7 @@ func TestCheckReportsFindings(t *testing.T) {
 		var out, err strings.Builder
 		a := newApp(strings.NewReader(""), &out, &err)
 		a.json = json
-		code := a.fail(t.Context(), a.report([]string{"job 1 is lost", "job 2 is too"}))
+		code := a.fail(t.Context(), a.report(nil, []string{"job 1 is lost", "job 2 is too"}))
 		want := "job 1 is lost\njob 2 is too\n"
 		if json {
 			want = `{"findings":["job 1 is lost","job 2 is too"]}` + "\n"

@@ -1,0 +1,114 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs/internal/qualify"
+)
+
+// planFreely is for statements that read all rows: let the planner choose for that.
+var planFreely = qualify.Text(`select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`)
+
+// Check implements dibs.Database.
+func (s *Store) Check(ctx context.Context) ([]string, error) {
+	if err := s.check(ctx, "check"); err != nil {
+		return nil, err
+	}
+	t, end, err := s.begin(ctx)
+	if err != nil {
+		return nil, classify("check", err)
+	}
+	defer end()
+	var wrong repairable
+	findings := []string{}
+	err = onPgx(t, t.Conn().Config()).run(ctx, step{sql: planFreely}, s.repairable(&wrong), step{sql: s.sql.get("check"), row: func(scan func(...any) error) error {
+		var finding string
+		err := scan(&finding)
+		findings = append(findings, finding)
+		return err
+	}})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return nil, classify("check", err)
+	}
+	return append(wrong.findings, findings...), err
+}
+
+// Repair mends what Check finds when rows were deleted or inserted by hand, and returns
+// those findings, one line each: counts that are not those of the rows, and groups whose
+// jobs nobody lets go on. Workers may run meanwhile. It is what the command dibs check
+// --repair does.
+func (s *Store) Repair(ctx context.Context) ([]string, error) {
+	if err := s.check(ctx, "repair"); err != nil {
+		return nil, err
+	}
+	t, end, err := s.begin(ctx)
+	if err != nil {
+		return nil, classify("repair", err)
+	}
+	defer end()
+	wrong, err := s.repair(ctx, t)
+	if err == nil {
+		err = t.Commit(ctx)
+	}
+	if err != nil {
+		return nil, classify("repair", s.ended(ctx, err))
+	}
+	for queue := range wrong.groups {
+		s.Wake(queue)
+	}
+	return append([]string{}, wrong.findings...), nil
+}
+
+// repair looks and mends in a transaction that no other repair runs beside: two that
+// looked at once would both add what a count lacks.
+func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong repairable, err error) {
+	c := s.connOn(t)
+	turn := step{sql: s.sql.get("lock_repair"), args: []any{lockKey(s.o.schema(), "repair")}}
+	if err := c.run(ctx, waitBriefly, turn, step{sql: planFreely}, s.repairable(&wrong)); err != nil {
+		return wrong, err
+	}
+	var steps []step
+	for queue, n := range wrong.counts {
+		steps = append(steps, step{
+			sql:  s.sql.get("tally"),
+			args: []any{queue, n["waiting"], n["blocked"], n["running"], n["completed"], n["dead"], n["cancelled"]},
+		})
+	}
+	for queue := range wrong.groups {
+		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{queue, nil}})
+	}
+	if len(steps) == 0 {
+		return wrong, nil
+	}
+	return wrong, c.run(ctx, steps...)
+}
+
+// repairable is what repairable.sql found.
+type repairable struct {
+	findings []string
+	counts   map[string]map[string]int64 // what counts lack, by queue and state
+	groups   map[string]bool             // queues with groups whose jobs nobody lets go on
+}
+
+func (s *Store) repairable(wrong *repairable) step {
+	return step{sql: s.sql.get("repairable"), row: func(scan func(...any) error) error {
+		var finding, queue, state string
+		var lacks int64
+		if err := scan(&finding, &queue, &state, &lacks); err != nil {
+			return err
+		}
+		wrong.findings = append(wrong.findings, finding)
+		if state == "group" {
+			wrong.groups[queue] = true
+			return nil
+		}
+		if wrong.counts[queue] == nil {
+			wrong.counts[queue] = map[string]int64{}
+		}
+		wrong.counts[queue][state] = lacks
+		return nil
+	}, begin: func() { *wrong = repairable{nil, map[string]map[string]int64{}, map[string]bool{}} }}
+}

@@ -1,0 +1,74 @@
+-- Purpose: find counts that are not those of the rows, and groups whose jobs nobody lets
+--   go on: what is left when rows were deleted or inserted by hand.
+-- Parameters: none.
+-- Columns out: finding, one line each; queue; state whose count is wrong, or 'group'; how
+--   much the count lacks.
+-- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
+--   nothing. Whoever changes rows changes their counts in the same transaction, so what a
+--   count lacks here it lacks until somebody adds that.
+with counted as (
+    select t.queue, s.state, sum(s.n)::bigint as n
+    from dibs.tally t,
+        lateral (
+            values
+                ('waiting', t.waiting),
+                ('blocked', t.blocked),
+                ('running', t.running),
+                ('completed', t.completed),
+                ('dead', t.dead),
+                ('cancelled', t.cancelled)
+        ) as s (state, n)
+    group by t.queue, s.state
+), present as (
+    select
+        queue,
+        case when token is not null then 'running' when gate = 1 then 'blocked' else 'waiting' end as state,
+        count(*) as n
+    from dibs.job
+    group by 1, 2
+    union all
+    select queue, state, count(*)
+    from dibs.finished
+    group by queue, state
+), groups as (
+    select
+        j.queue,
+        j.group_key,
+        coalesce(l.places, q.group_limit) as places,
+        count(*) filter (where j.gate in (0, 3)) as held,
+        count(*) filter (where j.gate in (0, 3) and j.token is null) as unclaimed,
+        count(*) filter (where j.gate = 1) as blocked,
+        exists (select from dibs.wake w where w.queue = j.queue and w.group_key = j.group_key)
+            or exists (select from dibs.wake_list w where w.queue = j.queue and j.group_key = any (w.groups)) as woken
+    from dibs.job j
+    join dibs.queue q on q.name = j.queue
+    left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
+    where j.group_key is not null
+    group by j.queue, j.group_key, l.places, q.group_limit
+)
+select
+    format('queue %s: counted %s %s, there are %s', q.name, coalesce(c.n, 0), s.state, coalesce(p.n, 0)) as finding,
+    q.name as queue,
+    s.state,
+    coalesce(p.n, 0) - coalesce(c.n, 0) as lacks
+from dibs.queue q
+cross join unnest(array['waiting', 'blocked', 'running', 'completed', 'dead', 'cancelled']) as s (state)
+left join counted c on c.queue = q.name and c.state = s.state
+left join present p on p.queue = q.name and p.state = s.state
+where coalesce(c.n, 0) <> coalesce(p.n, 0)
+union all
+select
+    format('queue %s, group %s: %s jobs hold a place, %s of them unclaimed, the limit is %s', queue, group_key, held, unclaimed, places),
+    queue,
+    'group',
+    0
+from groups
+where held > places and unclaimed > 0 and not woken
+union all
+select
+    format('queue %s, group %s: %s of %s places held, %s jobs blocked and nobody told', queue, group_key, held, places, blocked),
+    queue,
+    'group',
+    0
+from groups
+where held < places and blocked > 0 and not woken
