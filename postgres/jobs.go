@@ -54,7 +54,7 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	case f.State.Final():
 		list, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most, searchMost)
 	case f.State == dibs.Running:
-		list, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most)
+		list, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most, searchMost)
 	default:
 		list, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, searchMost)
 	}

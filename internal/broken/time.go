@@ -50,7 +50,7 @@ var timeVariants = []Variant{
 		Harm:  "A job that kills its workers kills them for ever.",
 		In: []Patch{
 			{"postgres", "TestStore/sweep/a job that kills its worker dies too", []Edit{
-				{"sql/expire.sql", "j.cancel_requested or j.attempt - j.excused >= j.max_attempts as ends", "j.cancel_requested as ends"},
+				{"sql/expire.sql", "j.cancel_requested or (j.attempt - j.excused) >= j.max_attempts as ends", "j.cancel_requested as ends"},
 			}},
 			{"sqlite", "TestStore/sweep/a job that kills its worker dies too", []Edit{
 				{"sweep.go", "\tcase j.attempt-j.excused >= j.maxAttempts:\n\t\tf.state = dibs.Dead\n", ""},

@@ -1,52 +1,74 @@
 -- Purpose: list running jobs, newest first.
 -- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 only ids below
---   this; $5 how many.
+--   this; $5 how many; $6 how many claimed jobs to look at.
 -- Columns out: id, queue, kind, state, payload, metadata, priority, run_at, attempt,
 --   excused, max_attempts, group, its limit, unique key, until when, worker, token,
 --   lease_until, cancel_requested, created_at, claimed_at, finished_at, errors, result.
--- Concurrency: finds them by the log of claims instead of among all that wait; "offset
---   0" keeps the planner from the other way round. Locks nothing.
-with claimed as materialized (
+--   If fewer than $5 are among the $6 jobs looked at, and there are more, the last row has
+--   the id of the last of those, which may be gone: its state is 'searched'.
+-- Concurrency: finds them by the log of claims instead of among all that wait. The log
+--   also names jobs that have ended, until their leases would have. It looks from the
+--   newest on and stops when it has $5; "offset 0" keeps the planner from the other way
+--   round. Locks nothing.
+with looked as materialized (
     select i.id, c.token
     from dibs.claim c, unnest(c.ids) as i (id)
-    where i.id < $4
+    where ($1 = '' or $1 = c.queue) and i.id < $4
+    order by i.id desc
+    limit $6
+), found as materialized (
+    select j.id, j.token
+    from (
+        select id, token
+        from looked
+        order by id desc
+        offset 0
+    ) c
+    cross join lateral (
+        select r.id, r.token, r.queue, r.kind, r.group_key
+        from dibs.job r
+        where r.id = c.id and r.token = c.token
+        offset 0
+    ) j
+    where ($1 = '' or $1 = j.queue)
+        and ($2 = '' or $2 = j.kind)
+        and ($3 = '' or j.group_key = $3)
+    limit $5
+), page as materialized (
+    select id, token, false as searched
+    from found
+    union all
+    select min(id), null, true
+    from looked
+    having count(*) = $6 and (select count(*) from found) < $5
 )
 select
-    j.id,
-    j.queue,
-    j.kind,
-    case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end,
+    p.id,
+    coalesce(j.queue, ''),
+    coalesce(j.kind, ''),
+    case when p.searched then 'searched' else 'running' end,
     j.payload,
     j.metadata,
-    j.priority,
-    j.run_at,
-    j.attempt,
-    j.excused,
-    j.max_attempts,
+    coalesce(j.priority, 0),
+    coalesce(j.run_at, 'epoch'),
+    coalesce(j.attempt, 0),
+    coalesce(j.excused, 0),
+    coalesce(j.max_attempts, 0),
     coalesce(j.group_key, ''),
-    case when j.group_key is null then 0 else coalesce(l.places, q.group_limit) end,
+    case when j.group_key is null then 0 else coalesce(l.places, q.group_limit, 0) end,
     coalesce(j.unique_key, ''),
     coalesce(j.unique_until, ''),
     coalesce(j.worker, ''),
     j.token,
     j.lease_until,
-    j.cancel_requested,
-    j.created_at,
+    coalesce(j.cancel_requested, false),
+    coalesce(j.created_at, 'epoch'),
     j.claimed_at,
     null::timestamptz,
     j.errors::text,
     null::text
-from claimed c
-cross join lateral (
-    select r.*
-    from dibs.job r
-    where r.id = c.id and r.token = c.token
-    offset 0
-) j
-join dibs.queue q on q.name = j.queue
+from page p
+left join dibs.job j on j.id = any (array[p.id]) and j.token = p.token
+left join dibs.queue q on q.name = j.queue
 left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
-where ($1 = '' or $1 = j.queue)
-    and ($2 = '' or $2 = j.kind)
-    and ($3 = '' or j.group_key = $3)
-order by j.id desc
-limit $5
+order by p.searched, p.id desc
