@@ -170,15 +170,14 @@ func (s *Store) claim(ctx context.Context, t *taking, n int) (rows []*row, err e
 
 // claimIn claims in a transaction.
 func (s *Store) claimIn(ctx context.Context, q querier, t *taking, n int) ([]*row, error) {
-	choose := s.choose
-	if s.do.turn != nil {
-		choose = s.chooseInTurn
-	}
 	n, err := s.room(ctx, q, n)
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	rows, err := choose(ctx, q, t, n)
+	if s.do.turn != nil {
+		return s.claimInTurn(ctx, q, t, n)
+	}
+	rows, err := s.choose(ctx, q, t, n)
 	if err != nil {
 		return nil, err
 	}

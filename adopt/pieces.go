@@ -136,6 +136,17 @@ func (p piece) BusyGroup() string {
 // Turn tells the locks of turn.sql from those of other tables.
 func (p piece) Turn() string { return fmt.Sprint(p.on.id) }
 
+// MostTurns is how many turns one claim takes.
+func (p piece) MostTurns() int { return mostTurns }
+
+// AtIs is true for the row that a row of another part of the statement names.
+func (p piece) AtIs(alias string) string {
+	if p.byPlace() {
+		return "t.ctid = " + alias + ".dibs_at"
+	}
+	return strings.ReplaceAll(p.list(func(i int) string { return fmt.Sprintf("%s = %s.dibs_a%d", p.col(p.keys[i]), alias, i) }), ", ", " and ")
+}
+
 // Alone tells the lock of alone.sql from those of other tables.
 func (p piece) Alone() string { return fmt.Sprint(int32(uint32(p.on.id))) }
 

@@ -11,16 +11,16 @@ import (
 // group has a turn, a lock that nobody waits for: only a transaction that has the turn
 // until its end makes rows of the group run. So what it counts, by a statement that
 // begins once it has the turn, is all that runs of the group, whoever commits meanwhile.
-// Rows of groups whose turn another has are passed over. A crash or a rollback ends the
-// turn with the claim.
+// Rows of groups whose turn another has are passed over. Rows without a group need no
+// turn: their own locks are enough. A crash or a rollback ends the turn with the claim.
 
-// mostTurns is how many rows one claim takes from a table with groups. The server keeps
-// turns in memory of a fixed size.
+// mostTurns is how many groups one claim takes rows of. The server keeps turns in
+// memory of a fixed size.
 const mostTurns = 500
 
 // chosen is a row that was chosen.
 type chosen struct {
-	key   string // empty: others have the turns of rows that would have been chosen
+	key   string // empty: others are at rows that would have been chosen, or have their turns
 	group sql.NullString
 }
 
@@ -29,15 +29,13 @@ func scanChosen(rows *sql.Rows) (chosen, error) {
 	return c, rows.Scan((*nullText)(&c.key), &c.group)
 }
 
-// chooseInTurn is choose for a table with groups.
-func (s *Store) chooseInTurn(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
-	n = min(n, mostTurns)
-	passed, missed := false, 0 // missed: other programs have locked them
+// claimInTurn claims in a transaction, of a table with groups. What one look has found
+// is kept before the next, so that each row without a group that is locked is claimed:
+// others that passed over it would else come to it out of order.
+func (s *Store) claimInTurn(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
+	passed, missed := false, []string(nil) // missed: other programs have locked them, or their group is full
 	for _, look := range looks(n) {
-		if s.do.mark != nil || s.do.lease != nil { // nothing is written yet: choose anew
-			rows = nil
-		}
-		t.values["n"], t.values["look"] = n-len(rows)+missed, look
+		t.values["n"], t.values["look"], t.values["missed"] = n-len(rows), look, texts(missed)
 		found, err := run(ctx, q, s.do.turn, t.values, scanChosen)
 		if err != nil {
 			return nil, err
@@ -48,17 +46,34 @@ func (s *Store) chooseInTurn(ctx context.Context, q querier, t *taking, n int) (
 		if len(found) == 0 {
 			continue
 		}
-		t.values["n"], t.values["batch"], t.values["held"] = n-len(rows), keysOfChosen(found), groupsOfChosen(found)
+		t.values["batch"], t.values["held"] = keysOfChosen(found), groupsOfChosen(found)
 		more, err := run(ctx, q, s.do.claim, t.values, scanRow)
+		missed = append(missed, keysWithout(found, more)...)
+		if err == nil {
+			err = s.keep(ctx, q, t, &more)
+		}
 		if rows = append(rows, more...); err != nil || len(rows) >= n {
 			return rows, err
 		}
-		missed = len(found) - len(more)
 	}
 	if passed {
 		s.wakers.later(s.turnWait(len(rows) > 0))
 	}
 	return rows, nil
+}
+
+// keysWithout are the keys of chosen rows that were not claimed.
+func keysWithout(all []chosen, claimed []*row) (keys []string) {
+	has := make(map[string]bool, len(claimed))
+	for _, r := range claimed {
+		has[r.key] = true
+	}
+	for _, c := range all {
+		if !has[c.key] {
+			keys = append(keys, c.key)
+		}
+	}
+	return keys
 }
 
 func keysOfChosen(all []chosen) string {

@@ -3,8 +3,8 @@
 -- held, one of groups; what the claim writes.
 -- Columns out: the row's key, its fence, times, kind, group and payload.
 -- Concurrency: one statement. Rows that are locked are passed over; the conditions are checked again on the newest
--- version of what is locked. With groups it runs after turn.sql, in a transaction that has the turn of each group in
--- held and of each row of the batch without one: nobody else claims of these.
+-- version of what is locked. With groups it runs after turn.sql, in a transaction that has locked the batch's rows without
+-- a group, and has the turn of each group in held: nobody else claims of these.
 with
 {{- if .Group}}
 busy as materialized (

@@ -1,9 +1,11 @@
--- Purpose: choose rows of a table with groups, and take the turn of each group that one of them is in.
--- Parameters: n rows at most; kinds, a JSON array or null for all; look: how many rows are looked at.
--- Columns out: the row's key, its group; last, if rows were passed over because others have their turn, a null.
+-- Purpose: choose rows of a table with groups: lock those without a group, and take the turn of each group that the others are in.
+-- Parameters: n rows at most; kinds, a JSON array or null for all; look: how many rows are looked at; missed, a JSON array
+-- of keys that are not to be chosen, or null.
+-- Columns out: the row's key, its group; last, if rows were passed over because others are at them or have their turn, a null.
 -- Concurrency: nobody waits. A turn is a lock that lasts as long as the transaction: who has not got it passes over
--- the group's rows. A row without a group has a turn of its own. No more turns are taken than rows are chosen.
--- What runs is counted again once the turns are held, by claim.sql: this count is older than they are.
+-- the group's rows. Locks and turns are taken in order, and no more than rows are chosen: others come past a row
+-- without a group only if it is claimed. What runs is counted again once the turns are held, by claim.sql: this
+-- count is older than they are. The rows of groups are locked there, too: here some may just have been claimed.
 with busy as materialized (
     select {{.BusyGroup}} as dibs_group, count(*) as dibs_running
     from {{.Busy}}
@@ -11,6 +13,7 @@ with busy as materialized (
 ),
 seen as materialized (
     select
+        {{.At}},
         {{.Key}} as dibs_key,
         {{.Group}} as dibs_group,
         coalesce(b.dibs_running, 0) as dibs_running,
@@ -24,16 +27,23 @@ seen as materialized (
 ),
 placed as (
     select
+        {{.AtOf "s"}},
         {{.OrderOf "s"}},
         s.dibs_key,
         s.dibs_group,
-        s.dibs_running + row_number() over (partition by s.dibs_group order by {{.OrderBy "s"}}) as dibs_place
+        s.dibs_running,
+        row_number() over (partition by s.dibs_group order by {{.OrderBy "s"}}) as dibs_place
     from seen s
 ),
 chosen as materialized (
-    select p.dibs_key, p.dibs_group
+    select
+        {{.AtOf "p"}},
+        p.dibs_key,
+        p.dibs_group,
+        count(case when p.dibs_place = 1 then p.dibs_group end) over (order by {{.OrderBy "p"}}) as dibs_groups
     from placed p
-    where p.dibs_group is null or p.dibs_place <= {{.Limit}}
+    where (p.dibs_group is null or p.dibs_running + p.dibs_place <= {{.Limit}})
+    and ({{param "missed"}}::text is null or not {{.Among "p.dibs_key" (param "missed")}})
     order by {{.OrderBy "p"}}
 ),
 picked as materialized (
@@ -41,8 +51,15 @@ picked as materialized (
     from chosen c
     cross join lateral (
         select case
-            when c.dibs_group is null then pg_try_advisory_xact_lock(hashtextextended(c.dibs_key, -{{.Turn}}))
-            else pg_try_advisory_xact_lock(hashtextextended(c.dibs_group, {{.Turn}}))
+            when c.dibs_group is null then exists (
+                select
+                from {{.Only}}{{.Table}} t
+                where {{.AtIs "c"}} and {{.Ready}}
+                for update of t skip locked
+            )
+            when {{param "n"}}::int <= {{.MostTurns}} or c.dibs_groups <= {{.MostTurns}}
+            then pg_try_advisory_xact_lock(hashtextextended(c.dibs_group, {{.Turn}}))
+            else false
         end as has
         offset 0
     ) turn
