@@ -120,15 +120,7 @@ func (p *plan) statements() (*statements, error) {
 		}
 		s.resume = st
 	}
-	if p.Mapping.Group.Column != "" && p.d.can().rowLocks {
-		make(&s.turn, "turn", piece{Ready: claimed.Ready})
-	}
-	if p.Concurrency > 0 && p.d.can().rowLocks {
-		make(&s.alone, "alone", piece{})
-	}
-	if p.Concurrency > 0 {
-		make(&s.running, "running", piece{})
-	}
+	p.limits(s, make)
 	make(&s.fetch, "fetch", piece{row: true})
 	if p.d.can().rowLocks {
 		make(&s.holds, "holds", piece{})
@@ -168,6 +160,20 @@ func (p *plan) statements() (*statements, error) {
 	}
 	p.inRow(s, make)
 	return s, failed
+}
+
+// limits makes the statements of limits of how many rows may run at once.
+func (p *plan) limits(s *statements, make func(**statement, string, piece)) {
+	locks := p.d.can().rowLocks
+	if p.Mapping.Group.Column != "" && locks {
+		make(&s.turn, "turn", piece{Ready: p.readyFor(p.ready)})
+	}
+	if p.Concurrency > 0 {
+		make(&s.running, "running", piece{})
+		if locks {
+			make(&s.alone, "alone", piece{})
+		}
+	}
 }
 
 // ofLate are the special values for rows that no outcome gives back.
