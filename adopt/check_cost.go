@@ -141,6 +141,7 @@ func (s *Store) claimArgs() (map[string]any, error) {
 		return nil, err
 	}
 	t.values["n"], t.values["look"], t.values["kinds"] = 1, looks(1)[0], nil
+	t.values["missed"], t.values["turns"] = nil, 1
 	return t.values, nil
 }
 

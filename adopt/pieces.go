@@ -136,9 +136,6 @@ func (p piece) BusyGroup() string {
 // Turn tells the locks of turn.sql from those of other tables.
 func (p piece) Turn() string { return fmt.Sprint(p.on.id) }
 
-// MostTurns is how many turns one claim takes.
-func (p piece) MostTurns() int { return mostTurns }
-
 // AtIs is true for the row that a row of another part of the statement names.
 func (p piece) AtIs(alias string) string {
 	if p.byPlace() {

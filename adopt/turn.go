@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -33,9 +34,11 @@ func scanChosen(rows *sql.Rows) (chosen, error) {
 // is kept before the next, so that each row without a group that is locked is claimed:
 // others that passed over it would else come to it out of order.
 func (s *Store) claimInTurn(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
-	passed, missed := false, []string(nil) // missed: other programs have locked them, or their group is full
+	turns, passed := mostTurns, false
+	missed := []string(nil) // other programs have locked them, or their group is full
 	for _, look := range looks(n) {
-		t.values["n"], t.values["look"], t.values["missed"] = n-len(rows), look, texts(missed)
+		t.values["n"], t.values["look"] = n-len(rows), look
+		t.values["missed"], t.values["turns"] = texts(missed), turns
 		found, err := run(ctx, q, s.do.turn, t.values, scanChosen)
 		if err != nil {
 			return nil, err
@@ -46,7 +49,9 @@ func (s *Store) claimInTurn(ctx context.Context, q querier, t *taking, n int) (r
 		if len(found) == 0 {
 			continue
 		}
-		t.values["batch"], t.values["held"] = keysOfChosen(found), groupsOfChosen(found)
+		groups := groupsOfChosen(found)
+		turns -= len(groups)
+		t.values["batch"], t.values["held"] = keysOfChosen(found), texts(groups)
 		more, err := run(ctx, q, s.do.claim, t.values, scanRow)
 		missed = append(missed, keysWithout(found, more)...)
 		if err == nil {
@@ -84,15 +89,15 @@ func keysOfChosen(all []chosen) string {
 	return batch(items)
 }
 
-func groupsOfChosen(all []chosen) string {
+func groupsOfChosen(all []chosen) []string {
 	groups := []string{}
 	for _, c := range all {
 		if c.group.Valid {
 			groups = append(groups, c.group.String)
 		}
 	}
-	raw, _ := json.Marshal(groups) // strings
-	return string(raw)
+	slices.Sort(groups)
+	return slices.Compact(groups)
 }
 
 const turnLeast, turnMost = 5 * time.Millisecond, time.Second

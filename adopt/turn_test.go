@@ -17,13 +17,17 @@ import (
 type gauge struct {
 	mu      sync.Mutex
 	running map[string]int
-	most    int
+	most    int // of one group
+	all     int
+	mostAll int // of all
 	done    int
 }
 
 func (g *gauge) add(jobs []*dibs.RawJob, by int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.all += by * len(jobs)
+	g.mostAll = max(g.mostAll, g.all)
 	for _, j := range jobs {
 		if j.Group != "" {
 			g.running[j.Group] += by
@@ -43,19 +47,25 @@ func grouped(t *testing.T, db *sql.DB, rows string) map[string]adopt.Mapping {
 	row.SideTable, row.Claim.Token = false, "mark"
 	alone := side
 	alone.Available, alone.Claim, alone.PutBack = "", adopt.Claim{}, adopt.Change{}
-	return map[string]adopt.Mapping{"in the row": row, "both": side, "side table": alone}
+	limited := side
+	limited.Concurrency = 3
+	return map[string]adopt.Mapping{"in the row": row, "both": side, "side table": alone, "a limit of all": limited}
 }
 
 // Claims run side by side, in transactions that commit or roll back, and never are more
 // rows of a group at work than its limit.
 func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
-	for _, way := range []string{"in the row", "both", "side table"} {
+	for _, way := range []string{"in the row", "both", "side table", "a limit of all"} {
 		t.Run(way, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 				const rows, workers = 240, 6
 				var values string
+				groups := 7
+				if way == "a limit of all" { // so that both limits are reached
+					groups = 2
+				}
 				for i := range rows {
-					values += fmt.Sprintf(", (%d, 'g%d')", i+1, i%7)
+					values += fmt.Sprintf(", (%d, 'g%d')", i+1, i%groups)
 				}
 				m := grouped(t, db, "insert into work (id, grp) values "+values[2:])[way]
 				g := &gauge{running: map[string]int{}}
@@ -69,6 +79,9 @@ func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
 				all.Wait()
 				if g.most != 2 || g.done != rows {
 					t.Errorf("%d rows of a group ran at once, limit 2; %d of %d rows were done", g.most, g.done, rows)
+				}
+				if m.Concurrency > 0 && g.mostAll != m.Concurrency {
+					t.Errorf("%d rows ran at once, limit %d", g.mostAll, m.Concurrency)
 				}
 			})
 		})
@@ -150,4 +163,85 @@ func TestAnOpenTransactionLeavesOthersWhatTheLimitsAllow(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Claims that run side by side find rows without a group in order, each claim for itself,
+// and so do those of a group, whoever claims them: no claim locks what it does not take.
+func TestClaimsSideBySideKeepTheOrder(t *testing.T) {
+	for _, way := range []string{"in the row", "both", "side table"} {
+		t.Run(way, func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+				const rows = 1500
+				var values string
+				for i := range rows {
+					group := "null"
+					if i%10 == 0 {
+						group = fmt.Sprintf("'g%d'", i/30)
+					}
+					values += fmt.Sprintf(", (%d, %s)", i+1, group)
+				}
+				m := grouped(t, db, "insert into work (id, grp) values "+values[2:])[way]
+				s := opened(t, db, m)
+				var mu sync.Mutex
+				found := map[int64]bool{}
+				var all sync.WaitGroup
+				for range 6 {
+					all.Go(func() {
+						last := int64(0)
+						for quiet := 0; quiet < 3 && t.Context().Err() == nil; {
+							jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: 7})
+							if err != nil {
+								t.Error(err)
+								return
+							}
+							quiet++
+							mu.Lock()
+							for _, j := range jobs {
+								quiet = 0
+								if found[j.ID] {
+									t.Errorf("row %d was claimed twice", j.ID)
+								}
+								found[j.ID] = true
+								if j.Group == "" && j.ID < last {
+									t.Errorf("row %d came after %d", j.ID, last)
+								}
+								if j.Group == "" {
+									last = j.ID
+								}
+							}
+							mu.Unlock()
+						}
+					})
+				}
+				all.Wait()
+				for id := range int64(rows) {
+					first := id%30 < 20 // of the three rows of a group, two may run
+					if want := id%10 != 0 || first; want != found[id+1] {
+						t.Errorf("row %d: claimed %v, want %v", id+1, found[id+1], want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A claim has rows of so many groups, and no more; rows without a group count nothing.
+func TestAClaimHasTurnsOfFiveHundredGroups(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		var values string
+		for i := range 600 {
+			values += fmt.Sprintf(", (%d, 'g%d'), (%d, null)", 2*i+1, i, 2*i+2)
+		}
+		s := opened(t, db, grouped(t, db, "insert into work (id, grp) values "+values[2:])["both"])
+		want := 1200
+		if pg {
+			want = 1100
+		}
+		for _, n := range []int{want, 1200 - want} {
+			jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: 5000})
+			if err != nil || len(jobs) != n {
+				t.Errorf("%d rows, want %d; %v", len(jobs), n, err)
+			}
+		}
+	})
 }

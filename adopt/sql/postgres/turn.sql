@@ -1,6 +1,6 @@
 -- Purpose: choose rows of a table with groups: lock those without a group, and take the turn of each group that the others are in.
 -- Parameters: n rows at most; kinds, a JSON array or null for all; look: how many rows are looked at; missed, a JSON array
--- of keys that are not to be chosen, or null.
+-- of keys that are not to be chosen, or null; turns: how many may be taken.
 -- Columns out: the row's key, its group; last, if rows were passed over because others are at them or have their turn, a null.
 -- Concurrency: nobody waits. A turn is a lock that lasts as long as the transaction: who has not got it passes over
 -- the group's rows. Locks and turns are taken in order, and no more than rows are chosen: others come past a row
@@ -57,7 +57,7 @@ picked as materialized (
                 where {{.AtIs "c"}} and {{.Ready}}
                 for update of t skip locked
             )
-            when {{param "n"}}::int <= {{.MostTurns}} or c.dibs_groups <= {{.MostTurns}}
+            when {{param "n"}}::int <= {{param "turns"}}::int or c.dibs_groups <= {{param "turns"}}::int
             then pg_try_advisory_xact_lock(hashtextextended(c.dibs_group, {{.Turn}}))
             else false
         end as has
