@@ -37,7 +37,7 @@ var timeVariants = []Variant{
 		Harm:  "A job that is given up early lies idle until its old, long lease has passed.",
 		In: []Patch{
 			{"postgres", "TestStore/sweep/a job whose lease ended waits again in its old place", []Edit{
-				{"sql/extend.sql", "set check_at = least(check_at, statement_timestamp() + $3::bigint * interval '1 microsecond')", "set check_at = check_at"},
+				{"sql/extend.sql", "set check_at = least(check_at, statement_timestamp() + ($3::bigint * interval '1 microsecond'))", "set check_at = check_at"},
 			}},
 			{"sqlite", "TestStore/sweep/a job whose lease ended waits again in its old place", []Edit{
 				{"sql/check_earlier.sql", "set check_at = ?2", "set check_at = check_at"},
