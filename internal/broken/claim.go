@@ -88,7 +88,7 @@ var claimVariants = []Variant{
 		Harm:  "What it enqueued or gave up lies below the mark and does not start.",
 		In: []Patch{
 			{"postgres", "TestMarksMissNothingOfALongTransaction/that claimed, and gave up", []Edit{
-				{"sql/claim.sql", "where pg_visible_in_snapshot(x.id, pg_current_snapshot())", "where pg_visible_in_snapshot(x.id, pg_current_snapshot()) and false"},
+				{"sql/claim.sql", "where pg_visible_in_snapshot(x.id, (select pg_current_snapshot()))", "where pg_visible_in_snapshot(x.id, (select pg_current_snapshot())) and false"},
 			}},
 		},
 		Untortured: "its claims are hardly ever slow enough to use marks",
