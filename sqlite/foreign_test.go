@@ -261,6 +261,7 @@ func TestDamagedFilesAreToldAsSuch(t *testing.T) {
 	}{
 		{"a header of another format", "restore it from a backup", func(b []byte) []byte { copy(b, "SQLite format 9"); return b }},
 		{"a page size that cannot be", "restore it from a backup", func(b []byte) []byte { b[16], b[17] = 3, 3; return b }},
+		{"one byte", "not a SQLite file", func(b []byte) []byte { return b[:1] }},
 		{"ten bytes", "not a SQLite file", func(b []byte) []byte { return b[:10] }},
 		{"half of the first page", "damaged", func(b []byte) []byte { return b[:2048] }},
 		{"its second half is missing", "damaged", func(b []byte) []byte { return b[:len(b)/2/4096*4096] }},

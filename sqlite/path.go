@@ -31,6 +31,8 @@ func checkPath(path string) error {
 			return badPath("%s is a directory; give the path of a file in it", path)
 		case !info.Mode().IsRegular(): // to open a named pipe would wait for its other end
 			return badPath("%s is a named pipe, a socket or a device; give the path of a file", path)
+		case info.Size() == 1: // SQLite takes it for a new file, and writes over it
+			return badPath("%s is not a SQLite file; give another path, or restore it from a backup", path)
 		}
 		return nil
 	}

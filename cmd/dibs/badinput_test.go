@@ -27,6 +27,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 		{"no scheme", "jobs", exitUsage, []string{`unknown kind of database`, "sqlite:PATH"}},
 		{"no path", "sqlite:", exitUsage, []string{"names no file", "sqlite:dibs.db"}},
 		{"in memory", "sqlite::memory:", exitUsage, []string{"names no file"}},
+		{"a key", "sqlite:" + filepath.Join(dir, "x.db") + "?key=secret", exitUsage, []string{"takes no parameters", "x.db"}},
 		{"directory", "sqlite:" + dir, exitUsage, []string{dir + " is a directory", filepath.Join(dir, "dibs.db")}},
 		{"missing folder", "sqlite:" + filepath.Join(dir, "no", "x.db"), exitUsage, []string{"there is no folder " + filepath.Join(dir, "no")}},
 		{"not SQLite", "sqlite:" + text, exitUsage, []string{text + " is not a SQLite database", "--db"}},

@@ -174,6 +174,7 @@ func TestEnqueueABrokenLineEnqueuesNothing(t *testing.T) {
 			{"--csv", "a,@prio\n1,2\n", []string{`stdin:1: the header has a column "@prio"`, "@priority"}},
 			{"--csv", "a,a\n1,2\n", []string{`stdin:1: the header has two columns "a"`}},
 			{"--csv", "a,\n1,2\n", []string{"stdin:1: column 2 of the header has no name"}},
+			{"--jobs", "{\"queue\":\"a\xff\"}\n", []string{"stdin:1: job: is not valid UTF-8"}},
 			{"--jobs", `{"payload":1}` + "\n" + `{"paylaod":1}` + "\n", []string{`stdin:2: job: is not a JSON object of a job: unknown field "paylaod"`}},
 			{"--jobs", `{"delay":-1}` + "\n", []string{"stdin:1: delay: must not be negative"}},
 			{"--jobs", `{"queue":"a\u0000b"}` + "\n", []string{"stdin:1: queue: must not contain control characters"}},

@@ -163,6 +163,9 @@ type jobJSON struct {
 }
 
 func parseJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
+	if !utf8.Valid(line) { // the decoder would put other characters in place of what is not
+		return job, &dibs.InvalidError{Field: "job", Reason: "is not valid UTF-8"}
+	}
 	var j jobJSON
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()

@@ -192,8 +192,9 @@ func parseSQLite(path string, o Options) (target, error) {
 			Err:     dibs.ErrInvalid,
 		}
 	case likeParameters(path):
+		name, _, _ := strings.Cut(path, "?") // what follows may be a key
 		return target{}, &Error{
-			Problem: "a SQLite URL takes no parameters, and there is no file with a ? in its name: " + path,
+			Problem: "a SQLite URL takes no parameters, and there is no file with a ? in its name: " + name,
 			Next:    "leave out the ? and what follows; where it is meant, make the empty file first",
 			Err:     dibs.ErrInvalid,
 		}
