@@ -50,6 +50,7 @@ const (
 	settled   = "the settings of a queue are the mapping's, which has none like that"
 	byMapping = "all rows have the limits of the mapping, none its own"
 	oneGroup  = "all groups have the limit of the mapping"
+	oneLimit  = "a process keeps the limit of the mapping that it began with: another needs other processes"
 	blocked   = "a row does not tell that it waits for its group"
 	passing   = "a claim of some kinds lets rows of other kinds in the group wait"
 	ownerTx   = "the store's transaction claims and finishes, but enqueues nothing; its tests are in tx_test.go"
@@ -110,6 +111,7 @@ var withoutAny = map[string]string{
 	"grouplimits/a limit of another queue's group is another":                   oneGroup,
 	"grouplimits/another store follows at once":                                 oneGroup,
 	"race/groups never run more than their limit, whichever it is just now":     oneGroup,
+	"race/the queue never runs more than its limit, whichever it is just now":   oneLimit,
 }
 
 // withoutInRow are those that do not apply to claims that are kept in the row.
