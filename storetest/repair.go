@@ -113,6 +113,10 @@ func (t *test) untilClaimed(n int) {
 }
 
 func repairNothing(t *test) {
+	var none context.Context
+	if _, err := t.db.(repairer).Repair(none); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("without a context it gave %v", err)
+	}
 	equal(t, "mended in an empty database", t.repair(t.db), []string{})
 	t.history()
 	before, err := t.db.Stats(t.ctx)
