@@ -73,6 +73,8 @@ var misused = map[string]string{
 	"postgres.Store.Tx":           "TestStore",
 	"postgres.Store.SQLTx":        "TestStore",
 	"postgres.Store.Locks":        "TestStore",
+	"postgres.Store.Repair":       "TestStore",
+	"sqlite.Store.Repair":         "TestStore",
 }
 
 // A new function or method has to be misused by a test, too.
