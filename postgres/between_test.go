@@ -45,7 +45,7 @@ func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
 	_, err := extension.Exec(b.ctx, "update dibs.job set lease_until = lease_until + interval '1 hour' where id = $1", jobs[0].ID)
 	b.must(err)
 	b.expired(jobs)
-	barrier := b.barrier(b.Store, "expire", "from held h\n", "from (select *, pg_advisory_xact_lock(1) from held) h\n")
+	barrier := b.barrier(b.Store, "expire", "from held h\n", "from (select held.*, pg_advisory_xact_lock(1) from held) h\n")
 	end := b.beside(1, func() error {
 		_, err := b.Sweep(b.ctx)
 		return err
@@ -167,7 +167,7 @@ func TestAFinishDoesNotWaitForAnAdmission(t *testing.T) {
 	lists := b.begin()
 	_, err = lists.Exec(b.ctx, "select from dibs.wake_list for update")
 	b.must(err)
-	barrier := b.barrier(b.Store, "admit", "from named\n", "from (select *, pg_advisory_xact_lock(1) from named) named\n")
+	barrier := b.barrier(b.Store, "admit", "from named\n", "from (select named.*, pg_advisory_xact_lock(1) from named) named\n")
 	admitted := b.beside(1, func() error {
 		_, err := b.Sweep(b.ctx)
 		return err

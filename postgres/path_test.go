@@ -250,6 +250,9 @@ func (v *everyVerb) operate() {
 	v.must(err)
 	_, err = s.Check(ctx)
 	v.must(err)
+	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".tally (queue, waiting) values ($1, 5)", args: []any{q}}))
+	_, err = s.Repair(ctx)
+	v.must(err)
 }
 
 // inTransactions works in transactions of callers, and of the store.
