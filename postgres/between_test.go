@@ -212,7 +212,7 @@ type before struct {
 
 func (h *before) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	for _, q := range data.Batch.QueuedQueries {
-		if do := h.do; q.SQL == h.text && do != nil {
+		if do := h.do; postgres.Plain(q.SQL) == h.text && do != nil {
 			h.do = nil
 			do()
 		}
