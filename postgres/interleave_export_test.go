@@ -33,7 +33,7 @@ func (s *Store) Afresh(queue string, other *Store) {
 	defer s.sweeper.mu.Unlock()
 	s.sweeper.last, s.sweeper.looked, s.sweeper.pruned = never, never, never
 	l := s.queues.lanesOf(queue)
-	l.add(dibs.DefaultPriority)
+	l.add(maxLanes, dibs.DefaultPriority)
 	l.learned = never
 	s.StopMarks(queue)
 	if q, ok := other.queues.get(queue); ok {
