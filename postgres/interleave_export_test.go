@@ -23,11 +23,12 @@ func (s *Store) Apart(clock string, turn func(got bool)) {
 	s.upkeep = retryingApart{s.side, step{sql: clock, args: []any{""}}, turn}
 }
 
-// Afresh makes the store one that has just been opened, and has read the queue if
-// other has. It does not sweep by itself, and its claims use no marks, since it says
+// Afresh makes the store one that has just been opened and knows its role's rights, and
+// has read the queue if other has. It does not sweep by itself, and its claims use no marks, since it says
 // nothing that they take long when somebody stops them.
 func (s *Store) Afresh(queue string, other *Store) {
 	s.queues.init()
+	s.entitled.Store(true) // only a store's first claim asks what its role may do
 	never := time.Now().Add(24 * time.Hour)
 	s.sweeper.mu.Lock()
 	defer s.sweeper.mu.Unlock()
