@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -17,23 +16,23 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	if err := s.check(ctx, "check"); err != nil {
 		return nil, err
 	}
-	t, end, err := s.begin(ctx)
+	var wrong repairable
+	var findings []string
+	// No transaction of the store's is held for it: the caller may hold the only one.
+	err := s.upkeep.run(ctx, step{sql: planFreely}, s.repairable(&wrong), step{
+		sql:   s.sql.get("check"),
+		begin: func() { findings = []string{} },
+		row: func(scan func(...any) error) error {
+			var finding string
+			err := scan(&finding)
+			findings = append(findings, finding)
+			return err
+		},
+	})
 	if err != nil {
 		return nil, classify("check", err)
 	}
-	defer end()
-	var wrong repairable
-	findings := []string{}
-	err = onPgx(t, t.Conn().Config()).run(ctx, step{sql: planFreely}, s.repairable(&wrong), step{sql: s.sql.get("check"), row: func(scan func(...any) error) error {
-		var finding string
-		err := scan(&finding)
-		findings = append(findings, finding)
-		return err
-	}})
-	if err != nil && !errors.Is(err, context.Canceled) {
-		return nil, classify("check", err)
-	}
-	return append(wrong.findings, findings...), err
+	return append(wrong.findings, findings...), nil
 }
 
 // Repair mends what Check finds when rows were deleted or inserted by hand, and returns

@@ -129,7 +129,7 @@ func TestServersAreToldWhoConnects(t *testing.T) {
 	c.ok("migrate")
 	if _, err := dial(t, c.db).Exec(t.Context(), `
 		create table told (name text);
-		create function tell() returns trigger language plpgsql as $$ begin insert into told values (current_setting('application_name')); return null; end $$;
+		create function tell() returns trigger language plpgsql as $$ begin insert into public.told values (current_setting('application_name')); return null; end $$;
 		create trigger told after insert on dibs.tally execute function tell()`); err != nil {
 		t.Fatal(err)
 	}

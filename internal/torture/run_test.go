@@ -126,9 +126,13 @@ func tortured(t *testing.T, url string, server Server) *Result {
 	}
 	t.Logf("TORTURE_SEED=%d", seed)
 	dir := t.TempDir()
+	effects := "effects"
+	if server != nil {
+		effects = "public.effects"
+	}
 	r, err := Run(t.Context(), Config{
 		About: About{Workers: 4, Seed: seed, Duration: 10 * time.Second},
-		DB:    db, URL: url, Effects: "effects", Dir: dir, Server: server, Processes: testProcesses{},
+		DB:    db, URL: url, Effects: effects, Dir: dir, Server: server, Processes: testProcesses{},
 	})
 	if err != nil {
 		t.Fatal(err)
