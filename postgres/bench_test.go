@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -208,6 +209,68 @@ func BenchmarkDepth(b *testing.B) {
 			for b.Loop() {
 				if _, err := s.Stats(ctx); err != nil {
 					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkManyQueues enqueues a job to each of 10,000 queues, new ones and old ones, in
+// batches of 1,000, and looks at them with a million jobs among them.
+func BenchmarkManyQueues(b *testing.B) {
+	const queues, batch = 10_000, 1000
+	ctx := context.Background()
+	fresh := 0
+	enqueue := func(b *testing.B, s *postgres.Store, from int) {
+		for at := from; at < from+queues; at += batch {
+			jobs := newJobs(batch, 0)
+			for i := range jobs {
+				jobs[i].Queue = fmt.Sprint("q", at+i)
+			}
+			if _, err := s.Enqueue(ctx, jobs); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.Run("new", func(b *testing.B) {
+		s := openBench(b)
+		for b.Loop() {
+			enqueue(b, s, fresh)
+			fresh += queues
+		}
+	})
+	s, url := openBenchURL(b)
+	for range 100 {
+		enqueue(b, s, 0)
+	}
+	b.Run("unknown to the process", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			other, err := postgres.Open(ctx, url, postgres.Options{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+			enqueue(b, other, 0)
+			b.StopTimer()
+			other.Close()
+			b.StartTimer()
+		}
+	})
+	for name, look := range map[string]func() (int, error){
+		"stats": func() (int, error) {
+			all, err := s.Stats(ctx)
+			return len(all), err
+		},
+		"queues": func() (int, error) {
+			all, err := s.Queues(ctx)
+			return len(all), err
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if n, err := look(); n != queues || err != nil {
+					b.Fatal(n, err)
 				}
 			}
 		})
