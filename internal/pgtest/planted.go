@@ -13,8 +13,8 @@ import (
 )
 
 // Planted is a schema full of what an attacker would plant: an operator or a function for
-// every one that statements call, for exactly the types that they call it with, and a
-// domain for every type that they name. Each notes that it was called, and fails.
+// every one that statements call, for exactly the types that they call it with, a domain
+// for every type that they name, and a view for every table of the server's. Each notes that it was called, and fails.
 type Planted struct {
 	t    testing.TB
 	conn *pgx.Conn // whose path is pg_catalog
@@ -78,7 +78,7 @@ func (p *Planted) Parsed(statement, path string) (string, error) {
 	for i, oid := range sd.ParamOIDs {
 		types[i] = p.typeName(fmt.Sprint(oid))
 	}
-	made := fmt.Sprintf("create or replace function parsed.statement(%s) returns void language sql begin atomic %s; end", strings.Join(types, ", "), statement)
+	made := fmt.Sprintf("create or replace function parsed.statement(%s) returns void language sql begin atomic %s\n; end", strings.Join(types, ", "), statement)
 	err = p.try("begin; set local search_path = " + path + "; " + made + "; set local search_path = pg_catalog")
 	defer p.try("rollback")
 	if err != nil {
@@ -142,6 +142,10 @@ func (p *Planted) For(statement string) {
 			}
 		}
 	})
+	for _, found := range regexp.MustCompile(`(?:from|join) (?:pg_catalog\.)?(pg_[a-z_]+)(?:[^a-z_.(]|$)`).FindAllStringSubmatch(statement, -1) {
+		columns := p.ask("select string_agg(quote_ident(attname), ', ') from pg_attribute where attrelid = $1::regclass and attnum > 0 and atttypid <> 'anyarray'::regtype", found[1])
+		p.once("view "+found[1], "create view planted."+found[1]+" as select "+columns+" from pg_catalog."+found[1]+" where planted.hit()")
+	}
 	for _, found := range regexp.MustCompile(`::(?:pg_catalog\.)?([a-z_0-9]+)`).FindAllStringSubmatch(statement, -1) {
 		p.domain(found[1])
 	}

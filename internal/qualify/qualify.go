@@ -3,14 +3,15 @@
 // place of the server's own, with the rights of the role that runs the statement.
 //
 // Statements are written plainly, and Text puts pg_catalog before every operator,
-// function and type. Text is no parser. It relies on how the statements are written:
+// function, type and table of the server's (pg_…). Text is no parser. It relies on how the statements are written:
 //
 //   - a function's name stands directly before its parenthesis, everything else that
 //     stands before one (any, in, values, names of columns) has a blank in between;
 //   - a written-out operator has one precedence, whichever it is: where "a <= b + c" is
 //     meant, parentheses say so, as in "a <= (b + c)", also around "x is null" after one;
 //   - what looks up an operator without naming it is not used: between, not in, like, is
-//     distinct from, "case x when", join … using. Text writes nullif and in differently.
+//     distinct from, "case x when", join … using. Text writes nullif and in differently;
+//   - "cast(x as y)" is for types that the grammar knows, "x::y" for all.
 //
 // That a statement keeps to this is for a test to say, which compares what the server
 // makes of it under two paths (package postgres, path_test.go).
@@ -21,9 +22,10 @@ import (
 	"strings"
 )
 
-// Theirs marks a part of a statement that means what the session's own path says: Text
-// leaves it as it is.
-func Theirs(part string) string { return "\x01" + part + "\x02" }
+// Theirs marks a part of a statement that others have written: Text leaves it as it is.
+func Theirs(part string) string {
+	return "\x01" + strings.ReplaceAll(part, "\x02", "\x02\x02") + "\x02"
+}
 
 // Text is the statement with all names qualified.
 func Text(statement string) string {
@@ -32,13 +34,13 @@ func Text(statement string) string {
 	return w.out.String()
 }
 
-var tokens = regexp.MustCompile(`(?s)\s+|--[^\n]*|\x01[^\x02]*\x02|\x00[a-z]+\x00` +
+var tokens = regexp.MustCompile(`(?s)\s+|--[^\n]*|\x01(?:[^\x02]|\x02\x02)*\x02|\x00[a-z]+\x00` +
 	`|[eE]'(?:\\.|''|[^'\\])*'|'(?:''|[^'])*'|"(?:""|[^"])*"` +
-	`|\$?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?|[a-zA-Z_][a-zA-Z0-9_]*|::|=>|[-+*/<>=~!@#%^&|?]+|.`)
+	`|\$?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|[a-zA-Z_][a-zA-Z0-9_]*|::|=>|[-+*/<>=~!@#%^&|?]+|.`)
 
 // constructs are no functions though they stand directly before a parenthesis: the
 // grammar's own, of which those that call something call the server's.
-var constructs = words("coalesce greatest least extract exists any all array row operator in values")
+var constructs = words("coalesce greatest least extract cast exists any all array row operator in values")
 
 // keywords are types that the grammar knows, so that no path matters.
 var keywords = words("bigint int integer smallint boolean interval timestamp time numeric decimal real float double char character varchar bit")
@@ -78,6 +80,11 @@ func (w *writer) next() {
 		w.out.WriteString(t)
 		w.at++
 		return
+	case t[0] == '\x01':
+		w.out.WriteString(strings.ReplaceAll(t[1:len(t)-1], "\x02\x02", "\x02"))
+		w.before = t
+		w.at++
+		return
 	case t == "(":
 		w.put(t)
 		w.until(w.closing(w.at - 1))
@@ -102,8 +109,13 @@ func (w *writer) next() {
 		return
 	case plain(t) && w.after() == "(" && w.before != "." && !constructs[t] && !w.several(t):
 		w.out.WriteString("pg_catalog.")
+	case strings.HasPrefix(t, "pg_") && (w.before == "from" || w.before == "join") && w.after() != ".":
+		w.out.WriteString("pg_catalog.")
 	case operator(t) && !w.noOperator(t):
 		t = "operator(pg_catalog." + t + ")"
+		if w.at > 0 && !blank(w.tokens[w.at-1]) && w.before != "(" {
+			w.out.WriteString(" ")
+		}
 		w.out.WriteString(t)
 		w.before = t
 		w.at++
@@ -177,17 +189,17 @@ func (w *writer) several(name string) bool {
 
 // noOperator tells signs and stars from operators.
 func (w *writer) noOperator(t string) bool {
-	switch t {
-	case "=>":
+	switch {
+	case w.before == ".", t == "=>": // written out, or of an argument
 		return true
-	case "*":
-		return w.before == "." || w.before == "(" || w.before == "returning"
-	case "-":
+	case t == "*":
+		return w.before == "(" || w.before == "select" || w.before == "returning"
+	case t == "-":
 		next := w.after()
-		begins := w.before == "(" || w.before == "," || strings.HasPrefix(w.before, "operator(") || w.before == "then" || w.before == "else"
+		begins := strings.HasPrefix(w.before, "operator(") || strings.Contains(" ( , => = then else ", " "+w.before+" ")
 		return begins && next != "" && next[0] >= '0' && next[0] <= '9'
 	}
-	return w.before == "." // written out
+	return false
 }
 
 // in writes "x in (…)" as a comparison whose operator has a name.
