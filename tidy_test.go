@@ -66,7 +66,7 @@ var driver = map[string][]string{
 // below is what a package may import of this module.
 var below = map[string][]string{
 	".":                  nil,
-	"adopt":              {"", "internal/checks"},
+	"adopt":              {"", "internal/checks", "internal/qualify"},
 	"internal/checks":    {""},
 	"internal/combine":   nil,
 	"internal/footprint": nil,

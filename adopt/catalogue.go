@@ -36,6 +36,8 @@ const (
 type column struct {
 	name      string
 	decl      string // its type, as the database writes it
+	exactly   string // PostgreSQL: the same as no search_path changes it
+	equals    string // PostgreSQL: the operator that compares values, if it is none of the server's own
 	kind      kind
 	null      bool
 	loose     bool          // SQLite: null although it is a primary key

@@ -127,7 +127,7 @@ func (c *checker) count(ctx context.Context, about, query string) (n int64, ok b
 
 func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string, ok bool, err error) {
 	err = c.p.d.peek(ctx, c.db, c.limit, func(q querier) error {
-		rows, err = queryAll(ctx, q, query)
+		rows, err = queryAll(ctx, q, c.p.d.qualified(query))
 		return err
 	})
 	if err != nil && tooLong(err) {

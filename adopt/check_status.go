@@ -68,7 +68,7 @@ func (c *checker) neverTaken(ctx context.Context, col column) error {
 		known = append(known, lit)
 	}
 	if v := p.col(col); len(known) > 0 {
-		where += " and (" + v + " is null or " + p.d.text(v) + " not in (" + strings.Join(known, ", ") + "))"
+		where += " and (" + v + " is null or not (" + p.d.text(v) + " in (" + strings.Join(known, ", ") + ")))"
 	}
 	have, ok, err := c.tallies(ctx, col, where)
 	if err != nil || !ok || len(have) == 0 {

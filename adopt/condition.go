@@ -34,10 +34,10 @@ const (
 func (p *plan) conditions() ([]*condition, error) {
 	var all []*condition
 	for _, c := range []condition{
-		{field: "where", text: p.Where},
-		{field: "unfinished", text: p.Unfinished},
-		{field: "available", text: p.Available},
-		{field: "running", text: p.Running},
+		{field: "where", text: p.Mapping.Where},
+		{field: "unfinished", text: p.Mapping.Unfinished},
+		{field: "available", text: p.Mapping.Available},
+		{field: "running", text: p.Mapping.Running},
 	} {
 		if c.text == "" {
 			continue
@@ -52,6 +52,16 @@ func (p *plan) conditions() ([]*condition, error) {
 		all = append(all, &c)
 	}
 	return all, nil
+}
+
+// asWritten puts the conditions into the form in which statements hold them.
+func (p *plan) asWritten() {
+	m := p.Mapping
+	for to, text := range map[*string]string{&p.Where: m.Where, &p.Unfinished: m.Unfinished, &p.Available: m.Available, &p.Running: m.Running} {
+		if text != "" {
+			*to = p.d.theirs(text)
+		}
+	}
 }
 
 // namesOf refuses quoted names that are no columns, which SQLite takes for strings.

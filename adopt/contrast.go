@@ -235,7 +235,7 @@ func (p *plan) leavesOf(ctx context.Context, db *sql.DB, l *life, base string, c
 // glance reads for a short time. What takes longer, or cannot be evaluated over rows that
 // are not in the table, tells nothing.
 func (p *plan) glance(ctx context.Context, db *sql.DB, query string, values map[string]any) (rows [][]string, err error) {
-	st := numbered(query, p.d.mark())
+	st := numbered(p.d, query)
 	err = p.d.peek(ctx, db, lifeTime, func(q querier) error {
 		rows, err = queryAll(ctx, q, st.text, st.args(values)...)
 		return err

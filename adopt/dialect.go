@@ -14,6 +14,9 @@ type dialect interface {
 	name() string // of its folder of statements
 	title() string
 	mark() string // what the number of a parameter follows
+	// qualified is a statement whose names mean the same whatever the session's path is; theirs marks what is left as written.
+	qualified(statement string) string
+	theirs(part string) string
 	// lookUp reads the catalogue. It returns nil if there is no such table.
 	lookUp(ctx context.Context, q querier, schema, name string) (*table, error)
 	verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error // that they are conditions, and only read

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // Find returns the name, for Mapping.Table, of the one table that can be meant by a name:
@@ -95,13 +97,13 @@ func oneLike(ctx context.Context, q querier, d dialect, full string, anywhere bo
 	return "", invalid("table", "%q may be any of these: write the one that is meant as it stands here: %s", full, strings.Join(like, ", "))
 }
 
-const postgresAlike = `
+var postgresAlike = qualify.Text(`
 select n.nspname, c.relname, pg_table_is_visible(c.oid)
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p', 'v', 'm', 'f') and lower(c.relname) = lower($1) and n.nspname not in ('pg_catalog', 'information_schema')
+where c.relkind in ('r', 'p', 'v', 'm', 'f') and lower(c.relname) = lower($1) and not n.nspname in ('pg_catalog', 'information_schema')
 order by 1, 2
-limit 10`
+limit 10`)
 
 func (postgresDialect) alike() string { return postgresAlike }
 
@@ -170,14 +172,14 @@ func distance(a, b string) int {
 	return d[len(x)][len(y)]
 }
 
-const postgresBeneath = `
-select distinct case when pg_table_is_visible(c.oid) then c.relname else n.nspname || '.' || c.relname end
+var postgresBeneath = qualify.Text(`
+select distinct case when pg_table_is_visible(c.oid) then c.relname else (n.nspname || '.' || c.relname) end
 from pg_rewrite w
-join pg_depend d on d.classid = 'pg_rewrite'::regclass and d.objid = w.oid and d.refclassid = 'pg_class'::regclass
+join pg_depend d on d.classid = 'pg_catalog.pg_rewrite'::regclass and d.objid = w.oid and d.refclassid = 'pg_catalog.pg_class'::regclass
 join pg_class c on c.oid = d.refobjid and c.oid <> w.ev_class and c.relkind in ('r', 'p', 'v', 'm', 'f')
 join pg_namespace n on n.oid = c.relnamespace
 where w.ev_class = $1::bigint::oid
-order by 1`
+order by 1`)
 
 // beneath names the tables that a view reads.
 func (postgresDialect) beneath(ctx context.Context, q querier, view *table) ([]string, error) {

@@ -179,11 +179,11 @@ var constant = regexp.MustCompile(`(?i)^(-?\d+(\.\d+)?|true|false|null|now\(\)|c
 func (l *life) inserted() (string, bool) {
 	parts := make([]string, len(l.cols))
 	for i, c := range l.cols {
-		def := c.def
+		def := l.d.theirs(c.def)
 		switch {
-		case def == "" && c.null:
+		case c.def == "" && c.null:
 			def = "null"
-		case !constant.MatchString(def):
+		case !constant.MatchString(c.def):
 			return "", false
 		}
 		parts[i] = l.d.stored(def, c) + " as " + l.d.quote(c.name)
@@ -199,7 +199,7 @@ func (l *life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, 
 		for _, s := range some {
 			counts = append(counts, "(select count(*) from ("+s.rows+") t where "+s.bad+")")
 		}
-		st := numbered("with dibs_base as materialized ("+rows+") select "+strings.Join(counts, ", "), l.d.mark())
+		st := numbered(l.d, "with dibs_base as materialized ("+rows+") select "+strings.Join(counts, ", "))
 		var found [][]string
 		err := l.d.peek(ctx, db, lifeTime, func(q querier) error {
 			var err error

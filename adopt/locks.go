@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // SQL is Store.SQL for a mapping, without making its side table, and with what a claim
@@ -40,7 +42,7 @@ func SQL(ctx context.Context, db *sql.DB, m Mapping, n int) (string, error) {
 }
 
 // What the transaction of this connection holds, apart from its rows: the strongest on each.
-const postgresLocks = `
+var postgresLocks = qualify.Text(`
 select
     case when l.locktype = 'relation' then 'table ' || t.relname else l.locktype || ' lock' end,
     (array_agg(l.mode order by array_position(array['AccessShareLock', 'RowShareLock', 'RowExclusiveLock', 'ShareUpdateExclusiveLock',
@@ -50,9 +52,9 @@ left join pg_index i on i.indexrelid = l.relation
 left join pg_class t on t.oid = coalesce(i.indrelid, l.relation)
 left join pg_namespace n on n.oid = t.relnamespace
 where l.pid = pg_backend_pid() and l.granted and l.locktype in ('relation', 'advisory')
-and coalesce(n.nspname, '') not in ('pg_catalog', 'pg_toast')
+and not coalesce(n.nspname, '') in ('pg_catalog', 'pg_toast')
 group by 1
-order by 1`
+order by 1`)
 
 var lockMeans = map[string]string{
 	"AccessShareLock":  "stops only DROP and ALTER TABLE",

@@ -91,7 +91,7 @@ func (s *Store) makeSideTable(ctx context.Context) error {
 }
 
 func (s *Store) hasSideTable(ctx context.Context) bool {
-	_, err := queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" where 1 = 0")
+	_, err := queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" limit 0")
 	return err == nil
 }
 

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -48,8 +49,16 @@ func (p piece) AtIn(part string) string {
 	if p.byPlace() {
 		return "t.ctid = any (array(select dibs_at from " + part + "))"
 	}
+	if slices.ContainsFunc(p.keys, func(k column) bool { return k.equals != "" }) { // "in" cannot name them
+		return "exists (select from " + part + " a where " + p.AtIs("a") + ")"
+	}
 	own := p.list(func(i int) string { return p.col(p.keys[i]) })
 	return "(" + own + ") in (select " + p.list(func(i int) string { return fmt.Sprintf("dibs_a%d", i) }) + " from " + part + ")"
+}
+
+// is compares a column with a value of its type.
+func (p *plan) is(c column, value string) string {
+	return p.col(c) + " " + cmp.Or(c.equals, "=") + " " + value
 }
 
 // OrderAs hands the order's columns on, OrderOf again, and OrderBy sorts by them.
@@ -92,7 +101,7 @@ func (p piece) KeyOf(alias string) string {
 // KeyIs is true for the row with that key.
 func (p piece) KeyIs(alias string) string {
 	return strings.ReplaceAll(p.list(func(i int) string {
-		return fmt.Sprintf("%s = %s.dibs_k%d", p.col(p.keys[i]), alias, i)
+		return p.is(p.keys[i], fmt.Sprintf("%s.dibs_k%d", alias, i))
 	}), ", ", " and ")
 }
 
@@ -101,7 +110,7 @@ func (p piece) KeyOfSide() string {
 	doc := p.d.document("s.key")
 	parts := make([]string, len(p.keys))
 	for i, k := range p.keys {
-		parts[i] = p.col(k) + " = " + p.d.item(doc, i, k)
+		parts[i] = p.is(k, p.d.item(doc, i, k))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -141,7 +150,7 @@ func (p piece) AtIs(alias string) string {
 	if p.byPlace() {
 		return "t.ctid = " + alias + ".dibs_at"
 	}
-	return strings.ReplaceAll(p.list(func(i int) string { return fmt.Sprintf("%s = %s.dibs_a%d", p.col(p.keys[i]), alias, i) }), ", ", " and ")
+	return strings.ReplaceAll(p.list(func(i int) string { return p.is(p.keys[i], fmt.Sprintf("%s.dibs_a%d", alias, i)) }), ", ", " and ")
 }
 
 // Alone tells the lock of alone.sql from those of other tables.
@@ -165,7 +174,7 @@ func (p piece) Held(alias string) string {
 	}
 	conds := []string{p.busy + p.live()}
 	for i, c := range p.fence {
-		now, then := p.d.exact(p.col(c), c), p.d.item(alias+".dibs_f", i, column{decl: "text"})
+		now, then := p.d.exact(p.col(c), c), p.d.item(alias+".dibs_f", i, column{exactly: "pg_catalog.text"})
 		conds = append(conds, fmt.Sprintf("%s = %s", now, then))
 	}
 	return strings.Join(conds, " and ")

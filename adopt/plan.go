@@ -16,6 +16,9 @@ type plan struct {
 	d  dialect
 	on *table
 
+	// These are the mapping's, as statements have them.
+	Where, Unfinished, Available, Running string
+
 	Table  string // quoted
 	Key    string // the row's id: a JSON array, as text
 	Order  string // of claims
@@ -54,6 +57,7 @@ const lateError = "lease expired" // as everywhere in dibs
 // ask the database: whether the conditions can be parsed is not known yet.
 func compile(m Mapping, d dialect, on *table) (*plan, error) {
 	p := &plan{Mapping: withDefaults(m), d: d, on: on}
+	p.asWritten()
 	p.Table = d.quote(on.schema) + "." + d.quote(on.name)
 	steps := []func() error{p.setLimits, p.setKey, p.setColumns, p.setOrder, p.setTimes, p.setFence, p.checkSets}
 	for _, step := range steps {

@@ -8,47 +8,65 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 type postgresDialect struct{}
 
-func (postgresDialect) name() string  { return "postgres" }
-func (postgresDialect) mark() string  { return "$" }
+func (postgresDialect) name() string { return "postgres" }
+func (postgresDialect) mark() string { return "$" }
+
+func (postgresDialect) qualified(statement string) string { return qualify.Text(statement) }
+func (postgresDialect) theirs(part string) string         { return qualify.Theirs(part) }
+
 func (postgresDialect) title() string { return "PostgreSQL" }
 func (postgresDialect) can() traits   { return traits{oneStatement: true, rowLocks: true} }
 
-const postgresTable = `
+var postgresTable = qualify.Text(`
 select c.oid::bigint, n.nspname, c.relkind in ('v', 'm', 'f'),
        c.relkind = 'r' and not exists (select from pg_inherits i where i.inhparent = c.oid),
        case when c.reltuples < 0 then -1 else c.reltuples::bigint end
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
-where c.oid = to_regclass($1) and c.relkind in ('r', 'p', 'v', 'm', 'f')`
+where c.oid = to_regclass($1) and c.relkind in ('r', 'p', 'v', 'm', 'f')`)
 
-const postgresColumns = `
+var postgresColumns = qualify.Text(`
 select a.attname, format_type(a.atttypid, a.atttypmod), t.typname, not a.attnotnull,
        pg_get_expr(d.adbin, d.adrelid),
        case when t.typname in ('bpchar', 'varchar') then greatest(a.atttypmod - 4, 0) else 0 end,
        case when t.typname in ('timestamp', 'timestamptz') then a.atttypmod else -1 end,
-       a.attgenerated <> '' or a.attidentity = 'a', t.typtype
+       a.attgenerated <> '' or a.attidentity = 'a', t.typtype,
+       format('%I.%I', n.nspname, u.typname) || case when u.typname in ('interval', '_interval') then ''
+           else coalesce(substring(format_type(a.atttypid, a.atttypmod), '[(][^()]*[)]'), '') end,
+       (
+           select format('operator(%I.%s)', s.nspname, o.oprname)
+           from pg_opclass k
+           join pg_am m on m.oid = k.opcmethod and m.amname = 'btree'
+           join pg_amop e on e.amopfamily = k.opcfamily and e.amoplefttype = k.opcintype and e.amoprighttype = k.opcintype and e.amopstrategy = 3
+           join pg_operator o on o.oid = e.amopopr
+           join pg_namespace s on s.oid = o.oprnamespace
+           where k.opcintype = t.oid and k.opcdefault and s.nspname <> 'pg_catalog'
+       )
 from pg_attribute a
 join pg_type u on u.oid = a.atttypid
+join pg_namespace n on n.oid = u.typnamespace
 join pg_type t on t.oid = case when u.typtype = 'd' then u.typbasetype else u.oid end
 left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
 where a.attrelid = $1::bigint::oid and a.attnum > 0 and not a.attisdropped
-order by a.attnum`
+order by a.attnum`)
 
-const postgresIndexes = `
+var postgresIndexes = qualify.Text(`
 select c.relname, pg_get_indexdef(i.indexrelid), i.indisunique and i.indisvalid and i.indimmediate,
        coalesce(pg_get_expr(i.indpred, i.indrelid), ''),
        coalesce(string_agg(a.attname, chr(31) order by k.n) filter (where k.n <= i.indnkeyatts), ''),
        bool_or(k.attnum = 0)
 from pg_index i
 join pg_class c on c.oid = i.indexrelid
-cross join unnest(i.indkey::int[]) with ordinality k(attnum, n)
+cross join unnest(i.indkey::int[]) with ordinality k (attnum, n)
 left join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
 where i.indrelid = $1::bigint::oid and i.indisvalid
 group by c.relname, i.indexrelid, i.indisunique, i.indisvalid, i.indimmediate, i.indpred, i.indrelid
-order by c.relname`
+order by c.relname`)
 
 func (p postgresDialect) lookUp(ctx context.Context, q querier, schema, name string) (*table, error) {
 	full := p.quote(name)
@@ -69,6 +87,7 @@ func (p postgresDialect) lookUp(ctx context.Context, q querier, schema, name str
 		t.columns = append(t.columns, column{
 			name: c[0], decl: c[1], kind: postgresKind(c[2], c[8]), null: yes(c[3]), def: c[4],
 			length: int(atoi(c[5])), step: stepOf(int(atoi(c[6]))), generated: yes(c[7]),
+			exactly: c[9], equals: c[10],
 		})
 	}
 	indexes, err := queryAll(ctx, q, postgresIndexes, t.id)
@@ -82,7 +101,7 @@ func (p postgresDialect) lookUp(ctx context.Context, q querier, schema, name str
 		}
 		t.indexes = append(t.indexes, found)
 	}
-	triggers, err := queryAll(ctx, q, `select tgname from pg_trigger where tgrelid = $1::bigint::oid and not tgisinternal order by tgname`, t.id)
+	triggers, err := queryAll(ctx, q, p.qualified(`select tgname from pg_trigger where tgrelid = $1::bigint::oid and not tgisinternal order by tgname`), t.id)
 	for _, tr := range triggers {
 		t.triggers = append(t.triggers, tr[0])
 	}
@@ -166,7 +185,7 @@ func (postgresDialect) clock(c column, f TimeFormat) (clock, error) {
 	simple := func(now, epoch string, grain time.Duration) clock {
 		return clock{
 			now:   now,
-			after: func(secs string) string { return now + " + make_interval(secs => " + secs + ")" },
+			after: func(secs string) string { return "(" + now + " + make_interval(secs => " + secs + "))" },
 			micros: func(e string) string { // of infinity there is none
 				return "case when isfinite(" + e + ") then (extract(epoch from " + fmt.Sprintf(epoch, e) + ") * 1000000)::bigint end"
 			},
@@ -241,7 +260,7 @@ func (postgresDialect) item(doc string, i int, c column) string {
 	if c.kind == instant {
 		return fmt.Sprintf("((%s->>%d)::timestamp at time zone 'utc')", doc, i)
 	}
-	return fmt.Sprintf("(%s->>%d)::%s", doc, i, c.decl)
+	return fmt.Sprintf("(%s->>%d)::%s", doc, i, qualify.Theirs(c.exactly))
 }
 
 func (p postgresDialect) exact(expr string, c column) string {
@@ -281,7 +300,7 @@ func (postgresDialect) cast(expr string, c column) string {
 	if c.length > 0 {
 		return fmt.Sprintf("left((%s)::text, %d)", expr, c.length)
 	}
-	return "(" + expr + ")::" + c.decl
+	return "(" + expr + ")::" + qualify.Theirs(c.exactly)
 }
 
 func (postgresDialect) among(expr, list string) string {

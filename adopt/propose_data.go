@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // data is what some rows of a table hold.
@@ -47,7 +49,7 @@ func lookAtData(ctx context.Context, db *sql.DB, d dialect, on *table) (data, er
 	}
 	from := d.quote(on.schema) + "." + d.quote(on.name)
 	err = d.peek(ctx, db, checkTime, func(q querier) error {
-		rows, err := queryAll(ctx, q, "select "+strings.Join(exprs, ", ")+fmt.Sprintf(" from %s t limit %d", from, proposeRows))
+		rows, err := queryAll(ctx, q, d.qualified("select "+strings.Join(exprs, ", ")+fmt.Sprintf(" from %s t limit %d", from, proposeRows)))
 		for _, r := range rows {
 			all.see(names, r)
 		}
@@ -97,7 +99,7 @@ func (d *data) only(name string, values ...string) bool {
 // differ reports whether one of two columns is filled more often than the other.
 func (d *data) differ(a, b *column) bool { return d.filled[a.name] != d.filled[b.name] }
 
-const postgresAllowed = `
+var postgresAllowed = qualify.Text(`
 select a.attname, e.enumlabel
 from pg_attribute a
 join pg_enum e on e.enumtypid = a.atttypid
@@ -107,7 +109,7 @@ select a.attname, m[1]
 from pg_constraint k
 join pg_attribute a on a.attrelid = k.conrelid and k.conkey = array[a.attnum]
 cross join regexp_matches(pg_get_constraintdef(k.oid), '''([^'']+)''', 'g') m
-where k.conrelid = $1::bigint::oid and k.contype = 'c'`
+where k.conrelid = $1::bigint::oid and k.contype = 'c'`)
 
 func (postgresDialect) allowed(ctx context.Context, q querier, on *table) (map[string][]string, error) {
 	rows, err := queryAll(ctx, q, postgresAllowed, on.id)
@@ -194,13 +196,13 @@ func Tables(ctx context.Context, db *sql.DB, begin string) ([]string, error) {
 }
 
 func (postgresDialect) tables() string {
-	return `
+	return qualify.Text(`
 select case when pg_table_is_visible(c.oid) then c.relname else n.nspname || '.' || c.relname end
 from pg_class c
 join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and n.nspname not in ('pg_catalog', 'information_schema') and c.relname <> 'dibs_adopted'
+where c.relkind in ('r', 'p') and not n.nspname in ('pg_catalog', 'information_schema') and c.relname <> 'dibs_adopted'
 order by 1
-limit 1000`
+limit 1000`)
 }
 
 func (sqliteDialect) tables() string {

@@ -91,7 +91,7 @@ func (p piece) Done() string {
 				continue
 			}
 		}
-		done += " and " + p.col(a.to) + " = " + a.expr
+		done += " and " + p.is(a.to, a.expr)
 	}
 	return done
 }

@@ -95,6 +95,17 @@ var shapes = []shape{
 		want:   []string{"[1, 1]", "[1, 2]", "[2, 1]", "[2, 2]"},
 	},
 	{
+		name: "ids of a type of an extension, which compares them in its own way", only: "postgres",
+		tables: []string{
+			`create schema ext`, `create extension citext schema ext`,
+			`create table task (id ext.citext, part integer, mark ext.citext, done integer, primary key (id, part)) partition by list (part)`,
+			`create table task_1 partition of task for values in (1)`,
+		},
+		rows:   `insert into task (id, part) values ('B', 1), ('a', 1)`,
+		change: func(m *adopt.Mapping) { m.ID = adopt.Columns{"id", "part"} },
+		want:   []string{`["a", 1]`, `["B", 1]`},
+	},
+	{
 		name: "a table without rowid", only: "sqlite",
 		tables: []string{`create table task (id text primary key, mark blob, done integer) without rowid`},
 		rows:   `insert into task (id) values ('b'), ('a')`,

@@ -17,7 +17,10 @@ type sqliteDialect struct{}
 func (sqliteDialect) name() string  { return "sqlite" }
 func (sqliteDialect) mark() string  { return "?" }
 func (sqliteDialect) title() string { return "SQLite" }
-func (sqliteDialect) can() traits   { return traits{} }
+
+func (sqliteDialect) qualified(statement string) string { return statement }
+func (sqliteDialect) theirs(part string) string         { return part }
+func (sqliteDialect) can() traits                       { return traits{} }
 
 func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name string) (*table, error) {
 	if schema == "" {

@@ -38,10 +38,10 @@ func param(name string) string { return "\x00" + name + "\x00" }
 
 var params = regexp.MustCompile("\x00([a-z]+)\x00")
 
-// numbered gives the parameters their numbers.
-func numbered(text, mark string) *statement {
-	s := &statement{}
-	s.text = params.ReplaceAllStringFunc(text, func(found string) string {
+// numbered qualifies the statement's names and gives the parameters their numbers.
+func numbered(d dialect, text string) *statement {
+	s, mark := &statement{}, d.mark()
+	s.text = params.ReplaceAllStringFunc(d.qualified(text), func(found string) string {
 		name := found[1 : len(found)-1]
 		for i, known := range s.params {
 			if known == name {
@@ -67,7 +67,7 @@ func render(d dialect, name string, data any) (*statement, error) {
 	if err := t.Execute(&b, data); err != nil {
 		return nil, err
 	}
-	return numbered(strings.TrimRight(b.String(), "\n"), d.mark()), nil
+	return numbered(d, strings.TrimRight(b.String(), "\n")), nil
 }
 
 // piece is what a statement's file is filled in with.
@@ -225,7 +225,7 @@ func (p *plan) mine() string {
 	if !ok {
 		return ""
 	}
-	where := p.busy + " and " + p.col(c) + " = " + p.d.cast(param("worker"), c) + p.live()
+	where := p.busy + " and " + p.is(c, p.d.cast(param("worker"), c)) + p.live()
 	if p.MaxAttempts > 0 {
 		where += fmt.Sprintf(" and %s < %d", p.attempts(), p.MaxAttempts)
 	}

@@ -108,7 +108,7 @@ func (p *plan) putBackStrays() string {
 	if sets == "" || p.stray() == "" {
 		return "set what \"available\" looks at"
 	}
-	return "update " + p.Table + " as t set " + sets + " where " + p.stray()
+	return p.d.qualified("update " + p.Table + " as t set " + sets + " where " + p.stray())
 }
 
 func (p *plan) stuckBetween() stuck {

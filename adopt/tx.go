@@ -43,7 +43,7 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	}
 	take.values["has"] = texts(has)
 	if s.do.turn != nil || s.do.alone != nil {
-		level, err := queryAll(ctx, t.tx, "select current_setting('transaction_isolation')")
+		level, err := queryAll(ctx, t.tx, "select pg_catalog.current_setting('transaction_isolation')")
 		if err != nil {
 			return nil, classify("claim", err)
 		}

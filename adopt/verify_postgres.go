@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // The functions of a view's conditions that are volatile, and whether they lock
 // rows, from what the parser made of them. Views within are followed.
-const postgresCalls = `
-with recursive v(action) as (
+var postgresCalls = qualify.Text(`
+with recursive v (action) as (
     select w.ev_action::text
     from pg_rewrite w
     where w.ev_class = to_regclass('pg_temp.dibs_condition')
@@ -28,7 +30,7 @@ cross join regexp_matches(v.action, ':(?:funcid|opfuncid|aggfnoid|winfnoid) (\d+
 join pg_proc f on f.oid = m[1]::oid
 where f.provolatile = 'v'
 union all
-select '', 't' from v where v.action like '%{ROWMARKCLAUSE%'`
+select '', 't' from v where v.action ~~ '%{ROWMARKCLAUSE%'`)
 
 // verify has PostgreSQL prepare each condition, and looks at what those that call
 // functions call. The view that it makes for that is gone at the end: it is
@@ -93,7 +95,9 @@ func (postgresDialect) peek(ctx context.Context, db *sql.DB, limit time.Duration
 	return f(tx)
 }
 
-func (postgresDialect) stored(expr string, c column) string { return "(" + expr + ")::" + c.decl }
+func (postgresDialect) stored(expr string, c column) string {
+	return "(" + expr + ")::" + qualify.Theirs(c.exactly)
+}
 
 func (postgresDialect) odd(c column, f TimeFormat, expr string) string {
 	if c.kind == integer {

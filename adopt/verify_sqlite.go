@@ -121,7 +121,7 @@ func (sqliteDialect) odd(c column, f TimeFormat, expr string) string {
 // oddNumber is true for milliseconds that should be seconds, and the other way round.
 func oddNumber(f TimeFormat, expr string) string {
 	if f == TimesUnixMS {
-		return expr + " between 1 and 100000000000"
+		return "(" + expr + " >= 1 and " + expr + " <= 100000000000)"
 	}
 	return expr + " > 100000000000"
 }

@@ -9,7 +9,7 @@ with x as materialized (
         v->'f' as dibs_f,
         v->>'e' as dibs_error,
         v->>'r' as dibs_result,
-        (v->>'d')::float8{{if .SideTable}} - ({{.Micros}} - (v->>'b')::bigint) / 1e6{{end}} as dibs_delay,
+        (v->>'d')::float8{{if .SideTable}} - (({{.Micros}} - (v->>'b')::bigint) / 1e6){{end}} as dibs_delay,
         coalesce((v->>'u')::int, 0) as dibs_uncounted
     from jsonb_array_elements({{param "batch"}}::jsonb) v
 ),

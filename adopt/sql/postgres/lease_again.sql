@@ -6,7 +6,7 @@ with mine as materialized (
     select s.ctid as dibs_at
     from {{.Side}} s
     where s.source = {{.Source}} and s.queue = {{.Name}} and s.worker = {{param "worker"}} and s.token is not null
-    and s.lease_until > {{.Micros}} and s.attempt - s.excused < {{param "max"}}
+    and s.lease_until > {{.Micros}} and (s.attempt - s.excused) < {{param "max"}}
     limit 10000
     for update of s skip locked
 )

@@ -4,4 +4,4 @@
 -- Concurrency: the transaction has locked them.
 delete from {{.Side}} s
 using jsonb_array_elements({{param "batch"}}::jsonb) v
-where s.source = {{.Source}} and s.key = v->>'k'
+where s.source = {{.Source}} and s.key = (v->>'k')

@@ -5,8 +5,8 @@
 with mine as materialized (
     select s.ctid as dibs_at
     from jsonb_array_elements({{param "batch"}}::jsonb) v
-    join {{.Side}} s on s.source = {{.Source}} and s.key = v->>'k'
-    where case when s.token = v->>'t' and s.lease_until > {{.Micros}} then true else false end -- as in change.sql
+    join {{.Side}} s on s.source = {{.Source}} and s.key = (v->>'k')
+    where case when s.token = (v->>'t') and s.lease_until > {{.Micros}} then true else false end -- as in change.sql
     for update of s skip locked
 )
 update {{.Side}} s

@@ -4,6 +4,6 @@
 -- Concurrency: locks them for this transaction; leases that somebody else has locked are passed over.
 select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, ''), {{.Micros}}, case when s.queue = {{.Name}} then 1 else 0 end
 from jsonb_array_elements({{param "batch"}}::jsonb) v
-join {{.Side}} s on s.source = {{.Source}} and s.key = v->>'k'
-where case when s.token = v->>'t' and s.lease_until > {{.Micros}} then true else false end -- as in change.sql
+join {{.Side}} s on s.source = {{.Source}} and s.key = (v->>'k')
+where case when s.token = (v->>'t') and s.lease_until > {{.Micros}} then true else false end -- as in change.sql
 for update of s skip locked

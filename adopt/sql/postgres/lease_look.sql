@@ -4,4 +4,4 @@
 -- Concurrency: reads only.
 select s.key, s.attempt, s.excused, s.worker, s.claimed_at, s.lease_until, s.run_at, coalesce(s.errors, '')
 from jsonb_array_elements({{param "batch"}}::jsonb) v
-join {{.Side}} s on s.source = {{.Source}} and s.key = v->>'k'
+join {{.Side}} s on s.source = {{.Source}} and s.key = (v->>'k')

@@ -8,7 +8,7 @@ set
     run_at = 0,
     excused = s.attempt
 from jsonb_array_elements({{param "batch"}}::jsonb) v
-where s.source = {{.Source}} and s.key = v->>'k'
+where s.source = {{.Source}} and s.key = (v->>'k')
 and case when s.dead = 1 then true else false end -- as in change.sql
 and (exists (select from {{.Table}} t where {{.KeyOfSide}} and {{.Open}})) is true -- which makes no join of it
 returning s.key

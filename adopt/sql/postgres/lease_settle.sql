@@ -11,4 +11,4 @@ set
     dead = (v->>'x')::int,
     errors = v->>'e'
 from jsonb_array_elements({{param "batch"}}::jsonb) v
-where s.source = {{.Source}} and s.key = v->>'k'
+where s.source = {{.Source}} and s.key = (v->>'k')

@@ -17,7 +17,7 @@ from (
         x.dibs_due,
         x.dibs_began,
         x.dibs_ended,
-        case when x.dibs_mine = 1 and x.dibs_ended >= {{.Micros}} - 300000000 then 1 else 0 end as dibs_done
+        case when x.dibs_mine = 1 and x.dibs_ended >= ({{.Micros}} - 300000000) then 1 else 0 end as dibs_done
     from (
         select
             ({{.DueMicros}})::bigint as dibs_due,

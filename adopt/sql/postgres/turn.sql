@@ -42,7 +42,7 @@ chosen as materialized (
         p.dibs_group,
         count(case when p.dibs_place = 1 then p.dibs_group end) over (order by {{.OrderBy "p"}}) as dibs_groups
     from placed p
-    where (p.dibs_group is null or p.dibs_running + p.dibs_place <= {{.Limit}})
+    where (p.dibs_group is null or (p.dibs_running + p.dibs_place) <= {{.Limit}})
     and ({{param "missed"}}::text is null or not {{.Among "p.dibs_key" (param "missed")}})
     order by {{.OrderBy "p"}}
 ),

@@ -1,0 +1,307 @@
+package adopt_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// Whatever somebody plants in a schema of the path, even in one before the server's own,
+// no statement on an adopted table calls it. The conditions of these mappings name no
+// operator that could be planted: they are run as they are written.
+func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	sent := &sentTracer{texts: map[string]bool{}}
+	db, admin := onPath(t, address, "public", sent), onPath(t, address, "public", nil)
+	for _, text := range []string{
+		`create extension citext`,
+		`create type state as enum ('new', 'busy', 'done', 'dead')`,
+		`create domain lane as text`,
+	} {
+		exec(t, admin, text)
+	}
+	for _, w := range pathWays() {
+		exec(t, admin, w.table)
+		w.everyVerb(t, db, admin)
+	}
+	p := pgtest.Plant(t, address)
+	// Commands look up no operators, functions or types; what is explained is sent without that, too.
+	command := regexp.MustCompile(`^(?:--[^\n]*\n|\s)*(?:begin|commit|rollback|show|set|explain|create|drop)\b`)
+	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(sent.texts)), command.MatchString)
+	for _, text := range texts {
+		p.For(text)
+	}
+	for _, text := range texts {
+		meant, err := p.Parsed(text, "pg_catalog")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if plain, err := p.Parsed(unqualified.ReplaceAllString(text, "$1"), "pg_catalog"); plain != meant {
+			t.Errorf("this needs parentheses where operators meet (%v):\n%s", err, text)
+		}
+		if planted, err := p.Parsed(text, "planted, pg_catalog"); planted != meant {
+			t.Errorf("this means something else where others may plant (%v):\n%s", err, text)
+		}
+	}
+	exec(t, admin, `drop table dibs_adopted`)
+	hostile := onPath(t, address, "planted, pg_catalog, public", nil)
+	for _, w := range pathWays() {
+		w.everyVerb(t, hostile, admin)
+	}
+	if n := p.Hits(); n > 0 {
+		t.Errorf("%d calls of what was planted", n)
+	}
+	if made := p.Dependents(); len(made) > 0 {
+		t.Errorf("these depend on what was planted: %q", made)
+	}
+}
+
+var unqualified = regexp.MustCompile(`operator\(pg_catalog\.([^)]+)\)|pg_catalog\.`)
+
+// sentTracer notes every statement that is prepared or run.
+type sentTracer struct {
+	mu    sync.Mutex
+	texts map[string]bool
+}
+
+func (s *sentTracer) add(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.texts[text] = true
+}
+
+func (s *sentTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	s.add(d.SQL)
+	return ctx
+}
+
+func (s *sentTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (s *sentTracer) TracePrepareStart(ctx context.Context, _ *pgx.Conn, d pgx.TracePrepareStartData) context.Context {
+	s.add(d.SQL)
+	return ctx
+}
+
+func (s *sentTracer) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
+
+func onPath(t *testing.T, address, path string, tracer pgx.QueryTracer) *sql.DB {
+	t.Helper()
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.RuntimeParams["search_path"] = path
+	config.Tracer = tracer
+	db := stdlib.OpenDB(*config)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+// pathWay is a table and its mapping, and how it is worked with.
+type pathWay struct {
+	adopt.Mapping
+	table string
+	rows  string // inserts six or more that can be claimed
+	late  string // lets all leases end
+}
+
+// pathColumns are of the tables whose rows tell by themselves that they are claimed.
+const pathColumns = ` (id bigint generated always as identity primary key, lane lane not null default 'a', kind varchar(20) default 'k', priority int default 0,
+	created timestamptz(3) default now(), due timestamptz, mark uuid, who text, began timestamptz, lease_end timestamptz(0), attempts int,
+	level state not null default 'new', info jsonb, ended timestamptz, result json, error varchar(40), grp text)`
+
+func pathWays() []pathWay {
+	inRow := adopt.Mapping{
+		Table: "in_row", ID: adopt.Columns{"id"}, Order: adopt.Columns{"priority desc", "created"},
+		Where: "lane operator(pg_catalog.=) 'a'", Kind: "kind",
+		Rows:        adopt.Rows{Unfinished: "ended is null", Available: "mark is null", NotBefore: "due"},
+		Payload:     adopt.Payload{Columns: adopt.Columns{"kind", "info"}},
+		Concurrency: 100, MaxAttempts: 9, Lease: time.Minute,
+		Claim:     adopt.Claim{Token: "mark", LockedBy: "who", StartedAt: "began", Timeout: "lease_end", Attempts: "attempts", Set: adopt.Set{"level": "busy"}},
+		Completed: adopt.Change{Set: adopt.Set{"ended": "$now", "result": "$result", "level": "done"}},
+		Dead:      &adopt.Change{Set: adopt.Set{"ended": "$now", "error": "$error", "level": "dead"}},
+		Cancelled: &adopt.Change{Delete: true},
+		PutBack:   adopt.Change{Set: adopt.Set{"error": "$error", "level": "new"}},
+	}
+	grouped := inRow
+	grouped.Table, grouped.Group = "in_groups", adopt.Group{Column: "grp", Limit: 5}
+	side := adopt.Mapping{
+		Table: "beside", ID: adopt.Columns{"id", "at"}, SideTable: true, Lease: time.Minute, MaxAttempts: 9, Concurrency: 100,
+		Rows:      adopt.Rows{Unfinished: "done is not true"},
+		Group:     adopt.Group{Column: "grp", Limit: 5},
+		Completed: adopt.Change{Set: adopt.Set{"done": true}},
+	}
+	both := side
+	both.Table, both.Times, both.Available, both.Running = "twice", adopt.TimesUnixMS, "began is null", "began is not null"
+	both.ID, both.Group, both.Claim, both.NotBefore = adopt.Columns{"id", "part"}, adopt.Group{}, adopt.Claim{StartedAt: "began", LockedBy: "who"}, "due"
+	values := adopt.Mapping{
+		Table: "by_values", ID: adopt.Columns{"id", "lane"}, Lease: time.Minute, Times: adopt.TimesUTC,
+		Rows:      adopt.Rows{Unfinished: "ended is null", Available: "began is null", NotBefore: "due"},
+		Claim:     adopt.Claim{LockedBy: "who", StartedAt: "began"},
+		Completed: adopt.Change{Set: adopt.Set{"ended": "$now", "result": "$result"}},
+		PutBack:   adopt.Change{Set: adopt.Set{"due": "$run_at"}},
+		Payload:   adopt.Payload{Columns: adopt.Columns{"result"}, JSON: true},
+	}
+	alone := adopt.Mapping{
+		Table: "alone", ID: adopt.Columns{"id"}, Rows: adopt.Rows{Unfinished: "done is not true", NotBefore: "due"}, Times: adopt.TimesLocal,
+		Completed: adopt.Change{Delete: true},
+	}
+	return []pathWay{
+		{
+			inRow, `create table in_row` + pathColumns + `; create index on in_row (ended)`,
+			`insert into in_row (info) select '{}' from generate_series(1, 12)`,
+			`update in_row set began = now() - interval '1 hour', lease_end = now() - interval '1 hour' where mark is not null`,
+		},
+		{
+			grouped, `create table in_groups` + pathColumns,
+			`insert into in_groups (grp) select case when n > 3 then 'g' || n / 4 end from generate_series(1, 12) n`,
+			`update in_groups set lease_end = now() - interval '1 hour' where mark is not null`,
+		},
+		{
+			side, `create table beside (id uuid default gen_random_uuid(), at timestamptz default now(), done bool, grp text, primary key (id, at))`,
+			`insert into beside (grp) select case when n > 3 then 'g' || n / 4 end from generate_series(1, 12) n`,
+			`update dibs_adopted set lease_until = 1 where token is not null`,
+		},
+		{
+			both, `create table twice (id int, part int default 1, done bool, began bigint, due bigint, who text, primary key (id, part)) partition by list (part);
+			create table twice_1 partition of twice for values in (1)`,
+			`insert into twice (id) select n + (select count(*) from twice) from generate_series(1, 12) n`,
+			`update dibs_adopted set lease_until = 1 where token is not null; update twice set began = 1000000000000 where began is not null`,
+		},
+		{
+			values, `create table by_values (id citext, lane varchar(8) default 'a', began timestamp, due timestamp, ended timestamp, who citext, result text,
+			primary key (id, lane)) partition by list (lane); create table by_values_a partition of by_values for values in ('a')`,
+			`insert into by_values (id, result) select 'Row ' || n + (select count(*) from by_values), '{}' from generate_series(1, 12) n`,
+			`update by_values set began = '2020-01-01' where began is not null`,
+		},
+		{
+			alone, `create table alone (id smallint primary key, done bool, due timestamp)`,
+			`insert into alone (id) select n + (select coalesce(max(id), 0) from alone) from generate_series(1, 12) n`, "",
+		},
+	}
+}
+
+// everyVerb has all that looks at mappings, and the store, do what it can.
+func (w pathWay) everyVerb(t *testing.T, db, admin *sql.DB) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", w.Table, err)
+		}
+	}
+	exec(t, admin, w.rows)
+	for _, f := range findings(t, db, w.Mapping) {
+		if f.Severity == adopt.SeverityError {
+			t.Errorf("%s: %+v", w.Table, f)
+		}
+	}
+	_, err := adopt.SQL(ctx, db, w.Mapping, 3)
+	must(err)
+	_, err = adopt.Try(ctx, db, w.Mapping, 3)
+	must(err)
+	_, _, err = adopt.Propose(ctx, db, w.Table)
+	must(err)
+	_, _, err = adopt.Propose(ctx, db, "no_such_table")
+	if err == nil {
+		t.Error("a table that is not there was found")
+	}
+	_, err = adopt.Tables(ctx, db, "")
+	must(err)
+	w.storeVerbs(t, opened(t, db, w.Mapping), db, admin)
+}
+
+// storeVerbs has the store do what it can.
+func (w pathWay) storeVerbs(t *testing.T, s *adopt.Store, db, admin *sql.DB) {
+	t.Helper()
+	ctx := t.Context()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", w.Table, err)
+		}
+	}
+	claim := dibs.ClaimRequest{Queue: s.Queue(), Worker: "w", N: 8}
+	tx, err := db.BeginTx(ctx, nil)
+	must(err)
+	inTx := s.Tx(tx)
+	jobs, err := inTx.Claim(ctx, claim)
+	must(err)
+	must(inTx.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete([]byte("{}"))}))
+	must(tx.Commit())
+	if w.late == "" { // claims last as long as transactions
+		return
+	}
+	late := func() {
+		t.Helper()
+		exec(t, admin, w.late)
+		swept, err := s.Sweep(ctx)
+		must(err)
+		if swept.Expired == 0 {
+			t.Errorf("%s: no lease was over", w.Table)
+		}
+	}
+	w.look(t, s)
+	late()
+	jobs, err = s.Claim(ctx, claim)
+	must(err)
+	if len(jobs) < 6 {
+		t.Fatalf("%s: claimed %d rows", w.Table, len(jobs))
+	}
+	_, err = s.Get(ctx, jobs[0].ID)
+	must(err)
+	w.look(t, s)
+	_, err = s.Extend(ctx, []dibs.Lease{jobs[0].Lease(), jobs[1].Lease()}, time.Minute)
+	must(err)
+	must(s.Finish(ctx, []dibs.Outcome{
+		jobs[0].Lease().Complete([]byte("{}")), jobs[1].Lease().RetryAfter(0, "no"), jobs[2].Lease().Die("no"),
+		jobs[3].Lease().Release(), jobs[4].Lease().Snooze(time.Minute),
+	}))
+	_, err = s.Resume(ctx, dibs.ResumeRequest{Queue: s.Queue(), Worker: "w"})
+	must(err)
+	if dead := w.look(t, s); w.SideTable && w.Dead == nil {
+		if len(dead) == 0 {
+			t.Errorf("%s: no row is dead", w.Table)
+		}
+		_, err = s.Requeue(ctx, dead)
+		must(err)
+	}
+	late()
+	_, err = s.Sweep(ctx)
+	must(err)
+}
+
+// look has the store tell what it knows, such as which rows are dead in the side table.
+func (w pathWay) look(t *testing.T, s *adopt.Store) (dead []int64) {
+	t.Helper()
+	_, failed := s.Stats(t.Context())
+	_, err := s.Stuck(t.Context())
+	failed = errors.Join(failed, err)
+	_, err = s.List(t.Context(), dibs.Filter{Limit: 100})
+	if failed = errors.Join(failed, err); w.SideTable {
+		var page dibs.Page
+		page, err = s.List(t.Context(), dibs.Filter{State: dibs.Dead, Limit: 100})
+		for _, j := range page.Jobs {
+			dead = append(dead, j.ID)
+		}
+	}
+	if failed = errors.Join(failed, err); failed != nil {
+		t.Fatalf("%s: %v", w.Table, failed)
+	}
+	return dead
+}
