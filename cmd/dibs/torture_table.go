@@ -13,6 +13,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/internal/torture"
 	"github.com/jackc/pgx/v5"
 	"go.yaml.in/yaml/v4"
@@ -138,8 +139,8 @@ func (c *tableCopy) inSchema(ctx context.Context, table string) (string, error) 
 	if err := c.dropUnique(ctx, to); err != nil {
 		return "", err
 	}
-	err := c.fill(ctx, c.SQL, from, to, "select attname from pg_attribute where attrelid = '"+strings.ReplaceAll(to, "'", "''")+
-		"'::regclass and attnum > 0 and not attisdropped and attgenerated = '' order by attnum")
+	err := c.fill(ctx, c.SQL, from, to, qualify.Text("select attname from pg_attribute where attrelid = '"+strings.ReplaceAll(to, "'", "''")+
+		"'::regclass and attnum > 0 and not attisdropped and attgenerated = '' order by attnum"))
 	return c.schema + "." + name, err
 }
 

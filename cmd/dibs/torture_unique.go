@@ -7,6 +7,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // The torture makes rows of the copy from others, under new ids. So what must be unique
@@ -15,7 +17,7 @@ import (
 
 // dropUnique drops what does not hold the id, and so would refuse rows, in PostgreSQL.
 func (c *tableCopy) dropUnique(ctx context.Context, table string) error {
-	drops, err := textRows(c.SQL.QueryContext(ctx, `
+	drops, err := textRows(c.SQL.QueryContext(ctx, qualify.Text(`
 select case when con.conname is null then format('drop index %I.%I', $3::text, i.relname)
     else format('alter table %s drop constraint %I', $1::text, con.conname) end
 from pg_index x
@@ -27,7 +29,7 @@ and x.indpred is null
 and not exists (
     select 1 from pg_attribute a
     where a.attrelid = x.indrelid and a.attname = $2::text and a.attnum = any ((x.indkey::int2[])[0:x.indnkeyatts - 1])
-)`, table, c.M.ID[0], c.schema))
+)`), table, c.M.ID[0], c.schema))
 	for _, drop := range drops {
 		if _, err := c.SQL.ExecContext(ctx, drop); err != nil {
 			return err

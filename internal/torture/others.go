@@ -46,7 +46,7 @@ func (o *others) learn(ctx context.Context) error {
 	o.newID = func() string { return fmt.Sprint(o.n) }
 	switch name := strings.ToUpper(types[0].DatabaseTypeName()); {
 	case name == "UUID":
-		o.newID = func() string { t := rand.Text(); return fmt.Sprintf("cast('%x' as uuid)", t[:16]) }
+		o.newID = func() string { t := rand.Text(); return fmt.Sprintf("'%x'", t[:16]) }
 	case isText(types[0]):
 		o.newID = func() string { return fmt.Sprintf("'%s-%d'", rand.Text()[:8], o.n) }
 	}
@@ -73,7 +73,7 @@ func (o *others) tryOut(ctx context.Context, sets string) error {
 	if err := o.insert(ctx, o.rng); err != nil {
 		return err
 	}
-	if _, err := o.SQL.ExecContext(ctx, "update "+o.table()+" set "+sets); err == nil {
+	if _, err := o.SQL.ExecContext(ctx, o.sent("update "+o.table()+" set "+sets)); err == nil {
 		if ended, err := o.names(ctx, "select name from "+o.Ends); err != nil || len(ended) > 0 {
 			o.sets = sets
 		}
@@ -83,7 +83,7 @@ func (o *others) tryOut(ctx context.Context, sets string) error {
 
 // insert inserts copies of rows under new ids, unless there are enough.
 func (o *others) insert(ctx context.Context, rng *random.Rand) error {
-	live, err := o.names(ctx, "select cast(count(*) as text) from "+o.table()+" t where "+o.open())
+	live, err := o.names(ctx, "select count(*) from "+o.table()+" t where "+o.open())
 	if err != nil || len(live[0]) > 3 || live[0] > "400" && len(live[0]) == 3 {
 		return outage(err)
 	}
@@ -95,8 +95,8 @@ func (o *others) insert(ctx context.Context, rng *random.Rand) error {
 		for _, c := range columns {
 			values = append(values, o.value(c))
 		}
-		_, err := o.SQL.ExecContext(ctx, "insert into "+o.table()+" ("+into+") select "+strings.Join(values, ", ")+
-			" from (select * from "+o.copies+" order by random() limit 1) c")
+		_, err := o.SQL.ExecContext(ctx, o.sent("insert into "+o.table()+" ("+into+") select "+strings.Join(values, ", ")+
+			" from (select * from "+o.copies+" order by random() limit 1) c"))
 		if outage(err) != nil {
 			return fmt.Errorf("the torture makes rows of its copy from others, under new ids, and the copy refuses one: %w", err)
 		}
@@ -124,7 +124,7 @@ func (o *others) meddle(ctx context.Context, rng *random.Rand) (n int, err error
 		where := " where " + strings.ReplaceAll(o.name(), "t.", "") + " = $1"
 		if rng.IntN(4) > 0 {
 			column := quoted(o.Columns[rng.IntN(len(o.Columns))])
-			if _, err := o.SQL.ExecContext(ctx, "update "+o.table()+" set "+column+" = "+column+where, name); err != nil {
+			if _, err := o.SQL.ExecContext(ctx, o.sent("update "+o.table()+" set "+column+" = "+column+where), name); err != nil {
 				return n, outage(err)
 			}
 			continue
@@ -153,7 +153,7 @@ func (o *others) meddle(ctx context.Context, rng *random.Rand) (n int, err error
 func (o *others) endIt(ctx context.Context, text, name string) (sql.Result, error) {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
-	return o.SQL.ExecContext(ctx, text, name)
+	return o.SQL.ExecContext(ctx, o.sent(text), name)
 }
 
 const sqliteUnique = 2067 // SQLITE_CONSTRAINT_UNIQUE

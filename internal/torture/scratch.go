@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // templates is how many rows of the adopted table are read at most.
@@ -41,10 +42,12 @@ func (a *Adopted) name() string { return a.nameIn("t") }
 
 func (a *Adopted) nameIn(alias string) string {
 	switch columns := quotedAll(a.M.ID, alias+"."); {
-	case len(a.M.ID) == 1:
+	case a.SQLite && len(a.M.ID) == 1:
 		return "cast(" + columns + " as text)"
 	case a.SQLite:
 		return "json_array(" + columns + ")"
+	case len(a.M.ID) == 1:
+		return columns + "::text"
 	default:
 		return "jsonb_build_array(" + columns + ")::text"
 	}
@@ -59,16 +62,16 @@ func nameOf(j *dibs.RawJob) string {
 
 func (a *Adopted) open() string {
 	if a.M.Where == "" {
-		return "(" + a.M.Unfinished + ")"
+		return "(" + a.theirs(a.M.Unfinished) + ")"
 	}
-	return "(" + a.M.Where + ") and (" + a.M.Unfinished + ")"
+	return "(" + a.theirs(a.M.Where) + ") and (" + a.theirs(a.M.Unfinished) + ")"
 }
 
 func (a *Adopted) ready() string {
 	if a.M.Available == "" {
 		return a.open()
 	}
-	return a.open() + " and (" + a.M.Available + ")"
+	return a.open() + " and (" + a.theirs(a.M.Available) + ")"
 }
 
 func (a *Adopted) order() string {
@@ -84,9 +87,25 @@ func (a *Adopted) order() string {
 	return strings.Join(append(parts, quotedAll(a.M.ID, "t.")), ", ")
 }
 
+// sent is a statement as it is sent: what is planted in a search_path must not be called.
+func (a *Adopted) sent(text string) string {
+	if a.SQLite {
+		return text
+	}
+	return qualify.Text(text)
+}
+
+// theirs is a condition of the mapping, which is sent as it is written.
+func (a *Adopted) theirs(condition string) string {
+	if a.SQLite {
+		return condition
+	}
+	return qualify.Theirs(condition)
+}
+
 // names runs a select of names.
 func (a *Adopted) names(ctx context.Context, text string, args ...any) ([]string, error) {
-	rows, err := a.SQL.QueryContext(ctx, text, args...)
+	rows, err := a.SQL.QueryContext(ctx, a.sent(text), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -104,13 +123,13 @@ func (a *Adopted) names(ctx context.Context, text string, args ...any) ([]string
 
 // ended counts the rows that have ended, which a queue on an adopted table does not.
 func (a *Adopted) ended(ctx context.Context) (n int64) {
-	_ = a.SQL.QueryRowContext(ctx, "select count(*) from "+a.Ends).Scan(&n) // only shown
+	_ = a.SQL.QueryRowContext(ctx, a.sent("select count(*) from "+a.Ends)).Scan(&n) // only shown
 	return n
 }
 
 func (a *Adopted) exec(ctx context.Context, statements ...string) error {
 	for _, s := range statements {
-		if _, err := a.SQL.ExecContext(ctx, s); err != nil {
+		if _, err := a.SQL.ExecContext(ctx, a.sent(s)); err != nil {
 			return fmt.Errorf("%w\n%s", err, s)
 		}
 	}
@@ -133,7 +152,7 @@ func (a *Adopted) Prepare(ctx context.Context, schema string) error {
 	}
 	err := a.exec(ctx,
 		"create table "+a.copies+" as select "+quotedAll(a.Columns, "")+" from "+a.table(),
-		"create table "+a.Ends+" (name text not null)")
+		"create table "+a.Ends+" (name varchar not null)")
 	if err != nil {
 		return err
 	}
@@ -156,14 +175,14 @@ func (a *Adopted) Prepare(ctx context.Context, schema string) error {
 // keepCopies keeps, of the rows to make others from, those that have ended, and empties the copy.
 func (a *Adopted) keepCopies(ctx context.Context) error {
 	return a.exec(ctx,
-		"delete from "+a.copies+" as t where "+a.name()+" not in (select name from "+a.Ends+")",
+		"delete from "+a.copies+" as t where not ("+a.name()+" in (select name from "+a.Ends+"))",
 		"delete from "+a.table(), "delete from "+a.Ends)
 }
 
-// Templates is the SQL that fills a copy from a table, with rows that are available.
+// Templates is the SQL that fills a copy from a table, with rows that are available. It calls nothing but the mapping's conditions.
 func Templates(m adopt.Mapping, from, to string, columns []string) string {
 	ready := (&Adopted{M: m}).ready()
-	return "insert into " + to + " (" + quotedAll(columns, "") + ") select " + quotedAll(columns, "t.") + " from " + from + " t where " + ready + " limit " + strconv.Itoa(templates)
+	return qualify.Text("insert into " + to + " (" + quotedAll(columns, "") + ") select " + quotedAll(columns, "t.") + " from " + from + " t where " + ready + " limit " + strconv.Itoa(templates))
 }
 
 // ForTorture is the mapping of a copy: its leases are short, so that stopped and killed

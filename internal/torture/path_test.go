@@ -1,0 +1,105 @@
+package torture
+
+import (
+	"context"
+	"database/sql"
+	"math/rand/v2"
+	"regexp"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// What the torture itself does to the copy of an adopted table calls nothing that somebody
+// has planted in a schema of the path.
+func TestNothingPlantedIsCalledOnACopy(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	config, err := pgx.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pgtest.Plant(t, address)
+	config.RuntimeParams["search_path"] = "planted, pg_catalog, public"
+	sent := &sentTexts{}
+	config.Tracer = sent
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	copies := map[string]adopt.Mapping{
+		"id uuid default gen_random_uuid() primary key": {ID: adopt.Columns{"id"}},
+		"id varchar, part int, primary key (id, part)":  {ID: adopt.Columns{"id", "part"}, Order: adopt.Columns{"part desc"}},
+	}
+	for _, plant := range []bool{true, false} {
+		for columns, m := range copies {
+			sent.texts = nil
+			disturbCopy(t, db, columns, m)
+			if !plant {
+				continue
+			}
+			for _, text := range sent.texts {
+				if looksUp.MatchString(text) {
+					p.For(text)
+				}
+			}
+		}
+	}
+	if n := p.Hits(); n > 0 {
+		t.Errorf("%d calls of what was planted", n)
+	}
+	if made := p.Dependents(); len(made) > 0 {
+		t.Errorf("these depend on what was planted: %q", made)
+	}
+}
+
+// looksUp tells statements that a planted object could stand in for something in.
+var looksUp = regexp.MustCompile(`^(select|insert|update|delete) .*"copy"`)
+
+// disturbCopy has the torture do all that it does to a copy beside adopt's own calls.
+func disturbCopy(t *testing.T, db *sql.DB, columns string, m adopt.Mapping) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+	m.Table, m.Unfinished, m.Available = "copy.job", "done is not true", "mark is null"
+	m.Completed.Set = adopt.Set{"done": true, "at": "$now", "note": "it's"}
+	a := &Adopted{M: m, SQL: db, Columns: append([]string{"done", "mark", "at", "note"}, m.ID...)}
+	must(a.exec(ctx, `drop schema if exists copy cascade`, `create schema copy`,
+		`create table copy.job (done bool, mark int, at timestamptz, note varchar, `+columns+`)`,
+		`insert into copy.job (`+quotedAll(m.ID, "")+`) select `+map[int]string{1: "gen_random_uuid()", 2: "'a', 1"}[len(m.ID)]))
+	must(a.Prepare(ctx, "copy"))
+	_, err := a.names(ctx, "select "+a.name()+" from "+a.table()+" t where "+a.ready()+" order by "+a.order())
+	must(err)
+	must(a.exec(ctx, "update "+a.table()+" set done = true"))
+	must(a.keepCopies(ctx))
+	rng := rand.New(rand.NewPCG(1, 2))
+	o := &others{Adopted: a, rng: rng, ended: map[string]meddled{}}
+	must(o.learn(ctx))
+	ended := 0
+	for range 20 {
+		must(o.insert(ctx, rng))
+		n, err := o.meddle(ctx, rng)
+		must(err)
+		ended += n
+	}
+	if seen := a.ended(ctx); ended == 0 || seen != int64(ended) {
+		t.Errorf("ended %d rows, and the triggers saw %d", ended, seen)
+	}
+}
+
+// sentTexts are the statements that were sent.
+type sentTexts struct{ texts []string }
+
+func (s *sentTexts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	s.texts = append(s.texts, d.SQL)
+	return ctx
+}
+
+func (s *sentTexts) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
