@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -171,9 +170,6 @@ func (a *app) sqlDB(ctx context.Context) (*sql.DB, error) {
 	}
 	db, most, err := session.DB(ctx, open.WithDefaults(server, open.Options{Program: a.program}))
 	if err != nil {
-		if errors.Is(err, driver.ErrBadConn) {
-			err = fmt.Errorf("%w: %w", dibs.ErrUnavailable, err)
-		}
 		if db != nil {
 			err = errors.Join(open.Explain(a.dbURL(), err), db.Close())
 		}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
 
@@ -161,5 +162,15 @@ func openDB(ctx context.Context, url string, setUp func(context.Context, *pgx.Co
 		db = stdlib.OpenDB(*c.ConnConfig)
 		err = db.PingContext(ctx)
 	}
+	if lost(err) {
+		err = fmt.Errorf("%w: %w", dibs.ErrUnavailable, err)
+	}
 	return db, int(c.MaxConns), err
+}
+
+// lost says whether a connection was made and ended while it was being set up: it is
+// neither the server nor the caller that said no.
+func lost(err error) bool {
+	return err != nil && !errors.As(err, new(*pgconn.PgError)) && !errors.As(err, new(*pgconn.ConnectError)) &&
+		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
