@@ -90,6 +90,7 @@ type unprinted struct{ error }
 // interrupt, are given back: nobody would run them before their leases end.
 func (a *app) handOver(ctx context.Context, db dibs.Database, jobs []*dibs.RawJob) error {
 	err := ctx.Err()
+	legible(jobs...)
 	for err == nil && len(jobs) > 0 {
 		if err = a.writeJSON(jobs[0]); err == nil {
 			jobs = jobs[1:]
