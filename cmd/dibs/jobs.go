@@ -53,7 +53,7 @@ func unknownQueue(name string, known []string) *hintError {
 	case likeMapping(name):
 		next = fmt.Sprintf("did you mean --table %s? %s", shellWord(name), next)
 	}
-	return &hintError{err: fmt.Errorf("%w %q", dibs.ErrUnknownQueue, clip(printable(name), 60)), next: next}
+	return &hintError{err: fmt.Errorf("%w \"%s\"", dibs.ErrUnknownQueue, clip(printable(name), 60)), next: next}
 }
 
 // invalidField says whether err refuses the i-th job of a batch.
