@@ -78,7 +78,7 @@ func (r *run) take(n int) func(context.Context) ([]*RawJob, error) {
 
 // claimed starts the jobs that a claim gave.
 func (r *run) claimed(a answer[[]*RawJob]) {
-	r.claims.answered(a.err != nil)
+	r.claims.answered(r, a.err)
 	now := time.Now()
 	if a.err != nil {
 		r.more = true
@@ -116,10 +116,7 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 // database ends only a worker that has not made any claim yet: under one that works, a
 // right that is revoked or a table that is away is somebody's mistake, and may come back.
 func (r *run) hopeless(err error) bool {
-	if errors.Is(err, ErrInvalid) || errors.Is(err, ErrClosed) {
-		return true
-	}
-	return !r.claimsWork && (errors.Is(err, ErrDenied) || errors.Is(err, ErrSchema))
+	return errors.Is(err, ErrInvalid) || !r.claimsWork && (errors.Is(err, ErrDenied) || errors.Is(err, ErrSchema))
 }
 
 // accept starts a claimed job, or releases one that cannot run here: claimed while
@@ -174,7 +171,7 @@ func (r *run) sweep(now time.Time) (next time.Time) {
 
 // swept claims what the sweep, this one or another process's, may have brought.
 func (r *run) swept(a answer[Swept]) {
-	r.sweeps.answered(a.err != nil)
+	r.sweeps.answered(r, a.err)
 	r.more = true
 	if a.value.Pruned > 0 { // there may be more to forget
 		r.sweepBy = r.sweepAt

@@ -7,7 +7,8 @@ import (
 
 // Limits of what a job may hold. Longer input is refused with an [InvalidError];
 // only error texts are cut. Names and keys are UTF-8 without control characters, and without
-// those that turn the direction of text or separate lines.
+// those that turn the direction of text or separate lines; names of queues have no :// either, as
+// a URL may hold a password.
 const (
 	MaxName         = 255      // bytes of a queue, kind, group or worker name
 	MaxUniqueKey    = 512      // bytes of a unique key

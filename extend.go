@@ -45,7 +45,7 @@ func (r *run) extend(now time.Time) (next time.Time) {
 			r.onLeaseLost(h.job, errNotExtended)
 		}
 	}
-	if due && !r.extends.busy { // else the answer brings us back
+	if due && !r.extends.busy && !r.closed { // else the answer brings us back
 		if at := r.extends.retryAt; now.Before(at) {
 			next = earliest(next, at)
 		} else {
@@ -82,7 +82,7 @@ func (r *run) sendBeat() {
 func (r *run) extended(a answer[Extended]) {
 	b := r.beat
 	r.beat = beat{}
-	r.extends.answered(a.err != nil)
+	r.extends.answered(r, a.err)
 	r.lookAt = time.Now()
 	if a.err != nil {
 		// A lease is short: try again while there is time.

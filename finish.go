@@ -26,7 +26,7 @@ func (r *run) write(h *held) {
 // finish writes the outcomes, in one call: once no handler is running, or the first
 // has waited long enough. Those that come during a call go into the next.
 func (r *run) finish(now time.Time) (next time.Time) {
-	if len(r.unwritten) == 0 || r.writes.busy {
+	if len(r.unwritten) == 0 || r.writes.busy || r.closed {
 		return time.Time{}
 	}
 	at := r.gatherTo
@@ -81,7 +81,7 @@ func (r *run) written(a answer[struct{}]) {
 		r.unanswered(batch, a.err)
 		return
 	}
-	r.writes.answered(false)
+	r.writes.answered(r, nil)
 	var left []*held
 	for _, h := range batch {
 		if again[h.lease.ID] {
@@ -117,7 +117,7 @@ func refusal(h *held) error {
 // last. If repeating it would not help, they are written one by one, so that
 // one that the database cannot take does not spoil the others.
 func (r *run) unanswered(batch []*held, err error) {
-	r.writes.answered(true)
+	r.writes.answered(r, err)
 	r.onUnwritten(batch, err)
 	if !passing(err) && len(batch) == 1 {
 		r.replace(batch[0], err)

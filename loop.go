@@ -2,6 +2,7 @@ package dibs
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -145,9 +146,12 @@ const (
 
 // answered notes how the call went, and after a failure when to repeat it: soon,
 // then at growing intervals up to about 2 s.
-func (c *call[A]) answered(failed bool) {
+func (c *call[A]) answered(r *run, err error) {
 	c.busy = false
-	if !failed {
+	if errors.Is(err, ErrClosed) {
+		r.storeClosed(err)
+	}
+	if err == nil {
 		c.failed, c.retryAt = 0, time.Time{}
 		return
 	}

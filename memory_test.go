@@ -61,6 +61,16 @@ func (m *memory) count(call string) int {
 	return m.calls[call]
 }
 
+// total counts all calls.
+func (m *memory) total() (n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, calls := range m.calls {
+		n += calls
+	}
+	return n
+}
+
 func (m *memory) job(id int64) dibs.RawJob {
 	m.mu.Lock()
 	defer m.mu.Unlock()

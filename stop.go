@@ -33,6 +33,17 @@ func (r *run) stopClaiming(now time.Time) {
 	}
 }
 
+// storeClosed begins the shutdown without waiting for handlers to return by themselves: none of
+// their outcomes can be written any more.
+func (r *run) storeClosed(err error) {
+	now := time.Now()
+	r.closed, r.fatal = true, err
+	r.stopClaiming(now)
+	if r.stage == waiting {
+		r.stageEnd = now
+	}
+}
+
 // stop moves the shutdown on when a stage has lasted long enough.
 func (r *run) stop(now time.Time) (next time.Time) {
 	for r.stage != working && r.stage != gone && !now.Before(r.stageEnd) {
@@ -59,7 +70,7 @@ func (r *run) leave() {
 	clear(r.running)
 }
 
-// stopped reports whether Run can return: nothing runs, nothing is unwritten.
+// stopped reports whether Run can return: nothing runs, nothing is unwritten that can be written.
 func (r *run) stopped() bool {
 	switch r.stage {
 	case working:
@@ -67,7 +78,7 @@ func (r *run) stopped() bool {
 	case gone:
 		return true
 	default:
-		return len(r.running) == 0 && len(r.unwritten) == 0 && !r.writes.busy && !r.claims.busy
+		return len(r.running) == 0 && (r.closed || len(r.unwritten) == 0) && !r.writes.busy && !r.claims.busy
 	}
 }
 

@@ -70,7 +70,8 @@ const (
 // jobs whose leases cannot be extended meanwhile are stopped before their leases
 // end. Run fails at once, with an [InvalidError], when the worker is not set up right, and
 // with [ErrDenied] or [ErrSchema] when its first claim shows that the database is not: a
-// right that is revoked later does not end it.
+// right that is revoked later does not end it. When its store is closed ([ErrClosed]) it ends the
+// handlers' contexts and fails as soon as they have returned.
 func (w *Worker) Run(ctx context.Context) error {
 	conf, err := w.complete(ctx)
 	if err != nil {
@@ -234,4 +235,5 @@ type run struct {
 	stageEnd time.Time
 	left     []*held // whose handlers were left behind
 	fatal    error   // why Run ends by itself
+	closed   bool    // the store is: no call is made any more
 }

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // Reason says why Propose has filled in a field of the mapping as it did.
@@ -38,6 +39,10 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reas
 	p := &proposer{m: m, d: d, on: on, taken: map[string]bool{}}
 	if p.data, err = lookAtData(ctx, db, d, on); err != nil {
 		return m, nil, classify("propose", err)
+	}
+	if checks.Name("queue", on.called) != nil {
+		p.m.Queue = "adopted"
+		p.why("queue", "the name of the table, which is the default, cannot be that of a queue")
 	}
 	p.key()
 	p.roles()
@@ -222,7 +227,12 @@ func (p *proposer) flag(c *column, set bool) string {
 
 // YAML writes a mapping as a file that Read reads, with the reasons as comments.
 func YAML(m Mapping, reasons []Reason) (string, error) {
-	raw, err := yaml.Marshal(m)
+	var n yaml.Node
+	if err := n.Encode(m); err != nil {
+		return "", err
+	}
+	quoteUnsafe(&n)
+	raw, err := yaml.Marshal(&n)
 	if err != nil {
 		return "", err
 	}
@@ -254,4 +264,15 @@ func YAML(m Mapping, reasons []Reason) (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+// quoteUnsafe quotes what must not reach a terminal as it is: within double quotes an escape is
+// read as the character, whoever writes it.
+func quoteUnsafe(n *yaml.Node) {
+	if strings.ContainsFunc(n.Value, checks.Unsafe) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, inner := range n.Content {
+		quoteUnsafe(inner)
+	}
 }

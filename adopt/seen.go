@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // States of rows that no job has.
@@ -108,7 +109,7 @@ func (s *Store) lookUp(ctx context.Context, rows []*row) (map[string]*row, error
 		r := &row{}
 		var errors string
 		err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.worker, &r.since, &r.until, &r.runAt, &errors)
-		r.errors = history(errors)
+		r.errors = checks.ReadHistory([]byte(errors))
 		return r, err
 	})
 	for _, r := range found {

@@ -4,7 +4,7 @@ import (
 	"database/sql"
 	"encoding/json"
 
-	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // item is one member of a batch, as the statements take it. A key stands for itself
@@ -54,7 +54,7 @@ func scanLease(rows *sql.Rows) (*row, error) {
 	if err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.claimed, &until, &errors); err != nil {
 		return nil, err
 	}
-	r.errors = history(errors)
+	r.errors = checks.ReadHistory([]byte(errors))
 	return r, nil
 }
 
@@ -65,14 +65,8 @@ func scanHeld(rows *sql.Rows) (*row, error) {
 	if err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.worker, &errors, &r.claimed, &r.own); err != nil {
 		return nil, err
 	}
-	r.errors = history(errors)
+	r.errors = checks.ReadHistory([]byte(errors))
 	return r, nil
-}
-
-func history(text string) []dibs.AttemptError {
-	var h []dibs.AttemptError
-	_ = json.Unmarshal([]byte(text), &h) // what we wrote, or nothing
-	return h
 }
 
 // withLeases keeps the rows that were leased, with what the side table tells of them.

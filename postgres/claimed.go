@@ -1,13 +1,12 @@
 package postgres
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // claimedRow reads the rows of claim.sql and resume.sql, all into the same variables: to
@@ -51,21 +50,6 @@ func (c *claimedRow) scan(jobs []*dibs.RawJob, scan func(...any) error, before .
 	if c.group.Valid {
 		j.GroupLimit = int(c.groupLimit.Int32)
 	}
-	var err error
-	j.Errors, err = history(c.errors)
-	return append(jobs, j), err
-}
-
-func history(text []byte) ([]dibs.AttemptError, error) {
-	if text == nil {
-		return nil, nil
-	}
-	var list []dibs.AttemptError
-	if err := json.Unmarshal(text, &list); err != nil {
-		return nil, fmt.Errorf("error history: %w", err)
-	}
-	for i := range list {
-		list[i].At = list[i].At.UTC()
-	}
-	return list, nil
+	j.Errors = checks.ReadHistory(c.errors)
+	return append(jobs, j), nil
 }

@@ -132,8 +132,8 @@ func scanJob(scan func(...any) error) (*dibs.RawJob, error) {
 	}
 	j.RunAt, j.CreatedAt = j.RunAt.UTC(), j.CreatedAt.UTC()
 	j.LeaseUntil, j.ClaimedAt, j.FinishedAt = utc(lease), utc(claimed), utc(finished)
-	j.Errors, err = history(errors)
-	return &j, err
+	j.Errors = checks.ReadHistory(errors)
+	return &j, nil
 }
 
 func utc(t *time.Time) time.Time {

@@ -85,7 +85,7 @@ func (s *Store) mayWork(ctx context.Context) error {
 	if s.entitled.Load() {
 		return nil
 	}
-	err := s.denied(ctx, nil)
+	err := s.ended(ctx, s.denied(ctx, nil))
 	if err == nil {
 		s.entitled.Store(true)
 	}

@@ -82,18 +82,20 @@ func untouched(t *testing.T, path string, f func()) {
 	}
 }
 
+// refuses expects that a file is not opened, and not changed.
+func refuses(t *testing.T, path string, o sqlite.Options) {
+	t.Helper()
+	untouched(t, path, func() {
+		_, err := sqlite.Open(t.Context(), path, o)
+		if !errors.Is(err, dibs.ErrSchema) || !strings.Contains(err.Error(), "sqlite.Migrate") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
 // What another program keeps in its file is safe from a mistyped path or prefix.
 func TestAnotherProgramsFileIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	refuses := func(t *testing.T, path string, o sqlite.Options) {
-		t.Helper()
-		untouched(t, path, func() {
-			_, err := sqlite.Open(t.Context(), path, o)
-			if !errors.Is(err, dibs.ErrSchema) || !strings.Contains(err.Error(), "sqlite.Migrate") {
-				t.Errorf("got %v", err)
-			}
-		})
-	}
 	t.Run("as SQLite makes it", func(t *testing.T) {
 		t.Parallel()
 		refuses(t, anothers(t), sqlite.Options{})
@@ -141,6 +143,89 @@ func TestAnotherProgramsFileIsLeftAlone(t *testing.T) {
 		}
 		refuses(t, path, sqlite.Options{Prefix: "mistyped_"})
 	})
+}
+
+func TestAFileThatAnotherProgramHasBegunIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	t.Run("left by a program that died, without its -shm", func(t *testing.T) {
+		t.Parallel()
+		path := abandoned(t, "-wal", "pragma journal_mode = wal")
+		if err := os.WriteFile(path+"-shm", nil, 0o600); err != nil { // all that SQLite makes to read it
+			t.Fatal(err)
+		}
+		refuses(t, path, sqlite.Options{})
+	})
+	t.Run("half written by a program that died", func(t *testing.T) {
+		t.Parallel()
+		path := abandoned(t, "-journal")
+		refuses(t, path, sqlite.Options{})
+		run(t, path, "insert into orders (total) values (9)") // its own program undoes the half
+		untouched(t, path, func() {
+			if got := count(t, path); got != 2 {
+				t.Errorf("the file has %d rows, want 2", got)
+			}
+		})
+	})
+	t.Run("without tables", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "empty.db")
+		run(t, path, "pragma application_id = 7")
+		refuses(t, path, sqlite.Options{})
+	})
+}
+
+// abandoned is a file that a program left as it died in the middle of a large transaction,
+// and the one beside it with the given ending.
+func abandoned(t *testing.T, ending string, pragmas ...string) string {
+	t.Helper()
+	path := anothers(t, pragmas...)
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	fill := "insert into orders (total) with recursive n (i) as (select 1 union all select i + 1 from n where i < 100000) select i from n"
+	for _, s := range []string{"pragma cache_size = 1", "begin", fill} {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := filepath.Join(t.TempDir(), "left.db")
+	for _, end := range []string{"", ending} {
+		copyTo(t, path+end, left+end)
+	}
+	return left
+}
+
+func count(t *testing.T, path string) (n int) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.QueryRowContext(t.Context(), "select count(*) from orders").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A table of another program may have the name of the one that dibs keeps its versions in.
+func TestATableThatIsNotOursIsNotTakenForOurs(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "shop.db")
+	run(t, path, "create table dibs_migration (name text, version integer)", "insert into dibs_migration values ('orders', 1)")
+	for name, call := range map[string]func() error{
+		"Open":    func() error { _, err := sqlite.Open(t.Context(), path, sqlite.Options{}); return err },
+		"Migrate": func() error { return sqlite.Migrate(t.Context(), path, sqlite.Options{}) },
+	} {
+		untouched(t, path, func() {
+			if err := call(); !errors.Is(err, dibs.ErrSchema) || !strings.Contains(err.Error(), "dibs_migration is another program's; give another prefix") {
+				t.Errorf("%s: got %v", name, err)
+			}
+		})
+	}
 }
 
 func copyTo(t *testing.T, from, to string) {

@@ -27,7 +27,7 @@ func TestQueryPlans(t *testing.T) {
 var reading = regexp.MustCompile(`SCAN (dibs_job|dibs_finished|j|f)\b`)
 
 // Statistics, which somebody may have SQLite gather, of a file that was empty, held
-// one job or many, make no statement but the check read a whole table of jobs.
+// one job or many, make no statement but those of check read a whole table of jobs.
 func TestQueryPlansWithStatistics(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,8 +37,8 @@ func checkPath(path string) error {
 		}
 		return nil
 	}
-	dir := filepath.Dir(path)
-	if _, err := os.Stat(dir); os.IsNotExist(err) {
+	dir, _ := filepath.Split(path) // not filepath.Dir, which takes x/.. for nothing
+	if _, err := os.Stat(cmp.Or(dir, ".")); os.IsNotExist(err) {
 		return badPath("the directory %s does not exist; make it first", dir)
 	}
 	var pathErr *fs.PathError

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 func fromMicro(us int64) time.Time { return time.UnixMicro(us).UTC() }
@@ -53,13 +54,10 @@ func (d document) Scan(v any) error {
 type history struct{ to *[]dibs.AttemptError }
 
 func (h history) Scan(v any) error {
-	switch s := v.(type) {
-	case nil:
-		return nil
-	case string:
-		return json.Unmarshal([]byte(s), h.to)
-	}
-	return fmt.Errorf("errors are stored as %T", v)
+	var s string
+	err := text[string]{&s}.Scan(v)
+	*h.to = checks.ReadHistory([]byte(s))
+	return err
 }
 
 type tokenColumn struct{ to *dibs.Token }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -61,18 +62,31 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	return s, nil
 }
 
-// glance reads the schema's version and changes nothing. Closing a connection that may
-// write moves what a program that has died left in its -wal into the file, so it only reads
-// where there is one. Elsewhere it may write, so that SQLite takes away the -wal and -shm
-// that reading has made, and can undo what a program that died has half written.
+// glance reads the schema's version and changes nothing in a file that it refuses. Closing a
+// connection that may write moves what a program that has died left in its -wal into the file,
+// so it only reads where there is one. Elsewhere it may write, so that SQLite takes away the
+// -wal and -shm that reading has made. That undoes what a program that died has half written,
+// so where there may be such, the file is looked at as it is first.
 func glance(ctx context.Context, path string, s *statements, know int, add bool) (version int, err error) {
-	mode := "rw"
-	if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 0 {
-		mode = "ro"
+	look := func(mode string, settings url.Values) (int, error) {
+		db := openPool(fileURL(path, mode, settings), nil, 0)
+		defer db.Close()
+		return schemaVersion(ctx, db, s, know, add)
 	}
-	db := openPool(fileURL(path, mode, url.Values{}), nil, 0)
-	defer db.Close()
-	return schemaVersion(ctx, db, s, know, add)
+	switch {
+	case hasContent(path + "-wal"):
+		return look("ro", url.Values{}) // at most a -shm is made
+	case hasContent(path + "-journal"):
+		if _, err := look("ro", url.Values{"immutable": {"1"}}); errors.Is(err, dibs.ErrSchema) {
+			return 0, err // any other error may be for want of what is about to be undone
+		}
+	}
+	return look("rw", url.Values{})
+}
+
+func hasContent(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > 0
 }
 
 // upgrade runs the migrations that the file lacks, in one transaction, and returns their names.
@@ -127,24 +141,30 @@ func forgetStatistics(ctx context.Context, db *sql.DB, s *statements) error {
 }
 
 // schemaVersion is 0 where there is no schema. It fails with dibs.ErrSchema if a
-// program that knows so many versions may not use it, or if there are other tables alone
-// and add does not say that dibs' may be added to them.
+// program that knows so many versions may not use it, or if the file has other tables
+// alone, or another program's id, and add does not say that dibs' tables may be added.
 func schemaVersion(ctx context.Context, db interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }, s *statements, know int, add bool,
 ) (version int, err error) {
-	const count = "select count(*) filter (where type = 'table' and name = ?1 collate nocase), count(*) filter (where name not like 'sqlite!_%' escape '!') from sqlite_schema"
-	var needs, ours, all int
+	const count = `select
+		count(*) filter (where type = 'table' and name = ?1 collate nocase),
+		count(*) filter (where name not like 'sqlite!_%' escape '!') + (select application_id <> 0 from pragma_application_id),
+		(select count(*) from pragma_table_info(?1) where name in ('version', 'compatible_with', 'applied_at'))
+		from sqlite_schema`
+	var needs, ours, others, columns int
 	table := s.prefix + "migration"
-	err = db.QueryRowContext(ctx, count, table).Scan(&ours, &all)
+	err = db.QueryRowContext(ctx, count, table).Scan(&ours, &others, &columns)
 	switch {
 	case err != nil:
 		return 0, err
-	case ours == 0 && all > 0 && !add:
-		return 0, fmt.Errorf("%w: the file has tables, but none of dibs with the prefix %q; name another file or prefix, or have 'dibs migrate' or sqlite.Migrate add them to it",
+	case ours == 0 && others > 0 && !add:
+		return 0, fmt.Errorf("%w: the file is another program's, with none of dibs' tables under the prefix %q; name another file or prefix, or have 'dibs migrate' or sqlite.Migrate add them to it",
 			dibs.ErrSchema, s.prefix)
 	case ours == 0:
 		return 0, nil
+	case columns != 3:
+		return 0, fmt.Errorf("%w: the table %s is another program's; give another prefix", dibs.ErrSchema, table)
 	}
 	err = db.QueryRowContext(ctx, "select coalesce(max(version), 0), coalesce(max(compatible_with), 0) from "+table).Scan(&version, &needs)
 	if err == nil && needs > know {

@@ -216,7 +216,7 @@ func besideClose(t *test) {
 					switch {
 					case errors.Is(err, dibs.ErrClosed):
 						return
-					case !known(err), errors.Is(err, context.Canceled) && !t.OpenTx: // that a pool of connections is being closed
+					case !known(err), errors.Is(err, context.Canceled): // that a pool of connections is being closed
 						t.Errorf("%s beside Close gave %v", names[i], err)
 						return
 					}

@@ -23,6 +23,7 @@ type app struct {
 	errScreen      io.Writer // stderr, as it is
 	inTTY          bool      // stdin is a terminal
 	outTTY, errTTY bool      // stdout or stderr is a terminal
+	outNull        bool      // stdout is the null device, which Go puts in place of a closed one
 	color          bool      // stdout may be coloured
 	width          int       // columns of the terminal; 100 if stdout is none
 
@@ -78,6 +79,7 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 	}
 	a.guard()
 	a.inTTY, a.outTTY, a.errTTY = isTTY(stdin), isTTY(stdout), isTTY(stderr)
+	a.outNull = !a.outTTY && isNull(stdout)
 	a.color = a.outTTY && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if a.outTTY {
 		if w, _, err := term.GetSize(int(stdout.(*os.File).Fd())); err == nil && w >= 40 {
@@ -90,6 +92,16 @@ func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
 func isTTY(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func isNull(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	null, failed := os.Stat(os.DevNull)
+	return err == nil && failed == nil && os.SameFile(info, null)
 }
 
 // dbURL is the database to use: --db, else $DIBS_DB, else a file in this folder.

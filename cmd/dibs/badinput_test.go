@@ -30,6 +30,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 		{"a key", "sqlite:" + filepath.Join(dir, "x.db") + "?key=secret", exitUsage, []string{"takes no parameters", "x.db"}},
 		{"directory", "sqlite:" + dir, exitUsage, []string{dir + " is a directory", filepath.Join(dir, "dibs.db")}},
 		{"missing folder", "sqlite:" + filepath.Join(dir, "no", "x.db"), exitUsage, []string{"there is no folder " + filepath.Join(dir, "no")}},
+		{"missing folder on the way", "sqlite:" + dir + "/no/../x.db", exitUsage, []string{"there is no folder " + dir + "/no/.."}},
 		{"not SQLite", "sqlite:" + text, exitUsage, []string{text + " is not a SQLite database", "--db"}},
 		{"bad URL", "postgres://user:p%ss@host/x", exitUsage, []string{"the PostgreSQL URL cannot be read", "%XX"}},
 		{"bad option", "postgres://host/x?sslmode=maybe", exitUsage, []string{"sslmode is invalid", "postgres://user:password@host:5432/database"}},

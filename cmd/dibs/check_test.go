@@ -56,3 +56,71 @@ func (c *cli) bySQL(text string) {
 		c.t.Fatal(err)
 	}
 }
+
+// Somebody has changed the kept errors of a few jobs with SQL: these jobs say so, all others
+// are shown as ever, and each of them can still fail and end.
+func TestKeptErrorsThatAreDamagedSpoilNoOtherJob(t *testing.T) {
+	onEach(t, func(c *cli) {
+		damage := map[int]string{1: `{"a":1}`, 2: `["a"]`, 3: `"a"`, 4: `[{"attempt":"a"}]`, 5: `a`}
+		if !strings.HasPrefix(c.db, "sqlite:") { // its column holds nothing but JSON
+			delete(damage, 5)
+		}
+		spoil := func(id int) {
+			for _, table := range []string{"job", "finished"} {
+				c.bySQL(fmt.Sprintf("update %%s%s set run_at = created_at, errors = '%s' where id = %d", table, damage[id], id))
+			}
+		}
+		fail := func(text string, dead float64) {
+			for range 6 {
+				job := c.row(c.ok("claim", "q"))
+				ending := map[bool]string{true: "--dead", false: "--retry"}[job["id"] == dead]
+				c.ok("finish", fmt.Sprint(job["id"]), job["token"].(string), ending, "--error", text)
+			}
+		}
+		c.feed("1\n2\n3\n4\n5\n6\n", "enqueue", "q", "--lines")
+		fail("the server said no", 3)
+		for id := range damage {
+			spoil(id)
+		}
+		for _, args := range [][]string{{"ls"}, {"ls", "--json"}, {"show", "6"}} {
+			if got := c.ok(args...); !strings.Contains(got, "the server said no") {
+				t.Errorf("dibs %v does not show the error of job 6:\n%s", args, got)
+			}
+		}
+		found := c.run("", "check").out
+		for id, text := range damage {
+			if got := c.ok("show", fmt.Sprint(id)); !strings.Contains(got, "  attempt unknown\n    the kept errors are damaged: "+text[:1]) {
+				t.Errorf("dibs show %d does not show %s:\n%s", id, text, got)
+			}
+			if !strings.Contains(found, fmt.Sprintf("job %d: its kept errors are damaged\n", id)) {
+				t.Errorf("dibs check does not name job %d:\n%s", id, found)
+			}
+		}
+		if n := strings.Count(found, "\n"); n != len(damage) {
+			t.Errorf("dibs check has %d findings of %d:\n%s", n, len(damage), found)
+		}
+		c.ok("requeue", "3")
+		c.bySQL("update %sjob set run_at = created_at")
+		fail("the server said no again", 1)
+		spoil(2)
+		c.row(c.ok("claim", "q", "--lease", "1s"))
+		if r := c.run("", "work", "q", "--until-empty", "--", "true"); r.code != exitOK || !strings.Contains(c.ok("show", "2"), "lease expired") {
+			t.Errorf("dibs work ends with %d: %s", r.code, r.err)
+		}
+		c.bySQL("update %sfinished set errors = null")
+	})
+}
+
+// The same for what must be JSON, wherever jobs are written as JSON.
+func TestADamagedPayloadSpoilsNoOtherJob(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed("1\n2\n", "enqueue", "q", "--jsonl")
+		c.bySQL("update %sjob set payload = '{broken', metadata = '{broken' where id = 1")
+		for _, args := range [][]string{{"ls", "--json"}, {"show", "1", "--json"}, {"claim", "q", "-n", "2"}} {
+			got := c.ok(args...)
+			if !strings.Contains(got, `"payload":"{broken","metadata":"{broken"`) || args[0] != "show" && !strings.Contains(got, `"payload":2`) {
+				t.Errorf("dibs %v writes %s", args, got)
+			}
+		}
+	})
+}

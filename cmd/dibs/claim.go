@@ -21,7 +21,7 @@ func newClaimCmd(a *app) *cobra.Command {
 		Long: `Take up to -n due jobs of a queue ("default" if none is named) and write each as one
 line of JSON (see 'dibs help json'). No job being due is no error: nothing is written,
 after --wait if that is given. Jobs that cannot be written are given back, uncounted, and
-the exit code is 1.
+the exit code is 1; where stdout is closed or /dev/null, none are claimed.
 
 The jobs are this worker's until their leases end. Before that, lengthen the leases with
 'dibs extend', and say how the jobs ended with 'dibs finish'; both need the id and the
@@ -46,6 +46,9 @@ are not whole numbers from 1 on, "key" is the row's id.`,
 					return usagef(cmd, "--resume needs --worker: whose jobs are to be taken back?")
 				}
 				r.Worker = defaultWorker()
+			}
+			if a.outNull {
+				return errors.New("stdout is closed or the null device, so nobody can read the jobs: nothing was claimed")
 			}
 			return a.withTables(cmd.Context(), func(db dibs.Database) (err error) {
 				if r.Queue, err = a.queueOf(cmd.Context(), db, r.Queue); err != nil {
@@ -90,6 +93,7 @@ type unprinted struct{ error }
 // interrupt, are given back: nobody would run them before their leases end.
 func (a *app) handOver(ctx context.Context, db dibs.Database, jobs []*dibs.RawJob) error {
 	err := ctx.Err()
+	legible(jobs...)
 	for err == nil && len(jobs) > 0 {
 		if err = a.writeJSON(jobs[0]); err == nil {
 			jobs = jobs[1:]

@@ -57,6 +57,20 @@ func TestClaimGivesBackWhatItCannotWrite(t *testing.T) {
 	})
 }
 
+// Nothing is claimed for nobody: a shell's >&- gives the command the null device.
+func TestClaimRefusesAStdoutThatNobodyReads(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("enqueue", "q")
+	for _, to := range []string{">&-", ">/dev/null"} {
+		args := []string{"claim", "q", "--lease", "1h"}
+		sh := c.command(args...)
+		sh.Args = append([]string{"sh", "-c", `exec "$0" "$@" ` + to, sh.Path}, sh.Args[1:]...)
+		sh.Path = "/bin/sh"
+		c.refused(c.finished(sh), exitFailure, args, "stdout is closed or the null device, so nobody can read the jobs: nothing was claimed")
+		c.has(c.job(1), object{"state": "waiting", "attempt": 0})
+	}
+}
+
 // A reader that takes the first lines only has these, and the rest goes back.
 func TestClaimKeepsWhatItHasWritten(t *testing.T) {
 	c := onSQLite(t)

@@ -45,8 +45,10 @@ null), to a queue ("default" if none is named). Or add many, from --file or stdi
 Blank lines are skipped. Flags hold for every job that does not say otherwise. The
 kind of a job, unless given, is the name of its queue.
 
-Without a payload and without a format, data on stdin is an error: a file with
-something left to read, or a pipe that gives something within 0.1 s.
+Without a payload and without a format, anything on stdin is an error. A pipe is waited
+for until something comes, or its end: where a stdin that nobody writes to stays open,
+as some programs leave it, give null as the payload, or </dev/null. A terminal is not
+read.
 
 All jobs are enqueued, in one transaction, or none: if a line is broken, the error
 names it. With --partial, good lines are enqueued as they come, broken ones are

@@ -51,6 +51,42 @@ func TestAnotherProgramsFileIsRefused(t *testing.T) {
 	c.ok("check")
 }
 
+// What a program has half written when it died is for its own next start to undo.
+func TestAnotherProgramsHalfWrittenFileIsRefused(t *testing.T) {
+	t.Parallel()
+	path, left := filepath.Join(t.TempDir(), "shop.db"), filepath.Join(t.TempDir(), "left.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	const fill = "insert into orders with recursive n (i) as (select 1 union all select i + 1 from n where i < 100000) select i from n"
+	for _, s := range []string{"create table orders (id integer primary key)", "pragma cache_size = 1", "begin", fill} {
+		if _, err := db.ExecContext(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := map[string][]byte{}
+	for _, end := range []string{"", "-journal"} {
+		if before[end], err = os.ReadFile(path + end); err == nil {
+			err = os.WriteFile(left+end, before[end], 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &cli{t: t, db: "sqlite:" + left}
+	for _, verb := range []string{"stats", "claim", "ls", "enqueue"} {
+		c.fails(exitSchema, "", []string{verb}, left, "dibs migrate")
+		for end, was := range before {
+			if is, err := os.ReadFile(left + end); err != nil || !bytes.Equal(is, was) {
+				t.Errorf("%s has changed %s%s: %v", verb, left, end, err)
+			}
+		}
+	}
+}
+
 func TestSQLiteURLs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

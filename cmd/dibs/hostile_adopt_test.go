@@ -95,3 +95,31 @@ func TestAdoptedNamesReachNoTerminalAsTheyAre(t *testing.T) {
 	}
 	h.prints(false, false, []string{"__complete", "adopt", "init", "t"})
 }
+
+// What is proposed for such a table fits it: names are written such that they are read as the
+// same, and the queue has a name that it may have.
+func TestAProposalForHostileNamesFits(t *testing.T) {
+	for name, evil := range map[string]string{"controls": evilControls, "text": evilText, "beyond 16 bits": "\U000e0001"} {
+		t.Run(name, func(t *testing.T) {
+			c := onSQLite(t)
+			if err := os.WriteFile(strings.TrimPrefix(c.db, "sqlite:"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			x := adoptTickets(c, byToken)
+			for _, text := range []string{
+				`create table "t_` + evil + `" (id integer primary key, "status` + evil + `" text, "locked_by ` + evil + `" text, locked_at integer, error text)`,
+				`insert into "t_` + evil + `" ("status` + evil + `") values ('new'), ('done'), ('new')`,
+			} {
+				if _, err := x.sql.Exec(text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			proposal := c.ok("adopt", "init", "t_"+evil)
+			file := c.write("m.yaml", proposal)
+			got := c.run("", "adopt", "check", file).out
+			if strings.Contains(got, "error ") || !strings.Contains(got, "fenced by the exact values of locked_by ") {
+				t.Errorf("%s\nis told:\n%s", proposal, got)
+			}
+		})
+	}
+}

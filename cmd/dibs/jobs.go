@@ -47,10 +47,13 @@ func unknownQueue(name string, known []string) *hintError {
 		}
 		next = "known queues: " + printable(strings.Join(known, ", "))
 	}
-	if likeMapping(name) {
+	switch {
+	case strings.Contains(name, "://"):
+		next = "the URL of a database goes to --db"
+	case likeMapping(name):
 		next = fmt.Sprintf("did you mean --table %s? %s", shellWord(name), next)
 	}
-	return &hintError{err: fmt.Errorf("%w %q", dibs.ErrUnknownQueue, clip(printable(name), 60)), next: next}
+	return &hintError{err: fmt.Errorf("%w \"%s\"", dibs.ErrUnknownQueue, clip(printable(name), 60)), next: next}
 }
 
 // invalidField says whether err refuses the i-th job of a batch.

@@ -74,6 +74,7 @@ func (a *app) list(ctx context.Context, db dibs.Database, f dibs.Filter, all boo
 			if page.Jobs == nil {
 				page.Jobs = []*dibs.RawJob{}
 			}
+			legible(page.Jobs...)
 			err = a.writeJSON(page)
 		case len(page.Jobs) > 0:
 			a.writeJobs(page.Jobs)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/spf13/cobra"
 )
 
@@ -60,6 +61,18 @@ func (a *app) watchOutput(stop func()) (unwritten func() error) {
 // tell writes on one line of JSON what has been done. If that cannot be written, nothing of it is
 // undone, and run says so.
 func (a *app) tell(v any) { _ = a.writeJSON(v) }
+
+// legible puts JSON strings in place of what is no JSON, as only SQL by hand can leave it: it
+// would spoil the whole line.
+func legible(jobs ...*dibs.RawJob) {
+	for _, j := range jobs {
+		for _, part := range []*json.RawMessage{&j.Payload, &j.Metadata, &j.Result} {
+			if len(*part) > 0 && !json.Valid(*part) {
+				*part = encode(string(*part))
+			}
+		}
+	}
+}
 
 // writeJSON writes v on one line to stdout.
 func (a *app) writeJSON(v any) error {

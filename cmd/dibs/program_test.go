@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,10 +41,13 @@ func (p *pipe) gonePid() {
 	}
 }
 
-// needSetsid leaves a test out where there is no setsid(1), such as on macOS.
+// needSetsid leaves a test out on systems without setsid(1), such as macOS. Linux has it.
 func needSetsid(t *testing.T) {
 	t.Helper()
-	if _, err := exec.LookPath("setsid"); err != nil {
+	switch _, err := exec.LookPath("setsid"); {
+	case err != nil && runtime.GOOS == "linux":
+		t.Fatal(err)
+	case err != nil:
 		t.Skip(err)
 	}
 }

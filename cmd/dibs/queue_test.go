@@ -124,6 +124,7 @@ func TestStats(t *testing.T) {
 			c.t.Errorf("dibs stats writes:\n%s", strings.Join(lines, "\n"))
 		}
 		c.fails(exitNotFound, "", []string{"stats", "q", "r"}, `unknown queue "r"`, "known queues: q")
+		c.fails(exitNotFound, "", []string{"stats", "a\u202eb\x1b"}, `unknown queue "a\u202eb\u001b"`, "known queues: q")
 		c.fails(exitNotFound, "", []string{"ls", strings.Repeat("n", 10_000)}, "unknown queue", "known queues: q")
 	})
 }

@@ -146,6 +146,48 @@ func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 	}
 }
 
+// A URL is no name of a queue: it would be kept, and shown by every list.
+func TestAURLIsNotKeptAsTheNameOfAQueue(t *testing.T) {
+	c := onSQLite(t)
+	c.ok("migrate")
+	for _, u := range secretURLs {
+		if !strings.Contains(u, "://") {
+			continue
+		}
+		job := `{"queue":"` + u + `","payload":1}`
+		for _, args := range [][]string{
+			{"enqueue", u, "1"},
+			{"enqueue", u, "--lines"},
+			{"enqueue", u, "--lines", "--partial"},
+			{"enqueue", "--file", c.write("jobs", job), "--jobs"},
+			{"enqueue", "--file", c.write("jobs", job), "--jobs", "--partial"},
+			{"enqueue", "--file", c.write("jobs.csv", "@queue,x\n\""+u+"\",1\n")},
+			{"claim", u},
+			{"claim", u, "--wait", "1s"},
+			{"claim", u, "--resume", "--worker", "w"},
+			{"work", u, "--until-empty", "--", "true"},
+			{"locks", u},
+			{"ls", u},
+			{"stats", u},
+			{"queue", u, "--lease", "1m"},
+			{"pause", u},
+			{"cancel", "--queue", u},
+			{"prune", "--older-than", "0s", "--queue", u},
+		} {
+			r := c.run("1\n", args...)
+			if r.code == exitOK || strings.Contains(r.out+r.err, secret) {
+				t.Errorf("dibs %q: exit code %d, %s%s", args, r.code, r.out, r.err)
+			}
+			if !strings.Contains(r.err, "the URL of a database goes to --db") {
+				t.Errorf("dibs %q says %s", args, r.err)
+			}
+		}
+	}
+	if got := c.ok("stats"); !strings.HasPrefix(got, "no queues yet") {
+		t.Errorf("left: %s", got)
+	}
+}
+
 func TestWhatIsPrintedOfADatabaseHoldsNoPassword(t *testing.T) {
 	t.Parallel()
 	const db = open.URL("postgres://u@h/d?application_name=a&password=S3CRET&sslpassword=S3CRET")

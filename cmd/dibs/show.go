@@ -42,6 +42,7 @@ func newShowCmd(a *app) *cobra.Command {
 				case result:
 					err = a.writeRaw(j.Result)
 				case a.json:
+					legible(j)
 					err = a.writeJSON(j)
 				default:
 					a.writeJob(j)
@@ -117,11 +118,14 @@ func (a *app) writeJob(j *dibs.RawJob) {
 	line("payload", indentJSON(j.Payload))
 	line("result", indentJSON(j.Result))
 	for _, e := range j.Errors {
-		who := ""
-		if e.Worker != "" {
-			who = " on " + printable(e.Worker)
+		what := a.paint(red, "attempt unknown") // they are damaged
+		if e.Attempt > 0 {
+			what = a.paint(red, fmt.Sprintf("attempt %d failed", e.Attempt)) + " at " + at(e.At)
 		}
-		fmt.Fprintf(a.stdout, "  %s at %s%s\n", a.paint(red, fmt.Sprintf("attempt %d failed", e.Attempt)), at(e.At), who)
+		if e.Worker != "" {
+			what += " on " + printable(e.Worker)
+		}
+		fmt.Fprintf(a.stdout, "  %s\n", what)
 		for text := range strings.Lines(e.Error) {
 			fmt.Fprintf(a.stdout, "    %s\n", printable(strings.TrimRight(text, "\r\n")))
 		}

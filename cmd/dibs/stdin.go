@@ -2,57 +2,72 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/spf13/cobra"
 )
 
-// firstBytes is how long a pipe without data is waited for: whoever feeds it starts at the
-// same time as this command.
-const firstBytes = 100 * time.Millisecond
-
-// unread returns the beginning of what stdin holds, and nothing where that is not known
-// at once. What a pipe gave is lost to others.
-func (a *app) unread() []byte {
-	f, ok := a.stdin.(*os.File)
-	if !ok {
-		return nil
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil // it is closed
+// firstBytes reads the beginning of stdin: nothing if it ends without a byte, or is a terminal or
+// closed. Only its end says that nothing comes, so this waits, and says for what. What a pipe
+// gave is lost to others; a file is left where it was.
+func (a *app) firstBytes(ctx context.Context) ([]byte, error) {
+	if a.inTTY {
+		return nil, nil
 	}
 	first := make([]byte, 64<<10)
-	n := 0
-	switch mode := info.Mode(); {
-	case mode.IsRegular():
-		at, err := f.Seek(0, io.SeekCurrent)
-		if err != nil {
-			return nil
+	var n int
+	var err error
+	done := make(chan struct{})
+	go func() {
+		n, err = io.ReadAtLeast(a.stdin, first, 1)
+		close(done)
+	}()
+	note := time.After(time.Second)
+	for waiting := true; waiting; {
+		select {
+		case <-done:
+			waiting = false
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-note:
+			fmt.Fprintln(a.stderr, "dibs: waiting for what comes on stdin, or for its end; if nothing is to come, give null as the payload, or </dev/null")
 		}
-		n, _ = f.ReadAt(first, at) // what cannot be read is no input
-	case mode&(fs.ModeNamedPipe|fs.ModeSocket) != 0 && readable(f, firstBytes):
-		n, _ = f.Read(first)
 	}
-	return first[:n]
+	if f, ok := a.stdin.(io.Seeker); ok {
+		_, _ = f.Seek(-int64(n), io.SeekCurrent) // pipes cannot
+	}
+	for _, nothing := range []error{io.EOF, os.ErrClosed, os.ErrInvalid, syscall.EBADF} {
+		if errors.Is(err, nothing) {
+			return nil, nil
+		}
+	}
+	return first[:n], err
 }
 
 // refuseInput is the error for input that would be thrown away, as nothing says what it is.
 func (a *app) refuseInput(cmd *cobra.Command) error {
-	first := a.unread()
-	if len(first) == 0 {
+	const instead = "if it is not meant, give null as the payload"
+	first, err := a.firstBytes(cmd.Context())
+	switch {
+	case cmd.Context().Err() != nil:
+		return err
+	case err != nil:
+		return &hintError{err: usagef(cmd, "stdin cannot be read; nothing was enqueued: %w", err), next: instead}
+	case len(first) == 0:
 		return nil
 	}
 	return &hintError{
 		err:  usagef(cmd, "stdin has data, but nothing says what it is; nothing was enqueued"),
-		next: likelyFormat(first) + "; if it is not meant, give null as the payload",
+		next: likelyFormat(first) + "; " + instead,
 	}
 }
 

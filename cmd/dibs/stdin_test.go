@@ -1,13 +1,13 @@
-//go:build unix
-
 package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"strings"
 	"testing"
+	"time"
 )
 
 // reading runs the command with a file as stdin, as a shell does.
@@ -85,7 +85,6 @@ func TestEnqueueWithAStdinThatIsNotMeant(t *testing.T) {
 	if _, err := io.Copy(io.Discard, readToItsEnd); err != nil {
 		t.Fatal(err)
 	}
-	open, _ := c.piped("")
 	ended, w := c.piped("")
 	w.Close()
 	n := 0
@@ -98,7 +97,6 @@ func TestEnqueueWithAStdinThatIsNotMeant(t *testing.T) {
 		{"closed", closed, nil},
 		{"an empty file", c.opened(""), nil},
 		{"a file that is read to its end", readToItsEnd, nil},
-		{"a pipe that stays empty", open, nil},
 		{"a pipe that has ended", ended, nil},
 		{"a list that a loop reads", c.opened("a\nb\n"), []string{"1"}},
 		{"a payload is given", c.opened("a\nb\n"), []string{"null"}},
@@ -109,4 +107,50 @@ func TestEnqueueWithAStdinThatIsNotMeant(t *testing.T) {
 		}
 	}
 	c.has(c.stats("q"), object{"waiting": n})
+}
+
+// A producer may take its time: only the end of its pipe says that it has nothing to give.
+func TestEnqueueWaitsForItsInput(t *testing.T) {
+	onEach(t, func(c *cli) {
+		for text, late := range map[string]time.Duration{"1\n": 300 * time.Millisecond, "": 1500 * time.Millisecond} {
+			r, w := c.piped("")
+			time.AfterFunc(late, func() {
+				_, _ = w.WriteString(text)
+				w.Close()
+			})
+			args := []string{"enqueue", "q"}
+			got := c.reading(r, args...)
+			if text != "" {
+				c.refused(got, exitUsage, args, "stdin has data", "give --jsonl")
+			} else if got.code != exitOK || !strings.HasPrefix(got.out, "enqueued job ") || !strings.Contains(got.err, "waiting for what comes on stdin, or for its end; if nothing is to come, give null as the payload, or </dev/null") {
+				c.t.Errorf("a pipe that ends late without anything: exit code %d\n%s%s", got.code, got.out, got.err)
+			}
+		}
+		dir, err := os.Open(".")
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		defer dir.Close()
+		args := []string{"enqueue", "q"}
+		c.refused(c.reading(dir, args...), exitUsage, args, "stdin cannot be read")
+		c.has(c.stats("q"), object{"waiting": 1})
+	})
+}
+
+// A wait that never ends can be broken off, and a file that was refused is not used up.
+func TestEnqueueLeavesItsInput(t *testing.T) {
+	c := onSQLite(t)
+	r, _ := c.piped("")
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	var out, errs bytes.Buffer
+	if code := run(ctx, []string{"--db", c.db, "enqueue", "q"}, r, &out, &errs); code == exitOK {
+		t.Errorf("after an interrupt: exit code %d: %s%s", code, &out, &errs)
+	}
+	f := c.opened("a\nb\n")
+	args := []string{"enqueue", "q"}
+	c.refused(c.reading(f, args...), exitUsage, args, "stdin has data")
+	if rest, err := io.ReadAll(f); string(rest) != "a\nb\n" {
+		t.Errorf("left of the file: %q, %v", rest, err)
+	}
 }

@@ -1,6 +1,7 @@
 package checks
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -143,6 +144,23 @@ func History(h []dibs.AttemptError, e dibs.AttemptError) []dibs.AttemptError {
 	h = append(h, e)
 	if len(h) > dibs.MaxErrors {
 		h = h[len(h)-dibs.MaxErrors:]
+	}
+	return h
+}
+
+// ReadHistory reads a job's error history as a store keeps it. One that is damaged, as only
+// SQL by hand can leave it, becomes a single entry that quotes it: reading a page of jobs
+// must not fail because of one of them.
+func ReadHistory(text []byte) []dibs.AttemptError {
+	if len(text) == 0 {
+		return nil
+	}
+	var h []dibs.AttemptError
+	if err := json.Unmarshal(text, &h); err != nil {
+		return []dibs.AttemptError{{Error: ErrorText("the kept errors are damaged: " + string(text))}}
+	}
+	for i := range h {
+		h[i].At = h[i].At.UTC()
 	}
 	return h
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -181,7 +182,12 @@ func Name(field, s string) error {
 	return optional(field, s)
 }
 
-func optional(field, s string) error { return text(field, s, dibs.MaxName) }
+func optional(field, s string) error {
+	if field == "queue" && strings.Contains(s, "://") { // it may hold a password, so it is not quoted
+		return invalid(field, "must not contain ://: the URL of a database goes to --db")
+	}
+	return text(field, s, dibs.MaxName)
+}
 
 func text(field, s string, most int) error {
 	if len(s) > most {

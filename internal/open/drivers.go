@@ -28,8 +28,12 @@ func lacksTables(ctx context.Context, path string, o Options) bool {
 		return false // what is wrong, opening it says better; so below
 	}
 	file := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), OmitHost: true, RawQuery: "_pragma=busy_timeout(10000)&_pragma=query_only(1)"}
-	if wal, err := os.Stat(abs + "-wal"); err == nil && wal.Size() > 0 {
-		file.RawQuery += "&mode=ro" // closing another connection may move the -wal into the file
+	// To close another connection may move the -wal into the file; to open another may undo what
+	// a program that died has half written.
+	for end, look := range map[string]string{"-wal": "&mode=ro", "-journal": "&mode=ro&immutable=1"} {
+		if beside, err := os.Stat(abs + end); err == nil && beside.Size() > 0 {
+			file.RawQuery += look
+		}
 	}
 	db, err := sql.Open("sqlite", file.String())
 	if err != nil {

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,19 +158,19 @@ func explainPostgres(u URL, err error) *Error {
 }
 
 func explainRefusal(u URL, e *pgconn.PgError) *Error {
-	server, err := serverURL(u)
+	asked, err := pgconn.ParseConfig(u.Reveal()) // parameters and the environment, too
 	if err != nil {
 		return nil
 	}
 	switch e.Code {
 	case "28P01", "28000": // invalid_password, invalid_authorization_specification
 		return &Error{
-			Problem: fmt.Sprintf("%s refuses user %q: wrong password or no access", host(u), server.User.Username()),
+			Problem: fmt.Sprintf("%s refuses user %q: wrong password or no access", host(u), asked.User),
 			Next:    "check user and password in --db or $DIBS_DB (special characters as %XX), or use PGPASSWORD or ~/.pgpass",
 		}
 	case "3D000": // invalid_catalog_name
 		return &Error{
-			Problem: fmt.Sprintf("%s has no database %q", host(u), trimSlash(server.Path)),
+			Problem: fmt.Sprintf("%s has no database %q", host(u), cmp.Or(asked.Database, asked.User)),
 			Next:    "make it with createdb, or name another with --db or $DIBS_DB",
 		}
 	case "42501": // insufficient_privilege
@@ -236,11 +237,4 @@ func host(u URL) string {
 		return "the server"
 	}
 	return server.Host
-}
-
-func trimSlash(path string) string {
-	if len(path) > 0 && path[0] == '/' {
-		return path[1:]
-	}
-	return path
 }

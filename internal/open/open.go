@@ -3,6 +3,7 @@
 package open
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -250,7 +251,8 @@ func checkFile(path string, existing bool) error {
 			Err:     dibs.ErrSchema,
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		return checkFolder(filepath.Dir(path))
+		dir, _ := filepath.Split(path) // not filepath.Dir, which takes x/.. for nothing
+		return checkFolder(cmp.Or(dir, "."))
 	}
 	return nil
 }
@@ -258,7 +260,7 @@ func checkFile(path string, existing bool) error {
 func checkFolder(dir string) error {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return &Error{
-			Problem: "there is no folder " + dir,
+			Problem: "there is no folder " + strings.TrimSuffix(dir, string(filepath.Separator)),
 			Next:    "make it first, or name another file with --db or $DIBS_DB",
 			Err:     dibs.ErrInvalid,
 		}

@@ -137,6 +137,27 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// What a URL leaves out, parameters or the environment say.
+func TestExplainNamesUserAndDatabaseAsTheyWereAsked(t *testing.T) {
+	t.Setenv("PGUSER", "env")
+	t.Setenv("PGDATABASE", "")
+	for url, want := range map[URL]string{
+		"postgres://db:5432/shop?user=app":        `db:5432 refuses user "app"`,
+		"postgres://db:5432/shop":                 `db:5432 refuses user "env"`,
+		"postgres://db:5432/?dbname=stock&user=x": `db:5432 has no database "stock"`,
+		"postgres://db:5432?user=x":               `db:5432 has no database "x"`,
+	} {
+		code := "28P01"
+		if strings.Contains(want, "database") {
+			code = "3D000"
+		}
+		var known *Error
+		if !errors.As(Explain(url, pgError(code)), &known) || !strings.Contains(known.Problem, want) {
+			t.Errorf("%s: %v, want %s", url, known, want)
+		}
+	}
+}
+
 func pgError(code string) error { return &pgconn.PgError{Code: code, Message: "words of the server"} }
 
 // connectError is what pgx says when nobody listens.

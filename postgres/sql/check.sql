@@ -4,6 +4,13 @@
 -- Columns out: finding, one line each; no row means that all is well.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing.
+-- Kept errors may be any JSON, after somebody has changed them with SQL. A path takes what is
+-- no array for an array of one.
+with kept as (
+    select id, errors from dibs.job where errors is not null
+    union all
+    select id, errors from dibs.finished where errors is not null
+)
 select format('job %s: token and lease do not go together', id)
 from dibs.job
 where (token is null) <> (lease_until is null)
@@ -44,9 +51,13 @@ where unique_held
 group by queue, unique_key
 having count(*) > 1
 union all
-select format('job %s: %s errors kept', id, jsonb_array_length(errors))
-from dibs.job
-where jsonb_array_length(errors) > 10
+select format('job %s: %s errors kept', id, jsonb_array_length(jsonb_path_query_array(errors, '$[*]')))
+from kept
+where jsonb_array_length(jsonb_path_query_array(errors, '$[*]')) > 10
+union all
+select format('job %s: its kept errors are damaged', id)
+from kept
+where errors <> jsonb_path_query_array(errors, '$[*] ? (@.attempt.type() == "number" && @.at.type() == "string" && @.error.type() == "string")')
 union all
 select format('job %s: its queue %s has no settings', id, queue)
 from dibs.job j

@@ -56,7 +56,7 @@ with o as materialized (
         g.payload,
         g.metadata,
         case when g.error is null then g.errors else
-            case when jsonb_array_length(g.errors) >= 10 then g.errors - 0 else coalesce(g.errors, '[]') end
+            coalesce(jsonb_path_query_array(g.errors, '$[last - 8 to last]'), '[]')
             || jsonb_build_object('attempt', g.attempt, 'at', statement_timestamp(), 'worker', g.worker, 'error', g.error)
         end,
         g.result

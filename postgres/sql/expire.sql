@@ -25,7 +25,7 @@ with ended as materialized (
         j.cancel_requested or (j.attempt - j.excused) >= j.max_attempts as ends,
         case when j.cancel_requested then 'cancelled' else 'dead' end as state,
         case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep,
-        case when jsonb_array_length(j.errors) >= 10 then j.errors - 0 else coalesce(j.errors, '[]') end
+        coalesce(jsonb_path_query_array(j.errors, '$[last - 8 to last]'), '[]')
             || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp(), 'worker', j.worker, 'error', 'lease expired') as errors
     from held h
     join dibs.job j on j.id = any (array[h.id])

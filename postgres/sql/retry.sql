@@ -31,7 +31,7 @@ with clock as materialized (
             ) * 1e6 * (1 + (q.backoff_jitter * ((2 * random()) - 1)))
         ))) end as run_at,
         case when o.error is null then j.errors else
-            case when jsonb_array_length(j.errors) >= 10 then j.errors - 0 else coalesce(j.errors, '[]') end
+            coalesce(jsonb_path_query_array(j.errors, '$[last - 8 to last]'), '[]')
             || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp(), 'worker', j.worker, 'error', o.error)
         end as errors,
         case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep

@@ -4,6 +4,26 @@
 -- Columns out: what, one line each; no row means that all is well.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing.
+-- Kept errors may be any text, after somebody has changed them with SQL. Functions of JSON
+-- fail on most of them; "case" looks only as far as it has to.
+with kept as (
+  select id, errors, case
+    when not json_valid(errors) then false
+    when json_type(errors) <> 'array' then false
+    else not exists (
+      select 1
+      from json_each(errors) e
+      where json_type(errors, e.fullkey || '.attempt') is not 'integer'
+        or json_type(errors, e.fullkey || '.at') is not 'text'
+        or json_type(errors, e.fullkey || '.error') is not 'text'
+    )
+  end as readable
+  from (
+    select id, errors from dibs_job where errors is not null
+    union all
+    select id, errors from dibs_finished where errors is not null
+  )
+)
 select format('job %d: token and lease do not go together', id) as what
 from dibs_job
 where (token is null) <> (lease_until is null)
@@ -55,17 +75,17 @@ select format('job %d: %d errors kept, the longest is %d bytes', id, json_array_
   select max(octet_length(e.value ->> 'error'))
   from json_each(errors) e
 ))
-from (
-  select id, errors from dibs_job where errors is not null
-  union all
-  select id, errors from dibs_finished where errors is not null
-)
-where json_array_length(errors) > 10
+from kept
+where case when readable then json_array_length(errors) > 10
   or exists (
     select 1
     from json_each(errors) e
     where octet_length(e.value ->> 'error') > 4096
-  )
+  ) end
+union all
+select format('job %d: its kept errors are damaged', id)
+from kept
+where not readable
 union all
 select format('job %d: its queue %s has no settings', j.id, j.queue)
 from dibs_job j
