@@ -55,9 +55,18 @@ github.com/dibs-queue/dibs/internal/broken'
 # A package that takes so long hangs: on a busy machine all of them take several times as long as alone.
 limit='-timeout 40m'
 # These run other programs, wait for leases to end or make one call after the other: the
-# race detector has nothing to find in them. They run beside the rest, a package at a time.
-aside='TestFiveTables|TestConformance/side_table|TestTheTortureOf|TestBenchMeasures|TestTortureSays|TestAnInterruptedTorture|TestDemoKeeps|TestModel|TestPlans|TestInterleavings|TestStrangeTables|TestRowsThatACrashedProgram|TestTheProposals|TestCommandLines|TestNothingPlanted|TestSettingsOfTheServer|TestTheCommandWorksBehindAPooler|TestDemoAndTortureWork|TestNothingHostile'
-with_server go test -p 1 -count=1 $limit -run "$aside" ./adopt ./cmd/dibs ./postgres ./sqlite >"$tmp/aside" 2>&1 &
+# race detector has nothing to find in them. They run beside the rest. Of the command's
+# tests, all do but those of the worker and of the screen, which have goroutines of their own.
+aside='TestFiveTables|TestConformance/side_table|TestModel|TestPlans|TestInterleavings|TestStrangeTables|TestRowsThatACrashedProgram|TestTheProposals|TestNothingPlanted|TestSettingsOfTheServer'
+command=github.com/dibs-queue/dibs/cmd/dibs
+racing='TestWork|TestTop'
+beside() (
+	failed=0
+	with_server go test -count=1 -parallel 4 $limit -skip "$racing" ./cmd/dibs || failed=1
+	with_server go test -p 1 -count=1 $limit -run "$aside" ./adopt ./postgres ./sqlite || failed=1
+	exit $failed
+)
+beside >"$tmp/aside" 2>&1 &
 beside=$!
 
 failed=0
@@ -74,7 +83,9 @@ step 'faults that the tests must find'
 with_server go test -count=1 $limit $plain || failed=1
 
 step 'every other test, on SQLite and PostgreSQL'
-with_server go test $race -count=1 $limit -skip "$aside" $(go list ./... | grep -vxF "$plain") || failed=1
+with_server go test $race -count=1 $limit -skip "$aside" $(go list ./... | grep -vxF "$plain
+$command") || failed=1
+with_server go test $race -count=1 $limit -run "$racing" ./cmd/dibs || failed=1
 
 step "a table of River's, worked on by dibs"
 with_server sh -c 'cd bench && go test -count=1 -timeout 5m -run TestRiversTableIsAdopted .' || failed=1

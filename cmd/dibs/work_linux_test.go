@@ -140,7 +140,10 @@ func TestWorkTakesItsProgramsAlongWhenKilled(t *testing.T) {
 		w.signal(syscall.SIGKILL)
 		p.gone()
 		c.end(c.work("q", "--until-empty", "--", "true"))
-		c.has(c.job(1), object{"state": "completed", "attempt": 2})
+		c.has(c.job(1), object{"state": "completed"})
+		if attempt := c.job(1)["attempt"].(float64); attempt < 2 { // more where the machine was slower than the lease
+			c.t.Errorf("completed by attempt %v, the killed worker's own", attempt)
+		}
 		if got := lastError(c.job(1)); !strings.Contains(got, "lease expired") {
 			c.t.Errorf("the history says %q", got)
 		}
