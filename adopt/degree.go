@@ -64,7 +64,7 @@ func (p *plan) degree() Degree {
 		say("why attempts failed is logged but not kept: no outcome sets a column to $error, and there is no side table")
 	}
 	if p.SideTable {
-		say("%s is made when the mapping is first worked with, which needs the right to create a table in that schema", p.Side())
+		say("unless it is there, %s is made when the mapping is first worked with, which needs the right to create a table in that schema", p.Side())
 	}
 	if p.Dead == nil && p.SideTable {
 		say("rows that failed for good are dead in %s alone: in the table they stay unfinished, and other programs and views see them so. Name what dead sets, if the table can say it", p.Side())

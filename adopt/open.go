@@ -80,19 +80,32 @@ func prepare(ctx context.Context, db *sql.DB, m Mapping) (*plan, error) {
 
 // makeSideTable makes the side table, unless it is there.
 func (s *Store) makeSideTable(ctx context.Context) error {
-	if s.hasSideTable(ctx) {
-		return nil
+	there, err := s.hasSideTable(ctx)
+	if there || err != nil {
+		return err
 	}
-	err := inTx(ctx, s.plan.d, s.db, func(q querier) error { return s.makeSideTableIn(ctx, q) })
-	if err != nil && s.hasSideTable(ctx) { // two that make it at once can collide
-		return nil
+	err = inTx(ctx, s.plan.d, s.db, func(q querier) error { return s.makeSideTableIn(ctx, q) })
+	if err != nil { // two that make it at once can collide
+		if there, refused := s.hasSideTable(ctx); there || refused != nil {
+			return refused
+		}
 	}
 	return err
 }
 
-func (s *Store) hasSideTable(ctx context.Context) bool {
-	_, err := queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" limit 0")
-	return err == nil
+// hasSideTable refuses a side table that is somebody else's before it reads anything of it:
+// the triggers of a table run with the rights of whoever writes to it.
+func (s *Store) hasSideTable(ctx context.Context) (bool, error) {
+	strangers, err := s.plan.d.strangers(ctx, s.db, s.plan)
+	if err != nil {
+		return false, err
+	}
+	for _, owner := range strangers {
+		return false, invalid("side_table", "would use %s, which is no table of this user's, of the owner of %s or of a superuser, but belongs to %s;"+
+			" if it is meant, change its owner (alter table %s owner to …), else drop it", s.plan.Side(), s.plan.Table, owner, s.plan.Side())
+	}
+	_, err = queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" limit 0")
+	return err == nil, nil
 }
 
 func (s *Store) makeSideTableIn(ctx context.Context, q querier) error {

@@ -175,7 +175,13 @@ func (p *plan) deadBeside() string {
 // stuck finds rows that would never be taken; with open, only those that work waits for.
 func (c *checker) stuck(ctx context.Context, open bool) error {
 	p := *c.p
-	p.sideless = p.SideTable && !c.s.hasSideTable(ctx)
+	if p.SideTable {
+		there, err := c.s.hasSideTable(ctx)
+		if err != nil {
+			return err
+		}
+		p.sideless = !there
+	}
 	for _, k := range p.stucks() {
 		if k.where == "" || open && !k.open {
 			continue

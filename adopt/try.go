@@ -52,7 +52,14 @@ func trial(ctx context.Context, db *sql.DB, m Mapping, f func(*Store, querier) e
 }
 
 func (s *Store) trial(ctx context.Context, f func(querier) error) error {
-	missing := s.plan.SideTable && !s.hasSideTable(ctx)
+	missing := false
+	if s.plan.SideTable {
+		there, err := s.hasSideTable(ctx)
+		if err != nil {
+			return err
+		}
+		missing = !there
+	}
 	tx, err := s.plan.d.begin(ctx, s.db)
 	if err != nil {
 		return err

@@ -55,6 +55,36 @@ func (d postgresDialect) verify(ctx context.Context, db *sql.DB, p *plan, conds 
 	return nil
 }
 
+// An owner can be trusted who has this user's rights anyway, or can reach them by triggers on
+// the adopted table: this user, a role that it is a member of, the table's owner, a superuser.
+// A superuser counts as a member of every role, so that says nothing there.
+var postgresStrangers = qualify.Text(`
+select quote_ident(r.rolname)
+from pg_class c
+join pg_roles r on r.oid = c.relowner
+where (c.oid = to_regclass($1)::oid)
+    and (
+        not (c.relkind in ('r', 'p'))
+        or not (r.rolsuper or (r.rolname = current_user) or exists (
+            select
+            from pg_roles u
+            where (u.rolname = current_user) and not u.rolsuper and pg_has_role(c.relowner, 'usage')
+        ) or exists (
+            select
+            from pg_class t
+            where (t.oid = to_regclass($2)::oid) and (t.relowner = c.relowner)
+        ))
+    )`)
+
+func (postgresDialect) strangers(ctx context.Context, q querier, p *plan) ([]string, error) {
+	rows, err := queryAll(ctx, q, postgresStrangers, p.Side(), p.Table)
+	var owners []string
+	for _, r := range rows {
+		owners = append(owners, r[0])
+	}
+	return owners, err
+}
+
 const insufficientPrivilege, readOnly = "42501", "25006"
 
 func (d postgresDialect) verifyCalls(ctx context.Context, tx *sql.Tx, p *plan, c *condition) error {

@@ -166,6 +166,38 @@ func TestAFileThatAnotherProgramHasBegunIsLeftAlone(t *testing.T) {
 			}
 		})
 	})
+	for _, ending := range []string{"-wal", "-journal"} {
+		t.Run("by a link, with its "+ending, func(t *testing.T) {
+			t.Parallel()
+			pragmas := map[string][]string{"-wal": {"pragma journal_mode = wal"}}
+			path := abandoned(t, ending, pragmas[ending]...)
+			if err := os.WriteFile(path+"-shm", nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			link := filepath.Join(t.TempDir(), "link.db")
+			if err := os.Symlink(path, link); err != nil {
+				t.Fatal(err)
+			}
+			untouched(t, path, func() {
+				if _, err := sqlite.Open(t.Context(), link, sqlite.Options{}); !errors.Is(err, dibs.ErrSchema) {
+					t.Errorf("Open gave %v", err)
+				}
+			})
+		})
+	}
+	t.Run("half written, so that it cannot be read", func(t *testing.T) {
+		t.Parallel()
+		path := abandoned(t, "-journal")
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if _, err := f.Write(make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, path, sqlite.Options{})
+	})
 	t.Run("without tables", func(t *testing.T) {
 		t.Parallel()
 		path := filepath.Join(t.TempDir(), "empty.db")

@@ -3,10 +3,14 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -66,8 +70,13 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 // connection that may write moves what a program that has died left in its -wal into the file,
 // so it only reads where there is one. Elsewhere it may write, so that SQLite takes away the
 // -wal and -shm that reading has made. That undoes what a program that died has half written,
-// so where there may be such, the file is looked at as it is first.
+// so where there may be such, the file is looked at as it is first. One whose first transaction
+// was never committed counts as empty.
 func glance(ctx context.Context, path string, s *statements, know int, add bool) (version int, err error) {
+	// SQLite has the -wal and the -journal beside the file, not beside a link to it.
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return 0, err
+	}
 	look := func(mode string, settings url.Values) (int, error) {
 		db := openPool(fileURL(path, mode, settings), nil, 0)
 		defer db.Close()
@@ -77,8 +86,13 @@ func glance(ctx context.Context, path string, s *statements, know int, add bool)
 	case hasContent(path + "-wal"):
 		return look("ro", url.Values{}) // at most a -shm is made
 	case hasContent(path + "-journal"):
-		if _, err := look("ro", url.Values{"immutable": {"1"}}); errors.Is(err, dibs.ErrSchema) {
-			return 0, err // any other error may be for want of what is about to be undone
+		version, err := look("ro", url.Values{"immutable": {"1"}})
+		switch {
+		case errors.Is(err, dibs.ErrSchema):
+			return 0, err
+		case !add && (err != nil || version == 0) && !beganEmpty(path+"-journal"):
+			return 0, fmt.Errorf("%w: a program that has died has left the file half written, without tables of dibs; let that program open it, or have 'dibs migrate' or sqlite.Migrate undo that and add the tables",
+				dibs.ErrSchema)
 		}
 	}
 	return look("rw", url.Values{})
@@ -87,6 +101,19 @@ func glance(ctx context.Context, path string, s *statements, know int, add bool)
 func hasContent(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Size() > 0
+}
+
+// beganEmpty reads in a rollback journal that the file was empty before the transaction. See
+// "The Rollback Journal" in SQLite's description of its file format.
+func beganEmpty(journal string) bool {
+	f, err := os.Open(journal)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist) // the transaction has just ended
+	}
+	defer f.Close()
+	var header [20]byte
+	_, err = io.ReadFull(f, header[:])
+	return err == nil && binary.BigEndian.Uint32(header[16:]) == 0
 }
 
 // upgrade runs the migrations that the file lacks, in one transaction, and returns their names.
