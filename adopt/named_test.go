@@ -60,6 +60,7 @@ func TestRowsAreFinishedByTheirIDsInAnotherProcess(t *testing.T) {
 					exec(t, db, "insert into work (id) values ($1)", v)
 				}
 				m := sideMapping(test.id...)
+				m.Lease = time.Hour
 				jobs := claim(t, open(t, db, m), 100)
 				if len(jobs) != len(test.insert) {
 					t.Fatalf("claimed %d of %d", len(jobs), len(test.insert))

@@ -69,6 +69,16 @@ func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
 				}
 				m := grouped(t, db, "insert into work (id, grp) values "+values[2:])[way]
 				g := &gauge{running: map[string]int{}}
+				first := opened(t, db, m)
+				jobs := claim(t, first, rows) // as many as the limits allow, whatever runs beside each other below
+				g.add(jobs, 1)
+				g.add(jobs, -1)
+				for _, j := range jobs {
+					g.done++
+					if err := first.Finish(t.Context(), []dibs.Outcome{j.Lease().Complete(nil)}); err != nil {
+						t.Fatal(err)
+					}
+				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				var all sync.WaitGroup

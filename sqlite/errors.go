@@ -26,6 +26,13 @@ var hints = map[int]string{
 	sqlite3.SQLITE_PROTOCOL: "the file's locks do not work; it must be on a local disk",
 }
 
+// isHot reports that the file can only be read once somebody who may write has undone a
+// transaction whose program has died.
+func isHot(err error) bool {
+	var db *sqlite.Error
+	return errors.As(err, &db) && db.Code() == sqlite3.SQLITE_READONLY_ROLLBACK
+}
+
 // wrap names the operation, once, and classifies errors of the database.
 func wrap(op string, err error) error {
 	if err == nil || errors.Is(err, dibs.ErrInvalid) || errors.Is(err, dibs.ErrLeaseLost) ||

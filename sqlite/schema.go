@@ -86,6 +86,12 @@ func glance(ctx context.Context, path string, s *statements, know int, add bool)
 	case hasContent(path + "-wal"):
 		return look("ro", url.Values{}) // at most a -shm is made
 	case hasContent(path + "-journal"):
+		if _, err := look("ro", url.Values{}); !isHot(err) {
+			if err != nil {
+				return 0, err
+			}
+			break // it is that of a transaction under way
+		}
 		version, err := look("ro", url.Values{"immutable": {"1"}})
 		switch {
 		case errors.Is(err, dibs.ErrSchema):

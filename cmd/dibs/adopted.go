@@ -45,6 +45,19 @@ func (a *app) adoptable(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// ownJobs has a command that changes jobs by their ids, or ends many, do nothing while
+// DIBS_TABLE has others show and claim the rows of an adopted table: the same ids are other work there.
+func ownJobs(cmd *cobra.Command) *cobra.Command {
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if os.Getenv("DIBS_TABLE") == "" {
+			return nil
+		}
+		what := fmt.Errorf("$DIBS_TABLE is set, and 'dibs %s' does not work on an adopted table: %s", cmd.Name(), instead[cmd.Name()])
+		return &usageError{&hintError{err: what, next: "unset DIBS_TABLE to work on dibs' own jobs"}, cmd.CommandPath()}
+	}
+	return cmd
+}
+
 // likeMapping reports whether what was given for a queue looks like the file of a mapping.
 func likeMapping(name string) bool {
 	ext := filepath.Ext(name)

@@ -301,6 +301,10 @@ func TestTheMappingIsFoundInTheEnvironment(t *testing.T) {
 	if got := c.ok("queue"); strings.Contains(got, "tickets") {
 		t.Errorf("a command for dibs' own queues heeds it: %s", got)
 	}
+	c.ok("enqueue", "q", "1")
+	for _, args := range [][]string{{"cancel", "1"}, {"edit", "1", "--priority", "1"}, {"prune", "--older-than", "0s"}} {
+		c.fails(exitUsage, "", args, "DIBS_TABLE", "adopted table", "unset DIBS_TABLE")
+	}
 	c.db = "sqlite:" + filepath.Join(t.TempDir(), "none.db")
 	c.fails(exitUsage, "", []string{"ls"}, "no database file", "--db")
 	if _, err := os.Stat(strings.TrimPrefix(c.db, "sqlite:")); err == nil {

@@ -19,7 +19,8 @@ a group over its limit. Each finding is one line; exit code 1 if there is any.
 With --repair, mend what is wrong after somebody has deleted or inserted rows with SQL:
 counts that are not those of the rows, and groups whose next job nobody lets go on.
 Workers may run meanwhile. What was mended is listed as such, and exit code 1 says that
-something else is wrong, which is not repaired.
+something else is wrong, which is not repaired. Jobs of a group that was stuck are shown
+as blocked until a worker's next claim.
 
 It reads everything, so it takes long on large tables. It locks nothing; but a repair
 of a SQLite file makes other writers wait while it reads.`,

@@ -41,6 +41,13 @@ func TestCheckRepairsWhatSQLByHandHasLeft(t *testing.T) {
 // bySQL runs a statement behind the back of dibs; %s stands before the names of tables.
 func (c *cli) bySQL(text string) {
 	c.t.Helper()
+	if err := c.tryBySQL(text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cli) tryBySQL(text string) error {
+	c.t.Helper()
 	a := newApp(strings.NewReader(""), nil, nil)
 	a.dbFlag = open.URL(c.db)
 	db, err := a.sqlDB(c.t.Context())
@@ -52,9 +59,8 @@ func (c *cli) bySQL(text string) {
 	if strings.HasPrefix(c.db, "sqlite:") {
 		prefix = "dibs_"
 	}
-	if _, err := db.ExecContext(c.t.Context(), fmt.Sprintf(text, prefix)); err != nil {
-		c.t.Fatal(err)
-	}
+	_, err = db.ExecContext(c.t.Context(), fmt.Sprintf(text, prefix))
+	return err
 }
 
 // Somebody has changed the kept errors of a few jobs with SQL: these jobs say so, all others
@@ -120,6 +126,22 @@ func TestADamagedPayloadSpoilsNoOtherJob(t *testing.T) {
 			got := c.ok(args...)
 			if !strings.Contains(got, `"payload":"{broken","metadata":"{broken"`) || args[0] != "show" && !strings.Contains(got, `"payload":2`) {
 				t.Errorf("dibs %v writes %s", args, got)
+			}
+		}
+	})
+}
+
+// A time that no program can print, and none claims at, cannot get into the table.
+func TestTimesThatAreNoneAreRefusedByTheTable(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("enqueue", "q", "1")
+		times := []string{"-9223372036854775808", "253402300800000000"}
+		if strings.HasPrefix(c.db, "postgres") {
+			times = []string{"'infinity'", "'-infinity'", "'20000-01-01'"}
+		}
+		for _, time := range times {
+			if err := c.tryBySQL("update %sjob set run_at = " + time); err == nil || !strings.Contains(strings.ToLower(err.Error()), "check constraint") {
+				t.Errorf("run_at = %s: %v", time, err)
 			}
 		}
 	})

@@ -12,7 +12,7 @@ func addCommands(a *app, root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), newEditCmd(a), newCancelCmd(a), a.adoptable(newRequeueCmd(a)), newPruneCmd(a))
+	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), ownJobs(newEditCmd(a)), ownJobs(newCancelCmd(a)), a.adoptable(newRequeueCmd(a)), ownJobs(newPruneCmd(a)))
 	add(groupScripts, a.adoptable(newWorkCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
 	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a))
 	add(groupRest, newAdoptCmd(a), newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))

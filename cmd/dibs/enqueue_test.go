@@ -178,7 +178,9 @@ func TestEnqueueABrokenLineEnqueuesNothing(t *testing.T) {
 			{"--jobs", `{"payload":1}` + "\n" + `{"paylaod":1}` + "\n", []string{`stdin:2: job: is not a JSON object of a job: unknown field "paylaod"`}},
 			{"--jobs", `{"delay":-1}` + "\n", []string{"stdin:1: delay: must not be negative"}},
 			{"--jobs", `{"queue":"a\u0000b"}` + "\n", []string{"stdin:1: queue: must not contain control characters"}},
-			{"--jobs", `{} {}` + "\n", []string{"stdin:1: job: is followed by more"}},
+			{"--jobs", `{} {}` + "\n", []string{"stdin:1: job: is not a JSON object of a job: it is followed by more"}},
+			{"--jobs", `{"payload":1,"payload":2}` + "\n", []string{`stdin:1: job: is not a JSON object of a job: it has the field "payload" twice`}},
+			{"--jobs", `{"payload":{"payload":1},"queue":"a","Queue":"b"}` + "\n", []string{`it has the field "queue" twice`}},
 		} {
 			args := []string{"enqueue", "q", test.flag}
 			words := test.words

@@ -181,9 +181,7 @@ func (a *app) eachLine(ctx context.Context, f func(*outcomeJSON) error) error {
 			continue
 		}
 		var o outcomeJSON
-		d := json.NewDecoder(bytes.NewReader(text))
-		d.DisallowUnknownFields() // a field that is misspelled must not be lost
-		if err := d.Decode(&o); err != nil {
+		if err := readObject(text, &o); err != nil {
 			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: "is not a JSON object with the id and the token of a job: " + jsonReason(err)}
 		}
 		if o.Key != "" && a.table == "" {

@@ -167,13 +167,8 @@ func parseJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
 		return job, &dibs.InvalidError{Field: "job", Reason: "is not valid UTF-8"}
 	}
 	var j jobJSON
-	d := json.NewDecoder(bytes.NewReader(line))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&j); err != nil {
+	if err := readObject(line, &j); err != nil {
 		return job, &dibs.InvalidError{Field: "job", Reason: "is not a JSON object of a job: " + jsonReason(err)}
-	}
-	if d.More() {
-		return job, &dibs.InvalidError{Field: "job", Reason: "is followed by more than its line should hold"}
 	}
 	override(&job.Queue, j.Queue)
 	override(&job.Kind, j.Kind)

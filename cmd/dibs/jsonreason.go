@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,40 @@ import (
 
 	"github.com/dibs-queue/dibs"
 )
+
+// readObject reads a line of JSON into an object's fields. A field that is misspelled, or is
+// there twice, must not be lost.
+func readObject(line []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.DisallowUnknownFields()
+	if err := d.Decode(to); err != nil {
+		return err
+	}
+	if d.More() {
+		return errors.New("it is followed by more than its line should hold")
+	}
+	d = json.NewDecoder(bytes.NewReader(line))
+	if first, err := d.Token(); err != nil || first != json.Delim('{') {
+		return err // it is null, and so has no fields
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return err
+		}
+		field := strings.ToLower(fmt.Sprint(name)) // the decoder takes a field in any case
+		if seen[field] {
+			return fmt.Errorf("it has the field %q twice", field)
+		}
+		seen[field] = true
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // jsonReason puts into words why JSON could not be read.
 func jsonReason(err error) string {

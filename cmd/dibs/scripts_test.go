@@ -115,6 +115,7 @@ func TestFinishRefusesBadInput(t *testing.T) {
 			{`{"id":2,"token":"` + strings.Repeat("n", 32) + `"}`, `: a token must be 32 hexadecimal digits, got "nnn`},
 			{`{"id":2,"run_at":"today"}`, `: a time must be written as "2026-11-21T08:30:00Z", got "today"`},
 			{`{"id":2,"token":"` + token + `","endng":"completed"}`, `: unknown field "endng"`},
+			{`{"id":2,"token":"` + token + `","ending":"completed","ending":"dead"}`, `: it has the field "ending" twice`},
 			{`{"id":2,"token":"` + token + `"}`, `stdin, outcome 2: ending: must be completed, retry`},
 			{`{"id":2,"token":"12","ending":"completed"}`, `: a token must be 32 hexadecimal digits, got "12"`},
 			{`{"id":2,"token":"` + token + `","ending":"retry","delay":"soon"}`, `: "soon" is no duration`},

@@ -129,7 +129,7 @@ func explainPostgres(u URL, err error) *Error {
 		if denied.Err != nil {
 			problem = "the role " + denied.Role + " lacks a right: " + denied.Err.Error()
 		}
-		return &Error{Problem: problem, Next: "have the owner of the schema run: " + strings.Join(denied.Grants, "; "), Err: err}
+		return &Error{Problem: problem, Next: "have the owner of the schema run, for a role that works: " + strings.Join(denied.Grants, "; ") + "; for one that only reads or enqueues: docs/operations.md", Err: err}
 	}
 	var refused *pgconn.PgError
 	if errors.As(err, &refused) {
@@ -176,7 +176,7 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 	case "42501": // insufficient_privilege
 		return &Error{
 			Problem: "the database user lacks a right: " + e.Message,
-			Next:    "grant it; to let somebody else make the schema, give them the SQL of 'dibs migrate --print'",
+			Next:    "have it granted (docs/operations.md has the grants of each role); 'dibs migrate --print' is the SQL of the schema, for somebody who may make one",
 			Err:     e,
 		}
 	case "53100": // disk_full

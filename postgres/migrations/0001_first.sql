@@ -55,7 +55,8 @@ create sequence dibs.job_id;
 -- heap-only updates.
 create table dibs.job (
     id               bigint primary key default nextval('dibs.job_id'),
-    run_at           timestamptz not null,
+    -- never infinite: such a job would not be claimed, and no program could print it
+    run_at           timestamptz not null check ((run_at >= '0001-01-01 00:00:00Z') and (run_at < '10000-01-01 00:00:00Z')),
     created_at       timestamptz not null,
     claimed_at       timestamptz,
     lease_until      timestamptz,

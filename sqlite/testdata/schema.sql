@@ -48,7 +48,8 @@ CREATE TABLE dibs_job (
   queue text not null,
   kind text not null,
   priority integer not null,
-  run_at integer not null,
+  -- microseconds since 1970, in the years 1 to 9999
+  run_at integer not null check (run_at between -62135596800000000 and 253402300799999999),
   gate integer not null check (gate between 0 and 3),
   attempt integer not null default 0,
   excused integer not null default 0,
