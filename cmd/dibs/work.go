@@ -72,6 +72,9 @@ whatever its exit code. What it leaves running in its process group is killed wh
 ends. If dibs work itself is killed, so are the programs, on Linux, but not what they have
 started; their jobs run elsewhere when their leases have ended.
 
+With --until-empty, the exit code is 0 also if jobs are dead, or if nothing was ever put in
+the queue.
+
 On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
 end before they are stopped and their jobs given back, uncounted, within 5 s. A second
 signal does that at once.
@@ -174,7 +177,7 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.Var(&f.grace, "grace", "from SIGTERM to SIGKILL, where there is time for it")
 	fs.Var(&f.shutdown, "shutdown", "how long to wait for running programs at the end")
 	fs.Var(&f.snooze, "snooze", "delay after exit code 101")
-	fs.BoolVar(&f.untilEmpty, "until-empty", false, "exit once no such job is waiting, blocked or running any more, with 0 also if some are dead; a queue that nothing was ever put in is empty")
+	fs.BoolVar(&f.untilEmpty, "until-empty", false, "exit once no such job is waiting, blocked or running any more")
 	fs.BoolVar(&f.text, "text", false, "give payloads that are JSON strings to the program as plain text")
 	fs.BoolVar(&f.noResult, "no-result", false, "do not keep what programs write to stdout")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every job, not only failed attempts")
