@@ -15,7 +15,7 @@ import (
 func onEach(t *testing.T, f func(t *testing.T, db *sql.DB, pg bool)) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "t.db")+"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)")
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "t.db")+"?_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)")
 		if err != nil {
 			t.Fatal(err)
 		}

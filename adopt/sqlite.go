@@ -235,8 +235,9 @@ func (sqliteDialect) among(expr, list string) string {
 	return "(" + list + " is null or " + expr + " in (select value from json_each(" + list + ")))"
 }
 
-// busyWait is how long a transaction waits for the file's write lock.
-const busyWait = 10 * time.Second
+// busyWait is how long a transaction waits for the file's write lock, as on dibs' own tables: waiters are not
+// served in their order, so on a busy machine one can wait for many seconds.
+const busyWait = time.Minute
 
 // begin takes the write lock at once: a transaction that reads first may find
 // that it can no more write.

@@ -112,7 +112,7 @@ func work(text string) error {
 // patient opens the database for programs that wait for SQLite's one writer.
 func patient(driver, dsn string) (*sql.DB, error) {
 	if driver == "sqlite" {
-		dsn += "&_pragma=busy_timeout(10000)"
+		dsn += "&_pragma=busy_timeout(60000)"
 	}
 	return sql.Open(driver, dsn)
 }
