@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -257,6 +258,11 @@ func BenchmarkManyQueues(b *testing.B) {
 			b.StartTimer()
 		}
 	})
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) { // as workers do
+		if _, err := s.Sweep(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
 	for name, look := range map[string]func() (int, error){
 		"stats": func() (int, error) {
 			all, err := s.Stats(ctx)
