@@ -20,8 +20,8 @@ type dialect interface {
 	// lookUp reads the catalogue. It returns nil if there is no such table.
 	lookUp(ctx context.Context, q querier, schema, name string) (*table, error)
 	verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error // that they are conditions, and only read
-	// strangers are owners of what has the side table's name, if they are not to be trusted with it.
-	strangers(ctx context.Context, q querier, p *plan) ([]string, error)
+	// stranger is the owner of what has the side table's name, if that role is not to be trusted with it, else empty.
+	stranger(ctx context.Context, q querier, p *plan) (string, error)
 	// peek runs f where it can only read, and not for longer than limit.
 	peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error
 	// reads tells how many rows a claim of one row reads, or in words how it finds them.

@@ -96,16 +96,25 @@ func (s *Store) makeSideTable(ctx context.Context) error {
 // hasSideTable refuses a side table that is somebody else's before it reads anything of it:
 // the triggers of a table run with the rights of whoever writes to it.
 func (s *Store) hasSideTable(ctx context.Context) (bool, error) {
-	strangers, err := s.plan.d.strangers(ctx, s.db, s.plan)
+	owner, err := s.plan.d.stranger(ctx, s.db, s.plan)
 	if err != nil {
 		return false, err
 	}
-	for _, owner := range strangers {
+	if owner != "" {
 		return false, invalid("side_table", "would use %s, which is no table of this user's, of the owner of %s or of a superuser, but belongs to %s;"+
 			" if it is meant, change its owner (alter table %s owner to …), else drop it", s.plan.Side(), s.plan.Table, owner, s.plan.Side())
 	}
 	_, err = queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" limit 0")
 	return err == nil, nil
+}
+
+// lacksSideTable reports whether the side table has yet to be made.
+func (s *Store) lacksSideTable(ctx context.Context) (bool, error) {
+	if !s.plan.SideTable {
+		return false, nil
+	}
+	there, err := s.hasSideTable(ctx)
+	return !there, err
 }
 
 func (s *Store) makeSideTableIn(ctx context.Context, q querier) error {

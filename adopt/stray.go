@@ -175,12 +175,9 @@ func (p *plan) deadBeside() string {
 // stuck finds rows that would never be taken; with open, only those that work waits for.
 func (c *checker) stuck(ctx context.Context, open bool) error {
 	p := *c.p
-	if p.SideTable {
-		there, err := c.s.hasSideTable(ctx)
-		if err != nil {
-			return err
-		}
-		p.sideless = !there
+	var err error
+	if p.sideless, err = c.s.lacksSideTable(ctx); err != nil {
+		return err
 	}
 	for _, k := range p.stucks() {
 		if k.where == "" || open && !k.open {

@@ -52,13 +52,9 @@ func trial(ctx context.Context, db *sql.DB, m Mapping, f func(*Store, querier) e
 }
 
 func (s *Store) trial(ctx context.Context, f func(querier) error) error {
-	missing := false
-	if s.plan.SideTable {
-		there, err := s.hasSideTable(ctx)
-		if err != nil {
-			return err
-		}
-		missing = !there
+	missing, err := s.lacksSideTable(ctx)
+	if err != nil {
+		return err
 	}
 	tx, err := s.plan.d.begin(ctx, s.db)
 	if err != nil {

@@ -58,7 +58,7 @@ func (d postgresDialect) verify(ctx context.Context, db *sql.DB, p *plan, conds 
 // An owner can be trusted who has this user's rights anyway, or can reach them by triggers on
 // the adopted table: this user, a role that it is a member of, the table's owner, a superuser.
 // A superuser counts as a member of every role, so that says nothing there.
-var postgresStrangers = qualify.Text(`
+var postgresStranger = qualify.Text(`
 select quote_ident(r.rolname)
 from pg_class c
 join pg_roles r on r.oid = c.relowner
@@ -76,13 +76,12 @@ where (c.oid = to_regclass($1)::oid)
         ))
     )`)
 
-func (postgresDialect) strangers(ctx context.Context, q querier, p *plan) ([]string, error) {
-	rows, err := queryAll(ctx, q, postgresStrangers, p.Side(), p.Table)
-	var owners []string
-	for _, r := range rows {
-		owners = append(owners, r[0])
+func (postgresDialect) stranger(ctx context.Context, q querier, p *plan) (string, error) {
+	rows, err := queryAll(ctx, q, postgresStranger, p.Side(), p.Table)
+	if err != nil || len(rows) == 0 {
+		return "", err
 	}
-	return owners, err
+	return rows[0][0], nil
 }
 
 const insufficientPrivilege, readOnly = "42501", "25006"

@@ -126,5 +126,5 @@ func oddNumber(f TimeFormat, expr string) string {
 	return expr + " > 100000000000"
 }
 
-// strangers finds none: a file's tables have no owners of their own.
-func (sqliteDialect) strangers(context.Context, querier, *plan) ([]string, error) { return nil, nil }
+// stranger finds none: a file's tables have no owners of their own.
+func (sqliteDialect) stranger(context.Context, querier, *plan) (string, error) { return "", nil }

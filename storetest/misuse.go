@@ -216,7 +216,8 @@ func besideClose(t *test) {
 					switch {
 					case errors.Is(err, dibs.ErrClosed):
 						return
-					case !known(err), errors.Is(err, context.Canceled): // that a pool of connections is being closed
+					// A pool that is being closed must not show as a context that was cancelled.
+					case !known(err), errors.Is(err, context.Canceled):
 						t.Errorf("%s beside Close gave %v", names[i], err)
 						return
 					}
