@@ -76,12 +76,18 @@ func TestAnotherProgramsHalfWrittenFileIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := &cli{t: t, db: "sqlite:" + left}
-	for _, verb := range []string{"stats", "claim", "ls", "enqueue"} {
-		c.fails(exitSchema, "", []string{verb}, left, "dibs migrate")
-		for end, was := range before {
-			if is, err := os.ReadFile(left + end); err != nil || !bytes.Equal(is, was) {
-				t.Errorf("%s has changed %s%s: %v", verb, left, end, err)
+	link := filepath.Join(t.TempDir(), "link.db")
+	if err := os.Symlink(left, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{left, link} {
+		c := &cli{t: t, db: "sqlite:" + path}
+		for _, verb := range []string{"stats", "claim", "ls", "enqueue"} {
+			c.fails(exitSchema, "", []string{verb}, path, "dibs migrate")
+			for end, was := range before {
+				if is, err := os.ReadFile(left + end); err != nil || !bytes.Equal(is, was) {
+					t.Errorf("%s has changed %s%s: %v", verb, left, end, err)
+				}
 			}
 		}
 	}

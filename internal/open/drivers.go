@@ -27,6 +27,9 @@ func lacksTables(ctx context.Context, path string, o Options) bool {
 	if err != nil {
 		return false // what is wrong, opening it says better; so below
 	}
+	if abs, err = filepath.EvalSymlinks(abs); err != nil { // SQLite has the -wal and the -journal beside the file itself
+		return false
+	}
 	file := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), OmitHost: true, RawQuery: "_pragma=busy_timeout(10000)&_pragma=query_only(1)"}
 	// To close another connection may move the -wal into the file; to open another may undo what
 	// a program that died has half written.
