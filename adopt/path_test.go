@@ -1,13 +1,11 @@
 package adopt_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"maps"
 	"regexp"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,7 +23,7 @@ import (
 func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	sent := &sentTracer{texts: map[string]bool{}}
+	sent := &pgtest.Sent{Texts: map[string]bool{}}
 	db, admin := onPath(t, address, "public", sent), onPath(t, address, "public", nil)
 	for _, text := range []string{
 		`create extension citext`,
@@ -41,7 +39,7 @@ func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
 	p := pgtest.Plant(t, address)
 	// Commands look up no operators, functions or types; what is explained is sent without that, too.
 	command := regexp.MustCompile(`^(?:--[^\n]*\n|\s)*(?:begin|commit|rollback|show|set|explain|create|drop)\b`)
-	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(sent.texts)), command.MatchString)
+	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(sent.Texts)), command.MatchString)
 	for _, text := range texts {
 		p.For(text)
 	}
@@ -71,32 +69,6 @@ func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
 }
 
 var unqualified = regexp.MustCompile(`operator\(pg_catalog\.([^)]+)\)|pg_catalog\.`)
-
-// sentTracer notes every statement that is prepared or run.
-type sentTracer struct {
-	mu    sync.Mutex
-	texts map[string]bool
-}
-
-func (s *sentTracer) add(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.texts[text] = true
-}
-
-func (s *sentTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
-	s.add(d.SQL)
-	return ctx
-}
-
-func (s *sentTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-func (s *sentTracer) TracePrepareStart(ctx context.Context, _ *pgx.Conn, d pgx.TracePrepareStartData) context.Context {
-	s.add(d.SQL)
-	return ctx
-}
-
-func (s *sentTracer) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
 func onPath(t *testing.T, address, path string, tracer pgx.QueryTracer) *sql.DB {
 	t.Helper()

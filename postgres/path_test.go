@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -69,7 +68,7 @@ func sentTexts(t *testing.T) []string {
 	if err := Migrate(t.Context(), address, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	sent := &sentTracer{texts: map[string]bool{}}
+	sent := &pgtest.Sent{Texts: map[string]bool{}}
 	s := newWith(pgx.QueryExecModeCacheStatement).open(t, address, sent)
 	(&everyVerb{T: t, store: s, address: address, admin: address, tracer: sent, round: "0"}).run()
 	files, err := load("dibs")
@@ -77,47 +76,21 @@ func sentTexts(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	for name, text := range files.text {
-		if !sent.texts[text] && name != "enqueue_copy" && name != "locks_awaited" { // sent below pgx, and only to one who waits
+		if !sent.Texts[text] && name != "enqueue_copy" && name != "locks_awaited" { // sent below pgx, and only to one who waits
 			t.Errorf("no verb has sent %s.sql", name)
 		}
-		sent.texts[text] = true
+		sent.Texts[text] = true
 	}
 	// Commands look up no operators, functions or types.
 	command := regexp.MustCompile(`^(begin|commit|rollback|savepoint|release|show|copy|listen) `)
 	var texts []string
-	for _, text := range slices.Sorted(maps.Keys(sent.texts)) {
+	for _, text := range slices.Sorted(maps.Keys(sent.Texts)) {
 		if !command.MatchString(strings.TrimSpace(text) + " ") {
 			texts = append(texts, text)
 		}
 	}
 	return texts
 }
-
-// sentTracer notes every statement that goes through pgx.
-type sentTracer struct {
-	mu    sync.Mutex
-	texts map[string]bool
-}
-
-func (s *sentTracer) add(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.texts[text] = true
-}
-
-func (s *sentTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
-	s.add(d.SQL)
-	return ctx
-}
-func (s *sentTracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-func (s *sentTracer) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
-	for _, q := range d.Batch.QueuedQueries {
-		s.add(q.SQL)
-	}
-	return ctx
-}
-func (s *sentTracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (s *sentTracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 func withParam(t *testing.T, address, name, value string) string {
 	t.Helper()
@@ -134,21 +107,21 @@ func withParam(t *testing.T, address, name, value string) string {
 // sessionKind is a way in which a store is connected.
 type sessionKind struct {
 	name string
-	open func(t *testing.T, address string, tracer *sentTracer) *Store
+	open func(t *testing.T, address string, tracer *pgtest.Sent) *Store
 }
 
 var sessions = []sessionKind{
-	{"Open", func(t *testing.T, address string, tracer *sentTracer) *Store {
+	{"Open", func(t *testing.T, address string, tracer *pgtest.Sent) *Store {
 		return openedFor(t, address, Options{}, tracer)
 	}},
-	{"Open behind a pooler", func(t *testing.T, address string, tracer *sentTracer) *Store {
+	{"Open behind a pooler", func(t *testing.T, address string, tracer *pgtest.Sent) *Store {
 		return openedFor(t, address, Options{Pooler: true}, tracer)
 	}},
 	newWith(pgx.QueryExecModeCacheStatement), newWith(pgx.QueryExecModeCacheDescribe),
 	newWith(pgx.QueryExecModeExec), newWith(pgx.QueryExecModeSimpleProtocol),
 }
 
-func openedFor(t *testing.T, address string, o Options, _ *sentTracer) *Store {
+func openedFor(t *testing.T, address string, o Options, _ *pgtest.Sent) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), address, o)
 	if err != nil {
@@ -159,7 +132,7 @@ func openedFor(t *testing.T, address string, o Options, _ *sentTracer) *Store {
 }
 
 func newWith(mode pgx.QueryExecMode) sessionKind {
-	return sessionKind{"New, " + mode.String(), func(t *testing.T, address string, tracer *sentTracer) *Store {
+	return sessionKind{"New, " + mode.String(), func(t *testing.T, address string, tracer *pgtest.Sent) *Store {
 		t.Helper()
 		config, err := pgxpool.ParseConfig(address)
 		if err != nil {
@@ -189,7 +162,7 @@ type everyVerb struct {
 	store   *Store
 	address string // of callers' transactions
 	admin   string // of what the test itself does
-	tracer  *sentTracer
+	tracer  *pgtest.Sent
 	round   string
 }
 
