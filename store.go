@@ -57,18 +57,19 @@ type Store interface {
 
 // Tx is the part of a store that works inside the caller's own transaction: what
 // it does happens if and only if the transaction commits. Get one from
-// postgres.Store.Tx, postgres.Store.SQLTx or sqlite.Store.SQLTx.
+// postgres.Store.Tx, postgres.Store.SQLTx or sqlite.Store.SQLTx, and use it for all calls
+// in the transaction. Calls of several goroutines wait for each other.
 type Tx interface {
 	// Enqueue is Store.Enqueue in the transaction. Nobody is woken: call
 	// Database.Wake after the commit, or leave it to the workers' polling.
 	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
 
-	// Claim takes due jobs for as long as the transaction lasts ("ClaimTx"): the row
-	// lock is the lease. The jobs are completed when the transaction commits;
-	// rolling back, or losing the connection, gives them back at once as if they
-	// had not been claimed, and their attempt is not counted. To count a failure,
-	// undo the effects with a savepoint taken after Claim, call Finish with a
-	// retry or dead outcome, and commit.
+	// Claim is Store.Claim in the transaction: other claims pass over the jobs while it is
+	// open. Rolling back, or losing the connection, gives them back at once as if they had
+	// not been claimed, and the attempt is not counted. Finish ends them; a job that is
+	// not finished by the commit stays claimed until its lease ends.
+	// To count a failure, undo the effects with a savepoint taken after Claim, call
+	// Finish with a retry or dead outcome, and commit.
 	//
 	// A queue with a concurrency limit serves one such transaction at a time: until
 	// it ends, other claims from that queue find nothing.
@@ -78,9 +79,10 @@ type Tx interface {
 	// snapshot does not show what runs, nor a limit that has been lowered.
 	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
-	// Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must
-	// roll back: somebody else may be running the job, and its effects must not
-	// happen twice.
+	// Finish is Store.Finish in the transaction. For jobs that this Tx has claimed it is good
+	// however long that took: the open transaction holds them, whatever their leases say. On
+	// ErrLeaseLost the caller must roll back: somebody else may be running the job, and its
+	// effects must not happen twice.
 	Finish(ctx context.Context, outcomes []Outcome) error
 }
 
@@ -90,7 +92,7 @@ type ClaimRequest struct {
 	Worker string        // name of who asks; required
 	N      int           // how many at most, 1 to MaxBatch
 	Kinds  []string      // only these kinds; empty: all
-	Lease  time.Duration // 0: the queue's; ignored by Tx.Claim
+	Lease  time.Duration // 0: the queue's
 }
 
 // ResumeRequest asks for the jobs a worker of this name still holds.

@@ -25,9 +25,19 @@ const (
 
 var lockTimeout = qualify.Text("select set_config('lock_timeout', $1, true)")
 
-// waiting bounds how long the statements after it wait for a lock.
-func waiting(d time.Duration) step {
-	return step{sql: lockTimeout, args: []any{strconv.FormatInt(d.Milliseconds(), 10)}}
+// finisher says where outcomes are written, and how.
+type finisher struct {
+	conn
+	lockWait time.Duration // how long each statement waits for a lock; 0: as the connection is set
+	own      [][16]byte    // tokens of claims of the same transaction, whose leases do not end before it
+}
+
+// steps are the statements given, after one that bounds how long they wait for a lock.
+func (f finisher) steps(list ...step) []step {
+	if f.lockWait == 0 {
+		return list
+	}
+	return append([]step{{sql: lockTimeout, args: []any{strconv.FormatInt(f.lockWait.Milliseconds(), 10)}}}, list...)
 }
 
 // Finish implements dibs.Store.
@@ -52,7 +62,7 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 // it finds to be another's only after locking it, and tables grow under a lock. On a busy
 // machine that takes long.
 func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error {
-	err := s.finish(ctx, outcomes, s.db, waiting(lockedBatch))
+	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: lockedBatch})
 	if !isLocked(err) {
 		return err
 	}
@@ -81,7 +91,7 @@ func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error 
 
 // finishInto writes outcomes, and adds to left what is not written.
 func (s *Store) finishInto(ctx context.Context, left *dibs.UnwrittenError, outcomes []dibs.Outcome, wait time.Duration) error {
-	err := s.finish(ctx, outcomes, s.db, waiting(wait))
+	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: wait})
 	var refused *dibs.LeaseLostError
 	var unwritten *dibs.UnwrittenError
 	switch {
@@ -109,13 +119,13 @@ func told(left dibs.UnwrittenError) error {
 	return nil
 }
 
-// finish writes checked outcomes through c, after the steps given.
-func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn, steps ...step) error {
-	lost, err := s.write(ctx, outcomes, c, steps...)
+// finish writes checked outcomes.
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, f finisher) error {
+	lost, err := s.write(ctx, outcomes, f)
 	if err != nil || len(lost) == 0 {
 		return classify("finish", err)
 	}
-	good, err := s.recheck(ctx, lost, c, steps...)
+	good, err := s.recheck(ctx, lost, f)
 	if err != nil {
 		return &dibs.UnwrittenError{Err: classify("finish", err), IDs: idsOf(lost)}
 	}
@@ -123,7 +133,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn, ste
 		isGood := func(o dibs.Outcome) bool { return good[o.ID] }
 		again := slices.DeleteFunc(slices.Clone(lost), func(o dibs.Outcome) bool { return !isGood(o) })
 		lost = slices.DeleteFunc(lost, isGood)
-		still, err := s.write(ctx, again, c, steps...)
+		still, err := s.write(ctx, again, f)
 		if err != nil {
 			return &dibs.UnwrittenError{Err: classify("finish", err), IDs: idsOf(again), Lost: idsOf(lost)}
 		}
@@ -133,19 +143,20 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, c conn, ste
 }
 
 // write writes outcomes, and returns those that were refused.
-func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, c conn, steps ...step) (lost []dibs.Outcome, err error) {
+func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, f finisher) (lost []dibs.Outcome, err error) {
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b dibs.Outcome) int { return cmp.Compare(a.ID, b.ID) })
 	done := finished{}
 	begin := done.begin // with the first statement
+	var steps []step
 	if final, args := finalArgs(outcomes); final > 0 {
-		steps = append(slices.Clip(steps), step{sql: s.sql.get("complete"), args: args, begin: begin, row: done.scanQueue})
+		steps = append(steps, step{sql: s.sql.get("complete"), args: append(args, f.own), begin: begin, row: done.scanQueue})
 		begin = nil
 	}
 	if back, args := backArgs(outcomes); back > 0 {
-		steps = append(slices.Clip(steps), step{sql: s.sql.get("retry"), args: args, begin: begin, row: done.scan})
+		steps = append(steps, step{sql: s.sql.get("retry"), args: append(args, f.own), begin: begin, row: done.scan})
 	}
-	if err := c.run(ctx, steps...); err != nil {
+	if err := f.run(ctx, f.steps(steps...)...); err != nil {
 		return nil, err
 	}
 	for queue, freed := range done.queues {
@@ -158,10 +169,10 @@ func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, c conn, step
 
 // recheck returns those of the outcomes refused whose leases are good: when one is just
 // being extended, a finish may see the end that it had before.
-func (s *Store) recheck(ctx context.Context, lost []dibs.Outcome, c conn, steps ...step) (map[int64]bool, error) {
+func (s *Store) recheck(ctx context.Context, lost []dibs.Outcome, f finisher) (map[int64]bool, error) {
 	good := map[int64]bool{}
 	ids, tokens := namesOf(lost)
-	err := c.run(ctx, append(slices.Clip(steps), step{
+	err := f.run(ctx, f.steps(step{
 		sql:   s.sql.get("recheck"),
 		args:  []any{ids, tokens},
 		begin: func() { clear(good) },

@@ -41,7 +41,7 @@ func (l look) others(ctx context.Context) ([]footprint.Other, error) {
 			return err
 		})},
 		{"finish another job", l.withAnother(ctx, func(s *Store, j *dibs.RawJob) error {
-			return s.finish(ctx, []dibs.Outcome{j.Lease().Complete(nil)}, s.db)
+			return s.finish(ctx, []dibs.Outcome{j.Lease().Complete(nil)}, finisher{conn: s.db})
 		})},
 		{"stats", func(s *Store) (string, error) {
 			_, err := s.Stats(ctx)

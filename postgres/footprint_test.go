@@ -123,7 +123,7 @@ func TestFootprint(t *testing.T) {
 		done, back = append(done, j.Lease().Complete(nil)), append(back, j.Lease().Retry("no"))
 	}
 	finish := func(outcomes []dibs.Outcome) func(*Store) error {
-		return func(s *Store) error { return s.finish(ctx, outcomes, s.db) }
+		return func(s *Store) error { return s.finish(ctx, outcomes, finisher{conn: s.db}) }
 	}
 	enqueue := func(jobs []dibs.NewJob) func(*Store) error {
 		return func(s *Store) error {

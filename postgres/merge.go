@@ -201,7 +201,7 @@ func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer
 	for _, i := range first {
 		all = append(all, calls[i]...)
 	}
-	err := s.finish(ctx, all, s.db, waiting(lockedMerged))
+	err := s.finish(ctx, all, finisher{conn: s.db, lockWait: lockedMerged})
 	if apart(err) {
 		combine.Apart(ctx, calls, answer, alone)
 		return

@@ -55,7 +55,6 @@ type Store struct {
 	bell     *bell
 	merged   merged
 	sweeper  sweeper
-	claimed  sync.Map // what transactions have claimed: see tx.go
 	closed   context.Context
 	close    context.CancelFunc
 	work     sync.WaitGroup // listener and notifier

@@ -119,8 +119,8 @@ func (e *explaining) work() {
 	}
 	_, err = s.Extend(ctx, leases, time.Minute)
 	e.must(err)
-	e.must(s.finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), jobs[1].Lease().Retry("no")}, s.db))
-	if err := s.finish(ctx, []dibs.Outcome{leases[0].Complete(nil)}, s.db); !errors.Is(err, dibs.ErrLeaseLost) {
+	e.must(s.finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), jobs[1].Lease().Retry("no")}, finisher{conn: s.db}))
+	if err := s.finish(ctx, []dibs.Outcome{leases[0].Complete(nil)}, finisher{conn: s.db}); !errors.Is(err, dibs.ErrLeaseLost) {
 		e.Errorf("a lost job was finished: %v", err)
 	}
 }
@@ -154,13 +154,13 @@ func (e *explaining) expire() {
 	}
 }
 
-// inTx claims, and replaces the completion of a job.
+// inTx claims, gives a job back and completes the others.
 func (e *explaining) inTx(c conn) {
 	e.Helper()
 	in, err := e.conn.Begin(e.Context())
 	e.must(err)
 	e.in = in
-	t := &tx{s: e.store, conn: c, txState: &txState{claimed: claimed{}}}
+	t := &tx{s: e.store, conn: c}
 	for _, queue := range []string{"q", "u", "l", "lifo", "g"} {
 		_, _, err := e.store.enqueue(e.Context(), jobsOf(queue, "", 3), c)
 		e.must(err)
@@ -169,7 +169,11 @@ func (e *explaining) inTx(c conn) {
 		if len(jobs) == 0 {
 			e.Fatalf("nothing to claim in queue %s", queue)
 		}
-		e.must(t.Finish(e.Context(), []dibs.Outcome{jobs[0].Lease().Retry("no")}))
+		outcomes := []dibs.Outcome{jobs[0].Lease().Retry("no")}
+		for _, j := range jobs[1:] {
+			outcomes = append(outcomes, j.Lease().Complete(nil))
+		}
+		e.must(t.Finish(e.Context(), outcomes))
 	}
 	e.in = nil
 	e.must(in.Commit(e.Context()))

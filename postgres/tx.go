@@ -3,49 +3,33 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
-	"maps"
-	"runtime"
-	"strings"
 	"sync"
-	"time"
-	"weak"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // tx is a store inside a caller's transaction.
 type tx struct {
 	s    *Store
-	conn conn
-	*txState
+	conn conn       // nil for a transaction that is nil or has ended
+	mu   sync.Mutex // held by each call: a transaction has one connection
+	// own are the tokens of the claims made through this tx: while the transaction is open
+	// nobody else can take their jobs, so their leases do not end.
+	own [][16]byte
 }
 
-// txState is what all tx of one transaction share.
-type txState struct {
-	mu      sync.Mutex // held by each call: a transaction has one connection
-	claimed claimed
-}
-
-// claimed is what a transaction has claimed and thereby completed, so that Finish can
-// give it another outcome. It only remembers what the jobs were: whether the claims
-// still hold, which a savepoint may have undone, is for the database to say.
-type claimed map[dibs.Lease]*dibs.RawJob
-
-// Tx is the store inside a pgx transaction. Every Tx of one transaction is the same,
-// also of those that pgx makes inside of it by savepoints.
+// Tx is the store inside a pgx transaction, and inside those that pgx makes in it by savepoints.
 func (s *Store) Tx(t pgx.Tx) dibs.Tx {
 	c := connOf(t)
 	if s == nil || c == nil {
 		return &tx{s: s} // its calls say what is missing
 	}
-	return &tx{s: s, conn: onPgx(t, c.Config()), txState: stateOf(&s.claimed, c)}
+	return &tx{s: s, conn: onPgx(t, c.Config())}
 }
 
 // connOf is nil for a transaction that is nil or has ended: Conn may then panic.
@@ -59,23 +43,11 @@ func connOf(t pgx.Tx) (c *pgx.Conn) {
 }
 
 // SQLTx is the store inside a database/sql transaction, of any PostgreSQL driver.
-// Every SQLTx of one transaction is the same.
 func (s *Store) SQLTx(t *sql.Tx) dibs.Tx {
 	if s == nil || t == nil {
 		return &tx{s: s} // its calls say what is missing
 	}
-	return &tx{s: s, conn: sqlConn{t}, txState: stateOf(&s.claimed, t)}
-}
-
-// stateOf finds the state of the transaction t, or of the one on the connection t. It is
-// forgotten with t, and what an earlier transaction has claimed at the next claim.
-func stateOf[T any](all *sync.Map, t *T) *txState {
-	key := weak.Make(t)
-	state, known := all.LoadOrStore(key, &txState{claimed: claimed{}})
-	if !known {
-		runtime.AddCleanup(t, func(key weak.Pointer[T]) { all.Delete(key) }, key)
-	}
-	return state.(*txState)
+	return &tx{s: s, conn: sqlConn{t}}
 }
 
 // use begins a call in the transaction, unless it cannot be made at all. Calls of several
@@ -84,7 +56,7 @@ func (t *tx) use(ctx context.Context, op string) (end func(), err error) {
 	if err := t.s.check(ctx, op); err != nil {
 		return nil, err
 	}
-	if t.txState == nil {
+	if t.conn == nil {
 		return nil, &dibs.InvalidError{Field: "tx", Reason: "is nil or has ended; give the open transaction to work in"}
 	}
 	t.mu.Lock()
@@ -180,43 +152,11 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 			return nil, classifyClaim(r.Queue, err)
 		}
 	}
-	r.Lease = time.Minute // for the moment until they are completed
 	jobs, err := t.s.claimWith(ctx, r, claimer{conn: t.conn, tx: true})
-	if err != nil || len(jobs) == 0 {
-		return nil, classifyClaim(r.Queue, err)
+	if len(jobs) > 0 {
+		t.own = append(t.own, jobs[0].Token)
 	}
-	done := make([]dibs.Outcome, len(jobs))
-	for i, j := range jobs {
-		done[i] = j.Lease().Complete(nil)
-	}
-	if err := t.s.finish(ctx, done, t.conn, t.note(jobs[0].Token)); err != nil {
-		return nil, err
-	}
-	for _, j := range jobs {
-		t.claimed[j.Lease()] = j
-	}
-	return jobs, nil
-}
-
-var noteClaim = qualify.Text("select set_config('dibs_tx.claims', concat_ws(',', nullif(current_setting('dibs_tx.claims', true), ''), $1::text), true)")
-
-// note adds a claim to those of the transaction, in a setting that ends with it and that
-// savepoints undo, and forgets the jobs of claims that are not among them.
-func (t *tx) note(token dibs.Token) step {
-	return step{
-		sql:  noteClaim,
-		args: []any{token.String()},
-		row: func(scan func(...any) error) error {
-			var list string
-			err := scan(&list)
-			holds := map[string]bool{}
-			for token := range strings.SplitSeq(list, ",") {
-				holds[token] = true
-			}
-			maps.DeleteFunc(t.claimed, func(l dibs.Lease, _ *dibs.RawJob) bool { return !holds[l.Token.String()] })
-			return err
-		},
-	}
+	return jobs, classifyClaim(r.Queue, err)
 }
 
 // Finish implements dibs.Tx.
@@ -230,35 +170,5 @@ func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	if err != nil {
 		return err
 	}
-	for _, o := range checked {
-		if j := t.claimed[dibs.Lease{ID: o.ID, Token: o.Token}]; j != nil {
-			if err := t.reopen(ctx, j); err != nil {
-				return classify("finish", err)
-			}
-		}
-	}
-	return t.s.finish(ctx, checked, t.conn)
-}
-
-func (t *tx) reopen(ctx context.Context, j *dibs.RawJob) error {
-	var errors *string
-	if len(j.Errors) > 0 {
-		list, err := json.Marshal(j.Errors)
-		if err != nil {
-			return err
-		}
-		errors = text(string(list))
-	}
-	return t.conn.run(ctx, step{sql: t.s.sql.get("reopen"), args: []any{
-		j.ID, [16]byte(j.Token), dibs.MaxLease.Microseconds(), j.Queue, j.Kind, string(j.Payload), textOrNull(string(j.Metadata)),
-		j.Priority, j.RunAt, j.Attempt, j.Excused, j.MaxAttempts, textOrNull(j.Group), textOrNull(j.UniqueKey),
-		textOrNull(string(j.UniqueUntil)), j.Worker, j.CreatedAt, j.ClaimedAt, errors,
-	}})
-}
-
-func textOrNull(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
+	return t.s.finish(ctx, checked, finisher{conn: t.conn, own: t.own})
 }

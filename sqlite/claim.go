@@ -103,11 +103,6 @@ func (s *session) room(q *queue, n int) (int, error) {
 	if _, err := s.one("running", []any{q.Name, q.Concurrency}, &running); err != nil {
 		return 0, err
 	}
-	for g, held := range s.held {
-		if g.queue == q.Name {
-			running += held
-		}
-	}
 	return min(n, q.Concurrency-running), nil
 }
 

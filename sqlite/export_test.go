@@ -8,12 +8,6 @@ import (
 // Queued is how many calls wait for the writer.
 func (s *Store) Queued() int { return len(s.writer.calls) }
 
-// KnownTxs is how many transactions of callers' the store remembers.
-func (s *Store) KnownTxs() (n int) {
-	s.txs.Range(func(any, any) bool { n++; return true })
-	return n
-}
-
 // OnWriter runs a statement on the writing connection, outside of any transaction.
 func (s *Store) OnWriter(ctx context.Context, text string) error {
 	if err := s.turn.take(ctx); err != nil {

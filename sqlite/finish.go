@@ -45,7 +45,7 @@ func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 	for i := range outcomes {
 		ids[i] = outcomes[i].ID
 	}
-	jobs, err := s.holding(ids, now)
+	jobs, err := s.holding(ids)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 	for i := range outcomes {
 		o := &outcomes[i]
 		j := jobs[o.ID]
-		if j == nil || j.token != o.Token {
+		if j == nil || j.token != o.Token || j.leaseUntil <= now && !s.own[j.token] {
 			lost = append(lost, o.ID)
 			continue
 		}
@@ -95,8 +95,8 @@ type heldJob struct {
 	errors          []dibs.AttemptError
 }
 
-// holding reads those of the jobs that are claimed and whose leases end after now.
-func (s *session) holding(ids []int64, now int64) (map[int64]*heldJob, error) {
+// holding reads those of the jobs that are claimed, whether or not their leases have ended.
+func (s *session) holding(ids []int64) (map[int64]*heldJob, error) {
 	jobs := make(map[int64]*heldJob, len(ids))
 	err := s.each("held", func(rows *sql.Rows) error {
 		j := &heldJob{}
@@ -104,7 +104,7 @@ func (s *session) holding(ids []int64, now int64) (map[int64]*heldJob, error) {
 			&j.runAt, &j.claimedAt, &j.leaseUntil, text[string]{&j.worker}, &j.cancelRequested, history{&j.errors})
 		jobs[j.id] = j
 		return err
-	}, jsonIDs(ids), now)
+	}, jsonIDs(ids))
 	return jobs, err
 }
 

@@ -49,8 +49,7 @@ func (s *session) settleGroup(g group) error {
 	if _, err := s.one("group", []any{g.queue, g.key, now, q.Strict}, &running, &started, &loose, &overtaken); err != nil {
 		return err
 	}
-	// What this transaction claimed and completed holds its place until the commit.
-	places := max(0, limit-running-s.held[g])
+	places := max(0, limit-running)
 	free := max(0, places-started)
 	displaced := int64(0)
 	if overtaken || started > places || loose > free {
@@ -89,7 +88,7 @@ func (s *session) displace(g group, now int64, strict bool, started int) (blocke
 }
 
 // join lets grouped jobs of a queue whose time has come join their groups, and
-// settles these and the groups that callers' transactions have woken.
+// settles these.
 func (s *session) join(queue string) error {
 	now, err := s.now()
 	if err != nil {
@@ -113,11 +112,6 @@ func (s *session) join(queue string) error {
 			t.waiting -= joined
 			t.blocked += joined
 		})
-	}
-	if len(s.held) == 0 {
-		if err := s.each("woken", note, queue); err != nil {
-			return err
-		}
 	}
 	return s.settle()
 }

@@ -27,7 +27,9 @@ type session struct {
 	counts   map[string]tally
 	woken    map[string]bool // queues that may have new work
 	touched  map[group]bool  // groups to settle before the call ends
-	held     map[group]int   // places of jobs that this transaction claimed and has already completed
+	// own are the tokens of the claims made through a caller's transaction: while it is open
+	// nobody else can take their jobs, so their leases do not end. nil in the writer's.
+	own      map[dibs.Token]bool
 	sweeping *time.Time      // when Claim last swept; nil in a caller's transaction
 	values   []any           // the parameters of an enqueue
 }

@@ -61,7 +61,6 @@ type Store struct {
 	user    *sql.DB
 	turn    *turn
 	wakeups *wakeups
-	txs     sync.Map // *txState by weak.Pointer[sql.Tx]
 	closing sync.Once
 }
 

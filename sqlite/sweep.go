@@ -133,6 +133,9 @@ func (s *session) expire() (int, error) {
 			return expired, err
 		}
 		for _, c := range claims {
+			if s.own[c.token] {
+				continue
+			}
 			n, err := s.expireClaim(c, now)
 			if err != nil {
 				return expired, err
@@ -147,7 +150,7 @@ func (s *session) expire() (int, error) {
 }
 
 func (s *session) expireClaim(c claimRow, now int64) (int, error) {
-	jobs, err := s.holding(c.ids, 0)
+	jobs, err := s.holding(c.ids)
 	if err != nil {
 		return 0, err
 	}

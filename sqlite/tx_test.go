@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -163,75 +162,4 @@ func begin(t *testing.T, s *sqlite.Store) (*sql.Tx, dibs.Tx) {
 	}
 	t.Cleanup(func() { _ = tx.Rollback() }) // has most often ended
 	return tx, s.SQLTx(tx)
-}
-
-// Programs call SQLTx wherever they hold a transaction; each gives the same Tx.
-func TestAllTxOfATransactionKnowWhatItHasClaimed(t *testing.T) {
-	t.Parallel()
-	s := openStore(t, sqlite.Options{})
-	if _, err := s.SetQueue(t.Context(), "limited", dibs.QueueChange{Concurrency: new(1)}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{
-		{Queue: "limited", Kind: "k"}, {Queue: "limited", Kind: "k"}, {Queue: "grouped", Kind: "k", Group: "g"}, {Queue: "grouped", Kind: "k", Group: "g"},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	tx, _ := begin(t, s)
-	for _, queue := range []string{"limited", "grouped"} {
-		var all []*dibs.RawJob
-		for range 2 {
-			jobs, err := s.SQLTx(tx).Claim(t.Context(), dibs.ClaimRequest{Queue: queue, Worker: "w", N: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, jobs...)
-			runtime.GC() // what is known does not go before the transaction
-		}
-		if len(all) != 1 {
-			t.Fatalf("queue %s: %d jobs in one place", queue, len(all))
-		}
-		if err := s.SQLTx(tx).Finish(t.Context(), []dibs.Outcome{all[0].Lease().Die("e")}); err != nil {
-			t.Error(err)
-		}
-	}
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	stats, err := s.Stats(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range stats {
-		if q.Dead != 1 || q.Waiting+q.Blocked != 1 {
-			t.Errorf("queue %s: %+v", q.Queue, q)
-		}
-	}
-}
-
-func TestATransactionIsForgottenWithItsLastReference(t *testing.T) {
-	t.Parallel()
-	s := openStore(t, sqlite.Options{})
-	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}, {Kind: "k"}}); err != nil {
-		t.Fatal(err)
-	}
-	func() {
-		tx, err := s.DB().BeginTx(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.SQLTx(tx).Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: 1}); err != nil {
-			t.Error(err)
-		}
-		if n := s.KnownTxs(); n != 1 {
-			t.Errorf("%d transactions are known", n)
-		}
-		if err := tx.Commit(); err != nil {
-			t.Error(err)
-		}
-	}()
-	until(t, "the transaction is forgotten", func() bool {
-		runtime.GC()
-		return s.KnownTxs() == 0
-	})
 }

@@ -13,7 +13,7 @@ func (t *callerTx) ready(ctx context.Context) error {
 	if err := t.store.ready(ctx); err != nil {
 		return err
 	}
-	if t.txState == nil {
+	if t.session == nil {
 		return &dibs.InvalidError{Field: "tx", Reason: "is nil; give the transaction to work in"}
 	}
 	return ctx.Err()
@@ -25,7 +25,7 @@ const mainFile = "select file from pragma_database_list where name = 'main'"
 // verify refuses a transaction in which nothing can be written, or which is on another
 // file, where jobs would be stored for nobody.
 func (t *callerTx) verify() error {
-	if t.known {
+	if t.verified {
 		return nil
 	}
 	var readOnly bool
@@ -43,7 +43,7 @@ func (t *callerTx) verify() error {
 	case !sameFile(file, t.store.path):
 		return &dibs.InvalidError{Field: "tx", Reason: fmt.Sprintf("is on the file %q, the store on %q; begin it there", file, t.store.path)}
 	}
-	t.known = true
+	t.verified = true
 	return nil
 }
 

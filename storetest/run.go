@@ -44,7 +44,7 @@ type Begin func(ctx context.Context) (Tx, error)
 // Tx is a caller's transaction: what the caller does in it, and what Store does.
 type Tx struct {
 	dibs.Tx
-	Again    func() dibs.Tx                                       // the same transaction's dibs.Tx, got anew
+	Again    func() dibs.Tx                                       // another dibs.Tx of the same transaction
 	Exec     func(ctx context.Context, query string) error        // runs a statement
 	Count    func(ctx context.Context, query string) (int, error) // reads one number
 	Commit   func() error

@@ -6,19 +6,22 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Claim inside the caller's own transaction: the row lock is the lease.
-// Requirement 5: take, process, commit; roll back gives it back at once.
+// Claim inside the caller's own transaction: while it is open, the row lock is the lease.
+// Requirement 5: take, process, finish, commit; a rollback gives the job back at once.
 var txClaimCases = []oneCase{
-	{"the commit completes the jobs", txClaimCommit},
+	{"what is claimed and finished is so with the commit", txClaimCommit},
+	{"a job that is not finished by the commit stays claimed", txClaimLeased},
+	{"a finish is good however long the transaction took", txClaimLong},
+	{"a lease that ended before the commit has ended", txClaimLate},
 	{"a rollback gives the jobs back at once, as if never claimed", txClaimRollback},
 	{"a lost connection gives the jobs back at once", txClaimBreak},
 	{"the effects of a rolled back attempt did not happen", txClaimEffects},
-	{"Finish in the transaction decides otherwise", txClaimFinish},
+	{"every ending can be written in the transaction", txClaimFinish},
 	{"a failure is counted by a savepoint, a retry and a commit", txClaimSavepoint},
 	{"a claim that a savepoint undid is lost", txClaimUndone},
 	{"a finish that a savepoint undid can be written otherwise", txClaimRefinished},
-	{"every Tx of one transaction is the same", txClaimAgain},
-	{"several claims of one transaction are all completed", txClaimTwice},
+	{"another Tx of the transaction has the same jobs", txClaimAgain},
+	{"a transaction may claim several times", txClaimTwice},
 	{"a pipeline moves from queue to queue", txClaimPipeline},
 	{"order, kinds and pause hold", txClaimRules},
 	{"group limits hold", txClaimGroups},
@@ -39,6 +42,7 @@ func txClaimCommit(t *test) {
 			t.Fatalf("tokens %v and %v", j.Token, jobs[0].Token)
 		}
 	}
+	t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
 	t.must(tx.Commit())
 	got := t.get(all[0])
 	equal(t, "state, attempt, worker", []any{got.State, got.Attempt, got.Worker}, []any{dibs.Completed, 1, "server"})
@@ -47,6 +51,61 @@ func txClaimCommit(t *test) {
 	}
 	t.in(dibs.Completed, all[1])
 	sameIDs(t, "claimed after", ids(t.claim(dibs.ClaimRequest{N: 5})), all[2:])
+}
+
+func txClaimLeased(t *test) {
+	all := t.enqueue(copies(2, grouped("g"))...)
+	tx := t.open()
+	j := t.claimOn(tx, dibs.ClaimRequest{N: 2, Lease: time.Hour})[0]
+	t.must(tx.Commit())
+	got := t.get(j.ID)
+	equal(t, "state, attempt, token", []any{got.State, got.Attempt, got.Token}, []any{dibs.Running, 1, j.Token})
+	t.next("while the group's job is leased")
+	t.extended(time.Hour, j.Lease())
+	t.finish(j.Lease().Complete(nil))
+	t.next("after the finish", all[1])
+}
+
+// txClaimLong lets leases end inside of the transaction that took them. Neither others nor
+// the transaction's own next claim may take the jobs, and each ending can still be written.
+func txClaimLong(t *test) {
+	n := len(endings(dibs.Lease{}))
+	all := t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	tx := t.open()
+	jobs := t.claimOn(tx, dibs.ClaimRequest{N: n, Lease: dibs.MinLease})
+	sameIDs(t, "claimed", ids(jobs), all)
+	t.until("the leases have ended", func() bool { return time.Since(jobs[0].LeaseUntil) > time.Millisecond })
+	if t.OpenTx {
+		t.sweep()
+		sameIDs(t, "claimed by another", ids(t.claim(dibs.ClaimRequest{N: n})), nil)
+	}
+	sameIDs(t, "claimed again", ids(t.claimOn(tx, dibs.ClaimRequest{N: n})), nil)
+	var batch []dibs.Outcome
+	for i, j := range jobs {
+		batch = append(batch, endings(j.Lease())[i])
+	}
+	t.must(tx.Finish(t.ctx, batch))
+	t.must(tx.Commit())
+	t.sweep()
+	for i, id := range all {
+		got := t.get(id)
+		equal(t, "state and attempt", []any{got.State, got.Attempt}, []any{[]dibs.State{
+			dibs.Completed, dibs.Waiting, dibs.Waiting, dibs.Waiting, dibs.Waiting, dibs.Dead, dibs.Cancelled,
+		}[i], 1})
+	}
+}
+
+func txClaimLate(t *test) {
+	id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
+	tx := t.open()
+	late := t.claimOn(tx, dibs.ClaimRequest{N: 1, Lease: dibs.MinLease})[0]
+	t.must(tx.Commit())
+	again := t.claimSoon(dibs.ClaimRequest{}, 1)[0]
+	equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{id, 2})
+	t.allRefused(late.Lease())
+	tx = t.open()
+	t.lost(tx.Finish(t.ctx, []dibs.Outcome{late.Lease().Complete(nil)}), id)
+	t.must(tx.Rollback())
 }
 
 func txClaimRollback(t *test) {
@@ -89,6 +148,7 @@ func txClaimEffects(t *test) {
 		jobs := t.claimOn(tx, dibs.ClaimRequest{N: 1})
 		equal(t, "claimed jobs", len(jobs), 1)
 		t.must(tx.Exec(t.ctx, effect(jobs[0].ID)))
+		t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
 		t.must(end(tx))
 	}
 	equal(t, "effects", count(), 1)
@@ -96,17 +156,17 @@ func txClaimEffects(t *test) {
 
 func txClaimFinish(t *test) {
 	n := len(endings(dibs.Lease{}))
-	all := t.enqueue(copies(n+1, dibs.NewJob{Kind: "k"})...)
+	all := t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
 	tx := t.open()
-	jobs := t.claimOn(tx, dibs.ClaimRequest{N: n + 1})
+	jobs := t.claimOn(tx, dibs.ClaimRequest{N: n})
 	sameIDs(t, "claimed", ids(jobs), all)
 	var batch []dibs.Outcome
-	for i, j := range jobs[:n] {
+	for i, j := range jobs {
 		batch = append(batch, endings(j.Lease())[i])
 	}
 	t.must(tx.Finish(t.ctx, batch))
 	t.must(tx.Commit())
-	want := []dibs.State{dibs.Completed, dibs.Waiting, dibs.Waiting, dibs.Waiting, dibs.Waiting, dibs.Dead, dibs.Cancelled, dibs.Completed}
+	want := []dibs.State{dibs.Completed, dibs.Waiting, dibs.Waiting, dibs.Waiting, dibs.Waiting, dibs.Dead, dibs.Cancelled}
 	for i, id := range all {
 		got := t.get(id)
 		equal(t, "state and attempt", []any{got.State, got.Attempt}, []any{want[i], 1})
@@ -170,7 +230,8 @@ func txClaimRefinished(t *test) {
 	equal(t, "state, payload, error", []any{got.State, string(got.Payload), got.Errors[0].Error}, []any{dibs.Dead, `"p"`, "d"})
 }
 
-// A caller gets a Tx wherever it needs one; what holds is the transaction's.
+// What is claimed is the transaction's: another Tx of it differs only in what leases that
+// have ended mean to it.
 func txClaimAgain(t *test) {
 	for _, keep := range []time.Duration{time.Hour, 0} {
 		t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(keep), Concurrency: new(1)})
@@ -181,7 +242,9 @@ func txClaimAgain(t *test) {
 		sameIDs(t, "claimed by another Tx, beyond the limit", ids(t.claimOn(tx.Again(), dibs.ClaimRequest{N: 2})), nil)
 		t.must(tx.Again().Finish(t.ctx, []dibs.Outcome{j[0].Lease().Die("e")}))
 		t.lost(tx.Finish(t.ctx, []dibs.Outcome{j[0].Lease().Retry("e")}), all[0])
-		sameIDs(t, "claimed in the free place", ids(t.claimOn(tx.Again(), dibs.ClaimRequest{N: 2})), all[1:])
+		next := t.claimOn(tx.Again(), dibs.ClaimRequest{N: 2})
+		sameIDs(t, "claimed in the free place", ids(next), all[1:])
+		t.must(tx.Finish(t.ctx, outcomes(next, completed)))
 		t.must(tx.Commit())
 		got := t.get(all[0])
 		equal(t, "state and payload", []any{got.State, string(got.Payload)}, []any{dibs.Dead, `"p"`})
@@ -197,6 +260,7 @@ func txClaimTwice(t *test) {
 	if first[0].Token == second[0].Token {
 		t.Fatal("two claims share a token")
 	}
+	t.must(tx.Finish(t.ctx, outcomes(append(first, second...), completed)))
 	t.must(tx.Commit())
 	t.in(dibs.Completed, all[:4]...)
 	s := t.stats(dibs.DefaultQueue)
@@ -208,8 +272,9 @@ func txClaimPipeline(t *test) {
 	t.enqueue(copies(n, dibs.NewJob{Queue: "in", Kind: "k"})...)
 	for range n {
 		tx := t.open()
-		j := t.claimOn(tx, dibs.ClaimRequest{Queue: "in", N: 1})[0]
-		t.enqueueOn(tx, dibs.NewJob{Queue: "out", Kind: "k", Payload: j.ID})
+		jobs := t.claimOn(tx, dibs.ClaimRequest{Queue: "in", N: 1})
+		t.enqueueOn(tx, dibs.NewJob{Queue: "out", Kind: "k", Payload: jobs[0].ID})
+		t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
 		t.must(tx.Commit())
 	}
 	equal(t, "completed", t.stats("in").Completed, int64(n))
@@ -235,9 +300,14 @@ func txClaimGroups(t *test) {
 	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k", Group: "g"})...)
 	for _, id := range all {
 		tx := t.open()
-		sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 3})), []int64{id})
-		if t.OpenTx {
-			sameIDs(t, "claimed by another", ids(t.claim(dibs.ClaimRequest{N: 3})), nil)
+		jobs := t.claimOn(tx, dibs.ClaimRequest{N: 3})
+		sameIDs(t, "claimed", ids(jobs), []int64{id})
+		for range 2 {
+			if t.OpenTx {
+				sameIDs(t, "claimed by another", ids(t.claim(dibs.ClaimRequest{N: 3})), nil)
+			}
+			t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
+			jobs = nil
 		}
 		t.must(tx.Commit())
 	}
@@ -258,9 +328,12 @@ func txClaimConcurrency(t *test) {
 	sameIDs(t, "claimed after the rollback", ids(running), all[:2])
 	t.finish(running[0].Lease().Complete(nil))
 	tx = t.open()
-	sameIDs(t, "claimed in the place left", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), all[2:3])
+	jobs := t.claimOn(tx, dibs.ClaimRequest{N: 5})
+	sameIDs(t, "claimed in the place left", ids(jobs), all[2:3])
+	t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
+	sameIDs(t, "claimed in its own place", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), all[3:4])
 	t.must(tx.Commit())
-	sameIDs(t, "claimed after the commit", ids(t.claim(dibs.ClaimRequest{N: 5})), all[3:4])
+	sameIDs(t, "claimed after the commit", ids(t.claim(dibs.ClaimRequest{N: 5})), nil)
 }
 
 // Requirement 3: agents never wait for each other.
@@ -318,7 +391,9 @@ func txClaimNothingKept(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(time.Duration)})
 	id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
 	tx := t.open()
-	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 2})), []int64{id})
+	jobs := t.claimOn(tx, dibs.ClaimRequest{N: 2})
+	sameIDs(t, "claimed", ids(jobs), []int64{id})
+	t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
 	t.must(tx.Commit())
 	t.gone(id)
 }

@@ -22,9 +22,7 @@
 --   The key share locks on the turn's row and then the queue's shut out claims under
 --   a concurrency limit that was set meanwhile (turn_claim.sql), and nothing else.
 --   Running jobs are counted until the sweep has taken them or their finish has
---   committed: one whose lease has ended may still be finishing in a transaction. So
---   are those that a caller's transaction has claimed before and thereby completed:
---   dibs_tx.claims lists its claims (tx.go), which keep those that it has not finished.
+--   committed: one whose lease has ended may still be finishing in a transaction.
 --   The look at wake needs a snapshot of this statement's own, as counting does: where
 --   one is for the whole transaction, a queue with groups gives nothing.
 -- A group named in wake has places that may not be its jobs' any more (a limit was
@@ -56,10 +54,6 @@ with turn as materialized (
             select count(*)
             from dibs.job r
             where r.queue = $1 and r.gate = 3
-        ) - (
-            select coalesce(sum(cardinality(c.ids)), 0)
-            from dibs.claim c
-            where c.token = any (('{' || coalesce(current_setting('dibs_tx.claims', true), '') || '}')::uuid[]) and c.queue = $1
         ) - case when counted then 0 else (
             select count(*)
             from dibs.claim c, unnest(c.ids) as i (id), dibs.job r

@@ -1,6 +1,8 @@
 -- Purpose: end jobs for good: completed, dead or cancelled.
 -- Parameters: arrays of equal length: $1 id, $2 token, $3 state, $4 result or null,
---   $5 error or null; $4 and $5 may be null or empty if there are none.
+--   $5 error or null; $4 and $5 may be null or empty if there are none. $6 tokens of claims
+--   that this transaction has made, or null: while it is open their leases do not end, since
+--   nobody else can take the jobs.
 -- Columns out: queue; whether it has groups among these jobs; the ids of those whose token
 --   was good, as text, which every driver can read.
 -- Concurrency: the delete is fenced by token and lease, and checks both again in the
@@ -19,7 +21,7 @@ with o as materialized (
 ), gone as (
     delete from dibs.job j
     using o
-    where j.id = any (array[o.id]) and j.token = o.token and j.lease_until > statement_timestamp()
+    where j.id = any (array[o.id]) and j.token = o.token and (j.lease_until > statement_timestamp() or j.token = any ($6::uuid[]))
     returning j.id, j.claimed_at, o.state, j.queue, j.group_key, j.run_at, j.created_at, j.attempt, j.excused, j.max_attempts, j.priority, j.cancel_requested, j.kind, j.unique_key, j.unique_until, j.worker, j.payload, j.metadata, j.errors, o.result, o.error
 ), ended as materialized (
     select

@@ -1,7 +1,8 @@
 -- Purpose: give jobs back: retry, snooze, release. Jobs without attempts left die
 --   instead, and those that somebody asked to cancel are cancelled.
 -- Parameters: arrays of equal length: $1 id, $2 token, $3 ending, $4 error or null,
---   $5 delay in microseconds, null for the queue's backoff (queue.go gives the formula).
+--   $5 delay in microseconds, null for the queue's backoff (queue.go gives the formula);
+--   $6 tokens of claims that this transaction has made, or null (complete.sql).
 -- Columns out: id, queue, grouped, of those whose token was good.
 -- Concurrency: the rows are locked first, in id order, and seen in their newest
 --   version; what is not returned was refused and is unchanged.
@@ -36,7 +37,7 @@ with clock as materialized (
         end as errors,
         case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep
     from o
-    join dibs.job j on j.id = any (array[o.id]) and j.token = o.token and j.lease_until > statement_timestamp()
+    join dibs.job j on j.id = any (array[o.id]) and j.token = o.token and (j.lease_until > statement_timestamp() or j.token = any ($6::uuid[]))
     join dibs.queue q on q.name = j.queue
     order by o.id
     for update of j

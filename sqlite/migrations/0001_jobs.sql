@@ -131,14 +131,6 @@ create table dibs_claim (
 
 create index dibs_claim_by_check on dibs_claim (check_at);
 
--- Groups whose place becomes free when the transaction that wrote the row commits:
--- those of jobs claimed inside a caller's transaction. The next claim admits their next jobs.
-create table dibs_wake (
-  queue text not null,
-  group_key text not null,
-  primary key (queue, group_key)
-) strict, without rowid;
-
 -- Changes of counts by queue and minute since 1970. What is true now is the sum of all rows;
 -- the sweep adds old minutes to minute 0.
 create table dibs_tally (

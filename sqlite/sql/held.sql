@@ -1,8 +1,8 @@
--- Purpose: read claimed jobs whose leases have not ended.
--- Parameters: ?1 a JSON array of ids, ?2 now (0: leases that have ended, too).
+-- Purpose: read jobs that are claimed, whether or not their leases have ended.
+-- Parameters: ?1 a JSON array of ids.
 -- Columns out: id, token, queue, group, attempt, excused, max_attempts, run_at,
 --   claimed_at, lease_until, worker, cancel_requested, errors.
--- Concurrency: with the comparison of the tokens this is the fence of all that a worker
+-- Concurrency: with the comparison of token and lease_until this is the fence of all that a worker
 --   writes; the only write transaction of the file, so the answer stays true until then.
 select
   j.id,
@@ -20,4 +20,4 @@ select
   j.errors
 from json_each(?1) i
 cross join dibs_job j on j.id = i.value
-where j.token is not null and j.lease_until > ?2
+where j.token is not null

@@ -5,11 +5,6 @@
 select 1
 where exists (
     select 1
-    from dibs_wake
-    where queue = ?1
-  )
-  or exists (
-    select 1
     from dibs_job
     where queue = ?1 and gate = 2 and run_at <= ?2
   )

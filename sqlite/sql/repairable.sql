@@ -38,12 +38,7 @@ with counted as (
     coalesce(l.places, q.group_limit) as places,
     count(*) filter (where j.gate in (0, 3)) as held,
     count(*) filter (where j.gate in (0, 3) and j.token is null) as unclaimed,
-    count(*) filter (where j.gate = 1) as blocked,
-    exists (
-      select 1
-      from dibs_wake w
-      where w.queue = j.queue and w.group_key = j.group_key
-    ) as woken
+    count(*) filter (where j.gate = 1) as blocked
   from dibs_job j
   join dibs_queue q on q.name = j.queue
   left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key
@@ -67,7 +62,7 @@ select
   'group',
   0
 from groups
-where held > places and unclaimed > 0 and not woken
+where held > places and unclaimed > 0
 union all
 select
   format('queue %s, group %s: %d of %d places held, %d jobs blocked and nobody told', queue, group_key, held, places, blocked),
@@ -75,4 +70,4 @@ select
   'group',
   0
 from groups
-where held < places and blocked > 0 and not woken
+where held < places and blocked > 0
