@@ -23,10 +23,7 @@ func (j *judge) claims() {
 			}
 		}
 		least, most := c.Lease.Microseconds(), c.Lease.Microseconds()
-		switch {
-		case c.Tx != "": // the transaction is the lease
-			least, most = 1, never
-		case most == 0:
+		if most == 0 {
 			least, most = l.lease.between(s.lo, s.hi)
 		}
 		for at := range c.Jobs {

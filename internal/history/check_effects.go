@@ -17,16 +17,13 @@ func (j *judge) effects(l *life) {
 	var shown []int32
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		plain := a.inTx(j.index) && !a.trial() // completed by the claim alone, with or without an effect
 		for _, e := range a.finishes {
 			if j.Calls[e.call].Tx == "" || j.outcomeOf(e).Ending != dibs.EndCompleted {
-				plain = plain && j.outcome(e) != accepted
 				continue
 			}
 			shown = append(shown, a.call, e.call)
 			switch j.outcome(e) {
 			case accepted:
-				plain = false
 				least++
 				most++
 			case open:
@@ -37,10 +34,6 @@ func (j *judge) effects(l *life) {
 					most--
 				}
 			}
-		}
-		if plain {
-			shown = append(shown, a.call)
-			most++
 		}
 	}
 	if most == 0 && have == 0 {
@@ -67,7 +60,7 @@ func allowed(least, most int) string {
 // the job, and the job was completed by this attempt.
 func (j *judge) only(l *life, a *attempt, e event) bool {
 	f := l.final
-	if f == nil || f.State != dibs.Completed || f.Attempt != a.Attempt || a.inTx(j.index) || l.requeued(0, never) {
+	if f == nil || f.State != dibs.Completed || f.Attempt != a.Attempt || l.requeued(0, never) {
 		return false
 	}
 	for _, other := range a.finishes {

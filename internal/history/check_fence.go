@@ -11,29 +11,11 @@ func (j *judge) fence(l *life) {
 	}
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		if a.inTx(j.index) {
-			j.outside(l, a)
-			continue
-		}
 		for _, e := range a.finishes {
 			j.fenced(l, i, e)
 		}
 		for _, e := range a.extends {
 			j.fenced(l, i, e)
-		}
-	}
-}
-
-// outside accuses what was accepted of a job that a transaction claimed, anywhere but
-// in that transaction: it was completed with its commit, or not claimed at all.
-func (j *judge) outside(l *life, a *attempt) {
-	for _, e := range a.finishes {
-		if j.Calls[e.call].Tx == j.Calls[a.call].Tx {
-			continue
-		}
-		j.checked(3, 1)
-		if j.outcome(e) == accepted {
-			j.accuse(3, l.id, []int32{a.call, e.call}, "a finish of job %d was accepted outside of the transaction in which %s claimed it", l.id, j.who(a))
 		}
 	}
 }
@@ -48,6 +30,9 @@ func (j *judge) fenced(l *life, i int, e event) {
 		j.checked(3, 1)
 		end := micros(j.Calls[e.call].End)
 		lo, _ := a.lease(j.index, end, e.call)
+		if a.own(e, j.index) {
+			lo = never
+		}
 		if a.fate == Done && lo > end && !j.endable(l, i, e, end) {
 			j.accuse(3, l.id, []int32{a.call, e.call}, "%s of job %d was told at %s that its lease is lost, but the lease ran until %s at least, and nothing had ended it: a %s was refused wrongly", j.who(a), l.id, show(end), show(lo), j.Calls[e.call].Verb)
 		}
@@ -57,7 +42,12 @@ func (j *judge) fenced(l *life, i int, e event) {
 // stale accuses an accepted call whose token was certainly worth nothing any more.
 func (j *judge) stale(l *life, i int, e event) {
 	a, s, c := &l.attempts[i], &j.spans[e.call], j.Calls[e.call]
-	if _, hi := a.lease(j.index, s.hi, e.call); hi < s.lo {
+	own := a.own(e, j.index)
+	if a.inTx(j.index) && !own && (a.trial() || s.hi < a.seen) {
+		j.accuse(3, l.id, []int32{a.call, e.call}, "a %s of job %d was accepted outside of the transaction in which %s claimed it, which had not been committed", c.Verb, l.id, j.who(a))
+		return
+	}
+	if _, hi := a.lease(j.index, s.hi, e.call); hi < s.lo && !own {
 		j.accuse(3, l.id, []int32{a.call, e.call}, "a %s by %s of job %d was accepted at %s, after its lease had ended at %s at the latest", c.Verb, j.who(a), l.id, show(s.lo), show(hi))
 		return
 	}

@@ -162,25 +162,12 @@ func (l *life) explains() bool {
 			}
 			ended = ended || outcome == accepted
 		}
-		switch {
-		case ended:
-		case a.inTx(l.ix) && f.State == dibs.Completed && f.Result == nil: // by the claim alone
-			return true
-		case !a.inTx(l.ix) && f.State == dibs.Dead && a.Attempt-a.Excused >= a.MaxAttempts: // its lease ended
+		if !ended && f.State == dibs.Dead && a.Attempt-a.Excused >= a.MaxAttempts { // its lease ended
 			return true
 		}
 	}
-	if known || f.Attempt == 0 {
-		return false
-	}
-	// It was claimed in a call without an answer: its lease ended, or a transaction's
-	// commit completed it.
-	return f.State == dibs.Dead && f.Attempt-f.Excused >= f.MaxAttempts || f.State == dibs.Completed && l.ix.unknownTx(l.queue)
-}
-
-// unknownTx reports whether a claim without an answer may have been committed.
-func (ix *index) unknownTx(queue string) bool {
-	return slices.ContainsFunc(ix.lane(queue).unknown, func(n int32) bool { return ix.Calls[n].Tx != "" && ix.spans[n].fate != Nothing })
+	// Where it was claimed in a call without an answer, its lease ended.
+	return !known && f.Attempt > 0 && f.State == dibs.Dead && f.Attempt-f.Excused >= f.MaxAttempts
 }
 
 // numbered reports whether somebody is known to have had the n-th attempt.

@@ -139,7 +139,7 @@ func (j *judge) places(l *life, held *periods) {
 			held.add(last, a.hi)
 		}
 		to := a.endHi
-		if to == a.leaseHi && !a.inTx(j.index) {
+		if to == a.leaseHi {
 			to += j.grace
 		}
 		if strict == 1 && !j.closed(a) {

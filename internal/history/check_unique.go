@@ -84,7 +84,7 @@ func (j *judge) mayHoldUntil(l *life, n *New) int64 {
 	until := int64(never)
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		if a.fate == Done && (n.UniqueUntil == dibs.UntilClaimed || a.inTx(j.index) && !a.givenBack(j.index)) {
+		if a.fate == Done && n.UniqueUntil == dibs.UntilClaimed {
 			until = min(until, a.shown)
 		}
 		for _, e := range a.finishes {
@@ -94,12 +94,4 @@ func (j *judge) mayHoldUntil(l *life, n *New) int64 {
 		}
 	}
 	return until
-}
-
-// givenBack reports whether the job may have been given back within the transaction
-// that claimed it.
-func (a *attempt) givenBack(ix *index) bool {
-	return slices.ContainsFunc(a.finishes, func(e event) bool {
-		return a.ends(ix.outcomeOf(e)) == "" && ix.outcome(e) <= open
-	})
 }

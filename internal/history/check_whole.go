@@ -100,7 +100,7 @@ func (j *judge) effect(l *life, i int, e event) (found, known bool) {
 	case !alone:
 	case o.Ending == dibs.EndCompleted:
 		found = j.only(l, a, e)
-		return found, found || !a.inTx(j.index) && j.other(l, a)
+		return found, found || j.other(l, a)
 	case leavesError(o):
 		if entry := l.errorOf(a.Attempt); entry != nil {
 			return entry.Error != expired, true

@@ -231,7 +231,7 @@ func (j *judge) holdsUntil(l *life, n *New) int64 {
 			return min(to, j.spans[l.born.call].shown)
 		}
 		given = a.Attempt
-		if n.UniqueUntil == dibs.UntilClaimed || a.inTx(j.index) {
+		if n.UniqueUntil == dibs.UntilClaimed {
 			to = min(to, a.lo)
 		}
 		if a.Attempt-a.Excused >= a.MaxAttempts {

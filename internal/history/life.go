@@ -156,19 +156,26 @@ func (a *attempt) trial() bool { return a.fate == Nothing }
 
 func (a *attempt) inTx(ix *index) bool { return ix.Calls[a.call].Tx != "" }
 
+// own reports whether a finish is in the transaction that claimed the job.
+func (a *attempt) own(e event, ix *index) bool {
+	return a.inTx(ix) && ix.Calls[e.call].Tx == ix.Calls[a.call].Tx
+}
+
 // bound works out when the attempt ended.
 func (a *attempt) bound(ix *index) {
-	if a.inTx(ix) {
-		// The transaction is the lease.
+	if a.trial() { // only its open transaction held the job
 		a.leaseLo, a.leaseHi = never, never
 		a.endLo, a.endHi = a.held, a.until
-		if a.fate == Done {
-			a.endLo, a.endHi = a.seen, a.shown
-		}
 		return
 	}
 	a.leaseLo, a.leaseHi = a.lease(ix, never, -1)
+	if a.inTx(ix) { // while the transaction is open it holds the job, lease or not
+		a.leaseLo, a.leaseHi = max(a.leaseLo, a.seen), max(a.leaseHi, a.until)
+	}
 	a.endLo, a.endHi = a.leaseLo, a.leaseHi
+	if a.inTx(ix) && a.fate == Unknown { // it may have been rolled back
+		a.endLo = min(a.endLo, a.held)
+	}
 	for _, e := range a.finishes {
 		s := &ix.spans[e.call]
 		switch ix.outcome(e) {

@@ -79,7 +79,6 @@ type step struct {
 	outcome int
 	token   dibs.Token
 	attempt int
-	tx      bool       // of claim: it is a finish too
 	ending  dibs.State // what a finish makes of the job
 	gives   bool       // of finish: it gives the job back, unless somebody asked to cancel it
 	asked   bool       // of cancel: it was told that the job was running
@@ -143,9 +142,6 @@ func (in *step) apply(s jobState) (after jobState, ok bool) {
 			from = dibs.Running
 		}
 		after = jobState{state: dibs.Running, attempt: in.attempt, token: in.token}
-		if in.tx {
-			after = jobState{state: in.ending, attempt: in.attempt}
-		}
 		return after, s.state == from && s.attempt+1 == in.attempt
 	case Finish, Extend:
 		if in.outcome == refused {

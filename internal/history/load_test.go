@@ -53,12 +53,7 @@ func (c *client) step() {
 		c.expect(err)
 		c.held = append(c.held, jobs...)
 	case n < 63:
-		c.expect(c.db.InTx(ctx, func(tx dibs.Tx) error {
-			if _, err := tx.Claim(ctx, dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 1 + c.rand.IntN(3)}); err != nil {
-				return err
-			}
-			return c.mistake()
-		}))
+		c.claimInTx()
 	case n < 64:
 		jobs, err := c.db.Resume(ctx, dibs.ResumeRequest{Queue: "q", Worker: c.name, Lease: 2 * c.lease})
 		c.expect(err)
@@ -162,6 +157,30 @@ func (c *client) outcomes(n int) []dibs.Outcome {
 		outcomes = append(outcomes, o)
 	}
 	return outcomes
+}
+
+// claimInTx claims jobs, and ends the first half of them in the same transaction.
+func (c *client) claimInTx() {
+	var kept []*dibs.RawJob
+	c.expect(c.db.InTx(c.t.Context(), func(tx dibs.Tx) error {
+		jobs, err := tx.Claim(c.t.Context(), dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 1 + c.rand.IntN(3), Lease: c.lease})
+		if err != nil {
+			return err
+		}
+		var ends []dibs.Outcome
+		for _, j := range jobs[:len(jobs)/2] {
+			ends = append(ends, j.Lease().Snooze(time.Millisecond))
+		}
+		if err := tx.Finish(c.t.Context(), ends); err != nil {
+			return err
+		}
+		if err := c.mistake(); err != nil {
+			return err
+		}
+		kept = jobs[len(jobs)/2:]
+		return nil
+	}))
+	c.held = append(c.held, kept...)
 }
 
 func (c *client) finishInTx() {

@@ -65,20 +65,9 @@ func (l *life) attempt(a *attempt, leases map[dibs.Token]lease, add func(step, i
 	if a.trial() {
 		return
 	}
-	ix, inTx := l.ix, a.inTx(l.ix)
-	in := step{verb: ix.Calls[a.call].Verb, lo: a.lo, hi: a.hi, token: a.Token, attempt: a.Attempt, tx: inTx, maybe: a.fate == Unknown}
-	if inTx {
-		in.ending = dibs.Completed
-		for _, e := range a.finishes {
-			if ix.outcome(e) <= open {
-				in.ending = a.leaves(e, ix)
-			}
-		}
-		add(in, a.seen, a.shown)
-		return
-	}
+	ix := l.ix
 	leases[a.Token] = lease{a.leaseLo, a.leaseHi, a.Attempt-a.Excused >= a.MaxAttempts}
-	add(in, a.lo, a.hi)
+	add(step{verb: ix.Calls[a.call].Verb, lo: a.lo, hi: a.hi, token: a.Token, attempt: a.Attempt, maybe: a.fate == Unknown}, a.seen, a.shown)
 	for _, e := range append(a.finishes[:len(a.finishes):len(a.finishes)], a.extends...) {
 		c, s := ix.Calls[e.call], &ix.spans[e.call]
 		in := step{verb: c.Verb, lo: s.lo, hi: s.hi, token: a.Token, outcome: ix.outcome(e), maybe: s.fate == Unknown && !e.refused}

@@ -145,6 +145,23 @@ var ownership = []page{
 		})
 		b.claim("w2", 30, 1, 1)
 	}, 2, "had two owners"},
+	{"claimed while it is leased to a transaction that was committed", func(b *book) {
+		b.enqueue(0, 1)
+		b.in("tx", 20, history.Commit, func() { b.claim("t", 10, 1, 1) })
+		b.claim("w2", 50, 2, 1)
+	}, 2, "had two owners"},
+	{"claimed after the lease, in the transaction's time", func(b *book) {
+		b.enqueue(0, 1)
+		b.in("tx", 200, history.Commit, func() { b.claim("t", 10, 1, 1) })
+		b.claim("w2", 150, 2, 1)
+	}, 2, "had two owners"},
+	{"claimed after the lease of a transaction that was committed", func(b *book) {
+		b.enqueue(0, 1)
+		b.in("tx", 20, history.Commit, func() { b.claim("t", 10, 1, 1) })
+		b.claim("w2", 150, 2, 1)
+		b.finish("w2", 160, dibs.EndCompleted, 150, 1)
+		b.left(dibs.Completed, 2, 1)
+	}, 0, ""},
 	{"two transactions that overlap", func(b *book) {
 		b.enqueue(0, 1)
 		b.in("tx1", 60, history.Rollback, func() { b.claim("t", 10, 1, 1).End = ms(50) })
@@ -268,6 +285,10 @@ var fencing = []page{
 	}, 3, `the error "of w1"`},
 	{"a claim that was rolled back to a savepoint is refused", rolledBackClaim(true), 0, ""},
 	{"or is not", rolledBackClaim(false), 3, "outside of the transaction"},
+	{"finished by the transaction that claimed it, after the lease", longClaim("tx", false), 0, ""},
+	{"and refused to it", longClaim("tx", true), 3, "refused wrongly"},
+	{"finished by another transaction after the lease", longClaim("other", false), 3, "after its lease had ended"},
+	{"and refused to that", longClaim("other", true), 0, ""},
 }
 
 var endings = []page{

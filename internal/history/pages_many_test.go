@@ -153,11 +153,14 @@ func transacted(effects int, end history.Verb, change func(finish, end *history.
 func unchanged(_, _ *history.Call) {}
 func answered(*history.Call)       {}
 
-// claimed is a job that the transaction which claims it completes.
+// claimed is a job that one transaction claims and completes.
 func claimed(effects int, end history.Verb, change func(end *history.Call)) func(*book) {
 	return func(b *book) {
 		b.enqueue(0, 1)
-		change(b.in("tx", 30, end, func() { b.claim("w1", 10, 1, 1) }))
+		change(b.in("tx", 30, end, func() {
+			b.claim("w1", 10, 1, 1)
+			b.finish("w1", 20, dibs.EndCompleted, 10, 1)
+		}))
 		if end == history.Rollback {
 			b.claim("w2", 120, 1, 1)
 			b.finish("w2", 130, dibs.EndCompleted, 120, 1)
@@ -175,11 +178,10 @@ var effecting = []page{
 	{"in spite of a rollback", transacted(1, history.Rollback, unchanged), 8, "no transaction"},
 	{"a commit without an answer", transacted(1, history.Commit, func(_, end *history.Call) { cut(end) }), 0, ""},
 	{"a commit without an answer that lost its effect", transacted(0, history.Commit, func(_, end *history.Call) { cut(end) }), 8, "0 effects"},
-	{"once by a claim", claimed(1, history.Commit, answered), 0, ""},
-	{"not at all by a claim, which need not have one", claimed(0, history.Commit, answered), 0, ""},
-	{"twice by a claim", claimed(2, history.Commit, answered), 8, "2 effects"},
-	{"by a claim whose commit had no answer", claimed(1, history.Commit, func(end *history.Call) { cut(end) }), 0, ""},
-	{"by a claim that was rolled back", claimed(1, history.Rollback, answered), 8, "no transaction"},
+	{"once by a transaction that claims, too", claimed(1, history.Commit, answered), 0, ""},
+	{"not at all by a transaction that claims, too", claimed(0, history.Commit, answered), 8, "0 effects"},
+	{"by one whose commit had no answer", claimed(1, history.Commit, func(end *history.Call) { cut(end) }), 0, ""},
+	{"by one that was rolled back", claimed(1, history.Rollback, answered), 8, "no transaction"},
 	{"in spite of a refusal", transacted(1, history.Rollback, func(f, _ *history.Call) {
 		f.Begin, f.End = ms(112), ms(113)
 		refuse(f, 1)

@@ -281,3 +281,36 @@ func rolledBackClaim(refused bool) func(*book) {
 		b.left(dibs.Completed, 1, 1)
 	}
 }
+
+// longClaim is a transaction that claims a job for 100 ms, and a finish after 140, in that
+// transaction or in another one. If it is refused, somebody else ends the job.
+func longClaim(finisher string, refused bool) func(*book) {
+	return func(b *book) {
+		b.enqueue(0, 1)
+		finish := func() {
+			if c := b.finish("t", 150, dibs.EndCompleted, 10, 1); refused {
+				refuse(c, 1)
+			}
+		}
+		commit := 20
+		if finisher == "tx" {
+			commit = 200
+		}
+		b.in("tx", commit, history.Commit, func() {
+			b.claim("t", 10, 1, 1)
+			if finisher == "tx" {
+				finish()
+			}
+		})
+		if finisher != "tx" {
+			b.in(finisher, 200, history.Commit, finish)
+		}
+		attempts := 1
+		if refused {
+			attempts++
+			b.claim("w", 250, 2, 1)
+			b.finish("w", 260, dibs.EndCompleted, 250, 1)
+		}
+		b.left(dibs.Completed, attempts, 1)
+	}
+}

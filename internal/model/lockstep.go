@@ -160,16 +160,6 @@ func (r *Run) sameClaim(op string, got, want []*dibs.RawJob) {
 	if len(got) > 0 && len(want) > 0 {
 		r.tokens = append(r.tokens, got[0].Token)
 	}
-	for _, j := range got {
-		if r.before != nil {
-			j.LeaseUntil = time.Time{} // the row lock is the lease
-		}
-	}
-	for _, j := range want {
-		if r.before != nil {
-			j.LeaseUntil = time.Time{}
-		}
-	}
 	r.sameJobs(op, got, want)
 }
 
@@ -226,7 +216,7 @@ func (r *Run) sweep() {
 }
 
 // Begin opens a transaction: until Commit or Rollback, Enqueue, Claim and Finish are
-// in it. It sweeps first, because a claim in a transaction does not.
+// in it. It sweeps first, as the first claim in a transaction does.
 func (r *Run) Begin() {
 	r.log("Begin")
 	r.sweep()
@@ -242,13 +232,10 @@ func (r *Run) Begin() {
 	}()
 }
 
-// Commit commits, and sweeps, since the groups of what the transaction claimed may
-// give their places only then.
+// Commit commits.
 func (r *Run) Commit() {
 	r.log("Commit")
-	r.m.Commit()
 	r.must(r.end(nil))
-	r.sweep()
 }
 
 // Rollback rolls back.

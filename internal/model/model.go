@@ -24,13 +24,12 @@ type Model struct {
 	// docs/design/0001-storage.md.
 	Lazy bool
 
-	now     time.Time // moves a little with each call, so that later calls are later
-	jobs    map[int64]*job
-	last    int64 // number of the newest job
-	claims  int   // number of the newest claim
-	queues  map[string]*queue
-	wake    map[group]bool // groups that have yet to give their places
-	claimed map[int64]bool // jobs claimed in the open transaction, which completes them
+	now    time.Time // moves a little with each call, so that later calls are later
+	jobs   map[int64]*job
+	last   int64 // number of the newest job
+	claims int   // number of the newest claim
+	queues map[string]*queue
+	wake   map[group]bool // groups that have yet to give their places
 }
 
 type job struct {
@@ -121,11 +120,8 @@ func (m *Model) Claim(r dibs.ClaimRequest) []*dibs.RawJob {
 	due = due[:min(room, len(due))]
 	for _, j := range due {
 		j.State, j.place, j.Worker = dibs.Running, false, r.Worker
-		if j.UniqueUntil == dibs.UntilClaimed || m.claimed != nil {
+		if j.UniqueUntil == dibs.UntilClaimed {
 			j.key = false
-		}
-		if m.claimed != nil {
-			m.claimed[j.ID] = true
 		}
 	}
 	return m.hold(q, due, r.Lease)
@@ -167,12 +163,6 @@ func (m *Model) good(l dibs.Lease) *job {
 // Finish writes how attempts ended, and returns the ids of those that it refused.
 func (m *Model) Finish(outcomes []dibs.Outcome) (lost []int64) {
 	m.tick()
-	for _, o := range outcomes {
-		if j := m.good(dibs.Lease{ID: o.ID, Token: o.Token}); j != nil && m.claimed[o.ID] {
-			delete(m.claimed, o.ID) // its completion is taken back, and its key taken again
-			j.key = j.UniqueUntil == dibs.UntilFinished && m.holder(j.Queue, j.UniqueKey) == nil
-		}
-	}
 	for _, o := range outcomes {
 		if j := m.good(dibs.Lease{ID: o.ID, Token: o.Token}); j != nil {
 			m.finish(j, o)

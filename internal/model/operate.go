@@ -71,17 +71,7 @@ func (m *Model) Begin() *Model {
 		before.queues[name] = &kept
 	}
 	before.wake = maps.Clone(m.wake)
-	m.claimed = map[int64]bool{}
 	return &before
-}
-
-// Commit completes what the transaction claimed.
-func (m *Model) Commit() {
-	for _, j := range m.find(func(j *job) bool { return m.claimed[j.ID] }) {
-		m.end(j, dibs.Completed)
-		j.FinishedAt = j.ClaimedAt
-	}
-	m.claimed = nil
 }
 
 // Rollback forgets the transaction, but for its time and its tokens, which are worth nothing.
