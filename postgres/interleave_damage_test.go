@@ -27,7 +27,7 @@ func TestInterleavingsFindDamage(t *testing.T) {
 		},
 		{
 			"a finish after the lease", "a finish past the lease",
-			"complete", " and j.lease_until > statement_timestamp()", "", "without a good token",
+			"complete", "j.lease_until > statement_timestamp() or", "true or", "without a good token",
 		},
 		{
 			"a finish that wakes no group", "a group's place that becomes free",

@@ -18,7 +18,30 @@ var otherVariants = []Variant{
 		Harm:  "The job is completed and its effects are not, when the transaction rolls back.",
 		In: []Patch{
 			{"postgres", "TestStore/tx/a finish and its effects happen together or not at all", []Edit{
-				{"tx.go", "t.s.finish(ctx, checked, t.conn)", "t.s.finish(ctx, checked, t.s.db)"},
+				{"tx.go", "finisher{conn: t.conn, own: t.own}", "finisher{conn: t.s.db}"},
+			}},
+		},
+	},
+	{
+		Name:  "tx-claim-outside",
+		Fault: "Tx.Claim takes jobs through the pool, not in the caller's transaction.",
+		Harm:  "A rollback leaves them leased, and their attempt counted.",
+		In: []Patch{
+			{"postgres", "TestStore/txclaim/a rollback gives the jobs back at once, as if never claimed", []Edit{
+				{"tx.go", "claimer{conn: t.conn, tx: true}", "claimer{conn: t.s.db, tx: true}"},
+			}},
+		},
+	},
+	{
+		Name:  "tx-finish-by-lease",
+		Fault: "A finish in the transaction that claimed the job goes by the lease.",
+		Harm:  "A transaction that takes longer than the lease is refused, again and again, though nobody else can have the job.",
+		In: []Patch{
+			{"postgres", "TestStore/txclaim/a finish is good however long the transaction took", []Edit{
+				{"sql/complete.sql", "or j.token = any ($6::uuid[])", "or false and j.token = any ($6::uuid[])"},
+			}},
+			{"sqlite", "TestStore/txclaim/a finish is good however long the transaction took", []Edit{
+				{"finish.go", "j.leaseUntil <= now && !s.own[j.token]", "j.leaseUntil <= now"},
 			}},
 		},
 	},

@@ -37,7 +37,7 @@ var may = map[string][]effect{
 	"requeue":     {requeued},
 	"cancel":      {ended, asked},
 	"edit":        {edited},
-	"transaction": {ended, edited, finished, enqueued},
+	"transaction": {claimed, expired, ended, edited, finished, enqueued},
 }
 
 // committed checks the difference that one transaction of a call made.
@@ -75,7 +75,8 @@ func (w *world) committed(actor int, k *call, old, now State) error {
 // difference names what became of a job.
 func difference(k *call, b Job, wasLive bool, j Job, isLive bool) effect {
 	gone := func() effect {
-		if k.verb == "sweep" || k.verb == "claim" {
+		named := slices.ContainsFunc(k.outcomes, func(o dibs.Outcome) bool { return o.Token == b.Token })
+		if k.verb == "sweep" || k.verb == "claim" || k.verb == "transaction" && !named {
 			return expired
 		}
 		return finished
@@ -91,7 +92,7 @@ func difference(k *call, b Job, wasLive bool, j Job, isLive bool) effect {
 		return gone()
 	case !b.claimed() && j.claimed():
 		return claimed
-	case b.Token != j.Token && k.verb == "claim":
+	case b.Token != j.Token && (k.verb == "claim" || k.verb == "transaction"):
 		return claimed // and expired before
 	case b.Token != j.Token:
 		return resumed
@@ -226,7 +227,7 @@ func (w *world) answered(k *call) error {
 		return nil
 	case "cancel", "edit", "extend", "transaction": // may leave a job as it is, asked for or locked
 		for _, id := range did {
-			if !contains(k.done, id) {
+			if !contains(k.done, id) && k.did[id] != expired {
 				return fmt.Errorf("job %d was %s, and the answer does not say so", id, k.did[id])
 			}
 		}

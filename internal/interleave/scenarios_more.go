@@ -85,8 +85,28 @@ var transactions = []Scenario{
 		{"sweeper", sweeps},
 		{"operator", func(c *Client, s *Setup) { c.Cancel(s.IDs[0]) }},
 	}},
+	{"a claiming transaction past its leases", func(s *Setup) {
+		s.Add(jobs(3)...)
+	}, []Actor{
+		{"caller", func(c *Client, _ *Setup) {
+			c.Tx(false, func(t *TxClient) {
+				for _, j := range t.Claim(2)[:1] {
+					t.Finish(j.Lease().Complete(nil))
+				}
+			})
+		}},
+		{"time", passes(pastLease)},
+		{"sweeper", sweeps},
+		{"worker", claims(2)},
+	}},
 	{"a claiming transaction of a group", heldOfGroup(0, 2), []Actor{
-		{"caller", func(c *Client, _ *Setup) { c.Tx(false, func(t *TxClient) { t.Claim(2) }) }},
+		{"caller", func(c *Client, _ *Setup) {
+			c.Tx(false, func(t *TxClient) {
+				for _, j := range t.Claim(2) {
+					t.Finish(j.Lease().Complete(nil))
+				}
+			})
+		}},
 		{"undone", func(c *Client, _ *Setup) { c.Tx(true, func(t *TxClient) { t.Claim(2) }) }},
 		{"worker", claims(2)},
 	}},

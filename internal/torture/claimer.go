@@ -32,7 +32,7 @@ func (c *client) claimer(ctx context.Context, queue string) error {
 		var jobs []*dibs.RawJob
 		var err error
 		if a.rng.IntN(30) == 0 && slices.Contains(inTxs, queue) {
-			err = a.claimTx(ctx)
+			jobs, err = a.claimTx(ctx)
 		} else {
 			jobs, err = a.claim(ctx, 1+a.rng.IntN(maxClaim))
 		}
@@ -158,26 +158,37 @@ func (a *claimer) outcome(l dibs.Lease) dibs.Outcome {
 	return l.Complete(fmt.Appendf(nil, "%d", l.ID))
 }
 
-// claimTx claims jobs for the length of a transaction and writes their effects in
-// it; one of them may fail.
-func (a *claimer) claimTx(ctx context.Context) error {
-	_, err := a.inTx(ctx, a.rng, func(t *sql.Tx, tx dibs.Tx) error {
+// claimTx claims jobs in a transaction, fails one of them there now and then, and completes
+// others with their effects. It returns those that the commit has left claimed.
+func (a *claimer) claimTx(ctx context.Context) (left []*dibs.RawJob, err error) {
+	committed, err := a.inTx(ctx, a.rng, func(t *sql.Tx, tx dibs.Tx) error {
 		jobs, err := tx.Claim(ctx, dibs.ClaimRequest{Queue: a.queue, Worker: a.name, N: 1 + a.rng.IntN(5)})
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
-		if a.rng.IntN(3) == 0 {
-			if err := tx.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Retry("failed on purpose")}); err != nil {
-				return err
-			}
-			jobs = jobs[1:]
+		if a.rng.IntN(20) == 0 {
+			wait(ctx, lease+lease/5) // too long for anybody else
 		}
-		for _, j := range jobs {
+		n := a.rng.IntN(len(jobs) + 1)
+		left = jobs[n:]
+		var outcomes []dibs.Outcome
+		for i, j := range jobs[:n] {
+			if i == 0 && a.rng.IntN(3) == 0 {
+				outcomes = append(outcomes, j.Lease().Retry("failed on purpose"))
+				continue
+			}
 			if err := a.effect(ctx, t, j.ID); err != nil {
 				return err
 			}
+			outcomes = append(outcomes, j.Lease().Complete(nil))
 		}
-		return nil
+		if len(outcomes) == 0 {
+			return nil
+		}
+		return tx.Finish(ctx, outcomes)
 	})
-	return err
+	if !committed {
+		left = nil
+	}
+	return left, err
 }
