@@ -150,7 +150,7 @@ var (
 	onlySQLite = strings.Fields(`
 		check_earlier check_later claim_newest clock count_claimed displace drop_claim drop_tally due_claims
 		ended finish forget_claim free_key give_back group group_limit groups holder live log_claim queue
-		remove remove_finished running unhold unset_group worker_claims`)
+		remove remove_finished reopen running unhold unset_group worker_claims`)
 )
 
 func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {

@@ -68,11 +68,11 @@ var withoutAny = map[string]string{
 
 	"txclaim/a lost connection gives the jobs back at once":             settled,
 	"txclaim/a claim that a savepoint undid is lost":                    settled,
-	"txclaim/every Tx of one transaction is the same":                   settled,
+	"txclaim/another Tx of the transaction has the same jobs":           settled,
 	"txclaim/order, kinds and pause hold":                               settled,
 	"txclaim/without retention the jobs are gone after the commit":      settled,
 	"txclaim/a failure is counted by a savepoint, a retry and a commit": byMapping,
-	"txclaim/Finish in the transaction decides otherwise":               goesDown + "; " + lastError,
+	"txclaim/every ending can be written in the transaction":            goesDown + "; " + lastError,
 
 	"claim/lifo takes the newest of the best priority":                               settled,
 	"claim/lifo takes the newest of each of many priorities":                         settled,
@@ -130,5 +130,5 @@ var withoutSide = map[string]string{
 	"race/every job is claimed exactly once and none is left":     forgets,
 	"race/enqueuers and claimers at once lose and double nothing": forgets,
 	"race/abandoned jobs are taken over once":                     forgets,
-	"txclaim/the commit completes the jobs":                       forgets,
+	"txclaim/what is claimed and finished is so with the commit":  forgets,
 }

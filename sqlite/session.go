@@ -21,17 +21,17 @@ type session struct {
 	prepared map[string]*sql.Stmt
 	sql      *statements
 
-	time     int64             // of the call, once now has been asked
-	timed    time.Time         // when it was
-	queues   map[string]*queue // settings read so far; nil: there is no such queue
-	counts   map[string]tally
-	woken    map[string]bool // queues that may have new work
-	touched  map[group]bool  // groups to settle before the call ends
+	time    int64             // of the call, once now has been asked
+	timed   time.Time         // when it was
+	queues  map[string]*queue // settings read so far; nil: there is no such queue
+	counts  map[string]tally
+	woken   map[string]bool // queues that may have new work
+	touched map[group]bool  // groups to settle before the call ends
 	// own are the tokens of the claims made through a caller's transaction: while it is open
 	// nobody else can take their jobs, so their leases do not end. nil in the writer's.
 	own      map[dibs.Token]bool
-	sweeping *time.Time      // when Claim last swept; nil in a caller's transaction
-	values   []any           // the parameters of an enqueue
+	sweeping *time.Time // when Claim last swept; nil in a caller's transaction
+	values   []any      // the parameters of an enqueue
 }
 
 // queue is a queue's settings, with the limits of its groups that have one of their own.
