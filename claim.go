@@ -68,7 +68,7 @@ func (r *run) claim(now time.Time) (next time.Time) {
 func (r *run) take(n int) func(context.Context) ([]*RawJob, error) {
 	if r.resume {
 		return func(ctx context.Context) ([]*RawJob, error) {
-			return r.Store.Resume(ctx, ResumeRequest{Queue: r.Queue, Worker: r.Name, Lease: r.Lease})
+			return r.Store.Resume(ctx, ClaimRequest{Queue: r.Queue, Worker: r.Name, Lease: r.Lease})
 		}
 	}
 	return func(ctx context.Context) ([]*RawJob, error) {

@@ -262,7 +262,7 @@ func (m *memory) end(j *dibs.RawJob, o dibs.Outcome) {
 	m.ready = append(m.ready, j.ID)
 }
 
-func (m *memory) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+func (m *memory) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err := m.enter(ctx, "resume"); err != nil {
 		return nil, err
 	}

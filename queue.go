@@ -6,9 +6,8 @@ import "time"
 type Order string
 
 const (
-	FIFO     Order = "fifo" // by (priority, run_at, id): oldest first. The default
-	LIFO     Order = "lifo" // by priority, then newest first
-	AnyOrder Order = "any"  // whatever is fastest
+	FIFO Order = "fifo" // by (priority, run_at, id): oldest first. The default
+	LIFO Order = "lifo" // by priority, then newest first
 )
 
 // Backoff is the delay before a retry. After the n-th counted attempt it is

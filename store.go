@@ -5,15 +5,12 @@ import (
 	"time"
 )
 
-// Store keeps jobs in one database. Its methods are the whole data path; all
+// Store is what a worker needs of a database: the way of a job from its claim to its end. Packages
+// sqlite, postgres and adopt implement it. All methods
 // take batches, are atomic, and may be called by many goroutines and processes at
 // once. Bad input is refused as a whole with an [InvalidError] before anything is
 // done. A database that cannot be reached gives an error that Is [ErrUnavailable].
 type Store interface {
-	// Enqueue inserts all jobs or none, and returns as soon as they are durable,
-	// with one Enqueued per job in the same order. Ids grow in that order.
-	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
-
 	// Claim takes up to r.N due jobs in the queue's order, in one atomic step that
 	// never waits for another claimer, and gives them to r.Worker under one new
 	// token. Jobs that are locked at that moment are passed over. None being due is
@@ -31,11 +28,12 @@ type Store interface {
 	// of some jobs, their outcomes are not waited for long: see [UnwrittenError].
 	Finish(ctx context.Context, outcomes []Outcome) error
 
-	// Resume gives a restarted worker the jobs of the queue that a worker of the
+	// Resume gives a restarted worker all jobs of the queue that a worker of the
 	// same name still holds, in its order, under one new token and a fresh lease. The
 	// old tokens are lost. It counts as an attempt; jobs without attempts left are not given
 	// and die when their lease ends.
-	Resume(ctx context.Context, r ResumeRequest) ([]*RawJob, error)
+	// N and Kinds of r do not matter.
+	Resume(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
 	// Sweep does what time brings about: jobs whose lease ended become waiting or,
 	// without attempts left, dead; grouped jobs whose time has come join their
@@ -50,9 +48,6 @@ type Store interface {
 	// a limit; within milliseconds for other processes where the database can tell. It is a
 	// hint that may come late, merged or not at all: claimers must also poll. stop ends it.
 	Wakeups(queue string) (wake <-chan struct{}, stop func())
-
-	// Close releases what the store holds; calls after it fail.
-	Close() error
 }
 
 // Tx is the part of a store that works inside the caller's own transaction: what
@@ -95,13 +90,6 @@ type ClaimRequest struct {
 	Lease  time.Duration // 0: the queue's
 }
 
-// ResumeRequest asks for the jobs a worker of this name still holds.
-type ResumeRequest struct {
-	Queue  string        // default DefaultQueue
-	Worker string        // required
-	Lease  time.Duration // 0: the queue's
-}
-
 // Lease names one job and the token of the claim that holds it.
 type Lease struct {
 	ID    int64 `json:"id"`
@@ -126,18 +114,18 @@ type Swept struct {
 	Busy bool `json:"busy,omitempty"`
 }
 
-// Jobs is the part of a store that operators use on single jobs. Reading never
-// locks a row and never slows a claim.
-type Jobs interface {
+// Admin is what operators do with jobs and queues. Reading never locks a row and never
+// slows a claim.
+type Admin interface {
 	// Get returns one job in any state, or ErrNotFound.
 	Get(ctx context.Context, id int64) (*RawJob, error)
 	// List returns a page of jobs, newest first.
 	List(ctx context.Context, f Filter) (Page, error)
 	// Cancel ends waiting and blocked jobs at once, and asks the holders of running
 	// ones to stop, which Extend reports; such a job is cancelled too if its attempt
-	// ends in retry, snooze or release, or its lease ends. The result tells for each
-	// id which it was; ids of jobs that are unknown or final are left out.
-	Cancel(ctx context.Context, ids []int64) ([]Cancellation, error)
+	// ends in retry, snooze or release, or its lease ends. It returns the ids of both;
+	// those of jobs that are unknown or final are in neither.
+	Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error)
 	// Requeue puts final jobs back to waiting, due now, with all their attempts
 	// allowed again and their history kept. It returns the ids it changed. A job whose unique key another
 	// one holds by now is put back without its key.
@@ -148,10 +136,7 @@ type Jobs interface {
 	// Prune deletes final jobs that finished longer than olderThan ago; queue and
 	// state narrow it when not empty. It returns how many.
 	Prune(ctx context.Context, queue string, state State, olderThan time.Duration) (int, error)
-}
 
-// Queues is the part of a store that operators use on whole queues.
-type Queues interface {
 	// Queues lists all queues by name with their settings.
 	Queues(ctx context.Context) ([]Queue, error)
 	// SetQueue changes the named settings and returns the result. A queue that does
@@ -163,17 +148,13 @@ type Queues interface {
 	Stats(ctx context.Context) ([]QueueStats, error)
 }
 
-// Admin is everything an operator can do.
-type Admin interface {
-	Jobs
-	Queues
-}
-
-// Database is what the packages of this module make for one database: a store,
-// its administration, and what both need around them.
+// Database is all that packages sqlite and postgres make of one database.
 type Database interface {
 	Store
 	Admin
+	// Enqueue inserts all jobs or none, and returns as soon as they are durable,
+	// with one Enqueued per job in the same order. Ids grow in that order.
+	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
 	// InTx runs f in a transaction that the database makes, and commits it if f
 	// returns nil.
 	InTx(ctx context.Context, f func(Tx) error) error
@@ -183,6 +164,8 @@ type Database interface {
 	// Check looks for anything in the database that must not be, and describes
 	// each finding in one line. It reads everything, so it takes long on large tables.
 	Check(ctx context.Context) ([]string, error)
+	// Close releases what the store holds; calls after it fail.
+	Close() error
 }
 
 // Filter selects jobs to list. Its zero value selects all that are not final.
@@ -208,11 +191,4 @@ type Page struct {
 type Edit struct {
 	Priority *int
 	RunAt    *time.Time // what lies in the past means now
-}
-
-// Cancellation says what Cancel did with one job.
-type Cancellation struct {
-	ID int64 `json:"id"`
-	// State is Cancelled when the job has ended, Running when its worker has been asked to stop.
-	State State `json:"state"`
 }

@@ -134,7 +134,7 @@ func TestCancelReachesARunningHandler(t *testing.T) {
 		stop := run(t, w)
 		id := enqueue(t, db, plain(1)...)[0]
 		await(t, started, "the handler")
-		if _, err := db.Cancel(t.Context(), []int64{id}); err != nil {
+		if _, _, err := db.Cancel(t.Context(), []int64{id}); err != nil {
 			t.Fatal(err)
 		}
 		if err := await(t, causes, "the end of its context"); !errors.Is(err, dibs.ErrCancelled) {

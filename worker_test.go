@@ -58,7 +58,7 @@ func stopped(t testing.TB, stop func() error) {
 	}
 }
 
-func enqueue(t testing.TB, s dibs.Store, jobs ...dibs.NewJob) []int64 {
+func enqueue(t testing.TB, s dibs.Database, jobs ...dibs.NewJob) []int64 {
 	t.Helper()
 	es, err := s.Enqueue(t.Context(), jobs)
 	if err != nil {

@@ -152,7 +152,7 @@ func TestWorkerThatStoodStillIsRefused(t *testing.T) {
 
 // stopOutsideOfAWrite stops a process at a moment when it does not hold SQLite's
 // write lock, which would stop everybody else too.
-func stopOutsideOfAWrite(t *testing.T, db dibs.Store, w *worker) {
+func stopOutsideOfAWrite(t *testing.T, db dibs.Database, w *worker) {
 	t.Helper()
 	canWrite := func(wait time.Duration) bool {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)

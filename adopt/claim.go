@@ -332,7 +332,7 @@ func payload(text sql.NullString) json.RawMessage {
 }
 
 // Resume is dibs.Store.Resume. It needs a column for who has locked a row, or the side table.
-func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if r.Queue == "" {
 		r.Queue = s.Queue()
 	}

@@ -257,8 +257,8 @@ func (h *harness) Close() error {
 
 func (h *harness) Check(context.Context) ([]string, error) { return nil, nil }
 
-func (h *harness) Cancel(context.Context, []int64) ([]dibs.Cancellation, error) {
-	return nil, errHarness
+func (h *harness) Cancel(context.Context, []int64) (ended, asked []int64, err error) {
+	return nil, nil, errHarness
 }
 
 func (h *harness) Requeue(context.Context, []int64) ([]int64, error) { return nil, errHarness }

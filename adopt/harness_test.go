@@ -279,7 +279,7 @@ func (h *harness) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJo
 	return jobs, h.complete(ctx, jobs)
 }
 
-func (h *harness) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+func (h *harness) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	s, err := h.store(ctx, r.Queue, false)
 	if err != nil || s == nil {
 		return nil, err

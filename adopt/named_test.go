@@ -109,7 +109,7 @@ func TestALeaseOfARowThatSomebodyElseFinishedIsForgotten(t *testing.T) {
 		if err := s.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
 			t.Errorf("finished what somebody else has finished: %v", err)
 		}
-		if again, err := s.Resume(t.Context(), dibs.ResumeRequest{Worker: "w"}); err != nil || len(again) > 0 {
+		if again, err := s.Resume(t.Context(), dibs.ClaimRequest{Worker: "w"}); err != nil || len(again) > 0 {
 			t.Errorf("resumed %d rows that have ended, %v", len(again), err)
 		}
 		for ctx, stop := context.WithTimeout(t.Context(), 20*time.Second); ; {

@@ -244,7 +244,7 @@ func (w pathWay) storeVerbs(t *testing.T, s *adopt.Store, db, admin *sql.DB) {
 		jobs[0].Lease().Complete([]byte("{}")), jobs[1].Lease().RetryAfter(0, "no"), jobs[2].Lease().Die("no"),
 		jobs[3].Lease().Release(), jobs[4].Lease().Snooze(time.Minute),
 	}))
-	_, err = s.Resume(ctx, dibs.ResumeRequest{Queue: s.Queue(), Worker: "w"})
+	_, err = s.Resume(ctx, dibs.ClaimRequest{Queue: s.Queue(), Worker: "w"})
 	must(err)
 	if dead := w.look(t, s); w.SideTable && w.Dead == nil {
 		if len(dead) == 0 {

@@ -22,8 +22,8 @@ func (s *Store) Enqueue(context.Context, []dibs.NewJob) ([]dibs.Enqueued, error)
 }
 
 // Cancel is not supported.
-func (s *Store) Cancel(context.Context, []int64) ([]dibs.Cancellation, error) {
-	return nil, s.cannot("cancel", "is changed with SQL by those who own it")
+func (s *Store) Cancel(context.Context, []int64) (ended, asked []int64, err error) {
+	return nil, nil, s.cannot("cancel", "is changed with SQL by those who own it")
 }
 
 // Edit is not supported.

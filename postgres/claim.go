@@ -312,7 +312,7 @@ func newToken() (t dibs.Token) {
 }
 
 // Resume implements dibs.Store.
-func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err := s.check(ctx, "resume"); err != nil {
 		return nil, err
 	}

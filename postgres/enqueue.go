@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Enqueue implements dibs.Store.
+// Enqueue implements dibs.Database.
 func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	out, queues, err := s.enqueueAlone(ctx, jobs)
 	if err != nil {

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -14,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Get implements dibs.Jobs.
+// Get implements dibs.Admin.
 func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	if err := s.check(ctx, "get"); err != nil {
 		return nil, err
@@ -35,7 +34,7 @@ const (
 	searched dibs.State = "searched"
 )
 
-// List implements dibs.Jobs.
+// List implements dibs.Admin.
 func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	var page dibs.Page
 	if err := s.check(ctx, "list"); err != nil {
@@ -143,27 +142,31 @@ func utc(t *time.Time) time.Time {
 	return t.UTC()
 }
 
-// Cancel implements dibs.Jobs.
-func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, error) {
+// Cancel implements dibs.Admin.
+func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
 	var c changed
-	err := s.change(ctx, "cancel", ids, nil, &c)
+	err = s.change(ctx, "cancel", ids, nil, &c)
 	c.done(s) // one that waited may have made room in its group
-	list := []dibs.Cancellation{}
 	for _, j := range c.jobs {
-		list = append(list, dibs.Cancellation{ID: j.id, State: j.state})
+		if j.state == dibs.Running {
+			asked = append(asked, j.id)
+		} else {
+			ended = append(ended, j.id)
+		}
 	}
-	slices.SortFunc(list, func(a, b dibs.Cancellation) int { return cmp.Compare(a.ID, b.ID) })
-	return list, err
+	slices.Sort(ended)
+	slices.Sort(asked)
+	return ended, asked, err
 }
 
-// Requeue implements dibs.Jobs.
+// Requeue implements dibs.Admin.
 func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 	var c changed
 	err := s.change(ctx, "requeue", ids, nil, &c)
 	return c.done(s), err
 }
 
-// Edit implements dibs.Jobs.
+// Edit implements dibs.Admin.
 func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, error) {
 	if err := checks.Edit(ids, e); err != nil {
 		return nil, err
@@ -273,7 +276,7 @@ func (c *changed) done(s *Store) []int64 {
 	return ids
 }
 
-// Prune implements dibs.Jobs.
+// Prune implements dibs.Admin.
 func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
 	if err := s.check(ctx, "prune"); err != nil {
 		return 0, err
@@ -298,7 +301,7 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 	}
 }
 
-// Stats implements dibs.Queues.
+// Stats implements dibs.Admin.
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	if err := s.check(ctx, "stats"); err != nil {
 		return nil, err

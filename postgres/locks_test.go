@@ -146,7 +146,7 @@ func TestABlockedJobIsNotForgottenWhileACancelWaits(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = b.Cancel(ctx, []int64{other[0].ID, 1 << 40}) // waits for tx
+		_, _, _ = b.Cancel(ctx, []int64{other[0].ID, 1 << 40}) // waits for tx
 	}()
 	b.must(b.Finish(b.ctx, []dibs.Outcome{running[0].Lease().Complete(nil)}))
 	if jobs := b.take(5, 0); len(jobs) != 1 || jobs[0].ID != ids[1] {

@@ -109,7 +109,7 @@ func (e *explaining) work() {
 	ctx, s := e.Context(), e.store
 	e.claim("lifo", "w")
 	e.claim("q", "again", "k")
-	_, err := s.Resume(ctx, dibs.ResumeRequest{Queue: "q", Worker: "again" + e.round})
+	_, err := s.Resume(ctx, dibs.ClaimRequest{Queue: "q", Worker: "again" + e.round})
 	e.must(err)
 	e.claimMarked()
 	jobs := append(e.claim("g", "w"), e.claim("l", "crashed")...)
@@ -188,7 +188,7 @@ func (e *explaining) operate() {
 	priority, two := 7, []int64{added[0].ID, added[1].ID}
 	_, err = s.Edit(ctx, two, dibs.Edit{Priority: &priority})
 	e.must(err)
-	_, err = s.Cancel(ctx, append(two, 1<<60))
+	_, _, err = s.Cancel(ctx, append(two, 1<<60))
 	e.must(err)
 	_, err = s.Requeue(ctx, two)
 	e.must(err)

@@ -124,7 +124,7 @@ func (s *Store) addQueues(ctx context.Context, names []string, grouped []bool) e
 	}
 }
 
-// Queues implements dibs.Queues.
+// Queues implements dibs.Admin.
 func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
 	if err := s.check(ctx, "queues"); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
 	return list, nil
 }
 
-// SetQueue implements dibs.Queues. Two changes at the same time are both made.
+// SetQueue implements dibs.Admin. Two changes at the same time are both made.
 func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
 	if err := s.check(ctx, "set queue"); err != nil {
 		return dibs.Queue{}, err
@@ -206,7 +206,7 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 	return true, err
 }
 
-// SetGroup implements dibs.Queues.
+// SetGroup implements dibs.Admin.
 func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) error {
 	if err := s.check(ctx, "set group"); err != nil {
 		return err

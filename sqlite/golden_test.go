@@ -61,7 +61,7 @@ func TestQueryPlansWithStatistics(t *testing.T) {
 		for _, e := range added[:n/4] {
 			ended = append(ended, e.ID)
 		}
-		if _, err := s.Cancel(t.Context(), ended); err != nil {
+		if _, _, err := s.Cancel(t.Context(), ended); err != nil {
 			t.Fatal(err)
 		}
 	}

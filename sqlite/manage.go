@@ -47,20 +47,22 @@ func (s *session) left(j *liveJob) {
 }
 
 // Cancel ends jobs that wait, and asks the holders of running ones to stop.
-func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, error) {
+func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
 	if err := checks.IDs(ids); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var done []dibs.Cancellation
-	err := s.write(ctx, "cancel", func(tx *session) error {
+	err = s.write(ctx, "cancel", func(tx *session) error {
 		var gone endings
 		for _, id := range once(ids) {
 			state, err := tx.cancel(id, &gone)
 			if err != nil {
 				return err
 			}
-			if state != "" {
-				done = append(done, dibs.Cancellation{ID: id, State: state})
+			switch state {
+			case dibs.Cancelled:
+				ended = append(ended, id)
+			case dibs.Running:
+				asked = append(asked, id)
 			}
 		}
 		if err := tx.flush(&gone, tx.time); err != nil {
@@ -69,9 +71,9 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, e
 		return tx.settle()
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return done, nil
+	return ended, asked, nil
 }
 
 // cancel returns the state that tells what was done, or none.

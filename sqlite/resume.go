@@ -8,7 +8,7 @@ import (
 )
 
 // Resume gives a restarted worker the jobs that a worker of the same name still holds.
-func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err := checks.Resume(&r); err != nil {
 		return nil, err
 	}
@@ -23,7 +23,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJo
 	return jobs, nil
 }
 
-func (s *session) resume(r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+func (s *session) resume(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	q, err := s.queue(r.Queue)
 	if err != nil || q == nil {
 		return nil, err

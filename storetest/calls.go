@@ -211,12 +211,13 @@ func (t *test) requeue(jobs ...int64) []int64 {
 	return changed
 }
 
-func (t *test) cancel(jobs ...int64) []dibs.Cancellation {
+func (t *test) cancel(jobs ...int64) (ended, asked []int64) {
 	t.Helper()
-	c, err := t.db.Cancel(t.ctx, jobs)
+	ended, asked, err := t.db.Cancel(t.ctx, jobs)
 	t.must(err)
-	slices.SortFunc(c, func(a, b dibs.Cancellation) int { return int(a.ID - b.ID) })
-	return c
+	slices.Sort(ended)
+	slices.Sort(asked)
+	return ended, asked
 }
 
 // stats counts one queue.

@@ -117,7 +117,7 @@ func (c *chaos) operator(ctx context.Context, db dibs.Database, r *rand.Rand) er
 		var err error
 		switch r.IntN(12) {
 		case 0:
-			_, err = db.Cancel(ctx, some)
+			_, _, err = db.Cancel(ctx, some)
 		case 1:
 			_, err = db.Edit(ctx, some, dibs.Edit{Priority: new(r.IntN(3))})
 		case 2:

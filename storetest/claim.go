@@ -25,7 +25,6 @@ var claimCases = []oneCase{
 	{"jobs of the future are passed over until their time", futurePassedOver},
 	{"lifo takes the newest of the best priority", lifo},
 	{"lifo takes the newest of each of many priorities", lifoOfMany},
-	{"any order takes every job once", anyOrder},
 	{"the order can be changed in the middle", orderChanged},
 	{"only the kinds asked for are taken", onlyKinds},
 	{"a kind behind many others is found", kindBehindOthers},
@@ -239,19 +238,6 @@ func lifoOfMany(t *test) {
 		got = append(got, ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 1}))...)
 	}
 	sameIDs(t, "order", got, want)
-}
-
-func anyOrder(t *test) {
-	t.set("q", dibs.QueueChange{Order: new(dibs.AnyOrder)})
-	all := t.enqueue(append(copies(30, dibs.NewJob{Queue: "q", Kind: "k"}), copies(30, dibs.NewJob{Queue: "q", Kind: "k", Priority: new(3)})...)...)
-	var got []int64
-	for range 6 {
-		jobs := t.claim(dibs.ClaimRequest{Queue: "q", N: 10})
-		equal(t, "claimed jobs", len(jobs), 10)
-		got = append(got, ids(jobs)...)
-	}
-	slices.Sort(got)
-	sameIDs(t, "claimed", got, all)
 }
 
 func orderChanged(t *test) {

@@ -139,7 +139,7 @@ func concurrencyExtended(t *test) {
 func concurrencyResumed(t *test) {
 	all := t.limited(2, 4)
 	t.next("two", all[:2]...)
-	jobs := t.resume(dibs.ResumeRequest{Worker: "w", Lease: time.Hour})
+	jobs := t.resume(dibs.ClaimRequest{Worker: "w", Lease: time.Hour})
 	sameIDs(t, "resumed", ids(jobs), all[:2])
 	t.next("while they run")
 	t.complete(jobs[0])

@@ -288,7 +288,7 @@ func groupRequeue(t *test) {
 func groupResume(t *test) {
 	all := t.enqueue(copies(2, grouped("g"))...)
 	t.next("the first", all[0])
-	jobs := t.resume(dibs.ResumeRequest{Worker: "w", Lease: time.Hour})
+	jobs := t.resume(dibs.ClaimRequest{Worker: "w", Lease: time.Hour})
 	sameIDs(t, "resumed", ids(jobs), all[:1])
 	t.next("while it runs")
 	t.complete(jobs...)

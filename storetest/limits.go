@@ -107,9 +107,9 @@ func badNames(t *test) {
 		invalid(t, err, "worker")
 		_, err = t.db.Claim(t.ctx, dibs.ClaimRequest{Worker: "w", N: 1, Kinds: []string{"k", text}})
 		invalid(t, err, "kinds[1]")
-		_, err = t.db.Resume(t.ctx, dibs.ResumeRequest{Queue: text, Worker: "w"})
+		_, err = t.db.Resume(t.ctx, dibs.ClaimRequest{Queue: text, Worker: "w"})
 		invalid(t, err, "queue")
-		_, err = t.db.Resume(t.ctx, dibs.ResumeRequest{Worker: text})
+		_, err = t.db.Resume(t.ctx, dibs.ClaimRequest{Worker: text})
 		invalid(t, err, "worker")
 		_, err = t.db.SetQueue(t.ctx, text, dibs.QueueChange{})
 		invalid(t, err, "queue")
@@ -140,7 +140,7 @@ func badClaims(t *test) {
 			invalid(t, err, field)
 		}
 	}
-	for field, r := range map[string]dibs.ResumeRequest{"worker": {}, "lease": {Worker: "w", Lease: dibs.MaxLease + 1}} {
+	for field, r := range map[string]dibs.ClaimRequest{"worker": {}, "lease": {Worker: "w", Lease: dibs.MaxLease + 1}} {
 		_, err := t.db.Resume(t.ctx, r)
 		invalid(t, err, field)
 	}
@@ -235,7 +235,7 @@ func badSettings(t *test) {
 func badAdmin(t *test) {
 	many := make([]int64, dibs.MaxBatch+1)
 	for _, call := range map[string]func(ids []int64) error{
-		"Cancel":  func(ids []int64) error { _, err := t.db.Cancel(t.ctx, ids); return err },
+		"Cancel":  func(ids []int64) error { _, _, err := t.db.Cancel(t.ctx, ids); return err },
 		"Requeue": func(ids []int64) error { _, err := t.db.Requeue(t.ctx, ids); return err },
 		"Edit":    func(ids []int64) error { _, err := t.db.Edit(t.ctx, ids, dibs.Edit{Priority: new(1)}); return err },
 	} {
@@ -273,7 +273,7 @@ func emptyBatches(t *test) {
 	t.finish()
 	t.extended(time.Minute)
 	for what, n := range map[string]int{
-		"cancelled": len(t.cancel()), "requeued": len(t.requeue()), "edited": len(t.edit(dibs.Edit{Priority: new(1)})),
+		"cancelled": len(slices.Concat(t.cancel())), "requeued": len(t.requeue()), "edited": len(t.edit(dibs.Edit{Priority: new(1)})),
 	} {
 		equal(t, what, n, 0)
 	}

@@ -20,7 +20,7 @@ var resumeCases = []oneCase{
 	{"of two that resume at once one gets each job", resumeAtOnce},
 }
 
-func (t *test) resume(r dibs.ResumeRequest) []*dibs.RawJob {
+func (t *test) resume(r dibs.ClaimRequest) []*dibs.RawJob {
 	t.Helper()
 	jobs, err := t.db.Resume(t.ctx, r)
 	t.must(err)
@@ -32,7 +32,7 @@ func (t *test) resume(r dibs.ResumeRequest) []*dibs.RawJob {
 func resumeOwn(t *test) {
 	all := t.enqueue(copies(6, dibs.NewJob{Kind: "k", Payload: "p"})...)
 	old := append(t.claim(dibs.ClaimRequest{N: 2}), t.claim(dibs.ClaimRequest{N: 2})...)
-	jobs := t.resume(dibs.ResumeRequest{Worker: "w", Lease: time.Minute})
+	jobs := t.resume(dibs.ClaimRequest{Worker: "w", Lease: time.Minute})
 	sameIDs(t, "resumed", ids(jobs), all[:4])
 	for i, j := range jobs {
 		if j.Token.IsZero() || j.Token == old[i].Token || j.Token != jobs[0].Token {
@@ -47,7 +47,7 @@ func resumeOwn(t *test) {
 
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Lease: new(time.Hour)})
 	t.claim(dibs.ClaimRequest{N: 1, Lease: time.Minute})
-	again := t.resume(dibs.ResumeRequest{Worker: "w"})
+	again := t.resume(dibs.ClaimRequest{Worker: "w"})
 	sameIDs(t, "resumed", ids(again), all[4:5])
 	near(t, "the queue's lease", again[0].LeaseUntil.Sub(again[0].ClaimedAt), time.Hour)
 }
@@ -57,25 +57,25 @@ func resumeElsewhere(t *test) {
 	t.enqueue(dibs.NewJob{Kind: "k"})
 	t.claimOn(other, dibs.ClaimRequest{N: 1}) // so that it has read the settings
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Lease: new(time.Hour)})
-	jobs, err := other.Resume(t.ctx, dibs.ResumeRequest{Worker: "w"})
+	jobs, err := other.Resume(t.ctx, dibs.ClaimRequest{Worker: "w"})
 	t.must(err)
 	near(t, "lease", jobs[0].LeaseUntil.Sub(jobs[0].ClaimedAt), time.Hour)
 }
 
 func resumeOldTokens(t *test) {
 	old := t.runningJob()
-	j := t.resume(dibs.ResumeRequest{Worker: "w"})[0]
+	j := t.resume(dibs.ClaimRequest{Worker: "w"})[0]
 	t.allRefused(old.Lease())
 	t.finish(j.Lease().Complete(nil))
 }
 
 func resumeNothing(t *test) {
-	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "w"})), nil)
+	sameIDs(t, "resumed", ids(t.resume(dibs.ClaimRequest{Worker: "w"})), nil)
 	t.enqueue(dibs.NewJob{Kind: "k"})
-	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "w"})), nil)
-	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Queue: "nobody's", Worker: "w"})), nil)
+	sameIDs(t, "resumed", ids(t.resume(dibs.ClaimRequest{Worker: "w"})), nil)
+	sameIDs(t, "resumed", ids(t.resume(dibs.ClaimRequest{Queue: "nobody's", Worker: "w"})), nil)
 	t.finish(t.claimOne(dibs.ClaimRequest{}).Lease().Complete(nil))
-	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "w"})), nil)
+	sameIDs(t, "resumed", ids(t.resume(dibs.ClaimRequest{Worker: "w"})), nil)
 }
 
 func resumeOnlyOwn(t *test) {
@@ -86,7 +86,7 @@ func resumeOnlyOwn(t *test) {
 		t.claimOne(dibs.ClaimRequest{Worker: "ME"}),
 		t.claimOne(dibs.ClaimRequest{Queue: "q", Worker: "me"}),
 	}
-	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "me"})), []int64{mine.ID})
+	sameIDs(t, "resumed", ids(t.resume(dibs.ClaimRequest{Worker: "me"})), []int64{mine.ID})
 	for _, j := range others {
 		sameJob(t, t.get(j.ID), j)
 	}
@@ -105,7 +105,7 @@ func resumeOrder(t *test) {
 		dibs.LIFO: {all[3], all[2], all[1], all[0]},
 	} {
 		t.set(dibs.DefaultQueue, dibs.QueueChange{Order: &order})
-		jobs, err := t.db.Resume(t.ctx, dibs.ResumeRequest{Worker: "w"})
+		jobs, err := t.db.Resume(t.ctx, dibs.ClaimRequest{Worker: "w"})
 		t.must(err)
 		sameIDs(t, string(order), ids(jobs), want)
 	}
@@ -115,25 +115,25 @@ func resumeEnded(t *test) {
 	all := t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 2})
 	t.expire(jobs[0])
-	sameIDs(t, "resumed", ids(t.resume(dibs.ResumeRequest{Worker: "w", Lease: time.Hour})), all[1:])
+	sameIDs(t, "resumed", ids(t.resume(dibs.ClaimRequest{Worker: "w", Lease: time.Hour})), all[1:])
 	sameIDs(t, "claimed by another", ids(t.claimSoon(dibs.ClaimRequest{Worker: "w2"}, 1)), all[:1])
 }
 
 func resumeNoAttempts(t *test) {
 	all := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 1}, dibs.NewJob{Kind: "k", MaxAttempts: 2})
 	old := t.claim(dibs.ClaimRequest{N: 2})
-	jobs := t.resume(dibs.ResumeRequest{Worker: "w", Lease: time.Hour})
+	jobs := t.resume(dibs.ClaimRequest{Worker: "w", Lease: time.Hour})
 	sameIDs(t, "resumed", ids(jobs), all[1:])
 	t.expire(old[0])
 	t.sweep()
 	t.in(dibs.Dead, all[0])
 	t.in(dibs.Running, all[1])
-	sameIDs(t, "resumed once more", ids(t.resume(dibs.ResumeRequest{Worker: "w"})), nil)
+	sameIDs(t, "resumed once more", ids(t.resume(dibs.ClaimRequest{Worker: "w"})), nil)
 }
 
 func resumeLostAgain(t *test) {
 	old := t.runningJob()
-	j := t.resume(dibs.ResumeRequest{Worker: "w", Lease: dibs.MinLease})
+	j := t.resume(dibs.ClaimRequest{Worker: "w", Lease: dibs.MinLease})
 	equal(t, "resumed jobs", len(j), 1)
 	again := t.claimSoon(dibs.ClaimRequest{Worker: "w2"}, 1)[0]
 	equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{old.ID, 3})
@@ -146,7 +146,7 @@ func resumeAtOnce(t *test) {
 	t.claim(dibs.ClaimRequest{N: n})
 	got := make([][]*dibs.RawJob, 4)
 	t.together(len(got), func(i int) (err error) {
-		got[i], err = stores[i%2].Resume(t.ctx, dibs.ResumeRequest{Worker: "w", Lease: time.Hour})
+		got[i], err = stores[i%2].Resume(t.ctx, dibs.ClaimRequest{Worker: "w", Lease: time.Hour})
 		return err
 	})
 	// Each call may take what an earlier one was given, but only the last of them holds it.

@@ -160,7 +160,7 @@ func statsHistory(t *test) {
 		func() { t.edit(dibs.Edit{Priority: new(r.IntN(3))}, some(3)...) },
 		func() { t.prune(queues[r.IntN(2)], dibs.Dead, 0) },
 		func() {
-			held = append(held, t.resume(dibs.ResumeRequest{Queue: queues[r.IntN(2)], Worker: "w", Lease: time.Hour})...)
+			held = append(held, t.resume(dibs.ClaimRequest{Queue: queues[r.IntN(2)], Worker: "w", Lease: time.Hour})...)
 		},
 		func() {
 			tx := t.open()

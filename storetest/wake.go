@@ -66,7 +66,7 @@ func wakeRoom(t *test) {
 	sameIDs(t, "claimed of a kind that there is not", ids(t.claim(dibs.ClaimRequest{Queue: "other", Kinds: []string{"x"}, N: 1})), nil)
 	wake, stop := t.db.Wakeups("other")
 	defer stop()
-	_, err := t.db.Cancel(t.ctx, waiting[:1])
+	_, _, err := t.db.Cancel(t.ctx, waiting[:1])
 	t.must(err)
 	t.woken("after a Cancel of the job that holds its group's place", wake)
 }

@@ -33,12 +33,8 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 					words: changeWords{"cancelled %s", "would cancel %s", "cancelled", "there is no such job, or it has ended"},
 					can:   func(state dibs.State) bool { return !state.Final() },
 					apply: func(ids []int64) ([]changed, error) {
-						var list []changed
-						done, err := db.Cancel(cmd.Context(), ids)
-						for _, d := range done {
-							list = append(list, changed(d))
-						}
-						return list, err
+						ended, asked, err := db.Cancel(cmd.Context(), ids)
+						return append(changedTo(dibs.Cancelled, ended), changedTo(dibs.Running, asked)...), err
 					},
 				}
 				return c.run(cmd.Context())

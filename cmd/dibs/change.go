@@ -42,12 +42,13 @@ type changed struct {
 	State dibs.State `json:"state,omitempty"`
 }
 
-func changedIDs(ids []int64, err error) ([]changed, error) {
+// changedTo lists jobs that now have a state; empty for a change that leaves it as it is.
+func changedTo(state dibs.State, ids []int64) []changed {
 	list := make([]changed, len(ids))
 	for i, id := range ids {
-		list[i].ID = id
+		list[i] = changed{id, state}
 	}
-	return list, err
+	return list
 }
 
 // run makes the change and says what was done.

@@ -127,7 +127,7 @@ func claim(ctx context.Context, db dibs.Database, r dibs.ClaimRequest, wait time
 	// Whether a claim that is broken off took jobs is not known: an interrupt lets it end.
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(unbroken, cancel) })()
 	if resume {
-		return db.Resume(whole, dibs.ResumeRequest{Queue: r.Queue, Worker: r.Worker, Lease: r.Lease})
+		return db.Resume(whole, dibs.ClaimRequest{Queue: r.Queue, Worker: r.Worker, Lease: r.Lease})
 	}
 	wake, stop := db.Wakeups(r.Queue)
 	defer stop()

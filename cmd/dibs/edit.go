@@ -42,7 +42,10 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 					app: a, selection: &s, db: db, verb: cmd.Name(),
 					words: changeWords{"changed %s", "would change %s", "changed", "there is no such job, or it does not wait"},
 					can:   func(state dibs.State) bool { return state == dibs.Waiting || state == dibs.Blocked },
-					apply: func(ids []int64) ([]changed, error) { return changedIDs(db.Edit(cmd.Context(), ids, e)) },
+					apply: func(ids []int64) ([]changed, error) {
+						done, err := db.Edit(cmd.Context(), ids, e)
+						return changedTo("", done), err
+					},
 				}
 				return c.run(cmd.Context())
 			})

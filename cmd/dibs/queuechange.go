@@ -34,7 +34,7 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	f.IntVar(&q.GroupLimit, "group-limit", q.GroupLimit, "jobs of one group running at once")
 	f.StringArrayVar(&c.groupArg, "group", nil, "a `GROUP=LIMIT` of its own for one group; 0 takes it away")
 	f.BoolVar(&q.Strict, "strict", q.Strict, "a job that waits for its retry holds its place in its group")
-	f.StringVar((*string)(&q.Order), "order", string(q.Order), "of claims: fifo, lifo or any")
+	f.StringVar((*string)(&q.Order), "order", string(q.Order), "of claims: fifo or lifo")
 	f.Var((*durationFlag)(&q.Lease), "lease", "how long a claim lasts unless extended")
 	f.IntVar(&q.MaxAttempts, "max-attempts", q.MaxAttempts, "a job is dead after so many")
 	f.Var((*durationFlag)(&q.Backoff.Base), "backoff", "delay before the first retry")

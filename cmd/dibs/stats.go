@@ -40,7 +40,7 @@ for a place in their group count as WAITING. What the table cannot tell is left 
 	}
 }
 
-func pickStats(ctx context.Context, db dibs.Queues, names []string) ([]dibs.QueueStats, error) {
+func pickStats(ctx context.Context, db dibs.Admin, names []string) ([]dibs.QueueStats, error) {
 	stats, err := db.Stats(ctx)
 	if err != nil || len(names) == 0 {
 		return stats, err

@@ -30,7 +30,7 @@ func Claim(r *dibs.ClaimRequest) error {
 }
 
 // Resume checks a request and fills in its default queue.
-func Resume(r *dibs.ResumeRequest) error {
+func Resume(r *dibs.ClaimRequest) error {
 	if r.Queue == "" {
 		r.Queue = dibs.DefaultQueue
 	}

@@ -76,7 +76,7 @@ const (
 // same name held it takes back at first.
 func (c *Client) Loop(ctx context.Context) error {
 	err := c.take(dibs.MaxBatch, func() ([]*dibs.RawJob, error) {
-		return c.DB.Resume(ctx, dibs.ResumeRequest{Worker: c.Name, Lease: lease})
+		return c.DB.Resume(ctx, dibs.ClaimRequest{Worker: c.Name, Lease: lease})
 	})
 	for err == nil {
 		err = c.step(ctx)

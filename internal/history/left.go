@@ -7,7 +7,7 @@ import (
 )
 
 // Left reads every job that is in the database, for Evidence.Final.
-func Left(ctx context.Context, db dibs.Jobs) ([]*dibs.RawJob, error) {
+func Left(ctx context.Context, db dibs.Admin) ([]*dibs.RawJob, error) {
 	var all []*dibs.RawJob
 	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead, dibs.Cancelled} {
 		f := dibs.Filter{State: state, Limit: 1000}

@@ -55,7 +55,7 @@ func (c *client) step() {
 	case n < 63:
 		c.claimInTx()
 	case n < 64:
-		jobs, err := c.db.Resume(ctx, dibs.ResumeRequest{Queue: "q", Worker: c.name, Lease: 2 * c.lease})
+		jobs, err := c.db.Resume(ctx, dibs.ClaimRequest{Queue: "q", Worker: c.name, Lease: 2 * c.lease})
 		c.expect(err)
 		c.held = append(c.held, jobs...)
 	case n < 68:
@@ -231,7 +231,7 @@ func (c *client) operate() {
 	var err error
 	switch c.rand.IntN(10) {
 	case 0, 1:
-		_, err = c.db.Cancel(ctx, ids)
+		_, _, err = c.db.Cancel(ctx, ids)
 	case 2, 3:
 		_, err = c.db.Requeue(ctx, ids)
 	case 4, 5:

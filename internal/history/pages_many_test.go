@@ -126,8 +126,8 @@ var ordering = []page{
 	{"within the slack", overtaking(func(b *book, _ *history.Call) { b.OrderSlack = 20 * time.Millisecond }), 0, ""},
 	{"the other may have been locked", overtaking(func(b *book, _ *history.Call) { b.claim("w3", 9, 1).Fate = history.Unknown }), 0, ""},
 	{"the order was being changed", overtaking(func(b *book, _ *history.Call) {
-		any := dibs.AnyOrder
-		cut(b.set(5, dibs.QueueChange{Order: &any}))
+		order := dibs.LIFO
+		cut(b.set(5, dibs.QueueChange{Order: &order}))
 	}), 0, ""},
 }
 

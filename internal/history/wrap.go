@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/crc32"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -103,7 +104,7 @@ func (w *wrapped) Claim(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJo
 	return w.r.claim("", q, func() ([]*dibs.RawJob, error) { return w.Database.Claim(ctx, q) })
 }
 
-func (w *wrapped) Resume(ctx context.Context, q dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+func (w *wrapped) Resume(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	c := &Call{Verb: Resume, Queue: queueName(q.Queue), Worker: q.Worker, Lease: q.Lease}
 	return w.r.take(c, func() ([]*dibs.RawJob, error) { return w.Database.Resume(ctx, q) })
 }
@@ -129,18 +130,13 @@ func (w *wrapped) Sweep(ctx context.Context) (s dibs.Swept, err error) {
 	return s, err
 }
 
-func (w *wrapped) Cancel(ctx context.Context, ids []int64) (done []dibs.Cancellation, err error) {
+func (w *wrapped) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
 	err = w.r.record(&Call{Verb: Cancel, IDs: ids}, func(c *Call) error {
-		done, err = w.Database.Cancel(ctx, ids)
-		for _, d := range done {
-			c.Changed = append(c.Changed, d.ID)
-			if d.State == dibs.Running {
-				c.Asked = append(c.Asked, d.ID)
-			}
-		}
+		ended, asked, err = w.Database.Cancel(ctx, ids)
+		c.Changed, c.Asked = slices.Concat(ended, asked), slices.Clone(asked)
 		return err
 	})
-	return done, err
+	return ended, asked, err
 }
 
 func (w *wrapped) Requeue(ctx context.Context, ids []int64) (done []int64, err error) {

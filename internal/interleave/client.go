@@ -127,7 +127,7 @@ func (c *Client) Extend(jobs ...*dibs.RawJob) {
 // Resume takes over what a worker of that name holds.
 func (c *Client) Resume(worker string) {
 	c.do("resume", nil, func(k *call) (err error) {
-		k.jobs, err = c.store().Resume(c.ctx, dibs.ResumeRequest{Queue: Queue, Worker: worker})
+		k.jobs, err = c.store().Resume(c.ctx, dibs.ClaimRequest{Queue: Queue, Worker: worker})
 		k.done = idsOf(k.jobs)
 		if len(k.jobs) > 0 {
 			c.Jobs = k.jobs
@@ -166,10 +166,8 @@ func (k *call) enqueued(list []dibs.Enqueued, err error) error {
 // Cancel cancels.
 func (c *Client) Cancel(ids ...int64) {
 	c.do("cancel", func(k *call) { k.ids = ids }, func(k *call) error {
-		list, err := c.store().Cancel(c.ctx, ids)
-		for _, e := range list {
-			k.done = append(k.done, e.ID)
-		}
+		ended, asked, err := c.store().Cancel(c.ctx, ids)
+		k.done = append(ended, asked...)
 		return err
 	})
 }

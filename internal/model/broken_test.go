@@ -206,7 +206,7 @@ func (d *lax) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (di
 
 type timid struct{ dibs.Database }
 
-func (d timid) Cancel(ctx context.Context, ids []int64) ([]dibs.Cancellation, error) {
+func (d timid) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
 	var waiting []int64
 	for _, id := range ids {
 		if j, err := d.Get(ctx, id); err == nil && j.State != dibs.Running {

@@ -34,7 +34,7 @@ func everyCall(r *model.Run) {
 	r.Claim(dibs.ClaimRequest{Queue: "a", Worker: "w1", N: 2, Kinds: []string{"k1", "k2"}, Lease: 3 * time.Hour})
 	r.Extend(2*time.Hour, dibs.Lease{ID: 2, Token: model.Token(1)}, dibs.Lease{ID: 1, Token: model.Token(2)})
 	r.Pass(1 * time.Hour)
-	r.Resume(dibs.ResumeRequest{Queue: "a", Worker: "w1"})
+	r.Resume(dibs.ClaimRequest{Queue: "a", Worker: "w1"})
 	r.Finish(dibs.Outcome{ID: 2, Token: model.Token(2), Ending: "retry", Error: "e", Delay: new(1 * time.Hour)})
 	r.Edit(dibs.Edit{Priority: new(7), RunAt: new(r.In(30 * time.Minute))}, 1, 2)
 	r.SetQueue("a", dibs.QueueChange{Paused: new(false), Strict: new(true), Order: new(dibs.Order("lifo")), Backoff: &dibs.Backoff{Base: 2 * time.Hour, Factor: 2, Max: 4 * time.Hour}, KeepDead: new(time.Duration(0))})

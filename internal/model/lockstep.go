@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -148,7 +147,7 @@ func (r *Run) Claim(q dibs.ClaimRequest) {
 }
 
 // Resume resumes.
-func (r *Run) Resume(q dibs.ResumeRequest) {
+func (r *Run) Resume(q dibs.ClaimRequest) {
 	r.log("Resume", q)
 	want := r.m.Resume(q)
 	got, err := r.db.Resume(r.ctx, q)
@@ -291,14 +290,11 @@ func (r *Run) call(f func(writer) error) (err error) {
 // Cancel cancels jobs.
 func (r *Run) Cancel(ids ...int64) {
 	r.log("Cancel", list(ids)...)
-	want := r.m.Cancel(ids)
-	got, err := r.db.Cancel(r.ctx, r.theirIDs(ids))
+	wantEnded, wantAsked := r.m.Cancel(ids)
+	ended, asked, err := r.db.Cancel(r.ctx, r.theirIDs(ids))
 	r.must(err)
-	for i := range got {
-		got[i].ID = r.ourID(got[i].ID)
-	}
-	slices.SortFunc(got, func(a, b dibs.Cancellation) int { return cmp.Compare(a.ID, b.ID) })
-	r.same("Cancel", got, want)
+	r.same("cancelled", r.ourIDs(ended), wantEnded)
+	r.same("asked to stop", r.ourIDs(asked), wantAsked)
 }
 
 // Requeue requeues jobs.

@@ -128,7 +128,7 @@ func (m *Model) Claim(r dibs.ClaimRequest) []*dibs.RawJob {
 }
 
 // Resume gives a worker of the same name what it still holds, under a new token.
-func (m *Model) Resume(r dibs.ResumeRequest) []*dibs.RawJob {
+func (m *Model) Resume(r dibs.ClaimRequest) []*dibs.RawJob {
 	m.tick()
 	q := m.queue(r.Queue)
 	held := m.find(func(j *job) bool {

@@ -81,21 +81,22 @@ func (m *Model) Rollback(before *Model) {
 }
 
 // Cancel ends jobs that wait, and asks the holders of running ones to stop.
-func (m *Model) Cancel(ids []int64) []dibs.Cancellation {
+func (m *Model) Cancel(ids []int64) (ended, asked []int64) {
 	m.tick()
-	var done []dibs.Cancellation
 	for _, j := range m.named(ids) {
 		if j.State.Final() {
 			continue
 		}
 		j.CancelRequested = true
-		if j.State != dibs.Running {
-			m.end(j, dibs.Cancelled)
+		if j.State == dibs.Running {
+			asked = append(asked, j.ID)
+			continue
 		}
-		done = append(done, dibs.Cancellation{ID: j.ID, State: j.State})
+		m.end(j, dibs.Cancelled)
+		ended = append(ended, j.ID)
 	}
 	m.settle()
-	return done
+	return ended, asked
 }
 
 // Requeue puts final jobs back, due now, with all their attempts allowed again.

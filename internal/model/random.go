@@ -86,7 +86,7 @@ func (r *Run) random(t *rapid.T) {
 		"Pass":     outside(r, func(t *rapid.T) { r.Pass(hours(1, 4).Draw(t, "time")) }),
 		"Extend":   outside(r, func(t *rapid.T) { r.Extend(hours(1, 5).Draw(t, "lease"), r.someLeases(t)...) }),
 		"Resume": outside(r, func(t *rapid.T) {
-			r.Resume(dibs.ResumeRequest{Queue: queues.Draw(t, "queue"), Worker: workers.Draw(t, "worker"), Lease: hours(0, 3).Draw(t, "lease")})
+			r.Resume(dibs.ClaimRequest{Queue: queues.Draw(t, "queue"), Worker: workers.Draw(t, "worker"), Lease: hours(0, 3).Draw(t, "lease")})
 		}),
 		"Sweep": outside(r, func(t *rapid.T) {
 			if rapid.IntRange(0, 7).Draw(t, "anew") == 7 { // seldom, for it takes long

@@ -37,7 +37,7 @@ func (b byKey) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, 
 	return keyed(b.Database.Claim(ctx, r))
 }
 
-func (b byKey) Resume(ctx context.Context, r dibs.ResumeRequest) ([]*dibs.RawJob, error) {
+func (b byKey) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	return keyed(b.Database.Resume(ctx, r))
 }
 

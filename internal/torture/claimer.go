@@ -50,7 +50,7 @@ func (c *client) claimer(ctx context.Context, queue string) error {
 func (a *claimer) resume(ctx context.Context) error {
 	var jobs []*dibs.RawJob
 	_, err := ask(ctx, a.rng, func(ctx context.Context) (err error) {
-		jobs, err = a.store.Resume(ctx, dibs.ResumeRequest{Queue: a.queue, Worker: a.name})
+		jobs, err = a.store.Resume(ctx, dibs.ClaimRequest{Queue: a.queue, Worker: a.name})
 		return err
 	})
 	if err != nil || len(jobs) == 0 {

@@ -66,7 +66,7 @@ func (r *run) interfere(ctx context.Context, rng *rand.Rand) error {
 		}
 		_, err = r.admin.Edit(ctx, ids, e)
 	default:
-		_, err = r.admin.Cancel(ctx, ids)
+		_, _, err = r.admin.Cancel(ctx, ids)
 	}
 	return err
 }

@@ -241,7 +241,7 @@ func (f *fleet) stop(p *process) {
 	}
 }
 
-func (f *fleet) enqueue(db dibs.Store, n int) {
+func (f *fleet) enqueue(db dibs.Database, n int) {
 	f.Helper()
 	for range n / 10 {
 		jobs := slices.Repeat([]dibs.NewJob{{Kind: "k"}}, 10)

@@ -161,7 +161,7 @@ func (b *Bench) settle(ctx context.Context, at Place) (err error) {
 }
 
 // stock enqueues n jobs like one.
-func stock(ctx context.Context, db dibs.Store, n int, like dibs.NewJob) error {
+func stock(ctx context.Context, db dibs.Database, n int, like dibs.NewJob) error {
 	like.Kind, like.Payload = MailKind, Letter
 	chunk := min(n, dibs.MaxBatch)
 	jobs := make([]dibs.NewJob, chunk)
