@@ -3,11 +3,12 @@ package dibs
 import (
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // What calls fail with; match with errors.Is.
 var (
-	// ErrLeaseLost: a token was no longer good; see LeaseLostError.
+	// ErrLeaseLost: a token was no longer good; see FinishError.
 	ErrLeaseLost = errors.New("lease lost")
 	// ErrInvalid: the input breaks a rule; see InvalidError. Nothing was done.
 	ErrInvalid = errors.New("invalid input")
@@ -34,46 +35,40 @@ var (
 	ErrNotStarted = errors.New("job not started")
 )
 
-// LeaseLostError lists the jobs for which a write was refused, because the lease
-// had ended, or another claim had taken the job. Those were not changed; the
-// others of the batch were. Inside the caller's transaction it means: roll back.
-type LeaseLostError struct {
-	IDs []int64
-}
-
-func (e *LeaseLostError) Error() string {
-	if len(e.IDs) == 1 {
-		return fmt.Sprintf("lease lost on job %d: its lease had ended or it was finished; nothing was written for it", e.IDs[0])
-	}
-	return fmt.Sprintf("lease lost on %d jobs (first: %v): their leases had ended or they were finished; nothing was written for them", len(e.IDs), first(e.IDs))
-}
-
-// Is makes errors.Is(err, ErrLeaseLost) true.
-func (e *LeaseLostError) Is(target error) bool { return target == ErrLeaseLost }
-
-// UnwrittenError lists the outcomes of a Finish that were certainly not written, since
-// somebody holds the rows of their jobs: write them again. Lost are those that were
-// refused, as in a LeaseLostError. All others of the call have been written.
-type UnwrittenError struct {
-	IDs  []int64
+// FinishError lists the jobs of a Finish whose outcomes were not written. All others of the
+// call have been. It Is ErrLeaseLost if some are Lost, and ErrUnavailable if some are Unwritten.
+type FinishError struct {
+	// Lost were refused, because the lease had ended, or another claim had taken the job. Inside
+	// the caller's transaction it means: roll back.
 	Lost []int64
-	Err  error // what the database said
+	// Unwritten were certainly not written, since somebody holds the rows of their jobs: write
+	// them again.
+	Unwritten []int64
+	Err       error // what the database said of Unwritten
 }
 
-func (e *UnwrittenError) Error() string {
-	return fmt.Sprintf("%d outcomes (first: of job %v) could not be written, the others were: %v", len(e.IDs), first(e.IDs), e.Err)
-}
-
-// first names the first of a list that others may have made, and left empty.
-func first(ids []int64) any {
-	if len(ids) == 0 {
-		return "none"
+func (e *FinishError) Error() string {
+	var texts []string
+	switch len(e.Lost) {
+	case 0:
+	case 1:
+		texts = append(texts, fmt.Sprintf("lease lost on job %d: its lease had ended or it was finished; nothing was written for it", e.Lost[0]))
+	default:
+		texts = append(texts, fmt.Sprintf("lease lost on %d jobs (first: %d): their leases had ended or they were finished; nothing was written for them", len(e.Lost), e.Lost[0]))
 	}
-	return ids[0]
+	if len(e.Unwritten) > 0 {
+		texts = append(texts, fmt.Sprintf("%d outcomes (first: of job %d) could not be written: %v", len(e.Unwritten), e.Unwritten[0], e.Err))
+	}
+	if len(texts) == 0 {
+		return "no outcome was refused"
+	}
+	return strings.Join(texts, "; ")
 }
 
-// Is makes errors.Is(err, ErrUnavailable) true.
-func (e *UnwrittenError) Is(target error) bool { return target == ErrUnavailable }
+// Is makes errors.Is work for ErrLeaseLost and ErrUnavailable.
+func (e *FinishError) Is(target error) bool {
+	return target == ErrLeaseLost && len(e.Lost) > 0 || target == ErrUnavailable && len(e.Unwritten) > 0
+}
 
 // InvalidError names the field that was wrong and the rule it breaks.
 type InvalidError struct {

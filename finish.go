@@ -69,14 +69,11 @@ func (r *run) written(a answer[struct{}]) {
 	for _, h := range batch {
 		h.writing = false
 	}
-	var refused *LeaseLostError
-	var unwritten *UnwrittenError
+	var refused *FinishError
 	var lost, again map[int64]bool
 	switch {
 	case errors.As(a.err, &refused):
-		lost = setOf(refused.IDs)
-	case errors.As(a.err, &unwritten):
-		lost, again = setOf(unwritten.Lost), setOf(unwritten.IDs)
+		lost, again = setOf(refused.Lost), setOf(refused.Unwritten)
 	case a.err != nil:
 		r.unanswered(batch, a.err)
 		return

@@ -32,7 +32,7 @@ type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 //
 // What the handler returns becomes the outcome of the attempt:
 //
-//	nil                        completed, with the result that [Job.SetResult] left
+//	nil                        completed, with the result that [RawJob.SetResult] left
 //	[Snooze](d)                run again after d, not counted
 //	[Retry](err)               failed; run again after the queue's backoff
 //	[RetryAfter](d, err)       failed; run again after d
@@ -101,16 +101,7 @@ func Decode[T any](raw *RawJob) (*Job[T], error) {
 	if raw == nil {
 		return nil, &InvalidError{"job", "is nil"}
 	}
-	job := &Job[T]{
-		ID: raw.ID, Key: raw.Key, Queue: raw.Queue, Kind: raw.Kind, State: raw.State,
-		Metadata: raw.Metadata, Priority: raw.Priority, RunAt: raw.RunAt,
-		Attempt: raw.Attempt, Excused: raw.Excused, MaxAttempts: raw.MaxAttempts,
-		Group: raw.Group, GroupLimit: raw.GroupLimit,
-		UniqueKey: raw.UniqueKey, UniqueUntil: raw.UniqueUntil,
-		Worker: raw.Worker, Token: raw.Token, LeaseUntil: raw.LeaseUntil, CancelRequested: raw.CancelRequested,
-		CreatedAt: raw.CreatedAt, ClaimedAt: raw.ClaimedAt, FinishedAt: raw.FinishedAt,
-		Errors: raw.Errors, Result: raw.Result,
-	}
+	job := &Job[T]{RawJob: *raw} // the handler's own: the worker goes on reading raw
 	if err := json.Unmarshal(raw.Payload, &job.Payload); err != nil {
 		return nil, fmt.Errorf("payload of job %d (kind %q) does not decode into %T: %w", raw.ID, raw.Kind, job.Payload, err)
 	}
@@ -120,7 +111,7 @@ func Decode[T any](raw *RawJob) (*Job[T], error) {
 // SetResult encodes v as JSON and keeps it as the job's result, in place of what
 // an earlier call set. It is stored if the handler returns nil. The error Is
 // ErrInvalid if v cannot be encoded or is longer than MaxResult.
-func (j *Job[T]) SetResult(v any) error {
+func (j *RawJob) SetResult(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return &InvalidError{"result", fmt.Sprintf("cannot be encoded as JSON: %v", err)}

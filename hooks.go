@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"runtime/debug"
 	"time"
 )
@@ -142,7 +141,7 @@ func (r *run) logFinished(a Attempt) {
 		return
 	}
 	attrs := append(named(a.Job), slog.Int("attempt", a.Job.Attempt))
-	if a.Job.MaxAttempts != math.MaxInt32 { // an adopted table without a limit
+	if a.Job.MaxAttempts > 0 {
 		attrs = append(attrs, slog.Int("max_attempts", a.Job.MaxAttempts))
 	}
 	attrs = append(attrs, slog.String("ending", string(a.Outcome.Ending)))
@@ -174,8 +173,7 @@ const blockedOften = 20
 // onUnwritten tells of a Finish that failed. That others hold the rows of some of its jobs is told
 // as a warning once for each job, and only when it lasts.
 func (r *run) onUnwritten(batch []*held, err error) {
-	var locked *UnwrittenError
-	if !errors.As(err, &locked) {
+	if locked := (*FinishError)(nil); !errors.As(err, &locked) {
 		r.onError("finish", err)
 		return
 	}

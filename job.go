@@ -67,24 +67,23 @@ type AttemptError struct {
 	Error   string    `json:"error"`
 }
 
-// Job is one unit of work. T is the type of its payload: the handler's own type,
-// or json.RawMessage ([RawJob]), which is byte for byte what was enqueued.
+// RawJob is one unit of work as a store keeps it.
 //
 // Times that have not come yet are zero.
-type Job[T any] struct {
+type RawJob struct {
 	ID       int64           `json:"id"`            // grows in the order of enqueueing
 	Key      string          `json:"key,omitempty"` // of a row of an adopted table: its id, where that is not a whole number from 1 on
 	Queue    string          `json:"queue"`
 	Kind     string          `json:"kind"`
 	State    State           `json:"state"`
-	Payload  T               `json:"payload"`
+	Payload  json.RawMessage `json:"payload"`            // byte for byte what was enqueued
 	Metadata json.RawMessage `json:"metadata,omitempty"` // a JSON object, or nil
 	Priority int             `json:"priority"`           // 0-32767, small first
 	RunAt    time.Time       `json:"run_at,omitzero"`    // earliest start of the next attempt
 
 	Attempt     int `json:"attempt"`           // claims so far; only grows
 	Excused     int `json:"excused,omitempty"` // attempts that do not count: released or snoozed
-	MaxAttempts int `json:"max_attempts"`      // the job is dead once Attempt-Excused reaches it without success; math.MaxInt32: an adopted table without a limit
+	MaxAttempts int `json:"max_attempts"`      // the job is dead once Attempt-Excused reaches it without success; 0: no limit, as some adopted tables have none
 
 	Group      string `json:"group,omitempty"`
 	GroupLimit int    `json:"group_limit,omitempty"` // how many of the group may run at once; 0 without a group
@@ -105,11 +104,16 @@ type Job[T any] struct {
 	Result json.RawMessage `json:"result,omitempty"` // what the completed attempt left, or nil
 }
 
-// RawJob is a job as a store keeps it, its payload undecoded.
-type RawJob = Job[json.RawMessage]
+// Job is a job whose payload is decoded into the handler's own type.
+type Job[T any] struct {
+	RawJob
+	Payload T `json:"payload"`
+}
 
 // Lease names the claim on one job: what Extend and Finish ask for.
-func (j *Job[T]) Lease() Lease { return Lease{ID: j.ID, Token: j.Token} }
+func (j *RawJob) Lease() Lease { return Lease{ID: j.ID, Token: j.Token} }
 
 // LastAttempt reports whether a failure of this attempt makes the job dead.
-func (j *Job[T]) LastAttempt() bool { return j.Attempt-j.Excused >= j.MaxAttempts }
+func (j *RawJob) LastAttempt() bool {
+	return j.MaxAttempts > 0 && j.Attempt-j.Excused >= j.MaxAttempts
+}

@@ -225,7 +225,7 @@ func (m *memory) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 		m.end(m.jobs[o.ID], o)
 	}
 	if refused != nil {
-		return &dibs.LeaseLostError{IDs: refused}
+		return &dibs.FinishError{Lost: refused}
 	}
 	return nil
 }

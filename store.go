@@ -23,9 +23,9 @@ type Store interface {
 	Extend(ctx context.Context, leases []Lease, d time.Duration) (Extended, error)
 
 	// Finish writes outcomes. Each counts only if its token still holds the job
-	// and the lease has not ended; the refused ones are listed in a
-	// [LeaseLostError], and the others have taken effect. Where somebody holds the rows
-	// of some jobs, their outcomes are not waited for long: see [UnwrittenError].
+	// and the lease has not ended; a [FinishError] lists those that were refused, and the
+	// others have taken effect. It also lists those that were not written because somebody
+	// held the rows of their jobs for too long.
 	Finish(ctx context.Context, outcomes []Outcome) error
 
 	// Resume gives a restarted worker all jobs of the queue that a worker of the

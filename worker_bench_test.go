@@ -27,7 +27,7 @@ type mail struct{ To, Subject, Text string }
 var letter = dibs.NewJob{Kind: "mail", Payload: mail{"someone@example.com", "Welcome", strings.Repeat("x", 42)}}
 
 // drain enqueues b.N jobs and runs a worker until all have been finished.
-func drain(b *testing.B, s dibs.Database, concurrency int) {
+func drain(b *testing.B, s enqueuer, concurrency int) {
 	for left := b.N; left > 0; left -= min(left, dibs.MaxBatch) {
 		enqueue(b, s, slices.Repeat([]dibs.NewJob{letter}, min(left, dibs.MaxBatch))...)
 	}

@@ -74,7 +74,7 @@ func TestAHandlerThatFinishesPastItsLease(t *testing.T) {
 
 // blocking is a store whose first so many calls of Finish find the rows locked.
 type blocking struct {
-	dibs.Store
+	enqueuer
 	left atomic.Int32
 }
 
@@ -84,9 +84,9 @@ func (b *blocking) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 		for _, o := range outcomes {
 			ids = append(ids, o.ID)
 		}
-		return &dibs.UnwrittenError{IDs: ids, Err: errors.New("locked by another")}
+		return &dibs.FinishError{Unwritten: ids, Err: errors.New("locked by another")}
 	}
-	return b.Store.Finish(ctx, outcomes)
+	return b.enqueuer.Finish(ctx, outcomes)
 }
 
 // A lock that is gone at the next try is no news; one that stays is, once.
@@ -95,7 +95,7 @@ func TestALockThatPassesIsNoWarning(t *testing.T) {
 	for times, warnings := range map[int32]int{3: 0, 30: 1} {
 		t.Run(fmt.Sprint(times), func(t *testing.T) {
 			t.Parallel()
-			store := &blocking{Store: database(t, "sqlite:"+filepath.Join(t.TempDir(), "q.db"))}
+			store := &blocking{enqueuer: database(t, "sqlite:"+filepath.Join(t.TempDir(), "q.db"))}
 			store.left.Store(times)
 			enqueue(t, store, plain(1)...)
 			var log bytes.Buffer

@@ -58,7 +58,13 @@ func stopped(t testing.TB, stop func() error) {
 	}
 }
 
-func enqueue(t testing.TB, s dibs.Database, jobs ...dibs.NewJob) []int64 {
+// enqueuer is a store that tests can give jobs to.
+type enqueuer interface {
+	dibs.Store
+	Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error)
+}
+
+func enqueue(t testing.TB, s enqueuer, jobs ...dibs.NewJob) []int64 {
 	t.Helper()
 	es, err := s.Enqueue(t.Context(), jobs)
 	if err != nil {

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -83,16 +84,9 @@ func (s *Store) taking(worker string, lease time.Duration) (*taking, error) {
 	rand.Read(t.token[:])
 	t.values = map[string]any{
 		"token": t.token.String(), "worker": worker, "lease": lease.Seconds(), "micros": lease.Microseconds(),
-		"max": p.mostAttempts(), "has": nil,
+		"max": cmp.Or(p.MaxAttempts, math.MaxInt32), "has": nil,
 	}
 	return t, nil
-}
-
-func (p *plan) mostAttempts() int64 {
-	if p.MaxAttempts == 0 {
-		return math.MaxInt32
-	}
-	return int64(p.MaxAttempts)
 }
 
 // Claim is dibs.Store.Claim. Payloads are the rows as the claim found them, or left them.
@@ -298,7 +292,7 @@ func (s *Store) job(r *row) *dibs.RawJob {
 	job := &dibs.RawJob{
 		ID: id, Queue: s.Queue(), Kind: s.Queue(), State: dibs.Waiting,
 		Payload: payload(r.payload), Attempt: int(r.attempt.Int64), Excused: r.excused,
-		MaxAttempts: int(p.mostAttempts()), Group: r.group.String, GroupLimit: p.Mapping.Group.Limit,
+		MaxAttempts: p.MaxAttempts, Group: r.group.String, GroupLimit: p.Mapping.Group.Limit,
 		Worker: r.worker.String, Errors: r.errors,
 	}
 	if id >= firstHash {

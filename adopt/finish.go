@@ -354,11 +354,8 @@ func (s *Store) refused(ctx context.Context, q querier, all []*ended) error {
 		lost = append(lost, l.ID)
 		s.held.drop(l)
 	}
-	switch {
-	case len(locked) > 0:
-		return &dibs.UnwrittenError{IDs: locked, Lost: lost, Err: errLocked}
-	case len(lost) > 0:
-		return &dibs.LeaseLostError{IDs: lost}
+	if len(locked)+len(lost) == 0 {
+		return nil
 	}
-	return nil
+	return &dibs.FinishError{Lost: lost, Unwritten: locked, Err: errLocked}
 }

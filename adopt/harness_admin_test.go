@@ -68,20 +68,16 @@ func (h *harness) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 		// What is locked just now is tried again, as a worker does.
 		for {
 			err := s.Finish(ctx, own)
-			if l := (*dibs.LeaseLostError)(nil); errors.As(err, &l) {
-				lost = append(lost, l.IDs...)
-				return nil
-			}
-			u := (*dibs.UnwrittenError)(nil)
-			if !errors.As(err, &u) {
+			refused := (*dibs.FinishError)(nil)
+			if !errors.As(err, &refused) {
 				return err
 			}
-			lost = append(lost, u.Lost...)
-			own = slices.DeleteFunc(own, func(o dibs.Outcome) bool { return !slices.Contains(u.IDs, o.ID) })
+			lost = append(lost, refused.Lost...)
+			own = slices.DeleteFunc(own, func(o dibs.Outcome) bool { return !slices.Contains(refused.Unwritten, o.ID) })
 		}
 	})
 	if err == nil && len(lost) > 0 {
-		return &dibs.LeaseLostError{IDs: lost}
+		return &dibs.FinishError{Lost: lost}
 	}
 	return err
 }

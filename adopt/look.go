@@ -92,7 +92,7 @@ func only(name string) any {
 func (s *Store) Queues(context.Context) ([]dibs.Queue, error) {
 	p := s.plan
 	q := dibs.DefaultSettings(s.Queue())
-	q.Lease, q.MaxAttempts, q.Backoff, q.GroupLimit = p.Lease, int(p.mostAttempts()), p.Backoff, max(p.Mapping.Group.Limit, 1)
+	q.Lease, q.MaxAttempts, q.Backoff, q.GroupLimit = p.Lease, p.MaxAttempts, p.Backoff, max(p.Mapping.Group.Limit, 1)
 	q.Concurrency = p.Concurrency
 	return []dibs.Queue{q}, nil
 }

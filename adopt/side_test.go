@@ -119,8 +119,8 @@ func TestARowThatSomebodyElseEndsStaysAsTheyLeftIt(t *testing.T) {
 		for _, j := range held {
 			outcomes = append(outcomes, j.Lease().Complete(nil))
 		}
-		var lost *dibs.LeaseLostError
-		if err := s.Finish(t.Context(), outcomes); !errors.As(err, &lost) || fmt.Sprint(lost.IDs) != "[1 2]" {
+		var lost *dibs.FinishError
+		if err := s.Finish(t.Context(), outcomes); !errors.As(err, &lost) || fmt.Sprint(lost.Lost) != "[1 2]" {
 			t.Errorf("finish: %v", err)
 		}
 		var left int

@@ -98,11 +98,11 @@ func (b *brokenStore) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.R
 
 func (b *brokenStore) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	err := b.Store.Finish(ctx, outcomes)
-	lost := (*dibs.LeaseLostError)(nil)
+	lost := (*dibs.FinishError)(nil)
 	if !errors.As(err, &lost) || b.how == allFree {
 		return err
 	}
-	for _, id := range lost.IDs {
+	for _, id := range lost.Lost {
 		if b.how != noFence {
 			break
 		}

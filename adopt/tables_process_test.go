@@ -163,7 +163,7 @@ func worker(o order, m adopt.Mapping, other *sql.DB, store dibs.Store) *dibs.Wor
 		}
 	}
 	w.Hooks.Error = func(call string, err error) {
-		locked := (*dibs.UnwrittenError)(nil) // rows that a claim has locked for a moment to see that they are taken
+		locked := (*dibs.FinishError)(nil) // rows that a claim has locked for a moment to see that they are taken
 		slow := errors.Is(err, context.DeadlineExceeded)
 		if !slow && !errors.As(err, &locked) {
 			tell(noteTrouble, call, err.Error())

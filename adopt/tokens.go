@@ -1,13 +1,6 @@
 package adopt
 
-import (
-	"math"
-
-	"github.com/dibs-queue/dibs"
-)
-
-// NoLimit is the MaxAttempts of jobs where the mapping has none.
-const NoLimit = math.MaxInt32
+import "github.com/dibs-queue/dibs"
 
 // TokensLast reports whether a token is good until its claim ends. It is not where a
 // lease is extended by moving the started-at column, and that is part of the fence:

@@ -66,23 +66,23 @@ func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error 
 	if !isLocked(err) {
 		return err
 	}
-	left := dibs.UnwrittenError{Err: err}
+	left := dibs.FinishError{Err: err}
 	for i := range outcomes {
 		if err := s.finishInto(ctx, &left, outcomes[i:i+1], lockedRow); err != nil {
 			return err
 		}
 	}
-	if len(left.IDs) == 0 {
+	if len(left.Unwritten) == 0 {
 		return told(left)
 	}
-	unwritten := slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(left.IDs, o.ID) })
+	unwritten := slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(left.Unwritten, o.ID) })
 	ids, tokens := namesOf(unwritten)
 	finishing, err := s.extendOrHeld(ctx, "finish", "held", []any{ids, tokens})
 	if err != nil {
 		return told(left)
 	}
 	last := slices.DeleteFunc(unwritten, func(o dibs.Outcome) bool { return finishing[o.ID] })
-	left.IDs = slices.DeleteFunc(left.IDs, func(id int64) bool { return !finishing[id] })
+	left.Unwritten = slices.DeleteFunc(left.Unwritten, func(id int64) bool { return !finishing[id] })
 	if len(last) > 0 {
 		err = s.finishInto(ctx, &left, last, lockedLast)
 	}
@@ -90,18 +90,16 @@ func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error 
 }
 
 // finishInto writes outcomes, and adds to left what is not written.
-func (s *Store) finishInto(ctx context.Context, left *dibs.UnwrittenError, outcomes []dibs.Outcome, wait time.Duration) error {
+func (s *Store) finishInto(ctx context.Context, left *dibs.FinishError, outcomes []dibs.Outcome, wait time.Duration) error {
 	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: wait})
-	var refused *dibs.LeaseLostError
-	var unwritten *dibs.UnwrittenError
+	var refused *dibs.FinishError
 	switch {
 	case err == nil:
 	case errors.As(err, &refused):
-		left.Lost = append(left.Lost, refused.IDs...)
-	case errors.As(err, &unwritten):
-		left.IDs, left.Lost = append(left.IDs, unwritten.IDs...), append(left.Lost, unwritten.Lost...)
+		left.Unwritten = append(left.Unwritten, refused.Unwritten...)
+		left.Lost = append(left.Lost, refused.Lost...)
 	case isLocked(err):
-		left.IDs = append(left.IDs, idsOf(outcomes)...)
+		left.Unwritten = append(left.Unwritten, idsOf(outcomes)...)
 	default:
 		return err
 	}
@@ -109,14 +107,14 @@ func (s *Store) finishInto(ctx context.Context, left *dibs.UnwrittenError, outco
 }
 
 // told is the error of a Finish that wrote all but these, if there are some.
-func told(left dibs.UnwrittenError) error {
-	switch {
-	case len(left.IDs) > 0:
-		return &left
-	case len(left.Lost) > 0:
-		return &dibs.LeaseLostError{IDs: left.Lost}
+func told(left dibs.FinishError) error {
+	if len(left.Unwritten)+len(left.Lost) == 0 {
+		return nil
 	}
-	return nil
+	if len(left.Unwritten) == 0 {
+		left.Err = nil
+	}
+	return &left
 }
 
 // finish writes checked outcomes.
@@ -127,7 +125,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, f finisher)
 	}
 	good, err := s.recheck(ctx, lost, f)
 	if err != nil {
-		return &dibs.UnwrittenError{Err: classify("finish", err), IDs: idsOf(lost)}
+		return &dibs.FinishError{Err: classify("finish", err), Unwritten: idsOf(lost)}
 	}
 	if len(good) > 0 {
 		isGood := func(o dibs.Outcome) bool { return good[o.ID] }
@@ -135,11 +133,11 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, f finisher)
 		lost = slices.DeleteFunc(lost, isGood)
 		still, err := s.write(ctx, again, f)
 		if err != nil {
-			return &dibs.UnwrittenError{Err: classify("finish", err), IDs: idsOf(again), Lost: idsOf(lost)}
+			return &dibs.FinishError{Err: classify("finish", err), Unwritten: idsOf(again), Lost: idsOf(lost)}
 		}
 		lost = append(lost, still...)
 	}
-	return told(dibs.UnwrittenError{Lost: idsOf(lost)})
+	return told(dibs.FinishError{Lost: idsOf(lost)})
 }
 
 // write writes outcomes, and returns those that were refused.

@@ -23,8 +23,8 @@ func TestAStaleOutcomeBesideALockedOneIsReported(t *testing.T) {
 	err := b.Finish(b.ctx, []dibs.Outcome{
 		jobs[0].Lease().Complete(nil), jobs[1].Lease().Complete(nil), jobs[2].Lease().Complete(nil), jobs[3].Lease().Retry("e"),
 	})
-	var left *dibs.UnwrittenError
-	if !errors.As(err, &left) || !slices.Equal(left.IDs, []int64{jobs[0].ID}) || !slices.Equal(left.Lost, []int64{jobs[1].ID, jobs[3].ID}) {
+	var left *dibs.FinishError
+	if !errors.As(err, &left) || !slices.Equal(left.Unwritten, []int64{jobs[0].ID}) || !slices.Equal(left.Lost, []int64{jobs[1].ID, jobs[3].ID}) {
 		t.Errorf("got %+v, want job %d unwritten, jobs %d and %d lost", err, jobs[0].ID, jobs[1].ID, jobs[3].ID)
 	}
 	b.must(tx.Rollback(b.ctx))
@@ -79,8 +79,8 @@ func TestAFinishThatCannotLookAgainSaysSo(t *testing.T) {
 	b.expired(jobs)
 	done := []dibs.Outcome{jobs[0].Lease().Complete(nil)}
 	err = b.Finish(b.ctx, done)
-	var left *dibs.UnwrittenError
-	if !errors.As(err, &left) || !slices.Equal(left.IDs, []int64{jobs[0].ID}) || len(left.Lost) > 0 {
+	var left *dibs.FinishError
+	if !errors.As(err, &left) || !slices.Equal(left.Unwritten, []int64{jobs[0].ID}) || len(left.Lost) > 0 {
 		t.Errorf("got %v, want job %d unwritten", err, jobs[0].ID)
 	}
 	b.must(extension.Commit(b.ctx))

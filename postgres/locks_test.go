@@ -298,8 +298,8 @@ func TestOneLockedJobDoesNotHoldUpTheOutcomesOfOthers(t *testing.T) {
 		all = append(all, j.Lease().Complete(nil))
 	}
 	all = append(all, dibs.Lease{ID: 1 << 40, Token: jobs[0].Token}.Complete(nil))
-	var left *dibs.UnwrittenError
-	if err := b.Finish(b.ctx, all); !errors.As(err, &left) || !slices.Equal(left.IDs, []int64{jobs[1].ID}) || !slices.Equal(left.Lost, []int64{1 << 40}) {
+	var left *dibs.FinishError
+	if err := b.Finish(b.ctx, all); !errors.As(err, &left) || !slices.Equal(left.Unwritten, []int64{jobs[1].ID}) || !slices.Equal(left.Lost, []int64{1 << 40}) {
 		t.Errorf("the locked job, and one that there is not: %v, %+v", err, left)
 	}
 	for _, at := range []int{0, 2} {

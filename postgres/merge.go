@@ -241,13 +241,9 @@ func finishErrorOf(list []dibs.Outcome, err error) error {
 		}
 		return mine
 	}
-	var lost *dibs.LeaseLostError
-	var unwritten *dibs.UnwrittenError
-	switch {
-	case errors.As(err, &unwritten):
-		return told(dibs.UnwrittenError{Err: unwritten.Err, IDs: of(unwritten.IDs), Lost: of(unwritten.Lost)})
-	case errors.As(err, &lost):
-		return told(dibs.UnwrittenError{Lost: of(lost.IDs)})
+	var some *dibs.FinishError
+	if errors.As(err, &some) {
+		return told(dibs.FinishError{Err: some.Err, Unwritten: of(some.Unwritten), Lost: of(some.Lost)})
 	}
 	return err
 }

@@ -81,15 +81,15 @@ func TestMergedOutcomesAreAnsweredApart(t *testing.T) {
 			_, errs := answers(t.Context(), s.finishMerged, [][]dibs.Outcome{
 				complete(jobs[0]), complete(jobs[1], jobs[2]), stale, complete(jobs[0]), complete(jobs[5]),
 			})
-			var lost *dibs.LeaseLostError
-			if errs[1] != nil || !errors.As(errs[2], &lost) || !slices.Equal(lost.IDs, []int64{jobs[3].ID}) {
+			var lost *dibs.FinishError
+			if errs[1] != nil || !errors.As(errs[2], &lost) || !slices.Equal(lost.Lost, []int64{jobs[3].ID}) {
 				t.Errorf("the good call was told %v, the stale one %v", errs[1], errs[2])
 			}
 			if one := errs[0] == nil; one == (errs[3] == nil) || !one && !errors.Is(errs[0], dibs.ErrLeaseLost) {
 				t.Errorf("of two outcomes for one job, the first was told %v, the second %v", errs[0], errs[3])
 			}
-			var unwritten *dibs.UnwrittenError
-			if errors.As(errs[4], &unwritten) != locked || !locked && errs[4] != nil {
+			var unwritten *dibs.FinishError
+			if errors.As(errs[4], &unwritten) != locked || locked && len(unwritten.Unwritten) != 1 || !locked && errs[4] != nil {
 				t.Errorf("the outcome of the last job was told %v", errs[4])
 			}
 		})
@@ -107,12 +107,12 @@ func TestWhatIsNotWrittenIsToldToItsCallsAlone(t *testing.T) {
 	}
 	cause := errors.New("the connection is broken")
 	for _, err := range []error{
-		&dibs.UnwrittenError{Err: cause, IDs: []int64{1, 2}, Lost: []int64{3, 4}},
-		fmt.Errorf("finish: %w", &dibs.UnwrittenError{Err: cause, IDs: []int64{1, 2}, Lost: []int64{3, 4}}),
+		&dibs.FinishError{Err: cause, Unwritten: []int64{1, 2}, Lost: []int64{3, 4}},
+		fmt.Errorf("finish: %w", &dibs.FinishError{Err: cause, Unwritten: []int64{1, 2}, Lost: []int64{3, 4}}),
 	} {
 		for call, want := range map[int64]error{
-			1: &dibs.UnwrittenError{Err: cause, IDs: []int64{1}},
-			3: &dibs.LeaseLostError{IDs: []int64{3}},
+			1: &dibs.FinishError{Err: cause, Unwritten: []int64{1}},
+			3: &dibs.FinishError{Lost: []int64{3}},
 			5: nil,
 		} {
 			if got := finishErrorOf(list(call), err); !reflect.DeepEqual(got, want) {

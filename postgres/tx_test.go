@@ -174,7 +174,7 @@ func TestARefusedFinishKeepsTheCallersConnection(t *testing.T) {
 	_, err = s.Get(b.ctx, jobs[0].ID) // on the connection that the others will get
 	b.must(err)
 	before := b.pool.Stat().NewConnsCount()
-	var unwritten *dibs.UnwrittenError
+	var unwritten *dibs.FinishError
 	if err := s.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}); !errors.As(err, &unwritten) {
 		t.Fatalf("finished a locked job with error %v", err)
 	}

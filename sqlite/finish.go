@@ -32,7 +32,7 @@ func leaseLost(ids []int64) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return &dibs.LeaseLostError{IDs: ids}
+	return &dibs.FinishError{Lost: ids}
 }
 
 // finish returns the ids that were refused.

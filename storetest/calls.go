@@ -111,11 +111,11 @@ func (t *test) refused(want []int64, outcomes ...dibs.Outcome) {
 // lost expects an error that says that exactly these leases were lost.
 func (t *test) lost(err error, want ...int64) {
 	t.Helper()
-	var lost *dibs.LeaseLostError
+	var lost *dibs.FinishError
 	if !errors.Is(err, dibs.ErrLeaseLost) || !errors.As(err, &lost) {
-		t.Fatalf("got error %v, want a LeaseLostError", err)
+		t.Fatalf("got error %v, want a FinishError", err)
 	}
-	equal(t, "refused ids", slices.Sorted(slices.Values(lost.IDs)), slices.Sorted(slices.Values(want)))
+	equal(t, "refused ids", slices.Sorted(slices.Values(lost.Lost)), slices.Sorted(slices.Values(want)))
 }
 
 func (t *test) extend(d time.Duration, leases ...dibs.Lease) dibs.Extended {

@@ -177,7 +177,7 @@ func (t *test) workUntil(end <-chan struct{}) {
 		_, err := t.db.Enqueue(t.ctx, append(copies(3, dibs.NewJob{Kind: "k"}), grouped("g")))
 		jobs, err2 := t.db.Claim(t.ctx, dibs.ClaimRequest{Queue: dibs.DefaultQueue, Worker: "w", N: 3, Lease: time.Hour})
 		err3 := t.db.Finish(t.ctx, outcomes(jobs, func(l dibs.Lease) dibs.Outcome { return l.Complete(nil) }))
-		if lost := (*dibs.LeaseLostError)(nil); errors.As(err3, &lost) {
+		if errors.Is(err3, dibs.ErrLeaseLost) {
 			err3 = nil
 		}
 		if err := errors.Join(err, err2, err3); err != nil {

@@ -246,8 +246,8 @@ func (k rowKeys) add(id int64, name string, of []int64) {
 }
 
 // explain names the first lost row as its owners do.
-func (k rowKeys) explain(lost *dibs.LeaseLostError) error {
-	name, ok := k[lost.IDs[0]]
+func (k rowKeys) explain(lost *dibs.FinishError) error {
+	name, ok := k[lost.Lost[0]]
 	if !ok {
 		return lost
 	}
@@ -255,12 +255,12 @@ func (k rowKeys) explain(lost *dibs.LeaseLostError) error {
 }
 
 type lostRows struct {
-	*dibs.LeaseLostError
+	*dibs.FinishError
 	first string
 }
 
 func (e *lostRows) Error() string {
-	return fmt.Sprintf("%s lost (first: row %q): the lease had ended, or somebody else has changed or finished the row; nothing was written for it", plural(len(e.IDs), "lease"), e.first)
+	return fmt.Sprintf("%s lost (first: row %q): the lease had ended, or somebody else has changed or finished the row; nothing was written for it", plural(len(e.Lost), "lease"), e.first)
 }
 
 // keyOf is the id of the row that a job is.

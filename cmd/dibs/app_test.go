@@ -82,7 +82,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 		{errors.New("anything"), exitFailure},
 		{&usageError{err: errors.New("x"), command: "dibs ls"}, exitUsage},
 		{&dibs.InvalidError{Field: "n", Reason: "x"}, exitUsage},
-		{fmt.Errorf("x: %w", &dibs.LeaseLostError{IDs: []int64{1}}), exitLeaseLost},
+		{fmt.Errorf("x: %w", &dibs.FinishError{Lost: []int64{1}}), exitLeaseLost},
 		{fmt.Errorf("x: %w", dibs.ErrUnavailable), exitUnavailable},
 		{fmt.Errorf("x: %w", dibs.ErrNotFound), exitNotFound},
 		{fmt.Errorf("x: %w", dibs.ErrUnknownQueue), exitNotFound},

@@ -76,5 +76,5 @@ func (a *app) extend(ctx context.Context, db dibs.Database, leases []dibs.Lease,
 	if a.tell(out); len(got.Lost) == 0 {
 		return nil
 	}
-	return out.Keys.explain(&dibs.LeaseLostError{IDs: got.Lost})
+	return out.Keys.explain(&dibs.FinishError{Lost: got.Lost})
 }

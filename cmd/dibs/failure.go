@@ -117,14 +117,14 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUsage
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return exitInterrupted
+	case errors.Is(err, dibs.ErrUnavailable):
+		return exitUnavailable
 	case errors.Is(err, dibs.ErrLeaseLost):
 		return exitLeaseLost
 	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue):
 		return exitNotFound
 	case errors.Is(err, dibs.ErrSchema):
 		return exitSchema
-	case errors.Is(err, dibs.ErrUnavailable):
-		return exitUnavailable
 	case errors.Is(err, dibs.ErrInvalid), errors.Is(err, errors.ErrUnsupported):
 		return exitUsage
 	}
@@ -142,6 +142,8 @@ func (a *app) whatNext(err error) string {
 		return database.Next
 	case errors.As(err, &usage):
 		return fmt.Sprintf("see '%s --help'", usage.command)
+	case errors.Is(err, dibs.ErrUnavailable):
+		return "it may pass: try again; it is not known whether this call took effect"
 	case errors.Is(err, dibs.ErrLeaseLost) && a.adopted != nil:
 		return "drop this attempt; or was it another row? give " + a.rowID() + ", not the number of a log"
 	case errors.Is(err, dibs.ErrNotFound) && a.adopted != nil:
@@ -152,8 +154,6 @@ func (a *app) whatNext(err error) string {
 		return "see which there are with 'dibs ls' and 'dibs ls --state completed'"
 	case errors.Is(err, errors.ErrUnsupported):
 		return "docs/adopt.md tells what each way to adopt a table can do"
-	case errors.Is(err, dibs.ErrUnavailable):
-		return "it may pass: try again; it is not known whether this call took effect"
 	}
 	return ""
 }

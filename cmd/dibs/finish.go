@@ -212,8 +212,8 @@ func outcomeError(err error, one bool) error {
 
 func (a *app) finish(ctx context.Context, db dibs.Database, outcomes []dibs.Outcome, names []string) error {
 	err := db.Finish(ctx, outcomes)
-	var lost *dibs.LeaseLostError
-	if err != nil && !errors.As(err, &lost) {
+	var lost *dibs.FinishError
+	if err != nil && (!errors.As(err, &lost) || len(lost.Unwritten) > 0) {
 		return err
 	}
 	sum := struct {
@@ -222,11 +222,11 @@ func (a *app) finish(ctx context.Context, db dibs.Database, outcomes []dibs.Outc
 		Keys     rowKeys `json:"keys,omitempty"`
 	}{Finished: len(outcomes)}
 	if lost != nil {
-		sum.Refused = lost.IDs
-		sum.Finished -= len(lost.IDs)
+		sum.Refused = lost.Lost
+		sum.Finished -= len(lost.Lost)
 		sum.Keys = rowKeys{}
 		for i, o := range outcomes {
-			sum.Keys.add(o.ID, names[i], lost.IDs)
+			sum.Keys.add(o.ID, names[i], lost.Lost)
 		}
 		err = sum.Keys.explain(lost)
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -124,7 +123,7 @@ func (a *app) attempts(j *dibs.RawJob) string {
 	switch {
 	case !a.adopted.tells("ATTEMPT"):
 		return "-"
-	case j.MaxAttempts == adopt.NoLimit:
+	case j.MaxAttempts == 0:
 		return strconv.Itoa(j.Attempt - j.Excused)
 	}
 	return fmt.Sprintf("%d/%d", j.Attempt-j.Excused, j.MaxAttempts)

@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
 )
 
 // The exit codes of programs that mean something; see 'dibs work --help'.
@@ -114,7 +113,7 @@ func (p *program) jobEnv(job *dibs.RawJob) []string {
 		"DIBS_ATTEMPT=" + strconv.Itoa(job.Attempt),
 		"DIBS_GROUP=" + job.Group,
 	}
-	if job.MaxAttempts != adopt.NoLimit {
+	if job.MaxAttempts > 0 {
 		env = append(env, "DIBS_MAX_ATTEMPTS="+strconv.Itoa(job.MaxAttempts))
 	}
 	if p.table != nil {

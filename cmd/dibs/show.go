@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/spf13/cobra"
 )
@@ -134,7 +133,7 @@ func (a *app) writeJob(j *dibs.RawJob) {
 
 func attemptText(j *dibs.RawJob) string {
 	s := strconv.Itoa(j.Attempt - j.Excused)
-	if j.MaxAttempts != adopt.NoLimit {
+	if j.MaxAttempts > 0 {
 		s += fmt.Sprintf(" of %d", j.MaxAttempts)
 	}
 	if j.Excused > 0 {

@@ -186,11 +186,11 @@ func (c *Client) finish(ctx context.Context) error {
 		if len(outcomes) == len(ends) {
 			return c.ended(ends, err)
 		}
-		var lost *dibs.LeaseLostError
+		var lost *dibs.FinishError
 		switch last := outcomes[len(outcomes)-1].ID; {
 		case err == nil:
 			return fmt.Errorf("an outcome of job %d under an ended lease was accepted", last)
-		case errors.As(err, &lost) && len(lost.IDs) == 1 && lost.IDs[0] == last:
+		case errors.As(err, &lost) && len(lost.Lost) == 1 && lost.Lost[0] == last:
 			return c.ended(ends, nil)
 		}
 		return err

@@ -24,10 +24,10 @@ func TestAHistoryIsReadWhileItGrows(t *testing.T) {
 	}
 	defer rec.Close()
 	now := time.Now()
-	job := &dibs.Job[Payload]{
+	job := &dibs.Job[Payload]{RawJob: dibs.RawJob{
 		ID: 7, Attempt: 2, Group: "g", Token: dibs.Token{1},
 		RunAt: now.Add(-2 * time.Second), ClaimedAt: now.Add(-time.Second), LeaseUntil: now.Add(time.Second),
-	}
+	}}
 	if err := rec.Began(job); err != nil {
 		t.Fatal(err)
 	}

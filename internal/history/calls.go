@@ -84,13 +84,9 @@ func (r *Recorder) take(c *Call, call func() ([]*dibs.RawJob, error)) (jobs []*d
 func (r *Recorder) finish(tx string, outcomes []dibs.Outcome, call func() error) error {
 	return r.record(&Call{Verb: Finish, Tx: tx, Outcomes: slices.Clone(outcomes)}, func(c *Call) error {
 		err := call()
-		var lost *dibs.LeaseLostError
-		var unwritten *dibs.UnwrittenError
-		switch {
-		case errors.As(err, &lost):
-			c.Refused = lost.IDs
-		case errors.As(err, &unwritten):
-			c.Refused, c.left = unwritten.Lost, unwritten.IDs
+		var refused *dibs.FinishError
+		if errors.As(err, &refused) {
+			c.Refused, c.left = refused.Lost, refused.Unwritten
 		}
 		return err
 	})

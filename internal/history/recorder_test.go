@@ -129,7 +129,7 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 type locked struct{ dibs.Database }
 
 func (locked) Finish(context.Context, []dibs.Outcome) error {
-	return &dibs.UnwrittenError{IDs: []int64{1}, Lost: []int64{2}, Err: dibs.ErrUnavailable}
+	return &dibs.FinishError{Unwritten: []int64{1}, Lost: []int64{2}, Err: dibs.ErrUnavailable}
 }
 
 func TestOutcomesThatWereNotWrittenAreLeftOut(t *testing.T) {
@@ -205,8 +205,8 @@ func TestFates(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]history.Fate{
 		nil:                                   history.Done,
-		&dibs.LeaseLostError{IDs: []int64{1}}: history.Done,
-		&dibs.UnwrittenError{IDs: []int64{1}}: history.Done,
+		&dibs.FinishError{Lost: []int64{1}}: history.Done,
+		&dibs.FinishError{Unwritten: []int64{1}}: history.Done,
 		&dibs.InvalidError{}:                  history.Nothing,
 		dibs.ErrClosed:                        history.Nothing,
 		dibs.ErrUnavailable:                   history.Unknown,

@@ -36,12 +36,12 @@ func Key(payload json.RawMessage) string {
 // Sum tells payloads apart that have the same key.
 func Sum(payload json.RawMessage) uint32 { return crc32.ChecksumIEEE(payload) }
 
-// FateOf is what a call's error says about its effect. A LeaseLostError and an
-// UnwrittenError say that it took effect for all jobs but those they list.
+// FateOf is what a call's error says about its effect. A FinishError says
+// that it took effect for all jobs but those it lists.
 func FateOf(err error) Fate {
-	var unwritten *dibs.UnwrittenError
+	var refused *dibs.FinishError
 	switch {
-	case err == nil, errors.Is(err, dibs.ErrLeaseLost), errors.As(err, &unwritten):
+	case err == nil, errors.As(err, &refused):
 		return Done
 	case errors.Is(err, dibs.ErrUnavailable), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return Unknown

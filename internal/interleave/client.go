@@ -52,9 +52,9 @@ func (c *Client) do(verb string, prepare func(*call), run func(*call) error) {
 		return
 	}
 	k.err = run(k)
-	var lost *dibs.LeaseLostError
+	var lost *dibs.FinishError
 	if errors.As(k.err, &lost) {
-		k.lost, k.err = lost.IDs, nil
+		k.lost, k.err = lost.Lost, nil
 	}
 	c.done = append(c.done, k)
 }
@@ -238,9 +238,9 @@ func (c *Client) Tx(undo bool, f func(*TxClient)) {
 		return nil
 	})
 	c.inTx = nil
-	var lost *dibs.LeaseLostError
+	var lost *dibs.FinishError
 	if errors.As(k.err, &lost) { // told, and so rolled back
-		k.lost, k.done, k.err = lost.IDs, nil, nil
+		k.lost, k.done, k.err = lost.Lost, nil, nil
 	}
 	if errors.Is(k.err, errUndo) {
 		k.err, k.done = nil, nil

@@ -308,10 +308,10 @@ func idsOf(jobs []*dibs.RawJob) (ids []int64) {
 
 // without lists the ids of outcomes that took effect.
 func without(outcomes []dibs.Outcome, err error) (ids []int64) {
-	var lost *dibs.LeaseLostError
+	var lost *dibs.FinishError
 	errors.As(err, &lost)
 	for _, o := range outcomes {
-		if lost == nil || !contains(lost.IDs, o.ID) {
+		if lost == nil || !contains(lost.Lost, o.ID) {
 			ids = append(ids, o.ID)
 		}
 	}

@@ -189,13 +189,13 @@ func (r *Run) Finish(outcomes ...dibs.Outcome) {
 	}
 	want := r.m.Finish(outcomes)
 	err := r.call(func(s writer) error { return s.Finish(r.ctx, theirs) })
-	var lost dibs.LeaseLostError
-	if told := (*dibs.LeaseLostError)(nil); errors.As(err, &told) {
+	var lost dibs.FinishError
+	if told := (*dibs.FinishError)(nil); errors.As(err, &told) {
 		lost = *told
 	} else {
 		r.must(err)
 	}
-	r.same("refused", r.ourIDs(lost.IDs), sorted(want))
+	r.same("refused", r.ourIDs(lost.Lost), sorted(want))
 	if r.before != nil && len(want) > 0 {
 		r.rollback()
 	}
