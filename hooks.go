@@ -106,7 +106,7 @@ func (r *run) onFinished(h *held, notWritten error) {
 	if waitKnown(h.job) {
 		a.Waited = h.job.ClaimedAt.Sub(h.job.RunAt)
 	}
-	if a.Outcome.Ending == EndRetry && h.job.LastAttempt() {
+	if a.Outcome.Ending == EndRetry && h.job.After(a.Outcome) == Dead {
 		a.Outcome.Ending = EndDead // as the store writes it
 	}
 	r.logFinished(a)

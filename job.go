@@ -117,3 +117,19 @@ func (j *RawJob) Lease() Lease { return Lease{ID: j.ID, Token: j.Token} }
 func (j *RawJob) LastAttempt() bool {
 	return j.MaxAttempts > 0 && j.Attempt-j.Excused >= j.MaxAttempts
 }
+
+// After is the state that an outcome of the running attempt leads to. Waiting means that
+// the job is given back; its group may block it then. The end of a lease is a retry without delay.
+func (j *RawJob) After(o Outcome) State {
+	switch {
+	case o.Ending == EndCompleted:
+		return Completed
+	case o.Ending == EndDead:
+		return Dead
+	case o.Ending == EndCancelled, j.CancelRequested:
+		return Cancelled
+	case o.Ending == EndRetry && j.LastAttempt():
+		return Dead
+	}
+	return Waiting
+}

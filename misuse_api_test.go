@@ -33,9 +33,12 @@ var misused = map[string]string{
 	"dibs.RetryAfter":          "TestPlainFunctionsTakeAnything",
 	"dibs.Snooze":              "TestPlainFunctionsTakeAnything",
 	"dibs.State.Final":         "TestPlainFunctionsTakeAnything",
-	"dibs.Job.LastAttempt":     "TestPlainFunctionsTakeAnything",
-	"dibs.Job.Lease":           "TestPlainFunctionsTakeAnything",
-	"dibs.Job.SetResult":       "TestPlainFunctionsTakeAnything",
+	"dibs.RawJob.LastAttempt":  "TestPlainFunctionsTakeAnything",
+	"dibs.RawJob.Lease":        "TestPlainFunctionsTakeAnything",
+	"dibs.RawJob.After":        "TestPlainFunctionsTakeAnything",
+	"dibs.Outcome.LeavesError": "TestPlainFunctionsTakeAnything",
+	"dibs.Backoff.Delay":       "TestPlainFunctionsTakeAnything",
+	"dibs.RawJob.SetResult":    "TestPlainFunctionsTakeAnything",
 	"dibs.Lease.Cancel":        "TestPlainFunctionsTakeAnything",
 	"dibs.Lease.Complete":      "TestPlainFunctionsTakeAnything",
 	"dibs.Lease.Die":           "TestPlainFunctionsTakeAnything",
@@ -190,8 +193,11 @@ func TestPlainFunctionsTakeAnything(t *testing.T) {
 		t.Error("a payload that is no JSON was decoded")
 	}
 	job := &dibs.Job[string]{}
-	if job.Lease() != (dibs.Lease{}) || !job.LastAttempt() {
-		t.Error("a job that is empty has a lease or attempts")
+	if job.Lease() != (dibs.Lease{}) || job.LastAttempt() || job.After(dibs.Outcome{}) != dibs.Waiting {
+		t.Error("a job that is empty has a lease, or has had its last attempt")
+	}
+	if (dibs.Outcome{Ending: "x", Error: "e"}).LeavesError() || (dibs.Backoff{}).Delay(-1, 2) != 0 {
+		t.Error("an ending that there is not leaves an error, or an empty backoff waits")
 	}
 	for _, v := range []any{make(chan int), math.NaN(), strings.Repeat("x", dibs.MaxResult)} {
 		if err := job.SetResult(v); err == nil {

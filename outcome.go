@@ -28,6 +28,11 @@ type Outcome struct {
 	Delay *time.Duration `json:"delay,omitempty"`
 }
 
+// LeavesError reports whether the outcome adds an entry to the job's error history.
+func (o Outcome) LeavesError() bool {
+	return o.Ending == EndRetry || o.Ending == EndDead || o.Ending == EndCancelled && o.Error != ""
+}
+
 // Complete is the outcome of a job that is done. result may be nil.
 func (l Lease) Complete(result json.RawMessage) Outcome {
 	return Outcome{ID: l.ID, Token: l.Token, Ending: EndCompleted, Result: result}

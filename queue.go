@@ -1,6 +1,9 @@
 package dibs
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Order is the order in which a queue's due jobs are claimed.
 type Order string
@@ -20,6 +23,12 @@ type Backoff struct {
 	Factor float64       `json:"factor"` // default 2
 	Max    time.Duration `json:"max"`    // default 1 h
 	Jitter float64       `json:"jitter"` // 0 to 1, default 0.25
+}
+
+// Delay is the delay after the n-th counted attempt, for a u from -1 to 1.
+func (b Backoff) Delay(n int, u float64) time.Duration {
+	d := min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(max(n, 1)-1)))
+	return time.Duration(d * (1 + b.Jitter*u))
 }
 
 // Queue is a queue's settings. They are stored in the database, and every process

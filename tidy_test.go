@@ -69,11 +69,11 @@ var below = map[string][]string{
 	"adopt":              {"", "internal/checks", "internal/qualify"},
 	"internal/checks":    {""},
 	"internal/combine":   nil,
-	"internal/footprint": nil,
-	"sqlite":             {"", "internal/checks", "internal/footprint"},
+	"footprint": nil,
+	"sqlite":             {"", "internal/checks", "footprint"},
 	"internal/qualify":   nil,
 	"internal/session":   {""},
-	"postgres":           {"", "internal/checks", "internal/combine", "internal/footprint", "internal/qualify", "internal/session"},
+	"postgres":           {"", "internal/checks", "internal/combine", "footprint", "internal/qualify", "internal/session"},
 	"storetest":          {"", "internal/checks"},
 }
 

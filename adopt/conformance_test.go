@@ -85,6 +85,7 @@ var withoutAny = map[string]string{
 	"fence/a job that was never claimed is refused":                owners,
 	"fence/a pruned job is refused":                                owners,
 
+	"finish/what becomes of a job follows one table":           owners,
 	"finish/without retention a finished job is gone at once":  owners,
 	"finish/the error history keeps the last ten":              byMapping,
 	"fence/of two that finish at once one is refused":          forgets + "; " + goesDown,

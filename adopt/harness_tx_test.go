@@ -6,6 +6,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/storetest"
 )
 
@@ -13,8 +14,10 @@ import (
 // himself is completed by his commit, as storetest wants it.
 func (h *harness) beginTx(ctx context.Context) (storetest.Tx, error) {
 	in := &harnessIn{h: h, in: map[string]*adopt.Tx{}, held: map[dibs.Lease]string{}}
-	tx, err := storetest.SQL(h.db, func(tx *sql.Tx) dibs.Tx {
-		in.tx = tx
+	tx, err := storetest.SQL(h.db, func(tx checks.SQLTx) dibs.Tx {
+		if own, ok := tx.(*sql.Tx); ok { // the first of the two
+			in.tx = own
+		}
 		return in
 	})(ctx)
 	if err != nil {

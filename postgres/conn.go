@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // conn is where statements run: the pool, a pgx transaction or a database/sql
@@ -92,7 +92,7 @@ func (c pgxConn) run(ctx context.Context, steps ...step) (err error) {
 
 // sqlConn is a database/sql transaction of any driver that passes strings on as
 // text parameters: arrays go as literals, which every one of them can.
-type sqlConn struct{ tx *sql.Tx }
+type sqlConn struct{ tx checks.SQLTx }
 
 func (c sqlConn) run(ctx context.Context, steps ...step) error {
 	for _, s := range steps {

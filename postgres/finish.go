@@ -237,18 +237,8 @@ func idsOf(outcomes []dibs.Outcome) []int64 {
 	return ids
 }
 
-// finalState is the state an ending leads to, or "" for one that gives the job back.
-func finalState(e dibs.Ending) dibs.State {
-	switch e {
-	case dibs.EndCompleted:
-		return dibs.Completed
-	case dibs.EndDead:
-		return dibs.Dead
-	case dibs.EndCancelled:
-		return dibs.Cancelled
-	}
-	return ""
-}
+// stateOf is the state that an outcome leads to, as far as it tells: retry.sql knows the rest.
+func stateOf(o *dibs.Outcome) dibs.State { return (&dibs.RawJob{}).After(*o) }
 
 func finalArgs(outcomes []dibs.Outcome) (n int, args []any) {
 	var ids []int64
@@ -257,8 +247,8 @@ func finalArgs(outcomes []dibs.Outcome) (n int, args []any) {
 	var results, errors []*string
 	for i := range outcomes {
 		o := &outcomes[i]
-		state := finalState(o.Ending)
-		if state == "" {
+		state := stateOf(o)
+		if !state.Final() {
 			continue
 		}
 		ids, tokens, states = append(ids, o.ID), append(tokens, [16]byte(o.Token)), append(states, string(state))
@@ -288,7 +278,7 @@ func backArgs(outcomes []dibs.Outcome) (n int, args []any) {
 	var delays []*int64
 	for i := range outcomes {
 		o := &outcomes[i]
-		if finalState(o.Ending) != "" {
+		if stateOf(o).Final() {
 			continue
 		}
 		ids, tokens, endings = append(ids, o.ID), append(tokens, [16]byte(o.Token)), append(endings, string(o.Ending))
@@ -305,13 +295,8 @@ func backArgs(outcomes []dibs.Outcome) (n int, args []any) {
 
 // errorText is nil for outcomes that leave no entry in the error history.
 func errorText(o *dibs.Outcome) *string {
-	switch o.Ending {
-	case dibs.EndRetry, dibs.EndDead:
-		return &o.Error
-	case dibs.EndCancelled:
-		if o.Error != "" {
-			return &o.Error
-		}
+	if !o.LeavesError() {
+		return nil
 	}
-	return nil
+	return &o.Error
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/footprint"
+	"github.com/dibs-queue/dibs/footprint"
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/footprint"
+	"github.com/dibs-queue/dibs/footprint"
 )
 
 // others tries what others do while the claim's transaction is open, each in a

@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/footprint"
+	"github.com/dibs-queue/dibs/footprint"
 	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/internal/qualify"

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/footprint"
+	"github.com/dibs-queue/dibs/footprint"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"sync"
 
@@ -42,9 +41,10 @@ func connOf(t pgx.Tx) (c *pgx.Conn) {
 	return t.Conn()
 }
 
-// SQLTx is the store inside a database/sql transaction, of any PostgreSQL driver.
-func (s *Store) SQLTx(t *sql.Tx) dibs.Tx {
-	if s == nil || t == nil {
+// SQLTx is the store inside a transaction of database/sql, of any PostgreSQL driver: a *sql.Tx,
+// or what has its ExecContext and QueryContext, as transactions of sqlx and GORM do.
+func (s *Store) SQLTx(t checks.SQLTx) dibs.Tx {
+	if s == nil || checks.NoTx(t) {
 		return &tx{s: s} // its calls say what is missing
 	}
 	return &tx{s: s, conn: sqlConn{t}}

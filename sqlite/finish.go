@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -120,50 +119,33 @@ type fate struct {
 	result  []byte
 }
 
-// decide turns an outcome into the job's fate.
-func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
-	f := fate{at: now, excused: j.excused, runAt: j.runAt, errors: j.errors, result: o.Result}
-	if o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead || (o.Ending == dibs.EndCancelled && o.Error != "") {
-		f.errors = checks.History(f.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: o.Error})
-	}
-	f.failed = o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead
-	switch o.Ending {
-	case dibs.EndCompleted:
-		f.state = dibs.Completed
-	case dibs.EndDead:
-		f.state = dibs.Dead
-	case dibs.EndCancelled:
-		f.state = dibs.Cancelled
-	case dibs.EndRetry:
-		f.state, f.leaves = dibs.Waiting, !q.Strict
-		if o.Delay != nil {
-			f.runAt = now + micro(*o.Delay)
-		} else {
-			f.runAt = now + micro(backoff(q.Backoff, j.attempt-j.excused))
-		}
-		if j.attempt-j.excused >= j.maxAttempts {
-			f.state = dibs.Dead
-		}
-	case dibs.EndSnooze:
-		f.state, f.leaves = dibs.Waiting, !q.Strict
-		f.runAt = now + micro(*o.Delay)
-		f.excused++
-	case dibs.EndRelease:
-		f.state = dibs.Waiting
-		f.excused++
-	}
-	givesBack := o.Ending == dibs.EndRetry || o.Ending == dibs.EndSnooze || o.Ending == dibs.EndRelease
-	if givesBack && j.cancelRequested {
-		f.state, f.failed = dibs.Cancelled, false
-	}
-	return f
+// after is what dibs.RawJob.After says of the job.
+func (j *heldJob) after(o dibs.Outcome) dibs.State {
+	row := dibs.RawJob{Attempt: j.attempt, Excused: j.excused, MaxAttempts: j.maxAttempts, CancelRequested: j.cancelRequested}
+	return row.After(o)
 }
 
-// backoff is the delay after the n-th counted attempt; see dibs.Backoff.
-func backoff(b dibs.Backoff, n int) time.Duration {
-	d := min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(n-1)))
-	d *= 1 + b.Jitter*(2*rand.Float64()-1)
-	return time.Duration(min(d, float64(dibs.MaxDelay)))
+// decide turns an outcome into the job's fate.
+func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
+	f := fate{state: j.after(*o), at: now, excused: j.excused, runAt: j.runAt, errors: j.errors, result: o.Result}
+	if o.LeavesError() {
+		f.errors = checks.History(f.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: o.Error})
+	}
+	f.failed = f.state != dibs.Cancelled && (o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead)
+	if f.state != dibs.Waiting {
+		return f
+	}
+	if o.Ending != dibs.EndRetry {
+		f.excused++
+	}
+	if o.Ending != dibs.EndRelease {
+		delay := q.Backoff.Delay(j.attempt-j.excused, 2*rand.Float64()-1)
+		if o.Delay != nil {
+			delay = *o.Delay
+		}
+		f.runAt, f.leaves = now+micro(delay), !q.Strict
+	}
+	return f
 }
 
 // apply writes a job's fate; gone takes what flush will do.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/footprint"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/footprint"
 )
 
 // Locks claims up to n jobs of a queue in a transaction that it rolls back, and tells
@@ -28,7 +28,7 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	}
 	defer tx.Rollback() // always: that is the point
 	start := time.Now()
-	session := newSession(ctx, tx, s.sql)
+	session := newSession(ctx, newPrepared(tx), s.sql)
 	q, err := session.queue(r.Queue)
 	if err != nil {
 		return f, wrap("locks", err)

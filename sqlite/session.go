@@ -4,22 +4,21 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // session is one write transaction's view of the database: its statements, its time,
 // the settings it has read, and what it has yet to do before it commits. The writer
 // runs many calls in one session, the caller's own transaction (tx.go) has one too.
 type session struct {
-	ctx      context.Context
-	conn     preparer
-	prepared map[string]*sql.Stmt
-	sql      *statements
+	ctx  context.Context
+	conn checks.SQLTx
+	sql  *statements
 
 	time    int64             // of the call, once now has been asked
 	timed   time.Time         // when it was
@@ -42,39 +41,11 @@ type queue struct {
 
 type group struct{ queue, key string }
 
-// preparer is what *sql.Conn and *sql.Tx have in common here.
-type preparer interface {
-	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
-}
-
-func newSession(ctx context.Context, conn preparer, text *statements) *session {
+func newSession(ctx context.Context, conn checks.SQLTx, text *statements) *session {
 	return &session{
-		ctx: ctx, conn: conn, sql: text,
-		prepared: make(map[string]*sql.Stmt), queues: make(map[string]*queue),
+		ctx: ctx, conn: conn, sql: text, queues: make(map[string]*queue),
 		counts: make(map[string]tally), woken: make(map[string]bool), touched: make(map[group]bool),
 	}
-}
-
-// prepare keeps statements for as long as the connection or transaction lives.
-func prepare(ctx context.Context, conn preparer, kept map[string]*sql.Stmt, text string) (*sql.Stmt, error) {
-	if st, ok := kept[text]; ok {
-		return st, nil
-	}
-	st, err := conn.PrepareContext(ctx, text)
-	if err == nil {
-		kept[text] = st
-	}
-	return st, err
-}
-
-// closeAll closes the statements that were prepared on a connection. database/sql does
-// not, and SQLite keeps the files of a connection open while it has statements.
-func closeAll(kept map[string]*sql.Stmt) error {
-	var errs []error
-	for _, st := range kept {
-		errs = append(errs, st.Close())
-	}
-	return errors.Join(errs...)
 }
 
 // exec runs one statement of sql/ and returns how many rows it changed.
@@ -87,29 +58,22 @@ func (s *session) exec(statement string, args ...any) (int64, error) {
 }
 
 func (s *session) run(statement string, args ...any) (sql.Result, error) {
-	st, err := prepare(s.ctx, s.conn, s.prepared, s.sql.get(statement))
-	if err != nil {
-		return nil, err
-	}
-	return st.ExecContext(s.ctx, args...)
+	return s.conn.ExecContext(s.ctx, s.sql.get(statement), args...)
 }
 
 // runText runs a statement that is not in sql/: one that begins or ends something.
 func (s *session) runText(text string) error {
-	st, err := prepare(s.ctx, s.conn, s.prepared, text)
-	if err == nil {
-		_, err = st.ExecContext(s.ctx)
-	}
+	_, err := s.conn.ExecContext(s.ctx, text)
 	return err
 }
 
 // each runs one statement of sql/ and gives its rows to f.
 func (s *session) each(statement string, f func(*sql.Rows) error, args ...any) error {
-	st, err := prepare(s.ctx, s.conn, s.prepared, s.sql.get(statement))
-	if err != nil {
-		return err
-	}
-	rows, err := st.QueryContext(s.ctx, args...)
+	return s.eachRow(s.sql.get(statement), f, args...)
+}
+
+func (s *session) eachRow(text string, f func(*sql.Rows) error, args ...any) error {
+	rows, err := s.conn.QueryContext(s.ctx, text, args...)
 	if err != nil {
 		return err
 	}
@@ -140,11 +104,7 @@ func (s *session) dataVersion() (version int64, err error) {
 
 // scan reads the one value that a statement gives that is not in sql/.
 func (s *session) scan(text string, to any) error {
-	st, err := prepare(s.ctx, s.conn, s.prepared, text)
-	if err == nil {
-		err = st.QueryRowContext(s.ctx).Scan(to)
-	}
-	return err
+	return s.eachRow(text, func(rows *sql.Rows) error { return rows.Scan(to) })
 }
 
 // names reads a column of text.

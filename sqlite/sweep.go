@@ -189,13 +189,8 @@ func (s *session) expireClaim(c claimRow, now int64) (int, error) {
 // expiry is the fate of a job whose worker let the lease end: it keeps its place and
 // has no backoff.
 func expiry(j *heldJob, now int64) fate {
-	f := fate{state: dibs.Waiting, at: now, failed: true, excused: j.excused, runAt: j.runAt}
+	f := fate{state: j.after(dibs.Outcome{Ending: dibs.EndRetry}), at: now, excused: j.excused, runAt: j.runAt}
+	f.failed = f.state != dibs.Cancelled
 	f.errors = checks.History(j.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: "lease expired"})
-	switch {
-	case j.cancelRequested:
-		f.state, f.failed = dibs.Cancelled, false
-	case j.attempt-j.excused >= j.maxAttempts:
-		f.state = dibs.Dead
-	}
 	return f
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// SQLTx makes dibs work inside a transaction of the caller's, which must be on the
+// SQLTx makes dibs work inside a transaction of the caller's: a *sql.Tx, or what has its
+// ExecContext and QueryContext, as transactions of sqlx and GORM do. It must be on the
 // same file: one of DB, or of any other sql.DB of the same driver (there with
 // _txlock=immediate and a busy_timeout, or its first write may find the file locked).
 // Calls in a transaction on another file, or in a read-only one of DB, are refused; of
@@ -25,14 +26,17 @@ import (
 // writing statements, or the disk is full, and runs each later statement of the caller's
 // on its own. Begin the transaction with the context that its statements get, and they
 // fail instead. Calls of the Tx do nothing then, and fail with sql.ErrTxDone.
-func (s *Store) SQLTx(tx *sql.Tx) dibs.Tx {
-	if s == nil || tx == nil {
+func (s *Store) SQLTx(tx checks.SQLTx) dibs.Tx {
+	if s == nil || checks.NoTx(tx) {
 		return &callerTx{store: s} // its calls say what is missing
 	}
 	return s.newTx(tx)
 }
 
-func (s *Store) newTx(tx *sql.Tx) *callerTx {
+func (s *Store) newTx(tx checks.SQLTx) *callerTx {
+	if p, ok := tx.(preparer); ok {
+		tx = newPrepared(p)
+	}
 	t := &callerTx{store: s, session: newSession(context.Background(), tx, s.sql)}
 	t.session.own = make(map[dibs.Token]bool)
 	return t
@@ -140,10 +144,10 @@ func (t *callerTx) begin() error {
 // over says it when the reason for an error is that the transaction has ended, as it
 // does with its context: of its statements database/sql only says that they are closed.
 func (s *session) over(ctx context.Context, err error) error {
-	st, now := s.conn.PrepareContext(context.WithoutCancel(ctx), "select 1")
+	rows, now := s.conn.QueryContext(context.WithoutCancel(ctx), "select 1")
 	switch {
 	case now == nil:
-		_ = st.Close() // it did nothing
+		_ = rows.Close() // it read nothing
 		return err
 	case !errors.Is(now, sql.ErrTxDone):
 		return err

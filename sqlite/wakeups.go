@@ -47,12 +47,13 @@ type wakeups struct {
 	mu        sync.Mutex
 	listeners map[string]map[chan struct{}]bool
 
-	session *session // of a connection that only reads
-	conn    *sql.Conn
-	begin   chan struct{} // somebody listens
-	ctx     context.Context
-	cancel  context.CancelFunc
-	stopped chan struct{}
+	session  *session // of a connection that only reads
+	conn     *sql.Conn
+	prepared *prepared
+	begin    chan struct{} // somebody listens
+	ctx      context.Context
+	cancel   context.CancelFunc
+	stopped  chan struct{}
 }
 
 func startWakeups(ctx context.Context, readers *sql.DB, text *statements) (*wakeups, error) {
@@ -62,9 +63,9 @@ func startWakeups(ctx context.Context, readers *sql.DB, text *statements) (*wake
 	}
 	w := &wakeups{
 		listeners: make(map[string]map[chan struct{}]bool),
-		conn:      conn, begin: make(chan struct{}, 1), stopped: make(chan struct{}),
+		prepared:  newPrepared(conn), conn: conn, begin: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
-	w.session = newSession(context.Background(), conn, text)
+	w.session = newSession(context.Background(), w.prepared, text)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go w.loop()
 	return w, nil
@@ -73,7 +74,7 @@ func startWakeups(ctx context.Context, readers *sql.DB, text *statements) (*wake
 func (w *wakeups) close() {
 	w.cancel()
 	<-w.stopped
-	_ = errors.Join(closeAll(w.session.prepared), w.conn.Close()) // it only reads
+	_ = errors.Join(w.prepared.close(), w.conn.Close()) // it only reads
 }
 
 func (w *wakeups) listen(queue string) (<-chan struct{}, func()) {

@@ -41,7 +41,7 @@ type writer struct {
 	stopped chan struct{}
 
 	// What follows belongs to the goroutine.
-	prepared  map[string]*sql.Stmt
+	prepared  *prepared
 	queues    map[string]*queue // settings as of version
 	version   int64             // of the file's contents, as of our last transaction
 	commits   int64             // of this process' other connections, as of our last transaction
@@ -69,7 +69,7 @@ func startWriter(ctx context.Context, dsn string, s *Store, limit time.Duration)
 	w := &writer{
 		store: s, db: openPool(dsn, nil, 0), limit: limit,
 		calls: make(chan *call, 256), quit: make(chan struct{}), stopped: make(chan struct{}),
-		prepared: make(map[string]*sql.Stmt), queues: make(map[string]*queue),
+		queues: make(map[string]*queue),
 	}
 	err := retryBusy(ctx, limit, func() (err error) {
 		w.conn, err = w.db.Conn(ctx)
@@ -78,6 +78,7 @@ func startWriter(ctx context.Context, dsn string, s *Store, limit time.Duration)
 	if err != nil {
 		return nil, errors.Join(err, w.db.Close())
 	}
+	w.prepared = newPrepared(w.conn)
 	go w.loop()
 	return w, nil
 }
@@ -125,7 +126,7 @@ func (w *writer) closed() bool {
 func (w *writer) stop() error {
 	w.once.Do(func() { close(w.quit) })
 	<-w.stopped
-	return errors.Join(closeAll(w.prepared), w.conn.Close(), w.db.Close())
+	return errors.Join(w.prepared.close(), w.conn.Close(), w.db.Close())
 }
 
 func (w *writer) loop() {
@@ -265,8 +266,8 @@ func (w *writer) runCall(s *session, c *call) error {
 // session begins the transaction's work. Settings read in earlier transactions are
 // good for as long as nobody else has written.
 func (w *writer) session() (*session, error) {
-	s := newSession(context.Background(), w.conn, w.store.sql)
-	s.prepared, s.queues, s.sweeping = w.prepared, w.queues, &w.lastSweep
+	s := newSession(context.Background(), w.prepared, w.store.sql)
+	s.queues, s.sweeping = w.queues, &w.lastSweep
 	version, err := s.dataVersion()
 	if err != nil {
 		return nil, err
@@ -283,10 +284,6 @@ func (w *writer) session() (*session, error) {
 }
 
 func (w *writer) exec(text string) error {
-	st, err := prepare(context.Background(), w.conn, w.prepared, text)
-	if err != nil {
-		return err
-	}
-	_, err = st.ExecContext(context.Background())
+	_, err := w.prepared.ExecContext(context.Background(), text)
 	return err
 }

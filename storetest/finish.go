@@ -18,6 +18,7 @@ var finishCases = []oneCase{
 	{"release gives the job back in its old place without counting the attempt", finishRelease},
 	{"dead ends the job whatever attempts are left", finishDead},
 	{"cancelled ends the job", finishCancelled},
+	{"what becomes of a job follows one table", outcomesTable},
 	{"one call takes outcomes of every ending, token and queue", finishMixed},
 	{"the largest batch is taken whole by every verb", finishLargest},
 	{"a result may have exactly the limit", resultLimit},

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // Setup is one fresh, empty database.
@@ -55,8 +56,12 @@ type Tx struct {
 // Maker makes a fresh, empty database that goes with t.
 type Maker func(t testing.TB) Setup
 
-// SQL is the Begin of callers who use database/sql.
-func SQL(db *sql.DB, wrap func(*sql.Tx) dibs.Tx) Begin {
+// onlyQueries hides all methods of a transaction but these.
+type onlyQueries struct{ checks.SQLTx }
+
+// SQL is the Begin of callers who use database/sql, or a library on top of it: Again wraps
+// nothing but the two methods that all of these have.
+func SQL(db *sql.DB, wrap func(checks.SQLTx) dibs.Tx) Begin {
 	return func(ctx context.Context) (Tx, error) {
 		conn, err := db.Conn(ctx)
 		if err != nil {
@@ -68,7 +73,7 @@ func SQL(db *sql.DB, wrap func(*sql.Tx) dibs.Tx) Begin {
 		}
 		return Tx{
 			Tx:    wrap(tx),
-			Again: func() dibs.Tx { return wrap(tx) },
+			Again: func() dibs.Tx { return wrap(onlyQueries{tx}) },
 			Exec: func(ctx context.Context, query string) error {
 				_, err := tx.ExecContext(ctx, query)
 				return err

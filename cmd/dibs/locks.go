@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/footprint"
+	"github.com/dibs-queue/dibs/footprint"
 	"github.com/spf13/cobra"
 )
 

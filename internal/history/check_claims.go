@@ -154,9 +154,5 @@ func (j *judge) delay(l *life, a *attempt, o *dibs.Outcome) int64 {
 	if b == nil {
 		return 0
 	}
-	d := float64(b.Base)
-	for n := 1; n < a.Attempt-a.Excused && d < float64(b.Max); n++ {
-		d *= b.Factor
-	}
-	return int64(min(d, float64(b.Max)) * (1 - b.Jitter) / 1000) // microseconds
+	return b.Delay(a.Attempt-a.Excused, -1).Microseconds()
 }

@@ -41,7 +41,7 @@ func (j *judge) end(l *life) {
 // for newer ones.
 func (j *judge) remembered(l *life, a *attempt) {
 	for _, e := range a.finishes {
-		if o := j.outcomeOf(e); leavesError(o) && j.outcome(e) == accepted {
+		if o := j.outcomeOf(e); o.LeavesError() && j.outcome(e) == accepted {
 			j.checked(4, 1)
 			if l.errorOf(a.Attempt) != nil || l.overflowed(a.Attempt) {
 				return // whose it is, end looks at
@@ -49,11 +49,6 @@ func (j *judge) remembered(l *life, a *attempt) {
 			j.accuse(4, l.id, []int32{a.call, e.call}, "job %d has no error of attempt %d, but %s was told that its error %q is written", l.id, a.Attempt, j.who(a), clip([]byte(o.Error)))
 		}
 	}
-}
-
-// leavesError reports whether an outcome leaves an entry in the error history.
-func leavesError(o *dibs.Outcome) bool {
-	return o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead || o.Ending == dibs.EndCancelled && o.Error != ""
 }
 
 // errorOf is the entry of the n-th attempt in the error history, or nil.
@@ -92,18 +87,14 @@ func (l *life) calls() []int32 {
 	return shown
 }
 
-// ends is the final state that an outcome of the attempt leads to, if any.
+// ends is the final state that an outcome of the attempt leads to, if any. What comes of a
+// cancellation, others look at.
 func (a *attempt) ends(o *dibs.Outcome) dibs.State {
-	switch {
-	case o.Ending == dibs.EndCompleted:
-		return dibs.Completed
-	case o.Ending == dibs.EndCancelled:
-		return dibs.Cancelled
-	case o.Ending == dibs.EndDead, o.Ending == dibs.EndRetry && a.Attempt-a.Excused >= a.MaxAttempts:
-		return dibs.Dead
-	default:
-		return ""
+	row := dibs.RawJob{Attempt: a.Attempt, Excused: a.Excused, MaxAttempts: a.MaxAttempts}
+	if state := row.After(*o); state.Final() {
+		return state
 	}
+	return ""
 }
 
 // acknowledged judges that what the i-th attempt was told to have ended for good

@@ -101,7 +101,7 @@ func (j *judge) effect(l *life, i int, e event) (found, known bool) {
 	case o.Ending == dibs.EndCompleted:
 		found = j.only(l, a, e)
 		return found, found || j.other(l, a)
-	case leavesError(o):
+	case o.LeavesError():
 		if entry := l.errorOf(a.Attempt); entry != nil {
 			return entry.Error != expired, true
 		}

@@ -204,14 +204,14 @@ func TestACallThatWasCutOffIsUnknown(t *testing.T) {
 func TestFates(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]history.Fate{
-		nil:                                   history.Done,
-		&dibs.FinishError{Lost: []int64{1}}: history.Done,
+		nil:                                      history.Done,
+		&dibs.FinishError{Lost: []int64{1}}:      history.Done,
 		&dibs.FinishError{Unwritten: []int64{1}}: history.Done,
-		&dibs.InvalidError{}:                  history.Nothing,
-		dibs.ErrClosed:                        history.Nothing,
-		dibs.ErrUnavailable:                   history.Unknown,
-		context.Canceled:                      history.Unknown,
-		errors.New("anything else"):           history.Unknown,
+		&dibs.InvalidError{}:                     history.Nothing,
+		dibs.ErrClosed:                           history.Nothing,
+		dibs.ErrUnavailable:                      history.Unknown,
+		context.Canceled:                         history.Unknown,
+		errors.New("anything else"):              history.Unknown,
 	} {
 		if got := history.FateOf(err); got != want {
 			t.Errorf("%v is %s, want %s", err, got, want)

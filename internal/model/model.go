@@ -9,7 +9,6 @@ package model
 import (
 	"cmp"
 	"encoding/binary"
-	"math"
 	"slices"
 	"time"
 
@@ -175,41 +174,31 @@ func (m *Model) Finish(outcomes []dibs.Outcome) (lost []int64) {
 }
 
 func (m *Model) finish(j *job, o dibs.Outcome) {
-	q := m.queue(j.Queue)
-	if o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead || o.Ending == dibs.EndCancelled && o.Error != "" {
+	q, state := m.queue(j.Queue), j.After(o)
+	if o.LeavesError() {
 		m.note(j, o.Error)
 	}
-	switch {
-	case o.Ending == dibs.EndCompleted:
+	if state.Final() {
 		j.Result = o.Result
-		m.end(j, dibs.Completed)
-	case o.Ending == dibs.EndDead:
-		m.end(j, dibs.Dead)
-	case o.Ending == dibs.EndCancelled || j.CancelRequested:
-		m.end(j, dibs.Cancelled)
-	case o.Ending == dibs.EndRelease:
+		m.end(j, state)
+		return
+	}
+	switch o.Ending {
+	case dibs.EndRelease:
 		j.Excused++
 		m.giveBack(j, true)
-	case o.Ending == dibs.EndSnooze:
+		return
+	case dibs.EndSnooze:
 		j.Excused++
-		j.RunAt = m.now.Add(*o.Delay)
-		m.giveBack(j, q.Strict)
-	case j.LastAttempt():
-		m.end(j, dibs.Dead)
-	default: // a retry
+	case dibs.EndRetry:
 		q.counts.Failed++
-		delay := backoff(q.Backoff, j.Attempt-j.Excused)
-		if o.Delay != nil {
-			delay = *o.Delay
-		}
-		j.RunAt = m.now.Add(delay)
-		m.giveBack(j, q.Strict)
 	}
-}
-
-// backoff leaves out jitter: it is set to 0 wherever there is a model.
-func backoff(b dibs.Backoff, n int) time.Duration {
-	return time.Duration(min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(n-1))))
+	delay := q.Backoff.Delay(j.Attempt-j.Excused, 0) // jitter is set to 0 wherever there is a model
+	if o.Delay != nil {
+		delay = *o.Delay
+	}
+	j.RunAt = m.now.Add(delay)
+	m.giveBack(j, q.Strict)
 }
 
 // note adds to a job's error history, of which the last entries are kept.

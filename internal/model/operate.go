@@ -32,12 +32,9 @@ func (m *Model) Sweep() (s dibs.Swept) {
 	m.tick()
 	for _, j := range m.find(func(j *job) bool { return j.State == dibs.Running && !j.LeaseUntil.After(m.now) }) {
 		m.note(j, "lease expired")
-		switch {
-		case j.CancelRequested:
-			m.end(j, dibs.Cancelled)
-		case j.LastAttempt():
-			m.end(j, dibs.Dead)
-		default:
+		if state := j.After(dibs.Outcome{Ending: dibs.EndRetry}); state.Final() {
+			m.end(j, state)
+		} else {
 			m.queue(j.Queue).counts.Failed++
 			m.giveBack(j, true) // with its old run_at, and no backoff
 		}

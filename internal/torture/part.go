@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/session"
 )
@@ -110,7 +111,9 @@ func (c *client) inTx(ctx context.Context, rng *rand.Rand, f func(*sql.Tx, dibs.
 	return c.rec.Commit(id, t.Commit) == nil, nil
 }
 
-func (c *client) txOf(t *sql.Tx) dibs.Tx { return c.raw.(interface{ SQLTx(*sql.Tx) dibs.Tx }).SQLTx(t) }
+func (c *client) txOf(t *sql.Tx) dibs.Tx {
+	return c.raw.(interface{ SQLTx(checks.SQLTx) dibs.Tx }).SQLTx(t)
+}
 
 // effect writes a job's effect, which has to happen exactly once.
 func (c *client) effect(ctx context.Context, t *sql.Tx, job int64) error {
