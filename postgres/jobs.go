@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Get implements dibs.Admin.
@@ -18,7 +19,7 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	if err := s.check(ctx, "get"); err != nil {
 		return nil, err
 	}
-	list, err := s.list(ctx, "get", id)
+	list, _, err := s.list(ctx, "get", id)
 	if err != nil {
 		return nil, err
 	}
@@ -28,11 +29,8 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return list[0], nil
 }
 
-const (
-	searchMost = 100_000 // jobs that one List looks at
-	// searched is the state of a row that a list ends with when it has looked at so many.
-	searched dibs.State = "searched"
-)
+// searchMost is how many jobs one List looks at.
+const searchMost = 100_000
 
 // List implements dibs.Admin.
 func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
@@ -49,18 +47,19 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	}
 	most := f.Limit + 1 // one more tells whether there is another page
 	var list []*dibs.RawJob
+	var searched bool
 	switch {
 	case f.State.Final():
-		list, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most, searchMost)
+		list, searched, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most, searchMost)
 	case f.State == dibs.Running:
-		list, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most, searchMost)
+		list, searched, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most, searchMost)
 	default:
-		list, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, searchMost)
+		list, searched, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, searchMost)
 	}
 	if err != nil {
 		return page, err
 	}
-	if n := len(list) - 1; n >= 0 && list[n].State == searched {
+	if n := len(list) - 1; searched {
 		if f.State.Final() {
 			list[n].ID++ // it has not been looked at
 		}
@@ -100,46 +99,48 @@ func readCursor(f dibs.Filter) (at time.Time, id int64, err error) {
 	return at, a, nil
 }
 
-func (s *Store) list(ctx context.Context, name string, args ...any) ([]*dibs.RawJob, error) {
-	jobs := []*dibs.RawJob{}
-	err := s.db.run(ctx, step{sql: s.sql.get(name), args: args, row: func(scan func(...any) error) error {
-		j, err := scanJob(scan)
-		jobs = append(jobs, j)
-		return err
-	}})
+// list returns jobs, and whether the last of them only tells how far the statement has looked.
+func (s *Store) list(ctx context.Context, name string, args ...any) (jobs []*dibs.RawJob, searched bool, err error) {
+	err = s.db.run(ctx, step{
+		sql: s.sql.get(name), args: args,
+		begin: func() { jobs, searched = []*dibs.RawJob{}, false },
+		row: func(scan func(...any) error) error {
+			j, last, err := scanJob(scan)
+			jobs, searched = append(jobs, j), last
+			return err
+		},
+	})
 	if err != nil {
-		return nil, classify("read jobs", err)
+		return nil, false, classify("read jobs", err)
 	}
-	return jobs, nil
+	return jobs, searched, nil
 }
 
-// scanJob reads a row of get.sql and the list statements.
-func scanJob(scan func(...any) error) (*dibs.RawJob, error) {
-	var j dibs.RawJob
+// scanJob reads a row of get.sql and the list statements. A row that only tells how far they
+// have looked may have nothing but its id.
+func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error) {
+	var id int64
+	var own pgtype.Int8
+	var queue, kind, state, group, key, until, worker pgtype.Text
 	var payload, metadata, errors, result []byte
-	var token *[16]byte
-	var lease, claimed, finished *time.Time
-	err := scan(&j.ID, &j.Queue, &j.Kind, &j.State, &payload, &metadata, &j.Priority, &j.RunAt, &j.Attempt,
-		&j.Excused, &j.MaxAttempts, &j.Group, &j.GroupLimit, &j.UniqueKey, &j.UniqueUntil, &j.Worker, &token,
-		&lease, &j.CancelRequested, &j.CreatedAt, &claimed, &finished, &errors, &result)
+	var priority, attempt, excused, maxAttempts, groupLimit pgtype.Int4
+	var runAt, lease, created, claimed, finished pgtype.Timestamptz
+	var token pgtype.UUID
+	var cancel pgtype.Bool
+	err = scan(&searched, &id, &own, &queue, &kind, &state, &payload, &metadata, &priority, &runAt, &attempt,
+		&excused, &maxAttempts, &group, &groupLimit, &key, &until, &worker, &token,
+		&lease, &cancel, &created, &claimed, &finished, &errors, &result)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	j.Payload, j.Metadata, j.Result = payload, metadata, result
-	if token != nil {
-		j.Token = *token
-	}
-	j.RunAt, j.CreatedAt = j.RunAt.UTC(), j.CreatedAt.UTC()
-	j.LeaseUntil, j.ClaimedAt, j.FinishedAt = utc(lease), utc(claimed), utc(finished)
-	j.Errors = checks.ReadHistory(errors)
-	return &j, nil
-}
-
-func utc(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
-	}
-	return t.UTC()
+	return &dibs.RawJob{
+		ID: id, Queue: queue.String, Kind: kind.String, State: dibs.State(state.String), Payload: payload, Metadata: metadata,
+		Priority: int(priority.Int32), RunAt: runAt.Time.UTC(), Attempt: int(attempt.Int32), Excused: int(excused.Int32),
+		MaxAttempts: int(maxAttempts.Int32), Group: group.String, GroupLimit: int(groupLimit.Int32),
+		UniqueKey: key.String, UniqueUntil: dibs.UniqueUntil(until.String), Worker: worker.String, Token: token.Bytes,
+		LeaseUntil: lease.Time.UTC(), CancelRequested: cancel.Bool, CreatedAt: created.Time.UTC(), ClaimedAt: claimed.Time.UTC(),
+		FinishedAt: finished.Time.UTC(), Errors: checks.ReadHistory(errors), Result: result,
+	}, searched, nil
 }
 
 // Cancel implements dibs.Admin.

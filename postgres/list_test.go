@@ -75,7 +75,7 @@ func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, j := range p.Jobs {
-				if got = append(got, j.ID); j.State == searched {
+				if got = append(got, j.ID); j.Queue == "" || !j.State.Final() && j.State != dibs.Waiting && j.State != dibs.Running {
 					t.Errorf("%s: job %d is %s", c.name, j.ID, j.State)
 				}
 			}

@@ -195,14 +195,14 @@ func (s *session) end(id int64, q *queue, f fate, gone *endings) error {
 		gone.completed = append(gone.completed, id)
 		return nil
 	}
-	_, err := s.exec("finish", id, string(f.state), f.at, errorText(f.errors), nullJSON(f.result))
+	_, err := s.exec("finish", jsonIDs([]int64{id}), string(f.state), f.at, errorText(f.errors), nullJSON(f.result))
 	return err
 }
 
 // flush does what end left to be done for all jobs of a call together.
 func (s *session) flush(gone *endings, now int64) error {
 	if len(gone.completed) > 0 {
-		if _, err := s.exec("complete", jsonIDs(gone.completed), now); err != nil {
+		if _, err := s.exec("finish", jsonIDs(gone.completed), string(dibs.Completed), now, nil, nil); err != nil {
 			return err
 		}
 	}

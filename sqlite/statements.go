@@ -46,6 +46,7 @@ func load(prefix string) (*statements, error) {
 		s.text[strings.TrimSuffix(e.Name(), ".sql")] = s.named(withoutHeader(string(text)))
 	}
 	s.text["enqueue_many"] = repeated(s.text["enqueue"], enqueuedAtOnce)
+	s.text["claim_newest"] = strings.Replace(s.text["claim"], "order by run_at, id", "order by run_at desc, id desc", 1)
 	return s, nil
 }
 

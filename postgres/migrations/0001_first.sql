@@ -194,3 +194,64 @@ create table dibs.tally (
     autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0
 );
+
+-- Jobs as Get and List show them, live ones and those that have ended, in the same columns.
+create view dibs.live_job as
+select
+    j.id,
+    j.queue,
+    j.kind,
+    case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end as state,
+    j.payload,
+    j.metadata,
+    j.priority,
+    j.run_at,
+    j.attempt,
+    j.excused,
+    j.max_attempts,
+    j.group_key,
+    case when j.group_key is not null then coalesce(l.places, q.group_limit) end as group_limit,
+    j.unique_key,
+    j.unique_until,
+    j.worker,
+    j.token,
+    j.lease_until,
+    j.cancel_requested,
+    j.created_at,
+    j.claimed_at,
+    null::timestamptz as finished_at,
+    j.errors::text as errors,
+    null::text as result
+from dibs.job j
+left join dibs.queue q on q.name = j.queue
+left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key;
+
+create view dibs.ended_job as
+select
+    f.id,
+    f.queue,
+    f.kind,
+    f.state,
+    f.payload,
+    f.metadata,
+    f.priority,
+    f.run_at,
+    f.attempt,
+    f.excused,
+    f.max_attempts,
+    f.group_key,
+    case when f.group_key is not null then coalesce(l.places, q.group_limit) end as group_limit,
+    f.unique_key,
+    f.unique_until,
+    f.worker,
+    null::uuid as token,
+    null::timestamptz as lease_until,
+    f.cancel_requested,
+    f.created_at,
+    f.claimed_at,
+    f.finished_at,
+    f.errors::text as errors,
+    f.result
+from dibs.finished f
+left join dibs.queue q on q.name = f.queue
+left join dibs.group_limit l on l.queue = f.queue and l.group_key = f.group_key;

@@ -1,11 +1,9 @@
 -- Purpose: list jobs of one final state, last finished first.
 -- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 state; $5 and $6 only
 --   those before this time and id; $7 how many; $8 how many jobs to look at.
--- Columns out: id, queue, kind, state, payload, metadata, priority, run_at, attempt,
---   excused, max_attempts, group, its limit, unique key, until when, worker, token,
---   lease_until, cancel_requested, created_at, claimed_at, finished_at, errors, result.
---   If fewer than $7 are among the jobs looked at, and there are more, the last row is the
---   first of those not looked at: its state is 'searched'.
+-- Columns out: whether the row only tells how far the list has looked; id; the columns of
+--   ended_job. If fewer than $7 are among the jobs looked at, and there are more, the last row is
+--   the first of those not looked at.
 -- Concurrency: one snapshot of finished rows only; locks nothing. With many queues each
 --   gives its own newest. Where a kind or group narrows the list, all stop where the
 --   first of them has been looked at: $8 jobs, shared by the queues, and 100 of each.
@@ -25,56 +23,8 @@ with bound as materialized (
     where ($1 = '' or $1 = n.name)
     order by b.finished_at desc, b.id desc
     limit 1
-)
-select
-    f.id,
-    f.queue,
-    f.kind,
-    case when f.searched then 'searched' else f.state end,
-    f.payload,
-    f.metadata,
-    f.priority,
-    f.run_at,
-    f.attempt,
-    f.excused,
-    f.max_attempts,
-    coalesce(f.group_key, ''),
-    case when f.group_key is null then 0 else coalesce(l.places, q.group_limit) end,
-    coalesce(f.unique_key, ''),
-    coalesce(f.unique_until, ''),
-    coalesce(f.worker, ''),
-    null::uuid,
-    null::timestamptz,
-    f.cancel_requested,
-    f.created_at,
-    f.claimed_at,
-    f.finished_at,
-    f.errors::text,
-    f.result
-from (
-    select
-        x.id,
-        x.queue,
-        x.kind,
-        x.state,
-        x.payload,
-        x.metadata,
-        x.priority,
-        x.run_at,
-        x.attempt,
-        x.excused,
-        x.max_attempts,
-        x.group_key,
-        x.unique_key,
-        x.unique_until,
-        x.worker,
-        x.cancel_requested,
-        x.created_at,
-        x.claimed_at,
-        x.finished_at,
-        x.errors,
-        x.result,
-        x.searched
+), page as materialized (
+    select x.finished_at, x.id, x.searched
     from (
         select q.name
         from dibs.queue q,
@@ -96,29 +46,7 @@ from (
         limit $7
     ) n,
         lateral (
-            select
-                o.id,
-                o.queue,
-                o.kind,
-                o.state,
-                o.payload,
-                o.metadata,
-                o.priority,
-                o.run_at,
-                o.attempt,
-                o.excused,
-                o.max_attempts,
-                o.group_key,
-                o.unique_key,
-                o.unique_until,
-                o.worker,
-                o.cancel_requested,
-                o.created_at,
-                o.claimed_at,
-                o.finished_at,
-                o.errors,
-                o.result,
-                coalesce(o.id = (select id from bound), false) as searched
+            select o.finished_at, o.id, coalesce(o.id = (select id from bound), false) as searched
             from dibs.finished o
             where o.queue = n.name and o.state = $4
                 and (o.finished_at, o.id) < ($5::timestamptz, $6::bigint)
@@ -132,7 +60,13 @@ from (
         ) x
     order by x.finished_at desc, x.id desc
     limit $7
-) f
-join dibs.queue q on q.name = f.queue
-left join dibs.group_limit l on l.queue = f.queue and l.group_key = f.group_key
-order by f.finished_at desc, f.id desc
+)
+select p.searched, p.id, v.*
+from page p
+cross join lateral (
+    select f.*
+    from dibs.ended_job f
+    where f.id = any (array[p.id])
+    offset 0
+) v
+order by p.finished_at desc, p.id desc

@@ -1,11 +1,9 @@
 -- Purpose: list waiting and blocked jobs, or all that are not final, newest first.
 -- Parameters: $1 queue, $2 kind, $3 group, $4 state, each '' for all; $5 only ids
 --   below this; $6 how many; $7 how many jobs to look at.
--- Columns out: id, queue, kind, state, payload, metadata, priority, run_at, attempt,
---   excused, max_attempts, group, its limit, unique key, until when, worker, token,
---   lease_until, cancel_requested, created_at, claimed_at, finished_at, errors, result.
---   If fewer than $6 are among the $7 jobs looked at, and there are more, the last row is the
---   last of those: its state is 'searched'.
+-- Columns out: whether the row only tells how far the list has looked; id; the columns of
+--   live_job. If fewer than $6 are among the $7 jobs looked at, and there are more, the last row is
+--   the last of those.
 -- Concurrency: one snapshot; locks nothing. A queue with up to 1,000 jobs is found by the
 --   indexes that begin with the queue; otherwise jobs are read along the primary key.
 with few as materialized (
@@ -56,33 +54,12 @@ with few as materialized (
     offset $7 - 1
     limit 1)
 )
-select
-    j.id,
-    j.queue,
-    j.kind,
-    case when p.searched then 'searched' when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end,
-    j.payload,
-    j.metadata,
-    j.priority,
-    j.run_at,
-    j.attempt,
-    j.excused,
-    j.max_attempts,
-    coalesce(j.group_key, ''),
-    case when j.group_key is null then 0 else coalesce(l.places, q.group_limit, 0) end,
-    coalesce(j.unique_key, ''),
-    coalesce(j.unique_until, ''),
-    coalesce(j.worker, ''),
-    j.token,
-    j.lease_until,
-    j.cancel_requested,
-    j.created_at,
-    j.claimed_at,
-    null::timestamptz,
-    j.errors::text,
-    null::text
+select p.searched, p.id, v.*
 from page p
-join dibs.job j on j.id = any (array[p.id])
-left join dibs.queue q on q.name = j.queue
-left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
-order by p.searched, j.id desc
+cross join lateral (
+    select j.*
+    from dibs.live_job j
+    where j.id = any (array[p.id])
+    offset 0
+) v
+order by p.searched, p.id desc

@@ -1,11 +1,9 @@
 -- Purpose: list running jobs, newest first.
 -- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 only ids below
 --   this; $5 how many; $6 how many claimed jobs to look at.
--- Columns out: id, queue, kind, state, payload, metadata, priority, run_at, attempt,
---   excused, max_attempts, group, its limit, unique key, until when, worker, token,
---   lease_until, cancel_requested, created_at, claimed_at, finished_at, errors, result.
---   If fewer than $5 are among the $6 jobs looked at, and there are more, the last row has
---   the id of the last of those, which may be gone: its state is 'searched'.
+-- Columns out: whether the row only tells how far the list has looked; id; the columns of
+--   live_job. If fewer than $5 are among the $6 jobs looked at, and there are more, the last row has
+--   the id of the last of those, which may be gone.
 -- Concurrency: finds them by the log of claims instead of among all that wait. The log
 --   also names jobs that have ended, until their leases would have. It looks from the
 --   newest on and stops when it has $5; "offset 0" keeps the planner from the other way
@@ -42,33 +40,12 @@ with looked as materialized (
     from looked
     having count(*) = $6 and (select count(*) from found) < $5
 )
-select
-    p.id,
-    coalesce(j.queue, ''),
-    coalesce(j.kind, ''),
-    case when p.searched then 'searched' else 'running' end,
-    j.payload,
-    j.metadata,
-    coalesce(j.priority, 0),
-    coalesce(j.run_at, 'epoch'),
-    coalesce(j.attempt, 0),
-    coalesce(j.excused, 0),
-    coalesce(j.max_attempts, 0),
-    coalesce(j.group_key, ''),
-    case when j.group_key is null then 0 else coalesce(l.places, q.group_limit, 0) end,
-    coalesce(j.unique_key, ''),
-    coalesce(j.unique_until, ''),
-    coalesce(j.worker, ''),
-    j.token,
-    j.lease_until,
-    coalesce(j.cancel_requested, false),
-    coalesce(j.created_at, 'epoch'),
-    j.claimed_at,
-    null::timestamptz,
-    j.errors::text,
-    null::text
+select p.searched, p.id, v.*
 from page p
-left join dibs.job j on j.id = any (array[p.id]) and j.token = p.token
-left join dibs.queue q on q.name = j.queue
-left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
+left join lateral (
+    select j.*
+    from dibs.live_job j
+    where j.id = any (array[p.id]) and j.token = p.token
+    offset 0
+) v on true
 order by p.searched, p.id desc

@@ -1,4 +1,5 @@
--- Purpose: claim due jobs of one priority, oldest first.
+-- Purpose: claim due jobs of one priority, oldest first; claim_newest is the same in the other
+--   order (statements.go).
 -- Parameters: ?1 queue, ?2 priority, ?3 now, ?4 a JSON array of kinds or null for
 --   all, ?5 how many, ?6 token, ?7 end of the lease, ?8 worker.
 -- Columns out: id, kind, payload, metadata, priority, run_at, attempt, excused,

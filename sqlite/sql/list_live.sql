@@ -1,42 +1,14 @@
 -- Purpose: list jobs that are not final, newest first.
 -- Parameters: ?1 queue, ?2 kind, ?3 group, ?4 state, each '' for all; ?5 only ids
 --   below this; ?6 how many.
--- Columns out: id, queue, kind, state, payload, metadata, priority, run_at, attempt,
---   excused, max_attempts, group, its limit, unique key, until when, worker, token,
---   lease_until, cancel_requested, created_at, claimed_at, finished_at, errors, result.
+-- Columns out: those of the view, in its order.
 -- Concurrency: a plain read along the primary key; locks nothing.
-select
-  j.id,
-  j.queue,
-  j.kind,
-  case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end,
-  j.payload,
-  j.metadata,
-  j.priority,
-  j.run_at,
-  j.attempt,
-  j.excused,
-  j.max_attempts,
-  j.group_key,
-  case when j.group_key is null then 0 else coalesce(l.places, q.group_limit) end,
-  j.unique_key,
-  j.unique_until,
-  j.worker,
-  j.token,
-  j.lease_until,
-  j.cancel_requested,
-  j.created_at,
-  j.claimed_at,
-  null,
-  j.errors,
-  null
-from dibs_job j
-join dibs_queue q on q.name = j.queue
-left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key
+select j.*
+from dibs_live_job j
 where j.id < ?5
   and ?1 in ('', j.queue)
   and ?2 in ('', j.kind)
   and (?3 = '' or j.group_key = ?3)
-  and ?4 in ('', case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end)
+  and ?4 in ('', j.state)
 order by j.id desc
 limit ?6

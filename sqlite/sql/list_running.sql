@@ -1,41 +1,13 @@
 -- Purpose: list running jobs, newest first.
 -- Parameters: ?1 queue, ?2 kind, ?3 group, each '' for all; ?4 only ids below this;
 --   ?5 how many.
--- Columns out: id, queue, kind, state, payload, metadata, priority, run_at, attempt,
---   excused, max_attempts, group, its limit, unique key, until when, worker, token,
---   lease_until, cancel_requested, created_at, claimed_at, finished_at, errors, result.
+-- Columns out: those of the view, in its order.
 -- Concurrency: finds them by the log of claims instead of among all that wait; locks
 --   nothing.
-select
-  j.id,
-  j.queue,
-  j.kind,
-  case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end,
-  j.payload,
-  j.metadata,
-  j.priority,
-  j.run_at,
-  j.attempt,
-  j.excused,
-  j.max_attempts,
-  j.group_key,
-  case when j.group_key is null then 0 else coalesce(l.places, q.group_limit) end,
-  j.unique_key,
-  j.unique_until,
-  j.worker,
-  j.token,
-  j.lease_until,
-  j.cancel_requested,
-  j.created_at,
-  j.claimed_at,
-  null,
-  j.errors,
-  null
+select j.*
 from dibs_claim c
 cross join json_each(c.ids) i
-cross join dibs_job j on j.id = i.value and j.token = c.token
-join dibs_queue q on q.name = j.queue
-left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key
+cross join dibs_live_job j on j.id = i.value and j.token = c.token
 where j.id < ?4
   and ?1 in ('', j.queue)
   and ?2 in ('', j.kind)

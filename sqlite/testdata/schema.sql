@@ -1,3 +1,63 @@
+CREATE VIEW dibs_ended_job as
+select
+  f.id,
+  f.queue,
+  f.kind,
+  f.state,
+  f.payload,
+  f.metadata,
+  f.priority,
+  f.run_at,
+  f.attempt,
+  f.excused,
+  f.max_attempts,
+  f.group_key,
+  case when f.group_key is null then 0 else coalesce(l.places, q.group_limit) end as group_limit,
+  f.unique_key,
+  f.unique_until,
+  f.worker,
+  null as token,
+  null as lease_until,
+  f.cancel_requested,
+  f.created_at,
+  f.claimed_at,
+  f.finished_at,
+  f.errors,
+  f.result
+from dibs_finished f
+join dibs_queue q on q.name = f.queue
+left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;
+
+CREATE VIEW dibs_live_job as
+select
+  j.id,
+  j.queue,
+  j.kind,
+  case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end as state,
+  j.payload,
+  j.metadata,
+  j.priority,
+  j.run_at,
+  j.attempt,
+  j.excused,
+  j.max_attempts,
+  j.group_key,
+  case when j.group_key is null then 0 else coalesce(l.places, q.group_limit) end as group_limit,
+  j.unique_key,
+  j.unique_until,
+  j.worker,
+  j.token,
+  j.lease_until,
+  j.cancel_requested,
+  j.created_at,
+  j.claimed_at,
+  null as finished_at,
+  j.errors,
+  null as result
+from dibs_job j
+join dibs_queue q on q.name = j.queue
+left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
+
 CREATE TABLE dibs_claim (
   token blob primary key,
   queue text not null,
@@ -112,12 +172,6 @@ CREATE TABLE dibs_tally (
   wait_us integer not null,
   run_us integer not null,
   primary key (queue, minute)
-) strict, without rowid;
-
-CREATE TABLE dibs_wake (
-  queue text not null,
-  group_key text not null,
-  primary key (queue, group_key)
 ) strict, without rowid;
 
 CREATE INDEX dibs_claim_by_check on dibs_claim (check_at);

@@ -1,0 +1,88 @@
+package postgres_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+// describe lists what the schema holds, in words that are the same on every version of the server.
+const describe = `
+select format('%s %s', case c.relkind when 'r' then 'table' when 'v' then 'view' when 'S' then 'sequence' end, c.relname)
+	|| case when c.reloptions is null then '' else format(' with (%s)', array_to_string(c.reloptions, ', ')) end as line, c.relname, 0, 0, ''
+from pg_catalog.pg_class c
+where c.relnamespace = 'dibs'::regnamespace and c.relkind in ('r', 'v', 'S')
+union all
+select format('    %s %s%s%s%s%s', a.attname, format_type(a.atttypid, a.atttypmod),
+	case when a.attnotnull then ' not null' else '' end,
+	case when a.attidentity <> '' then ' identity' else '' end,
+	case when d.adbin is null then '' else ' default ' || pg_get_expr(d.adbin, d.adrelid) end,
+	case when a.attcollation = '"C"'::regcollation then ' collate C' else '' end), c.relname, 1, a.attnum, ''
+from pg_catalog.pg_class c
+join pg_catalog.pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+left join pg_catalog.pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+where c.relnamespace = 'dibs'::regnamespace and c.relkind in ('r', 'v')
+union all
+select '    ' || regexp_replace(pg_get_indexdef(i.indexrelid), ' ON (ONLY )?dibs\.\S+ USING', ':'), t.relname, 2, 0, c.relname
+from pg_catalog.pg_index i
+join pg_catalog.pg_class c on c.oid = i.indexrelid
+join pg_catalog.pg_class t on t.oid = i.indrelid
+where t.relnamespace = 'dibs'::regnamespace
+union all
+select format('    check %s', pg_get_constraintdef(k.oid)), c.relname, 3, 0, k.conname
+from pg_catalog.pg_constraint k
+join pg_catalog.pg_class c on c.oid = k.conrelid
+where c.relnamespace = 'dibs'::regnamespace and k.contype in ('c', 'f')
+order by 2, 3, 4, 5`
+
+// The golden file is the sum of all migrations.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	_, url := migrated(t, postgres.Options{})
+	conn := connect(t, url)
+	var text strings.Builder
+	rows, err := conn.Query(t.Context(), describe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var line string
+		if err := rows.Scan(&line, nil, nil, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString(line + "\n")
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	golden.Match(t, "schema.txt", text.String())
+}
+
+// claim.sql asks three times whether a job's group lets it be claimed, once for each way in
+// which a claim reads the ready index: a function or a view would cost the plan its index.
+func TestClaimAsksTheSameOfEveryGroup(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("sql/claim.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var copies []string
+	for rest := string(file); ; {
+		_, after, found := strings.Cut(rest, "and (r.group_key is null or")
+		if !found {
+			break
+		}
+		condition, next, found := strings.Cut(after, "order by r.")
+		if !found {
+			t.Fatal("a condition about groups ends nowhere")
+		}
+		copies, rest = append(copies, condition), next
+	}
+	if len(copies) != 3 || copies[0] != copies[1] || copies[1] != copies[2] {
+		t.Errorf("the conditions about groups in claim.sql are %d, or differ:\n%s", len(copies), strings.Join(copies, "\n---\n"))
+	}
+}
