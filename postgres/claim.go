@@ -12,7 +12,16 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// Claim implements dibs.Store.
+// Claim implements dibs.Store. A claim passes through layers, of which each calls the next:
+//
+//	Claim               checks the request; small claims made at the same time become one (merge.go)
+//	claimAndSweep       has the store swept, before and where a claim learns that leases have ended
+//	claimUnderSettings  repeats the claim when the queue's settings have changed meanwhile
+//	claimInLanes        learns which priorities there are, and counts what runs under a limit
+//	claimFromMarks      begins where earlier claims have found the first job that waits (marks.go)
+//	claimStatement      claims, in one round trip: admits groups, takes the turn, runs claim.sql
+//
+// A claim in a caller's transaction begins at claimUnderSettings.
 func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err := s.check(ctx, "claim"); err != nil {
 		return nil, err
@@ -24,7 +33,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		return nil, classifyClaim(r.Queue, err)
 	}
 	if r.N >= mergeBelow {
-		jobs, err := s.claimSwept(ctx, r)
+		jobs, err := s.claimAndSweep(ctx, r)
 		return jobs, classifyClaim(r.Queue, err)
 	}
 	calls, done := s.claimCalls(r)
@@ -33,9 +42,9 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	return jobs, classifyClaim(r.Queue, err)
 }
 
-// claimSwept claims, and sweeps if no worker of this process does. Whether leases have ended is asked
-// in the claim, so that an idle worker needs one statement for both.
-func (s *Store) claimSwept(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+// claimAndSweep claims, and sweeps if no worker of this process does. The claim itself asks whether
+// leases have ended, so that an idle worker needs one statement for both.
+func (s *Store) claimAndSweep(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err := s.sweepIfDue(ctx, 2*pruneEvery); err != nil {
 		return nil, err
 	}
@@ -43,7 +52,7 @@ func (s *Store) claimSwept(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.Ra
 	if s.sweeper.due(&s.sweeper.looked, lostEvery) {
 		c.lost = new(true) // unless the claim says otherwise
 	}
-	jobs, err := s.claimWith(ctx, r, c)
+	jobs, err := s.claimUnderSettings(ctx, r, c)
 	if err != nil || c.lost == nil || !*c.lost {
 		return jobs, err
 	}
@@ -54,7 +63,7 @@ func (s *Store) claimSwept(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.Ra
 	if err != nil {
 		return nil, err
 	}
-	return s.claimWith(ctx, r, claimer{conn: s.db})
+	return s.claimUnderSettings(ctx, r, claimer{conn: s.db})
 }
 
 func classifyClaim(queue string, err error) error {
@@ -74,9 +83,9 @@ type claimer struct {
 	lost *bool
 }
 
-// claimWith prepares a claim for the queue's settings and repeats it when they turn
-// out to have changed.
-func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, c claimer) ([]*dibs.RawJob, error) {
+// claimUnderSettings prepares a claim for the queue's settings, as this process knows them, and
+// repeats it when they turn out to have changed.
+func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c claimer) ([]*dibs.RawJob, error) {
 	q, ok := s.queues.get(r.Queue)
 	var err error
 	const rounds = 10
@@ -87,7 +96,7 @@ func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, c claimer) (
 		if err != nil || !ok || q.Paused {
 			return nil, err
 		}
-		jobs, current, err := s.claimOnce(ctx, q, r, c)
+		jobs, current, err := s.claimInLanes(ctx, q, r, c)
 		if err != nil || current {
 			return jobs, err
 		}
@@ -101,9 +110,9 @@ func (s *Store) claimWith(ctx context.Context, r dibs.ClaimRequest, c claimer) (
 	return nil, fmt.Errorf("settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable)
 }
 
-// claimOnce claims under the settings q; current is false when the database has
+// claimInLanes claims under the settings q; current is false when the database has
 // others, or they are locked.
-func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
+func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
 	lanes := s.queues.lanesOf(q.Name)
 	if q.Order == dibs.LIFO || lanes.mustLearn() {
 		if err := s.learnLanes(ctx, q, lanes); err != nil {
@@ -117,10 +126,10 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	}
 	if q.Order == dibs.LIFO || q.grouped { // grouped jobs come in at their old places
 		var got taken
-		got, err = s.claimFrom(ctx, q, r, c, nil, nil)
+		got, err = s.claimStatement(ctx, q, r, c, nil, nil)
 		jobs, current = got.jobs, got.current
 	} else {
-		jobs, current, err = s.claimMarked(ctx, q, r, c, lanes.marks(r.Kinds))
+		jobs, current, err = s.claimFromMarks(ctx, q, r, c, lanes.marks(r.Kinds))
 	}
 	if c.tx && err == nil && !current && (q.Concurrency > 0 || q.grouped) {
 		err = checkIsolation(ctx, q.Name, c)
@@ -135,8 +144,8 @@ func (s *Store) claimOnce(ctx context.Context, q queueRow, r dibs.ClaimRequest, 
 	return jobs, current, err
 }
 
-// claimMarked claims from the marks on, if there are some.
-func (s *Store) claimMarked(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, m *marks) (jobs []*dibs.RawJob, current bool, err error) {
+// claimFromMarks claims from the marks on, if there are some.
+func (s *Store) claimFromMarks(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, m *marks) (jobs []*dibs.RawJob, current bool, err error) {
 	for {
 		if err := s.look(ctx, q, r.Kinds, m); err != nil {
 			return nil, false, err
@@ -145,7 +154,7 @@ func (s *Store) claimMarked(ctx context.Context, q queueRow, r dibs.ClaimRequest
 		if c.tx && len(late) > 0 { // the caller's own may be among them: what it has locked or enqueued can lie below
 			at, late = nil, nil
 		}
-		got, err := s.claimFrom(ctx, q, r, c, at, late)
+		got, err := s.claimStatement(ctx, q, r, c, at, late)
 		if err != nil {
 			return nil, false, err
 		}
@@ -174,8 +183,8 @@ type taken struct {
 	entries int  // of the ready index that it has read
 }
 
-// claimFrom claims from these marks on.
-func (s *Store) claimFrom(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, at map[int16]mark, late []uint64) (got taken, err error) {
+// claimStatement claims from the marks at on; late are transactions that these have passed over.
+func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, at map[int16]mark, late []uint64) (got taken, err error) {
 	lease := r.Lease
 	if lease == 0 {
 		lease = q.Lease

@@ -50,7 +50,7 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	}
 	defer end() // always by a rollback: that is the point
 	start := time.Now()
-	jobs, err := s.within(t).claimWith(ctx, r, claimer{conn: s.connOn(t)})
+	jobs, err := s.within(t).claimUnderSettings(ctx, r, claimer{conn: s.connOn(t)})
 	f.Claimed, f.Took = len(jobs), time.Since(start)
 	if err != nil || f.Claimed == 0 {
 		return f, classifyClaim(r.Queue, err)

@@ -22,7 +22,7 @@ func (l look) others(ctx context.Context) ([]footprint.Other, error) {
 		do   func(*Store) (note string, err error)
 	}{
 		{"another claim", func(s *Store) (string, error) {
-			jobs, err := s.claimWith(ctx, l.r, claimer{conn: s.db})
+			jobs, err := s.claimUnderSettings(ctx, l.r, claimer{conn: s.db})
 			return l.noteOfClaim(len(jobs)), err
 		}},
 		{"enqueue into the queue", func(s *Store) (string, error) {
@@ -100,7 +100,7 @@ func (l look) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) err
 		}
 		r := l.r
 		r.N = 1
-		jobs, err := s.claimWith(ctx, r, claimer{conn: s.db})
+		jobs, err := s.claimUnderSettings(ctx, r, claimer{conn: s.db})
 		if err != nil || len(jobs) == 0 {
 			return noOther, err
 		}

@@ -57,7 +57,7 @@ type operation struct {
 
 func claims(queue string, n, want int) operation {
 	return operation{fmt.Sprintf("claim %d from %s", n, queue), func(s *Store) error {
-		jobs, err := s.claimWith(context.Background(), dibs.ClaimRequest{Queue: queue, Worker: "w", N: n}, claimer{conn: s.db})
+		jobs, err := s.claimUnderSettings(context.Background(), dibs.ClaimRequest{Queue: queue, Worker: "w", N: n}, claimer{conn: s.db})
 		if err == nil && len(jobs) != want {
 			err = fmt.Errorf("claimed %d jobs, want %d", len(jobs), want)
 		}

@@ -167,7 +167,7 @@ func (s *Store) claimMerged(ctx context.Context, calls []dibs.ClaimRequest, answ
 	for _, r := range calls[1:] {
 		all.N += r.N
 	}
-	jobs, err := s.claimSwept(ctx, all)
+	jobs, err := s.claimAndSweep(ctx, all)
 	for i, r := range calls {
 		n := min(r.N, len(jobs))
 		answer(i, jobs[:n:n], err)

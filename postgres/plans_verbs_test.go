@@ -95,7 +95,7 @@ func (e *explaining) change() {
 
 func (e *explaining) claim(queue, worker string, kinds ...string) []*dibs.RawJob {
 	e.Helper()
-	jobs, err := e.store.claimWith(e.Context(), dibs.ClaimRequest{Queue: queue, Worker: worker + e.round, N: 10, Kinds: kinds}, claimer{conn: e.store.db})
+	jobs, err := e.store.claimUnderSettings(e.Context(), dibs.ClaimRequest{Queue: queue, Worker: worker + e.round, N: 10, Kinds: kinds}, claimer{conn: e.store.db})
 	e.must(err)
 	if len(jobs) == 0 {
 		e.Fatalf("nothing to claim in queue %s", queue)
@@ -111,7 +111,7 @@ func (e *explaining) work() {
 	e.claim("q", "again", "k")
 	_, err := s.Resume(ctx, dibs.ClaimRequest{Queue: "q", Worker: "again" + e.round})
 	e.must(err)
-	e.claimMarked()
+	e.claimFromMarks()
 	jobs := append(e.claim("g", "w"), e.claim("l", "crashed")...)
 	leases := []dibs.Lease{{ID: 1 << 60, Token: newToken()}} // lost
 	for _, j := range jobs {
@@ -125,8 +125,8 @@ func (e *explaining) work() {
 	}
 }
 
-// claimMarked claims from marks, jobs that were put back among them.
-func (e *explaining) claimMarked() {
+// claimFromMarks claims from marks, jobs that were put back among them.
+func (e *explaining) claimFromMarks() {
 	e.Helper()
 	_, err := e.conn.Exec(e.Context(), "update dibs.job set returned = true where queue = 'q' and id in (select max(id) from dibs.job where queue = 'q')")
 	e.must(err)
@@ -135,7 +135,7 @@ func (e *explaining) claimMarked() {
 	e.must(err)
 	q, _ := e.store.queues.get("q")
 	r := dibs.ClaimRequest{Queue: "q", Worker: "w", N: 10}
-	_, err = e.store.claimFrom(e.Context(), q, r, claimer{conn: e.store.db}, at, late)
+	_, err = e.store.claimStatement(e.Context(), q, r, claimer{conn: e.store.db}, at, late)
 	e.must(err)
 }
 

@@ -152,7 +152,7 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 			return nil, classifyClaim(r.Queue, err)
 		}
 	}
-	jobs, err := t.s.claimWith(ctx, r, claimer{conn: t.conn, tx: true})
+	jobs, err := t.s.claimUnderSettings(ctx, r, claimer{conn: t.conn, tx: true})
 	if len(jobs) > 0 {
 		t.own = append(t.own, jobs[0].Token)
 	}

@@ -66,7 +66,7 @@ var finishVariants = []Variant{
 		Harm:  "A worker takes outcomes of jobs that it has lost for written.",
 		In: []Patch{
 			{"postgres", "TestAStaleOutcomeBesideALockedOneIsReported", []Edit{
-				{"finish.go", "left.Lost = append(left.Lost, refused.IDs...)", "_ = refused.IDs"},
+				{"finish.go", "left.Lost = append(left.Lost, refused.Lost...)", "_ = refused.Lost"},
 			}},
 		},
 		Untortured: "its finishes hardly ever meet a locked row and a lost job at once",
@@ -80,7 +80,7 @@ var finishVariants = []Variant{
 				{"sql/retry.sql", "case when h.ending = 'retry' then 0 else 1 end", "1"},
 			}},
 			{"sqlite", "TestStore/retry/the attempts run out", []Edit{
-				{"finish.go", "case dibs.EndRetry:\n", "case dibs.EndRetry:\n\t\tf.excused++\n"},
+				{"finish.go", "if o.Ending != dibs.EndRetry {", "if o.Ending != \"\" {"},
 			}},
 		},
 	},
@@ -93,7 +93,7 @@ var finishVariants = []Variant{
 				{"sql/retry.sql", "case when h.ending = 'retry' then 0 else 1 end", "case when h.ending = 'snooze' then 1 else 0 end"},
 			}},
 			{"sqlite", "TestStore/finish/release gives the job back in its old place without counting the attempt", []Edit{
-				{"finish.go", "case dibs.EndRelease:\n\t\tf.state = dibs.Waiting\n\t\tf.excused++\n", "case dibs.EndRelease:\n\t\tf.state = dibs.Waiting\n"},
+				{"finish.go", "if o.Ending != dibs.EndRetry {", "if o.Ending == dibs.EndSnooze {"},
 			}},
 		},
 	},

@@ -54,7 +54,7 @@ var timeVariants = []Variant{
 				{"sql/expire.sql", "j.cancel_requested or (j.attempt - j.excused) >= j.max_attempts as ends", "j.cancel_requested as ends"},
 			}},
 			{"sqlite", "TestStore/sweep/a job that kills its worker dies too", []Edit{
-				{"sweep.go", "\tcase j.attempt-j.excused >= j.maxAttempts:\n\t\tf.state = dibs.Dead\n", ""},
+				{"sweep.go", "j.after(dibs.Outcome{Ending: dibs.EndRetry})", "j.after(dibs.Outcome{Ending: dibs.EndRelease})"},
 			}},
 		},
 	},
