@@ -63,13 +63,9 @@ func migrations(schema string) ([]migration, error) {
 	return list, nil
 }
 
-// Migrations is the SQL that Migrate runs, for those who apply it by other means.
-// Each migration is one transaction.
-func Migrations(o Options) (string, error) { return MigrationsSince(o, 0, true) }
-
-// MigrationsSince is Migrations without those up to a version. Without transactions, begin
-// and commit are left to the program that applies it.
-func MigrationsSince(o Options, version int, transactions bool) (string, error) {
+// Migrations is the SQL that Migrate runs after version since, for those who apply it by other
+// means: in one transaction, which it does not begin. 0 is all of it.
+func Migrations(o Options, since int) (string, error) {
 	if err := checkSchemaName(o.schema()); err != nil {
 		return "", err
 	}
@@ -77,16 +73,12 @@ func MigrationsSince(o Options, version int, transactions bool) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	if version < 0 || version > len(list) {
-		return "", &dibs.InvalidError{Field: "since", Reason: fmt.Sprintf("must be 0 to %d, the newest version that this program knows, got %d", len(list), version)}
-	}
-	begin, commit := "begin;\n", "commit;\n"
-	if !transactions {
-		begin, commit = "", ""
+	if since < 0 || since > len(list) {
+		return "", &dibs.InvalidError{Field: "since", Reason: fmt.Sprintf("must be 0 to %d, the newest version that this program knows, got %d", len(list), since)}
 	}
 	var b strings.Builder
-	for _, m := range list[version:] {
-		fmt.Fprintf(&b, "-- %s\n%s%s%s\n", m.name, begin, m.sql, commit)
+	for _, m := range list[since:] {
+		fmt.Fprintf(&b, "-- %s\n%s\n", m.name, m.sql)
 	}
 	return b.String(), nil
 }

@@ -22,7 +22,7 @@ func TestFunctionsRefuseBadArguments(t *testing.T) {
 		{"New without a context", "pool", func() error { _, err := postgres.New(noContext, nil, postgres.Options{}); return err }},
 		{"New without a pool", "pool", func() error { _, err := postgres.New(t.Context(), nil, postgres.Options{}); return err }},
 		{"Migrate without a context", "ctx", func() error { return postgres.Migrate(noContext, url, postgres.Options{}) }},
-		{"Migrations with a bad schema", "schema", func() error { _, err := postgres.Migrations(postgres.Options{Schema: "a\x00b"}); return err }},
+		{"Migrations with a bad schema", "schema", func() error { _, err := postgres.Migrations(postgres.Options{Schema: "a\x00b"}, 0); return err }},
 	} {
 		var invalid *dibs.InvalidError
 		if err := c.call(); !errors.As(err, &invalid) || invalid.Field != c.field {

@@ -208,7 +208,7 @@ func TestProcessesThatMigrateAtTheSameTimeMakeOneSchema(t *testing.T) {
 func TestThePrintedMigrationsMakeTheSchema(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
-	text, err := postgres.Migrations(postgres.Options{Schema: "printed"})
+	text, err := postgres.Migrations(postgres.Options{Schema: "printed"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -277,7 +277,7 @@ func TestMigrateTellsWhatItDid(t *testing.T) {
 func TestMigrationsWithoutTransactions(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	text, err := postgres.MigrationsSince(postgres.Options{}, 0, false)
+	text, err := postgres.Migrations(postgres.Options{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,11 +290,11 @@ func TestMigrationsWithoutTransactions(t *testing.T) {
 	}
 	execute(t, conn, "begin;"+text+"commit")
 	opened(t, address, postgres.Options{})
-	if none, err := postgres.MigrationsSince(postgres.Options{}, 1, true); none != "" || err != nil {
+	if none, err := postgres.Migrations(postgres.Options{}, 1); none != "" || err != nil {
 		t.Errorf("since the newest version there are %q, %v", none, err)
 	}
 	for _, version := range []int{-1, 2} {
-		if _, err := postgres.MigrationsSince(postgres.Options{}, version, true); !errors.Is(err, dibs.ErrInvalid) {
+		if _, err := postgres.Migrations(postgres.Options{}, version); !errors.Is(err, dibs.ErrInvalid) {
 			t.Errorf("since version %d: %v", version, err)
 		}
 	}

@@ -430,11 +430,11 @@ func TestOptionsAreChecked(t *testing.T) {
 		t.Errorf("Migrate without a context: %v", err)
 	}
 	for _, version := range []int{-1, 1000} {
-		if _, err := sqlite.MigrationsSince(sqlite.Options{}, version); !errors.Is(err, dibs.ErrInvalid) {
-			t.Errorf("MigrationsSince version %d: %v", version, err)
+		if _, err := sqlite.Migrations(sqlite.Options{}, version); !errors.Is(err, dibs.ErrInvalid) {
+			t.Errorf("Migrations since version %d: %v", version, err)
 		}
 	}
-	if _, err := sqlite.Migrations(sqlite.Options{Prefix: "1"}); !errors.Is(err, dibs.ErrInvalid) {
+	if _, err := sqlite.Migrations(sqlite.Options{Prefix: "1"}, 0); !errors.Is(err, dibs.ErrInvalid) {
 		t.Errorf("Migrations with a bad prefix: %v", err)
 	}
 	if _, err := os.Stat(path); err == nil {

@@ -153,7 +153,7 @@ func TestMigrationsAsText(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir() + "/jobs.db"
 	empty := openAt(t, path, sqlite.Options{Prefix: "unused_"})
-	text, err := sqlite.Migrations(sqlite.Options{Prefix: "mine_"})
+	text, err := sqlite.Migrations(sqlite.Options{Prefix: "mine_"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func TestTwoPrefixesAreTwoQueues(t *testing.T) {
 		t.Errorf("%d things do not carry the prefix: %v", n, err)
 	}
 	for _, bad := range []string{"a-b", "1a", "sqlite_", "x;", strings.Repeat("x", 40)} {
-		if text, err := sqlite.Migrations(sqlite.Options{Prefix: bad}); text != "" || !errors.Is(err, dibs.ErrInvalid) {
+		if text, err := sqlite.Migrations(sqlite.Options{Prefix: bad}, 0); text != "" || !errors.Is(err, dibs.ErrInvalid) {
 			t.Errorf("Migrations for prefix %q: %v", bad, err)
 		}
 		if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Prefix: bad}); !errors.Is(err, dibs.ErrInvalid) {

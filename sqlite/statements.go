@@ -106,13 +106,9 @@ func (s *statements) migrations() ([]migration, error) {
 	return all, nil
 }
 
-// Migrations returns the SQL that makes the schema; Open runs what is missing of it.
-// It refuses a prefix that Open refuses.
-func Migrations(o Options) (string, error) { return MigrationsSince(o, 0) }
-
-// MigrationsSince is Migrations without those up to a version. It has no transactions of
-// its own.
-func MigrationsSince(o Options, version int) (string, error) {
+// Migrations is the SQL that Open runs after version since, for those who apply it by other
+// means: in one transaction, which it does not begin. 0 is all of it.
+func Migrations(o Options, since int) (string, error) {
 	s, err := load(o.Prefix)
 	if err != nil {
 		return "", err
@@ -121,11 +117,11 @@ func MigrationsSince(o Options, version int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if version < 0 || version > len(all) {
-		return "", &dibs.InvalidError{Field: "since", Reason: fmt.Sprintf("must be 0 to %d, the newest version that this program knows, got %d", len(all), version)}
+	if since < 0 || since > len(all) {
+		return "", &dibs.InvalidError{Field: "since", Reason: fmt.Sprintf("must be 0 to %d, the newest version that this program knows, got %d", len(all), since)}
 	}
 	var out strings.Builder
-	for _, m := range all[version:] {
+	for _, m := range all[since:] {
 		out.WriteString(m.text)
 	}
 	return out.String(), nil

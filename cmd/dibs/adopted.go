@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,7 +14,6 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/session"
 	"github.com/spf13/cobra"
 )
 
@@ -172,40 +169,9 @@ func told[T any](t *adoptedTable, columns []string, cells []T) []T {
 	return kept
 }
 
-// sqlDB opens the database with database/sql. A SQLite file must be there.
+// sqlDB opens the database with database/sql.
 func (a *app) sqlDB(ctx context.Context) (*sql.DB, error) {
-	path, server, err := open.Place(a.dbURL())
-	if err != nil {
-		return nil, err
-	}
-	if path != "" {
-		return openFileDB(path)
-	}
-	db, most, err := session.DB(ctx, open.WithDefaults(server, open.Options{Program: a.program}))
-	if err != nil {
-		if db != nil {
-			err = errors.Join(open.Explain(a.dbURL(), err), db.Close())
-		}
-		return nil, open.Explain(a.dbURL(), err)
-	}
-	db.SetMaxOpenConns(most)
-	return db, nil
-}
-
-func openFileDB(path string) (*sql.DB, error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, &open.Error{
-			Problem: "there is no database file " + path,
-			Next:    "name the one that holds the table with --db or $DIBS_DB",
-			Err:     dibs.ErrInvalid,
-		}
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	file := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), OmitHost: true, RawQuery: "_pragma=busy_timeout(10000)"}
-	return sql.Open("sqlite", file.String())
+	return open.SQL(ctx, a.dbURL(), open.Options{Program: a.program})
 }
 
 // queueOf is the queue that a command works on: the named one, or else the table's or the

@@ -106,7 +106,8 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 			err = errors.Join(err, place.db.Close())
 			return
 		}
-		err = errors.Join(err, place.remove(context.WithoutCancel(ctx)), os.RemoveAll(dir))
+		_, removed := place.remove(context.WithoutCancel(ctx))
+		err = errors.Join(err, removed, os.RemoveAll(dir))
 	}()
 
 	ctx, cancel := context.WithCancel(ctx)

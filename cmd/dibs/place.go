@@ -3,15 +3,11 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
 	"encoding/hex"
-	"errors"
 	"path/filepath"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
-	"github.com/dibs-queue/dibs/internal/session"
-	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 )
 
@@ -97,52 +93,11 @@ func (p *place) flags() string {
 	return flags
 }
 
-// remove closes the database and takes away everything that was made in it.
-func (p *place) remove(ctx context.Context) error {
-	switch {
-	case p.opts.Schema != "":
-		return errors.Join(p.db.Close(), p.dropSchema(ctx))
-	case p.opts.Prefix != "":
-		return errors.Join(p.dropTables(ctx), p.db.Close())
+// remove closes the database and takes away everything that was made in it. It reports
+// whether a file has nothing else in it.
+func (p *place) remove(ctx context.Context) (empty bool, err error) {
+	if err := p.db.Close(); err != nil || p.opts.Schema == "" && p.opts.Prefix == "" {
+		return false, err
 	}
-	return p.db.Close()
-}
-
-func (p *place) dropSchema(ctx context.Context) error {
-	conn, err := session.Connect(ctx, p.url.Reveal())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, "drop schema "+pgx.Identifier{p.opts.Schema}.Sanitize()+" cascade")
-	return err
-}
-
-// dropTables drops the tables whose names begin with the place's prefix; their
-// indexes and triggers go with them.
-func (p *place) dropTables(ctx context.Context) error {
-	db := p.db.(interface{ DB() *sql.DB }).DB()
-	rows, err := db.QueryContext(ctx,
-		"select name from sqlite_master where type = 'table' and substr(name, 1, length(?1)) = ?1", p.opts.Prefix)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	var names []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return err
-		}
-		names = append(names, name)
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	for _, name := range names {
-		if _, err := db.ExecContext(ctx, `drop table "`+name+`"`); err != nil {
-			return err
-		}
-	}
-	return nil
+	return open.Remove(ctx, p.url, p.opts)
 }

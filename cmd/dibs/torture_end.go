@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,13 +75,8 @@ func newFile(u open.URL) string {
 // removePlace removes what the torture has made: also the SQLite file, if it is new and
 // nobody else has begun to use it.
 func removePlace(ctx context.Context, p *place, file string) error {
-	own, ok := p.db.(interface{ DB() *sql.DB })
-	if file == "" || !ok {
-		return p.remove(ctx)
-	}
-	var others int
-	err := own.DB().QueryRowContext(ctx, "select count(*) from sqlite_master where tbl_name not like 'sqlite_%' and substr(tbl_name, 1, length(?1)) <> ?1", p.opts.Prefix).Scan(&others)
-	if err = errors.Join(err, p.remove(ctx)); err != nil || others > 0 {
+	empty, err := p.remove(ctx)
+	if err != nil || file == "" || !empty {
 		return err
 	}
 	return os.Remove(file)

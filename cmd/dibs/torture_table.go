@@ -154,7 +154,7 @@ func (c *tableCopy) inFile(ctx context.Context, table, path, dir string) (string
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		return "", err
 	}
-	db, err := openFileDB(file)
+	db, err := open.SQL(ctx, open.URL("sqlite:"+file), open.Options{})
 	if err != nil {
 		return "", err
 	}

@@ -69,9 +69,13 @@ func migratePostgres(ctx context.Context, url string, o Options) error {
 }
 
 func migrationsSQLite(o Options) (string, error) {
-	return sqlite.MigrationsSince(sqlite.Options{Prefix: o.Prefix}, o.Since)
+	return sqlite.Migrations(sqlite.Options{Prefix: o.Prefix}, o.Since)
 }
 
 func migrationsPostgres(o Options) (string, error) {
-	return postgres.MigrationsSince(postgres.Options{Schema: o.Schema}, o.Since, !o.NoTransaction)
+	text, err := postgres.Migrations(postgres.Options{Schema: o.Schema}, o.Since)
+	if err != nil || text == "" || o.NoTransaction {
+		return text, err
+	}
+	return "begin;\n" + text + "commit;\n", nil
 }
