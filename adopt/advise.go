@@ -11,33 +11,33 @@ type advice struct {
 	claim   string // SQL of an index
 	running string // the same, for sweeps and groups; empty: not needed
 	room    string // SQL that lets claims change rows in place; empty: they cannot
-	lead    []column
 	late    string // the column by which sweeps find claims that are over
 }
 
 // advise makes an index for claims: what is unfinished, led by what "available"
 // compares with one value, in the order of claims. Rows that are running stay in it,
 // for there are few, so that a claim need not change the index.
-func (p *plan) advise() advice {
+func (p *subject) advise() advice {
 	conds, _ := p.conditions() // Open has seen them
 	a := advice{}
+	var lead []column
 	where := map[string]string{}
 	var predicate []*condition
 	for _, c := range conds {
-		where[c.field] = c.unqualified()
+		where[c.field] = unqualified(c)
 		if c.field == "available" {
-			a.lead = p.compared(c)
+			lead = p.compared(c)
 		}
 		if c.field == "where" || c.field == "unfinished" {
 			predicate = append(predicate, c)
 		}
 	}
 	var keys []string
-	for _, c := range a.lead {
-		keys = append(keys, p.d.quote(c.name))
+	for _, c := range lead {
+		keys = append(keys, quote(c.name))
 	}
 	for _, o := range p.order {
-		keys = append(keys, o.by(p.d.quote(o.name)))
+		keys = append(keys, o.by(quote(o.name)))
 	}
 	open := both(where["where"], where["unfinished"])
 	if has(predicate, "select") {
@@ -58,8 +58,8 @@ func (p *plan) advise() advice {
 		}
 		a.running = p.index("running", busy, both(open, running))
 	}
-	if p.d.name() == "postgres" && p.inPlace(a.lead, predicate) {
-		a.room = "alter table " + p.Table + " set (fillfactor = 50)"
+	if p.of.room != "" && p.inPlace(lead, predicate) {
+		a.room = fmt.Sprintf(p.of.room, p.Table)
 	}
 	return a
 }
@@ -80,27 +80,27 @@ func both(conds ...string) string {
 }
 
 // runningColumns are what sweeps and groups look for among the running rows.
-func (p *plan) runningColumns() []string {
+func (p *subject) runningColumns() []string {
 	var all []string
 	switch {
 	case p.SideTable:
 		return nil // it tells
 	case p.timeout != nil:
-		all = append(all, p.d.quote(p.timeout.name))
+		all = append(all, quote(p.timeout.name))
 	case p.started != nil:
-		all = append(all, p.d.quote(p.started.name))
+		all = append(all, quote(p.started.name))
 	}
 	if p.Mapping.Group.Column != "" {
-		all = append(all, p.d.quote(p.group.name))
+		all = append(all, quote(p.group.name))
 	}
 	return all
 }
 
-func (p *plan) index(what string, keys []string, where string) string {
-	name := p.d.quote("dibs_" + p.on.name + "_" + what)
+func (p *subject) index(what string, keys []string, where string) string {
+	name := quote("dibs_" + p.on.name + "_" + what)
 	on := p.Table
-	if p.d.name() == "sqlite" { // where the index, not the table, has the schema's name
-		name, on = p.d.quote(p.on.schema)+"."+name, p.d.quote(p.on.name)
+	if p.of.ownIndexes {
+		name, on = quote(p.on.schema)+"."+name, quote(p.on.name)
 	}
 	text := "create index " + name + " on " + on + " (" + strings.Join(keys, ", ") + ")"
 	if where != "" {
@@ -111,13 +111,13 @@ func (p *plan) index(what string, keys []string, where string) string {
 
 // compared are the columns that a condition compares with one value each, if it is
 // plain enough to tell.
-func (p *plan) compared(c *condition) []column {
+func (p *subject) compared(c *condition) []column {
 	if c.has("or") || c.has("not") || c.has("case") || c.has("select") {
 		return nil
 	}
 	var all []column
 	for i, t := range c.tokens {
-		if i+2 >= len(c.tokens) || c.tokens[i+1].text != "=" || c.tokens[i+1].kind != sign || !c.tokens[i+2].literal() {
+		if i+2 >= len(c.tokens) || c.tokens[i+1].text != "=" || c.tokens[i+1].kind != sign || !literal(c.tokens[i+2]) {
 			continue
 		}
 		col, ok := p.columnOf(t)
@@ -130,17 +130,17 @@ func (p *plan) compared(c *condition) []column {
 }
 
 // literal reports whether the token is a string, a number or a boolean.
-func (t token) literal() bool {
+func literal(t token) bool {
 	return t.kind == quotedText || t.kind == word && (t.text[0] >= '0' && t.text[0] <= '9' || strings.EqualFold(t.text, "true") || strings.EqualFold(t.text, "false"))
 }
 
 // columnOf is the column that a token of a condition names.
-func (p *plan) columnOf(t token) (column, bool) {
+func (p *subject) columnOf(t token) (column, bool) {
 	if t.kind != word && t.kind != quotedName {
 		return column{}, false
 	}
 	i := slices.IndexFunc(p.on.columns, func(c column) bool {
-		return c.name == t.text || strings.EqualFold(c.name, t.text) && (t.kind == word || p.d.name() == "sqlite")
+		return c.name == t.text || strings.EqualFold(c.name, t.text) && (t.kind == word || p.d.loose)
 	})
 	if i < 0 {
 		return column{}, false
@@ -150,7 +150,7 @@ func (p *plan) columnOf(t token) (column, bool) {
 
 // inPlace reports whether a claim writes no column of any index, so that PostgreSQL
 // can leave all of them as they are.
-func (p *plan) inPlace(lead []column, predicate []*condition) bool {
+func (p *subject) inPlace(lead []column, predicate []*condition) bool {
 	claims := p.claims()
 	if len(claims) == 0 {
 		return false
@@ -167,7 +167,7 @@ func (p *plan) inPlace(lead []column, predicate []*condition) bool {
 }
 
 // unqualified is the condition without the table's name t, which an index does not know.
-func (c *condition) unqualified() string {
+func unqualified(c *condition) string {
 	var b strings.Builder
 	from := 0
 	for i, t := range c.tokens {
@@ -179,99 +179,12 @@ func (c *condition) unqualified() string {
 	return b.String() + c.text[from:]
 }
 
-// supported names an index that gives rows in the order of claims, if there is one:
-// after columns that "available" compares with a value.
-func (p *plan) supported(lead []column) (index, bool) {
-	order := p.Mapping.Order
-	want := make([]string, 0, len(p.order))
-	for i, o := range p.order {
-		if i < max(len(order), 1) {
-			want = append(want, o.name)
-		}
-	}
-	for _, x := range p.on.indexes {
-		columns := x.columns
-		for len(columns) > 0 && slices.ContainsFunc(lead, func(c column) bool { return c.name == columns[0] }) {
-			columns = columns[1:]
-		}
-		if len(columns) >= len(want) && slices.Equal(columns[:len(want)], want) && (x.where != "" || len(x.columns) > len(columns)) {
-			return x, true
-		}
-	}
-	return index{}, false
-}
-
 // leads names a partial index that a column leads.
-func (p *plan) leads(name string) (index, bool) {
+func (p *subject) leads(name string) (index, bool) {
 	for _, x := range p.on.indexes {
 		if name != "" && x.where != "" && len(x.columns) > 0 && x.columns[0] == name {
 			return x, true
 		}
 	}
 	return index{}, false
-}
-
-// SQL is all that the store runs, with the index that it advises. Parameters are listed at the head of each statement.
-func (s *Store) SQL() string {
-	x, _ := s.plan.supported(s.plan.advise().lead)
-	return s.text(x.name)
-}
-
-// text is SQL where an index that is there already serves claims, or none does.
-func (s *Store) text(served string) string {
-	p, a := s.plan, s.plan.advise()
-	var b strings.Builder
-	say := func(text string, args ...any) { fmt.Fprintf(&b, text, args...) }
-	say("-- What dibs runs on the table %s, by the mapping of queue %s.\n", p.Mapping.Table, p.Mapping.Queue)
-	for _, line := range p.degree().Says {
-		say("-- * %s\n", line)
-	}
-	if served != "" {
-		say("\n-- Index %s gives rows in the order of claims.\n", served)
-	} else {
-		say("\n-- Advised: claims read the rows that they take, however many there are.\n%s;\n", a.claim)
-	}
-	switch x, ok := p.leads(a.late); {
-	case ok:
-		say("\n-- Index %s leads sweeps to the claims whose lease is over.\n", x.name)
-	case a.running != "" && a.room != "":
-		say("\n-- Not advised as it stands: each claim would have to write to it. Sweeps, which look for claims whose lease is\n-- over, read all that is unfinished; where that is often more than 100,000 rows, this lets them read the running ones.\n-- %s;\n", a.running)
-	case a.running != "":
-		say("\n-- Advised: sweeps, which look for claims whose lease is over, read only running rows.\n%s;\n", a.running)
-	}
-	if a.room != "" {
-		say("\n-- Advised: a claim writes no column of an index, so with room in its page a row is changed in place.\n-- Pages that are there already get it when the table is rewritten (vacuum full).\n%s;\n", a.room)
-	}
-	if p.SideTable {
-		say("\n-- Made by opening the mapping, if it is missing: the side table.\n")
-		if texts, err := p.sideTable(); err == nil { // it has been rendered before
-			say("%s;\n", strings.Join(texts, ";\n"))
-		}
-	}
-	all := s.do.all()
-	for _, name := range statementOrder {
-		if st := all[name]; st != nil {
-			say("\n-- == %s ==\n%s", name, st.text)
-			say("\n-- %s\n", st.numbers(p.d.mark()))
-		}
-	}
-	return b.String()
-}
-
-var statementOrder = []string{
-	"alone", "running", "turn", "claim", "lease", "mark", "resume", "lease_again", "extend", "lease_extend",
-	"lease_held", "completed", "dead", "cancelled", "put_back", "open", "lease_drop", "lease_settle", "holds",
-	"late", "late_dead", "lease_late", "lease_forget", "lease_requeue", "fetch", "look", "list", "counts", "rates",
-}
-
-// numbers says which parameter has which number.
-func (s *statement) numbers(mark string) string {
-	if len(s.params) == 0 {
-		return "no parameters"
-	}
-	parts := make([]string, len(s.params))
-	for i, name := range s.params {
-		parts[i] = fmt.Sprintf("%s%d: %s", mark, i+1, name)
-	}
-	return strings.Join(parts, ", ")
 }

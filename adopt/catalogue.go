@@ -44,8 +44,12 @@ type column struct {
 	def       string        // its default, as SQL; empty: none
 	length    int           // most characters; 0: no limit
 	step      time.Duration // PostgreSQL: what a time of less than full precision is rounded to
-	generated bool
+	generated bool // it cannot be written
+	computed  bool // from other columns
 }
+
+// sql is the column in statements, where the table is called t.
+func (c column) sql() string { return "t." + quote(c.name) }
 
 // index is an index of a table.
 type index struct {
@@ -66,6 +70,7 @@ type table struct {
 	triggers     []string // their names
 	whole        bool     // PostgreSQL: rows lie in this table alone, not in partitions or children
 	view         bool
+	beneath      []string // the tables that a view reads, as far as that can be told
 	rows         int64 // about how many, as the planner believes; -1: not known
 }
 
@@ -127,4 +132,12 @@ func queryAll(ctx context.Context, q querier, query string, args ...any) ([][]st
 		all = append(all, row)
 	}
 	return all, rows.Err()
+}
+
+// firstOf is the first column.
+func firstOf(rows [][]string, err error) (all []string, _ error) {
+	for _, r := range rows {
+		all = append(all, r[0])
+	}
+	return all, err
 }

@@ -39,18 +39,18 @@ type Finding struct {
 // An error is returned only if the database cannot be asked.
 func Check(ctx context.Context, db *sql.DB, mappings ...Mapping) ([]Finding, error) {
 	var all []Finding
-	var plans []*plan
+	var fit []*subject
 	for _, m := range mappings {
 		c := &checker{db: db, queue: withDefaults(m).Queue, limit: checkTime}
-		err := trial(ctx, db, m, func(s *Store, q querier) error {
-			c.s, c.p = s, s.plan
-			if err := c.cost(ctx, q); err != nil {
+		err := try(ctx, db, m, func(t *trial) error {
+			c.p = t.subject
+			if err := c.cost(ctx, t); err != nil {
 				return err
 			}
-			return c.outcomes(ctx, q)
+			return c.outcomes(ctx, t)
 		})
-		if c.p != nil && err == nil {
-			plans = append(plans, c.p)
+		if err == nil {
+			fit = append(fit, c.p)
 			err = c.look(ctx)
 		}
 		var bad *dibs.InvalidError
@@ -66,8 +66,8 @@ func Check(ctx context.Context, db *sql.DB, mappings ...Mapping) ([]Finding, err
 		}
 		all = append(all, c.found...)
 	}
-	for i, p := range plans {
-		for _, other := range plans[:i] {
+	for i, p := range fit {
+		for _, other := range fit[:i] {
 			found, err := overlap(ctx, db, p, other)
 			if err != nil {
 				return all, classify("check", err)
@@ -84,8 +84,7 @@ func Check(ctx context.Context, db *sql.DB, mappings ...Mapping) ([]Finding, err
 type checker struct {
 	db    *sql.DB
 	queue string
-	s     *Store
-	p     *plan
+	p     *subject
 	limit time.Duration // of one look at the data
 	found []Finding
 }
@@ -161,7 +160,7 @@ func (c *checker) columns() {
 	}
 	for _, t := range c.timed() {
 		switch {
-		case t.kind == stamp && p.d.name() == "postgres" && p.Times == "":
+		case t.kind == stamp && !p.d.loose && p.Times == "":
 			c.add(SeverityNote, t.field, "say times: utc if the programs that write it write UTC; else times: local, and give all sessions the same time zone",
 				"%s has no time zone; it is taken to be in UTC", t.name)
 		case t.grain >= time.Second && t.field != "not_before":
@@ -170,9 +169,8 @@ func (c *checker) columns() {
 	}
 	for _, o := range p.order {
 		if o.null && slices.ContainsFunc(p.Mapping.Order, func(s string) bool { return strings.HasPrefix(s, o.name) }) {
-			first := (p.d.name() == "sqlite") != o.desc
-			where := map[bool]string{true: "first", false: "last"}[first]
-			c.add(SeverityNote, "order", "", "%s may be null; %s claims such rows %s", o.name, p.d.title(), where)
+			where := map[bool]string{true: "first", false: "last"}[p.of.nullsFirst != o.desc]
+			c.add(SeverityNote, "order", "", "%s may be null; %s claims such rows %s", o.name, p.d.title, where)
 		}
 	}
 }
@@ -189,7 +187,7 @@ func (c *checker) timed() []timedField {
 }
 
 // overlap finds rows that two queues would both do.
-func overlap(ctx context.Context, db *sql.DB, p, other *plan) ([]Finding, error) {
+func overlap(ctx context.Context, db *sql.DB, p, other *subject) ([]Finding, error) {
 	if p.on.schema != other.on.schema || p.on.name != other.on.name || p.disjoint(other) {
 		return nil, nil
 	}
@@ -207,7 +205,7 @@ func overlap(ctx context.Context, db *sql.DB, p, other *plan) ([]Finding, error)
 }
 
 // disjoint reports whether the conditions of two queues compare one column with different values.
-func (p *plan) disjoint(other *plan) bool {
+func (p *subject) disjoint(other *subject) bool {
 	mine, theirs := p.fixed(), other.fixed()
 	for name, v := range mine {
 		if w, ok := theirs[name]; ok && v != w {
@@ -218,7 +216,7 @@ func (p *plan) disjoint(other *plan) bool {
 }
 
 // fixed are the values that columns of the queue's rows must have.
-func (p *plan) fixed() map[string]string {
+func (p *subject) fixed() map[string]string {
 	conds, _ := p.conditions() // which have been seen
 	all := map[string]string{}
 	for _, c := range conds {
@@ -229,7 +227,7 @@ func (p *plan) fixed() map[string]string {
 			continue
 		}
 		for i, t := range c.tokens {
-			if i+2 < len(c.tokens) && c.tokens[i+1].text == "=" && c.tokens[i+2].literal() {
+			if i+2 < len(c.tokens) && c.tokens[i+1].text == "=" && literal(c.tokens[i+2]) {
 				if col, ok := p.columnOf(t); ok {
 					all[col.name] = c.tokens[i+2].text
 				}

@@ -21,7 +21,7 @@ func (c *checker) order(ctx context.Context) error {
 	}
 	list := make([]string, len(given))
 	for i, o := range given {
-		list[i] = p.col(o.column)
+		list[i] = o.column.sql()
 	}
 	by := strings.Join(list, ", ")
 	rows, ok, err := c.ask(ctx, "order", fmt.Sprintf(
@@ -87,14 +87,14 @@ func (c *checker) comparedValues() map[string][]value {
 			}
 			rest := d.tokens[i+1:]
 			switch {
-			case rest[0].text == "=" && rest[1].literal():
+			case rest[0].text == "=" && literal(rest[1]):
 				all[col.name] = append(all[col.name], value{d.field, rest[1].text})
 			case strings.EqualFold(rest[0].text, "in") && rest[1].text == "(":
 				for _, r := range rest[2:] {
 					if r.kind == sign && r.text == ")" {
 						break
 					}
-					if r.literal() {
+					if literal(r) {
 						all[col.name] = append(all[col.name], value{d.field, r.text})
 					}
 				}
@@ -126,7 +126,7 @@ const mostValues = 50 // of a column that is a status
 
 // distinct are the values of a column in some rows; ok is false if there are too many.
 func (c *checker) distinct(ctx context.Context, col column) (values []string, ok bool, err error) {
-	as := c.p.d.text(c.p.col(col))
+	as := c.p.d.asText(col.sql())
 	rows, ok, err := c.ask(ctx, col.name, fmt.Sprintf("select distinct v from (select %s as v from %s t limit %d) x where v is not null order by v limit %d",
 		as, c.p.Table, checkRows*5, mostValues+1))
 	if err != nil || !ok || len(rows) > mostValues {
@@ -151,12 +151,12 @@ func list(values []string) string {
 }
 
 // fitting is the SQL of the first format of times that a column's value has; empty: none.
-func (p *plan) fitting(c column) string {
-	col := p.col(c)
+func (p *subject) fitting(c column) string {
+	col := c.sql()
 	cases := ""
 	for _, f := range allTimes {
 		if _, err := p.d.clock(c, f); err == nil {
-			if odd := p.d.odd(c, f, col); odd != "" {
+			if odd := p.of.odd(c, f, col); odd != "" {
 				cases += " when not " + odd + " then '" + string(f) + "'"
 			}
 		}
@@ -172,9 +172,9 @@ func (p *plan) fitting(c column) string {
 func (c *checker) times(ctx context.Context) error {
 	p := c.p
 	for _, t := range c.timed() {
-		col := p.col(t.column)
-		if odd := p.d.odd(t.column, p.timesOf(t.column), col); odd != "" {
-			rows, ok, err := c.ask(ctx, t.field, "select "+p.d.text(col)+", "+p.fitting(t.column)+" from "+p.Table+" t where "+col+" is not null and "+odd+" limit 1")
+		col := t.column.sql()
+		if odd := p.of.odd(t.column, p.timesOf(t.column), col); odd != "" {
+			rows, ok, err := c.ask(ctx, t.field, "select "+p.d.asText(col)+", "+p.fitting(t.column)+" from "+p.Table+" t where "+col+" is not null and "+odd+" limit 1")
 			if err != nil {
 				return err
 			}

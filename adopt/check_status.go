@@ -67,8 +67,8 @@ func (c *checker) neverTaken(ctx context.Context, col column) error {
 		}
 		known = append(known, lit)
 	}
-	if v := p.col(col); len(known) > 0 {
-		where += " and (" + v + " is null or not (" + p.d.text(v) + " in (" + strings.Join(known, ", ") + ")))"
+	if v := col.sql(); len(known) > 0 {
+		where += " and (" + v + " is null or not (" + p.d.asText(v) + " in (" + strings.Join(known, ", ") + ")))"
 	}
 	have, ok, err := c.tallies(ctx, col, where)
 	if err != nil || !ok || len(have) == 0 {
@@ -84,7 +84,7 @@ func (c *checker) neverTaken(ctx context.Context, col column) error {
 func (c *checker) tallies(ctx context.Context, col column, where string) (all []string, ok bool, err error) {
 	rows, ok, err := c.ask(ctx, col.name, fmt.Sprintf(
 		"select v, case when v is null then 1 else 0 end, count(*) from (select %s as v from %s t where %s limit %d) x group by v order by 2, 3 desc, v limit %d",
-		c.p.d.text(c.p.col(col)), c.p.Table, where, checkRows, mostValues+1))
+		c.p.d.asText(col.sql()), c.p.Table, where, checkRows, mostValues+1))
 	if err != nil || !ok || len(rows) > mostValues {
 		return nil, false, err
 	}
@@ -97,10 +97,10 @@ func (c *checker) tallies(ctx context.Context, col column, where string) (all []
 // journal tells what other programs meet where SQLite's readers and writers wait for
 // each other.
 func (c *checker) journal(ctx context.Context) error {
-	if c.p.d.name() != "sqlite" {
+	if c.p.of.journalMode == "" {
 		return nil
 	}
-	rows, ok, err := c.ask(ctx, "table", "select journal_mode from pragma_journal_mode")
+	rows, ok, err := c.ask(ctx, "table", c.p.of.journalMode)
 	if err != nil || !ok || len(rows) == 0 || rows[0][0] == "wal" || rows[0][0] == "memory" {
 		return err
 	}

@@ -210,11 +210,7 @@ func TestCheckOfRowLocksAlone(t *testing.T) {
 func TestAdvisedIndexes(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
-		s, err := adopt.Open(context.Background(), db, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := s.SQL()
+		text := sqlOf(t, db, m)
 		on := ` on "orders"`
 		if pg {
 			on = ` on "public"."orders"`
@@ -233,30 +229,30 @@ func TestAdvisedIndexes(t *testing.T) {
 				exec(t, db, line)
 			}
 		}
-		if s, err = adopt.Open(context.Background(), db, m); err != nil {
-			t.Fatal(err)
-		}
-		if text := s.SQL(); !strings.Contains(text, "Index dibs_orders_open gives rows") || !strings.Contains(text, "Index dibs_orders_running leads sweeps") {
+		if text := sqlOf(t, db, m); !strings.Contains(text, "Index dibs_orders_open gives rows") || !strings.Contains(text, "Index dibs_orders_running leads sweeps") {
 			t.Errorf("what is there is advised again:\n%s", text)
 		}
 		m.Available, m.Claim.Set, m.PutBack = "t.started_at is null", nil, adopt.Change{}
-		if s, err = adopt.Open(context.Background(), db, m); err != nil {
-			t.Fatal(err)
-		}
-		if text := s.SQL(); strings.Contains(text, "fillfactor") {
+		if text := sqlOf(t, db, m); strings.Contains(text, "fillfactor") {
 			t.Errorf("%s", text) // the index on started_at that was just made must change with each claim
 		}
 		if !pg {
 			return
 		}
 		exec(t, db, "drop index dibs_orders_running")
-		if s, err = adopt.Open(context.Background(), db, m); err != nil {
-			t.Fatal(err)
-		}
-		if text := s.SQL(); !strings.Contains(text, "fillfactor = 50") || !strings.Contains(text, `-- create index "dibs_orders_running" on "public"."orders" ("started_at") where (ended_at is null) and (not (started_at is null));`) {
+		if text := sqlOf(t, db, m); !strings.Contains(text, "fillfactor = 50") || !strings.Contains(text, `-- create index "dibs_orders_running" on "public"."orders" ("started_at") where (ended_at is null) and (not (started_at is null));`) {
 			t.Errorf("no room for claims in place:\n%s", text)
 		}
 	})
+}
+
+func sqlOf(t *testing.T, db *sql.DB, m adopt.Mapping) string {
+	t.Helper()
+	text, err := adopt.SQL(t.Context(), db, m, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // A user who may not do what a claim or a check needs is told what is missing.

@@ -88,13 +88,6 @@ func (s *Store) taking(worker string, lease time.Duration) (*taking, error) {
 	return t, nil
 }
 
-func (p *plan) mostAttempts() int64 {
-	if p.MaxAttempts == 0 {
-		return math.MaxInt32
-	}
-	return int64(p.MaxAttempts)
-}
-
 // Claim is dibs.Store.Claim. Payloads are the rows as the claim found them, or left them.
 func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	t, err := s.checkClaim(&r)

@@ -43,7 +43,7 @@ func (p *plan) conditions() ([]*condition, error) {
 			continue
 		}
 		var err error
-		if c.tokens, err = lex(c.text, p.d.name() == "postgres"); err == nil {
+		if c.tokens, err = lex(c.text, p.d.escapes); err == nil {
 			err = p.namesOf(&c)
 		}
 		if err != nil {
@@ -66,7 +66,7 @@ func (p *plan) asWritten() {
 
 // namesOf refuses quoted names that are no columns, which SQLite takes for strings.
 func (p *plan) namesOf(c *condition) error {
-	if p.d.name() != "sqlite" || c.has("select") {
+	if !p.d.loose || c.has("select") {
 		return nil
 	}
 	for i, t := range c.tokens {

@@ -37,14 +37,14 @@ func (c contrast) String() string {
 const null, set = "null", "not null"
 
 // looks is what one sees of a column, or empty if it tells no state.
-func (p *plan) looks(c column) string {
-	col := p.col(c)
+func (p *subject) looks(c column) string {
+	col := c.sql()
 	switch {
 	case c.generated || slices.Contains(p.ID, c.name) || c.name == p.Claim.Attempts || c.name == p.NotBefore:
 	case c.kind == boolean:
 		return "case when " + col + " then 'true' when " + col + " is null then '" + null + "' else 'false' end"
 	case c.kind == integer, isStatus(c) && (c.kind == text || c.kind == other):
-		return "coalesce(" + p.d.text(col) + ", '" + null + "')"
+		return "coalesce(" + p.d.asText(col) + ", '" + null + "')"
 	case c.null && (c.kind == instant || c.kind == stamp || c.kind == date):
 		return "case when " + col + " is null then '" + null + "' else '" + set + "' end"
 	}
@@ -55,7 +55,7 @@ func (p *plan) looks(c column) string {
 type seenLooks map[string]map[string]int64
 
 // contrasts finds what the mapping leaves otherwise than the data has it.
-func (p *plan) contrasts(ctx context.Context, db *sql.DB) (all []contrast, err error) {
+func (p *subject) contrasts(ctx context.Context, db *sql.DB) (all []contrast, err error) {
 	var cols []column
 	for _, c := range p.on.columns {
 		if p.looks(c) != "" {
@@ -150,7 +150,7 @@ func (c contrast) valueOf(look string) any {
 }
 
 // lookedAt counts how a column looks in some rows of each class.
-func (p *plan) lookedAt(ctx context.Context, db *sql.DB, c column) (seenLooks, error) {
+func (p *subject) lookedAt(ctx context.Context, db *sql.DB, c column) (seenLooks, error) {
 	class := "case when (" + p.Unfinished + ") is not true then '" + classEnded + "' when (" + p.available() + ") is true then '" + classWaiting + "' else '" + classRunning + "' end"
 	where := "1 = 1"
 	if p.Where != "" {
@@ -173,8 +173,8 @@ func (p *plan) lookedAt(ctx context.Context, db *sql.DB, c column) (seenLooks, e
 
 // leaves tells, of each column, how it looks in available rows, or in one as it is
 // inserted by default, and how once they were claimed, put back and completed.
-func (p *plan) leaves(ctx context.Context, db *sql.DB, cols []column) (map[string]seenLooks, error) {
-	l := &life{plan: p}
+func (p *subject) leaves(ctx context.Context, db *sql.DB, cols []column) (map[string]seenLooks, error) {
+	l := &life{plan: p.plan}
 	for _, c := range p.on.columns {
 		if !c.generated {
 			l.cols = append(l.cols, c)
@@ -194,7 +194,7 @@ func (p *plan) leaves(ctx context.Context, db *sql.DB, cols []column) (map[strin
 	return p.leavesOf(ctx, db, l, "select "+row, cols)
 }
 
-func (p *plan) leavesOf(ctx context.Context, db *sql.DB, l *life, base string, cols []column) (map[string]seenLooks, error) {
+func (p *subject) leavesOf(ctx context.Context, db *sql.DB, l *life, base string, cols []column) (map[string]seenLooks, error) {
 	ends := values{err: "'an error'", result: "null", delay: "null"}
 	fresh := "select " + l.columns("b.") + " from dibs_base b"
 	claimed := l.after(fresh, p.claims())
@@ -234,7 +234,7 @@ func (p *plan) leavesOf(ctx context.Context, db *sql.DB, l *life, base string, c
 
 // glance reads for a short time. What takes longer, or cannot be evaluated over rows that
 // are not in the table, tells nothing.
-func (p *plan) glance(ctx context.Context, db *sql.DB, query string, values map[string]any) (rows [][]string, err error) {
+func (p *subject) glance(ctx context.Context, db *sql.DB, query string, values map[string]any) (rows [][]string, err error) {
 	st := numbered(p.d, query)
 	err = p.d.peek(ctx, db, lifeTime, func(q querier) error {
 		rows, err = queryAll(ctx, q, st.text, st.args(values)...)
@@ -262,7 +262,7 @@ func (p *proposer) asTheData(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return nil //nolint:nilerr // what does not fit is told by who calls
 	}
-	all, err := on.contrasts(ctx, db)
+	all, err := subjectOf(on).contrasts(ctx, db)
 	if err != nil {
 		return err
 	}

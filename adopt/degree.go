@@ -38,10 +38,13 @@ type Degree struct {
 // String is what it says, a line each.
 func (d Degree) String() string { return strings.Join(d.Says, "\n") }
 
-// Degree says what of dibs' promises the store can keep, and in plain words what not.
-func (s *Store) Degree() Degree { return s.plan.degree() }
+// DegreeOf says what of dibs' promises a store can keep, and in plain words what not.
+func DegreeOf(s *Store) Degree {
+	p, _ := s.Inside()
+	return subjectOf(p).degree()
+}
 
-func (p *plan) degree() Degree {
+func (p *subject) degree() Degree {
 	d := Degree{
 		Recovers: p.ends() || p.lockOnly(),
 		Extends:  !p.lockOnly(),
@@ -75,7 +78,7 @@ func (p *plan) degree() Degree {
 	return d
 }
 
-func (p *plan) sayFence(say func(string, ...any)) Fence {
+func (p *subject) sayFence(say func(string, ...any)) Fence {
 	names := make([]string, len(p.fence))
 	for i, c := range p.fence {
 		names[i] = c.name
@@ -105,21 +108,21 @@ func (p *plan) sayFence(say func(string, ...any)) Fence {
 	return ByValues
 }
 
-func (p *plan) elseSeen() string {
+func (p *subject) elseSeen() string {
 	if p.marked() {
 		return ", but do see what a claim sets"
 	}
 	return ", and would take the same rows"
 }
 
-func (p *plan) sameWorker() string {
+func (p *subject) sameWorker() string {
 	if p.Claim.LockedBy != "" {
 		return " by the same worker"
 	}
 	return ""
 }
 
-func (p *plan) sayLease(say func(string, ...any)) {
+func (p *subject) sayLease(say func(string, ...any)) {
 	switch {
 	case p.SideTable:
 	case p.timeout != nil:
@@ -137,7 +140,7 @@ func (p *plan) sayLease(say func(string, ...any)) {
 	}
 }
 
-func (p *plan) keepsErrors() bool {
+func (p *subject) keepsErrors() bool {
 	for _, ch := range p.changes() {
 		for _, v := range ch.set {
 			if v == "$error" {

@@ -19,7 +19,7 @@ func TestATransactionThatItsContextEndsIsNoFault(t *testing.T) {
 	}
 	defer db.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	err = inTx(ctx, postgresDialect{}, db, func(q querier) error {
+	err = inTx(ctx, postgresDialect, db, func(q querier) error {
 		cancel()
 		for {
 			rows, err := q.QueryContext(t.Context(), "select 1")

@@ -159,7 +159,7 @@ func (s *Store) fetch(ctx context.Context, q querier, keys []item) ([]*row, erro
 // rows are locked by somebody, who has not committed.
 func (s *Store) stillHeld(ctx context.Context, q querier, leases []dibs.Lease) (map[dibs.Lease]bool, error) {
 	holds := map[dibs.Lease]bool{}
-	if len(leases) == 0 || !s.plan.d.can().rowLocks { // then nothing is passed over
+	if len(leases) == 0 || !s.plan.d.rowLocks { // then nothing is passed over
 		return holds, nil
 	}
 	claims, err := s.find(ctx, q, leases)

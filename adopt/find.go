@@ -4,11 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // Find returns the name, for Mapping.Table, of the one table that can be meant by a name:
@@ -50,11 +47,7 @@ func find(ctx context.Context, q querier, d dialect, full string, anywhere bool)
 	case on == nil: // it is just gone
 		return nil, invalid("table", "there is no table %q in this database", full)
 	case on.view:
-		beneath, err := d.beneath(ctx, q, on)
-		if err != nil {
-			return nil, err
-		}
-		return nil, invalid("table", "%s is not an ordinary table: rows of a view have no key; name the table beneath%s, and write the view's condition as \"where\"", full, beneathIt(beneath))
+		return nil, invalid("table", "%s is not an ordinary table: rows of a view have no key; name the table beneath%s, and write the view's condition as \"where\"", full, beneathIt(on.beneath))
 	}
 	on.called = called
 	return on, nil
@@ -64,7 +57,7 @@ func find(ctx context.Context, q querier, d dialect, full string, anywhere bool)
 // SQL Server's schema dbo, which other databases do not have.
 func oneLike(ctx context.Context, q querier, d dialect, full string, anywhere bool) (string, error) {
 	schema, name := splitName(full)
-	rows, err := queryAll(ctx, q, d.alike(), name)
+	rows, err := queryAll(ctx, q, d.alike, name)
 	if err != nil {
 		return "", err
 	}
@@ -88,28 +81,13 @@ func oneLike(ctx context.Context, q querier, d dialect, full string, anywhere bo
 	case 1:
 		return like[0], nil
 	case 0:
-		rows, err := queryAll(ctx, q, d.tables())
+		rows, err := queryAll(ctx, q, d.tables)
 		if err != nil {
 			return "", err
 		}
 		return "", invalid("table", "there is no table %q in this database%s", full, didYouMean(full, rows))
 	}
 	return "", invalid("table", "%q may be any of these: write the one that is meant as it stands here: %s", full, strings.Join(like, ", "))
-}
-
-var postgresAlike = qualify.Text(`
-select n.nspname, c.relname, pg_table_is_visible(c.oid)
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p', 'v', 'm', 'f') and lower(c.relname) = lower($1) and not n.nspname in ('pg_catalog', 'information_schema')
-order by 1, 2
-limit 10`)
-
-func (postgresDialect) alike() string { return postgresAlike }
-
-// alike finds none in schemas of the path: lookUp has found those, whatever their case.
-func (sqliteDialect) alike() string {
-	return "select schema, name, schema in ('main', 'temp') from pragma_table_list where lower(name) = lower(?) order by 1, 2 limit 10"
 }
 
 func beneathIt(tables []string) string {
@@ -170,48 +148,4 @@ func distance(a, b string) int {
 		}
 	}
 	return d[len(x)][len(y)]
-}
-
-var postgresBeneath = qualify.Text(`
-select distinct case when pg_table_is_visible(c.oid) then c.relname else (n.nspname || '.' || c.relname) end
-from pg_rewrite w
-join pg_depend d on d.classid = 'pg_catalog.pg_rewrite'::regclass and d.objid = w.oid and d.refclassid = 'pg_catalog.pg_class'::regclass
-join pg_class c on c.oid = d.refobjid and c.oid <> w.ev_class and c.relkind in ('r', 'p', 'v', 'm', 'f')
-join pg_namespace n on n.oid = c.relnamespace
-where w.ev_class = $1::bigint::oid
-order by 1`)
-
-// beneath names the tables that a view reads.
-func (postgresDialect) beneath(ctx context.Context, q querier, view *table) ([]string, error) {
-	return firstOf(queryAll(ctx, q, postgresBeneath, view.id))
-}
-
-var afterFrom = regexp.MustCompile("(?i)\\b(?:from|join)\\s+[\"'`\\[]?([\\pL_][\\pL\\pN_]*)")
-
-var fromSeveral = regexp.MustCompile(`(?i)\bfrom\s+\S+(\s+(as\s+)?\w+)?\s*,`)
-
-// beneath names the table of a view that reads one: SQLite keeps no list of them.
-func (s sqliteDialect) beneath(ctx context.Context, q querier, view *table) ([]string, error) {
-	text, err := firstOf(queryAll(ctx, q, "select sql from "+s.quote(view.schema)+".sqlite_schema where type = 'view' and name = ?", view.name))
-	if err != nil || len(text) == 0 || fromSeveral.MatchString(text[0]) {
-		return nil, err
-	}
-	tables, err := firstOf(queryAll(ctx, q, s.tables()))
-	var found []string
-	for _, m := range afterFrom.FindAllStringSubmatch(text[0], -1) {
-		for _, t := range tables {
-			if strings.EqualFold(t, m[1]) && !slices.Contains(found, t) {
-				found = append(found, t)
-			}
-		}
-	}
-	return found, err
-}
-
-// firstOf is the first column.
-func firstOf(rows [][]string, err error) (all []string, _ error) {
-	for _, r := range rows {
-		all = append(all, r[0])
-	}
-	return all, err
 }

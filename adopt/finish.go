@@ -38,7 +38,7 @@ type ended struct {
 // its claim left it and has not ended: what another program has done stays.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return s.finish(ctx, outcomes, s.db, s.find, func(alike bool, f func(querier) error) error {
-		if alike && s.plan.d.can().oneStatement { // which is a transaction
+		if alike && s.plan.d.oneStatement { // which is a transaction
 			return f(s.db)
 		}
 		return s.write(ctx, f)

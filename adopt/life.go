@@ -99,7 +99,7 @@ func (p *plan) life(conds []*condition) (*life, bool) {
 	}
 	for _, c := range p.on.columns {
 		named := slices.ContainsFunc(conds, func(d *condition) bool { return d.names(c) })
-		if named && c.generated && c.def != "" || named && c.generated && p.d.name() == "sqlite" {
+		if named && c.computed {
 			return nil, false // it would have to be made anew
 		}
 		written := slices.ContainsFunc(writes, func(a assignment) bool { return a.to.name == c.name })
@@ -153,7 +153,7 @@ func (p *plan) life(conds []*condition) (*life, bool) {
 func (l *life) columns(of string) string {
 	parts := make([]string, len(l.cols))
 	for i, c := range l.cols {
-		parts[i] = of + l.d.quote(c.name)
+		parts[i] = of + quote(c.name)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -162,10 +162,10 @@ func (l *life) columns(of string) string {
 func (l *life) after(rows string, writes []assignment) string {
 	parts := make([]string, len(l.cols))
 	for i, c := range l.cols {
-		parts[i] = l.col(c)
+		parts[i] = c.sql()
 		for _, w := range writes {
 			if w.to.name == c.name {
-				parts[i] = l.d.stored(w.expr, c) + " as " + l.d.quote(c.name)
+				parts[i] = l.d.cast(w.expr, c) + " as " + quote(c.name)
 			}
 		}
 	}
@@ -186,7 +186,7 @@ func (l *life) inserted() (string, bool) {
 		case !constant.MatchString(c.def):
 			return "", false
 		}
-		parts[i] = l.d.stored(def, c) + " as " + l.d.quote(c.name)
+		parts[i] = l.d.cast(def, c) + " as " + quote(c.name)
 	}
 	return strings.Join(parts, ", "), true
 }

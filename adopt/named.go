@@ -30,7 +30,7 @@ func (s *Store) ID(name string) (int64, error) {
 		}
 		parts[i] = part
 	}
-	return s.held.id("[" + strings.Join(parts, s.plan.d.comma()) + "]"), nil
+	return s.held.id("[" + strings.Join(parts, s.plan.d.comma) + "]"), nil
 }
 
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)

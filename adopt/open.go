@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -40,110 +41,47 @@ func Open(ctx context.Context, db *sql.DB, m Mapping) (*Store, error) {
 	if err != nil {
 		return nil, classify("adopt", err)
 	}
-	s := &Store{plan: p, db: db}
-	if s.do, err = p.statements(); err != nil {
-		return nil, err
+	s := newStore(p)
+	s.db = db
+	if err := s.makeSideTable(ctx); err != nil {
+		return nil, classify("make the side table "+p.Side(), err)
 	}
-	if m.SideTable {
-		if err := s.makeSideTable(ctx); err != nil {
-			return nil, classify("make the side table "+p.Side(), err)
-		}
-	}
-	err = p.d.peek(ctx, db, checkTime, func(q querier) error { return p.prepareAll(ctx, q, s.do) })
+	err = p.d.peek(ctx, db, prepareTime, func(q querier) error { return p.prepareAll(ctx, q) })
 	if err != nil {
 		return nil, classify("adopt", err)
 	}
-	s.held.init()
 	return s, nil
 }
 
-// prepare finds the table and checks the mapping against it, and its conditions
-// with the database.
-func prepare(ctx context.Context, db *sql.DB, m Mapping) (*plan, error) {
-	d, err := dialectOf(ctx, db)
-	if err != nil {
-		return nil, err
-	}
-	if m.Table == "" {
-		return nil, invalid("table", "is missing")
-	}
-	on, err := find(ctx, db, d, m.Table, false)
-	if err != nil {
-		return nil, err
-	}
-	p, err := compile(m, d, on)
-	if err != nil {
-		return nil, err
-	}
-	return p, p.verify(ctx, db)
+// prepareTime is how long the database may take to prepare all statements.
+const prepareTime = 2 * time.Second
+
+func newStore(p *plan) *Store {
+	s := &Store{plan: p, do: p.do}
+	s.held.init()
+	return s
 }
 
-// makeSideTable makes the side table, unless it is there.
+// makeSideTable makes the side table, if the mapping wants one and it is not there.
 func (s *Store) makeSideTable(ctx context.Context) error {
-	there, err := s.hasSideTable(ctx)
-	if there || err != nil {
+	missing, err := s.plan.lacksSideTable(ctx, s.db)
+	if !missing || err != nil {
 		return err
 	}
-	err = inTx(ctx, s.plan.d, s.db, func(q querier) error { return s.makeSideTableIn(ctx, q) })
+	err = s.write(ctx, func(q querier) error { return s.plan.makeSideTable(ctx, q) })
 	if err != nil { // two that make it at once can collide
-		if there, refused := s.hasSideTable(ctx); there || refused != nil {
+		if missing, refused := s.plan.lacksSideTable(ctx, s.db); !missing || refused != nil {
 			return refused
 		}
 	}
 	return err
 }
 
-// hasSideTable refuses a side table that is somebody else's before it reads anything of it:
-// the triggers of a table run with the rights of whoever writes to it.
-func (s *Store) hasSideTable(ctx context.Context) (bool, error) {
-	owner, err := s.plan.d.stranger(ctx, s.db, s.plan)
-	if err != nil {
-		return false, err
-	}
-	if owner != "" {
-		return false, invalid("side_table", "would use %s, which is no table of this user's, of the owner of %s or of a superuser, but belongs to %s;"+
-			" if it is meant, change its owner (alter table %s owner to …), else drop it", s.plan.Side(), s.plan.Table, owner, s.plan.Side())
-	}
-	_, err = queryAll(ctx, s.db, "select 1 from "+s.plan.Side()+" limit 0")
-	return err == nil, nil
-}
-
-// lacksSideTable reports whether the side table has yet to be made.
-func (s *Store) lacksSideTable(ctx context.Context) (bool, error) {
-	if !s.plan.SideTable {
-		return false, nil
-	}
-	there, err := s.hasSideTable(ctx)
-	return !there, err
-}
-
-func (s *Store) makeSideTableIn(ctx context.Context, q querier) error {
-	texts, err := s.plan.sideTable()
-	if err != nil {
-		return err
-	}
-	for _, text := range texts {
-		if _, err := q.ExecContext(ctx, text); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sideTable is the SQL that makes the side table and its index.
-func (p *plan) sideTable() (texts []string, err error) {
-	for _, name := range []string{"lease_table", "lease_index"} {
-		st, err := render(p.d, name, piece{plan: p})
-		if err != nil {
-			return nil, err
-		}
-		texts = append(texts, st.text)
-	}
-	return texts, nil
-}
-
 // Queue is what workers call the table: the mapping's queue.
 func (s *Store) Queue() string { return s.plan.Mapping.Queue }
+
+// Inside is for package advice, which looks at what the store has compiled.
+func (s *Store) Inside() (*plan, *sql.DB) { return s.plan, s.db }
 
 // Close ends the store. The database that it was opened with stays open.
 func (s *Store) Close() error {

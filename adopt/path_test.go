@@ -262,7 +262,7 @@ func (w pathWay) storeVerbs(t *testing.T, s *adopt.Store, db, admin *sql.DB) {
 func (w pathWay) look(t *testing.T, s *adopt.Store) (dead []int64) {
 	t.Helper()
 	_, failed := s.Stats(t.Context())
-	_, err := s.Stuck(t.Context())
+	_, err := adopt.Stuck(t.Context(), s)
 	failed = errors.Join(failed, err)
 	_, err = s.List(t.Context(), dibs.Filter{Limit: 100})
 	if failed = errors.Join(failed, err); w.SideTable {

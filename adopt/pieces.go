@@ -15,7 +15,7 @@ func (p piece) At() string {
 	if p.byPlace() {
 		return "t.ctid as dibs_at"
 	}
-	return p.list(func(i int) string { return p.col(p.keys[i]) + fmt.Sprintf(" as dibs_a%d", i) })
+	return p.list(func(i int) string { return p.keys[i].sql() + fmt.Sprintf(" as dibs_a%d", i) })
 }
 
 func (p piece) byPlace() bool { return p.on.whole }
@@ -52,20 +52,20 @@ func (p piece) AtIn(part string) string {
 	if slices.ContainsFunc(p.keys, func(k column) bool { return k.equals != "" }) { // "in" cannot name them
 		return "exists (select from " + part + " a where " + p.AtIs("a") + ")"
 	}
-	own := p.list(func(i int) string { return p.col(p.keys[i]) })
+	own := p.list(func(i int) string { return p.keys[i].sql() })
 	return "(" + own + ") in (select " + p.list(func(i int) string { return fmt.Sprintf("dibs_a%d", i) }) + " from " + part + ")"
 }
 
 // is compares a column with a value of its type.
 func (p *plan) is(c column, value string) string {
-	return p.col(c) + " " + cmp.Or(c.equals, "=") + " " + value
+	return c.sql() + " " + cmp.Or(c.equals, "=") + " " + value
 }
 
 // OrderAs hands the order's columns on, OrderOf again, and OrderBy sorts by them.
 func (p piece) OrderAs() string {
 	parts := make([]string, len(p.order))
 	for i, o := range p.order {
-		parts[i] = fmt.Sprintf("%s as dibs_o%d", p.col(o.column), i)
+		parts[i] = fmt.Sprintf("%s as dibs_o%d", o.column.sql(), i)
 	}
 	return strings.Join(parts, ", ")
 }
@@ -105,9 +105,8 @@ func (p piece) KeyIs(alias string) string {
 	}), ", ", " and ")
 }
 
-// KeyOfSide is true for the row that a row of the side table is about.
-func (p piece) KeyOfSide() string {
-	doc := p.d.document("s.key")
+// KeyOfSide is true for the row that a row of the side table is about; doc is its key, as a JSON array.
+func (p piece) KeyOfSide(doc string) string {
 	parts := make([]string, len(p.keys))
 	for i, k := range p.keys {
 		parts[i] = p.is(k, p.d.item(doc, i, k))
@@ -120,7 +119,7 @@ func (p piece) Group() string {
 	if p.Mapping.Group.Column == "" {
 		return ""
 	}
-	return p.d.text(p.col(p.group))
+	return p.d.asText(p.group.sql())
 }
 
 // Limit is how many of a group may run at once.
@@ -131,7 +130,7 @@ func (p piece) Busy() string {
 	if p.SideTable && !p.marked() {
 		return p.Side() + " s where s.source = " + p.Source() + " and s.queue = " + p.Name() + " and s.token is not null and s.grp is not null"
 	}
-	return p.Table + " t where " + p.busy + " and " + p.col(p.group) + " is not null"
+	return p.Table + " t where " + p.busy + " and " + p.group.sql() + " is not null"
 }
 
 // BusyGroup is the group of a row of Busy.
@@ -174,7 +173,7 @@ func (p piece) Held(alias string) string {
 	}
 	conds := []string{p.busy + p.live()}
 	for i, c := range p.fence {
-		now, then := p.d.exact(p.col(c), c), p.d.item(alias+".dibs_f", i, column{exactly: "pg_catalog.text"})
+		now, then := p.d.exact(c.sql(), c), p.d.item(alias+".dibs_f", i, column{exactly: "pg_catalog.text"})
 		conds = append(conds, fmt.Sprintf("%s = %s", now, then))
 	}
 	return strings.Join(conds, " and ")
@@ -218,12 +217,12 @@ func (p piece) Out() string {
 	}
 	fence := make([]string, len(p.fence))
 	for i, c := range p.fence {
-		fence[i] = p.d.exact(p.col(c), c)
+		fence[i] = p.d.exact(c.sql(), c)
 	}
 	attempt := p.attempts()
 	exprs := []string{
 		p.Key,
-		null(len(fence) > 0, func() string { return p.d.array(fence) }),
+		null(len(fence) > 0, func() string { return p.d.arrayOf(fence) }),
 		null(attempt != "", func() string { return attempt }),
 		p.Micros(),
 	}
@@ -231,10 +230,10 @@ func (p piece) Out() string {
 		locked, _ := p.on.column(p.Claim.LockedBy)
 		exprs = append(exprs,
 			p.until(),
-			null(p.before != nil, func() string { return p.before.micros(p.col(p.before.column)) }),
-			null(p.Kind != "", func() string { return p.d.text(p.col(p.kind)) }),
+			null(p.before != nil, func() string { return p.before.micros(p.before.column.sql()) }),
+			null(p.Kind != "", func() string { return p.d.asText(p.kind.sql()) }),
 			null(p.Mapping.Group.Column != "", p.Group),
-			null(p.Claim.LockedBy != "", func() string { return p.d.text(p.col(locked)) }),
+			null(p.Claim.LockedBy != "", func() string { return p.d.asText(locked.sql()) }),
 			p.payload(),
 		)
 	}
@@ -249,9 +248,9 @@ func (p piece) until() string {
 	switch {
 	case p.SideTable:
 	case p.timeout != nil:
-		return p.timeout.micros(p.col(p.timeout.column))
+		return p.timeout.micros(p.timeout.column.sql())
 	case p.started != nil:
-		return fmt.Sprintf("%s + %d", p.started.micros(p.col(p.started.column)), (p.Lease + p.started.grain).Microseconds())
+		return fmt.Sprintf("%s + %d", p.started.micros(p.started.column.sql()), (p.Lease + p.started.grain).Microseconds())
 	}
 	return "null"
 }
@@ -261,13 +260,13 @@ func (p piece) payload() string {
 	columns := p.Payload.Columns
 	if len(columns) == 1 {
 		c, _ := p.on.column(columns[0])
-		return p.d.json(p.col(c), c, p.Payload.JSON)
+		return p.d.json(c.sql(), c, p.Payload.JSON)
 	}
 	var members []column
 	var exprs []string
 	for _, c := range p.on.columns {
 		if len(columns) == 0 || slices.Contains(columns, c.name) {
-			members, exprs = append(members, c), append(exprs, p.col(c))
+			members, exprs = append(members, c), append(exprs, c.sql())
 		}
 	}
 	return p.d.object(members, exprs)

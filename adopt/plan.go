@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ type plan struct {
 	Mapping
 	d  dialect
 	on *table
+	do *statements // what a store runs; nil until the mapping has been verified
 
 	// These are the mapping's, as statements have them.
 	Where, Unfinished, Available, Running string
@@ -58,7 +60,7 @@ const lateError = "lease expired" // as everywhere in dibs
 func compile(m Mapping, d dialect, on *table) (*plan, error) {
 	p := &plan{Mapping: withDefaults(m), d: d, on: on}
 	p.asWritten()
-	p.Table = d.quote(on.schema) + "." + d.quote(on.name)
+	p.Table = quote(on.schema) + "." + quote(on.name)
 	steps := []func() error{p.setLimits, p.setKey, p.setColumns, p.setOrder, p.setTimes, p.setFence, p.checkSets}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -232,7 +234,7 @@ func (p *plan) setKey() error {
 			return invalid("id", "%s is of type %s, by which a row cannot be named exactly", name, c.decl)
 		}
 		p.keys = append(p.keys, c)
-		exprs = append(exprs, p.d.keyed(p.col(c), c))
+		exprs = append(exprs, keyed(c.sql(), c))
 	}
 	if !p.on.keyed(p.ID) {
 		return invalid("id", "no unique index says that %s names one row; add one, or name other columns", strings.Join(p.ID, ", "))
@@ -242,7 +244,7 @@ func (p *plan) setKey() error {
 			return invalid("id", "%s can be null, and a row without an id cannot be named", c.name)
 		}
 	}
-	p.Key = p.d.array(exprs)
+	p.Key = p.d.arrayOf(exprs)
 	return nil
 }
 
@@ -292,7 +294,7 @@ func (p *plan) setOrder() error {
 		seen[c.name] = true
 		o := ordering{c, desc}
 		p.order = append(p.order, o)
-		parts = append(parts, o.by(p.col(c)))
+		parts = append(parts, o.by(c.sql()))
 	}
 	p.Order = strings.Join(parts, ", ")
 	return nil
@@ -318,7 +320,7 @@ func (p *plan) setConditions() {
 	p.Open = and(p.Where, p.Unfinished)
 	due := ""
 	if p.before != nil {
-		col := p.col(p.before.column)
+		col := p.before.column.sql()
 		due = col + " <= " + p.before.now
 		if p.before.null {
 			due = col + " is null or " + due
@@ -327,7 +329,7 @@ func (p *plan) setConditions() {
 	p.ready = and(p.Where, p.Unfinished, p.Available, due)
 	for _, k := range p.keys {
 		if k.loose { // a row that has no id could be chosen by every claim, and named by none
-			p.ready += " and " + p.col(k) + " is not null"
+			p.ready += " and " + k.sql() + " is not null"
 		}
 	}
 	if p.MaxAttempts > 0 && !p.SideTable {
@@ -343,7 +345,7 @@ func (p *plan) setConditions() {
 	p.busy, p.worked = and(p.Where, p.Unfinished, running), and(p.Unfinished, running)
 	if p.lockOnly() {
 		p.busy = p.ready
-		p.ready += " and (" + p.d.text(param("has")) + " is null or not " + p.d.among(p.Key, param("has")) + ")"
+		p.ready += " and (" + p.d.asText(param("has")) + " is null or not " + p.d.isAmong(p.Key, param("has")) + ")"
 	}
 	if p.SideTable {
 		// Not "not exists": PostgreSQL would make a join of it, which compares each row with each lease.
@@ -364,14 +366,12 @@ func (p *plan) lockOnly() bool { return !p.SideTable && !p.marked() }
 // ends reports whether claims end by themselves.
 func (p *plan) ends() bool { return p.SideTable || p.timeout != nil || p.started != nil }
 
-func (p *plan) col(c column) string { return "t." + p.d.quote(c.name) }
-
 // Side is the side table, beside the adopted one.
-func (p *plan) Side() string { return p.d.quote(p.on.schema) + "." + p.d.quote("dibs_adopted") }
+func (p *plan) Side() string { return quote(p.on.schema) + "." + quote("dibs_adopted") }
 
 // SideIndex is the index of the side table, where an index is named with its schema.
 func (p *plan) SideIndex() string {
-	return p.d.quote(p.on.schema) + "." + p.d.quote("dibs_adopted_lease")
+	return quote(p.on.schema) + "." + quote("dibs_adopted_lease")
 }
 
 // Source is what the side table calls the adopted one.
@@ -386,8 +386,16 @@ func (p *plan) Name() string {
 	return s
 }
 
+// mostAttempts is how many attempts a row may have.
+func (p *plan) mostAttempts() int64 {
+	if p.MaxAttempts == 0 {
+		return math.MaxInt32
+	}
+	return int64(p.MaxAttempts)
+}
+
 // Micros is the time now in microseconds since 1970.
-func (p *plan) Micros() string { return p.d.micros() }
+func (p *plan) Micros() string { return p.d.now }
 
 // attempts is the SQL of how many attempts a row has had, or empty.
 func (p *plan) attempts() string {
@@ -395,5 +403,5 @@ func (p *plan) attempts() string {
 		return ""
 	}
 	c, _ := p.on.column(p.Claim.Attempts)
-	return "coalesce(" + p.col(c) + ", 0)"
+	return "coalesce(" + c.sql() + ", 0)"
 }

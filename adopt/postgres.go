@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -12,16 +11,19 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-type postgresDialect struct{}
+type postgresDatabase struct{}
 
-func (postgresDialect) name() string { return "postgres" }
-func (postgresDialect) mark() string { return "$" }
-
-func (postgresDialect) qualified(statement string) string { return qualify.Text(statement) }
-func (postgresDialect) theirs(part string) string         { return qualify.Theirs(part) }
-
-func (postgresDialect) title() string { return "PostgreSQL" }
-func (postgresDialect) can() traits   { return traits{oneStatement: true, rowLocks: true} }
+var postgresDialect = dialect{database: postgresDatabase{}, forms: forms{
+	folder: "postgres", title: "PostgreSQL", mark: "$",
+	now:   "(extract(epoch from statement_timestamp()) * 1000000)::bigint", // which goes on in a long transaction, unlike now()
+	array: "jsonb_build_array(%s)::text", comma: ", ",
+	text: "%s::text", hex: "encode(%s, 'hex')",
+	exactTime: "(extract(epoch from %s) * 1000000)::text",
+	among:     "(%[2]s::jsonb is null or jsonb_exists(%[2]s::jsonb, %[1]s::text))",
+	tokens:    map[kind]string{uuid: "%s::text::uuid", blob: "decode(%s::text, 'hex')", text: "%s::text"},
+	tables:    postgresTables, alike: postgresAlike, stranger: postgresStranger,
+	oneStatement: true, rowLocks: true, qualifies: true, escapes: true,
+}}
 
 var postgresTable = qualify.Text(`
 select c.oid::bigint, n.nspname, c.relkind in ('v', 'm', 'f'),
@@ -35,7 +37,7 @@ select a.attname, format_type(a.atttypid, a.atttypmod), t.typname, not a.attnotn
        pg_get_expr(d.adbin, d.adrelid),
        case when t.typname in ('bpchar', 'varchar') then greatest(a.atttypmod - 4, 0) else 0 end,
        case when t.typname in ('timestamp', 'timestamptz') then a.atttypmod else -1 end,
-       a.attgenerated <> '' or a.attidentity = 'a', t.typtype,
+       a.attgenerated <> '' or a.attidentity = 'a', a.attgenerated <> '', t.typtype,
        format('%I.%I', n.nspname, u.typname) || case when u.typname in ('interval', '_interval') then ''
            else coalesce(substring(format_type(a.atttypid, a.atttypmod), '[(][^()]*[)]'), '') end,
        (
@@ -68,10 +70,35 @@ where i.indrelid = $1::bigint::oid and i.indisvalid
 group by c.relname, i.indexrelid, i.indisunique, i.indisvalid, i.indimmediate, i.indpred, i.indrelid
 order by c.relname`)
 
-func (p postgresDialect) lookUp(ctx context.Context, q querier, schema, name string) (*table, error) {
-	full := p.quote(name)
+var postgresTables = qualify.Text(`
+select case when pg_table_is_visible(c.oid) then c.relname else n.nspname || '.' || c.relname end
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p') and not n.nspname in ('pg_catalog', 'information_schema') and c.relname <> 'dibs_adopted'
+order by 1
+limit 1000`)
+
+var postgresAlike = qualify.Text(`
+select n.nspname, c.relname, pg_table_is_visible(c.oid)
+from pg_class c
+join pg_namespace n on n.oid = c.relnamespace
+where c.relkind in ('r', 'p', 'v', 'm', 'f') and lower(c.relname) = lower($1) and not n.nspname in ('pg_catalog', 'information_schema')
+order by 1, 2
+limit 10`)
+
+var postgresBeneath = qualify.Text(`
+select distinct case when pg_table_is_visible(c.oid) then c.relname else (n.nspname || '.' || c.relname) end
+from pg_rewrite w
+join pg_depend d on d.classid = 'pg_catalog.pg_rewrite'::regclass and d.objid = w.oid and d.refclassid = 'pg_catalog.pg_class'::regclass
+join pg_class c on c.oid = d.refobjid and c.oid <> w.ev_class and c.relkind in ('r', 'p', 'v', 'm', 'f')
+join pg_namespace n on n.oid = c.relnamespace
+where w.ev_class = $1::bigint::oid
+order by 1`)
+
+func (postgresDatabase) lookUp(ctx context.Context, q querier, schema, name string) (*table, error) {
+	full := quote(name)
 	if schema != "" {
-		full = p.quote(schema) + "." + full
+		full = quote(schema) + "." + full
 	}
 	found, err := queryAll(ctx, q, postgresTable, full)
 	if err != nil || len(found) == 0 {
@@ -85,9 +112,9 @@ func (p postgresDialect) lookUp(ctx context.Context, q querier, schema, name str
 	}
 	for _, c := range columns {
 		t.columns = append(t.columns, column{
-			name: c[0], decl: c[1], kind: postgresKind(c[2], c[8]), null: yes(c[3]), def: c[4],
-			length: int(atoi(c[5])), step: stepOf(int(atoi(c[6]))), generated: yes(c[7]),
-			exactly: c[9], equals: c[10],
+			name: c[0], decl: c[1], kind: postgresKind(c[2], c[9]), null: yes(c[3]), def: c[4],
+			length: int(atoi(c[5])), step: stepOf(int(atoi(c[6]))), generated: yes(c[7]), computed: yes(c[8]),
+			exactly: c[10], equals: c[11],
 		})
 	}
 	indexes, err := queryAll(ctx, q, postgresIndexes, t.id)
@@ -101,9 +128,12 @@ func (p postgresDialect) lookUp(ctx context.Context, q querier, schema, name str
 		}
 		t.indexes = append(t.indexes, found)
 	}
-	triggers, err := queryAll(ctx, q, p.qualified(`select tgname from pg_trigger where tgrelid = $1::bigint::oid and not tgisinternal order by tgname`), t.id)
+	triggers, err := queryAll(ctx, q, qualify.Text(`select tgname from pg_trigger where tgrelid = $1::bigint::oid and not tgisinternal order by tgname`), t.id)
 	for _, tr := range triggers {
 		t.triggers = append(t.triggers, tr[0])
+	}
+	if t.view && err == nil {
+		t.beneath, err = firstOf(queryAll(ctx, q, postgresBeneath, t.id))
 	}
 	return t, err
 }
@@ -149,39 +179,7 @@ func postgresKind(typ, typtype string) kind {
 	return other
 }
 
-func (postgresDialect) quote(identifier string) string {
-	return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"`
-}
-
-func (postgresDialect) literal(v any) (string, error) {
-	if s, ok := v.(string); ok {
-		quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-		if strings.Contains(s, `\`) { // means the same whatever standard_conforming_strings says
-			quoted = "E" + strings.ReplaceAll(quoted, `\`, `\\`)
-		}
-		return quoted, nil
-	}
-	return plainLiteral(v)
-}
-
-// plainLiteral writes what all databases write alike.
-func plainLiteral(v any) (string, error) {
-	switch v := v.(type) {
-	case nil:
-		return "null", nil
-	case bool:
-		return strconv.FormatBool(v), nil
-	case int, int64, uint64:
-		return fmt.Sprint(v), nil
-	case float64:
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			return fmt.Sprint(v), nil
-		}
-	}
-	return "", fmt.Errorf("must be null, a boolean, a number or a string; %v is none: put it in quotes if it is meant as text", v)
-}
-
-func (postgresDialect) clock(c column, f TimeFormat) (clock, error) {
+func (postgresDatabase) clock(c column, f TimeFormat) (clock, error) {
 	simple := func(now, epoch string, grain time.Duration) clock {
 		return clock{
 			now:   now,
@@ -226,7 +224,7 @@ func timesError(c column, f TimeFormat) error {
 	return fmt.Errorf("is of type %s, which holds no times of format %q", c.decl, f)
 }
 
-func (postgresDialect) json(expr string, c column, asJSON bool) string {
+func (postgresDatabase) json(expr string, c column, asJSON bool) string {
 	switch {
 	case c.kind == document:
 		return expr + "::text"
@@ -236,78 +234,23 @@ func (postgresDialect) json(expr string, c column, asJSON bool) string {
 	return "to_json(" + expr + ")::text"
 }
 
-func (postgresDialect) array(exprs []string) string {
-	return "jsonb_build_array(" + strings.Join(exprs, ", ") + ")::text"
-}
-
-func (postgresDialect) comma() string { return ", " }
-
-func (postgresDialect) object(_ []column, exprs []string) string {
+func (postgresDatabase) object(_ []column, exprs []string) string {
 	return "(select row_to_json(r) from (select " + strings.Join(exprs, ", ") + ") r)::text"
 }
 
-func (postgresDialect) document(text string) string { return "(" + text + "::jsonb)" }
-
-// keyed writes a time in UTC: how one with a zone is written depends on the session's.
-func (postgresDialect) keyed(expr string, c column) string {
-	if c.kind == instant {
-		return "(" + expr + " at time zone 'utc')"
-	}
-	return expr
-}
-
-func (postgresDialect) item(doc string, i int, c column) string {
+func (postgresDatabase) item(doc string, i int, c column) string {
 	if c.kind == instant {
 		return fmt.Sprintf("((%s->>%d)::timestamp at time zone 'utc')", doc, i)
 	}
 	return fmt.Sprintf("(%s->>%d)::%s", doc, i, qualify.Theirs(c.exactly))
 }
 
-func (p postgresDialect) exact(expr string, c column) string {
-	switch c.kind {
-	case instant, stamp: // whatever the session's time zone and date style are
-		return "(extract(epoch from " + expr + ") * 1000000)::text"
-	case blob:
-		return "encode(" + expr + ", 'hex')"
-	}
-	return expr + "::text"
-}
-
-func (postgresDialect) token(param string, c column) (string, error) {
-	switch {
-	case c.kind == uuid:
-		return param + "::text::uuid", nil
-	case c.kind == blob:
-		return "decode(" + param + "::text, 'hex')", nil
-	case c.kind == text && (c.length == 0 || c.length >= 32):
-		return param + "::text", nil
-	}
-	return "", tokenError(c)
-}
-
-func tokenError(c column) error {
-	return fmt.Errorf("is of type %s; a token needs uuid, bytes, or text of at least 32 characters", c.decl)
-}
-
-func (postgresDialect) text(expr string) string { return expr + "::text" }
-
-// micros goes on in a long transaction, unlike now().
-func (postgresDialect) micros() string {
-	return "(extract(epoch from statement_timestamp()) * 1000000)::bigint"
-}
-
-func (postgresDialect) cast(expr string, c column) string {
-	if c.length > 0 {
-		return fmt.Sprintf("left((%s)::text, %d)", expr, c.length)
-	}
+// cast cuts off what is too long, as every cast that is written does.
+func (postgresDatabase) cast(expr string, c column) string {
 	return "(" + expr + ")::" + qualify.Theirs(c.exactly)
 }
 
-func (postgresDialect) among(expr, list string) string {
-	return "(" + list + "::jsonb is null or jsonb_exists(" + list + "::jsonb, " + expr + "::text))"
-}
-
-func (postgresDialect) begin(ctx context.Context, db *sql.DB) (*session, error) {
+func (postgresDatabase) begin(ctx context.Context, db *sql.DB) (*session, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, err

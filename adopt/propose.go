@@ -36,8 +36,8 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reas
 		return m, nil, classify("propose", err)
 	}
 	m.Table = on.called
-	p := &proposer{m: m, d: d, on: on, taken: map[string]bool{}}
-	if p.data, err = lookAtData(ctx, db, d, on); err != nil {
+	p := &proposer{m: m, d: d, of: databases[d.folder], on: on, taken: map[string]bool{}}
+	if p.data, err = p.lookAtData(ctx, db); err != nil {
 		return m, nil, classify("propose", err)
 	}
 	if checks.Name("queue", on.called) != nil {
@@ -79,6 +79,7 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (Mapping, []Reas
 type proposer struct {
 	m       Mapping
 	d       dialect
+	of      adviceDatabase
 	on      *table
 	data    data
 	reasons []Reason
@@ -138,7 +139,7 @@ func (p *proposer) name(c *column) string {
 	if plain {
 		return c.name
 	}
-	return p.d.quote(c.name)
+	return quote(c.name)
 }
 
 // Words that a column may be called by, but only in quotes.
@@ -213,7 +214,7 @@ func (p *proposer) flag(c *column, set bool) string {
 	switch {
 	case c.kind == boolean && set:
 		return p.name(c)
-	case c.kind == boolean && !c.null && p.d.name() == "sqlite" && p.on.led(c.name):
+	case c.kind == boolean && !c.null && p.d.loose && p.on.led(c.name):
 		return p.name(c) + " = 0" // which finds that index
 	case c.kind == boolean && !c.null:
 		return "not " + p.name(c)

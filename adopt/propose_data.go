@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 // data is what some rows of a table hold.
@@ -24,13 +23,14 @@ type data struct {
 
 const proposeRows = 5000 // rows that are looked at
 
-func lookAtData(ctx context.Context, db *sql.DB, d dialect, on *table) (data, error) {
+func (p *proposer) lookAtData(ctx context.Context, db *sql.DB) (data, error) {
+	d, on := p.d, p.on
 	all := data{
 		filled: map[string]int64{}, values: map[string][]string{},
 		sample: map[string]string{}, json: map[string]bool{},
 	}
 	var err error
-	if all.allowed, err = d.allowed(ctx, db, on); err != nil {
+	if all.allowed, err = p.of.allowed(ctx, db, on); err != nil {
 		return all, err
 	}
 	for _, c := range on.columns {
@@ -38,16 +38,15 @@ func lookAtData(ctx context.Context, db *sql.DB, d dialect, on *table) (data, er
 			all.allowed[c.name] = append(all.allowed[c.name], all.indexed(x, c)...)
 		}
 	}
-	p := &plan{d: d, on: on}
 	names, exprs := make([]string, len(on.columns)), make([]string, len(on.columns))
 	for i, c := range on.columns {
 		names[i] = c.name
-		exprs[i] = "substr(" + d.text(p.col(c)) + ", 1, 10000)"
+		exprs[i] = "substr(" + d.asText(c.sql()) + ", 1, 10000)"
 		if c.kind == blob { // which is not text
-			exprs[i] = "case when " + p.col(c) + " is null then null else '' end"
+			exprs[i] = "case when " + c.sql() + " is null then null else '' end"
 		}
 	}
-	from := d.quote(on.schema) + "." + d.quote(on.name)
+	from := quote(on.schema) + "." + quote(on.name)
 	err = d.peek(ctx, db, checkTime, func(q querier) error {
 		rows, err := queryAll(ctx, q, d.qualified("select "+strings.Join(exprs, ", ")+fmt.Sprintf(" from %s t limit %d", from, proposeRows)))
 		for _, r := range rows {
@@ -99,93 +98,13 @@ func (d *data) only(name string, values ...string) bool {
 // differ reports whether one of two columns is filled more often than the other.
 func (d *data) differ(a, b *column) bool { return d.filled[a.name] != d.filled[b.name] }
 
-var postgresAllowed = qualify.Text(`
-select a.attname, e.enumlabel
-from pg_attribute a
-join pg_enum e on e.enumtypid = a.atttypid
-where a.attrelid = $1::bigint::oid
-union all
-select a.attname, m[1]
-from pg_constraint k
-join pg_attribute a on a.attrelid = k.conrelid and k.conkey = array[a.attnum]
-cross join regexp_matches(pg_get_constraintdef(k.oid), '''([^'']+)''', 'g') m
-where k.conrelid = $1::bigint::oid and k.contype = 'c'`)
-
-func (postgresDialect) allowed(ctx context.Context, q querier, on *table) (map[string][]string, error) {
-	rows, err := queryAll(ctx, q, postgresAllowed, on.id)
-	all := map[string][]string{}
-	for _, r := range rows {
-		all[r[0]] = append(all[r[0]], r[1])
-	}
-	return all, err
-}
-
-var listed = regexp.MustCompile(`(?i)["'\x60\[]?([\pL_][\pL\pN_]*)["'\x60\]]?\s+in\s*\(([^()]*)\)`)
-
-func (s sqliteDialect) allowed(ctx context.Context, q querier, on *table) (map[string][]string, error) {
-	rows, err := queryAll(ctx, q, "select sql from "+s.quote(on.schema)+".sqlite_schema where type = 'table' and name = ?", on.name)
-	all := map[string][]string{}
-	for _, r := range rows {
-		for _, m := range listed.FindAllStringSubmatch(r[0], -1) {
-			for v := range strings.SplitSeq(m[2], ",") {
-				all[m[1]] = append(all[m[1]], strings.Trim(strings.TrimSpace(v), "'"))
-			}
-		}
-	}
-	return all, err
-}
-
-func (postgresDialect) timesOf(c column, sample string) (f TimeFormat, sure bool) {
-	switch {
-	case c.kind == integer:
-		return numberTimes(sample)
-	case strings.Contains(strings.ToLower(c.def), "utc"):
-		return TimesUTC, true
-	}
-	return TimesLocal, false
-}
-
-func (sqliteDialect) timesOf(c column, sample string) (f TimeFormat, sure bool) {
-	def := strings.ToLower(c.def)
-	second := regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$`)
-	switch {
-	case second.MatchString(sample):
-		return TimesSeconds, true
-	case len(sample) == 23 && sample[10] == ' ' && second.MatchString(sample[:19]):
-		return TimesMillis, true
-	case strings.HasSuffix(sample, "Z") && strings.Contains(sample, "T"):
-		return TimesISO, true
-	case sample != "":
-		return numberTimes(sample)
-	case strings.Contains(def, "unixepoch") || strings.Contains(def, "%s'"):
-		return TimesUnix, true
-	case strings.Contains(def, "t%h"):
-		return TimesISO, true
-	case strings.Contains(def, "%f"):
-		return TimesMillis, true
-	case strings.Contains(def, "current_timestamp") || strings.Contains(def, "datetime("):
-		return TimesSeconds, true
-	}
-	return "", false
-}
-
-func numberTimes(sample string) (TimeFormat, bool) {
-	switch n := atoi(sample); {
-	case n > 1e11:
-		return TimesUnixMS, true
-	case n > 1e8:
-		return TimesUnix, true
-	}
-	return "", false
-}
-
 // Tables lists the tables of the database that begin so, for the shell's completion.
 func Tables(ctx context.Context, db *sql.DB, begin string) ([]string, error) {
 	d, err := dialectOf(ctx, db)
 	if err != nil {
 		return nil, classify("list tables", err)
 	}
-	rows, err := queryAll(ctx, db, d.tables())
+	rows, err := queryAll(ctx, db, d.tables)
 	var names []string
 	for _, r := range rows {
 		if strings.HasPrefix(r[0], begin) {
@@ -193,23 +112,4 @@ func Tables(ctx context.Context, db *sql.DB, begin string) ([]string, error) {
 		}
 	}
 	return names, classify("list tables", err)
-}
-
-func (postgresDialect) tables() string {
-	return qualify.Text(`
-select case when pg_table_is_visible(c.oid) then c.relname else n.nspname || '.' || c.relname end
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-where c.relkind in ('r', 'p') and not n.nspname in ('pg_catalog', 'information_schema') and c.relname <> 'dibs_adopted'
-order by 1
-limit 1000`)
-}
-
-func (sqliteDialect) tables() string {
-	return `
-select name
-from sqlite_schema
-where type = 'table' and name not like 'sqlite!_%' escape '!' and name <> 'dibs_adopted'
-order by name
-limit 1000`
 }

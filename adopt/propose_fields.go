@@ -154,7 +154,7 @@ func (p *proposer) times() {
 		if c == nil || c.kind == instant {
 			continue
 		}
-		f, sure := p.d.timesOf(*c, p.data.sample[c.name])
+		f, sure := p.of.timesOf(*c, p.data.sample[c.name])
 		if sure {
 			p.m.Times = f
 			p.why("times", "%s holds, or has as its default, times of this format", c.name)

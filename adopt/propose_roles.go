@@ -47,7 +47,7 @@ func (p *proposer) roles() {
 	compared := func(f func(column) bool) func(column) bool { // with the time now, which needs a format
 		return func(c column) bool { return f(c) && !p.formatless(c) }
 	}
-	texts := func(c column) bool { return c.kind == text || c.kind == other && p.d.name() == "sqlite" }
+	texts := func(c column) bool { return c.kind == text || c.kind == other && p.d.loose }
 	numbers := func(c column) bool { return c.kind == integer || c.kind == number }
 	tokens := func(c column) bool {
 		_, err := p.d.token("", c)
@@ -111,7 +111,7 @@ func (p *proposer) isTime(c column) bool {
 			last = w[len(w)-1]
 		}
 		named := strings.Contains(" at on time date ts until after utc ms timestamp start end started ended finished created updated since ", " "+last+" ")
-		return named && (c.kind == integer || p.d.name() == "sqlite")
+		return named && (c.kind == integer || p.d.loose)
 	}
 	return false
 }
@@ -120,10 +120,10 @@ func (p *proposer) isTime(c column) bool {
 // write as a time, such as whole days.
 func (p *proposer) formatless(c column) bool {
 	sample := p.data.sample[c.name]
-	if c.kind == instant || c.kind == integer || sample == "" || p.d.name() != "sqlite" {
+	if c.kind == instant || c.kind == integer || sample == "" || !p.d.loose {
 		return false
 	}
-	_, fits := p.d.timesOf(c, sample)
+	_, fits := p.of.timesOf(c, sample)
 	return !fits
 }
 

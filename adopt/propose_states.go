@@ -22,16 +22,15 @@ func (p *proposer) tally(ctx context.Context, db *sql.DB) error {
 	if p.status == nil {
 		return nil
 	}
-	t := &plan{d: p.d, on: p.on}
 	ended := "null"
 	if p.finished != nil {
-		ended = p.d.text(t.col(*p.finished))
+		ended = p.d.asText(p.finished.sql())
 	}
-	from := p.d.quote(p.on.schema) + "." + p.d.quote(p.on.name)
+	from := quote(p.on.schema) + "." + quote(p.on.name)
 	var rows [][]string
 	err := p.d.peek(ctx, db, checkTime, func(q querier) (err error) {
 		rows, err = queryAll(ctx, q, p.d.qualified(fmt.Sprintf("select v, case when v is null then 1 else 0 end, count(*), count(e) from (select %s as v, %s as e from %s t limit %d) x group by v order by case when v is null then 1 else 0 end, count(*) desc, v limit %d",
-			p.d.text(t.col(*p.status)), ended, from, proposeRows, mostValues+1)))
+			p.d.asText(p.status.sql()), ended, from, proposeRows, mostValues+1)))
 		return err
 	})
 	if err != nil && !tooLong(err) {

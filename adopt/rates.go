@@ -76,7 +76,7 @@ func (p *plan) microsOf(t *timed) string {
 	if t == nil {
 		return "null"
 	}
-	return t.micros(p.col(t.column))
+	return t.micros(t.column.sql())
 }
 
 // Done is true for rows that have completed, as far as constants that the outcome sets tell.
@@ -102,7 +102,7 @@ func (p piece) Recent() string {
 		return ""
 	}
 	t := p.ended()
-	return p.col(t.column) + " >= " + t.after("-300") + " order by " + p.col(t.column) + " desc"
+	return t.column.sql() + " >= " + t.after("-300") + " order by " + t.column.sql() + " desc"
 }
 
 func (p *plan) indexedEnd() bool { return p.on.led(p.ended().name) }

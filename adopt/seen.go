@@ -37,7 +37,7 @@ func (p piece) Since() string {
 	if p.started == nil || p.SideTable {
 		return "null"
 	}
-	return p.started.micros(p.col(p.started.column))
+	return p.started.micros(p.started.column.sql())
 }
 
 // KindText is the row's kind, or empty.
@@ -45,11 +45,11 @@ func (p piece) KindText() string {
 	if p.Kind == "" {
 		return ""
 	}
-	return p.d.text(p.col(p.kind))
+	return p.d.asText(p.kind.sql())
 }
 
 // Among is true if expr is in a JSON array of strings, or that is null.
-func (p piece) Among(expr, list string) string { return p.d.among("("+expr+")", list) }
+func (p piece) Among(expr, list string) string { return p.d.isAmong("("+expr+")", list) }
 
 // seen are rows that were read, as jobs.
 func (s *Store) seen(ctx context.Context, rows []*row) ([]*dibs.RawJob, error) {

@@ -172,7 +172,7 @@ func (p *plan) assign(set Set, v values) []assignment {
 func (p *plan) sets(all []assignment) string {
 	parts := make([]string, len(all))
 	for i, a := range all {
-		parts[i] = p.d.quote(a.to.name) + " = " + a.expr
+		parts[i] = quote(a.to.name) + " = " + a.expr
 	}
 	return strings.Join(parts, ", ")
 }
@@ -248,12 +248,12 @@ func (p *plan) backs(v values, uncounted string) []assignment {
 		}
 	}
 	if p.before != nil && own(p.before.column) && v.delay != "null" {
-		col := p.d.quote(p.before.name)
+		col := quote(p.before.name)
 		all = append(all, assignment{p.before.column, fmt.Sprintf("case when %s is null then t.%s else %s end", v.delay, col, p.before.from(v.delay))})
 	}
 	// Only a token still tells the next claim apart if the number goes down.
 	if c, ok := p.on.column(p.Claim.Attempts); ok && own(c) && p.Claim.Token != "" && uncounted != "" {
-		all = append(all, assignment{c, p.col(c) + " - " + uncounted})
+		all = append(all, assignment{c, c.sql() + " - " + uncounted})
 	}
 	return all
 }

@@ -7,22 +7,42 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
-type sqliteDialect struct{}
+type sqliteDatabase struct{}
 
-func (sqliteDialect) name() string  { return "sqlite" }
-func (sqliteDialect) mark() string  { return "?" }
-func (sqliteDialect) title() string { return "SQLite" }
+var sqliteDialect = dialect{database: sqliteDatabase{}, forms: forms{
+	folder: "sqlite", title: "SQLite", mark: "?",
+	now:   "cast(unixepoch('now', 'subsec') * 1000000 as integer)",
+	array: "json_array(%s)", comma: ",",
+	text: "cast(%s as text)", hex: "hex(%s)",
+	exactTime: "cast(%s as text)",
+	among:     "(%[2]s is null or %[1]s in (select value from json_each(%[2]s)))",
+	tokens:    map[kind]string{blob: "unhex(%s)", text: "%s", other: "%s"},
+	tables:    sqliteTables, alike: sqliteAlike,
+	loose: true,
+}}
 
-func (sqliteDialect) qualified(statement string) string { return statement }
-func (sqliteDialect) theirs(part string) string         { return part }
-func (sqliteDialect) can() traits                       { return traits{} }
+const sqliteTables = `
+select name
+from sqlite_schema
+where type = 'table' and name not like 'sqlite!_%' escape '!' and name <> 'dibs_adopted'
+order by name
+limit 1000`
 
-func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name string) (*table, error) {
+// Tables in schemas of the path are not needed here: lookUp has found those, whatever their case.
+const sqliteAlike = `
+select schema, name, schema in ('main', 'temp')
+from pragma_table_list
+where lower(name) = lower(?)
+order by 1, 2
+limit 10`
+
+func (sqliteDatabase) lookUp(ctx context.Context, q querier, schema, name string) (*table, error) {
 	if schema == "" {
 		schema = "main"
 	}
@@ -37,13 +57,13 @@ func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name strin
 	}
 	var key []string
 	for _, c := range columns {
-		pk := c[4] != "0"
+		pk, made := c[4] != "0", c[5] == "2" || c[5] == "3"
 		if pk {
 			key = append(key, c[0])
 		}
 		t.columns = append(t.columns, column{
 			name: c[0], decl: c[1], kind: sqliteKind(c[1]), null: c[2] == "0" && !pk, def: c[3],
-			generated: c[5] == "2" || c[5] == "3",
+			generated: made, computed: made,
 			loose:     pk && c[2] == "0" && !yes(found[0][2]),
 		})
 	}
@@ -53,7 +73,7 @@ func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name strin
 	indexes, err := queryAll(ctx, q, `
 		select l.name, coalesce(s.sql, ''), l."unique", l.partial,
 		       (select group_concat(coalesce(i.name, ''), char(31)) from (select name from pragma_index_info(l.name, ?2) order by seqno) i)
-		from pragma_index_list(?1, ?2) l left join `+s.quote(schema)+`.sqlite_schema s on s.name = l.name
+		from pragma_index_list(?1, ?2) l left join `+quote(schema)+`.sqlite_schema s on s.name = l.name
 		order by l.name`, t.name, schema)
 	if err != nil {
 		return nil, err
@@ -71,11 +91,36 @@ func (s sqliteDialect) lookUp(ctx context.Context, q querier, schema, name strin
 	if c, ok := t.column(strings.Join(key, "\x1f")); ok && c.kind == integer { // the rowid, which needs no index
 		t.indexes = append(t.indexes, index{name: "rowid", columns: key, unique: true})
 	}
-	triggers, err := queryAll(ctx, q, `select name from `+s.quote(schema)+`.sqlite_schema where type = 'trigger' and tbl_name = ? collate nocase order by name`, t.name)
+	triggers, err := queryAll(ctx, q, `select name from `+quote(schema)+`.sqlite_schema where type = 'trigger' and tbl_name = ? collate nocase order by name`, t.name)
 	for _, tr := range triggers {
 		t.triggers = append(t.triggers, tr[0])
 	}
+	if t.view && err == nil {
+		t.beneath, err = sqliteBeneath(ctx, q, t)
+	}
 	return t, err
+}
+
+var afterFrom = regexp.MustCompile("(?i)\\b(?:from|join)\\s+[\"'`\\[]?([\\pL_][\\pL\\pN_]*)")
+
+var fromSeveral = regexp.MustCompile(`(?i)\bfrom\s+\S+(\s+(as\s+)?\w+)?\s*,`)
+
+// sqliteBeneath names the table of a view that reads one: SQLite keeps no list of them.
+func sqliteBeneath(ctx context.Context, q querier, view *table) ([]string, error) {
+	text, err := firstOf(queryAll(ctx, q, "select sql from "+quote(view.schema)+".sqlite_schema where type = 'view' and name = ?", view.name))
+	if err != nil || len(text) == 0 || fromSeveral.MatchString(text[0]) {
+		return nil, err
+	}
+	tables, err := firstOf(queryAll(ctx, q, sqliteTables))
+	var found []string
+	for _, m := range afterFrom.FindAllStringSubmatch(text[0], -1) {
+		for _, t := range tables {
+			if strings.EqualFold(t, m[1]) && !slices.Contains(found, t) {
+				found = append(found, t)
+			}
+		}
+	}
+	return found, err
 }
 
 func cutFold(s, sep string) (before, after string, found bool) {
@@ -115,18 +160,7 @@ func sqliteKind(decl string) kind {
 	return other
 }
 
-func (sqliteDialect) quote(identifier string) string {
-	return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"`
-}
-
-func (sqliteDialect) literal(v any) (string, error) {
-	if s, ok := v.(string); ok {
-		return "'" + strings.ReplaceAll(s, "'", "''") + "'", nil
-	}
-	return plainLiteral(v)
-}
-
-func (sqliteDialect) clock(c column, f TimeFormat) (clock, error) {
+func (sqliteDatabase) clock(c column, f TimeFormat) (clock, error) {
 	if f == "" {
 		f = TimesSeconds
 		if c.kind == integer {
@@ -169,7 +203,7 @@ func (sqliteDialect) clock(c column, f TimeFormat) (clock, error) {
 	return clock{}, timesError(c, f)
 }
 
-func (sqliteDialect) json(expr string, c column, asJSON bool) string {
+func (sqliteDatabase) json(expr string, c column, asJSON bool) string {
 	switch {
 	case c.kind == document, asJSON:
 		return "cast(" + expr + " as text)"
@@ -179,20 +213,12 @@ func (sqliteDialect) json(expr string, c column, asJSON bool) string {
 	return "case typeof(" + expr + ") when 'blob' then json_quote(hex(" + expr + ")) else json_quote(" + expr + ") end"
 }
 
-func (sqliteDialect) array(exprs []string) string {
-	return "json_array(" + strings.Join(exprs, ", ") + ")"
-}
-
-func (sqliteDialect) keyed(expr string, _ column) string { return expr }
-
-func (sqliteDialect) comma() string { return "," }
-
 // object puts the text together: json_object takes no more than some 60 members.
-func (s sqliteDialect) object(columns []column, exprs []string) string {
+func (s sqliteDatabase) object(columns []column, exprs []string) string {
 	parts := make([]string, len(exprs))
 	for i, c := range columns {
 		name, _ := json.Marshal(c.name) // a string
-		lit, _ := s.literal(string(name) + ":")
+		lit := sqliteDialect.str(string(name) + ":")
 		value := s.json(exprs[i], c, false)
 		if c.kind == document {
 			value = "case when json_valid(" + exprs[i] + ") then " + exprs[i] + " else json_quote(" + exprs[i] + ") end"
@@ -202,37 +228,22 @@ func (s sqliteDialect) object(columns []column, exprs []string) string {
 	return "'{' || " + strings.Join(parts, " || ',' || ") + " || '}'"
 }
 
-func (sqliteDialect) document(text string) string { return text }
-
-func (sqliteDialect) item(doc string, i int, _ column) string {
+func (sqliteDatabase) item(doc string, i int, _ column) string {
 	return fmt.Sprintf("json_extract(%s, '$[%d]')", doc, i)
 }
 
-func (sqliteDialect) exact(expr string, c column) string {
-	if c.kind == blob {
-		return "hex(" + expr + ")"
-	}
-	return "cast(" + expr + " as text)"
-}
-
-func (sqliteDialect) token(param string, c column) (string, error) {
+// cast gives the value the affinity of the column, without which it would compare
+// in another way.
+func (sqliteDatabase) cast(expr string, c column) string {
 	switch c.kind {
-	case blob:
-		return "unhex(" + param + ")", nil
-	case text, other:
-		return param, nil
+	case text:
+		return "cast(" + expr + " as text)"
+	case integer, number, boolean:
+		if !strings.HasPrefix(expr, "'") { // texts stay texts there
+			return "cast(" + expr + " as numeric)"
+		}
 	}
-	return "", tokenError(c)
-}
-
-func (sqliteDialect) text(expr string) string { return "cast(" + expr + " as text)" }
-
-func (sqliteDialect) micros() string { return "cast(unixepoch('now', 'subsec') * 1000000 as integer)" }
-
-func (sqliteDialect) cast(expr string, _ column) string { return expr }
-
-func (sqliteDialect) among(expr, list string) string {
-	return "(" + list + " is null or " + expr + " in (select value from json_each(" + list + ")))"
+	return expr
 }
 
 // busyWait is how long a transaction waits for the file's write lock, as on dibs' own tables: waiters are not
@@ -241,7 +252,7 @@ const busyWait = time.Minute
 
 // begin takes the write lock at once: a transaction that reads first may find
 // that it can no more write.
-func (sqliteDialect) begin(ctx context.Context, db *sql.DB) (*session, error) {
+func (sqliteDatabase) begin(ctx context.Context, db *sql.DB) (*session, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err

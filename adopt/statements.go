@@ -40,7 +40,7 @@ var params = regexp.MustCompile("\x00([a-z]+)\x00")
 
 // numbered qualifies the statement's names and gives the parameters their numbers.
 func numbered(d dialect, text string) *statement {
-	s, mark := &statement{}, d.mark()
+	s, mark := &statement{}, d.mark
 	s.text = params.ReplaceAllStringFunc(d.qualified(text), func(found string) string {
 		name := found[1 : len(found)-1]
 		for i, known := range s.params {
@@ -59,7 +59,7 @@ func bare(exprs string) string { return strings.ReplaceAll(exprs, `t."`, `"`) }
 
 // render makes a statement from its file.
 func render(d dialect, name string, data any) (*statement, error) {
-	t, err := template.New(name+".sql").Funcs(template.FuncMap{"param": param, "bare": bare}).ParseFS(files, "sql/"+d.name()+"/"+name+".sql")
+	t, err := template.New(name+".sql").Funcs(template.FuncMap{"param": param, "bare": bare}).ParseFS(files, "sql/"+d.folder+"/"+name+".sql")
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (p *plan) statements() (*statements, error) {
 	}
 	claimed := piece{Ready: p.readyFor(p.ready), row: true}
 	resumed := piece{Ready: p.mine(), Mine: true, row: true}
-	if p.d.can().oneStatement && !p.SideTable && !p.reorders() {
+	if p.d.oneStatement && !p.SideTable && !p.reorders() {
 		claimed.Marks = p.claimSets()
 		resumed.Marks = claimed.Marks
 	} else if p.marked() {
@@ -122,7 +122,7 @@ func (p *plan) statements() (*statements, error) {
 	}
 	p.limits(s, make)
 	make(&s.fetch, "fetch", piece{row: true})
-	if p.d.can().rowLocks {
+	if p.d.rowLocks {
 		make(&s.holds, "holds", piece{})
 	}
 	alias := valuesOf("m")
@@ -164,7 +164,7 @@ func (p *plan) statements() (*statements, error) {
 
 // limits makes the statements of limits of how many rows may run at once.
 func (p *plan) limits(s *statements, make func(**statement, string, piece)) {
-	locks := p.d.can().rowLocks
+	locks := p.d.rowLocks
 	if p.Mapping.Group.Column != "" && locks {
 		make(&s.turn, "turn", piece{Ready: p.readyFor(p.ready)})
 	}
@@ -216,7 +216,7 @@ func (p *plan) readyFor(where string) string {
 	if p.Kind == "" {
 		return where
 	}
-	return where + " and " + p.d.among(p.col(p.kind), param("kinds"))
+	return where + " and " + p.d.isAmong(p.kind.sql(), param("kinds"))
 }
 
 // mine is which rows a restarted worker still holds.
@@ -237,18 +237,18 @@ func (p *plan) live() string {
 	switch {
 	case p.SideTable:
 	case p.timeout != nil:
-		return " and " + p.col(p.timeout.column) + " > " + p.timeout.now
+		return " and " + p.timeout.column.sql() + " > " + p.timeout.now
 	case p.started != nil:
-		return " and " + p.col(p.started.column) + " > " + p.started.ago(p.Lease)
+		return " and " + p.started.column.sql() + " > " + p.started.ago(p.Lease)
 	}
 	return ""
 }
 
 func (p *plan) lateWhere() string {
 	if p.timeout != nil {
-		return p.busy + " and " + p.col(p.timeout.column) + " <= " + p.timeout.now
+		return p.busy + " and " + p.timeout.column.sql() + " <= " + p.timeout.now
 	}
-	return p.busy + " and " + p.col(p.started.column) + " <= " + p.started.ago(p.Lease)
+	return p.busy + " and " + p.started.column.sql() + " <= " + p.started.ago(p.Lease)
 }
 
 // ago is when a claim began whose lease of length d ends now. Its start was
@@ -260,9 +260,9 @@ func (t *timed) ago(d time.Duration) string {
 func (p *plan) extendSets() string {
 	switch {
 	case p.timeout != nil:
-		return p.d.quote(p.timeout.name) + " = " + p.timeout.from(param("lease"))
+		return quote(p.timeout.name) + " = " + p.timeout.from(param("lease"))
 	case p.started != nil:
-		return p.d.quote(p.started.name) + " = " + p.started.now
+		return quote(p.started.name) + " = " + p.started.now
 	}
 	return ""
 }

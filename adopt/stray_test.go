@@ -13,7 +13,7 @@ import (
 // stuckRows asserts that Stuck tells of so many rows, and Check alike.
 func stuckRows(t *testing.T, s *adopt.Store, db *sql.DB, m adopt.Mapping, field, text string) {
 	t.Helper()
-	all, err := s.Stuck(t.Context())
+	all, err := adopt.Stuck(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestStraysAreTold(t *testing.T) {
 			t.Errorf("stats are %+v, %v", stats, err)
 		}
 		// What it advises puts back these, and not what is held.
-		all, err := s.Stuck(t.Context())
+		all, err := adopt.Stuck(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +51,7 @@ func TestStraysAreTold(t *testing.T) {
 		if err := s.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Complete(nil)}); err != nil {
 			t.Error(err)
 		}
-		if all, err := s.Stuck(t.Context()); err != nil || len(all) > 0 {
+		if all, err := adopt.Stuck(t.Context(), s); err != nil || len(all) > 0 {
 			t.Errorf("still stuck: %s, %v", told(all), err)
 		}
 	})

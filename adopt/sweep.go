@@ -69,7 +69,7 @@ func (s *Store) sweep(ctx context.Context) (n int, err error) {
 
 // alter runs one statement that writes, in a transaction if the database needs one.
 func (s *Store) alter(ctx context.Context, st *statement) (rows []*row, err error) {
-	if s.plan.d.can().oneStatement {
+	if s.plan.d.oneStatement {
 		return run(ctx, s.db, st, nil, scanKey)
 	}
 	err = s.write(ctx, func(q querier) error {

@@ -10,61 +10,55 @@ import (
 // Try claims up to n rows as a worker would, in a transaction that it rolls back: what
 // it returns is what a handler would get. Meanwhile other claims pass over these rows;
 // on SQLite other writers wait. Triggers of the table run, and are rolled back too.
-func Try(ctx context.Context, db *sql.DB, m Mapping, n int) ([]*dibs.RawJob, error) {
-	var jobs []*dibs.RawJob
-	err := trial(ctx, db, m, func(s *Store, q querier) (err error) {
-		jobs, err = s.tryClaim(ctx, q, n)
+func Try(ctx context.Context, db *sql.DB, m Mapping, n int) (jobs []*dibs.RawJob, err error) {
+	err = try(ctx, db, m, func(t *trial) error {
+		jobs, err = t.claim(ctx, n)
 		return err
 	})
 	return jobs, classify("try", err)
 }
 
-func (s *Store) tryClaim(ctx context.Context, q querier, n int) ([]*dibs.RawJob, error) {
-	take, err := s.checkClaim(&dibs.ClaimRequest{Worker: "dibs adopt try", N: n})
-	if err != nil {
-		return nil, err
-	}
-	rows, err := s.claimIn(ctx, q, take, n)
-	if err != nil {
-		return nil, err
-	}
-	return s.jobs(rows, take), nil
+// subject is a mapping on its table, as the advice looks at it.
+type subject struct {
+	*plan
+	of adviceDatabase
 }
 
-// trial gives f a store whose side table is there and whose statements have all been
-// prepared, in a transaction that is rolled back.
-func trial(ctx context.Context, db *sql.DB, m Mapping, f func(*Store, querier) error) error {
+func subjectOf(p *plan) *subject { return &subject{p, databases[p.d.folder]} }
+
+// trial is a transaction that will be rolled back, in which the side table is there.
+type trial struct {
+	*subject
+	querier
+	tx *Tx
+}
+
+func (t *trial) claim(ctx context.Context, n int) ([]*dibs.RawJob, error) {
+	return t.tx.Claim(ctx, dibs.ClaimRequest{Worker: "dibs adopt try", N: n})
+}
+
+// try gives f a trial of the mapping, whose statements have all been prepared.
+func try(ctx context.Context, db *sql.DB, m Mapping, f func(*trial) error) error {
 	p, err := prepare(ctx, db, m)
 	if err != nil {
 		return err
 	}
-	s := &Store{plan: p, db: db}
-	s.held.init()
-	if s.do, err = p.statements(); err != nil {
-		return err
-	}
-	return s.trial(ctx, func(q querier) error {
-		if err := p.prepareAll(ctx, q, s.do); err != nil {
-			return err
-		}
-		return f(s, q)
-	})
-}
-
-func (s *Store) trial(ctx context.Context, f func(querier) error) error {
-	missing, err := s.lacksSideTable(ctx)
+	missing, err := p.lacksSideTable(ctx, db)
 	if err != nil {
 		return err
 	}
-	tx, err := s.plan.d.begin(ctx, s.db)
+	tx, err := p.d.begin(ctx, db)
 	if err != nil {
 		return err
 	}
 	defer tx.rollback()
 	if missing {
-		if err := s.makeSideTableIn(ctx, tx); err != nil {
+		if err := p.makeSideTable(ctx, tx); err != nil {
 			return err
 		}
 	}
-	return f(tx)
+	if err := p.prepareAll(ctx, tx); err != nil {
+		return err
+	}
+	return f(&trial{subjectOf(p), tx, Within(p, tx)})
 }

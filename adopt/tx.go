@@ -22,13 +22,18 @@ import (
 // Use one Tx for all calls in a transaction.
 type Tx struct {
 	s  *Store
-	tx *sql.Tx
+	tx querier
 	// Where a row lock alone holds a claim, nothing else tells what this transaction has claimed.
 	has map[dibs.Lease]*claim
 }
 
 // Tx makes the store work inside tx, of the database that it was opened with.
-func (s *Store) Tx(tx *sql.Tx) *Tx { return &Tx{s: s, tx: tx, has: map[dibs.Lease]*claim{}} }
+func (s *Store) Tx(tx *sql.Tx) *Tx { return s.within(tx) }
+
+func (s *Store) within(q querier) *Tx { return &Tx{s: s, tx: q, has: map[dibs.Lease]*claim{}} }
+
+// Within is for package advice, which tries a mapping in a transaction that it rolls back.
+func Within(p *plan, q querier) *Tx { return newStore(p).within(q) }
 
 // Claim takes rows, as Store.Claim does. Nobody waits for it but, on SQLite, every other writer.
 func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {

@@ -35,7 +35,7 @@ select '', 't' from v where v.action ~~ '%{ROWMARKCLAUSE%'`)
 // verify has PostgreSQL prepare each condition, and looks at what those that call
 // functions call. The view that it makes for that is gone at the end: it is
 // temporary, and the transaction is rolled back.
-func (d postgresDialect) verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error {
+func (d postgresDatabase) verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func (d postgresDialect) verify(ctx context.Context, db *sql.DB, p *plan, conds 
 	defer func() { _ = tx.Rollback() }() // there is nothing to keep
 	for _, c := range conds {
 		if err := prepared(ctx, tx, p.asQuery(c)); err != nil {
-			return c.refusedBy(d, err)
+			return c.refusedBy(p.d, err)
 		}
 		if c.plain() {
 			continue
@@ -76,17 +76,9 @@ where (c.oid = to_regclass($1)::oid)
         ))
     )`)
 
-func (postgresDialect) stranger(ctx context.Context, q querier, p *plan) (string, error) {
-	rows, err := queryAll(ctx, q, postgresStranger, p.Side(), p.Table)
-	if err != nil || len(rows) == 0 {
-		return "", err
-	}
-	return rows[0][0], nil
-}
-
 const insufficientPrivilege, readOnly = "42501", "25006"
 
-func (d postgresDialect) verifyCalls(ctx context.Context, tx *sql.Tx, p *plan, c *condition) error {
+func (d postgresDatabase) verifyCalls(ctx context.Context, tx *sql.Tx, p *plan, c *condition) error {
 	_, err := tx.ExecContext(ctx, "create temporary view dibs_condition as "+p.asQuery(c))
 	var pg sqlState
 	switch {
@@ -94,7 +86,7 @@ func (d postgresDialect) verifyCalls(ctx context.Context, tx *sql.Tx, p *plan, c
 		return invalid(c.field, "calls functions, and that they only read cannot be checked: a temporary view is needed for that, and %v;"+
 			" grant TEMPORARY on the database to this user, or write the condition without functions and casts", err)
 	case err != nil:
-		return c.refusedBy(d, err)
+		return c.refusedBy(p.d, err)
 	}
 	found, err := queryAll(ctx, tx, postgresCalls)
 	if err != nil {
@@ -112,7 +104,7 @@ func (d postgresDialect) verifyCalls(ctx context.Context, tx *sql.Tx, p *plan, c
 	return err
 }
 
-func (postgresDialect) peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error {
+func (postgresDatabase) peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
@@ -122,17 +114,6 @@ func (postgresDialect) peek(ctx context.Context, db *sql.DB, limit time.Duration
 		return err
 	}
 	return f(tx)
-}
-
-func (postgresDialect) stored(expr string, c column) string {
-	return "(" + expr + ")::" + qualify.Theirs(c.exactly)
-}
-
-func (postgresDialect) odd(c column, f TimeFormat, expr string) string {
-	if c.kind == integer {
-		return oddNumber(f, expr)
-	}
-	return ""
 }
 
 const queryCanceled = "57014"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 )
@@ -17,17 +16,17 @@ where flags & 0x800 <> 0 or lower(name) in ('current_timestamp', 'current_date',
 
 // verify has SQLite compile each condition, and looks at the program that it made
 // of it for the functions that it calls.
-func (d sqliteDialect) verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error {
+func (d sqliteDatabase) verify(ctx context.Context, db *sql.DB, p *plan, conds []*condition) error {
 	var calls [][]string // condition, function
 	byField := map[string]*condition{}
 	for _, c := range conds {
 		byField[c.field] = c
 		if err := prepared(ctx, db, p.asQuery(c)); err != nil {
-			return c.refusedBy(d, err)
+			return c.refusedBy(p.d, err)
 		}
 		program, err := queryAll(ctx, db, "explain "+p.asQuery(c)) // not run: addr, opcode, p1, p2, p3, p4, p5, comment
 		if err != nil {
-			return c.refusedBy(d, err)
+			return c.refusedBy(p.d, err)
 		}
 		for _, op := range program {
 			if strings.HasSuffix(op[1], "Function") {
@@ -57,7 +56,7 @@ func (d sqliteDialect) verify(ctx context.Context, db *sql.DB, p *plan, conds []
 
 var errTooLong = errors.New("it took too long")
 
-func (sqliteDialect) peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error {
+func (sqliteDatabase) peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error {
 	short, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := f(limited{db, short})
@@ -80,51 +79,3 @@ func (l limited) QueryContext(_ context.Context, query string, args ...any) (*sq
 func (l limited) PrepareContext(_ context.Context, query string) (*sql.Stmt, error) {
 	return l.querier.PrepareContext(l.short, query)
 }
-
-// stored gives the value the affinity of the column, without which it would compare
-// in another way.
-func (sqliteDialect) stored(expr string, c column) string {
-	switch c.kind {
-	case text:
-		return "cast(" + expr + " as text)"
-	case integer, number, boolean:
-		if !strings.HasPrefix(expr, "'") { // texts stay texts there
-			return "cast(" + expr + " as numeric)"
-		}
-	}
-	return expr
-}
-
-func (sqliteDialect) odd(c column, f TimeFormat, expr string) string {
-	if f == "" {
-		f = TimesSeconds
-		if c.kind == integer {
-			f = TimesUnix
-		}
-	}
-	const digits = "[0-9][0-9]"
-	const second = digits + digits + "-" + digits + "-" + digits + "%s" + digits + ":" + digits + ":" + digits
-	like := func(pattern string) string {
-		return "(typeof(" + expr + ") <> 'text' or " + expr + " not glob '" + pattern + "')"
-	}
-	switch f {
-	case TimesSeconds:
-		return like(fmt.Sprintf(second, " "))
-	case TimesMillis:
-		return like(fmt.Sprintf(second, " ") + ".[0-9]" + digits)
-	case TimesISO:
-		return like(fmt.Sprintf(second, "T") + ".[0-9]" + digits + "Z")
-	}
-	return "(typeof(" + expr + ") not in ('integer', 'real') or " + oddNumber(f, expr) + ")"
-}
-
-// oddNumber is true for milliseconds that should be seconds, and the other way round.
-func oddNumber(f TimeFormat, expr string) string {
-	if f == TimesUnixMS {
-		return "(" + expr + " >= 1 and " + expr + " <= 100000000000)"
-	}
-	return expr + " > 100000000000"
-}
-
-// stranger finds none: a file's tables have no owners of their own.
-func (sqliteDialect) stranger(context.Context, querier, *plan) (string, error) { return "", nil }

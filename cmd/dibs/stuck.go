@@ -15,7 +15,7 @@ func (t *adoptedTable) stuck(ctx context.Context, tell func(adopt.Finding)) {
 	if t == nil {
 		return
 	}
-	found, err := t.Stuck(ctx)
+	found, err := adopt.Stuck(ctx, t.Store)
 	if err != nil {
 		return
 	}

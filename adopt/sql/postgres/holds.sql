@@ -7,7 +7,7 @@ select s.key
 from jsonb_array_elements({{param "batch"}}::jsonb) v
 join {{.Side}} s on s.source = {{.Source}} and s.key = (v->>'k')
 where case when s.token = (v->>'t') and s.lease_until > {{.Micros}} then true else false end -- as in change.sql
-and exists (select from {{.Table}} t where {{.KeyOfSide}} and case when {{.Held "s"}} then true else false end)
+and exists (select from {{.Table}} t where {{.KeyOfSide "(s.key::jsonb)"}} and case when {{.Held "s"}} then true else false end)
 {{- else}}
 select {{.Key}}
 from (

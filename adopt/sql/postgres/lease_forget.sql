@@ -7,7 +7,7 @@ where s.ctid = any (array(
     select s.ctid
     from {{.Side}} s
     where s.source = {{.Source}} and s.token is null
-    and (exists (select from {{.Table}} t where {{.KeyOfSide}} and ({{.Unfinished}}))) is not true -- as in lease_requeue.sql
+    and (exists (select from {{.Table}} t where {{.KeyOfSide "(s.key::jsonb)"}} and ({{.Unfinished}}))) is not true -- as in lease_requeue.sql
     limit 1000
     for update of s skip locked
 ))

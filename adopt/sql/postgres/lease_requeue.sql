@@ -10,5 +10,5 @@ set
 from jsonb_array_elements({{param "batch"}}::jsonb) v
 where s.source = {{.Source}} and s.key = (v->>'k')
 and case when s.dead = 1 then true else false end -- as in change.sql
-and (exists (select from {{.Table}} t where {{.KeyOfSide}} and {{.Open}})) is true -- which makes no join of it
+and (exists (select from {{.Table}} t where {{.KeyOfSide "(s.key::jsonb)"}} and {{.Open}})) is true -- which makes no join of it
 returning s.key

@@ -4,4 +4,4 @@
 -- Concurrency: one statement in a write transaction; leases that hold are left to their owners.
 delete from {{.Side}} as s
 where s.source = {{.Source}} and s.token is null
-and not exists (select 1 from {{.Table}} t where {{.KeyOfSide}} and ({{.Unfinished}}))
+and not exists (select 1 from {{.Table}} t where {{.KeyOfSide "s.key"}} and ({{.Unfinished}}))

@@ -9,5 +9,5 @@ set
     excused = attempt
 where s.source = {{.Source}} and s.dead = 1
 and s.key in (select v.value ->> 'k' from json_each({{param "batch"}}) v)
-and exists (select 1 from {{.Table}} t where {{.KeyOfSide}} and {{.Open}})
+and exists (select 1 from {{.Table}} t where {{.KeyOfSide "s.key"}} and {{.Open}})
 returning key
