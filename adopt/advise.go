@@ -24,7 +24,7 @@ func (p *subject) advise() advice {
 	where := map[string]string{}
 	var predicate []*condition
 	for _, c := range conds {
-		where[c.field] = unqualified(c)
+		where[c.field] = c.unqualified()
 		if c.field == "available" {
 			lead = p.compared(c)
 		}
@@ -110,42 +110,16 @@ func (p *subject) index(what string, keys []string, where string) string {
 }
 
 // compared are the columns that a condition compares with one value each, if it is
-// plain enough to tell.
+// plain enough to tell, and by which rows are not ordered.
 func (p *subject) compared(c *condition) []column {
-	if c.has("or") || c.has("not") || c.has("case") || c.has("select") {
-		return nil
-	}
 	var all []column
-	for i, t := range c.tokens {
-		if i+2 >= len(c.tokens) || c.tokens[i+1].text != "=" || c.tokens[i+1].kind != sign || !literal(c.tokens[i+2]) {
-			continue
-		}
-		col, ok := p.columnOf(t)
-		ordered := slices.ContainsFunc(p.order, func(o ordering) bool { return o.name == col.name })
-		if ok && !ordered && !slices.Contains(all, col) {
-			all = append(all, col)
+	for _, x := range p.fixed(c) {
+		ordered := slices.ContainsFunc(p.order, func(o ordering) bool { return o.name == x.name })
+		if !ordered && !slices.Contains(all, x.column) {
+			all = append(all, x.column)
 		}
 	}
 	return all
-}
-
-// literal reports whether the token is a string, a number or a boolean.
-func literal(t token) bool {
-	return t.kind == quotedText || t.kind == word && (t.text[0] >= '0' && t.text[0] <= '9' || strings.EqualFold(t.text, "true") || strings.EqualFold(t.text, "false"))
-}
-
-// columnOf is the column that a token of a condition names.
-func (p *subject) columnOf(t token) (column, bool) {
-	if t.kind != word && t.kind != quotedName {
-		return column{}, false
-	}
-	i := slices.IndexFunc(p.on.columns, func(c column) bool {
-		return c.name == t.text || strings.EqualFold(c.name, t.text) && (t.kind == word || p.d.loose)
-	})
-	if i < 0 {
-		return column{}, false
-	}
-	return p.on.columns[i], true
 }
 
 // inPlace reports whether a claim writes no column of any index, so that PostgreSQL
@@ -164,19 +138,6 @@ func (p *subject) inPlace(lead []column, predicate []*condition) bool {
 				return slices.Contains(x.columns, c.name) || len(x.columns) == 0 || strings.Contains(x.where, c.name)
 			})
 	})
-}
-
-// unqualified is the condition without the table's name t, which an index does not know.
-func unqualified(c *condition) string {
-	var b strings.Builder
-	from := 0
-	for i, t := range c.tokens {
-		if t.kind == word && t.text == "t" && i+1 < len(c.tokens) && c.tokens[i+1].text == "." {
-			b.WriteString(c.text[from:t.at])
-			from = c.tokens[i+1].end
-		}
-	}
-	return b.String() + c.text[from:]
 }
 
 // leads names a partial index that a column leads.

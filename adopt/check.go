@@ -54,11 +54,10 @@ func Check(ctx context.Context, db *sql.DB, mappings ...Mapping) ([]Finding, err
 			err = c.look(ctx)
 		}
 		var bad *dibs.InvalidError
-		var pg sqlState
 		switch {
 		case errors.As(err, &bad):
 			c.add(SeverityError, bad.Field, "", "%s", bad.Reason)
-		case errors.As(err, &pg) && (pg.SQLState() == insufficientPrivilege || pg.SQLState() == readOnly):
+		case forbidden(err):
 			c.add(SeverityError, "table", "grant this user select and update on the table (and delete, if an outcome deletes), and create on its schema for a side table",
 				"a claim cannot be made: %v", err)
 		case err != nil:
@@ -206,8 +205,8 @@ func overlap(ctx context.Context, db *sql.DB, p, other *subject) ([]Finding, err
 
 // disjoint reports whether the conditions of two queues compare one column with different values.
 func (p *subject) disjoint(other *subject) bool {
-	mine, theirs := p.fixed(), other.fixed()
-	for name, v := range mine {
+	theirs := other.fixedRows()
+	for name, v := range p.fixedRows() {
 		if w, ok := theirs[name]; ok && v != w {
 			return true
 		}
@@ -215,24 +214,24 @@ func (p *subject) disjoint(other *subject) bool {
 	return false
 }
 
-// fixed are the values that columns of the queue's rows must have.
-func (p *subject) fixed() map[string]string {
+// fixedRows are the values that columns of the queue's unfinished rows must have.
+func (p *subject) fixedRows() map[string]string {
 	conds, _ := p.conditions() // which have been seen
 	all := map[string]string{}
 	for _, c := range conds {
-		if c.field != "where" && c.field != "unfinished" {
-			continue
-		}
-		if c.has("or") || c.has("not") || c.has("case") || c.has("select") {
-			continue
-		}
-		for i, t := range c.tokens {
-			if i+2 < len(c.tokens) && c.tokens[i+1].text == "=" && literal(c.tokens[i+2]) {
-				if col, ok := p.columnOf(t); ok {
-					all[col.name] = c.tokens[i+2].text
-				}
+		if c.field == "where" || c.field == "unfinished" {
+			for _, x := range p.fixed(c) {
+				all[x.name] = x.values[0]
 			}
 		}
 	}
 	return all
+}
+
+// fixed are the columns that a condition compares with one value each, if it is plain enough to tell.
+func (p *subject) fixed(c *condition) []comparison {
+	if c.has("or") || c.has("not") || c.has("case") {
+		return nil
+	}
+	return slices.DeleteFunc(p.comparisons(c), func(x comparison) bool { return len(x.values) > 1 })
 }

@@ -113,17 +113,3 @@ func (c *checker) has(outcome string) bool {
 	}
 	return true
 }
-
-// refusal reports whether the database does not take the values of a row.
-func refusal(err error) bool {
-	var pg sqlState
-	var lite resultCode
-	switch {
-	case errors.As(err, &pg) && len(pg.SQLState()) == 5:
-		class := pg.SQLState()[:2]
-		return class == "22" || class == "23" || class == "P0" // data, constraints, what a trigger raises
-	case errors.As(err, &lite):
-		return lite.Code()&0xff == 19
-	}
-	return false
-}

@@ -77,32 +77,11 @@ func (c *checker) comparedValues() map[string][]value {
 	conds, _ := c.p.conditions() // which have been seen
 	all := map[string][]value{}
 	for _, d := range conds {
-		if d.has("select") {
-			continue
-		}
-		for i, t := range d.tokens {
-			col, ok := c.p.columnOf(t)
-			if !ok || i+2 >= len(d.tokens) {
-				continue
-			}
-			rest := d.tokens[i+1:]
-			switch {
-			case rest[0].text == "=" && literal(rest[1]):
-				all[col.name] = append(all[col.name], value{d.field, rest[1].text})
-			case strings.EqualFold(rest[0].text, "in") && rest[1].text == "(":
-				for _, r := range rest[2:] {
-					if r.kind == sign && r.text == ")" {
-						break
-					}
-					if literal(r) {
-						all[col.name] = append(all[col.name], value{d.field, r.text})
-					}
+		for _, x := range c.p.comparisons(d) {
+			for _, v := range x.values {
+				if x.kind != boolean { // which may be written in several ways
+					all[x.name] = append(all[x.name], value{d.field, v})
 				}
-			}
-		}
-		for _, col := range c.p.on.columns { // whose booleans may be written as they like
-			if col.kind == boolean {
-				delete(all, col.name)
 			}
 		}
 	}

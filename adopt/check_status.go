@@ -43,7 +43,7 @@ func (c *checker) statuses(ctx context.Context) error {
 
 // takenUnseen warns of a status that no condition looks at.
 func (c *checker) takenUnseen(ctx context.Context, col column) error {
-	have, ok, err := c.tallies(ctx, col, c.p.available())
+	have, ok, err := c.tallies(ctx, col, c.p.waiting())
 	if err != nil || !ok || len(have) < 2 {
 		return err
 	}

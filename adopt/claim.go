@@ -270,7 +270,7 @@ func (s *Store) jobs(rows []*row, t *taking) []*dibs.RawJob {
 	for i, r := range rows {
 		token := t.token
 		if len(s.plan.fence) > 0 && !s.plan.SideTable {
-			token = s.plan.tokenOf(r.fence)
+			token = tokenOf(s.plan, r.fence)
 		}
 		r.worker = sql.NullString{String: t.worker, Valid: true}
 		job := s.job(r)

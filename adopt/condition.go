@@ -261,3 +261,69 @@ func (c *condition) plain() bool {
 	}
 	return !c.has("select") && !c.has("cast") && !c.has("operator")
 }
+
+// comparison is a column that a condition compares with texts, numbers or booleans, as in a = 1 or a in (1, 2).
+type comparison struct {
+	column
+	values []string
+}
+
+// comparisons are those of the condition, in its order. Of a condition with a query nothing is told.
+func (p *plan) comparisons(c *condition) (all []comparison) {
+	for i, t := range c.tokens {
+		col, ok := p.columnOf(t)
+		if !ok || i+2 >= len(c.tokens) || c.has("select") {
+			continue
+		}
+		var values []string
+		switch rest := c.tokens[i+1:]; {
+		case rest[0].text == "=" && rest[1].literal():
+			values = []string{rest[1].text}
+		case strings.EqualFold(rest[0].text, "in") && rest[1].text == "(":
+			for _, r := range rest[2:] {
+				if r.kind == sign && r.text == ")" {
+					break
+				}
+				if r.literal() {
+					values = append(values, r.text)
+				}
+			}
+		}
+		if len(values) > 0 {
+			all = append(all, comparison{col, values})
+		}
+	}
+	return all
+}
+
+// literal reports whether the token is a string, a number or a boolean.
+func (t token) literal() bool {
+	return t.kind == quotedText || t.kind == word && (t.text[0] >= '0' && t.text[0] <= '9' || strings.EqualFold(t.text, "true") || strings.EqualFold(t.text, "false"))
+}
+
+// columnOf is the column that a token of a condition names.
+func (p *plan) columnOf(t token) (column, bool) {
+	if t.kind != word && t.kind != quotedName {
+		return column{}, false
+	}
+	i := slices.IndexFunc(p.on.columns, func(c column) bool {
+		return c.name == t.text || strings.EqualFold(c.name, t.text) && (t.kind == word || p.d.loose)
+	})
+	if i < 0 {
+		return column{}, false
+	}
+	return p.on.columns[i], true
+}
+
+// unqualified is the condition without the table's name t, which an index does not know.
+func (c *condition) unqualified() string {
+	var b strings.Builder
+	from := 0
+	for i, t := range c.tokens {
+		if t.kind == word && t.text == "t" && i+1 < len(c.tokens) && c.tokens[i+1].text == "." {
+			b.WriteString(c.text[from:t.at])
+			from = c.tokens[i+1].end
+		}
+	}
+	return b.String() + c.text[from:]
+}

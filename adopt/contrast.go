@@ -151,7 +151,7 @@ func (c contrast) valueOf(look string) any {
 
 // lookedAt counts how a column looks in some rows of each class.
 func (p *subject) lookedAt(ctx context.Context, db *sql.DB, c column) (seenLooks, error) {
-	class := "case when (" + p.Unfinished + ") is not true then '" + classEnded + "' when (" + p.available() + ") is true then '" + classWaiting + "' else '" + classRunning + "' end"
+	class := "case when (" + p.Unfinished + ") is not true then '" + classEnded + "' when (" + p.waiting() + ") is true then '" + classWaiting + "' else '" + classRunning + "' end"
 	where := "1 = 1"
 	if p.Where != "" {
 		where = p.Where
@@ -180,7 +180,7 @@ func (p *subject) leaves(ctx context.Context, db *sql.DB, cols []column) (map[st
 			l.cols = append(l.cols, c)
 		}
 	}
-	base := "select " + l.columns("t.") + " from " + p.Table + " t where " + p.available() + fmt.Sprintf(" limit %d", lifeRows)
+	base := "select " + l.columns("t.") + " from " + p.Table + " t where " + p.waiting() + fmt.Sprintf(" limit %d", lifeRows)
 	all, err := p.leavesOf(ctx, db, l, base, cols)
 	if err != nil || len(all) > 0 {
 		return all, err

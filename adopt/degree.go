@@ -109,7 +109,7 @@ func (p *subject) sayFence(say func(string, ...any)) Fence {
 }
 
 func (p *subject) elseSeen() string {
-	if p.marked() {
+	if p.Marked() {
 		return ", but do see what a claim sets"
 	}
 	return ", and would take the same rows"

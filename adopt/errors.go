@@ -72,4 +72,32 @@ func unavailable(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
 }
 
-const uniqueViolation = "23505"
+const uniqueViolation, insufficientPrivilege, readOnly, queryCanceled = "23505", "42501", "25006", "57014"
+
+// refusal reports whether the database does not take the values of a row.
+func refusal(err error) bool {
+	var pg sqlState
+	var lite resultCode
+	switch {
+	case errors.As(err, &pg) && len(pg.SQLState()) == 5:
+		class := pg.SQLState()[:2]
+		return class == "22" || class == "23" || class == "P0" // data, constraints, what a trigger raises
+	case errors.As(err, &lite):
+		return lite.Code()&0xff == 19
+	}
+	return false
+}
+
+// forbidden reports whether the user lacks a right, or the server takes no changes.
+func forbidden(err error) bool {
+	var pg sqlState
+	return errors.As(err, &pg) && (pg.SQLState() == insufficientPrivilege || pg.SQLState() == readOnly)
+}
+
+var errTooLong = errors.New("it took too long")
+
+// tooLong reports whether peek ended a statement.
+func tooLong(err error) bool {
+	var pg sqlState
+	return errors.As(err, &pg) && pg.SQLState() == queryCanceled || errors.Is(err, errTooLong)
+}

@@ -136,7 +136,7 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 		if !ok || r.until.Valid && r.until.Int64 <= r.claimed { // when it was read, the lease was over
 			continue
 		}
-		if !s.plan.SideTable && s.plan.marked() && r.state != string(dibs.Running) { // it may still carry what the claim wrote
+		if !s.plan.SideTable && s.plan.Marked() && r.state != string(dibs.Running) { // it may still carry what the claim wrote
 			continue
 		}
 		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64)}
@@ -144,7 +144,7 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 			c.attempt = 1
 		}
 		running := r.state == string(dibs.Running) // of a row that has ended the values may still be there
-		if running && (s.plan.SideTable || s.plan.tokenOf(r.fence) == leases[i].Token) {
+		if running && (s.plan.SideTable || tokenOf(s.plan, r.fence) == leases[i].Token) {
 			claims[i] = c
 		}
 	}

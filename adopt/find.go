@@ -2,27 +2,10 @@ package adopt
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 	"strings"
 )
-
-// Find returns the name, for Mapping.Table, of the one table that can be meant by a name:
-// names in double quotes, brackets or backticks are understood, and where no table has exactly
-// that name, one that differs in case alone is, or one of a schema that was not named. An
-// InvalidError names the tables that may be meant if there is not exactly one.
-func Find(ctx context.Context, db *sql.DB, name string) (string, error) {
-	d, err := dialectOf(ctx, db)
-	if err != nil {
-		return "", classify("find the table", err)
-	}
-	on, err := find(ctx, db, d, name, true)
-	if err != nil {
-		return "", classify("find the table", err)
-	}
-	return on.called, nil
-}
 
 // find looks a table up by the name that a mapping gives it. A mapping that names no schema never leads to a
 // table of a schema that is not in the session's path: that is for anywhere, by which a mapping is made.

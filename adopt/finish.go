@@ -127,7 +127,7 @@ func (s *Store) decide(e *ended, attempts int) {
 		e.how = isCancelled
 	case dibs.EndRetry:
 		e.how, e.delayed = goesBack, true
-		if e.delay = s.plan.backoff(attempts); e.Delay != nil {
+		if e.delay = backoff(s.plan.Backoff, attempts); e.Delay != nil {
 			e.delay = *e.Delay
 		}
 		if s.plan.MaxAttempts > 0 && attempts >= s.plan.MaxAttempts {
@@ -144,8 +144,7 @@ func (s *Store) decide(e *ended, attempts int) {
 }
 
 // backoff is the delay after so many attempts; see dibs.Backoff.
-func (p *plan) backoff(attempts int) time.Duration {
-	b := p.Backoff
+func backoff(b dibs.Backoff, attempts int) time.Duration {
 	d := min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(max(attempts, 1)-1)))
 	return time.Duration(d * (1 + b.Jitter*(2*rand.Float64()-1)))
 }

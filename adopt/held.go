@@ -101,7 +101,7 @@ func (h *held) forget(l dibs.Lease) {
 
 // tokenOf is the token of a claim that is fenced by what it wrote: the token that
 // it wrote, or one that is made of the values.
-func (p *plan) tokenOf(fence string) dibs.Token {
+func tokenOf(p *plan, fence string) dibs.Token {
 	var values []string
 	if p.Claim.Token != "" && json.Unmarshal([]byte(fence), &values) == nil && len(values) == 1 {
 		var t dibs.Token

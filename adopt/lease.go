@@ -76,7 +76,7 @@ func (p *plan) setFence() error {
 	if len(p.fence) == 1 && p.started != nil && p.fence[0].name == p.started.name && !p.SideTable && p.started.grain > time.Millisecond {
 		return invalid("claim.started_at", "%s holds %s, so that two claims of a row within one would look alike: name locked_by, attempts or token too, or set side_table", p.started.name, p.started.steps())
 	}
-	if len(p.fence) == 0 && !p.SideTable && p.marked() {
+	if len(p.fence) == 0 && !p.SideTable && p.Marked() {
 		return invalid("claim", "writes nothing that tells one claim from another: name a token, locked_by or started_at column, or set side_table")
 	}
 	return nil

@@ -38,13 +38,13 @@ func (p *plan) checkLife(ctx context.Context, db *sql.DB, conds []*condition) er
 	if !ok {
 		return nil
 	}
-	real := "select " + l.columns("t.") + " from " + p.Table + " t where " + p.available() + fmt.Sprintf(" limit %d", lifeRows)
+	real := "select " + l.columns("t.") + " from " + p.Table + " t where " + p.waiting() + fmt.Sprintf(" limit %d", lifeRows)
 	seen, err := l.judge(ctx, db, real)
 	if err != nil || seen > 0 {
 		return err
 	}
 	if row, ok := l.inserted(); ok {
-		_, err = l.judge(ctx, db, "select "+l.columns("t.")+" from (select "+row+") t where "+p.available())
+		_, err = l.judge(ctx, db, "select "+l.columns("t.")+" from (select "+row+") t where "+p.waiting())
 	}
 	return err
 }
@@ -72,8 +72,8 @@ func (p *plan) checkNamed(conds []*condition) error {
 		strings.Join(names, ", "))
 }
 
-// available is true for rows that nobody is at, whenever their time comes.
-func (p *plan) available() string {
+// waiting is true for rows that nobody is at, whenever their time comes.
+func (p *plan) waiting() string {
 	if p.Available == "" {
 		return p.Open
 	}
@@ -115,11 +115,11 @@ func (p *plan) life(conds []*condition) (*life, bool) {
 		all := []stage{}
 		if !p.SideTable && !p.lockOnly() {
 			all = append(all, stage{
-				"claim", claimed, p.available(), false,
+				"claim", claimed, p.waiting(), false,
 				"leaves rows available: they would be claimed for ever; have claim.set write what \"available\" looks at",
 			})
 		}
-		if p.marked() {
+		if p.Marked() {
 			all = append(all,
 				stage{
 					"unfinished", claimed, "(" + p.Open + ") is not true", false,
@@ -130,7 +130,7 @@ func (p *plan) life(conds []*condition) (*life, bool) {
 					"is not true of a row that was claimed, so that every outcome would be refused; it must be true of what claim writes",
 				},
 				stage{
-					"put_back", l.after(claimed, p.backs(ends, "")), "(" + p.available() + ") is not true", true,
+					"put_back", l.after(claimed, p.backs(ends, "")), "(" + p.waiting() + ") is not true", true,
 					"does not make a claimed row available again; set what \"available\" looks at",
 				})
 		}

@@ -24,7 +24,7 @@ func (s *Store) ID(name string) (int64, error) {
 	}
 	parts := make([]string, len(keys))
 	for i, k := range keys {
-		part, err := s.plan.keyPart(k, fmt.Sprint(values[i]))
+		part, err := keyPart(k, fmt.Sprint(values[i]))
 		if err != nil {
 			return 0, err
 		}
@@ -36,7 +36,7 @@ func (s *Store) ID(name string) (int64, error) {
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // keyPart writes a value as the database does in a JSON array.
-func (p *plan) keyPart(c column, value string) (string, error) {
+func keyPart(c column, value string) (string, error) {
 	switch c.kind {
 	case integer:
 		n, err := strconv.ParseInt(value, 10, 64)

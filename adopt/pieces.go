@@ -127,7 +127,7 @@ func (p piece) Limit() int { return p.Mapping.Group.Limit }
 
 // Busy is where the groups of running rows are found.
 func (p piece) Busy() string {
-	if p.SideTable && !p.marked() {
+	if p.SideTable && !p.Marked() {
 		return p.Side() + " s where s.source = " + p.Source() + " and s.queue = " + p.Name() + " and s.token is not null and s.grp is not null"
 	}
 	return p.Table + " t where " + p.busy + " and " + p.group.sql() + " is not null"
@@ -135,7 +135,7 @@ func (p piece) Busy() string {
 
 // BusyGroup is the group of a row of Busy.
 func (p piece) BusyGroup() string {
-	if p.SideTable && !p.marked() {
+	if p.SideTable && !p.Marked() {
 		return "s.grp"
 	}
 	return p.Group()
@@ -154,9 +154,6 @@ func (p piece) AtIs(alias string) string {
 
 // Alone tells the lock of alone.sql from those of other tables.
 func (p piece) Alone() string { return fmt.Sprint(int32(uint32(p.on.id))) }
-
-// Marked reports whether rows themselves tell that somebody is at them.
-func (p piece) Marked() bool { return p.marked() }
 
 // BusyRow is true for running rows, of which the side table does not know.
 func (p piece) BusyRow() string {
@@ -271,3 +268,45 @@ func (p piece) payload() string {
 	}
 	return p.d.object(members, exprs)
 }
+
+// States of rows that no job has.
+const (
+	over      = "ended"     // however it did
+	elsewhere = "elsewhere" // it is another queue's
+	loose     = "loose"     // the side table says that it is leased, but somebody else has put it back
+)
+
+// State is where a row is in its life: waiting, running, dead by the side table, or one of those above.
+func (p piece) State() string {
+	dead, void := "", ""
+	if p.SideTable && p.Marked() {
+		void = " when (" + p.worked + ") is not true and " + p.Taken() + " then '" + loose + "'"
+	}
+	if p.SideTable {
+		dead = " when " + p.deadBeside() + " then 'dead'"
+		if p.Available != "" { // somebody else is at it: see stray
+			dead += " when (" + p.Available + ") is not true then 'running'"
+		}
+	}
+	return "case when (" + p.Unfinished + ") is not true then '" + over + "' when (" + p.Open + ") is not true then '" + elsewhere + "'" + void +
+		" when " + p.Taken() + " then 'running'" + dead + " else 'waiting' end"
+}
+
+// Since is when the claim of a row began.
+func (p piece) Since() string {
+	if p.started == nil || p.SideTable {
+		return "null"
+	}
+	return p.started.micros(p.started.column.sql())
+}
+
+// KindText is the row's kind, or empty.
+func (p piece) KindText() string {
+	if p.Kind == "" {
+		return ""
+	}
+	return p.d.asText(p.kind.sql())
+}
+
+// Among is true if expr is in a JSON array of strings, or that is null.
+func (p piece) Among(expr, list string) string { return p.d.isAmong("("+expr+")", list) }

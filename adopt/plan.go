@@ -197,7 +197,7 @@ func (p *plan) setLimits() error {
 		return invalid("group.column", "is missing")
 	case p.Unfinished == "":
 		return invalid("unfinished", "is missing: which rows have not ended? Such as \"finished_at is null\"")
-	case !p.SideTable && p.marked() && p.Available == "":
+	case !p.SideTable && p.Marked() && p.Available == "":
 		return invalid("available", "is missing: how does one see that nobody is at a row? If the table cannot tell, set side_table")
 	}
 	b := p.Backoff
@@ -339,7 +339,7 @@ func (p *plan) setConditions() {
 	if running == "" && p.Available != "" {
 		running = "not (" + p.Available + ")" // which a planner can match with an index on "mark is not null"
 	}
-	if p.SideTable && !p.marked() { // the side table alone tells
+	if p.SideTable && !p.Marked() { // the side table alone tells
 		running = ""
 	}
 	p.busy, p.worked = and(p.Where, p.Unfinished, running), and(p.Unfinished, running)
@@ -354,14 +354,14 @@ func (p *plan) setConditions() {
 	}
 }
 
-// marked reports whether a claim writes anything into the row.
-func (p *plan) marked() bool {
+// Marked reports whether a claim writes anything into the row.
+func (p *plan) Marked() bool {
 	c := p.Claim
 	return c.Token != "" || c.LockedBy != "" || c.StartedAt != "" || c.Timeout != "" || c.Attempts != "" || len(c.Set) > 0
 }
 
 // lockOnly reports that nothing but a row lock can hold a claim, in a transaction.
-func (p *plan) lockOnly() bool { return !p.SideTable && !p.marked() }
+func (p *plan) lockOnly() bool { return !p.SideTable && !p.Marked() }
 
 // ends reports whether claims end by themselves.
 func (p *plan) ends() bool { return p.SideTable || p.timeout != nil || p.started != nil }

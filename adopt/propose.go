@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -132,15 +133,13 @@ func (p *proposer) cond(c *column, rest string) string { return p.name(c) + rest
 
 // name quotes a column's name if it needs that.
 func (p *proposer) name(c *column) string {
-	plain := c.name == strings.ToLower(c.name) && !strings.Contains(keywords, " "+c.name+" ")
-	for i := range len(c.name) {
-		plain = plain && inWord(c.name[i]) && c.name[i] < 0x80 && (i > 0 || c.name[i] > '9')
-	}
-	if plain {
+	if plainName.MatchString(c.name) && !strings.Contains(keywords, " "+c.name+" ") {
 		return c.name
 	}
 	return quote(c.name)
 }
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
 // Words that a column may be called by, but only in quotes.
 const keywords = " order group user end check default table select from where limit offset desc asc case when then else and or not null in all any column primary references "

@@ -97,19 +97,3 @@ func (d *data) only(name string, values ...string) bool {
 
 // differ reports whether one of two columns is filled more often than the other.
 func (d *data) differ(a, b *column) bool { return d.filled[a.name] != d.filled[b.name] }
-
-// Tables lists the tables of the database that begin so, for the shell's completion.
-func Tables(ctx context.Context, db *sql.DB, begin string) ([]string, error) {
-	d, err := dialectOf(ctx, db)
-	if err != nil {
-		return nil, classify("list tables", err)
-	}
-	rows, err := queryAll(ctx, db, d.tables)
-	var names []string
-	for _, r := range rows {
-		if strings.HasPrefix(r[0], begin) {
-			names = append(names, r[0])
-		}
-	}
-	return names, classify("list tables", err)
-}

@@ -9,48 +9,6 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// States of rows that no job has.
-const (
-	over      = "ended"     // however it did
-	elsewhere = "elsewhere" // it is another queue's
-	loose     = "loose"     // the side table says that it is leased, but somebody else has put it back
-)
-
-// State is where a row is in its life: waiting, running, dead by the side table, or one of those above.
-func (p piece) State() string {
-	dead, void := "", ""
-	if p.SideTable && p.marked() {
-		void = " when (" + p.worked + ") is not true and " + p.Taken() + " then '" + loose + "'"
-	}
-	if p.SideTable {
-		dead = " when " + p.deadBeside() + " then 'dead'"
-		if p.Available != "" { // somebody else is at it: see stray
-			dead += " when (" + p.Available + ") is not true then 'running'"
-		}
-	}
-	return "case when (" + p.Unfinished + ") is not true then '" + over + "' when (" + p.Open + ") is not true then '" + elsewhere + "'" + void +
-		" when " + p.Taken() + " then 'running'" + dead + " else 'waiting' end"
-}
-
-// Since is when the claim of a row began.
-func (p piece) Since() string {
-	if p.started == nil || p.SideTable {
-		return "null"
-	}
-	return p.started.micros(p.started.column.sql())
-}
-
-// KindText is the row's kind, or empty.
-func (p piece) KindText() string {
-	if p.Kind == "" {
-		return ""
-	}
-	return p.d.asText(p.kind.sql())
-}
-
-// Among is true if expr is in a JSON array of strings, or that is null.
-func (p piece) Among(expr, list string) string { return p.d.isAmong("("+expr+")", list) }
-
 // seen are rows that were read, as jobs.
 func (s *Store) seen(ctx context.Context, rows []*row) ([]*dibs.RawJob, error) {
 	known, err := s.lookUp(ctx, rows)

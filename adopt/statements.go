@@ -107,7 +107,7 @@ func (p *plan) statements() (*statements, error) {
 	if p.d.oneStatement && !p.SideTable && !p.reorders() {
 		claimed.Marks = p.claimSets()
 		resumed.Marks = claimed.Marks
-	} else if p.marked() {
+	} else if p.Marked() {
 		make(&s.mark, "mark", piece{Marks: p.claimSets()})
 	}
 	make(&s.claim, "claim", claimed)
@@ -192,7 +192,7 @@ func (p *plan) inRow(s *statements, make func(**statement, string, piece)) {
 	if p.MaxAttempts > 0 {
 		// Also where "available" itself lets rows go after some time, others have counted,
 		// or a claim that was given back counts all the same.
-		over := "(" + p.available() + ")"
+		over := "(" + p.waiting() + ")"
 		if p.ends() {
 			over = "((" + p.lateWhere() + ") or " + over + ")"
 		}

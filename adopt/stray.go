@@ -15,7 +15,7 @@ func (p *plan) stray() string {
 //
 // A claim writes these columns, so a row that is claimed meanwhile is late no more.
 func (p *plan) strayLate() string {
-	if p.stray() == "" || !p.marked() || p.timeout == nil && p.started == nil {
+	if p.stray() == "" || !p.Marked() || p.timeout == nil && p.started == nil {
 		return ""
 	}
 	return p.lateWhere() + " and (" + piece{plan: p}.Taken() + ") is not true"

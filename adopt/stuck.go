@@ -18,7 +18,7 @@ func (p *subject) stucks() []stuck {
 	all := []stuck{p.stuckStrays(), p.stuckBetween(), p.stuckUnended()}
 	if p.Running != "" && p.Available != "" {
 		all = append(all, stuck{
-			field: "running", severity: SeverityError, where: p.available() + " and (" + p.Running + ")",
+			field: "running", severity: SeverityError, where: p.waiting() + " and (" + p.Running + ")",
 			text: "%s rows are both available and running: they would be claimed while somebody is at them",
 		})
 	}
@@ -44,13 +44,13 @@ func (p *subject) stucks() []stuck {
 	}
 	if p.Kind != "" {
 		all = append(all, stuck{
-			field: "kind", severity: SeverityNote, where: p.available() + " and " + p.kind.sql() + " is null",
+			field: "kind", severity: SeverityNote, where: p.waiting() + " and " + p.kind.sql() + " is null",
 			text: "%s available rows have no kind: only workers that ask for no kinds take them",
 		})
 	}
 	if p.before != nil {
 		all = append(all, stuck{
-			field: "not_before", severity: SeverityNote, where: p.available() + " and " + p.before.column.sql() + " > " + p.before.after("31536000"),
+			field: "not_before", severity: SeverityNote, where: p.waiting() + " and " + p.before.column.sql() + " > " + p.before.after("31536000"),
 			text: "%s available rows wait for more than a year, by " + p.before.name,
 		})
 	}
@@ -83,7 +83,7 @@ func (p *subject) stuckStrays() stuck {
 
 // putBackStrays is SQL for people, where it can be written.
 func (p *subject) putBackStrays() string {
-	sets := p.sets(p.backs(values{err: "null", result: "null", delay: "null"}, ""))
+	sets := p.backSets(values{err: "null", result: "null", delay: "null"}, "")
 	if sets == "" || p.stray() == "" {
 		return "set what \"available\" looks at"
 	}

@@ -3,7 +3,6 @@ package adopt
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -76,13 +75,10 @@ where (c.oid = to_regclass($1)::oid)
         ))
     )`)
 
-const insufficientPrivilege, readOnly = "42501", "25006"
-
 func (d postgresDatabase) verifyCalls(ctx context.Context, tx *sql.Tx, p *plan, c *condition) error {
 	_, err := tx.ExecContext(ctx, "create temporary view dibs_condition as "+p.asQuery(c))
-	var pg sqlState
 	switch {
-	case errors.As(err, &pg) && (pg.SQLState() == insufficientPrivilege || pg.SQLState() == readOnly):
+	case forbidden(err):
 		return invalid(c.field, "calls functions, and that they only read cannot be checked: a temporary view is needed for that, and %v;"+
 			" grant TEMPORARY on the database to this user, or write the condition without functions and casts", err)
 	case err != nil:
@@ -114,12 +110,4 @@ func (postgresDatabase) peek(ctx context.Context, db *sql.DB, limit time.Duratio
 		return err
 	}
 	return f(tx)
-}
-
-const queryCanceled = "57014"
-
-// tooLong reports whether peek ended a statement.
-func tooLong(err error) bool {
-	var pg sqlState
-	return errors.As(err, &pg) && pg.SQLState() == queryCanceled || errors.Is(err, errTooLong)
 }

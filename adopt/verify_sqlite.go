@@ -3,7 +3,6 @@ package adopt
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 	"time"
 )
@@ -53,8 +52,6 @@ func (d sqliteDatabase) verify(ctx context.Context, db *sql.DB, p *plan, conds [
 	}
 	return nil
 }
-
-var errTooLong = errors.New("it took too long")
 
 func (sqliteDatabase) peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(querier) error) error {
 	short, cancel := context.WithTimeout(ctx, limit)
