@@ -5,31 +5,32 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // Whether an index serves claims is for the planner to say: by its columns alone one cannot tell.
 func TestCheckKnowsWhichIndexesServeClaims(t *testing.T) {
 	cases := []struct {
 		index, unfinished string
-		order             adopt.Columns
+		order             mapping.Columns
 		group             string
 		want              bool
 	}{
-		{"(processed, id)", "processed = 0", adopt.Columns{"id"}, "", true},
-		{"(processed, id)", "t.processed = 0 and grp <> 'x'", adopt.Columns{"id"}, "", true},
-		{"(processed, id) where processed = 0", "processed = 0", adopt.Columns{"id"}, "", true},
-		{"(processed, created)", "processed = 0", adopt.Columns{"created"}, "", true}, // ids of equal places are sorted
-		{"(processed, created desc, id)", "processed = 0", adopt.Columns{"created desc"}, "", true},
-		{"(processed, created)", "processed = 0", adopt.Columns{"created"}, "grp", true},
-		{"(finished, created, id)", "finished is null", adopt.Columns{"created"}, "", true},
-		{"(processed, grp)", "processed = 0", adopt.Columns{"created"}, "", false},
-		{"(processed, grp)", "processed = 0", adopt.Columns{"id"}, "grp", false},
-		{"(created, id)", "processed = 0", adopt.Columns{"created"}, "", false}, // reads all that have ended
-		{"(created)", "processed = 0", adopt.Columns{"created"}, "grp", false},
-		{"(processed)", "processed = 0", adopt.Columns{"created"}, "", false},
-		{"(grp)", "processed = 0", adopt.Columns{"id"}, "", false},
-		{"(created) where processed = 1", "processed = 0", adopt.Columns{"created"}, "", false},
+		{"(processed, id)", "processed = 0", mapping.Columns{"id"}, "", true},
+		{"(processed, id)", "t.processed = 0 and grp <> 'x'", mapping.Columns{"id"}, "", true},
+		{"(processed, id) where processed = 0", "processed = 0", mapping.Columns{"id"}, "", true},
+		{"(processed, created)", "processed = 0", mapping.Columns{"created"}, "", true}, // ids of equal places are sorted
+		{"(processed, created desc, id)", "processed = 0", mapping.Columns{"created desc"}, "", true},
+		{"(processed, created)", "processed = 0", mapping.Columns{"created"}, "grp", true},
+		{"(finished, created, id)", "finished is null", mapping.Columns{"created"}, "", true},
+		{"(processed, grp)", "processed = 0", mapping.Columns{"created"}, "", false},
+		{"(processed, grp)", "processed = 0", mapping.Columns{"id"}, "grp", false},
+		{"(created, id)", "processed = 0", mapping.Columns{"created"}, "", false}, // reads all that have ended
+		{"(created)", "processed = 0", mapping.Columns{"created"}, "grp", false},
+		{"(processed)", "processed = 0", mapping.Columns{"created"}, "", false},
+		{"(grp)", "processed = 0", mapping.Columns{"id"}, "", false},
+		{"(created) where processed = 1", "processed = 0", mapping.Columns{"created"}, "", false},
 	}
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		for _, c := range cases {
@@ -37,17 +38,17 @@ func TestCheckKnowsWhichIndexesServeClaims(t *testing.T) {
 			exec(t, db, "create table work (id integer primary key, processed smallint not null default 0, created integer not null default 0, finished timestamp, grp varchar(5))")
 			exec(t, db, "insert into work (id, grp) values (1, 'a'), (2, 'b'), (3, null)")
 			exec(t, db, "create index work_open on work "+c.index)
-			m := adopt.Mapping{
-				Table: "work", ID: adopt.Columns{"id"}, Order: c.order, Rows: adopt.Rows{Unfinished: c.unfinished}, SideTable: true,
-				Completed: adopt.Change{Set: adopt.Set{"processed": 1, "finished": "$now"}}, Group: adopt.Group{Column: c.group},
+			m := mapping.Mapping{
+				Table: "work", ID: mapping.Columns{"id"}, Order: c.order, Rows: mapping.Rows{Unfinished: c.unfinished}, SideTable: true,
+				Completed: mapping.Change{Set: mapping.Set{"processed": 1, "finished": "$now"}}, Group: mapping.Group{Column: c.group},
 			}
 			served, said := true, ""
 			for _, f := range findings(t, db, m) {
 				if f.Field == "index" {
-					served, said = f.Severity == adopt.SeverityNote, f.Text
+					served, said = f.Severity == advice.SeverityNote, f.Text
 				}
 			}
-			text, err := adopt.SQL(t.Context(), db, m, 1)
+			text, err := advice.SQL(t.Context(), db, m, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +67,7 @@ func TestCheckFindsTheIndexOfAProposedFlag(t *testing.T) {
 		exec(t, db, "create index work_processed on work (processed, id)")
 		m, text := proposed(t, db, "work")
 		for _, f := range findings(t, db, m) {
-			if f.Severity != adopt.SeverityNote {
+			if f.Severity != advice.SeverityNote {
 				t.Errorf("%+v in\n%s", f, text)
 			}
 		}

@@ -5,17 +5,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // What a mapping would take without looking at it, and what it would never take, is told.
 func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		invoices(t, db)
-		m := adopt.Mapping{
-			Table: "invoices", ID: adopt.Columns{"id"}, Order: adopt.Columns{"id"}, SideTable: true,
-			Rows:      adopt.Rows{Unfinished: "sent_at is null"},
-			Completed: adopt.Change{Set: adopt.Set{"sent_at": "2026-01-31 10:00:00", "state": "sent"}},
+		m := mapping.Mapping{
+			Table: "invoices", ID: mapping.Columns{"id"}, Order: mapping.Columns{"id"}, SideTable: true,
+			Rows:      mapping.Rows{Unfinished: "sent_at is null"},
+			Completed: mapping.Change{Set: mapping.Set{"sent_at": "2026-01-31 10:00:00", "state": "sent"}},
 		}
 		taken := `no condition looks at state: it would take rows with "to send" (6), "on hold" (4), "bounced" (3), "To send" (2), "sending" (1), null (5)`
 		found(t, db, warning, "unfinished", taken, m)
@@ -24,7 +24,7 @@ func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 		m.Unfinished = "state in ('to send', 'sending')"
 		notFound(t, db, "unfinished", "no condition looks at", m)
 		found(t, db, note, "unfinished", `nobody will ever take those with state "on hold" (4), "bounced" (3), "To send" (2), null (5)`, m)
-		m.Dead = &adopt.Change{Set: adopt.Set{"state": "bounced"}}
+		m.Dead = &mapping.Change{Set: mapping.Set{"state": "bounced"}}
 		found(t, db, note, "unfinished", `nobody will ever take those with state "on hold" (4), "To send" (2), null (5)`, m)
 		m.Where = "customer = 'nobody'"
 		notFound(t, db, "unfinished", "nobody will ever", m)

@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // found asserts that Check finds something, of that severity, about that field.
-func found(t *testing.T, db *sql.DB, s adopt.Severity, field, text string, mappings ...adopt.Mapping) {
+func found(t *testing.T, db *sql.DB, s advice.Severity, field, text string, mappings ...mapping.Mapping) {
 	t.Helper()
 	all := findings(t, db, mappings...)
 	for _, f := range all {
@@ -23,7 +25,7 @@ func found(t *testing.T, db *sql.DB, s adopt.Severity, field, text string, mappi
 }
 
 // notFound asserts that nothing like it is found.
-func notFound(t *testing.T, db *sql.DB, field, text string, mappings ...adopt.Mapping) {
+func notFound(t *testing.T, db *sql.DB, field, text string, mappings ...mapping.Mapping) {
 	t.Helper()
 	for _, f := range findings(t, db, mappings...) {
 		if f.Field == field && strings.Contains(f.Text, text) {
@@ -32,16 +34,16 @@ func notFound(t *testing.T, db *sql.DB, field, text string, mappings ...adopt.Ma
 	}
 }
 
-func findings(t *testing.T, db *sql.DB, mappings ...adopt.Mapping) []adopt.Finding {
+func findings(t *testing.T, db *sql.DB, mappings ...mapping.Mapping) []advice.Finding {
 	t.Helper()
-	all, err := adopt.Check(context.Background(), db, mappings...)
+	all, err := advice.Check(context.Background(), db, mappings...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
-func told(all []adopt.Finding) string {
+func told(all []advice.Finding) string {
 	var b strings.Builder
 	for _, f := range all {
 		b.WriteString("  " + string(f.Severity) + " " + f.Queue + " " + f.Field + ": " + f.Text + " (" + f.Advice + ")\n")
@@ -50,9 +52,9 @@ func told(all []adopt.Finding) string {
 }
 
 const (
-	wrong   = adopt.SeverityError
-	warning = adopt.SeverityWarning
-	note    = adopt.SeverityNote
+	wrong   = advice.SeverityError
+	warning = advice.SeverityWarning
+	note    = advice.SeverityNote
 )
 
 func TestCheckTellsWhatAClaimCosts(t *testing.T) {
@@ -96,17 +98,17 @@ func TestCheckLooksAtData(t *testing.T) {
 		found(t, db, note, "order", "amount may be null", m)
 		found(t, db, note, "completed.set", `sets status to "done", which no row has so far; rows have "new"`, m)
 		found(t, db, warning, "available", `compares status with "nwe", which no row has`,
-			changed(m, func(m *adopt.Mapping) { m.Available = "status in ('new', 'nwe')" }))
+			changed(m, func(m *mapping.Mapping) { m.Available = "status in ('new', 'nwe')" }))
 
 		exec(t, db, "update orders set status = 'working' where id = 1")
 		found(t, db, warning, "claim", "1 rows are running, but without the time that would end their lease", m)
-		unclear := changed(m, func(m *adopt.Mapping) { m.Available = "nullif(status, 'odd') = 'new'" })
+		unclear := changed(m, func(m *mapping.Mapping) { m.Available = "nullif(status, 'odd') = 'new'" })
 		notFound(t, db, "running", "neither", unclear)
 		exec(t, db, "update orders set status = 'odd' where id = 2")
 		found(t, db, warning, "running", "1 unfinished rows are neither available nor running", unclear)
-		strict := changed(m, func(m *adopt.Mapping) { m.Running = "status = 'working'" })
+		strict := changed(m, func(m *mapping.Mapping) { m.Running = "status = 'working'" })
 		found(t, db, warning, "running", "1 unfinished rows are neither available nor running", strict)
-		both := changed(strict, func(m *adopt.Mapping) { m.Running = "status = 'working' or id = 3" })
+		both := changed(strict, func(m *mapping.Mapping) { m.Running = "status = 'working' or id = 3" })
 		found(t, db, wrong, "running", "1 rows are both available and running", both)
 
 		future := "datetime('now', '+2 hours')"
@@ -122,15 +124,15 @@ func TestCheckLooksAtData(t *testing.T) {
 			exec(t, db, "create trigger note_it after update on orders begin select 1; end")
 			found(t, db, note, "table", "note_it", m)
 		}
-		found(t, db, wrong, "order", "no column", changed(m, func(m *adopt.Mapping) { m.Order = adopt.Columns{"x"} }))
+		found(t, db, wrong, "order", "no column", changed(m, func(m *mapping.Mapping) { m.Order = mapping.Columns{"x"} }))
 	})
 }
 
 func TestCheckFindsQueuesThatOverlap(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
-		named := func(queue, where string) adopt.Mapping {
-			return changed(m, func(m *adopt.Mapping) { m.Queue, m.Where = queue, where })
+		named := func(queue, where string) mapping.Mapping {
+			return changed(m, func(m *mapping.Mapping) { m.Queue, m.Where = queue, where })
 		}
 		small, large, rest := named("small", "amount < 15"), named("large", "amount > 15"), named("rest", "amount >= 10")
 		found(t, db, wrong, "where", "2 rows are unfinished for queue large, too", large, rest)
@@ -144,7 +146,7 @@ func TestCheckFindsQueuesThatOverlap(t *testing.T) {
 func TestCheckOfASideTableLeavesNoneBehind(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
-		m.SideTable, m.Claim, m.Available, m.PutBack = true, adopt.Claim{}, "", adopt.Change{}
+		m.SideTable, m.Claim, m.Available, m.PutBack = true, mapping.Claim{}, "", mapping.Change{}
 		found(t, db, note, "safety", "fenced by a token in the side table", m)
 		found(t, db, note, "safety", "in the table they stay unfinished, and other programs and views see them so", m)
 		found(t, db, note, "safety", "is made when the mapping is first worked with", m)
@@ -156,7 +158,7 @@ func TestCheckOfASideTableLeavesNoneBehind(t *testing.T) {
 		if _, err := db.Exec("select 1 from dibs_adopted"); err == nil {
 			t.Error("the side table is there")
 		}
-		jobs, err := adopt.Try(context.Background(), db, m, 2)
+		jobs, err := advice.Try(context.Background(), db, m, 2)
 		if err != nil || len(jobs) != 2 || !strings.Contains(string(jobs[0].Payload), `"amount"`) {
 			t.Errorf("tried %v, %v", jobs, err)
 		}
@@ -170,7 +172,7 @@ func TestCheckOfASideTableLeavesNoneBehind(t *testing.T) {
 func TestCheckTriesOutcomes(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
-		m.Dead = &adopt.Change{Set: adopt.Set{"ended_at": "$now", "status": "failed"}}
+		m.Dead = &mapping.Change{Set: mapping.Set{"ended_at": "$now", "status": "failed"}}
 		found(t, db, note, "completed", "was not tried: no more rows", m)
 		notFound(t, db, "cancelled", "not tried", m)
 		exec(t, db, "insert into orders (id, amount) values (4, 1), (5, 1), (6, 1), (7, 1)")
@@ -180,9 +182,9 @@ func TestCheckTriesOutcomes(t *testing.T) {
 		exec(t, db, narrow)
 		exec(t, db, "insert into narrow (id) values (1), (2), (3), (4), (5), (6), (7), (8)")
 		m.Table, m.Order = "narrow", nil
-		m.Claim = adopt.Claim{StartedAt: "started_at", LockedBy: "who", Set: adopt.Set{"status": "working"}}
+		m.Claim = mapping.Claim{StartedAt: "started_at", LockedBy: "who", Set: mapping.Set{"status": "working"}}
 		found(t, db, wrong, "dead", "refuses it", m)
-		m.Claim.Set = adopt.Set{"status": "busy"}
+		m.Claim.Set = mapping.Set{"status": "busy"}
 		found(t, db, wrong, "claim", "refuses a claim of a row", m)
 		var n int
 		if err := db.QueryRow("select count(*) from narrow where status = 'new'").Scan(&n); err != nil || n != 8 {
@@ -191,7 +193,7 @@ func TestCheckTriesOutcomes(t *testing.T) {
 		if !pg {
 			return
 		}
-		m.Dead, m.Claim.Set = nil, adopt.Set{"status": "working"}
+		m.Dead, m.Claim.Set = nil, mapping.Set{"status": "working"}
 		exec(t, db, "create function meddle() returns trigger language plpgsql as 'begin new.started_at = new.started_at - interval ''1 minute''; return new; end'")
 		exec(t, db, "create trigger meddle before update on narrow for each row execute function meddle()")
 		found(t, db, wrong, "completed", "a trigger of the table may have changed it", m)
@@ -201,7 +203,7 @@ func TestCheckTriesOutcomes(t *testing.T) {
 func TestCheckOfRowLocksAlone(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
-		m.Claim, m.PutBack = adopt.Claim{}, adopt.Change{}
+		m.Claim, m.PutBack = mapping.Claim{}, mapping.Change{}
 		found(t, db, note, "safety", "a claim lasts as long as a transaction", m)
 		found(t, db, warning, "index", "a claim of one row takes", m)
 	})
@@ -232,7 +234,7 @@ func TestAdvisedIndexes(t *testing.T) {
 		if text := sqlOf(t, db, m); !strings.Contains(text, "Index dibs_orders_open gives rows") || !strings.Contains(text, "Index dibs_orders_running leads sweeps") {
 			t.Errorf("what is there is advised again:\n%s", text)
 		}
-		m.Available, m.Claim.Set, m.PutBack = "t.started_at is null", nil, adopt.Change{}
+		m.Available, m.Claim.Set, m.PutBack = "t.started_at is null", nil, mapping.Change{}
 		if text := sqlOf(t, db, m); strings.Contains(text, "fillfactor") {
 			t.Errorf("%s", text) // the index on started_at that was just made must change with each claim
 		}
@@ -246,9 +248,9 @@ func TestAdvisedIndexes(t *testing.T) {
 	})
 }
 
-func sqlOf(t *testing.T, db *sql.DB, m adopt.Mapping) string {
+func sqlOf(t *testing.T, db *sql.DB, m mapping.Mapping) string {
 	t.Helper()
-	text, err := adopt.SQL(t.Context(), db, m, 1)
+	text, err := advice.SQL(t.Context(), db, m, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

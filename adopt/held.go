@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
 // held is what this process remembers of the claims it has made, and the numbers
@@ -101,7 +102,7 @@ func (h *held) forget(l dibs.Lease) {
 
 // tokenOf is the token of a claim that is fenced by what it wrote: the token that
 // it wrote, or one that is made of the values.
-func tokenOf(p *plan, fence string) dibs.Token {
+func tokenOf(p *adopted.Plan, fence string) dibs.Token {
 	var values []string
 	if p.Claim.Token != "" && json.Unmarshal([]byte(fence), &values) == nil && len(values) == 1 {
 		var t dibs.Token

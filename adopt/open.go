@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
 // Store is a store on an adopted table. It is a dibs.Database; what an adopted
 // table cannot do fails with errors.ErrUnsupported: rows come from the programs
 // that own the table, so Enqueue does, as do Cancel, Requeue, Edit and Prune.
 type Store struct {
-	plan *plan
-	do   *statements
+	plan *adopted.Plan
+	do   *adopted.Statements
 	db   *sql.DB
 
 	held    held
@@ -36,19 +38,19 @@ var _ dibs.Database = (*Store)(nil)
 // is not there. db is the caller's: Close leaves it open.
 //
 // What does not fit is an InvalidError that names the field of the mapping.
-func Open(ctx context.Context, db *sql.DB, m Mapping) (*Store, error) {
-	p, err := prepare(ctx, db, m)
+func Open(ctx context.Context, db *sql.DB, m mapping.Mapping) (*Store, error) {
+	p, err := adopted.Prepare(ctx, db, m)
 	if err != nil {
-		return nil, classify("adopt", err)
+		return nil, adopted.Classify("adopt", err)
 	}
 	s := newStore(p)
 	s.db = db
 	if err := s.makeSideTable(ctx); err != nil {
-		return nil, classify("make the side table "+p.Side(), err)
+		return nil, adopted.Classify("make the side table "+p.Side(), err)
 	}
-	err = p.d.peek(ctx, db, prepareTime, func(q querier) error { return p.prepareAll(ctx, q) })
+	err = p.Dialect.Peek(ctx, db, prepareTime, func(q adopted.Querier) error { return p.PrepareAll(ctx, q) })
 	if err != nil {
-		return nil, classify("adopt", err)
+		return nil, adopted.Classify("adopt", err)
 	}
 	return s, nil
 }
@@ -56,21 +58,21 @@ func Open(ctx context.Context, db *sql.DB, m Mapping) (*Store, error) {
 // prepareTime is how long the database may take to prepare all statements.
 const prepareTime = 2 * time.Second
 
-func newStore(p *plan) *Store {
-	s := &Store{plan: p, do: p.do}
+func newStore(p *adopted.Plan) *Store {
+	s := &Store{plan: p, do: p.Do}
 	s.held.init()
 	return s
 }
 
 // makeSideTable makes the side table, if the mapping wants one and it is not there.
 func (s *Store) makeSideTable(ctx context.Context) error {
-	missing, err := s.plan.lacksSideTable(ctx, s.db)
+	missing, err := s.plan.LacksSideTable(ctx, s.db)
 	if !missing || err != nil {
 		return err
 	}
-	err = s.write(ctx, func(q querier) error { return s.plan.makeSideTable(ctx, q) })
+	err = s.write(ctx, func(q adopted.Querier) error { return s.plan.MakeSideTable(ctx, q) })
 	if err != nil { // two that make it at once can collide
-		if missing, refused := s.plan.lacksSideTable(ctx, s.db); !missing || refused != nil {
+		if missing, refused := s.plan.LacksSideTable(ctx, s.db); !missing || refused != nil {
 			return refused
 		}
 	}
@@ -81,7 +83,7 @@ func (s *Store) makeSideTable(ctx context.Context) error {
 func (s *Store) Queue() string { return s.plan.Mapping.Queue }
 
 // Inside is for package advice, which looks at what the store has compiled.
-func (s *Store) Inside() (*plan, *sql.DB) { return s.plan, s.db }
+func (s *Store) Inside() (*adopted.Plan, *sql.DB) { return s.plan, s.db }
 
 // Close ends the store. The database that it was opened with stays open.
 func (s *Store) Close() error {
@@ -95,14 +97,14 @@ func (s *Store) usable(queue string) error {
 		return dibs.ErrClosed
 	}
 	if queue != s.Queue() && queue != dibs.DefaultQueue {
-		return invalid("queue", "%q is not what the mapping calls its rows: %q", queue, s.Queue())
+		return adopted.Invalid("queue", "%q is not what the mapping calls its rows: %q", queue, s.Queue())
 	}
 	return nil
 }
 
 // run runs one statement by itself and reads its rows.
-func run[T any](ctx context.Context, q querier, st *statement, values map[string]any, scan func(*sql.Rows) (T, error)) ([]T, error) {
-	rows, err := q.QueryContext(ctx, st.text, st.args(values)...)
+func run[T any](ctx context.Context, q adopted.Querier, st *adopted.Statement, values map[string]any, scan func(*sql.Rows) (T, error)) ([]T, error) {
+	rows, err := q.QueryContext(ctx, st.Text, st.Args(values)...)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +121,8 @@ func run[T any](ctx context.Context, q querier, st *statement, values map[string
 }
 
 // write runs f where it may write: in a transaction, for which SQLite has one writer at a time.
-func (s *Store) write(ctx context.Context, f func(querier) error) error {
-	return inTx(ctx, s.plan.d, s.db, f)
+func (s *Store) write(ctx context.Context, f func(adopted.Querier) error) error {
+	return adopted.InTx(ctx, s.plan.Dialect, s.db, f)
 }
 
 func keyText(id int64) string { return fmt.Sprintf("[%d]", id) }

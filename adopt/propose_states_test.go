@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // invoices is a table whose state says more than its date.
@@ -28,13 +29,13 @@ func invoices(t *testing.T, db *sql.DB) {
 }
 
 // proposed is a proposal as a file.
-func proposed(t *testing.T, db *sql.DB, table string) (adopt.Mapping, string) {
+func proposed(t *testing.T, db *sql.DB, table string) (mapping.Mapping, string) {
 	t.Helper()
-	m, reasons, err := adopt.Propose(context.Background(), db, table)
+	m, reasons, err := advice.Propose(context.Background(), db, table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := adopt.YAML(m, reasons)
+	text, err := advice.YAML(m, reasons)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,14 +9,15 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // handBuilt are tables as people build queues, in words of PostgreSQL; what SQLite calls
 // otherwise is replaced.
 var handBuilt = []struct {
 	name, table, rows string
-	want              adopt.Mapping
+	want              mapping.Mapping
 }{
 	{
 		"a mark with attempts and a timeout",
@@ -24,32 +25,32 @@ var handBuilt = []struct {
 			claim_mark uuid, server varchar(50), attempts int not null default 0, attempt_start timestamptz, attempt_end timestamptz, timeout_date timestamptz,
 			successful boolean, body text not null, remark text)`,
 		`insert into documents (document_id, body) values (1, '{"a": 1}'), (2, '{"a": 2}')`,
-		adopt.Mapping{
-			ID: adopt.Columns{"document_id"}, Order: adopt.Columns{"priority", "available_date"},
-			Rows:    adopt.Rows{Unfinished: "successful is null", Available: "claim_mark is null", NotBefore: "available_date"},
-			Claim:   adopt.Claim{Token: "claim_mark", LockedBy: "server", StartedAt: "attempt_start", Timeout: "timeout_date", Attempts: "attempts"},
-			Payload: adopt.Payload{Columns: adopt.Columns{"body"}, JSON: true},
+		mapping.Mapping{
+			ID: mapping.Columns{"document_id"}, Order: mapping.Columns{"priority", "available_date"},
+			Rows:    mapping.Rows{Unfinished: "successful is null", Available: "claim_mark is null", NotBefore: "available_date"},
+			Claim:   mapping.Claim{Token: "claim_mark", LockedBy: "server", StartedAt: "attempt_start", Timeout: "timeout_date", Attempts: "attempts"},
+			Payload: mapping.Payload{Columns: mapping.Columns{"body"}, JSON: true},
 		},
 	},
 	{
 		"started on and finished on",
 		`create table exports (id integer primary key, created_on timestamptz not null default current_timestamp, started_on timestamptz, finished_on timestamptz, customer text, what text)`,
 		``,
-		adopt.Mapping{
-			ID: adopt.Columns{"id"}, Order: adopt.Columns{"created_on"},
-			Rows:  adopt.Rows{Unfinished: "finished_on is null", Available: "started_on is null"},
-			Claim: adopt.Claim{StartedAt: "started_on"},
+		mapping.Mapping{
+			ID: mapping.Columns{"id"}, Order: mapping.Columns{"created_on"},
+			Rows:  mapping.Rows{Unfinished: "finished_on is null", Available: "started_on is null"},
+			Claim: mapping.Claim{StartedAt: "started_on"},
 		},
 	},
 	{
 		"numbers of states with groups",
 		`create table "JobQueue" ("JobID" integer primary key, "StatusID" int not null default 1 check ("StatusID" in (1, 2, 3, 4)), "ConcurrencyGroup" varchar(20), "Parameters" text)`,
 		`insert into "JobQueue" values (1, 3, 'a', 'x'), (2, 2, 'a', 'x'), (3, 1, null, 'x'), (4, 4, 'b', 'x')`,
-		adopt.Mapping{
-			ID: adopt.Columns{"JobID"}, Order: adopt.Columns{"JobID"},
-			Rows:  adopt.Rows{Unfinished: `"StatusID" in (1, 2)`, Available: `"StatusID" = 1`},
-			Claim: adopt.Claim{Set: adopt.Set{"StatusID": 2}}, Group: adopt.Group{Column: "ConcurrencyGroup"},
-			Payload: adopt.Payload{Columns: adopt.Columns{"Parameters"}}, SideTable: true,
+		mapping.Mapping{
+			ID: mapping.Columns{"JobID"}, Order: mapping.Columns{"JobID"},
+			Rows:  mapping.Rows{Unfinished: `"StatusID" in (1, 2)`, Available: `"StatusID" = 1`},
+			Claim: mapping.Claim{Set: mapping.Set{"StatusID": 2}}, Group: mapping.Group{Column: "ConcurrencyGroup"},
+			Payload: mapping.Payload{Columns: mapping.Columns{"Parameters"}}, SideTable: true,
 		},
 	},
 	{
@@ -57,11 +58,11 @@ var handBuilt = []struct {
 		`create table tasks (id integer primary key, state_id int not null default 1, concurrency_group varchar(20), args text);
 			create unique index one_running on tasks (concurrency_group) where state_id = 2`,
 		`insert into tasks values (1, 1, 'a', 'x'), (2, 2, 'a', 'x'), (3, 9, null, 'x')`,
-		adopt.Mapping{
-			ID: adopt.Columns{"id"}, Order: adopt.Columns{"id"},
-			Rows:  adopt.Rows{Unfinished: `state_id in (1, 2)`, Available: `state_id = 1`},
-			Claim: adopt.Claim{Set: adopt.Set{"state_id": 2}}, Group: adopt.Group{Column: "concurrency_group"},
-			Payload: adopt.Payload{Columns: adopt.Columns{"args"}}, SideTable: true,
+		mapping.Mapping{
+			ID: mapping.Columns{"id"}, Order: mapping.Columns{"id"},
+			Rows:  mapping.Rows{Unfinished: `state_id in (1, 2)`, Available: `state_id = 1`},
+			Claim: mapping.Claim{Set: mapping.Set{"state_id": 2}}, Group: mapping.Group{Column: "concurrency_group"},
+			Payload: mapping.Payload{Columns: mapping.Columns{"args"}}, SideTable: true,
 		},
 	},
 	{
@@ -69,31 +70,31 @@ var handBuilt = []struct {
 		`create table requests (request_id text primary key not null, status varchar(10) not null default 'PENDING' check (status in ('PENDING', 'COMPLETE')),
 			locked_by varchar(50), locked_time timestamptz, requested_time timestamptz not null default current_timestamp, completion_time timestamptz, request text not null)`,
 		`insert into requests (request_id, status, request) values ('a', 'COMPLETE', 'x'), ('b', 'PENDING', 'y')`,
-		adopt.Mapping{
-			ID: adopt.Columns{"request_id"}, Order: adopt.Columns{"requested_time"},
-			Rows:    adopt.Rows{Unfinished: "status = 'PENDING'", Available: "locked_time is null"},
-			Claim:   adopt.Claim{LockedBy: "locked_by", StartedAt: "locked_time"},
-			Payload: adopt.Payload{Columns: adopt.Columns{"request"}},
+		mapping.Mapping{
+			ID: mapping.Columns{"request_id"}, Order: mapping.Columns{"requested_time"},
+			Rows:    mapping.Rows{Unfinished: "status = 'PENDING'", Available: "locked_time is null"},
+			Claim:   mapping.Claim{LockedBy: "locked_by", StartedAt: "locked_time"},
+			Payload: mapping.Payload{Columns: mapping.Columns{"request"}},
 		},
 	},
 	{
 		"a flag",
 		`create table inbox (id integer primary key, message text not null, processed boolean not null default false)`,
 		`insert into inbox values (1, 'x', false)`,
-		adopt.Mapping{
-			ID: adopt.Columns{"id"}, Order: adopt.Columns{"id"},
-			Rows: adopt.Rows{Unfinished: "not processed"}, Payload: adopt.Payload{Columns: adopt.Columns{"message"}}, SideTable: true,
+		mapping.Mapping{
+			ID: mapping.Columns{"id"}, Order: mapping.Columns{"id"},
+			Rows: mapping.Rows{Unfinished: "not processed"}, Payload: mapping.Payload{Columns: mapping.Columns{"message"}}, SideTable: true,
 		},
 	},
 	{
 		"a status in words",
 		`create table mails (id integer primary key, state text default 'queued', payload json, error text, tries int not null default 0, priority int, started_at timestamptz, created_at timestamptz default current_timestamp)`,
 		`insert into mails (id, state) values (1, 'queued'), (2, 'sending'), (3, 'sent'), (4, 'failed'), (5, 'running'), (6, 'cancelled')`,
-		adopt.Mapping{
-			ID: adopt.Columns{"id"}, Order: adopt.Columns{"priority", "created_at"},
-			Rows:    adopt.Rows{Unfinished: "state in ('queued', 'running', 'sending')", Available: "state = 'queued'"},
-			Claim:   adopt.Claim{StartedAt: "started_at", Attempts: "tries", Set: adopt.Set{"state": "running"}},
-			Payload: adopt.Payload{Columns: adopt.Columns{"payload"}},
+		mapping.Mapping{
+			ID: mapping.Columns{"id"}, Order: mapping.Columns{"priority", "created_at"},
+			Rows:    mapping.Rows{Unfinished: "state in ('queued', 'running', 'sending')", Available: "state = 'queued'"},
+			Claim:   mapping.Claim{StartedAt: "started_at", Attempts: "tries", Set: mapping.Set{"state": "running"}},
+			Payload: mapping.Payload{Columns: mapping.Columns{"payload"}},
 		},
 	},
 }
@@ -115,7 +116,7 @@ func TestProposals(t *testing.T) {
 					h.want.SideTable = true
 				}
 				name := strings.Trim(strings.Fields(text)[2], `"`)
-				m, reasons, err := adopt.Propose(ctx, db, name)
+				m, reasons, err := advice.Propose(ctx, db, name)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -124,12 +125,12 @@ func TestProposals(t *testing.T) {
 				if got != want {
 					t.Errorf("proposed\n%s\nnot\n%s", got, want)
 				}
-				yaml, err := adopt.YAML(m, reasons)
+				yaml, err := advice.YAML(m, reasons)
 				if err != nil {
 					t.Fatal(err)
 				}
 				t.Log(yaml)
-				again, err := adopt.Parse([]byte(yaml))
+				again, err := mapping.Parse([]byte(yaml))
 				if err != nil {
 					t.Fatalf("%v in\n%s", err, yaml)
 				}
@@ -150,7 +151,7 @@ func TestProposals(t *testing.T) {
 }
 
 // set makes no set and an empty one alike.
-func set(c adopt.Claim) adopt.Claim {
+func set(c mapping.Claim) mapping.Claim {
 	if len(c.Set) == 0 {
 		c.Set = nil
 	}
@@ -158,17 +159,17 @@ func set(c adopt.Claim) adopt.Claim {
 }
 
 // normal makes what a file cannot tell apart alike, and pointers comparable.
-func normal(m adopt.Mapping) []any {
+func normal(m mapping.Mapping) []any {
 	m.Claim = set(m.Claim)
 	all := []any{m.Completed, m.PutBack.Set["x"], len(m.PutBack.Set)}
-	for _, c := range []*adopt.Change{m.Dead, m.Cancelled} {
+	for _, c := range []*mapping.Change{m.Dead, m.Cancelled} {
 		if c != nil {
 			all = append(all, *c)
 		}
 	}
-	m.Dead, m.Cancelled, m.PutBack = nil, nil, adopt.Change{}
+	m.Dead, m.Cancelled, m.PutBack = nil, nil, mapping.Change{}
 	if reflect.ValueOf(m.Group).IsZero() {
-		m.Group = adopt.Group{}
+		m.Group = mapping.Group{}
 	}
 	return append(all, m)
 }
@@ -176,11 +177,11 @@ func normal(m adopt.Mapping) []any {
 func TestProposalOfATableThatTellsNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, "create table things (a int, b text)")
-		m, reasons, err := adopt.Propose(context.Background(), db, "things")
+		m, reasons, err := advice.Propose(context.Background(), db, "things")
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := adopt.YAML(m, reasons)
+		text, err := advice.YAML(m, reasons)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +190,7 @@ func TestProposalOfATableThatTellsNothing(t *testing.T) {
 				t.Errorf("lacks %q:\n%s", want, text)
 			}
 		}
-		if _, _, err := adopt.Propose(context.Background(), db, "nothing"); err == nil || !strings.Contains(err.Error(), "there is no table") {
+		if _, _, err := advice.Propose(context.Background(), db, "nothing"); err == nil || !strings.Contains(err.Error(), "there is no table") {
 			t.Errorf("of no table: %v", err)
 		}
 	})
@@ -219,7 +220,7 @@ func TestProposalOfFlagsByOtherNames(t *testing.T) {
 					t.Errorf("unfinished: %s, not %s, in\n%s", m.Unfinished, want, text)
 				}
 				for _, f := range findings(t, db, m) {
-					if f.Severity != adopt.SeverityNote {
+					if f.Severity != advice.SeverityNote {
 						t.Errorf("%+v", f)
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
 // Statistics from the times that a table has: when a row's time came (not_before, else the first
@@ -25,14 +26,14 @@ type Known struct {
 // Known says which statistics the store can tell. Wait, Run and Rate need an index that begins with the time at
 // which rows end, or a table of at most 20,000 rows; else QueueStats.Window is 0.
 func (s *Store) Known() Known {
-	due, ended := s.plan.due(), s.plan.ended()
-	began := s.plan.started != nil && ended != nil
+	due, ended := s.plan.DueAt(), s.plan.EndedAt()
+	began := s.plan.Started != nil && ended != nil
 	return Known{Oldest: due != nil, Wait: began && due != nil, Run: began, Rate: ended != nil}
 }
 
 // rates adds to the counts what the table's times tell of the last minutes.
 func (s *Store) rates(ctx context.Context, to *dibs.QueueStats) error {
-	if s.do.rates == nil {
+	if s.do.Rates == nil {
 		return nil
 	}
 	type found struct {
@@ -40,7 +41,7 @@ func (s *Store) rates(ctx context.Context, to *dibs.QueueStats) error {
 		wait, run               sql.NullFloat64
 		first, now              sql.NullInt64
 	}
-	all, err := run(ctx, s.db, s.do.rates, nil, func(rows *sql.Rows) (f found, err error) {
+	all, err := run(ctx, s.db, s.do.Rates, nil, func(rows *sql.Rows) (f found, err error) {
 		return f, rows.Scan(&f.read, &f.done, &f.waits, &f.wait, &f.runs, &f.run, &f.first, &f.now)
 	})
 	if err != nil {
@@ -48,8 +49,8 @@ func (s *Store) rates(ctx context.Context, to *dibs.QueueStats) error {
 	}
 	f := all[0]
 	to.Window = ratesWindow
-	if f.read > ratesRows {
-		if !s.plan.indexedEnd() { // the newest may not be among them
+	if f.read > adopted.RatesRows {
+		if !s.plan.IndexedEnd() { // the newest may not be among them
 			to.Window = 0
 			return nil
 		}

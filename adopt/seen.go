@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -35,7 +36,7 @@ func (s *Store) look(r *row) *dibs.RawJob {
 		job.Attempt = 0
 	}
 	switch r.state {
-	case over, elsewhere:
+	case adopted.StateEnded, adopted.StateElsewhere:
 		job.State = dibs.Completed
 	case string(dibs.Running):
 		job.State = dibs.Running
@@ -45,7 +46,7 @@ func (s *Store) look(r *row) *dibs.RawJob {
 		if r.until.Valid {
 			job.LeaseUntil = time.UnixMicro(r.until.Int64)
 		}
-	case loose:
+	case adopted.StateLoose:
 		job.State, job.Worker = dibs.Waiting, ""
 	default:
 		job.State, job.Worker = dibs.State(r.state), ""
@@ -63,7 +64,7 @@ func (s *Store) lookUp(ctx context.Context, rows []*row) (map[string]*row, error
 	for i, r := range rows {
 		items[i] = item{Key: sideKey(r.key)}
 	}
-	found, err := run(ctx, s.db, s.do.look, map[string]any{"batch": batch(items)}, func(rows *sql.Rows) (*row, error) {
+	found, err := run(ctx, s.db, s.do.Look, map[string]any{"batch": batch(items)}, func(rows *sql.Rows) (*row, error) {
 		r := &row{}
 		var errors string
 		err := rows.Scan(&r.key, &r.attempt, &r.excused, &r.worker, &r.since, &r.until, &r.runAt, &errors)

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
 // Where rows are locked one by one, claims of a table with groups run side by side. Each
@@ -33,13 +35,13 @@ func scanChosen(rows *sql.Rows) (chosen, error) {
 // claimInTurn claims in a transaction, of a table with groups. What one look has found
 // is kept before the next, so that each row without a group that is locked is claimed:
 // others that passed over it would else come to it out of order.
-func (s *Store) claimInTurn(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
+func (s *Store) claimInTurn(ctx context.Context, q adopted.Querier, t *taking, n int) (rows []*row, err error) {
 	turns, passed := mostTurns, false
 	missed := []string(nil) // other programs have locked them, or their group is full
 	for _, look := range looks(n) {
 		t.values["n"], t.values["look"] = n-len(rows), look
 		t.values["missed"], t.values["turns"] = texts(missed), turns
-		found, err := run(ctx, q, s.do.turn, t.values, scanChosen)
+		found, err := run(ctx, q, s.do.Turn, t.values, scanChosen)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +54,7 @@ func (s *Store) claimInTurn(ctx context.Context, q querier, t *taking, n int) (r
 		groups := groupsOfChosen(found)
 		turns -= len(groups)
 		t.values["batch"], t.values["held"] = keysOfChosen(found), texts(groups)
-		more, err := run(ctx, q, s.do.claim, t.values, scanRow)
+		more, err := run(ctx, q, s.do.Claim, t.values, scanRow)
 		missed = append(missed, keysWithout(found, more)...)
 		if err == nil {
 			err = s.keep(ctx, q, t, &more)
