@@ -45,8 +45,8 @@ type claimRun struct {
 
 // databases are these by their dialects.
 var databases = map[string]database{
-	adopted.Postgres.Folder: {habits{room: "alter table %s set (fillfactor = 50)"}, postgres{}},
-	adopted.SQLite.Folder:   {habits{nullsFirst: true, ownIndexes: true, journalMode: "select journal_mode from pragma_journal_mode"}, sqlite{}},
+	adopted.Postgres.Title: {habits{room: "alter table %s set (fillfactor = 50)"}, postgres{}},
+	adopted.SQLite.Title:   {habits{nullsFirst: true, ownIndexes: true, journalMode: "select journal_mode from pragma_journal_mode"}, sqlite{}},
 }
 
 // oneClaim are the values of the parameters of a claim of one row.

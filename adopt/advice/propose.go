@@ -39,7 +39,7 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping
 		return m, nil, adopted.Classify("propose", err)
 	}
 	m.Table = on.Called
-	p := &proposer{m: m, d: d, of: databases[d.Folder], on: on, taken: map[string]bool{}}
+	p := &proposer{m: m, d: d, of: databases[d.Title], on: on, taken: map[string]bool{}}
 	if p.data, err = p.lookAtData(ctx, db); err != nil {
 		return m, nil, adopted.Classify("propose", err)
 	}

@@ -27,7 +27,7 @@ type subject struct {
 	of database
 }
 
-func subjectOf(p *adopted.Plan) *subject { return &subject{p, databases[p.Dialect.Folder]} }
+func subjectOf(p *adopted.Plan) *subject { return &subject{p, databases[p.Dialect.Title]} }
 
 // trial is a transaction that will be rolled back, in which the side table is there.
 type trial struct {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/dibs-queue/dibs/adopt/mapping"
@@ -15,7 +16,7 @@ import (
 )
 
 // Dialect is what the databases write differently in the parts that statements are
-// made of. The statements themselves are files, in sql/FOLDER.
+// made of. The statements themselves are files: in sql those that are the same for all, in a folder below the others.
 type Dialect struct {
 	forms
 	database
@@ -41,16 +42,19 @@ type database interface {
 
 // forms are what the databases differ in that needs no code. A %s stands for an expression.
 type forms struct {
-	Folder, Title string          // the statements' folder; the database's name for people
-	Mark          string          // stands before the number of a parameter
-	now           string          // the time now, in microseconds since 1970
-	array, Comma  string          // a JSON array of values, as text; what is between the values of one
-	text, hex     string          // a value as text; bytes as hexadecimal digits
-	exactTime     string          // a time as text that no other time has
-	among         string          // %[1]s is in the JSON array of strings %[2]s, or that is null
-	tokens        map[kind]string // 32 hexadecimal digits as a value for a column of the kind
-	Tables, alike string          // queries of the names of tables: of all, and of those called $1 in any case
-	stranger      string          // query of the owner of what has the name $1, if one who may write to $2 must not trust it; empty: nothing has an owner
+	Title         string                    // the database's name
+	files         func() *template.Template // its statements
+	Mark          string                    // stands before the number of a parameter
+	now           string                    // the time now, in microseconds since 1970
+	array, Comma  string                    // a JSON array of values, as text; what is between the values of one
+	text, hex     string                    // a value as text; bytes as hexadecimal digits
+	exactTime     string                    // a time as text that no other time has
+	batch, member string                    // the rows v of the JSON array %s; a text of v by its name
+	part          string                    // JSON of v by its name
+	among         string                    // %[1]s is in the JSON array of strings %[2]s, or that is null
+	tokens        map[kind]string           // 32 hexadecimal digits as a value for a column of the kind
+	Tables, alike string                    // queries of the names of tables: of all, and of those called $1 in any case
+	stranger      string                    // query of the owner of what has the name $1, if one who may write to $2 must not trust it; empty: nothing has an owner
 
 	OneStatement bool // a statement can choose rows, write them and return them
 	RowLocks     bool // rows are locked one by one, and others pass over those that are locked

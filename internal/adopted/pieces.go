@@ -88,6 +88,15 @@ func (p piece) OrderBy(alias string) string {
 	return strings.Join(parts, ", ")
 }
 
+// Batch is what the parameter batch holds, as rows v.
+func (p piece) Batch() string { return fmt.Sprintf(p.Dialect.batch, param("batch")) }
+
+// Member is a text of a row of Batch.
+func (p piece) Member(name string) string { return fmt.Sprintf(p.Dialect.member, name) }
+
+// Part is JSON of a row of Batch.
+func (p piece) Part(name string) string { return fmt.Sprintf(p.Dialect.part, name) }
+
 // KeyItems takes a key, a JSON array, apart.
 func (p piece) KeyItems(doc string) string {
 	return p.list(func(i int) string { return p.Dialect.item("("+doc+")", i, p.Keys[i]) + fmt.Sprintf(" as dibs_k%d", i) })

@@ -15,7 +15,9 @@ import (
 type postgresDatabase struct{}
 
 var Postgres = Dialect{database: postgresDatabase{}, forms: forms{
-	Folder: "postgres", Title: "PostgreSQL", Mark: "$",
+	Title: "PostgreSQL", Mark: "$",
+	files: templates("postgres"),
+	batch: "jsonb_array_elements(%s::jsonb) v", member: "(v->>'%s')", part: "(v->'%s')",
 	now:   "(extract(epoch from statement_timestamp()) * 1000000)::bigint", // which goes on in a long transaction, unlike now()
 	array: "jsonb_build_array(%s)::text", Comma: ", ",
 	text: "%s::text", hex: "encode(%s, 'hex')",

@@ -18,7 +18,9 @@ import (
 type sqliteDatabase struct{}
 
 var SQLite = Dialect{database: sqliteDatabase{}, forms: forms{
-	Folder: "sqlite", Title: "SQLite", Mark: "?",
+	Title: "SQLite", Mark: "?",
+	files: templates("sqlite"),
+	batch: "json_each(%s) v", member: "(v.value ->> '%s')", part: "(v.value -> '%s')",
 	now:   "cast(unixepoch('now', 'subsec') * 1000000 as integer)",
 	array: "json_array(%s)", Comma: ",",
 	text: "cast(%s as text)", hex: "hex(%s)",

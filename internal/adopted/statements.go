@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"text/template"
 	"time"
 
@@ -59,14 +60,18 @@ func Numbered(d Dialect, text string) *Statement {
 // bare takes the table's name from columns: SQLite's returning does not know it.
 func bare(exprs string) string { return strings.ReplaceAll(exprs, `t."`, `"`) }
 
+// templates are the files of a database: its own, and those that are the same for all.
+func templates(folder string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template {
+		t := template.New("").Funcs(template.FuncMap{"param": param, "bare": bare})
+		return template.Must(t.ParseFS(files, "sql/*.sql", "sql/"+folder+"/*.sql"))
+	})
+}
+
 // render makes a statement from its file.
 func render(d Dialect, name string, data any) (*Statement, error) {
-	t, err := template.New(name+".sql").Funcs(template.FuncMap{"param": param, "bare": bare}).ParseFS(files, "sql/"+d.Folder+"/"+name+".sql")
-	if err != nil {
-		return nil, err
-	}
 	var b strings.Builder
-	if err := t.Execute(&b, data); err != nil {
+	if err := d.files().ExecuteTemplate(&b, name+".sql", data); err != nil {
 		return nil, err
 	}
 	return Numbered(d, strings.TrimRight(b.String(), "\n")), nil

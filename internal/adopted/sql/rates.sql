@@ -7,9 +7,9 @@ select
     count(*),
     coalesce(sum(case when r.dibs_done = 1 then 1 else 0 end), 0),
     count(case when r.dibs_done = 1 then r.dibs_began - r.dibs_due end),
-    avg(case when r.dibs_done = 1 then r.dibs_began - r.dibs_due end),
+    cast(avg(case when r.dibs_done = 1 then r.dibs_began - r.dibs_due end) as double precision),
     count(case when r.dibs_done = 1 then r.dibs_ended - r.dibs_began end),
-    avg(case when r.dibs_done = 1 then r.dibs_ended - r.dibs_began end),
+    cast(avg(case when r.dibs_done = 1 then r.dibs_ended - r.dibs_began end) as double precision),
     min(r.dibs_ended),
     {{.Micros}}
 from (
@@ -17,12 +17,12 @@ from (
         x.dibs_due,
         x.dibs_began,
         x.dibs_ended,
-        case when x.dibs_mine = 1 and x.dibs_ended >= {{.Micros}} - 300000000 then 1 else 0 end as dibs_done
+        case when x.dibs_mine = 1 and x.dibs_ended >= ({{.Micros}} - 300000000) then 1 else 0 end as dibs_done
     from (
         select
-            {{.DueMicros}} as dibs_due,
-            {{.BeganMicros}} as dibs_began,
-            {{.EndedMicros}} as dibs_ended,
+            cast({{.DueMicros}} as bigint) as dibs_due,
+            cast({{.BeganMicros}} as bigint) as dibs_began,
+            cast({{.EndedMicros}} as bigint) as dibs_ended,
             case when {{.Done}}{{if .Where}} and ({{.Where}}){{end}} and ({{.Unfinished}}) is not true then 1 else 0 end as dibs_mine
         from {{.Table}} t
         {{- if .Recent}}

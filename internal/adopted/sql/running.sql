@@ -1,7 +1,7 @@
 -- Purpose: count what runs of the queue, no further than its limit.
 -- Parameters: none.
 -- Columns out: how many.
--- Concurrency: runs after alone.sql, so that no other claim of the table is between its own count and its commit.
+-- Concurrency: runs after alone.sql, or on SQLite in the one write transaction, so that no other claim is between its own count and its commit.
 select count(*)
 from (
     {{- if .SideTable}}

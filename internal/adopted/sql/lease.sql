@@ -5,9 +5,9 @@
 insert into {{.Side}} as s (source, key, queue, grp, token, worker, claimed_at, lease_until, attempt, excused, run_at, dead)
 select
     {{.Source}},
-    v.value ->> 'k',
+    {{.Member "k"}},
     {{.Name}},
-    v.value ->> 'g',
+    {{.Member "g"}},
     {{param "token"}},
     {{param "worker"}},
     {{.Micros}},
@@ -16,8 +16,8 @@ select
     0,
     0,
     0
-from json_each({{param "batch"}}) v
-where true
+from {{.Batch}}
+where true -- without which SQLite reads "on" as part of a join
 on conflict (source, key) do update
 set
     queue = excluded.queue,

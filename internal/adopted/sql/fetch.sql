@@ -6,6 +6,6 @@ select
     {{.Out}},
     {{.State}},
     {{.Since}}
-from (select {{.KeyItems "v->'k'"}} from jsonb_array_elements({{param "batch"}}::jsonb) v) x
+from (select {{.KeyItems (.Part "k")}} from {{.Batch}}) x
 join {{.Table}} t on {{.KeyIs "x"}}
 order by {{.Order}}
