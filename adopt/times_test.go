@@ -158,7 +158,7 @@ func TestMillisecondsAreAFence(t *testing.T) {
 				t.Errorf("%s %s: %v", c.column, c.format, err)
 				continue
 			}
-			if text := advice.DegreeOf(s).String(); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
+			if text := strings.Join(advice.Promises(s), "\n"); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
 				t.Errorf("%s %s: Degree does not say %q:\n%s", c.column, c.format, c.says, text)
 			}
 			held := take(t, s, 1, 1)

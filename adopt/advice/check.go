@@ -96,7 +96,7 @@ func (c *checker) add(s Severity, field, advice, text string, args ...any) {
 
 // look is all that is checked beside the cost.
 func (c *checker) look(ctx context.Context) error {
-	for _, says := range c.p.degree().Says {
+	for _, says := range c.p.promises() {
 		c.add(SeverityNote, "safety", "", "%s", says)
 	}
 	c.triggers()

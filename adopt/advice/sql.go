@@ -48,7 +48,7 @@ func (p *subject) text(served string) string {
 	var b strings.Builder
 	say := func(text string, args ...any) { fmt.Fprintf(&b, text, args...) }
 	say("-- What dibs runs on the table %s, by the mapping of queue %s.\n", p.Mapping.Table, p.Mapping.Queue)
-	for _, line := range p.degree().Says {
+	for _, line := range p.promises() {
 		say("-- * %s\n", line)
 	}
 	if served != "" {

@@ -11,63 +11,25 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Fence is how a claim is told from all others, so that a stale worker cannot finish
-// what another has claimed since.
-type Fence string
-
-// The degrees of safety, the safest first.
-const (
-	// ByToken: every claim writes a random mark, and only who has it can finish.
-	ByToken Fence = "token"
-	// BySideTable: the same, in our own table.
-	BySideTable Fence = "side table"
-	// ByValues: only who knows exactly what the claim wrote into locked_by, attempts
-	// and started_at can finish.
-	ByValues Fence = "values"
-	// ByTransaction: nothing is written; the row lock holds the claim while a transaction lasts.
-	ByTransaction Fence = "transaction"
-)
-
-// Degree says what of dibs' promises a mapping can keep.
-type Degree struct {
-	Fence    Fence
-	Recovers bool // rows of a killed worker become available again
-	Extends  bool // a handler may take longer than the lease
-	Attempts bool // they are counted, so that a row that kills its workers ends as dead
-	Delays   bool // a retry waits
-	Errors   bool // why attempts failed is kept
-	Says     []string
-}
-
-// String is what it says, a line each.
-func (d Degree) String() string { return strings.Join(d.Says, "\n") }
-
-// DegreeOf says what of dibs' promises a store can keep, and in plain words what not.
-func DegreeOf(s *adopt.Store) Degree {
+// Promises says in plain words which of dibs' promises a store can keep, and which not.
+func Promises(s *adopt.Store) []string {
 	p, _ := s.Inside()
-	return subjectOf(p).degree()
+	return subjectOf(p).promises()
 }
 
-func (p *subject) degree() Degree {
-	d := Degree{
-		Recovers: p.Ends() || p.LockOnly(),
-		Extends:  !p.LockOnly(),
-		Attempts: p.SideTable || p.Claim.Attempts != "",
-		Delays:   p.SideTable || p.Before != nil,
-		Errors:   p.SideTable || p.keepsErrors(),
-	}
-	say := func(text string, args ...any) { d.Says = append(d.Says, fmt.Sprintf(text, args...)) }
-	d.Fence = p.sayFence(say)
+func (p *subject) promises() (all []string) {
+	say := func(text string, args ...any) { all = append(all, fmt.Sprintf(text, args...)) }
+	p.sayFence(say)
 	if !p.LockOnly() {
 		p.sayLease(say)
 	}
-	if !d.Attempts {
+	if !p.SideTable && p.Claim.Attempts == "" {
 		say("attempts are not counted: a row that fails, or kills its worker, is tried for ever. Name claim.attempts, or set side_table")
 	}
-	if !d.Delays {
+	if !p.SideTable && p.Before == nil {
 		say("a failed row is available again at once: nothing can hold the delay of a retry. Name not_before, or set side_table")
 	}
-	if !d.Errors {
+	if !p.SideTable && !p.keepsErrors() {
 		say("why attempts failed is logged but not kept: no outcome sets a column to $error, and there is no side table")
 	}
 	if p.SideTable {
@@ -79,10 +41,10 @@ func (p *subject) degree() Degree {
 	if p.Dead == nil && !p.SideTable {
 		say("nothing is done with rows that failed for good: they are put back like others. Name what dead sets")
 	}
-	return d
+	return all
 }
 
-func (p *subject) sayFence(say func(string, ...any)) Fence {
+func (p *subject) sayFence(say func(string, ...any)) {
 	names := make([]string, len(p.Fence))
 	for i, c := range p.Fence {
 		names[i] = c.Name
@@ -90,13 +52,13 @@ func (p *subject) sayFence(say func(string, ...any)) Fence {
 	switch {
 	case p.SideTable:
 		say("fenced by a token in the side table %s: a stale worker changes nothing. Programs that take rows by the table's own columns do not see these leases%s", p.Side(), p.elseSeen())
-		return BySideTable
+		return
 	case p.LockOnly():
 		say("a claim lasts as long as a transaction (ClaimTx): its row lock is all that holds it, and workers and the claim command cannot be used. Name columns that a claim may write, or set side_table")
-		return ByTransaction
+		return
 	case p.Claim.Token != "":
 		say("fenced by the token in %s: a stale worker changes nothing", p.Claim.Token)
-		return ByToken
+		return
 	}
 	say("fenced by the exact values of %s: a worker whose claim is over changes nothing, unless a later claim of the row wrote the same values", strings.Join(names, ", "))
 	switch {
@@ -109,7 +71,6 @@ func (p *subject) sayFence(say func(string, ...any)) Fence {
 	default:
 		say("two claims of a row by workers of the same name look alike: give every worker its own name, and name a token or started_at column if you can")
 	}
-	return ByValues
 }
 
 func (p *subject) elseSeen() string {
