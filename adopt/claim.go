@@ -25,8 +25,8 @@ type row struct {
 	kind, group  sql.NullString
 	worker       sql.NullString
 	payload      sql.NullString
-	state        string        // of fetch and list: waiting, running, dead or ended
-	since        sql.NullInt64 // and when its claim began
+	state        string        // what fetch and list say: see adopted.Plan.State
+	since        sql.NullInt64 // when its claim began
 	excused      int           // this and what follows is the side table's
 	own          bool          // it was leased for this queue
 	errors       []dibs.AttemptError

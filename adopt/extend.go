@@ -125,7 +125,7 @@ func (s *Store) find(ctx context.Context, q adopted.Querier, leases []dibs.Lease
 			places[key] = i
 		}
 	}
-	if len(unknown) == 0 || s.plan.LockOnly() { // of a lock nothing can be looked up
+	if len(unknown) == 0 || s.plan.LockOnly() { // nothing in the table tells of a lock
 		return claims, nil
 	}
 	rows, err := s.fetch(ctx, q, unknown)
@@ -144,7 +144,7 @@ func (s *Store) find(ctx context.Context, q adopted.Querier, leases []dibs.Lease
 		if !r.attempt.Valid {
 			c.attempt = 1
 		}
-		running := r.state == string(dibs.Running) // of a row that has ended the values may still be there
+		running := r.state == string(dibs.Running) // a row that has ended may still hold the values
 		if running && (s.plan.SideTable || tokenOf(s.plan, r.fence) == leases[i].Token) {
 			claims[i] = c
 		}

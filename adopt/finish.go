@@ -28,8 +28,8 @@ type ended struct {
 	dibs.Outcome
 	claim     *claim
 	how       how
-	delay     time.Duration // of goesBack
-	delayed   bool          // else at once, in its old place
+	delay     time.Duration // how long a row that goes back waits
+	delayed   bool          // it waits; else it is available at once, in its old place
 	uncounted bool
 	done      bool
 	row       *row // with a side table: the lease
@@ -39,7 +39,7 @@ type ended struct {
 // its claim left it and has not ended: what another program has done stays.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return s.finish(ctx, outcomes, s.db, s.find, func(alike bool, f func(adopted.Querier) error) error {
-		if alike && s.plan.Dialect.OneStatement { // which is a transaction
+		if alike && s.plan.Dialect.OneStatement { // one statement is a transaction
 			return f(s.db)
 		}
 		return s.write(ctx, f)
@@ -91,7 +91,7 @@ func ends(ctx context.Context, q adopted.Querier, find finder, outcomes []dibs.O
 	all := make([]*ended, len(outcomes))
 	for i, o := range outcomes {
 		if o.Ending == dibs.EndCompleted || o.Ending == dibs.EndSnooze || o.Ending == dibs.EndRelease {
-			o.Error = "" // of no failure
+			o.Error = "" // nothing has failed
 		}
 		all[i] = &ended{Outcome: o, claim: claims[i]}
 	}
@@ -248,7 +248,7 @@ func (s *Store) settle(ctx context.Context, q adopted.Querier, all []*ended) err
 		if e.row == nil {
 			continue
 		}
-		state := states[e.claim.key] // of a row that is not there: none
+		state := states[e.claim.key] // empty if the row is not there
 		switch {
 		case e.done && (e.how == goesBack || e.how != completes && s.plan.Dead == nil):
 			keep = append(keep, s.settled(e.row, e))
@@ -256,7 +256,7 @@ func (s *Store) settle(ctx context.Context, q adopted.Querier, all []*ended) err
 			keep = append(keep, s.settled(e.row, &ended{how: goesBack}))
 		case e.done, state == "", state == adopted.StateEnded:
 			drop = append(drop, item{Key: sideKey(e.claim.key)})
-		} // else it is locked by somebody, who has not committed
+		} // the others are locked by somebody who has not committed
 	}
 	return s.settleLeases(ctx, q, drop, keep)
 }

@@ -18,7 +18,7 @@ import (
 type held struct {
 	mu     sync.Mutex
 	claims map[dibs.Lease]*claim
-	keys   map[int64]string // of numbers that ID gave out
+	keys   map[int64]string // what the numbers that id gave out stand for
 	prune  int              // how many claims there may be before old ones are forgotten
 }
 

@@ -20,12 +20,11 @@ type advice struct {
 // compares with one value, in the order of claims. Rows that are running stay in it,
 // for there are few, so that a claim need not change the index.
 func (p *subject) advise() advice {
-	conds, _ := p.Conditions() // Open has seen them
 	a := advice{}
 	var lead []adopted.Column
 	where := map[string]string{}
 	var predicate []*adopted.Condition
-	for _, c := range conds {
+	for _, c := range p.Conds {
 		where[c.Field] = c.Unqualified()
 		if c.Field == "available" {
 			lead = p.compared(c)

@@ -26,9 +26,9 @@ const (
 
 // Finding is something that Check has found.
 type Finding struct {
-	Queue    string   `json:"queue"` // of which mapping
+	Queue    string   `json:"queue"` // the mapping's
 	Severity Severity `json:"severity"`
-	Field    string   `json:"field"` // of the mapping, or what it is about
+	Field    string   `json:"field"` // the mapping's field, or what the finding is about
 	Text     string   `json:"text"`
 	Advice   string   `json:"advice,omitempty"` // what to do
 }
@@ -86,7 +86,7 @@ type checker struct {
 	db    *sql.DB
 	queue string
 	p     *subject
-	limit time.Duration // of one look at the data
+	limit time.Duration // how long one look at the data may take
 	found []Finding
 }
 
@@ -126,10 +126,7 @@ func (c *checker) count(ctx context.Context, about, query string) (n int64, ok b
 }
 
 func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string, ok bool, err error) {
-	err = c.p.Dialect.Peek(ctx, c.db, c.limit, func(q adopted.Querier) error {
-		rows, err = adopted.QueryAll(ctx, q, c.p.Dialect.Qualified(query))
-		return err
-	})
+	rows, err = c.p.Dialect.Look(ctx, c.db, c.limit, query, nil)
 	if err != nil && adopted.TooLong(err) {
 		c.add(SeverityNote, about, "", "was not looked at: the table is too large to do it within %v", c.limit)
 		return nil, false, nil
@@ -218,9 +215,8 @@ func (p *subject) disjoint(other *subject) bool {
 
 // fixedRows are the values that columns of the queue's unfinished rows must have.
 func (p *subject) fixedRows() map[string]string {
-	conds, _ := p.Conditions() // which have been seen
 	all := map[string]string{}
-	for _, c := range conds {
+	for _, c := range p.Conds {
 		if c.Field == "where" || c.Field == "unfinished" {
 			for _, x := range p.fixed(c) {
 				all[x.Name] = x.Values[0]

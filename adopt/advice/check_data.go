@@ -76,12 +76,11 @@ type value struct{ field, text string }
 
 // comparedValues are the texts and numbers that conditions compare columns with.
 func (c *checker) comparedValues() map[string][]value {
-	conds, _ := c.p.Conditions() // which have been seen
 	all := map[string][]value{}
-	for _, d := range conds {
+	for _, d := range c.p.Conds {
 		for _, x := range c.p.Comparisons(d) {
 			for _, v := range x.Values {
-				if x.Kind != adopted.Boolean { // which may be written in several ways
+				if x.Kind != adopted.Boolean { // booleans are written in several ways
 					all[x.Name] = append(all[x.Name], value{d.Field, v})
 				}
 			}
@@ -103,7 +102,8 @@ func (c *checker) writtenValues() map[string][]value {
 	return all
 }
 
-const mostValues = 50 // of a column that is a status
+// mostValues is how many different values a column may have that is a status.
+const mostValues = 50
 
 // distinct are the values of a column in some rows; ok is false if there are too many.
 func (c *checker) distinct(ctx context.Context, col adopted.Column) (values []string, ok bool, err error) {

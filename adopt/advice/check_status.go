@@ -19,9 +19,8 @@ func isStatus(c adopted.Column) bool {
 // statuses looks at columns that by their names are a status: which of their values
 // the mapping would take without looking at them, and which it never takes.
 func (c *checker) statuses(ctx context.Context) error {
-	conds, _ := c.p.Conditions() // which have been seen
 	named := func(col adopted.Column, field string) bool {
-		return slices.ContainsFunc(conds, func(d *adopted.Condition) bool {
+		return slices.ContainsFunc(c.p.Conds, func(d *adopted.Condition) bool {
 			return (field == "" || d.Field == field) && (d.Names(col) || d.WholeRow() || d.Has("select"))
 		})
 	}

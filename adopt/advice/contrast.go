@@ -25,10 +25,10 @@ const (
 // contrast is a column that something leaves as no row of the data looks then.
 type contrast struct {
 	adopted.Column
-	field  string   // of the mapping
-	class  string   // of the rows that it should look like
+	field  string   // the mapping's
+	class  string   // how the rows are called that it should look like
 	leaves string   // what it leaves
-	have   []string // what such rows have, the most frequent first
+	have   []string // what rows of the class have, the most frequent first
 	rows   int64    // how many there are
 	value  any      // what to set
 }
@@ -160,7 +160,7 @@ func (p *subject) lookedAt(ctx context.Context, db *sql.DB, c adopted.Column) (s
 		where = p.Where
 	}
 	rows, err := p.glance(ctx, db, fmt.Sprintf("select k, v, count(*) from (select %s as k, %s as v from %s t where %s limit %d) x group by k, v order by 3 desc limit %d",
-		class, p.looks(c), p.Table, where, checkRows, mostValues), nil)
+		class, p.looks(c), p.Table, where, checkRows, mostValues))
 	all := seenLooks{}
 	for _, r := range rows {
 		if all[r[0]] == nil {
@@ -216,9 +216,7 @@ func (p *subject) leavesOf(ctx context.Context, db *sql.DB, l *adopted.Life, bas
 	for len(parts) > 0 { // SQLite takes no more than 500 in one query
 		some := parts[:min(len(parts), 100)]
 		parts = parts[len(some):]
-		rows, err := p.glance(ctx, db, "with dibs_base as materialized ("+base+") "+strings.Join(some, " union all "), map[string]any{
-			"token": strings.Repeat("0", 32), "worker": "dibs", "lease": p.Lease.Seconds(),
-		})
+		rows, err := p.glance(ctx, db, "with dibs_base as materialized ("+base+") "+strings.Join(some, " union all "))
 		if err != nil {
 			return nil, err
 		}
@@ -235,14 +233,10 @@ func (p *subject) leavesOf(ctx context.Context, db *sql.DB, l *adopted.Life, bas
 	return all, nil
 }
 
-// glance reads for a short time. What takes longer, or cannot be evaluated over rows that
+// glance evaluates a query. What takes too long, or cannot be evaluated over rows that
 // are not in the table, tells nothing.
-func (p *subject) glance(ctx context.Context, db *sql.DB, query string, values map[string]any) (rows [][]string, err error) {
-	st := adopted.Numbered(p.Dialect, query)
-	err = p.Dialect.Peek(ctx, db, adopted.LifeTime, func(q adopted.Querier) error {
-		rows, err = adopted.QueryAll(ctx, q, st.Text, st.Args(values)...)
-		return err
-	})
+func (p *subject) glance(ctx context.Context, db *sql.DB, query string) ([][]string, error) {
+	rows, err := p.Evaluate(ctx, db, query)
 	if err != nil && !adopted.Passes(err) || adopted.TooLong(err) {
 		return nil, nil
 	}

@@ -2,7 +2,6 @@ package advice
 
 import (
 	"context"
-	"strings"
 
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/adopted"
@@ -49,14 +48,7 @@ var databases = map[string]database{
 	adopted.SQLite.Title:   {habits{nullsFirst: true, ownIndexes: true, journalMode: "select journal_mode from pragma_journal_mode"}, sqlite{}},
 }
 
-// oneClaim are the values of the parameters of a claim of one row.
-func oneClaim(p *adopted.Plan) map[string]any {
-	return map[string]any{
-		"token": strings.Repeat("0", 32), "worker": "dibs", "lease": p.Lease.Seconds(), "micros": p.Lease.Microseconds(),
-		"max": p.MostAttempts(), "n": 1, "look": 4, "turns": 1, "kinds": nil, "has": nil, "missed": nil,
-	}
-}
-
+// numberTimes is the format of a number that is a time of our days.
 func numberTimes(sample string) (mapping.TimeFormat, bool) {
 	switch n := adopted.Atoi(sample); {
 	case n > 1e11:

@@ -19,12 +19,12 @@ type postgres struct{}
 // would be if the table were large.
 func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error) {
 	st, chooses := p.Do.Claim, "CTE picked"
-	if p.Do.Turn != nil { // which finds the rows
+	if p.Do.Turn != nil { // this statement finds the rows
 		st, chooses = p.Do.Turn, "CTE seen"
 	}
 	var plans []struct{ Plan node }
 	explain := func(how string) error {
-		text, err := adopted.FirstOf(adopted.QueryAll(ctx, q, "explain (format json, costs off"+how+") "+st.Text, st.Args(oneClaim(p))...))
+		text, err := adopted.FirstOf(adopted.QueryAll(ctx, q, "explain (format json, costs off"+how+") "+st.Text, st.Args(p.OneClaim())...))
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (n node) part(name string) *node {
 
 // scans are how a plan reads the adopted table.
 type scans struct {
-	names     []string // of the indexes
+	names     []string // the indexes that are used
 	presorted int      // how many columns of the order an index must give
 	partial   map[string]bool
 	bad       bool

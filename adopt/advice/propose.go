@@ -60,7 +60,7 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping
 	}
 	var bad *dibs.InvalidError
 	_, err = adopted.Prepare(ctx, db, p.m)
-	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable { // which is too coarse to fence claims
+	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable { // its times are too coarse to fence claims
 		p.m.SideTable = true
 		if _, again := adopted.Prepare(ctx, db, p.m); again == nil {
 			p.why("side_table", "%s", bad.Reason)
@@ -216,7 +216,7 @@ func (p *proposer) flag(c *adopted.Column, set bool) string {
 	case c.Kind == adopted.Boolean && set:
 		return p.name(c)
 	case c.Kind == adopted.Boolean && !c.Null && p.d.Loose && p.on.Led(c.Name):
-		return p.name(c) + " = 0" // which finds that index
+		return p.name(c) + " = 0" // a planner finds the index by it
 	case c.Kind == adopted.Boolean && !c.Null:
 		return "not " + p.name(c)
 	case c.Kind == adopted.Boolean:

@@ -16,7 +16,7 @@ import (
 type data struct {
 	rows    int64
 	filled  map[string]int64    // rows where a column is not null
-	values  map[string][]string // of columns with few different ones
+	values  map[string][]string // the different values of a column, if they are few
 	allowed map[string][]string // by checks and types, whether a row has them or not
 	sample  map[string]string   // one value of a column
 	json    map[string]bool     // all that was seen was JSON
@@ -43,22 +43,18 @@ func (p *proposer) lookAtData(ctx context.Context, db *sql.DB) (data, error) {
 	for i, c := range on.Columns {
 		names[i] = c.Name
 		exprs[i] = "substr(" + d.AsText(c.SQL()) + ", 1, 10000)"
-		if c.Kind == adopted.Blob { // which is not text
+		if c.Kind == adopted.Blob { // bytes are no text
 			exprs[i] = "case when " + c.SQL() + " is null then null else '' end"
 		}
 	}
-	from := adopted.Quote(on.Schema) + "." + adopted.Quote(on.Name)
-	err = d.Peek(ctx, db, checkTime, func(q adopted.Querier) error {
-		rows, err := adopted.QueryAll(ctx, q, d.Qualified("select "+strings.Join(exprs, ", ")+fmt.Sprintf(" from %s t limit %d", from, proposeRows)))
-		for _, r := range rows {
-			all.see(names, r)
-		}
-		return err
-	})
-	if adopted.TooLong(err) {
-		err = nil
+	rows, err := d.Look(ctx, db, checkTime, fmt.Sprintf("select %s from %s t limit %d", strings.Join(exprs, ", "), on.Quoted(), proposeRows), nil)
+	if err != nil && !adopted.TooLong(err) {
+		return all, err
 	}
-	return all, err
+	for _, r := range rows {
+		all.see(names, r)
+	}
+	return all, nil
 }
 
 // indexed are the values of a column that an index is for.

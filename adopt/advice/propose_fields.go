@@ -85,7 +85,7 @@ func (p *proposer) order() {
 			break
 		}
 	}
-	for _, name := range p.m.ID { // of a partitioned table
+	for _, name := range p.m.ID { // a partitioned table may have its time in the key
 		if c, ok := p.on.Column(name); ok && len(p.m.Order) == 0 && len(p.m.ID) > 1 && p.isTime(c) {
 			p.m.Order = mapping.Columns{name}
 			p.why("order", "by %s the oldest come first; ties go by id", name)

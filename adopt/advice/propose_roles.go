@@ -39,7 +39,7 @@ type role struct {
 	to    **adopted.Column
 	fits  func(c adopted.Column) bool
 	names string   // separated by spaces; a+b means both
-	not   []string // unless one of these is there
+	not   []string // words that a name must not have
 }
 
 func (p *proposer) roles() {

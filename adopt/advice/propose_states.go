@@ -15,7 +15,7 @@ type tally struct {
 	value string
 	null  bool
 	rows  int64
-	ended int64 // of those, whose finished column is not null
+	ended int64 // how many of these have a finished column that is not null
 }
 
 // tally counts the values of the status, the most frequent first. A column with many
@@ -28,13 +28,8 @@ func (p *proposer) tally(ctx context.Context, db *sql.DB) error {
 	if p.finished != nil {
 		ended = p.d.AsText(p.finished.SQL())
 	}
-	from := adopted.Quote(p.on.Schema) + "." + adopted.Quote(p.on.Name)
-	var rows [][]string
-	err := p.d.Peek(ctx, db, checkTime, func(q adopted.Querier) (err error) {
-		rows, err = adopted.QueryAll(ctx, q, p.d.Qualified(fmt.Sprintf("select v, case when v is null then 1 else 0 end, count(*), count(e) from (select %s as v, %s as e from %s t limit %d) x group by v order by case when v is null then 1 else 0 end, count(*) desc, v limit %d",
-			p.d.AsText(p.status.SQL()), ended, from, proposeRows, mostValues+1)))
-		return err
-	})
+	rows, err := p.d.Look(ctx, db, checkTime, fmt.Sprintf("select v, case when v is null then 1 else 0 end, count(*), count(e) from (select %s as v, %s as e from %s t limit %d) x group by v order by 2, 3 desc, v limit %d",
+		p.d.AsText(p.status.SQL()), ended, p.on.Quoted(), proposeRows, mostValues+1), nil)
 	if err != nil && !adopted.TooLong(err) {
 		return err
 	}
@@ -179,7 +174,7 @@ func (p *proposer) statesOf(c adopted.Column) states {
 	for _, v := range values {
 		name := " " + strings.Join(words(v), "_") + " "
 		switch {
-		case v == running, c.Kind == adopted.Integer && v != fresh: // of other numbers nothing is known
+		case v == running, c.Kind == adopted.Integer && v != fresh: // what other numbers mean is not known
 			if v == running {
 				s.running = append(s.running, v)
 			} else {

@@ -24,7 +24,7 @@ var (
 func (sqlite) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error) {
 	run := claimRun{rows: -1}
 	st := p.Do.Claim
-	steps, err := adopted.QueryAll(ctx, q, "explain query plan "+st.Text, st.Args(oneClaim(p))...)
+	steps, err := adopted.QueryAll(ctx, q, "explain query plan "+st.Text, st.Args(p.OneClaim())...)
 	if err != nil {
 		return run, err
 	}

@@ -13,7 +13,7 @@ import (
 type stuck struct {
 	field, where string // the condition of such rows; empty: there can be none
 	severity     Severity
-	text, advice string // of the finding; text has a place for how many there are
+	text, advice string // the finding's; text has a place for how many rows there are
 	open         bool   // work waits for them
 }
 

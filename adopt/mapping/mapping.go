@@ -19,7 +19,7 @@ type Mapping struct {
 	ID    Columns          `yaml:"id,flow"`         // the column or columns that name a row; unique and not null
 	Order Columns          `yaml:"order,flow"`      // what is claimed first; each may end in " desc". Ties go by ID
 	Where string           `yaml:"where,omitempty"` // condition: only these rows are this queue's; default: all
-	Rows  `yaml:",inline"` // which of them are to be done
+	Rows  `yaml:",inline"` // the conditions that tell which rows are to be done
 	Kind  string           `yaml:"kind,omitempty"` // column with the kind of job; default: all are of the kind named Queue
 	Group Group            `yaml:"group,omitempty"`
 	// Concurrency is how many rows may run at once, over all workers; default: no limit. 1 does all work one after the other.

@@ -74,6 +74,10 @@ type Table struct {
 	rows         int64    // about how many, as the planner believes; -1: not known
 }
 
+// Quoted is the table's name in SQL.
+func (t *Table) Quoted() string { return Quote(t.Schema) + "." + Quote(t.Name) }
+
+// Column finds a column by its name.
 func (t *Table) Column(name string) (Column, bool) {
 	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name })
 	if i < 0 {

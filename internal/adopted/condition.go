@@ -28,10 +28,10 @@ const (
 	sign
 )
 
-// Conditions are those that the mapping has. What is wrong with one is an error
+// conditions are those that the mapping has. What is wrong with one is an error
 // that names its field: it goes into statements between parentheses, so it must
 // not be able to leave them.
-func (p *Plan) Conditions() ([]*Condition, error) {
+func (p *Plan) conditions() ([]*Condition, error) {
 	var all []*Condition
 	for _, c := range []Condition{
 		{Field: "where", text: p.Mapping.Where},

@@ -26,8 +26,8 @@ type Dialect struct {
 type database interface {
 	// lookUp reads the catalogue. It returns nil if there is no such table.
 	lookUp(ctx context.Context, q Querier, schema, name string) (*Table, error)
-	// verify has the database check that these are conditions, and only read.
-	verify(ctx context.Context, db *sql.DB, p *Plan, conds []*Condition) error
+	// verify has the database check that the plan's conditions are such, and only read.
+	verify(ctx context.Context, db *sql.DB, p *Plan) error
 	// Peek runs f where it can only read, and not for longer than limit.
 	Peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(Querier) error) error
 	// Begin begins a transaction that can write.
@@ -79,6 +79,17 @@ func (d Dialect) theirs(part string) string {
 	return part
 }
 
+// Look reads rows of strings, and not for longer than limit. The query is qualified, and may have parameters.
+func (d Dialect) Look(ctx context.Context, db *sql.DB, limit time.Duration, query string, values map[string]any) (rows [][]string, err error) {
+	st := numbered(d, query)
+	err = d.Peek(ctx, db, limit, func(q Querier) error {
+		rows, err = QueryAll(ctx, q, st.Text, st.Args(values)...)
+		return err
+	})
+	return rows, err
+}
+
+// Quote writes a name that has been found in the catalogue.
 func Quote(identifier string) string {
 	return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"`
 }

@@ -20,7 +20,7 @@ var errBad = driver.ErrBadConn
 type (
 	sqlState   interface{ SQLState() string }
 	resultCode interface{ Code() int }
-	unsent     interface{ SafeToRetry() bool } // of pgx: the connection was closed before
+	unsent     interface{ SafeToRetry() bool } // pgx: the connection was closed before anything was sent
 )
 
 // sqlite's primary result codes that may pass: BUSY, LOCKED, NOMEM, READONLY, IOERR,

@@ -19,8 +19,8 @@ import (
 // that are available now, or of one as it is inserted by default.
 
 const (
-	LifeRows = 100                    // how many rows are looked at
-	LifeTime = 500 * time.Millisecond // and for how long at most
+	LifeRows = 100                    // how many rows are evaluated
+	lifeTime = 500 * time.Millisecond // how long that may take
 )
 
 // stage is a row as something leaves it, and what must not be true of it then.
@@ -32,11 +32,11 @@ type stage struct {
 	why    string
 }
 
-func (p *Plan) checkLife(ctx context.Context, db *sql.DB, conds []*Condition) error {
-	if err := p.checkNamed(conds); err != nil {
+func (p *Plan) checkLife(ctx context.Context, db *sql.DB) error {
+	if err := p.checkNamed(); err != nil {
 		return err
 	}
-	l, ok := p.life(conds)
+	l, ok := p.life()
 	if !ok {
 		return nil
 	}
@@ -53,14 +53,15 @@ func (p *Plan) checkLife(ctx context.Context, db *sql.DB, conds []*Condition) er
 
 // checkNamed finds without any row what can never be right: a claim that writes
 // nothing that the condition for available rows looks at.
-func (p *Plan) checkNamed(conds []*Condition) error {
-	i := slices.IndexFunc(conds, func(c *Condition) bool { return c.Field == "available" })
-	if i < 0 || p.SideTable || p.LockOnly() || conds[i].Has("select") {
+func (p *Plan) checkNamed() error {
+	i := slices.IndexFunc(p.Conds, func(c *Condition) bool { return c.Field == "available" })
+	if i < 0 || p.SideTable || p.LockOnly() || p.Conds[i].Has("select") {
 		return nil
 	}
 	claims := p.Claims()
-	looks := func(c Column) bool { return conds[i].Names(c) }
-	if conds[i].WholeRow() || slices.ContainsFunc(p.On.Columns, func(c Column) bool { return c.Generated && looks(c) }) {
+	available := p.Conds[i]
+	looks := func(c Column) bool { return available.Names(c) }
+	if available.WholeRow() || slices.ContainsFunc(p.On.Columns, func(c Column) bool { return c.Generated && looks(c) }) {
 		return nil
 	}
 	if slices.ContainsFunc(claims, func(a Assignment) bool { return looks(a.To) }) {
@@ -90,7 +91,7 @@ type Life struct {
 }
 
 // life is false if the conditions cannot be judged over rows that are not in the table.
-func (p *Plan) life(conds []*Condition) (*Life, bool) {
+func (p *Plan) life() (*Life, bool) {
 	l := &Life{Plan: p}
 	ends := Values{Err: "'an error'", Result: "null", Delay: "null"}
 	writes := slices.Concat(p.Claims(), p.Backs(ends, ""), p.Assign(p.Completed.Set, ends))
@@ -100,7 +101,7 @@ func (p *Plan) life(conds []*Condition) (*Life, bool) {
 		}
 	}
 	for _, c := range p.On.Columns {
-		named := slices.ContainsFunc(conds, func(d *Condition) bool { return d.Names(c) })
+		named := slices.ContainsFunc(p.Conds, func(d *Condition) bool { return d.Names(c) })
 		if named && c.computed {
 			return nil, false // it would have to be made anew
 		}
@@ -193,6 +194,19 @@ func (l *Life) Inserted() (string, bool) {
 	return strings.Join(parts, ", "), true
 }
 
+// Evaluate runs a query over rows as claims and outcomes would leave them. It gives up what takes longer than half a second.
+func (p *Plan) Evaluate(ctx context.Context, db *sql.DB, query string) ([][]string, error) {
+	return p.Dialect.Look(ctx, db, lifeTime, query, p.OneClaim())
+}
+
+// OneClaim are the values of the parameters of a claim of one row.
+func (p *Plan) OneClaim() map[string]any {
+	return map[string]any{
+		"token": strings.Repeat("0", 32), "worker": "dibs", "lease": p.Lease.Seconds(), "micros": p.Lease.Microseconds(),
+		"max": p.MostAttempts(), "n": 1, "look": 4, "turns": 1, "kinds": nil, "has": nil, "missed": nil,
+	}
+}
+
 // judge evaluates all stages at once, and tells how many rows there were.
 func (l *Life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, err error) {
 	stages := l.stages("select " + l.Columns("b.") + " from dibs_base b")
@@ -201,15 +215,7 @@ func (l *Life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, 
 		for _, s := range some {
 			counts = append(counts, "(select count(*) from ("+s.rows+") t where "+s.bad+")")
 		}
-		st := Numbered(l.Dialect, "with dibs_base as materialized ("+rows+") select "+strings.Join(counts, ", "))
-		var found [][]string
-		err := l.Dialect.Peek(ctx, db, LifeTime, func(q Querier) error {
-			var err error
-			found, err = QueryAll(ctx, q, st.Text, st.Args(map[string]any{
-				"token": strings.Repeat("0", 32), "worker": "dibs", "lease": l.Lease.Seconds(),
-			})...)
-			return err
-		})
+		found, err := l.Evaluate(ctx, db, "with dibs_base as materialized ("+rows+") select "+strings.Join(counts, ", "))
 		if err != nil {
 			return nil, err
 		}

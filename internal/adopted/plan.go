@@ -17,18 +17,19 @@ type Plan struct {
 	mapping.Mapping
 	Dialect Dialect
 	On      *Table
-	Do      *Statements // what a store runs; nil until the mapping has been verified
+	Conds   []*Condition // those of the mapping
+	Do      *Statements  // what a store runs; nil until the mapping has been verified
 
 	// These are the mapping's, as statements have them.
 	Where, Unfinished, Available, Running string
 
 	Table  string // quoted
 	Key    string // the row's id: a JSON array, as text
-	Order  string // of claims
+	Order  string // by which rows are claimed
 	Open   string // the row is this queue's and has not ended
-	ready  string // and nobody is at it, and its time has come
-	AtWork string // and somebody is at it
-	worked string // the same of any queue of the table
+	ready  string // it is open, nobody is at it, and its time has come
+	AtWork string // it is open, and somebody is at it
+	worked string // somebody is at it, whatever the queue
 
 	Keys        []Column
 	Ordering    []OrderColumn
@@ -61,7 +62,7 @@ const LateError = "lease expired" // as everywhere in dibs
 func compile(m mapping.Mapping, d Dialect, on *Table) (*Plan, error) {
 	p := &Plan{Mapping: WithDefaults(m), Dialect: d, On: on}
 	p.asWritten()
-	p.Table = Quote(on.Schema) + "." + Quote(on.Name)
+	p.Table = on.Quoted()
 	steps := []func() error{p.setLimits, p.setKey, p.setColumns, p.setOrder, p.setTimes, p.setFence, p.checkSets}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -69,7 +70,9 @@ func compile(m mapping.Mapping, d Dialect, on *Table) (*Plan, error) {
 		}
 	}
 	p.setConditions()
-	return p, nil
+	var err error
+	p.Conds, err = p.conditions()
+	return p, err
 }
 
 func WithDefaults(m mapping.Mapping) mapping.Mapping {
@@ -83,7 +86,7 @@ func WithDefaults(m mapping.Mapping) mapping.Mapping {
 	if m.Backoff == (dibs.Backoff{}) {
 		m.Backoff = def.Backoff
 	}
-	if m.Backoff.Factor == 0 { // which cannot be meant
+	if m.Backoff.Factor == 0 { // nobody can mean that
 		m.Backoff.Factor = def.Backoff.Factor
 	}
 	if m.Backoff.Max == 0 {
@@ -273,7 +276,7 @@ func (p *Plan) setConditions() {
 	}
 	running := p.Running
 	if running == "" && p.Available != "" {
-		running = "not (" + p.Available + ")" // which a planner can match with an index on "mark is not null"
+		running = "not (" + p.Available + ")" // a planner can match this with an index on "mark is not null"
 	}
 	if p.SideTable && !p.Marked() { // the side table alone tells
 		running = ""

@@ -18,7 +18,7 @@ var Postgres = Dialect{database: postgresDatabase{}, forms: forms{
 	Title: "PostgreSQL", Mark: "$",
 	files: templates("postgres"),
 	batch: "jsonb_array_elements(%s::jsonb) v", member: "(v->>'%s')", part: "(v->'%s')",
-	now:   "(extract(epoch from statement_timestamp()) * 1000000)::bigint", // which goes on in a long transaction, unlike now()
+	now:   "(extract(epoch from statement_timestamp()) * 1000000)::bigint", // it goes on in a long transaction, unlike now()
 	array: "jsonb_build_array(%s)::text", Comma: ", ",
 	text: "%s::text", hex: "encode(%s, 'hex')",
 	exactTime: "(extract(epoch from %s) * 1000000)::text",
@@ -187,7 +187,7 @@ func (postgresDatabase) Clock(c Column, f mapping.TimeFormat) (clock, error) {
 		return clock{
 			now:   now,
 			After: func(secs string) string { return "(" + now + " + make_interval(secs => " + secs + "))" },
-			micros: func(e string) string { // of infinity there is none
+			micros: func(e string) string { // infinity has none
 				return "case when isfinite(" + e + ") then (extract(epoch from " + fmt.Sprintf(epoch, e) + ") * 1000000)::bigint end"
 			},
 			Grain: grain,
@@ -268,6 +268,6 @@ func (postgresDatabase) Begin(ctx context.Context, db *sql.DB) (*session, error)
 func Yes(s string) bool { return s == "true" || s == "t" || s == "1" }
 
 func Atoi(s string) int64 {
-	n, _ := strconv.ParseInt(s, 10, 64) // of numbers that the database wrote
+	n, _ := strconv.ParseInt(s, 10, 64) // the database wrote it as a number
 	return n
 }

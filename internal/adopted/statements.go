@@ -41,8 +41,8 @@ func param(name string) string { return "\x00" + name + "\x00" }
 
 var params = regexp.MustCompile("\x00([a-z]+)\x00")
 
-// Numbered qualifies the statement's names and gives the parameters their numbers.
-func Numbered(d Dialect, text string) *Statement {
+// numbered qualifies the statement's names and gives the parameters their numbers.
+func numbered(d Dialect, text string) *Statement {
 	s, mark := &Statement{}, d.Mark
 	s.Text = params.ReplaceAllStringFunc(d.Qualified(text), func(found string) string {
 		name := found[1 : len(found)-1]
@@ -74,17 +74,17 @@ func render(d Dialect, name string, data any) (*Statement, error) {
 	if err := d.files().ExecuteTemplate(&b, name+".sql", data); err != nil {
 		return nil, err
 	}
-	return Numbered(d, strings.TrimRight(b.String(), "\n")), nil
+	return numbered(d, strings.TrimRight(b.String(), "\n")), nil
 }
 
 // piece is what a statement's file is filled in with.
 type piece struct {
 	*Plan
-	Ready string // which rows a claim takes
-	Mine  bool   // they are the worker's own
+	Ready string // condition of the rows that a claim takes
+	Mine  bool   // these are the worker's own
 	Marks string // what a claim writes in the same statement
 	Sets  string // what a change writes; empty: it deletes
-	Late  string // which rows are over time
+	Late  string // condition of the rows that are over time
 	row   bool   // Out is a whole row, not only its marks
 }
 

@@ -10,14 +10,10 @@ import (
 // expressions over the table which do not write, and that they fit what claims and
 // outcomes do to a row.
 func (p *Plan) verify(ctx context.Context, db *sql.DB) error {
-	conds, err := p.Conditions()
-	if err != nil {
+	if err := p.Dialect.verify(ctx, db, p); err != nil {
 		return err
 	}
-	if err := p.Dialect.verify(ctx, db, p, conds); err != nil {
-		return err
-	}
-	return p.checkLife(ctx, db, conds)
+	return p.checkLife(ctx, db)
 }
 
 // asQuery is a query that the database can only prepare if the condition is one

@@ -34,13 +34,13 @@ select '', 't' from v where v.action ~~ '%{ROWMARKCLAUSE%'`)
 // verify has PostgreSQL prepare each condition, and looks at what those that call
 // functions call. The view that it makes for that is gone at the end: it is
 // temporary, and the transaction is rolled back.
-func (d postgresDatabase) verify(ctx context.Context, db *sql.DB, p *Plan, conds []*Condition) error {
+func (d postgresDatabase) verify(ctx context.Context, db *sql.DB, p *Plan) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // there is nothing to keep
-	for _, c := range conds {
+	for _, c := range p.Conds {
 		if err := prepared(ctx, tx, p.asQuery(c)); err != nil {
 			return c.refusedBy(p.Dialect, err)
 		}

@@ -15,10 +15,10 @@ where flags & 0x800 <> 0 or lower(name) in ('current_timestamp', 'current_date',
 
 // verify has SQLite compile each condition, and looks at the program that it made
 // of it for the functions that it calls.
-func (d sqliteDatabase) verify(ctx context.Context, db *sql.DB, p *Plan, conds []*Condition) error {
+func (d sqliteDatabase) verify(ctx context.Context, db *sql.DB, p *Plan) error {
 	var calls [][]string // condition, function
 	byField := map[string]*Condition{}
-	for _, c := range conds {
+	for _, c := range p.Conds {
 		byField[c.Field] = c
 		if err := prepared(ctx, db, p.asQuery(c)); err != nil {
 			return c.refusedBy(p.Dialect, err)
