@@ -15,54 +15,6 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// row is what a statement tells of a row; see piece.Out.
-type row struct {
-	key          string
-	fence        string
-	attempt      sql.NullInt64
-	claimed      int64 // times are in microseconds since 1970
-	until, runAt sql.NullInt64
-	kind, group  sql.NullString
-	worker       sql.NullString
-	payload      sql.NullString
-	state        string        // what fetch and list say: see adopted.Plan.State
-	since        sql.NullInt64 // when its claim began
-	excused      int           // this and what follows is the side table's
-	own          bool          // it was leased for this queue
-	errors       []dibs.AttemptError
-}
-
-func (r *row) marks() []any { return []any{&r.key, (*nullText)(&r.fence), &r.attempt, &r.claimed} }
-
-func (r *row) all() []any {
-	return append(r.marks(), &r.until, &r.runAt, &r.kind, &r.group, &r.worker, &r.payload)
-}
-
-// nullText scans a null as the empty string.
-type nullText string
-
-func (t *nullText) Scan(v any) error {
-	var s sql.NullString
-	err := s.Scan(v)
-	*t = nullText(s.String)
-	return err
-}
-
-func scanMarks(rows *sql.Rows) (*row, error) {
-	r := &row{}
-	return r, rows.Scan(r.marks()...)
-}
-
-func scanRow(rows *sql.Rows) (*row, error) {
-	r := &row{}
-	return r, rows.Scan(r.all()...)
-}
-
-func scanSeen(rows *sql.Rows) (*row, error) {
-	r := &row{}
-	return r, rows.Scan(append(r.all(), &r.state, &r.since)...)
-}
-
 // taking is one claim under way.
 type taking struct {
 	worker string
@@ -248,20 +200,11 @@ func (s *Store) mark(ctx context.Context, q adopted.Querier, t *taking, rows *[]
 	if err != nil {
 		return err
 	}
-	byKey := make(map[string]*row, len(marked))
-	for _, m := range marked {
-		byKey[m.key] = m
-	}
-	left := (*rows)[:0]
-	for _, r := range *rows {
-		if m := byKey[r.key]; m != nil {
-			if !s.plan.SideTable { // there the lease has begun already
-				r.fence, r.claimed, r.attempt = m.fence, m.claimed, m.attempt
-			}
-			left = append(left, r)
+	*rows = matched(*rows, marked, func(r, m *row) {
+		if !s.plan.SideTable { // there the lease has begun already
+			r.fence, r.claimed, r.attempt = m.fence, m.claimed, m.attempt
 		}
-	}
-	*rows = left
+	})
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -117,4 +118,50 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	}
 	err = s.rates(ctx, &stats)
 	return []dibs.QueueStats{stats}, adopted.Classify("stats", err)
+}
+
+// seen are rows that were read, as jobs.
+func (s *Store) seen(ctx context.Context, rows []*row) ([]*dibs.RawJob, error) {
+	if s.plan.SideTable && len(rows) > 0 {
+		known, err := run(ctx, s.db, s.do.Look, map[string]any{"batch": batch(sideKeysOf(rows))}, scanBeside)
+		if err != nil {
+			return nil, err
+		}
+		matched(slices.Clone(rows), known, func(r, k *row) {
+			r.attempt, r.excused, r.worker, r.errors = k.attempt, k.excused, k.worker, k.errors
+			r.since, r.until = k.since, k.until
+			if k.runAt.Int64 > 0 {
+				r.runAt = k.runAt
+			}
+		})
+	}
+	jobs := make([]*dibs.RawJob, len(rows))
+	for i, r := range rows {
+		jobs[i] = s.look(r)
+	}
+	return jobs, nil
+}
+
+func (s *Store) look(r *row) *dibs.RawJob {
+	job := s.job(r)
+	if !r.attempt.Valid {
+		job.Attempt = 0
+	}
+	switch r.state {
+	case adopted.StateEnded, adopted.StateElsewhere:
+		job.State = dibs.Completed
+	case string(dibs.Running):
+		job.State = dibs.Running
+		if r.since.Valid {
+			job.ClaimedAt = time.UnixMicro(r.since.Int64)
+		}
+		if r.until.Valid {
+			job.LeaseUntil = time.UnixMicro(r.until.Int64)
+		}
+	case adopted.StateLoose:
+		job.State, job.Worker = dibs.Waiting, ""
+	default:
+		job.State, job.Worker = dibs.State(r.state), ""
+	}
+	return job
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -88,11 +87,7 @@ func (t *Table) Column(name string) (Column, bool) {
 
 // names lists the columns, for errors.
 func (t *Table) names() string {
-	names := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		names[i] = c.Name
-	}
-	return strings.Join(names, ", ")
+	return joined(t.Columns, ", ", func(_ int, c Column) string { return c.Name })
 }
 
 // Keyed reports whether at most one row has the same values of the columns.

@@ -67,12 +67,9 @@ func (p *Plan) checkNamed() error {
 	if slices.ContainsFunc(claims, func(a Assignment) bool { return looks(a.To) }) {
 		return nil
 	}
-	names := make([]string, len(claims))
-	for i, a := range claims {
-		names[i] = a.To.Name
-	}
+	names := joined(claims, ", ", func(_ int, a Assignment) string { return a.To.Name })
 	return Invalid("claim", "writes %s, and \"available\" looks at none of it: a row would be claimed for ever; have claim.set change what makes it available",
-		strings.Join(names, ", "))
+		names)
 }
 
 // Waiting is true for rows that nobody is at, whenever their time comes.
@@ -154,11 +151,7 @@ func (p *Plan) life() (*Life, bool) {
 }
 
 func (l *Life) Columns(of string) string {
-	parts := make([]string, len(l.Cols))
-	for i, c := range l.Cols {
-		parts[i] = of + Quote(c.Name)
-	}
-	return strings.Join(parts, ", ")
+	return joined(l.Cols, ", ", func(_ int, c Column) string { return of + Quote(c.Name) })
 }
 
 // After is a query of rows as the assignments leave them.

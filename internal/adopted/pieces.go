@@ -9,13 +9,27 @@ import (
 
 // What follows fills in the files of sql/.
 
+// joined writes each of several things, with by in between.
+func joined[T any](all []T, by string, write func(i int, v T) string) string {
+	parts := make([]string, len(all))
+	for i, v := range all {
+		parts[i] = write(i, v)
+	}
+	return strings.Join(parts, by)
+}
+
+// numberedAs are so many names of columns of another part of the statement.
+func numberedAs[T any](all []T, prefix string) string {
+	return joined(all, ", ", func(i int, _ T) string { return fmt.Sprint(prefix, i) })
+}
+
 // At names a row within a statement, and AtIn finds it again: by where it lies if
 // that is known, else by its id.
 func (p piece) At() string {
 	if p.byPlace() {
 		return "t.ctid as dibs_at"
 	}
-	return p.list(func(i int) string { return p.Keys[i].SQL() + fmt.Sprintf(" as dibs_a%d", i) })
+	return joined(p.Keys, ", ", func(i int, k Column) string { return fmt.Sprintf("%s as dibs_a%d", k.SQL(), i) })
 }
 
 func (p piece) byPlace() bool { return p.On.Whole }
@@ -28,20 +42,12 @@ func (p piece) Only() string {
 	return ""
 }
 
-func (p piece) list(f func(int) string) string {
-	parts := make([]string, len(p.Keys))
-	for i := range p.Keys {
-		parts[i] = f(i)
-	}
-	return strings.Join(parts, ", ")
-}
-
 // AtOf is At of a row of another part of the statement.
 func (p piece) AtOf(alias string) string {
 	if p.byPlace() {
 		return alias + ".dibs_at"
 	}
-	return p.list(func(i int) string { return fmt.Sprintf("%s.dibs_a%d", alias, i) })
+	return numberedAs(p.Keys, alias+".dibs_a")
 }
 
 // AtIn is true for rows that a part of the statement names.
@@ -52,8 +58,16 @@ func (p piece) AtIn(part string) string {
 	if slices.ContainsFunc(p.Keys, func(k Column) bool { return k.equals != "" }) { // "in" cannot name them
 		return "exists (select from " + part + " a where " + p.AtIs("a") + ")"
 	}
-	own := p.list(func(i int) string { return p.Keys[i].SQL() })
-	return "(" + own + ") in (select " + p.list(func(i int) string { return fmt.Sprintf("dibs_a%d", i) }) + " from " + part + ")"
+	own := joined(p.Keys, ", ", func(_ int, k Column) string { return k.SQL() })
+	return "(" + own + ") in (select " + numberedAs(p.Keys, "dibs_a") + " from " + part + ")"
+}
+
+// AtIs is true for the row that a row of another part of the statement names.
+func (p piece) AtIs(alias string) string {
+	if p.byPlace() {
+		return "t.ctid = " + alias + ".dibs_at"
+	}
+	return p.keysAre(alias + ".dibs_a")
 }
 
 // is compares a column with a value of its type.
@@ -61,31 +75,22 @@ func (p *Plan) is(c Column, value string) string {
 	return c.SQL() + " " + cmp.Or(c.equals, "=") + " " + value
 }
 
+// keysAre is true for the row whose id is in columns of that name with a number.
+func (p piece) keysAre(prefix string) string {
+	return joined(p.Keys, " and ", func(i int, k Column) string { return p.is(k, fmt.Sprint(prefix, i)) })
+}
+
 // OrderAs hands the order's columns on, OrderOf again, and OrderBy sorts by them.
 func (p piece) OrderAs() string {
-	parts := make([]string, len(p.Ordering))
-	for i, o := range p.Ordering {
-		parts[i] = fmt.Sprintf("%s as dibs_o%d", o.Column.SQL(), i)
-	}
-	return strings.Join(parts, ", ")
+	return joined(p.Ordering, ", ", func(i int, o OrderColumn) string { return fmt.Sprintf("%s as dibs_o%d", o.Column.SQL(), i) })
 }
 
 // OrderOf names what OrderAs handed on.
-func (p piece) OrderOf(alias string) string {
-	parts := make([]string, len(p.Ordering))
-	for i := range p.Ordering {
-		parts[i] = fmt.Sprintf("%s.dibs_o%d", alias, i)
-	}
-	return strings.Join(parts, ", ")
-}
+func (p piece) OrderOf(alias string) string { return numberedAs(p.Ordering, alias+".dibs_o") }
 
 // OrderBy is the order of what OrderAs handed on.
 func (p piece) OrderBy(alias string) string {
-	parts := make([]string, len(p.Ordering))
-	for i, o := range p.Ordering {
-		parts[i] = o.By(fmt.Sprintf("%s.dibs_o%d", alias, i))
-	}
-	return strings.Join(parts, ", ")
+	return joined(p.Ordering, ", ", func(i int, o OrderColumn) string { return o.By(fmt.Sprintf("%s.dibs_o%d", alias, i)) })
 }
 
 // Batch is what the parameter batch holds, as rows v.
@@ -99,28 +104,20 @@ func (p piece) Part(name string) string { return fmt.Sprintf(p.Dialect.part, nam
 
 // KeyItems takes a key, a JSON array, apart.
 func (p piece) KeyItems(doc string) string {
-	return p.list(func(i int) string { return p.Dialect.item("("+doc+")", i, p.Keys[i]) + fmt.Sprintf(" as dibs_k%d", i) })
+	return joined(p.Keys, ", ", func(i int, k Column) string {
+		return fmt.Sprintf("%s as dibs_k%d", p.Dialect.item("("+doc+")", i, k), i)
+	})
 }
 
 // KeyOf hands on what KeyItems made.
-func (p piece) KeyOf(alias string) string {
-	return p.list(func(i int) string { return fmt.Sprintf("%s.dibs_k%d", alias, i) })
-}
+func (p piece) KeyOf(alias string) string { return numberedAs(p.Keys, alias+".dibs_k") }
 
 // KeyIs is true for the row with that key.
-func (p piece) KeyIs(alias string) string {
-	return strings.ReplaceAll(p.list(func(i int) string {
-		return p.is(p.Keys[i], fmt.Sprintf("%s.dibs_k%d", alias, i))
-	}), ", ", " and ")
-}
+func (p piece) KeyIs(alias string) string { return p.keysAre(alias + ".dibs_k") }
 
 // KeyOfSide is true for the row that a row of the side table is about; doc is its key, as a JSON array.
 func (p piece) KeyOfSide(doc string) string {
-	parts := make([]string, len(p.Keys))
-	for i, k := range p.Keys {
-		parts[i] = p.is(k, p.Dialect.item(doc, i, k))
-	}
-	return strings.Join(parts, " and ")
+	return joined(p.Keys, " and ", func(i int, k Column) string { return p.is(k, p.Dialect.item(doc, i, k)) })
 }
 
 // Group is the row's group as text, or empty.
@@ -152,14 +149,6 @@ func (p piece) BusyGroup() string {
 
 // Turn tells the locks of turn.sql from those of other tables.
 func (p piece) Turn() string { return fmt.Sprint(p.On.ID) }
-
-// AtIs is true for the row that a row of another part of the statement names.
-func (p piece) AtIs(alias string) string {
-	if p.byPlace() {
-		return "t.ctid = " + alias + ".dibs_at"
-	}
-	return strings.ReplaceAll(p.list(func(i int) string { return p.is(p.Keys[i], fmt.Sprintf("%s.dibs_a%d", alias, i)) }), ", ", " and ")
-}
 
 // Alone tells the lock of alone.sql from those of other tables.
 func (p piece) Alone() string { return fmt.Sprint(int32(uint32(p.On.ID))) }

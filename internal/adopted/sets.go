@@ -172,11 +172,7 @@ func (p *Plan) Assign(set mapping.Set, v Values) []Assignment {
 
 // sets writes assignments as SQL.
 func (p *Plan) sets(all []Assignment) string {
-	parts := make([]string, len(all))
-	for i, a := range all {
-		parts[i] = Quote(a.To.Name) + " = " + a.expr
-	}
-	return strings.Join(parts, ", ")
+	return joined(all, ", ", func(_ int, a Assignment) string { return Quote(a.To.Name) + " = " + a.expr })
 }
 
 func (p *Plan) value(c Column, v any, at Values) string {
