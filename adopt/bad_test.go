@@ -3,7 +3,6 @@ package adopt_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 	"testing"
 
@@ -11,43 +10,6 @@ import (
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
-
-// orders is a table as many have it, and a mapping that fits it.
-func orders(t *testing.T, db *sql.DB, pg bool) mapping.Mapping {
-	t.Helper()
-	if pg {
-		exec(t, db, `create table orders (id bigint primary key, status text not null default 'new', body json, amount int,
-			started_at timestamptz, ended_at timestamptz, worker varchar(100), tries int not null default 0, note varchar(8), busy boolean default false)`)
-		exec(t, db, `create function touch(int) returns boolean language plpgsql as 'begin delete from orders; return true; end'`)
-		exec(t, db, `create function looks(text) returns boolean language sql stable as 'select $1 = ''new'''`)
-		exec(t, db, `create function free(orders) returns boolean language sql stable as 'select $1.status = ''new'''`)
-		exec(t, db, `create view vague as select random() as x`)
-	} else {
-		exec(t, db, `create table orders (id integer primary key, status text not null default 'new', body json, amount int,
-			started_at datetime, ended_at datetime, worker varchar(100), tries int not null default 0, note varchar(8), busy boolean default false)`)
-	}
-	exec(t, db, `insert into orders (id, amount) values (1, 10), (2, 20), (3, 20)`)
-	return mapping.Mapping{
-		Table: "orders", ID: mapping.Columns{"id"}, Order: mapping.Columns{"amount desc"},
-		Rows:      mapping.Rows{Unfinished: "ended_at is null", Available: "status = 'new'"},
-		Claim:     mapping.Claim{StartedAt: "started_at", LockedBy: "worker", Attempts: "tries", Set: mapping.Set{"status": "working"}},
-		Completed: mapping.Change{Set: mapping.Set{"ended_at": "$now", "status": "done"}},
-		PutBack:   mapping.Change{Set: mapping.Set{"status": "new"}},
-	}
-}
-
-// refuses asserts that Open names the field of the mapping and says why.
-func refuses(t *testing.T, db *sql.DB, m mapping.Mapping, field, why string) {
-	t.Helper()
-	_, err := adopt.Open(context.Background(), db, m)
-	var bad *dibs.InvalidError
-	switch {
-	case !errors.As(err, &bad):
-		t.Errorf("want an error about %s: %s; got %v", field, why, err)
-	case bad.Field != field || !strings.Contains(bad.Reason, why):
-		t.Errorf("want an error about %s: %s; got %v", field, why, err)
-	}
-}
 
 type badMapping struct {
 	name       string
@@ -99,19 +61,6 @@ func TestBadMappings(t *testing.T) {
 			t.Run("in an empty table: "+bad.name, func(t *testing.T) { refuses(t, db, changed(good, bad.change), bad.field, bad.why) })
 		}
 	})
-}
-
-// changed is a copy of a mapping with a change.
-func changed(m mapping.Mapping, change func(*mapping.Mapping)) mapping.Mapping {
-	for _, set := range []*mapping.Set{&m.Claim.Set, &m.Completed.Set, &m.PutBack.Set} {
-		own := mapping.Set{}
-		for k, v := range *set {
-			own[k] = v
-		}
-		*set = own
-	}
-	change(&m)
-	return m
 }
 
 // Conditions are one boolean expression each, which only reads.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
@@ -20,24 +19,6 @@ func sideMapping(id ...string) mapping.Mapping {
 		Table: "work", ID: id, Rows: mapping.Rows{Unfinished: "done = 0"}, SideTable: true, Lease: 2 * time.Second,
 		Completed: mapping.Change{Set: mapping.Set{"done": 1}},
 	}
-}
-
-func open(t *testing.T, db *sql.DB, m mapping.Mapping) *adopt.Store {
-	t.Helper()
-	s, err := adopt.Open(t.Context(), db, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func claim(t *testing.T, s *adopt.Store, n int) []*dibs.RawJob {
-	t.Helper()
-	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: n})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return jobs
 }
 
 // What one process claims, another finishes by the row's own id.

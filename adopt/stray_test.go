@@ -22,7 +22,7 @@ func stuckRows(t *testing.T, s *adopt.Store, db *sql.DB, m mapping.Mapping, fiel
 	if len(all) != 1 || all[0].Field != field || !strings.HasPrefix(all[0].Text, text) {
 		t.Errorf("stuck are %s, want %s: %s", told(all), field, text)
 	}
-	found(t, db, warning, field, text, m)
+	found(t, db, advice.SeverityWarning, field, text, m)
 }
 
 func TestStraysAreTold(t *testing.T) {
@@ -103,9 +103,9 @@ func TestRowsInNoStateAreTold(t *testing.T) {
 			Claim:     mapping.Claim{Token: "mark", Timeout: "ends"},
 			Completed: mapping.Change{Set: mapping.Set{"status": "done"}},
 		}
-		found(t, db, warning, "unfinished", "1 rows are in no state", m)
-		found(t, db, note, "not_before", "1 available rows wait for more than a year", m)
-		found(t, db, note, "kind", "1 available rows have no kind", m)
+		found(t, db, advice.SeverityWarning, "unfinished", "1 rows are in no state", m)
+		found(t, db, advice.SeverityNote, "not_before", "1 available rows wait for more than a year", m)
+		found(t, db, advice.SeverityNote, "kind", "1 available rows have no kind", m)
 		s := opened(t, db, m)
 		stuckRows(t, s, db, m, "claim", "1 rows are running, but without the time that would end their lease")
 		take(t, s, 5, 3, 4)
@@ -158,7 +158,7 @@ func TestARowWithoutAnIDStopsNobody(t *testing.T) {
 			if err != nil || len(jobs) != 1 || jobs[0].Key != "a" {
 				t.Errorf("claimed %v, %v", jobs, err)
 			}
-			found(t, db, warning, "id", "2 unfinished rows have no id", m)
+			found(t, db, advice.SeverityWarning, "id", "2 unfinished rows have no id", m)
 		})
 	}
 }

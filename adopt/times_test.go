@@ -171,20 +171,3 @@ func TestMillisecondsAreAFence(t *testing.T) {
 		}
 	})
 }
-
-// Columns without a time zone are in UTC unless the mapping says otherwise, and that is told.
-func TestTimesWithoutAZoneAreTold(t *testing.T) {
-	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
-		exec(t, db, `create table task (id integer primary key, mark text, at timestamp, done integer)`)
-		m := task()
-		m.Claim.Timeout = "at"
-		if !pg {
-			notFound(t, db, "claim.timeout", "time zone", m)
-			return
-		}
-		found(t, db, note, "claim.timeout", "taken to be in UTC", m)
-		notFound(t, db, "safety", "in local time", m)
-		m.Times = mapping.TimesLocal
-		found(t, db, note, "safety", "at is in local time", m)
-	})
-}

@@ -1,4 +1,4 @@
-package adopt_test
+package advice_test
 
 import (
 	"context"
@@ -11,45 +11,6 @@ import (
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
-
-// found asserts that Check finds something, of that severity, about that field.
-func found(t *testing.T, db *sql.DB, s advice.Severity, field, text string, mappings ...mapping.Mapping) {
-	t.Helper()
-	all := findings(t, db, mappings...)
-	for _, f := range all {
-		if f.Severity == s && f.Field == field && strings.Contains(f.Text, text) {
-			return
-		}
-	}
-	t.Errorf("no %s about %s: %s in\n%s", s, field, text, told(all))
-}
-
-// notFound asserts that nothing like it is found.
-func notFound(t *testing.T, db *sql.DB, field, text string, mappings ...mapping.Mapping) {
-	t.Helper()
-	for _, f := range findings(t, db, mappings...) {
-		if f.Field == field && strings.Contains(f.Text, text) {
-			t.Errorf("found %+v", f)
-		}
-	}
-}
-
-func findings(t *testing.T, db *sql.DB, mappings ...mapping.Mapping) []advice.Finding {
-	t.Helper()
-	all, err := advice.Check(context.Background(), db, mappings...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-func told(all []advice.Finding) string {
-	var b strings.Builder
-	for _, f := range all {
-		b.WriteString("  " + string(f.Severity) + " " + f.Queue + " " + f.Field + ": " + f.Text + " (" + f.Advice + ")\n")
-	}
-	return b.String()
-}
 
 const (
 	wrong   = advice.SeverityError
@@ -282,5 +243,25 @@ func TestCheckOfAUserWhoMayNot(t *testing.T) {
 		if _, err := adopt.Open(context.Background(), db, m); err != nil {
 			t.Errorf("a condition that calls nothing needs no view: %v", err)
 		}
+	})
+}
+
+// Columns without a time zone are in UTC unless the mapping says otherwise, and that is told.
+func TestTimesWithoutAZoneAreTold(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		exec(t, db, `create table task (id integer primary key, mark text, at timestamp, done integer)`)
+		m := mapping.Mapping{
+			Table: "task", ID: mapping.Columns{"id"}, Rows: mapping.Rows{Unfinished: "done is null", Available: "mark is null"},
+			Claim: mapping.Claim{Token: "mark"}, Completed: mapping.Change{Set: mapping.Set{"done": 1}},
+		}
+		m.Claim.Timeout = "at"
+		if !pg {
+			notFound(t, db, "claim.timeout", "time zone", m)
+			return
+		}
+		found(t, db, note, "claim.timeout", "taken to be in UTC", m)
+		notFound(t, db, "safety", "in local time", m)
+		m.Times = mapping.TimesLocal
+		found(t, db, note, "safety", "at is in local time", m)
 	})
 }

@@ -1,4 +1,4 @@
-package adopt_test
+package advice_test
 
 import (
 	"database/sql"

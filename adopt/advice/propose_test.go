@@ -1,9 +1,10 @@
-package adopt_test
+package advice_test
 
 import (
 	"context"
 	"database/sql"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -205,7 +206,7 @@ func TestProposalOfFlagsByOtherNames(t *testing.T) {
 		for _, rows := range []string{"", "insert into inbox (message, processed) values ('a', 0), ('b', 1)"} {
 			t.Run(decl+" "+rows, func(t *testing.T) {
 				t.Parallel()
-				db, err := sql.Open("sqlite", file(t))
+				db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "t.db"))
 				if err != nil {
 					t.Fatal(err)
 				}

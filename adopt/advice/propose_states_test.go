@@ -1,14 +1,10 @@
-package adopt_test
+package advice_test
 
 import (
-	"context"
 	"database/sql"
 	"fmt"
 	"strings"
 	"testing"
-
-	"github.com/dibs-queue/dibs/adopt/advice"
-	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // invoices is a table whose state says more than its date.
@@ -26,20 +22,6 @@ func invoices(t *testing.T, db *sql.DB) {
 			exec(t, db, fmt.Sprintf("insert into invoices (id, inv_number, state, sent_at, due_date) values (%d, 'I-%[1]d', %s, %s, '2026-12-03')", id, of.state, of.sent))
 		}
 	}
-}
-
-// proposed is a proposal as a file.
-func proposed(t *testing.T, db *sql.DB, table string) (mapping.Mapping, string) {
-	t.Helper()
-	m, reasons, err := advice.Propose(context.Background(), db, table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := advice.YAML(m, reasons)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, text
 }
 
 func contains(t *testing.T, text string, want ...string) {
