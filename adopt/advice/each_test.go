@@ -9,5 +9,5 @@ var (
 	refuses            = adopttest.Refuses
 	findings, proposed = adopttest.Findings, adopttest.Proposed
 	notFound           = adopttest.NotFound
-	found, told        = adopttest.Found, adopttest.Told
+	found              = adopttest.Found
 )

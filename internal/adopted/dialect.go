@@ -31,9 +31,9 @@ type database interface {
 	// Peek runs f where it can only read, and not for longer than limit.
 	Peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(Querier) error) error
 	// Begin begins a transaction that can write.
-	Begin(ctx context.Context, db *sql.DB) (*session, error)
+	Begin(ctx context.Context, db *sql.DB) (*Session, error)
 	// Clock says how a column's times are written; an empty format is the default of its type.
-	Clock(c Column, f mapping.TimeFormat) (clock, error)
+	Clock(c Column, f mapping.TimeFormat) (Clock, error)
 	json(expr string, c Column, asJSON bool) string // the value as JSON text
 	object(columns []Column, exprs []string) string // a JSON object of columns, as text
 	item(doc string, i int, c Column) string        // element i of a JSON array, as c's type
@@ -162,8 +162,8 @@ func (d Dialect) Token(param string, c Column) (string, error) {
 	return fmt.Sprintf(form, param), nil
 }
 
-// clock is how the times of one column are written.
-type clock struct {
+// Clock is how the times of one column are written.
+type Clock struct {
 	now    string                   // the time now, as a value for the column
 	After  func(secs string) string // the same, so many seconds later
 	micros func(expr string) string // a value of the column, as microseconds since 1970
@@ -171,7 +171,7 @@ type clock struct {
 }
 
 // Steps says how exact the times are.
-func (c clock) Steps() string {
+func (c Clock) Steps() string {
 	switch c.Grain {
 	case 0:
 		return "microseconds"
@@ -183,8 +183,8 @@ func (c clock) Steps() string {
 	return "steps of " + c.Grain.String()
 }
 
-// session is a transaction on a connection of its own.
-type session struct {
+// Session is a transaction on a connection of its own.
+type Session struct {
 	Querier
 	commit   func() error
 	Rollback func()

@@ -150,6 +150,7 @@ func (p *Plan) life() (*Life, bool) {
 	return l, true
 }
 
+// Columns lists the columns that are needed, of one part of a query.
 func (l *Life) Columns(of string) string {
 	return joined(l.Cols, ", ", func(_ int, c Column) string { return of + Quote(c.Name) })
 }
@@ -168,7 +169,7 @@ func (l *Life) After(rows string, writes []Assignment) string {
 	return "select " + strings.Join(parts, ", ") + " from (" + rows + ") t"
 }
 
-// Defaults of columns that can be told without running anything.
+// Constant matches defaults of columns that can be told without running anything.
 var Constant = regexp.MustCompile(`(?i)^(-?\d+(\.\d+)?|true|false|null|now\(\)|current_timestamp|'[^']*')(::[\w ."]+)?$`)
 
 // Inserted is a row of defaults and nulls, if there can be one.

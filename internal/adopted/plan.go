@@ -52,10 +52,11 @@ type OrderColumn struct {
 // Timed is a column that holds times.
 type Timed struct {
 	Column
-	clock
+	Clock
 }
 
-const LateError = "lease expired" // as everywhere in dibs
+// LateError is why an attempt failed whose lease ended, as everywhere in dibs.
+const LateError = "lease expired"
 
 // compile checks the mapping against the table and makes the pieces. It does not
 // ask the database: whether the conditions can be parsed is not known yet.
@@ -75,6 +76,7 @@ func compile(m mapping.Mapping, d Dialect, on *Table) (*Plan, error) {
 	return p, err
 }
 
+// WithDefaults fills in what the mapping leaves out.
 func WithDefaults(m mapping.Mapping) mapping.Mapping {
 	if m.Queue == "" {
 		_, m.Queue = splitName(m.Table)
@@ -98,6 +100,7 @@ func WithDefaults(m mapping.Mapping) mapping.Mapping {
 	return m
 }
 
+// AllTimes are the formats of times.
 var AllTimes = []mapping.TimeFormat{mapping.TimesUTC, mapping.TimesLocal, mapping.TimesSeconds, mapping.TimesMillis, mapping.TimesISO, mapping.TimesUnix, mapping.TimesUnixMS}
 
 // Formats lists the formats of times.
@@ -239,6 +242,7 @@ func (p *Plan) setOrder() error {
 	return nil
 }
 
+// By sorts by a value of the column.
 func (o OrderColumn) By(expr string) string {
 	if o.Desc {
 		return expr + " desc"

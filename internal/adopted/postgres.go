@@ -14,6 +14,7 @@ import (
 
 type postgresDatabase struct{}
 
+// Postgres is PostgreSQL's dialect.
 var Postgres = Dialect{database: postgresDatabase{}, forms: forms{
 	Title: "PostgreSQL", Mark: "$",
 	files: templates("postgres"),
@@ -182,9 +183,9 @@ func postgresKind(typ, typtype string) kind {
 	return Other
 }
 
-func (postgresDatabase) Clock(c Column, f mapping.TimeFormat) (clock, error) {
-	simple := func(now, epoch string, grain time.Duration) clock {
-		return clock{
+func (postgresDatabase) Clock(c Column, f mapping.TimeFormat) (Clock, error) {
+	simple := func(now, epoch string, grain time.Duration) Clock {
+		return Clock{
 			now:   now,
 			After: func(secs string) string { return "(" + now + " + make_interval(secs => " + secs + "))" },
 			micros: func(e string) string { // infinity has none
@@ -210,14 +211,14 @@ func (postgresDatabase) Clock(c Column, f mapping.TimeFormat) (clock, error) {
 		at := func(secs string) string {
 			return "floor((extract(epoch from statement_timestamp()) + " + secs + ") * " + unit + ")::bigint"
 		}
-		return clock{
+		return Clock{
 			now:    at("0"),
 			After:  func(secs string) string { return at("(" + secs + ")") },
 			micros: func(e string) string { return "(" + e + "::bigint * 1000000 / " + unit + ")" },
 			Grain:  grain,
 		}, nil
 	}
-	return clock{}, timesError(c, f)
+	return Clock{}, timesError(c, f)
 }
 
 func timesError(c Column, f mapping.TimeFormat) error {
@@ -253,21 +254,24 @@ func (postgresDatabase) cast(expr string, c Column) string {
 	return "(" + expr + ")::" + qualify.Theirs(c.exactly)
 }
 
-func (postgresDatabase) Begin(ctx context.Context, db *sql.DB) (*session, error) {
+// Begin asks for READ COMMITTED: a snapshot of the whole transaction does not show what runs by now.
+func (postgresDatabase) Begin(ctx context.Context, db *sql.DB) (*Session, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
 		return nil, err
 	}
-	return &session{
+	return &Session{
 		Querier:  tx,
 		commit:   tx.Commit,
 		Rollback: func() { _ = tx.Rollback() }, // what went wrong is being reported
 	}, nil
 }
 
+// Yes reads a boolean that the database wrote as text.
 func Yes(s string) bool { return s == "true" || s == "t" || s == "1" }
 
+// Atoi reads a number that the database wrote as text; null is 0.
 func Atoi(s string) int64 {
-	n, _ := strconv.ParseInt(s, 10, 64) // the database wrote it as a number
+	n, _ := strconv.ParseInt(s, 10, 64) // the database wrote it
 	return n
 }

@@ -39,7 +39,7 @@ func (p *Plan) timeIn(c Column) *Timed {
 	return &Timed{c, k}
 }
 
-// DueMicros, BeganMicros and EndedMicros are these times in microseconds since 1970, or null.
+// DueMicros is when a row's time came, in microseconds since 1970, or null; BeganMicros and EndedMicros likewise.
 func (p piece) DueMicros() string   { return p.microsOf(p.DueAt()) }
 func (p piece) BeganMicros() string { return p.microsOf(p.Started) }
 func (p piece) EndedMicros() string { return p.microsOf(p.EndedAt()) }
@@ -77,6 +77,7 @@ func (p piece) Recent() string {
 	return t.Column.SQL() + " >= " + t.After("-300") + " order by " + t.Column.SQL() + " desc"
 }
 
+// IndexedEnd reports whether an index leads to the rows that ended last.
 func (p *Plan) IndexedEnd() bool { return p.On.Led(p.EndedAt().Name) }
 
 // Most is how many rows are read, and one more to see that there are.

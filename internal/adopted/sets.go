@@ -9,24 +9,25 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// change is what a mapping does to rows on one occasion, for the errors of its checks.
-type change struct {
+// Change is what a mapping does to rows on one occasion, for the errors of its checks.
+type Change struct {
 	Field   string
 	Set     mapping.Set
 	special []string // the values with a dollar sign that mean something there
 }
 
-func (p *Plan) Changes() []change {
-	all := []change{
+// Changes are the sets of columns that the mapping names.
+func (p *Plan) Changes() []Change {
+	all := []Change{
 		{"claim.set", p.Claim.Set, []string{"$now", "$worker"}},
 		{"completed.set", p.Completed.Set, []string{"$now", "$result"}},
 		{"put_back.set", p.PutBack.Set, []string{"$now", "$error", "$run_at"}},
 	}
 	if p.Dead != nil {
-		all = append(all, change{"dead.set", p.Dead.Set, []string{"$now", "$error"}})
+		all = append(all, Change{"dead.set", p.Dead.Set, []string{"$now", "$error"}})
 	}
 	if p.Cancelled != nil {
-		all = append(all, change{"cancelled.set", p.Cancelled.Set, []string{"$now", "$error"}})
+		all = append(all, Change{"cancelled.set", p.Cancelled.Set, []string{"$now", "$error"}})
 	}
 	return all
 }
@@ -204,6 +205,7 @@ func (p *Plan) value(c Column, v any, at Values) string {
 // claimSets is what a claim writes.
 func (p *Plan) claimSets() string { return p.sets(p.Claims()) }
 
+// Claims are what a claim writes.
 func (p *Plan) Claims() []Assignment {
 	var all []Assignment
 	put := func(c Column, expr string) { all = append(all, Assignment{c, expr}) }
@@ -237,6 +239,7 @@ func (p *Plan) endSets(c mapping.Change, v Values) string { return p.sets(p.Assi
 // BackSets is what makes a row available again. uncounted is how many attempts are taken back.
 func (p *Plan) BackSets(v Values, uncounted string) string { return p.sets(p.Backs(v, uncounted)) }
 
+// Backs are what makes a row available again.
 func (p *Plan) Backs(v Values, uncounted string) []Assignment {
 	all := p.Assign(p.PutBack.Set, v)
 	own := func(c Column) bool { _, set := p.PutBack.Set[c.Name]; return !set }

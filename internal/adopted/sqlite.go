@@ -17,6 +17,7 @@ import (
 
 type sqliteDatabase struct{}
 
+// SQLite is SQLite's dialect.
 var SQLite = Dialect{database: sqliteDatabase{}, forms: forms{
 	Title: "SQLite", Mark: "?",
 	files: templates("sqlite"),
@@ -164,7 +165,7 @@ func sqliteKind(decl string) kind {
 	return Other
 }
 
-func (sqliteDatabase) Clock(c Column, f mapping.TimeFormat) (clock, error) {
+func (sqliteDatabase) Clock(c Column, f mapping.TimeFormat) (Clock, error) {
 	if f == "" {
 		f = mapping.TimesSeconds
 		if c.Kind == Integer {
@@ -172,19 +173,19 @@ func (sqliteDatabase) Clock(c Column, f mapping.TimeFormat) (clock, error) {
 		}
 	}
 	const unixMicros = "cast(round(unixepoch(%s, 'subsec') * 1000000.0) as integer)"
-	words := func(format string, grain time.Duration) clock {
-		return clock{
+	words := func(format string, grain time.Duration) Clock {
+		return Clock{
 			now:    "strftime('" + format + "', 'now')",
 			After:  func(secs string) string { return "strftime('" + format + "', 'now', (" + secs + ") || ' seconds')" },
 			micros: func(e string) string { return fmt.Sprintf(unixMicros, e) },
 			Grain:  grain,
 		}
 	}
-	count := func(unit string, grain time.Duration) clock {
+	count := func(unit string, grain time.Duration) Clock {
 		at := func(secs string) string {
 			return "cast((unixepoch('now', 'subsec') + " + secs + ") * " + unit + " as integer)"
 		}
-		return clock{
+		return Clock{
 			now:    at("0"),
 			After:  func(secs string) string { return at("(" + secs + ")") },
 			micros: func(e string) string { return "(" + e + " * 1000000 / " + unit + ")" },
@@ -204,7 +205,7 @@ func (sqliteDatabase) Clock(c Column, f mapping.TimeFormat) (clock, error) {
 	case f == mapping.TimesUnixMS && (c.Kind == Integer || c.Kind == Stamp || c.Kind == Number || c.Kind == Other):
 		return count("1000", time.Millisecond), nil
 	}
-	return clock{}, timesError(c, f)
+	return Clock{}, timesError(c, f)
 }
 
 func (sqliteDatabase) json(expr string, c Column, asJSON bool) string {
@@ -256,7 +257,7 @@ const busyWait = time.Minute
 
 // Begin takes the write lock at once: a transaction that reads first may find
 // that it can no more write.
-func (sqliteDatabase) Begin(ctx context.Context, db *sql.DB) (*session, error) {
+func (sqliteDatabase) Begin(ctx context.Context, db *sql.DB) (*Session, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
@@ -284,7 +285,7 @@ func (sqliteDatabase) Begin(ctx context.Context, db *sql.DB) (*session, error) {
 		}
 		return errors.Join(err, conn.Close())
 	}
-	return &session{
+	return &Session{
 		Querier:  conn,
 		commit:   func() error { return end("commit") },
 		Rollback: func() { _ = end("rollback") }, // what went wrong is being reported

@@ -129,7 +129,6 @@ func Findings(t *testing.T, db *sql.DB, mappings ...mapping.Mapping) []advice.Fi
 	return all
 }
 
-// proposed is a proposal as a file.
 // Proposed is the mapping that Propose makes, and its file.
 func Proposed(t *testing.T, db *sql.DB, table string) (mapping.Mapping, string) {
 	t.Helper()
