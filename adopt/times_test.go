@@ -10,7 +10,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
-	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
@@ -158,7 +157,7 @@ func TestMillisecondsAreAFence(t *testing.T) {
 				t.Errorf("%s %s: %v", c.column, c.format, err)
 				continue
 			}
-			if text := strings.Join(advice.Promises(s), "\n"); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
+			if text := told(findings(t, db, m)); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
 				t.Errorf("%s %s: Degree does not say %q:\n%s", c.column, c.format, c.says, text)
 			}
 			held := take(t, s, 1, 1)

@@ -6,17 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Promises says in plain words which of dibs' promises a store can keep, and which not.
-func Promises(s *adopt.Store) []string {
-	p, _ := s.Inside()
-	return subjectOf(p).promises()
-}
-
+// promises says in plain words which of dibs' promises a store can keep, and which not.
 func (p *subject) promises() (all []string) {
 	say := func(text string, args ...any) { all = append(all, fmt.Sprintf(text, args...)) }
 	p.sayFence(say)

@@ -105,11 +105,7 @@ var AllTimes = []mapping.TimeFormat{mapping.TimesUTC, mapping.TimesLocal, mappin
 
 // Formats lists the formats of times.
 func Formats() string {
-	names := make([]string, len(AllTimes))
-	for i, f := range AllTimes {
-		names[i] = string(f)
-	}
-	return strings.Join(names, ", ")
+	return joined(AllTimes, ", ", func(_ int, f mapping.TimeFormat) string { return string(f) })
 }
 
 func (p *Plan) setLimits() error {
