@@ -173,9 +173,8 @@ func (s *Store) keep(ctx context.Context, q adopted.Querier, t *taking, rows *[]
 		return nil
 	}
 	if s.do.Lease != nil {
-		items := make([]item, len(*rows))
+		items := sideKeysOf(*rows)
 		for i, r := range *rows {
-			items[i] = item{Key: sideKey(r.key)}
 			if r.group.Valid {
 				items[i].Group = &r.group.String
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -106,21 +107,10 @@ func tokenOf(p *adopted.Plan, fence string) dibs.Token {
 	var values []string
 	if p.Claim.Token != "" && json.Unmarshal([]byte(fence), &values) == nil && len(values) == 1 {
 		var t dibs.Token
-		if err := t.UnmarshalText([]byte(withoutDashes(values[0]))); err == nil {
+		if err := t.UnmarshalText([]byte(strings.ReplaceAll(values[0], "-", ""))); err == nil {
 			return t
 		}
 	}
 	sum := sha256.Sum256([]byte(fence))
 	return dibs.Token(sum[:16])
-}
-
-// withoutDashes takes the dashes of a UUID away.
-func withoutDashes(s string) string {
-	out := make([]byte, 0, len(s))
-	for i := range len(s) {
-		if s[i] != '-' {
-			out = append(out, s[i])
-		}
-	}
-	return string(out)
 }

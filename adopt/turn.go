@@ -2,8 +2,6 @@ package adopt
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -21,16 +19,8 @@ import (
 // memory of a fixed size.
 const mostTurns = 500
 
-// chosen is a row that was chosen.
-type chosen struct {
-	key   string // empty: others are at rows that would have been chosen, or have their turns
-	group sql.NullString
-}
-
-func scanChosen(rows *sql.Rows) (chosen, error) {
-	c := chosen{}
-	return c, rows.Scan((*nullText)(&c.key), &c.group)
-}
+// scanChosen reads a row that was chosen. One without a key says that others are at rows that would have been chosen, or have their turns.
+var scanChosen = scanner(func(r *row) []any { return []any{(*nullText)(&r.key), &r.group} })
 
 // claimInTurn claims in a transaction, of a table with groups. What one look has found
 // is kept before the next, so that each row without a group that is locked is claimed:
@@ -51,9 +41,9 @@ func (s *Store) claimInTurn(ctx context.Context, q adopted.Querier, t *taking, n
 		if len(found) == 0 {
 			continue
 		}
-		groups := groupsOfChosen(found)
+		groups := groupsOf(found)
 		turns -= len(groups)
-		t.values["batch"], t.values["held"] = keysOfChosen(found), texts(groups)
+		t.values["batch"], t.values["held"] = batch(keysOf(found)), texts(groups)
 		more, err := run(ctx, q, s.do.Claim, t.values, scanRow)
 		missed = append(missed, keysWithout(found, more)...)
 		if err == nil {
@@ -70,7 +60,7 @@ func (s *Store) claimInTurn(ctx context.Context, q adopted.Querier, t *taking, n
 }
 
 // keysWithout are the keys of chosen rows that were not claimed.
-func keysWithout(all []chosen, claimed []*row) (keys []string) {
+func keysWithout(all, claimed []*row) (keys []string) {
 	has := make(map[string]bool, len(claimed))
 	for _, r := range claimed {
 		has[r.key] = true
@@ -83,15 +73,8 @@ func keysWithout(all []chosen, claimed []*row) (keys []string) {
 	return keys
 }
 
-func keysOfChosen(all []chosen) string {
-	items := make([]item, len(all))
-	for i, c := range all {
-		items[i] = item{Key: json.RawMessage(c.key)}
-	}
-	return batch(items)
-}
-
-func groupsOfChosen(all []chosen) []string {
+// groupsOf are the groups of rows, each once.
+func groupsOf(all []*row) []string {
 	groups := []string{}
 	for _, c := range all {
 		if c.group.Valid {

@@ -41,7 +41,7 @@ func (p *subject) advise() advice {
 		keys = append(keys, o.By(adopted.Quote(o.Name)))
 	}
 	open := both(where["where"], where["unfinished"])
-	if has(predicate, "select") {
+	if slices.ContainsFunc(predicate, func(c *adopted.Condition) bool { return c.Has("select") }) {
 		open = ""
 	}
 	a.claim = p.index("open", keys, open)
@@ -63,10 +63,6 @@ func (p *subject) advise() advice {
 		a.room = fmt.Sprintf(p.of.room, p.Table)
 	}
 	return a
-}
-
-func has(conds []*adopted.Condition, name string) bool {
-	return slices.ContainsFunc(conds, func(c *adopted.Condition) bool { return c.Has(name) })
 }
 
 func both(conds ...string) string {

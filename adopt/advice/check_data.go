@@ -18,14 +18,14 @@ func (c *checker) order(ctx context.Context) error {
 		return nil
 	}
 	given := p.Ordering[:min(len(p.Mapping.Order), len(p.Ordering))]
-	if p.On.Keyed(names(given)) {
+	var names, exprs []string
+	for _, o := range given {
+		names, exprs = append(names, o.Name), append(exprs, o.Column.SQL())
+	}
+	if p.On.Keyed(names) {
 		return nil
 	}
-	list := make([]string, len(given))
-	for i, o := range given {
-		list[i] = o.Column.SQL()
-	}
-	by := strings.Join(list, ", ")
+	by := strings.Join(exprs, ", ")
 	rows, ok, err := c.ask(ctx, "order", fmt.Sprintf(
 		"select count(*), coalesce(sum(n), 0) from (select count(*) as n from (select %s from %s t where %s limit %d) t group by %s having count(*) > 1) x",
 		by, p.Table, p.Open, checkRows, by))
@@ -34,14 +34,6 @@ func (c *checker) order(ctx context.Context) error {
 	}
 	c.add(SeverityNote, "order", "", "%s of the unfinished rows that were looked at share their place in the order with others; among these, ids decide", rows[0][1])
 	return nil
-}
-
-func names(order []adopted.OrderColumn) []string {
-	all := make([]string, len(order))
-	for i, o := range order {
-		all[i] = o.Name
-	}
-	return all
 }
 
 // values compares the values that the mapping names with those that are there.

@@ -229,10 +229,7 @@ func timesError(c Column, f mapping.TimeFormat) error {
 }
 
 func (postgresDatabase) json(expr string, c Column, asJSON bool) string {
-	switch {
-	case c.Kind == Document:
-		return expr + "::text"
-	case asJSON: // the text itself; what is not JSON is made a string of by its reader
+	if c.Kind == Document || asJSON { // text that is not JSON is made a string by its reader
 		return expr + "::text"
 	}
 	return "to_json(" + expr + ")::text"
