@@ -80,6 +80,13 @@ var shapes = []shape{
 		},
 	},
 	{
+		name:     "an id whose name holds what stands between names",
+		tables:   []string{`create table task ("part, no" integer primary key, mark text, done integer)`},
+		rows:     `insert into task ("part, no") values (1), (2)`,
+		hasNoKey: true, want: []string{"1", "2"},
+		change: func(m *mapping.Mapping) { m.ID = mapping.Columns{"part, no"} },
+	},
+	{
 		name:     "more columns than a function takes",
 		tables:   []string{numbered + wide() + `)`},
 		rows:     `insert into task (id, c7) values (1, '"quoted"')`,
