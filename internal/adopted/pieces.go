@@ -156,7 +156,7 @@ func (p piece) Alone() string { return fmt.Sprint(int32(uint32(p.On.ID))) }
 // BusyRow is true for running rows, of which the side table does not know.
 func (p piece) BusyRow() string {
 	if p.SideTable {
-		return p.AtWork + " and (" + p.Taken() + ") is not true"
+		return p.AtWork + " and (" + p.taken() + ") is not true"
 	}
 	return p.AtWork
 }
@@ -174,8 +174,8 @@ func (p piece) Held(alias string) string {
 	return strings.Join(conds, " and ")
 }
 
-// Taken is true for rows that somebody is at.
-func (p piece) Taken() string {
+// taken is true for rows that somebody is at.
+func (p piece) taken() string {
 	switch {
 	case p.LockOnly() || p.Sideless:
 		return "1 = 0"
@@ -278,7 +278,7 @@ const (
 func (p piece) State() string {
 	dead, void := "", ""
 	if p.SideTable && p.Marked() {
-		void = " when (" + p.worked + ") is not true and " + p.Taken() + " then '" + StateLoose + "'"
+		void = " when (" + p.worked + ") is not true and " + p.taken() + " then '" + StateLoose + "'"
 	}
 	if p.SideTable {
 		dead = " when " + p.DeadBeside() + " then 'dead'"
@@ -287,7 +287,7 @@ func (p piece) State() string {
 		}
 	}
 	return "case when (" + p.Unfinished + ") is not true then '" + StateEnded + "' when (" + p.Open + ") is not true then '" + StateElsewhere + "'" + void +
-		" when " + p.Taken() + " then 'running'" + dead + " else 'waiting' end"
+		" when " + p.taken() + " then 'running'" + dead + " else 'waiting' end"
 }
 
 // Since is when the claim of a row began.

@@ -8,7 +8,7 @@ func (p *Plan) Stray() string {
 	if !p.SideTable || p.Available == "" {
 		return ""
 	}
-	return p.Open + " and (" + p.Available + ") is not true and (" + piece{Plan: p}.Taken() + ") is not true"
+	return p.Open + " and (" + p.Available + ") is not true and (" + piece{Plan: p}.taken() + ") is not true"
 }
 
 // StrayLate is true for strays whose time by the table's own columns is over; empty: these do not tell.
@@ -18,7 +18,7 @@ func (p *Plan) StrayLate() string {
 	if p.Stray() == "" || !p.Marked() || p.Timeout == nil && p.Started == nil {
 		return ""
 	}
-	return p.lateWhere() + " and (" + piece{Plan: p}.Taken() + ") is not true"
+	return p.lateWhere() + " and (" + piece{Plan: p}.taken() + ") is not true"
 }
 
 // DeadBeside is true for rows that only the side table knows to be dead.
