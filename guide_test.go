@@ -9,7 +9,8 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // TestTheGuideToAdoptingATableWorks does what docs/adopt.md says, block after block, in an
@@ -40,7 +41,7 @@ func TestTheGuideToAdoptingATableWorks(t *testing.T) {
 				t.Fatalf("%v\n%s", err, text)
 			}
 		case "yaml":
-			if _, err := adopt.Read(filepath.Join(dir, "orders.yaml")); err != nil {
+			if _, err := mapping.Read(filepath.Join(dir, "orders.yaml")); err != nil {
 				t.Errorf("what was proposed: %v", err)
 			}
 			write(t, filepath.Join(dir, "orders.yaml"), text)
@@ -59,16 +60,16 @@ func TestTheGuideToAdoptingATableWorks(t *testing.T) {
 			t.Errorf("it never said %q:\n%s", want, said.String())
 		}
 	}
-	last, err := adopt.Read(filepath.Join(dir, "orders.yaml"))
+	last, err := mapping.Read(filepath.Join(dir, "orders.yaml"))
 	if err != nil || last.Table != "mails" {
 		t.Fatalf("the second mapping is of %q, %v", last.Table, err)
 	}
-	found, err := adopt.Check(t.Context(), db, last)
+	found, err := advice.Check(t.Context(), db, last)
 	if err != nil {
 		t.Error(err)
 	}
 	for _, f := range found {
-		if f.Severity == adopt.SeverityError {
+		if f.Severity == advice.SeverityError {
 			t.Errorf("the second mapping: %+v", f)
 		}
 	}

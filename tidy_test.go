@@ -57,16 +57,22 @@ func isSettings(name string) bool {
 
 // driver is what a package may import beside the standard library and this module.
 var driver = map[string][]string{
-	".":        nil,
-	"adopt":    {"go.yaml.in/yaml/v4"},
-	"sqlite":   {"modernc.org/sqlite"},
-	"postgres": {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // which is its pool
+	".":                nil,
+	"adopt":            nil,
+	"adopt/advice":     {"go.yaml.in/yaml/v4"},
+	"adopt/mapping":    {"go.yaml.in/yaml/v4"},
+	"internal/adopted": nil,
+	"sqlite":           {"modernc.org/sqlite"},
+	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // which is its pool
 }
 
 // below is what a package may import of this module.
 var below = map[string][]string{
 	".":                  nil,
-	"adopt":              {"", "internal/checks", "internal/qualify"},
+	"adopt":              {"", "adopt/mapping", "internal/adopted", "internal/checks"},
+	"adopt/advice":       {"", "adopt", "adopt/mapping", "internal/adopted", "internal/checks", "internal/qualify"},
+	"adopt/mapping":      {""},
+	"internal/adopted":   {"", "adopt/mapping", "internal/checks", "internal/qualify"},
 	"internal/checks":    {""},
 	"internal/combine":   nil,
 	"footprint": nil,
@@ -207,7 +213,7 @@ func TestTidyOneFunctionPutsDibsBeforeErrors(t *testing.T) {
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		if dir := path.Dir(name); strings.HasSuffix(name, "_test.go") || name == "internal/checks/failed.go" ||
-			!slices.Contains([]string{"adopt", "sqlite", "postgres", "internal/checks"}, dir) {
+			!slices.Contains([]string{"adopt", "adopt/advice", "adopt/mapping", "internal/adopted", "sqlite", "postgres", "internal/checks"}, dir) {
 			continue
 		}
 		panics := map[ast.Node]bool{}
@@ -230,7 +236,7 @@ func TestTidyTheAPIUsesOurWords(t *testing.T) {
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		switch path.Dir(name) {
-		case ".", "adopt", "sqlite", "postgres", "storetest":
+		case ".", "adopt", "adopt/advice", "adopt/mapping", "sqlite", "postgres", "storetest":
 		default:
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 const attacked = `create table task (id integer primary key, lane text not null default 'a', grp text, mark text, who text, tries integer not null default 0,
@@ -18,23 +19,23 @@ const attacked = `create table task (id integer primary key, lane text not null 
 func TestMappingsThatWouldBreakAPromise(t *testing.T) {
 	for name, bad := range map[string]struct {
 		field  string
-		change func(*adopt.Mapping)
+		change func(*mapping.Mapping)
 	}{
-		"a claim that changes the id":          {"claim.set", func(m *adopt.Mapping) { m.Claim.Set = adopt.Set{"id": 7} }},
-		"a token in the id":                    {"claim.locked_by", func(m *adopt.Mapping) { m.Claim.LockedBy = "mark" }},
-		"a column that is set twice":           {"claim.set", func(m *adopt.Mapping) { m.Claim.Set = adopt.Set{"mark": "x"} }},
-		"a lease and a delay in one column":    {"not_before", func(m *adopt.Mapping) { m.Claim.Timeout, m.NotBefore = "at", "at" }},
-		"a group that a lock alone would hold": {"group", func(m *adopt.Mapping) { m.Claim, m.Group.Column = adopt.Claim{}, "grp" }},
-		"a group of numbers with a fraction":   {"group.column", func(m *adopt.Mapping) { m.Group.Column = "amount" }},
-		"an id that can be null":               {"id", func(m *adopt.Mapping) { m.ID = adopt.Columns{"other"} }},
-		"a number that is none":                {"completed.set", func(m *adopt.Mapping) { m.Completed.Set = adopt.Set{"done": math.NaN()} }},
-		"a queue's name with control characters": {"queue", func(m *adopt.Mapping) {
+		"a claim that changes the id":          {"claim.set", func(m *mapping.Mapping) { m.Claim.Set = mapping.Set{"id": 7} }},
+		"a token in the id":                    {"claim.locked_by", func(m *mapping.Mapping) { m.Claim.LockedBy = "mark" }},
+		"a column that is set twice":           {"claim.set", func(m *mapping.Mapping) { m.Claim.Set = mapping.Set{"mark": "x"} }},
+		"a lease and a delay in one column":    {"not_before", func(m *mapping.Mapping) { m.Claim.Timeout, m.NotBefore = "at", "at" }},
+		"a group that a lock alone would hold": {"group", func(m *mapping.Mapping) { m.Claim, m.Group.Column = mapping.Claim{}, "grp" }},
+		"a group of numbers with a fraction":   {"group.column", func(m *mapping.Mapping) { m.Group.Column = "amount" }},
+		"an id that can be null":               {"id", func(m *mapping.Mapping) { m.ID = mapping.Columns{"other"} }},
+		"a number that is none":                {"completed.set", func(m *mapping.Mapping) { m.Completed.Set = mapping.Set{"done": math.NaN()} }},
+		"a queue's name with control characters": {"queue", func(m *mapping.Mapping) {
 			m.Queue = "a\x00worker\x00"
 		}},
-		"attempts that fence, set back": {"put_back.set", func(m *adopt.Mapping) {
-			m.Claim, m.Available, m.PutBack.Set = adopt.Claim{Attempts: "tries", LockedBy: "who"}, "who is null", adopt.Set{"tries": 0}
+		"attempts that fence, set back": {"put_back.set", func(m *mapping.Mapping) {
+			m.Claim, m.Available, m.PutBack.Set = mapping.Claim{Attempts: "tries", LockedBy: "who"}, "who is null", mapping.Set{"tries": 0}
 		}},
-		"a string that is read in two ways": {"available", func(m *adopt.Mapping) { m.Available = "mark is null and lane = 'e'\n'\\' ) or (1 = 1 --'\n" }},
+		"a string that is read in two ways": {"available", func(m *mapping.Mapping) { m.Available = "mark is null and lane = 'e'\n'\\' ) or (1 = 1 --'\n" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
@@ -58,7 +59,7 @@ func TestARowThatMovesToAnotherQueueLeavesItsGroup(t *testing.T) {
 		exec(t, db, attacked)
 		exec(t, db, `insert into task (id, grp) values (1, 'x'), (2, 'x')`)
 		m := task()
-		m.Claim, m.Available, m.SideTable, m.Where, m.Lease = adopt.Claim{}, "", true, "lane = 'a'", time.Second
+		m.Claim, m.Available, m.SideTable, m.Where, m.Lease = mapping.Claim{}, "", true, "lane = 'a'", time.Second
 		m.Group.Column = "grp"
 		s := opened(t, db, m)
 		take(t, s, 2, 1)
@@ -117,8 +118,8 @@ func TestAttemptsAreLimitedWhereTimeMakesAvailable(t *testing.T) {
 		exec(t, db, attacked)
 		exec(t, db, `insert into task (id, tries) values (1, 0), (2, 2)`)
 		m := task()
-		m.Available, m.Claim = "mark is null or lane = 'again'", adopt.Claim{Token: "mark", Attempts: "tries", Set: adopt.Set{"lane": "b"}}
-		m.MaxAttempts, m.Dead = 2, &adopt.Change{Set: adopt.Set{"done": 2}}
+		m.Available, m.Claim = "mark is null or lane = 'again'", mapping.Claim{Token: "mark", Attempts: "tries", Set: mapping.Set{"lane": "b"}}
+		m.MaxAttempts, m.Dead = 2, &mapping.Change{Set: mapping.Set{"done": 2}}
 		m.Claim.Timeout, m.Lease = "at", 100*time.Millisecond
 		s := opened(t, db, m)
 		take(t, s, 5, 1)
@@ -140,7 +141,7 @@ func TestTheOrderIsThatOfTheChoice(t *testing.T) {
 		exec(t, db, attacked)
 		exec(t, db, `insert into task (id, at) values (1, '2026-01-03 00:00:00'), (2, '2026-01-02 00:00:00'), (3, '2026-01-01 00:00:00')`)
 		m := task()
-		m.Order, m.Claim.StartedAt = adopt.Columns{"at"}, "at"
+		m.Order, m.Claim.StartedAt = mapping.Columns{"at"}, "at"
 		take(t, opened(t, db, m), 3, 3, 2, 1)
 	})
 }

@@ -3,78 +3,41 @@ package adopt_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
-
-// orders is a table as many have it, and a mapping that fits it.
-func orders(t *testing.T, db *sql.DB, pg bool) adopt.Mapping {
-	t.Helper()
-	if pg {
-		exec(t, db, `create table orders (id bigint primary key, status text not null default 'new', body json, amount int,
-			started_at timestamptz, ended_at timestamptz, worker varchar(100), tries int not null default 0, note varchar(8), busy boolean default false)`)
-		exec(t, db, `create function touch(int) returns boolean language plpgsql as 'begin delete from orders; return true; end'`)
-		exec(t, db, `create function looks(text) returns boolean language sql stable as 'select $1 = ''new'''`)
-		exec(t, db, `create function free(orders) returns boolean language sql stable as 'select $1.status = ''new'''`)
-		exec(t, db, `create view vague as select random() as x`)
-	} else {
-		exec(t, db, `create table orders (id integer primary key, status text not null default 'new', body json, amount int,
-			started_at datetime, ended_at datetime, worker varchar(100), tries int not null default 0, note varchar(8), busy boolean default false)`)
-	}
-	exec(t, db, `insert into orders (id, amount) values (1, 10), (2, 20), (3, 20)`)
-	return adopt.Mapping{
-		Table: "orders", ID: adopt.Columns{"id"}, Order: adopt.Columns{"amount desc"},
-		Rows:      adopt.Rows{Unfinished: "ended_at is null", Available: "status = 'new'"},
-		Claim:     adopt.Claim{StartedAt: "started_at", LockedBy: "worker", Attempts: "tries", Set: adopt.Set{"status": "working"}},
-		Completed: adopt.Change{Set: adopt.Set{"ended_at": "$now", "status": "done"}},
-		PutBack:   adopt.Change{Set: adopt.Set{"status": "new"}},
-	}
-}
-
-// refuses asserts that Open names the field of the mapping and says why.
-func refuses(t *testing.T, db *sql.DB, m adopt.Mapping, field, why string) {
-	t.Helper()
-	_, err := adopt.Open(context.Background(), db, m)
-	var bad *dibs.InvalidError
-	switch {
-	case !errors.As(err, &bad):
-		t.Errorf("want an error about %s: %s; got %v", field, why, err)
-	case bad.Field != field || !strings.Contains(bad.Reason, why):
-		t.Errorf("want an error about %s: %s; got %v", field, why, err)
-	}
-}
 
 type badMapping struct {
 	name       string
-	change     func(m *adopt.Mapping)
+	change     func(m *mapping.Mapping)
 	field, why string
 }
 
 var badMappings = []badMapping{
-	{"missing table", func(m *adopt.Mapping) { m.Table = "ordres" }, "table", "there is no table"},
-	{"a format of times that is none", func(m *adopt.Mapping) { m.Times = "epoch" }, "times", "must be one of utc, local, seconds, millis, iso, unix, unix_ms"},
-	{"missing column in id", func(m *adopt.Mapping) { m.ID = adopt.Columns{"ident"} }, "id", `no column "ident"; it has id, status`},
-	{"missing column in order", func(m *adopt.Mapping) { m.Order = adopt.Columns{"prio desc"} }, "order", `no column "prio"`},
-	{"missing column in claim", func(m *adopt.Mapping) { m.Claim.Token = "mark" }, "claim.token", `no column "mark"`},
-	{"missing column in set", func(m *adopt.Mapping) { m.Completed.Set["x"] = 1 }, "completed.set", `no column "x"`},
-	{"missing column in a condition", func(m *adopt.Mapping) { m.Available = "state = 'new'" }, "available", "state"},
-	{"id that is not unique", func(m *adopt.Mapping) { m.ID = adopt.Columns{"amount"} }, "id", "no unique index"},
-	{"attempts in a text", func(m *adopt.Mapping) { m.Claim.Attempts = "status" }, "claim.attempts", "whole numbers"},
-	{"token in a number", func(m *adopt.Mapping) { m.Claim.Token = "amount" }, "claim.token", "a token needs"},
-	{"a time in a boolean", func(m *adopt.Mapping) { m.Claim.StartedAt = "busy" }, "claim.started_at", "no time"},
-	{"a worker in a number", func(m *adopt.Mapping) { m.Claim.LockedBy = "amount" }, "claim.locked_by", "needs text"},
-	{"null where there can be none", func(m *adopt.Mapping) { m.PutBack.Set["status"] = nil }, "put_back.set", "cannot be null"},
-	{"a claim that does not change what makes a row available", func(m *adopt.Mapping) { m.Claim.Set = nil }, "claim", "claimed for ever"},
-	{"a claim that leaves its own condition true", func(m *adopt.Mapping) { m.Claim.Set["status"] = "new" }, "claim", "claimed for ever"},
-	{"a claim that ends the row", func(m *adopt.Mapping) { m.Claim.Set["ended_at"] = "$now" }, "unfinished", "would be refused"},
-	{"running that a claim does not make true", func(m *adopt.Mapping) { m.Running = "status = 'busy'" }, "running", "would be refused"},
-	{"put_back that does not", func(m *adopt.Mapping) { m.PutBack.Set = adopt.Set{"note": "x"} }, "put_back", "available again"},
-	{"completed that does not end", func(m *adopt.Mapping) { m.Completed.Set = adopt.Set{"status": "done"} }, "completed", "leaves the row unfinished"},
-	{"dead that does not end", func(m *adopt.Mapping) { m.Dead = &adopt.Change{Set: adopt.Set{"note": "x"}} }, "dead", "leaves the row unfinished"},
+	{"missing table", func(m *mapping.Mapping) { m.Table = "ordres" }, "table", "there is no table"},
+	{"a format of times that is none", func(m *mapping.Mapping) { m.Times = "epoch" }, "times", "must be one of utc, local, seconds, millis, iso, unix, unix_ms"},
+	{"missing column in id", func(m *mapping.Mapping) { m.ID = mapping.Columns{"ident"} }, "id", `no column "ident"; it has id, status`},
+	{"missing column in order", func(m *mapping.Mapping) { m.Order = mapping.Columns{"prio desc"} }, "order", `no column "prio"`},
+	{"missing column in claim", func(m *mapping.Mapping) { m.Claim.Token = "mark" }, "claim.token", `no column "mark"`},
+	{"missing column in set", func(m *mapping.Mapping) { m.Completed.Set["x"] = 1 }, "completed.set", `no column "x"`},
+	{"missing column in a condition", func(m *mapping.Mapping) { m.Available = "state = 'new'" }, "available", "state"},
+	{"id that is not unique", func(m *mapping.Mapping) { m.ID = mapping.Columns{"amount"} }, "id", "no unique index"},
+	{"attempts in a text", func(m *mapping.Mapping) { m.Claim.Attempts = "status" }, "claim.attempts", "whole numbers"},
+	{"token in a number", func(m *mapping.Mapping) { m.Claim.Token = "amount" }, "claim.token", "a token needs"},
+	{"a time in a boolean", func(m *mapping.Mapping) { m.Claim.StartedAt = "busy" }, "claim.started_at", "no time"},
+	{"a worker in a number", func(m *mapping.Mapping) { m.Claim.LockedBy = "amount" }, "claim.locked_by", "needs text"},
+	{"null where there can be none", func(m *mapping.Mapping) { m.PutBack.Set["status"] = nil }, "put_back.set", "cannot be null"},
+	{"a claim that does not change what makes a row available", func(m *mapping.Mapping) { m.Claim.Set = nil }, "claim", "claimed for ever"},
+	{"a claim that leaves its own condition true", func(m *mapping.Mapping) { m.Claim.Set["status"] = "new" }, "claim", "claimed for ever"},
+	{"a claim that ends the row", func(m *mapping.Mapping) { m.Claim.Set["ended_at"] = "$now" }, "unfinished", "would be refused"},
+	{"running that a claim does not make true", func(m *mapping.Mapping) { m.Running = "status = 'busy'" }, "running", "would be refused"},
+	{"put_back that does not", func(m *mapping.Mapping) { m.PutBack.Set = mapping.Set{"note": "x"} }, "put_back", "available again"},
+	{"completed that does not end", func(m *mapping.Mapping) { m.Completed.Set = mapping.Set{"status": "done"} }, "completed", "leaves the row unfinished"},
+	{"dead that does not end", func(m *mapping.Mapping) { m.Dead = &mapping.Change{Set: mapping.Set{"note": "x"}} }, "dead", "leaves the row unfinished"},
 }
 
 func TestBadMappings(t *testing.T) {
@@ -86,8 +49,8 @@ func TestBadMappings(t *testing.T) {
 		badMappings := badMappings
 		if pg { // lengths mean nothing to SQLite
 			badMappings = append(badMappings[:len(badMappings):len(badMappings)],
-				badMapping{"token that is too short", func(m *adopt.Mapping) { m.Claim.Token = "note" }, "claim.token", "a token needs"},
-				badMapping{"a text that is too long", func(m *adopt.Mapping) { m.Completed.Set["note"] = "far too long" }, "completed.set", "8 characters"})
+				badMapping{"token that is too short", func(m *mapping.Mapping) { m.Claim.Token = "note" }, "claim.token", "a token needs"},
+				badMapping{"a text that is too long", func(m *mapping.Mapping) { m.Completed.Set["note"] = "far too long" }, "completed.set", "8 characters"})
 		}
 		for _, bad := range badMappings {
 			t.Run(bad.name, func(t *testing.T) { refuses(t, db, changed(good, bad.change), bad.field, bad.why) })
@@ -98,19 +61,6 @@ func TestBadMappings(t *testing.T) {
 			t.Run("in an empty table: "+bad.name, func(t *testing.T) { refuses(t, db, changed(good, bad.change), bad.field, bad.why) })
 		}
 	})
-}
-
-// changed is a copy of a mapping with a change.
-func changed(m adopt.Mapping, change func(*adopt.Mapping)) adopt.Mapping {
-	for _, set := range []*adopt.Set{&m.Claim.Set, &m.Completed.Set, &m.PutBack.Set} {
-		own := adopt.Set{}
-		for k, v := range *set {
-			own[k] = v
-		}
-		*set = own
-	}
-	change(&m)
-	return m
 }
 
 // Conditions are one boolean expression each, which only reads.
@@ -202,11 +152,11 @@ func TestNamesAndValuesAreQuoted(t *testing.T) {
 		exec(t, db, "create table keep (id int)")
 		exec(t, db, "create table "+q(evil)+" (id integer primary key, "+q("a'"+evil)+" text, "+q("b`]"+evil)+" text, "+q("select")+" int)")
 		exec(t, db, "insert into "+q(evil)+" (id) values (1), (2)")
-		s, err := adopt.Open(ctx, db, adopt.Mapping{
-			Table: evil, Queue: "q", ID: adopt.Columns{"id"}, Order: adopt.Columns{"select desc"},
-			Rows:      adopt.Rows{Unfinished: q("b`]"+evil) + " is null", Available: q("a'"+evil) + " is null"},
-			Claim:     adopt.Claim{LockedBy: "a'" + evil},
-			Completed: adopt.Change{Set: adopt.Set{"b`]" + evil: `'; drop table keep; -- \' $x$ ? $1`}},
+		s, err := adopt.Open(ctx, db, mapping.Mapping{
+			Table: evil, Queue: "q", ID: mapping.Columns{"id"}, Order: mapping.Columns{"select desc"},
+			Rows:      mapping.Rows{Unfinished: q("b`]"+evil) + " is null", Available: q("a'"+evil) + " is null"},
+			Claim:     mapping.Claim{LockedBy: "a'" + evil},
+			Completed: mapping.Change{Set: mapping.Set{"b`]" + evil: `'; drop table keep; -- \' $x$ ? $1`}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -236,7 +186,7 @@ func TestColumnsThatStatementsCannotUse(t *testing.T) {
 		if !pg {
 			return // SQLite sorts and compares everything
 		}
-		m.Order = adopt.Columns{"body"}
+		m.Order = mapping.Columns{"body"}
 		refuses(t, db, m, "mapping", `the statement "claim" that it makes`)
 	})
 }

@@ -12,56 +12,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
-
-// row is what a statement tells of a row; see piece.Out.
-type row struct {
-	key          string
-	fence        string
-	attempt      sql.NullInt64
-	claimed      int64 // times are in microseconds since 1970
-	until, runAt sql.NullInt64
-	kind, group  sql.NullString
-	worker       sql.NullString
-	payload      sql.NullString
-	state        string        // of fetch and list: waiting, running, dead or ended
-	since        sql.NullInt64 // and when its claim began
-	excused      int           // this and what follows is the side table's
-	own          bool          // it was leased for this queue
-	errors       []dibs.AttemptError
-}
-
-func (r *row) marks() []any { return []any{&r.key, (*nullText)(&r.fence), &r.attempt, &r.claimed} }
-
-func (r *row) all() []any {
-	return append(r.marks(), &r.until, &r.runAt, &r.kind, &r.group, &r.worker, &r.payload)
-}
-
-// nullText scans a null as the empty string.
-type nullText string
-
-func (t *nullText) Scan(v any) error {
-	var s sql.NullString
-	err := s.Scan(v)
-	*t = nullText(s.String)
-	return err
-}
-
-func scanMarks(rows *sql.Rows) (*row, error) {
-	r := &row{}
-	return r, rows.Scan(r.marks()...)
-}
-
-func scanRow(rows *sql.Rows) (*row, error) {
-	r := &row{}
-	return r, rows.Scan(r.all()...)
-}
-
-func scanSeen(rows *sql.Rows) (*row, error) {
-	r := &row{}
-	return r, rows.Scan(append(r.all(), &r.state, &r.since)...)
-}
 
 // taking is one claim under way.
 type taking struct {
@@ -77,8 +30,8 @@ func (s *Store) taking(worker string, lease time.Duration) (*taking, error) {
 	switch {
 	case lease == 0:
 		lease = p.Lease
-	case lease != p.Lease && !p.SideTable && p.timeout == nil:
-		return nil, invalid("lease", "is %v by the mapping; another length needs claim.timeout or the side table", p.Lease)
+	case lease != p.Lease && !p.SideTable && p.Timeout == nil:
+		return nil, adopted.Invalid("lease", "is %v by the mapping; another length needs claim.timeout or the side table", p.Lease)
 	}
 	t := &taking{worker: worker, lease: lease, sent: time.Now()}
 	rand.Read(t.token[:])
@@ -95,13 +48,13 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	if err != nil || t == nil {
 		return nil, err
 	}
-	if s.plan.lockOnly() {
-		return nil, invalid("claim", "the mapping names nothing that a claim could write: claim in a transaction (Store.Tx), name columns, or set side_table")
+	if s.plan.LockOnly() {
+		return nil, adopted.Invalid("claim", "the mapping names nothing that a claim could write: claim in a transaction (Store.Tx), name columns, or set side_table")
 	}
 	s.sweepIfDue(ctx)
 	rows, err := s.claim(ctx, t, r.N)
 	if err != nil {
-		return nil, classify("claim", err)
+		return nil, adopted.Classify("claim", err)
 	}
 	if len(rows) > 0 && len(rows) < r.N {
 		s.wakers.later(lookAgain)
@@ -152,10 +105,10 @@ func texts(all []string) any {
 func looks(n int) []int { return []int{4 * n, 40*n + 1000, math.MaxInt32} }
 
 func (s *Store) claim(ctx context.Context, t *taking, n int) (rows []*row, err error) {
-	if s.do.mark == nil && s.do.lease == nil && s.do.turn == nil && s.do.running == nil { // one statement does it all
+	if s.do.Mark == nil && s.do.Lease == nil && s.do.Turn == nil && s.do.Running == nil { // one statement does it all
 		return s.choose(ctx, s.db, t, n)
 	}
-	err = s.write(ctx, func(q querier) error {
+	err = s.write(ctx, func(q adopted.Querier) error {
 		rows, err = s.claimIn(ctx, q, t, n)
 		return err
 	})
@@ -163,12 +116,12 @@ func (s *Store) claim(ctx context.Context, t *taking, n int) (rows []*row, err e
 }
 
 // claimIn claims in a transaction.
-func (s *Store) claimIn(ctx context.Context, q querier, t *taking, n int) ([]*row, error) {
+func (s *Store) claimIn(ctx context.Context, q adopted.Querier, t *taking, n int) ([]*row, error) {
 	n, err := s.room(ctx, q, n)
 	if err != nil || n == 0 {
 		return nil, err
 	}
-	if s.do.turn != nil {
+	if s.do.Turn != nil {
 		return s.claimInTurn(ctx, q, t, n)
 	}
 	rows, err := s.choose(ctx, q, t, n)
@@ -180,18 +133,18 @@ func (s *Store) claimIn(ctx context.Context, q querier, t *taking, n int) ([]*ro
 }
 
 // room is how many of n rows the queue's limit leaves places for: none while another claim counts what runs.
-func (s *Store) room(ctx context.Context, q querier, n int) (int, error) {
-	if s.do.running == nil {
+func (s *Store) room(ctx context.Context, q adopted.Querier, n int) (int, error) {
+	if s.do.Running == nil {
 		return n, nil
 	}
-	if s.do.alone != nil {
-		has, err := run(ctx, q, s.do.alone, nil, scanInt)
+	if s.do.Alone != nil {
+		has, err := run(ctx, q, s.do.Alone, nil, scanInt)
 		if err != nil || has[0] == 0 {
 			s.wakers.later(lookAgain)
 			return 0, err
 		}
 	}
-	running, err := run(ctx, q, s.do.running, nil, scanInt)
+	running, err := run(ctx, q, s.do.Running, nil, scanInt)
 	if err != nil {
 		return 0, err
 	}
@@ -200,13 +153,13 @@ func (s *Store) room(ctx context.Context, q querier, n int) (int, error) {
 
 func scanInt(rows *sql.Rows) (n int, err error) { return n, rows.Scan(&n) }
 
-func (s *Store) choose(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
+func (s *Store) choose(ctx context.Context, q adopted.Querier, t *taking, n int) (rows []*row, err error) {
 	for _, look := range looks(n) {
-		if s.do.mark != nil || s.do.lease != nil { // nothing is written yet: choose anew
+		if s.do.Mark != nil || s.do.Lease != nil { // nothing is written yet: choose anew
 			rows = nil
 		}
 		t.values["n"], t.values["look"] = n-len(rows), look
-		more, err := run(ctx, q, s.do.claim, t.values, scanRow)
+		more, err := run(ctx, q, s.do.Claim, t.values, scanRow)
 		rows = append(rows, more...)
 		if err != nil || len(rows) >= n || s.plan.Mapping.Group.Column == "" {
 			return rows, err
@@ -216,20 +169,19 @@ func (s *Store) choose(ctx context.Context, q querier, t *taking, n int) (rows [
 }
 
 // keep writes down who has the rows: in the side table, in the rows, or both.
-func (s *Store) keep(ctx context.Context, q querier, t *taking, rows *[]*row) error {
+func (s *Store) keep(ctx context.Context, q adopted.Querier, t *taking, rows *[]*row) error {
 	if len(*rows) == 0 {
 		return nil
 	}
-	if s.do.lease != nil {
-		items := make([]item, len(*rows))
+	if s.do.Lease != nil {
+		items := sideKeysOf(*rows)
 		for i, r := range *rows {
-			items[i] = item{Key: sideKey(r.key)}
 			if r.group.Valid {
 				items[i].Group = &r.group.String
 			}
 		}
 		t.values["batch"] = batch(items)
-		leased, err := run(ctx, q, s.do.lease, t.values, scanLease)
+		leased, err := run(ctx, q, s.do.Lease, t.values, scanLease)
 		if err != nil {
 			return err
 		}
@@ -239,29 +191,20 @@ func (s *Store) keep(ctx context.Context, q querier, t *taking, rows *[]*row) er
 }
 
 // mark writes what a claim writes into the rows, where the claim has not yet done so.
-func (s *Store) mark(ctx context.Context, q querier, t *taking, rows *[]*row) error {
-	if s.do.mark == nil || len(*rows) == 0 {
+func (s *Store) mark(ctx context.Context, q adopted.Querier, t *taking, rows *[]*row) error {
+	if s.do.Mark == nil || len(*rows) == 0 {
 		return nil
 	}
 	t.values["batch"] = batch(keysOf(*rows))
-	marked, err := run(ctx, q, s.do.mark, t.values, scanMarks)
+	marked, err := run(ctx, q, s.do.Mark, t.values, scanMarks)
 	if err != nil {
 		return err
 	}
-	byKey := make(map[string]*row, len(marked))
-	for _, m := range marked {
-		byKey[m.key] = m
-	}
-	left := (*rows)[:0]
-	for _, r := range *rows {
-		if m := byKey[r.key]; m != nil {
-			if !s.plan.SideTable { // there the lease has begun already
-				r.fence, r.claimed, r.attempt = m.fence, m.claimed, m.attempt
-			}
-			left = append(left, r)
+	*rows = matched(*rows, marked, func(r, m *row) {
+		if !s.plan.SideTable { // there the lease has begun already
+			r.fence, r.claimed, r.attempt = m.fence, m.claimed, m.attempt
 		}
-	}
-	*rows = left
+	})
 	return nil
 }
 
@@ -270,8 +213,8 @@ func (s *Store) jobs(rows []*row, t *taking) []*dibs.RawJob {
 	jobs := make([]*dibs.RawJob, len(rows))
 	for i, r := range rows {
 		token := t.token
-		if len(s.plan.fence) > 0 && !s.plan.SideTable {
-			token = s.plan.tokenOf(r.fence)
+		if len(s.plan.Fence) > 0 && !s.plan.SideTable {
+			token = tokenOf(s.plan, r.fence)
 		}
 		r.worker = sql.NullString{String: t.worker, Valid: true}
 		job := s.job(r)
@@ -336,12 +279,12 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	if err := s.usable(r.Queue); err != nil {
 		return nil, err
 	}
-	if s.do.again == nil && s.do.resume == nil {
-		return nil, invalid("resume", "nothing tells whose rows are whose: name claim.locked_by in the mapping, or set side_table")
+	if s.do.Again == nil && s.do.Resume == nil {
+		return nil, adopted.Invalid("resume", "nothing tells whose rows are whose: name claim.locked_by in the mapping, or set side_table")
 	}
-	locked, _ := s.plan.on.column(s.plan.Claim.LockedBy)
-	if most := locked.length; s.do.again == nil && most > 0 && utf8.RuneCountInString(r.Worker) > most {
-		return nil, invalid("worker", "has more than the %d characters that %s holds: others may have the same beginning", most, locked.name)
+	locked, _ := s.plan.On.Column(s.plan.Claim.LockedBy)
+	if most := locked.Length; s.do.Again == nil && most > 0 && utf8.RuneCountInString(r.Worker) > most {
+		return nil, adopted.Invalid("worker", "has more than the %d characters that %s holds: others may have the same beginning", most, locked.Name)
 	}
 	t, err := s.taking(r.Worker, r.Lease)
 	if err != nil {
@@ -349,19 +292,19 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	}
 	t.values["n"], t.values["kinds"] = dibs.MaxBatch, nil
 	var rows []*row
-	err = s.write(ctx, func(q querier) error {
-		if s.do.again == nil {
-			if rows, err = run(ctx, q, s.do.resume, t.values, scanRow); err != nil {
+	err = s.write(ctx, func(q adopted.Querier) error {
+		if s.do.Again == nil {
+			if rows, err = run(ctx, q, s.do.Resume, t.values, scanRow); err != nil {
 				return err
 			}
 			return s.mark(ctx, q, t, &rows)
 		}
-		leased, err := run(ctx, q, s.do.again, t.values, scanLease)
+		leased, err := run(ctx, q, s.do.Again, t.values, scanLease)
 		if err != nil || len(leased) == 0 {
 			return err
 		}
 		t.values["batch"] = batch(keysOf(leased))
-		if rows, err = run(ctx, q, s.do.fetch, t.values, scanSeen); err != nil {
+		if rows, err = run(ctx, q, s.do.Fetch, t.values, scanSeen); err != nil {
 			return err
 		}
 		gone := func(r *row) bool { return r.state != string(dibs.Running) } // somebody else has ended or moved it
@@ -369,7 +312,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 		return s.mark(ctx, q, t, &rows)
 	})
 	if err != nil {
-		return nil, classify("resume", err)
+		return nil, adopted.Classify("resume", err)
 	}
 	return s.jobs(rows, t), nil
 }

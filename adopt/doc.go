@@ -1,13 +1,13 @@
 // Package adopt works on a table that is already there: somebody else's queue, a
-// status column, a date that says when a row was processed. A [Mapping] says what
-// its columns mean. [Open] gives a store on it, the same that a dibs.Worker takes.
+// status column, a date that says when a row was processed. A mapping says what its
+// columns mean; see package adopt/mapping. [Open] gives a store on it, the same that a
+// dibs.Worker takes.
 //
-//	m, err := adopt.Read("mapping.yaml")
+//	m, err := mapping.Read("mapping.yaml")
 //	store, err := adopt.Open(ctx, db, m)
 //	w := &dibs.Worker{Store: store, Queue: store.Queue()}
 //
-// Three things decide what a table can promise; [Store.Degree] and [Check] say which
-// of them hold:
+// Three things decide what a table can promise; package adopt/advice says which of them hold:
 //
 //   - how a claim is fenced: by a token column; by the exact values that the claim
 //     wrote into started-at, locked-by and attempts; or in a side table of ours,

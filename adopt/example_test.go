@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // Order is a row.
@@ -25,7 +26,7 @@ func ship(_ context.Context, o Order) error {
 }
 
 func shipOrders(ctx context.Context, db *sql.DB) error {
-	m, err := adopt.Read("orders.yaml")
+	m, err := mapping.Read("orders.yaml")
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -18,17 +19,17 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	if err := s.usable(s.Queue()); err != nil {
 		return dibs.Extended{}, err
 	}
-	if s.plan.lockOnly() {
-		return dibs.Extended{}, invalid("lease", "cannot be extended: the mapping names nothing to write it to")
+	if s.plan.LockOnly() {
+		return dibs.Extended{}, adopted.Invalid("lease", "cannot be extended: the mapping names nothing to write it to")
 	}
-	if d > s.plan.Lease && !s.plan.SideTable && s.plan.timeout == nil {
-		return dibs.Extended{}, invalid("lease", "is %v by the mapping; another length needs claim.timeout or the side table", s.plan.Lease)
+	if d > s.plan.Lease && !s.plan.SideTable && s.plan.Timeout == nil {
+		return dibs.Extended{}, adopted.Invalid("lease", "is %v by the mapping; another length needs claim.timeout or the side table", s.plan.Lease)
 	}
 	defer s.alone()()
 	var out dibs.Extended
 	claims, err := s.find(ctx, s.db, leases)
 	if err != nil {
-		return out, classify("extend", err)
+		return out, adopted.Classify("extend", err)
 	}
 	if err := s.extendable(leases, claims); err != nil {
 		return out, err
@@ -36,7 +37,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	sent := time.Now()
 	moved, err := s.move(ctx, leases, claims, d)
 	if err != nil {
-		return out, classify("extend", err)
+		return out, adopted.Classify("extend", err)
 	}
 	// A row that somebody has locked just now was passed over. It is not lost; ask again.
 	var missing []dibs.Lease
@@ -53,7 +54,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	}
 	locked, err := s.stillHeld(ctx, s.db, missing)
 	if err != nil {
-		return out, classify("extend", err)
+		return out, adopted.Classify("extend", err)
 	}
 	for _, l := range missing {
 		if locked[l] {
@@ -77,14 +78,14 @@ func (s *Store) alone() func() {
 }
 
 func (s *Store) move(ctx context.Context, leases []dibs.Lease, claims []*claim, d time.Duration) (map[string]*row, error) {
-	st, scan := s.do.extend, scanMarks
+	st, scan := s.do.Extend, scanMarks
 	if s.plan.SideTable {
-		st, scan = s.do.move, scanKey
+		st, scan = s.do.Move, scanKey
 	}
 	values := map[string]any{"lease": d.Seconds(), "micros": d.Microseconds()}
 	values["batch"] = batch(s.items(leases, claims))
 	moved := map[string]*row{}
-	err := s.write(ctx, func(q querier) error {
+	err := s.write(ctx, func(q adopted.Querier) error {
 		rows, err := run(ctx, q, st, values, scan)
 		for _, r := range rows {
 			moved[r.key] = r
@@ -111,7 +112,7 @@ func (s *Store) items(leases []dibs.Lease, claims []*claim) []item {
 
 // find finds what the leases stand for: claims of this process, and by a look at
 // the table those of others. What is lost is nil.
-func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*claim, error) {
+func (s *Store) find(ctx context.Context, q adopted.Querier, leases []dibs.Lease) ([]*claim, error) {
 	claims := make([]*claim, len(leases))
 	var unknown []item
 	places := map[string]int{}
@@ -124,7 +125,7 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 			places[key] = i
 		}
 	}
-	if len(unknown) == 0 || s.plan.lockOnly() { // of a lock nothing can be looked up
+	if len(unknown) == 0 || s.plan.LockOnly() { // nothing in the table tells of a lock
 		return claims, nil
 	}
 	rows, err := s.fetch(ctx, q, unknown)
@@ -136,30 +137,30 @@ func (s *Store) find(ctx context.Context, q querier, leases []dibs.Lease) ([]*cl
 		if !ok || r.until.Valid && r.until.Int64 <= r.claimed { // when it was read, the lease was over
 			continue
 		}
-		if !s.plan.SideTable && s.plan.marked() && r.state != string(dibs.Running) { // it may still carry what the claim wrote
+		if !s.plan.SideTable && s.plan.Marked() && r.state != string(dibs.Running) { // it may still carry what the claim wrote
 			continue
 		}
 		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64)}
 		if !r.attempt.Valid {
 			c.attempt = 1
 		}
-		running := r.state == string(dibs.Running) // of a row that has ended the values may still be there
-		if running && (s.plan.SideTable || s.plan.tokenOf(r.fence) == leases[i].Token) {
+		running := r.state == string(dibs.Running) // a row that has ended may still hold the values
+		if running && (s.plan.SideTable || tokenOf(s.plan, r.fence) == leases[i].Token) {
 			claims[i] = c
 		}
 	}
 	return claims, nil
 }
 
-func (s *Store) fetch(ctx context.Context, q querier, keys []item) ([]*row, error) {
-	return run(ctx, q, s.do.fetch, map[string]any{"batch": batch(keys)}, scanSeen)
+func (s *Store) fetch(ctx context.Context, q adopted.Querier, keys []item) ([]*row, error) {
+	return run(ctx, q, s.do.Fetch, map[string]any{"batch": batch(keys)}, scanSeen)
 }
 
 // stillHeld tells, of leases that a statement passed over, which ones hold: their
 // rows are locked by somebody, who has not committed.
-func (s *Store) stillHeld(ctx context.Context, q querier, leases []dibs.Lease) (map[dibs.Lease]bool, error) {
+func (s *Store) stillHeld(ctx context.Context, q adopted.Querier, leases []dibs.Lease) (map[dibs.Lease]bool, error) {
 	holds := map[dibs.Lease]bool{}
-	if len(leases) == 0 || !s.plan.d.can().rowLocks { // then nothing is passed over
+	if len(leases) == 0 || !s.plan.Dialect.RowLocks { // then nothing is passed over
 		return holds, nil
 	}
 	claims, err := s.find(ctx, q, leases)
@@ -167,7 +168,7 @@ func (s *Store) stillHeld(ctx context.Context, q querier, leases []dibs.Lease) (
 		return nil, err
 	}
 	values := map[string]any{"batch": batch(s.items(leases, claims))}
-	rows, err := run(ctx, q, s.do.holds, values, scanKey)
+	rows, err := run(ctx, q, s.do.Holds, values, scanKey)
 	if err != nil {
 		return nil, err
 	}

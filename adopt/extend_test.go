@@ -7,6 +7,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // Where extending changes what fences a claim, a row that has just been finished
@@ -15,12 +16,12 @@ func TestExtendPassesOverWhatWasJustFinished(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, "create table work (id integer primary key, started bigint, ended integer)")
 		exec(t, db, "insert into work (id) values (1), (2)")
-		s, err := adopt.Open(t.Context(), db, adopt.Mapping{
-			Table: "work", ID: adopt.Columns{"id"},
-			Rows:      adopt.Rows{Unfinished: "ended is null", Available: "started is null"},
-			Claim:     adopt.Claim{StartedAt: "started"},
-			Times:     adopt.TimesUnixMS,
-			Completed: adopt.Change{Set: adopt.Set{"ended": 1}},
+		s, err := adopt.Open(t.Context(), db, mapping.Mapping{
+			Table: "work", ID: mapping.Columns{"id"},
+			Rows:      mapping.Rows{Unfinished: "ended is null", Available: "started is null"},
+			Claim:     mapping.Claim{StartedAt: "started"},
+			Times:     mapping.TimesUnixMS,
+			Completed: mapping.Change{Set: mapping.Set{"ended": 1}},
 		})
 		if err != nil {
 			t.Fatal(err)

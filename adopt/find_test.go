@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // A name that is no table's leads to the one that may be meant.
@@ -28,11 +30,11 @@ func TestATableThatIsNotThere(t *testing.T) {
 			wants["shipment_event"] = "did you mean vendor.shipment_events"
 		}
 		for name, want := range wants {
-			_, _, err := adopt.Propose(context.Background(), db, name)
+			_, _, err := advice.Propose(context.Background(), db, name)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", name, err)
 			}
-			refuses(t, db, adopt.Mapping{Table: name}, "table", want)
+			refuses(t, db, mapping.Mapping{Table: name}, "table", want)
 		}
 	})
 }
@@ -56,7 +58,7 @@ func TestATableIsFoundByItsNameAsOtherDatabasesWriteIt(t *testing.T) {
 			wants["main.orders"] = "main.orders"
 		}
 		for name, want := range wants {
-			m, _, err := adopt.Propose(t.Context(), db, name)
+			m, _, err := advice.Propose(t.Context(), db, name)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
@@ -64,9 +66,9 @@ func TestATableIsFoundByItsNameAsOtherDatabasesWriteIt(t *testing.T) {
 			if !strings.EqualFold(m.Table, want) || pg && m.Table != want {
 				t.Errorf("%s is taken for %s, not %s", name, m.Table, want)
 			}
-			least := adopt.Mapping{
-				Table: name, Queue: "q", ID: adopt.Columns{"id"}, Order: adopt.Columns{"id"}, Rows: adopt.Rows{Unfinished: "id < 0"},
-				Completed: adopt.Change{Delete: true}, SideTable: true,
+			least := mapping.Mapping{
+				Table: name, Queue: "q", ID: mapping.Columns{"id"}, Order: mapping.Columns{"id"}, Rows: mapping.Rows{Unfinished: "id < 0"},
+				Completed: mapping.Change{Delete: true}, SideTable: true,
 			}
 			if _, err := adopt.Open(t.Context(), db, least); err != nil {
 				t.Errorf("a mapping of %s: %v", name, err)
@@ -75,13 +77,13 @@ func TestATableIsFoundByItsNameAsOtherDatabasesWriteIt(t *testing.T) {
 		if !pg {
 			return
 		}
-		if _, _, err := adopt.Propose(t.Context(), db, "TWO"); err == nil || !strings.Contains(err.Error(), "two") || !strings.Contains(err.Error(), "Two") {
+		if _, _, err := advice.Propose(t.Context(), db, "TWO"); err == nil || !strings.Contains(err.Error(), "two") || !strings.Contains(err.Error(), "Two") {
 			t.Errorf("a name that two tables may have: %v", err)
 		}
-		if m, _, err := adopt.Propose(t.Context(), db, "t"); err != nil || m.Table != "My Schema.T" {
+		if m, _, err := advice.Propose(t.Context(), db, "t"); err != nil || m.Table != "My Schema.T" {
 			t.Errorf("the one table of that name is in another schema: %q, %v", m.Table, err)
 		}
 		// A mapping that is worked with never wanders off to another schema.
-		refuses(t, db, adopt.Mapping{Table: "t"}, "table", "did you mean My Schema.T?")
+		refuses(t, db, mapping.Mapping{Table: "t"}, "table", "did you mean My Schema.T?")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -27,8 +28,8 @@ type ended struct {
 	dibs.Outcome
 	claim     *claim
 	how       how
-	delay     time.Duration // of goesBack
-	delayed   bool          // else at once, in its old place
+	delay     time.Duration // how long a row that goes back waits
+	delayed   bool          // it waits; else it is available at once, in its old place
 	uncounted bool
 	done      bool
 	row       *row // with a side table: the lease
@@ -37,8 +38,8 @@ type ended struct {
 // Finish is dibs.Store.Finish. An outcome counts only if the row is still exactly as
 // its claim left it and has not ended: what another program has done stays.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return s.finish(ctx, outcomes, s.db, s.find, func(alike bool, f func(querier) error) error {
-		if alike && s.plan.d.can().oneStatement { // which is a transaction
+	return s.finish(ctx, outcomes, s.db, s.find, func(alike bool, f func(adopted.Querier) error) error {
+		if alike && s.plan.Dialect.OneStatement { // one statement is a transaction
 			return f(s.db)
 		}
 		return s.write(ctx, f)
@@ -46,11 +47,11 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 }
 
 // finder finds what leases stand for; see find.
-type finder func(context.Context, querier, []dibs.Lease) ([]*claim, error)
+type finder func(context.Context, adopted.Querier, []dibs.Lease) ([]*claim, error)
 
 // finish writes outcomes in the transaction that in gives, for outcomes that are alike
 // perhaps none; q reads what that sees.
-func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, find finder, in func(alike bool, f func(querier) error) error) error {
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q adopted.Querier, find finder, in func(alike bool, f func(adopted.Querier) error) error) error {
 	outcomes, err := checks.Outcomes(outcomes)
 	if err != nil || len(outcomes) == 0 {
 		return err
@@ -61,24 +62,24 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q querier, 
 	defer s.alone()()
 	all, err := ends(ctx, q, find, outcomes)
 	if err != nil {
-		return classify("finish", err)
+		return adopted.Classify("finish", err)
 	}
 	by, kinds := s.byHow(all)
 	alike := kinds <= 1 && !s.plan.SideTable
-	err = in(alike, func(q querier) error {
+	err = in(alike, func(q adopted.Querier) error {
 		if s.plan.SideTable {
 			return s.finishLeases(ctx, q, all)
 		}
 		return s.changeAll(ctx, q, by)
 	})
 	if err != nil {
-		return classify("finish", err)
+		return adopted.Classify("finish", err)
 	}
 	return s.refused(ctx, q, all)
 }
 
 // ends finds what the outcomes are about.
-func ends(ctx context.Context, q querier, find finder, outcomes []dibs.Outcome) ([]*ended, error) {
+func ends(ctx context.Context, q adopted.Querier, find finder, outcomes []dibs.Outcome) ([]*ended, error) {
 	leases := make([]dibs.Lease, len(outcomes))
 	for i, o := range outcomes {
 		leases[i] = dibs.Lease{ID: o.ID, Token: o.Token}
@@ -90,7 +91,7 @@ func ends(ctx context.Context, q querier, find finder, outcomes []dibs.Outcome) 
 	all := make([]*ended, len(outcomes))
 	for i, o := range outcomes {
 		if o.Ending == dibs.EndCompleted || o.Ending == dibs.EndSnooze || o.Ending == dibs.EndRelease {
-			o.Error = "" // of no failure
+			o.Error = "" // nothing has failed
 		}
 		all[i] = &ended{Outcome: o, claim: claims[i]}
 	}
@@ -127,7 +128,7 @@ func (s *Store) decide(e *ended, attempts int) {
 		e.how = isCancelled
 	case dibs.EndRetry:
 		e.how, e.delayed = goesBack, true
-		if e.delay = s.plan.backoff(attempts); e.Delay != nil {
+		if e.delay = backoff(s.plan.Backoff, attempts); e.Delay != nil {
 			e.delay = *e.Delay
 		}
 		if s.plan.MaxAttempts > 0 && attempts >= s.plan.MaxAttempts {
@@ -144,13 +145,12 @@ func (s *Store) decide(e *ended, attempts int) {
 }
 
 // backoff is the delay after so many attempts; see dibs.Backoff.
-func (p *plan) backoff(attempts int) time.Duration {
-	b := p.Backoff
+func backoff(b dibs.Backoff, attempts int) time.Duration {
 	d := min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(max(attempts, 1)-1)))
 	return time.Duration(d * (1 + b.Jitter*(2*rand.Float64()-1)))
 }
 
-func (s *Store) changeAll(ctx context.Context, q querier, by [hows][]*ended) error {
+func (s *Store) changeAll(ctx context.Context, q adopted.Querier, by [hows][]*ended) error {
 	for h, some := range by {
 		if err := s.change(ctx, q, how(h), some); err != nil {
 			return err
@@ -160,7 +160,7 @@ func (s *Store) changeAll(ctx context.Context, q querier, by [hows][]*ended) err
 }
 
 // finishLeases is finish where the side table holds the leases.
-func (s *Store) finishLeases(ctx context.Context, q querier, all []*ended) error {
+func (s *Store) finishLeases(ctx context.Context, q adopted.Querier, all []*ended) error {
 	if err := s.lockLeases(ctx, q, all); err != nil {
 		return err
 	}
@@ -172,16 +172,16 @@ func (s *Store) finishLeases(ctx context.Context, q querier, all []*ended) error
 }
 
 // change changes the rows of claims that end alike.
-func (s *Store) change(ctx context.Context, q querier, h how, some []*ended) error {
+func (s *Store) change(ctx context.Context, q adopted.Querier, h how, some []*ended) error {
 	if len(some) == 0 {
 		return nil
 	}
-	st := [hows]*statement{s.do.completed, s.do.dead, s.do.cancelled, s.do.putBack}[h]
+	st := [hows]*adopted.Statement{s.do.Completed, s.do.Dead, s.do.Cancelled, s.do.PutBack}[h]
 	if st == nil && h != goesBack { // the side table alone tells that it is dead
-		st = s.do.putBack
+		st = s.do.PutBack
 	}
 	if st == nil { // nothing is written into the row
-		st = s.do.open
+		st = s.do.Open
 	}
 	items := make([]item, len(some))
 	byKey := make(map[string]*ended, len(some))
@@ -217,7 +217,7 @@ func (e *ended) item(side bool) item {
 }
 
 // lockLeases finds which outcomes the side table still lets count.
-func (s *Store) lockLeases(ctx context.Context, q querier, all []*ended) error {
+func (s *Store) lockLeases(ctx context.Context, q adopted.Querier, all []*ended) error {
 	var items []item
 	byKey := map[string]*ended{}
 	for _, e := range all {
@@ -229,7 +229,7 @@ func (s *Store) lockLeases(ctx context.Context, q querier, all []*ended) error {
 	if len(items) == 0 {
 		return nil
 	}
-	rows, err := run(ctx, q, s.do.held, map[string]any{"batch": batch(items)}, scanHeld)
+	rows, err := run(ctx, q, s.do.Held, map[string]any{"batch": batch(items)}, scanHeld)
 	for _, r := range rows {
 		byKey[r.key].row = r
 	}
@@ -238,7 +238,7 @@ func (s *Store) lockLeases(ctx context.Context, q querier, all []*ended) error {
 
 // settle ends the leases of rows that were changed, and of those that somebody else
 // has ended or put back.
-func (s *Store) settle(ctx context.Context, q querier, all []*ended) error {
+func (s *Store) settle(ctx context.Context, q adopted.Querier, all []*ended) error {
 	states, err := s.missed(ctx, q, all)
 	if err != nil {
 		return err
@@ -248,21 +248,21 @@ func (s *Store) settle(ctx context.Context, q querier, all []*ended) error {
 		if e.row == nil {
 			continue
 		}
-		state := states[e.claim.key] // of a row that is not there: none
+		state := states[e.claim.key] // empty if the row is not there
 		switch {
 		case e.done && (e.how == goesBack || e.how != completes && s.plan.Dead == nil):
 			keep = append(keep, s.settled(e.row, e))
-		case !e.done && (state == loose || state == elsewhere && e.row.own):
+		case !e.done && (state == adopted.StateLoose || state == adopted.StateElsewhere && e.row.own):
 			keep = append(keep, s.settled(e.row, &ended{how: goesBack}))
-		case e.done, state == "", state == over:
+		case e.done, state == "", state == adopted.StateEnded:
 			drop = append(drop, item{Key: sideKey(e.claim.key)})
-		} // else it is locked by somebody, who has not committed
+		} // the others are locked by somebody who has not committed
 	}
 	return s.settleLeases(ctx, q, drop, keep)
 }
 
 // missed tells how the rows are that were leased and could not be changed.
-func (s *Store) missed(ctx context.Context, q querier, all []*ended) (map[string]string, error) {
+func (s *Store) missed(ctx context.Context, q adopted.Querier, all []*ended) (map[string]string, error) {
 	var keys []item
 	for _, e := range all {
 		if e.row != nil && !e.done {
@@ -280,15 +280,15 @@ func (s *Store) missed(ctx context.Context, q querier, all []*ended) (map[string
 	return states, err
 }
 
-func (s *Store) settleLeases(ctx context.Context, q querier, drop, keep []item) error {
+func (s *Store) settleLeases(ctx context.Context, q adopted.Querier, drop, keep []item) error {
 	for _, f := range []struct {
-		st    *statement
+		st    *adopted.Statement
 		items []item
-	}{{s.do.drop, drop}, {s.do.settle, keep}} {
+	}{{s.do.Drop, drop}, {s.do.Settle, keep}} {
 		if len(f.items) == 0 {
 			continue
 		}
-		if _, err := q.ExecContext(ctx, f.st.text, f.st.args(map[string]any{"batch": batch(f.items)})...); err != nil {
+		if _, err := q.ExecContext(ctx, f.st.Text, f.st.Args(map[string]any{"batch": batch(f.items)})...); err != nil {
 			return err
 		}
 	}
@@ -322,7 +322,7 @@ func (s *Store) settled(r *row, e *ended) item {
 
 // refused makes the error of the outcomes that did not count, and wakes whom the
 // others make room for.
-func (s *Store) refused(ctx context.Context, q querier, all []*ended) error {
+func (s *Store) refused(ctx context.Context, q adopted.Querier, all []*ended) error {
 	var missing []dibs.Lease
 	var lost []int64
 	room := false
@@ -343,7 +343,7 @@ func (s *Store) refused(ctx context.Context, q querier, all []*ended) error {
 	}
 	holds, err := s.stillHeld(ctx, q, missing)
 	if err != nil {
-		return classify("finish", err)
+		return adopted.Classify("finish", err)
 	}
 	var locked []int64
 	for _, l := range missing {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -98,30 +99,30 @@ func (h *harness) another(t testing.TB, driver, dsn string) *harness {
 	return o
 }
 
-func (h *harness) mapping(q dibs.Queue) adopt.Mapping {
-	m := adopt.Mapping{
-		Table: "work", Queue: q.Name, ID: adopt.Columns{"id"}, Order: adopt.Columns{"priority", "run_at"},
+func (h *harness) mapping(q dibs.Queue) mapping.Mapping {
+	m := mapping.Mapping{
+		Table: "work", Queue: q.Name, ID: mapping.Columns{"id"}, Order: mapping.Columns{"priority", "run_at"},
 		Where:       "queue = '" + strings.ReplaceAll(q.Name, "'", "''") + "'",
-		Rows:        adopt.Rows{Unfinished: "status is null", NotBefore: "run_at"},
+		Rows:        mapping.Rows{Unfinished: "status is null", NotBefore: "run_at"},
 		Kind:        "kind",
-		Group:       adopt.Group{Column: "grp", Limit: q.GroupLimit},
-		Payload:     adopt.Payload{Columns: adopt.Columns{"payload"}, JSON: true},
+		Group:       mapping.Group{Column: "grp", Limit: q.GroupLimit},
+		Payload:     mapping.Payload{Columns: mapping.Columns{"payload"}, JSON: true},
 		Concurrency: q.Concurrency,
 		Lease:       q.Lease, MaxAttempts: q.MaxAttempts, Backoff: q.Backoff,
-		Completed: adopt.Change{Set: adopt.Set{"status": "completed", "ended_at": "$now", "result": "$result"}},
-		Dead:      &adopt.Change{Set: adopt.Set{"status": "dead", "ended_at": "$now", "error": "$error"}},
-		Cancelled: &adopt.Change{Set: adopt.Set{"status": "cancelled", "ended_at": "$now", "error": "$error"}},
+		Completed: mapping.Change{Set: mapping.Set{"status": "completed", "ended_at": "$now", "result": "$result"}},
+		Dead:      &mapping.Change{Set: mapping.Set{"status": "dead", "ended_at": "$now", "error": "$error"}},
+		Cancelled: &mapping.Change{Set: mapping.Set{"status": "cancelled", "ended_at": "$now", "error": "$error"}},
 		SideTable: h.side,
 	}
 	if !h.pg {
-		m.Times = adopt.TimesMillis
+		m.Times = mapping.TimesMillis
 	}
 	if h.side {
 		m.Dead = nil
 	} else {
-		m.PutBack.Set = adopt.Set{"error": "$error", "failed_at": "$now"}
+		m.PutBack.Set = mapping.Set{"error": "$error", "failed_at": "$now"}
 		m.Available = "mark is null"
-		m.Claim = adopt.Claim{Token: "mark", LockedBy: "server", StartedAt: "started_at", Timeout: "lease_end", Attempts: "attempts"}
+		m.Claim = mapping.Claim{Token: "mark", LockedBy: "server", StartedAt: "started_at", Timeout: "lease_end", Attempts: "attempts"}
 	}
 	return m
 }

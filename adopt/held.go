@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
 // held is what this process remembers of the claims it has made, and the numbers
@@ -17,7 +19,7 @@ import (
 type held struct {
 	mu     sync.Mutex
 	claims map[dibs.Lease]*claim
-	keys   map[int64]string // of numbers that ID gave out
+	keys   map[int64]string // what the numbers that id gave out stand for
 	prune  int              // how many claims there may be before old ones are forgotten
 }
 
@@ -101,25 +103,14 @@ func (h *held) forget(l dibs.Lease) {
 
 // tokenOf is the token of a claim that is fenced by what it wrote: the token that
 // it wrote, or one that is made of the values.
-func (p *plan) tokenOf(fence string) dibs.Token {
+func tokenOf(p *adopted.Plan, fence string) dibs.Token {
 	var values []string
 	if p.Claim.Token != "" && json.Unmarshal([]byte(fence), &values) == nil && len(values) == 1 {
 		var t dibs.Token
-		if err := t.UnmarshalText([]byte(withoutDashes(values[0]))); err == nil {
+		if err := t.UnmarshalText([]byte(strings.ReplaceAll(values[0], "-", ""))); err == nil {
 			return t
 		}
 	}
 	sum := sha256.Sum256([]byte(fence))
 	return dibs.Token(sum[:16])
-}
-
-// withoutDashes takes the dashes of a UUID away.
-func withoutDashes(s string) string {
-	out := make([]byte, 0, len(s))
-	for i := range len(s) {
-		if s[i] != '-' {
-			out = append(out, s[i])
-		}
-	}
-	return string(out)
 }

@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -33,14 +35,14 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	}
 	rows, err := s.fetch(ctx, s.db, []item{{Key: json.RawMessage(key)}})
 	if err != nil {
-		return nil, classify("get", err)
+		return nil, adopted.Classify("get", err)
 	}
 	if len(rows) == 0 {
 		return nil, dibs.ErrNotFound
 	}
 	jobs, err := s.seen(ctx, rows)
 	if err != nil {
-		return nil, classify("get", err)
+		return nil, adopted.Classify("get", err)
 	}
 	return jobs[0], nil
 }
@@ -55,7 +57,7 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	if f.After != "" {
 		var err error
 		if skip, err = strconv.Atoi(f.After); err != nil || skip < 0 {
-			return dibs.Page{}, invalid("after", "must be what the page before gave, got %.40q", f.After)
+			return dibs.Page{}, adopted.Invalid("after", "must be what the page before gave, got %.40q", f.After)
 		}
 	}
 	states := []string{string(f.State)}
@@ -69,16 +71,16 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 		return dibs.Page{}, nil
 	}
 	values := map[string]any{"n": f.Limit + 1, "skip": skip, "states": texts(states), "kinds": only(f.Kind), "groups": only(f.Group)}
-	rows, err := run(ctx, s.db, s.do.list, values, scanSeen)
+	rows, err := run(ctx, s.db, s.do.List, values, scanSeen)
 	if err != nil {
-		return dibs.Page{}, classify("list", err)
+		return dibs.Page{}, adopted.Classify("list", err)
 	}
 	page := dibs.Page{}
 	if len(rows) > f.Limit {
 		rows, page.Next = rows[:f.Limit], fmt.Sprint(skip+f.Limit)
 	}
 	page.Jobs, err = s.seen(ctx, rows)
-	return page, classify("list", err)
+	return page, adopted.Classify("list", err)
 }
 
 func only(name string) any {
@@ -103,11 +105,11 @@ func (s *Store) Queues(context.Context) ([]dibs.Queue, error) {
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	var oldest sql.NullInt64
 	var now int64
-	found, err := run(ctx, s.db, s.do.counts, map[string]any{"has": nil}, func(rows *sql.Rows) (n [4]int64, err error) {
+	found, err := run(ctx, s.db, s.do.Counts, map[string]any{"has": nil}, func(rows *sql.Rows) (n [4]int64, err error) {
 		return n, rows.Scan(&n[0], &n[1], &n[2], &n[3], &oldest, &now)
 	})
 	if err != nil {
-		return nil, classify("stats", err)
+		return nil, adopted.Classify("stats", err)
 	}
 	n := found[0]
 	stats := dibs.QueueStats{Queue: s.Queue(), Waiting: n[0], Scheduled: n[0] - n[1], Running: n[2], Dead: n[3]}
@@ -115,5 +117,51 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 		stats.OldestAge = max(0, time.Duration(now-oldest.Int64)*time.Microsecond)
 	}
 	err = s.rates(ctx, &stats)
-	return []dibs.QueueStats{stats}, classify("stats", err)
+	return []dibs.QueueStats{stats}, adopted.Classify("stats", err)
+}
+
+// seen are rows that were read, as jobs.
+func (s *Store) seen(ctx context.Context, rows []*row) ([]*dibs.RawJob, error) {
+	if s.plan.SideTable && len(rows) > 0 {
+		known, err := run(ctx, s.db, s.do.Look, map[string]any{"batch": batch(sideKeysOf(rows))}, scanBeside)
+		if err != nil {
+			return nil, err
+		}
+		matched(slices.Clone(rows), known, func(r, k *row) {
+			r.attempt, r.excused, r.worker, r.errors = k.attempt, k.excused, k.worker, k.errors
+			r.since, r.until = k.since, k.until
+			if k.runAt.Int64 > 0 {
+				r.runAt = k.runAt
+			}
+		})
+	}
+	jobs := make([]*dibs.RawJob, len(rows))
+	for i, r := range rows {
+		jobs[i] = s.look(r)
+	}
+	return jobs, nil
+}
+
+func (s *Store) look(r *row) *dibs.RawJob {
+	job := s.job(r)
+	if !r.attempt.Valid {
+		job.Attempt = 0
+	}
+	switch r.state {
+	case adopted.StateEnded, adopted.StateElsewhere:
+		job.State = dibs.Completed
+	case string(dibs.Running):
+		job.State = dibs.Running
+		if r.since.Valid {
+			job.ClaimedAt = time.UnixMicro(r.since.Int64)
+		}
+		if r.until.Valid {
+			job.LeaseUntil = time.UnixMicro(r.until.Int64)
+		}
+	case adopted.StateLoose:
+		job.State, job.Worker = dibs.Waiting, ""
+	default:
+		job.State, job.Worker = dibs.State(r.state), ""
+	}
+	return job
 }

@@ -7,48 +7,50 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
 // ID is the number by which the row with that id goes, for Get and for a Lease: of
 // an id that is a whole number from 1 on, that number. Of an id of several columns
 // name is a JSON array of their values, as in Job.Key. It is the same in every process.
 func (s *Store) ID(name string) (int64, error) {
-	keys := s.plan.keys
+	keys := s.plan.Keys
 	values := []any{name}
 	if len(keys) > 1 {
 		d := json.NewDecoder(strings.NewReader(name))
 		d.UseNumber()
 		if err := d.Decode(&values); err != nil || len(values) != len(keys) {
-			return 0, invalid("id", "must be a JSON array of the %d values of %s, got %.80q", len(keys), strings.Join(s.plan.ID, ", "), name)
+			return 0, adopted.Invalid("id", "must be a JSON array of the %d values of %s, got %.80q", len(keys), strings.Join(s.plan.ID, ", "), name)
 		}
 	}
 	parts := make([]string, len(keys))
 	for i, k := range keys {
-		part, err := s.plan.keyPart(k, fmt.Sprint(values[i]))
+		part, err := keyPart(k, fmt.Sprint(values[i]))
 		if err != nil {
 			return 0, err
 		}
 		parts[i] = part
 	}
-	return s.held.id("[" + strings.Join(parts, s.plan.d.comma()) + "]"), nil
+	return s.held.id("[" + strings.Join(parts, s.plan.Dialect.Comma) + "]"), nil
 }
 
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // keyPart writes a value as the database does in a JSON array.
-func (p *plan) keyPart(c column, value string) (string, error) {
-	switch c.kind {
-	case integer:
+func keyPart(c adopted.Column, value string) (string, error) {
+	switch c.Kind {
+	case adopted.Integer:
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
-			return "", invalid("id", "must be a whole number, as in column %s, got %.80q", c.name, value)
+			return "", adopted.Invalid("id", "must be a whole number, as in column %s, got %.80q", c.Name, value)
 		}
 		return strconv.FormatInt(n, 10), nil
-	case uuid:
+	case adopted.UUID:
 		if value = strings.ToLower(value); !uuidForm.MatchString(value) {
-			return "", invalid("id", "must be a UUID, as in column %s, got %.80q", c.name, value)
+			return "", adopted.Invalid("id", "must be a UUID, as in column %s, got %.80q", c.Name, value)
 		}
-	case instant:
+	case adopted.Instant:
 		value = inUTC(value)
 	}
 	return jsonText(value), nil

@@ -9,34 +9,16 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // sideMapping is the least that a mapping needs.
-func sideMapping(id ...string) adopt.Mapping {
-	return adopt.Mapping{
-		Table: "work", ID: id, Rows: adopt.Rows{Unfinished: "done = 0"}, SideTable: true, Lease: 2 * time.Second,
-		Completed: adopt.Change{Set: adopt.Set{"done": 1}},
+func sideMapping(id ...string) mapping.Mapping {
+	return mapping.Mapping{
+		Table: "work", ID: id, Rows: mapping.Rows{Unfinished: "done = 0"}, SideTable: true, Lease: 2 * time.Second,
+		Completed: mapping.Change{Set: mapping.Set{"done": 1}},
 	}
-}
-
-func open(t *testing.T, db *sql.DB, m adopt.Mapping) *adopt.Store {
-	t.Helper()
-	s, err := adopt.Open(t.Context(), db, m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func claim(t *testing.T, s *adopt.Store, n int) []*dibs.RawJob {
-	t.Helper()
-	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: n})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return jobs
 }
 
 // What one process claims, another finishes by the row's own id.
@@ -138,7 +120,7 @@ func TestListTellsWhatIsKnown(t *testing.T) {
 				m := sideMapping("id")
 				m.Group.Column, m.Kind, m.SideTable = "grp", "kind", side
 				if !side {
-					m.Claim.StartedAt, m.Available, m.Times = "since", "since is null", adopt.TimesUnixMS
+					m.Claim.StartedAt, m.Available, m.Times = "since", "since is null", mapping.TimesUnixMS
 				}
 				s := open(t, db, m)
 				before := time.Now().Add(-2 * time.Second)
@@ -215,7 +197,7 @@ func TestWhereTokensChangeOnlyTheClaimerExtends(t *testing.T) {
 		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since bigint)")
 		exec(t, db, "insert into work (id) values (1)")
 		m := sideMapping("id")
-		m.SideTable, m.Claim.StartedAt, m.Times, m.Available, m.Lease = false, "since", adopt.TimesUnixMS, "since is null", time.Minute
+		m.SideTable, m.Claim.StartedAt, m.Times, m.Available, m.Lease = false, "since", mapping.TimesUnixMS, "since is null", time.Minute
 		s, other := open(t, db, m), open(t, db, m)
 		lease := claim(t, s, 1)[0].Lease()
 		if _, err := other.Extend(t.Context(), []dibs.Lease{lease}, time.Minute); !errors.Is(err, errors.ErrUnsupported) || other.TokensLast() {
@@ -236,7 +218,7 @@ func TestWhatHasEndedIsLostAlsoWhereTokensChange(t *testing.T) {
 		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since bigint)")
 		exec(t, db, "insert into work (id) values (1)")
 		m := sideMapping("id")
-		m.SideTable, m.Claim.StartedAt, m.Times, m.Available, m.Lease = false, "since", adopt.TimesUnixMS, "since is null", 100*time.Millisecond
+		m.SideTable, m.Claim.StartedAt, m.Times, m.Available, m.Lease = false, "since", mapping.TimesUnixMS, "since is null", 100*time.Millisecond
 		s := open(t, db, m)
 		lease := claim(t, s, 1)[0].Lease()
 		other := open(t, db, m)

@@ -14,6 +14,8 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -85,7 +87,7 @@ func onPath(t *testing.T, address, path string, tracer pgx.QueryTracer) *sql.DB 
 
 // pathWay is a table and its mapping, and how it is worked with.
 type pathWay struct {
-	adopt.Mapping
+	mapping.Mapping
 	table string
 	rows  string // inserts six or more that can be claimed
 	late  string // lets all leases end
@@ -97,40 +99,40 @@ const pathColumns = ` (id bigint generated always as identity primary key, lane 
 	level state not null default 'new', info jsonb, ended timestamptz, result json, error varchar(40), grp text)`
 
 func pathWays() []pathWay {
-	inRow := adopt.Mapping{
-		Table: "in_row", ID: adopt.Columns{"id"}, Order: adopt.Columns{"priority desc", "created"},
+	inRow := mapping.Mapping{
+		Table: "in_row", ID: mapping.Columns{"id"}, Order: mapping.Columns{"priority desc", "created"},
 		Where: "lane operator(pg_catalog.=) 'a'", Kind: "kind",
-		Rows:        adopt.Rows{Unfinished: "ended is null", Available: "mark is null", NotBefore: "due"},
-		Payload:     adopt.Payload{Columns: adopt.Columns{"kind", "info"}},
+		Rows:        mapping.Rows{Unfinished: "ended is null", Available: "mark is null", NotBefore: "due"},
+		Payload:     mapping.Payload{Columns: mapping.Columns{"kind", "info"}},
 		Concurrency: 100, MaxAttempts: 9, Lease: time.Minute,
-		Claim:     adopt.Claim{Token: "mark", LockedBy: "who", StartedAt: "began", Timeout: "lease_end", Attempts: "attempts", Set: adopt.Set{"level": "busy"}},
-		Completed: adopt.Change{Set: adopt.Set{"ended": "$now", "result": "$result", "level": "done"}},
-		Dead:      &adopt.Change{Set: adopt.Set{"ended": "$now", "error": "$error", "level": "dead"}},
-		Cancelled: &adopt.Change{Delete: true},
-		PutBack:   adopt.Change{Set: adopt.Set{"error": "$error", "level": "new"}},
+		Claim:     mapping.Claim{Token: "mark", LockedBy: "who", StartedAt: "began", Timeout: "lease_end", Attempts: "attempts", Set: mapping.Set{"level": "busy"}},
+		Completed: mapping.Change{Set: mapping.Set{"ended": "$now", "result": "$result", "level": "done"}},
+		Dead:      &mapping.Change{Set: mapping.Set{"ended": "$now", "error": "$error", "level": "dead"}},
+		Cancelled: &mapping.Change{Delete: true},
+		PutBack:   mapping.Change{Set: mapping.Set{"error": "$error", "level": "new"}},
 	}
 	grouped := inRow
-	grouped.Table, grouped.Group = "in_groups", adopt.Group{Column: "grp", Limit: 5}
-	side := adopt.Mapping{
-		Table: "beside", ID: adopt.Columns{"id", "at"}, SideTable: true, Lease: time.Minute, MaxAttempts: 9, Concurrency: 100,
-		Rows:      adopt.Rows{Unfinished: "done is not true"},
-		Group:     adopt.Group{Column: "grp", Limit: 5},
-		Completed: adopt.Change{Set: adopt.Set{"done": true}},
+	grouped.Table, grouped.Group = "in_groups", mapping.Group{Column: "grp", Limit: 5}
+	side := mapping.Mapping{
+		Table: "beside", ID: mapping.Columns{"id", "at"}, SideTable: true, Lease: time.Minute, MaxAttempts: 9, Concurrency: 100,
+		Rows:      mapping.Rows{Unfinished: "done is not true"},
+		Group:     mapping.Group{Column: "grp", Limit: 5},
+		Completed: mapping.Change{Set: mapping.Set{"done": true}},
 	}
 	both := side
-	both.Table, both.Times, both.Available, both.Running = "twice", adopt.TimesUnixMS, "began is null", "began is not null"
-	both.ID, both.Group, both.Claim, both.NotBefore = adopt.Columns{"id", "part"}, adopt.Group{}, adopt.Claim{StartedAt: "began", LockedBy: "who"}, "due"
-	values := adopt.Mapping{
-		Table: "by_values", ID: adopt.Columns{"id", "lane"}, Lease: time.Minute, Times: adopt.TimesUTC,
-		Rows:      adopt.Rows{Unfinished: "ended is null", Available: "began is null", NotBefore: "due"},
-		Claim:     adopt.Claim{LockedBy: "who", StartedAt: "began"},
-		Completed: adopt.Change{Set: adopt.Set{"ended": "$now", "result": "$result"}},
-		PutBack:   adopt.Change{Set: adopt.Set{"due": "$run_at"}},
-		Payload:   adopt.Payload{Columns: adopt.Columns{"result"}, JSON: true},
+	both.Table, both.Times, both.Available, both.Running = "twice", mapping.TimesUnixMS, "began is null", "began is not null"
+	both.ID, both.Group, both.Claim, both.NotBefore = mapping.Columns{"id", "part"}, mapping.Group{}, mapping.Claim{StartedAt: "began", LockedBy: "who"}, "due"
+	values := mapping.Mapping{
+		Table: "by_values", ID: mapping.Columns{"id", "lane"}, Lease: time.Minute, Times: mapping.TimesUTC,
+		Rows:      mapping.Rows{Unfinished: "ended is null", Available: "began is null", NotBefore: "due"},
+		Claim:     mapping.Claim{LockedBy: "who", StartedAt: "began"},
+		Completed: mapping.Change{Set: mapping.Set{"ended": "$now", "result": "$result"}},
+		PutBack:   mapping.Change{Set: mapping.Set{"due": "$run_at"}},
+		Payload:   mapping.Payload{Columns: mapping.Columns{"result"}, JSON: true},
 	}
-	alone := adopt.Mapping{
-		Table: "alone", ID: adopt.Columns{"id"}, Rows: adopt.Rows{Unfinished: "done is not true", NotBefore: "due"}, Times: adopt.TimesLocal,
-		Completed: adopt.Change{Delete: true},
+	alone := mapping.Mapping{
+		Table: "alone", ID: mapping.Columns{"id"}, Rows: mapping.Rows{Unfinished: "done is not true", NotBefore: "due"}, Times: mapping.TimesLocal,
+		Completed: mapping.Change{Delete: true},
 	}
 	return []pathWay{
 		{
@@ -179,21 +181,21 @@ func (w pathWay) everyVerb(t *testing.T, db, admin *sql.DB) {
 	}
 	exec(t, admin, w.rows)
 	for _, f := range findings(t, db, w.Mapping) {
-		if f.Severity == adopt.SeverityError {
+		if f.Severity == advice.SeverityError {
 			t.Errorf("%s: %+v", w.Table, f)
 		}
 	}
-	_, err := adopt.SQL(ctx, db, w.Mapping, 3)
+	_, err := advice.SQL(ctx, db, w.Mapping, 3)
 	must(err)
-	_, err = adopt.Try(ctx, db, w.Mapping, 3)
+	_, err = advice.Try(ctx, db, w.Mapping, 3)
 	must(err)
-	_, _, err = adopt.Propose(ctx, db, w.Table)
+	_, _, err = advice.Propose(ctx, db, w.Table)
 	must(err)
-	_, _, err = adopt.Propose(ctx, db, "no_such_table")
+	_, _, err = advice.Propose(ctx, db, "no_such_table")
 	if err == nil {
 		t.Error("a table that is not there was found")
 	}
-	_, err = adopt.Tables(ctx, db, "")
+	_, err = advice.Tables(ctx, db, "")
 	must(err)
 	w.storeVerbs(t, opened(t, db, w.Mapping), db, admin)
 }
@@ -262,7 +264,7 @@ func (w pathWay) storeVerbs(t *testing.T, s *adopt.Store, db, admin *sql.DB) {
 func (w pathWay) look(t *testing.T, s *adopt.Store) (dead []int64) {
 	t.Helper()
 	_, failed := s.Stats(t.Context())
-	_, err := s.Stuck(t.Context())
+	_, err := advice.Stuck(t.Context(), s)
 	failed = errors.Join(failed, err)
 	_, err = s.List(t.Context(), dibs.Filter{Limit: 100})
 	if failed = errors.Join(failed, err); w.SideTable {

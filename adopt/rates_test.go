@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // What the times of a table tell of the last minutes is told, without reading a large history.
@@ -27,12 +28,12 @@ func TestStatsFromTheTimesOfATable(t *testing.T) {
 		add(100_003, at(100), at(99), at(2), "failed") // not completed
 		add(100_004, at(1000), at(990), at(900), "done")
 		add(100_005, at(600), "null", "null", "new")
-		m := adopt.Mapping{
-			Table: "work", ID: adopt.Columns{"id"}, Order: adopt.Columns{"made"}, Times: adopt.TimesMillis,
-			Rows:      adopt.Rows{Unfinished: "ended is null", Available: "began is null"},
-			Claim:     adopt.Claim{StartedAt: "began"},
-			Completed: adopt.Change{Set: adopt.Set{"ended": "$now", "status": "done"}},
-			Dead:      &adopt.Change{Set: adopt.Set{"ended": "$now", "status": "failed"}},
+		m := mapping.Mapping{
+			Table: "work", ID: mapping.Columns{"id"}, Order: mapping.Columns{"made"}, Times: mapping.TimesMillis,
+			Rows:      mapping.Rows{Unfinished: "ended is null", Available: "began is null"},
+			Claim:     mapping.Claim{StartedAt: "began"},
+			Completed: mapping.Change{Set: mapping.Set{"ended": "$now", "status": "done"}},
+			Dead:      &mapping.Change{Set: mapping.Set{"ended": "$now", "status": "failed"}},
 			Lease:     time.Minute,
 		}
 		s := open(t, db, m)

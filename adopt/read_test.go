@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // What is wrong in a file is said by its field and line, in words of the mapping.
@@ -31,7 +31,7 @@ func TestBadFiles(t *testing.T) {
 		{"- a", "mapping", "line 1: must be fields"},
 		{"", "mapping", "is empty"},
 	} {
-		_, err := adopt.Parse([]byte(bad.text))
+		_, err := mapping.Parse([]byte(bad.text))
 		var invalid *dibs.InvalidError
 		if !errors.As(err, &invalid) || invalid.Field != bad.field || !strings.Contains(invalid.Reason, bad.why) {
 			t.Errorf("%q: %v", bad.text, err)
@@ -46,7 +46,7 @@ func TestBackoffIsFilledIn(t *testing.T) {
 		"backoff: {max: 10s, jitter: 0}":   {Base: time.Second, Factor: 2, Max: 10 * time.Second},
 		"backoff: {base: 0s, factor: 1.5}": {Factor: 1.5, Max: time.Hour, Jitter: 0.25},
 	} {
-		if m, err := adopt.Parse([]byte(text)); err != nil || m.Backoff != want {
+		if m, err := mapping.Parse([]byte(text)); err != nil || m.Backoff != want {
 			t.Errorf("%s: %+v, %v", text, m.Backoff, err)
 		}
 	}

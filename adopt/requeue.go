@@ -3,6 +3,7 @@ package adopt
 import (
 	"context"
 
+	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
@@ -28,15 +29,15 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 		}
 	}
 	var done []int64
-	err := s.write(ctx, func(q querier) error {
-		rows, err := run(ctx, q, s.do.requeue, map[string]any{"batch": batch(items)}, scanKey)
+	err := s.write(ctx, func(q adopted.Querier) error {
+		rows, err := run(ctx, q, s.do.Requeue, map[string]any{"batch": batch(items)}, scanKey)
 		for _, r := range rows {
 			done = append(done, byKey[r.key])
 		}
 		return err
 	})
 	if err != nil {
-		return nil, classify("requeue", err)
+		return nil, adopted.Classify("requeue", err)
 	}
 	s.wakers.wake()
 	return done, nil

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // shape is a table as somebody might have it. Its rows can be claimed, in their order, by
@@ -20,19 +21,19 @@ type shape struct {
 	only     string // a database; empty: both
 	tables   []string
 	rows     string
-	change   func(*adopt.Mapping)
+	change   func(*mapping.Mapping)
 	want     []string
 	payload  string // of the first, if that is of interest
 	hasNoKey bool   // ids are whole numbers
 }
 
 // task is the mapping that shapes begin with.
-func task() adopt.Mapping {
-	return adopt.Mapping{
-		Table: "task", ID: adopt.Columns{"id"}, Lease: time.Minute,
-		Rows:      adopt.Rows{Unfinished: "done is null", Available: "mark is null"},
-		Claim:     adopt.Claim{Token: "mark"},
-		Completed: adopt.Change{Set: adopt.Set{"done": 1}},
+func task() mapping.Mapping {
+	return mapping.Mapping{
+		Table: "task", ID: mapping.Columns{"id"}, Lease: time.Minute,
+		Rows:      mapping.Rows{Unfinished: "done is null", Available: "mark is null"},
+		Claim:     mapping.Claim{Token: "mark"},
+		Completed: mapping.Change{Set: mapping.Set{"done": 1}},
 	}
 }
 
@@ -51,14 +52,14 @@ var shapes = []shape{
 		name:   "an id of two columns",
 		tables: []string{`create table task (tenant text, no integer, mark text, done integer, primary key (tenant, no))`},
 		rows:   `insert into task (tenant, no) values ('b', 1), ('a', 10), ('a', 9)`,
-		change: func(m *adopt.Mapping) { m.ID = adopt.Columns{"tenant", "no"} },
+		change: func(m *mapping.Mapping) { m.ID = mapping.Columns{"tenant", "no"} },
 		want:   []string{`["a", 9]`, `["a", 10]`, `["b", 1]`},
 	},
 	{
 		name:   "an id of text, with all that needs care",
 		tables: []string{`create table task (id varchar(40) primary key, mark text, done integer)`},
 		rows:   `insert into task (id) values ('it''s'), ('"a"'), ('[1]'), ('{}\n'), ('ü €'), ('12')`,
-		change: func(m *adopt.Mapping) { m.Order = adopt.Columns{"id desc"} },
+		change: func(m *mapping.Mapping) { m.Order = mapping.Columns{"id desc"} },
 		want:   []string{"ü €", `{}\n`, "it's", "[1]", "12", `"a"`},
 	},
 	{
@@ -72,11 +73,18 @@ var shapes = []shape{
 		tables:   []string{`create table "My ""Task" ("Id" integer primary key, "from" text, "Done At" integer, "select" text)`},
 		rows:     `insert into "My ""Task" ("Id", "select") values (1, 'x'), (2, 'y')`,
 		hasNoKey: true, want: []string{"1", "2"}, payload: `"x"`,
-		change: func(m *adopt.Mapping) {
-			m.Table, m.ID, m.Payload.Columns = `My "Task`, adopt.Columns{"Id"}, adopt.Columns{"select"}
+		change: func(m *mapping.Mapping) {
+			m.Table, m.ID, m.Payload.Columns = `My "Task`, mapping.Columns{"Id"}, mapping.Columns{"select"}
 			m.Unfinished, m.Available, m.Claim.Token = `"Done At" is null`, `"from" is null`, "from"
-			m.Completed.Set = adopt.Set{"Done At": 1}
+			m.Completed.Set = mapping.Set{"Done At": 1}
 		},
+	},
+	{
+		name:     "an id whose name holds what stands between names",
+		tables:   []string{`create table task ("part, no" integer primary key, mark text, done integer)`},
+		rows:     `insert into task ("part, no") values (1), (2)`,
+		hasNoKey: true, want: []string{"1", "2"},
+		change: func(m *mapping.Mapping) { m.ID = mapping.Columns{"part, no"} },
 	},
 	{
 		name:     "more columns than a function takes",
@@ -91,7 +99,7 @@ var shapes = []shape{
 			`create table task_1 partition of task for values in (1)`, `create table task_2 partition of task for values in (2)`,
 		},
 		rows:   `insert into task (id, part) values (1, 1), (1, 2), (2, 1), (2, 2)`,
-		change: func(m *adopt.Mapping) { m.ID = adopt.Columns{"id", "part"} },
+		change: func(m *mapping.Mapping) { m.ID = mapping.Columns{"id", "part"} },
 		want:   []string{"[1, 1]", "[1, 2]", "[2, 1]", "[2, 2]"},
 	},
 	{
@@ -102,7 +110,7 @@ var shapes = []shape{
 			`create table task_1 partition of task for values in (1)`,
 		},
 		rows:   `insert into task (id, part) values ('B', 1), ('a', 1)`,
-		change: func(m *adopt.Mapping) { m.ID = adopt.Columns{"id", "part"} },
+		change: func(m *mapping.Mapping) { m.ID = mapping.Columns{"id", "part"} },
 		want:   []string{`["a", 1]`, `["B", 1]`},
 	},
 	{
@@ -119,9 +127,9 @@ var shapes = []shape{
 		},
 		rows: `insert into task (id) values ('x'), ('y')`,
 		want: []string{"x", "y"},
-		change: func(m *adopt.Mapping) {
+		change: func(m *mapping.Mapping) {
 			m.Unfinished, m.Available = "state in ('new', 'busy')", "state = 'new'"
-			m.Claim.Set, m.Completed.Set, m.PutBack.Set = adopt.Set{"state": "busy"}, adopt.Set{"state": "done"}, adopt.Set{"state": "new"}
+			m.Claim.Set, m.Completed.Set, m.PutBack.Set = mapping.Set{"state": "busy"}, mapping.Set{"state": "done"}, mapping.Set{"state": "new"}
 		},
 	},
 	{
@@ -129,9 +137,9 @@ var shapes = []shape{
 		tables:   []string{numbered + `, who text not null default '', note text)`},
 		rows:     `insert into task (id) values (1), (2)`,
 		hasNoKey: true, want: []string{"1", "2"},
-		change: func(m *adopt.Mapping) {
-			m.Available, m.Claim = "who = ''", adopt.Claim{LockedBy: "who", Set: adopt.Set{"note": `it's \ $$1 "`}}
-			m.PutBack.Set = adopt.Set{"who": "", "note": "$$now"}
+		change: func(m *mapping.Mapping) {
+			m.Available, m.Claim = "who = ''", mapping.Claim{LockedBy: "who", Set: mapping.Set{"note": `it's \ $$1 "`}}
+			m.PutBack.Set = mapping.Set{"who": "", "note": "$$now"}
 		},
 	},
 }

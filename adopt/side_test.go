@@ -10,20 +10,21 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // sided is a table that a claim may write a status into, with leases in the side table.
-func sided() adopt.Mapping {
-	return adopt.Mapping{
-		Table: "work", ID: adopt.Columns{"id"}, Lease: time.Second, SideTable: true,
-		Rows:      adopt.Rows{Unfinished: "status in ('new', 'busy')", Available: "status = 'new'"},
-		Claim:     adopt.Claim{Set: adopt.Set{"status": "busy"}},
-		Completed: adopt.Change{Set: adopt.Set{"status": "done"}},
-		PutBack:   adopt.Change{Set: adopt.Set{"status": "new"}},
+func sided() mapping.Mapping {
+	return mapping.Mapping{
+		Table: "work", ID: mapping.Columns{"id"}, Lease: time.Second, SideTable: true,
+		Rows:      mapping.Rows{Unfinished: "status in ('new', 'busy')", Available: "status = 'new'"},
+		Claim:     mapping.Claim{Set: mapping.Set{"status": "busy"}},
+		Completed: mapping.Change{Set: mapping.Set{"status": "done"}},
+		PutBack:   mapping.Change{Set: mapping.Set{"status": "new"}},
 	}
 }
 
-func opened(t *testing.T, db *sql.DB, m adopt.Mapping) *adopt.Store {
+func opened(t *testing.T, db *sql.DB, m mapping.Mapping) *adopt.Store {
 	t.Helper()
 	s, err := adopt.Open(t.Context(), db, m)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -46,9 +47,9 @@ func TestASideTableOfAStrangerIsRefused(t *testing.T) {
 		for _, role := range []string{"none", worker} {
 			exec(t, db, `set role `+role)
 			_, opening := adopt.Open(t.Context(), db, m)
-			_, trying := adopt.Try(t.Context(), db, m, 1)
-			findings, err := adopt.Check(t.Context(), db, m)
-			if err != nil || len(findings) != 1 || findings[0].Severity != adopt.SeverityError || findings[0].Field != "side_table" || !strings.Contains(findings[0].Text, stranger) {
+			_, trying := advice.Try(t.Context(), db, m, 1)
+			findings, err := advice.Check(t.Context(), db, m)
+			if err != nil || len(findings) != 1 || findings[0].Severity != advice.SeverityError || findings[0].Field != "side_table" || !strings.Contains(findings[0].Text, stranger) {
 				t.Errorf("%s, as %s: Check found %+v, %v", name, role, findings, err)
 			}
 			for call, err := range map[string]error{"Open": opening, "Try": trying} {

@@ -8,19 +8,21 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // stuckRows asserts that Stuck tells of so many rows, and Check alike.
-func stuckRows(t *testing.T, s *adopt.Store, db *sql.DB, m adopt.Mapping, field, text string) {
+func stuckRows(t *testing.T, s *adopt.Store, db *sql.DB, m mapping.Mapping, field, text string) {
 	t.Helper()
-	all, err := s.Stuck(t.Context())
+	all, err := advice.Stuck(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(all) != 1 || all[0].Field != field || !strings.HasPrefix(all[0].Text, text) {
 		t.Errorf("stuck are %s, want %s: %s", told(all), field, text)
 	}
-	found(t, db, warning, field, text, m)
+	found(t, db, advice.SeverityWarning, field, text, m)
 }
 
 func TestStraysAreTold(t *testing.T) {
@@ -41,7 +43,7 @@ func TestStraysAreTold(t *testing.T) {
 			t.Errorf("stats are %+v, %v", stats, err)
 		}
 		// What it advises puts back these, and not what is held.
-		all, err := s.Stuck(t.Context())
+		all, err := advice.Stuck(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +53,7 @@ func TestStraysAreTold(t *testing.T) {
 		if err := s.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Complete(nil)}); err != nil {
 			t.Error(err)
 		}
-		if all, err := s.Stuck(t.Context()); err != nil || len(all) > 0 {
+		if all, err := advice.Stuck(t.Context(), s); err != nil || len(all) > 0 {
 			t.Errorf("still stuck: %s, %v", told(all), err)
 		}
 	})
@@ -95,15 +97,15 @@ func TestRowsInNoStateAreTold(t *testing.T) {
 		exec(t, db, `create table work (id integer primary key, status text, kind text, nb `+at+`, mark text, ends `+at+`)`)
 		exec(t, db, `insert into work (id, status, kind, nb) values (1, null, 'k', null), (2, 'new', 'k', `+far+`), (3, 'new', null, null), (4, 'new', 'k', null)`)
 		exec(t, db, `insert into work (id, status, kind, mark) values (5, 'new', 'k', 'somebody')`)
-		m := adopt.Mapping{
-			Table: "work", ID: adopt.Columns{"id"}, Kind: "kind",
-			Rows:      adopt.Rows{Unfinished: "status <> 'done'", Available: "mark is null", NotBefore: "nb"},
-			Claim:     adopt.Claim{Token: "mark", Timeout: "ends"},
-			Completed: adopt.Change{Set: adopt.Set{"status": "done"}},
+		m := mapping.Mapping{
+			Table: "work", ID: mapping.Columns{"id"}, Kind: "kind",
+			Rows:      mapping.Rows{Unfinished: "status <> 'done'", Available: "mark is null", NotBefore: "nb"},
+			Claim:     mapping.Claim{Token: "mark", Timeout: "ends"},
+			Completed: mapping.Change{Set: mapping.Set{"status": "done"}},
 		}
-		found(t, db, warning, "unfinished", "1 rows are in no state", m)
-		found(t, db, note, "not_before", "1 available rows wait for more than a year", m)
-		found(t, db, note, "kind", "1 available rows have no kind", m)
+		found(t, db, advice.SeverityWarning, "unfinished", "1 rows are in no state", m)
+		found(t, db, advice.SeverityNote, "not_before", "1 available rows wait for more than a year", m)
+		found(t, db, advice.SeverityNote, "kind", "1 available rows have no kind", m)
 		s := opened(t, db, m)
 		stuckRows(t, s, db, m, "claim", "1 rows are running, but without the time that would end their lease")
 		take(t, s, 5, 3, 4)
@@ -119,7 +121,7 @@ func TestARowWithoutAttemptsLeftIsNotForgotten(t *testing.T) {
 		m := sided()
 		m.SideTable, m.MaxAttempts = false, 1
 		m.Claim.LockedBy, m.Claim.Attempts = "who", "tries"
-		m.Dead = &adopt.Change{Set: adopt.Set{"status": "failed"}}
+		m.Dead = &mapping.Change{Set: mapping.Set{"status": "failed"}}
 		s := opened(t, db, m)
 		held := take(t, s, 1, 1)
 		if err := s.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Release()}); err != nil {
@@ -147,7 +149,7 @@ func TestARowWithoutAnIDStopsNobody(t *testing.T) {
 			exec(t, db, `create table work (id text primary key, at integer not null, status text not null default 'new', mark text)`)
 			exec(t, db, `insert into work (id, at) values (null, 1), (null, 2), ('a', 3)`)
 			m := sided()
-			m.Order = adopt.Columns{"at"}
+			m.Order = mapping.Columns{"at"}
 			if m.SideTable = side; !side {
 				m.Claim.Token = "mark"
 			}
@@ -156,7 +158,7 @@ func TestARowWithoutAnIDStopsNobody(t *testing.T) {
 			if err != nil || len(jobs) != 1 || jobs[0].Key != "a" {
 				t.Errorf("claimed %v, %v", jobs, err)
 			}
-			found(t, db, warning, "id", "2 unfinished rows have no id", m)
+			found(t, db, advice.SeverityWarning, "id", "2 unfinished rows have no id", m)
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
 // Leases that ended are looked for every sweepLeast, or as seldom as keeps the
@@ -43,18 +44,18 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	if n > 0 {
 		s.wakers.wake()
 	}
-	return dibs.Swept{Expired: n}, classify("sweep", err)
+	return dibs.Swept{Expired: n}, adopted.Classify("sweep", err)
 }
 
 func (s *Store) sweep(ctx context.Context) (n int, err error) {
 	if s.plan.SideTable {
-		err = s.write(ctx, func(q querier) error {
+		err = s.write(ctx, func(q adopted.Querier) error {
 			n, err = s.sweepLeases(ctx, q)
 			return err
 		})
 		return n, err
 	}
-	for _, st := range []*statement{s.do.late, s.do.lateDead} {
+	for _, st := range []*adopted.Statement{s.do.Late, s.do.LateDead} {
 		if st == nil {
 			continue
 		}
@@ -68,29 +69,29 @@ func (s *Store) sweep(ctx context.Context) (n int, err error) {
 }
 
 // alter runs one statement that writes, in a transaction if the database needs one.
-func (s *Store) alter(ctx context.Context, st *statement) (rows []*row, err error) {
-	if s.plan.d.can().oneStatement {
+func (s *Store) alter(ctx context.Context, st *adopted.Statement) (rows []*row, err error) {
+	if s.plan.Dialect.OneStatement {
 		return run(ctx, s.db, st, nil, scanKey)
 	}
-	err = s.write(ctx, func(q querier) error {
+	err = s.write(ctx, func(q adopted.Querier) error {
 		rows, err = run(ctx, q, st, nil, scanKey)
 		return err
 	})
 	return rows, err
 }
 
-func (s *Store) sweepLeases(ctx context.Context, q querier) (int, error) {
+func (s *Store) sweepLeases(ctx context.Context, q adopted.Querier) (int, error) {
 	strays := 0
-	if s.do.late != nil {
-		rows, err := run(ctx, q, s.do.late, nil, scanKey)
+	if s.do.Late != nil {
+		rows, err := run(ctx, q, s.do.Late, nil, scanKey)
 		if err != nil {
 			return 0, err
 		}
 		strays = len(rows)
 	}
-	over, err := run(ctx, q, s.do.overdue, nil, scanHeld)
+	over, err := run(ctx, q, s.do.Overdue, nil, scanHeld)
 	if err != nil || len(over) == 0 {
-		if _, err := q.ExecContext(ctx, s.do.forget.text, s.do.forget.args(nil)...); err != nil {
+		if _, err := q.ExecContext(ctx, s.do.Forget.Text, s.do.Forget.Args(nil)...); err != nil {
 			return 0, err
 		}
 		return strays, err
@@ -99,7 +100,7 @@ func (s *Store) sweepLeases(ctx context.Context, q querier) (int, error) {
 	var by [hows][]*ended
 	for i, r := range over {
 		e := &ended{row: r, claim: &claim{key: r.key}, how: goesBack}
-		e.Error = lateError
+		e.Error = adopted.LateError
 		if counted := int(r.attempt.Int64) - r.excused; s.plan.MaxAttempts > 0 && counted >= s.plan.MaxAttempts {
 			e.how = dies
 		}

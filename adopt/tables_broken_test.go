@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // What is made wrong on purpose, so that a test can see that its judge finds it.
@@ -58,12 +59,12 @@ func file(t testing.TB) string {
 	return "file:" + filepath.Join(t.TempDir(), "t.db") + "?_pragma=journal_mode(wal)&_pragma=synchronous(normal)"
 }
 
-func spoil(broken string, m adopt.Mapping) adopt.Mapping {
+func spoil(broken string, m mapping.Mapping) mapping.Mapping {
 	switch broken {
 	case noOrder:
-		m.Order = adopt.Columns{"id desc"}
+		m.Order = mapping.Columns{"id desc"}
 	case noGroups:
-		m.Group = adopt.Group{}
+		m.Group = mapping.Group{}
 	case noLimit:
 		m.Concurrency = 0
 	case noLeases:

@@ -21,6 +21,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 const orderEnv = "DIBS_TEST_ADOPT_WORKER" // set in worker processes
@@ -117,7 +118,7 @@ func patient(driver, dsn string) (*sql.DB, error) {
 	return sql.Open(driver, dsn)
 }
 
-func worker(o order, m adopt.Mapping, other *sql.DB, store dibs.Store) *dibs.Worker {
+func worker(o order, m mapping.Mapping, other *sql.DB, store dibs.Store) *dibs.Worker {
 	var mu sync.Mutex
 	tell := func(what, id, detail string) {
 		mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // strangeTables are shapes that the five tables do not have. What they ask of their handler is where
@@ -94,7 +95,7 @@ var strangeTables = []owned{
 }
 
 // withDefaults fills in what most tables have alike.
-func (o owned) withDefaults(m adopt.Mapping, pg bool) owned {
+func (o owned) withDefaults(m mapping.Mapping, pg bool) owned {
 	if o.table == "" {
 		o.table = `"` + m.Table + `"`
 	}
@@ -151,7 +152,7 @@ func TestStrangeTablesCanBeWorkedByTheirProposals(t *testing.T) {
 				_, text := proposed(t, f.db, f.m.Table)
 				m := f.filledIn(t, text)
 				for _, found := range findings(t, f.db, m) {
-					if found.Severity == adopt.SeverityError {
+					if found.Severity == advice.SeverityError {
 						t.Errorf("%+v in\n%s", found, text)
 					}
 				}
@@ -165,21 +166,23 @@ func TestStrangeTablesCanBeWorkedByTheirProposals(t *testing.T) {
 }
 
 // filledIn is a proposal with what it says is not sure.
-func (f *fleet) filledIn(t *testing.T, text string) adopt.Mapping {
+func (f *fleet) filledIn(t *testing.T, text string) mapping.Mapping {
 	t.Helper()
 	var all map[string]any
 	if err := yaml.Unmarshal([]byte(text), &all); err != nil {
 		t.Fatal(err)
 	}
 	for field, value := range f.unsure {
-		contains(t, text, "NOT SURE: "+field+": ")
+		if !strings.Contains(text, "NOT SURE: "+field+": ") {
+			t.Errorf("%s is not marked in\n%s", field, text)
+		}
 		all[field] = value
 	}
 	again, err := yaml.Marshal(all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := adopt.Parse(again)
+	m, err := mapping.Parse(again)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +190,7 @@ func (f *fleet) filledIn(t *testing.T, text string) adopt.Mapping {
 }
 
 // workAll works until no row is left that the mapping means.
-func (f *fleet) workAll(t *testing.T, m adopt.Mapping) {
+func (f *fleet) workAll(t *testing.T, m mapping.Mapping) {
 	t.Helper()
 	s := open(t, f.db, m)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)

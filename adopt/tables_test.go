@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/child"
 )
 
@@ -88,7 +88,7 @@ type fleet struct {
 	broken                        string        // what is made wrong on purpose; see spoil and breaking
 	limit                         time.Duration // of a run
 
-	m    adopt.Mapping
+	m    mapping.Mapping
 	db   *sql.DB
 	pg   bool
 	dsn  string
@@ -337,12 +337,12 @@ func (f *fleet) ranks(t *testing.T) map[string]place {
 
 // shortened is the mapping with a lease that a test can wait for, and attempts
 // enough for rows that several killed processes have held.
-func shortened(name string, pg bool) (adopt.Mapping, error) {
+func shortened(name string, pg bool) (mapping.Mapping, error) {
 	path := filepath.Join("testdata", name+"."+kindOf(pg)+".yaml")
 	if _, err := os.Stat(path); err != nil { // one for both
 		path = filepath.Join("testdata", name+".yaml")
 	}
-	m, err := adopt.Read(path)
+	m, err := mapping.Read(path)
 	m.Lease = 2 * time.Second
 	m.Backoff = dibs.Backoff{Base: 10 * time.Millisecond, Factor: 2, Max: 50 * time.Millisecond}
 	m.MaxAttempts = min(m.MaxAttempts, 1) * 10

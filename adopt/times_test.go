@@ -10,29 +10,30 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // Columns of times, in every form that a mapping knows.
 var times = []struct {
 	postgres bool
 	column   string
-	format   adopt.TimeFormat
+	format   mapping.TimeFormat
 }{
 	{true, "timestamptz", ""}, // those with which both columns are tried come first
-	{true, "timestamp(0)", adopt.TimesUTC},
+	{true, "timestamp(0)", mapping.TimesUTC},
 	{false, "text", ""},
-	{false, "integer", adopt.TimesUnixMS},
+	{false, "integer", mapping.TimesUnixMS},
 	{true, "timestamptz(0)", ""},
-	{true, "timestamp(3)", adopt.TimesUTC},
+	{true, "timestamp(3)", mapping.TimesUTC},
 	{true, "timestamptz(1)", ""},
 	{true, "timestamp", ""},
-	{true, "timestamp", adopt.TimesLocal},
-	{true, "timestamp", adopt.TimesUTC},
-	{true, "bigint", adopt.TimesUnix},
-	{true, "bigint", adopt.TimesUnixMS},
-	{false, "datetime", adopt.TimesSeconds},
-	{false, "text", adopt.TimesMillis},
-	{false, "text", adopt.TimesISO},
+	{true, "timestamp", mapping.TimesLocal},
+	{true, "timestamp", mapping.TimesUTC},
+	{true, "bigint", mapping.TimesUnix},
+	{true, "bigint", mapping.TimesUnixMS},
+	{false, "datetime", mapping.TimesSeconds},
+	{false, "text", mapping.TimesMillis},
+	{false, "text", mapping.TimesISO},
 	{false, "integer", ""},
 }
 
@@ -56,14 +57,14 @@ func TestALeaseNeverEndsEarly(t *testing.T) {
 	}
 }
 
-func leaseEnds(t *testing.T, db *sql.DB, in, column string, format adopt.TimeFormat) {
+func leaseEnds(t *testing.T, db *sql.DB, in, column string, format mapping.TimeFormat) {
 	exec(t, db, fmt.Sprintf(`create table task (id integer primary key, who text, at %s, due %[1]s, done integer)`, column))
 	exec(t, db, `insert into task (id) values (1)`)
 	m := task()
 	m.Lease, m.Times, m.Available, m.NotBefore = 300*time.Millisecond, format, "who is null", "due"
-	m.Claim = adopt.Claim{LockedBy: "who", StartedAt: "at"}
+	m.Claim = mapping.Claim{LockedBy: "who", StartedAt: "at"}
 	if in == "timeout" {
-		m.Claim = adopt.Claim{LockedBy: "who", Timeout: "at"}
+		m.Claim = mapping.Claim{LockedBy: "who", Timeout: "at"}
 	}
 	s := opened(t, db, m)
 	first := take(t, s, 1, 1)[0]
@@ -104,7 +105,7 @@ func TestWholeSecondsAloneAreNoFence(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, `create table task (id integer primary key, who text, at bigint, done integer)`)
 		m := task()
-		m.Available, m.Claim, m.Times = "at is null", adopt.Claim{StartedAt: "at"}, adopt.TimesUnix
+		m.Available, m.Claim, m.Times = "at is null", mapping.Claim{StartedAt: "at"}, mapping.TimesUnix
 		var bad *dibs.InvalidError
 		if _, err := adopt.Open(t.Context(), db, m); !errors.As(err, &bad) || bad.Field != "claim.started_at" {
 			t.Errorf("opened: %v", err)
@@ -121,20 +122,20 @@ func TestMillisecondsAreAFence(t *testing.T) {
 		for i, c := range []struct {
 			postgres bool
 			column   string
-			format   adopt.TimeFormat
+			format   mapping.TimeFormat
 			fence    bool
 			says     string
 		}{
 			{true, "timestamp(3)", "", true, "milliseconds"},
 			{true, "timestamptz(3)", "", true, "milliseconds"},
 			{true, "timestamptz(6)", "", true, "microseconds"},
-			{true, "timestamp(5)", adopt.TimesLocal, true, "steps of 10µs"},
-			{true, "bigint", adopt.TimesUnixMS, true, "milliseconds"},
+			{true, "timestamp(5)", mapping.TimesLocal, true, "steps of 10µs"},
+			{true, "bigint", mapping.TimesUnixMS, true, "milliseconds"},
 			{true, "timestamp(2)", "", false, "steps of 10ms"},
 			{true, "timestamp(0)", "", false, "whole seconds"},
-			{false, "datetime", adopt.TimesMillis, true, "milliseconds"},
-			{false, "text", adopt.TimesISO, true, "milliseconds"},
-			{false, "datetime", adopt.TimesUnixMS, true, "milliseconds"},
+			{false, "datetime", mapping.TimesMillis, true, "milliseconds"},
+			{false, "text", mapping.TimesISO, true, "milliseconds"},
+			{false, "datetime", mapping.TimesUnixMS, true, "milliseconds"},
 			{false, "datetime", "", false, "whole seconds"},
 		} {
 			if c.postgres != pg {
@@ -144,7 +145,7 @@ func TestMillisecondsAreAFence(t *testing.T) {
 			m.Table, m.Queue = fmt.Sprintf("task%d", i), "task"
 			exec(t, db, "create table "+m.Table+" (id integer primary key, who text, at "+c.column+", done integer)")
 			exec(t, db, "insert into "+m.Table+" (id) values (1)")
-			m.Available, m.Claim, m.Times = "at is null", adopt.Claim{StartedAt: "at"}, c.format
+			m.Available, m.Claim, m.Times = "at is null", mapping.Claim{StartedAt: "at"}, c.format
 			s, err := adopt.Open(t.Context(), db, m)
 			if !c.fence {
 				if err == nil || !strings.Contains(err.Error(), "at holds "+c.says) {
@@ -156,7 +157,7 @@ func TestMillisecondsAreAFence(t *testing.T) {
 				t.Errorf("%s %s: %v", c.column, c.format, err)
 				continue
 			}
-			if text := s.Degree().String(); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
+			if text := told(findings(t, db, m)); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
 				t.Errorf("%s %s: Degree does not say %q:\n%s", c.column, c.format, c.says, text)
 			}
 			held := take(t, s, 1, 1)
@@ -167,22 +168,5 @@ func TestMillisecondsAreAFence(t *testing.T) {
 				t.Errorf("%s %s: %v", c.column, c.format, err)
 			}
 		}
-	})
-}
-
-// Columns without a time zone are in UTC unless the mapping says otherwise, and that is told.
-func TestTimesWithoutAZoneAreTold(t *testing.T) {
-	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
-		exec(t, db, `create table task (id integer primary key, mark text, at timestamp, done integer)`)
-		m := task()
-		m.Claim.Timeout = "at"
-		if !pg {
-			notFound(t, db, "claim.timeout", "time zone", m)
-			return
-		}
-		found(t, db, note, "claim.timeout", "taken to be in UTC", m)
-		notFound(t, db, "safety", "in local time", m)
-		m.Times = adopt.TimesLocal
-		found(t, db, note, "safety", "at is in local time", m)
 	})
 }

@@ -6,7 +6,7 @@ import "github.com/dibs-queue/dibs"
 // lease is extended by moving the started-at column, and that is part of the fence:
 // then only the store that made the claim can extend or, once it has done so, finish it.
 func (s *Store) TokensLast() bool {
-	return s.plan.SideTable || s.plan.timeout != nil || s.plan.started == nil || s.plan.Claim.Token != ""
+	return s.plan.SideTable || s.plan.Timeout != nil || s.plan.Started == nil || s.plan.Claim.Token != ""
 }
 
 // extendable refuses to extend claims of other stores where that would change their tokens.

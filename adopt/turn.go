@@ -2,10 +2,10 @@ package adopt
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
 	"slices"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
 // Where rows are locked one by one, claims of a table with groups run side by side. Each
@@ -19,27 +19,19 @@ import (
 // memory of a fixed size.
 const mostTurns = 500
 
-// chosen is a row that was chosen.
-type chosen struct {
-	key   string // empty: others are at rows that would have been chosen, or have their turns
-	group sql.NullString
-}
-
-func scanChosen(rows *sql.Rows) (chosen, error) {
-	c := chosen{}
-	return c, rows.Scan((*nullText)(&c.key), &c.group)
-}
+// scanChosen reads a row that was chosen. One without a key says that others are at rows that would have been chosen, or have their turns.
+var scanChosen = scanner(func(r *row) []any { return []any{(*nullText)(&r.key), &r.group} })
 
 // claimInTurn claims in a transaction, of a table with groups. What one look has found
 // is kept before the next, so that each row without a group that is locked is claimed:
 // others that passed over it would else come to it out of order.
-func (s *Store) claimInTurn(ctx context.Context, q querier, t *taking, n int) (rows []*row, err error) {
+func (s *Store) claimInTurn(ctx context.Context, q adopted.Querier, t *taking, n int) (rows []*row, err error) {
 	turns, passed := mostTurns, false
 	missed := []string(nil) // other programs have locked them, or their group is full
 	for _, look := range looks(n) {
 		t.values["n"], t.values["look"] = n-len(rows), look
 		t.values["missed"], t.values["turns"] = texts(missed), turns
-		found, err := run(ctx, q, s.do.turn, t.values, scanChosen)
+		found, err := run(ctx, q, s.do.Turn, t.values, scanChosen)
 		if err != nil {
 			return nil, err
 		}
@@ -49,10 +41,10 @@ func (s *Store) claimInTurn(ctx context.Context, q querier, t *taking, n int) (r
 		if len(found) == 0 {
 			continue
 		}
-		groups := groupsOfChosen(found)
+		groups := groupsOf(found)
 		turns -= len(groups)
-		t.values["batch"], t.values["held"] = keysOfChosen(found), texts(groups)
-		more, err := run(ctx, q, s.do.claim, t.values, scanRow)
+		t.values["batch"], t.values["held"] = batch(keysOf(found)), texts(groups)
+		more, err := run(ctx, q, s.do.Claim, t.values, scanRow)
 		missed = append(missed, keysWithout(found, more)...)
 		if err == nil {
 			err = s.keep(ctx, q, t, &more)
@@ -68,7 +60,7 @@ func (s *Store) claimInTurn(ctx context.Context, q querier, t *taking, n int) (r
 }
 
 // keysWithout are the keys of chosen rows that were not claimed.
-func keysWithout(all []chosen, claimed []*row) (keys []string) {
+func keysWithout(all, claimed []*row) (keys []string) {
 	has := make(map[string]bool, len(claimed))
 	for _, r := range claimed {
 		has[r.key] = true
@@ -81,15 +73,8 @@ func keysWithout(all []chosen, claimed []*row) (keys []string) {
 	return keys
 }
 
-func keysOfChosen(all []chosen) string {
-	items := make([]item, len(all))
-	for i, c := range all {
-		items[i] = item{Key: json.RawMessage(c.key)}
-	}
-	return batch(items)
-}
-
-func groupsOfChosen(all []chosen) []string {
+// groupsOf are the groups of rows, each once.
+func groupsOf(all []*row) []string {
 	groups := []string{}
 	for _, c := range all {
 		if c.group.Valid {

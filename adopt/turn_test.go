@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // gauge counts what runs of each group, as those see it who run it.
@@ -37,19 +38,19 @@ func (g *gauge) add(jobs []*dibs.RawJob, by int) {
 }
 
 // grouped is a table with groups, and the ways in which a claim of its rows is kept.
-func grouped(t *testing.T, db *sql.DB, rows string) map[string]adopt.Mapping {
+func grouped(t *testing.T, db *sql.DB, rows string) map[string]mapping.Mapping {
 	t.Helper()
 	exec(t, db, `create table work (id integer primary key, status text not null default 'new', grp text, mark text)`)
 	exec(t, db, rows)
 	side := sided()
-	side.Lease, side.Group = time.Minute, adopt.Group{Column: "grp", Limit: 2}
+	side.Lease, side.Group = time.Minute, mapping.Group{Column: "grp", Limit: 2}
 	row := side
 	row.SideTable, row.Claim.Token = false, "mark"
 	alone := side
-	alone.Available, alone.Claim, alone.PutBack = "", adopt.Claim{}, adopt.Change{}
+	alone.Available, alone.Claim, alone.PutBack = "", mapping.Claim{}, mapping.Change{}
 	limited := side
 	limited.Concurrency = 3
-	return map[string]adopt.Mapping{"in the row": row, "both": side, "side table": alone, "a limit of all": limited}
+	return map[string]mapping.Mapping{"in the row": row, "both": side, "side table": alone, "a limit of all": limited}
 }
 
 // Claims run side by side, in transactions that commit or roll back, and never are more

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
 // Tx works inside a transaction of the caller's ("ClaimTx"): take, work, finish, and
@@ -22,13 +23,18 @@ import (
 // Use one Tx for all calls in a transaction.
 type Tx struct {
 	s  *Store
-	tx *sql.Tx
+	tx adopted.Querier
 	// Where a row lock alone holds a claim, nothing else tells what this transaction has claimed.
 	has map[dibs.Lease]*claim
 }
 
 // Tx makes the store work inside tx, of the database that it was opened with.
-func (s *Store) Tx(tx *sql.Tx) *Tx { return &Tx{s: s, tx: tx, has: map[dibs.Lease]*claim{}} }
+func (s *Store) Tx(tx *sql.Tx) *Tx { return s.within(tx) }
+
+func (s *Store) within(q adopted.Querier) *Tx { return &Tx{s: s, tx: q, has: map[dibs.Lease]*claim{}} }
+
+// Within is for package advice, which tries a mapping in a transaction that it rolls back.
+func Within(p *adopted.Plan, q adopted.Querier) *Tx { return newStore(p).within(q) }
 
 // Claim takes rows, as Store.Claim does. Nobody waits for it but, on SQLite, every other writer.
 func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
@@ -42,21 +48,21 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 		has = append(has, c.key)
 	}
 	take.values["has"] = texts(has)
-	if s.do.turn != nil || s.do.alone != nil {
-		level, err := queryAll(ctx, t.tx, "select pg_catalog.current_setting('transaction_isolation')")
+	if s.do.Turn != nil || s.do.Alone != nil {
+		level, err := adopted.QueryAll(ctx, t.tx, "select pg_catalog.current_setting('transaction_isolation')")
 		if err != nil {
-			return nil, classify("claim", err)
+			return nil, adopted.Classify("claim", err)
 		}
 		if level[0][0] != "read committed" {
-			return nil, invalid("transaction", "must be READ COMMITTED to claim where groups or the queue have a limit, is %s: its snapshot does not show what runs by now", level[0][0])
+			return nil, adopted.Invalid("transaction", "must be READ COMMITTED to claim where groups or the queue have a limit, is %s: its snapshot does not show what runs by now", level[0][0])
 		}
 	}
 	rows, err := s.claimIn(ctx, t.tx, take, r.N)
 	if err != nil {
-		return nil, classify("claim", err)
+		return nil, adopted.Classify("claim", err)
 	}
 	jobs := s.jobs(rows, take)
-	if s.plan.lockOnly() {
+	if s.plan.LockOnly() {
 		for _, j := range jobs {
 			t.has[j.Lease()] = s.held.get(j.Lease())
 			s.held.drop(j.Lease()) // outside of the transaction it is nothing
@@ -68,10 +74,10 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 // Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must roll back.
 func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	find := t.s.find
-	if t.s.plan.lockOnly() {
+	if t.s.plan.LockOnly() {
 		find = t.find
 	}
-	err := t.s.finish(ctx, outcomes, t.tx, find, func(_ bool, f func(querier) error) error { return f(t.tx) })
+	err := t.s.finish(ctx, outcomes, t.tx, find, func(_ bool, f func(adopted.Querier) error) error { return f(t.tx) })
 	if err == nil {
 		for _, o := range outcomes {
 			delete(t.has, dibs.Lease{ID: o.ID, Token: o.Token})
@@ -80,7 +86,7 @@ func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return err
 }
 
-func (t *Tx) find(_ context.Context, _ querier, leases []dibs.Lease) ([]*claim, error) {
+func (t *Tx) find(_ context.Context, _ adopted.Querier, leases []dibs.Lease) ([]*claim, error) {
 	claims := make([]*claim, len(leases))
 	for i, l := range leases {
 		claims[i] = t.has[l]

@@ -9,22 +9,23 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
 // ways are the three kinds of claims, on the same table.
-func ways() map[string]adopt.Mapping {
-	bare := adopt.Mapping{
-		Table: "work", ID: adopt.Columns{"id"}, Order: adopt.Columns{"pri"}, Lease: time.Minute,
-		Rows:      adopt.Rows{Unfinished: "ended is null", NotBefore: "nb"},
-		Completed: adopt.Change{Set: adopt.Set{"ended": "$now"}},
-		Dead:      &adopt.Change{Set: adopt.Set{"ended": "$now", "err": "$error"}},
+func ways() map[string]mapping.Mapping {
+	bare := mapping.Mapping{
+		Table: "work", ID: mapping.Columns{"id"}, Order: mapping.Columns{"pri"}, Lease: time.Minute,
+		Rows:      mapping.Rows{Unfinished: "ended is null", NotBefore: "nb"},
+		Completed: mapping.Change{Set: mapping.Set{"ended": "$now"}},
+		Dead:      &mapping.Change{Set: mapping.Set{"ended": "$now", "err": "$error"}},
 	}
 	side := bare
 	side.SideTable = true
 	token := bare
 	token.Available = "mark is null"
-	token.Claim = adopt.Claim{Token: "mark", Timeout: "until"}
-	return map[string]adopt.Mapping{"lock": bare, "side": side, "token": token}
+	token.Claim = mapping.Claim{Token: "mark", Timeout: "until"}
+	return map[string]mapping.Mapping{"lock": bare, "side": side, "token": token}
 }
 
 const workTable = `create table work (id integer primary key, pri integer not null, mark text, until timestamp, nb timestamp, ended timestamp, err text)`

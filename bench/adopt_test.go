@@ -21,6 +21,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -122,7 +123,7 @@ func TestRiversTableIsAdopted(t *testing.T) {
 	must(t, err)
 	must(t, client.Start(ctx))
 
-	m, err := adopt.Parse([]byte(letters))
+	m, err := mapping.Parse([]byte(letters))
 	must(t, err)
 	db, err := sql.Open("pgx", url)
 	must(t, err)

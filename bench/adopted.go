@@ -11,6 +11,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver
 
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
@@ -39,16 +40,16 @@ const (
 	adoptedRoom  = " with (fillfactor = 50)"
 )
 
-var adoptedMapping = adopt.Mapping{
+var adoptedMapping = mapping.Mapping{
 	Table: "task", Queue: workload.MailKind,
-	ID: adopt.Columns{"id"}, Order: adopt.Columns{"priority"},
-	Rows:        adopt.Rows{Unfinished: "finished_at is null", Available: "mark is null"},
-	Payload:     adopt.Payload{Columns: adopt.Columns{"payload"}, JSON: true},
-	Claim:       adopt.Claim{Token: "mark", LockedBy: "server", Timeout: "timeout_at", Attempts: "attempts"},
+	ID: mapping.Columns{"id"}, Order: mapping.Columns{"priority"},
+	Rows:        mapping.Rows{Unfinished: "finished_at is null", Available: "mark is null"},
+	Payload:     mapping.Payload{Columns: mapping.Columns{"payload"}, JSON: true},
+	Claim:       mapping.Claim{Token: "mark", LockedBy: "server", Timeout: "timeout_at", Attempts: "attempts"},
 	Lease:       10 * time.Second,
 	MaxAttempts: 25,
-	Completed:   adopt.Change{Set: adopt.Set{"finished_at": "$now"}},
-	Dead:        &adopt.Change{Set: adopt.Set{"finished_at": "$now"}},
+	Completed:   mapping.Change{Set: mapping.Set{"finished_at": "$now"}},
+	Dead:        &mapping.Change{Set: mapping.Set{"finished_at": "$now"}},
 }
 
 // adoptedSystem is dibs on that table.

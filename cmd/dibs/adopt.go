@@ -8,7 +8,8 @@ import (
 	"os"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/spf13/cobra"
 )
@@ -47,18 +48,18 @@ be wrong: read it, above all what is marked NOT SURE.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSQL(cmd.Context(), func(db *sql.DB) error {
-				m, reasons, err := adopt.Propose(cmd.Context(), db, args[0])
+				m, reasons, err := advice.Propose(cmd.Context(), db, args[0])
 				if err != nil {
 					return err
 				}
-				text, err := adopt.YAML(m, reasons)
+				text, err := advice.YAML(m, reasons)
 				if err != nil {
 					return err
 				}
 				if a.json {
 					return a.writeJSON(struct {
-						Mapping string         `json:"mapping"`
-						Reasons []adopt.Reason `json:"reasons"`
+						Mapping string          `json:"mapping"`
+						Reasons []advice.Reason `json:"reasons"`
 					}{text, reasons})
 				}
 				_, err = fmt.Fprint(a.stdout, text)
@@ -89,7 +90,7 @@ over the rows.`,
 				return err
 			}
 			return a.withSQL(cmd.Context(), func(db *sql.DB) error {
-				found, err := adopt.Check(cmd.Context(), db, mappings...)
+				found, err := advice.Check(cmd.Context(), db, mappings...)
 				if err != nil {
 					return err
 				}
@@ -99,20 +100,20 @@ over the rows.`,
 	}
 }
 
-func (a *app) writeFindings(found []adopt.Finding) error {
+func (a *app) writeFindings(found []advice.Finding) error {
 	bad := false
 	for _, f := range found {
-		bad = bad || f.Severity == adopt.SeverityError
+		bad = bad || f.Severity == advice.SeverityError
 		if a.json {
 			if err := a.writeJSON(f); err != nil {
 				return err
 			}
 			continue
 		}
-		color := map[adopt.Severity]func(string) string{
-			adopt.SeverityError:   func(s string) string { return a.paint(red, s) },
-			adopt.SeverityWarning: func(s string) string { return a.paint(yellow, s) },
-			adopt.SeverityNote:    func(s string) string { return a.paint(faint, s) },
+		color := map[advice.Severity]func(string) string{
+			advice.SeverityError:   func(s string) string { return a.paint(red, s) },
+			advice.SeverityWarning: func(s string) string { return a.paint(yellow, s) },
+			advice.SeverityNote:    func(s string) string { return a.paint(faint, s) },
 		}[f.Severity]
 		a.say("%s %s, %s: %s", color(string(f.Severity)), printable(f.Queue), printable(f.Field), printable(f.Text))
 		if f.Advice != "" {
@@ -135,8 +136,8 @@ with the text as "sql".`,
 		Example: `  dibs adopt sql orders.yaml | less`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withMapping(cmd.Context(), args[0], func(db *sql.DB, m adopt.Mapping) error {
-				text, err := adopt.SQL(cmd.Context(), db, m, 10)
+			return a.withMapping(cmd.Context(), args[0], func(db *sql.DB, m mapping.Mapping) error {
+				text, err := advice.SQL(cmd.Context(), db, m, 10)
 				if err != nil {
 					return err
 				}
@@ -165,8 +166,8 @@ worth nothing.`,
 			if n < 1 || n > dibs.MaxBatch {
 				return &dibs.InvalidError{Field: "-n", Reason: fmt.Sprintf("must be 1 to %d, got %d", dibs.MaxBatch, n)}
 			}
-			return a.withMapping(cmd.Context(), args[0], func(db *sql.DB, m adopt.Mapping) error {
-				jobs, err := adopt.Try(cmd.Context(), db, m, n)
+			return a.withMapping(cmd.Context(), args[0], func(db *sql.DB, m mapping.Mapping) error {
+				jobs, err := advice.Try(cmd.Context(), db, m, n)
 				if err != nil {
 					return err
 				}
@@ -200,8 +201,8 @@ func (a *app) writeTried(jobs []*dibs.RawJob) error {
 	return nil
 }
 
-func readMapping(file string) (adopt.Mapping, error) {
-	m, err := adopt.Read(file)
+func readMapping(file string) (mapping.Mapping, error) {
+	m, err := mapping.Read(file)
 	if errors.Is(err, os.ErrNotExist) {
 		err = &hintError{err, "make one: dibs adopt init TABLE > " + shellWord(open.Redacted(file))}
 	}
@@ -211,8 +212,8 @@ func readMapping(file string) (adopt.Mapping, error) {
 	return m, err
 }
 
-func readMappings(files []string) ([]adopt.Mapping, error) {
-	all := make([]adopt.Mapping, len(files))
+func readMappings(files []string) ([]mapping.Mapping, error) {
+	all := make([]mapping.Mapping, len(files))
 	for i, file := range files {
 		m, err := readMapping(file)
 		if err != nil {
@@ -224,7 +225,7 @@ func readMappings(files []string) ([]adopt.Mapping, error) {
 }
 
 // withMapping runs f with a mapping. What is wrong with it is said of its file.
-func (a *app) withMapping(ctx context.Context, file string, f func(*sql.DB, adopt.Mapping) error) error {
+func (a *app) withMapping(ctx context.Context, file string, f func(*sql.DB, mapping.Mapping) error) error {
 	mappings, err := readMappings([]string{file})
 	if err != nil {
 		return err
@@ -252,7 +253,7 @@ func (a *app) completeTables(cmd *cobra.Command, args []string, begun string) ([
 	var names []string
 	if len(args) == 0 {
 		err := a.withSQL(cmd.Context(), func(db *sql.DB) (err error) {
-			names, err = adopt.Tables(cmd.Context(), db, begun)
+			names, err = advice.Tables(cmd.Context(), db, begun)
 			return err
 		})
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/spf13/cobra"
 )
@@ -106,7 +107,7 @@ func (a *app) openTable(ctx context.Context) (dibs.Database, error) {
 // adoptedTable closes its database too.
 type adoptedTable struct {
 	*adopt.Store
-	m  adopt.Mapping
+	m  mapping.Mapping
 	db *sql.DB
 }
 

@@ -6,21 +6,21 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
 )
 
 // stuck tells of rows of an adopted table that no claim will take as they are. What
 // cannot be looked at is left out: the work itself reports a database that fails.
-func (t *adoptedTable) stuck(ctx context.Context, tell func(adopt.Finding)) {
+func (t *adoptedTable) stuck(ctx context.Context, tell func(advice.Finding)) {
 	if t == nil {
 		return
 	}
-	found, err := t.Stuck(ctx)
+	found, err := advice.Stuck(ctx, t.Store)
 	if err != nil {
 		return
 	}
 	for _, f := range found {
-		if f.Severity != adopt.SeverityNote {
+		if f.Severity != advice.SeverityNote {
 			tell(f)
 		}
 	}
@@ -28,7 +28,7 @@ func (t *adoptedTable) stuck(ctx context.Context, tell func(adopt.Finding)) {
 
 // tellStuck tells it below a list.
 func (a *app) tellStuck(ctx context.Context) {
-	a.adopted.stuck(ctx, func(f adopt.Finding) {
+	a.adopted.stuck(ctx, func(f advice.Finding) {
 		fmt.Fprintf(a.stderr, "dibs: %s\ndibs: %s\n", printable(f.Text), printable(f.Advice))
 	})
 }
@@ -39,7 +39,7 @@ func watchStuck(ctx context.Context, t *adoptedTable, log *slog.Logger) {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for {
-		t.stuck(ctx, func(f adopt.Finding) {
+		t.stuck(ctx, func(f advice.Finding) {
 			if told[f.Field] != f.Text {
 				log.Warn(f.Text, "hint", f.Advice)
 			}

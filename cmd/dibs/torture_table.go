@@ -12,6 +12,8 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/advice"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/internal/torture"
@@ -77,7 +79,7 @@ type tableCopy struct {
 }
 
 // copyTable makes it. Of the table itself some rows are read, and nothing else is done to it.
-func (a *app) copyTable(ctx context.Context, m adopt.Mapping, dir string) (c *tableCopy, err error) {
+func (a *app) copyTable(ctx context.Context, m mapping.Mapping, dir string) (c *tableCopy, err error) {
 	c = &tableCopy{place: &place{url: a.dbURL()}}
 	path, _, err := open.Place(a.dbURL())
 	if err != nil {
@@ -97,7 +99,7 @@ func (a *app) copyTable(ctx context.Context, m adopt.Mapping, dir string) (c *ta
 	if c.SQLite {
 		make = func(ctx context.Context, table string) (string, error) { return c.inFile(ctx, table, path, dir) }
 	}
-	if m.Table, err = adopt.Find(ctx, original, m.Table); err != nil {
+	if m.Table, err = advice.Find(ctx, original, m.Table); err != nil {
 		return c, err
 	}
 	table, err := make(ctx, m.Table)

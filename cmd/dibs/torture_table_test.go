@@ -166,7 +166,7 @@ func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			overlay, err := broken.Patch{Store: "adopt", Edits: []broken.Edit{test.edit}}.Overlay(root, dir)
+			overlay, err := broken.Patch{Store: "internal/adopted", Edits: []broken.Edit{test.edit}}.Overlay(root, dir)
 			if err != nil {
 				t.Fatal(err)
 			}

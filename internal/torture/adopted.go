@@ -10,16 +10,17 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
 // Adopted is the copy of an adopted table that a run works on. Nothing is done to the
 // table itself: rows of the copy are made from some of its rows.
 type Adopted struct {
-	Table   *adopt.Store  // the copy
-	M       adopt.Mapping // of the copy
-	Mapping string        // the file that holds it
-	SQL     *sql.DB       // where the copy is
+	Table   *adopt.Store    // the copy
+	M       mapping.Mapping // of the copy
+	Mapping string          // the file that holds it
+	SQL     *sql.DB         // where the copy is
 	SQLite  bool
 	Ends    string   // the table into which triggers of the copy write that a row has ended
 	Columns []string // of the copy, that can be written

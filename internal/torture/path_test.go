@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -29,9 +29,9 @@ func TestNothingPlantedIsCalledOnACopy(t *testing.T) {
 	config.Tracer = sent
 	db := stdlib.OpenDB(*config)
 	defer db.Close()
-	copies := map[string]adopt.Mapping{
-		"id uuid default gen_random_uuid() primary key": {ID: adopt.Columns{"id"}},
-		"id varchar, part int, primary key (id, part)":  {ID: adopt.Columns{"id", "part"}, Order: adopt.Columns{"part desc"}},
+	copies := map[string]mapping.Mapping{
+		"id uuid default gen_random_uuid() primary key": {ID: mapping.Columns{"id"}},
+		"id varchar, part int, primary key (id, part)":  {ID: mapping.Columns{"id", "part"}, Order: mapping.Columns{"part desc"}},
 	}
 	for _, plant := range []bool{true, false} {
 		for columns, m := range copies {
@@ -59,7 +59,7 @@ func TestNothingPlantedIsCalledOnACopy(t *testing.T) {
 var looksUp = regexp.MustCompile(`^(select|insert|update|delete) .*"copy"`)
 
 // disturbCopy has the torture do all that it does to a copy beside adopt's own calls.
-func disturbCopy(t *testing.T, db *sql.DB, columns string, m adopt.Mapping) {
+func disturbCopy(t *testing.T, db *sql.DB, columns string, m mapping.Mapping) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -69,7 +69,7 @@ func disturbCopy(t *testing.T, db *sql.DB, columns string, m adopt.Mapping) {
 	}
 	ctx := t.Context()
 	m.Table, m.Unfinished, m.Available = "copy.job", "done is not true", "mark is null"
-	m.Completed.Set = adopt.Set{"done": true, "at": "$now", "note": "it's"}
+	m.Completed.Set = mapping.Set{"done": true, "at": "$now", "note": "it's"}
 	a := &Adopted{M: m, SQL: db, Columns: append([]string{"done", "mark", "at", "note"}, m.ID...)}
 	must(a.exec(ctx, `drop schema if exists copy cascade`, `create schema copy`,
 		`create table copy.job (done bool, mark int, at timestamptz, note varchar, `+columns+`)`,

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/adopt"
+	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
@@ -180,14 +180,14 @@ func (a *Adopted) keepCopies(ctx context.Context) error {
 }
 
 // Templates is the SQL that fills a copy from a table, with rows that are available. It calls nothing but the mapping's conditions.
-func Templates(m adopt.Mapping, from, to string, columns []string) string {
+func Templates(m mapping.Mapping, from, to string, columns []string) string {
 	ready := (&Adopted{M: m}).ready()
 	return qualify.Text("insert into " + to + " (" + quotedAll(columns, "") + ") select " + quotedAll(columns, "t.") + " from " + from + " t where " + ready + " limit " + strconv.Itoa(templates))
 }
 
 // ForTorture is the mapping of a copy: its leases are short, so that stopped and killed
 // processes lose theirs all the time.
-func ForTorture(m adopt.Mapping, table string) adopt.Mapping {
+func ForTorture(m mapping.Mapping, table string) mapping.Mapping {
 	m.Table, m.Lease = table, lease
 	m.Backoff = tortureBackoff
 	return m

@@ -1,0 +1,235 @@
+package advice
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/adopted"
+)
+
+// Severity says how bad a finding is.
+type Severity string
+
+// Severities, the worst first.
+const (
+	SeverityError   Severity = "error"   // the mapping cannot be used, or work would be done twice or never
+	SeverityWarning Severity = "warning" // it works, but is slow or not as safe as it looks
+	SeverityNote    Severity = "note"    // good to know
+)
+
+// Finding is something that Check has found.
+type Finding struct {
+	Queue    string   `json:"queue"` // the mapping's
+	Severity Severity `json:"severity"`
+	Field    string   `json:"field"` // the mapping's field, or what the finding is about
+	Text     string   `json:"text"`
+	Advice   string   `json:"advice,omitempty"` // what to do
+}
+
+// Check looks at mappings with the catalogue and the data of their tables: whether
+// they fit, what degree of safety each has, what claims cost, and rows and values
+// that look wrong. It changes nothing: what it tries is rolled back. It looks at no more
+// than some thousands of rows of a kind, and for no longer than two seconds at a time.
+//
+// An error is returned only if the database cannot be asked.
+func Check(ctx context.Context, db *sql.DB, mappings ...mapping.Mapping) ([]Finding, error) {
+	var all []Finding
+	var fit []*subject
+	for _, m := range mappings {
+		c := &checker{db: db, queue: adopted.WithDefaults(m).Queue, limit: checkTime}
+		err := try(ctx, db, m, func(t *trial) error {
+			c.p = t.subject
+			if err := c.cost(ctx, t); err != nil {
+				return err
+			}
+			return c.outcomes(ctx, t)
+		})
+		if err == nil {
+			fit = append(fit, c.p)
+			err = c.look(ctx)
+		}
+		var bad *dibs.InvalidError
+		switch {
+		case errors.As(err, &bad):
+			c.add(SeverityError, bad.Field, "", "%s", bad.Reason)
+		case adopted.Forbidden(err):
+			c.add(SeverityError, "table", "grant this user select and update on the table (and delete, if an outcome deletes), and create on its schema for a side table",
+				"a claim cannot be made: %v", err)
+		case err != nil:
+			return all, adopted.Classify("check", err)
+		}
+		all = append(all, c.found...)
+	}
+	for i, p := range fit {
+		for _, other := range fit[:i] {
+			found, err := overlap(ctx, db, p, other)
+			if err != nil {
+				return all, adopted.Classify("check", err)
+			}
+			all = append(all, found...)
+		}
+	}
+	rank := []Severity{SeverityError, SeverityWarning, SeverityNote}
+	slices.SortStableFunc(all, func(a, b Finding) int { return slices.Index(rank, a.Severity) - slices.Index(rank, b.Severity) })
+	return all, nil
+}
+
+// checker checks one mapping.
+type checker struct {
+	db    *sql.DB
+	queue string
+	p     *subject
+	limit time.Duration // how long one look at the data may take
+	found []Finding
+}
+
+func (c *checker) add(s Severity, field, advice, text string, args ...any) {
+	c.found = append(c.found, Finding{c.queue, s, field, fmt.Sprintf(text, args...), advice})
+}
+
+// look is all that is checked beside the cost.
+func (c *checker) look(ctx context.Context) error {
+	for _, says := range c.p.promises() {
+		c.add(SeverityNote, "safety", "", "%s", says)
+	}
+	c.triggers()
+	c.columns()
+	all := func(ctx context.Context) error { return c.stuck(ctx, false) }
+	for _, step := range []func(context.Context) error{c.order, c.values, c.statuses, c.contrasts, all, c.times, c.journal} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const (
+	checkTime = 2 * time.Second
+	checkMost = 1000   // rows that are counted
+	checkRows = 20_000 // rows that are looked at
+)
+
+// count counts the rows that a query finds, up to checkMost. ok is false if that takes too long.
+func (c *checker) count(ctx context.Context, about, query string) (n int64, ok bool, err error) {
+	rows, ok, err := c.ask(ctx, about, fmt.Sprintf("select count(*) from (%s limit %d) x", query, checkMost))
+	if !ok || err != nil {
+		return 0, ok, err
+	}
+	return adopted.Atoi(rows[0][0]), true, nil
+}
+
+func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string, ok bool, err error) {
+	rows, err = c.p.Dialect.Look(ctx, c.db, c.limit, query, nil)
+	if err != nil && adopted.TooLong(err) {
+		c.add(SeverityNote, about, "", "was not looked at: the table is too large to do it within %v", c.limit)
+		return nil, false, nil
+	}
+	return rows, err == nil, err
+}
+
+// atMost writes a count that may have been cut off.
+func atMost(n int64) string {
+	if n >= checkMost {
+		return fmt.Sprintf("%d or more", n)
+	}
+	return fmt.Sprint(n)
+}
+
+func (c *checker) triggers() {
+	if t := c.p.On.Triggers; len(t) > 0 {
+		c.add(SeverityNote, "table", "see that they are quick, and do not undo what a claim or an outcome sets",
+			"has triggers, which run with each claim and outcome that they are for: %s", strings.Join(t, ", "))
+	}
+}
+
+// columns looks at the types of columns.
+func (c *checker) columns() {
+	p := c.p
+	if l, ok := p.On.Column(p.Claim.LockedBy); ok && l.Length > 0 && l.Length < 40 {
+		c.add(SeverityWarning, "claim.locked_by", fmt.Sprintf("give workers names of %d characters at most (--worker), or widen the column", l.Length),
+			"%s holds %d characters; the name of a worker (host and process) is cut off there, so that two may look alike", l.Name, l.Length)
+	}
+	for _, t := range c.timed() {
+		switch {
+		case t.Kind == adopted.Stamp && !p.Dialect.Loose && p.Times == "":
+			c.add(SeverityNote, t.field, "say times: utc if the programs that write it write UTC; else times: local, and give all sessions the same time zone",
+				"%s has no time zone; it is taken to be in UTC", t.Name)
+		case t.Grain >= time.Second && t.field != "not_before":
+			c.add(SeverityNote, t.field, "", "%s holds whole seconds; leases end up to a second later", t.Name)
+		}
+	}
+	for _, o := range p.Ordering {
+		if o.Null && slices.ContainsFunc(p.Mapping.Order, func(s string) bool { return strings.HasPrefix(s, o.Name) }) {
+			where := map[bool]string{true: "first", false: "last"}[p.of.nullsFirst != o.Desc]
+			c.add(SeverityNote, "order", "", "%s may be null; %s claims such rows %s", o.Name, p.Dialect.Title, where)
+		}
+	}
+}
+
+// timedField is a column of times, and the field that names it.
+type timedField struct {
+	field string
+	*adopted.Timed
+}
+
+func (c *checker) timed() []timedField {
+	all := []timedField{{"not_before", c.p.Before}, {"claim.started_at", c.p.Started}, {"claim.timeout", c.p.Timeout}}
+	return slices.DeleteFunc(all, func(t timedField) bool { return t.Timed == nil })
+}
+
+// overlap finds rows that two queues would both do.
+func overlap(ctx context.Context, db *sql.DB, p, other *subject) ([]Finding, error) {
+	if p.On.Schema != other.On.Schema || p.On.Name != other.On.Name || p.disjoint(other) {
+		return nil, nil
+	}
+	c := &checker{db: db, queue: p.Queue, p: p, limit: checkTime}
+	n, ok, err := c.count(ctx, "where", "select 1 from "+p.Table+" t where "+p.Open+" and "+other.Open)
+	const advice = "give both a \"where\" that compares one column with different values, such as kind = 'mail' and kind = 'sms'"
+	switch {
+	case err != nil || !ok:
+	case n > 0:
+		c.add(SeverityError, "where", advice, "%s rows are unfinished for queue %s, too: both would do them", atMost(n), other.Queue)
+	default:
+		c.add(SeverityWarning, "where", advice, "no row is in queue %s, too, as yet; but nothing in the conditions excludes it", other.Queue)
+	}
+	return c.found, err
+}
+
+// disjoint reports whether the conditions of two queues compare one column with different values.
+func (p *subject) disjoint(other *subject) bool {
+	theirs := other.fixedRows()
+	for name, v := range p.fixedRows() {
+		if w, ok := theirs[name]; ok && v != w {
+			return true
+		}
+	}
+	return false
+}
+
+// fixedRows are the values that columns of the queue's unfinished rows must have.
+func (p *subject) fixedRows() map[string]string {
+	all := map[string]string{}
+	for _, c := range p.Conds {
+		if c.Field == "where" || c.Field == "unfinished" {
+			for _, x := range p.fixed(c) {
+				all[x.Name] = x.Values[0]
+			}
+		}
+	}
+	return all
+}
+
+// fixed are the columns that a condition compares with one value each, if it is plain enough to tell.
+func (p *subject) fixed(c *adopted.Condition) []adopted.Comparison {
+	if c.Has("or") || c.Has("not") || c.Has("case") {
+		return nil
+	}
+	return slices.DeleteFunc(p.Comparisons(c), func(x adopted.Comparison) bool { return len(x.Values) > 1 })
+}

@@ -1,0 +1,288 @@
+package advice
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/adopted"
+)
+
+// What claim, completed and put_back leave is compared with what rows look like that
+// other programs have had at work, ended or put back. Columns are looked at that by name
+// or type tell a row's state: statuses, flags, and times that may be null.
+
+// Classes of rows, by the mapping's conditions.
+const (
+	classWaiting = "waiting"
+	classRunning = "running"
+	classEnded   = "ended"
+)
+
+// contrast is a column that something leaves as no row of the data looks then.
+type contrast struct {
+	adopted.Column
+	field  string   // the mapping's
+	class  string   // how the rows are called that it should look like
+	leaves string   // what it leaves
+	have   []string // what rows of the class have, the most frequent first
+	rows   int64    // how many there are
+	value  any      // what to set
+}
+
+func (c contrast) String() string {
+	return fmt.Sprintf("leaves %s %s, but all %d %s rows that were looked at have %s", c.Name, c.leaves, c.rows, c.class, strings.Join(c.have, " or "))
+}
+
+const null, set = "null", "not null"
+
+// looks is what one sees of a column, or empty if it tells no state.
+func (p *subject) looks(c adopted.Column) string {
+	col := c.SQL()
+	switch {
+	case c.Generated || slices.Contains(p.ID, c.Name) || c.Name == p.Claim.Attempts || c.Name == p.NotBefore:
+	case c.Kind == adopted.Boolean:
+		return "case when " + col + " then 'true' when " + col + " is null then '" + null + "' else 'false' end"
+	case c.Kind == adopted.Integer, isStatus(c) && (c.Kind == adopted.Text || c.Kind == adopted.Other):
+		return "coalesce(" + p.Dialect.AsText(col) + ", '" + null + "')"
+	case c.Null && (c.Kind == adopted.Instant || c.Kind == adopted.Stamp || c.Kind == adopted.Date):
+		return "case when " + col + " is null then '" + null + "' else '" + set + "' end"
+	}
+	return ""
+}
+
+// seenLooks counts the looks of a column by class.
+type seenLooks map[string]map[string]int64
+
+// contrasts finds what the mapping leaves otherwise than the data has it.
+func (p *subject) contrasts(ctx context.Context, db *sql.DB) (all []contrast, err error) {
+	var cols []adopted.Column
+	for _, c := range p.On.Columns {
+		if p.looks(c) != "" {
+			cols = append(cols, c)
+		}
+	}
+	after, err := p.leaves(ctx, db, cols)
+	if err != nil || len(after) == 0 {
+		return nil, err
+	}
+	for _, c := range cols {
+		data, err := p.lookedAt(ctx, db, c)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range []struct{ field, class string }{
+			{"claim", classRunning}, {"put_back", classWaiting}, {"completed", classEnded},
+		} {
+			if found, ok := compare(c, data, f.class, after[c.Name][f.field], after[c.Name][classWaiting]); ok {
+				found.field = f.field
+				all = append(all, found)
+			}
+		}
+	}
+	return all, nil
+}
+
+// compare tells whether left, which something leaves, is how no row of the class looks,
+// while the class can be told from others by the column.
+func compare(c adopted.Column, data seenLooks, class string, left, fresh map[string]int64) (contrast, bool) {
+	have := data[class]
+	found := contrast{Column: c, class: class}
+	for look, n := range have {
+		found.rows += n
+		found.have = append(found.have, look)
+	}
+	slices.SortFunc(found.have, func(a, b string) int { return int(have[b] - have[a]) })
+	if len(have) == 0 || len(have) > 5 || len(left) != 1 || found.rows < 2 {
+		return found, false
+	}
+	for look := range left {
+		if have[look] > 0 {
+			return found, false
+		}
+		found.leaves = look
+	}
+	// Something must look as it is left, and tell itself from this class by the column.
+	// What nothing looks like is new on purpose, such as a status of our own.
+	known := false
+	for other, looks := range data {
+		if other != class && looks[found.leaves] > 0 {
+			if known = true; alike(looks, have) {
+				return found, false
+			}
+		}
+	}
+	if class != classWaiting && fresh[found.leaves] > 0 {
+		if known = true; alike(fresh, have) {
+			return found, false
+		}
+	}
+	found.value = found.valueOf(found.have[0])
+	return found, known
+}
+
+// alike reports whether two classes have a look in common.
+func alike(a, b map[string]int64) bool {
+	for look := range a {
+		if b[look] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// valueOf is how a mapping sets a look.
+func (c contrast) valueOf(look string) any {
+	switch {
+	case look == null:
+		return nil
+	case look == set:
+		return "$now"
+	case c.Kind == adopted.Boolean:
+		return adopted.Yes(look)
+	case c.Kind == adopted.Integer:
+		return int(adopted.Atoi(look))
+	}
+	if strings.HasPrefix(look, "$") {
+		look = "$" + look
+	}
+	return look
+}
+
+// lookedAt counts how a column looks in some rows of each class.
+func (p *subject) lookedAt(ctx context.Context, db *sql.DB, c adopted.Column) (seenLooks, error) {
+	class := "case when (" + p.Unfinished + ") is not true then '" + classEnded + "' when (" + p.Waiting() + ") is true then '" + classWaiting + "' else '" + classRunning + "' end"
+	where := "1 = 1"
+	if p.Where != "" {
+		where = p.Where
+	}
+	rows, err := p.glance(ctx, db, fmt.Sprintf("select k, v, count(*) from (select %s as k, %s as v from %s t where %s limit %d) x group by k, v order by 3 desc limit %d",
+		class, p.looks(c), p.Table, where, checkRows, mostValues))
+	all := seenLooks{}
+	for _, r := range rows {
+		if all[r[0]] == nil {
+			all[r[0]] = map[string]int64{}
+		}
+		all[r[0]][r[1]] += adopted.Atoi(r[2])
+		if flag := []string{"0", "1", null}; c.Kind == adopted.Integer && !isStatus(c) && !slices.Contains(flag, r[1]) {
+			return nil, nil // a number that tells no state
+		}
+	}
+	return all, err
+}
+
+// leaves tells, of each column, how it looks in available rows, or in one as it is
+// inserted by default, and how once they were claimed, put back and completed.
+func (p *subject) leaves(ctx context.Context, db *sql.DB, cols []adopted.Column) (map[string]seenLooks, error) {
+	l := &adopted.Life{Plan: p.Plan}
+	for _, c := range p.On.Columns {
+		if !c.Generated {
+			l.Cols = append(l.Cols, c)
+		}
+	}
+	base := "select " + l.Columns("t.") + " from " + p.Table + " t where " + p.Waiting() + fmt.Sprintf(" limit %d", adopted.LifeRows)
+	all, err := p.leavesOf(ctx, db, l, base, cols)
+	if err != nil || len(all) > 0 {
+		return all, err
+	}
+	l.Cols = slices.DeleteFunc(l.Cols, func(c adopted.Column) bool { return !c.Null && !adopted.Constant.MatchString(c.Def) })
+	cols = slices.DeleteFunc(slices.Clone(cols), func(c adopted.Column) bool { return !slices.Contains(l.Cols, c) })
+	row, ok := l.Inserted()
+	if !ok || len(cols) == 0 {
+		return nil, nil
+	}
+	return p.leavesOf(ctx, db, l, "select "+row, cols)
+}
+
+func (p *subject) leavesOf(ctx context.Context, db *sql.DB, l *adopted.Life, base string, cols []adopted.Column) (map[string]seenLooks, error) {
+	ends := adopted.Values{Err: "'an error'", Result: "null", Delay: "null"}
+	fresh := "select " + l.Columns("b.") + " from dibs_base b"
+	claimed := l.After(fresh, p.Claims())
+	stages := map[string]string{classWaiting: fresh, "claim": claimed, "put_back": l.After(claimed, p.Backs(ends, ""))}
+	if !p.Completed.Delete {
+		stages["completed"] = l.After(claimed, p.Assign(p.Completed.Set, ends))
+	}
+	var parts []string
+	for stage, rows := range stages {
+		for _, c := range cols {
+			name, _ := p.Dialect.Literal(c.Name) // a string is always fine
+			parts = append(parts, "select '"+stage+"' as stage, "+name+" as name, v, count(*) as n from (select "+p.looks(c)+" as v from ("+rows+") t) x group by v")
+		}
+	}
+	all := map[string]seenLooks{}
+	for len(parts) > 0 { // SQLite takes no more than 500 in one query
+		some := parts[:min(len(parts), 100)]
+		parts = parts[len(some):]
+		rows, err := p.glance(ctx, db, "with dibs_base as materialized ("+base+") "+strings.Join(some, " union all "))
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range rows {
+			if all[r[1]] == nil {
+				all[r[1]] = seenLooks{}
+			}
+			if all[r[1]][r[0]] == nil {
+				all[r[1]][r[0]] = map[string]int64{}
+			}
+			all[r[1]][r[0]][r[2]] += adopted.Atoi(r[3])
+		}
+	}
+	return all, nil
+}
+
+// glance evaluates a query. What takes too long, or cannot be evaluated over rows that
+// are not in the table, tells nothing.
+func (p *subject) glance(ctx context.Context, db *sql.DB, query string) ([][]string, error) {
+	rows, err := p.Evaluate(ctx, db, query)
+	if err != nil && !adopted.Passes(err) || adopted.TooLong(err) {
+		return nil, nil
+	}
+	return rows, err
+}
+
+// contrasts warns of what claims and outcomes leave otherwise than others do.
+func (c *checker) contrasts(ctx context.Context) error {
+	all, err := c.p.contrasts(ctx, c.db)
+	for _, f := range all {
+		c.add(SeverityWarning, f.field, fmt.Sprintf("if other programs go by %s, have %s set it: %[1]s: %[3]v", f.Name, f.field, f.value), "%s", f)
+	}
+	return err
+}
+
+// asTheData has the proposal leave rows as the data has them.
+func (p *proposer) asTheData(ctx context.Context, db *sql.DB) error {
+	m := p.m
+	on, err := adopted.Prepare(ctx, db, m)
+	if err != nil {
+		return nil //nolint:nilerr // what does not fit is told by who calls
+	}
+	all, err := subjectOf(on).contrasts(ctx, db)
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		to := map[string]*mapping.Set{"claim": &p.m.Claim.Set, "put_back": &p.m.PutBack.Set, "completed": &p.m.Completed.Set}[f.field]
+		was := *to
+		*to = mapping.Set{f.Name: f.value}
+		for name, v := range was {
+			if name != f.Name {
+				(*to)[name] = v
+			}
+		}
+		if _, err := adopted.Prepare(ctx, db, p.m); err != nil {
+			*to = was
+			p.unsure(f.field, "%s", f)
+			continue
+		}
+		text := "%s is set to %v, since all %d %s rows that were looked at have %s"
+		if len(f.have) > 1 {
+			p.unsure(f.field, text, f.Name, f.value, f.rows, f.class, strings.Join(f.have, " or "))
+		} else {
+			p.why(f.field, text, f.Name, f.value, f.rows, f.class, f.have[0])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,13 @@
+package advice_test
+
+import "github.com/dibs-queue/dibs/internal/adopttest"
+
+var (
+	onEach, exec       = adopttest.OnEach, adopttest.Exec
+	orders, changed    = adopttest.Orders, adopttest.Changed
+	open, claim        = adopttest.Open, adopttest.Claim
+	refuses            = adopttest.Refuses
+	findings, proposed = adopttest.Findings, adopttest.Proposed
+	notFound           = adopttest.NotFound
+	found              = adopttest.Found
+)

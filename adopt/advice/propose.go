@@ -1,0 +1,280 @@
+package advice
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/adopted"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Reason says why Propose has filled in a field of the mapping as it did.
+type Reason struct {
+	Field string `json:"field"`
+	Text  string `json:"text"`
+	// Unsure: the catalogue and the data do not tell; look at it before you use the mapping.
+	Unsure bool `json:"unsure,omitempty"`
+}
+
+// Propose looks at a table's columns, indexes and some of its rows, and makes a mapping
+// for it. Names tell it what columns mean, so that it can be wrong: read the
+// reasons. Use YAML to write both to a file, and Check to see what the mapping is worth.
+func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping, []Reason, error) {
+	m := mapping.Mapping{Table: tableName}
+	d, err := adopted.DialectOf(ctx, db)
+	if err != nil {
+		return m, nil, adopted.Classify("propose", err)
+	}
+	on, err := adopted.Find(ctx, db, d, tableName, true)
+	if err != nil {
+		return m, nil, adopted.Classify("propose", err)
+	}
+	m.Table = on.Called
+	p := &proposer{m: m, d: d, of: databases[d.Title], on: on, taken: map[string]bool{}}
+	if p.data, err = p.lookAtData(ctx, db); err != nil {
+		return m, nil, adopted.Classify("propose", err)
+	}
+	if checks.Name("queue", on.Called) != nil {
+		p.m.Queue = "adopted"
+		p.why("queue", "the name of the table, which is the default, cannot be that of a queue")
+	}
+	p.key()
+	p.roles()
+	if err := p.tally(ctx, db); err != nil {
+		return m, nil, adopted.Classify("propose", err)
+	}
+	for _, step := range []func(){p.unfinished, p.discuss, p.available, p.claims, p.outcomes, p.order, p.rest, p.times} {
+		step()
+	}
+	if err := p.asTheData(ctx, db); err != nil {
+		return m, nil, adopted.Classify("propose", err)
+	}
+	var bad *dibs.InvalidError
+	_, err = adopted.Prepare(ctx, db, p.m)
+	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable { // its times are too coarse to fence claims
+		p.m.SideTable = true
+		if _, again := adopted.Prepare(ctx, db, p.m); again == nil {
+			p.why("side_table", "%s", bad.Reason)
+			err = nil
+		} else {
+			p.m.SideTable = false
+		}
+	}
+	switch {
+	case errors.As(err, &bad):
+		p.unsure(bad.Field, "does not fit yet: %s", bad.Reason)
+	case err != nil:
+		return m, nil, adopted.Classify("propose", err)
+	}
+	return p.m, p.reasons, nil
+}
+
+// proposer makes a mapping, field by field.
+type proposer struct {
+	m       mapping.Mapping
+	d       adopted.Dialect
+	of      database
+	on      *adopted.Table
+	data    data
+	reasons []Reason
+	taken   map[string]bool // columns that have a role
+
+	finished, started, timeout, notBefore, created, attemptEnd *adopted.Column
+	lockedBy, token, attempts, priority, group, errorText      *adopted.Column
+	result, success, processed, processing, status, kind       *adopted.Column
+	tallies                                                    []tally
+	states                                                     states
+}
+
+func (p *proposer) why(field, text string, args ...any) {
+	p.reasons = append(p.reasons, Reason{Field: field, Text: fmt.Sprintf(text, args...)})
+}
+
+func (p *proposer) unsure(field, text string, args ...any) {
+	p.reasons = append(p.reasons, Reason{Field: field, Text: fmt.Sprintf(text, args...), Unsure: true})
+}
+
+func (p *proposer) key() {
+	var best *adopted.Index
+	for i, x := range p.on.Indexes {
+		if !p.on.Keyed(x.Columns) || !x.Unique || x.Where != "" || slices.ContainsFunc(x.Columns, func(name string) bool {
+			c, _ := p.on.Column(name)
+			return c.Null
+		}) {
+			continue
+		}
+		primary := strings.HasSuffix(x.Name, "_pkey") || x.Name == "rowid"
+		if best == nil || primary || len(x.Columns) < len(best.Columns) {
+			if best = &p.on.Indexes[i]; primary {
+				break
+			}
+		}
+	}
+	if best == nil {
+		p.unsure("id", "no unique index on columns that cannot be null names a row; add a primary key")
+		return
+	}
+	p.m.ID = best.Columns
+	for _, c := range best.Columns {
+		p.taken[c] = true
+	}
+	p.why("id", "index %s says that it names one row", best.Name)
+}
+
+// cond is a condition on a column.
+func (p *proposer) cond(c *adopted.Column, rest string) string { return p.name(c) + rest }
+
+// name quotes a column's name if it needs that.
+func (p *proposer) name(c *adopted.Column) string {
+	if plainName.MatchString(c.Name) && !strings.Contains(keywords, " "+c.Name+" ") {
+		return c.Name
+	}
+	return adopted.Quote(c.Name)
+}
+
+var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
+
+// Words that a column may be called by, but only in quotes.
+const keywords = " order group user end check default table select from where limit offset desc asc case when then else and or not null in all any column primary references "
+
+func (p *proposer) unfinished() {
+	if p.finished != nil && len(p.states.done) == 0 {
+		p.guessDone()
+	}
+	switch s := p.states; {
+	case !p.byStatus() && p.finished != nil && (p.data.filled[p.finished.Name] > 0 || len(s.done) == 0 || p.data.rows == 0 && p.status == nil):
+		p.m.Unfinished = p.cond(p.finished, " is null")
+		p.why("unfinished", "%s is a time, may be null, and by its name says when a row ended", p.finished.Name)
+	case p.status != nil && len(s.open()) > 0:
+		p.m.Unfinished = p.in(p.status, s.open())
+		p.why("unfinished", "%s tells it: rows with %s have not ended, by the names or the order of its values", p.status.Name, list(s.open()))
+	case p.finished != nil:
+		p.m.Unfinished = p.cond(p.finished, " is null")
+		p.why("unfinished", "%s is a time, may be null, and by its name says when a row ended", p.finished.Name)
+	case p.success != nil:
+		p.m.Unfinished = p.cond(p.success, " is null")
+		p.why("unfinished", "%s says how a row ended, and is null until then", p.success.Name)
+	case p.processed != nil:
+		p.m.Unfinished = p.flag(p.processed, false)
+		p.why("unfinished", "%s is a flag that by its name says whether a row has ended", p.processed.Name)
+	default:
+		p.unsure("unfinished", "nothing tells which rows have ended: no time such as finished_at, no status, no flag")
+	}
+}
+
+func (p *proposer) available() {
+	switch s := p.states; {
+	case p.status != nil && len(s.fresh) > 0 && len(s.running) > 0:
+		p.m.Available = p.in(p.status, s.fresh)
+		p.why("available", "%s says so", p.status.Name)
+	case p.token != nil:
+		p.m.Available = p.cond(p.token, " is null")
+		p.why("available", "%s is null until a row is claimed", p.token.Name)
+	case p.started != nil:
+		p.m.Available = p.cond(p.started, " is null")
+		p.why("available", "%s is null until somebody is at a row", p.started.Name)
+	case p.lockedBy != nil:
+		p.m.Available = p.cond(p.lockedBy, " is null")
+		p.why("available", "%s is null until somebody is at a row", p.lockedBy.Name)
+	case p.processing != nil:
+		p.m.Available = p.flag(p.processing, false)
+		p.why("available", "%s is a flag that by its name says whether somebody is at a row", p.processing.Name)
+	default:
+		p.why("available", "nothing in the table tells whether somebody is at a row; the side table does")
+	}
+	if p.lockedBy != nil && p.m.Available != "" && (p.token != nil || p.started != nil) && p.started != nil && p.data.differ(p.lockedBy, p.started) {
+		p.unsure("available", "some rows have %s but no %s, or the other way round", p.lockedBy.Name, p.started.Name)
+	}
+}
+
+// in compares a column with one or several values.
+func (p *proposer) in(c *adopted.Column, values []string) string {
+	lits := make([]string, len(values))
+	for i, v := range values {
+		if lits[i] = v; c.Kind != adopted.Integer {
+			lits[i], _ = p.d.Literal(v) // a string is always fine
+		}
+	}
+	if len(lits) == 1 {
+		return p.name(c) + " = " + lits[0]
+	}
+	return p.name(c) + " in (" + strings.Join(lits, ", ") + ")"
+}
+
+// flag is true for rows whose flag is so.
+func (p *proposer) flag(c *adopted.Column, set bool) string {
+	switch {
+	case c.Kind == adopted.Boolean && set:
+		return p.name(c)
+	case c.Kind == adopted.Boolean && !c.Null && p.d.Loose && p.on.Led(c.Name):
+		return p.name(c) + " = 0" // a planner finds the index by it
+	case c.Kind == adopted.Boolean && !c.Null:
+		return "not " + p.name(c)
+	case c.Kind == adopted.Boolean:
+		return p.name(c) + " is not true"
+	case set:
+		return p.name(c) + " <> 0"
+	}
+	return "coalesce(" + p.name(c) + ", 0) = 0"
+}
+
+// YAML writes a mapping as a file that Read reads, with the reasons as comments.
+func YAML(m mapping.Mapping, reasons []Reason) (string, error) {
+	var n yaml.Node
+	if err := n.Encode(m); err != nil {
+		return "", err
+	}
+	quoteUnsafe(&n)
+	raw, err := yaml.Marshal(&n)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	written := map[int]bool{}
+	comment := func(i int) {
+		r := reasons[i]
+		written[i] = true
+		mark := "why"
+		if r.Unsure {
+			mark = "NOT SURE"
+		}
+		fmt.Fprintf(&b, "# %s: %s: %s\n", mark, r.Field, strings.Join(strings.Fields(r.Text), " "))
+	}
+	fmt.Fprintf(&b, "# How dibs works on the table %s: proposed by its names, types, indexes and data.\n# Read it, correct it, then: dibs adopt check FILE\n", strings.Join(strings.Fields(m.Table), " "))
+	for line := range strings.Lines(string(raw)) {
+		if key, _, ok := strings.Cut(line, ":"); ok && !strings.HasPrefix(line, " ") {
+			for i, r := range reasons {
+				if top, _, _ := strings.Cut(r.Field, "."); top == key && !written[i] {
+					comment(i)
+				}
+			}
+		}
+		b.WriteString(line)
+	}
+	for i := range reasons {
+		if !written[i] {
+			comment(i)
+		}
+	}
+	return b.String(), nil
+}
+
+// quoteUnsafe quotes what must not reach a terminal as it is: within double quotes an escape is
+// read as the character, whoever writes it.
+func quoteUnsafe(n *yaml.Node) {
+	if strings.ContainsFunc(n.Value, checks.Unsafe) {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, inner := range n.Content {
+		quoteUnsafe(inner)
+	}
+}

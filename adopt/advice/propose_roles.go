@@ -1,0 +1,144 @@
+package advice
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/dibs-queue/dibs/internal/adopted"
+)
+
+// words takes a column's name apart: StatusID and status_id are both status, id.
+func words(name string) []string {
+	var all []string
+	var b strings.Builder
+	flush := func() {
+		if b.Len() > 0 {
+			all = append(all, strings.ToLower(b.String()))
+			b.Reset()
+		}
+	}
+	runes := []rune(name)
+	for i, r := range runes {
+		switch {
+		case !unicode.IsLetter(r) && !unicode.IsDigit(r):
+			flush()
+			continue
+		case i > 0 && unicode.IsUpper(r) && (unicode.IsLower(runes[i-1]) || i+1 < len(runes) && unicode.IsLower(runes[i+1]) && unicode.IsUpper(runes[i-1])):
+			flush()
+		}
+		b.WriteRune(r)
+	}
+	flush()
+	return all
+}
+
+// role is what a column may be, by its name and type. A role's names are words, or
+// several of them that all must be there.
+type role struct {
+	to    **adopted.Column
+	fits  func(c adopted.Column) bool
+	names string   // separated by spaces; a+b means both
+	not   []string // words that a name must not have
+}
+
+func (p *proposer) roles() {
+	nullable := func(f func(adopted.Column) bool) func(adopted.Column) bool {
+		return func(c adopted.Column) bool { return c.Null && f(c) }
+	}
+	compared := func(f func(adopted.Column) bool) func(adopted.Column) bool { // with the time now, which needs a format
+		return func(c adopted.Column) bool { return f(c) && !p.formatless(c) }
+	}
+	texts := func(c adopted.Column) bool { return c.Kind == adopted.Text || c.Kind == adopted.Other && p.d.Loose }
+	numbers := func(c adopted.Column) bool { return c.Kind == adopted.Integer || c.Kind == adopted.Number }
+	tokens := func(c adopted.Column) bool {
+		_, err := p.d.Token("", c)
+		return err == nil && c.Null
+	}
+	flags := func(c adopted.Column) bool {
+		unseen := len(p.data.values[c.Name]) == 0 && strings.EqualFold(strings.ReplaceAll(c.Decl, " ", ""), "tinyint(1)") // as MySQL writes boolean
+		return c.Kind == adopted.Boolean || c.Kind == adopted.Integer && (unseen || p.data.only(c.Name, "0", "1"))
+	}
+	tries := []string{"attempt", "try", "last", "next", "retry"}
+	for _, r := range []role{
+		{&p.attemptEnd, nullable(p.isTime), "attempt+end attempt+ended attempt+finished last+end", nil},
+		{&p.timeout, nullable(compared(p.isTime)), "timeout expires expiry expiration expire lease until deadline", nil},
+		{&p.started, nullable(compared(p.isTime)), "started start began begun claimed picked locked lock taken processing attempted dequeued since", nil},
+		{&p.finished, nullable(p.isTime), "finished finish completed completion ended end processed done closed handled finalized sent", tries},
+		{&p.notBefore, compared(p.isTime), "available run+at scheduled schedule visible before+not next+attempt next+run next+try next+retry retry+at retry+after process+after start+after delayed+until", nil},
+		{&p.created, p.isTime, "created creation requested inserted enqueued queued received added entered submitted posted time+request", nil},
+		{&p.token, tokens, "mark token guid lock+id claim+id lease+id receipt ticket", nil},
+		{&p.lockedBy, nullable(texts), "by+locked by+claimed by+picked by+taken by+processed worker server owner host machine processor node agent holder", nil},
+		{&p.attempts, numbers, "attempts tries trials retries attempt try+count retry+count attempt+count failures", []string{"max"}},
+		{&p.priority, numbers, "priority prio urgency importance", nil},
+		{&p.status, func(c adopted.Column) bool {
+			return c.Kind == adopted.Text || c.Kind == adopted.Integer || c.Kind == adopted.Other
+		}, statusNames, nil},
+		{&p.success, nullable(flags), "success succeeded successful ok", nil},
+		{&p.processed, flags, "processed done completed complete finished handled sent posted closed", nil},
+		{&p.processing, flags, "processing locked running started progress claimed taken busy in+process in+use in+work working executing", nil},
+		{&p.group, func(c adopted.Column) bool { return texts(c) || c.Kind == adopted.Integer || c.Kind == adopted.UUID }, "group concurrency lane exclusive", nil},
+		{&p.result, func(c adopted.Column) bool { return c.Null && (texts(c) || c.Kind == adopted.Document) }, "result output response", nil},
+		{&p.errorText, nullable(texts), "error exception traceback failure reason remark remarks note comment message+last", nil},
+		{&p.kind, texts, "kind type handler", []string{"content", "mime"}},
+	} {
+		p.find(r)
+	}
+}
+
+// find gives a role to the first column that it fits, in the order of the names.
+func (p *proposer) find(r role) {
+	for name := range strings.FieldsSeq(r.names) {
+		parts := strings.Split(name, "+")
+		for i, c := range p.on.Columns {
+			has := words(c.Name)
+			missing := func(w string) bool { return !slices.Contains(has, w) }
+			unwanted := func(w string) bool { return slices.Contains(has, w) }
+			if p.taken[c.Name] || c.Generated || slices.ContainsFunc(parts, missing) || slices.ContainsFunc(r.not, unwanted) || !r.fits(c) {
+				continue
+			}
+			p.taken[c.Name] = true
+			*r.to = &p.on.Columns[i]
+			return
+		}
+	}
+}
+
+// isTime reports whether a column holds times, by its type, or else by its name.
+func (p *proposer) isTime(c adopted.Column) bool {
+	switch c.Kind {
+	case adopted.Instant, adopted.Stamp:
+		return true
+	case adopted.Integer, adopted.Text, adopted.Other:
+		last := ""
+		if w := words(c.Name); len(w) > 0 {
+			last = w[len(w)-1]
+		}
+		named := strings.Contains(" at on time date ts until after utc ms timestamp start end started ended finished created updated since ", " "+last+" ")
+		return named && (c.Kind == adopted.Integer || p.d.Loose)
+	}
+	return false
+}
+
+// formatless reports whether a column holds something as text that dibs does not
+// write as a time, such as whole days.
+func (p *proposer) formatless(c adopted.Column) bool {
+	sample := p.data.sample[c.Name]
+	if c.Kind == adopted.Instant || c.Kind == adopted.Integer || sample == "" || !p.d.Loose {
+		return false
+	}
+	_, fits := p.of.timesOf(c, sample)
+	return !fits
+}
+
+// unquoted is the value of a default that is one.
+func unquoted(def string) string {
+	v, _, _ := strings.Cut(strings.Trim(def, "()"), "::")
+	if len(v) > 1 && v[0] == '\'' && v[len(v)-1] == '\'' {
+		return strings.ReplaceAll(v[1:len(v)-1], "''", "'")
+	}
+	if adopted.Constant.MatchString(v) && !strings.ContainsAny(v, "(_") && !strings.EqualFold(v, "null") {
+		return v
+	}
+	return ""
+}

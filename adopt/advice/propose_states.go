@@ -1,0 +1,237 @@
+package advice
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dibs-queue/dibs/internal/adopted"
+)
+
+// tally says how many of the rows that were looked at have a value of the status.
+type tally struct {
+	value string
+	null  bool
+	rows  int64
+	ended int64 // how many of these have a finished column that is not null
+}
+
+// tally counts the values of the status, the most frequent first. A column with many
+// different ones is no status.
+func (p *proposer) tally(ctx context.Context, db *sql.DB) error {
+	if p.status == nil {
+		return nil
+	}
+	ended := "null"
+	if p.finished != nil {
+		ended = p.d.AsText(p.finished.SQL())
+	}
+	rows, err := p.d.Look(ctx, db, checkTime, fmt.Sprintf("select v, case when v is null then 1 else 0 end, count(*), count(e) from (select %s as v, %s as e from %s t limit %d) x group by v order by 2, 3 desc, v limit %d",
+		p.d.AsText(p.status.SQL()), ended, p.on.Quoted(), proposeRows, mostValues+1), nil)
+	if err != nil && !adopted.TooLong(err) {
+		return err
+	}
+	if len(rows) > mostValues {
+		p.status = nil
+		return nil
+	}
+	for _, r := range rows {
+		p.tallies = append(p.tallies, tally{r[0], adopted.Yes(r[1]), adopted.Atoi(r[2]), adopted.Atoi(r[3])})
+	}
+	p.states = p.statesOf(*p.status)
+	return nil
+}
+
+// told lists the tallies that are so, with how many rows each has.
+func (p *proposer) told(rows func(tally) int64) string {
+	var parts []string
+	for _, t := range p.tallies {
+		if n := rows(t); n > 0 {
+			parts = append(parts, counted(t.value, t.null, n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// counted is a value with how many rows have it.
+func counted(value string, null bool, rows int64) string {
+	if null {
+		return fmt.Sprintf("null (%d)", rows)
+	}
+	return fmt.Sprintf("%.40q (%d)", value, rows)
+}
+
+// byStatus reports whether names of the status tell which rows are to be done.
+func (p *proposer) byStatus() bool {
+	return p.status != nil && len(p.states.fresh) > 0 && len(p.tallies)+len(p.states.all()) > 2 && !p.states.guessed
+}
+
+// discuss says what the values of the status are, and what becomes of rows with them.
+func (p *proposer) discuss() {
+	if p.status == nil || len(p.tallies) < 2 && len(p.states.unknown) == 0 {
+		return
+	}
+	name, s := p.status.Name, p.states
+	p.why("unfinished", "of the rows that were looked at, %s has %s", name, p.told(func(t tally) int64 { return t.rows }))
+	open := func(t tally) bool { return !t.null && slices.Contains(s.open(), t.value) }
+	if p.m.Unfinished != "" && p.finished != nil && p.m.Unfinished == p.cond(p.finished, " is null") {
+		if left := p.told(func(t tally) int64 { return t.rows - t.ended }); left != "" {
+			p.unsure("unfinished", "all rows without %s would be done, whatever their %s: %s. If some must not be, say so by %s", p.finished.Name, name, left, name)
+		}
+		return
+	}
+	unclear := p.told(func(t tally) int64 {
+		if t.null || slices.Contains(s.unknown, t.value) {
+			return t.rows
+		}
+		return 0
+	})
+	switch {
+	case unclear != "":
+		p.unsure("unfinished", "rows with these values of %s are not taken, since nothing tells what they mean: %s. Add those that are to be done", name, unclear)
+	case len(s.unknown) > 0:
+		p.unsure("unfinished", "nothing tells what these values of %s mean, which no row has so far: %s. Add those that are to be done", name, list(s.unknown))
+	}
+	if s.guessed {
+		p.unsure("unfinished", "what the numbers of %s mean is guessed by their order", name)
+	}
+	if p.finished == nil {
+		return
+	}
+	if again := p.told(func(t tally) int64 {
+		if open(t) {
+			return t.ended
+		}
+		return 0
+	}); again != "" {
+		p.unsure("unfinished", "these rows would be done although they have %s: %s", p.finished.Name, again)
+	}
+	if left := p.told(func(t tally) int64 {
+		if !open(t) {
+			return t.rows - t.ended
+		}
+		return 0
+	}); left != "" {
+		p.unsure("unfinished", "these rows are not taken although they have no %s: %s", p.finished.Name, left)
+	}
+}
+
+// guessDone finds the value of the status that says that a row is done: where no name
+// tells, the one whose rows have all ended.
+func (p *proposer) guessDone() {
+	for _, t := range p.tallies {
+		if !t.null && slices.Contains(p.states.unknown, t.value) && t.ended == t.rows {
+			p.states.done = []string{t.value}
+			p.states.unknown = slices.DeleteFunc(p.states.unknown, func(v string) bool { return v == t.value })
+			p.unsure("completed", "%s is taken to mean that a row is done, since all its rows have %s", counted(t.value, false, t.rows), p.finished.Name)
+			return
+		}
+	}
+}
+
+// states are the values of a status column, by what they mean.
+type states struct {
+	fresh, running, done, failed, cancelled, unknown []string
+	guessed                                          bool // by their order, not by their names
+}
+
+func (s states) open() []string { return slices.Concat(s.fresh, s.running) }
+
+func (s states) all() []string {
+	return slices.Concat(s.fresh, s.running, s.done, s.failed, s.cancelled, s.unknown)
+}
+
+// What values of a status mean by their names.
+const (
+	freshNames     = " new pending queued waiting ready open available todo created submitted requested idle unprocessed to_do to_send to_process to_run unsent not_started notstarted enqueued initial n q p w "
+	runningNames   = " running processing started in_progress inprogress in_process working locked active claimed taken executing busy sending shipping delivering uploading importing exporting printing r i "
+	doneNames      = " done complete completed finished success succeeded successful ok processed sent closed handled d c s f "
+	failedNames    = " failed failure error errored dead aborted discarded rejected faulted bounced undeliverable e x "
+	cancelledNames = " cancelled canceled "
+)
+
+// statesOf sorts the values that a status column has or may have.
+func (p *proposer) statesOf(c adopted.Column) states {
+	var values []string
+	for _, t := range p.tallies {
+		if !t.null {
+			values = append(values, t.value)
+		}
+	}
+	fresh := unquoted(c.Def)
+	for _, v := range append(p.data.allowed[c.Name], fresh) {
+		if v != "" && !slices.Contains(values, v) {
+			values = append(values, v)
+		}
+	}
+	var s states
+	running := p.oneAtATime(c)
+	if c.Kind == adopted.Integer && running == "" {
+		return byNumber(values, fresh)
+	}
+	for _, v := range values {
+		name := " " + strings.Join(words(v), "_") + " "
+		switch {
+		case v == running, c.Kind == adopted.Integer && v != fresh: // what other numbers mean is not known
+			if v == running {
+				s.running = append(s.running, v)
+			} else {
+				s.unknown = append(s.unknown, v)
+			}
+		case v == fresh, strings.Contains(freshNames, name):
+			if v == fresh {
+				s.fresh = append([]string{v}, s.fresh...)
+			} else {
+				s.fresh = append(s.fresh, v)
+			}
+		case strings.Contains(runningNames, name):
+			s.running = append(s.running, v)
+		case strings.Contains(doneNames, name):
+			s.done = append(s.done, v)
+		case strings.Contains(failedNames, name):
+			s.failed = append(s.failed, v)
+		case strings.Contains(cancelledNames, name):
+			s.cancelled = append(s.cancelled, v)
+		default:
+			s.unknown = append(s.unknown, v)
+		}
+	}
+	return s
+}
+
+// oneAtATime is the value of a status by which a unique index lets one row of each
+// group run.
+func (p *proposer) oneAtATime(c adopted.Column) string {
+	for _, x := range p.on.Indexes {
+		if x.Unique && p.group != nil && slices.Equal(x.Columns, []string{p.group.Name}) {
+			for _, v := range p.data.indexed(x, c) {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+// byNumber goes by the order of numbers: first new, then running, done, failed.
+func byNumber(values []string, fresh string) states {
+	s := states{guessed: true}
+	slices.SortFunc(values, func(a, b string) int { return int(adopted.Atoi(a) - adopted.Atoi(b)) })
+	if i := slices.Index(values, fresh); i > 0 {
+		s.unknown, values = values[:i], values[i:]
+	}
+	for i, to := range []*[]string{&s.fresh, &s.running, &s.done, &s.failed} {
+		switch {
+		case len(values) == 2 && i == 1: // there are two: to do, and done
+		case len(values) == 2 && i == 2:
+			*to = values[1:2]
+		case i < len(values):
+			*to = values[i : i+1]
+		}
+	}
+	if len(values) > 4 {
+		s.unknown = append(s.unknown, values[4:]...)
+	}
+	return s
+}

@@ -1,0 +1,154 @@
+package advice
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/adopted"
+)
+
+// sqlite is what the advice asks of SQLite.
+type sqlite struct{}
+
+var (
+	searches  = regexp.MustCompile(`^SEARCH t USING (?:COVERING )?INDEX (\S+) \(`)
+	scansWith = regexp.MustCompile(`^SCAN t USING (?:COVERING )?INDEX (\S+)`)
+	lastTerms = regexp.MustCompile(`^USE TEMP B-TREE FOR LAST (?:TERM|(\d+) TERMS) OF ORDER BY`)
+)
+
+// claim tells how SQLite finds rows; it does not count them.
+func (sqlite) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error) {
+	run := claimRun{rows: -1}
+	st := p.Do.Claim
+	steps, err := adopted.QueryAll(ctx, q, "explain query plan "+st.Text, st.Args(p.OneClaim())...)
+	if err != nil {
+		return run, err
+	}
+	run.how, run.index = found(steps), served(p, steps)
+	return run, nil
+}
+
+// found says how rows are found.
+func found(steps [][]string) string {
+	how, sorts := "", false
+	for _, step := range steps {
+		name, found := strings.CutPrefix(step[3], "SEARCH t USING ")
+		switch {
+		case found && how == "":
+			_, name, _ = strings.Cut(name, "INDEX ")
+			how = "finds rows by index " + strings.TrimSpace(strings.SplitN(name, "(", 2)[0])
+			if name == "" || strings.HasPrefix(strings.TrimSpace(name), "(") {
+				how = "finds rows by their ids"
+			}
+		case strings.HasPrefix(step[3], "SCAN t") && !strings.Contains(step[3], " USING "):
+			how = "reads the whole table"
+		case strings.HasPrefix(step[3], "SCAN t") && how == "":
+			how = "reads rows in the order of an index"
+		}
+		sorts = sorts || strings.HasPrefix(step[3], "USE TEMP")
+	}
+	if sorts && how != "" {
+		how += ", then sorts what it found"
+	}
+	return how
+}
+
+// served names the index that gives rows in the order of claims.
+func served(p *adopted.Plan, steps [][]string) (name string) {
+	within := map[string]bool{}
+	if p.Mapping.Group.Column == "" {
+		within["0"] = true
+	}
+	ids := len(p.Ordering) - max(len(p.Mapping.Order), 1)
+	for _, step := range steps { // its number, that of the step that it is part of, nothing, and the text
+		if step[3] == "MATERIALIZE seen" {
+			within[step[0]] = true
+		}
+		if !within[step[1]] {
+			continue
+		}
+		if m := searches.FindStringSubmatch(step[3]); m != nil {
+			name = m[1]
+		}
+		if m := scansWith.FindStringSubmatch(step[3]); m != nil && slices.ContainsFunc(p.On.Indexes, func(x adopted.Index) bool { return x.Name == m[1] && x.Where != "" }) {
+			name = m[1]
+		}
+		if strings.HasPrefix(step[3], "USE TEMP B-TREE FOR ") && strings.HasSuffix(step[3], "ORDER BY") {
+			last := lastTerms.FindStringSubmatch(step[3])
+			if last == nil || max(adopted.Atoi(last[1]), 1) > int64(ids) {
+				return ""
+			}
+		}
+	}
+	return name
+}
+
+func (sqlite) locks(context.Context, adopted.Querier, *adopted.Table, int) ([]string, error) {
+	return []string{"the write lock of the file, of which there is one: other writers wait, readers do not where journal_mode is wal"}, nil
+}
+
+var listed = regexp.MustCompile(`(?i)["'\x60\[]?([\pL_][\pL\pN_]*)["'\x60\]]?\s+in\s*\(([^()]*)\)`)
+
+func (sqlite) allowed(ctx context.Context, q adopted.Querier, on *adopted.Table) (map[string][]string, error) {
+	rows, err := adopted.QueryAll(ctx, q, "select sql from "+adopted.Quote(on.Schema)+".sqlite_schema where type = 'table' and name = ?", on.Name)
+	all := map[string][]string{}
+	for _, r := range rows {
+		for _, m := range listed.FindAllStringSubmatch(r[0], -1) {
+			for v := range strings.SplitSeq(m[2], ",") {
+				all[m[1]] = append(all[m[1]], strings.Trim(strings.TrimSpace(v), "'"))
+			}
+		}
+	}
+	return all, err
+}
+
+func (sqlite) timesOf(c adopted.Column, sample string) (f mapping.TimeFormat, sure bool) {
+	def := strings.ToLower(c.Def)
+	second := regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$`)
+	switch {
+	case second.MatchString(sample):
+		return mapping.TimesSeconds, true
+	case len(sample) == 23 && sample[10] == ' ' && second.MatchString(sample[:19]):
+		return mapping.TimesMillis, true
+	case strings.HasSuffix(sample, "Z") && strings.Contains(sample, "T"):
+		return mapping.TimesISO, true
+	case sample != "":
+		return numberTimes(sample)
+	case strings.Contains(def, "unixepoch") || strings.Contains(def, "%s'"):
+		return mapping.TimesUnix, true
+	case strings.Contains(def, "t%h"):
+		return mapping.TimesISO, true
+	case strings.Contains(def, "%f"):
+		return mapping.TimesMillis, true
+	case strings.Contains(def, "current_timestamp") || strings.Contains(def, "datetime("):
+		return mapping.TimesSeconds, true
+	}
+	return "", false
+}
+
+func (sqlite) odd(c adopted.Column, f mapping.TimeFormat, expr string) string {
+	if f == "" {
+		f = mapping.TimesSeconds
+		if c.Kind == adopted.Integer {
+			f = mapping.TimesUnix
+		}
+	}
+	const digits = "[0-9][0-9]"
+	const second = digits + digits + "-" + digits + "-" + digits + "%s" + digits + ":" + digits + ":" + digits
+	like := func(pattern string) string {
+		return "(typeof(" + expr + ") <> 'text' or " + expr + " not glob '" + pattern + "')"
+	}
+	switch f {
+	case mapping.TimesSeconds:
+		return like(fmt.Sprintf(second, " "))
+	case mapping.TimesMillis:
+		return like(fmt.Sprintf(second, " ") + ".[0-9]" + digits)
+	case mapping.TimesISO:
+		return like(fmt.Sprintf(second, "T") + ".[0-9]" + digits + "Z")
+	}
+	return "(typeof(" + expr + ") not in ('integer', 'real') or " + oddNumber(f, expr) + ")"
+}

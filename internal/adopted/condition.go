@@ -1,0 +1,329 @@
+package adopted
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Condition is SQL of a mapping: one boolean expression.
+type Condition struct {
+	Field, text string
+	tokens      []token
+}
+
+// token is a word, a "quoted" name, a 'string', a number or an operator.
+type token struct {
+	kind    tokenKind
+	text    string // as it stands there; of what is quoted, that
+	at, end int    // where in the condition it stands
+}
+
+type tokenKind int
+
+const (
+	word tokenKind = iota
+	quotedName
+	quotedText
+	sign
+)
+
+// conditions are those that the mapping has. What is wrong with one is an error
+// that names its field: it goes into statements between parentheses, so it must
+// not be able to leave them.
+func (p *Plan) conditions() ([]*Condition, error) {
+	var all []*Condition
+	for _, c := range []Condition{
+		{Field: "where", text: p.Mapping.Where},
+		{Field: "unfinished", text: p.Mapping.Unfinished},
+		{Field: "available", text: p.Mapping.Available},
+		{Field: "running", text: p.Mapping.Running},
+	} {
+		if c.text == "" {
+			continue
+		}
+		var err error
+		if c.tokens, err = lex(c.text, p.Dialect.escapes); err == nil {
+			err = p.namesOf(&c)
+		}
+		if err != nil {
+			return nil, Invalid(c.Field, "%v: %.200q", err, c.text)
+		}
+		all = append(all, &c)
+	}
+	return all, nil
+}
+
+// asWritten puts the conditions into the form in which statements hold them.
+func (p *Plan) asWritten() {
+	m := p.Mapping
+	for to, text := range map[*string]string{&p.Where: m.Where, &p.Unfinished: m.Unfinished, &p.Available: m.Available, &p.Running: m.Running} {
+		if text != "" {
+			*to = p.Dialect.theirs(text)
+		}
+	}
+}
+
+// namesOf refuses quoted names that are no columns, which SQLite takes for strings.
+func (p *Plan) namesOf(c *Condition) error {
+	if !p.Dialect.Loose || c.Has("select") {
+		return nil
+	}
+	for i, t := range c.tokens {
+		if t.kind != quotedName || i > 0 && c.tokens[i-1].text == "." {
+			continue
+		}
+		known := slices.ContainsFunc(p.On.Columns, func(col Column) bool { return strings.EqualFold(col.Name, t.text) })
+		follows := i+1 < len(c.tokens) && c.tokens[i+1].text == "."
+		if !known && !follows {
+			return fmt.Errorf("%q is no column of the table (strings are written with single quotes)", t.text)
+		}
+	}
+	return nil
+}
+
+// lex takes a condition apart, and refuses what could end it early, hide part of
+// it, or be read in two ways.
+func lex(text string, postgres bool) ([]token, error) {
+	l := &lexer{rest: text, all: len(text), postgres: postgres}
+	for {
+		l.rest = strings.TrimLeft(l.rest, " \t\r\n")
+		if l.rest == "" {
+			break
+		}
+		if err := l.next(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case len(l.tokens) == 0:
+		return nil, fmt.Errorf("is empty")
+	case len(l.open) > 0:
+		return nil, fmt.Errorf("%q is not closed", l.open[len(l.open)-1])
+	}
+	return l.tokens, nil
+}
+
+type lexer struct {
+	rest     string
+	all      int // length of the whole condition
+	postgres bool
+	tokens   []token
+	open     []byte // parentheses and brackets
+}
+
+func (l *lexer) next() error {
+	s := l.rest
+	c := s[0]
+	switch {
+	case c < ' ' || c == 0x7f:
+		return fmt.Errorf("must not contain control characters")
+	case strings.HasPrefix(s, "--") || strings.HasPrefix(s, "/*"):
+		return fmt.Errorf("must not contain comments")
+	case c == ';':
+		return fmt.Errorf("must be one expression, without a semicolon")
+	case c == '\'' && len(l.tokens) > 0 && l.tokens[len(l.tokens)-1].kind == quotedText:
+		return fmt.Errorf("has two strings in a row, which are read in different ways")
+	case c == '\'':
+		return l.quoted('\'', quotedText, false)
+	case l.postgres && (strings.HasPrefix(s, "e'") || strings.HasPrefix(s, "E'")):
+		l.rest = s[1:]
+		return l.quoted('\'', quotedText, true)
+	case c == '"':
+		return l.quoted('"', quotedName, false)
+	case !l.postgres && c == '`':
+		return l.quoted('`', quotedName, false)
+	case !l.postgres && c == '[':
+		return l.quoted(']', quotedName, false)
+	case c == '(' || c == '[':
+		l.open = append(l.open, c)
+		l.take(sign, 1)
+	case c == ')' || c == ']':
+		if len(l.open) == 0 || (l.open[len(l.open)-1] == '(') != (c == ')') {
+			return fmt.Errorf("has a %q that closes nothing", c)
+		}
+		l.open = l.open[:len(l.open)-1]
+		l.take(sign, 1)
+	case inWord(c):
+		n := 1
+		for n < len(s) && (inWord(s[n]) || s[n] == '$') {
+			n++
+		}
+		l.take(word, n)
+	case l.postgres && c == '$':
+		return l.dollars()
+	case c == '$', !l.postgres && strings.IndexByte("?:@#", c) >= 0:
+		return fmt.Errorf("must not contain parameters such as %.8q", s)
+	case l.postgres && strings.HasPrefix(s, "::"):
+		l.take(sign, 2)
+	default:
+		l.take(sign, 1)
+	}
+	return nil
+}
+
+func (l *lexer) take(kind tokenKind, n int) {
+	l.add(kind, l.rest[:n], n)
+}
+
+func (l *lexer) add(kind tokenKind, text string, n int) {
+	at := l.all - len(l.rest)
+	l.tokens = append(l.tokens, token{kind, text, at, at + n})
+	l.rest = l.rest[n:]
+}
+
+// quoted takes what stands between quotes. What a backslash means in PostgreSQL's
+// strings is a setting, unless they say E'…'.
+func (l *lexer) quoted(end byte, kind tokenKind, escapes bool) error {
+	s := l.rest
+	for i := 1; i < len(s); i++ {
+		switch {
+		case s[i] == 0:
+			return fmt.Errorf("must not contain control characters")
+		case s[i] == '\\' && escapes:
+			i++
+		case s[i] == '\\' && l.postgres && kind == quotedText:
+			return fmt.Errorf(`has a backslash in a string: write E'…' with \\ for it`)
+		case s[i] != end:
+		case end != ']' && i+1 < len(s) && s[i+1] == end:
+			i++
+		default:
+			one := string(end)
+			l.add(kind, strings.ReplaceAll(s[1:i], one+one, one), i+1)
+			return nil
+		}
+	}
+	return fmt.Errorf("has a %q that is not closed", s[0])
+}
+
+// dollars takes $tag$…$tag$.
+func (l *lexer) dollars() error {
+	s := l.rest
+	n := 1
+	for n < len(s) && inWord(s[n]) {
+		n++
+	}
+	if n == len(s) || s[n] != '$' || n > 1 && s[1] >= '0' && s[1] <= '9' {
+		return fmt.Errorf("must not contain parameters such as %.8q", s)
+	}
+	tag := s[:n+1]
+	inside, after, found := strings.Cut(s[n+1:], tag)
+	if !found {
+		return fmt.Errorf("has a %s that is not closed", tag)
+	}
+	l.add(quotedText, inside, len(s)-len(after))
+	return nil
+}
+
+func inWord(c byte) bool {
+	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+}
+
+// Has reports whether the word stands in the condition.
+func (c *Condition) Has(name string) bool {
+	return slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == word && strings.EqualFold(t.text, name) })
+}
+
+// Names reports whether the condition can be about the column.
+func (c *Condition) Names(col Column) bool {
+	return slices.ContainsFunc(c.tokens, func(t token) bool {
+		return (t.kind == word || t.kind == quotedName) && strings.EqualFold(t.text, col.Name)
+	})
+}
+
+// WholeRow reports whether the condition is about the row as a whole, as in looks(t).
+func (c *Condition) WholeRow() bool {
+	for i, t := range c.tokens {
+		if t.kind == word && t.text == "t" && (i+2 >= len(c.tokens) || c.tokens[i+1].text != "." || c.tokens[i+2].text == "*") {
+			return true
+		}
+	}
+	return false
+}
+
+// Words that may stand before a parenthesis and call nothing that could write.
+const constructs = " and or not in is between like ilike any all some case when then else exists coalesce nullif greatest least now "
+
+// plain reports whether the condition calls no function but PostgreSQL's own
+// constructs and operators, as far as one can see: no call, no cast, no query.
+func (c *Condition) plain() bool {
+	for i, t := range c.tokens {
+		switch {
+		case t.kind == sign && t.text == "(" && i > 0:
+			before := c.tokens[i-1]
+			call := before.kind == quotedName || before.kind == word && !strings.Contains(constructs, " "+strings.ToLower(before.text)+" ")
+			if call {
+				return false
+			}
+		case t.kind == sign && !strings.Contains("()[]=<>!+-*/%|,.", t.text):
+			return false
+		}
+	}
+	return !c.Has("select") && !c.Has("cast") && !c.Has("operator")
+}
+
+// Comparison is a column that a condition compares with texts, numbers or booleans, as in a = 1 or a in (1, 2).
+type Comparison struct {
+	Column
+	Values []string
+}
+
+// Comparisons are those of the condition, in its order. Of a condition with a query nothing is told.
+func (p *Plan) Comparisons(c *Condition) (all []Comparison) {
+	for i, t := range c.tokens {
+		col, ok := p.columnOf(t)
+		if !ok || i+2 >= len(c.tokens) || c.Has("select") {
+			continue
+		}
+		var values []string
+		switch rest := c.tokens[i+1:]; {
+		case rest[0].text == "=" && rest[1].literal():
+			values = []string{rest[1].text}
+		case strings.EqualFold(rest[0].text, "in") && rest[1].text == "(":
+			for _, r := range rest[2:] {
+				if r.kind == sign && r.text == ")" {
+					break
+				}
+				if r.literal() {
+					values = append(values, r.text)
+				}
+			}
+		}
+		if len(values) > 0 {
+			all = append(all, Comparison{col, values})
+		}
+	}
+	return all
+}
+
+// literal reports whether the token is a string, a number or a boolean.
+func (t token) literal() bool {
+	return t.kind == quotedText || t.kind == word && (t.text[0] >= '0' && t.text[0] <= '9' || strings.EqualFold(t.text, "true") || strings.EqualFold(t.text, "false"))
+}
+
+// columnOf is the column that a token of a condition names.
+func (p *Plan) columnOf(t token) (Column, bool) {
+	if t.kind != word && t.kind != quotedName {
+		return Column{}, false
+	}
+	i := slices.IndexFunc(p.On.Columns, func(c Column) bool {
+		return c.Name == t.text || strings.EqualFold(c.Name, t.text) && (t.kind == word || p.Dialect.Loose)
+	})
+	if i < 0 {
+		return Column{}, false
+	}
+	return p.On.Columns[i], true
+}
+
+// Unqualified is the condition without the table's name t, which an index does not know.
+func (c *Condition) Unqualified() string {
+	var b strings.Builder
+	from := 0
+	for i, t := range c.tokens {
+		if t.kind == word && t.text == "t" && i+1 < len(c.tokens) && c.tokens[i+1].text == "." {
+			b.WriteString(c.text[from:t.at])
+			from = c.tokens[i+1].end
+		}
+	}
+	return b.String() + c.text[from:]
+}

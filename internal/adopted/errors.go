@@ -1,0 +1,108 @@
+package adopted
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// errBad has database/sql throw a connection away.
+var errBad = driver.ErrBadConn
+
+// Codes of errors, of PostgreSQL's drivers and of SQLite's. No driver is imported for them.
+type (
+	sqlState   interface{ SQLState() string }
+	resultCode interface{ Code() int }
+	unsent     interface{ SafeToRetry() bool } // pgx: the connection was closed before anything was sent
+)
+
+// sqlite's primary result codes that may pass: BUSY, LOCKED, NOMEM, READONLY, IOERR,
+// FULL, CANTOPEN, PROTOCOL.
+var passing = map[int]bool{5: true, 6: true, 7: true, 8: true, 10: true, 13: true, 14: true, 15: true}
+
+func busy(err error) bool {
+	var lite resultCode
+	return errors.As(err, &lite) && lite.Code()&0xff == 5
+}
+
+// Invalid says what is wrong with a field of a mapping, or of a request.
+func Invalid(field, reason string, args ...any) error {
+	return &dibs.InvalidError{Field: field, Reason: fmt.Sprintf(reason, args...)}
+}
+
+// Classify names the operation and adds the sentinel that says what the caller can
+// do. It goes by codes, never by text.
+func Classify(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, known := range []error{dibs.ErrInvalid, dibs.ErrLeaseLost, dibs.ErrUnavailable, dibs.ErrClosed, dibs.ErrNotFound, errors.ErrUnsupported} {
+		if errors.Is(err, known) {
+			return err
+		}
+	}
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case unavailable(err):
+		return checks.Failed(op, fmt.Errorf("%w: %w", dibs.ErrUnavailable, err))
+	}
+	return checks.Failed(op, err)
+}
+
+func unavailable(err error) bool {
+	var pg sqlState
+	var lite resultCode
+	var network net.Error
+	var early unsent
+	switch {
+	case errors.As(err, &early) && early.SafeToRetry():
+		return true
+	case errors.As(err, &pg) && len(pg.SQLState()) == 5:
+		switch pg.SQLState()[:2] {
+		case "08", "40", "53", "55", "57", "58", "XX", "25": // connection, rollback, resources, state, operator, system, internal; read-only server
+			return true
+		}
+		return pg.SQLState() == uniqueViolation // by a row that another program has just changed
+	case errors.As(err, &lite):
+		return passing[lite.Code()&0xff]
+	}
+	return errors.As(err, &network) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+const uniqueViolation, insufficientPrivilege, readOnly, queryCanceled = "23505", "42501", "25006", "57014"
+
+// Refused reports whether the database does not take the values of a row.
+func Refused(err error) bool {
+	var pg sqlState
+	var lite resultCode
+	switch {
+	case errors.As(err, &pg) && len(pg.SQLState()) == 5:
+		class := pg.SQLState()[:2]
+		return class == "22" || class == "23" || class == "P0" // data, constraints, what a trigger raises
+	case errors.As(err, &lite):
+		return lite.Code()&0xff == 19
+	}
+	return false
+}
+
+// Forbidden reports whether the user lacks a right, or the server takes no changes.
+func Forbidden(err error) bool {
+	var pg sqlState
+	return errors.As(err, &pg) && (pg.SQLState() == insufficientPrivilege || pg.SQLState() == readOnly)
+}
+
+var errTooLong = errors.New("it took too long")
+
+// TooLong reports whether peek ended a statement.
+func TooLong(err error) bool {
+	var pg sqlState
+	return errors.As(err, &pg) && pg.SQLState() == queryCanceled || errors.Is(err, errTooLong)
+}

@@ -1,0 +1,250 @@
+package adopted
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs/adopt/mapping"
+)
+
+// The conditions and what claims and outcomes write must fit: a claimed row must not
+// be available any more, a completed one not unfinished. Nothing is written to see
+// that: the conditions are evaluated over rows as they would be afterwards, of some
+// that are available now, or of one as it is inserted by default.
+
+const (
+	LifeRows = 100                    // how many rows are evaluated
+	lifeTime = 500 * time.Millisecond // how long that may take
+)
+
+// stage is a row as something leaves it, and what must not be true of it then.
+type stage struct {
+	field  string
+	rows   string // a query
+	bad    string
+	unless bool // only if it is so for every row: such as one whose attempts are used up
+	why    string
+}
+
+func (p *Plan) checkLife(ctx context.Context, db *sql.DB) error {
+	if err := p.checkNamed(); err != nil {
+		return err
+	}
+	l, ok := p.life()
+	if !ok {
+		return nil
+	}
+	real := "select " + l.Columns("t.") + " from " + p.Table + " t where " + p.Waiting() + fmt.Sprintf(" limit %d", LifeRows)
+	seen, err := l.judge(ctx, db, real)
+	if err != nil || seen > 0 {
+		return err
+	}
+	if row, ok := l.Inserted(); ok {
+		_, err = l.judge(ctx, db, "select "+l.Columns("t.")+" from (select "+row+") t where "+p.Waiting())
+	}
+	return err
+}
+
+// checkNamed finds without any row what can never be right: a claim that writes
+// nothing that the condition for available rows looks at.
+func (p *Plan) checkNamed() error {
+	i := slices.IndexFunc(p.Conds, func(c *Condition) bool { return c.Field == "available" })
+	if i < 0 || p.SideTable || p.LockOnly() || p.Conds[i].Has("select") {
+		return nil
+	}
+	claims := p.Claims()
+	available := p.Conds[i]
+	looks := func(c Column) bool { return available.Names(c) }
+	if available.WholeRow() || slices.ContainsFunc(p.On.Columns, func(c Column) bool { return c.Generated && looks(c) }) {
+		return nil
+	}
+	if slices.ContainsFunc(claims, func(a Assignment) bool { return looks(a.To) }) {
+		return nil
+	}
+	names := joined(claims, ", ", func(_ int, a Assignment) string { return a.To.Name })
+	return Invalid("claim", "writes %s, and \"available\" looks at none of it: a row would be claimed for ever; have claim.set change what makes it available",
+		names)
+}
+
+// Waiting is true for rows that nobody is at, whenever their time comes.
+func (p *Plan) Waiting() string {
+	if p.Available == "" {
+		return p.Open
+	}
+	return p.Open + " and (" + p.Available + ")"
+}
+
+// Life is what is needed of a row to judge the conditions over it.
+type Life struct {
+	*Plan
+	Cols   []Column
+	stages func(rows string) []stage
+}
+
+// life is false if the conditions cannot be judged over rows that are not in the table.
+func (p *Plan) life() (*Life, bool) {
+	l := &Life{Plan: p}
+	ends := Values{Err: "'an error'", Result: "null", Delay: "null"}
+	writes := slices.Concat(p.Claims(), p.Backs(ends, ""), p.Assign(p.Completed.Set, ends))
+	for _, c := range []*mapping.Change{p.Dead, p.Cancelled} {
+		if c != nil {
+			writes = append(writes, p.Assign(c.Set, ends)...)
+		}
+	}
+	for _, c := range p.On.Columns {
+		named := slices.ContainsFunc(p.Conds, func(d *Condition) bool { return d.Names(c) })
+		if named && c.computed {
+			return nil, false // it would have to be made anew
+		}
+		written := slices.ContainsFunc(writes, func(a Assignment) bool { return a.To.Name == c.Name })
+		if named || written || c.Name == p.Claim.Attempts || c.Name == p.NotBefore {
+			l.Cols = append(l.Cols, c)
+		}
+	}
+	if len(l.Cols) == 0 {
+		return nil, false
+	}
+	l.stages = func(rows string) []stage {
+		claimed := l.After(rows, p.Claims())
+		all := []stage{}
+		if !p.SideTable && !p.LockOnly() {
+			all = append(all, stage{
+				"claim", claimed, p.Waiting(), false,
+				"leaves rows available: they would be claimed for ever; have claim.set write what \"available\" looks at",
+			})
+		}
+		if p.Marked() {
+			all = append(all,
+				stage{
+					"unfinished", claimed, "(" + p.Open + ") is not true", false,
+					"is not true of a row that was claimed, so that every outcome would be refused; a claim must not end rows",
+				},
+				stage{
+					"running", claimed, "(" + p.AtWork + ") is not true", false,
+					"is not true of a row that was claimed, so that every outcome would be refused; it must be true of what claim writes",
+				},
+				stage{
+					"put_back", l.After(claimed, p.Backs(ends, "")), "(" + p.Waiting() + ") is not true", true,
+					"does not make a claimed row available again; set what \"available\" looks at",
+				})
+		}
+		for _, e := range []struct {
+			field string
+			c     *mapping.Change
+		}{{"completed", &p.Completed}, {"dead", p.Dead}, {"cancelled", p.Cancelled}} {
+			if e.c != nil && !e.c.Delete {
+				all = append(all, stage{
+					e.field, l.After(claimed, p.Assign(e.c.Set, ends)), p.Open, false,
+					"leaves the row unfinished: it would be done again; set what \"unfinished\" looks at",
+				})
+			}
+		}
+		return all
+	}
+	return l, true
+}
+
+// Columns lists the columns that are needed, of one part of a query.
+func (l *Life) Columns(of string) string {
+	return joined(l.Cols, ", ", func(_ int, c Column) string { return of + Quote(c.Name) })
+}
+
+// After is a query of rows as the assignments leave them.
+func (l *Life) After(rows string, writes []Assignment) string {
+	parts := make([]string, len(l.Cols))
+	for i, c := range l.Cols {
+		parts[i] = c.SQL()
+		for _, w := range writes {
+			if w.To.Name == c.Name {
+				parts[i] = l.Dialect.cast(w.expr, c) + " as " + Quote(c.Name)
+			}
+		}
+	}
+	return "select " + strings.Join(parts, ", ") + " from (" + rows + ") t"
+}
+
+// Constant matches defaults of columns that can be told without running anything.
+var Constant = regexp.MustCompile(`(?i)^(-?\d+(\.\d+)?|true|false|null|now\(\)|current_timestamp|'[^']*')(::[\w ."]+)?$`)
+
+// Inserted is a row of defaults and nulls, if there can be one.
+func (l *Life) Inserted() (string, bool) {
+	parts := make([]string, len(l.Cols))
+	for i, c := range l.Cols {
+		def := l.Dialect.theirs(c.Def)
+		switch {
+		case c.Def == "" && c.Null:
+			def = "null"
+		case !Constant.MatchString(c.Def):
+			return "", false
+		}
+		parts[i] = l.Dialect.cast(def, c) + " as " + Quote(c.Name)
+	}
+	return strings.Join(parts, ", "), true
+}
+
+// Evaluate runs a query over rows as claims and outcomes would leave them. It gives up what takes longer than half a second.
+func (p *Plan) Evaluate(ctx context.Context, db *sql.DB, query string) ([][]string, error) {
+	return p.Dialect.Look(ctx, db, lifeTime, query, p.OneClaim())
+}
+
+// OneClaim are the values of the parameters of a claim of one row.
+func (p *Plan) OneClaim() map[string]any {
+	return map[string]any{
+		"token": strings.Repeat("0", 32), "worker": "dibs", "lease": p.Lease.Seconds(), "micros": p.Lease.Microseconds(),
+		"max": p.MostAttempts(), "n": 1, "look": 4, "turns": 1, "kinds": nil, "has": nil, "missed": nil,
+	}
+}
+
+// judge evaluates all stages at once, and tells how many rows there were.
+func (l *Life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, err error) {
+	stages := l.stages("select " + l.Columns("b.") + " from dibs_base b")
+	ask := func(some []stage) ([]string, error) {
+		counts := []string{"(select count(*) from dibs_base)"}
+		for _, s := range some {
+			counts = append(counts, "(select count(*) from ("+s.rows+") t where "+s.bad+")")
+		}
+		found, err := l.Evaluate(ctx, db, "with dibs_base as materialized ("+rows+") select "+strings.Join(counts, ", "))
+		if err != nil {
+			return nil, err
+		}
+		return found[0], nil
+	}
+	counts, err := ask(stages)
+	if err != nil {
+		return 0, l.unjudged(err, stages, ask)
+	}
+	seen = Atoi(counts[0])
+	for i, s := range stages {
+		if n := Atoi(counts[i+1]); n > 0 && (!s.unless || n == seen) {
+			return seen, Invalid(s.field, "%s (%d of %d rows that were looked at)", s.why, n, seen)
+		}
+	}
+	return seen, nil
+}
+
+// unjudged tells what an error of judge means: a value that its column does not
+// take is the mapping's; that it takes too long, or that a condition is about more
+// than the columns of a row, says nothing.
+func (l *Life) unjudged(err error, stages []stage, ask func([]stage) ([]string, error)) error {
+	var pg sqlState
+	switch {
+	case errors.As(err, &pg) && strings.HasPrefix(pg.SQLState(), "22"):
+		if _, err := ask(nil); err != nil {
+			return Invalid("unfinished", "or another condition fails on a row of the table: %v", err)
+		}
+		for _, s := range stages {
+			if _, err := ask([]stage{s}); err != nil {
+				return Invalid(s.field, "what it or a claim writes does not fit: %v", err)
+			}
+		}
+	case !TooLong(err) && Passes(err):
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package adopted
+
+import (
+	"context"
+	"database/sql"
+	"iter"
+
+	"github.com/dibs-queue/dibs/adopt/mapping"
+)
+
+// Prepare finds the table and checks the mapping against it, and its conditions
+// with the database.
+func Prepare(ctx context.Context, db *sql.DB, m mapping.Mapping) (*Plan, error) {
+	d, err := DialectOf(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	if m.Table == "" {
+		return nil, Invalid("table", "is missing")
+	}
+	on, err := Find(ctx, db, d, m.Table, false)
+	if err != nil {
+		return nil, err
+	}
+	p, err := compile(m, d, on)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.verify(ctx, db); err != nil {
+		return nil, err
+	}
+	p.Do, err = p.statements()
+	return p, err
+}
+
+// All are the statements that there are, with their names, in the order of a job's life.
+func (s *Statements) All() iter.Seq2[string, *Statement] {
+	return func(yield func(string, *Statement) bool) {
+		for _, x := range []struct {
+			name string
+			st   *Statement
+		}{
+			{"alone", s.Alone},
+			{"running", s.Running},
+			{"turn", s.Turn},
+			{"claim", s.Claim},
+			{"lease", s.Lease},
+			{"mark", s.Mark},
+			{"resume", s.Resume},
+			{"lease_again", s.Again},
+			{"extend", s.Extend},
+			{"lease_extend", s.Move},
+			{"lease_held", s.Held},
+			{"completed", s.Completed},
+			{"dead", s.Dead},
+			{"cancelled", s.Cancelled},
+			{"put_back", s.PutBack},
+			{"open", s.Open},
+			{"lease_drop", s.Drop},
+			{"lease_settle", s.Settle},
+			{"holds", s.Holds},
+			{"late", s.Late},
+			{"late_dead", s.LateDead},
+			{"lease_late", s.Overdue},
+			{"lease_forget", s.Forget},
+			{"lease_requeue", s.Requeue},
+			{"fetch", s.Fetch},
+			{"look", s.Look},
+			{"list", s.List},
+			{"counts", s.Counts},
+			{"rates", s.Rates},
+		} {
+			if x.st != nil && !yield(x.name, x.st) {
+				return
+			}
+		}
+	}
+}
+
+// PrepareAll has the database prepare every statement, so that none fails later
+// for what the mapping says.
+func (p *Plan) PrepareAll(ctx context.Context, q Querier) error {
+	for name, st := range p.Do.All() {
+		switch err := prepared(ctx, q, st.Text); {
+		case err != nil && Passes(err):
+			return err
+		case err != nil:
+			return Invalid("mapping", "%s does not take the statement %q that it makes: %v", p.Dialect.Title, name, err)
+		}
+	}
+	return nil
+}
+
+// LacksSideTable reports whether the mapping wants a side table that has yet to be made. It refuses one
+// that is somebody else's before it reads anything of it: the triggers of a table run with the rights of whoever writes to it.
+func (p *Plan) LacksSideTable(ctx context.Context, q Querier) (bool, error) {
+	if !p.SideTable {
+		return false, nil
+	}
+	if p.Dialect.stranger != "" {
+		owner, err := FirstOf(QueryAll(ctx, q, p.Dialect.stranger, p.Side(), p.Table))
+		if err != nil {
+			return false, err
+		}
+		if len(owner) > 0 {
+			return false, Invalid("side_table", "would use %s, which is no table of this user's, of the owner of %s or of a superuser, but belongs to %s;"+
+				" if it is meant, change its owner (alter table %s owner to …), else drop it", p.Side(), p.Table, owner[0], p.Side())
+		}
+	}
+	_, err := QueryAll(ctx, q, "select 1 from "+p.Side()+" limit 0")
+	return err != nil, nil
+}
+
+// MakeSideTable makes the side table and its index.
+func (p *Plan) MakeSideTable(ctx context.Context, q Querier) error {
+	texts, err := p.SideTableSQL()
+	if err != nil {
+		return err
+	}
+	for _, text := range texts {
+		if _, err := q.ExecContext(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// SideTableSQL is the SQL that makes the side table and its index.
+func (p *Plan) SideTableSQL() (texts []string, err error) {
+	for _, name := range []string{"lease_table", "lease_index"} {
+		st, err := render(p.Dialect, name, piece{Plan: p})
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, st.Text)
+	}
+	return texts, nil
+}

@@ -1,0 +1,11 @@
+-- Purpose: read rows by their keys, as they are now.
+-- Parameters: batch, a JSON array of {"k": key}.
+-- Columns out: the row's key, its fence, times, kind, group and payload, its state, and since when it runs.
+-- Concurrency: reads only.
+select
+    {{.Out}},
+    {{.State}},
+    {{.Since}}
+from (select {{.KeyItems (.Part "k")}} from {{.Batch}}) x
+join {{.Table}} t on {{.KeyIs "x"}}
+order by {{.Order}}

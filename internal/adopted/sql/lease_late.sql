@@ -1,0 +1,13 @@
+-- Purpose: find leases that are over; after a minute also those of queues that nobody sweeps any more.
+-- Parameters: none.
+-- Columns out: key, attempts, attempts that do not count, worker, errors so far, the time now, 1 if it is this queue's.
+-- Concurrency: as lease_held.sql.
+select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, ''), {{.Micros}}, case when s.queue = {{.Name}} then 1 else 0 end
+from {{.Side}} s
+where s.source = {{.Source}} and s.token is not null and s.lease_until <= {{.Micros}}
+and (s.queue = {{.Name}} or s.lease_until <= ({{.Micros}} - 60000000))
+order by case when s.queue = {{.Name}} then 0 else 1 end
+limit 1000
+{{- if .Dialect.RowLocks}}
+for update of s skip locked
+{{- end}}

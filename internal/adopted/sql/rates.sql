@@ -1,0 +1,33 @@
+-- Purpose: tell how many rows have ended lately, and how long they waited and ran.
+-- Parameters: none.
+-- Columns out: rows that were read; completed ones of the window; how many of these tell how long they waited, and the average; the same of
+-- how long they ran; the first end that was read, and the time now. Times are in microseconds.
+-- Concurrency: reads only, and no more rows than the limit.
+select
+    count(*),
+    coalesce(sum(case when r.dibs_done = 1 then 1 else 0 end), 0),
+    count(case when r.dibs_done = 1 then r.dibs_began - r.dibs_due end),
+    cast(avg(case when r.dibs_done = 1 then r.dibs_began - r.dibs_due end) as double precision),
+    count(case when r.dibs_done = 1 then r.dibs_ended - r.dibs_began end),
+    cast(avg(case when r.dibs_done = 1 then r.dibs_ended - r.dibs_began end) as double precision),
+    min(r.dibs_ended),
+    {{.Micros}}
+from (
+    select
+        x.dibs_due,
+        x.dibs_began,
+        x.dibs_ended,
+        case when x.dibs_mine = 1 and x.dibs_ended >= ({{.Micros}} - 300000000) then 1 else 0 end as dibs_done
+    from (
+        select
+            cast({{.DueMicros}} as bigint) as dibs_due,
+            cast({{.BeganMicros}} as bigint) as dibs_began,
+            cast({{.EndedMicros}} as bigint) as dibs_ended,
+            case when {{.Done}}{{if .Where}} and ({{.Where}}){{end}} and ({{.Unfinished}}) is not true then 1 else 0 end as dibs_mine
+        from {{.Table}} t
+        {{- if .Recent}}
+        where {{.Recent}}
+        {{- end}}
+        limit {{.Most}}
+    ) x
+) r
