@@ -13,9 +13,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Store is a store on an adopted table. It is a dibs.Database; what an adopted
-// table cannot do fails with errors.ErrUnsupported: rows come from the programs
-// that own the table, so Enqueue does, as do Cancel, Requeue, Edit and Prune.
+// Store is a store on an adopted table: what a worker needs, and lists and counts. Rows come
+// from the programs that own the table, and these cancel, change and delete them, with SQL.
 type Store struct {
 	plan *adopted.Plan
 	do   *adopted.Statements
@@ -31,7 +30,7 @@ type Store struct {
 	moving  sync.Mutex // see alone
 }
 
-var _ dibs.Database = (*Store)(nil)
+var _ dibs.Store = (*Store)(nil)
 
 // Open checks that the mapping fits its table, and returns a store on it. It writes
 // nothing into the table, and makes the side table if the mapping wants one and it

@@ -53,7 +53,7 @@ func TestAdoptSaysWhatIsWrong(t *testing.T) {
 		c.fails(exitUsage, "", []string{"adopt", "check", filepath.Join(c.t.TempDir(), "none.yaml")}, "none.yaml", "make one: dibs adopt init TABLE > ")
 		c.fails(exitUsage, "", []string{"work", "--table", "none.yaml", "--", "true"}, "make one: dibs adopt init TABLE > none.yaml")
 		c.fails(exitUsage, "", []string{"adopt", "chekc", x.mapping}, `unknown command "chekc"`)
-		c.fails(exitUsage, "", []string{"adopt", "init", "nothing"}, `there is no table "nothing"`, "which has ")
+		c.fails(exitUsage, "", []string{"adopt", "init", "nothing"}, `there is no table "nothing"`, "in this database")
 		c.fails(exitUsage, "", []string{"adopt", "try", x.mapping, "-n", "0"}, "-n: must be 1 to 10000")
 		r = c.run("", "adopt", "check", x.mapping, c.write("second.yaml", strings.Replace(byToken, "id: ref", "id: ref\nqueue: second", 1)))
 		if r.code != exitFailure || !strings.Contains(r.out, "error second, where: 4 rows are unfinished for queue tickets, too") {

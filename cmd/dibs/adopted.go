@@ -84,7 +84,7 @@ func flagError(cmd *cobra.Command, err error) error {
 }
 
 // openTable opens the adopted table.
-func (a *app) openTable(ctx context.Context) (dibs.Database, error) {
+func (a *app) openTable(ctx context.Context) (jobTable, error) {
 	m, err := readMapping(a.table)
 	if err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (a *app) sqlDB(ctx context.Context) (*sql.DB, error) {
 
 // queueOf is the queue that a command works on: the named one, or else the table's or the
 // default one. An adopted table has but one.
-func (a *app) queueOf(ctx context.Context, db dibs.Database, named string) (string, error) {
+func (a *app) queueOf(ctx context.Context, db jobTable, named string) (string, error) {
 	t, ok := db.(*adoptedTable)
 	switch {
 	case !ok && named == "":
@@ -191,7 +191,7 @@ func (a *app) queueOf(ctx context.Context, db dibs.Database, named string) (stri
 }
 
 // idOf is the number of the job that a person, or a line of JSON, names.
-func idOf(db dibs.Database, name string) (int64, error) {
+func idOf(db jobTable, name string) (int64, error) {
 	if t, ok := db.(*adoptedTable); ok {
 		return t.ID(name)
 	}

@@ -119,20 +119,25 @@ func (a *app) options() open.Options {
 	return open.Options{Schema: a.schema, Prefix: a.prefix, Program: a.program, Conns: a.conns}
 }
 
-// open opens the database; a SQLite file that is not there is made.
+// jobTable is what commands need that also work on an adopted table.
+type jobTable interface {
+	dibs.Store
+	Get(ctx context.Context, id int64) (*dibs.RawJob, error)
+	List(ctx context.Context, f dibs.Filter) (dibs.Page, error)
+	Requeue(ctx context.Context, ids []int64) ([]int64, error)
+	Queues(ctx context.Context) ([]dibs.Queue, error)
+	Stats(ctx context.Context) ([]dibs.QueueStats, error)
+	Close() error
+}
+
+// open opens dibs' own tables; a SQLite file that is not there is made.
 func (a *app) open(ctx context.Context) (dibs.Database, error) {
-	if a.table != "" {
-		return a.openTable(ctx)
-	}
 	return open.Database(ctx, a.dbURL(), a.options())
 }
 
 // openExisting is open for verbs that make no sense in an empty database: a wrong
 // path must be an error there, not a new file, and nor new tables in another's.
 func (a *app) openExisting(ctx context.Context) (dibs.Database, error) {
-	if a.table != "" {
-		return a.openTable(ctx)
-	}
 	o := a.options()
 	o.Existing = true
 	return open.Database(ctx, a.dbURL(), o)
@@ -150,18 +155,34 @@ func (a *app) withExisting(ctx context.Context, f func(dibs.Database) error) err
 	return use(db, err, f)
 }
 
-// withTables is with, but of a SQLite file that is there, tables are not made in it: it may
-// hold an adopted table, and --table be forgotten.
-func (a *app) withTables(ctx context.Context, f func(dibs.Database) error) error {
-	if path, _, err := open.Place(a.dbURL()); err == nil && path != "" {
-		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
-			return a.withExisting(ctx, f)
-		}
-	}
-	return a.with(ctx, f)
+// withTable runs f on the adopted table that was named, or else on what is there of dibs' own.
+func (a *app) withTable(ctx context.Context, f func(jobTable) error) error {
+	db, err := a.openJobTable(ctx)
+	return use(db, err, f)
 }
 
-func use(db dibs.Database, err error, f func(dibs.Database) error) error {
+func (a *app) openJobTable(ctx context.Context) (jobTable, error) {
+	if a.table != "" {
+		return a.openTable(ctx)
+	}
+	return a.openExisting(ctx)
+}
+
+// withNewTable is withTable, but dibs' own tables are made where there is no file yet. In a SQLite
+// file that is there they are not: it may hold an adopted table, and --table be forgotten.
+func (a *app) withNewTable(ctx context.Context, f func(jobTable) error) error {
+	if path, _, err := open.Place(a.dbURL()); a.table != "" || err != nil || path != "" && hasContent(path) {
+		return a.withTable(ctx, f)
+	}
+	return a.with(ctx, func(db dibs.Database) error { return f(db) })
+}
+
+func hasContent(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > 0
+}
+
+func use[T interface{ Close() error }](db T, err error, f func(T) error) error {
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 type bulkChange struct {
 	*app
 	*selection
-	db    dibs.Database
+	db    jobTable
 	apply func(ids []int64) ([]changed, error)
 	can   func(dibs.State) bool // whether a job in that state would be changed
 	words changeWords

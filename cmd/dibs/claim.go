@@ -50,7 +50,7 @@ are not whole numbers from 1 on, "key" is the row's id.`,
 			if a.outNull {
 				return errors.New("stdout is closed or the null device, so nobody can read the jobs: nothing was claimed")
 			}
-			return a.withTables(cmd.Context(), func(db dibs.Database) (err error) {
+			return a.withNewTable(cmd.Context(), func(db jobTable) (err error) {
 				if r.Queue, err = a.queueOf(cmd.Context(), db, r.Queue); err != nil {
 					return err
 				}
@@ -91,7 +91,7 @@ type unprinted struct{ error }
 
 // handOver writes claimed jobs to stdout. Those that cannot be written, and all after an
 // interrupt, are given back: nobody would run them before their leases end.
-func (a *app) handOver(ctx context.Context, db dibs.Database, jobs []*dibs.RawJob) error {
+func (a *app) handOver(ctx context.Context, db jobTable, jobs []*dibs.RawJob) error {
 	err := ctx.Err()
 	legible(jobs...)
 	for err == nil && len(jobs) > 0 {
@@ -121,7 +121,7 @@ func (a *app) handOver(ctx context.Context, db dibs.Database, jobs []*dibs.RawJo
 const claimPoll = 500 * time.Millisecond
 
 // claim claims, again and again until there is a job or the wait is over.
-func claim(ctx context.Context, db dibs.Database, r dibs.ClaimRequest, wait time.Duration, resume bool) ([]*dibs.RawJob, error) {
+func claim(ctx context.Context, db jobTable, r dibs.ClaimRequest, wait time.Duration, resume bool) ([]*dibs.RawJob, error) {
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	// Whether a claim that is broken off took jobs is not known: an interrupt lets it end.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dibs-queue/dibs"
 	"github.com/spf13/cobra"
 )
 
@@ -15,7 +14,7 @@ func (a *app) completeQueues(cmd *cobra.Command, _ []string, begun string) ([]st
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 	defer cancel()
 	var names []string
-	err := a.withExisting(ctx, func(db dibs.Database) error {
+	err := a.withTable(ctx, func(db jobTable) error {
 		queues, err := db.Queues(ctx)
 		for _, q := range queues {
 			if strings.HasPrefix(q.Name, begun) {

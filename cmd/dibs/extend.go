@@ -33,7 +33,7 @@ to hold leases, they cannot be extended from here: that would change their token
 			if err != nil {
 				return err
 			}
-			return a.withExisting(ctx, func(db dibs.Database) error {
+			return a.withTable(ctx, func(db jobTable) error {
 				for i := range leases {
 					if leases[i].ID, err = idOf(db, names[i]); err != nil {
 						return err
@@ -61,7 +61,7 @@ func (a *app) leases(ctx context.Context, args []string) (leases []dibs.Lease, n
 	return leases, names, err
 }
 
-func (a *app) extend(ctx context.Context, db dibs.Database, leases []dibs.Lease, names []string, d time.Duration) error {
+func (a *app) extend(ctx context.Context, db jobTable, leases []dibs.Lease, names []string, d time.Duration) error {
 	got, err := db.Extend(ctx, leases, d)
 	if err != nil {
 		return err

@@ -71,7 +71,7 @@ tells which ids the numbers in "refused" stand for.`,
 			if _, err := checks.Outcomes(outcomes); err != nil && a.table == "" {
 				return outcomeError(err, len(args) == 2)
 			}
-			return a.withExisting(ctx, func(db dibs.Database) error {
+			return a.withTable(ctx, func(db jobTable) error {
 				for i := range outcomes {
 					if outcomes[i].ID, err = idOf(db, names[i]); err != nil {
 						return err
@@ -210,7 +210,7 @@ func outcomeError(err error, one bool) error {
 	return &dibs.InvalidError{Field: field, Reason: rule.Reason}
 }
 
-func (a *app) finish(ctx context.Context, db dibs.Database, outcomes []dibs.Outcome, names []string) error {
+func (a *app) finish(ctx context.Context, db jobTable, outcomes []dibs.Outcome, names []string) error {
 	err := db.Finish(ctx, outcomes)
 	var lost *dibs.FinishError
 	if err != nil && (!errors.As(err, &lost) || len(lost.Unwritten) > 0) {

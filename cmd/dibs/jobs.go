@@ -12,7 +12,7 @@ import (
 
 // checkQueue returns an error that names the known queues if there is none of that
 // name. An empty name is no queue to check.
-func checkQueue(ctx context.Context, db dibs.Admin, name string) error {
+func checkQueue(ctx context.Context, db jobTable, name string) error {
 	if name == "" {
 		return nil
 	}

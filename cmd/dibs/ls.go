@@ -39,7 +39,7 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 			if cmd.Flags().Changed("limit") && f.Limit < 1 {
 				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to 1000, got %d", f.Limit)}
 			}
-			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+			return a.withTable(cmd.Context(), func(db jobTable) error {
 				err := a.list(cmd.Context(), db, f, all)
 				if err == nil {
 					a.tellStuck(cmd.Context())
@@ -59,7 +59,7 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 	return cmd
 }
 
-func (a *app) list(ctx context.Context, db dibs.Database, f dibs.Filter, all bool) error {
+func (a *app) list(ctx context.Context, db jobTable, f dibs.Filter, all bool) error {
 	if err := checkQueue(ctx, db, f.Queue); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ With --table, rows are put back that are dead by the side table alone (--state d
 			if len(args) == 0 && !dibs.State(s.state).Final() {
 				return usagef(cmd, "give --state completed, dead or cancelled: only such jobs can be put back")
 			}
-			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+			return a.withTable(cmd.Context(), func(db jobTable) error {
 				c := bulkChange{
 					app: a, selection: &s, db: db, verb: cmd.Name(),
 					words: changeWords{"put %s back to waiting", "would put %s back to waiting", "put back", "there is no such job, or it has not ended"},

@@ -64,7 +64,7 @@ type chosen struct {
 
 // each calls f with the chosen jobs, as many at once as a store takes. No more of them
 // are in memory.
-func (s *selection) each(ctx context.Context, db dibs.Database, stdin io.Reader, f func([]chosen) error) error {
+func (s *selection) each(ctx context.Context, db jobTable, stdin io.Reader, f func([]chosen) error) error {
 	var list []chosen
 	flush := func() error {
 		err := f(list)
@@ -79,7 +79,7 @@ func (s *selection) each(ctx context.Context, db dibs.Database, stdin io.Reader,
 	}
 	walk := s.eachListed
 	if len(s.args) > 0 {
-		walk = func(ctx context.Context, db dibs.Database, add func(chosen) error) error {
+		walk = func(ctx context.Context, db jobTable, add func(chosen) error) error {
 			return s.eachNamed(ctx, db, stdin, add)
 		}
 	}
@@ -91,7 +91,7 @@ func (s *selection) each(ctx context.Context, db dibs.Database, stdin io.Reader,
 
 // eachListed goes through the jobs that the flags describe. Pages follow the order in which jobs
 // came or ended, so that a change of the jobs of one page does not move the next.
-func (s *selection) eachListed(ctx context.Context, db dibs.Database, add func(chosen) error) (err error) {
+func (s *selection) eachListed(ctx context.Context, db jobTable, add func(chosen) error) (err error) {
 	if err := checkQueue(ctx, db, s.queue); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *selection) eachListed(ctx context.Context, db dibs.Database, add func(c
 
 // eachNamed reads ids from the arguments, and from stdin where one is "-". A mistake in
 // the arguments is found before anything is done.
-func (s *selection) eachNamed(ctx context.Context, db dibs.Database, stdin io.Reader, add func(chosen) error) error {
+func (s *selection) eachNamed(ctx context.Context, db jobTable, stdin io.Reader, add func(chosen) error) error {
 	ids := make([]int64, len(s.args))
 	for i, arg := range s.args {
 		var err error

@@ -26,7 +26,7 @@ func newShowCmd(a *app) *cobra.Command {
 			if _, err := parseID(args[0]); err != nil && a.table == "" {
 				return err
 			}
-			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+			return a.withTable(cmd.Context(), func(db jobTable) error {
 				id, err := idOf(db, args[0])
 				if err != nil {
 					return err

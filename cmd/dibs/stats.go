@@ -28,7 +28,7 @@ the queues are, and slows nobody down.
 With --table it counts the rows that have not ended, by reading all of them. Rows that wait
 for a place in their group count as WAITING. What the table cannot tell is left out.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+			return a.withTable(cmd.Context(), func(db jobTable) error {
 				stats, err := pickStats(cmd.Context(), db, args)
 				if err != nil {
 					return err
@@ -40,7 +40,7 @@ for a place in their group count as WAITING. What the table cannot tell is left 
 	}
 }
 
-func pickStats(ctx context.Context, db dibs.Admin, names []string) ([]dibs.QueueStats, error) {
+func pickStats(ctx context.Context, db jobTable, names []string) ([]dibs.QueueStats, error) {
 	stats, err := db.Stats(ctx)
 	if err != nil || len(names) == 0 {
 		return stats, err

@@ -37,7 +37,7 @@ r do nothing there.`,
 			if every < 100*time.Millisecond || every > time.Hour {
 				return usagef(cmd, "--interval must be 100ms to 1h, got %s", formatDuration(every))
 			}
-			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+			return a.withTable(cmd.Context(), func(db jobTable) error {
 				if once || a.json || !a.outTTY {
 					return a.topOnce(cmd.Context(), db)
 				}
@@ -51,7 +51,7 @@ r do nothing there.`,
 }
 
 // top shows the live view until the user leaves it.
-func (a *app) top(ctx context.Context, db dibs.Admin, every time.Duration, o ...tea.ProgramOption) error {
+func (a *app) top(ctx context.Context, db jobTable, every time.Duration, o ...tea.ProgramOption) error {
 	m := &topModel{ctx: ctx, db: db, every: every, topView: topView{app: a, title: a.dbURL().String()}}
 	o = append(o, tea.WithContext(ctx), tea.WithOutput(a.screen), tea.WithoutSignalHandler())
 	_, err := tea.NewProgram(m, o...).Run()
@@ -70,7 +70,7 @@ type topJSON struct {
 }
 
 // topOnce writes one snapshot.
-func (a *app) topOnce(ctx context.Context, db dibs.Admin) error {
+func (a *app) topOnce(ctx context.Context, db jobTable) error {
 	s, err := look(ctx, db, topQuery{})
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type snapshot struct {
 }
 
 // look reads a snapshot.
-func look(ctx context.Context, db dibs.Admin, q topQuery) (snapshot, error) {
+func look(ctx context.Context, db jobTable, q topQuery) (snapshot, error) {
 	s := snapshot{query: q, at: time.Now()}
 	var err error
 	if s.queues, err = db.Stats(ctx); err != nil {

@@ -15,7 +15,7 @@ import (
 type topModel struct {
 	topView
 	ctx   context.Context
-	db    dibs.Admin
+	db    jobTable
 	every time.Duration
 }
 
@@ -164,7 +164,8 @@ func (m *topModel) open() tea.Cmd {
 
 // pause asks whether to pause or resume the selected queue.
 func (m *topModel) pause() {
-	if m.app.adopted != nil {
+	db, own := m.db.(dibs.Database)
+	if !own {
 		m.note = "an adopted table cannot be paused: stop its workers"
 		return
 	}
@@ -181,7 +182,7 @@ func (m *topModel) pause() {
 	m.ask = &question{
 		text: fmt.Sprintf("%s queue %s?", verb, name),
 		yes: m.do(fmt.Sprintf("queue %s %s", name, done), func(ctx context.Context) error {
-			_, err := m.db.SetQueue(ctx, q.Queue, dibs.QueueChange{Paused: &pause})
+			_, err := db.SetQueue(ctx, q.Queue, dibs.QueueChange{Paused: &pause})
 			return err
 		}),
 	}

@@ -24,7 +24,7 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.Local)
 
 // still is a database in which nothing happens by itself.
 type still struct {
-	dibs.Admin // what top does not use panics
+	jobTable // what top does not use panics
 
 	queues  []dibs.QueueStats
 	jobs    []*dibs.RawJob
@@ -99,7 +99,7 @@ func busy() *still {
 }
 
 // screen is a model on a terminal of the given size, with a first look done.
-func screen(t *testing.T, db dibs.Admin, width, height int) *topModel {
+func screen(t *testing.T, db jobTable, width, height int) *topModel {
 	t.Helper()
 	a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
 	m := &topModel{ctx: t.Context(), db: db, every: time.Hour, topView: topView{app: a, title: "sqlite:dibs.db"}}

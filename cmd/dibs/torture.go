@@ -227,7 +227,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 // openWhenThere waits for a database that is away: it may just have been killed.
 func (a *app) openWhenThere(ctx context.Context) (dibs.Database, error) {
 	for {
-		db, err := a.openExisting(ctx)
+		db, err := a.openCopy(ctx)
 		if !errors.Is(err, dibs.ErrUnavailable) {
 			return db, err
 		}
@@ -237,6 +237,18 @@ func (a *app) openWhenThere(ctx context.Context) (dibs.Database, error) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
+}
+
+// openCopy opens the copy of an adopted table, or else dibs' own tables.
+func (a *app) openCopy(ctx context.Context) (dibs.Database, error) {
+	if a.table == "" {
+		return a.openExisting(ctx)
+	}
+	t, err := a.openTable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return torture.OnTable(t), nil
 }
 
 // torture runs it all, in a place of its own.

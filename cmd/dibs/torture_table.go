@@ -60,7 +60,7 @@ func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
 			Dibs: readVersion().Version, Command: o.command(a.dbURL()) + " --table " + shellWord(a.table), Adopted: m.Table,
 			Workers: o.workers, Seed: o.seed, Duration: o.duration,
 		},
-		DB: c.Table, URL: c.place.url.Reveal(), Dir: dir, Adopted: &c.Adopted,
+		DB: torture.OnTable(c.Table), URL: c.place.url.Reveal(), Dir: dir, Adopted: &c.Adopted,
 		Processes: tortureProcesses{c.place, spawner}, Watch: screen.watch, GiveUp: giveUp,
 	})
 	screen.close()

@@ -113,7 +113,7 @@ func newWorkCmd(a *app) *cobra.Command {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			return a.withSlot(cmd.Context(), &f, func(db dibs.Database) (err error) {
+			return a.withSlot(cmd.Context(), &f, func(db jobTable) (err error) {
 				if f.queue, err = a.queueOf(cmd.Context(), db, f.queue); err != nil {
 					return err
 				}
@@ -132,13 +132,13 @@ const workConns = 2
 
 // withSlot is with for a worker: it waits for a server that has no connection left, or is
 // starting up, as one of many workers that a machine has started together has to.
-func (a *app) withSlot(ctx context.Context, f *workFlags, do func(dibs.Database) error) error {
+func (a *app) withSlot(ctx context.Context, f *workFlags, do func(jobTable) error) error {
 	if f.name == "" && !f.resume {
 		f.name = workerName()
 	}
 	a.program, a.conns = "dibs worker "+f.name, workConns
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		db, err := a.open(ctx)
+		db, err := a.openToWork(ctx)
 		if !open.Passing(err) {
 			return use(db, err, do)
 		}
@@ -150,6 +150,13 @@ func (a *app) withSlot(ctx context.Context, f *workFlags, do func(dibs.Database)
 			return ctx.Err()
 		}
 	}
+}
+
+func (a *app) openToWork(ctx context.Context) (jobTable, error) {
+	if a.table != "" {
+		return a.openTable(ctx)
+	}
+	return a.open(ctx)
 }
 
 const (
@@ -213,7 +220,7 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-func (a *app) work(ctx context.Context, db dibs.Database, f *workFlags) error {
+func (a *app) work(ctx context.Context, db jobTable, f *workFlags) error {
 	now, stopNow := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopNow()
 	go secondSignal(now, stopNow)
@@ -276,7 +283,7 @@ func secondSignal(ctx context.Context, stop func()) {
 }
 
 // untilEmpty calls stop once the queue has no job left that has not ended.
-func untilEmpty(ctx context.Context, db dibs.Database, f *workFlags, stop func()) {
+func untilEmpty(ctx context.Context, db jobTable, f *workFlags, stop func()) {
 	kinds := f.kinds
 	if len(kinds) == 0 {
 		kinds = []string{""}
@@ -303,7 +310,7 @@ func untilEmpty(ctx context.Context, db dibs.Database, f *workFlags, stop func()
 }
 
 // anyOf says whether there is such a job, however many others are before it.
-func anyOf(ctx context.Context, db dibs.Database, f dibs.Filter) (bool, error) {
+func anyOf(ctx context.Context, db jobTable, f dibs.Filter) (bool, error) {
 	for {
 		page, err := db.List(ctx, f)
 		if err != nil || len(page.Jobs) > 0 || page.Next == "" {

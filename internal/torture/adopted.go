@@ -31,6 +31,25 @@ type Adopted struct {
 // resumes reports whether a restarted worker can tell which rows are its own.
 func (a *Adopted) resumes() bool { return a.M.SideTable || a.M.Claim.LockedBy != "" }
 
+// OnTable lets the torture use an adopted table where it takes a database. It asks for nothing
+// but what a table can do; the rest would panic.
+func OnTable(t Table) dibs.Database { return onTable{Table: t} }
+
+// Table is what the torture asks of an adopted table.
+type Table interface {
+	dibs.Store
+	Queues(ctx context.Context) ([]dibs.Queue, error)
+	Stats(ctx context.Context) ([]dibs.QueueStats, error)
+	Close() error
+}
+
+type onTable struct {
+	Table
+	missing
+}
+
+type missing struct{ dibs.Database }
+
 // byKey gives jobs a payload that the judge knows them by.
 type byKey struct{ dibs.Database }
 
