@@ -154,7 +154,9 @@ func FuzzErrorText(f *testing.F) {
 			t.Errorf("%q is shown as %q", s, shown)
 		}
 		var was, is any
-		if utf8.ValidString(s) && json.Unmarshal([]byte(s), &was) == nil {
+		var line bytes.Buffer // JSON is written without blanks between its parts
+		if utf8.ValidString(s) && json.Unmarshal([]byte(s), &was) == nil && json.Compact(&line, []byte(s)) == nil {
+			shown := checks.Escaped(line.String())
 			if err := json.Unmarshal([]byte(shown), &is); err != nil || !reflect.DeepEqual(was, is) {
 				t.Errorf("the JSON %q is shown as %q", s, shown)
 			}
