@@ -32,6 +32,8 @@ var badFiles = []struct{ text, field, why string }{
 	{"a: b: c", "mapping", "line 1"},
 	{"- a", "mapping", "line 1: must be fields"},
 	{"", "mapping", "is empty"},
+	{"table: x\n---\ntable: y", "mapping", "goes on after its end"},
+	{"table: x\n...\n[", "mapping", "goes on after its end"},
 }
 
 // What is wrong in a file is said by its field and line, in words of the mapping.
@@ -76,7 +78,6 @@ func FuzzMapping(f *testing.F) {
 	f.Add("table: x\nid: id\nclaim: {token: t, set: {a: 1.5, b: '$$x', c: 2026-01-31}}\nlease: 5m\nbackoff: {base: 5s, factor: 1.5}\ngroup: {column: c, limit: 2}")
 	f.Add("table: x\npayload: {columns: [a], json: true}\nside_table: yes\ntimes: unix_ms\nconcurrency: 1\nput_back: {set: {status: 'new'}}\nrunning: |\n  a\n  b\n")
 	f.Add("table: &a x\nqueue: *a\nwhere: \"a \\u202e b\"")
-	f.Add("table: x\n---\ntable: y")
 	for _, bad := range badFiles {
 		f.Add(bad.text)
 	}
