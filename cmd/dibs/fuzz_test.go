@@ -16,7 +16,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// all reads text as jobs of a format: the good ones, and how many are broken. Broken ones have an
+// readAll reads text as jobs of a format: the good ones, and how many are broken. Broken ones have an
 // error that says something, and lines go up.
 func readAll(t *testing.T, form format, text string) (jobs []dibs.NewJob, broken int, err error) {
 	t.Helper()
@@ -92,7 +92,7 @@ func FuzzJobs(f *testing.F) {
 	for _, text := range []string{
 		`{"queue":"q","kind":"k","payload":{"a":[1,"x"]},"metadata":{"t":"u"},"priority":5,"delay":1.5,"max_attempts":3,"group":"g","unique_key":"u","unique_until":"claimed"}`,
 		`{"payload":null,"run_at":"2026-11-21T08:30:00Z"}`, `{"delay":"1d12h"}`, `{"delay":1e300}`, `{"priority":1.5}`, `{"priority":"high"}`, `{"queue":7}`, `{"run_at":"soon"}`,
-		`{"nope":1}`, `{"queue":"a","QUEUE":"b"}`, `{"queue":"a"} {"queue":"b"}`, `{"queue":`, `[]`, `null`, `{}`, "{\"queue\":\"\xff\"}", `{"id":1,"token":"00","ending":"completed"}`, `{"delay":-0.000000001}`,
+		`{"nope":1}`, `{"queue":"a","QUEUE":"b"}`, `{"queue":"a"} {"queue":"b"}`, `{"queue":`, `{"queue":"a"}]`, `[]`, `null`, `{}`, "{\"queue\":\"\xff\"}", `{"id":1,"token":"00","ending":"completed"}`, `{"delay":-0.000000001}`,
 	} {
 		f.Add(text)
 	}
@@ -199,6 +199,9 @@ func FuzzCSV(f *testing.F) {
 				t.Errorf("row %q becomes %v, %v", rows[i+1], got, err)
 			}
 		}
+		if len(rows[0]) == 1 && slices.ContainsFunc(rows, func(row []string) bool { return row[0] == "" }) {
+			return // the writer makes it a blank line
+		}
 		var again strings.Builder
 		if err := csv.NewWriter(&again).WriteAll(rows); err != nil {
 			t.Fatal(err)
@@ -213,7 +216,7 @@ func FuzzCSV(f *testing.F) {
 func FuzzOutcomes(f *testing.F) {
 	for _, text := range []string{
 		`{"id":17,"token":"0123456789abcdef0123456789abcdef","ending":"completed","result":{"sent":true}}`, `{"id":18,"token":"xx","ending":"retry","error":"timed out","delay":90}`,
-		`{"key":"a","ending":"dead"}`, `{"id":1,"id":2}`, `{"id":"1"}`, `null`, `[]`, `{"id":1,"queue":"q","state":"running","payload":[],"attempt":2}`, `{"id":1}{}`, `{"errors":[{"at":"x"}]}`,
+		`{"key":"a","ending":"dead"}`, `{"id":1,"id":2}`, `{"id":"1"}`, `null`, `[]`, `{"id":1,"queue":"q","state":"running","payload":[],"attempt":2}`, `{"id":1}{}`, `{"id":1}}`, `{"errors":[{"at":"x"}]}`,
 	} {
 		f.Add(text)
 	}
