@@ -71,6 +71,9 @@ func covered(t *testing.T, text string, tokens []token, postgres bool) {
 		if tok.kind == sign && strings.ContainsAny(raw, ";'\"$\x00") {
 			t.Errorf("%q is taken for an operator", raw)
 		}
+		if pair := text[max(0, tok.at-1):min(len(text), tok.at+1)]; tok.kind == sign && tok.at == at && (pair == "--" || pair == "/*") {
+			t.Errorf("%q begins a comment with %s", text, pair)
+		}
 		at = tok.end
 	}
 	if strings.Trim(text[at:], " \t\r\n") != "" || strings.Contains(text, "\x00") {
