@@ -132,6 +132,22 @@ func exec(server, statement string) error {
 	return err
 }
 
+// Flushes skips a test of what statements have read where the server, before version 15, cannot be
+// asked to count it at once.
+func Flushes(t testing.TB, q interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+},
+) {
+	t.Helper()
+	var version int
+	if err := q.QueryRow(t.Context(), "select current_setting('server_version_num')::int").Scan(&version); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	if version < 150000 {
+		t.Skip("needs pg_stat_force_next_flush of PostgreSQL 15")
+	}
+}
+
 func withDatabase(t testing.TB, server, name string) string {
 	t.Helper()
 	u, err := url.Parse(server)
