@@ -1,38 +1,59 @@
-# All of it needs Go alone, but for test, torture, soak, bench and postgres, which find or install PostgreSQL.
-.PHONY: check test demo torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck
+# make help prints what stands here before each target. All of it needs Go alone, but for test,
+# torture, soak, bench and postgres, which find or install PostgreSQL.
+.PHONY: check test help demo torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck fuzz portable workflows vulnerabilities
 
 tool := go tool -modfile=tools/go.mod
 
-# Fast: format, linters, tidiness, and the tests on SQLite.
+# fast, before each commit: the linters, and the tests on SQLite
 check: lint
 	@echo '== tests on SQLite'
-	go test -short ./...
+	go test -short -timeout 30m ./...
 
-# Everything: the linters, and every test with the race detector on SQLite and
-# PostgreSQL, then the PostgreSQL tests on a second version of it.
+# everything, before a change is offered: the linters and scripts/test.sh
 test: lint
 	scripts/test.sh
 
-# Several worker processes take jobs from one table; one of them is killed.
+# this list
+help:
+	@awk '/^# / { said = substr($$0, 3) } /^[a-z]+:/ { sub(":.*", ""); if (said) printf "  make %-16s %s\n", $$0, said; said = "" } /^$$/ { said = "" }' Makefile
+
+# several worker processes take jobs from one table; one of them is killed
 demo:
 	go run ./cmd/dibs demo
 
-# Two minutes of faults on a PostgreSQL server of its own, which is killed too.
+# two minutes of faults on a PostgreSQL server of its own, which is killed too
 torture:
 	@bin=$$(scripts/postgres.sh) && go run ./cmd/dibs torture --pg-bin "$$bin"
 
-# The long form of what proves the promises: hours. docs/proof.md
+# the long form of what proves the promises, for hours: docs/proof.md
 soak:
 	scripts/soak.sh
 
-# dibs beside River on one server: make bench ARGS='--only W3'. bench/main.go
+# dibs beside River on one server: make bench ARGS='--only W3', bench/main.go
 bench:
 	@scripts/bench.sh $(ARGS)
 
-# A throw-away PostgreSQL server: prints its URL, lasts until Ctrl-C.
+# a throw-away PostgreSQL server: prints its URL, lasts until Ctrl-C
 postgres:
 	@DIBS_PG_BIN=$$(scripts/postgres.sh) go run ./internal/pgtest/withpg
 
+# new inputs for each fuzz target, 30 s each: make fuzz FUZZTIME=5m
+fuzz:
+	@scripts/fuzz.sh
+
+# vet, and so compile, with all tests for the systems that this one is not
+portable:
+	@for os in linux darwin windows; do echo "== vet for $$os"; GOOS=$$os CGO_ENABLED=0 go vet ./... || exit 1; done
+
+# the workflows in .github and what a release is made of
+workflows:
+	@scripts/workflows.sh
+
+# known vulnerabilities that the code can reach; asks the Go project's list of them
+vulnerabilities:
+	go run golang.org/x/vuln/cmd/govulncheck@v1.6.0 ./...
+
+# format, vet, staticcheck, errorlint and errcheck
 lint: gofumpt vet staticcheck errorlint errcheck
 
 gofumpt:
@@ -55,5 +76,6 @@ errcheck:
 	@echo '== errcheck'
 	@scripts/errcheck.sh
 
+# format all of it
 fmt:
 	$(tool) gofumpt -w .

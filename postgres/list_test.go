@@ -102,6 +102,7 @@ func counting(t *testing.T, s *Store) (read func(table string) int) {
 		t.Fatal(err)
 	}
 	t.Cleanup(one.Close)
+	pgtest.Flushes(t, one)
 	s.db = planned{begun{one}}
 	s.upkeep = s.db
 	return func(table string) (n int) {

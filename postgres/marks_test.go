@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
@@ -240,6 +241,7 @@ func TestMarksStayBesideIdleWritersOnASlowMachine(t *testing.T) {
 	for _, writers := range []int{10, 120} {
 		t.Run(fmt.Sprint(writers, " writers"), func(t *testing.T) {
 			b := newBench(t, postgres.Options{})
+			pgtest.Flushes(t, b.pool)
 			b.idleWriters(writers)
 			const finished, claims = 10_000, 30
 			for range finished / 1000 {

@@ -52,8 +52,11 @@ race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/l
 # nothing to find: one of these makes one call after the other, and one runs other programs.
 plain='github.com/dibs-queue/dibs/internal/model
 github.com/dibs-queue/dibs/internal/broken'
-# A package that takes so long hangs: on a busy machine all of them take several times as long as alone.
-limit='-timeout 40m'
+# What every run has. A package that takes 40 minutes hangs: alone none takes five, but on a busy
+# machine all take many times as long, and Go's own limit of 10 minutes would call that a failure.
+# make lint has run vet. Most tests wait for the server or for a lease to end, so more of them run at
+# once than there are processors; in another order each time, which a failure prints.
+common='-count=1 -vet=off -parallel 4 -shuffle on -timeout 40m'
 # These run other programs, wait for leases to end or make one call after the other: the
 # race detector has nothing to find in them. They run beside the rest. Of the command's
 # tests, all do but those of the worker and of the screen, which have goroutines of their own.
@@ -62,8 +65,8 @@ command=github.com/dibs-queue/dibs/cmd/dibs
 racing='TestWork|TestTop'
 beside() (
 	failed=0
-	with_server go test -count=1 -parallel 4 $limit -skip "$racing" ./cmd/dibs || failed=1
-	with_server go test -p 1 -count=1 $limit -run "$aside" ./adopt ./postgres ./sqlite || failed=1
+	with_server go test $common -skip "$racing" ./cmd/dibs || failed=1
+	with_server go test $common -p 1 -run "$aside" ./adopt ./postgres ./sqlite || failed=1
 	exit $failed
 )
 beside >"$tmp/aside" 2>&1 &
@@ -74,21 +77,25 @@ if [ -n "$bin18" ]; then
 	step 'the tests of the PostgreSQL store, on PostgreSQL 18'
 	# Without the race detector: the same code runs with it below. There claims use marks
 	# only when they are slow; here they do wherever they can.
-	env -u DIBS_TEST_POSTGRES DIBS_TEST_MARKS=1 DIBS_PG_BIN="$bin18" "$tmp/withpg" go test -count=1 $limit ./postgres || failed=1
+	env -u DIBS_TEST_POSTGRES DIBS_TEST_MARKS=1 DIBS_PG_BIN="$bin18" "$tmp/withpg" go test $common ./postgres || failed=1
 else
 	step 'PostgreSQL 18 is not here: its tests are left out'
 fi
 
 step 'faults that the tests must find'
-with_server go test -count=1 $limit $plain || failed=1
+with_server go test $common $plain || failed=1
 
 step 'every other test, on SQLite and PostgreSQL'
-with_server go test $race -count=1 $limit -skip "$aside" $(go list ./... | grep -vxF "$plain
+# The longest packages first: what begins last has the machine to itself, and leaves most of it idle.
+long='github.com/dibs-queue/dibs/postgres
+github.com/dibs-queue/dibs/adopt'
+with_server go test $race $common -skip "$aside" $long $(go list ./... | grep -vxF "$plain
+$long
 $command") || failed=1
-with_server go test $race -count=1 $limit -run "$racing" ./cmd/dibs || failed=1
+with_server go test $race $common -run "$racing" ./cmd/dibs || failed=1
 
 step "a table of River's, worked on by dibs"
-with_server sh -c 'cd bench && go test -count=1 -timeout 5m -run TestRiversTableIsAdopted .' || failed=1
+with_server sh -c "cd bench && go test $common -run TestRiversTableIsAdopted ." || failed=1
 
 step 'what ran beside all that'
 wait $beside || failed=1

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"github.com/dibs-queue/dibs"
@@ -76,6 +77,9 @@ func TestAReadOnlyTransactionCannotWrite(t *testing.T) {
 // A program may know the file by another name.
 func TestATransactionOnTheFileByALinkIsTheStores(t *testing.T) {
 	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("SQLite does not follow links there: the transaction is refused")
+	}
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})
 	link := filepath.Join(t.TempDir(), "link.db")

@@ -46,6 +46,8 @@ func Parse(raw []byte) (Mapping, error) {
 	err := d.Decode(&m)
 	var several *yaml.LoadErrors
 	switch {
+	case err == nil && !errors.Is(d.Decode(new(yaml.Node)), io.EOF):
+		return m, invalid("mapping", "goes on after its end, which a line with --- or ... marks")
 	case err == nil:
 		if m.Backoff == def {
 			m.Backoff = dibs.Backoff{}

@@ -21,7 +21,7 @@ func readObject(line []byte, to any) error {
 	if err := d.Decode(to); err != nil {
 		return err
 	}
-	if d.More() {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More passes over a } or ] too many
 		return errors.New("it is followed by more than its line should hold")
 	}
 	d = json.NewDecoder(bytes.NewReader(line))

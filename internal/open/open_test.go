@@ -35,8 +35,13 @@ func TestURLsOfSQLiteFiles(t *testing.T) {
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("%s makes no file %s: %v", url, path, err)
 		}
-		if _, err := Database(t.Context(), Absolute(url), Options{Existing: true}); err != nil {
+		again, err := Database(t.Context(), Absolute(url), Options{Existing: true})
+		if err != nil {
 			t.Errorf("%s is not the same file: %v", Absolute(url), err)
+			continue
+		}
+		if err := again.Close(); err != nil {
+			t.Errorf("%s: %v", url, err)
 		}
 	}
 	for _, url := range []URL{"postgres://localhost/x.db", "mysql:x", "x"} {

@@ -131,8 +131,8 @@ func isSecret(part string) bool {
 // before it.
 func likeServer(path string, named bool) bool {
 	before, _, at := strings.Cut(path, "@")
-	if _, rest, ok := strings.Cut(before, `:\`); ok {
-		before = rest // a drive of Windows
+	if len(before) > 2 && before[1:3] == `:\` {
+		before = before[3:] // a drive of Windows
 	}
 	at = at && strings.Contains(before, ":") && !(named && strings.ContainsAny(before, `/\`))
 	return at || serverWords.MatchString(path)

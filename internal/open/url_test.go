@@ -43,6 +43,7 @@ var secretURLs = []URL{
 	"u:S3CRET@h/db",
 	"u:S3CRET@h/x.db",
 	"u:a/S3CRET@h/x.db",
+	`app:\S3CRET@h/x.db`,
 	"//u:S3CRET@h/x.sqlite",
 	"sqlite:u:S3CRET@h/x.db",
 	"sqlite://u:S3CRET@h/x.db",

@@ -45,11 +45,11 @@ func URL(t testing.TB) string {
 	server := serverURL(t)
 	name := "dibs_test_" + strings.ToLower(rand.Text())
 	// template0 is never connected to, so any number of tests can copy it at once.
-	if err := exec(server, "create database "+name+" template template0"); err != nil {
+	if err := administer(server, "create database "+name+" template template0"); err != nil {
 		t.Fatalf("pgtest: make a database: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := exec(server, "drop database "+name+" with (force)"); err != nil {
+		if err := administer(server, "drop database "+name+" with (force)"); err != nil {
 			t.Errorf("pgtest: drop the test's database: %v", err)
 		}
 	})
@@ -94,6 +94,32 @@ func skipIfShort(t testing.TB) {
 	}
 }
 
+// admin holds this process' connection to each server that it makes databases on, by the server's
+// URL. To begin a connection costs a server as much as to make a database.
+var admin = struct {
+	sync.Mutex
+	conns map[string]*pgx.Conn
+}{conns: map[string]*pgx.Conn{}}
+
+// administer runs a statement on the process' own connection.
+func administer(server, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	admin.Lock()
+	defer admin.Unlock()
+	conn := admin.conns[server]
+	if conn == nil || conn.Ping(ctx) != nil { // a test may have ended it
+		var err error
+		if conn, err = pgx.Connect(ctx, server); err != nil {
+			return err
+		}
+		admin.conns[server] = conn
+	}
+	_, err := conn.Exec(ctx, statement)
+	return err
+}
+
+// exec runs a statement on a connection of its own.
 func exec(server, statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -104,6 +130,22 @@ func exec(server, statement string) error {
 	defer conn.Close(ctx)
 	_, err = conn.Exec(ctx, statement)
 	return err
+}
+
+// Flushes skips a test of what statements have read where the server, before version 15, cannot be
+// asked to count it at once.
+func Flushes(t testing.TB, q interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+},
+) {
+	t.Helper()
+	var version int
+	if err := q.QueryRow(t.Context(), "select current_setting('server_version_num')::int").Scan(&version); err != nil {
+		t.Fatalf("pgtest: %v", err)
+	}
+	if version < 150000 {
+		t.Skip("needs pg_stat_force_next_flush of PostgreSQL 15")
+	}
 }
 
 func withDatabase(t testing.TB, server, name string) string {
