@@ -75,7 +75,7 @@ func TestALockHoldsNothingOutsideOfItsTransaction(t *testing.T) {
 		exec(t, db, `insert into work (id, pri) values (1, 0)`)
 		s := opened(t, db, ways()["lock"])
 		tx := begin(t, db, pg)
-		done := []dibs.Outcome{takeIn(t, s.Tx(tx), 1, 1)[0].Lease().Complete(nil)}
+		done := []dibs.Outcome{takeIn(t, s.SQLTx(tx), 1, 1)[0].Lease().Complete(nil)}
 		if err := tx.Rollback(); err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestALockHoldsNothingOutsideOfItsTransaction(t *testing.T) {
 			t.Errorf("without a transaction: %v", err)
 		}
 		tx = begin(t, db, pg)
-		if err := s.Tx(tx).Finish(t.Context(), done); !errors.Is(err, dibs.ErrLeaseLost) {
+		if err := s.SQLTx(tx).Finish(t.Context(), done); !errors.Is(err, dibs.ErrLeaseLost) {
 			t.Errorf("in another transaction: %v", err)
 		}
 		_ = tx.Rollback() // nothing of it is to stay
@@ -101,10 +101,10 @@ func TestALeaseEndsInALongTransactionToo(t *testing.T) {
 		held := take(t, s, 1, 1)[0]
 		tx := begin(t, db, pg)
 		time.Sleep(time.Until(held.LeaseUntil) + 50*time.Millisecond) // what is waited for is the time itself
-		if err := s.Tx(tx).Finish(t.Context(), []dibs.Outcome{held.Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
+		if err := s.SQLTx(tx).Finish(t.Context(), []dibs.Outcome{held.Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
 			t.Errorf("finished: %v", err)
 		}
-		job := takeIn(t, s.Tx(tx), 1, 2)[0]
+		job := takeIn(t, s.SQLTx(tx), 1, 2)[0]
 		if !job.ClaimedAt.After(held.LeaseUntil) {
 			t.Errorf("claimed at %v, before the lease that had ended at %v", job.ClaimedAt, held.LeaseUntil)
 		}

@@ -17,6 +17,7 @@ type item struct {
 	Base    int64           `json:"b,omitempty"` // from when the delay counts; with a side table only
 	Uncount int             `json:"u"`
 	Dead    int             `json:"x"`
+	Own     int             `json:"o,omitempty"` // 1: the same transaction has claimed it
 }
 
 // sideKey is a key as text.

@@ -213,6 +213,9 @@ func (e *ended) item(side bool) item {
 	if e.uncounted {
 		it.Uncount = 1
 	}
+	if e.claim.own {
+		it.Own = 1
+	}
 	return it
 }
 
@@ -223,7 +226,11 @@ func (s *Store) lockLeases(ctx context.Context, q adopted.Querier, all []*ended)
 	for _, e := range all {
 		if e.claim != nil {
 			byKey[e.claim.key] = e
-			items = append(items, item{Key: sideKey(e.claim.key), Token: e.Token.String()})
+			it := item{Key: sideKey(e.claim.key), Token: e.Token.String()}
+			if e.claim.own {
+				it.Own = 1
+			}
+			items = append(items, it)
 		}
 	}
 	if len(items) == 0 {

@@ -10,31 +10,15 @@ import (
 	"github.com/dibs-queue/dibs/storetest"
 )
 
-// begin is how a caller begins a transaction in which he claims. What he has not finished
-// himself is completed by his commit, as storetest wants it.
+// beginTx is how a caller begins a transaction in which it claims.
 func (h *harness) beginTx(ctx context.Context) (storetest.Tx, error) {
 	in := &harnessIn{h: h, in: map[string]*adopt.Tx{}, held: map[dibs.Lease]string{}}
-	tx, err := storetest.SQL(h.db, func(tx checks.SQLTx) dibs.Tx {
+	return storetest.SQL(h.db, func(tx checks.SQLTx) dibs.Tx {
 		if own, ok := tx.(*sql.Tx); ok { // the first of the two
 			in.tx = own
 		}
 		return in
 	})(ctx)
-	if err != nil {
-		return tx, err
-	}
-	commit := tx.Commit
-	tx.Commit = func() error {
-		var rest []dibs.Outcome
-		for l := range in.held {
-			rest = append(rest, l.Complete(nil))
-		}
-		if err := in.Finish(ctx, rest); err != nil {
-			return err
-		}
-		return commit()
-	}
-	return tx, nil
 }
 
 // harnessIn is the harness in a transaction.
@@ -51,7 +35,7 @@ func (i *harnessIn) on(ctx context.Context, queue string) (*adopt.Tx, string, er
 		return nil, "", err
 	}
 	if i.in[s.Queue()] == nil {
-		i.in[s.Queue()] = s.Tx(i.tx)
+		i.in[s.Queue()] = s.SQLTx(i.tx)
 	}
 	return i.in[s.Queue()], s.Queue(), nil
 }

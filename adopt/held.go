@@ -29,6 +29,7 @@ type claim struct {
 	fence   string // a JSON array: exactly what the claim wrote; empty with a side table
 	attempt int
 	until   time.Time // on this machine's clock, about when the lease ends
+	own     bool      // the transaction that finishes it has made it
 }
 
 func (h *held) init() {

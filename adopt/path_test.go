@@ -213,7 +213,7 @@ func (w pathWay) storeVerbs(t *testing.T, s *adopt.Store, db, admin *sql.DB) {
 	claim := dibs.ClaimRequest{Queue: s.Queue(), Worker: "w", N: 8}
 	tx, err := db.BeginTx(ctx, nil)
 	must(err)
-	inTx := s.Tx(tx)
+	inTx := s.SQLTx(tx)
 	jobs, err := inTx.Claim(ctx, claim)
 	must(err)
 	must(inTx.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete([]byte("{}"))}))

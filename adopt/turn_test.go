@@ -116,7 +116,7 @@ func (g *gauge) work(ctx context.Context, t *testing.T, s *adopt.Store, db *sql.
 				t.Error(err)
 				return
 			}
-			in := s.Tx(tx)
+			in := s.SQLTx(tx)
 			claim, finish, end = in.Claim, in.Finish, tx.Commit
 			if keep = rand.IntN(3) > 0; !keep {
 				end = tx.Rollback
@@ -159,7 +159,7 @@ func TestAnOpenTransactionLeavesOthersWhatTheLimitsAllow(t *testing.T) {
 				m := grouped(t, db, `insert into work (id, grp) values (1, null), (2, 'a'), (3, null), (4, null), (5, 'a'), (6, 'b'), (7, null), (8, 'c'), (9, 'c'), (10, 'c'), (11, 'a')`)[way]
 				s := opened(t, db, m)
 				tx := begin(t, db, pg)
-				takeIn(t, s.Tx(tx), 4, 1, 2, 3, 4)
+				takeIn(t, s.SQLTx(tx), 4, 1, 2, 3, 4)
 				jobs := take(t, s, 2, 6, 7) // of a, the other has the turn
 				take(t, s, 5, 8, 9)
 				take(t, s, 5)

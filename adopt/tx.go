@@ -2,10 +2,10 @@ package adopt
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/adopted"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // Tx works inside a transaction of the caller's ("ClaimTx"): take, work, finish, and
@@ -20,18 +20,23 @@ import (
 // queue has a limit, of the queue. With either, on PostgreSQL it must be READ COMMITTED. On SQLite begin the transaction as one that writes (_txlock=immediate), or its
 // first write may find the file locked.
 //
-// Use one Tx for all calls in a transaction.
+// Use one Tx for all calls in a transaction: while that is open, the leases of what the Tx has
+// claimed do not end.
 type Tx struct {
-	s  *Store
-	tx adopted.Querier
+	s   *Store
+	tx  adopted.Querier
+	own map[dibs.Token]bool // claims made here
 	// Where a row lock alone holds a claim, nothing else tells what this transaction has claimed.
 	has map[dibs.Lease]*claim
 }
 
-// Tx makes the store work inside tx, of the database that it was opened with.
-func (s *Store) Tx(tx *sql.Tx) *Tx { return s.within(tx) }
+// SQLTx makes the store work inside a transaction of the database that it was opened with: a
+// *sql.Tx, or what has its ExecContext and QueryContext, as transactions of sqlx and GORM do.
+func (s *Store) SQLTx(tx checks.SQLTx) *Tx { return s.within(tx) }
 
-func (s *Store) within(q adopted.Querier) *Tx { return &Tx{s: s, tx: q, has: map[dibs.Lease]*claim{}} }
+func (s *Store) within(q adopted.Querier) *Tx {
+	return &Tx{s: s, tx: q, own: map[dibs.Token]bool{}, has: map[dibs.Lease]*claim{}}
+}
 
 // Within is for package advice, which tries a mapping in a transaction that it rolls back.
 func Within(p *adopted.Plan, q adopted.Querier) *Tx { return newStore(p).within(q) }
@@ -62,6 +67,9 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 		return nil, adopted.Classify("claim", err)
 	}
 	jobs := s.jobs(rows, take)
+	if len(jobs) > 0 {
+		t.own[jobs[0].Token] = true
+	}
 	if s.plan.LockOnly() {
 		for _, j := range jobs {
 			t.has[j.Lease()] = s.held.get(j.Lease())
@@ -73,11 +81,7 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 
 // Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must roll back.
 func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	find := t.s.find
-	if t.s.plan.LockOnly() {
-		find = t.find
-	}
-	err := t.s.finish(ctx, outcomes, t.tx, find, func(_ bool, f func(adopted.Querier) error) error { return f(t.tx) })
+	err := t.s.finish(ctx, outcomes, t.tx, t.find, func(_ bool, f func(adopted.Querier) error) error { return f(t.tx) })
 	if err == nil {
 		for _, o := range outcomes {
 			delete(t.has, dibs.Lease{ID: o.ID, Token: o.Token})
@@ -86,10 +90,21 @@ func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return err
 }
 
-func (t *Tx) find(_ context.Context, _ adopted.Querier, leases []dibs.Lease) ([]*claim, error) {
-	claims := make([]*claim, len(leases))
-	for i, l := range leases {
-		claims[i] = t.has[l]
+func (t *Tx) find(ctx context.Context, q adopted.Querier, leases []dibs.Lease) (claims []*claim, err error) {
+	if t.s.plan.LockOnly() {
+		claims = make([]*claim, len(leases))
+		for i, l := range leases {
+			claims[i] = t.has[l]
+		}
+		return claims, nil
 	}
-	return claims, nil
+	claims, err = t.s.find(ctx, q, leases)
+	for i, c := range claims {
+		if c != nil && t.own[leases[i].Token] {
+			own := *c // others of the process share it
+			own.own = true
+			claims[i] = &own
+		}
+	}
+	return claims, err
 }

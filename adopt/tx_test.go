@@ -72,12 +72,12 @@ func TestAClaimInATransactionEndsWithIt(t *testing.T) {
 // rollBack claims and finishes in a transaction that is rolled back.
 func rollBack(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	tx := begin(t, db, pg)
-	in := s.Tx(tx)
+	in := s.SQLTx(tx)
 	jobs := takeIn(t, in, 2, 1, 2)
 	takeIn(t, in, 1, 3) // not what it has already
 	if pg {             // nobody waits
 		other := begin(t, db, pg)
-		takeIn(t, s.Tx(other), 2, 4, 5)
+		takeIn(t, s.SQLTx(other), 2, 4, 5)
 		_ = other.Rollback() // nothing of it is to stay
 	}
 	if err := in.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
@@ -91,7 +91,7 @@ func rollBack(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 // commit finds all as it was, and finishes three rows in three ways.
 func commit(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	tx := begin(t, db, pg)
-	in := s.Tx(tx)
+	in := s.SQLTx(tx)
 	jobs := takeIn(t, in, 3, 1, 2, 3)
 	err := in.Finish(t.Context(), []dibs.Outcome{
 		jobs[0].Lease().Complete(nil), jobs[1].Lease().RetryAfter(time.Hour, "later"), jobs[2].Lease().Die("never"),
@@ -106,7 +106,7 @@ func commit(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 		t.Fatal(err)
 	}
 	tx = begin(t, db, pg)
-	takeIn(t, s.Tx(tx), 10, 4, 5, 6)
+	takeIn(t, s.SQLTx(tx), 10, 4, 5, 6)
 	_ = tx.Rollback() // nothing of it is to stay
 }
 

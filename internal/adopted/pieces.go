@@ -162,11 +162,26 @@ func (p piece) BusyRow() string {
 }
 
 // Held is true while the row is as its claim left it and has not ended.
-func (p piece) Held(alias string) string {
+func (p piece) Held(alias string) string { return p.held(alias, p.live()) }
+
+// HeldOrOwn is Held, or else the same transaction has claimed the row: while that is open, the
+// lease does not end.
+func (p piece) HeldOrOwn(alias string) string {
+	live := p.live()
+	if live != "" {
+		live = "(" + live + " or " + alias + ".dibs_own = 1)"
+	}
+	return p.held(alias, live)
+}
+
+func (p piece) held(alias, live string) string {
 	if p.SideTable {
 		return p.AtWork
 	}
-	conds := []string{p.AtWork + p.live()}
+	conds := []string{p.AtWork}
+	if live != "" {
+		conds = append(conds, live)
+	}
 	for i, c := range p.Fence {
 		now, then := p.Dialect.exact(c.SQL(), c), p.Dialect.item(alias+".dibs_f", i, Column{exactly: "pg_catalog.text"})
 		conds = append(conds, fmt.Sprintf("%s = %s", now, then))

@@ -232,7 +232,10 @@ func (p *Plan) mine() string {
 	if !ok {
 		return ""
 	}
-	where := p.AtWork + " and " + p.is(c, p.Dialect.cast(param("worker"), c)) + p.live()
+	where := p.AtWork + " and " + p.is(c, p.Dialect.cast(param("worker"), c))
+	if live := p.live(); live != "" {
+		where += " and " + live
+	}
 	if p.MaxAttempts > 0 {
 		where += fmt.Sprintf(" and %s < %d", p.attempts(), p.MaxAttempts)
 	}
@@ -244,9 +247,9 @@ func (p *Plan) live() string {
 	switch {
 	case p.SideTable:
 	case p.Timeout != nil:
-		return " and " + p.Timeout.Column.SQL() + " > " + p.Timeout.now
+		return p.Timeout.Column.SQL() + " > " + p.Timeout.now
 	case p.Started != nil:
-		return " and " + p.Started.Column.SQL() + " > " + p.Started.ago(p.Lease)
+		return p.Started.Column.SQL() + " > " + p.Started.ago(p.Lease)
 	}
 	return ""
 }

@@ -1,5 +1,5 @@
 -- Purpose: end claims, in the way of one outcome: set its columns, or delete the rows.
--- Parameters: batch, a JSON array of {"k": key, "f": fence, "e": error, "r": result, "d": delay in seconds{{if .SideTable}}, "b": from when on, in microseconds since 1970{{end}}, "u": 1 if the attempt does not count}.
+-- Parameters: batch, a JSON array of {"k": key, "f": fence, "e": error, "r": result, "d": delay in seconds{{if .SideTable}}, "b": from when on, in microseconds since 1970{{end}}, "u": 1 if the attempt does not count, "o": 1 if this transaction has claimed it}.
 -- Columns out: the keys of the rows that were changed.
 -- Concurrency: each row is changed only while it carries exactly what its claim wrote (or, with a side table, is
 -- leased there) and has not ended. Rows that somebody else has locked are passed over, not waited for.
@@ -10,7 +10,8 @@ with x as materialized (
         v->>'e' as dibs_error,
         v->>'r' as dibs_result,
         (v->>'d')::float8{{if .SideTable}} - (({{.Micros}} - (v->>'b')::bigint) / 1e6){{end}} as dibs_delay,
-        coalesce((v->>'u')::int, 0) as dibs_uncounted
+        coalesce((v->>'u')::int, 0) as dibs_uncounted,
+        coalesce((v->>'o')::int, 0) as dibs_own
     from jsonb_array_elements({{param "batch"}}::jsonb) v
 ),
 mine as materialized (
@@ -23,7 +24,7 @@ mine as materialized (
         x.dibs_uncounted
     from x
     join {{.Table}} t on {{.KeyIs "x"}}
-    where case when {{.Held "x"}} then true else false end -- found by its key, whatever statistics say of the rest
+    where case when {{.HeldOrOwn "x"}} then true else false end -- found by its key, whatever statistics say of the rest
     for update of t skip locked
 )
 {{- if .Sets}}
