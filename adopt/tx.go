@@ -2,6 +2,8 @@ package adopt
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/adopted"
@@ -32,7 +34,14 @@ type Tx struct {
 
 // SQLTx makes the store work inside a transaction of the database that it was opened with: a
 // *sql.Tx, or what has its ExecContext and QueryContext, as transactions of sqlx and GORM do.
-func (s *Store) SQLTx(tx checks.SQLTx) *Tx { return s.within(tx) }
+func (s *Store) SQLTx(tx checks.SQLTx) *Tx { return s.within(callers{tx}) }
+
+// callers is a caller's transaction. Statements are prepared only to verify a mapping, before that.
+type callers struct{ checks.SQLTx }
+
+func (callers) PrepareContext(context.Context, string) (*sql.Stmt, error) {
+	return nil, errors.ErrUnsupported
+}
 
 func (s *Store) within(q adopted.Querier) *Tx {
 	return &Tx{s: s, tx: q, own: map[dibs.Token]bool{}, has: map[dibs.Lease]*claim{}}

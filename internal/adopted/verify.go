@@ -37,7 +37,7 @@ func Passes(err error) bool {
 
 // prepared has the database prepare text, and forgets it again.
 func prepared(ctx context.Context, q Querier, text string) error {
-	st, err := q.(preparer).PrepareContext(ctx, text)
+	st, err := q.PrepareContext(ctx, text)
 	if err != nil {
 		return err
 	}

@@ -74,5 +74,5 @@ func (l limited) QueryContext(_ context.Context, query string, args ...any) (*sq
 }
 
 func (l limited) PrepareContext(_ context.Context, query string) (*sql.Stmt, error) {
-	return l.Querier.(preparer).PrepareContext(l.short, query)
+	return l.Querier.PrepareContext(l.short, query)
 }
