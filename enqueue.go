@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits of what a job may hold. Longer input is refused with an [InvalidError];
+// Limits. Longer input is refused with an [InvalidError];
 // only error texts are cut. Names and keys are UTF-8 without control characters, and without
 // those that turn the direction of text or separate lines; names of queues have no :// either, as
 // a URL may hold a password.
@@ -25,6 +25,7 @@ const (
 	MaxDelay        = 10 * 365 * 24 * time.Hour // of a start, a retry or a snooze
 	MinLease        = 100 * time.Millisecond
 	MaxLease        = 24 * time.Hour
+	ScheduledCap    = 10_000 // scheduled jobs of one queue: statistics stop counting there
 )
 
 // UniqueUntil says for how long a job holds its unique key. A key belongs to its

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What calls fail with; match with errors.Is.
+// What calls fail with, and why the contexts of handlers end; match with errors.Is.
 var (
 	// ErrLeaseLost: a token was no longer good; see FinishError.
 	ErrLeaseLost = errors.New("lease lost")
@@ -33,6 +33,17 @@ var (
 	// unrun, which does not count, and the worker pauses its claims: for 0.1 s, and for twice
 	// as long each time that it happens again, up to 30 s.
 	ErrNotStarted = errors.New("job not started")
+
+	// Why a handler's context ended: context.Cause(ctx) Is one of the following, or ErrLeaseLost.
+
+	// ErrCancelled: somebody cancelled the job. A handler that then returns any
+	// error leaves the job cancelled; one that returns nil has completed it.
+	ErrCancelled = errors.New("job cancelled")
+	// ErrJobTimeout: the handler ran longer than Worker.JobTimeout.
+	ErrJobTimeout = errors.New("job timeout")
+	// ErrShutdown: the worker is shutting down and has waited ShutdownWait. A
+	// handler that then returns an error has its job released, not failed.
+	ErrShutdown = errors.New("worker shutting down")
 )
 
 // FinishError lists the jobs of a Finish whose outcomes were not written. All others of the

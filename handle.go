@@ -3,23 +3,9 @@ package dibs
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
-)
-
-// Why a handler's context ended; context.Cause(ctx) Is one of these, or
-// ErrLeaseLost.
-var (
-	// ErrCancelled: somebody cancelled the job. A handler that then returns any
-	// error leaves the job cancelled; one that returns nil has completed it.
-	ErrCancelled = errors.New("job cancelled")
-	// ErrJobTimeout: the handler ran longer than Worker.JobTimeout.
-	ErrJobTimeout = errors.New("job timeout")
-	// ErrShutdown: the worker is shutting down and has waited ShutdownWait. A
-	// handler that then returns an error has its job released, not failed.
-	ErrShutdown = errors.New("worker shutting down")
 )
 
 // handler runs one attempt and returns the job's result.
@@ -59,7 +45,7 @@ func Handle[T any](w *Worker, kind string, f func(ctx context.Context, job *Job[
 		panic("dibs: Handle needs a kind; HandleRaw can take all kinds")
 	}
 	w.register(kind, f == nil, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
-		job, err := Decode[T](raw)
+		job, err := decode[T](raw)
 		if err != nil {
 			return nil, err
 		}
@@ -95,12 +81,8 @@ func (w *Worker) register(kind string, missing bool, h handler) {
 	w.handlers[kind] = h
 }
 
-// Decode returns the job with its payload decoded into T. Workers do it for the
-// handlers given to [Handle]; it is for jobs that a program claims by itself.
-func Decode[T any](raw *RawJob) (*Job[T], error) {
-	if raw == nil {
-		return nil, &InvalidError{"job", "is nil"}
-	}
+// decode is the job with its payload decoded into T.
+func decode[T any](raw *RawJob) (*Job[T], error) {
 	job := &Job[T]{RawJob: *raw} // the handler's own: the worker goes on reading raw
 	if err := json.Unmarshal(raw.Payload, &job.Payload); err != nil {
 		return nil, fmt.Errorf("payload of job %d (kind %q) does not decode into %T: %w", raw.ID, raw.Kind, job.Payload, err)

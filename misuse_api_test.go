@@ -1,7 +1,6 @@
 package dibs_test
 
 import (
-	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -25,7 +24,6 @@ var misused = map[string]string{
 	"dibs.Worker.HandleRaw": "TestARegistrationThatCannotWorkPanicsAtOnce",
 	"dibs.Worker.Run":       "TestAWorkerThatIsNotSetUpDoesNotRun",
 
-	"dibs.Decode":              "TestPlainFunctionsTakeAnything",
 	"dibs.DefaultSettings":     "TestPlainFunctionsTakeAnything",
 	"dibs.Die":                 "TestPlainFunctionsTakeAnything",
 	"dibs.Release":             "TestPlainFunctionsTakeAnything",
@@ -183,12 +181,6 @@ func TestPlainFunctionsTakeAnything(t *testing.T) {
 				}
 			}
 		}
-	}
-	if _, err := dibs.Decode[string](nil); err == nil {
-		t.Error("a job that is nil was decoded")
-	}
-	if _, err := dibs.Decode[string](&dibs.RawJob{Payload: json.RawMessage("{")}); err == nil {
-		t.Error("a payload that is no JSON was decoded")
 	}
 	job := &dibs.Job[string]{}
 	if job.Lease() != (dibs.Lease{}) || job.LastAttempt() || job.After(dibs.Outcome{}) != dibs.Waiting {

@@ -116,6 +116,3 @@ type QueueStats struct {
 	AvgRun     time.Duration `json:"avg_run"`    // from the claim to the finish, over Succeeded+Failed
 	Throughput float64       `json:"throughput"` // Succeeded per second
 }
-
-// ScheduledCap is where statistics stop counting scheduled jobs of one queue.
-const ScheduledCap = 10_000
