@@ -1,4 +1,4 @@
-package main
+package torture
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // what allows one running row of a group.
 
 // dropUnique drops what does not hold the id, and so would refuse rows, in PostgreSQL.
-func (c *tableCopy) dropUnique(ctx context.Context, table string) error {
+func (c *Copy) dropUnique(ctx context.Context, table string) error {
 	drops, err := textRows(c.SQL.QueryContext(ctx, qualify.Text(`
 select case when con.conname is null then format('drop index %I.%I', $3::text, i.relname)
     else format('alter table %s drop constraint %I', $1::text, con.conname) end
@@ -40,7 +40,7 @@ and not exists (
 
 // findUnique is dropUnique for SQLite: it tells the indexes that are to be left out, and notes
 // a column of each of those that cannot be, as they are part of the table.
-func (c *tableCopy) findUnique(ctx context.Context, original *sql.DB, table string) (dropped []string, err error) {
+func (c *Copy) findUnique(ctx context.Context, original *sql.DB, table string) (dropped []string, err error) {
 	found, err := textRows(original.QueryContext(ctx, `
 select json_object('name', l.name, 'apart', l.origin = 'c', 'columns', json((select json_group_array(i.name) from pragma_index_info(l.name) as i)))
 from pragma_index_list(?1) as l
@@ -69,7 +69,7 @@ and not exists (select 1 from pragma_table_info(?1) where pk > 0 and lower(name)
 }
 
 // leastUsed is a column that the mapping does not go by, if there is one: the last.
-func (c *tableCopy) leastUsed(columns []string) string {
+func (c *Copy) leastUsed(columns []string) string {
 	used := []string{c.M.Group.Column, c.M.Kind}
 	for _, o := range c.M.Order {
 		used = append(used, strings.Fields(o)[0])
