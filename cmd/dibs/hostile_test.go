@@ -84,14 +84,14 @@ func plant(c *cli) *hostileDB {
 func (h *hostileDB) replace(word string) {
 	h.t.Helper()
 	columns, placeholder := `select table_schema || '.' || table_name || ' ' || column_name || ' ' || data_type from information_schema.columns
-		where table_schema = 'dibs' and data_type in ('text', 'jsonb') and not is_generated = 'ALWAYS'`, "$1"
+		where table_schema = 'dibs' and data_type in ('text', 'jsonb') and is_updatable = 'YES' and table_name not like '%\_job'`, "$1"
 	if h.lite {
 		columns, placeholder = `select m.name || ' ' || c.name || ' text' from sqlite_schema m, pragma_table_info(m.name) c
 			where m.type = 'table' and m.name like 'dibs!_%' escape '!' and lower(c.type) = 'text'`, "?1"
 	}
-	all, err := textRows(h.sql.QueryContext(h.t.Context(), columns))
-	if err != nil || len(all) < 20 {
-		h.t.Fatal(all, err)
+	all := textRows(h.t, h.sql, columns)
+	if len(all) < 20 {
+		h.t.Fatal(all)
 	}
 	for _, column := range all {
 		f := strings.Fields(column)
@@ -407,4 +407,25 @@ func TestTopShowsNothingHostile(t *testing.T) {
 		send(m, didMsg{err: errors.New(evilName)})
 		look("an error")
 	}
+}
+
+// textRows are the rows of one column.
+func textRows(t *testing.T, db *sql.DB, query string, args ...any) (all []string) {
+	t.Helper()
+	rows, err := db.Query(query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, text)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
 }

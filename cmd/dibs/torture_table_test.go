@@ -147,7 +147,7 @@ func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
 		t.Skip("builds dibs and takes about 15 s each")
 	}
 	t.Parallel()
-	fence := broken.Edit{File: "sql/sqlite/change.sql", Old: "where {{.KeyIs \"m\"}}\nand {{.Held \"m\"}}\n{{- else}}", New: "where {{.KeyIs \"m\"}}\n{{- else}}"}
+	fence := broken.Edit{File: "sql/sqlite/change.sql", Old: "where {{.KeyIs \"m\"}}\nand {{.HeldOrOwn \"m\"}}\n{{- else}}", New: "where {{.KeyIs \"m\"}}\n{{- else}}"}
 	for _, test := range []struct {
 		fault, found string
 		edit         broken.Edit
