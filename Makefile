@@ -1,5 +1,5 @@
 # All of it needs Go alone, but for test, torture, soak, bench and postgres, which find or install PostgreSQL.
-.PHONY: check test demo torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck
+.PHONY: check test demo picture torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck
 
 tool := go tool -modfile=tools/go.mod
 
@@ -16,6 +16,10 @@ test: lint
 # Several worker processes take jobs from one table; one of them is killed.
 demo:
 	go run ./cmd/dibs demo
+
+# The README's picture of the demo, docs/demo.svg.
+picture:
+	scripts/picture.sh
 
 # Two minutes of faults on a PostgreSQL server of its own, which is killed too.
 torture:
