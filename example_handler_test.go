@@ -115,3 +115,30 @@ func ExampleDie() {
 	// Output:
 	// dead 550 no such mailbox
 }
+
+// Hooks see each claim, start, end, lost lease and failed call. They must not block.
+func ExampleHooks() {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	store, end := temporary(ctx)
+	defer end()
+	if _, err := store.Enqueue(ctx, []dibs.NewJob{{Kind: "job"}}); err != nil {
+		log.Fatal(err)
+	}
+
+	w := &dibs.Worker{Store: store, Hooks: dibs.Hooks{
+		Log:     slog.New(slog.DiscardHandler),
+		Claimed: func(jobs []*dibs.RawJob, took time.Duration) { fmt.Println("claimed", len(jobs)) },
+		Finished: func(a dibs.Attempt) {
+			fmt.Println("job", a.Job.ID, a.Outcome.Ending, "written:", a.NotWritten == nil)
+			stop()
+		},
+	}}
+	dibs.Handle(w, "job", func(context.Context, *dibs.Job[any]) error { return nil })
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// claimed 1
+	// job 1 completed written: true
+}
