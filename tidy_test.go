@@ -65,16 +65,16 @@ var driver = map[string][]string{
 
 // below is what a package may import of this module.
 var below = map[string][]string{
-	".":                  nil,
-	"adopt":              {"", "internal/checks", "internal/qualify"},
-	"internal/checks":    {""},
-	"internal/combine":   nil,
-	"footprint": nil,
-	"sqlite":             {"", "internal/checks", "footprint"},
-	"internal/qualify":   nil,
-	"internal/session":   {""},
-	"postgres":           {"", "internal/checks", "internal/combine", "footprint", "internal/qualify", "internal/session"},
-	"storetest":          {"", "internal/checks"},
+	".":                nil,
+	"adopt":            {"", "internal/checks", "internal/qualify"},
+	"internal/checks":  {""},
+	"internal/combine": nil,
+	"footprint":        nil,
+	"sqlite":           {"", "internal/checks", "footprint"},
+	"internal/qualify": nil,
+	"internal/session": {""},
+	"postgres":         {"", "internal/checks", "internal/combine", "footprint", "internal/qualify", "internal/session"},
+	"storetest":        {"", "internal/checks"},
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {
