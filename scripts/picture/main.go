@@ -62,6 +62,8 @@ func record(output io.Reader) ([]frame, error) {
 		switch {
 		case ended && last == 0:
 			return nil, errors.New("there was no output")
+		case ended && screen.strange != "":
+			return nil, fmt.Errorf("the output has %s, which is not understood", screen.strange)
 		case ended:
 			return frames, nil
 		case err != nil:

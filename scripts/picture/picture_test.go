@@ -92,8 +92,20 @@ func TestTheScreenIsWhatATerminalShows(t *testing.T) {
 	if text := words(t, draw([]frame{{0, got}})); !strings.Contains(text, "onE &>") {
 		t.Errorf("the picture says %q", text)
 	}
+	if screen.strange != "" {
+		t.Errorf("it does not understand %s", screen.strange)
+	}
 	screen.write([]byte(strings.Repeat("\r\nmore", 2*rows)))
 	if got := screen.shown(); len(got[rows-1]) != 1 || len(got[0]) != 1 || got[0][0].text != "more" {
 		t.Errorf("after scrolling, the first row is %+v and the last %+v", got[0], got[rows-1])
+	}
+}
+
+func TestOutputThatIsNotUnderstoodMakesNoPicture(t *testing.T) {
+	t.Parallel()
+	for _, output := range []string{"", "one\x1b[5;7Htwo", "\x1b[45mone"} {
+		if _, err := record(strings.NewReader(output)); err == nil {
+			t.Errorf("%q makes a picture", output)
+		}
 	}
 }

@@ -17,8 +17,8 @@ const (
 	hold  = 8 * time.Second // how long the last frame stays, before all begins again
 )
 
-// colors are those of a terminal's codes 31 to 37.
-var colors = map[int]string{31: "#ff7b72", 32: "#56d364", 33: "#e3b341", 34: "#79c0ff", 35: "#d2a8ff", 36: "#56d4dd", 37: "#e6edf3"}
+// colors are those of a terminal's codes that the command uses.
+var colors = map[int]string{31: "#ff7b72", 32: "#56d364", 33: "#e3b341", 36: "#56d4dd"}
 
 // draw shows the frames one after the other, without end. What cannot move a picture
 // shows the last one.

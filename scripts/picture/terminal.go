@@ -6,13 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// terminal understands as much of a terminal's language as the command's screens use.
-// Whatever else there is, such as questions to the terminal, it passes over.
+// terminal understands as much of a terminal's language as the command's screens use, and
+// notes what it does not understand.
 type terminal struct {
 	cells    [rows][columns]cell
 	row, col int
 	style    style
 	rest     []byte // the beginning of a character or sequence whose end has not come yet
+	strange  string // the first sequence that was not understood
 }
 
 type cell struct {
@@ -21,7 +22,7 @@ type cell struct {
 }
 
 type style struct {
-	color       int // 31 to 37, or 0
+	color       int // a key of colors, or 0
 	bold, faint bool
 }
 
@@ -120,53 +121,50 @@ func (t *terminal) control(parameters string, letter byte) {
 	switch letter {
 	case 'A':
 		t.row = max(t.row-n, 0)
-	case 'B':
-		t.row = min(t.row+n, rows-1)
 	case 'C':
 		t.col = min(t.col+n, columns-1)
 	case 'D':
 		t.col = max(t.col-n, 0)
-	case 'G':
-		t.col = min(max(n-1, 0), columns-1)
-	case 'I':
-		t.col = min((t.col/8+n)*8, columns-1)
 	case 'Z':
 		t.col = max(((t.col+7)/8-n)*8, 0)
-	case 'X':
-		clear(line[min(t.col, columns):min(t.col+n, columns)])
 	case 'P':
 		copy(line[min(t.col, columns):], line[min(t.col+n, columns):])
 		clear(line[max(columns-n, 0):])
-	case '@':
-		copy(line[min(t.col+n, columns):], line[min(t.col, columns):])
-		clear(line[min(t.col, columns):min(t.col+n, columns)])
 	case 'K':
 		clear(line[min(t.col, columns):])
 	case 'J':
 		clear(line[min(t.col, columns):])
 		clear(t.cells[t.row+1:])
 	case 'm':
-		t.graphics(parameters)
+		for p := range strings.SplitSeq(parameters, ";") {
+			t.graphics(p)
+		}
+	default:
+		t.note(parameters + string(letter))
+	}
+}
+
+func (t *terminal) note(sequence string) {
+	if t.strange == "" {
+		t.strange = "ESC [ " + sequence
 	}
 }
 
 // graphics changes the style in which characters are put.
-func (t *terminal) graphics(parameters string) {
-	for p := range strings.SplitSeq(parameters, ";") {
-		switch n, _ := strconv.Atoi(p); {
-		case n == 0:
-			t.style = style{}
-		case n == 1:
-			t.style.bold = true
-		case n == 2:
-			t.style.faint = true
-		case n == 22:
-			t.style.bold, t.style.faint = false, false
-		case n >= 31 && n <= 37:
-			t.style.color = n
-		case n == 39:
-			t.style.color = 0
-		}
+func (t *terminal) graphics(parameter string) {
+	switch n, err := strconv.Atoi(parameter); {
+	case parameter == "" || n == 0 && err == nil:
+		t.style = style{}
+	case n == 1:
+		t.style.bold = true
+	case n == 2:
+		t.style.faint = true
+	case colors[n] != "":
+		t.style.color = n
+	case n == 39:
+		t.style.color = 0
+	default:
+		t.note(parameter + "m")
 	}
 }
 
