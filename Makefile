@@ -1,6 +1,6 @@
 # make help prints what stands here before each target. All of it needs Go alone, but for test,
 # torture, soak, bench and postgres, which find or install PostgreSQL.
-.PHONY: check test help demo torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck fuzz portable workflows vulnerabilities
+.PHONY: check test help demo picture torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck fuzz portable workflows vulnerabilities
 
 tool := go tool -modfile=tools/go.mod
 
@@ -20,6 +20,10 @@ help:
 # several worker processes take jobs from one table; one of them is killed
 demo:
 	go run ./cmd/dibs demo
+
+# the README's picture of the demo, docs/demo.svg
+picture:
+	scripts/picture.sh
 
 # two minutes of faults on a PostgreSQL server of its own, which is killed too
 torture:

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -137,5 +138,37 @@ func write(t *testing.T, name, text string) {
 	}
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestContributingSaysHowLargeADatabaseIs keeps the sizes of CONTRIBUTING.md true, within a tenth.
+func TestContributingSaysHowLargeADatabaseIs(t *testing.T) {
+	t.Parallel()
+	text := strings.ReplaceAll(read(t, "CONTRIBUTING.md"), ",", "")
+	size := func(folder string) (lines int) {
+		for _, name := range files(t, ".go") {
+			if filepath.Dir(name) == folder && !strings.HasSuffix(name, "_test.go") {
+				lines += strings.Count(read(t, name), "\n")
+			}
+		}
+		return lines
+	}
+	for pattern, want := range map[string][]int{
+		`Go without tests \| (\d+) lines \| (\d+) lines`:       {size("sqlite"), size("postgres")},
+		"statements in `sql/` \\| (\\d+) \\| (\\d+)":           {len(statements(t, "sqlite")), len(statements(t, "postgres"))},
+		"`internal/checks` (\\d+) lines":                       {size("internal/checks")},
+		`The suite has (\d+) cases in (\d+) lines`:             {len(storetest.Names()), size("storetest")},
+		`in \[sqlite/store_test.go\]\([a-z/_.]*\) (\d+) lines`: {strings.Count(read(t, "sqlite/store_test.go"), "\n")},
+	} {
+		m := regexp.MustCompile(pattern).FindStringSubmatch(text)
+		if m == nil {
+			t.Errorf("CONTRIBUTING.md does not say %s", pattern)
+			continue
+		}
+		for i, n := range want {
+			if said, _ := strconv.Atoi(m[i+1]); said*10 < n*9 || said*10 > n*11 {
+				t.Errorf("CONTRIBUTING.md says %q, it is %d", m[0], n)
+			}
+		}
 	}
 }

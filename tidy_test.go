@@ -281,7 +281,20 @@ func camelWords(name string) []string {
 	return out
 }
 
-var link = regexp.MustCompile(`\]\(([^)\s#]+)[^)]*\)`)
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s#]*)(?:#([^)\s]+))?[^)]*\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notSlug = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// anchors are the places of a page that links can name, as GitHub makes them of headings.
+func anchors(page string) []string {
+	var all []string
+	for _, m := range heading.FindAllStringSubmatch(block.ReplaceAllString(page, ""), -1) {
+		all = append(all, strings.ReplaceAll(notSlug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return all
+}
 
 func TestTidyLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
@@ -290,8 +303,14 @@ func TestTidyLinksLeadSomewhere(t *testing.T) {
 			if strings.Contains(m[1], "://") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(filepath.Dir(name), m[1])); err != nil {
+			target := filepath.Join(filepath.Dir(name), m[1])
+			if m[1] == "" {
+				target = name
+			}
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s links to %s, which does not exist", name, m[1])
+			} else if m[2] != "" && !slices.Contains(anchors(read(t, target)), m[2]) {
+				t.Errorf("%s links to #%s of %s, which has no such heading", name, m[2], target)
 			}
 		}
 	}

@@ -7,9 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/postgres"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -89,5 +93,44 @@ func TestTransactionChangesWorkAndDataTogether(t *testing.T) {
 	}
 	if orders != 1 || confirmed != 1 || jobs != 0 || completed != 1 {
 		t.Errorf("%d orders, %d confirmed, %d live jobs, %d completed; want 1, 1, 0, 1", orders, confirmed, jobs, completed)
+	}
+}
+
+func TestServiceStopsWellWhenItIsTold(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	if err := postgres.Migrate(t.Context(), url, postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	store, err := postgres.Open(t.Context(), url, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ids, err := store.Enqueue(t.Context(), []dibs.NewJob{{Queue: "emails", Kind: "welcome", Payload: "ann"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), build(t, "service"))
+	cmd.Env = append(os.Environ(), "DIBS_DB="+url)
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		job, err := store.Get(t.Context(), ids[0].ID)
+		if err != nil || time.Now().After(end) {
+			t.Fatalf("the job is still %v, %v", job, err)
+		}
+		if job.State == dibs.Completed {
+			break
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), `{"time":`) {
+		t.Errorf("it ended with %v and has logged\n%s", err, said.String())
 	}
 }

@@ -97,6 +97,9 @@ with_server go test $race $common -run "$racing" ./cmd/dibs || failed=1
 step "a table of River's, worked on by dibs"
 with_server sh -c "cd bench && go test $common -run TestRiversTableIsAdopted ." || failed=1
 
+step 'dibs in transactions of sqlx and GORM'
+with_server sh -c 'cd examples/orm && go test -count=1 -timeout 5m .' || failed=1
+
 step 'what ran beside all that'
 wait $beside || failed=1
 cat "$tmp/aside"

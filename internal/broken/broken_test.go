@@ -3,6 +3,7 @@ package broken
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -178,6 +179,12 @@ func TestTheTableNamesEveryVariant(t *testing.T) {
 	}
 	if rows := strings.Count(text, "\n| `"); rows != len(Variants()) {
 		t.Errorf("docs/broken.md has %d rows, there are %d variants", rows, len(Variants()))
+	}
+	for _, page := range []string{"broken.md", "proof.md"} {
+		b, err := os.ReadFile(filepath.Join(module(t), "docs", page))
+		if want := fmt.Sprintf(" %d faults", len(Variants())); err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("docs/%s does not say%s, %v", page, want, err)
+		}
 	}
 }
 

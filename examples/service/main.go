@@ -1,0 +1,63 @@
+// Command service is a worker as a service: it logs JSON, counts what happens, and stops
+// well when it is told to. docs/howto/deploying.md and docs/howto/monitoring.md explain it.
+//
+//	DIBS_DB=postgres://localhost/mydb go run ./examples/service
+package main
+
+import (
+	"context"
+	"expvar"
+	"log"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+func main() {
+	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
+	go func() { slog.Error("counters", "error", http.ListenAndServe("localhost:8080", nil)) }() // /debug/vars
+	if err := run(os.Getenv("DIBS_DB")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(url string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	store, err := postgres.Open(ctx, url, postgres.Options{})
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	worker := &dibs.Worker{
+		Store:        store,
+		Queue:        "emails",
+		Concurrency:  20,
+		JobTimeout:   5 * time.Minute,
+		ShutdownWait: 20 * time.Second, // all ends 5 s after that: give the process 30
+		Hooks:        counters(),
+	}
+	dibs.Handle(worker, "welcome", func(ctx context.Context, job *dibs.Job[string]) error {
+		return nil // send it
+	})
+	return worker.Run(ctx) // until SIGTERM: nil
+}
+
+func counters() dibs.Hooks {
+	endings, seconds := expvar.NewMap("dibs_attempts"), expvar.NewFloat("dibs_handler_seconds")
+	lost, errors := expvar.NewInt("dibs_leases_lost"), expvar.NewMap("dibs_store_errors")
+	return dibs.Hooks{
+		Finished: func(a dibs.Attempt) {
+			endings.Add(string(a.Outcome.Ending), 1)
+			seconds.Add(a.Ran.Seconds())
+		},
+		LeaseLost: func(*dibs.RawJob, error) { lost.Add(1) },
+		Error:     func(call string, _ error) { errors.Add(call, 1) },
+	}
+}

@@ -1,0 +1,142 @@
+//go:build unix
+
+package dibs_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestTheHowToPagesWork does what docs/howto says: its shell is run, its Go is copied from
+// examples and tests that run, and what starts a worker starts one that stops well.
+func TestTheHowToPagesWork(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("docs/howto/*.md")
+	if err != nil || len(pages) < 6 {
+		t.Fatalf("found %v, %v", pages, err)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	command(t, here, "go", "build", "-o", bin+"/dibs", "./cmd/dibs")
+	examples := exampleCode(t)
+	for _, page := range pages {
+		dir := t.TempDir()
+		for _, m := range block.FindAllStringSubmatch(read(t, page), -1) {
+			switch language, text := m[1], m[2]; language {
+			case "go":
+				if !strings.Contains(examples, unindented(text)) {
+					t.Errorf("%s: no example has this code:\n%s", page, text)
+				}
+			case "sh":
+				command(t, dir, "sh", "-euc", "export PATH="+bin+":$PATH DIBS_DB=sqlite:jobs.db; "+text)
+			case "yaml": // which TestRiversTableIsAdopted works with
+				if !strings.Contains(read(t, "bench/adopt_test.go"), "`\n"+text+"`") {
+					t.Errorf("%s: bench/adopt_test.go has another mapping", page)
+				}
+			case "ini":
+				runUnit(t, bin, text)
+			case "dockerfile":
+				runDockerfile(t, bin, text)
+			default:
+				t.Errorf("%s has a block of language %q, which no test looks at", page, language)
+			}
+		}
+	}
+}
+
+// exampleCode is all Go that a page may copy from: programs and tests in examples, and
+// examples of the packages.
+func exampleCode(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, name := range files(t, ".go") {
+		if strings.HasPrefix(name, "examples/") || strings.HasPrefix(filepath.Base(name), "example_") {
+			all.WriteString(unindented(read(t, name)))
+		}
+	}
+	return all.String()
+}
+
+// runUnit runs the worker of a systemd unit, and compares the unit's time limits.
+func runUnit(t *testing.T, bin, unit string) {
+	t.Helper()
+	setting := func(name string) string {
+		m := regexp.MustCompile(`(?m)^` + name + `=(.*)$`).FindStringSubmatch(unit)
+		if m == nil {
+			t.Fatalf("the unit has no %s:\n%s", name, unit)
+		}
+		return m[1]
+	}
+	args := strings.Fields(setting("ExecStart"))
+	wait, err := time.ParseDuration(args[slices.Index(args, "--shutdown")+1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	limit, err := time.ParseDuration(setting("TimeoutStopSec") + "s")
+	if err != nil || limit < wait+5*time.Second || setting("KillMode") != "mixed" {
+		t.Errorf("the unit stops its worker after %v (%v), which may take %v and 5s:\n%s", limit, err, wait, unit)
+	}
+	stopsWell(t, bin, args)
+}
+
+// runDockerfile tries how a Dockerfile builds the command, without building it once more, and
+// starts the worker that it starts.
+func runDockerfile(t *testing.T, bin, text string) {
+	t.Helper()
+	build := regexp.MustCompile(`(?m)^RUN (.*) -o /dibs (.*)$`).FindStringSubmatch(text)
+	entry := regexp.MustCompile(`(?m)^ENTRYPOINT (.*)$`).FindStringSubmatch(text)
+	if build == nil || entry == nil {
+		t.Fatalf("it builds or starts nothing:\n%s", text)
+	}
+	command(t, ".", "sh", "-euc", build[1]+" -n -o "+bin+"/dibs "+build[2])
+	var args []string
+	if err := json.Unmarshal([]byte(entry[1]), &args); err != nil {
+		t.Fatalf("%s: %v", entry[1], err)
+	}
+	stopsWell(t, bin, args)
+}
+
+// stopsWell starts a worker by the words of a unit or Dockerfile, with a program that is
+// here, lets it do a job, and ends it by SIGTERM.
+func stopsWell(t *testing.T, bin string, args []string) {
+	t.Helper()
+	dir := t.TempDir()
+	script := "export DIBS_DB=sqlite:jobs.db PATH=" + bin + ":$PATH; "
+	command(t, dir, "sh", "-euc", script+`dibs enqueue emails '"hello"'`)
+	end := slices.Index(args, "--")
+	if end < 0 || filepath.Base(args[0]) != "dibs" {
+		t.Fatalf("%q runs no program", args)
+	}
+	worker := exec.CommandContext(t.Context(), bin+"/dibs", append(slices.Clone(args[1:end+1]), "cat")...)
+	worker.Dir = dir
+	worker.Env = append(os.Environ(), "DIBS_DB=sqlite:jobs.db")
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if out := command(t, dir, "sh", "-euc", script+"dibs ls emails --state completed"); strings.Contains(out, "hello") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("%q does no job", args)
+			break
+		}
+	}
+	if err := worker.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := worker.Wait(); err != nil {
+		t.Errorf("%q ends with %v", args, err)
+	}
+}
