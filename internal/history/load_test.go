@@ -304,13 +304,9 @@ func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clien
 	wait.Wait()
 	run(clients, (*client).drain)
 	wait.Wait()
-	e := history.Evidence{Effects: all.of, Queues: queues}
-	e.Calls, err = history.Read(dir)
+	e, err := history.Collect(t.Context(), db, dir)
 	must(t, err)
-	e.Final, err = history.Left(t.Context(), db)
-	must(t, err)
-	e.Check, err = db.Check(t.Context())
-	must(t, err)
+	e.Effects, e.Queues = all.of, queues
 	return e
 }
 
