@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/linear"
 )
 
 func TestPromisesAreThoseOfTheGuarantees(t *testing.T) {
@@ -43,7 +44,7 @@ func TestAJobLeftBehindIsStillLinearizable(t *testing.T) {
 		b := newBook()
 		b.enqueue(0, 1)
 		b.left(state, 0, 1)
-		if checked, _, broken := history.Linearizable(b.evidence()); checked != 1 || len(broken) > 0 {
+		if checked, _, broken := linear.Check(b.evidence()); checked != 1 || len(broken) > 0 {
 			t.Errorf("%s: %d checked, %d broken", state, checked, len(broken))
 		}
 	}
@@ -65,7 +66,7 @@ func BenchmarkJudge(b *testing.B) {
 			return broken
 		}},
 		{"linearizable", func() int {
-			_, undecided, broken := history.Linearizable(e)
+			_, undecided, broken := linear.Check(e)
 			return len(broken) + undecided
 		}},
 	} {
