@@ -31,9 +31,9 @@ func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
 		{noOrder, "import", "came after a row that is behind it"},
 		{noGroups, "jobs", "claim: dibs: claim: "},
 		{noLeases, "retrieval", "has not ended"},
-		{noLimit, "booking", "rows ran at once"},
-		{allFree, "retrieval", "was claimed by"},
-		{noRefusal, "retrieval", "was accepted, which another program had ended"},
+		{noLimit, "booking", "ran at once"},
+		{allFree, "retrieval", "it had two owners"},
+		{noRefusal, "retrieval", "was accepted after another program had ended it"},
 		{noFence, "retrieval", "ended 2 times"},
 	} {
 		t.Run(c.broken, func(t *testing.T) {
@@ -73,7 +73,7 @@ func spoil(broken string, m adopt.Mapping) adopt.Mapping {
 }
 
 // breaking is the store, made wrong.
-func breaking(broken string, other *sql.DB, s *adopt.Store) dibs.Store {
+func breaking(broken string, other *sql.DB, s *adopt.Store) dibs.Database {
 	switch broken {
 	case allFree, noRefusal, noFence:
 		return &brokenStore{s, broken, other}
