@@ -137,6 +137,7 @@ func count(calls []*history.Call) Totals {
 			t.Claimed += len(c.Jobs)
 		case history.Finish:
 			t.Finished += len(c.Outcomes)
+		case history.Ended: // by another program
 		default:
 			t.Others += len(c.Leases) + len(c.IDs)
 		}
