@@ -32,9 +32,9 @@ func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
 		{noOrder, "import", "came after a row that is behind it"},
 		{noGroups, "jobs", "claim: dibs: claim: "},
 		{noLeases, "retrieval", "has not ended"},
-		{noLimit, "booking", "rows ran at once"},
-		{allFree, "retrieval", "was claimed by"},
-		{noRefusal, "retrieval", "was accepted, which another program had ended"},
+		{noLimit, "booking", "ran at once"},
+		{allFree, "retrieval", "it had two owners"},
+		{noRefusal, "retrieval", "was accepted after another program had ended it"},
 		{noFence, "retrieval", "ended 2 times"},
 	} {
 		t.Run(c.broken, func(t *testing.T) {

@@ -3,8 +3,11 @@ package adopt_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -36,37 +39,31 @@ func statement(t *testing.T, db *sql.DB, query string, args ...any) int64 {
 // others is another program at work on the same table: it inserts rows, and
 // changes and ends some that are there.
 type others struct {
-	touched, ended map[string]bool
-	left           atomic.Int64
+	touched map[string]bool
+	left    atomic.Int64
 }
 
 func (o *others) done() bool { return o.left.Load() == 0 }
 
 func (f *fleet) others(ctx context.Context, t *testing.T) *others {
 	t.Helper()
-	o := &others{touched: map[string]bool{}, ended: map[string]bool{}}
+	o := &others{touched: map[string]bool{}}
 	o.left.Store(int64(f.extra))
-	ids := f.ids(t)
+	names := slices.Collect(maps.Keys(f.ranks(t)))
 	touch := fmt.Sprintf(`update %s set %s = 'seen' where %s = $1 and %s`, f.table, f.remark, f.key("", f.pg), f.meant(f.m.Unfinished))
 	go func() {
 		for n := f.rows; o.left.Load() > 0 && ctx.Err() == nil; n += 10 {
 			f.fill(t, n, n+10)
-			if id := ids[rand.IntN(len(ids))]; statement(t, f.db, touch, id) == 1 {
-				o.touched[id] = true
+			if name := names[rand.IntN(len(names))]; statement(t, f.db, touch, name) == 1 {
+				o.touched[name] = true
 			}
-			if id := ids[rand.IntN(len(ids))]; statement(t, f.db, f.byHand, id) == 1 {
-				o.ended[id] = true
+			name := names[rand.IntN(len(names))]
+			err := f.rec.Ended(f.id(t, name), func() (bool, error) { return oneRow(f.db.ExecContext(ctx, f.byHand, name)) })
+			if err != nil && !errors.Is(err, errNoCount) {
+				t.Error(err)
 			}
 			o.left.Add(-10)
 		}
 	}()
 	return o
-}
-
-func (f *fleet) ids(t *testing.T) (ids []string) {
-	t.Helper()
-	for id := range f.ranks(t) {
-		ids = append(ids, id)
-	}
-	return ids
 }

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/child"
+	"github.com/dibs-queue/dibs/internal/history"
 )
 
 // owned is a table as somebody else has built it: testdata/NAME.yaml is its mapping,
@@ -88,15 +90,19 @@ type fleet struct {
 	broken                        string        // what is made wrong on purpose; see spoil and breaking
 	limit                         time.Duration // of a run
 
-	m    mapping.Mapping
-	db   *sql.DB
-	pg   bool
-	dsn  string
-	dir  string
-	live []*child.Process
-	n    int             // processes started
-	gone map[string]bool // killed
+	m         mapping.Mapping
+	db        *sql.DB
+	store     *adopt.Store
+	rec       *history.Recorder
+	pg        bool
+	dsn       string
+	dir       string
+	live      []*child.Process
+	n, killed int // processes
 }
+
+// slack is for a busy machine, and for columns that hold whole seconds.
+const slack = 3 * time.Second
 
 func TestFiveTables(t *testing.T) {
 	for _, o := range fiveTables {
@@ -129,7 +135,7 @@ func (f *fleet) make(t *testing.T, driver, dsn string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = db.Close() })
-	f.db, f.dsn, f.pg, f.dir, f.gone = db, dsn, driver == "pgx", t.TempDir(), map[string]bool{}
+	f.db, f.dsn, f.pg, f.dir = db, dsn, driver == "pgx", t.TempDir()
 	if f.m, err = shortened(f.name, f.pg); err != nil {
 		t.Fatal(err)
 	}
@@ -203,6 +209,11 @@ func (f *fleet) run(t *testing.T) *evidence {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), f.limit)
 	defer cancel()
+	var err error
+	if f.rec, err = history.OpenIn(f.dir, "others"); err != nil {
+		t.Fatal(err)
+	}
+	f.store = open(t, f.db, f.m)
 	before := f.ranks(t)
 	for range f.processes {
 		f.start(t)
@@ -215,7 +226,7 @@ func (f *fleet) run(t *testing.T) *evidence {
 	others := f.others(ctx, t)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for killed := 0; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done(): // the judges say what has not ended
 		case <-tick.C:
@@ -225,11 +236,10 @@ func (f *fleet) run(t *testing.T) *evidence {
 				t.Fatal(err)
 			}
 		}
-		if killed < f.kills && f.count(t, "ended") >= (killed+1)*f.rows/(f.kills+2) && f.kill(t) {
-			killed++
+		if f.killed < f.kills && f.count(t, "ended") >= (f.killed+1)*f.rows/(f.kills+2) && f.kill(t) {
 			f.start(t)
 		}
-		if others.done() && killed == f.kills && f.count(t, f.table+" t where "+f.meant(f.m.Unfinished)) == 0 {
+		if others.done() && f.killed == f.kills && f.count(t, f.table+" t where "+f.meant(f.m.Unfinished)) == 0 {
 			break
 		}
 	}
@@ -239,8 +249,16 @@ func (f *fleet) run(t *testing.T) *evidence {
 		}
 	}
 	f.live = nil
+	if err := f.rec.Close(); err != nil {
+		t.Fatal(err)
+	}
 	found := f.gather(t)
-	found.rank, found.touched, found.byHand, found.limit = before, others.touched, others.ended, f.m.Concurrency
+	for name, p := range before {
+		found.rank[f.id(t, name)] = p
+	}
+	for name := range others.touched {
+		found.touched[f.id(t, name)] = true
+	}
 	return found
 }
 
@@ -248,14 +266,8 @@ func (f *fleet) start(t *testing.T) {
 	t.Helper()
 	f.n++
 	name := fmt.Sprintf("worker%d", f.n)
-	out, err := os.Create(filepath.Join(f.dir, name+".events"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close() // the process has its own copy
 	cmd := osexec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), order{Table: f.name, DSN: f.dsn, PG: f.pg, Name: name, Broken: f.broken}.env())
-	cmd.Stdout = out
+	cmd.Env = append(os.Environ(), order{Table: f.name, DSN: f.dsn, Dir: f.dir, PG: f.pg, Name: name, Broken: f.broken}.env())
 	p, err := child.Start(name, f.dir, cmd, (*osexec.Cmd).Start)
 	if err != nil {
 		t.Fatal(err)
@@ -266,22 +278,21 @@ func (f *fleet) start(t *testing.T) {
 // kill kills the oldest process that is just at some rows, if there is one.
 func (f *fleet) kill(t *testing.T) bool {
 	t.Helper()
+	calls, err := history.Read(f.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := map[string]int{}
+	for _, c := range calls {
+		held[c.Client] += len(c.Jobs) - len(c.Outcomes)
+	}
 	for i, p := range f.live {
-		held := map[string]bool{}
-		for _, v := range f.events(t, filepath.Join(f.dir, p.Name+".events")) {
-			switch v.what {
-			case noteClaimed:
-				held[v.id] = true
-			case noteReturned, noteFinished:
-				delete(held, v.id)
-			}
-		}
-		if len(held) == 0 {
+		if held[p.Name] == 0 {
 			continue
 		}
 		f.live = slices.Delete(f.live, i, i+1)
-		f.gone[p.Name] = true
-		if err := p.Kill(); err != nil {
+		f.killed++
+		if err := f.rec.Fault(p.Name, "killed", p.Kill); err != nil {
 			t.Fatal(err)
 		}
 		return true

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/crash"
+	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -26,20 +26,13 @@ func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
 	if err := postgres.Migrate(t.Context(), server.URL(), postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	r := crash.Random(t)
-	var ledger crash.Ledger
-	calls, kills := 0, crash.Times(3, 50)
-	for i := range kills {
-		calls += killUnderLoad(t, server, &ledger, r, i)
-		for _, line := range judge(t, server, &ledger) {
-			t.Errorf("kill %d: %s", i, line)
-		}
+	dir, r := t.TempDir(), crash.Random(t)
+	for i := range crash.Times(3, 50) {
+		killUnderLoad(t, server, dir, r, i)
 	}
-	left, err := crash.Drain(t.Context(), opened(t, server.URL(), postgres.Options{}))
-	if err != nil {
-		t.Fatal(err)
+	for _, line := range judge(t, server, dir, "judge") {
+		t.Error(line)
 	}
-	t.Logf("%d kills, %d calls acknowledged; %d jobs were left and then completed", kills, calls, left)
 }
 
 // TestAServerThatAcknowledgesTooEarlyIsFoundOut shows that the test above can fail:
@@ -54,63 +47,67 @@ func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
 	execute(t, admin, "alter system set synchronous_commit = off")
 	execute(t, admin, "alter system set wal_writer_delay = '10s'") // not just before the kill
 	server.Restart(pgtest.Fast)
-	var ledger crash.Ledger
-	r := crash.Random(t)
+	dir, r := t.TempDir(), crash.Random(t)
 	for i := range 5 { // now and then a kill comes just after the server wrote its log for another reason
-		killUnderLoad(t, server, &ledger, r, i)
-		if found := judge(t, server, &ledger); len(found) > 0 {
+		killUnderLoad(t, server, dir, r, i)
+		if found := judge(t, server, dir, fmt.Sprint("judge-", i)); len(found) > 0 {
 			return
 		}
 	}
 	t.Error("nothing was missing")
 }
 
-// killUnderLoad runs clients until it kills the server, starts that again, and
-// returns how many calls were acknowledged.
-func killUnderLoad(t *testing.T, server *pgtest.Server, ledger *crash.Ledger, r *rand.Rand, run int) int {
+// killUnderLoad runs clients until it kills the server, and starts that again.
+func killUnderLoad(t *testing.T, server *pgtest.Server, dir string, r *rand.Rand, run int) {
 	t.Helper()
 	db := opened(t, server.URL(), postgres.Options{MaxConns: crashClients})
 	defer db.Close()
-	answers, ended := make(chan struct{}, 1000), make(chan error)
+	rec, err := history.OpenIn(dir, fmt.Sprint("clients-", run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const least = 10 * crashClients // answers, so that there is something to lose
+	answers, ended := make(chan struct{}, least), make(chan error, crashClients)
 	for i := range crashClients {
 		c := crash.Client{
-			Name: fmt.Sprintf("c%d", i), Run: strconv.Itoa(run), DB: db, Rand: rand.New(rand.NewPCG(r.Uint64(), 0)),
-			Note: func(n crash.Note) {
-				ledger.Add(n)
-				if n.Answer != crash.None {
-					answers <- struct{}{}
+			Name: fmt.Sprintf("c%d", i), DB: history.Wrap(db, rec), Rand: rand.New(rand.NewPCG(r.Uint64(), 0)),
+			Answered: func() {
+				select {
+				case answers <- struct{}{}:
+				default:
 				}
 			},
 		}
 		go func() { ended <- c.Loop(context.Background()) }()
 	}
-	// Not before there is something to lose; then at any moment.
-	calls, least := 0, 10*crashClients
-	var at <-chan time.Time
-	for left := crashClients; left > 0; {
+	for range least {
 		select {
 		case <-answers:
-			if calls++; calls == least {
-				at = time.After(time.Duration(r.IntN(300_000)) * time.Microsecond)
-			}
-		case <-at:
-			server.Kill()
 		case err := <-ended:
-			left--
-			if !errors.Is(err, dibs.ErrUnavailable) {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(time.Duration(r.IntN(300_000)) * time.Microsecond)
+	err = rec.Fault("", "server killed", func() error {
+		server.Kill()
+		for range crashClients {
+			if err := <-ended; !errors.Is(err, dibs.ErrUnavailable) {
 				t.Error(err)
 			}
 		}
+		server.Start()
+		return nil
+	})
+	if err := errors.Join(err, rec.Close()); err != nil {
+		t.Fatal(err)
 	}
-	server.Start()
-	return calls
 }
 
-func judge(t *testing.T, server *pgtest.Server, ledger *crash.Ledger) []string {
+func judge(t *testing.T, server *pgtest.Server, dir, name string) []string {
 	t.Helper()
 	db := opened(t, server.URL(), postgres.Options{})
 	defer db.Close()
-	found, err := ledger.Judge(t.Context(), db)
+	found, err := crash.Judge(t.Context(), db, dir, name)
 	if err != nil {
 		t.Fatal(err)
 	}

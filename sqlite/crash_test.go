@@ -3,18 +3,19 @@ package sqlite_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/child"
 	"github.com/dibs-queue/dibs/internal/crash"
+	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -24,13 +25,13 @@ const loadClients = 3 // of each process
 const loadEnv = "DIBS_TEST_LOAD"
 
 type loadPart struct {
-	Name, Run string
-	Seed      uint64
-	Relaxed   bool
-	Early     bool
+	Client, Worker string
+	Seed           uint64
+	Relaxed        bool
+	Early          bool
 }
 
-// load runs clients until it is killed, and prints their notes.
+// load runs clients until it is killed, and records their calls beside the file.
 func load(ctx context.Context, path string) error {
 	var p loadPart
 	if err := json.Unmarshal([]byte(os.Getenv(loadEnv)), &p); err != nil {
@@ -42,47 +43,18 @@ func load(ctx context.Context, path string) error {
 	}
 	var db dibs.Database = s
 	if p.Early {
-		db = &early{Database: s}
+		db = &crash.Early{Database: s}
 	}
-	var mu sync.Mutex
+	rec, err := history.OpenIn(filepath.Dir(path), p.Client)
+	if err != nil {
+		return err
+	}
 	ended := make(chan error)
 	for i := range loadClients {
-		c := crash.Client{
-			Name: fmt.Sprintf("%s-%d", p.Name, i), Run: p.Run, DB: db, Rand: rand.New(rand.NewPCG(p.Seed, uint64(i))),
-			Note: func(n crash.Note) {
-				mu.Lock()
-				defer mu.Unlock()
-				crash.Write(os.Stdout, n)
-			},
-		}
+		c := crash.Client{Name: fmt.Sprintf("%s-%d", p.Worker, i), DB: history.Wrap(db, rec), Rand: rand.New(rand.NewPCG(p.Seed, uint64(i)))}
 		go func() { ended <- c.Loop(ctx) }()
 	}
 	return <-ended
-}
-
-// early is a store that answers before the commit: it writes outcomes when the next
-// ones come.
-type early struct {
-	dibs.Database
-	mu   sync.Mutex
-	next []dibs.Outcome
-}
-
-func (e *early) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	due := e.next
-	e.next = outcomes
-	if len(due) > 0 {
-		if err := e.Database.Finish(ctx, due); err != nil {
-			return err
-		}
-	}
-	if string(outcomes[len(outcomes)-1].Result) == `"stale"` { // has to be refused at once
-		e.next = nil
-		return e.Database.Finish(ctx, outcomes)
-	}
-	return nil
 }
 
 // TestAKilledProcessLosesNothing kills processes that use a file at random moments,
@@ -104,19 +76,13 @@ func TestAKilledProcessLosesNothing(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "jobs.db")
 			r := crash.Random(t)
-			var ledger crash.Ledger
-			notes := 0
 			for i := range c.rounds {
-				notes += killUnderLoad(t, path, &ledger, r, i, c.processes, loadPart{Relaxed: c.relaxed})
-				for _, line := range judge(t, path, &ledger) {
-					t.Errorf("round %d: %s", i, line)
-				}
+				killUnderLoad(t, path, r, i, c.processes, loadPart{Relaxed: c.relaxed})
+				intact(t, path)
 			}
-			left, err := crash.Drain(t.Context(), openAt(t, path, sqlite.Options{}))
-			if err != nil {
-				t.Fatal(err)
+			for _, line := range judge(t, path, "judge") {
+				t.Error(line)
 			}
-			t.Logf("%d kills, %d notes; %d jobs were left and then completed", c.rounds*c.processes, notes, left)
 		})
 	}
 }
@@ -126,84 +92,67 @@ func TestAStoreThatAnswersTooEarlyIsFoundOut(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	r := crash.Random(t)
-	var ledger crash.Ledger
 	for i := range 100 { // a process may be killed before it has finished anything
-		killUnderLoad(t, path, &ledger, r, i, 1, loadPart{Early: true})
-		if len(judge(t, path, &ledger)) > 0 {
+		killUnderLoad(t, path, r, i, 1, loadPart{Early: true})
+		if len(judge(t, path, fmt.Sprint("judge-", i))) > 0 {
 			return
 		}
 	}
 	t.Error("nothing was missing")
 }
 
-// killUnderLoad starts processes, kills one after the other, and returns how many
-// notes they have given.
-func killUnderLoad(t *testing.T, path string, ledger *crash.Ledger, r *rand.Rand, run, processes int, p loadPart) int {
+// killUnderLoad starts processes and kills one after the other.
+func killUnderLoad(t *testing.T, path string, r *rand.Rand, run, processes int, p loadPart) {
 	t.Helper()
-	type ending struct {
-		notes int
-		odd   string
-		err   error
+	rec, err := history.OpenIn(filepath.Dir(path), fmt.Sprint("kills-", run))
+	if err != nil {
+		t.Fatal(err)
 	}
-	ended := make(chan ending)
-	var running []*exec.Cmd
+	var running []*child.Process
 	for i := range processes {
-		p.Name, p.Run, p.Seed = fmt.Sprintf("p%d", i), fmt.Sprint(run), r.Uint64()
+		p.Worker, p.Client, p.Seed = fmt.Sprintf("p%d", i), fmt.Sprintf("p%d-%d", i, run), r.Uint64()
 		settings, err := json.Marshal(p)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(self(t))
 		cmd.Env = append(os.Environ(), "DIBS_TEST_PART=load", "DIBS_TEST_FILE="+path, loadEnv+"="+string(settings))
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
+		process, err := child.Start(p.Client, filepath.Dir(path), cmd, (*exec.Cmd).Start)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		running = append(running, cmd)
-		go func() {
-			notes, odd, err := ledger.Read(out)
-			_ = cmd.Wait() // it was killed
-			ended <- ending{notes, odd, err}
-		}()
+		running = append(running, process)
 	}
-	for _, cmd := range running {
+	for _, process := range running {
 		time.Sleep(time.Duration(r.IntN(400_000)) * time.Microsecond)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Errorf("a process ended before it was killed: %v", err)
+		if err := errors.Join(process.Crashed(), rec.Fault(process.Name, "killed", process.Kill)); err != nil {
+			t.Error(err)
 		}
 	}
-	notes := 0
-	for range running {
-		e := <-ended
-		if notes += e.notes; e.odd != "" || e.err != nil {
-			t.Errorf("a process said %q, %v", e.odd, e.err)
-		}
+	if err := rec.Close(); err != nil {
+		t.Error(err)
 	}
-	return notes
 }
 
-// judge opens the file, as a process does that comes after the crash.
-func judge(t *testing.T, path string, ledger *crash.Ledger) []string {
+// intact opens the file, as a process does that comes after the crash.
+func intact(t *testing.T, path string) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	var intact string
-	if err := s.DB().QueryRowContext(t.Context(), "pragma integrity_check").Scan(&intact); err != nil {
-		t.Fatal(err)
+	var said string
+	if err := s.DB().QueryRowContext(t.Context(), "pragma integrity_check").Scan(&said); err != nil || said != "ok" {
+		t.Fatalf("integrity check: %s, %v", said, err)
 	}
-	found, err := ledger.Judge(t.Context(), s)
+}
+
+func judge(t *testing.T, path, name string) []string {
+	t.Helper()
+	found, err := crash.Judge(t.Context(), openAt(t, path, sqlite.Options{}), filepath.Dir(path), name)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if !strings.EqualFold(intact, "ok") {
-		found = append(found, "integrity check: "+intact)
 	}
 	return found
 }

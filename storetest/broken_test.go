@@ -30,6 +30,10 @@ var broken = []struct {
 	{"forgets groups", "groups/one of a group runs at a time, in order", func(d dibs.Database) dibs.Database { return groupless{d} }},
 	{"claims in another order", "claim/jobs come by priority, then run_at, then id", func(d dibs.Database) dibs.Database { return unordered{d} }},
 	{"gives a job to two claimers", "race/every job is claimed exactly once and none is left", func(d dibs.Database) dibs.Database { return &double{Database: d} }},
+	{"forgets groups among many claimers", "race/groups run one at a time and in order, through crashes", func(d dibs.Database) dibs.Database { return groupless{d} }},
+	{"forgets limits of groups", "race/groups never run more than their limit, whichever it is just now", func(d dibs.Database) dibs.Database { return boundless{d} }},
+	{"forgets the concurrency limit among many claimers", "race/the queue never runs more than its limit, whichever it is just now", func(d dibs.Database) dibs.Database { return limitless{d} }},
+	{"finishes with any token among many claimers", "chaos/whatever happens, every promise is kept", func(d dibs.Database) dibs.Database { return fenceless{d} }},
 	{"reports no lost leases", "extend/lost leases are told, the others extended", func(d dibs.Database) dibs.Database { return hopeful{d} }},
 	{"does not report refused outcomes", "fence/the others of the batch take effect", func(d dibs.Database) dibs.Database { return silent{d} }},
 	{"finishes with any token", "fence/the token of an earlier claim is refused", func(d dibs.Database) dibs.Database { return fenceless{d} }},
@@ -184,6 +188,12 @@ type limitless struct{ dibs.Database }
 func (d limitless) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
 	c.Concurrency = nil
 	return d.Database.SetQueue(ctx, name, c)
+}
+
+type boundless struct{ dibs.Database }
+
+func (d boundless) SetGroup(ctx context.Context, queue, group string, _ int) error {
+	return d.Database.SetGroup(ctx, queue, group, 10)
 }
 
 type miscounting struct{ dibs.Database }

@@ -70,48 +70,9 @@ func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, hand
 	}
 }
 
-// register records who was given what. Invariants: a token belongs to one claim,
-// and an attempt of a job to one token.
-type register struct {
-	mu       sync.Mutex
-	tokens   map[dibs.Token]bool
-	attempts map[int64]int // the last attempt given of each job
-}
-
-func newRegister() *register {
-	return &register{tokens: map[dibs.Token]bool{}, attempts: map[int64]int{}}
-}
-
-// claimed records what one claim call gave.
-func (g *register) claimed(jobs []*dibs.RawJob) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.tokens[jobs[0].Token] {
-		return fmt.Errorf("token %v was given to two claims", jobs[0].Token)
-	}
-	g.tokens[jobs[0].Token] = true
-	for _, j := range jobs {
-		if j.Token != jobs[0].Token {
-			return fmt.Errorf("one claim has tokens %v and %v", j.Token, jobs[0].Token)
-		}
-		if j.Attempt <= g.attempts[j.ID] {
-			return fmt.Errorf("job %d was given as attempt %d after attempt %d", j.ID, j.Attempt, g.attempts[j.ID])
-		}
-		g.attempts[j.ID] = j.Attempt
-	}
-	return nil
-}
-
-// given expects that each of these jobs was given exactly once.
-func (g *register) given(t *test, all []int64) {
-	t.Helper()
-	equal(t, "jobs that were claimed", len(g.attempts), len(all))
-	for _, id := range all {
-		equal(t, "attempts", g.attempts[id], 1)
-		equal(t, "attempt in the database", t.get(id).Attempt, 1)
-	}
-	s := t.stats(dibs.DefaultQueue)
-	equal(t, "waiting, blocked, running, completed", []int64{s.Waiting, s.Blocked, s.Running, s.Completed}, []int64{0, 0, 0, int64(len(all))})
+// complete finishes all jobs.
+func complete(ctx context.Context, db dibs.Database) func([]*dibs.RawJob) error {
+	return func(jobs []*dibs.RawJob) error { return db.Finish(ctx, outcomes(jobs, completed)) }
 }
 
 func raceSize(n int) int {
@@ -123,28 +84,22 @@ func raceSize(n int) int {
 
 // Requirement 1: in their experience the same work went to two threads.
 func raceOnce(t *test) {
-	all := t.enqueue(copies(raceSize(500), dibs.NewJob{Kind: "k"})...)
-	g := newRegister()
+	judge := t.record()
+	t.enqueue(copies(raceSize(500), dibs.NewJob{Kind: "k"})...)
 	t.crew(9, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
-		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
-			return errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed)))
-		})
+		return drain(ctx, db, r, i, complete(ctx, db))
 	})
-	g.given(t, all)
+	judge(nil)
 }
 
 func raceEnqueue(t *test) {
-	g := newRegister()
+	judge := t.record()
 	const enqueuers, batches = 3, 25
-	all := make([][]int64, enqueuers)
 	var done atomic.Int64 // enqueuers
 	t.crew(enqueuers+6, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		for i >= enqueuers {
 			last := done.Load() == enqueuers
-			err := drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
-				return errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed)))
-			})
-			if err != nil || last {
+			if err := drain(ctx, db, r, i, complete(ctx, db)); err != nil || last {
 				return err
 			}
 		}
@@ -154,84 +109,124 @@ func raceEnqueue(t *test) {
 			for range 1 + r.IntN(20) {
 				batch = append(batch, dibs.NewJob{Kind: "k", Priority: new(r.IntN(5))})
 			}
-			inserted, err := db.Enqueue(ctx, batch)
-			if err != nil {
+			if _, err := db.Enqueue(ctx, batch); err != nil {
 				return err
-			}
-			for _, e := range inserted {
-				all[i] = append(all[i], e.ID)
 			}
 		}
 		return nil
 	})
-	g.given(t, slices.Concat(all...))
+	judge(nil)
 }
 
-// Invariants, where the queue's group limit is 1:
-//   - no two jobs of a group run at once;
-//   - each claim of a group gives its first job that is not completed, also after a crash.
+// The queue's group limit is 1.
 func raceGroupOrder(t *test) {
+	judge := t.record()
 	const groups = 12
-	order := map[string][]int64{}
-	each := raceSize(24)
-	for range each {
+	for range raceSize(24) {
 		var batch []dibs.NewJob
 		for g := range groups {
 			batch = append(batch, grouped(fmt.Sprintf("g%d", g)))
 		}
-		for g, id := range t.enqueue(batch...) {
-			name := fmt.Sprintf("g%d", g)
-			order[name] = append(order[name], id)
-		}
+		t.enqueue(batch...)
 	}
-	var mu sync.Mutex
-	at, running := map[string]int{}, map[string]bool{}
 	t.crew(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
-			var finish []dibs.Outcome
-			var crash []dibs.Lease
-			mu.Lock()
-			for _, j := range jobs {
-				if want := order[j.Group][at[j.Group]]; j.ID != want || running[j.Group] {
-					mu.Unlock()
-					return fmt.Errorf("group %s: job %d was claimed, want %d; another runs: %v", j.Group, j.ID, want, running[j.Group])
-				}
-				running[j.Group] = true
-			}
-			mu.Unlock()
-			mu.Lock() // so that others can run between
-			for _, j := range jobs {
-				running[j.Group] = false
-				if r.IntN(20) == 0 {
-					crash = append(crash, j.Lease())
-					continue
-				}
-				at[j.Group]++
-				finish = append(finish, j.Lease().Complete(nil))
-			}
-			mu.Unlock()
-			_, err := db.Extend(ctx, crash, dibs.MinLease)
-			return errors.Join(err, db.Finish(ctx, finish))
+			crashed := slices.DeleteFunc(slices.Clone(jobs), func(*dibs.RawJob) bool { return r.IntN(20) > 0 })
+			rest := slices.DeleteFunc(jobs, func(j *dibs.RawJob) bool { return slices.Contains(crashed, j) })
+			_, err := db.Extend(ctx, leases(crashed), dibs.MinLease)
+			return errors.Join(err, db.Finish(ctx, outcomes(rest, completed)))
 		})
 	})
-	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(groups*each))
+	judge(nil)
 }
 
 // Many find the same abandoned jobs; each is given to one of them.
 func raceExpired(t *test) {
+	judge := t.record()
 	n := raceSize(300)
-	all := t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
-	crashed := t.claim(dibs.ClaimRequest{N: n, Worker: "crashed"})
-	t.expire(crashed...)
-	g := newRegister()
+	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	t.extended(dibs.MinLease, leases(t.claim(dibs.ClaimRequest{N: n, Worker: "crashed"}))...)
 	t.crew(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
-		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
-			return errors.Join(g.claimed(jobs), db.Finish(ctx, outcomes(jobs, completed)))
-		})
+		return drain(ctx, db, r, i, complete(ctx, db))
 	})
-	equal(t, "jobs taken over", len(g.attempts), n)
-	for _, id := range all {
-		j := t.get(id)
-		equal(t, "state, attempt", []any{j.State, j.Attempt}, []any{dibs.Completed, 2})
+	judge(nil)
+}
+
+func raceGroupLimit(t *test) {
+	judge := t.record()
+	groups := []string{"g0", "g1", "g2", "g3"}
+	for range raceSize(60) {
+		for _, g := range groups {
+			t.enqueue(grouped(g))
+		}
 	}
+	t.drainWhile(func(ctx context.Context, db dibs.Database, r *rand.Rand) error {
+		return db.SetGroup(ctx, dibs.DefaultQueue, groups[r.IntN(len(groups))], []int{1, 2, 3, 5}[r.IntN(4)])
+	})
+	judge(nil)
+}
+
+func raceConcurrency(t *test) {
+	judge := t.record()
+	t.limited(3, raceSize(300))
+	t.drainWhile(func(ctx context.Context, db dibs.Database, r *rand.Rand) error {
+		_, err := db.SetQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{Concurrency: new([]int{5, 1, 0, 4, 2}[r.IntN(5)])})
+		return err
+	})
+	judge(nil)
+}
+
+// drainWhile ends all jobs with many claimers while the limits change all the time: each
+// time that eight jobs have been let go.
+func (t *test) drainWhile(change func(context.Context, dibs.Database, *rand.Rand) error) {
+	t.Helper()
+	pace, drained := make(chan struct{}, 1), make(chan struct{})
+	var once sync.Once
+	t.crew(7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+		if i > 0 {
+			defer once.Do(func() { close(drained) })
+			return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) (err error) {
+				for _, j := range jobs { // one by one, so that groups are partly free
+					err = errors.Join(err, letGo(ctx, db, r, j))
+					select {
+					case pace <- struct{}{}:
+					default:
+					}
+				}
+				return err
+			})
+		}
+		for {
+			for range 8 {
+				select {
+				case <-pace:
+				case <-drained:
+					return nil
+				}
+			}
+			if err := change(ctx, db, r); err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// letGo mostly completes a job, and sometimes fails, gives it back or crashes.
+func letGo(ctx context.Context, db dibs.Database, r *rand.Rand, j *dibs.RawJob) error {
+	l := j.Lease()
+	if j.Attempt > 10 {
+		return db.Finish(ctx, []dibs.Outcome{l.Complete(nil)})
+	}
+	switch r.IntN(20) {
+	case 0:
+		return db.Finish(ctx, []dibs.Outcome{l.RetryAfter(time.Duration(r.IntN(20))*time.Millisecond, "e")})
+	case 1:
+		return db.Finish(ctx, []dibs.Outcome{l.Snooze(time.Duration(r.IntN(20)) * time.Millisecond)})
+	case 2:
+		return db.Finish(ctx, []dibs.Outcome{l.Release()})
+	case 3:
+		_, err := db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease)
+		return err
+	}
+	return db.Finish(ctx, []dibs.Outcome{l.Complete(nil)})
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/history"
 )
 
 // Setup is one fresh, empty database.
@@ -101,6 +102,7 @@ type test struct {
 	db    dibs.Database   // Setup.Store
 	ctx   context.Context // ends with the test, and after patience at the latest
 	begin Begin           // for cases that run once for each kind of transaction
+	rec   *history.Recorder
 }
 
 // patience is how long a test waits for something that must happen. It is so long

@@ -26,8 +26,8 @@ func newDemoCmd(a *app) *cobra.Command {
 The demo enqueues 5,000 jobs over three priorities: some belong to groups of which one
 or two may run at once, some fail once or twice, some always fail, some may only start
 seconds later. Four worker processes run them. On the way one of them is killed with
-SIGKILL while it holds jobs, and another is started. Every worker writes down when each
-attempt began and ended; at the end the demo judges from those notes and from the
+SIGKILL while it holds jobs, and another is started. Every worker writes down what it asks
+the database and is told; at the end the demo judges from those notes and from the
 database whether every promise was kept, and exits with 1 if not. Leases are 3 s long
 here, so that it does not take long until the killed worker's jobs run elsewhere.
 
@@ -58,7 +58,7 @@ that it removes too; nothing else there is touched.`,
 // stdin does, which the demo holds open for as long as it lives.
 func newDemoWorkerCmd(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:    "worker NAME HISTORY",
+		Use:    "worker NAME FOLDER",
 		Hidden: true,
 		Args:   cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -116,8 +116,8 @@ func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 	result, err := demo.Run(ctx, demo.Config{
 		DB: place.db, Jobs: jobs, Workers: demoWorkers, Dir: dir,
 		Watch: screen.watch,
-		Command: func(name, history string) *exec.Cmd {
-			cmd := exec.Command(program, "demo", "worker", name, history)
+		Command: func(name string) *exec.Cmd {
+			cmd := exec.Command(program, "demo", "worker", name, dir)
 			cmd.Env = append(os.Environ(), place.env(place.url)...)
 			return cmd
 		},

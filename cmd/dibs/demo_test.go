@@ -124,7 +124,7 @@ func TestDemoVerdictIsWrittenAndDecidesTheExitCode(t *testing.T) {
 		Verdict: demo.Verdict{
 			Promises: []demo.Promise{
 				{Text: "jobs enqueued", Want: 5000, Got: 5000, Kept: true},
-				{Text: "two workers on one job at once", Kept: true},
+				{Text: "two workers on one job at once", Checked: 21636, Kept: true},
 			},
 			Recovery: []time.Duration{2900 * time.Millisecond, 3 * time.Second, 3400 * time.Millisecond},
 			Waits:    []demo.Wait{{Priority: 0, Average: 1200 * time.Millisecond}, {Priority: 100, Average: 7 * time.Second}},
@@ -133,7 +133,7 @@ func TestDemoVerdictIsWrittenAndDecidesTheExitCode(t *testing.T) {
 	bad := good
 	bad.Promises = []demo.Promise{
 		{Text: "jobs enqueued", Want: 5000, Got: 5000, Kept: true},
-		{Text: "two workers on one job at once", Got: 1, Broken: []string{"job 7: attempt 2 (worker-1) began 3ms before attempt 1 (worker-2) was over"}},
+		{Text: "two workers on one job at once", Got: 1, Checked: 21636, Broken: []string{"job 7 was claimed by worker-1 (attempt 2) while it belonged to worker-2 (attempt 1): it had two owners"}},
 	}
 	for name, r := range map[string]demo.Result{"kept": good, "broken": bad} {
 		var out bytes.Buffer

@@ -82,11 +82,11 @@ func (a *app) verdictText(r demo.Result) string {
 
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// found is what was counted: of how many, unless there should be none.
+// found is what was counted: of how many, or where there should be none, in how many checks.
 func found(p demo.Promise) string {
 	got := count(int64(p.Got))
-	if p.Want == 0 {
-		return got
+	if p.Checked > 0 {
+		return got + " in " + plural(p.Checked, "check")
 	}
 	return got + " of " + count(int64(p.Want))
 }

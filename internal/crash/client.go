@@ -6,63 +6,22 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 )
 
-// Answer is what a call came back with.
-type Answer string
-
-const (
-	None    Answer = ""        // nothing yet: it may have happened
-	Done    Answer = "done"    // it happened
-	Nothing Answer = "nothing" // it was refused, or its transaction rolled back
-)
-
-// Note is what is known of one call.
-type Note struct {
-	Client string
-	Call   int // of this client, from 1
-	Answer Answer
-
-	Batch string   `json:",omitempty"` // the jobs that it enqueues, which name it
-	IDs   []int64  `json:",omitempty"` // of these, from the answer
-	Asked int      `json:",omitempty"` // for how many jobs a claim or resume asked
-	Given []Given  `json:",omitempty"` // what it was given
-	Ends  []Ending `json:",omitempty"` // the outcomes that it writes
-}
-
-// Given is a job as a claim gave it.
-type Given struct {
-	dibs.Lease
-	Attempt, Excused, MaxAttempts int
-}
-
-// Ending is an outcome, and the attempt that it ends.
-type Ending struct {
-	dibs.Outcome
-	Attempt int
-}
-
-// payload says which batch a job is of, and how many are.
-type payload struct {
-	Batch string
-	Of    int
-}
-
 // Client is one user of a store, and a worker of its own name.
 type Client struct {
-	Name string // unique among those that run at once
-	Run  string // unique among the runs of clients on one database
-	DB   dibs.Database
-	Rand *rand.Rand
-	Note func(Note) // returns when the note is safe from the crash
+	Name     string        // unique among those that run at once
+	DB       dibs.Database // which records the calls
+	Rand     *rand.Rand
+	Answered func() // called after each step; nil: nobody wants to know
 
-	calls int
-	held  []Given
-	stale *dibs.Lease // of an attempt that has ended
+	held  []*dibs.RawJob
+	stale *dibs.Outcome // of an attempt that has ended
 }
 
 const (
@@ -74,22 +33,20 @@ const (
 
 // Loop makes calls until one fails, and returns why. What a killed client of the
 // same name held it takes back at first.
-func (c *Client) Loop(ctx context.Context) error {
-	err := c.take(dibs.MaxBatch, func() ([]*dibs.RawJob, error) {
-		return c.DB.Resume(ctx, dibs.ClaimRequest{Worker: c.Name, Lease: lease})
-	})
+func (c *Client) Loop(ctx context.Context) (err error) {
+	c.held, err = c.DB.Resume(ctx, dibs.ClaimRequest{Worker: c.Name, Lease: lease})
 	for err == nil {
+		if c.Answered != nil {
+			c.Answered()
+		}
 		err = c.step(ctx)
 	}
-	return fmt.Errorf("client %s, call %d: %w", c.Name, c.calls, err)
+	return fmt.Errorf("client %s: %w", c.Name, err)
 }
 
-func (c *Client) step(ctx context.Context) error {
+func (c *Client) step(ctx context.Context) (err error) {
 	if len(c.held) == 0 {
-		n := 1 + c.Rand.IntN(most)
-		err := c.take(n, func() ([]*dibs.RawJob, error) {
-			return c.DB.Claim(ctx, dibs.ClaimRequest{Worker: c.Name, N: n, Lease: lease})
-		})
+		c.held, err = c.DB.Claim(ctx, dibs.ClaimRequest{Worker: c.Name, N: 1 + c.Rand.IntN(most), Lease: lease})
 		if err != nil || len(c.held) > 0 {
 			return err
 		}
@@ -105,96 +62,48 @@ func (c *Client) step(ctx context.Context) error {
 	}
 }
 
-// call notes that a call begins, makes it, and notes its answer, if it is one.
-func (c *Client) call(n Note, f func(*Note) error) error {
-	n.Client, n.Call = c.Name+"/"+c.Run, c.calls
-	c.Note(n)
-	err := f(&n)
-	switch {
-	case err == nil:
-		n.Answer = Done
-	case errors.Is(err, errChangedMind), errors.Is(err, dibs.ErrInvalid):
-		n.Answer = Nothing
-	default:
-		return err
-	}
-	c.Note(n)
-	return nil
-}
-
-func (c *Client) take(n int, f func() ([]*dibs.RawJob, error)) error {
-	c.calls++
-	return c.call(Note{Asked: n}, func(note *Note) error {
-		jobs, err := f()
-		for _, j := range jobs {
-			note.Given = append(note.Given, Given{j.Lease(), j.Attempt, j.Excused, j.MaxAttempts})
-		}
-		c.held = append(c.held, note.Given...)
-		return err
-	})
-}
-
-// enqueue enqueues a batch; one in eight has a bad job at its end.
+// enqueue enqueues a batch; one in eight has a bad job at its end, and is refused.
 func (c *Client) enqueue(ctx context.Context) error {
-	batch, jobs := c.batch()
+	jobs := c.batch()
 	if c.Rand.IntN(8) == 0 {
 		jobs[len(jobs)-1].MaxAttempts = -1
 	}
-	return c.call(Note{Batch: batch}, func(n *Note) error {
-		done, err := c.DB.Enqueue(ctx, jobs)
-		n.IDs = ids(done)
-		return err
-	})
+	_, err := c.DB.Enqueue(ctx, jobs)
+	if errors.Is(err, dibs.ErrInvalid) {
+		return nil
+	}
+	return err
 }
 
-func (c *Client) batch() (string, []dibs.NewJob) {
-	c.calls++
-	name := fmt.Sprintf("%s/%s/%d", c.Name, c.Run, c.calls)
+// batch is some new jobs, with attempts enough for all the times that they are resumed.
+func (c *Client) batch() []dibs.NewJob {
 	jobs := make([]dibs.NewJob, 1+c.Rand.IntN(most))
 	for i := range jobs {
-		jobs[i] = dibs.NewJob{Kind: "k", Payload: payload{name, len(jobs)}, MaxAttempts: 2 + c.Rand.IntN(9)}
+		key := strconv.FormatUint(c.Rand.Uint64(), 36)
+		jobs[i] = dibs.NewJob{Kind: "k", Payload: map[string]string{"key": key}, MaxAttempts: 100 + c.Rand.IntN(9)}
 		switch c.Rand.IntN(4) {
 		case 0:
 			jobs[i].Group = strconv.Itoa(c.Rand.IntN(groups))
 		case 1:
-			jobs[i].UniqueKey = fmt.Sprintf("%s/%d", name, i)
+			jobs[i].UniqueKey = key
 		}
 	}
-	return name, jobs
-}
-
-func ids(done []dibs.Enqueued) []int64 {
-	all := make([]int64, len(done))
-	for i, e := range done {
-		all[i] = e.ID
-	}
-	return all
+	return jobs
 }
 
 // finish ends some of the attempts that the client holds; one call in five also
 // names a lease that has ended, which has to be refused.
 func (c *Client) finish(ctx context.Context) error {
-	c.calls++
-	ends := c.ends()
-	outcomes := c.outcomes(ends)
-	if l := c.stale; l != nil && c.Rand.IntN(5) == 0 && !c.holds(l.ID) {
-		outcomes = append(outcomes, l.Complete(json.RawMessage(`"stale"`)))
-		c.stale = nil
+	stale, outcomes := c.stale, c.outcomes()
+	again := func(o dibs.Outcome) bool { return o.ID == stale.ID }
+	if stale != nil && c.Rand.IntN(5) == 0 && !slices.ContainsFunc(outcomes, again) {
+		outcomes = append(outcomes, *stale)
 	}
-	return c.call(Note{Ends: ends}, func(*Note) error {
-		err := c.DB.Finish(ctx, outcomes)
-		if len(outcomes) == len(ends) {
-			return c.ended(ends, err)
-		}
-		var lost *dibs.FinishError
-		switch last := outcomes[len(outcomes)-1].ID; {
-		case err == nil:
-			return fmt.Errorf("an outcome of job %d under an ended lease was accepted", last)
-		case errors.As(err, &lost) && len(lost.Lost) == 1 && lost.Lost[0] == last:
-			return c.ended(ends, nil)
-		}
-		return err
-	})
+	err := c.DB.Finish(ctx, outcomes)
+	if errors.Is(err, dibs.ErrLeaseLost) { // whether rightly is for the judge
+		return nil
+	}
+	return err
 }
 
 var errChangedMind = errors.New("rolled back")
@@ -202,75 +111,55 @@ var errChangedMind = errors.New("rolled back")
 // transaction ends attempts and enqueues a batch, in one transaction; one in four
 // is rolled back.
 func (c *Client) transaction(ctx context.Context) error {
-	batch, jobs := c.batch()
-	ends := c.ends()
-	outcomes := c.outcomes(ends)
-	back := c.Rand.IntN(4) == 0
-	return c.call(Note{Batch: batch, Ends: ends}, func(n *Note) error {
-		err := c.DB.InTx(ctx, func(tx dibs.Tx) error {
-			done, err := tx.Enqueue(ctx, jobs)
-			n.IDs = ids(done)
-			if err == nil {
-				err = tx.Finish(ctx, outcomes)
-			}
-			if err == nil && back {
-				err = errChangedMind
-			}
-			return err
-		})
-		return c.ended(ends, err)
+	held, outcomes := c.held, c.outcomes()
+	err := c.DB.InTx(ctx, func(tx dibs.Tx) error {
+		_, err := tx.Enqueue(ctx, c.batch())
+		if err == nil {
+			err = tx.Finish(ctx, outcomes)
+		}
+		if err == nil && c.Rand.IntN(4) == 0 {
+			err = errChangedMind
+		}
+		return err
 	})
-}
-
-// ended forgets the jobs of a finish that took effect.
-func (c *Client) ended(ends []Ending, err error) error {
-	if err == nil {
-		c.held = c.held[len(ends):]
-		c.stale = &dibs.Lease{ID: ends[0].ID, Token: ends[0].Token}
+	if errors.Is(err, errChangedMind) {
+		c.held, c.stale = held, nil
+		return nil
 	}
 	return err
 }
 
-func (c *Client) holds(id int64) bool {
-	for _, g := range c.held {
-		if g.ID == id {
-			return true
-		}
+// staleText is the result that outcomes of ended attempts bring.
+const staleText = `"stale"`
+
+// outcomes ends the first few attempts that the client holds.
+func (c *Client) outcomes() []dibs.Outcome {
+	outcomes := make([]dibs.Outcome, 1+c.Rand.IntN(len(c.held)))
+	for i := range outcomes {
+		outcomes[i] = c.outcome(c.held[i])
 	}
-	return false
+	c.held = c.held[len(outcomes):]
+	stale := dibs.Lease{ID: outcomes[0].ID, Token: outcomes[0].Token}.Complete(json.RawMessage(staleText))
+	c.stale = &stale
+	return outcomes
 }
 
-// ends makes an outcome for each of the first few jobs that the client holds.
-func (c *Client) ends() []Ending {
-	ends := make([]Ending, 1+c.Rand.IntN(len(c.held)))
-	for i := range ends {
-		g := c.held[i]
-		text := fmt.Sprintf("job %d, attempt %d", g.ID, g.Attempt)
-		soon := time.Duration(c.Rand.IntN(maxDelay)) * time.Millisecond
-		var o dibs.Outcome
-		switch c.Rand.IntN(10) {
-		case 0:
-			o = g.RetryAfter(soon, text)
-		case 1:
-			o = g.Snooze(soon)
-		case 2:
-			o = g.Release()
-		case 3:
-			o = g.Die(text)
-		case 4:
-			o = g.Cancel(text)
-		default:
-			o = g.Complete(json.RawMessage(strconv.Quote(text)))
-		}
-		ends[i] = Ending{o, g.Attempt}
+func (c *Client) outcome(j *dibs.RawJob) dibs.Outcome {
+	l := j.Lease()
+	text := fmt.Sprintf("job %d, attempt %d", j.ID, j.Attempt)
+	soon := time.Duration(c.Rand.IntN(maxDelay)) * time.Millisecond
+	switch c.Rand.IntN(10) {
+	case 0:
+		return l.RetryAfter(soon, text)
+	case 1:
+		return l.Snooze(soon)
+	case 2:
+		return l.Release()
+	case 3:
+		return l.Die(text)
+	case 4:
+		return l.Cancel(text)
+	default:
+		return l.Complete(json.RawMessage(strconv.Quote(text)))
 	}
-	return ends
-}
-
-func (c *Client) outcomes(ends []Ending) []dibs.Outcome {
-	all := make([]dibs.Outcome, len(ends))
-	for i, e := range ends {
-		all[i] = e.Outcome
-	}
-	return all
 }

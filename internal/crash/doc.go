@@ -1,26 +1,20 @@
-// Package crash loads a queue with work, notes what every client was told, and
-// looks after a crash whether the database holds exactly that.
-//
-// A [Client] enqueues, resumes, claims and finishes at random, and gives a [Note]
-// of each call away before it begins and again when its answer has come. After the
-// crash a [Ledger] has all notes, and [Ledger.Judge] compares them with the
-// database:
+// Package crash loads a queue with work and ends processes with SIGKILL meanwhile: those of
+// PostgreSQL, or those that use a SQLite file. Afterwards the promises are judged from the
+// records of all clients and what is left ([history.Judge]):
 //
 //   - what was acknowledged is there: every job, and of every finished attempt
-//     its state, attempt, result and error;
+//     its state, result and error;
 //   - what was refused, or rolled back, is not there;
 //   - a call that nobody got an answer to happened as a whole or not at all,
 //     its transaction included;
 //   - nothing else is there, and the store's own check finds nothing.
 //
-// Leases are so long that none ends meanwhile, so that each of these is exact.
+// Leases are so long that none ends meanwhile, so that no lost lease excuses anything.
 //
-// What the tests do is end processes with SIGKILL, those of PostgreSQL or those
-// that use a SQLite file. That shows that nothing is acknowledged before it is
-// written outside of the process, and that what is written in part is repaired or
-// ignored. It does not show that the disk has it: the kernel keeps what processes
-// have written. That the disk has it too is left to fsync, which PostgreSQL and
-// SQLite use by default.
+// That shows that nothing is acknowledged before it is written outside of the process, and
+// that what is written in part is repaired or ignored. It does not show that the disk has
+// it: the kernel keeps what processes have written. That the disk has it too is left to
+// fsync, which PostgreSQL and SQLite use by default.
 package crash
 
 import (

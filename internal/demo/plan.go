@@ -3,6 +3,7 @@ package demo
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -23,9 +24,9 @@ var backoff = dibs.Backoff{Base: 300 * time.Millisecond, Factor: 2, Max: 2 * tim
 
 // Payload is what a job of the demo does.
 type Payload struct {
-	N        int `json:"n"`                  // its place in the plan
-	Millis   int `json:"ms"`                 // how long its handler takes
-	Failures int `json:"failures,omitempty"` // how many attempts fail before one completes it
+	Key      string `json:"key"`                // its place in the plan
+	Millis   int    `json:"ms"`                 // how long its handler takes
+	Failures int    `json:"failures,omitempty"` // how many attempts fail before one completes it
 }
 
 // Planned is one job of the plan, and what has to become of it.
@@ -70,7 +71,7 @@ const groups = 60
 func groupName(g int) string { return fmt.Sprintf("customer-%02d", g) }
 
 func planned(i, millis int) Planned {
-	work := Payload{N: i, Millis: millis}
+	work := Payload{Key: strconv.Itoa(i), Millis: millis}
 	j := dibs.NewJob{Queue: Queue, Kind: Kind, Priority: priority(i)}
 	end := dibs.Completed
 	if i%7 < 3 {

@@ -3,9 +3,11 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
 )
 
 // Progress is how far the demonstration has come.
@@ -58,7 +60,8 @@ func (r *stage) look(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.read(); err != nil {
+	calls, err := r.history.Read(r.Dir)
+	if err != nil {
 		return err
 	}
 	stats, err := r.DB.Stats(ctx)
@@ -71,57 +74,46 @@ func (r *stage) look(ctx context.Context) error {
 			r.show.Stats = s
 		}
 	}
-	r.show.Workers = r.count()
+	r.show.Workers = r.count(calls)
 	return nil
 }
 
-func (r *stage) read() error {
-	for _, p := range r.workers {
-		if err := r.history.Read(p.history); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (r *stage) count() []WorkerProgress {
+func (r *stage) count(calls []*history.Call) []WorkerProgress {
 	workers := make([]WorkerProgress, len(r.workers))
 	byName := map[string]*WorkerProgress{}
 	for i, p := range r.workers {
 		workers[i] = WorkerProgress{Name: p.Name, PID: p.OS.Pid, Killed: !p.Killed.IsZero()}
 		byName[p.Name] = &workers[i]
 	}
-	last := map[int64]*Attempt{}
-	for _, a := range r.history.Attempts {
-		w := byName[a.Worker]
-		switch {
-		case a.Completed:
-			w.Completed++
-		case !a.End.IsZero():
-			w.Failed++
-		case !w.Killed:
-			w.Running++
+	for _, c := range calls {
+		w := byName[c.Client]
+		if w == nil { // the demo's own calls
+			continue
 		}
-		if l := last[a.Job]; l == nil || a.Attempt > l.Attempt {
-			last[a.Job] = a
+		if w.Running += len(c.Jobs); c.Fate != history.Done {
+			continue
+		}
+		for _, o := range c.Outcomes {
+			w.Running--
+			switch {
+			case slices.Contains(c.Refused, o.ID):
+			case o.Ending == dibs.EndCompleted:
+				w.Completed++
+			default:
+				w.Failed++
+			}
 		}
 	}
 	for _, k := range r.kills {
-		w := byName[k.Worker]
-		w.Held = len(k.Held)
-		var latest time.Time
-		for _, job := range k.Held {
-			if a := last[job.ID]; a != nil && a.Attempt > job.Attempt {
-				w.Recovered++
-				if a.Start.After(latest) {
-					latest = a.Start
-				}
-			}
+		again, latest := k.again(calls), time.Duration(0)
+		for _, took := range again {
+			latest = max(latest, took)
 		}
+		w := byName[k.Worker]
+		w.Running, w.Held, w.Recovered = 0, len(k.Held), len(again)
 		if w.Recovered == w.Held && !r.told {
 			r.told = true
-			r.eventAt(latest, "all %d jobs of %s run elsewhere, the last %v after the kill",
-				w.Held, w.Name, latest.Sub(k.At).Round(10*time.Millisecond))
+			r.eventAt(k.At.Add(latest), "all %d jobs of %s run elsewhere, the last %v after the kill", w.Held, w.Name, latest.Round(10*time.Millisecond))
 		}
 	}
 	return workers

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/child"
+	"github.com/dibs-queue/dibs/internal/history"
 )
 
 // Config is a demonstration to run.
@@ -17,9 +18,9 @@ type Config struct {
 	DB      dibs.Database // with nothing in it but a schema
 	Jobs    int
 	Workers int    // at least 2: one is killed
-	Dir     string // where the histories go
+	Dir     string // an empty one, where everybody writes down what happens
 	// Command makes a process that calls Work, and ends when its stdin does.
-	Command func(name, history string) *exec.Cmd
+	Command func(name string) *exec.Cmd
 	// Watch gets the progress several times a second.
 	Watch func(Progress)
 }
@@ -42,30 +43,27 @@ const (
 	settle = 250 * time.Millisecond
 )
 
+// slack is for a machine that has other things to do.
+const slack = 3 * time.Second
+
 // stage is one demonstration. A single goroutine owns it.
 type stage struct {
 	Config
+	rec     *history.Recorder
+	db      dibs.Database // recorded
 	plan    Plan
-	ids     []int64
-	refused int
 	began   time.Time
-	history *History
-	workers []*worker
+	history history.Reader
+	workers []*child.Process
 	kills   []Kill
 	told    bool // that the killed worker's jobs run again
 	show    Progress
 }
 
-// worker is a process that calls Work.
-type worker struct {
-	*child.Process
-	history string
-}
-
 // Run runs the demonstration and judges it. An error means that it could not be
 // run, not that a promise was broken.
 func Run(ctx context.Context, c Config) (Result, error) {
-	r := &stage{Config: c, plan: NewPlan(c.Jobs), history: NewHistory(), began: time.Now()}
+	r := &stage{Config: c, plan: NewPlan(c.Jobs), began: time.Now()}
 	defer r.killAll()
 	steps := []func(context.Context) error{r.prepare, r.enqueue, r.startAll, r.watch, r.stopAll}
 	for _, step := range steps {
@@ -87,13 +85,17 @@ func Run(ctx context.Context, c Config) (Result, error) {
 	return result, nil
 }
 
-func (r *stage) prepare(ctx context.Context) error {
+func (r *stage) prepare(ctx context.Context) (err error) {
+	if r.rec, err = history.OpenIn(r.Dir, "demo"); err != nil {
+		return err
+	}
+	r.db = history.Wrap(r.DB, r.rec)
 	lease := Lease
-	if _, err := r.DB.SetQueue(ctx, Queue, dibs.QueueChange{Lease: &lease, Backoff: &backoff}); err != nil {
+	if _, err := r.db.SetQueue(ctx, Queue, dibs.QueueChange{Lease: &lease, Backoff: &backoff}); err != nil {
 		return err
 	}
 	for group, limit := range r.plan.Limits {
-		if err := r.DB.SetGroup(ctx, Queue, group, limit); err != nil {
+		if err := r.db.SetGroup(ctx, Queue, group, limit); err != nil {
 			return err
 		}
 	}
@@ -103,32 +105,27 @@ func (r *stage) prepare(ctx context.Context) error {
 // enqueue enqueues the plan, and a second time the jobs that hold a unique key.
 func (r *stage) enqueue(ctx context.Context) error {
 	start := time.Now()
-	var batch []dibs.NewJob
-	for i, j := range r.plan.Jobs {
-		batch = append(batch, j.New)
-		if len(batch) < batchSize && i < len(r.plan.Jobs)-1 {
-			continue
+	for jobs := range slices.Chunk(r.plan.Jobs, batchSize) {
+		batch := make([]dibs.NewJob, len(jobs))
+		for i, j := range jobs {
+			batch[i] = j.New
 		}
-		done, err := r.DB.Enqueue(ctx, batch)
-		if err != nil {
+		if _, err := r.db.Enqueue(ctx, batch); err != nil {
 			return err
 		}
-		for _, e := range done {
-			r.ids = append(r.ids, e.ID)
-		}
-		batch = batch[:0]
 	}
-	again, err := r.DB.Enqueue(ctx, r.plan.Twice)
+	again, err := r.db.Enqueue(ctx, r.plan.Twice)
 	if err != nil {
 		return err
 	}
+	refused := 0
 	for _, e := range again {
 		if e.Existing {
-			r.refused++
+			refused++
 		}
 	}
 	r.event("all jobs enqueued in %v; %d duplicates refused (unique key)",
-		time.Since(start).Round(time.Millisecond), r.refused)
+		time.Since(start).Round(time.Millisecond), refused)
 	return nil
 }
 
@@ -144,12 +141,11 @@ func (r *stage) startAll(context.Context) error {
 
 func (r *stage) startOne() error {
 	name := fmt.Sprintf("worker-%d", len(r.workers)+1)
-	history := filepath.Join(r.Dir, name+".history")
-	p, err := child.Start(name, r.Dir, r.Command(name, history), (*exec.Cmd).Start)
+	p, err := child.Start(name, r.Dir, r.Command(name), (*exec.Cmd).Start)
 	if err != nil {
 		return err
 	}
-	r.workers = append(r.workers, &worker{p, history})
+	r.workers = append(r.workers, p)
 	return nil
 }
 
@@ -193,7 +189,7 @@ func (r *stage) killOne(ctx context.Context) error {
 		if done < 40 || busy == 0 || busy < concurrency/2 && done < 60 {
 			return nil
 		}
-		if err := victim.Kill(); err != nil {
+		if err := r.rec.Fault(victim.Name, "killed", victim.Kill); err != nil {
 			return err
 		}
 		if err := r.startOne(); err != nil {
@@ -201,12 +197,12 @@ func (r *stage) killOne(ctx context.Context) error {
 		}
 		r.event("%s killed (SIGKILL) at its work; %s takes its place", victim.Name, r.workers[len(r.workers)-1].Name)
 	case len(r.kills) == 0 && time.Since(victim.Killed) > settle:
-		running, err := list(ctx, r.DB, dibs.Running)
+		now, err := r.DB.List(ctx, dibs.Filter{Queue: Queue, State: dibs.Running, Limit: 1000})
 		if err != nil {
 			return err
 		}
 		k := Kill{Worker: victim.Name, At: victim.Killed}
-		for _, job := range running {
+		for _, job := range now.Jobs {
 			if job.Worker == victim.Name {
 				k.Held = append(k.Held, job)
 			}
@@ -232,47 +228,13 @@ func (r *stage) killAll() {
 	for _, p := range r.workers {
 		_ = p.Kill() // nothing is left to be done about it
 	}
+	if r.rec != nil {
+		_ = r.rec.Close() // a call whose answer it could not write counts as one without an answer
+	}
 }
 
 func (r *stage) evidence(ctx context.Context) (Evidence, error) {
-	e := Evidence{
-		Plan: r.plan, IDs: r.ids, Refused: r.refused, Kills: r.kills,
-		Final: map[int64]*dibs.RawJob{},
-	}
-	if err := r.read(); err != nil {
-		return e, err
-	}
-	e.History = r.history.Attempts
-	for _, state := range []dibs.State{dibs.Completed, dibs.Dead, dibs.Cancelled} {
-		jobs, err := list(ctx, r.DB, state)
-		if err != nil {
-			return e, err
-		}
-		for _, job := range jobs {
-			e.Final[job.ID] = job
-		}
-	}
-	var err error
-	if e.Left, err = list(ctx, r.DB, ""); err != nil {
-		return e, err
-	}
-	e.Check, err = r.DB.Check(ctx)
-	return e, err
-}
-
-// list reads all jobs of a state, page by page.
-func list(ctx context.Context, db dibs.Database, state dibs.State) ([]*dibs.RawJob, error) {
-	f := dibs.Filter{Queue: Queue, State: state, Limit: 1000}
-	var jobs []*dibs.RawJob
-	for {
-		page, err := db.List(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, page.Jobs...)
-		if page.Next == "" {
-			return jobs, nil
-		}
-		f.After = page.Next
-	}
+	e, err := history.Collect(ctx, r.DB, r.Dir)
+	e.Slack, e.OrderSlack = slack, slack
+	return Evidence{Evidence: e, Plan: r.plan, Kills: r.kills}, err
 }

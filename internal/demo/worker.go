@@ -2,56 +2,48 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/history"
 )
 
 // concurrency is how many jobs each worker process runs at once.
 const concurrency = 8
 
 // Work is what a worker process of the demo does: it runs jobs until ctx ends, and
-// writes down every attempt.
-func Work(ctx context.Context, store dibs.Store, name, history string) error {
-	rec, err := NewRecorder(history, name)
+// writes down in dir what it asks the database and is told.
+func Work(ctx context.Context, db dibs.Database, name, dir string) error {
+	rec, err := history.OpenIn(dir, name)
 	if err != nil {
 		return err
 	}
 	w := &dibs.Worker{
-		Store: store, Queue: Queue, Name: name, Concurrency: concurrency,
+		Store: history.Wrap(db, rec), Queue: Queue, Name: name, Concurrency: concurrency,
 		// Attempts that fail are part of the show; what is wrong with the database is not.
 		Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler), Error: report(name)},
 	}
-	w.Hooks.Finished = func(a dibs.Attempt) {
-		if a.NotWritten != nil {
-			return
-		}
-		if err := rec.Written(a.Job); err != nil {
-			slog.Error("history not written", "worker", name, "error", err)
-		}
-	}
-	dibs.Handle(w, Kind, func(ctx context.Context, job *dibs.Job[Payload]) error {
-		if err := rec.Began(job); err != nil {
-			return err
-		}
-		err := handle(ctx, job)
-		return errors.Join(err, rec.Returned(job, err == nil))
-	})
+	w.HandleRaw("", handle) // all kinds: the order of claims for some kinds only is not judged
 	return errors.Join(w.Run(ctx), rec.Close())
 }
 
-func handle(ctx context.Context, job *dibs.Job[Payload]) error {
-	done := time.NewTimer(time.Duration(job.Payload.Millis) * time.Millisecond)
+func handle(ctx context.Context, job *dibs.RawJob) error {
+	var do Payload
+	if err := json.Unmarshal(job.Payload, &do); err != nil {
+		return dibs.Die(err)
+	}
+	done := time.NewTimer(time.Duration(do.Millis) * time.Millisecond)
 	defer done.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-done.C:
 	}
-	if job.Attempt <= job.Payload.Failures {
+	if job.Attempt <= do.Failures {
 		return fmt.Errorf("this job fails on purpose (attempt %d)", job.Attempt)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/linear"
 )
 
 // book is a history written by hand. Times are milliseconds; both clocks agree. Every
@@ -183,7 +184,7 @@ func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 				verdicts := history.Judge(e)
 				if p.promise == 0 {
 					complain(t, verdicts)
-					if _, _, broken := history.Linearizable(e); len(broken) > 0 {
+					if _, _, broken := linear.Check(e); len(broken) > 0 {
 						t.Errorf("not linearizable: %s", broken[0].Text)
 					}
 					return

@@ -26,6 +26,7 @@ func (j *judge) claims() {
 		if most == 0 {
 			least, most = l.lease.between(s.lo, s.hi)
 		}
+		most += j.LeaseSlack.Microseconds()
 		for at := range c.Jobs {
 			job := &c.Jobs[at]
 			j.checked(2, 1)

@@ -77,6 +77,9 @@ func (j *judge) endable(l *life, i int, e event, by int64) bool {
 			return true
 		}
 	}
+	if l.changed(Ended, 0, by) {
+		return true
+	}
 	// The job being given to another is for promise 2, unless it was resumed.
 	for k := i + 1; k < len(l.attempts); k++ {
 		if l.attempts[k].lo <= by {

@@ -266,7 +266,7 @@ func TestDamagedRecordsAreFound(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			e := whole
 			e.Calls = value[[]*history.Call](t)(history.Read(dir))
-			e.Final = value[[]*dibs.RawJob](t)(history.Left(t.Context(), db))
+			e.Final = value[history.Evidence](t)(history.Collect(t.Context(), db, dir)).Final
 			e.Effects = make(map[int64]int)
 			for id, n := range whole.Effects {
 				e.Effects[id] = n

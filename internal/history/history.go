@@ -35,6 +35,7 @@ const (
 	Prune    Verb = "prune"
 	SetQueue Verb = "set_queue"
 	SetGroup Verb = "set_group"
+	Ended    Verb = "ended"    // of an adopted table: another program ended rows
 	Commit   Verb = "commit"   // of the transaction Tx
 	Rollback Verb = "rollback" // of the transaction Tx
 	// Fault is what was done to a client or the server, written by who did it:
@@ -74,8 +75,8 @@ type Call struct {
 	Leases   []dibs.Lease   // of extend, but for those that were just being finished
 	Outcomes []dibs.Outcome // of finish, but for those that were certainly not written
 	left     []int64        // those of Leases or Outcomes that the answer left out
-	IDs      []int64        // of cancel, requeue, edit: asked for
-	Changed  []int64        // of cancel, requeue, edit: what it changed
+	IDs      []int64        // of cancel, requeue, edit, ended: asked for
+	Changed  []int64        // of cancel, requeue, edit, ended: what it changed
 	Asked    []int64        // of cancel: those of Changed that were running, and whose holders were asked to stop
 	Refused  []int64        // of finish and extend: leases that were lost
 	Settings *dibs.QueueChange
@@ -123,7 +124,8 @@ type Evidence struct {
 	// Final is every job that is in the database at the end, in any state, when all
 	// faults are over and live workers have had the time to finish what there was.
 	Final []*dibs.RawJob
-	// Effects counts, for each job, the effects written in finishing transactions.
+	// Effects counts, for each job, the effects written in finishing transactions. Of adopted
+	// tables, it counts how often each row has ended.
 	Effects map[int64]int
 	// Check is what the store's own check of the database found.
 	Check []string

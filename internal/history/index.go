@@ -124,7 +124,7 @@ func (ix *index) each(f func(job int32, e event)) {
 			for at := range c.Leases {
 				emit(c.Leases[at].ID, at, refused(c.Leases[at].ID))
 			}
-		case Cancel, Requeue, Edit:
+		case Cancel, Requeue, Edit, Ended:
 			for at, id := range c.touched() {
 				emit(id, at, false)
 			}
@@ -132,7 +132,7 @@ func (ix *index) each(f func(job int32, e event)) {
 	}
 }
 
-// touched are the jobs that a cancel, requeue or edit changed or may have changed.
+// touched are the jobs that an operator or another program changed or may have changed.
 func (c *Call) touched() []int64 {
 	switch c.Fate {
 	case Done:

@@ -26,10 +26,7 @@ const MaxBroken = 1000
 // an unknown call may have done counts as an excuse. Of promise 7 it judges the
 // order; how long claims take is for whoever measures it.
 func Judge(e Evidence) []Verdict {
-	j := &judge{index: newIndex(&e), verdicts: make([]Verdict, len(promises)-1), units: make(map[unitKey]*unit), absent: make(map[[2]string][]*absence)}
-	for n := range j.verdicts {
-		j.verdicts[n] = Verdict{Number: n + 1, Promise: promises[n+1]}
-	}
+	j := newJudge(&e)
 	j.enqueues()
 	j.tokens()
 	j.claims()
@@ -54,6 +51,14 @@ func Judge(e Evidence) []Verdict {
 	j.unique()
 	j.leftovers()
 	return j.verdicts
+}
+
+func newJudge(e *Evidence) *judge {
+	j := &judge{index: newIndex(e), verdicts: make([]Verdict, len(promises)-1), units: make(map[unitKey]*unit), absent: make(map[[2]string][]*absence)}
+	for n := range j.verdicts {
+		j.verdicts[n] = Verdict{Number: n + 1, Promise: promises[n+1]}
+	}
+	return j
 }
 
 type judge struct {

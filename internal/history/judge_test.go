@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/linear"
 )
 
 func TestPromisesAreThoseOfTheGuarantees(t *testing.T) {
@@ -37,13 +38,70 @@ func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
 	}
 }
 
+// Row 1 of an adopted table is claimed twice, and attempts have no numbers of their own.
+func TestRowsOfAdoptedTables(t *testing.T) {
+	t.Parallel()
+	elsewhere := func(b *book, at int) { b.change(history.Ended, at, 1) }
+	for _, c := range []struct {
+		name  string
+		ends  int
+		write func(*book)
+		says  string // empty: all is well
+	}{
+		{"it is completed by the second", 1, func(b *book) {
+			b.claim("w1", 10, 1, 1)
+			b.finish("w1", 30, dibs.EndRetry, 10, 1)
+			b.claim("w2", 50, 1, 1)
+			b.finish("w2", 70, dibs.EndCompleted, 50, 1)
+		}, ""},
+		{"two have it at once", 0, func(b *book) {
+			b.claim("w1", 10, 1, 1)
+			b.claim("w2", 50, 1, 1)
+		}, "it had two owners"},
+		{"another program ends it", 1, func(b *book) {
+			b.claim("w1", 10, 1, 1)
+			elsewhere(b, 30)
+			refuse(b.finish("w1", 50, dibs.EndCompleted, 10, 1), 1)
+		}, ""},
+		{"an outcome is accepted after another program has ended it", 1, func(b *book) {
+			b.claim("w1", 10, 1, 1)
+			elsewhere(b, 30)
+			b.finish("w1", 50, dibs.EndRetry, 10, 1)
+		}, "was accepted after another program"},
+		{"it is given out after another program has ended it", 1, func(b *book) {
+			elsewhere(b, 30)
+			b.claim("w1", 50, 1, 1)
+		}, "was given out after another program"},
+		{"it ends twice", 2, func(b *book) {
+			b.claim("w1", 10, 1, 1)
+			b.finish("w1", 50, dibs.EndCompleted, 10, 1)
+		}, "has ended 2 times"},
+		{"it does not end", 0, func(b *book) {
+			b.claim("w1", 10, 1, 1)
+			b.finish("w1", 50, dibs.EndCompleted, 10, 1)
+		}, "has not ended, though that was acknowledged"},
+		{"it ends by nobody", 1, func(b *book) {
+			b.claim("w1", 10, 1, 1)
+			b.finish("w1", 50, dibs.EndRelease, 10, 1)
+		}, "nobody's outcome was accepted"},
+	} {
+		b := newBook()
+		c.write(b)
+		b.Effects = map[int64]int{1: c.ends}
+		said := strings.Join(history.Broken(history.Owned(b.evidence())), "; ")
+		if !strings.Contains(said, c.says) || c.says == "" && said != "" {
+			t.Errorf("%s: it says %q, want %q", c.name, said, c.says)
+		}
+	}
+}
+
 func TestAJobLeftBehindIsStillLinearizable(t *testing.T) {
 	t.Parallel()
 	for _, state := range []dibs.State{dibs.Waiting, dibs.Blocked} {
 		b := newBook()
 		b.enqueue(0, 1)
 		b.left(state, 0, 1)
-		if checked, _, broken := history.Linearizable(b.evidence()); checked != 1 || len(broken) > 0 {
+		if checked, _, broken := linear.Check(b.evidence()); checked != 1 || len(broken) > 0 {
 			t.Errorf("%s: %d checked, %d broken", state, checked, len(broken))
 		}
 	}
@@ -65,7 +123,7 @@ func BenchmarkJudge(b *testing.B) {
 			return broken
 		}},
 		{"linearizable", func() int {
-			_, undecided, broken := history.Linearizable(e)
+			_, undecided, broken := linear.Check(e)
 			return len(broken) + undecided
 		}},
 	} {

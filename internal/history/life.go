@@ -16,7 +16,7 @@ type life struct {
 	group    string
 	born     place // the enqueue call; call is -1 if nobody enqueued it
 	attempts []attempt
-	changes  []event // cancels, requeues and edits, by Begin
+	changes  []event // cancels, requeues, edits, and ends by other programs, by Begin
 	strays   []event // finishes and extends with a token that no claim gave
 	final    *dibs.RawJob
 }
@@ -71,7 +71,7 @@ func (ix *index) live(n int, l *life) {
 			if s := ix.spans[e.call]; s.fate != Nothing || j.Key == l.key {
 				l.attempts = append(l.attempts, attempt{place: e.place, Job: j, span: s})
 			}
-		case Cancel, Requeue, Edit:
+		case Cancel, Requeue, Edit, Ended:
 			l.changes = append(l.changes, e)
 		}
 	}
@@ -82,8 +82,23 @@ func (ix *index) live(n int, l *life) {
 		l.assign(e)
 	}
 	for i := range l.attempts {
-		l.attempts[i].bound(ix)
+		a := &l.attempts[i]
+		a.bound(ix)
+		for _, e := range l.endedElsewhere() {
+			s := &ix.spans[e.call]
+			a.endLo, a.endHi = min(a.endLo, s.lo), min(a.endHi, max(a.hi, s.hi))
+		}
 	}
+}
+
+// endedElsewhere are the calls by which another program ended the row, or may have.
+func (l *life) endedElsewhere() (all []event) {
+	for _, e := range l.changes {
+		if l.ix.Calls[e.call].Verb == Ended {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // identify finds the job's key and the call that enqueued it.

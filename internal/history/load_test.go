@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/linear"
 )
 
 // client does random things to a database, rightly and wrongly: it forgets jobs,
@@ -304,13 +305,9 @@ func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clien
 	wait.Wait()
 	run(clients, (*client).drain)
 	wait.Wait()
-	e := history.Evidence{Effects: all.of, Queues: queues}
-	e.Calls, err = history.Read(dir)
+	e, err := history.Collect(t.Context(), db, dir)
 	must(t, err)
-	e.Final, err = history.Left(t.Context(), db)
-	must(t, err)
-	e.Check, err = db.Check(t.Context())
-	must(t, err)
+	e.Effects, e.Queues = all.of, queues
 	return e
 }
 
@@ -337,7 +334,7 @@ func TestARandomLoadBreaksNothing(t *testing.T) {
 	must(t, r.Close())
 	e := load(t, db, dir, 100*time.Millisecond, 4, 300, rand.Uint64())
 	complain(t, history.Judge(e))
-	checked, undecided, broken := history.Linearizable(e)
+	checked, undecided, broken := linear.Check(e)
 	if checked == 0 || undecided > 0 {
 		t.Errorf("%d jobs checked for linearizability, %d undecided", checked, undecided)
 	}

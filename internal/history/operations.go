@@ -1,10 +1,6 @@
 package history
 
-import (
-	"github.com/anishathalye/porcupine"
-
-	"github.com/dibs-queue/dibs"
-)
+import "github.com/dibs-queue/dibs"
 
 // complete reports whether somebody is known to have enqueued the job and to have had
 // each of its attempts.
@@ -22,12 +18,12 @@ func (l *life) complete() bool {
 }
 
 // operations are the calls about the job and what is found at the end.
-func (l *life) operations() []porcupine.Operation {
+func (l *life) operations() []Operation {
 	leases := make(map[dibs.Token]lease, len(l.attempts))
-	var ops []porcupine.Operation
+	var ops []Operation
 	add := func(in step, from, to int64) {
 		in.leases = leases
-		ops = append(ops, porcupine.Operation{Input: &in, Call: from, Return: to})
+		ops = append(ops, Operation{from, to, in})
 	}
 	born := &l.ix.spans[l.born.call]
 	add(step{verb: Enqueue}, born.seen, born.shown)

@@ -1,20 +1,101 @@
 package history
 
-// Owned judges by the calls alone what needs no knowledge of how jobs came to be: who
-// owned them (2), what stale tokens did (3), and how many of a group ran at once (6). It
-// is for tables that other programs fill. Their claims may have a token for each job.
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// endsOnce takes the place of promise 8 for adopted tables.
+const endsOnce = "Each row ends exactly once: by one accepted outcome, or by another program. What another program has ended stays so, and nobody is given it."
+
+// Owned judges what needs no knowledge of how jobs came to be, for adopted tables, which
+// other programs fill: how often rows ended (8), who owned them (2), what stale tokens
+// did (3), and how many of a group ran at once (6), in this order. Their claims may have a
+// token for each job, and attempts no numbers of their own.
 func Owned(e Evidence) []Verdict {
-	j := &judge{index: newIndex(&e), verdicts: make([]Verdict, len(promises)-1), units: make(map[unitKey]*unit), absent: make(map[[2]string][]*absence)}
-	for n := range j.verdicts {
-		j.verdicts[n] = Verdict{Number: n + 1, Promise: promises[n+1]}
-	}
+	e.renumber()
+	j := newJudge(&e)
+	j.verdicts[7].Promise = endsOnce
 	var l life
 	for n := range j.ids {
 		j.live(n, &l)
+		j.ends(&l)
 		j.owners(&l)
 		j.fence(&l)
 		j.collect(&l)
 	}
 	j.limits()
-	return []Verdict{j.verdicts[1], j.verdicts[2], j.verdicts[5]}
+	return []Verdict{j.verdicts[7], j.verdicts[1], j.verdicts[2], j.verdicts[5]}
+}
+
+// ends judges how a row ended, by what triggers noted of it.
+func (j *judge) ends(l *life) {
+	have, elsewhere := j.Effects[l.id], l.endedElsewhere()
+	maybe := len(l.attempts) == 0 || len(elsewhere) > 0 // something else may have ended it
+	var by []int32                                      // calls that certainly did
+	for _, e := range elsewhere {
+		if j.spans[e.call].fate == Done {
+			by = append(by, e.call)
+		}
+	}
+	for i := range l.attempts {
+		a, told := &l.attempts[i], false
+		j.afterwards(l, elsewhere, event{place: a.place}, "row %d was given out after another program had ended it")
+		for _, e := range a.finishes {
+			if j.outcome(e) != accepted {
+				continue
+			}
+			j.afterwards(l, elsewhere, e, "an outcome of row %d was accepted after another program had ended it")
+			switch told = true; j.outcomeOf(e).Ending {
+			case dibs.EndCompleted:
+				by = append(by, e.call)
+			case dibs.EndRetry, dibs.EndDead, dibs.EndCancelled:
+				maybe = true
+			}
+		}
+		maybe = maybe || !told // the end of its lease
+	}
+	j.checked(8, 1)
+	switch {
+	case have > 1 || len(by) > 1:
+		j.accuse(8, l.id, by, "row %d has ended %d times, and %d calls were told that they ended it", l.id, have, len(by))
+	case have == 0 && len(by) == 1:
+		j.accuse(8, l.id, by, "row %d has not ended, though that was acknowledged", l.id)
+	case have == 1 && len(by) == 0 && !maybe:
+		j.accuse(8, l.id, l.calls(), "row %d has ended, but nobody's outcome was accepted", l.id)
+	}
+}
+
+// afterwards accuses a call that took effect though the row had certainly been ended before.
+func (j *judge) afterwards(l *life, elsewhere []event, e event, text string) {
+	for _, end := range elsewhere {
+		if s := &j.spans[end.call]; s.fate == Done && s.hi < j.spans[e.call].lo && j.outcome(e) == accepted {
+			j.accuse(8, l.id, []int32{end.call, e.call}, text, l.id)
+		}
+	}
+}
+
+// renumber numbers the attempts of rows in the order of their claims, where the table does
+// not give each a number of its own.
+func (e *Evidence) renumber() {
+	claims := map[int64][]*Job{}
+	for _, c := range e.Calls {
+		for i := range c.Jobs {
+			claims[c.Jobs[i].ID] = append(claims[c.Jobs[i].ID], &c.Jobs[i])
+		}
+	}
+	for _, jobs := range claims {
+		slices.SortStableFunc(jobs, func(a, b *Job) int { return cmp.Compare(micros(a.ClaimedAt), micros(b.ClaimedAt)) })
+		grow := true
+		for i := range jobs[1:] {
+			grow = grow && jobs[i].Attempt < jobs[i+1].Attempt
+		}
+		for i, job := range jobs {
+			if !grow {
+				job.Attempt, job.Excused = i+1, 0
+			}
+		}
+	}
 }

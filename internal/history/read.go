@@ -16,15 +16,25 @@ import (
 // Read reads the files of a history, or of directories all that end in Suffix, and
 // returns the calls of all clients in the order of Begin. A last line that was cut
 // short by a kill is as if it had not been written.
-func Read(paths ...string) ([]*Call, error) {
-	// Most names occur again and again, and each line decodes them anew.
-	names := make(map[string]string)
-	same := func(s string) string {
-		if known, ok := names[s]; ok {
-			return known
-		}
-		names[s] = s
-		return s
+func Read(paths ...string) ([]*Call, error) { return new(Reader).Read(paths...) }
+
+// Reader reads a history while it grows. It goes on in each file where it stopped.
+type Reader struct {
+	files map[string]*records
+	names map[string]string // which occur again and again, and each line decodes anew
+}
+
+// records is what has been read of a file.
+type records struct {
+	client string
+	calls  []*Call
+	bytes  int64
+}
+
+// Read is the package's Read.
+func (r *Reader) Read(paths ...string) ([]*Call, error) {
+	if r.files == nil {
+		r.files, r.names = make(map[string]*records), make(map[string]string)
 	}
 	var calls []*Call
 	for _, path := range paths {
@@ -33,15 +43,25 @@ func Read(paths ...string) ([]*Call, error) {
 			return nil, fmt.Errorf("history: %w", err)
 		}
 		for _, file := range files {
-			more, err := readFile(file, same)
-			if err != nil {
+			if r.files[file] == nil {
+				r.files[file] = &records{}
+			}
+			if err := r.files[file].read(file, r.same); err != nil {
 				return nil, fmt.Errorf("history: %s: %w", file, err)
 			}
-			calls = append(calls, more...)
+			calls = append(calls, r.files[file].calls...)
 		}
 	}
 	sortCalls(calls)
 	return calls, nil
+}
+
+func (r *Reader) same(s string) string {
+	if known, ok := r.names[s]; ok {
+		return known
+	}
+	r.names[s] = s
+	return s
 }
 
 func filesOf(path string) ([]string, error) {
@@ -55,45 +75,54 @@ func filesOf(path string) ([]string, error) {
 	return filepath.Glob(filepath.Join(path, "*"+Suffix))
 }
 
-func readFile(path string, same func(string) string) ([]*Call, error) {
+func (r *records) read(path string, same func(string) string) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	var calls []*Call
-	var client string
+	if _, err := file.Seek(r.bytes, io.SeekStart); err != nil {
+		return err
+	}
 	in := bufio.NewReaderSize(file, 1<<20)
 	for {
 		text, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return calls, nil // text is a line that was cut
+			return nil // text is a line that was cut, or is being written
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		var l line
-		if err := json.Unmarshal(bytes.TrimSpace(text), &l); err != nil {
-			return nil, err
+		if err := r.add(text, same); err != nil {
+			return err
 		}
-		switch {
-		case l.Client != "":
-			client = l.Client
-		case l.Verb != "":
-			if l.Number != len(calls)+1 {
-				return nil, fmt.Errorf("call %d follows call %d", l.Number, len(calls))
-			}
-			calls = append(calls, l.call(client, same))
-		case l.Number < 1 || l.Number > len(calls):
-			return nil, fmt.Errorf("call %d ended before it began", l.Number)
-		default:
-			c := calls[l.Number-1]
-			if len(l.Enqueued) > len(c.New) {
-				return nil, fmt.Errorf("call %d enqueued %d jobs and was given %d", l.Number, len(c.New), len(l.Enqueued))
-			}
-			l.end(c, same)
-		}
+		r.bytes += int64(len(text))
 	}
+}
+
+func (r *records) add(text []byte, same func(string) string) error {
+	var l line
+	if err := json.Unmarshal(bytes.TrimSpace(text), &l); err != nil {
+		return err
+	}
+	switch {
+	case l.Client != "":
+		r.client = l.Client
+	case l.Verb != "":
+		if l.Number != len(r.calls)+1 {
+			return fmt.Errorf("call %d follows call %d", l.Number, len(r.calls))
+		}
+		r.calls = append(r.calls, l.call(r.client, same))
+	case l.Number < 1 || l.Number > len(r.calls):
+		return fmt.Errorf("call %d ended before it began", l.Number)
+	default:
+		c := r.calls[l.Number-1]
+		if len(l.Enqueued) > len(c.New) {
+			return fmt.Errorf("call %d enqueued %d jobs and was given %d", l.Number, len(c.New), len(l.Enqueued))
+		}
+		l.end(c, same)
+	}
+	return nil
 }
 
 func sortCalls(calls []*Call) {

@@ -72,6 +72,18 @@ func (r *Recorder) Fault(about, text string, do func() error) error {
 	return r.record(&Call{Verb: Fault, Worker: about, Text: text}, func(*Call) error { return do() })
 }
 
+// Ended records that a program which does not use dibs ends a row of an adopted table, and
+// whether it did.
+func (r *Recorder) Ended(row int64, end func() (bool, error)) error {
+	return r.record(&Call{Verb: Ended, IDs: []int64{row}}, func(c *Call) error {
+		did, err := end()
+		if did {
+			c.Changed = c.IDs
+		}
+		return err
+	})
+}
+
 // NewTx names a transaction of the client.
 func (r *Recorder) NewTx() string {
 	r.mu.Lock()

@@ -187,9 +187,16 @@ func TestACallThatWasCutOffIsUnknown(t *testing.T) {
 	must(t, r.Begin(&history.Call{Verb: history.Sweep}))
 	c := &history.Call{Verb: history.Claim, Queue: "q"}
 	must(t, r.Begin(c))
+	var growing history.Reader
+	if calls, err := growing.Read(dir); err != nil || !reflect.DeepEqual(verbs(calls), []string{"sweep unknown", "claim unknown"}) {
+		t.Fatalf("before the end: %q, error %v", verbs(calls), err)
+	}
 	c.Fate = history.Done
 	r.End(c)
 	must(t, r.Close())
+	if calls, err := growing.Read(dir); err != nil || !reflect.DeepEqual(verbs(calls), []string{"sweep unknown", "claim done"}) {
+		t.Fatalf("after the end: %q, error %v", verbs(calls), err)
+	}
 	path := filepath.Join(dir, "client"+history.Suffix)
 	text, err := os.ReadFile(path)
 	must(t, err)

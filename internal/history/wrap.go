@@ -15,8 +15,11 @@ import (
 // must be an object with a field "key", see [Key]. The store's own transactions
 // (InTx) are recorded too; for others see [WrapTx].
 func Wrap(db dibs.Database, r *Recorder) dibs.Database {
-	return &wrapped{Database: db, r: r}
+	return &wrapped{wrappedStore{db, r}, database{db}}
 }
+
+// WrapStore is Wrap for what only works jobs, as a store on an adopted table does.
+func WrapStore(s dibs.Store, r *Recorder) dibs.Store { return &wrappedStore{s, r} }
 
 // WrapTx records what is done in a transaction of the caller's, under a name given
 // by [Recorder.NewTx]. The caller ends it by [Recorder.Commit] or [Recorder.Rollback].
@@ -91,43 +94,55 @@ func (r *Recorder) record(c *Call, f func(*Call) error) error {
 	return err
 }
 
-type wrapped struct {
-	dibs.Database
+type wrappedStore struct {
+	dibs.Store
 	r *Recorder
 }
 
-func (w *wrapped) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-	return w.r.enqueue("", jobs, func() ([]dibs.Enqueued, error) { return w.Database.Enqueue(ctx, jobs) })
+func (w *wrappedStore) Claim(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	return w.r.claim("", q, func() ([]*dibs.RawJob, error) { return w.Store.Claim(ctx, q) })
 }
 
-func (w *wrapped) Claim(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	return w.r.claim("", q, func() ([]*dibs.RawJob, error) { return w.Database.Claim(ctx, q) })
-}
-
-func (w *wrapped) Resume(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+func (w *wrappedStore) Resume(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	c := &Call{Verb: Resume, Queue: queueName(q.Queue), Worker: q.Worker, Lease: q.Lease}
-	return w.r.take(c, func() ([]*dibs.RawJob, error) { return w.Database.Resume(ctx, q) })
+	return w.r.take(c, func() ([]*dibs.RawJob, error) { return w.Store.Resume(ctx, q) })
 }
 
-func (w *wrapped) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {
+func (w *wrappedStore) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {
 	err = w.r.record(&Call{Verb: Extend, Leases: leases, Lease: d}, func(c *Call) error {
-		e, err = w.Database.Extend(ctx, leases, d)
+		e, err = w.Store.Extend(ctx, leases, d)
 		c.Refused, c.left = e.Lost, e.Finishing
 		return err
 	})
 	return e, err
 }
 
-func (w *wrapped) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return w.r.finish("", outcomes, func() error { return w.Database.Finish(ctx, outcomes) })
+func (w *wrappedStore) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	return w.r.finish("", outcomes, func() error { return w.Store.Finish(ctx, outcomes) })
 }
 
-func (w *wrapped) Sweep(ctx context.Context) (s dibs.Swept, err error) {
+func (w *wrappedStore) Sweep(ctx context.Context) (s dibs.Swept, err error) {
 	err = w.r.record(&Call{Verb: Sweep}, func(*Call) error {
-		s, err = w.Database.Sweep(ctx)
+		s, err = w.Store.Sweep(ctx)
 		return err
 	})
 	return s, err
+}
+
+// wrapped has the methods of wrappedStore before those of the database.
+type wrapped struct {
+	wrappedStore
+	database
+}
+
+type database struct{ dibs.Database }
+
+func (w *wrapped) Wakeups(queue string) (wake <-chan struct{}, stop func()) {
+	return w.Database.Wakeups(queue)
+}
+
+func (w *wrapped) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	return w.r.enqueue("", jobs, func() ([]dibs.Enqueued, error) { return w.Database.Enqueue(ctx, jobs) })
 }
 
 func (w *wrapped) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {

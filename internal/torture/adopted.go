@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -50,24 +49,6 @@ type onTable struct {
 
 type missing struct{ dibs.Database }
 
-// byKey gives jobs a payload that the judge knows them by.
-type byKey struct{ dibs.Database }
-
-func (b byKey) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	return keyed(b.Database.Claim(ctx, r))
-}
-
-func (b byKey) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	return keyed(b.Database.Resume(ctx, r))
-}
-
-func keyed(jobs []*dibs.RawJob, err error) ([]*dibs.RawJob, error) {
-	for _, j := range jobs {
-		j.Payload = fmt.Appendf(nil, `{"key": "%d"}`, j.ID)
-	}
-	return jobs, err
-}
-
 // workAdopted serves the copy in both ways until ctx ends.
 func (c *client) workAdopted(ctx context.Context) error {
 	stats, err := c.raw.Queues(ctx)
@@ -94,7 +75,7 @@ func RunAdopted(ctx context.Context, c Config) (_ *Result, err error) {
 	if err := r.inOrder(ctx, e); err != nil {
 		return nil, err
 	}
-	o := &others{Adopted: r.Adopted, rng: rand.New(rand.NewPCG(r.Seed, 99)), ended: map[string]meddled{}}
+	o := &others{Adopted: r.Adopted, row: r.Adopted.Table.ID, rec: r.rec, rng: rand.New(rand.NewPCG(r.Seed, 99))}
 	if err := inTurn(ctx, r.makeWorkers, o.learn, r.startAll); err != nil {
 		return nil, err
 	}
@@ -113,7 +94,6 @@ func RunAdopted(ctx context.Context, c Config) (_ *Result, err error) {
 		return nil, err
 	}
 	r.Took, r.Faults = time.Since(r.Began), r.counts
-	e.others = o
 	return r.judgeAdopted(ctx, e)
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
@@ -21,42 +20,18 @@ const orderSlack = 1200 * time.Millisecond
 
 // evidence reads what the run has left.
 func (r *run) evidence(ctx context.Context) (e history.Evidence, err error) {
-	e = history.Evidence{
-		Queues: r.startQueues, Groups: map[string]map[string]int{grouped: r.startGroups},
-		Effects: map[int64]int{}, Slack: slack,
-	}
-	if !r.onSQLite() {
-		e.OrderSlack = orderSlack
-	}
-	if e.Calls, err = history.Read(r.Dir); err != nil {
+	if e, err = history.Collect(ctx, r.DB, r.Dir); err != nil {
 		return e, err
 	}
-	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead, dibs.Cancelled} {
-		if e.Final, err = r.list(ctx, state, e.Final); err != nil {
-			return e, fmt.Errorf("read the jobs: %w", err)
-		}
+	e.Queues, e.Groups = r.startQueues, map[string]map[string]int{grouped: r.startGroups}
+	e.Effects, e.Slack = map[int64]int{}, slack
+	if !r.onSQLite() {
+		e.OrderSlack = orderSlack
 	}
 	if err := r.effects(ctx, e.Effects); err != nil {
 		return e, fmt.Errorf("read the effects: %w", err)
 	}
-	e.Check, err = r.DB.Check(ctx)
-	return e, err
-}
-
-// list adds all jobs of a state.
-func (r *run) list(ctx context.Context, state dibs.State, jobs []*dibs.RawJob) ([]*dibs.RawJob, error) {
-	f := dibs.Filter{State: state, Limit: 1000}
-	for {
-		page, err := r.DB.List(ctx, f)
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, page.Jobs...)
-		if page.Next == "" {
-			return jobs, nil
-		}
-		f.After = page.Next
-	}
+	return e, nil
 }
 
 func (r *run) effects(ctx context.Context, counts map[int64]int) error {

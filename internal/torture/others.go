@@ -10,8 +10,9 @@ import (
 	random "math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/history"
 )
 
 // elsewhere is what the count of rows is called that the other program ends.
@@ -21,17 +22,14 @@ const elsewhere = "elsewhere"
 // them, and ends some by itself, without asking anybody.
 type others struct {
 	*Adopted
+	rec   *history.Recorder
 	rng   *random.Rand
 	newID func() string // SQL
-	sets  string        // how it ends a row; empty: it deletes it
+	row   func(name string) (int64, error)
+	sets  string // how it ends a row; empty: it deletes it
 
-	mu    sync.Mutex
-	n     int
-	ended map[string]meddled // by name
+	n int
 }
-
-// meddled is when the other program ended a row.
-type meddled struct{ from, to time.Time }
 
 // learn finds out how ids are made and rows are ended.
 func (o *others) learn(ctx context.Context) error {
@@ -133,17 +131,22 @@ func (o *others) meddle(ctx context.Context, rng *random.Rand) (n int, err error
 		if o.sets != "" {
 			text = "update " + o.table() + " as t set " + o.sets + where + " and " + o.open()
 		}
-		from := time.Now()
-		// The end of the run does not cut it off: the judge has to know whether the row has ended.
-		result, err := o.endIt(context.WithoutCancel(ctx), text, name)
+		row, err := o.row(name)
+		if err != nil {
+			return n, err
+		}
+		err = o.rec.Ended(row, func() (bool, error) {
+			// The end of the run does not cut it off: the judge has to know whether the row has ended.
+			result, err := o.endIt(context.WithoutCancel(ctx), text, name)
+			if err != nil {
+				return false, err
+			}
+			changed, err := result.RowsAffected()
+			n += int(changed)
+			return changed == 1, err
+		})
 		if err != nil {
 			return n, outage(err)
-		}
-		if changed, err := result.RowsAffected(); err == nil && changed == 1 {
-			o.mu.Lock()
-			o.ended[name] = meddled{from, time.Now()}
-			o.mu.Unlock()
-			n++
 		}
 	}
 	return n, nil

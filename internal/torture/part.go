@@ -50,7 +50,6 @@ func (p Part) Run(ctx context.Context, db dibs.Database, rawURL string) error {
 	}
 	c := &client{Part: p, raw: db, store: history.Wrap(db, rec), rec: rec}
 	if p.Adopted != "" {
-		c.store = history.Wrap(byKey{db}, rec)
 		return errors.Join(c.workAdopted(ctx), rec.Close())
 	}
 	err = withSQL(db, rawURL, func(pool *sql.DB) error {

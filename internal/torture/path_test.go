@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -80,7 +81,9 @@ func disturbCopy(t *testing.T, db *sql.DB, columns string, m mapping.Mapping) {
 	must(a.exec(ctx, "update "+a.table()+" set done = true"))
 	must(a.keepCopies(ctx))
 	rng := rand.New(rand.NewPCG(1, 2))
-	o := &others{Adopted: a, rng: rng, ended: map[string]meddled{}}
+	rec, err := history.OpenIn(t.TempDir(), "faults")
+	must(err)
+	o := &others{Adopted: a, rng: rng, rec: rec, row: func(string) (int64, error) { return 1, nil }}
 	must(o.learn(ctx))
 	ended := 0
 	for range 20 {
@@ -89,6 +92,7 @@ func disturbCopy(t *testing.T, db *sql.DB, columns string, m mapping.Mapping) {
 		must(err)
 		ended += n
 	}
+	must(rec.Close())
 	if seen := a.ended(ctx); ended == 0 || seen != int64(ended) {
 		t.Errorf("ended %d rows, and the triggers saw %d", ended, seen)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/linear"
 )
 
 // Result is what came out.
@@ -108,7 +109,7 @@ func (r *Result) Summary() string {
 // judged is what the evidence shows.
 func judged(about About, dir string, e history.Evidence) *Result {
 	result := &Result{About: about, Dir: dir, Verdicts: history.Judge(e), Totals: count(e.Calls)}
-	result.Orders.Checked, result.Orders.Undecided, result.Orders.Broken = history.Linearizable(e)
+	result.Orders.Checked, result.Orders.Undecided, result.Orders.Broken = linear.Check(e)
 	result.Totals.Recoveries, result.Totals.Unhindered = history.Recoveries(e), unhindered(e)
 	job := int64(0)
 	if v := result.Offence(); v != nil {
@@ -136,6 +137,7 @@ func count(calls []*history.Call) Totals {
 			t.Claimed += len(c.Jobs)
 		case history.Finish:
 			t.Finished += len(c.Outcomes)
+		case history.Ended: // by another program
 		default:
 			t.Others += len(c.Leases) + len(c.IDs)
 		}
