@@ -25,9 +25,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// letters is one queue of River's own table, made by its migrations. attempted_by is
-// an array, so the number of the attempt and its start fence a claim. River's errors
-// are an array of JSON, to which a mapping cannot add.
+// letters maps one queue of the table that River's migrations create. attempted_by is an
+// array, so the attempt's number and start fence a claim. The errors are a JSON array, to
+// which a mapping cannot append.
 const letters = `
 table: river_job
 queue: letters
@@ -54,31 +54,31 @@ type letter struct {
 
 func (letter) Kind() string { return "letter" }
 
-// own is River's worker: of the other queue.
-type own struct {
+// riverWorker is River's worker, which does the jobs of the other queue.
+type riverWorker struct {
 	river.WorkerDefaults[letter]
-	*seen
+	*doneCounts
 }
 
-func (w own) Work(_ context.Context, j *river.Job[letter]) error { return w.note(j.Args.N) }
+func (w riverWorker) Work(_ context.Context, j *river.Job[letter]) error { return w.note(j.Args.N) }
 
-type seen struct {
+type doneCounts struct {
 	mu sync.Mutex
 	n  map[int]int
 }
 
-func (s *seen) note(n int) error {
+func (s *doneCounts) note(n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.n[n]++
 	return nil
 }
 
-// The letter that fails at first, and the one that fails for good.
+// The attempts of these letters fail: of failing the first one, of doomed the last one.
 const failing, doomed = 8, 7
 
-// handle is the worker's of dibs.
-func (s *seen) handle(_ context.Context, j *dibs.RawJob) error {
+// handle is the handler for the worker of dibs.
+func (s *doneCounts) handle(_ context.Context, j *dibs.RawJob) error {
 	var l letter
 	if err := json.Unmarshal(j.Payload, &l); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (s *seen) handle(_ context.Context, j *dibs.RawJob) error {
 	return s.note(l.N)
 }
 
-func (s *seen) once(from, to int) bool {
+func (s *doneCounts) once(from, to int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for n := from; n < to; n++ {
@@ -103,8 +103,8 @@ func (s *seen) once(from, to int) bool {
 	return len(s.n) == to-from
 }
 
-// TestRiversTableIsAdopted works one queue of River's table with dibs, while River
-// inserts into it and works another. What dibs ends looks right to River.
+// TestRiversTableIsAdopted does the jobs of one queue of River's table with dibs, while
+// River inserts into it and does those of another. River reads what dibs has finished.
 func TestRiversTableIsAdopted(t *testing.T) {
 	ctx, url := t.Context(), pgtest.URL(t)
 	pool, err := pgxpool.New(ctx, url)
@@ -116,9 +116,9 @@ func TestRiversTableIsAdopted(t *testing.T) {
 	_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	must(t, err)
 	const jobs = 500
-	theirs, ours := &seen{n: map[int]int{}}, &seen{n: map[int]int{}}
+	theirs, ours := &doneCounts{n: map[int]int{}}, &doneCounts{n: map[int]int{}}
 	workers := river.NewWorkers()
-	river.AddWorker(workers, own{seen: theirs})
+	river.AddWorker(workers, riverWorker{doneCounts: theirs})
 	client, err := river.NewClient(driver, &river.Config{Logger: quiet, Workers: workers, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 10}}})
 	must(t, err)
 	must(t, client.Start(ctx))
@@ -150,16 +150,16 @@ func TestRiversTableIsAdopted(t *testing.T) {
 		must(t, err)
 		for _, j := range found.Jobs {
 			if j.FinalizedAt == nil || j.AttemptedAt == nil || j.Attempt < 1 || j.FinalizedAt.Before(*j.AttemptedAt) {
-				t.Errorf("River sees %+v", j)
+				t.Errorf("River reads the finished job as %+v", j)
 			}
 		}
 		return len(found.Jobs)
 	}
-	late := time.After(time.Minute)
+	timeout := time.After(time.Minute)
 	for tick := time.Tick(20 * time.Millisecond); count(rivertype.JobStateCompleted) < jobs-1 || !theirs.once(jobs, 2*jobs); {
 		select {
 		case <-tick:
-		case <-late:
+		case <-timeout:
 			t.Fatalf("%d of %d are completed", count(rivertype.JobStateCompleted), jobs-1)
 		}
 	}
@@ -176,7 +176,7 @@ func TestRiversTableIsAdopted(t *testing.T) {
 	invariants(ctx, t, pool)
 }
 
-// invariants looks at rows as no client does.
+// invariants checks the rows themselves.
 func invariants(ctx context.Context, t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	rows, err := pool.Query(ctx, "select distinct state::text from river_job")

@@ -15,8 +15,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// adoptedTable is a table as somebody might have it who built a queue by hand: with a
-// mark for each claim, a timeout and attempts.
+// adoptedTable is a table as in a queue built by hand: with a mark for each claim, a
+// timeout and attempts.
 const adoptedTable = `create table task (
 	id %s primary key,
 	payload text not null,
@@ -34,10 +34,10 @@ const (
 	unadvised   = "the same, no index"
 )
 
-// The index and the room in pages that dibs adopt sql advises for it.
+// The index and the fillfactor that dibs adopt sql advises for the table.
 const (
-	adoptedIndex = "create index task_unfinished on task (priority, id) where finished_at is null"
-	adoptedRoom  = " with (fillfactor = 50)"
+	adoptedIndex      = "create index task_unfinished on task (priority, id) where finished_at is null"
+	adoptedFillFactor = " with (fillfactor = 50)"
 )
 
 var adoptedMapping = mapping.Mapping{
@@ -52,24 +52,24 @@ var adoptedMapping = mapping.Mapping{
 	Dead:        &mapping.Change{Set: mapping.Set{"finished_at": "$now"}},
 }
 
-// adoptedSystem is dibs on that table.
+// adoptedSystem is dibs on adoptedTable.
 type adoptedSystem struct {
 	db    *sql.DB
 	store *adopt.Store
 }
 
-// asAdopted is dibs on an adopted table, with or without the index that it advises.
-func asAdopted(advised bool) workload.Product {
+// adoptedProduct is dibs on an adopted table, with or without the index that it advises.
+func adoptedProduct(advised bool) workload.Product {
 	name := adoptedName
 	if !advised {
 		name = unadvised
 	}
-	return workload.Product{Name: name, Attach: func(ctx context.Context, at workload.Place, pool int, _ bool) (workload.System, error) {
+	return workload.Product{Name: name, Attach: func(ctx context.Context, place workload.Place, pool int, _ bool) (workload.System, error) {
 		s := &adoptedSystem{}
-		id, when, mark, driver, dsn := "bigint generated always as identity", "timestamptz", "uuid", "pgx", at.URL
-		if at.SQLite {
+		id, when, mark, driver, dsn := "bigint generated always as identity", "timestamptz", "uuid", "pgx", place.URL
+		if place.SQLite {
 			id, when, mark, driver = "integer", "datetime", "text", "sqlite"
-			dsn = "file:" + at.URL + "?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(10000)"
+			dsn = "file:" + place.URL + "?_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=busy_timeout(10000)"
 		}
 		var err error
 		if s.db, err = sql.Open(driver, dsn); err != nil {
@@ -77,14 +77,14 @@ func asAdopted(advised bool) workload.Product {
 		}
 		s.db.SetMaxOpenConns(pool)
 		s.db.SetMaxIdleConns(pool)
-		make := []string{fmt.Sprintf(adoptedTable, id, when, mark)}
+		statements := []string{fmt.Sprintf(adoptedTable, id, when, mark)}
 		if advised {
-			if !at.SQLite {
-				make[0] += adoptedRoom
+			if !place.SQLite {
+				statements[0] += adoptedFillFactor
 			}
-			make = append(make, adoptedIndex)
+			statements = append(statements, adoptedIndex)
 		}
-		for _, text := range make {
+		for _, text := range statements {
 			if _, err := s.db.ExecContext(ctx, text); err != nil {
 				return nil, errors.Join(err, s.db.Close())
 			}
@@ -97,11 +97,11 @@ func asAdopted(advised bool) workload.Product {
 }
 
 func (s *adoptedSystem) Close() {
-	_ = s.store.Close() // all that is there is dropped next
+	_ = s.store.Close() // the place is dropped next
 	_ = s.db.Close()
 }
 
-// Enqueue inserts rows as another program does.
+// Enqueue inserts rows as any other program would.
 func (s *adoptedSystem) Enqueue(ctx context.Context, jobs []workload.Job) error {
 	values := make([]string, len(jobs))
 	for i, j := range jobs {
@@ -115,18 +115,18 @@ func (s *adoptedSystem) Work(ctx context.Context, w workload.Work) (func() error
 	return workload.RunWorker(ctx, s.store, s.store.Queue(), w)
 }
 
-// onAdopted drains an adopted table beside dibs' own, on both databases.
+// onAdopted compares the drain of an adopted table with that of dibs' own, on both databases.
 func (b *bench) onAdopted() []comparison {
 	var list []comparison
-	for _, in := range []*workload.Bench{&b.Bench, b.lite()} {
-		w := in.Drain(true)
+	for _, on := range []*workload.Bench{&b.Bench, b.lite()} {
+		w := on.Drain(true)
 		w.ID = "adopt"
-		if in.SQLite {
+		if on.SQLite {
 			w.Name = "SQLite: " + w.Name
 		}
-		c := comparison{Workload: w, sqlite: in.SQLite, targets: []string{"adopted 0.6 x dibs"}}
-		for _, p := range []workload.Product{workload.Dibs, asAdopted(true), asAdopted(false)} {
-			c = c.with(p.Name, func(ctx context.Context) (workload.Measured, error) { return w.Run(ctx, in, p) })
+		c := comparison{Workload: w, sqlite: on.SQLite, targets: []string{"adopted 0.6 x dibs"}}
+		for _, p := range []workload.Product{workload.Dibs, adoptedProduct(true), adoptedProduct(false)} {
+			c = c.add(p.Name, func(ctx context.Context) (workload.Measured, error) { return w.Run(ctx, on, p) })
 		}
 		list = append(list, c)
 	}

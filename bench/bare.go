@@ -9,21 +9,21 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// What the server does with a table that has no more than a queue must have.
+// The statements of a bare table: it has only what a queue must have.
 const (
 	bareTable  = "create table bare (id bigint generated always as identity primary key, payload text not null)"
 	bareInsert = "insert into bare (payload) values ($1)"
-	// bareDelete claims and deletes: what a queue that forgets its jobs at once would do.
+	// bareDelete claims and deletes, like a queue that keeps no completed jobs.
 	bareDelete = `delete from bare where ctid = any(array(
 		select ctid from bare order by id limit $1 for update skip locked)) returning id, payload`
 )
 
-// barePayload is what workload.Letter is as JSON.
+// barePayload is workload.Letter as JSON.
 const barePayload = `{"to":"someone@example.com","subject":"Welcome","text":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}`
 
-// openBare makes the bare table.
-func openBare(ctx context.Context, at workload.Place, conns int) (*pgxpool.Pool, error) {
-	config, err := pgxpool.ParseConfig(at.URL)
+// openBare creates the bare table.
+func openBare(ctx context.Context, place workload.Place, conns int) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(place.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +79,11 @@ func bareDrain(batch int) onBare {
 				if err != nil {
 					return 0, err
 				}
-				got, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct {
+				claimed, err := pgx.CollectRows(rows, pgx.RowToStructByPos[struct {
 					ID      int64
 					Payload string
 				}])
-				return len(got), err
+				return len(claimed), err
 			})
 		})
 	}

@@ -19,35 +19,35 @@ import (
 // bench is one run of the program.
 type bench struct {
 	workload.Bench
-	progress io.Writer
-	rounds   int
-	dir      string // for the files of databases
-	url      string // of the server, "" if only SQLite is measured
-	profile  string // file for profiles of dibs; "" for none
-	profiles int    // so far
-	waits    bool   // note where the server's processes are while dibs is measured
+	progress        io.Writer
+	rounds          int
+	dir             string // folder for the databases' files
+	url             string // URL of the server; "" if only SQLite is measured
+	profilePath     string // file for profiles of dibs; "": no profiles
+	profilesWritten int
+	waits           bool // sample the server's processes while dibs is measured
 }
 
-// databases is how the names of those begin that the program makes.
-const databases = "dibs_bench_"
+// databasePrefix begins the names of the databases that the program creates.
+const databasePrefix = "dibs_bench_"
 
-// connect reaches the server.
+// connect connects to the server.
 func (b *bench) connect(ctx context.Context, url string) (err error) {
-	b.url, b.Place = url, b.database
+	b.url, b.Place = url, b.createDatabase
 	b.Server, err = workload.Connect(ctx, url)
 	return err
 }
 
-// lite is where W10 is measured.
+// lite returns the settings for measurements on SQLite.
 func (b *bench) lite() *workload.Bench {
 	lite := b.Bench
 	lite.SQLite, lite.Server, lite.Place = true, nil, workload.InFolder(b.dir)
 	return &lite
 }
 
-// database makes an empty database.
-func (b *bench) database(ctx context.Context) (workload.Place, error) {
-	name := databases + strings.ToLower(rand.Text())
+// createDatabase creates an empty database.
+func (b *bench) createDatabase(ctx context.Context) (workload.Place, error) {
+	name := databasePrefix + strings.ToLower(rand.Text())
 	if err := b.Server.Exec(ctx, "create database "+name+" template template0"); err != nil {
 		return workload.Place{}, err
 	}
@@ -62,13 +62,13 @@ func (b *bench) database(ctx context.Context) (workload.Place, error) {
 	}}, nil
 }
 
-// process is this program again, as one of the processes of a workload.
+// process returns the command of a worker process, which is this program again.
 func process() (*exec.Cmd, error) {
 	self, err := os.Executable()
 	return exec.Command(self), err
 }
 
-// contender is one of those who do a workload. Their names are the table's columns.
+// contender is one of the systems that are compared. Its name heads a column of the table.
 type contender struct {
 	name string
 	run  func(context.Context) (workload.Measured, error)
@@ -76,20 +76,20 @@ type contender struct {
 
 const bare = "bare table"
 
-// comparison is a workload and those who do it.
+// comparison is a workload with its contenders.
 type comparison struct {
 	workload.Workload
 	sqlite     bool     // needs no server
-	targets    []string // of its rows
+	targets    []string // targets of its rows
 	contenders []contender
-	waits      *workload.Waits // dibs'
+	waits      *workload.Waits // samples for dibs
 }
 
-// measure runs the workloads one after the other, each in rounds in which all of its
-// contenders take their turn, so that what changes on the machine meanwhile meets all.
+// measure runs the workloads one after the other, each in rounds of all contenders, so
+// that a change of the machine's load affects all of them.
 func (b *bench) measure(ctx context.Context, list []comparison, r *results) error {
 	for _, w := range list {
-		done := map[string][]workload.Measured{}
+		runs := map[string][]workload.Measured{}
 		for round := range b.rounds {
 			for _, c := range w.contenders {
 				fmt.Fprintf(b.progress, "%-4s %-50s %d/%d  %-10s ", w.ID, w.Name, round+1, b.rounds, c.name)
@@ -100,15 +100,15 @@ func (b *bench) measure(ctx context.Context, list []comparison, r *results) erro
 				}
 				first := w.Rows[0]
 				fmt.Fprintf(b.progress, "%8s %s\n", workload.Short(m.Figures[first.Key]), first.Unit)
-				done[c.name] = append(done[c.name], m)
+				runs[c.name] = append(runs[c.name], m)
 			}
 		}
-		r.add(w, done)
+		r.add(w, runs)
 	}
 	return nil
 }
 
-// comparisons are all workloads, in the order of the table.
+// comparisons lists all comparisons, in the order of the table.
 func (b *bench) comparisons() []comparison {
 	list := []comparison{
 		b.compare(b.Bulk(1000), "150k; 3 x River, 0.5 x bare").river(b).bare(b, bareCopy(1000)),
@@ -136,33 +136,33 @@ func (b *bench) comparisons() []comparison {
 	})
 }
 
-// compare begins with dibs.
+// compare makes a comparison whose first contender is dibs.
 func (b *bench) compare(w workload.Workload, targets ...string) comparison {
 	c := comparison{Workload: w, targets: targets, waits: &workload.Waits{}}
-	return c.with("dibs", func(ctx context.Context) (workload.Measured, error) {
+	return c.add("dibs", func(ctx context.Context) (workload.Measured, error) {
 		return w.Run(ctx, b.observed(&b.Bench, c.waits), workload.Dibs)
 	})
 }
 
-// bareWidely is a drain of the bare table alone, in batches of 1,000.
+// bareWidely makes a comparison for draining only the bare table, in batches of 1,000.
 func bareWidely(w workload.Workload) comparison {
 	w.Name += ", 1,000 at a time"
 	return comparison{Workload: w}
 }
 
-func (c comparison) with(name string, run func(context.Context) (workload.Measured, error)) comparison {
+func (c comparison) add(name string, run func(context.Context) (workload.Measured, error)) comparison {
 	c.contenders = append(c.contenders, contender{name, run})
 	return c
 }
 
-// river lets River do the same.
+// river adds River as a contender.
 func (c comparison) river(b *bench) comparison {
-	return c.with(asRiver.Name, func(ctx context.Context) (workload.Measured, error) { return c.Run(ctx, &b.Bench, asRiver) })
+	return c.add(riverProduct.Name, func(ctx context.Context) (workload.Measured, error) { return c.Run(ctx, &b.Bench, riverProduct) })
 }
 
-// bare measures with an empty bare table in a database of its own.
+// bare adds a contender with an empty bare table in a database of its own.
 func (c comparison) bare(b *bench, measure onBare) comparison {
-	return c.with(bare, func(ctx context.Context) (workload.Measured, error) {
+	return c.add(bare, func(ctx context.Context) (workload.Measured, error) {
 		return b.In(ctx, func(place workload.Place) (workload.Measured, error) {
 			pool, err := openBare(ctx, place, b.Pool)
 			if err != nil {
@@ -174,8 +174,8 @@ func (c comparison) bare(b *bench, measure onBare) comparison {
 	})
 }
 
-// asDebian undoes what a throw-away server has set otherwise.
-func asDebian(ctx context.Context, url string) error {
+// setDefaults undoes the settings of a throw-away server that differ from Debian's.
+func setDefaults(ctx context.Context, url string) error {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestEveryWorkloadGivesEveryFigure runs all of them at a thousandth of their size,
-// draws the results, and finds no empty place in the table.
+// TestEveryWorkloadGivesEveryFigure runs all workloads at a thousandth of their size,
+// plots the results, and finds no empty cell in the table.
 func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 	server := os.Getenv(pgtest.EnvServer)
 	if server == "" {
@@ -56,7 +56,7 @@ func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 	}
 	for i, w := range r.Workloads {
 		if w.ID == "W3" && w.Name == all[4].Name && len(w.Waits) == 0 {
-			t.Error("nothing is said of what the server's processes did in W3")
+			t.Error("the results of W3 have no samples of the server's processes")
 		}
 		for _, c := range all[i].contenders {
 			main := w.Rows[0]
@@ -87,8 +87,8 @@ func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 	}
 }
 
-// What a noisy machine does not change is marked from 5 % on, CPU from 15 %, rates never,
-// and nothing if rounds of the two runs overlap.
+// Figures that a noisy machine does not change are marked from 5 % on, CPU from 15 %, rates
+// never, and no figure if rounds of the two runs overlap.
 func TestARunIsComparedWithAnEarlierOne(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string, handlers string, figures map[string][]float64) string {
@@ -133,7 +133,7 @@ func TestARunIsComparedWithAnEarlierOne(t *testing.T) {
 	}
 	other := file("other", "10", nil)
 	if err := compare(&out, before, other); err == nil || !strings.Contains(err.Error(), "no workload of the same name") {
-		t.Errorf("runs of which nothing can be compared: %v", err)
+		t.Errorf("runs without a common workload are compared: %v", err)
 	}
 }
 
@@ -143,6 +143,6 @@ func TestThePayloadIsTheSameForAll(t *testing.T) {
 		t.Errorf("dibs and River get %s, the bare table %s: %v", text, barePayload, err)
 	}
 	if len(text) != workload.LetterBytes {
-		t.Errorf("it has %d bytes", len(text))
+		t.Errorf("the payload has %d bytes", len(text))
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// marked says from how many percent on a difference of dibs is worth a look: few where a
-// noisy machine changes nothing, more for CPU. It is marked only if all rounds of one run
-// had more than all of the other. Rates and times have no such limit. Of all of these, less is better.
-var marked = map[string]float64{"wal": 5, "writes": 5, "allocs": 5, "server": 15, "client": 15}
+// noticeable is the least difference of a figure, in percent, that is marked: small for
+// figures that a noisy machine does not change, larger for CPU. Rates and times are never
+// marked. All of these figures are better when smaller.
+var noticeable = map[string]float64{"wal": 5, "writes": 5, "allocs": 5, "server": 15, "client": 15}
 
-// compare prints what has changed for dibs from one run to another.
+// compare prints how dibs' figures have changed from one run to another.
 func compare(out io.Writer, before, after string) error {
 	old, err := readResults(before)
 	if err != nil {
@@ -45,15 +45,15 @@ func compare(out io.Writer, before, after string) error {
 	return err
 }
 
-// fewRounds are too few to tell a change from noise.
+// fewRounds is the least number of rounds that tell a change from noise.
 const fewRounds = 3
 
-// apart reports whether all rounds of one run had more than all of the other.
-func apart(a, b workload.Spread) bool {
+// disjoint reports whether all rounds of one run are above all of the other.
+func disjoint(a, b workload.Spread) bool {
 	return min(len(a.All), len(b.All)) >= fewRounds && (a.Max < b.Min || b.Max < a.Min)
 }
 
-// changes are the rows of what both runs have measured.
+// changes returns the rows of the figures that both runs have.
 func (w result) changes(old results) (rows [][]string) {
 	for _, f := range w.Rows {
 		now, ok := f.By["dibs"]
@@ -61,21 +61,21 @@ func (w result) changes(old results) (rows [][]string) {
 		if !ok || !found {
 			continue
 		}
-		change, mark := "", ""
+		change, verdict := "", ""
 		if before.Median != 0 {
 			percent := 100 * (now.Median/before.Median - 1)
 			change = fmt.Sprintf("%+.1f %%", percent)
-			if limit, ok := marked[f.Key]; ok && math.Abs(percent) > limit && apart(before, now) {
-				mark = map[bool]string{true: "MORE", false: "less"}[percent > 0]
+			if limit, ok := noticeable[f.Key]; ok && math.Abs(percent) > limit && disjoint(before, now) {
+				verdict = map[bool]string{true: "MORE", false: "less"}[percent > 0]
 			}
 		}
 		name := strings.TrimSuffix(f.Name+", "+f.Unit, ", ")
-		rows = append(rows, []string{"", "", name, workload.Short(before.Median), workload.Short(now.Median), change, mark})
+		rows = append(rows, []string{"", "", name, workload.Short(before.Median), workload.Short(now.Median), change, verdict})
 	}
 	return rows
 }
 
-// find is a figure of dibs in a workload.
+// find returns a figure of dibs in a workload.
 func (r results) find(w result, key string) (workload.Spread, bool) {
 	for _, old := range r.Workloads {
 		if old.ID != w.ID || old.Name != w.Name {

@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// onSQLite is W10: W1 to W3 on SQLite with durable commits, beside what the same driver
-// does with a bare table.
+// onSQLite is W10: W1 to W3 on SQLite with durable commits, beside the same driver with a
+// bare table.
 func (b *bench) onSQLite() []comparison {
 	lite := b.lite()
 	var list []comparison
@@ -28,9 +28,9 @@ func (b *bench) onSQLite() []comparison {
 	} {
 		w := comparison{Workload: c.Workload, sqlite: true, targets: []string{c.target}}
 		w.ID, w.Name = "W10", "SQLite: "+w.Name
-		list = append(list, w.with("dibs", func(ctx context.Context) (workload.Measured, error) {
+		list = append(list, w.add("dibs", func(ctx context.Context) (workload.Measured, error) {
 			return c.Run(ctx, b.observed(lite, nil), workload.Dibs)
-		}).with(bare, func(ctx context.Context) (workload.Measured, error) {
+		}).add(bare, func(ctx context.Context) (workload.Measured, error) {
 			return lite.In(ctx, func(place workload.Place) (workload.Measured, error) {
 				db, err := openLite(ctx, place.URL)
 				if err != nil {
@@ -50,11 +50,11 @@ type onLite = func(context.Context, *workload.Bench, *sql.DB) (workload.Measured
 const (
 	liteBatch   = 1000
 	liteCallers = 64
-	liteInsert  = "insert into bare (payload) values (?)" // and as often ", (?)" as there are more rows
+	liteInsert  = "insert into bare (payload) values (?)" // ", (?)" is appended for each further row
 	liteDelete  = "delete from bare where id in (select id from bare order by id limit ?) returning id, payload"
 )
 
-// openLite makes a bare table in a SQLite file, for one writer.
+// openLite creates a bare table in a SQLite file, for one writer.
 func openLite(ctx context.Context, path string) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=journal_mode(wal)&_pragma=synchronous(full)")
 	if err != nil {
@@ -67,8 +67,8 @@ func openLite(ctx context.Context, path string) (*sql.DB, error) {
 	return db, nil
 }
 
-// liteFill inserts n rows, 1,000 with each statement: one for each row takes twice as
-// long, and rows that come as a JSON array half as long again.
+// liteFill inserts n rows, 1,000 with each statement. Single-row statements take twice as
+// long, and rows from a JSON array half as long again.
 func liteFill(ctx context.Context, db *sql.DB, n int) error {
 	size := min(liteBatch, n)
 	insert, err := db.PrepareContext(ctx, liteInsert+strings.Repeat(", (?)", size-1))
@@ -112,15 +112,15 @@ func liteDrain(ctx context.Context, b *workload.Bench, db *sql.DB) (workload.Mea
 				return 0, err
 			}
 			defer rows.Close()
-			got := 0
-			for ; rows.Next(); got++ {
+			claimed := 0
+			for ; rows.Next(); claimed++ {
 				var id int64
 				var payload string
 				if err := rows.Scan(&id, &payload); err != nil {
 					return 0, err
 				}
 			}
-			return got, rows.Err()
+			return claimed, rows.Err()
 		})
 	})
 }

@@ -1,6 +1,6 @@
-// Command bench measures dibs beside River, and beside what the same server does
-// with a bare table, in one run: the same payload, pool and durability, in rounds
-// that alternate. It makes databases of its own and drops them.
+// Command bench measures dibs beside River, and beside a bare table on the same
+// server, in one run: with the same payload, pool and durability, in alternating
+// rounds. It creates databases of its own and drops them.
 //
 //	go run . [--db URL] [--only W3,W5] [--rounds 3] [--scale 0.1] [--json]
 //	go run . table RESULTS.json…
@@ -39,8 +39,8 @@ func main() {
 
 func start(ctx context.Context, args []string) error {
 	if os.Getenv(workload.OrderEnv) != "" {
-		signal.Ignore(os.Interrupt) // who started it says when it ends
-		return workload.Serve(context.WithoutCancel(ctx), os.Stdin, os.Stdout, workload.Dibs, asRiver)
+		signal.Ignore(os.Interrupt) // the parent ends it
+		return workload.Serve(context.WithoutCancel(ctx), os.Stdin, os.Stdout, workload.Dibs, riverProduct)
 	}
 	switch {
 	case len(args) > 1 && args[0] == "table":
@@ -54,27 +54,27 @@ func start(ctx context.Context, args []string) error {
 }
 
 const usage = `usage:
-  bench [flags]                 measures; flags below
-  bench table FILE...           prints the table of runs kept by --json
-  bench plot FILE DIRECTORY     draws their W5 and W6: w5.svg, w6.svg
-  bench compare OLD NEW         what changed for dibs between two of them
+  bench [flags]                 measure; flags below
+  bench table FILE...           print the table of runs saved by --json
+  bench plot FILE DIRECTORY     draw W5 and W6 of a run: w5.svg, w6.svg
+  bench compare OLD NEW         print how dibs' figures changed between two runs
 `
 
-// run measures, and writes the results to out and how it goes to progress.
+// run measures, and writes the results to out and its progress to progress.
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	b := &bench{progress: progress}
 	b.Command, b.Launch = process, (*exec.Cmd).Start
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	db := flags.String("db", "", "`URL` of a PostgreSQL server whose user may create databases; default: one is started for the run")
-	bin := flags.String("pg-bin", os.Getenv("DIBS_PG_BIN"), "`directory` of initdb and postgres for the server that is started")
+	db := flags.String("db", "", "`URL` of a PostgreSQL server whose user may create databases; default: start one for the run")
+	bin := flags.String("pg-bin", os.Getenv("DIBS_PG_BIN"), "`directory` of initdb and postgres, to start the server")
 	flags.StringVar(&b.dir, "dir", os.TempDir(), "`directory` for the server's and SQLite's files; put it on the disk to measure")
 	only := flags.String("only", "", "`workloads` to run, such as W3,W5; default: all")
-	flags.IntVar(&b.rounds, "rounds", 3, "how often each is measured; the median counts")
+	flags.IntVar(&b.rounds, "rounds", 3, "how often to measure each workload; the median counts")
 	flags.Float64Var(&b.Scale, "scale", 1, "multiplies the number of jobs and the time of every workload")
 	flags.IntVar(&b.Pool, "pool", 16, "connections of each pool")
 	flags.IntVar(&b.Handlers, "handlers", 2000, "handlers that a worker runs at once")
-	flags.StringVar(&b.profile, "cpuprofile", "", "write a profile of each measured part of dibs in this process to `file`.1, file.2 and so on; pprof adds them up")
-	flags.BoolVar(&b.waits, "waits", false, "tell what the server's processes were doing for dibs, looked at every 10 ms")
+	flags.StringVar(&b.profilePath, "cpuprofile", "", "write a profile of each measured part of dibs in this process to `file`.1, file.2 and so on; pprof adds them up")
+	flags.BoolVar(&b.waits, "waits", false, "print what the server's processes did for dibs, sampled every 10 ms")
 	asJSON := flags.Bool("json", false, "print the results as JSON")
 	flags.Usage = func() {
 		fmt.Fprint(flags.Output(), usage)
@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	}
 	switch {
 	case flags.NArg() > 0:
-		return fmt.Errorf("cannot make sense of %q\n%s", flags.Args(), usage)
+		return fmt.Errorf("unknown arguments %q\n%s", flags.Args(), usage)
 	case b.rounds < 1 || b.Scale <= 0 || b.Pool < 4:
 		return errors.New("--rounds must be at least 1, --scale more than 0, --pool at least 4")
 	}
@@ -116,7 +116,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		}
 	}
 	err = b.measure(ctx, list, r)
-	switch { // what was measured before it failed, or was interrupted, too
+	switch { // also prints the results from before a failure or an interrupt
 	case len(r.Workloads) == 0:
 		return err
 	case *asJSON:
@@ -147,13 +147,13 @@ func choose(all []comparison, only string) ([]comparison, error) {
 	return chosen, nil
 }
 
-// launch starts a server with the settings that Debian's initdb gives it, files on disk.
+// launch starts a server with Debian's default settings and its files in dir.
 func launch(ctx context.Context, bin, dir string) (*pgserver.Server, error) {
 	server, err := pgserver.Launch(bin, dir)
 	if err != nil {
 		return nil, err
 	}
-	if err = asDebian(ctx, server.URL()); err == nil {
+	if err = setDefaults(ctx, server.URL()); err == nil {
 		if err = server.Stop(pgserver.Fast); err == nil {
 			err = server.Start()
 		}
@@ -165,12 +165,12 @@ func launch(ctx context.Context, bin, dir string) (*pgserver.Server, error) {
 	return server, nil
 }
 
-// settings are those of the run itself.
+// settings lists the settings of the run itself.
 func (b *bench) settings() []workload.Fact {
 	list := []workload.Fact{
 		{Name: "rounds", Value: fmt.Sprint(b.rounds)},
 		{Name: "scale", Value: fmt.Sprint(b.Scale)},
-		{Name: "pool", Value: fmt.Sprintf("%d connections; River's has %d more, which dibs has beside its own", b.Pool, besides)},
+		{Name: "pool", Value: fmt.Sprintf("%d connections; River's has %d more, which dibs has beside its own", b.Pool, extraConns)},
 		{Name: "handlers", Value: fmt.Sprint(b.Handlers)},
 		{Name: "payload", Value: fmt.Sprintf("%d bytes", workload.LetterBytes)},
 	}

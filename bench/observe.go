@@ -10,18 +10,18 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// observed is at, with what the flags ask for noted while something is measured.
-func (b *bench) observed(at *workload.Bench, waits *workload.Waits) *workload.Bench {
-	own := *at
-	own.Observe = func(ctx context.Context) (func() error, error) {
+// observed returns a copy that samples and profiles each measured part, as the flags ask.
+func (b *bench) observed(bench *workload.Bench, waits *workload.Waits) *workload.Bench {
+	copied := *bench
+	copied.Observe = func(ctx context.Context) (func() error, error) {
 		end := func() error { return nil }
 		if b.waits && waits != nil {
 			var err error
-			if end, err = waits.Watch(ctx, own.Server, databases+"%"); err != nil {
+			if end, err = waits.Watch(ctx, copied.Server, databasePrefix+"%"); err != nil {
 				return nil, err
 			}
 		}
-		if b.profile == "" {
+		if b.profilePath == "" {
 			return end, nil
 		}
 		stop, err := b.startProfile()
@@ -30,12 +30,12 @@ func (b *bench) observed(at *workload.Bench, waits *workload.Waits) *workload.Be
 		}
 		return func() error { return errors.Join(stop(), end()) }, nil
 	}
-	return &own
+	return &copied
 }
 
 func (b *bench) startProfile() (stop func() error, err error) {
-	b.profiles++
-	file, err := os.Create(fmt.Sprintf("%s.%d", b.profile, b.profiles))
+	b.profilesWritten++
+	file, err := os.Create(fmt.Sprintf("%s.%d", b.profilePath, b.profilesWritten))
 	if err != nil {
 		return nil, err
 	}

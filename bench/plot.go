@@ -39,16 +39,16 @@ func plot(path, dir string) error {
 	return nil
 }
 
-// chart is a picture of some curves. y begins at 0.
+// chart is a picture of curves. Its y axis begins at 0.
 type chart struct {
 	title, x, y string
-	ticks       []tick // of x, from the left end to the right
+	ticks       []tick // ticks of the x axis, from left to right
 	curves      []curve
 }
 
 type tick struct {
-	at   float64
-	text string
+	position float64
+	text     string
 }
 
 type curve struct {
@@ -62,12 +62,12 @@ type point struct{ x, y, low, high float64 }
 
 var colours = map[string]string{"dibs": "#1b6ca8", "River": "#c8553d"}
 
-// overTime draws W5: jobs/s over the time, the median of the rounds.
+// overTime draws W5: jobs/s over time, as the median of the rounds.
 func overTime(w result) chart {
 	c := chart{title: "Jobs per second while another session holds a snapshot", x: "seconds", y: "jobs/s"}
 	seconds := workload.LoopTime.Seconds()
-	for at := 0.0; at <= seconds; at += 15 {
-		c.ticks = append(c.ticks, tick{at, fmt.Sprint(at)})
+	for second := 0.0; second <= seconds; second += 15 {
+		c.ticks = append(c.ticks, tick{second, fmt.Sprint(second)})
 	}
 	for _, name := range []string{"dibs", "River"} {
 		rounds := w.Series[name]
@@ -88,7 +88,7 @@ func overTime(w result) chart {
 	return c
 }
 
-// overDepth draws W6: the time of a claim over the number of jobs that wait.
+// overDepth draws W6: the time of a claim over the number of waiting jobs.
 func overDepth(w result) chart {
 	c := chart{title: "Time of a claim of 100 jobs", x: "jobs waiting", y: "ms, median"}
 	line := curve{name: "dibs", colour: colours["dibs"]}
@@ -97,15 +97,15 @@ func overDepth(w result) chart {
 		if f.X == 0 || !ok {
 			continue
 		}
-		at := math.Log10(f.X)
-		c.ticks = append(c.ticks, tick{at, round(f.X)})
-		line.points = append(line.points, point{at, s.Median, s.Min, s.Max})
+		position := math.Log10(f.X)
+		c.ticks = append(c.ticks, tick{position, round(f.X)})
+		line.points = append(line.points, point{position, s.Median, s.Min, s.Max})
 	}
 	c.curves = []curve{line}
 	return c
 }
 
-// round writes a round number.
+// round formats a round number.
 func round(v float64) string {
 	switch {
 	case v >= 1e6:
@@ -124,7 +124,7 @@ const (
 
 func (c chart) svg() string {
 	step, top := c.scale()
-	first, last := c.ticks[0].at, c.ticks[len(c.ticks)-1].at
+	first, last := c.ticks[0].position, c.ticks[len(c.ticks)-1].position
 	x := func(v float64) float64 { return svgLeft + (v-first)/(last-first)*(svgWidth-svgLeft-svgRight) }
 	y := func(v float64) float64 { return svgHeight - svgFoot - v/top*(svgHeight-svgTop-svgFoot) }
 	var b strings.Builder
@@ -136,7 +136,7 @@ func (c chart) svg() string {
 		fmt.Fprintf(&b, `<text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n", svgLeft-8, y(v)+4, round(v))
 	}
 	for _, t := range c.ticks {
-		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x(t.at), svgHeight-svgFoot+18, t.text)
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x(t.position), svgHeight-svgFoot+18, t.text)
 	}
 	fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x((first+last)/2), svgHeight-12, c.x)
 	fmt.Fprintf(&b, `<text transform="translate(16 %.1f) rotate(-90)" text-anchor="middle">%s</text>`+"\n", y(top/2), c.y)
@@ -155,7 +155,7 @@ func (c chart) svg() string {
 	return b.String()
 }
 
-// scale chooses the lines of y: about five, at round numbers, up to above all points.
+// scale chooses about five grid lines, at round numbers; the top one is not below any point.
 func (c chart) scale() (step, top float64) {
 	highest := 0.0
 	for _, line := range c.curves {

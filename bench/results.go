@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// results are what --json prints and plot reads.
+// results is the output of --json and the input of plot.
 type results struct {
 	Machine   []workload.Fact `json:"machine"`
 	Server    []workload.Fact `json:"server"`
@@ -20,19 +20,19 @@ type results struct {
 	Workloads []result        `json:"workloads"`
 }
 
-// readResults reads what --json has printed.
+// readResults reads the output of --json.
 func readResults(path string) (r results, err error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return r, err
 	}
 	if err := json.Unmarshal(text, &r); err != nil {
-		return r, fmt.Errorf("%s is not what make bench writes with ARGS=--json: %w", path, err)
+		return r, fmt.Errorf("%s is not an output of make bench ARGS=--json: %w", path, err)
 	}
 	return r, nil
 }
 
-// table prints the results of runs that differ in their workloads, as one of them would.
+// table prints the results of runs of different workloads as one table.
 func table(out io.Writer, paths []string) error {
 	var all results
 	for i, path := range paths {
@@ -49,14 +49,14 @@ func table(out io.Writer, paths []string) error {
 	return all.write(out)
 }
 
-// result is what a workload gave.
+// result holds the results of one workload.
 type result struct {
 	ID   string   `json:"id"`
 	Name string   `json:"name"`
 	Rows []figure `json:"rows"`
 	// Series holds for each contender and round jobs/s over equal parts of the time.
 	Series map[string][][]float64 `json:"series,omitempty"`
-	// Waits are where the server's processes were for dibs, if it was asked.
+	// Waits are the samples of the server's processes for dibs, with --waits.
 	Waits []workload.Wait `json:"waits,omitempty"`
 }
 
@@ -67,29 +67,29 @@ type figure struct {
 	Unit   string                     `json:"unit,omitempty"`
 	Target string                     `json:"target,omitempty"`
 	X      float64                    `json:"x,omitempty"`
-	By     map[string]workload.Spread `json:"by"`     // contender
-	Ratios map[string]float64         `json:"ratios"` // dibs' median to that of another
+	By     map[string]workload.Spread `json:"by"`     // by contender
+	Ratios map[string]float64         `json:"ratios"` // dibs' median divided by that of each other contender
 }
 
-// add takes what the contenders measured, round by round.
-func (r *results) add(c comparison, done map[string][]workload.Measured) {
+// add adds the contenders' measurements, round by round.
+func (r *results) add(c comparison, runs map[string][]workload.Measured) {
 	out := result{ID: c.ID, Name: c.Name, Series: map[string][][]float64{}}
 	for i, row := range c.Rows {
 		f := figure{Key: row.Key, Name: row.Name, Unit: row.Unit, X: row.X, By: map[string]workload.Spread{}, Ratios: map[string]float64{}}
 		if i < len(c.targets) {
 			f.Target = c.targets[i]
 		}
-		for name, runs := range done {
+		for name, runs := range runs {
 			if s, ok := workload.SpreadOf(row, runs); ok {
 				f.By[name] = s
 			}
 		}
 		if len(f.By) == 0 {
-			continue // it cannot be known here
+			continue // this machine cannot measure the figure
 		}
 		for name, s := range f.By {
-			if ours, ok := f.By["dibs"]; ok && name != "dibs" && s.Median > 0 {
-				f.Ratios[name] = ours.Median / s.Median
+			if dibs, ok := f.By["dibs"]; ok && name != "dibs" && s.Median > 0 {
+				f.Ratios[name] = dibs.Median / s.Median
 			}
 		}
 		out.Rows = append(out.Rows, f)
@@ -97,7 +97,7 @@ func (r *results) add(c comparison, done map[string][]workload.Measured) {
 	if c.waits != nil {
 		out.Waits = c.waits.List()
 	}
-	for name, runs := range done {
+	for name, runs := range runs {
 		for _, m := range runs {
 			if m.Series != nil {
 				out.Series[name] = append(out.Series[name], m.Series)
@@ -150,8 +150,8 @@ func (r *results) write(out io.Writer) error {
 			continue
 		}
 		table := [][]string{{w.ID + ", " + w.Name + ": the server's processes, for dibs", "of them, on average"}}
-		for _, at := range w.Waits {
-			table = append(table, []string{at.At, fmt.Sprintf("%.2f", at.Mean)})
+		for _, wait := range w.Waits {
+			table = append(table, []string{wait.At, fmt.Sprintf("%.2f", wait.Mean)})
 		}
 		text.WriteString("\n")
 		writeTable(&text, table)
@@ -160,10 +160,10 @@ func (r *results) write(out io.Writer) error {
 	return err
 }
 
-// others are the contenders beside dibs, in the order of their columns.
+// others lists the contenders beside dibs, in the order of their columns.
 func (r *results) others() []string {
 	var names []string
-	for _, name := range []string{asRiver.Name, adoptedName, unadvised, bare} {
+	for _, name := range []string{riverProduct.Name, adoptedName, unadvised, bare} {
 		for _, w := range r.Workloads {
 			if slices.ContainsFunc(w.Rows, func(f figure) bool { _, ok := f.By[name]; return ok }) {
 				names = append(names, name)

@@ -13,28 +13,28 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// riverSystem runs River with the settings of its own benchmark, which its
-// documentation names as the fastest, and without a timeout for each job, as dibs.
+// riverSystem runs River with the settings of River's own benchmark, which its
+// documentation calls the fastest, and like dibs without a timeout for each job.
 type riverSystem struct {
-	pool *pgxpool.Pool
-	in   *river.Client[pgx.Tx] // enqueues
-	poll bool
+	pool     *pgxpool.Pool
+	client   *river.Client[pgx.Tx] // only enqueues
+	noListen bool
 }
 
-// Besides its pool dibs uses up to three connections, for wake-ups and upkeep, which
-// River takes from the pool.
-const besides = 3
+// extraConns enlarge River's pool by the connections for wake-ups and upkeep, which dibs
+// has besides its pool.
+const extraConns = 3
 
-// asRiver is River, for workloads.
-var asRiver = workload.Product{Name: "River", Attach: attachRiver}
+// riverProduct is River as a contender.
+var riverProduct = workload.Product{Name: "River", Attach: attachRiver}
 
-func attachRiver(ctx context.Context, at workload.Place, pool int, poll bool) (workload.System, error) {
-	config, err := pgxpool.ParseConfig(at.URL)
+func attachRiver(ctx context.Context, place workload.Place, pool int, noListen bool) (workload.System, error) {
+	config, err := pgxpool.ParseConfig(place.URL)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = int32(pool + besides)
-	s := &riverSystem{poll: poll}
+	config.MaxConns = int32(pool + extraConns)
+	s := &riverSystem{noListen: noListen}
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func attachRiver(ctx context.Context, at workload.Place, pool int, poll bool) (w
 		_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
 	}
 	if err == nil {
-		s.in, err = river.NewClient(driver, s.config())
+		s.client, err = river.NewClient(driver, s.config())
 	}
 	if err != nil {
 		s.pool.Close()
@@ -59,7 +59,7 @@ func (s *riverSystem) config() *river.Config {
 		FetchPollInterval: 20 * time.Millisecond,
 		JobTimeout:        -1,
 		Logger:            workload.Warnings,
-		PollOnly:          s.poll,
+		PollOnly:          s.noListen,
 	}
 }
 
@@ -67,14 +67,14 @@ func (s *riverSystem) Close() { s.pool.Close() }
 
 func (s *riverSystem) Enqueue(ctx context.Context, jobs []workload.Job) error {
 	if len(jobs) == 1 {
-		_, err := s.in.Insert(ctx, mail{jobs[0].Mail}, &river.InsertOpts{Priority: jobs[0].Priority + 1})
+		_, err := s.client.Insert(ctx, mail{jobs[0].Mail}, &river.InsertOpts{Priority: jobs[0].Priority + 1})
 		return err
 	}
 	batch := make([]river.InsertManyParams, len(jobs))
 	for i, j := range jobs {
 		batch[i] = river.InsertManyParams{Args: mail{j.Mail}, InsertOpts: &river.InsertOpts{Priority: j.Priority + 1}}
 	}
-	_, err := s.in.InsertManyFast(ctx, batch)
+	_, err := s.client.InsertManyFast(ctx, batch)
 	return err
 }
 
@@ -87,8 +87,8 @@ func (s *riverSystem) Work(ctx context.Context, w workload.Work) (func() error, 
 	if err != nil {
 		return nil, err
 	}
-	// Its events, other than its handlers, come after the completion was written. A
-	// full channel loses events, so this one takes all of the largest workload.
+	// River sends events after it has written the completion. A full channel loses
+	// events, so this one has room for all of the largest workload.
 	events, unsubscribe := client.SubscribeConfig(&river.SubscribeConfig{
 		ChanSize: 200_000,
 		Kinds:    []river.EventKind{river.EventKindJobCompleted},
@@ -108,7 +108,7 @@ func (s *riverSystem) Work(ctx context.Context, w workload.Work) (func() error, 
 	}, nil
 }
 
-// mail is the payload, with what River asks for.
+// mail is the payload with the method Kind, which River needs.
 type mail struct{ workload.Mail }
 
 func (mail) Kind() string { return workload.MailKind }

@@ -1,33 +1,33 @@
-// Package footprint says what one claim locks, and what that makes others wait for,
-// in the same words for every database.
+// Package footprint reports what one claim locks and which other actions wait for it, in
+// the same form for every database.
 package footprint
 
 import "time"
 
-// Footprint is what was seen of a claim that was rolled back.
+// Footprint reports on one claim, which was rolled back.
 type Footprint struct {
 	Queue   string
 	Paused  bool
-	Claimed int           // jobs; with 0 there is nothing else to tell
-	Took    time.Duration // of the claim
+	Claimed int           // number of jobs; with 0 the report is empty
+	Took    time.Duration // duration of the claim
 	Locks   []Lock
 	Others  []Other
-	Note    string // what is unusual about this claim
+	Note    string // anything unusual about the claim
 }
 
-// Lock is what the claim holds until its transaction ends.
+// Lock is a lock that the claim holds until its transaction ends.
 type Lock struct {
-	On    string `json:"on"`             // such as "table job" or "rows of job"
-	Mode  string `json:"mode"`           // as the database calls it
-	Rows  int    `json:"rows,omitempty"` // how many, if it is rows that are locked
-	Means string `json:"means"`          // whom it stops
+	On    string `json:"on"`             // locked object, such as "table job" or "rows of job"
+	Mode  string `json:"mode"`           // the database's name of the lock's mode
+	Rows  int    `json:"rows,omitempty"` // number of locked rows
+	Means string `json:"means"`          // what the lock blocks
 }
 
-// Other is something that others do, tried while the claim's transaction was open.
+// Other is another action, tried while the claim's transaction was open.
 type Other struct {
 	What     string
 	Took     time.Duration
-	WaitsFor string // a lock of the claim; empty: it was done at once
-	Untried  bool   // there was nothing to try it on
-	Note     string // what there is to say about it
+	WaitsFor string // the lock of the claim that blocked it; empty: none did
+	Untried  bool   // there was no job to try it on
+	Note     string // remark about the result
 }

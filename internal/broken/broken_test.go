@@ -15,8 +15,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// stuck is when a test that was to fail is taken to hang instead.
-const stuck = time.Minute
+// hangTimeout is the time after which a test that should fail counts as hanging.
+const hangTimeout = time.Minute
 
 // TestEveryBrokenVariantIsCaught builds each variant and runs the test that must
 // catch it; the same tests must pass on the unbroken code.
@@ -24,19 +24,19 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and tests the stores once for each variant")
 	}
-	t.Setenv(pgtest.EnvServer, pgtest.URL(t)) // one server for all
+	t.Setenv(pgtest.EnvServer, pgtest.URL(t)) // one server for all variants
 	root := module(t)
-	programs := map[string]string{} // of each store, for patches of statements
+	programs := map[string]string{} // by store: test programs for patches of statements
 	for _, p := range fromFolder {
 		programs[p.Store] = build(t, root, p)
 	}
 	t.Run("unbroken", func(t *testing.T) {
-		for store, tests := range caught() {
+		for store, tests := range testsByStore() {
 			t.Run(store, func(t *testing.T) {
 				t.Parallel()
 				out, err := run(t, root, Patch{Store: store}, programs[store], tests...)
 				for _, name := range tests {
-					if err != nil || !strings.Contains(out, "--- PASS: "+flat(name)+" ") {
+					if err != nil || !strings.Contains(out, "--- PASS: "+goTestName(name)+" ") {
 						t.Fatalf("%s must pass: %v\n%s", name, err, out)
 					}
 				}
@@ -44,7 +44,7 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 		}
 	})
 	for _, v := range Variants() {
-		for _, p := range v.In {
+		for _, p := range v.Patches {
 			t.Run(v.Name+"/"+p.Store, func(t *testing.T) {
 				t.Parallel()
 				program := programs[p.Store]
@@ -52,34 +52,34 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 					program = build(t, root, p)
 				}
 				began := time.Now()
-				out, err := run(t, root, p, program, p.Caught)
+				out, err := run(t, root, p, program, p.CaughtBy)
 				took := time.Since(began).Round(10 * time.Millisecond)
-				if !failed(p.Caught, out, err) {
-					t.Fatalf("not caught by %s in %v: %v\n%s", p.Caught, took, err, out)
+				if !failed(p.CaughtBy, out, err) {
+					t.Fatalf("not caught by %s in %v: %v\n%s", p.CaughtBy, took, err, out)
 				}
-				t.Logf("caught by %s in %v: %s", p.Caught, took, said(out))
+				t.Logf("caught by %s in %v: %s", p.CaughtBy, took, firstComplaint(out))
 			})
 		}
 	}
 }
 
-// TestEveryPatchFitsTheSource is what fails first, and at once, when the source changes.
+// TestEveryPatchFitsTheSource fails at once when the source has changed.
 func TestEveryPatchFitsTheSource(t *testing.T) {
 	for _, v := range Variants() {
-		for _, p := range v.In {
-			if _, err := p.patched(module(t)); err != nil {
+		for _, p := range v.Patches {
+			if _, err := p.apply(module(t)); err != nil {
 				t.Errorf("%s: %v", v.Name, err)
 			}
 		}
 	}
 }
 
-// caught lists the tests that must catch something, by store.
-func caught() map[string][]string {
+// testsByStore lists the tests that must catch a variant.
+func testsByStore() map[string][]string {
 	tests := map[string][]string{}
 	for _, v := range Variants() {
-		for _, p := range v.In {
-			tests[p.Store] = append(tests[p.Store], p.Caught)
+		for _, p := range v.Patches {
+			tests[p.Store] = append(tests[p.Store], p.CaughtBy)
 		}
 	}
 	return tests
@@ -94,7 +94,7 @@ func module(t *testing.T) string {
 	return root
 }
 
-// build makes the test program of a store, patched.
+// build builds the test program of a patched store.
 func build(t *testing.T, root string, p Patch) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -111,28 +111,28 @@ func build(t *testing.T, root string, p Patch) string {
 	return binary
 }
 
-// run runs tests of the program as go test would, beside the patched statements.
+// run runs tests of the program as go test would, with the patched statements.
 func run(t *testing.T, root string, p Patch, binary string, tests ...string) (out string, err error) {
 	t.Helper()
 	folder := t.TempDir()
-	if err := p.folder(root, folder); err != nil {
+	if err := p.writeFolder(root, folder); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*stuck)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*hangTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.timeout="+stuck.String(), "-test.run="+pattern(tests))
+	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.timeout="+hangTimeout.String(), "-test.run="+pattern(tests))
 	cmd.Dir = filepath.Join(root, p.Store)
-	cmd.Env = append(os.Environ(), folderEnv+"="+folder)
+	cmd.Env = append(os.Environ(), envFolder+"="+folder)
 	b, err := cmd.CombinedOutput()
 	return string(b), err
 }
 
-// pattern selects exactly these tests, with what is below them.
+// pattern selects exactly these tests, with their subtests.
 func pattern(tests []string) string {
 	var all []string
 	for _, name := range tests {
 		var parts []string
-		for _, part := range strings.Split(flat(name), "/") {
+		for _, part := range strings.Split(goTestName(name), "/") {
 			parts = append(parts, "^"+regexp.QuoteMeta(part)+"$")
 		}
 		all = append(all, strings.Join(parts, "/"))
@@ -140,23 +140,23 @@ func pattern(tests []string) string {
 	return strings.Join(all, "|")
 }
 
-// flat is a test's name as go test writes it.
-func flat(name string) string { return strings.ReplaceAll(name, " ", "_") }
+// goTestName is a test's name as go test prints it.
+func goTestName(name string) string { return strings.ReplaceAll(name, " ", "_") }
 
-// breakdown is what a failing test prints when it did not fail by what it asserts: the
-// program broke down or hung, or a statement of the variant is not even valid.
+// breakdown matches the output of a test that failed for another reason than its
+// assertion: the program crashed or hung, or a statement of the variant is invalid.
 var breakdown = regexp.MustCompile(`(?m)^(panic|fatal error): |SQLSTATE 42|SQL logic error`)
 
-// failed reports whether the test failed by what it asserts.
+// failed reports whether the test failed by its assertion.
 func failed(test, out string, err error) bool {
 	var exit *exec.ExitError
-	return errors.As(err, &exit) && strings.Contains(out, "--- FAIL: "+flat(test)+" ") && !breakdown.MatchString(out)
+	return errors.As(err, &exit) && strings.Contains(out, "--- FAIL: "+goTestName(test)+" ") && !breakdown.MatchString(out)
 }
 
 var assertion = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: .{0,200}`)
 
-// said is the first thing that a failing test complained of.
-func said(out string) string {
+// firstComplaint is the first message of a failing test.
+func firstComplaint(out string) string {
 	for _, line := range assertion.FindAllString(out, -1) {
 		if !strings.Contains(line, "DIBS_TEST_SEED=") {
 			return strings.TrimSpace(line)
@@ -165,7 +165,7 @@ func said(out string) string {
 	return "nothing"
 }
 
-// TestTheTableNamesEveryVariant keeps docs/broken.md true, but for its times.
+// TestTheTableNamesEveryVariant compares docs/broken.md with the variants, except for its times.
 func TestTheTableNamesEveryVariant(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(module(t), "docs", "broken.md"))
 	if err != nil {
@@ -188,13 +188,13 @@ func TestTheTableNamesEveryVariant(t *testing.T) {
 	}
 }
 
-// row is a variant's row of the table without the time.
+// row returns a variant's row of the table without the times.
 func row(v Variant) string {
 	var tests []string
-	for _, p := range v.In {
-		test := strings.TrimPrefix(p.Caught, "TestStore/")
+	for _, p := range v.Patches {
+		test := strings.TrimPrefix(p.CaughtBy, "TestStore/")
 		switch {
-		case len(v.In) == 1 || p.Caught == v.In[0].Caught && p.Caught == v.In[1].Caught:
+		case len(v.Patches) == 1 || p.CaughtBy == v.Patches[0].CaughtBy && p.CaughtBy == v.Patches[1].CaughtBy:
 		case p.Store == "sqlite":
 			test += " (SQLite)"
 		default:

@@ -1,12 +1,12 @@
 package broken
 
-// Faults of claims: who gets which job, in which order, and what is noted of it.
+// Faults of claims: which worker gets which job, in which order, and with which records.
 var claimVariants = []Variant{
 	{
 		Name:  "claim-unlocked",
-		Fault: "A claim takes jobs without locking them first, and without looking again whether somebody has them.",
+		Fault: "A claim takes jobs without locking them first, and without checking again that they are unclaimed.",
 		Harm:  "Two workers run the same job at the same time.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/race/every job is claimed exactly once and none is left", []Edit{
 				{"sql/claim.sql", "where j.ctid = any (array(", "where j.id = any (array(select y.id from dibs.job y where y.ctid = any (array("},
 				{"sql/claim.sql", "greatest((select n from setting), 0)\n    ))", "greatest((select n from setting), 0)\n    ))))"},
@@ -21,9 +21,9 @@ var claimVariants = []Variant{
 	},
 	{
 		Name:  "claim-unlogged",
-		Fault: "A claim is not noted in the log of claims.",
-		Harm:  "When its worker dies, nobody ever finds the jobs: they are lost.",
-		In: []Patch{
+		Fault: "A claim is not recorded in the log of claims.",
+		Harm:  "When its worker dies, the sweep never finds its jobs: they are lost.",
+		Patches: []Patch{
 			{"postgres", "TestStore/sweep/a job whose lease ended waits again in its old place", []Edit{
 				{"sql/claim.sql", "$5, ids\n    from summed\n", "$5, ids\n    from summed\n    where false\n"},
 			}},
@@ -34,9 +34,9 @@ var claimVariants = []Variant{
 	},
 	{
 		Name:  "claim-uncounted",
-		Fault: "A claim does not write its changes of the counts.",
+		Fault: "A claim does not update the counts.",
 		Harm:  "Statistics are wrong from then on.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/stats/each state is counted", []Edit{
 				{"sql/claim.sql", "wait_us\n    from summed\n", "wait_us\n    from summed\n    where false\n"},
 			}},
@@ -48,8 +48,8 @@ var claimVariants = []Variant{
 	{
 		Name:  "order-priority",
 		Fault: "Claims take the largest priority first.",
-		Harm:  "What is urgent waits behind everything else.",
-		In: []Patch{
+		Harm:  "Urgent jobs wait behind all others.",
+		Patches: []Patch{
 			{"postgres", "TestStore/claim/a better job that comes later is next", []Edit{
 				{"sql/claim.sql", ") x\n        limit greatest", ") x\n        order by m.low desc\n        limit greatest"},
 			}},
@@ -62,7 +62,7 @@ var claimVariants = []Variant{
 		Name:  "order-id",
 		Fault: "Of jobs that are due at the same time, the youngest is claimed first.",
 		Harm:  "Jobs of one batch run in the wrong order.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/claim/it takes at most n, and fewer when there are fewer", []Edit{
 				{"sql/claim.sql", "order by r.run_at, r.id\n", "order by r.run_at, r.id desc\n"},
 			}},
@@ -73,9 +73,9 @@ var claimVariants = []Variant{
 	},
 	{
 		Name:  "marks-past-writers",
-		Fault: "Marks pass a time although transactions that ran then are still open.",
+		Fault: "A mark passes a time although transactions from that time are still open.",
 		Harm:  "A job whose enqueuer commits late lies below the mark and does not start.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestMarksPassNothingThatWaits", []Edit{
 				{"marks.go", "len(old.running) == 0 {", "len(old.running) >= 0 {"},
 			}},
@@ -84,9 +84,9 @@ var claimVariants = []Variant{
 	},
 	{
 		Name:  "marks-late-forgotten",
-		Fault: "Claims are not told when a transaction that marks have passed over has ended.",
-		Harm:  "What it enqueued or gave up lies below the mark and does not start.",
-		In: []Patch{
+		Fault: "Claims do not learn that a transaction which marks have passed over has ended.",
+		Harm:  "The jobs that it enqueued or gave up lie below the mark and do not start.",
+		Patches: []Patch{
 			{"postgres", "TestMarksMissNothingOfALongTransaction/that claimed, and gave up", []Edit{
 				{"sql/claim.sql", "where pg_visible_in_snapshot(x.id, (select pg_current_snapshot()))", "where pg_visible_in_snapshot(x.id, (select pg_current_snapshot())) and false"},
 			}},
@@ -97,7 +97,7 @@ var claimVariants = []Variant{
 		Name:  "marks-put-back",
 		Fault: "A job whose lease ended is not flagged as put back.",
 		Harm:  "It lies below the mark and does not start again.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestMarksMissNothingThatIsPutBack/a job whose lease ended", []Edit{
 				{"sql/expire.sql", "        returned = true\n", "        returned = false\n"},
 			}},
@@ -106,9 +106,9 @@ var claimVariants = []Variant{
 	},
 	{
 		Name:  "settings-stale",
-		Fault: "A process goes on with the settings it knows when another one has changed them.",
-		Harm:  "Pauses and limits hold in the process that set them, and nowhere else.",
-		In: []Patch{
+		Fault: "A process keeps using its old settings after another one has changed them.",
+		Harm:  "Pauses and limits hold only in the process that set them.",
+		Patches: []Patch{
 			{"postgres", "TestStore/concurrency/another store follows at once", []Edit{
 				{"sql/claim.sql", "where name = $1 and version = $2 and not paused", "where name = $1 and $2::bigint > 0 and not paused"},
 			}},

@@ -1,11 +1,10 @@
 // Package broken keeps faults: patches of the stores' real source, each of which
-// breaks one promise. Its test builds the stores with each patch laid over them
-// (go test -overlay), or once for all patches of SQL statements, and demands that a
-// named test fails. So the tests of dibs are
-// tested themselves, production code needs no hook for it, and docs/broken.md can
-// say which test stands behind which promise.
+// breaks one promise. Its test builds the stores with each patch (go test -overlay),
+// or once for all patches of SQL statements, and demands that a named test fails. So
+// the tests of dibs are tested themselves, production code needs no hooks for it, and
+// docs/broken.md can name the test for each promise.
 //
-// A patch that no longer fits the source fails the test: variants cannot rot.
+// A patch that no longer fits the source fails the test, so patches stay up to date.
 package broken
 
 import (
@@ -19,24 +18,24 @@ import (
 
 // Variant is one fault.
 type Variant struct {
-	Name  string // in docs/broken.md and for go test -run
-	Fault string // what is broken
-	Harm  string // what a user would suffer
-	In    []Patch
-	// Untortured is why half a minute of dibs torture does not find it; empty: it does.
+	Name    string // for docs/broken.md and go test -run
+	Fault   string // what is broken
+	Harm    string // the consequence for a user
+	Patches []Patch
+	// Untortured says why half a minute of dibs torture does not find the fault; empty: it does.
 	Untortured string
 }
 
 // Patch breaks one database's store.
 type Patch struct {
-	Store  string // the folder: postgres or sqlite
-	Caught string // the test of that folder that must fail: TestName/subtest, as go test -run takes it but with spaces
-	Edits  []Edit
+	Store    string // folder of the store: postgres or sqlite
+	CaughtBy string // the store's test that must fail: TestName/subtest, with spaces for underscores
+	Edits    []Edit
 }
 
-// Edit replaces a text that a file holds exactly once.
+// Edit replaces a text that occurs exactly once in a file.
 type Edit struct {
-	File string // in the store's folder
+	File string // path in the store's folder
 	Old  string
 	New  string
 }
@@ -46,8 +45,8 @@ func Variants() []Variant {
 	return slices.Concat(claimVariants, finishVariants, timeVariants, limitVariants, otherVariants)
 }
 
-// patched returns the files that the edits change, by their names in the store's folder.
-func (p Patch) patched(root string) (map[string]string, error) {
+// apply returns the files that the edits change, by their paths in the store's folder.
+func (p Patch) apply(root string) (map[string]string, error) {
 	text := map[string]string{}
 	for _, e := range p.Edits {
 		if _, ok := text[e.File]; !ok {
@@ -58,17 +57,18 @@ func (p Patch) patched(root string) (map[string]string, error) {
 			text[e.File] = string(b)
 		}
 		if n := strings.Count(text[e.File], e.Old); n != 1 {
-			return nil, fmt.Errorf("%s/%s holds this %d times, want once:\n%s", p.Store, e.File, n, e.Old)
+			return nil, fmt.Errorf("%s/%s contains this text %d times, want once:\n%s", p.Store, e.File, n, e.Old)
 		}
 		text[e.File] = strings.Replace(text[e.File], e.Old, e.New, 1)
 	}
 	return text, nil
 }
 
-// Overlay writes the patched files into dir, and a file for -overlay that lays them
-// over the module at root; it returns that file's name. All paths must be absolute.
+// Overlay writes the patched files into dir, and a file for -overlay that puts them in
+// place of those of the module at root. It returns that file's name. All paths must be
+// absolute.
 func (p Patch) Overlay(root, dir string) (string, error) {
-	files, err := p.patched(root)
+	files, err := p.apply(root)
 	if err != nil {
 		return "", err
 	}
@@ -88,11 +88,11 @@ func (p Patch) Overlay(root, dir string) (string, error) {
 	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-// folderEnv names the folder of the statements of a store patched with fromFolder.
-const folderEnv = "DIBS_BROKEN_FOLDER"
+// envFolder is the environment variable for the folder that fromFolder reads.
+const envFolder = "DIBS_BROKEN_FOLDER"
 
-// fromFolder are no faults: they make stores read statements and migrations from a
-// folder, so that one program runs with all patches that are of these alone.
+// fromFolder are no faults. They make stores read statements and migrations from a folder,
+// so that one program runs with all patches that change only these.
 var fromFolder = []Patch{
 	{Store: "postgres", Edits: []Edit{
 		{"statements.go", importEmbed, importEmbed + importOS},
@@ -110,17 +110,17 @@ var fromFolder = []Patch{
 const (
 	importEmbed = "\t\"embed\"\n"
 	importOS    = "\t\"os\"\n"
-	readFile    = `os.ReadFile(os.Getenv("` + folderEnv + `") + "/" + `
+	readFile    = `os.ReadFile(os.Getenv("` + envFolder + `") + "/" + `
 )
 
-// statementsOnly reports whether a folder can hold all of the patch.
+// statementsOnly reports whether the patch changes only statements and migrations.
 func (p Patch) statementsOnly() bool {
 	return !slices.ContainsFunc(p.Edits, func(e Edit) bool { return filepath.Ext(e.File) != ".sql" })
 }
 
-// folder fills dir with the store's statements and migrations, patched.
-func (p Patch) folder(root, dir string) error {
-	files, err := p.patched(root)
+// writeFolder fills dir with the store's patched statements and migrations.
+func (p Patch) writeFolder(root, dir string) error {
+	files, err := p.apply(root)
 	if err != nil {
 		return err
 	}

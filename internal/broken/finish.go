@@ -1,12 +1,12 @@
 package broken
 
-// Faults of what ends an attempt.
+// Faults of verbs that end an attempt.
 var finishVariants = []Variant{
 	{
 		Name:  "finish-any-token",
 		Fault: "Finish does not compare tokens.",
 		Harm:  "A worker that lost its job long ago overwrites what the new owner does.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/fence/a wrong token is refused", []Edit{
 				{"sql/complete.sql", " and j.token = o.token", ""},
 				{"sql/retry.sql", " and j.token = o.token", ""},
@@ -18,9 +18,9 @@ var finishVariants = []Variant{
 	},
 	{
 		Name:  "finish-ended-lease",
-		Fault: "Finish takes a token whose lease has ended, until the sweep comes.",
-		Harm:  "Whether a late worker is told so depends on chance; by the clock it was no owner any more.",
-		In: []Patch{
+		Fault: "Finish accepts a token whose lease has ended, until the sweep takes the job away.",
+		Harm:  "Whether a late worker's outcome is refused depends on chance, though its lease has ended.",
+		Patches: []Patch{
 			{"postgres", "TestStore/fence/an ended lease is refused, swept or not", []Edit{
 				{"sql/complete.sql", "j.lease_until > statement_timestamp() or", "true or"},
 				{"sql/retry.sql", "j.lease_until > statement_timestamp() or", "true or"},
@@ -29,13 +29,13 @@ var finishVariants = []Variant{
 				{"finish.go", "j.leaseUntil <= now &&", "false &&"},
 			}},
 		},
-		Untortured: "seen from outside, a finish just before the end of a lease is not told from one just after",
+		Untortured: "from outside, a finish just before the end of a lease looks like one just after it",
 	},
 	{
 		Name:  "finish-begun-before",
-		Fault: "Finish in a caller's transaction goes by the time at which that transaction began.",
-		Harm:  "A handler that was too slow ends its job all the same; by the clock it was no owner any more.",
-		In: []Patch{
+		Fault: "Finish in a caller's transaction compares the lease with the time at which that transaction began.",
+		Harm:  "A handler that was too slow still ends its job, though its lease has ended.",
+		Patches: []Patch{
 			{"postgres", "TestStore/tx/a lease that ends while the transaction is open is lost", []Edit{
 				{"sql/complete.sql", "j.lease_until > statement_timestamp() or", "j.lease_until > transaction_timestamp() or"},
 				{"sql/retry.sql", "j.lease_until > statement_timestamp() or", "j.lease_until > transaction_timestamp() or"},
@@ -49,8 +49,8 @@ var finishVariants = []Variant{
 	{
 		Name:  "finish-old-snapshot",
 		Fault: "A retry, snooze or release checks the token in the statement's snapshot, and not again once it has the row's lock.",
-		Harm:  "Of two outcomes for one attempt both are accepted: a job that has been given back is given back again, perhaps out of its new owner's hands.",
-		In: []Patch{
+		Harm:  "Two outcomes of one attempt are both accepted: a job that was given back is given back again, perhaps while its new owner runs it.",
+		Patches: []Patch{
 			{"postgres", "TestOfTwoOutcomesTheOneThatWaitedIsRefused", []Edit{
 				{
 					"sql/retry.sql", " and j.token = o.token and (j.lease_until > statement_timestamp() or",
@@ -62,9 +62,9 @@ var finishVariants = []Variant{
 	},
 	{
 		Name:  "finish-lost-unsaid",
-		Fault: "A Finish that goes round a locked row does not say what was refused beside it.",
-		Harm:  "A worker takes outcomes of jobs that it has lost for written.",
-		In: []Patch{
+		Fault: "A Finish that skips a locked row does not report the other outcomes that it refused.",
+		Harm:  "A worker believes that outcomes of lost jobs were written.",
+		Patches: []Patch{
 			{"postgres", "TestAStaleOutcomeBesideALockedOneIsReported", []Edit{
 				{"finish.go", "left.Lost = append(left.Lost, refused.Lost...)", "_ = refused.Lost"},
 			}},
@@ -75,7 +75,7 @@ var finishVariants = []Variant{
 		Name:  "retry-uncounted",
 		Fault: "A failed attempt is not counted.",
 		Harm:  "A job that can never succeed is retried for ever.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/retry/the attempts run out", []Edit{
 				{"sql/retry.sql", "case when h.ending = 'retry' then 0 else 1 end", "1"},
 			}},
@@ -87,8 +87,8 @@ var finishVariants = []Variant{
 	{
 		Name:  "release-counted",
 		Fault: "A job that is given back unrun loses an attempt.",
-		Harm:  "Deployments kill jobs: each stop of a worker brings what it held closer to dead.",
-		In: []Patch{
+		Harm:  "Deployments kill jobs: each stop of a worker uses up an attempt of each job that it held.",
+		Patches: []Patch{
 			{"postgres", "TestStore/finish/release gives the job back in its old place without counting the attempt", []Edit{
 				{"sql/retry.sql", "case when h.ending = 'retry' then 0 else 1 end", "case when h.ending = 'snooze' then 1 else 0 end"},
 			}},
@@ -99,9 +99,9 @@ var finishVariants = []Variant{
 	},
 	{
 		Name:  "resume-shared",
-		Fault: "A worker that resumes its jobs gets a new token, but the old one stays good.",
+		Fault: "A worker that resumes its jobs gets a new token, but the old one stays valid.",
 		Harm:  "When the worker was not dead but slow, both run the same jobs.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/resume/the old tokens are lost", []Edit{
 				{"sql/resume.sql", "token = $3,", "token = j.token,"},
 			}},

@@ -6,7 +6,7 @@ var limitVariants = []Variant{
 		Name:  "group-one-more",
 		Fault: "A group is given one place more than its limit.",
 		Harm:  "Jobs that must never run together do.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/groups/one of a group runs at a time, in order", []Edit{
 				{"sql/admit.sql", "- h.held + u.n, 0) as free", "- h.held + u.n, 0) + 1 as free"},
 			}},
@@ -17,9 +17,9 @@ var limitVariants = []Variant{
 	},
 	{
 		Name:  "group-freed-twice",
-		Fault: "The place of a job is free when its lease ends, and again when the sweep or its finish has been there.",
-		Harm:  "The next of the group starts while the first is still finishing in its transaction.",
-		In: []Patch{
+		Fault: "A job's place in its group is freed when its lease ends, and again by the sweep or its finish.",
+		Harm:  "The group's next job starts while the first is still finishing in its transaction.",
+		Patches: []Patch{
 			{"postgres", "TestStore/tx/a finish that took effect before the lease ended holds", []Edit{
 				{"sql/admit.sql", "select count(*) as held,", "select count(*) filter (where j.token is null or j.lease_until > statement_timestamp()) as held,"},
 			}},
@@ -28,9 +28,9 @@ var limitVariants = []Variant{
 	},
 	{
 		Name:  "group-no-turn",
-		Fault: "Two processes may give the places of one group at the same time.",
+		Fault: "Two processes may give away the places of one group at the same time.",
 		Harm:  "Each gives the same free place to another job, and both run.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestOfTwoThatGiveAPlaceOneDoes", []Edit{
 				{"sql/turn_admit.sql", "when pg_try_advisory_xact_lock($2)", "when $2::bigint is not null"},
 			}},
@@ -39,8 +39,8 @@ var limitVariants = []Variant{
 	{
 		Name:  "group-limit-lowered",
 		Fault: "A job that has been given a place keeps it when the limit is lowered.",
-		Harm:  "More jobs than the new limit are started after it was set.",
-		In: []Patch{
+		Harm:  "More jobs than the new limit allows are started after it was set.",
+		Patches: []Patch{
 			{"postgres", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
 				{"sql/admit.sql", "from ranked where blocked = wanted", "from ranked where blocked and wanted"},
 			}},
@@ -51,9 +51,9 @@ var limitVariants = []Variant{
 	},
 	{
 		Name:  "group-limit-unlocked",
-		Fault: "A limit of groups is changed without waiting for the admission under way.",
-		Harm:  "What that still gives by the old limit stays given: more jobs than the new limit are started after it was set.",
-		In: []Patch{
+		Fault: "A change of a group limit does not wait for the admission under way.",
+		Harm:  "The admission still gives places by the old limit: more jobs than the new one allows are started after it was set.",
+		Patches: []Patch{
 			{"postgres", "TestALimitLoweredDuringAnAdmissionHolds/of a group", []Edit{
 				{"queues.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {`, "waitBriefly, {"},
 				{"queues.go", "\t\tstep{sql: s.sql.get(\"lock_admit\"), args: []any{s.admitKey(queue)}},\n", ""},
@@ -63,9 +63,9 @@ var limitVariants = []Variant{
 	},
 	{
 		Name:  "group-busy-forgotten",
-		Fault: "A group is not looked at again though places above its limit were locked.",
-		Harm:  "When the transaction that locked them rolls back, more jobs than the lowered limit start.",
-		In: []Patch{
+		Fault: "A group is not admitted again although jobs with places above its limit were locked.",
+		Harm:  "When the transaction that locked them rolls back, more jobs start than the lowered limit allows.",
+		Patches: []Patch{
 			{"postgres", "TestALoweredLimitHolds/when a claiming transaction rolls back", []Edit{
 				{"sql/admit.sql", "u.n < coalesce(cardinality(c.ids), 0) as busy", "false as busy"},
 			}},
@@ -74,9 +74,9 @@ var limitVariants = []Variant{
 	},
 	{
 		Name:  "group-unadmitted",
-		Fault: "A claim takes jobs of a group whose places are still to be given anew.",
+		Fault: "A claim takes jobs of a group that is still to be admitted anew.",
 		Harm:  "After a limit was lowered, jobs start that it does not allow.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestALoweredLimitHolds/over more groups than one admission handles", []Edit{
 				{"sql/claim.sql", "                    order by r.run_at, r.id\n", `
                         or m.how = 1
@@ -91,9 +91,9 @@ var limitVariants = []Variant{
 	},
 	{
 		Name:  "group-better-passed",
-		Fault: "A claim takes the job that holds its group's place though a better one is blocked that nobody has looked at yet.",
+		Fault: "A claim takes the job that holds its group's place although a better job is blocked that no admission has considered yet.",
 		Harm:  "Jobs of a group are started out of order.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestAPlaceIsNotUsedBeforeABetterJob", []Edit{
 				{"sql/claim.sql", "limit 21", "limit 0"},
 			}},
@@ -102,9 +102,9 @@ var limitVariants = []Variant{
 	},
 	{
 		Name:  "group-not-woken",
-		Fault: "A job that leaves its place tells nobody.",
+		Fault: "A job that leaves its place does not wake its group.",
 		Harm:  "The rest of its group waits for ever.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/groups/a job that waits for its retry lets the next pass", []Edit{
 				{"sql/retry.sql", "select queue, group_key from back where group_key is not null\n    union\n    select", "select"},
 			}},
@@ -117,8 +117,8 @@ var limitVariants = []Variant{
 	{
 		Name:  "limit-no-turn",
 		Fault: "Claims of a queue with a concurrency limit count without taking turns.",
-		Harm:  "Two that count at the same time fill the same places twice.",
-		In: []Patch{
+		Harm:  "Two claims that count at the same time fill the same places twice.",
+		Patches: []Patch{
 			{"postgres", "TestStore/txclaim/the queue's concurrency limit holds", []Edit{
 				{"sql/turn_claim.sql", "    for update skip locked\n", ""},
 			}},
@@ -127,8 +127,8 @@ var limitVariants = []Variant{
 	{
 		Name:  "limit-unseen",
 		Fault: "A claim under a concurrency limit does not wait for claims that began before the limit was set.",
-		Harm:  "It does not see what those have taken, and fills the same places again.",
-		In: []Patch{
+		Harm:  "It does not see the jobs that those have taken, and fills the same places again.",
+		Patches: []Patch{
 			{"postgres", "TestAConcurrencyLimitThatIsSetDuringAClaimHolds", []Edit{
 				{"sql/claim.sql", "        and exists (select from turn)\n", ""},
 			}},
@@ -137,9 +137,9 @@ var limitVariants = []Variant{
 	},
 	{
 		Name:  "limit-counted-early",
-		Fault: "A queue is marked as counted though rows were skipped that somebody was just finishing.",
-		Harm:  "Those are not counted against a new limit, and it is exceeded.",
-		In: []Patch{
+		Fault: "A queue is marked as counted although the count skipped rows that a transaction was finishing.",
+		Harm:  "Those jobs are not counted against a new limit, and it is exceeded.",
+		Patches: []Patch{
 			{"postgres", "TestAConcurrencyLimitHolds/that is set while a transaction finishes", []Edit{
 				{"sql/count_running.sql", "\n    and (select count(*) from found) = (select count(*) from free)", ""},
 			}},

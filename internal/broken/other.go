@@ -6,7 +6,7 @@ var otherVariants = []Variant{
 		Name:  "tx-enqueue-outside",
 		Fault: "Tx.Enqueue inserts through the pool, not in the caller's transaction.",
 		Harm:  "A job runs for an order that was rolled back.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/tx/what is enqueued is there if and only if the transaction commits", []Edit{
 				{"tx.go", "t.s.enqueue(ctx, jobs, t.conn)", "t.s.enqueue(ctx, jobs, t.s.db)"},
 			}},
@@ -15,8 +15,8 @@ var otherVariants = []Variant{
 	{
 		Name:  "tx-finish-outside",
 		Fault: "Tx.Finish checks the token and ends the job at once, and holds nothing until the caller commits.",
-		Harm:  "The job is completed and its effects are not, when the transaction rolls back.",
-		In: []Patch{
+		Harm:  "When the transaction rolls back, the job is completed but its effects are gone.",
+		Patches: []Patch{
 			{"postgres", "TestStore/tx/a finish and its effects happen together or not at all", []Edit{
 				{"tx.go", "finisher{conn: t.conn, own: t.own}", "finisher{conn: t.s.db}"},
 			}},
@@ -25,8 +25,8 @@ var otherVariants = []Variant{
 	{
 		Name:  "tx-claim-outside",
 		Fault: "Tx.Claim takes jobs through the pool, not in the caller's transaction.",
-		Harm:  "A rollback leaves them leased, and their attempt counted.",
-		In: []Patch{
+		Harm:  "A rollback leaves the jobs leased, and their attempts counted.",
+		Patches: []Patch{
 			{"postgres", "TestStore/txclaim/a rollback gives the jobs back at once, as if never claimed", []Edit{
 				{"tx.go", "claimer{conn: t.conn, tx: true}", "claimer{conn: t.s.db, tx: true}"},
 			}},
@@ -34,9 +34,9 @@ var otherVariants = []Variant{
 	},
 	{
 		Name:  "tx-finish-by-lease",
-		Fault: "A finish in the transaction that claimed the job goes by the lease.",
-		Harm:  "A transaction that takes longer than the lease is refused, again and again, though nobody else can have the job.",
-		In: []Patch{
+		Fault: "A finish in the transaction that claimed the job is refused once the lease has ended.",
+		Harm:  "A transaction that takes longer than the lease can never finish its job, though no other worker can claim it.",
+		Patches: []Patch{
 			{"postgres", "TestStore/txclaim/a finish is good however long the transaction took", []Edit{
 				{"sql/complete.sql", "or j.token = any ($6::uuid[])", "or false and j.token = any ($6::uuid[])"},
 			}},
@@ -47,9 +47,9 @@ var otherVariants = []Variant{
 	},
 	{
 		Name:  "unique-no-index",
-		Fault: "Enqueue looks whether a key is held and then inserts; no unique index decides.",
-		Harm:  "Two that enqueue the same key at the same time both insert, and the work is done twice.",
-		In: []Patch{
+		Fault: "Enqueue checks whether a key is held and then inserts, without a unique index.",
+		Harm:  "Two callers that enqueue the same key at the same time both insert, and the work is done twice.",
+		Patches: []Patch{
 			{"postgres", "TestOfTwoThatEnqueueAKeyTheSecondLearnsOfTheFirst", []Edit{
 				{"migrations/0001_first.sql", "create unique index job_unique", "create index job_unique"},
 				{
@@ -76,19 +76,19 @@ var otherVariants = []Variant{
 	{
 		Name:  "unique-begins-again",
 		Fault: "An enqueue of unique jobs that finds other settings in a later round begins again in the same transaction.",
-		Harm:  "What its first round inserted is inserted twice.",
-		In: []Patch{
+		Harm:  "The jobs of its first round are inserted twice.",
+		Patches: []Patch{
 			{"postgres", "TestABatchThatBeginsAgainInsertsNothingTwice", []Edit{
 				{"enqueue.go", "if round > 0 && errors.Is(err, errStale) {", "if round < 0 && errors.Is(err, errStale) {"},
 			}},
 		},
-		Untortured: "a key is hardly ever let go within the moment in which settings change too",
+		Untortured: "a key is hardly ever given up at the moment in which settings change",
 	},
 	{
 		Name:  "clock-back",
 		Fault: "The database's time goes back when the system's clock does.",
-		Harm:  "Leases that had ended are good again, beside those of the new owners.",
-		In: []Patch{
+		Harm:  "Leases that had ended are valid again, beside those of the new owners.",
+		Patches: []Patch{
 			{"sqlite", "TestTimeNeverRunsBackwards", []Edit{
 				{"sql/clock.sql", "now = max(now + 1, iif(system >= now, system, now + (system - seen) / 2)),", "now = system,"},
 			}},

@@ -4,9 +4,9 @@ package broken
 var timeVariants = []Variant{
 	{
 		Name:  "lease-worker-clock",
-		Fault: "The lease ends by the clock of the worker, which is five minutes behind the database's.",
-		Harm:  "Its jobs are given to others while it runs them.",
-		In: []Patch{
+		Fault: "A lease ends by the worker's clock, which is five minutes behind the database's.",
+		Harm:  "The worker's jobs are given to other workers while it runs them.",
+		Patches: []Patch{
 			{"postgres", "TestStore/claim/the lease is the queue's or the request's", []Edit{
 				{"claim.go", "\"slices\"", "\"slices\"\n\t\"time\""},
 				{"claim.go", "r.Worker, lease.Microseconds(), kinds(r.Kinds)", "r.Worker, time.Now().Add(lease-5*time.Minute).UnixMicro(), kinds(r.Kinds)"},
@@ -17,13 +17,13 @@ var timeVariants = []Variant{
 				{"claim.go", "until: now + micro(lease)", "until: time.Now().Add(lease - 5*time.Minute).UnixMicro()"},
 			}},
 		},
-		Untortured: "its workers refuse such a lease and end at once, before there is anything to judge",
+		Untortured: "its workers refuse such a lease and end before they run a job",
 	},
 	{
 		Name:  "extend-ended-lease",
 		Fault: "Extend revives a lease that has ended.",
-		Harm:  "A worker that hung for an hour goes on as if nothing had been, while its job is about to be given to another.",
-		In: []Patch{
+		Harm:  "A worker that hung for an hour goes on with its job, which is about to be given to another.",
+		Patches: []Patch{
 			{"postgres", "TestStore/fence/an ended lease is refused, swept or not", []Edit{
 				{"sql/extend.sql", "j.token = l.token and j.lease_until > statement_timestamp()", "j.token = l.token"},
 			}},
@@ -34,9 +34,9 @@ var timeVariants = []Variant{
 	},
 	{
 		Name:  "extend-shorter-unnoticed",
-		Fault: "A lease that is made shorter is looked at when it would have ended before.",
-		Harm:  "A job that is given up early lies idle until its old, long lease has passed.",
-		In: []Patch{
+		Fault: "The sweep looks at a shortened lease only when the old one would have ended.",
+		Harm:  "A job that is given up early waits until its old, long lease has ended.",
+		Patches: []Patch{
 			{"postgres", "TestStore/sweep/a job whose lease ended waits again in its old place", []Edit{
 				{"sql/extend.sql", "set check_at = least(check_at, statement_timestamp() + ($3::bigint * interval '1 microsecond'))", "set check_at = check_at"},
 			}},
@@ -47,9 +47,9 @@ var timeVariants = []Variant{
 	},
 	{
 		Name:  "sweep-immortal",
-		Fault: "The sweep gives a job back whatever its attempts.",
+		Fault: "The sweep gives a job back even after its last attempt.",
 		Harm:  "A job that kills its workers kills them for ever.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/sweep/a job that kills its worker dies too", []Edit{
 				{"sql/expire.sql", "j.cancel_requested or (j.attempt - j.excused) >= j.max_attempts as ends", "j.cancel_requested as ends"},
 			}},
@@ -62,7 +62,7 @@ var timeVariants = []Variant{
 		Name:  "sweep-one-batch",
 		Fault: "A sweep ends after its first batch of claims, however many are waiting.",
 		Harm:  "When many workers die at once, their jobs start again far later than 2 s after their leases.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/sweep/many abandoned claims come back with two sweeps", []Edit{
 				{"sweep.go", "\t\tif looked < expireBatch {", "\t\tif looked <= expireBatch {"},
 			}},
@@ -71,9 +71,9 @@ var timeVariants = []Variant{
 	},
 	{
 		Name:  "sweep-live-lease",
-		Fault: "The sweep goes by when the claim was to be looked at, not by the leases.",
+		Fault: "The sweep takes away all jobs of a claim at its check time, whatever their leases.",
 		Harm:  "A long job is taken from a worker that extends its lease all the time, and runs twice.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/extend/the jobs of one claim expire one by one", []Edit{
 				{"sql/expire.sql", "where h.lease_until <= statement_timestamp() and j.token = h.token and j.lease_until <= statement_timestamp()", "where j.token = h.token"},
 			}},
@@ -84,9 +84,9 @@ var timeVariants = []Variant{
 	},
 	{
 		Name:  "sweep-old-snapshot",
-		Fault: "The sweep looks in its snapshot whether a lease has ended, and not again once it has the row's lock.",
+		Fault: "The sweep checks in its snapshot whether a lease has ended, and not again once it has the row's lock.",
 		Harm:  "A job is taken from a worker that has just extended its lease, and runs twice.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestALeaseThatIsJustExtendedIsNotTaken", []Edit{
 				{"sql/expire.sql", " and j.token = h.token and j.lease_until <= statement_timestamp()", " and j.token = h.token"},
 			}},
@@ -95,9 +95,9 @@ var timeVariants = []Variant{
 	},
 	{
 		Name:  "sweep-any-token",
-		Fault: "The sweep takes what the claim once took, whoever has it now.",
+		Fault: "The sweep takes away the jobs of an old claim, even if another worker has claimed them since.",
 		Harm:  "A job is taken from its new owner when an old claim of it ends, and runs twice.",
-		In: []Patch{
+		Patches: []Patch{
 			{"postgres", "TestStore/sweep/an old claim that ends takes nothing from the new owner", []Edit{
 				{"sql/expire.sql", "select j.id, j.token, j.lease_until\n", "select j.id, j.token, case when j.token = e.token then j.lease_until else '-infinity' end as lease_until\n"},
 				{"sql/expire.sql", "    where j.token = e.token\n", "    where j.token is not null\n"},

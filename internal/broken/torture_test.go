@@ -13,8 +13,8 @@ import (
 )
 
 // TestTortureFindsBrokenVariants builds dibs with each variant, for the first of its
-// databases, and lets it torture itself: it must find all that do not say why it cannot.
-// One after the other, since the torture takes the whole machine.
+// databases, and runs dibs torture: it must find all variants but those with Untortured.
+// They run one after the other, since the torture uses the whole machine.
 func TestTortureFindsBrokenVariants(t *testing.T) {
 	if os.Getenv("DIBS_SOAK") == "" {
 		t.Skip("takes 20 minutes: only with DIBS_SOAK=1")
@@ -22,7 +22,7 @@ func TestTortureFindsBrokenVariants(t *testing.T) {
 	root := module(t)
 	for _, v := range Variants() {
 		t.Run(v.Name, func(t *testing.T) {
-			p := v.In[0]
+			p := v.Patches[0]
 			dir := t.TempDir()
 			overlay, err := p.Overlay(root, dir)
 			if err != nil {

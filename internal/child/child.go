@@ -17,18 +17,18 @@ import (
 type Process struct {
 	Name   string
 	OS     *os.Process
-	Killed time.Time // zero: not by Kill
+	Killed time.Time // when Kill ended it; zero: it did not
 
-	stdin  io.WriteCloser
-	log    string        // its stderr
-	exited chan struct{} // closed when it has ended, err being set
-	err    error
+	stdin      io.WriteCloser
+	stderrFile string
+	exited     chan struct{} // closed when the process has ended and exitErr is set
+	exitErr    error
 }
 
-// Start starts a process, by launch, whose stderr goes to NAME.log in dir.
+// Start starts a process with launch. Its stderr goes to NAME.log in dir.
 func Start(name, dir string, cmd *exec.Cmd, launch func(*exec.Cmd) error) (*Process, error) {
-	p := &Process{Name: name, log: filepath.Join(dir, name+".log"), exited: make(chan struct{})}
-	log, err := os.Create(p.log)
+	p := &Process{Name: name, stderrFile: filepath.Join(dir, name+".log"), exited: make(chan struct{})}
+	log, err := os.Create(p.stderrFile)
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func Start(name, dir string, cmd *exec.Cmd, launch func(*exec.Cmd) error) (*Proc
 	}
 	p.OS = cmd.Process
 	go func() {
-		p.err = cmd.Wait()
+		p.exitErr = cmd.Wait()
 		close(p.exited)
 	}()
 	return p, nil
@@ -77,16 +77,16 @@ func (p *Process) Stop(wait time.Duration) error {
 	}
 }
 
-// Crashed tells how a process ended that nobody has killed, if that was not as it should.
+// Crashed returns an error if the process ended with one and was not killed.
 func (p *Process) Crashed() error {
 	select {
 	case <-p.exited:
 	default:
 		return nil
 	}
-	if !p.Killed.IsZero() || p.err == nil {
+	if !p.Killed.IsZero() || p.exitErr == nil {
 		return nil
 	}
-	said, _ := os.ReadFile(p.log) // what it said is only a help here
-	return fmt.Errorf("%s ended: %w: %s", p.Name, p.err, strings.TrimSpace(string(said)))
+	stderr, _ := os.ReadFile(p.stderrFile) // an empty text if it cannot be read
+	return fmt.Errorf("%s ended: %w: %s", p.Name, p.exitErr, strings.TrimSpace(string(stderr)))
 }

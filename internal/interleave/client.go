@@ -8,47 +8,47 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// call is one call of an actor: what it asked, what was seen of it, and its answer.
+// call is one call of an actor: its arguments, the effects of its commits, and its answer.
 type call struct {
 	verb     string
-	ids      []int64        // what cancel, requeue and edit name
-	outcomes []dibs.Outcome // what finish names
-	leases   []dibs.Lease   // what extend names
+	ids      []int64        // argument of cancel, requeue and edit
+	outcomes []dibs.Outcome // argument of finish
+	leases   []dibs.Lease   // argument of extend
 
-	begun     bool
-	start     int              // how many states had been seen when it began
-	asked     int              // and when its last claiming statement was sent
-	at        time.Time        // the clock at its last statement
-	disturbed bool             // somebody was inside of a transaction meanwhile
-	did       map[int64]effect // what its commits changed
+	begun      bool
+	startState int              // index in world.states when the call began
+	claimState int              // index in world.states when its last claiming statement was sent
+	clock      time.Time        // the database's time at its last statement
+	disturbed  bool             // another actor's transaction was open meanwhile
+	effects    map[int64]effect // changes of its commits, by job
 
-	err   error
-	jobs  []*dibs.RawJob // claimed or resumed
-	done  []int64        // ids that the answer says were changed
-	lost  []int64
-	count int // of jobs that a sweep took away
+	err     error
+	jobs    []*dibs.RawJob // claimed or resumed
+	changed []int64        // ids that the answer reports as changed
+	lost    []int64        // ids that the answer reports as refused
+	expired int            // number of jobs that a sweep took away
 }
 
-// Client is an actor's hand on its store. It stops before what it does where
-// statements do not, and keeps the answers for the promises to be checked by.
+// Client calls an actor's store. If the bench's statements do not stop, the client stops
+// before each call. It keeps the answers, so that world can check them.
 type Client struct {
-	w      *world
-	number int
-	now    *call
-	done   []*call        // answered, not checked yet
-	inTx   []*dibs.RawJob // claimed by an open transaction
-	Jobs   []*dibs.RawJob // of the last claim that got any
-	ctx    context.Context
+	w           *world
+	actor       int
+	current     *call
+	unchecked   []*call        // answered calls that world has yet to check
+	claimedInTx []*dibs.RawJob // jobs that its open transaction has claimed
+	Jobs        []*dibs.RawJob // jobs of the last claim that took any
+	ctx         context.Context
 }
 
 // do makes one call.
 func (c *Client) do(verb string, prepare func(*call), run func(*call) error) {
-	k := &call{verb: verb, did: map[int64]effect{}}
+	k := &call{verb: verb, effects: map[int64]effect{}}
 	if prepare != nil {
 		prepare(k)
 	}
-	c.now = k
-	if c.w.bench.PerCall() && !c.stop(Step{Name: verb, Ends: true, Free: c.alone}) {
+	c.current = k
+	if c.w.bench.PerCall() && !c.stop(Step{Name: verb, Ends: true, Free: c.canBegin}) {
 		return
 	}
 	k.err = run(k)
@@ -56,18 +56,18 @@ func (c *Client) do(verb string, prepare func(*call), run func(*call) error) {
 	if errors.As(k.err, &lost) {
 		k.lost, k.err = lost.Lost, nil
 	}
-	c.done = append(c.done, k)
+	c.unchecked = append(c.unchecked, k)
 }
 
-// alone reports whether a call can begin: where one is a step, nobody else's
-// transaction may be open.
-func (c *Client) alone() bool { return !c.w.bench.PerCall() || !c.w.s.disturbed(c.number) }
+// canBegin reports whether a call can begin: if a whole call is one step, no other
+// actor may have an open transaction.
+func (c *Client) canBegin() bool { return !c.w.bench.PerCall() || !c.w.scheduler.disturbed(c.actor) }
 
-func (c *Client) stop(s Step) bool { return c.w.s.stop(c.number, s) }
+func (c *Client) stop(s Step) bool { return c.w.scheduler.stop(c.actor, s) }
 
-func (c *Client) store() dibs.Database { return c.w.bench.Store(c.number) }
+func (c *Client) store() dibs.Database { return c.w.bench.Store(c.actor) }
 
-func (c *Client) name() string { return c.w.names[c.number] }
+func (c *Client) name() string { return c.w.names[c.actor] }
 
 func (c *Client) request(n int) dibs.ClaimRequest {
 	return dibs.ClaimRequest{Queue: Queue, Worker: c.name(), N: n}
@@ -77,7 +77,7 @@ func (c *Client) request(n int) dibs.ClaimRequest {
 func (c *Client) Claim(n int) {
 	c.do("claim", nil, func(k *call) (err error) {
 		k.jobs, err = c.store().Claim(c.ctx, c.request(n))
-		k.done = idsOf(k.jobs)
+		k.changed = idsOf(k.jobs)
 		if len(k.jobs) > 0 {
 			c.Jobs = k.jobs
 		}
@@ -92,12 +92,12 @@ func (c *Client) Finish(outcomes ...dibs.Outcome) {
 	}
 	c.do("finish", func(k *call) { k.outcomes = outcomes }, func(k *call) error {
 		err := c.store().Finish(c.ctx, outcomes)
-		k.done = without(outcomes, err)
+		k.changed = without(outcomes, err)
 		return err
 	})
 }
 
-// Complete completes what the last claim got.
+// Complete completes the jobs of the last claim.
 func (c *Client) Complete() {
 	var list []dibs.Outcome
 	for _, j := range c.Jobs {
@@ -117,18 +117,18 @@ func (c *Client) Extend(jobs ...*dibs.RawJob) {
 		k.lost = e.Lost
 		for _, l := range leases {
 			if !contains(e.Lost, l.ID) {
-				k.done = append(k.done, l.ID)
+				k.changed = append(k.changed, l.ID)
 			}
 		}
 		return err
 	})
 }
 
-// Resume takes over what a worker of that name holds.
+// Resume takes over the jobs that a worker of that name holds.
 func (c *Client) Resume(worker string) {
 	c.do("resume", nil, func(k *call) (err error) {
 		k.jobs, err = c.store().Resume(c.ctx, dibs.ClaimRequest{Queue: Queue, Worker: worker})
-		k.done = idsOf(k.jobs)
+		k.changed = idsOf(k.jobs)
 		if len(k.jobs) > 0 {
 			c.Jobs = k.jobs
 		}
@@ -140,7 +140,7 @@ func (c *Client) Resume(worker string) {
 func (c *Client) Sweep() {
 	c.do("sweep", nil, func(k *call) error {
 		s, err := c.store().Sweep(c.ctx)
-		k.count = s.Expired
+		k.expired = s.Expired
 		return err
 	})
 }
@@ -157,7 +157,7 @@ func (k *call) enqueued(list []dibs.Enqueued, err error) error {
 		if e.Existing {
 			k.ids = append(k.ids, e.ID)
 		} else {
-			k.done = append(k.done, e.ID)
+			k.changed = append(k.changed, e.ID)
 		}
 	}
 	return err
@@ -167,7 +167,7 @@ func (k *call) enqueued(list []dibs.Enqueued, err error) error {
 func (c *Client) Cancel(ids ...int64) {
 	c.do("cancel", func(k *call) { k.ids = ids }, func(k *call) error {
 		ended, asked, err := c.store().Cancel(c.ctx, ids)
-		k.done = append(ended, asked...)
+		k.changed = append(ended, asked...)
 		return err
 	})
 }
@@ -175,7 +175,7 @@ func (c *Client) Cancel(ids ...int64) {
 // Requeue puts final jobs back.
 func (c *Client) Requeue(ids ...int64) {
 	c.do("requeue", func(k *call) { k.ids = ids }, func(k *call) (err error) {
-		k.done, err = c.store().Requeue(c.ctx, ids)
+		k.changed, err = c.store().Requeue(c.ctx, ids)
 		return err
 	})
 }
@@ -183,7 +183,7 @@ func (c *Client) Requeue(ids ...int64) {
 // Edit gives jobs another priority.
 func (c *Client) Edit(priority int, ids ...int64) {
 	c.do("edit", func(k *call) { k.ids = ids }, func(k *call) (err error) {
-		k.done, err = c.store().Edit(c.ctx, ids, dibs.Edit{Priority: &priority})
+		k.changed, err = c.store().Edit(c.ctx, ids, dibs.Edit{Priority: &priority})
 		return err
 	})
 }
@@ -203,8 +203,8 @@ func (c *Client) SetGroup(group string, limit int) {
 
 // Pass lets time pass.
 func (c *Client) Pass(d time.Duration) {
-	c.now = &call{verb: "pass", did: map[int64]effect{}}
-	if c.stop(Step{Name: d.String() + " pass", Ends: true, Free: c.alone}) {
+	c.current = &call{verb: "pass", effects: map[int64]effect{}}
+	if c.stop(Step{Name: d.String() + " pass", Ends: true, Free: c.canBegin}) {
 		c.w.passed(c.w.bench.Pass(c.ctx, d))
 	}
 }
@@ -212,16 +212,16 @@ func (c *Client) Pass(d time.Duration) {
 // errUndo rolls a caller's transaction back.
 var errUndo = errors.New("rolled back by the program")
 
-// Tx runs f in a transaction, and rolls back at its end if asked to.
+// Tx runs f in a transaction; with undo it rolls the transaction back at its end.
 func (c *Client) Tx(undo bool, f func(*TxClient)) {
 	verb := "transaction"
 	if undo {
 		verb = "transaction undone"
 	}
-	k := &call{verb: verb, did: map[int64]effect{}}
-	c.now = k
+	k := &call{verb: verb, effects: map[int64]effect{}}
+	c.current = k
 	perCall := c.w.bench.PerCall()
-	if perCall && !c.stop(Step{Name: "begin", Free: c.alone}) {
+	if perCall && !c.stop(Step{Name: "begin", Free: c.canBegin}) {
 		return
 	}
 	k.err = c.store().InTx(c.ctx, func(tx dibs.Tx) error {
@@ -237,18 +237,18 @@ func (c *Client) Tx(undo bool, f func(*TxClient)) {
 		}
 		return nil
 	})
-	c.inTx = nil
+	c.claimedInTx = nil
 	var lost *dibs.FinishError
-	if errors.As(k.err, &lost) { // told, and so rolled back
-		k.lost, k.done, k.err = lost.Lost, nil, nil
+	if errors.As(k.err, &lost) { // a refused outcome has rolled the transaction back
+		k.lost, k.changed, k.err = lost.Lost, nil, nil
 	}
 	if errors.Is(k.err, errUndo) {
-		k.err, k.done = nil, nil
+		k.err, k.changed = nil, nil
 	}
-	c.done = append(c.done, k)
+	c.unchecked = append(c.unchecked, k)
 }
 
-// TxClient is an actor's hand inside of a transaction.
+// TxClient makes an actor's calls inside its transaction.
 type TxClient struct {
 	*Client
 	tx   dibs.Tx
@@ -256,7 +256,7 @@ type TxClient struct {
 	err  error
 }
 
-func (t *TxClient) may(name string) bool {
+func (t *TxClient) stopBefore(name string) bool {
 	if t.err == nil && t.w.bench.PerCall() && !t.stop(Step{Name: name, Holds: true}) {
 		t.err = errAbandoned
 	}
@@ -265,10 +265,10 @@ func (t *TxClient) may(name string) bool {
 
 // Claim is dibs.Tx.Claim.
 func (t *TxClient) Claim(n int) (jobs []*dibs.RawJob) {
-	if t.may("tx claim") {
+	if t.stopBefore("tx claim") {
 		jobs, t.err = t.tx.Claim(t.ctx, t.request(n))
-		t.inTx = append(t.inTx, jobs...)
-		t.call.done = append(t.call.done, idsOf(jobs)...)
+		t.claimedInTx = append(t.claimedInTx, jobs...)
+		t.call.changed = append(t.call.changed, idsOf(jobs)...)
 	}
 	return jobs
 }
@@ -276,11 +276,11 @@ func (t *TxClient) Claim(n int) (jobs []*dibs.RawJob) {
 // Finish is dibs.Tx.Finish.
 func (t *TxClient) Finish(outcomes ...dibs.Outcome) {
 	t.call.outcomes = append(t.call.outcomes, outcomes...)
-	if t.may("tx finish") {
+	if t.stopBefore("tx finish") {
 		t.err = t.tx.Finish(t.ctx, outcomes)
 		for _, o := range outcomes {
-			if !contains(t.call.done, o.ID) {
-				t.call.done = append(t.call.done, o.ID)
+			if !contains(t.call.changed, o.ID) {
+				t.call.changed = append(t.call.changed, o.ID)
 			}
 		}
 	}
@@ -288,7 +288,7 @@ func (t *TxClient) Finish(outcomes ...dibs.Outcome) {
 
 // Enqueue is dibs.Tx.Enqueue.
 func (t *TxClient) Enqueue(jobs ...dibs.NewJob) {
-	if t.may("tx enqueue") {
+	if t.stopBefore("tx enqueue") {
 		var list []dibs.Enqueued
 		list, t.err = t.tx.Enqueue(t.ctx, t.w.inQueue(jobs))
 		t.err = t.call.enqueued(list, t.err)

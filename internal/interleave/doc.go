@@ -1,12 +1,11 @@
 // Package interleave runs small programs of a few actors (workers, a sweeper, an
 // operator) against a real database in every order in which their statements can
-// come, and checks docs/guarantees.md after each step. It is for the tests of the
-// stores.
+// come, and checks docs/guarantees.md after each step. The tests of the stores use it.
 //
-// A test gives a [Bench]: stores whose statements stop before they are sent, until
-// the scheduler lets them go; a clock that moves only when a program says so; and a
-// look at what is committed. Nothing waits in real time, so a run is repeated exactly
-// by the list of choices that made it.
+// A test provides a [Bench]: stores that stop before each statement until the scheduler
+// sends it on; a clock that moves only when a program says so; and a view of the
+// committed rows. Nothing waits in real time, so the list of the scheduler's choices
+// repeats a run exactly.
 package interleave
 
 import (
@@ -21,32 +20,32 @@ const Queue = "q"
 
 // Bench is a database under test, for one program at a time.
 type Bench interface {
-	// Reset empties the database, but for an unused Queue. Until Start nothing stops.
+	// Reset empties the database and creates Queue. No statement stops before Start.
 	Reset(ctx context.Context) error
-	// Start makes the stores forget what they remembered, but for the queue as it
-	// is. From then on stop is to be called before each statement that an actor
-	// sends; when it returns false, the statement must fail.
+	// Start empties the stores' caches, except for the queue's present settings. From
+	// then on the stores call stop before each statement that an actor sends; when it
+	// returns false, the statement must fail.
 	Start(ctx context.Context, stop func(actor int, step Step) bool) error
-	// Finish ends what Start began: nothing stops any more.
+	// Finish ends what Start began: statements no longer stop.
 	Finish()
-	// Store is the store of one actor, in a process of its own as far as the
-	// database can tell; -1 is one whose statements do not stop.
+	// Store returns the store of one actor, which the database takes for a process of
+	// its own. The statements of store -1 do not stop.
 	Store(actor int) dibs.Database
-	// PerCall says that a call is one statement as far as others can tell: actors
-	// then stop before calls by themselves.
+	// PerCall reports whether a whole call is atomic to other actors, who then see it
+	// as one statement. Clients then stop before calls, and statements do not stop.
 	PerCall() bool
-	// Blocked lists the actors that hold a lock for which this one waits.
+	// Blocked lists the actors that hold a lock for which the given actor waits.
 	Blocked(ctx context.Context, actor int) ([]int, error)
 	// Pass moves the database's clock.
 	Pass(ctx context.Context, d time.Duration) error
-	// Look reads what is committed.
+	// Look reads the committed rows.
 	Look(ctx context.Context) (State, error)
 }
 
-// State is what is committed: jobs that are live, the final ones, and the settings
-// that decide who may run.
+// State is the committed database: live jobs, final jobs, and the settings that decide
+// which jobs may run.
 type State struct {
-	Now         time.Time // on the database's clock
+	Now         time.Time // the database's clock
 	Jobs        map[int64]Job
 	Final       map[int64]dibs.State
 	Paused      bool
@@ -54,27 +53,27 @@ type State struct {
 	GroupLimit  int
 	Strict      bool
 	Forgets     bool           // completed jobs are deleted at once
-	Groups      map[string]int // limits of their own
+	Groups      map[string]int // groups that have their own limit
 }
 
-// Job is what decides over a live job.
+// Job holds the columns of a live job that decide whether it may run.
 type Job struct {
 	ID         int64
-	Token      dibs.Token // zero: nobody has claimed it
+	Token      dibs.Token // zero: unclaimed
 	LeaseUntil time.Time
 	RunAt      time.Time
 	Attempt    int
 	Priority   int
 	Group      string
-	Cancel     bool // cancelling was asked for
+	Cancel     bool // an operator has asked for its cancellation
 	Key        string
 	HoldsKey   bool
 }
 
-// claimed reports whether somebody has the job.
+// claimed reports whether an attempt holds the job.
 func (j Job) claimed() bool { return !j.Token.IsZero() }
 
-// before is the order of claims.
+// before reports whether claims take j ahead of k.
 func (j Job) before(k Job) bool {
 	if j.Priority != k.Priority {
 		return j.Priority < k.Priority
@@ -92,7 +91,7 @@ func (s State) groupLimit(group string) int {
 	return s.GroupLimit
 }
 
-// running counts a group's running jobs, or with "" all.
+// running counts a group's running jobs, or with "" those of all groups.
 func (s State) running(group string) (n int) {
 	for _, j := range s.Jobs {
 		if j.claimed() && (group == "" || j.Group == group) {

@@ -7,7 +7,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// end checks that nothing is amiss, and then that all jobs can be brought to their end.
+// end checks that the database is consistent, and that every job can then be finished.
 func (w *world) end() error {
 	store := w.bench.Store(-1)
 	if err := w.sound(store); err != nil {
@@ -19,7 +19,7 @@ func (w *world) end() error {
 		}
 	}
 	for idle := 0; idle < 2; {
-		got, err := w.workOff(store)
+		claimed, err := w.workOff(store)
 		if err != nil {
 			return err
 		}
@@ -30,12 +30,12 @@ func (w *world) end() error {
 		if len(state.Jobs) == 0 {
 			return w.allEnded(state)
 		}
-		if got > 0 {
+		if claimed > 0 {
 			idle = 0
 			continue
 		}
-		idle++ // once the leases have ended, the rest must come
-		if err := w.bench.Pass(w.ctx, long); err != nil {
+		idle++ // the remaining jobs must become due when all leases have ended
+		if err := w.bench.Pass(w.ctx, pastAllLeases); err != nil {
 			return err
 		}
 	}
@@ -43,8 +43,8 @@ func (w *world) end() error {
 	return errors.Join(err, fmt.Errorf("limbo: these jobs never start: %+v", state.Jobs))
 }
 
-// workOff sweeps, claims what there is, and completes it.
-func (w *world) workOff(store dibs.Database) (got int, err error) {
+// workOff sweeps, claims all due jobs, and completes them.
+func (w *world) workOff(store dibs.Database) (claimed int, err error) {
 	if _, err := store.Sweep(w.ctx); err != nil {
 		return 0, err
 	}
@@ -70,7 +70,7 @@ func (w *world) workOff(store dibs.Database) (got int, err error) {
 	return len(jobs), store.Finish(w.ctx, outcomes)
 }
 
-// allEnded checks that each job that was ever live is final, if those are kept.
+// allEnded checks that each job that was ever live is final, if the queue keeps final jobs.
 func (w *world) allEnded(state State) error {
 	for id := range w.made {
 		if state.Final[id] == "" && !state.Forgets {

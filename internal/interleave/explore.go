@@ -6,66 +6,66 @@ import (
 	"slices"
 )
 
-// coverage says how much of a scenario was run.
+// coverage records how much of a scenario was run.
 type coverage struct {
-	runs     int
-	turns    int // all with fewer forced turns were run
-	complete bool
-	waits    []string // that were seen
+	runs        int
+	forcedTurns int // all interleavings with fewer forced turns were run
+	complete    bool
+	waits       []string // lock waits that occurred, in the form of Options.Waits
 }
 
 func (c coverage) String() string {
-	what := fmt.Sprintf("all with fewer than %d forced turns", c.turns)
+	what := fmt.Sprintf("all with fewer than %d forced turns", c.forcedTurns)
 	if c.complete {
-		what = "all there are"
+		what = "all that exist"
 	}
 	return fmt.Sprintf("%d interleavings, %s; waits: %q", c.runs, what, c.waits)
 }
 
-// explore runs every interleaving once, until most were run or one fails. A forced
-// turn is one away from an actor that could have gone on; interleavings come in the
-// order of how many they have, so the first that fails is among the simplest.
+// explore runs every interleaving once, and stops after maxRuns or at the first failure.
+// A turn is forced if the actor of the last step could have gone on. Interleavings are
+// run in the order of their number of forced turns, so the first failure is a simple one.
 //
-// Nothing is left out as equal to something else: every run yields the schedules that
-// branch off from it after its prefix, and every schedule branches off from exactly
-// one other. Among those with the same number of forced turns the order is random by
-// seed, so that a part of them is spread over all.
-func explore(seed uint64, most int, run func(prefix []int) (schedule, error)) (coverage, schedule, error) {
+// No interleaving is skipped as equal to another: every run yields the schedules that
+// branch off from it after its prefix, and every schedule branches off from exactly one
+// other. Interleavings with equally many forced turns come in an order random by seed,
+// so that an incomplete run is a fair sample of them.
+func explore(seed uint64, maxRuns int, run func(prefix []int) (schedule, error)) (coverage, schedule, error) {
 	random := rand.New(rand.NewPCG(seed, 0))
-	pending := [][][]int{{{}}} // prefixes by forced turns
-	done := coverage{}
-	for ; done.turns < len(pending); done.turns++ {
-		for len(pending[done.turns]) > 0 {
-			if done.runs == most {
-				return done, schedule{}, nil
+	pending := [][][]int{{{}}} // prefixes yet to run, by their number of forced turns
+	covered := coverage{}
+	for ; covered.forcedTurns < len(pending); covered.forcedTurns++ {
+		for len(pending[covered.forcedTurns]) > 0 {
+			if covered.runs == maxRuns {
+				return covered, schedule{}, nil
 			}
-			level := pending[done.turns]
-			at := random.IntN(len(level))
-			prefix := level[at]
-			level[at] = level[len(level)-1]
-			pending[done.turns] = level[:len(level)-1]
-			ran, err := run(prefix)
-			done.runs++
+			level := pending[covered.forcedTurns]
+			chosen := random.IntN(len(level))
+			prefix := level[chosen]
+			level[chosen] = level[len(level)-1]
+			pending[covered.forcedTurns] = level[:len(level)-1]
+			played, err := run(prefix)
+			covered.runs++
 			if err != nil {
-				return done, ran, err
+				return covered, played, err
 			}
-			for i := len(prefix); i < len(ran.choices); i++ {
-				c := ran.choices[i]
-				turns := done.turns
-				if i > 0 && slices.Contains(c.could, ran.choices[i-1].actor) {
+			for i := len(prefix); i < len(played.choices); i++ {
+				c := played.choices[i]
+				turns := covered.forcedTurns
+				if i > 0 && slices.Contains(c.enabled, played.choices[i-1].actor) {
 					turns++
 				}
 				for len(pending) <= turns {
 					pending = append(pending, nil)
 				}
-				for _, other := range c.could {
+				for _, other := range c.enabled {
 					if other != c.actor {
-						pending[turns] = append(pending[turns], append(ran.prefix(i), other))
+						pending[turns] = append(pending[turns], append(played.prefix(i), other))
 					}
 				}
 			}
 		}
 	}
-	done.complete = true
-	return done, schedule{}, nil
+	covered.complete = true
+	return covered, schedule{}, nil
 }

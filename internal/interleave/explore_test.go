@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// toy runs actors that make some steps each, or what is left of them.
+// toy runs one actor for each number in steps, which makes that many steps.
 func toy(t *testing.T, prefix []int, steps []int, before func(actor int, step *Step) error) (schedule, error) {
 	names := slices.Repeat([]string{"a"}, len(steps))
 	s := newScheduler(names, func(int) ([]int, error) { return nil, nil }, func() {})
@@ -57,8 +57,8 @@ func TestTheSimplestFailureComesFirst(t *testing.T) {
 		}
 		return ran, err
 	})
-	if got := ran.String(); err == nil || len(slices.Compact([]byte(got))) != 3 {
-		t.Errorf("the first schedule with 3 stretches is %q: %v", got, err)
+	if digits := ran.String(); err == nil || len(slices.Compact([]byte(digits))) != 3 {
+		t.Errorf("the first schedule with 3 turns is %q: %v", digits, err)
 	}
 }
 
@@ -81,6 +81,6 @@ func TestADeadlockIsAFailure(t *testing.T) {
 
 func TestAScheduleThatDoesNotRepeatIsAFailure(t *testing.T) {
 	if _, err := toy(t, []int{0, 0}, []int{1, 1}, free); err == nil {
-		t.Error("a choice of somebody who has ended was made")
+		t.Error("the schedule chose an actor that had ended, and the run did not fail")
 	}
 }

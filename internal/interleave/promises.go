@@ -9,14 +9,14 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// effect is what a transaction did to one job.
+// effect is a transaction's change of one job.
 type effect string
 
 const (
 	claimed  effect = "claimed"
 	resumed  effect = "resumed"
 	extended effect = "extended"
-	finished effect = "finished" // also given back
+	finished effect = "finished" // with any outcome, so a job given back too
 	expired  effect = "expired"
 	enqueued effect = "enqueued"
 	requeued effect = "requeued"
@@ -25,10 +25,10 @@ const (
 	edited   effect = "edited"
 )
 
-// may says what each verb's transactions may do to jobs. Who holds a place of a
-// group is no effect: anybody may admit.
-var may = map[string][]effect{
-	"claim":       {claimed, expired}, // it may sweep first
+// allowedEffects lists what each verb's transactions may do to jobs. Giving a group's
+// places is no effect, since every verb may do it.
+var allowedEffects = map[string][]effect{
+	"claim":       {claimed, expired}, // a claim may sweep first
 	"resume":      {resumed},
 	"extend":      {extended},
 	"finish":      {finished},
@@ -40,7 +40,7 @@ var may = map[string][]effect{
 	"transaction": {claimed, expired, ended, edited, finished, enqueued},
 }
 
-// committed checks the difference that one transaction of a call made.
+// committed checks the changes that one transaction of a call committed.
 func (w *world) committed(actor int, k *call, old, now State) error {
 	for id := range w.made {
 		b, wasLive := old.Jobs[id]
@@ -54,14 +54,14 @@ func (w *world) committed(actor int, k *call, old, now State) error {
 			}
 			continue
 		}
-		if err := k.note(id, difference(k, b, wasLive, j, isLive), b, j); err != nil {
+		if err := k.record(id, difference(k, b, wasLive, j, isLive), b, j); err != nil {
 			return err
 		}
 	}
 	for id := range now.Jobs {
 		if !w.made[id] {
 			w.made[id] = true
-			if err := k.note(id, enqueued, Job{}, now.Jobs[id]); err != nil {
+			if err := k.record(id, enqueued, Job{}, now.Jobs[id]); err != nil {
 				return err
 			}
 		}
@@ -72,10 +72,10 @@ func (w *world) committed(actor int, k *call, old, now State) error {
 	return w.limits(actor, k, now)
 }
 
-// difference names what became of a job.
-func difference(k *call, b Job, wasLive bool, j Job, isLive bool) effect {
+// difference names the change of a job between two states.
+func difference(k *call, old Job, wasLive bool, now Job, isLive bool) effect {
 	gone := func() effect {
-		named := slices.ContainsFunc(k.outcomes, func(o dibs.Outcome) bool { return o.Token == b.Token })
+		named := slices.ContainsFunc(k.outcomes, func(o dibs.Outcome) bool { return o.Token == old.Token })
 		if k.verb == "sweep" || k.verb == "claim" || k.verb == "transaction" && !named {
 			return expired
 		}
@@ -84,58 +84,58 @@ func difference(k *call, b Job, wasLive bool, j Job, isLive bool) effect {
 	switch {
 	case !wasLive:
 		return requeued
-	case !isLive && b.claimed():
+	case !isLive && old.claimed():
 		return gone()
 	case !isLive:
 		return ended
-	case b.claimed() && !j.claimed():
+	case old.claimed() && !now.claimed():
 		return gone()
-	case !b.claimed() && j.claimed():
+	case !old.claimed() && now.claimed():
 		return claimed
-	case b.Token != j.Token && (k.verb == "claim" || k.verb == "transaction"):
-		return claimed // and expired before
-	case b.Token != j.Token:
+	case old.Token != now.Token && (k.verb == "claim" || k.verb == "transaction"):
+		return claimed // it expired first, in the same transaction
+	case old.Token != now.Token:
 		return resumed
-	case !b.LeaseUntil.Equal(j.LeaseUntil):
+	case !old.LeaseUntil.Equal(now.LeaseUntil):
 		return extended
-	case b.Cancel != j.Cancel:
+	case old.Cancel != now.Cancel:
 		return asked
-	case b.Attempt != j.Attempt || b.Priority != j.Priority || !b.RunAt.Equal(j.RunAt):
+	case old.Attempt != now.Attempt || old.Priority != now.Priority || !old.RunAt.Equal(now.RunAt):
 		return edited
 	}
 	return ""
 }
 
-// note checks that the call may do this to the job as it was.
-func (k *call) note(id int64, e effect, b, j Job) error {
+// record checks that the call may change the job in this way, and records the effect.
+func (k *call) record(id int64, e effect, old, now Job) error {
 	if e == "" {
 		return nil
 	}
-	if !slices.Contains(may[k.verb], e) {
+	if !slices.Contains(allowedEffects[k.verb], e) {
 		return fmt.Errorf("job %d was %s", id, e)
 	}
-	if was, ok := k.did[id]; ok {
+	if was, ok := k.effects[id]; ok {
 		return fmt.Errorf("job %d was %s and then %s by one call", id, was, e)
 	}
-	k.did[id] = e
-	if e != enqueued && e != requeued && j.Attempt != 0 && j.Attempt < b.Attempt {
-		return fmt.Errorf("job %d: attempt %d after %d", id, j.Attempt, b.Attempt)
+	k.effects[id] = e
+	if e != enqueued && e != requeued && now.Attempt != 0 && now.Attempt < old.Attempt {
+		return fmt.Errorf("job %d: attempt %d after %d", id, now.Attempt, old.Attempt)
 	}
-	over := !b.LeaseUntil.After(k.at)
+	over := !old.LeaseUntil.After(k.clock)
 	switch e {
 	case claimed:
-		if b.claimed() && !over {
-			return fmt.Errorf("job %d was claimed at %v, its lease ends at %v", id, k.at, b.LeaseUntil)
+		if old.claimed() && !over {
+			return fmt.Errorf("job %d was claimed at %v, its lease ends at %v", id, k.clock, old.LeaseUntil)
 		}
-		if j.Attempt != b.Attempt+1 || b.RunAt.After(k.at) {
-			return fmt.Errorf("job %d, due %v, was claimed at %v: attempt %d after %d", id, b.RunAt, k.at, j.Attempt, b.Attempt)
+		if now.Attempt != old.Attempt+1 || old.RunAt.After(k.clock) {
+			return fmt.Errorf("job %d, due %v, was claimed at %v: attempt %d after %d", id, old.RunAt, k.clock, now.Attempt, old.Attempt)
 		}
 	case finished:
-		if over || !slices.ContainsFunc(k.outcomes, func(o dibs.Outcome) bool { return o.ID == id && o.Token == b.Token }) {
-			return fmt.Errorf("job %d was finished without a good token: its lease ended at %v, now it is %v", id, b.LeaseUntil, k.at)
+		if over || !slices.ContainsFunc(k.outcomes, func(o dibs.Outcome) bool { return o.ID == id && o.Token == old.Token }) {
+			return fmt.Errorf("job %d was finished without a good token: its lease ends at %v, the time is %v", id, old.LeaseUntil, k.clock)
 		}
 	case extended:
-		if over || !slices.Contains(k.leases, dibs.Lease{ID: id, Token: b.Token}) {
+		if over || !slices.Contains(k.leases, dibs.Lease{ID: id, Token: old.Token}) {
 			return fmt.Errorf("job %d was extended without a good token", id)
 		}
 	case resumed:
@@ -144,11 +144,11 @@ func (k *call) note(id int64, e effect, b, j Job) error {
 		}
 	case expired:
 		if !over {
-			return fmt.Errorf("job %d was taken away at %v, its lease ends at %v", id, k.at, b.LeaseUntil)
+			return fmt.Errorf("job %d was taken away at %v, its lease ends at %v", id, k.clock, old.LeaseUntil)
 		}
 	case requeued, asked:
 		if !contains(k.ids, id) {
-			return fmt.Errorf("job %d was %s: nobody said so", id, e)
+			return fmt.Errorf("job %d was %s, but the call did not name it", id, e)
 		}
 	}
 	return nil
@@ -168,17 +168,17 @@ func unique(now State) error {
 	return nil
 }
 
-// limits checks that the jobs which a call has just started had room, under the limits
-// of any moment since the call began: it may have come before a change.
+// limits checks the jobs that a call has just started against the highest limits since
+// the call began, since a change of the limits meanwhile may count as later than the call.
 func (w *world) limits(actor int, k *call, now State) error {
-	during := w.states[k.start:]
-	most := func(limit func(State) int) (n int) {
+	during := w.states[k.startState:]
+	highest := func(limit func(State) int) (n int) {
 		for _, s := range during {
 			n = max(n, limit(s))
 		}
 		return n
 	}
-	for id, e := range k.did {
+	for id, e := range k.effects {
 		if e != claimed {
 			continue
 		}
@@ -186,14 +186,14 @@ func (w *world) limits(actor int, k *call, now State) error {
 			return fmt.Errorf("job %d was claimed from a paused queue", id)
 		}
 		group := now.Jobs[id].Group
-		limit := most(func(s State) int { return s.groupLimit(group) })
+		limit := highest(func(s State) int { return s.groupLimit(group) })
 		if n := now.running(group) + w.heldInTx(actor, group); group != "" && n > limit {
 			return fmt.Errorf("%d jobs of group %s run, the limit is %d", n, group, limit)
 		}
 		if slices.ContainsFunc(during, func(s State) bool { return s.Concurrency == 0 }) {
 			continue
 		}
-		limit = most(func(s State) int { return s.Concurrency })
+		limit = highest(func(s State) int { return s.Concurrency })
 		if n := now.running("") + w.heldInTx(actor, ""); n > limit {
 			return fmt.Errorf("%d jobs run, the limit is %d", n, limit)
 		}
@@ -201,10 +201,10 @@ func (w *world) limits(actor int, k *call, now State) error {
 	return nil
 }
 
-// heldInTx counts what open transactions have claimed.
+// heldInTx counts the jobs that other actors' open transactions have claimed.
 func (w *world) heldInTx(actor int, group string) (n int) {
 	for i, c := range w.clients {
-		for _, j := range c.inTx {
+		for _, j := range c.claimedInTx {
 			if i != actor && (group == "" || j.Group == group) {
 				n++
 			}
@@ -218,24 +218,24 @@ func (w *world) answered(k *call) error {
 	if k.err != nil {
 		return k.err
 	}
-	did := slices.Sorted(maps.Keys(k.did))
+	did := slices.Sorted(maps.Keys(k.effects))
 	switch k.verb {
 	case "sweep":
-		if k.count != len(did) {
-			return fmt.Errorf("%d leases ended, the answer is %d", len(did), k.count)
+		if k.expired != len(did) {
+			return fmt.Errorf("the sweep took away %d jobs, the answer is %d", len(did), k.expired)
 		}
 		return nil
-	case "cancel", "edit", "extend", "transaction": // may leave a job as it is, asked for or locked
+	case "cancel", "edit", "extend", "transaction": // the answer may also name unchanged jobs
 		for _, id := range did {
-			if !contains(k.done, id) && k.did[id] != expired {
-				return fmt.Errorf("job %d was %s, and the answer does not say so", id, k.did[id])
+			if !contains(k.changed, id) && k.effects[id] != expired {
+				return fmt.Errorf("job %d was %s, but the answer does not name it", id, k.effects[id])
 			}
 		}
 	case "transaction undone", "set queue", "set group":
 	default:
-		did = slices.DeleteFunc(did, func(id int64) bool { return k.verb == "claim" && k.did[id] == expired })
-		if slices.Sort(k.done); !slices.Equal(did, k.done) {
-			return fmt.Errorf("jobs %v were changed, the answer says %v", did, k.done)
+		did = slices.DeleteFunc(did, func(id int64) bool { return k.verb == "claim" && k.effects[id] == expired })
+		if slices.Sort(k.changed); !slices.Equal(did, k.changed) {
+			return fmt.Errorf("jobs %v were changed, the answer says %v", did, k.changed)
 		}
 	}
 	last := w.states[len(w.states)-1]
@@ -248,7 +248,7 @@ func (w *world) answered(k *call) error {
 	}
 	for _, j := range k.jobs {
 		if now := last.Jobs[j.ID]; now.Token == j.Token && now.Attempt != j.Attempt {
-			return fmt.Errorf("job %d: attempt %d was given, the database has %d", j.ID, j.Attempt, now.Attempt)
+			return fmt.Errorf("job %d: the claim returned attempt %d, the database has %d", j.ID, j.Attempt, now.Attempt)
 		}
 	}
 	if k.verb == "enqueue" {
@@ -260,36 +260,36 @@ func (w *world) answered(k *call) error {
 	return nil
 }
 
-// existing checks that jobs named as the holders of a key were that.
+// existing checks that the jobs which the answer names as holders of a key held one.
 func (w *world) existing(k *call) error {
 	for _, id := range k.ids {
-		if !slices.ContainsFunc(w.states[k.start:], func(s State) bool { return s.Jobs[id].HoldsKey }) {
-			return fmt.Errorf("job %d was named as the holder of a key and was none", id)
+		if !slices.ContainsFunc(w.states[k.startState:], func(s State) bool { return s.Jobs[id].HoldsKey }) {
+			return fmt.Errorf("the answer names job %d as the holder of a key, but it held none", id)
 		}
 	}
 	return nil
 }
 
-// inOrder checks that no better job was passed over that was visible and unlocked
-// from the call's beginning to its claim. Jobs of a group compete with each other.
+// inOrder checks that the claim passed over no better job that was visible and unlocked
+// from the beginning of the call until the claim. It compares jobs of the same group.
 func (w *world) inOrder(k *call) error {
 	if k.disturbed {
 		return nil
 	}
-	first, then := w.states[k.start], w.states[k.asked]
+	atStart, atClaim := w.states[k.startState], w.states[k.claimState]
 	better := func(b, j Job) bool {
-		if then.Strict && j.Group != "" && (b.Attempt > 0) != (j.Attempt > 0) {
-			return b.Attempt > 0 // what has been started keeps its place
+		if atClaim.Strict && j.Group != "" && (b.Attempt > 0) != (j.Attempt > 0) {
+			return b.Attempt > 0 // a started job keeps its place
 		}
 		return b.before(j)
 	}
 	for _, j := range k.jobs {
-		got := then.Jobs[j.ID]
-		for id, b := range first.Jobs {
-			if now, ok := then.Jobs[id]; !ok || now != b || b.claimed() || b.RunAt.After(j.ClaimedAt) || b.Group != got.Group {
+		got := atClaim.Jobs[j.ID]
+		for id, b := range atStart.Jobs {
+			if now, ok := atClaim.Jobs[id]; !ok || now != b || b.claimed() || b.RunAt.After(j.ClaimedAt) || b.Group != got.Group {
 				continue
 			}
-			if better(b, got) && !contains(k.done, id) {
+			if better(b, got) && !contains(k.changed, id) {
 				return fmt.Errorf("job %d was claimed before job %d", j.ID, id)
 			}
 		}

@@ -12,9 +12,9 @@ import (
 
 // Options of Run.
 type Options struct {
-	Most int // interleavings of each scenario; 0: all
+	Most int // largest number of interleavings run for each scenario; 0: all
 	Seed uint64
-	// Waits lists whose call may wait for whose, as "finish for cancel". Nobody else may.
+	// Waits lists which call may wait for a lock of which, as "finish for cancel". All other waits are failures.
 	Waits []string
 }
 
@@ -25,13 +25,13 @@ type Scenario struct {
 	Actors []Actor
 }
 
-// Actor is one of them; what it does must depend on nothing but the answers it gets.
+// Actor is one actor of a scenario. Its calls may depend only on the answers that it gets.
 type Actor struct {
 	Name string
 	Do   func(*Client, *Setup)
 }
 
-// envSchedule names the variable with one schedule to run instead of all.
+// envSchedule is the environment variable for one schedule to run instead of all.
 const envSchedule = "DIBS_SCHEDULE"
 
 // Run runs all scenarios, each on a bench of its own.
@@ -51,9 +51,9 @@ func Run(t *testing.T, o Options, open func(testing.TB) Bench) {
 // Run runs the scenario in every order, and returns what it covered and the first
 // failure, with the schedule that led there.
 func (s *Scenario) Run(ctx context.Context, o Options, bench Bench) (fmt.Stringer, error) {
-	most := o.Most
-	if most == 0 {
-		most = int(^uint(0) >> 1)
+	maxRuns := o.Most
+	if maxRuns == 0 {
+		maxRuns = int(^uint(0) >> 1)
 	}
 	seen := map[string]bool{}
 	run := func(prefix []int) (schedule, error) {
@@ -65,7 +65,7 @@ func (s *Scenario) Run(ctx context.Context, o Options, bench Bench) (fmt.Stringe
 		maps.Copy(seen, w.waits)
 		for wait := range w.waits {
 			if err == nil && !slices.Contains(o.Waits, wait) {
-				err = fmt.Errorf("nobody may wait like this: %s", wait)
+				err = fmt.Errorf("this wait for a lock is not allowed: %s", wait)
 			}
 		}
 		return ran, err
@@ -74,15 +74,15 @@ func (s *Scenario) Run(ctx context.Context, o Options, bench Bench) (fmt.Stringe
 		ran, err := run(choices(only))
 		return coverage{runs: 1}, failure(s, ran, err)
 	}
-	c, ran, err := explore(o.Seed, most, run)
+	c, ran, err := explore(o.Seed, maxRuns, run)
 	c.waits = slices.Sorted(maps.Keys(seen))
 	return c, failure(s, ran, err)
 }
 
-// Named finds a scenario; a wrong name is a mistake of the program.
+// Named finds a scenario, and panics if there is none of that name.
 func Named(name string) *Scenario {
-	at := slices.IndexFunc(Scenarios, func(s Scenario) bool { return s.Name == name })
-	return &Scenarios[at]
+	i := slices.IndexFunc(Scenarios, func(s Scenario) bool { return s.Name == name })
+	return &Scenarios[i]
 }
 
 func choices(digits string) (list []int) {
@@ -96,5 +96,5 @@ func failure(s *Scenario, ran schedule, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w\n%s\nagain: %s=%s with -run of this test", err, ran.list(), envSchedule, ran)
+	return fmt.Errorf("%w\n%s\nto repeat it, run this test with %s=%s", err, ran.list(), envSchedule, ran)
 }

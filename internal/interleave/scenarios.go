@@ -7,7 +7,7 @@ import (
 )
 
 // Scenarios are the programs: two or three workers, a sweeper, an operator and time,
-// around three jobs. What an actor does is short, or nobody could run all orders.
+// around three jobs. The actors make few calls, so that all orders can be run.
 var Scenarios = append(append(plain, grouped...), transactions...)
 
 var plain = []Scenario{
@@ -132,14 +132,14 @@ var plain = []Scenario{
 	}},
 }
 
-// jobs are n plain ones.
+// jobs makes n jobs with all defaults.
 func jobs(n int) []dibs.NewJob { return make([]dibs.NewJob, n) }
 
 func keyed(key string, until dibs.UniqueUntil) dibs.NewJob {
 	return dibs.NewJob{UniqueKey: key, UniqueUntil: until}
 }
 
-// held adds jobs of which worker 1 holds the first, and others that wait.
+// held adds jobs: worker 1 runs the first ones, the others wait.
 func held(running, waiting int) func(*Setup) {
 	return func(s *Setup) {
 		s.Add(jobs(running + waiting)...)
@@ -160,7 +160,7 @@ func claimsAndCompletes(n int) func(*Client, *Setup) {
 	}
 }
 
-// finishes what was held from the start.
+// finishes writes an outcome for each job held from the start.
 func finishes(outcome func(dibs.Lease) dibs.Outcome) func(*Client, *Setup) {
 	return func(c *Client, s *Setup) {
 		var list []dibs.Outcome

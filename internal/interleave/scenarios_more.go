@@ -4,7 +4,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// grouped are programs around one group, whose limit is 1 unless they set it.
+// grouped are scenarios with one group; its limit is 1 unless they set another.
 var grouped = []Scenario{
 	{"a group's place that becomes free", heldOfGroup(1, 2), []Actor{
 		{"worker 1", completes},
@@ -75,7 +75,7 @@ var grouped = []Scenario{
 	}},
 }
 
-// transactions are programs in which a caller's own transaction is open.
+// transactions are scenarios with transactions of callers.
 var transactions = []Scenario{
 	{"a claiming transaction that is undone", func(s *Setup) {
 		s.Add(jobs(3)...)
@@ -158,7 +158,7 @@ func finishesIn(c *Client, s *Setup, undo bool) {
 	c.Tx(undo, func(t *TxClient) { t.Finish(s.Held[0].Lease().Complete(nil)) })
 }
 
-// heldOfGroup is held for jobs of the group g.
+// heldOfGroup is like held, with jobs of the group g.
 func heldOfGroup(running, waiting int) func(*Setup) {
 	return func(s *Setup) {
 		for range running + waiting {

@@ -12,30 +12,30 @@ import (
 // Step is what an actor is about to do.
 type Step struct {
 	Name  string
-	Ends  bool        // it ends a transaction: what is committed may change
-	Holds bool        // steps before it have changed or locked something, and not committed it
-	Idle  bool        // it cannot succeed before another transaction has ended
-	Free  func() bool // nil, or whether it can be done now
+	Ends  bool        // ends a transaction, so that the committed rows may change
+	Holds bool        // the actor's transaction is open and has changed or locked rows
+	Idle  bool        // cannot succeed before another transaction has ended
+	Free  func() bool // reports whether the step can be made now; nil: always
 }
 
 // choice is one decision of the scheduler.
 type choice struct {
-	actor int
-	step  string
-	could []int  // who could have gone on
-	waits []wait // for locks, after it
+	actor   int
+	step    string
+	enabled []int  // actors that could have gone on
+	waits   []wait // lock waits after the step
 }
 
-// wait says that an actor waits for a lock that another one holds or will get first.
-type wait struct{ actor, by int }
+// wait is an actor's wait for a lock that the holder has or will get first.
+type wait struct{ actor, holder int }
 
-// schedule is a run as it went: of its choices, the actors' numbers replay it.
+// schedule is the record of a run. The actor numbers of its choices replay it.
 type schedule struct {
 	names   []string
 	choices []choice
 }
 
-// String is the form that DIBS_SCHEDULE takes: one digit per choice.
+// String formats the schedule for DIBS_SCHEDULE: one digit for each choice.
 func (s schedule) String() string { return digits(s.prefix(len(s.choices))) }
 
 func (s schedule) prefix(n int) []int {
@@ -46,13 +46,13 @@ func (s schedule) prefix(n int) []int {
 	return p
 }
 
-// list is the schedule for a reader, one line per choice.
+// list formats the schedule for a reader, one line for each choice.
 func (s schedule) list() string {
 	var b strings.Builder
 	for i, c := range s.choices {
 		fmt.Fprintf(&b, "%4d  %-10s %s", i+1, s.names[c.actor], c.step)
 		for _, w := range c.waits {
-			fmt.Fprintf(&b, "   (%s waits for %s)", s.names[w.actor], s.names[w.by])
+			fmt.Fprintf(&b, "   (%s waits for %s)", s.names[w.actor], s.names[w.holder])
 		}
 		b.WriteByte('\n')
 	}
@@ -70,49 +70,49 @@ func digits(list []int) string {
 // scheduler lets one actor at a time make a step. Its fields belong to the goroutine
 // of play; actors touch only their channels.
 type scheduler struct {
-	names   []string
-	arrived chan arrival
-	release []chan bool
-	at      []*Step // where an actor has stopped; nil: it runs, or waits for a lock
-	ended   []bool
-	last    int              // who made the last step
-	ends    []int            // transactions that each has ended
-	tried   []map[string]int // othersEnds, when the actor last made the step of this name
-	blocked func(actor int) ([]int, error)
-	giveUp  func() // ends what actors wait for
+	names     []string
+	arrived   chan arrival
+	release   []chan bool
+	stopped   []*Step // the step before which each actor has stopped; nil: it runs, or waits for a lock
+	ended     []bool
+	lastActor int              // the actor that made the last step
+	txEnds    []int            // number of transactions that each actor has ended
+	triedAt   []map[string]int // othersEnds when each actor last made the step of this name
+	blocked   func(actor int) ([]int, error)
+	giveUp    func() // cancels the statements that wait for locks
 }
 
-// arrival says that an actor has come to a step, or with nil that it has ended.
+// arrival announces that an actor has stopped before a step, or with nil that it has ended.
 type arrival struct {
 	actor int
 	step  *Step
 }
 
-// errAbandoned ends an actor's program when its run is given up.
+// errAbandoned ends an actor's program after its run was given up.
 var errAbandoned = errors.New("the run has been given up")
 
 func newScheduler(names []string, blocked func(int) ([]int, error), giveUp func()) *scheduler {
 	n := len(names)
 	s := &scheduler{
-		names: names, blocked: blocked, giveUp: giveUp, last: -1,
-		arrived: make(chan arrival), at: make([]*Step, n), ended: make([]bool, n), ends: make([]int, n),
+		names: names, blocked: blocked, giveUp: giveUp, lastActor: -1,
+		arrived: make(chan arrival), stopped: make([]*Step, n), ended: make([]bool, n), txEnds: make([]int, n),
 	}
 	for range names {
 		s.release = append(s.release, make(chan bool))
-		s.tried = append(s.tried, map[string]int{})
+		s.triedAt = append(s.triedAt, map[string]int{})
 	}
 	return s
 }
 
-// stop is called by an actor before each step; false: give up.
+// stop waits until the actor may make the step; false tells it to give up.
 func (s *scheduler) stop(actor int, step Step) bool {
 	s.arrived <- arrival{actor, &step}
 	return <-s.release[actor]
 }
 
-// play runs the programs by the given choices, and then without turning away from
-// whoever can go on. before is called when a step has been chosen, after when
-// everybody stands again.
+// play runs the programs by the choices of prefix, and then lets the same actor go on as
+// long as it can. It calls before when it has chosen a step, and after when no actor runs
+// any more.
 func (s *scheduler) play(ctx context.Context, prefix []int, programs []func(), before func(int, *Step) error, after func(*Step, []wait) error) (sch schedule, err error) {
 	sch.names = s.names
 	for i, program := range programs {
@@ -131,20 +131,20 @@ func (s *scheduler) play(ctx context.Context, prefix []int, programs []func(), b
 			return sch, s.stuck()
 		}
 		next := could[0]
-		if slices.Contains(could, s.last) {
-			next = s.last
+		if slices.Contains(could, s.lastActor) {
+			next = s.lastActor
 		}
 		if n := len(sch.choices); n < len(prefix) {
 			if next = prefix[n]; !slices.Contains(could, next) {
-				return sch, fmt.Errorf("choice %d of the schedule is %d, but only %v can go on: the run does not repeat", n+1, next, could)
+				return sch, fmt.Errorf("choice %d of the schedule is actor %d, but only %v can go on: the run is not repeatable", n+1, next, could)
 			}
 		}
-		step := s.at[next]
-		sch.choices = append(sch.choices, choice{actor: next, step: step.Name, could: could})
+		step := s.stopped[next]
+		sch.choices = append(sch.choices, choice{actor: next, step: step.Name, enabled: could})
 		if err := before(next, step); err != nil {
 			return sch, err
 		}
-		waits, err := s.let(ctx, next, step)
+		waits, err := s.advance(ctx, next, step)
 		sch.choices[len(sch.choices)-1].waits = waits
 		if err == nil {
 			err = after(step, waits)
@@ -157,19 +157,19 @@ func (s *scheduler) play(ctx context.Context, prefix []int, programs []func(), b
 }
 
 func (s *scheduler) enabled() (list []int) {
-	for i, step := range s.at {
-		// Repeating what found a lock is of no use while nobody has let go of one.
-		if step != nil && (step.Free == nil || step.Free()) && (!step.Idle || s.othersEnds(i) > s.tried[i][step.Name]) {
+	for i, step := range s.stopped {
+		// A step that met a lock meets it again until another transaction has ended.
+		if step != nil && (step.Free == nil || step.Free()) && (!step.Idle || s.othersEnds(i) > s.triedAt[i][step.Name]) {
 			list = append(list, i)
 		}
 	}
 	return list
 }
 
-// othersEnds counts the transactions that others have ended: since that number was the
-// same, nobody has let go of a lock.
+// othersEnds counts the transactions that other actors have ended. While the number stays
+// the same, none of their locks has been released.
 func (s *scheduler) othersEnds(actor int) (n int) {
-	for i, ends := range s.ends {
+	for i, ends := range s.txEnds {
 		if i != actor {
 			n += ends
 		}
@@ -177,9 +177,9 @@ func (s *scheduler) othersEnds(actor int) (n int) {
 	return n
 }
 
-// disturbed reports whether anybody else has a transaction open that holds something.
+// disturbed reports whether another actor's open transaction has changed or locked rows.
 func (s *scheduler) disturbed(actor int) bool {
-	for i, step := range s.at {
+	for i, step := range s.stopped {
 		if i != actor && !s.ended[i] && (step == nil || step.Holds) {
 			return true
 		}
@@ -187,19 +187,19 @@ func (s *scheduler) disturbed(actor int) bool {
 	return false
 }
 
-// let makes one step and waits until everybody stands again.
-func (s *scheduler) let(ctx context.Context, actor int, step *Step) ([]wait, error) {
-	s.tried[actor][step.Name] = s.othersEnds(actor)
+// advance lets the actor make its step, and waits until no actor runs any more.
+func (s *scheduler) advance(ctx context.Context, actor int, step *Step) ([]wait, error) {
+	s.triedAt[actor][step.Name] = s.othersEnds(actor)
 	if step.Ends {
-		s.ends[actor]++
+		s.txEnds[actor]++
 	}
-	s.last, s.at[actor] = actor, nil
+	s.lastActor, s.stopped[actor] = actor, nil
 	s.release[actor] <- true
 	return s.settle(ctx)
 }
 
-// settle waits until every actor has stopped, has ended or waits for a lock that
-// another one holds. It asks the database who waits only if somebody does not arrive.
+// settle waits until every actor has stopped, has ended or waits for another's lock. It
+// asks the database for the waits only if an actor does not arrive in time.
 func (s *scheduler) settle(ctx context.Context) ([]wait, error) {
 	const patience = 2 * time.Millisecond
 	for {
@@ -209,7 +209,7 @@ func (s *scheduler) settle(ctx context.Context) ([]wait, error) {
 		}
 		select {
 		case a := <-s.arrived:
-			s.note(a)
+			s.record(a)
 			continue
 		case <-time.After(patience):
 		case <-ctx.Done():
@@ -218,13 +218,13 @@ func (s *scheduler) settle(ctx context.Context) ([]wait, error) {
 		var waits []wait
 		all := true
 		for _, i := range running {
-			by, err := s.blocked(i)
+			holders, err := s.blocked(i)
 			if err != nil {
 				return nil, err
 			}
-			all = all && len(by) > 0
-			for _, b := range by {
-				waits = append(waits, wait{i, b})
+			all = all && len(holders) > 0
+			for _, holder := range holders {
+				waits = append(waits, wait{i, holder})
 			}
 		}
 		if all {
@@ -234,19 +234,19 @@ func (s *scheduler) settle(ctx context.Context) ([]wait, error) {
 }
 
 func (s *scheduler) running() (list []int) {
-	for i := range s.at {
-		if s.at[i] == nil && !s.ended[i] {
+	for i := range s.stopped {
+		if s.stopped[i] == nil && !s.ended[i] {
 			list = append(list, i)
 		}
 	}
 	return list
 }
 
-func (s *scheduler) note(a arrival) {
-	s.at[a.actor], s.ended[a.actor] = a.step, a.step == nil
+func (s *scheduler) record(a arrival) {
+	s.stopped[a.actor], s.ended[a.actor] = a.step, a.step == nil
 }
 
-// stuck tells the end of a run from a deadlock.
+// stuck returns nil at the end of a run, and an error in a deadlock.
 func (s *scheduler) stuck() error {
 	if !slices.Contains(s.ended, false) {
 		return nil
@@ -255,29 +255,29 @@ func (s *scheduler) stuck() error {
 	for i, name := range s.names {
 		switch {
 		case s.ended[i]:
-		case s.at[i] == nil:
+		case s.stopped[i] == nil:
 			rest = append(rest, name+" waits for a lock")
 		default:
-			rest = append(rest, name+" cannot do "+s.at[i].Name)
+			rest = append(rest, name+" cannot make the step "+s.stopped[i].Name)
 		}
 	}
 	return fmt.Errorf("nobody can go on: %s", strings.Join(rest, ", "))
 }
 
-// abandon ends the actors that have not come to their end.
+// abandon ends the actors whose programs have not ended.
 func (s *scheduler) abandon() {
 	if slices.Contains(s.ended, false) {
 		s.giveUp()
 	}
 	for slices.Contains(s.ended, false) {
-		for i, step := range s.at {
+		for i, step := range s.stopped {
 			if step != nil {
-				s.at[i] = nil
+				s.stopped[i] = nil
 				s.release[i] <- false
 			}
 		}
 		if len(s.running()) > 0 {
-			s.note(<-s.arrived)
+			s.record(<-s.arrived)
 		}
 	}
 }

@@ -8,48 +8,48 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// world is one run of a program, and what is known of it.
+// world is one run of a scenario, with what its checks need to know.
 type world struct {
-	bench   Bench
-	ctx     context.Context
-	names   []string
-	clients []*Client
-	s       *scheduler
+	bench     Bench
+	ctx       context.Context
+	names     []string
+	clients   []*Client
+	scheduler *scheduler
 
-	states []State // what was committed, after each transaction
-	made   map[int64]bool
-	waits  map[string]bool // which verb waited for which
-	failed error           // of what cannot return one
+	states  []State         // the committed database, at the start and after each transaction
+	made    map[int64]bool  // ids of all jobs that were ever committed
+	waits   map[string]bool // lock waits that occurred, such as "finish for cancel"
+	passErr error           // first error of Client.Pass
 }
 
 func newWorld(ctx context.Context, cancel func(), bench Bench, s *Scenario) *world {
 	w := &world{bench: bench, ctx: ctx, made: map[int64]bool{}, waits: map[string]bool{}}
 	for i, a := range s.Actors {
 		w.names = append(w.names, a.Name)
-		w.clients = append(w.clients, &Client{w: w, number: i, ctx: ctx})
+		w.clients = append(w.clients, &Client{w: w, actor: i, ctx: ctx})
 	}
-	w.s = newScheduler(w.names, func(i int) ([]int, error) { return w.bench.Blocked(ctx, i) }, cancel)
+	w.scheduler = newScheduler(w.names, func(i int) ([]int, error) { return w.bench.Blocked(ctx, i) }, cancel)
 	return w
 }
 
-// before notes what the chosen step means to the call that it belongs to.
-func (w *world) before(actor int, step *Step) error {
-	k := w.clients[actor].now
+// beforeStep records the state of the database in the call of the chosen step.
+func (w *world) beforeStep(actor int, step *Step) error {
+	k := w.clients[actor].current
 	now := len(w.states) - 1
 	if !k.begun {
-		k.begun, k.start, k.asked = true, now, now
+		k.begun, k.startState, k.claimState = true, now, now
 	}
 	if !step.Ends || w.bench.PerCall() {
-		k.at, k.asked = w.states[now].Now, now
+		k.clock, k.claimState = w.states[now].Now, now
 	}
-	k.disturbed = k.disturbed || w.s.disturbed(actor)
+	k.disturbed = k.disturbed || w.scheduler.disturbed(actor)
 	return nil
 }
 
-// after checks what is committed and what was answered.
-func (w *world) after(actor int, step *Step, k *call) error {
-	if w.failed != nil {
-		return w.failed
+// afterStep checks the newly committed state and the new answers.
+func (w *world) afterStep(actor int, step *Step, k *call) error {
+	if w.passErr != nil {
+		return w.passErr
 	}
 	if step.Ends {
 		state, err := w.bench.Look(w.ctx)
@@ -63,23 +63,23 @@ func (w *world) after(actor int, step *Step, k *call) error {
 		}
 	}
 	for i, c := range w.clients {
-		for _, k := range c.done {
+		for _, k := range c.unchecked {
 			if err := w.answered(k); err != nil {
 				return fmt.Errorf("%s, %s: %w", w.names[i], k.verb, err)
 			}
 		}
-		c.done = nil
+		c.unchecked = nil
 	}
 	return nil
 }
 
 func (w *world) passed(err error) {
-	if err != nil && w.failed == nil {
-		w.failed = err
+	if err != nil && w.passErr == nil {
+		w.passErr = err
 	}
 }
 
-// play runs the scenario's programs by the choices given.
+// play runs the scenario's programs by the choices of prefix.
 func (w *world) play(s *Scenario, prefix []int) (schedule, error) {
 	if err := w.bench.Reset(w.ctx); err != nil {
 		return schedule{}, err
@@ -93,7 +93,7 @@ func (w *world) play(s *Scenario, prefix []int) (schedule, error) {
 	if err != nil {
 		return schedule{}, err
 	}
-	if err := w.bench.Start(w.ctx, w.s.stop); err != nil {
+	if err := w.bench.Start(w.ctx, w.scheduler.stop); err != nil {
 		return schedule{}, err
 	}
 	w.states = []State{state}
@@ -109,12 +109,12 @@ func (w *world) play(s *Scenario, prefix []int) (schedule, error) {
 	}
 	var k *call
 	var actor int
-	ran, err := w.s.play(w.ctx, prefix, programs, func(next int, step *Step) error {
-		actor, k = next, w.clients[next].now
-		return w.before(actor, step)
+	ran, err := w.scheduler.play(w.ctx, prefix, programs, func(next int, step *Step) error {
+		actor, k = next, w.clients[next].current
+		return w.beforeStep(actor, step)
 	}, func(step *Step, waits []wait) error {
 		w.noteWaits(waits)
-		return w.after(actor, step, k)
+		return w.afterStep(actor, step, k)
 	})
 	w.bench.Finish()
 	if err == nil {
@@ -123,20 +123,20 @@ func (w *world) play(s *Scenario, prefix []int) (schedule, error) {
 	return ran, err
 }
 
-// noteWaits remembers whose call waits for whose.
+// noteWaits records which call waits for which.
 func (w *world) noteWaits(waits []wait) {
 	for _, x := range waits {
-		w.waits[w.clients[x.actor].now.verb+" for "+w.clients[x.by].now.verb] = true
+		w.waits[w.clients[x.actor].current.verb+" for "+w.clients[x.holder].current.verb] = true
 	}
 }
 
-// Setup makes what a program starts from, through a store that does not stop.
+// Setup prepares the database for a scenario, through the store that does not stop.
 type Setup struct {
 	w     *world
 	store dibs.Database
 	err   error
-	IDs   []int64        // of the jobs added
-	Held  []*dibs.RawJob // claimed
+	IDs   []int64        // ids of the jobs that Add enqueued
+	Held  []*dibs.RawJob // jobs that Hold claimed
 }
 
 // Set changes the queue's settings.
@@ -178,7 +178,7 @@ func (s *Setup) Finish(outcomes ...dibs.Outcome) {
 	}
 }
 
-// inQueue fills in what is the same for all.
+// inQueue sets the queue and the kind of jobs.
 func (w *world) inQueue(jobs []dibs.NewJob) []dibs.NewJob {
 	for i := range jobs {
 		jobs[i].Queue, jobs[i].Kind = Queue, "k"
@@ -186,5 +186,5 @@ func (w *world) inQueue(jobs []dibs.NewJob) []dibs.NewJob {
 	return jobs
 }
 
-// long is longer than any lease or delay of a program.
-const long = time.Hour
+// pastAllLeases is longer than any lease or delay of a scenario.
+const pastAllLeases = time.Hour

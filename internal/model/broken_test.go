@@ -26,16 +26,15 @@ var broken = map[string]func(dibs.Database) dibs.Database{
 	"keeps a unique key after the claim": func(d dibs.Database) dibs.Database { return keeper{d} },
 	"counts released attempts":           func(d dibs.Database) dibs.Database { return petty{d} },
 	"ignores priorities":                 func(d dibs.Database) dibs.Database { return level{d} },
-	"tells of no refused outcome":        func(d dibs.Database) dibs.Database { return silent{d} },
+	"reports no refused outcome":         func(d dibs.Database) dibs.Database { return silent{d} },
 	"commits what was to be rolled back": func(d dibs.Database) dibs.Database { return hasty{d} },
 	"claims jobs of any kind":            func(d dibs.Database) dibs.Database { return blind{d} },
 	"forgets that a queue is strict":     func(d dibs.Database) dibs.Database { return &lax{d, map[string]bool{}} },
-	"cancels only what does not run":     func(d dibs.Database) dibs.Database { return timid{d} },
+	"cancels no running jobs":            func(d dibs.Database) dibs.Database { return timid{d} },
 }
 
-// TestFindsBrokenStores shows that random calls find each fault, in as many calls as a
-// run of the tests makes, and print how. They are the same each time, so that luck has
-// no part in it.
+// TestFindsBrokenStores shows that random calls find each fault, in as many calls as an
+// ordinary test makes, and print them as a test. A fixed seed repeats the same calls.
 func TestFindsBrokenStores(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the short form makes too few calls to be sure")
@@ -191,7 +190,7 @@ func (d blind) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, 
 
 type lax struct {
 	dibs.Database
-	strict map[string]bool // what it says
+	strict map[string]bool // the settings that it reports
 }
 
 func (d *lax) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {

@@ -12,12 +12,12 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Same compares all that can be seen. While a transaction is open that is the
-// database as it was before.
+// Same compares all that others can see. During an open transaction that is the database
+// as it was before.
 func (r *Run) Same() {
 	m := r.m
-	if r.before != nil {
-		m = r.before
+	if r.txStart != nil {
+		m = r.txStart
 		m.now = r.m.now
 	}
 	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead, dibs.Cancelled} {
@@ -27,7 +27,7 @@ func (r *Run) Same() {
 	r.must(err)
 	for i := range stats {
 		stats[i].OldestAge = stats[i].OldestAge.Round(grid)
-		stats[i].Window, stats[i].AvgWait, stats[i].AvgRun, stats[i].Throughput = 0, 0, 0, 0 // of the real clock
+		stats[i].Window, stats[i].AvgWait, stats[i].AvgRun, stats[i].Throughput = 0, 0, 0, 0 // measured by the real clock
 	}
 	want := m.Stats()
 	for i := range want {
@@ -41,7 +41,7 @@ func (r *Run) Same() {
 	}
 }
 
-// list compares a list, whose order among jobs that finished in one call is open.
+// list compares a list. Jobs that finished in one call may come in any order.
 func (r *Run) list(m *Model, f dibs.Filter) {
 	var got []*dibs.RawJob
 	for {
@@ -74,7 +74,7 @@ func (r *Run) sameJobs(op string, got, want []*dibs.RawJob) {
 		for _, j := range jobs {
 			text, err := json.Marshal(j)
 			r.must(err)
-			lines = append(lines, fmt.Sprintf("%s payload %s", text, j.Payload)) // which MarshalJSON compacts
+			lines = append(lines, fmt.Sprintf("%s payload %s", text, j.Payload)) // MarshalJSON compacts the payload
 		}
 		return lines
 	}
@@ -92,8 +92,8 @@ func (r *Run) sameJobs(op string, got, want []*dibs.RawJob) {
 	}
 }
 
-// grid is what all times in the model are multiples of, but for the microseconds that
-// order calls. Times of the store are rounded to it.
+// grid divides all times in the model, except for the microseconds that order calls. Times
+// of the store are rounded to it.
 const grid = 30 * time.Minute
 
 func (r *Run) ourJob(j dibs.RawJob) *dibs.RawJob {
@@ -110,7 +110,7 @@ func (r *Run) ourJob(j dibs.RawJob) *dibs.RawJob {
 	return round(j)
 }
 
-// round rounds a job's times, and drops those of its errors, which Pass does not move.
+// round rounds a job's times. It drops the times of its errors, which Pass does not move.
 func round(j dibs.RawJob) *dibs.RawJob {
 	for _, t := range times(&j) {
 		*t = t.Round(grid)
@@ -126,14 +126,14 @@ func times(j *dibs.RawJob) []*time.Time {
 	return []*time.Time{&j.RunAt, &j.CreatedAt, &j.ClaimedAt, &j.LeaseUntil, &j.FinishedAt}
 }
 
-// In is a time d from now.
+// In returns the time d from now.
 func (r *Run) In(d time.Duration) time.Time { return r.m.now.Add(d) }
 
 func (r *Run) theirTime(t time.Time) time.Time { return time.Now().Add(t.Sub(r.m.now)) }
 
 func (r *Run) theirID(id int64) int64 {
 	if id > int64(len(r.ids)) {
-		return absent + id
+		return absentID + id
 	}
 	return r.ids[id-1]
 }
@@ -147,14 +147,14 @@ func (r *Run) theirIDs(ids []int64) []int64 {
 }
 
 func (r *Run) ourID(id int64) int64 {
-	if id > absent {
-		return id - absent
+	if id > absentID {
+		return id - absentID
 	}
 	return int64(slices.Index(r.ids, id)) + 1
 }
 
-// absent is above the ids of all jobs that there are.
-const absent = 1 << 40
+// absentID is above the ids of all jobs, and is added to ids that the store does not have.
+const absentID = 1 << 40
 
 func (r *Run) ourIDs(ids []int64) (ours []int64) {
 	for _, id := range ids {
@@ -177,7 +177,7 @@ func sorted(ids []int64) []int64 {
 	return ids
 }
 
-// same compares any other answer.
+// same compares answers of any type.
 func (r *Run) same(what string, got, want any) {
 	if a, b := reflect.ValueOf(got), reflect.ValueOf(want); a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
 		return
@@ -221,7 +221,7 @@ func list[T any](items []T) (args []any) {
 	return args
 }
 
-// log notes a call as the Go code that makes it.
+// log records a call with the Go code that makes it.
 func (r *Run) log(method string, args ...any) {
 	texts := make([]string, len(args))
 	for i, a := range args {
@@ -230,7 +230,7 @@ func (r *Run) log(method string, args ...any) {
 	r.calls = append(r.calls, call{method, args, "r." + method + "(" + strings.Join(texts, ", ") + ")"})
 }
 
-// Code is the calls so far as Go code, one line each.
+// Code returns the calls so far as Go code, one line each.
 func (r *Run) Code() (lines []string) {
 	for _, c := range r.calls {
 		lines = append(lines, c.code)
@@ -238,7 +238,7 @@ func (r *Run) Code() (lines []string) {
 	return lines
 }
 
-// code is a value in Go.
+// code formats a value as Go code.
 func (r *Run) code(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case time.Duration:

@@ -15,9 +15,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/model"
 )
 
-// TestRunsPrintAsTheirOwnCode runs every kind of call, and expects what is printed of
-// the run to be, but for layout, the very code below that made it. So what is printed
-// compiles and does the same again.
+// TestRunsPrintAsTheirOwnCode makes every kind of call, and expects the run to print, but
+// for layout, the code of everyCall. So printed runs compile and make the same calls.
 func TestRunsPrintAsTheirOwnCode(t *testing.T) {
 	t.Parallel()
 	r := model.Start(t, model.SQLite(t))
@@ -55,7 +54,7 @@ func everyCall(r *model.Run) {
 	r.Prune("", "completed", 0)
 }
 
-// bodyOf is the source of a function of this file.
+// bodyOf returns the source of a function of this file.
 func bodyOf(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("example_test.go")

@@ -10,21 +10,21 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Database is a real store that a model is compared with.
+// Database is a real store that is compared with a model.
 type Database struct {
 	dibs.Database
 	// Lazy: see Model.Lazy.
 	Lazy bool
-	// Pass lets time pass: it takes d off every time in the database.
+	// Pass lets time pass: it subtracts d from every time in the database.
 	Pass func(d time.Duration) error
-	// Another opens the same database anew.
+	// Another opens the same database again.
 	Another func() (dibs.Database, error)
 }
 
-// Maker makes an empty database, which goes with t.
+// Maker creates an empty database, and deletes it when t ends.
 type Maker func(t TB) Database
 
-// TB is what *testing.T and *rapid.T have in common.
+// TB has the methods that *testing.T and *rapid.T share.
 type TB interface {
 	Helper()
 	Logf(format string, args ...any)
@@ -37,25 +37,25 @@ type TB interface {
 // compares the answers. Ids, tokens and times in arguments are the model's: the n-th
 // job has the id n, Token(n) is the n-th claim's, and In gives times.
 //
-// Nothing here sleeps. Time passes by Pass alone, in hours, and so much longer than
-// the test takes that what the real clock adds never matters.
+// Nothing here sleeps. Only Pass lets time pass, by hours: so much longer than the test
+// runs that the real clock never matters.
 type Run struct {
 	t     TB
 	db    Database
 	m     *Model
 	ctx   context.Context
-	calls []call // so far
+	calls []call // the calls so far
 
 	ids    []int64      // the store's id of each job
 	tokens []dibs.Token // the store's token of each claim
 
-	// Of an open transaction:
-	before *Model          // as others see the database, and as it is again after a rollback
-	known  int             // jobs that there were before it
-	used   map[string]bool // queues that it has used
-	inTx   chan func(dibs.Tx)
-	ending error // what the transaction's function returns
-	ended  chan error
+	// Set while a transaction is open:
+	txStart    *Model // the database as others see it, and as a rollback leaves it
+	jobsBefore int    // number of jobs before it
+	usedQueues map[string]bool
+	txCalls    chan func(dibs.Tx) // calls for its goroutine
+	txResult   error              // result of the transaction's function
+	txEnded    chan error         // receives the result of InTx
 }
 
 // Start begins with an empty database and two queues, "a" and "b", whose backoffs and
@@ -65,8 +65,8 @@ func Start(t TB, newDatabase Maker) *Run {
 	r := &Run{t: t, db: newDatabase(t), ctx: context.Background()}
 	r.m = New(r.db.Lazy)
 	t.Cleanup(func() {
-		if r.before != nil {
-			_ = r.end(errRollback) // what failed has been told
+		if r.txStart != nil {
+			_ = r.endTx(errRollback) // the failure has been reported
 		}
 	})
 	for _, queue := range []string{"a", "b"} {
@@ -90,7 +90,7 @@ func (r *Run) Pass(d time.Duration) {
 	r.m.Pass(d)
 }
 
-// Another goes on with the database opened anew, as after a crash.
+// Another closes the database and opens it again, as after a crash.
 func (r *Run) Another() {
 	r.log("Another")
 	db, err := r.db.Another()
@@ -125,15 +125,15 @@ func (r *Run) Enqueue(jobs ...dibs.NewJob) {
 	}
 	r.same("Enqueue", got, want)
 	for _, j := range jobs {
-		r.use(j.Queue)
+		r.noteQueue(j.Queue)
 	}
 }
 
-// Claim claims. It sweeps first, as a store does of its own when that is due, unless a
-// transaction is open.
+// Claim claims. It sweeps first unless a transaction is open, since a store may sweep by
+// itself before a claim.
 func (r *Run) Claim(q dibs.ClaimRequest) {
 	r.log("Claim", q)
-	if r.before == nil {
+	if r.txStart == nil {
 		r.sweep()
 	}
 	want := r.m.Claim(q)
@@ -143,7 +143,7 @@ func (r *Run) Claim(q dibs.ClaimRequest) {
 		return err
 	}))
 	r.sameClaim("Claim", got, want)
-	r.use(q.Queue)
+	r.noteQueue(q.Queue)
 }
 
 // Resume resumes.
@@ -183,20 +183,20 @@ func (r *Run) Finish(outcomes ...dibs.Outcome) {
 	for i := range theirs {
 		o := &theirs[i]
 		if j := r.m.Get(o.ID); j != nil {
-			r.use(j.Queue)
+			r.noteQueue(j.Queue)
 		}
 		o.ID, o.Token = r.theirID(o.ID), r.theirToken(o.Token)
 	}
 	want := r.m.Finish(outcomes)
 	err := r.call(func(s writer) error { return s.Finish(r.ctx, theirs) })
 	var lost dibs.FinishError
-	if told := (*dibs.FinishError)(nil); errors.As(err, &told) {
-		lost = *told
+	if refused := (*dibs.FinishError)(nil); errors.As(err, &refused) {
+		lost = *refused
 	} else {
 		r.must(err)
 	}
 	r.same("refused", r.ourIDs(lost.Lost), sorted(want))
-	if r.before != nil && len(want) > 0 {
+	if r.txStart != nil && len(want) > 0 {
 		r.rollback()
 	}
 }
@@ -214,19 +214,19 @@ func (r *Run) sweep() {
 	r.same("Sweep", got, want)
 }
 
-// Begin opens a transaction: until Commit or Rollback, Enqueue, Claim and Finish are
-// in it. It sweeps first, as the first claim in a transaction does.
+// Begin opens a transaction: Enqueue, Claim and Finish are part of it until Commit or
+// Rollback. It sweeps first, as the first claim in a transaction does.
 func (r *Run) Begin() {
 	r.log("Begin")
 	r.sweep()
-	r.before, r.known, r.used = r.m.Begin(), len(r.ids), map[string]bool{}
-	r.inTx, r.ended = make(chan func(dibs.Tx)), make(chan error, 1)
+	r.txStart, r.jobsBefore, r.usedQueues = r.m.Begin(), len(r.ids), map[string]bool{}
+	r.txCalls, r.txEnded = make(chan func(dibs.Tx)), make(chan error, 1)
 	go func() {
-		r.ended <- r.db.InTx(r.ctx, func(tx dibs.Tx) error {
-			for f := range r.inTx {
+		r.txEnded <- r.db.InTx(r.ctx, func(tx dibs.Tx) error {
+			for f := range r.txCalls {
 				f(tx)
 			}
-			return r.ending
+			return r.txResult
 		})
 	}()
 }
@@ -234,7 +234,7 @@ func (r *Run) Begin() {
 // Commit commits.
 func (r *Run) Commit() {
 	r.log("Commit")
-	r.must(r.end(nil))
+	r.must(r.endTx(nil))
 }
 
 // Rollback rolls back.
@@ -246,21 +246,21 @@ func (r *Run) Rollback() {
 var errRollback = errors.New("rolled back")
 
 func (r *Run) rollback() {
-	r.m.Rollback(r.before)
-	if err := r.end(errRollback); !errors.Is(err, errRollback) {
-		r.fail("rollback gave %v", err)
+	r.m.Rollback(r.txStart)
+	if err := r.endTx(errRollback); !errors.Is(err, errRollback) {
+		r.fail("rollback returned %v", err)
 	}
-	r.ids = r.ids[:r.known]
+	r.ids = r.ids[:r.jobsBefore]
 }
 
-// end ends the open transaction.
-func (r *Run) end(with error) error {
-	r.before, r.used, r.ending = nil, nil, with
-	close(r.inTx)
-	return <-r.ended
+// endTx ends the open transaction: result is what its function returns.
+func (r *Run) endTx(result error) error {
+	r.txStart, r.usedQueues, r.txResult = nil, nil, result
+	close(r.txCalls)
+	return <-r.txEnded
 }
 
-// writer is what stores and transactions have in common.
+// writer has the methods that stores and transactions share.
 type writer interface {
 	Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error)
 	Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error)
@@ -269,7 +269,7 @@ type writer interface {
 
 // call calls the store, or the open transaction in its own goroutine.
 func (r *Run) call(f func(writer) error) (err error) {
-	if r.before == nil {
+	if r.txStart == nil {
 		return f(r.db)
 	}
 	done := make(chan bool)
@@ -278,11 +278,11 @@ func (r *Run) call(f func(writer) error) (err error) {
 		close(done)
 	}
 	select {
-	case r.inTx <- run:
+	case r.txCalls <- run:
 		<-done
 		return err
-	case err := <-r.ended:
-		r.ended <- err // for whoever ends it
+	case err := <-r.txEnded:
+		r.txEnded <- err // endTx receives it
 		return fmt.Errorf("the transaction has ended: %w", err)
 	}
 }
@@ -357,7 +357,7 @@ func (r *Run) Get(id int64) {
 	got, err := r.db.Get(r.ctx, r.theirID(id))
 	if want == nil {
 		if !errors.Is(err, dibs.ErrNotFound) {
-			r.fail("Get gave error %v, want ErrNotFound", err)
+			r.fail("Get returned error %v, want ErrNotFound", err)
 		}
 		return
 	}
@@ -365,9 +365,9 @@ func (r *Run) Get(id int64) {
 	r.sameJobs("Get", []*dibs.RawJob{got}, []*dibs.RawJob{want})
 }
 
-// use notes that the open transaction has used a queue.
-func (r *Run) use(queue string) {
-	if r.before != nil {
-		r.used[queue] = true
+// noteQueue records that the open transaction has used a queue.
+func (r *Run) noteQueue(queue string) {
+	if r.txStart != nil {
+		r.usedQueues[queue] = true
 	}
 }

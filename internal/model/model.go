@@ -2,8 +2,8 @@
 // and a sort. It reads as the specification of every verb, and [Check] drives it in
 // lockstep with a real store, by random calls, and compares every answer.
 //
-// It has no database, so what it says of time is a clock that only its caller moves.
-// Jobs are numbered from 1, and so are the claims that gave something: [Token].
+// It has no database, and only its caller moves its clock. Jobs are numbered from 1, and
+// so are the claims that took jobs: see [Token].
 package model
 
 import (
@@ -16,44 +16,43 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Model is a whole database.
+// Model is a whole database in memory.
 type Model struct {
-	// Lazy says that groups give their places at the next sweep only, as on
-	// PostgreSQL, and not at the end of each call, as on SQLite. See
-	// docs/design/0001-storage.md.
+	// Lazy makes groups give their places at the next sweep, as on PostgreSQL, rather
+	// than at the end of each call, as on SQLite. See docs/design/0001-storage.md.
 	Lazy bool
 
-	now    time.Time // moves a little with each call, so that later calls are later
-	jobs   map[int64]*job
-	last   int64 // number of the newest job
-	claims int   // number of the newest claim
-	queues map[string]*queue
-	wake   map[group]bool // groups that have yet to give their places
+	now       time.Time // advances by 1 us with each call, so that no two calls are at the same time
+	jobs      map[int64]*job
+	lastID    int64 // id of the newest job
+	lastClaim int   // number of the newest claim
+	queues    map[string]*queue
+	pending   map[group]bool // groups that are yet to give their places
 }
 
 type job struct {
 	dibs.RawJob
-	key   bool // holds its unique key
-	place bool // waits, and holds one of its group's places
+	holdsKey   bool
+	holdsPlace bool // it waits, and one of its group's places is its own
 }
 
 type queue struct {
 	dibs.Queue
-	limits map[string]int  // of groups that have their own
+	limits map[string]int  // by group: limits of groups that have their own
 	counts dibs.QueueStats // Enqueued, Claimed, Succeeded and Failed since time last passed
 }
 
 type group struct{ queue, key string }
 
-// New is an empty database.
+// New makes an empty database.
 func New(lazy bool) *Model {
 	return &Model{
 		Lazy: lazy, now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
-		jobs: map[int64]*job{}, queues: map[string]*queue{}, wake: map[group]bool{},
+		jobs: map[int64]*job{}, queues: map[string]*queue{}, pending: map[group]bool{},
 	}
 }
 
-// Token is the token of the n-th claim.
+// Token returns the token of the n-th claim.
 func Token(n int) (t dibs.Token) {
 	binary.BigEndian.PutUint64(t[8:], uint64(n))
 	return t
@@ -74,16 +73,16 @@ func (m *Model) Enqueue(jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	if err != nil {
 		return nil, err
 	}
-	var done []dibs.Enqueued
+	var enqueued []dibs.Enqueued
 	for _, r := range rows {
 		q := m.queue(r.Queue)
 		if holder := m.holder(r.Queue, r.UniqueKey); holder != nil {
-			done = append(done, dibs.Enqueued{ID: holder.ID, Existing: true})
+			enqueued = append(enqueued, dibs.Enqueued{ID: holder.ID, Existing: true})
 			continue
 		}
-		m.last++
-		j := &job{key: r.UniqueKey != "", RawJob: dibs.RawJob{
-			ID: m.last, Queue: r.Queue, Kind: r.Kind, Payload: r.Payload, Metadata: r.Metadata,
+		m.lastID++
+		j := &job{holdsKey: r.UniqueKey != "", RawJob: dibs.RawJob{
+			ID: m.lastID, Queue: r.Queue, Kind: r.Kind, Payload: r.Payload, Metadata: r.Metadata,
 			Priority: int(r.Priority), RunAt: m.now.Add(r.Delay), MaxAttempts: cmp.Or(r.MaxAttempts, q.MaxAttempts),
 			Group: r.Group, UniqueKey: r.UniqueKey, UniqueUntil: r.UniqueUntil, CreatedAt: m.now,
 		}}
@@ -93,10 +92,10 @@ func (m *Model) Enqueue(jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 		m.jobs[j.ID] = j
 		m.wait(j)
 		q.counts.Enqueued++
-		done = append(done, dibs.Enqueued{ID: j.ID})
+		enqueued = append(enqueued, dibs.Enqueued{ID: j.ID})
 	}
 	m.settle()
-	return done, nil
+	return enqueued, nil
 }
 
 // Claim takes the first due jobs in the queue's order.
@@ -118,9 +117,9 @@ func (m *Model) Claim(r dibs.ClaimRequest) []*dibs.RawJob {
 	sortBy(due, q.Order)
 	due = due[:min(room, len(due))]
 	for _, j := range due {
-		j.State, j.place, j.Worker = dibs.Running, false, r.Worker
+		j.State, j.holdsPlace, j.Worker = dibs.Running, false, r.Worker
 		if j.UniqueUntil == dibs.UntilClaimed {
-			j.key = false
+			j.holdsKey = false
 		}
 	}
 	return m.hold(q, due, r.Lease)
@@ -131,7 +130,7 @@ func (m *Model) Resume(r dibs.ClaimRequest) []*dibs.RawJob {
 	m.tick()
 	q := m.queue(r.Queue)
 	held := m.find(func(j *job) bool {
-		return j.Queue == q.Name && j.Worker == r.Worker && m.good(j.Lease()) != nil &&
+		return j.Queue == q.Name && j.Worker == r.Worker && m.valid(j.Lease()) != nil &&
 			j.Attempt-j.Excused < j.MaxAttempts && !j.CancelRequested
 	})
 	sortBy(held, q.Order)
@@ -141,18 +140,18 @@ func (m *Model) Resume(r dibs.ClaimRequest) []*dibs.RawJob {
 // hold starts an attempt of each job under one new token.
 func (m *Model) hold(q *queue, jobs []*job, lease time.Duration) []*dibs.RawJob {
 	if len(jobs) > 0 {
-		m.claims++
+		m.lastClaim++
 	}
 	for _, j := range jobs {
 		j.Attempt++
-		j.Token, j.ClaimedAt, j.LeaseUntil = Token(m.claims), m.now, m.now.Add(cmp.Or(lease, q.Lease))
+		j.Token, j.ClaimedAt, j.LeaseUntil = Token(m.lastClaim), m.now, m.now.Add(cmp.Or(lease, q.Lease))
 		q.counts.Claimed++
 	}
 	return m.show(jobs)
 }
 
-// good returns the job that a lease holds: only as long as it has that token and the lease lasts.
-func (m *Model) good(l dibs.Lease) *job {
+// valid returns the job of a lease if the job has its token and the lease has not ended, else nil.
+func (m *Model) valid(l dibs.Lease) *job {
 	if j := m.jobs[l.ID]; j != nil && j.State == dibs.Running && j.Token == l.Token && j.LeaseUntil.After(m.now) {
 		return j
 	}
@@ -163,7 +162,7 @@ func (m *Model) good(l dibs.Lease) *job {
 func (m *Model) Finish(outcomes []dibs.Outcome) (lost []int64) {
 	m.tick()
 	for _, o := range outcomes {
-		if j := m.good(dibs.Lease{ID: o.ID, Token: o.Token}); j != nil {
+		if j := m.valid(dibs.Lease{ID: o.ID, Token: o.Token}); j != nil {
 			m.finish(j, o)
 		} else {
 			lost = append(lost, o.ID)
@@ -193,7 +192,7 @@ func (m *Model) finish(j *job, o dibs.Outcome) {
 	case dibs.EndRetry:
 		q.counts.Failed++
 	}
-	delay := q.Backoff.Delay(j.Attempt-j.Excused, 0) // jitter is set to 0 wherever there is a model
+	delay := q.Backoff.Delay(j.Attempt-j.Excused, 0) // tests with a model set jitter to 0
 	if o.Delay != nil {
 		delay = *o.Delay
 	}
@@ -201,7 +200,7 @@ func (m *Model) finish(j *job, o dibs.Outcome) {
 	m.giveBack(j, q.Strict)
 }
 
-// note adds to a job's error history, of which the last entries are kept.
+// note adds an entry to a job's error history, which keeps only the last ones.
 func (m *Model) note(j *job, err string) {
 	e := dibs.AttemptError{Attempt: j.Attempt, At: m.now, Worker: j.Worker, Error: checks.ErrorText(err)}
 	j.Errors = checks.History(slices.Clone(j.Errors), e)
@@ -216,9 +215,9 @@ func (m *Model) end(j *job, state dibs.State) {
 	case dibs.Dead:
 		q.counts.Failed++
 	}
-	m.wake[group{j.Queue, j.Group}] = true
+	m.pending[group{j.Queue, j.Group}] = true
 	j.State, j.FinishedAt = state, m.now
-	j.Token, j.LeaseUntil, j.key, j.place = dibs.Token{}, time.Time{}, false, false
+	j.Token, j.LeaseUntil, j.holdsKey, j.holdsPlace = dibs.Token{}, time.Time{}, false, false
 	if retention(q.Queue, state) == 0 {
 		delete(m.jobs, j.ID)
 	}
@@ -230,27 +229,27 @@ func retention(q dibs.Queue, state dibs.State) time.Duration {
 	}[state]
 }
 
-// giveBack makes a running job wait again. One that keeps its place competes for it
-// with the others of its group; one that does not lets the next pass.
-func (m *Model) giveBack(j *job, keeps bool) {
+// giveBack makes a running job wait again. A job that keeps its place competes for it with
+// the others of its group; a job without it lets the next one pass.
+func (m *Model) giveBack(j *job, keepsPlace bool) {
 	j.Token, j.LeaseUntil = dibs.Token{}, time.Time{}
 	m.wait(j)
-	if keeps && j.Group != "" {
-		j.State, j.place = dibs.Waiting, true
+	if keepsPlace && j.Group != "" {
+		j.State, j.holdsPlace = dibs.Waiting, true
 	}
 }
 
-// wait puts a job where it waits without a place.
+// wait makes a job wait without a place.
 func (m *Model) wait(j *job) {
-	j.State, j.place = dibs.Waiting, false
+	j.State, j.holdsPlace = dibs.Waiting, false
 	if j.Group != "" && !j.RunAt.After(m.now) {
 		j.State = dibs.Blocked
 	}
-	m.wake[group{j.Queue, j.Group}] = true
+	m.pending[group{j.Queue, j.Group}] = true
 }
 
-// free says whether nothing but its time keeps a job from being claimed.
-func (m *Model) free(j *job) bool { return j.State == dibs.Waiting && (j.Group == "" || j.place) }
+// free reports whether a job can be claimed once it is due.
+func (m *Model) free(j *job) bool { return j.State == dibs.Waiting && (j.Group == "" || j.holdsPlace) }
 
 // settle gives the places of the groups in which something changed.
 func (m *Model) settle() {
@@ -260,17 +259,17 @@ func (m *Model) settle() {
 }
 
 func (m *Model) admit() {
-	for g := range m.wake {
+	for g := range m.pending {
 		if g.key != "" {
 			m.admitGroup(g)
 		}
 	}
-	clear(m.wake)
+	clear(m.pending)
 }
 
-// admitGroup gives a group's places, but for those of its running jobs, to the first
-// of its jobs by (priority, run_at, id). In a strict queue one that has been started
-// comes before them, due or not; elsewhere one that is not due holds no place.
+// admitGroup gives a group's places that no running job uses to the first of its jobs by
+// (priority, run_at, id). In a strict queue a started job comes before them, due or not;
+// elsewhere a job that is not due holds no place.
 func (m *Model) admitGroup(g group) {
 	q := m.queue(g.queue)
 	places := q.limit(g.key)
@@ -281,15 +280,15 @@ func (m *Model) admitGroup(g group) {
 		if j.State == dibs.Running {
 			places--
 		}
-		if j.place && !q.Strict && j.RunAt.After(m.now) {
+		if j.holdsPlace && !q.Strict && j.RunAt.After(m.now) {
 			m.wait(j)
 		}
-		return j.place || j.State == dibs.Blocked
+		return j.holdsPlace || j.State == dibs.Blocked
 	})
 	sortBy(rivals, dibs.FIFO)
 	slices.SortStableFunc(rivals, func(a, b *job) int {
 		started := func(j *job) int {
-			if q.Strict && j.place && j.Attempt > 0 {
+			if q.Strict && j.holdsPlace && j.Attempt > 0 {
 				return 0
 			}
 			return 1
@@ -298,12 +297,12 @@ func (m *Model) admitGroup(g group) {
 	})
 	for i, j := range rivals {
 		if m.wait(j); i < places {
-			j.State, j.place = dibs.Waiting, true
+			j.State, j.holdsPlace = dibs.Waiting, true
 		}
 	}
 }
 
-// queue returns a queue, which begins with the default settings.
+// queue returns a queue, and creates it with the default settings if it is new.
 func (m *Model) queue(name string) *queue {
 	q := m.queues[name]
 	if q == nil {
@@ -323,17 +322,17 @@ func (q *queue) limit(group string) int {
 // holder returns the job that holds a unique key, or nil.
 func (m *Model) holder(queue, key string) *job {
 	for _, j := range m.jobs {
-		if j.key && j.Queue == queue && j.UniqueKey == key {
+		if j.holdsKey && j.Queue == queue && j.UniqueKey == key {
 			return j
 		}
 	}
 	return nil
 }
 
-// find returns jobs by number.
+// find returns the jobs for which f is true, by id.
 func (m *Model) find(f func(*job) bool) []*job {
 	var found []*job
-	for id := int64(1); id <= m.last; id++ {
+	for id := int64(1); id <= m.lastID; id++ {
 		if j := m.jobs[id]; j != nil && f(j) {
 			found = append(found, j)
 		}

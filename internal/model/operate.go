@@ -14,7 +14,7 @@ import (
 func (m *Model) Extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended) {
 	m.tick()
 	for _, l := range leases {
-		j := m.good(l)
+		j := m.valid(l)
 		if j == nil {
 			e.Lost = append(e.Lost, l.ID)
 			continue
@@ -27,7 +27,7 @@ func (m *Model) Extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended) {
 	return e
 }
 
-// Sweep does what time brings about.
+// Sweep ends attempts whose leases have ended, admits groups, and prunes.
 func (m *Model) Sweep() (s dibs.Swept) {
 	m.tick()
 	for _, j := range m.find(func(j *job) bool { return j.State == dibs.Running && !j.LeaseUntil.After(m.now) }) {
@@ -36,13 +36,13 @@ func (m *Model) Sweep() (s dibs.Swept) {
 			m.end(j, state)
 		} else {
 			m.queue(j.Queue).counts.Failed++
-			m.giveBack(j, true) // with its old run_at, and no backoff
+			m.giveBack(j, true) // keeps its run_at: no backoff
 		}
 		s.Expired++
 	}
 	m.settle()
 	for _, j := range m.find(func(j *job) bool { return j.State == dibs.Waiting && !m.free(j) && !j.RunAt.After(m.now) }) {
-		m.wait(j) // its time has come: it joins its group
+		m.wait(j) // it is due now and joins its group
 	}
 	m.admit()
 	for _, j := range m.find(func(j *job) bool { return j.State.Final() }) {
@@ -67,17 +67,17 @@ func (m *Model) Begin() *Model {
 		kept := *q
 		before.queues[name] = &kept
 	}
-	before.wake = maps.Clone(m.wake)
+	before.pending = maps.Clone(m.pending)
 	return &before
 }
 
-// Rollback forgets the transaction, but for its time and its tokens, which are worth nothing.
+// Rollback undoes the transaction, except for its time and the numbers of its tokens.
 func (m *Model) Rollback(before *Model) {
-	before.now, before.claims = m.now, m.claims
+	before.now, before.lastClaim = m.now, m.lastClaim
 	*m = *before
 }
 
-// Cancel ends jobs that wait, and asks the holders of running ones to stop.
+// Cancel ends waiting jobs, and asks the workers of running ones to stop.
 func (m *Model) Cancel(ids []int64) (ended, asked []int64) {
 	m.tick()
 	for _, j := range m.named(ids) {
@@ -97,25 +97,25 @@ func (m *Model) Cancel(ids []int64) (ended, asked []int64) {
 }
 
 // Requeue puts final jobs back, due now, with all their attempts allowed again.
-func (m *Model) Requeue(ids []int64) (done []int64) {
+func (m *Model) Requeue(ids []int64) (requeued []int64) {
 	m.tick()
 	for _, j := range m.named(ids) {
 		if !j.State.Final() {
 			continue
 		}
-		j.key = j.UniqueKey != "" && m.holder(j.Queue, j.UniqueKey) == nil &&
+		j.holdsKey = j.UniqueKey != "" && m.holder(j.Queue, j.UniqueKey) == nil &&
 			(j.UniqueUntil == dibs.UntilFinished || j.Attempt == 0)
 		j.RunAt, j.Excused, j.CancelRequested, j.Result, j.FinishedAt = m.now, j.Attempt, false, nil, time.Time{}
 		m.wait(j)
-		done = append(done, j.ID)
+		requeued = append(requeued, j.ID)
 	}
 	m.settle()
-	return done
+	return requeued
 }
 
-// Edit changes jobs that wait. A grouped one gives up its place and competes for it
+// Edit changes waiting jobs. A job in a group gives up its place and competes for it
 // again, unless it has been started in a strict queue.
-func (m *Model) Edit(ids []int64, e dibs.Edit) (done []int64) {
+func (m *Model) Edit(ids []int64, e dibs.Edit) (edited []int64) {
 	m.tick()
 	for _, j := range m.named(ids) {
 		if j.State != dibs.Waiting && j.State != dibs.Blocked {
@@ -127,27 +127,27 @@ func (m *Model) Edit(ids []int64, e dibs.Edit) (done []int64) {
 		if e.RunAt != nil {
 			j.RunAt = later(m.now, *e.RunAt)
 		}
-		keeps := j.place && m.queue(j.Queue).Strict && j.Attempt > 0
-		if m.wait(j); keeps {
-			j.State, j.place = dibs.Waiting, true
+		keepsPlace := j.holdsPlace && m.queue(j.Queue).Strict && j.Attempt > 0
+		if m.wait(j); keepsPlace {
+			j.State, j.holdsPlace = dibs.Waiting, true
 		}
-		done = append(done, j.ID)
+		edited = append(edited, j.ID)
 	}
 	m.settle()
-	return done
+	return edited
 }
 
 // Prune deletes final jobs that finished longer than olderThan ago.
 func (m *Model) Prune(queue string, state dibs.State, olderThan time.Duration) int {
 	m.tick()
-	gone := m.find(func(j *job) bool {
+	pruned := m.find(func(j *job) bool {
 		return j.State.Final() && (queue == "" || j.Queue == queue) && (state == "" || j.State == state) &&
 			!j.FinishedAt.After(m.now.Add(-olderThan))
 	})
-	for _, j := range gone {
+	for _, j := range pruned {
 		delete(m.jobs, j.ID)
 	}
-	return len(gone)
+	return len(pruned)
 }
 
 // SetQueue changes the named settings; running jobs go on.
@@ -160,7 +160,7 @@ func (m *Model) SetQueue(name string, c dibs.QueueChange) (dibs.Queue, error) {
 	}
 	if after.GroupLimit != q.GroupLimit || after.Strict != q.Strict {
 		for _, j := range m.find(func(j *job) bool { return j.Queue == name }) {
-			m.wake[group{name, j.Group}] = true
+			m.pending[group{name, j.Group}] = true
 		}
 	}
 	q.Queue = after
@@ -174,7 +174,7 @@ func (m *Model) SetGroup(name, key string, limit int) {
 	q := m.queue(name)
 	q.limits = maps.Clone(q.limits)
 	q.limits[key] = limit
-	m.wake[group{name, key}] = true
+	m.pending[group{name, key}] = true
 	m.settle()
 }
 
@@ -187,7 +187,7 @@ func (m *Model) Queues() []dibs.Queue {
 	return all
 }
 
-// Stats counts every queue. Of what happened, it tells what did since time last passed.
+// Stats counts the jobs of every queue, and what has happened since time last passed.
 func (m *Model) Stats() []dibs.QueueStats {
 	var all []dibs.QueueStats
 	for _, q := range m.Queues() {

@@ -12,9 +12,9 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Check makes random calls on models and stores in lockstep, each time on a new
-// database, and compares every answer and, after every few calls, all that can be seen.
-// A run that shows a difference is shortened and printed as a test.
+// Check makes runs of random calls on a model and a store in lockstep, each run on a new
+// database. It compares every answer and, after every few calls, all that can be seen. It
+// shortens a run that shows a difference and prints it as a test.
 //
 // The flags of package rapid say how much: -rapid.checks runs of -rapid.steps calls on
 // average, and -rapid.seed repeats one. DIBS_SOAK=1 makes that about 300,000 calls.
@@ -41,7 +41,7 @@ func Check(t rapid.TB, newDatabase Maker) {
 	t.Logf("%d calls compared", calls)
 }
 
-// setFlags sets those of rapid's flags that the command line does not; once, since
+// setFlags sets the flags of rapid that the command line does not. It does so once, since
 // tests run in parallel.
 var setFlags = sync.OnceValue(func() error {
 	defaults := map[string]string{
@@ -59,9 +59,9 @@ var setFlags = sync.OnceValue(func() error {
 	return nil
 })
 
-// sameEvery is how often all that can be seen is compared, in calls: it takes longer
-// than most of them.
-const sameEvery = 3
+// compareEvery is the number of calls between two comparisons of all that can be seen,
+// which take longer than most calls.
+const compareEvery = 3
 
 // random makes random calls.
 func (r *Run) random(t *rapid.T) {
@@ -70,7 +70,7 @@ func (r *Run) random(t *rapid.T) {
 	steps := 0
 	t.Repeat(map[string]func(*rapid.T){
 		"": func(*rapid.T) {
-			if steps++; steps%sameEvery == 0 {
+			if steps++; steps%compareEvery == 0 {
 				r.Same()
 			}
 		},
@@ -89,14 +89,14 @@ func (r *Run) random(t *rapid.T) {
 			r.Resume(dibs.ClaimRequest{Queue: queues.Draw(t, "queue"), Worker: workers.Draw(t, "worker"), Lease: hours(0, 3).Draw(t, "lease")})
 		}),
 		"Sweep": outside(r, func(t *rapid.T) {
-			if rapid.IntRange(0, 7).Draw(t, "anew") == 7 { // seldom, for it takes long
+			if rapid.IntRange(0, 7).Draw(t, "anew") == 7 { // rarely, since it takes long
 				r.Another()
 			}
 			r.Sweep()
 		}),
 		"Begin": outside(r, func(*rapid.T) { r.Begin() }),
 		"End": func(t *rapid.T) {
-			if r.before == nil {
+			if r.txStart == nil {
 				t.SkipNow()
 			}
 			if rapid.Bool().Draw(t, "commit") {
@@ -118,17 +118,17 @@ func (r *Run) random(t *rapid.T) {
 	})
 }
 
-// outside keeps an action out of transactions, for it would wait for their end.
+// outside skips an action while a transaction is open, since it would wait for its end.
 func outside(r *Run, action func(*rapid.T)) func(*rapid.T) {
 	return func(t *rapid.T) {
-		if r.before != nil {
+		if r.txStart != nil {
 			t.SkipNow()
 		}
 		action(t)
 	}
 }
 
-// Few values of everything, so that jobs meet. Queue "b" has no groups.
+// There are few values of everything, so that jobs meet. Queue "b" has no groups.
 var (
 	queues   = rapid.SampledFrom([]string{"a", "a", "b"})
 	kinds    = rapid.SampledFrom([]string{"k1", "k2"})
@@ -143,7 +143,7 @@ func hours(from, to int) *rapid.Generator[time.Duration] {
 	return rapid.Map(rapid.IntRange(from, to), func(n int) time.Duration { return time.Duration(n) * time.Hour })
 }
 
-// someTime is a time that no sum of whole hours meets.
+// someTime returns a time that differs from every sum of whole hours.
 func (r *Run) someTime(t *rapid.T) time.Time {
 	return r.In(hours(-2, 4).Draw(t, "time") + grid)
 }
@@ -186,13 +186,13 @@ func (r *Run) randomClaim(t *rapid.T) {
 		q.Kinds = []string{kinds.Draw(t, "kind")}
 	}
 	q.Lease = hours(0, 3).Draw(t, "lease")
-	if r.db.Lazy && q.Queue == "a" && r.used["a"] {
-		t.SkipNow() // groups that the transaction has changed give their places after it
+	if r.db.Lazy && q.Queue == "a" && r.usedQueues["a"] {
+		t.SkipNow() // groups that the transaction has changed give their places only after its end
 	}
 	r.Claim(q)
 }
 
-// someLeases are mostly good ones.
+// someLeases returns leases, most of them valid.
 func (r *Run) someLeases(t *rapid.T) []dibs.Lease {
 	var all []dibs.Lease
 	for _, j := range r.m.find(func(j *job) bool { return j.State == dibs.Running }) {
@@ -200,14 +200,14 @@ func (r *Run) someLeases(t *rapid.T) []dibs.Lease {
 	}
 	some := map[int64]dibs.Lease{}
 	for range rapid.IntRange(1, 4).Draw(t, "leases") {
-		l := dibs.Lease{ID: r.someJob(t), Token: Token(rapid.IntRange(1, r.m.claims+1).Draw(t, "token"))}
+		l := dibs.Lease{ID: r.someJob(t), Token: Token(rapid.IntRange(1, r.m.lastClaim+1).Draw(t, "token"))}
 		if len(all) > 0 && rapid.IntRange(0, 5).Draw(t, "good") < 5 {
 			l = rapid.SampledFrom(all).Draw(t, "lease")
 		}
 		some[l.ID] = l
 	}
 	var leases []dibs.Lease
-	for id := range r.m.last + 2 {
+	for id := range r.m.lastID + 2 {
 		if l, ok := some[id]; ok {
 			leases = append(leases, l)
 		}
@@ -216,7 +216,7 @@ func (r *Run) someLeases(t *rapid.T) []dibs.Lease {
 }
 
 func (r *Run) randomFinish(t *rapid.T) {
-	if r.m.claims == 0 {
+	if r.m.lastClaim == 0 {
 		t.SkipNow()
 	}
 	var outcomes []dibs.Outcome
@@ -246,8 +246,8 @@ var endings = rapid.SampledFrom([]dibs.Ending{
 	dibs.EndCompleted, dibs.EndRetry, dibs.EndRetry, dibs.EndSnooze, dibs.EndRelease, dibs.EndDead, dibs.EndCancelled,
 })
 
-// someJob is a job's number; the next one's, too, which does not exist.
-func (r *Run) someJob(t *rapid.T) int64 { return rapid.Int64Range(1, r.m.last+1).Draw(t, "job") }
+// someJob returns a job's id, or the next id, which no job has.
+func (r *Run) someJob(t *rapid.T) int64 { return rapid.Int64Range(1, r.m.lastID+1).Draw(t, "job") }
 
 func (r *Run) someJobs(t *rapid.T) []int64 {
 	ids := make([]int64, rapid.IntRange(1, 4).Draw(t, "jobs"))

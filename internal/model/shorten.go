@@ -16,7 +16,7 @@ type call struct {
 	code   string
 }
 
-// required is how many arguments the method needs, before those it takes any number of.
+// required is the number of arguments before the variadic ones.
 func (c call) required() int {
 	method, _ := reflect.TypeFor[*Run]().MethodByName(c.method)
 	n := method.Type.NumIn() - 1 // without the receiver
@@ -26,7 +26,7 @@ func (c call) required() int {
 	return n
 }
 
-// asTest is a failed run as a test that fails the same way.
+// asTest formats a failed run as a test that fails the same way.
 func asTest(calls []call, failure string) string {
 	var b strings.Builder
 	b.WriteString("func TestFound(t *testing.T) {\n\tr := model.Start(t, modelDatabases(t))\n")
@@ -37,53 +37,53 @@ func asTest(calls []call, failure string) string {
 	return b.String() + failure
 }
 
-// shortenFor bounds how long shorten goes on.
+// shortenFor limits the duration of shorten.
 const shortenFor = 15 * time.Second
 
-// shorten leaves calls, and arguments of theirs, out of a failed run for as long as it
-// still fails, whatever it then fails with. It returns the run as a test.
+// shorten leaves calls and their arguments out of a failed run as long as it still fails,
+// even with another failure. It returns the shortest run as a test.
 func shorten(newDatabase Maker, calls []call) string {
-	failed, failure := replay(newDatabase, calls, sameEvery)
+	failed, failure := replay(newDatabase, calls, compareEvery)
 	if failure == "" {
-		return asTest(calls, "which does not fail when it is repeated")
+		return asTest(calls, "The repeated run does not fail.")
 	}
-	enough := time.Now().Add(shortenFor)
-	shorter := func(try []call) bool {
-		if time.Now().After(enough) {
+	deadline := time.Now().Add(shortenFor)
+	shorter := func(candidate []call) bool {
+		if time.Now().After(deadline) {
 			return false
 		}
-		again, message := replay(newDatabase, try, len(try)) // a difference shows at the end as well
+		replayed, message := replay(newDatabase, candidate, len(candidate)) // one comparison at the end is enough
 		if message != "" {
-			failed, failure = again, message
+			failed, failure = replayed, message
 		}
 		return message != ""
 	}
 	for size := len(failed); size > 0; size /= 2 {
-		for at := 0; at < len(failed); {
-			if !shorter(slices.Delete(slices.Clone(failed), at, min(at+size, len(failed)))) {
-				at += max(1, size/2)
+		for i := 0; i < len(failed); {
+			if !shorter(slices.Delete(slices.Clone(failed), i, min(i+size, len(failed)))) {
+				i += max(1, size/2)
 			}
 		}
 	}
-	for at := 0; at < len(failed); at++ {
-		for i := len(failed[at].args) - 1; i > failed[at].required(); i-- {
-			try := slices.Clone(failed)
-			try[at].args = slices.Delete(slices.Clone(try[at].args), i, i+1)
-			shorter(try)
+	for i := 0; i < len(failed); i++ {
+		for arg := len(failed[i].args) - 1; arg > failed[i].required(); arg-- {
+			candidate := slices.Clone(failed)
+			candidate[i].args = slices.Delete(slices.Clone(candidate[i].args), arg, arg+1)
+			shorter(candidate)
 		}
 	}
 	return asTest(failed, failure)
 }
 
-// replay makes calls again on a new database, and compares all that can be seen once
-// in so many calls and at the end. It returns the calls up to the one that failed, and its failure.
+// replay makes calls again on a new database, and compares all that can be seen after every
+// so many calls and at the end. It returns the calls up to the one that failed, and its failure.
 func replay(newDatabase Maker, calls []call, every int) (failed []call, failure string) {
-	t := &quiet{}
+	t := &replayTB{}
 	defer t.end()
 	var r *Run
 	defer func() {
 		if x := recover(); x != nil {
-			f, ok := x.(found)
+			f, ok := x.(replayFailure)
 			if !ok {
 				panic(x)
 			}
@@ -94,7 +94,7 @@ func replay(newDatabase Maker, calls []call, every int) (failed []call, failure 
 	}()
 	r = Start(t, newDatabase)
 	for i, c := range calls {
-		if !r.fits(c.method) {
+		if !r.possible(c.method) {
 			return nil, ""
 		}
 		args := make([]reflect.Value, len(c.args))
@@ -109,30 +109,30 @@ func replay(newDatabase Maker, calls []call, every int) (failed []call, failure 
 	return nil, ""
 }
 
-// fits says whether a call can be made now: what is not part of a transaction would
-// wait for its end.
-func (r *Run) fits(method string) bool {
+// possible reports whether a call can be made now: a call that is not part of the open
+// transaction would wait for its end.
+func (r *Run) possible(method string) bool {
 	switch method {
 	case "Enqueue", "Claim", "Finish":
 		return true
 	case "Commit", "Rollback":
-		return r.before != nil
+		return r.txStart != nil
 	}
-	return r.before == nil
+	return r.txStart == nil
 }
 
-// quiet is a TB for replay: a failure is a panic.
-type quiet struct{ cleanups []func() }
+// replayTB is a TB whose failures are panics.
+type replayTB struct{ cleanups []func() }
 
-type found string
+type replayFailure string
 
-func (q *quiet) Helper()                        {}
-func (q *quiet) Logf(string, ...any)            {}
-func (q *quiet) Fatalf(format string, a ...any) { panic(found(fmt.Sprintf(format, a...))) }
-func (q *quiet) Cleanup(f func())               { q.cleanups = append(q.cleanups, f) }
-func (q *quiet) Context() context.Context       { return context.Background() }
+func (q *replayTB) Helper()                        {}
+func (q *replayTB) Logf(string, ...any)            {}
+func (q *replayTB) Fatalf(format string, a ...any) { panic(replayFailure(fmt.Sprintf(format, a...))) }
+func (q *replayTB) Cleanup(f func())               { q.cleanups = append(q.cleanups, f) }
+func (q *replayTB) Context() context.Context       { return context.Background() }
 
-func (q *quiet) end() {
+func (q *replayTB) end() {
 	for _, f := range slices.Backward(q.cleanups) {
 		f()
 	}

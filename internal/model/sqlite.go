@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// SQLite makes a file for each run.
+// SQLite returns a Maker that creates a file for each run.
 func SQLite(t testing.TB) Maker {
 	dir := t.TempDir()
 	return func(t TB) Database {
@@ -49,14 +49,14 @@ func SQLite(t testing.TB) Maker {
 	}
 }
 
-// passInFile takes d off every time in the file. The clock stays: it is never ahead of the
-// system's by more than a moment.
+// passInFile subtracts d from every time in the file, except for the clock, which is never
+// ahead of the system's by more than a moment.
 func passInFile(s *sqlite.Store, d time.Duration) error {
 	for _, statement := range []string{
 		`update dibs_job set run_at = run_at - ?1, created_at = created_at - ?1, claimed_at = claimed_at - ?1, lease_until = lease_until - ?1`,
 		`update dibs_finished set run_at = run_at - ?1, created_at = created_at - ?1, claimed_at = claimed_at - ?1, finished_at = finished_at - ?1`,
 		`update dibs_claim set check_at = check_at - ?1`,
-		// By way of negative minutes, so that no two rows are the same on the way.
+		// First to negative minutes, so that no two rows have the same minute in between.
 		`update dibs_tally set minute = ?1 / 60000000 - minute where minute > 0`,
 		`update dibs_tally set minute = - minute where minute < 0`,
 	} {

@@ -20,22 +20,22 @@ func openSQLite(ctx context.Context, path string, o Options) (dibs.Database, err
 	return db, nil
 }
 
-// lacksTables reports whether a SQLite file that can be read has no tables of dibs. It only
-// reads, for the file may be another program's.
+// lacksTables reports whether a readable SQLite file has no tables of dibs. It writes
+// nothing, since the file may be another program's.
 func lacksTables(ctx context.Context, path string, o Options) bool {
 	abs, err := filepath.Abs(path)
 	if err != nil {
-		return false // what is wrong, opening it says better; so below
+		return false // opening the file then returns a better error, here and below
 	}
-	if abs, err = filepath.EvalSymlinks(abs); err != nil { // SQLite has the -wal and the -journal beside the file itself
+	if abs, err = filepath.EvalSymlinks(abs); err != nil { // SQLite keeps -wal and -journal beside the file, not beside a link
 		return false
 	}
 	file := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), OmitHost: true, RawQuery: "_pragma=busy_timeout(10000)&_pragma=query_only(1)"}
-	// To close another connection may move the -wal into the file; to open another may undo what
-	// a program that died has half written.
-	for end, look := range map[string]string{"-wal": "&mode=ro", "-journal": "&mode=ro&immutable=1"} {
-		if beside, err := os.Stat(abs + end); err == nil && beside.Size() > 0 {
-			file.RawQuery += look
+	// Closing an ordinary connection may move the -wal into the file; opening one may roll
+	// back the half-written transaction of a program that died.
+	for ending, params := range map[string]string{"-wal": "&mode=ro", "-journal": "&mode=ro&immutable=1"} {
+		if info, err := os.Stat(abs + ending); err == nil && info.Size() > 0 {
+			file.RawQuery += params
 		}
 	}
 	db, err := sql.Open("sqlite", file.String())

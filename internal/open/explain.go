@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Error is a problem with the database, and what to do next. It unwraps to what
-// the database said, or to one of the errors of package dibs.
+// Error is a problem with the database, and what to do next. It unwraps to the
+// database's error, or to one of the errors of package dibs.
 type Error struct {
 	Problem string
 	Next    string
@@ -26,14 +26,14 @@ func (e *Error) Error() string { return e.Problem }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Explain turns what a database at u said into an [*Error] if there is
-// something to say about it, and returns other errors, and nil, as they are.
+// Explain turns an error of the database at u into an [*Error] if it knows the problem,
+// and returns other errors, and nil, unchanged.
 func Explain(u URL, err error) error {
 	var known *Error
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	// What a driver calls its error codes, not their texts, decides.
+	// Error codes decide, not texts.
 	var sqlite interface{ Code() int }
 	if errors.As(err, &sqlite) {
 		if e := explainSQLite(u, sqlite.Code(), err); e != nil {
@@ -50,10 +50,10 @@ func Explain(u URL, err error) error {
 		return e
 	}
 	if errors.Is(err, dibs.ErrSchema) {
-		// The stores say what is missing; the sentinel's own words add nothing.
+		// The store's error says what is missing; the sentinel's text adds nothing.
 		return &Error{
 			Problem: strings.TrimSuffix(strings.Replace(err.Error(), dibs.ErrSchema.Error()+": ", "", 1), ": "+dibs.ErrSchema.Error()),
-			Next:    "'dibs migrate' makes or updates a schema, --print shows the SQL; a newer one needs a newer dibs",
+			Next:    "'dibs migrate' makes or updates a schema, and its --print shows the SQL; a newer schema needs a newer dibs",
 			Err:     err,
 		}
 	}
@@ -67,7 +67,7 @@ func unavailable(err error) error {
 	return fmt.Errorf("%w: %w", dibs.ErrUnavailable, err)
 }
 
-// The primary result codes of SQLite that say something about the file.
+// Primary result codes of SQLite for problems with the file.
 const (
 	sqliteBusy     = 5
 	sqliteReadonly = 8
@@ -158,19 +158,19 @@ func explainPostgres(u URL, err error) *Error {
 }
 
 func explainRefusal(u URL, e *pgconn.PgError) *Error {
-	asked, err := pgconn.ParseConfig(u.Reveal()) // parameters and the environment, too
+	config, err := pgconn.ParseConfig(u.Reveal()) // it also reads the environment
 	if err != nil {
 		return nil
 	}
 	switch e.Code {
 	case "28P01", "28000": // invalid_password, invalid_authorization_specification
 		return &Error{
-			Problem: fmt.Sprintf("%s refuses user %q: wrong password or no access", host(u), asked.User),
+			Problem: fmt.Sprintf("%s refuses user %q: wrong password or no access", host(u), config.User),
 			Next:    "check user and password in --db or $DIBS_DB (special characters as %XX), or use PGPASSWORD or ~/.pgpass",
 		}
 	case "3D000": // invalid_catalog_name
 		return &Error{
-			Problem: fmt.Sprintf("%s has no database %q", host(u), cmp.Or(asked.Database, asked.User)),
+			Problem: fmt.Sprintf("%s has no database %q", host(u), cmp.Or(config.Database, config.User)),
 			Next:    "make it with createdb, or name another with --db or $DIBS_DB",
 		}
 	case "42501": // insufficient_privilege
@@ -186,8 +186,8 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 		}
 	case "53300": // too_many_connections
 		return &Error{
-			Problem: "the PostgreSQL server has no connection left",
-			Next:    "use fewer processes, raise max_connections, or put a pooler before it",
+			Problem: "the PostgreSQL server has no free connection",
+			Next:    "use fewer processes, raise max_connections, or put a pooler in front of it",
 		}
 	case "57P01", "57P02", "57P03": // admin_shutdown, crash_shutdown, cannot_connect_now
 		return &Error{
@@ -197,21 +197,21 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 	case "57014": // query_canceled
 		return &Error{
 			Problem: "the PostgreSQL server has stopped a statement: " + e.Message,
-			Next:    "where statement_timeout did it, give dibs more: alter role NAME set statement_timeout = '1min'",
+			Next:    "if statement_timeout did it, allow dibs more: alter role NAME set statement_timeout = '1min'",
 		}
 	case "55P03": // lock_not_available
 		return &Error{
 			Problem: "the PostgreSQL server has stopped waiting for a lock: " + e.Message,
-			Next:    "try again; where lock_timeout is set for the role or the database, give dibs more: alter role NAME set lock_timeout = '10s'",
+			Next:    "try again; if lock_timeout is set for the role or the database, allow dibs more: alter role NAME set lock_timeout = '10s'",
 		}
 	case "25P03", "25P04": // idle_in_transaction_session_timeout, transaction_timeout
 		return &Error{
 			Problem: "the PostgreSQL server has ended a transaction: " + e.Message,
-			Next:    "give dibs more than idle_in_transaction_session_timeout and transaction_timeout do, with alter role NAME set …",
+			Next:    "raise idle_in_transaction_session_timeout and transaction_timeout for dibs, with alter role NAME set …",
 		}
 	case "42P05", "26000", "08P01": // duplicate_prepared_statement, invalid_sql_statement_name, protocol_violation
 		return &Error{
-			Problem: "a pooler in transaction mode seems to stand before the PostgreSQL server: " + e.Message,
+			Problem: "a pooler in transaction mode seems to be in front of the PostgreSQL server: " + e.Message,
 			Next:    "say so with --pooler, or ?pooler=transaction in the URL",
 			Err:     e,
 		}
@@ -225,7 +225,7 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 }
 
 // Passing reports whether a PostgreSQL server refused a connection for a reason that
-// passes by itself: it has none left, or is starting up or shutting down.
+// passes by itself: it has no free connection, or is starting up or shutting down.
 func Passing(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && slices.Contains([]string{"53300", "57P01", "57P02", "57P03"}, refused.Code)

@@ -10,11 +10,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// shownOf is everything that is ever shown of a URL, but for what its database says. It makes
-// no connection and no file.
+// shownOf lists all texts in which dibs shows a URL, except for those with its database's
+// words. It makes no connection and no file.
 func shownOf(u URL) []string {
 	shown := []string{u.String(), host(u), fmt.Sprintf("%#v", u)}
-	explained := func(ofPostgres, ofSQLite error) error { // only a URL that was understood gets as far as a database
+	explained := func(ofPostgres, ofSQLite error) error { // only a URL that parses leads to an error of a database
 		t, err := parse(u, Options{})
 		switch {
 		case err != nil:
@@ -42,8 +42,8 @@ func shownOf(u URL) []string {
 	return shown
 }
 
-// No four characters of a password are shown, but those that are shown with another password, too.
-// The others here make each URL one that is read, or refused, in another way.
+// FuzzPassword checks that no four characters of a password are shown, unless they are shown
+// with another password too. The other passwords make each URL parse, or fail, in another way.
 func FuzzPassword(f *testing.F) {
 	others := []string{"x", "", " ", "%", "#", "/", "@/", "\n", "=", ";", ":", "?"}
 	for i := range secretURLs {
@@ -69,7 +69,7 @@ func FuzzPassword(f *testing.F) {
 			strings.Contains(before+after, "?") && strings.Contains(password, "&"),      // another parameter
 			strings.HasPrefix(before, "sqlite:") && strings.ContainsAny(password, `/\`), // a path
 			!strings.HasPrefix(before, "postgres") && strings.HasPrefix(password, `\`):  // a drive of Windows
-			t.Skip("nothing tells that it is a password, or all of it")
+			t.Skip("it does not look like a password, or only a part of it does")
 		}
 		known := strings.Join(slices.Concat(allowed[n%uint(len(secretURLs))]...), "\n")
 		plain, _ := url.PathUnescape(password)
@@ -77,7 +77,7 @@ func FuzzPassword(f *testing.F) {
 			for _, form := range []string{password, plain} {
 				for i := range len(form) - 3 {
 					if part := form[i : i+4]; strings.Contains(text, part) && !strings.Contains(known, part) {
-						t.Fatalf("of the password %q in %q, %q is shown: %s", password, with(n, password).Reveal(), part, text)
+						t.Fatalf("the password %q in %q: its part %q is shown: %s", password, with(n, password).Reveal(), part, text)
 					}
 				}
 			}
@@ -85,8 +85,8 @@ func FuzzPassword(f *testing.F) {
 	})
 }
 
-// A URL that is put together by the rules is understood, whatever its parts: the server gets them
-// as they are, the parameters that dibs adds come once, and only the password is hidden.
+// FuzzURL checks that a correctly encoded URL is understood, whatever its parts: the server gets
+// them unchanged, dibs adds each parameter once, and String hides only the password.
 func FuzzURL(f *testing.F) {
 	f.Add("app", "S3CRET", "db.example.com:5432", "shop", "application_name", "x y")
 	f.Add("", "", "", "", "", "")
@@ -143,14 +143,14 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
-// Texts that quote a URL show it without its password, and are the same otherwise.
+// FuzzRedacted checks that Redacted hides the password of a quoted URL and changes nothing else.
 func FuzzRedacted(f *testing.F) {
 	f.Add("unknown command \"", "app", "S3CRET", "h/db", "\" for dibs")
 	f.Add("", "", "a b:c", "h", "")
 	f.Add("dsn: ", "u", "p/w@x?", "127.0.0.1:5432/x?sslmode=disable", "; give --db")
 	f.Fuzz(func(t *testing.T, before, user, password, rest, after string) {
 		if strings.ContainsAny(rest+user, " :@\"'") || slices.Contains([]string{"", "password"}, strings.ToLower(password)) {
-			t.Skip("no part of a URL, or the word itself")
+			t.Skip("it cannot be part of a URL, or is the word password itself")
 		}
 		quoting := func(password string) string {
 			return Redacted(before + "postgres://" + url.UserPassword(user, password).String() + "@" + rest + after)

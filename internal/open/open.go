@@ -1,5 +1,5 @@
-// Package open finds the database that a URL names, and says in plain words what
-// is wrong when it cannot be used.
+// Package open opens the database that a URL names, and explains in plain words why it
+// cannot be used.
 package open
 
 import (
@@ -20,24 +20,24 @@ import (
 // Default is the database that is used when none is named.
 const Default = URL("sqlite:dibs.db")
 
-// Options choose where in a database the tables lie.
+// Options choose the schema or the prefix of the tables, and how to connect.
 type Options struct {
 	Schema string // PostgreSQL only: the schema; default "dibs"
-	Prefix string // SQLite only: how the names of tables begin; default "dibs_"
-	// Program is told to a PostgreSQL server as application_name, unless the URL or
-	// $PGAPPNAME says another.
+	Prefix string // SQLite only: prefix of the tables' names; default "dibs_"
+	// Program is the application_name on a PostgreSQL server, unless the URL or $PGAPPNAME
+	// gives another.
 	Program string
-	// Conns is how many connections to a PostgreSQL server are used at most, besides one
-	// for wake-ups, unless the URL says it by pool_max_conns. 0: the store's default.
+	// Conns is the largest number of connections to a PostgreSQL server, besides one for
+	// wake-ups; pool_max_conns in the URL overrides it. 0: the store's default.
 	Conns int
-	// Migrated is told by Migrate what it has done: see postgres.Options.
+	// Migrate calls Migrated after each migration: see postgres.Options.
 	Migrated func(version int, names []string)
-	// Since leaves out of Migrations those up to this version; NoTransaction, their begin
-	// and commit.
+	// Since makes Migrations leave out the migrations up to this version; NoTransaction,
+	// the begin and commit around them.
 	Since         int
 	NoTransaction bool
-	// Existing refuses a SQLite file that is not there, or has no tables of dibs, which
-	// are otherwise made.
+	// Existing refuses a SQLite file that does not exist or has no tables of dibs. Without
+	// it they are created.
 	Existing bool
 }
 
@@ -46,8 +46,8 @@ type Options struct {
 //	sqlite:PATH, or a PATH that ends in .db, .sqlite or .sqlite3
 //	postgres://USER:PASSWORD@HOST:PORT/NAME, also postgresql://
 //
-// A schema is made in a SQLite file that has no tables at all; elsewhere, Migrate does it.
-// Errors are of type [*Error] where there is something to say about what to do.
+// It creates the schema in a SQLite file that has no tables at all; elsewhere, Migrate does.
+// Errors are of type [*Error] if package open knows what to do about them.
 func Database(ctx context.Context, u URL, o Options) (dibs.Database, error) {
 	t, err := parse(u, o)
 	if err != nil {
@@ -85,8 +85,8 @@ func Migrations(u URL, o Options) (string, error) {
 	return migrationsPostgres(o)
 }
 
-// Place says what u names: the path of a SQLite file, in a folder that is there, or
-// else a PostgreSQL database by a URL that does not wait for ever. It does not connect.
+// Place returns the path of the SQLite file that u names, whose folder exists, or the URL
+// of its PostgreSQL database, with a connect_timeout. It does not connect.
 func Place(u URL) (path, server string, err error) {
 	t, err := parse(u, Options{})
 	if err == nil && t.sqlite != "" {
@@ -141,13 +141,13 @@ func parse(u URL, o Options) (target, error) {
 			Err:     dibs.ErrInvalid,
 		}
 	}
-	// A server that does not answer must not be waited for by the minute.
+	// Without a timeout, a server that does not answer blocks for minutes.
 	addParam(server, "connect_timeout", "10")
 	return target{postgres: server.String()}, nil
 }
 
-// WithDefaults adds to a PostgreSQL URL what it does not say itself: the options Program
-// and Conns.
+// WithDefaults adds the options Program and Conns to a PostgreSQL URL that does not set
+// them itself.
 func WithDefaults(rawURL string, o Options) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -183,7 +183,7 @@ func parseSQLite(path string, o Options) (target, error) {
 	case o.Schema != "":
 		return target{}, &Error{
 			Problem: "--schema is for PostgreSQL",
-			Next:    "on SQLite, name the beginning of the tables' names with --prefix",
+			Next:    "on SQLite, choose the prefix of the tables' names with --prefix",
 			Err:     dibs.ErrInvalid,
 		}
 	case path == "" || strings.HasPrefix(path, ":memory:"):
@@ -193,18 +193,18 @@ func parseSQLite(path string, o Options) (target, error) {
 			Err:     dibs.ErrInvalid,
 		}
 	case likeParameters(path):
-		name, _, _ := strings.Cut(path, "?") // what follows may be a key
+		name, _, _ := strings.Cut(path, "?") // the part after it may be a secret
 		return target{}, &Error{
 			Problem: "a SQLite URL takes no parameters, and there is no file with a ? in its name: " + name,
-			Next:    "leave out the ? and what follows; where it is meant, make the empty file first",
+			Next:    "leave out the ? and what follows; if the name is meant so, make the empty file first",
 			Err:     dibs.ErrInvalid,
 		}
 	}
 	return target{sqlite: path}, nil
 }
 
-// likeParameters reports whether a path ends in what other programs take for parameters,
-// such as ?mode=ro, unless there is a file of that name.
+// likeParameters reports whether a path seems to end in parameters, such as ?mode=ro, and
+// no file of that name exists.
 func likeParameters(path string) bool {
 	if !strings.Contains(filepath.Base(path), "?") {
 		return false
@@ -215,7 +215,7 @@ func likeParameters(path string) bool {
 
 var otherScheme = regexp.MustCompile(`^[a-z]{2,12}$`)
 
-// unknown shows at most the first word of what was given: it may hold a password anywhere.
+// unknown shows at most the scheme of the URL, since the rest may hold a password anywhere.
 func unknown(u URL) error {
 	problem := "unknown kind of database"
 	if scheme, _, ok := strings.Cut(string(u), "://"); ok && otherScheme.MatchString(scheme) {
@@ -228,7 +228,7 @@ func unknown(u URL) error {
 	}
 }
 
-// checkFile says what SQLite would only call "unable to open database file".
+// checkFile explains problems for which SQLite only says "unable to open database file".
 func checkFile(path string, existing bool) error {
 	info, err := os.Stat(path)
 	switch {
@@ -238,7 +238,7 @@ func checkFile(path string, existing bool) error {
 			Next:    "name a file in it, such as sqlite:" + filepath.Join(path, "dibs.db"),
 			Err:     dibs.ErrInvalid,
 		}
-	case err == nil && !info.Mode().IsRegular(): // to open a named pipe would wait for its other end
+	case err == nil && !info.Mode().IsRegular(): // opening a named pipe would wait for its other end
 		return &Error{
 			Problem: path + " is a named pipe, a socket or a device",
 			Next:    "name a file with --db or $DIBS_DB",
@@ -251,7 +251,7 @@ func checkFile(path string, existing bool) error {
 			Err:     dibs.ErrSchema,
 		}
 	case errors.Is(err, fs.ErrNotExist):
-		dir, _ := filepath.Split(path) // not filepath.Dir, which takes x/.. for nothing
+		dir, _ := filepath.Split(path) // filepath.Dir would drop x/.. without looking
 		return checkFolder(cmp.Or(dir, "."))
 	}
 	return nil
@@ -268,7 +268,7 @@ func checkFolder(dir string) error {
 	return nil
 }
 
-// Absolute returns u such that it names the same database from any folder.
+// Absolute returns a URL that names the same database from any folder.
 func Absolute(u URL) URL {
 	path, ok := sqlitePath(u)
 	if !ok {

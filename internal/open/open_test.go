@@ -51,7 +51,7 @@ func TestURLsOfSQLiteFiles(t *testing.T) {
 	}
 }
 
-// To PostgreSQL's drivers a + in a URL is no blank.
+// PostgreSQL's drivers do not read a + in a URL as a blank.
 func TestParametersOfAURLStayAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
@@ -85,7 +85,7 @@ func TestMigrationsAreTextForTheRightDatabase(t *testing.T) {
 	}
 }
 
-// sqliteError is an error as the driver makes them.
+// sqliteError is an error like those of the driver.
 type sqliteError int
 
 func (e sqliteError) Error() string { return fmt.Sprintf("sqlite: code %d", int(e)) }
@@ -93,7 +93,7 @@ func (e sqliteError) Code() int     { return int(e) }
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	const extended = 10 << 8 // SQLite says more in the upper bits
+	const extended = 10 << 8 // an extended result code of SQLite, in the upper bits
 	for _, test := range []struct {
 		err     error
 		problem string
@@ -110,7 +110,7 @@ func TestExplain(t *testing.T) {
 		{pgError("3D000"), `db:5432 has no database "shop"`, dibs.ErrUnavailable},
 		{pgError("42501"), "lacks a right: words of the server", nil},
 		{pgError("53100"), "disk of the PostgreSQL server is full", dibs.ErrUnavailable},
-		{pgError("53300"), "no connection left", dibs.ErrUnavailable},
+		{pgError("53300"), "no free connection", dibs.ErrUnavailable},
 		{pgError("25006"), "read-only", dibs.ErrUnavailable},
 		{pgError("57014"), "stopped a statement: words of the server", dibs.ErrUnavailable},
 		{pgError("55P03"), "stopped waiting for a lock", dibs.ErrUnavailable},
@@ -142,7 +142,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// What a URL leaves out, parameters or the environment say.
+// Parameters and the environment supply what a URL leaves out.
 func TestExplainNamesUserAndDatabaseAsTheyWereAsked(t *testing.T) {
 	t.Setenv("PGUSER", "env")
 	t.Setenv("PGDATABASE", "")
@@ -165,7 +165,7 @@ func TestExplainNamesUserAndDatabaseAsTheyWereAsked(t *testing.T) {
 
 func pgError(code string) error { return &pgconn.PgError{Code: code, Message: "words of the server"} }
 
-// connectError is what pgx says when nobody listens.
+// connectError is pgx's error when no server listens.
 func connectError(t *testing.T) error {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -178,7 +178,7 @@ func connectError(t *testing.T) error {
 	}
 	_, err = pgconn.Connect(context.Background(), "postgres://"+address+"/x?sslmode=disable")
 	if err == nil {
-		t.Fatal("somebody listens")
+		t.Fatal("a server listens")
 	}
 	return err
 }

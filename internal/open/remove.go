@@ -12,7 +12,7 @@ import (
 )
 
 // Remove drops the schema of the options, or on SQLite the tables and views of their prefix.
-// It reports whether a file has nothing else in it.
+// It reports whether the SQLite file is then empty.
 func Remove(ctx context.Context, u URL, o Options) (empty bool, err error) {
 	t, err := parse(u, o)
 	if err != nil {
@@ -21,7 +21,7 @@ func Remove(ctx context.Context, u URL, o Options) (empty bool, err error) {
 	if t.sqlite == "" {
 		return false, dropSchema(ctx, t.postgres, o.Schema)
 	}
-	db, err := file(t.sqlite)
+	db, err := openFile(t.sqlite)
 	if err != nil {
 		return false, err
 	}
@@ -39,8 +39,8 @@ func dropSchema(ctx context.Context, server, schema string) error {
 	return err
 }
 
-// dropTables drops what has names that begin with the prefix; indexes and triggers go with
-// their tables. Views go first, since SQLite does not drop a table under one.
+// dropTables drops the tables and views with the prefix; indexes and triggers go with their
+// tables. Views go first, since SQLite does not drop a table under one.
 func dropTables(ctx context.Context, db *sql.DB, prefix string) (empty bool, err error) {
 	rows, err := db.QueryContext(ctx, "select type, name from sqlite_schema where type in ('table', 'view') and substr(name, 1, length(?1)) = ?1 order by type desc", prefix)
 	if err != nil {

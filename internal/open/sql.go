@@ -14,7 +14,7 @@ import (
 )
 
 // SQL opens the database at u with database/sql, whether or not it has tables of dibs. A
-// SQLite file must be there.
+// SQLite file must exist.
 func SQL(ctx context.Context, u URL, o Options) (*sql.DB, error) {
 	t, err := parse(u, o)
 	if err != nil {
@@ -24,21 +24,21 @@ func SQL(ctx context.Context, u URL, o Options) (*sql.DB, error) {
 		if err := checkFile(t.sqlite, false); err != nil {
 			return nil, err
 		}
-		return file(t.sqlite)
+		return openFile(t.sqlite)
 	}
-	db, most, err := session.DB(ctx, WithDefaults(t.postgres, o))
+	db, maxConns, err := session.DB(ctx, WithDefaults(t.postgres, o))
 	if err != nil {
 		if db != nil {
 			err = errors.Join(Explain(u, err), db.Close())
 		}
 		return nil, Explain(u, err)
 	}
-	db.SetMaxOpenConns(most)
+	db.SetMaxOpenConns(maxConns)
 	return db, nil
 }
 
-// file opens a SQLite file that is there.
-func file(path string) (*sql.DB, error) {
+// openFile opens a SQLite file that must exist.
+func openFile(path string) (*sql.DB, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, &Error{
 			Problem: "there is no database file " + path,

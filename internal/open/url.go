@@ -10,19 +10,19 @@ import (
 	"github.com/dibs-queue/dibs/internal/session"
 )
 
-// URL names a database. It may hold a password, so it prints without: every way of
-// formatting it shows what String returns. Only Reveal gives all of it, for drivers and
-// for the environment of other processes.
+// URL names a database. It may hold a password, so every way of formatting it shows the
+// result of String. Only Reveal returns all of it, for drivers and for the environment of
+// other processes.
 type URL string
 
 // Reveal returns the URL with its password.
 func (u URL) Reveal() string { return string(u) }
 
-// hidden stands for what is not shown.
+// hidden replaces a secret.
 const hidden = "xxxxx"
 
-// String shows the URL without passwords. Of a URL that dibs does not understand nothing is
-// shown, as nobody can say which part of it is a password.
+// String shows the URL without passwords. It shows nothing of a URL that dibs does not
+// understand, since any part of it may be a password.
 func (u URL) String() string {
 	if _, ok := sqlitePath(u); ok || u == "" {
 		return string(u)
@@ -48,8 +48,8 @@ func (u URL) String() string {
 	return server.String()
 }
 
-// BehindPooler is the URL with the word that a pooler in transaction mode stands before the
-// server, unless it says something of poolers itself.
+// BehindPooler adds to the URL that the server is behind a pooler in transaction mode,
+// unless the URL has a pooler parameter already.
 func (u URL) BehindPooler() (URL, error) {
 	server, err := serverURL(u)
 	if err != nil {
@@ -63,33 +63,33 @@ func (u URL) BehindPooler() (URL, error) {
 	return URL(server.String()), nil
 }
 
-// addParam adds a parameter that the URL lacks. The others stay as they are written: to
-// PostgreSQL's drivers a + is no blank.
+// addParam adds a parameter that the URL lacks. It keeps the text of the others, since
+// PostgreSQL's drivers do not read a + as a blank.
 func addParam(u *url.URL, name, value string) {
 	if u.Query().Has(name) {
 		return
 	}
-	value = strings.ReplaceAll(url.QueryEscape(value), "+", "%20") // PostgreSQL's URLs know no + for a blank
+	value = strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 	u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+name+"="+value, "&")
 }
 
-// GoString is for %#v.
+// GoString hides passwords from %#v.
 func (u URL) GoString() string { return `"` + u.String() + `"` }
 
-// MarshalText is for JSON and other encoders.
+// MarshalText hides passwords from JSON and other encoders.
 func (u URL) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 
-// Set and Type make it the value of a flag.
+// Set and Type make URL the value of a flag.
 func (u *URL) Set(s string) error {
 	*u = URL(s)
 	return nil
 }
 
-// Type is what a flag of this type is called.
+// Type is the type's name in the help of a flag.
 func (u *URL) Type() string { return "string" }
 
-// serverURL parses the URL of a PostgreSQL database. It refuses what others read in
-// another way: there a part of a password could be taken for a host or a name, and be shown.
+// serverURL parses the URL of a PostgreSQL database. It refuses URLs that parsers read in
+// different ways, in which part of a password could be taken for a host and be shown.
 func serverURL(u URL) (*url.URL, error) {
 	scheme, rest, _ := strings.Cut(string(u), "://")
 	if scheme != "postgres" && scheme != "postgresql" {
@@ -100,10 +100,10 @@ func serverURL(u URL) (*url.URL, error) {
 	}
 	server, err := url.Parse(string(u))
 	if err != nil {
-		return nil, errors.New("it is no URL") // the error quotes it
+		return nil, errors.New("it is no URL") // the parser's own error quotes the URL
 	}
 	if server.Host == "" && server.Path == "" {
-		server.Path = "/" // else it would be written without the //
+		server.Path = "/" // without a path, String leaves out the //
 	}
 	return server, nil
 }
@@ -111,7 +111,7 @@ func serverURL(u URL) (*url.URL, error) {
 var secretName = regexp.MustCompile(`(?i)pass|pwd|secret|token|credential`)
 
 // isSecret reports whether the value of a parameter, name=value, must not be shown, however
-// often its name is encoded. A ; is no separator, but may be meant as one.
+// often its name is encoded. A ; is no separator, but a user may mean it as one.
 func isSecret(part string) bool {
 	name, _, _ := strings.Cut(part, "=")
 	for {
@@ -126,32 +126,31 @@ func isSecret(part string) bool {
 	}
 }
 
-// likeServer reports whether a path is more likely how somebody names a server: by
-// user:password@host, or by words such as host=h password=p. named says that sqlite: stands
-// before it.
-func likeServer(path string, named bool) bool {
-	before, _, at := strings.Cut(path, "@")
-	if len(before) > 2 && before[1:3] == `:\` {
-		before = before[3:] // a drive of Windows
+// likeServer reports whether a path is more likely the name of a server: user:password@host,
+// or words such as host=h password=p. afterScheme says that the path follows sqlite:.
+func likeServer(path string, afterScheme bool) bool {
+	user, _, hasPassword := strings.Cut(path, "@")
+	if len(user) > 2 && user[1:3] == `:\` {
+		user = user[3:] // a drive of Windows
 	}
-	at = at && strings.Contains(before, ":") && !(named && strings.ContainsAny(before, `/\`))
-	return at || serverWords.MatchString(path)
+	hasPassword = hasPassword && strings.Contains(user, ":") && !(afterScheme && strings.ContainsAny(user, `/\`))
+	return hasPassword || serverWords.MatchString(path)
 }
 
 var serverWords = regexp.MustCompile(`(?i)(^|[\s?&;])(host|hostaddr|port|user|dbname|sslmode|service|\w*pass\w*)\s*=`)
 
 var (
 	userInfo  = regexp.MustCompile(`([^\s"'(/:@]*):(?:/?[^\s/]\S*)?@`)
-	cutShort  = regexp.MustCompile(`(://[^\s"'/:@]*):[^\s"'@]*(["…]|$)`) // before the @
+	cutShort  = regexp.MustCompile(`(://[^\s"'/:@]*):[^\s"'@]*(["…]|$)`) // a URL that ends before its @
 	parameter = regexp.MustCompile(`(?i)((?:pass|pwd|secret|token|credential)\w*\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&"']+)`)
 )
 
-// Redacted is a text, such as a wrong argument that an error quotes, without what looks like
-// a password of a URL.
+// Redacted hides everything in a text that looks like a password of a URL. The text may be
+// an error that quotes a wrong argument.
 func Redacted(text string) string {
 	text = userInfo.ReplaceAllStringFunc(text, func(found string) string {
 		name, rest, _ := strings.Cut(found, ":")
-		if strings.EqualFold(rest, "password@") { // the word itself, in advice
+		if strings.EqualFold(rest, "password@") { // advice that shows the form of a URL
 			return found
 		}
 		return name + ":" + hidden + "@"

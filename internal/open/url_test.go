@@ -10,7 +10,7 @@ import (
 
 const secret = "S3CRET"
 
-// secretURLs are the ways in which people name databases, right and wrong, with a password.
+// secretURLs name databases in right and wrong ways, each with a password.
 var secretURLs = []URL{
 	"postgres://u:S3CRET@127.0.0.1:1/db",
 	"postgresql://u:S3CRET@127.0.0.1:1/db?sslmode=disable",
@@ -109,7 +109,7 @@ func TestArgumentsThatLookLikeAPasswordAreNotQuoted(t *testing.T) {
 	t.Parallel()
 	for _, u := range secretURLs {
 		if strings.HasPrefix(string(u), secret) || strings.Contains(string(u), "%zz") || strings.Contains(string(u), "%2561") || strings.Contains(string(u), "%61") {
-			continue // nothing tells that it is a password
+			continue // it does not look like a password
 		}
 		text := fmt.Sprintf("unknown command %q for dibs: got %.40q; %s", string(u), string(u), u.Reveal())
 		if got := Redacted(text); strings.Contains(got, secret) {

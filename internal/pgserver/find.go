@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// ErrNotFound: there are no server programs on this machine.
+// ErrNotFound says that this machine has no server programs.
 var ErrNotFound = errors.New("no PostgreSQL server programs found")
 
-// find returns the directory of initdb and postgres: dir, or where they are found.
+// find returns the directory of initdb and postgres: dir, or with "" the first candidate.
 func find(dir string) (string, error) {
 	if dir != "" {
 		if !isBin(dir) {
-			return "", fmt.Errorf("%q holds no initdb and postgres", dir)
+			return "", fmt.Errorf("%q has no initdb and postgres", dir)
 		}
 		return filepath.Abs(dir)
 	}
@@ -30,17 +30,17 @@ func find(dir string) (string, error) {
 	return "", ErrNotFound
 }
 
-// inMemory is a directory in memory for a server's files, or "" for the temporary one.
+// inMemory returns a directory in memory for a server's files, or "" if it has too little space.
 func inMemory() string {
-	const memory, need = "/dev/shm", 4 << 30 // bytes: the log, and the databases of tests that run at once
-	if free(memory) > need {
+	const memory, needed = "/dev/shm", 4 << 30 // bytes for the log and the databases of parallel tests
+	if free(memory) > needed {
 		return memory
 	}
 	return ""
 }
 
-// candidates lists where server programs may be, newest Debian version first:
-// Debian keeps them out of PATH.
+// candidates lists directories that may hold server programs, among them Debian's, which
+// are not in PATH, the newest version first.
 func candidates() []string {
 	var dirs []string
 	if out, err := osexec.Command("pg_config", "--bindir").Output(); err == nil {

@@ -2,7 +2,7 @@ package pgserver
 
 import "syscall"
 
-// free is how many bytes there is room for in dir.
+// free returns the free space of dir in bytes.
 func free(dir string) uint64 {
 	var fs syscall.Statfs_t
 	if syscall.Statfs(dir, &fs) != nil {

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// kill ends a process and its children with SIGKILL. The process is stopped first,
-// so that it starts no other and hears of no child's end.
+// kill ends a process and its children with SIGKILL. It stops the process first, so
+// that it starts no other child and does not notice the end of one.
 func kill(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -22,7 +22,7 @@ func kill(p *os.Process) error {
 		if err == nil {
 			err = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		if !errors.Is(err, syscall.ESRCH) { // it has ended by itself
+		if !errors.Is(err, syscall.ESRCH) { // ESRCH: the child has ended by itself
 			errs = append(errs, err)
 		}
 	}

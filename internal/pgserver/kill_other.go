@@ -4,5 +4,5 @@ package pgserver
 
 import "os"
 
-// kill ends a process. The server's others notice by themselves, a little later.
+// kill ends a process. The server's other processes notice it and end a little later.
 func kill(p *os.Process) error { return p.Kill() }

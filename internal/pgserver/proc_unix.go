@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// account is who a server runs as. nil is whoever runs this program.
+// account is the system user that runs a server; nil: the user of this program.
 type account struct{ uid, gid uint32 }
 
-// unprivileged chooses the account: PostgreSQL refuses to run as root.
+// unprivileged chooses an account other than root, as which PostgreSQL refuses to run.
 func unprivileged() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -43,8 +43,8 @@ func (a *account) own(paths ...string) error {
 	return nil
 }
 
-// detach makes cmd run as a, in a session of its own: a Ctrl-C for this program must
-// not reach it.
+// detach makes cmd run as a, in a session of its own, so that a Ctrl-C for this program
+// does not reach it.
 func detach(cmd *osexec.Cmd, a *account) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if a != nil {

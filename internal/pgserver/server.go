@@ -1,5 +1,5 @@
-// Package pgserver starts PostgreSQL servers to be thrown away: they listen on the
-// loopback address, and are ended and deleted when this process ends, however it ends.
+// Package pgserver starts throw-away PostgreSQL servers. They listen on the loopback
+// address, and are stopped and deleted when this process ends, however it ends.
 package pgserver
 
 import (
@@ -35,32 +35,32 @@ const (
 var conf []byte
 
 // Server is a PostgreSQL server that the package has started. It keeps its
-// address through restarts. It is for one goroutine at a time.
+// address through restarts. One goroutine at a time may use it.
 type Server struct {
 	bin      string
 	root     string // holds data/ and log
 	port     int
 	password string
-	user     *account // who runs it; nil: whoever runs this program
+	account  *account
 
-	postmaster *osexec.Cmd
-	exited     chan struct{} // closed when postmaster has ended
-	guard      io.Closer     // ends the server when closed, by us or by our death
-	guarded    *osexec.Cmd
+	postmaster   *osexec.Cmd
+	exited       chan struct{} // closed when postmaster has ended
+	guard        io.Closer     // ends the server when Close or the end of this process closes it
+	guardProcess *osexec.Cmd
 }
 
 // patience bounds each step that talks to a server.
 const patience = time.Minute
 
 // Launch starts a server with the programs in bin and its files in a new directory
-// in dir. Both may be empty: the programs are then looked for, and the files lie in
-// memory where there is room.
+// in dir. With an empty bin it looks for the programs; with an empty dir it keeps the
+// files in memory if there is enough.
 func Launch(bin, dir string) (_ *Server, err error) {
 	s := &Server{password: rand.Text()}
 	if s.bin, err = find(bin); err != nil {
 		return nil, err
 	}
-	if s.user, err = unprivileged(); err != nil {
+	if s.account, err = unprivileged(); err != nil {
 		return nil, err
 	}
 	if dir == "" {
@@ -91,15 +91,15 @@ func (s *Server) URL() string {
 func (s *Server) Stop(m Mode) error { return s.signal(syscall.Signal(m)) }
 
 // Kill ends the server's processes with SIGKILL, on Linux all of them at once. Unlike
-// a machine without power, the system keeps what they have written to their files.
-func (s *Server) Kill() error { return s.ended("SIGKILL", kill(s.postmaster.Process)) }
+// after a power failure, their writes to files are kept.
+func (s *Server) Kill() error { return s.waitEnded("SIGKILL", kill(s.postmaster.Process)) }
 
 func (s *Server) signal(sig syscall.Signal) error {
-	return s.ended(sig.String(), s.postmaster.Process.Signal(sig))
+	return s.waitEnded(sig.String(), s.postmaster.Process.Signal(sig))
 }
 
-// ended waits until the server has ended of the signal that was sent with err.
-func (s *Server) ended(sig string, err error) error {
+// waitEnded waits until the server has ended after a signal; err is the sending's error.
+func (s *Server) waitEnded(sig string, err error) error {
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal the server: %w", err)
 	}
@@ -119,10 +119,10 @@ func (s *Server) init() error {
 	if err := os.WriteFile(pwfile, []byte(s.password), 0o600); err != nil {
 		return err
 	}
-	if err := s.user.own(s.root, pwfile); err != nil {
+	if err := s.account.own(s.root, pwfile); err != nil {
 		return err
 	}
-	// --no-sync: a machine that crashes before it is used loses nothing.
+	// --no-sync: a crash of the machine before the first use loses nothing.
 	cmd := s.command("initdb", "-D", s.data(), "-U", "postgres", "-E", "UTF8", "--no-locale",
 		"--auth=scram-sha-256", "--pwfile="+pwfile, "--no-sync")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -140,8 +140,8 @@ func (s *Server) init() error {
 	return err
 }
 
-// guardScript waits for the end of its input, which is this process' end at the
-// latest, and leaves nothing behind.
+// guardScript waits for the end of its input, which comes with this process' end at the
+// latest. Then it ends the server and deletes its files.
 const guardScript = `
 read -r _
 pidfile=$1/data/postmaster.pid
@@ -150,35 +150,35 @@ i=0
 while [ -e "$pidfile" ] && [ $i -lt 100 ]; do sleep 0.1; i=$((i+1)); done
 rm -rf "$1"`
 
-// watch starts the process that outlives this one and ends the server. It runs as
-// the server's user, so it can harm nobody else.
+// watch starts guardScript as a process that outlives this one. It runs as the server's
+// user, so it can end no other user's processes.
 func (s *Server) watch() error {
-	s.guarded = osexec.Command("sh", "-c", guardScript, "guard", s.root)
-	s.guarded.Dir = "/"
-	detach(s.guarded, s.user)
-	stdin, err := s.guarded.StdinPipe()
+	s.guardProcess = osexec.Command("sh", "-c", guardScript, "guard", s.root)
+	s.guardProcess.Dir = "/"
+	detach(s.guardProcess, s.account)
+	stdin, err := s.guardProcess.StdinPipe()
 	if err != nil {
 		return err
 	}
 	s.guard = stdin
-	return s.guarded.Start()
+	return s.guardProcess.Start()
 }
 
 // Close ends the server and deletes its files.
 func (s *Server) Close() {
 	select {
 	case <-s.exited:
-		// A killed server leaves its pid behind; it may be another process' by now.
+		// A killed server leaves its pid file behind; another process may have the pid by now.
 		_ = os.Remove(filepath.Join(s.data(), "postmaster.pid"))
 	default:
 	}
 	_ = s.guard.Close()
-	_ = s.guarded.Wait()
+	_ = s.guardProcess.Wait()
 }
 
-// Start starts a stopped or killed server, recovers it if it must, and returns when
-// it takes connections. After a kill, the old server's processes may live on for a
-// moment and keep a new one from starting: it tries again.
+// Start starts a stopped or killed server, and returns when it has recovered and takes
+// connections. After a kill it tries again for a while, since remaining processes of the
+// old server can keep a new one from starting.
 func (s *Server) Start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -238,7 +238,7 @@ func (s *Server) ready(ctx context.Context) error {
 func (s *Server) command(program string, args ...string) *osexec.Cmd {
 	cmd := osexec.Command(filepath.Join(s.bin, program), args...)
 	cmd.Dir = s.root
-	detach(cmd, s.user)
+	detach(cmd, s.account)
 	return cmd
 }
 
@@ -251,8 +251,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// freePort picks a port at random below the range that the system gives to outgoing
-// connections, so that it is still free after a restart.
+// freePort picks a random port below the range of ports for outgoing connections, so that
+// it is still free when the server restarts.
 func freePort() (int, error) {
 	const low, high = 20_000, 32_000
 	for range 100 {
@@ -274,9 +274,9 @@ func tail(path string) string {
 	if err != nil {
 		return err.Error()
 	}
-	const most = 2000
-	if len(text) > most {
-		text = text[len(text)-most:]
+	const limit = 2000
+	if len(text) > limit {
+		text = text[len(text)-limit:]
 	}
 	return fmt.Sprintf("its log ends with:\n%s", text)
 }

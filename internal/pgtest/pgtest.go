@@ -1,15 +1,15 @@
-// Package pgtest gives tests a real PostgreSQL server that is theirs alone.
+// Package pgtest gives each test a real PostgreSQL database or server of its own.
 //
-// [URL] is what most tests want: a fresh, empty database. All of a test process
-// share one server for that: the one that DIBS_TEST_POSTGRES names (make test
-// starts one), or else one that the package starts from the server programs it
-// finds on this machine. [NewServer] is for tests that stop, restart or kill a
-// server: it starts one for this test only.
+// Most tests need only [URL], which creates a fresh, empty database. All databases of a
+// test process are on one server: the one that DIBS_TEST_POSTGRES names (make test
+// starts one), or else one that the package starts with the server programs of this
+// machine. Tests that stop, restart or kill a server use [NewServer], which starts one
+// for this test only.
 //
 // Servers that the package starts listen on the loopback address, and are stopped
-// and deleted when the test process ends, however it ends. Their files lie in memory
-// where there is room, as making databases is several times faster there: tests
-// crash the server, never the machine, so nothing is lost that a disk would keep.
+// and deleted when the test process ends, however it ends. Their files are in memory if
+// there is enough, since creating databases is several times faster there. No test
+// crashes the machine, so memory keeps all that a disk would.
 package pgtest
 
 import (
@@ -26,12 +26,12 @@ import (
 )
 
 const (
-	// EnvServer names the variable with the URL of a running server whose user may
-	// create databases.
+	// EnvServer is the environment variable for the URL of a running server whose user
+	// may create databases.
 	EnvServer = "DIBS_TEST_POSTGRES"
-	// EnvBin names the variable with the directory of the server programs to start.
+	// EnvBin is the environment variable for the directory of the server programs.
 	EnvBin = "DIBS_PG_BIN"
-	// EnvDir names the variable with the directory in which servers keep their files.
+	// EnvDir is the environment variable for the directory in which servers keep their files.
 	EnvDir = "DIBS_PG_DIR"
 )
 
@@ -68,8 +68,8 @@ func NewServer(t testing.TB) *Server {
 	return &Server{t, s}
 }
 
-// shared is the process' own server. Nobody closes it: its guard does when the
-// process ends.
+// shared launches the server that all tests of this process use. Its guard ends it when
+// the process ends.
 var shared = sync.OnceValues(Launch)
 
 func serverURL(t testing.TB) string {
@@ -85,8 +85,8 @@ func serverURL(t testing.TB) string {
 	return s.URL()
 }
 
-// skipIfShort keeps make check to what needs nothing but Go. Without -short a
-// missing PostgreSQL is a failure, so that no run passes by testing less.
+// skipIfShort skips a test that needs PostgreSQL, so that make check needs nothing but
+// Go. Without -short a missing PostgreSQL is a failure: no run passes by testing less.
 func skipIfShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -94,8 +94,8 @@ func skipIfShort(t testing.TB) {
 	}
 }
 
-// admin holds this process' connection to each server that it makes databases on, by the server's
-// URL. To begin a connection costs a server as much as to make a database.
+// admin holds this process' connection to each server on which it creates databases, by the
+// server's URL. Opening a connection costs a server as much as creating a database.
 var admin = struct {
 	sync.Mutex
 	conns map[string]*pgx.Conn
@@ -132,8 +132,8 @@ func exec(server, statement string) error {
 	return err
 }
 
-// Flushes skips a test of what statements have read where the server, before version 15, cannot be
-// asked to count it at once.
+// Flushes skips a test that counts the rows which statements read, if the server is older than
+// version 15 and cannot update these counts at once.
 func Flushes(t testing.TB, q interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },

@@ -57,7 +57,7 @@ func TestACommittedRowSurvivesEveryWayToEndAServer(t *testing.T) {
 		func() { s.Kill(); s.Start() },
 	}
 	for i, end := range ways {
-		// A connection that is open at the kill is a process that outlives its server for a moment.
+		// An open connection is a process that outlives the killed server for a moment.
 		conn, err := pgx.Connect(t.Context(), s.URL())
 		if err != nil {
 			t.Fatal(err)

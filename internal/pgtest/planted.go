@@ -12,14 +12,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Planted is a schema full of what an attacker would plant: an operator or a function for
-// every one that statements call, for exactly the types that they call it with, a domain
-// for every type that they name, and a view for every table of the server's. Each notes that it was called, and fails.
+// Planted is a schema as an attacker would fill it: an operator or a function for every one
+// that statements call, with exactly the argument types of the call, a domain for every type
+// that they name, and a view for every system table. Each counts its calls, and fails.
 type Planted struct {
-	t    testing.TB
-	conn *pgx.Conn // whose path is pg_catalog
-	made map[string]bool
-	said map[string]string // what the catalogue says, by question
+	t       testing.TB
+	conn    *pgx.Conn         // its search_path is pg_catalog
+	planted map[string]bool   // names of the planted objects
+	answers map[string]string // cached answers of the catalogue, by question
 }
 
 // Plant makes the schema "planted" in the database at url.
@@ -34,8 +34,8 @@ func Plant(t testing.TB, url string) *Planted {
 	if err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
-	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // the server notices
-	p := &Planted{t: t, conn: conn, made: map[string]bool{}, said: map[string]string{}}
+	t.Cleanup(func() { _ = conn.Close(context.WithoutCancel(t.Context())) }) // the server ends the session in any case
+	p := &Planted{t: t, conn: conn, planted: map[string]bool{}, answers: map[string]string{}}
 	p.exec("create schema planted; create schema parsed; create sequence planted.hits; grant usage on schema planted to public; grant usage on sequence planted.hits to public")
 	p.exec(`create function planted.hit() returns boolean language plpgsql as $$ begin perform nextval('planted.hits'); raise exception 'planted: a type'; end $$`)
 	return p
@@ -53,7 +53,7 @@ func (p *Planted) try(sql string) error {
 	return err
 }
 
-// Hits is how often something planted was called; what a rollback undid counts, too.
+// Hits counts the calls of planted objects, including those that were rolled back.
 func (p *Planted) Hits() (n int) {
 	p.t.Helper()
 	if err := p.conn.QueryRow(p.t.Context(), "select case when is_called then last_value else 0 end from planted.hits").Scan(&n); err != nil {
@@ -62,11 +62,11 @@ func (p *Planted) Hits() (n int) {
 	return n
 }
 
-// asWritten is what a tree holds of the statement's text alone.
-var asWritten = regexp.MustCompile(` :(location|stmt_location|stmt_len) -?\d+| :operName \([^)]*\)`)
+// textPlaces matches the parts of a tree that depend only on the statement's text.
+var textPlaces = regexp.MustCompile(` :(location|stmt_location|stmt_len) -?\d+| :operName \([^)]*\)`)
 
-// Parsed is what the server makes of a statement under a path, without the places where
-// things stand in its text. The server's error is one, too.
+// Parsed returns the server's parse tree of a statement under a search_path, without
+// positions in the text, or the server's error.
 func (p *Planted) Parsed(statement, path string) (string, error) {
 	p.t.Helper()
 	ctx := p.t.Context()
@@ -78,37 +78,37 @@ func (p *Planted) Parsed(statement, path string) (string, error) {
 	for i, oid := range sd.ParamOIDs {
 		types[i] = p.typeName(fmt.Sprint(oid))
 	}
-	made := fmt.Sprintf("create or replace function parsed.statement(%s) returns void language sql begin atomic %s\n; end", strings.Join(types, ", "), statement)
-	err = p.try("begin; set local search_path = " + path + "; " + made + "; set local search_path = pg_catalog")
+	function := fmt.Sprintf("create or replace function parsed.statement(%s) returns void language sql begin atomic %s\n; end", strings.Join(types, ", "), statement)
+	err = p.try("begin; set local search_path = " + path + "; " + function + "; set local search_path = pg_catalog")
 	defer p.try("rollback")
 	if err != nil {
 		return "", err
 	}
 	var tree string
 	err = p.conn.QueryRow(ctx, "select prosqlbody::text from pg_proc where pronamespace = 'parsed'::regnamespace").Scan(&tree)
-	return asWritten.ReplaceAllString(tree, ""), err
+	return textPlaces.ReplaceAllString(tree, ""), err
 }
 
 // ask asks the catalogue for one text.
 func (p *Planted) ask(question, about string) string {
 	p.t.Helper()
-	answer, ok := p.said[question+about]
+	answer, ok := p.answers[question+about]
 	if !ok {
 		if err := p.conn.QueryRow(p.t.Context(), question, about).Scan(&answer); err != nil {
 			p.t.Fatalf("pgtest: %s: %v", about, err)
 		}
-		p.said[question+about] = answer
+		p.answers[question+about] = answer
 	}
 	return answer
 }
 
-// typeName is a type's name with its schema's.
+// typeName returns a type's name, qualified with its schema.
 func (p *Planted) typeName(oid string) string {
 	p.t.Helper()
 	return p.ask("select quote_ident(nspname) || '.' || quote_ident(typname) from pg_type t join pg_namespace n on n.oid = typnamespace where t.oid = $1::bigint::oid", oid)
 }
 
-// For plants what a statement calls.
+// For plants an object for each one that a statement calls or names.
 func (p *Planted) For(statement string) {
 	p.t.Helper()
 	tree, err := p.Parsed(statement, "pg_catalog")
@@ -124,7 +124,7 @@ func (p *Planted) For(statement string) {
 		}
 		switch n.name {
 		case "FUNCEXPR":
-			if n.word(":funcformat") == "0" || n.word(":funcformat") == "3" { // it is in the text: no cast
+			if n.word(":funcformat") == "0" || n.word(":funcformat") == "3" { // an explicit call, not a cast
 				p.function(n.word(":funcid"), types, n.word(":funcresulttype"), n.word(":funcretset") == "true")
 			}
 		case "AGGREF":
@@ -134,7 +134,7 @@ func (p *Planted) For(statement string) {
 		case "OPEXPR", "DISTINCTEXPR", "NULLIFEXPR":
 			p.operator(n.word(":opno"), types)
 		case "SCALARARRAYOPEXPR":
-			p.operator(n.word(":opno"), []string{types[0], p.element(types[1])})
+			p.operator(n.word(":opno"), []string{types[0], p.elementType(types[1])})
 		case "ROWCOMPAREEXPR", "ROWCOMPARE":
 			left, right := n.list(":largs"), n.list(":rargs")
 			for i, op := range n.oids(":opnos") {
@@ -144,15 +144,15 @@ func (p *Planted) For(statement string) {
 	})
 	for _, found := range regexp.MustCompile(`(?:from|join) (?:pg_catalog\.)?(pg_[a-z_]+)(?:[^a-z_.(]|$)`).FindAllStringSubmatch(statement, -1) {
 		columns := p.ask("select string_agg(quote_ident(attname), ', ') from pg_attribute where attrelid = $1::regclass and attnum > 0 and atttypid <> 'anyarray'::regtype", found[1])
-		p.once("view "+found[1], "create view planted."+found[1]+" as select "+columns+" from pg_catalog."+found[1]+" where planted.hit()")
+		p.plantOnce("view "+found[1], "create view planted."+found[1]+" as select "+columns+" from pg_catalog."+found[1]+" where planted.hit()")
 	}
 	for _, found := range regexp.MustCompile(`::(?:pg_catalog\.)?([a-z_0-9]+)`).FindAllStringSubmatch(statement, -1) {
 		p.domain(found[1])
 	}
 }
 
-// element is the type of an array's elements.
-func (p *Planted) element(array string) string {
+// elementType returns the type of an array's elements.
+func (p *Planted) elementType(array string) string {
 	p.t.Helper()
 	if array == "" {
 		return ""
@@ -160,8 +160,8 @@ func (p *Planted) element(array string) string {
 	return p.ask("select typelem::bigint::text from pg_type where oid = $1::bigint::oid", array)
 }
 
-// names are those of types; ok is false where one cannot be told, or no function can have it.
-func (p *Planted) names(oids []string) (names []string, ok bool) {
+// typeNames returns the names of types; ok is false if one is unknown or no function can have it.
+func (p *Planted) typeNames(oids []string) (names []string, ok bool) {
 	p.t.Helper()
 	for _, oid := range oids {
 		if oid == "" || oid == "0" {
@@ -176,20 +176,20 @@ func (p *Planted) names(oids []string) (names []string, ok bool) {
 	return names, true
 }
 
-// once makes what has not been made before.
-func (p *Planted) once(key, sql string) {
+// plantOnce runs the SQL that plants an object, unless it has been planted before.
+func (p *Planted) plantOnce(key, sql string) {
 	p.t.Helper()
-	if !p.made[key] {
-		p.made[key] = true
+	if !p.planted[key] {
+		p.planted[key] = true
 		p.exec(sql)
 	}
 }
 
-const noted = ` language plpgsql as $$ begin perform pg_catalog.nextval('planted.hits'); raise exception 'planted: %s'; end $$`
+const hitBody = ` language plpgsql as $$ begin perform pg_catalog.nextval('planted.hits'); raise exception 'planted: %s'; end $$`
 
 func (p *Planted) function(oid string, args []string, result string, set bool) {
 	p.t.Helper()
-	names, ok := p.names(args)
+	names, ok := p.typeNames(args)
 	if !ok {
 		return
 	}
@@ -199,12 +199,12 @@ func (p *Planted) function(oid string, args []string, result string, set bool) {
 		returns = "setof " + returns
 	}
 	signature := fmt.Sprintf("%s(%s)", name, strings.Join(names, ", "))
-	p.once(signature, fmt.Sprintf("create function planted.%s returns %s"+noted, signature, returns, signature))
+	p.plantOnce(signature, fmt.Sprintf("create function planted.%s returns %s"+hitBody, signature, returns, signature))
 }
 
 func (p *Planted) operator(oid string, args []string) {
 	p.t.Helper()
-	names, ok := p.names(args)
+	names, ok := p.typeNames(args)
 	if !ok {
 		return
 	}
@@ -215,23 +215,23 @@ func (p *Planted) operator(oid string, args []string) {
 		sides += ", leftarg = " + names[0]
 	}
 	key := strings.Join(names, " "+name+" ")
-	f := fmt.Sprintf("operator_%d", len(p.made))
-	p.once(key, fmt.Sprintf("create function planted.%s(%s) returns %s"+noted+"; create operator planted.%s (%s, function = planted.%[1]s)",
+	f := fmt.Sprintf("operator_%d", len(p.planted))
+	p.plantOnce(key, fmt.Sprintf("create function planted.%s(%s) returns %s"+hitBody+"; create operator planted.%s (%s, function = planted.%[1]s)",
 		f, strings.Join(names, ", "), result, key, name, sides))
 }
 
-// domain plants a type that stands for another of its name, unless the grammar knows it.
+// domain plants a type with the name of one in pg_catalog, unless only the grammar knows the name.
 func (p *Planted) domain(name string) {
 	p.t.Helper()
 	if p.ask("select exists (select from pg_type where typname = $1 and typnamespace = 'pg_catalog'::regnamespace)::text", name) == "true" {
-		p.once("type "+name, "create domain planted."+name+" as pg_catalog."+name+" check (planted.hit())")
+		p.plantOnce("type "+name, "create domain planted."+name+" as pg_catalog."+name+" check (planted.hit())")
 	}
 }
 
-// Names are what was planted.
-func (p *Planted) Names() []string { return slices.Sorted(maps.Keys(p.made)) }
+// Names lists the planted objects.
+func (p *Planted) Names() []string { return slices.Sorted(maps.Keys(p.planted)) }
 
-// Dependents are what in other schemas was made with something planted.
+// Dependents lists the objects of other schemas that use a planted one.
 func (p *Planted) Dependents() []string {
 	p.t.Helper()
 	rows, err := p.conn.Query(p.t.Context(), `
@@ -249,9 +249,9 @@ func (p *Planted) Dependents() []string {
 	if err != nil {
 		p.t.Fatalf("pgtest: %v", err)
 	}
-	made, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	dependents, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		p.t.Fatalf("pgtest: %v", err)
 	}
-	return made
+	return dependents
 }

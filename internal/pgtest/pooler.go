@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// PoolerConns is how many connections to the server Pooler has.
+// PoolerConns is the number of Pooler's connections to the server.
 const PoolerConns = 4
 
-// Pooler starts pgbouncer in transaction mode before the server and returns the URL through it.
+// Pooler starts pgbouncer in transaction mode in front of the server and returns the URL through it.
 func Pooler(t testing.TB, server string) string {
 	t.Helper()
 	bin, err := osexec.LookPath("pgbouncer")
@@ -47,7 +47,7 @@ func Pooler(t testing.TB, server string) string {
 	args := []string{config}
 	if os.Getuid() == 0 {
 		for dir := filepath.Dir(config); dir != os.TempDir() && len(dir) > 1; dir = filepath.Dir(dir) {
-			_ = os.Chmod(dir, 0o755) // pgbouncer says what it cannot read
+			_ = os.Chmod(dir, 0o755) // if it fails, pgbouncer reports the unreadable file
 		}
 		args = []string{"-u", "nobody", config}
 	}
@@ -58,19 +58,19 @@ func Pooler(t testing.TB, server string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // it was killed
+		_ = cmd.Process.Kill() // fails if pgbouncer has ended
+		_ = cmd.Wait()         // its error is that it was killed
 		if t.Failed() {
 			t.Logf("pgbouncer: %s", log.String())
 		}
 	})
-	through := fmt.Sprintf("postgres://user@%s/db", address)
+	pooled := fmt.Sprintf("postgres://user@%s/db", address)
 	deadline := time.Now().Add(time.Minute)
 	for {
 		c, err := net.Dial("tcp", address.String())
 		if err == nil {
 			_ = c.Close() // nothing was written
-			return through
+			return pooled
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("pgbouncer does not start: %v", err)

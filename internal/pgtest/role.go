@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Role makes a role that may log in to the database at address, runs statements in
-// which ROLE stands for its name, and returns the address for it. It is dropped when
-// the test ends.
+// Role creates a role that may log in to the database at address, runs statements in
+// which ROLE stands for its name, and returns the address with its password. It drops
+// the role when the test ends.
 func Role(t testing.TB, address string, statements ...string) string {
 	t.Helper()
 	name, password := "dibs_test_"+strings.ToLower(rand.Text()), rand.Text()
@@ -35,7 +35,7 @@ func Role(t testing.TB, address string, statements ...string) string {
 	return u.String()
 }
 
-// Grants give a role what docs/operations.md says that running needs.
+// Grants give a role the rights that a worker needs, as in docs/operations.md.
 var Grants = []string{
 	"grant usage on schema dibs to ROLE",
 	"grant select, insert, update, delete on all tables in schema dibs to ROLE",

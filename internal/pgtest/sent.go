@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Sent is a tracer that notes every statement that is prepared or run through pgx.
+// Sent is a pgx tracer that records every prepared or executed statement.
 type Sent struct {
 	mu    sync.Mutex
 	Texts map[string]bool
@@ -19,25 +19,25 @@ func (s *Sent) add(text string) {
 	s.Texts[text] = true
 }
 
-// TraceQueryStart notes a statement that is run by itself.
+// TraceQueryStart records a single statement.
 func (s *Sent) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
 	s.add(d.SQL)
 	return ctx
 }
 
-// TraceQueryEnd has nothing to note.
+// TraceQueryEnd does nothing.
 func (s *Sent) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TracePrepareStart notes a statement that is prepared.
+// TracePrepareStart records a prepared statement.
 func (s *Sent) TracePrepareStart(ctx context.Context, _ *pgx.Conn, d pgx.TracePrepareStartData) context.Context {
 	s.add(d.SQL)
 	return ctx
 }
 
-// TracePrepareEnd has nothing to note.
+// TracePrepareEnd does nothing.
 func (s *Sent) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
-// TraceBatchStart notes the statements of a batch.
+// TraceBatchStart records the statements of a batch.
 func (s *Sent) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
 	for _, q := range d.Batch.QueuedQueries {
 		s.add(q.SQL)
@@ -45,8 +45,8 @@ func (s *Sent) TraceBatchStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceBatc
 	return ctx
 }
 
-// TraceBatchQuery has nothing to note.
+// TraceBatchQuery does nothing.
 func (s *Sent) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
-// TraceBatchEnd has nothing to note.
+// TraceBatchEnd does nothing.
 func (s *Sent) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}

@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgserver"
 )
 
-// How Stop and Restart end a server.
+// The modes of Stop and Restart.
 const (
 	Fast      = pgserver.Fast
 	Immediate = pgserver.Immediate
@@ -22,7 +22,7 @@ type Server struct {
 	server *pgserver.Server
 }
 
-// Launch starts a server outside of any test. It lives until the process ends.
+// Launch starts a server that lives until the process ends.
 func Launch() (*pgserver.Server, error) {
 	s, err := pgserver.Launch(os.Getenv(EnvBin), os.Getenv(EnvDir))
 	if errors.Is(err, pgserver.ErrNotFound) {
@@ -41,15 +41,15 @@ func (s *Server) Stop(m pgserver.Mode) {
 	s.must(s.server.Stop(m))
 }
 
-// Kill ends the server's processes with SIGKILL. What they have written to their
-// files stays, as when the server crashes and the machine does not.
+// Kill ends the server's processes with SIGKILL. Their writes to files are kept, as
+// when the server crashes and the machine does not.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.must(s.server.Kill())
 }
 
-// Start starts a stopped or killed server, recovers it if it must, and returns
-// when it takes connections.
+// Start starts a stopped or killed server, and returns when it has recovered and takes
+// connections.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.must(s.server.Start())

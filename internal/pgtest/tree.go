@@ -5,43 +5,43 @@ import (
 	"strings"
 )
 
-// node is one node of what PostgreSQL writes of a parsed statement ({NAME :field value …}):
-// its fields hold nodes, lists and words.
+// node is one node of PostgreSQL's text form of a parsed statement ({NAME :field value …}).
+// Its fields hold nodes, lists and words.
 type node struct {
 	name   string
 	fields map[string]any
 }
 
-// parseTree reads what PostgreSQL writes as pg_node_tree.
+// parseTree reads a pg_node_tree of PostgreSQL.
 func parseTree(text string) any {
 	p := &treeParser{text: text}
 	return p.value()
 }
 
 type treeParser struct {
-	text string
-	at   int
+	text   string
+	offset int
 }
 
-// word is the next parenthesis, brace or run of other characters.
+// word reads the next parenthesis, brace or run of other characters.
 func (p *treeParser) word() string {
-	for p.at < len(p.text) && strings.IndexByte(" \n", p.text[p.at]) >= 0 {
-		p.at++
+	for p.offset < len(p.text) && strings.IndexByte(" \n", p.text[p.offset]) >= 0 {
+		p.offset++
 	}
-	start := p.at
-	for p.at < len(p.text) && strings.IndexByte(" \n", p.text[p.at]) < 0 {
-		if strings.IndexByte("(){}", p.text[p.at]) >= 0 {
-			if p.at == start {
-				p.at++
+	start := p.offset
+	for p.offset < len(p.text) && strings.IndexByte(" \n", p.text[p.offset]) < 0 {
+		if strings.IndexByte("(){}", p.text[p.offset]) >= 0 {
+			if p.offset == start {
+				p.offset++
 			}
 			break
 		}
-		if p.text[p.at] == '\\' {
-			p.at++
+		if p.text[p.offset] == '\\' {
+			p.offset++
 		}
-		p.at++
+		p.offset++
 	}
-	return p.text[start:min(p.at, len(p.text))]
+	return p.text[start:min(p.offset, len(p.text))]
 }
 
 func (p *treeParser) value() any {
@@ -63,9 +63,9 @@ func (p *treeParser) value() any {
 }
 
 func (p *treeParser) peek() string {
-	at := p.at
+	offset := p.offset
 	w := p.word()
-	p.at = at
+	p.offset = offset
 	return w
 }
 
@@ -88,13 +88,13 @@ func (p *treeParser) node() node {
 	}
 }
 
-// word is a field that is one word.
+// word returns a field that is one word.
 func (n node) word(field string) string {
 	w, _ := n.fields[field].(string)
 	return w
 }
 
-// list is a field that is a list of nodes.
+// list returns a field that is a list of nodes.
 func (n node) list(field string) (nodes []node) {
 	all, _ := n.fields[field].([]any)
 	for _, v := range all {
@@ -105,7 +105,7 @@ func (n node) list(field string) (nodes []node) {
 	return nodes
 }
 
-// oids is a field such as (o 25 20).
+// oids returns the numbers of a field such as (o 25 20).
 func (n node) oids(field string) (oids []string) {
 	all, _ := n.fields[field].([]any)
 	for _, v := range all {
@@ -131,25 +131,25 @@ func walk(v any, visit func(node)) {
 	}
 }
 
-// typeFields are where a node of an expression says of what type it is.
+// typeFields are the fields in which an expression's node has its type.
 var typeFields = []string{
 	":vartype", ":consttype", ":paramtype", ":funcresulttype", ":opresulttype", ":resulttype", ":aggtype", ":wintype",
 	":casetype", ":array_typeid", ":coalescetype", ":minmaxtype", ":row_typeid", ":type",
 }
 
-const implicit = "2" // how a cast that is not in the text is marked
+const implicitCast = "2" // format of a cast that the server has added
 
-// typeOf is the type of what stands in the text: without casts that the server has added.
-// It is empty for what cannot be told.
+// typeOf returns the type of an expression as the text has it, without casts that the server
+// has added, or "" if it is unknown.
 func typeOf(n node) string {
 	switch {
 	case n.name == "TARGETENTRY":
 		if expr, ok := n.fields[":expr"].(node); ok {
 			return typeOf(expr)
 		}
-	case n.name == "FUNCEXPR" && n.word(":funcformat") == implicit && len(n.list(":args")) > 0:
+	case n.name == "FUNCEXPR" && n.word(":funcformat") == implicitCast && len(n.list(":args")) > 0:
 		return typeOf(n.list(":args")[0])
-	case n.word(":relabelformat") == implicit, n.word(":coerceformat") == implicit:
+	case n.word(":relabelformat") == implicitCast, n.word(":coerceformat") == implicitCast:
 		if arg, ok := n.fields[":arg"].(node); ok {
 			return typeOf(arg)
 		}

@@ -14,34 +14,34 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Bench is where and how workloads are measured.
+// Bench holds the settings of all measurements.
 type Bench struct {
 	Scale    float64 // multiplies the number of jobs and the time of every workload
 	Pool     int     // connections of each pool
-	Handlers int     // that a worker runs at once
-	SQLite   bool    // else PostgreSQL
-	Dir      string  // for what processes write to stderr
+	Handlers int     // handlers that a worker runs at once
+	SQLite   bool    // false: PostgreSQL
+	Dir      string  // folder for the processes' stderr
 
-	Place   func(context.Context) (Place, error) // makes an empty place for one measurement
+	Place   func(context.Context) (Place, error) // creates an empty place for one measurement
 	Server  *Server                              // nil on SQLite
-	Command func() (*exec.Cmd, error)            // a process of this program that calls Serve
-	Launch  func(*exec.Cmd) error                // starts it
+	Command func() (*exec.Cmd, error)            // returns the command of a process that calls Serve
+	Launch  func(*exec.Cmd) error                // starts the command
 
-	// Observe, if not nil, is called before each measured part, and end after it. What it
-	// costs is part of the figures.
+	// Observe, if not nil, is called before each measured part, and end after it. The
+	// figures include its cost.
 	Observe func(context.Context) (end func() error, err error)
 }
 
-// Place is where jobs are kept during one measurement.
+// Place is the database that holds the jobs of one measurement.
 type Place struct {
-	URL    string // of the PostgreSQL database, or the path of a SQLite file
+	URL    string // URL of the PostgreSQL database, or path of the SQLite file
 	SQLite bool
-	Schema string // PostgreSQL only; "" is the system's own choice
+	Schema string // PostgreSQL only; "": the system's default
 
-	Drop func(context.Context) error `json:"-"` // takes away all that is there
+	Drop func(context.Context) error `json:"-"` // deletes the database or the file
 }
 
-// InFolder makes SQLite files, each in a folder of its own in dir.
+// InFolder creates SQLite files, each in a folder of its own in dir.
 func InFolder(dir string) func(context.Context) (Place, error) {
 	return func(context.Context) (Place, error) {
 		own, err := os.MkdirTemp(dir, "dibs-bench-")
@@ -52,23 +52,23 @@ func InFolder(dir string) func(context.Context) (Place, error) {
 	}
 }
 
-// fewest is the least number of jobs: some for each process of W9.
-const fewest = 40
+// minJobs gives each process of W9 some jobs, however small the scale.
+const minJobs = 40
 
-// Count is n jobs at the run's scale.
-func (b *Bench) Count(n int) int { return max(int(float64(n)*b.Scale), fewest) }
+// Count scales a number of jobs.
+func (b *Bench) Count(n int) int { return max(int(float64(n)*b.Scale), minJobs) }
 
-// duration is d at the run's scale.
+// duration scales a time.
 func (b *Bench) duration(d time.Duration) time.Duration {
 	return max(time.Duration(float64(d)*b.Scale), 300*time.Millisecond)
 }
 
 const (
-	patience     = 30 * time.Minute // with one measurement
+	patience     = 30 * time.Minute // time limit of one measurement
 	dropPatience = 5 * time.Minute
 )
 
-// Once makes one measurement, within limits.
+// Once makes one measurement, with a time limit.
 func (b *Bench) Once(ctx context.Context, measure func(context.Context) (Measured, error)) (Measured, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("no end within %v", patience))
 	defer cancel()
@@ -79,7 +79,7 @@ func (b *Bench) Once(ctx context.Context, measure func(context.Context) (Measure
 	return m, err
 }
 
-// In has f measure in an empty place, which it drops.
+// In calls f with an empty place, which it drops afterwards.
 func (b *Bench) In(ctx context.Context, f func(Place) (Measured, error)) (Measured, error) {
 	place, err := b.Place(ctx)
 	if err != nil {
@@ -89,10 +89,10 @@ func (b *Bench) In(ctx context.Context, f func(Place) (Measured, error)) (Measur
 	return m, errors.Join(err, drop(ctx, place))
 }
 
-// with has f measure with a system in an empty place.
-func (b *Bench) with(ctx context.Context, p Product, poll bool, f func(*opened) (Measured, error)) (Measured, error) {
+// withSystem calls f with a system in an empty place.
+func (b *Bench) withSystem(ctx context.Context, p Product, noListen bool, f func(*opened) (Measured, error)) (Measured, error) {
 	return b.In(ctx, func(place Place) (Measured, error) {
-		s, err := p.Attach(ctx, place, b.Pool, poll)
+		s, err := p.Attach(ctx, place, b.Pool, noListen)
 		if err != nil {
 			return Measured{}, fmt.Errorf("open %s: %w", p.Name, err)
 		}
@@ -101,7 +101,7 @@ func (b *Bench) with(ctx context.Context, p Product, poll bool, f func(*opened) 
 	})
 }
 
-// opened is a system in a place of its own.
+// opened is a system with its place.
 type opened struct {
 	System
 	place Place
@@ -113,7 +113,7 @@ func drop(ctx context.Context, p Place) error {
 	return p.Drop(ctx)
 }
 
-// Timed runs f, which does as many jobs as it returns, and says how fast and at what cost.
+// Timed measures the rate and the cost of f, which returns the number of jobs that it did.
 func (b *Bench) Timed(ctx context.Context, f func() (int, error)) (Measured, error) {
 	end := func() error { return nil }
 	if b.Observe != nil {
@@ -141,39 +141,39 @@ func (b *Bench) Timed(ctx context.Context, f func() (int, error)) (Measured, err
 		"allocs": float64(after.allocs-before.allocs) / float64(n),
 	}}
 	if b.Server != nil {
-		m.Figures["wal"] = (after.wal - before.wal) / float64(n)
-		m.Figures["writes"] = 1000 * (after.writes - before.writes) / float64(n)
+		m.Figures["wal"] = (after.walBytes - before.walBytes) / float64(n)
+		m.Figures["writes"] = 1000 * (after.writingTxs - before.writingTxs) / float64(n)
 	}
-	if after.server > 0 {
-		m.Figures["server"] = micros(after.server-before.server) / float64(n)
+	if after.serverCPU > 0 {
+		m.Figures["server"] = micros(after.serverCPU-before.serverCPU) / float64(n)
 	}
-	if after.own > 0 {
-		m.Figures["client"] = micros(after.own-before.own) / float64(n)
+	if after.clientCPU > 0 {
+		m.Figures["client"] = micros(after.clientCPU-before.clientCPU) / float64(n)
 	}
 	return m, nil
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// reading is what the server and this process have used so far.
+// reading holds the resources that the server and this process have used so far.
 type reading struct {
-	server, own time.Duration // of CPU; 0 where it cannot be known
-	wal, writes float64       // bytes of log, and transactions that wrote
-	allocs      uint64
+	serverCPU, clientCPU time.Duration // 0: unknown
+	walBytes, writingTxs float64
+	allocs               uint64
 }
 
 func (b *Bench) read(ctx context.Context) (r reading, err error) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	r.own, r.server, r.allocs = processCPU(os.Getpid()), b.Server.cpu(), m.Mallocs
+	r.clientCPU, r.serverCPU, r.allocs = processCPU(os.Getpid()), b.Server.cpu(), m.Mallocs
 	if b.Server != nil {
-		r.wal, r.writes, err = b.Server.written(ctx)
+		r.walBytes, r.writingTxs, err = b.Server.written(ctx)
 	}
 	return r, err
 }
 
-// Repeated measures f called by so many callers again and again, once every
-// connection is open.
+// Repeated measures f, which so many callers call again and again. A warm-up opens every
+// connection first.
 func (b *Bench) Repeated(ctx context.Context, callers int, f func(context.Context) error) (Measured, error) {
 	if _, err := calls(ctx, callers, b.duration(repeatedWarm), f); err != nil {
 		return Measured{}, err
@@ -186,7 +186,7 @@ const (
 	repeatedTime = 5 * time.Second
 )
 
-// calls has n goroutines call f again and again for d, and returns how many calls there were.
+// calls lets n goroutines call f again and again for d, and returns the number of calls.
 func calls(ctx context.Context, n int, d time.Duration, f func(context.Context) error) (int, error) {
 	end := time.Now().Add(d)
 	group, ctx := errgroup.WithContext(ctx)
@@ -208,7 +208,7 @@ func calls(ctx context.Context, n int, d time.Duration, f func(context.Context) 
 	return int(sum.Load()), err
 }
 
-// Share has n goroutines call f with the numbers below total, each once.
+// Share calls f once with each number below total, in n goroutines at a time.
 func Share(ctx context.Context, n, total int, f func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(n)
@@ -218,22 +218,22 @@ func Share(ctx context.Context, n, total int, f func(ctx context.Context, i int)
 	return group.Wait()
 }
 
-// ClaimerCount is how many claimers there are where no worker claims.
+// ClaimerCount is the number of claimers in measurements without a worker.
 const ClaimerCount = 4
 
-// Claimers has k goroutines call f, which says how many jobs it did, until n are done.
+// Claimers lets k goroutines call f, which returns how many jobs it did, until n are done.
 func Claimers(ctx context.Context, k, n int, f func(context.Context) (int, error)) error {
-	var left atomic.Int64
-	left.Store(int64(n))
+	var remaining atomic.Int64
+	remaining.Store(int64(n))
 	group, ctx := errgroup.WithContext(ctx)
 	for range k {
 		group.Go(func() error {
-			for left.Load() > 0 {
-				did, err := f(ctx)
+			for remaining.Load() > 0 {
+				claimed, err := f(ctx)
 				if err != nil {
 					return err
 				}
-				left.Add(-int64(did))
+				remaining.Add(-int64(claimed))
 			}
 			return nil
 		})
@@ -241,7 +241,7 @@ func Claimers(ctx context.Context, k, n int, f func(context.Context) (int, error
 	return group.Wait()
 }
 
-// sleep waits, but not when ctx has ended.
+// sleep waits for d or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

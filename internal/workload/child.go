@@ -18,49 +18,50 @@ import (
 )
 
 // A worker process is a second process of this program that works at the same place. It
-// reads its order from the environment, which may hold a password, says that it is ready,
-// begins when a line comes in, and ends when its input does. Meanwhile it reports.
+// reads its order from the environment, since the order may hold a password. It reports
+// that it is ready, begins at the first line of input, reports its count, and ends with
+// its input.
 
-// OrderEnv names the variable with the order.
+// OrderEnv is the environment variable for the order of a worker process.
 const OrderEnv = "DIBS_BENCH_ORDER"
 
-// order is what a process is to do: run a worker, or so many claimers of single jobs, or
-// nothing but use the processor.
+// order tells a process what to run: a worker, claimers of single jobs, or a loop that
+// only uses the processor.
 type order struct {
 	System   string
 	Place    Place
 	Pool     int
-	Poll     bool
+	NoListen bool
 	Handlers int
 	Claimers int
 	Burn     bool
 }
 
-// report is what a process says: at once when it is ready, then its count whenever it
-// has changed, and the rest at its end.
+// report is what a process sends: an empty one when it is ready, one with its count
+// whenever that has changed, and a full one at its end.
 type report struct {
 	Count    int64
-	P50, P99 time.Duration // from sent to started
-	MB       float64       // the most memory it had
+	P50, P99 time.Duration // quantiles of the time from Mail.Sent to the start
+	MB       float64       // largest memory of the process
 }
 
 const (
-	reportEvery = 5 * time.Millisecond
-	// lookEvery is how often, at least, a process looks whether its count has changed:
-	// more often only while it does, or what an idle process costs would be this.
-	lookEvery   = 100 * time.Millisecond
-	endPatience = time.Minute // with a process that is to end
+	minReportInterval = 5 * time.Millisecond
+	// maxReportInterval is the interval between looks at an unchanged count. Short
+	// intervals would dominate the measured cost of an idle process.
+	maxReportInterval = 100 * time.Millisecond
+	endPatience       = time.Minute // time limit for the end of a process
 )
 
-// worker is a process that was started.
+// worker is a started worker process.
 type worker struct {
 	*child.Process
-	count atomic.Int64
-	heard chan error // one, when its reports have ended
-	last  report     // read it after heard
+	count        atomic.Int64
+	reportsEnded chan error // receives one error, or nil, after the last report
+	lastReport   report     // complete after reportsEnded
 }
 
-// spawn starts a process, whose name no other has at the time, and waits until it is ready.
+// spawn starts a process and waits until it is ready. No running process may have its name.
 func (b *Bench) spawn(ctx context.Context, name string, o order) (*worker, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -75,11 +76,11 @@ func (b *Bench) spawn(ctx context.Context, name string, o order) (*worker, error
 		return nil, err
 	}
 	cmd.Env, cmd.Stdout = append(cmd.Environ(), OrderEnv+"="+string(text)), out
-	w := &worker{heard: make(chan error, 1)}
+	w := &worker{reportsEnded: make(chan error, 1)}
 	w.Process, err = child.Start(name, b.Dir, cmd, b.Launch)
-	_ = out.Close() // the process has its own
+	_ = out.Close() // the process has its own copy
 	if err != nil {
-		_ = in.Close() // nobody writes to it
+		_ = in.Close() // no process writes to it
 		return nil, err
 	}
 	ready := make(chan struct{})
@@ -87,43 +88,43 @@ func (b *Bench) spawn(ctx context.Context, name string, o order) (*worker, error
 	select {
 	case <-ready:
 		return w, nil
-	case err := <-w.heard:
+	case err := <-w.reportsEnded:
 		return nil, cmp.Or(w.Stop(endPatience), err, fmt.Errorf("%s ended before it began", name))
 	case <-ctx.Done():
 		return nil, errors.Join(ctx.Err(), w.Kill())
 	}
 }
 
-// listen reads the reports until they end, which they do with the process.
+// listen reads the reports until the process ends.
 func (w *worker) listen(in *os.File, ready chan<- struct{}) {
 	defer in.Close()
 	reports := json.NewDecoder(in)
 	for first := true; ; first = false {
-		if err := reports.Decode(&w.last); err != nil {
+		if err := reports.Decode(&w.lastReport); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			w.heard <- err
+			w.reportsEnded <- err
 			return
 		}
 		if first {
 			close(ready)
 		}
-		w.count.Store(w.last.Count)
+		w.count.Store(w.lastReport.Count)
 	}
 }
 
 func (w *worker) begin() error { return w.Tell("begin\n") }
 
-// end has the process stop, and returns its last report.
+// end stops the process and returns its last report.
 func (w *worker) end() (report, error) {
 	err := w.Stop(endPatience)
-	return w.last, errors.Join(err, <-w.heard)
+	return w.lastReport, errors.Join(err, <-w.reportsEnded)
 }
 
-// await returns when the processes have done n jobs together.
+// await returns when the processes together have done n jobs.
 func await(ctx context.Context, n int, workers ...*worker) error {
-	tick := time.NewTicker(reportEvery)
+	tick := time.NewTicker(minReportInterval)
 	defer tick.Stop()
 	for {
 		var sum int64
@@ -144,8 +145,8 @@ func await(ctx context.Context, n int, workers ...*worker) error {
 	}
 }
 
-// Serve is a process' whole life: it does what the order in its environment says, with
-// one of the products, until its input ends.
+// Serve is the main function of a worker process. It follows the order in its environment,
+// with one of the products, until its input ends.
 func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, products ...Product) error {
 	var o order
 	if err := json.Unmarshal([]byte(os.Getenv(OrderEnv)), &o); err != nil {
@@ -158,7 +159,7 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, products ...P
 	for _, p := range products {
 		if p.Name == o.System {
 			var err error
-			if s, err = p.Attach(ctx, o.Place, o.Pool, o.Poll); err != nil {
+			if s, err = p.Attach(ctx, o.Place, o.Pool, o.NoListen); err != nil {
 				return err
 			}
 			defer s.Close()
@@ -172,7 +173,7 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, products ...P
 		return err
 	}
 	if _, err := in.ReadString('\n'); err != nil {
-		return nil // it is not needed after all
+		return nil // the parent has closed the input before work began
 	}
 	return serve(ctx, in, out, s, o)
 }
@@ -193,8 +194,8 @@ func burn(stdin io.Reader, stdout io.Writer) error {
 }
 
 func serve(ctx context.Context, in io.Reader, out *json.Encoder, s System, o order) error {
-	d := diary{failed: make(chan error, 1)}
-	stop, err := d.begin(ctx, s, o)
+	d := journal{failed: make(chan error, 1)}
+	stop, err := d.start(ctx, s, o)
 	if err != nil {
 		return err
 	}
@@ -203,16 +204,16 @@ func serve(ctx context.Context, in io.Reader, out *json.Encoder, s System, o ord
 		defer close(ended)
 		_, _ = io.Copy(io.Discard, in) // whatever ends the input ends the work
 	}()
-	every, said := reportEvery, int64(0)
+	interval, reported := minReportInterval, int64(0)
 	for {
 		select {
-		case <-time.After(every):
+		case <-time.After(interval):
 			n := d.count.Load()
-			if n == said {
-				every = min(2*every, lookEvery)
+			if n == reported {
+				interval = min(2*interval, maxReportInterval)
 				continue
 			}
-			every, said = reportEvery, n
+			interval, reported = minReportInterval, n
 			if err := out.Encode(report{Count: n}); err != nil {
 				return errors.Join(err, stop())
 			}
@@ -224,15 +225,15 @@ func serve(ctx context.Context, in io.Reader, out *json.Encoder, s System, o ord
 	}
 }
 
-// diary is what a process notes of its work.
-type diary struct {
-	failed chan error // one, when the work ended by itself
+// journal counts a process' jobs and keeps their waits.
+type journal struct {
+	failed chan error // receives one error if the work ends by itself
 	count  atomic.Int64
 	mu     sync.Mutex
 	waits  []time.Duration
 }
 
-func (d *diary) begin(ctx context.Context, s System, o order) (stop func() error, err error) {
+func (d *journal) start(ctx context.Context, s System, o order) (stop func() error, err error) {
 	if o.Claimers > 0 {
 		return d.claim(ctx, s.(dibsSystem).db, o.Claimers), nil
 	}
@@ -251,13 +252,13 @@ func (d *diary) begin(ctx context.Context, s System, o order) (stop func() error
 	})
 }
 
-// claim runs k claimers that take one job at a time.
-func (d *diary) claim(ctx context.Context, db dibs.Store, k int) (stop func() error) {
-	var over atomic.Bool
+// claim runs k claimers that each take one job at a time.
+func (d *journal) claim(ctx context.Context, db dibs.Store, k int) (stop func() error) {
+	var stopping atomic.Bool
 	ended := make(chan error, 1)
 	go func() {
 		err := Share(ctx, k, k, func(ctx context.Context, _ int) error {
-			for !over.Load() {
+			for !stopping.Load() {
 				n, err := lifecycle(ctx, db, 1)
 				if err != nil {
 					return err
@@ -272,12 +273,12 @@ func (d *diary) claim(ctx context.Context, db dibs.Store, k int) (stop func() er
 		ended <- err
 	}()
 	return func() error {
-		over.Store(true)
+		stopping.Store(true)
 		return <-ended
 	}
 }
 
-func (d *diary) report() report {
+func (d *journal) report() report {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return report{Count: d.count.Load(), P50: quantile(d.waits, 0.50), P99: quantile(d.waits, 0.99), MB: peakMemory()}

@@ -10,10 +10,10 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// LivesCallers are the goroutines of W8.
+// LivesCallers is the number of goroutines of W8.
 const LivesCallers = 1000
 
-// Lives is W8: whole lives of jobs by single calls from many goroutines.
+// Lives is W8: many goroutines take single jobs through enqueue, claim and finish.
 func (b *Bench) Lives() Workload {
 	return Workload{
 		ID: "W8", Name: "enqueue, claim, finish singly, " + thousands(LivesCallers) + " goroutines",
@@ -31,8 +31,8 @@ func (b *Bench) Lives() Workload {
 	}
 }
 
-// UntilOne repeats f until it has had its job: others may hold all that there are
-// for a moment.
+// UntilOne repeats f until it has done a job. For a moment other claimers may hold all
+// jobs.
 func UntilOne(ctx context.Context, f func() (int, error)) error {
 	for ctx.Err() == nil {
 		if n, err := f(); err != nil || n > 0 {
@@ -43,21 +43,21 @@ func UntilOne(ctx context.Context, f func() (int, error)) error {
 	return ctx.Err()
 }
 
-// crowds are how many claimers there are in all processes together.
+// crowds are the numbers of claimers, in all processes together.
 var crowds = []int{16, 200, 2000}
 
 const (
 	crowdProcesses = 4
-	crowdPool      = 12 // connections of each process at most; four of them leave some of Debian's 100
+	crowdPool      = 12 // largest pool of each process, which leaves free some of PostgreSQL's default 100 connections
 	crowdJobs      = 50_000
 )
 
-// Crowd is W9: ever more claimers of one job each, over 4 processes.
+// Crowd is W9: growing numbers of claimers of single jobs, over 4 processes.
 func (b *Bench) Crowd() Workload {
 	w := Workload{
 		ID: "W9", Name: fmt.Sprintf("claimers of single jobs, %d processes", crowdProcesses),
 		Rows:  []Row{{Key: "ratio", Name: "2,000 claimers : the best"}},
-		Conns: conns(crowdProcesses, min(b.Pool, crowdPool)), Takes: time.Duration(len(crowds)) * (per(b.Count(crowdJobs), 10_000) + time.Second),
+		Conns: conns(crowdProcesses, min(b.Pool, crowdPool)), Takes: time.Duration(len(crowds)) * (timeFor(b.Count(crowdJobs), 10_000) + time.Second),
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) { return b.crowd(ctx, p) },
 	}
 	for _, n := range crowds {
@@ -71,7 +71,7 @@ func (b *Bench) crowd(ctx context.Context, p Product) (Measured, error) {
 	var rate, best float64
 	for _, n := range crowds {
 		_, err := b.In(ctx, func(place Place) (_ Measured, err error) {
-			rate, err = b.claimBy(ctx, p, place, n)
+			rate, err = b.claimRate(ctx, p, place, n)
 			return Measured{}, err
 		})
 		if err != nil {
@@ -84,8 +84,8 @@ func (b *Bench) crowd(ctx context.Context, p Product) (Measured, error) {
 	return m, nil
 }
 
-// claimBy is the rate at which so many claimers do a stock of jobs.
-func (b *Bench) claimBy(ctx context.Context, p Product, place Place, claimers int) (rate float64, err error) {
+// claimRate returns the rate at which so many claimers do a stock of jobs.
+func (b *Bench) claimRate(ctx context.Context, p Product, place Place, claimers int) (rate float64, err error) {
 	n := b.Count(crowdJobs)
 	if err := b.fillAt(ctx, p, place, n); err != nil {
 		return 0, err

@@ -12,11 +12,11 @@ import (
 
 const million = 1_000_000
 
-// depths are what may stand in the table beside the jobs that are claimed.
+// depths are the other jobs in the table beside those that are claimed.
 var depths = []struct {
 	key     string
 	name    string
-	x       float64 // jobs that wait
+	x       float64 // waiting jobs: the position in the plot, or 0
 	n       int
 	prepare func(ctx context.Context, db dibs.Database, n int) error
 }{
@@ -58,7 +58,7 @@ func running(ctx context.Context, db dibs.Database, n int) error {
 	return nil
 }
 
-// Depth is W6: the time of one claim of 100 jobs, whatever else the table holds.
+// Depth is W6: the time of one claim of 100 jobs beside different other jobs.
 func (b *Bench) Depth() Workload {
 	w := Workload{
 		ID: "W6", Name: "claim of 100",
@@ -70,10 +70,10 @@ func (b *Bench) Depth() Workload {
 		name := d.name
 		if d.n > 0 {
 			name = fmt.Sprintf(name, thousands(b.Count(d.n)))
-			w.Takes += per(b.Count(d.n), 60_000)
+			w.Takes += timeFor(b.Count(d.n), 60_000)
 		}
 		w.Rows = append(w.Rows, Row{Key: d.key, Name: "p50 beside " + name, Unit: "ms", X: d.x})
-		w.Takes += per(b.depthClaims(), 150)
+		w.Takes += timeFor(b.depthClaims(), 150)
 	}
 	return w
 }
@@ -102,10 +102,10 @@ func (b *Bench) depth(ctx context.Context, p Product) (Measured, error) {
 
 const depthBatch = 100
 
-// depthClaims are how many claims there are of which the median counts.
+// depthClaims is the number of claims for one median.
 func (b *Bench) depthClaims() int { return max(int(300*b.Scale), 9) }
 
-// claimBeside is the median time of a claim beside what the table holds.
+// claimBeside measures the median time of a claim beside the jobs already in the table.
 func (b *Bench) claimBeside(ctx context.Context, o *opened, db dibs.Database) (time.Duration, error) {
 	if err := stock(ctx, db, 10*depthBatch, dibs.NewJob{}); err != nil {
 		return 0, err
@@ -134,17 +134,17 @@ func (b *Bench) claimBeside(ctx context.Context, o *opened, db dibs.Database) (t
 	return quantile(times, 0.5), nil
 }
 
-// settle does what PostgreSQL would do in the background soon after so many inserts.
-func (b *Bench) settle(ctx context.Context, at Place) (err error) {
+// settle does at once what PostgreSQL would soon do in the background after so many inserts.
+func (b *Bench) settle(ctx context.Context, place Place) (err error) {
 	if b.Server == nil {
 		return nil
 	}
-	conn, err := session.Connect(ctx, at.URL)
+	conn, err := session.Connect(ctx, place.URL)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	schema := at.Schema
+	schema := place.Schema
 	if schema == "" {
 		schema = "dibs"
 	}

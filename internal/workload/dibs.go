@@ -12,26 +12,26 @@ import (
 
 type dibsSystem struct{ db dibs.Database }
 
-func attachDibs(ctx context.Context, at Place, pool int, poll bool) (System, error) {
-	if at.SQLite {
-		db, err := sqlite.Open(ctx, at.URL, sqlite.Options{})
+func attachDibs(ctx context.Context, place Place, pool int, noListen bool) (System, error) {
+	if place.SQLite {
+		db, err := sqlite.Open(ctx, place.URL, sqlite.Options{})
 		if err != nil {
 			return nil, err
 		}
 		return dibsSystem{db}, nil
 	}
-	o := postgres.Options{Schema: at.Schema, MaxConns: pool, Pooler: poll}
-	if err := postgres.Migrate(ctx, at.URL, o); err != nil {
+	o := postgres.Options{Schema: place.Schema, MaxConns: pool, Pooler: noListen}
+	if err := postgres.Migrate(ctx, place.URL, o); err != nil {
 		return nil, err
 	}
-	db, err := postgres.Open(ctx, at.URL, o)
+	db, err := postgres.Open(ctx, place.URL, o)
 	if err != nil {
 		return nil, err
 	}
 	return dibsSystem{db}, nil
 }
 
-func (s dibsSystem) Close() { _ = s.db.Close() /* all that is there is dropped next */ }
+func (s dibsSystem) Close() { _ = s.db.Close() /* the place is dropped next */ }
 
 func (s dibsSystem) Enqueue(ctx context.Context, jobs []Job) error {
 	batch := make([]dibs.NewJob, len(jobs))
@@ -71,12 +71,12 @@ func RunWorker(ctx context.Context, s dibs.Store, queue string, w Work) (func() 
 	}, nil
 }
 
-// withDibs is with for what only dibs is measured at.
+// withDibs is withSystem for workloads that only dibs can run.
 func (b *Bench) withDibs(ctx context.Context, p Product, f func(*opened, dibs.Database) (Measured, error)) (Measured, error) {
-	return b.with(ctx, p, false, func(o *opened) (Measured, error) { return f(o, o.System.(dibsSystem).db) })
+	return b.withSystem(ctx, p, false, func(o *opened) (Measured, error) { return f(o, o.System.(dibsSystem).db) })
 }
 
-// lifecycle claims up to n jobs and completes them. It returns how many.
+// lifecycle claims up to n jobs, completes them, and returns their number.
 func lifecycle(ctx context.Context, db dibs.Store, n int) (int, error) {
 	jobs, err := db.Claim(ctx, dibs.ClaimRequest{Worker: "bench", N: n})
 	if err != nil || len(jobs) == 0 {
@@ -93,7 +93,7 @@ func complete(ctx context.Context, db dibs.Store, jobs []*dibs.RawJob) error {
 	return db.Finish(ctx, outcomes)
 }
 
-// sound fails if the database holds anything that it must not: fast and wrong is no figure.
+// sound fails if the database is inconsistent, since the speed of wrong results means nothing.
 func sound(ctx context.Context, db dibs.Database) error {
 	found, err := db.Check(ctx)
 	if err == nil && len(found) > 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Drain is W3: jobs through the worker, whose handlers do nothing. A job counts when its
-// completion is durable. Only dibs can delete completed jobs rather than keep them.
+// Drain is W3: a worker whose handlers do nothing. A job counts when its completion is
+// durable. Only dibs can delete completed jobs rather than keep them.
 func (b *Bench) Drain(keep bool) Workload {
 	name := "drain " + thousands(b.BulkJobs()) + " jobs, completed ones "
 	if keep {
@@ -19,16 +19,16 @@ func (b *Bench) Drain(keep bool) Workload {
 		name += "deleted"
 	}
 	return Workload{
-		ID: "W3", Name: name, Rows: throughput(), Conns: conns(1, b.Pool), Takes: per(b.BulkJobs(), 25_000),
+		ID: "W3", Name: name, Rows: throughput(), Conns: conns(1, b.Pool), Takes: timeFor(b.BulkJobs(), 25_000),
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
-			return b.with(ctx, p, false, func(o *opened) (Measured, error) { return b.drained(ctx, o, keep) })
+			return b.withSystem(ctx, p, false, func(o *opened) (Measured, error) { return b.drained(ctx, o, keep) })
 		},
 	}
 }
 
 func (b *Bench) drained(ctx context.Context, o *opened, keep bool) (Measured, error) {
 	if !keep {
-		if err := forget(ctx, o.System.(dibsSystem).db); err != nil {
+		if err := deleteCompleted(ctx, o.System.(dibsSystem).db); err != nil {
 			return Measured{}, err
 		}
 	}
@@ -39,7 +39,7 @@ func (b *Bench) drained(ctx context.Context, o *opened, keep bool) (Measured, er
 	return b.drain(ctx, o, n)
 }
 
-// drain measures a worker that does n jobs.
+// drain measures a worker that completes n jobs.
 func (b *Bench) drain(ctx context.Context, s System, n int) (Measured, error) {
 	stop := func() error { return nil }
 	m, err := b.Timed(ctx, func() (_ int, err error) {
@@ -49,20 +49,20 @@ func (b *Bench) drain(ctx context.Context, s System, n int) (Measured, error) {
 	return m, errors.Join(err, stop())
 }
 
-// forget has completed jobs deleted at once.
-func forget(ctx context.Context, db dibs.Database) error {
+// deleteCompleted makes the queue delete completed jobs at once.
+func deleteCompleted(ctx context.Context, db dibs.Database) error {
 	_, err := db.SetQueue(ctx, dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(time.Duration)})
 	return err
 }
 
-// drain runs a worker and returns when n jobs that count have been completed: all,
-// or those whose group does. The worker runs on until stop, which is never nil.
+// drain runs a worker and returns when n jobs have been completed, or with counts n jobs of
+// groups that count. The worker runs on until stop, which is never nil.
 func drain(ctx context.Context, s System, handlers, n int, counts func(group string) bool) (stop func() error, err error) {
-	var left atomic.Int64
-	left.Store(int64(n))
+	var remaining atomic.Int64
+	remaining.Store(int64(n))
 	done := make(chan struct{})
 	stop, err = s.Work(ctx, Work{Handlers: handlers, Finished: func(group string) {
-		if (counts == nil || counts(group)) && left.Add(-1) == 0 {
+		if (counts == nil || counts(group)) && remaining.Add(-1) == 0 {
 			close(done)
 		}
 	}})

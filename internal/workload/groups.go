@@ -9,13 +9,13 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Groups are W7: jobs of which one of each group may run at a time, done by claimers
-// and by a worker.
+// Groups are W7: claimers, or a worker, do jobs of which one of each group may run at a
+// time.
 func (b *Bench) Groups() []Workload {
 	var list []Workload
 	for _, c := range []struct {
 		name  string
-		rate  int // about, for Takes
+		rate  int // jobs/s, an estimate for Takes
 		group func(i int) string
 	}{
 		{"6,000 groups", 8000, func(i int) string { return fmt.Sprint(i % 6000) }},
@@ -27,12 +27,12 @@ func (b *Bench) Groups() []Workload {
 		}},
 		{"10 hot groups", 2000, func(i int) string { return fmt.Sprint(i % 10) }},
 	} {
-		for _, by := range []string{byClaimers, byWorker} {
+		for _, drainer := range []string{drainClaimers, drainWorker} {
 			list = append(list, Workload{
-				ID: "W7", Name: c.name + ", " + by, Rows: throughput(), Conns: conns(1, b.Pool), Takes: per(b.Count(groupJobs), c.rate),
+				ID: "W7", Name: c.name + ", " + drainer, Rows: throughput(), Conns: conns(1, b.Pool), Takes: timeFor(b.Count(groupJobs), c.rate),
 				Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
 					return b.withDibs(ctx, p, func(o *opened, db dibs.Database) (Measured, error) {
-						return b.grouped(ctx, o, db, c.group, by == byWorker)
+						return b.grouped(ctx, o, db, c.group, drainer == drainWorker)
 					})
 				},
 			})
@@ -42,15 +42,14 @@ func (b *Bench) Groups() []Workload {
 }
 
 const (
-	byClaimers = "4 claimers"
-	byWorker   = "worker"
+	drainClaimers = "4 claimers"
+	drainWorker   = "worker"
 
 	groupJobs  = 60_000
 	groupBatch = 100
 )
 
-// grouped drains jobs of the groups with a worker, or with claimers that claim 100
-// and complete them.
+// grouped drains jobs of the groups with a worker, or with claimers of 100 jobs each.
 func (b *Bench) grouped(ctx context.Context, o *opened, db dibs.Database, group func(i int) string, worker bool) (m Measured, err error) {
 	n := b.Count(groupJobs)
 	if err := fillGroups(ctx, o, n, group); err != nil {
@@ -74,24 +73,24 @@ func fillGroups(ctx context.Context, s System, n int, group func(i int) string) 
 	for i := range jobs {
 		jobs[i].Group = group(i)
 	}
-	for at := 0; at < n; at += fillChunk { // in order
-		if err := s.Enqueue(ctx, jobs[at:min(at+fillChunk, n)]); err != nil {
+	for i := 0; i < n; i += fillChunk { // one after the other, so that ids are in order
+		if err := s.Enqueue(ctx, jobs[i:min(i+fillChunk, n)]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// HotGroup is W7 too: a worker does the free jobs that were enqueued after those of one
-// group, which run one after the other.
+// HotGroup is W7 too: a worker does jobs without a group, which were enqueued after many
+// jobs of one group. Those must run one after the other.
 func (b *Bench) HotGroup() Workload {
 	hot, free := b.Count(40_000), b.Count(20_000)
 	return Workload{
 		ID: "W7", Name: thousands(free) + " free jobs behind " + thousands(hot) + " of one group",
 		Rows:  []Row{{Key: "free", Name: "until the free ones are done", Unit: "s"}},
-		Conns: conns(1, b.Pool), Takes: per(hot+free, 25_000),
+		Conns: conns(1, b.Pool), Takes: timeFor(hot+free, 25_000),
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
-			return b.with(ctx, p, false, func(o *opened) (Measured, error) { return b.behindHotGroup(ctx, o, hot, free) })
+			return b.withSystem(ctx, p, false, func(o *opened) (Measured, error) { return b.behindHotGroup(ctx, o, hot, free) })
 		},
 	}
 }

@@ -8,29 +8,29 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Latency is W4: how long after the call that enqueues it a job's handler starts in
-// another process. With poll it does without LISTEN, which is PostgreSQL's.
-func (b *Bench) Latency(poll bool) Workload {
+// Latency is W4: the time from the call that enqueues a job to the start of its handler in
+// another process. With noListen the worker does not use LISTEN, which only PostgreSQL has.
+func (b *Bench) Latency(noListen bool) Workload {
 	w := Workload{
 		ID: "W4", Name: "enqueue to start in another process, 500 jobs/s",
 		Rows:     []Row{{Key: "p50", Name: "p50", Unit: "ms"}, {Key: "p99", Name: "p99", Unit: "ms"}},
-		Postgres: poll, Conns: conns(2, b.Pool), Takes: b.duration(latencyTime) + b.duration(latencyWarm) + 300*time.Millisecond,
+		Postgres: noListen, Conns: conns(2, b.Pool), Takes: b.duration(latencyTime) + b.duration(latencyWarm) + 300*time.Millisecond,
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
-			return b.with(ctx, p, poll, func(o *opened) (Measured, error) {
-				return b.latency(ctx, o, order{System: p.Name, Place: o.place, Pool: b.Pool, Poll: poll, Handlers: b.Handlers})
+			return b.withSystem(ctx, p, noListen, func(o *opened) (Measured, error) {
+				return b.latency(ctx, o, order{System: p.Name, Place: o.place, Pool: b.Pool, NoListen: noListen, Handlers: b.Handlers})
 			})
 		},
 	}
-	if poll {
+	if noListen {
 		w.Name += ", without LISTEN"
 	}
 	return w
 }
 
 const (
-	latencyEvery = 2 * time.Millisecond // 500 jobs/s
-	latencyTime  = 20 * time.Second
-	latencyWarm  = time.Second // whose jobs do not count
+	latencyInterval = 2 * time.Millisecond // 500 jobs/s
+	latencyTime     = 20 * time.Second
+	latencyWarm     = time.Second // warm-up: its jobs do not count
 )
 
 func (b *Bench) latency(ctx context.Context, s System, o order) (Measured, error) {
@@ -38,7 +38,7 @@ func (b *Bench) latency(ctx context.Context, s System, o order) (Measured, error
 	if err != nil {
 		return Measured{}, err
 	}
-	warm, n := int(b.duration(latencyWarm)/latencyEvery), int(b.duration(latencyTime)/latencyEvery)
+	warm, n := int(b.duration(latencyWarm)/latencyInterval), int(b.duration(latencyTime)/latencyInterval)
 	err = c.begin()
 	if err == nil {
 		err = stream(ctx, s, warm, n)
@@ -53,12 +53,12 @@ func (b *Bench) latency(ctx context.Context, s System, o order) (Measured, error
 	return Measured{Figures: map[string]float64{"p50": ms(r.P50), "p99": ms(r.P99)}}, nil
 }
 
-// stream enqueues jobs at a steady rate, whatever the calls before them do.
+// stream enqueues jobs at a steady rate, without waiting for earlier calls.
 func stream(ctx context.Context, s System, warm, n int) error {
-	group, inside := errgroup.WithContext(ctx)
+	group, groupCtx := errgroup.WithContext(ctx)
 	start := time.Now()
 	for i := range warm + n {
-		if sleep(inside, time.Until(start.Add(time.Duration(i)*latencyEvery))) != nil {
+		if sleep(groupCtx, time.Until(start.Add(time.Duration(i)*latencyInterval))) != nil {
 			break // one of the calls failed, or ctx has ended
 		}
 		group.Go(func() error {
@@ -66,7 +66,7 @@ func stream(ctx context.Context, s System, warm, n int) error {
 			if i >= warm {
 				j[0].Mail.Sent = time.Now().UnixNano()
 			}
-			return s.Enqueue(inside, j)
+			return s.Enqueue(groupCtx, j)
 		})
 	}
 	return errors.Join(group.Wait(), ctx.Err())

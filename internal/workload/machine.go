@@ -15,13 +15,13 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// Fact is something that the figures depend on.
+// Fact is a property of the machine or the database that influences the figures.
 type Fact struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
 
-// Machine describes this one, and the disk of dir if it is named, as far as it is Linux.
+// Machine describes this machine, and the file system of dir unless it is "". Most facts are known on Linux only.
 func Machine(dir string) []Fact {
 	list := []Fact{
 		{"cores", fmt.Sprint(runtime.NumCPU())},
@@ -40,7 +40,7 @@ func Machine(dir string) []Fact {
 				value = fmt.Sprintf("%.1f GiB", float64(n)/(1<<20))
 			}
 		case fact.name == "load before" && len(words) > 3:
-			value = strings.Join(words[:3], " ") // of 1, 5 and 15 minutes
+			value = strings.Join(words[:3], " ") // averages over 1, 5 and 15 minutes
 		}
 		if value != "" {
 			list = append(list, Fact{fact.name, value})
@@ -71,7 +71,7 @@ func line(path, key string) string {
 	return ""
 }
 
-// fileSystem is the kind and the device of what dir is on: in memory nothing is durable.
+// fileSystem returns the kind and the device of dir's file system; one in memory keeps nothing.
 func fileSystem(dir string) string {
 	text, err := os.ReadFile("/proc/mounts")
 	if err != nil {
@@ -94,9 +94,9 @@ func fileSystem(dir string) string {
 	return kind
 }
 
-// LiteSettings are those of a SQLite file at a place.
-func LiteSettings(ctx context.Context, at Place) (list []Fact, err error) {
-	store, err := sqlite.Open(ctx, at.URL, sqlite.Options{})
+// LiteSettings returns the settings of the SQLite file at a place.
+func LiteSettings(ctx context.Context, place Place) (list []Fact, err error) {
+	store, err := sqlite.Open(ctx, place.URL, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func LiteSettings(ctx context.Context, at Place) (list []Fact, err error) {
 	return list, nil
 }
 
-// Settings are those of PostgreSQL that durability and speed depend on.
+// Settings returns the settings of the server that influence durability and speed.
 func (s *Server) Settings(ctx context.Context) ([]Fact, error) {
 	rows, err := s.pool.Query(ctx, `select name, current_setting(name) from pg_settings where name in (
 		'server_version', 'fsync', 'synchronous_commit', 'full_page_writes', 'wal_sync_method', 'shared_buffers', 'max_wal_size',

@@ -25,14 +25,14 @@ func TestMain(m *testing.M) {
 }
 
 const (
-	memorySamples = 60  // so that an hour has one in each minute
-	memoryRate    = 500 // jobs/s
-	memoryGrowth  = 1.1 // that the last quarter may have over the second one
-	memoryMost    = 100 // MB
+	memorySamples = 60  // number of samples: one each minute in an hour
+	jobRate       = 500 // jobs/s
+	memoryGrowth  = 1.1 // largest ratio of the last quarter to the second one
+	memoryLimit   = 100 // MB
 )
 
-// A worker process that has run for an hour needs no more memory than one that has run
-// for half of it, while jobs come, are done, and are forgotten.
+// A worker process that has run for an hour needs no more memory than after half an hour,
+// while jobs are enqueued, completed and deleted.
 func TestAWorkersMemoryStaysTheSame(t *testing.T) {
 	if os.Getenv("DIBS_SOAK") == "" {
 		t.Skip("takes an hour, or DIBS_SOAK_MEMORY: only with DIBS_SOAK=1")
@@ -62,24 +62,24 @@ func TestAWorkersMemoryStaysTheSame(t *testing.T) {
 	if err := w.begin(); err != nil {
 		t.Fatal(err)
 	}
-	sizes := loaded(t, s, w, d)
-	if r, err := w.end(); err != nil || r.MB > memoryMost {
-		t.Errorf("the most was %.1f MB, %v", r.MB, err)
+	sizes := sizesUnderLoad(t, s, w, d)
+	if r, err := w.end(); err != nil || r.MB > memoryLimit {
+		t.Errorf("the process' largest memory was %.1f MB, %v", r.MB, err)
 	}
 	before, after := mean(sizes[memorySamples/4:memorySamples/2]), mean(sizes[memorySamples*3/4:])
 	t.Logf("second quarter: %.1f MB, last quarter: %.1f MB", before, after)
 	if after > memoryGrowth*before {
-		t.Error("it grows")
+		t.Error("the process' memory grows")
 	}
 }
 
-// loaded enqueues for d, and returns how large the process was in equal parts of it.
-func loaded(t *testing.T, s System, w *worker, d time.Duration) (sizes []float64) {
+// sizesUnderLoad enqueues for d, and returns the process' size at equal intervals.
+func sizesUnderLoad(t *testing.T, s System, w *worker, d time.Duration) (sizes []float64) {
 	t.Helper()
 	const every = 20 * time.Millisecond
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	jobs := letters(int(memoryRate * every / time.Second))
+	jobs := letters(int(jobRate * every / time.Second))
 	start, sent := time.Now(), 0
 	t.Logf("%8s  %6s  %10s  %10s", "after", "MB", "enqueued", "completed")
 	for len(sizes) < memorySamples {

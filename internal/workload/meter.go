@@ -14,13 +14,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/session"
 )
 
-// Server is the PostgreSQL server whose costs are measured.
+// Server reads what a PostgreSQL server has used.
 type Server struct {
 	pool       *pgxpool.Pool
-	postmaster int // its first process, if it runs on this machine under Linux; else 0
+	postmaster int // pid of its first process; 0 unless it runs on this machine under Linux
 }
 
-// Connect reaches the server by the URL of one of its databases.
+// Connect connects to the server with the URL of one of its databases.
 func Connect(ctx context.Context, url string) (*Server, error) {
 	config, pooler, err := session.Parse(url)
 	if err != nil {
@@ -40,32 +40,32 @@ func Connect(ctx context.Context, url string) (*Server, error) {
 	return s, nil
 }
 
-// serverConns are what Server's pool needs: measurements come one after the other.
+// serverConns is the size of Server's pool, which is enough for one measurement at a time.
 const serverConns = 2
 
-// Close closes its connections.
+// Close closes the connections.
 func (s *Server) Close() { s.pool.Close() }
 
-// Exec runs a statement, such as one that makes a place.
+// Exec runs a statement, such as one that creates a place.
 func (s *Server) Exec(ctx context.Context, statement string) error {
 	_, err := s.pool.Exec(ctx, statement)
 	return err
 }
 
-// Checkpoint has the server write its dirty pages now, so that none of what was before
-// is paid for by what is measured next. Who may not ask for it gets figures that spread more.
+// Checkpoint makes the server write its dirty pages now, so that the next measurement does
+// not include writing them. Without the right to do so, figures vary more.
 func (s *Server) Checkpoint(ctx context.Context) { _ = s.Exec(ctx, "checkpoint") }
 
-// written is how many bytes of log the server has written so far, and in how many
-// transactions: each has a number, which it knows at once.
+// written returns how many bytes of log the server has written so far, and how many
+// transaction ids it has given: one to each transaction that writes.
 func (s *Server) written(ctx context.Context) (bytes, transactions float64, err error) {
 	err = s.pool.QueryRow(ctx, `select (pg_current_wal_insert_lsn() - '0/0'::pg_lsn)::float8,
 		pg_snapshot_xmax(pg_current_snapshot())::text::float8`).Scan(&bytes, &transactions)
 	return bytes, transactions, err
 }
 
-// transactions is how many the server counts in the database at url so far: those of a
-// connection up to lateness later.
+// transactions returns the server's count of transactions in the database at url. A
+// transaction appears in it up to statsDelay later.
 func (s *Server) transactions(ctx context.Context, url string) (n float64, err error) {
 	config, _, err := session.Parse(url)
 	if err != nil {
@@ -75,14 +75,14 @@ func (s *Server) transactions(ctx context.Context, url string) (n float64, err e
 	return n, err
 }
 
-// Free is how many connections the server has left.
+// Free returns the number of the server's free connections.
 func (s *Server) Free(ctx context.Context) (n int, err error) {
 	err = s.pool.QueryRow(ctx, `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
 		- (select count(*)::int from pg_stat_activity where backend_type = 'client backend')`).Scan(&n)
 	return n, err
 }
 
-// cpu is what all processes of the server have used, those that have ended too.
+// cpu returns the CPU time of all processes of the server, including those that have ended.
 func (s *Server) cpu() time.Duration {
 	if s == nil || s.postmaster == 0 {
 		return 0
@@ -103,7 +103,7 @@ func (s *Server) cpu() time.Duration {
 	return sum
 }
 
-// postmaster finds the process that all of the server's descend from, or 0.
+// postmaster returns the pid of the server's first process, or 0.
 func postmaster(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	var backend int
 	if err := pool.QueryRow(ctx, "select pg_backend_pid()").Scan(&backend); err != nil {
@@ -120,7 +120,7 @@ func postmaster(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	return fields[statParent], nil
 }
 
-// processCPU is what a process has used, 0 if this is not Linux.
+// processCPU returns the CPU time of a process, or 0 if this is not Linux.
 func processCPU(pid int) time.Duration {
 	fields := procStat(pid)
 	if fields == nil {
@@ -129,20 +129,20 @@ func processCPU(pid int) time.Duration {
 	return ticks(fields[statUser] + fields[statSystem])
 }
 
-// ticks are the kernel's hundredths of a second.
+// ticks converts the kernel's hundredths of a second.
 func ticks(n int) time.Duration { return time.Duration(n) * (time.Second / 100) }
 
-// Places in procStat.
+// Indexes into procStat's result.
 const (
 	statParent      = 1
 	statUser        = 11
 	statSystem      = 12
-	statEndedUser   = 13 // of children that have ended
+	statEndedUser   = 13 // time of children that have ended
 	statEndedSystem = 14
 	statFields      = 15
 )
 
-// procStat reads the numbers of /proc/PID/stat that follow the name, nil if it cannot.
+// procStat returns the numbers of /proc/PID/stat after the name, or nil.
 func procStat(pid int) []int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -159,10 +159,10 @@ func procStat(pid int) []int {
 	return fields
 }
 
-// peakMemory is the most memory that this process has had, in MB, 0 if this is not Linux.
+// peakMemory returns the largest memory of this process so far, in MB, or 0 if this is not Linux.
 func peakMemory() float64 { return memoryOf(os.Getpid(), "VmHWM") }
 
-// memoryOf is one of the figures that Linux has of a process' memory, in MB.
+// memoryOf returns one of Linux' figures of a process' memory, in MB.
 func memoryOf(pid int, key string) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

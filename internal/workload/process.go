@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/session"
 )
 
-// Lone is what a worker process costs: memory while it is busy, and everything else
-// while it is not.
+// Lone measures the cost of a worker process: its memory while it is busy, the rest while
+// it is idle.
 func (b *Bench) Lone() Workload {
 	return Workload{
 		ID: "idle", Name: "a worker process",
@@ -21,7 +21,7 @@ func (b *Bench) Lone() Workload {
 			{Key: "server", Name: "idle: the server's CPU", Unit: "%"},
 			{Key: "memory", Name: "most memory, drain of " + thousands(b.BulkJobs()), Unit: "MB"},
 		},
-		Conns: conns(2, b.Pool), Takes: per(b.BulkJobs(), 25_000) + b.settleTime() + b.duration(idleTime),
+		Conns: conns(2, b.Pool), Takes: timeFor(b.BulkJobs(), 25_000) + b.settleTime() + b.duration(idleTime),
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
 			return b.In(ctx, func(place Place) (Measured, error) { return b.lone(ctx, p, place) })
 		},
@@ -29,16 +29,16 @@ func (b *Bench) Lone() Workload {
 }
 
 const (
-	// PostgreSQL's processes say up to 10 s later what they have done.
-	lateness = 12 * time.Second
-	idleTime = 30 * time.Second
+	// statsDelay is longer than the 10 s after which PostgreSQL's statistics are complete.
+	statsDelay = 12 * time.Second
+	idleTime   = 30 * time.Second
 )
 
-// settleTime is how long it takes until what the drain did is in the statistics. Only
-// where that was little, they are read before.
-func (b *Bench) settleTime() time.Duration { return min(lateness, b.duration(10*lateness)) }
+// settleTime is the wait until the statistics include the drain. With a small scale, whose
+// drain is short, it is less than statsDelay.
+func (b *Bench) settleTime() time.Duration { return min(statsDelay, b.duration(10*statsDelay)) }
 
-// lone has a process of its own drain the jobs, and watches it idle after that.
+// lone lets a process drain the jobs, and watches it while it is idle afterwards.
 func (b *Bench) lone(ctx context.Context, p Product, place Place) (Measured, error) {
 	n := b.BulkJobs()
 	if err := b.fillAt(ctx, p, place, n); err != nil {
@@ -54,7 +54,7 @@ func (b *Bench) lone(ctx context.Context, p Product, place Place) (Measured, err
 	}
 	m := Measured{Figures: map[string]float64{}}
 	if err == nil {
-		err = b.watch(ctx, place, c.OS.Pid, m.Figures)
+		err = b.watchIdle(ctx, place, c.OS.Pid, m.Figures)
 	}
 	r, ended := c.end()
 	if r.MB > 0 {
@@ -63,7 +63,7 @@ func (b *Bench) lone(ctx context.Context, p Product, place Place) (Measured, err
 	return m, errors.Join(err, ended)
 }
 
-// fillAt enqueues n jobs by a system of its own, which it closes.
+// fillAt opens a system, enqueues n jobs and closes it.
 func (b *Bench) fillAt(ctx context.Context, p Product, place Place, n int) error {
 	s, err := p.Attach(ctx, place, b.Pool, false)
 	if err != nil {
@@ -73,17 +73,17 @@ func (b *Bench) fillAt(ctx context.Context, p Product, place Place, n int) error
 	return fill(ctx, s, n, fillChunk)
 }
 
-// watch adds what an idle process costs to the figures.
-func (b *Bench) watch(ctx context.Context, place Place, pid int, figures map[string]float64) error {
+// watchIdle adds the cost of an idle process to the figures.
+func (b *Bench) watchIdle(ctx context.Context, place Place, pid int, figures map[string]float64) error {
 	if b.Server != nil {
 		if err := vacuum(ctx, place); err != nil {
 			return err
 		}
 	}
-	if err := sleep(ctx, b.settleTime()); err != nil { // what the work left to do ends
+	if err := sleep(ctx, b.settleTime()); err != nil { // upkeep after the drain ends meanwhile
 		return err
 	}
-	before, err := b.idle(ctx, place, pid)
+	before, err := b.readUsage(ctx, place, pid)
 	if err != nil {
 		return err
 	}
@@ -92,23 +92,23 @@ func (b *Bench) watch(ctx context.Context, place Place, pid int, figures map[str
 		return err
 	}
 	took := time.Since(start)
-	after, err := b.idle(ctx, place, pid)
+	after, err := b.readUsage(ctx, place, pid)
 	if err != nil {
 		return err
 	}
 	if b.Server != nil {
 		figures["transactions"] = (after.transactions - before.transactions) / took.Seconds()
 	}
-	if after.own > 0 {
-		figures["cpu"] = 100 * float64(after.own-before.own) / float64(took)
+	if after.clientCPU > 0 {
+		figures["cpu"] = 100 * float64(after.clientCPU-before.clientCPU) / float64(took)
 	}
-	if after.server > 0 {
-		figures["server"] = 100 * float64(after.server-before.server) / float64(took)
+	if after.serverCPU > 0 {
+		figures["server"] = 100 * float64(after.serverCPU-before.serverCPU) / float64(took)
 	}
 	return nil
 }
 
-// vacuum leaves autovacuum nothing to do, whose transactions the server counts too.
+// vacuum does the work of autovacuum first, whose transactions the server would count too.
 func vacuum(ctx context.Context, place Place) error {
 	conn, err := session.Connect(ctx, place.URL)
 	if err != nil {
@@ -129,14 +129,14 @@ func vacuum(ctx context.Context, place Place) error {
 	return err
 }
 
-// idled is what a process and the server have used so far.
-type idled struct {
-	own, server  time.Duration
-	transactions float64
+// usage holds what a process and the server have used so far.
+type usage struct {
+	clientCPU, serverCPU time.Duration
+	transactions         float64
 }
 
-func (b *Bench) idle(ctx context.Context, place Place, pid int) (r idled, err error) {
-	r.own, r.server = processCPU(pid), b.Server.cpu()
+func (b *Bench) readUsage(ctx context.Context, place Place, pid int) (r usage, err error) {
+	r.clientCPU, r.serverCPU = processCPU(pid), b.Server.cpu()
 	if b.Server != nil {
 		r.transactions, err = b.Server.transactions(ctx, place.URL)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/session"
 )
 
-// Snapshot is W5: a closed loop while another session idles in a transaction with a
-// snapshot from before, so that no dead row can be removed.
+// Snapshot is W5: a closed loop while another session is idle in a transaction with an
+// older snapshot, so that no dead row can be removed.
 func (b *Bench) Snapshot() Workload {
 	window := b.window()
 	edge := round(loopEdge * window)
@@ -23,20 +23,20 @@ func (b *Bench) Snapshot() Workload {
 		},
 		Postgres: true, Conns: conns(1, b.Pool), Takes: LoopWindows*window + time.Second,
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
-			return b.with(ctx, p, false, func(o *opened) (Measured, error) { return b.snapshot(ctx, o) })
+			return b.withSystem(ctx, p, false, func(o *opened) (Measured, error) { return b.snapshot(ctx, o) })
 		},
 	}
 }
 
 const (
-	// LoopTime is how long W5 takes at scale 1, in LoopWindows windows.
+	// LoopTime is the duration of W5 at scale 1. It consists of LoopWindows windows.
 	LoopTime    = 90 * time.Second
 	LoopWindows = 30
 
-	shortWindow = 50 * time.Millisecond // however small the scale
-	loopEdge    = 5                     // windows that are the first and the last 15 s
-	loopChunk   = 1000                  // jobs of one enqueue
-	loopJobs    = 10_000                // that are enqueued and not completed
+	shortWindow = 50 * time.Millisecond // least duration of a window
+	loopEdge    = 5                     // number of windows in the first and in the last 15 s
+	loopChunk   = 1000                  // number of jobs in one enqueue
+	loopJobs    = 10_000                // number of jobs enqueued and not completed
 )
 
 func (b *Bench) window() time.Duration { return max(b.duration(LoopTime)/LoopWindows, shortWindow) }
@@ -70,14 +70,14 @@ func (b *Bench) snapshot(ctx context.Context, o *opened) (Measured, error) {
 	return m, nil
 }
 
-// holdSnapshot opens a transaction that sees the database as it is now.
+// holdSnapshot opens a transaction whose snapshot is the present database.
 func holdSnapshot(ctx context.Context, url string) (release func(), err error) {
 	conn, err := session.Connect(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	release = func() { _ = conn.Close(context.WithoutCancel(ctx)) /* what is read is nothing to lose */ }
-	// A snapshot is taken by the first statement that reads.
+	release = func() { _ = conn.Close(context.WithoutCancel(ctx)) /* a transaction that only reads loses nothing */ }
+	// The first statement that reads takes the snapshot.
 	_, err = conn.Exec(ctx, "begin isolation level repeatable read; select count(*) from pg_class")
 	if err != nil {
 		release()
@@ -90,16 +90,16 @@ func holdSnapshot(ctx context.Context, url string) (release func(), err error) {
 // completed in each window.
 func loop(ctx context.Context, s System, handlers int, window time.Duration) ([]int64, error) {
 	var counts [LoopWindows]atomic.Int64
-	var open atomic.Int64
-	var start atomic.Pointer[time.Time] // nil while the worker gets going
+	var openJobs atomic.Int64
+	var start atomic.Pointer[time.Time] // nil before the first window
 	room := make(chan struct{}, 1)
 	stop, err := s.Work(ctx, Work{Handlers: handlers, Finished: func(string) {
-		if from := start.Load(); from != nil {
-			if i := int(time.Since(*from) / window); i < LoopWindows {
+		if began := start.Load(); began != nil {
+			if i := int(time.Since(*began) / window); i < LoopWindows {
 				counts[i].Add(1)
 			}
 		}
-		if open.Add(-1) <= loopJobs-loopChunk {
+		if openJobs.Add(-1) <= loopJobs-loopChunk {
 			select {
 			case room <- struct{}{}:
 			default:
@@ -113,11 +113,11 @@ func loop(ctx context.Context, s System, handlers int, window time.Duration) ([]
 	for i := range jobs {
 		jobs[i].Priority = i % 3
 	}
-	open.Store(loopChunk)
+	openJobs.Store(loopChunk)
 	if err := s.Enqueue(ctx, jobs); err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	for open.Load() > 0 {
+	for openJobs.Load() > 0 {
 		select {
 		case <-room:
 		case <-ctx.Done():
@@ -127,7 +127,7 @@ func loop(ctx context.Context, s System, handlers int, window time.Duration) ([]
 	now := time.Now()
 	start.Store(&now)
 	end := now.Add(LoopWindows * window)
-	err = Share(ctx, 2, 2, func(ctx context.Context, _ int) error { return feed(ctx, s, jobs, &open, room, end) })
+	err = Share(ctx, 2, 2, func(ctx context.Context, _ int) error { return feed(ctx, s, jobs, &openJobs, room, end) })
 	result := make([]int64, LoopWindows)
 	for i := range counts {
 		result[i] = counts[i].Load()
@@ -135,12 +135,12 @@ func loop(ctx context.Context, s System, handlers int, window time.Duration) ([]
 	return result, errors.Join(err, stop())
 }
 
-// feed enqueues the jobs whenever there is room for them, until the end.
-func feed(ctx context.Context, s System, jobs []Job, open *atomic.Int64, room <-chan struct{}, end time.Time) error {
-	over := time.After(time.Until(end))
+// feed enqueues the jobs whenever the loop has room for them, until the end.
+func feed(ctx context.Context, s System, jobs []Job, openJobs *atomic.Int64, room <-chan struct{}, end time.Time) error {
+	ended := time.After(time.Until(end))
 	for time.Now().Before(end) {
-		if n := int64(len(jobs)); open.Load()+n <= loopJobs {
-			open.Add(n)
+		if n := int64(len(jobs)); openJobs.Load()+n <= loopJobs {
+			openJobs.Add(n)
 			if err := s.Enqueue(ctx, jobs); err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func feed(ctx context.Context, s System, jobs []Job, open *atomic.Int64, room <-
 		}
 		select {
 		case <-room:
-		case <-over:
+		case <-ended:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Spread is one figure over all rounds.
+// Spread summarizes one figure over all rounds.
 type Spread struct {
 	Median float64   `json:"median"`
 	Min    float64   `json:"min"`
@@ -14,7 +14,7 @@ type Spread struct {
 	All    []float64 `json:"all"`
 }
 
-// NewSpread is of one value at least.
+// NewSpread summarizes at least one value.
 func NewSpread(all []float64) Spread {
 	sorted := slices.Sorted(slices.Values(all))
 	middle := len(sorted) / 2
@@ -25,7 +25,7 @@ func NewSpread(all []float64) Spread {
 	return Spread{median, sorted[0], sorted[len(sorted)-1], all}
 }
 
-// SpreadOf is the spread of a row's figure, false if no run has it.
+// SpreadOf returns the spread of a row's figure, or false if no run has the figure.
 func SpreadOf(row Row, runs []Measured) (Spread, bool) {
 	var all []float64
 	for _, m := range runs {
@@ -39,7 +39,7 @@ func SpreadOf(row Row, runs []Measured) (Spread, bool) {
 	return NewSpread(all), true
 }
 
-// Short writes a number with three digits that count.
+// Short formats a number with three significant digits.
 func Short(v float64) string {
 	switch {
 	case v >= 1e5:

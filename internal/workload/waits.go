@@ -11,14 +11,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Waits counts what the server's processes for a client were just doing, whenever
-// somebody looked: "running", "type:event" for what they waited for, else their state.
+// Waits samples the activity of the server's client backends: "running", "type:event" for
+// what they wait for, or else their state.
 type Waits struct {
-	looks int
-	found map[string]int
+	samples int
+	counts  map[string]int
 }
 
-// Wait is one of those, and how many processes were at it on average.
+// Wait is one activity, with its mean number of processes.
 type Wait struct {
 	At   string  `json:"at"`
 	Mean float64 `json:"mean"`
@@ -34,59 +34,59 @@ const (
 		group by 1`
 )
 
-// Watch looks every 10 ms, until end, at the connections to databases with such names.
+// Watch takes a sample every 10 ms, until end, of the connections to databases whose names are like names.
 func (w *Waits) Watch(ctx context.Context, s *Server, names string) (end func() error, err error) {
 	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
 	if err != nil {
 		return nil, err
 	}
-	over, ended := make(chan struct{}), make(chan error, 1)
+	stop, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		tick := time.NewTicker(waitsEvery)
 		defer tick.Stop()
 		for {
 			select {
 			case <-tick.C:
-			case <-over:
+			case <-stop:
 				ended <- nil
 				return
 			}
-			if err := w.look(ctx, conn, names); err != nil {
+			if err := w.sample(ctx, conn, names); err != nil {
 				ended <- err
 				return
 			}
 		}
 	}()
 	return func() error {
-		close(over)
+		close(stop)
 		err := <-ended
 		return errors.Join(err, conn.Close(context.WithoutCancel(ctx)))
 	}, nil
 }
 
-func (w *Waits) look(ctx context.Context, conn *pgx.Conn, names string) error {
+func (w *Waits) sample(ctx context.Context, conn *pgx.Conn, names string) error {
 	rows, err := conn.Query(ctx, waitsSQL, names)
 	if err != nil {
 		return err
 	}
-	w.looks++
-	if w.found == nil {
-		w.found = map[string]int{}
+	w.samples++
+	if w.counts == nil {
+		w.counts = map[string]int{}
 	}
-	var at string
+	var waitsFor string
 	var n int
-	_, err = pgx.ForEachRow(rows, []any{&at, &n}, func() error {
-		w.found[at] += n
+	_, err = pgx.ForEachRow(rows, []any{&waitsFor, &n}, func() error {
+		w.counts[waitsFor] += n
 		return nil
 	})
 	return err
 }
 
-// List begins with where most were.
+// List sorts by number, the largest first.
 func (w *Waits) List() (list []Wait) {
-	most := func(a, b string) int { return cmp.Or(w.found[b]-w.found[a], cmp.Compare(a, b)) }
-	for _, at := range slices.SortedFunc(maps.Keys(w.found), most) {
-		list = append(list, Wait{at, float64(w.found[at]) / float64(w.looks)})
+	byCount := func(a, b string) int { return cmp.Or(w.counts[b]-w.counts[a], cmp.Compare(a, b)) }
+	for _, waitsFor := range slices.SortedFunc(maps.Keys(w.counts), byCount) {
+		list = append(list, Wait{waitsFor, float64(w.counts[waitsFor]) / float64(w.samples)})
 	}
 	return list
 }

@@ -1,6 +1,6 @@
-// Package workload measures a job queue: how fast it enqueues, claims and finishes,
-// and what that costs. dibs bench runs the workloads on dibs; the module in bench runs
-// them on another queue too.
+// Package workload measures how fast a job queue enqueues, claims and finishes, and what
+// that costs. dibs bench runs the workloads on dibs; the module in bench runs them on
+// another queue too.
 package workload
 
 import (
@@ -11,33 +11,33 @@ import (
 	"time"
 )
 
-// Workload is something that is measured.
+// Workload is one kind of measurement.
 type Workload struct {
-	ID   string // several that are alike share it
+	ID   string // similar workloads share it
 	Name string
 	Rows []Row
 
 	Postgres bool          // on PostgreSQL only
-	Conns    int           // of a PostgreSQL server that it needs
-	Takes    time.Duration // about, on a small machine
+	Conns    int           // number of connections that it needs on a PostgreSQL server
+	Takes    time.Duration // estimated duration on a small machine
 	Run      func(context.Context, *Bench, Product) (Measured, error)
 }
 
-// Row is one of the figures that a run of a workload gives.
+// Row describes one of the figures of a workload.
 type Row struct {
-	Key  string // in Measured.Figures
+	Key  string // key in Measured.Figures
 	Name string
 	Unit string
-	X    float64 // where it stands in a plot; 0: in none
+	X    float64 // position in a plot; 0: in no plot
 }
 
-// Measured is what one run of a workload gave.
+// Measured is the result of one run of a workload.
 type Measured struct {
-	Figures map[string]float64 // by the key of their row; what could not be found out is not there
+	Figures map[string]float64 // by Row.Key; unknown figures are missing
 	Series  []float64          // W5: jobs/s in equal parts of the time
 }
 
-// All are the workloads of dibs.
+// All lists the workloads of dibs.
 func All(b *Bench) []Workload {
 	return slices.Concat(
 		[]Workload{b.Bulk(1000), b.Bulk(10_000), b.Single(64), b.Single(1000), b.Drain(true), b.Drain(false), b.Latency(false), b.Latency(true), b.Snapshot(), b.Writers(), b.Depth()},
@@ -45,7 +45,7 @@ func All(b *Bench) []Workload {
 	)
 }
 
-// throughput are the rows of what Timed measures.
+// throughput lists the rows that Timed measures.
 func throughput() []Row {
 	return []Row{
 		{Key: "rate", Name: "rate", Unit: "jobs/s"},
@@ -57,22 +57,22 @@ func throughput() []Row {
 	}
 }
 
-// conns are the connections of so many processes, each with a pool, and of this one
-// besides them.
+// conns is the number of connections of so many processes, each with a pool, and of this
+// process besides.
 func conns(processes, pool int) int {
 	const (
-		besidePool = 3 // of a store, for upkeep and wake-ups
+		besidePool = 3 // a store's connections for upkeep and wake-ups
 		others     = serverConns + 2
 	)
 	return processes*(pool+besidePool) + others
 }
 
-// per is about how long n jobs take at a rate in jobs/s, and what comes before them.
-func per(n, rate int) time.Duration {
+// timeFor estimates how long n jobs take at a rate in jobs/s, with their preparation.
+func timeFor(n, rate int) time.Duration {
 	return 300*time.Millisecond + time.Duration(n)*time.Second/time.Duration(rate)
 }
 
-// repeatedTakes is how long Repeated does.
+// repeatedTakes is the duration of Repeated.
 func (b *Bench) repeatedTakes() time.Duration {
 	return b.duration(repeatedWarm) + b.duration(repeatedTime) + 300*time.Millisecond
 }
@@ -90,14 +90,14 @@ func thousands(n int) string {
 	return text.String()
 }
 
-// round is d as people say it.
+// round formats d in seconds with three digits.
 func round(d time.Duration) string {
 	return fmt.Sprintf("%.3g s", d.Seconds())
 }
 
 func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// quantile is the value below which the part p of the values lies. It sorts them.
+// quantile returns the value below which the part p of the values lies. It sorts them.
 func quantile(values []time.Duration, p float64) time.Duration {
 	if len(values) == 0 {
 		return 0

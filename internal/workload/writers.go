@@ -9,19 +9,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// idleWriters are how many other transactions stay open that have written, and how many
-// other processes use the processor meanwhile.
+// idleWriters are pairs: the number of open transactions that have written, and the number
+// of processes that only use the processor.
 var idleWriters = []struct{ writers, burners int }{{1, 0}, {10, 0}, {10, 6}, {90, 0}, {300, 0}}
 
 const (
 	writersTime    = 30 * time.Second
-	fewIdleWriters = 10 // that every server must have room for
+	fewIdleWriters = 10 // number for which every server must have free connections
 )
 
 func writersKey(writers, burners int) string { return fmt.Sprintf("%d+%d", writers, burners) }
 
-// Writers is W5 beside idle transactions that have a number, as those have that wrote: marks
-// must pass over them. What the server has no free connections for is left out.
+// Writers is W5 beside idle transactions that have an id, as those that wrote have: marks
+// must pass over them. It leaves out cases for which the server has too few free connections.
 func (b *Bench) Writers() Workload {
 	w := Workload{
 		ID: "W5", Name: "idle writers, " + round(LoopWindows*b.writersWindow()) + " each, 3 priorities",
@@ -52,8 +52,8 @@ func (b *Bench) besideWriters(ctx context.Context, p Product) (Measured, error) 
 		if free < conns(1, b.Pool)+c.writers {
 			continue
 		}
-		_, err = b.with(ctx, p, false, func(o *opened) (Measured, error) {
-			rate, err := b.beside(ctx, o, c.writers, c.burners)
+		_, err = b.withSystem(ctx, p, false, func(o *opened) (Measured, error) {
+			rate, err := b.rateBeside(ctx, o, c.writers, c.burners)
 			m.Figures[writersKey(c.writers, c.burners)] = rate
 			return Measured{}, err
 		})
@@ -64,14 +64,14 @@ func (b *Bench) besideWriters(ctx context.Context, p Product) (Measured, error) 
 	return m, nil
 }
 
-// beside is the rate of the last third of a closed loop.
-func (b *Bench) beside(ctx context.Context, o *opened, writers, burners int) (rate float64, err error) {
+// rateBeside returns the rate in the last third of a closed loop.
+func (b *Bench) rateBeside(ctx context.Context, o *opened, writers, burners int) (rate float64, err error) {
 	for range writers {
 		conn, err := pgx.Connect(ctx, o.place.URL)
 		if err != nil {
 			return 0, err
 		}
-		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // nothing of it is to stay
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // the server rolls back in any case
 		if _, err := conn.Exec(ctx, "begin; select pg_current_xact_id()"); err != nil {
 			return 0, err
 		}

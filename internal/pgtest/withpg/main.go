@@ -1,6 +1,6 @@
-// Command withpg runs a command beside a throw-away PostgreSQL server, whose URL
-// the command finds in DIBS_TEST_POSTGRES. Without a command it prints the URL and
-// waits for Ctrl-C.
+// Command withpg starts a throw-away PostgreSQL server and runs a command with the
+// server's URL in DIBS_TEST_POSTGRES. Without a command it prints the URL and waits
+// for Ctrl-C.
 package main
 
 import (
