@@ -68,19 +68,19 @@ var driver = map[string][]string{
 
 // below is what a package may import of this module.
 var below = map[string][]string{
-	".":                  nil,
-	"adopt":              {"", "adopt/mapping", "internal/adopted", "internal/checks"},
-	"adopt/advice":       {"", "adopt", "adopt/mapping", "internal/adopted", "internal/checks", "internal/qualify"},
-	"adopt/mapping":      {""},
-	"internal/adopted":   {"", "adopt/mapping", "internal/checks", "internal/qualify"},
-	"internal/checks":    {""},
-	"internal/combine":   nil,
-	"footprint": nil,
-	"sqlite":             {"", "internal/checks", "footprint"},
-	"internal/qualify":   nil,
-	"internal/session":   {""},
-	"postgres":           {"", "internal/checks", "internal/combine", "footprint", "internal/qualify", "internal/session"},
-	"storetest":          {"", "internal/checks"},
+	".":                nil,
+	"adopt":            {"", "adopt/mapping", "internal/adopted", "internal/checks"},
+	"adopt/advice":     {"", "adopt", "adopt/mapping", "internal/adopted", "internal/checks", "internal/qualify"},
+	"adopt/mapping":    {""},
+	"internal/adopted": {"", "adopt/mapping", "internal/checks", "internal/qualify"},
+	"internal/checks":  {""},
+	"internal/combine": nil,
+	"footprint":        nil,
+	"sqlite":           {"", "internal/checks", "footprint"},
+	"internal/qualify": nil,
+	"internal/session": {""},
+	"postgres":         {"", "internal/checks", "internal/combine", "footprint", "internal/qualify", "internal/session"},
+	"storetest":        {"", "internal/checks"},
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {

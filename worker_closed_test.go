@@ -33,7 +33,7 @@ func TestAWorkerWithJobsEndsWhenItsStoreIsClosed(t *testing.T) {
 	t.Parallel()
 	for name, concurrency := range map[string]int{"with places left": 10, "with all places taken": 2} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *memory) {
+			virtualTime(t, func(t *testing.T, m *memory) {
 				started := make(chan struct{}, 2)
 				release := make(chan struct{})
 				w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {

@@ -75,11 +75,11 @@ func TestAHandlerThatFinishesPastItsLease(t *testing.T) {
 // blocking is a store whose first so many calls of Finish find the rows locked.
 type blocking struct {
 	enqueuer
-	left atomic.Int32
+	remaining atomic.Int32
 }
 
 func (b *blocking) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	if b.left.Add(-1) >= 0 {
+	if b.remaining.Add(-1) >= 0 {
 		var ids []int64
 		for _, o := range outcomes {
 			ids = append(ids, o.ID)
@@ -96,7 +96,7 @@ func TestALockThatPassesIsNoWarning(t *testing.T) {
 		t.Run(fmt.Sprint(times), func(t *testing.T) {
 			t.Parallel()
 			store := &blocking{enqueuer: database(t, "sqlite:"+filepath.Join(t.TempDir(), "q.db"))}
-			store.left.Store(times)
+			store.remaining.Store(times)
 			enqueue(t, store, plain(1)...)
 			var log bytes.Buffer
 			finished, failures := make(chan dibs.Attempt, 1), 0

@@ -52,7 +52,7 @@ func (w *watch) on(worker *dibs.Worker) *watch {
 }
 
 func TestHandlersOutliveTheirLeasesByOneExtendForAll(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			select {
 			case <-time.After(time.Minute):
@@ -79,7 +79,7 @@ func TestHandlersOutliveTheirLeasesByOneExtendForAll(t *testing.T) {
 }
 
 func TestLostLeaseStopsTheHandlerAndWritesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), dibs.ErrLeaseLost) {
@@ -136,7 +136,7 @@ func TestHandlerIsToldToStopBeforeItsLeaseEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *memory) {
+			virtualTime(t, func(t *testing.T, m *memory) {
 				m.setScript(script)
 				left := make(chan time.Duration, 10)
 				w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
@@ -162,7 +162,7 @@ func TestHandlerIsToldToStopBeforeItsLeaseEnds(t *testing.T) {
 }
 
 func TestOutcomeIsWrittenWhenTheDatabaseComesBackWithinTheLease(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		back := time.Now().Add(8 * time.Second)
 		m.setScript(func(_ context.Context, call string) error {
 			if call != "claim" && time.Now().Before(back) {
@@ -188,7 +188,7 @@ func TestOutcomeIsWrittenWhenTheDatabaseComesBackWithinTheLease(t *testing.T) {
 }
 
 func TestOutcomeIsGivenUpWhenTheLeaseEndsFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		back := time.Now().Add(15 * time.Second)
 		m.setScript(func(_ context.Context, call string) error {
 			if call != "claim" && time.Now().Before(back) {
@@ -214,7 +214,7 @@ func TestOutcomeIsGivenUpWhenTheLeaseEndsFirst(t *testing.T) {
 }
 
 func TestStaleOutcomeIsRefusedAndReported(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {
 			m.steal(1) // as if the process had stood still for longer than the lease
 			return nil
@@ -237,7 +237,7 @@ func TestStaleOutcomeIsRefusedAndReported(t *testing.T) {
 // While an outcome is being written, a lost lease does not end the attempt, but
 // nobody needs to ask for it again and again: the call that writes will tell.
 func TestLeaseLostDuringASlowWriteIsAskedForOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			switch {
 			case call == "finish":
@@ -269,7 +269,7 @@ func TestLeaseLostDuringASlowWriteIsAskedForOnce(t *testing.T) {
 // A worker that loses a job and claims it again holds two attempts of it for a
 // while; the old one's end must not touch the new one.
 func TestNewAttemptInTheSameWorkerIsNotTouchedByTheOldOne(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		release := make(chan struct{})
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if job.Attempt == 1 {
@@ -307,7 +307,7 @@ func TestNewAttemptInTheSameWorkerIsNotTouchedByTheOldOne(t *testing.T) {
 }
 
 func TestResumeTakesBackWhatARestartedWorkerHeld(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(4)...)
 		if _, err := m.Claim(t.Context(), dibs.ClaimRequest{Worker: "tester", N: 3}); err != nil {
 			t.Fatal(err)

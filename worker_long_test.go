@@ -22,7 +22,7 @@ func TestAHandlerThatRunsForLongIsLogged(t *testing.T) {
 		want    int
 	}{{9, 0, 0}, {11, 0, 1}, {99, 0, 1}, {101, 0, 2}, {101, 24 * time.Hour, 0}} {
 		t.Run(fmt.Sprint(c.leases, " leases, timeout ", c.timeout), func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *memory) {
+			virtualTime(t, func(t *testing.T, m *memory) {
 				w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 					<-ctx.Done()
 					return context.Cause(ctx)

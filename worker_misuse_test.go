@@ -110,7 +110,7 @@ func extendFails(m *memory) {
 }
 
 func TestAHookThatPanicsIsLoggedAndTheWorkerGoesOn(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if job.ID == 1 {
 				<-ctx.Done()
@@ -143,7 +143,7 @@ func TestAHookThatPanicsIsLoggedAndTheWorkerGoesOn(t *testing.T) {
 // A hook may end its goroutine, as testing.T.FailNow does: Run cannot return then, but its
 // calls to the store have ended, and so have its handlers' contexts.
 func TestAHookThatEndsItsGoroutineLeavesNothingBehind(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		started, stopped := make(chan struct{}), make(chan struct{})
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			defer close(stopped)
@@ -188,7 +188,7 @@ func (l logPanics) WithAttrs([]slog.Attr) slog.Handler        { return l }
 func (l logPanics) WithGroup(string) slog.Handler             { return l }
 
 func TestALogThatPanicsStopsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
 		w.Hooks.Log = slog.New(logPanics{})
 		stop := run(t, w)
@@ -208,7 +208,7 @@ func (u *unreadable) Error() string { return "unreadable" }
 func (u *unreadable) Unwrap() error { return u.inner }
 
 func TestAnErrorThatCannotBeReadFailsItsOwnAttemptAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(_ context.Context, job *dibs.RawJob) error {
 			if job.ID == 1 {
 				return (*unreadable)(nil)

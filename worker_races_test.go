@@ -112,7 +112,7 @@ func TestShortestLeasesLoseNothing(t *testing.T) {
 // A handler that says that it has finished its job, and has not, leaves it claimed:
 // it runs again when its lease has ended, and the attempt counts.
 func TestErrFinishedWithoutAFinishIsNoLimbo(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		starts := make(chan time.Time, 100)
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {
 			starts <- time.Now()

@@ -63,7 +63,7 @@ func newHolding(t *testing.T, owner, url string) *holding {
 
 // with opens a store for a moment: after a restart, one that was open before may
 // still have connections from then.
-func (h *holding) with(f func(dibs.Database)) {
+func (h *holding) withDB(f func(dibs.Database)) {
 	h.Helper()
 	db, err := open.Database(h.Context(), open.URL(h.owner), open.Options{})
 	if err != nil {
@@ -79,7 +79,7 @@ func (h *holding) with(f func(dibs.Database)) {
 // hold has the worker run jobs, and returns when all have started.
 func (h *holding) hold() (ids []int64) {
 	h.Helper()
-	h.with(func(db dibs.Database) { ids = enqueue(h, db, plain(held)...) })
+	h.withDB(func(db dibs.Database) { ids = enqueue(h, db, plain(held)...) })
 	for range ids {
 		await(h, h.started, "a handler")
 	}
@@ -110,7 +110,7 @@ func (h *holding) end(ids []int64, answerAgain func()) {
 			h.Errorf("attempt %d of job %d: %v", a.Job.Attempt, a.Job.ID, a.NotWritten)
 		}
 	}
-	h.with(func(db dibs.Database) {
+	h.withDB(func(db dibs.Database) {
 		for _, id := range ids {
 			if job := get(h, db, id); job.State != dibs.Completed || job.Attempt != 1 {
 				h.Errorf("job %d is %s after %d attempts", id, job.State, job.Attempt)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestShutdownWaitsForHandlersThenReleasesTheirJobs(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			select {
 			case <-time.After(time.Duration(job.ID) * 10 * time.Second):
@@ -46,7 +46,7 @@ func TestShutdownWaitsForHandlersThenReleasesTheirJobs(t *testing.T) {
 }
 
 func TestShutdownReleasesJobsOfAClaimThatWasUnderWay(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "claim" {
 				time.Sleep(time.Second)
@@ -66,7 +66,7 @@ func TestShutdownReleasesJobsOfAClaimThatWasUnderWay(t *testing.T) {
 }
 
 func TestShutdownDoesNotTakeBackWhatItReleases(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		claims := 0
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "claim" {
@@ -92,7 +92,7 @@ func TestShutdownDoesNotTakeBackWhatItReleases(t *testing.T) {
 }
 
 func TestShutdownLeavesDeafHandlersBehindAndNamesThem(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		wake := make(chan struct{})
 		w := quiet(m, func(_ context.Context, job *dibs.RawJob) error {
 			<-wake
@@ -123,7 +123,7 @@ func TestShutdownLeavesDeafHandlersBehindAndNamesThem(t *testing.T) {
 }
 
 func TestShutdownWithoutADatabaseEndsInTime(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
 		w.Lease, m.lease = time.Hour, time.Hour
 		w.ShutdownWait = time.Second
@@ -150,7 +150,7 @@ func TestShutdownWithoutADatabaseEndsInTime(t *testing.T) {
 
 // What runs processes gives them 20 s to 30 s to end before it kills them.
 func TestShutdownEndsWithinTwentySecondsWhateverHappens(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		wake := make(chan struct{})
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if job.ID == 1 {
@@ -182,7 +182,7 @@ func TestShutdownEndsWithinTwentySecondsWhateverHappens(t *testing.T) {
 }
 
 func TestHandlersVerdictCountsDuringShutdown(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			<-ctx.Done()
 			switch job.ID {
@@ -216,7 +216,7 @@ func TestHandlersVerdictCountsDuringShutdown(t *testing.T) {
 }
 
 func TestRunWithAnEndedContextTakesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(1)...)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -23,7 +23,7 @@ var (
 
 // bubble runs a test on a clock of its own: it moves only while everything waits, so
 // minutes pass at once and times are exact. No goroutine may outlive the test.
-func bubble(t *testing.T, f func(t *testing.T, m *memory)) {
+func virtualTime(t *testing.T, f func(t *testing.T, m *memory)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { f(t, newMemory()) })
 }
@@ -112,7 +112,7 @@ func TestOutcomeFollowsFromWhatTheHandlerReturns(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *memory) {
+			virtualTime(t, func(t *testing.T, m *memory) {
 				first := make(chan time.Time, 1)
 				var runs atomic.Int32
 				stop := run(t, quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
@@ -150,7 +150,7 @@ func TestOutcomeFollowsFromWhatTheHandlerReturns(t *testing.T) {
 }
 
 func TestPanicGoesToTheErrorHistoryWithItsStack(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { panic("out of cheese") }))
 		id := enqueue(t, m, plain(1)...)[0]
 		synctest.Wait()
@@ -167,7 +167,7 @@ func TestPanicGoesToTheErrorHistoryWithItsStack(t *testing.T) {
 }
 
 func TestHandlerThatEndsItsGoroutineFailsAndFreesItsPlace(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, nil)
 		w.Concurrency = 1
 		w.HandleRaw("exit", func(context.Context, *dibs.RawJob) error { runtime.Goexit(); return nil })
@@ -186,7 +186,7 @@ func TestHandlerThatEndsItsGoroutineFailsAndFreesItsPlace(t *testing.T) {
 }
 
 func TestJobTimeoutFailsTheAttemptAndSaysSo(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), dibs.ErrJobTimeout) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -207,7 +207,7 @@ func TestJobTimeoutFailsTheAttemptAndSaysSo(t *testing.T) {
 }
 
 func TestCancelledJobEndsTheContextOfItsHandler(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), dibs.ErrCancelled) {
@@ -231,7 +231,7 @@ func TestCancelledJobEndsTheContextOfItsHandler(t *testing.T) {
 }
 
 func TestErrFinishedWritesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		var finished []dibs.Attempt
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if err := m.Finish(ctx, []dibs.Outcome{job.Lease().Complete([]byte(`"own"`))}); err != nil {
@@ -282,7 +282,7 @@ func TestWorkerSetUpWrongSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestClaimThatTheStoreCallsInvalidEndsRun(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "claim" {
 				return &dibs.InvalidError{Field: "queue", Reason: "is 300 bytes, the limit is 255"}
