@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// memory is a store that keeps jobs in memory, just enough of one for a worker:
+// memory is a store that keeps jobs in memory, with just what a worker needs:
 // one queue, first in first out, leases and tokens exact on time.Now. A script can
 // make any call slow or fail.
 type memory struct {
@@ -36,8 +36,8 @@ func newMemory() *memory {
 	}
 }
 
-// enter counts a call and plays the script. What the script does to ctx's time is
-// done before the call takes effect.
+// enter counts a call and runs the script. Time that the script takes passes before the
+// call takes effect.
 func (m *memory) enter(ctx context.Context, call string) error {
 	m.mu.Lock()
 	m.calls[call]++

@@ -27,7 +27,7 @@ func TestJobStartsAtOnceWhenTheStoreWakesTheWorker(t *testing.T) {
 	})
 }
 
-// Wake-ups are hints: with none at all every job starts within 2 s of its time.
+// Without any wakeup every job starts within 2 s of its time.
 func TestDueJobsStartWithinTwoSecondsByPollingAlone(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.quiet = true
@@ -53,7 +53,7 @@ func TestDueJobsStartWithinTwoSecondsByPollingAlone(t *testing.T) {
 	})
 }
 
-// It claims every 1.7 s, give or take a twentieth, and after each sweep, every 10 s.
+// An idle worker claims every 1.7 s, give or take a twentieth, and after each sweep, every 10 s.
 func TestIdleWorkerMakesFewCalls(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, untilEnd))
@@ -221,8 +221,8 @@ func TestUnwrittenOutcomesHoldUpClaims(t *testing.T) {
 	})
 }
 
-// In a queue with a limit, the end of one job is what lets the next one start. The store
-// tells of the room, and one claim follows.
+// In a queue with a limit, the next job starts when one ends: the store sends a wakeup, and
+// one claim follows.
 func TestOneClaimFollowsAFinishThatMakesRoom(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.maxRunning = 1
@@ -240,7 +240,7 @@ func TestOneClaimFollowsAFinishThatMakesRoom(t *testing.T) {
 	})
 }
 
-// The Finish took effect, but was not answered: to repeat it is refused, and makes no room.
+// A Finish that took effect without an answer is repeated: that is refused, and sends no wakeup.
 func TestAClaimFollowsAFinishThatWasNotAnswered(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.maxRunning, m.quiet = 1, true
@@ -256,7 +256,7 @@ func TestAClaimFollowsAFinishThatWasNotAnswered(t *testing.T) {
 		})
 		stop := run(t, quiet(m, func(_ context.Context, j *dibs.RawJob) error {
 			if j.ID == 1 {
-				time.Sleep(9 * time.Second) // until the next poll is far away
+				time.Sleep(9 * time.Second) // meanwhile the waits between polls grow
 			}
 			return nil
 		}))
@@ -282,8 +282,8 @@ func TestNoClaimFollowsAFinishThatMakesNoRoom(t *testing.T) {
 	})
 }
 
-// With jobs that take no time, claims and writes overlap and are full: the slower
-// of the two sets the pace.
+// With jobs that take no time, full claims and writes overlap, so the slower of the
+// two sets the pace.
 func TestShortJobsRunAtThePaceOfTheDatabase(t *testing.T) {
 	for _, c := range []struct {
 		concurrency   int

@@ -85,7 +85,7 @@ func TestLostLeaseStopsTheHandlerAndWritesNothing(t *testing.T) {
 			if !errors.Is(context.Cause(ctx), dibs.ErrLeaseLost) {
 				t.Errorf("context ended because of %v", context.Cause(ctx))
 			}
-			return nil // it pretends that all is well
+			return nil // as if the job were done
 		})
 		watch := new(watch).on(w)
 		stop := run(t, w)
@@ -107,8 +107,8 @@ func TestLostLeaseStopsTheHandlerAndWritesNothing(t *testing.T) {
 	})
 }
 
-// Whatever the database does, a handler that heeds its context is gone before
-// another worker can have its job.
+// Whatever the database does, a handler that heeds its context has returned before another
+// worker can have its job.
 func TestHandlerIsToldToStopBeforeItsLeaseEnds(t *testing.T) {
 	for name, script := range map[string]func(ctx context.Context, call string) error{
 		"database away": func(_ context.Context, call string) error {
@@ -216,7 +216,7 @@ func TestOutcomeIsGivenUpWhenTheLeaseEndsFirst(t *testing.T) {
 func TestStaleOutcomeIsRefusedAndReported(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {
-			m.steal(1) // as if the process had stood still for longer than the lease
+			m.steal(1) // the process stood still for longer than the lease
 			return nil
 		})
 		watch := new(watch).on(w)
@@ -234,8 +234,8 @@ func TestStaleOutcomeIsRefusedAndReported(t *testing.T) {
 	})
 }
 
-// While an outcome is being written, a lost lease does not end the attempt, but
-// nobody needs to ask for it again and again: the call that writes will tell.
+// While an outcome is being written, a lost lease does not end the attempt, and the worker
+// does not extend it again: the call that writes finds out whether it is lost.
 func TestLeaseLostDuringASlowWriteIsAskedForOnce(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
@@ -243,7 +243,7 @@ func TestLeaseLostDuringASlowWriteIsAskedForOnce(t *testing.T) {
 			case call == "finish":
 				time.Sleep(9 * time.Second)
 			case call == "extend" && m.count("extend") > 20:
-				time.Sleep(time.Second) // or the test would never end
+				time.Sleep(time.Second) // time on the test's clock moves only in waits
 			}
 			return nil
 		})
@@ -273,7 +273,7 @@ func TestNewAttemptInTheSameWorkerIsNotTouchedByTheOldOne(t *testing.T) {
 		release := make(chan struct{})
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if job.Attempt == 1 {
-				<-release // deaf to its context
+				<-release // the handler ignores its context
 				return errors.New("too late")
 			}
 			return untilEnd(ctx, job)

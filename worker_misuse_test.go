@@ -62,7 +62,7 @@ func TestAWorkerThatIsNotSetUpDoesNotRun(t *testing.T) {
 	}
 }
 
-// panicking has every hook panic, and notes what is logged and which hooks were called.
+// panicking makes every hook panic, and records the log and which hooks were called.
 type panicking struct {
 	mu     sync.Mutex
 	logged []string
@@ -159,7 +159,7 @@ func TestAHookThatEndsItsGoroutineLeavesNothingBehind(t *testing.T) {
 			_ = w.Run(t.Context())
 		}()
 		<-started
-		var claims atomic.Int64 // under way
+		var claims atomic.Int64 // claims under way
 		m.setScript(func(ctx context.Context, call string) error {
 			switch call {
 			case "extend":
@@ -179,7 +179,7 @@ func TestAHookThatEndsItsGoroutineLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// logPanics is a slog.Handler of a program that has a mistake in it.
+// logPanics is a slog.Handler that panics.
 type logPanics struct{ slog.Handler }
 
 func (logPanics) Enabled(context.Context, slog.Level) bool    { panic("a mistake") }
@@ -201,7 +201,7 @@ func TestALogThatPanicsStopsNothing(t *testing.T) {
 	})
 }
 
-// unreadable is an error with which errors.Is panics, as it does with a nil pointer to many.
+// unreadable is an error type whose nil pointer makes errors.Is panic, as many do.
 type unreadable struct{ inner error }
 
 func (u *unreadable) Error() string { return "unreadable" }
@@ -249,5 +249,5 @@ func TestOneWorkerMayRunTwice(t *testing.T) {
 	jobs.Wait()
 	stopped(t, first)
 	stopped(t, second)
-	stopped(t, run(t, w)) // and again
+	stopped(t, run(t, w)) // the second run
 }

@@ -15,8 +15,8 @@ import (
 
 var errNoRoom = fmt.Errorf("no room: %w", dibs.ErrNotStarted)
 
-// A worker that lacks what its jobs need must not use up their attempts, nor take them again and
-// again in the same moment.
+// A worker that cannot start its jobs must not use up their attempts, nor claim them again at
+// once.
 func TestJobsThatCannotBeStartedAreGivenBackAndClaimsPause(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var starts []time.Time
@@ -78,7 +78,7 @@ func TestAJobThatCanBeStartedEndsTheGrowthOfPauses(t *testing.T) {
 	})
 }
 
-// The jobs of one claim fail together: that is one reason to wait, not ten.
+// Ten jobs of one claim that cannot be started make one pause, not ten.
 func TestJobsOfOneClaimPauseOnce(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(10)...)

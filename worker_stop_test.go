@@ -71,7 +71,7 @@ func TestShutdownDoesNotTakeBackWhatItReleases(t *testing.T) {
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "claim" {
 				if claims++; claims == 2 {
-					time.Sleep(time.Second) // it looks for jobs after the shutdown began
+					time.Sleep(time.Second) // the claim looks for jobs after the shutdown began
 				}
 			}
 			return nil
@@ -118,7 +118,7 @@ func TestShutdownLeavesDeafHandlersBehindAndNamesThem(t *testing.T) {
 			t.Errorf("a job that was never started is %s", job.State)
 		}
 		close(wake)
-		synctest.Wait() // the handlers return, and nobody listens
+		synctest.Wait() // the handlers return, though nothing reads r.done
 	})
 }
 
@@ -148,13 +148,13 @@ func TestShutdownWithoutADatabaseEndsInTime(t *testing.T) {
 	})
 }
 
-// What runs processes gives them 20 s to 30 s to end before it kills them.
+// Supervisors kill a process 20 s to 30 s after they asked it to end.
 func TestShutdownEndsWithinTwentySecondsWhateverHappens(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		wake := make(chan struct{})
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if job.ID == 1 {
-				<-wake // it never looks at ctx
+				<-wake // the handler ignores ctx
 			}
 			return untilEnd(ctx, job)
 		})
