@@ -18,7 +18,7 @@ var otherVariants = []Variant{
 		Harm:  "The job is completed and its effects are not, when the transaction rolls back.",
 		In: []Patch{
 			{"postgres", "TestStore/tx/a finish and its effects happen together or not at all", []Edit{
-				{"tx.go", "finisher{conn: t.conn, own: t.own}", "finisher{conn: t.s.db}"},
+				{"tx.go", "finisher{conn: t.conn, ownTokens: t.ownTokens}", "finisher{conn: t.s.db}"},
 			}},
 		},
 	},
@@ -28,7 +28,7 @@ var otherVariants = []Variant{
 		Harm:  "A rollback leaves them leased, and their attempt counted.",
 		In: []Patch{
 			{"postgres", "TestStore/txclaim/a rollback gives the jobs back at once, as if never claimed", []Edit{
-				{"tx.go", "claimer{conn: t.conn, tx: true}", "claimer{conn: t.s.db, tx: true}"},
+				{"tx.go", "claimer{conn: t.conn, inTx: true}", "claimer{conn: t.s.db, tx: true}"},
 			}},
 		},
 	},
