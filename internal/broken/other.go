@@ -28,7 +28,7 @@ var otherVariants = []Variant{
 		Harm:  "A rollback leaves them leased, and their attempt counted.",
 		In: []Patch{
 			{"postgres", "TestStore/txclaim/a rollback gives the jobs back at once, as if never claimed", []Edit{
-				{"tx.go", "claimer{conn: t.conn, inTx: true}", "claimer{conn: t.s.db, tx: true}"},
+				{"tx.go", "claimer{conn: t.conn, inTx: true}", "claimer{conn: t.s.db, inTx: true}"},
 			}},
 		},
 	},
@@ -41,7 +41,7 @@ var otherVariants = []Variant{
 				{"sql/complete.sql", "or j.token = any ($6::uuid[])", "or false and j.token = any ($6::uuid[])"},
 			}},
 			{"sqlite", "TestStore/txclaim/a finish is good however long the transaction took", []Edit{
-				{"finish.go", "j.leaseUntil <= now && !s.own[j.token]", "j.leaseUntil <= now"},
+				{"finish.go", "j.leaseUntil <= now && !s.ownTokens[j.token]", "j.leaseUntil <= now"},
 			}},
 		},
 	},
