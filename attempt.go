@@ -19,11 +19,11 @@ type attempt struct {
 
 // ended tells the loop that a handler has returned.
 type ended struct {
-	h       *held
-	err     error
-	outcome Outcome
-	write   bool // false: the handler has finished its job itself
-	unable  bool // the handler could not start the job
+	h          *held
+	err        error
+	outcome    Outcome
+	write      bool // the worker writes the outcome; false: the handler has finished its job itself
+	notStarted bool // the handler could not start the job
 }
 
 // execute starts the handler of a claimed job.
@@ -36,17 +36,17 @@ func (r *run) execute(h *held, f handler) {
 	r.goHandle()
 }
 
-// goHandle has a goroutine on its way to r.todo. One is enough: it sends the next on its
-// way before it runs a handler. So no job waits for another's handler, yet handlers
-// that return at once share goroutines, which else cost more than they do.
+// goHandle starts a goroutine that reads r.todo, unless one is starting. One is enough: it
+// starts the next before it runs a handler. So no job waits for another's handler, and
+// quick handlers share goroutines: starting one costs more than they do.
 func (r *run) goHandle() {
-	if r.coming.CompareAndSwap(false, true) {
+	if r.starting.CompareAndSwap(false, true) {
 		go r.handle()
 	}
 }
 
 func (r *run) handle() {
-	r.coming.Store(false)
+	r.starting.Store(false)
 	for {
 		select {
 		case a := <-r.todo:
@@ -76,7 +76,7 @@ func (r *run) attempt(ctx context.Context, h *held, f handler) {
 		}
 		e := ended{h: h, err: err}
 		e.outcome, e.write = decide(h.lease, result, err, context.Cause(ctx))
-		e.unable = e.outcome.Ending == EndRelease && errors.Is(err, ErrNotStarted) // such an error can be read
+		e.notStarted = e.outcome.Ending == EndRelease && errors.Is(err, ErrNotStarted) // decide has read err without a panic
 		select {
 		case r.done <- e:
 		case <-r.over:
@@ -122,8 +122,8 @@ func decide(l Lease, result json.RawMessage, err, cause error) (o Outcome, write
 	}
 }
 
-// outcome writes the whole error text, err being v or what wraps it, unless that
-// would only repeat the verdict.
+// outcome is what the verdict asks for. err is v or an error that wraps it; its text is
+// kept, except where it would only repeat the verdict.
 func (v *verdict) outcome(l Lease, err error) Outcome {
 	o := Outcome{ID: l.ID, Token: l.Token, Ending: v.ending, Delay: v.delay}
 	if v.ending == EndRetry || v.ending == EndDead {
@@ -135,7 +135,7 @@ func (v *verdict) outcome(l Lease, err error) Outcome {
 	return o
 }
 
-// returned takes a handler's end: its place is free, its outcome is to be written.
+// returned frees the place of a handler that has ended, and has its outcome written.
 func (r *run) returned(e ended) {
 	h := e.h
 	if !r.running[h] {
@@ -152,7 +152,7 @@ func (r *run) returned(e ended) {
 	switch {
 	case !e.write:
 		r.drop(h)
-		r.more = true
+		r.claimNow = true
 		r.onFinished(h, nil)
 	case h.lost:
 		r.onFinished(h, ErrLeaseLost)
@@ -163,7 +163,7 @@ func (r *run) returned(e ended) {
 
 var errGoexit = errors.New("handler ended its goroutine (runtime.Goexit) instead of returning")
 
-// panicError is what a handler that panicked failed with. The message comes before
+// panicError is the error of an attempt whose handler panicked. The message comes before
 // the stack, so that cutting the text keeps it.
 type panicError struct {
 	value any

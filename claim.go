@@ -7,25 +7,24 @@ import (
 )
 
 const (
-	// firstPoll and lastPoll bound the time from a claim that found fewer jobs than
-	// asked for to the next one, if nothing wakes the worker before: it doubles
-	// while claims find nothing.
+	// firstPoll and lastPoll bound the wait between claims of a worker whose last claim
+	// found fewer jobs than it asked for, if nothing wakes it: the wait doubles with
+	// each claim that finds nothing.
 	firstPoll = 100 * time.Millisecond
-	// lastPoll, give or take pollJitter, is also how late a job starts that nobody
-	// was woken for: one that became due, or whose lease ended, since claims look for
-	// these too. It has to stay under 2 s. A worker that does not claim sweeps as often.
+	// lastPoll, give or take pollJitter, is also how late a job starts for which no worker
+	// was woken: claims find the jobs that became due and those whose lease ended. It
+	// has to stay under 2 s. A worker that does not claim sweeps as often.
 	lastPoll   = 1700 * time.Millisecond
 	pollJitter = 0.05
-	sweepEvery = 10 * time.Second // of a worker that claims
+	sweepEvery = 10 * time.Second // a worker that claims sweeps this often
 	// claimGap keeps a busy worker, whose handlers return one by one, from
 	// claiming jobs one by one: claims for less than a quarter of its places come
 	// this far apart.
 	claimGap = 5 * time.Millisecond
-	// gather is how long the first place that became free, and the first outcome,
-	// wait for more of them while handlers are running: most often those that
-	// started together end together. Without it a queue of short jobs takes twice
-	// as many calls, and twice the time.
-	gather = time.Millisecond
+	// gatherWait is how long the first free place, and the first outcome, wait for more
+	// while handlers are running: handlers that started together mostly end together.
+	// Without it a queue of short jobs takes twice the calls and twice the time.
+	gatherWait = time.Millisecond
 	// firstPause and lastPause bound the time without claims after a handler could not
 	// start its job: it doubles while that goes on.
 	firstPause = 100 * time.Millisecond
@@ -41,31 +40,31 @@ func (r *run) claim(now time.Time) (next time.Time) {
 		return time.Time{}
 	}
 	at := r.pollAt
-	if r.more {
+	if r.claimNow {
 		at = now
 	}
 	if len(r.running) > 0 {
-		at = latest(at, r.freedAt.Add(gather))
+		at = latest(at, r.freedAt.Add(gatherWait))
 		if n < r.Concurrency/4 {
 			at = latest(at, r.claims.sent.Add(claimGap))
 		}
 	}
-	if at = latest(latest(at, r.claims.retryAt), r.pausedTo); now.Before(at) {
+	if at = latest(latest(at, r.claims.retryAt), r.pausedUntil); now.Before(at) {
 		return at
 	}
 	select {
-	case <-r.wake: // this claim sees what that tells of
+	case <-r.wake: // this claim sees the work that the wakeup announces
 	default:
 	}
-	r.more, r.asked, r.freedAt = false, n, time.Time{}
+	r.claimNow, r.requested, r.freedAt = false, n, time.Time{}
 	r.sweepAt = earliest(r.sweepBy, now.Add(jitter(lastPoll, pollJitter)))
-	// Even a shutdown that gives everything else up lets a claim end: whether a claim
-	// that is broken off took jobs is not known, and these would wait out a lease.
-	r.claims.send(r.calls, r, callTimeout, r.take(n))
+	// A shutdown lets a claim end: one that is broken off may have taken jobs, and
+	// they would wait until their leases end.
+	r.claims.send(r.calls, r, callTimeout, r.claimCall(n))
 	return time.Time{}
 }
 
-func (r *run) take(n int) func(context.Context) ([]*RawJob, error) {
+func (r *run) claimCall(n int) func(context.Context) ([]*RawJob, error) {
 	if r.resume {
 		return func(ctx context.Context) ([]*RawJob, error) {
 			return r.Store.Resume(ctx, ClaimRequest{Queue: r.Queue, Worker: r.Name, Lease: r.Lease})
@@ -81,7 +80,7 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 	r.claims.answered(r, a.err)
 	now := time.Now()
 	if a.err != nil {
-		r.more = true
+		r.claimNow = true
 		r.onError("claim", a.err)
 		if r.hopeless(a.err) {
 			r.fatal = a.err
@@ -93,16 +92,16 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 	jobs := a.value
 	switch {
 	case r.resume:
-		r.resume, r.more = false, true
-	case len(jobs) == r.asked:
-		r.more = true
-		r.idle = 0
+		r.resume, r.claimNow = false, true
+	case len(jobs) == r.requested:
+		r.claimNow = true
+		r.pollWait = 0
 	case len(jobs) > 0:
-		r.idle = 0
+		r.pollWait = 0
 	}
-	r.idle = min(max(2*r.idle, firstPoll), lastPoll)
-	r.pollAt = now.Add(jitter(r.idle, pollJitter))
-	// A claim that can be made then makes a sweep before it unnecessary.
+	r.pollWait = min(max(2*r.pollWait, firstPoll), lastPoll)
+	r.pollAt = now.Add(jitter(r.pollWait, pollJitter))
+	// The next claim sweeps too, so no sweep is needed before it.
 	r.sweepAt = earliest(r.sweepBy, latest(r.sweepAt, r.pollAt))
 	if len(jobs) > 0 {
 		r.onClaimed(jobs, now.Sub(r.claims.sent))
@@ -112,15 +111,15 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 	}
 }
 
-// hopeless reports whether to repeat a claim would not help. What is missing in the
-// database ends only a worker that has not made any claim yet: under one that works, a
-// right that is revoked or a table that is away is somebody's mistake, and may come back.
+// hopeless reports whether repeating a claim would not help. A missing right or table
+// ends only a worker that has not made any claim yet: later somebody has removed it by
+// mistake, and may restore it.
 func (r *run) hopeless(err error) bool {
 	return errors.Is(err, ErrInvalid) || !r.claimsWork && (errors.Is(err, ErrDenied) || errors.Is(err, ErrSchema))
 }
 
-// accept starts a claimed job, or releases one that cannot run here: claimed while
-// the shutdown began, or resumed without a place or a handler for it.
+// accept starts a claimed job. It releases a job that was claimed while the shutdown
+// began, or resumed without a free place or a handler.
 func (r *run) accept(job *RawJob) {
 	h := &held{job: job, lease: job.Lease(), since: r.claims.sent, length: job.LeaseUntil.Sub(job.ClaimedAt)}
 	if old := r.held[job.ID]; old != nil {
@@ -128,7 +127,7 @@ func (r *run) accept(job *RawJob) {
 	}
 	r.held[job.ID] = h
 	r.lease = h.length
-	r.lookAt = earliest(r.lookAt, h.extendAt())
+	r.checkLeasesAt = earliest(r.checkLeasesAt, h.extendAt())
 	f := r.handler(job.Kind)
 	if f == nil || r.stage != working || len(r.running) == r.Concurrency {
 		h.outcome = h.lease.Release()
@@ -142,21 +141,21 @@ func (r *run) accept(job *RawJob) {
 // the same claim fail for the same reason.
 func (r *run) pause(e ended, now time.Time) {
 	switch {
-	case !e.unable:
-		r.pauses = 0
+	case !e.notStarted:
+		r.pausesInARow = 0
 		return
-	case now.Before(r.pausedTo):
+	case now.Before(r.pausedUntil):
 		return
-	case now.Sub(r.pausedTo) > lastPause: // it went well meanwhile, though no handler has returned yet
-		r.pauses = 0
+	case now.Sub(r.pausedUntil) > lastPause: // handlers have started since, though none has returned yet
+		r.pausesInARow = 0
 	}
-	wait := jitter(min(firstPause<<r.pauses, lastPause), 0.25)
-	r.pauses = min(r.pauses+1, 10)
-	r.pausedTo = now.Add(wait)
+	wait := jitter(min(firstPause<<r.pausesInARow, lastPause), 0.25)
+	r.pausesInARow = min(r.pausesInARow+1, 10)
+	r.pausedUntil = now.Add(wait)
 	r.onPause(e.h.job, e.err, wait)
 }
 
-// sweep has the store do what time brings about, if no claim has done so.
+// sweep calls the store's Sweep when claims have not done its work lately.
 func (r *run) sweep(now time.Time) (next time.Time) {
 	if r.stage != working || r.sweeps.busy {
 		return time.Time{}
@@ -169,11 +168,11 @@ func (r *run) sweep(now time.Time) (next time.Time) {
 	return time.Time{}
 }
 
-// swept claims what the sweep, this one or another process's, may have brought.
+// swept has the worker claim: this sweep, or another process's, may have made jobs claimable.
 func (r *run) swept(a answer[Swept]) {
 	r.sweeps.answered(r, a.err)
-	r.more = true
-	if a.value.Pruned > 0 { // there may be more to forget
+	r.claimNow = true
+	if a.value.Pruned > 0 { // more finished jobs may be past their retention
 		r.sweepBy = r.sweepAt
 	}
 	if a.err != nil {

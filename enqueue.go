@@ -22,7 +22,7 @@ const (
 	MaxPriority     = 32767
 	DefaultPriority = 255
 	DefaultQueue    = "default"
-	MaxDelay        = 10 * 365 * 24 * time.Hour // of a start, a retry or a snooze
+	MaxDelay        = 10 * 365 * 24 * time.Hour // the longest delay of a start, a retry or a snooze
 	MinLease        = 100 * time.Millisecond
 	MaxLease        = 24 * time.Hour
 	ScheduledCap    = 10_000 // scheduled jobs of one queue: statistics stop counting there
@@ -55,7 +55,7 @@ type NewJob struct {
 
 	Priority *int          // 0-32767, small first; nil: DefaultPriority
 	Delay    time.Duration // start at the earliest this long from now, on the database's clock
-	RunAt    time.Time     // or at the earliest at this time; what lies in the past means now
+	RunAt    time.Time     // start at the earliest at this time, instead of Delay; a past time means now
 
 	MaxAttempts int // 0: the queue's
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What calls fail with, and why the contexts of handlers end; match with errors.Is.
+// Errors that calls return, and why the contexts of handlers end; match them with errors.Is.
 var (
 	// ErrLeaseLost: a token was no longer good; see FinishError.
 	ErrLeaseLost = errors.New("lease lost")
@@ -29,9 +29,9 @@ var (
 	// own transaction (Tx.Finish): the worker then writes nothing.
 	ErrFinished = errors.New("job finished by its handler")
 	// ErrNotStarted: returned by a handler, wrapped with the reason, that could not begin its
-	// job as something is wanting that has nothing to do with the job. The job is given back
-	// unrun, which does not count, and the worker pauses its claims: for 0.1 s, and for twice
-	// as long each time that it happens again, up to 30 s.
+	// job for a reason that has nothing to do with the job. The job is given back unrun, the
+	// attempt is not counted, and the worker pauses its claims: for 0.1 s, and each time that
+	// it happens again for twice as long, up to 30 s.
 	ErrNotStarted = errors.New("job not started")
 
 	// Why a handler's context ended: context.Cause(ctx) Is one of the following, or ErrLeaseLost.
@@ -46,16 +46,16 @@ var (
 	ErrShutdown = errors.New("worker shutting down")
 )
 
-// FinishError lists the jobs of a Finish whose outcomes were not written. All others of the
-// call have been. It Is ErrLeaseLost if some are Lost, and ErrUnavailable if some are Unwritten.
+// FinishError lists the jobs of a Finish whose outcomes were not written; all other outcomes
+// were. It Is ErrLeaseLost if some are Lost, and ErrUnavailable if some are Unwritten.
 type FinishError struct {
-	// Lost were refused, because the lease had ended, or another claim had taken the job. Inside
-	// the caller's transaction it means: roll back.
+	// Lost are jobs whose lease had ended or that another claim had taken. In the caller's
+	// transaction that means: roll back.
 	Lost []int64
-	// Unwritten were certainly not written, since somebody holds the rows of their jobs: write
-	// them again.
+	// Unwritten are jobs whose rows another transaction held. Nothing was written for them:
+	// finish them again.
 	Unwritten []int64
-	Err       error // what the database said of Unwritten
+	Err       error // the database's error for the Unwritten
 }
 
 func (e *FinishError) Error() string {
@@ -68,7 +68,7 @@ func (e *FinishError) Error() string {
 		texts = append(texts, fmt.Sprintf("lease lost on %d jobs (first: %d): their leases had ended or they were finished; nothing was written for them", len(e.Lost), e.Lost[0]))
 	}
 	if len(e.Unwritten) > 0 {
-		texts = append(texts, fmt.Sprintf("%d outcomes (first: of job %d) could not be written: %v", len(e.Unwritten), e.Unwritten[0], e.Err))
+		texts = append(texts, fmt.Sprintf("the outcomes of %d jobs (first: %d) could not be written: %v", len(e.Unwritten), e.Unwritten[0], e.Err))
 	}
 	if len(texts) == 0 {
 		return "no outcome was refused"

@@ -17,61 +17,61 @@ var (
 // extendAt is when the lease is to be extended.
 func (h *held) extendAt() time.Time { return h.since.Add(h.length / 3) }
 
-// margin is how long before its lease ends a handler is told to stop: enough for
+// margin is how long before the lease's end the handler is told to stop: enough for
 // one that heeds its context to be gone when another worker starts the job.
 func (h *held) margin() time.Duration { return min(h.length/10, 2*time.Second) }
 
-// extend extends all leases, in one call, once one of them has used up a third of
-// its length, and stops handlers whose leases are about to end all the same.
+// extend extends all leases in one call, once one of them has used up a third of its
+// length, and stops handlers whose leases could not be extended and are about to end.
 func (r *run) extend(now time.Time) (next time.Time) {
-	if r.lookAt.IsZero() || now.Before(r.lookAt) {
-		return r.lookAt
+	if r.checkLeasesAt.IsZero() || now.Before(r.checkLeasesAt) {
+		return r.checkLeasesAt
 	}
 	due := false
 	for _, h := range r.held {
 		if at := h.extendAt(); at.After(now) {
 			next = earliest(next, at)
-		} else if !h.refused {
+		} else if !h.extendRefused {
 			due = true
 		}
-		if !r.running[h] || h.warned || h.finishing {
+		if !r.running[h] || h.interrupted || h.finishing {
 			continue
 		}
-		if last := h.ends().Add(-h.margin()); last.After(now) {
+		if last := h.leaseEnd().Add(-h.margin()); last.After(now) {
 			next = earliest(next, last)
 		} else {
-			h.warned = true
+			h.interrupted = true
 			h.cancel(errNotExtended)
 			r.onLeaseLost(h.job, errNotExtended)
 		}
 	}
-	if due && !r.extends.busy && !r.closed { // else the answer brings us back
+	if due && !r.extends.busy && !r.closed { // the answer to a busy call leads here again
 		if at := r.extends.retryAt; now.Before(at) {
 			next = earliest(next, at)
 		} else {
-			r.sendBeat()
+			r.sendExtend()
 		}
 	}
-	r.lookAt = next
+	r.checkLeasesAt = next
 	return next
 }
 
-// beat is an Extend under way: what it names, and for how long.
-type beat struct {
+// extending is the Extend under way: its jobs, and the length of their leases.
+type extending struct {
 	jobs   []*held
 	length time.Duration
 }
 
-func (r *run) sendBeat() {
-	b := beat{make([]*held, 0, len(r.held)), r.lease}
+func (r *run) sendExtend() {
+	b := extending{make([]*held, 0, len(r.held)), r.lease}
 	leases := make([]Lease, 0, len(r.held))
 	for _, h := range r.held {
-		if !h.refused {
+		if !h.extendRefused {
 			b.jobs = append(b.jobs, h)
 			leases = append(leases, h.lease)
 		}
 	}
-	r.beat = b
+	r.extending = b
 	r.extends.send(r.calls, r, b.length/3, func(ctx context.Context) (Extended, error) {
 		return r.Store.Extend(ctx, leases, b.length)
 	})
@@ -80,19 +80,19 @@ func (r *run) sendBeat() {
 // extended notes the new end of each lease, and stops the handlers of jobs that
 // are lost or cancelled.
 func (r *run) extended(a answer[Extended]) {
-	b := r.beat
-	r.beat = beat{}
+	b := r.extending
+	r.extending = extending{}
 	r.extends.answered(r, a.err)
-	r.lookAt = time.Now()
+	r.checkLeasesAt = time.Now()
 	if a.err != nil {
 		// A lease is short: try again while there is time.
-		r.extends.retryAt = earliest(r.extends.retryAt, r.lookAt.Add(b.length/10))
+		r.extends.retryAt = earliest(r.extends.retryAt, r.checkLeasesAt.Add(b.length/10))
 		r.onError("extend", a.err)
 		return
 	}
 	lost, cancelled, finishing := setOf(a.value.Lost), setOf(a.value.Cancelled), setOf(a.value.Finishing)
 	if len(finishing) > 0 { // ask again soon: their transactions may be rolled back
-		r.extends.retryAt = r.lookAt.Add(b.length / 10)
+		r.extends.retryAt = r.checkLeasesAt.Add(b.length / 10)
 	}
 	for _, h := range b.jobs {
 		id := h.lease.ID
@@ -105,7 +105,7 @@ func (r *run) extended(a answer[Extended]) {
 				continue
 			}
 			h.since, h.length = r.extends.sent, b.length
-			r.noteLong(h, r.lookAt)
+			r.noteLong(h, r.checkLeasesAt)
 			if cancelled[id] && r.running[h] {
 				h.cancel(ErrCancelled)
 			}
@@ -113,12 +113,12 @@ func (r *run) extended(a answer[Extended]) {
 	}
 }
 
-// lose gives up a job that is not the worker's any more. Its handler is stopped
-// and its outcome will not be written.
+// lose gives up a job that is no longer the worker's: it stops the handler, and its
+// outcome is not written.
 func (r *run) lose(h *held, reason error) {
 	if h.writing {
-		h.refused = true
-		return // the Finish under way tells: it may be what ended the lease
+		h.extendRefused = true
+		return // the Finish under way may have ended the lease; its answer tells
 	}
 	h.lost = true
 	r.drop(h)
@@ -128,8 +128,8 @@ func (r *run) lose(h *held, reason error) {
 		return
 	}
 	h.cancel(reason)
-	if !h.warned {
-		h.warned = true
+	if !h.interrupted {
+		h.interrupted = true
 		r.onLeaseLost(h.job, reason)
 	}
 }

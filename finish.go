@@ -9,32 +9,32 @@ import (
 )
 
 const (
-	finishBatch = 1000 // the most outcomes of one Finish
-	// lastClaim is how long, from its start, a claim that was under way when the
-	// shutdown began holds up the outcomes: it would take what they give back.
-	lastClaim = 2 * time.Second
+	finishBatch = 1000 // one Finish has at most so many outcomes
+	// claimWait is how long after its start a claim under way holds up the outcomes when
+	// the worker shuts down: it would claim the jobs that they give back.
+	claimWait = 2 * time.Second
 )
 
-// write puts an outcome among those to be written.
+// write adds an outcome to those to be written.
 func (r *run) write(h *held) {
 	if len(r.unwritten) == 0 {
-		r.gatherTo = time.Now().Add(gather)
+		r.gatherUntil = time.Now().Add(gatherWait)
 	}
 	r.unwritten = append(r.unwritten, h)
 }
 
-// finish writes the outcomes, in one call: once no handler is running, or the first
-// has waited long enough. Those that come during a call go into the next.
+// finish writes the outcomes in one call, once no handler is running or the first outcome
+// has waited long enough. Outcomes that come during a call go into the next.
 func (r *run) finish(now time.Time) (next time.Time) {
 	if len(r.unwritten) == 0 || r.writes.busy || r.closed {
 		return time.Time{}
 	}
-	at := r.gatherTo
+	at := r.gatherUntil
 	if len(r.running) == 0 {
 		at = now
 	}
 	if r.stage != working && r.claims.busy {
-		at = latest(at, r.claims.sent.Add(lastClaim))
+		at = latest(at, r.claims.sent.Add(claimWait))
 	}
 	if at = latest(at, r.writes.retryAt); now.Before(at) {
 		return at
@@ -55,13 +55,13 @@ func (r *run) finish(now time.Time) (next time.Time) {
 // batch is how many of the unwritten outcomes go into the next call.
 func (r *run) batch() int {
 	n := min(len(r.unwritten), finishBatch)
-	if alone := slices.IndexFunc(r.unwritten[:n], func(h *held) bool { return h.alone }); alone >= 0 {
+	if alone := slices.IndexFunc(r.unwritten[:n], func(h *held) bool { return h.writeAlone }); alone >= 0 {
 		n = max(alone, 1)
 	}
 	return n
 }
 
-// written forgets the jobs whose outcomes are written or refused. The others are
+// written forgets the jobs whose outcomes were written or refused. The others are
 // tried again.
 func (r *run) written(a answer[struct{}]) {
 	batch := r.writing
@@ -89,12 +89,12 @@ func (r *run) written(a answer[struct{}]) {
 		var err error
 		if lost[h.lease.ID] {
 			err = refusal(h)
-			r.more = r.more || h.tried // if that has taken effect, nobody has told of the room it made
+			r.claimNow = r.claimNow || h.maybeWritten // an earlier write may have made room without a wakeup
 		}
 		r.onFinished(h, err)
 		switch h.outcome.Ending {
 		case EndRetry, EndSnooze, EndRelease:
-			r.more = true // it may be due
+			r.claimNow = true // the job may be due again
 		}
 	}
 	if len(left) > 0 {
@@ -104,29 +104,29 @@ func (r *run) written(a answer[struct{}]) {
 
 // refusal explains why the database refused an outcome.
 func refusal(h *held) error {
-	if h.tried {
+	if h.maybeWritten {
 		return fmt.Errorf("%w, unless an earlier write that was not answered has taken effect", ErrLeaseLost)
 	}
 	return ErrLeaseLost
 }
 
 // unanswered keeps the outcomes of a Finish that failed for as long as their leases
-// last. If repeating it would not help, they are written one by one, so that
-// one that the database cannot take does not spoil the others.
+// last. If repeating it would not help, they are written one by one, so that one
+// that the database refuses does not keep the others from being written.
 func (r *run) unanswered(batch []*held, err error) {
 	r.writes.answered(r, err)
 	r.onUnwritten(batch, err)
-	if !passing(err) && len(batch) == 1 {
+	if !temporary(err) && len(batch) == 1 {
 		r.replace(batch[0], err)
 		return
 	}
 	now := time.Now()
 	for _, h := range batch {
-		h.tried, h.alone = true, h.alone || !passing(err)
+		h.maybeWritten, h.writeAlone = true, h.writeAlone || !temporary(err)
 		switch {
 		case r.held[h.lease.ID] != h:
 			r.onFinished(h, errSuperseded)
-		case !now.Before(h.ends()):
+		case !now.Before(h.leaseEnd()):
 			r.drop(h)
 			r.onFinished(h, errNotExtended)
 		default:
@@ -135,21 +135,21 @@ func (r *run) unanswered(batch []*held, err error) {
 	}
 }
 
-// replace turns an outcome that the database refuses into a failure, and gives the
-// job up if it refuses that too: it runs again when its lease has ended.
+// replace turns an outcome that the database refuses into a retry. If the database
+// refuses that too, it gives the job up, which runs again when its lease has ended.
 func (r *run) replace(h *held, err error) {
 	if h.outcome.Ending == EndRetry {
 		r.drop(h)
 		r.onFinished(h, err)
 		return
 	}
-	h.alone = true
+	h.writeAlone = true
 	h.outcome = h.lease.Retry(fmt.Sprintf("the outcome %q could not be written: %v", h.outcome.Ending, err))
 	r.write(h)
 }
 
-// passing reports whether a call that failed may succeed when repeated as it is.
-func passing(err error) bool {
+// temporary reports whether a call that failed with err may succeed when repeated.
+func temporary(err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrSchema) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }

@@ -11,10 +11,9 @@ import (
 // handler runs one attempt and returns the job's result.
 type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 
-// Handle registers the handler of a kind. The payload is decoded into T by
-// encoding/json for each job by itself: one that does not decode fails that
-// attempt with an error that says so, and is retried, as a later release of the
-// program may understand it.
+// Handle registers the handler of a kind. encoding/json decodes the payload of each job
+// into T. A payload that does not decode fails the attempt, and the job is retried: a
+// later release of the program may understand it.
 //
 // What the handler returns becomes the outcome of the attempt:
 //
@@ -28,13 +27,13 @@ type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 //	[ErrFinished]              nothing: the handler finished the job in its own transaction
 //	any other error, a panic   failed; run again after the queue's backoff
 //
-// These are found in wrapped errors too. An error after ctx has ended means what
-// the cause says: see [ErrCancelled], [ErrJobTimeout] and [ErrShutdown]. A handler that failed
-// before that, for a reason of its own, says so with [Retry] or one of the others above.
+// Wrapped errors work too. Any other error after ctx has ended means what the cause of
+// its end says: see [ErrCancelled], [ErrJobTimeout] and [ErrShutdown]. A handler that had
+// failed earlier, for a reason of its own, returns [Retry] or one of the others above.
 //
-// ctx ends when the job is cancelled, timed out, or no longer the worker's: before
-// its lease does. A handler has to stop then; nothing else can stop it, and until
-// it returns it keeps its place among Concurrency.
+// ctx ends when the job is cancelled, when it times out, and when the worker loses it:
+// shortly before its lease ends. A handler has to stop then: nothing else can stop it,
+// and until it returns it counts towards Concurrency.
 //
 // Handlers that return run one after the other on the same goroutine: one that locks its
 // thread ([runtime.LockOSThread]) or labels its goroutine has to undo that.
@@ -105,8 +104,8 @@ func (j *RawJob) SetResult(v any) error {
 	return nil
 }
 
-// checkResult keeps a result that no store takes from spoiling the batch that it
-// would be written with.
+// checkResult finds results that every store refuses: one of them would have the whole
+// batch refused that it is written with.
 func checkResult(raw json.RawMessage) error {
 	switch {
 	case len(raw) == 0:
@@ -147,8 +146,8 @@ func Snooze(d time.Duration) error {
 }
 
 // Retry, returned by a handler, fails the attempt with err and has the job run again after the
-// queue's backoff, as err alone does while the handler's context lasts. After it has ended, err
-// alone would be taken for what the end of the context brought about.
+// queue's backoff. err alone does so too, but only while the handler's context lasts: after
+// that it counts as a consequence of the context's end.
 func Retry(err error) error { return &verdict{ending: EndRetry, err: err} }
 
 // RetryAfter, returned by a handler, fails the attempt with err and has the job
@@ -162,6 +161,6 @@ func RetryAfter(d time.Duration, err error) error {
 func Die(err error) error { return &verdict{ending: EndDead, err: err} }
 
 // Release, returned by a handler, gives the job back unrun, at once and in its old
-// place, without counting the attempt. It may be claimed again in the same moment;
-// to leave it alone for a while, Snooze.
+// place, without counting the attempt. It may be claimed again at once: to put it off,
+// return Snooze.
 func Release() error { return &verdict{ending: EndRelease} }

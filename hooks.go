@@ -14,14 +14,14 @@ import (
 // are for reading only. What a hook panics with is logged as an error, and the worker
 // goes on.
 type Hooks struct {
-	// Log gets failed attempts, lost leases, handlers that have run for 10, 100 and so on
-	// times their lease without a JobTimeout, and database errors as warnings, start
-	// and stop as information, and the course of every job at level debug, as locks of
-	// other transactions that keep outcomes from being written for a moment. Default:
+	// Log gets dead jobs and panics of hooks as errors; failed attempts, lost leases, database
+	// errors, and handlers that have run for 10, 100 and so on times their lease without a
+	// JobTimeout as warnings; start and stop as information; every claim, start and finish,
+	// and outcomes that wait for another transaction's lock, at level debug. Default:
 	// slog.Default(). slog.DiscardHandler silences it.
 	Log *slog.Logger
 
-	// Claimed: a claim gave jobs, and took so long.
+	// Claimed: a claim that lasted took has returned jobs.
 	Claimed func(jobs []*RawJob, took time.Duration)
 	// Started: a handler is about to run.
 	Started func(job *RawJob)
@@ -39,14 +39,14 @@ type Hooks struct {
 type Attempt struct {
 	Job *RawJob
 	Err error // what the handler returned
-	// Outcome is what was to be written; its Ending is dead for a failure that leaves
-	// no attempts, and empty if the handler has finished the job itself.
+	// Outcome is the outcome to write. Its Ending is dead for a failure that leaves no
+	// attempts, and empty if the handler has finished the job itself.
 	Outcome Outcome
 	// NotWritten is nil when the outcome was written. It Is ErrLeaseLost when the
 	// lease was lost before.
 	NotWritten error
-	Waited     time.Duration // from RunAt to the claim; 0 where the job has no RunAt
-	Ran        time.Duration // of the handler; 0 when it was not started
+	Waited     time.Duration // time from RunAt to the claim; 0 where the job has no RunAt
+	Ran        time.Duration // how long the handler ran; 0 when it was not started
 }
 
 func (h *Hooks) fill() {
@@ -56,13 +56,13 @@ func (h *Hooks) fill() {
 }
 
 func (r *run) log(level slog.Level, text string, attrs ...slog.Attr) {
-	defer func() { _ = recover() }() // of a handler of logs, whose panic can be told nowhere
+	defer func() { _ = recover() }() // the user's slog.Handler may panic, and there is nowhere to report it
 	r.Hooks.Log.LogAttrs(context.Background(), level, text, append(attrs, slog.String("queue", r.Queue), slog.String("worker", r.Name))...)
 }
 
 // debug spares the cost of a record's attributes when it would not be written.
 func (r *run) debug() bool {
-	defer func() { _ = recover() }() // as in log
+	defer func() { _ = recover() }() // the user's slog.Handler may panic
 	return r.Hooks.Log.Enabled(context.Background(), slog.LevelDebug)
 }
 
@@ -107,7 +107,7 @@ func (r *run) onFinished(h *held, notWritten error) {
 		a.Waited = h.job.ClaimedAt.Sub(h.job.RunAt)
 	}
 	if a.Outcome.Ending == EndRetry && h.job.After(a.Outcome) == Dead {
-		a.Outcome.Ending = EndDead // as the store writes it
+		a.Outcome.Ending = EndDead // the store writes it so
 	}
 	r.logFinished(a)
 	if f := r.Hooks.Finished; f != nil {
@@ -166,12 +166,12 @@ func (r *run) onLeaseLost(job *RawJob, reason error) {
 	}
 }
 
-// blockedOften is how often an outcome has met another transaction's lock, over about a second,
-// before that is worth a warning. Locks that are gone at the next try are everyday life.
+// blockedOften is how many attempts to write an outcome meet another transaction's lock,
+// over about a second, before the worker logs a warning. Short locks are normal.
 const blockedOften = 20
 
-// onUnwritten tells of a Finish that failed. That others hold the rows of some of its jobs is told
-// as a warning once for each job, and only when it lasts.
+// onUnwritten reports a Finish that failed. When another transaction holds the rows of its
+// jobs, it logs one warning for each job, and only when that lasts.
 func (r *run) onUnwritten(batch []*held, err error) {
 	if locked := (*FinishError)(nil); !errors.As(err, &locked) {
 		r.onError("finish", err)

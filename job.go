@@ -27,8 +27,8 @@ const (
 // Final reports whether a job in this state has ended.
 func (s State) Final() bool { return s == Completed || s == Dead || s == Cancelled }
 
-// Token proves a claim, together with the job's id. All jobs of one claim call share
-// one random token, and those of calls that were made at the same time may.
+// Token proves a claim, together with the job's id. All jobs of one claim share one
+// random token; claims of one process at the same time may share it too.
 type Token [16]byte
 
 // String is the token in 32 hexadecimal digits.
@@ -72,7 +72,7 @@ type AttemptError struct {
 // Times that have not come yet are zero.
 type RawJob struct {
 	ID       int64           `json:"id"`            // grows in the order of enqueueing
-	Key      string          `json:"key,omitempty"` // of a row of an adopted table: its id, where that is not a whole number from 1 on
+	Key      string          `json:"key,omitempty"` // an adopted row's id, if it is not a whole number from 1 on
 	Queue    string          `json:"queue"`
 	Kind     string          `json:"kind"`
 	State    State           `json:"state"`
@@ -110,7 +110,7 @@ type Job[T any] struct {
 	Payload T `json:"payload"`
 }
 
-// Lease names the claim on one job: what Extend and Finish ask for.
+// Lease names the claim on one job, as Extend and Finish need it.
 func (j *RawJob) Lease() Lease { return Lease{ID: j.ID, Token: j.Token} }
 
 // LastAttempt reports whether a failure of this attempt makes the job dead.

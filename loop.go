@@ -9,13 +9,13 @@ import (
 
 // The life of a job in a worker, file by file: claim.go takes it, attempt.go runs
 // its handler, extend.go keeps its lease meanwhile, finish.go writes its outcome,
-// and stop.go ends the worker. Each of them has one step, which does what is due
-// and returns when it wants to be called next, and takes the answers to its calls.
+// and stop.go ends the worker. Each file has one step, a function that does what is due
+// and returns when to call it next, and a function that takes the answers to its calls.
 
-// loop waits for the next event, takes it, and lets every step do what is due.
+// loop waits for an event, handles it, and has every step do what is due.
 func (r *run) loop(ctx context.Context) error {
 	now := time.Now()
-	r.more, r.sweepAt, r.sweepBy = true, now, now
+	r.claimNow, r.sweepAt, r.sweepBy = true, now, now
 	r.onStart()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -24,7 +24,7 @@ func (r *run) loop(ctx context.Context) error {
 		select {
 		case <-end:
 		case _, open := <-r.wake:
-			r.more = true
+			r.claimNow = true
 			if !open {
 				r.wake = nil // the store is closed
 			}
@@ -42,7 +42,7 @@ func (r *run) loop(ctx context.Context) error {
 		case <-timer.C:
 		}
 		now = time.Now()
-		if ctx.Err() != nil { // whichever event select took
+		if ctx.Err() != nil { // select may have taken another event
 			end = nil
 			r.stopClaiming(now)
 		}
@@ -73,7 +73,7 @@ func (r *run) drain() {
 // outcome is written.
 type held struct {
 	job    *RawJob
-	lease  Lease // apart from job, which hooks see
+	lease  Lease // a copy: hooks see job and may change it
 	cancel context.CancelCauseFunc
 
 	// The lease ends at the earliest at since+length: since is this machine's
@@ -82,26 +82,26 @@ type held struct {
 	since  time.Time
 	length time.Duration
 
-	warned bool // the handler's context was ended because of the lease
-	lost   bool // the job is another's by now, or nobody's
-	// A transaction, of the handler's, is finishing the job: nobody else can take it
-	// meanwhile, though its lease may end.
-	finishing bool
-	refused   bool // to extend it was refused, while its outcome was being written
+	interrupted bool // the handler's context was ended because of the lease
+	lost        bool // this worker no longer holds the job
+	// finishing is true while a transaction of the handler is finishing the job: no other
+	// worker can take it meanwhile, even after its lease.
+	finishing     bool
+	extendRefused bool // an Extend was refused while the outcome was being written
 
-	start time.Time
-	long  int // how many leases it must have run for to be logged again as running for long; 0: never logged
-	ran   time.Duration
-	err   error // what the handler returned
+	start       time.Time
+	nextLongLog int // after how many leases noteLong logs next; 0: it has not logged yet
+	ran         time.Duration
+	err         error // what the handler returned
 
-	outcome Outcome
-	writing bool // the outcome is in the Finish under way
-	tried   bool // it has been in one that was not answered
-	alone   bool // it is written by itself, as the batch that it was in was refused
-	blocked int  // how often another transaction's lock has kept it from being written
+	outcome      Outcome
+	writing      bool // the outcome is in the Finish under way
+	maybeWritten bool // an earlier Finish with the outcome was not answered
+	writeAlone   bool // its batch was refused, so the outcome is written by itself
+	blocked      int  // how often another transaction's lock has kept the outcome from being written
 }
 
-func (h *held) ends() time.Time { return h.since.Add(h.length) }
+func (h *held) leaseEnd() time.Time { return h.since.Add(h.length) }
 
 // drop forgets a job, unless a newer attempt of it is held by now.
 func (r *run) drop(h *held) {
@@ -113,11 +113,11 @@ func (r *run) drop(h *held) {
 // call is one of the calls that a worker makes to its store again and again. At
 // most one of them is under way.
 type call[A any] struct {
-	busy    bool
-	sent    time.Time // monotonic, before the last one was sent
-	failed  int       // in a row
-	retryAt time.Time // not before, after a failure
-	answers chan answer[A]
+	busy     bool
+	sent     time.Time // monotonic time just before the last one was sent
+	failures int       // how many have failed in a row
+	retryAt  time.Time // earliest time of the next one, after a failure
+	answers  chan answer[A]
 }
 
 type answer[A any] struct {
@@ -127,7 +127,7 @@ type answer[A any] struct {
 
 func newCall[A any]() call[A] { return call[A]{answers: make(chan answer[A], 1)} }
 
-// send starts f on a goroutine of its own. Its answer comes by c.answers.
+// send runs f on a goroutine of its own, which sends the answer to c.answers.
 func (c *call[A]) send(ctx context.Context, r *run, timeout time.Duration, f func(context.Context) (A, error)) {
 	c.busy, c.sent = true, time.Now()
 	r.underway.Go(func() {
@@ -139,12 +139,12 @@ func (c *call[A]) send(ctx context.Context, r *run, timeout time.Duration, f fun
 }
 
 const (
-	callTimeout = 10 * time.Second // after which a call counts as unanswered
+	callTimeout = 10 * time.Second // a call that lasts longer counts as unanswered
 	firstRetry  = 50 * time.Millisecond
 	lastRetry   = 2 * time.Second
 )
 
-// answered notes how the call went, and after a failure when to repeat it: soon,
+// answered records the result of the call, and after a failure when to repeat it: soon,
 // then at growing intervals up to about 2 s.
 func (c *call[A]) answered(r *run, err error) {
 	c.busy = false
@@ -152,14 +152,14 @@ func (c *call[A]) answered(r *run, err error) {
 		r.storeClosed(err)
 	}
 	if err == nil {
-		c.failed, c.retryAt = 0, time.Time{}
+		c.failures, c.retryAt = 0, time.Time{}
 		return
 	}
 	wait := lastRetry
-	if c.failed < 10 {
-		wait = min(firstRetry<<c.failed, lastRetry)
+	if c.failures < 10 {
+		wait = min(firstRetry<<c.failures, lastRetry)
 	}
-	c.failed++
+	c.failures++
 	c.retryAt = time.Now().Add(jitter(wait, 0.25))
 }
 

@@ -10,14 +10,14 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// memory is a store that keeps jobs in memory, just enough of one for a worker:
+// memory is a store that keeps jobs in memory, with just what a worker needs:
 // one queue, first in first out, leases and tokens exact on time.Now. A script can
 // make any call slow or fail.
 type memory struct {
-	lease  time.Duration
-	quiet  bool // Wakeups never receives
-	limit  int  // of running jobs; 0: none
-	script func(ctx context.Context, call string) error
+	lease      time.Duration
+	quiet      bool // Wakeups never receives
+	maxRunning int  // of running jobs; 0: none
+	script     func(ctx context.Context, call string) error
 
 	mu    sync.Mutex
 	jobs  map[int64]*dibs.RawJob
@@ -36,8 +36,8 @@ func newMemory() *memory {
 	}
 }
 
-// enter counts a call and plays the script. What the script does to ctx's time is
-// done before the call takes effect.
+// enter counts a call and runs the script. Time that the script takes passes before the
+// call takes effect.
 func (m *memory) enter(ctx context.Context, call string) error {
 	m.mu.Lock()
 	m.calls[call]++
@@ -95,11 +95,11 @@ func (m *memory) Enqueue(_ context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued
 		m.ready = append(m.ready, id)
 		out[i].ID = id
 	}
-	m.tell()
+	m.sendWakeup()
 	return out, nil
 }
 
-func (m *memory) tell() {
+func (m *memory) sendWakeup() {
 	if m.quiet {
 		return
 	}
@@ -123,8 +123,8 @@ func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	now, token := time.Now(), newToken()
 	i := 0
 	n := r.N
-	if m.limit > 0 {
-		n = min(n, m.limit-m.running())
+	if m.maxRunning > 0 {
+		n = min(n, m.maxRunning-m.running())
 	}
 	for ; i < len(m.ready) && len(taken) < n; i++ {
 		j := m.jobs[m.ready[i]]
@@ -176,7 +176,7 @@ func (m *memory) cancel(id int64) {
 	m.jobs[id].CancelRequested = true
 }
 
-func (m *memory) good(l dibs.Lease) bool {
+func (m *memory) holds(l dibs.Lease) bool {
 	j := m.jobs[l.ID]
 	return j != nil && j.State == dibs.Running && j.Token == l.Token && time.Now().Before(j.LeaseUntil)
 }
@@ -189,7 +189,7 @@ func (m *memory) Extend(ctx context.Context, leases []dibs.Lease, d time.Duratio
 	defer m.mu.Unlock()
 	var e dibs.Extended
 	for _, l := range leases {
-		if !m.good(l) {
+		if !m.holds(l) {
 			e.Lost = append(e.Lost, l.ID)
 			continue
 		}
@@ -208,8 +208,8 @@ func (m *memory) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.limit > 0 {
-		defer m.tell()
+	if m.maxRunning > 0 {
+		defer m.sendWakeup()
 	}
 	var refused []int64
 	for _, o := range outcomes {
@@ -218,7 +218,7 @@ func (m *memory) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 		}
 	}
 	for _, o := range outcomes {
-		if !m.good(dibs.Lease{ID: o.ID, Token: o.Token}) {
+		if !m.holds(dibs.Lease{ID: o.ID, Token: o.Token}) {
 			refused = append(refused, o.ID)
 			continue
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// misused says which test gives bad arguments to each exported function and method. What
-// is not named here are the methods of dibs.Database and dibs.Tx: storetest's chapter misuse
-// calls all that these interfaces have.
+// misused names the test that gives bad arguments to each exported function and method,
+// except the methods of dibs.Database and dibs.Tx, all of which storetest's chapter misuse
+// calls.
 var misused = map[string]string{
 	"dibs.Handle":           "TestARegistrationThatCannotWorkPanicsAtOnce",
 	"dibs.Worker.HandleRaw": "TestARegistrationThatCannotWorkPanicsAtOnce",
@@ -74,7 +74,7 @@ var misused = map[string]string{
 	"sqlite.Store.Repair":         "TestStore",
 }
 
-// A new function or method has to be misused by a test, too.
+// Every exported function and method has a test that gives it bad arguments.
 func TestEveryFunctionIsMisusedByATest(t *testing.T) {
 	t.Parallel()
 	database := reflect.TypeFor[dibs.Database]()
@@ -165,7 +165,7 @@ func testsIn(t *testing.T, dir string) map[string]bool {
 	return tests
 }
 
-// None of them panics, whatever it is given.
+// Functions without side effects accept any argument without a panic.
 func TestPlainFunctionsTakeAnything(t *testing.T) {
 	t.Parallel()
 	for _, d := range []time.Duration{0, -1, math.MinInt64, math.MaxInt64} {

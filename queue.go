@@ -9,8 +9,8 @@ import (
 type Order string
 
 const (
-	FIFO Order = "fifo" // by (priority, run_at, id): oldest first. The default
-	LIFO Order = "lifo" // by priority, then newest first
+	FIFO Order = "fifo" // sorted by (priority, run_at, id): oldest first. The default
+	LIFO Order = "lifo" // sorted by priority, then newest first
 )
 
 // Backoff is the delay before a retry. After the n-th counted attempt it is
@@ -32,8 +32,8 @@ func (b Backoff) Delay(n int, u float64) time.Duration {
 }
 
 // Queue is a queue's settings. They are stored in the database, and every process
-// that uses the queue follows a change at its next call. A queue that nobody has
-// set has DefaultSettings.
+// that uses the queue follows a change at its next call. A queue without settings of
+// its own has DefaultSettings.
 type Queue struct {
 	Name   string `json:"name"`
 	Paused bool   `json:"paused"` // claims find nothing; enqueueing and finishing go on
@@ -55,7 +55,7 @@ type Queue struct {
 	PayloadLimit int `json:"payload_limit"` // bytes, default MaxPayload
 }
 
-// DefaultSettings is a queue as nobody has changed it.
+// DefaultSettings are the settings of a queue that SetQueue has not changed.
 func DefaultSettings(name string) Queue {
 	return Queue{
 		Name:          name,
@@ -95,14 +95,14 @@ type QueueStats struct {
 	Paused bool   `json:"paused"`
 
 	Waiting   int64 `json:"waiting"`   // due or not, unclaimed, not blocked
-	Scheduled int64 `json:"scheduled"` // of the waiting, those whose RunAt has not come, up to ScheduledCap
-	Blocked   int64 `json:"blocked"`   // by their group
+	Scheduled int64 `json:"scheduled"` // waiting jobs whose RunAt has not come, up to ScheduledCap
+	Blocked   int64 `json:"blocked"`   // jobs that wait for their group's turn
 	Running   int64 `json:"running"`
 	Completed int64 `json:"completed"` // kept ones; retention deletes them
 	Dead      int64 `json:"dead"`
 	Cancelled int64 `json:"cancelled"`
 
-	// ScheduledMore says that there are more than Scheduled: counting stopped at ScheduledCap.
+	// ScheduledMore is true when more are scheduled: counting stops at ScheduledCap.
 	ScheduledMore bool `json:"scheduled_more,omitempty"`
 
 	OldestAge time.Duration `json:"oldest_age"` // how long the oldest due, unclaimed job has been due; 0: none
@@ -111,8 +111,8 @@ type QueueStats struct {
 	Enqueued   int64         `json:"enqueued"`   // jobs, in the window
 	Claimed    int64         `json:"claimed"`    // attempts started
 	Succeeded  int64         `json:"succeeded"`  // attempts that completed their job
-	Failed     int64         `json:"failed"`     // attempts that ended in retry or dead, or whose lease expired; not of jobs that this cancelled
-	AvgWait    time.Duration `json:"avg_wait"`   // from RunAt to the claim, over Claimed
-	AvgRun     time.Duration `json:"avg_run"`    // from the claim to the finish, over Succeeded+Failed
+	Failed     int64         `json:"failed"`     // attempts that ended in retry or dead, or whose lease ended, unless that cancelled the job
+	AvgWait    time.Duration `json:"avg_wait"`   // mean time from RunAt to the claim, over Claimed
+	AvgRun     time.Duration `json:"avg_run"`    // mean time from the claim to the finish, over Succeeded+Failed
 	Throughput float64       `json:"throughput"` // Succeeded per second
 }

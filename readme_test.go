@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/storetest"
 )
 
-// The README may show nothing that does not work: its Go is copied from the
+// The README shows only what works: its Go is copied from the
 // examples, which have tests of their own, its shell is run here, and its table of
 // databases is the one that the conformance suite reads.
 
@@ -80,7 +80,7 @@ func TestReadmeShellRuns(t *testing.T) {
 	}
 	write(t, app+"/main.go", blocks(t, "go")[0])
 	write(t, app+"/go.mod", "module example.com/app\n\ngo 1.26.0\n")
-	write(t, app+"/go.sum", read(t, "go.sum")) // so that nothing has to be asked of a server
+	write(t, app+"/go.sum", read(t, "go.sum")) // with the checksums, go asks no server for them
 	for _, script := range blocks(t, "sh") {
 		script = runElsewhere.ReplaceAllString(script, "")
 		out := command(t, app, "sh", "-euc", `PATH=`+bin+`:$PATH; `+script)

@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// stage says how far a worker is on its way down.
+// stage says how far the shutdown of a worker has come.
 type stage int
 
 const (
 	working  stage = iota
-	waiting        // for handlers to return by themselves, for ShutdownWait
-	stopping       // their contexts have ended; waiting for them, for heedWait
-	leaving        // handlers that still run are left behind; writing what is unwritten, for writeWait
+	waiting        // handlers may return by themselves, for ShutdownWait
+	stopping       // the handlers' contexts have ended; they have heedWait to return
+	leaving        // handlers that still run are abandoned; outcomes are written, for writeWait
 	gone
 )
 
 const (
-	heedWait  = 3 * time.Second // how long handlers have to heed the end of their contexts
-	writeWait = 2 * time.Second // how long after that outcomes are tried that could not be written yet
+	heedWait  = 3 * time.Second // how long handlers may run on after their contexts end
+	writeWait = 2 * time.Second // how long Run then goes on writing outcomes
 )
 
 // stopClaiming begins the shutdown.
@@ -33,8 +33,8 @@ func (r *run) stopClaiming(now time.Time) {
 	}
 }
 
-// storeClosed begins the shutdown without waiting for handlers to return by themselves: none of
-// their outcomes can be written any more.
+// storeClosed begins the shutdown and ends the handlers' contexts at once: their outcomes
+// cannot be written any more.
 func (r *run) storeClosed(err error) {
 	now := time.Now()
 	r.closed, r.fatal = true, err
@@ -60,17 +60,17 @@ func (r *run) stop(now time.Time) (next time.Time) {
 	return r.stageEnd
 }
 
-// leave forgets the jobs of handlers that ignored the end of their contexts.
-// Their leases are not extended any more.
+// leave forgets the jobs of handlers that ignored the end of their contexts; their
+// leases are not extended any more.
 func (r *run) leave() {
 	for h := range r.running {
 		r.drop(h)
-		r.left = append(r.left, h)
+		r.abandoned = append(r.abandoned, h)
 	}
 	clear(r.running)
 }
 
-// stopped reports whether Run can return: nothing runs, nothing is unwritten that can be written.
+// stopped reports whether Run can return: no handler runs, and no outcome can still be written.
 func (r *run) stopped() bool {
 	switch r.stage {
 	case working:
@@ -85,8 +85,8 @@ func (r *run) stopped() bool {
 // report is what Run returns.
 func (r *run) report() error {
 	errs := []error{r.fatal}
-	if len(r.left) > 0 {
-		errs = append(errs, fmt.Errorf("%w: handlers ignored it and are still running; their jobs keep their leases until these end: %s", ErrShutdown, list(r.left)))
+	if len(r.abandoned) > 0 {
+		errs = append(errs, fmt.Errorf("%w: handlers ignored it and are still running; their jobs keep their leases until these end: %s", ErrShutdown, list(r.abandoned)))
 	}
 	if unwritten := append(r.writing, r.unwritten...); len(unwritten) > 0 {
 		errs = append(errs, fmt.Errorf("%w: outcomes could not be written; their jobs run again when their leases end: %s", ErrShutdown, list(unwritten)))

@@ -5,48 +5,46 @@ import (
 	"time"
 )
 
-// Store is what a worker needs of a database: the way of a job from its claim to its end. Packages
-// sqlite, postgres and adopt implement it. All methods
-// take batches, are atomic, and may be called by many goroutines and processes at
-// once. Bad input is refused as a whole with an [InvalidError] before anything is
-// done. A database that cannot be reached gives an error that Is [ErrUnavailable].
+// Store is what a worker needs of a database: it takes a job from its claim to its end.
+// Packages sqlite, postgres and adopt implement it. All methods take batches, are atomic,
+// and may be called by many goroutines and processes at once. Bad input is refused as a
+// whole with an [InvalidError] before anything is done. A database that cannot be reached
+// gives an error that Is [ErrUnavailable].
 type Store interface {
 	// Claim takes up to r.N due jobs in the queue's order, in one atomic step that
 	// never waits for another claimer, and gives them to r.Worker under one new
-	// token. Jobs that are locked at that moment are passed over. None being due is
-	// not an error: the result is empty. A queue that does not exist is an empty one.
+	// token. It passes over jobs that are locked at that moment. If none is due, or the
+	// queue does not exist, the result is empty without an error.
 	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
 	// Extend makes the named leases end d from now on the database's clock, in one
-	// statement. It reports those that it could not extend because they were lost or
-	// are just being finished, and those that are to be cancelled.
+	// statement. It reports the leases that it could not extend because they were lost or
+	// their jobs are just being finished, and the jobs that are to be cancelled.
 	Extend(ctx context.Context, leases []Lease, d time.Duration) (Extended, error)
 
-	// Finish writes outcomes. Each counts only if its token still holds the job
-	// and the lease has not ended; a [FinishError] lists those that were refused, and the
-	// others have taken effect. It also lists those that were not written because somebody
-	// held the rows of their jobs for too long.
+	// Finish writes outcomes. It refuses an outcome whose token no longer holds the job or
+	// whose lease has ended, and leaves one unwritten if another transaction held the job's
+	// row for too long. A [FinishError] lists both; the others have taken effect.
 	Finish(ctx context.Context, outcomes []Outcome) error
 
 	// Resume gives a restarted worker all jobs of the queue that a worker of the
-	// same name still holds, in its order, under one new token and a fresh lease. The
-	// old tokens are lost. It counts as an attempt; jobs without attempts left are not given
-	// and die when their lease ends.
-	// N and Kinds of r do not matter.
+	// same name still holds, in the queue's order, under one new token and a fresh lease.
+	// The old tokens are lost. It counts as an attempt; jobs without attempts left are not
+	// returned, and die when their lease ends. N and Kinds of r are ignored.
 	Resume(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
-	// Sweep does what time brings about: jobs whose lease ended become waiting or,
-	// without attempts left, dead; grouped jobs whose time has come join their
-	// group; finished jobs past retention are deleted, every ten seconds, or once a minute where
-	// nothing happens. Claim does this when it is
-	// due, and workers that do not claim call it every two seconds; it is safe to call at any time
-	// from anywhere, and returns at once when another process is at it.
+	// Sweep does what is due by the clock: jobs whose lease ended become waiting or,
+	// without attempts left, dead; grouped jobs whose RunAt has come join their group;
+	// finished jobs past retention are deleted, every ten seconds, or once a minute where
+	// nothing happens. Claim does this when it is due, and workers that do not claim call
+	// Sweep every two seconds. It is safe to call at any time, and returns at once when
+	// another process is sweeping.
 	Sweep(ctx context.Context) (Swept, error)
 
-	// Wakeups returns a channel that receives when the queue may have new work: at
-	// once for what this process enqueues, and where its Finish makes room in a group or under
-	// a limit; within milliseconds for other processes where the database can tell. It is a
-	// hint that may come late, merged or not at all: claimers must also poll. stop ends it.
+	// Wakeups returns a channel that receives when the queue may have new work: at once when
+	// this process enqueues, or its Finish makes room in a group or under a limit; within
+	// milliseconds when another process does, if the database can notify. A wakeup may come
+	// late, merged with others or not at all: claimers must also poll. stop ends it.
 	Wakeups(queue string) (wake <-chan struct{}, stop func())
 }
 
@@ -74,17 +72,17 @@ type Tx interface {
 	// snapshot does not show what runs, nor a limit that has been lowered.
 	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
-	// Finish is Store.Finish in the transaction. For jobs that this Tx has claimed it is good
-	// however long that took: the open transaction holds them, whatever their leases say. On
-	// ErrLeaseLost the caller must roll back: somebody else may be running the job, and its
-	// effects must not happen twice.
+	// Finish is Store.Finish in the transaction. It accepts jobs that this Tx has claimed even
+	// after their leases end: the open transaction holds them. On ErrLeaseLost the caller
+	// must roll back: another worker may be running the job, and its effects must not happen
+	// twice.
 	Finish(ctx context.Context, outcomes []Outcome) error
 }
 
 // ClaimRequest asks for jobs.
 type ClaimRequest struct {
 	Queue  string        // default DefaultQueue
-	Worker string        // name of who asks; required
+	Worker string        // the claiming worker's name; required
 	N      int           // how many at most, 1 to MaxBatch
 	Kinds  []string      // only these kinds; empty: all
 	Lease  time.Duration // 0: the queue's
@@ -96,10 +94,10 @@ type Lease struct {
 	Token Token `json:"token"`
 }
 
-// Extended is what Extend found.
+// Extended is the result of Extend.
 type Extended struct {
-	Lost      []int64 `json:"lost,omitempty"`      // ids whose lease was not extended: it had ended or the job was taken or finished
-	Cancelled []int64 `json:"cancelled,omitempty"` // ids that were extended and that somebody asked to cancel
+	Lost      []int64 `json:"lost,omitempty"`      // ids not extended: their lease had ended, or the job was taken or finished
+	Cancelled []int64 `json:"cancelled,omitempty"` // ids extended, though somebody asked to cancel the job
 	// Finishing are the ids that an open transaction is finishing. They were not
 	// extended: nobody else can take them while it is open, and once it is rolled back
 	// the lease ends when it would have. PostgreSQL only.
@@ -123,18 +121,18 @@ type Admin interface {
 	List(ctx context.Context, f Filter) (Page, error)
 	// Cancel ends waiting and blocked jobs at once, and asks the holders of running
 	// ones to stop, which Extend reports; such a job is cancelled too if its attempt
-	// ends in retry, snooze or release, or its lease ends. It returns the ids of both;
-	// those of jobs that are unknown or final are in neither.
+	// ends in retry, snooze or release, or its lease ends. It returns the ids of the ended
+	// and of the asked; unknown and final jobs are in neither.
 	Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error)
-	// Requeue puts final jobs back to waiting, due now, with all their attempts
-	// allowed again and their history kept. It returns the ids it changed. A job whose unique key another
-	// one holds by now is put back without its key.
+	// Requeue puts final jobs back to waiting, due now, with all their attempts allowed
+	// again and their history kept. It returns the ids it changed. If another job holds a
+	// job's unique key by now, the job is put back without it.
 	Requeue(ctx context.Context, ids []int64) ([]int64, error)
 	// Edit changes the priority or run_at of jobs that are waiting or blocked, and
 	// returns the ids it changed.
 	Edit(ctx context.Context, ids []int64, e Edit) ([]int64, error)
 	// Prune deletes final jobs that finished longer than olderThan ago; queue and
-	// state narrow it when not empty. It returns how many.
+	// state narrow it when not empty. It returns how many it deleted.
 	Prune(ctx context.Context, queue string, state State, olderThan time.Duration) (int, error)
 
 	// Queues lists all queues by name with their settings.
@@ -144,11 +142,11 @@ type Admin interface {
 	SetQueue(ctx context.Context, name string, c QueueChange) (Queue, error)
 	// SetGroup gives one group its own limit; 0 takes it away again.
 	SetGroup(ctx context.Context, queue, group string, limit int) error
-	// Stats counts every queue, by name. What it costs grows with the number of queues that hold jobs, not with the number of jobs.
+	// Stats counts every queue, by name. Its cost grows with the queues that hold jobs, not with the jobs.
 	Stats(ctx context.Context) ([]QueueStats, error)
 }
 
-// Database is all that packages sqlite and postgres make of one database.
+// Database is a store with all its calls, as packages sqlite and postgres make it.
 type Database interface {
 	Store
 	Admin
@@ -158,10 +156,10 @@ type Database interface {
 	// InTx runs f in a transaction that the database makes, and commits it if f
 	// returns nil.
 	InTx(ctx context.Context, f func(Tx) error) error
-	// Wake tells waiting workers that the queue may have new work. Enqueue does it
-	// by itself; it is for after a commit of the caller's own transaction.
+	// Wake tells waiting workers that the queue may have new work. Enqueue does it by
+	// itself; call Wake after the commit of a transaction that enqueued with Tx.
 	Wake(queue string)
-	// Check looks for anything in the database that must not be, and describes
+	// Check looks for anything in the database that breaks an invariant, and describes
 	// each finding in one line. It reads everything, so it takes long on large tables.
 	Check(ctx context.Context) ([]string, error)
 	// Close releases what the store holds; calls after it fail.
@@ -173,8 +171,8 @@ type Filter struct {
 	Queue string
 	Kind  string
 	Group string
-	// State empty: waiting, blocked and running jobs, by descending id. One of
-	// these three narrows that. A final state: those, last finished first.
+	// State empty selects waiting, blocked and running jobs, by descending id. One of
+	// these three selects only those; a final state selects its jobs, last finished first.
 	State State
 	Limit int    // 1 to 1000; 0: 100
 	After string // Page.Next of the page before
@@ -190,5 +188,5 @@ type Page struct {
 // Edit is a change to jobs that wait. nil fields stay as they are.
 type Edit struct {
 	Priority *int
-	RunAt    *time.Time // what lies in the past means now
+	RunAt    *time.Time // a past time means now
 }

@@ -55,7 +55,7 @@ func isSettings(name string) bool {
 	return strings.HasSuffix(name, "Options") || strings.HasSuffix(name, "Config")
 }
 
-// driver is what a package may import beside the standard library and this module.
+// driver lists what a package may import beside the standard library and this module.
 var driver = map[string][]string{
 	".":                nil,
 	"adopt":            nil,
@@ -64,10 +64,10 @@ var driver = map[string][]string{
 	"internal/adopted": nil,
 	"internal/history": nil, // storetest is built on it, and its users get what it imports
 	"sqlite":           {"modernc.org/sqlite"},
-	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // which is its pool
+	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
 }
 
-// below is what a package may import of this module.
+// below lists which packages of this module a package may import.
 var below = map[string][]string{
 	".":                nil,
 	"adopt":            {"", "adopt/mapping", "internal/adopted", "internal/checks"},
@@ -102,7 +102,7 @@ func TestTidyImportsNeverPointUp(t *testing.T) {
 				allowed, bound = driver[dir]
 			}
 			switch {
-			case !bound || !strings.Contains(first, "."): // nothing is said of dir, or the standard library
+			case !bound || !strings.Contains(first, "."): // dir has no rule, or it is the standard library
 			case ours && slices.Contains(allowed, strings.TrimPrefix(strings.TrimPrefix(imported, module), "/")):
 			case !ours && slices.ContainsFunc(allowed, func(d string) bool { return imported == d || strings.HasPrefix(imported, d+"/") }):
 			default:
@@ -180,8 +180,8 @@ func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {
 	same("sqlite", lite, pg, onlySQLite)
 }
 
-// statements lists the names of a database's statements, and fails for one that
-// nobody uses.
+// statements lists the names of a database's statements. A statement that no code uses is
+// an error.
 func statements(t *testing.T, db string) []string {
 	t.Helper()
 	var code strings.Builder
@@ -204,13 +204,13 @@ func statements(t *testing.T, db string) []string {
 	return names
 }
 
-// forbidden are words for which we have another one, whatever they are about. The
-// words that are wrong only of some things (type, data, lock, ...) need a reader.
+// forbidden are words that the API never uses; CONTRIBUTING.md gives ours. Words that are
+// wrong only for some things (type, data, lock, ...) need a reader.
 var forbidden = strings.Fields(`
 	ack acks adapter archived broker clean consumer dequeue discarded performer poll processor producer publish
 	purge receipt renew replay reschedule topic tube visibility`)
 
-// Errors of stores say once that they are dibs': checks.Failed does it for all.
+// The prefix "dibs: " is in a store's error once: only checks.Failed adds it.
 func TestTidyOneFunctionPutsDibsBeforeErrors(t *testing.T) {
 	t.Parallel()
 	for name, file := range goFiles(t) {
@@ -318,7 +318,7 @@ func TestTidyLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// TestTidyNoPathsOfOneMachine looks for what is true only where somebody once worked.
+// TestTidyNoPathsOfOneMachine finds paths that exist only on one developer's machine.
 func TestTidyNoPathsOfOneMachine(t *testing.T) {
 	t.Parallel()
 	paths := regexp.MustCompile(`/(` + strings.Join([]string{"work", "farm", "root", "home", "Users"}, "|") + `)/[A-Za-z.]`)
@@ -357,8 +357,8 @@ func goFiles(t *testing.T) map[string]goFile {
 	return all
 }
 
-// files lists the module's files whose names end in one of the endings. What is
-// hidden or ignored by Go is not the module's, but for .ci.
+// files lists the module's files whose names end in one of the endings, without folders
+// that are hidden (but with .ci) or that Go ignores.
 func files(t *testing.T, endings ...string) []string {
 	t.Helper()
 	var names []string

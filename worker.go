@@ -25,10 +25,9 @@ type Worker struct {
 	// process id and a random part.
 	Name string
 
-	// Resume takes back, at the start, the jobs that the queue still has under
-	// Name from before a restart, instead of waiting for their leases to end. It
-	// needs a Name, and no other live process may use that name: its jobs would be
-	// taken from it.
+	// Resume takes back, at the start, the jobs that a worker of the same Name held before
+	// a restart, instead of waiting for their leases to end. It needs a Name, and no other
+	// live process may use that name: its jobs would be taken from it.
 	Resume bool
 
 	Concurrency int           // handlers that run at once, 1 to 5000; default 10
@@ -38,23 +37,23 @@ type Worker struct {
 	// counts as failed. 0: none.
 	JobTimeout time.Duration
 
-	// ShutdownWait is how long Run lets handlers go on once its context has ended,
-	// before it ends theirs. Default 15 s, so that all ends within 20 s; negative: not at all.
+	// ShutdownWait is how long Run lets handlers go on after its context has ended, until it
+	// ends theirs. Default 15 s, so that Run returns within 20 s; negative: not at all.
 	ShutdownWait time.Duration
 
 	// Hooks observe the worker. By default it only logs.
 	Hooks Hooks
 
-	handlers map[string]handler // by kind; "" is the one for all other kinds
+	handlers map[string]handler // one for each kind; "" handles all other kinds
 }
 
 const (
 	defaultConcurrency  = 10
 	defaultShutdownWait = 15 * time.Second
-	// maxConcurrency keeps what a worker can hold, twice as many jobs, within the
-	// one call that extends them all.
+	// maxConcurrency is half of what one Extend takes: a worker holds up to twice its
+	// Concurrency, and extends all its jobs in one call.
 	maxConcurrency = MaxBatch / 2
-	maxKinds       = 1000 // that one claim can ask for
+	maxKinds       = 1000 // one claim can ask for at most so many
 )
 
 // Run works until ctx ends and then shuts down: it stops claiming, waits
@@ -66,12 +65,12 @@ const (
 // names its job: the job cannot be released while its handler may still act, so it
 // keeps its lease, unextended, and runs elsewhere after that.
 //
-// A database that is away does not end Run. Claims are repeated until it is back;
-// jobs whose leases cannot be extended meanwhile are stopped before their leases
-// end. Run fails at once, with an [InvalidError], when the worker is not set up right, and
-// with [ErrDenied] or [ErrSchema] when its first claim shows that the database is not: a
-// right that is revoked later does not end it. When its store is closed ([ErrClosed]) it ends the
-// handlers' contexts and fails as soon as they have returned.
+// An unreachable database does not end Run. It repeats its claims until the database is
+// back, and stops handlers whose leases it cannot extend meanwhile before these end. Run
+// fails at once, with an [InvalidError], when the worker is not set up right, and with
+// [ErrDenied] or [ErrSchema] when its first claim shows that the database is not; a right
+// that is revoked later does not end it. When its store is closed ([ErrClosed]) it ends
+// the handlers' contexts and fails as soon as they have returned.
 func (w *Worker) Run(ctx context.Context) error {
 	conf, err := w.complete(ctx)
 	if err != nil {
@@ -103,7 +102,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		sweeps:  newCall[Swept](),
 	}
 	r.timeout = fmt.Errorf("%w of %v", ErrJobTimeout, conf.JobTimeout)
-	defer func() { // also where a hook ends the goroutine (runtime.Goexit)
+	defer func() { // a hook may end the goroutine (runtime.Goexit)
 		close(r.over)
 		endCalls()
 		r.underway.Wait()
@@ -152,7 +151,7 @@ func (w *Worker) complete(ctx context.Context) (Worker, error) {
 	return c, nil
 }
 
-// kinds is what a claim asks for: nil for all.
+// kinds lists the kinds that claims ask for; nil: all kinds.
 func (w *Worker) kinds() []string {
 	if w.handlers[""] != nil {
 		return nil
@@ -185,55 +184,55 @@ func defaultName() string {
 // run is one call of Worker.Run. Its loop owns all of it; handlers and store
 // calls run on goroutines of their own and answer through channels.
 type run struct {
-	Worker // as configured, with defaults
+	Worker // the caller's worker with defaults filled in
 	kinds  []string
 
-	// Two contexts tell "take no more", the one given to Run, from "give up what
-	// you have", which the handlers' contexts descend from.
+	// work is the parent of the handlers' contexts; giveUp ends it. The context given to
+	// Run only ends the claiming.
 	work    context.Context
 	giveUp  context.CancelCauseFunc
-	timeout error // the cause of an ended JobTimeout
+	timeout error // the cause that ends a handler's context after JobTimeout
 
-	held    map[int64]*held // by job id: running, or with an outcome not yet written
-	running map[*held]bool  // whose handlers have not returned; lost ones too
-	done    chan ended      // from the handlers
-	over    chan struct{}   // closed at the end of Run: nobody reads done any more
-	todo    chan attempt    // of running, not begun
-	coming  atomic.Bool     // a goroutine that has not looked at todo yet
+	held     map[int64]*held // the worker's jobs by id: handlers run, or outcomes are not yet written
+	running  map[*held]bool  // attempts whose handlers have not returned; lost ones too
+	done     chan ended      // handlers that have returned
+	over     chan struct{}   // closed at the end of Run, when done is no longer read
+	todo     chan attempt    // attempts counted in running whose handlers have not started
+	starting atomic.Bool     // a goroutine is starting that will read todo
 
-	calls    context.Context // of store calls; ends with Run
-	underway sync.WaitGroup  // store calls
+	calls    context.Context // context of the store calls; ends with Run
+	underway sync.WaitGroup  // waits for the store calls under way
 
 	wake       <-chan struct{}
 	resume     bool          // the next claim is the Resume
-	more       bool          // a claim may find jobs right now
-	asked      int           // for so many jobs the last claim asked
-	idle       time.Duration // from a claim to the next poll
+	claimNow   bool          // a claim may find jobs right now
+	requested  int           // how many jobs the last claim asked for
+	pollWait   time.Duration // how long the next claim waits after the last
 	pollAt     time.Time
-	freedAt    time.Time // when the first place became free since the last claim; zero: none did
+	freedAt    time.Time // when the first place became free since the last claim; zero: none has
 	claims     call[[]*RawJob]
-	claimsWork bool // one was answered without an error
+	claimsWork bool // a claim has succeeded
 
-	pausedTo time.Time // no claim before, as a handler could not start its job
-	pauses   int       // in a row
+	pausedUntil  time.Time // no claim until then, as a handler could not start its job
+	pausesInARow int       // in a row
 
-	lease   time.Duration // length of the last claim's leases
-	lookAt  time.Time     // when the leases need the next look; zero: none held
-	beat    beat
-	extends call[Extended]
+	lease         time.Duration // length of the last claim's leases
+	checkLeasesAt time.Time     // when extend looks at the leases next; zero: no job is held
+	extending     extending
+	extends       call[Extended]
 
-	unwritten []*held   // with outcomes to write
-	gatherTo  time.Time // when these are written even if few
-	writing   []*held   // with outcomes in the Finish under way
-	writes    call[struct{}]
+	unwritten   []*held   // jobs whose outcomes are to be written
+	gatherUntil time.Time // until then finish waits for more outcomes
+	writing     []*held   // jobs whose outcomes are in the Finish under way
+	writes      call[struct{}]
 
-	sweepAt time.Time // if no claim comes before
-	sweepBy time.Time // in any case
+	sweepAt time.Time // when to sweep, unless a claim comes before
+	sweepBy time.Time // when to sweep at the latest
 	sweeps  call[Swept]
 
-	stage    stage
-	stageEnd time.Time
-	left     []*held // whose handlers were left behind
-	fatal    error   // why Run ends by itself
-	closed   bool    // the store is: no call is made any more
+	stage     stage
+	stageEnd  time.Time
+	abandoned []*held // jobs whose handlers still run after the shutdown
+	fatal     error   // why Run ends by itself
+	closed    bool    // the store is closed: no calls are made
 }

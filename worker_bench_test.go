@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// BenchmarkWorker is the worker's own cost for each job: a handler that does
+// BenchmarkWorker measures the worker's own cost for each job: a handler that does
 // nothing, on a store in memory.
 func BenchmarkWorker(b *testing.B) {
 	for _, concurrency := range []int{10, 100, 1000} {
@@ -21,7 +21,7 @@ func BenchmarkWorker(b *testing.B) {
 	}
 }
 
-// mail is what a small job has for its handler to decode.
+// mail is the payload of a small job.
 type mail struct{ To, Subject, Text string }
 
 var letter = dibs.NewJob{Kind: "mail", Payload: mail{"someone@example.com", "Welcome", strings.Repeat("x", 42)}}

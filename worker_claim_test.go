@@ -13,7 +13,7 @@ import (
 )
 
 func TestJobStartsAtOnceWhenTheStoreWakesTheWorker(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		var started time.Time
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { started = time.Now(); return nil }))
 		time.Sleep(time.Minute) // long idle
@@ -27,9 +27,9 @@ func TestJobStartsAtOnceWhenTheStoreWakesTheWorker(t *testing.T) {
 	})
 }
 
-// Wake-ups are hints: with none at all every job starts within 2 s of its time.
+// Without any wakeup every job starts within 2 s of its time.
 func TestDueJobsStartWithinTwoSecondsByPollingAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.quiet = true
 		late := make(chan time.Duration, 50)
 		stop := run(t, quiet(m, func(_ context.Context, job *dibs.RawJob) error {
@@ -53,9 +53,9 @@ func TestDueJobsStartWithinTwoSecondsByPollingAlone(t *testing.T) {
 	})
 }
 
-// It claims every 1.7 s, give or take a twentieth, and after each sweep, every 10 s.
+// An idle worker claims every 1.7 s, give or take a twentieth, and after each sweep, every 10 s.
 func TestIdleWorkerMakesFewCalls(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, untilEnd))
 		time.Sleep(10 * time.Second)
 		claims, sweeps := m.count("claim"), m.count("sweep")
@@ -69,7 +69,7 @@ func TestIdleWorkerMakesFewCalls(t *testing.T) {
 }
 
 func TestAbandonedJobStartsWithinTwoSecondsOfItsLeasesEnd(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.quiet = true
 		enqueue(t, m, plain(1)...)
 		if _, err := m.Claim(t.Context(), dibs.ClaimRequest{Worker: "gone", N: 1}); err != nil {
@@ -87,7 +87,7 @@ func TestAbandonedJobStartsWithinTwoSecondsOfItsLeasesEnd(t *testing.T) {
 
 // Places that become free one by one under load are filled by claims of several jobs.
 func TestBusyWorkerClaimsInBatches(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		var running, most, started atomic.Int32
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {
 			n := running.Add(1)
@@ -123,7 +123,7 @@ func TestBusyWorkerClaimsInBatches(t *testing.T) {
 
 // One free place of many is filled at once when the worker is not claiming all the time.
 func TestFewFreePlacesDoNotDelayAJob(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		started := make(chan time.Time, 1)
 		w := quiet(m, untilEnd)
 		w.Concurrency = 20
@@ -141,7 +141,7 @@ func TestFewFreePlacesDoNotDelayAJob(t *testing.T) {
 }
 
 func TestOutcomeWaitsAtMostAFewMillisecondsForOthers(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		var wrote sync.Map
 		w := quiet(m, untilEnd)
 		w.Concurrency = 20
@@ -168,7 +168,7 @@ func TestOutcomeWaitsAtMostAFewMillisecondsForOthers(t *testing.T) {
 }
 
 func TestRunOutlivesADatabaseThatIsAway(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(context.Context, string) error { return errAway })
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
 		watch := new(watch).on(w)
@@ -192,7 +192,7 @@ func TestRunOutlivesADatabaseThatIsAway(t *testing.T) {
 
 // A database that takes claims but no outcomes must not fill the memory.
 func TestUnwrittenOutcomesHoldUpClaims(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "finish" {
 				return errAway
@@ -221,11 +221,11 @@ func TestUnwrittenOutcomesHoldUpClaims(t *testing.T) {
 	})
 }
 
-// In a queue with a limit, the end of one job is what lets the next one start. The store
-// tells of the room, and one claim follows.
+// In a queue with a limit, the next job starts when one ends: the store sends a wakeup, and
+// one claim follows.
 func TestOneClaimFollowsAFinishThatMakesRoom(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
-		m.limit = 1
+	virtualTime(t, func(t *testing.T, m *memory) {
+		m.maxRunning = 1
 		enqueue(t, m, plain(100)...)
 		start := time.Now()
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { return nil }))
@@ -240,10 +240,10 @@ func TestOneClaimFollowsAFinishThatMakesRoom(t *testing.T) {
 	})
 }
 
-// The Finish took effect, but was not answered: to repeat it is refused, and makes no room.
+// A Finish that took effect without an answer is repeated: that is refused, and sends no wakeup.
 func TestAClaimFollowsAFinishThatWasNotAnswered(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
-		m.limit, m.quiet = 1, true
+	virtualTime(t, func(t *testing.T, m *memory) {
+		m.maxRunning, m.quiet = 1, true
 		enqueue(t, m, plain(2)...)
 		m.setScript(func(_ context.Context, call string) error {
 			if call != "finish" || m.count("finish") > 1 {
@@ -256,7 +256,7 @@ func TestAClaimFollowsAFinishThatWasNotAnswered(t *testing.T) {
 		})
 		stop := run(t, quiet(m, func(_ context.Context, j *dibs.RawJob) error {
 			if j.ID == 1 {
-				time.Sleep(9 * time.Second) // until the next poll is far away
+				time.Sleep(9 * time.Second) // meanwhile the waits between polls grow
 			}
 			return nil
 		}))
@@ -269,7 +269,7 @@ func TestAClaimFollowsAFinishThatWasNotAnswered(t *testing.T) {
 }
 
 func TestNoClaimFollowsAFinishThatMakesNoRoom(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { return nil }))
 		synctest.Wait()
 		before := m.count("claim")
@@ -282,8 +282,8 @@ func TestNoClaimFollowsAFinishThatMakesNoRoom(t *testing.T) {
 	})
 }
 
-// With jobs that take no time, claims and writes overlap and are full: the slower
-// of the two sets the pace.
+// With jobs that take no time, full claims and writes overlap, so the slower of the
+// two sets the pace.
 func TestShortJobsRunAtThePaceOfTheDatabase(t *testing.T) {
 	for _, c := range []struct {
 		concurrency   int
@@ -297,7 +297,7 @@ func TestShortJobsRunAtThePaceOfTheDatabase(t *testing.T) {
 		{100, 5 * time.Millisecond, time.Millisecond},
 	} {
 		t.Run(fmt.Sprintf("%d places, claim %v, finish %v", c.concurrency, c.claim, c.finish), func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *memory) {
+			virtualTime(t, func(t *testing.T, m *memory) {
 				m.setScript(func(_ context.Context, call string) error {
 					switch call {
 					case "claim":

@@ -27,13 +27,13 @@ func TestRunEndsWhenTheStoreIsClosed(t *testing.T) {
 	}
 }
 
-// Nothing can be written once the store is closed: a worker with jobs stops their handlers and
-// ends, whatever it was about to do.
+// A worker with jobs stops their handlers and ends when its store is closed, whatever it was
+// about to do: nothing can be written any more.
 func TestAWorkerWithJobsEndsWhenItsStoreIsClosed(t *testing.T) {
 	t.Parallel()
 	for name, concurrency := range map[string]int{"with places left": 10, "with all places taken": 2} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *memory) {
+			virtualTime(t, func(t *testing.T, m *memory) {
 				started := make(chan struct{}, 2)
 				release := make(chan struct{})
 				w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {

@@ -35,7 +35,7 @@ func migrated(t testing.TB, url string) string {
 	return url
 }
 
-// database opens a store that the test's end checks for consistency and closes.
+// database opens a store. When the test ends, the store is checked and closed.
 func database(t testing.TB, url string) dibs.Database {
 	t.Helper()
 	db, err := open.Database(t.Context(), open.URL(url), open.Options{})
@@ -92,7 +92,7 @@ func TestShutdownUnderLoadCountsNothingAsFailed(t *testing.T) {
 			if completed.Add(1) == 300 {
 				close(half)
 			}
-			if job.ID%100 == 0 { // some are in the middle of their work for long
+			if job.ID%100 == 0 { // some handlers run for long
 				return untilEnd(ctx, job)
 			}
 			return nil
@@ -217,7 +217,7 @@ func TestRestartOfTheDatabaseLosesNothing(t *testing.T) {
 	await(t, third, "a third of the jobs")
 	server.Restart(pgtest.Immediate)
 	deadline := time.Now().Add(patience)
-	for left := jobs; left > 0; { // what was written without an answer has no hook
+	for left := jobs; left > 0; { // no hook is called for a Finish without an answer
 		left = 0
 		for _, id := range ids {
 			if get(t, db, id).State != dibs.Completed {
@@ -237,7 +237,7 @@ func TestRestartOfTheDatabaseLosesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkDrain is a whole queue, from the first claim to the last outcome on disk.
+// BenchmarkDrain works off a queue, from the first claim to the last outcome on disk.
 func BenchmarkDrain(b *testing.B) {
 	for _, concurrency := range []int{10, 100, 1000} {
 		b.Run(fmt.Sprintf("sqlite/concurrency=%d", concurrency), func(b *testing.B) {
@@ -249,7 +249,7 @@ func BenchmarkDrain(b *testing.B) {
 	}
 }
 
-// BenchmarkStart is the time from the call of Enqueue to the start of the handler,
+// BenchmarkStart measures the time from the call of Enqueue to the start of the handler,
 // one job at a time, with an idle worker in the same process.
 func BenchmarkStart(b *testing.B) {
 	urls := map[string]func() string{

@@ -16,9 +16,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// While a handler's own transaction finishes its job, nobody else can take the job,
-// so the handler is left alone even after its lease has ended. If the transaction is rolled
-// back then, the handler is told that it has lost the job.
+// While a handler's own transaction finishes its job, no other worker can take the job, so
+// the handler may go on after its lease has ended. If it then rolls the transaction back,
+// it learns that the job is lost.
 func TestAHandlerThatFinishesPastItsLease(t *testing.T) {
 	t.Parallel()
 	rollback := errors.New("rolled back")
@@ -54,7 +54,7 @@ func TestAHandlerThatFinishesPastItsLease(t *testing.T) {
 			w.Hooks.Finished = func(a dibs.Attempt) {
 				select {
 				case finished <- a:
-				default: // it runs again
+				default: // the second attempt
 				}
 			}
 			stop := run(t, w)
@@ -72,14 +72,14 @@ func TestAHandlerThatFinishesPastItsLease(t *testing.T) {
 	}
 }
 
-// blocking is a store whose first so many calls of Finish find the rows locked.
+// blocking is a store whose first calls of Finish, remaining of them, find the rows locked.
 type blocking struct {
 	enqueuer
-	left atomic.Int32
+	remaining atomic.Int32
 }
 
 func (b *blocking) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	if b.left.Add(-1) >= 0 {
+	if b.remaining.Add(-1) >= 0 {
 		var ids []int64
 		for _, o := range outcomes {
 			ids = append(ids, o.ID)
@@ -89,14 +89,14 @@ func (b *blocking) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return b.enqueuer.Finish(ctx, outcomes)
 }
 
-// A lock that is gone at the next try is no news; one that stays is, once.
+// A lock that is gone at the next attempt is not logged; one that stays is, once.
 func TestALockThatPassesIsNoWarning(t *testing.T) {
 	t.Parallel()
 	for times, warnings := range map[int32]int{3: 0, 30: 1} {
 		t.Run(fmt.Sprint(times), func(t *testing.T) {
 			t.Parallel()
 			store := &blocking{enqueuer: database(t, "sqlite:"+filepath.Join(t.TempDir(), "q.db"))}
-			store.left.Store(times)
+			store.remaining.Store(times)
 			enqueue(t, store, plain(1)...)
 			var log bytes.Buffer
 			finished, failures := make(chan dibs.Attempt, 1), 0

@@ -13,7 +13,7 @@ import (
 )
 
 func TestTypedHandlerGetsItsPayloadAndLeavesAResult(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		type order struct{ Number int }
 		w := quiet(m, nil)
 		dibs.Handle(w, "order", func(_ context.Context, job *dibs.Job[order]) error {
@@ -40,7 +40,7 @@ func TestTypedHandlerGetsItsPayloadAndLeavesAResult(t *testing.T) {
 }
 
 func TestResultThatCannotBeStoredFailsOnlyItsOwnAttempt(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		results := map[int64]string{1: `{"a":1}`, 2: `{"a":`, 3: `"` + strings.Repeat("x", dibs.MaxResult) + `"`, 4: "\"\xff\"", 5: `"poison"`}
 		stop := run(t, quiet(m, func(_ context.Context, job *dibs.RawJob) error {
 			job.Result = []byte(results[job.ID])

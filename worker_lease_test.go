@@ -52,7 +52,7 @@ func (w *watch) on(worker *dibs.Worker) *watch {
 }
 
 func TestHandlersOutliveTheirLeasesByOneExtendForAll(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			select {
 			case <-time.After(time.Minute):
@@ -79,13 +79,13 @@ func TestHandlersOutliveTheirLeasesByOneExtendForAll(t *testing.T) {
 }
 
 func TestLostLeaseStopsTheHandlerAndWritesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), dibs.ErrLeaseLost) {
 				t.Errorf("context ended because of %v", context.Cause(ctx))
 			}
-			return nil // it pretends that all is well
+			return nil // as if the job were done
 		})
 		watch := new(watch).on(w)
 		stop := run(t, w)
@@ -107,8 +107,8 @@ func TestLostLeaseStopsTheHandlerAndWritesNothing(t *testing.T) {
 	})
 }
 
-// Whatever the database does, a handler that heeds its context is gone before
-// another worker can have its job.
+// Whatever the database does, a handler that heeds its context has returned before another
+// worker can have its job.
 func TestHandlerIsToldToStopBeforeItsLeaseEnds(t *testing.T) {
 	for name, script := range map[string]func(ctx context.Context, call string) error{
 		"database away": func(_ context.Context, call string) error {
@@ -136,7 +136,7 @@ func TestHandlerIsToldToStopBeforeItsLeaseEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *memory) {
+			virtualTime(t, func(t *testing.T, m *memory) {
 				m.setScript(script)
 				left := make(chan time.Duration, 10)
 				w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
@@ -162,7 +162,7 @@ func TestHandlerIsToldToStopBeforeItsLeaseEnds(t *testing.T) {
 }
 
 func TestOutcomeIsWrittenWhenTheDatabaseComesBackWithinTheLease(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		back := time.Now().Add(8 * time.Second)
 		m.setScript(func(_ context.Context, call string) error {
 			if call != "claim" && time.Now().Before(back) {
@@ -188,7 +188,7 @@ func TestOutcomeIsWrittenWhenTheDatabaseComesBackWithinTheLease(t *testing.T) {
 }
 
 func TestOutcomeIsGivenUpWhenTheLeaseEndsFirst(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		back := time.Now().Add(15 * time.Second)
 		m.setScript(func(_ context.Context, call string) error {
 			if call != "claim" && time.Now().Before(back) {
@@ -214,9 +214,9 @@ func TestOutcomeIsGivenUpWhenTheLeaseEndsFirst(t *testing.T) {
 }
 
 func TestStaleOutcomeIsRefusedAndReported(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {
-			m.steal(1) // as if the process had stood still for longer than the lease
+			m.steal(1) // the process stood still for longer than the lease
 			return nil
 		})
 		watch := new(watch).on(w)
@@ -234,16 +234,16 @@ func TestStaleOutcomeIsRefusedAndReported(t *testing.T) {
 	})
 }
 
-// While an outcome is being written, a lost lease does not end the attempt, but
-// nobody needs to ask for it again and again: the call that writes will tell.
+// While an outcome is being written, a lost lease does not end the attempt, and the worker
+// does not extend it again: the call that writes finds out whether it is lost.
 func TestLeaseLostDuringASlowWriteIsAskedForOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			switch {
 			case call == "finish":
 				time.Sleep(9 * time.Second)
 			case call == "extend" && m.count("extend") > 20:
-				time.Sleep(time.Second) // or the test would never end
+				time.Sleep(time.Second) // time on the test's clock moves only in waits
 			}
 			return nil
 		})
@@ -269,11 +269,11 @@ func TestLeaseLostDuringASlowWriteIsAskedForOnce(t *testing.T) {
 // A worker that loses a job and claims it again holds two attempts of it for a
 // while; the old one's end must not touch the new one.
 func TestNewAttemptInTheSameWorkerIsNotTouchedByTheOldOne(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		release := make(chan struct{})
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if job.Attempt == 1 {
-				<-release // deaf to its context
+				<-release // the handler ignores its context
 				return errors.New("too late")
 			}
 			return untilEnd(ctx, job)
@@ -307,7 +307,7 @@ func TestNewAttemptInTheSameWorkerIsNotTouchedByTheOldOne(t *testing.T) {
 }
 
 func TestResumeTakesBackWhatARestartedWorkerHeld(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(4)...)
 		if _, err := m.Claim(t.Context(), dibs.ClaimRequest{Worker: "tester", N: 3}); err != nil {
 			t.Fatal(err)

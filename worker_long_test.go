@@ -13,8 +13,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// A handler that hangs keeps its job for ever. The log says so after 10 leases, and then
-// after ten times as long each; not where a timeout limits it.
+// A handler that hangs keeps its job for ever. Without a JobTimeout the log says so after 10
+// leases, after 100 and so on.
 func TestAHandlerThatRunsForLongIsLogged(t *testing.T) {
 	for _, c := range []struct {
 		leases  int
@@ -22,13 +22,13 @@ func TestAHandlerThatRunsForLongIsLogged(t *testing.T) {
 		want    int
 	}{{9, 0, 0}, {11, 0, 1}, {99, 0, 1}, {101, 0, 2}, {101, 24 * time.Hour, 0}} {
 		t.Run(fmt.Sprint(c.leases, " leases, timeout ", c.timeout), func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *memory) {
+			virtualTime(t, func(t *testing.T, m *memory) {
 				w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 					<-ctx.Done()
 					return context.Cause(ctx)
 				})
 				w.JobTimeout = c.timeout
-				var log bytes.Buffer // written by the worker's goroutine alone
+				var log bytes.Buffer // only the worker's goroutine writes it
 				w.Hooks.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 				stop := run(t, w)
 				enqueue(t, m, plain(1)...)

@@ -62,7 +62,7 @@ func TestAWorkerThatIsNotSetUpDoesNotRun(t *testing.T) {
 	}
 }
 
-// panicking has every hook panic, and notes what is logged and which hooks were called.
+// panicking makes every hook panic, and records the log and which hooks were called.
 type panicking struct {
 	mu     sync.Mutex
 	logged []string
@@ -110,7 +110,7 @@ func extendFails(m *memory) {
 }
 
 func TestAHookThatPanicsIsLoggedAndTheWorkerGoesOn(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if job.ID == 1 {
 				<-ctx.Done()
@@ -143,7 +143,7 @@ func TestAHookThatPanicsIsLoggedAndTheWorkerGoesOn(t *testing.T) {
 // A hook may end its goroutine, as testing.T.FailNow does: Run cannot return then, but its
 // calls to the store have ended, and so have its handlers' contexts.
 func TestAHookThatEndsItsGoroutineLeavesNothingBehind(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		started, stopped := make(chan struct{}), make(chan struct{})
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			defer close(stopped)
@@ -159,7 +159,7 @@ func TestAHookThatEndsItsGoroutineLeavesNothingBehind(t *testing.T) {
 			_ = w.Run(t.Context())
 		}()
 		<-started
-		var claims atomic.Int64 // under way
+		var claims atomic.Int64 // claims under way
 		m.setScript(func(ctx context.Context, call string) error {
 			switch call {
 			case "extend":
@@ -179,7 +179,7 @@ func TestAHookThatEndsItsGoroutineLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// logPanics is a slog.Handler of a program that has a mistake in it.
+// logPanics is a slog.Handler that panics.
 type logPanics struct{ slog.Handler }
 
 func (logPanics) Enabled(context.Context, slog.Level) bool    { panic("a mistake") }
@@ -188,7 +188,7 @@ func (l logPanics) WithAttrs([]slog.Attr) slog.Handler        { return l }
 func (l logPanics) WithGroup(string) slog.Handler             { return l }
 
 func TestALogThatPanicsStopsNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
 		w.Hooks.Log = slog.New(logPanics{})
 		stop := run(t, w)
@@ -201,14 +201,14 @@ func TestALogThatPanicsStopsNothing(t *testing.T) {
 	})
 }
 
-// unreadable is an error with which errors.Is panics, as it does with a nil pointer to many.
+// unreadable is an error type whose nil pointer makes errors.Is panic, as many do.
 type unreadable struct{ inner error }
 
 func (u *unreadable) Error() string { return "unreadable" }
 func (u *unreadable) Unwrap() error { return u.inner }
 
 func TestAnErrorThatCannotBeReadFailsItsOwnAttemptAlone(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(_ context.Context, job *dibs.RawJob) error {
 			if job.ID == 1 {
 				return (*unreadable)(nil)
@@ -249,5 +249,5 @@ func TestOneWorkerMayRunTwice(t *testing.T) {
 	jobs.Wait()
 	stopped(t, first)
 	stopped(t, second)
-	stopped(t, run(t, w)) // and again
+	stopped(t, run(t, w)) // the second run
 }

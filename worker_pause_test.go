@@ -15,10 +15,10 @@ import (
 
 var errNoRoom = fmt.Errorf("no room: %w", dibs.ErrNotStarted)
 
-// A worker that lacks what its jobs need must not use up their attempts, nor take them again and
-// again in the same moment.
+// A worker that cannot start its jobs must not use up their attempts, nor claim them again at
+// once.
 func TestJobsThatCannotBeStartedAreGivenBackAndClaimsPause(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		var starts []time.Time
 		var text bytes.Buffer
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {
@@ -51,7 +51,7 @@ func TestJobsThatCannotBeStartedAreGivenBackAndClaimsPause(t *testing.T) {
 }
 
 func TestAJobThatCanBeStartedEndsTheGrowthOfPauses(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		n := 0
 		var last time.Time
 		var waits []time.Duration
@@ -78,9 +78,9 @@ func TestAJobThatCanBeStartedEndsTheGrowthOfPauses(t *testing.T) {
 	})
 }
 
-// The jobs of one claim fail together: that is one reason to wait, not ten.
+// Ten jobs of one claim that cannot be started make one pause, not ten.
 func TestJobsOfOneClaimPauseOnce(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(10)...)
 		var failed atomic.Int32
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error {
@@ -100,7 +100,7 @@ func TestJobsOfOneClaimPauseOnce(t *testing.T) {
 }
 
 func TestACancelledJobThatCannotBeStartedIsCancelled(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			<-ctx.Done()
 			return errNoRoom

@@ -16,12 +16,12 @@ import (
 
 const (
 	processEnv   = "DIBS_TEST_PROCESS"      // URL of the database; set in worker processes
-	nameEnv      = "DIBS_TEST_PROCESS_NAME" // of the worker
+	nameEnv      = "DIBS_TEST_PROCESS_NAME" // name of the worker
 	processLease = 2 * time.Second
 	processSlots = 10
 )
 
-// event is what a worker process tells the test, as a line of JSON.
+// event is a line of JSON that a worker process sends to the test.
 type event struct {
 	Worker string `json:"-"`
 	What   string
@@ -30,8 +30,8 @@ type event struct {
 	Detail string
 }
 
-// process is main of a worker process. Its handler runs the first attempt of a job
-// until its context ends, and completes later ones at once.
+// process is the main function of a worker process. Its handler waits for the end of its
+// context in a job's first attempt, and completes later ones at once.
 func process() int {
 	name := os.Getenv(nameEnv)
 	var mu sync.Mutex

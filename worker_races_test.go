@@ -62,8 +62,8 @@ func live(t testing.TB, db dibs.Database, state dibs.State) []*dibs.RawJob {
 	return page.Jobs
 }
 
-// With leases of 100 ms, any pause of the machine loses some, and on a busy one a job
-// may lose all its attempts. Even so none is completed twice, and none is left.
+// With leases of 100 ms, any pause of the machine loses some, and on a busy machine a job
+// may lose all its attempts. Even so no job is completed twice, and none is left.
 func TestShortestLeasesLoseNothing(t *testing.T) {
 	onDatabases(t, func(t *testing.T, url string) {
 		const jobs, attempts = 300, 5
@@ -109,10 +109,10 @@ func TestShortestLeasesLoseNothing(t *testing.T) {
 	})
 }
 
-// A handler that says that it has finished its job, and has not, leaves it claimed:
-// it runs again when its lease has ended, and the attempt counts.
+// A handler that returns ErrFinished without having finished its job leaves it claimed:
+// the job runs again when its lease has ended, and the attempt counts.
 func TestErrFinishedWithoutAFinishIsNoLimbo(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		starts := make(chan time.Time, 100)
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {
 			starts <- time.Now()

@@ -13,10 +13,10 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// holding is a worker whose handlers return when they are let go.
+// holding is a worker whose handlers return when the test tells them to.
 type holding struct {
 	*testing.T
-	owner    string // address of the database for the test itself
+	owner    string // URL of the database for the test itself
 	started  chan int64
 	let      chan struct{}
 	finished chan dibs.Attempt
@@ -48,7 +48,7 @@ func newHolding(t *testing.T, owner, url string) *holding {
 	w.Hooks.Error = func(call string, _ error) {
 		select {
 		case h.failed <- call:
-		default: // nobody counts them
+		default: // the test reads at most one
 		}
 	}
 	stop := run(t, w)
@@ -61,9 +61,9 @@ func newHolding(t *testing.T, owner, url string) *holding {
 	return h
 }
 
-// with opens a store for a moment: after a restart, one that was open before may
-// still have connections from then.
-func (h *holding) with(f func(dibs.Database)) {
+// withDB runs f with a store of its own: one that was open before a restart may have
+// broken connections.
+func (h *holding) withDB(f func(dibs.Database)) {
 	h.Helper()
 	db, err := open.Database(h.Context(), open.URL(h.owner), open.Options{})
 	if err != nil {
@@ -79,7 +79,7 @@ func (h *holding) with(f func(dibs.Database)) {
 // hold has the worker run jobs, and returns when all have started.
 func (h *holding) hold() (ids []int64) {
 	h.Helper()
-	h.with(func(db dibs.Database) { ids = enqueue(h, db, plain(held)...) })
+	h.withDB(func(db dibs.Database) { ids = enqueue(h, db, plain(held)...) })
 	for range ids {
 		await(h, h.started, "a handler")
 	}
@@ -93,12 +93,12 @@ func (h *holding) awaitFailure(call string) {
 	}
 }
 
-// end lets the handlers go while the database does not answer, has it answer again
+// end has the handlers return while the database does not answer, lets it answer again
 // when the worker has noticed, and expects that no attempt was lost.
 func (h *holding) end(ids []int64, answerAgain func()) {
 	h.Helper()
 	for len(h.failed) > 0 {
-		<-h.failed // from before
+		<-h.failed // drop older failures
 	}
 	for range ids {
 		h.let <- struct{}{}
@@ -110,7 +110,7 @@ func (h *holding) end(ids []int64, answerAgain func()) {
 			h.Errorf("attempt %d of job %d: %v", a.Job.Attempt, a.Job.ID, a.NotWritten)
 		}
 	}
-	h.with(func(db dibs.Database) {
+	h.withDB(func(db dibs.Database) {
 		for _, id := range ids {
 			if job := get(h, db, id); job.State != dibs.Completed || job.Attempt != 1 {
 				h.Errorf("job %d is %s after %d attempts", id, job.State, job.Attempt)
@@ -119,8 +119,8 @@ func (h *holding) end(ids []int64, answerAgain func()) {
 	})
 }
 
-// One worker lives through every end of its server: what its handlers did meanwhile
-// is written when the server is back, and it goes on.
+// One worker survives every kind of server end: it writes the outcomes of that time when
+// the server is back, and goes on.
 func TestAWorkerOutlivesEveryEndOfItsServer(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -162,7 +162,7 @@ func TestAWorkerGoesOnUnderTheTimeoutsOfItsRole(t *testing.T) {
 		}
 	})
 	for range 3 {
-		time.Sleep(2 * idle) // until sessions have ended
+		time.Sleep(2 * idle) // the server ends the idle sessions
 		ids := h.hold()
 		for range ids {
 			h.let <- struct{}{}
@@ -175,8 +175,8 @@ func TestAWorkerGoesOnUnderTheTimeoutsOfItsRole(t *testing.T) {
 	}
 }
 
-// A job that somebody has locked when its outcome is written is written later, and
-// those beside it in the batch are not taken for lost.
+// If another transaction has locked a job's row, its outcome is written later; the others
+// of its batch are written at once.
 func TestALockedJobIsWrittenLater(t *testing.T) {
 	t.Parallel()
 	url := migrated(t, pgtest.URL(t))
@@ -195,7 +195,7 @@ func TestALockedJobIsWrittenLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.end(ids, func() {
-		h.awaitFailure("finish") // once more: what was written is not repeated
+		h.awaitFailure("finish") // the second one fails too
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)
 		}

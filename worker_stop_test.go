@@ -12,7 +12,7 @@ import (
 )
 
 func TestShutdownWaitsForHandlersThenReleasesTheirJobs(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			select {
 			case <-time.After(time.Duration(job.ID) * 10 * time.Second):
@@ -46,7 +46,7 @@ func TestShutdownWaitsForHandlersThenReleasesTheirJobs(t *testing.T) {
 }
 
 func TestShutdownReleasesJobsOfAClaimThatWasUnderWay(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "claim" {
 				time.Sleep(time.Second)
@@ -66,12 +66,12 @@ func TestShutdownReleasesJobsOfAClaimThatWasUnderWay(t *testing.T) {
 }
 
 func TestShutdownDoesNotTakeBackWhatItReleases(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		claims := 0
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "claim" {
 				if claims++; claims == 2 {
-					time.Sleep(time.Second) // it looks for jobs after the shutdown began
+					time.Sleep(time.Second) // the claim looks for jobs after the shutdown began
 				}
 			}
 			return nil
@@ -92,7 +92,7 @@ func TestShutdownDoesNotTakeBackWhatItReleases(t *testing.T) {
 }
 
 func TestShutdownLeavesDeafHandlersBehindAndNamesThem(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		wake := make(chan struct{})
 		w := quiet(m, func(_ context.Context, job *dibs.RawJob) error {
 			<-wake
@@ -118,12 +118,12 @@ func TestShutdownLeavesDeafHandlersBehindAndNamesThem(t *testing.T) {
 			t.Errorf("a job that was never started is %s", job.State)
 		}
 		close(wake)
-		synctest.Wait() // the handlers return, and nobody listens
+		synctest.Wait() // the handlers return, though nothing reads r.done
 	})
 }
 
 func TestShutdownWithoutADatabaseEndsInTime(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
 		w.Lease, m.lease = time.Hour, time.Hour
 		w.ShutdownWait = time.Second
@@ -148,13 +148,13 @@ func TestShutdownWithoutADatabaseEndsInTime(t *testing.T) {
 	})
 }
 
-// What runs processes gives them 20 s to 30 s to end before it kills them.
+// Supervisors kill a process 20 s to 30 s after they asked it to end.
 func TestShutdownEndsWithinTwentySecondsWhateverHappens(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		wake := make(chan struct{})
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if job.ID == 1 {
-				<-wake // it never looks at ctx
+				<-wake // the handler ignores ctx
 			}
 			return untilEnd(ctx, job)
 		})
@@ -182,7 +182,7 @@ func TestShutdownEndsWithinTwentySecondsWhateverHappens(t *testing.T) {
 }
 
 func TestHandlersVerdictCountsDuringShutdown(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			<-ctx.Done()
 			switch job.ID {
@@ -216,7 +216,7 @@ func TestHandlersVerdictCountsDuringShutdown(t *testing.T) {
 }
 
 func TestRunWithAnEndedContextTakesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(1)...)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -21,9 +21,9 @@ var (
 	errAway   = fmt.Errorf("dial: %w", dibs.ErrUnavailable)
 )
 
-// bubble runs a test on a clock of its own: it moves only while everything waits, so
+// virtualTime runs a test on a clock that moves only while all its goroutines wait, so
 // minutes pass at once and times are exact. No goroutine may outlive the test.
-func bubble(t *testing.T, f func(t *testing.T, m *memory)) {
+func virtualTime(t *testing.T, f func(t *testing.T, m *memory)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { f(t, newMemory()) })
 }
@@ -37,7 +37,7 @@ func quiet(s dibs.Store, f func(context.Context, *dibs.RawJob) error) *dibs.Work
 	return w
 }
 
-// run starts a worker and returns what stops it and waits for it.
+// run starts a worker. stop stops it and waits for it.
 func run(t testing.TB, w *dibs.Worker) (stop func() error) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -50,7 +50,7 @@ func run(t testing.TB, w *dibs.Worker) (stop func() error) {
 	}
 }
 
-// stopped stops a worker that has to shut down without an error.
+// stopped stops a worker, which has to shut down without an error.
 func stopped(t testing.TB, stop func() error) {
 	t.Helper()
 	if err := stop(); err != nil {
@@ -94,8 +94,8 @@ func TestOutcomeFollowsFromWhatTheHandlerReturns(t *testing.T) {
 		handler func() error
 		state   dibs.State
 		excused int
-		delay   time.Duration // until the next attempt
-		text    string        // of the error history
+		delay   time.Duration // delay of the next attempt
+		text    string        // newest entry of the error history
 	}{
 		{"nil", func() error { return nil }, dibs.Completed, 0, 0, ""},
 		{"an error", func() error { return errors.New("no route") }, dibs.Waiting, 0, time.Minute, "no route"},
@@ -112,11 +112,11 @@ func TestOutcomeFollowsFromWhatTheHandlerReturns(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T, m *memory) {
+			virtualTime(t, func(t *testing.T, m *memory) {
 				first := make(chan time.Time, 1)
 				var runs atomic.Int32
 				stop := run(t, quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
-					if runs.Add(1) > 1 { // a job that is due again at once
+					if runs.Add(1) > 1 { // the job was due again at once
 						return untilEnd(ctx, job)
 					}
 					first <- time.Now()
@@ -150,7 +150,7 @@ func TestOutcomeFollowsFromWhatTheHandlerReturns(t *testing.T) {
 }
 
 func TestPanicGoesToTheErrorHistoryWithItsStack(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { panic("out of cheese") }))
 		id := enqueue(t, m, plain(1)...)[0]
 		synctest.Wait()
@@ -167,7 +167,7 @@ func TestPanicGoesToTheErrorHistoryWithItsStack(t *testing.T) {
 }
 
 func TestHandlerThatEndsItsGoroutineFailsAndFreesItsPlace(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, nil)
 		w.Concurrency = 1
 		w.HandleRaw("exit", func(context.Context, *dibs.RawJob) error { runtime.Goexit(); return nil })
@@ -186,7 +186,7 @@ func TestHandlerThatEndsItsGoroutineFailsAndFreesItsPlace(t *testing.T) {
 }
 
 func TestJobTimeoutFailsTheAttemptAndSaysSo(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), dibs.ErrJobTimeout) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -207,14 +207,14 @@ func TestJobTimeoutFailsTheAttemptAndSaysSo(t *testing.T) {
 }
 
 func TestCancelledJobEndsTheContextOfItsHandler(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			<-ctx.Done()
 			if !errors.Is(context.Cause(ctx), dibs.ErrCancelled) {
 				t.Errorf("context ended because of %v", context.Cause(ctx))
 			}
 			if job.ID == 2 {
-				return nil // it has completed all the same
+				return nil // completed in spite of the cancellation
 			}
 			return ctx.Err()
 		}))
@@ -222,7 +222,7 @@ func TestCancelledJobEndsTheContextOfItsHandler(t *testing.T) {
 		synctest.Wait()
 		m.cancel(ids[0])
 		m.cancel(ids[1])
-		time.Sleep(m.lease/3 + time.Second) // the next extension tells
+		time.Sleep(m.lease/3 + time.Second) // the next Extend reports the cancellation
 		if a, b := m.job(ids[0]), m.job(ids[1]); a.State != dibs.Cancelled || b.State != dibs.Completed {
 			t.Errorf("jobs are %s and %s", a.State, b.State)
 		}
@@ -231,7 +231,7 @@ func TestCancelledJobEndsTheContextOfItsHandler(t *testing.T) {
 }
 
 func TestErrFinishedWritesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		var finished []dibs.Attempt
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if err := m.Finish(ctx, []dibs.Outcome{job.Lease().Complete([]byte(`"own"`))}); err != nil {
@@ -282,7 +282,7 @@ func TestWorkerSetUpWrongSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestClaimThatTheStoreCallsInvalidEndsRun(t *testing.T) {
-	bubble(t, func(t *testing.T, m *memory) {
+	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "claim" {
 				return &dibs.InvalidError{Field: "queue", Reason: "is 300 bytes, the limit is 255"}

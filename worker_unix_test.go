@@ -22,7 +22,7 @@ type worker struct {
 	ended chan error
 }
 
-// spawn starts a worker process; what it tells comes by events.
+// spawn starts a worker process, which sends its events to the channel.
 func spawn(t *testing.T, url, name string, events chan<- event) *worker {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
@@ -151,7 +151,7 @@ func TestWorkerThatStoodStillIsRefused(t *testing.T) {
 }
 
 // stopOutsideOfAWrite stops a process at a moment when it does not hold SQLite's
-// write lock, which would stop everybody else too.
+// write lock, which would stop all others too.
 func stopOutsideOfAWrite(t *testing.T, db dibs.Database, w *worker) {
 	t.Helper()
 	canWrite := func(wait time.Duration) bool {

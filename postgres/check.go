@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// planFreely is for statements that read all rows: let the planner choose for that.
+// planFreely lets the planner choose any plan for a statement that reads all rows.
 var planFreely = qualify.Text(`select set_config(name, 'on', true) from unnest(array['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin', 'enable_bitmapscan', 'enable_material']) name`)
 
 // Check implements dibs.Database.
@@ -18,7 +18,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	}
 	var wrong repairable
 	var findings []string
-	// No transaction of the store's is held for it: the caller may hold the only one.
+	// The upkeep's connections serve it even if the caller's transaction holds the last other one.
 	err := s.upkeep.run(ctx, step{sql: planFreely}, s.repairable(&wrong), step{
 		sql:   s.sql.get("check"),
 		begin: func() { findings = []string{} },
@@ -35,10 +35,10 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	return append(wrong.findings, findings...), nil
 }
 
-// Repair mends what Check finds when rows were deleted or inserted by hand, and returns
-// those findings, one line each: counts that are not those of the rows, and groups whose
-// jobs nobody lets go on. Workers may run meanwhile. It is what the command dibs check
-// --repair does.
+// Repair mends what Check finds after rows were deleted or inserted by hand, and returns
+// those findings, one line each: counts that differ from the rows, and groups that have
+// free places but wait. Workers may run meanwhile. The command dibs check --repair
+// calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	if err := s.check(ctx, "repair"); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 		err = t.Commit(ctx)
 	}
 	if err != nil {
-		return nil, classify("repair", s.ended(ctx, err))
+		return nil, classify("repair", s.explain(ctx, err))
 	}
 	for queue := range wrong.groups {
 		s.Wake(queue)
@@ -61,8 +61,8 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	return append([]string{}, wrong.findings...), nil
 }
 
-// repair looks and mends in a transaction that no other repair runs beside: two that
-// looked at once would both add what a count lacks.
+// repair finds and mends in one transaction, under a lock that keeps other repairs out:
+// two at once would both add what a count lacks.
 func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong repairable, err error) {
 	c := s.connOn(t)
 	turn := step{sql: s.sql.get("lock_repair"), args: []any{lockKey(s.o.schema(), "repair")}}
@@ -85,11 +85,11 @@ func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong repairable, err err
 	return wrong, c.run(ctx, steps...)
 }
 
-// repairable is what repairable.sql found.
+// repairable holds what repairable.sql has found.
 type repairable struct {
 	findings []string
-	counts   map[string]map[string]int64 // what counts lack, by queue and state
-	groups   map[string]bool             // queues with groups whose jobs nobody lets go on
+	counts   map[string]map[string]int64 // what must be added to each count, by queue and state
+	groups   map[string]bool             // queues with groups that must be woken
 }
 
 func (s *Store) repairable(wrong *repairable) step {

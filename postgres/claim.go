@@ -12,13 +12,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// Claim implements dibs.Store. A claim passes through layers, of which each calls the next:
+// Claim implements dibs.Store. A claim passes through these layers; each calls the next:
 //
 //	Claim               checks the request; small claims made at the same time become one (merge.go)
-//	claimAndSweep       has the store swept, before and where a claim learns that leases have ended
-//	claimUnderSettings  repeats the claim when the queue's settings have changed meanwhile
-//	claimInLanes        learns which priorities there are, and counts what runs under a limit
-//	claimFromMarks      begins where earlier claims have found the first job that waits (marks.go)
+//	claimAndSweep       sweeps before the claim if it is time, and after it if leases have ended
+//	claimUnderSettings  repeats the claim if the queue's settings have changed meanwhile
+//	claimInLanes        learns which priorities are in use, and counts running jobs under a limit
+//	claimFromMarks      starts where earlier claims found the first waiting job (marks.go)
 //	claimStatement      claims, in one round trip: admits groups, takes the turn, runs claim.sql
 //
 // A claim in a caller's transaction begins at claimUnderSettings.
@@ -42,22 +42,22 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	return jobs, classifyClaim(r.Queue, err)
 }
 
-// claimAndSweep claims, and sweeps if no worker of this process does. The claim itself asks whether
-// leases have ended, so that an idle worker needs one statement for both.
+// claimAndSweep claims, and sweeps if no worker of this process does. The claim statement itself
+// reports whether leases have ended, so that an idle worker needs one statement for both.
 func (s *Store) claimAndSweep(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err := s.sweepIfDue(ctx, 2*pruneEvery); err != nil {
 		return nil, err
 	}
 	c := claimer{conn: s.db}
-	if s.sweeper.due(&s.sweeper.looked, lostEvery) {
-		c.lost = new(true) // unless the claim says otherwise
+	if s.sweeper.due(&s.sweeper.expireCheckedAt, expireEvery) {
+		c.leasesEnded = new(true) // stays true unless the claim writes it
 	}
 	jobs, err := s.claimUnderSettings(ctx, r, c)
-	if err != nil || c.lost == nil || !*c.lost {
+	if err != nil || c.leasesEnded == nil || !*c.leasesEnded {
 		return jobs, err
 	}
 	err = s.expire(ctx, &dibs.Swept{})
-	if len(jobs) > 0 { // they are claimed, whatever failed after
+	if len(jobs) > 0 { // these jobs are claimed, even if expire has failed
 		return jobs, nil
 	}
 	if err != nil {
@@ -73,17 +73,17 @@ func classifyClaim(queue string, err error) error {
 	return classify(fmt.Sprintf("claim from queue %q", queue), err)
 }
 
-// claimer is where a claim runs.
+// claimer is the connection of a claim, with what the claim must know about it.
 type claimer struct {
 	conn
-	// tx: it is the caller's transaction. Grouped jobs have been admitted outside of
+	// inTx: conn is the caller's transaction. Grouped jobs have been admitted outside of
 	// it, and it leaves no marks, since it may be rolled back.
-	tx bool
-	// lost, if it is not nil, gets whether leases have ended.
-	lost *bool
+	inTx bool
+	// leasesEnded, if not nil, is set to whether leases have ended.
+	leasesEnded *bool
 }
 
-// claimUnderSettings prepares a claim for the queue's settings, as this process knows them, and
+// claimUnderSettings prepares a claim for the settings of the queue that this process knows, and
 // repeats it when they turn out to have changed.
 func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c claimer) ([]*dibs.RawJob, error) {
 	q, ok := s.queues.get(r.Queue)
@@ -91,7 +91,7 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 	const rounds = 10
 	for range rounds {
 		if err == nil && (!ok || q.Paused) {
-			q, ok, err = s.queueAnd(ctx, r.Queue, s.lost(c.lost)...)
+			q, ok, err = s.queueAnd(ctx, r.Queue, s.leasesEndedStep(c.leasesEnded)...)
 		}
 		if err != nil || !ok || q.Paused {
 			return nil, err
@@ -102,16 +102,16 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 		}
 		old := q.version
 		if q, ok, err = s.queue(ctx, r.Queue); err == nil && ok && q.version == old {
-			// Nothing has changed: another claimer has the turn of a queue with a limit.
-			s.bell.again(q.Name, s.queues.lanesOf(q.Name).turnedAway())
+			// Nothing has changed: another claimer has the turn in a queue with a limit.
+			s.bell.ringLater(q.Name, s.queues.lanesOf(q.Name).waitForTurn())
 			return nil, nil
 		}
 	}
 	return nil, fmt.Errorf("settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable)
 }
 
-// claimInLanes claims under the settings q; current is false when the database has
-// others, or they are locked.
+// claimInLanes claims under the settings q; current is false when the database has other
+// settings, or they are locked.
 func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
 	lanes := s.queues.lanesOf(q.Name)
 	if q.Order == dibs.LIFO || lanes.mustLearn() {
@@ -124,48 +124,48 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 			return nil, true, err
 		}
 	}
-	if q.Order == dibs.LIFO || q.grouped { // grouped jobs come in at their old places
-		var got taken
+	if q.Order == dibs.LIFO || q.grouped { // grouped jobs are put back below marks
+		var got claimResult
 		got, err = s.claimStatement(ctx, q, r, c, nil, nil)
-		jobs, current = got.jobs, got.current
+		jobs, current = got.jobs, got.upToDate
 	} else {
 		jobs, current, err = s.claimFromMarks(ctx, q, r, c, lanes.marks(r.Kinds))
 	}
-	if c.tx && err == nil && !current && (q.Concurrency > 0 || q.grouped) {
+	if c.inTx && err == nil && !current && (q.Concurrency > 0 || q.grouped) {
 		err = checkIsolation(ctx, q.Name, c)
 	}
 	if len(jobs) > 0 {
-		lanes.gave()
-		if s.o.Pooler { // nobody hears of new jobs, and where there were some, there may be more soon
-			s.bell.again(q.Name, lookAgain)
+		lanes.jobsClaimed()
+		if s.o.Pooler { // without LISTEN, look again soon: where jobs came, more may come
+			s.bell.ringLater(q.Name, reclaimPause)
 		}
 	}
 	sortJobs(jobs, q.Order)
 	return jobs, current, err
 }
 
-// claimFromMarks claims from the marks on, if there are some.
+// claimFromMarks claims, in each lane from its mark on if it has one.
 func (s *Store) claimFromMarks(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, m *marks) (jobs []*dibs.RawJob, current bool, err error) {
 	for {
-		if err := s.look(ctx, q, r.Kinds, m); err != nil {
+		if err := s.moveMarks(ctx, q, r.Kinds, m); err != nil {
 			return nil, false, err
 		}
-		at, late := m.use()
-		if c.tx && len(late) > 0 { // the caller's own may be among them: what it has locked or enqueued can lie below
+		at, late := m.startPlaces()
+		if c.inTx && len(late) > 0 { // the caller's own transaction may be among them, with jobs below the marks
 			at, late = nil, nil
 		}
 		got, err := s.claimStatement(ctx, q, r, c, at, late)
 		if err != nil {
 			return nil, false, err
 		}
-		if got.current && !got.ended {
-			m.used(at != nil, got.entries, len(got.jobs))
+		if got.upToDate && !got.lateEnded {
+			m.recordReads(at != nil, got.entries, len(got.jobs))
 		}
-		if !got.ended {
-			return got.jobs, got.current, nil
+		if !got.lateEnded {
+			return got.jobs, got.upToDate, nil
 		}
-		m.found()
-		if seen := m.seen(); seen != nil {
+		m.reportEnded()
+		if seen := m.awaitSight(); seen != nil {
 			select {
 			case <-seen:
 			case <-ctx.Done():
@@ -175,23 +175,23 @@ func (s *Store) claimFromMarks(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	}
 }
 
-// taken is what one run of claim.sql gave.
-type taken struct {
-	jobs    []*dibs.RawJob
-	current bool // the settings are those that it was prepared for
-	ended   bool // one of the transactions passed over has ended: nothing was claimed
-	entries int  // of the ready index that it has read
+// claimResult is the result of one run of claim.sql.
+type claimResult struct {
+	jobs      []*dibs.RawJob
+	upToDate  bool // the queue's settings are the ones that the claim was prepared for
+	lateEnded bool // a transaction that marks have passed over has ended, so nothing was claimed
+	entries   int  // how many entries of the ready index the claim has read
 }
 
-// claimStatement claims from the marks at on; late are transactions that these have passed over.
-func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, at map[int16]mark, late []uint64) (got taken, err error) {
+// claimStatement claims, in each lane from its mark in at on; late are the transactions that the marks have passed over.
+func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer, at map[int16]mark, late []uint64) (got claimResult, err error) {
 	lease := r.Lease
 	if lease == 0 {
 		lease = q.Lease
 	}
 	var steps []step
 	var turn string
-	if !c.tx {
+	if !c.inTx {
 		steps = s.admitSteps(q, &turn)
 	}
 	var lost *bool
@@ -204,32 +204,32 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	args = append(args, s.queues.lanesOf(q.Name).args(q.Order, at)...)
 	steps = append(steps, step{
 		sql:   s.sql.get("claim"),
-		args:  append(args, arrayText(late), c.lost != nil),
-		begin: func() { got = taken{} },
+		args:  append(args, arrayText(late), c.leasesEnded != nil),
+		begin: func() { got = claimResult{} },
 		row: func(scan func(...any) error) error {
-			got.current = true
-			got.jobs, err = row.scan(got.jobs, scan, &got.ended, &got.entries, &lost)
+			got.upToDate = true
+			got.jobs, err = row.scan(got.jobs, scan, &got.lateEnded, &got.entries, &lost)
 			return err
 		},
 	})
 	if err = c.run(ctx, steps...); err != nil {
-		return taken{}, err
+		return claimResult{}, err
 	}
 	switch lanes := s.queues.lanesOf(q.Name); {
-	case turn == "busy" && len(got.jobs) < r.N: // whoever has it may free more than they take
-		s.bell.again(q.Name, lanes.turnedAway())
-	case got.current:
-		lanes.hadTurn()
+	case turn == "busy" && len(got.jobs) < r.N: // the process in its turn may free more places than it fills
+		s.bell.ringLater(q.Name, lanes.waitForTurn())
+	case got.upToDate:
+		lanes.turnHeld()
 	}
 	if lost != nil {
-		*c.lost = *lost
+		*c.leasesEnded = *lost
 	}
 	return got, nil
 }
 
 var isolation = qualify.Text("select current_setting('transaction_isolation')")
 
-// checkIsolation says why a caller's transaction finds nothing in a queue with limits.
+// checkIsolation explains why a caller's transaction finds nothing in a queue with limits.
 func checkIsolation(ctx context.Context, queue string, c conn) error {
 	var level string
 	err := c.run(ctx, step{sql: isolation, row: func(scan func(...any) error) error { return scan(&level) }})
@@ -239,8 +239,8 @@ func checkIsolation(ctx context.Context, queue string, c conn) error {
 	return err
 }
 
-// countRunning moves the jobs that ran when a concurrency limit was set to where
-// claims count them fast. It has its own transaction, since it locks them.
+// countRunning moves the jobs that ran when a concurrency limit was set to gate 3, where
+// claims count them fast. It locks them, so it has a transaction of its own.
 func (s *Store) countRunning(ctx context.Context, q queueRow) error {
 	if q.counted {
 		return nil
@@ -259,7 +259,7 @@ func (s *Store) countRunning(ctx context.Context, q queueRow) error {
 func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
 	most := maxLanes
 	if q.Order == dibs.LIFO {
-		most = dibs.MaxPriority + 1 // gaps are read oldest first
+		most = dibs.MaxPriority + 1 // LIFO needs them all: gaps are read oldest first
 	}
 	low, high := l.gaps()
 	var priorities []int16
@@ -282,7 +282,7 @@ func (s *Store) learnLanes(ctx context.Context, q queueRow, l *lanes) error {
 
 func (s *Store) admitKey(queue string) int64 { return lockKey(s.o.schema(), "admit", queue) }
 
-// admitSteps let grouped jobs take free places before a claim, in the turn to do so.
+// admitSteps take the turn to admit, and let grouped jobs take free places.
 func (s *Store) admitSteps(q queueRow, turn *string) []step {
 	if !q.grouped {
 		return nil
@@ -294,7 +294,7 @@ func (s *Store) admitSteps(q queueRow, turn *string) []step {
 	}
 }
 
-// kinds is nil, the SQL null, for all.
+// kinds turns an empty list, which means all kinds, into nil, the SQL null.
 func kinds(list []string) []string {
 	if len(list) == 0 {
 		return nil
@@ -328,7 +328,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	if err := checks.Resume(&r); err != nil {
 		return nil, err
 	}
-	q, ok, err := s.queue(ctx, r.Queue) // read, since nothing tells of a lease that was changed
+	q, ok, err := s.queue(ctx, r.Queue) // resume.sql does not notice that the queue's lease was changed
 	if err != nil || !ok {
 		return nil, classify("resume", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// claimedRow reads the rows of claim.sql and resume.sql, all into the same variables: to
-// make new ones for each row is what takes longest.
+// claimedRow reads the rows of claim.sql and resume.sql, all into the same variables:
+// allocating new ones for each row takes longer than all else.
 type claimedRow struct {
 	queue, worker string
 	token         dibs.Token
@@ -26,8 +26,8 @@ type claimedRow struct {
 	cancel                         pgtype.Bool
 }
 
-// scan appends the job of a row, unless it has none, as nothing was due. The row begins
-// with the columns to scan into before.
+// scan appends the job of a row; the row has none if nothing was due. Its first columns
+// are scanned into before.
 func (c *claimedRow) scan(jobs []*dibs.RawJob, scan func(...any) error, before ...any) ([]*dibs.RawJob, error) {
 	if c.to == nil {
 		c.to = slices.Concat(before, []any{

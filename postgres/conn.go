@@ -16,7 +16,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// conn is where statements run: the pool, a pgx transaction or a database/sql
+// conn runs statements: on the pool, in a pgx transaction or in a database/sql
 // transaction.
 type conn interface {
 	// run executes the steps in order, in one transaction, where possible in one
@@ -24,8 +24,8 @@ type conn interface {
 	run(ctx context.Context, steps ...step) error
 }
 
-// step is one statement. row, if not nil, is called for each row it returns; begin,
-// if not nil, before it is sent, again when a transaction is repeated.
+// step is one statement. If they are not nil, begin is called each time before it is
+// sent (a transaction may be repeated), and row for each row that it returns.
 type step struct {
 	sql   string
 	args  []any
@@ -33,8 +33,8 @@ type step struct {
 	row   func(scan func(...any) error) error
 }
 
-// batcher is a pgx pool, connection or transaction. Outside of a transaction a
-// batch is one by itself.
+// batcher is a pgx pool, connection or transaction. Outside of a transaction a batch
+// is a transaction by itself.
 type batcher interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
@@ -91,7 +91,7 @@ func (c pgxConn) run(ctx context.Context, steps ...step) (err error) {
 }
 
 // sqlConn is a database/sql transaction of any driver that passes strings on as
-// text parameters: arrays go as literals, which every one of them can.
+// text parameters: arrays go as literals, which all of them can send.
 type sqlConn struct{ tx checks.SQLTx }
 
 func (c sqlConn) run(ctx context.Context, steps ...step) error {
@@ -198,33 +198,32 @@ func literal[T any](list []T, element func(T) *string) string {
 	return b.String()
 }
 
-// retrying is a pool's conn that repeats a transaction which failed only because
-// of what ran beside it.
-type retrying struct{ conn }
+// repeatingConn is a pool's conn that repeats a transaction that failed only because of
+// concurrent transactions.
+type repeatingConn struct{ conn }
 
-func (c retrying) run(ctx context.Context, steps ...step) error {
-	return repeating(func() error { return c.conn.run(ctx, steps...) })
+func (c repeatingConn) run(ctx context.Context, steps ...step) error {
+	return repeatTransaction(func() error { return c.conn.run(ctx, steps...) })
 }
 
-// closable is a pool's conn that says of a call which Close has broken off that the store
-// is closed.
-type closable struct {
+// explainingConn is a pool's conn that explains errors: see explain.
+type explainingConn struct {
 	conn
 	s *Store
 }
 
-func (c closable) run(ctx context.Context, steps ...step) error {
-	return c.s.ended(ctx, c.conn.run(ctx, steps...))
+func (c explainingConn) run(ctx context.Context, steps ...step) error {
+	return c.s.explain(ctx, c.conn.run(ctx, steps...))
 }
 
-// ended looks at how a call has ended. It tells the end of the store, which ends the
-// connecting of its pools, from the end of the caller's context.
-func (s *Store) ended(ctx context.Context, err error) error {
+// explain turns a denied permission into a DeniedError, and a call that Close has broken
+// off into ErrClosed. A server without free connections starts the saving of them.
+func (s *Store) explain(ctx context.Context, err error) error {
 	if hasCode(err, "42501") { // insufficient_privilege
 		return s.denied(ctx, err)
 	}
-	if hasCode(err, "53300") { // too_many_connections: of the server, the database or the role
-		s.lookAtSlots(100)
+	if hasCode(err, "53300") { // too_many_connections, by the limit of the server, the database or the role
+		s.noteSlots(100)
 	}
 	if s.closed.Err() != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
 		return dibs.ErrClosed
@@ -232,11 +231,11 @@ func (s *Store) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// begun is a pool's conn that names the isolation of its transactions, since the
-// connections may have any default. It begins and ends them in the steps' round trip.
-type begun struct{ *pgxpool.Pool }
+// readCommitted is a pool's conn that names the isolation level of its transactions, as
+// connections may have another default. Begin and commit go in the steps' round trip.
+type readCommitted struct{ *pgxpool.Pool }
 
-func (c begun) run(ctx context.Context, steps ...step) error {
+func (c readCommitted) run(ctx context.Context, steps ...step) error {
 	own, err := c.Acquire(ctx)
 	if err != nil {
 		return err
@@ -245,23 +244,23 @@ func (c begun) run(ctx context.Context, steps ...step) error {
 	steps = slices.Concat([]step{{sql: "begin isolation level read committed"}}, steps, []step{{sql: "commit"}})
 	err = onPgx(own, own.Conn().Config()).run(ctx, steps...)
 	if own.Conn().PgConn().TxStatus() != 'I' {
-		_, _ = own.Exec(ctx, "rollback") // else the pool closes the connection
+		_, _ = own.Exec(ctx, "rollback") // the pool would close a connection with an open transaction
 	}
 	return err
 }
 
-// planned is a conn on connections that Open has not set up.
-type planned struct{ conn }
+// planningConn sets the planner up in each transaction, for connections that Open has not set up.
+type planningConn struct{ conn }
 
-func (c planned) run(ctx context.Context, steps ...step) error {
+func (c planningConn) run(ctx context.Context, steps ...step) error {
 	return c.conn.run(ctx, append([]step{{sql: ownTransaction}}, steps...)...)
 }
 
-func repeating(f func() error) error {
+func repeatTransaction(f func() error) error {
 	const tries = 5
 	for try := 1; ; try++ {
 		err := f()
-		if err == nil || try == tries || !again(err) {
+		if err == nil || try == tries || !repeatable(err) {
 			return err
 		}
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// copyFrom is the size of a batch from which COPY is faster than arrays, although it
+// copyFrom is how many jobs a batch must have for COPY to be faster than arrays: COPY
 // takes more round trips.
 const copyFrom = 500
 
-// copies reports whether a batch of n jobs can, and should, go by COPY through c.
-func copies(n int, c conn) (pgx.Tx, bool) {
+// copyTx returns the transaction of c, and whether a batch of n jobs should go through it by COPY.
+func copyTx(n int, c conn) (pgx.Tx, bool) {
 	if n < copyFrom {
 		return nil, false
 	}
@@ -26,7 +26,7 @@ func copies(n int, c conn) (pgx.Tx, bool) {
 	return t, ok
 }
 
-// insertCopied inserts by COPY, through c, which is t.
+// insertCopied inserts by COPY in the transaction t; c is t as a conn.
 func (s *Store) insertCopied(ctx context.Context, b batch, c conn, t pgx.Tx) ([]dibs.Enqueued, error) {
 	now, ids, err := s.draw(ctx, b, c)
 	if err != nil {
@@ -70,18 +70,18 @@ func (s *Store) countCopied(ctx context.Context, r *copied, c conn) error {
 	return c.run(ctx, step{sql: s.sql.get("enqueue_count"), args: []any{queues, waiting, blocked, wakeQueues, wakeGroups}})
 }
 
-// copied reads as what COPY takes: the rows of jobs, made as they are sent. It decides
-// of each what enqueue.sql decides, and counts them.
+// copied is the io.Reader that COPY reads: it makes the rows of jobs as they are sent. It
+// decides for each job what enqueue.sql decides, and counts the jobs.
 type copied struct {
-	rows   []checks.Row // not sent yet
+	rows   []checks.Row // jobs whose rows have not been made
 	ids    []int64
-	now    time.Time // by the database's clock
+	now    time.Time // time of the database's clock
 	counts map[string]*added
 	woken  map[queueGroup]bool
 
-	ready []byte // of rows, not read yet
-	made  []byte
-	ended bool
+	unread      []byte // bytes of rows that have not been read
+	rowBuffer   []byte
+	trailerMade bool
 }
 
 type added struct{ waiting, blocked int64 }
@@ -90,16 +90,16 @@ type queueGroup struct{ queue, group string }
 
 func newCopied(rows []checks.Row, now time.Time, ids []int64) *copied {
 	const header = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" // signature, no flags, no more header
-	return &copied{rows: rows, now: now, ids: ids, counts: map[string]*added{}, woken: map[queueGroup]bool{}, ready: []byte(header)}
+	return &copied{rows: rows, now: now, ids: ids, counts: map[string]*added{}, woken: map[queueGroup]bool{}, unread: []byte(header)}
 }
 
 func (c *copied) Read(p []byte) (n int, err error) {
 	for n < len(p) {
-		if len(c.ready) == 0 && !c.next() {
+		if len(c.unread) == 0 && !c.next() {
 			break
 		}
-		m := copy(p[n:], c.ready)
-		c.ready, n = c.ready[m:], n+m
+		m := copy(p[n:], c.unread)
+		c.unread, n = c.unread[m:], n+m
 	}
 	if n == 0 && len(p) > 0 {
 		return 0, io.EOF
@@ -107,19 +107,19 @@ func (c *copied) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// next makes the next row, or the end after the last one.
+// next makes the next row, or the trailer after the last one.
 func (c *copied) next() bool {
 	switch {
 	case len(c.rows) > 0:
-		c.made = c.row(c.made[:0], &c.rows[0], c.ids[0])
+		c.rowBuffer = c.row(c.rowBuffer[:0], &c.rows[0], c.ids[0])
 		c.rows, c.ids = c.rows[1:], c.ids[1:]
-	case !c.ended:
-		c.ended = true
-		c.made = append(c.made[:0], 0xff, 0xff)
+	case !c.trailerMade:
+		c.trailerMade = true
+		c.rowBuffer = append(c.rowBuffer[:0], 0xff, 0xff)
 	default:
 		return false
 	}
-	c.ready = c.made
+	c.unread = c.rowBuffer
 	return true
 }
 
@@ -148,7 +148,7 @@ func (c *copied) row(to []byte, r *checks.Row, id int64) []byte {
 	return appendInt8(to, sincePostgres(c.now))
 }
 
-// count decides at which gate a job stands.
+// count decides which gate a job gets, and counts it.
 func (c *copied) count(r *checks.Row, runAt time.Time) (gate int16) {
 	n := c.counts[r.Queue]
 	if n == nil {
@@ -180,7 +180,7 @@ func appendInt8(to []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(to, 8), uint64(v))
 }
 
-// appendText writes an empty text, of which there are none, as null.
+// appendText writes an empty text as null: no column has an empty text.
 func appendText[T string | []byte](to []byte, s T) []byte {
 	if len(s) == 0 {
 		return binary.BigEndian.AppendUint32(to, 0xffffffff) // a length of -1
@@ -190,6 +190,6 @@ func appendText[T string | []byte](to []byte, s T) []byte {
 
 // sincePostgres is a timestamptz: microseconds since 2000, in UTC.
 func sincePostgres(t time.Time) int64 {
-	const epoch = 946_684_800 // in Unix time
+	const epoch = 946_684_800 // the year 2000 in Unix time
 	return (t.Unix()-epoch)*1_000_000 + int64(t.Nanosecond()/1000)
 }

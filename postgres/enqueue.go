@@ -25,8 +25,8 @@ func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueue
 	return out, nil
 }
 
-// enqueueAlone gives a batch that takes more than one statement, as it has unique keys
-// or is large, a transaction.
+// enqueueAlone enqueues outside of a caller's transaction. A batch that is large or has
+// unique keys takes several statements, so it gets a transaction.
 func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dibs.Enqueued, queues []string, err error) {
 	if err := s.check(ctx, "enqueue"); err != nil {
 		return nil, nil, err
@@ -41,8 +41,8 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 	return out, queues, err
 }
 
-// enqueue inserts through c and returns the queues that got jobs. Without c it has the
-// store's connections, and others' small batches may come along.
+// enqueue inserts through c and returns the queues that got jobs. If c is nil it uses the
+// store's connections, and may merge small batches of several callers.
 func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs.Enqueued, []string, error) {
 	if err := s.check(ctx, "enqueue"); err != nil {
 		return nil, nil, err
@@ -70,8 +70,8 @@ func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs
 	return nil, nil, checks.Failed("enqueue", fmt.Errorf("settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable))
 }
 
-// refresh reads the settings by which a batch was checked, unless somebody has done so
-// since.
+// refresh reads again the settings by which a batch was checked, unless this process has
+// read newer ones since.
 func (s *Store) refresh(ctx context.Context, b batch) error {
 	var stale []string
 	for i, name := range b.queues {
@@ -96,8 +96,8 @@ type batch struct {
 // errStale says that a queue's settings were not the newest.
 var errStale = errors.New("settings have changed")
 
-// newBatch checks jobs, makes queues that do not exist, and notes the versions of
-// the settings that it went by.
+// newBatch checks jobs, makes queues that do not exist, and records the versions of the
+// settings that it has used.
 func (s *Store) newBatch(ctx context.Context, jobs []dibs.NewJob) (b batch, err error) {
 	b.rows, err = checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Store) newBatch(ctx context.Context, jobs []dibs.NewJob) (b batch, err 
 	}
 	for _, name := range b.queues {
 		q, ok := known[name]
-		if !ok || !q.grouped { // it may be new, or newly grouped; nothing else of it was used
+		if !ok || !q.grouped { // addQueues may have made it or marked it as grouped
 			if q, ok = s.queues.get(name); !ok {
 				return b, errStale
 			}
@@ -163,9 +163,9 @@ func classifyInput(op string, err error) error {
 	return classify(op, err)
 }
 
-// insert inserts by the fastest way.
+// insert inserts a batch in the fastest way that suits it.
 func (s *Store) insert(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
-	t, ok := copies(len(b.rows), c)
+	t, ok := copyTx(len(b.rows), c)
 	switch {
 	case slices.ContainsFunc(b.rows, func(r checks.Row) bool { return r.UniqueKey != "" }):
 		return s.insertUnique(ctx, b, c)
@@ -201,8 +201,8 @@ func (s *Store) insertPlain(ctx context.Context, b batch, c conn) ([]dibs.Enqueu
 	return out, nil
 }
 
-// insertUnique inserts what it can, looks up the holders of the keys it met, and
-// begins again with those whose holder let go in between.
+// insertUnique inserts the jobs whose keys are free, looks up the holders of the other
+// keys, and begins again with the keys that became free in between.
 func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
 	rows := b.rows
 	out := make([]dibs.Enqueued, len(rows))
@@ -218,7 +218,7 @@ func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enque
 		}
 		err := s.insertAbsent(ctx, b, part, left, out, c)
 		if round > 0 && errors.Is(err, errStale) {
-			// Beginning again would insert the first round's jobs twice.
+			// Another round would insert the first round's jobs twice.
 			err = fmt.Errorf("settings changed meanwhile: %w", dibs.ErrUnavailable)
 		}
 		if err != nil {
@@ -317,7 +317,7 @@ func columns(rows []checks.Row) []any {
 	return []any{queue, kind, payload, metadata, priority, runAt, delay, attempts, group}
 }
 
-// queuesOf lists the queues of a batch, and which get jobs with a group.
+// queuesOf lists the queues of a batch, and whether each gets jobs with a group.
 func queuesOf(rows []checks.Row) (names []string, grouped []bool) {
 	places := map[string]int{}
 	for i := range rows {

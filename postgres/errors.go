@@ -59,7 +59,7 @@ func sentinelFor(err error) error {
 	return nil
 }
 
-// unreachable tells errors of the connection from those of the program.
+// unreachable finds errors of the connection; others are errors of the program.
 func unreachable(err error) error {
 	var connect *pgconn.ConnectError
 	var network net.Error
@@ -74,9 +74,9 @@ func unreachable(err error) error {
 	return nil
 }
 
-// again reports whether a statement failed only because of what ran beside it, and
-// may be sent again: it was rolled back.
-func again(err error) bool {
+// repeatable reports whether a statement failed only because of concurrent transactions:
+// it was rolled back and may be sent again.
+func repeatable(err error) bool {
 	return hasCode(err, "40001", "40P01", "23505")
 }
 
@@ -99,8 +99,8 @@ func invalidURL(err error) error {
 	return &dibs.InvalidError{Field: "database URL", Reason: plainParseError(err)}
 }
 
-// plainParseError keeps passwords out of the message. What pgx says of words such as
-// "host=h password=a b" can quote a part of one, and so can what net/url says.
+// plainParseError keeps passwords out of the message: the errors of pgx about words such
+// as "host=h password=a b", and those of net/url, can quote a part of one.
 func plainParseError(err error) string {
 	const form = "it has the form postgres://user:password@host:5432/database"
 	var parse *pgconn.ParseConfigError

@@ -27,7 +27,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	return out, gaveUp(ctx, "extend", err)
 }
 
-// extendAlone extends checked leases. It tries rows that are locked for a while.
+// extendAlone extends checked leases. For a while it tries again rows that are locked.
 func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended, err error) {
 	leases, d := e.leases, e.d
 	left := make(map[int64]dibs.Token, len(leases))
@@ -57,8 +57,8 @@ func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended
 	return out, nil
 }
 
-// extendLeft extends what is not locked, and takes it out of left, together with what
-// is lost and what a transaction is finishing.
+// extendLeft extends the leases in left, and removes from left all but those of locked
+// rows: the extended, the lost, and those that a transaction is finishing.
 func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Token, d time.Duration, out *dibs.Extended) error {
 	ids := slices.Sorted(maps.Keys(left))
 	tokens := make([][16]byte, len(ids))
@@ -105,10 +105,10 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// extendOrHeld runs extend.sql or held.sql: ids with what each says of them.
+// extendOrHeld runs extend.sql or held.sql, which return ids with a bool each.
 func (s *Store) extendOrHeld(ctx context.Context, op, name string, args []any) (map[int64]bool, error) {
 	held := map[int64]bool{}
-	// A heartbeat must not wait for a connection of a pool that transactions have used up.
+	// An Extend must not wait for the pool, whose connections transactions may have used up.
 	err := s.upkeep.run(ctx, step{sql: s.sql.get(name), args: args, begin: func() { clear(held) }, row: func(scan func(...any) error) error {
 		var id int64
 		var is bool

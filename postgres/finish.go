@@ -14,25 +14,25 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// How long a Finish waits for a row that an open transaction holds, or for another lock: all
-// of its outcomes together, then each alone, and then what is left but for jobs that somebody
-// else is finishing.
+// How long a Finish waits for a locked row or another lock: first all outcomes in one batch,
+// then each by itself, last those that remain, except for jobs that another transaction is
+// finishing.
 const (
-	lockedBatch = 250 * time.Millisecond
-	lockedRow   = 5 * time.Millisecond
-	lockedLast  = 2 * time.Second
+	batchLockWait = 250 * time.Millisecond
+	rowLockWait   = 5 * time.Millisecond
+	lastLockWait  = 2 * time.Second
 )
 
 var lockTimeout = qualify.Text("select set_config('lock_timeout', $1, true)")
 
-// finisher says where outcomes are written, and how.
+// finisher says on which connection outcomes are written, and how.
 type finisher struct {
 	conn
-	lockWait time.Duration // how long each statement waits for a lock; 0: as the connection is set
-	own      [][16]byte    // tokens of claims of the same transaction, whose leases do not end before it
+	lockWait  time.Duration // how long each statement waits for a lock; 0: as the connection is set
+	ownTokens [][16]byte    // tokens of claims made in this transaction: while it is open their leases do not end
 }
 
-// steps are the statements given, after one that bounds how long they wait for a lock.
+// steps puts a statement before list that limits how long the others wait for a lock.
 func (f finisher) steps(list ...step) []step {
 	if f.lockWait == 0 {
 		return list
@@ -56,40 +56,39 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return gaveUp(ctx, "finish", err)
 }
 
-// finishAlone writes checked outcomes. When a job among them is locked, as by a handler
-// that left its transaction open, the others are written one by one without it.
-// Then it waits for what a short statement has locked: a claim keeps the lock of a job that
-// it finds to be another's only after locking it, and tables grow under a lock. On a busy
-// machine that takes long.
+// finishAlone writes checked outcomes. If a job's row is locked, as by a handler that left
+// its transaction open, it writes the outcomes one by one without that job. Then it waits
+// longer for rows that only short statements lock, which take long on a busy machine: a claim
+// may lock a row before it sees that the job is claimed, and a table is locked while it grows.
 func (s *Store) finishAlone(ctx context.Context, outcomes []dibs.Outcome) error {
-	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: lockedBatch})
+	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: batchLockWait})
 	if !isLocked(err) {
 		return err
 	}
 	left := dibs.FinishError{Err: err}
 	for i := range outcomes {
-		if err := s.finishInto(ctx, &left, outcomes[i:i+1], lockedRow); err != nil {
+		if err := s.finishInto(ctx, &left, outcomes[i:i+1], rowLockWait); err != nil {
 			return err
 		}
 	}
 	if len(left.Unwritten) == 0 {
-		return told(left)
+		return finishError(left)
 	}
 	unwritten := slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(left.Unwritten, o.ID) })
 	ids, tokens := namesOf(unwritten)
 	finishing, err := s.extendOrHeld(ctx, "finish", "held", []any{ids, tokens})
 	if err != nil {
-		return told(left)
+		return finishError(left)
 	}
 	last := slices.DeleteFunc(unwritten, func(o dibs.Outcome) bool { return finishing[o.ID] })
 	left.Unwritten = slices.DeleteFunc(left.Unwritten, func(id int64) bool { return !finishing[id] })
 	if len(last) > 0 {
-		err = s.finishInto(ctx, &left, last, lockedLast)
+		err = s.finishInto(ctx, &left, last, lastLockWait)
 	}
-	return cmp.Or(err, told(left))
+	return cmp.Or(err, finishError(left))
 }
 
-// finishInto writes outcomes, and adds to left what is not written.
+// finishInto writes outcomes, and adds to left those that are refused or not written.
 func (s *Store) finishInto(ctx context.Context, left *dibs.FinishError, outcomes []dibs.Outcome, wait time.Duration) error {
 	err := s.finish(ctx, outcomes, finisher{conn: s.db, lockWait: wait})
 	var refused *dibs.FinishError
@@ -106,8 +105,8 @@ func (s *Store) finishInto(ctx context.Context, left *dibs.FinishError, outcomes
 	return nil
 }
 
-// told is the error of a Finish that wrote all but these, if there are some.
-func told(left dibs.FinishError) error {
+// finishError returns left as an error, or nil if left names no job.
+func finishError(left dibs.FinishError) error {
 	if len(left.Unwritten)+len(left.Lost) == 0 {
 		return nil
 	}
@@ -137,7 +136,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, f finisher)
 		}
 		lost = append(lost, still...)
 	}
-	return told(dibs.FinishError{Lost: idsOf(lost)})
+	return finishError(dibs.FinishError{Lost: idsOf(lost)})
 }
 
 // write writes outcomes, and returns those that were refused.
@@ -145,14 +144,14 @@ func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, f finisher) 
 	outcomes = slices.Clone(outcomes)
 	slices.SortFunc(outcomes, func(a, b dibs.Outcome) int { return cmp.Compare(a.ID, b.ID) })
 	done := finished{}
-	begin := done.begin // with the first statement
+	begin := done.begin // only the first statement clears done
 	var steps []step
 	if final, args := finalArgs(outcomes); final > 0 {
-		steps = append(steps, step{sql: s.sql.get("complete"), args: append(args, f.own), begin: begin, row: done.scanQueue})
+		steps = append(steps, step{sql: s.sql.get("complete"), args: append(args, f.ownTokens), begin: begin, row: done.scanQueue})
 		begin = nil
 	}
 	if back, args := backArgs(outcomes); back > 0 {
-		steps = append(steps, step{sql: s.sql.get("retry"), args: append(args, f.own), begin: begin, row: done.scan})
+		steps = append(steps, step{sql: s.sql.get("retry"), args: append(args, f.ownTokens), begin: begin, row: done.scan})
 	}
 	if err := f.run(ctx, f.steps(steps...)...); err != nil {
 		return nil, err
@@ -165,8 +164,8 @@ func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, f finisher) 
 	return slices.DeleteFunc(outcomes, func(o dibs.Outcome) bool { return done.ids[o.ID] }), nil
 }
 
-// recheck returns those of the outcomes refused whose leases are good: when one is just
-// being extended, a finish may see the end that it had before.
+// recheck returns the refused outcomes whose leases are good after all: while a lease is
+// being extended, a finish may see its old end.
 func (s *Store) recheck(ctx context.Context, lost []dibs.Outcome, f finisher) (map[int64]bool, error) {
 	good := map[int64]bool{}
 	ids, tokens := namesOf(lost)
@@ -191,10 +190,10 @@ func namesOf(outcomes []dibs.Outcome) (ids []int64, tokens [][16]byte) {
 	return ids, tokens
 }
 
-// finished collects what the statements say they wrote.
+// finished collects what the statements report as written.
 type finished struct {
 	ids    map[int64]bool
-	queues map[string]bool // with whether a group's place became free
+	queues map[string]bool // true if a group's place became free in the queue
 }
 
 func (f *finished) begin() { f.ids, f.queues = map[int64]bool{}, map[string]bool{} }
@@ -237,7 +236,7 @@ func idsOf(outcomes []dibs.Outcome) []int64 {
 	return ids
 }
 
-// stateOf is the state that an outcome leads to, as far as it tells: retry.sql knows the rest.
+// stateOf is the state that an outcome leads to, as far as the outcome alone decides it; retry.sql decides the rest.
 func stateOf(o *dibs.Outcome) dibs.State { return (&dibs.RawJob{}).After(*o) }
 
 func finalArgs(outcomes []dibs.Outcome) (n int, args []any) {
@@ -262,7 +261,7 @@ func finalArgs(outcomes []dibs.Outcome) (n int, args []any) {
 	return len(ids), []any{ids, tokens, states, orNone(results), orNone(errors)}
 }
 
-// orNone leaves out a list without elements: most jobs have no result and no error.
+// orNone turns a list of only nil into nil: most jobs have no result and no error.
 func orNone(list []*string) []*string {
 	if slices.ContainsFunc(list, func(s *string) bool { return s != nil }) {
 		return list

@@ -17,14 +17,14 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// locksConns are for the claim, for what is tried beside it, and for who looks at both.
+// locksConns is one connection for the claim, one for the calls tried beside it, one to look at both.
 const locksConns = 3
 
-// Locks claims up to n jobs of a queue in a transaction that it rolls back, and tells
-// what that locked and what it made others wait for. Meanwhile these jobs are held
-// back from workers. It looks at up to 10,000 rows of each table, and of the queue's jobs
-// at so many that are ready, blocked, for later and counted. It is what the command dibs
-// locks shows. A queue that does not exist gives ErrUnknownQueue.
+// Locks claims up to n jobs of a queue in a transaction that it rolls back, and reports
+// what that locked and what it made other calls wait for. Meanwhile workers cannot claim
+// these jobs. It looks at up to 10,000 rows of each table, and at up to 10,000 of the
+// queue's ready, blocked, later and counted jobs each. The command dibs locks shows it. A
+// queue that does not exist gives ErrUnknownQueue.
 func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Footprint, err error) {
 	r := dibs.ClaimRequest{Queue: queue, Worker: "dibs locks", N: n}
 	if err := s.check(ctx, "locks"); err != nil {
@@ -41,14 +41,14 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 		return f, checks.Failed("locks", fmt.Errorf("%w %q", dibs.ErrUnknownQueue, r.Queue))
 	}
 	f.Queue, f.Paused = r.Queue, q.Paused
-	if most := s.side.Config().MaxConns; s.own && most < locksConns {
+	if most := s.sidePool.Config().MaxConns; s.ownsPool && most < locksConns {
 		return f, &dibs.InvalidError{Field: "options.max_conns", Reason: fmt.Sprintf("must be at least %d to look at locks, got %d", locksConns, most)}
 	}
 	t, end, err := s.begin(ctx)
 	if err != nil {
 		return f, classify("locks", err)
 	}
-	defer end() // always by a rollback: that is the point
+	defer end() // always rolls back
 	start := time.Now()
 	jobs, err := s.within(t).claimUnderSettings(ctx, r, claimer{conn: s.connOn(t)})
 	f.Claimed, f.Took = len(jobs), time.Since(start)
@@ -56,9 +56,9 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 		return f, classifyClaim(r.Queue, err)
 	}
 	if q.Concurrency > 0 && !q.counted {
-		f.Note = "The first claim under a new limit counts what runs: here in the claim's transaction, else before it."
+		f.Note = "The first claim under a new limit counts the running jobs: here in the claim's transaction, usually before it."
 	}
-	l := look{s: s, q: q, r: r, pid: t.Conn().PgConn().PID(), group: groupOf(jobs), queues: []string{q.Name}}
+	l := lockProbe{s: s, q: q, r: r, pid: t.Conn().PgConn().PID(), group: groupOf(jobs), queues: []string{q.Name}}
 	for _, j := range jobs {
 		l.jobs = append(l.jobs, j.ID)
 	}
@@ -80,46 +80,45 @@ func groupOf(jobs []*dibs.RawJob) string {
 // connOn runs statements in a transaction of this store's own.
 func (s *Store) connOn(t pgx.Tx) conn {
 	c := conn(onPgx(t, t.Conn().Config()))
-	if _, ok := s.db.(planned); ok {
-		return planned{c}
+	if _, ok := s.db.(planningConn); ok {
+		return planningConn{c}
 	}
 	return c
 }
 
-// within is a store like s that does everything in one transaction, wakes nobody, and
-// remembers nothing that will be rolled back.
+// within returns a store like s that does everything in the transaction t, wakes no
+// worker, and has its own memory, so that s remembers nothing that is rolled back.
 func (s *Store) within(t pgx.Tx) *Store {
 	c := s.connOn(t)
 	w := &Store{db: c, upkeep: c, o: s.o, sql: s.sql, closed: s.closed}
-	w.o.Pooler = true // nobody is notified
+	w.o.Pooler = true // no NOTIFY is sent
 	w.queues.init()
 	w.bell = newBell(w)
 	w.initMerged()
 	return w
 }
 
-// look examines a claim in an open transaction, through connections of the upkeep's,
-// which there are even if callers have used up the pool.
-type look struct {
-	s   *Store
-	q   queueRow
-	r   dibs.ClaimRequest
-	pid uint32 // of the claim's connection
-	// group of one of the claimed jobs, or ""
-	group string
-	// queues and jobs are among whose rows locks are looked for.
+// lockProbe examines a claim in an open transaction, through the upkeep's connections,
+// which are there even if callers have used up the pool.
+type lockProbe struct {
+	s     *Store
+	q     queueRow
+	r     dibs.ClaimRequest
+	pid   uint32 // process id of the claim's connection
+	group string // group of one of the claimed jobs, or ""
+	// The rows of these queues and jobs are searched for locks.
 	queues []string
 	jobs   []int64
 }
 
-// held lists what the transaction t holds.
-func (l look) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error) {
+// held lists the locks that the transaction t holds.
+func (l lockProbe) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error) {
 	var xid string
 	if err := t.QueryRow(ctx, "select pg_catalog.pg_current_xact_id()::pg_catalog.xid::pg_catalog.text").Scan(&xid); err != nil {
 		return nil, err
 	}
 	var locks []footprint.Lock
-	var tables []string // that rows may be locked in
+	var tables []string // tables in which rows may be locked
 	err := l.s.upkeep.run(ctx, step{sql: l.s.sql.get("locks_held"), args: []any{int32(l.pid)}, row: func(scan func(...any) error) error {
 		var kind, name, mode string
 		var key int64
@@ -127,7 +126,7 @@ func (l look) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error) {
 		if kind == "table" && mode != "AccessShareLock" {
 			tables = append(tables, name)
 		}
-		locks = append(locks, l.lock(kind, name, mode, key))
+		locks = append(locks, l.inWords(kind, name, mode, key))
 		return err
 	}})
 	if err != nil {
@@ -137,8 +136,8 @@ func (l look) held(ctx context.Context, t pgx.Tx) ([]footprint.Lock, error) {
 	return append(locks, rows...), err
 }
 
-// lock puts one lock into words.
-func (l look) lock(kind, name, mode string, key int64) footprint.Lock {
+// inWords describes one lock.
+func (l lockProbe) inWords(kind, name, mode string, key int64) footprint.Lock {
 	lock := footprint.Lock{On: kind + " " + name, Mode: spaced(strings.TrimSuffix(mode, "Lock"))}
 	switch kind {
 	case "table", "sequence":
@@ -151,7 +150,7 @@ func (l look) lock(kind, name, mode string, key int64) footprint.Lock {
 	return lock
 }
 
-// relationMeans says whom a lock on a table stops.
+// relationMeans says which statements a lock on a table stops.
 var relationMeans = map[string]string{
 	"ACCESS SHARE":  "stops only DROP, ALTER TABLE",
 	"ROW SHARE":     "stops only DROP, ALTER TABLE",
@@ -171,15 +170,15 @@ func spaced(camel string) string {
 }
 
 // advisory says what an advisory lock guards.
-func (l look) advisory(key int64) string {
+func (l lockProbe) advisory(key int64) string {
 	if key == l.s.admitKey(l.q.Name) {
 		return "turn to admit groups"
 	}
 	return fmt.Sprintf("advisory lock %d, not of dibs", key)
 }
 
-// The strengths of row locks, from the weakest, and what holds a row if that
-// strength is the first one that another transaction cannot get.
+// strengths are the row locks to try, from the weakest on. The first one that cannot be
+// got (asked) shows which lock is held (held).
 var strengths = []struct{ asked, held, means string }{
 	{"key share", "FOR UPDATE", "skipped by claims; changes wait"},
 	{"share", "FOR NO KEY UPDATE", "skipped by claims; changes wait"},
@@ -187,13 +186,13 @@ var strengths = []struct{ asked, held, means string }{
 	{"update", "FOR KEY SHARE", "shared; skipped by claims under a limit"},
 }
 
-// ofSeveral is how PostgreSQL names the mode of one of several holders of a row.
-var ofSeveral = map[string]int{"forupd": 0, "upd": 0, "fornokeyupd": 1, "nokeyupd": 1, "sh": 2, "keysh": 3}
+// multixactModes maps PostgreSQL's names of the modes of a multixact's members to strengths.
+var multixactModes = map[string]int{"forupd": 0, "upd": 0, "fornokeyupd": 1, "nokeyupd": 1, "sh": 2, "keysh": 3}
 
 // rows counts the rows that are locked, by table and strength.
-func (l look) rows(ctx context.Context, xid string, tables []string) ([]footprint.Lock, error) {
-	rows := map[string][]string{} // by table, with a strength yet to be found
-	counts := map[string][]int{}  // by table and strength
+func (l lockProbe) rows(ctx context.Context, xid string, tables []string) ([]footprint.Lock, error) {
+	rows := map[string][]string{} // locked rows by table, whose strength must be found
+	counts := map[string][]int{}  // numbers of locked rows by table and strength
 	err := l.s.upkeep.run(ctx, step{sql: l.s.sql.get("locks_rows"), args: []any{xid, tables, l.queues, l.jobs}, row: func(scan func(...any) error) error {
 		var table, ctid string
 		var mode *string
@@ -202,7 +201,7 @@ func (l look) rows(ctx context.Context, xid string, tables []string) ([]footprin
 			counts[table] = make([]int, len(strengths))
 		}
 		if mode != nil {
-			counts[table][ofSeveral[*mode]]++
+			counts[table][multixactModes[*mode]]++
 		} else {
 			rows[table] = append(rows[table], ctid)
 		}
@@ -227,10 +226,10 @@ func (l look) rows(ctx context.Context, xid string, tables []string) ([]footprin
 	return locks, nil
 }
 
-// strengths finds how strongly rows are locked, by trying what can still be had. The
-// text is made here, for a table's name cannot be a parameter.
-func (l look) strengths(ctx context.Context, table string, ctids []string, counts []int) error {
-	t, err := l.s.side.Begin(ctx)
+// strengths finds how strongly rows are locked, by trying which locks can still be got.
+// It composes the SQL, as a table's name cannot be a parameter.
+func (l lockProbe) strengths(ctx context.Context, table string, ctids []string, counts []int) error {
+	t, err := l.s.sidePool.Begin(ctx)
 	if err != nil {
 		return err
 	}

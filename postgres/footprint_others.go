@@ -12,9 +12,9 @@ import (
 	"github.com/dibs-queue/dibs/footprint"
 )
 
-// others tries what others do while the claim's transaction is open, each in a
-// transaction that is rolled back.
-func (l look) others(ctx context.Context) ([]footprint.Other, error) {
+// others makes the calls that other processes may make while the claim's transaction is
+// open, each in a transaction that it rolls back.
+func (l lockProbe) others(ctx context.Context) ([]footprint.Other, error) {
 	ours := []dibs.NewJob{{Queue: l.q.Name, Kind: "dibs locks"}}
 	grouped := []dibs.NewJob{{Queue: l.q.Name, Kind: "dibs locks", Group: l.group}}
 	tries := []struct {
@@ -71,7 +71,7 @@ func (l look) others(ctx context.Context) ([]footprint.Other, error) {
 	return all, nil
 }
 
-func (l look) noteOfClaim(n int) string {
+func (l lockProbe) noteOfClaim(n int) string {
 	switch {
 	case n > 0:
 		return "gets other jobs"
@@ -81,12 +81,12 @@ func (l look) noteOfClaim(n int) string {
 	return "finds no other job due"
 }
 
-// noOther says that there is no job to try something on.
+// noOther is the note of a call that found no job to try it on.
 const noOther = "no other job"
 
-// withAnother is for what is done to a running job: one that runs already, else one
-// that the try itself claims. Jobs whose leases have ended count as running until a sweep.
-func (l look) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) error) func(*Store) (string, error) {
+// withAnother calls do with a running job of other workers, or else with one that it
+// claims for that. A running job whose lease has ended is no use, so it takes the latest lease.
+func (l lockProbe) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) error) func(*Store) (string, error) {
 	return func(s *Store) (string, error) {
 		page, err := s.List(ctx, dibs.Filter{Queue: l.q.Name, State: dibs.Running, Limit: 100})
 		if err != nil {
@@ -108,18 +108,18 @@ func (l look) withAnother(ctx context.Context, do func(*Store, *dibs.RawJob) err
 	}
 }
 
-// lookEvery is how often it is asked whether a try waits for the claim.
-const lookEvery = 100 * time.Millisecond
+// awaitedEvery is how often try asks the server whether the call waits for the claim.
+const awaitedEvery = 100 * time.Millisecond
 
-// try measures one thing, and cancels it as soon as it is seen to wait for the claim.
-func (l look) try(ctx context.Context, do func(*Store) (string, error)) (o footprint.Other, err error) {
-	t, err := l.s.beginOn(ctx, l.s.side)
+// try measures one call, and cancels it once it is seen to wait for the claim.
+func (l lockProbe) try(ctx context.Context, do func(*Store) (string, error)) (o footprint.Other, err error) {
+	t, err := l.s.beginOn(ctx, l.s.sidePool)
 	if err != nil {
 		return o, err
 	}
 	defer t.Rollback(context.WithoutCancel(ctx))
 	s := l.s.within(t)
-	if _, _, err := s.queue(ctx, l.q.Name); err != nil { // the others know it already
+	if _, _, err := s.queue(ctx, l.q.Name); err != nil { // other processes know the settings already
 		return o, err
 	}
 	done := make(chan error, 1)
@@ -137,7 +137,7 @@ func (l look) try(ctx context.Context, do func(*Store) (string, error)) (o footp
 				err = nil // it was cancelled
 			}
 			return o, err
-		case <-time.After(lookEvery):
+		case <-time.After(awaitedEvery):
 			if waits == "" {
 				if waits, err = l.awaited(ctx, t); err != nil {
 					return o, errors.Join(err, <-done)
@@ -147,8 +147,8 @@ func (l look) try(ctx context.Context, do func(*Store) (string, error)) (o footp
 	}
 }
 
-// awaited tells for which lock of the claim t waits, if it does, and cancels it then.
-func (l look) awaited(ctx context.Context, t pgx.Tx) (what string, err error) {
+// awaited returns the claim's lock for which t waits, if any, and then cancels t's statement.
+func (l lockProbe) awaited(ctx context.Context, t pgx.Tx) (what string, err error) {
 	pid := int32(t.Conn().PgConn().PID())
 	err = l.s.upkeep.run(ctx, step{sql: l.s.sql.get("locks_awaited"), args: []any{pid, int32(l.pid)}, row: func(scan func(...any) error) error {
 		var kind, table string

@@ -41,7 +41,7 @@ func footprintOf(t *testing.T, s *Store, do func(*Store) error) []footprint.Lock
 	if err := do(s.within(tx)); err != nil {
 		t.Fatal(err)
 	}
-	l := look{s: s, q: queueRow{Queue: dibs.Queue{Name: "g"}}, pid: tx.Conn().PgConn().PID(), queues: []string{"q", "g", "l"}}
+	l := lockProbe{s: s, q: queueRow{Queue: dibs.Queue{Name: "g"}}, pid: tx.Conn().PgConn().PID(), queues: []string{"q", "g", "l"}}
 	locks, err := l.held(t.Context(), tx)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func prepare(t *testing.T, s *Store) (running []*dibs.RawJob) {
 	for ended := false; !ended; { // by the database's clock
 		must(s.pool.QueryRow(ctx, "select now() > $1", expired[0].LeaseUntil).Scan(&ended))
 	}
-	s.sweeper.last = time.Now().Add(time.Hour)
+	s.sweeper.sweptAt = time.Now().Add(time.Hour)
 	return running
 }
 
@@ -185,7 +185,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 		if text == s.sql.get(name) {
 			t.Fatalf("%s does not hold %q", name, old)
 		}
-		d := &Store{pool: s.pool, db: s.db, upkeep: s.upkeep, side: s.side, held: s.held, sql: &statements{text: map[string]string{}}, closed: s.closed}
+		d := &Store{pool: s.pool, db: s.db, upkeep: s.upkeep, sidePool: s.sidePool, txSlots: s.txSlots, sql: &statements{text: map[string]string{}}, closed: s.closed}
 		for n, text := range s.sql.text {
 			d.sql.text[n] = text
 		}

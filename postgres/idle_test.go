@@ -83,7 +83,7 @@ func TestMarksAreUsedByWhatClaimsRead(t *testing.T) {
 		much         bool
 	}{{0, 0, false}, {fewEntries, 0, false}, {fewEntries + 1, 0, true}, {2 * fewEntries, 1000, false}, {20_000, 1000, true}} {
 		m := &marks{}
-		if m.used(false, c.entries, c.got); m.mustLook() != c.much {
+		if m.recordReads(false, c.entries, c.got); m.beginMove() != c.much {
 			t.Errorf("a claim that reads %d entries and gets %d jobs asks for marks: %v", c.entries, c.got, !c.much)
 		}
 	}
@@ -148,7 +148,7 @@ func opened(t *testing.T, url string) *Store {
 func (s *Store) pass(queue string, d time.Duration) {
 	s.sweeper.mu.Lock()
 	defer s.sweeper.mu.Unlock()
-	for _, at := range []*time.Time{&s.sweeper.looked, &s.sweeper.pruned, &s.queues.lanesOf(queue).learned} {
+	for _, at := range []*time.Time{&s.sweeper.expireCheckedAt, &s.sweeper.prunedAt, &s.queues.lanesOf(queue).learned} {
 		*at = time.Now().Add(-d)
 	}
 }

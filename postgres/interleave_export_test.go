@@ -20,7 +20,7 @@ import (
 // those after it do nothing without. The store waits for locks without limit.
 func (s *Store) Apart(clock string, turn func(got bool)) {
 	s.db = retryingApart{s.pool, step{sql: clock, args: []any{""}}, turn}
-	s.upkeep = retryingApart{s.side, step{sql: clock, args: []any{""}}, turn}
+	s.upkeep = retryingApart{s.sidePool, step{sql: clock, args: []any{""}}, turn}
 }
 
 // Afresh makes the store one that has just been opened and knows its role's rights, and
@@ -28,11 +28,11 @@ func (s *Store) Apart(clock string, turn func(got bool)) {
 // nothing that they take long when somebody stops them.
 func (s *Store) Afresh(queue string, other *Store) {
 	s.queues.init()
-	s.entitled.Store(true) // only a store's first claim asks what its role may do
+	s.rightsChecked.Store(true) // only a store's first claim asks what its role may do
 	never := time.Now().Add(24 * time.Hour)
 	s.sweeper.mu.Lock()
 	defer s.sweeper.mu.Unlock()
-	s.sweeper.last, s.sweeper.looked, s.sweeper.pruned = never, never, never
+	s.sweeper.sweptAt, s.sweeper.expireCheckedAt, s.sweeper.prunedAt = never, never, never
 	l := s.queues.lanesOf(queue)
 	l.add(maxLanes, dibs.DefaultPriority)
 	l.learned = never
@@ -54,7 +54,7 @@ func (s *Store) Marked(queue string) (marked bool, late []uint64) {
 	m := s.queues.lanesOf(queue).marks(nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.at != nil, slices.Collect(maps.Keys(m.late))
+	return m.places != nil, slices.Collect(maps.Keys(m.passedOver))
 }
 
 // Look moves the marks of claims of all kinds, as a claim does when it is time.
@@ -63,7 +63,7 @@ func (s *Store) Look(ctx context.Context, queue string) error {
 	if err != nil {
 		return err
 	}
-	return s.look(ctx, q, nil, s.queues.lanesOf(queue).marks(nil))
+	return s.moveMarks(ctx, q, nil, s.queues.lanesOf(queue).marks(nil))
 }
 
 // StopMarks lets marks be moved only when a claim must have it.
@@ -71,7 +71,7 @@ func (s *Store) StopMarks(queue string) {
 	m := s.queues.lanesOf(queue).marks(nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.eager, m.next = false, time.Now().Add(time.Hour)
+	m.eager, m.nextMove = false, time.Now().Add(time.Hour)
 }
 
 // Plain is a statement nearly as its file has it.
@@ -93,7 +93,7 @@ type retryingApart struct {
 }
 
 func (c retryingApart) run(ctx context.Context, steps ...step) error {
-	return repeating(func() error { return c.once(ctx, steps) })
+	return repeatTransaction(func() error { return c.once(ctx, steps) })
 }
 
 func (c retryingApart) once(ctx context.Context, steps []step) error {
@@ -146,5 +146,5 @@ func (s *Store) ProbeMarks(queue string) {
 	m := s.queues.lanesOf(queue).marks(nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.probe = time.Time{}
+	m.probeAt = time.Time{}
 }

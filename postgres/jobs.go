@@ -29,8 +29,8 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return list[0], nil
 }
 
-// searchMost is how many jobs one List looks at.
-const searchMost = 100_000
+// maxSearched is how many jobs one List looks at, at most.
+const maxSearched = 100_000
 
 // List implements dibs.Admin.
 func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
@@ -45,23 +45,23 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	if err != nil {
 		return page, err
 	}
-	most := f.Limit + 1 // one more tells whether there is another page
+	most := f.Limit + 1 // one job more shows that there is another page
 	var list []*dibs.RawJob
 	var searched bool
 	switch {
 	case f.State.Final():
-		list, searched, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most, searchMost)
+		list, searched, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most, maxSearched)
 	case f.State == dibs.Running:
-		list, searched, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most, searchMost)
+		list, searched, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most, maxSearched)
 	default:
-		list, searched, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, searchMost)
+		list, searched, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, maxSearched)
 	}
 	if err != nil {
 		return page, err
 	}
 	if n := len(list) - 1; searched {
 		if f.State.Final() {
-			list[n].ID++ // it has not been looked at
+			list[n].ID++ // the next page begins with this job
 		}
 		page.Next, list = writeCursor(f, list[n]), list[:n]
 	} else if len(list) == most {
@@ -72,7 +72,7 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	return page, nil
 }
 
-// A cursor is the id of a page's last job, for finished ones after the time.
+// writeCursor returns the id of a page's last job; a finished one has its time before the id.
 func writeCursor(f dibs.Filter, j *dibs.RawJob) string {
 	if f.State.Final() {
 		return fmt.Sprintf("%d.%d", j.FinishedAt.UnixMicro(), j.ID)
@@ -99,7 +99,7 @@ func readCursor(f dibs.Filter) (at time.Time, id int64, err error) {
 	return at, a, nil
 }
 
-// list returns jobs, and whether the last of them only tells how far the statement has looked.
+// list returns jobs. If searched, the last is no result: it marks how far the statement has looked.
 func (s *Store) list(ctx context.Context, name string, args ...any) (jobs []*dibs.RawJob, searched bool, err error) {
 	err = s.db.run(ctx, step{
 		sql: s.sql.get(name), args: args,
@@ -116,8 +116,8 @@ func (s *Store) list(ctx context.Context, name string, args ...any) (jobs []*dib
 	return jobs, searched, nil
 }
 
-// scanJob reads a row of get.sql and the list statements. A row that only tells how far they
-// have looked may have nothing but its id.
+// scanJob reads a row of get.sql or of a list statement. If searched, the row marks how far
+// the statement has looked, and may have nothing but an id.
 func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error) {
 	var id int64
 	var own pgtype.Int8
@@ -147,7 +147,7 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
 	var c changed
 	err = s.change(ctx, "cancel", ids, nil, &c)
-	c.done(s) // one that waited may have made room in its group
+	c.done(s) // a cancelled job may have made room in its group
 	for _, j := range c.jobs {
 		if j.state == dibs.Running {
 			asked = append(asked, j.id)
@@ -177,12 +177,12 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	return c.done(s), err
 }
 
-// lockedFor is how long an operator's call waits for jobs that an open transaction
+// lockedPatience is how long an operator's call waits for jobs that an open transaction
 // has locked (Tx.Claim, Tx.Finish).
-const lockedFor = 5 * time.Second
+const lockedPatience = 5 * time.Second
 
-// change runs one of the operator's statements on a list of ids, again on those that
-// somebody had locked.
+// change runs one of the operator's statements on a list of ids, and again on those that
+// another transaction had locked.
 func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, c *changed) error {
 	if err := s.check(ctx, name); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args []any
 		return err
 	}
 	left := slices.Compact(slices.Sorted(slices.Values(ids)))
-	end := time.Now().Add(lockedFor)
+	end := time.Now().Add(lockedPatience)
 	for {
 		var round changed
 		err := s.db.run(ctx, step{
@@ -222,7 +222,7 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args []any
 // locked lists the ids that a statement skipped although it would change them.
 func (s *Store) locked(ctx context.Context, name string, ids []int64, done []changedJob) (left []int64, err error) {
 	if name == "requeue" {
-		return nil, nil // what is not finished any more is not to be requeued
+		return nil, nil // another caller has requeued or pruned them
 	}
 	err = s.db.run(ctx, step{sql: s.sql.get("present"), args: []any{ids, name == "edit"}, begin: func() { left = nil }, row: func(scan func(...any) error) error {
 		var id int64
@@ -235,7 +235,7 @@ func (s *Store) locked(ctx context.Context, name string, ids []int64, done []cha
 	return left, err
 }
 
-// changed collects what an operator's statement did.
+// changed collects the jobs that an operator's statement has changed.
 type changed struct {
 	jobs []changedJob
 }
@@ -243,8 +243,8 @@ type changed struct {
 type changedJob struct {
 	id       int64
 	queue    string
-	priority *int16     // edit
-	state    dibs.State // cancel
+	priority *int16     // set by edit.sql only
+	state    dibs.State // set by cancel.sql only
 }
 
 func (c *changed) scan(name string, scan func(...any) error) error {
@@ -261,7 +261,7 @@ func (c *changed) scan(name string, scan func(...any) error) error {
 	return err
 }
 
-// done lets claims find jobs that were put back or moved, and returns their ids.
+// done has workers look for the jobs that were put back or moved, and returns their ids.
 func (c *changed) done(s *Store) []int64 {
 	ids, queues := []int64{}, map[string]bool{}
 	for _, j := range c.jobs {

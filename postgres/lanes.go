@@ -9,30 +9,30 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// A claim scans lanes: one range of the ready index per priority, each only over
-// what is due, and the gaps between them, which hold nothing unless a priority is
-// used for the first time. The list of lanes is a hint of one process: a wrong one costs
-// time, never a job.
+// lanes are the priorities that a queue's claims know to be in use. A claim scans one range of
+// the ready index for each, only over due jobs, and the gaps between them, which are empty
+// unless a priority is used for the first time. Each process has its own list: a wrong one
+// costs time, never a job.
 type lanes struct {
-	eager bool // see marks
+	eager bool // given to the marks
 
-	mu      sync.Mutex
-	known   []int16 // ascending
-	learned time.Time
-	claimed bool              // since then some jobs were
-	scans   map[string]*marks // by the kinds asked for
-	away    int               // claims in a row that others were at
+	mu                  sync.Mutex
+	known               []int16 // the priorities, ascending
+	learned             time.Time
+	claimedSinceLearned bool              // a claim has found jobs since then
+	marksByKinds        map[string]*marks // marks for each set of kinds asked for
+	turnsMissed         int               // claims in a row that found another's turn
 }
 
 const (
 	relearn  = 10 * time.Second // how often the gaps are searched for new lanes
-	maxLanes = 200              // known ones; what is above is one gap
-	maxScans = 100              // sets of kinds remembered
+	maxLanes = 200              // known lanes; the priorities above them are one gap
+	maxScans = 100              // sets of kinds that have marks
 )
 
-func newLanes(eager bool) *lanes { return &lanes{eager: eager, scans: map[string]*marks{}} }
+func newLanes(eager bool) *lanes { return &lanes{eager: eager, marksByKinds: map[string]*marks{}} }
 
-// add notes lanes, as long as there are fewer than most.
+// add adds lanes while there are fewer than most.
 func (l *lanes) add(most int, priorities ...int16) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -49,41 +49,40 @@ func (l *lanes) list() []int16 {
 	return slices.Clone(l.known)
 }
 
-// mustLearn says that it is time to search the gaps. Where claims find nothing, they
-// have nothing to learn.
+// mustLearn reports whether it is time to search the gaps: not while claims find nothing.
 func (l *lanes) mustLearn() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.learned) <= relearn || !l.claimed && !l.learned.IsZero() {
+	if time.Since(l.learned) <= relearn || !l.claimedSinceLearned && !l.learned.IsZero() {
 		return false
 	}
-	l.learned, l.claimed = time.Now(), false
+	l.learned, l.claimedSinceLearned = time.Now(), false
 	if len(l.known) >= maxLanes {
-		l.known = nil // some may not be used any more
+		l.known = nil // some may be out of use
 	}
 	return true
 }
 
-// gave says that a claim found something.
-func (l *lanes) gave() {
+// jobsClaimed records that a claim found jobs.
+func (l *lanes) jobsClaimed() {
 	l.mu.Lock()
-	l.claimed = true
+	l.claimedSinceLearned = true
 	l.mu.Unlock()
 }
 
-// turnedAway is how long to wait after a claim that found another at it, which may have a
-// transaction that stays open.
-func (l *lanes) turnedAway() time.Duration {
+// waitForTurn is how long to wait after a claim that did not get the turn. It grows, as the
+// transaction that has the turn may stay open.
+func (l *lanes) waitForTurn() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	wait := lookAgain << min(l.away, 8)
-	l.away++
+	wait := reclaimPause << min(l.turnsMissed, 8)
+	l.turnsMissed++
 	return wait
 }
 
-func (l *lanes) hadTurn() {
+func (l *lanes) turnHeld() {
 	l.mu.Lock()
-	l.away = 0
+	l.turnsMissed = 0
 	l.mu.Unlock()
 }
 
@@ -105,7 +104,7 @@ func (l *lanes) gaps() (low, high []int16) {
 	return low, high
 }
 
-// marks are those of the claims for these kinds.
+// marks are the marks of claims for these kinds.
 func (l *lanes) marks(kinds []string) *marks {
 	key := ""
 	if len(kinds) > 0 {
@@ -115,30 +114,30 @@ func (l *lanes) marks(kinds []string) *marks {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := l.scans[key]
+	m := l.marksByKinds[key]
 	if m == nil {
-		if len(l.scans) >= maxScans {
-			clear(l.scans)
+		if len(l.marksByKinds) >= maxScans {
+			clear(l.marksByKinds)
 		}
 		m = &marks{eager: l.eager}
-		l.scans[key] = m
+		l.marksByKinds[key] = m
 	}
 	return m
 }
 
-// forget makes the next claims read everything.
+// forget drops all marks, so that the next claims read everything.
 func (l *lanes) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	clear(l.scans)
+	clear(l.marksByKinds)
 }
 
-// How claim.sql reads a range.
+// How claim.sql reads a range of priorities.
 const (
 	gap int16 = iota
 	oldestFirst
 	newestFirst
-	returned // only jobs that were put back, up to the mark
+	returned // only jobs that were put back, in the range below the mark
 )
 
 // args are the parameters of claim.sql that describe the ranges to scan.

@@ -103,7 +103,7 @@ func counting(t *testing.T, s *Store) (read func(table string) int) {
 	}
 	t.Cleanup(one.Close)
 	pgtest.Flushes(t, one)
-	s.db = planned{begun{one}}
+	s.db = planningConn{readCommitted{one}}
 	s.upkeep = s.db
 	return func(table string) (n int) {
 		t.Helper()

@@ -10,43 +10,43 @@ import (
 	"time"
 )
 
-// Marks are places in a queue's lanes, one in each, below which no claim has to look.
-// Without them a claim reads each lane from its start, past all that is running, and
-// past what was finished but is still visible to some long transaction: the longer that
-// lasts, the slower. Claims use marks only while they read much without: each counts the
-// index entries that it reads, which no other load on the machine can change.
+// marks holds a mark for each lane of a queue: a place below which claims need not look.
+// Without marks a claim reads each lane from its start, past all running jobs and past
+// finished ones that a long transaction can still see: the longer that lasts, the slower.
+// Claims use marks only while they read much without them. Each claim counts the index
+// entries that it reads, since its time depends on the machine's load.
 //
-// A mark passes a row only if everybody can see that it is claimed, and a time only if
-// whatever was enqueued until then is visible. So it stops at the first job that waits,
-// and at the newest time of which all transactions that ran then have ended, by the
-// server's own list of them (pg_current_snapshot). One that has run for longer is
-// passed over: claims are told of it, and find nothing as soon as it has ended, until
-// somebody has looked at what it left behind; a claim in a caller's transaction, which
-// may be that one, goes without marks meanwhile. A job that is put back at its old place is in an index
-// of its own (returned), which claims read besides. Thus the order is as exact with
-// marks as without.
+// A mark may pass a row once every transaction can see that it is claimed, and a time once
+// every job that was enqueued until then is visible. So it stops at the first waiting job,
+// and at the latest time whose running transactions have all ended by now, by the server's
+// list of them (pg_current_snapshot). A transaction that runs for longer is passed over:
+// claims name it to the server, and claim nothing once it has ended, until the marks have
+// moved down to what it left. A claim in a caller's transaction, which may be the one passed
+// over, goes without marks meanwhile. A job that is put back at its old place is in an index
+// of its own (returned), which claims read too. So the order is as exact with marks as
+// without.
 //
-// All is known from the server when it is used. What it forgot itself, as a failover to
-// a server that lacks the last transactions, is found by a claim without marks, which
-// comes now and then in any case, to see whether marks are still needed.
+// Marks rely on the server's state at the time. A failover may lose its last transactions;
+// a claim without marks, which comes every few seconds to see whether marks are still
+// needed, finds the jobs that this puts below them.
 type marks struct {
-	eager bool // every claim is taken to read much: for tests
+	eager bool // treat every claim as one that reads much: for tests
 
-	mu      sync.Mutex
-	at      map[int16]mark            // by lane; nil: none, claims read everything
-	late    map[uint64]map[int16]mark // transactions passed over, with the marks as they were then
-	sights  []sight                   // those of whose transactions some are running, oldest first
-	settled time.Time                 // whatever was enqueued before is visible; the database's clock
-	clock   time.Time                 // the database's, at the last sight
+	mu         sync.Mutex
+	places     map[int16]mark            // the mark of each lane; nil: no marks, so claims read everything
+	passedOver map[uint64]map[int16]mark // transactions passed over, with the marks of that time
+	sightings  []sighting                // those with transactions that still run, oldest first
+	settledAt  time.Time                 // jobs enqueued before are visible; the database's clock
+	clockAt    time.Time                 // the database's clock at the last sighting
 
-	wanted   bool          // claims without marks read much
-	ended    bool          // a transaction of late has ended
-	looking  bool          // somebody is just moving the marks
-	sighting chan struct{} // until they have seen which transactions run
-	claimed  int           // jobs since they were moved
-	much     bool          // a claim has read much since
-	next     time.Time     // no look before
-	probe    time.Time     // from then on the next claim goes without marks
+	needed          bool          // claims without marks read much
+	passedOverEnded bool          // a transaction passed over has ended
+	moving          bool          // a claim is moving the marks
+	sightDone       chan struct{} // closed once that claim knows which transactions run
+	claimedSince    int           // jobs claimed since the marks were moved
+	muchRead        bool          // a claim has read much since then
+	nextMove        time.Time     // the marks are not moved before
+	probeAt         time.Time     // the next claim after it goes without marks
 }
 
 // mark is a place in a lane.
@@ -59,160 +59,160 @@ func (m mark) before(n mark) bool {
 	return m.runAt.Before(n.runAt) || m.runAt.Equal(n.runAt) && m.id < n.id
 }
 
-// sight is which transactions ran at a time of the database's clock.
-type sight struct {
-	at      time.Time
-	seen    time.Time // by this machine's clock
+// sighting is the list of transactions that ran at one time.
+type sighting struct {
+	clock   time.Time
+	takenAt time.Time // by this machine's clock
 	running []uint64
 }
 
 const (
-	// A claim reads much if it reads more entries of the ready index than fewEntries, and
+	// A claim reads much if it reads more entries of the ready index than fewEntries plus
 	// entriesPerJob for each job that it gets.
 	fewEntries    = 1000
 	entriesPerJob = 10
-	lookAfter     = 1000                   // jobs claimed
-	lookShare     = 4                      // times as long as it took is the pause after a look
-	passAfter     = 250 * time.Millisecond // a transaction that runs for longer is passed over
-	mostLate      = 1000                   // transactions passed over at a time; where there are more, marks stay where they are
-	mostSights    = 100
-	probeEvery    = 5 * time.Second       // at least,
-	probeEntry    = 50 * time.Microsecond // and this for each entry that a claim without marks reads: about 50 times as long as that takes
+	moveAfter     = 1000                   // after so many claimed jobs the marks are moved
+	moveShare     = 4                      // the pause after a move lasts so many times as long as the move
+	passOverAfter = 250 * time.Millisecond // transactions that run for longer are passed over
+	maxPassedOver = 1000                   // at most so many transactions are passed over; with more of them marks do not move
+	maxSightings  = 100
+	probeEvery    = 5 * time.Second       // shortest time between two claims without marks
+	probeEntry    = 50 * time.Microsecond // more for each entry that a claim without marks reads, about 50 times as long as reading it
 )
 
-// use says where a claim begins, and which transactions must not have ended for that.
-func (m *marks) use() (at map[int16]mark, late []uint64) {
+// startPlaces are where a claim begins in each lane; late are the transactions that must still run.
+func (m *marks) startPlaces() (at map[int16]mark, late []uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.at == nil || time.Now().After(m.probe) {
-		m.probe = time.Now().Add(probeEvery)
+	if m.places == nil || time.Now().After(m.probeAt) {
+		m.probeAt = time.Now().Add(probeEvery)
 		return nil, nil
 	}
-	return m.at, slices.Collect(maps.Keys(m.late))
+	return m.places, slices.Collect(maps.Keys(m.passedOver))
 }
 
-// used notes what a claim has read of the ready index, and how many jobs it got. Time does
-// not count: other load on the machine would decide then.
-func (m *marks) used(marked bool, entries, got int) {
+// recordReads records how many entries of the ready index a claim has read, and how many
+// jobs it got.
+func (m *marks) recordReads(marked bool, entries, got int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	much := m.eager || entries > fewEntries+entriesPerJob*got
-	m.claimed += got
-	m.much = m.much || much
+	m.claimedSince += got
+	m.muchRead = m.muchRead || much
 	switch {
 	case marked:
 	case much:
-		m.wanted = true
-		m.probe = time.Now().Add(max(probeEvery, time.Duration(entries)*probeEntry))
+		m.needed = true
+		m.probeAt = time.Now().Add(max(probeEvery, time.Duration(entries)*probeEntry))
 	default:
 		m.forget()
 	}
 }
 
-// found says that a transaction of those given by use has ended.
-func (m *marks) found() {
+// reportEnded records that one of the transactions that startPlaces named has ended.
+func (m *marks) reportEnded() {
 	m.mu.Lock()
-	m.ended = true
+	m.passedOverEnded = true
 	m.mu.Unlock()
 }
 
 // forget is called with mu held.
 func (m *marks) forget() {
-	m.at, m.late, m.sights, m.settled, m.wanted, m.ended = nil, nil, nil, time.Time{}, false, false
+	m.places, m.passedOver, m.sightings, m.settledAt, m.needed, m.passedOverEnded = nil, nil, nil, time.Time{}, false, false
 }
 
-// mustLook says whether it is time to move the marks; the caller then does so and calls
-// looked.
-func (m *marks) mustLook() bool {
+// beginMove reports whether it is time to move the marks; the caller then does so and calls
+// endMove.
+func (m *marks) beginMove() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	due := m.eager || m.wanted && time.Now().After(m.next) && (m.at == nil || m.much || m.claimed >= lookAfter)
-	if m.looking || !due && !m.ended {
+	due := m.eager || m.needed && time.Now().After(m.nextMove) && (m.places == nil || m.muchRead || m.claimedSince >= moveAfter)
+	if m.moving || !due && !m.passedOverEnded {
 		return false
 	}
-	m.looking, m.sighting = true, make(chan struct{})
+	m.moving, m.sightDone = true, make(chan struct{})
 	return true
 }
 
-// seen is closed when whoever is just looking has taken in which transactions run, and
-// has brought the marks down if that is needed; nil when nobody looks.
-func (m *marks) seen() <-chan struct{} {
+// awaitSight is closed once the claim that is moving the marks knows which transactions run
+// and has brought the marks down if need be. It is nil when no claim does so.
+func (m *marks) awaitSight() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.sighting
+	return m.sightDone
 }
 
 // endSight is called with mu held.
 func (m *marks) endSight() {
-	if m.sighting != nil {
-		close(m.sighting)
-		m.sighting = nil
+	if m.sightDone != nil {
+		close(m.sightDone)
+		m.sightDone = nil
 	}
 }
 
-// looked ends what mustLook began.
-func (m *marks) looked(began time.Time, err error) {
+// endMove ends what beginMove began.
+func (m *marks) endMove(began time.Time, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.looking, m.ended, m.claimed, m.much = false, false, 0, false
-	m.next = time.Now().Add(lookShare * time.Since(began))
+	m.moving, m.passedOverEnded, m.claimedSince, m.muchRead = false, false, 0, false
+	m.nextMove = time.Now().Add(moveShare * time.Since(began))
 	m.endSight()
 	if err != nil {
 		m.forget()
 	}
 }
 
-// sighted takes in which transactions run. It returns from where the lanes must be
-// looked at, if marks can be set, and the transactions whose locks do not count.
-func (m *marks) sighted(at time.Time, s snapshot, lanes []int16) (from map[int16]mark, late []uint64) {
+// takeSight takes in which transactions run. It returns where to search each lane for a
+// waiting job, nil if no marks can be set, and the transactions whose locks do not count.
+func (m *marks) takeSight(at time.Time, s snapshot, lanes []int16) (from map[int16]mark, late []uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	defer m.endSight()
-	if at.Before(m.clock) { // the clock was put back: what comes now may lie below the marks
+	if at.Before(m.clockAt) { // the clock was put back: new jobs may lie below the marks
 		m.forget()
-		m.wanted = true
+		m.needed = true
 	}
-	m.clock = at
+	m.clockAt = at
 	from = map[int16]mark{}
 	for _, p := range lanes {
-		from[p] = m.at[p]
+		from[p] = m.places[p]
 	}
-	for x, low := range m.late {
+	for x, low := range m.passedOver {
 		if s.running(x) {
 			continue
 		}
-		delete(m.late, x)
+		delete(m.passedOver, x)
 		lower(from, low)
 	}
-	if m.at != nil {
-		m.at = from // meanwhile claims read more than they may have to
+	if m.places != nil {
+		m.places = from // until setPlaces claims may read more than needed
 	}
-	for _, low := range m.late { // they may have locked what those that ended have left
+	for _, low := range m.passedOver { // these may have locked jobs that the ended ones have left
 		lower(low, from)
 	}
 	now := time.Now()
-	for _, old := range m.sights {
-		if now.Sub(old.seen) > passAfter {
+	for _, old := range m.sightings {
+		if now.Sub(old.takenAt) > passOverAfter {
 			m.passOver(old, s, from)
 		}
 	}
-	for i := range m.sights {
-		old := &m.sights[i]
-		if old.running = m.holding(old.running, s); len(old.running) == 0 {
-			m.settled = old.at
+	for i := range m.sightings {
+		old := &m.sightings[i]
+		if old.running = m.stillRunning(old.running, s); len(old.running) == 0 {
+			m.settledAt = old.clock
 		}
 	}
-	m.sights = slices.DeleteFunc(m.sights, func(old sight) bool { return !old.at.After(m.settled) })
-	if len(m.sights) < mostSights { // the oldest are the first to be settled
-		m.sights = append(m.sights, sight{at: at, seen: now, running: m.holding(s.xips, s)})
+	m.sightings = slices.DeleteFunc(m.sightings, func(old sighting) bool { return !old.clock.After(m.settledAt) })
+	if len(m.sightings) < maxSightings { // the oldest are the first to be settled
+		m.sightings = append(m.sightings, sighting{clock: at, takenAt: now, running: m.stillRunning(s.xips, s)})
 	}
-	if m.settled.IsZero() {
+	if m.settledAt.IsZero() {
 		from = nil
 	}
-	return from, slices.Collect(maps.Keys(m.late))
+	return from, slices.Collect(maps.Keys(m.passedOver))
 }
 
-// lower brings places down to those of other, where they are above.
+// lower brings each place down to the one in other, if that is lower.
 func lower(places, other map[int16]mark) {
 	for p, place := range places {
 		if other[p].before(place) {
@@ -221,11 +221,11 @@ func lower(places, other map[int16]mark) {
 	}
 }
 
-// holding are those of some transactions that run and are not passed over.
-func (m *marks) holding(xids []uint64, s snapshot) []uint64 {
+// stillRunning are those of xids that still run and are not passed over.
+func (m *marks) stillRunning(xids []uint64, s snapshot) []uint64 {
 	var left []uint64
 	for _, x := range xids {
-		if _, late := m.late[x]; !late && s.running(x) {
+		if _, late := m.passedOver[x]; !late && s.running(x) {
 			left = append(left, x)
 		}
 	}
@@ -233,49 +233,49 @@ func (m *marks) holding(xids []uint64, s snapshot) []uint64 {
 }
 
 // passOver lets marks pass the times of transactions that run for long.
-func (m *marks) passOver(old sight, s snapshot, low map[int16]mark) {
-	if m.late == nil {
-		m.late = map[uint64]map[int16]mark{}
+func (m *marks) passOver(old sighting, s snapshot, low map[int16]mark) {
+	if m.passedOver == nil {
+		m.passedOver = map[uint64]map[int16]mark{}
 	}
 	low = maps.Clone(low)
-	for _, x := range m.holding(old.running, s) {
-		if len(m.late) < mostLate {
-			m.late[x] = low
+	for _, x := range m.stillRunning(old.running, s) {
+		if len(m.passedOver) < maxPassedOver {
+			m.passedOver[x] = low
 		}
 	}
 }
 
-// move sets the marks: in each lane of from to the first job that waits, if there is
-// one, but not past what is settled.
-func (m *marks) move(from, waiting map[int16]mark) {
+// setPlaces sets the mark of each lane in from to its first waiting job, if there is one,
+// but not past settledAt, nor back.
+func (m *marks) setPlaces(from, waiting map[int16]mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if from == nil {
 		return
 	}
-	m.at = map[int16]mark{}
+	m.places = map[int16]mark{}
 	for p, place := range from {
-		to := mark{runAt: m.settled}
+		to := mark{runAt: m.settledAt}
 		if first, ok := waiting[p]; ok && first.before(to) {
 			to = first
 		}
 		if to.before(place) {
 			to = place
 		}
-		m.at[p] = to
+		m.places[p] = to
 	}
 }
 
-// look moves the marks, if it is time for that and nobody else is just doing so.
-func (s *Store) look(ctx context.Context, q queueRow, kinds []string, m *marks) (err error) {
-	if !m.mustLook() {
+// moveMarks moves the marks, if it is time and no other claim is doing so.
+func (s *Store) moveMarks(ctx context.Context, q queueRow, kinds []string, m *marks) (err error) {
+	if !m.beginMove() {
 		return nil
 	}
 	began := time.Now()
-	defer func() { m.looked(began, err) }()
+	defer func() { m.endMove(began, err) }()
 	var now time.Time
 	var text string
-	// The time is from before the list of transactions: hence two statements.
+	// The time must be from before the list of transactions, so there are two statements.
 	err = s.upkeep.run(ctx,
 		step{sql: "select pg_catalog.clock_timestamp()", row: func(scan func(...any) error) error { return scan(&now) }},
 		step{sql: "select pg_catalog.pg_current_snapshot()::pg_catalog.text", row: func(scan func(...any) error) error { return scan(&text) }},
@@ -287,18 +287,18 @@ func (s *Store) look(ctx context.Context, q queueRow, kinds []string, m *marks) 
 	if err != nil {
 		return err
 	}
-	from, late := m.sighted(now, running, s.queues.lanesOf(q.Name).list())
+	from, late := m.takeSight(now, running, s.queues.lanesOf(q.Name).list())
 	waiting := map[int16]mark{}
 	if len(from) > 0 {
 		if waiting, err = s.firstWaiting(ctx, q.Name, kinds, from, late); err != nil {
 			return err
 		}
 	}
-	m.move(from, waiting)
+	m.setPlaces(from, waiting)
 	return nil
 }
 
-// firstWaiting finds the first job in each lane, from a place on, that is not claimed.
+// firstWaiting finds the first unclaimed job of each lane, starting at a place.
 func (s *Store) firstWaiting(ctx context.Context, queue string, list []string, from map[int16]mark, late []uint64) (map[int16]mark, error) {
 	var priorities []int16
 	var runAt []time.Time
@@ -326,7 +326,7 @@ func (s *Store) firstWaiting(ctx context.Context, queue string, list []string, f
 	return waiting, err
 }
 
-// arrayText writes an array of the server's.
+// arrayText writes an array in PostgreSQL's text form.
 func arrayText(list []uint64) string {
 	texts := make([]string, len(list))
 	for i, x := range list {
@@ -335,10 +335,10 @@ func arrayText(list []uint64) string {
 	return "{" + strings.Join(texts, ",") + "}"
 }
 
-// snapshot is what pg_current_snapshot tells.
+// snapshot is a parsed pg_current_snapshot().
 type snapshot struct {
 	xmax uint64   // the first transaction that had not begun
-	xips []uint64 // ascending
+	xips []uint64 // the open transactions, ascending
 }
 
 func (s snapshot) running(x uint64) bool {

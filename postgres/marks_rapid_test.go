@@ -82,40 +82,40 @@ func (w *world) first(from map[int16]mark, late []uint64) map[int16]mark {
 
 // look moves the marks, while others go on between its steps.
 func (w *world) look() {
-	if !w.marks.mustLook() {
+	if !w.marks.beginMove() {
 		return
 	}
 	at := w.now()
 	w.others()
 	s := w.snapshot()
 	w.others()
-	from, late := w.marks.sighted(at, s, []int16{0, 1})
+	from, late := w.marks.takeSight(at, s, []int16{0, 1})
 	w.others()
 	waiting := w.first(from, late)
 	w.others()
-	w.marks.move(from, waiting)
-	w.marks.looked(at, nil)
+	w.marks.setPlaces(from, waiting)
+	w.marks.endMove(at, nil)
 }
 
 // claim expects that nothing that it could take lies below the marks.
 func (w *world) claim() {
 	for {
 		w.look()
-		at, late := w.marks.use()
+		at, late := w.marks.startPlaces()
 		s := w.snapshot()
 		if slices.ContainsFunc(late, func(x uint64) bool { return !s.running(x) }) {
-			w.marks.found()
+			w.marks.reportEnded()
 			continue
 		}
 		w.check()
-		w.marks.used(at != nil, 0, 0)
+		w.marks.recordReads(at != nil, 0, 0)
 		return
 	}
 }
 
 // check expects that a claim which is not refused would miss nothing.
 func (w *world) check() {
-	at, late := w.marks.use()
+	at, late := w.marks.startPlaces()
 	s := w.snapshot()
 	if slices.ContainsFunc(late, func(x uint64) bool { return !s.running(x) }) {
 		return
@@ -168,14 +168,14 @@ func TestMarksPassNothingThatWaits(t *testing.T) {
 			for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 				switch w.pick("step", 5) {
 				case 0:
-					time.Sleep(passAfter + time.Millisecond)
+					time.Sleep(passOverAfter + time.Millisecond)
 				case 1, 2:
 					w.claim()
 				default:
 					w.others()
 				}
 			}
-			if len(w.marks.at) > 0 {
+			if len(w.marks.places) > 0 {
 				moved++
 			}
 			w.claim()

@@ -16,19 +16,19 @@ import (
 )
 
 const (
-	// mergeBelow is the size from which a call is large enough to be made by itself.
+	// mergeBelow is the size from which on a call is made by itself, unmerged.
 	mergeBelow = 100
-	mergeMost  = 1000 // jobs of merged calls
+	maxMerged  = 1000 // jobs of merged calls, at most
 	mergeSlow  = 20 * time.Millisecond
-	// lockedMerged is how long merged outcomes wait for a row that an open transaction
-	// holds, before each call is made by itself.
-	lockedMerged = 20 * time.Millisecond
-	giveBackTime = 10 * time.Second // for jobs whose claimer had gone
-	mergeBytes   = 64 << 10         // of payload count as a job: a statement can take 1 GB
+	// mergedLockWait is how long merged outcomes wait for a locked row before each call is
+	// made by itself.
+	mergedLockWait = 20 * time.Millisecond
+	giveBackTime   = 10 * time.Second // how long giveBack tries
+	mergeBytes     = 64 << 10         // so much payload counts as a job: a statement takes 1 GB at most
 )
 
-// merged are the small calls that many goroutines make at once: few statements make
-// all of them (internal/combine). A call is answered when its own rows are durable.
+// merged combines small calls that many goroutines make at once into few statements
+// (internal/combine). A call is answered when its own rows are durable.
 type merged struct {
 	enqueues *combine.Calls[batch, []dibs.Enqueued]
 	finishes *combine.Calls[[]dibs.Outcome, struct{}]
@@ -45,7 +45,7 @@ type claimKey struct {
 	kinds         string
 }
 
-// mergedClaims are those that differ in nothing but the number of jobs.
+// mergedClaims merges claims that differ only in the number of jobs.
 type mergedClaims struct {
 	combine.Calls[dibs.ClaimRequest, []*dibs.RawJob]
 	users int
@@ -59,23 +59,23 @@ type extension struct {
 func (s *Store) initMerged() {
 	s.merged.claims = map[claimKey]*mergedClaims{}
 	s.merged.enqueues = &combine.Calls[batch, []dibs.Enqueued]{
-		Do: s.enqueueMerged, Most: mergeMost, Slow: mergeSlow,
+		Do: s.enqueueMerged, Most: maxMerged, Slow: mergeSlow,
 		Size: func(b batch) int { return b.size() },
 	}
 	s.merged.finishes = &combine.Calls[[]dibs.Outcome, struct{}]{
-		Do: s.finishMerged, Most: mergeMost, Slow: mergeSlow,
+		Do: s.finishMerged, Most: maxMerged, Slow: mergeSlow,
 		Size: func(list []dibs.Outcome) int { return len(list) },
 	}
 	s.merged.extends = &combine.Calls[extension, dibs.Extended]{
-		Do: s.extendMerged, Most: mergeMost, Slow: mergeSlow,
+		Do: s.extendMerged, Most: maxMerged, Slow: mergeSlow,
 		Size: func(e extension) int { return len(e.leases) },
 	}
 }
 
-// apart reports whether the server refused a batch for what one of its calls may have
-// asked, for a row that another transaction holds, or for the time that all took together:
-// so it was rolled back. An error of the connection leaves that open.
-func apart(err error) bool {
+// refusedTogether reports whether the server rolled a batch back because of one of its calls,
+// a locked row, or the time that all took together: then each call may be made by itself.
+// After an error of the connection it is not known whether the batch took effect.
+func refusedTogether(err error) bool {
 	var refused *pgconn.PgError
 	return errors.As(err, &refused) && (isLocked(err) || isStopped(err) || sentinelFor(err) == nil)
 }
@@ -88,7 +88,7 @@ func (s *Store) enqueueMerged(ctx context.Context, calls []batch, answer func(in
 		all = joined(calls)
 	}
 	ids, err := alone(ctx, all)
-	if len(calls) > 1 && apart(err) {
+	if len(calls) > 1 && refusedTogether(err) {
 		combine.Apart(ctx, calls, answer, alone)
 		return
 	}
@@ -102,7 +102,7 @@ func (s *Store) enqueueMerged(ctx context.Context, calls []batch, answer func(in
 	}
 }
 
-// size is the number of jobs; large payloads count as several.
+// size is the number of jobs; a large payload counts as several.
 func (b batch) size() int {
 	bytes := 0
 	for i := range b.rows {
@@ -111,8 +111,8 @@ func (b batch) size() int {
 	return len(b.rows) + bytes/mergeBytes
 }
 
-// joined is the batches as one. They were checked by the same settings, or one of them
-// is stale, and all are checked again.
+// joined makes one batch of several. If they were checked by different settings, one of
+// them is stale, and all are checked again.
 func joined(calls []batch) (all batch) {
 	n := 0
 	for _, b := range calls {
@@ -136,7 +136,7 @@ func joined(calls []batch) (all batch) {
 	return all
 }
 
-// claimCalls finds the calls that r can be merged with; done gives them up again.
+// claimCalls returns the merger for claims like r; done must be called after the claim.
 func (s *Store) claimCalls(r dibs.ClaimRequest) (c *mergedClaims, done func()) {
 	name := claimKey{r.Queue, r.Worker, r.Lease, ""}
 	if len(r.Kinds) > 0 {
@@ -147,7 +147,7 @@ func (s *Store) claimCalls(r dibs.ClaimRequest) (c *mergedClaims, done func()) {
 	defer m.mu.Unlock()
 	if c = m.claims[name]; c == nil {
 		c = &mergedClaims{}
-		c.Do, c.Left, c.Most, c.Slow = s.claimMerged, s.giveBack, mergeMost, mergeSlow
+		c.Do, c.Left, c.Most, c.Slow = s.claimMerged, s.giveBack, maxMerged, mergeSlow
 		c.Size = func(r dibs.ClaimRequest) int { return r.N }
 		m.claims[name] = c
 	}
@@ -175,7 +175,7 @@ func (s *Store) claimMerged(ctx context.Context, calls []dibs.ClaimRequest, answ
 	}
 }
 
-// giveBack releases jobs whose claimer had gone when they came.
+// giveBack releases jobs whose claimer stopped waiting before they came.
 func (s *Store) giveBack(_ dibs.ClaimRequest, jobs []*dibs.RawJob) {
 	outcomes := make([]dibs.Outcome, len(jobs))
 	for i, j := range jobs {
@@ -183,11 +183,11 @@ func (s *Store) giveBack(_ dibs.ClaimRequest, jobs []*dibs.RawJob) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), giveBackTime)
 	defer cancel()
-	_ = s.finishAlone(ctx, outcomes) // when it fails, the jobs wait until their leases end
+	_ = s.finishAlone(ctx, outcomes) // if it fails, the jobs wait until their leases end
 }
 
-// finishMerged writes the outcomes of several calls. A call that names a job of one
-// before it comes after.
+// finishMerged writes the outcomes of several calls. A call that names a job of an earlier
+// call is made after the others.
 func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer func(int, struct{}, error)) {
 	alone := func(ctx context.Context, list []dibs.Outcome) (struct{}, error) {
 		return struct{}{}, s.finishAlone(ctx, list)
@@ -201,8 +201,8 @@ func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer
 	for _, i := range first {
 		all = append(all, calls[i]...)
 	}
-	err := s.finish(ctx, all, finisher{conn: s.db, lockWait: lockedMerged})
-	if apart(err) {
+	err := s.finish(ctx, all, finisher{conn: s.db, lockWait: mergedLockWait})
+	if refusedTogether(err) {
 		combine.Apart(ctx, calls, answer, alone)
 		return
 	}
@@ -214,8 +214,8 @@ func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer
 	}
 }
 
-// distinct separates the calls, by their places, from those that name a job that one
-// before them names.
+// distinct returns the places of the calls in two lists: later are the calls that name a job
+// of an earlier call.
 func distinct[T any](calls [][]T, id func(T) int64) (first, later []int) {
 	named := map[int64]bool{}
 	for i, list := range calls {
@@ -243,13 +243,13 @@ func finishErrorOf(list []dibs.Outcome, err error) error {
 	}
 	var some *dibs.FinishError
 	if errors.As(err, &some) {
-		return told(dibs.FinishError{Err: some.Err, Unwritten: of(some.Unwritten), Lost: of(some.Lost)})
+		return finishError(dibs.FinishError{Err: some.Err, Unwritten: of(some.Unwritten), Lost: of(some.Lost)})
 	}
 	return err
 }
 
-// extendMerged extends the leases of several calls, those for the same time together.
-// What names a locked row, or a job of a call before it, it leaves to itself.
+// extendMerged extends the leases of several calls. Calls for another time than the first,
+// and those that name a locked row or a job of an earlier call, are made one by one.
 func (s *Store) extendMerged(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) {
 	var apart []int
 	if len(calls) == 1 {
@@ -264,7 +264,7 @@ func (s *Store) extendMerged(ctx context.Context, calls []extension, answer func
 	combine.Apart(ctx, rest, func(at int, out dibs.Extended, err error) { answer(apart[at], out, err) }, s.extendAlone)
 }
 
-// extendTogether answers what calls it can and returns the others.
+// extendTogether answers the calls that it can make together, and returns the others.
 func (s *Store) extendTogether(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) (apart []int) {
 	d, left := calls[0].d, map[int64]dibs.Token{}
 	var first []int
@@ -300,7 +300,7 @@ func (s *Store) extendTogether(ctx context.Context, calls []extension, answer fu
 	return apart
 }
 
-// gaveUp says what was given up when a caller's context ended.
+// gaveUp names the operation in the error of a caller whose context ended.
 func gaveUp(ctx context.Context, op string, err error) error {
 	if err != nil && any(err) == any(ctx.Err()) {
 		return classify(op, err)

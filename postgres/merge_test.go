@@ -130,7 +130,7 @@ func TestMergedEnqueuesFitIntoAMessage(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{100, mergeBytes - 1, dibs.MaxPayload, dibs.MaxPayloadLimit} {
 		size := batch{rows: []checks.Row{{Payload: make([]byte, n)}}}.size()
-		if merged := max(1, mergeMost/size); merged*n > 1<<29 {
+		if merged := max(1, maxMerged/size); merged*n > 1<<29 {
 			t.Errorf("%d payloads of %d bytes go together", merged, n)
 		}
 	}

@@ -23,24 +23,24 @@ import (
 var migrationFiles embed.FS
 
 type migration struct {
-	version int
-	name    string
-	sql     string   // and the note that it has been run
-	makes   []string // tables and sequences
+	version   int
+	name      string
+	sql       string   // ends with the insert into the table migration
+	relations []string // tables and sequences that it makes
 }
 
-// made finds what a migration makes.
-var made = regexp.MustCompile(`(?m)^create (?:table|sequence) dibs\.([a-z_]+)`)
+// createdRelation finds the tables and sequences that a migration makes.
+var createdRelation = regexp.MustCompile(`(?m)^create (?:table|sequence) dibs\.([a-z_]+)`)
 
-// A migration looks up all names in the server's own schema, and then puts back the path
-// of whoever runs it: the defaults and indexes that it makes stay.
+// A migration sets search_path to the server's own schema, so that the defaults and indexes
+// that it makes refer to that for good, and puts the path of its session back at the end.
 const (
 	ownPath = "select pg_catalog.set_config('dibs_migrate.path', pg_catalog.current_setting('search_path'), true);\n" +
 		"set local search_path = pg_catalog, pg_temp;\n"
 	pathBack = "select pg_catalog.set_config('search_path', pg_catalog.current_setting('dibs_migrate.path'), true);"
 )
 
-// migrations in order, for a schema.
+// migrations lists the migrations in order, with the schema's name in their SQL.
 func migrations(schema string) ([]migration, error) {
 	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {
@@ -53,8 +53,8 @@ func migrations(schema string) ([]migration, error) {
 			return nil, err
 		}
 		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/")}
-		for _, found := range made.FindAllStringSubmatch(string(text), -1) {
-			m.makes = append(m.makes, found[1])
+		for _, found := range createdRelation.FindAllStringSubmatch(string(text), -1) {
+			m.relations = append(m.relations, found[1])
 		}
 		m.sql = fmt.Sprintf("%s\n%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n%s\n", ownPath, strings.TrimSpace(inSchema(string(text), schema)),
 			ident(schema), m.version, checks.CompatibleWith(string(text), m.version), pathBack)
@@ -63,8 +63,8 @@ func migrations(schema string) ([]migration, error) {
 	return list, nil
 }
 
-// Migrations is the SQL that Migrate runs after version since, for those who apply it by other
-// means: in one transaction, which it does not begin. 0 is all of it.
+// Migrations returns the SQL that Migrate runs on a schema of version since, to be applied by
+// other means, in one transaction, which it does not begin. since 0 returns all of it.
 func Migrations(o Options, since int) (string, error) {
 	if err := checkSchemaName(o.schema()); err != nil {
 		return "", err
@@ -87,9 +87,9 @@ func Migrations(o Options, since int) (string, error) {
 // processes may call it at once: an advisory lock lets one do the work. It needs
 // the right to create the schema; nothing else in this package needs DDL rights.
 //
-// Workers may go on meanwhile. While transactions of others use tables that are to
-// be changed, it comes again and again until ctx ends, so that nobody has to wait
-// behind it for longer than a second.
+// Workers may go on meanwhile. While other transactions use the tables to be changed, it
+// tries again and again until ctx ends, so that no other call waits behind it for longer
+// than a second.
 func Migrate(ctx context.Context, url string, o Options) error {
 	if err := checks.Context(ctx); err != nil {
 		return err
@@ -101,7 +101,7 @@ func Migrate(ctx context.Context, url string, o Options) error {
 	if err != nil {
 		return invalidURL(err)
 	}
-	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // nothing that a pooler could mind
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec // works behind any pooler
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return classify("migrate", err)
@@ -143,17 +143,17 @@ func Migrate(ctx context.Context, url string, o Options) error {
 }
 
 const (
-	// patient bounds how long a migration waits for a lock, as everybody who comes
-	// after it then waits too; but not how long it works, whatever the role's settings.
-	patient   = "set local lock_timeout = '1s'; set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0"
-	lockPause = time.Second // from one attempt to the next
+	// boundWaits limits how long a migration waits for a lock, as all that come after it wait
+	// too, but not how long it works, whatever the role's settings.
+	boundWaits = "set local lock_timeout = '1s'; set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0"
+	lockPause  = time.Second // the pause between two attempts
 )
 
-// migrateStep applies the first migration that is missing, in one transaction. It returns
-// the version before: once that is the newest, nothing was missing.
+// migrateStep applies the first missing migration, in one transaction. It returns the version
+// before that; it is the newest if none was missing.
 func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migration) (version int, err error) {
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
-		if _, err := tx.Conn().PgConn().Exec(ctx, patient).ReadAll(); err != nil {
+		if _, err := tx.Conn().PgConn().Exec(ctx, boundWaits).ReadAll(); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, "select pg_catalog.pg_advisory_xact_lock($1)", lockKey(schema, "migrate")); err != nil {
@@ -176,13 +176,13 @@ type queryer interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// schemaVersion is 0 when there is no schema, or an empty one. A program may use it if it
-// knows the version that the schema needs. It fails with dibs.ErrSchema where tables are
-// missing, or have the names of dibs' own and are not.
+// schemaVersion reads the schema's version, 0 if there is no schema or an empty one, and the
+// version that a program needs to know to use it. It fails with dibs.ErrSchema if some of
+// dibs' tables are missing, or tables of the same names are not dibs'.
 func schemaVersion(ctx context.Context, q queryer, schema string, list []migration) (version, needs int, err error) {
 	var names []string
 	for _, m := range list {
-		names = append(names, m.makes...)
+		names = append(names, m.relations...)
 	}
 	const look = `select
 		array(
@@ -209,7 +209,7 @@ func schemaVersion(ctx context.Context, q queryer, schema string, list []migrati
 	}
 	var lacks []string
 	for _, m := range list[:min(version, len(list))] {
-		lacks = append(lacks, slices.DeleteFunc(slices.Clone(m.makes), func(name string) bool { return slices.Contains(there, name) })...)
+		lacks = append(lacks, slices.DeleteFunc(slices.Clone(m.relations), func(name string) bool { return slices.Contains(there, name) })...)
 	}
 	if len(lacks) > 0 || version == 0 {
 		return 0, 0, checks.Failed("", fmt.Errorf("schema %q is only in part there: it has version %d and lacks %s; restore it from a backup, or drop it and run `dibs migrate`: %w",

@@ -60,7 +60,7 @@ func modelDatabases(t testing.TB) model.Maker {
 type exact struct{ *Store }
 
 func (e exact) Sweep(ctx context.Context) (dibs.Swept, error) {
-	e.sweeper.pruned = time.Time{}
+	e.sweeper.prunedAt = time.Time{}
 	return e.Store.Sweep(ctx)
 }
 

@@ -19,45 +19,44 @@ import (
 
 // Options for Open and Migrate. The zero value is the default.
 type Options struct {
-	Schema string // holds all that dibs makes; default "dibs"
-	// MaxConns is how many connections Open's pool may use, besides one for wake-ups:
-	// at least 2, to which 1 is raised, as one is kept free of transactions. Default: the
-	// URL's pool_max_conns, else 8.
+	Schema string // the schema of all that dibs makes; default "dibs"
+	// MaxConns is how many connections Open's pool may use, besides one for wakeups. One is
+	// kept free of transactions, so 1 counts as 2. Default: the URL's pool_max_conns, else 8.
 	MaxConns int
-	// Pooler says that the server is reached through a transaction pooler: no
-	// settings per connection, no prepared statements, and no LISTEN: other
-	// processes' work is found by polling. Open notices by itself that there is a
-	// pooler, and takes it for one of transactions unless the URL says pooler=session.
+	// Pooler says that the server is reached through a transaction pooler. Then dibs uses no
+	// settings per connection, no prepared statements and no LISTEN, and finds the work of
+	// other processes by polling. Open detects a pooler, and takes it for a transaction
+	// pooler unless the URL says pooler=session.
 	Pooler bool
-	// Migrated, if not nil, is told by Migrate the version that the schema has now, and
-	// the names of the migrations that it has run: none if there was nothing to do.
+	// Migrated, if not nil, is called by Migrate with the schema's new version and the names
+	// of the migrations that it has run: none if there was nothing to do.
 	Migrated func(version int, names []string)
 }
 
 // Store keeps jobs in PostgreSQL. It implements dibs.Database.
 type Store struct {
-	pool *pgxpool.Pool
-	own  bool // close the pool with the store
-	// Both run a transaction each time. A call inside a transaction reads settings, makes
-	// queues, admits and sweeps outside of it, by upkeep, while the transaction holds a
-	// connection. So upkeep must always get another one: on the caller's pool it has a pool
-	// of its own, side; on Open's, side is the pool, and held keeps one of its connections
-	// free of transactions. What db sends by itself holds a connection for a moment only.
-	db       conn
-	upkeep   conn
-	side     *pgxpool.Pool
-	held     chan struct{} // an element for each transaction of transact and InTx
-	slots    slots
-	entitled atomic.Bool // the role has a worker's rights
-	o        Options
-	sql      *statements
-	queues   queueCache
-	bell     *bell
-	merged   merged
-	sweeper  sweeper
-	closed   context.Context
-	close    context.CancelFunc
-	work     sync.WaitGroup // listener and notifier
+	pool     *pgxpool.Pool
+	ownsPool bool // close the pool with the store
+	// db and upkeep make a transaction for each run. A call in a caller's transaction reads
+	// settings, makes queues, admits and sweeps outside of it, by upkeep, while the transaction
+	// holds a connection. So upkeep must always get another one: with a caller's pool it has
+	// the sidePool; with Open's, sidePool is the pool itself, and txSlots keeps one of its
+	// connections free of transactions. A run of db holds a connection for a moment only.
+	db            conn
+	upkeep        conn
+	sidePool      *pgxpool.Pool
+	txSlots       chan struct{} // one element for each open transaction of transact and InTx
+	slots         slots
+	rightsChecked atomic.Bool // the role has a worker's rights
+	o             Options
+	sql           *statements
+	queues        queueCache
+	bell          *bell
+	merged        merged
+	sweeper       sweeper
+	closed        context.Context
+	close         context.CancelFunc
+	goroutines    sync.WaitGroup // those that listen, notify and give back connections
 }
 
 var _ dibs.Database = (*Store)(nil)
@@ -65,9 +64,9 @@ var _ dibs.Database = (*Store)(nil)
 // planning keeps plans independent of table statistics, which are never right for
 // a queue: every statement has one good plan, along an index, and a connection keeps
 // it while the tables grow from nothing to millions of rows. So the statements must
-// leave no other way: a join says "id = any (array[x.id])" where the planner could
-// take "id = x.id" as a reason to walk through a whole, then empty, table in the
-// order of id (plans_test.go).
+// allow no other plan: for "id = x.id" in a join the planner could choose to read a whole
+// table, empty at that time, in the order of id; for "id = any (array[x.id])" it cannot
+// (plans_test.go).
 var planning = []session.Setting{
 	{Name: "enable_seqscan", Value: "off"},
 	{Name: "enable_bitmapscan", Value: "off"},
@@ -78,7 +77,7 @@ var planning = []session.Setting{
 	{Name: "jit", Value: "off"},
 }
 
-// ownTransaction is what the store's own transactions begin with on connections that it
+// ownTransaction is the first statement of the store's transactions on connections that it
 // has not set up.
 var ownTransaction = session.InTransaction(planning)
 
@@ -114,18 +113,18 @@ func open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// leastConns lets a call in a transaction have a second connection.
+// leastConns is one connection for a transaction and one for the upkeep of calls in it.
 const leastConns = 2
 
-// idleFor is how long a connection lies unused before it is given back to the server.
+// idleFor is how long a connection is unused before it is closed.
 const idleFor = 30 * time.Second
 
-// freshFor is how long a connection lies unused before it is tried by an empty statement
-// when it is needed: longer than an idle worker waits from claim to claim, which would
-// pay for it with every claim.
+// freshFor is how long a connection is unused before an empty statement tests it when it is
+// needed again: longer than an idle worker's pause between claims, as else each of them
+// would cost a test.
 const freshFor = 2 * time.Second
 
-// configured is how Open's pool connects. It tells o what the URL says of a pooler.
+// configured returns the settings of Open's pool. It sets o.Pooler if the URL names one.
 func configured(url string, o *Options) (*pgxpool.Config, error) {
 	c, pooler, err := session.Parse(url)
 	if err != nil {
@@ -160,11 +159,10 @@ func configured(url string, o *Options) (*pgxpool.Config, error) {
 	return c, nil
 }
 
-// New makes a store on the caller's pool, which stays the caller's to close; the
-// store opens up to three more connections like the pool's. Open's own pool is the
-// faster choice: its connections are told once how to plan, the caller's by every call.
-// Whatever default_transaction_isolation says, the store's own transactions, InTx's
-// too, are READ COMMITTED.
+// New makes a store on the caller's pool, which the caller has to close; the store opens up
+// to three more connections like the pool's. A store from Open is faster: its connections
+// are set up once for dibs' plans, the caller's in every call. The store's own
+// transactions, InTx's too, are READ COMMITTED whatever default_transaction_isolation says.
 func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	if pool == nil {
 		return nil, &dibs.InvalidError{Field: "pool", Reason: "is missing; postgres.Open makes one by itself"}
@@ -175,33 +173,33 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 	return newStore(ctx, pool, o, false)
 }
 
-// newStore makes a store; own says that the pool is Open's.
+// newStore makes a store; own is true for Open's pool.
 func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*Store, error) {
 	sql, err := load(o.schema())
 	if err != nil {
 		return nil, err
 	}
 	c := pool.Config()
-	s := &Store{pool: pool, side: pool, own: own, o: o, sql: sql, held: make(chan struct{}, c.MaxConns-1)}
+	s := &Store{pool: pool, sidePool: pool, ownsPool: own, o: o, sql: sql, txSlots: make(chan struct{}, c.MaxConns-1)}
 	if !own {
 		c.MaxConns, c.MinConns, c.MinIdleConns, c.MaxConnIdleTime = leastConns, 0, 0, idleFor
-		if s.side, err = pgxpool.NewWithConfig(ctx, c); err != nil {
+		if s.sidePool, err = pgxpool.NewWithConfig(ctx, c); err != nil {
 			return nil, classify("open", err)
 		}
-		s.held = make(chan struct{}, pool.Config().MaxConns)
+		s.txSlots = make(chan struct{}, pool.Config().MaxConns)
 	}
 	s.closed, s.close = context.WithCancel(context.Background())
-	for at, p := range map[*conn]*pgxpool.Pool{&s.db: s.pool, &s.upkeep: s.side} {
+	for at, p := range map[*conn]*pgxpool.Pool{&s.db: s.pool, &s.upkeep: s.sidePool} {
 		if own && !o.Pooler {
-			*at = closable{retrying{onPgx(p, c.ConnConfig)}, s}
+			*at = explainingConn{repeatingConn{onPgx(p, c.ConnConfig)}, s}
 		} else {
-			*at = planned{closable{retrying{begun{p}}, s}}
+			*at = planningConn{explainingConn{repeatingConn{readCommitted{p}}, s}}
 		}
 	}
 	if err := s.checkSchema(ctx); err != nil {
 		s.close()
 		if !own {
-			s.side.Close()
+			s.sidePool.Close()
 		}
 		return nil, err
 	}
@@ -218,7 +216,7 @@ func (o Options) schema() string {
 	return o.Schema
 }
 
-// Close ends wake-ups and closes the pool that Open made.
+// Close ends wakeups and closes the pool that Open made.
 func (s *Store) Close() error {
 	if s == nil || s.closed == nil {
 		return nil
@@ -227,12 +225,12 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.close()
-	s.work.Wait()
-	s.side.Close() // the pool itself if it is Open's
+	s.goroutines.Wait()
+	s.sidePool.Close() // with Open this is the pool itself
 	return nil
 }
 
-// check refuses calls that cannot be made at all, as those after Close.
+// check refuses calls on a store that is nil or closed, or with a nil context.
 func (s *Store) check(ctx context.Context, op string) error {
 	switch {
 	case s == nil || s.closed == nil:

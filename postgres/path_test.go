@@ -197,7 +197,7 @@ func (v *everyVerb) operate() {
 	_, err := s.Enqueue(ctx, jobsOf(q, "", copyFrom))
 	v.must(err)
 	<-wake
-	s.bell.tell([]string{q})
+	s.bell.sendNotify([]string{q})
 	jobs, err := s.Claim(ctx, dibs.ClaimRequest{Queue: q, Worker: "w", N: 6})
 	v.must(err)
 	_, err = s.Claim(ctx, dibs.ClaimRequest{Queue: q, Worker: "w", N: 1})
@@ -209,7 +209,7 @@ func (v *everyVerb) operate() {
 	row, _, err := s.queue(ctx, q)
 	v.must(err)
 	m := &marks{eager: true}
-	v.must(s.look(ctx, row, nil, m))
+	v.must(s.moveMarks(ctx, row, nil, m))
 	_, err = s.SetQueue(ctx, q, dibs.QueueChange{Concurrency: new(100)}) // while jobs run
 	v.must(err)
 	_, err = s.Claim(ctx, dibs.ClaimRequest{Queue: q, Worker: "w", N: 1})

@@ -150,7 +150,7 @@ func TestManyQueuesAreWokenByOneNotification(t *testing.T) {
 	if _, err := heard.Exec(t.Context(), "listen "+ident(s.bell.channel())); err != nil {
 		t.Fatal(err)
 	}
-	s.bell.tell(names)
+	s.bell.sendNotify(names)
 	<-wake
 	n, err := heard.WaitForNotification(t.Context())
 	if err != nil {

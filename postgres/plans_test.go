@@ -193,7 +193,7 @@ func newExplaining(t *testing.T, url string, k connKind) *explaining {
 	}
 	s := &Store{db: e, upkeep: e, sql: sql, o: Options{Pooler: true}, closed: context.Background()}
 	if k.setup != connKinds[0].setup {
-		s.db, s.upkeep = planned{e}, planned{e}
+		s.db, s.upkeep = planningConn{e}, planningConn{e}
 	}
 	s.bell = newBell(s)
 	s.initMerged()

@@ -32,7 +32,7 @@ func (e *explaining) verbs() {
 func (e *explaining) verbsOfTx() {
 	e.Helper()
 	e.store.queues.init()
-	e.store.sweeper = sweeper{last: time.Now()}
+	e.store.sweeper = sweeper{sweptAt: time.Now()}
 	e.enqueue(e)
 	e.change()
 	e.inTx(e)

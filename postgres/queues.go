@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// queueRow is a queue's settings as this process last read them. Statements name
-// the version that they were prepared for and do nothing under another.
+// queueRow holds a queue's settings as this process last read them. Statements name the
+// version that they were prepared for and do nothing if the database has another.
 type queueRow struct {
 	dibs.Queue
 	version int64
@@ -22,7 +22,7 @@ type queueRow struct {
 
 // queueCache remembers queues, and the lanes that their claims scan.
 type queueCache struct {
-	eager bool // see marks
+	eager bool // given to the marks
 
 	mu    sync.Mutex
 	rows  map[string]queueRow
@@ -61,7 +61,7 @@ func (c *queueCache) lanesOf(queue string) *lanes {
 	return l
 }
 
-// readQueues reads some queues, or all if names is nil, and remembers them.
+// readQueues reads some queues, or all if names is nil, and caches them.
 func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([]queueRow, error) {
 	var list []queueRow
 	read := step{sql: s.sql.get("queues"), args: []any{names}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
@@ -92,7 +92,7 @@ func (s *Store) queue(ctx context.Context, name string) (q queueRow, ok bool, er
 	return s.queueAnd(ctx, name)
 }
 
-// queueAnd reads one queue, and takes more steps in the same round trip.
+// queueAnd reads one queue, and runs more steps in the same round trip.
 func (s *Store) queueAnd(ctx context.Context, name string, more ...step) (q queueRow, ok bool, err error) {
 	list, err := s.readQueues(ctx, []string{name}, more...)
 	if err != nil || len(list) == 0 {
@@ -177,11 +177,10 @@ func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (
 	return dibs.Queue{}, checks.Failed("set queue "+name, fmt.Errorf("its settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable))
 }
 
-// waitBriefly bounds how long a change of limits waits for an admission under way.
+// waitBriefly limits how long a change of limits waits for an admission under way.
 var waitBriefly = step{sql: qualify.Text("select set_config('lock_timeout', '5s', true)")}
 
-// writeQueue stores new settings made from old; done is false when those were not
-// the newest any more.
+// writeQueue stores new settings made from old; done is false if old was outdated.
 func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (done bool, err error) {
 	steps := []step{waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {
 		sql: s.sql.get("set_queue"),
@@ -230,8 +229,8 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) er
 	return classify("set group", err)
 }
 
-// known gives the remembered settings of the queues among these that exist, reading in one
-// statement those that this process does not know yet.
+// known returns the settings of those queues that exist. It reads those that are not cached,
+// in one statement.
 func (s *Store) known(ctx context.Context, names []string) (map[string]queueRow, error) {
 	known := make(map[string]queueRow, len(names))
 	var unknown []string

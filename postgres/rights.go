@@ -14,10 +14,10 @@ import (
 // DeniedError says that the database's role lacks a right. It Is dibs.ErrDenied.
 type DeniedError struct {
 	Role string
-	// Grants are the statements that give the role what it lacks of the rights of a
-	// worker. To run them is for the owner of the schema.
+	// Grants are the statements that give the role the rights that a worker needs and it
+	// lacks. The owner of the schema can run them.
 	Grants []string
-	Err    error // what the server said; nil if it was not asked to do anything
+	Err    error // the server's error; nil if the rights were checked before any call
 }
 
 func (e *DeniedError) Error() string {
@@ -31,14 +31,14 @@ func (e *DeniedError) Error() string {
 	return text
 }
 
-// Unwrap returns what the server said.
+// Unwrap returns the server's error.
 func (e *DeniedError) Unwrap() error { return e.Err }
 
 // Is makes errors.Is(err, dibs.ErrDenied) true.
 func (e *DeniedError) Is(target error) bool { return target == dibs.ErrDenied }
 
-// denied finds out what the role lacks, after an error of the server or, where err is nil,
-// before anything is done: it is nil then if nothing is lacking.
+// denied finds out which rights the role lacks. err is the server's error; without one,
+// denied returns nil if no right is lacking.
 func (s *Store) denied(ctx context.Context, err error) error {
 	e := &DeniedError{Err: err}
 	var objects []string
@@ -55,14 +55,14 @@ func (s *Store) denied(ctx context.Context, err error) error {
 			return err
 		}},
 	}
-	if failed := (begun{s.side}).run(ctx, steps...); failed != nil {
+	if failed := (readCommitted{s.sidePool}).run(ctx, steps...); failed != nil {
 		return cmp.Or(err, failed)
 	}
 	if len(objects) == 0 && err == nil {
 		return nil
 	}
 	e.Role = pgx.Identifier{e.Role}.Sanitize()
-	for len(objects) > 0 { // those that lack the same are granted together
+	for len(objects) > 0 { // one statement for all objects that lack the same rights
 		rights := missing[objects[0]]
 		sequence := strings.Contains(objects[0], " ")
 		var on, rest []string
@@ -79,15 +79,15 @@ func (s *Store) denied(ctx context.Context, err error) error {
 	return e
 }
 
-// mayWork fails before the first claim if the role lacks a right that a worker needs. A
-// claim might be allowed, and what comes after it not.
+// mayWork fails before the first claim if the role lacks a right that a worker needs: the
+// claim might be allowed, but not the finish.
 func (s *Store) mayWork(ctx context.Context) error {
-	if s.entitled.Load() {
+	if s.rightsChecked.Load() {
 		return nil
 	}
-	err := s.ended(ctx, s.denied(ctx, nil))
+	err := s.explain(ctx, s.denied(ctx, nil))
 	if err == nil {
-		s.entitled.Store(true)
+		s.rightsChecked.Store(true)
 	}
 	return err
 }

@@ -8,53 +8,53 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// slots tells whether the server has connections left for others. While it has not, the
-// store holds few: none for wake-ups, one while it is busy, and none between the calls of
-// an idle worker. So more processes than the server has connections take turns.
+// slots knows whether the server is short of connections. Meanwhile the store holds few:
+// none for wakeups, one while it is busy, and none between the calls of an idle worker. So
+// processes can take turns even if they are more than the server has connections.
 type slots struct {
-	mu     sync.Mutex
-	until  time.Time          // the end of the shortage, as far as is known
-	giving bool               // the goroutine that gives connections back runs
-	quiet  context.CancelFunc // ends the listening
+	mu            sync.Mutex
+	shortUntil    time.Time          // the expected end of the shortage
+	giveSlotsRuns bool               // the goroutine of giveSlots runs
+	stopListening context.CancelFunc // ends the context of listenContext
 }
 
 const (
-	fullFrom  = 95 // percent of the server's connections from which they are short
+	shortFrom = 95 // connections are short from this percentage in use on
 	shortFor  = 5 * time.Minute
 	giveEvery = 250 * time.Millisecond
-	fewCalls  = 2 // that an idle worker makes in that time
+	idleCalls = 2 // an idle worker makes at most so many calls in giveEvery
 )
 
-// short reports whether connections are short.
-func (l *slots) short() bool {
+// areShort reports whether connections are short.
+func (l *slots) areShort() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Now().Before(l.until)
+	return time.Now().Before(l.shortUntil)
 }
 
-// lookAtSlots takes how full the server is, in percent.
-func (s *Store) lookAtSlots(full int) {
-	if full < fullFrom || s.o.Pooler || s.closed.Err() != nil {
+// noteSlots records that full percent of the server's connections are in use.
+func (s *Store) noteSlots(full int) {
+	if full < shortFrom || s.o.Pooler || s.closed.Err() != nil {
 		return
 	}
 	l := &s.slots
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until = time.Now().Add(shortFor)
-	if l.quiet != nil {
-		l.quiet()
+	l.shortUntil = time.Now().Add(shortFor)
+	if l.stopListening != nil {
+		l.stopListening()
 	}
-	if s.own && !l.giving {
-		l.giving = true
-		s.work.Go(s.giveSlots)
+	if s.ownsPool && !l.giveSlotsRuns {
+		l.giveSlotsRuns = true
+		s.goroutines.Go(s.giveSlots)
 	}
 }
 
-// giveSlots gives connections back until the shortage is over.
+// giveSlots closes unused connections until the shortage is over.
 func (s *Store) giveSlots() {
 	tick := time.NewTicker(giveEvery)
 	defer tick.Stop()
-	for before := s.pool.Stat().AcquireCount(); s.slots.short(); {
+	for before := s.pool.Stat().AcquireCount(); s.slots.areShort(); {
 		select {
 		case <-tick.C:
 		case <-s.closed.Done():
@@ -62,17 +62,17 @@ func (s *Store) giveSlots() {
 		}
 		calls := s.pool.Stat().AcquireCount()
 		keep := 0
-		if calls-before > fewCalls {
+		if calls-before > idleCalls {
 			keep = 1
 		}
 		before = calls + giveBack(s.closed, s.pool, keep)
 	}
 	s.slots.mu.Lock()
-	s.slots.giving = false
+	s.slots.giveSlotsRuns = false
 	s.slots.mu.Unlock()
 }
 
-// giveBack closes the unused connections of a pool that has more than keep.
+// giveBack closes unused connections of a pool while it has more than keep.
 func giveBack(ctx context.Context, pool *pgxpool.Pool, keep int) (looked int64) {
 	left := int(pool.Stat().TotalConns())
 	for _, c := range pool.AcquireAllIdle(ctx) {
@@ -87,14 +87,14 @@ func giveBack(ctx context.Context, pool *pgxpool.Pool, keep int) (looked int64) 
 	return looked
 }
 
-// listening is a context for a connection that listens, unless connections are short.
-func (s *Store) listening() (ctx context.Context, end context.CancelFunc, ok bool) {
+// listenContext is a context for a connection that listens, unless connections are short.
+func (s *Store) listenContext() (ctx context.Context, end context.CancelFunc, ok bool) {
 	l := &s.slots
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Now().Before(l.until) {
+	if time.Now().Before(l.shortUntil) {
 		return nil, nil, false
 	}
-	ctx, l.quiet = context.WithCancel(s.closed)
-	return ctx, l.quiet, true
+	ctx, l.stopListening = context.WithCancel(s.closed)
+	return ctx, l.stopListening, true
 }

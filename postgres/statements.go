@@ -20,7 +20,7 @@ type statements struct {
 	text map[string]string
 }
 
-// get panics for a name without a file: a mistake of the program.
+// get panics for a name without a file, which is an error in this package.
 func (s *statements) get(name string) string {
 	text, ok := s.text[name]
 	if !ok {
@@ -57,7 +57,7 @@ func withoutHeader(text string) string {
 	return text
 }
 
-// The files say dibs.job and so on; own names there are unquoted and lower-case.
+// schemaInText finds the schema in the files, which write dibs.job and so on, unquoted.
 var schemaInText = regexp.MustCompile(`\bdibs\.|schema if not exists dibs\b`)
 
 func inSchema(text, schema string) string {
@@ -68,7 +68,7 @@ func inSchema(text, schema string) string {
 
 func ident(name string) string { return pgx.Identifier{name}.Sanitize() }
 
-// lockKey derives the key of an advisory lock from what it guards.
+// lockKey derives the key of an advisory lock from the names of what it guards.
 func lockKey(parts ...string) int64 {
 	h := fnv.New64a()
 	for _, p := range append([]string{"dibs"}, parts...) {

@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	lostEvery   = time.Second      // how often claims look for leases that have ended
-	pruneEvery  = 10 * time.Second // retention and merging of counts; sooner when retention had more to do
-	pruneIdle   = time.Minute      // the same while nothing is counted: history still grows old
-	expireBatch = 100              // claims looked at in one statement
-	pruneBatch  = 10_000           // rows deleted per queue and state in one statement, which passes over those deleted before
-	pruneRounds = 20               // such statements in one sweep: well under the time between sweeps
-	mergeBatch  = 50_000           // rows merged in one statement
-	mergeRounds = 20               // such statements in one sweep, while they make the table much smaller
+	expireEvery = time.Second      // how often claims look for leases that have ended
+	pruneEvery  = 10 * time.Second // how often history is pruned and counts are merged; sooner when more is left to prune
+	pruneIdle   = time.Minute      // how often while no count changes: history still grows old
+	expireBatch = 100              // claims that one statement looks at
+	pruneBatch  = 10_000           // rows that one statement deletes per queue and state; each reads past those deleted before
+	pruneRounds = 20               // such statements in one sweep; they take far less than the time between sweeps
+	mergeBatch  = 50_000           // rows that one statement merges
+	mergeRounds = 20               // such statements in one sweep, as long as they halve the rows
 	sweepRounds = 100              // full batches of claims in one sweep
 )
 
 // sweeper remembers when this process last swept.
 type sweeper struct {
-	mu     sync.Mutex
-	last   time.Time
-	looked time.Time // for leases that have ended
-	pruned time.Time
-	merged int64 // the newest tally row after the last merge
+	mu              sync.Mutex
+	sweptAt         time.Time
+	expireCheckedAt time.Time // when this process last looked for ended leases
+	prunedAt        time.Time
+	mergedTo        int64 // the newest tally row after the last merge
 }
 
 func (w *sweeper) due(at *time.Time, every time.Duration) bool {
@@ -39,18 +39,18 @@ func (w *sweeper) due(at *time.Time, every time.Duration) bool {
 	return true
 }
 
-// pause is how long after retention it is due again.
+// pause is the time from one retention to the next.
 func (w *sweeper) pause(newest int64) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if newest == w.merged {
+	if newest == w.mergedTo {
 		return pruneIdle
 	}
 	return pruneEvery
 }
 
 func (s *Store) sweepIfDue(ctx context.Context, every time.Duration) error {
-	if !s.sweeper.due(&s.sweeper.last, every) {
+	if !s.sweeper.due(&s.sweeper.sweptAt, every) {
 		return nil
 	}
 	_, err := s.Sweep(ctx)
@@ -64,55 +64,55 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 		return out, err
 	}
 	s.sweeper.mu.Lock()
-	s.sweeper.last = time.Now()
-	s.sweeper.looked = s.sweeper.last
+	s.sweeper.sweptAt = time.Now()
+	s.sweeper.expireCheckedAt = s.sweeper.sweptAt
 	s.sweeper.mu.Unlock()
 	return out, classify("sweep", s.sweep(ctx, &out))
 }
 
 func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	p, err := s.pending(ctx)
-	if err == nil && p.lost {
+	if err == nil && p.leasesEnded {
 		if err = s.expire(ctx, out); err == nil {
-			p, err = s.pending(ctx) // groups have free places now
+			p, err = s.pending(ctx) // expire has freed places in groups
 		}
 	}
 	if err != nil {
 		return err
 	}
-	s.lookAtSlots(p.full)
-	for _, q := range p.groups { // nobody claims from them just now
+	s.noteSlots(p.percentUsed)
+	for _, q := range p.groups { // no claim may come soon that would admit them
 		if err := s.admit(ctx, q); err != nil {
 			return err
 		}
 		s.Wake(q)
 	}
-	if !s.sweeper.due(&s.sweeper.pruned, s.sweeper.pause(p.newest)) {
+	if !s.sweeper.due(&s.sweeper.prunedAt, s.sweeper.pause(p.newestTally)) {
 		return nil
 	}
 	if err := s.retain(ctx, out); err != nil {
 		return err
 	}
-	return s.mergeTally(ctx, p.newest)
+	return s.mergeTally(ctx, p.newestTally)
 }
 
-// pending is what there is to sweep.
+// pending describes the work for a sweep.
 type pending struct {
-	lost   bool     // leases have ended
-	newest int64    // row of the tally
-	full   int      // percent of the server's connections that are in use
-	groups []string // queues with groups that have something to admit
+	leasesEnded bool     // leases have ended
+	newestTally int64    // id of the newest row of the tally
+	percentUsed int      // percent of the server's connections that are in use
+	groups      []string // queues with groups that have something to admit
 }
 
 func (s *Store) pending(ctx context.Context) (p pending, err error) {
 	err = s.upkeep.run(ctx, step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
-		return scan(&p.lost, &p.newest, &p.groups, &p.full)
+		return scan(&p.leasesEnded, &p.newestTally, &p.groups, &p.percentUsed)
 	}})
 	return p, err
 }
 
-// lost asks whether leases have ended, unless lost is nil.
-func (s *Store) lost(lost *bool) []step {
+// leasesEndedStep asks whether leases have ended, unless lost is nil.
+func (s *Store) leasesEndedStep(lost *bool) []step {
 	if lost == nil {
 		return nil
 	}
@@ -121,8 +121,8 @@ func (s *Store) lost(lost *bool) []step {
 	}}}
 }
 
-// expire takes away jobs whose lease ended. Claims are locked one by one, so
-// several processes can be at it.
+// expire takes jobs whose lease ended away from their workers. It skips claims that another
+// sweep has locked, so several processes can do it at once.
 func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 	for range sweepRounds {
 		looked, expired, queues := 0, 0, []string{}
@@ -163,7 +163,7 @@ func (s *Store) admit(ctx context.Context, queue string) error {
 	return s.upkeep.run(ctx, s.admitSteps(queueRow{Queue: dibs.Queue{Name: queue}, grouped: true}, new(string))...)
 }
 
-// inTurn runs a statement of the sweep if no other process is at it.
+// inTurn runs a statement of the sweep, unless another process is running it.
 func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, err error) {
 	turn := step{
 		sql:  s.sql.get("turn_sweep"),
@@ -179,8 +179,8 @@ func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, er
 	return busy, err
 }
 
-// retain deletes what queues no longer keep. If there is more than a sweep can do, the
-// next one goes on with it: otherwise a busy queue's history would grow for ever.
+// retain deletes finished jobs that their queues no longer keep. If a sweep cannot delete
+// all, the next one goes on at once: otherwise a busy queue's history would grow for ever.
 func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
 	for range pruneRounds {
 		n := 0
@@ -198,14 +198,14 @@ func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
 	}
 	s.sweeper.mu.Lock()
 	defer s.sweeper.mu.Unlock()
-	s.sweeper.pruned = time.Time{}
+	s.sweeper.prunedAt = time.Time{}
 	return nil
 }
 
-// mergeTally merges counts unless nothing was counted since this process did.
+// mergeTally merges counts, unless none has changed since this process last merged them.
 func (s *Store) mergeTally(ctx context.Context, newest int64) error {
 	s.sweeper.mu.Lock()
-	merged := s.sweeper.merged
+	merged := s.sweeper.mergedTo
 	s.sweeper.mu.Unlock()
 	if newest == merged {
 		return nil
@@ -218,13 +218,13 @@ func (s *Store) mergeTally(ctx context.Context, newest int64) error {
 		if err != nil {
 			return err
 		}
-		if from < mergeBatch || to > from/2 { // all rows have been merged, or few are left to each queue
+		if from < mergeBatch || to > from/2 { // all rows have been merged, or merging no longer halves them
 			break
 		}
 	}
 	p, err := s.pending(ctx)
 	s.sweeper.mu.Lock()
-	s.sweeper.merged = p.newest
+	s.sweeper.mergedTo = p.newestTally
 	s.sweeper.mu.Unlock()
 	return err
 }

@@ -17,9 +17,9 @@ type tx struct {
 	s    *Store
 	conn conn       // nil for a transaction that is nil or has ended
 	mu   sync.Mutex // held by each call: a transaction has one connection
-	// own are the tokens of the claims made through this tx: while the transaction is open
-	// nobody else can take their jobs, so their leases do not end.
-	own [][16]byte
+	// ownTokens are the tokens of claims made through this tx: while the transaction is open
+	// no other worker can take their jobs, so their leases do not end.
+	ownTokens [][16]byte
 }
 
 // Tx is the store inside a pgx transaction, and inside those that pgx makes in it by savepoints.
@@ -42,7 +42,7 @@ func connOf(t pgx.Tx) (c *pgx.Conn) {
 }
 
 // SQLTx is the store inside a transaction of database/sql, of any PostgreSQL driver: a *sql.Tx,
-// or what has its ExecContext and QueryContext, as transactions of sqlx and GORM do.
+// or a value with its ExecContext and QueryContext, such as a transaction of sqlx or GORM.
 func (s *Store) SQLTx(t checks.SQLTx) dibs.Tx {
 	if s == nil || checks.NoTx(t) {
 		return &tx{s: s} // its calls say what is missing
@@ -50,7 +50,7 @@ func (s *Store) SQLTx(t checks.SQLTx) dibs.Tx {
 	return &tx{s: s, conn: sqlConn{t}}
 }
 
-// use begins a call in the transaction, unless it cannot be made at all. Calls of several
+// use begins a call in the transaction, or refuses it if there is none. Calls of several
 // goroutines wait for each other.
 func (t *tx) use(ctx context.Context, op string) (end func(), err error) {
 	if err := t.s.check(ctx, op); err != nil {
@@ -74,10 +74,10 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	return s.transactOnce(ctx, "transaction", func(t pgx.Tx) error { return f(s.Tx(t)) })
 }
 
-// transact runs f in a transaction, again if that failed only because of what ran
-// beside it.
+// transact runs f in a transaction, and repeats it if it failed only because of concurrent
+// transactions.
 func (s *Store) transact(ctx context.Context, op string, f func(pgx.Tx) error) error {
-	return repeating(func() error { return s.transactOnce(ctx, op, f) })
+	return repeatTransaction(func() error { return s.transactOnce(ctx, op, f) })
 }
 
 func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) error) error {
@@ -92,29 +92,29 @@ func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) erro
 	return classify(op, t.Commit(ctx))
 }
 
-// begin begins a transaction that others' calls come in between of, on one of the
-// connections that transactions may hold.
+// begin begins a transaction on one of the connections that transactions may hold for long;
+// it waits for a free one.
 func (s *Store) begin(ctx context.Context) (t pgx.Tx, end func(), err error) {
 	select {
-	case s.held <- struct{}{}:
+	case s.txSlots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
 	if t, err = s.beginOn(ctx, s.pool); err != nil {
-		<-s.held
-		return nil, nil, s.ended(ctx, err)
+		<-s.txSlots
+		return nil, nil, s.explain(ctx, err)
 	}
 	return t, func() {
-		_ = t.Rollback(context.WithoutCancel(ctx)) // else the connection is closed
-		<-s.held
+		_ = t.Rollback(context.WithoutCancel(ctx)) // the pool would close a connection with an open transaction
+		<-s.txSlots
 	}, nil
 }
 
-// beginOn begins a transaction of the store's own: its statements build on what those
-// before them have waited for, so they must see it, whatever the server's default.
+// beginOn begins a READ COMMITTED transaction, whatever the server's default: a statement must
+// see what was committed while the ones before it waited.
 func (s *Store) beginOn(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error) {
 	t, err := pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
-	if _, ok := s.db.(planned); ok && err == nil {
+	if _, ok := s.db.(planningConn); ok && err == nil {
 		if _, err = t.Exec(ctx, ownTransaction); err != nil {
 			err = errors.Join(err, t.Rollback(context.WithoutCancel(ctx)))
 		}
@@ -133,8 +133,8 @@ func (t *tx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, 
 	return out, err
 }
 
-// Claim implements dibs.Tx. Admitting and sweeping have transactions of their own,
-// so that the caller's holds no turn.
+// Claim implements dibs.Tx. It admits and sweeps in transactions of their own, so that the
+// caller's transaction does not hold the turn to do so.
 func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	end, err := t.use(ctx, "claim")
 	if err != nil {
@@ -144,7 +144,7 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
-	if err := t.s.sweepIfDue(ctx, lostEvery); err != nil {
+	if err := t.s.sweepIfDue(ctx, expireEvery); err != nil {
 		return nil, err
 	}
 	if q, ok := t.s.queues.get(r.Queue); !ok || q.grouped {
@@ -152,9 +152,9 @@ func (t *tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 			return nil, classifyClaim(r.Queue, err)
 		}
 	}
-	jobs, err := t.s.claimUnderSettings(ctx, r, claimer{conn: t.conn, tx: true})
+	jobs, err := t.s.claimUnderSettings(ctx, r, claimer{conn: t.conn, inTx: true})
 	if len(jobs) > 0 {
-		t.own = append(t.own, jobs[0].Token)
+		t.ownTokens = append(t.ownTokens, jobs[0].Token)
 	}
 	return jobs, classifyClaim(r.Queue, err)
 }
@@ -170,5 +170,5 @@ func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	if err != nil {
 		return err
 	}
-	return t.s.finish(ctx, checked, finisher{conn: t.conn, own: t.own})
+	return t.s.finish(ctx, checked, finisher{conn: t.conn, ownTokens: t.ownTokens})
 }

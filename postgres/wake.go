@@ -14,40 +14,40 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// bell tells waiting workers of this process, and through NOTIFY those of others,
-// that a queue may have new work. NOTIFY takes a lock at its commit that all
-// transactions with a NOTIFY share, so it is never part of an enqueue: a goroutine
-// sends it afterwards, in a transaction that need not be durable, and then pauses for
-// a few times as long as that took: NOTIFY takes a small part of the time, whatever the
-// load, and a busy server has fewer of them. This process' listener passes over its own.
+// bell tells waiting workers of this process, and through NOTIFY those of others, that a
+// queue may have new work. All transactions with a NOTIFY commit one after the other, under
+// one lock, so it is never part of an enqueue: a goroutine sends it afterwards, in a
+// transaction that need not be durable, and then pauses for a few times as long as that
+// took. So NOTIFY takes only a part of the time, whatever the load, and a busy server gets
+// fewer of them. This process' listener ignores its own.
 type bell struct {
 	s    *Store
-	name string // says of a NOTIFY that it is this store's
+	name string // marks this store's own NOTIFY
 
-	mu        sync.Mutex
-	ears      map[string]map[chan struct{}]bool // by queue
-	listening bool
-	ringing   bool                 // the notifier goroutine runs
-	pending   map[string]bool      // queues to notify
-	freed     map[string]time.Time // when that is next, or was last, for room alone
+	mu             sync.Mutex
+	listeners      map[string]map[chan struct{}]bool // channels of Wakeups, by queue
+	listening      bool
+	ringing        bool                 // the notifier goroutine runs
+	pending        map[string]bool      // queues to notify
+	roomNotifiedAt map[string]time.Time // when the last or next NOTIFY is for room alone, by queue
 }
 
 const (
-	notifyPause = 4 // times as long as a NOTIFY took, within these
-	leastPause  = time.Millisecond
-	mostPause   = 5 * time.Millisecond
-	freedPause  = 10 * time.Millisecond // between those for the room that finished jobs leave
-	tellTime    = time.Second           // is the most that a NOTIFY may take
-	relisten    = time.Second
-	namedWakes  = 100                  // queues in one NOTIFY each; more are woken by one that is for all
-	lookAgain   = 5 * time.Millisecond // after a claim that found jobs without LISTEN, or found another at it
+	notifyPause    = 4 // the pause after a NOTIFY is so many times as long as it took, from leastPause to mostPause
+	leastPause     = time.Millisecond
+	mostPause      = 5 * time.Millisecond
+	roomPause      = 10 * time.Millisecond // between two for the room that finished jobs leave
+	notifyTimeout  = time.Second           // a NOTIFY may take no longer
+	relisten       = time.Second
+	maxNamedQueues = 100                  // with more queues to wake, one NOTIFY wakes all
+	reclaimPause   = 5 * time.Millisecond // when to claim again without LISTEN, or after another's turn
 )
 
-// allQueues is no queue's name.
+// allQueues stands for all queues in a NOTIFY; no queue has this name.
 const allQueues = ""
 
 func newBell(s *Store) *bell {
-	return &bell{s: s, name: rand.Text(), ears: map[string]map[chan struct{}]bool{}, pending: map[string]bool{}, freed: map[string]time.Time{}}
+	return &bell{s: s, name: rand.Text(), listeners: map[string]map[chan struct{}]bool{}, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
 }
 
 // Wake implements dibs.Database.
@@ -63,24 +63,24 @@ func (s *Store) Wake(queue string) {
 // Wakeups implements dibs.Store.
 func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 	if s == nil || s.bell == nil {
-		return nil, func() {} // the first call that can fail says that the store is not open
+		return nil, func() {} // the next call of a method that can fail says so
 	}
 	b, ear := s.bell, make(chan struct{}, 1)
 	queue = cmp.Or(queue, dibs.DefaultQueue)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ears[queue] == nil {
-		b.ears[queue] = map[chan struct{}]bool{}
+	if b.listeners[queue] == nil {
+		b.listeners[queue] = map[chan struct{}]bool{}
 	}
-	b.ears[queue][ear] = true
+	b.listeners[queue][ear] = true
 	if !b.listening && !s.o.Pooler && s.closed.Err() == nil {
 		b.listening = true
-		s.work.Go(b.listen)
+		s.goroutines.Go(b.listen)
 	}
 	return ear, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		delete(b.ears[queue], ear)
+		delete(b.listeners[queue], ear)
 	}
 }
 
@@ -88,10 +88,10 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 func (b *bell) ring(queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for ear := range b.ears[queue] {
+	for ear := range b.listeners[queue] {
 		select {
 		case ear <- struct{}{}:
-		default: // it has a signal that it has not taken yet
+		default: // it has not taken the last signal yet
 		}
 	}
 }
@@ -106,38 +106,38 @@ func (b *bell) notify(queue string) {
 	b.pending[queue] = true
 	if !b.ringing && b.s.closed.Err() == nil {
 		b.ringing = true
-		b.s.work.Go(b.send)
+		b.s.goroutines.Go(b.send)
 	}
 }
 
-// madeRoom wakes for the room that finished jobs have left. Workers of this process fill
-// it at once; those of others hear of it less often than of new jobs.
+// madeRoom wakes workers for the room that finished jobs have left. Those of this process
+// fill it at once; other processes are notified less often than for new jobs.
 func (b *bell) madeRoom(queue string) {
 	b.ring(queue)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, last := time.Now(), b.freed[queue]
+	now, last := time.Now(), b.roomNotifiedAt[queue]
 	if last.After(now) || b.s.o.Pooler || b.s.closed.Err() != nil {
 		return
 	}
-	wait := max(0, last.Add(freedPause).Sub(now))
-	b.freed[queue] = now.Add(wait)
-	b.s.work.Go(func() {
+	wait := max(0, last.Add(roomPause).Sub(now))
+	b.roomNotifiedAt[queue] = now.Add(wait)
+	b.s.goroutines.Go(func() {
 		select {
 		case <-time.After(wait):
 			b.notify(queue)
 		case <-b.s.closed.Done():
-			b.tell([]string{queue})
+			b.sendNotify([]string{queue})
 		}
 	})
 }
 
-// again has this process' workers claim again.
-func (b *bell) again(queue string, after time.Duration) {
+// ringLater wakes this process' workers after a time.
+func (b *bell) ringLater(queue string, after time.Duration) {
 	time.AfterFunc(after, func() { b.ring(queue) })
 }
 
-// send notifies what is pending, again and again until nothing is.
+// send notifies the pending queues until none is left.
 func (b *bell) send() {
 	for {
 		b.mu.Lock()
@@ -152,23 +152,23 @@ func (b *bell) send() {
 			return
 		}
 		start := time.Now()
-		b.tell(queues)
+		b.sendNotify(queues)
 		select {
 		case <-time.After(min(max(notifyPause*time.Since(start), leastPause), mostPause)):
-		case <-b.s.closed.Done(): // the rest without a pause
+		case <-b.s.closed.Done(): // send the rest without a pause
 		}
 	}
 }
 
 var notify = qualify.Text("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q")
 
-// tell sends a NOTIFY, also while the store is being closed: many programs enqueue and end.
-// A failure is no loss: claimers poll too.
-func (b *bell) tell(queues []string) {
-	if len(queues) > namedWakes {
+// sendNotify sends a NOTIFY, also while the store is being closed: many programs enqueue and end.
+// A failure may be ignored: claimers poll too.
+func (b *bell) sendNotify(queues []string) {
+	if len(queues) > maxNamedQueues {
 		queues = []string{allQueues}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 	defer cancel()
 	_ = b.s.upkeep.run(ctx, step{
 		sql:  notify,
@@ -181,8 +181,8 @@ func (b *bell) channel() string { return "dibs:" + b.s.o.schema() }
 // listen keeps one connection listening until the store is closed.
 func (b *bell) listen() {
 	for b.s.closed.Err() == nil {
-		if ctx, end, ok := b.s.listening(); ok {
-			_ = b.listenOnce(ctx) // polling bridges the time without
+		if ctx, end, ok := b.s.listenContext(); ok {
+			_ = b.listenOnce(ctx) // without it workers find jobs by polling
 			end()
 		}
 		select {
@@ -207,7 +207,7 @@ func (b *bell) listenOnce(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// To be told twice would cost this process a claim that finds nothing.
+		// This process' workers are awake already: another wakeup would cost an empty claim.
 		switch from, queue, _ := strings.Cut(n.Payload, " "); {
 		case from == b.name:
 		case queue == allQueues:
@@ -218,11 +218,11 @@ func (b *bell) listenOnce(ctx context.Context) error {
 	}
 }
 
-// ringAll wakes everybody: what was enqueued while nobody listened was not heard.
+// ringAll wakes the workers of all queues: some NOTIFY may have come while none listened.
 func (b *bell) ringAll() {
 	b.mu.Lock()
-	queues := make([]string, 0, len(b.ears))
-	for q := range b.ears {
+	queues := make([]string, 0, len(b.listeners))
+	for q := range b.listeners {
 		queues = append(queues, q)
 	}
 	b.mu.Unlock()

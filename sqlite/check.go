@@ -7,11 +7,11 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Check looks for anything in the database that must not be.
+// Check looks for anything in the database that breaks an invariant.
 func (s *Store) Check(ctx context.Context) ([]string, error) {
 	var found []string
 	note := func(rows *sql.Rows) error {
-		w, err := scanWrong(rows)
+		w, err := scanDamage(rows)
 		found = append(found, w.finding)
 		return err
 	}
@@ -27,14 +27,14 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	return found, wrap("check", err)
 }
 
-// Repair mends what Check finds when rows were deleted or inserted by hand, and returns
-// those findings, one line each: counts that are not those of the rows, and groups whose
-// jobs nobody lets go on. Workers may run meanwhile, but nobody writes while it reads all
-// rows. It is what the command dibs check --repair does.
+// Repair mends what Check finds after rows were deleted or inserted by hand, and returns
+// those findings, one line each: counts that differ from the rows, and groups that have
+// free places but wait. Workers may run meanwhile, but all writes wait while it reads all
+// rows. The command dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	found := []string{}
 	err := s.write(ctx, "repair", func(tx *session) error {
-		wrong, err := tx.wrong()
+		wrong, err := tx.findDamage()
 		if err != nil {
 			return err
 		}
@@ -52,31 +52,31 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// wrong is a row of repairable.sql.
-type wrong struct {
+// damage is a row of repairable.sql.
+type damage struct {
 	finding, queue, state string
 	lacks                 int64
 }
 
-func scanWrong(rows *sql.Rows) (w wrong, err error) {
+func scanDamage(rows *sql.Rows) (w damage, err error) {
 	err = rows.Scan(&w.finding, &w.queue, &w.state, &w.lacks)
 	return w, err
 }
 
-func (s *session) wrong() (all []wrong, err error) {
-	// Calls before this one, in the same transaction, have changed rows.
+func (s *session) findDamage() (all []damage, err error) {
+	// Earlier calls in the same transaction have changed rows, but not yet the counts.
 	if err := s.writeTally(); err != nil {
 		return nil, err
 	}
 	err = s.each("repairable", func(rows *sql.Rows) error {
-		w, err := scanWrong(rows)
+		w, err := scanDamage(rows)
 		all = append(all, w)
 		return err
 	})
 	return all, err
 }
 
-func (s *session) mend(w wrong) error {
+func (s *session) mend(w damage) error {
 	if w.state == "group" {
 		return s.touchAll(w.queue)
 	}

@@ -16,9 +16,9 @@ import (
 const (
 	// sweepEvery is how often a process that claims sweeps.
 	sweepEvery = time.Second
-	// lookEvery is how often the sweep looks at a claim, however long its leases are,
+	// claimCheckEvery is how often the sweep looks at a claim, however long its leases are,
 	// to forget it once its jobs are finished.
-	lookEvery = time.Minute
+	claimCheckEvery = time.Minute
 	// lanesAtOnce is how many priorities a claim looks up in one statement.
 	lanesAtOnce = 4
 )
@@ -47,7 +47,7 @@ func (s *session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err != nil || q == nil || q.Paused {
 		return nil, err
 	}
-	if err := s.join(r.Queue); err != nil {
+	if err := s.joinGroups(r.Queue); err != nil {
 		return nil, err
 	}
 	n, err := s.room(q, r.N)
@@ -68,8 +68,8 @@ func (s *session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	return c.jobs, s.record(c)
 }
 
-// claimed is one claim in the making.
-type claimed struct {
+// pendingClaim is a claim under way, with the jobs that it has taken so far.
+type pendingClaim struct {
 	queue  *queue
 	worker string
 	token  dibs.Token
@@ -78,7 +78,7 @@ type claimed struct {
 	jobs   []*dibs.RawJob
 }
 
-func (s *session) newClaim(q *queue, worker string, lease time.Duration) (*claimed, error) {
+func (s *session) newClaim(q *queue, worker string, lease time.Duration) (*pendingClaim, error) {
 	now, err := s.now()
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (s *session) newClaim(q *queue, worker string, lease time.Duration) (*claim
 	if lease == 0 {
 		lease = q.Lease
 	}
-	c := &claimed{queue: q, worker: worker, now: now, until: now + micro(lease)}
+	c := &pendingClaim{queue: q, worker: worker, now: now, until: now + micro(lease)}
 	_, err = rand.Read(c.token[:])
 	return c, err
 }
@@ -106,9 +106,9 @@ func (s *session) room(q *queue, n int) (int, error) {
 	return min(n, q.Concurrency-running), nil
 }
 
-// claimLanes takes up to n jobs, priority by priority: so it walks over none that is
-// not due, and the order is right whatever the plan.
-func (s *session) claimLanes(c *claimed, kinds any, n int) error {
+// claimLanes takes up to n jobs, priority by priority, so that it reads no job that is not
+// due, and the order is right whatever the plan.
+func (s *session) claimLanes(c *pendingClaim, kinds any, n int) error {
 	statement := "claim"
 	if c.queue.Order == dibs.LIFO {
 		statement = "claim_newest"
@@ -134,7 +134,7 @@ func (s *session) claimLanes(c *claimed, kinds any, n int) error {
 	return nil
 }
 
-func (s *session) lanes(c *claimed, after int, kinds any) ([]int, error) {
+func (s *session) lanes(c *pendingClaim, after int, kinds any) ([]int, error) {
 	var lanes []int
 	err := s.each("lanes", func(rows *sql.Rows) error {
 		var p int
@@ -145,8 +145,8 @@ func (s *session) lanes(c *claimed, after int, kinds any) ([]int, error) {
 	return lanes, err
 }
 
-// add takes a row of a claiming statement.
-func (c *claimed) add(rows *sql.Rows) error {
+// add appends the job in a row of claim.sql or resume.sql.
+func (c *pendingClaim) add(rows *sql.Rows) error {
 	j, err := scanClaimed(rows)
 	if err != nil {
 		return err
@@ -157,8 +157,8 @@ func (c *claimed) add(rows *sql.Rows) error {
 	return nil
 }
 
-// sortFrom puts jobs, which are returned in no order, in the queue's.
-func (c *claimed) sortFrom(first int) {
+// sortFrom sorts the jobs from the place first on in the queue's order: statements return them in no order.
+func (c *pendingClaim) sortFrom(first int) {
 	slices.SortFunc(c.jobs[first:], func(a, b *dibs.RawJob) int {
 		order := cmp.Or(a.RunAt.Compare(b.RunAt), cmp.Compare(a.ID, b.ID))
 		if c.queue.Order == dibs.LIFO {
@@ -168,8 +168,8 @@ func (c *claimed) sortFrom(first int) {
 	})
 }
 
-// record notes the claim, and does what only some of its jobs need.
-func (s *session) record(c *claimed) error {
+// record logs the claim, counts its jobs, and frees the unique keys held only until a claim.
+func (s *session) record(c *pendingClaim) error {
 	var ids, free []int64
 	var waited int64
 	for _, j := range c.jobs {
@@ -204,8 +204,8 @@ func (s *session) record(c *claimed) error {
 	return s.logClaim(c, list)
 }
 
-func (s *session) logClaim(c *claimed, ids string) error {
-	look := min(c.until, c.now+micro(lookEvery))
+func (s *session) logClaim(c *pendingClaim, ids string) error {
+	look := min(c.until, c.now+micro(claimCheckEvery))
 	_, err := s.exec("log_claim", c.token[:], c.queue.Name, c.worker, look, ids)
 	return err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Gates: see docs/design/0001-storage.md.
+// The gates of live jobs; docs/design/0001-storage.md explains them.
 const (
 	gateReady   = 0
 	gateBlocked = 1
@@ -33,8 +33,8 @@ func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueue
 	return done, nil
 }
 
-// checkJobs checks everything but the queues' own payload limits, so that encoding
-// and checking are done before the writer is asked.
+// checkJobs encodes jobs and checks all but the queues' own payload limits, so that the
+// writer need not do it.
 func checkJobs(jobs []dibs.NewJob) ([]checks.Row, error) {
 	return checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
 }
@@ -50,7 +50,7 @@ func (s *session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
 	done := make([]dibs.Enqueued, len(rows))
 	for i := 0; i < len(rows); {
 		n := 1
-		if plain(rows[i:]) {
+		if manyWithoutKeys(rows[i:]) {
 			n = enqueuedAtOnce
 		}
 		if err := s.enqueueRows(rows[i:i+n], done[i:i+n], now); err != nil {
@@ -61,9 +61,9 @@ func (s *session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
 	return done, s.settle()
 }
 
-// plain reports whether rows begin with enough jobs for enqueue_many that need no look
-// for the holder of their unique key.
-func plain(rows []checks.Row) bool {
+// manyWithoutKeys reports whether rows begin with enough jobs for enqueue_many, none of
+// which has a unique key.
+func manyWithoutKeys(rows []checks.Row) bool {
 	return len(rows) >= enqueuedAtOnce &&
 		!slices.ContainsFunc(rows[:enqueuedAtOnce], func(r checks.Row) bool { return r.UniqueKey != "" })
 }
@@ -126,11 +126,11 @@ func (s *session) enqueueRow(r *checks.Row, now int64) error {
 	s.values = append(s.values, r.Queue, r.Kind, r.Priority, runAt, gate, attempts, null(r.Group),
 		null(r.UniqueKey), null(string(r.UniqueUntil)), r.UniqueKey != "", now, nullJSON(r.Metadata), string(r.Payload))
 	s.count(r.Queue, func(t *tally) { t.enqueued++ })
-	s.arrived(r.Queue, r.Group, gate)
+	s.countArrival(r.Queue, r.Group, gate)
 	return nil
 }
 
-// firstGate is where a job that may start at runAt begins.
+// firstGate is the gate of a new job that may start at runAt.
 func firstGate(group string, runAt, now int64) int {
 	switch {
 	case group == "":
@@ -142,8 +142,8 @@ func firstGate(group string, runAt, now int64) int {
 	}
 }
 
-// arrived counts a job that now waits behind gate, and has its group settled.
-func (s *session) arrived(queue, key string, gate int) {
+// countArrival counts a job that now waits at gate, and has its group settled.
+func (s *session) countArrival(queue, key string, gate int) {
 	s.woken[queue] = true
 	s.touch(queue, key)
 	s.count(queue, func(t *tally) {

@@ -26,8 +26,8 @@ var hints = map[int]string{
 	sqlite3.SQLITE_PROTOCOL: "the file's locks do not work; it must be on a local disk",
 }
 
-// isHot reports that the file can only be read once somebody who may write has undone a
-// transaction whose program has died.
+// isHot reports whether the file has a hot journal: it can be read only after a connection
+// that may write has undone the transaction of a program that died.
 func isHot(err error) bool {
 	var db *sqlite.Error
 	return errors.As(err, &db) && db.Code() == sqlite3.SQLITE_READONLY_ROLLBACK

@@ -54,7 +54,7 @@ func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 	for i := range outcomes {
 		o := &outcomes[i]
 		j := jobs[o.ID]
-		if j == nil || j.token != o.Token || j.leaseUntil <= now && !s.own[j.token] {
+		if j == nil || j.token != o.Token || j.leaseUntil <= now && !s.ownTokens[j.token] {
 			lost = append(lost, o.ID)
 			continue
 		}
@@ -78,7 +78,7 @@ func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 	return lost, s.settle()
 }
 
-// heldJob is what the fate of a claimed job depends on.
+// heldJob is the part of a claimed job that decides its fate.
 type heldJob struct {
 	id              int64
 	token           dibs.Token
@@ -94,7 +94,7 @@ type heldJob struct {
 	errors          []dibs.AttemptError
 }
 
-// holding reads those of the jobs that are claimed, whether or not their leases have ended.
+// holding reads the claimed ones among the jobs, whether or not their leases have ended.
 func (s *session) holding(ids []int64) (map[int64]*heldJob, error) {
 	jobs := make(map[int64]*heldJob, len(ids))
 	err := s.each("held", func(rows *sql.Rows) error {
@@ -107,19 +107,19 @@ func (s *session) holding(ids []int64) (map[int64]*heldJob, error) {
 	return jobs, err
 }
 
-// fate is what becomes of a claimed job.
+// fate is the new state of a claimed job after its attempt.
 type fate struct {
-	state   dibs.State // a final one, or Waiting
-	at      int64
-	failed  bool // counts as a failed attempt
-	excused int
-	runAt   int64
-	leaves  bool // gives up its group's place
-	errors  []dibs.AttemptError
-	result  []byte
+	state       dibs.State // a final one, or Waiting
+	decidedAt   int64
+	failed      bool // counts as a failed attempt
+	excused     int
+	runAt       int64
+	leavesPlace bool // the job gives up its group's place
+	errors      []dibs.AttemptError
+	result      []byte
 }
 
-// after is what dibs.RawJob.After says of the job.
+// after is dibs.RawJob.After of the job.
 func (j *heldJob) after(o dibs.Outcome) dibs.State {
 	row := dibs.RawJob{Attempt: j.attempt, Excused: j.excused, MaxAttempts: j.maxAttempts, CancelRequested: j.cancelRequested}
 	return row.After(o)
@@ -127,7 +127,7 @@ func (j *heldJob) after(o dibs.Outcome) dibs.State {
 
 // decide turns an outcome into the job's fate.
 func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
-	f := fate{state: j.after(*o), at: now, excused: j.excused, runAt: j.runAt, errors: j.errors, result: o.Result}
+	f := fate{state: j.after(*o), decidedAt: now, excused: j.excused, runAt: j.runAt, errors: j.errors, result: o.Result}
 	if o.LeavesError() {
 		f.errors = checks.History(f.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: o.Error})
 	}
@@ -143,12 +143,12 @@ func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
 		if o.Delay != nil {
 			delay = *o.Delay
 		}
-		f.runAt, f.leaves = now+micro(delay), !q.Strict
+		f.runAt, f.leavesPlace = now+micro(delay), !q.Strict
 	}
 	return f
 }
 
-// apply writes a job's fate; gone takes what flush will do.
+// apply writes a job's fate, except the parts that it adds to gone for flush.
 func (s *session) apply(j *heldJob, f fate, q *queue, gone *endings) error {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
@@ -160,28 +160,28 @@ func (s *session) apply(j *heldJob, f fate, q *queue, gone *endings) error {
 			t.succeeded++
 		}
 		if f.failed || f.state == dibs.Completed {
-			t.run += max(0, f.at-j.claimedAt)
+			t.run += max(0, f.decidedAt-j.claimedAt)
 		}
 	})
 	if q.Concurrency > 0 {
-		s.woken[j.queue] = true // there is room for another
+		s.woken[j.queue] = true // another job may start under the limit
 	}
 	if f.state.Final() {
 		return s.end(j.id, q, f, gone)
 	}
 	gate := gateReady
-	if f.leaves {
-		gate = firstGate(j.group, f.runAt, f.at)
+	if f.leavesPlace {
+		gate = firstGate(j.group, f.runAt, f.decidedAt)
 	}
-	s.arrived(j.queue, j.group, gate)
+	s.countArrival(j.queue, j.group, gate)
 	_, err := s.exec("give_back", j.id, gate, f.runAt, f.excused, errorText(f.errors))
 	return err
 }
 
-// endings are jobs that end in one call, as far as one statement can do it for all.
+// endings are the jobs that end in one call, for the statements that handle all at once.
 type endings struct {
-	completed []int64 // to copy to the finished ones
-	all       []int64 // to delete
+	completed []int64 // jobs to copy to the finished ones
+	all       []int64 // jobs to delete from the live ones
 }
 
 // end moves a live job to the finished ones, or deletes it if they are not kept.
@@ -195,11 +195,11 @@ func (s *session) end(id int64, q *queue, f fate, gone *endings) error {
 		gone.completed = append(gone.completed, id)
 		return nil
 	}
-	_, err := s.exec("finish", jsonIDs([]int64{id}), string(f.state), f.at, errorText(f.errors), nullJSON(f.result))
+	_, err := s.exec("finish", jsonIDs([]int64{id}), string(f.state), f.decidedAt, errorText(f.errors), nullJSON(f.result))
 	return err
 }
 
-// flush does what end left to be done for all jobs of a call together.
+// flush runs the statements that end has put off, for all jobs of a call together.
 func (s *session) flush(gone *endings, now int64) error {
 	if len(gone.completed) > 0 {
 		if _, err := s.exec("finish", jsonIDs(gone.completed), string(dibs.Completed), now, nil, nil); err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Locks claims up to n jobs of a queue in a transaction that it rolls back, and tells
-// what that locked, for how long, and what others could do meanwhile. It is what the
-// command dibs locks shows. A queue that does not exist gives ErrUnknownQueue.
+// Locks claims up to n jobs of a queue in a transaction that it rolls back, and reports
+// what that locked, for how long, and which other calls could go on meanwhile. The command
+// dibs locks shows it. A queue that does not exist gives ErrUnknownQueue.
 func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Footprint, err error) {
 	r := dibs.ClaimRequest{Queue: queue, Worker: "dibs locks", N: n}
 	if err := checks.Claim(&r); err != nil {
@@ -22,7 +22,7 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	if err := s.ready(ctx); err != nil {
 		return f, wrap("locks", err)
 	}
-	tx, err := s.user.BeginTx(ctx, nil)
+	tx, err := s.callerPool.BeginTx(ctx, nil)
 	if err != nil {
 		return f, wrap("locks", s.failed(ctx, err))
 	}
@@ -49,7 +49,7 @@ func (s *Store) Locks(ctx context.Context, queue string, n int) (f footprint.Foo
 	return f, wrap("locks", err)
 }
 
-// others tries what others do while the claim's transaction is open.
+// others makes the calls that other processes may make while the claim's transaction is open.
 func (s *Store) others(ctx context.Context, queue string) (all []footprint.Other, err error) {
 	for _, try := range []struct {
 		what string
@@ -79,7 +79,7 @@ func (s *Store) others(ctx context.Context, queue string) (all []footprint.Other
 	return all, nil
 }
 
-// writeOnce begins to write as another process would, but does not wait.
+// writeOnce begins a write transaction as another process would, but does not wait for it.
 func (s *Store) writeOnce(ctx context.Context) error {
 	conn, err := s.writer.db.Conn(ctx)
 	if err != nil {

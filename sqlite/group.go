@@ -2,7 +2,7 @@ package sqlite
 
 import "database/sql"
 
-// touch notes a group whose places must be given anew before the call ends.
+// touch records a group whose places settle must give anew before the call ends.
 func (s *session) touch(queue, key string) {
 	if key != "" {
 		s.touched[group{queue, key}] = true
@@ -18,9 +18,9 @@ func (s *session) touchAll(queue string) error {
 	return err
 }
 
-// settle gives the places of all touched groups. Every call that adds a job to a
-// group, takes one out or changes its limit ends with it, so that after each
-// transaction the first jobs of each group, and no others, hold its places.
+// settle gives the places of all touched groups. Every call that adds a job to a group,
+// takes one out or changes the limit ends with settle, so that after each transaction the
+// first jobs of each group, and no others, hold its places.
 func (s *session) settle() error {
 	for g := range s.touched {
 		if err := s.settleGroup(g); err != nil {
@@ -74,7 +74,7 @@ func (s *session) settleGroup(g group) error {
 	return nil
 }
 
-// displace returns how many jobs are blocked by it; the others are not due.
+// displace takes places away. It returns how many jobs are blocked now; the others are not due.
 func (s *session) displace(g group, now int64, strict bool, started int) (blocked int64, err error) {
 	err = s.each("displace", func(rows *sql.Rows) error {
 		var gate int
@@ -87,9 +87,9 @@ func (s *session) displace(g group, now int64, strict bool, started int) (blocke
 	return blocked, err
 }
 
-// join lets grouped jobs of a queue whose time has come join their groups, and
+// joinGroups moves grouped jobs of a queue that have become due to their groups, and
 // settles these.
-func (s *session) join(queue string) error {
+func (s *session) joinGroups(queue string) error {
 	now, err := s.now()
 	if err != nil {
 		return err
@@ -116,5 +116,5 @@ func (s *session) join(queue string) error {
 	return s.settle()
 }
 
-// maxJoin bounds how many jobs one claim or sweep moves to their groups.
+// maxJoin is how many jobs one claim or sweep moves to their groups at most.
 const maxJoin = 2_000

@@ -14,7 +14,7 @@ func (s *Store) Steady() {
 // Unswept keeps claims from sweeping by themselves.
 func (s *Store) Unswept(ctx context.Context) error {
 	return s.write(ctx, "test", func(tx *session) error {
-		*tx.sweeping = time.Now().Add(24 * time.Hour)
+		*tx.lastSweep = time.Now().Add(24 * time.Hour)
 		return nil
 	})
 }

@@ -90,7 +90,7 @@ func (s *Store) listFinished(ctx context.Context, f dibs.Filter, after cursor) (
 	return all[:min(len(all), f.Limit+1)], nil
 }
 
-// cursor is where a page ended: Page.Next in other words.
+// cursor is a parsed Page.Next: the time and id of a page's last job.
 type cursor struct{ time, id int64 }
 
 func cursorOf(j *dibs.RawJob) cursor {

@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// liveJob is where a live job stands.
+// liveJob is the part of a live job that operators' calls need.
 type liveJob struct {
 	id       int64
 	queue    string
@@ -22,7 +22,7 @@ type liveJob struct {
 	errors   []dibs.AttemptError
 }
 
-func (s *session) live(id int64) (*liveJob, error) {
+func (s *session) readLive(id int64) (*liveJob, error) {
 	j := &liveJob{id: id}
 	found, err := s.one("live", []any{id}, text[string]{&j.queue}, &j.gate, &j.running, &j.priority, &j.runAt, &j.attempt, text[string]{&j.group}, history{&j.errors})
 	if !found {
@@ -31,11 +31,11 @@ func (s *session) live(id int64) (*liveJob, error) {
 	return j, err
 }
 
-// once is ids in order, each once.
-func once(ids []int64) []int64 { return slices.Compact(slices.Sorted(slices.Values(ids))) }
+// distinct returns ids in order without duplicates.
+func distinct(ids []int64) []int64 { return slices.Compact(slices.Sorted(slices.Values(ids))) }
 
-// left counts a job that no longer waits.
-func (s *session) left(j *liveJob) {
+// countLeaving uncounts a job that no longer waits, and has its group settled.
+func (s *session) countLeaving(j *liveJob) {
 	s.touch(j.queue, j.group)
 	s.count(j.queue, func(t *tally) {
 		if j.gate == gateBlocked {
@@ -53,7 +53,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	}
 	err = s.write(ctx, "cancel", func(tx *session) error {
 		var gone endings
-		for _, id := range once(ids) {
+		for _, id := range distinct(ids) {
 			state, err := tx.cancel(id, &gone)
 			if err != nil {
 				return err
@@ -65,7 +65,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 				asked = append(asked, id)
 			}
 		}
-		if err := tx.flush(&gone, tx.time); err != nil {
+		if err := tx.flush(&gone, tx.callTime); err != nil {
 			return err
 		}
 		return tx.settle()
@@ -76,9 +76,9 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	return ended, asked, nil
 }
 
-// cancel returns the state that tells what was done, or none.
+// cancel returns cancelled if the job has ended, running if its holder is asked to stop, else "".
 func (s *session) cancel(id int64, gone *endings) (dibs.State, error) {
-	j, err := s.live(id)
+	j, err := s.readLive(id)
 	if err != nil || j == nil {
 		return "", err
 	}
@@ -93,11 +93,11 @@ func (s *session) cancel(id int64, gone *endings) (dibs.State, error) {
 	if err != nil {
 		return "", err
 	}
-	s.left(j)
-	return dibs.Cancelled, s.end(id, q, fate{state: dibs.Cancelled, at: now, errors: j.errors}, gone)
+	s.countLeaving(j)
+	return dibs.Cancelled, s.end(id, q, fate{state: dibs.Cancelled, decidedAt: now, errors: j.errors}, gone)
 }
 
-// endedJob is what putting a finished job back depends on.
+// endedJob is the part of a finished job that Requeue needs.
 type endedJob struct {
 	queue, group, uniqueKey string
 	state                   dibs.State
@@ -105,7 +105,7 @@ type endedJob struct {
 	attempt                 int
 }
 
-func (s *session) ended(id int64) (*endedJob, error) {
+func (s *session) readEnded(id int64) (*endedJob, error) {
 	j := &endedJob{}
 	found, err := s.one("ended", []any{id}, text[string]{&j.queue}, text[dibs.State]{&j.state}, &j.attempt,
 		text[string]{&j.group}, text[string]{&j.uniqueKey}, text[dibs.UniqueUntil]{&j.uniqueUntil})
@@ -122,7 +122,7 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 	}
 	var done []int64
 	err := s.write(ctx, "requeue", func(tx *session) error {
-		for _, id := range once(ids) {
+		for _, id := range distinct(ids) {
 			changed, err := tx.requeue(id)
 			if err != nil {
 				return err
@@ -140,7 +140,7 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 }
 
 func (s *session) requeue(id int64) (bool, error) {
-	j, err := s.ended(id)
+	j, err := s.readEnded(id)
 	if err != nil || j == nil {
 		return false, err
 	}
@@ -160,12 +160,12 @@ func (s *session) requeue(id int64) (bool, error) {
 		return false, err
 	}
 	s.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
-	s.arrived(j.queue, j.group, gate)
+	s.countArrival(j.queue, j.group, gate)
 	return true, nil
 }
 
-// canHold reports whether a job that comes back takes its unique key with it: not if
-// another one holds it by now, nor if it held it only until its first attempt.
+// canHold reports whether a requeued job gets its unique key back: not if another job holds
+// it by now, nor if the job held it only until its first attempt.
 func (s *session) canHold(queue, key string, until dibs.UniqueUntil, attempt int) (bool, error) {
 	if key == "" || (until == dibs.UntilClaimed && attempt > 0) {
 		return false, nil
@@ -182,7 +182,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	}
 	var done []int64
 	err := s.write(ctx, "edit", func(tx *session) error {
-		for _, id := range once(ids) {
+		for _, id := range distinct(ids) {
 			changed, err := tx.edit(id, e)
 			if err != nil {
 				return err
@@ -199,10 +199,10 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	return done, nil
 }
 
-// edit lets a grouped job give up its place and compete for it again, unless the
-// queue is strict and the job waits for its retry.
+// edit changes a waiting job. A grouped one gives up its place and competes for it again,
+// unless it waits for its retry in a strict queue.
 func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
-	j, err := s.live(id)
+	j, err := s.readLive(id)
 	if err != nil || j == nil || j.running {
 		return false, err
 	}
@@ -210,7 +210,7 @@ func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s.left(j)
+	s.countLeaving(j)
 	if e.Priority != nil {
 		j.priority = *e.Priority
 	}
@@ -225,13 +225,13 @@ func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
 	if q.Strict && j.attempt > 0 && j.gate == gateReady {
 		gate = gateReady
 	}
-	s.arrived(j.queue, j.group, gate)
+	s.countArrival(j.queue, j.group, gate)
 	_, err = s.exec("edit", id, j.priority, j.runAt, gate)
 	return err == nil, err
 }
 
-// Prune deletes final jobs that finished longer than olderThan ago, in transactions
-// small enough to let others in between.
+// Prune deletes final jobs that finished longer than olderThan ago, in short transactions
+// that let other writes in between.
 func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, olderThan time.Duration) (int, error) {
 	if err := checks.Prune(queue, state, olderThan); err != nil {
 		return 0, err

@@ -14,8 +14,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// checkPath refuses what SQLite would refuse with a worse message, or would take for
-// something else than a file.
+// checkPath refuses paths that SQLite would refuse with a worse message, or would not take
+// for a file's.
 func checkPath(path string) error {
 	switch {
 	case path == "":
@@ -30,14 +30,14 @@ func checkPath(path string) error {
 		switch {
 		case info.IsDir():
 			return badPath("%s is a directory; give the path of a file in it", path)
-		case !info.Mode().IsRegular(): // to open a named pipe would wait for its other end
+		case !info.Mode().IsRegular(): // opening a named pipe would wait for its other end
 			return badPath("%s is a named pipe, a socket or a device; give the path of a file", path)
-		case info.Size() == 1: // SQLite takes it for a new file, and writes over it
+		case info.Size() == 1: // SQLite takes it for a new file, and would overwrite it
 			return badPath("%s is not a SQLite file; give another path, or restore it from a backup", path)
 		}
 		return nil
 	}
-	dir, _ := filepath.Split(path) // not filepath.Dir, which takes x/.. for nothing
+	dir, _ := filepath.Split(path) // filepath.Dir would drop x/..
 	if _, err := os.Stat(cmp.Or(dir, ".")); os.IsNotExist(err) {
 		return badPath("the directory %s does not exist; make it first", dir)
 	}
@@ -52,10 +52,10 @@ func badPath(format string, args ...any) error {
 	return &dibs.InvalidError{Field: "path", Reason: fmt.Sprintf(format, args...)}
 }
 
-// makeFile makes the file, empty, unless it is there.
+// makeFile makes an empty file, unless there is one.
 func makeFile(path string, mode fs.FileMode) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil // what may be wrong, SQLite says
+		return nil // SQLite reports other errors
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, mode)
 	if err != nil {
@@ -64,7 +64,7 @@ func makeFile(path string, mode fs.FileMode) error {
 	return file.Close()
 }
 
-// fileURL names the file with settings for a connection. It never makes the file.
+// fileURL is the data source name of the file with settings. Opening it never makes the file.
 func fileURL(path, mode string, settings url.Values) string {
 	file := url.URL{Scheme: "file", Path: filepath.ToSlash(path)}
 	if !strings.HasPrefix(file.Path, "/") {

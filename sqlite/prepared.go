@@ -6,14 +6,14 @@ import (
 	"errors"
 )
 
-// prepared runs statements on a connection or transaction, and keeps each prepared for the
+// prepared runs statements on a connection or transaction, and keeps each one prepared for the
 // next time.
 type prepared struct {
 	conn preparer
 	kept map[string]*sql.Stmt
 }
 
-// preparer is what *sql.Conn and *sql.Tx have in common here.
+// preparer is a *sql.Conn or a *sql.Tx.
 type preparer interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
@@ -49,7 +49,7 @@ func (p *prepared) QueryContext(ctx context.Context, query string, args ...any) 
 	return st.QueryContext(ctx, args...)
 }
 
-// close closes the statements. database/sql does not, and SQLite keeps the files of a
+// close closes the statements: database/sql does not, and SQLite keeps the files of a
 // connection open while it has statements.
 func (p *prepared) close() error {
 	var errs []error

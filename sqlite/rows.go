@@ -38,7 +38,7 @@ func (t text[T]) Scan(v any) error {
 	return nil
 }
 
-// document scans JSON that may be null, as it is.
+// document scans JSON that may be null, byte for byte.
 type document struct{ to *json.RawMessage }
 
 func (d document) Scan(v any) error {
@@ -71,7 +71,7 @@ func (t tokenColumn) Scan(v any) error {
 	return nil
 }
 
-// errorText is how a history is stored.
+// errorText is a history as it is stored.
 func errorText(h []dibs.AttemptError) any {
 	if len(h) == 0 {
 		return nil

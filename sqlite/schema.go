@@ -16,10 +16,10 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// migrate brings the schema of the file at path up to date. The write lock of the file is
-// its lock: of several processes that open a file at once, one does the work and the others
-// find it done. Nothing is changed in a file that holds other tables alone, unless add says
-// so; and only once all tables are there does the file get its WAL mode, which stays.
+// migrate brings the schema of the file at path up to date, under the write lock of the
+// file: if several processes open it at once, one does the work. A file that holds only
+// other programs' tables is not changed unless add is true. The file gets its WAL mode,
+// which stays, only when all tables are there.
 func migrate(ctx context.Context, path string, o *Options, add bool) (*statements, error) {
 	if err := checks.Context(ctx); err != nil {
 		return nil, err
@@ -66,12 +66,12 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	return s, nil
 }
 
-// glance reads the schema's version and changes nothing in a file that it refuses. Closing a
-// connection that may write moves what a program that has died left in its -wal into the file,
-// so it only reads where there is one. Elsewhere it may write, so that SQLite takes away the
-// -wal and -shm that reading has made. That undoes what a program that died has half written,
-// so where there may be such, the file is looked at as it is first. One whose first transaction
-// was never committed counts as empty.
+// glance reads the schema's version and changes nothing in a file that it refuses. If there is
+// a -wal it opens the file read-only: closing a connection that may write would move the
+// changes of a dead program from there into the file. Otherwise its connection may write, so
+// that SQLite deletes the -wal and -shm that reading makes. As that undoes the unfinished
+// transaction of a dead program, a file with a -journal is first read as it is. A file whose
+// first transaction was never committed counts as empty.
 func glance(ctx context.Context, path string, s *statements, know int, add bool) (version int, err error) {
 	// SQLite has the -wal and the -journal beside the file, not beside a link to it.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -84,13 +84,13 @@ func glance(ctx context.Context, path string, s *statements, know int, add bool)
 	}
 	switch {
 	case hasContent(path + "-wal"):
-		return look("ro", url.Values{}) // at most a -shm is made
+		return look("ro", url.Values{}) // this makes a -shm at most
 	case hasContent(path + "-journal"):
 		if _, err := look("ro", url.Values{}); !isHot(err) {
 			if err != nil {
 				return 0, err
 			}
-			break // it is that of a transaction under way
+			break // the journal is that of a transaction under way
 		}
 		version, err := look("ro", url.Values{"immutable": {"1"}})
 		switch {
@@ -109,7 +109,7 @@ func hasContent(path string) bool {
 	return err == nil && info.Size() > 0
 }
 
-// beganEmpty reads in a rollback journal that the file was empty before the transaction. See
+// beganEmpty reads in a rollback journal whether the file was empty before the transaction. See
 // "The Rollback Journal" in SQLite's description of its file format.
 func beganEmpty(journal string) bool {
 	f, err := os.Open(journal)
@@ -152,10 +152,10 @@ func setWAL(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// forgetStatistics deletes what ANALYZE or "pragma optimize" has noted of dibs' tables.
-// Connections read it when they are opened, and never again: had a table been nearly
-// empty when it was noted, each claim and finish would read it from end to end, however
-// large it became. Without statistics they use the indexes.
+// forgetStatistics deletes the statistics of ANALYZE and "pragma optimize" on dibs' tables.
+// Connections read statistics only when they are opened: if a table was nearly empty when
+// they were made, each claim and finish would read all of it, however large it became.
+// Without statistics they use the indexes.
 func forgetStatistics(ctx context.Context, db *sql.DB, s *statements) error {
 	for _, table := range []string{"sqlite_stat1", "sqlite_stat4"} {
 		var found int
@@ -173,9 +173,9 @@ func forgetStatistics(ctx context.Context, db *sql.DB, s *statements) error {
 	return nil
 }
 
-// schemaVersion is 0 where there is no schema. It fails with dibs.ErrSchema if a
-// program that knows so many versions may not use it, or if the file has other tables
-// alone, or another program's id, and add does not say that dibs' tables may be added.
+// schemaVersion is 0 where there is no schema. It fails with dibs.ErrSchema if a program
+// that knows versions up to know may not use the schema, or if add is false and the file
+// holds only other tables or has another program's id.
 func schemaVersion(ctx context.Context, db interface {
 	QueryRowContext(context.Context, string, ...any) *sql.Row
 }, s *statements, know int, add bool,

@@ -12,28 +12,28 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// session is one write transaction's view of the database: its statements, its time,
-// the settings it has read, and what it has yet to do before it commits. The writer
-// runs many calls in one session, the caller's own transaction (tx.go) has one too.
+// session is the state of one write transaction: its statements, its time, the settings it
+// has read, and the counts and groups that it must write before it commits. The writer runs
+// many calls in one session; a caller's own transaction (tx.go) has one too.
 type session struct {
 	ctx  context.Context
 	conn checks.SQLTx
 	sql  *statements
 
-	time    int64             // of the call, once now has been asked
-	timed   time.Time         // when it was
-	queues  map[string]*queue // settings read so far; nil: there is no such queue
-	counts  map[string]tally
-	woken   map[string]bool // queues that may have new work
-	touched map[group]bool  // groups to settle before the call ends
-	// own are the tokens of the claims made through a caller's transaction: while it is open
-	// nobody else can take their jobs, so their leases do not end. nil in the writer's.
-	own      map[dibs.Token]bool
-	sweeping *time.Time // when Claim last swept; nil in a caller's transaction
-	values   []any      // the parameters of an enqueue
+	callTime    int64             // time of the call, set by now
+	clockReadAt time.Time         // when callTime was read, on the monotonic clock
+	queues      map[string]*queue // settings read so far; nil: there is no such queue
+	counts      map[string]tally
+	woken       map[string]bool // queues that may have new work
+	touched     map[group]bool  // groups to settle before the call ends
+	// ownTokens are the tokens of claims made through a caller's transaction: while it is open
+	// no other worker can take their jobs, so their leases do not end. nil in the writer's.
+	ownTokens map[dibs.Token]bool
+	lastSweep *time.Time // when Claim last swept; nil in a caller's transaction
+	values    []any      // the parameters of an enqueue
 }
 
-// queue is a queue's settings, with the limits of its groups that have one of their own.
+// queue is a queue's settings, with the group limits that are cached.
 type queue struct {
 	dibs.Queue
 	limits map[string]int
@@ -61,13 +61,13 @@ func (s *session) run(statement string, args ...any) (sql.Result, error) {
 	return s.conn.ExecContext(s.ctx, s.sql.get(statement), args...)
 }
 
-// runText runs a statement that is not in sql/: one that begins or ends something.
+// runText runs a statement that is not in sql/, such as a savepoint.
 func (s *session) runText(text string) error {
 	_, err := s.conn.ExecContext(s.ctx, text)
 	return err
 }
 
-// each runs one statement of sql/ and gives its rows to f.
+// each runs one statement of sql/ and calls f for each row.
 func (s *session) each(statement string, f func(*sql.Rows) error, args ...any) error {
 	return s.eachRow(s.sql.get(statement), f, args...)
 }
@@ -102,7 +102,7 @@ func (s *session) dataVersion() (version int64, err error) {
 	return version, err
 }
 
-// scan reads the one value that a statement gives that is not in sql/.
+// scan reads the single value that a statement outside of sql/ returns.
 func (s *session) scan(text string, to any) error {
 	return s.eachRow(text, func(rows *sql.Rows) error { return rows.Scan(to) })
 }
@@ -123,12 +123,12 @@ func (s *session) names(statement string, args ...any) ([]string, error) {
 
 // now is the call's time in microseconds, on the database's clock.
 func (s *session) now() (int64, error) {
-	if s.time != 0 {
-		return s.time, nil
+	if s.callTime != 0 {
+		return s.callTime, nil
 	}
-	s.timed = time.Now()
-	_, err := s.one("clock", nil, &s.time)
-	return s.time, err
+	s.clockReadAt = time.Now()
+	_, err := s.one("clock", nil, &s.callTime)
+	return s.callTime, err
 }
 
 // queue returns a queue's settings, or nil if there is no such queue.
@@ -168,11 +168,11 @@ func (s *session) groupLimit(q *queue, key string) (int, error) {
 	return n, nil
 }
 
-// maxCached bounds the group limits remembered for one queue.
+// maxCached is how many group limits are cached for one queue at most.
 const maxCached = 10_000
 
-// mark and reset let a call that fails take back what it left in the session; the
-// writer rolls back what it left in the database.
+// mark is the part of a session that a call changes. reset puts it back after a call that
+// failed; the database's part is rolled back by a savepoint.
 type mark struct {
 	time   int64
 	counts map[string]tally
@@ -180,11 +180,11 @@ type mark struct {
 }
 
 func (s *session) mark() mark {
-	return mark{time: s.time, counts: maps.Clone(s.counts), woken: maps.Clone(s.woken)}
+	return mark{time: s.callTime, counts: maps.Clone(s.counts), woken: maps.Clone(s.woken)}
 }
 
 func (s *session) reset(m mark) {
-	s.time, s.counts, s.woken = m.time, m.counts, m.woken
+	s.callTime, s.counts, s.woken = m.time, m.counts, m.woken
 	clear(s.touched)
 }
 
@@ -200,7 +200,7 @@ type tally struct {
 	wait, run                  int64 // microseconds
 }
 
-// count adds to a queue's counts.
+// count has f change a queue's counts.
 func (s *session) count(queue string, f func(*tally)) {
 	t := s.counts[queue]
 	f(&t)
@@ -240,7 +240,7 @@ func (s *session) writeTally() error {
 
 const minute = int64(time.Minute / time.Microsecond)
 
-// jsonIDs is how a list of ids is given to a statement.
+// jsonIDs encodes a list of ids as statements take it.
 func jsonIDs(ids []int64) string {
 	text, err := json.Marshal(ids)
 	if err != nil {

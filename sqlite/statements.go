@@ -16,7 +16,7 @@ var files embed.FS
 
 const defaultPrefix = "dibs_"
 
-// enqueuedAtOnce is how many jobs one statement inserts where there are as many.
+// enqueuedAtOnce is how many jobs enqueue_many inserts.
 const enqueuedAtOnce = 16
 
 // statements are the files of sql/ by name, with the store's prefix.
@@ -28,7 +28,7 @@ type statements struct {
 var validPrefix = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,31}$`)
 
 func load(prefix string) (*statements, error) {
-	// To SQLite, names that differ by case alone are the same.
+	// SQLite ignores the case of names.
 	prefix = strings.ToLower(cmp.Or(prefix, defaultPrefix))
 	if !validPrefix.MatchString(prefix) || strings.HasPrefix(prefix, "sqlite_") {
 		return nil, &dibs.InvalidError{Field: "prefix", Reason: "must be a letter and then up to 31 letters, digits or underscores, and not begin with sqlite_"}
@@ -50,18 +50,18 @@ func load(prefix string) (*statements, error) {
 	return s, nil
 }
 
-// repeated is an insert of one row as one of n.
+// repeated turns an insert of one row into one of n rows.
 func repeated(insert string, n int) string {
 	_, row, _ := strings.Cut(insert, "values ")
 	return insert + strings.Repeat(", "+row, n-1)
 }
 
-// named puts the store's prefix in place of the files' own.
+// named replaces the prefix in the files by the store's.
 func (s *statements) named(text string) string {
 	return strings.ReplaceAll(text, defaultPrefix, s.prefix)
 }
 
-// get panics for a name without a file: a mistake of the program.
+// get panics for a name without a file, which is an error in this package.
 func (s *statements) get(name string) string {
 	text, ok := s.text[name]
 	if !ok {
@@ -70,7 +70,7 @@ func (s *statements) get(name string) string {
 	return text
 }
 
-// withoutHeader drops the comment lines at the top, which need not be parsed each time.
+// withoutHeader drops the comment lines at the top, so that SQLite need not parse them.
 func withoutHeader(text string) string {
 	for strings.HasPrefix(text, "--") {
 		_, text, _ = strings.Cut(text, "\n")
@@ -78,7 +78,7 @@ func withoutHeader(text string) string {
 	return text
 }
 
-// migration is one numbered file of migrations/, and the note that it has been run.
+// migration is one numbered file of migrations/; its text ends with the insert into the table migration.
 type migration struct {
 	version int
 	name    string
@@ -106,8 +106,8 @@ func (s *statements) migrations() ([]migration, error) {
 	return all, nil
 }
 
-// Migrations is the SQL that Open runs after version since, for those who apply it by other
-// means: in one transaction, which it does not begin. 0 is all of it.
+// Migrations returns the SQL that Open runs on a schema of version since, to be applied by
+// other means, in one transaction, which it does not begin. since 0 returns all of it.
 func Migrations(o Options, since int) (string, error) {
 	s, err := load(o.Prefix)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sqlite keeps dibs' jobs in a SQLite file: in one that the program
-// already has, or in one of their own. It needs nothing but Go.
+// Package sqlite keeps dibs' jobs in a SQLite file: in a file that the program
+// already has, or in one of its own. It needs nothing but Go.
 //
 // Many processes may share a file on a local disk (not on a network drive).
 // SQLite has one writer at a time, so each process has one goroutine that writes:
@@ -32,11 +32,11 @@ type Options struct {
 	// BusyTimeout is how long a write waits for other processes' and callers'
 	// transactions before it gives up with dibs.ErrUnavailable. Default 1 minute, at most a day.
 	BusyTimeout time.Duration
-	// FileMode is who may read and write a file that is made, less what the process' umask
-	// takes away. Default 0600: the owner. SQLite gives -wal and -shm the same.
+	// FileMode are the permissions of a file that Open makes, less the process' umask.
+	// Default 0600: only the owner may read and write. SQLite gives -wal and -shm the same.
 	FileMode fs.FileMode
-	// Migrated, if not nil, is told by Migrate the version that the schema has now, and
-	// the names of the migrations that it has run: none if there was nothing to do.
+	// Migrated, if not nil, is called by Migrate with the schema's new version and the names
+	// of the migrations that it has run: none if there was nothing to do.
 	Migrated func(version int, names []string)
 }
 
@@ -54,23 +54,23 @@ func (o *Options) complete() (*statements, error) {
 
 // Store is a SQLite file with dibs' tables, as Open makes it. It implements dibs.Database.
 type Store struct {
-	sql     *statements
-	path    string // as SQLite names the file
-	writer  *writer
-	readers *sql.DB
-	user    *sql.DB
-	turn    *turn
-	wakeups *wakeups
-	closing sync.Once
+	sql        *statements
+	path       string // the file's path as SQLite reports it
+	writer     *writer
+	readers    *sql.DB
+	callerPool *sql.DB
+	turn       *turn
+	wakeups    *wakeups
+	closing    sync.Once
 }
 
 var _ dibs.Database = (*Store)(nil)
 
 // Open opens or makes the file at path, and makes or upgrades dibs' tables in it.
-// A file that holds tables, but none of dibs under this prefix, is left as it is: it may be
-// another program's, or the prefix mistyped. Call Migrate on it once.
-// That, and a schema that is newer than this program, gives dibs.ErrSchema; a file that
-// cannot be used just now, dibs.ErrUnavailable.
+// A file that holds tables, but none of dibs under this prefix, is not changed and gives
+// dibs.ErrSchema: it may be another program's, or the prefix mistyped. To add dibs' tables,
+// call Migrate on it once. A schema that is newer than this program gives dibs.ErrSchema
+// too; a file that cannot be used just now gives dibs.ErrUnavailable.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	text, err := migrate(ctx, path, &o, false)
 	if err != nil {
@@ -78,15 +78,15 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s := &Store{sql: text, turn: newTurn()}
 	if err := s.open(ctx, path, o); err != nil {
-		_ = s.release() // the error of opening says more
+		_ = s.release() // open's error is the cause
 		return nil, opening(path, err)
 	}
 	return s, nil
 }
 
-// Migrate makes or upgrades dibs' tables in the file at path, as Open does, also where the
-// file holds the tables of another program, which it leaves alone. The file is then in
-// SQLite's WAL mode, for all its users.
+// Migrate makes or upgrades dibs' tables in the file at path, as Open does, but also in a
+// file with another program's tables, which it does not change. The file is then in SQLite's
+// WAL mode for all its users.
 func Migrate(ctx context.Context, path string, o Options) error {
 	_, err := migrate(ctx, path, &o, true)
 	return err
@@ -99,8 +99,8 @@ func opening(path string, err error) error {
 func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
 	dsn := dataSource(path, o)
 	s.readers = openPool(dsn.reader, nil, 0)
-	s.readers.SetMaxOpenConns(5) // one of them is the wakeups'
-	s.user = openPool(dsn.user, s.turn, o.BusyTimeout)
+	s.readers.SetMaxOpenConns(5) // the wakeups use one of them
+	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
 	if s.wakeups, err = startWakeups(ctx, s.readers, s.sql); err != nil {
 		return err
 	}
@@ -132,20 +132,20 @@ func (s *Store) release() error {
 	if s.readers != nil {
 		errs = append(errs, s.readers.Close())
 	}
-	if s.user != nil {
-		errs = append(errs, s.user.Close())
+	if s.callerPool != nil {
+		errs = append(errs, s.callerPool.Close())
 	}
 	return errors.Join(errs...)
 }
 
-// DB gives connections to the same file for the caller's own tables. Its transactions
-// begin as writers (BEGIN IMMEDIATE) and take turns with the store's, so they neither
-// fail as locked nor starve; keep them short, for nobody else writes meanwhile. Read-only
-// ones (sql.TxOptions) wait for nobody. Do not call the store's writing methods while
-// such a transaction is open in the same goroutine: they wait for it. Close closes it.
-func (s *Store) DB() *sql.DB { return s.user }
+// DB returns a pool on the same file for the caller's own tables. Its transactions begin as
+// writers (BEGIN IMMEDIATE) and take turns with the store's, so they neither fail as locked
+// nor starve; keep them short, as all other writes wait. Read-only ones (sql.TxOptions) do
+// not wait. While a writing one is open, do not call the store's writing methods in the
+// same goroutine: they wait for its end. Close closes the pool.
+func (s *Store) DB() *sql.DB { return s.callerPool }
 
-// ready refuses calls that cannot be made at all.
+// ready refuses calls on a store that is nil or closed, or with a nil context.
 func (s *Store) ready(ctx context.Context) error {
 	switch {
 	case s == nil || s.writer == nil:
@@ -156,8 +156,7 @@ func (s *Store) ready(ctx context.Context) error {
 	return checks.Context(ctx)
 }
 
-// failed is the error of a call on the store's pools: what they say once they are closed
-// is no use to callers.
+// failed turns an error of the store's pools into ErrClosed once the store is closed.
 func (s *Store) failed(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() == nil && s.writer.closed() {
 		return dibs.ErrClosed

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxExpire bounds the claims looked at in one transaction, maxPrune the jobs
-	// deleted per queue and state.
+	// One transaction of a sweep looks at up to maxExpire claims, and deletes up to maxPrune
+	// jobs per queue and state.
 	maxExpire = 200
 	maxPrune  = 1_000
 	// sweepFor is how long one Sweep goes on with pruning, and with expired leases.
@@ -23,7 +23,7 @@ const (
 
 var finalStates = []dibs.State{dibs.Completed, dibs.Dead, dibs.Cancelled}
 
-// Sweep does what time brings about.
+// Sweep does what is due by the clock: see dibs.Store.
 func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	var sum dibs.Swept
 	for began := time.Now(); ; {
@@ -41,9 +41,9 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	}
 }
 
-// sweepIfDue sweeps once a second on behalf of whoever claims.
+// sweepIfDue sweeps at most once a second, as a part of claims.
 func (s *session) sweepIfDue() error {
-	if s.sweeping == nil || time.Since(*s.sweeping) < sweepEvery {
+	if s.lastSweep == nil || time.Since(*s.lastSweep) < sweepEvery {
 		return nil
 	}
 	_, err := s.sweep()
@@ -51,8 +51,8 @@ func (s *session) sweepIfDue() error {
 }
 
 func (s *session) sweep() (w dibs.Swept, err error) {
-	if s.sweeping != nil {
-		*s.sweeping = time.Now()
+	if s.lastSweep != nil {
+		*s.lastSweep = time.Now()
 	}
 	if w.Expired, err = s.expire(); err != nil {
 		return w, err
@@ -66,7 +66,7 @@ func (s *session) sweep() (w dibs.Swept, err error) {
 		return w, err
 	}
 	for i := range queues {
-		if err := s.join(queues[i].Name); err != nil {
+		if err := s.joinGroups(queues[i].Name); err != nil {
 			return w, err
 		}
 		for _, state := range finalStates {
@@ -81,7 +81,7 @@ func (s *session) sweep() (w dibs.Swept, err error) {
 	return w, s.mergeTally(now)
 }
 
-// mergeTally keeps the minutes that statistics look at.
+// mergeTally merges the counts of minutes that statistics no longer show.
 func (s *session) mergeTally(now int64) error {
 	first := now/minute - windowMinutes
 	if n, err := s.exec("merge_tally", first); err != nil || n == 0 {
@@ -91,7 +91,7 @@ func (s *session) mergeTally(now int64) error {
 	return err
 }
 
-// prune deletes up to maxPrune jobs of one state that finished up to then.
+// prune deletes up to maxPrune jobs of one state that finished at upTo or before.
 func (s *session) prune(queue string, state dibs.State, upTo int64) (int, error) {
 	n, err := s.exec("prune", queue, string(state), upTo, maxPrune)
 	if n > 0 {
@@ -133,7 +133,7 @@ func (s *session) expire() (int, error) {
 			return expired, err
 		}
 		for _, c := range claims {
-			if s.own[c.token] {
+			if s.ownTokens[c.token] {
 				continue
 			}
 			n, err := s.expireClaim(c, now)
@@ -142,7 +142,7 @@ func (s *session) expire() (int, error) {
 			}
 			expired += n
 		}
-		// Claims without any job left cost next to nothing; others must not wait behind them.
+		// Claims without jobs cost next to nothing, so go on to claims that have some.
 		if len(claims) < maxExpire || expired >= maxExpire || time.Since(began) > sweepFor {
 			return expired, s.settle()
 		}
@@ -179,7 +179,7 @@ func (s *session) expireClaim(c claimRow, now int64) (int, error) {
 		return expired, err
 	}
 	if look > 0 {
-		_, err = s.exec("check_later", c.token[:], min(look, now+micro(lookEvery)))
+		_, err = s.exec("check_later", c.token[:], min(look, now+micro(claimCheckEvery)))
 		return expired, err
 	}
 	_, err = s.exec("forget_claim", c.token[:])
@@ -189,7 +189,7 @@ func (s *session) expireClaim(c claimRow, now int64) (int, error) {
 // expiry is the fate of a job whose worker let the lease end: it keeps its place and
 // has no backoff.
 func expiry(j *heldJob, now int64) fate {
-	f := fate{state: j.after(dibs.Outcome{Ending: dibs.EndRetry}), at: now, excused: j.excused, runAt: j.runAt}
+	f := fate{state: j.after(dibs.Outcome{Ending: dibs.EndRetry}), decidedAt: now, excused: j.excused, runAt: j.runAt}
 	f.failed = f.state != dibs.Cancelled
 	f.errors = checks.History(j.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: "lease expired"})
 	return f

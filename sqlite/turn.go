@@ -13,13 +13,13 @@ import (
 	"modernc.org/sqlite"
 )
 
-// turn passes the right to write among the connections of one process, first come
-// first served. Between processes there are only SQLite's file locks, which know no
-// order: who finds the file locked tries again about every millisecond (retryPause),
-// and a busy writer that has seen others leaves them a gap (writer.go).
+// turn passes the right to write among the connections of one process, first come first
+// served. Processes share SQLite's file locks, which keep no order: a process that finds the
+// file locked tries again about every millisecond (retryPause), and a busy writer that has
+// seen other processes leaves them a gap (writer.go).
 type turn struct {
-	token   chan struct{}
-	commits atomic.Int64 // how often it was passed by others than the writer
+	token        chan struct{}
+	otherCommits atomic.Int64 // transactions of connections other than the writer's
 }
 
 func newTurn() *turn { return &turn{token: make(chan struct{}, 1)} }
@@ -41,16 +41,16 @@ func retryPause() time.Duration {
 	return time.Duration(500+rand.IntN(1000)) * time.Microsecond
 }
 
-// openPool makes a pool of connections. With a turn, transactions that write take it,
-// and wait for other processes for at most limit.
+// openPool makes a pool of connections. If t is not nil, transactions that write take that
+// turn, and wait for other processes for at most limit.
 func openPool(dsn string, t *turn, limit time.Duration) *sql.DB {
-	return sql.OpenDB(connector{dsn: dsn, turn: t, limit: limit})
+	return sql.OpenDB(connector{dsn: dsn, turn: t, lockWait: limit})
 }
 
 type connector struct {
-	dsn   string
-	turn  *turn
-	limit time.Duration
+	dsn      string
+	turn     *turn
+	lockWait time.Duration
 }
 
 func (c connector) Driver() driver.Driver { return &sqlite.Driver{} }
@@ -60,10 +60,10 @@ func (c connector) Connect(context.Context) (driver.Conn, error) {
 	if err != nil || c.turn == nil {
 		return conn, err
 	}
-	return &turnConn{sqliteConn: conn.(sqliteConn), turn: c.turn, limit: c.limit}, nil
+	return &turnConn{sqliteConn: conn.(sqliteConn), turn: c.turn, lockWait: c.lockWait}, nil
 }
 
-// sqliteConn is what the driver's connections can do and database/sql asks for.
+// sqliteConn lists the interfaces of the driver's connections that database/sql looks for.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -75,12 +75,12 @@ type sqliteConn interface {
 	driver.Validator
 }
 
-// turnConn takes the turn for as long as a transaction lasts that may write.
+// turnConn takes the turn for each transaction that may write, until it ends.
 type turnConn struct {
 	sqliteConn
-	turn  *turn
-	limit time.Duration
-	open  *turnTx
+	turn     *turn
+	lockWait time.Duration
+	open     *turnTx
 }
 
 func (c *turnConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
@@ -99,8 +99,8 @@ func (c *turnConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, 
 	return c.open, nil
 }
 
-// beginReading begins a transaction in which SQLite refuses to write: the driver does not
-// tell it that one is read-only.
+// beginReading begins a read-only transaction. The driver ignores ReadOnly, so it sets
+// query_only, with which SQLite refuses to write.
 func (c *turnConn) beginReading(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
 	if err := c.pragma("query_only = 1"); err != nil {
 		return nil, err
@@ -123,24 +123,24 @@ func (t readingTx) Rollback() error {
 	return errors.Join(t.Tx.Rollback(), t.conn.pragma("query_only = 0"))
 }
 
-// begin tries every retryPause, where the driver's own waiting would try ever more
-// seldom and starve beside a busy process: 7.7 s in place of 20 ms were seen.
+// begin tries to get the file's lock every retryPause. The driver's own waiting tries ever
+// more seldom and starves beside a busy process: it took up to 7.7 s instead of 20 ms.
 func (c *turnConn) begin(ctx context.Context, o driver.TxOptions) (tx driver.Tx, err error) {
-	if err := c.wait(0); err != nil {
+	if err := c.setBusyTimeout(0); err != nil {
 		return nil, err
 	}
-	err = retryBusy(ctx, c.limit, func() error {
+	err = retryBusy(ctx, c.lockWait, func() error {
 		tx, err = c.sqliteConn.BeginTx(ctx, o)
 		return err
 	})
-	if waitErr := c.wait(c.limit); waitErr != nil && err == nil {
+	if waitErr := c.setBusyTimeout(c.lockWait); waitErr != nil && err == nil {
 		return nil, errors.Join(waitErr, tx.Rollback())
 	}
 	return tx, err
 }
 
-// wait sets how long the driver's own waiting lasts.
-func (c *turnConn) wait(d time.Duration) error {
+// setBusyTimeout sets how long the driver itself waits for a lock.
+func (c *turnConn) setBusyTimeout(d time.Duration) error {
 	return c.pragma(fmt.Sprintf("busy_timeout = %d", d.Milliseconds()))
 }
 
@@ -149,8 +149,8 @@ func (c *turnConn) pragma(setting string) error {
 	return err
 }
 
-// Close rolls back what was left open: SQLite alone would do so only once the
-// statements of the transaction are closed, too.
+// Close rolls an open transaction back: SQLite by itself would do so only once the
+// transaction's statements are closed too.
 func (c *turnConn) Close() (err error) {
 	if c.open != nil && !c.open.ended.Load() {
 		err = c.open.Rollback()
@@ -170,9 +170,9 @@ func (t *turnTx) Rollback() error { return t.finish(t.Tx.Rollback) }
 
 func (t *turnTx) finish(f func() error) error {
 	if !t.ended.CompareAndSwap(false, true) {
-		return driver.ErrBadConn // the connection is closed, which the driver does not survive
+		return driver.ErrBadConn // the connection is closed, and using it would crash the driver
 	}
 	defer t.turn.pass()
-	t.turn.commits.Add(1)
+	t.turn.otherCommits.Add(1)
 	return f()
 }

@@ -13,19 +13,19 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// SQLTx makes dibs work inside a transaction of the caller's: a *sql.Tx, or what has its
-// ExecContext and QueryContext, as transactions of sqlx and GORM do. It must be on the
-// same file: one of DB, or of any other sql.DB of the same driver (there with
-// _txlock=immediate and a busy_timeout, or its first write may find the file locked).
-// Calls in a transaction on another file, or in a read-only one of DB, are refused; of
-// another sql.DB, the driver does not tell which are meant to be read-only.
-// Until it ends, nobody else writes to the file. Workers of this process learn of new jobs when Wake
-// is called after the commit, or within milliseconds by themselves.
+// SQLTx is the store inside a transaction of the caller's: a *sql.Tx, or a value with its
+// ExecContext and QueryContext, such as a transaction of sqlx or GORM. It must be on the
+// same file: a transaction of DB, or of any other sql.DB of the same driver (open that with
+// _txlock=immediate and a busy_timeout, or its first write may find the file locked). Calls
+// in a transaction on another file, or in a read-only one of DB, are refused; the driver
+// does not tell which transactions of another sql.DB are meant to be read-only. All other
+// writes to the file wait until the transaction ends. Workers of this process learn of new
+// jobs when Wake is called after the commit, or within milliseconds by themselves.
 //
-// SQLite itself rolls a transaction back when a context ends in the middle of one of its
-// writing statements, or the disk is full, and runs each later statement of the caller's
-// on its own. Begin the transaction with the context that its statements get, and they
-// fail instead. Calls of the Tx do nothing then, and fail with sql.ErrTxDone.
+// If a context ends in the middle of a writing statement, or the disk is full, SQLite itself
+// rolls the transaction back. The caller's later statements then run outside of it, each on
+// its own, unless the transaction began with the same context as its statements: then they
+// fail. Calls of the Tx do nothing then, and fail with sql.ErrTxDone.
 func (s *Store) SQLTx(tx checks.SQLTx) dibs.Tx {
 	if s == nil || checks.NoTx(tx) {
 		return &callerTx{store: s} // its calls say what is missing
@@ -38,12 +38,12 @@ func (s *Store) newTx(tx checks.SQLTx) *callerTx {
 		tx = newPrepared(p)
 	}
 	t := &callerTx{store: s, session: newSession(context.Background(), tx, s.sql)}
-	t.session.own = make(map[dibs.Token]bool)
+	t.session.ownTokens = make(map[dibs.Token]bool)
 	return t
 }
 
-// InTx runs f in a transaction of its own, and commits it if f returns nil. f must do
-// everything by its Tx: the store's own writing methods wait for the transaction to end.
+// InTx runs f in a transaction of its own, and commits it if f returns nil. f must use only
+// its Tx to write: the store's own writing methods wait for the transaction to end.
 func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if err := s.ready(ctx); err != nil {
 		return wrap("transaction", err)
@@ -51,7 +51,7 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if f == nil {
 		return &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that works in the transaction"}
 	}
-	tx, err := s.user.BeginTx(ctx, nil)
+	tx, err := s.callerPool.BeginTx(ctx, nil)
 	if err != nil {
 		return wrap("transaction", s.failed(ctx, err))
 	}
@@ -77,12 +77,12 @@ type callerTx struct {
 	session    *session
 	mu         sync.Mutex // held by each call: a transaction has one connection
 	verified   bool       // the transaction is on the store's file and may write
-	rolledBack bool       // SQLite has rolled the transaction back, as a call has found out
+	rolledBack bool       // a call has found that SQLite has rolled the transaction back
 }
 
-// do runs f as one call, under a savepoint: a call that fails has done nothing. What
-// begins and ends the call is not cut off when ctx ends. Settings are read anew each
-// time, for the caller may have rolled back to before a queue was made.
+// do runs f as one call, under a savepoint: a call that fails changes nothing. The end of
+// ctx does not break off the statements that begin and end the call. Settings are read anew
+// each time: the caller may have rolled back the making of a queue.
 func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) error {
 	if err := t.ready(ctx); err != nil {
 		return wrap(op, err)
@@ -93,10 +93,10 @@ func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) er
 	s.ctx = whole
 	clear(s.queues)
 	if err := t.begin(); err != nil {
-		return wrap(op, s.over(ctx, err))
+		return wrap(op, s.explainEnd(ctx, err))
 	}
 	before := s.mark()
-	s.ctx, s.time = ctx, 0
+	s.ctx, s.callTime = ctx, 0
 	err := t.verify()
 	if err == nil {
 		err = f(s)
@@ -114,17 +114,17 @@ func (t *callerTx) do(ctx context.Context, op string, f func(*session) error) er
 	s.reset(before)
 	if s.runText("rollback to dibs_call") != nil {
 		t.rolledBack = true
-		return wrap(op, s.over(ctx, fmt.Errorf("%w; %w", err, errRolledBack)))
+		return wrap(op, s.explainEnd(ctx, fmt.Errorf("%w; %w", err, errRolledBack)))
 	}
-	_ = s.runText("release dibs_call") // what it leaves is empty
+	_ = s.runText("release dibs_call") // the savepoint has been rolled back
 	return wrap(op, err)
 }
 
 var errRolledBack = fmt.Errorf("SQLite has rolled the transaction back: %w", sql.ErrTxDone)
 
-// begin sets the savepoint of a call. Where SQLite has rolled the transaction back, which
-// database/sql does not learn, a savepoint would begin a transaction, and its release commit it.
-// Only "begin" tells by a result code, at 2 µs: it fails inside of a transaction.
+// begin sets the savepoint of a call. If SQLite has rolled the transaction back, which
+// database/sql does not learn, a savepoint would begin a new transaction and its release
+// commit it. So it first runs "begin", which fails inside of a transaction and takes 2 µs.
 func (t *callerTx) begin() error {
 	if t.rolledBack {
 		return errRolledBack
@@ -141,13 +141,13 @@ func (t *callerTx) begin() error {
 	return s.runText("savepoint dibs_call")
 }
 
-// over says it when the reason for an error is that the transaction has ended, as it
-// does with its context: of its statements database/sql only says that they are closed.
-func (s *session) over(ctx context.Context, err error) error {
+// explainEnd returns sql.ErrTxDone, or the context's error, if err comes from the end of the
+// transaction: database/sql only says that its statements are closed.
+func (s *session) explainEnd(ctx context.Context, err error) error {
 	rows, now := s.conn.QueryContext(context.WithoutCancel(ctx), "select 1")
 	switch {
 	case now == nil:
-		_ = rows.Close() // it read nothing
+		_ = rows.Close() // only a probe
 		return err
 	case !errors.Is(now, sql.ErrTxDone):
 		return err
@@ -171,14 +171,14 @@ func (t *callerTx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqu
 	return done, err
 }
 
-// Claim is Store.Claim in the transaction; nobody sees it before the commit.
+// Claim is Store.Claim in the transaction; other connections see it after the commit.
 func (t *callerTx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err := checks.Claim(&r); err != nil {
 		return nil, err
 	}
 	var jobs []*dibs.RawJob
 	err := t.do(ctx, "claim", func(s *session) (err error) {
-		if _, err := s.expire(); err != nil { // the writer cannot sweep meanwhile
+		if _, err := s.expire(); err != nil { // the writer cannot sweep while the transaction is open
 			return err
 		}
 		jobs, err = s.claim(r)
@@ -188,7 +188,7 @@ func (t *callerTx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJ
 		return nil, err
 	}
 	if len(jobs) > 0 {
-		t.session.own[jobs[0].Token] = true
+		t.session.ownTokens[jobs[0].Token] = true
 	}
 	return jobs, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// ready refuses calls that cannot be made at all.
+// ready refuses calls without an open store, a transaction or a live context.
 func (t *callerTx) ready(ctx context.Context) error {
 	if err := t.store.ready(ctx); err != nil {
 		return err
@@ -19,11 +19,11 @@ func (t *callerTx) ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// mainFile asks for the file that a connection has opened, not those that it has attached.
+// mainFile reads which file a connection has opened, without those attached.
 const mainFile = "select file from pragma_database_list where name = 'main'"
 
-// verify refuses a transaction in which nothing can be written, or which is on another
-// file, where jobs would be stored for nobody.
+// verify refuses a transaction that is read-only, or on another file, where no worker would
+// look for the jobs.
 func (t *callerTx) verify() error {
 	if t.verified {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// The file is looked at for other processes' commits every lookEach, while anybody
-// listens, and every lookIdle once none of them brought work for idleAfter. A look takes
-// no lock and costs some ten microseconds; to wake up for it costs more, 2 % of a core.
+// While a worker waits, the store looks for other processes' commits every lookEach, and
+// every lookIdle once they have brought no work for idleAfter. A look takes no lock and some
+// ten microseconds; waking up for it costs more, 2 % of a core.
 const (
 	lookEach  = 15 * time.Millisecond
 	lookIdle  = 100 * time.Millisecond
@@ -25,7 +25,7 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 		queue = dibs.DefaultQueue
 	}
 	if s == nil || s.wakeups == nil {
-		return nil, func() {} // the first call that can fail says that the store is not open
+		return nil, func() {} // the next call of a method that can fail says so
 	}
 	return s.wakeups.listen(queue)
 }
@@ -41,19 +41,19 @@ func (s *Store) Wake(queue string) {
 	}
 }
 
-// wakeups tells listeners of this process' enqueues at once, and of other processes'
+// wakeups wakes listeners at once after this process' enqueues, and after other processes'
 // commits when it next looks.
 type wakeups struct {
 	mu        sync.Mutex
 	listeners map[string]map[chan struct{}]bool
 
-	session  *session // of a connection that only reads
-	conn     *sql.Conn
-	prepared *prepared
-	begin    chan struct{} // somebody listens
-	ctx      context.Context
-	cancel   context.CancelFunc
-	stopped  chan struct{}
+	session       *session // reads on conn
+	conn          *sql.Conn
+	prepared      *prepared
+	listenerAdded chan struct{} // receives when a listener has come
+	ctx           context.Context
+	cancel        context.CancelFunc
+	stopped       chan struct{}
 }
 
 func startWakeups(ctx context.Context, readers *sql.DB, text *statements) (*wakeups, error) {
@@ -63,7 +63,7 @@ func startWakeups(ctx context.Context, readers *sql.DB, text *statements) (*wake
 	}
 	w := &wakeups{
 		listeners: make(map[string]map[chan struct{}]bool),
-		prepared:  newPrepared(conn), conn: conn, begin: make(chan struct{}, 1), stopped: make(chan struct{}),
+		prepared:  newPrepared(conn), conn: conn, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	w.session = newSession(context.Background(), w.prepared, text)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -86,7 +86,7 @@ func (w *wakeups) listen(queue string) (<-chan struct{}, func()) {
 	}
 	w.listeners[queue][c] = true
 	select {
-	case w.begin <- struct{}{}:
+	case w.listenerAdded <- struct{}{}:
 	default:
 	}
 	return c, func() {
@@ -106,14 +106,14 @@ func (w *wakeups) broadcast(queues []string) {
 		for c := range w.listeners[q] {
 			select {
 			case c <- struct{}{}:
-			default: // it has one waiting
+			default: // it has not taken the last wakeup yet
 			}
 		}
 	}
 }
 
-// heard lists the queues that anybody listens to.
-func (w *wakeups) heard() []string {
+// listenedQueues lists the queues that have listeners.
+func (w *wakeups) listenedQueues() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	queues := make([]string, 0, len(w.listeners))
@@ -129,10 +129,10 @@ func (w *wakeups) loop() {
 	defer ticker.Stop()
 	last, worked := int64(-1), time.Now()
 	for {
-		queues := w.heard()
+		queues := w.listenedQueues()
 		if len(queues) == 0 {
 			select {
-			case <-w.begin:
+			case <-w.listenerAdded:
 			case <-w.ctx.Done():
 				return
 			}
@@ -153,8 +153,8 @@ func (w *wakeups) loop() {
 	}
 }
 
-// look wakes the listeners of queues that have due jobs, if anybody has committed
-// since the last look, and says whether there are such. Errors are left to those who claim.
+// look wakes the listeners of queues that have due jobs, if another connection has committed
+// since the last look, and reports whether any queue has. It ignores errors: claims report them.
 func (w *wakeups) look(last int64, queues []string) (version int64, work bool) {
 	version, err := w.session.dataVersion()
 	if err != nil || version == last {

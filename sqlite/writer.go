@@ -13,45 +13,44 @@ import (
 )
 
 const (
-	// maxHold is how long one transaction goes on taking calls that came meanwhile.
-	maxHold = 20 * time.Millisecond
-	// tick is how long the calls of one transaction share a time.
-	tick = time.Millisecond
-	// polite is how long a writer remembers that it has met another process. It then
-	// leaves a gap after every stretch of work without a pause: long enough for one
-	// that tries again every retryPause.
-	polite  = 100 * time.Millisecond
-	stretch = 10 * time.Millisecond
-	gap     = 2 * time.Millisecond
+	// maxTransaction is how long one transaction goes on taking calls that came meanwhile.
+	maxTransaction = 20 * time.Millisecond
+	// sharedTime is how long the calls of one transaction share a reading of the clock.
+	sharedTime = time.Millisecond
+	// politeFor is how long a writer remembers that it has met another process. Meanwhile
+	// it pauses for a gap after each maxStretch of work, long enough for a process that
+	// tries again every retryPause.
+	politeFor  = 100 * time.Millisecond
+	maxStretch = 10 * time.Millisecond
+	gap        = 2 * time.Millisecond
 )
 
-// writer owns the process' one writing connection. One goroutine runs the calls:
-// all that wait, in one transaction, each under a savepoint of its own, so that one
-// that fails undoes only itself; one commit for all; then the answers. When nothing
-// waits, a call is run at once.
+// writer owns the process' one writing connection. One goroutine runs all calls that wait in
+// one transaction, each under a savepoint of its own, so that a call that fails undoes only
+// itself; then it commits once and answers them all. A call that meets no other runs at once.
 type writer struct {
-	store *Store
-	conn  *sql.Conn
-	db    *sql.DB
-	limit time.Duration // of waiting for the file's lock
+	store    *Store
+	conn     *sql.Conn
+	db       *sql.DB
+	lockWait time.Duration // how long a transaction waits for the file's lock
 
 	calls   chan *call
 	quit    chan struct{}
 	once    sync.Once
 	stopped chan struct{}
 
-	// What follows belongs to the goroutine.
-	prepared  *prepared
-	queues    map[string]*queue // settings as of version
-	version   int64             // of the file's contents, as of our last transaction
-	commits   int64             // of this process' other connections, as of our last transaction
-	met       time.Time         // when another process was last seen writing
-	busySince time.Time         // when the last pause ended
-	lastSweep time.Time
+	// Only the goroutine uses the fields below.
+	prepared     *prepared
+	queues       map[string]*queue // settings as they were at version
+	version      int64             // data_version of the file at our last transaction
+	otherCommits int64             // turn.otherCommits at our last transaction
+	rivalSeenAt  time.Time         // when another process was last seen writing
+	busySince    time.Time         // when the last pause ended
+	lastSweep    time.Time
 }
 
-// call is one piece of work. Whoever moves state away from waiting owns the call:
-// the writer to run it, or its caller to give it up.
+// call is one piece of work. The first to change state from callWaiting owns the call: the
+// writer, to run it, or its caller, to give it up.
 type call struct {
 	run   func(*session) error
 	state atomic.Int32
@@ -67,7 +66,7 @@ const (
 
 func startWriter(ctx context.Context, dsn string, s *Store, limit time.Duration) (*writer, error) {
 	w := &writer{
-		store: s, db: openPool(dsn, nil, 0), limit: limit,
+		store: s, db: openPool(dsn, nil, 0), lockWait: limit,
 		calls: make(chan *call, 256), quit: make(chan struct{}), stopped: make(chan struct{}),
 		queues: make(map[string]*queue),
 	}
@@ -83,8 +82,8 @@ func startWriter(ctx context.Context, dsn string, s *Store, limit time.Duration)
 	return w, nil
 }
 
-// call runs f in a transaction and returns when that is durable. A call that has
-// begun is waited for even when ctx ends, so that nothing is claimed for nobody.
+// call runs f in a transaction and returns when that is durable. It waits for a call that
+// has begun even after ctx ends, so that no job is claimed without a caller to get it.
 func (w *writer) call(ctx context.Context, f func(*session) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -122,7 +121,7 @@ func (w *writer) closed() bool {
 	}
 }
 
-// stop ends the goroutine after the calls that it has taken.
+// stop ends the goroutine once it has answered the calls that it has taken.
 func (w *writer) stop() error {
 	w.once.Do(func() { close(w.quit) })
 	<-w.stopped
@@ -146,9 +145,9 @@ func (w *writer) loop() {
 	}
 }
 
-// makeRoom lets other processes in after a stretch of work.
+// makeRoom lets other processes write after a maxStretch of work.
 func (w *writer) makeRoom() {
-	if time.Since(w.met) < polite && time.Since(w.busySince) > stretch {
+	if time.Since(w.rivalSeenAt) < politeFor && time.Since(w.busySince) > maxStretch {
 		time.Sleep(gap)
 		w.busySince = time.Now()
 	}
@@ -156,11 +155,11 @@ func (w *writer) makeRoom() {
 
 // transact runs first and all calls that wait behind it in one transaction.
 func (w *writer) transact(first *call) {
-	ctx, stop := context.WithTimeout(context.Background(), w.limit)
+	ctx, stop := context.WithTimeout(context.Background(), w.lockWait)
 	err := w.store.turn.take(ctx)
 	stop()
 	if err != nil {
-		w.refuse(first, fmt.Errorf("%w: another transaction of this process was open for %v; end it", dibs.ErrUnavailable, w.limit))
+		w.refuse(first, fmt.Errorf("%w: another transaction of this process was open for %v; end it", dibs.ErrUnavailable, w.lockWait))
 		return
 	}
 	taken, wake, err := w.run(first)
@@ -186,8 +185,8 @@ func (w *writer) refuse(c *call, err error) {
 	}
 }
 
-// run returns the calls that it has taken, the queues to wake, and the error of the
-// transaction as a whole: then none of the calls has taken effect.
+// run returns the calls that it has taken, the queues to wake, and the error of the whole
+// transaction; with such an error no call has taken effect.
 func (w *writer) run(first *call) (taken []*call, wake []string, err error) {
 	if err := w.begin(); err != nil {
 		return nil, nil, err
@@ -221,10 +220,10 @@ func (w *writer) run(first *call) (taken []*call, wake []string, err error) {
 
 // begin waits for the file's lock.
 func (w *writer) begin() error {
-	return retryBusy(context.Background(), w.limit, func() error {
+	return retryBusy(context.Background(), w.lockWait, func() error {
 		err := w.exec("begin immediate")
 		if busy(err) {
-			w.met = time.Now()
+			w.rivalSeenAt = time.Now()
 		}
 		return err
 	})
@@ -232,7 +231,7 @@ func (w *writer) begin() error {
 
 // next takes another call that waits, unless the transaction is long enough.
 func (w *writer) next(began time.Time) *call {
-	if time.Since(began) > maxHold {
+	if time.Since(began) > maxTransaction {
 		return nil
 	}
 	select {
@@ -248,8 +247,8 @@ func (w *writer) runCall(s *session, c *call) error {
 	if err := w.exec("savepoint call"); err != nil {
 		return err
 	}
-	if time.Since(s.timed) > tick {
-		s.time = 0 // or a lease that ended since would count as held
+	if time.Since(s.clockReadAt) > sharedTime {
+		s.callTime = 0 // with an old time a lease that has ended would count as held
 	}
 	mark := s.mark()
 	if c.err = c.run(s); c.err == nil {
@@ -263,23 +262,23 @@ func (w *writer) runCall(s *session, c *call) error {
 	return w.exec("release call")
 }
 
-// session begins the transaction's work. Settings read in earlier transactions are
-// good for as long as nobody else has written.
+// session makes the session of a transaction. It keeps the settings read by earlier ones
+// until another connection writes.
 func (w *writer) session() (*session, error) {
 	s := newSession(context.Background(), w.prepared, w.store.sql)
-	s.queues, s.sweeping = w.queues, &w.lastSweep
+	s.queues, s.lastSweep = w.queues, &w.lastSweep
 	version, err := s.dataVersion()
 	if err != nil {
 		return nil, err
 	}
-	commits := w.store.turn.commits.Load()
+	commits := w.store.turn.otherCommits.Load()
 	if version != w.version {
 		clear(w.queues)
-		if commits == w.commits {
-			w.met = time.Now()
+		if commits == w.otherCommits {
+			w.rivalSeenAt = time.Now()
 		}
 	}
-	w.version, w.commits = version, commits
+	w.version, w.otherCommits = version, commits
 	return s, nil
 }
 

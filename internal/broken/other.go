@@ -18,7 +18,7 @@ var otherVariants = []Variant{
 		Harm:  "When the transaction rolls back, the job is completed but its effects are gone.",
 		Patches: []Patch{
 			{"postgres", "TestStore/tx/a finish and its effects happen together or not at all", []Edit{
-				{"tx.go", "finisher{conn: t.conn, own: t.own}", "finisher{conn: t.s.db}"},
+				{"tx.go", "finisher{conn: t.conn, ownTokens: t.ownTokens}", "finisher{conn: t.s.db}"},
 			}},
 		},
 	},
@@ -28,7 +28,7 @@ var otherVariants = []Variant{
 		Harm:  "A rollback leaves the jobs leased, and their attempts counted.",
 		Patches: []Patch{
 			{"postgres", "TestStore/txclaim/a rollback gives the jobs back at once, as if never claimed", []Edit{
-				{"tx.go", "claimer{conn: t.conn, tx: true}", "claimer{conn: t.s.db, tx: true}"},
+				{"tx.go", "claimer{conn: t.conn, inTx: true}", "claimer{conn: t.s.db, inTx: true}"},
 			}},
 		},
 	},
@@ -41,7 +41,7 @@ var otherVariants = []Variant{
 				{"sql/complete.sql", "or j.token = any ($6::uuid[])", "or false and j.token = any ($6::uuid[])"},
 			}},
 			{"sqlite", "TestStore/txclaim/a finish is good however long the transaction took", []Edit{
-				{"finish.go", "j.leaseUntil <= now && !s.own[j.token]", "j.leaseUntil <= now"},
+				{"finish.go", "j.leaseUntil <= now && !s.ownTokens[j.token]", "j.leaseUntil <= now"},
 			}},
 		},
 	},

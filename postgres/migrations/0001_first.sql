@@ -2,15 +2,15 @@
 
 create schema if not exists dibs;
 
--- Programs that know version compatible_with, though not this one, may go on.
+-- Programs that know version compatible_with may use the schema, even if they do not know this one.
 create table dibs.migration (
     version         int primary key,
     compatible_with int not null,
     applied_at      timestamptz not null default now()
 );
 
--- A queue's settings. version rises with every change; a claim names the version
--- it was prepared for and finds nothing under another.
+-- A queue's settings. version rises with every change; a claim names the version that
+-- it was prepared for, and finds nothing if the queue has another.
 create table dibs.queue (
     name            text collate "C" primary key,
     version         bigint not null default 1,
@@ -29,14 +29,14 @@ create table dibs.queue (
     keep_dead       interval not null default '336 hours',
     keep_cancelled  interval not null default '24 hours',
     payload_limit   int not null default 1048576,
-    -- whether a job with a group was ever enqueued: only then must claims admit
+    -- true once a job with a group was enqueued: only then must claims admit
     grouped         boolean not null default false,
-    -- whether all running jobs of a queue with a concurrency limit are in gate 3
+    -- true while all running jobs of a queue with a concurrency limit are in gate 3
     counted         boolean not null default false
 );
 
--- One row per queue, which claims lock: see turn_claim.sql. It is apart from queue
--- so that a claim in a caller's open transaction never makes a change of settings wait.
+-- One row per queue, which claims lock: see turn_claim.sql. It has a table of its own, so
+-- that a claim in a caller's open transaction never makes a change of settings wait.
 create table dibs.turn (
     queue text collate "C" primary key
 );
@@ -50,8 +50,8 @@ create table dibs.group_limit (
 
 create sequence dibs.job_id;
 
--- Live jobs. What a claim and a heartbeat change (token, lease_until, attempt,
--- worker, claimed_at) is in no index, and pages are filled by half, so these are
+-- Live jobs. No index contains the columns that claim and extend change (token,
+-- lease_until, attempt, worker, claimed_at), and pages are filled by half, so these are
 -- heap-only updates.
 create table dibs.job (
     id               bigint primary key default nextval('dibs.job_id'),
@@ -85,13 +85,13 @@ create table dibs.job (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- What claims scan, and nothing else may: see claim.sql.
+-- The ready index. Only claims may scan it: see claim.sql.
 create index job_ready on dibs.job (queue, priority, run_at, id) where gate = 0;
--- Jobs that were put back, where claims may have passed: see marks.go.
+-- Jobs that were put back, maybe below a mark: see marks.go.
 create index job_returned on dibs.job (queue, priority, run_at, id) where returned;
 -- Jobs that wait for their group's turn, in order.
 create index job_blocked on dibs.job (queue, group_key, priority, run_at, id) where gate = 1;
--- Grouped jobs whose time has not come.
+-- Grouped jobs that are not due yet.
 create index job_later on dibs.job (queue, run_at) where gate = 2;
 -- Running jobs of queues with a concurrency limit.
 create index job_counted on dibs.job (queue) where gate = 3;
@@ -129,7 +129,7 @@ create table dibs.finished (
 );
 create index finished_by_time on dibs.finished (queue, state, finished_at, id);
 
--- One row per claim call: finds expired leases and a worker's jobs.
+-- The log of claims, one row per claim call: finds expired leases and a worker's jobs.
 create table dibs.claim (
     token    uuid primary key,
     check_at timestamptz not null,
@@ -145,8 +145,8 @@ create index claim_by_check on dibs.claim (check_at);
 -- Compressing the ids of a large claim takes longer than writing them.
 alter table dibs.claim alter ids set storage external;
 
--- Groups that may have a free place or a new job. Append-only, so that nobody
--- holds a group's lock while their transaction is open.
+-- Groups that may have a free place or a new job. Append-only, so that no open
+-- transaction holds a lock on a group.
 create table dibs.wake (
     id        bigint generated always as identity primary key,
     queue     text collate "C" not null,
@@ -158,8 +158,8 @@ create table dibs.wake (
 );
 create index wake_by_group on dibs.wake (queue, group_key);
 
--- The same, one row per statement: enqueueing and completing write it, so that a job
--- costs them no row and no index entry more.
+-- The same with one row per statement of enqueue and complete, so that no job needs a
+-- row and an index entry of its own.
 create table dibs.wake_list (
     queue  text collate "C" not null,
     id     bigint generated always as identity,
@@ -195,7 +195,7 @@ create table dibs.tally (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- Jobs as Get and List show them, live ones and those that have ended, in the same columns.
+-- Jobs as Get and List show them; the live and the ended ones have the same columns.
 create view dibs.live_job as
 select
     j.id,

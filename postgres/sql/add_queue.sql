@@ -1,5 +1,5 @@
--- Purpose: make queues that do not exist yet, with the default settings, and note
---   which have groups.
+-- Purpose: make queues that do not exist yet, with the default settings, and mark those
+--   that have groups.
 -- Parameters: arrays of equal length: $1 name, $2 grouped.
 -- Columns out: none.
 -- Concurrency: in a transaction of its own, so that an enqueuer's open transaction

@@ -1,24 +1,23 @@
--- Purpose: give the places of the groups named in wake and wake_list to the first of
---   their jobs.
+-- Purpose: give the places of the groups named in wake and wake_list to the first jobs
+--   of each.
 -- Parameters: $1 queue.
 -- Columns out: none.
--- Concurrency: in the turn of turn_admit.sql, so nobody else gives places of this
---   queue. A place is held by a row in gate 0 or 3, running or not. Rows are counted
---   in a snapshot taken after the turn was got; since then places can only have
---   become free (and have left a wake row that stays), so a limit is never exceeded.
--- A row that holds its place unclaimed competes with the blocked ones if a better job,
---   a lower limit or its own run_at can displace it: it is locked first, and if that
---   fails somebody is just claiming it and it keeps its place. The others are not
---   locked: a lock stays even on a row that turns out to be claimed by now, and its
---   finish would wait for it. Those that compete are not claimed meanwhile, but for
---   claims that began before there was a reason: see claim.sql.
--- In a strict queue one that has been started comes first, due or not; elsewhere one that
---   is not due gives its place up. Rows are then changed by id, which finds the locked
---   version even if it is newer than the snapshot. A group in which something that
---   matters was locked is named in wake, to be looked at again. "gate::int" keeps the
---   planner from finding those ids by an index of all that is blocked, or holds a place.
--- Of wake_list it takes what names 500 groups, and the row that exceeds that: claims
---   after it wait for it.
+-- Concurrency: in the turn of turn_admit.sql, so no other process gives places of this
+--   queue. A row in gate 0 or 3 holds a place, running or not. Rows are counted in a
+--   snapshot taken in the turn; since then places can only have become free (and have
+--   left a wake row that stays), so a limit is never exceeded.
+-- An unclaimed row that holds a place competes with the blocked rows if a better job, a
+--   lower limit or its own run_at can displace it. It is locked first; if that fails, a
+--   claim is just taking it, and it keeps its place. Other rows are not locked: a lock
+--   would stay even on a row that turns out to be claimed, and delay its finish. Claims
+--   pass over competing rows, except claims that began before the reason for it: see
+--   claim.sql.
+-- In a strict queue a job that has been started comes first, due or not; in others a job
+--   that is not due gives its place up. Rows are then changed by id, which finds the locked
+--   version even if it is newer than the snapshot. If a row that matters was locked, its
+--   group is named in wake again. "gate::int" keeps the planner from finding those ids
+--   by an index of all blocked rows, or of all that hold a place.
+-- From wake_list it takes rows until they name 500 groups: claims after it wait for it.
 with woken as (
     delete from dibs.wake
     where current_setting('dibs_turn.admit', true) = 'true'

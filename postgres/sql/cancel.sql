@@ -1,9 +1,9 @@
--- Purpose: end jobs that wait, and ask the holders of running ones to stop.
+-- Purpose: end waiting and blocked jobs, and ask the holders of running ones to stop.
 -- Parameters: $1 ids.
 -- Columns out: id, queue, state ('cancelled' or 'running').
--- Concurrency: the rows are locked first and judged in their newest version. Locked
---   ones are skipped, so that nothing is held while waiting for others; the caller
---   finds them with present.sql and repeats this for them.
+-- Concurrency: the rows are locked first and judged in their newest version. Rows that
+--   are locked already are skipped, so that it holds no lock while it waits for another;
+--   the caller finds them with present.sql and repeats this for them.
 with held as materialized (
     select j.id, j.token is not null as running
     from dibs.job j

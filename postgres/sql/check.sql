@@ -1,11 +1,11 @@
--- Purpose: find what must not be of single jobs; repairable.sql finds what is wrong of counts and
+-- Purpose: find single jobs that break an invariant; repairable.sql finds wrong counts and
 --   groups.
 -- Parameters: none.
 -- Columns out: finding, one line each; no row means that all is well.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing.
--- Kept errors may be any JSON, after somebody has changed them with SQL. A path takes what is
--- no array for an array of one.
+-- The errors column may hold any JSON after a change by hand. A JSON path treats a value
+-- that is no array as an array of one element.
 with kept as (
     select id, errors from dibs.job where errors is not null
     union all

@@ -3,38 +3,39 @@
 --   $6 lease in microseconds, $7 kinds or null for all, $8 whether the queue has a
 --   concurrency limit (turn_claim.sql must then have run just before in the same
 --   transaction); then the lanes, ascending by priority, arrays of equal length:
---   $9 how (0: the gap between two known lanes, 1: a lane, oldest first, 2: a lane,
---   newest first, 3: what was put back in a lane), $10 lowest and $11 highest priority,
---   $12 run_at and $13 id where to start, or for 3, to end; $14 transactions that must
---   not have ended yet, for these places to hold (marks.go); $15 whether to look for
---   leases that have ended, of any queue.
+--   $9 how to scan (0: the gap between two known lanes, 1: a lane, oldest first, 2: a
+--   lane, newest first, 3: the put-back jobs of a lane), $10 lowest and $11 highest
+--   priority, $12 run_at and $13 id of the place to start, or for 3, to end; $14
+--   transactions that must still run for these places to hold (marks.go); $15 whether to
+--   look for leases that have ended, in any queue.
 -- Columns out: whether one of $14 has ended, and nothing was claimed; how many entries of
---   the ready index it has read so far, by the connection's own counter, of which all are read
---   before the first job comes; whether leases have ended, null if that was not asked; the
---   job's columns as the claim left them.
+--   the ready index it has read, by the connection's own counter (all are read before the
+--   first row is returned); whether leases have ended, null if $15 is false; the job's
+--   columns after the claim.
 --   One row with a null id if nothing was due; no row at all if the settings have
 --   another version or are just being changed.
--- Concurrency: the lanes' rows are locked as they are found, locked ones are
+-- Concurrency: the lanes' rows are locked as they are found, and locked rows are
 --   skipped, so no claim waits for another. A row that changed after this
 --   statement's snapshot is checked again in its newest version before it is
 --   locked. The array of row addresses is computed once, so no more than n rows are
---   taken whatever the plan; a subquery in IN could be run again by a join.
---   The key share locks on the turn's row and then the queue's shut out claims under
---   a concurrency limit that was set meanwhile (turn_claim.sql), and nothing else.
---   Running jobs are counted until the sweep has taken them or their finish has
---   committed: one whose lease has ended may still be finishing in a transaction.
---   The look at wake needs a snapshot of this statement's own, as counting does: where
---   one is for the whole transaction, a queue with groups gives nothing.
--- A group named in wake has places that may not be its jobs' any more (a limit was
---   lowered, a job was given back): its jobs wait until somebody has admitted them anew.
---   One named in wake_list has new jobs or fewer running ones. Its jobs keep their
---   places then, unless a better one is blocked: that is looked up first, in an index,
---   as the lists have none; of more than 20 lists any may name the group.
+--   taken whatever the plan; a join could run a subquery in IN again.
+--   The key share locks on the turn's row and then the queue's only shut out claims under
+--   a concurrency limit that was set meanwhile (turn_claim.sql).
+--   Jobs count as running until the sweep has taken them or their finish has
+--   committed: a job whose lease has ended may still be finishing in a transaction.
+--   Reading wake needs a snapshot of this statement's own, as counting does: in a
+--   transaction with one snapshot, a queue with groups gives no jobs.
+-- A group named in wake has jobs that may have lost their places (a limit was lowered, a
+--   job was given back): they are not claimed until they are admitted anew. A group named
+--   in wake_list has new jobs or fewer running ones. Its jobs keep their places, unless a
+--   better one is blocked: that is looked up first, in an index, as the lists have none;
+--   with more than 20 lists, every group counts as named.
 -- There, "offset 0" keeps the planner from reading all of wake into a hash table
 --   first: 100,000 rows a claim, seen with the planner's usual settings.
--- Known lanes read only what is due, from the mark on. Jobs that were put back below it
---   come first; "gate::int" leaves only their own index. Groups have no marks. A gap holds no row at all
---   unless a priority is used for the first time, so order is exact from the first.
+-- Known lanes are read from the mark on, and only their due jobs. Jobs that were put back
+--   below it come first; with "gate::int" the planner can use only their own index. Groups
+--   have no marks. A gap is empty unless a priority is used for the first time, so the
+--   order is exact even then.
 with turn as materialized (
     select queue
     from dibs.turn

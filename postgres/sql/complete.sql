@@ -1,20 +1,20 @@
 -- Purpose: end jobs for good: completed, dead or cancelled.
 -- Parameters: arrays of equal length: $1 id, $2 token, $3 state, $4 result or null,
 --   $5 error or null; $4 and $5 may be null or empty if there are none. $6 tokens of claims
---   that this transaction has made, or null: while it is open their leases do not end, since
---   nobody else can take the jobs.
+--   made in this transaction, or null: while it is open no other worker can take their
+--   jobs, so their leases do not end.
 -- Columns out: queue; whether it has groups among these jobs; the ids of those whose token
 --   was good, as text, which every driver can read.
 -- Concurrency: the delete is fenced by token and lease, and checks both again in the
---   newest version of a row that changed meanwhile. What it does not return was
---   refused and is unchanged. The caller sorts by id, so that batches lock in one
---   order.
--- All that is counted is counted in one pass over what is gone, whose rows are wide.
--- date_part() reckons in floating point; extract() would in numeric, which takes longer
---   than all other counting.
+--   newest version of a row that changed meanwhile. Jobs that it does not return were
+--   refused and are unchanged. The caller sorts by id, so that all batches lock in the
+--   same order.
+-- One pass over the deleted rows, which are wide, makes all counts. date_part() computes
+--   in floating point; extract() would compute in numeric, which takes longer than all
+--   other counting.
 -- "not in" asks a hash table of the few queues that keep nothing; a join would look up
 --   the queue of each job.
--- "= any (array[o.id])" leaves the planner only the index: see planning in open.go.
+-- With "= any (array[o.id])" the planner can use only the index: see planning in open.go.
 with o as materialized (
     select o.id, o.token, o.state, o.result, o.error
     from unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[]) as o (id, token, state, result, error)

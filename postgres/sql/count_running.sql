@@ -2,9 +2,9 @@
 --   gate 3, where claims count them.
 -- Parameters: $1 queue.
 -- Columns out: none.
--- Concurrency: runs in the turn of turn_claim.sql, when no claim without the limit
---   is under way any more. Rows that somebody is just finishing are skipped; as long as
---   there are any, the queue is not marked, and claims count the slower way.
+-- Concurrency: in the turn of turn_claim.sql, when no claim without the limit is under
+--   way any more. Rows that are just being finished are skipped; while there are any, the
+--   queue is not marked, and claims count in a slower way.
 with found as materialized (
     select j.id
     from dibs.claim c, unnest(c.ids) as i (id), dibs.job j

@@ -1,4 +1,4 @@
--- Purpose: let grouped jobs whose time has come join their groups.
+-- Purpose: move grouped jobs that have become due to their groups.
 -- Parameters: $1 queue.
 -- Columns out: none.
 -- Concurrency: in the turn of turn_admit.sql. Rows that an operator is just

@@ -1,8 +1,9 @@
 -- Purpose: change priority or run_at of jobs that are not running.
 -- Parameters: $1 ids, $2 priority or null, $3 run_at or null.
 -- Columns out: id, queue, priority.
--- Concurrency: as cancel.sql; a job that was claimed meanwhile is left alone. A grouped job gives up its place and competes for it again,
---   unless it has been started in a strict queue.
+-- Concurrency: as cancel.sql; a job that was claimed meanwhile is not changed. A grouped
+--   job gives up its place and competes for it again, unless it has been started in a
+--   strict queue.
 with clock as materialized (
     select clock_timestamp() as at
     where pg_current_xact_id() is not null

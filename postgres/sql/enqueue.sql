@@ -1,4 +1,4 @@
--- Purpose: insert a batch of jobs of which none has a unique key.
+-- Purpose: insert a batch of jobs without unique keys.
 -- Parameters: arrays of equal length, one element per job: $1 queue, $2 kind,
 --   $3 payload, $4 metadata or null, $5 priority, $6 run_at or null, $7 delay in
 --   microseconds, $8 max_attempts, $9 group or null; then $10 the queues'
@@ -8,9 +8,9 @@
 -- Concurrency: takes no lock that another enqueuer or a claimer needs: counts and
 --   wake rows are appended, never updated. Ids are drawn after the sort, so they
 --   grow with the arrays.
--- No job is due before the transaction had its number: marks pass the times up to which
---   all numbered transactions have ended (marks.go). So "clock" looks at the clock after
---   that, here and wherever a job gets a new time.
+-- No job may be due before its transaction has got its number: marks pass the times up to
+--   which all numbered transactions have ended (marks.go). So "clock" reads the clock after
+--   that, here and in all statements that give a job a new time.
 with clock as materialized (
     select clock_timestamp() as at
     where pg_current_xact_id() is not null

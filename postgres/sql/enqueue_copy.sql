@@ -1,10 +1,10 @@
--- Purpose: insert a large batch of jobs of which none has a unique key.
+-- Purpose: insert a large batch of jobs without unique keys.
 -- Parameters: none; the columns follow as rows in PostgreSQL's binary form (copy.go).
 -- Columns out: none.
 -- Concurrency: as enqueue.sql. Runs between enqueue_draw.sql and enqueue_count.sql, in
 --   their transaction.
--- Beside enqueue.sql with 10,000 jobs it saves a third of the server's CPU: rows go to
---   their page together, and no array becomes rows first.
+-- With 10,000 jobs it takes a third less of the server's CPU than enqueue.sql: rows go to
+--   their page together, and no arrays are turned into rows first.
 copy dibs.job (
     id,
     queue,

@@ -1,4 +1,4 @@
--- Purpose: begin an enqueue by COPY: the ids of its jobs, and the time by which they start.
+-- Purpose: begin an enqueue by COPY: draw the ids of its jobs, and read the clock.
 -- Parameters: $1 how many jobs; $2 the queues' names and $3 the versions of their
 --   settings by which the batch was checked.
 -- Columns out: now; ids, ascending. No row if a queue's settings have another version.

@@ -1,10 +1,10 @@
--- Purpose: insert a batch of jobs of which some have a unique key; those whose key
---   is held are left out.
+-- Purpose: insert a batch of jobs, some with unique keys; jobs whose key is held are left
+--   out.
 -- Parameters: as enqueue.sql, then $10 unique key or null, $11 until when it is
 --   held ('finished' or 'claimed') or null, $12 the queues' names, $13 the versions of
 --   their settings by which the batch was checked.
--- Columns out: ord (place in the arrays, from 1) and the id meant for it, for each; then
---   a null and the id, for each that was inserted. No row if a queue's settings have
+-- Columns out: for each job ord (place in the arrays, from 1) and the id meant for it; then
+--   for each inserted job a null and its id. No row if a queue's settings have
 --   another version.
 -- Concurrency: the partial unique index decides. An insert that meets a key whose
 --   holder is not committed yet waits for that transaction; keys are inserted in

@@ -3,11 +3,11 @@
 -- Parameters: none.
 -- Columns out: queue and how many of its jobs were taken away.
 -- Concurrency: looks at the claims that turn_expire.sql has just locked in the same
---   transaction, in a newer snapshot, so that it sees what a shortened lease became
+--   transaction, in a newer snapshot, so that it sees leases that were shortened
 --   (extend.sql waits for that lock). A lease that ended cannot be extended or
---   finished, and no claim takes a row with a token. A row that is locked is being
---   finished in a transaction that began to do so before the lease ended: it is
---   skipped and looked at again a second later.
+--   finished, and no claim takes a row with a token. A locked row is being finished
+--   in a transaction that began to do so before the lease ended: it is skipped and
+--   looked at again a second later.
 -- A job keeps its place in its group and its run_at, and has no backoff.
 with ended as materialized (
     select c.token, c.ids

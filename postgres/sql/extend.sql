@@ -1,11 +1,11 @@
--- Purpose: renew leases.
+-- Purpose: extend leases.
 -- Parameters: arrays of equal length: $1 id, $2 token; $3 lease in microseconds.
--- Columns out: id, cancel_requested, of those extended.
+-- Columns out: id and cancel_requested of each job whose lease was extended.
 -- Concurrency: fenced by token and lease, in the newest version of a row. Rows are
 --   locked in id order, so that batches cannot wait for each other in a circle.
---   Rows that somebody has locked are skipped, since the other leases must not wait for
---   them; held.sql tells those that an open transaction is finishing from others. The sweep finds longer leases by itself; for a shorter one
---   the claim's row is written, under the lock that the sweep takes.
+--   Locked rows are skipped, since the other leases must not wait for them; held.sql finds
+--   out which of them an open transaction is finishing. The sweep finds longer leases by
+--   itself; for a shorter one the claim's row is written, under the lock that the sweep takes.
 with good as materialized (
     select j.id, j.token, j.lease_until
     from unnest($1::bigint[], $2::uuid[]) as l (id, token)

@@ -1,11 +1,11 @@
--- Purpose: tell which tokens are still good, and whose jobs are being finished.
+-- Purpose: find the tokens that are still good, and the jobs that are being finished.
 -- Parameters: arrays of equal length: $1 id, $2 token.
--- Columns out: id, whether an open transaction is finishing the job, in which case it
---   does not matter any more whether the lease has ended.
--- Concurrency: waits for nobody. Statements that finish a job lock its row for update;
---   all others lock it for no key update, which leaves room for the key share lock
---   here. That matters also for rows that they do not change: a claim that has seen a job
---   waiting locks it in its newest version, and only then finds it claimed.
+-- Columns out: id; whether an open transaction is finishing the job: if so, it does not
+--   matter whether the lease has ended.
+-- Concurrency: waits for no lock. Statements that finish a job lock its row for update; all
+--   others lock it for no key update, beside which the key share lock here can be got. That
+--   holds for rows that they do not change, too: a claim may lock a row and only then see
+--   that the job is claimed.
 with looked as materialized (
     select
         j.id,

@@ -1,9 +1,9 @@
 -- Purpose: find which jobs hold unique keys.
 -- Parameters: $1 queues, $2 keys, arrays of equal length.
 -- Columns out: ord (place in the arrays, from 1), id.
--- Concurrency: a plain read after enqueue_unique.sql, in a new snapshot, so that a
---   holder which committed in between is seen. One that has let go since is not
---   found; the caller then enqueues again.
+-- Concurrency: a plain read after enqueue_unique.sql, in a new snapshot, so that it sees
+--   a holder that committed in between. If a holder has given its key up since, no row is
+--   found, and the caller enqueues again.
 select n.ord, j.id
 from unnest($1::text[], $2::text[]) with ordinality as n (queue, unique_key, ord)
 cross join lateral (

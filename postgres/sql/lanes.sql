@@ -1,7 +1,7 @@
--- Purpose: list the priorities in use in a queue's ready jobs, due or not, that are not
---   known yet.
+-- Purpose: list the priorities of a queue's ready jobs, due or not, that are not known
+--   yet.
 -- Parameters: arrays of equal length: $2 lowest and $3 highest priority of the gaps
---   between those that are known; $1 queue, $4 how many at most of each gap.
+--   between the known priorities; $1 queue, $4 how many at most from each gap.
 -- Columns out: priority, ascending.
 -- Concurrency: a plain read; what it misses lies in a gap, which claims read too.
 -- Steps through the index from one priority to the next instead of reading it all.

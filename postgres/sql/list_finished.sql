@@ -1,12 +1,12 @@
 -- Purpose: list jobs of one final state, last finished first.
--- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 state; $5 and $6 only
---   those before this time and id; $7 how many; $8 how many jobs to look at.
--- Columns out: whether the row only tells how far the list has looked; id; the columns of
---   ended_job. If fewer than $7 are among the jobs looked at, and there are more, the last row is
---   the first of those not looked at.
--- Concurrency: one snapshot of finished rows only; locks nothing. With many queues each
---   gives its own newest. Where a kind or group narrows the list, all stop where the
---   first of them has been looked at: $8 jobs, shared by the queues, and 100 of each.
+-- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 state; $5 time and $6 id
+--   before which the list begins; $7 how many; $8 how many jobs to look at.
+-- Columns out: whether the row only marks how far the list has looked; id; the columns of
+--   ended_job. If the list stops before it has $7 jobs or all, the last row is the first
+--   job that it has not looked at.
+-- Concurrency: one snapshot of finished rows only; locks nothing. Each queue contributes
+--   its own newest jobs. If a kind or group narrows the list, each queue looks at 100 jobs
+--   and its share of $8, and the list ends at the latest time where one of them stops.
 with bound as materialized (
     select b.finished_at, b.id
     from dibs.queue n,

@@ -1,11 +1,11 @@
 -- Purpose: list waiting and blocked jobs, or all that are not final, newest first.
 -- Parameters: $1 queue, $2 kind, $3 group, $4 state, each '' for all; $5 only ids
---   below this; $6 how many; $7 how many jobs to look at.
--- Columns out: whether the row only tells how far the list has looked; id; the columns of
---   live_job. If fewer than $6 are among the $7 jobs looked at, and there are more, the last row is
---   the last of those.
--- Concurrency: one snapshot; locks nothing. A queue with up to 1,000 jobs is found by the
---   indexes that begin with the queue; otherwise jobs are read along the primary key.
+--   below this one; $6 how many; $7 how many jobs to look at.
+-- Columns out: whether the row only marks how far the list has looked; id; the columns of
+--   live_job. If the list stops before it has $6 jobs or all, the last row is the last job
+--   that it has looked at.
+-- Concurrency: one snapshot; locks nothing. Jobs of a queue with up to 1,000 are read by
+--   the indexes that begin with the queue; otherwise jobs are read along the primary key.
 with few as materialized (
     (select id from dibs.job where $1 <> '' and queue = $1 and gate = 0 limit 1001)
     union all

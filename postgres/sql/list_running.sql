@@ -1,13 +1,13 @@
 -- Purpose: list running jobs, newest first.
 -- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 only ids below
 --   this; $5 how many; $6 how many claimed jobs to look at.
--- Columns out: whether the row only tells how far the list has looked; id; the columns of
---   live_job. If fewer than $5 are among the $6 jobs looked at, and there are more, the last row has
---   the id of the last of those, which may be gone.
--- Concurrency: finds them by the log of claims instead of among all that wait. The log
---   also names jobs that have ended, until their leases would have. It looks from the
---   newest on and stops when it has $5; "offset 0" keeps the planner from the other way
---   round. Locks nothing.
+-- Columns out: whether the row only marks how far the list has looked; id; the columns of
+--   live_job. If the list stops before it has $5 jobs or all, the last row has the id of
+--   the last job that it has looked at, which may have ended.
+-- Concurrency: finds them in the log of claims instead of reading all live jobs. The log
+--   names jobs that have ended, too, until the end of their leases. It reads from the
+--   newest on and stops when it has $5 jobs; "offset 0" keeps the planner from the other
+--   order. Locks nothing.
 with looked as materialized (
     select i.id, c.token
     from dibs.claim c, unnest(c.ids) as i (id)

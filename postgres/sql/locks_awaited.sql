@@ -1,9 +1,9 @@
--- Purpose: tell for which lock of one connection another one waits.
--- Parameters: $1 process id of who waits, $2 of who holds the lock.
+-- Purpose: find the lock of one connection for which another connection waits.
+-- Parameters: $1 process id of the waiting connection, $2 of the one that holds the lock.
 -- Columns out: kind, table or '', key of an advisory lock or 0; no row if it does not wait.
--- Concurrency: a plain read; of pg_locks, as locks_held.sql.
--- Who waits for a row waits for its holder's transaction, and holds the row's place
---   in the line meanwhile, which tells the table.
+-- Concurrency: a plain read of pg_locks, as locks_held.sql.
+-- A connection that waits for a row waits for the end of its holder's transaction, and
+--   meanwhile holds a lock on the row's address, which tells the table.
 select
     w.locktype,
     coalesce(t.relname, ''),

@@ -1,8 +1,8 @@
--- Purpose: list the locks that a connection's transaction holds, but for those on rows.
+-- Purpose: list the locks that a connection's transaction holds, except those on rows.
 -- Parameters: $1 process id of the connection.
 -- Columns out: kind ('table', 'sequence', or what pg_locks calls it), name of the table
 --   or sequence (an index counts as its table), the strongest mode, key of an advisory lock.
--- Concurrency: a plain read; of pg_locks, which stops the server's locking for microseconds.
+-- Concurrency: a plain read of pg_locks, which stops the server's locking for microseconds.
 select
     case when l.locktype <> 'relation' then l.locktype when t.relkind = 'S' then 'sequence' else 'table' end,
     coalesce(t.relname, ''),

@@ -3,12 +3,12 @@
 --   to look at, $4 more jobs.
 -- Columns out: table, ctid, and the lock's mode if several transactions hold the row
 --   together, else null.
--- Concurrency: a plain read; the other transaction's locks stand in xmax of the versions
---   that everybody else sees. What it inserted is not seen. Of each table, and of the jobs
---   of each queue that are ready, blocked, for later or counted, it reads 10,000 rows at
---   most: claims go from the first on.
--- A number in xmax is a transaction's or a multixact's; it is read as the latter if
---   it could be one, and then must name this transaction as a member.
+-- Concurrency: a plain read; the transaction's locks are in xmax of the row versions that
+--   all others see. It does not see rows that the transaction inserted. It reads up to
+--   10,000 rows of each table, and of each queue's ready, blocked, later and counted jobs:
+--   claims read these in the same order.
+-- A number in xmax is a transaction's or a multixact's; it is read as a multixact's if
+--   there is one with this transaction as a member.
 with oldest as (
     select max(mxid_age(datminmxid)) as age
     from pg_database

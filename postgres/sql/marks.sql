@@ -1,12 +1,12 @@
--- Purpose: find the first job that waits in each lane: marks can be moved up to there.
+-- Purpose: find the first waiting job of each lane: its mark can be moved up to there.
 -- Parameters: $1 queue, $2 kinds or null for all; then, arrays of equal length,
 --   $3 priority, $4 run_at and $5 id where to start; $6 the transactions, by xmax, whose
 --   locks do not count.
--- Columns out: priority, run_at, id, of the lanes that have one.
--- Concurrency: a plain read. A job that somebody is just claiming is still one that
---   waits, unless that transaction is known to run for long. If it is, only a lock tells
---   whether it has more than a share of the row's key, as a foreign key takes, which no
---   claim minds: such rows are locked as by a claim, for as long as this statement runs.
+-- Columns out: priority, run_at and id of the job, for each lane that has one.
+-- Concurrency: a plain read. A job that is just being claimed counts as waiting, unless
+--   the transaction is known to run for long (its number is in $6). Such a transaction may
+--   hold only a key share lock, as a foreign key takes, beside which the job can be claimed.
+--   Only a lock shows this: these rows are locked as by a claim, while this statement runs.
 select u.priority, coalesce(k.run_at, f.run_at), coalesce(k.id, f.id)
 from unnest($3::smallint[], $4::timestamptz[], $5::bigint[]) as u (priority, run_at, id)
 left join lateral (

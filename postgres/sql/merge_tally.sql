@@ -1,5 +1,5 @@
--- Purpose: merge counts: what is older than statistics look back into one row per queue, the
---   rest into one row per queue and minute.
+-- Purpose: merge counts: those of the window of statistics into one row per queue and
+--   minute, older ones into one row per queue.
 -- Parameters: $1 how many rows at most.
 -- Columns out: how many rows were merged, and into how many.
 -- Concurrency: in the turn of turn_sweep.sql. Rows are deleted and inserted as their sum in one

@@ -1,4 +1,4 @@
--- Purpose: tell what there is to sweep.
+-- Purpose: find out what a sweep has to do.
 -- Parameters: none.
 -- Columns out: whether leases have ended; the newest row of the tally; the queues in
 --   which grouped jobs wait to be admitted; percent of the server's connections in use.

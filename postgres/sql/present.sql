@@ -1,6 +1,6 @@
--- Purpose: tell which jobs are live, for those that a statement skipped because they
---   were locked.
--- Parameters: $1 ids, $2 whether only those not running.
+-- Purpose: find live jobs among those that another statement did not return: it skipped
+--   them because they were locked.
+-- Parameters: $1 ids, $2 whether to leave out running jobs.
 -- Columns out: id.
 -- Concurrency: a plain read.
 select id

@@ -1,8 +1,8 @@
--- Purpose: delete finished jobs at an operator's word.
+-- Purpose: delete finished jobs when an operator asks for it.
 -- Parameters: $1 queue or '' for all, $2 state or '' for all, $3 age in
 --   microseconds, $4 how many at most per queue and state.
 -- Columns out: deleted.
--- Concurrency: rows that somebody is just putting back or pruning are skipped.
+-- Concurrency: rows that are just being requeued or pruned are skipped.
 with gone as (
     delete from dibs.finished
     where ctid = any (array(

@@ -1,10 +1,10 @@
--- Purpose: tell which tokens that a finish refused are good after all: the statement had
---   seen a lease end that was just being extended.
+-- Purpose: find the tokens that a finish refused although they are good: it had seen the
+--   old end of a lease that was just being extended.
 -- Parameters: arrays of equal length: $1 id, $2 token.
 -- Columns out: id.
--- Concurrency: waits for whoever has locked these rows, and looks at their newest
---   versions. Nobody can extend a lease that has ended by then. Where one snapshot is
---   for the whole transaction, there is nothing newer to see.
+-- Concurrency: waits for the transactions that have locked these rows, and looks at the
+--   newest versions. A lease that has ended by then cannot be extended any more. In a
+--   transaction with one snapshot there are no newer versions to see.
 with newest as materialized (
     select j.id, j.lease_until
     from unnest($1::bigint[], $2::uuid[]) as l (id, token)

@@ -1,11 +1,11 @@
--- Purpose: find counts that are not those of the rows, and groups whose jobs nobody lets
---   go on: what is left when rows were deleted or inserted by hand.
+-- Purpose: find counts that differ from the rows, and groups that have free places but
+--   wait: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
 -- Columns out: finding, one line each; queue; state whose count is wrong, or 'group'; how
 --   much the count lacks.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
---   nothing. Whoever changes rows changes their counts in the same transaction, so what a
---   count lacks here it lacks until somebody adds that.
+--   nothing. Every transaction changes rows and their counts together, so what a count
+--   lacks here it lacks until a repair adds it.
 with counted as (
     select t.queue, s.state, sum(s.n)::bigint as n
     from dibs.tally t,

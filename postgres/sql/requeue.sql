@@ -1,10 +1,10 @@
 -- Purpose: put finished jobs back to waiting, due now, all attempts allowed again.
 -- Parameters: $1 ids.
 -- Columns out: id, queue.
--- Concurrency: each row is deleted by one caller only, who inserts it. A unique key
---   that another job holds is not taken back; one that is taken in this very moment
---   fails the statement on the unique index, and the caller repeats it. A job that
---   held its key only until it was claimed does not take it back.
+-- Concurrency: only one caller can delete a row and insert it again. A job does not get a
+--   unique key back that another job holds, or that it held only until it was claimed. If
+--   another job takes the key at the same time, the unique index fails the statement, and
+--   the caller repeats it.
 with clock as materialized (
     select clock_timestamp() as at
     where pg_current_xact_id() is not null

@@ -1,10 +1,10 @@
 -- Purpose: give a restarted worker the jobs of a queue that it still holds.
 -- Parameters: $1 queue, $2 worker, $3 new token, $4 lease in microseconds.
 -- Columns out: as claim.sql.
--- Concurrency: fenced by the old token and lease, so what another claim or the
---   sweep has taken meanwhile is left alone, and so is what is being finished in an
---   open transaction. Jobs without attempts left stay with the old
---   token and die when their lease ends.
+-- Concurrency: fenced by the old token and lease, so it does not take jobs that another
+--   claim or the sweep has taken meanwhile, nor jobs that an open transaction is
+--   finishing. Jobs without attempts left keep the old token and die when their lease
+--   ends.
 with good as materialized (
     select j.id
     from dibs.claim c, unnest(c.ids) as i (id), dibs.job j

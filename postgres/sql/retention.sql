@@ -1,10 +1,9 @@
 -- Purpose: delete finished jobs that their queue no longer keeps.
 -- Parameters: $1 how many at most per queue and state.
 -- Columns out: deleted.
--- Concurrency: in the turn of turn_sweep.sql. Rows that somebody is just putting back
---   are skipped. Reads only what is past retention, as the index is by time, and before
---   that the oldest job of each queue and state that has some: it steps through the index
---   from one to the next.
+-- Concurrency: in the turn of turn_sweep.sql. Rows that are just being requeued are
+--   skipped. It steps through the index to the oldest job of each queue and state, and
+--   then, as the index is in the order of time, reads only jobs past retention.
 with recursive oldest (queue, state, finished_at) as (
     (
         select o.queue, o.state, o.finished_at

@@ -3,12 +3,12 @@
 -- Parameters: arrays of equal length: $1 id, $2 token, $3 ending, $4 error or null,
 --   $5 delay in microseconds, null for the queue's backoff (queue.go gives the formula);
 --   $6 tokens of claims that this transaction has made, or null (complete.sql).
--- Columns out: id, queue, grouped, of those whose token was good.
+-- Columns out: id, queue and grouped of each job whose token was good.
 -- Concurrency: the rows are locked first, in id order, and seen in their newest
---   version; what is not returned was refused and is unchanged.
--- A retry or snooze outside of a strict queue leaves its group's place: gate 2 (or 1,
---   if due at once). Strict, released and ungrouped jobs keep it. The wake row lets
--- the group choose anew in any case.
+--   version; jobs that are not returned were refused and are unchanged.
+-- A grouped job gives up its place after a retry or snooze, unless the queue is strict: it
+--   goes to gate 2 (or 1, if due at once). Other jobs go to gate 0. The wake row has the
+--   group's places given anew in any case.
 with clock as materialized (
     select clock_timestamp() as at
     where pg_current_xact_id() is not null

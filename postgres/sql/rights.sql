@@ -1,7 +1,7 @@
--- Purpose: tell which of a worker's rights the role lacks.
+-- Purpose: list the rights of a worker that the role lacks.
 -- Parameters: $1 the schema, as it is written in SQL.
--- Columns out: what the right is on, as GRANT names it; the right.
--- Concurrency: a plain read of the catalogs, which anybody may do.
+-- Columns out: the object, as GRANT names it; the right.
+-- Concurrency: a plain read of the catalogs, which every role may read.
 with needed (name, kind, rights) as (
     values
         ('job', 'r', array['select', 'insert', 'update', 'delete']),

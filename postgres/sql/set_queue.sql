@@ -4,8 +4,8 @@
 --   $10 factor, $11 max, $12 jitter, $13 keep completed, $14 dead, $15 cancelled,
 --   $16 payload limit; durations in microseconds. $17 the version they were made from.
 -- Columns out: version; no row if somebody else has changed the settings since.
--- Concurrency: claims under the old version find nothing from the commit on. A limit that is
---   new begins with counting what runs (count_running.sql).
+-- Concurrency: from the commit on, claims under the old version find nothing. Under a new
+--   limit the next claim first counts the running jobs (count_running.sql).
 update dibs.queue
 set
     version = version + 1,

@@ -5,9 +5,9 @@
 --   succeeded, failed, wait and run times in microseconds, summed over the window.
 -- Concurrency: plain reads that lock nothing. Counts come from tally; of the ready
 --   index only each priority's first entries and at most $1 future ones are read.
--- With thousands of queues it reads each table once, and joins nothing by the name of a
---   queue: it steps through the indexes from one queue that has jobs to the next, and
---   adds up by queue what it has found.
+-- For thousands of queues it reads each table once, without joins by queue: it steps
+--   through the indexes from one queue that has jobs to the next, and groups the results
+--   by queue.
 with recursive lane (queue, priority, n, run_at, token, before, scheduled) as (
     (
         select

@@ -1,6 +1,6 @@
--- Purpose: take the turn to admit a queue's grouped jobs, until the transaction
---   ends, if there is anything to admit; dibs_turn.admit says whether it was got: true,
---   false if there is nothing, busy if another has it.
+-- Purpose: take the turn to admit a queue's grouped jobs, until the transaction ends, if
+--   there is anything to admit. The setting dibs_turn.admit is then true; it is false if
+--   there is nothing, and busy if another process has the turn.
 -- Parameters: $1 queue, $2 key of the advisory lock.
 -- Columns out: 'true', 'false' or 'busy'.
 -- Concurrency: one process at a time per queue decides who holds a group's places;

@@ -1,13 +1,13 @@
 -- Purpose: take the turn to claim from a queue with a concurrency limit, until the
---   transaction ends; the setting dibs_turn.claim says whether it was got.
+--   transaction ends; the setting dibs_turn.claim is true if it was got.
 -- Parameters: $1 queue.
 -- Columns out: 'true' or 'false'.
--- Concurrency: a claim under a limit counts what runs and takes the rest, so only
---   one may be at it. Nobody waits: who does not get the lock finds nothing. It also
---   conflicts with the key share lock of claims that began before the limit was
---   set. Counting happens in the next statement, whose snapshot sees all that
---   earlier holders of the turn committed. With one snapshot for the whole
---   transaction it would not, and the turn is not given.
+-- Concurrency: a claim under a limit counts running jobs and takes as many as are
+--   missing, so only one claim may do so at a time. A claim without the turn does not
+--   wait, it claims nothing. The lock also conflicts with the key share lock of claims
+--   that began before the limit was set. The next statement counts, and its snapshot sees
+--   all that earlier holders of the turn committed. A transaction with one snapshot would
+--   not see that, so it does not get the turn.
 select set_config('dibs_turn.claim', coalesce((
     select 'true'
     from dibs.turn

@@ -1,8 +1,8 @@
--- Purpose: lock claims of which a lease may have ended; dibs_turn.expire lists their
---   tokens until the transaction ends.
+-- Purpose: lock claims with leases that may have ended; the setting dibs_turn.expire
+--   lists their tokens until the transaction ends.
 -- Parameters: $1 how many at most.
 -- Columns out: how many.
--- Concurrency: locked ones are skipped, so several processes can sweep.
+-- Concurrency: locked claims are skipped, so several processes can sweep.
 with due as materialized (
     select token
     from dibs.claim

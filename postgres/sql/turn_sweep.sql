@@ -1,5 +1,5 @@
--- Purpose: take the turn to sweep, until the transaction ends; dibs_turn.sweep says
---   whether it was got.
+-- Purpose: take the turn to sweep, until the transaction ends; the setting dibs_turn.sweep
+--   is true if it was got.
 -- Parameters: $1 key of the advisory lock.
 -- Columns out: 'true' or 'false'.
 -- Concurrency: one process at a time sweeps; others go on without waiting.

@@ -9,8 +9,8 @@ create table dibs_migration (
   applied_at integer not null
 ) strict;
 
--- The time of the last transaction: each has a later one than those before, whatever
--- the system's clock does. seen is what that said then.
+-- The time of the last transaction: each has a later one than the one before, whatever
+-- the system's clock does. seen is the time of the system's clock then.
 create table dibs_clock (
   one integer primary key check (one = 1),
   now integer not null,
@@ -68,8 +68,8 @@ create table dibs_job (
   errors text
 ) strict;
 
--- What can be claimed, in its order. kind is there so that a claim of some kinds reads
--- the index alone; and token, always null, because SQLite would look it up in the row.
+-- Claimable jobs, in the order of claims. kind is there so that a claim of some kinds reads
+-- only the index, and token, always null, because SQLite would look it up in the row.
 create index dibs_job_ready on dibs_job (queue, priority, run_at, id, kind, token)
   where gate = 0 and token is null;
 -- The blocked jobs of a group in their order.
@@ -78,10 +78,10 @@ create index dibs_job_blocked on dibs_job (queue, group_key, priority, run_at)
 -- The jobs that hold the places of a group.
 create index dibs_job_place on dibs_job (queue, group_key)
   where group_key is not null and gate in (0, 3);
--- Grouped jobs whose time has not come.
+-- Grouped jobs that are not due yet.
 create index dibs_job_later on dibs_job (queue, run_at)
   where gate = 2;
--- What runs in a queue with a concurrency limit.
+-- Running jobs of queues with a concurrency limit.
 create index dibs_job_counted on dibs_job (queue)
   where gate = 3;
 create unique index dibs_job_unique on dibs_job (queue, unique_key)
@@ -131,7 +131,7 @@ create table dibs_claim (
 
 create index dibs_claim_by_check on dibs_claim (check_at);
 
--- Changes of counts by queue and minute since 1970. What is true now is the sum of all rows;
+-- Changes of counts by queue and minute since 1970. A count is the sum of all its rows;
 -- the sweep adds old minutes to minute 0.
 create table dibs_tally (
   queue text not null,
@@ -151,7 +151,7 @@ create table dibs_tally (
   primary key (queue, minute)
 ) strict, without rowid;
 
--- Jobs as Get and List show them, live ones and those that have ended, in the same columns.
+-- Jobs as Get and List show them; the live and the ended ones have the same columns.
 create view dibs_live_job as
 select
   j.id,

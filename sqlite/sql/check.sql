@@ -1,11 +1,11 @@
--- Purpose: find what must not be of single jobs; repairable.sql finds what is wrong of counts and
+-- Purpose: find single jobs that break an invariant; repairable.sql finds wrong counts and
 --   groups.
 -- Parameters: none.
--- Columns out: what, one line each; no row means that all is well.
+-- Columns out: finding, one line each; no row means that all is well.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing.
--- Kept errors may be any text, after somebody has changed them with SQL. Functions of JSON
--- fail on most of them; "case" looks only as far as it has to.
+-- The errors column may hold any text after a change by hand, and JSON functions fail on
+-- text that is no JSON; "case" evaluates them only where it is.
 with kept as (
   select id, errors, case
     when not json_valid(errors) then false

@@ -1,4 +1,4 @@
--- Purpose: look at a claim again at another time: when the next of its leases ends, or
+-- Purpose: have the sweep look at a claim later: when the next of its leases ends, or
 --   once the caller's transaction that made it has ended.
 -- Parameters: ?1 token, ?2 when.
 -- Columns out: token, ids as a JSON array.

@@ -4,9 +4,9 @@
 --   all, ?5 how many, ?6 token, ?7 end of the lease, ?8 worker.
 -- Columns out: id, kind, payload, metadata, priority, run_at, attempt, excused,
 --   max_attempts, group, unique key, unique until, cancel_requested, created_at, errors.
--- Concurrency: the only write transaction of the file, so what the subquery finds is
---   free and stays so. The rows leave the ready index here, so that running jobs are
---   never in a claim's way.
+-- Concurrency: the only write transaction of the file, so the jobs that the subquery
+--   finds stay free. Their rows leave the ready index, so that claims never read running
+--   jobs.
 update dibs_job
 set
   token = ?6,

@@ -2,10 +2,10 @@
 -- Parameters: none.
 -- Columns out: now.
 -- Concurrency: the only write transaction of the file; each has a later time than the
---   one before, so what was enqueued first has the earlier run_at. When the system's
---   clock was put back, time goes on from where it was, at half speed until the two
---   meet: if it stood still, no lease would end meanwhile. SQLite's clock counts
---   milliseconds, and a real cannot hold them exactly, so they are rounded before they
+--   one before, so a job that was enqueued first has the earlier run_at. If the system's
+--   clock was put back, this time goes on from where it was, at half speed until the
+--   clocks meet: if it stood still, no lease would end meanwhile. SQLite's clock counts
+--   milliseconds as a real number, which is not exact, so they are rounded before they
 --   become microseconds.
 update dibs_clock
 set

@@ -1,4 +1,4 @@
--- Purpose: mark the jobs just claimed in a queue with a concurrency limit.
+-- Purpose: put jobs just claimed in a queue with a concurrency limit at gate 3.
 -- Parameters: ?1 a JSON array of ids.
 -- Columns out: none.
 -- Concurrency: in the transaction of the claim.

@@ -1,8 +1,9 @@
--- Purpose: begin to count what runs when a queue gets a concurrency limit.
+-- Purpose: put the running jobs at gate 3, where claims count them, when their queue
+--   gets a concurrency limit.
 -- Parameters: ?1 queue.
 -- Columns out: none.
--- Concurrency: in the transaction that sets the limit. It goes by the log of claims,
---   not through all jobs.
+-- Concurrency: in the transaction that sets the limit. It finds them in the log of
+--   claims instead of reading all jobs.
 update dibs_job
 set gate = 3
 where id in (

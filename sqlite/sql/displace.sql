@@ -1,5 +1,5 @@
--- Purpose: take the places of a group from the jobs that could give them up: all loose
---   ones, and the last of the started ones if the limit has become too low for them.
+-- Purpose: take places of a group from waiting jobs: from all loose ones (group.sql), and
+--   from the last of the started ones if the limit has become too low for them.
 -- Parameters: ?1 queue, ?2 group, ?3 now, ?4 whether the queue is strict, ?5 how many
 --   started ones there is room for.
 -- Columns out: gate.

@@ -1,4 +1,4 @@
--- Purpose: let grouped jobs whose time has come join their groups.
+-- Purpose: move grouped jobs that have become due to their groups.
 -- Parameters: ?1 queue, ?2 now, ?3 how many.
 -- Columns out: group.
 -- Concurrency: the only write transaction of the file; the groups are settled in it.

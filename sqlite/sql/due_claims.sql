@@ -1,4 +1,4 @@
--- Purpose: find the claims whose leases are to be looked at.
+-- Purpose: find the claims whose leases the sweep must look at.
 -- Parameters: ?1 now, ?2 how many.
 -- Columns out: token, ids as a JSON array.
 -- Concurrency: the only write transaction of the file.

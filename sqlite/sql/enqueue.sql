@@ -3,8 +3,8 @@
 -- Columns out: none; the id is the last inserted row's.
 -- Concurrency: the only write transaction of the file, so a unique key found free
 --   (holder.sql) is still free here; the unique index would refuse it otherwise.
--- Of many jobs, each enqueuedAtOnce (statements.go) go in a statement with as many rows.
---   Numbered parameters would have names, which SQLite walks through to bind each one.
+-- enqueue_many is the same for enqueuedAtOnce rows (statements.go). The parameters have
+--   no numbers: SQLite would search a list of names to bind each numbered one.
 insert into dibs_job (
   queue,
   kind,

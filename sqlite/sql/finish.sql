@@ -1,11 +1,11 @@
 -- Purpose: copy live jobs that end alike to the finished ones.
--- Parameters: ?1 a JSON array of ids, ?2 state, ?3 now, ?4 error history or null for the one
---   that each has, ?5 result or null.
+-- Parameters: ?1 a JSON array of ids, ?2 state, ?3 now, ?4 error history or null to keep
+--   each job's own, ?5 result or null.
 -- Columns out: none.
 -- Concurrency: in one transaction with the fence before it (held.sql) and the
 --   deletion after it (remove.sql).
--- With held.sql and remove.sql it does for all completed jobs of a call what took three
---   statements for each: 28 us of CPU for enqueue, claim and finish of a job, in place of 39.
+-- held.sql, this and remove.sql finish all completed jobs of a call at once. With three
+--   statements for each job, enqueue, claim and finish took 39 us of CPU instead of 28.
 insert into dibs_finished (
   id,
   queue,

@@ -1,4 +1,4 @@
--- Purpose: let claimed jobs that held their unique key only until now go without it.
+-- Purpose: take the unique key from jobs that hold it only until they are claimed.
 -- Parameters: ?1 a JSON array of ids.
 -- Columns out: none.
 -- Concurrency: in the transaction of the claim.

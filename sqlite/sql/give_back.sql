@@ -1,4 +1,4 @@
--- Purpose: let a claimed job wait again.
+-- Purpose: put a claimed job back to waiting.
 -- Parameters: ?1 id, ?2 gate, ?3 run_at, ?4 excused, ?5 error history or null.
 -- Columns out: none.
 -- Concurrency: in one transaction with the fence before it (held.sql).

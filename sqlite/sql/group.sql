@@ -1,8 +1,8 @@
--- Purpose: say how a group stands.
+-- Purpose: count the places that a group's jobs hold.
 -- Parameters: ?1 queue, ?2 group, ?3 now, ?4 whether the queue is strict.
--- Columns out: places held by jobs that run; started (held by jobs that wait to go on
---   in strict order); loose (held by others that wait); whether a blocked job comes
---   before one of the loose ones.
+-- Columns out: places held by running jobs; started: held by jobs of a strict queue that
+--   wait for their retry; loose: held by other waiting jobs; whether a blocked job comes
+--   before a loose one.
 -- Concurrency: the only write transaction of the file. A place is held by a job's row,
 --   so there is no counter that a crash could leave wrong.
 select

@@ -1,6 +1,6 @@
 -- Purpose: read a group's own limit.
 -- Parameters: ?1 queue, ?2 group.
--- Columns out: places; no row without one.
+-- Columns out: places; no row if the group has no limit of its own.
 -- Concurrency: a plain read of the transaction's snapshot.
 select places
 from dibs_group_limit

@@ -2,8 +2,8 @@
 -- Parameters: ?1 a JSON array of ids.
 -- Columns out: id, token, queue, group, attempt, excused, max_attempts, run_at,
 --   claimed_at, lease_until, worker, cancel_requested, errors.
--- Concurrency: with the comparison of token and lease_until this is the fence of all that a worker
---   writes; the only write transaction of the file, so the answer stays true until then.
+-- Concurrency: the only write transaction of the file, so the rows stay the same until
+--   the writes that follow. Comparing token and lease_until fences those.
 select
   j.id,
   j.token,

@@ -3,8 +3,8 @@
 --   kinds or null for all, ?5 how many.
 -- Columns out: priority.
 -- Concurrency: a plain read of the transaction's snapshot.
--- Two index seeks per priority in use: jobs that are not due yet, however many, are
---   never walked over.
+-- Two index seeks per priority in use: it never reads past jobs that are not due, however
+--   many there are.
 with recursive lane (priority) as (
   select min(priority)
   from dibs_job

@@ -2,7 +2,7 @@
 -- Parameters: ?1 queue, ?2 kind, ?3 group, each '' for all; ?4 only ids below this;
 --   ?5 how many.
 -- Columns out: those of the view, in its order.
--- Concurrency: finds them by the log of claims instead of among all that wait; locks
+-- Concurrency: finds them in the log of claims instead of reading all live jobs; locks
 --   nothing.
 select j.*
 from dibs_claim c

@@ -1,4 +1,4 @@
--- Purpose: read where a live job stands, before an operator changes it.
+-- Purpose: read a live job before an operator changes it.
 -- Parameters: ?1 id.
 -- Columns out: queue, gate, whether it runs, priority, run_at, attempt, group, errors.
 -- Concurrency: the only write transaction of the file.

@@ -1,7 +1,7 @@
--- Purpose: say whether the next claim would find grouped jobs to admit.
+-- Purpose: tell whether the next claim would find grouped jobs to admit.
 -- Parameters: ?1 queue, ?2 now.
 -- Columns out: 1; no row if it would not.
--- Concurrency: a plain read for those who wait for work; locks nothing.
+-- Concurrency: a plain read for waiting workers; locks nothing.
 select 1
 where exists (
     select 1

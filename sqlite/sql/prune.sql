@@ -1,5 +1,5 @@
 -- Purpose: delete the oldest finished jobs of a queue in one state.
--- Parameters: ?1 queue, ?2 state, ?3 only those that finished up to then, ?4 how many.
+-- Parameters: ?1 queue, ?2 state, ?3 only jobs that finished up to this time, ?4 how many.
 -- Columns out: none.
 -- Concurrency: the only write transaction of the file. Reads only what it deletes.
 delete from dibs_finished

@@ -1,5 +1,5 @@
--- Purpose: find counts that are not those of the rows, and groups whose jobs nobody lets
---   go on: what is left when rows were deleted or inserted by hand.
+-- Purpose: find counts that differ from the rows, and groups that have free places but
+--   wait: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
 -- Columns out: finding, one line each; queue; state whose count is wrong, or 'group'; how
 --   much the count lacks.

@@ -1,4 +1,4 @@
--- Purpose: give a job under a new token to the worker that holds it already.
+-- Purpose: give a job that a worker holds to the same worker under a new token.
 -- Parameters: ?1 id, ?2 its token, ?3 now, ?4 new token, ?5 end of the new lease.
 -- Columns out: as claim.sql; no row if the lease has ended, no attempts are left, or
 --   the job is to be cancelled.

@@ -1,8 +1,8 @@
 -- Purpose: count the jobs that run in a queue with a concurrency limit.
 -- Parameters: ?1 queue, ?2 where to stop counting.
 -- Columns out: count.
--- Concurrency: the only write transaction of the file; ended leases were swept in it
---   just before, so what is counted is live.
+-- Concurrency: the only write transaction of the file; it has just swept ended leases,
+--   so all counted jobs have live leases.
 select count(*)
 from (
   select 1

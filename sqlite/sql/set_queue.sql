@@ -4,8 +4,8 @@
 --   ?12 jitter, ?13 keep completed, ?14 dead, ?15 cancelled, ?16 payload limit, ?17 now;
 --   durations in microseconds.
 -- Columns out: none.
--- Concurrency: the settings were read in the same write transaction, so no change of
---   somebody else is lost.
+-- Concurrency: the settings were read in the same write transaction, so no other change
+--   is lost.
 insert into dibs_queue (
   name,
   paused,

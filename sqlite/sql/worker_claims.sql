@@ -1,8 +1,8 @@
 -- Purpose: find the claims that a worker of this name made in a queue.
 -- Parameters: ?1 queue, ?2 worker.
 -- Columns out: token, ids as a JSON array.
--- Concurrency: the only write transaction of the file. It walks all claims that have
---   not been forgotten, which is seldom asked for.
+-- Concurrency: the only write transaction of the file. It reads the whole log of claims,
+--   but only when a worker restarts.
 select
   token,
   ids
