@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
@@ -23,8 +24,12 @@ func Judge(ctx context.Context, db dibs.Database, dir, name string) ([]string, e
 		return nil, err
 	}
 	e, err := history.Collect(ctx, db, dir)
+	e.Slack, e.OrderSlack = slack, slack
 	return history.Broken(history.Judge(e)), err
 }
+
+// slack is for a machine that starts servers and processes again all the time.
+const slack = 3 * time.Second
 
 // drain completes all live jobs. Those that ended clients held it resumes in their names.
 func drain(ctx context.Context, db dibs.Database) error {
