@@ -17,7 +17,9 @@ func Judge(ctx context.Context, db dibs.Database, dir, name string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	if err := drain(ctx, history.Wrap(db, rec)); err != nil {
+	limited, stop := context.WithTimeout(ctx, 2*time.Minute) // a job that cannot be completed is an error
+	defer stop()
+	if err := drain(limited, history.Wrap(db, rec)); err != nil {
 		return nil, err
 	}
 	if err := rec.Close(); err != nil {
