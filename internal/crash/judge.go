@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
@@ -16,15 +17,21 @@ func Judge(ctx context.Context, db dibs.Database, dir, name string) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	if err := drain(ctx, history.Wrap(db, rec)); err != nil {
+	limited, stop := context.WithTimeout(ctx, 2*time.Minute) // a job that cannot be completed is an error
+	defer stop()
+	if err := drain(limited, history.Wrap(db, rec)); err != nil {
 		return nil, err
 	}
 	if err := rec.Close(); err != nil {
 		return nil, err
 	}
 	e, err := history.Collect(ctx, db, dir)
+	e.Slack, e.OrderSlack = slack, slack
 	return history.Broken(history.Judge(e)), err
 }
+
+// slack is for a machine that starts servers and processes again all the time.
+const slack = 3 * time.Second
 
 // drain completes all live jobs. Those that ended clients held it resumes in their names.
 func drain(ctx context.Context, db dibs.Database) error {
