@@ -129,7 +129,7 @@ func TestCancelReachesARunningHandler(t *testing.T) {
 			causes <- err
 			return err
 		})
-		w.Lease = time.Second
+		w.Lease = 10 * time.Second // so long that a busy machine extends it in time
 		w.Hooks.Finished = func(a dibs.Attempt) { finished <- a }
 		stop := run(t, w)
 		id := enqueue(t, db, plain(1)...)[0]
