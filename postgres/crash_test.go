@@ -17,9 +17,9 @@ import (
 
 const crashClients = 8
 
-// TestAKilledServerHasAllThatItAcknowledged kills the server again and again, at
-// random moments under load. Package crash lists what must be there afterwards, and
-// what this does not prove.
+// TestAKilledServerHasAllThatItAcknowledged kills the server again and again, at random
+// moments under load. Package crash lists what must be there afterwards, and the limits of
+// this proof.
 func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -43,7 +43,7 @@ func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
 }
 
 // TestAServerThatAcknowledgesTooEarlyIsFoundOut shows that the test above can fail:
-// without synchronous commits, a kill takes away what was acknowledged.
+// without synchronous commits, a kill loses acknowledged calls.
 func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -52,11 +52,11 @@ func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
 	}
 	admin := connect(t, server.URL())
 	execute(t, admin, "alter system set synchronous_commit = off")
-	execute(t, admin, "alter system set wal_writer_delay = '10s'") // not just before the kill
+	execute(t, admin, "alter system set wal_writer_delay = '10s'") // keep the server from writing its log just before the kill
 	server.Restart(pgtest.Fast)
 	var ledger crash.Ledger
 	r := crash.Random(t)
-	for i := range 5 { // now and then a kill comes just after the server wrote its log for another reason
+	for i := range 5 { // a kill may come just after the server wrote its log for another reason
 		killUnderLoad(t, server, &ledger, r, i)
 		if found := judge(t, server, &ledger); len(found) > 0 {
 			return
@@ -65,7 +65,7 @@ func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
 	t.Error("nothing was missing")
 }
 
-// killUnderLoad runs clients until it kills the server, starts that again, and
+// killUnderLoad runs clients until it kills the server, starts the server again, and
 // returns how many calls were acknowledged.
 func killUnderLoad(t *testing.T, server *pgtest.Server, ledger *crash.Ledger, r *rand.Rand, run int) int {
 	t.Helper()
@@ -84,7 +84,7 @@ func killUnderLoad(t *testing.T, server *pgtest.Server, ledger *crash.Ledger, r 
 		}
 		go func() { ended <- c.Loop(context.Background()) }()
 	}
-	// Not before there is something to lose; then at any moment.
+	// Kill at any moment after the first calls, so that there is something to lose.
 	calls, least := 0, 10*crashClients
 	var at <-chan time.Time
 	for left := crashClients; left > 0; {
