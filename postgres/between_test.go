@@ -14,11 +14,11 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// What others do between two steps of a call, or within one statement between its
-// snapshot and its locks, where a test must stop it to be sure to meet it.
+// These tests stop a call between two steps, or a statement between its snapshot and its
+// locks, while other sessions work.
 
-// barrier makes a statement of the store stop where its text at, which it has once, is
-// replaced by stop; the statement goes on when the transaction returned ends.
+// barrier replaces the text at, which the statement has once, by stop, where the statement
+// then waits until the returned transaction ends.
 func (b bench) barrier(s *postgres.Store, statement, at, stop string) pgx.Tx {
 	b.Helper()
 	s.Rewrite(func(name, text string) string {
@@ -36,7 +36,7 @@ func (b bench) barrier(s *postgres.Store, statement, at, stop string) pgx.Tx {
 	return tx
 }
 
-// The sweep has seen that a lease has ended; an extension that began before commits.
+// An extension commits just after the sweep has seen the lease end.
 func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("")
@@ -44,7 +44,7 @@ func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
 	extension := b.begin()
 	_, err := extension.Exec(b.ctx, "update dibs.job set lease_until = lease_until + interval '1 hour' where id = $1", jobs[0].ID)
 	b.must(err)
-	b.expired(jobs)
+	b.awaitLeaseEnd(jobs)
 	barrier := b.barrier(b.Store, "expire", "from held h\n", "from (select held.*, pg_advisory_xact_lock(1) from held) h\n")
 	end := b.beside(1, func() error {
 		_, err := b.Sweep(b.ctx)
@@ -56,11 +56,11 @@ func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
 	if err := b.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
 		t.Errorf("its holder finishes the job, with an hour left: %v", err)
 	}
-	b.sound()
+	b.consistent()
 }
 
-// A lease is extended in time, but that is seen only after its first end. A finish that
-// looks in between waits for it.
+// An extension begins in time but commits after the lease's old end. A finish in between
+// waits for it.
 func TestAFinishBesideAnExtensionIsNotRefused(t *testing.T) {
 	for name, outcome := range map[string]func(dibs.Lease) dibs.Outcome{
 		"completed": func(l dibs.Lease) dibs.Outcome { return l.Complete(nil) },
@@ -73,20 +73,20 @@ func TestAFinishBesideAnExtensionIsNotRefused(t *testing.T) {
 			extension, tx := b.begin(), b.begin()
 			_, err := extension.Exec(b.ctx, "update dibs.job set lease_until = lease_until + interval '1 hour' where id = $1", jobs[0].ID)
 			b.must(err)
-			b.expired(jobs)
+			b.awaitLeaseEnd(jobs)
 			end := b.beside(1, func() error {
 				return b.Tx(tx).Finish(b.ctx, []dibs.Outcome{outcome(jobs[0].Lease())})
 			})
 			b.must(extension.Commit(b.ctx))
 			b.must(end())
 			b.must(tx.Commit(b.ctx))
-			b.sound()
+			b.consistent()
 		})
 	}
 }
 
-// An admission has read the limits and is held up: what it will have admitted is of no
-// group that anybody can see to have jobs.
+// A limit is lowered while an admission, which has read the old one, is under way: the jobs
+// that it will admit cannot be seen yet.
 func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
 	for name, lower := range map[string]func(bench) error{
 		"of a group": func(b bench) error { return b.SetGroup(b.ctx, "q", "g", 1) },
@@ -123,13 +123,13 @@ func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
 			if running != 1 {
 				t.Errorf("%d jobs of the group run, the limit is 1", running)
 			}
-			b.sound()
+			b.consistent()
 		})
 	}
 }
 
-// A job holds its group's only place, unclaimed, when a better one comes. Before that is
-// given the place, another claim looks for jobs.
+// A job holds its group's only place, unclaimed, when a better one comes. Another claim
+// looks for jobs before the better one is given the place.
 func TestAPlaceIsNotUsedBeforeABetterJob(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("g")
@@ -153,11 +153,11 @@ func TestAPlaceIsNotUsedBeforeABetterJob(t *testing.T) {
 	if len(running) != 1 || running[0].ID != better[0].ID {
 		t.Errorf("%d jobs run, want the better one, %d", len(running), better[0].ID)
 	}
-	b.sound()
+	b.consistent()
 }
 
-// A job is claimed just before an admission would lock it, to compare it with others. Its
-// finish does not wait for that admission.
+// A job is claimed just before an admission would lock it to compare it with others. The
+// job's finish does not wait for that admission.
 func TestAFinishDoesNotWaitForAnAdmission(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("g")
@@ -182,10 +182,10 @@ func TestAFinishDoesNotWaitForAnAdmission(t *testing.T) {
 	}
 	b.must(barrier.Rollback(b.ctx))
 	b.must(admitted())
-	b.sound()
+	b.consistent()
 }
 
-// A transaction has claimed without a limit; others cannot see how much.
+// A transaction has claimed before the limit was set; other claims cannot see how many jobs.
 func TestAConcurrencyLimitThatIsSetDuringAClaimHolds(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("", "")
@@ -201,16 +201,16 @@ func TestAConcurrencyLimitThatIsSetDuringAClaimHolds(t *testing.T) {
 	if n := len(b.take(1, 0)); n != 1 {
 		t.Error("the place did not become free")
 	}
-	b.sound()
+	b.consistent()
 }
 
-// before calls do before the statement with the name is sent for the first time.
-type before struct {
+// beforeStatement calls do before the statement text is sent for the first time.
+type beforeStatement struct {
 	text string
 	do   func()
 }
 
-func (h *before) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
+func (h *beforeStatement) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	for _, q := range data.Batch.QueuedQueries {
 		if do := h.do; postgres.Plain(q.SQL) == h.text && do != nil {
 			h.do = nil
@@ -220,15 +220,15 @@ func (h *before) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.Trac
 	return ctx
 }
 
-func (h *before) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
-func (h *before) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
-func (h *before) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (h *beforeStatement) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+func (h *beforeStatement) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
+func (h *beforeStatement) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	return ctx
 }
-func (h *before) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (h *beforeStatement) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
 // watched is another store, which calls hook before it sends a statement.
-func (b bench) watched(hook *before, statement string) *postgres.Store {
+func (b bench) watched(hook *beforeStatement, statement string) *postgres.Store {
 	b.Helper()
 	config := b.pool.Config().Copy()
 	config.ConnConfig.Tracer = hook
@@ -247,8 +247,8 @@ func (b bench) watched(hook *before, statement string) *postgres.Store {
 	return other
 }
 
-// An enqueue has inserted what it could and met a key; before it looks who holds that,
-// the holder lets go and the settings change.
+// An enqueue has inserted the jobs with free keys and met a held one. Before it looks up the
+// holder, that gives its key up and the settings change.
 func TestABatchThatBeginsAgainInsertsNothingTwice(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	job := dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: "u"}
@@ -256,7 +256,7 @@ func TestABatchThatBeginsAgainInsertsNothingTwice(t *testing.T) {
 	b.must(err)
 	holder := b.take(1, 0)[0].Lease()
 
-	hook := &before{}
+	hook := &beforeStatement{}
 	other := b.watched(hook, "holders")
 	met := false
 	hook.do = func() {
@@ -277,5 +277,5 @@ func TestABatchThatBeginsAgainInsertsNothingTwice(t *testing.T) {
 	if jobs := b.take(5, 0); len(jobs) != want {
 		t.Errorf("told of %d jobs (%v), there are %d", len(added), err, len(jobs))
 	}
-	b.sound()
+	b.consistent()
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// allSorts are jobs that differ in everything but a unique key.
+// allSorts are jobs without unique keys that differ in all other fields.
 func allSorts(n int) []dibs.NewJob {
 	year9999 := time.Date(9999, 12, 31, 23, 59, 59, 999_999_999, time.UTC)
 	starts := []time.Time{{}, {}, {}, time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), year9999, time.Date(2200, 2, 29, 1, 2, 3, 4567, time.FixedZone("", 3600))}
@@ -33,8 +33,8 @@ func allSorts(n int) []dibs.NewJob {
 	return jobs
 }
 
-// stored is what an enqueue has left behind, apart from what differs each time. Jobs
-// are in the order of their ids.
+// stored is what an enqueue has stored, without ids and times. Jobs are in the order of
+// their ids.
 func stored(t *testing.T, s *Store) (ids []int64, rows []string) {
 	t.Helper()
 	const looks = `
@@ -64,7 +64,7 @@ func stored(t *testing.T, s *Store) (ids []int64, rows []string) {
 	return ids, rows
 }
 
-// Nothing tells jobs that came by COPY from those that came by arrays.
+// COPY and arrays store the same jobs.
 func TestCopyStoresWhatArraysStore(t *testing.T) {
 	s := footprintStore(t)
 	jobs := allSorts(copyFrom + 100)
@@ -116,7 +116,7 @@ func TestCopyGoesByTheNewestSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := fmt.Sprintf("update %s.queue set max_attempts = 7, version = version + 1 where name = 'm'", s.o.schema())
-	if _, err := s.pool.Exec(t.Context(), set); err != nil { // as another process would
+	if _, err := s.pool.Exec(t.Context(), set); err != nil { // another process changes the settings
 		t.Fatal(err)
 	}
 	out, err := s.Enqueue(t.Context(), jobs)

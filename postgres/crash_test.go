@@ -17,9 +17,9 @@ import (
 
 const crashClients = 8
 
-// TestAKilledServerHasAllThatItAcknowledged kills the server again and again, at
-// random moments under load. Package crash lists what must be there afterwards, and
-// what this does not prove.
+// TestAKilledServerHasAllThatItAcknowledged kills the server again and again, at random
+// moments under load. Package crash lists what must be there afterwards, and the limits of
+// this proof.
 func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -36,7 +36,7 @@ func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
 }
 
 // TestAServerThatAcknowledgesTooEarlyIsFoundOut shows that the test above can fail:
-// without synchronous commits, a kill takes away what was acknowledged.
+// without synchronous commits, a kill loses acknowledged calls.
 func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -45,7 +45,7 @@ func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
 	}
 	admin := connect(t, server.URL())
 	execute(t, admin, "alter system set synchronous_commit = off")
-	execute(t, admin, "alter system set wal_writer_delay = '10s'") // not just before the kill
+	execute(t, admin, "alter system set wal_writer_delay = '10s'") // keep the server from writing its log just before the kill
 	server.Restart(pgtest.Fast)
 	dir, r := t.TempDir(), crash.Random(t)
 	for i := range 5 { // now and then a kill comes just after the server wrote its log for another reason

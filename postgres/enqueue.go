@@ -142,7 +142,7 @@ func (s *Store) fit(ctx context.Context, b batch) (known map[string]queueRow, er
 	if known, err = s.known(ctx, b.queues); err != nil {
 		return nil, err
 	}
-	if err = checks.Fit(b.rows, limit); err == nil || len(known) == 0 {
+	if err = checks.CheckPayloads(b.rows, limit); err == nil || len(known) == 0 {
 		return known, err
 	}
 	// The limit may have been raised since it was read.
@@ -152,7 +152,7 @@ func (s *Store) fit(ctx context.Context, b batch) (known map[string]queueRow, er
 	if known, err = s.known(ctx, b.queues); err != nil {
 		return nil, err
 	}
-	return known, checks.Fit(b.rows, limit)
+	return known, checks.CheckPayloads(b.rows, limit)
 }
 
 // classifyInput leaves input errors as they are.

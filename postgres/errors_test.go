@@ -33,7 +33,7 @@ func TestErrorsOfARevokedRightAreOneSentence(t *testing.T) {
 	storetest.Refused(t, withoutTx{s})
 }
 
-// withoutTx is a store whose InTx asks for something.
+// withoutTx is a store that makes a call in InTx.
 type withoutTx struct{ *postgres.Store }
 
 func (s withoutTx) InTx(ctx context.Context, f func(dibs.Tx) error) error {
@@ -56,7 +56,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 	}
 }
 
-// Whatever a call is about when the store is closed, connecting for instance, it is told that.
+// A call that is under way when the store is closed, connecting for instance, fails with ErrClosed.
 func TestCallsThatRaceCloseAreToldSo(t *testing.T) {
 	t.Parallel()
 	_, address := migrated(t, postgres.Options{})

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// An answer without an error and without the job in Lost says that the lease was
-// extended, or that it is not needed any more.
+// If Extend returns neither an error nor the job in Lost, the lease was extended, or it is
+// not needed any more.
 func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 	t.Run("by a transaction that finishes the job", func(t *testing.T) {
 		for name, outcome := range map[string]func(dibs.Lease) dibs.Outcome{
@@ -29,7 +29,7 @@ func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 				if err != nil || len(e.Lost) > 0 || len(e.Finishing) != 1 || e.Finishing[0] != jobs[0].ID {
 					t.Errorf("%+v, %v", e, err)
 				}
-				b.lease(jobs[1], time.Hour)
+				b.leaseEndsIn(jobs[1], time.Hour)
 				b.must(tx.Commit(b.ctx))
 				e, err = b.Extend(b.ctx, []dibs.Lease{jobs[0].Lease()}, time.Hour)
 				if err != nil || len(e.Lost) != 1 {
@@ -49,12 +49,12 @@ func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 		if e, err := b.Extend(b.ctx, leases, time.Hour); !errors.Is(err, dibs.ErrUnavailable) {
 			t.Errorf("it says that all went well: %+v, %v", e, err)
 		}
-		b.lease(jobs[1], time.Hour)
+		b.leaseEndsIn(jobs[1], time.Hour)
 		b.must(tx.Rollback(b.ctx))
 		if e, err := b.Extend(b.ctx, leases, 2*time.Hour); err != nil || len(e.Lost) > 0 {
 			t.Errorf("after the rollback: %+v, %v", e, err)
 		}
-		b.lease(jobs[0], 2*time.Hour)
+		b.leaseEndsIn(jobs[0], 2*time.Hour)
 	})
 	t.Run("for a moment", func(t *testing.T) {
 		b := newBench(t, postgres.Options{})
@@ -68,14 +68,14 @@ func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 		defer func() { b.must(<-rolledBack) }()
 		e, err := b.Extend(b.ctx, []dibs.Lease{jobs[0].Lease()}, time.Hour)
 		if err == nil && len(e.Lost) == 0 {
-			b.lease(jobs[0], time.Hour)
+			b.leaseEndsIn(jobs[0], time.Hour)
 		} else if !errors.Is(err, dibs.ErrUnavailable) { // a busy machine rolled back too late
 			t.Errorf("%+v, %v", e, err)
 		}
 	})
 }
 
-// A claim has seen the job waiting; until it locks it, another has claimed it.
+// A claim has seen the job waiting; before it locks the row, another claim takes the job.
 func TestTheLockOfAClaimThatCameTooLateIsNoFinish(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("")
@@ -103,7 +103,7 @@ func TestTheLockOfAClaimThatCameTooLateIsNoFinish(t *testing.T) {
 	}
 }
 
-// held.sql takes a lock for update to be a finish.
+// held.sql takes a lock for update for a finish.
 func TestOnlyAFinishLocksAJobForUpdate(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	var found []string
@@ -119,8 +119,8 @@ func TestOnlyAFinishLocksAJobForUpdate(t *testing.T) {
 	}
 }
 
-// lease fails unless the job's lease ends about d from now.
-func (b *bench) lease(j *dibs.RawJob, d time.Duration) {
+// leaseEndsIn fails unless the job's lease ends about d from now.
+func (b *bench) leaseEndsIn(j *dibs.RawJob, d time.Duration) {
 	b.Helper()
 	now, err := b.Get(b.ctx, j.ID)
 	b.must(err)

@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// A worker that was gone for a while writes its outcomes: a transaction holds one job,
-// and others are somebody else's by now. It learns of both, and can write the first again.
+// A worker that stood still for a while writes its outcomes: a transaction holds one job,
+// and other workers have the others by now. It learns of both, and can write the first again.
 func TestAStaleOutcomeBesideALockedOneIsReported(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("", "", "", "")
@@ -34,11 +34,12 @@ func TestAStaleOutcomeBesideALockedOneIsReported(t *testing.T) {
 	if stats, err := b.Stats(b.ctx); err != nil || stats[0].Completed != 4 {
 		t.Errorf("completed: %+v, %v", stats, err)
 	}
-	b.sound()
+	b.consistent()
 }
 
-// A claim that finds another's job, once it has locked it, keeps the lock until it commits: on
-// a busy machine that takes long. The job's finish waits for it, after it has written the others.
+// A claim that locks a row and then sees that the job is another's keeps the lock until it
+// commits, which takes long on a busy machine. The job's finish waits for it, after it has
+// written the others.
 func TestAFinishWaitsForAClaimThatHasLockedItsJob(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("", "")
@@ -46,11 +47,11 @@ func TestAFinishWaitsForAClaimThatHasLockedItsJob(t *testing.T) {
 	claim := b.begin()
 	_, err := claim.Exec(b.ctx, "select from dibs.job where id = $1 for no key update", jobs[0].ID)
 	b.must(err)
-	hook := &before{}
+	hook := &beforeStatement{}
 	finisher := b.watched(hook, "complete")
 	sent := 0
 	var again func()
-	again = func() { // both jobs, then each alone, and then what is left
+	again = func() { // both jobs, then each alone, then the rest
 		if sent++; sent < 4 {
 			hook.do = again
 			return
@@ -64,11 +65,11 @@ func TestAFinishWaitsForAClaimThatHasLockedItsJob(t *testing.T) {
 	if err := finisher.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), jobs[1].Lease().Complete(nil)}); err != nil {
 		t.Errorf("after %d tries: %v", sent, err)
 	}
-	b.sound()
+	b.consistent()
 }
 
-// A finish has seen the end that a lease had before it was extended, and cannot look again for
-// a lock: it does not say that the lease is lost.
+// A finish has seen a lease's old end and cannot look again because of a lock: it does not
+// report the lease as lost.
 func TestAFinishThatCannotLookAgainSaysSo(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("")
@@ -76,7 +77,7 @@ func TestAFinishThatCannotLookAgainSaysSo(t *testing.T) {
 	extension := b.begin()
 	_, err := extension.Exec(b.ctx, "update dibs.job set lease_until = lease_until + interval '1 hour' where id = $1", jobs[0].ID)
 	b.must(err)
-	b.expired(jobs)
+	b.awaitLeaseEnd(jobs)
 	done := []dibs.Outcome{jobs[0].Lease().Complete(nil)}
 	err = b.Finish(b.ctx, done)
 	var left *dibs.FinishError
@@ -85,5 +86,5 @@ func TestAFinishThatCannotLookAgainSaysSo(t *testing.T) {
 	}
 	b.must(extension.Commit(b.ctx))
 	b.must(b.Finish(b.ctx, done))
-	b.sound()
+	b.consistent()
 }

@@ -30,7 +30,7 @@ func footprintStore(t *testing.T) *Store {
 	return s
 }
 
-// footprintOf lists what an operation locks that runs in a transaction.
+// footprintOf lists what do locks in a transaction.
 func footprintOf(t *testing.T, s *Store, do func(*Store) error) []footprint.Lock {
 	t.Helper()
 	tx, err := s.pool.Begin(t.Context())
@@ -65,8 +65,8 @@ func claims(queue string, n, want int) operation {
 	}}
 }
 
-// prepare fills queue q, queue g with groups, and l with a limit; ten jobs of q run,
-// and one more whose lease has ended.
+// prepare fills queue q, queue g with groups, and queue l with a limit; ten jobs of q run,
+// and the lease of one more has ended.
 func prepare(t *testing.T, s *Store) (running []*dibs.RawJob) {
 	t.Helper()
 	ctx := t.Context()
@@ -93,7 +93,7 @@ func prepare(t *testing.T, s *Store) (running []*dibs.RawJob) {
 	must(err)
 	running, err = s.Claim(ctx, dibs.ClaimRequest{Queue: "q", Worker: "w", N: 10, Lease: time.Hour})
 	must(err)
-	for ended := false; !ended; { // by the database's clock
+	for ended := false; !ended; { // wait by the database's clock
 		must(s.pool.QueryRow(ctx, "select now() > $1", expired[0].LeaseUntil).Scan(&ended))
 	}
 	s.sweeper.sweptAt = time.Now().Add(time.Hour)
@@ -109,8 +109,8 @@ func mustQueue(t *testing.T, s *Store, name string) queueRow {
 	return q
 }
 
-// What a call locks grows with its own jobs alone. A new lock in this file is a
-// change of what others wait for.
+// The locks of a call grow only with its own jobs. A new lock in the golden file changes
+// what other calls wait for.
 func TestFootprint(t *testing.T) {
 	t.Parallel()
 	s := footprintStore(t)
@@ -175,7 +175,7 @@ func TestFootprint(t *testing.T) {
 	golden.Match(t, "footprint.txt", b.String())
 }
 
-// Statements that lock more than they should are seen.
+// The test above finds statements that lock more than they should.
 func TestFootprintOfDamagedStatements(t *testing.T) {
 	t.Parallel()
 	s := footprintStore(t)
@@ -202,7 +202,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 	}
 	claim := claims("q", 10, 10)
 	more := damage("claim", "limit $3\n", "limit $3 + 5\n")
-	more.sql.text["claim"] = strings.Replace(more.sql.text["claim"], "limit greatest(", "order by x.ctid limit greatest(", 1) // reads all
+	more.sql.text["claim"] = strings.Replace(more.sql.text["claim"], "limit greatest(", "order by x.ctid limit greatest(", 1) // reads all rows
 	if _, n := rows(footprintOf(t, more, claim.do), "rows of job"); n != 15 {
 		t.Errorf("a claim of 10 that locks 15 jobs is seen to lock %d", n)
 	}
@@ -242,7 +242,7 @@ func TestFootprintOfARowThatOthersHoldToo(t *testing.T) {
 	}
 }
 
-// dump is everything that the tables hold.
+// dump is the contents of all tables.
 func dump(t *testing.T, conn pgx.Tx) string {
 	t.Helper()
 	var b strings.Builder
@@ -289,7 +289,7 @@ func TestLocksSeesWhoWaits(t *testing.T) {
 	s := footprintStore(t)
 	prepare(t, s)
 	for queue, want := range map[string]string{"q": "", "g": "turn to admit groups"} {
-		if queue == "g" { // something to admit
+		if queue == "g" { // a job that a claim would admit
 			if _, err := s.Enqueue(t.Context(), jobsOf("g", "new", 1)); err != nil {
 				t.Fatal(err)
 			}
@@ -310,7 +310,7 @@ func TestLocksSeesWhoWaits(t *testing.T) {
 	}
 }
 
-// A lease that has ended, and that no sweep has seen yet, is nothing to extend or finish.
+// Locks takes no job whose lease has ended before a sweep to try extend and finish on.
 func TestLocksBesideALeaseThatHasEnded(t *testing.T) {
 	t.Parallel()
 	s := footprintStore(t)

@@ -13,12 +13,12 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// What an idle worker costs is what its calls send: the worker makes few of them
-// (TestIdleWorkerMakesFewCalls), and each is one transaction.
+// An idle worker costs little: it makes few calls (TestIdleWorkerMakesFewCalls), and each is
+// one transaction.
 func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
 	t.Parallel()
 	s, sent := tracedStore(t)
-	// By another store, since this one would tell others of it at some time.
+	// Another store enqueues, since this one would send a NOTIFY later.
 	admin := opened(t, s.pool.Config().ConnString())
 	for name, paused := range map[string]bool{"paused": true, "empty": false} {
 		if _, err := admin.SetQueue(t.Context(), name, dibs.QueueChange{Paused: &paused}); err != nil {
@@ -26,7 +26,7 @@ func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
 		}
 	}
 	for queue, want := range map[string][]string{"empty": {"claim"}, "paused": {"queues", "pending"}, "missing": {"queues", "pending"}} {
-		s.StopMarks(queue) // no machine is too slow for this test
+		s.StopMarks(queue) // a slow machine would move them
 		calls := map[string]func() error{
 			"claim": func() error {
 				_, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: queue, Worker: "w", N: 10})
@@ -37,13 +37,13 @@ func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
 				return err
 			},
 		}
-		for _, name := range []string{"sweep", "claim", "claim", "sweep"} { // there is something to learn and to merge
+		for _, name := range []string{"sweep", "claim", "claim", "sweep"} { // these calls still learn lanes and merge counts
 			if err := calls[name](); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for name, want := range map[string][]string{"claim": want, "sweep": {"pending"}} {
-			s.pass(queue, 30*time.Second)
+			s.backdate(queue, 30*time.Second)
 			sent.transactions = nil
 			if err := calls[name](); err != nil {
 				t.Fatal(err)
@@ -55,7 +55,7 @@ func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
 	}
 }
 
-// Retention comes less often where nothing happens, but it does.
+// Where nothing happens, retention comes less often, but it comes.
 func TestHistoryGrowsOldWhereNothingHappens(t *testing.T) {
 	t.Parallel()
 	s, sent := tracedStore(t)
@@ -64,7 +64,7 @@ func TestHistoryGrowsOldWhereNothingHappens(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.pass("", 2*pruneIdle)
+	s.backdate("", 2*pruneIdle)
 	sent.transactions = nil
 	if _, err := s.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -74,8 +74,8 @@ func TestHistoryGrowsOldWhereNothingHappens(t *testing.T) {
 	}
 }
 
-// What a claim reads decides, whether it finds jobs or not: an idle worker beside a few
-// that run has no use for marks.
+// The entries that a claim reads decide whether it uses marks: an idle worker beside a few
+// running jobs needs none.
 func TestMarksAreUsedByWhatClaimsRead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func TestMarksAreUsedByWhatClaimsRead(t *testing.T) {
 	}
 }
 
-// Else an idle worker pays for it with each claim: they are up to 1.8 s apart.
+// A connection is not tested before each claim of an idle worker: these are up to 1.8 s apart.
 func TestConnectionsAreNotTriedBetweenAnIdleWorkersClaims(t *testing.T) {
 	t.Parallel()
 	config, err := configured("postgres://127.0.0.1/any", &Options{})
@@ -103,7 +103,7 @@ func TestConnectionsAreNotTriedBetweenAnIdleWorkersClaims(t *testing.T) {
 	}
 }
 
-// tracedStore is a store as Open makes it, with what it sends.
+// tracedStore is a store as Open makes it, with a record of what it sends.
 func tracedStore(t *testing.T) (*Store, *traced) {
 	t.Helper()
 	url := pgtest.URL(t)
@@ -144,8 +144,8 @@ func opened(t *testing.T, url string) *Store {
 	return s
 }
 
-// pass makes it so long ago that the store did what it does now and then.
-func (s *Store) pass(queue string, d time.Duration) {
+// backdate makes the store's last sweep, and what else it does now and then, older by d.
+func (s *Store) backdate(queue string, d time.Duration) {
 	s.sweeper.mu.Lock()
 	defer s.sweeper.mu.Unlock()
 	for _, at := range []*time.Time{&s.sweeper.expireCheckedAt, &s.sweeper.prunedAt, &s.queues.lanesOf(queue).learned} {
@@ -153,7 +153,7 @@ func (s *Store) pass(queue string, d time.Duration) {
 	}
 }
 
-// traced are the statements that a store has sent, by transaction. One goroutine uses it.
+// traced records the statements that a store sends, by transaction. One goroutine uses it.
 type traced struct{ transactions [][]string }
 
 func (r *traced) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
@@ -174,7 +174,7 @@ func (r *traced) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData
 func (r *traced) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (r *traced) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
-// named are the statements by the names of their files.
+// named returns the statements by the names of their files.
 func (r *traced) named(s *Store) (names []string) {
 	for _, text := range slices.Concat(r.transactions...) {
 		name := text

@@ -14,21 +14,21 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// Apart makes the store send the statements of a transaction one by one, each in a
-// round trip of its own after the statement clock, and the commit too, so that others
-// can come in between. turn is told whether a statement that takes a turn got one;
-// those after it do nothing without. The store waits for locks without limit.
-func (s *Store) Apart(clock string, turn func(got bool)) {
+// SendSeparately makes the store send the statements of a transaction, and the commit, one
+// by one, each in a round trip of its own after the statement clock, so that other sessions
+// can run in between. turn is called with whether a statement got the turn that it takes;
+// without it the statements after that do nothing. The store waits for locks without limit.
+func (s *Store) SendSeparately(clock string, turn func(got bool)) {
 	s.db = retryingApart{s.pool, step{sql: clock, args: []any{""}}, turn}
 	s.upkeep = retryingApart{s.sidePool, step{sql: clock, args: []any{""}}, turn}
 }
 
-// Afresh makes the store one that has just been opened and knows its role's rights, and
-// has read the queue if other has. It does not sweep by itself, and its claims use no marks, since it says
-// nothing that they take long when somebody stops them.
-func (s *Store) Afresh(queue string, other *Store) {
+// JustOpened makes the store one that has just been opened, knows its role's rights, and has
+// read the queue if other has. It does not sweep by itself, and its claims use no marks:
+// these depend on time, and a test stops statements.
+func (s *Store) JustOpened(queue string, other *Store) {
 	s.queues.init()
-	s.rightsChecked.Store(true) // only a store's first claim asks what its role may do
+	s.rightsChecked.Store(true) // only a store's first claim reads the role's rights
 	never := time.Now().Add(24 * time.Hour)
 	s.sweeper.mu.Lock()
 	defer s.sweeper.mu.Unlock()
@@ -48,8 +48,8 @@ func (s *Store) MarkAlways() {
 	s.queues.init()
 }
 
-// Marked says whether claims from the queue begin at marks, and which transactions these
-// have passed over.
+// Marked returns whether claims from the queue begin at marks, and the transactions that the
+// marks have passed over.
 func (s *Store) Marked(queue string) (marked bool, late []uint64) {
 	m := s.queues.lanesOf(queue).marks(nil)
 	m.mu.Lock()
@@ -57,7 +57,7 @@ func (s *Store) Marked(queue string) (marked bool, late []uint64) {
 	return m.places != nil, slices.Collect(maps.Keys(m.passedOver))
 }
 
-// Look moves the marks of claims of all kinds, as a claim does when it is time.
+// Look moves the marks of claims for all kinds, as a claim does when it is time.
 func (s *Store) Look(ctx context.Context, queue string) error {
 	q, _, err := s.queue(ctx, queue)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Store) Look(ctx context.Context, queue string) error {
 	return s.moveMarks(ctx, q, nil, s.queues.lanesOf(queue).marks(nil))
 }
 
-// StopMarks lets marks be moved only when a claim must have it.
+// StopMarks makes claims move marks only when they cannot go on without it.
 func (s *Store) StopMarks(queue string) {
 	m := s.queues.lanesOf(queue).marks(nil)
 	m.mu.Lock()
@@ -74,7 +74,7 @@ func (s *Store) StopMarks(queue string) {
 	m.eager, m.nextMove = false, time.Now().Add(time.Hour)
 }
 
-// Plain is a statement nearly as its file has it.
+// Plain is a statement without the qualification of names.
 func Plain(text string) string { return qualified.ReplaceAllString(text, "$1") }
 
 var qualified = regexp.MustCompile(`operator\(pg_catalog\.([^)]+)\)|pg_catalog\.`)
@@ -101,7 +101,7 @@ func (c retryingApart) once(ctx context.Context, steps []step) error {
 	if err != nil {
 		return err
 	}
-	defer t.Rollback(context.WithoutCancel(ctx)) // no effect after the commit
+	defer t.Rollback(context.WithoutCancel(ctx)) // does nothing after the commit
 	conn := onPgx(t, t.Conn().Config())
 	for _, st := range steps {
 		if strings.HasPrefix(st.sql, "select set_config('lock_timeout'") {
@@ -114,7 +114,7 @@ func (c retryingApart) once(ctx context.Context, steps []step) error {
 	return t.Commit(ctx)
 }
 
-// watched tells turn what the statement that takes a turn said.
+// watched calls turn with the result of a statement that takes a turn.
 func (c retryingApart) watched(st step) step {
 	takesTurn := strings.Contains(st.sql, "set_config('dibs_turn.admit'") || strings.Contains(st.sql, "set_config('dibs_turn.expire'")
 	if !takesTurn {
@@ -138,10 +138,10 @@ func (c retryingApart) watched(st step) step {
 
 var _ conn = retryingApart{}
 
-// AdmitKey is the key of the lock that a claim takes to give out places of groups.
+// AdmitKey is the key of the lock that a claim takes to admit jobs of groups.
 func (s *Store) AdmitKey(queue string) int64 { return s.admitKey(queue) }
 
-// ProbeMarks has the next claim go without marks.
+// ProbeMarks makes the next claim go without marks.
 func (s *Store) ProbeMarks(queue string) {
 	m := s.queues.lanesOf(queue).marks(nil)
 	m.mu.Lock()

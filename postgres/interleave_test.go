@@ -34,34 +34,34 @@ func interleavings() interleave.Options {
 	return o
 }
 
-// waits says whose call may wait for whose. A claim waits for nobody. What waits for a
-// claim waits for its own short transaction; an enqueue waits for whoever may just be
-// giving up, or taking, the key that it wants.
+// waits lists which call may wait for which. A claim never waits. Calls that wait for a claim
+// wait for its own short transaction; an enqueue waits for a call that may be giving up, or
+// taking, the unique key that it wants.
 var waits = []string{
 	"finish for cancel", "finish for finish", "finish for resume",
-	"finish for sweep", "transaction for sweep", "transaction undone for sweep", // when the lease has ended: it may just be longer
-	"finish for claim", // that counts what runs under a new limit
+	"finish for sweep", "transaction for sweep", "transaction undone for sweep", // when the lease has ended: it may just be being extended
+	"finish for claim", // the claim counts running jobs under a new limit
 	"set group for claim", "set queue for claim",
 	"enqueue for claim", "enqueue for enqueue", "enqueue for finish", "enqueue for requeue", "requeue for enqueue",
 	"enqueue for transaction undone", "transaction undone for claim", "transaction undone for enqueue",
 }
 
-// stage is a database whose stores stop before each statement, and whose clock moves
-// by a millisecond with each.
+// stage is a database with stores that stop before each statement, and a clock that each
+// statement moves by a millisecond.
 type stage struct {
-	tb     testing.TB
-	schema string
-	view   *pgxpool.Pool                   // looks on
-	actors []*actor                        // the last one does not stop
-	stop   func(int, interleave.Step) bool // nil: nobody stops
-	now    time.Time
-	reset  string
-	look   string
+	tb       testing.TB
+	schema   string
+	observer *pgxpool.Pool                   // reads the state between steps
+	actors   []*actor                        // the last one never stops
+	stop     func(int, interleave.Step) bool // nil: no actor stops
+	now      time.Time
+	reset    string
+	look     string
 }
 
 const mostActors = 5
 
-var stages atomic.Int64 // made so far
+var stages atomic.Int64 // how many have been made
 
 // newStage makes a schema and its stores; damage changes the actors' statements.
 func newStage(tb testing.TB, server string, damage func(name, text string) string) *stage {
@@ -75,10 +75,10 @@ func newStage(tb testing.TB, server string, damage func(name, text string) strin
 		tb.Fatal(err)
 	}
 	var err error
-	if s.view, err = pgxpool.New(ctx, server); err != nil {
+	if s.observer, err = pgxpool.New(ctx, server); err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(s.view.Close)
+	tb.Cleanup(s.observer.Close)
 	for i := range mostActors + 1 {
 		s.actors = append(s.actors, newActor(s, i, server, o, damage))
 	}
@@ -86,22 +86,22 @@ func newStage(tb testing.TB, server string, damage func(name, text string) strin
 }
 
 // actor is a process as far as the database can tell: a store with its own pool.
-// What changes during a run belongs to the goroutine that has been let go.
+// Only the goroutine that may go on uses the fields that change during a run.
 type actor struct {
 	*postgres.Store
-	stage  *stage
-	number int
-	names  map[string]string // of statements, by text
-	pid    atomic.Uint32     // of the connection that it last sent something on
-	holds  bool              // its transaction may have changed or locked something
-	idle   bool              // the rest of the transaction does nothing
-	tries  map[string]int
-	told   map[uint32]string // the time that a connection has
+	stage   *stage
+	number  int
+	names   map[string]string // names of statements, by text
+	pid     atomic.Uint32     // process id of the connection that it last used
+	holds   bool              // its transaction may have changed or locked something
+	idle    bool              // the rest of the transaction does nothing
+	tries   map[string]int
+	clockOf map[uint32]string // the time set on each connection, by process id
 }
 
 func newActor(s *stage, number int, server string, o postgres.Options, damage func(name, text string) string) *actor {
 	s.tb.Helper()
-	a := &actor{stage: s, number: number, names: map[string]string{}, tries: map[string]int{}, told: map[uint32]string{}}
+	a := &actor{stage: s, number: number, names: map[string]string{}, tries: map[string]int{}, clockOf: map[uint32]string{}}
 	c, err := pgxpool.ParseConfig(server)
 	if err != nil {
 		s.tb.Fatal(err)
@@ -110,7 +110,7 @@ func newActor(s *stage, number int, server string, o postgres.Options, damage fu
 	for _, name := range []string{"synchronous_commit", "jit", "enable_seqscan", "enable_bitmapscan", "enable_hashjoin", "enable_mergejoin", "enable_material"} {
 		c.ConnConfig.RuntimeParams[name] = "off"
 	}
-	c.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan" // as Open's connections
+	c.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_generic_plan" // the setting of Open's connections
 	c.ConnConfig.Tracer = a
 	pool, err := pgxpool.NewWithConfig(s.tb.Context(), c)
 	if err != nil {
@@ -132,14 +132,14 @@ func newActor(s *stage, number int, server string, o postgres.Options, damage fu
 		return text
 	})
 	if number < mostActors {
-		a.Apart(clockSQL, func(got bool) { a.holds, a.idle = got, !got })
+		a.SendSeparately(clockSQL, func(got bool) { a.holds, a.idle = got, !got })
 	}
 	return a
 }
 
 const clockSQL = "select set_config('dibs_stage.now', $1, true)"
 
-// readers lock and change nothing, so that the end of their transaction is no step.
+// readers are statements that lock and change nothing: the end of their transaction is no step.
 var readers = map[string]bool{
 	"queues": true, "pending": true, "present": true, "held": true, "holders": true, "lanes": true,
 }
@@ -157,7 +157,7 @@ func (a *actor) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 	a.idle = false
 	step := interleave.Step{Name: name, Holds: a.holds, Idle: a.tries[name] > 0}
 	switch name {
-	case "cancel", "edit", "extend": // repeated for what they found locked
+	case "cancel", "edit", "extend": // repeated for rows that they found locked
 		a.tries[name]++
 	}
 	if !a.stop(step) {
@@ -167,7 +167,7 @@ func (a *actor) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 	return a.send(ctx, conn, parts[0])
 }
 
-// send gives the connection the time.
+// send sets the time on the connection.
 func (a *actor) send(ctx context.Context, conn *pgx.Conn, first *pgx.QueuedQuery) context.Context {
 	a.pid.Store(conn.PgConn().PID())
 	now := a.stage.now.Format("2006-01-02 15:04:05.999999Z07:00")
@@ -178,14 +178,14 @@ func (a *actor) send(ctx context.Context, conn *pgx.Conn, first *pgx.QueuedQuery
 		first.Arguments[0] = now
 		return ctx
 	}
-	if now == a.told[a.pid.Load()] {
+	if now == a.clockOf[a.pid.Load()] {
 		return ctx
 	}
 	if _, err := conn.PgConn().Exec(ctx, "set dibs_stage.now = '"+now+"'").ReadAll(); err != nil {
-		return abandoned() // a connection without the time must not go on
+		return abandoned() // the connection must not go on without the time
 	}
-	if a.number == mostActors { // others set it for each transaction
-		a.told[a.pid.Load()] = now
+	if a.number == mostActors { // the other actors set it in each transaction
+		a.clockOf[a.pid.Load()] = now
 	}
 	return ctx
 }
@@ -197,16 +197,16 @@ func (a *actor) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 	}
 	if a.holds {
 		a.pid.Store(conn.PgConn().PID())
-		_ = a.stop(interleave.Step{Name: data.SQL, Holds: true, Ends: true}) // an end is never given up
+		_ = a.stop(interleave.Step{Name: data.SQL, Holds: true, Ends: true}) // the end of a transaction is never abandoned
 	}
 	a.holds, a.idle = false, false
 	if data.SQL == "rollback" {
-		delete(a.told, conn.PgConn().PID())
+		delete(a.clockOf, conn.PgConn().PID())
 	}
 	return ctx
 }
 
-// TraceBatchQuery notes whether a statement that skips what is locked found anything.
+// TraceBatchQuery notes when a repeated statement, which skips locked rows, has found none.
 func (a *actor) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
 	if a.tries[a.names[data.SQL]] > 0 && data.CommandTag.RowsAffected() == 0 {
 		a.holds = false
@@ -230,8 +230,8 @@ func abandoned() context.Context {
 func (s *stage) Reset(ctx context.Context) error {
 	s.now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	last := s.last().Store
-	last.Afresh(interleave.Queue, last)
-	_, err := s.view.Exec(ctx, s.reset, pgx.QueryExecModeSimpleProtocol)
+	last.JustOpened(interleave.Queue, last)
+	_, err := s.observer.Exec(ctx, s.reset, pgx.QueryExecModeSimpleProtocol)
 	return err
 }
 
@@ -241,7 +241,7 @@ func (s *stage) Start(ctx context.Context, stop func(int, interleave.Step) bool)
 		return err
 	}
 	for _, a := range s.actors[:mostActors] {
-		a.Afresh(interleave.Queue, s.last().Store)
+		a.JustOpened(interleave.Queue, s.last().Store)
 		clear(a.tries)
 	}
 	s.stop = stop
@@ -272,7 +272,7 @@ func (s *stage) Pass(_ context.Context, d time.Duration) error {
 
 // Blocked implements interleave.Bench.
 func (s *stage) Blocked(ctx context.Context, i int) (by []int, err error) {
-	rows, err := s.view.Query(ctx, "select unnest(pg_blocking_pids($1))", s.actors[i].pid.Load())
+	rows, err := s.observer.Query(ctx, "select unnest(pg_blocking_pids($1))", s.actors[i].pid.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +290,7 @@ func (s *stage) Blocked(ctx context.Context, i int) (by []int, err error) {
 // Look implements interleave.Bench.
 func (s *stage) Look(ctx context.Context) (interleave.State, error) {
 	state := interleave.State{Now: s.now, Jobs: map[int64]interleave.Job{}, Final: map[int64]dibs.State{}, Groups: map[string]int{}}
-	rows, err := s.view.Query(ctx, s.look)
+	rows, err := s.observer.Query(ctx, s.look)
 	if err != nil {
 		return state, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// crowded is a store whose queue q has a few jobs, before 300,000 of other queues, waiting
-// and completed ones.
+// crowded is a store whose queue q has a few jobs, older than 300,000 waiting and completed
+// ones of other queues.
 func crowded(t *testing.T) (*Store, *pgxpool.Pool, []int64) {
 	t.Helper()
 	ctx, url := t.Context(), pgtest.URL(t)
@@ -49,8 +49,8 @@ func crowded(t *testing.T) (*Store, *pgxpool.Pool, []int64) {
 	return s, s.pool, ids
 }
 
-// Lists that match little end a page when they have looked at 100,000 jobs, and those of a
-// small queue find its jobs among any number of others. The pages together miss nothing.
+// Lists that match few jobs end a page when they have looked at 100,000, and lists of a small
+// queue find its jobs among any number of others. All pages together miss no job.
 func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 	t.Parallel()
 	s, _, ids := crowded(t)
@@ -91,8 +91,8 @@ func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 	}
 }
 
-// counting has the store do everything on one connection, and returns how many rows of a
-// table that has read so far.
+// counting makes the store use one connection for all. read returns how many rows of a table
+// that connection has read so far.
 func counting(t *testing.T, s *Store) (read func(table string) int) {
 	t.Helper()
 	config := s.pool.Config().Copy()
@@ -118,8 +118,8 @@ func counting(t *testing.T, s *Store) (read func(table string) int) {
 	}
 }
 
-// What runs is read from the newest on, as far as a page needs. The log of claims also names
-// jobs that have ended: a page ends when it has looked at 100,000.
+// Running jobs are read from the newest on, as far as a page needs. The log of claims also
+// names jobs that have ended: a page ends when it has looked at 100,000.
 func TestListsOfRunningJobsReadABoundedNumberOfRows(t *testing.T) {
 	t.Parallel()
 	s, pool, ids := crowded(t)
@@ -165,13 +165,13 @@ func TestListsOfRunningJobsReadABoundedNumberOfRows(t *testing.T) {
 	}
 }
 
-// What a claim locks is found among few rows, however many there are.
+// Locks finds a claim's locks by reading few rows, however many there are.
 func TestLocksReadABoundedNumberOfRows(t *testing.T) {
 	t.Parallel()
 	s, _, _ := crowded(t)
 	db := s.db
 	read := counting(t, s)
-	s.db = db // what Locks reads by the upkeep's connection is counted
+	s.db = db // count only the rows that Locks reads by upkeep's connection
 	f, err := s.Locks(t.Context(), "many", 10)
 	if err != nil {
 		t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// What callers' open transactions hold must make nobody wait, and must not let a
-// limit be exceeded or a job be forgotten.
+// The locks of callers' open transactions must not make other calls wait, nor let a limit
+// be exceeded or a job be forgotten.
 
 // bench is a store with a pool of the caller's own beside it.
 type bench struct {
@@ -53,11 +53,11 @@ func (b bench) beginAs(level pgx.TxIsoLevel) pgx.Tx {
 	b.Helper()
 	tx, err := b.pool.BeginTx(b.ctx, pgx.TxOptions{IsoLevel: level})
 	b.must(err)
-	b.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // most have ended by then
+	b.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // does nothing after the end
 	return tx
 }
 
-// add enqueues one job of kind k per group in the queue q; "" is no group.
+// add enqueues one job of kind k into the queue q for each group; "" is no group.
 func (b bench) add(groups ...string) []int64 {
 	b.Helper()
 	jobs := make([]dibs.NewJob, len(groups))
@@ -92,14 +92,14 @@ func (b bench) change(c dibs.QueueChange) {
 	b.must(err)
 }
 
-// expired waits until the database's clock has passed the end of the leases.
-func (b bench) expired(jobs []*dibs.RawJob) {
+// awaitLeaseEnd waits until the database's clock has passed the end of the leases.
+func (b bench) awaitLeaseEnd(jobs []*dibs.RawJob) {
 	b.Helper()
 	_, err := b.pool.Exec(b.ctx, "select pg_sleep_until($1)", jobs[0].LeaseUntil.Add(10*time.Millisecond))
 	b.must(err)
 }
 
-func (b bench) sound() {
+func (b bench) consistent() {
 	b.Helper()
 	found, err := b.Check(b.ctx)
 	b.must(err)
@@ -130,7 +130,7 @@ func TestAnEnqueueDoesNotWaitForAClaimInATransaction(t *testing.T) {
 		t.Errorf("pausing: %v", err)
 	}
 	b.must(tx.Commit(b.ctx))
-	b.sound()
+	b.consistent()
 }
 
 func TestABlockedJobIsNotForgottenWhileACancelWaits(t *testing.T) {
@@ -155,7 +155,7 @@ func TestABlockedJobIsNotForgottenWhileACancelWaits(t *testing.T) {
 	cancel()
 	<-done
 	b.must(tx.Rollback(b.ctx))
-	b.sound()
+	b.consistent()
 }
 
 func TestALoweredLimitHolds(t *testing.T) {
@@ -176,7 +176,7 @@ func TestALoweredLimitHolds(t *testing.T) {
 		if n := len(b.take(5, 0)); n != 1 {
 			t.Errorf("%d jobs of the group run, the limit is 1", n)
 		}
-		b.sound()
+		b.consistent()
 	})
 	t.Run("when leases end", func(t *testing.T) {
 		b := newBench(t, postgres.Options{})
@@ -186,13 +186,13 @@ func TestALoweredLimitHolds(t *testing.T) {
 		b.change(dibs.QueueChange{GroupLimit: new(1)})
 		_, err := b.Sweep(b.ctx)
 		b.must(err)
-		b.expired(jobs)
+		b.awaitLeaseEnd(jobs)
 		_, err = b.Sweep(b.ctx)
 		b.must(err)
 		if n := len(b.take(5, 0)); n != 1 {
 			t.Errorf("%d jobs of the group run, the limit is 1", n)
 		}
-		b.sound()
+		b.consistent()
 	})
 	t.Run("over more groups than one admission handles", func(t *testing.T) {
 		b := newBench(t, postgres.Options{})
@@ -213,7 +213,7 @@ func TestALoweredLimitHolds(t *testing.T) {
 				t.Errorf("2 jobs of group %s run, the limit is 1", j.Group)
 			}
 		}
-		b.sound()
+		b.consistent()
 	})
 }
 
@@ -225,7 +225,7 @@ func TestAConcurrencyLimitHolds(t *testing.T) {
 		jobs := b.take(1, 2*time.Second)
 		tx := b.begin()
 		b.must(b.Tx(tx).Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
-		b.expired(jobs)
+		b.awaitLeaseEnd(jobs)
 		if n := len(b.take(1, 0)); n != 0 {
 			t.Error("another job started while the first was finishing")
 		}
@@ -233,7 +233,7 @@ func TestAConcurrencyLimitHolds(t *testing.T) {
 		if n := len(b.take(1, 0)); n != 1 {
 			t.Error("the place did not become free")
 		}
-		b.sound()
+		b.consistent()
 	})
 	t.Run("over several claims of one transaction", func(t *testing.T) {
 		b := newBench(t, postgres.Options{})
@@ -308,7 +308,7 @@ func TestOneLockedJobDoesNotHoldUpTheOutcomesOfOthers(t *testing.T) {
 		}
 	}
 	b.must(tx.Commit(b.ctx))
-	b.sound()
+	b.consistent()
 }
 
 func TestAJobThatDoesNotHoldItsKeyIsGivenBackWithoutIt(t *testing.T) {
@@ -332,11 +332,11 @@ func TestAJobThatDoesNotHoldItsKeyIsGivenBackWithoutIt(t *testing.T) {
 	}
 	b.must(inside.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Retry("e")}))
 	b.must(tx.Commit(b.ctx))
-	b.sound()
+	b.consistent()
 }
 
-// beside runs f in a goroutine and returns when it has ended or, as the n-th session
-// of the database, waits for a lock. What it returns gives f's error.
+// beside runs f in a goroutine and returns when f has ended or n sessions of the database
+// wait for locks. end waits for f and returns its error.
 func (b bench) beside(n int, f func() error) (end func() error) {
 	b.Helper()
 	done := make(chan error, 1)
@@ -362,7 +362,7 @@ func TestOfTwoOutcomesTheOneThatWaitedIsRefused(t *testing.T) {
 		t.Errorf("the second outcome of one attempt: %v", err)
 	}
 	b.must(second.Rollback(b.ctx))
-	b.sound()
+	b.consistent()
 }
 
 func TestOfTwoThatEnqueueAKeyTheSecondLearnsOfTheFirst(t *testing.T) {
@@ -381,11 +381,11 @@ func TestOfTwoThatEnqueueAKeyTheSecondLearnsOfTheFirst(t *testing.T) {
 	if want := (dibs.Enqueued{ID: first[0].ID, Existing: true}); second[0] != want {
 		t.Errorf("got %+v, want %+v", second[0], want)
 	}
-	b.sound()
+	b.consistent()
 }
 
-// One that gives places is held up after it has begun; another begins meanwhile, and
-// does not see what the first will have done.
+// An admission is held up after its beginning; another one begins meanwhile, and does not
+// see what the first will change.
 func TestOfTwoThatGiveAPlaceOneDoes(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("g")
@@ -408,11 +408,11 @@ func TestOfTwoThatGiveAPlaceOneDoes(t *testing.T) {
 	if n := len(running[0]) + len(running[1]) + len(b.take(5, 0)); n != 1 {
 		t.Errorf("%d jobs of the group run, the limit is 1", n)
 	}
-	b.sound()
+	b.consistent()
 }
 
-// An outage ends many leases at once. Time is not asserted; what took seconds for
-// 8,000 and never ended for 24,000 runs into the deadline of the test.
+// An outage ends many leases at once. The test asserts no time, but a sweep whose time grows
+// with the square of the leases runs into the test's deadline.
 func TestAllLeasesCanEndAtOnce(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	const n, part = 24_000, 8000
@@ -426,7 +426,7 @@ func TestAllLeasesCanEndAtOnce(t *testing.T) {
 			t.Fatal(fmt.Sprint("claimed only ", got))
 		}
 	}
-	b.expired(last)
+	b.awaitLeaseEnd(last)
 	_, err := b.Sweep(b.ctx)
 	b.must(err)
 	if stats, err := b.Stats(b.ctx); err != nil || stats[0].Waiting != n {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a queue as the server sees it, with the marks of one process. A row or a
-// lock becomes visible with the transaction that made it.
+// world is a model of a queue on the server, with the marks of one process. A row or a lock
+// becomes visible when the transaction that made it commits.
 type world struct {
 	*rapid.T
 	marks marks
@@ -22,12 +22,12 @@ type world struct {
 }
 
 type row struct {
-	lane    int16
-	place   mark
-	maker   uint64 // the transaction that inserted it
-	locker  uint64 // the one that is claiming it, 0: none
-	claimed bool
-	apart   bool // put back: it is in the index of those
+	lane     int16
+	place    mark
+	maker    uint64 // the transaction that inserted it
+	locker   uint64 // the transaction that is claiming it; 0: none
+	claimed  bool
+	returned bool // it was put back, so it is in the index of such jobs
 }
 
 func (w *world) now() time.Time { return time.Now() }
@@ -38,7 +38,7 @@ func (w *world) begin() uint64 {
 	return w.next
 }
 
-// end ends a transaction: a claim takes its rows or leaves them.
+// end ends a transaction: on commit a claim takes its rows.
 func (w *world) end(x uint64, commit bool) {
 	w.open = slices.DeleteFunc(w.open, func(o uint64) bool { return o == x })
 	w.rows = slices.DeleteFunc(w.rows, func(r *row) bool { return r.maker == x && !commit })
@@ -53,8 +53,8 @@ func (w *world) snapshot() snapshot { return snapshot{xmax: w.next + 1, xips: sl
 
 func (w *world) waits(r *row) bool { return !r.claimed && !slices.Contains(w.open, r.maker) }
 
-// free are the rows that a claim could take now.
-func (w *world) free() (list []*row) {
+// claimable are the rows that a claim could take now.
+func (w *world) claimable() (list []*row) {
 	for _, r := range w.rows {
 		if w.waits(r) && r.locker == 0 {
 			list = append(list, r)
@@ -65,8 +65,8 @@ func (w *world) free() (list []*row) {
 
 func (w *world) pick(name string, n int) int { return rapid.IntRange(0, n-1).Draw(w.T, name) }
 
-// first is what marks.sql answers.
-func (w *world) first(from map[int16]mark, late []uint64) map[int16]mark {
+// firstWaiting returns what marks.sql would.
+func (w *world) firstWaiting(from map[int16]mark, late []uint64) map[int16]mark {
 	waiting := map[int16]mark{}
 	for _, r := range w.rows {
 		start, ok := from[r.lane]
@@ -80,24 +80,24 @@ func (w *world) first(from map[int16]mark, late []uint64) map[int16]mark {
 	return waiting
 }
 
-// look moves the marks, while others go on between its steps.
+// look moves the marks, and lets other processes act between its steps.
 func (w *world) look() {
 	if !w.marks.beginMove() {
 		return
 	}
 	at := w.now()
-	w.others()
+	w.otherProcess()
 	s := w.snapshot()
-	w.others()
+	w.otherProcess()
 	from, late := w.marks.takeSight(at, s, []int16{0, 1})
-	w.others()
-	waiting := w.first(from, late)
-	w.others()
+	w.otherProcess()
+	waiting := w.firstWaiting(from, late)
+	w.otherProcess()
 	w.marks.setPlaces(from, waiting)
 	w.marks.endMove(at, nil)
 }
 
-// claim expects that nothing that it could take lies below the marks.
+// claim expects that no claimable row lies below the marks.
 func (w *world) claim() {
 	for {
 		w.look()
@@ -113,33 +113,33 @@ func (w *world) claim() {
 	}
 }
 
-// check expects that a claim which is not refused would miss nothing.
+// check expects that a claim, unless it is refused, would miss no job.
 func (w *world) check() {
 	at, late := w.marks.startPlaces()
 	s := w.snapshot()
 	if slices.ContainsFunc(late, func(x uint64) bool { return !s.running(x) }) {
 		return
 	}
-	for _, r := range w.free() {
-		if !r.apart && r.place.before(at[r.lane]) {
+	for _, r := range w.claimable() {
+		if !r.returned && r.place.before(at[r.lane]) {
 			w.Fatalf("a job at %v of lane %d waits below the mark %v", r.place.runAt.Sub(w.began), r.lane, at[r.lane].runAt.Sub(w.began))
 		}
 	}
 }
 
-// others lets some other process do something, or nothing.
-func (w *world) others() {
+// otherProcess lets another process do something, or nothing.
+func (w *world) otherProcess() {
 	time.Sleep(time.Duration(w.pick("pause", 2)) * time.Millisecond)
 	switch w.pick("other", 8) {
 	case 0:
 		w.begin()
-	case 1: // a transaction enqueues
+	case 1: // a transaction enqueues a job
 		if len(w.open) > 0 {
 			x := w.open[w.pick("enqueuer", len(w.open))]
 			w.rows = append(w.rows, &row{lane: int16(w.pick("lane", 2)), place: mark{w.now(), int64(len(w.rows))}, maker: x})
 		}
-	case 2: // one claims, but does not commit yet
-		if free := w.free(); len(free) > 0 && len(w.open) > 0 {
+	case 2: // a transaction claims, but does not commit yet
+		if free := w.claimable(); len(free) > 0 && len(w.open) > 0 {
 			free[w.pick("job", len(free))].locker = w.open[w.pick("claimer", len(w.open))]
 		}
 	case 3, 4:
@@ -151,19 +151,19 @@ func (w *world) others() {
 	case 5: // a claimed job is put back
 		for _, r := range w.rows {
 			if r.claimed && w.pick("back", 4) == 0 {
-				r.claimed, r.apart = false, true
+				r.claimed, r.returned = false, true
 			}
 		}
 	}
 }
 
-// Whatever runs and ends between the steps of a look, no claim misses a job.
+// Whatever transactions begin and end between the steps of a look, no claim misses a job.
 func TestMarksPassNothingThatWaits(t *testing.T) {
-	seed := time.Now().UnixNano() % int64(time.Hour) // rapid takes its own from the time, which stands still in there
+	seed := time.Now().UnixNano() % int64(time.Hour) // rapid's own seed is the time, which stands still under synctest
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Duration(seed))
 		moved := 0
-		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { // it would ask for a deadline, by the real clock
+		rapid.Check(struct{ testing.TB }{t}, func(rt *rapid.T) { // hides t's deadline, which is by the real clock
 			w := &world{T: rt, marks: marks{eager: true}, began: time.Now()}
 			for range rapid.IntRange(1, 60).Draw(rt, "steps") {
 				switch w.pick("step", 5) {
@@ -172,7 +172,7 @@ func TestMarksPassNothingThatWaits(t *testing.T) {
 				case 1, 2:
 					w.claim()
 				default:
-					w.others()
+					w.otherProcess()
 				}
 			}
 			if len(w.marks.places) > 0 {

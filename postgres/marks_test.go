@@ -16,17 +16,17 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// markIfAsked has the tests, with DIBS_TEST_MARKS set, use marks wherever claims can,
-// fast as they are.
+// markIfAsked makes claims use marks wherever they can, although they are fast, if
+// DIBS_TEST_MARKS is set.
 func markIfAsked(s *postgres.Store) {
 	if os.Getenv("DIBS_TEST_MARKS") != "" {
 		s.MarkAlways()
 	}
 }
 
-// marking is a store that claims from marks, and another one beside it, which is a
-// process of its own as far as marks go.
-func marking(t *testing.T) (b bench, other *postgres.Store) {
+// newMarking opens a store that claims from marks, and another one, whose marks are those of
+// another process.
+func newMarking(t *testing.T) (b bench, other *postgres.Store) {
 	b = newBench(t, postgres.Options{})
 	b.MarkAlways()
 	other, err := postgres.New(b.ctx, b.pool, postgres.Options{})
@@ -35,13 +35,13 @@ func marking(t *testing.T) (b bench, other *postgres.Store) {
 	return b, other
 }
 
-// passed lets jobs go through the queue until there are marks, and they have passed over
-// the transaction with this number, if it is not 0.
-func (b bench) passed(x uint64) {
+// passTransaction runs jobs through the queue until there are marks and they have passed over
+// the transaction x, if x is not 0.
+func (b bench) passTransaction(x uint64) {
 	b.Helper()
 	for {
 		b.add("")
-		b.first(0)
+		b.claimsFirst(0)
 		if marked, late := b.Marked("q"); marked && (x == 0 || slices.Contains(late, x)) {
 			return
 		}
@@ -50,8 +50,8 @@ func (b bench) passed(x uint64) {
 	}
 }
 
-// first expects a claim of one job to get this one, or any if it is 0, and completes it.
-func (b bench) first(id int64) {
+// claimsFirst expects a claim of one job to get the job id, or any if id is 0, and completes it.
+func (b bench) claimsFirst(id int64) {
 	b.Helper()
 	jobs := b.take(1, 0)
 	if len(jobs) != 1 || id != 0 && jobs[0].ID != id {
@@ -67,8 +67,8 @@ func ids(jobs []*dibs.RawJob) (list []int64) {
 	return list
 }
 
-// Marks have passed where a transaction wrote that was open all the time. The first
-// claim after its end finds what it left, before all that is younger.
+// Marks have passed the place where a long transaction wrote. The first claim after its end
+// finds the jobs that it left, before all younger ones.
 func TestMarksMissNothingOfALongTransaction(t *testing.T) {
 	for name, c := range map[string]struct {
 		do     func(b bench, tx pgx.Tx) int64
@@ -91,13 +91,13 @@ func TestMarksMissNothingOfALongTransaction(t *testing.T) {
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, _ := marking(t)
-			b.passed(0)
+			b, _ := newMarking(t)
+			b.passTransaction(0)
 			tx := b.begin()
 			id := c.do(b, tx)
 			var x uint64
 			b.must(tx.QueryRow(b.ctx, "select pg_current_xact_id()::text::bigint").Scan(&x))
-			b.passed(x)
+			b.passTransaction(x)
 			b.StopMarks("q")
 			b.add("")
 			if c.commit {
@@ -105,18 +105,18 @@ func TestMarksMissNothingOfALongTransaction(t *testing.T) {
 			} else {
 				b.must(tx.Rollback(b.ctx))
 			}
-			b.first(id)
-			b.first(0)
-			b.sound()
+			b.claimsFirst(id)
+			b.claimsFirst(0)
+			b.consistent()
 		})
 	}
 }
 
-// Marks have passed over a transaction that itself claims then: it finds what it has
-// enqueued, and what it has locked.
+// Marks have passed over a transaction that then claims itself: it finds the jobs that it
+// has enqueued, and those that it has locked.
 func TestALongTransactionFindsItsOwnJobs(t *testing.T) {
-	b, _ := marking(t)
-	b.passed(0)
+	b, _ := newMarking(t)
+	b.passTransaction(0)
 	locked := b.add("")[0]
 	tx := b.begin()
 	added, err := b.Tx(tx).Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}})
@@ -125,30 +125,30 @@ func TestALongTransactionFindsItsOwnJobs(t *testing.T) {
 	b.must(err)
 	var x uint64
 	b.must(tx.QueryRow(b.ctx, "select pg_current_xact_id()::text::bigint").Scan(&x))
-	b.passed(x)
+	b.passTransaction(x)
 	var stop context.CancelFunc
-	b.ctx, stop = context.WithTimeout(b.ctx, 3*time.Second) // a look that waits for its own transaction waits for longer
+	b.ctx, stop = context.WithTimeout(b.ctx, 3*time.Second) // a claim that waits for its own transaction takes longer
 	defer stop()
 	if got, want := ids(b.takeIn(tx, 2)), []int64{locked, added[0].ID}; !slices.Equal(got, want) {
 		t.Errorf("claimed %v, want %v", got, want)
 	}
 	b.must(tx.Commit(b.ctx))
-	b.sound()
+	b.consistent()
 }
 
-// A foreign key to a job locks a share of its key, which no claim minds.
+// A foreign key to a job takes a key share lock, beside which claims can go on.
 func TestMarksDoNotPassWhatIsOnlyReferredTo(t *testing.T) {
-	b, _ := marking(t)
-	b.passed(0)
+	b, _ := newMarking(t)
+	b.passTransaction(0)
 	tx := b.begin()
 	var x uint64
 	b.must(tx.QueryRow(b.ctx, "select pg_current_xact_id()::text::bigint").Scan(&x))
-	b.passed(x)
+	b.passTransaction(x)
 	added, err := b.Enqueue(b.ctx, slices.Repeat([]dibs.NewJob{{Queue: "q", Kind: "k"}}, 3))
 	b.must(err)
 	_, err = tx.Exec(b.ctx, "select from dibs.job where id = $1 for key share", added[0].ID)
 	b.must(err)
-	for range 3 { // the first sees that all who ran before have ended
+	for range 3 { // the first claim sees that all earlier transactions have ended
 		b.must(b.Look(b.ctx, "q"))
 	}
 	for _, a := range added {
@@ -157,10 +157,10 @@ func TestMarksDoNotPassWhatIsOnlyReferredTo(t *testing.T) {
 		}
 	}
 	b.must(tx.Rollback(b.ctx))
-	b.sound()
+	b.consistent()
 }
 
-// What comes below the marks without a long transaction is found by the next claim too.
+// The next claim also finds jobs that come below the marks without a long transaction.
 func TestMarksMissNothingThatIsPutBack(t *testing.T) {
 	for name, back := range map[string]func(b bench, other *postgres.Store, j *dibs.RawJob){
 		"a job released by another process": func(b bench, other *postgres.Store, j *dibs.RawJob) {
@@ -178,31 +178,31 @@ func TestMarksMissNothingThatIsPutBack(t *testing.T) {
 			b.must(b.Finish(b.ctx, []dibs.Outcome{j.Lease().Complete(nil)}))
 			added, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k", Priority: new(dibs.DefaultPriority + 1)}})
 			b.must(err)
-			b.passed(0)
-			b.passed(0)
+			b.passTransaction(0)
+			b.passTransaction(0)
 			_, err = other.Edit(b.ctx, []int64{added[0].ID}, dibs.Edit{Priority: new(dibs.DefaultPriority)})
 			b.must(err)
 			j.ID = added[0].ID
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b, other := marking(t)
+			b, other := newMarking(t)
 			b.add("")
 			j := b.take(1, time.Hour)[0]
-			b.passed(0)
-			b.passed(0)
+			b.passTransaction(0)
+			b.passTransaction(0)
 			back(b, other, j)
 			b.add("")
-			b.first(j.ID)
-			b.first(0)
-			b.sound()
+			b.claimsFirst(j.ID)
+			b.claimsFirst(0)
+			b.consistent()
 		})
 	}
 }
 
-// Claims from marks read what waits, not what was finished under a long snapshot.
+// Claims from marks read waiting jobs, but none that was finished under a long snapshot.
 func TestClaimsFromMarksPassWhatIsFinished(t *testing.T) {
-	b, _ := marking(t)
+	b, _ := newMarking(t)
 	holder := b.beginAs(pgx.RepeatableRead)
 	_, err := holder.Exec(b.ctx, "select from dibs.job")
 	b.must(err)
@@ -214,7 +214,7 @@ func TestClaimsFromMarksPassWhatIsFinished(t *testing.T) {
 		}
 	}
 	read := func() int {
-		b.passed(0)
+		b.passTransaction(0)
 		tx := b.begin()
 		defer tx.Rollback(context.Background())
 		b.takeIn(tx, 1)
@@ -227,7 +227,7 @@ func TestClaimsFromMarksPassWhatIsFinished(t *testing.T) {
 	work(3000)
 	many := read()
 	for until := time.Now().Add(10 * time.Second); many > few+500 && time.Now().Before(until); many = read() {
-		time.Sleep(10 * time.Millisecond) // transactions of other tests may be open
+		time.Sleep(10 * time.Millisecond) // transactions of other tests may still be open
 	}
 	if many > few+500 {
 		t.Errorf("a claim reads %d entries of the index after 100 jobs, and %d after 3,000 more", few, many)
@@ -235,8 +235,8 @@ func TestClaimsFromMarksPassWhatIsFinished(t *testing.T) {
 }
 
 // Marks are kept as long as claims without them read much, however slow the machine is and
-// however many transactions that have written stay open. Every claim here takes long, with
-// marks as without, as when others use the processor.
+// however many writing transactions stay open. Every claim here takes long, with and without
+// marks, as on a busy machine.
 func TestMarksStayBesideIdleWritersOnASlowMachine(t *testing.T) {
 	for _, writers := range []int{10, 120} {
 		t.Run(fmt.Sprint(writers, " writers"), func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestMarksStayBesideIdleWritersOnASlowMachine(t *testing.T) {
 				b.complete(b.take(1000, 0))
 			}
 			b.Rewrite(func(name, text string) string {
-				if name == "claim" { // and what it has read is in the server's statistics as soon as it has ended
+				if name == "claim" { // have the server count at once what the claim has read
 					text = strings.Replace(text, "    s.late,\n", "    s.late or pg_sleep(0.02)::text || pg_stat_force_next_flush()::text <> '',\n", 1)
 				}
 				return text
@@ -257,7 +257,7 @@ func TestMarksStayBesideIdleWritersOnASlowMachine(t *testing.T) {
 			work := func() {
 				for range claims {
 					b.add("")
-					b.first(0)
+					b.claimsFirst(0)
 				}
 			}
 			for marked := false; !marked; marked, _ = b.Marked("q") {
@@ -285,7 +285,7 @@ func (b bench) complete(jobs []*dibs.RawJob) {
 	b.must(b.Finish(b.ctx, done))
 }
 
-// idleWriters opens transactions that have a number and do nothing.
+// idleWriters opens transactions that have written, and so have a number, and then do nothing.
 func (b bench) idleWriters(n int) {
 	b.Helper()
 	for range n {

@@ -59,15 +59,15 @@ type extension struct {
 func (s *Store) initMerged() {
 	s.merged.claims = map[claimKey]*mergedClaims{}
 	s.merged.enqueues = &combine.Calls[batch, []dibs.Enqueued]{
-		Do: s.enqueueMerged, Most: maxMerged, Slow: mergeSlow,
+		Do: s.enqueueMerged, MaxSize: maxMerged, Slow: mergeSlow,
 		Size: func(b batch) int { return b.size() },
 	}
 	s.merged.finishes = &combine.Calls[[]dibs.Outcome, struct{}]{
-		Do: s.finishMerged, Most: maxMerged, Slow: mergeSlow,
+		Do: s.finishMerged, MaxSize: maxMerged, Slow: mergeSlow,
 		Size: func(list []dibs.Outcome) int { return len(list) },
 	}
 	s.merged.extends = &combine.Calls[extension, dibs.Extended]{
-		Do: s.extendMerged, Most: maxMerged, Slow: mergeSlow,
+		Do: s.extendMerged, MaxSize: maxMerged, Slow: mergeSlow,
 		Size: func(e extension) int { return len(e.leases) },
 	}
 }
@@ -89,7 +89,7 @@ func (s *Store) enqueueMerged(ctx context.Context, calls []batch, answer func(in
 	}
 	ids, err := alone(ctx, all)
 	if len(calls) > 1 && refusedTogether(err) {
-		combine.Apart(ctx, calls, answer, alone)
+		combine.Separately(ctx, calls, answer, alone)
 		return
 	}
 	for i, b := range calls {
@@ -147,7 +147,7 @@ func (s *Store) claimCalls(r dibs.ClaimRequest) (c *mergedClaims, done func()) {
 	defer m.mu.Unlock()
 	if c = m.claims[name]; c == nil {
 		c = &mergedClaims{}
-		c.Do, c.Left, c.Most, c.Slow = s.claimMerged, s.giveBack, maxMerged, mergeSlow
+		c.Do, c.Left, c.MaxSize, c.Slow = s.claimMerged, s.giveBack, maxMerged, mergeSlow
 		c.Size = func(r dibs.ClaimRequest) int { return r.N }
 		m.claims[name] = c
 	}
@@ -203,7 +203,7 @@ func (s *Store) finishMerged(ctx context.Context, calls [][]dibs.Outcome, answer
 	}
 	err := s.finish(ctx, all, finisher{conn: s.db, lockWait: mergedLockWait})
 	if refusedTogether(err) {
-		combine.Apart(ctx, calls, answer, alone)
+		combine.Separately(ctx, calls, answer, alone)
 		return
 	}
 	for _, i := range first {
@@ -251,26 +251,26 @@ func finishErrorOf(list []dibs.Outcome, err error) error {
 // extendMerged extends the leases of several calls. Calls for another time than the first,
 // and those that name a locked row or a job of an earlier call, are made one by one.
 func (s *Store) extendMerged(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) {
-	var apart []int
+	var unanswered []int
 	if len(calls) == 1 {
-		apart = []int{0}
+		unanswered = []int{0}
 	} else {
-		apart = s.extendTogether(ctx, calls, answer)
+		unanswered = s.extendTogether(ctx, calls, answer)
 	}
-	rest := make([]extension, len(apart))
-	for at, i := range apart {
+	rest := make([]extension, len(unanswered))
+	for at, i := range unanswered {
 		rest[at] = calls[i]
 	}
-	combine.Apart(ctx, rest, func(at int, out dibs.Extended, err error) { answer(apart[at], out, err) }, s.extendAlone)
+	combine.Separately(ctx, rest, func(at int, out dibs.Extended, err error) { answer(unanswered[at], out, err) }, s.extendAlone)
 }
 
 // extendTogether answers the calls that it can make together, and returns the others.
-func (s *Store) extendTogether(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) (apart []int) {
+func (s *Store) extendTogether(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) (unanswered []int) {
 	d, left := calls[0].d, map[int64]dibs.Token{}
 	var first []int
 	for i, c := range calls {
 		if c.d != d || slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return !left[l.ID].IsZero() }) {
-			apart = append(apart, i)
+			unanswered = append(unanswered, i)
 			continue
 		}
 		for _, l := range c.leases {
@@ -292,12 +292,12 @@ func (s *Store) extendTogether(ctx context.Context, calls []extension, answer fu
 	for _, i := range first {
 		c := calls[i]
 		if err == nil && slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return !left[l.ID].IsZero() }) {
-			apart = append(apart, i)
+			unanswered = append(unanswered, i)
 			continue
 		}
 		answer(i, dibs.Extended{Lost: of(all.Lost, c), Cancelled: of(all.Cancelled, c), Finishing: of(all.Finishing, c)}, err)
 	}
-	return apart
+	return unanswered
 }
 
 // gaveUp names the operation in the error of a caller whose context ended.

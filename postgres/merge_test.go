@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// answers makes a batch of calls and returns what each was answered.
+// answers makes a batch of calls and returns the answer and error of each.
 func answers[Q, A any](ctx context.Context, do func(context.Context, []Q, func(int, A, error)), calls []Q) ([]A, []error) {
 	values, errs := make([]A, len(calls)), make([]error, len(calls))
 	for i := range errs {
@@ -44,7 +44,7 @@ func mergeStore(t *testing.T, n int) (*Store, []*dibs.RawJob) {
 	return s, jobs
 }
 
-// hold lets another transaction lock a job's row until release is called.
+// hold locks a job's row in another transaction until release is called.
 func hold(t *testing.T, s *Store, id int64) (release func()) {
 	t.Helper()
 	tx, err := s.pool.Begin(t.Context())
@@ -96,7 +96,7 @@ func TestMergedOutcomesAreAnsweredApart(t *testing.T) {
 	}
 }
 
-// The second try of an outcome, in a merged Finish, was not answered. The others are written.
+// The second attempt to write an outcome, in a merged Finish, has no answer. The others are written.
 func TestWhatIsNotWrittenIsToldToItsCallsAlone(t *testing.T) {
 	t.Parallel()
 	list := func(ids ...int64) (list []dibs.Outcome) {
@@ -146,7 +146,7 @@ func TestMergedLeasesAreAnsweredApart(t *testing.T) {
 	calls := []extension{
 		{[]dibs.Lease{jobs[0].Lease()}, time.Minute},
 		{[]dibs.Lease{stale, jobs[2].Lease()}, time.Minute},
-		{[]dibs.Lease{jobs[0].Lease()}, time.Hour}, // another time, and the same job
+		{[]dibs.Lease{jobs[0].Lease()}, time.Hour}, // other length, same job
 		{[]dibs.Lease{jobs[3].Lease()}, time.Minute},
 	}
 	got, errs := answers(t.Context(), s.extendMerged, calls)
@@ -170,7 +170,7 @@ func TestMergedLeasesAreAnsweredApart(t *testing.T) {
 	}
 }
 
-// What the server refuses of one call, or stops, does not fail those merged with it.
+// A call that the server refuses or stops does not fail the calls merged with it.
 func TestMergedJobsAreAnsweredApart(t *testing.T) {
 	t.Parallel()
 	for _, refused := range []string{

@@ -55,8 +55,8 @@ func modelDatabases(t testing.TB) model.Maker {
 	}
 }
 
-// exact is a store in which nothing depends on the time that a test takes: each sweep
-// prunes, and claims, however slow, look at the whole queue.
+// exact is a store that does not depend on how long a test takes: each sweep prunes, and
+// claims, however slow, look at the whole queue.
 type exact struct{ *Store }
 
 func (e exact) Sweep(ctx context.Context) (dibs.Swept, error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// Whatever somebody plants in a schema of the path, even in one before the server's own,
-// nothing of it is called, however dibs is connected.
+// No function or operator that somebody puts into a schema of the path, even before the
+// server's own, is ever called, however dibs is connected.
 func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
 	t.Parallel()
 	texts := sentTexts(t)
@@ -60,8 +60,8 @@ func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
 	}
 }
 
-// sentTexts are all statements that a store sends: those of its files, all of which must
-// have been sent, and those that stand in the program.
+// sentTexts are all statements that a store sends: those in the Go code, and those of its
+// files, each of which must have been sent.
 func sentTexts(t *testing.T) []string {
 	t.Helper()
 	address := pgtest.URL(t)
@@ -76,7 +76,7 @@ func sentTexts(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	for name, text := range files.text {
-		if !sent.Texts[text] && name != "enqueue_copy" && name != "locks_awaited" { // sent below pgx, and only to one who waits
+		if !sent.Texts[text] && name != "enqueue_copy" && name != "locks_awaited" { // COPY bypasses the tracer, and the other needs a waiting call
 			t.Errorf("no verb has sent %s.sql", name)
 		}
 		sent.Texts[text] = true
@@ -100,11 +100,11 @@ func withParam(t *testing.T, address, name, value string) string {
 	}
 	q := u.Query()
 	q.Set(name, value)
-	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // to pgx a + is no blank
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // pgx does not read a + as a blank
 	return u.String()
 }
 
-// sessionKind is a way in which a store is connected.
+// sessionKind is one way to connect a store.
 type sessionKind struct {
 	name string
 	open func(t *testing.T, address string, tracer *pgtest.Sent) *Store
@@ -156,12 +156,12 @@ func newWith(mode pgx.QueryExecMode) sessionKind {
 	}}
 }
 
-// everyVerb has a store do everything that it can.
+// everyVerb makes all calls of a store.
 type everyVerb struct {
 	*testing.T
 	store   *Store
-	address string // of callers' transactions
-	admin   string // of what the test itself does
+	address string // URL of callers' transactions
+	admin   string // URL of the test's own connections
 	tracer  *pgtest.Sent
 	round   string
 }
@@ -188,7 +188,7 @@ func (v *everyVerb) run() {
 	v.inTransactions()
 }
 
-// operate does what explaining leaves out.
+// operate makes the operators' calls that explaining leaves out.
 func (v *everyVerb) operate() {
 	v.Helper()
 	ctx, s, q := v.Context(), v.store, "operate"+v.round
@@ -210,7 +210,7 @@ func (v *everyVerb) operate() {
 	v.must(err)
 	m := &marks{eager: true}
 	v.must(s.moveMarks(ctx, row, nil, m))
-	_, err = s.SetQueue(ctx, q, dibs.QueueChange{Concurrency: new(100)}) // while jobs run
+	_, err = s.SetQueue(ctx, q, dibs.QueueChange{Concurrency: new(100)}) // a new limit while jobs run
 	v.must(err)
 	_, err = s.Claim(ctx, dibs.ClaimRequest{Queue: q, Worker: "w", N: 1})
 	v.must(err)
@@ -228,7 +228,7 @@ func (v *everyVerb) operate() {
 	v.must(err)
 }
 
-// inTransactions works in transactions of callers, and of the store.
+// inTransactions makes calls in transactions of callers and of the store.
 func (v *everyVerb) inTransactions() {
 	v.Helper()
 	ctx := v.Context()
@@ -252,7 +252,7 @@ func (v *everyVerb) inTransactions() {
 	v.must(t.Commit())
 	t, err = db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	v.must(err)
-	_, err = v.store.SQLTx(t).Claim(ctx, dibs.ClaimRequest{Queue: "l", Worker: "w", N: 3}) // refused, in its own words
+	_, err = v.store.SQLTx(t).Claim(ctx, dibs.ClaimRequest{Queue: "l", Worker: "w", N: 3}) // refused because of its isolation level
 	if err == nil {
 		v.Error("a claim under a limit in a transaction that does not see what runs")
 	}

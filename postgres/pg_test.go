@@ -230,8 +230,8 @@ func TestAQueueThatNobodySetHasTheDefaultSettings(t *testing.T) {
 	}
 }
 
-// A transaction holds one of the pool's connections; what the store does beside it
-// must not need another.
+// A transaction holds one of the pool's connections; the store's calls beside it must not
+// need another one of the pool.
 func TestOpenTransactionsCannotUseUpThePool(t *testing.T) {
 	t.Parallel()
 	_, url := migrated(t, postgres.Options{})
@@ -319,7 +319,7 @@ func TestItWorksBehindATransactionPooler(t *testing.T) {
 	race(t, s, 200)
 }
 
-// race has ten claimers finish n jobs of which some have groups, each job once.
+// race has ten claimers finish n jobs, some with groups, and expects each to be finished once.
 func race(t *testing.T, s *postgres.Store, n int) {
 	t.Helper()
 	ctx := t.Context()

@@ -10,8 +10,8 @@ import (
 
 const (
 	manyQueues = 1000
-	// filledQueues gives each queue jobs of each sort, and what belongs to them. The queue
-	// "many1" has as many groups as there are queues, each with a limit of its own.
+	// filledQueues gives each queue jobs of each sort, with their claims, counts and wake
+	// rows. The queue "many1" has as many groups as there are queues, each with its own limit.
 	filledQueues = `
 		insert into dibs.queue (name, grouped)
 		select 'many' || q, q % 2 = 1 from generate_series(1, 1000) q
@@ -39,17 +39,17 @@ const (
 		select 'many' || q, 1, 1, 3 from generate_series(1, 1000) q, generate_series(1, 4) n`
 )
 
-// forAll are the statements that are about all queues: how many steps they may take for
-// each. Any other may take 15,000, far fewer than once for each queue and each other.
+// forAll says how many steps per queue a statement for all queues may take. Any other may
+// take 15,000, far fewer than one for each pair of queues.
 var forAll = map[string]float64{
 	"stats": 100, "queues": 20, "pending": 20, "retention": 40, "merge_tally": 100, "list_finished": 30, "list_live": 30,
-	// What enqueues to many queues looks at each.
+	// These enqueue to many queues.
 	"add_queue": 30, "enqueue_draw": 20, "enqueue_count": 20, "enqueue": 20, "enqueue_unique": 20,
-	// These have 1,000 groups to admit.
+	// These admit 1,000 groups.
 	"admit": 100, "due": 20, "wake_groups": 100,
 }
 
-// No statement compares each queue with each other, nor each group.
+// No statement compares every queue with every other, nor every group.
 func TestPlansWithManyQueues(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -61,18 +61,18 @@ func TestPlansWithManyQueues(t *testing.T) {
 	p.exec("alter table dibs.tally set (autovacuum_enabled = false)")
 	lasting := []*explaining{newExplaining(t, url, connKinds[0]), newExplaining(t, url, connKinds[1])}
 	for _, e := range lasting {
-		e.many(p, "no rows")
+		e.runOnManyQueues(p, "no rows")
 	}
 	p.exec(filledQueues)
 	for _, e := range lasting {
-		e.many(p, "many queues, plans of when there were none")
+		e.runOnManyQueues(p, "many queues, plans of when there were none")
 	}
 	p.exec("analyze")
-	newExplaining(t, url, connKinds[0]).many(p, "many queues, analyzed")
+	newExplaining(t, url, connKinds[0]).runOnManyQueues(p, "many queues, analyzed")
 }
 
-// many runs all statements, on few queues and on many.
-func (e *explaining) many(p *planTest, situation string) {
+// runOnManyQueues runs all statements, on few queues and on many.
+func (e *explaining) runOnManyQueues(p *planTest, situation string) {
 	e.Helper()
 	p.round++
 	e.round = fmt.Sprint(p.round)
@@ -107,7 +107,7 @@ func (e *explaining) many(p *planTest, situation string) {
 	}
 }
 
-// A process that knows no queue yet reads, and makes, all those of a call together.
+// A process that knows no queue yet reads and makes all queues of a call together.
 func TestEnqueueingToManyQueuesTakesFewCalls(t *testing.T) {
 	t.Parallel()
 	for name, jobs := range map[string]int{"small batches": 90, "large batches": 1000} {
@@ -120,7 +120,7 @@ func TestEnqueueingToManyQueuesTakesFewCalls(t *testing.T) {
 				for i := range batch {
 					batch[i] = dibs.NewJob{Queue: fmt.Sprint("many", i), Kind: "k"}
 				}
-				s.o.Pooler = true // it tells nobody of new jobs
+				s.o.Pooler = true // the store sends no NOTIFY
 				if _, err := s.Enqueue(t.Context(), batch); err != nil {
 					t.Fatal(err)
 				}
@@ -134,14 +134,14 @@ func TestEnqueueingToManyQueuesTakesFewCalls(t *testing.T) {
 	}
 }
 
-// Nobody has to hear ten thousand names.
+// One NOTIFY for all queues replaces ten thousand names.
 func TestManyQueuesAreWokenByOneNotification(t *testing.T) {
 	t.Parallel()
 	s, _ := tracedStore(t)
 	other := opened(t, s.pool.Config().ConnString())
 	wake, stop := other.Wakeups("many7")
 	defer stop()
-	<-wake // as listening begins
+	<-wake // a wakeup comes when listening begins
 	var names []string
 	for i := range 10_000 {
 		names = append(names, fmt.Sprint("many", i))

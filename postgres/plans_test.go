@@ -16,24 +16,24 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// explaining is a store on one connection, and a conn that keeps how each statement
-// was run.
+// explaining is a store on one connection, and a conn that records the plan of each
+// statement.
 type explaining struct {
 	*testing.T
-	store *Store
-	round string
-	conn  *pgx.Conn
-	in    pgx.Tx            // that it runs in, of a caller, if any
-	names map[string]string // of statements, by text
-	reads map[string]reads
-	rows  map[string]float64 // the most that one run of a statement has read of tables that grow
-	steps map[string]float64 // the most rows and rounds of all nodes in one run of a statement
+	store    *Store
+	round    string
+	conn     *pgx.Conn
+	callerTx pgx.Tx            // the caller's transaction, if any
+	names    map[string]string // of statements, by text
+	reads    map[string]reads
+	rows     map[string]float64 // most rows of growing tables that one run of a statement has read
+	steps    map[string]float64 // most rows and rounds of all nodes in one run of a statement
 }
 
-// reads is how the tables that grow are read, such as "Index Scan job_ready".
+// reads are the ways to read growing tables, such as "Index Scan job_ready".
 type reads map[string]bool
 
-// plan is a node of what EXPLAIN ANALYZE writes.
+// plan is a node in the output of EXPLAIN ANALYZE.
 type plan struct {
 	Type     string  `json:"Node Type"`
 	Relation string  `json:"Relation Name"`
@@ -48,9 +48,9 @@ type plan struct {
 // small tables have a row per queue, or per group with a limit of its own.
 var small = []string{"queue", "turn", "group_limit"}
 
-func (p plan) read(r reads) (rows float64) {
+func (p plan) readRows(r reads) (rows float64) {
 	for _, child := range p.Plans {
-		rows += child.read(r)
+		rows += child.readRows(r)
 	}
 	table, _, _ := strings.Cut(p.Index, "_") // a bitmap's index scan names no table
 	if p.Relation != "" {
@@ -67,8 +67,8 @@ func (p plan) read(r reads) (rows float64) {
 	return rows + (p.Rows+p.Removed)*p.Loops
 }
 
-// steps are the rows that all nodes gave or dropped, at least one for each round: what a
-// join of everything with everything has many of, also where it reads no table.
+// steps are the rows that all nodes returned or dropped, at least one for each round: a join
+// of everything with everything has many, even where it reads no table.
 func (p plan) steps() (n float64) {
 	for _, child := range p.Plans {
 		n += child.steps()
@@ -76,19 +76,19 @@ func (p plan) steps() (n float64) {
 	return n + max(1, p.Rows+p.Removed+p.Unjoined)*p.Loops
 }
 
-// run explains each step, which executes it, undoes that, and runs it.
+// run explains each step, which executes it, rolls that back, and runs the step.
 func (e *explaining) run(ctx context.Context, steps ...step) error {
 	var db interface {
 		Begin(context.Context) (pgx.Tx, error)
 	} = e.conn
-	if e.in != nil {
-		db = e.in
+	if e.callerTx != nil {
+		db = e.callerTx
 	}
 	return pgx.BeginFunc(ctx, db, func(t pgx.Tx) error {
 		for _, s := range steps {
 			name := e.names[s.sql]
 			if name != "" {
-				if err := e.explain(ctx, t, name, s); err != nil {
+				if err := e.explainOne(ctx, t, name, s); err != nil {
 					return fmt.Errorf("explain %s: %w", name, err)
 				}
 			}
@@ -100,7 +100,7 @@ func (e *explaining) run(ctx context.Context, steps ...step) error {
 	})
 }
 
-func (e *explaining) explain(ctx context.Context, t pgx.Tx, name string, s step) error {
+func (e *explaining) explainOne(ctx context.Context, t pgx.Tx, name string, s step) error {
 	if _, err := t.Conn().Prepare(ctx, name, s.sql); err != nil {
 		return err
 	}
@@ -127,12 +127,12 @@ func (e *explaining) explain(ctx context.Context, t pgx.Tx, name string, s step)
 	if e.reads[name] == nil {
 		e.reads[name] = reads{}
 	}
-	e.rows[name] = max(e.rows[name], top[0].Plan.read(e.reads[name]))
+	e.rows[name] = max(e.rows[name], top[0].Plan.readRows(e.reads[name]))
 	e.steps[name] = max(e.steps[name], top[0].Plan.steps())
 	return inner.Rollback(ctx)
 }
 
-// sqlLiteral writes a parameter as text; the statement decides of which type it is.
+// sqlLiteral writes a parameter as text; the statement determines its type.
 func sqlLiteral(a any) string {
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 	switch v := plainArg(a).(type) {
@@ -160,7 +160,7 @@ func sqlLiteral(a any) string {
 	}
 }
 
-// A connection's kind says who has set it up to plan.
+// connKind is a kind of connection: its plans depend on who has set it up.
 type connKind struct {
 	name, setup string
 	tx          bool
@@ -179,7 +179,7 @@ func newExplaining(t *testing.T, url string, k connKind) *explaining {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the test's database goes away
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the test's database is dropped afterwards
 	if _, err := conn.Exec(t.Context(), k.setup); err != nil {
 		t.Fatal(err)
 	}
@@ -201,13 +201,13 @@ func newExplaining(t *testing.T, url string, k connKind) *explaining {
 	return e
 }
 
-// most is how many rows of tables that grow a statement may read in these tests, if
-// not 300: it acts on at most ten jobs, among a million.
+// most is how many rows of growing tables a statement may read in these tests, if not 300:
+// it acts on at most ten jobs among a million.
 var most = map[string]float64{
-	"due":          2100,   // moves up to 1000 jobs, which it finds and then changes
-	"stats":        11_000, // counts what is scheduled up to dibs.ScheduledCap
-	"resume":       2500,   // reads the log of claims, of 2000
-	"list_running": 2500,   // so does this
+	"due":          2100,   // finds and then changes up to 1000 jobs
+	"stats":        11_000, // counts up to dibs.ScheduledCap scheduled jobs
+	"resume":       2500,   // reads the log of 2000 claims
+	"list_running": 2500,   // reads the log of 2000 claims
 	"list_live":    5000,   // passes over jobs that it does not list
 	"wake_groups":  12_000, // wakes every group of the queue, of 5000
 }
@@ -217,7 +217,7 @@ type planTest struct {
 	*testing.T
 	url   string
 	admin *pgx.Conn
-	reads map[string]reads // by statement, of all that plan as they should
+	reads map[string]reads // reads by statement, on connections whose plans are checked
 	round int
 }
 
@@ -236,8 +236,8 @@ func (p *planTest) connect() (all []*explaining) {
 	return all
 }
 
-// look checks what every statement reads, on connections that have just been made
-// or on those given, which keep the plans that they have.
+// look checks what every statement reads, on new connections, or on the lasting ones, which
+// keep their plans.
 func (p *planTest) look(situation string, lasting []*explaining) {
 	p.Helper()
 	if lasting == nil {
@@ -272,7 +272,7 @@ func (p *planTest) look(situation string, lasting []*explaining) {
 
 const (
 	bigTables = "dibs.job, dibs.finished, dibs.claim, dibs.wake, dibs.wake_list, dibs.tally"
-	// million fills the tables with jobs of each sort, and what belongs to them.
+	// million fills the tables with jobs of each sort, and their claims, counts and wake rows.
 	million = `
 		insert into dibs.job (queue, kind, payload, priority, run_at, gate, max_attempts, created_at, group_key, unique_key, unique_until, unique_held)
 		select
@@ -293,8 +293,8 @@ const (
 		select 'other', array['g' || i] from generate_series(1, 100000) i`
 )
 
-// Every statement finds what it acts on by an index, whatever the tables hold and
-// whatever the planner believes of that.
+// Every statement finds its rows by an index, whatever the tables hold and whatever the
+// planner's statistics say.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
@@ -335,7 +335,7 @@ func (p *planTest) text() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(sql.text)) {
 		if slices.Contains([]string{"check", "repairable", "lock_repair", "tally", "enqueue_copy", "rights"}, name) || strings.HasPrefix(name, "locks_") {
-			continue // they read everything, or nothing
+			continue // these read everything, or nothing
 		}
 		if p.reads[name] == nil {
 			p.Errorf("%s was not run", name)

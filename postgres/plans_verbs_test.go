@@ -18,7 +18,7 @@ func (e *explaining) must(err error) {
 // verbs has the store run each of its statements, on few jobs.
 func (e *explaining) verbs() {
 	e.Helper()
-	e.store.queues.init() // so that settings and lanes are read anew
+	e.store.queues.init() // settings and lanes are read anew
 	e.store.sweeper = sweeper{}
 	e.enqueue(e.store.db)
 	e.change()
@@ -28,7 +28,7 @@ func (e *explaining) verbs() {
 	e.operate()
 }
 
-// verbsOfTx has it run those that it runs in a caller's transaction.
+// verbsOfTx has the store run each statement that it runs in a caller's transaction.
 func (e *explaining) verbsOfTx() {
 	e.Helper()
 	e.store.queues.init()
@@ -67,7 +67,7 @@ func (e *explaining) enqueue(c conn) {
 	e.copied(c)
 }
 
-// copied runs what an enqueue by COPY runs besides.
+// copied runs the other statements of an enqueue by COPY.
 func (e *explaining) copied(c conn) {
 	e.Helper()
 	b, err := e.store.newBatch(e.Context(), jobsOf("g", e.group(), 10))
@@ -113,7 +113,7 @@ func (e *explaining) work() {
 	e.must(err)
 	e.claimFromMarks()
 	jobs := append(e.claim("g", "w"), e.claim("l", "crashed")...)
-	leases := []dibs.Lease{{ID: 1 << 60, Token: newToken()}} // lost
+	leases := []dibs.Lease{{ID: 1 << 60, Token: newToken()}} // a lost lease
 	for _, j := range jobs {
 		leases = append(leases, j.Lease())
 	}
@@ -159,7 +159,7 @@ func (e *explaining) inTx(c conn) {
 	e.Helper()
 	in, err := e.conn.Begin(e.Context())
 	e.must(err)
-	e.in = in
+	e.callerTx = in
 	t := &tx{s: e.store, conn: c}
 	for _, queue := range []string{"q", "u", "l", "lifo", "g"} {
 		_, _, err := e.store.enqueue(e.Context(), jobsOf(queue, "", 3), c)
@@ -175,7 +175,7 @@ func (e *explaining) inTx(c conn) {
 		}
 		e.must(t.Finish(e.Context(), outcomes))
 	}
-	e.in = nil
+	e.callerTx = nil
 	e.must(in.Commit(e.Context()))
 }
 

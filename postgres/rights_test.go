@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// rolesInDocs are the statements of docs/operations.md that make and entitle roles: before
-// and after "dibs migrate".
+// rolesInDocs are the statements of docs/operations.md that make roles and give them rights,
+// before "dibs migrate" and after it.
 func rolesInDocs(t *testing.T) (before, after string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/operations.md")
@@ -107,14 +107,14 @@ func TestRolesAsDocumented(t *testing.T) {
 }
 
 func make600() []dibs.NewJob {
-	jobs := make([]dibs.NewJob, 600) // by COPY
+	jobs := make([]dibs.NewJob, 600) // enough for COPY
 	for i := range jobs {
 		jobs[i] = dibs.NewJob{Queue: "shop", Kind: "k"}
 	}
 	return jobs
 }
 
-// refused expects an error that names what is missing, and the statement to run.
+// refused expects an error that names the missing right, and the statement to run.
 func refused(t *testing.T, what string, call func() error) {
 	t.Helper()
 	err := call()
@@ -128,7 +128,7 @@ func refused(t *testing.T, what string, call func() error) {
 	}
 }
 
-// The grants of an error are enough, run as they are.
+// After the grants in an error have been run, the call succeeds.
 func TestGrantsOfAnErrorHelp(t *testing.T) {
 	t.Parallel()
 	if empty := new(postgres.DeniedError); empty.Error() == "" || !errors.Is(empty, dibs.ErrDenied) || errors.Unwrap(empty) != nil {
@@ -159,7 +159,7 @@ func TestGrantsOfAnErrorHelp(t *testing.T) {
 	t.Error("the role still lacks rights")
 }
 
-// A worker whose role lacks a right ends at once, one that loses it goes on.
+// A worker whose role lacks a right ends at once; one that loses a right later goes on.
 func TestAWorkerWithoutRightsEnds(t *testing.T) {
 	t.Parallel()
 	s, address := migrated(t, postgres.Options{})
@@ -200,7 +200,7 @@ func TestAWorkerWithoutRightsEnds(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("Run ended with %v when a right was revoked", err)
-	case <-time.After(300 * time.Millisecond): // any time does
+	case <-time.After(300 * time.Millisecond): // any time will do
 	}
 	execute(t, owner, strings.NewReplacer("revoke", "grant", "from", "to").Replace(claims))
 	<-ran
@@ -247,7 +247,7 @@ func TestBrokenAndForeignSchemas(t *testing.T) {
 	}
 }
 
-// Another program's objects beside are no reason to refuse a schema.
+// A schema is not refused because of another program's objects beside dibs'.
 func TestASchemaThatIsThereIsUsed(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
@@ -273,7 +273,7 @@ func TestMigrateTellsWhatItDid(t *testing.T) {
 	}
 }
 
-// What is printed without a transaction can be run in one of a tool's own.
+// The printed migrations have no transaction, so a tool can run them in its own.
 func TestMigrationsWithoutTransactions(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

@@ -62,8 +62,8 @@ func TestSchema(t *testing.T) {
 	golden.Match(t, "schema.txt", text.String())
 }
 
-// claim.sql asks three times whether a job's group lets it be claimed, once for each way in
-// which a claim reads the ready index: a function or a view would cost the plan its index.
+// claim.sql checks three times whether a job's group lets it be claimed, once for each way to
+// read the ready index: with a function or a view the plan would not use the index.
 func TestClaimAsksTheSameOfEveryGroup(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("sql/claim.sql")

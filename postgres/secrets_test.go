@@ -10,8 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// What is wrong with a URL is told without its password, also where nobody can say which
-// part that is.
+// Errors of a URL never contain its password, even where it is unclear which part that is.
 func TestErrorsOfURLsTellNoPassword(t *testing.T) {
 	t.Parallel()
 	for _, u := range []string{
@@ -46,7 +45,7 @@ func TestErrorsOfURLsTellNoPassword(t *testing.T) {
 	}
 }
 
-// A server that does not answer, or refuses, does not have the password told either.
+// Errors of a server that does not answer, or refuses, do not contain the password either.
 func TestErrorsOfConnectingTellNoPassword(t *testing.T) {
 	t.Parallel()
 	for _, u := range []string{

@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// What is set for a server, a database or a role does not change what a store reads and
-// writes, whoever has made its connections. With words, it is refused with these.
+// Settings of a server, a database or a role do not change what a store reads and writes,
+// whoever has made its connections. With words, the store refuses, and its error has them.
 func TestSettingsOfTheServerAreSurvivedOrNamed(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)

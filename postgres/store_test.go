@@ -19,7 +19,7 @@ import (
 )
 
 // Each test has a schema of its own in one database, which is much cheaper to make
-// than a database. Callers' own tables go there too, by the search path.
+// than a database. The search path puts callers' own tables there, too.
 func TestStore(t *testing.T) {
 	server := pgtest.URL(t)
 	var made atomic.Int64

@@ -7,8 +7,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// What is past retention goes as fast as it comes: a sweep that leaves some of it has
-// the next one go on.
+// Jobs past retention are deleted as fast as they come: if a sweep leaves some, the next one
+// goes on at once.
 func TestRetentionGoesOnInTheNextSweep(t *testing.T) {
 	s := footprintStore(t)
 	if _, err := s.SetQueue(t.Context(), "m", dibs.QueueChange{}); err != nil {

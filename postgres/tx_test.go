@@ -22,7 +22,7 @@ func (b bench) takeIn(tx pgx.Tx, n int) []*dibs.RawJob {
 	return jobs
 }
 
-// Another worker has claimed and completed the job after a savepoint gave it back.
+// A savepoint gives a job back; then another worker claims and completes it.
 func TestATokenThatASavepointUndidChangesNothing(t *testing.T) {
 	for _, keep := range []time.Duration{time.Hour, 0} {
 		t.Run(fmt.Sprint("kept for ", keep), func(t *testing.T) {
@@ -44,13 +44,13 @@ func TestATokenThatASavepointUndidChangesNothing(t *testing.T) {
 			if keep == 0 && !errors.Is(err, dibs.ErrNotFound) || keep > 0 && (err != nil || j.State != dibs.Completed || string(j.Result) != `"r"`) {
 				t.Fatalf("keep %v: after a stale finish there is %+v, %v", keep, j, err)
 			}
-			b.sound()
+			b.consistent()
 		})
 	}
 }
 
-// A savepoint undoes what a transaction has claimed and finished, so the count of a
-// limited queue too.
+// Rolling back to a savepoint undoes a transaction's claims and finishes, and so its part in
+// the count of a limited queue.
 func TestASavepointUndoesWhatTheTransactionHolds(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.change(dibs.QueueChange{Concurrency: new(2)})
@@ -161,7 +161,7 @@ func TestTheDatabasesDefaultIsolationDoesNotMatter(t *testing.T) {
 	}
 }
 
-// An error within a batch gives its connection back as good as it was.
+// After an error within a batch, its connection goes back to the pool in good order.
 func TestARefusedFinishKeepsTheCallersConnection(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("")
@@ -171,7 +171,7 @@ func TestARefusedFinishKeepsTheCallersConnection(t *testing.T) {
 	jobs := b.take(1, time.Minute)
 	holder := b.begin()
 	execute(t, holder.Conn(), "select from dibs.job for update")
-	_, err = s.Get(b.ctx, jobs[0].ID) // on the connection that the others will get
+	_, err = s.Get(b.ctx, jobs[0].ID) // opens the connection that the others will get
 	b.must(err)
 	before := b.pool.Stat().NewConnsCount()
 	var unwritten *dibs.FinishError

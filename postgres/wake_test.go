@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// heard waits for a wake-up.
-func (b bench) heard(wake <-chan struct{}) {
+// awaitWakeup waits for a wakeup.
+func (b bench) awaitWakeup(wake <-chan struct{}) {
 	b.Helper()
 	select {
 	case <-wake:
@@ -18,8 +18,8 @@ func (b bench) heard(wake <-chan struct{}) {
 	}
 }
 
-// another opens the database a second time, as another process does.
-func (b bench) another() *postgres.Store {
+// openAnother opens a second store on the database, as another process does.
+func (b bench) openAnother() *postgres.Store {
 	b.Helper()
 	s, err := postgres.Open(b.ctx, b.pool.Config().ConnString(), postgres.Options{})
 	b.must(err)
@@ -27,8 +27,8 @@ func (b bench) another() *postgres.Store {
 	return s
 }
 
-// listens waits until the store hears what from says about the queue.
-func (b bench) listens(wake <-chan struct{}, from *postgres.Store, queue string) {
+// awaitListening waits until the store receives from's notifications about the queue.
+func (b bench) awaitListening(wake <-chan struct{}, from *postgres.Store, queue string) {
 	b.Helper()
 	for heard := false; !heard; {
 		from.Wake(queue)
@@ -40,55 +40,55 @@ func (b bench) listens(wake <-chan struct{}, from *postgres.Store, queue string)
 	}
 }
 
-// A store wakes its own waiters itself: what it tells others does not wake them again.
+// A store wakes its own waiters directly: its NOTIFY does not wake them again.
 func TestAStoreDoesNotHearItself(t *testing.T) {
 	b := newBench(t, postgres.Options{})
-	other := b.another()
+	other := b.openAnother()
 	wake, stop := b.Wakeups("q")
 	defer stop()
 	fromOther, stopFromOther := b.Wakeups("from another")
 	defer stopFromOther()
 	atOther, stopAtOther := other.Wakeups("q")
 	defer stopAtOther()
-	b.listens(fromOther, other, "from another")
-	b.listens(atOther, b.Store, "q")
+	b.awaitListening(fromOther, other, "from another")
+	b.awaitListening(atOther, b.Store, "q")
 	for len(wake) > 0 {
 		<-wake
 	}
 	b.Wake("q")
-	b.heard(wake)
-	b.heard(atOther)
+	b.awaitWakeup(wake)
+	b.awaitWakeup(atOther)
 	for len(fromOther) > 0 {
 		<-fromOther
 	}
 	other.Wake("from another")
-	b.heard(fromOther) // notifications come in their order
+	b.awaitWakeup(fromOther) // notifications come in their order
 	if len(wake) > 0 {
 		t.Error("the store woke its waiters twice")
 	}
 }
 
-// Room that a finished job leaves is for every process.
+// Every process is woken for the room that a finished job leaves.
 func TestOthersHearOfRoom(t *testing.T) {
 	b := newBench(t, postgres.Options{})
-	other := b.another()
+	other := b.openAnother()
 	wake, stop := other.Wakeups("q")
 	defer stop()
-	b.listens(wake, b.Store, "q")
+	b.awaitListening(wake, b.Store, "q")
 	b.add("g", "g", "g")
-	b.heard(wake)
+	b.awaitWakeup(wake)
 	for range 3 {
 		job := b.take(1, 0)[0]
 		for len(wake) > 0 {
 			<-wake
 		}
 		b.must(b.Finish(b.ctx, []dibs.Outcome{job.Lease().Complete(nil)}))
-		b.heard(wake)
+		b.awaitWakeup(wake)
 	}
 }
 
-// A claim that finds another process at it is made again, though nobody tells when that
-// one is done.
+// A claim that does not get the turn is made again, although no wakeup tells when the turn
+// is free.
 func TestAClaimThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 	for _, queue := range []string{"grouped", "limited"} {
 		t.Run(queue, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestAClaimThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 				if len(jobs) > 0 {
 					t.Fatalf("claimed %v in another's turn", ids(jobs))
 				}
-				b.heard(wake)
+				b.awaitWakeup(wake)
 			}
 			b.must(tx.Rollback(b.ctx))
 			jobs, err := b.Claim(b.ctx, dibs.ClaimRequest{Queue: queue, Worker: "w", N: 1})

@@ -70,7 +70,7 @@ func manyWithoutKeys(rows []checks.Row) bool {
 
 // fit makes the queues that do not exist yet, and checks their payload limits.
 func (s *session) fit(rows []checks.Row) error {
-	return checks.Fit(rows, func(name string) (int, error) {
+	return checks.CheckPayloads(rows, func(name string) (int, error) {
 		q, err := s.ensureQueue(name)
 		if err != nil {
 			return 0, err

@@ -33,7 +33,7 @@ func Filter(f *dibs.Filter) error {
 	if f.Limit < 1 || f.Limit > 1000 {
 		return invalid("limit", "must be 1 to 1000, got %d", f.Limit)
 	}
-	return first(optional("queue", f.Queue), optional("kind", f.Kind), optional("group", f.Group))
+	return first(optionalName("queue", f.Queue), optionalName("kind", f.Kind), optionalName("group", f.Group))
 }
 
 // Edit checks a change to waiting jobs.
@@ -62,7 +62,7 @@ func Prune(queue string, state dibs.State, olderThan time.Duration) error {
 	if olderThan < 0 {
 		return invalid("older_than", "must not be negative, got %v", olderThan)
 	}
-	return optional("queue", queue)
+	return optionalName("queue", queue)
 }
 
 // Change checks new settings for a queue and applies them to q.

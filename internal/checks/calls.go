@@ -45,7 +45,7 @@ func Extend(leases []dibs.Lease, d time.Duration) error {
 	seen := make(map[int64]bool, len(leases))
 	for i, l := range leases {
 		if err := held(l, seen); err != nil {
-			return at(err, "leases", i)
+			return inBatch(err, "leases", i)
 		}
 	}
 	return lease(d, false)
@@ -85,7 +85,7 @@ func Outcomes(outcomes []dibs.Outcome) ([]dibs.Outcome, error) {
 	out := make([]dibs.Outcome, len(outcomes))
 	for i, o := range outcomes {
 		if err := outcome(&o, seen); err != nil {
-			return nil, at(err, "outcomes", i)
+			return nil, inBatch(err, "outcomes", i)
 		}
 		out[i] = o
 	}
@@ -148,9 +148,9 @@ func History(h []dibs.AttemptError, e dibs.AttemptError) []dibs.AttemptError {
 	return h
 }
 
-// ReadHistory reads a job's error history as a store keeps it. One that is damaged, as only
-// SQL by hand can leave it, becomes a single entry that quotes it: reading a page of jobs
-// must not fail because of one of them.
+// ReadHistory reads a job's error history as a store keeps it. A damaged one, as only SQL by
+// hand can leave it, becomes a single entry that quotes it, so that one job cannot make the
+// reading of a page fail.
 func ReadHistory(text []byte) []dibs.AttemptError {
 	if len(text) == 0 {
 		return nil

@@ -38,22 +38,22 @@ func Jobs(jobs []dibs.NewJob, limit func(queue string) (int, error)) ([]Row, err
 	for i := range jobs {
 		r, err := row(&jobs[i])
 		if err != nil {
-			return nil, at(err, "jobs", i)
+			return nil, inBatch(err, "jobs", i)
 		}
 		rows[i] = r
 	}
-	return rows, Fit(rows, limit)
+	return rows, CheckPayloads(rows, limit)
 }
 
-// Fit refuses payloads over the limit of their queue.
-func Fit(rows []Row, limit func(queue string) (int, error)) error {
+// CheckPayloads refuses payloads over the limit of their queue.
+func CheckPayloads(rows []Row, limit func(queue string) (int, error)) error {
 	for i := range rows {
 		most, err := limit(rows[i].Queue)
 		if err != nil {
 			return err
 		}
 		if n := len(rows[i].Payload); n > most {
-			return at(invalid("payload", "is %d bytes, the limit of queue %q is %d", n, rows[i].Queue, most), "jobs", i)
+			return inBatch(invalid("payload", "is %d bytes, the limit of queue %q is %d", n, rows[i].Queue, most), "jobs", i)
 		}
 	}
 	return nil
@@ -71,7 +71,7 @@ func row(j *dibs.NewJob) (Row, error) {
 	if err := first(
 		Name("queue", r.Queue),
 		Name("kind", r.Kind),
-		optional("group", r.Group),
+		optionalName("group", r.Group),
 		text("unique_key", r.UniqueKey, dibs.MaxUniqueKey),
 		attempts(r.MaxAttempts),
 		start(j),
@@ -179,11 +179,11 @@ func Name(field, s string) error {
 	if s == "" {
 		return invalid(field, "is missing")
 	}
-	return optional(field, s)
+	return optionalName(field, s)
 }
 
-func optional(field, s string) error {
-	if field == "queue" && strings.Contains(s, "://") { // it may hold a password, so it is not quoted
+func optionalName(field, s string) error {
+	if field == "queue" && strings.Contains(s, "://") { // a URL may hold a password, so the error does not quote it
 		return invalid(field, "must not contain ://: the URL of a database goes to --db")
 	}
 	return text(field, s, dibs.MaxName)
@@ -243,8 +243,8 @@ func invalid(field, reason string, args ...any) error {
 	return &dibs.InvalidError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// at puts the place in a batch before the field of an InvalidError.
-func at(err error, list string, i int) error {
+// inBatch puts the place in a batch before the field of an InvalidError.
+func inBatch(err error, list string, i int) error {
 	var e *dibs.InvalidError
 	if errors.As(err, &e) {
 		return &dibs.InvalidError{Field: fmt.Sprintf("%s[%d].%s", list, i, e.Field), Reason: e.Reason}

@@ -6,8 +6,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Context refuses a context that is nil, with which the packages of databases panic,
-// some of them while they hold locks.
+// Context refuses a nil context: database drivers panic with it, some while they hold locks.
 func Context(ctx context.Context) error {
 	if ctx == nil {
 		return &dibs.InvalidError{Field: "ctx", Reason: "is nil; give context.Background() if there is no other"}

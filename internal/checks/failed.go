@@ -1,6 +1,6 @@
 package checks
 
-// failure is an error of a store's call, named once: with the call that the user made.
+// failure is an error of a store's call, with the name of the call that the user made.
 type failure struct {
 	op  string
 	err error
@@ -15,15 +15,15 @@ func (e *failure) Error() string {
 
 func (e *failure) Unwrap() error { return e.err }
 
-// Failed names the operation that failed with err, if it has a name. What it has named before, as the part of
-// another operation, gets the name of that one instead. It is the only way to write
-// "dibs: " before an error, so that nothing is written twice (tidy_test.go).
+// Failed puts "dibs: " and the operation op, if not empty, before err. If err comes from
+// Failed itself, op replaces the earlier operation. Only Failed writes "dibs: ", so no error
+// has it twice (tidy_test.go).
 func Failed(op string, err error) error {
 	if err == nil {
 		return nil
 	}
 	for {
-		inner, ok := any(err).(*failure) // what only holds one keeps its own words
+		inner, ok := any(err).(*failure) // an error that wraps a failure keeps its text
 		if !ok {
 			return &failure{op, err}
 		}

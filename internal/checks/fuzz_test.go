@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// unprintable says by Unicode's own tables which characters no name may hold.
+// unprintable reports, by Unicode's own tables, whether no name may hold a character.
 func unprintable(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
 }
@@ -58,8 +58,8 @@ func refusedFor(t *testing.T, err error, field string) {
 	}
 }
 
-// A job that is accepted keeps every limit, and is accepted again as it is stored. One that is
-// refused is refused for a field that breaks its rule.
+// An accepted job keeps every limit, and is accepted again as it is stored. The error for a
+// refused job names a field that breaks its rule.
 func FuzzJob(f *testing.F) {
 	f.Add("q", "k", `{"a":1}`, `{"trace":"x"}`, 5, int64(time.Hour), int64(0), 3, "g", "u", "claimed")
 	f.Add("", "k", "null", "", -1, int64(-1), int64(0), -1, "", "", "")
@@ -102,8 +102,7 @@ func FuzzJob(f *testing.F) {
 	})
 }
 
-// brokenRules lists the fields of a job that do not keep what the documentation of
-// dibs.NewJob says.
+// brokenRules lists the fields of a job that break the documentation of dibs.NewJob.
 func brokenRules(j *dibs.NewJob, payloadLimit int) map[string]bool {
 	text := func(s string, most int) bool {
 		return len(s) <= most && utf8.ValidString(s) && strings.IndexFunc(s, unprintable) < 0
@@ -135,8 +134,8 @@ func brokenRules(j *dibs.NewJob, payloadLimit int) map[string]bool {
 	return broken
 }
 
-// What a handler says of its failure is kept, whatever it is, in a form that every database
-// and every terminal takes.
+// Any error text of a handler is kept in a form that every database can store and every
+// terminal can print.
 func FuzzErrorText(f *testing.F) {
 	for _, s := range []string{"", "timed out", "a\x00b", "\xff\xfe", "\u202e\u009b31m\n\t", `{"a":"\u2028"}`, strings.Repeat("ä", dibs.MaxErrorText), strings.Repeat("x", dibs.MaxErrorText-1) + "ä"} {
 		f.Add(s)

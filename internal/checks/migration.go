@@ -8,9 +8,9 @@ import (
 
 var compatible = regexp.MustCompile(`(?m)^-- Compatible with programs that know version (\d+)\.$`)
 
-// CompatibleWith is the version that a program has to know to use the schema after a
-// migration, from the line of its header that says so. Without one it is the
-// migration's own: no older program can.
+// CompatibleWith is the version that a program must know to use the schema after a
+// migration, as a line in its header says. Without that line it is the migration's own
+// version: no older program can use it.
 func CompatibleWith(text string, version int) int {
 	m := compatible.FindStringSubmatch(text)
 	if m == nil {

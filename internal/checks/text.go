@@ -22,8 +22,8 @@ func Unsafe(r rune) bool {
 	return false
 }
 
-// Escaped writes unsafe characters, but for line ends and tabs, as JSON does (\u009b), so
-// that JSON stays JSON, and bytes that are no UTF-8 as \ufffd. All else stays as it is.
+// Escaped writes unsafe characters except line ends and tabs as JSON does (\u009b), so that
+// JSON stays JSON, and bytes that are no UTF-8 as \ufffd. It changes nothing else.
 func Escaped(s string) string {
 	bad := func(r rune) bool { return r == utf8.RuneError || Unsafe(r) && r != '\n' && r != '\t' }
 	if strings.IndexFunc(s, bad) < 0 {

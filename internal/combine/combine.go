@@ -1,8 +1,8 @@
-// Package combine merges the calls of many goroutines into few: while a batch is
-// under way, the calls that come wait, and go together in the next one. Under load
-// the batches grow by themselves; a call that meets no other is made at once, by its
-// caller. This is group commit, as databases do it for their logs (DeWitt et al.,
-// Implementation Techniques for Main Memory Database Systems, 1984).
+// Package combine merges the calls of many goroutines into few: calls that come while a
+// batch is under way wait, and are made together in the next batch. Under load the batches
+// grow by themselves; a call that meets no other is made at once, by its caller. This is
+// group commit, as databases do it for their logs (DeWitt et al., Implementation Techniques
+// for Main Memory Database Systems, 1984).
 package combine
 
 import (
@@ -11,55 +11,55 @@ import (
 	"time"
 )
 
-// Calls merges calls that ask Q and are answered A. Its functions may be called from
+// Calls merges calls with a request Q and an answer A. Its functions may be called from
 // many goroutines at once.
 type Calls[Q, A any] struct {
-	// Do makes the calls of a batch together, and answers each of them once, by its
-	// place. The context ends when no caller waits any more.
+	// Do makes the calls of a batch together, and answers each of them once, by its place in
+	// the batch. The context ends when no caller waits any more.
 	Do func(ctx context.Context, batch []Q, answer func(i int, a A, err error))
-	// Left gets the answer to a call whose caller had gone by then. nil: it is dropped.
+	// Left gets each answer whose caller no longer waits. nil: such answers are dropped.
 	Left func(Q, A)
-	// Size is how much of Most a call takes. A batch of one may be larger.
-	Size func(Q) int
-	Most int
-	// Slow is how long a batch holds up the calls behind it: those that wait longer
-	// go in a batch beside it.
+	// Size is how much of MaxSize a call takes. A batch of one call may be larger.
+	Size    func(Q) int
+	MaxSize int
+	// Slow is how long calls wait for the batch under way. Calls that wait longer get a
+	// batch beside it.
 	Slow time.Duration
 
-	mu       sync.Mutex
-	waiting  []*call[Q, A]
-	underway int
-	watch    *time.Timer // for the first of waiting, while there is one
+	mu        sync.Mutex
+	waiting   []*call[Q, A]
+	underway  int
+	slowTimer *time.Timer // calls startLate for the first waiting call; nil if none waits
 }
 
 type call[Q, A any] struct {
-	q      Q
-	answer A
-	err    error
-	done   chan struct{}
-	batch  *batch // nil while it waits
-	gone   bool   // its caller no longer waits
+	q          Q
+	answer     A
+	err        error
+	done       chan struct{}
+	batch      *batch // nil while it waits
+	callerGone bool   // its caller no longer waits
 }
 
-// batch is what the calls made together share.
+// batch is shared by the calls that are made together.
 type batch struct {
-	callers int // that still wait
+	callers int // how many callers still wait
 	cancel  context.CancelFunc
 }
 
-// Call asks q. If ctx ends first, whether the call took effect is not known.
+// Call makes the call q. If ctx ends first, it is not known whether the call took effect.
 func (c *Calls[Q, A]) Call(ctx context.Context, q Q) (A, error) {
 	c.mu.Lock()
 	if c.underway == 0 {
 		c.underway++
 		c.mu.Unlock()
 		defer c.ended()
-		return c.alone(ctx, q)
+		return c.callAlone(ctx, q)
 	}
 	w := &call[Q, A]{q: q, done: make(chan struct{})}
 	c.waiting = append(c.waiting, w)
-	if c.watch == nil {
-		c.watch = time.AfterFunc(c.Slow, c.late)
+	if c.slowTimer == nil {
+		c.slowTimer = time.AfterFunc(c.Slow, c.startLate)
 	}
 	c.mu.Unlock()
 	select {
@@ -70,11 +70,11 @@ func (c *Calls[Q, A]) Call(ctx context.Context, q Q) (A, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	select {
-	case <-w.done: // meanwhile
+	case <-w.done: // the answer came at the same time
 		return w.answer, w.err
 	default:
 	}
-	w.gone = true
+	w.callerGone = true
 	if w.batch != nil {
 		if w.batch.callers--; w.batch.callers == 0 {
 			w.batch.cancel()
@@ -84,7 +84,7 @@ func (c *Calls[Q, A]) Call(ctx context.Context, q Q) (A, error) {
 	return none, ctx.Err()
 }
 
-func (c *Calls[Q, A]) alone(ctx context.Context, q Q) (answer A, err error) {
+func (c *Calls[Q, A]) callAlone(ctx context.Context, q Q) (answer A, err error) {
 	c.Do(ctx, []Q{q}, func(_ int, a A, e error) { answer, err = a, e })
 	return answer, err
 }
@@ -94,27 +94,27 @@ func (c *Calls[Q, A]) ended() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.underway--
-	c.next()
+	c.startBatch()
 }
 
-// late begins a batch beside those that are slow.
-func (c *Calls[Q, A]) late() {
+// startLate begins a batch beside slow ones.
+func (c *Calls[Q, A]) startLate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.next()
+	c.startBatch()
 }
 
-// next makes a batch of the calls that wait. It is called with mu held.
-func (c *Calls[Q, A]) next() {
-	if c.watch != nil {
-		c.watch.Stop()
-		c.watch = nil
+// startBatch makes the waiting calls in a batch. It is called with mu held.
+func (c *Calls[Q, A]) startBatch() {
+	if c.slowTimer != nil {
+		c.slowTimer.Stop()
+		c.slowTimer = nil
 	}
 	var calls []*call[Q, A]
 	size, taken := 0, 0
 	for _, w := range c.waiting {
-		if !w.gone {
-			if n := c.Size(w.q); len(calls) > 0 && size+n > c.Most {
+		if !w.callerGone {
+			if n := c.Size(w.q); len(calls) > 0 && size+n > c.MaxSize {
 				break
 			} else {
 				size += n
@@ -127,7 +127,7 @@ func (c *Calls[Q, A]) next() {
 	if len(c.waiting) == 0 {
 		c.waiting = nil
 	} else {
-		c.watch = time.AfterFunc(c.Slow, c.late)
+		c.slowTimer = time.AfterFunc(c.Slow, c.startLate)
 	}
 	if len(calls) == 0 {
 		return
@@ -139,18 +139,18 @@ func (c *Calls[Q, A]) next() {
 	}
 	c.underway++
 	go func() {
-		left := c.make(ctx, calls)
+		left := c.makeCalls(ctx, calls)
 		cancel()
 		c.ended()
-		for _, w := range left { // the others have their answers by now
+		for _, w := range left { // all other callers have their answers
 			c.Left(w.q, w.answer)
 		}
 	}()
 }
 
-// make makes the calls of a batch and hands out the answers. It returns those whose
-// callers had gone.
-func (c *Calls[Q, A]) make(ctx context.Context, calls []*call[Q, A]) (left []*call[Q, A]) {
+// makeCalls makes the calls of a batch and hands out the answers. It returns the calls whose
+// callers no longer wait.
+func (c *Calls[Q, A]) makeCalls(ctx context.Context, calls []*call[Q, A]) (left []*call[Q, A]) {
 	asked := make([]Q, len(calls))
 	for i, w := range calls {
 		asked[i] = w.q
@@ -161,16 +161,16 @@ func (c *Calls[Q, A]) make(ctx context.Context, calls []*call[Q, A]) (left []*ca
 		defer c.mu.Unlock()
 		w.answer, w.err = answer, err
 		close(w.done)
-		if w.gone && err == nil && c.Left != nil {
+		if w.callerGone && err == nil && c.Left != nil {
 			left = append(left, w)
 		}
 	})
 	return left
 }
 
-// Apart makes each call of a batch by itself, at the same time: what a Do does when
-// one of the calls may be the reason why the batch failed without an effect.
-func Apart[Q, A any](ctx context.Context, batch []Q, answer func(int, A, error), alone func(context.Context, Q) (A, error)) {
+// Separately makes each call of a batch by itself, all at the same time. A Do uses it when a
+// batch failed without effect, and one of its calls may be the reason.
+func Separately[Q, A any](ctx context.Context, batch []Q, answer func(int, A, error), alone func(context.Context, Q) (A, error)) {
 	var all sync.WaitGroup
 	for i, q := range batch {
 		all.Go(func() {

@@ -12,10 +12,10 @@ import (
 	"github.com/dibs-queue/dibs/internal/combine"
 )
 
-// server answers each number with its double. It takes time for a batch, and notes them.
+// server answers each number with its double. A batch takes time, and is recorded.
 type server struct {
 	takes   time.Duration
-	leaves  time.Duration // how long it takes to take back an answer
+	leaves  time.Duration // how long Left takes
 	mu      sync.Mutex
 	batches [][]int
 	left    []int
@@ -27,7 +27,7 @@ var errBroken = errors.New("the connection is broken")
 func newServer(takes time.Duration) *server {
 	s := &server{takes: takes}
 	s.calls = &combine.Calls[int, int]{
-		Do: s.do, Most: 10, Slow: time.Minute,
+		Do: s.do, MaxSize: 10, Slow: time.Minute,
 		Left: func(_, a int) {
 			time.Sleep(s.leaves)
 			s.mu.Lock()
@@ -54,7 +54,7 @@ func (s *server) do(ctx context.Context, batch []int, answer func(int, int, erro
 	}
 }
 
-// ask makes calls in this order and returns what became of each.
+// ask makes calls in this order and returns the answer or error of each.
 func (s *server) ask(t *testing.T, numbers ...int) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -138,7 +138,7 @@ func TestACallerThatGivesUpHarmsNoOther(t *testing.T) {
 		var others sync.WaitGroup
 		others.Go(func() { s.one(t, 1) })
 		synctest.Wait()
-		give(2) // goes with 3
+		give(2) // in one batch with 3
 		others.Go(func() { s.one(t, 3) })
 		time.Sleep(1500 * time.Millisecond)
 		give(4) // waits behind them
@@ -173,7 +173,7 @@ func TestABatchEndsWhenNobodyWaitsForIt(t *testing.T) {
 			})
 		}
 		all.Wait()
-		synctest.Wait() // nothing is left: synctest fails on goroutines that hang
+		synctest.Wait() // synctest fails if a goroutine still waits
 		start := time.Now()
 		s.takes = 0
 		s.ask(t, 7)
@@ -185,7 +185,7 @@ func TestABatchEndsWhenNobodyWaitsForIt(t *testing.T) {
 
 func TestApartAnswersEachCall(t *testing.T) {
 	answers := make([]int, 3)
-	combine.Apart(t.Context(), []int{1, 2, 3}, func(i, a int, err error) {
+	combine.Separately(t.Context(), []int{1, 2, 3}, func(i, a int, err error) {
 		if err != nil {
 			t.Error(err)
 		}

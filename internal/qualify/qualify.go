@@ -1,20 +1,21 @@
-// Package qualify makes SQL for PostgreSQL independent of search_path: whoever may make
-// an operator or a function in a schema of that path could otherwise have it called in
-// place of the server's own, with the rights of the role that runs the statement.
+// Package qualify makes SQL for PostgreSQL independent of search_path. Otherwise anybody who
+// may make an operator or a function in a schema of that path could have it called in place
+// of the server's own, with the rights of the role that runs the statement.
 //
-// Statements are written plainly, and Text puts pg_catalog before every operator,
-// function, type and table of the server's (pg_…). Text is no parser. It relies on how the statements are written:
+// Statements are written without schemas, and Text puts pg_catalog before every operator,
+// function, type and table of the server (pg_…). Text is no parser. It relies on how the
+// statements are written:
 //
-//   - a function's name stands directly before its parenthesis, everything else that
-//     stands before one (any, in, values, names of columns) has a blank in between;
-//   - a written-out operator has one precedence, whichever it is: where "a <= b + c" is
-//     meant, parentheses say so, as in "a <= (b + c)", also around "x is null" after one;
-//   - what looks up an operator without naming it is not used: between, not in, like, is
-//     distinct from, "case x when", join … using. Text writes nullif and in differently;
+//   - a function's name stands directly before its parenthesis; all other words before a
+//     parenthesis (any, in, values, names of columns) have a blank in between;
+//   - all qualified operators have the same precedence: "a <= b + c" needs parentheses, as
+//     in "a <= (b + c)", and so does "x is null" after an operator;
+//   - syntax that looks up an operator without naming it is not used: between, not in, like,
+//     is distinct from, "case x when", join … using. Text rewrites nullif and in;
 //   - "cast(x as y)" is for types that the grammar knows, "x::y" for all.
 //
-// That a statement keeps to this is for a test to say, which compares what the server
-// makes of it under two paths (package postgres, path_test.go).
+// A test checks that statements follow these rules: it compares how the server understands
+// them under two paths (package postgres, path_test.go).
 package qualify
 
 import (
@@ -22,7 +23,7 @@ import (
 	"strings"
 )
 
-// Theirs marks a part of a statement that others have written: Text leaves it as it is.
+// Theirs marks a part of a statement that users have written: Text does not change it.
 func Theirs(part string) string {
 	return "\x01" + strings.ReplaceAll(part, "\x02", "\x02\x02") + "\x02"
 }
@@ -30,7 +31,7 @@ func Theirs(part string) string {
 // Text is the statement with all names qualified.
 func Text(statement string) string {
 	w := &writer{tokens: tokens.FindAllString(statement, -1)}
-	w.until(len(w.tokens))
+	w.writeUpTo(len(w.tokens))
 	return w.out.String()
 }
 
@@ -38,12 +39,12 @@ var tokens = regexp.MustCompile(`(?s)\s+|--[^\n]*|\x01(?:[^\x02]|\x02\x02)*\x02|
 	`|[eE]'(?:\\.|''|[^'\\])*'|'(?:''|[^'])*'|"(?:""|[^"])*"` +
 	`|\$?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|[a-zA-Z_][a-zA-Z0-9_]*|::|=>|[-+*/<>=~!@#%^&|?]+|.`)
 
-// constructs are no functions though they stand directly before a parenthesis: the
-// grammar's own, of which those that call something call the server's.
+// constructs are the grammar's own words that stand directly before a parenthesis. They are
+// no functions, and those that call a function call the server's.
 var constructs = words("coalesce greatest least extract cast exists any all array row operator in values")
 
-// keywords are types that the grammar knows, so that no path matters.
-var keywords = words("bigint int integer smallint boolean interval timestamp time numeric decimal real float double char character varchar bit")
+// grammarTypes are types that the grammar knows, whatever the path.
+var grammarTypes = words("bigint int integer smallint boolean interval timestamp time numeric decimal real float double char character varchar bit")
 
 func words(list string) map[string]bool {
 	all := map[string]bool{}
@@ -54,27 +55,27 @@ func words(list string) map[string]bool {
 }
 
 type writer struct {
-	tokens []string
-	at     int
-	out    strings.Builder
-	before string // the token before, blanks aside
-	// sets has, for each open parenthesis and the statement itself, whether the next
-	// equals sign assigns.
-	sets  []bool
-	inSet []bool
+	tokens   []string
+	at       int
+	out      strings.Builder
+	previous string // the last token that is no blank
+	// assignsNext says, for the statement and each open parenthesis, whether the next equals
+	// sign assigns.
+	assignsNext []bool
+	inSetList   []bool
 }
 
-// until writes the tokens up to end.
-func (w *writer) until(end int) {
-	w.sets, w.inSet = append(w.sets, false), append(w.inSet, false)
+// writeUpTo writes the tokens before end.
+func (w *writer) writeUpTo(end int) {
+	w.assignsNext, w.inSetList = append(w.assignsNext, false), append(w.inSetList, false)
 	for w.at < end {
-		w.next()
+		w.writeNext()
 	}
-	w.sets, w.inSet = w.sets[:len(w.sets)-1], w.inSet[:len(w.inSet)-1]
+	w.assignsNext, w.inSetList = w.assignsNext[:len(w.assignsNext)-1], w.inSetList[:len(w.inSetList)-1]
 }
 
-func (w *writer) next() {
-	t, depth := w.tokens[w.at], len(w.sets)-1
+func (w *writer) writeNext() {
+	t, depth := w.tokens[w.at], len(w.assignsNext)-1
 	switch {
 	case blank(t):
 		w.out.WriteString(t)
@@ -82,64 +83,64 @@ func (w *writer) next() {
 		return
 	case t[0] == '\x01':
 		w.out.WriteString(strings.ReplaceAll(t[1:len(t)-1], "\x02\x02", "\x02"))
-		w.before = t
+		w.previous = t
 		w.at++
 		return
 	case t == "(":
-		w.put(t)
-		w.until(w.closing(w.at - 1))
+		w.write(t)
+		w.writeUpTo(w.closing(w.at - 1))
 		return
-	case t == "set", t == "," && w.inSet[depth]:
-		w.sets[depth], w.inSet[depth] = true, true
+	case t == "set", t == "," && w.inSetList[depth]:
+		w.assignsNext[depth], w.inSetList[depth] = true, true
 	case t == "from", t == "where", t == "returning":
-		w.inSet[depth] = false
-	case t == "=" && w.sets[depth]:
-		w.sets[depth] = false
-	case t == "in" && w.peek(1) == "(":
-		w.in()
+		w.inSetList[depth] = false
+	case t == "=" && w.assignsNext[depth]:
+		w.assignsNext[depth] = false
+	case t == "in" && w.nextWord(1) == "(":
+		w.writeIn()
 		return
-	case t == "nullif" && w.after() == "(":
-		w.nullif()
+	case t == "nullif" && w.following() == "(":
+		w.writeNullif()
 		return
 	case t == "::":
-		w.put(t)
-		if name := w.tokens[w.at]; plain(name) && !keywords[name] && w.after() != "." {
+		w.write(t)
+		if name := w.tokens[w.at]; plain(name) && !grammarTypes[name] && w.following() != "." {
 			w.out.WriteString("pg_catalog.")
 		}
 		return
-	case plain(t) && w.after() == "(" && w.before != "." && !constructs[t] && !w.several(t):
+	case plain(t) && w.following() == "(" && w.previous != "." && !constructs[t] && !w.unnestsSeveral(t):
 		w.out.WriteString("pg_catalog.")
-	case strings.HasPrefix(t, "pg_") && (w.before == "from" || w.before == "join") && w.after() != ".":
+	case strings.HasPrefix(t, "pg_") && (w.previous == "from" || w.previous == "join") && w.following() != ".":
 		w.out.WriteString("pg_catalog.")
-	case operator(t) && !w.noOperator(t):
+	case operator(t) && !w.isNoOperator(t):
 		t = "operator(pg_catalog." + t + ")"
-		if w.at > 0 && !blank(w.tokens[w.at-1]) && w.before != "(" {
+		if w.at > 0 && !blank(w.tokens[w.at-1]) && w.previous != "(" {
 			w.out.WriteString(" ")
 		}
 		w.out.WriteString(t)
-		w.before = t
+		w.previous = t
 		w.at++
 		return
 	}
-	w.put(t)
+	w.write(t)
 }
 
-func (w *writer) put(t string) {
+func (w *writer) write(t string) {
 	w.out.WriteString(t)
-	w.before = t
+	w.previous = t
 	w.at++
 }
 
-// after is the token after the current one, be it a blank.
-func (w *writer) after() string {
+// following is the token after the current one; it may be a blank.
+func (w *writer) following() string {
 	if w.at+1 < len(w.tokens) {
 		return w.tokens[w.at+1]
 	}
 	return ""
 }
 
-// peek is the first token after the next n that is no blank.
-func (w *writer) peek(n int) string {
+// nextWord is the first token that is no blank, from the n-th after the current one on.
+func (w *writer) nextWord(n int) string {
 	for _, t := range w.tokens[min(w.at+n, len(w.tokens)):] {
 		if !blank(t) {
 			return t
@@ -148,7 +149,7 @@ func (w *writer) peek(n int) string {
 	return ""
 }
 
-// closing is where the parenthesis or bracket at a place is closed.
+// closing is the place where the parenthesis or bracket at a place is closed.
 func (w *writer) closing(at int) int {
 	open := 0
 	for i := at; i < len(w.tokens); i++ {
@@ -177,9 +178,9 @@ func (w *writer) comma(open, end int) int {
 	return end
 }
 
-// several: an unnest of several arrays is a construct of the grammar as long as nothing
-// stands before its name.
-func (w *writer) several(name string) bool {
+// unnestsSeveral reports whether name is unnest with several arrays: without a schema that
+// is a construct of the grammar, with one it is no function.
+func (w *writer) unnestsSeveral(name string) bool {
 	if name != "unnest" {
 		return false
 	}
@@ -187,44 +188,44 @@ func (w *writer) several(name string) bool {
 	return w.comma(w.at+1, end) < end
 }
 
-// noOperator tells signs and stars from operators.
-func (w *writer) noOperator(t string) bool {
+// isNoOperator finds signs of numbers and stars of select, which are no operators.
+func (w *writer) isNoOperator(t string) bool {
 	switch {
-	case w.before == ".", t == "=>": // written out, or of an argument
+	case w.previous == ".", t == "=>": // a qualified operator, or a named argument
 		return true
 	case t == "*":
-		return w.before == "(" || w.before == "select" || w.before == "returning"
+		return w.previous == "(" || w.previous == "select" || w.previous == "returning"
 	case t == "-":
-		next := w.after()
-		begins := strings.HasPrefix(w.before, "operator(") || strings.Contains(" ( , => = then else ", " "+w.before+" ")
+		next := w.following()
+		begins := strings.HasPrefix(w.previous, "operator(") || strings.Contains(" ( , => = then else ", " "+w.previous+" ")
 		return begins && next != "" && next[0] >= '0' && next[0] <= '9'
 	}
 	return false
 }
 
-// in writes "x in (…)" as a comparison whose operator has a name.
-func (w *writer) in() {
+// writeIn writes "x in (…)" as "x operator(pg_catalog.=) any (…)".
+func (w *writer) writeIn() {
 	w.at++
 	for w.tokens[w.at] != "(" {
 		w.at++
 	}
 	end := w.closing(w.at)
-	list := w.peek(1) != "select"
+	list := w.nextWord(1) != "select"
 	w.out.WriteString("operator(pg_catalog.=) any (")
 	if list {
 		w.out.WriteString("array[")
 	}
 	w.at++
-	w.before = "("
-	w.until(end)
+	w.previous = "("
+	w.writeUpTo(end)
 	if list {
 		w.out.WriteString("]")
 	}
-	w.put(")")
+	w.write(")")
 }
 
-// nullif writes "nullif(x, y)" likewise.
-func (w *writer) nullif() {
+// writeNullif writes "nullif(x, y)" as a case with a qualified operator.
+func (w *writer) writeNullif() {
 	open := w.at + 1
 	end := w.closing(open)
 	comma := w.comma(open, end)
@@ -233,7 +234,7 @@ func (w *writer) nullif() {
 	}
 	x, y := part(open+1, comma), part(comma+1, end)
 	w.out.WriteString("case when (" + x + ") operator(pg_catalog.<>) (" + y + ") then " + x + " end")
-	w.at, w.before = end+1, "end"
+	w.at, w.previous = end+1, "end"
 }
 
 func blank(t string) bool {

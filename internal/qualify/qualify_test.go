@@ -28,7 +28,7 @@ func TestTextNamesTheServersOwn(t *testing.T) {
 	}
 }
 
-// Whatever others have written stays as it is, in each place where Text does something of its own.
+// Text does not change a marked part in any place where it would change other text.
 func TestTextLeavesWhatIsTheirs(t *testing.T) {
 	t.Parallel()
 	for _, theirs := range []string{
@@ -45,7 +45,7 @@ func TestTextLeavesWhatIsTheirs(t *testing.T) {
 			{"select from ", ""},
 			{"select a=", "=b"},
 		} {
-			// A name in the same place is not changed either, and shows where the part stands.
+			// A name in place of the part shows what Text writes around it.
 			want := strings.ReplaceAll(Text(c[0]+`"here"`+c[1]), `"here"`, theirs)
 			if got := Text(c[0] + Theirs(theirs) + c[1]); got != want {
 				t.Errorf("%q with %q\nis  %q\nnot %q", c, theirs, got, want)

@@ -1,6 +1,6 @@
-// Package session makes the connections to PostgreSQL that are dibs' own such that what
-// is set for a server, a database or a role does not change what dibs reads and writes,
-// and such that behind a pooler nothing is set that another client would meet.
+// Package session sets up dibs' own connections to PostgreSQL: settings of the server, the
+// database or the role must not change what dibs reads and writes, and behind a pooler no
+// setting may stay for another client.
 package session
 
 import (
@@ -19,31 +19,30 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Pooler is what stands between the program and the server, as the parameter pooler of a
-// URL says.
+// Pooler is the kind of pooler between the program and the server, as the URL's parameter
+// pooler names it.
 type Pooler string
 
 const (
-	// Unknown has every connection find out whether there is a pooler.
+	// Unknown: every new connection finds out whether there is a pooler.
 	Unknown Pooler = ""
-	// Transactions is a pooler that gives each transaction another connection to the
-	// server: what a session holds (settings, prepared statements, LISTEN) is of no use.
+	// Transactions: each transaction may get another connection to the server, so settings,
+	// prepared statements and LISTEN do not last.
 	Transactions Pooler = "transaction"
-	// Sessions is a pooler that keeps a connection for a session.
+	// Sessions: a session keeps its connection to the server.
 	Sessions Pooler = "session"
 )
 
-// ErrPooler is why a connection of a pool with Setup is refused: there is a pooler.
+// ErrPooler: there is a pooler that the URL does not name.
 var ErrPooler = errors.New("a pooler stands before the server")
 
-// needed are settings that a connection is asked for with: poolers know them to be a
-// client's own, too.
+// needed are settings in the request for a connection: poolers keep these for each client.
 var needed = map[string]string{"client_encoding": "UTF8", "standard_conforming_strings": "on"}
 
-// exact are settings by which what dibs reads and writes as text has one form only.
+// exact are settings that fix the text form of all values that dibs reads and writes.
 var exact = []Setting{{"DateStyle", "ISO, MDY"}, {"TimeZone", "UTC"}, {"extra_float_digits", "1"}, {"array_nulls", "on"}}
 
-// Parse reads how to connect from a URL, or from words such as "host=… dbname=…".
+// Parse reads a URL, or words such as "host=… dbname=…".
 func Parse(url string) (*pgxpool.Config, Pooler, error) {
 	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -72,8 +71,8 @@ func Parse(url string) (*pgxpool.Config, Pooler, error) {
 // Setting is a name and a value.
 type Setting struct{ Name, Value string }
 
-// InTransaction is the SQL that gives settings to the transaction that it runs in, and with
-// them what every text that dibs reads and writes there depends on.
+// InTransaction is the SQL that makes settings for the current transaction, together with
+// those that fix the form of texts.
 func InTransaction(settings []Setting) string {
 	all := slices.Concat([]Setting{{"client_encoding", needed["client_encoding"]}}, exact, settings)
 	return "select " + calls(all, true)
@@ -87,17 +86,16 @@ func calls(settings []Setting, local bool) string {
 	return strings.Join(all, ", ")
 }
 
-// keepMemory has the server's process keep up to 2 MiB of the memory that a statement frees.
-// With the GNU C library it else gives memory back to the system after many a statement, and
-// the next one pays for getting it again: a fifth of the time of a COPY of 1,000 jobs
-// (docs/design/0006-bulk.md). That library keeps twice the size of the largest block that
-// was mapped by itself and freed; mallopt(3) tells of it under M_MMAP_THRESHOLD.
+// keepMemory makes the server's process keep up to 2 MiB of the memory that a statement frees.
+// With the GNU C library it would often return memory to the system, and getting it again
+// takes a fifth of the time of a COPY of 1,000 jobs (docs/design/0006-bulk.md). The library
+// keeps twice the size of the largest block that was mapped and freed: see M_MMAP_THRESHOLD
+// in mallopt(3).
 const keepMemory = "pg_catalog.octet_length(pg_catalog.repeat('-', 1048576))"
 
-// SetUp gives a new connection settings for as long as it lives, besides those that all of
-// dibs' own have. Where it finds a pooler of which it was not told, it sets nothing and
-// returns ErrPooler: the number of the process that the server tells is not the one that
-// the connection was greeted with then.
+// SetUp makes settings for the life of a new connection, besides those of all dibs'
+// connections. If it finds a pooler although pooler is Unknown, it sets nothing and returns
+// ErrPooler: behind a pooler pg_backend_pid() differs from the process id in the greeting.
 func SetUp(ctx context.Context, conn *pgx.Conn, pooler Pooler, settings ...Setting) error {
 	own := []Setting{{"search_path", "pg_catalog, pg_temp"}, {"default_transaction_isolation", "read committed"}}
 	text := "select " + calls(slices.Concat(own, exact, settings), false) + `,
@@ -110,7 +108,7 @@ func SetUp(ctx context.Context, conn *pgx.Conn, pooler Pooler, settings ...Setti
 	return err
 }
 
-// where is the condition that no pooler stands before the server, unless its kind is known.
+// where is the condition that there is no pooler, or empty if its kind is known.
 func where(conn *pgx.Conn, pooler Pooler) string {
 	if pooler != Unknown {
 		return ""
@@ -118,7 +116,7 @@ func where(conn *pgx.Conn, pooler Pooler) string {
 	return fmt.Sprintf(" where pg_catalog.pg_backend_pid() operator(pg_catalog.=) %d", conn.PgConn().PID())
 }
 
-// Connect opens one connection that is dibs' own, for statements that no pooler minds.
+// Connect opens one connection of dibs' own, for statements that work behind any pooler.
 func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	c, _, err := Parse(url)
 	if err != nil {
@@ -135,9 +133,9 @@ func Connect(ctx context.Context, url string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// DB opens the database at url for statements of database/sql, which keep the session's
-// own search_path, and returns how many connections the URL allows. With an error of the
-// connection comes the database too, for later.
+// DB opens the database at url for statements of database/sql, with the session's own
+// search_path, and returns how many connections the URL allows. If it cannot connect, it
+// returns the database with the error, for later use.
 func DB(ctx context.Context, url string) (*sql.DB, int, error) { return openDB(ctx, url, direct) }
 
 // OwnDB is DB for statements of dibs' own alone.
@@ -145,7 +143,7 @@ func OwnDB(ctx context.Context, url string) (*sql.DB, int, error) {
 	return openDB(ctx, url, func(ctx context.Context, conn *pgx.Conn, pooler Pooler) error { return SetUp(ctx, conn, pooler) })
 }
 
-// direct returns ErrPooler where it finds a pooler of which it was not told.
+// direct returns ErrPooler if it finds a pooler although pooler is Unknown.
 func direct(ctx context.Context, conn *pgx.Conn, pooler Pooler) error {
 	results, err := conn.PgConn().Exec(ctx, "select"+where(conn, pooler)).ReadAll()
 	if err == nil && len(results[0].Rows) == 0 {
@@ -176,8 +174,8 @@ func openDB(ctx context.Context, url string, setUp func(context.Context, *pgx.Co
 	return db, int(c.MaxConns), err
 }
 
-// lost says whether a connection was made and ended while it was being set up: it is
-// neither the server nor the caller that said no.
+// lost reports whether a connection was made and then broke while it was being set up:
+// neither the server nor the caller refused it.
 func lost(err error) bool {
 	return err != nil && !errors.As(err, new(*pgconn.PgError)) && !errors.As(err, new(*pgconn.ConnectError)) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
