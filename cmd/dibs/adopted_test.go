@@ -148,7 +148,7 @@ func TestAdoptedRowsAreClaimedAndFinishedByScripts(t *testing.T) {
 				c.has(c.row(c.ok(x.with("show", key, "--json")...)), object{"key": key, "state": "running"})
 				c.has(c.row(c.ok(x.with("finish", key, token, "--completed", "--result", `"fine"`)...)), object{"finished": 1})
 				again := c.run("", x.with("finish", key, token, "--completed")...)
-				c.refused(again, exitLeaseLost, nil, `row "`, "somebody else")
+				c.refused(again, exitLeaseLost, nil, `row "`, "another program")
 				c.has(c.row(again.out), object{"finished": 0, "keys": object{fmt.Sprint(jsonNumber(again.out)): key}})
 				var lines strings.Builder
 				for _, row := range rows[1:] {

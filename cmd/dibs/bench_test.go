@@ -170,12 +170,12 @@ func TestBenchBarFitsAndComesToItsEnd(t *testing.T) {
 	}
 	for _, w := range list {
 		s.begin(w)
-		line := clip(s.line(s.since), 79)
+		line := clip(s.line(s.begun), 79)
 		if lipgloss.Width(line) > 79 || !strings.Contains(line, w.ID) {
 			t.Errorf("%d columns: %s", lipgloss.Width(line), line)
 		}
 	}
-	if got := s.line(s.since.Add(time.Hour)); !strings.Contains(got, "100 %  about 0s left") {
+	if got := s.line(s.begun.Add(time.Hour)); !strings.Contains(got, "100 %  about 0s left") {
 		t.Errorf("an hour after the last began: %s", got)
 	}
 }

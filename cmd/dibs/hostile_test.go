@@ -404,7 +404,7 @@ func TestTopShowsNothingHostile(t *testing.T) {
 			press(m, "down")
 			look("a job, scrolled")
 		}
-		send(m, didMsg{err: errors.New(evilName)})
+		send(m, doneMsg{err: errors.New(evilName)})
 		look("an error")
 	}
 }

@@ -41,12 +41,12 @@ const lineLimit = 2 * time.Minute // a line that has not ended by then hangs
 
 // lines runs made-up command lines and collects what is wrong.
 type lines struct {
-	t    *testing.T
-	rng  *rand.Rand
-	dir  string                    // where they run
-	root func(*app) *cobra.Command // the tree
-	bad  map[string]string         // by kind of fault, the first line that shows it
-	ends map[int]int               // exit codes
+	t         *testing.T
+	rng       *rand.Rand
+	dir       string                    // where they run
+	root      func(*app) *cobra.Command // the tree
+	findings  map[string]string         // by kind of fault, the first line that shows it
+	exitCodes map[int]int               // exit codes
 }
 
 // line is one command line.
@@ -65,7 +65,7 @@ func (l line) String() string {
 
 func newLines(t *testing.T, seed uint64, root func(*app) *cobra.Command) *lines {
 	t.Helper()
-	g := &lines{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), root: root, bad: map[string]string{}, ends: map[int]int{}}
+	g := &lines{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), root: root, findings: map[string]string{}, exitCodes: map[int]int{}}
 	t.Chdir(g.dir)
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, text := range lineFiles {
@@ -85,8 +85,8 @@ func (g *lines) found(kind string, l line, text string, args ...any) {
 			break
 		}
 	}
-	if _, known := g.bad[name]; !known {
-		g.bad[name] = kind + ": " + fmt.Sprintf(text, args...) + "\n  " + l.String()
+	if _, known := g.findings[name]; !known {
+		g.findings[name] = kind + ": " + fmt.Sprintf(text, args...) + "\n  " + l.String()
 	}
 }
 
@@ -124,7 +124,7 @@ func (g *lines) judge(a *app, l line, code int, out, errs string) {
 	if known := code >= 0 && code <= exitBroken || code == exitInterrupted; !known && code != -1 {
 		g.found("exit code", l, "%d", code)
 	}
-	g.ends[code]++
+	g.exitCodes[code]++
 	complaint := false
 	for text := range strings.Lines(errs) {
 		complaint = complaint || strings.HasPrefix(text, "dibs: ")
@@ -331,13 +331,13 @@ func TestCommandLines(t *testing.T) {
 	seed, n := lineSeed(t)
 	g := newLines(t, seed, newRootCmd)
 	g.all(n)
-	for _, text := range g.bad {
+	for _, text := range g.findings {
 		t.Error(text)
 	}
-	t.Logf("exit codes: %v", g.ends)
+	t.Logf("exit codes: %v", g.exitCodes)
 	for _, code := range []int{exitOK, exitUsage, exitUnavailable, exitNotFound, exitSchema} {
-		if g.ends[code] < n/200 {
-			t.Errorf("only %d of %d lines ended with exit code %d: do they still reach what they try?", g.ends[code], n, code)
+		if g.exitCodes[code] < n/200 {
+			t.Errorf("only %d of %d lines ended with exit code %d: do they still reach what they try?", g.exitCodes[code], n, code)
 		}
 	}
 }
@@ -381,8 +381,8 @@ func TestCommandLinesFindFaults(t *testing.T) {
 				return root
 			})
 			g.all(600)
-			if _, found := g.bad[name+" planted"]; !found {
-				t.Errorf("the %s is not found; %d others: %v", name, len(g.bad), g.bad)
+			if _, found := g.findings[name+" planted"]; !found {
+				t.Errorf("the %s is not found; %d others: %v", name, len(g.findings), g.findings)
 			}
 		})
 	}

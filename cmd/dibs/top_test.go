@@ -102,7 +102,7 @@ func busy() *still {
 func screen(t *testing.T, db jobTable, width, height int) *topModel {
 	t.Helper()
 	a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
-	m := &topModel{ctx: t.Context(), db: db, every: time.Hour, topView: topView{app: a, title: "sqlite:dibs.db"}}
+	m := &topModel{ctx: t.Context(), db: db, interval: time.Hour, topView: topView{app: a, title: "sqlite:dibs.db"}}
 	send(m, tea.WindowSizeMsg{Width: width, Height: height})
 	do(m, m.Init())
 	return m
@@ -121,8 +121,8 @@ func do(m *topModel, cmd tea.Cmd) {
 		return
 	}
 	msg := cmd()
-	if looked, ok := msg.(lookedMsg); ok {
-		looked.next = false
+	if looked, ok := msg.(snapshotMsg); ok {
+		looked.regular = false
 		looked.snap.at = noon
 		msg = looked
 	}
@@ -199,12 +199,12 @@ func TestTopKeepsTheSelectionWhenTheListChanges(t *testing.T) {
 	m := screen(t, db, 80, 24)
 	press(m, "tab", "down") // job 91233
 	db.jobs = slices.Insert(db.jobs, 0, &dibs.RawJob{ID: 91300, Queue: "emails", Kind: "welcome", State: dibs.Running})
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if j := m.selectedJob(); j == nil || j.ID != 91233 {
 		t.Errorf("selected %+v, want job 91233 still", j)
 	}
 	db.jobs = slices.DeleteFunc(db.jobs, func(j *dibs.RawJob) bool { return j.ID == 91233 })
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if j := m.selectedJob(); j == nil || j.ID != 91190 {
 		t.Errorf("selected %+v, want the job in its place, 91190", j)
 	}
@@ -261,7 +261,7 @@ func TestTopShowsAJobAndThatItIsGone(t *testing.T) {
 		}
 	}
 	db.jobs = nil
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if !strings.Contains(m.View().Content, "job 91234 is not there any more") {
 		t.Errorf("after it is gone:\n%s", m.View().Content)
 	}
@@ -276,12 +276,12 @@ func TestTopKeepsThePictureWhileTheDatabaseIsAway(t *testing.T) {
 	db := busy()
 	m := screen(t, db, 80, 24)
 	db.err = errors.New("no route\nto the server")
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if content := m.View().Content; !strings.Contains(content, "as of 12:00:00: no route") || !strings.Contains(content, "emails") {
 		t.Errorf("while it is away:\n%s", content)
 	}
 	db.err = nil
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if strings.Contains(m.View().Content, "no route") {
 		t.Errorf("after it is back:\n%s", m.View().Content)
 	}
@@ -327,7 +327,7 @@ func TestTopRuns(t *testing.T) {
 	a.dbFlag = open.URL(c.db)
 	ended := make(chan error, 1)
 	go func() {
-		err := a.withExisting(t.Context(), func(db dibs.Database) error {
+		err := a.withExistingDatabase(t.Context(), func(db dibs.Database) error {
 			return a.top(t.Context(), db, 100*time.Millisecond, tea.WithInput(keys), tea.WithWindowSize(80, 24))
 		})
 		screen.CloseWithError(io.EOF)

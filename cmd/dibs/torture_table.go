@@ -75,10 +75,10 @@ func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
 type tableCopy struct {
 	torture.Adopted
 	place  *place
-	schema string // PostgreSQL's
+	schema string // PostgreSQL only
 }
 
-// copyTable makes it. Of the table itself some rows are read, and nothing else is done to it.
+// copyTable makes the copy. It only reads some rows of the table itself.
 func (a *app) copyTable(ctx context.Context, m mapping.Mapping, dir string) (c *tableCopy, err error) {
 	c = &tableCopy{place: &place{url: a.dbURL()}}
 	path, _, err := open.Place(a.dbURL())
@@ -120,7 +120,7 @@ func (a *app) copyTable(ctx context.Context, m mapping.Mapping, dir string) (c *
 	return c, err
 }
 
-// inSchema makes the copy in a schema of its own.
+// inSchema creates the copy in a schema of its own.
 func (c *tableCopy) inSchema(ctx context.Context, table string) (string, error) {
 	schema, name, ok := strings.Cut(table, ".")
 	from := pgx.Identifier{schema, name}.Sanitize()
@@ -146,7 +146,7 @@ func (c *tableCopy) inSchema(ctx context.Context, table string) (string, error) 
 	return c.schema + "." + name, err
 }
 
-// inFile makes the copy in a file of its own.
+// inFile creates the copy in a file of its own.
 func (c *tableCopy) inFile(ctx context.Context, table, path, dir string) (string, error) {
 	file := filepath.Join(dir, "adopted.db")
 	c.place.url, c.place.text = open.URL("sqlite:"+file), "a copy of "+table+" in the SQLite file "+file
@@ -201,7 +201,7 @@ func (c *tableCopy) inFile(ctx context.Context, table, path, dir string) (string
 	if _, err := conn.ExecContext(ctx, "attach database ? as original", path); err != nil {
 		return "", err
 	}
-	name := pgx.Identifier{table}.Sanitize() // quoted in the same way
+	name := pgx.Identifier{table}.Sanitize() // SQLite quotes names in the same way
 	err = c.fill(ctx, conn, "original."+name, "main."+name, "select name from pragma_table_xinfo('"+strings.ReplaceAll(table, "'", "''")+"') where hidden = 0")
 	_, detached := conn.ExecContext(ctx, "detach database original")
 	return table, errors.Join(err, detached)
@@ -212,7 +212,7 @@ type sqlConn interface {
 	QueryContext(ctx context.Context, text string, args ...any) (*sql.Rows, error)
 }
 
-// fill copies rows; columns is the select of those that can be written.
+// fill copies rows. columns is the query for the columns that can be written.
 func (c *tableCopy) fill(ctx context.Context, db sqlConn, from, to, columns string) error {
 	rows, err := db.QueryContext(ctx, columns)
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *tableCopy) fill(ctx context.Context, db sqlConn, from, to, columns stri
 	return err
 }
 
-// close removes the copy, unless it is to be kept.
+// close removes the copy, unless it is kept.
 func (c *tableCopy) close(ctx context.Context, keep bool) error {
 	if c.SQL == nil {
 		return nil
