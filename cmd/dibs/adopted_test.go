@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// adopting is a cli on a database that holds somebody else's table, and its mapping.
+// adopting is a cli on a database with another program's table, and a mapping for it.
 type adopting struct {
 	*cli
 	mapping string
@@ -29,7 +29,7 @@ create table tickets (
 );
 insert into tickets (ref, prio, customer) values ('A-1', 2, 'ann'), ('<b> & "c"', 1, 'ann'), ('17', 3, 'bob'), ('d', 4, null);`
 
-// The degrees of safety that a mapping can have.
+// Mappings with the three ways to fence a claim.
 const (
 	ticketsHead = `
 table: tickets
@@ -63,7 +63,7 @@ backoff: {base: 1h, max: 1h, factor: 1}
 `
 )
 
-// adoptTickets makes the table and the mapping.
+// adoptTickets creates the table and the mapping.
 func adoptTickets(c *cli, mapping string) *adopting {
 	c.t.Helper()
 	a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
@@ -90,7 +90,7 @@ func (x *adopting) exec(text string) {
 	}
 }
 
-// with adds the flag.
+// with adds the flag --table to arguments.
 func (x *adopting) with(args ...string) []string {
 	if i := len(args); args[0] == "work" {
 		for i = range args {
@@ -103,7 +103,7 @@ func (x *adopting) with(args ...string) []string {
 	return append(args, "--table", x.mapping)
 }
 
-// status is how the rows are, as ref=status.
+// status lists the rows as ref=status.
 func (x *adopting) status() string {
 	x.t.Helper()
 	rows, err := x.sql.Query("select ref, status from tickets order by prio")
@@ -122,14 +122,14 @@ func (x *adopting) status() string {
 	return strings.Join(all, " ")
 }
 
-// A script claims in one process and finishes in others, by the keys or by the lines.
+// A script claims in one process and finishes in others, by key or by lines of JSON.
 func TestAdoptedRowsAreClaimedAndFinishedByScripts(t *testing.T) {
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side table": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
 				x := adoptTickets(c, mapping)
 				rows := c.rows(c.ok(x.with("claim", "-n", "10", "--worker", "me")...))
-				want := []string{`<b> & "c"`, "17", "d"} // A-1 is of ann's group, of which one runs
+				want := []string{`<b> & "c"`, "17", "d"} // A-1 is in ann's group, which runs one at a time
 				if name == "start" {
 					want = []string{`<b> & "c"`, "A-1", "17", "d"}
 				}
@@ -152,9 +152,9 @@ func TestAdoptedRowsAreClaimedAndFinishedByScripts(t *testing.T) {
 				c.has(c.row(again.out), object{"finished": 0, "keys": object{fmt.Sprint(jsonNumber(again.out)): key}})
 				var lines strings.Builder
 				for _, row := range rows[1:] {
-					delete(row, "id") // which jq, for one, would round
+					delete(row, "id") // jq, for example, would round it
 					row["ending"] = "completed"
-					text, _ := json.Marshal(row) // what was JSON
+					text, _ := json.Marshal(row) // it was decoded from JSON, so it can be encoded
 					lines.Write(append(text, '\n'))
 				}
 				c.has(c.row(c.feed(lines.String(), x.with("finish")...)), object{"finished": len(rows) - 1})
@@ -183,7 +183,7 @@ func TestAdoptedRowsAreWorked(t *testing.T) {
 				x := adoptTickets(c, mapping)
 				script := `read -r row; case $row in A-1) echo broken >&2; exit 100;; d) DIBS_TEST_AS_COMMAND=1 "$DIBS_TEST_SELF" finish "$DIBS_JOB_KEY" "$DIBS_TOKEN" --completed >&2 && exit 102;; esac; echo "$DIBS_JOB_KEY"`
 				args := []string{"work", "--text", "-c", "1", "--", "sh", "-c", script}
-				if name == "start" { // the program gets no token, and here nothing buries a row
+				if name == "start" { // the program gets no token, and this mapping has no dead state
 					args = []string{"work", "--text", "--until-empty", "--", "sh", "-c", `test -z "$DIBS_TOKEN" && echo "$DIBS_JOB_KEY"`}
 				} else {
 					args = append([]string{"work", "--until-empty"}, args[1:]...)
@@ -227,12 +227,12 @@ var (
 	spaces   = regexp.MustCompile(` {2,}`)
 )
 
-// timeless is a screen without its times, and without the room that they take.
+// timeless removes times, and the blanks around them, from a screen.
 func timeless(text string) string {
 	return spaces.ReplaceAllString(someTime.ReplaceAllString(text, "  TIME"), "  ")
 }
 
-// What is shown is what the table tells, and nothing that it does not.
+// Commands show the values that the table has, and leave out those it has not.
 func TestAdoptedTablesAreShownAsTheyAre(t *testing.T) {
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side": bySide} {
 		t.Run(name, func(t *testing.T) {
@@ -312,7 +312,7 @@ func TestTheMappingIsFoundInTheEnvironment(t *testing.T) {
 	}
 }
 
-// Who forgets --table is told so, and no table is made in a file that others use.
+// Without --table, an error suggests it, and dibs creates no table in another program's file.
 func TestWithoutTheMappingNothingIsMadeInAnothersFile(t *testing.T) {
 	t.Parallel()
 	c := &cli{t: t, db: "sqlite:" + filepath.Join(t.TempDir(), "shop.db")}
@@ -363,7 +363,7 @@ func TestWithoutTheMappingNothingIsMadeInAnothersFile(t *testing.T) {
 	for _, args := range [][]string{{"enqueue", "emails"}, {"work", "emails", "--until-empty", "--", "true"}} {
 		c.fails(exitSchema, "", args, "shop.db", "none of dibs", "dibs migrate")
 	}
-	c.ok("migrate") // which says that it is dibs' file, too
+	c.ok("migrate") // makes it dibs' file, too
 	c.ok("enqueue", "emails")
 	c.fails(exitNotFound, "", []string{"stats", "orders.yaml"}, "orders.yaml", "did you mean --table orders.yaml?", "emails")
 }

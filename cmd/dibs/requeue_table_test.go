@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Rows that only the side table knows to be dead are put back by their ids or all, and
-// are tried again with all their attempts.
+// Rows that are dead only in the side table can be put back by id or all together, and get all
+// their attempts again.
 func TestDeadRowsOfASideTableAreRequeued(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, bySide)
@@ -28,7 +28,7 @@ func TestDeadRowsOfASideTableAreRequeued(t *testing.T) {
 		if len(rows) != 2 || rows[1]["key"] != "17" || fmt.Sprint(rows[1]["attempt"], rows[1]["excused"]) != "2 1" {
 			t.Errorf("claimed %v", rows)
 		}
-		c.fails(exitNotFound, "", x.with("requeue", "17"), "was not put back") // it runs
+		c.fails(exitNotFound, "", x.with("requeue", "17"), "was not put back") // the row is running
 		if got := c.ok(x.with("requeue", "--state", "dead", "--all")...); !strings.Contains(got, "put 2 jobs back") {
 			t.Error(got)
 		}

@@ -15,7 +15,7 @@ side_table: true
 put_back: {set: {status: new}}
 `
 
-// hears calls then once the text was written to it.
+// hears is a writer that calls then after the text was written to it.
 type hears struct {
 	bytes.Buffer
 	text string
@@ -31,7 +31,7 @@ func (h *hears) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Rows that another program has taken are none of ours to take. What waits for them says so.
+// No claim takes rows that another program holds. Commands that wait for them report them.
 func TestRowsThatAnotherProgramHasTakenAreTold(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byStatusBeside)

@@ -19,12 +19,12 @@ import (
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// noon is when the pictures of these tests are taken, on this machine's clock.
+// noon is the time of the pictures in these tests, in this machine's zone.
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.Local)
 
-// still is a database in which nothing happens by itself.
+// still is a database in which nothing changes by itself.
 type still struct {
-	jobTable // what top does not use panics
+	jobTable // a method that top does not use would panic
 
 	queues  []dibs.QueueStats
 	jobs    []*dibs.RawJob
@@ -98,7 +98,7 @@ func busy() *still {
 	return s
 }
 
-// screen is a model on a terminal of the given size, with a first look done.
+// screen makes a model on a terminal of the given size, with a first snapshot.
 func screen(t *testing.T, db jobTable, width, height int) *topModel {
 	t.Helper()
 	a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
@@ -108,14 +108,14 @@ func screen(t *testing.T, db jobTable, width, height int) *topModel {
 	return m
 }
 
-// send gives the model a message, and then what follows from it.
+// send gives the model a message, and runs the resulting command.
 func send(m *topModel, msg tea.Msg) {
 	_, cmd := m.Update(msg)
 	do(m, cmd)
 }
 
-// do runs a command and gives the model its message; waiting for the next regular
-// look is left out.
+// do runs a command and gives the model its message. It does not schedule the next regular
+// snapshot.
 func do(m *topModel, cmd tea.Cmd) {
 	if cmd == nil {
 		return
@@ -161,8 +161,8 @@ func TestTopShows(t *testing.T) {
 	}
 }
 
-// No picture may be larger than its terminal, or carry what a job's text says to
-// the terminal.
+// No picture may be larger than its terminal, or contain control sequences from a job's
+// text.
 func TestTopFitsEveryTerminal(t *testing.T) {
 	t.Parallel()
 	db := busy()
@@ -197,7 +197,7 @@ func TestTopKeepsTheSelectionWhenTheListChanges(t *testing.T) {
 	t.Parallel()
 	db := busy()
 	m := screen(t, db, 80, 24)
-	press(m, "tab", "down") // job 91233
+	press(m, "tab", "down") // selects job 91233
 	db.jobs = slices.Insert(db.jobs, 0, &dibs.RawJob{ID: 91300, Queue: "emails", Kind: "welcome", State: dibs.Running})
 	do(m, m.refresh(false))
 	if j := m.selectedJob(); j == nil || j.ID != 91233 {
@@ -316,8 +316,8 @@ func TestTopOnceWritesEverything(t *testing.T) {
 	}
 }
 
-// The whole program on a real database, but for the terminal: a pipe of keys in, a
-// pipe of pictures out.
+// The whole program runs on a real database. Pipes of keys and of pictures replace the
+// terminal.
 func TestTopRuns(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("enqueue", "emails", `{"to":"ann@example.com"}`)
@@ -356,7 +356,7 @@ func TestTopRuns(t *testing.T) {
 	send("y")
 	awaitText("paused")
 	send("q")
-	go func() { _, _ = io.Copy(io.Discard, pictures) }() // what is written while it ends
+	go func() { _, _ = io.Copy(io.Discard, pictures) }() // discards pictures drawn at the end
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
