@@ -34,7 +34,7 @@ type app struct {
 	pooler bool     // --pooler
 	table  string   // --table: file with the mapping of an adopted table
 
-	applicationName string // for PostgreSQL
+	applicationName string // name of this program's connections to PostgreSQL
 	conns           int    // number of connections to PostgreSQL; 0: the default
 
 	adopted *adoptedTable // open adopted table; nil: dibs' own tables

@@ -108,7 +108,7 @@ func (a *app) checkBench(cmd *cobra.Command, o *benchOptions) error {
 		return usagef(cmd, "--workload is empty; give it a value or leave it out")
 	case o.rounds < 1 || o.rounds > 100:
 		return usagef(cmd, "--rounds must be 1 to 100, got %d", o.rounds)
-	case !(o.scale >= 0.001 && o.scale <= 10): // also refuses NaN
+	case !(o.scale >= 0.001 && o.scale <= 10): // written so that NaN is refused
 		return usagef(cmd, "--scale must be 0.001 to 10, got %v", o.scale)
 	case o.pool < 4 || o.pool > 1000:
 		return usagef(cmd, "--pool must be 4 to 1000, got %d", o.pool)

@@ -152,7 +152,7 @@ func TestBenchShows(t *testing.T) {
 	}
 	rows := []workload.Row{{Key: "rate", Name: "rate", Unit: "jobs/s"}, {Key: "server", Name: "server CPU", Unit: "us/job"}, {Key: "ratio", Name: "last : first"}}
 	var runs []workload.Measured
-	for i := range 3 { // as if the server were on another machine
+	for i := range 3 { // simulates a server on another machine
 		runs = append(runs, workload.Measured{Figures: map[string]float64{"rate": float64(60_000 + 1000*i), "ratio": 0.95}})
 	}
 	r.add(workload.Workload{ID: "W3", Name: "drain 100,000 jobs", Rows: rows}, runs)

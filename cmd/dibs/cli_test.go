@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv("DIBS_TEST_SELF", self) // for programs that call dibs
+	os.Setenv("DIBS_TEST_SELF", self) // path of dibs for programs that call it
 	os.Exit(m.Run())
 }
 

@@ -37,11 +37,11 @@ func TestAdoptedRowsReachNoTerminalAsTheyAre(t *testing.T) {
 				{"top", "--once"},
 			} {
 				for _, terminal := range []bool{true, false} {
-					h.prints(terminal, false, x.with(args...))
-					h.prints(terminal, true, x.with(args...))
+					h.prints(terminal, false, x.withTable(args...))
+					h.prints(terminal, true, x.withTable(args...))
 				}
 			}
-			if out := h.screen(true, "", x.with("top", "--once")...); !strings.Contains(out.out, "RUNNING") && !strings.Contains(out.out, "running") {
+			if out := h.screen(true, "", x.withTable("top", "--once")...); !strings.Contains(out.out, "RUNNING") && !strings.Contains(out.out, "running") {
 				t.Errorf("top shows %s%s", out.out, out.err)
 			}
 			h.adoption(x.mapping, "tickets")

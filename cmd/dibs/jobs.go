@@ -41,9 +41,9 @@ func parseID(s string) (int64, error) {
 func unknownQueue(name string, known []string) *hintError {
 	next := "this database has no queues yet; 'dibs enqueue' makes them"
 	if n := len(known); n > 0 {
-		const most = 10
-		if n > most {
-			known = append(known[:most:most], fmt.Sprintf("and %d more: 'dibs queue'", n-most))
+		const shown = 10
+		if n > shown {
+			known = append(known[:shown:shown], fmt.Sprintf("and %d more: 'dibs queue'", n-shown))
 		}
 		next = "known queues: " + printable(strings.Join(known, ", "))
 	}

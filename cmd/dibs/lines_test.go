@@ -113,7 +113,7 @@ func (g *lines) run(l line) {
 	case code := <-ended:
 		g.judge(a, l, code, out.String(), errs.String())
 	case <-time.After(lineLimit):
-		g.t.Fatalf("it hangs: %v", l) // it keeps running, so no further line can be judged
+		g.t.Fatalf("it hangs: %v", l) // the hanging line keeps running, so no further line can be judged
 	}
 }
 

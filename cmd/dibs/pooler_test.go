@@ -84,7 +84,7 @@ func TestDemoAndTortureWorkBehindAPooler(t *testing.T) {
 				// pgbouncer 1.18 ends by itself when a client goes while it cancels: github.com/pgbouncer/pgbouncer/issues/801
 				conn, dead := pgx.Connect(t.Context(), through)
 				if dead == nil {
-					_ = conn.Close(t.Context()) // it was not used
+					_ = conn.Close(t.Context()) // the connection was not used
 				}
 				if dead == nil || tries == 1 {
 					t.Fatalf("dibs %s: %v, the pooler: %v\n%s", name, err, dead, out)

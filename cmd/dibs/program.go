@@ -67,7 +67,7 @@ func (p *program) close() { p.spawner.close() }
 
 // handle is the handler of every job.
 func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
-	out, errs := &head{most: dibs.MaxResult}, &tail{most: dibs.MaxErrorText}
+	out, errs := &head{limit: dibs.MaxResult}, &tail{limit: dibs.MaxErrorText}
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env = append(p.env[:len(p.env):len(p.env)], p.jobEnv(job)...)
 	streams, err := openStreams()
@@ -136,7 +136,7 @@ func (p *program) wait(ctx context.Context, cmd *exec.Cmd, job *dibs.RawJob) (st
 	case <-p.stopAll:
 	case <-ctx.Done():
 	}
-	if hasEnded(cmd.Process) { // it ended at the same moment, before it was told to stop
+	if hasEnded(cmd.Process) { // the program has ended at the same moment, before it was told to stop
 		return false, <-ended
 	}
 	if !isClosed(p.stopAll) {
@@ -177,7 +177,7 @@ func (p *program) outcome(job *dibs.RawJob, code int, err error, stopped bool, o
 	case stopped: // the worker knows the reason
 		return errors.New(strings.TrimSpace("the program was stopped\n\n" + text))
 	case code == 0 && err == nil:
-		if out.total > out.most && !p.noResult {
+		if out.total > out.limit && !p.noResult {
 			p.log.Warn("stdout is longer than a result may be; the first part is kept", "job", keyOf(job), "bytes", out.total)
 		}
 		if !p.noResult {
@@ -246,11 +246,11 @@ func result(out *head) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
 	}
-	if out.total <= out.most && utf8.Valid(raw) && json.Valid(raw) {
+	if out.total <= out.limit && utf8.Valid(raw) && json.Valid(raw) {
 		return raw
 	}
 	text, end := strings.ToValidUTF8(string(raw), "\uFFFD"), ""
-	if out.total > out.most {
+	if out.total > out.limit {
 		end = cutMark
 	}
 	for {
@@ -268,28 +268,28 @@ const cutMark = "… (cut)"
 
 // head keeps the first bytes written to it.
 type head struct {
-	most  int
+	limit int
 	kept  []byte
 	total int
 }
 
 func (h *head) Write(p []byte) (int, error) {
-	h.kept = append(h.kept, p[:min(len(p), h.most-len(h.kept))]...)
+	h.kept = append(h.kept, p[:min(len(p), h.limit-len(h.kept))]...)
 	h.total += len(p)
 	return len(p), nil
 }
 
 // tail keeps the last bytes written to it.
 type tail struct {
-	most int
-	kept []byte
-	cut  bool
+	limit int
+	kept  []byte
+	cut   bool
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
-	if len(t.kept) > 4*t.most {
-		t.kept = append(t.kept[:0], t.kept[len(t.kept)-t.most:]...)
+	if len(t.kept) > 4*t.limit {
+		t.kept = append(t.kept[:0], t.kept[len(t.kept)-t.limit:]...)
 		t.cut = true
 	}
 	return len(p), nil
@@ -298,7 +298,7 @@ func (t *tail) Write(p []byte) (int, error) {
 // String returns the kept end, which begins with a whole line if it was cut.
 func (t *tail) String() string {
 	// failureText puts the exit code and the last line before it.
-	most := t.most / 2
+	most := t.limit / 2
 	if len(t.kept) <= most && !t.cut {
 		return string(t.kept)
 	}

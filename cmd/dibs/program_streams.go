@@ -72,14 +72,14 @@ func (s *streams) start(cmd *exec.Cmd, start func(*exec.Cmd) error, input []byte
 }
 
 // drain waits until all writers have closed the pipes and everything is read, but not for
-// longer than d, nor after the end of enough.
-func (s *streams) drain(d time.Duration, enough <-chan struct{}) {
+// longer than d, nor after cancelled is closed.
+func (s *streams) drain(d time.Duration, cancelled <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-s.drained:
 	case <-timer.C:
-	case <-enough:
+	case <-cancelled:
 	}
 }
 

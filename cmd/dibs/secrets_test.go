@@ -113,7 +113,7 @@ func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 	c.ok("migrate")
 	for _, u := range secretURLs {
 		if strings.Contains(u, "%61") {
-			continue // it does not look like a password
+			continue // the secret does not look like a password
 		}
 		for _, args := range [][]string{
 			{u},

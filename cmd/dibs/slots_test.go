@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// until repeats a query until its answer is true.
+// until repeats the query until its answer is true.
 func until(t *testing.T, conn *pgx.Conn, what, sql string, args ...any) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; {

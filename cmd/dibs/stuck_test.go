@@ -37,14 +37,14 @@ func TestRowsThatAnotherProgramHasTakenAreTold(t *testing.T) {
 		x := adoptTickets(c, byStatusBeside)
 		x.exec("update tickets set status = 'busy' where ref in ('17', 'd')")
 		const told = "2 rows are in progress by the table's own columns, and no lease of ours holds them"
-		r := c.run("", x.with("ls")...)
+		r := c.run("", x.withTable("ls")...)
 		if r.code != exitOK || !strings.Contains(r.err, told) || !strings.Contains(r.err, "put them back: update ") {
 			c.t.Errorf("ls: exit code %d: %s", r.code, r.err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		heard := &hears{text: told, then: func() { x.exec("update tickets set status = 'done' where ref in ('17', 'd')") }}
-		args := append([]string{"--db", c.db}, x.with("work", "--until-empty", "--", "true")...)
+		args := append([]string{"--db", c.db}, x.withTable("work", "--until-empty", "--", "true")...)
 		if code := run(ctx, args, strings.NewReader(""), &bytes.Buffer{}, heard); code != exitOK || ctx.Err() != nil || heard.then != nil {
 			c.t.Errorf("work: exit code %d, %v: %s", code, ctx.Err(), heard)
 		}

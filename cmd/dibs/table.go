@@ -66,21 +66,21 @@ func (a *app) tableOf(headings ...string) table.Writer {
 	return t
 }
 
-// cell makes a name fit for one line, and cuts it to most columns on a terminal.
-func (a *app) cell(s string, most int) string {
+// cell makes a name fit for one line, and cuts it to width on a terminal.
+func (a *app) cell(s string, width int) string {
 	s = oneLine(s)
 	if !a.outTTY {
 		return s
 	}
-	return clip(s, most)
+	return clip(s, width)
 }
 
-// clip cuts s to most columns of a terminal.
-func clip(s string, most int) string {
-	if text.StringWidthWithoutEscSequences(s) <= most {
+// clip cuts s to width columns of a terminal.
+func clip(s string, width int) string {
+	if text.StringWidthWithoutEscSequences(s) <= width {
 		return s
 	}
-	return text.Trim(s, most-1) + "…"
+	return text.Trim(s, width-1) + "…"
 }
 
 // oneLine returns the first line of s that is not blank, printable.

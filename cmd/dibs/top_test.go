@@ -22,8 +22,8 @@ import (
 // noon is the time of the pictures in these tests, in this machine's zone.
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.Local)
 
-// still is a database in which nothing changes by itself.
-type still struct {
+// stillDatabase is a database in which nothing changes by itself.
+type stillDatabase struct {
 	jobTable // a method that top does not use would panic
 
 	queues  []dibs.QueueStats
@@ -32,9 +32,9 @@ type still struct {
 	changed []string
 }
 
-func (s *still) Stats(context.Context) ([]dibs.QueueStats, error) { return s.queues, s.err }
+func (s *stillDatabase) Stats(context.Context) ([]dibs.QueueStats, error) { return s.queues, s.err }
 
-func (s *still) List(_ context.Context, f dibs.Filter) (dibs.Page, error) {
+func (s *stillDatabase) List(_ context.Context, f dibs.Filter) (dibs.Page, error) {
 	var p dibs.Page
 	for _, j := range s.jobs {
 		if j.State == f.State && (f.Queue == "" || f.Queue == j.Queue) {
@@ -47,7 +47,7 @@ func (s *still) List(_ context.Context, f dibs.Filter) (dibs.Page, error) {
 	return p, s.err
 }
 
-func (s *still) Get(_ context.Context, id int64) (*dibs.RawJob, error) {
+func (s *stillDatabase) Get(_ context.Context, id int64) (*dibs.RawJob, error) {
 	for _, j := range s.jobs {
 		if j.ID == id {
 			return j, s.err
@@ -56,19 +56,19 @@ func (s *still) Get(_ context.Context, id int64) (*dibs.RawJob, error) {
 	return nil, dibs.ErrNotFound
 }
 
-func (s *still) SetQueue(_ context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
+func (s *stillDatabase) SetQueue(_ context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
 	s.changed = append(s.changed, fmt.Sprintf("%s paused=%v", name, *c.Paused))
 	return dibs.Queue{}, s.err
 }
 
-func (s *still) Requeue(_ context.Context, ids []int64) ([]int64, error) {
+func (s *stillDatabase) Requeue(_ context.Context, ids []int64) ([]int64, error) {
 	s.changed = append(s.changed, fmt.Sprintf("requeue %v", ids))
 	return ids, s.err
 }
 
-func busy() *still {
+func busy() *stillDatabase {
 	minutes := func(n int) time.Time { return noon.Add(-time.Duration(n) * time.Minute) }
-	s := &still{queues: []dibs.QueueStats{
+	s := &stillDatabase{queues: []dibs.QueueStats{
 		{
 			Queue: "emails", Waiting: 1204, Scheduled: 112, Blocked: 431, Running: 3, Dead: 2, OldestAge: 63 * time.Second,
 			Window: 5 * time.Minute, Claimed: 3700, Succeeded: 3690, AvgWait: 120 * time.Millisecond, AvgRun: 45 * time.Millisecond, Throughput: 12.3,

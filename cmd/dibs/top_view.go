@@ -30,7 +30,7 @@ type topView struct {
 	hasSnapshot   bool // false: before the first snapshot
 
 	tab           topTab
-	selectedRow   [tabs]int // by list
+	selectedRow   [tabs]int // selected row of each list
 	selectedQueue string    // name, to find it again in the next snapshot
 	selectedJobs  [tabs]int64
 	queueFilter   string // the lists show only jobs of this queue; "": of all queues
@@ -168,9 +168,9 @@ func (v *topView) detail() []string {
 	shown := *v.app
 	shown.stdout = &text
 	shown.writeJob(v.snap.job)
-	const most = 64 << 10 // bytes; more is too much for a screen
-	if text.Len() > most {
-		text.Truncate(most)
+	const maxBytes = 64 << 10 // bytes; more is too much for a screen
+	if text.Len() > maxBytes {
+		text.Truncate(maxBytes)
 		fmt.Fprintf(&text, "…\n'dibs show %d' shows all of it", v.openedJob)
 	}
 	wrapped := lipgloss.Wrap(strings.TrimRight(text.String(), "\n"), max(v.width-4, 20), "")

@@ -29,8 +29,8 @@ type tortureJSON struct {
 
 	Totals          torture.Totals   `json:"totals"`
 	Faults          map[string]int   `json:"faults"`
-	Recoveries      tortureTimes     `json:"recoveries"`     // without those that had to wait
-	AllRecoveries   tortureTimes     `json:"recoveries_all"` // with those that had to wait
+	Recoveries      tortureTimes     `json:"recoveries"`     // only those that did not have to wait
+	AllRecoveries   tortureTimes     `json:"recoveries_all"` // all, even those that had to wait
 	Promises        []tortureVerdict `json:"promises"`
 	Linearizability tortureOrders    `json:"linearizability"`
 	History         string           `json:"history,omitempty"` // folder of the records, if they are kept

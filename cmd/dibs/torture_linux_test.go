@@ -105,7 +105,7 @@ func childrenOf(pid int) (children []int) {
 }
 
 func commandLine(pid int) string {
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the process may have ended
 	return string(line)
 }
 

@@ -27,8 +27,8 @@ func (x *adopting) torture(program string, args ...string) (out string, code int
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// more fills the table, since a few rows are soon finished, with many ended rows first.
-func (x *adopting) more() {
+// fillTable fills the table, since a few rows are soon finished, with many ended rows first.
+func (x *adopting) fillTable() {
 	x.exec("delete from tickets")
 	for i := range 250 {
 		x.exec(fmt.Sprintf("insert into tickets (ref, prio, status) values ('done-%d', 1, 'done')", i))
@@ -96,7 +96,7 @@ func TestTheTortureSaysWhatTheCopyRefuses(t *testing.T) {
 	x := adoptTickets(c, byMark)
 	x.exec(strings.Replace(invoices, "varchar(40) not null unique", "varchar(40) unique check (length(inv_number) < 4)", 1))
 	x.exec("insert into invoices (id, inv_number, tenant, serial, status) values (1, 'I-1', 1, 1, 'new')")
-	args := x.with("torture", "--duration", "5s")
+	args := x.withTable("torture", "--duration", "5s")
 	c.refused(c.run("", args...), exitFailure, args, "makes rows of its copy", "the copy refuses one", "CHECK")
 }
 
@@ -117,7 +117,7 @@ func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
 				x := adoptTickets(c, mapping)
-				x.more()
+				x.fillTable()
 				before, were := x.status(), tables(c)
 				program, err := os.Executable()
 				if err != nil {
@@ -178,7 +178,7 @@ func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
 			c := &cli{t: t, db: "sqlite:" + filepath.Join(dir, "test.db")}
 			c.ok("migrate")
 			x := adoptTickets(c, byToken)
-			x.more()
+			x.fillTable()
 			var history, out string
 			code := exitOK
 			for try := 0; code == exitOK && try < 6; try++ { // on a slow machine one run may show too little
@@ -206,11 +206,11 @@ func TestWhatTheTortureOfAnAdoptedTableNeeds(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byToken)
 		c.fails(exitUsage, "", []string{"torture", "--table", ""}, "--table is empty")
-		c.fails(exitUsage, "", x.with("torture", "--pg-bin", "bin"), "--pg-bin", "--db")
-		c.fails(exitUsage, "", x.with("torture", "--judge", "records"), "leave out --")
+		c.fails(exitUsage, "", x.withTable("torture", "--pg-bin", "bin"), "--pg-bin", "--db")
+		c.fails(exitUsage, "", x.withTable("torture", "--judge", "records"), "leave out --")
 		c.fails(exitUsage, "", []string{"torture", "--table", c.write("lock.yaml", ticketsHead)}, "transaction")
 		x.exec("update tickets set status = 'done'")
-		r := c.run("", x.with("torture", "--duration", "5s")...)
+		r := c.run("", x.withTable("torture", "--duration", "5s")...)
 		c.refused(r, exitUsage, nil, "no row that could be claimed")
 	})
 }

@@ -76,7 +76,7 @@ func (p *process) freeze() {
 			p.c.t.Fatal("dibs work always holds the write lock")
 		}
 		p.signal(syscall.SIGCONT)
-		for !free() && time.Now().Before(deadline) { // until it has released the lock
+		for !free() && time.Now().Before(deadline) { // waits for the release of the lock
 		}
 		p.stop()
 	}
@@ -128,14 +128,14 @@ func (p *process) ended() int {
 	}
 }
 
-// alone is a shell script for a program without children.
-const alone = `exec 3>"$0"; echo x >&3; exec sleep 300`
+// childlessProgram is a shell script that starts no children.
+const childlessProgram = `exec 3>"$0"; echo x >&3; exec sleep 300`
 
 func TestWorkTakesItsProgramsAlongWhenKilled(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
-		w := c.process("q", "--lease", "500ms", "--", "sh", "-c", alone, p.path)
+		w := c.process("q", "--lease", "500ms", "--", "sh", "-c", childlessProgram, p.path)
 		p.begun()
 		w.signal(syscall.SIGKILL)
 		p.gone()

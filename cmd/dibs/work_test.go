@@ -104,11 +104,11 @@ func (p *pipe) wait(read chan error, otherwise string) {
 	}
 }
 
-// long is a program with a child; both keep the pipe open for minutes.
-const long = `exec 3>"$0"; sleep 300 & echo x >&3; wait`
+// programWithChild has a child; both keep the pipe open for minutes.
+const programWithChild = `exec 3>"$0"; sleep 300 & echo x >&3; wait`
 
-// stubborn is long, but ignores SIGTERM.
-const stubborn = `trap "" TERM; ` + long
+// stubborn is programWithChild, but ignores SIGTERM.
+const stubborn = `trap "" TERM; ` + programWithChild
 
 func TestWorkExitCodes(t *testing.T) {
 	const program = `
@@ -292,7 +292,7 @@ func TestWorkStopsTheProgramsOfCancelledJobs(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
-		w := c.work("q", "--lease", "1s", "--until-empty", "--", "sh", "-c", long, p.path)
+		w := c.work("q", "--lease", "1s", "--until-empty", "--", "sh", "-c", programWithChild, p.path)
 		p.begun()
 		c.ok("cancel", "1")
 		p.gone()
@@ -320,7 +320,7 @@ func TestWorkGivesJobsBackAtShutdown(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
-		w := c.work("q", "--shutdown", "0s", "--", "sh", "-c", long, p.path)
+		w := c.work("q", "--shutdown", "0s", "--", "sh", "-c", programWithChild, p.path)
 		p.begun()
 		w.stop()
 		c.end(w)
