@@ -67,7 +67,7 @@ type figure struct {
 	Unit   string                     `json:"unit,omitempty"`
 	Target string                     `json:"target,omitempty"`
 	X      float64                    `json:"x,omitempty"`
-	By     map[string]workload.Spread `json:"by"`     // by contender
+	By     map[string]workload.Spread `json:"by"`     // figures by contender
 	Ratios map[string]float64         `json:"ratios"` // dibs' median divided by that of each other contender
 }
 

@@ -26,7 +26,7 @@ in the database: what they try is rolled back. Then work with it: 'dibs work --t
   dibs adopt check orders.yaml
   dibs adopt try orders.yaml
   dibs work --table orders.yaml -- ./ship.sh`,
-		Args: cobra.NoArgs, // so that a misspelt command is an error
+		Args: cobra.NoArgs, // a misspelt command is an error
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newAdoptInitCmd(a), newAdoptCheckCmd(a), newAdoptSQLCmd(a), newAdoptTryCmd(a))
@@ -224,7 +224,7 @@ func readMappings(files []string) ([]mapping.Mapping, error) {
 	return all, nil
 }
 
-// withMapping runs f with a mapping. What is wrong with it is said of its file.
+// withMapping runs f with a mapping. Errors in the mapping name its file.
 func (a *app) withMapping(ctx context.Context, file string, f func(*sql.DB, mapping.Mapping) error) error {
 	mappings, err := readMappings([]string{file})
 	if err != nil {
@@ -239,7 +239,7 @@ func (a *app) withMapping(ctx context.Context, file string, f func(*sql.DB, mapp
 	})
 }
 
-// withSQL runs f on the database that holds a table.
+// withSQL runs f on a table's database.
 func (a *app) withSQL(ctx context.Context, f func(*sql.DB) error) error {
 	db, err := a.sqlDB(ctx)
 	if err != nil {
@@ -257,7 +257,7 @@ func (a *app) completeTables(cmd *cobra.Command, args []string, begun string) ([
 			return err
 		})
 		if err != nil {
-			names = nil // what goes wrong must not disturb the prompt
+			names = nil // an error must not disturb the prompt
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// From a table to a mapping, to rows: what the commands print leads from one to the next.
+// The output of each adopt command leads to the next: from a table to a mapping, to rows.
 func TestAdoptFromTableToMapping(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byToken)
@@ -83,7 +83,7 @@ func TestCompletionOffersTables(t *testing.T) {
 	})
 }
 
-// A view is refused, and what is beneath it named; a name that is nearly right leads to the table.
+// A view is refused, and its table named. A misspelt name leads to the table.
 func TestAdoptInitOfNoTable(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byToken)

@@ -18,14 +18,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// adoptable gives a command --table, by which it works on a table that is already there.
+// adoptable gives a command the flag --table, to work on an adopted table.
 func (a *app) adoptable(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().StringVar(&a.table, "table", "", "work on an adopted table: `FILE` with its mapping; default $DIBS_TABLE")
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		switch changed := cmd.Flags().Changed; {
 		case !changed("table"):
 			a.table = os.Getenv("DIBS_TABLE")
-		case a.table == "": // such as a variable that is not set: without the flag, another table would be worked on
+		case a.table == "": // perhaps from an unset variable: to ignore the flag would select another table
 			return usagef(cmd, "--table is empty; give it a value or leave it out")
 		case changed("schema") || changed("prefix"):
 			return usagef(cmd, "--schema and --prefix are for the tables of dibs; the mapping names its table as SCHEMA.NAME")
@@ -43,27 +43,27 @@ func (a *app) adoptable(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// ownJobs has a command that changes jobs by their ids, or ends many, do nothing while
-// DIBS_TABLE has others show and claim the rows of an adopted table: the same ids are other work there.
-func ownJobs(cmd *cobra.Command) *cobra.Command {
+// ownJobsOnly makes a command that changes jobs by id, or many jobs, fail if DIBS_TABLE is
+// set: other commands then show an adopted table, in which the same ids are other jobs.
+func ownJobsOnly(cmd *cobra.Command) *cobra.Command {
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if os.Getenv("DIBS_TABLE") == "" {
 			return nil
 		}
-		what := fmt.Errorf("$DIBS_TABLE is set, and 'dibs %s' does not work on an adopted table: %s", cmd.Name(), instead[cmd.Name()])
+		what := fmt.Errorf("$DIBS_TABLE is set, and 'dibs %s' does not work on an adopted table: %s", cmd.Name(), adoptedAlternative[cmd.Name()])
 		return &usageError{&hintError{err: what, next: "unset DIBS_TABLE to work on dibs' own jobs"}, cmd.CommandPath()}
 	}
 	return cmd
 }
 
-// likeMapping reports whether what was given for a queue looks like the file of a mapping.
+// likeMapping reports whether an argument for a queue looks like the file of a mapping.
 func likeMapping(name string) bool {
 	ext := filepath.Ext(name)
 	return ext == ".yaml" || ext == ".yml"
 }
 
-// instead is what to do where a command would change rows of an adopted table.
-var instead = map[string]string{
+// adoptedAlternative says for each command how to change rows of an adopted table instead.
+var adoptedAlternative = map[string]string{
 	"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "end rows with SQL",
 	"prune": "delete rows with SQL",
 	"pause": "stop its workers", "resume": "start its workers", "queue": "its settings are in the mapping",
@@ -77,7 +77,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return err
 	}
 	what := fmt.Errorf("there is no --table: 'dibs %s' does not work on an adopted table", cmd.Name())
-	if do := instead[cmd.Name()]; do != "" {
+	if do := adoptedAlternative[cmd.Name()]; do != "" {
 		what = fmt.Errorf("%w: %s", what, do)
 	}
 	return &hintError{err: what, next: "docs/adopt.md tells what each way to adopt a table can do"}
@@ -95,7 +95,7 @@ func (a *app) openTable(ctx context.Context) (jobTable, error) {
 	}
 	s, err := adopt.Open(ctx, db, m)
 	if err != nil {
-		if errors.Is(err, dibs.ErrInvalid) { // which names a field of the file
+		if errors.Is(err, dibs.ErrInvalid) { // the error names a field of the file
 			err = fmt.Errorf("%s: %w", a.table, err)
 		}
 		return nil, errors.Join(err, db.Close())
@@ -104,16 +104,16 @@ func (a *app) openTable(ctx context.Context) (jobTable, error) {
 	return a.adopted, nil
 }
 
-// adoptedTable closes its database too.
+// adoptedTable is an adopted table with its mapping and its database, which Close closes too.
 type adoptedTable struct {
 	*adopt.Store
 	m  mapping.Mapping
 	db *sql.DB
 }
 
-// tells reports whether a column of a list or a count can be filled in. No table at all
-// is dibs' own, which tells everything.
-func (t *adoptedTable) tells(column string) bool {
+// knows reports whether the table has the values of a column of a list. A nil table stands
+// for dibs' own, which has all.
+func (t *adoptedTable) knows(column string) bool {
 	if t == nil {
 		return true
 	}
@@ -154,16 +154,16 @@ func (t *adoptedTable) known() adopt.Known {
 	return t.Store.Known()
 }
 
-// rate writes how many jobs complete in a second. Of an adopted table it may not be known.
+// rate formats the jobs completed per second, which an adopted table may not know.
 func (a *app) rate(s dibs.QueueStats) string {
 	return dash(a.adopted == nil || s.Window > 0, fmt.Sprintf("%.1f", s.Throughput))
 }
 
-// told keeps, of a table's cells, the first and those of columns that can be filled in.
-func told[T any](t *adoptedTable, columns []string, cells []T) []T {
+// knownCells keeps the first cell of a row and those of columns that the table knows.
+func knownCells[T any](t *adoptedTable, columns []string, cells []T) []T {
 	var kept []T
 	for i, c := range cells {
-		if i == 0 || t.tells(columns[i]) {
+		if i == 0 || t.knows(columns[i]) {
 			kept = append(kept, c)
 		}
 	}
@@ -172,11 +172,11 @@ func told[T any](t *adoptedTable, columns []string, cells []T) []T {
 
 // sqlDB opens the database with database/sql.
 func (a *app) sqlDB(ctx context.Context) (*sql.DB, error) {
-	return open.SQL(ctx, a.dbURL(), open.Options{Program: a.program})
+	return open.SQL(ctx, a.dbURL(), open.Options{Program: a.applicationName})
 }
 
-// queueOf is the queue that a command works on: the named one, or else the table's or the
-// default one. An adopted table has but one.
+// queueOf returns the queue of a command: the named one, or else that of the adopted table
+// or the default one. An adopted table has one queue.
 func (a *app) queueOf(ctx context.Context, db jobTable, named string) (string, error) {
 	t, ok := db.(*adoptedTable)
 	switch {
@@ -190,7 +190,7 @@ func (a *app) queueOf(ctx context.Context, db jobTable, named string) (string, e
 	return "", checkQueue(ctx, db, named)
 }
 
-// idOf is the number of the job that a person, or a line of JSON, names.
+// idOf returns the id of the job that an argument or a line of JSON names.
 func idOf(db jobTable, name string) (int64, error) {
 	if t, ok := db.(*adoptedTable); ok {
 		return t.ID(name)
@@ -198,12 +198,12 @@ func idOf(db jobTable, name string) (int64, error) {
 	return parseID(name)
 }
 
-// rowID says what tells the rows of the adopted table apart.
+// rowID describes the id columns of the adopted table.
 func (a *app) rowID() string {
 	return "the row's own id (" + strings.Join(a.adopted.m.ID, ", ") + ")"
 }
 
-// rowKeys tells, for people and for JSON, which ids of rows numbers stand for.
+// rowKeys maps the numbers of rows to the rows' own ids, for messages and JSON.
 type rowKeys map[int64]string
 
 func (k rowKeys) add(id int64, name string, of []int64) {
@@ -212,7 +212,7 @@ func (k rowKeys) add(id int64, name string, of []int64) {
 	}
 }
 
-// explain names the first lost row as its owners do.
+// explain names the first lost row by its own id.
 func (k rowKeys) explain(lost *dibs.FinishError) error {
 	name, ok := k[lost.Lost[0]]
 	if !ok {
@@ -227,10 +227,10 @@ type lostRows struct {
 }
 
 func (e *lostRows) Error() string {
-	return fmt.Sprintf("%s lost (first: row %q): the lease had ended, or somebody else has changed or finished the row; nothing was written for it", plural(len(e.Lost), "lease"), e.first)
+	return fmt.Sprintf("%s lost (first: row %q): the lease had ended, or another program has changed or finished the row; nothing was written for it", plural(len(e.Lost), "lease"), e.first)
 }
 
-// keyOf is the id of the row that a job is.
+// keyOf returns the id of a job's row, or of the job.
 func keyOf(j *dibs.RawJob) string {
 	if j.Key != "" {
 		return j.Key
@@ -238,7 +238,7 @@ func keyOf(j *dibs.RawJob) string {
 	return strconv.FormatInt(j.ID, 10)
 }
 
-// tableEnv lets a program that is run work on the same adopted table.
+// tableEnv makes dibs work on the same adopted table if a job's program calls it.
 func (a *app) tableEnv() []string {
 	path, err := filepath.Abs(a.table)
 	if a.table == "" || err != nil {

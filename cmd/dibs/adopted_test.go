@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// adopting is a cli on a database that holds somebody else's table, and its mapping.
+// adopting is a cli on a database with another program's table, and a mapping for it.
 type adopting struct {
 	*cli
 	mapping string
@@ -29,7 +29,7 @@ create table tickets (
 );
 insert into tickets (ref, prio, customer) values ('A-1', 2, 'ann'), ('<b> & "c"', 1, 'ann'), ('17', 3, 'bob'), ('d', 4, null);`
 
-// The degrees of safety that a mapping can have.
+// Mappings with the three ways to fence a claim.
 const (
 	ticketsHead = `
 table: tickets
@@ -63,7 +63,7 @@ backoff: {base: 1h, max: 1h, factor: 1}
 `
 )
 
-// adoptTickets makes the table and the mapping.
+// adoptTickets creates the table and the mapping.
 func adoptTickets(c *cli, mapping string) *adopting {
 	c.t.Helper()
 	a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
@@ -90,8 +90,8 @@ func (x *adopting) exec(text string) {
 	}
 }
 
-// with adds the flag.
-func (x *adopting) with(args ...string) []string {
+// withTable adds the flag --table to arguments.
+func (x *adopting) withTable(args ...string) []string {
 	if i := len(args); args[0] == "work" {
 		for i = range args {
 			if args[i] == "--" {
@@ -103,7 +103,7 @@ func (x *adopting) with(args ...string) []string {
 	return append(args, "--table", x.mapping)
 }
 
-// status is how the rows are, as ref=status.
+// status lists the rows as ref=status.
 func (x *adopting) status() string {
 	x.t.Helper()
 	rows, err := x.sql.Query("select ref, status from tickets order by prio")
@@ -122,14 +122,14 @@ func (x *adopting) status() string {
 	return strings.Join(all, " ")
 }
 
-// A script claims in one process and finishes in others, by the keys or by the lines.
+// A script claims in one process and finishes in others, by key or by lines of JSON.
 func TestAdoptedRowsAreClaimedAndFinishedByScripts(t *testing.T) {
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side table": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
 				x := adoptTickets(c, mapping)
-				rows := c.rows(c.ok(x.with("claim", "-n", "10", "--worker", "me")...))
-				want := []string{`<b> & "c"`, "17", "d"} // A-1 is of ann's group, of which one runs
+				rows := c.rows(c.ok(x.withTable("claim", "-n", "10", "--worker", "me")...))
+				want := []string{`<b> & "c"`, "17", "d"} // A-1 is in ann's group, which runs one at a time
 				if name == "start" {
 					want = []string{`<b> & "c"`, "A-1", "17", "d"}
 				}
@@ -141,23 +141,23 @@ func TestAdoptedRowsAreClaimedAndFinishedByScripts(t *testing.T) {
 				}
 				key, token := rows[0]["key"].(string), rows[0]["token"].(string)
 				if name == "start" {
-					c.fails(exitUsage, "", x.with("extend", key, token), "only who made a claim", "side_table", "docs/adopt.md")
+					c.fails(exitUsage, "", x.withTable("extend", key, token), "only who made a claim", "side_table", "docs/adopt.md")
 				} else {
-					c.has(c.row(c.ok(x.with("extend", key, token, "--lease", "20s")...)), object{"lost": nil, "keys": nil})
+					c.has(c.row(c.ok(x.withTable("extend", key, token, "--lease", "20s")...)), object{"lost": nil, "keys": nil})
 				}
-				c.has(c.row(c.ok(x.with("show", key, "--json")...)), object{"key": key, "state": "running"})
-				c.has(c.row(c.ok(x.with("finish", key, token, "--completed", "--result", `"fine"`)...)), object{"finished": 1})
-				again := c.run("", x.with("finish", key, token, "--completed")...)
-				c.refused(again, exitLeaseLost, nil, `row "`, "somebody else")
+				c.has(c.row(c.ok(x.withTable("show", key, "--json")...)), object{"key": key, "state": "running"})
+				c.has(c.row(c.ok(x.withTable("finish", key, token, "--completed", "--result", `"fine"`)...)), object{"finished": 1})
+				again := c.run("", x.withTable("finish", key, token, "--completed")...)
+				c.refused(again, exitLeaseLost, nil, `row "`, "another program")
 				c.has(c.row(again.out), object{"finished": 0, "keys": object{fmt.Sprint(jsonNumber(again.out)): key}})
 				var lines strings.Builder
 				for _, row := range rows[1:] {
-					delete(row, "id") // which jq, for one, would round
+					delete(row, "id") // jq, for example, would round it
 					row["ending"] = "completed"
-					text, _ := json.Marshal(row) // what was JSON
+					text, _ := json.Marshal(row) // the row was decoded from JSON, so it can be encoded
 					lines.Write(append(text, '\n'))
 				}
-				c.has(c.row(c.feed(lines.String(), x.with("finish")...)), object{"finished": len(rows) - 1})
+				c.has(c.row(c.feed(lines.String(), x.withTable("finish")...)), object{"finished": len(rows) - 1})
 				c.fails(exitUsage, lines.String(), []string{"finish"}, "stdin:1", "--table")
 				if got := x.status(); strings.Count(got, "=done") != len(rows) {
 					t.Error(got)
@@ -183,13 +183,13 @@ func TestAdoptedRowsAreWorked(t *testing.T) {
 				x := adoptTickets(c, mapping)
 				script := `read -r row; case $row in A-1) echo broken >&2; exit 100;; d) DIBS_TEST_AS_COMMAND=1 "$DIBS_TEST_SELF" finish "$DIBS_JOB_KEY" "$DIBS_TOKEN" --completed >&2 && exit 102;; esac; echo "$DIBS_JOB_KEY"`
 				args := []string{"work", "--text", "-c", "1", "--", "sh", "-c", script}
-				if name == "start" { // the program gets no token, and here nothing buries a row
+				if name == "start" { // the program gets no token, and this mapping has no dead state
 					args = []string{"work", "--text", "--until-empty", "--", "sh", "-c", `test -z "$DIBS_TOKEN" && echo "$DIBS_JOB_KEY"`}
 				} else {
 					args = append([]string{"work", "--until-empty"}, args[1:]...)
 				}
 				args[0] = "--verbose"
-				r := c.run("", x.with(append([]string{"work"}, args...)...)...)
+				r := c.run("", x.withTable(append([]string{"work"}, args...)...)...)
 				if r.code != exitOK {
 					t.Fatalf("exit code %d: %s", r.code, r.err)
 				}
@@ -212,8 +212,8 @@ func TestAdoptedRowsAreWorked(t *testing.T) {
 					t.Errorf("result %q, %v", result, err)
 				}
 				if name == "side table" {
-					c.has(c.row(c.ok(x.with("stats", "--json")...)), object{"waiting": 0, "running": 0, "dead": 1, "completed": nil, "throughput": nil})
-					if got := c.ok(x.with("ls", "--state", "dead")...); !strings.Contains(got, "A-1") || !strings.Contains(got, "broken") {
+					c.has(c.row(c.ok(x.withTable("stats", "--json")...)), object{"waiting": 0, "running": 0, "dead": 1, "completed": nil, "throughput": nil})
+					if got := c.ok(x.withTable("ls", "--state", "dead")...); !strings.Contains(got, "A-1") || !strings.Contains(got, "broken") {
 						t.Error(got)
 					}
 				}
@@ -227,28 +227,28 @@ var (
 	spaces   = regexp.MustCompile(` {2,}`)
 )
 
-// timeless is a screen without its times, and without the room that they take.
+// timeless removes times, and the blanks around them, from a screen.
 func timeless(text string) string {
 	return spaces.ReplaceAllString(someTime.ReplaceAllString(text, "  TIME"), "  ")
 }
 
-// What is shown is what the table tells, and nothing that it does not.
+// Commands show the values that the table has, and leave out those it has not.
 func TestAdoptedTablesAreShownAsTheyAre(t *testing.T) {
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
 				x := adoptTickets(c, mapping)
-				rows := c.rows(c.ok(x.with("claim", "-n", "2", "--worker", "me")...))
+				rows := c.rows(c.ok(x.withTable("claim", "-n", "2", "--worker", "me")...))
 				if name == "side" {
-					c.ok(x.with("finish", rows[1]["key"].(string), rows[1]["token"].(string), "--dead", "--error", "no such customer")...)
+					c.ok(x.withTable("finish", rows[1]["key"].(string), rows[1]["token"].(string), "--dead", "--error", "no such customer")...)
 				}
 				var text strings.Builder
 				for _, args := range [][]string{{"ls"}, {"stats"}, {"top", "--once"}} {
-					fmt.Fprintf(&text, "$ dibs %s --table mapping.yaml\n%s\n", strings.Join(args, " "), c.ok(x.with(args...)...))
+					fmt.Fprintf(&text, "$ dibs %s --table mapping.yaml\n%s\n", strings.Join(args, " "), c.ok(x.withTable(args...)...))
 				}
 				golden.Match(t, "adopted/"+name+".txt", timeless(text.String()))
 				for _, args := range [][]string{{"ls", "--json", "--all"}, {"stats", "--json"}, {"top", "--once", "--json"}} {
-					if got := c.ok(x.with(args...)...); strings.Contains(got, "0001-01-01") || strings.Contains(got, "completed") {
+					if got := c.ok(x.withTable(args...)...); strings.Contains(got, "0001-01-01") || strings.Contains(got, "completed") {
 						t.Errorf("dibs %v tells what it cannot know: %s", args, got)
 					}
 				}
@@ -260,11 +260,11 @@ func TestAdoptedTablesAreShownAsTheyAre(t *testing.T) {
 func TestWhatAnAdoptedTableCannotDo(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byToken)
-		c.fails(exitUsage, "", x.with("ls", "--state", "completed"), "completed rows with SQL", "docs/adopt.md")
+		c.fails(exitUsage, "", x.withTable("ls", "--state", "completed"), "completed rows with SQL", "docs/adopt.md")
 		for _, args := range [][]string{{"ls", "other"}, {"stats", "other"}, {"claim", "other"}, {"work", "other", "--", "true"}} {
-			c.fails(exitNotFound, "", x.with(args...), `"other"`, "tickets")
+			c.fails(exitNotFound, "", x.withTable(args...), `"other"`, "tickets")
 		}
-		c.fails(exitUsage, "", x.with("ls", "--schema", "x"), "SCHEMA.NAME")
+		c.fails(exitUsage, "", x.withTable("ls", "--schema", "x"), "SCHEMA.NAME")
 		c.fails(exitUsage, "", []string{"ls", "--table", ""}, "empty")
 		c.fails(exitUsage, "", []string{"ls", "--table", filepath.Join(t.TempDir(), "none.yaml")}, "none.yaml")
 		c.fails(exitUsage, "", []string{"ls", "--table", c.write("bad.yaml", byToken+"nonsense: 1\n")}, "bad.yaml", "nonsense")
@@ -273,18 +273,18 @@ func TestWhatAnAdoptedTableCannotDo(t *testing.T) {
 			"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "with SQL", "prune": "delete rows with SQL",
 			"pause": "stop its workers", "queue": "in the mapping", "check": "adopt check", "locks": "",
 		} {
-			c.fails(exitUsage, "", x.with(verb), "'dibs "+verb+"' does not work on an adopted table", do, "docs/adopt.md")
+			c.fails(exitUsage, "", x.withTable(verb), "'dibs "+verb+"' does not work on an adopted table", do, "docs/adopt.md")
 		}
-		c.fails(exitUsage, "", x.with("enqueue", "--tables", "x"), "unknown flag: --tables", "dibs enqueue --help")
-		c.fails(exitUsage, "", x.with("requeue", "17"), "requeue", "with SQL", "docs/adopt.md")
+		c.fails(exitUsage, "", x.withTable("enqueue", "--tables", "x"), "unknown flag: --tables", "dibs enqueue --help")
+		c.fails(exitUsage, "", x.withTable("requeue", "17"), "requeue", "with SQL", "docs/adopt.md")
 		lockOnly := c.write("lock.yaml", ticketsHead)
 		c.fails(exitUsage, "", []string{"claim", "--table", lockOnly}, "claim", "side_table")
 		if r := c.run("", "work", "--table", lockOnly, "--", "true"); r.code != exitUsage || !strings.Contains(r.err, "dibs: claim: the mapping names nothing") {
 			t.Errorf("exit code %d: %s", r.code, r.err)
 		}
-		c.fails(exitNotFound, "", x.with("show", "6465633759962072763"), "no such job", "the row's own id (ref)", "dibs ls --table "+x.mapping)
+		c.fails(exitNotFound, "", x.withTable("show", "6465633759962072763"), "no such job", "the row's own id (ref)", "dibs ls --table "+x.mapping)
 		for _, args := range [][]string{{"extend"}, {"finish", "--completed"}} {
-			r := c.run("", x.with(append(args, "6465633759962072763", strings.Repeat("1f", 16))...)...)
+			r := c.run("", x.withTable(append(args, "6465633759962072763", strings.Repeat("1f", 16))...)...)
 			c.refused(r, exitLeaseLost, args, "6465633759962072763", "the row's own id (ref)")
 		}
 	})
@@ -312,7 +312,7 @@ func TestTheMappingIsFoundInTheEnvironment(t *testing.T) {
 	}
 }
 
-// Who forgets --table is told so, and no table is made in a file that others use.
+// Without --table, an error suggests it, and dibs creates no table in another program's file.
 func TestWithoutTheMappingNothingIsMadeInAnothersFile(t *testing.T) {
 	t.Parallel()
 	c := &cli{t: t, db: "sqlite:" + filepath.Join(t.TempDir(), "shop.db")}
@@ -363,7 +363,7 @@ func TestWithoutTheMappingNothingIsMadeInAnothersFile(t *testing.T) {
 	for _, args := range [][]string{{"enqueue", "emails"}, {"work", "emails", "--until-empty", "--", "true"}} {
 		c.fails(exitSchema, "", args, "shop.db", "none of dibs", "dibs migrate")
 	}
-	c.ok("migrate") // which says that it is dibs' file, too
+	c.ok("migrate") // makes it dibs' file, too
 	c.ok("enqueue", "emails")
 	c.fails(exitNotFound, "", []string{"stats", "orders.yaml"}, "orders.yaml", "did you mean --table orders.yaml?", "emails")
 }

@@ -14,35 +14,35 @@ import (
 	"golang.org/x/term"
 )
 
-// app is one run of the command: where it reads and writes, and the flags that
-// every verb has.
+// app is one run of the command: its input, its outputs, and the flags that every verb
+// has.
 type app struct {
 	stdin          io.Reader
-	stdout, stderr io.Writer // guarded: they escape what a terminal must not get
-	screen         io.Writer // stdout, as it is
-	errScreen      io.Writer // stderr, as it is
+	stdout, stderr io.Writer // guarded: they escape what could control a terminal
+	screen         io.Writer // stdout, not guarded
+	errScreen      io.Writer // stderr, not guarded
 	inTTY          bool      // stdin is a terminal
 	outTTY, errTTY bool      // stdout or stderr is a terminal
-	outNull        bool      // stdout is the null device, which Go puts in place of a closed one
+	outNull        bool      // stdout is the null device, which also replaces a closed stdout
 	color          bool      // stdout may be coloured
-	width          int       // columns of the terminal; 100 if stdout is none
+	width          int       // columns of the terminal; 100 if stdout is not one
 
 	dbFlag open.URL // --db
 	schema string   // --schema
 	prefix string   // --prefix
 	json   bool     // --json
 	pooler bool     // --pooler
-	table  string   // --table, of the commands that have it: the mapping of an adopted table
+	table  string   // --table: file with the mapping of an adopted table
 
-	program string // what PostgreSQL is told as application_name
-	conns   int    // how many connections to PostgreSQL; 0: the default
+	applicationName string // name of this program's connections to PostgreSQL
+	conns           int    // number of connections to PostgreSQL; 0: the default
 
-	adopted *adoptedTable // that table once it is open; nil: dibs' own
+	adopted *adoptedTable // open adopted table; nil: dibs' own tables
 
-	running bool // the arguments were understood: what fails now is no usage error
+	running bool // the arguments are valid, so a failure is no usage error
 }
 
-// run is the whole command. It returns the exit code.
+// run runs the command and returns its exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	a := newApp(stdin, stdout, stderr)
 	return a.run(ctx, newRootCmd(a), args)
@@ -58,7 +58,7 @@ func (a *app) run(ctx context.Context, root *cobra.Command, args []string) int {
 	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch lost := unwritten(); {
-	case errors.Is(lost, syscall.EPIPE) && !errors.As(err, new(*unprinted)):
+	case errors.Is(lost, syscall.EPIPE) && !errors.As(err, new(*unprintedJobs)):
 		return exitInterrupted
 	case err == nil && lost != nil:
 		err = fmt.Errorf("stdout could not be written, though all else was done: %w", lost)
@@ -104,7 +104,7 @@ func isNull(stream any) bool {
 	return err == nil && failed == nil && os.SameFile(info, null)
 }
 
-// dbURL is the database to use: --db, else $DIBS_DB, else a file in this folder.
+// dbURL returns the database to use: --db, else $DIBS_DB, else a file in this folder.
 func (a *app) dbURL() open.URL {
 	if a.dbFlag != "" {
 		return a.dbFlag
@@ -116,10 +116,10 @@ func (a *app) dbURL() open.URL {
 }
 
 func (a *app) options() open.Options {
-	return open.Options{Schema: a.schema, Prefix: a.prefix, Program: a.program, Conns: a.conns}
+	return open.Options{Schema: a.schema, Prefix: a.prefix, Program: a.applicationName, Conns: a.conns}
 }
 
-// jobTable is what commands need that also work on an adopted table.
+// jobTable has the methods for commands that also work on an adopted table.
 type jobTable interface {
 	dibs.Store
 	Get(ctx context.Context, id int64) (*dibs.RawJob, error)
@@ -130,32 +130,32 @@ type jobTable interface {
 	Close() error
 }
 
-// open opens dibs' own tables; a SQLite file that is not there is made.
+// open opens dibs' own tables, and creates a missing SQLite file.
 func (a *app) open(ctx context.Context) (dibs.Database, error) {
 	return open.Database(ctx, a.dbURL(), a.options())
 }
 
-// openExisting is open for verbs that make no sense in an empty database: a wrong
-// path must be an error there, not a new file, and nor new tables in another's.
+// openExisting opens dibs' own tables for verbs that make no sense in an empty database.
+// A wrong path must be an error there; it must not create a file or tables.
 func (a *app) openExisting(ctx context.Context) (dibs.Database, error) {
 	o := a.options()
 	o.Existing = true
 	return open.Database(ctx, a.dbURL(), o)
 }
 
-// with runs f on the database and closes it.
-func (a *app) with(ctx context.Context, f func(dibs.Database) error) error {
+// withDatabase runs f on the database and closes it.
+func (a *app) withDatabase(ctx context.Context, f func(dibs.Database) error) error {
 	db, err := a.open(ctx)
 	return use(db, err, f)
 }
 
-// withExisting is with for openExisting.
-func (a *app) withExisting(ctx context.Context, f func(dibs.Database) error) error {
+// withExistingDatabase is withDatabase with openExisting.
+func (a *app) withExistingDatabase(ctx context.Context, f func(dibs.Database) error) error {
 	db, err := a.openExisting(ctx)
 	return use(db, err, f)
 }
 
-// withTable runs f on the adopted table that was named, or else on what is there of dibs' own.
+// withTable runs f on the adopted table of --table, or else on dibs' own existing tables.
 func (a *app) withTable(ctx context.Context, f func(jobTable) error) error {
 	db, err := a.openJobTable(ctx)
 	return use(db, err, f)
@@ -168,13 +168,13 @@ func (a *app) openJobTable(ctx context.Context) (jobTable, error) {
 	return a.openExisting(ctx)
 }
 
-// withNewTable is withTable, but dibs' own tables are made where there is no file yet. In a SQLite
-// file that is there they are not: it may hold an adopted table, and --table be forgotten.
+// withNewTable is withTable, but creates dibs' own tables if the SQLite file does not exist. It
+// does not in an existing file: that may hold an adopted table, and --table be forgotten.
 func (a *app) withNewTable(ctx context.Context, f func(jobTable) error) error {
 	if path, _, err := open.Place(a.dbURL()); a.table != "" || err != nil || path != "" && hasContent(path) {
 		return a.withTable(ctx, f)
 	}
-	return a.with(ctx, func(db dibs.Database) error { return f(db) })
+	return a.withDatabase(ctx, func(db dibs.Database) error { return f(db) })
 }
 
 func hasContent(path string) bool {

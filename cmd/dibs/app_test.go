@@ -14,8 +14,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// Reading from a terminal or a pipe blocks; an interrupt must end it all the same,
-// and leave nothing half done.
+// Reading from a terminal or a pipe blocks. An interrupt must end it, and leave nothing
+// half done.
 func TestInterruptedWhileReadingStdin(t *testing.T) {
 	for _, args := range [][]string{
 		{"enqueue", "q", "--lines"},
@@ -35,7 +35,7 @@ func TestInterruptedWhileReadingStdin(t *testing.T) {
 			go func() {
 				ended <- run(ctx, append([]string{"--db", c.db}, args...), stdin, &out, &err)
 			}()
-			if _, err := feeder.Write([]byte("1")); err != nil { // is taken: somebody reads
+			if _, err := feeder.Write([]byte("1")); err != nil { // returns when the command reads
 				t.Fatal(err)
 			}
 			cancel()
@@ -54,7 +54,7 @@ func TestInterruptedWhileReadingStdin(t *testing.T) {
 	}
 }
 
-// With --partial, what comes slowly is enqueued as it comes.
+// With --partial, slow input is enqueued as it comes.
 func TestEnqueuePartialDoesNotWaitForMore(t *testing.T) {
 	onEach(t, func(c *cli) {
 		stdin, feeder := io.Pipe()

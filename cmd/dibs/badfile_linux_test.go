@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// asNobody makes the command run as a user without rights, as tests may be root,
-// whom no mode of a file stops.
+// asNobody runs the command as a user without rights. The tests may run as root, whom no
+// mode of a file stops.
 func (c *cli) asNobody(args ...string) runResult {
 	c.t.Helper()
 	cmd := c.command(args...)
-	cmd.Path = "/proc/self/exe" // whose folder that user need not be let into
+	cmd.Path = "/proc/self/exe" // the user may have no access to the program's folder
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	}
@@ -52,8 +52,8 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 	})
 }
 
-// A disk of 1 MB, which a namespace of the kernel gives without any rights, is
-// filled. What did not fit must be absent as a whole, and the rest intact.
+// The test fills a disk of 1 MB, which a namespace of the kernel provides without any
+// rights. A job that did not fit must be absent, and the others intact.
 func TestFullDisk(t *testing.T) {
 	c := onSQLite(t)
 	dir := t.TempDir()

@@ -50,7 +50,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 	}
 }
 
-// deafAddress is one where nothing listens.
+// deafAddress returns an address where no server listens.
 func deafAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,8 +68,8 @@ func TestFlagsOfTheOtherDatabase(t *testing.T) {
 	c.fails(exitUsage, "", []string{"migrate", "--prefix", "x"}, "--prefix is for SQLite", "--schema")
 }
 
-// What cannot be the name of a schema, or begin the names of tables, is refused by every
-// command, whether it connects or not.
+// Every command refuses an invalid name of a schema or prefix of tables, whether it connects
+// or not.
 func TestNamesThatNoTablesCanHave(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("migrate")
@@ -144,7 +144,7 @@ func TestWrongPassword(t *testing.T) {
 	c.fails(exitUnavailable, "", []string{"ls"}, `has no database "no-such-database"`, "createdb")
 }
 
-// What no store may take, whichever verb it comes by.
+// Every verb refuses jobs that no store may take.
 func TestBadJobs(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "q")

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// benchOptions are the flags of dibs bench.
+// benchOptions holds the flags of dibs bench.
 type benchOptions struct {
 	workloads []string
 	rounds    int
@@ -27,7 +27,7 @@ type benchOptions struct {
 	list      bool
 }
 
-// benchHandlers are how many handlers a worker runs at once.
+// benchHandlers is the number of handlers that a worker runs at once.
 const benchHandlers = 2000
 
 func newBenchCmd(a *app) *cobra.Command {
@@ -82,15 +82,15 @@ behind
 	return cmd
 }
 
-// newBenchProcessCmd is what the processes of the workloads run. It ends when its stdin
-// does, which the bench holds open for as long as it lives.
+// newBenchProcessCmd is the command of the workloads' processes. It ends with its stdin,
+// which the bench keeps open until its own end.
 func newBenchProcessCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:    "process",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(os.Interrupt) // who started it says when it ends
+			signal.Ignore(os.Interrupt) // the parent ends it
 			return workload.Serve(context.WithoutCancel(cmd.Context()), a.stdin, a.screen, workload.Dibs)
 		},
 	}
@@ -102,13 +102,13 @@ func (a *app) checkBench(cmd *cobra.Command, o *benchOptions) error {
 	case changed("schema") || changed("prefix"):
 		return usagef(cmd, "the bench makes a schema of its own; leave out --schema and --prefix")
 	case changed("db") && a.dbFlag == "":
-		// Such as a variable that is not set: without the flag, another database would be measured.
+		// Perhaps from an unset variable: to ignore the flag would measure another database.
 		return usagef(cmd, "--db is empty; give it a value or leave it out")
 	case changed("workload") && len(o.workloads) == 0:
 		return usagef(cmd, "--workload is empty; give it a value or leave it out")
 	case o.rounds < 1 || o.rounds > 100:
 		return usagef(cmd, "--rounds must be 1 to 100, got %d", o.rounds)
-	case !(o.scale >= 0.001 && o.scale <= 10): // not a number neither
+	case !(o.scale >= 0.001 && o.scale <= 10): // written so that NaN is refused
 		return usagef(cmd, "--scale must be 0.001 to 10, got %v", o.scale)
 	case o.pool < 4 || o.pool > 1000:
 		return usagef(cmd, "--pool must be 4 to 1000, got %d", o.pool)
@@ -116,7 +116,7 @@ func (a *app) checkBench(cmd *cobra.Command, o *benchOptions) error {
 	return nil
 }
 
-// bench measures, and shows what came out of it, also if it was interrupted.
+// bench measures and shows the results, even those before an interrupt.
 func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
 	ctx, path, server := cmd.Context(), "", ""
 	if a.dbFlag != "" {
@@ -160,8 +160,8 @@ func (a *app) bench(cmd *cobra.Command, o *benchOptions) (err error) {
 	return err
 }
 
-// measureAll adds what each workload gives to the report. A workload counts when all of
-// its rounds are done.
+// measureAll adds the figures of each workload to the report when all of its rounds are
+// done.
 func measureAll(ctx context.Context, b *workload.Bench, list []workload.Workload, r *benchReport, screen *benchScreen) error {
 	for _, w := range list {
 		var runs []workload.Measured
@@ -179,14 +179,14 @@ func measureAll(ctx context.Context, b *workload.Bench, list []workload.Workload
 	return nil
 }
 
-// benchProcess is this program, as a process of a workload.
+// benchProcess returns the command of a workload's process, which is this program.
 func benchProcess() (*exec.Cmd, error) {
 	program, err := os.Executable()
 	return exec.Command(program, "bench", "process"), err
 }
 
-// benchSchema has b measure in a schema of its own, says where that is, and finds out
-// what the figures depend on there.
+// benchSchema makes b measure in a schema of its own, describes it, and reads the server's
+// settings.
 func (a *app) benchSchema(ctx context.Context, b *workload.Bench, r *benchReport, server string, list []workload.Workload) (where string, err error) {
 	schema := "dibs_bench_" + randomName()
 	drop := "drop schema if exists " + pgx.Identifier{schema}.Sanitize() + " cascade"
@@ -207,7 +207,7 @@ func (a *app) benchSchema(ctx context.Context, b *workload.Bench, r *benchReport
 	return "PostgreSQL, schema " + schema, err
 }
 
-// benchFiles is benchSchema on SQLite: beside path or, without one, in the temporary folder.
+// benchFiles is benchSchema for SQLite: beside path or, without one, in the temporary folder.
 func benchFiles(ctx context.Context, b *workload.Bench, r *benchReport, path string) (where string, err error) {
 	dir := b.Dir
 	if path != "" {
@@ -223,7 +223,7 @@ func benchFiles(ctx context.Context, b *workload.Bench, r *benchReport, path str
 	return where, err
 }
 
-// chooseWorkloads keeps those that are named, or all, that the kind of database has.
+// chooseWorkloads keeps the named workloads, or all, that the kind of database supports.
 func chooseWorkloads(cmd *cobra.Command, all []workload.Workload, onSQLite bool, ids []string) ([]workload.Workload, error) {
 	chosen := slices.DeleteFunc(slices.Clone(all), func(w workload.Workload) bool {
 		named := len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool { return strings.EqualFold(id, w.ID) })
@@ -241,7 +241,7 @@ func chooseWorkloads(cmd *cobra.Command, all []workload.Workload, onSQLite bool,
 	return chosen, nil
 }
 
-// enoughConns fails if the server has not as many connections as a workload needs.
+// enoughConns fails if the server has too few free connections for a workload.
 func enoughConns(ctx context.Context, b *workload.Bench, list []workload.Workload) error {
 	free, err := b.Server.Free(ctx)
 	if err != nil {
@@ -258,7 +258,7 @@ func enoughConns(ctx context.Context, b *workload.Bench, list []workload.Workloa
 	return nil
 }
 
-// listWorkloads shows what there is.
+// listWorkloads lists the workloads.
 func (a *app) listWorkloads(o *benchOptions) error {
 	list := workload.All(&workload.Bench{Scale: o.scale, Pool: o.pool})
 	if a.json {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Ctrl-C in the middle of a workload with a second process: what was measured is shown,
-// and what was made is gone.
+// After Ctrl-C in the middle of a workload with a second process, the bench shows its
+// figures and removes what it created.
 func TestAnInterruptedBenchCleansUp(t *testing.T) {
 	onEach(t, func(c *cli) {
 		untouched := c.untouched()
@@ -47,7 +47,7 @@ func TestAnInterruptedBenchCleansUp(t *testing.T) {
 	})
 }
 
-// dibs bench | head -1: what it made is gone.
+// In dibs bench | head -1, the bench removes what it created.
 func TestWhatNobodyReadsCleansUp(t *testing.T) {
 	for _, args := range [][]string{{"bench", "--workload", "W1", "--scale", "0.01", "--rounds", "100"}, {"demo"}} {
 		t.Run(args[0], func(t *testing.T) { onEach(t, func(c *cli) { c.unread(args...) }) })
@@ -80,7 +80,7 @@ func (c *cli) unread(args ...string) {
 	}
 }
 
-// What cannot be written is no success.
+// A command whose output cannot be written fails.
 func TestOutputOnAFullDiskFails(t *testing.T) {
 	onEach(t, func(c *cli) {
 		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)

@@ -9,9 +9,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// benchReport is what came out of a run. 'dibs help json' describes it.
+// benchReport holds the results of a run. 'dibs help json' describes it.
 type benchReport struct {
-	Interrupted bool              `json:"interrupted,omitempty"` // there are workloads that were not measured
+	Interrupted bool              `json:"interrupted,omitempty"` // some workloads were not measured
 	Dibs        string            `json:"dibs_version"`
 	Database    string            `json:"database"`
 	Rounds      int               `json:"rounds"`
@@ -22,14 +22,14 @@ type benchReport struct {
 	Server      map[string]string `json:"server"`
 	Workloads   []benchWorkload   `json:"workloads"`
 
-	machine, server []workload.Fact // in their order
+	machine, server []workload.Fact // like Machine and Server, in order
 }
 
 type benchWorkload struct {
 	ID      string        `json:"id"`
 	Name    string        `json:"name"`
 	Figures []benchFigure `json:"figures"`
-	Series  [][]float64   `json:"series,omitempty"` // for each round, jobs/s in equal parts of the time
+	Series  [][]float64   `json:"series,omitempty"` // by round: jobs/s in equal parts of the time
 }
 
 type benchFigure struct {
@@ -38,7 +38,7 @@ type benchFigure struct {
 	workload.Spread
 }
 
-// benchEntry is what --list writes.
+// benchEntry is an entry of --list.
 type benchEntry struct {
 	ID       string  `json:"id"`
 	Name     string  `json:"name"`
@@ -46,7 +46,7 @@ type benchEntry struct {
 	Takes    seconds `json:"takes"`
 }
 
-// add takes what the rounds of a workload gave. What cannot be known here is left out.
+// add adds the figures of a workload's rounds. It leaves out figures that this machine cannot measure.
 func (r *benchReport) add(w workload.Workload, runs []workload.Measured) {
 	out := benchWorkload{ID: w.ID, Name: w.Name}
 	for _, row := range w.Rows {
@@ -79,9 +79,9 @@ func factsByName(list []workload.Fact) map[string]string {
 	return facts
 }
 
-// benchText is the figures, and then what they depend on.
+// benchText formats the figures, and then the properties of the machine and the server.
 func (a *app) benchText(r *benchReport) string {
-	name := 0 // columns of the longest
+	name := 0 // columns of the longest name
 	for _, w := range r.Workloads {
 		for _, f := range w.Figures {
 			name = max(name, lipgloss.Width(f.Name))
@@ -113,7 +113,7 @@ func (a *app) benchText(r *benchReport) string {
 	return b.String()
 }
 
-// benchFacts writes a paragraph.
+// benchFacts formats the properties as a paragraph.
 func (a *app) benchFacts(b *strings.Builder, heading string, facts []workload.Fact) {
 	const margin = 12
 	var parts []string

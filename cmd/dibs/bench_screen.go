@@ -11,22 +11,22 @@ import (
 	"golang.org/x/term"
 )
 
-// benchScreen shows how far the bench has come: a bar on stderr if that is a terminal,
-// else a line for each measurement.
+// benchScreen shows the progress of the bench: a bar on stderr if that is a terminal, else
+// a line for each measurement.
 type benchScreen struct {
-	a      *app
-	rounds int
-	total  time.Duration // that all takes, about
-	stop   chan struct{} // nil: there is no bar
-	ended  chan struct{}
+	a       *app
+	rounds  int
+	total   time.Duration // estimated duration of all measurements
+	stopBar chan struct{} // nil: there is no bar
+	ended   chan struct{}
 
-	mu    sync.Mutex // what the bar shows
-	done  time.Duration
-	now   workload.Workload
-	since time.Time
+	mu       sync.Mutex // guards the fields below, which the bar shows
+	finished time.Duration
+	current  workload.Workload
+	begun    time.Time
 }
 
-// newBenchScreen says what is about to happen, and how long it takes.
+// newBenchScreen prints the plan and its estimated duration.
 func (a *app) newBenchScreen(where string, list []workload.Workload, o *benchOptions) *benchScreen {
 	s := &benchScreen{a: a, rounds: o.rounds}
 	for _, w := range list {
@@ -42,7 +42,7 @@ func (a *app) newBenchScreen(where string, list []workload.Workload, o *benchOpt
 	}
 	fmt.Fprintf(out, "dibs bench: %s, about %s, %s%s\n", plural(len(list), "workload"), roughly(s.total), where, rough)
 	if a.errTTY {
-		s.stop, s.ended = make(chan struct{}), make(chan struct{})
+		s.stopBar, s.ended = make(chan struct{}), make(chan struct{})
 		go s.draw()
 	}
 	return s
@@ -52,14 +52,14 @@ func (a *app) newBenchScreen(where string, list []workload.Workload, o *benchOpt
 func (s *benchScreen) begin(w workload.Workload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.now.ID != "" {
-		s.done += s.now.Takes
+	if s.current.ID != "" {
+		s.finished += s.current.Takes
 	}
-	s.now, s.since = w, time.Now()
+	s.current, s.begun = w, time.Now()
 }
 
 func (s *benchScreen) end(w workload.Workload, round int, m workload.Measured) {
-	if s.stop != nil || s.a.json {
+	if s.stopBar != nil || s.a.json {
 		return
 	}
 	which := ""
@@ -70,10 +70,10 @@ func (s *benchScreen) end(w workload.Workload, round int, m workload.Measured) {
 	s.a.say("%-4s %s%s: %s: %s", w.ID, w.Name, which, first.Name, strings.TrimSpace(workload.Short(m.Figures[first.Key])+" "+first.Unit))
 }
 
-// close takes the bar away.
+// close removes the bar.
 func (s *benchScreen) close() {
-	if s.stop != nil {
-		close(s.stop)
+	if s.stopBar != nil {
+		close(s.stopBar)
 		<-s.ended
 	}
 }
@@ -84,16 +84,16 @@ func (s *benchScreen) draw() {
 	defer tick.Stop()
 	for {
 		select {
-		case <-s.stop:
+		case <-s.stopBar:
 			fmt.Fprint(s.a.errScreen, "\r\x1b[2K")
 			return
 		case <-tick.C:
-			fmt.Fprintf(s.a.errScreen, "\r\x1b[2K%s", clip(s.line(time.Now()), s.width()-3)) // and "^C"
+			fmt.Fprintf(s.a.errScreen, "\r\x1b[2K%s", clip(s.line(time.Now()), s.width()-3)) // leaves room for "^C"
 		}
 	}
 }
 
-// width is asked for each time: a line that is broken cannot be drawn over.
+// width reads the terminal's width for each drawing, since a wrapped line cannot be redrawn.
 func (s *benchScreen) width() int {
 	if f, ok := s.a.errScreen.(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
@@ -106,12 +106,12 @@ func (s *benchScreen) width() int {
 func (s *benchScreen) line(now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	done := s.done
-	if s.now.ID != "" {
-		done += min(now.Sub(s.since), s.now.Takes) // what takes longer than thought stands still
+	done := s.finished
+	if s.current.ID != "" {
+		done += min(now.Sub(s.begun), s.current.Takes) // the bar stops when the estimate is over
 	}
 	part := float64(done) / float64(s.total)
-	return fmt.Sprintf("%s %3.0f %%  about %s left  %s %s", bar(unpainted, plain, part, 20), 100*part, formatDuration((s.total - done).Round(time.Second)), s.now.ID, s.now.Name)
+	return fmt.Sprintf("%s %3.0f %%  about %s left  %s %s", bar(unpainted, plain, part, 20), 100*part, formatDuration((s.total - done).Round(time.Second)), s.current.ID, s.current.Name)
 }
 
 func unpainted(_ style, s string) string { return s }

@@ -15,7 +15,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// The bench as a stranger runs it, in very small. It leaves nothing in the database.
+// The bench runs at a very small scale, as a user would run it. It leaves nothing in the database.
 func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about 10 s: only without -short")
@@ -42,8 +42,8 @@ func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 				continue
 			}
 			f := w.Figures[0]
-			did := f.Median > 0 || w.ID == "idle" // so idle that it used no tick
-			if len(w.Series) > 0 {                // whose first and last parts may be too short to tell
+			did := f.Median > 0 || w.ID == "idle" // an idle process may use no tick of the clock
+			if len(w.Series) > 0 {                // the first and last parts may be too short for a rate
 				did = slices.Max(w.Series[0]) > 0
 			}
 			if len(f.All) != 1 || !did {
@@ -64,8 +64,8 @@ func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 	})
 }
 
-// untouched remembers what is in the database; what it returns fails if that is not the
-// same. A SQLite file must not even be opened.
+// untouched records the contents of the database, and returns a function that fails if they
+// have changed. A SQLite file must not even be opened.
 func (c *cli) untouched() func() {
 	c.t.Helper()
 	path, onSQLite := strings.CutPrefix(c.db, "sqlite:")
@@ -117,7 +117,7 @@ func TestBenchRefuses(t *testing.T) {
 func TestBenchNeedsEnoughConnections(t *testing.T) {
 	onEach(t, func(c *cli) {
 		if strings.HasPrefix(c.db, "sqlite:") {
-			return // it has none
+			return // SQLite has no connections
 		}
 		untouched := c.untouched()
 		c.fails(exitFailure, "", []string{"bench", "--workload", "W3", "--pool", "1000"}, "W3 needs about 1007 connections", "max_connections", "--pool")
@@ -152,7 +152,7 @@ func TestBenchShows(t *testing.T) {
 	}
 	rows := []workload.Row{{Key: "rate", Name: "rate", Unit: "jobs/s"}, {Key: "server", Name: "server CPU", Unit: "us/job"}, {Key: "ratio", Name: "last : first"}}
 	var runs []workload.Measured
-	for i := range 3 { // whose server is on another machine
+	for i := range 3 { // simulates a server on another machine
 		runs = append(runs, workload.Measured{Figures: map[string]float64{"rate": float64(60_000 + 1000*i), "ratio": 0.95}})
 	}
 	r.add(workload.Workload{ID: "W3", Name: "drain 100,000 jobs", Rows: rows}, runs)
@@ -170,12 +170,12 @@ func TestBenchBarFitsAndComesToItsEnd(t *testing.T) {
 	}
 	for _, w := range list {
 		s.begin(w)
-		line := clip(s.line(s.since), 79)
+		line := clip(s.line(s.begun), 79)
 		if lipgloss.Width(line) > 79 || !strings.Contains(line, w.ID) {
 			t.Errorf("%d columns: %s", lipgloss.Width(line), line)
 		}
 	}
-	if got := s.line(s.since.Add(time.Hour)); !strings.Contains(got, "100 %  about 0s left") {
+	if got := s.line(s.begun.Add(time.Hour)); !strings.Contains(got, "100 %  about 0s left") {
 		t.Errorf("an hour after the last began: %s", got)
 	}
 }

@@ -19,22 +19,22 @@ type bulk struct {
 	form format
 	path string // empty: stdin
 
-	limits map[string]int  // payload limit of each known queue
-	woken  map[string]bool // queues with new jobs
-	first  int64           // the lowest and the highest id that was given
-	last   int64
-	added  int
-	held   int // unique keys that other jobs held
-	broken int
+	limits        map[string]int  // payload limits of the known queues
+	changedQueues map[string]bool // queues with new jobs
+	first         int64           // lowest id of the new jobs; last is the highest
+	last          int64
+	added         int
+	heldKeys      int // number of jobs left out because another job holds their key
+	brokenLines   int
 }
 
-// A chunk is what one statement enqueues.
+// Limits of a chunk, which one statement enqueues.
 const (
 	chunkJobs  = 1000
-	chunkBytes = 8 << 20 // of payload, or little more
+	chunkBytes = 8 << 20 // payload; one record may exceed it
 )
 
-// chunk are the next good records and the lines that they came from.
+// chunk holds the next valid records and their lines.
 type chunk struct {
 	jobs  []dibs.NewJob
 	lines []int
@@ -51,13 +51,13 @@ func (c *chunk) add(r record) {
 
 func (c *chunk) full() bool { return len(c.jobs) == chunkJobs || c.bytes >= chunkBytes }
 
-// drop takes out the i-th job.
+// drop removes the i-th job.
 func (c *chunk) drop(i int) {
 	c.jobs = append(c.jobs[:i], c.jobs[i+1:]...)
 	c.lines = append(c.lines[:i], c.lines[i+1:]...)
 }
 
-// name of the input, for messages.
+// name returns the input's name for messages.
 func (b *bulk) name() string {
 	if b.path == "" {
 		return "stdin"
@@ -65,20 +65,20 @@ func (b *bulk) name() string {
 	return b.path
 }
 
-// at puts the place of a line before what is wrong with it.
-func (b *bulk) at(line int, err error) error {
+// atLine puts the input's name and a line number before an error.
+func (b *bulk) atLine(line int, err error) error {
 	return fmt.Errorf("%s:%d: %w", b.name(), line, err)
 }
 
-// all enqueues every record or none. It reads the input twice, so that mistakes
-// are found, and slow input has come, before the transaction begins.
+// all enqueues every record or none. It reads the input twice, so that it finds mistakes,
+// and has received slow input, before the transaction begins.
 func (b *bulk) all(ctx context.Context) error {
 	src, err := b.rewindable(ctx)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	return b.with(ctx, func(db dibs.Database) error {
+	return b.withDatabase(ctx, func(db dibs.Database) error {
 		if err := b.readLimits(ctx, db); err != nil {
 			return err
 		}
@@ -92,19 +92,19 @@ func (b *bulk) all(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return b.nothing(err)
+			return b.nothingEnqueued(err)
 		}
-		for queue := range b.woken {
+		for queue := range b.changedQueues {
 			db.Wake(queue)
 		}
 		b.write(done)
-		b.sum()
+		b.printSummary()
 		return nil
 	})
 }
 
-// nothing adds to an error what it means here.
-func (b *bulk) nothing(err error) error {
+// nothingEnqueued adds the consequence to an error.
+func (b *bulk) nothingEnqueued(err error) error {
 	var known *hintError
 	if errors.As(err, &known) || !errors.Is(err, dibs.ErrInvalid) {
 		return err
@@ -114,14 +114,14 @@ func (b *bulk) nothing(err error) error {
 
 func (b *bulk) readLimits(ctx context.Context, db dibs.Database) error {
 	queues, err := db.Queues(ctx)
-	b.limits, b.woken = make(map[string]int, len(queues)), make(map[string]bool)
+	b.limits, b.changedQueues = make(map[string]int, len(queues)), make(map[string]bool)
 	for _, q := range queues {
 		b.limits[q.Name] = q.PayloadLimit
 	}
 	return err
 }
 
-// checkAll reads everything and counts the jobs.
+// checkAll reads and checks all records and counts the jobs.
 func (b *bulk) checkAll(ctx context.Context, src *source) (int, error) {
 	n := 0
 	bar := b.progress("reading", -1)
@@ -129,7 +129,7 @@ func (b *bulk) checkAll(ctx context.Context, src *source) (int, error) {
 	err := b.each(ctx, src.first(), func(r record) error {
 		if r.err != nil {
 			return &hintError{
-				err:  &codeError{exitUsage, b.at(r.line, r.err)},
+				err:  &codeError{exitUsage, b.atLine(r.line, r.err)},
 				next: "nothing was enqueued: correct that line, or leave it out with --partial",
 			}
 		}
@@ -140,7 +140,7 @@ func (b *bulk) checkAll(ctx context.Context, src *source) (int, error) {
 	return n, err
 }
 
-// enqueueAll enqueues the n records that checkAll has found good.
+// enqueueAll enqueues the n records that checkAll has found valid.
 func (b *bulk) enqueueAll(ctx context.Context, tx dibs.Tx, src *source, n int) ([]enqueued, error) {
 	bar := b.progress("enqueueing", n)
 	defer bar.close()
@@ -153,19 +153,19 @@ func (b *bulk) enqueueAll(ctx context.Context, tx dibs.Tx, src *source, n int) (
 	flush := func() error {
 		got, err := tx.Enqueue(ctx, c.jobs)
 		if i, rule, ok := invalidField(err); ok {
-			return b.at(c.lines[i], rule)
+			return b.atLine(c.lines[i], rule)
 		}
 		if err != nil {
 			return err
 		}
-		done = b.note(done, &c, got)
+		done = b.countResults(done, &c, got)
 		bar.add(len(c.jobs))
 		c = chunk{}
 		return nil
 	}
 	err = b.each(ctx, again, func(r record) error {
 		if r.err != nil {
-			return b.at(r.line, fmt.Errorf("the input has changed: %w", r.err))
+			return b.atLine(r.line, fmt.Errorf("the input has changed: %w", r.err))
 		}
 		if c.add(r); c.full() {
 			return flush()
@@ -178,7 +178,7 @@ func (b *bulk) enqueueAll(ctx context.Context, tx dibs.Tx, src *source, n int) (
 	return done, err
 }
 
-// partial enqueues the good records as they come, and reports the others.
+// partial enqueues the valid records as they come, and reports the others.
 func (b *bulk) partial(ctx context.Context) error {
 	r := b.stdin
 	if b.path != "" {
@@ -190,13 +190,13 @@ func (b *bulk) partial(ctx context.Context) error {
 		r = file
 	}
 	r = interruptible(ctx, r)
-	return b.with(ctx, func(db dibs.Database) error {
+	return b.withDatabase(ctx, func(db dibs.Database) error {
 		if err := b.readLimits(ctx, db); err != nil {
 			return err
 		}
 		err := b.stream(ctx, db, newInput(r))
-		b.sum()
-		if err == nil && b.broken > 0 {
+		b.printSummary()
+		if err == nil && b.brokenLines > 0 {
 			return &codeError{code: exitPartial}
 		}
 		return err
@@ -218,7 +218,7 @@ func (b *bulk) stream(ctx context.Context, db dibs.Database, in *input) error {
 			if err != nil {
 				return fmt.Errorf("%s: lines up to %d: %w", b.name(), c.lines[0]-1, err)
 			}
-			b.write(b.note(nil, &c, got))
+			b.write(b.countResults(nil, &c, got))
 			bar.add(len(c.jobs))
 			c = chunk{}
 		}
@@ -230,7 +230,7 @@ func (b *bulk) stream(ctx context.Context, db dibs.Database, in *input) error {
 		} else {
 			c.add(r)
 		}
-		// Input that comes slowly is enqueued as it comes.
+		// Slow input is enqueued as it comes.
 		if c.full() || in.Buffered() == 0 {
 			return flush()
 		}
@@ -239,14 +239,14 @@ func (b *bulk) stream(ctx context.Context, db dibs.Database, in *input) error {
 	return errors.Join(err, flush())
 }
 
-// skip reports a line that is left out.
+// skip reports an omitted line.
 func (b *bulk) skip(bar *progress, line int, err error) {
-	b.broken++
+	b.brokenLines++
 	bar.clear()
-	fmt.Fprintf(b.stderr, "dibs: %v\n", b.at(line, err))
+	fmt.Fprintf(b.stderr, "dibs: %v\n", b.atLine(line, err))
 }
 
-// each calls f for every record, with what makes it no good.
+// each calls f for every record, with the error that makes it invalid.
 func (b *bulk) each(ctx context.Context, in *input, f func(record) error) error {
 	next, err := b.form.read(in, b.base)
 	if err != nil {
@@ -278,21 +278,21 @@ func (b *bulk) unreadable(ctx context.Context, line int, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return &codeError{exitUsage, b.at(line, err)}
+	return &codeError{exitUsage, b.atLine(line, err)}
 }
 
-// enqueued is a line of the result.
+// enqueued is one job in the output.
 type enqueued struct {
 	dibs.Enqueued
 	Line int `json:"line"`
 }
 
-// note counts what became of a chunk, and appends it to list.
-func (b *bulk) note(list []enqueued, c *chunk, got []dibs.Enqueued) []enqueued {
-	for i, e := range got {
+// countResults counts the results of a chunk, and appends them to list.
+func (b *bulk) countResults(list []enqueued, c *chunk, results []dibs.Enqueued) []enqueued {
+	for i, e := range results {
 		list = append(list, enqueued{e, c.lines[i]})
 		if e.Existing {
-			b.held++
+			b.heldKeys++
 			continue
 		}
 		b.added++
@@ -300,7 +300,7 @@ func (b *bulk) note(list []enqueued, c *chunk, got []dibs.Enqueued) []enqueued {
 			b.first = e.ID
 		}
 		b.last = e.ID
-		b.woken[c.jobs[i].Queue] = true
+		b.changedQueues[c.jobs[i].Queue] = true
 	}
 	return list
 }
@@ -314,8 +314,8 @@ func (b *bulk) write(done []enqueued) {
 	}
 }
 
-// sum tells people what was done.
-func (b *bulk) sum() {
+// printSummary prints the counts.
+func (b *bulk) printSummary() {
 	if b.json {
 		return
 	}
@@ -323,11 +323,11 @@ func (b *bulk) sum() {
 	if b.added > 0 {
 		text += fmt.Sprintf(" (ids %d to %d)", b.first, b.last)
 	}
-	if b.held > 0 {
-		text += fmt.Sprintf("; left out %s whose unique keys others hold", count(int64(b.held)))
+	if b.heldKeys > 0 {
+		text += fmt.Sprintf("; left out %s whose unique keys others hold", count(int64(b.heldKeys)))
 	}
-	if b.broken > 0 {
-		text += "; left out " + plural(b.broken, "broken line")
+	if b.brokenLines > 0 {
+		text += "; left out " + plural(b.brokenLines, "broken line")
 	}
 	b.say("%s", text)
 }

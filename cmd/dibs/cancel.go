@@ -27,11 +27,11 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 			if err := s.check(a, cmd, args); err != nil {
 				return err
 			}
-			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				c := bulkChange{
 					app: a, selection: &s, db: db, verb: cmd.Name(),
-					words: changeWords{"cancelled %s", "would cancel %s", "cancelled", "there is no such job, or it has ended"},
-					can:   func(state dibs.State) bool { return !state.Final() },
+					words:      changeWords{"cancelled %s", "would cancel %s", "cancelled", "there is no such job, or it has ended"},
+					changeable: func(state dibs.State) bool { return !state.Final() },
 					apply: func(ids []int64) ([]changed, error) {
 						ended, asked, err := db.Cancel(cmd.Context(), ids)
 						return append(changedTo(dibs.Cancelled, ended), changedTo(dibs.Running, asked)...), err

@@ -11,38 +11,38 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// bulkChange is what cancel, requeue and edit do to the jobs of a selection, batch by batch.
+// bulkChange makes a change (cancel, requeue or edit) to the jobs of a selection, batch by batch.
 type bulkChange struct {
 	*app
 	*selection
-	db    jobTable
-	apply func(ids []int64) ([]changed, error)
-	can   func(dibs.State) bool // whether a job in that state would be changed
-	words changeWords
-	verb  string // of the command
+	db         jobTable
+	apply      func(ids []int64) ([]changed, error)
+	changeable func(dibs.State) bool // reports whether a job in that state would be changed
+	words      changeWords
+	verb       string // the command's verb
 
-	named    int // jobs that were chosen
-	batches  int // that were worked off
-	changed  int
-	stopping int // those of them whose workers were asked to stop
-	missed   int // jobs that were named and not changed
-	first    int64
+	chosen      int // number of jobs in the finished batches
+	batchesDone int // number of finished batches
+	changed     int
+	stopping    int // number of changed jobs whose workers were asked to stop
+	unchanged   int // number of chosen jobs that were not changed
+	first       int64
 }
 
-// changeWords are what is said of the change.
+// changeWords are the phrases of messages about a change.
 type changeWords struct {
-	done, would string // with %s for the number of jobs: "cancelled %s", "would cancel %s"
-	passive     string // "cancelled"
-	why         string // why a job that was named was not changed
+	done, would  string // %s is the number of jobs: "cancelled %s", "would cancel %s"
+	passive      string // "cancelled"
+	whyUnchanged string // reason why a named job was not changed
 }
 
-// changed is a job that was changed, or would be.
+// changed is a job that was, or would be, changed.
 type changed struct {
 	ID    int64      `json:"id"`
 	State dibs.State `json:"state,omitempty"`
 }
 
-// changedTo lists jobs that now have a state; empty for a change that leaves it as it is.
+// changedTo lists jobs with their new state, which is "" if the change keeps the state.
 func changedTo(state dibs.State, ids []int64) []changed {
 	list := make([]changed, len(ids))
 	for i, id := range ids {
@@ -51,13 +51,13 @@ func changedTo(state dibs.State, ids []int64) []changed {
 	return list
 }
 
-// run makes the change and says what was done.
+// run makes the change and prints a summary.
 func (c *bulkChange) run(ctx context.Context) error {
 	if err := c.confirm(ctx); err != nil {
 		return err
 	}
 	bar := &progress{}
-	if !c.json { // its lines would run into the bar
+	if !c.json { // lines of JSON would collide with the bar
 		bar = c.progress("jobs", -1)
 	}
 	err := c.each(ctx, c.db, c.stdin, func(list []chosen) error {
@@ -66,14 +66,14 @@ func (c *bulkChange) run(ctx context.Context) error {
 	})
 	bar.close()
 	if err != nil {
-		return c.halfway(err)
+		return c.withProgress(err)
 	}
 	if !c.json {
-		for _, text := range c.sum() {
+		for _, text := range c.summary() {
 			c.say("%s", text)
 		}
 	}
-	if len(c.args) == 0 || c.missed == 0 { // what ended between the list and the call is no mistake
+	if len(c.args) == 0 || c.unchanged == 0 { // a listed job that ended before the call is no mistake
 		return nil
 	}
 	return c.missedError()
@@ -84,7 +84,7 @@ func (c *bulkChange) batch(ctx context.Context, list []chosen) error {
 	for i, j := range list {
 		ids[i] = j.id
 	}
-	done, err := c.look(ctx, list)
+	done, err := c.preview(ctx, list)
 	if err == nil && !c.dryRun {
 		done, err = c.apply(ids)
 	}
@@ -98,12 +98,12 @@ func (c *bulkChange) batch(ctx context.Context, list []chosen) error {
 			c.stopping++
 		}
 	}
-	c.batches++
-	c.named += len(list)
+	c.batchesDone++
+	c.chosen += len(list)
 	c.changed += len(hit)
 	for _, id := range ids {
 		if !hit[id] {
-			if c.missed++; c.missed == 1 {
+			if c.unchanged++; c.unchanged == 1 {
 				c.first = id
 			}
 		}
@@ -116,8 +116,8 @@ func (c *bulkChange) batch(ctx context.Context, list []chosen) error {
 	return nil
 }
 
-// look tells, for --dry-run, which of the jobs would be changed.
-func (c *bulkChange) look(ctx context.Context, list []chosen) ([]changed, error) {
+// preview returns, for --dry-run, the jobs that would be changed.
+func (c *bulkChange) preview(ctx context.Context, list []chosen) ([]changed, error) {
 	if !c.dryRun {
 		return nil, nil
 	}
@@ -133,21 +133,21 @@ func (c *bulkChange) look(ctx context.Context, list []chosen) ([]changed, error)
 			}
 			j.state = job.State
 		}
-		if c.can(j.state) {
+		if c.changeable(j.state) {
 			would = append(would, changed{j.id, j.state})
 		}
 	}
 	return would, nil
 }
 
-// sum is what was done, or would be, in a sentence or two.
-func (c *bulkChange) sum() []string {
+// summary describes what was, or would be, done.
+func (c *bulkChange) summary() []string {
 	done, stop := c.words.done, "asked the workers of %s to stop"
 	if c.dryRun {
 		done, stop = c.words.would, "would ask the workers of %s to stop"
 	}
 	var parts []string
-	if ended := c.changed - c.stopping; ended > 0 || c.named == 0 {
+	if ended := c.changed - c.stopping; ended > 0 || c.chosen == 0 {
 		parts = append(parts, fmt.Sprintf(done, plural(ended, "job")))
 	}
 	if c.stopping > 0 {
@@ -156,23 +156,23 @@ func (c *bulkChange) sum() []string {
 	return parts
 }
 
-// halfway adds to an error what was done before it.
-func (c *bulkChange) halfway(err error) error {
-	if c.batches == 0 {
+// withProgress adds to an error what was done before it.
+func (c *bulkChange) withProgress(err error) error {
+	if c.batchesDone == 0 {
 		return err
 	}
-	done := strings.Join(c.sum(), ", ")
+	done := strings.Join(c.summary(), ", ")
 	if done == "" {
 		done = "none was " + c.words.passive
 	}
-	after := fmt.Errorf("%w; of the %s before that: %s", err, plural(c.named, "job"), done)
+	after := fmt.Errorf("%w; of the %s before that: %s", err, plural(c.chosen, "job"), done)
 	if errors.Is(err, dibs.ErrInvalid) {
 		return &codeError{exitPartial, after}
 	}
 	return after
 }
 
-// confirm asks whether all jobs in a state are meant.
+// confirm asks for confirmation of a change of all jobs in a state.
 func (c *bulkChange) confirm(ctx context.Context) error {
 	if !c.wide() {
 		return nil
@@ -205,13 +205,13 @@ func (c *bulkChange) confirm(ctx context.Context) error {
 	return nil
 }
 
-// missedError is the error for ids that were named but not changed.
+// missedError is the error for named jobs that were not changed.
 func (c *bulkChange) missedError() error {
 	next := fmt.Sprintf("look at it with 'dibs show %d'", c.first)
-	err := fmt.Errorf("job %d was not %s: %s", c.first, c.words.passive, c.words.why)
-	if c.missed > 1 {
+	err := fmt.Errorf("job %d was not %s: %s", c.first, c.words.passive, c.words.whyUnchanged)
+	if c.unchanged > 1 {
 		next = fmt.Sprintf("look at one with 'dibs show %d'", c.first)
-		err = fmt.Errorf("%d of %d jobs were not %s (first: %d): %s", c.missed, c.named, c.words.passive, c.first, c.words.why)
+		err = fmt.Errorf("%d of %d jobs were not %s (first: %d): %s", c.unchanged, c.chosen, c.words.passive, c.first, c.words.whyUnchanged)
 	}
 	return &hintError{err: &codeError{exitNotFound, err}, next: next}
 }

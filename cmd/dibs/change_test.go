@@ -54,7 +54,7 @@ func TestDryRunsChangeNothing(t *testing.T) {
 	})
 }
 
-// What goes for all queues is asked, or has to be said.
+// A change of all queues asks for a confirmation, or needs --all.
 func TestChangesOfAllQueuesAreConfirmed(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "q")
@@ -98,7 +98,7 @@ func (c *cli) answer(typed string, args ...string) runResult {
 	return runResult{code, out.String(), err.String()}
 }
 
-// Ids are worked off as they come, however many there are.
+// Ids from stdin are changed in batches as they come, however many there are.
 func TestIDsFromStdinComeInBatches(t *testing.T) {
 	onEach(t, func(c *cli) {
 		const n = dibs.MaxBatch + 20
@@ -122,7 +122,7 @@ func TestIDsFromStdinComeInBatches(t *testing.T) {
 	})
 }
 
-// The first ids are worked off while others are still to come.
+// The first ids are changed before the others have come.
 func TestIDsFromStdinAreNotGathered(t *testing.T) {
 	c := onSQLite(t)
 	c.feed("1\n", "enqueue", "q", "--lines")

@@ -26,7 +26,7 @@ It reads everything, so it takes long on large tables. It locks nothing; but a r
 of a SQLite file makes other writers wait while it reads.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				var mended []string
 				if repair {
 					var err error
@@ -46,12 +46,12 @@ of a SQLite file makes other writers wait while it reads.`,
 	return cmd
 }
 
-// repairer is a database that can mend what SQL by hand has left.
+// repairer is a database that can repair damage done by manual SQL.
 type repairer interface {
 	Repair(ctx context.Context) ([]string, error)
 }
 
-// mend returns what it has mended, which is not nil.
+// mend repairs the database and returns a list of repairs, which is not nil.
 func mend(ctx context.Context, db dibs.Database) ([]string, error) {
 	r, ok := db.(repairer)
 	if !ok {
@@ -60,7 +60,7 @@ func mend(ctx context.Context, db dibs.Database) ([]string, error) {
 	return r.Repair(ctx)
 }
 
-// report writes what was mended, nil without --repair, and what is wrong.
+// report prints the repairs, nil without --repair, and the findings.
 func (a *app) report(mended, findings []string) error {
 	if a.json {
 		err := a.writeJSON(struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// Rows that were deleted with SQL leave wrong counts: check finds them, and mends them when
-// told to. What else is wrong stays, and says so.
+// Rows deleted with SQL leave wrong counts: check finds them, and with --repair mends them.
+// It reports other damage and leaves it.
 func TestCheckRepairsWhatSQLByHandHasLeft(t *testing.T) {
 	onEach(t, func(c *cli) {
 		if got := c.ok("check", "--repair", "--json"); got != `{"mended":[],"findings":[]}`+"\n" {
@@ -38,7 +38,7 @@ func TestCheckRepairsWhatSQLByHandHasLeft(t *testing.T) {
 	})
 }
 
-// bySQL runs a statement behind the back of dibs; %s stands before the names of tables.
+// bySQL runs a statement without dibs; %s is replaced with the prefix of the tables' names.
 func (c *cli) bySQL(text string) {
 	c.t.Helper()
 	if err := c.tryBySQL(text); err != nil {
@@ -63,12 +63,12 @@ func (c *cli) tryBySQL(text string) error {
 	return err
 }
 
-// Somebody has changed the kept errors of a few jobs with SQL: these jobs say so, all others
-// are shown as ever, and each of them can still fail and end.
+// If SQL has damaged the stored errors of a few jobs, these jobs say so, all others are shown
+// as usual, and each of them can still fail and end.
 func TestKeptErrorsThatAreDamagedSpoilNoOtherJob(t *testing.T) {
 	onEach(t, func(c *cli) {
 		damage := map[int]string{1: `{"a":1}`, 2: `["a"]`, 3: `"a"`, 4: `[{"attempt":"a"}]`, 5: `a`}
-		if !strings.HasPrefix(c.db, "sqlite:") { // its column holds nothing but JSON
+		if !strings.HasPrefix(c.db, "sqlite:") { // its column accepts only JSON
 			delete(damage, 5)
 		}
 		spoil := func(id int) {
@@ -117,7 +117,7 @@ func TestKeptErrorsThatAreDamagedSpoilNoOtherJob(t *testing.T) {
 	})
 }
 
-// The same for what must be JSON, wherever jobs are written as JSON.
+// A damaged payload spoils no other job either, wherever jobs are written as JSON.
 func TestADamagedPayloadSpoilsNoOtherJob(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.feed("1\n2\n", "enqueue", "q", "--jsonl")
@@ -131,7 +131,7 @@ func TestADamagedPayloadSpoilsNoOtherJob(t *testing.T) {
 	})
 }
 
-// A time that no program can print, and none claims at, cannot get into the table.
+// The table refuses a time that no program can print and no claim can reach.
 func TestTimesThatAreNoneAreRefusedByTheTable(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "q", "1")

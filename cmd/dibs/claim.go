@@ -73,7 +73,7 @@ are not whole numbers from 1 on, "key" is the row's id.`,
 	return cmd
 }
 
-// defaultWorker names the script that calls, as each call is a process of its own.
+// defaultWorker names the calling script, since each call of dibs is a process of its own.
 func defaultWorker() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -82,15 +82,15 @@ func defaultWorker() string {
 	return fmt.Sprintf("%.200s-%d", host, os.Getppid())
 }
 
-// unbroken is how long a claim may go on after an interrupt, and how long jobs are tried to be
-// given back.
-const unbroken = 5 * time.Second
+// interruptGrace is how long a claim may go on after an interrupt, and the time limit for
+// giving jobs back.
+const interruptGrace = 5 * time.Second
 
-// unprinted is the error for claimed jobs that nobody can read. They were given back.
-type unprinted struct{ error }
+// unprintedJobs is the error for claimed jobs that could not be written.
+type unprintedJobs struct{ error }
 
-// handOver writes claimed jobs to stdout. Those that cannot be written, and all after an
-// interrupt, are given back: nobody would run them before their leases end.
+// handOver writes claimed jobs to stdout. It gives back jobs that cannot be written, and
+// all after an interrupt, since otherwise nobody runs them before their leases end.
 func (a *app) handOver(ctx context.Context, db jobTable, jobs []*dibs.RawJob) error {
 	err := ctx.Err()
 	legible(jobs...)
@@ -106,41 +106,41 @@ func (a *app) handOver(ctx context.Context, db jobTable, jobs []*dibs.RawJob) er
 	for i, j := range jobs {
 		outcomes[i] = j.Lease().Release()
 	}
-	back, cancel := context.WithTimeout(context.WithoutCancel(ctx), unbroken)
+	releaseCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), interruptGrace)
 	defer cancel()
-	if stuck := db.Finish(back, outcomes); stuck != nil {
-		return &unprinted{fmt.Errorf("%s could not be written, and could not be given back: they keep their leases: %w; %w", plural(len(jobs), "claimed job"), err, stuck)}
+	if stuck := db.Finish(releaseCtx, outcomes); stuck != nil {
+		return &unprintedJobs{fmt.Errorf("%s could not be written, and could not be given back: they keep their leases: %w; %w", plural(len(jobs), "claimed job"), err, stuck)}
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return err
 	}
-	return &unprinted{fmt.Errorf("%s could not be written and went back to the queue: %w", plural(len(jobs), "claimed job"), err)}
+	return &unprintedJobs{fmt.Errorf("%s could not be written and went back to the queue: %w", plural(len(jobs), "claimed job"), err)}
 }
 
-// claimPoll is how often a waiting claim looks for what nobody wakes it for.
-const claimPoll = 500 * time.Millisecond
+// claimInterval is how often a waiting claim looks for jobs that come without a wake-up.
+const claimInterval = 500 * time.Millisecond
 
-// claim claims, again and again until there is a job or the wait is over.
+// claim claims again and again until it gets a job or the wait is over.
 func claim(ctx context.Context, db jobTable, r dibs.ClaimRequest, wait time.Duration, resume bool) ([]*dibs.RawJob, error) {
-	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	claimCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	// Whether a claim that is broken off took jobs is not known: an interrupt lets it end.
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(unbroken, cancel) })()
+	// An aborted claim may have taken jobs, so an interrupt lets the claim end.
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(interruptGrace, cancel) })()
 	if resume {
-		return db.Resume(whole, dibs.ClaimRequest{Queue: r.Queue, Worker: r.Worker, Lease: r.Lease})
+		return db.Resume(claimCtx, dibs.ClaimRequest{Queue: r.Queue, Worker: r.Worker, Lease: r.Lease})
 	}
 	wake, stop := db.Wakeups(r.Queue)
 	defer stop()
-	over := time.After(wait)
+	waitOver := time.After(wait)
 	for {
-		jobs, err := db.Claim(whole, r)
+		jobs, err := db.Claim(claimCtx, r)
 		if err != nil || len(jobs) > 0 || wait <= 0 {
 			return jobs, err
 		}
 		select {
 		case <-wake:
-		case <-time.After(claimPoll):
-		case <-over:
+		case <-time.After(claimInterval):
+		case <-waitOver:
 			return nil, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()

@@ -22,7 +22,7 @@ func (c *cli) writingTo(stdout *os.File, args ...string) runResult {
 	return runResult{cmd.ProcessState.ExitCode(), "", text.String()}
 }
 
-// unreadable are stdouts that take nothing.
+// unreadable returns outputs that accept no bytes.
 func unreadable(t *testing.T) map[string]*os.File {
 	t.Helper()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -57,7 +57,7 @@ func TestClaimGivesBackWhatItCannotWrite(t *testing.T) {
 	})
 }
 
-// Nothing is claimed for nobody: a shell's >&- gives the command the null device.
+// Without a reader nothing is claimed. After a shell's >&- stdout is the null device.
 func TestClaimRefusesAStdoutThatNobodyReads(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("enqueue", "q")
@@ -71,7 +71,7 @@ func TestClaimRefusesAStdoutThatNobodyReads(t *testing.T) {
 	}
 }
 
-// A reader that takes the first lines only has these, and the rest goes back.
+// A reader that takes only the first lines keeps their jobs, and the others are given back.
 func TestClaimKeepsWhatItHasWritten(t *testing.T) {
 	c := onSQLite(t)
 	c.feed(strings.Repeat("x\n", 3), "enqueue", "q", "--lines")
@@ -93,7 +93,7 @@ func TestClaimKeepsWhatItHasWritten(t *testing.T) {
 	c.has(c.stats("q"), object{"waiting": 2, "running": 1})
 }
 
-// An interrupt while the claim is under way leaves nothing claimed that nobody has read.
+// After an interrupt during the claim, no job that was not written stays claimed.
 func TestClaimGivesBackWhatAnInterruptComesBefore(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("enqueue", "q")
@@ -114,7 +114,7 @@ func TestClaimGivesBackWhatAnInterruptComesBefore(t *testing.T) {
 	c.has(c.job(1), object{"state": "waiting", "excused": 1})
 }
 
-// interrupted is a database whose claims are overtaken by an interrupt.
+// interrupted is a database that sends an interrupt during a claim.
 type interrupted struct {
 	dibs.Database
 	interrupt func()
@@ -125,7 +125,7 @@ func (i interrupted) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.Ra
 	return i.Database.Claim(ctx, r)
 }
 
-// bounded takes a number of lines.
+// bounded accepts a number of lines and then fails.
 type bounded struct{ lines int }
 
 func (b *bounded) Write(p []byte) (int, error) {
@@ -143,12 +143,12 @@ func newTestApp(c *cli) *app {
 	return a
 }
 
-// What was done cannot be undone, and is said.
+// Commands report what they have done, even if they could not write their output.
 func TestCommandsSayWhatWasDoneThoughItCouldNotBeWritten(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("enqueue", "q", "--delay", "1h")
 	for name, stdout := range unreadable(t) {
-		if strings.Contains(name, "pipe") { // nobody is there to be told
+		if strings.Contains(name, "pipe") { // the pipe has no reader
 			continue
 		}
 		for _, args := range [][]string{

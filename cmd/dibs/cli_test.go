@@ -15,8 +15,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// asCommand in the environment makes the test program be the command: some tests
-// need it as processes that they can kill.
+// asCommand is the environment variable that makes the test program run as the command:
+// some tests need processes that they can kill.
 const asCommand = "DIBS_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv("DIBS_TEST_SELF", self) // for programs that call dibs
+	os.Setenv("DIBS_TEST_SELF", self) // path of dibs for programs that call it
 	os.Exit(m.Run())
 }
 
@@ -40,8 +40,8 @@ type cli struct {
 	db string
 }
 
-// onEach runs a test on a fresh database of each kind, and checks that nothing in
-// it is wrong afterwards.
+// onEach runs a test on a fresh database of each kind, and then checks that the database
+// is consistent.
 func onEach(t *testing.T, test func(c *cli)) {
 	t.Helper()
 	t.Parallel()
@@ -63,13 +63,13 @@ func onEach(t *testing.T, test func(c *cli)) {
 	})
 }
 
-// onSQLite is onEach for what does not depend on the kind of database.
+// onSQLite is onEach for tests that do not depend on the kind of database.
 func onSQLite(t *testing.T) *cli {
 	t.Parallel()
 	return &cli{t: t, db: "sqlite:" + filepath.Join(t.TempDir(), "test.db")}
 }
 
-// result is what one run of the command left.
+// runResult holds the outputs and the exit code of one run of the command.
 type runResult struct {
 	code     int
 	out, err string
@@ -87,7 +87,7 @@ func (c *cli) run(stdin string, args ...string) runResult {
 	return runResult{code, out.String(), err.String()}
 }
 
-// command is the command as a process of its own.
+// command returns the command as a process of its own.
 func (c *cli) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Getenv("DIBS_TEST_SELF"), append([]string{"--db", c.db}, args...)...)
 	cmd.Env = append(os.Environ(), asCommand+"=1")
@@ -210,13 +210,13 @@ func (c *cli) hasNot(o object, fields ...string) {
 	}
 }
 
-// stats counts a queue.
+// stats returns the counts of a queue.
 func (c *cli) stats(queue string) object {
 	c.t.Helper()
 	return c.row(c.ok("stats", queue, "--json"))
 }
 
-// write makes a file for a test.
+// write creates a file for a test.
 func (c *cli) write(name, text string) string {
 	c.t.Helper()
 	path := filepath.Join(c.t.TempDir(), name)

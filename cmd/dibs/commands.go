@@ -2,25 +2,25 @@ package main
 
 import "github.com/spf13/cobra"
 
-// addCommands adds every verb, under its heading in the help.
+// addCommands adds every verb under its heading of the help.
 func addCommands(a *app, root *cobra.Command) {
 	add := func(group string, cmds ...*cobra.Command) {
 		for _, c := range cmds {
 			c.GroupID = group
 			c.Flags().SortFlags = false
-			a.note(c)
+			a.markBegun(c)
 			root.AddCommand(c)
 		}
 	}
-	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), ownJobs(newEditCmd(a)), ownJobs(newCancelCmd(a)), a.adoptable(newRequeueCmd(a)), ownJobs(newPruneCmd(a)))
+	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), ownJobsOnly(newEditCmd(a)), ownJobsOnly(newCancelCmd(a)), a.adoptable(newRequeueCmd(a)), ownJobsOnly(newPruneCmd(a)))
 	add(groupScripts, a.adoptable(newWorkCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
 	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a))
 	add(groupRest, newAdoptCmd(a), newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())
 }
 
-// otherWords are what other queues call what a command does; who gives one is told the
-// command's name.
+// otherWords are other queues' words for commands. The error for one of them names the
+// command.
 var otherWords = map[string][]string{
 	"enqueue": {"add", "push", "send", "insert", "publish", "put", "submit", "create", "new", "produce", "schedule"},
 	"ls":      {"list", "jobs", "find", "search"},
@@ -44,11 +44,11 @@ var otherWords = map[string][]string{
 	"torture": {"chaos"},
 }
 
-// note has a command say when it begins: until then, errors are about its usage.
-func (a *app) note(c *cobra.Command) {
+// markBegun makes a command set app.running when it begins: earlier errors are usage errors.
+func (a *app) markBegun(c *cobra.Command) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(cmd *cobra.Command, args []string) error {
-			a.running, a.program = true, cmd.CommandPath()
+			a.running, a.applicationName = true, cmd.CommandPath()
 			if a.pooler {
 				if _, own := cmd.Annotations[ownPlace]; a.dbFlag == "" && !own {
 					a.dbFlag = a.dbURL()
@@ -62,6 +62,6 @@ func (a *app) note(c *cobra.Command) {
 		}
 	}
 	for _, sub := range c.Commands() {
-		a.note(sub)
+		a.markBegun(sub)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeQueues offers the names of queues to the shell. What goes wrong there
-// must not disturb the prompt: it offers nothing then.
+// completeQueues offers the names of queues to the shell. After an error it offers
+// nothing, so that it does not disturb the prompt.
 func (a *app) completeQueues(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 	defer cancel()
@@ -29,7 +29,7 @@ func (a *app) completeQueues(cmd *cobra.Command, _ []string, begun string) ([]st
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeQueue is completeQueues for verbs whose first argument alone is a queue.
+// completeQueue is completeQueues for verbs of which only the first argument is a queue.
 func (a *app) completeQueue(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveDefault

@@ -54,8 +54,8 @@ that it removes too; nothing else there is touched.`,
 	return cmd
 }
 
-// newDemoWorkerCmd is what the worker processes of the demo run. It ends when its
-// stdin does, which the demo holds open for as long as it lives.
+// newDemoWorkerCmd is the command of the demo's worker processes. It ends with its
+// stdin, which the demo keeps open until its own end.
 func newDemoWorkerCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:    "worker NAME FOLDER",
@@ -73,19 +73,19 @@ func newDemoWorkerCmd(a *app) *cobra.Command {
 	}
 }
 
-// untilStdinEnds is the context of a process that ends with its stdin, and by nothing
-// else: a Ctrl-C reaches the whole process group, but who started it decides.
+// untilStdinEnds returns a context that only the end of stdin ends. A Ctrl-C reaches the
+// whole process group, but the parent decides when its processes end.
 func (a *app) untilStdinEnds(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(os.Interrupt)
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		_, _ = io.Copy(io.Discard, a.stdin) // any end of stdin means stop
+		_, _ = io.Copy(io.Discard, a.stdin) // stop at the end of stdin, even if it is an error
 		stop()
 	}()
 	return ctx, stop
 }
 
-// demo runs the whole demonstration in a place of its own.
+// demo runs the demonstration in a place of its own.
 func (a *app) demo(ctx context.Context, jobs int, keep bool) (err error) {
 	dir, err := os.MkdirTemp("", "dibs-demo-")
 	if err != nil {

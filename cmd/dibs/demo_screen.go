@@ -12,10 +12,10 @@ import (
 	"github.com/dibs-queue/dibs/internal/demo"
 )
 
-// demoScreen shows how far the demo has come.
+// demoScreen shows the progress of the demo.
 type demoScreen interface {
 	watch(demo.Progress)
-	close() error // what went wrong with the screen, if anything
+	close() error // returns an error of the screen
 }
 
 func (a *app) newDemoScreen(jobs int, place *place, cancel context.CancelFunc) demoScreen {
@@ -38,7 +38,7 @@ type silentScreen struct{}
 func (silentScreen) watch(demo.Progress) {}
 func (silentScreen) close() error        { return nil }
 
-// plainScreen writes a line a second, and one for each event.
+// plainScreen writes a line each second, and one for each event.
 type plainScreen struct {
 	a      *app
 	last   time.Duration
@@ -60,10 +60,10 @@ func (s *plainScreen) watch(p demo.Progress) {
 
 func (s *plainScreen) close() error { return nil }
 
-// liveScreen redraws one picture in place. The last one stays above the verdict.
+// liveScreen redraws a picture in place. The last picture stays above the verdict.
 type liveScreen struct {
 	program *tea.Program
-	ended   chan struct{} // closed when it has ended, err being set
+	ended   chan struct{} // closed when the view has ended and err is set
 	err     error
 }
 
@@ -75,7 +75,7 @@ func (a *app) newLiveScreen(v *demoView, cancel context.CancelFunc) *liveScreen 
 	go func() {
 		defer close(s.ended)
 		if _, s.err = s.program.Run(); s.err != nil {
-			cancel() // without a screen there is no demo
+			cancel() // the demo ends if its screen does
 		}
 	}()
 	return s
@@ -120,9 +120,9 @@ type demoView struct {
 	width int
 }
 
-// demoLines is how many lines every picture has, the last one empty, since that is
-// what the view wipes when it ends. If it grew, a terminal would
-// scroll, and keep torn copies above.
+// demoLines is the number of lines of every picture. The last line is empty, since the view
+// wipes it at its end. A growing picture would make the terminal scroll and leave torn copies
+// above.
 const demoLines = 18
 
 func (v *demoView) draw(p demo.Progress) string {
@@ -162,7 +162,7 @@ func (v *demoView) counts(s dibs.QueueStats) string {
 	}, "  ")
 }
 
-// workers draws a line for each, and leaves one for who takes the killed one's place.
+// workers draws a line for each worker, and leaves one for the successor of the killed worker.
 func (v *demoView) workers(workers []demo.WorkerProgress) []string {
 	most := 1
 	for _, w := range workers {
@@ -191,8 +191,8 @@ func (v *demoView) worker(w demo.WorkerProgress, most int) string {
 		w.Name, bar(v.paint, st, float64(w.Completed)/float64(most), 16), count(int64(w.Completed)), now)
 }
 
-// bar is a bar of the given width in columns, filled to a part of 0 to 1, in eighths
-// of a column.
+// bar draws a bar with the given number of columns. A part of it, from 0 to 1, is filled, in
+// steps of an eighth of a column.
 func bar(paint func(style, string) string, st style, part float64, width int) string {
 	eighths := int(part*float64(width)*8 + 0.5)
 	eighths = min(max(eighths, 0), width*8)

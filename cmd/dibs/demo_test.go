@@ -15,10 +15,10 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/demo"
 	"github.com/dibs-queue/dibs/internal/golden"
-	_ "github.com/jackc/pgx/v5/stdlib" // to look into the database from outside
+	_ "github.com/jackc/pgx/v5/stdlib" // reads the database without dibs
 )
 
-// The demo as a stranger runs it, in small. It leaves nothing in the database.
+// The demo runs with few jobs, as a user would run it. It leaves nothing in the database.
 func TestDemoKeepsEveryPromiseAndCleansUp(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about 10 s")
@@ -54,7 +54,7 @@ func TestDemoKeepsEveryPromiseAndCleansUp(t *testing.T) {
 	})
 }
 
-// tables counts everything that has columns in the database, and the schemas.
+// tables counts the relations and the schemas of the database.
 func tables(c *cli) int {
 	c.t.Helper()
 	driver, source, count := "pgx", c.db, `select (select count(*) from pg_class where relkind in ('r', 'i', 'v', 'S'))

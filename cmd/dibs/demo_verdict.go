@@ -18,7 +18,7 @@ type demoVerdictJSON struct {
 	Promises    []demo.Promise `json:"promises"`
 }
 
-// writeDemoVerdict writes what came out, and returns an error if a promise was broken.
+// writeDemoVerdict prints the verdict, and returns an error if a promise was broken.
 func (a *app) writeDemoVerdict(r demo.Result, program string) error {
 	if a.json {
 		if err := a.writeJSON(verdictJSONOf(r)); err != nil {
@@ -82,7 +82,7 @@ func (a *app) verdictText(r demo.Result) string {
 
 func tenths(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// found is what was counted: of how many, or where there should be none, in how many checks.
+// found formats a count, and how many were expected or, where there should be none, how many checks looked.
 func found(p demo.Promise) string {
 	got := count(int64(p.Got))
 	if p.Checked > 0 {
@@ -91,10 +91,10 @@ func found(p demo.Promise) string {
 	return got + " of " + count(int64(p.Want))
 }
 
-// demoNext is what a stranger can try now. program is how this command was called.
+// demoNext suggests commands to try next. program is the name by which this command was called.
 func (a *app) demoNext(program string) string {
 	if strings.Contains(program, "go-build") {
-		program = "go run ./cmd/dibs" // where go run keeps it is of no use
+		program = "go run ./cmd/dibs" // go run's temporary path would be of no use
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  %s\n", a.paint(bold, "Next, your own jobs (in ./dibs.db):"))

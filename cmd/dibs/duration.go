@@ -11,7 +11,7 @@ import (
 
 const day = 24 * time.Hour
 
-// parseDuration reads what time.ParseDuration does, and days before that, such as
+// parseDuration reads the form of time.ParseDuration, also with days in front, such as
 // 14d or 1d12h.
 func parseDuration(s string) (time.Duration, error) {
 	days, rest, found := strings.Cut(s, "d")
@@ -40,7 +40,7 @@ func durationError(s string) error {
 	return fmt.Errorf("%.40q is no duration; write 250ms, 90s, 15m, 12h, 14d or 1h30m", s)
 }
 
-// formatDuration writes d the shortest exact way that parseDuration reads.
+// formatDuration formats d in the shortest exact form that parseDuration reads.
 func formatDuration(d time.Duration) string {
 	if d >= day && d%time.Hour == 0 {
 		s := fmt.Sprintf("%dd", d/day)
@@ -59,7 +59,7 @@ func formatDuration(d time.Duration) string {
 	return s
 }
 
-// roughly writes d in two or three digits, for people.
+// roughly formats d with two or three digits.
 func roughly(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -82,7 +82,7 @@ func roughly(d time.Duration) string {
 	return fmt.Sprintf("%.0fd", d.Hours()/24)
 }
 
-// durationFlag is a flag's value: a duration with days.
+// durationFlag is the value of a flag: a duration, perhaps with days.
 type durationFlag time.Duration
 
 func (f *durationFlag) Set(s string) error {
@@ -100,17 +100,17 @@ func (f *durationFlag) String() string {
 
 func (f *durationFlag) Type() string { return "duration" }
 
-// timeFlag is a flag's value: a point in time.
+// timeFlag is the value of a flag: a point in time.
 type timeFlag time.Time
 
-// timeLayouts are tried one after the other; those without a zone mean this
-// machine's.
+// timeLayouts are tried in this order. A time without a zone is in the zone of this
+// machine.
 var timeLayouts = []string{
 	time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly,
 }
 
-// parseTime reads a time. "now" is one that surely lies in the past, as clocks may
-// differ, which is what every run_at in the past means.
+// parseTime reads a time. "now" becomes a time that is in the past on any clock: a run_at in
+// the past means at once.
 func parseTime(s string) (time.Time, error) {
 	if s == "now" {
 		return time.Unix(0, 0).UTC(), nil
@@ -138,7 +138,7 @@ func (f *timeFlag) String() string {
 
 func (f *timeFlag) Type() string { return "time" }
 
-// seconds is a duration in JSON: a number of seconds. It also reads strings.
+// seconds is a duration that JSON writes as a number of seconds. It also reads strings.
 type seconds time.Duration
 
 func (s seconds) MarshalJSON() ([]byte, error) {

@@ -92,7 +92,7 @@ func TestRoughDurationsAreShort(t *testing.T) {
 	}
 }
 
-// Times lie centuries apart where somebody puts a job off for ever.
+// Times can be centuries apart, since some users postpone a job for ever.
 func TestTimesFarAwayArePrinted(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("enqueue", "q", "--run-at", "9999-12-31T23:59:59Z")

@@ -37,11 +37,11 @@ The id '-' reads ids from stdin, 10,000 at a time.`,
 			if e == (dibs.Edit{}) {
 				return usagef(cmd, "what is to change? give --priority or --run-at")
 			}
-			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				c := bulkChange{
 					app: a, selection: &s, db: db, verb: cmd.Name(),
-					words: changeWords{"changed %s", "would change %s", "changed", "there is no such job, or it does not wait"},
-					can:   func(state dibs.State) bool { return state == dibs.Waiting || state == dibs.Blocked },
+					words:      changeWords{"changed %s", "would change %s", "changed", "there is no such job, or it does not wait"},
+					changeable: func(state dibs.State) bool { return state == dibs.Waiting || state == dibs.Blocked },
 					apply: func(ids []int64) ([]changed, error) {
 						done, err := db.Edit(cmd.Context(), ids, e)
 						return changedTo("", done), err

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// enqueueFlags are the flags of 'dibs enqueue'.
+// enqueueFlags holds the flags of 'dibs enqueue'.
 type enqueueFlags struct {
-	job      dibs.NewJob // what the flags say of every job
+	job      dibs.NewJob // fields that the flags set in every job
 	priority int
 	delay    durationFlag
 	runAt    timeFlag
@@ -107,7 +107,7 @@ func (f *enqueueFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("delay", "run-at")
 }
 
-// read completes the job that the flags describe, and tells the format of the
+// read completes the job that the flags describe, and returns the format of the
 // input: none for one job from the arguments.
 func (f *enqueueFlags) read(cmd *cobra.Command, args []string) (format, error) {
 	if len(args) > 0 {
@@ -151,7 +151,7 @@ func (f *enqueueFlags) form() format {
 	return formatOf(f.file)
 }
 
-// complete fills in what is the command's own default.
+// complete sets the command's own defaults.
 func complete(job dibs.NewJob) dibs.NewJob {
 	if job.Queue == "" {
 		job.Queue = dibs.DefaultQueue
@@ -174,11 +174,11 @@ func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string) er
 		job.Payload = json.RawMessage(payload)
 	}
 	job = complete(job)
-	// The queue's own limit of payloads is the store's to check.
+	// The store checks the queue's own limit of payloads.
 	if err := validate(job, map[string]int{job.Queue: dibs.MaxPayloadLimit}); err != nil {
 		return err
 	}
-	return a.with(ctx, func(db dibs.Database) error {
+	return a.withDatabase(ctx, func(db dibs.Database) error {
 		got, err := db.Enqueue(ctx, []dibs.NewJob{job})
 		if _, rule, ok := invalidField(err); ok {
 			return rule

@@ -155,7 +155,7 @@ func TestEnqueueNothing(t *testing.T) {
 	})
 }
 
-// Nothing half enqueued: a broken line anywhere leaves the database as it was.
+// A broken line anywhere leaves the database unchanged.
 func TestEnqueueABrokenLineEnqueuesNothing(t *testing.T) {
 	good := strings.Repeat("{}\n", chunkJobs+500)
 	onEach(t, func(c *cli) {
@@ -195,7 +195,7 @@ func TestEnqueueABrokenLineEnqueuesNothing(t *testing.T) {
 	})
 }
 
-// The store has the last word on a queue's own limit; its refusal names the line too.
+// The store decides on a queue's own limit, and its refusal names the line too.
 func TestEnqueueAPayloadOverItsQueuesLimit(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.ok("queue", "small", "--create", "--payload-limit", "10")

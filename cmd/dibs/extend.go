@@ -47,7 +47,7 @@ to hold leases, they cannot be extended from here: that would change their token
 	return cmd
 }
 
-// leases reads what is to be extended, and how each of the jobs is named.
+// leases reads the leases to extend, and the names of their jobs.
 func (a *app) leases(ctx context.Context, args []string) (leases []dibs.Lease, names []string, err error) {
 	if len(args) == 2 {
 		l, err := a.parseLease(args)

@@ -50,7 +50,7 @@ The exit codes of the programs that 'dibs work' runs are in 'dibs work --help'.`
 	}
 }
 
-// hintError is an error with what to do next. Its text is err's.
+// hintError is an error with advice. Its text is that of err.
 type hintError struct {
 	err  error
 	next string
@@ -62,19 +62,19 @@ func (e *hintError) Unwrap() error { return e.err }
 // usageError is a mistake in the arguments.
 type usageError struct {
 	err     error
-	command string // such as "dibs enqueue"
+	command string // for example "dibs enqueue"
 }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
 
-// usagef is for mistakes that only the verb itself can see.
+// usagef makes an error for a mistake in the arguments that only the verb itself detects.
 func usagef(cmd *cobra.Command, format string, args ...any) error {
 	return &usageError{err: fmt.Errorf(format, args...), command: cmd.CommandPath()}
 }
 
-// codeError ends the command with an exit code of its own. Its report has been
-// written already if err is nil.
+// codeError ends the command with an exit code of its own. If err is nil, the report has
+// been written already.
 type codeError struct {
 	code int
 	err  error
@@ -92,7 +92,7 @@ func (e *codeError) Unwrap() error { return e.err }
 func (a *app) fail(ctx context.Context, err error) int {
 	err = open.Explain(a.dbURL(), err)
 	code := exitCode(ctx, err)
-	text := strings.TrimSuffix(strings.TrimSpace(open.Redacted(err.Error())), ": "+errors.ErrUnsupported.Error()) // the rest says it better
+	text := strings.TrimSuffix(strings.TrimSpace(open.Redacted(err.Error())), ": "+errors.ErrUnsupported.Error()) // the text before it is clearer
 	if text == "" {
 		return code
 	}

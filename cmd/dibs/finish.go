@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// endings are the flags that say how the job ended.
+// endings are the flags for how the job ended.
 var endings = []struct {
 	ending dibs.Ending
 	usage  string
@@ -114,7 +114,7 @@ func (a *app) parseLease(args []string) (l dibs.Lease, err error) {
 	return l, nil
 }
 
-// outcomes reads what is to be finished, and how each of the jobs is named.
+// outcomes reads the outcomes, and the names of their jobs.
 func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, given []bool) (outcomes []dibs.Outcome, names []string, err error) {
 	var ending dibs.Ending
 	for i, e := range endings {
@@ -143,8 +143,7 @@ func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, g
 	return outcomes, names, err
 }
 
-// outcomeJSON is a line of input: an outcome, which may have the other fields of a
-// job too.
+// outcomeJSON is a line of input: an outcome, perhaps with the other fields of a job.
 type outcomeJSON struct {
 	dibs.RawJob
 	ID     int64           `json:"id"`
@@ -163,7 +162,7 @@ func (o *outcomeJSON) name() string {
 	return strconv.FormatInt(o.ID, 10)
 }
 
-// eachLine calls f with every line of stdin. All are read before anything is done.
+// eachLine calls f with every line of stdin, which it reads to the end first.
 func (a *app) eachLine(ctx context.Context, f func(*outcomeJSON) error) error {
 	in := newInput(interruptible(ctx, a.stdin))
 	for line := 1; ; line++ {
@@ -193,7 +192,7 @@ func (a *app) eachLine(ctx context.Context, f func(*outcomeJSON) error) error {
 	}
 }
 
-// outcomeError speaks of the flags, or of the line of stdin, instead of a batch.
+// outcomeError makes an error name the flags, or the line of stdin, instead of an index.
 func outcomeError(err error, one bool) error {
 	var rule *dibs.InvalidError
 	var i int

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Another program's file is left alone, byte for byte, by every verb but migrate.
+// Every verb but migrate leaves another program's file unchanged, byte for byte.
 func TestAnotherProgramsFileIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shop.db")
@@ -51,7 +51,7 @@ func TestAnotherProgramsFileIsRefused(t *testing.T) {
 	c.ok("check")
 }
 
-// What a program has half written when it died is for its own next start to undo.
+// Only the next start of a program that died may undo what it has half written.
 func TestAnotherProgramsHalfWrittenFileIsRefused(t *testing.T) {
 	t.Parallel()
 	path, left := filepath.Join(t.TempDir(), "shop.db"), filepath.Join(t.TempDir(), "left.db")

@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// readAll reads text as jobs of a format: the good ones, and how many are broken. Broken ones have an
-// error that says something, and lines go up.
+// readAll reads text as jobs of a format. It returns the valid jobs and the number of broken ones, and
+// checks that these have an error with a text, and that line numbers grow.
 func readAll(t *testing.T, form format, text string) (jobs []dibs.NewJob, broken int, err error) {
 	t.Helper()
 	next, err := form.read(newInput(strings.NewReader(text)), dibs.NewJob{Queue: "base", Group: "g"})
@@ -45,7 +45,7 @@ func readAll(t *testing.T, form format, text string) (jobs []dibs.NewJob, broken
 	}
 }
 
-// Of text, each line that is not blank is one job or one that is refused, with all of its characters.
+// Each line of text that is not blank is one job with all of its characters, or is refused.
 func FuzzLines(f *testing.F) {
 	for _, text := range []string{"", "a\nb\r\n\n c \n", "\ufeffa\n", "\xff\nb", "a\x00b", `{"a":"<&>"}`, "{\"a\":1}\n2\n\"x", "\u2028\n\r\r\n", "null\n\ufeffnull"} {
 		f.Add(text)
@@ -86,8 +86,8 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
-// A job in JSON is read the same when it is written and read again. One that is refused says why in
-// the words of JSON and of dibs, not of Go.
+// A job in JSON stays the same when it is written and read again. A refusal gives the reason in the words
+// of JSON and of dibs, not of Go.
 func FuzzJobs(f *testing.F) {
 	for _, text := range []string{
 		`{"queue":"q","kind":"k","payload":{"a":[1,"x"]},"metadata":{"t":"u"},"priority":5,"delay":1.5,"max_attempts":3,"group":"g","unique_key":"u","unique_until":"claimed"}`,
@@ -117,7 +117,7 @@ func FuzzJobs(f *testing.F) {
 	})
 }
 
-// refusedInWords wants a reason that a user understands.
+// refusedInWords checks that a reason has no words of Go.
 func refusedInWords(t *testing.T, text string, err error) {
 	t.Helper()
 	var invalid *dibs.InvalidError
@@ -131,7 +131,7 @@ func refusedInWords(t *testing.T, text string, err error) {
 	}
 }
 
-// written is a line of --jobs with all that a job says.
+// written formats a job as a line of --jobs with all of its fields.
 func written(t *testing.T, job dibs.NewJob) []byte {
 	t.Helper()
 	fields := map[string]any{
@@ -152,7 +152,7 @@ func written(t *testing.T, job dibs.NewJob) []byte {
 	return line
 }
 
-// sameJob passes over how JSON is laid out.
+// sameJob compares jobs, but ignores the layout of JSON.
 func sameJob(a, b dibs.NewJob) bool {
 	for _, job := range []*dibs.NewJob{&a, &b} {
 		var payload any
@@ -168,8 +168,8 @@ func sameJob(a, b dibs.NewJob) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Of CSV, each row is a job whose payload has exactly the columns without an @, or is refused.
-// What is written again as CSV gives the same jobs.
+// Each row of CSV is a job whose payload has exactly the columns without an @, or is refused.
+// Rows written again as CSV give the same jobs.
 func FuzzCSV(f *testing.F) {
 	for _, text := range []string{
 		"a,b\n1,2\n", "@queue,@kind,to\nq,k,ann\n,,bob\n", "\ufeffa\n\"x\ny\"\n", "a,a\n", "a,\n", "@nope\n1\n", "a,b\n1\n", "a\n\"x", "", "@priority,@delay,@run_at,@max_attempts\n5,1d,2026-11-21,3\nx,y,z,w\n",
@@ -200,7 +200,7 @@ func FuzzCSV(f *testing.F) {
 			}
 		}
 		if len(rows[0]) == 1 && slices.ContainsFunc(rows, func(row []string) bool { return row[0] == "" }) {
-			return // the writer makes it a blank line
+			return // the writer would write a blank line
 		}
 		var again strings.Builder
 		if err := csv.NewWriter(&again).WriteAll(rows); err != nil {
@@ -212,7 +212,7 @@ func FuzzCSV(f *testing.F) {
 	})
 }
 
-// A line of 'dibs finish' is taken only if no field of it is lost; then it says the same again.
+// A line of 'dibs finish' is accepted only if none of its fields is lost. It stays the same when it is written and read again.
 func FuzzOutcomes(f *testing.F) {
 	for _, text := range []string{
 		`{"id":17,"token":"0123456789abcdef0123456789abcdef","ending":"completed","result":{"sent":true}}`, `{"id":18,"token":"xx","ending":"retry","error":"timed out","delay":90}`,
@@ -242,7 +242,7 @@ func FuzzOutcomes(f *testing.F) {
 	})
 }
 
-// A duration or a time that is read is the same when it is written and read again, in flags and in JSON.
+// A duration or a time stays the same when it is written and read again, in flags and in JSON.
 func FuzzDurationAndTime(f *testing.F) {
 	for _, text := range []string{"250ms", "14d", "336h", "1d12h", "-5s", "1.5h", "4294967295d", "106751d23h47m16s", "1d-1h", "µ", "2026-12-31T23:59:00Z", "2026-12-31 23:59", "now", "0001-01-01", "9999-12-31T23:59:59.999999999+14:00"} {
 		f.Add(text)

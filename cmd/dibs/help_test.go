@@ -11,13 +11,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/golden"
 )
 
-// Every command's help is kept in a file, so that a change of it is seen and read.
+// A golden file keeps every command's help, so that a reviewer sees each change.
 func TestHelp(t *testing.T) {
 	c := onSQLite(t)
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		if cmd.Hidden || cmd.Name() == "completion" || cmd.Name() == "help" {
-			return // cobra's own words
+			return // cobra's own text
 		}
 		path := strings.Fields(cmd.CommandPath())[1:]
 		name := strings.Join(append([]string{"dibs"}, path...), "-")
@@ -56,7 +56,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Who comes from another queue is told how dibs calls it.
+// The error for another queue's word names the command of dibs.
 func TestWordsOfOtherQueues(t *testing.T) {
 	c := onSQLite(t)
 	for word, want := range map[string]string{
@@ -100,7 +100,7 @@ func TestCompletionOffersQueues(t *testing.T) {
 	})
 }
 
-// A typing error in --db must not make a file, nor a message in the prompt.
+// A mistake in --db must not create a file, nor print a message into the prompt.
 func TestCompletionMakesNoFile(t *testing.T) {
 	c := onSQLite(t)
 	r := c.run("", "__complete", "--db", c.db, "pause", "")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The rows of other programs hold whatever their users have typed.
+// Rows of other programs contain whatever their users have typed.
 func TestAdoptedRowsReachNoTerminalAsTheyAre(t *testing.T) {
 	for name, mapping := range map[string]string{"token": byToken, "side": bySide} {
 		t.Run(name, func(t *testing.T) {
@@ -37,11 +37,11 @@ func TestAdoptedRowsReachNoTerminalAsTheyAre(t *testing.T) {
 				{"top", "--once"},
 			} {
 				for _, terminal := range []bool{true, false} {
-					h.prints(terminal, false, x.with(args...))
-					h.prints(terminal, true, x.with(args...))
+					h.prints(terminal, false, x.withTable(args...))
+					h.prints(terminal, true, x.withTable(args...))
 				}
 			}
-			if out := h.screen(true, "", x.with("top", "--once")...); !strings.Contains(out.out, "RUNNING") && !strings.Contains(out.out, "running") {
+			if out := h.screen(true, "", x.withTable("top", "--once")...); !strings.Contains(out.out, "RUNNING") && !strings.Contains(out.out, "running") {
 				t.Errorf("top shows %s%s", out.out, out.err)
 			}
 			h.adoption(x.mapping, "tickets")
@@ -49,7 +49,7 @@ func TestAdoptedRowsReachNoTerminalAsTheyAre(t *testing.T) {
 	}
 }
 
-// adoption are the commands about a mapping.
+// adoption runs the commands for mappings.
 func (h *hostileDB) adoption(mapping, table string) {
 	for _, args := range [][]string{{"init", table}, {"check", mapping}, {"try", mapping, "-n", "5"}, {"sql", mapping}, {"init", "nosuch" + evilName}} {
 		for _, terminal := range []bool{true, false} {
@@ -59,7 +59,7 @@ func (h *hostileDB) adoption(mapping, table string) {
 	}
 }
 
-// Names of tables and columns are somebody else's too, and so is what a mapping says.
+// Names of tables and columns, and texts of mappings, are foreign text too.
 func TestAdoptedNamesReachNoTerminalAsTheyAre(t *testing.T) {
 	c := onSQLite(t)
 	if err := os.WriteFile(strings.TrimPrefix(c.db, "sqlite:"), nil, 0o600); err != nil {
@@ -96,8 +96,8 @@ func TestAdoptedNamesReachNoTerminalAsTheyAre(t *testing.T) {
 	h.prints(false, false, []string{"__complete", "adopt", "init", "t"})
 }
 
-// What is proposed for such a table fits it: names are written such that they are read as the
-// same, and the queue has a name that it may have.
+// The proposal for a table with hostile names is valid: it quotes the names correctly, and the
+// name of the queue is allowed.
 func TestAProposalForHostileNamesFits(t *testing.T) {
 	for name, evil := range map[string]string{"controls": evilControls, "text": evilText, "beyond 16 bits": "\U000e0001"} {
 		t.Run(name, func(t *testing.T) {

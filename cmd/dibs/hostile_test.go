@@ -22,8 +22,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/torture"
 )
 
-// Orders to a terminal in all their forms, characters that turn text around, and a line that
-// looks like one of ours. JSON cannot hold the first part as it is.
+// Hostile text: terminal control sequences in all their forms, characters that reverse text, and
+// a line that looks like one of dibs. JSON must escape the first part.
 const (
 	evilControls = "\x07\x1b[45m\x1b]0;title\x07\r\b"
 	evilText     = "\u009b31m\u009d0;t\u009c\u0085\u202e\u2066\u2069\u200e\u200f\u061c\u2028\u2029\u007f"
@@ -35,12 +35,12 @@ type hostileDB struct {
 	*cli
 	t    *testing.T
 	sql  *sql.DB
-	ids  []string // of jobs in every state
+	ids  []string // ids of jobs in every state
 	lite bool
 }
 
-// plant makes jobs in all states by the command, with a word wherever text goes, and then puts
-// the hostile text in place of that word, since the command refuses it.
+// plant makes jobs in all states with the command, and a placeholder in every text. Then it replaces
+// the placeholder with hostile text by SQL, since the command refuses such text.
 func plant(c *cli) *hostileDB {
 	c.t.Helper()
 	c.ok("migrate")
@@ -80,7 +80,7 @@ func plant(c *cli) *hostileDB {
 	return h
 }
 
-// replace puts the hostile text into every column of text.
+// replace replaces the word with hostile text in every text column.
 func (h *hostileDB) replace(word string) {
 	h.t.Helper()
 	columns, placeholder := `select table_schema || '.' || table_name || ' ' || column_name || ' ' || data_type from information_schema.columns
@@ -106,7 +106,7 @@ func (h *hostileDB) replace(word string) {
 	}
 }
 
-// screen runs the command as on a terminal, or not.
+// screen runs the command, with or without a terminal.
 func (h *hostileDB) screen(terminal bool, stdin string, args ...string) runResult {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
@@ -118,7 +118,7 @@ func (h *hostileDB) screen(terminal bool, stdin string, args ...string) runResul
 	return runResult{code, out.String(), errs.String()}
 }
 
-// harmless checks what reached a terminal.
+// harmless checks that no hostile text has reached a terminal.
 func harmless(t *testing.T, what, text string, colored bool) {
 	t.Helper()
 	if colored {
@@ -151,7 +151,7 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 			h := plant(&cli{t: t, db: db(t)})
 			h.showsWhatThereIs()
 			commands := h.reading()
-			if h.lite { // what is refused is so before any database is asked
+			if h.lite { // names are refused before any database is asked
 				commands = append(commands, h.refused()...)
 			}
 			for _, args := range commands {
@@ -170,7 +170,7 @@ func TestNothingHostileReachesATerminal(t *testing.T) {
 	}
 }
 
-// reading are commands that print what is in the database, or change it.
+// reading lists commands that print or change the database.
 func (h *hostileDB) reading() [][]string {
 	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
 	commands := [][]string{
@@ -202,7 +202,7 @@ func (h *hostileDB) reading() [][]string {
 	return append(commands, []string{"cancel", h.ids[7]}, []string{"requeue", h.ids[1]})
 }
 
-// refused are commands whose arguments are hostile.
+// refused lists commands with hostile arguments.
 func (h *hostileDB) refused() [][]string {
 	queue, kind, group := "q"+evilName, "k"+evilName, "g"+evilName
 	return [][]string{
@@ -262,8 +262,8 @@ func (h *hostileDB) prints(terminal, asJSON bool, args []string) {
 	}
 }
 
-// showsWhatThereIs makes sure that hostile text was printed at all: escaped, and in JSON such
-// that a reader gets it as it is.
+// showsWhatThereIs checks that hostile text was printed at all: escaped, and in JSON so that a
+// reader gets the original.
 func (h *hostileDB) showsWhatThereIs() {
 	h.t.Helper()
 	shown := h.screen(false, "", "show", h.ids[1]).out
@@ -288,7 +288,7 @@ func (h *hostileDB) showsWhatThereIs() {
 	}
 }
 
-// Bytes that are no UTF-8, and payloads that are no JSON, come from rows that others wrote.
+// Rows of other programs may have invalid UTF-8 and payloads that are not JSON.
 func TestWhatIsNotEvenTextReachesNoTerminal(t *testing.T) {
 	c := onSQLite(t)
 	h := plant(c)
@@ -311,7 +311,7 @@ func TestWhatIsNotEvenTextReachesNoTerminal(t *testing.T) {
 	}
 }
 
-// The page and the words of a torture tell names and keys of an adopted table, and paths.
+// The report and the messages of a torture contain paths, and names and keys of an adopted table.
 func TestTheTorturesReportIsHarmless(t *testing.T) {
 	t.Parallel()
 	r := &torture.Result{Dir: evilName}
@@ -333,12 +333,12 @@ func TestTheTorturesReportIsHarmless(t *testing.T) {
 	}
 }
 
-// What could be such text is refused as a name, on both kinds of database.
+// Both kinds of database refuse hostile text as a name.
 func TestHostileNamesAreRefused(t *testing.T) {
 	onEach(t, func(c *cli) {
 		all := "\u0000\u0001\u001b\u007f\u0080\u0085\u009b\u009d\u009f\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 		if !strings.HasPrefix(c.db, "sqlite:") {
-			all = "\u009b\u202e" // it is the same code
+			all = "\u009b\u202e" // both databases use the same code
 		}
 		for _, r := range all {
 			name := "a" + string(r) + "b"
@@ -359,11 +359,11 @@ func TestHostileNamesAreRefused(t *testing.T) {
 			}
 			c.fails(exitUsage, `{"queue":`+strconv.QuoteToASCII(strings.ReplaceAll(name, "\x00", "\x01"))+"}\n", []string{"enqueue", "--jobs"}, "stdin:1: ")
 		}
-		c.ok("enqueue", "日本 ümläut עברית \U0001f600") // what people write is fine
+		c.ok("enqueue", "日本 ümläut עברית \U0001f600") // ordinary text of any language is allowed
 	})
 }
 
-// The live view draws itself: what it hands to the terminal is looked at in every state.
+// The live view draws to the terminal itself, so its pictures are checked in every state.
 func TestTopShowsNothingHostile(t *testing.T) {
 	t.Parallel()
 	db := busy()
@@ -404,7 +404,7 @@ func TestTopShowsNothingHostile(t *testing.T) {
 			press(m, "down")
 			look("a job, scrolled")
 		}
-		send(m, didMsg{err: errors.New(evilName)})
+		send(m, doneMsg{err: errors.New(evilName)})
 		look("an error")
 	}
 }

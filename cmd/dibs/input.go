@@ -18,24 +18,24 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// record is what one line of input holds, or one row of CSV: a job, or what is
-// wrong with it.
+// record is one line of input, or one row of CSV: a job, or the error that it is
+// invalid.
 type record struct {
-	line int // where it begins, from 1
+	line int // number of its first line, from 1
 	job  dibs.NewJob
 	err  error
 }
 
-// records reads one record after the other, and io.EOF after the last. Other
-// errors mean that the rest cannot be read.
+// records returns the next record, and io.EOF after the last. After another error the rest
+// cannot be read.
 type records func() (record, error)
 
-// maxRecord bounds what is held in memory for one record.
+// maxRecord limits the memory for one record.
 const maxRecord = dibs.MaxPayloadLimit + 1<<20
 
 var errTooLong = fmt.Errorf("is longer than %d bytes", maxRecord)
 
-// format names a way of writing many jobs.
+// format names a file format for many jobs.
 type format string
 
 const (
@@ -45,7 +45,7 @@ const (
 	formatCSV   format = "csv"
 )
 
-// formatOf is the format that a file's name tells, if it does.
+// formatOf returns the format that a file's name implies, or "".
 func formatOf(path string) format {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".csv":
@@ -56,7 +56,7 @@ func formatOf(path string) format {
 	return ""
 }
 
-// read starts reading records; base holds what they do not say themselves.
+// read starts reading records. base supplies the fields that a record does not set.
 func (f format) read(in *input, base dibs.NewJob) (records, error) {
 	r := in.Reader
 	switch f {
@@ -79,7 +79,7 @@ func (f format) read(in *input, base dibs.NewJob) (records, error) {
 	}), nil
 }
 
-// readLines makes a record of every line that is not blank.
+// readLines reads every line that is not blank as a record.
 func readLines(r *bufio.Reader, parse func([]byte) (dibs.NewJob, error)) records {
 	at := 0
 	return func() (record, error) {
@@ -103,8 +103,8 @@ func readLines(r *bufio.Reader, parse func([]byte) (dibs.NewJob, error)) records
 	}
 }
 
-// readLine returns the next line without its end, or io.EOF. Of one that is too
-// long it skips the rest.
+// readLine returns the next line without its line end, or io.EOF. It skips the rest of a
+// line that is too long.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	long := false
@@ -128,7 +128,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// jsonString writes text as a JSON string.
+// jsonString formats text as a JSON string.
 func jsonString(text []byte) (json.RawMessage, error) {
 	if !utf8.Valid(text) {
 		return nil, &dibs.InvalidError{Field: "payload", Reason: "is not valid UTF-8"}
@@ -136,18 +136,18 @@ func jsonString(text []byte) (json.RawMessage, error) {
 	return encode(string(text)), nil
 }
 
-// encode is json.Marshal for strings, without making <, > and & unreadable.
+// encode is json.Marshal for strings, but does not escape <, > and &.
 func encode(s string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
-		panic(err) // strings can be encoded
+		panic(err) // cannot happen: any string can be encoded
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// jobJSON is a line of --jobs: a job in the words of the library.
+// jobJSON is a line of --jobs: a job with the library's names of fields.
 type jobJSON struct {
 	Queue       string           `json:"queue"`
 	Kind        string           `json:"kind"`
@@ -163,7 +163,7 @@ type jobJSON struct {
 }
 
 func parseJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
-	if !utf8.Valid(line) { // the decoder would put other characters in place of what is not
+	if !utf8.Valid(line) { // the decoder would replace invalid bytes
 		return job, &dibs.InvalidError{Field: "job", Reason: "is not valid UTF-8"}
 	}
 	var j jobJSON
@@ -206,8 +206,8 @@ func override[T comparable](to *T, from T) {
 	}
 }
 
-// validate checks a job as the store will, so that a mistake on the last line is
-// known before the first is enqueued. limits are the queues' payload limits.
+// validate checks a job as the store will, so that dibs finds a mistake on the last line
+// before it enqueues the first. limits are the queues' payload limits.
 func validate(job dibs.NewJob, limits map[string]int) error {
 	_, err := checks.Jobs([]dibs.NewJob{job}, func(queue string) (int, error) {
 		if limit, ok := limits[queue]; ok {
@@ -221,35 +221,35 @@ func validate(job dibs.NewJob, limits map[string]int) error {
 	return err
 }
 
-// input is buffered. What one record may take of it is bounded for readers that
-// cannot tell by themselves.
+// input is buffered input. Its budget limits the size of a record for readers without a
+// limit of their own.
 type input struct {
 	*bufio.Reader
 	budget *budget
 }
 
 func newInput(r io.Reader) *input {
-	b := &budget{r: r, left: math.MaxInt}
+	b := &budget{r: r, remaining: math.MaxInt}
 	return &input{Reader: bufio.NewReaderSize(b, 64<<10), budget: b}
 }
 
-// budget reads up to a number of bytes, which its owner raises.
+// budget reads up to a number of bytes, which its owner can raise.
 type budget struct {
-	r    io.Reader
-	left int
+	r         io.Reader
+	remaining int
 }
 
 func (b *budget) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	if b.remaining <= 0 {
 		return 0, errTooLong
 	}
-	n, err := b.r.Read(p[:min(len(p), b.left)])
-	b.left -= n
+	n, err := b.r.Read(p[:min(len(p), b.remaining)])
+	b.remaining -= n
 	return n, err
 }
 
-// interruptible reads from r until ctx ends, though a read of a terminal or a pipe
-// cannot be broken off.
+// interruptible reads from r until ctx ends, even while a read of a terminal or a pipe
+// blocks.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	context.AfterFunc(ctx, func() { in.CloseWithError(ctx.Err()) })

@@ -17,7 +17,7 @@ import (
 )
 
 // csvFields are the columns that set a field of the job, by their names in the
-// header. All others make up the payload.
+// header. All other columns form the payload.
 var csvFields = map[string]func(*dibs.NewJob, string) error{
 	"@queue":        func(j *dibs.NewJob, s string) error { j.Queue = s; return nil },
 	"@kind":         func(j *dibs.NewJob, s string) error { j.Kind = s; return nil },
@@ -46,8 +46,8 @@ var csvFields = map[string]func(*dibs.NewJob, string) error{
 	},
 }
 
-// readCSV makes a record of every row after the header. Its payload is an object
-// of strings, in the order of the columns.
+// readCSV reads every row after the header as a record. Its payload is an object of
+// strings, in the order of the columns.
 func readCSV(in *input, base dibs.NewJob) (records, error) {
 	if bom, err := in.Peek(3); err == nil && string(bom) == "\ufeff" {
 		if _, err := in.Discard(3); err != nil {
@@ -56,7 +56,7 @@ func readCSV(in *input, base dibs.NewJob) (records, error) {
 	}
 	r := csv.NewReader(in.Reader)
 	r.ReuseRecord = true
-	in.budget.left = maxRecord
+	in.budget.remaining = maxRecord
 	row, err := r.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("it is empty; CSV begins with a row of column names")
@@ -69,7 +69,7 @@ func readCSV(in *input, base dibs.NewJob) (records, error) {
 		return nil, err
 	}
 	return func() (record, error) {
-		in.budget.left = maxRecord
+		in.budget.remaining = maxRecord
 		row, err := r.Read()
 		var broken *csv.ParseError
 		switch {
@@ -84,8 +84,8 @@ func readCSV(in *input, base dibs.NewJob) (records, error) {
 	}, nil
 }
 
-// csvError says which columns or lines the trouble lies in; the line where the row
-// begins is said elsewhere.
+// csvError explains an error of a row by its columns or lines. The caller adds the row's
+// first line.
 func csvError(err error) error {
 	var broken *csv.ParseError
 	if !errors.As(err, &broken) {
@@ -148,7 +148,7 @@ func csvJob(header, row []string, job dibs.NewJob) (dibs.NewJob, error) {
 	return job, nil
 }
 
-// fieldReason puts what strconv says into words.
+// fieldReason puts an error of strconv into words.
 func fieldReason(err error, value string) string {
 	if errors.As(err, new(*strconv.NumError)) {
 		return fmt.Sprintf("must be a whole number, got %.40q", value)

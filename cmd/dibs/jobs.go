@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// checkQueue returns an error that names the known queues if there is none of that
-// name. An empty name is no queue to check.
+// checkQueue returns an error that names the known queues if none has the given name. It
+// accepts an empty name.
 func checkQueue(ctx context.Context, db jobTable, name string) error {
 	if name == "" {
 		return nil
@@ -41,9 +41,9 @@ func parseID(s string) (int64, error) {
 func unknownQueue(name string, known []string) *hintError {
 	next := "this database has no queues yet; 'dibs enqueue' makes them"
 	if n := len(known); n > 0 {
-		const most = 10
-		if n > most {
-			known = append(known[:most:most], fmt.Sprintf("and %d more: 'dibs queue'", n-most))
+		const shown = 10
+		if n > shown {
+			known = append(known[:shown:shown], fmt.Sprintf("and %d more: 'dibs queue'", n-shown))
 		}
 		next = "known queues: " + printable(strings.Join(known, ", "))
 	}
@@ -56,7 +56,7 @@ func unknownQueue(name string, known []string) *hintError {
 	return &hintError{err: fmt.Errorf("%w \"%s\"", dibs.ErrUnknownQueue, clip(printable(name), 60)), next: next}
 }
 
-// invalidField says whether err refuses the i-th job of a batch.
+// invalidField reports whether err refuses the i-th job of a batch.
 func invalidField(err error) (i int, rule *dibs.InvalidError, ok bool) {
 	if !errors.As(err, &rule) {
 		return 0, nil, false

@@ -53,7 +53,7 @@ func TestListJobs(t *testing.T) {
 	})
 }
 
-// ids of a page's jobs.
+// ids returns the ids of a page's jobs.
 func ids(jobs any) []any {
 	var list []any
 	for _, j := range jobs.([]any) {

@@ -13,20 +13,20 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// readObject reads a line of JSON into an object's fields. A field that is misspelled, or is
-// there twice, must not be lost.
+// readObject reads a line of JSON into an object's fields. Misspelled and repeated fields
+// are errors, so that none is ignored.
 func readObject(line []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
 		return err
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More passes over a } or ] too many
+	if _, err := d.Token(); !errors.Is(err, io.EOF) { // More ignores a } or ] too many
 		return errors.New("it is followed by more than its line should hold")
 	}
 	d = json.NewDecoder(bytes.NewReader(line))
 	if first, err := d.Token(); err != nil || first != json.Delim('{') {
-		return err // it is null, and so has no fields
+		return err // the value is null, which has no fields
 	}
 	seen := map[string]bool{}
 	for d.More() {
@@ -34,7 +34,7 @@ func readObject(line []byte, to any) error {
 		if err != nil {
 			return err
 		}
-		field := strings.ToLower(fmt.Sprint(name)) // the decoder takes a field in any case
+		field := strings.ToLower(fmt.Sprint(name)) // the decoder ignores the case of a field
 		if seen[field] {
 			return fmt.Errorf("it has the field %q twice", field)
 		}
@@ -47,7 +47,7 @@ func readObject(line []byte, to any) error {
 	return nil
 }
 
-// jsonReason puts into words why JSON could not be read.
+// jsonReason explains in words why JSON could not be read.
 func jsonReason(err error) string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -67,7 +67,7 @@ func jsonReason(err error) string {
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
-// jsonKind is what JSON has to hold for a value of that type.
+// jsonKind names the kind of JSON value for a Go type.
 func jsonKind(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case t == reflect.TypeFor[dibs.Token]():

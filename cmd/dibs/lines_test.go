@@ -25,9 +25,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Command lines are made up from the real tree of commands: every verb with every flag, with
-// good values, wrong ones and hostile ones, with things on stdin and in the environment. What
-// each of them does is not known here, but this holds of all:
+// The tests generate command lines from the real tree of commands: every verb with every flag,
+// with valid, wrong and hostile values, with input and environment variables. The tests do not
+// know what each line does, but check for each:
 //
 //  1. no panic
 //  2. it ends, at the latest when it is interrupted
@@ -37,16 +37,16 @@ import (
 //  6. no control or direction character reaches a terminal
 //  7. under --json, stdout holds nothing but JSON, a value a line
 //  8. what a flag cannot take is an error that names the flag
-const lineLimit = 2 * time.Minute // a line that has not ended by then hangs
+const lineLimit = 2 * time.Minute // a line that takes longer hangs
 
-// lines runs made-up command lines and collects what is wrong.
+// lines runs generated command lines and collects faults.
 type lines struct {
-	t    *testing.T
-	rng  *rand.Rand
-	dir  string                    // where they run
-	root func(*app) *cobra.Command // the tree
-	bad  map[string]string         // by kind of fault, the first line that shows it
-	ends map[int]int               // exit codes
+	t         *testing.T
+	rng       *rand.Rand
+	dir       string                    // folder in which the lines run
+	root      func(*app) *cobra.Command // makes the tree of commands
+	findings  map[string]string         // by kind of fault: the first line that shows it
+	exitCodes map[int]int               // by exit code: number of lines
 }
 
 // line is one command line.
@@ -54,7 +54,7 @@ type line struct {
 	args     []string
 	env      map[string]string
 	stdin    string
-	patience time.Duration // it is interrupted after that
+	patience time.Duration // time after which the line is interrupted
 	prose    bool          // stdout may be text though --json is given
 	raw      bool          // stdout may be bytes as they were enqueued
 }
@@ -65,7 +65,7 @@ func (l line) String() string {
 
 func newLines(t *testing.T, seed uint64, root func(*app) *cobra.Command) *lines {
 	t.Helper()
-	g := &lines{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), root: root, bad: map[string]string{}, ends: map[int]int{}}
+	g := &lines{t: t, rng: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), root: root, findings: map[string]string{}, exitCodes: map[int]int{}}
 	t.Chdir(g.dir)
 	t.Setenv("TMPDIR", t.TempDir())
 	for name, text := range lineFiles {
@@ -76,7 +76,7 @@ func newLines(t *testing.T, seed uint64, root func(*app) *cobra.Command) *lines 
 	return g
 }
 
-// found notes a fault, once for each kind and command.
+// found records a fault, once for each kind and command.
 func (g *lines) found(kind string, l line, text string, args ...any) {
 	name := kind
 	for _, a := range l.args {
@@ -85,12 +85,12 @@ func (g *lines) found(kind string, l line, text string, args ...any) {
 			break
 		}
 	}
-	if _, known := g.bad[name]; !known {
-		g.bad[name] = kind + ": " + fmt.Sprintf(text, args...) + "\n  " + l.String()
+	if _, known := g.findings[name]; !known {
+		g.findings[name] = kind + ": " + fmt.Sprintf(text, args...) + "\n  " + l.String()
 	}
 }
 
-// run runs a line and judges it.
+// run runs a line and checks it.
 func (g *lines) run(l line) {
 	for _, name := range []string{"DIBS_DB", "DIBS_SCHEMA", "DIBS_PREFIX", "DIBS_TABLE"} {
 		g.t.Setenv(name, l.env[name])
@@ -113,18 +113,18 @@ func (g *lines) run(l line) {
 	case code := <-ended:
 		g.judge(a, l, code, out.String(), errs.String())
 	case <-time.After(lineLimit):
-		g.t.Fatalf("it hangs: %v", l) // and goes on to: nothing after it could be judged
+		g.t.Fatalf("it hangs: %v", l) // the hanging line keeps running, so no further line can be judged
 	}
 }
 
-// logged are lines that a worker's log has on stderr.
+// logged matches lines of a worker's log.
 var logged = regexp.MustCompile(`^(time=|\{"time":)`)
 
 func (g *lines) judge(a *app, l line, code int, out, errs string) {
 	if known := code >= 0 && code <= exitBroken || code == exitInterrupted; !known && code != -1 {
 		g.found("exit code", l, "%d", code)
 	}
-	g.ends[code]++
+	g.exitCodes[code]++
 	complaint := false
 	for text := range strings.Lines(errs) {
 		complaint = complaint || strings.HasPrefix(text, "dibs: ")
@@ -152,7 +152,7 @@ func (g *lines) judge(a *app, l line, code int, out, errs string) {
 	}
 }
 
-// files looks for passwords in everything that was written.
+// files looks for passwords in all written files.
 func (g *lines) files() {
 	for _, dir := range []string{g.dir, os.Getenv("TMPDIR")} {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -171,13 +171,13 @@ func (g *lines) files() {
 	}
 }
 
-// leaves are the commands that do something, with what help says of each.
+// leaves lists the commands without subcommands.
 func (g *lines) leaves() []*cobra.Command {
 	var all []*cobra.Command
 	var visit func(*cobra.Command)
 	visit = func(cmd *cobra.Command) {
 		if cmd.Hidden {
-			return // parts of the demo and the like, which speak among themselves
+			return // internal processes of the demo and the like
 		}
 		if cmd.Runnable() || !cmd.HasSubCommands() {
 			all = append(all, cmd)
@@ -193,7 +193,7 @@ func (g *lines) leaves() []*cobra.Command {
 	return all
 }
 
-// flags of a command, its own and those of all.
+// flags lists a command's flags, including the global ones.
 func flags(cmd *cobra.Command) []*pflag.Flag {
 	cmd.InitDefaultHelpFlag()
 	var all []*pflag.Flag
@@ -207,7 +207,7 @@ func flags(cmd *cobra.Command) []*pflag.Flag {
 	return all
 }
 
-// make makes up one line for a command.
+// make generates one line for a command.
 func (g *lines) make(cmd *cobra.Command) line {
 	path := strings.Fields(cmd.CommandPath())[1:]
 	l := line{args: slices.Clone(path), env: map[string]string{}, stdin: pick(g.rng, lineInputs), patience: 2 * time.Second}
@@ -230,7 +230,7 @@ func (g *lines) make(cmd *cobra.Command) line {
 		l.args = append(l.args, "--json")
 	}
 	words := g.rng.IntN(4)
-	if g.rng.IntN(2) == 0 { // what it takes
+	if g.rng.IntN(2) == 0 { // arguments that the command accepts
 		for _, words := range lineArgs[cmd.Name()] {
 			l.args = append(l.args, pick(g.rng, words))
 		}
@@ -249,8 +249,8 @@ func (g *lines) make(cmd *cobra.Command) line {
 	return l
 }
 
-// place names a database: mostly one that is there. What would keep a server or a disk busy for
-// long gets one that cannot be used.
+// place names a database, mostly an existing one. Commands that would keep a server or a disk busy
+// get one that cannot be used.
 func (g *lines) place(l *line, name string) {
 	db := pick(g.rng, lineDBs)
 	switch {
@@ -272,7 +272,7 @@ func (g *lines) place(l *line, name string) {
 	l.args = append(l.args, "--db", db)
 }
 
-// flag makes up a flag with a value.
+// flag generates a flag with a value.
 func (g *lines) flag(f *pflag.Flag) []string {
 	value := pick(g.rng, append(lineValues[f.Value.Type()], lineWords...))
 	if g.rng.IntN(3) > 0 && len(lineValues[f.Value.Type()]) > 0 {
@@ -289,7 +289,7 @@ func (g *lines) flag(f *pflag.Flag) []string {
 
 func pick[T any](rng *rand.Rand, from []T) T { return from[rng.IntN(len(from))] }
 
-// wrong gives every flag a value that it cannot take, and expects it to be named.
+// wrong gives every flag an invalid value, and expects the error to name the flag.
 func (g *lines) wrong() {
 	for _, cmd := range g.leaves() {
 		for _, f := range flags(cmd) {
@@ -309,7 +309,7 @@ func (g *lines) wrong() {
 	}
 }
 
-// lineSeed is the seed that the environment names, or else one of its own in long runs.
+// lineSeed returns the seed from the environment, or a random one in long runs, and the number of lines.
 func lineSeed(t *testing.T) (seed uint64, n int) {
 	t.Helper()
 	seed, n = 20261122, 1000
@@ -326,18 +326,18 @@ func lineSeed(t *testing.T) (seed uint64, n int) {
 	return seed, n
 }
 
-// TestCommandLines runs a thousand lines; with DIBS_SOAK=1, many more.
+// TestCommandLines runs a thousand lines, or with DIBS_SOAK=1 many more.
 func TestCommandLines(t *testing.T) {
 	seed, n := lineSeed(t)
 	g := newLines(t, seed, newRootCmd)
 	g.all(n)
-	for _, text := range g.bad {
+	for _, text := range g.findings {
 		t.Error(text)
 	}
-	t.Logf("exit codes: %v", g.ends)
+	t.Logf("exit codes: %v", g.exitCodes)
 	for _, code := range []int{exitOK, exitUsage, exitUnavailable, exitNotFound, exitSchema} {
-		if g.ends[code] < n/200 {
-			t.Errorf("only %d of %d lines ended with exit code %d: do they still reach what they try?", g.ends[code], n, code)
+		if g.exitCodes[code] < n/200 {
+			t.Errorf("only %d of %d lines ended with exit code %d: do they still reach what they try?", g.exitCodes[code], n, code)
 		}
 	}
 }
@@ -381,14 +381,14 @@ func TestCommandLinesFindFaults(t *testing.T) {
 				return root
 			})
 			g.all(600)
-			if _, found := g.bad[name+" planted"]; !found {
-				t.Errorf("the %s is not found; %d others: %v", name, len(g.bad), g.bad)
+			if _, found := g.findings[name+" planted"]; !found {
+				t.Errorf("the %s is not found; %d others: %v", name, len(g.findings), g.findings)
 			}
 		})
 	}
 }
 
-// looseInt is a flag that takes anything for a number.
+// looseInt is a number flag that accepts anything.
 type looseInt struct{}
 
 func (looseInt) String() string   { return "" }

@@ -4,7 +4,7 @@ import "strings"
 
 // What made-up command lines are made of.
 
-// lineFiles lie in the folder where they run.
+// lineFiles are files in the folder of the lines.
 var lineFiles = map[string]string{
 	"m.yaml":       byToken,
 	"bad.yaml":     "table: [\n",
@@ -15,7 +15,7 @@ var lineFiles = map[string]string{
 	"empty.sqlite": "",
 }
 
-// lineDBs are databases: one that is there, others that are not, and what is none.
+// lineDBs are names of databases: an existing one, missing ones and invalid ones.
 var lineDBs = append([]string{
 	"sqlite:jobs.db", "jobs.db", "sqlite:new.db", "sqlite:no/such/x.db", "notes.db", "empty.sqlite", "sqlite:.", "sqlite:", "sqlite::memory:",
 	"", "jobs", "mysql://h/x", evilName, "sqlite:" + evilText, "postgres://127.0.0.1:1/x", "postgres://127.0.0.1:1/" + evilText,
@@ -36,7 +36,7 @@ var lineWords = []string{
 	evilName, evilText, evilControls, "\xff\xfe", "日本", "'; drop table dibs_job; --", "a\nb", "$(id)", "\x00", "--lines", "--help", "true",
 }
 
-// lineValues are values that flags of a type may take, and some that they may not.
+// lineValues are valid and invalid values by type of flag.
 var lineValues = map[string][]string{
 	"int":         {"0", "1", "7", "100", "1000", "-1", "99999999999999999999", "x", "1e3", " 1", evilName},
 	"uint64":      {"0", "1", "18446744073709551615", "-1"},
@@ -48,14 +48,14 @@ var lineValues = map[string][]string{
 	"string":      {"q", "k", "", "fifo", "lifo", "dead", "finished", "claimed", "{}", "jobs.csv", "jobs.jsonl", "dibs", "other_", "p$", "1", "sqlite_", evilName},
 }
 
-// lineInputs are on stdin.
+// lineInputs are inputs on stdin.
 var lineInputs = []string{
 	"", "\n", "1 2 3\n", "17\n18 x\n", "{\"a\":1}\n{\"a\":2}\n", "a,b\n1,2\n", "@kind,@nosuch\nk,1\n", `{"queue":"q","payload":1}` + "\n", "{\"queue\":\"q\",\"delay\":\"soon\"}\n",
 	`{"id":1,"token":"` + strings.Repeat("a", 32) + `","ending":"completed"}` + "\n", `{"id":1,"token":"x","ending":"what"}` + "\n",
 	evilName + "\n", "\"" + evilText + "\"\n", "\xff\xfe\x00\n", strings.Repeat("x", 100_000), strings.Repeat("line\n", 1000), "{\"queue\":\"\\u009b\"}\n", "\ufeff\"bom\"\n",
 }
 
-// lineArgs are arguments that commands take.
+// lineArgs are valid arguments by command.
 var lineArgs = func() map[string][][]string {
 	queue, ids, file := []string{"q", "q", "emails", "nosuch"}, []string{"1", "2", "3", "5", "8", "13", "99999"}, []string{"m.yaml", "m.yaml", "bad.yaml", "no.yaml"}
 	payload := []string{`{"to":"ann"}`, "1", "-", "{broken", `"` + evilText + `"`}

@@ -35,7 +35,7 @@ file has one writer at a time, and it matters how long that one takes.`,
 					return &dibs.InvalidError{Field: "queue", Reason: "is missing"}
 				}
 			}
-			return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				return a.locks(cmd.Context(), db, queue, n)
 			})
 		},
@@ -45,7 +45,7 @@ file has one writer at a time, and it matters how long that one takes.`,
 	return cmd
 }
 
-// locker is a database that can look at its own locks.
+// locker is a database that can report its own locks.
 type locker interface {
 	Locks(ctx context.Context, queue string, n int) (footprint.Footprint, error)
 }
@@ -79,9 +79,9 @@ func (a *app) locks(ctx context.Context, db dibs.Database, queue string, n int) 
 	return nil
 }
 
-// nothingToLock says why a claim took no job, and what to do.
+// nothingToLock explains why a claim took no job, and what to do.
 func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint) (why, next string, err error) {
-	q, s, err := standing(ctx, db, f.Queue)
+	q, s, err := queueAndCounts(ctx, db, f.Queue)
 	if err != nil {
 		return "", "", err
 	}
@@ -104,16 +104,16 @@ func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint)
 		page, err := db.List(ctx, dibs.Filter{Queue: f.Queue, State: dibs.Running, Limit: 1000})
 		ended := slices.DeleteFunc(page.Jobs, func(j *dibs.RawJob) bool { return j.LeaseUntil.After(time.Now()) })
 		if len(ended) > 0 {
-			return fmt.Sprintf("in queue %s the leases of %s have ended, and nobody has taken them back yet", name, plural(len(ended), "job")),
-				"A worker does so within two seconds, or at once: dibs claim " + name, err
+			return fmt.Sprintf("in queue %s the leases of %s have ended, and no sweep has taken them back yet", name, plural(len(ended), "job")),
+				"A worker's sweep does so within two seconds, or at once: dibs claim " + name, err
 		}
 		return fmt.Sprintf("all jobs of queue %s are running", name), add, err
 	}
 	return fmt.Sprintf("there is no job in queue %s", name), add, nil
 }
 
-// standing is a queue's settings and counts.
-func standing(ctx context.Context, db dibs.Database, name string) (q dibs.Queue, s dibs.QueueStats, err error) {
+// queueAndCounts returns a queue's settings and counts.
+func queueAndCounts(ctx context.Context, db dibs.Database, name string) (q dibs.Queue, s dibs.QueueStats, err error) {
 	queues, err := db.Queues(ctx)
 	if err != nil {
 		return q, s, err
@@ -170,7 +170,7 @@ func (a *app) writeLocks(f footprint.Footprint) {
 	a.say("\nAll was rolled back: nothing has changed. %s", waitNote(waiting))
 }
 
-// waitNote says until when those wait who wait.
+// waitNote says when the waits end.
 func waitNote(waiting int) string {
 	if waiting == 0 {
 		return "Nobody waits for a claim."
@@ -178,7 +178,7 @@ func waitNote(waiting int) string {
 	return "A wait ends with the claim."
 }
 
-// exactly writes a short duration with about two digits.
+// exactly formats a short duration with about two digits.
 func exactly(d time.Duration) string {
 	switch ms := d.Seconds() * 1e3; {
 	case d >= time.Second:

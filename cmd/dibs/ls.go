@@ -105,23 +105,23 @@ func (a *app) writeJobs(jobs []*dibs.RawJob) {
 	if grouped {
 		headings = append(headings[:4:4], append([]string{"GROUP"}, headings[4:]...)...)
 	}
-	t := a.tableOf(told(a.adopted, headings, headings)...)
+	t := a.tableOf(knownCells(a.adopted, headings, headings)...)
 	now := time.Now()
 	for _, j := range jobs {
 		row := table.Row{a.cell(keyOf(j), 40), a.paintState(j.State), a.cell(j.Queue, 16), a.cell(j.Kind, 16)}
 		if grouped {
 			row = append(row, a.cell(j.Group, 14))
 		}
-		row = append(row, j.Priority, a.attempts(j), when(now, j), a.paint(faint, a.cell(note(j), 60)))
-		t.AppendRow(told(a.adopted, headings, row))
+		row = append(row, j.Priority, a.attempts(j), stateTime(now, j), a.paint(faint, a.cell(note(j), 60)))
+		t.AppendRow(knownCells(a.adopted, headings, row))
 	}
 	t.Render()
 }
 
-// attempts are those that count, of how many.
+// attempts formats the counted attempts and their limit.
 func (a *app) attempts(j *dibs.RawJob) string {
 	switch {
-	case !a.adopted.tells("ATTEMPT"):
+	case !a.adopted.knows("ATTEMPT"):
 		return "-"
 	case j.MaxAttempts == 0:
 		return strconv.Itoa(j.Attempt - j.Excused)
@@ -129,8 +129,8 @@ func (a *app) attempts(j *dibs.RawJob) string {
 	return fmt.Sprintf("%d/%d", j.Attempt-j.Excused, j.MaxAttempts)
 }
 
-// when is the time that matters in the job's state. An adopted table may not tell it.
-func when(now time.Time, j *dibs.RawJob) string {
+// stateTime formats the time that matters in the job's state, or "-" if the table does not know it.
+func stateTime(now time.Time, j *dibs.RawJob) string {
 	switch {
 	case j.State == dibs.Running && j.ClaimedAt.IsZero(), j.State.Final() && j.FinishedAt.IsZero(), j.State == dibs.Waiting && j.RunAt.IsZero():
 		return "-"
@@ -144,7 +144,7 @@ func when(now time.Time, j *dibs.RawJob) string {
 	return "due " + roughly(now.Sub(j.RunAt))
 }
 
-// note is what else is worth a glance: who runs the job, why it failed.
+// note returns the job's worker, result or last error.
 func note(j *dibs.RawJob) string {
 	switch {
 	case j.CancelRequested:

@@ -11,10 +11,10 @@ import (
 )
 
 func main() {
-	// What nobody reads must not kill: see output.
+	// Writing to a closed pipe must not kill the process: see output.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// The second one ends a command that the first could not. timeout(1) sends each twice.
+	// A second signal kills a command that the first did not end. timeout(1) sends each signal twice.
 	context.AfterFunc(ctx, func() { time.AfterFunc(time.Second, stop) })
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()

@@ -56,7 +56,7 @@ already, --no-transaction the begin and commit, for a tool that has its own.`,
 	return cmd
 }
 
-// migrated says what was done.
+// migrated prints a finished migration.
 func (a *app) migrated(version int, names []string) error {
 	if a.json {
 		return a.writeJSON(struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// migrate says what it has made, and where.
+// migrate prints what it has created, and where.
 func TestMigrateSaysWhatItDid(t *testing.T) {
 	onEachEmpty(t, func(c *cli) {
 		kind, first := "postgres", "0001_first.sql"
@@ -39,7 +39,7 @@ func TestMigrateSaysWhatItDid(t *testing.T) {
 	})
 }
 
-// onEachEmpty runs a test on a database of each kind that nobody has migrated.
+// onEachEmpty runs a test on an empty database of each kind.
 func onEachEmpty(t *testing.T, test func(c *cli)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) { test(onSQLite(t)) })
@@ -49,7 +49,7 @@ func onEachEmpty(t *testing.T, test func(c *cli)) {
 	})
 }
 
-// A worker without rights ends, and says what to run.
+// A worker without rights ends, and its error says which grants to run.
 func TestWorkWithoutRightsEnds(t *testing.T) {
 	t.Parallel()
 	owner := &cli{t: t, db: pgtest.URL(t)}

@@ -12,9 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// output tells of what could not be written. When nobody reads it any more, as in
-// dibs bench | head, that ends the command as Ctrl-C does: some have jobs to give back or
-// tables to remove.
+// output records errors of writing. When its reader has gone, as in dibs bench | head, it
+// ends the command as Ctrl-C does, so that the command can give jobs back or remove tables.
 type output struct {
 	io.Writer
 	failed func(error)
@@ -28,8 +27,8 @@ func (o output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// watchOutput has stop called when nobody reads what is written. unwritten is the first
-// error of writing to stdout or of not being read.
+// watchOutput calls stop when the reader of an output has gone. unwritten returns the first
+// error of writing to stdout, or that its reader has gone.
 func (a *app) watchOutput(stop func()) (unwritten func() error) {
 	var first atomic.Pointer[error]
 	watch := func(w io.Writer, all bool) io.Writer {
@@ -58,12 +57,12 @@ func (a *app) watchOutput(stop func()) (unwritten func() error) {
 	}
 }
 
-// tell writes on one line of JSON what has been done. If that cannot be written, nothing of it is
-// undone, and run says so.
+// tell writes what was done as one line of JSON. If that fails, what was done stays done, and run
+// reports the error.
 func (a *app) tell(v any) { _ = a.writeJSON(v) }
 
-// legible puts JSON strings in place of what is no JSON, as only SQL by hand can leave it: it
-// would spoil the whole line.
+// legible replaces invalid JSON, which only manual SQL can leave, with JSON strings. It would
+// make the whole line invalid.
 func legible(jobs ...*dibs.RawJob) {
 	for _, j := range jobs {
 		for _, part := range []*json.RawMessage{&j.Payload, &j.Metadata, &j.Result} {
@@ -74,14 +73,14 @@ func legible(jobs ...*dibs.RawJob) {
 	}
 }
 
-// writeJSON writes v on one line to stdout.
+// writeJSON writes v as one line to stdout.
 func (a *app) writeJSON(v any) error {
 	e := json.NewEncoder(a.stdout)
 	e.SetEscapeHTML(false)
 	return e.Encode(v)
 }
 
-// say writes one line for people to stdout.
+// say writes one line of text to stdout.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stdout, format+"\n", args...)
 }

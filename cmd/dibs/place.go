@@ -11,11 +11,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ownPlace marks the commands for which $DIBS_DB means nothing.
+// ownPlace marks the commands that ignore $DIBS_DB.
 const ownPlace = "own place"
 
-// ownTables is for commands whose tables nobody else uses: it says what --db is without a
-// value then, and leaves --schema and --prefix out of the help.
+// ownTables sets up commands with tables of their own: their help names the default of --db,
+// and leaves out --schema and --prefix.
 func (a *app) ownTables(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Var(&a.dbFlag, "db", "`URL` of the database: sqlite:PATH or postgres://…; default: SQLite in a\ntemporary folder")
@@ -25,17 +25,16 @@ func (a *app) ownTables(cmd *cobra.Command) {
 	cmd.Annotations = map[string]string{ownPlace: ""}
 }
 
-// place is where the demo and the torture keep their jobs: tables that nobody else
-// uses.
+// place holds the jobs of the demo or the torture, in tables that no other program uses.
 type place struct {
 	db   dibs.Database
 	url  open.URL
 	opts open.Options
-	text string // such as "a SQLite file of its own"
+	text string // for example "a SQLite file of its own"
 }
 
-// newPlace makes a SQLite file in dir or, with the URL of a database, a schema or
-// prefix there with a name that is not yet taken.
+// newPlace creates a SQLite file in dir or, with the URL of a database, a schema or prefix
+// there with a new name.
 func newPlace(ctx context.Context, what string, url open.URL, dir string) (*place, error) {
 	p := &place{url: url}
 	if url == "" {
@@ -67,13 +66,13 @@ func randomName() string {
 	return hex.EncodeToString(b[:])
 }
 
-// env is how a process finds the place, by the given URL of its database. The URL may
-// hold a password, which others could read in its arguments.
+// env returns the environment by which a process finds the place. The URL is not in its
+// arguments, since other users could read a password there.
 func (p *place) env(url open.URL) []string {
 	return []string{"DIBS_DB=" + url.Reveal(), "DIBS_SCHEMA=" + p.opts.Schema, "DIBS_PREFIX=" + p.opts.Prefix}
 }
 
-// table is the name of another table in the place.
+// table returns the name of another table in the place.
 func (p *place) table(name string) string {
 	if p.opts.Schema != "" {
 		return p.opts.Schema + "." + name
@@ -81,7 +80,7 @@ func (p *place) table(name string) string {
 	return p.opts.Prefix + name
 }
 
-// flags are those with which to look at what was kept.
+// flags returns the flags with which dibs opens the place.
 func (p *place) flags() string {
 	flags := "--db " + shellWord(p.url.String())
 	switch {
@@ -93,8 +92,8 @@ func (p *place) flags() string {
 	return flags
 }
 
-// remove closes the database and takes away everything that was made in it. It reports
-// whether a file has nothing else in it.
+// remove closes the database and removes everything that was created in it. It reports
+// whether a SQLite file is then empty.
 func (p *place) remove(ctx context.Context) (empty bool, err error) {
 	if err := p.db.Close(); err != nil || p.opts.Schema == "" && p.opts.Prefix == "" {
 		return false, err

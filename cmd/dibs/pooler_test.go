@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The command works behind a pooler in transaction mode, told of it or not, and leaves
-// nothing in connections that others get.
+// The command works behind a pooler in transaction mode, with and without --pooler, and leaves
+// no state in connections that other clients get.
 func TestTheCommandWorksBehindAPooler(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string]string{"found": "", "flag": "--pooler", "URL": "?pooler=transaction"} {
@@ -60,8 +60,8 @@ func TestPoolerIsForPostgreSQL(t *testing.T) {
 	c.fails(exitUsage, "", []string{"ls"}, "pooler", "transaction or session")
 }
 
-// The processes of a demo and of a torture have it from the one that starts them, or find
-// the pooler themselves.
+// The processes of a demo and of a torture learn of the pooler from their parent, or find it
+// themselves.
 func TestDemoAndTortureWorkBehindAPooler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about 20 s")
@@ -84,7 +84,7 @@ func TestDemoAndTortureWorkBehindAPooler(t *testing.T) {
 				// pgbouncer 1.18 ends by itself when a client goes while it cancels: github.com/pgbouncer/pgbouncer/issues/801
 				conn, dead := pgx.Connect(t.Context(), through)
 				if dead == nil {
-					_ = conn.Close(t.Context()) // nothing was asked of it
+					_ = conn.Close(t.Context()) // the connection was not used
 				}
 				if dead == nil || tries == 1 {
 					t.Fatalf("dibs %s: %v, the pooler: %v\n%s", name, err, dead, out)
@@ -94,8 +94,8 @@ func TestDemoAndTortureWorkBehindAPooler(t *testing.T) {
 	}
 }
 
-// nothingLeaked looks at all connections that the pooler has to the server, as another of
-// its clients sees them.
+// nothingLeaked checks all connections of the pooler to the server, as another client sees
+// them.
 func nothingLeaked(t *testing.T, through string) {
 	t.Helper()
 	config, err := pgx.ParseConfig(through)
@@ -109,7 +109,7 @@ func nothingLeaked(t *testing.T, through string) {
 			t.Fatal(err)
 		}
 		defer conn.Close(t.Context())
-		tx, err := conn.Begin(t.Context()) // which keeps a connection
+		tx, err := conn.Begin(t.Context()) // the transaction keeps a connection
 		if err != nil {
 			t.Fatal(err)
 		}

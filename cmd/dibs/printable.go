@@ -8,13 +8,11 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Whatever the command writes may hold text that others chose: names, payloads, errors and
-// rows of a table. A terminal takes some characters as orders. So stdout and stderr of an
-// app are guarded: nothing reaches them unescaped but text, line ends, tabs, and on a
-// terminal the colours of paint.
+// The command's output may contain text from others: names, payloads, errors and rows of a
+// table. Some characters control a terminal. So stdout and stderr of an app are guarded: they
+// escape everything but text, line ends, tabs, and on a terminal the colours of paint.
 
-// guarded writes to a terminal or a file what cannot do harm there. Each Write holds whole
-// characters.
+// guarded escapes what could harm a terminal. Each Write must end with a whole character.
 type guarded struct {
 	to      io.Writer
 	colored func() bool
@@ -28,17 +26,17 @@ func (g guarded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// guard makes stdout and stderr of the screens that they lie before.
+// guard makes stdout and stderr from screen and errScreen.
 func (a *app) guard() {
 	a.stdout = guarded{a.screen, func() bool { return a.color }}
 	a.stderr = guarded{a.errScreen, func() bool { return false }}
 }
 
-// painted are the sequences that paint writes, and what ends them.
+// painted lists the sequences of paint, and the one that resets them.
 var painted = regexp.MustCompile("\x1b\\[(?:[012]|3[1236])?m")
 
-// safeText escapes what a terminal would take as an order, but for colours if there may be
-// some.
+// safeText escapes characters that control a terminal, except for the colours of paint if
+// colored is true.
 func safeText(s string, colored bool) string {
 	if !colored || !strings.Contains(s, "\x1b") {
 		return checks.Escaped(s)
@@ -54,8 +52,8 @@ func safeText(s string, colored bool) string {
 	return b.String()
 }
 
-// printable is text from elsewhere within a line: escaped, also where colours are allowed,
-// with blanks for line ends and tabs.
+// printable makes foreign text fit for one line: it escapes colours too, and replaces line
+// ends and tabs with blanks.
 func printable(s string) string {
 	return checks.Escaped(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(s))
 }

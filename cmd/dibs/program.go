@@ -17,7 +17,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// The exit codes of programs that mean something; see 'dibs work --help'.
+// The exit codes of programs with a meaning; see 'dibs work --help'.
 const (
 	programDead     = 100
 	programSnooze   = 101
@@ -25,16 +25,16 @@ const (
 )
 
 const (
-	// maxGrace at shutdown: the worker waits 3 s for handlers that it stops.
+	// maxGrace limits the grace at shutdown: the worker waits 3 s for handlers that it stops.
 	maxGrace = 2 * time.Second
-	// leftoverWait is how long processes that the program has left behind may go on
-	// writing, such as the tee of a pipeline.
+	// leftoverWait is how long processes that outlive the program, such as the tee of a
+	// pipeline, may go on writing.
 	leftoverWait = time.Second
 	// delayLine begins the last line of stderr that chooses a delay.
 	delayLine = "dibs: delay "
 )
 
-// program runs one child process per job.
+// program runs one child process for each job.
 type program struct {
 	argv     []string
 	env      []string
@@ -42,13 +42,13 @@ type program struct {
 	snooze   time.Duration
 	text     bool
 	noResult bool
-	now      <-chan struct{} // closed: stop everything at once
+	stopAll  <-chan struct{} // when closed, all processes stop at once
 	log      *slog.Logger
 	spawner  *spawner
-	table    *adoptedTable // whose rows the jobs are; nil: they are jobs of dibs
+	table    *adoptedTable // adopted table of the jobs; nil: dibs' own
 }
 
-func newProgram(f *workFlags, env []string, now <-chan struct{}) *program {
+func newProgram(f *workFlags, env []string, stopAll <-chan struct{}) *program {
 	return &program{
 		argv:     f.argv,
 		env:      env,
@@ -56,18 +56,18 @@ func newProgram(f *workFlags, env []string, now <-chan struct{}) *program {
 		snooze:   time.Duration(f.snooze),
 		text:     f.text,
 		noResult: f.noResult,
-		now:      now,
+		stopAll:  stopAll,
 		log:      slog.New(slog.DiscardHandler),
 		spawner:  newSpawner(),
 	}
 }
 
-// close is called when no program runs any more.
+// close releases the spawner; no program may be running.
 func (p *program) close() { p.spawner.close() }
 
 // handle is the handler of every job.
 func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
-	out, errs := &head{most: dibs.MaxResult}, &tail{most: dibs.MaxErrorText}
+	out, errs := &head{limit: dibs.MaxResult}, &tail{limit: dibs.MaxErrorText}
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Env = append(p.env[:len(p.env):len(p.env)], p.jobEnv(job)...)
 	streams, err := openStreams()
@@ -86,9 +86,9 @@ func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
 	return p.outcome(job, cmd.ProcessState.ExitCode(), err, stopped, out, errs)
 }
 
-// notStarted is the outcome of a job whose program could not be started: the job's own fault
-// only where its values do not fit into the environment, which the system does not number or
-// counts as too long.
+// notStarted returns the outcome of a job whose program could not be started. It is the job's
+// fault only if its values do not fit into the environment: the error then has no Errno, or
+// says that the list is too long.
 func notStarted(err error) error {
 	if !errors.As(err, new(syscall.Errno)) || errors.Is(err, syscall.E2BIG) {
 		return fmt.Errorf("the program did not start: %w", err)
@@ -96,7 +96,7 @@ func notStarted(err error) error {
 	return fmt.Errorf("%w: %w", dibs.ErrNotStarted, err)
 }
 
-// input is what the program reads.
+// input returns the program's stdin.
 func (p *program) input(job *dibs.RawJob) []byte {
 	var text string
 	if p.text && bytes.HasPrefix(bytes.TrimSpace(job.Payload), []byte{'"'}) && json.Unmarshal(job.Payload, &text) == nil {
@@ -125,28 +125,28 @@ func (p *program) jobEnv(job *dibs.RawJob) []string {
 	return env
 }
 
-// wait waits for the program's end, and brings it about when ctx ends. stopped
-// says that it did.
+// wait waits for the program's end, and stops the program when ctx ends. stopped reports
+// whether it did.
 func (p *program) wait(ctx context.Context, cmd *exec.Cmd, job *dibs.RawJob) (stopped bool, err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err = <-ended:
 		return false, err
-	case <-p.now:
+	case <-p.stopAll:
 	case <-ctx.Done():
 	}
-	if hasEnded(cmd.Process) { // in the same moment: nobody has told it to stop
+	if hasEnded(cmd.Process) { // the program has ended at the same moment, before it was told to stop
 		return false, <-ended
 	}
-	if !isClosed(p.now) {
+	if !isClosed(p.stopAll) {
 		terminateGroup(cmd.Process.Pid)
 		grace := time.NewTimer(p.graceFor(context.Cause(ctx), job))
 		defer grace.Stop()
 		select {
 		case err = <-ended:
 			return true, err
-		case <-p.now:
+		case <-p.stopAll:
 		case <-grace.C:
 		}
 	}
@@ -154,8 +154,8 @@ func (p *program) wait(ctx context.Context, cmd *exec.Cmd, job *dibs.RawJob) (st
 	return true, <-ended
 }
 
-// graceFor is how long the program may take to stop. When its lease is lost that is
-// half of what the worker leaves before another may run the job.
+// graceFor returns how long the program may take to stop. After the loss of its lease that
+// is half of the time that the worker leaves before another worker may run the job.
 func (p *program) graceFor(cause error, job *dibs.RawJob) time.Duration {
 	switch {
 	case errors.Is(cause, dibs.ErrLeaseLost):
@@ -166,18 +166,18 @@ func (p *program) graceFor(cause error, job *dibs.RawJob) time.Duration {
 	return p.grace
 }
 
-// outcome turns how the program ended into what the worker writes.
+// outcome turns the end of the program into the error that the worker turns into an outcome.
 func (p *program) outcome(job *dibs.RawJob, code int, err error, stopped bool, out *head, errs *tail) error {
 	text, delay := splitDelay(errs.String())
 	switch {
 	case code == programFinished:
 		return dibs.ErrFinished
-	case stopped && isClosed(p.now):
+	case stopped && isClosed(p.stopAll):
 		return dibs.Release()
-	case stopped: // the worker knows why
+	case stopped: // the worker knows the reason
 		return errors.New(strings.TrimSpace("the program was stopped\n\n" + text))
 	case code == 0 && err == nil:
-		if out.total > out.most && !p.noResult {
+		if out.total > out.limit && !p.noResult {
 			p.log.Warn("stdout is longer than a result may be; the first part is kept", "job", keyOf(job), "bytes", out.total)
 		}
 		if !p.noResult {
@@ -196,7 +196,7 @@ func (p *program) outcome(job *dibs.RawJob, code int, err error, stopped bool, o
 	case delay != nil:
 		return dibs.RetryAfter(*delay, failure)
 	}
-	return dibs.Retry(failure) // whatever has come to the job since the program ended
+	return dibs.Retry(failure) // even if ctx has ended since the program did
 }
 
 func isClosed(c <-chan struct{}) bool {
@@ -208,11 +208,11 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// failureText is the exit code and the last line of stderr, which often says it
-// all, and then the end of stderr if it has more.
+// failureText returns the exit code and the last line of stderr, which is often enough,
+// and then the end of stderr if it has more.
 func failureText(code int, err error, stderr string) string {
 	what := fmt.Sprintf("exit code %d", code)
-	if code < 0 { // a signal
+	if code < 0 { // a signal ended it
 		what = err.Error()
 	}
 	if stderr == "" {
@@ -225,7 +225,7 @@ func failureText(code int, err error, stderr string) string {
 	return what + ": " + stderr[i+1:] + "\n\n" + stderr
 }
 
-// splitDelay takes the last line off stderr if it chooses a delay.
+// splitDelay removes the last line of stderr if it chooses a delay.
 func splitDelay(stderr string) (text string, delay *time.Duration) {
 	text = strings.TrimSpace(stderr)
 	i := strings.LastIndexByte(text, '\n') + 1
@@ -235,22 +235,22 @@ func splitDelay(stderr string) (text string, delay *time.Duration) {
 	}
 	d, err := parseDuration(strings.TrimSpace(value))
 	if err != nil || d < 0 || d > dibs.MaxDelay {
-		return text, nil // shown as any other error
+		return text, nil // the line is then part of the error
 	}
 	return strings.TrimSpace(text[:i]), &d
 }
 
-// result makes JSON of what the program wrote.
+// result turns the program's stdout into JSON.
 func result(out *head) json.RawMessage {
 	raw := bytes.TrimSpace(out.kept)
 	if len(raw) == 0 {
 		return nil
 	}
-	if out.total <= out.most && utf8.Valid(raw) && json.Valid(raw) {
+	if out.total <= out.limit && utf8.Valid(raw) && json.Valid(raw) {
 		return raw
 	}
 	text, end := strings.ToValidUTF8(string(raw), "\uFFFD"), ""
-	if out.total > out.most {
+	if out.total > out.limit {
 		end = cutMark
 	}
 	for {
@@ -258,7 +258,7 @@ func result(out *head) json.RawMessage {
 		if len(encoded) <= dibs.MaxResult {
 			return encoded
 		}
-		// Escapes take more room than the characters that they stand for.
+		// Escapes are longer than their characters.
 		keep := len(text) * (dibs.MaxResult - len(cutMark) - 2) / len(encoded)
 		text, end = strings.ToValidUTF8(text[:keep], ""), cutMark
 	}
@@ -266,39 +266,39 @@ func result(out *head) json.RawMessage {
 
 const cutMark = "… (cut)"
 
-// head keeps the first bytes that are written to it.
+// head keeps the first bytes written to it.
 type head struct {
-	most  int
+	limit int
 	kept  []byte
 	total int
 }
 
 func (h *head) Write(p []byte) (int, error) {
-	h.kept = append(h.kept, p[:min(len(p), h.most-len(h.kept))]...)
+	h.kept = append(h.kept, p[:min(len(p), h.limit-len(h.kept))]...)
 	h.total += len(p)
 	return len(p), nil
 }
 
-// tail keeps the last bytes that are written to it.
+// tail keeps the last bytes written to it.
 type tail struct {
-	most int
-	kept []byte
-	cut  bool
+	limit int
+	kept  []byte
+	cut   bool
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.kept = append(t.kept, p...)
-	if len(t.kept) > 4*t.most {
-		t.kept = append(t.kept[:0], t.kept[len(t.kept)-t.most:]...)
+	if len(t.kept) > 4*t.limit {
+		t.kept = append(t.kept[:0], t.kept[len(t.kept)-t.limit:]...)
 		t.cut = true
 	}
 	return len(p), nil
 }
 
-// String is the end of what was written: whole lines if it had to be cut.
+// String returns the kept end, which begins with a whole line if it was cut.
 func (t *tail) String() string {
-	// The exit code and the last line again come before it.
-	most := t.most / 2
+	// failureText puts the exit code and the last line before it.
+	most := t.limit / 2
 	if len(t.kept) <= most && !t.cut {
 		return string(t.kept)
 	}

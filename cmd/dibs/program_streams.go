@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// streams are the pipes to and from one program. They are not left to exec.Cmd, whose Wait
-// lasts until nobody holds them any more: a process that the program has left behind may hold
+// streams are the pipes to and from one program. exec.Cmd does not manage them, since its
+// Wait lasts until every process has closed them: one that outlives the program may hold
 // them for hours.
 type streams struct {
-	theirs []*os.File    // stdin, stdout and stderr of the program; closed here once it has them
-	ours   []*os.File    // the other ends, in the same order
-	to     []io.Writer   // what stdout and stderr are copied to
-	read   chan struct{} // closed when nothing is copied any more
+	programEnds []*os.File    // stdin, stdout and stderr of the program; this process closes them after the start
+	ownEnds     []*os.File    // this process' ends, in the same order
+	copyTo      []io.Writer   // targets of stdout and stderr
+	drained     chan struct{} // closed when all copying has ended
 }
 
 func openStreams() (*streams, error) {
@@ -25,79 +25,79 @@ func openStreams() (*streams, error) {
 	for range 3 {
 		r, w, err := os.Pipe()
 		if err != nil {
-			s.close(s.theirs)
-			s.close(s.ours)
+			s.close(s.programEnds)
+			s.close(s.ownEnds)
 			return nil, err
 		}
-		if len(s.theirs) == 0 { // stdin
+		if len(s.programEnds) == 0 { // the first pipe is stdin
 			r, w = w, r
 		}
-		s.theirs, s.ours = append(s.theirs, w), append(s.ours, r)
+		s.programEnds, s.ownEnds = append(s.programEnds, w), append(s.ownEnds, r)
 	}
 	return s, nil
 }
 
 func (s *streams) close(files []*os.File) {
 	for _, f := range files {
-		_ = f.Close() // a pipe has nothing left to write
+		_ = f.Close() // closing a pipe cannot lose data
 	}
 }
 
-// start starts the program by the given function, feeds it, and begins to read what it writes.
+// start starts the program with the given function, feeds it, and begins to read its output.
 func (s *streams) start(cmd *exec.Cmd, start func(*exec.Cmd) error, input []byte, out, errs io.Writer) error {
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.theirs[0], s.theirs[1], s.theirs[2]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.programEnds[0], s.programEnds[1], s.programEnds[2]
 	err := start(cmd)
-	s.close(s.theirs)
+	s.close(s.programEnds)
 	if err != nil {
-		s.close(s.ours)
+		s.close(s.ownEnds)
 		return err
 	}
-	// A program need not read its input, and then the pipe breaks. What cannot be read any
-	// more is not missed either: the exit code tells how the program ended.
+	// A program need not read its input, and then the pipe breaks. Errors of reading do not
+	// matter either: the exit code tells how the program ended.
 	go func() {
-		_, _ = s.ours[0].Write(input)
-		_ = s.ours[0].Close()
+		_, _ = s.ownEnds[0].Write(input)
+		_ = s.ownEnds[0].Close()
 	}()
 	var reading sync.WaitGroup
-	s.to = []io.Writer{out, errs}
-	for i, to := range s.to {
-		reading.Go(func() { _, _ = io.Copy(to, s.ours[i+1]) })
+	s.copyTo = []io.Writer{out, errs}
+	for i, to := range s.copyTo {
+		reading.Go(func() { _, _ = io.Copy(to, s.ownEnds[i+1]) })
 	}
-	s.read = make(chan struct{})
+	s.drained = make(chan struct{})
 	go func() {
 		reading.Wait()
-		close(s.read)
+		close(s.drained)
 	}()
 	return nil
 }
 
-// drain waits until nobody can write any more and everything is read, but not for longer than d.
-// The end of enough cuts it short.
-func (s *streams) drain(d time.Duration, enough <-chan struct{}) {
+// drain waits until all writers have closed the pipes and everything is read, but not for
+// longer than d, nor after cancelled is closed.
+func (s *streams) drain(d time.Duration, cancelled <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-s.read:
+	case <-s.drained:
 	case <-timer.C:
-	case <-enough:
+	case <-cancelled:
 	}
 }
 
-// end reads what has been written by now and closes the pipes, whoever holds the other ends.
+// end reads what was written until now and closes the pipes, even if other processes hold them.
 func (s *streams) end() {
-	for _, f := range s.ours[1:] {
-		if err := f.SetReadDeadline(time.Now()); err != nil { // the system knows none for pipes
+	for _, f := range s.ownEnds[1:] {
+		if err := f.SetReadDeadline(time.Now()); err != nil { // the system has no deadlines for pipes
 			_ = f.Close()
 		}
 	}
-	<-s.read
-	for i, f := range s.ours[1:] {
-		readRest(f, s.to[i])
+	<-s.drained
+	for i, f := range s.ownEnds[1:] {
+		readRest(f, s.copyTo[i])
 	}
-	s.close(s.ours)
+	s.close(s.ownEnds)
 }
 
-// hasEnded reports whether the process has ended and been waited for.
+// hasEnded reports whether the process has ended, after Wait.
 func hasEnded(p *os.Process) bool {
 	return errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }

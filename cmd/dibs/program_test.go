@@ -16,12 +16,12 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// holding is a program that leaves a process behind in a session of its own, which holds
-// stdin, stdout and stderr for longer than anybody waits. It writes its process id into the pipe and ends with
-// the exit code that it is given.
+// holding is a program that leaves a process behind in a session of its own, which keeps stdin,
+// stdout and stderr open for longer than the test waits. The program writes its process id into
+// the pipe and ends with the given exit code.
 const holding = `setsid sleep 20 & echo result; echo why >&2; echo $$ >"$0"; exit "$1"`
 
-// gonePid waits until the process whose id comes by the pipe has ended and has been waited for.
+// gonePid waits until the process whose id the pipe delivers has ended.
 func (p *pipe) gonePid() {
 	p.c.t.Helper()
 	var pid int
@@ -41,7 +41,7 @@ func (p *pipe) gonePid() {
 	}
 }
 
-// needSetsid leaves a test out on systems without setsid(1), such as macOS. Linux has it.
+// needSetsid skips a test on systems without setsid(1), such as macOS.
 func needSetsid(t *testing.T) {
 	t.Helper()
 	switch _, err := exec.LookPath("setsid"); {
@@ -52,8 +52,8 @@ func needSetsid(t *testing.T) {
 	}
 }
 
-// Whoever holds a program's pipes has no say in how its attempt ended, nor has what happens
-// to the job once the program has ended.
+// Processes that hold a program's pipes do not change how its attempt ended, nor do events
+// after the program's end.
 func TestAProgramThatHasEndedIsJudgedByItsExitCode(t *testing.T) {
 	needSetsid(t)
 	c := onSQLite(t)

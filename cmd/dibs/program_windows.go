@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Windows has no process groups in this sense: the program itself is ended.
+// Windows has no such process groups, so only the program itself is ended.
 
 func terminateGroup(pid int) { killGroup(pid) }
 
@@ -15,5 +15,5 @@ func killGroup(pid int) {
 	}
 }
 
-// readRest has nothing to do: to end the reading, the pipe had to be closed.
+// readRest does nothing, since the pipe had to be closed to end the reading.
 func readRest(*os.File, io.Writer) {}

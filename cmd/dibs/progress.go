@@ -6,10 +6,10 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress is a bar on stderr, or nothing if that is no terminal.
+// progress is a bar on stderr, or nothing if stderr is no terminal.
 type progress struct{ bar *progressbar.ProgressBar }
 
-// progress shows how many of total jobs are done; total is -1 if nobody knows.
+// progress shows how many of total jobs are done; total is -1 if it is unknown.
 func (a *app) progress(what string, total int) *progress {
 	if !a.errTTY {
 		return &progress{}
@@ -28,7 +28,7 @@ func (a *app) progress(what string, total int) *progress {
 	)}
 }
 
-// A bar that cannot be drawn must not disturb the work, so its errors are nobody's.
+// A failure of the bar must not disturb the work, so its errors are ignored.
 
 func (p *progress) add(n int) {
 	if p.bar != nil {

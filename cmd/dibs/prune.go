@@ -26,7 +26,7 @@ time is over; this is for doing it earlier.
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
-			return a.withExisting(ctx, func(db dibs.Database) error {
+			return a.withExistingDatabase(ctx, func(db dibs.Database) error {
 				if err := checkQueue(ctx, db, queue); err != nil {
 					return err
 				}
@@ -59,7 +59,7 @@ time is over; this is for doing it earlier.
 	return cmd
 }
 
-// wouldPrune says what prune would delete.
+// wouldPrune prints what prune would delete.
 func (a *app) wouldPrune(ctx context.Context, db dibs.Database, queue string, state dibs.State, olderThan time.Duration) error {
 	states := []dibs.State{state}
 	switch {

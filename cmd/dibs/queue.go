@@ -32,16 +32,16 @@ A queue is made by its first job. To set one before that, add --create.`,
 				return err
 			}
 			if len(args) == 0 {
-				if c.any() {
+				if c.requested() {
 					return usagef(cmd, "which queue is to be changed? name it")
 				}
-				return a.withExisting(cmd.Context(), func(db dibs.Database) error {
+				return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 					return a.showQueues(cmd.Context(), db)
 				})
 			}
-			with := a.withExisting
+			with := a.withExistingDatabase
 			if c.create {
-				with = a.with
+				with = a.withDatabase
 			}
 			return with(cmd.Context(), func(db dibs.Database) error {
 				return a.queue(cmd.Context(), db, args[0], &c)
@@ -88,13 +88,13 @@ func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
 	return nil
 }
 
-// queue shows one queue, after changing it if there is something to change.
+// queue changes a queue if the flags ask for it, and shows it.
 func (a *app) queue(ctx context.Context, db dibs.Database, name string, c *change) error {
 	q, err := find(ctx, db, name, c)
 	if err != nil {
 		return err
 	}
-	if c.any() {
+	if c.requested() {
 		if q, err = c.apply(ctx, db, q); err != nil {
 			return err
 		}
@@ -106,7 +106,7 @@ func (a *app) queue(ctx context.Context, db dibs.Database, name string, c *chang
 	return nil
 }
 
-// find returns the queue as it is, or as it would be made.
+// find returns the queue, or with --create a new one with default settings.
 func find(ctx context.Context, db dibs.Database, name string, c *change) (dibs.Queue, error) {
 	queues, err := db.Queues(ctx)
 	if err != nil {
@@ -123,7 +123,7 @@ func find(ctx context.Context, db dibs.Database, name string, c *change) (dibs.Q
 		return dibs.DefaultSettings(name), nil
 	}
 	unknown := unknownQueue(name, names)
-	if c.any() {
+	if c.requested() {
 		unknown.next += "; --create makes this one"
 	}
 	return dibs.Queue{}, unknown

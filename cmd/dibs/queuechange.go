@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// change is what the flags of 'dibs queue' ask for.
+// change is the change that the flags of 'dibs queue' ask for.
 type change struct {
 	dibs.QueueChange
 	create  bool
 	groups  []groupLimit
-	backoff []func(*dibs.Backoff) // parts of that setting
+	backoff []func(*dibs.Backoff) // changes of single parts of the backoff
 
-	to       dibs.Queue // where the flags put their values
+	target   dibs.Queue // receives the values of the flags
 	groupArg []string
 }
 
@@ -27,7 +27,7 @@ type groupLimit struct {
 }
 
 func (c *change) addFlags(cmd *cobra.Command) {
-	f, q := cmd.Flags(), &c.to
+	f, q := cmd.Flags(), &c.target
 	*q = dibs.DefaultSettings("")
 	f.BoolVar(&c.create, "create", false, "make the queue if it is new")
 	f.IntVar(&q.Concurrency, "concurrency", q.Concurrency, "jobs running at once over all workers; 0: no limit")
@@ -47,9 +47,9 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	f.IntVar(&q.PayloadLimit, "payload-limit", q.PayloadLimit, "bytes that a payload may have")
 }
 
-// read notes which settings were named.
+// read records which settings were named.
 func (c *change) read(cmd *cobra.Command) error {
-	f, q := cmd.Flags(), &c.to
+	f, q := cmd.Flags(), &c.target
 	c.Concurrency = named(f.Changed("concurrency"), &q.Concurrency)
 	c.GroupLimit = named(f.Changed("group-limit"), &q.GroupLimit)
 	c.Strict = named(f.Changed("strict"), &q.Strict)
@@ -88,14 +88,14 @@ func named[T any](given bool, v *T) *T {
 	return v
 }
 
-// any reports whether there is something to do.
-func (c *change) any() bool {
+// requested reports whether the flags ask for any change.
+func (c *change) requested() bool {
 	return c.create || c.QueueChange != dibs.QueueChange{} || len(c.backoff) > 0 || len(c.groups) > 0
 }
 
-// apply changes the queue q and returns it as it is then.
+// apply changes the queue q and returns its new settings.
 func (c *change) apply(ctx context.Context, db dibs.Database, q dibs.Queue) (dibs.Queue, error) {
-	for _, g := range c.groups { // before anything is done
+	for _, g := range c.groups { // checks all groups before it changes anything
 		if err := checks.Name("group", g.name); err != nil {
 			return q, err
 		}
@@ -144,11 +144,11 @@ func newResumeCmd(a *app) *cobra.Command {
 	}
 }
 
-// setPaused changes all the named queues or, if one of them is unknown, none.
+// setPaused changes all named queues or, if one of them is unknown, none.
 func (a *app) setPaused(paused bool, done string) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, names []string) error {
 		ctx := cmd.Context()
-		return a.withExisting(ctx, func(db dibs.Database) error {
+		return a.withExistingDatabase(ctx, func(db dibs.Database) error {
 			for _, name := range names {
 				if _, err := find(ctx, db, name, &change{}); err != nil {
 					return err

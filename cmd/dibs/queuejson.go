@@ -2,7 +2,7 @@ package main
 
 import "github.com/dibs-queue/dibs"
 
-// queueJSON is dibs.Queue with its durations as seconds.
+// queueJSON is dibs.Queue with durations in seconds.
 type queueJSON struct {
 	Name          string      `json:"name"`
 	Paused        bool        `json:"paused"`
@@ -44,7 +44,7 @@ func queueJSONOf(q dibs.Queue) queueJSON {
 	}
 }
 
-// statsJSON is dibs.QueueStats with its durations as seconds.
+// statsJSON is dibs.QueueStats with durations in seconds.
 type statsJSON struct {
 	Queue         string  `json:"queue"`
 	Paused        bool    `json:"paused"`
@@ -67,7 +67,7 @@ type statsJSON struct {
 	Throughput    float64 `json:"throughput"`
 }
 
-// tableStatsJSON is what an adopted table can tell of that.
+// tableStatsJSON holds the statistics that an adopted table knows.
 type tableStatsJSON struct {
 	Queue     string `json:"queue"`
 	Waiting   int64  `json:"waiting"`
@@ -76,7 +76,7 @@ type tableStatsJSON struct {
 	Dead      *int64 `json:"dead,omitempty"`
 
 	OldestAge  *seconds `json:"oldest_age,omitempty"`
-	Window     *seconds `json:"window,omitempty"` // that the figures below cover
+	Window     *seconds `json:"window,omitempty"` // time that the figures below cover
 	Succeeded  *int64   `json:"succeeded,omitempty"`
 	AvgWait    *seconds `json:"avg_wait,omitempty"`
 	AvgRun     *seconds `json:"avg_run,omitempty"`
@@ -88,23 +88,23 @@ func (a *app) statsJSON(s dibs.QueueStats) any {
 		return statsJSONOf(s)
 	}
 	out := tableStatsJSON{Queue: s.Queue, Waiting: s.Waiting, Running: s.Running}
-	if a.adopted.tells("LATER") {
+	if a.adopted.knows("LATER") {
 		out.Scheduled = &s.Scheduled
 	}
-	if a.adopted.tells("DEAD") {
+	if a.adopted.knows("DEAD") {
 		out.Dead = &s.Dead
 	}
-	if a.adopted.tells("OLDEST") {
+	if a.adopted.knows("OLDEST") {
 		out.OldestAge = new(seconds(s.OldestAge))
 	}
 	if s.Window == 0 {
 		return out
 	}
 	out.Window, out.Succeeded, out.Throughput = new(seconds(s.Window)), &s.Succeeded, &s.Throughput
-	if a.adopted.tells("WAIT") {
+	if a.adopted.knows("WAIT") {
 		out.AvgWait = new(seconds(s.AvgWait))
 	}
-	if a.adopted.tells("RUN") {
+	if a.adopted.knows("RUN") {
 		out.AvgRun = new(seconds(s.AvgRun))
 	}
 	return out

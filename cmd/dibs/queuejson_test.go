@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// A field that the library gets must not be missing in what the command writes.
+// The command's JSON must have every field of the library's types.
 func TestJSONHasEveryFieldOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ library, command any }{
@@ -33,7 +33,7 @@ func TestJSONHasEveryFieldOfTheLibrary(t *testing.T) {
 	}
 }
 
-// No field of the conversions may be forgotten either.
+// The conversions must copy every field.
 func TestJSONConversionsCopyEveryField(t *testing.T) {
 	t.Parallel()
 	var q dibs.Queue

@@ -6,33 +6,33 @@ import (
 	"testing"
 )
 
-// Rows that only the side table knows to be dead are put back by their ids or all, and
-// are tried again with all their attempts.
+// Rows that are dead only in the side table can be put back by id or all together, and get all
+// their attempts again.
 func TestDeadRowsOfASideTableAreRequeued(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, bySide)
 		kill := func() {
-			for _, row := range c.rows(c.ok(x.with("claim", "-n", "4", "--worker", "me")...)) {
-				c.ok(x.with("finish", row["key"].(string), row["token"].(string), "--dead", "--error", "no")...)
+			for _, row := range c.rows(c.ok(x.withTable("claim", "-n", "4", "--worker", "me")...)) {
+				c.ok(x.withTable("finish", row["key"].(string), row["token"].(string), "--dead", "--error", "no")...)
 			}
 		}
 		kill()
-		if got := c.ok(x.with("requeue", "--state", "dead", "--all", "--dry-run")...); !strings.Contains(got, "would put 3 jobs back") {
+		if got := c.ok(x.withTable("requeue", "--state", "dead", "--all", "--dry-run")...); !strings.Contains(got, "would put 3 jobs back") {
 			t.Error(got)
 		}
-		if got := c.ok(x.with("requeue", "17")...); !strings.Contains(got, "put 1 job back") {
+		if got := c.ok(x.withTable("requeue", "17")...); !strings.Contains(got, "put 1 job back") {
 			t.Error(got)
 		}
-		c.fails(exitNotFound, "", x.with("requeue", "17", "nothing"), "2 of 2 jobs were not put back")
-		rows := c.rows(c.ok(x.with("claim", "-n", "2", "--worker", "me")...))
+		c.fails(exitNotFound, "", x.withTable("requeue", "17", "nothing"), "2 of 2 jobs were not put back")
+		rows := c.rows(c.ok(x.withTable("claim", "-n", "2", "--worker", "me")...))
 		if len(rows) != 2 || rows[1]["key"] != "17" || fmt.Sprint(rows[1]["attempt"], rows[1]["excused"]) != "2 1" {
 			t.Errorf("claimed %v", rows)
 		}
-		c.fails(exitNotFound, "", x.with("requeue", "17"), "was not put back") // it runs
-		if got := c.ok(x.with("requeue", "--state", "dead", "--all")...); !strings.Contains(got, "put 2 jobs back") {
+		c.fails(exitNotFound, "", x.withTable("requeue", "17"), "was not put back") // the row is running
+		if got := c.ok(x.withTable("requeue", "--state", "dead", "--all")...); !strings.Contains(got, "put 2 jobs back") {
 			t.Error(got)
 		}
-		if got := c.ok(x.with("ls", "--state", "dead")...); !strings.Contains(got, "no such jobs") {
+		if got := c.ok(x.withTable("ls", "--state", "dead")...); !strings.Contains(got, "no such jobs") {
 			t.Error(got)
 		}
 	})

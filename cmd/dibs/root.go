@@ -17,10 +17,10 @@ const (
 	groupRest    = "rest"
 )
 
-func init() { cobra.EnableCommandSorting = false } // the order of commands.go tells more
+func init() { cobra.EnableCommandSorting = false } // keep the order of commands.go
 
-// suggestion says which command may be meant by a wrong one: another queue's word for it, or
-// what cobra finds alike.
+// suggestion names the command that a wrong one may mean: the one of otherWords, or a
+// similar one.
 func suggestion(err error) error {
 	problem, alike, found := strings.Cut(err.Error(), "\n\nDid you mean this?\n\t")
 	var word string
@@ -79,7 +79,7 @@ is left behind, and no claim waits for another's lock.`,
 	addCommands(a, root)
 	root.InitDefaultHelpCmd()
 	if help, _, err := root.Find([]string{"help"}); err == nil {
-		help.Args = func(_ *cobra.Command, args []string) error { // it would quote all of them, and succeed
+		help.Args = func(_ *cobra.Command, args []string) error { // cobra would quote all of them, and succeed
 			_, _, err := root.Find(args)
 			return err
 		}

@@ -18,8 +18,8 @@ import (
 // secret is a password wherever tests plant one.
 const secret = "S3CRET"
 
-// secretURLs are ways in which people name databases, right and wrong, with a password. Nothing
-// listens at these addresses.
+// secretURLs name databases in right and wrong ways, each with a password. No server listens
+// at these addresses.
 var secretURLs = []string{
 	"postgres://u:S3CRET@127.0.0.1:1/db",
 	"postgres://u:S3CRET@127.0.0.1:1,127.0.0.1:2/db?sslmode=disable",
@@ -43,8 +43,8 @@ var secretURLs = []string{
 	"sqlite:host=h password=S3CRET",
 }
 
-// movePassword moves the password of a server's URL to where fewer expect it, and returns it;
-// SQLite has none.
+// movePassword moves the password of a server's URL into a parameter, and returns it. SQLite
+// has none.
 func (c *cli) movePassword() string {
 	c.t.Helper()
 	u, err := url.Parse(c.db)
@@ -62,7 +62,7 @@ func (c *cli) movePassword() string {
 	return password
 }
 
-// Every command is given a database that it cannot use, in a flag and in the environment.
+// Every command gets a database that it cannot use, by flag and by environment.
 func TestNoErrorTellsAPassword(t *testing.T) {
 	dir := t.TempDir()
 	mapping := filepath.Join(dir, "m.yaml")
@@ -106,14 +106,14 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 	}
 }
 
-// Somebody forgets --db, or puts the URL in the wrong place: errors quote what they do not
-// understand, but not that.
+// If a user forgets --db, or puts the URL in the wrong place, errors quote the wrong argument
+// without its password.
 func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("migrate")
 	for _, u := range secretURLs {
 		if strings.Contains(u, "%61") {
-			continue // nothing tells that it is a password
+			continue // the secret does not look like a password
 		}
 		for _, args := range [][]string{
 			{u},
@@ -146,7 +146,7 @@ func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 	}
 }
 
-// A URL is no name of a queue: it would be kept, and shown by every list.
+// A URL is refused as the name of a queue: it would be stored, and shown in every list.
 func TestAURLIsNotKeptAsTheNameOfAQueue(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("migrate")
@@ -218,14 +218,14 @@ func TestWhatIsPrintedOfADatabaseHoldsNoPassword(t *testing.T) {
 	}
 }
 
-// root is all that a root command knows of its flags.
+// root returns all texts of a root command about its flags.
 func root(a *app) string {
 	r := newRootCmd(a)
 	return r.UsageString() + r.PersistentFlags().Lookup("db").Value.String() + r.PersistentFlags().Lookup("db").DefValue
 }
 
-// Only open.URL decides what is shown of a URL. A database's URL becomes a plain string here
-// and there, for a driver or the environment of a process; each place is known.
+// Only open.URL decides what is shown of a URL. Each place where a URL becomes a plain string,
+// for a driver or the environment of a process, is listed here.
 func TestNobodyElseFormatsAURL(t *testing.T) {
 	t.Parallel()
 	reveals := map[string]int{

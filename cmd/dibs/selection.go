@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// selection chooses the jobs that a verb changes: by their ids, or by what they are.
+// selection chooses the jobs that a verb changes: by id, or by their fields.
 type selection struct {
 	queue, kind, group, state string
 
-	all    bool     // it may be all queues
-	dryRun bool     // nothing is to be changed
+	all    bool     // --all: confirms a change in all queues
+	dryRun bool     // --dry-run: change nothing
 	args   []string // the ids
 }
 
@@ -31,8 +31,8 @@ func (s *selection) addFlags(cmd *cobra.Command, states string) {
 	f.BoolVar(&s.dryRun, "dry-run", false, "change nothing; say how many jobs it would be, with --json which")
 }
 
-// check refuses ids together with flags, neither of them, and all jobs of all queues where
-// nobody can be asked whether that is meant.
+// check refuses ids together with flags, neither of them, and all jobs of all queues if
+// there is no terminal on which to ask for confirmation.
 func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
 	s.args = args
 	byFlags := s.all
@@ -50,20 +50,20 @@ func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// wide reports whether nothing keeps the selection from being all jobs of all queues.
+// wide reports whether the selection covers all queues and needs a confirmation.
 func (s *selection) wide() bool {
 	return len(s.args) == 0 && s.queue == "" && s.kind == "" && s.group == "" && !s.all && !s.dryRun
 }
 
-// chosen is a job of the selection. Of one that was named by its id, the state is not known.
+// chosen is a job of the selection. The state of a job named by its id is unknown.
 type chosen struct {
 	id         int64
 	state      dibs.State
 	finishedAt time.Time
 }
 
-// each calls f with the chosen jobs, as many at once as a store takes. No more of them
-// are in memory.
+// each calls f with batches of the chosen jobs, as large as a store takes. Only one batch is
+// in memory.
 func (s *selection) each(ctx context.Context, db jobTable, stdin io.Reader, f func([]chosen) error) error {
 	var list []chosen
 	flush := func() error {
@@ -89,13 +89,13 @@ func (s *selection) each(ctx context.Context, db jobTable, stdin io.Reader, f fu
 	return flush()
 }
 
-// eachListed goes through the jobs that the flags describe. Pages follow the order in which jobs
+// eachListed calls f with the jobs that the flags describe. Pages follow the order in which jobs
 // came or ended, so that a change of the jobs of one page does not move the next.
 func (s *selection) eachListed(ctx context.Context, db jobTable, add func(chosen) error) (err error) {
 	if err := checkQueue(ctx, db, s.queue); err != nil {
 		return err
 	}
-	if _, adopted := db.(*adoptedTable); adopted { // whose pages a change would move: they are counted
+	if _, adopted := db.(*adoptedTable); adopted { // its pages are counted, so a change would move the next
 		var all []chosen
 		now := add
 		add = func(j chosen) error {
@@ -127,8 +127,8 @@ func (s *selection) eachListed(ctx context.Context, db jobTable, add func(chosen
 	}
 }
 
-// eachNamed reads ids from the arguments, and from stdin where one is "-". A mistake in
-// the arguments is found before anything is done.
+// eachNamed reads ids from the arguments, and from stdin at the argument "-". It finds a
+// mistake in the arguments before it calls f.
 func (s *selection) eachNamed(ctx context.Context, db jobTable, stdin io.Reader, add func(chosen) error) error {
 	ids := make([]int64, len(s.args))
 	for i, arg := range s.args {
@@ -159,10 +159,10 @@ func (s *selection) eachNamed(ctx context.Context, db jobTable, stdin io.Reader,
 	return nil
 }
 
-// eachWord calls f with the words of stdin, which blanks and line ends part. Its errors of
-// the kind ErrInvalid get the number of the line.
+// eachWord calls f with the words of stdin, which blanks and line ends separate. It adds the
+// line number to errors of the kind ErrInvalid.
 func eachWord(ctx context.Context, stdin io.Reader, f func(string) error) error {
-	const most = 1 << 10 // no id is as long; the rest of the word is left out
+	const most = 1 << 10 // longer than any id; the rest of the word is left out
 	in := bufio.NewReaderSize(interruptible(ctx, stdin), 64<<10)
 	var word []byte
 	for line := 1; ; {

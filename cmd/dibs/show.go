@@ -56,7 +56,7 @@ func newShowCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-// writeRaw writes bytes as they are, but to a terminal what cannot do harm there.
+// writeRaw writes bytes unchanged, but escapes what could harm a terminal.
 func (a *app) writeRaw(raw []byte) error {
 	to := a.screen
 	if a.outTTY {
@@ -66,7 +66,7 @@ func (a *app) writeRaw(raw []byte) error {
 	return err
 }
 
-// writeJob writes a job for people.
+// writeJob writes a job as text.
 func (a *app) writeJob(j *dibs.RawJob) {
 	now := time.Now()
 	line := func(name, value string) {
@@ -84,18 +84,18 @@ func (a *app) writeJob(j *dibs.RawJob) {
 	if a.adopted != nil {
 		title = "row " + printable(keyOf(j))
 		if j.State == dibs.Completed {
-			state = "ended" // in which way, the table alone knows
+			state = "ended" // only the table knows in which final state
 		}
 	}
 	fmt.Fprintf(a.stdout, "%s  %s\n", a.paint(bold, title), state)
 	line("queue", printable(j.Queue))
-	if a.adopted.tells("KIND") {
+	if a.adopted.knows("KIND") {
 		line("kind", printable(j.Kind))
 	}
 	if a.adopted == nil {
 		line("priority", fmt.Sprint(j.Priority))
 	}
-	if a.adopted.tells("ATTEMPT") {
+	if a.adopted.knows("ATTEMPT") {
 		line("attempt", attemptText(j))
 	}
 	if j.Group != "" {
@@ -117,7 +117,7 @@ func (a *app) writeJob(j *dibs.RawJob) {
 	line("payload", indentJSON(j.Payload))
 	line("result", indentJSON(j.Result))
 	for _, e := range j.Errors {
-		what := a.paint(red, "attempt unknown") // they are damaged
+		what := a.paint(red, "attempt unknown") // the stored errors are damaged
 		if e.Attempt > 0 {
 			what = a.paint(red, fmt.Sprintf("attempt %d failed", e.Attempt)) + " at " + at(e.At)
 		}
@@ -142,7 +142,7 @@ func attemptText(j *dibs.RawJob) string {
 	return s
 }
 
-// indentJSON lays JSON out under the column of values.
+// indentJSON indents JSON under the column of values.
 func indentJSON(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if len(raw) == 0 || json.Indent(&b, raw, "             ", "  ") != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// until asks again and again until the answer is so.
+// until repeats the query until its answer is true.
 func until(t *testing.T, conn *pgx.Conn, what, sql string, args ...any) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; {
@@ -40,11 +40,11 @@ func dial(t *testing.T, url string) *pgx.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the test's database goes away
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // the database is dropped in any case
 	return conn
 }
 
-// Workers wait for a connection instead of giving up, and give theirs back for others.
+// Workers wait for a connection instead of giving up, and release theirs for others.
 func TestMoreWorkersThanConnections(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -74,7 +74,7 @@ func TestMoreWorkersThanConnections(t *testing.T) {
 	}
 }
 
-// documented is a row of the table of connections in docs/operations.md.
+// documented reads a row of the table of connections in docs/operations.md.
 func documented(t *testing.T, process string) (idle, busy int) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
@@ -90,7 +90,7 @@ func documented(t *testing.T, process string) (idle, busy int) {
 	return idle, busy
 }
 
-// The table of connections in docs/operations.md says how many a worker has.
+// A worker uses as many connections as docs/operations.md says.
 func TestConnectionsOfAWorker(t *testing.T) {
 	t.Parallel()
 	idle, busy := documented(t, "`dibs work`")
@@ -122,7 +122,7 @@ func TestConnectionsOfAWorker(t *testing.T) {
 	c.end(w)
 }
 
-// Each command tells the server who it is, unless the URL does.
+// Each command sets its application_name, unless the URL does.
 func TestServersAreToldWhoConnects(t *testing.T) {
 	t.Parallel()
 	c := &cli{t: t, db: pgtest.URL(t)}

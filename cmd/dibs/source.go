@@ -8,12 +8,12 @@ import (
 	"os"
 )
 
-// source is input that can be read twice: a file, or a pipe of which the first
-// reading keeps a copy.
+// source is input that can be read twice: a file, or a pipe that the first reading
+// copies to a file.
 type source struct {
-	file  *os.File
-	pipe  io.Reader // nil if file is the input itself
-	named bool      // file is a copy that still has to be deleted
+	file       *os.File
+	pipe       io.Reader // nil if file is the input itself
+	deleteCopy bool      // file is a copy that Close deletes
 }
 
 // rewindable opens the input.
@@ -26,25 +26,25 @@ func (b *bulk) rewindable(ctx context.Context) (*source, error) {
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
 			return &source{file: file}, nil
 		}
-		// A named pipe gives its lines but once.
+		// A named pipe can be read only once.
 		return spool(interruptible(ctx, file))
 	}
 	return spool(interruptible(ctx, b.stdin))
 }
 
-// spool keeps a copy of what is read in a temporary file.
+// spool makes a source that copies a pipe to a temporary file.
 func spool(pipe io.Reader) (*source, error) {
 	file, err := os.CreateTemp("", "dibs-enqueue-*")
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary copy of the input: %w", err)
 	}
-	// Without its name the copy goes with this process, even if that is killed. Windows keeps
-	// the names of open files.
-	named := os.Remove(file.Name()) != nil
-	return &source{file: file, pipe: pipe, named: named}, nil
+	// Without a name, the copy disappears with this process, even if it is killed. Windows
+	// does not remove the names of open files.
+	deleteCopy := os.Remove(file.Name()) != nil
+	return &source{file: file, pipe: pipe, deleteCopy: deleteCopy}, nil
 }
 
-// first reads from the beginning.
+// first reads the input for the first time.
 func (s *source) first() *input {
 	if s.pipe == nil {
 		return newInput(s.file)
@@ -52,7 +52,7 @@ func (s *source) first() *input {
 	return newInput(io.TeeReader(s.pipe, s.file))
 }
 
-// again reads from the beginning, once all has been read.
+// again reads the input again, after first has read all of it.
 func (s *source) again() (*input, error) {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return nil, fmt.Errorf("read the input again: %w", err)
@@ -60,10 +60,10 @@ func (s *source) again() (*input, error) {
 	return newInput(s.file), nil
 }
 
-// Close deletes the copy, if there is one.
+// Close closes the file and deletes a copy.
 func (s *source) Close() error {
 	err := s.file.Close()
-	if s.named {
+	if s.deleteCopy {
 		err = errors.Join(err, os.Remove(s.file.Name()))
 	}
 	return err

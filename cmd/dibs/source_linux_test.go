@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A copy of the input has no name, so that it goes with the process however that ends.
+// A copy of the input has no name, so that it disappears with the process however that ends.
 func TestTheCopyOfTheInputHasNoName(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

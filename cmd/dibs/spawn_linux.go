@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// spawner starts programs such that they die when this process does, however it
-// ends. The kernel ties that to the thread that starts them, not to the process,
+// spawner starts programs that die when this process does, however it ends. The
+// kernel kills them at the end of the thread that started them, not of the process,
 // so one thread starts all of them and lives until the last has ended.
 type spawner struct{ starts chan start }
 
@@ -19,7 +19,7 @@ type start struct {
 func newSpawner() *spawner {
 	s := &spawner{starts: make(chan start)}
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		for start := range s.starts {
 			start.result <- start.cmd.Start()
 		}
@@ -35,5 +35,5 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 	return <-result
 }
 
-// close kills the programs that still run.
+// close kills the running programs.
 func (s *spawner) close() { close(s.starts) }

@@ -74,11 +74,11 @@ func (a *app) writeStats(stats []dibs.QueueStats) error {
 		return nil
 	}
 	headings := []string{"QUEUE", "#WAITING", "#LATER", "#BLOCKED", "#RUNNING", "#COMPLETED", "#DEAD", "#CANCELLED", "#OLDEST", "#WAIT", "#RUN", "#JOBS/S"}
-	t := a.tableOf(told(a.adopted, headings, headings)...)
+	t := a.tableOf(knownCells(a.adopted, headings, headings)...)
 	for _, s := range stats {
-		t.AppendRow(told(a.adopted, headings, a.statsRow(s)))
+		t.AppendRow(knownCells(a.adopted, headings, a.statsRow(s)))
 	}
-	if a.outTTY { // where room is short
+	if a.outTTY { // a terminal has less room
 		t.SuppressEmptyColumns()
 	}
 	t.Render()
@@ -110,8 +110,8 @@ func (a *app) statsRow(s dibs.QueueStats) table.Row {
 	}
 }
 
-// countCell and durationCell leave empty on a terminal what is nothing, so that
-// what is there stands out, and a column without anything goes away.
+// countCell and durationCell leave zeros empty on a terminal, so that other values stand
+// out. A column without values is left out.
 func (a *app) countCell(st style, n int64) string {
 	if n == 0 && a.outTTY {
 		return ""
@@ -126,7 +126,7 @@ func (a *app) durationCell(known bool, d time.Duration) string {
 	return dash(known, roughly(d))
 }
 
-// dash stands for what is not known.
+// dash replaces an unknown value.
 func dash(known bool, s string) string {
 	if !known {
 		return "-"

@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// firstBytes reads the beginning of stdin: nothing if it ends without a byte, or is a terminal or
-// closed. Only its end says that nothing comes, so this waits, and says for what. What a pipe
-// gave is lost to others; a file is left where it was.
+// firstBytes reads the beginning of stdin: nothing if it is empty, a terminal or closed. Only
+// the end of stdin shows that it is empty, so firstBytes waits, and prints that it does. Bytes
+// of a pipe are lost to other readers; the position in a file is restored.
 func (a *app) firstBytes(ctx context.Context) ([]byte, error) {
 	if a.inTTY {
 		return nil, nil
@@ -43,7 +43,7 @@ func (a *app) firstBytes(ctx context.Context) ([]byte, error) {
 		}
 	}
 	if f, ok := a.stdin.(io.Seeker); ok {
-		_, _ = f.Seek(-int64(n), io.SeekCurrent) // pipes cannot
+		_, _ = f.Seek(-int64(n), io.SeekCurrent) // fails on a pipe
 	}
 	for _, nothing := range []error{io.EOF, os.ErrClosed, os.ErrInvalid, syscall.EBADF} {
 		if errors.Is(err, nothing) {
@@ -53,7 +53,7 @@ func (a *app) firstBytes(ctx context.Context) ([]byte, error) {
 	return first[:n], err
 }
 
-// refuseInput is the error for input that would be thrown away, as nothing says what it is.
+// refuseInput is the error for input that no flag explains, and that would be ignored.
 func (a *app) refuseInput(cmd *cobra.Command) error {
 	const instead = "if it is not meant, give null as the payload"
 	first, err := a.firstBytes(cmd.Context())
@@ -71,11 +71,11 @@ func (a *app) refuseInput(cmd *cobra.Command) error {
 	}
 }
 
-// likelyFormat says which flag fits input that begins so.
+// likelyFormat returns the flag that fits the beginning of the input.
 func likelyFormat(first []byte) string {
 	lines := strings.Split(strings.TrimPrefix(string(first), "\ufeff"), "\n")
 	if len(lines) > 1 {
-		lines = lines[:len(lines)-1] // the last one may be cut off
+		lines = lines[:len(lines)-1] // the last line may be incomplete
 	}
 	var full []string
 	for _, line := range lines[:min(len(lines), 20)] {
@@ -88,7 +88,7 @@ func likelyFormat(first []byte) string {
 	case all(full, isJob):
 		return "it looks like lines that describe jobs: give --jobs"
 	case all(full, func(line string) bool { return json.Valid([]byte(line)) }),
-		len(lines) == 1 && strings.HasPrefix(text, "{"): // too long a line to see its end
+		len(lines) == 1 && strings.HasPrefix(text, "{"): // a line longer than the part that was read
 		return "it looks like lines of JSON: give --jsonl; if it is one payload, give - as the payload"
 	case strings.HasPrefix(text, "{"), strings.HasPrefix(text, "["):
 		return "it looks like one JSON text: give - as the payload"
@@ -112,7 +112,7 @@ func isJob(line string) bool {
 	return err == nil && job.Payload != nil
 }
 
-// isCSV reports whether the rows have two columns or more, each as many.
+// isCSV reports whether all rows have the same number of columns, at least two.
 func isCSV(text string) bool {
 	next, err := readCSV(newInput(bytes.NewReader([]byte(text+"\n"))), dibs.NewJob{})
 	if err != nil || !strings.Contains(text, ",") {

@@ -18,7 +18,7 @@ func (c *cli) reading(stdin io.Reader, args ...string) runResult {
 	return runResult{code, out.String(), err.String()}
 }
 
-// opened opens a file that holds the text.
+// opened opens a file with the text.
 func (c *cli) opened(text string) *os.File {
 	c.t.Helper()
 	f, err := os.Open(c.write("input", text))
@@ -29,7 +29,7 @@ func (c *cli) opened(text string) *os.File {
 	return f
 }
 
-// piped is the reading end of a pipe that holds the text. Its other end stays open.
+// piped makes a pipe that contains the text. Its writing end stays open.
 func (c *cli) piped(text string) (r, w *os.File) {
 	c.t.Helper()
 	r, w, err := os.Pipe()
@@ -43,7 +43,7 @@ func (c *cli) piped(text string) (r, w *os.File) {
 	return r, w
 }
 
-// Input that nobody has asked for is not thrown away.
+// Input without a format is refused, not ignored.
 func TestEnqueueRefusesInputWithoutAFormat(t *testing.T) {
 	onEach(t, func(c *cli) {
 		for text, hint := range map[string]string{
@@ -109,7 +109,7 @@ func TestEnqueueWithAStdinThatIsNotMeant(t *testing.T) {
 	c.has(c.stats("q"), object{"waiting": n})
 }
 
-// A producer may take its time: only the end of its pipe says that it has nothing to give.
+// A producer may be slow: only the end of its pipe says that there is no input.
 func TestEnqueueWaitsForItsInput(t *testing.T) {
 	onEach(t, func(c *cli) {
 		for text, late := range map[string]time.Duration{"1\n": 300 * time.Millisecond, "": 1500 * time.Millisecond} {
@@ -137,7 +137,7 @@ func TestEnqueueWaitsForItsInput(t *testing.T) {
 	})
 }
 
-// A wait that never ends can be broken off, and a file that was refused is not used up.
+// An interrupt ends the wait for input, and a refused file can be read again.
 func TestEnqueueLeavesItsInput(t *testing.T) {
 	c := onSQLite(t)
 	r, _ := c.piped("")

@@ -9,9 +9,9 @@ import (
 	"github.com/dibs-queue/dibs/adopt/advice"
 )
 
-// stuck tells of rows of an adopted table that no claim will take as they are. What
-// cannot be looked at is left out: the work itself reports a database that fails.
-func (t *adoptedTable) stuck(ctx context.Context, tell func(advice.Finding)) {
+// eachStuck calls tell for rows of an adopted table that no claim can take. It ignores errors
+// of the database, which the work itself reports.
+func (t *adoptedTable) eachStuck(ctx context.Context, tell func(advice.Finding)) {
 	if t == nil {
 		return
 	}
@@ -26,24 +26,24 @@ func (t *adoptedTable) stuck(ctx context.Context, tell func(advice.Finding)) {
 	}
 }
 
-// tellStuck tells it below a list.
+// tellStuck prints such rows below a list.
 func (a *app) tellStuck(ctx context.Context) {
-	a.adopted.stuck(ctx, func(f advice.Finding) {
+	a.adopted.eachStuck(ctx, func(f advice.Finding) {
 		fmt.Fprintf(a.stderr, "dibs: %s\ndibs: %s\n", printable(f.Text), printable(f.Advice))
 	})
 }
 
-// watchStuck logs it, at once and whenever it has changed, until ctx ends.
+// watchStuck logs such rows, at once and after each change, until ctx ends.
 func watchStuck(ctx context.Context, t *adoptedTable, log *slog.Logger) {
-	told := map[string]string{}
+	logged := map[string]string{}
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for {
-		t.stuck(ctx, func(f advice.Finding) {
-			if told[f.Field] != f.Text {
+		t.eachStuck(ctx, func(f advice.Finding) {
+			if logged[f.Field] != f.Text {
 				log.Warn(f.Text, "hint", f.Advice)
 			}
-			told[f.Field] = f.Text
+			logged[f.Field] = f.Text
 		})
 		select {
 		case <-ctx.Done():

@@ -15,7 +15,7 @@ side_table: true
 put_back: {set: {status: new}}
 `
 
-// hears calls then once the text was written to it.
+// hears is a writer that calls then after the text was written to it.
 type hears struct {
 	bytes.Buffer
 	text string
@@ -31,20 +31,20 @@ func (h *hears) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Rows that another program has taken are none of ours to take. What waits for them says so.
+// No claim takes rows that another program holds. Commands that wait for them report them.
 func TestRowsThatAnotherProgramHasTakenAreTold(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byStatusBeside)
 		x.exec("update tickets set status = 'busy' where ref in ('17', 'd')")
 		const told = "2 rows are in progress by the table's own columns, and no lease of ours holds them"
-		r := c.run("", x.with("ls")...)
+		r := c.run("", x.withTable("ls")...)
 		if r.code != exitOK || !strings.Contains(r.err, told) || !strings.Contains(r.err, "put them back: update ") {
 			c.t.Errorf("ls: exit code %d: %s", r.code, r.err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		heard := &hears{text: told, then: func() { x.exec("update tickets set status = 'done' where ref in ('17', 'd')") }}
-		args := append([]string{"--db", c.db}, x.with("work", "--until-empty", "--", "true")...)
+		args := append([]string{"--db", c.db}, x.withTable("work", "--until-empty", "--", "true")...)
 		if code := run(ctx, args, strings.NewReader(""), &bytes.Buffer{}, heard); code != exitOK || ctx.Err() != nil || heard.then != nil {
 			c.t.Errorf("work: exit code %d, %v: %s", code, ctx.Err(), heard)
 		}

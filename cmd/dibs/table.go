@@ -11,7 +11,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// style is what is written before coloured text: a terminal's SGR sequence.
+// style is a terminal's SGR sequence, which precedes coloured text.
 type style string
 
 const (
@@ -39,8 +39,8 @@ func (a *app) paintState(s dibs.State) string {
 	return a.paint(styles[s], string(s))
 }
 
-// tableOf makes a table without lines. Columns whose heading begins with "#" hold
-// numbers and stand to the right.
+// tableOf makes a table without lines. Columns whose heading begins with "#" contain
+// numbers and are aligned to the right.
 func (a *app) tableOf(headings ...string) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(a.stdout)
@@ -66,31 +66,31 @@ func (a *app) tableOf(headings ...string) table.Writer {
 	return t
 }
 
-// cell makes a name fit for one line, and on a terminal for most columns.
-func (a *app) cell(s string, most int) string {
+// cell makes a name fit for one line, and cuts it to width on a terminal.
+func (a *app) cell(s string, width int) string {
 	s = oneLine(s)
 	if !a.outTTY {
 		return s
 	}
-	return clip(s, most)
+	return clip(s, width)
 }
 
-// clip cuts s to most columns of a terminal.
-func clip(s string, most int) string {
-	if text.StringWidthWithoutEscSequences(s) <= most {
+// clip cuts s to width columns of a terminal.
+func clip(s string, width int) string {
+	if text.StringWidthWithoutEscSequences(s) <= width {
 		return s
 	}
-	return text.Trim(s, most-1) + "…"
+	return text.Trim(s, width-1) + "…"
 }
 
-// oneLine is the first line of s that is not blank, as printable writes it.
+// oneLine returns the first line of s that is not blank, printable.
 func oneLine(s string) string {
 	s = strings.TrimSpace(s)
 	s, _, _ = strings.Cut(s, "\n")
 	return printable(s)
 }
 
-// count writes n with a comma before every three digits.
+// count formats n with a comma before every three digits.
 func count(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	var b strings.Builder
@@ -103,7 +103,7 @@ func count(n int64) string {
 	return b.String()
 }
 
-// plural is "1 job" or "5 jobs".
+// plural formats "1 job" or "5 jobs".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -111,8 +111,8 @@ func plural(n int, noun string) string {
 	return count(int64(n)) + " " + noun + "s"
 }
 
-// since says how long ago t was, or how far ahead it lies. Clocks of this machine
-// and the database may differ a little.
+// since formats how long ago t was, or in what time it is. The clocks of this machine
+// and of the database may differ a little.
 func since(now, t time.Time) string {
 	switch d := max(now.Sub(t), -math.MaxInt64); {
 	case d < -time.Second:

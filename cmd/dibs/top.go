@@ -52,7 +52,7 @@ r do nothing there.`,
 
 // top shows the live view until the user leaves it.
 func (a *app) top(ctx context.Context, db jobTable, every time.Duration, o ...tea.ProgramOption) error {
-	m := &topModel{ctx: ctx, db: db, every: every, topView: topView{app: a, title: a.dbURL().String()}}
+	m := &topModel{ctx: ctx, db: db, interval: every, topView: topView{app: a, title: a.dbURL().String()}}
 	o = append(o, tea.WithContext(ctx), tea.WithOutput(a.screen), tea.WithoutSignalHandler())
 	_, err := tea.NewProgram(m, o...).Run()
 	if ctx.Err() != nil {
@@ -69,9 +69,9 @@ type topJSON struct {
 	DeadMore    bool           `json:"dead_more,omitempty"`
 }
 
-// topOnce writes one snapshot.
+// topOnce prints one snapshot.
 func (a *app) topOnce(ctx context.Context, db jobTable) error {
-	s, err := look(ctx, db, topQuery{})
+	s, err := readSnapshot(ctx, db, topQuery{})
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (a *app) topJSON(s snapshot) topJSON {
 	if out.Running == nil {
 		out.Running = []*dibs.RawJob{}
 	}
-	if out.Dead == nil && a.adopted.tells("DEAD") {
+	if out.Dead == nil && a.adopted.knows("DEAD") {
 		out.Dead = []*dibs.RawJob{}
 	}
 	return out

@@ -8,28 +8,28 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// topJobs is how many running and how many dead jobs top reads at each look.
+// topJobs is the largest number of running jobs, and of dead jobs, in a snapshot.
 const topJobs = 200
 
-// topQuery is what to look at besides the queues.
+// topQuery says what a snapshot contains besides the queues.
 type topQuery struct {
-	queue string // only jobs of this queue, if not empty
-	job   int64  // a job to look at closely, if not 0
+	queue string // only jobs of this queue; "": of all queues
+	job   int64  // the opened job; 0: none
 }
 
-// snapshot is what top saw at one look.
+// snapshot is the state of the database that top shows.
 type snapshot struct {
 	query topQuery
-	at    time.Time // when it was asked, by this machine's clock
+	at    time.Time // time of the query, by this machine's clock
 
 	queues                []dibs.QueueStats
 	running, dead         []*dibs.RawJob
-	runningMore, deadMore bool         // there are more such jobs than were read
-	job                   *dibs.RawJob // nil if there is no such job any more
+	runningMore, deadMore bool         // there are more such jobs than topJobs
+	job                   *dibs.RawJob // nil if the opened job no longer exists
 }
 
-// look reads a snapshot.
-func look(ctx context.Context, db jobTable, q topQuery) (snapshot, error) {
+// readSnapshot reads a snapshot.
+func readSnapshot(ctx context.Context, db jobTable, q topQuery) (snapshot, error) {
 	s := snapshot{query: q, at: time.Now()}
 	var err error
 	if s.queues, err = db.Stats(ctx); err != nil {
@@ -41,7 +41,7 @@ func look(ctx context.Context, db jobTable, q topQuery) (snapshot, error) {
 	}
 	s.running, s.runningMore = page.Jobs, page.Next != ""
 	page, err = db.List(ctx, dibs.Filter{Queue: q.queue, State: dibs.Dead, Limit: topJobs})
-	if err != nil && !errors.Is(err, errors.ErrUnsupported) { // by an adopted table without a side table
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) { // an adopted table without a side table cannot list dead jobs
 		return s, err
 	}
 	s.dead, s.deadMore = page.Jobs, page.Next != ""

@@ -10,48 +10,47 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// topModel is the live view: what is shown, and how it follows the keys and the
-// database.
+// topModel is the live view, which follows the keys and the database.
 type topModel struct {
 	topView
-	ctx   context.Context
-	db    jobTable
-	every time.Duration
+	ctx      context.Context
+	db       jobTable
+	interval time.Duration
 }
 
-// topCall is how long one call to the database may take before top says so.
-const topCall = 10 * time.Second
+// topCallLimit is the time limit of a call to the database.
+const topCallLimit = 10 * time.Second
 
 // Messages to the model.
 type (
-	lookedMsg struct {
-		snap snapshot
-		err  error
-		next bool // this look was one of the regular ones: plan the next
+	snapshotMsg struct {
+		snap    snapshot
+		err     error
+		regular bool // a regular snapshot: schedule the next one
 	}
-	lookMsg struct{}
-	didMsg  struct {
+	refreshMsg struct{}
+	doneMsg    struct {
 		text string
 		err  error
 	}
 )
 
-// question is something to be confirmed before it is done.
+// question asks the user to confirm an action.
 type question struct {
 	text string
 	yes  tea.Cmd
 }
 
-func (m *topModel) Init() tea.Cmd { return m.look(true) }
+func (m *topModel) Init() tea.Cmd { return m.refresh(true) }
 
-// look reads a snapshot; regular looks follow one another, extra ones come between.
-func (m *topModel) look(regular bool) tea.Cmd {
-	query := topQuery{queue: m.only, job: m.job}
+// refresh reads a snapshot. Regular ones follow one another; others come in between.
+func (m *topModel) refresh(regular bool) tea.Cmd {
+	query := topQuery{queue: m.queueFilter, job: m.openedJob}
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, topCall)
+		ctx, cancel := context.WithTimeout(m.ctx, topCallLimit)
 		defer cancel()
-		s, err := look(ctx, m.db, query)
-		return lookedMsg{snap: s, err: err, next: regular}
+		s, err := readSnapshot(ctx, m.db, query)
+		return snapshotMsg{snap: s, err: err, regular: regular}
 	}
 }
 
@@ -59,50 +58,50 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = msg.Width, msg.Height
-	case lookMsg:
-		return m, m.look(true)
-	case lookedMsg:
-		return m, m.looked(msg)
-	case didMsg:
-		m.note, m.problem = msg.text, msg.err
-		return m, m.look(false)
+	case refreshMsg:
+		return m, m.refresh(true)
+	case snapshotMsg:
+		return m, m.showSnapshot(msg)
+	case doneMsg:
+		m.news, m.problem = msg.text, msg.err
+		return m, m.refresh(false)
 	case tea.KeyPressMsg:
 		return m, m.key(msg.String())
 	}
 	return m, nil
 }
 
-func (m *topModel) looked(msg lookedMsg) tea.Cmd {
-	current := msg.snap.query == topQuery{queue: m.only, job: m.job}
+func (m *topModel) showSnapshot(msg snapshotMsg) tea.Cmd {
+	current := msg.snap.query == topQuery{queue: m.queueFilter, job: m.openedJob}
 	switch {
 	case msg.err != nil:
 		m.problem = msg.err
-	case current: // an answer to an older question would only flicker
-		m.snap, m.seen = msg.snap, true
-		if m.lookFailed {
+	case current: // the snapshot of an older query would only flicker
+		m.snap, m.hasSnapshot = msg.snap, true
+		if m.snapshotFailed {
 			m.problem = nil
 		}
-		m.settle()
+		m.restoreSelection()
 	}
-	m.lookFailed = msg.err != nil
-	if !msg.next {
+	m.snapshotFailed = msg.err != nil
+	if !msg.regular {
 		return nil
 	}
-	return tea.Tick(m.every, func(time.Time) tea.Msg { return lookMsg{} })
+	return tea.Tick(m.interval, func(time.Time) tea.Msg { return refreshMsg{} })
 }
 
 func (m *topModel) key(k string) tea.Cmd {
-	if m.ask != nil {
-		yes := m.ask.yes
-		m.ask = nil
+	if m.question != nil {
+		yes := m.question.yes
+		m.question = nil
 		if k == "y" || k == "Y" {
 			return yes
 		}
-		m.note = "nothing was changed"
+		m.news = "nothing was changed"
 		return nil
 	}
-	m.note = ""
-	if !m.lookFailed {
+	m.news = ""
+	if !m.snapshotFailed {
 		m.problem = nil
 	}
 	switch k {
@@ -128,58 +127,58 @@ func (m *topModel) key(k string) tea.Cmd {
 	return nil
 }
 
-// show changes to a tab; looking at one job ends with it.
+// show changes to a tab and closes the opened job.
 func (m *topModel) show(t topTab) {
-	m.tab, m.job, m.scroll = t, 0, 0
-	m.settle()
+	m.tab, m.openedJob, m.scroll = t, 0, 0
+	m.restoreSelection()
 }
 
-// back leaves the job looked at, or else the queue that the lists are narrowed to.
+// back closes the opened job, or else removes the filter by queue.
 func (m *topModel) back() tea.Cmd {
 	switch {
-	case m.job != 0:
-		m.job, m.scroll = 0, 0
-	case m.only != "":
-		m.only = ""
+	case m.openedJob != 0:
+		m.openedJob, m.scroll = 0, 0
+	case m.queueFilter != "":
+		m.queueFilter = ""
 		m.tab = tabQueues
-		return m.look(false)
+		return m.refresh(false)
 	}
 	return nil
 }
 
-// open looks at the selected job, or at the jobs of the selected queue.
+// open opens the selected job, or filters by the selected queue.
 func (m *topModel) open() tea.Cmd {
 	switch {
-	case m.job != 0:
+	case m.openedJob != 0:
 		return nil
-	case m.tab == tabQueues && m.queue != "":
-		m.only = m.queue
+	case m.tab == tabQueues && m.selectedQueue != "":
+		m.queueFilter = m.selectedQueue
 		m.show(tabRunning)
 	case m.tab != tabQueues && m.selectedJob() != nil:
-		m.job, m.scroll = m.selectedJob().ID, 0
+		m.openedJob, m.scroll = m.selectedJob().ID, 0
 		m.snap.job = m.selectedJob()
 	}
-	return m.look(false)
+	return m.refresh(false)
 }
 
 // pause asks whether to pause or resume the selected queue.
 func (m *topModel) pause() {
 	db, own := m.db.(dibs.Database)
 	if !own {
-		m.note = "an adopted table cannot be paused: stop its workers"
+		m.news = "an adopted table cannot be paused: stop its workers"
 		return
 	}
 	if m.tab != tabQueues || len(m.snap.queues) == 0 {
-		m.note = "select a queue to pause or resume it"
+		m.news = "select a queue to pause or resume it"
 		return
 	}
-	q := m.snap.queues[m.at[tabQueues]]
+	q := m.snap.queues[m.selectedRow[tabQueues]]
 	verb, done, pause := "pause", "paused", !q.Paused
 	if q.Paused {
 		verb, done = "resume", "resumed"
 	}
 	name := printable(q.Queue)
-	m.ask = &question{
+	m.question = &question{
 		text: fmt.Sprintf("%s queue %s?", verb, name),
 		yes: m.do(fmt.Sprintf("queue %s %s", name, done), func(ctx context.Context) error {
 			_, err := db.SetQueue(ctx, q.Queue, dibs.QueueChange{Paused: &pause})
@@ -188,21 +187,21 @@ func (m *topModel) pause() {
 	}
 }
 
-// requeue asks whether to requeue the selected dead job, or the one looked at.
+// requeue asks whether to requeue the selected dead job, or the opened one.
 func (m *topModel) requeue() {
 	if m.app.adopted != nil {
-		m.note = "rows of an adopted table are put back with SQL"
+		m.news = "rows of an adopted table are put back with SQL"
 		return
 	}
 	job := m.selectedJob()
-	if m.job != 0 {
+	if m.openedJob != 0 {
 		job = m.snap.job
 	}
 	if job == nil || job.State != dibs.Dead {
-		m.note = "select a dead job to requeue it"
+		m.news = "select a dead job to requeue it"
 		return
 	}
-	m.ask = &question{
+	m.question = &question{
 		text: fmt.Sprintf("requeue dead job %d?", job.ID),
 		yes: m.do(fmt.Sprintf("job %d requeued", job.ID), func(ctx context.Context) error {
 			ids, err := m.db.Requeue(ctx, []int64{job.ID})
@@ -216,16 +215,16 @@ func (m *topModel) requeue() {
 
 func (m *topModel) do(done string, f func(context.Context) error) tea.Cmd {
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(m.ctx, topCall)
+		ctx, cancel := context.WithTimeout(m.ctx, topCallLimit)
 		defer cancel()
 		if err := f(ctx); err != nil {
-			return didMsg{err: err}
+			return doneMsg{err: err}
 		}
-		return didMsg{text: done}
+		return doneMsg{text: done}
 	}
 }
 
-// move moves the selection, or scrolls the job looked at.
+// move moves the selection, or scrolls the opened job.
 func (m *topModel) move(k string) {
 	steps := map[string]int{
 		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -m.body(), "pgdown": m.body(),
@@ -234,12 +233,12 @@ func (m *topModel) move(k string) {
 	by, ok := steps[k]
 	switch {
 	case !ok:
-	case m.job != 0:
+	case m.openedJob != 0:
 		most := max(0, len(m.detail())-m.body())
 		m.scroll = min(max(0, m.scroll+by), most)
 	default:
-		m.at[m.tab] += by
-		m.keep()
+		m.selectedRow[m.tab] += by
+		m.keepSelection()
 	}
 }
 

@@ -8,18 +8,18 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// topTable is a list with a heading. Columns that may give way do so, the widest
-// first, until a row fits the terminal.
+// topTable is a list with a heading. Clippable columns become narrower, the widest first,
+// until a row fits the terminal.
 type topTable struct {
 	columns []topColumn
 	rows    [][]topCell
-	empty   string // what to say when there are no rows
+	empty   string // text shown instead of rows
 }
 
 type topColumn struct {
-	name  string
-	right bool // holds numbers
-	gives bool // may be clipped
+	name      string
+	numeric   bool // its cells are aligned to the right
+	clippable bool // its cells may be clipped
 }
 
 type topCell struct {
@@ -31,22 +31,22 @@ type topCell struct {
 func (v *topView) table(t topTab) topTable {
 	switch t {
 	case tabRunning:
-		return v.runningTable().told(v.app.adopted)
+		return v.runningTable().onlyKnown(v.app.adopted)
 	case tabDead:
-		return v.deadTable().told(v.app.adopted)
+		return v.deadTable().onlyKnown(v.app.adopted)
 	}
-	return v.queueTable().told(v.app.adopted)
+	return v.queueTable().onlyKnown(v.app.adopted)
 }
 
-// told leaves out what an adopted table does not tell.
-func (t topTable) told(by *adoptedTable) topTable {
+// onlyKnown leaves out columns that an adopted table does not know.
+func (t topTable) onlyKnown(adopted *adoptedTable) topTable {
 	names := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		names[i] = c.name
 	}
-	t.columns = told(by, names, t.columns)
+	t.columns = knownCells(adopted, names, t.columns)
 	for i, row := range t.rows {
-		t.rows[i] = told(by, names, row)
+		t.rows[i] = knownCells(adopted, names, row)
 	}
 	return t
 }
@@ -76,9 +76,9 @@ func (v *topView) queueTable() topTable {
 			{printable(q.Queue), plain},
 			{short(q.Waiting), plain},
 			{later(q), plain},
-			{short(q.Blocked), some(yellow, q.Blocked)},
-			{short(q.Running), some(cyan, q.Running)},
-			{short(q.Dead), some(red, q.Dead)},
+			{short(q.Blocked), nonzero(yellow, q.Blocked)},
+			{short(q.Running), nonzero(cyan, q.Running)},
+			{short(q.Dead), nonzero(red, q.Dead)},
 			{dash(q.OldestAge != 0, roughly(q.OldestAge)), plain},
 			{dash(q.Claimed > 0, roughly(q.AvgWait)), plain},
 			{dash(q.Succeeded+q.Failed > 0, roughly(q.AvgRun)), plain},
@@ -102,7 +102,7 @@ func (v *topView) runningTable() topTable {
 		empty: "nothing is running",
 	}
 	for _, j := range v.snap.running {
-		lease := topCell{"ended", red} // and not yet swept
+		lease := topCell{"ended", red} // a sweep has not taken it away yet
 		switch {
 		case j.CancelRequested:
 			lease = topCell{"cancel", yellow}
@@ -147,7 +147,7 @@ func (v *topView) deadTable() topTable {
 	return t
 }
 
-// draw makes the heading and the rows; selected is the row to mark, or -1.
+// draw formats the heading and the rows; selected is the marked row, or -1.
 func (t topTable) draw(a *app, width, selected int) []string {
 	widths, gap := t.fit(width)
 	line := func(mark string, cell func(i int) topCell) string {
@@ -161,7 +161,7 @@ func (t topTable) draw(a *app, width, selected int) []string {
 			if i > 0 {
 				b.WriteString(strings.Repeat(" ", gap))
 			}
-			if c.right {
+			if c.numeric {
 				b.WriteString(pad + text)
 			} else {
 				b.WriteString(text + pad)
@@ -180,9 +180,9 @@ func (t topTable) draw(a *app, width, selected int) []string {
 	return lines
 }
 
-// fit chooses the width of each column, and of the gap between two.
+// fit chooses the widths of the columns, and of the gap between two.
 func (t topTable) fit(width int) (widths []int, gap int) {
-	const least = 5 // columns that a column keeps
+	const minWidth = 5 // narrowest clipped column
 	gap = 2
 	if width < 100 {
 		gap = 1
@@ -199,19 +199,19 @@ func (t topTable) fit(width int) (widths []int, gap int) {
 	for ; total > width; total-- {
 		widest := -1
 		for i, c := range t.columns {
-			if c.gives && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+			if c.clippable && widths[i] > minWidth && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
 		if widest < 0 {
-			break // a terminal that narrow shows what it can
+			break // the terminal cuts the rest
 		}
 		widths[widest]--
 	}
 	return widths, gap
 }
 
-// short writes n in at most six columns.
+// short formats n in at most six columns.
 func short(n int64) string {
 	switch {
 	case n < 100_000:
@@ -229,8 +229,8 @@ func later(q dibs.QueueStats) string {
 	return count(q.Scheduled)
 }
 
-// some is a style for counts that are not zero.
-func some(st style, n int64) style {
+// nonzero returns the style for counts other than zero.
+func nonzero(st style, n int64) style {
 	if n == 0 {
 		return plain
 	}

@@ -19,12 +19,12 @@ import (
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
-// noon is when the pictures of these tests are taken, on this machine's clock.
+// noon is the time of the pictures in these tests, in this machine's zone.
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.Local)
 
-// still is a database in which nothing happens by itself.
-type still struct {
-	jobTable // what top does not use panics
+// stillDatabase is a database in which nothing changes by itself.
+type stillDatabase struct {
+	jobTable // a method that top does not use would panic
 
 	queues  []dibs.QueueStats
 	jobs    []*dibs.RawJob
@@ -32,9 +32,9 @@ type still struct {
 	changed []string
 }
 
-func (s *still) Stats(context.Context) ([]dibs.QueueStats, error) { return s.queues, s.err }
+func (s *stillDatabase) Stats(context.Context) ([]dibs.QueueStats, error) { return s.queues, s.err }
 
-func (s *still) List(_ context.Context, f dibs.Filter) (dibs.Page, error) {
+func (s *stillDatabase) List(_ context.Context, f dibs.Filter) (dibs.Page, error) {
 	var p dibs.Page
 	for _, j := range s.jobs {
 		if j.State == f.State && (f.Queue == "" || f.Queue == j.Queue) {
@@ -47,7 +47,7 @@ func (s *still) List(_ context.Context, f dibs.Filter) (dibs.Page, error) {
 	return p, s.err
 }
 
-func (s *still) Get(_ context.Context, id int64) (*dibs.RawJob, error) {
+func (s *stillDatabase) Get(_ context.Context, id int64) (*dibs.RawJob, error) {
 	for _, j := range s.jobs {
 		if j.ID == id {
 			return j, s.err
@@ -56,19 +56,19 @@ func (s *still) Get(_ context.Context, id int64) (*dibs.RawJob, error) {
 	return nil, dibs.ErrNotFound
 }
 
-func (s *still) SetQueue(_ context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
+func (s *stillDatabase) SetQueue(_ context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
 	s.changed = append(s.changed, fmt.Sprintf("%s paused=%v", name, *c.Paused))
 	return dibs.Queue{}, s.err
 }
 
-func (s *still) Requeue(_ context.Context, ids []int64) ([]int64, error) {
+func (s *stillDatabase) Requeue(_ context.Context, ids []int64) ([]int64, error) {
 	s.changed = append(s.changed, fmt.Sprintf("requeue %v", ids))
 	return ids, s.err
 }
 
-func busy() *still {
+func busy() *stillDatabase {
 	minutes := func(n int) time.Time { return noon.Add(-time.Duration(n) * time.Minute) }
-	s := &still{queues: []dibs.QueueStats{
+	s := &stillDatabase{queues: []dibs.QueueStats{
 		{
 			Queue: "emails", Waiting: 1204, Scheduled: 112, Blocked: 431, Running: 3, Dead: 2, OldestAge: 63 * time.Second,
 			Window: 5 * time.Minute, Claimed: 3700, Succeeded: 3690, AvgWait: 120 * time.Millisecond, AvgRun: 45 * time.Millisecond, Throughput: 12.3,
@@ -98,31 +98,31 @@ func busy() *still {
 	return s
 }
 
-// screen is a model on a terminal of the given size, with a first look done.
+// screen makes a model on a terminal of the given size, with a first snapshot.
 func screen(t *testing.T, db jobTable, width, height int) *topModel {
 	t.Helper()
 	a := newApp(strings.NewReader(""), &bytes.Buffer{}, &bytes.Buffer{})
-	m := &topModel{ctx: t.Context(), db: db, every: time.Hour, topView: topView{app: a, title: "sqlite:dibs.db"}}
+	m := &topModel{ctx: t.Context(), db: db, interval: time.Hour, topView: topView{app: a, title: "sqlite:dibs.db"}}
 	send(m, tea.WindowSizeMsg{Width: width, Height: height})
 	do(m, m.Init())
 	return m
 }
 
-// send gives the model a message, and then what follows from it.
+// send gives the model a message, and runs the resulting command.
 func send(m *topModel, msg tea.Msg) {
 	_, cmd := m.Update(msg)
 	do(m, cmd)
 }
 
-// do runs a command and gives the model its message; waiting for the next regular
-// look is left out.
+// do runs a command and gives the model its message. It does not schedule the next regular
+// snapshot.
 func do(m *topModel, cmd tea.Cmd) {
 	if cmd == nil {
 		return
 	}
 	msg := cmd()
-	if looked, ok := msg.(lookedMsg); ok {
-		looked.next = false
+	if looked, ok := msg.(snapshotMsg); ok {
+		looked.regular = false
 		looked.snap.at = noon
 		msg = looked
 	}
@@ -161,8 +161,8 @@ func TestTopShows(t *testing.T) {
 	}
 }
 
-// No picture may be larger than its terminal, or carry what a job's text says to
-// the terminal.
+// No picture may be larger than its terminal, or contain control sequences from a job's
+// text.
 func TestTopFitsEveryTerminal(t *testing.T) {
 	t.Parallel()
 	db := busy()
@@ -197,14 +197,14 @@ func TestTopKeepsTheSelectionWhenTheListChanges(t *testing.T) {
 	t.Parallel()
 	db := busy()
 	m := screen(t, db, 80, 24)
-	press(m, "tab", "down") // job 91233
+	press(m, "tab", "down") // selects job 91233
 	db.jobs = slices.Insert(db.jobs, 0, &dibs.RawJob{ID: 91300, Queue: "emails", Kind: "welcome", State: dibs.Running})
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if j := m.selectedJob(); j == nil || j.ID != 91233 {
 		t.Errorf("selected %+v, want job 91233 still", j)
 	}
 	db.jobs = slices.DeleteFunc(db.jobs, func(j *dibs.RawJob) bool { return j.ID == 91233 })
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if j := m.selectedJob(); j == nil || j.ID != 91190 {
 		t.Errorf("selected %+v, want the job in its place, 91190", j)
 	}
@@ -261,7 +261,7 @@ func TestTopShowsAJobAndThatItIsGone(t *testing.T) {
 		}
 	}
 	db.jobs = nil
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if !strings.Contains(m.View().Content, "job 91234 is not there any more") {
 		t.Errorf("after it is gone:\n%s", m.View().Content)
 	}
@@ -276,12 +276,12 @@ func TestTopKeepsThePictureWhileTheDatabaseIsAway(t *testing.T) {
 	db := busy()
 	m := screen(t, db, 80, 24)
 	db.err = errors.New("no route\nto the server")
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if content := m.View().Content; !strings.Contains(content, "as of 12:00:00: no route") || !strings.Contains(content, "emails") {
 		t.Errorf("while it is away:\n%s", content)
 	}
 	db.err = nil
-	do(m, m.look(false))
+	do(m, m.refresh(false))
 	if strings.Contains(m.View().Content, "no route") {
 		t.Errorf("after it is back:\n%s", m.View().Content)
 	}
@@ -316,8 +316,8 @@ func TestTopOnceWritesEverything(t *testing.T) {
 	}
 }
 
-// The whole program on a real database, but for the terminal: a pipe of keys in, a
-// pipe of pictures out.
+// The whole program runs on a real database. Pipes of keys and of pictures replace the
+// terminal.
 func TestTopRuns(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("enqueue", "emails", `{"to":"ann@example.com"}`)
@@ -327,7 +327,7 @@ func TestTopRuns(t *testing.T) {
 	a.dbFlag = open.URL(c.db)
 	ended := make(chan error, 1)
 	go func() {
-		err := a.withExisting(t.Context(), func(db dibs.Database) error {
+		err := a.withExistingDatabase(t.Context(), func(db dibs.Database) error {
 			return a.top(t.Context(), db, 100*time.Millisecond, tea.WithInput(keys), tea.WithWindowSize(80, 24))
 		})
 		screen.CloseWithError(io.EOF)
@@ -356,7 +356,7 @@ func TestTopRuns(t *testing.T) {
 	send("y")
 	awaitText("paused")
 	send("q")
-	go func() { _, _ = io.Copy(io.Discard, pictures) }() // what is written while it ends
+	go func() { _, _ = io.Copy(io.Discard, pictures) }() // discards pictures drawn at the end
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}

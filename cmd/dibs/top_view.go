@@ -21,40 +21,40 @@ const (
 	tabs
 )
 
-// topView is all that the picture is drawn from.
+// topView is the state that the picture shows.
 type topView struct {
 	app           *app
 	title         string
 	width, height int
 	snap          snapshot
-	seen          bool // there has been a snapshot
+	hasSnapshot   bool // false: before the first snapshot
 
-	tab    topTab
-	at     [tabs]int // the selected row of each list
-	queue  string    // what is selected, to find it again in the next snapshot
-	ids    [tabs]int64
-	only   string // the queue that the lists of jobs are narrowed to
-	job    int64  // the job looked at closely, or 0
-	scroll int    // lines of it that are above the screen
+	tab           topTab
+	selectedRow   [tabs]int // selected row of each list
+	selectedQueue string    // name, to find it again in the next snapshot
+	selectedJobs  [tabs]int64
+	queueFilter   string // the lists show only jobs of this queue; "": of all queues
+	openedJob     int64  // id of the job shown instead of a list, or 0
+	scroll        int    // number of the opened job's lines above the screen
 
-	ask        *question
-	note       string // what was done last
-	problem    error
-	lookFailed bool // problem is why the snapshot is old
+	question       *question
+	news           string // result of the last action
+	problem        error
+	snapshotFailed bool // the last snapshot failed because of problem
 }
 
-const around = 6 // lines above and below the list
+const linesAround = 6 // number of lines above and below the list
 
-// tabs is how many lists there are: not all adopted tables can tell what is dead.
+// tabs is the number of lists: not all adopted tables know dead jobs.
 func (v *topView) tabs() topTab {
-	if !v.app.adopted.tells("DEAD") {
+	if !v.app.adopted.knows("DEAD") {
 		return tabDead
 	}
 	return tabs
 }
 
-// body is how many lines the list has, its heading included.
-func (v *topView) body() int { return max(v.height-around, 1) }
+// body is the number of lines of the list, including its heading.
+func (v *topView) body() int { return max(v.height-linesAround, 1) }
 
 func (v *topView) draw() []string {
 	if v.width == 0 || v.height == 0 {
@@ -63,9 +63,9 @@ func (v *topView) draw() []string {
 	lines := []string{v.head(), v.totals(), "", v.tabLine(), ""}
 	var list []string
 	switch {
-	case !v.seen:
+	case !v.hasSnapshot:
 		list = []string{"  …"}
-	case v.job != 0:
+	case v.openedJob != 0:
 		list = v.detail()
 		list = list[min(v.scroll, len(list)):]
 	default:
@@ -83,10 +83,10 @@ func (v *topView) draw() []string {
 	return lines
 }
 
-// head is the title and, at the right, the time of the snapshot.
+// head returns the title with, on the right, the time of the snapshot.
 func (v *topView) head() string {
 	clock := v.snap.at.Local().Format(time.TimeOnly)
-	if !v.seen {
+	if !v.hasSnapshot {
 		clock = ""
 	}
 	title := clip(printable(v.title), max(v.width-len("dibs top")-len(clock)-8, 1))
@@ -95,7 +95,7 @@ func (v *topView) head() string {
 	return left + strings.Repeat(" ", gap) + v.app.paint(faint, clock)
 }
 
-// totals sums up all queues.
+// totals adds up all queues.
 func (v *topView) totals() string {
 	var sum dibs.QueueStats
 	for _, q := range v.snap.queues {
@@ -110,12 +110,12 @@ func (v *topView) totals() string {
 	}
 	part := func(name, n string, st style) string { return v.app.paint(faint, name) + " " + v.app.paint(st, n) }
 	columns := []string{"WAITING", "LATER", "BLOCKED", "RUNNING", "DEAD", "JOBS/S"}
-	return "  " + strings.Join(told(v.app.adopted, columns, []string{
+	return "  " + strings.Join(knownCells(v.app.adopted, columns, []string{
 		part("waiting", short(sum.Waiting), plain),
 		part("later", later(sum), plain),
-		part("blocked", short(sum.Blocked), some(yellow, sum.Blocked)),
-		part("running", short(sum.Running), some(cyan, sum.Running)),
-		part("dead", short(sum.Dead), some(red, sum.Dead)),
+		part("blocked", short(sum.Blocked), nonzero(yellow, sum.Blocked)),
+		part("running", short(sum.Running), nonzero(cyan, sum.Running)),
+		part("dead", short(sum.Dead), nonzero(red, sum.Dead)),
 		part("jobs/s", v.app.rate(sum), plain),
 	}), "  ")
 }
@@ -140,38 +140,38 @@ func (v *topView) tabLine() string {
 		}
 		line += name + " "
 	}
-	if v.only != "" {
-		line += " " + v.app.paint(yellow, "only queue "+clip(printable(v.only), 30))
+	if v.queueFilter != "" {
+		line += " " + v.app.paint(yellow, "only queue "+clip(printable(v.queueFilter), 30))
 	}
 	return line
 }
 
-// list is the table of the tab, scrolled to where the selection is.
+// list returns the table of the tab, scrolled to the selection.
 func (v *topView) list() []string {
 	t := v.table(v.tab)
 	if len(t.rows) == 0 {
 		return []string{"  " + v.app.paint(faint, t.empty)}
 	}
-	at := v.at[v.tab]
+	at := v.selectedRow[v.tab]
 	lines := t.draw(v.app, v.width, at)
 	rows := max(v.body()-1, 1)
 	from := min(max(0, at-rows/2), max(0, len(t.rows)-rows))
 	return append(lines[:1:1], lines[1+from:min(1+from+rows, len(lines))]...)
 }
 
-// detail is the job looked at, as 'dibs show' writes it.
+// detail returns the opened job, as 'dibs show' writes it.
 func (v *topView) detail() []string {
-	if v.snap.job == nil || v.snap.job.ID != v.job {
-		return []string{fmt.Sprintf("  job %d is not there any more", v.job)}
+	if v.snap.job == nil || v.snap.job.ID != v.openedJob {
+		return []string{fmt.Sprintf("  job %d is not there any more", v.openedJob)}
 	}
 	var text bytes.Buffer
 	shown := *v.app
 	shown.stdout = &text
 	shown.writeJob(v.snap.job)
-	const most = 64 << 10 // of what nobody will read on a screen
-	if text.Len() > most {
-		text.Truncate(most)
-		fmt.Fprintf(&text, "…\n'dibs show %d' shows all of it", v.job)
+	const maxBytes = 64 << 10 // bytes; more is too much for a screen
+	if text.Len() > maxBytes {
+		text.Truncate(maxBytes)
+		fmt.Fprintf(&text, "…\n'dibs show %d' shows all of it", v.openedJob)
 	}
 	wrapped := lipgloss.Wrap(strings.TrimRight(text.String(), "\n"), max(v.width-4, 20), "")
 	lines := strings.Split(wrapped, "\n")
@@ -181,32 +181,32 @@ func (v *topView) detail() []string {
 	return lines
 }
 
-// foot is a question, news or the keys.
+// foot returns the question, the news or the keys.
 func (v *topView) foot() string {
 	switch {
-	case v.ask != nil:
-		return "  " + v.app.paint(yellow, v.ask.text) + "  y: yes, any other key: no"
+	case v.question != nil:
+		return "  " + v.app.paint(yellow, v.question.text) + "  y: yes, any other key: no"
 	case v.problem != nil:
 		text := v.problem.Error()
-		if v.lookFailed && v.seen {
+		if v.snapshotFailed && v.hasSnapshot {
 			text = "as of " + v.snap.at.Local().Format(time.TimeOnly) + ": " + text
 		}
 		return "  " + v.app.paint(red, oneLine(text))
-	case v.note != "":
-		return "  " + v.app.paint(green, v.note)
+	case v.news != "":
+		return "  " + v.app.paint(green, v.news)
 	}
 	return "  " + v.app.paint(faint, v.keys()+"q quit")
 }
 
-// keys are those that do something, but for q.
+// keys lists the keys that have an effect, except q.
 func (v *topView) keys() string {
 	pause, requeue, requeueDead := "p pause/resume · ", "r requeue · ", "r requeue a dead job · "
-	if v.app.adopted != nil { // it is changed with SQL
+	if v.app.adopted != nil { // an adopted table is changed with SQL
 		pause, requeue, requeueDead = "", "", ""
 	}
 	keys := "tab list · ↑↓ select · "
 	switch {
-	case v.job != 0:
+	case v.openedJob != 0:
 		keys = "↑↓ scroll · " + requeueDead + "esc back · "
 	case v.tab == tabQueues:
 		keys += "enter its jobs · " + pause
@@ -215,7 +215,7 @@ func (v *topView) keys() string {
 	default:
 		keys += "enter look · "
 	}
-	if v.only != "" && v.job == 0 {
+	if v.queueFilter != "" && v.openedJob == 0 {
 		keys += "esc all queues · "
 	}
 	return keys
@@ -223,40 +223,40 @@ func (v *topView) keys() string {
 
 func (v *topView) selectedJob() *dibs.RawJob {
 	jobs := map[topTab][]*dibs.RawJob{tabRunning: v.snap.running, tabDead: v.snap.dead}[v.tab]
-	if v.at[v.tab] < len(jobs) {
-		return jobs[v.at[v.tab]]
+	if v.selectedRow[v.tab] < len(jobs) {
+		return jobs[v.selectedRow[v.tab]]
 	}
 	return nil
 }
 
-// settle finds what was selected again in a new snapshot; what is gone leaves the
-// selection to what stands in its place.
-func (v *topView) settle() {
-	if i := slices.IndexFunc(v.snap.queues, func(q dibs.QueueStats) bool { return q.Queue == v.queue }); i >= 0 {
-		v.at[tabQueues] = i
+// restoreSelection finds the selected row again in a new snapshot. If it is gone, the row in
+// its place is selected.
+func (v *topView) restoreSelection() {
+	if i := slices.IndexFunc(v.snap.queues, func(q dibs.QueueStats) bool { return q.Queue == v.selectedQueue }); i >= 0 {
+		v.selectedRow[tabQueues] = i
 	}
 	for t, jobs := range map[topTab][]*dibs.RawJob{tabRunning: v.snap.running, tabDead: v.snap.dead} {
-		if i := slices.IndexFunc(jobs, func(j *dibs.RawJob) bool { return j.ID == v.ids[t] }); i >= 0 {
-			v.at[t] = i
+		if i := slices.IndexFunc(jobs, func(j *dibs.RawJob) bool { return j.ID == v.selectedJobs[t] }); i >= 0 {
+			v.selectedRow[t] = i
 		}
 	}
-	v.keep()
+	v.keepSelection()
 }
 
-// keep holds the selections within their lists and notes what they are.
-func (v *topView) keep() {
+// keepSelection keeps the selections within their lists and records the selected ids.
+func (v *topView) keepSelection() {
 	sizes := [tabs]int{len(v.snap.queues), len(v.snap.running), len(v.snap.dead)}
 	for t, n := range sizes {
-		v.at[t] = min(max(0, v.at[t]), max(0, n-1))
+		v.selectedRow[t] = min(max(0, v.selectedRow[t]), max(0, n-1))
 	}
-	v.queue, v.ids = "", [tabs]int64{}
+	v.selectedQueue, v.selectedJobs = "", [tabs]int64{}
 	if len(v.snap.queues) > 0 {
-		v.queue = v.snap.queues[v.at[tabQueues]].Queue
+		v.selectedQueue = v.snap.queues[v.selectedRow[tabQueues]].Queue
 	}
 	if len(v.snap.running) > 0 {
-		v.ids[tabRunning] = v.snap.running[v.at[tabRunning]].ID
+		v.selectedJobs[tabRunning] = v.snap.running[v.selectedRow[tabRunning]].ID
 	}
 	if len(v.snap.dead) > 0 {
-		v.ids[tabDead] = v.snap.dead[v.at[tabDead]].ID
+		v.selectedJobs[tabDead] = v.snap.dead[v.selectedRow[tabDead]].ID
 	}
 }

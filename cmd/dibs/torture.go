@@ -20,7 +20,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// tortureOptions are the flags of dibs torture.
+// tortureOptions holds the flags of dibs torture.
 type tortureOptions struct {
 	duration time.Duration
 	workers  int
@@ -111,7 +111,7 @@ func newTortureCmd(a *app) *cobra.Command {
 func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	changed := cmd.Flags().Changed
 	for _, name := range []string{"db", "report", "history", "judge", "pg-bin", "table"} {
-		// Such as a variable that is not set: without the flag, another database would be judged.
+		// Perhaps from an unset variable: to ignore the flag would judge another database.
 		if f := cmd.Flags().Lookup(name); f.Changed && f.Value.String() == "" {
 			return usagef(cmd, "--%s is empty; give it a value or leave it out", name)
 		}
@@ -145,8 +145,8 @@ func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	return checkTorturePaths(cmd, o)
 }
 
-// checkTorturePaths finds out before the run, rather than after it, what cannot be
-// written or started.
+// checkTorturePaths finds files that cannot be written, and programs that cannot be started,
+// before the run.
 func checkTorturePaths(cmd *cobra.Command, o *tortureOptions) error {
 	if o.report != "" {
 		if err := tryToWrite(o.report); err != nil {
@@ -183,7 +183,7 @@ func checkTorturePaths(cmd *cobra.Command, o *tortureOptions) error {
 	return nil
 }
 
-// tryToWrite opens a file to write to it, and leaves all as it was.
+// tryToWrite opens a file for writing, and changes nothing.
 func tryToWrite(path string) error {
 	_, missing := os.Stat(path)
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
@@ -197,8 +197,8 @@ func tryToWrite(path string) error {
 	return err
 }
 
-// newTortureProcessCmd is what the processes of the torture run. It ends when its
-// stdin does, which the torture holds open for as long as it lives.
+// newTortureProcessCmd is the command of the torture's processes. It ends with its
+// stdin, which the torture keeps open until its own end.
 func newTortureProcessCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:    "process PART",
@@ -215,7 +215,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 			db, err := a.openWhenThere(ctx)
 			switch {
 			case ctx.Err() != nil && err != nil:
-				return nil // asked to end before it began
+				return nil // told to end before it began
 			case err != nil:
 				return err
 			}
@@ -224,7 +224,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 	}
 }
 
-// openWhenThere waits for a database that is away: it may just have been killed.
+// openWhenThere waits for an unavailable database, which may just have been killed.
 func (a *app) openWhenThere(ctx context.Context) (dibs.Database, error) {
 	for {
 		db, err := a.openCopy(ctx)
@@ -251,7 +251,7 @@ func (a *app) openCopy(ctx context.Context) (dibs.Database, error) {
 	return torture.OnTable(t), nil
 }
 
-// torture runs it all, in a place of its own.
+// torture runs the whole torture, in a place of its own.
 func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 	dir, remove, err := tortureDir(o.history)
 	if err != nil {
@@ -303,7 +303,7 @@ func (a *app) torture(ctx context.Context, o tortureOptions) (err error) {
 	return a.reportTorture(result, o.report, o.history != "")
 }
 
-// tortureDir is the folder for the records, and what removes it in the end.
+// tortureDir returns the folder for the records, and a function that removes it.
 func tortureDir(keep string) (dir string, remove func() error, err error) {
 	if keep != "" {
 		return keep, func() error { return nil }, nil
@@ -312,7 +312,7 @@ func tortureDir(keep string) (dir string, remove func() error, err error) {
 	return dir, func() error { return os.RemoveAll(dir) }, err
 }
 
-// tortureProcesses are this program, playing the parts.
+// tortureProcesses starts this program as the torture's processes.
 type tortureProcesses struct {
 	place   *place
 	spawner *spawner

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// secondInterrupt is closed by the second interrupt; the first one ends the command's
-// context. A third one kills.
+// secondInterrupt returns a channel that the second interrupt closes. The first one ends the
+// command's context; a third one kills.
 func secondInterrupt() (second <-chan struct{}, stop func()) {
 	signals, over, given := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -30,7 +30,7 @@ func secondInterrupt() (second <-chan struct{}, stop func()) {
 			case <-over:
 				return
 			}
-			// Some programs signal a process and its group: that is one interrupt.
+			// Some programs signal a process and also its group: that counts as one interrupt.
 			if time.Since(last) > 500*time.Millisecond {
 				n++
 			}
@@ -41,7 +41,7 @@ func secondInterrupt() (second <-chan struct{}, stop func()) {
 	return given, func() { close(over) }
 }
 
-// untortured says why there is nothing to judge, and what was left.
+// untortured reports why there is nothing to judge, and what was left behind.
 func (a *app) untortured(ctx context.Context, o tortureOptions, err error) error {
 	var few *torture.ConnectionsError
 	switch {
@@ -60,7 +60,7 @@ func (a *app) untortured(ctx context.Context, o tortureOptions, err error) error
 	return &codeError{code: exitInterrupted}
 }
 
-// newFile is the SQLite file of a URL if it is not there yet, else "".
+// newFile returns the SQLite file of a URL if it does not exist yet, else "".
 func newFile(u open.URL) string {
 	path, _, err := open.Place(u)
 	if err != nil || path == "" {
@@ -72,8 +72,8 @@ func newFile(u open.URL) string {
 	return path
 }
 
-// removePlace removes what the torture has made: also the SQLite file, if it is new and
-// nobody else has begun to use it.
+// removePlace removes what the torture has created: also the SQLite file, if it is new and
+// no other program has begun to use it.
 func removePlace(ctx context.Context, p *place, file string) error {
 	empty, err := p.remove(ctx)
 	if err != nil || file == "" || !empty {
@@ -82,7 +82,7 @@ func removePlace(ctx context.Context, p *place, file string) error {
 	return os.Remove(file)
 }
 
-// command is what repeats a run, without a password.
+// command returns the command line that repeats a run, without a password.
 func (o *tortureOptions) command(db open.URL) string {
 	text := "dibs torture"
 	switch {
@@ -94,7 +94,7 @@ func (o *tortureOptions) command(db open.URL) string {
 	return fmt.Sprintf("%s --duration %s --workers %d --seed %d", text, formatDuration(o.duration), o.workers, o.seed)
 }
 
-// shellWord is a word as a shell takes it, to be printed.
+// shellWord quotes a word for a shell, for printing.
 func shellWord(s string) string {
 	s = printable(s)
 	plain := func(r rune) bool {

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/torture"
 )
 
-// tortureJSON is what came out of a run. 'dibs help json' describes it.
+// tortureJSON holds the results of a run. 'dibs help json' describes it.
 type tortureJSON struct {
 	Kept        bool `json:"kept"`
 	Interrupted bool `json:"interrupted,omitempty"`
@@ -29,11 +29,11 @@ type tortureJSON struct {
 
 	Totals          torture.Totals   `json:"totals"`
 	Faults          map[string]int   `json:"faults"`
-	Recoveries      tortureTimes     `json:"recoveries"`     // that nothing held up
-	AllRecoveries   tortureTimes     `json:"recoveries_all"` // also those that had to wait for something
+	Recoveries      tortureTimes     `json:"recoveries"`     // only those that did not have to wait
+	AllRecoveries   tortureTimes     `json:"recoveries_all"` // all, even those that had to wait
 	Promises        []tortureVerdict `json:"promises"`
 	Linearizability tortureOrders    `json:"linearizability"`
-	History         string           `json:"history,omitempty"` // where the records are, if they are kept
+	History         string           `json:"history,omitempty"` // folder of the records, if they are kept
 	Report          string           `json:"report,omitempty"`
 }
 
@@ -49,7 +49,7 @@ type tortureVerdict struct {
 	Promise    string   `json:"promise"`
 	Checked    int      `json:"checked"`
 	Broken     int      `json:"broken"`
-	Violations []string `json:"violations,omitempty"` // the first of them
+	Violations []string `json:"violations,omitempty"` // only the first few
 }
 
 type tortureOrders struct {
@@ -83,7 +83,7 @@ func tortureTimesOf(t torture.Times) tortureTimes {
 	return tortureTimes{len(t), ms(0.5), ms(0.99), ms(1)}
 }
 
-// texts are those of the first few violations.
+// texts returns the texts of the first few violations.
 func texts(all []history.Violation) (list []string) {
 	for _, v := range all[:min(len(all), 10)] {
 		list = append(list, v.Text)

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// A stopped process does not see that its stdin has ended.
+// A stopped process does not notice the end of its stdin.
 func TestStoppedProcessesDoNotOutliveAKilledTorture(t *testing.T) {
 	c := onSQLite(t)
-	const workers, all = 2, 4 // with two producers
+	const workers, all = 2, 4 // all includes two producers
 	cmd := c.command("torture", "--workers", strconv.Itoa(workers), "--duration", "1m", "--history", filepath.Join(t.TempDir(), "history"))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -34,22 +34,22 @@ func TestStoppedProcessesDoNotOutliveAKilledTorture(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // says that it was killed
+	_ = cmd.Wait() // its error is that it was killed
 	if len(children) < all {
 		t.Fatalf("%d processes, not %d", len(children), all)
 	}
 	for _, pid := range children {
 		for until := time.Now().Add(time.Minute); lives(pid); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(until) {
-				_ = syscall.Kill(pid, syscall.SIGKILL) // leaves nothing behind
+				_ = syscall.Kill(pid, syscall.SIGKILL) // kills processes that are left behind
 				t.Fatalf("process %d still lives a minute later", pid)
 			}
 		}
 	}
 }
 
-// The faults end early, and what they did is judged all the same. The SQLite file, which
-// was not there before, is gone.
+// An interrupt ends the faults early, and their effects are still judged. The SQLite file, which
+// did not exist before, is removed.
 func TestAnInterruptedTortureIsJudged(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about 15 s")
@@ -88,8 +88,8 @@ func TestAnInterruptedTortureIsJudged(t *testing.T) {
 	}
 }
 
-// childrenOf lists the processes that any thread of a process started, once each runs its
-// own program: before that it has not asked yet to die with the other.
+// childrenOf lists the processes that any thread of a process has started, when each runs its
+// own program: only then does it die with its parent.
 func childrenOf(pid int) (children []int) {
 	own := commandLine(pid)
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is well-formed
@@ -105,11 +105,11 @@ func childrenOf(pid int) (children []int) {
 }
 
 func commandLine(pid int) string {
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // the process may have ended
 	return string(line)
 }
 
-// lives reports whether there is the process; one that nobody has waited for is none.
+// lives reports whether a process runs; a zombie does not.
 func lives(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !bytes.Contains(stat, []byte(") Z "))

@@ -10,14 +10,14 @@ import (
 	"github.com/dibs-queue/dibs/internal/torture"
 )
 
-// tortureScreen shows how far the torture has come: one line that changes, on a
-// terminal, or a line every few seconds.
+// tortureScreen shows the progress of the torture: on a terminal one line that changes,
+// else a line every few seconds.
 type tortureScreen struct {
-	a    *app
-	of   time.Duration
-	last time.Duration
-	drew bool
-	told bool // what an interrupt does
+	a           *app
+	total       time.Duration
+	lastLine    time.Duration
+	drawn       bool
+	interrupted bool // the message about the interrupt has been printed
 }
 
 func (a *app) newTortureScreen(o tortureOptions, p *place) *tortureScreen {
@@ -28,13 +28,13 @@ func (a *app) newTortureScreen(o tortureOptions, p *place) *tortureScreen {
 		}
 		fmt.Fprintf(a.stdout, "dibs torture: %s, %s, seed %d, %s\n", plural(o.workers, "worker"), beside, o.seed, p.text)
 	}
-	return &tortureScreen{a: a, of: o.duration}
+	return &tortureScreen{a: a, total: o.duration}
 }
 
 func (s *tortureScreen) watch(p torture.Progress) {
 	const every = 5 * time.Second
-	if p.Interrupted && !s.told {
-		s.told = true
+	if p.Interrupted && !s.interrupted {
+		s.interrupted = true
 		s.close()
 		fmt.Fprintln(s.a.stderr, "interrupted: no more faults. What was done is judged when the jobs have ended; interrupt again to give up.")
 	}
@@ -42,9 +42,9 @@ func (s *tortureScreen) watch(p torture.Progress) {
 	case s.a.json:
 	case s.a.outTTY:
 		fmt.Fprintf(s.a.screen, "\r\x1b[2K%s", joinWithin(parts, s.a.width-1))
-		s.drew = true
-	case p.Elapsed-s.last >= every:
-		s.last = p.Elapsed
+		s.drawn = true
+	case p.Elapsed-s.lastLine >= every:
+		s.lastLine = p.Elapsed
 		fmt.Fprintln(s.a.stdout, joinWithin(parts, math.MaxInt))
 	}
 }
@@ -55,7 +55,7 @@ func (s *tortureScreen) parts(p torture.Progress) []string {
 		live += q.Waiting + q.Blocked + q.Running
 		ended += q.Completed + q.Dead + q.Cancelled
 	}
-	parts := []string{fmt.Sprintf("%4.0f s of %s", p.Elapsed.Seconds(), formatDuration(s.of)), p.Stage}
+	parts := []string{fmt.Sprintf("%4.0f s of %s", p.Elapsed.Seconds(), formatDuration(s.total)), p.Stage}
 	if p.Queues == nil {
 		parts = append(parts, "no answer from the database")
 	} else {
@@ -69,8 +69,7 @@ func (s *tortureScreen) parts(p torture.Progress) []string {
 	return parts
 }
 
-// joinWithin makes a line of the parts, but for those at the end for which there is no
-// room.
+// joinWithin joins as many of the first parts as fit into a line.
 func joinWithin(parts []string, width int) string {
 	const between = " · "
 	line := parts[0]
@@ -83,10 +82,10 @@ func joinWithin(parts []string, width int) string {
 	return line
 }
 
-// close leaves the cursor on a line of its own.
+// close moves the cursor to a new line.
 func (s *tortureScreen) close() {
-	if s.drew {
+	if s.drawn {
 		fmt.Fprintln(s.a.stdout)
 	}
-	s.drew = false
+	s.drawn = false
 }

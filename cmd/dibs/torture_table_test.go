@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/broken"
 )
 
-// torture runs program's torture on the tickets.
+// torture runs the torture of program, a dibs binary, on the tickets.
 func (x *adopting) torture(program string, args ...string) (out string, code int) {
 	x.t.Helper()
 	args = append([]string{"torture", "--db", x.db, "--table", x.mapping, "--duration", "5s", "--workers", "3"}, args...)
@@ -27,8 +27,8 @@ func (x *adopting) torture(program string, args ...string) (out string, code int
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// more fills the table: a few rows are soon done, and many that have ended come first.
-func (x *adopting) more() {
+// fillTable fills the table, since a few rows are soon finished, with many ended rows first.
+func (x *adopting) fillTable() {
 	x.exec("delete from tickets")
 	for i := range 250 {
 		x.exec(fmt.Sprintf("insert into tickets (ref, prio, status) values ('done-%d', 1, 'done')", i))
@@ -38,7 +38,7 @@ func (x *adopting) more() {
 	}
 }
 
-// A table of a shop: numbers that are unique besides the id, and rows that a dead worker left.
+// A shop's table with unique numbers besides the id, and with rows that a dead worker left.
 const (
 	invoices = `
 create table invoices (
@@ -62,8 +62,8 @@ put_back: {set: {status: new}}
 `
 )
 
-// Rows of the copy are made though the table lets no two be alike, and what dead workers left
-// in the table, to come back when it is swept, is not taken for a break of the order.
+// The torture creates rows of the copy though the table has unique numbers. Rows that dead workers
+// left, which come back at a sweep, do not count as a broken order.
 func TestTheTortureOfATableWithNumbersAndStaleRows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about 10 s")
@@ -89,14 +89,14 @@ func TestTheTortureOfATableWithNumbersAndStaleRows(t *testing.T) {
 	})
 }
 
-// What else refuses rows is said to be of the copy.
+// An error about other constraints says that it is about the copy.
 func TestTheTortureSaysWhatTheCopyRefuses(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("migrate")
 	x := adoptTickets(c, byMark)
 	x.exec(strings.Replace(invoices, "varchar(40) not null unique", "varchar(40) unique check (length(inv_number) < 4)", 1))
 	x.exec("insert into invoices (id, inv_number, tenant, serial, status) values (1, 'I-1', 1, 1, 'new')")
-	args := x.with("torture", "--duration", "5s")
+	args := x.withTable("torture", "--duration", "5s")
 	c.refused(c.run("", args...), exitFailure, args, "makes rows of its copy", "the copy refuses one", "CHECK")
 }
 
@@ -108,7 +108,7 @@ func (x *adopting) count(query string) (n int) {
 	return n
 }
 
-// The copy is tortured, and the table is as it was.
+// The torture changes only the copy, not the table.
 func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about 10 s")
@@ -117,7 +117,7 @@ func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
 				x := adoptTickets(c, mapping)
-				x.more()
+				x.fillTable()
 				before, were := x.status(), tables(c)
 				program, err := os.Executable()
 				if err != nil {
@@ -141,7 +141,7 @@ func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
 	}
 }
 
-// The torture of an adopted table finds stores that are broken.
+// The torture of an adopted table finds broken stores.
 func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds dibs and takes about 15 s each")
@@ -178,10 +178,10 @@ func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
 			c := &cli{t: t, db: "sqlite:" + filepath.Join(dir, "test.db")}
 			c.ok("migrate")
 			x := adoptTickets(c, byToken)
-			x.more()
+			x.fillTable()
 			var history, out string
 			code := exitOK
-			for try := 0; code == exitOK && try < 6; try++ { // on a slow machine, few things happen in one run
+			for try := 0; code == exitOK && try < 6; try++ { // on a slow machine one run may show too little
 				history = filepath.Join(dir, fmt.Sprint("history", try))
 				out, code = x.torture(program, "--history", history)
 			}
@@ -206,11 +206,11 @@ func TestWhatTheTortureOfAnAdoptedTableNeeds(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byToken)
 		c.fails(exitUsage, "", []string{"torture", "--table", ""}, "--table is empty")
-		c.fails(exitUsage, "", x.with("torture", "--pg-bin", "bin"), "--pg-bin", "--db")
-		c.fails(exitUsage, "", x.with("torture", "--judge", "records"), "leave out --")
+		c.fails(exitUsage, "", x.withTable("torture", "--pg-bin", "bin"), "--pg-bin", "--db")
+		c.fails(exitUsage, "", x.withTable("torture", "--judge", "records"), "leave out --")
 		c.fails(exitUsage, "", []string{"torture", "--table", c.write("lock.yaml", ticketsHead)}, "transaction")
 		x.exec("update tickets set status = 'done'")
-		r := c.run("", x.with("torture", "--duration", "5s")...)
+		r := c.run("", x.withTable("torture", "--duration", "5s")...)
 		c.refused(r, exitUsage, nil, "no row that could be claimed")
 	})
 }

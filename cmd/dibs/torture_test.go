@@ -17,7 +17,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// tortured runs dibs torture as a stranger would. Its temporary files go to temp.
+// tortured runs dibs torture as a user would. Its temporary files go to temp.
 func (c *cli) tortured(temp string, args ...string) (out, errs string, code int) {
 	c.t.Helper()
 	program, err := os.Executable()
@@ -109,8 +109,8 @@ func TestTheTortureScreenCutsNoWords(t *testing.T) {
 	}
 }
 
-// Somebody writes an effect once more, behind the torture's back: that is a broken
-// promise, and everything that shows it is kept.
+// The test writes an effect once more, unknown to the torture: that is a broken promise, and
+// all evidence of it is kept.
 func TestTortureSaysWhatWasBroken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about 10 s")
@@ -134,7 +134,7 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
 	}
-	// The job was completed by a finish, or by the transaction that claimed it.
+	// Either a finish or the claiming transaction has completed the job.
 	if !regexp.MustCompile(`(?s)shows it: 2 effects.*\n.*( finishes attempt .*: completed| claims it: .*\(in a transaction, committed\))`).MatchString(out) {
 		t.Errorf("the history shows no completion:\n%s", out)
 	}
@@ -189,7 +189,7 @@ func TestShellWords(t *testing.T) {
 	}
 }
 
-// doctor doubles one row of the torture's effects.
+// doctor duplicates one row of the torture's effects.
 func doctor(ctx context.Context, path string) error {
 	s, err := sqlite.Open(ctx, path, sqlite.Options{})
 	if err != nil {

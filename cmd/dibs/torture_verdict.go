@@ -11,10 +11,10 @@ import (
 	"github.com/dibs-queue/dibs/internal/torture"
 )
 
-// reportTorture writes what came out, and returns an error if a promise was broken.
+// reportTorture writes the verdict, and returns an error if a promise was broken.
 func (a *app) reportTorture(r *torture.Result, report string, keep bool) error {
 	if !keep && r.Kept() {
-		r.Dir = "" // about to be removed
+		r.Dir = "" // the folder is about to be removed
 	}
 	var err error
 	if report != "" {
@@ -39,7 +39,7 @@ func (a *app) reportTorture(r *torture.Result, report string, keep bool) error {
 			next: fmt.Sprintf("judge it again with 'dibs torture --judge %s'; please report this with that folder", shellWord(r.Dir)),
 		}
 	case r.Interrupted && err == nil:
-		return &codeError{code: exitInterrupted} // it has been said
+		return &codeError{code: exitInterrupted} // the interrupt has been reported
 	}
 	return err
 }
@@ -85,7 +85,7 @@ func (a *app) tortureText(r *torture.Result, report string) string {
 	return b.String()
 }
 
-// tortureLine writes one verdict.
+// tortureLine formats the verdict on one promise.
 func (a *app) tortureLine(b *strings.Builder, number, text, found string, checked, broken int) {
 	mark := a.paint(green, "✓")
 	switch {

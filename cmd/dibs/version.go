@@ -35,7 +35,7 @@ func (v versionInfo) String() string {
 	return fmt.Sprintf("dibs %s (%s, %s)", v.Version, v.Go, v.Platform)
 }
 
-// readVersion takes what the Go command wrote into the binary.
+// readVersion reads the version that the Go command wrote into the binary.
 func readVersion() versionInfo {
 	v := versionInfo{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

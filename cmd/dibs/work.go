@@ -21,7 +21,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// workFlags are the flags of 'dibs work'.
+// workFlags holds the flags of 'dibs work'.
 type workFlags struct {
 	queue       string
 	argv        []string
@@ -126,23 +126,23 @@ func newWorkCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-// workConns is how many connections to PostgreSQL a worker needs, besides one for wake-ups:
-// its leases can be extended while another call waits.
+// workConns is the number of connections to PostgreSQL that a worker uses, besides one for
+// wake-ups: it can extend its leases while another call waits.
 const workConns = 2
 
-// withSlot is with for a worker: it waits for a server that has no connection left, or is
-// starting up, as one of many workers that a machine has started together has to.
+// withSlot opens the database for a worker. It waits for a server that has no free connection
+// or is starting up, since a machine may start many workers at the same time.
 func (a *app) withSlot(ctx context.Context, f *workFlags, do func(jobTable) error) error {
 	if f.name == "" && !f.resume {
 		f.name = workerName()
 	}
-	a.program, a.conns = "dibs worker "+f.name, workConns
+	a.applicationName, a.conns = "dibs worker "+f.name, workConns
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		db, err := a.openToWork(ctx)
 		if !open.Passing(err) {
 			return use(db, err, do)
 		}
-		pause := time.Duration(float64(wait) * (0.5 + rand.Float64())) // else all come again at once
+		pause := time.Duration(float64(wait) * (0.5 + rand.Float64())) // random, so that not all workers retry at the same moment
 		a.logger(f.verbose).Warn(err.Error()+"; trying again", "in", pause.Round(time.Millisecond))
 		select {
 		case <-time.After(pause):
@@ -164,7 +164,7 @@ const (
 	lastWait  = 5 * time.Second
 )
 
-// workerName is unique to this process.
+// workerName returns a name that is unique to this process.
 func workerName() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -190,8 +190,8 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every job, not only failed attempts")
 }
 
-// check looks at what the worker does not; the program is found now, rather than
-// once per job.
+// check checks what the worker does not. It looks up the program once, rather than for
+// each job.
 func (f *workFlags) check(cmd *cobra.Command) error {
 	for i, kind := range f.kinds {
 		if err := checks.Name("kind", kind); err != nil {
@@ -201,12 +201,12 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 			return &dibs.InvalidError{Field: "kind", Reason: fmt.Sprintf("%q is named twice", kind)}
 		}
 	}
-	if f.name != "" { // else the worker makes one
+	if f.name != "" { // without a name, the worker chooses one
 		if err := checks.Name("name", f.name); err != nil {
 			return err
 		}
 	}
-	if f.concurrency < 1 { // 0 is the worker's default
+	if f.concurrency < 1 { // the worker would take 0 for its default
 		return &dibs.InvalidError{Field: "concurrency", Reason: fmt.Sprintf("must be at least 1, got %d", f.concurrency)}
 	}
 	path, err := exec.LookPath(f.argv[0])
@@ -233,7 +233,7 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags) error {
 		go watchStuck(now, p.table, p.log)
 	}
 	var unknown *hintError
-	if err := checkQueue(ctx, db, f.queue); errors.As(err, &unknown) { // a typing mistake would wait for ever
+	if err := checkQueue(ctx, db, f.queue); errors.As(err, &unknown) { // with a misspelt queue it would wait for ever
 		p.log.Warn("nobody has enqueued into this queue yet", "queue", f.queue, "hint", unknown.next)
 	}
 	w := &dibs.Worker{
@@ -247,7 +247,7 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags) error {
 		ShutdownWait: time.Duration(f.shutdown),
 		Hooks:        dibs.Hooks{Log: p.log},
 	}
-	if f.shutdown == 0 { // which is the worker's default
+	if f.shutdown == 0 { // the worker would take 0 for its default grace
 		w.ShutdownWait = -1
 	}
 	kinds := f.kinds
@@ -266,8 +266,8 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags) error {
 	return w.Run(ctx)
 }
 
-// secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP; the first begins the
-// shutdown elsewhere.
+// secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP. The first one ends the
+// command's context.
 func secondSignal(ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -282,7 +282,7 @@ func secondSignal(ctx context.Context, stop func()) {
 	stop()
 }
 
-// untilEmpty calls stop once the queue has no job left that has not ended.
+// untilEmpty calls stop when all jobs of the queue have ended.
 func untilEmpty(ctx context.Context, db jobTable, f *workFlags, stop func()) {
 	kinds := f.kinds
 	if len(kinds) == 0 {
@@ -294,7 +294,7 @@ func untilEmpty(ctx context.Context, db jobTable, f *workFlags, stop func()) {
 		left, err := false, error(nil)
 		for _, kind := range kinds {
 			if left, err = anyOf(ctx, db, dibs.Filter{Queue: f.queue, Kind: kind, Limit: 1}); left || err != nil {
-				break // the worker reports an error if it lasts
+				break // the worker reports a lasting error
 			}
 		}
 		if err == nil && !left {
@@ -309,7 +309,7 @@ func untilEmpty(ctx context.Context, db jobTable, f *workFlags, stop func()) {
 	}
 }
 
-// anyOf says whether there is such a job, however many others are before it.
+// anyOf reports whether such a job exists, however many others are before it.
 func anyOf(ctx context.Context, db jobTable, f dibs.Filter) (bool, error) {
 	for {
 		page, err := db.List(ctx, f)
@@ -338,8 +338,8 @@ func (a *app) logger(verbose bool) *slog.Logger {
 	return slog.New(slog.NewTextHandler(a.stderr, o))
 }
 
-// programEnv lets a program that is run call dibs on the same database, from
-// whatever folder it goes to.
+// programEnv makes dibs use the same database if a job's program calls it, in any
+// folder.
 func (a *app) programEnv() []string {
 	env := append(os.Environ(), "DIBS_DB="+open.Absolute(a.dbURL()).Reveal())
 	if a.schema != "" {

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// process is a 'dibs work' with a process of its own.
+// process is 'dibs work' in a process of its own.
 type process struct {
 	c   *cli
 	cmd *exec.Cmd
-	log chan string // the lines that it writes to stderr
+	log chan string // lines of its stderr
 }
 
 func (c *cli) process(args ...string) *process {
@@ -52,8 +52,8 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
-// freeze stops the process, but not while it holds SQLite's one write lock, for
-// which everybody would wait.
+// freeze stops the process, but not while it holds SQLite's write lock, for which all others
+// would wait.
 func (p *process) freeze() {
 	p.c.t.Helper()
 	p.stop()
@@ -76,13 +76,13 @@ func (p *process) freeze() {
 			p.c.t.Fatal("dibs work always holds the write lock")
 		}
 		p.signal(syscall.SIGCONT)
-		for !free() && time.Now().Before(deadline) { // until it has let go
+		for !free() && time.Now().Before(deadline) { // waits for the release of the lock
 		}
 		p.stop()
 	}
 }
 
-// stop stops the process and waits until all of its threads stand.
+// stop stops the process and waits until all of its threads have stopped.
 func (p *process) stop() {
 	p.c.t.Helper()
 	p.signal(syscall.SIGSTOP)
@@ -92,7 +92,7 @@ func (p *process) stop() {
 	}
 }
 
-// says waits for a line of the log with those words.
+// says waits for a line of the log that contains words.
 func (p *process) says(words string) {
 	p.c.t.Helper()
 	timeout := time.After(patience)
@@ -128,20 +128,20 @@ func (p *process) ended() int {
 	}
 }
 
-// alone is a program without children.
-const alone = `exec 3>"$0"; echo x >&3; exec sleep 300`
+// childlessProgram is a shell script that starts no children.
+const childlessProgram = `exec 3>"$0"; echo x >&3; exec sleep 300`
 
 func TestWorkTakesItsProgramsAlongWhenKilled(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
-		w := c.process("q", "--lease", "500ms", "--", "sh", "-c", alone, p.path)
+		w := c.process("q", "--lease", "500ms", "--", "sh", "-c", childlessProgram, p.path)
 		p.begun()
 		w.signal(syscall.SIGKILL)
 		p.gone()
 		c.end(c.work("q", "--until-empty", "--", "true"))
 		c.has(c.job(1), object{"state": "completed"})
-		if attempt := c.job(1)["attempt"].(float64); attempt < 2 { // more where the machine was slower than the lease
+		if attempt := c.job(1)["attempt"].(float64); attempt < 2 { // more if the machine was slower than the lease
 			c.t.Errorf("completed by attempt %v, the killed worker's own", attempt)
 		}
 		if got := lastError(c.job(1)); !strings.Contains(got, "lease expired") {
@@ -150,8 +150,8 @@ func TestWorkTakesItsProgramsAlongWhenKilled(t *testing.T) {
 	})
 }
 
-// A worker that was stopped past its lease must stop its program, and its outcome
-// must not count.
+// A worker that was stopped past its lease must stop its program, and its outcome must be
+// refused.
 func TestWorkStopsTheProgramsOfLostLeases(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
@@ -202,12 +202,12 @@ func TestWorkGivesJobsBackAtTheSecondSignal(t *testing.T) {
 		if code := w.ended(); code != exitOK {
 			c.t.Errorf("dibs work ends with exit code %d", code)
 		}
-		job := c.job(1) // a claim that was under way may have taken it too, and given it back
+		job := c.job(1) // a running claim may have taken the job too, and given it back
 		c.has(job, object{"state": "waiting", "attempt": job["excused"]})
 	})
 }
 
-// What keeps a program from starting is no fault of its job.
+// A program that cannot start is no fault of its job.
 func TestWorkGivesJobsBackWhoseProgramsCannotBeStarted(t *testing.T) {
 	onEach(t, func(c *cli) {
 		script := filepath.Join(c.t.TempDir(), "script")

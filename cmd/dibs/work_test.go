@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// patience is how long something may take that should take no time.
+// patience is the time limit for steps that should take no time.
 const patience = 30 * time.Second
 
-// working is a 'dibs work' that runs in this process.
+// working is 'dibs work' in this process.
 type working struct {
 	stop  context.CancelFunc
 	ended chan runResult
@@ -36,7 +36,7 @@ func (c *cli) work(args ...string) *working {
 	return w
 }
 
-// end waits for the end, which must be a good one.
+// end waits for the end, which must be without an error.
 func (c *cli) end(w *working) string {
 	c.t.Helper()
 	select {
@@ -51,7 +51,7 @@ func (c *cli) end(w *working) string {
 	}
 }
 
-// pipe is a named pipe that programs open to show that they live.
+// pipe is a named pipe that programs keep open while they run.
 type pipe struct {
 	c    *cli
 	path string
@@ -73,7 +73,7 @@ func (p *pipe) begun() {
 	read := make(chan error, 1)
 	go func() {
 		var err error
-		if p.file, err = os.Open(p.path); err == nil { // waits for the first writer
+		if p.file, err = os.Open(p.path); err == nil { // returns when the first writer has opened it
 			_, err = p.file.Read(make([]byte, 1))
 		}
 		read <- err
@@ -104,11 +104,11 @@ func (p *pipe) wait(read chan error, otherwise string) {
 	}
 }
 
-// long is a program with a child, both of which hold the pipe open for minutes.
-const long = `exec 3>"$0"; sleep 300 & echo x >&3; wait`
+// programWithChild has a child; both keep the pipe open for minutes.
+const programWithChild = `exec 3>"$0"; sleep 300 & echo x >&3; wait`
 
-// stubborn is long, but ignores SIGTERM.
-const stubborn = `trap "" TERM; ` + long
+// stubborn is programWithChild, but ignores SIGTERM.
+const stubborn = `trap "" TERM; ` + programWithChild
 
 func TestWorkExitCodes(t *testing.T) {
 	const program = `
@@ -167,7 +167,7 @@ func lastError(job object) string {
 	return list[len(list)-1].(map[string]any)["error"].(string)
 }
 
-// await looks at a queue's counts until one of them has a value.
+// await waits until one of a queue's counts has a value.
 func (c *cli) await(queue, field string, want int) {
 	c.t.Helper()
 	deadline := time.Now().Add(patience)
@@ -242,7 +242,7 @@ func TestWorkTakesOnlyItsKinds(t *testing.T) {
 	})
 }
 
-// Durations are numbers of seconds, as 'dibs help json' says of all that is written as JSON.
+// Durations in the JSON log are numbers of seconds, as 'dibs help json' says.
 func TestWorkLogsDurationsInSeconds(t *testing.T) {
 	c := onSQLite(t)
 	c.ok("enqueue", "q")
@@ -292,7 +292,7 @@ func TestWorkStopsTheProgramsOfCancelledJobs(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
-		w := c.work("q", "--lease", "1s", "--until-empty", "--", "sh", "-c", long, p.path)
+		w := c.work("q", "--lease", "1s", "--until-empty", "--", "sh", "-c", programWithChild, p.path)
 		p.begun()
 		c.ok("cancel", "1")
 		p.gone()
@@ -320,7 +320,7 @@ func TestWorkGivesJobsBackAtShutdown(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
-		w := c.work("q", "--shutdown", "0s", "--", "sh", "-c", long, p.path)
+		w := c.work("q", "--shutdown", "0s", "--", "sh", "-c", programWithChild, p.path)
 		p.begun()
 		w.stop()
 		c.end(w)
@@ -330,7 +330,7 @@ func TestWorkGivesJobsBackAtShutdown(t *testing.T) {
 	})
 }
 
-// A program that has ended must not leave children that go on working at its job.
+// A program that has ended must not leave children that go on with its job.
 func TestWorkKillsWhatProgramsLeaveBehind(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()

@@ -26,7 +26,7 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 	}
 	t.Setenv(pgtest.EnvServer, pgtest.URL(t)) // one server for all variants
 	root := module(t)
-	programs := map[string]string{} // by store: test programs for patches of statements
+	programs := map[string]string{} // test programs for patches of statements, by store
 	for _, p := range fromFolder {
 		programs[p.Store] = build(t, root, p)
 	}

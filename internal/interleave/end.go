@@ -72,7 +72,7 @@ func (w *world) workOff(store dibs.Database) (claimed int, err error) {
 
 // allEnded checks that each job that was ever live is final, if the queue keeps final jobs.
 func (w *world) allEnded(state State) error {
-	for id := range w.made {
+	for id := range w.everLive {
 		if state.Final[id] == "" && !state.Forgets {
 			return fmt.Errorf("job %d is lost", id)
 		}

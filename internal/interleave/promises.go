@@ -16,7 +16,7 @@ const (
 	claimed  effect = "claimed"
 	resumed  effect = "resumed"
 	extended effect = "extended"
-	finished effect = "finished" // with any outcome, so a job given back too
+	finished effect = "finished" // includes jobs that were given back
 	expired  effect = "expired"
 	enqueued effect = "enqueued"
 	requeued effect = "requeued"
@@ -42,7 +42,7 @@ var allowedEffects = map[string][]effect{
 
 // committed checks the changes that one transaction of a call committed.
 func (w *world) committed(actor int, k *call, old, now State) error {
-	for id := range w.made {
+	for id := range w.everLive {
 		b, wasLive := old.Jobs[id]
 		j, isLive := now.Jobs[id]
 		if _, final := now.Final[id]; final && isLive {
@@ -59,8 +59,8 @@ func (w *world) committed(actor int, k *call, old, now State) error {
 		}
 	}
 	for id := range now.Jobs {
-		if !w.made[id] {
-			w.made[id] = true
+		if !w.everLive[id] {
+			w.everLive[id] = true
 			if err := k.record(id, enqueued, Job{}, now.Jobs[id]); err != nil {
 				return err
 			}
@@ -93,7 +93,7 @@ func difference(k *call, old Job, wasLive bool, now Job, isLive bool) effect {
 	case !old.claimed() && now.claimed():
 		return claimed
 	case old.Token != now.Token && (k.verb == "claim" || k.verb == "transaction"):
-		return claimed // it expired first, in the same transaction
+		return claimed // the lease expired first, in the same transaction
 	case old.Token != now.Token:
 		return resumed
 	case !old.LeaseUntil.Equal(now.LeaseUntil):

@@ -16,14 +16,14 @@ type world struct {
 	clients   []*Client
 	scheduler *scheduler
 
-	states  []State         // the committed database, at the start and after each transaction
-	made    map[int64]bool  // ids of all jobs that were ever committed
-	waits   map[string]bool // lock waits that occurred, such as "finish for cancel"
-	passErr error           // first error of Client.Pass
+	states   []State         // the committed database, at the start and after each transaction
+	everLive map[int64]bool  // ids of all jobs that were ever committed
+	waits    map[string]bool // lock waits that occurred, such as "finish for cancel"
+	passErr  error           // first error of Client.Pass
 }
 
 func newWorld(ctx context.Context, cancel func(), bench Bench, s *Scenario) *world {
-	w := &world{bench: bench, ctx: ctx, made: map[int64]bool{}, waits: map[string]bool{}}
+	w := &world{bench: bench, ctx: ctx, everLive: map[int64]bool{}, waits: map[string]bool{}}
 	for i, a := range s.Actors {
 		w.names = append(w.names, a.Name)
 		w.clients = append(w.clients, &Client{w: w, actor: i, ctx: ctx})
@@ -98,10 +98,10 @@ func (w *world) play(s *Scenario, prefix []int) (schedule, error) {
 	}
 	w.states = []State{state}
 	for id := range state.Jobs {
-		w.made[id] = true
+		w.everLive[id] = true
 	}
 	for id := range state.Final {
-		w.made[id] = true
+		w.everLive[id] = true
 	}
 	programs := make([]func(), len(s.Actors))
 	for i, a := range s.Actors {

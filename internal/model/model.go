@@ -33,12 +33,12 @@ type Model struct {
 type job struct {
 	dibs.RawJob
 	holdsKey   bool
-	holdsPlace bool // it waits, and one of its group's places is its own
+	holdsPlace bool // waits, and holds one of its group's places
 }
 
 type queue struct {
 	dibs.Queue
-	limits map[string]int  // by group: limits of groups that have their own
+	limits map[string]int  // limits of groups that have their own, by group
 	counts dibs.QueueStats // Enqueued, Claimed, Succeeded and Failed since time last passed
 }
 

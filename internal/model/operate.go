@@ -42,7 +42,7 @@ func (m *Model) Sweep() (s dibs.Swept) {
 	}
 	m.settle()
 	for _, j := range m.find(func(j *job) bool { return j.State == dibs.Waiting && !m.free(j) && !j.RunAt.After(m.now) }) {
-		m.wait(j) // it is due now and joins its group
+		m.wait(j) // the job is due now and joins its group
 	}
 	m.admit()
 	for _, j := range m.find(func(j *job) bool { return j.State.Final() }) {

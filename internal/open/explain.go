@@ -158,7 +158,7 @@ func explainPostgres(u URL, err error) *Error {
 }
 
 func explainRefusal(u URL, e *pgconn.PgError) *Error {
-	config, err := pgconn.ParseConfig(u.Reveal()) // it also reads the environment
+	config, err := pgconn.ParseConfig(u.Reveal()) // ParseConfig also reads the environment
 	if err != nil {
 		return nil
 	}

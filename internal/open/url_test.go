@@ -109,7 +109,7 @@ func TestArgumentsThatLookLikeAPasswordAreNotQuoted(t *testing.T) {
 	t.Parallel()
 	for _, u := range secretURLs {
 		if strings.HasPrefix(string(u), secret) || strings.Contains(string(u), "%zz") || strings.Contains(string(u), "%2561") || strings.Contains(string(u), "%61") {
-			continue // it does not look like a password
+			continue // the secret does not look like a password
 		}
 		text := fmt.Sprintf("unknown command %q for dibs: got %.40q; %s", string(u), string(u), u.Reveal())
 		if got := Redacted(text); strings.Contains(got, secret) {

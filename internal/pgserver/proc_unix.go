@@ -31,7 +31,7 @@ func unprivileged() (*account, error) {
 	return nil, errors.New("root cannot run PostgreSQL, and there is no user postgres or nobody to run it as")
 }
 
-func (a *account) own(paths ...string) error {
+func (a *account) chown(paths ...string) error {
 	if a == nil {
 		return nil
 	}

@@ -11,6 +11,6 @@ func unprivileged() (*account, error) {
 	return nil, errors.New("cannot start a PostgreSQL server on Windows")
 }
 
-func (a *account) own(...string) error { return nil }
+func (a *account) chown(...string) error { return nil }
 
 func detach(*osexec.Cmd, *account) {}

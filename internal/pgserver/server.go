@@ -119,7 +119,7 @@ func (s *Server) init() error {
 	if err := os.WriteFile(pwfile, []byte(s.password), 0o600); err != nil {
 		return err
 	}
-	if err := s.account.own(s.root, pwfile); err != nil {
+	if err := s.account.chown(s.root, pwfile); err != nil {
 		return err
 	}
 	// --no-sync: a crash of the machine before the first use loses nothing.

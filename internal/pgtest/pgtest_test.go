@@ -82,7 +82,7 @@ func TestNoServerIsLeft(t *testing.T) {
 	if os.Getenv("PGTEST_CHILD") != "" {
 		os.Stdout.WriteString(NewServer(t).URL())
 		os.Stdout.Close()
-		select {} // until killed
+		select {} // waits to be killed
 	}
 	skipIfShort(t)
 	child := osexec.Command(os.Args[0], "-test.run=^TestNoServerIsLeft$")

@@ -11,11 +11,11 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// The torture makes rows of the copy from others, under new ids. So what must be unique
-// besides the id is not, in the copy; but partial unique indexes stay, for such a one may be
-// what allows one running row of a group.
+// The torture creates rows of the copy from others, under new ids. So the copy has no unique
+// indexes besides that of the id; but partial ones stay, since such an index may be what
+// allows only one running row of a group.
 
-// dropUnique drops what does not hold the id, and so would refuse rows, in PostgreSQL.
+// dropUnique drops the unique indexes without the id, on PostgreSQL.
 func (c *Copy) dropUnique(ctx context.Context, table string) error {
 	drops, err := textRows(c.SQL.QueryContext(ctx, qualify.Text(`
 select case when con.conname is null then format('drop index %I.%I', $3::text, i.relname)
@@ -38,8 +38,8 @@ and not exists (
 	return err
 }
 
-// findUnique is dropUnique for SQLite: it tells the indexes that are to be left out, and notes
-// a column of each of those that cannot be, as they are part of the table.
+// findUnique is dropUnique for SQLite: it returns the indexes to leave out. For each one that is
+// part of the table and cannot be left out, it records a column.
 func (c *Copy) findUnique(ctx context.Context, original *sql.DB, table string) (dropped []string, err error) {
 	found, err := textRows(original.QueryContext(ctx, `
 select json_object('name', l.name, 'apart', l.origin = 'c', 'columns', json((select json_group_array(i.name) from pragma_index_info(l.name) as i)))
@@ -53,7 +53,7 @@ and not exists (select 1 from pragma_table_info(?1) where pk > 0 and lower(name)
 	for _, text := range found {
 		var index struct {
 			Name    string
-			Apart   int // from the table
+			Apart   int // 1: created apart from the table
 			Columns []string
 		}
 		if err := json.Unmarshal([]byte(text), &index); err != nil {
@@ -68,7 +68,7 @@ and not exists (select 1 from pragma_table_info(?1) where pk > 0 and lower(name)
 	return dropped, err
 }
 
-// leastUsed is a column that the mapping does not go by, if there is one: the last.
+// leastUsed returns the last column that the mapping does not use, or else the last one.
 func (c *Copy) leastUsed(columns []string) string {
 	used := []string{c.M.Group.Column, c.M.Kind}
 	for _, o := range c.M.Order {
@@ -82,7 +82,7 @@ func (c *Copy) leastUsed(columns []string) string {
 	return columns[len(columns)-1]
 }
 
-// textRows are the rows of one column.
+// textRows returns the rows of one text column.
 func textRows(rows *sql.Rows, err error) ([]string, error) {
 	if err != nil {
 		return nil, err
