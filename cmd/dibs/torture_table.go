@@ -29,7 +29,7 @@ func (a *app) tortureTable(ctx context.Context, o tortureOptions) (err error) {
 			err = errors.Join(err, remove())
 		}
 	}()
-	c, err := torture.CopyTable(ctx, a.dbURL(), open.Options{Program: a.program}, m, dir)
+	c, err := torture.CopyTable(ctx, a.dbURL(), open.Options{Program: a.applicationName}, m, dir)
 	if err != nil {
 		return err
 	}
