@@ -41,6 +41,9 @@ func (t *test) agent(worker string, n int) (numbers []int64, end func(commit boo
 	return number(jobs), func(commit bool) {
 		t.Helper()
 		if commit {
+			if len(jobs) > 0 {
+				t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
+			}
 			t.must(tx.Commit())
 		} else {
 			t.must(tx.Rollback())

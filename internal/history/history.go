@@ -138,8 +138,8 @@ type Evidence struct {
 	Slack time.Duration
 	// OrderSlack is how long a job that could be claimed may be passed over.
 	OrderSlack time.Duration
-	// LeaseSlack is by how much leases may last longer than told, where the database keeps
-	// their times less exactly.
+	// LeaseSlack is by how much leases may last longer than told, and shorter than asked for by
+	// an extension, where the database keeps their times less exactly.
 	LeaseSlack time.Duration
 }
 

@@ -231,9 +231,9 @@ func (a *attempt) lease(ix *index, by int64, without int32) (lo, hi int64) {
 					last[i].lo = max(last[i].lo, s.lo+last[i].hi-grain)
 				}
 			}
-			last = append(last, end{s.lo + d - grain, s.hi + d + grain, s.hi})
+			last = append(last, end{s.lo + d - grain - ix.LeaseSlack.Microseconds(), s.hi + d + grain, s.hi})
 		case open:
-			last = append(last, end{s.lo + d - grain, d, never}) // hi: as long
+			last = append(last, end{s.lo + d - grain - ix.LeaseSlack.Microseconds(), d, never}) // hi: as long
 			more += d
 		}
 	}
