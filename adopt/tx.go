@@ -27,14 +27,18 @@ import (
 type Tx struct {
 	s   *Store
 	tx  adopted.Querier
-	own map[dibs.Token]bool // claims made here
+	own map[dibs.Token]bool // claims made here; nil: their leases end as elsewhere
 	// Where a row lock alone holds a claim, nothing else tells what this transaction has claimed.
 	has map[dibs.Lease]*claim
 }
 
 // SQLTx makes the store work inside a transaction of the database that it was opened with: a
 // *sql.Tx, or what has its ExecContext and QueryContext, as transactions of sqlx and GORM do.
-func (s *Store) SQLTx(tx checks.SQLTx) *Tx { return s.within(callers{tx}) }
+func (s *Store) SQLTx(tx checks.SQLTx) *Tx {
+	t := s.within(callers{tx})
+	t.own = map[dibs.Token]bool{}
+	return t
+}
 
 // callers is a caller's transaction. Statements are prepared only to verify a mapping, before that.
 type callers struct{ checks.SQLTx }
@@ -44,7 +48,7 @@ func (callers) PrepareContext(context.Context, string) (*sql.Stmt, error) {
 }
 
 func (s *Store) within(q adopted.Querier) *Tx {
-	return &Tx{s: s, tx: q, own: map[dibs.Token]bool{}, has: map[dibs.Lease]*claim{}}
+	return &Tx{s: s, tx: q, has: map[dibs.Lease]*claim{}}
 }
 
 // Within is for package advice, which tries a mapping in a transaction that it rolls back.
@@ -76,7 +80,7 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 		return nil, adopted.Classify("claim", err)
 	}
 	jobs := s.jobs(rows, take)
-	if len(jobs) > 0 {
+	if len(jobs) > 0 && t.own != nil {
 		t.own[jobs[0].Token] = true
 	}
 	if s.plan.LockOnly() {
