@@ -18,9 +18,9 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-const loadClients = 3 // of each process
+const loadClients = 3 // clients in each process
 
-// loadEnv tells a process that loads the file its name, run, seed and options.
+// loadEnv holds the name, run, seed and options of a process that loads the file.
 const loadEnv = "DIBS_TEST_LOAD"
 
 type loadPart struct {
@@ -42,7 +42,7 @@ func load(ctx context.Context, path string) error {
 	}
 	var db dibs.Database = s
 	if p.Early {
-		db = &early{Database: s}
+		db = &answersEarly{Database: s}
 	}
 	var mu sync.Mutex
 	ended := make(chan error)
@@ -60,15 +60,15 @@ func load(ctx context.Context, path string) error {
 	return <-ended
 }
 
-// early is a store that answers before the commit: it writes outcomes when the next
+// answersEarly is a store that answers before the commit: it writes outcomes when the next
 // ones come.
-type early struct {
+type answersEarly struct {
 	dibs.Database
 	mu   sync.Mutex
 	next []dibs.Outcome
 }
 
-func (e *early) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+func (e *answersEarly) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	due := e.next
@@ -78,7 +78,7 @@ func (e *early) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 			return err
 		}
 	}
-	if string(outcomes[len(outcomes)-1].Result) == `"stale"` { // has to be refused at once
+	if string(outcomes[len(outcomes)-1].Result) == `"stale"` { // must be refused at once
 		e.next = nil
 		return e.Database.Finish(ctx, outcomes)
 	}
@@ -86,8 +86,8 @@ func (e *early) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 }
 
 // TestAKilledProcessLosesNothing kills processes that use a file at random moments,
-// from their start on. Package crash lists what must be there afterwards, and what
-// this does not prove.
+// from their start on. Package crash lists what must be there afterwards, and the limits
+// of this proof.
 func TestAKilledProcessLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -136,7 +136,7 @@ func TestAStoreThatAnswersTooEarlyIsFoundOut(t *testing.T) {
 	t.Error("nothing was missing")
 }
 
-// killUnderLoad starts processes, kills one after the other, and returns how many
+// killUnderLoad starts processes, kills them one after the other, and returns how many
 // notes they have given.
 func killUnderLoad(t *testing.T, path string, ledger *crash.Ledger, r *rand.Rand, run, processes int, p loadPart) int {
 	t.Helper()
@@ -186,7 +186,7 @@ func killUnderLoad(t *testing.T, path string, ledger *crash.Ledger, r *rand.Rand
 	return notes
 }
 
-// judge opens the file, as a process does that comes after the crash.
+// judge opens the file as a process does after the crash.
 func judge(t *testing.T, path string, ledger *crash.Ledger) []string {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
@@ -208,8 +208,8 @@ func judge(t *testing.T, path string, ledger *crash.Ledger) []string {
 	return found
 }
 
-// TestCommitsWaitForTheDisk: what kills cannot show is left to SQLite's own
-// promise for synchronous=FULL, if only that is what the connections have.
+// TestCommitsWaitForTheDisk checks that the connections have synchronous=FULL: kills of a
+// process cannot show whether a commit has reached the disk.
 func TestCommitsWaitForTheDisk(t *testing.T) {
 	t.Parallel()
 	for relaxed, want := range map[bool]int{false: 2, true: 1} {
