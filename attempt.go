@@ -128,7 +128,7 @@ func (v *verdict) outcome(l Lease, err error) Outcome {
 	o := Outcome{ID: l.ID, Token: l.Token, Ending: v.ending, Delay: v.delay}
 	if v.ending == EndRetry || v.ending == EndDead {
 		o.Error = fmt.Sprint(err)
-		if any(err) == any(v) && v.err != nil { // v itself, not what wraps it
+		if any(err) == any(v) && v.err != nil { // err is the verdict itself, not wrapped
 			o.Error = fmt.Sprint(v.err)
 		}
 	}

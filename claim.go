@@ -33,7 +33,7 @@ const (
 
 // claim asks for jobs when there may be some and there is room for them.
 func (r *run) claim(now time.Time) (next time.Time) {
-	// What is held is at most twice what may run: outcomes that cannot be written
+	// A worker holds at most twice as many jobs as may run: outcomes that cannot be written
 	// hold up claims before they fill the memory.
 	n := min(r.Concurrency-len(r.running), 2*r.Concurrency-len(r.held))
 	if r.stage != working || r.claims.busy || n <= 0 {

@@ -16,7 +16,7 @@ import (
 type memory struct {
 	lease      time.Duration
 	quiet      bool // Wakeups never receives
-	maxRunning int  // of running jobs; 0: none
+	maxRunning int  // how many jobs may run; 0: no limit
 	script     func(ctx context.Context, call string) error
 
 	mu    sync.Mutex

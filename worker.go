@@ -222,7 +222,7 @@ type run struct {
 	extends       call[Extended]
 
 	unwritten   []*held   // jobs whose outcomes are to be written
-	gatherUntil time.Time // until then finish waits for more outcomes
+	gatherUntil time.Time // finish waits for more outcomes up to this time
 	writing     []*held   // jobs whose outcomes are in the Finish under way
 	writes      call[struct{}]
 

@@ -103,7 +103,7 @@ func TestTheLockOfAClaimThatCameTooLateIsNoFinish(t *testing.T) {
 	}
 }
 
-// held.sql takes a lock for update for a finish.
+// held.sql treats a lock for update as a finish.
 func TestOnlyAFinishLocksAJobForUpdate(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	var found []string

@@ -92,7 +92,7 @@ func TestMarksAreUsedByWhatClaimsRead(t *testing.T) {
 // A connection is not tested before each claim of an idle worker: these are up to 1.8 s apart.
 func TestConnectionsAreNotTriedBetweenAnIdleWorkersClaims(t *testing.T) {
 	t.Parallel()
-	config, err := configured("postgres://127.0.0.1/any", &Options{})
+	config, err := poolConfig("postgres://127.0.0.1/any", &Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func tracedStore(t *testing.T) (*Store, *traced) {
 func tracedStoreAt(t *testing.T, url string) (*Store, *traced) {
 	t.Helper()
 	sent := &traced{}
-	config, err := configured(url, &Options{})
+	config, err := poolConfig(url, &Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

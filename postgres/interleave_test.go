@@ -89,19 +89,19 @@ func newStage(tb testing.TB, server string, damage func(name, text string) strin
 // Only the goroutine that may go on uses the fields that change during a run.
 type actor struct {
 	*postgres.Store
-	stage   *stage
-	number  int
-	names   map[string]string // names of statements, by text
-	pid     atomic.Uint32     // process id of the connection that it last used
-	holds   bool              // its transaction may have changed or locked something
-	idle    bool              // the rest of the transaction does nothing
-	tries   map[string]int
-	clockOf map[uint32]string // the time set on each connection, by process id
+	stage          *stage
+	number         int
+	statementNames map[string]string // names of statements, by text
+	pid            atomic.Uint32     // process id of the connection that it last used
+	holds          bool              // its transaction may have changed or locked something
+	idle           bool              // the rest of the transaction does nothing
+	tries          map[string]int
+	clockOf        map[uint32]string // the time set on each connection, by process id
 }
 
 func newActor(s *stage, number int, server string, o postgres.Options, damage func(name, text string) string) *actor {
 	s.tb.Helper()
-	a := &actor{stage: s, number: number, names: map[string]string{}, tries: map[string]int{}, clockOf: map[uint32]string{}}
+	a := &actor{stage: s, number: number, statementNames: map[string]string{}, tries: map[string]int{}, clockOf: map[uint32]string{}}
 	c, err := pgxpool.ParseConfig(server)
 	if err != nil {
 		s.tb.Fatal(err)
@@ -128,7 +128,7 @@ func newActor(s *stage, number int, server string, o postgres.Options, damage fu
 		for _, clock := range []string{"statement_timestamp()", "clock_timestamp()"} {
 			text = strings.ReplaceAll(text, clock, "current_setting('dibs_stage.now')::timestamptz")
 		}
-		a.names[qualify.Text(text)] = name
+		a.statementNames[qualify.Text(text)] = name
 		return text
 	})
 	if number < mostActors {
@@ -150,7 +150,7 @@ func (a *actor) TraceBatchStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 		return ctx
 	}
 	parts := data.Batch.QueuedQueries
-	name := a.names[parts[len(parts)-1].SQL]
+	name := a.statementNames[parts[len(parts)-1].SQL]
 	if a.idle && (name == "due" || name == "admit" || name == "expire") {
 		return a.send(ctx, conn, parts[0])
 	}
@@ -208,7 +208,7 @@ func (a *actor) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.Tr
 
 // TraceBatchQuery notes when a repeated statement, which skips locked rows, has found none.
 func (a *actor) TraceBatchQuery(_ context.Context, _ *pgx.Conn, data pgx.TraceBatchQueryData) {
-	if a.tries[a.names[data.SQL]] > 0 && data.CommandTag.RowsAffected() == 0 {
+	if a.tries[a.statementNames[data.SQL]] > 0 && data.CommandTag.RowsAffected() == 0 {
 		a.holds = false
 	}
 }

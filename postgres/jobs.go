@@ -145,7 +145,7 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 
 // Cancel implements dibs.Admin.
 func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, err error) {
-	var c changed
+	var c changedJobs
 	err = s.change(ctx, "cancel", ids, nil, &c)
 	c.done(s) // a cancelled job may have made room in its group
 	for _, j := range c.jobs {
@@ -162,7 +162,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 
 // Requeue implements dibs.Admin.
 func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
-	var c changed
+	var c changedJobs
 	err := s.change(ctx, "requeue", ids, nil, &c)
 	return c.done(s), err
 }
@@ -172,7 +172,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	if err := checks.Edit(ids, e); err != nil {
 		return nil, err
 	}
-	var c changed
+	var c changedJobs
 	err := s.change(ctx, "edit", ids, []any{e.Priority, e.RunAt}, &c)
 	return c.done(s), err
 }
@@ -183,7 +183,7 @@ const lockedPatience = 5 * time.Second
 
 // change runs one of the operator's statements on a list of ids, and again on those that
 // another transaction had locked.
-func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, c *changed) error {
+func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, c *changedJobs) error {
 	if err := s.check(ctx, name); err != nil {
 		return err
 	}
@@ -193,11 +193,11 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args []any
 	left := slices.Compact(slices.Sorted(slices.Values(ids)))
 	end := time.Now().Add(lockedPatience)
 	for {
-		var round changed
+		var round changedJobs
 		err := s.db.run(ctx, step{
 			sql:   s.sql.get(name),
 			args:  append([]any{left}, args...),
-			begin: func() { round = changed{} },
+			begin: func() { round = changedJobs{} },
 			row:   func(scan func(...any) error) error { return round.scan(name, scan) },
 		})
 		if err != nil {
@@ -235,8 +235,8 @@ func (s *Store) locked(ctx context.Context, name string, ids []int64, done []cha
 	return left, err
 }
 
-// changed collects the jobs that an operator's statement has changed.
-type changed struct {
+// changedJobs collects the jobs that an operator's statement has changed.
+type changedJobs struct {
 	jobs []changedJob
 }
 
@@ -247,7 +247,7 @@ type changedJob struct {
 	state    dibs.State // set by cancel.sql only
 }
 
-func (c *changed) scan(name string, scan func(...any) error) error {
+func (c *changedJobs) scan(name string, scan func(...any) error) error {
 	var j changedJob
 	to := []any{&j.id, &j.queue}
 	switch name {
@@ -262,7 +262,7 @@ func (c *changed) scan(name string, scan func(...any) error) error {
 }
 
 // done has workers look for the jobs that were put back or moved, and returns their ids.
-func (c *changed) done(s *Store) []int64 {
+func (c *changedJobs) done(s *Store) []int64 {
 	ids, queues := []int64{}, map[string]bool{}
 	for _, j := range c.jobs {
 		ids = append(ids, j.id)

@@ -11,9 +11,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// crowded is a store whose queue q has a few jobs, older than 300,000 waiting and completed
+// openCrowded opens a store whose queue q has a few jobs, older than 300,000 waiting and completed
 // ones of other queues.
-func crowded(t *testing.T) (*Store, *pgxpool.Pool, []int64) {
+func openCrowded(t *testing.T) (*Store, *pgxpool.Pool, []int64) {
 	t.Helper()
 	ctx, url := t.Context(), pgtest.URL(t)
 	if err := Migrate(ctx, url, Options{}); err != nil {
@@ -53,7 +53,7 @@ func crowded(t *testing.T) (*Store, *pgxpool.Pool, []int64) {
 // queue find its jobs among any number of others. All pages together miss no job.
 func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 	t.Parallel()
-	s, _, ids := crowded(t)
+	s, _, ids := openCrowded(t)
 	for _, c := range []struct {
 		name        string
 		f           dibs.Filter
@@ -91,9 +91,9 @@ func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 	}
 }
 
-// counting makes the store use one connection for all. read returns how many rows of a table
+// countReads makes the store use one connection for all. read returns how many rows of a table
 // that connection has read so far.
-func counting(t *testing.T, s *Store) (read func(table string) int) {
+func countReads(t *testing.T, s *Store) (read func(table string) int) {
 	t.Helper()
 	config := s.pool.Config().Copy()
 	config.MaxConns = 1
@@ -122,7 +122,7 @@ func counting(t *testing.T, s *Store) (read func(table string) int) {
 // names jobs that have ended: a page ends when it has looked at 100,000.
 func TestListsOfRunningJobsReadABoundedNumberOfRows(t *testing.T) {
 	t.Parallel()
-	s, pool, ids := crowded(t)
+	s, pool, ids := openCrowded(t)
 	for _, text := range []string{
 		`with c as (
 			insert into dibs.claim (token, check_at, queue, worker, ids)
@@ -138,7 +138,7 @@ func TestListsOfRunningJobsReadABoundedNumberOfRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read := counting(t, s)
+	read := countReads(t, s)
 	before := read("dibs.job")
 	if p, err := s.List(t.Context(), dibs.Filter{Queue: "many", State: dibs.Running}); err != nil || len(p.Jobs) != 100 {
 		t.Fatalf("%d jobs, %v", len(p.Jobs), err)
@@ -168,9 +168,9 @@ func TestListsOfRunningJobsReadABoundedNumberOfRows(t *testing.T) {
 // Locks finds a claim's locks by reading few rows, however many there are.
 func TestLocksReadABoundedNumberOfRows(t *testing.T) {
 	t.Parallel()
-	s, _, _ := crowded(t)
+	s, _, _ := openCrowded(t)
 	db := s.db
-	read := counting(t, s)
+	read := countReads(t, s)
 	s.db = db // count only the rows that Locks reads by upkeep's connection
 	f, err := s.Locks(t.Context(), "many", 10)
 	if err != nil {

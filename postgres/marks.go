@@ -185,7 +185,7 @@ func (m *marks) takeSight(at time.Time, s snapshot, lanes []int16) (from map[int
 		lower(from, low)
 	}
 	if m.places != nil {
-		m.places = from // until setPlaces claims may read more than needed
+		m.places = from // claims may read more than needed before setPlaces
 	}
 	for _, low := range m.passedOver { // these may have locked jobs that the ended ones have left
 		lower(low, from)

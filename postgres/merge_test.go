@@ -146,7 +146,7 @@ func TestMergedLeasesAreAnsweredApart(t *testing.T) {
 	calls := []extension{
 		{[]dibs.Lease{jobs[0].Lease()}, time.Minute},
 		{[]dibs.Lease{stale, jobs[2].Lease()}, time.Minute},
-		{[]dibs.Lease{jobs[0].Lease()}, time.Hour}, // other length, same job
+		{[]dibs.Lease{jobs[0].Lease()}, time.Hour}, // another length of lease for a job of the first call
 		{[]dibs.Lease{jobs[3].Lease()}, time.Minute},
 	}
 	got, errs := answers(t.Context(), s.extendMerged, calls)

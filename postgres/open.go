@@ -97,7 +97,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 }
 
 func open(ctx context.Context, url string, o Options) (*Store, error) {
-	c, err := configured(url, &o)
+	c, err := poolConfig(url, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +124,8 @@ const idleFor = 30 * time.Second
 // would cost a test.
 const freshFor = 2 * time.Second
 
-// configured returns the settings of Open's pool. It sets o.Pooler if the URL names one.
-func configured(url string, o *Options) (*pgxpool.Config, error) {
+// poolConfig returns the settings of Open's pool. It sets o.Pooler if the URL names one.
+func poolConfig(url string, o *Options) (*pgxpool.Config, error) {
 	c, pooler, err := session.Parse(url)
 	if err != nil {
 		return nil, invalidURL(err)

@@ -20,14 +20,14 @@ import (
 // statement.
 type explaining struct {
 	*testing.T
-	store    *Store
-	round    string
-	conn     *pgx.Conn
-	callerTx pgx.Tx            // the caller's transaction, if any
-	names    map[string]string // of statements, by text
-	reads    map[string]reads
-	rows     map[string]float64 // most rows of growing tables that one run of a statement has read
-	steps    map[string]float64 // most rows and rounds of all nodes in one run of a statement
+	store          *Store
+	round          string
+	conn           *pgx.Conn
+	callerTx       pgx.Tx            // the caller's transaction, if any
+	statementNames map[string]string // names of statements, by text
+	reads          map[string]reads
+	rows           map[string]float64 // most rows of growing tables that one run of a statement has read
+	steps          map[string]float64 // most rows and rounds of all nodes in one run of a statement
 }
 
 // reads are the ways to read growing tables, such as "Index Scan job_ready".
@@ -86,7 +86,7 @@ func (e *explaining) run(ctx context.Context, steps ...step) error {
 	}
 	return pgx.BeginFunc(ctx, db, func(t pgx.Tx) error {
 		for _, s := range steps {
-			name := e.names[s.sql]
+			name := e.statementNames[s.sql]
 			if name != "" {
 				if err := e.explainOne(ctx, t, name, s); err != nil {
 					return fmt.Errorf("explain %s: %w", name, err)
@@ -187,9 +187,9 @@ func newExplaining(t *testing.T, url string, k connKind) *explaining {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &explaining{T: t, conn: conn, names: map[string]string{}}
+	e := &explaining{T: t, conn: conn, statementNames: map[string]string{}}
 	for name, text := range sql.text {
-		e.names[text] = name
+		e.statementNames[text] = name
 	}
 	s := &Store{db: e, upkeep: e, sql: sql, o: Options{Pooler: true}, closed: context.Background()}
 	if k.setup != connKinds[0].setup {
@@ -236,9 +236,9 @@ func (p *planTest) connect() (all []*explaining) {
 	return all
 }
 
-// look checks what every statement reads, on new connections, or on the lasting ones, which
+// checkReads checks what every statement reads, on new connections, or on the lasting ones, which
 // keep their plans.
-func (p *planTest) look(situation string, lasting []*explaining) {
+func (p *planTest) checkReads(situation string, lasting []*explaining) {
 	p.Helper()
 	if lasting == nil {
 		lasting = p.connect()
@@ -307,21 +307,21 @@ func TestPlans(t *testing.T) {
 		p.exec("alter table " + table + " set (autovacuum_enabled = false)")
 		p.exec("alter table " + table + " set unlogged") // quicker to fill
 	}
-	p.look("no rows, never analyzed", nil)
+	p.checkReads("no rows, never analyzed", nil)
 	p.exec("analyze " + bigTables)
-	p.look("few rows, analyzed", nil)
+	p.checkReads("few rows, analyzed", nil)
 	p.exec("truncate " + bigTables)
 	p.exec("vacuum analyze " + bigTables)
 	lasting := p.connect()
-	p.look("no rows, analyzed", lasting)
+	p.checkReads("no rows, analyzed", lasting)
 	if !testing.Short() {
 		p.exec(million)
-		p.look("a million rows, analyzed when empty, by plans made then", lasting[:2])
-		p.look("a million rows, analyzed when empty", nil)
+		p.checkReads("a million rows, analyzed when empty, by plans made then", lasting[:2])
+		p.checkReads("a million rows, analyzed when empty", nil)
 		p.exec("analyze " + bigTables)
-		p.look("a million rows, analyzed", nil)
+		p.checkReads("a million rows, analyzed", nil)
 		p.exec("truncate " + bigTables)
-		p.look("no rows, analyzed when there were a million", nil)
+		p.checkReads("no rows, analyzed when there were a million", nil)
 	}
 	golden.Match(t, "plans.txt", p.text())
 }

@@ -125,7 +125,7 @@ func (e *explaining) work() {
 	}
 }
 
-// claimFromMarks claims from marks, jobs that were put back among them.
+// claimFromMarks claims from marks, with some jobs that were put back below them.
 func (e *explaining) claimFromMarks() {
 	e.Helper()
 	_, err := e.conn.Exec(e.Context(), "update dibs.job set returned = true where queue = 'q' and id in (select max(id) from dibs.job where queue = 'q')")
@@ -179,7 +179,7 @@ func (e *explaining) inTx(c conn) {
 	e.must(in.Commit(e.Context()))
 }
 
-// operate does what operators do.
+// operate makes the operators' calls.
 func (e *explaining) operate() {
 	e.Helper()
 	ctx, s := e.Context(), e.store

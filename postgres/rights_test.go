@@ -31,7 +31,7 @@ func rolesInDocs(t *testing.T) (before, after string) {
 	return string(blocks[0][1]), string(blocks[1][1])
 }
 
-func as(t *testing.T, address, role string) string {
+func urlForRole(t *testing.T, address, role string) string {
 	t.Helper()
 	u, err := url.Parse(address)
 	if err != nil {
@@ -64,11 +64,11 @@ func TestRolesAsDocumented(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	must(postgres.Migrate(ctx, as(t, shop, "dibs_owner"), postgres.Options{}))
-	execute(t, connect(t, as(t, shop, "dibs_owner")), after)
-	must(postgres.Migrate(ctx, as(t, shop, "dibs_owner"), postgres.Options{}))
+	must(postgres.Migrate(ctx, urlForRole(t, shop, "dibs_owner"), postgres.Options{}))
+	execute(t, connect(t, urlForRole(t, shop, "dibs_owner")), after)
+	must(postgres.Migrate(ctx, urlForRole(t, shop, "dibs_owner"), postgres.Options{}))
 
-	enqueue := opened(t, as(t, shop, "dibs_enqueue"), postgres.Options{})
+	enqueue := opened(t, urlForRole(t, shop, "dibs_enqueue"), postgres.Options{})
 	_, err = enqueue.Enqueue(ctx, []dibs.NewJob{{Queue: "shop", Kind: "k"}, {Queue: "shop", Kind: "k", Group: "g"}, {Queue: "shop", Kind: "k", UniqueKey: "u"}})
 	must(err)
 	_, err = enqueue.Enqueue(ctx, make600())
@@ -81,7 +81,7 @@ func TestRolesAsDocumented(t *testing.T) {
 		_, err := enqueue.Claim(ctx, dibs.ClaimRequest{Worker: "w", N: 1})
 		return err
 	})
-	work := opened(t, as(t, shop, "dibs_work"), postgres.Options{})
+	work := opened(t, urlForRole(t, shop, "dibs_work"), postgres.Options{})
 	lifecycle(t, work)
 	_, err = work.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)})
 	must(err)
@@ -89,7 +89,7 @@ func TestRolesAsDocumented(t *testing.T) {
 	_, err = work.Prune(ctx, "", "", 0)
 	must(err)
 
-	read := opened(t, as(t, shop, "dibs_read"), postgres.Options{})
+	read := opened(t, urlForRole(t, shop, "dibs_read"), postgres.Options{})
 	_, err = read.Stats(ctx)
 	must(err)
 	_, err = read.Queues(ctx)

@@ -60,7 +60,7 @@ func BenchmarkEnqueue(b *testing.B) {
 	}
 }
 
-// callers runs f by n goroutines, b.N times in all.
+// callers runs f in n goroutines, b.N times in all.
 func callers(b *testing.B, n int, f func(ctx context.Context) error) {
 	b.Helper()
 	var left atomic.Int64
@@ -94,7 +94,7 @@ func BenchmarkEnqueueFrom(b *testing.B) {
 	}
 }
 
-// BenchmarkDrain claims and completes what was enqueued before; one op is one job.
+// BenchmarkDrain claims and completes enqueued jobs; one op is one job.
 func BenchmarkDrain(b *testing.B) {
 	for _, c := range []struct{ batch, workers int }{{1, 1}, {1, 64}, {10, 4}, {100, 1}, {100, 4}, {1_000, 4}} {
 		b.Run(fmt.Sprintf("batch=%d/workers=%d", c.batch, c.workers), func(b *testing.B) {
@@ -169,7 +169,7 @@ func BenchmarkExtend(b *testing.B) {
 	perSecond(b, int64(b.N*len(jobs)), "leases")
 }
 
-// BenchmarkClaimDepth claims and releases one job where much else stands.
+// BenchmarkClaimDepth claims and releases one job beside many others.
 func BenchmarkClaimDepth(b *testing.B) {
 	cases := []struct {
 		name  string

@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// TestClosedStoreKeepsNoFileOpen is for programs that open and close many stores.
+// TestClosedStoreKeepsNoFileOpen keeps programs that open and close many stores from running out of files.
 func TestClosedStoreKeepsNoFileOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -19,9 +19,9 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-const loadClients = 3 // of each process
+const loadClients = 3 // clients in each process
 
-// loadEnv tells a process that loads the file its name, run, seed and options.
+// loadEnv holds the name, run, seed and options of a process that loads the file.
 const loadEnv = "DIBS_TEST_LOAD"
 
 type loadPart struct {
@@ -58,8 +58,8 @@ func load(ctx context.Context, path string) error {
 }
 
 // TestAKilledProcessLosesNothing kills processes that use a file at random moments,
-// from their start on. Package crash lists what must be there afterwards, and what
-// this does not prove.
+// from their start on. Package crash lists what must be there afterwards, and the limits
+// of this proof.
 func TestAKilledProcessLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -157,8 +157,8 @@ func judge(t *testing.T, path, name string) []string {
 	return found
 }
 
-// TestCommitsWaitForTheDisk: what kills cannot show is left to SQLite's own
-// promise for synchronous=FULL, if only that is what the connections have.
+// TestCommitsWaitForTheDisk checks that the connections have synchronous=FULL: kills of a
+// process cannot show whether a commit has reached the disk.
 func TestCommitsWaitForTheDisk(t *testing.T) {
 	t.Parallel()
 	for relaxed, want := range map[bool]int{false: 2, true: 1} {

@@ -30,13 +30,13 @@ func TestErrorsOfAFileWithoutItsTablesAreOneSentence(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	storetest.Refused(t, asking{s})
+	storetest.Refused(t, withoutTx{s})
 }
 
-// asking is a store whose InTx asks for something.
-type asking struct{ *sqlite.Store }
+// withoutTx is a store that makes a call in InTx.
+type withoutTx struct{ *sqlite.Store }
 
-func (s asking) InTx(ctx context.Context, f func(dibs.Tx) error) error {
+func (s withoutTx) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	return s.Store.InTx(ctx, func(tx dibs.Tx) error {
 		_, err := tx.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}})
 		return errors.Join(err, f(tx))

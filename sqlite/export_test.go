@@ -39,8 +39,8 @@ func (s *Store) StatementNames() []string {
 	return names
 }
 
-// Timed is a call that reads its time and goes on for five milliseconds.
-func (s *Store) Timed(ctx context.Context, now *int64) error {
+// TimedCall is a call that reads its time and goes on for five milliseconds.
+func (s *Store) TimedCall(ctx context.Context, now *int64) error {
 	return s.writer.call(ctx, func(s *session) (err error) {
 		*now, err = s.now()
 		time.Sleep(5 * time.Millisecond)

@@ -46,7 +46,7 @@ func TestLocksTellsWhoWaitsAndChangesNothing(t *testing.T) {
 	}
 }
 
-// dump is everything that dibs' tables hold.
+// dump is the contents of dibs' tables.
 func dump(t *testing.T, db *sql.DB) string {
 	t.Helper()
 	var b strings.Builder

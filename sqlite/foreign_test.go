@@ -18,15 +18,15 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// anothers makes the file of another program, which has one table, and returns its path.
-func anothers(t *testing.T, pragmas ...string) string {
+// foreignFile makes another program's file with one table, and returns its path.
+func foreignFile(t *testing.T, pragmas ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "shop.db")
 	run(t, path, append(pragmas, "create table orders (id integer primary key, total integer)", "insert into orders (total) values (7)")...)
 	return path
 }
 
-// run runs statements on a connection of another program, and closes it.
+// run runs statements on a connection of another program, and closes that.
 func run(t *testing.T, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -42,14 +42,14 @@ func run(t *testing.T, path string, statements ...string) {
 	}
 }
 
-// seen is all that others see of a file and its folder.
-type seen struct {
+// fileState is what other programs can see of a file and its folder.
+type fileState struct {
 	content []byte
 	changed time.Time
 	names   []string
 }
 
-func look(t *testing.T, path string) (s seen) {
+func look(t *testing.T, path string) (s fileState) {
 	t.Helper()
 	info, err := os.Stat(path)
 	if err != nil {
@@ -94,20 +94,20 @@ func refuses(t *testing.T, path string, o sqlite.Options) {
 	})
 }
 
-// What another program keeps in its file is safe from a mistyped path or prefix.
+// A mistyped path or prefix does not change another program's file.
 func TestAnotherProgramsFileIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	t.Run("as SQLite makes it", func(t *testing.T) {
 		t.Parallel()
-		refuses(t, anothers(t), sqlite.Options{})
+		refuses(t, foreignFile(t), sqlite.Options{})
 	})
 	t.Run("in WAL mode", func(t *testing.T) {
 		t.Parallel()
-		refuses(t, anothers(t, "pragma journal_mode = wal"), sqlite.Options{})
+		refuses(t, foreignFile(t, "pragma journal_mode = wal"), sqlite.Options{})
 	})
 	t.Run("left by a program that died", func(t *testing.T) {
 		t.Parallel()
-		path := anothers(t, "pragma journal_mode = wal")
+		path := foreignFile(t, "pragma journal_mode = wal")
 		db, err := sql.Open("sqlite", path)
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func TestAFileThatAnotherProgramHasBegunIsLeftAlone(t *testing.T) {
 	t.Run("left by a program that died, without its -shm", func(t *testing.T) {
 		t.Parallel()
 		path := abandoned(t, "-wal", "pragma journal_mode = wal")
-		if err := os.WriteFile(path+"-shm", nil, 0o600); err != nil { // all that SQLite makes to read it
+		if err := os.WriteFile(path+"-shm", nil, 0o600); err != nil { // SQLite makes only this to read the file
 			t.Fatal(err)
 		}
 		refuses(t, path, sqlite.Options{})
@@ -160,7 +160,7 @@ func TestAFileThatAnotherProgramHasBegunIsLeftAlone(t *testing.T) {
 		t.Parallel()
 		path := abandoned(t, "-journal")
 		refuses(t, path, sqlite.Options{})
-		run(t, path, "insert into orders (total) values (9)") // its own program undoes the half
+		run(t, path, "insert into orders (total) values (9)") // the program itself undoes the unfinished transaction
 		untouched(t, path, func() {
 			if got := count(t, path); got != 2 {
 				t.Errorf("the file has %d rows, want 2", got)
@@ -207,11 +207,11 @@ func TestAFileThatAnotherProgramHasBegunIsLeftAlone(t *testing.T) {
 	})
 }
 
-// abandoned is a file that a program left as it died in the middle of a large transaction,
-// and the one beside it with the given ending.
+// abandoned makes the file of a program that died in the middle of a large transaction, with
+// the -wal or -journal beside it, and returns its path.
 func abandoned(t *testing.T, ending string, pragmas ...string) string {
 	t.Helper()
-	path := anothers(t, pragmas...)
+	path := foreignFile(t, pragmas...)
 	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +244,7 @@ func count(t *testing.T, path string) (n int) {
 	return n
 }
 
-// A table of another program may have the name of the one that dibs keeps its versions in.
+// Another program's table may have the name of dibs' table of versions.
 func TestATableThatIsNotOursIsNotTakenForOurs(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shop.db")
@@ -274,8 +274,8 @@ func copyTo(t *testing.T, from, to string) {
 
 func TestMigrateAddsTheTablesToAnotherProgramsFile(t *testing.T) {
 	t.Parallel()
-	path := anothers(t)
-	for range 2 { // the second finds it done
+	path := foreignFile(t)
+	for range 2 { // the second call finds nothing to do
 		if err := sqlite.Migrate(t.Context(), path, sqlite.Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -290,10 +290,10 @@ func TestMigrateAddsTheTablesToAnotherProgramsFile(t *testing.T) {
 	}
 }
 
-// A table of the other program has a name that dibs needs: nothing at all is changed.
+// If another program's table has a name that dibs needs, nothing is changed.
 func TestAMigrationThatFailsLeavesTheFileAlone(t *testing.T) {
 	t.Parallel()
-	path := anothers(t)
+	path := foreignFile(t)
 	run(t, path, "create table dibs_finished (x)")
 	untouched(t, path, func() {
 		if err := sqlite.Migrate(t.Context(), path, sqlite.Options{}); err == nil {
@@ -331,7 +331,7 @@ func TestManyOpenANewFileAtOnce(t *testing.T) {
 	}
 }
 
-// Names in SQLite differ by more than case, or not at all.
+// SQLite ignores the case of names.
 func TestPrefixesThatDifferByCaseAreOne(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
@@ -360,8 +360,8 @@ func TestAPathThatBeginsWithTwoSlashesIsAbsolute(t *testing.T) {
 	}
 }
 
-// A file that is not whole is told as such, at the latest when it is read, and opening
-// it changes nothing.
+// A damaged file gives an error, at the latest when it is read, and opening it changes
+// nothing.
 func TestDamagedFilesAreToldAsSuch(t *testing.T) {
 	t.Parallel()
 	whole := filepath.Join(t.TempDir(), "jobs.db")

@@ -23,11 +23,11 @@ func TestQueryPlans(t *testing.T) {
 	golden.Match(t, "plans.txt", plans(t, s))
 }
 
-// reading is what would read a table that grows.
+// reading matches plans that read a growing table from end to end.
 var reading = regexp.MustCompile(`SCAN (dibs_job|dibs_finished|j|f)\b`)
 
-// Statistics, which somebody may have SQLite gather, of a file that was empty, held
-// one job or many, make no statement but those of check read a whole table of jobs.
+// Whether SQLite's statistics were gathered when the file was empty, held one job or many,
+// only the statements of Check read a whole table of jobs.
 func TestQueryPlansWithStatistics(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
@@ -83,7 +83,7 @@ func TestQueryPlansWithStatistics(t *testing.T) {
 	look("10,000 jobs, analyzed")
 }
 
-// plans lists how each statement is run.
+// plans lists the plan of each statement.
 func plans(t *testing.T, s *sqlite.Store) string {
 	t.Helper()
 	names := s.StatementNames()
@@ -99,7 +99,7 @@ func plans(t *testing.T, s *sqlite.Store) string {
 			}
 			count = max(count, n)
 		}
-		count = max(count, strings.Count(text, "?")) // they may have no numbers
+		count = max(count, strings.Count(text, "?")) // parameters may have no numbers
 		rows, err := s.DB().QueryContext(t.Context(), "explain query plan "+text, make([]any, count)...)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Steady makes the store's clock one that moves by a millisecond with each
-// transaction, and not otherwise. It is for a store that nobody has used yet.
-func (s *Store) Steady() {
+// SteadyClock makes the store's clock move by a millisecond with each transaction, and not
+// otherwise. The store must not have been used yet.
+func (s *Store) SteadyClock() {
 	s.sql.text["clock"] = s.sql.named("update dibs_clock set now = now + 1000 where one = 1 returning now")
 }
 
-// Unswept keeps claims from sweeping by themselves.
-func (s *Store) Unswept(ctx context.Context) error {
+// StopSweeping keeps claims from sweeping by themselves.
+func (s *Store) StopSweeping(ctx context.Context) error {
 	return s.write(ctx, "test", func(tx *session) error {
 		*tx.lastSweep = time.Now().Add(24 * time.Hour)
 		return nil

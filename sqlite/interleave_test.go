@@ -36,12 +36,12 @@ type stage struct {
 	db     *sql.DB
 }
 
-// process is a store that sweeps when it is told, and not because a second has gone by.
+// process is a store that sweeps only when Sweep is called.
 type process struct{ *sqlite.Store }
 
 func (p process) Sweep(ctx context.Context) (dibs.Swept, error) {
 	swept, err := p.Store.Sweep(ctx)
-	return swept, errors.Join(err, p.Unswept(ctx))
+	return swept, errors.Join(err, p.StopSweeping(ctx))
 }
 
 func newStage(tb testing.TB, damage func(name, text string) string) *stage {
@@ -58,12 +58,12 @@ func newStage(tb testing.TB, damage func(name, text string) string) *stage {
 				tb.Error(err)
 			}
 		})
-		store.Steady()
+		store.SteadyClock()
 		if damage != nil {
 			store.Rewrite(damage)
 		}
 		s.stores[i] = process{store}
-		if err := s.stores[i].Unswept(tb.Context()); err != nil {
+		if err := s.stores[i].StopSweeping(tb.Context()); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -89,13 +89,13 @@ func (*stage) Start(context.Context, func(int, interleave.Step) bool) error { re
 // Finish implements interleave.Bench.
 func (*stage) Finish() {}
 
-// Store implements interleave.Bench: neighbours are in two processes.
+// Store implements interleave.Bench. Neighbouring actors are in different processes.
 func (s *stage) Store(i int) dibs.Database { return s.stores[max(i, 0)%len(s.stores)] }
 
 // PerCall implements interleave.Bench.
 func (*stage) PerCall() bool { return true }
 
-// Blocked implements interleave.Bench: nobody is let go who would wait.
+// Blocked implements interleave.Bench. No call starts that would have to wait.
 func (*stage) Blocked(context.Context, int) ([]int, error) { return nil, nil }
 
 // Pass implements interleave.Bench.

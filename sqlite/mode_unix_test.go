@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// What is in the jobs is for the owner of the file alone, unless the program says more.
+// Only the owner can read the file, unless the program allows more.
 func TestANewFileIsItsOwnersAlone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ given, want os.FileMode }{{0, 0o600}, {0o640, 0o640}} {

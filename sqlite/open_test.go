@@ -138,8 +138,8 @@ func TestTimeNeverRunsBackwards(t *testing.T) {
 	}
 }
 
-// After the system's clock was an hour ahead for a moment, leases still end: time
-// in the file goes on, though slower, instead of waiting for that hour.
+// After the system's clock was an hour ahead for a moment, leases still end: the file's time
+// goes on at half speed instead of standing still for an hour.
 func TestAClockThatWasPutBackIsNoLimbo(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})

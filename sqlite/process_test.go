@@ -37,7 +37,7 @@ var parts = map[string]func(ctx context.Context, path string) error{
 	"load":    load,
 }
 
-// start starts another process; what it prints comes from the reader.
+// start starts another process; the scanner reads its output.
 func start(t *testing.T, program, part, path string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program)
@@ -111,7 +111,7 @@ func workUntilEmpty(ctx context.Context, path string) error {
 	}
 }
 
-// openAndEnqueue tells how far it comes.
+// openAndEnqueue prints each step that it has done.
 func openAndEnqueue(ctx context.Context, path string) error {
 	s, err := sqlite.Open(ctx, path, sqlite.Options{})
 	if err == nil {
@@ -127,7 +127,7 @@ func TestProcessesShareAFileWithoutALockedErrorAndLoseNothing(t *testing.T) {
 	completed := make(chan string, 2*processes*1_000)
 	ended := make(chan error, processes)
 	for range processes {
-		cmd, lines := start(t, self(t), "work", path) // they make the file together, too
+		cmd, lines := start(t, self(t), "work", path) // the processes also make the file together
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,7 @@ func TestAFileThatCannotBeWrittenSaysSo(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing is forbidden to root, so the other process is somebody else.
+	// Root may do everything, so the other process runs as another user.
 	program := filepath.Join(dir, "program")
 	copyFile(t, self(t), program)
 	for name, mode := range map[string]os.FileMode{program: 0o555, path: 0o444, dir: 0o555, filepath.Dir(dir): 0o755} {
@@ -62,7 +62,7 @@ func copyFile(t *testing.T, from, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close() //nolint:errcheck // it is only read
+	defer in.Close() //nolint:errcheck // the file is only read
 	out, err := os.Create(to)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-queue/dibs/storetest"
 )
 
-// TestStore is what every store promises.
+// TestStore runs the conformance suite.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, storetest.SQLite, func(t testing.TB) storetest.Setup {

@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// database/sql rolls a transaction back when its context ends, and says of its
-// statements only that they are closed.
+// database/sql rolls a transaction back when its context ends, and for later calls only says
+// that its statements are closed.
 func TestACallInATransactionWhoseContextHasEndedSaysSo(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
@@ -25,7 +25,7 @@ func TestACallInATransactionWhoseContextHasEndedSaysSo(t *testing.T) {
 			t.Error(err)
 		}
 		cancel()
-		until(t, "the transaction is rolled back", func() bool {
+		eventually(t, "the transaction is rolled back", func() bool {
 			_, inner = tx.Enqueue(t.Context(), jobs)
 			return inner != nil
 		})
@@ -39,17 +39,17 @@ func TestACallInATransactionWhoseContextHasEndedSaysSo(t *testing.T) {
 	}
 }
 
-// endless makes what takes until it is cut off: a statement for the caller, and the kind
-// "endless" of jobs to enqueue.
-const endless = `
+// endlessView makes statements that last until they are interrupted: those on the view
+// endless, and enqueueing a job of the kind "endless".
+const endlessView = `
 create table effect (n int);
 create view endless as with recursive n(i) as (select 1 union all select i + 1 from n) select i from n;
 create trigger endless after insert on dibs_job when new.kind = 'endless' begin
 	insert into effect select count(*) from endless;
 end`
 
-// cutOff runs f with contexts that end, until one has ended in the middle of a statement.
-func cutOff(t *testing.T, tx *sql.Tx, f func(context.Context) error) error {
+// interruptStatement runs f with contexts that end, until one ends in the middle of a statement.
+func interruptStatement(t *testing.T, tx *sql.Tx, f func(context.Context) error) error {
 	t.Helper()
 	for wait := time.Millisecond; ; wait *= 2 {
 		if _, err := tx.Exec("savepoint there"); err != nil {
@@ -67,20 +67,20 @@ func cutOff(t *testing.T, tx *sql.Tx, f func(context.Context) error) error {
 	}
 }
 
-// SQLite rolls a whole transaction back when a writing statement is cut off or the disk
-// is full, and database/sql does not learn of it. A savepoint would then begin a transaction,
-// and its release commit it.
+// SQLite rolls a whole transaction back when a writing statement is interrupted or the disk
+// is full, and database/sql does not learn of it. A savepoint would then begin a new
+// transaction, and its release commit it.
 func TestWhatSQLiteHasRolledBackIsNotCommittedByALaterCall(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*testing.T, *sql.Tx, dibs.Tx){
 		"a statement of the caller's is cut off": func(t *testing.T, tx *sql.Tx, _ dibs.Tx) {
-			_ = cutOff(t, tx, func(ctx context.Context) error {
+			_ = interruptStatement(t, tx, func(ctx context.Context) error {
 				_, err := tx.ExecContext(ctx, "insert into effect select count(*) from endless")
 				return err
 			})
 		},
 		"a call is cut off": func(t *testing.T, tx *sql.Tx, d dibs.Tx) {
-			err := cutOff(t, tx, func(ctx context.Context) error {
+			err := interruptStatement(t, tx, func(ctx context.Context) error {
 				_, err := d.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}, {Kind: "endless"}})
 				return err
 			})
@@ -104,7 +104,7 @@ func TestWhatSQLiteHasRolledBackIsNotCommittedByALaterCall(t *testing.T) {
 
 func loseTransaction(t *testing.T, lose func(*testing.T, *sql.Tx, dibs.Tx)) {
 	s := openStore(t, sqlite.Options{})
-	if _, err := s.DB().Exec(endless); err != nil {
+	if _, err := s.DB().Exec(endlessView); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "held"}, {Kind: "due"}}); err != nil {
@@ -127,12 +127,12 @@ func loseTransaction(t *testing.T, lose func(*testing.T, *sql.Tx, dibs.Tx)) {
 		rolledBack(t, "Finish", d.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Complete(nil)}))
 	}
 	calls(d)
-	if _, err := tx.Exec("savepoint mine"); err != nil { // begins a transaction, too
+	if _, err := tx.Exec("savepoint mine"); err != nil { // this begins a transaction
 		t.Fatal(err)
 	}
 	calls(d)
 	if err := tx.Commit(); err != nil {
-		t.Error(err) // of what the caller's savepoint began
+		t.Error(err) // a rollback of the transaction that the caller's savepoint began
 	}
 	if n := kinds(t, s); n["held"] != 1 || n["due"] != 1 || len(n) != 2 {
 		t.Errorf("jobs: %v", n)
@@ -159,6 +159,6 @@ func begin(t *testing.T, s *sqlite.Store) (*sql.Tx, dibs.Tx) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = tx.Rollback() }) // has most often ended
+	t.Cleanup(func() { _ = tx.Rollback() }) // does nothing after the end
 	return tx, s.SQLTx(tx)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// Jobs enqueued where nothing can be written, or in another file, would be lost silently.
+// Jobs enqueued in a read-only transaction, or in another file, would be lost silently.
 func TestTransactionsThatAreNotTheStoresAreRefused(t *testing.T) {
 	t.Parallel()
 	s, other := openStore(t, sqlite.Options{}), openStore(t, sqlite.Options{})
@@ -46,7 +46,7 @@ func TestTransactionsThatAreNotTheStoresAreRefused(t *testing.T) {
 			}
 		}
 	}
-	// The connection that has read only writes again.
+	// After a read-only transaction its connection writes again.
 	if _, err := s.DB().ExecContext(t.Context(), "create table effect (job)"); err != nil {
 		t.Error(err)
 	}
@@ -74,7 +74,7 @@ func TestAReadOnlyTransactionCannotWrite(t *testing.T) {
 	}
 }
 
-// A program may know the file by another name.
+// A transaction may be on the same file under another name.
 func TestATransactionOnTheFileByALinkIsTheStores(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// until waits for a condition that another goroutine brings about.
-func until(t *testing.T, what string, f func() bool) {
+// eventually waits until f is true.
+func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !f(); runtime.Gosched() {
 		if time.Now().After(deadline) {
@@ -22,8 +22,8 @@ func until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// together holds the writer back until all calls wait, so that they share a transaction.
-func together(t *testing.T, s *sqlite.Store, calls ...func() error) []error {
+// inOneTransaction holds the writer back until all calls wait, so that they share a transaction.
+func inOneTransaction(t *testing.T, s *sqlite.Store, calls ...func() error) []error {
 	t.Helper()
 	tx, err := s.DB().BeginTx(t.Context(), nil)
 	if err != nil {
@@ -31,11 +31,11 @@ func together(t *testing.T, s *sqlite.Store, calls ...func() error) []error {
 	}
 	errs := make([]error, len(calls))
 	done := make(chan struct{})
-	// The writer takes one call and waits with it for the turn; the others queue up.
+	// The writer takes one call and waits for the turn; the others queue up.
 	for i, call := range calls {
 		go func() { errs[i] = call(); done <- struct{}{} }()
 	}
-	until(t, "all calls wait", func() bool { return s.Queued() == len(calls)-1 })
+	eventually(t, "all calls wait", func() bool { return s.Queued() == len(calls)-1 })
 	if err := tx.Rollback(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestACallThatFailsUndoesOnlyItself(t *testing.T) {
 	if _, err := s.SetQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{PayloadLimit: &small}); err != nil {
 		t.Fatal(err)
 	}
-	errs := together(t, s,
+	errs := inOneTransaction(t, s,
 		enqueueKind(t.Context(), s, "good", 1),
 		enqueueKind(t.Context(), s, "large", strings.Repeat("x", 20)),
 		enqueueKind(t.Context(), s, "good", 2),
@@ -88,19 +88,19 @@ func TestACallThatFailsUndoesOnlyItself(t *testing.T) {
 	}
 }
 
-// A call that joins a transaction in which others have worked for long has its own time:
-// with theirs, a lease that has ended in between would count as held.
+// A call that joins a transaction of long calls reads its own time: with theirs, a lease that
+// has ended in between would count as held.
 func TestCallsOfOneTransactionHaveTimesOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	var first, second int64
-	errs := together(t, s,
-		func() error { return s.Timed(t.Context(), &first) },
-		func() error { return s.Timed(t.Context(), &second) })
+	errs := inOneTransaction(t, s,
+		func() error { return s.TimedCall(t.Context(), &first) },
+		func() error { return s.TimedCall(t.Context(), &second) })
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	// Each stays for five milliseconds after it has read its time.
+	// Each call goes on for five milliseconds after it has read its time.
 	if d := time.Duration(max(first, second)-min(first, second)) * time.Microsecond; d < 4*time.Millisecond {
 		t.Errorf("the times of two calls of one transaction lie %v apart", d)
 	}
@@ -117,7 +117,7 @@ func TestACancelledCallerHarmsNoOther(t *testing.T) {
 	gone, stays := make(chan error, 1), make(chan error, 1)
 	go func() { gone <- enqueueKind(ctx, s, "gone", nil)() }()
 	go func() { stays <- enqueueKind(t.Context(), s, "stays", nil)() }()
-	until(t, "both wait", func() bool { return s.Queued() == 1 })
+	eventually(t, "both wait", func() bool { return s.Queued() == 1 })
 	cancel()
 	if err := <-gone; !errors.Is(err, context.Canceled) {
 		t.Errorf("the cancelled caller got %v while the file was locked", err)
