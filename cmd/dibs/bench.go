@@ -52,7 +52,7 @@ that database. It removes them, also after Ctrl-C, and touches nothing else ther
 server is kept busy, one workload holds a snapshot for 90 s (W5), and one needs 3 GB of disk
 (W6), both at --scale 1: so it asks for --db, and uses neither $DIBS_DB nor its default.
 
-If dibs bench is killed with SIGKILL, or by a second Ctrl-C, it cannot clean up. Then there stay
+If dibs bench is killed with SIGKILL, or by a second Ctrl-C, it cannot clean up. It then leaves
 behind
   a folder dibs-bench-… in the temporary one, and on SQLite others beside PATH
   on PostgreSQL the schema that its first line names: drop schema dibs_bench_… cascade`,

@@ -13,7 +13,7 @@ func newCancelCmd(a *app) *cobra.Command {
 		Use:   "cancel ID... | cancel --queue QUEUE [flags]",
 		Short: "Cancel jobs",
 		Long: `Cancel jobs: waiting and blocked ones end at once; the workers of running ones are
-asked to stop, which they hear about with their next heartbeat.
+asked to stop when they next extend their leases.
 
 Jobs that have ended already, and unknown ids, are reported with exit code 5.
 The id '-' reads ids from stdin, 10,000 at a time.`,

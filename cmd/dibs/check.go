@@ -17,7 +17,7 @@ func newCheckCmd(a *app) *cobra.Command {
 a group over its limit. Each finding is one line; exit code 1 if there is any.
 
 With --repair, mend what is wrong after somebody has deleted or inserted rows with SQL:
-counts that are not those of the rows, and groups whose next job nobody lets go on.
+counts that are not those of the rows, and groups whose next job is stuck.
 Workers may run meanwhile. What was mended is listed as such, and exit code 1 says that
 something else is wrong, which is not repaired. Jobs of a group that was stuck are shown
 as blocked until a worker's next claim.

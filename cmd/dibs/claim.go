@@ -19,8 +19,8 @@ func newClaimCmd(a *app) *cobra.Command {
 		Use:   "claim [QUEUE] [flags]",
 		Short: "Take jobs, for scripts in any language",
 		Long: `Take up to -n due jobs of a queue ("default" if none is named) and write each as one
-line of JSON (see 'dibs help json'). No job being due is no error: nothing is written,
-after --wait if that is given. Jobs that cannot be written are given back, uncounted, and
+line of JSON (see 'dibs help json'). If no job is due, even after --wait, nothing is written;
+that is no error. Jobs that cannot be written are given back, uncounted, and
 the exit code is 1; where stdout is closed or /dev/null, none are claimed.
 
 The jobs are this worker's until their leases end. Before that, lengthen the leases with
@@ -66,10 +66,10 @@ are not whole numbers from 1 on, "key" is the row's id.`,
 	f := cmd.Flags()
 	f.IntVarP(&r.N, "n", "n", 1, "how many jobs at most, `1-10000`")
 	f.StringArrayVarP(&r.Kinds, "kind", "k", nil, "only jobs of this `KIND`; may be given again")
-	f.StringVar(&r.Worker, "worker", "", "`NAME` of who claims; default: host name and parent process id")
+	f.StringVar(&r.Worker, "worker", "", "`NAME` of the worker; default: host name and parent process id")
 	f.Var((*durationFlag)(&r.Lease), "lease", "length of the leases; default: the queue's")
 	f.Var(&wait, "wait", "how long to wait for a job if none is due")
-	f.BoolVar(&resume, "resume", false, "take back what --worker still holds, under a new token")
+	f.BoolVar(&resume, "resume", false, "take back the jobs that --worker still holds, under a new token")
 	return cmd
 }
 

@@ -21,7 +21,7 @@ func newDemoCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Watch it work: 5,000 jobs, four worker processes, one of them killed",
-		Long: `Watch it work, and see what was promised checked.
+		Long: `Watch it work, and see its promises checked.
 
 The demo enqueues 5,000 jobs over three priorities: some belong to groups of which one
 or two may run at once, some fail once or twice, some always fail, some may only start

@@ -88,7 +88,7 @@ tells which ids the numbers in "refused" stand for.`,
 		f.BoolVar(&given[i], names[i], false, e.usage)
 	}
 	f.StringVar(&reason, "error", "", "why it failed, for retry, dead and cancelled: `TEXT` for the error history")
-	f.StringVar(&result, "result", "", "what came of it, for completed: any `JSON`")
+	f.StringVar(&result, "result", "", "result of the job, for completed: any `JSON`")
 	f.Var(&delay, "delay", "when to run it again, for retry and snooze")
 	cmd.MarkFlagsMutuallyExclusive(names...)
 	return cmd

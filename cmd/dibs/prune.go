@@ -16,7 +16,7 @@ func newPruneCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune --older-than DURATION [flags]",
 		Short: "Delete old finished jobs",
-		Long: `Delete jobs that were completed, dead or cancelled longer ago than that. Workers do
+		Long: `Delete jobs that ended (completed, dead or cancelled) longer ago than --older-than. Workers do
 so by themselves once a queue's --keep-completed, --keep-dead or --keep-cancelled
 time is over; this is for doing it earlier.
 
@@ -49,10 +49,10 @@ time is over; this is for doing it earlier.
 		},
 	}
 	f := cmd.Flags()
-	f.Var(&olderThan, "older-than", "how long ago they must have ended, at least")
+	f.Var(&olderThan, "older-than", "least time since the jobs have ended")
 	f.StringVarP(&queue, "queue", "q", "", "only jobs of this `queue`")
 	f.StringVarP(&state, "state", "s", "", "only those `state`: completed, dead or cancelled")
-	f.BoolVar(&dryRun, "dry-run", false, "delete nothing; say how many jobs it would be, with --json which")
+	f.BoolVar(&dryRun, "dry-run", false, "delete nothing; print how many jobs would go, with --json which ones")
 	if err := cmd.MarkFlagRequired("older-than"); err != nil {
 		panic(err)
 	}

@@ -60,7 +60,7 @@ is left behind, and no claim waits for another's lock.`,
 	f.Var(&a.dbFlag, "db", "`URL` of the database: sqlite:PATH or postgres://…; default $DIBS_DB,\nelse sqlite:dibs.db")
 	f.StringVar(&a.schema, "schema", a.schema, "PostgreSQL: `SCHEMA` of the tables; default $DIBS_SCHEMA, else dibs")
 	f.StringVar(&a.prefix, "prefix", a.prefix, "SQLite: `PREFIX` of the tables' names; default $DIBS_PREFIX, else dibs_")
-	f.BoolVar(&a.pooler, "pooler", false, "PostgreSQL: a pooler in transaction mode stands before the server;\nfound out where possible")
+	f.BoolVar(&a.pooler, "pooler", false, "PostgreSQL: the server is behind a pooler in transaction mode;\ndetected where possible")
 	f.BoolVar(&a.json, "json", false, "write JSON to stdout (see 'dibs help json')")
 	f.SortFlags = false
 	root.Flags().Bool("version", false, "show the version of this program")

@@ -27,8 +27,8 @@ func (s *selection) addFlags(cmd *cobra.Command, states string) {
 	f.StringVarP(&s.kind, "kind", "k", "", "all jobs of this `kind`")
 	f.StringVarP(&s.group, "group", "g", "", "all jobs of this `group`")
 	f.StringVarP(&s.state, "state", "s", "", "all jobs in this `state`: "+states)
-	f.BoolVar(&s.all, "all", false, "yes, all jobs: needed without --queue, --kind and --group")
-	f.BoolVar(&s.dryRun, "dry-run", false, "change nothing; say how many jobs it would be, with --json which")
+	f.BoolVar(&s.all, "all", false, "confirm a change of all jobs; needed without --queue, --kind and --group")
+	f.BoolVar(&s.dryRun, "dry-run", false, "change nothing; print how many jobs would change, with --json which ones")
 }
 
 // check refuses ids together with flags, neither of them, and all jobs of all queues if

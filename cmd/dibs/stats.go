@@ -26,7 +26,7 @@ the queues are, and slows nobody down.
   JOBS/S     jobs completed a second over the same time
 
 With --table it counts the rows that have not ended, by reading all of them. Rows that wait
-for a place in their group count as WAITING. What the table cannot tell is left out.`,
+for a place in their group count as WAITING. Values that the table does not have are left out.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withTable(cmd.Context(), func(db jobTable) error {
 				stats, err := pickStats(cmd.Context(), db, args)

@@ -25,7 +25,7 @@ columns are those of 'dibs stats'. Watching takes no locks and slows nobody down
   r              requeue the selected dead job
   esc            back; q  quit
 
-Without a terminal, or with --once, it writes what it would show once, and ends.
+Without a terminal, or with --once, it prints one snapshot and exits.
 
 With --table it shows what 'dibs stats' can tell of that table, and its running rows; p and
 r do nothing there.`,
@@ -45,8 +45,8 @@ r do nothing there.`,
 			})
 		},
 	}
-	cmd.Flags().Var(&interval, "interval", "`time` from one look to the next, 100ms to 1h")
-	cmd.Flags().BoolVar(&once, "once", false, "write what there is once, and end")
+	cmd.Flags().Var(&interval, "interval", "`time` between two updates, 100ms to 1h")
+	cmd.Flags().BoolVar(&once, "once", false, "print one snapshot and exit")
 	return cmd
 }
 

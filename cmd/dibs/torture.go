@@ -50,18 +50,18 @@ asks for --db, and does not use $DIBS_DB. With --pg-bin it starts a PostgreSQL s
 its own, and kills that every few seconds too. Connections are cut on PostgreSQL only;
 processes are stopped on Unix only.
 
-When the faults are over, it waits for as long as jobs still get done, and gives up after
-a minute in which none was. Ctrl-C ends the faults early, and what they did is judged all
+When the faults are over, it waits as long as jobs still end, and gives up after a
+minute in which none did. Ctrl-C ends the faults early, and what they did is judged all
 the same; a second one gives up. The exit code is then 130, or 8.
 
-If dibs torture is itself killed with SIGKILL, it cannot clean up. Then there stay behind
+If dibs torture is itself killed with SIGKILL, it cannot clean up. It then leaves behind
   on PostgreSQL  the schema that its first line names: drop schema dibs_torture_… cascade
   on SQLite      the tables dibs_torture_…_*, with --db: drop each of them
   with --pg-bin  the server, and its folder dibs-postgres-… in /dev/shm or the temporary one
   always         the folder dibs-torture-… in the temporary one, unless --history is given
 
---seed repeats the faults and the loads, but not how the processes interleave: that is
-another in each run.
+--seed repeats the faults and the loads, but not how the processes interleave: that
+differs in each run.
 
 With --table it tortures a copy of an adopted table, made of up to 200 of its rows, in a schema
 or a file of its own; the table itself is only read, in --db or $DIBS_DB. Meanwhile another
@@ -97,7 +97,7 @@ func newTortureCmd(a *app) *cobra.Command {
 	o.duration = 2 * time.Minute
 	f.Var((*durationFlag)(&o.duration), "duration", "how long the faults go on, 5s to 24h")
 	f.IntVar(&o.workers, "workers", 8, "how many worker processes, 1 to 64")
-	f.Uint64Var(&o.seed, "seed", 0, "`SEED` of the faults and the loads; default: another each time")
+	f.Uint64Var(&o.seed, "seed", 0, "`SEED` of the faults and the loads; default: random")
 	f.StringVar(&o.report, "report", "", "write a page on what happened to `FILE`, for a browser")
 	f.StringVar(&o.history, "history", "", "keep the processes' records in `DIR`, which must be empty or not exist")
 	f.StringVar(&o.judge, "judge", "", "run nothing: judge again the records that are kept in `DIR`")

@@ -48,7 +48,7 @@ func (a *app) untortured(ctx context.Context, o tortureOptions, err error) error
 	case errors.As(err, &few) && few.Most > 0:
 		return &hintError{err, fmt.Sprintf("give --workers %d at most, or raise max_connections", few.Most)}
 	case errors.As(err, &few):
-		return &hintError{err, "raise max_connections, or end what else uses the server"}
+		return &hintError{err, "raise max_connections, or stop the server's other users"}
 	case ctx.Err() == nil || !errors.Is(err, context.Canceled):
 		return err
 	}
