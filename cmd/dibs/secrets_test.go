@@ -229,7 +229,7 @@ func root(a *app) string {
 func TestNobodyElseFormatsAURL(t *testing.T) {
 	t.Parallel()
 	reveals := map[string]int{
-		"place.go":         2, // the environment of own processes, and pgx
+		"place.go":         1, // the environment of own processes
 		"torture.go":       3, // the parameters, the processes, and their parts
 		"torture_table.go": 1,
 		"work.go":          1, // the environment of programs

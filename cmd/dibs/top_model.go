@@ -163,7 +163,9 @@ func (m *topModel) open() tea.Cmd {
 
 // pause asks whether to pause or resume the selected queue.
 func (m *topModel) pause() {
-	db, own := m.db.(dibs.Database)
+	db, own := m.db.(interface {
+		SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error)
+	})
 	if !own {
 		m.news = "an adopted table cannot be paused: stop its workers"
 		return

@@ -24,7 +24,7 @@ var stores = []struct {
 	wrap  func(dibs.Database) dibs.Database
 }{
 	{"none", "", func(d dibs.Database) dibs.Database { return d }},
-	{"forgets the last job of a batch", "though its enqueueing was acknowledged", func(d dibs.Database) dibs.Database { return forgetful{d} }},
+	{"forgets the last job of a batch", "promise 1:", func(d dibs.Database) dibs.Database { return forgetful{d} }},
 	{"stops in the middle of a batch", "of the jobs that were enqueued together", func(d dibs.Database) dibs.Database { return half{d} }},
 	{"commits what is rolled back", "failed or was rolled back", func(d dibs.Database) dibs.Database { return stubborn{d} }},
 	{"leaves outcomes out of a transaction", "it ended twice", func(d dibs.Database) dibs.Database { return partial{d} }},
