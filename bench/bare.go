@@ -39,7 +39,7 @@ func openBare(ctx context.Context, place workload.Place, conns int) (*pgxpool.Po
 	return pool, nil
 }
 
-// onBare is a measurement with an empty bare table.
+// onBare measures with an empty bare table.
 type onBare = func(context.Context, *workload.Bench, *pgxpool.Pool) (workload.Measured, error)
 
 func bareCopy(chunk int) onBare {

@@ -132,7 +132,7 @@ func (b *bench) comparisons() []comparison {
 		b.compare(b.Lives(), "40k; 10 x bare").bare(b, bareLives),
 		b.compare(b.Crowd(), "0.7"),
 	}, b.onSQLite(), b.onAdopted(), []comparison{
-		b.compare(b.Lone(), "0.5", "1", "", "100").river(b),
+		b.compare(b.WorkerProcess(), "0.5", "1", "", "100").river(b),
 	})
 }
 

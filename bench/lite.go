@@ -44,7 +44,7 @@ func (b *bench) onSQLite() []comparison {
 	return list
 }
 
-// onLite is a measurement with an empty bare table in a SQLite file.
+// onLite measures with an empty bare table in a SQLite file.
 type onLite = func(context.Context, *workload.Bench, *sql.DB) (workload.Measured, error)
 
 const (

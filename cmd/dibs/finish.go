@@ -32,7 +32,7 @@ var endings = []struct {
 func newFinishCmd(a *app) *cobra.Command {
 	var delay durationFlag
 	var reason, result string
-	given := make([]bool, len(endings))
+	chosenEndings := make([]bool, len(endings))
 	cmd := &cobra.Command{
 		Use:   "finish [ID TOKEN] [flags]",
 		Short: "Say how claimed jobs ended",
@@ -57,7 +57,7 @@ tells which ids the numbers in "refused" stand for.`,
 		Args: idAndToken,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			outcomes, names, err := a.outcomes(ctx, cmd, args, given)
+			outcomes, names, err := a.outcomes(ctx, cmd, args, chosenEndings)
 			if err != nil {
 				return err
 			}
@@ -85,7 +85,7 @@ tells which ids the numbers in "refused" stand for.`,
 	names := make([]string, len(endings))
 	for i, e := range endings {
 		names[i] = string(e.ending)
-		f.BoolVar(&given[i], names[i], false, e.usage)
+		f.BoolVar(&chosenEndings[i], names[i], false, e.usage)
 	}
 	f.StringVar(&reason, "error", "", "why it failed, for retry, dead and cancelled: `TEXT` for the error history")
 	f.StringVar(&result, "result", "", "result of the job, for completed: any `JSON`")
@@ -115,10 +115,10 @@ func (a *app) parseLease(args []string) (l dibs.Lease, err error) {
 }
 
 // outcomes reads the outcomes, and the names of their jobs.
-func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, given []bool) (outcomes []dibs.Outcome, names []string, err error) {
+func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, chosenEndings []bool) (outcomes []dibs.Outcome, names []string, err error) {
 	var ending dibs.Ending
 	for i, e := range endings {
-		if given[i] {
+		if chosenEndings[i] {
 			ending = e.ending
 		}
 	}

@@ -133,7 +133,7 @@ func queueAndCounts(ctx context.Context, db dibs.Database, name string) (q dibs.
 }
 
 func (a *app) writeLocks(f footprint.Footprint) {
-	a.say("A claim of %s from queue %s took %s. Until its end it holds:\n", plural(f.Claimed, "job"), a.cell(f.Queue, 20), exactly(f.Took))
+	a.say("A claim of %s from queue %s took %s. Until its end it holds:\n", plural(f.Claimed, "job"), a.cell(f.Queue, 20), formatMillis(f.Took))
 	t := a.tableOf("LOCK ON", "MODE", "MEANS")
 	for _, l := range f.Locks {
 		on := l.On
@@ -153,7 +153,7 @@ func (a *app) writeLocks(f footprint.Footprint) {
 	t = a.tableOf("WHAT", "HOW LONG")
 	waiting := 0
 	for _, o := range f.Others {
-		how := "at once (" + exactly(o.Took) + ")"
+		how := "at once (" + formatMillis(o.Took) + ")"
 		switch {
 		case o.WaitsFor != "":
 			how = a.paint(yellow, "waits for "+printable(o.WaitsFor))
@@ -178,8 +178,8 @@ func waitNote(waiting int) string {
 	return "A wait ends with the claim."
 }
 
-// exactly formats a short duration with about two digits.
-func exactly(d time.Duration) string {
+// formatMillis formats a short duration with about two digits.
+func formatMillis(d time.Duration) string {
 	switch ms := d.Seconds() * 1e3; {
 	case d >= time.Second:
 		return tenths(d)

@@ -80,12 +80,12 @@ func (c *cli) hasInOrder(text string, words ...string) {
 	}
 }
 
-func TestExactly(t *testing.T) {
+func TestFormatMillisKeepsTwoDigits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		4 * time.Microsecond: "0.00 ms", 250 * time.Microsecond: "0.25 ms", 9940 * time.Microsecond: "9.9 ms",
 		99_600 * time.Microsecond: "100 ms", 1234 * time.Millisecond: "1.2 s",
 	} {
-		if got := exactly(d); got != want {
+		if got := formatMillis(d); got != want {
 			t.Errorf("%v is written as %q, not %q", d, got, want)
 		}
 	}

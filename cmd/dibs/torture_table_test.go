@@ -27,7 +27,7 @@ func (x *adopting) torture(program string, args ...string) (out string, code int
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// fillTable fills the table, since a few rows are soon finished, with many ended rows first.
+// fillTable inserts many ended rows and then many others, since a few rows are soon finished.
 func (x *adopting) fillTable() {
 	x.exec("delete from tickets")
 	for i := range 250 {

@@ -141,7 +141,7 @@ func TestWorkTakesItsProgramsAlongWhenKilled(t *testing.T) {
 		p.gone()
 		c.end(c.work("q", "--until-empty", "--", "true"))
 		c.has(c.job(1), object{"state": "completed"})
-		if attempt := c.job(1)["attempt"].(float64); attempt < 2 { // more if the machine was slower than the lease
+		if attempt := c.job(1)["attempt"].(float64); attempt < 2 { // the attempt is higher if the machine was slower than the lease
 			c.t.Errorf("completed by attempt %v, the killed worker's own", attempt)
 		}
 		if got := lastError(c.job(1)); !strings.Contains(got, "lease expired") {

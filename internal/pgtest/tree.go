@@ -155,7 +155,7 @@ func typeOf(n node) string {
 		}
 	case n.name == "SUBLINK":
 		query, _ := n.fields[":subselect"].(node)
-		if targets := query.list(":targetList"); len(targets) > 0 && n.word(":subLinkType") == "4" { // one value
+		if targets := query.list(":targetList"); len(targets) > 0 && n.word(":subLinkType") == "4" { // a subquery with one value
 			return typeOf(targets[0])
 		}
 		return ""

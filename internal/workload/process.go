@@ -10,9 +10,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/session"
 )
 
-// Lone measures the cost of a worker process: its memory while it is busy, the rest while
+// WorkerProcess measures the cost of a worker process: its memory while it is busy, the rest while
 // it is idle.
-func (b *Bench) Lone() Workload {
+func (b *Bench) WorkerProcess() Workload {
 	return Workload{
 		ID: "idle", Name: "a worker process",
 		Rows: []Row{
@@ -23,7 +23,7 @@ func (b *Bench) Lone() Workload {
 		},
 		Conns: conns(2, b.Pool), Takes: timeFor(b.BulkJobs(), 25_000) + b.settleTime() + b.duration(idleTime),
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
-			return b.In(ctx, func(place Place) (Measured, error) { return b.lone(ctx, p, place) })
+			return b.In(ctx, func(place Place) (Measured, error) { return b.workerProcess(ctx, p, place) })
 		},
 	}
 }
@@ -38,8 +38,8 @@ const (
 // drain is short, it is less than statsDelay.
 func (b *Bench) settleTime() time.Duration { return min(statsDelay, b.duration(10*statsDelay)) }
 
-// lone lets a process drain the jobs, and watches it while it is idle afterwards.
-func (b *Bench) lone(ctx context.Context, p Product, place Place) (Measured, error) {
+// workerProcess lets a process drain the jobs, and watches it while it is idle afterwards.
+func (b *Bench) workerProcess(ctx context.Context, p Product, place Place) (Measured, error) {
 	n := b.BulkJobs()
 	if err := b.fillAt(ctx, p, place, n); err != nil {
 		return Measured{}, err

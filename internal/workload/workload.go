@@ -41,7 +41,7 @@ type Measured struct {
 func All(b *Bench) []Workload {
 	return slices.Concat(
 		[]Workload{b.Bulk(1000), b.Bulk(10_000), b.Single(64), b.Single(1000), b.Drain(true), b.Drain(false), b.Latency(false), b.Latency(true), b.Snapshot(), b.Writers(), b.Depth()},
-		b.Groups(), []Workload{b.HotGroup(), b.Lives(), b.Crowd(), b.Lone()},
+		b.Groups(), []Workload{b.HotGroup(), b.Lives(), b.Crowd(), b.WorkerProcess()},
 	)
 }
 
