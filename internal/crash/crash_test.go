@@ -39,27 +39,43 @@ func TestEachFaultIsFound(t *testing.T) {
 	for _, s := range stores {
 		t.Run(s.fault, func(t *testing.T) {
 			t.Parallel()
-			dir, r := t.TempDir(), crash.Random(t)
-			db, err := sqlite.Open(t.Context(), filepath.Join(dir, "jobs.db"), sqlite.Options{Relaxed: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db.Close()
+			r := crash.Random(t)
 			var found []string
-			for run := range 3 {
-				cut(t, s.wrap(db), dir, r, run)
-				if found, err = crash.Judge(t.Context(), db, dir, fmt.Sprint("judge-", run)); err != nil {
-					t.Fatal(err)
-				}
-				if s.finds != "" && slices.ContainsFunc(found, func(line string) bool { return strings.Contains(line, s.finds) }) {
-					return
+			for range 10 { // some faults need luck to show, and are hidden by calls without an answer
+				if found = threeCuts(t, s.wrap, r, s.finds); s.finds == "" || found == nil {
+					break
 				}
 			}
-			if s.finds != "" || len(found) > 0 {
+			if len(found) > 0 {
 				t.Errorf("found %q, want %q", found, s.finds)
 			}
 		})
 	}
+}
+
+// threeCuts judges a new database after each of three cuts. It returns what was found, or nil once
+// that is what the fault is to be found by.
+func threeCuts(t *testing.T, wrap func(dibs.Database) dibs.Database, r *rand.Rand, finds string) (found []string) {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := sqlite.Open(t.Context(), filepath.Join(dir, "jobs.db"), sqlite.Options{Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for run := range 3 {
+		cut(t, wrap(db), dir, r, run)
+		if found, err = crash.Judge(t.Context(), db, dir, fmt.Sprint("judge-", run)); err != nil {
+			t.Fatal(err)
+		}
+		if finds != "" && slices.ContainsFunc(found, func(line string) bool { return strings.Contains(line, finds) }) {
+			return nil
+		}
+	}
+	if finds != "" && len(found) == 0 {
+		return []string{"nothing"}
+	}
+	return found
 }
 
 // cut runs a client until its context ends in the middle of a call.
