@@ -190,13 +190,16 @@ func TestAConcurrencyLimitThatIsSetDuringAClaimHolds(t *testing.T) {
 	b := newBench(t, postgres.Options{})
 	b.add("", "")
 	tx := b.begin()
-	if jobs, err := b.Tx(tx).Claim(b.ctx, request(1)); err != nil || len(jobs) != 1 {
+	inTx := b.Tx(tx)
+	jobs, err := inTx.Claim(b.ctx, request(1))
+	if err != nil || len(jobs) != 1 {
 		t.Fatal(len(jobs), err)
 	}
 	b.change(dibs.QueueChange{Concurrency: new(1)})
 	if n := len(b.take(1, 0)); n != 0 {
 		t.Error("another job started beside the transaction's, the limit is 1")
 	}
+	b.must(inTx.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
 	b.must(tx.Commit(b.ctx))
 	if n := len(b.take(1, 0)); n != 1 {
 		t.Error("the place did not become free")
