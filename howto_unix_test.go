@@ -40,7 +40,7 @@ func TestTheHowToPagesWork(t *testing.T) {
 				}
 			case "sh":
 				command(t, dir, "sh", "-euc", "export PATH="+bin+":$PATH DIBS_DB=sqlite:jobs.db; "+text)
-			case "yaml": // which TestRiversTableIsAdopted works with
+			case "yaml": // TestRiversTableIsAdopted works with it
 				if !strings.Contains(read(t, "bench/adopt_test.go"), "`\n"+text+"`") {
 					t.Errorf("%s: bench/adopt_test.go has another mapping", page)
 				}

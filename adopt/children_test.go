@@ -27,7 +27,7 @@ func TestAChildThatATableGetsLaterIsLeftAlone(t *testing.T) {
 	exec(t, db, `insert into child (id, status) values (101, 'done'), (102, 'done'), (103, 'done'), (104, 'done'), (105, 'done')`)
 	take(t, s, 2, 1, 2)
 	until := time.Now().Add(10 * time.Second)
-	for n := 0; n < 2 && time.Now().Before(until); time.Sleep(20 * time.Millisecond) { // until their leases are over
+	for n := 0; n < 2 && time.Now().Before(until); time.Sleep(20 * time.Millisecond) { // wait for the ends of their leases
 		swept, err := s.Sweep(t.Context())
 		if err != nil {
 			t.Fatal(err)

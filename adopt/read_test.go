@@ -100,7 +100,8 @@ func FuzzMapping(f *testing.F) {
 				t.Fatalf("%q is refused by %#v", text, err)
 			}
 			for field := range strings.SplitSeq(invalid.Field, ".") {
-				if field != "mapping" && !strings.Contains(text, field) && !strings.ContainsAny(text, `\&*"!`) { // which can write it otherwise
+				escaped := strings.ContainsAny(text, `\&*"!`) // YAML can write a name in other ways by these
+				if field != "mapping" && !strings.Contains(text, field) && !escaped {
 					t.Errorf("%q is refused for %q, which it does not have: %v", text, invalid.Field, err)
 				}
 			}

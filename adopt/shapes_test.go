@@ -23,7 +23,7 @@ type shape struct {
 	rows     string
 	change   func(*mapping.Mapping)
 	want     []string
-	payload  string // of the first, if that is of interest
+	payload  string // the first row's payload, if the case looks at it
 	hasNoKey bool   // ids are whole numbers
 }
 

@@ -84,7 +84,7 @@ func TestQueuesOfOneTableLeaveEachOthersLeases(t *testing.T) {
 		as, bs := opened(t, db, a), opened(t, db, b)
 		take(t, as, 5, 1)
 		held := take(t, bs, 5, 2)
-		recovered(t, as, 1) // which takes sweeps of a that see b's lease
+		recovered(t, as, 1) // a's sweeps have to see b's lease
 		if err := bs.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Complete(nil)}); err != nil {
 			t.Errorf("queue a has taken b's lease: %v", err)
 		}

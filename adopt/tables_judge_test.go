@@ -13,8 +13,8 @@ import (
 // evidence is what was recorded while a table was worked on, and what is in the database.
 type evidence struct {
 	history.Evidence
-	rows    []int64         // that are in the table at the end
-	rank    map[int64]place // of the rows that were there at the start
+	rows    []int64         // the rows in the table at the end
+	rank    map[int64]place // places in the order, for the rows that were there at the start
 	touched map[int64]bool  // rows that another program has changed meanwhile
 	killed  int             // processes
 

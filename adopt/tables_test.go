@@ -88,7 +88,7 @@ type fleet struct {
 	owned
 	rows, extra, processes, kills int
 	broken                        string        // what is made wrong on purpose; see spoil and breaking
-	limit                         time.Duration // of a run
+	limit                         time.Duration // how long a run may take
 
 	m         mapping.Mapping
 	db        *sql.DB

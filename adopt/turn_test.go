@@ -18,9 +18,9 @@ import (
 type gauge struct {
 	mu      sync.Mutex
 	running map[string]int
-	most    int // of one group
+	most    int // the most rows of one group that ran at once
 	all     int
-	mostAll int // of all
+	mostAll int // the most rows that ran at once
 	done    int
 }
 
@@ -160,7 +160,7 @@ func TestAnOpenTransactionLeavesOthersWhatTheLimitsAllow(t *testing.T) {
 				s := opened(t, db, m)
 				tx := begin(t, db, pg)
 				takeIn(t, s.SQLTx(tx), 4, 1, 2, 3, 4)
-				jobs := take(t, s, 2, 6, 7) // of a, the other has the turn
+				jobs := take(t, s, 2, 6, 7) // group a alone: the other claim has the turn of b
 				take(t, s, 5, 8, 9)
 				take(t, s, 5)
 				if err := tx.Rollback(); err != nil {
@@ -226,7 +226,7 @@ func TestClaimsSideBySideKeepTheOrder(t *testing.T) {
 				}
 				all.Wait()
 				for id := range int64(rows) {
-					first := id%30 < 20 // of the three rows of a group, two may run
+					first := id%30 < 20 // two of the three rows of a group may run
 					if want := id%10 != 0 || first; want != found[id+1] {
 						t.Errorf("row %d: claimed %v, want %v", id+1, found[id+1], want)
 					}

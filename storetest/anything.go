@@ -129,7 +129,7 @@ func (a *anything) kind(t reflect.Type) reflect.Value {
 			}
 		}
 	}
-	return v // of other kinds, the zero value
+	return v // other kinds stay zero
 }
 
 // slice is of a few elements, or of more than a call may have.

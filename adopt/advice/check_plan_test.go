@@ -52,7 +52,7 @@ func TestCheckKnowsWhichIndexesServeClaims(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := c.want && (!pg || !strings.Contains(c.unfinished, "null")) // which gives PostgreSQL no order
+			want := c.want && (!pg || !strings.Contains(c.unfinished, "null")) // PostgreSQL finds no order in an index after "is null"
 			if says := strings.Contains(text, "Index work_open gives rows"); served != want || says != want {
 				t.Errorf("%v: check says that an index serves: %v, sql: %v, want %v: %s", c, served, says, want, said)
 			}

@@ -14,7 +14,7 @@ import (
 // worked are tables that other programs have worked through.
 var worked = []struct {
 	name, table, rows string
-	completed         mapping.Set // that is proposed, but for times
+	completed         mapping.Set // the proposal for it, without times
 	claim             mapping.Set
 }{
 	{

@@ -8,10 +8,10 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Find returns the name, for Mapping.Table, of the one table that can be meant by a name:
-// names in double quotes, brackets or backticks are understood, and where no table has exactly
-// that name, one that differs in case alone is, or one of a schema that was not named. An
-// InvalidError names the tables that may be meant if there is not exactly one.
+// Find returns the name, for Mapping.Table, of the one table that can be meant by a name. It
+// understands names in double quotes, brackets or backticks. If no table has exactly the name,
+// it takes one whose name differs in case alone, or one of another schema. Unless exactly one
+// table can be meant, an InvalidError names those that can.
 func Find(ctx context.Context, db *sql.DB, name string) (string, error) {
 	d, err := adopted.DialectOf(ctx, db)
 	if err != nil {

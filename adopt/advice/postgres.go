@@ -148,7 +148,7 @@ func (s *scans) partialLike(name string) bool {
 	return false
 }
 
-// of reports whether a scan reads the table of that alias, or a partition of it.
+// of: it reports whether a scan reads the table of that alias, or a partition of it.
 func (n node) of(alias string) bool { return n.Alias == alias || strings.HasPrefix(n.Alias, alias+"_") }
 
 func (n node) reads(alias string) bool {

@@ -17,7 +17,7 @@ type data struct {
 	rows    int64
 	filled  map[string]int64    // rows where a column is not null
 	values  map[string][]string // the different values of a column, if they are few
-	allowed map[string][]string // by checks and types, whether a row has them or not
+	allowed map[string][]string // the values that checks and types allow, used or not
 	sample  map[string]string   // one value of a column
 	json    map[string]bool     // all that was seen was JSON
 }

@@ -46,7 +46,8 @@ func (p *proposer) roles() {
 	nullable := func(f func(adopted.Column) bool) func(adopted.Column) bool {
 		return func(c adopted.Column) bool { return c.Null && f(c) }
 	}
-	compared := func(f func(adopted.Column) bool) func(adopted.Column) bool { // with the time now, which needs a format
+	// compared wants a column that can be compared with the time now, and so has a known format.
+	compared := func(f func(adopted.Column) bool) func(adopted.Column) bool {
 		return func(c adopted.Column) bool { return f(c) && !p.formatless(c) }
 	}
 	texts := func(c adopted.Column) bool { return c.Kind == adopted.Text || c.Kind == adopted.Other && p.d.Loose }

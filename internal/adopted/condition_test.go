@@ -59,7 +59,7 @@ func covered(t *testing.T, text string, tokens []token, postgres bool) {
 	for _, tok := range tokens {
 		between := text[at:tok.at]
 		if postgres && tok.kind == quotedText && tok.at > at && strings.ContainsAny(text[tok.at-1:tok.at], "eE") {
-			between = text[at : tok.at-1] // of E'…'
+			between = text[at : tok.at-1] // leave out the E of E'…'
 		}
 		if strings.Trim(between, " \t\r\n") != "" {
 			t.Errorf("%q is no part of a token of %q", between, text)

@@ -16,12 +16,12 @@ import (
 // Client is one user of a store, and a worker of its own name.
 type Client struct {
 	Name     string        // unique among those that run at once
-	DB       dibs.Database // which records the calls
+	DB       dibs.Database // records the calls
 	Rand     *rand.Rand
 	Answered func() // called after each step; nil: nobody wants to know
 
 	held  []*dibs.RawJob
-	stale *dibs.Outcome // of an attempt that has ended
+	stale *dibs.Outcome // an outcome of an attempt that has ended
 }
 
 const (

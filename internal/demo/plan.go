@@ -39,7 +39,7 @@ type Planned struct {
 type Plan struct {
 	Jobs   []Planned
 	Twice  []dibs.NewJob  // jobs whose unique key is held by one of Jobs: they must be refused
-	Limits map[string]int // of the groups with a limit of their own; the others have the default, 1
+	Limits map[string]int // limits of the groups that have one of their own; the others have the default, 1
 }
 
 // NewPlan makes a plan of n jobs: always the same for the same n.

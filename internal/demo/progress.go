@@ -28,7 +28,7 @@ type WorkerProgress struct {
 	Running   int
 	Killed    bool
 	Held      int // when it was killed, once that is known
-	Recovered int // of those, how many have run again
+	Recovered int // how many of Held have run again
 }
 
 // Event is something worth a line.

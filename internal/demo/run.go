@@ -56,7 +56,7 @@ type stage struct {
 	history history.Reader
 	workers []*child.Process
 	kills   []Kill
-	told    bool // that the killed worker's jobs run again
+	told    bool // the killed worker's jobs were said to run again
 	show    Progress
 }
 

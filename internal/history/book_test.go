@@ -17,10 +17,10 @@ import (
 type book struct {
 	history.Evidence
 	numbers map[string]int
-	born    map[int64]*history.Call // that enqueued a job
-	runAt   map[int64]int           // of each job, as far as it has been written
+	born    map[int64]*history.Call // the call that enqueued each job
+	runAt   map[int64]int           // each job's run_at, as far as the book has been written
 	failed  map[int64]int           // how often
-	tx      string                  // of the calls that follow
+	tx      string                  // the transaction of the calls that follow
 }
 
 var epoch = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -168,7 +168,7 @@ func (b *book) evidence() history.Evidence {
 type page struct {
 	name    string
 	write   func(*book)
-	promise int    // that is broken; 0: none
+	promise int    // the promise that is broken; 0: none
 	says    string // part of what is said
 }
 

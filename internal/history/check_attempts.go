@@ -4,7 +4,7 @@ import "github.com/dibs-queue/dibs"
 
 // numbers judges promise 5 for one job.
 func (j *judge) numbers(l *life) {
-	var last *attempt // of those that were not rolled back
+	var last *attempt // the last attempt that was not rolled back
 	given := 0        // the highest number
 	for i := range l.attempts {
 		a := &l.attempts[i]

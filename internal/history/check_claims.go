@@ -93,7 +93,7 @@ func (j *judge) alike(l *life, n *New, is looks, call int32, by int64) {
 // was asked for by a delay or the queue's backoff (promise 4: what is not due does not
 // start), and the old one if nothing was (promise 7: it keeps its place).
 func (j *judge) early(l *life) {
-	var before *attempt // of those that were not rolled back
+	var before *attempt // the last attempt that was not rolled back
 	for i := range l.attempts {
 		a := &l.attempts[i]
 		j.checked(4, 1)

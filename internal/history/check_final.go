@@ -44,7 +44,7 @@ func (j *judge) remembered(l *life, a *attempt) {
 		if o := j.outcomeOf(e); o.LeavesError() && j.outcome(e) == accepted {
 			j.checked(4, 1)
 			if l.errorOf(a.Attempt) != nil || l.overflowed(a.Attempt) {
-				return // whose it is, end looks at
+				return // end looks at whose error it is
 			}
 			j.accuse(4, l.id, []int32{a.call, e.call}, "job %d has no error of attempt %d, but %s was told that its error %q is written", l.id, a.Attempt, j.who(a), clip([]byte(o.Error)))
 		}

@@ -38,7 +38,7 @@ func (j *judge) late() {
 // of their beginning. One accusation is enough for as long as that job waits.
 func (j *judge) overlooked(c crowd, waits []wait, offered func(*shortClaim) bool) {
 	short := j.lane(c.queue).short
-	var longest *wait // of those that have waited for long enough
+	var longest *wait // the longest of the waits that are long enough
 	for n := 0; n < len(short) && (longest != nil || len(waits) > 0); n++ {
 		s := &j.spans[short[n].call]
 		for ; len(waits) > 0 && waits[0].from+j.grace < s.lo; waits = waits[1:] {
@@ -46,7 +46,7 @@ func (j *judge) overlooked(c crowd, waits []wait, offered func(*shortClaim) bool
 				longest = &waits[0]
 			}
 		}
-		from := int64(never) // of the next claim to look at
+		from := int64(never) // when the next claim to look at began
 		switch {
 		case longest == nil || longest.to <= s.hi:
 			longest = nil

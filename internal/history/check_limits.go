@@ -55,7 +55,7 @@ func (j *judge) exceeded(runs []run, where string, most func(lo, hi int64) int64
 			over++
 		}
 		if r.resume || i+1 < len(runs) && runs[i+1].hi == r.hi {
-			continue // of those that one call gave, the last counts
+			continue // the last of the jobs that one call gave counts
 		}
 		j.checked(6, 1)
 		limit := most(r.lo, r.hi)

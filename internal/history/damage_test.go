@@ -14,7 +14,7 @@ import (
 // the cases that fit, and does nothing (false) if there is none.
 type damage struct {
 	name    string
-	promise int // that is found broken
+	promise int // the promise that the judge must find broken
 	do      func(e *history.Evidence, r *rand.Rand) bool
 }
 

@@ -138,7 +138,7 @@ func (j *judge) waitBefore(l *life, i int) (wait, bool) {
 	}
 	_, due := j.clock.client(a.RunAt)
 	if l.group != "" {
-		due += j.slack() // that its time has come is noticed by one claim for all
+		due += j.slack() // one claim notices for all of the group that its time has come
 	}
 	w.from = max(visible, due)
 	return w, w.from < w.to || w.placed < w.to

@@ -35,9 +35,9 @@ const (
 	Prune    Verb = "prune"
 	SetQueue Verb = "set_queue"
 	SetGroup Verb = "set_group"
-	Ended    Verb = "ended"    // of an adopted table: another program ended rows
-	Commit   Verb = "commit"   // of the transaction Tx
-	Rollback Verb = "rollback" // of the transaction Tx
+	Ended    Verb = "ended"    // another program ended rows of an adopted table
+	Commit   Verb = "commit"   // the caller commits the transaction Tx
+	Rollback Verb = "rollback" // the caller rolls back the transaction Tx
 	// Fault is what was done to a client or the server, written by who did it:
 	// a kill, a stop, a cut, a held snapshot. Text tells which: "killed…" ends the
 	// client, and "server…" says that the database was away meanwhile.
@@ -56,7 +56,7 @@ const (
 // Call is one call of one client.
 type Call struct {
 	Client string // unique over the whole history: a restarted process has another
-	Number int    // of the calls of this client, from 1
+	Number int    // counts the calls of this client from 1
 	Verb   Verb
 	Tx     string // the caller's transaction that it belongs to; empty: none
 	Begin  time.Time
@@ -64,32 +64,32 @@ type Call struct {
 	Fate   Fate
 	Error  string
 
-	Queue  string // of claim, resume, prune, set_queue, set_group
-	Worker string // of claim and resume: the name of who asked; of fault: the client that it hit, if one
-	Want   int    // of claim: how many were asked for
-	Kinds  bool   // of claim: only some kinds were asked for
+	Queue  string // claim, resume, prune, set_queue, set_group
+	Worker string // claim and resume: the name of who asked; fault: the client that it hit, if one
+	Want   int    // claim: how many were asked for
+	Kinds  bool   // claim: only some kinds were asked for
 	Lease  time.Duration
 
-	New      []New          // of enqueue
+	New      []New          // enqueue: the jobs asked for
 	Jobs     []Job          // what claim and resume gave
-	Leases   []dibs.Lease   // of extend, but for those that were just being finished
-	Outcomes []dibs.Outcome // of finish, but for those that were certainly not written
+	Leases   []dibs.Lease   // extend: all leases but those that were just being finished
+	Outcomes []dibs.Outcome // finish: all outcomes but those that were certainly not written
 	left     []int64        // those of Leases or Outcomes that the answer left out
-	IDs      []int64        // of cancel, requeue, edit, ended: asked for
-	Changed  []int64        // of cancel, requeue, edit, ended: what it changed
-	Asked    []int64        // of cancel: those of Changed that were running, and whose holders were asked to stop
-	Refused  []int64        // of finish and extend: leases that were lost
+	IDs      []int64        // cancel, requeue, edit, ended: the jobs asked for
+	Changed  []int64        // cancel, requeue, edit, ended: the jobs that it changed
+	Asked    []int64        // cancel: the running ones among Changed, whose holders were asked to stop
+	Refused  []int64        // finish and extend: leases that were lost
 	Settings *dibs.QueueChange
-	Group    string // of set_group
-	Limit    int    // of set_group
-	Text     string // of fault
+	Group    string // set_group
+	Limit    int    // set_group
+	Text     string // fault: what was done
 }
 
 // New is one job of an enqueue call. Key is part of its payload and unique over the
 // history, so that a job whose enqueuer got no answer can be recognised.
 type New struct {
 	Key         string
-	Sum         uint32 // of the payload
+	Sum         uint32 // checksum of the payload
 	ID          int64  // from the answer
 	Existing    bool   // from the answer: another job held the unique key
 	Queue       string
@@ -106,7 +106,7 @@ type New struct {
 type Job struct {
 	ID          int64
 	Key         string
-	Sum         uint32 // of the payload
+	Sum         uint32 // checksum of the payload
 	Token       dibs.Token
 	Attempt     int
 	Excused     int

@@ -24,7 +24,7 @@ type index struct {
 	txs   map[string]*Call // the commit or rollback of each transaction
 	grace int64
 
-	ids    []int64 // of all jobs, in the order of their first event
+	ids    []int64 // all jobs' ids, in the order of their first event
 	known  map[int64]int32
 	first  []int32 // where the events of a job begin in events; one more than there are jobs
 	events []event

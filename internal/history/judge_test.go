@@ -28,7 +28,7 @@ func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
 	t.Parallel()
 	b := newBook()
 	b.enqueue(0, 1, 2)
-	b.claim("w1", 10, 1, 1, 2) // until 110
+	b.claim("w1", 10, 1, 1, 2) // its lease ends at 110
 	b.extend("w1", 60, 100, 10, 2)
 	b.claim("w2", 150, 2, 1)
 	b.claim("w2", 190, 2, 2)

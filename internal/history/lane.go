@@ -18,7 +18,7 @@ type lane struct {
 
 	groups  map[string]*setting // limits of single groups; 0: the queue's
 	unknown []int32             // claims and resumes whose answer nobody got, by Begin
-	resumes []int32             // of these, the resumes
+	resumes []int32             // the resumes among them
 	short   []shortClaim        // by Begin
 	busy    int64               // until then, a call that took turns with claims may have gone on
 }

@@ -60,8 +60,8 @@ type step struct {
 	token   dibs.Token
 	attempt int
 	ending  dibs.State // what a finish makes of the job
-	gives   bool       // of finish: it gives the job back, unless somebody asked to cancel it
-	asked   bool       // of cancel: it was told that the job was running
+	gives   bool       // finish: it gives the job back, unless somebody asked to cancel it
+	asked   bool       // cancel: it was told that the job was running
 	maybe   bool       // it may not have happened
 	leases  map[dibs.Token]lease
 }

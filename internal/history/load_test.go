@@ -24,7 +24,7 @@ type client struct {
 	held    []*dibs.RawJob // to be finished, also when it is too late
 	ids     []int64
 	effects *effects
-	lease   time.Duration // of claims, at least
+	lease   time.Duration // the shortest lease of a claim
 }
 
 type effects struct {
@@ -136,7 +136,7 @@ func (c *client) some(n int) []*dibs.RawJob {
 }
 
 func (c *client) outcomes(n int) []dibs.Outcome {
-	outcomes := []dibs.Outcome{{ID: 1 << 40, Token: dibs.Token{1}, Ending: dibs.EndCompleted}} // of no job
+	outcomes := []dibs.Outcome{{ID: 1 << 40, Token: dibs.Token{1}, Ending: dibs.EndCompleted}} // there is no such job
 	for _, j := range c.some(n) {
 		l := j.Lease()
 		var o dibs.Outcome
@@ -271,7 +271,7 @@ func (c *client) drain() {
 		if len(live.Jobs) == 0 {
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // until the leases of forgotten jobs end
+		time.Sleep(20 * time.Millisecond) // wait for the ends of forgotten leases
 	}
 }
 

@@ -21,7 +21,7 @@ func Read(paths ...string) ([]*Call, error) { return new(Reader).Read(paths...) 
 // Reader reads a history while it grows. It goes on in each file where it stopped.
 type Reader struct {
 	files map[string]*records
-	names map[string]string // which occur again and again, and each line decodes anew
+	names map[string]string // one string for each name, since every line decodes its names anew
 }
 
 // records is what has been read of a file.

@@ -23,7 +23,7 @@ type Recorder struct {
 	file   *os.File
 	number int
 	txs    int
-	err    error // of the first line that could not be written
+	err    error // why the first line could not be written
 }
 
 // Open makes the file of a client. The name of a client is unique in a history, so

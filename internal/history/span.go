@@ -8,7 +8,7 @@ type span struct {
 	lo, hi int64 // it acted within; hi is never for a call whose answer is unknown
 	seen   int64 // nobody saw its effect before
 	shown  int64 // everybody saw it from here on; never if it is not certain
-	held   int64 // of a transaction: it was certainly open until then
+	held   int64 // the transaction was certainly open until then
 	until  int64 // what it had locked was certainly free again
 	fate   Fate  // with the transaction's: a call that was rolled back did Nothing
 }

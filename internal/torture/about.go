@@ -12,7 +12,7 @@ import (
 // out the rest.
 type About struct {
 	Dibs     string        `json:"dibs_version"`
-	Command  string        `json:"command"` // that repeats it
+	Command  string        `json:"command"` // repeats the run
 	Workers  int           `json:"workers"`
 	Seed     uint64        `json:"seed"`
 	Duration time.Duration `json:"duration"` // how long the faults are to go on; the run takes some seconds longer
@@ -26,7 +26,7 @@ type About struct {
 	Cores       int            `json:"cores"`
 	Producers   int            `json:"producers"`
 	Began       time.Time      `json:"began"`
-	Took        time.Duration  `json:"took"`        // until the database was drained
+	Took        time.Duration  `json:"took"`        // how long it took until the database was drained
 	Interrupted bool           `json:"interrupted"` // the faults were ended early
 	Faults      map[string]int `json:"faults"`      // by the names of FaultTexts
 }

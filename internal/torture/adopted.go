@@ -17,13 +17,13 @@ import (
 // table itself: rows of the copy are made from some of its rows.
 type Adopted struct {
 	Table   *adopt.Store    // the copy
-	M       mapping.Mapping // of the copy
+	M       mapping.Mapping // the mapping of the copy
 	Mapping string          // the file that holds it
 	SQL     *sql.DB         // where the copy is
 	SQLite  bool
 	Ends    string   // the table into which triggers of the copy write that a row has ended
-	Columns []string // of the copy, that can be written
-	Unique  []string // of these, those that get a value of their own in each row that is made
+	Columns []string // columns of the copy that can be written
+	Unique  []string // the Columns that get a value of their own in each new row
 	copies  string   // the table of rows that new ones are made from
 }
 

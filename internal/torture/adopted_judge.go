@@ -16,7 +16,7 @@ type adoptedEvidence struct {
 	want, got []string      // names of rows: the order, and the order in which they were claimed
 	ends      map[int64]int // how often each row has ended, as the triggers of the copy saw it
 	left      []string      // rows that have not ended, nor died in the side table
-	leases    []string      // of the side table, at the end
+	leases    []string      // what the side table holds at the end
 }
 
 // The promises of an adopted table, beside those that package history judges.

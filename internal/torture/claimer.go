@@ -18,7 +18,7 @@ type claimer struct {
 	queue string
 	name  string
 	rng   *rand.Rand
-	old   [8][]dibs.Outcome // of earlier rounds: their tokens are no longer good
+	old   [8][]dibs.Outcome // outcomes of earlier rounds, whose tokens are no longer good
 }
 
 func (c *client) claimer(ctx context.Context, queue string) error {

@@ -10,7 +10,7 @@ import (
 const (
 	besidePool = 3  // the store's upkeep and its wake-ups
 	ofSQL      = 2  // for database/sql
-	ofOperator = 16 // of the torture itself, and for what it does not know of
+	ofOperator = 16 // for the torture itself and for what it does not know
 	leastPool  = 2
 	mostPool   = 8
 )

@@ -20,14 +20,14 @@ type Part struct {
 	Producer bool   `json:"producer,omitempty"` // else a worker
 	Name     string `json:"name"`               // the same for all processes of a seat
 	Client   string `json:"client"`             // its own name in the history
-	Seat     int    `json:"seat"`               // of its kind, from 0
+	Seat     int    `json:"seat"`               // its number among the parts of its kind, from 0
 	Of       int    `json:"of"`                 // how many of its kind there are
 	Seed     uint64 `json:"seed"`
-	Dir      string `json:"dir"`     // of the history
+	Dir      string `json:"dir"`     // the folder of the history
 	Effects  string `json:"effects"` // the table for effects
 
 	Adopted string `json:"adopted,omitempty"` // the mapping of the copy of an adopted table that it works on
-	Resumes bool   `json:"resumes,omitempty"` // which tells whose rows are whose
+	Resumes bool   `json:"resumes,omitempty"` // the table tells whose rows are whose
 }
 
 // client is a process of a run and what it works with.
@@ -39,7 +39,7 @@ type client struct {
 	sql   *sql.DB
 
 	mu sync.Mutex
-	n  int // of keys and of random sources so far
+	n  int // how many keys and random sources it has made
 }
 
 // Run plays the part on the database that rawURL names, until ctx ends.

@@ -31,7 +31,7 @@ var inTxs = []string{plain, grouped, unique}
 
 const (
 	backlog    = 800 // live jobs of one queue above which producers wait
-	groups     = 24  // of each queue with groups
+	groups     = 24  // how many groups a queue with groups has
 	uniqueKeys = 2000
 	maxClaim   = 100 // jobs of one claim
 )

@@ -11,11 +11,11 @@ import (
 // Result is what came out.
 type Result struct {
 	About
-	Dir      string // of the histories
+	Dir      string // the folder of the histories
 	Verdicts []history.Verdict
 	Orders   Orders
 	Totals   Totals
-	Story    *Story // of the job to look at: the first offending one, else the most troubled
+	Story    *Story // the job to look at: the first offending one, else the most troubled
 }
 
 // Orders is a second opinion, of a general checker of linearizability: jobs for which

@@ -18,7 +18,7 @@ import (
 type Config struct {
 	About
 	DB      dibs.Database // with nothing in it but a schema
-	URL     string        // of the database
+	URL     string        // names the database
 	Effects string        // the name of the table to make for effects
 	Dir     string        // where the histories go
 	// Processes play the parts.
@@ -64,7 +64,7 @@ type run struct {
 	startQueues []dibs.Queue
 	startGroups map[string]int
 
-	rec      *history.Recorder // of the faults
+	rec      *history.Recorder // records the faults
 	operator *history.Recorder
 	admin    dibs.Database // records as the operator
 	enqueued int           // jobs of the steady queue

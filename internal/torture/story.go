@@ -16,7 +16,7 @@ type Story struct {
 	Queue  string
 	Events []Event // in the order of At
 
-	attempts map[dibs.Token]int // of the job, by their tokens
+	attempts map[dibs.Token]int // the job's attempts by their tokens
 	ahead    time.Duration      // by how much the database's clock is ahead of the processes'
 }
 

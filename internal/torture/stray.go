@@ -71,7 +71,7 @@ func (c *client) undone(ctx context.Context, rng *rand.Rand, queue string, t *sq
 	if len(outcomes) == 0 || rng.IntN(2) == 0 {
 		return nil
 	}
-	wait(ctx, time.Duration(rng.IntN(100))*time.Millisecond) // that others may claim and finish them
+	wait(ctx, time.Duration(rng.IntN(100))*time.Millisecond) // others may claim and finish them meanwhile
 	err = history.WrapTx(tx, c.rec, id).Finish(ctx, outcomes)
 	if errors.Is(err, dibs.ErrLeaseLost) {
 		return nil

@@ -36,7 +36,7 @@ type rect struct {
 type mark struct {
 	X, Y         float64
 	Class, Title string
-	Number       int // of its line in the list
+	Number       int // the number of its line in the list
 }
 
 type storyLine struct {
@@ -52,7 +52,7 @@ const (
 	laneTop      = 34
 	nameWidth    = 130
 	markGap      = 20
-	maxLines     = 60 // of a story; the rest is in the records
+	maxLines     = 60 // lines of a story; the rest is in the records
 )
 
 // newTimeline draws a story; nil for none.
