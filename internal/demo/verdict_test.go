@@ -118,6 +118,7 @@ func TestTheVerdictFinds(t *testing.T) {
 		})
 	}
 }
+
 func TestThePlanIsMixedAndAlwaysTheSame(t *testing.T) {
 	t.Parallel()
 	p, again := NewPlan(5000), NewPlan(5000)
