@@ -78,7 +78,7 @@ func (e *evidence) judgeOrder(report func(string, ...any)) {
 // gather reads what the processes have recorded and the database's triggers have noted.
 func (f *fleet) gather(t *testing.T) *evidence {
 	t.Helper()
-	e := &evidence{killed: f.killed, touched: map[int64]bool{}, rank: map[int64]place{}}
+	e := &evidence{killed: f.n - f.processes, touched: map[int64]bool{}, rank: map[int64]place{}}
 	e.Effects, e.Slack, e.LeaseSlack = map[int64]int{}, slack, slack
 	var err error
 	if e.Calls, err = history.Read(f.dir); err != nil {

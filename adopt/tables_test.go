@@ -90,15 +90,16 @@ type fleet struct {
 	broken                        string        // what is made wrong on purpose; see spoil and breaking
 	limit                         time.Duration // how long a run may take
 
-	m         mapping.Mapping
-	db        *sql.DB
-	store     *adopt.Store
-	rec       *history.Recorder
-	pg        bool
-	dsn       string
-	dir       string
-	live      []*child.Process
-	n, killed int // processes
+	m      mapping.Mapping
+	db     *sql.DB
+	store  *adopt.Store
+	rec    *history.Recorder
+	pg     bool
+	dsn    string
+	dir    string
+	live   []*child.Process
+	n      int // processes that were started
+	killed int // processes that held rows when they were killed
 }
 
 // slack is for a busy machine, and for columns that hold whole seconds.
@@ -237,7 +238,7 @@ func (f *fleet) run(t *testing.T) *evidence {
 			}
 		}
 		if f.killed < f.kills && f.count(t, "ended") >= (f.killed+1)*f.rows/(f.kills+2) && f.kill(t) {
-			f.start(t)
+			f.killed++
 		}
 		if others.done() && f.killed == f.kills && f.count(t, f.table+" t where "+f.meant(f.m.Unfinished)) == 0 {
 			break
@@ -275,8 +276,26 @@ func (f *fleet) start(t *testing.T) {
 	f.live = append(f.live, p)
 }
 
-// kill kills the oldest process that is just at some rows, if there is one.
+// kill kills the oldest process that holds rows, and reports whether it still held some when it
+// died: it may have finished them since it was chosen.
 func (f *fleet) kill(t *testing.T) bool {
+	t.Helper()
+	held := f.held(t)
+	i := slices.IndexFunc(f.live, func(p *child.Process) bool { return held[p.Name] > 0 })
+	if i < 0 {
+		return false
+	}
+	p := f.live[i]
+	f.live = slices.Delete(f.live, i, i+1)
+	if err := f.rec.Fault(p.Name, "killed", p.Kill); err != nil {
+		t.Fatal(err)
+	}
+	f.start(t)
+	return f.held(t)[p.Name] > 0
+}
+
+// held counts the rows that each process has claimed and not begun to finish.
+func (f *fleet) held(t *testing.T) map[string]int {
 	t.Helper()
 	calls, err := history.Read(f.dir)
 	if err != nil {
@@ -286,18 +305,7 @@ func (f *fleet) kill(t *testing.T) bool {
 	for _, c := range calls {
 		held[c.Client] += len(c.Jobs) - len(c.Outcomes)
 	}
-	for i, p := range f.live {
-		if held[p.Name] == 0 {
-			continue
-		}
-		f.live = slices.Delete(f.live, i, i+1)
-		f.killed++
-		if err := f.rec.Fault(p.Name, "killed", p.Kill); err != nil {
-			t.Fatal(err)
-		}
-		return true
-	}
-	return false
+	return held
 }
 
 // meant is the condition for rows that the mapping is for.

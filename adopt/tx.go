@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"sync"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/adopted"
@@ -23,10 +24,11 @@ import (
 // first write may find the file locked.
 //
 // Use one Tx for all calls in a transaction: while that is open, the leases of what the Tx has
-// claimed do not end.
+// claimed do not end. Calls of several goroutines wait for each other.
 type Tx struct {
 	s   *Store
 	tx  adopted.Querier
+	mu  sync.Mutex          // held by each call
 	own map[dibs.Token]bool // claims made here; nil: their leases end as elsewhere
 	// Where a row lock alone holds a claim, nothing else tells what this transaction has claimed.
 	has map[dibs.Lease]*claim
@@ -56,6 +58,8 @@ func Within(p *adopted.Plan, q adopted.Querier) *Tx { return newStore(p).within(
 
 // Claim takes rows, as Store.Claim does. Nobody waits for it but, on SQLite, every other writer.
 func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := t.s
 	take, err := s.checkClaim(&r)
 	if err != nil || take == nil {
@@ -94,6 +98,8 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 
 // Finish is Store.Finish in the transaction. On ErrLeaseLost the caller must roll back.
 func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	err := t.s.finish(ctx, outcomes, t.tx, t.find, func(_ bool, f func(adopted.Querier) error) error { return f(t.tx) })
 	if err == nil {
 		for _, o := range outcomes {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -120,4 +122,41 @@ func TestWhatOnlyALockHoldsNeedsATransaction(t *testing.T) {
 			t.Errorf("claim outside of a transaction: %v", err)
 		}
 	})
+}
+
+func TestGoroutinesShareATransaction(t *testing.T) {
+	for name, m := range ways() {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+				const rows = 12
+				exec(t, db, workTable)
+				for id := 1; id <= rows; id++ {
+					exec(t, db, fmt.Sprintf("insert into work (id, pri) values (%d, 0)", id))
+				}
+				s := opened(t, db, m)
+				tx := begin(t, db, pg)
+				in := s.SQLTx(tx)
+				var group sync.WaitGroup
+				for range 3 {
+					group.Go(func() {
+						for range rows / 3 {
+							jobs, err := in.Claim(t.Context(), dibs.ClaimRequest{Queue: "work", Worker: "w", N: 1})
+							if err != nil || len(jobs) != 1 {
+								t.Errorf("claimed %d rows: %v", len(jobs), err)
+								return
+							}
+							if err := in.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+								t.Error(err)
+							}
+						}
+					})
+				}
+				group.Wait()
+				takeIn(t, in, rows) // each was claimed by one of them, and is finished
+				if err := tx.Commit(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
 }

@@ -181,14 +181,13 @@ func (t *callerTx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJ
 		if _, err := s.expire(); err != nil { // the writer cannot sweep while the transaction is open
 			return err
 		}
-		jobs, err = s.claim(r)
+		if jobs, err = s.claim(r); len(jobs) > 0 {
+			s.ownTokens[jobs[0].Token] = true // of no use if the claim is rolled back
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
-	}
-	if len(jobs) > 0 {
-		t.session.ownTokens[jobs[0].Token] = true
 	}
 	return jobs, nil
 }

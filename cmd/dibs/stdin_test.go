@@ -13,9 +13,26 @@ import (
 // reading runs the command with a file as stdin, as a shell does.
 func (c *cli) reading(stdin io.Reader, args ...string) runResult {
 	c.t.Helper()
-	var out, err bytes.Buffer
+	return c.readingUntil(stdin, func() {}, args...)
+}
+
+// readingUntil calls told whenever the command writes to stderr.
+func (c *cli) readingUntil(stdin io.Reader, told func(), args ...string) runResult {
+	c.t.Helper()
+	var out bytes.Buffer
+	err := calling{told: told}
 	code := run(c.t.Context(), append([]string{"--db", c.db}, args...), stdin, &out, &err)
 	return runResult{code, out.String(), err.String()}
+}
+
+type calling struct {
+	bytes.Buffer
+	told func()
+}
+
+func (w *calling) Write(p []byte) (int, error) {
+	defer w.told()
+	return w.Buffer.Write(p)
 }
 
 // opened opens a file with the text.
@@ -112,26 +129,20 @@ func TestEnqueueWithAStdinThatIsNotMeant(t *testing.T) {
 // A producer may be slow: only the end of its pipe says that there is no input.
 func TestEnqueueWaitsForItsInput(t *testing.T) {
 	onEach(t, func(c *cli) {
-		for text, late := range map[string]time.Duration{"1\n": 300 * time.Millisecond, "": 1500 * time.Millisecond} {
-			r, w := c.piped("")
-			time.AfterFunc(late, func() {
-				_, _ = w.WriteString(text)
-				w.Close()
-			})
-			args := []string{"enqueue", "q"}
-			got := c.reading(r, args...)
-			if text != "" {
-				c.refused(got, exitUsage, args, "stdin has data", "give --jsonl")
-			} else if got.code != exitOK || !strings.HasPrefix(got.out, "enqueued job ") || !strings.Contains(got.err, "waiting for what comes on stdin, or for its end; if nothing is to come, give null as the payload, or </dev/null") {
-				c.t.Errorf("a pipe that ends late without anything: exit code %d\n%s%s", got.code, got.out, got.err)
-			}
+		args := []string{"enqueue", "q"}
+		r, w := c.piped("")
+		time.AfterFunc(300*time.Millisecond, func() { _, _ = w.WriteString("1\n") })
+		c.refused(c.reading(r, args...), exitUsage, args, "stdin has data", "give --jsonl")
+		r, w = c.piped("")
+		got := c.readingUntil(r, func() { w.Close() }, args...)
+		if got.code != exitOK || !strings.HasPrefix(got.out, "enqueued job ") || !strings.Contains(got.err, "waiting for what comes on stdin, or for its end; if nothing is to come, give null as the payload, or </dev/null") {
+			c.t.Errorf("a pipe that ends late without anything: exit code %d\n%s%s", got.code, got.out, got.err)
 		}
 		dir, err := os.Open(".")
 		if err != nil {
 			c.t.Fatal(err)
 		}
 		defer dir.Close()
-		args := []string{"enqueue", "q"}
 		c.refused(c.reading(dir, args...), exitUsage, args, "stdin cannot be read")
 		c.has(c.stats("q"), object{"waiting": 1})
 	})
