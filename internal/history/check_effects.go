@@ -6,8 +6,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// effects judges promise 8 for one job: an effect for each completion in a committed
-// transaction, none for any other.
+// effects judges promise 8 for one job: each completion in a committed transaction has
+// one effect, and any other has none.
 func (j *judge) effects(l *life) {
 	if j.Effects == nil {
 		return
@@ -28,9 +28,9 @@ func (j *judge) effects(l *life) {
 				most++
 			case open:
 				most++
-				if j.only(l, a, e) {
+				if j.certainlyCompleted(l, a, e) {
 					least++
-				} else if j.other(l, a) {
+				} else if j.endedOtherwise(l, a) {
 					most--
 				}
 			}
@@ -56,9 +56,9 @@ func allowed(least, most int) string {
 	}
 }
 
-// only reports whether the unknown finish e is the only call that can have completed
-// the job, and the job was completed by this attempt.
-func (j *judge) only(l *life, a *attempt, e event) bool {
+// certainlyCompleted reports whether the finish e, which has no answer, completed the job:
+// the job was completed by the attempt a, and no other call can have done it.
+func (j *judge) certainlyCompleted(l *life, a *attempt, e event) bool {
 	f := l.final
 	if f == nil || f.State != dibs.Completed || f.Attempt != a.Attempt || l.requeued(0, never) {
 		return false
@@ -71,9 +71,9 @@ func (j *judge) only(l *life, a *attempt, e event) bool {
 	return true
 }
 
-// other reports whether the job certainly ended otherwise than by this attempt's
-// completion.
-func (j *judge) other(l *life, a *attempt) bool {
+// endedOtherwise reports whether the job certainly ended in another way than by a
+// completion of this attempt.
+func (j *judge) endedOtherwise(l *life, a *attempt) bool {
 	f := l.final
 	return f != nil && !l.requeued(0, never) && (f.State != dibs.Completed || f.Attempt != a.Attempt)
 }

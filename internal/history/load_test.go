@@ -13,15 +13,15 @@ import (
 	"github.com/dibs-queue/dibs/internal/linear"
 )
 
-// client does random things to a database, rightly and wrongly: it forgets jobs,
-// finishes late, twice and with the wrong token.
+// client makes random calls, right ones and wrong ones: it forgets jobs, and finishes them
+// late, twice and with the wrong token.
 type client struct {
 	t       *testing.T
 	name    string
 	db      dibs.Database
 	rand    *rand.Rand
 	keys    int
-	held    []*dibs.RawJob // to be finished, also when it is too late
+	held    []*dibs.RawJob // the jobs to finish, even if their leases have ended
 	ids     []int64
 	effects *effects
 	lease   time.Duration // the shortest lease of a claim
@@ -29,7 +29,7 @@ type client struct {
 
 type effects struct {
 	sync.Mutex
-	of map[int64]int
+	counts map[int64]int
 }
 
 var errMistake = errors.New("a mistake of the program's")
@@ -113,8 +113,8 @@ func (c *client) batch() []dibs.NewJob {
 	return jobs
 }
 
-// some takes up to n of the jobs that the client holds or has lost. One in ten stays
-// among them, to be finished again.
+// some takes up to n of the client's held jobs. One in ten also stays held, so that it is
+// finished again.
 func (c *client) some(n int) []*dibs.RawJob {
 	var jobs []*dibs.RawJob
 	seen := make(map[int64]bool)
@@ -136,7 +136,7 @@ func (c *client) some(n int) []*dibs.RawJob {
 }
 
 func (c *client) outcomes(n int) []dibs.Outcome {
-	outcomes := []dibs.Outcome{{ID: 1 << 40, Token: dibs.Token{1}, Ending: dibs.EndCompleted}} // there is no such job
+	outcomes := []dibs.Outcome{{ID: 1 << 40, Token: dibs.Token{1}, Ending: dibs.EndCompleted}} // this job does not exist
 	for _, j := range c.some(n) {
 		l := j.Lease()
 		var o dibs.Outcome
@@ -160,7 +160,7 @@ func (c *client) outcomes(n int) []dibs.Outcome {
 	return outcomes
 }
 
-// claimInTx claims jobs, and ends the first half of them in the same transaction.
+// claimInTx claims jobs and ends the first half of them in the same transaction.
 func (c *client) claimInTx() {
 	var kept []*dibs.RawJob
 	c.expect(c.db.InTx(c.t.Context(), func(tx dibs.Tx) error {
@@ -203,7 +203,7 @@ func (c *client) finishInTx() {
 	defer c.effects.Unlock()
 	for _, o := range outcomes {
 		if o.Ending == dibs.EndCompleted {
-			c.effects.of[o.ID]++
+			c.effects.counts[o.ID]++
 		}
 	}
 }
@@ -220,7 +220,7 @@ func (c *client) extend() {
 	}
 }
 
-// operate is what an operator may do.
+// operate makes a random call of an operator.
 func (c *client) operate() {
 	ctx := c.t.Context()
 	if len(c.ids) == 0 {
@@ -250,7 +250,7 @@ func (c *client) operate() {
 	c.expect(err)
 }
 
-// drain completes whatever is left.
+// drain completes all jobs that are left.
 func (c *client) drain() {
 	none := 0
 	_, err := c.db.SetQueue(c.t.Context(), "q", dibs.QueueChange{Concurrency: &none})
@@ -271,11 +271,11 @@ func (c *client) drain() {
 		if len(live.Jobs) == 0 {
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // wait for the ends of forgotten leases
+		time.Sleep(20 * time.Millisecond) // wait until the leases of forgotten jobs end
 	}
 }
 
-// load runs clients for so many steps each and returns the evidence.
+// load runs clients that make the given number of steps each, and returns the evidence.
 func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clients, steps int, seed uint64) history.Evidence {
 	t.Helper()
 	t.Logf("seed %d", seed)
@@ -283,7 +283,7 @@ func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clien
 	must(t, err)
 	queues, err := db.Queues(t.Context())
 	must(t, err)
-	all := &effects{of: make(map[int64]int)}
+	all := &effects{counts: make(map[int64]int)}
 	var wait sync.WaitGroup
 	run := func(n int, f func(*client)) {
 		name := fmt.Sprintf("c%d", n)
@@ -307,7 +307,7 @@ func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clien
 	wait.Wait()
 	e, err := history.Collect(t.Context(), db, dir)
 	must(t, err)
-	e.Effects, e.Queues = all.of, queues
+	e.Effects, e.Queues = all.counts, queues
 	return e
 }
 

@@ -13,25 +13,25 @@ import (
 	"slices"
 )
 
-// Read reads the files of a history, or of directories all that end in Suffix, and
-// returns the calls of all clients in the order of Begin. A last line that was cut
-// short by a kill is as if it had not been written.
+// Read reads the files of a history, and from each directory all files that end in Suffix.
+// It returns the calls of all clients in the order of Begin. A last line that a kill cut
+// short counts as not written.
 func Read(paths ...string) ([]*Call, error) { return new(Reader).Read(paths...) }
 
-// Reader reads a history while it grows. It goes on in each file where it stopped.
+// Reader reads a history while it grows: each Read continues where the previous one stopped.
 type Reader struct {
 	files map[string]*records
-	names map[string]string // one string for each name, since every line decodes its names anew
+	names map[string]string // one copy of each name, to save memory
 }
 
-// records is what has been read of a file.
+// records holds what has been read from a file.
 type records struct {
 	client string
 	calls  []*Call
 	bytes  int64
 }
 
-// Read is the package's Read.
+// Read reads what was added, and returns all calls as the package's Read does.
 func (r *Reader) Read(paths ...string) ([]*Call, error) {
 	if r.files == nil {
 		r.files, r.names = make(map[string]*records), make(map[string]string)
@@ -80,7 +80,7 @@ func (r *records) read(path string, same func(string) string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // nothing was written
 	if _, err := file.Seek(r.bytes, io.SeekStart); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (r *records) read(path string, same func(string) string) error {
 	for {
 		text, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // text is a line that was cut, or is being written
+			return nil // text is a line that was cut short or is being written
 		}
 		if err != nil {
 			return err

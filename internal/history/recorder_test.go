@@ -16,7 +16,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// open makes a SQLite database in a new directory, and a recorder beside it.
+// open makes a SQLite database and a recorder in a new directory.
 func open(t *testing.T, client string) (dibs.Database, *history.Recorder, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func newJob(key string) dibs.NewJob {
 	return dibs.NewJob{Kind: "k", Payload: map[string]string{"key": key}}
 }
 
-// verbs are the verbs of calls and their fates, in order.
+// verbs lists the verbs and fates of calls, in order.
 func verbs(calls []*history.Call) []string {
 	var list []string
 	for _, c := range calls {
@@ -125,7 +125,7 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 	}
 }
 
-// locked is a store in which somebody holds the row of job 1, and job 2 is lost.
+// locked is a store in which another transaction locks job 1, and the lease of job 2 is lost.
 type locked struct{ dibs.Database }
 
 func (locked) Finish(context.Context, []dibs.Outcome) error {
