@@ -17,21 +17,21 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// Each of these stores has one fault that the judge has to name; the first has none.
+// Each of these stores, except the first, has one fault that the judge must find.
 var stores = []struct {
 	fault string
-	finds string // part of what is said about it; empty: nothing is
+	finds string // part of the judge's message; empty: there must be none
 	wrap  func(dibs.Database) dibs.Database
 }{
 	{"none", "", func(d dibs.Database) dibs.Database { return d }},
 	{"forgets the last job of a batch", "promise 1:", func(d dibs.Database) dibs.Database { return forgetful{d} }},
-	{"stops in the middle of a batch", "of the jobs that were enqueued together", func(d dibs.Database) dibs.Database { return half{d} }},
-	{"commits what is rolled back", "failed or was rolled back", func(d dibs.Database) dibs.Database { return stubborn{d} }},
+	{"stops in the middle of a batch", "the jobs that were enqueued together", func(d dibs.Database) dibs.Database { return half{d} }},
+	{"commits instead of rolling back", "failed or was rolled back", func(d dibs.Database) dibs.Database { return stubborn{d} }},
 	{"leaves outcomes out of a transaction", "it ended twice", func(d dibs.Database) dibs.Database { return partial{d} }},
 	{"answers before it finishes", "it ended twice", func(d dibs.Database) dibs.Database { return &crash.Early{Database: d} }},
 	{"loses results", "an acknowledged finish was lost", func(d dibs.Database) dibs.Database { return resultless{d} }},
-	{"counts what is released", "excused attempts", func(d dibs.Database) dibs.Database { return counting{d} }},
-	{"claims for nobody", "were given to nobody", func(d dibs.Database) dibs.Database { return losing{d} }},
+	{"counts released attempts", "excused attempts", func(d dibs.Database) dibs.Database { return counting{d} }},
+	{"claims a job and does not return it", "were given to nobody", func(d dibs.Database) dibs.Database { return losing{d} }},
 }
 
 func TestEachFaultIsFound(t *testing.T) {
@@ -41,7 +41,7 @@ func TestEachFaultIsFound(t *testing.T) {
 			t.Parallel()
 			r := crash.Random(t)
 			var found []string
-			for range 10 { // some faults need luck to show, and are hidden by calls without an answer
+			for range 10 { // some faults show only by luck, and calls without an answer excuse them
 				if found = threeCuts(t, s.wrap, r, s.finds); s.finds == "" || found == nil {
 					break
 				}
@@ -53,8 +53,8 @@ func TestEachFaultIsFound(t *testing.T) {
 	}
 }
 
-// threeCuts judges a new database after each of three cuts. It returns what was found, or nil once
-// that is what the fault is to be found by.
+// threeCuts judges a new database after each of three cuts. It returns nil once the judge finds
+// the expected violation, and otherwise the judge's last findings.
 func threeCuts(t *testing.T, wrap func(dibs.Database) dibs.Database, r *rand.Rand, finds string) (found []string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// The test program is its own worker process, when these are set.
+// The test program is a worker process if these are set.
 const (
 	envWorker = "DIBS_DEMO_WORKER"
 	envFile   = "DIBS_DEMO_FILE"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 func workUntilStdinEnds() error {
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // any end of stdin means stop
+		_, _ = io.Copy(io.Discard, os.Stdin) // the end of stdin, or an error, means stop
 		stop()
 	}()
 	db, err := sqlite.Open(ctx, os.Getenv(envFile), sqlite.Options{})
@@ -101,9 +101,9 @@ func TestARealRunWithAKilledProcessKeepsEveryPromise(t *testing.T) {
 	}
 }
 
-// The verdict of a real run can fail: a completed job that somebody requeues on the
-// way runs twice, and is found out.
-func TestASabotagedRunIsFoundOut(t *testing.T) {
+// TestASabotagedRunBreaksAPromise requeues a completed job during the run: the verdict must
+// say that it ran twice.
+func TestASabotagedRunBreaksAPromise(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	c := config(t, 500)
@@ -130,14 +130,13 @@ func TestASabotagedRunIsFoundOut(t *testing.T) {
 	}
 }
 
-// A demo that cannot run says why, and leaves no process behind.
 func TestAWorkerThatCrashesEndsTheRun(t *testing.T) {
 	t.Parallel()
 	c := config(t, 500)
 	program := c.Command("").Path
 	c.Command = func(string) *exec.Cmd { return exec.Command(program, "-no-such-flag") }
 	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "-no-such-flag") {
-		t.Fatalf("got %v, want an error that tells what the worker said", err)
+		t.Fatalf("got %v, want an error that contains the worker's message", err)
 	}
 }
 
