@@ -6,7 +6,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// Lines are the calls of a violation, one line each.
+// Lines describes the calls of a violation, one line each.
 func Lines(v *history.Violation) []string {
 	var lines []string
 	ends, attempts := endsOf(v.Calls), attemptsOf(v.Calls, v.Job)
@@ -21,7 +21,7 @@ func Lines(v *history.Violation) []string {
 	return lines
 }
 
-// plainText says what a call was about, whatever the job.
+// plainText describes a call without regard to a particular job.
 func plainText(c *history.Call) string {
 	text := string(c.Verb)
 	if c.Queue != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// What a client is told when its answer is held back, and what is there all the same.
+// If the proxy cuts the answer to an enqueue, the client gets ErrUnavailable, but the job exists.
 func TestACutAnswerIsUnavailableAndItsJobIsThere(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -20,7 +20,7 @@ func TestACutAnswerIsUnavailableAndItsJobIsThere(t *testing.T) {
 	if err := postgres.Migrate(ctx, direct, postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	p, through, err := newProxy(direct, mostPool)
+	p, through, err := newProxy(direct, maxPool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,11 +39,11 @@ func TestACutAnswerIsUnavailableAndItsJobIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	// What is cut may also be a connection's first words, or another connection's: then
-	// there is no job, or no error.
+	// The cut may also hit the start of a connection, or another connection. Then there is no
+	// job, or no error.
 	for known := int64(0); ; {
 		told := enqueue()
-		if told == nil && known > 0 { // there is a connection whose statements are prepared
+		if told == nil && known > 0 { // a connection has prepared the statements
 			known++
 			go p.cut(ctx)
 			told = enqueue()

@@ -20,7 +20,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// asPart in the environment makes the test program play the part that it holds.
+// asPart is the environment variable that makes the test program play a part of a run.
 const asPart = "TORTURE_TEST_PART"
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func playPart(text, url string) error {
 			defer db.Close()
 			return p.Run(ctx, db, url)
 		}
-		if expected(err) != nil {
+		if unexpected(err) != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -100,11 +100,11 @@ func (testProcesses) Command(p Part, url string) (*exec.Cmd, error) {
 
 func (testProcesses) Start(cmd *exec.Cmd) error { return cmd.Start() }
 
-// enough is how many operations it takes for everything to happen; a machine that is
-// busy with other things may get less done.
+// enough is the number of operations after which every kind of event has happened. A busy
+// machine may get less done.
 const enough = 5000
 
-// tortured runs the torture for a short time, and fails for every broken promise.
+// tortured runs the torture for a short time, and fails the test for every broken promise.
 func tortured(t *testing.T, url string, server Server) *Result {
 	t.Helper()
 	if testing.Short() {
@@ -164,7 +164,7 @@ func tortured(t *testing.T, url string, server Server) *Result {
 	return r
 }
 
-// hit checks that the faults have happened.
+// hit checks that each of the faults has happened.
 func hit(t *testing.T, r *Result, faults ...string) {
 	t.Helper()
 	for _, f := range faults {
@@ -174,7 +174,7 @@ func hit(t *testing.T, r *Result, faults ...string) {
 	}
 }
 
-// reported checks that the report tells the story and needs nothing from elsewhere.
+// reported checks that the report contains the story and refers to no other file.
 func reported(t *testing.T, r *Result) {
 	t.Helper()
 	var page bytes.Buffer
