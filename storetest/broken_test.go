@@ -20,7 +20,7 @@ import (
 // brokenEnv tells a child process which broken store to run the suite on.
 const brokenEnv = "STORETEST_BROKEN"
 
-// broken are stores with one fault each, and the test that must catch it.
+// broken lists stores with one fault each, and the test that must catch it.
 var broken = []struct {
 	fault  string
 	caught string
@@ -43,7 +43,8 @@ var broken = []struct {
 	{"leaves the database inconsistent", "enqueue/ids come in order and grow", func(d dibs.Database) dibs.Database { return inconsistent{d} }},
 }
 
-// TestBroken runs the suite, in the child, on the broken store that the parent chose.
+// TestBroken runs in the child process. It runs the suite on the broken store that the parent
+// chose.
 func TestBroken(t *testing.T) {
 	if os.Getenv(brokenEnv) == "" {
 		t.Skip("TestCatchesBrokenStores runs it")
@@ -107,7 +108,7 @@ func (d prefix) Enqueue(ctx context.Context, jobs []dibs.NewJob) (all []dibs.Enq
 	for _, j := range jobs {
 		one, err := d.Database.Enqueue(ctx, []dibs.NewJob{j})
 		if err != nil {
-			_, err = d.Database.Enqueue(ctx, jobs) // names the job's place
+			_, err = d.Database.Enqueue(ctx, jobs) // its error names the bad job's place in the batch
 			return nil, err
 		}
 		all = append(all, one...)

@@ -91,7 +91,7 @@ func jsonEqual(t *test, a, b json.RawMessage) bool {
 func payloadBytes(t *test) {
 	payloads := []string{
 		`null`, `true`, `0`, `""`, `[]`, `{}`,
-		" { \"b\" : 1 ,\r\n\t\"a\":2 }\n", // spaces, and keys out of order
+		" { \"b\" : 1 ,\r\n\t\"a\":2 }\n", // spaces, and unsorted keys
 		`{"a":1,"a":2}`,                   // a key twice
 		`"\u0000"`, `"\ud800"`, `"\u00e9é\/"`, `"<&>"`, `"'';--$1?%"`,
 		`1e400`, `-0`, `0.10000000000000000000000000001`, `12345678901234567890123`,
@@ -189,7 +189,7 @@ func strangeNames(t *test) {
 	equal(t, "unique key", t.get(t.enqueue(dibs.NewJob{Kind: "k", UniqueKey: key})[0]).UniqueKey, key)
 }
 
-// A run_at in the past must not overtake jobs that were there before.
+// A job with a run_at in the past must not overtake older jobs.
 func pastRunAt(t *test) {
 	first := t.enqueue(dibs.NewJob{Kind: "k"})[0]
 	second := t.enqueue(dibs.NewJob{Kind: "k", RunAt: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)})[0]
@@ -236,13 +236,13 @@ func enqueuedElsewhere(t *test) {
 	sameIDs(t, "claimed by the other store", ids(t.claimOn(other, dibs.ClaimRequest{N: 5})), []int64{id})
 }
 
-// A store may merge concurrent calls into one statement; each caller must still
-// get its own ids, in its own order.
+// A store may merge concurrent calls into one statement. Each caller must still get its own
+// ids, in the order of its jobs.
 func concurrentBatches(t *test) {
 	stores := []dibs.Database{t.db, t.Another(t)}
 	const callers, size = 16, 25
 	got := make([][]dibs.Enqueued, callers)
-	t.together(callers, func(i int) (err error) {
+	t.runAtOnce(callers, func(i int) (err error) {
 		var batch []dibs.NewJob
 		for k := range size {
 			batch = append(batch, dibs.NewJob{Kind: "k", Payload: fmt.Sprintf("%d/%d", i, k)})
@@ -266,7 +266,7 @@ func concurrentBatches(t *test) {
 
 func badBatchAlone(t *test) {
 	const callers = 16
-	t.together(callers, func(i int) error {
+	t.runAtOnce(callers, func(i int) error {
 		batch := copies(3, dibs.NewJob{Kind: "k"})
 		if i%4 == 0 {
 			batch[1].Kind = ""

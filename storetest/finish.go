@@ -119,7 +119,7 @@ func finishCancelled(t *test) {
 	}
 }
 
-// Requirement 1: Finish takes many, each fenced by its own token.
+// Requirement 1: Finish takes many outcomes, each fenced by its own token.
 func finishMixed(t *test) {
 	const n = 42
 	for i := range n {
@@ -163,7 +163,7 @@ func finishLargest(t *test) {
 	}
 	jobs := t.claim(dibs.ClaimRequest{N: dibs.MaxBatch})
 	sameIDs(t, "claimed", ids(jobs), all)
-	t.extended(time.Hour, leases(jobs)...)
+	t.extendAll(time.Hour, leases(jobs)...)
 	t.finish(outcomes(jobs, completed)...)
 	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(dibs.MaxBatch))
 }
@@ -171,7 +171,7 @@ func finishLargest(t *test) {
 func resultLimit(t *test) {
 	j := t.runningJob()
 	whole := json.RawMessage(`"` + strings.Repeat("r", dibs.MaxResult-2) + `"`)
-	t.unchanged(j.ID, func() {
+	t.expectUnchanged(j.ID, func() {
 		err := t.db.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(append(whole, ' '))})
 		invalid(t, err, "outcomes[0].result")
 	})
@@ -248,7 +248,7 @@ func nothingKept(t *test) {
 	waiting := t.enqueue(dibs.NewJob{Kind: "k"})
 	t.cancel(waiting[0])
 	for _, id := range append(ids(jobs), waiting[0]) {
-		t.gone(id)
+		t.expectGone(id)
 	}
 	s := t.stats(dibs.DefaultQueue)
 	equal(t, "counts", []int64{s.Waiting, s.Running, s.Completed, s.Dead, s.Cancelled}, make([]int64, 5))
