@@ -88,12 +88,12 @@ func chaosOperate(ctx context.Context, db dibs.Database, r *rand.Rand) error {
 	if err != nil || len(p.Jobs) == 0 {
 		return err
 	}
-	some := []int64{p.Jobs[r.IntN(len(p.Jobs))].ID}
+	ids := []int64{p.Jobs[r.IntN(len(p.Jobs))].ID}
 	switch r.IntN(12) {
 	case 0:
-		_, _, err = db.Cancel(ctx, some)
+		_, _, err = db.Cancel(ctx, ids)
 	case 1:
-		_, err = db.Edit(ctx, some, dibs.Edit{Priority: new(r.IntN(3))})
+		_, err = db.Edit(ctx, ids, dibs.Edit{Priority: new(r.IntN(3))})
 	case 2:
 		_, err = db.Stats(ctx)
 	default:

@@ -62,9 +62,9 @@ func claimMarks(t *test) {
 	sameJob(t, t.get(id), j)
 
 	t.finish(j.Lease().RetryAfter(0, "x"))
-	again := t.claimOne(dibs.ClaimRequest{Worker: "server-2"})
-	equal(t, "attempt and worker", []any{again.Attempt, again.Worker}, []any{2, "server-2"})
-	sameJob(t, t.get(id), again)
+	reclaimed := t.claimOne(dibs.ClaimRequest{Worker: "server-2"})
+	equal(t, "attempt and worker", []any{reclaimed.Attempt, reclaimed.Worker}, []any{2, "server-2"})
+	sameJob(t, t.get(id), reclaimed)
 }
 
 // Requirement 1: each claim call mints one GUID; the rows it got are exactly those that carry it.
@@ -200,11 +200,11 @@ func betterJobElsewhere(t *test) {
 // A job that is not due neither runs nor holds up the jobs behind it.
 func futurePassedOver(t *test) {
 	t.enqueue(dibs.NewJob{Kind: "k", Priority: new(0), Delay: time.Hour})
-	now := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
-	sameIDs(t, "due", ids(t.claim(dibs.ClaimRequest{N: 1})), now[:1])
+	dueNow := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
+	sameIDs(t, "due", ids(t.claim(dibs.ClaimRequest{N: 1})), dueNow[:1])
 	soon := t.enqueue(dibs.NewJob{Kind: "k", Priority: new(0), Delay: 200 * time.Millisecond})
 	t.waitUntilTime(t.get(soon[0]).RunAt)
-	sameIDs(t, "due now", ids(t.claim(dibs.ClaimRequest{N: 10})), append(soon, now[1:]...))
+	sameIDs(t, "due now", ids(t.claim(dibs.ClaimRequest{N: 10})), append(soon, dueNow[1:]...))
 }
 
 // Requirement 5: heap, FIFO, LIFO and pending queues.
@@ -316,11 +316,11 @@ func givenBackBehind(t *test) {
 	t.enqueue(dibs.NewJob{Kind: "k"})
 	t.complete(t.claimOne(dibs.ClaimRequest{}))
 	t.must(other.Finish(t.ctx, []dibs.Outcome{old.Lease().Release()}))
-	var again []*dibs.RawJob
-	given := time.Now()
+	var reclaimed []*dibs.RawJob
+	releasedAt := time.Now()
 	t.waitUntil("it is claimed, or too late", func() bool {
-		again = t.claim(dibs.ClaimRequest{N: 2})
-		return len(again) > 0 || time.Since(given) > promptly
+		reclaimed = t.claim(dibs.ClaimRequest{N: 2})
+		return len(reclaimed) > 0 || time.Since(releasedAt) > promptly
 	})
-	sameIDs(t, "claimed again", ids(again), all)
+	sameIDs(t, "claimed again", ids(reclaimed), all)
 }

@@ -151,18 +151,18 @@ func endedContext(t *test) {
 func cutOff(t *test) {
 	const size = 200
 	r := t.random()
-	whole := 0
+	succeeded := 0
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.ctx, time.Duration(r.IntN(8000))*time.Microsecond)
 		_, err := t.db.Enqueue(ctx, copies(size, dibs.NewJob{Kind: "k"}))
 		cancel()
 		if err == nil {
-			whole++
+			succeeded++
 		}
 	}
 	n := len(t.listPaged(dibs.Filter{Limit: 1000}, func() {}))
-	if n%size != 0 || n < whole*size {
-		t.Fatalf("%d jobs are there of 20 batches of %d, of which %d were reported", n, size, whole)
+	if n%size != 0 || n < succeeded*size {
+		t.Fatalf("%d jobs are there of 20 batches of %d, of which %d were reported", n, size, succeeded)
 	}
 }
 

@@ -116,8 +116,8 @@ func concurrencyCrash(t *test) {
 	all := t.limited(2, 4)
 	jobs := t.claimExactly("two", all[:2]...)
 	t.expire(jobs[0])
-	again := t.claimSoon(dibs.ClaimRequest{}, 1)
-	if id := again[0].ID; id != all[0] && id != all[2] {
+	reclaimed := t.claimSoon(dibs.ClaimRequest{}, 1)
+	if id := reclaimed[0].ID; id != all[0] && id != all[2] {
 		t.Fatalf("claimed job %d, want the crashed one or the next", id)
 	}
 	t.sweep()

@@ -61,13 +61,13 @@ func bareJob(t *test) {
 // Requirement 1: priority, available date, attempts, payload. Requirement 3: a group.
 func everyField(t *test) {
 	at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-	given := dibs.NewJob{
+	enqueued := dibs.NewJob{
 		Queue: "q", Kind: "k", Payload: json.RawMessage(`{"a":1}`), Metadata: json.RawMessage(`{"trace":"x","n":[1,2]}`),
 		Priority: new(7), RunAt: at, MaxAttempts: 3, Group: "g", UniqueKey: "u", UniqueUntil: dibs.UntilClaimed,
 	}
-	j := t.get(t.enqueue(given)[0])
-	if !jsonEqual(t, j.Metadata, given.Metadata) {
-		t.Fatalf("metadata: got %s, want %s", j.Metadata, given.Metadata)
+	j := t.get(t.enqueue(enqueued)[0])
+	if !jsonEqual(t, j.Metadata, enqueued.Metadata) {
+		t.Fatalf("metadata: got %s, want %s", j.Metadata, enqueued.Metadata)
 	}
 	if !j.RunAt.Equal(at) {
 		t.Fatalf("run_at: got %v, want %v", j.RunAt, at)
@@ -110,9 +110,9 @@ func payloadBytes(t *test) {
 	sameIDs(t, "listed", ids(listed), all)
 	for i, id := range all {
 		want := payloads[i/2]
-		for how, got := range map[string]json.RawMessage{"Claim": claimed[i].Payload, "List": listed[i].Payload, "Get": t.get(id).Payload} {
+		for call, got := range map[string]json.RawMessage{"Claim": claimed[i].Payload, "List": listed[i].Payload, "Get": t.get(id).Payload} {
 			if string(got) != want {
-				t.Fatalf("%s gave payload %q, want %q", how, got, want)
+				t.Fatalf("%s gave payload %q, want %q", call, got, want)
 			}
 		}
 	}
@@ -131,14 +131,14 @@ func payloadValue(t *test) {
 }
 
 func payloadLimit(t *test) {
-	whole := []byte(`"` + strings.Repeat("x", dibs.MaxPayload-2) + `"`)
-	id := t.enqueue(dibs.NewJob{Kind: "k", Payload: whole})[0]
+	largest := []byte(`"` + strings.Repeat("x", dibs.MaxPayload-2) + `"`)
+	id := t.enqueue(dibs.NewJob{Kind: "k", Payload: largest})[0]
 	j := t.claimOne(dibs.ClaimRequest{})
 	equal(t, "claimed job", j.ID, id)
-	if !bytes.Equal(j.Payload, whole) {
-		t.Fatalf("a payload of %d bytes came back with %d bytes, or changed", len(whole), len(j.Payload))
+	if !bytes.Equal(j.Payload, largest) {
+		t.Fatalf("a payload of %d bytes came back with %d bytes, or changed", len(largest), len(j.Payload))
 	}
-	_, err := t.db.Enqueue(t.ctx, []dibs.NewJob{{Kind: "k", Payload: append(whole, ' ')}})
+	_, err := t.db.Enqueue(t.ctx, []dibs.NewJob{{Kind: "k", Payload: append(largest, ' ')}})
 	invalid(t, err, "jobs[0].payload")
 }
 
@@ -177,8 +177,8 @@ func strangeNames(t *test) {
 		strings.Repeat("n", dibs.MaxName), strings.Repeat("é", dibs.MaxName/2),
 	}
 	for _, n := range names {
-		given := dibs.NewJob{Queue: n, Kind: n, Group: n, UniqueKey: n, Payload: n}
-		id := t.enqueue(given)[0]
+		enqueued := dibs.NewJob{Queue: n, Kind: n, Group: n, UniqueKey: n, Payload: n}
+		id := t.enqueue(enqueued)[0]
 		j := t.claimOne(dibs.ClaimRequest{Queue: n, Worker: n, Kinds: []string{n}})
 		equal(t, "names", []any{j.ID, j.Queue, j.Kind, j.Group, j.UniqueKey, j.Worker}, []any{id, n, n, n, n, n})
 		sameIDs(t, "listed", ids(t.list(dibs.Filter{Queue: n, Kind: n, Group: n})), []int64{id})

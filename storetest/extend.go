@@ -49,9 +49,9 @@ func extendShortens(t *test) {
 	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 3, Lease: time.Hour})
 	t.extendAll(dibs.MinLease, jobs[1].Lease())
-	again := t.claimSoon(dibs.ClaimRequest{}, 1)
-	sameIDs(t, "claimed again", ids(again), all[1:2])
-	if late := again[0].ClaimedAt.Sub(jobs[1].ClaimedAt); late > 10*time.Second {
+	reclaimed := t.claimSoon(dibs.ClaimRequest{}, 1)
+	sameIDs(t, "claimed again", ids(reclaimed), all[1:2])
+	if late := reclaimed[0].ClaimedAt.Sub(jobs[1].ClaimedAt); late > 10*time.Second {
 		t.Fatalf("it took %v", late)
 	}
 	t.inState(dibs.Running, all...)
@@ -65,9 +65,9 @@ func extendLost(t *test) {
 	t.finish(jobs[1].Lease().Complete(nil), jobs[2].Lease().Release(), jobs[3].Lease().Die("e"))
 	wrong := dibs.Lease{ID: jobs[4].ID, Token: dibs.Token{1}}
 	unknown := dibs.Lease{ID: 1 << 60, Token: dibs.Token{1}}
-	asked := append(leases(jobs[:4]), wrong, unknown, jobs[5].Lease(), jobs[6].Lease())
+	extended := append(leases(jobs[:4]), wrong, unknown, jobs[5].Lease(), jobs[6].Lease())
 	before := t.get(jobs[4].ID)
-	e := t.extend(2*time.Hour, asked...)
+	e := t.extend(2*time.Hour, extended...)
 	want := append(ids(jobs[:5]), unknown.ID)
 	slices.Sort(want)
 	sameIDs(t, "lost", e.Lost, want)

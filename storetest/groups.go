@@ -120,9 +120,9 @@ func groupCrash(t *test) {
 	crashed := t.claimExactly("the first", all[0])
 	t.expire(crashed...)
 	t.sweep()
-	again := t.claimExactly("the first again", all[0])
-	equal(t, "attempt", again[0].Attempt, 2)
-	t.complete(again...)
+	reclaimed := t.claimExactly("the first again", all[0])
+	equal(t, "attempt", reclaimed[0].Attempt, 2)
+	t.complete(reclaimed...)
 	t.claimExactly("the second", all[1])
 }
 
@@ -197,9 +197,9 @@ func groupJoins(t *test) {
 	// The claim itself must admit jobs that have become due, since no sweep runs here.
 	t.complete(t.claimExactly("the better one, whose time has come", better...)...)
 	t.claimExactly("the last", all[1])
-	alone := grouped("h")
-	alone.Delay = 200 * time.Millisecond
-	id := t.enqueue(alone)[0]
+	otherGroup := grouped("h")
+	otherGroup.Delay = 200 * time.Millisecond
+	id := t.enqueue(otherGroup)[0]
 	sameIDs(t, "one alone", ids(t.claimSoon(dibs.ClaimRequest{}, 1)), []int64{id})
 }
 

@@ -121,9 +121,9 @@ func requeueFinal(t *test) {
 		j := t.runningJob()
 		t.finish(end(j.Lease()))
 		sameIDs(t, "requeued", t.requeue(j.ID), []int64{j.ID})
-		again := t.claimOne(dibs.ClaimRequest{})
-		equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{j.ID, 2})
-		t.finish(again.Lease().Complete(nil))
+		reclaimed := t.claimOne(dibs.ClaimRequest{})
+		equal(t, "job and attempt", []any{reclaimed.ID, reclaimed.Attempt}, []any{j.ID, 2})
+		t.finish(reclaimed.Lease().Complete(nil))
 	}
 }
 
@@ -132,10 +132,10 @@ func requeueForgetsCancel(t *test) {
 	t.cancel(j.ID)
 	t.finish(j.Lease().Cancel("stopped"))
 	t.requeue(j.ID)
-	again := t.claimOne(dibs.ClaimRequest{})
-	equal(t, "cancel requested", again.CancelRequested, false)
-	sameIDs(t, "cancelled", t.extend(time.Hour, again.Lease()).Cancelled, nil)
-	t.expire(again)
+	reclaimed := t.claimOne(dibs.ClaimRequest{})
+	equal(t, "cancel requested", reclaimed.CancelRequested, false)
+	sameIDs(t, "cancelled", t.extend(time.Hour, reclaimed.Lease()).Cancelled, nil)
+	t.expire(reclaimed)
 	t.sweep()
 	t.inState(dibs.Waiting, j.ID)
 }
@@ -214,11 +214,11 @@ func pruneNarrowed(t *test) {
 	equal(t, "dead of both", t.prune("", dibs.Dead, 0), 4)
 	equal(t, "all of b", t.prune("b", "", 0), 4)
 	equal(t, "of nobody's", t.prune("nobody's", "", 0), 0)
-	left := t.list(dibs.Filter{State: dibs.Cancelled})
-	equal(t, "left", len(left), 2)
+	remaining := t.list(dibs.Filter{State: dibs.Cancelled})
+	equal(t, "left", len(remaining), 2)
 	s := t.stats("a")
 	equal(t, "counts of a", []int64{s.Completed, s.Dead, s.Cancelled}, []int64{0, 0, 2})
-	last := t.get(left[0].ID).FinishedAt
+	last := t.get(remaining[0].ID).FinishedAt
 	t.waitUntilTime(last.Add(100 * time.Millisecond))
 	equal(t, "older than 100 ms", t.prune("", "", 100*time.Millisecond), 2)
 }

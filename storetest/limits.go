@@ -273,10 +273,10 @@ func emptyBatches(t *test) {
 	equal(t, "results", len(done), 0)
 	t.finish()
 	t.extendAll(time.Minute)
-	for what, n := range map[string]int{
+	for call, n := range map[string]int{
 		"cancelled": len(slices.Concat(t.cancel())), "requeued": len(t.requeue()), "edited": len(t.edit(dibs.Edit{Priority: new(1)})),
 	} {
-		equal(t, what, n, 0)
+		equal(t, call, n, 0)
 	}
 	tx := t.beginTx()
 	t.enqueueOn(tx)

@@ -55,8 +55,8 @@ func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, hand
 			}
 			continue
 		}
-		left, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
-		if err != nil || len(left.Jobs) == 0 {
+		live, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
+		if err != nil || len(live.Jobs) == 0 {
 			return err
 		}
 		if _, err := db.Sweep(ctx); err != nil {

@@ -47,9 +47,9 @@ func resumeOwn(t *test) {
 
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Lease: new(time.Hour)})
 	t.claim(dibs.ClaimRequest{N: 1, Lease: time.Minute})
-	again := t.resume(dibs.ClaimRequest{Worker: "w"})
-	sameIDs(t, "resumed", ids(again), all[4:5])
-	near(t, "the queue's lease", again[0].LeaseUntil.Sub(again[0].ClaimedAt), time.Hour)
+	resumedAgain := t.resume(dibs.ClaimRequest{Worker: "w"})
+	sameIDs(t, "resumed", ids(resumedAgain), all[4:5])
+	near(t, "the queue's lease", resumedAgain[0].LeaseUntil.Sub(resumedAgain[0].ClaimedAt), time.Hour)
 }
 
 func resumeElsewhere(t *test) {
@@ -135,8 +135,8 @@ func resumeLostAgain(t *test) {
 	old := t.runningJob()
 	j := t.resume(dibs.ClaimRequest{Worker: "w", Lease: dibs.MinLease})
 	equal(t, "resumed jobs", len(j), 1)
-	again := t.claimSoon(dibs.ClaimRequest{Worker: "w2"}, 1)[0]
-	equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{old.ID, 3})
+	reclaimed := t.claimSoon(dibs.ClaimRequest{Worker: "w2"}, 1)[0]
+	equal(t, "job and attempt", []any{reclaimed.ID, reclaimed.Attempt}, []any{old.ID, 3})
 }
 
 func resumeAtOnce(t *test) {

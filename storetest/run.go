@@ -181,14 +181,14 @@ func RunSome(t *testing.T, f Features, newDatabase Maker, without map[string]str
 	}
 	for _, ch := range chapters() {
 		t.Run(ch.name, func(t *testing.T) {
-			if why := without[ch.name]; why != "" {
-				t.Skip(why)
+			if reason := without[ch.name]; reason != "" {
+				t.Skip(reason)
 			}
 			t.Parallel()
 			for _, c := range ch.cases {
 				t.Run(c.name, func(t *testing.T) {
-					if why := without[ch.name+"/"+c.name]; why != "" {
-						t.Skip(why)
+					if reason := without[ch.name+"/"+c.name]; reason != "" {
+						t.Skip(reason)
 					}
 					t.Parallel()
 					if !ch.tx {

@@ -128,7 +128,7 @@ func statsHistory(t *test) {
 	t.set("b", dibs.QueueChange{Concurrency: new(7), GroupLimit: new(2), Strict: new(true), KeepCompleted: new(time.Duration)})
 	var held []*dibs.RawJob
 	var all []int64
-	some := func(n int) []int64 {
+	randomIDs := func(n int) []int64 {
 		var out []int64
 		for range min(n, len(all)) {
 			out = append(out, all[r.IntN(len(all))])
@@ -155,9 +155,9 @@ func statsHistory(t *test) {
 			}
 		},
 		func() { t.sweep() },
-		func() { t.cancel(some(3)...) },
-		func() { t.requeue(some(5)...) },
-		func() { t.edit(dibs.Edit{Priority: new(r.IntN(3))}, some(3)...) },
+		func() { t.cancel(randomIDs(3)...) },
+		func() { t.requeue(randomIDs(5)...) },
+		func() { t.edit(dibs.Edit{Priority: new(r.IntN(3))}, randomIDs(3)...) },
 		func() { t.prune(queues[r.IntN(2)], dibs.Dead, 0) },
 		func() {
 			held = append(held, t.resume(dibs.ClaimRequest{Queue: queues[r.IntN(2)], Worker: "w", Lease: time.Hour})...)

@@ -38,9 +38,9 @@ func sweepExpired(t *test) {
 	if !strings.Contains(e.Error, "lease expired") {
 		t.Fatalf("error: got %q", e.Error)
 	}
-	again := t.claim(dibs.ClaimRequest{N: 3, Worker: "B"})
-	sameIDs(t, "claimed again", ids(again), all)
-	equal(t, "attempt", again[0].Attempt, 2)
+	reclaimed := t.claim(dibs.ClaimRequest{N: 3, Worker: "B"})
+	sameIDs(t, "claimed again", ids(reclaimed), all)
+	equal(t, "attempt", reclaimed[0].Attempt, 2)
 	equal(t, "swept again", t.sweep(), dibs.Swept{})
 }
 
@@ -120,12 +120,12 @@ func claimFindsExpired(t *test) {
 	t.enqueue(copies(5, dibs.NewJob{Kind: "k"})...)
 	old := t.claim(dibs.ClaimRequest{N: 5, Worker: "killed", Lease: dibs.MinLease})
 	other := t.Another(t)
-	var again []*dibs.RawJob
+	var reclaimed []*dibs.RawJob
 	t.waitUntil("the abandoned jobs are claimed", func() bool {
-		again = append(again, t.claimOn(other, dibs.ClaimRequest{N: 5, Worker: "live"})...)
-		return len(again) == 5
+		reclaimed = append(reclaimed, t.claimOn(other, dibs.ClaimRequest{N: 5, Worker: "live"})...)
+		return len(reclaimed) == 5
 	})
-	for _, j := range again {
+	for _, j := range reclaimed {
 		if late := j.ClaimedAt.Sub(old[0].LeaseUntil); late > promptly {
 			t.Fatalf("job %d started %v after its lease had ended", j.ID, late)
 		}

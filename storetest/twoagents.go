@@ -29,11 +29,11 @@ func (t *test) claimAsAgent(worker string, n int) (numbers []int64, end func(com
 		jobs := t.claim(r)
 		return number(jobs), func(commit bool) {
 			t.Helper()
-			how := dibs.Lease.Release
+			ending := dibs.Lease.Release
 			if commit {
-				how = completed
+				ending = completed
 			}
-			t.finish(outcomes(jobs, how)...)
+			t.finish(outcomes(jobs, ending)...)
 		}
 	}
 	tx := t.beginTx()

@@ -252,9 +252,9 @@ func txUniqueKey(t *test) {
 	job := dibs.NewJob{Kind: "k", UniqueKey: "u"}
 	tx := t.beginTx()
 	t.enqueueOn(tx, job)
-	again, err := tx.Enqueue(t.ctx, []dibs.NewJob{job})
+	enqueuedAgain, err := tx.Enqueue(t.ctx, []dibs.NewJob{job})
 	t.must(err)
-	equal(t, "existing", again[0].Existing, true)
+	equal(t, "existing", enqueuedAgain[0].Existing, true)
 	t.must(tx.Rollback())
 	tx = t.beginTx()
 	kept := t.enqueueOn(tx, job)
@@ -274,8 +274,8 @@ func inTx(t *test) {
 	}
 	t.must(t.db.InTx(t.ctx, enqueue(nil)))
 	t.inState(dibs.Waiting, id)
-	mine := errors.New("mine")
-	if err := t.db.InTx(t.ctx, enqueue(fmt.Errorf("handler: %w", mine))); !errors.Is(err, mine) {
+	callerError := errors.New("mine")
+	if err := t.db.InTx(t.ctx, enqueue(fmt.Errorf("handler: %w", callerError))); !errors.Is(err, callerError) {
 		t.Fatalf("InTx gave error %v, want the one that the function returned", err)
 	}
 	t.expectGone(id)

@@ -99,8 +99,8 @@ func txClaimLate(t *test) {
 	tx := t.beginTx()
 	late := t.claimOn(tx, dibs.ClaimRequest{N: 1, Lease: dibs.MinLease})[0]
 	t.must(tx.Commit())
-	again := t.claimSoon(dibs.ClaimRequest{}, 1)[0]
-	equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{id, 2})
+	reclaimed := t.claimSoon(dibs.ClaimRequest{}, 1)[0]
+	equal(t, "job and attempt", []any{reclaimed.ID, reclaimed.Attempt}, []any{id, 2})
 	t.allRefused(late.Lease())
 	tx = t.beginTx()
 	t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{late.Lease().Complete(nil)}), id)
@@ -205,10 +205,10 @@ func txClaimUndone(t *test) {
 		undone := t.claimOn(tx, dibs.ClaimRequest{N: 1})
 		t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
 		t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{undone[0].Lease().RetryAfter(0, "e")}), id)
-		again := t.claimOn(tx, dibs.ClaimRequest{N: 1})
-		sameIDs(t, "claimed again", ids(again), []int64{id})
+		reclaimed := t.claimOn(tx, dibs.ClaimRequest{N: 1})
+		sameIDs(t, "claimed again", ids(reclaimed), []int64{id})
 		t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{undone[0].Lease().RetryAfter(0, "e")}), id)
-		t.must(tx.Finish(t.ctx, []dibs.Outcome{again[0].Lease().Die("e")}))
+		t.must(tx.Finish(t.ctx, []dibs.Outcome{reclaimed[0].Lease().Die("e")}))
 		t.must(tx.Commit())
 		got := t.get(id)
 		equal(t, "state, attempt, errors", []any{got.State, got.Attempt, len(got.Errors)}, []any{dibs.Dead, 1, 1})

@@ -105,12 +105,12 @@ func (r *stage) workerProgress(calls []*history.Call) []WorkerProgress {
 		}
 	}
 	for _, k := range r.kills {
-		again, latest := k.ranAgainAfter(calls), time.Duration(0)
-		for _, took := range again {
+		ranAgain, latest := k.ranAgainAfter(calls), time.Duration(0)
+		for _, took := range ranAgain {
 			latest = max(latest, took)
 		}
 		w := byName[k.Worker]
-		w.Running, w.Held, w.Recovered = 0, len(k.Held), len(again)
+		w.Running, w.Held, w.Recovered = 0, len(k.Held), len(ranAgain)
 		if w.Recovered == w.Held && !r.recoveryShown {
 			r.recoveryShown = true
 			r.eventAt(k.At.Add(latest), "all %d jobs of %s run elsewhere, the last %v after the kill", w.Held, w.Name, latest.Round(10*time.Millisecond))

@@ -114,12 +114,12 @@ func (r *stage) enqueue(ctx context.Context) error {
 			return err
 		}
 	}
-	again, err := r.db.Enqueue(ctx, r.plan.Duplicates)
+	duplicates, err := r.db.Enqueue(ctx, r.plan.Duplicates)
 	if err != nil {
 		return err
 	}
 	refused := 0
-	for _, e := range again {
+	for _, e := range duplicates {
 		if e.Existing {
 			refused++
 		}
@@ -197,12 +197,12 @@ func (r *stage) killOne(ctx context.Context) error {
 		}
 		r.event("%s killed (SIGKILL) at its work; %s takes its place", victim.Name, r.workers[len(r.workers)-1].Name)
 	case len(r.kills) == 0 && time.Since(victim.Killed) > settle:
-		now, err := r.DB.List(ctx, dibs.Filter{Queue: Queue, State: dibs.Running, Limit: 1000})
+		running, err := r.DB.List(ctx, dibs.Filter{Queue: Queue, State: dibs.Running, Limit: 1000})
 		if err != nil {
 			return err
 		}
 		k := Kill{Worker: victim.Name, At: victim.Killed}
-		for _, job := range now.Jobs {
+		for _, job := range running.Jobs {
 			if job.Worker == victim.Name {
 				k.Held = append(k.Held, job)
 			}

@@ -107,9 +107,9 @@ func TestASabotagedRunBreaksAPromise(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	c := config(t, 500)
-	var again []int64
+	var requeued []int64
 	c.Watch = func(p Progress) {
-		if len(again) > 0 || p.Stats.Completed == 0 {
+		if len(requeued) > 0 || p.Stats.Completed == 0 {
 			return
 		}
 		page, err := c.DB.List(t.Context(), dibs.Filter{Queue: Queue, State: dibs.Completed, Limit: 1})
@@ -117,7 +117,7 @@ func TestASabotagedRunBreaksAPromise(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if again, err = c.DB.Requeue(t.Context(), []int64{page.Jobs[0].ID}); err != nil {
+		if requeued, err = c.DB.Requeue(t.Context(), []int64{page.Jobs[0].ID}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -125,8 +125,8 @@ func TestASabotagedRunBreaksAPromise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said := fmt.Sprint(r.Promises); r.Kept() || len(again) != 1 || !strings.Contains(said, fmt.Sprintf("job %d was completed by", again[0])) {
-		t.Errorf("requeued %v; the verdict: %s", again, said)
+	if verdict := fmt.Sprint(r.Promises); r.Kept() || len(requeued) != 1 || !strings.Contains(verdict, fmt.Sprintf("job %d was completed by", requeued[0])) {
+		t.Errorf("requeued %v; the verdict: %s", requeued, verdict)
 	}
 }
 

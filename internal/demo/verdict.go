@@ -166,13 +166,13 @@ func (e Evidence) recovered(k Kill) (Promise, []time.Duration) {
 			ended[job.ID] = job.Attempt
 		}
 	}
-	again, want := k.ranAgainAfter(e.Calls), 0
+	ranAgain, want := k.ranAgainAfter(e.Calls), 0
 	for _, job := range k.Held {
 		if ended[job.ID] == job.Attempt {
 			continue
 		}
 		want++
-		switch took, ok := again[job.ID]; {
+		switch took, ok := ranAgain[job.ID]; {
 		case !ok:
 			late = append(late, fmt.Sprintf("job %d did not run again", job.ID))
 		case took > limit:

@@ -121,14 +121,14 @@ func TestTheVerdictFinds(t *testing.T) {
 
 func TestThePlanIsMixedAndAlwaysTheSame(t *testing.T) {
 	t.Parallel()
-	p, again := NewPlan(5000), NewPlan(5000)
-	if fmt.Sprint(p.Limits) != fmt.Sprint(again.Limits) || len(p.Jobs) != 5000 {
+	p, second := NewPlan(5000), NewPlan(5000)
+	if fmt.Sprint(p.Limits) != fmt.Sprint(second.Limits) || len(p.Jobs) != 5000 {
 		t.Fatalf("plans differ, or have not 5000 jobs: %d", len(p.Jobs))
 	}
 	var dead, failing, later, unique, inGroups int
 	priorities := map[int]int{}
 	for i, j := range p.Jobs {
-		if j.New.Payload != again.Jobs[i].New.Payload {
+		if j.New.Payload != second.Jobs[i].New.Payload {
 			t.Fatalf("job %d differs from plan to plan", i)
 		}
 		priorities[*j.New.Priority]++

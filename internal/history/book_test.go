@@ -50,8 +50,8 @@ func (b *book) call(client string, verb history.Verb, at int) *history.Call {
 	return c
 }
 
-// cut takes the answer of a call away.
-func cut(c *history.Call) *history.Call {
+// removeAnswer takes the answer of a call away.
+func removeAnswer(c *history.Call) *history.Call {
 	c.End, c.Fate = time.Time{}, history.Unknown
 	c.Jobs, c.Changed, c.Refused = nil, nil, nil
 	for i := range c.New {
@@ -104,13 +104,13 @@ func (b *book) extend(client string, at, lease, claim int, id int64) *history.Ca
 	return c
 }
 
-func (b *book) change(verb history.Verb, at int, ids ...int64) *history.Call {
+func (b *book) operatorCall(verb history.Verb, at int, ids ...int64) *history.Call {
 	c := b.call("o", verb, at)
 	c.IDs, c.Changed = ids, ids
 	return c
 }
 
-func (b *book) set(at int, change dibs.QueueChange) *history.Call {
+func (b *book) setQueue(at int, change dibs.QueueChange) *history.Call {
 	c := b.call("o", history.SetQueue, at)
 	c.Queue, c.Settings = "q", &change
 	return c
@@ -124,14 +124,14 @@ func (b *book) inTx(tx string, at int, end history.Verb, f func()) *history.Call
 	return b.call("t", end, at)
 }
 
-// refuse makes the call's answer say that the leases of the jobs are lost.
-func refuse(c *history.Call, ids ...int64) *history.Call {
+// setRefused makes the call's answer say that the leases of the jobs are lost.
+func setRefused(c *history.Call, ids ...int64) *history.Call {
 	c.Refused = ids
 	return c
 }
 
-// group puts all jobs of the calls into a group.
-func group(calls ...*history.Call) {
+// setGroup puts all jobs of the calls into group g.
+func setGroup(calls ...*history.Call) {
 	for _, c := range calls {
 		for i := range c.New {
 			c.New[i].Group = "g"

@@ -5,7 +5,7 @@ import "github.com/dibs-queue/dibs"
 // attemptNumbers judges promise 5 for one job.
 func (j *judge) attemptNumbers(l *life) {
 	var last *attempt // the last attempt that was not rolled back
-	given := 0        // the highest attempt number so far
+	highest := 0      // the highest attempt number so far
 	for i := range l.attempts {
 		a := &l.attempts[i]
 		if a.rolledBack() {
@@ -18,8 +18,8 @@ func (j *judge) attemptNumbers(l *life) {
 		if last != nil {
 			j.compareAttempts(l, last, a)
 		}
-		j.gap(l, given, a.Attempt-1, a.hi, a.call)
-		given = max(given, a.Attempt)
+		j.gap(l, highest, a.Attempt-1, a.hi, a.call)
+		highest = max(highest, a.Attempt)
 		if last == nil || a.fate == Done {
 			last = a
 		}
@@ -29,12 +29,12 @@ func (j *judge) attemptNumbers(l *life) {
 		return
 	}
 	switch {
-	case f.Attempt < given && last.fate == Done:
+	case f.Attempt < highest && last.fate == Done:
 		j.accuse(5, l.id, []int32{last.call}, "job %d has had %d attempts at the end, but %s was given it", l.id, f.Attempt, j.holderOf(last))
 	case f.Attempt-f.Excused > f.MaxAttempts:
 		j.accuse(5, l.id, l.calls(), "job %d has had %d attempts, %d of them excused, and may have %d", l.id, f.Attempt, f.Excused, f.MaxAttempts)
 	default:
-		j.gap(l, given, f.Attempt, never, -1)
+		j.gap(l, highest, f.Attempt, never, -1)
 	}
 	if last != nil && f.Attempt == last.Attempt && last.fate == Done && !l.requeued(last.lo, never) {
 		if _, most := j.excuses(last); f.Excused > last.Excused+most {
@@ -51,13 +51,13 @@ func (j *judge) compareAttempts(l *life, a, b *attempt) {
 	case a.Attempt < b.Attempt && b.hi < a.lo:
 		j.accuse(5, l.id, []int32{a.call, b.call}, "%s was given job %d after %s: attempt numbers only grow", j.holderOf(a), l.id, j.holderOf(b))
 	case a.Attempt+1 == b.Attempt && a.fate == Done && !l.requeued(a.lo, b.hi):
-		least, most := j.excuses(a)
-		if n := b.Excused - a.Excused; n < least || n > most {
-			shown := []int32{a.call, b.call}
+		fewest, most := j.excuses(a)
+		if n := b.Excused - a.Excused; n < fewest || n > most {
+			calls := []int32{a.call, b.call}
 			for _, e := range a.finishes {
-				shown = append(shown, e.call)
+				calls = append(calls, e.call)
 			}
-			j.accuse(5, l.id, shown, "job %d had %d excused attempts when %s got it and %d when %s did; %d to %d were released or snoozed meanwhile", l.id, a.Excused, j.holderOf(a), b.Excused, j.holderOf(b), least, most)
+			j.accuse(5, l.id, calls, "job %d had %d excused attempts when %s got it and %d when %s did; %d to %d were released or snoozed meanwhile", l.id, a.Excused, j.holderOf(a), b.Excused, j.holderOf(b), fewest, most)
 		}
 	}
 }
@@ -80,8 +80,8 @@ func (j *judge) excuses(a *attempt) (least, most int) {
 
 // gap judges the attempt numbers between given and last, which no answer of a claim
 // contains: each of them needs a claim without an answer.
-func (j *judge) gap(l *life, given, last int, claimedBy int64, call int32) {
-	missing := last - given
+func (j *judge) gap(l *life, known, last int, claimedBy int64, call int32) {
+	missing := last - known
 	if missing <= 0 {
 		return
 	}
@@ -92,6 +92,6 @@ func (j *judge) gap(l *life, given, last int, claimedBy int64, call int32) {
 		}
 	}
 	if unknown < missing {
-		j.accuse(5, l.id, append(l.calls(), call), "the attempts %d to %d of job %d were given to nobody: only %d claims of queue %q had no answer", given+1, last, l.id, unknown, l.queue)
+		j.accuse(5, l.id, append(l.calls(), call), "the attempts %d to %d of job %d were given to nobody: only %d claims of queue %q had no answer", known+1, last, l.id, unknown, l.queue)
 	}
 }

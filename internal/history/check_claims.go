@@ -119,9 +119,9 @@ func (j *judge) checkRunAt(l *life, before, a *attempt) {
 		if n == nil || a.Attempt != 1 || a.Key != l.key {
 			return
 		}
-		asked := j.spans[l.born.call].lo + n.Delay.Microseconds()
-		if runAt < asked || micros(a.RunAt) < micros(n.RunAt) {
-			j.accuse(4, l.id, []int32{l.born.call, a.call}, "job %d was given to %s with the run_at %s, and was enqueued for %s at the earliest", l.id, j.holderOf(a), timeText(runAt), timeText(max(asked, micros(n.RunAt))))
+		earliest := j.spans[l.born.call].lo + n.Delay.Microseconds()
+		if runAt < earliest || micros(a.RunAt) < micros(n.RunAt) {
+			j.accuse(4, l.id, []int32{l.born.call, a.call}, "job %d was given to %s with the run_at %s, and was enqueued for %s at the earliest", l.id, j.holderOf(a), timeText(runAt), timeText(max(earliest, micros(n.RunAt))))
 		}
 		return
 	}
@@ -135,8 +135,8 @@ func (j *judge) checkRunAt(l *life, before, a *attempt) {
 			continue
 		}
 		moved = true
-		if asked := j.spans[e.call].lo + j.delay(l, before, o); j.outcome(e) == accepted && runAt < asked {
-			j.accuse(4, l.id, []int32{before.call, e.call, a.call}, "job %d was given to %s with the run_at %s, and had been put off until %s at the earliest", l.id, j.holderOf(a), timeText(runAt), timeText(asked))
+		if earliest := j.spans[e.call].lo + j.delay(l, before, o); j.outcome(e) == accepted && runAt < earliest {
+			j.accuse(4, l.id, []int32{before.call, e.call, a.call}, "job %d was given to %s with the run_at %s, and had been put off until %s at the earliest", l.id, j.holderOf(a), timeText(runAt), timeText(earliest))
 		}
 	}
 	if !moved && !a.RunAt.Equal(before.RunAt) {

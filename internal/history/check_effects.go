@@ -14,14 +14,14 @@ func (j *judge) effects(l *life) {
 	}
 	have := j.Effects[l.id]
 	least, most := 0, 0
-	var shown []int32
+	var calls []int32
 	for i := range l.attempts {
 		a := &l.attempts[i]
 		for _, e := range a.finishes {
 			if j.Calls[e.call].Tx == "" || j.outcomeOf(e).Ending != dibs.EndCompleted {
 				continue
 			}
-			shown = append(shown, a.call, e.call)
+			calls = append(calls, a.call, e.call)
 			switch j.outcome(e) {
 			case accepted:
 				least++
@@ -41,7 +41,7 @@ func (j *judge) effects(l *life) {
 	}
 	j.checked(8, 1)
 	if have < least || have > most {
-		j.accuse(8, l.id, shown, "%d effects of job %d are there, but %s", have, l.id, allowed(least, most))
+		j.accuse(8, l.id, calls, "%d effects of job %d are there, but %s", have, l.id, allowed(least, most))
 	}
 }
 

@@ -52,7 +52,7 @@ func (j *judge) enqueued(p place, n *New, seen map[string]sighting, ids map[int6
 		final := j.final[n.ID]
 		switch {
 		case found && where.id != n.ID:
-			j.accuse(1, n.ID, []int32{p.call, where.call}, "the job with key %q was enqueued as %d and is there as %d", n.Key, n.ID, where.id)
+			j.accuse(1, n.ID, []int32{p.call, where.call}, "the job with key %q was enqueued with the id %d and has the id %d", n.Key, n.ID, where.id)
 		case final == nil && !j.mayDelete(n.Queue):
 			j.accuse(1, n.ID, []int32{p.call}, "job %d (key %q) is gone, though its enqueueing was acknowledged", n.ID, n.Key)
 		case final != nil && Key(final.Payload) != n.Key:
@@ -105,11 +105,11 @@ func (j *judge) existence(l *life) {
 	}
 	j.checked(1, 1)
 	if l.born.call < 0 {
-		shown := []int32{-1}
+		calls := []int32{-1}
 		if len(l.attempts) > 0 {
-			shown[0] = l.attempts[0].call
+			calls[0] = l.attempts[0].call
 		}
-		j.accuse(1, l.id, shown, "job %d (key %q) exists, and nobody enqueued it", l.id, l.key)
+		j.accuse(1, l.id, calls, "job %d (key %q) exists, and nobody enqueued it", l.id, l.key)
 		return
 	}
 	born := &j.spans[l.born.call]

@@ -74,17 +74,17 @@ func resultText(result json.RawMessage) string {
 
 // calls lists the calls that enqueued, claimed, finished and changed the job.
 func (l *life) calls() []int32 {
-	shown := []int32{l.born.call}
+	calls := []int32{l.born.call}
 	for i := range l.attempts {
-		shown = append(shown, l.attempts[i].call)
+		calls = append(calls, l.attempts[i].call)
 		for _, e := range l.attempts[i].finishes {
-			shown = append(shown, e.call)
+			calls = append(calls, e.call)
 		}
 	}
 	for _, e := range l.changes {
-		shown = append(shown, e.call)
+		calls = append(calls, e.call)
 	}
-	return shown
+	return calls
 }
 
 // finalState returns the final state that an outcome of the attempt leads to, or "". It

@@ -56,9 +56,9 @@ func (j *judge) overlooked(c crowd, waits []wait, couldTake func(*shortClaim) bo
 		case short[n].claimingSince+j.grace >= s.lo || !couldTake(&short[n]):
 			continue
 		default:
-			w, asked := longest, j.Calls[short[n].call]
+			w, claim := longest, j.Calls[short[n].call]
 			j.checked(4, 1)
-			j.accuse(4, w.id, []int32{short[n].call, w.call}, "a claim at %s asked for %d jobs of queue %s and got %d, but not job %d, which nobody had held since %s: it was in limbo for more than %v", timeText(s.lo), asked.Want, quote(c.queue), len(asked.Jobs), w.id, timeText(w.from), limbo)
+			j.accuse(4, w.id, []int32{short[n].call, w.call}, "a claim at %s asked for %d jobs of queue %s and got %d, but not job %d, which nobody had held since %s: it was in limbo for more than %v", timeText(s.lo), claim.Want, quote(c.queue), len(claim.Jobs), w.id, timeText(w.from), limbo)
 			from, longest = w.to, nil
 		}
 		n += sort.Search(len(short)-n-1, func(i int) bool { return j.spans[short[n+1+i].call].lo > from })
@@ -129,14 +129,14 @@ func (j *judge) endedJob(a *attempt) bool {
 // taken it.
 func (j *judge) notePlaces(l *life, held *periods) {
 	_, strict := j.lane(l.queue).strict.between(0, never)
-	last, given := int64(0), 0 // when the last attempt began, and its number
+	lastBegan, lastNumber := int64(0), 0 // when the last attempt began, and its number
 	if l.born.call >= 0 {
-		last = j.spans[l.born.call].lo
+		lastBegan = j.spans[l.born.call].lo
 	}
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		if !a.rolledBack() && a.Attempt > given+1 {
-			held.add(last, a.hi)
+		if !a.rolledBack() && a.Attempt > lastNumber+1 {
+			held.add(lastBegan, a.hi)
 		}
 		to := a.endHi
 		if to == a.leaseHi {
@@ -150,10 +150,10 @@ func (j *judge) notePlaces(l *life, held *periods) {
 		}
 		held.add(a.lo, to)
 		if !a.rolledBack() {
-			last, given = a.lo, a.Attempt
+			lastBegan, lastNumber = a.lo, a.Attempt
 		}
 	}
-	if l.final == nil || l.final.Attempt > given {
-		held.add(last, never)
+	if l.final == nil || l.final.Attempt > lastNumber {
+		held.add(lastBegan, never)
 	}
 }

@@ -59,13 +59,13 @@ func (j *judge) exceeded(runs []run, where string, most func(lo, hi int64) int64
 		j.checked(6, 1)
 		limit := most(r.lo, r.hi)
 		if n := int64(i + 1 - ended); n > limit {
-			var shown []int32
+			var calls []int32
 			for k := range runs[:i+1] {
 				if runs[k].end > r.hi {
-					shown = append(shown, runs[k].call)
+					calls = append(calls, runs[k].call)
 				}
 			}
-			j.accuse(6, r.id, shown, "%d jobs of %s ran at once at %s, when job %d had been given out, and the limit was %d at most", n, where, timeText(r.hi), r.id, limit)
+			j.accuse(6, r.id, calls, "%d jobs of %s ran at once at %s, when job %d had been given out, and the limit was %d at most", n, where, timeText(r.hi), r.id, limit)
 		}
 	}
 }

@@ -59,17 +59,17 @@ func (j *judge) owners(l *life) {
 		if b.Attempt > a.Attempt+1 && j.mayBeResumed(l, first.Worker, b.hi) {
 			continue
 		}
-		shown := []int32{a.call, b.call}
+		calls := []int32{a.call, b.call}
 		for _, e := range append(slices.Clone(a.extends), a.finishes...) {
 			if j.spans[e.call].lo <= b.hi {
-				shown = append(shown, e.call)
+				calls = append(calls, e.call)
 			}
 		}
 		if second.Verb == Resume {
-			j.accuse(2, l.id, shown, "job %d was resumed by %s while it belonged to %s, a worker of another name, until %s at least", l.id, j.holderOf(b), j.holderOf(a), timeText(a.endLo))
+			j.accuse(2, l.id, calls, "job %d was resumed by %s while it belonged to %s, a worker of another name, until %s at least", l.id, j.holderOf(b), j.holderOf(a), timeText(a.endLo))
 			continue
 		}
-		j.accuse(2, l.id, shown, "job %d was claimed by %s, which was answered at %s, while it belonged to %s until %s at least: it had two owners", l.id, j.holderOf(b), timeText(b.hi), j.holderOf(a), timeText(a.endLo))
+		j.accuse(2, l.id, calls, "job %d was claimed by %s, which was answered at %s, while it belonged to %s until %s at least: it had two owners", l.id, j.holderOf(b), timeText(b.hi), j.holderOf(a), timeText(a.endLo))
 	}
 }
 

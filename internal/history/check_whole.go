@@ -134,14 +134,14 @@ func (j *judge) whole() {
 			continue
 		}
 		first, other := u.found[0], u.missing[0]
-		what, promise := "the calls of one transaction", 8
+		subject, promise := "the calls of one transaction", 8
 		if j.Calls[first].Tx == "" {
-			what = "the jobs that were enqueued together"
+			subject = "the jobs that were enqueued together"
 		}
 		if j.Calls[first].Verb == Enqueue || j.Calls[other].Verb == Enqueue {
 			promise = 1
 		}
 		j.accuse(promise, 0, []int32{first, other}, "%s must take effect as a whole or not at all, but %d effects are there (such as that of %s's call %d) and %d are missing (such as that of its call %d)",
-			what, len(u.found), j.Calls[first].Client, j.Calls[first].Number, len(u.missing), j.Calls[other].Number)
+			subject, len(u.found), j.Calls[first].Client, j.Calls[first].Number, len(u.missing), j.Calls[other].Number)
 	}
 }

@@ -260,15 +260,15 @@ func TestDamagedRecordsAreFound(t *testing.T) {
 	must(t, r.Close())
 	seed := rand.Uint64()
 	// Leases must be long enough that on a slow machine, too, some jobs finish in time.
-	whole := load(t, db, dir, 500*time.Millisecond, 1, 1000, seed)
-	complain(t, history.Judge(whole))
+	undamaged := load(t, db, dir, 500*time.Millisecond, 1, 1000, seed)
+	complain(t, history.Judge(undamaged))
 	for i, d := range damages {
 		t.Run(d.name, func(t *testing.T) {
-			e := whole
+			e := undamaged
 			e.Calls = value[[]*history.Call](t)(history.Read(dir))
 			e.Final = value[history.Evidence](t)(history.Collect(t.Context(), db, dir)).Final
 			e.Effects = make(map[int64]int)
-			for id, n := range whole.Effects {
+			for id, n := range undamaged.Effects {
 				e.Effects[id] = n
 			}
 			if !d.do(&e, rand.New(rand.NewPCG(seed, uint64(i)))) {

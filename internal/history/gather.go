@@ -136,11 +136,11 @@ func (j *judge) waitBefore(l *life, i int) (wait, bool) {
 			}
 		}
 	}
-	_, due := j.clock.client(a.RunAt)
+	_, dueFrom := j.clock.client(a.RunAt)
 	if l.group != "" {
-		due += j.slack() // a claim must first admit the jobs of a group that have become due
+		dueFrom += j.slack() // a claim must first admit the jobs of a group that have become due
 	}
-	w.from = max(visible, due)
+	w.from = max(visible, dueFrom)
 	return w, w.from < w.to || w.placeKeptFrom < w.to
 }
 
@@ -224,13 +224,13 @@ func (j *judge) keyHeldUntil(l *life, n *New) int64 {
 	for _, e := range l.changes {
 		to = min(to, j.spans[e.call].lo)
 	}
-	given := 0
+	lastNumber := 0
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		if a.Attempt > given+1 { // a claim without an answer took the job in between
+		if a.Attempt > lastNumber+1 { // a claim without an answer took the job in between
 			return min(to, j.spans[l.born.call].seenHi)
 		}
-		given = a.Attempt
+		lastNumber = a.Attempt
 		if n.UniqueUntil == dibs.UntilClaimed {
 			to = min(to, a.lo)
 		}
@@ -243,7 +243,7 @@ func (j *judge) keyHeldUntil(l *life, n *New) int64 {
 			}
 		}
 	}
-	if l.final == nil || l.final.Attempt != given {
+	if l.final == nil || l.final.Attempt != lastNumber {
 		to = min(to, j.spans[l.born.call].seenHi)
 	}
 	return to

@@ -41,7 +41,7 @@ func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
 // Row 1 of an adopted table is claimed twice, and the table does not number attempts.
 func TestRowsOfAdoptedTables(t *testing.T) {
 	t.Parallel()
-	elsewhere := func(b *book, at int) { b.change(history.Ended, at, 1) }
+	elsewhere := func(b *book, at int) { b.operatorCall(history.Ended, at, 1) }
 	for _, c := range []struct {
 		name  string
 		ends  int
@@ -61,7 +61,7 @@ func TestRowsOfAdoptedTables(t *testing.T) {
 		{"another program ends it", 1, func(b *book) {
 			b.claim("w1", 10, 1, 1)
 			elsewhere(b, 30)
-			refuse(b.finish("w1", 50, dibs.EndCompleted, 10, 1), 1)
+			setRefused(b.finish("w1", 50, dibs.EndCompleted, 10, 1), 1)
 		}, ""},
 		{"an outcome is accepted after another program has ended it", 1, func(b *book) {
 			b.claim("w1", 10, 1, 1)
@@ -88,9 +88,9 @@ func TestRowsOfAdoptedTables(t *testing.T) {
 		b := newBook()
 		c.write(b)
 		b.Effects = map[int64]int{1: c.ends}
-		said := strings.Join(history.Broken(history.Owned(b.evidence())), "; ")
-		if !strings.Contains(said, c.says) || c.says == "" && said != "" {
-			t.Errorf("%s: it says %q, want %q", c.name, said, c.says)
+		messages := strings.Join(history.Broken(history.Owned(b.evidence())), "; ")
+		if !strings.Contains(messages, c.says) || c.says == "" && messages != "" {
+			t.Errorf("%s: it says %q, want %q", c.name, messages, c.says)
 		}
 	}
 }

@@ -39,30 +39,30 @@ func (c *client) step() {
 	switch n := c.rand.IntN(100); {
 	case n < 25:
 		done, err := c.db.Enqueue(ctx, c.batch())
-		c.expect(err)
-		c.know(done)
+		c.expectError(err)
+		c.addIDs(done)
 	case n < 32:
 		err := c.db.InTx(ctx, func(tx dibs.Tx) error {
 			if _, err := tx.Enqueue(ctx, c.batch()); err != nil {
 				return err
 			}
-			return c.mistake()
+			return c.sometimesFail()
 		})
-		c.expect(err)
+		c.expectError(err)
 	case n < 60:
 		jobs, err := c.db.Claim(ctx, dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 1 + c.rand.IntN(8), Lease: c.lease + time.Duration(c.rand.Int64N(2*int64(c.lease)))})
-		c.expect(err)
+		c.expectError(err)
 		c.held = append(c.held, jobs...)
 	case n < 63:
 		c.claimInTx()
 	case n < 64:
 		jobs, err := c.db.Resume(ctx, dibs.ClaimRequest{Queue: "q", Worker: c.name, Lease: 2 * c.lease})
-		c.expect(err)
+		c.expectError(err)
 		c.held = append(c.held, jobs...)
 	case n < 68:
 		c.extend()
 	case n < 85:
-		c.expect(c.db.Finish(ctx, c.outcomes(1+c.rand.IntN(6))))
+		c.expectError(c.db.Finish(ctx, c.outcomes(1+c.rand.IntN(6))))
 	case n < 92:
 		c.finishInTx()
 	default:
@@ -70,20 +70,20 @@ func (c *client) step() {
 	}
 }
 
-func (c *client) expect(err error) {
+func (c *client) expectError(err error) {
 	if err != nil && !errors.Is(err, dibs.ErrLeaseLost) && !errors.Is(err, errMistake) {
 		c.t.Error(err)
 	}
 }
 
-func (c *client) mistake() error {
+func (c *client) sometimesFail() error {
 	if c.rand.IntN(3) == 0 {
 		return errMistake
 	}
 	return nil
 }
 
-func (c *client) know(done []dibs.Enqueued) {
+func (c *client) addIDs(done []dibs.Enqueued) {
 	for _, d := range done {
 		c.ids = append(c.ids, d.ID)
 	}
@@ -113,9 +113,9 @@ func (c *client) batch() []dibs.NewJob {
 	return jobs
 }
 
-// some takes up to n of the client's held jobs. One in ten also stays held, so that it is
+// someHeld takes up to n of the client's held jobs. One in ten also stays held, so that it is
 // finished again.
-func (c *client) some(n int) []*dibs.RawJob {
+func (c *client) someHeld(n int) []*dibs.RawJob {
 	var jobs []*dibs.RawJob
 	seen := make(map[int64]bool)
 	for range n {
@@ -137,7 +137,7 @@ func (c *client) some(n int) []*dibs.RawJob {
 
 func (c *client) outcomes(n int) []dibs.Outcome {
 	outcomes := []dibs.Outcome{{ID: 1 << 40, Token: dibs.Token{1}, Ending: dibs.EndCompleted}} // this job does not exist
-	for _, j := range c.some(n) {
+	for _, j := range c.someHeld(n) {
 		l := j.Lease()
 		var o dibs.Outcome
 		switch c.rand.IntN(12) {
@@ -163,7 +163,7 @@ func (c *client) outcomes(n int) []dibs.Outcome {
 // claimInTx claims jobs and ends the first half of them in the same transaction.
 func (c *client) claimInTx() {
 	var kept []*dibs.RawJob
-	c.expect(c.db.InTx(c.t.Context(), func(tx dibs.Tx) error {
+	c.expectError(c.db.InTx(c.t.Context(), func(tx dibs.Tx) error {
 		jobs, err := tx.Claim(c.t.Context(), dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 1 + c.rand.IntN(3), Lease: c.lease})
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func (c *client) claimInTx() {
 		if err := tx.Finish(c.t.Context(), ends); err != nil {
 			return err
 		}
-		if err := c.mistake(); err != nil {
+		if err := c.sometimesFail(); err != nil {
 			return err
 		}
 		kept = jobs[len(jobs)/2:]
@@ -193,9 +193,9 @@ func (c *client) finishInTx() {
 		if err := tx.Finish(c.t.Context(), outcomes); err != nil {
 			return err
 		}
-		return c.mistake()
+		return c.sometimesFail()
 	})
-	c.expect(err)
+	c.expectError(err)
 	if err != nil {
 		return
 	}
@@ -210,13 +210,13 @@ func (c *client) finishInTx() {
 
 func (c *client) extend() {
 	var leases []dibs.Lease
-	for _, j := range c.some(3) {
+	for _, j := range c.someHeld(3) {
 		leases = append(leases, j.Lease())
 		c.held = append(c.held, j)
 	}
 	if len(leases) > 0 {
 		_, err := c.db.Extend(c.t.Context(), leases, c.lease+time.Duration(c.rand.Int64N(2*int64(c.lease))))
-		c.expect(err)
+		c.expectError(err)
 	}
 }
 
@@ -247,14 +247,14 @@ func (c *client) operate() {
 	case 9:
 		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Concurrency: &none})
 	}
-	c.expect(err)
+	c.expectError(err)
 }
 
 // drain completes all jobs that are left.
 func (c *client) drain() {
 	none := 0
 	_, err := c.db.SetQueue(c.t.Context(), "q", dibs.QueueChange{Concurrency: &none})
-	c.expect(err)
+	c.expectError(err)
 	for {
 		jobs, err := c.db.Claim(c.t.Context(), dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 100})
 		must(c.t, err)

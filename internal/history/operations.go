@@ -5,16 +5,16 @@ import "github.com/dibs-queue/dibs"
 // complete reports whether the records contain the enqueue call of the job and each of its
 // attempts.
 func (l *life) complete() bool {
-	given := 0
+	lastNumber := 0
 	for i := range l.attempts {
 		if a := &l.attempts[i]; !a.rolledBack() {
-			if a.Attempt > given+1 {
+			if a.Attempt > lastNumber+1 {
 				return false
 			}
-			given = a.Attempt
+			lastNumber = a.Attempt
 		}
 	}
-	return l.born.call >= 0 && (l.final == nil || l.final.Attempt == given)
+	return l.born.call >= 0 && (l.final == nil || l.final.Attempt == lastNumber)
 }
 
 // operations lists the calls about the job, and its state at the end.

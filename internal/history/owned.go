@@ -33,8 +33,8 @@ func Owned(e Evidence) []Verdict {
 // rowEnds judges how a row ended, by the ends that triggers counted.
 func (j *judge) rowEnds(l *life) {
 	have, elsewhere := j.Effects[l.id], l.endedElsewhere()
-	maybe := len(l.attempts) == 0 || len(elsewhere) > 0 // another cause may have ended the row
-	var enders []int32                                  // calls that certainly ended the row
+	otherCause := len(l.attempts) == 0 || len(elsewhere) > 0 // another cause may have ended the row
+	var enders []int32                                       // calls that certainly ended the row
 	for _, e := range elsewhere {
 		if j.spans[e.call].fate == Done {
 			enders = append(enders, e.call)
@@ -52,10 +52,10 @@ func (j *judge) rowEnds(l *life) {
 			case dibs.EndCompleted:
 				enders = append(enders, e.call)
 			case dibs.EndRetry, dibs.EndDead, dibs.EndCancelled:
-				maybe = true
+				otherCause = true
 			}
 		}
-		maybe = maybe || !finished // the end of the lease may have ended the row
+		otherCause = otherCause || !finished // the end of the lease may have ended the row
 	}
 	j.checked(8, 1)
 	switch {
@@ -63,7 +63,7 @@ func (j *judge) rowEnds(l *life) {
 		j.accuse(8, l.id, enders, "row %d has ended %d times, and %d calls were told that they ended it", l.id, have, len(enders))
 	case have == 0 && len(enders) == 1:
 		j.accuse(8, l.id, enders, "row %d has not ended, though that was acknowledged", l.id)
-	case have == 1 && len(enders) == 0 && !maybe:
+	case have == 1 && len(enders) == 0 && !otherCause:
 		j.accuse(8, l.id, l.calls(), "row %d has ended, but nobody's outcome was accepted", l.id)
 	}
 }

@@ -16,22 +16,22 @@ var existence = []page{
 		b.finish("w", 20, dibs.EndCompleted, 10, 1)
 	}, 0, ""},
 	{"a job whose enqueue had no answer may exist", func(b *book) {
-		cut(b.enqueue(0, 1))
+		removeAnswer(b.enqueue(0, 1))
 		b.claim("w", 10, 1, 1)
 		b.finish("w", 20, dibs.EndCompleted, 10, 1)
 		b.atEnd(dibs.Completed, 1, 1)
 	}, 0, ""},
 	{"a job whose enqueue had no answer may not exist", func(b *book) {
-		cut(b.enqueue(0, 1, 2))
+		removeAnswer(b.enqueue(0, 1, 2))
 	}, 0, ""},
 	{"half of a batch without an answer is missing", func(b *book) {
-		cut(b.enqueue(0, 1, 2))
+		removeAnswer(b.enqueue(0, 1, 2))
 		b.claim("w", 10, 1, 1)
 		b.finish("w", 20, dibs.EndCompleted, 10, 1)
 		b.atEnd(dibs.Completed, 1, 1)
 	}, 1, "as a whole"},
 	{"half of a transaction without an answer is missing", func(b *book) {
-		cut(b.inTx("tx", 5, history.Commit, func() {
+		removeAnswer(b.inTx("tx", 5, history.Commit, func() {
 			b.enqueue(0, 1)
 			b.enqueue(2, 2)
 		}))
@@ -97,7 +97,7 @@ var ownership = []page{
 	{"the extend had no answer", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		cut(b.extend("w1", 50, 100, 10, 1))
+		removeAnswer(b.extend("w1", 50, 100, 10, 1))
 		b.claim("w2", 120, 2, 1)
 		b.finish("w2", 130, dibs.EndCompleted, 120, 1)
 		b.atEnd(dibs.Completed, 2, 1)
@@ -113,7 +113,7 @@ var ownership = []page{
 	{"a finish without an answer may have ended it", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		cut(b.finish("w1", 20, dibs.EndRelease, 10, 1))
+		removeAnswer(b.finish("w1", 20, dibs.EndRelease, 10, 1))
 		b.claim("w2", 50, 2, 1)
 		b.finish("w2", 60, dibs.EndCompleted, 50, 1)
 		b.atEnd(dibs.Completed, 2, 1)
@@ -121,7 +121,7 @@ var ownership = []page{
 	{"a refused finish ends nothing", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		refuse(b.finish("w1", 20, dibs.EndRelease, 10, 1), 1)
+		setRefused(b.finish("w1", 20, dibs.EndRelease, 10, 1), 1)
 		b.claim("w2", 50, 2, 1)
 	}, 2, "had two owners"},
 	{"resumed by its own worker", func(b *book) {
@@ -200,7 +200,7 @@ var fencing = []page{
 	{"accepted after an extend without an answer", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		cut(b.extend("w1", 100, 100, 10, 1))
+		removeAnswer(b.extend("w1", 100, 100, 10, 1))
 		b.finish("w1", 120, dibs.EndCompleted, 10, 1)
 		b.atEnd(dibs.Completed, 1, 1)
 	}, 0, ""},
@@ -225,7 +225,7 @@ var fencing = []page{
 	{"accepted after another claim", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		cut(b.finish("w1", 20, dibs.EndRelease, 10, 1))
+		removeAnswer(b.finish("w1", 20, dibs.EndRelease, 10, 1))
 		b.claim("w2", 30, 2, 1)
 		b.finish("w1", 40, dibs.EndCompleted, 10, 1)
 	}, 3, "had been given to w2"},
@@ -237,21 +237,21 @@ var fencing = []page{
 	{"refused with a good lease", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		refuse(b.finish("w1", 20, dibs.EndCompleted, 10, 1), 1)
+		setRefused(b.finish("w1", 20, dibs.EndCompleted, 10, 1), 1)
 	}, 3, "refused wrongly"},
 	{"refused after a finish without an answer", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		cut(b.finish("w1", 20, dibs.EndCompleted, 10, 1))
-		refuse(b.finish("w1", 30, dibs.EndCompleted, 10, 1), 1)
+		removeAnswer(b.finish("w1", 20, dibs.EndCompleted, 10, 1))
+		setRefused(b.finish("w1", 30, dibs.EndCompleted, 10, 1), 1)
 		b.atEnd(dibs.Completed, 1, 1)
 	}, 0, ""},
 	{"refused after a resume without an answer", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		c := cut(b.claim("w1", 20, 2, 1))
+		c := removeAnswer(b.claim("w1", 20, 2, 1))
 		c.Verb = history.Resume
-		refuse(b.finish("w1", 30, dibs.EndCompleted, 10, 1), 1)
+		setRefused(b.finish("w1", 30, dibs.EndCompleted, 10, 1), 1)
 		b.claim("w2", 130, 3, 1)
 		b.finish("w2", 140, dibs.EndCompleted, 130, 1)
 		b.atEnd(dibs.Completed, 3, 1)
@@ -259,7 +259,7 @@ var fencing = []page{
 	{"a cancel races a finish", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		c := b.change(history.Cancel, 20, 1)
+		c := b.operatorCall(history.Cancel, 20, 1)
 		c.Asked = c.Changed
 		b.finish("w1", 20, dibs.EndRelease, 10, 1)
 		b.atEnd(dibs.Cancelled, 1, 1)
@@ -268,8 +268,8 @@ var fencing = []page{
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
 		b.claim("w2", 120, 2, 1)
-		cut(b.finish("w2", 130, dibs.EndCompleted, 120, 1))
-		c := refuse(b.finish("w1", 140, dibs.EndCompleted, 10, 1), 1)
+		removeAnswer(b.finish("w2", 130, dibs.EndCompleted, 120, 1))
+		c := setRefused(b.finish("w1", 140, dibs.EndCompleted, 10, 1), 1)
 		c.Outcomes[0].Result = []byte(`"of w1"`)
 		b.atEnd(dibs.Completed, 2, 1)
 		b.Final[0].Result = []byte(`"of w1"`)
@@ -277,7 +277,7 @@ var fencing = []page{
 	{"a refused finish left its error", func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
-		refuse(b.finish("w1", 112, dibs.EndDead, 10, 1), 1).Outcomes[0].Error = "of w1"
+		setRefused(b.finish("w1", 112, dibs.EndDead, 10, 1), 1).Outcomes[0].Error = "of w1"
 		b.claim("w2", 120, 2, 1)
 		b.finish("w2", 130, dibs.EndCompleted, 120, 1)
 		b.atEnd(dibs.Completed, 2, 1)
@@ -314,7 +314,7 @@ var endings = []page{
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
 		b.finish("w1", 20, dibs.EndDead, 10, 1)
-		b.change(history.Requeue, 25, 1)
+		b.operatorCall(history.Requeue, 25, 1)
 		b.claim("w2", 30, 2, 1).Jobs[0].Excused = 1
 		b.finish("w2", 40, dibs.EndCompleted, 30, 1)
 		b.atEnd(dibs.Completed, 2, 1)
@@ -324,24 +324,24 @@ var endings = []page{
 	}, 4, "a row too many"},
 	{"a job is there twice", func(b *book) {
 		b.enqueue(0, 1)
-		b.change(history.Cancel, 10, 1)
+		b.operatorCall(history.Cancel, 10, 1)
 		b.atEnd(dibs.Cancelled, 0, 1, 1)
 	}, 4, "twice"},
 	{"claims find nothing though a job waits", limbo(0, func(*book) {}), 4, "in limbo"},
 	{"the queue was paused", limbo(0, func(b *book) {
 		pause(b, 10)
 		no := false
-		b.set(3450, dibs.QueueChange{Paused: &no})
+		b.setQueue(3450, dibs.QueueChange{Paused: &no})
 	}), 0, ""},
 	{"the server was restarted", limbo(0, func(b *book) {
 		c := b.call("f", history.Fault, 100)
 		c.Text, c.End = "server killed", ms(3000)
 	}), 0, ""},
 	{"a claim without an answer may have held the job", limbo(0, func(b *book) {
-		cut(b.claim("w2", 1500, 1))
+		removeAnswer(b.claim("w2", 1500, 1))
 	}), 0, ""},
 	{"an operator changed the job", limbo(0, func(b *book) {
-		b.change(history.Edit, 1400, 1)
+		b.operatorCall(history.Edit, 1400, 1)
 	}), 0, ""},
 }
 
@@ -380,7 +380,7 @@ var numbering = []page{
 	}, 5, "were given to nobody"},
 	{"a claim without an answer explains a skipped attempt number", func(b *book) {
 		b.enqueue(0, 1)
-		cut(b.claim("w1", 10, 1, 1))
+		removeAnswer(b.claim("w1", 10, 1, 1))
 		b.claim("w2", 120, 2, 1)
 		b.finish("w2", 130, dibs.EndCompleted, 120, 1)
 		b.atEnd(dibs.Completed, 2, 1)

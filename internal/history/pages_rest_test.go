@@ -9,7 +9,7 @@ import (
 )
 
 // ordinary writes a job that is enqueued at 0, claimed at 10 and completed at 20, and
-// then calls change.
+// withJobThree calls change.
 func ordinary(change func(b *book, enqueue, claim *history.Call)) func(*book) {
 	return func(b *book) {
 		enqueue, claim := b.enqueue(0, 1), b.claim("w1", 10, 1, 1)
@@ -40,7 +40,7 @@ func putOff(ending dibs.Ending, delay, runAt int) func(*book) {
 
 func pause(b *book, at int) *history.Call {
 	yes := true
-	return b.set(at, dibs.QueueChange{Paused: &yes})
+	return b.setQueue(at, dibs.QueueChange{Paused: &yes})
 }
 
 var asking = []page{
@@ -51,19 +51,19 @@ var asking = []page{
 	{"another priority", ordinary(func(_ *book, _, c *history.Call) { c.Jobs[0].Priority = 1 }), 7, "has the priority"},
 	{"a priority that was being changed", ordinary(func(b *book, _, c *history.Call) {
 		c.Jobs[0].Priority, b.Final[0].Priority = 1, 1
-		b.change(history.Edit, 5, 1)
+		b.operatorCall(history.Edit, 5, 1)
 	}), 0, ""},
 	{"other attempts than were asked for", ordinary(func(_ *book, e, _ *history.Call) { e.New[0].MaxAttempts = 6 }), 5, "has the max_attempts 5"},
 	{"other attempts than the queue's", ordinary(func(b *book, _, c *history.Call) { c.Jobs[0].MaxAttempts = 6 }), 5, "has the max_attempts 6"},
 	{"attempts that were being changed", ordinary(func(b *book, e, c *history.Call) {
 		six := 6
-		b.set(0, dibs.QueueChange{MaxAttempts: &six})
+		b.setQueue(0, dibs.QueueChange{MaxAttempts: &six})
 		c.Jobs[0].MaxAttempts, b.Final[0].MaxAttempts = 6, 6
 	}), 0, ""},
-	{"more than asked for", ordinary(func(_ *book, _, c *history.Call) { c.Want = 0 }), 6, "asked for 0"},
-	{"as many as asked for", ordinary(func(_ *book, _, c *history.Call) { c.Want = 1 }), 0, ""},
-	{"from a paused queue", ordinary(func(b *book, _, _ *history.Call) { pause(b, 5) }), 6, "was paused"},
-	{"from one that was being paused", ordinary(func(b *book, _, _ *history.Call) { pause(b, 5).End = ms(10) }), 0, ""},
+	{"more jobs than asked for", ordinary(func(_ *book, _, c *history.Call) { c.Want = 0 }), 6, "asked for 0"},
+	{"as many jobs as asked for", ordinary(func(_ *book, _, c *history.Call) { c.Want = 1 }), 0, ""},
+	{"a job from a paused queue", ordinary(func(b *book, _, _ *history.Call) { pause(b, 5) }), 6, "was paused"},
+	{"a job from a queue that was being paused", ordinary(func(b *book, _, _ *history.Call) { pause(b, 5).End = ms(10) }), 0, ""},
 	{"a lease that ends when it begins", ordinary(func(_ *book, _, c *history.Call) { c.Jobs[0].LeaseUntil = c.Jobs[0].ClaimedAt }), 2, "with a lease of 0s, not of 100ms"},
 	{"a lease of another length than asked for", ordinary(func(_ *book, _, c *history.Call) { c.Lease = 50 * time.Millisecond }), 2, "with a lease of 100ms, not of 50ms"},
 	{"the lease asked for", ordinary(func(_ *book, _, c *history.Call) {
@@ -71,21 +71,21 @@ var asking = []page{
 	}), 0, ""},
 	{"a queue's lease that was being changed", ordinary(func(b *book, _, c *history.Call) {
 		lease := 50 * time.Millisecond
-		b.set(10, dibs.QueueChange{Lease: &lease})
+		b.setQueue(10, dibs.QueueChange{Lease: &lease})
 		c.Jobs[0].LeaseUntil = ms(60)
 	}), 0, ""},
-	{"before its run_at", ordinary(func(_ *book, _, c *history.Call) { c.Jobs[0].RunAt = ms(11) }), 4, "before its run_at"},
-	{"at its run_at", ordinary(func(_ *book, _, c *history.Call) { c.Jobs[0].RunAt = ms(10) }), 0, ""},
-	{"in spite of its delay", ordinary(func(_ *book, e, _ *history.Call) { e.New[0].Delay = 8 * time.Millisecond }), 4, "was enqueued for"},
-	{"after its delay", ordinary(func(_ *book, e, c *history.Call) {
+	{"claimed before its run_at", ordinary(func(_ *book, _, c *history.Call) { c.Jobs[0].RunAt = ms(11) }), 4, "before its run_at"},
+	{"claimed at its run_at", ordinary(func(_ *book, _, c *history.Call) { c.Jobs[0].RunAt = ms(10) }), 0, ""},
+	{"claimed in spite of its delay", ordinary(func(_ *book, e, _ *history.Call) { e.New[0].Delay = 8 * time.Millisecond }), 4, "was enqueued for"},
+	{"claimed after its delay", ordinary(func(_ *book, e, c *history.Call) {
 		e.New[0].Delay, c.Jobs[0].RunAt = 8*time.Millisecond, ms(8)
 	}), 0, ""},
-	{"in spite of the time asked for", ordinary(func(_ *book, e, _ *history.Call) { e.New[0].RunAt = ms(1) }), 4, "was enqueued for"},
-	{"in spite of a retry's delay", putOff(dibs.EndRetry, 30, 40), 4, "had been put off"},
-	{"after a retry's delay", putOff(dibs.EndRetry, 30, 50), 0, ""},
-	{"in spite of a snooze", putOff(dibs.EndSnooze, 30, 40), 4, "had been put off"},
-	{"after a snooze", putOff(dibs.EndSnooze, 30, 50), 0, ""},
-	{"in spite of the backoff", func(b *book) {
+	{"claimed before the run_at that was asked for", ordinary(func(_ *book, e, _ *history.Call) { e.New[0].RunAt = ms(1) }), 4, "was enqueued for"},
+	{"claimed in spite of a retry's delay", putOff(dibs.EndRetry, 30, 40), 4, "had been put off"},
+	{"claimed after a retry's delay", putOff(dibs.EndRetry, 30, 50), 0, ""},
+	{"claimed in spite of a snooze", putOff(dibs.EndSnooze, 30, 40), 4, "had been put off"},
+	{"claimed after a snooze", putOff(dibs.EndSnooze, 30, 50), 0, ""},
+	{"claimed in spite of the backoff", func(b *book) {
 		b.Queues[0].Backoff = dibs.Backoff{Base: 40 * time.Millisecond, Factor: 2, Max: time.Second, Jitter: 0.25}
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
@@ -93,7 +93,7 @@ var asking = []page{
 		b.claim("w2", 60, 2, 1).Jobs[0].RunAt = ms(40)
 	}, 4, "had been put off"},
 	{"a release that lost its place", putOff(dibs.EndRelease, 0, 50), 7, "lost its place"},
-	{"a release in its place", putOff(dibs.EndRelease, 0, 0), 0, ""},
+	{"a release that kept its place", putOff(dibs.EndRelease, 0, 0), 0, ""},
 	{"an error that is missing", failed(2, func(j *dibs.RawJob) { j.Errors = j.Errors[1:] }), 4, "has no error of attempt 1"},
 	{"an error that is there", failed(2, func(*dibs.RawJob) {}), 0, ""},
 	{"an error that newer ones displaced", failed(11, func(j *dibs.RawJob) { j.Errors = j.Errors[1:] }), 0, ""},
@@ -119,14 +119,14 @@ func failed(n int, change func(*dibs.RawJob)) func(*book) {
 	}
 }
 
-// half writes a transaction whose commit has no answer and whose calls f makes. The jobs 1
+// halfKnownTx writes a transaction whose commit has no answer and whose calls f makes. The jobs 1
 // and 2 are claimed at 10. Those in done are completed at the end; another worker claims
 // and completes the others.
-func half(f func(*book), done ...int64) func(*book) {
+func halfKnownTx(f func(*book), done ...int64) func(*book) {
 	return func(b *book) {
 		b.enqueue(0, 1, 2)
 		b.claim("t", 10, 1, 1, 2)
-		cut(b.inTx("tx", 30, history.Commit, func() { f(b) }))
+		removeAnswer(b.inTx("tx", 30, history.Commit, func() { f(b) }))
 		b.atEnd(dibs.Completed, 1, done...)
 		for id := range int64(2) {
 			if id++; !slices.Contains(done, id) {
@@ -149,35 +149,35 @@ func completeAndEnqueue(b *book) {
 	b.enqueue(22, 3)
 }
 
-// then calls f, and leaves job 3 in the given state.
-func then(f func(*book), state dibs.State) func(*book) {
+// withJobThree calls f, and leaves job 3 in the given state.
+func withJobThree(f func(*book), state dibs.State) func(*book) {
 	return func(b *book) {
 		f(b)
-		b.change(history.Cancel, 200, 3)
+		b.operatorCall(history.Cancel, 200, 3)
 		b.atEnd(state, 0, 3)
 	}
 }
 
-// batch writes an enqueue without an answer. Job 1 of it has a unique key and is missing at
+// batchWithoutAnswer writes an enqueue without an answer. Job 1 of it has a unique key and is missing at
 // the end; job 2 is there.
-func batch(f func(b *book, key func(...*history.Call))) func(*book) {
+func batchWithoutAnswer(f func(b *book, key func(...*history.Call))) func(*book) {
 	return func(b *book) {
-		c := cut(b.enqueue(10, 1, 2))
+		c := removeAnswer(b.enqueue(10, 1, 2))
 		c.New[0].UniqueKey, c.New[0].UniqueUntil = "u", dibs.UntilFinished
-		f(b, func(calls ...*history.Call) { keyed(dibs.UntilFinished, calls...) })
-		b.change(history.Cancel, 200, 2)
+		f(b, func(calls ...*history.Call) { setUniqueKey(dibs.UntilFinished, calls...) })
+		b.operatorCall(history.Cancel, 200, 2)
 		b.atEnd(dibs.Cancelled, 0, 2)
 	}
 }
 
-// gaveBack writes a transaction without an answer that gives job 1 back and enqueues job 2,
+// giveBackInTx writes a transaction without an answer that gives job 1 back and enqueues job 2,
 // which is missing at the end.
-func gaveBack(ending dibs.Ending, change func(again *history.Job, f *dibs.RawJob)) func(*book) {
+func giveBackInTx(ending dibs.Ending, change func(again *history.Job, f *dibs.RawJob)) func(*book) {
 	return func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("t", 10, 1, 1)
 		runAt := b.runAt[1]
-		cut(b.inTx("tx", 30, history.Commit, func() {
+		removeAnswer(b.inTx("tx", 30, history.Commit, func() {
 			b.finish("t", 20, ending, 10, 1)
 			b.enqueue(22, 2)
 		}))
@@ -194,36 +194,36 @@ func leaseEnded(_ *history.Job, f *dibs.RawJob) {
 }
 
 var halving = []page{
-	{"one of two finishes", half(completeBoth, 1), 8, "as a whole"},
-	{"both finishes", half(completeBoth, 1, 2), 0, ""},
-	{"neither finish", half(completeBoth), 0, ""},
-	{"a finish without its enqueue", half(completeAndEnqueue, 1, 2), 1, "as a whole"},
-	{"an enqueue without its finish", then(half(completeAndEnqueue), dibs.Cancelled), 1, "as a whole"},
-	{"a finish with its enqueue", then(half(completeAndEnqueue, 1, 2), dibs.Cancelled), 0, ""},
-	{"neither finish nor enqueue", half(completeAndEnqueue), 0, ""},
+	{"one of two finishes", halfKnownTx(completeBoth, 1), 8, "as a whole"},
+	{"both finishes", halfKnownTx(completeBoth, 1, 2), 0, ""},
+	{"neither finish", halfKnownTx(completeBoth), 0, ""},
+	{"a finish without its enqueue", halfKnownTx(completeAndEnqueue, 1, 2), 1, "as a whole"},
+	{"an enqueue without its finish", withJobThree(halfKnownTx(completeAndEnqueue), dibs.Cancelled), 1, "as a whole"},
+	{"a finish with its enqueue", withJobThree(halfKnownTx(completeAndEnqueue, 1, 2), dibs.Cancelled), 0, ""},
+	{"neither finish nor enqueue", halfKnownTx(completeAndEnqueue), 0, ""},
 	{"an enqueue without its claim", func(b *book) {
 		b.enqueue(0, 1)
-		cut(b.inTx("tx", 30, history.Commit, func() {
+		removeAnswer(b.inTx("tx", 30, history.Commit, func() {
 			b.claim("t", 10, 1, 1)
 			b.enqueue(22, 3)
 		}))
 		b.claim("w2", 130, 1, 1)
 		b.finish("w2", 140, dibs.EndCompleted, 130, 1)
 		b.atEnd(dibs.Completed, 1, 1)
-		then(func(*book) {}, dibs.Cancelled)(b)
+		withJobThree(func(*book) {}, dibs.Cancelled)(b)
 	}, 1, "as a whole"},
-	{"a retry without its enqueue", gaveBack(dibs.EndRetry, func(again *history.Job, _ *dibs.RawJob) { again.RunAt = ms(25) }), 1, "as a whole"},
-	{"neither retry nor enqueue", gaveBack(dibs.EndRetry, leaseEnded), 0, ""},
-	{"a release without its enqueue", gaveBack(dibs.EndRelease, func(again *history.Job, f *dibs.RawJob) { again.Excused, f.Excused = 1, 1 }), 1, "as a whole"},
-	{"neither release nor enqueue", gaveBack(dibs.EndRelease, leaseEnded), 0, ""},
-	{"a batch without the job whose key was free", batch(func(*book, func(...*history.Call)) {}), 1, "as a whole"},
-	{"a batch without the job whose key was free again", batch(func(b *book, key func(...*history.Call)) {
+	{"a retry without its enqueue", giveBackInTx(dibs.EndRetry, func(again *history.Job, _ *dibs.RawJob) { again.RunAt = ms(25) }), 1, "as a whole"},
+	{"neither retry nor enqueue", giveBackInTx(dibs.EndRetry, leaseEnded), 0, ""},
+	{"a release without its enqueue", giveBackInTx(dibs.EndRelease, func(again *history.Job, f *dibs.RawJob) { again.Excused, f.Excused = 1, 1 }), 1, "as a whole"},
+	{"neither release nor enqueue", giveBackInTx(dibs.EndRelease, leaseEnded), 0, ""},
+	{"a batch without the job whose key was free", batchWithoutAnswer(func(*book, func(...*history.Call)) {}), 1, "as a whole"},
+	{"a batch without the job whose key was free again", batchWithoutAnswer(func(b *book, key func(...*history.Call)) {
 		key(b.enqueue(0, 3))
 		b.claim("w", 2, 1, 3)
 		b.finish("w", 5, dibs.EndCompleted, 2, 3)
 		b.atEnd(dibs.Completed, 1, 3)
 	}), 1, "as a whole"},
-	{"a batch without the job whose key was held", batch(func(b *book, key func(...*history.Call)) {
+	{"a batch without the job whose key was held", batchWithoutAnswer(func(b *book, key func(...*history.Call)) {
 		key(b.enqueue(0, 3))
 		b.claim("w", 2, 1, 3)
 		b.finish("w", 15, dibs.EndCompleted, 2, 3)
@@ -232,31 +232,31 @@ var halving = []page{
 }
 
 var waiting = []page{
-	{"in a free group, a job is not claimed", limbo(0, func(b *book) { group(b.Calls...) }), 4, "in limbo"},
+	{"in a free group, a job is not claimed", limbo(0, func(b *book) { setGroup(b.Calls...) }), 4, "in limbo"},
 	{"the group's one place was taken", limbo(0, func(b *book) {
-		group(append(b.Calls, held(b))...)
+		setGroup(append(b.Calls, holdAnother(b))...)
 	}), 0, ""},
 	{"one of the group's two places was taken", limbo(0, func(b *book) {
 		b.Queues[0].GroupLimit = 2
-		group(append(b.Calls, held(b))...)
+		setGroup(append(b.Calls, holdAnother(b))...)
 	}), 4, "in limbo"},
 	{"another claim may have had the group's turn", limbo(0, func(b *book) {
-		group(b.Calls...)
+		setGroup(b.Calls...)
 		b.claim("w2", 1500, 1).End = ms(3600)
 	}), 0, ""},
-	{"one of the queue's two places was taken", limbo(0, func(b *book) { b.Queues[0].Concurrency = 2; held(b) }), 4, "in limbo"},
-	{"the queue's one place was taken", limbo(0, func(b *book) { b.Queues[0].Concurrency = 1; held(b) }), 0, ""},
+	{"one of the queue's two places was taken", limbo(0, func(b *book) { b.Queues[0].Concurrency = 2; holdAnother(b) }), 4, "in limbo"},
+	{"the queue's one place was taken", limbo(0, func(b *book) { b.Queues[0].Concurrency = 1; holdAnother(b) }), 0, ""},
 	{"the worker has claimed for long enough", limbo(600, func(*book) {}), 4, "in limbo"},
 	{"the worker has claimed for too short a time", limbo(1400, func(*book) {}), 0, ""},
 }
 
-// held makes a worker hold job 2 until just before job 1 is claimed.
-func held(b *book) *history.Call {
+// holdAnother makes a worker hold job 2 until just before job 1 is claimed.
+func holdAnother(b *book) *history.Call {
 	e := b.enqueue(0, 2)
 	c := b.claim("w3", 10, 1, 2)
 	c.Lease, c.Jobs[0].LeaseUntil = 10*time.Second, ms(10_010)
 	b.finish("w3", 3450, dibs.EndCompleted, 10, 2)
-	group(e)
+	setGroup(e)
 	b.atEnd(dibs.Completed, 1, 2)
 	if b.Queues[0].Concurrency > 0 {
 		e.New[0].Group, b.Final[0].Group = "", ""
@@ -274,7 +274,7 @@ func rolledBackClaim(refused bool) func(*book) {
 		b.finish("w", 25, dibs.EndCompleted, 20, 1)
 		b.inTx("tx", 40, history.Commit, func() {
 			if c := b.finish("t", 30, dibs.EndSnooze, 10, 1); refused {
-				refuse(c, 1)
+				setRefused(c, 1)
 			}
 		})
 		b.atEnd(dibs.Completed, 1, 1)
@@ -288,7 +288,7 @@ func longClaim(finisher string, refused bool) func(*book) {
 		b.enqueue(0, 1)
 		finish := func() {
 			if c := b.finish("t", 150, dibs.EndCompleted, 10, 1); refused {
-				refuse(c, 1)
+				setRefused(c, 1)
 			}
 		}
 		commit := 20

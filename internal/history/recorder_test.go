@@ -72,8 +72,8 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 	jobs := value[[]*dibs.RawJob](t)(db.Claim(ctx, dibs.ClaimRequest{Worker: "w", N: 10, Lease: time.Minute}))
 	lost := dibs.Lease{ID: jobs[0].ID + 100, Token: dibs.Token{1}}
 	value[dibs.Extended](t)(db.Extend(ctx, []dibs.Lease{jobs[0].Lease(), lost}, time.Minute))
-	if _, asked, err := db.Cancel(ctx, []int64{jobs[0].ID}); err != nil || len(asked) != 1 {
-		t.Fatal(asked, err)
+	if _, cancelled, err := db.Cancel(ctx, []int64{jobs[0].ID}); err != nil || len(cancelled) != 1 {
+		t.Fatal(cancelled, err)
 	}
 	jobs = value[[]*dibs.RawJob](t)(db.Resume(ctx, dibs.ClaimRequest{Worker: "w", Lease: time.Minute}))
 	if err := db.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), lost.Release()}); !errors.Is(err, dibs.ErrLeaseLost) {

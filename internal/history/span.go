@@ -23,10 +23,10 @@ type txEnd struct {
 // time grace, a server may go on with the statements of a client that was killed.
 func spansOf(calls []*Call, grace int64) ([]span, map[string]*Call) {
 	txs := make(map[string]*txEnd)
-	gone := make(map[string]int64)
+	goneAfter := make(map[string]int64)
 	for _, c := range calls {
 		if c.Verb == Fault && strings.HasPrefix(c.Text, "kill") && !c.End.IsZero() {
-			gone[c.Worker] = micros(c.End) + grace
+			goneAfter[c.Worker] = micros(c.End) + grace
 		}
 		if c.Tx == "" {
 			continue
@@ -45,13 +45,13 @@ func spansOf(calls []*Call, grace int64) ([]span, map[string]*Call) {
 	}
 	spans := make([]span, len(calls))
 	for i, c := range calls {
-		left := gone[c.Client]
-		if left == 0 {
-			left = never
+		goneAt := goneAfter[c.Client]
+		if goneAt == 0 {
+			goneAt = never
 		}
-		spans[i] = spanOf(c, left, grace)
+		spans[i] = spanOf(c, goneAt, grace)
 		if c.Tx != "" && c.Verb != Commit && c.Verb != Rollback {
-			spans[i].applyTx(txs[c.Tx], left)
+			spans[i].applyTx(txs[c.Tx], goneAt)
 		}
 	}
 	ends := make(map[string]*Call, len(txs))

@@ -155,20 +155,20 @@ func (r *run) drainAdopted(ctx context.Context) error {
 		func(ctx context.Context) error { return r.monitor(ctx, "draining") },
 		func(ctx context.Context) error {
 			defer stop()
-			for p := (stallTimer{since: time.Now()}); ctx.Err() == nil; wait(ctx, 100*time.Millisecond) {
-				now, err := r.tally(ctx)
+			for timer := (stallTimer{since: time.Now()}); ctx.Err() == nil; wait(ctx, 100*time.Millisecond) {
+				counts, err := r.tally(ctx)
 				switch {
 				case unexpected(err) != nil:
 					return err
 				case err != nil:
-					now = p.last
-				case now.live == 0:
+					counts = timer.last
+				case counts.live == 0:
 					// If another program has ended a leased row, the lease still runs on.
 					if held, err := r.Adopted.leases(ctx); err == nil && len(held) == 0 {
 						return nil
 					}
 				}
-				if p.stalled(now, time.Now()) {
+				if timer.stalled(counts, time.Now()) {
 					return nil // the judge accuses the rows that are left
 				}
 			}

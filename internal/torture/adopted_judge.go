@@ -96,8 +96,8 @@ func (a *Adopted) leases(ctx context.Context) ([]string, error) {
 
 func (e *adoptedEvidence) leftBehind() history.Verdict {
 	v := history.Verdict{Promise: promiseNothingLeft, Checked: len(e.ends) + len(e.unended)}
-	for _, what := range [][]string{e.unended, e.leases} {
-		for _, name := range what {
+	for _, names := range [][]string{e.unended, e.leases} {
+		for _, name := range names {
 			v.Broken = append(v.Broken, history.Violation{Text: "row " + name + " is left behind"})
 		}
 	}

@@ -12,7 +12,7 @@ const drainers = 8
 // drain ends the producers and most workers. Then it waits until the others have ended all
 // jobs, or make no progress any more.
 func (r *run) drain(ctx context.Context) error {
-	if err := r.end(func(p Part) bool { return p.Producer || p.Seat >= drainers }); err != nil {
+	if err := r.end(func(timer Part) bool { return timer.Producer || timer.Seat >= drainers }); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -21,17 +21,17 @@ func (r *run) drain(ctx context.Context) error {
 		func(ctx context.Context) error { return r.monitor(ctx, "draining") },
 		func(ctx context.Context) error {
 			defer stop()
-			for p := (stallTimer{since: time.Now()}); ctx.Err() == nil; {
-				now, err := r.tally(ctx)
+			for timer := (stallTimer{since: time.Now()}); ctx.Err() == nil; {
+				counts, err := r.tally(ctx)
 				switch {
 				case unexpected(err) != nil:
 					return err
 				case err != nil:
-					now = p.last // the database is away
-				case now.live == 0:
+					counts = timer.last // the database is away
+				case counts.live == 0:
 					return nil
 				}
-				if p.stalled(now, time.Now()) {
+				if timer.stalled(counts, time.Now()) {
 					return nil // the judge accuses the jobs that are left
 				}
 				if err := r.completeSteady(ctx); unexpected(err) != nil {
@@ -62,9 +62,9 @@ type stallTimer struct {
 }
 
 // stalled reports whether the tally has not changed for too long.
-func (p *stallTimer) stalled(now tally, at time.Time) bool {
-	if now != p.last {
-		p.last, p.since = now, at
+func (p *stallTimer) stalled(counts tally, at time.Time) bool {
+	if counts != p.last {
+		p.last, p.since = counts, at
 	}
 	return at.Sub(p.since) >= stallTime
 }

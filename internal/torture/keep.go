@@ -112,10 +112,10 @@ func readEvidence(dir string) (about About, e history.Evidence, err error) {
 		return about, e, fmt.Errorf("%s holds %w: %s: %w", dir, ErrNoEvidence, EvidenceFile, err)
 	}
 	// Missing records would look like broken promises.
-	now, err := recordSizes(dir)
+	present, err := recordSizes(dir)
 	for _, name := range slices.Sorted(maps.Keys(first.Records)) {
-		if err == nil && now[name] != first.Records[name] {
-			err = fmt.Errorf("%s holds %w: %s has %d bytes, and had %d", dir, ErrNoEvidence, name, now[name], first.Records[name])
+		if err == nil && present[name] != first.Records[name] {
+			err = fmt.Errorf("%s holds %w: %s has %d bytes, and had %d", dir, ErrNoEvidence, name, present[name], first.Records[name])
 		}
 	}
 	return first.About, e, err

@@ -115,11 +115,11 @@ func (o *others) value(column string) string {
 
 // meddle ends a few rows, or writes to them without a change. It returns how many it ended.
 func (o *others) meddle(ctx context.Context, rng *random.Rand) (n int, err error) {
-	some, err := o.queryNames(ctx, "select "+o.nameSQL()+" from "+o.tableSQL()+" t where "+o.openCondition()+" order by random() limit 3")
+	rows, err := o.queryNames(ctx, "select "+o.nameSQL()+" from "+o.tableSQL()+" t where "+o.openCondition()+" order by random() limit 3")
 	if err != nil {
 		return 0, ignoreTemporary(err)
 	}
-	for _, name := range some {
+	for _, name := range rows {
 		where := " where " + strings.ReplaceAll(o.nameSQL(), "t.", "") + " = $1"
 		if rng.IntN(4) > 0 {
 			column := quoted(o.Columns[rng.IntN(len(o.Columns))])

@@ -93,8 +93,8 @@ func disturbCopy(t *testing.T, db *sql.DB, columns string, m mapping.Mapping) {
 		ended += n
 	}
 	must(rec.Close())
-	if seen := a.ended(ctx); ended == 0 || seen != int64(ended) {
-		t.Errorf("ended %d rows, and the triggers saw %d", ended, seen)
+	if counted := a.ended(ctx); ended == 0 || counted != int64(ended) {
+		t.Errorf("ended %d rows, and the triggers saw %d", ended, counted)
 	}
 }
 

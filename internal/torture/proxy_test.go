@@ -42,24 +42,24 @@ func TestACutAnswerIsUnavailableAndItsJobIsThere(t *testing.T) {
 	// The cut may also hit the start of a connection, or another connection. Then there is no
 	// job, or no error.
 	for known := int64(0); ; {
-		told := enqueue()
-		if told == nil && known > 0 { // a connection has prepared the statements
+		enqueueErr := enqueue()
+		if enqueueErr == nil && known > 0 { // a connection has prepared the statements
 			known++
 			go p.cut(ctx)
-			told = enqueue()
+			enqueueErr = enqueue()
 		}
-		if told != nil && !errors.Is(told, dibs.ErrUnavailable) {
-			t.Fatalf("the client is told %v, want ErrUnavailable", told)
+		if enqueueErr != nil && !errors.Is(enqueueErr, dibs.ErrUnavailable) {
+			t.Fatalf("the client got %v, want ErrUnavailable", enqueueErr)
 		}
 		stats, err := own.Stats(ctx)
 		if err != nil || len(stats) != 1 {
-			t.Fatalf("%v, %v; no answer was cut whose job is there", stats, err)
+			t.Fatalf("%v, %v; no enqueue without an answer has left a job", stats, err)
 		}
 		there := stats[0].Waiting
 		switch {
-		case told == nil && there != known+1, there < known, there > known+1:
-			t.Fatalf("%d jobs are there after %d and one more, of which the client is told: %v", there, known, told)
-		case told != nil && there == known+1:
+		case enqueueErr == nil && there != known+1, there < known, there > known+1:
+			t.Fatalf("%d jobs are there, there were %d, and the next enqueue returned: %v", there, known, enqueueErr)
+		case enqueueErr != nil && there == known+1:
 			return
 		}
 		known = there

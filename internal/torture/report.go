@@ -86,11 +86,11 @@ func newHistogram(times []time.Duration) *histogram {
 	if len(times) == 0 {
 		return nil
 	}
-	counts, most := make([]int, bars), 1
+	counts, tallest := make([]int, bars), 1
 	for _, t := range times {
 		i := min(int(t/step), bars-1)
 		counts[i]++
-		most = max(most, counts[i])
+		tallest = max(tallest, counts[i])
 	}
 	h := &histogram{Width: bars*(width+gap) + gap, Height: height + 60, Base: height + 20}
 	for i, n := range counts {
@@ -98,7 +98,7 @@ func newHistogram(times []time.Duration) *histogram {
 		if i == bars-1 {
 			label = "≥ " + label
 		}
-		b := bar{X: gap + i*(width+gap), Width: width, Height: (n*height + most - 1) / most, Count: n, Label: label}
+		b := bar{X: gap + i*(width+gap), Width: width, Height: (n*height + tallest - 1) / tallest, Count: n, Label: label}
 		b.Y, b.Middle = h.Base-b.Height, b.X+width/2
 		h.Bars = append(h.Bars, b)
 	}

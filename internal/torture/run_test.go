@@ -150,12 +150,12 @@ func tortured(t *testing.T, url string, server Server) *Result {
 			t.Errorf("promise %d (%s) was broken: %s\n%s", v.Number, v.Promise, b.Text, strings.Join(Lines(&b), "\n"))
 		}
 	}
-	again, err := Judge(dir)
+	judgedAgain, err := Judge(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(again.Verdicts, r.Verdicts) || !reflect.DeepEqual(again.Totals, r.Totals) || !reflect.DeepEqual(again.About, r.About) {
-		t.Errorf("judged again from %+v: %+v\n%+v", again.About, again.Totals, again.Verdicts)
+	if !reflect.DeepEqual(judgedAgain.Verdicts, r.Verdicts) || !reflect.DeepEqual(judgedAgain.Totals, r.Totals) || !reflect.DeepEqual(judgedAgain.About, r.About) {
+		t.Errorf("judged again from %+v: %+v\n%+v", judgedAgain.About, judgedAgain.Totals, judgedAgain.Verdicts)
 	}
 	if len(r.Verdicts) != 9 || r.Totals.Operations == 0 {
 		t.Errorf("%d verdicts, totals %+v", len(r.Verdicts), r.Totals)
