@@ -48,7 +48,7 @@ type jobFields struct {
 func (j *judge) asEnqueued(l *life) {
 	n := l.newJob()
 	if n == nil {
-		return // existence accuses it
+		return // the method existence accuses such a job
 	}
 	for i := range l.attempts {
 		if a := &l.attempts[i]; a.Key == l.key {

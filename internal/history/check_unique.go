@@ -54,7 +54,7 @@ func (j *judge) existing(call int32, n *New, l *life) {
 	j.rebuild(int(number), l)
 	m := l.newJob()
 	if m == nil {
-		return // existence accuses it
+		return // the method existence accuses such a job
 	}
 	s := &j.spans[call]
 	begin, end := s.lo, micros(c.End)

@@ -199,7 +199,7 @@ func (r *run) inOrder(ctx context.Context, e *adoptedEvidence) error {
 		}
 	}
 	if len(got) == 0 {
-		return &dibs.InvalidError{Field: "table", Reason: "has no row that can be claimed now; the torture makes its rows from such rows"}
+		return &dibs.InvalidError{Field: "table", Reason: "has no row that could be claimed now; the torture makes its rows from such rows"}
 	}
 	e.order, e.claimed = want, got
 	return a.keepCopies(ctx)

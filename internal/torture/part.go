@@ -92,7 +92,7 @@ func (c *client) newRand() *rand.Rand { return rand.New(rand.NewPCG(c.Seed, uint
 func (c *client) inTx(ctx context.Context, rng *rand.Rand, f func(*sql.Tx, dibs.Tx) error) (bool, error) {
 	t, err := c.sql.BeginTx(ctx, nil)
 	if err != nil {
-		return false, nil // nothing has happened
+		return false, nil // the transaction has not begun
 	}
 	id, tx := c.rec.NewTx(), c.dibsTx(t)
 	if rng.IntN(4) == 0 {
