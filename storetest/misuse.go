@@ -37,7 +37,7 @@ func (t *test) expectUsable() {
 	equal(t, "claimed job", j.ID, id)
 	t.finish(j.Lease().Complete(nil))
 	t.expectRefused([]int64{id}, j.Lease().Complete(nil))
-	consistent(t.T, t.db)
+	expectConsistent(t.T, t.db)
 }
 
 func nilContext(t *test) {

@@ -218,12 +218,12 @@ func runCase(t *testing.T, f Features, newDatabase Maker, c oneCase, txKind stri
 		txKind = f.Transactions[0]
 	}
 	// It is registered after the store's own cleanup, so it runs before the store is closed.
-	t.Cleanup(func() { consistent(t, setup.Store) })
+	t.Cleanup(func() { expectConsistent(t, setup.Store) })
 	c.run(&test{T: t, Features: f, Setup: setup, db: setup.Store, ctx: ctx, begin: setup.Begin[txKind]})
 }
 
-// consistent ends every test: it expects the store's check to find nothing.
-func consistent(t *testing.T, db dibs.Database) {
+// expectConsistent ends every test: it expects the store's check to find nothing.
+func expectConsistent(t *testing.T, db dibs.Database) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	found, err := db.Check(ctx)

@@ -27,7 +27,7 @@ func (t *test) claimAsAgent(worker string, n int) (numbers []int64, end func(com
 	r := dibs.ClaimRequest{N: n, Worker: worker}
 	if !t.OpenTx {
 		jobs := t.claim(r)
-		return number(jobs), func(commit bool) {
+		return numbersOf(jobs), func(commit bool) {
 			t.Helper()
 			ending := dibs.Lease.Release
 			if commit {
@@ -38,7 +38,7 @@ func (t *test) claimAsAgent(worker string, n int) (numbers []int64, end func(com
 	}
 	tx := t.beginTx()
 	jobs := t.claimOn(tx, r)
-	return number(jobs), func(commit bool) {
+	return numbersOf(jobs), func(commit bool) {
 		t.Helper()
 		if commit {
 			if len(jobs) > 0 {
@@ -51,8 +51,8 @@ func (t *test) claimAsAgent(worker string, n int) (numbers []int64, end func(com
 	}
 }
 
-// number returns the numbers 1-12 of jobs, which are their payloads.
-func number(jobs []*dibs.RawJob) []int64 {
+// numbersOf returns the numbers 1-12 of jobs, which are their payloads.
+func numbersOf(jobs []*dibs.RawJob) []int64 {
 	numbers := make([]int64, len(jobs))
 	for i, j := range jobs {
 		if _, err := fmt.Sscan(string(j.Payload), &numbers[i]); err != nil {
@@ -126,7 +126,7 @@ func twoAgentsRollback(t *test) {
 	var got []int64
 	t.waitUntil("all free jobs are claimed", func() bool {
 		for _, j := range t.claim(dibs.ClaimRequest{N: 12}) {
-			got = append(got, number([]*dibs.RawJob{j})...)
+			got = append(got, numbersOf([]*dibs.RawJob{j})...)
 		}
 		return len(got) == 8
 	})

@@ -45,9 +45,9 @@ func (p Progress) Done() float64 { return float64(p.done()) / float64(p.Jobs) }
 
 func (p Progress) unfinished() int { return p.Jobs - p.done() }
 
-func (r *stage) event(text string, args ...any) { r.eventAt(time.Now(), text, args...) }
+func (r *stage) addEvent(text string, args ...any) { r.addEventAt(time.Now(), text, args...) }
 
-func (r *stage) eventAt(at time.Time, text string, args ...any) {
+func (r *stage) addEventAt(at time.Time, text string, args ...any) {
 	// The viewer may keep the slice that Watch showed it, so each event makes a new one.
 	events := append([]Event(nil), r.progress.Events...)
 	r.progress.Events = append(events, Event{At: at.Sub(r.began), Text: fmt.Sprintf(text, args...)})
@@ -113,7 +113,7 @@ func (r *stage) workerProgress(calls []*history.Call) []WorkerProgress {
 		w.Running, w.Held, w.Recovered = 0, len(k.Held), len(ranAgain)
 		if w.Recovered == w.Held && !r.recoveryShown {
 			r.recoveryShown = true
-			r.eventAt(k.At.Add(latest), "all %d jobs of %s run elsewhere, the last %v after the kill", w.Held, w.Name, latest.Round(10*time.Millisecond))
+			r.addEventAt(k.At.Add(latest), "all %d jobs of %s run elsewhere, the last %v after the kill", w.Held, w.Name, latest.Round(10*time.Millisecond))
 		}
 	}
 	return workers

@@ -124,7 +124,7 @@ func (r *stage) enqueue(ctx context.Context) error {
 			refused++
 		}
 	}
-	r.event("all jobs enqueued in %v; %d duplicates refused (unique key)",
+	r.addEvent("all jobs enqueued in %v; %d duplicates refused (unique key)",
 		time.Since(start).Round(time.Millisecond), refused)
 	return nil
 }
@@ -135,7 +135,7 @@ func (r *stage) startAll(context.Context) error {
 			return err
 		}
 	}
-	r.event("%d worker processes started: %d jobs at once each, leases of %v", r.Workers, concurrency, Lease)
+	r.addEvent("%d worker processes started: %d jobs at once each, leases of %v", r.Workers, concurrency, Lease)
 	return nil
 }
 
@@ -195,7 +195,7 @@ func (r *stage) killOne(ctx context.Context) error {
 		if err := r.startOne(); err != nil {
 			return err
 		}
-		r.event("%s killed (SIGKILL) at its work; %s takes its place", victim.Name, r.workers[len(r.workers)-1].Name)
+		r.addEvent("%s killed (SIGKILL) at its work; %s takes its place", victim.Name, r.workers[len(r.workers)-1].Name)
 	case len(r.kills) == 0 && time.Since(victim.Killed) > settle:
 		running, err := r.DB.List(ctx, dibs.Filter{Queue: Queue, State: dibs.Running, Limit: 1000})
 		if err != nil {
@@ -208,7 +208,7 @@ func (r *stage) killOne(ctx context.Context) error {
 			}
 		}
 		r.kills = append(r.kills, k)
-		r.event("%s left %d jobs; nobody may touch them before their leases end", victim.Name, len(k.Held))
+		r.addEvent("%s left %d jobs; nobody may touch them before their leases end", victim.Name, len(k.Held))
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 				e := b.evidence()
 				verdicts := history.Judge(e)
 				if p.promise == 0 {
-					complain(t, verdicts)
+					reportBroken(t, verdicts)
 					if _, _, broken := linear.Check(e); len(broken) > 0 {
 						t.Errorf("not linearizable: %s", broken[0].Text)
 					}
@@ -191,7 +191,7 @@ func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 				}
 				found := verdicts[p.promise-1].Broken
 				if len(found) == 0 {
-					complain(t, verdicts)
+					reportBroken(t, verdicts)
 					t.Fatalf("promise %d was found kept", p.promise)
 				}
 				if !slices.ContainsFunc(found, func(v history.Violation) bool { return strings.Contains(v.Text, p.says) }) {

@@ -59,11 +59,11 @@ func queueName(q string) string {
 
 func (r *Recorder) claim(tx string, q dibs.ClaimRequest, call func() ([]*dibs.RawJob, error)) ([]*dibs.RawJob, error) {
 	c := &Call{Verb: Claim, Tx: tx, Queue: queueName(q.Queue), Worker: q.Worker, Want: q.N, Kinds: len(q.Kinds) > 0, Lease: q.Lease}
-	return r.take(c, call)
+	return r.recordClaim(c, call)
 }
 
-// take records a claim or a resume, and the jobs that it returned.
-func (r *Recorder) take(c *Call, call func() ([]*dibs.RawJob, error)) (jobs []*dibs.RawJob, err error) {
+// recordClaim records a claim or a resume, and the jobs that it returned.
+func (r *Recorder) recordClaim(c *Call, call func() ([]*dibs.RawJob, error)) (jobs []*dibs.RawJob, err error) {
 	err = r.record(c, func(c *Call) error {
 		jobs, err = call()
 		c.Jobs = make([]Job, len(jobs))

@@ -36,7 +36,7 @@ func (j *judge) attemptNumbers(l *life) {
 	default:
 		j.gap(l, highest, f.Attempt, never, -1)
 	}
-	if last != nil && f.Attempt == last.Attempt && last.fate == Done && !l.requeued(last.lo, never) {
+	if last != nil && f.Attempt == last.Attempt && last.fate == Done && !l.mayBeRequeued(last.lo, never) {
 		if _, most := j.excuses(last); f.Excused > last.Excused+most {
 			j.accuse(5, l.id, l.calls(), "job %d has %d excused attempts at the end, at most %d of which were released or snoozed", l.id, f.Excused, last.Excused+most)
 		}
@@ -50,7 +50,7 @@ func (j *judge) compareAttempts(l *life, a, b *attempt) {
 		j.accuse(5, l.id, []int32{a.call, b.call}, "attempt %d of job %d was given twice, to %s and to %s", a.Attempt, l.id, j.holderOf(a), j.holderOf(b))
 	case a.Attempt < b.Attempt && b.hi < a.lo:
 		j.accuse(5, l.id, []int32{a.call, b.call}, "%s was given job %d after %s: attempt numbers only grow", j.holderOf(a), l.id, j.holderOf(b))
-	case a.Attempt+1 == b.Attempt && a.fate == Done && !l.requeued(a.lo, b.hi):
+	case a.Attempt+1 == b.Attempt && a.fate == Done && !l.mayBeRequeued(a.lo, b.hi):
 		fewest, most := j.excuses(a)
 		if n := b.Excused - a.Excused; n < fewest || n > most {
 			calls := []int32{a.call, b.call}

@@ -75,7 +75,7 @@ func (j *judge) compare(l *life, n *New, is jobFields, call int32, by int64) {
 	if is.group != n.Group {
 		accuse(6, "group", quote(is.group), quote(n.Group))
 	}
-	if is.priority != n.Priority && !l.changed(Edit, 0, by) {
+	if is.priority != n.Priority && !l.mayHaveChanged(Edit, 0, by) {
 		accuse(7, "priority", is.priority, n.Priority)
 	}
 	least, most := int64(n.MaxAttempts), int64(n.MaxAttempts)
@@ -88,9 +88,9 @@ func (j *judge) compare(l *life, n *New, is jobFields, call int32, by int64) {
 	}
 }
 
-// early judges that no attempt begins before its run_at, and that a delay or backoff moves
+// tooEarly judges that no attempt begins before its run_at, and that a delay or backoff moves
 // run_at far enough (promise 4). Without either, run_at stays as it was (promise 7).
-func (j *judge) early(l *life) {
+func (j *judge) tooEarly(l *life) {
 	var before *attempt // the last attempt that was not rolled back
 	for i := range l.attempts {
 		a := &l.attempts[i]
@@ -102,7 +102,7 @@ func (j *judge) early(l *life) {
 		if before != nil {
 			since = before.lo
 		}
-		if !l.changed(Edit, since, a.hi) && !l.requeued(since, a.hi) {
+		if !l.mayHaveChanged(Edit, since, a.hi) && !l.mayBeRequeued(since, a.hi) {
 			j.checkRunAt(l, before, a)
 		}
 		if !a.rolledBack() {

@@ -41,11 +41,11 @@ func (j *judge) effects(l *life) {
 	}
 	j.checked(8, 1)
 	if have < least || have > most {
-		j.accuse(8, l.id, calls, "%d effects of job %d are there, but %s", have, l.id, allowed(least, most))
+		j.accuse(8, l.id, calls, "%d effects of job %d are there, but %s", have, l.id, allowedText(least, most))
 	}
 }
 
-func allowed(least, most int) string {
+func allowedText(least, most int) string {
 	switch {
 	case most == 0:
 		return "no transaction that finished it was committed"
@@ -60,7 +60,7 @@ func allowed(least, most int) string {
 // the job was completed by the attempt a, and no other call can have done it.
 func (j *judge) certainlyCompleted(l *life, a *attempt, e event) bool {
 	f := l.final
-	if f == nil || f.State != dibs.Completed || f.Attempt != a.Attempt || l.requeued(0, never) {
+	if f == nil || f.State != dibs.Completed || f.Attempt != a.Attempt || l.mayBeRequeued(0, never) {
 		return false
 	}
 	for _, other := range a.finishes {
@@ -75,5 +75,5 @@ func (j *judge) certainlyCompleted(l *life, a *attempt, e event) bool {
 // completion of this attempt.
 func (j *judge) endedOtherwise(l *life, a *attempt) bool {
 	f := l.final
-	return f != nil && !l.requeued(0, never) && (f.State != dibs.Completed || f.Attempt != a.Attempt)
+	return f != nil && !l.mayBeRequeued(0, never) && (f.State != dibs.Completed || f.Attempt != a.Attempt)
 }

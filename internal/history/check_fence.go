@@ -12,20 +12,20 @@ func (j *judge) fence(l *life) {
 	for i := range l.attempts {
 		a := &l.attempts[i]
 		for _, e := range a.finishes {
-			j.fenced(l, i, e)
+			j.fenceCall(l, i, e)
 		}
 		for _, e := range a.extends {
-			j.fenced(l, i, e)
+			j.fenceCall(l, i, e)
 		}
 	}
 }
 
-func (j *judge) fenced(l *life, i int, e event) {
+func (j *judge) fenceCall(l *life, i int, e event) {
 	a := &l.attempts[i]
 	switch j.outcome(e) {
 	case accepted:
 		j.checked(3, 1)
-		j.stale(l, i, e)
+		j.accuseIfStale(l, i, e)
 	case refused:
 		j.checked(3, 1)
 		end := micros(j.Calls[e.call].End)
@@ -39,8 +39,8 @@ func (j *judge) fenced(l *life, i int, e event) {
 	}
 }
 
-// stale accuses an accepted call whose token was certainly no longer valid.
-func (j *judge) stale(l *life, i int, e event) {
+// accuseIfStale accuses an accepted call whose token was certainly no longer valid.
+func (j *judge) accuseIfStale(l *life, i int, e event) {
 	a, s, c := &l.attempts[i], &j.spans[e.call], j.Calls[e.call]
 	own := a.inOwnTx(e, j.index)
 	if a.inTx(j.index) && !own && (a.rolledBack() || s.hi < a.seenLo) {
@@ -77,7 +77,7 @@ func (j *judge) mayHaveEnded(l *life, i int, e event, endedBy int64) bool {
 			return true
 		}
 	}
-	if l.changed(Ended, 0, endedBy) {
+	if l.mayHaveChanged(Ended, 0, endedBy) {
 		return true
 	}
 	// owners judges whether the next attempt began too early.

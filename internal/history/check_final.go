@@ -10,9 +10,9 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// end judges how one job ended: it is in one final state, which agrees with every
+// endOfJob judges how one job ended: it is in one final state, which agrees with every
 // acknowledged finish (promise 4) and shows nothing of a refused one (promise 3).
-func (j *judge) end(l *life) {
+func (j *judge) endOfJob(l *life) {
 	if l.final == nil {
 		return
 	}
@@ -44,7 +44,7 @@ func (j *judge) errorKept(l *life, a *attempt) {
 		if o := j.outcomeOf(e); o.LeavesError() && j.outcome(e) == accepted {
 			j.checked(4, 1)
 			if l.errorOf(a.Attempt) != nil || l.overflowed(a.Attempt) {
-				return // end judges which call wrote the error
+				return // endOfJob judges which call wrote it
 			}
 			j.accuse(4, l.id, []int32{a.call, e.call}, "job %d has no error of attempt %d, but %s was told that its error %q is written", l.id, a.Attempt, j.holderOf(a), clip([]byte(o.Error)))
 		}
@@ -104,7 +104,7 @@ func (j *judge) acknowledged(l *life, i int) {
 	for _, e := range a.finishes {
 		o, s := j.outcomeOf(e), &j.spans[e.call]
 		state := a.finalState(o)
-		if state == "" || j.outcome(e) != accepted || l.requeued(s.lo, never) {
+		if state == "" || j.outcome(e) != accepted || l.mayBeRequeued(s.lo, never) {
 			continue
 		}
 		j.checked(4, 1)
@@ -112,7 +112,7 @@ func (j *judge) acknowledged(l *life, i int) {
 			j.accuse(4, l.id, []int32{a.call, e.call, l.attempts[k].call}, "job %d was %s by %s, and then given to %s: it ended twice", l.id, state, j.holderOf(a), j.holderOf(&l.attempts[k]))
 			return
 		}
-		if state == dibs.Dead && l.final.State == dibs.Cancelled && o.Ending == dibs.EndRetry && l.changed(Cancel, 0, s.hi) {
+		if state == dibs.Dead && l.final.State == dibs.Cancelled && o.Ending == dibs.EndRetry && l.mayHaveChanged(Cancel, 0, s.hi) {
 			state = dibs.Cancelled // its worker was asked to stop, and stopped
 		}
 		if f := l.final; f.State != state || f.Attempt != a.Attempt || state == dibs.Completed && !sameJSON(f.Result, o.Result) {

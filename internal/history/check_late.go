@@ -6,13 +6,13 @@ import (
 	"sort"
 )
 
-// late judges promise 4 during the run: no claim returns fewer jobs than it asked for while
+// overdue judges promise 4 during the run: no claim returns fewer jobs than it asked for while
 // a job has been claimable for longer than promised. A pause, a limit, a server that was
 // away, and another call that may have locked the job excuse the claim. A job of a group,
 // or of a queue with a limit, counts only if a place was certainly free all that time and
-// no call that takes turns with claims was under way. For other jobs, end judges that they
-// ended.
-func (j *judge) late() {
+// no call that takes turns with claims was under way. For other jobs, endOfJob judges that
+// they ended.
+func (j *judge) overdue() {
 	held := make(map[string]*periods)
 	for c, m := range j.crowds {
 		m.held.sort()

@@ -17,7 +17,7 @@ func (j *judge) limits() {
 	for c, m := range j.crowds {
 		lane := j.lane(c.queue)
 		if c.group != "" {
-			j.exceeded(m.runs, "group "+quote(c.group)+" of queue "+quote(c.queue), func(lo, hi int64) int64 {
+			j.checkLimit(m.runs, "group "+quote(c.group)+" of queue "+quote(c.queue), func(lo, hi int64) int64 {
 				_, most := lane.groupLimits(c.group, lo, hi)
 				return most
 			})
@@ -27,7 +27,7 @@ func (j *judge) limits() {
 		}
 	}
 	for name, runs := range queues {
-		j.exceeded(runs, "queue "+quote(name), func(lo, hi int64) int64 {
+		j.checkLimit(runs, "queue "+quote(name), func(lo, hi int64) int64 {
 			_, most := j.lane(name).concurrency.between(lo, hi)
 			return most
 		})
@@ -36,10 +36,10 @@ func (j *judge) limits() {
 
 func quote(s string) string { return `"` + s + `"` }
 
-// exceeded counts the jobs that certainly run when each claim is answered. The last of them
+// checkLimit counts the jobs that certainly run when each claim is answered. The last of them
 // started during that claim's call, so a limit that may have been in force during the
 // call must allow them all. A resumed job keeps its place, so resumes are not judged.
-func (j *judge) exceeded(runs []run, where string, most func(lo, hi int64) int64) {
+func (j *judge) checkLimit(runs []run, where string, most func(lo, hi int64) int64) {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r run) bool { return r.end <= r.hi })
 	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.hi, b.hi) })
 	ends := make([]int64, len(runs))

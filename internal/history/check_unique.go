@@ -31,14 +31,14 @@ func (j *judge) unique() {
 		for at := range c.New {
 			if c.New[at].Existing {
 				j.checked(9, 1)
-				j.existing(int32(i), &c.New[at], &l)
+				j.checkKeyHolder(int32(i), &c.New[at], &l)
 			}
 		}
 	}
 }
 
-// existing judges an answer which says that another job holds the key.
-func (j *judge) existing(call int32, n *New, l *life) {
+// checkKeyHolder judges an answer which says that another job holds the key.
+func (j *judge) checkKeyHolder(call int32, n *New, l *life) {
 	c := j.Calls[call]
 	if c.Tx != "" && j.spans[call].fate == Nothing {
 		return // the holder may have been rolled back too
@@ -78,7 +78,7 @@ func (j *judge) mayHaveExisted(n *New, by int64) bool {
 
 // keyFreeBy returns the time by which the job had certainly given up its key.
 func (j *judge) keyFreeBy(l *life, n *New) int64 {
-	if l.requeued(0, never) {
+	if l.mayBeRequeued(0, never) {
 		return never
 	}
 	until := int64(never)

@@ -106,7 +106,7 @@ func (j *judge) effectFound(l *life, i int, e event) (found, known bool) {
 			return entry.Error != expired, true
 		}
 		return false, !l.overflowed(a.Attempt)
-	case !l.requeued(a.lo, never) && !l.changed(Cancel, 0, never):
+	case !l.mayBeRequeued(a.lo, never) && !l.mayHaveChanged(Cancel, 0, never):
 		excused := l.final.Excused
 		if i+1 < len(l.attempts) {
 			excused = l.attempts[i+1].Excused
@@ -120,8 +120,8 @@ func (j *judge) effectFound(l *life, i int, e event) (found, known bool) {
 	return false, false
 }
 
-// whole judges that each unit took effect as a whole or not at all.
-func (j *judge) whole() {
+// wholeUnits judges that each unit took effect as a whole or not at all.
+func (j *judge) wholeUnits() {
 	for _, list := range j.absent {
 		for _, a := range list {
 			if !a.excused && !j.mayDelete(j.Calls[a.call].New[a.at].Queue) {

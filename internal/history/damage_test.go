@@ -96,7 +96,7 @@ var damages = []damage{
 		var held *history.Call
 		for _, c := range e.Calls {
 			if c.Verb == history.Claim && c.Tx == "" && len(c.Jobs) > 0 {
-				if held != nil && c.End.Before(held.Jobs[0].LeaseUntil) && !finishedBy(e, held, c) && !changed(e, held.Jobs[0].ID) && takes(e, held.Jobs[0].ID) == 1 {
+				if held != nil && c.End.Before(held.Jobs[0].LeaseUntil) && !finishedBy(e, held, c) && !operatorChanged(e, held.Jobs[0].ID) && countClaims(e, held.Jobs[0].ID) == 1 {
 					twin := held.Jobs[0]
 					twin.Token, twin.Attempt = c.Jobs[0].Token, twin.Attempt+1
 					c.Jobs = append(c.Jobs, twin)
@@ -118,7 +118,7 @@ var damages = []damage{
 	}},
 	{"a completed job is dead", 4, func(e *history.Evidence, r *rand.Rand) bool {
 		return pick(r, e.Final, func(j *dibs.RawJob) bool {
-			if j.State != dibs.Completed || j.Result == nil || changed(e, j.ID) {
+			if j.State != dibs.Completed || j.Result == nil || operatorChanged(e, j.ID) {
 				return false
 			}
 			j.State = dibs.Dead
@@ -237,8 +237,8 @@ func finishedBy(e *history.Evidence, claim, by *history.Call) bool {
 	})
 }
 
-// takes counts how often the job was claimed or resumed.
-func takes(e *history.Evidence, id int64) (n int) {
+// countClaims counts how often the job was claimed or resumed.
+func countClaims(e *history.Evidence, id int64) (n int) {
 	for _, c := range e.Calls {
 		for i := range c.Jobs {
 			if c.Jobs[i].ID == id {
@@ -249,8 +249,8 @@ func takes(e *history.Evidence, id int64) (n int) {
 	return n
 }
 
-// changed reports whether an operator ever changed the job.
-func changed(e *history.Evidence, id int64) bool {
+// operatorChanged reports whether an operator ever changed the job.
+func operatorChanged(e *history.Evidence, id int64) bool {
 	return slices.ContainsFunc(e.Calls, func(c *history.Call) bool { return slices.Contains(c.Changed, id) })
 }
 
@@ -261,7 +261,7 @@ func TestDamagedRecordsAreFound(t *testing.T) {
 	seed := rand.Uint64()
 	// Leases must be long enough that on a slow machine, too, some jobs finish in time.
 	undamaged := load(t, db, dir, 500*time.Millisecond, 1, 1000, seed)
-	complain(t, history.Judge(undamaged))
+	reportBroken(t, history.Judge(undamaged))
 	for i, d := range damages {
 		t.Run(d.name, func(t *testing.T) {
 			e := undamaged

@@ -91,7 +91,7 @@ func (j *judge) collect(l *life) {
 			m.waits = append(m.waits, w)
 		}
 		if i > 0 {
-			j.recovery(&l.attempts[i-1], a)
+			j.noteRecovery(&l.attempts[i-1], a)
 		}
 	}
 	if w, ok := j.waitUnclaimed(l); ok {
@@ -177,8 +177,8 @@ func (j *judge) waitUnclaimed(l *life) (wait, bool) {
 	return w, s.fate == Done && w.from < w.to
 }
 
-// recovery notes how long after the end of an abandoned lease the job was claimed again.
-func (j *judge) recovery(a, b *attempt) {
+// noteRecovery notes how long after the end of an abandoned lease the job was claimed again.
+func (j *judge) noteRecovery(a, b *attempt) {
 	if a.inTx(j.index) || a.fate != Done || b.fate != Done || a.Attempt+1 != b.Attempt || j.Calls[b.call].Verb != Claim {
 		return
 	}

@@ -69,7 +69,7 @@ func (ix *index) job(id int64) int32 {
 // them first and then puts them into one slice.
 func (ix *index) sortEvents() {
 	var counts []int32
-	ix.each(func(job int32, _ event) {
+	ix.eachEvent(func(job int32, _ event) {
 		for int(job) >= len(counts) {
 			counts = append(counts, 0)
 		}
@@ -81,13 +81,13 @@ func (ix *index) sortEvents() {
 	}
 	next := append([]int32(nil), ix.first...)
 	ix.events = make([]event, ix.first[len(counts)])
-	ix.each(func(job int32, e event) {
+	ix.eachEvent(func(job int32, e event) {
 		ix.events[next[job]] = e
 		next[job]++
 	})
 }
 
-func (ix *index) each(f func(job int32, e event)) {
+func (ix *index) eachEvent(f func(job int32, e event)) {
 	for i, c := range ix.Calls {
 		emit := func(id int64, at int, refused bool) {
 			f(ix.job(id), event{place{int32(i), int32(at)}, refused})

@@ -67,8 +67,8 @@ type shortClaim struct {
 	claimingSince int64
 }
 
-// disturb notes a call that may have hidden claimable jobs from claims at the same time.
-func (ix *index) disturb(l *lane, s *span) {
+// noteOverlap notes a call that may have hidden claimable jobs from claims at the same time.
+func (ix *index) noteOverlap(l *lane, s *span) {
 	if n := len(l.shortClaims); n > 0 && ix.spans[l.shortClaims[n-1].call].hi >= s.lo {
 		l.shortClaims[n-1].undisturbed = false
 	}
@@ -80,13 +80,13 @@ func (ix *index) lane(name string) *lane {
 	l := ix.lanes[name]
 	if l == nil {
 		l = &lane{groups: make(map[string]*setting)}
-		l.set(dibs.DefaultSettings(name))
+		l.setStart(dibs.DefaultSettings(name))
 		ix.lanes[name] = l
 	}
 	return l
 }
 
-func (l *lane) set(q dibs.Queue) {
+func (l *lane) setStart(q dibs.Queue) {
 	l.paused.start, l.strict.start, l.fifo.start = yes(q.Paused), yes(q.Strict), yes(q.Order == dibs.FIFO)
 	l.concurrency.start, l.groupLimit.start = limitOf(q.Concurrency), int64(q.GroupLimit)
 	l.lease.start, l.maxAttempts.start, l.backoff = q.Lease.Microseconds(), int64(q.MaxAttempts), &q.Backoff
@@ -119,7 +119,7 @@ func (l *lane) group(name string) *setting {
 func (ix *index) makeLanes() {
 	ix.lanes = make(map[string]*lane)
 	for _, q := range ix.Queues {
-		ix.lane(q.Name).set(q)
+		ix.lane(q.Name).setStart(q)
 	}
 	for queue, groups := range ix.Groups {
 		for group, limit := range groups {
@@ -134,26 +134,26 @@ func (ix *index) makeLanes() {
 		switch c.Verb {
 		case SetQueue:
 			l := ix.lane(c.Queue)
-			ix.disturb(l, s)
+			ix.noteOverlap(l, s)
 			if s.fate != Nothing && c.Settings != nil {
-				l.change(s, c.Settings)
+				l.addChange(s, c.Settings)
 			}
 		case SetGroup:
 			l := ix.lane(c.Queue)
-			ix.disturb(l, s)
+			ix.noteOverlap(l, s)
 			if s.fate != Nothing {
 				g := l.group(c.Group)
 				g.changes = append(g.changes, change{s.lo, s.hi, int64(c.Limit)})
 			}
 		case Sweep, Cancel, Requeue, Edit:
 			for _, l := range ix.lanes {
-				ix.disturb(l, s)
+				ix.noteOverlap(l, s)
 			}
 			busyUntil = max(busyUntil, s.unlockedBy)
 		case Claim, Resume:
 			l := ix.lane(c.Queue)
 			undisturbed := max(l.busyUntil, busyUntil) < s.lo
-			ix.disturb(l, s)
+			ix.noteOverlap(l, s)
 			if c.Fate == Unknown {
 				l.unknown = append(l.unknown, int32(i))
 				if c.Verb == Resume {
@@ -183,7 +183,7 @@ func (ix *index) makeLanes() {
 	}
 }
 
-func (l *lane) change(s *span, c *dibs.QueueChange) {
+func (l *lane) addChange(s *span, c *dibs.QueueChange) {
 	add := func(to *setting, value int64) { to.changes = append(to.changes, change{s.lo, s.hi, value}) }
 	if c.Paused != nil {
 		add(&l.paused, yes(*c.Paused))

@@ -29,7 +29,7 @@ func Recoveries(e Evidence) []time.Duration {
 	for n := range j.ids {
 		j.rebuild(n, &l)
 		for i := 1; i < len(l.attempts); i++ {
-			j.recovery(&l.attempts[i-1], &l.attempts[i])
+			j.noteRecovery(&l.attempts[i-1], &l.attempts[i])
 		}
 	}
 	slices.Sort(j.recoveries)

@@ -79,7 +79,7 @@ func (ix *index) rebuild(n int, l *life) {
 		return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(yes(a.fate != Nothing), yes(b.fate != Nothing)))
 	})
 	for _, e := range events {
-		l.assign(e)
+		l.assignToAttempt(e)
 	}
 	for i := range l.attempts {
 		a := &l.attempts[i]
@@ -140,7 +140,7 @@ func (l *life) newJob() *New {
 	return &l.ix.Calls[l.born.call].New[l.born.at]
 }
 
-func (l *life) assign(e event) {
+func (l *life) assignToAttempt(e event) {
 	c := l.ix.Calls[e.call]
 	var token dibs.Token
 	switch c.Verb {
@@ -246,11 +246,11 @@ func (a *attempt) leaseEnd(ix *index, begunBy int64, except int32) (lo, hi int64
 	return lo, hi + more + ix.LeaseSlack.Microseconds()
 }
 
-// requeued reports whether the job may have been requeued by a call that acted at some time
+// mayBeRequeued reports whether the job may have been requeued by a call that acted at some time
 // from the first time to the second.
-func (l *life) requeued(from, by int64) bool { return l.changed(Requeue, from, by) }
+func (l *life) mayBeRequeued(from, by int64) bool { return l.mayHaveChanged(Requeue, from, by) }
 
-func (l *life) changed(verb Verb, from, by int64) bool {
+func (l *life) mayHaveChanged(verb Verb, from, by int64) bool {
 	return slices.ContainsFunc(l.changes, func(e event) bool {
 		s := &l.ix.spans[e.call]
 		return l.ix.Calls[e.call].Verb == verb && s.lo <= by && s.hi >= from

@@ -311,8 +311,8 @@ func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clien
 	return e
 }
 
-// complain fails the test for each broken promise.
-func complain(t *testing.T, verdicts []history.Verdict) {
+// reportBroken fails the test for each broken promise.
+func reportBroken(t *testing.T, verdicts []history.Verdict) {
 	t.Helper()
 	for _, v := range verdicts {
 		t.Logf("promise %d: %d checked, %d broken", v.Number, v.Checked, len(v.Broken))
@@ -333,10 +333,10 @@ func TestARandomLoadBreaksNothing(t *testing.T) {
 	db, r, dir := open(t, "nobody")
 	must(t, r.Close())
 	e := load(t, db, dir, 100*time.Millisecond, 4, 300, rand.Uint64())
-	complain(t, history.Judge(e))
+	reportBroken(t, history.Judge(e))
 	checked, undecided, broken := linear.Check(e)
 	if checked == 0 || undecided > 0 {
 		t.Errorf("%d jobs checked for linearizability, %d undecided", checked, undecided)
 	}
-	complain(t, []history.Verdict{{Number: 3, Checked: checked, Broken: broken}})
+	reportBroken(t, []history.Verdict{{Number: 3, Checked: checked, Broken: broken}})
 }

@@ -42,12 +42,12 @@ func (j *judge) rowEnds(l *life) {
 	}
 	for i := range l.attempts {
 		a, finished := &l.attempts[i], false
-		j.afterwards(l, elsewhere, event{place: a.place}, "row %d was given out after another program had ended it")
+		j.accuseAfterEnd(l, elsewhere, event{place: a.place}, "row %d was given out after another program had ended it")
 		for _, e := range a.finishes {
 			if j.outcome(e) != accepted {
 				continue
 			}
-			j.afterwards(l, elsewhere, e, "an outcome of row %d was accepted after another program had ended it")
+			j.accuseAfterEnd(l, elsewhere, e, "an outcome of row %d was accepted after another program had ended it")
 			switch finished = true; j.outcomeOf(e).Ending {
 			case dibs.EndCompleted:
 				enders = append(enders, e.call)
@@ -68,8 +68,8 @@ func (j *judge) rowEnds(l *life) {
 	}
 }
 
-// afterwards accuses a call that took effect though the row had certainly been ended before.
-func (j *judge) afterwards(l *life, elsewhere []event, e event, text string) {
+// accuseAfterEnd accuses a call that took effect though the row had certainly been ended before.
+func (j *judge) accuseAfterEnd(l *life, elsewhere []event, e event, text string) {
 	for _, end := range elsewhere {
 		if s := &j.spans[end.call]; s.fate == Done && s.hi < j.spans[e.call].lo && j.outcome(e) == accepted {
 			j.accuse(8, l.id, []int32{end.call, e.call}, text, l.id)

@@ -151,7 +151,7 @@ func completeInTx(effects int, end history.Verb, change func(finish, end *histor
 }
 
 func unchanged(_, _ *history.Call) {}
-func answered(*history.Call)       {}
+func keepAnswer(*history.Call)     {}
 
 // claimedAndCompleted writes a job that one transaction claims and completes.
 func claimedAndCompleted(effects int, end history.Verb, change func(end *history.Call)) func(*book) {
@@ -178,10 +178,10 @@ var effecting = []page{
 	{"an effect in spite of a rollback", completeInTx(1, history.Rollback, unchanged), 8, "no transaction"},
 	{"an effect of a commit without an answer", completeInTx(1, history.Commit, func(_, end *history.Call) { removeAnswer(end) }), 0, ""},
 	{"no effect of a commit without an answer that completed the job", completeInTx(0, history.Commit, func(_, end *history.Call) { removeAnswer(end) }), 8, "0 effects"},
-	{"an effect of a transaction that also claims", claimedAndCompleted(1, history.Commit, answered), 0, ""},
-	{"no effect of a transaction that also claims", claimedAndCompleted(0, history.Commit, answered), 8, "0 effects"},
+	{"an effect of a transaction that also claims", claimedAndCompleted(1, history.Commit, keepAnswer), 0, ""},
+	{"no effect of a transaction that also claims", claimedAndCompleted(0, history.Commit, keepAnswer), 8, "0 effects"},
 	{"an effect of a claiming transaction whose commit had no answer", claimedAndCompleted(1, history.Commit, func(end *history.Call) { removeAnswer(end) }), 0, ""},
-	{"an effect of a claiming transaction that was rolled back", claimedAndCompleted(1, history.Rollback, answered), 8, "no transaction"},
+	{"an effect of a claiming transaction that was rolled back", claimedAndCompleted(1, history.Rollback, keepAnswer), 8, "no transaction"},
 	{"an effect in spite of a refusal", completeInTx(1, history.Rollback, func(f, _ *history.Call) {
 		f.Begin, f.End = ms(112), ms(113)
 		setRefused(f, 1)

@@ -19,8 +19,8 @@ func ordinary(change func(b *book, enqueue, claim *history.Call)) func(*book) {
 	}
 }
 
-// putOff writes a job that is put off at 20 and claimed again at 60 with the given run_at.
-func putOff(ending dibs.Ending, delay, runAt int) func(*book) {
+// putOffJob writes a job that is put off at 20 and claimed again at 60 with the given run_at.
+func putOffJob(ending dibs.Ending, delay, runAt int) func(*book) {
 	return func(b *book) {
 		b.enqueue(0, 1)
 		b.claim("w1", 10, 1, 1)
@@ -81,10 +81,10 @@ var asking = []page{
 		e.New[0].Delay, c.Jobs[0].RunAt = 8*time.Millisecond, ms(8)
 	}), 0, ""},
 	{"claimed before the run_at that was asked for", ordinary(func(_ *book, e, _ *history.Call) { e.New[0].RunAt = ms(1) }), 4, "was enqueued for"},
-	{"claimed in spite of a retry's delay", putOff(dibs.EndRetry, 30, 40), 4, "had been put off"},
-	{"claimed after a retry's delay", putOff(dibs.EndRetry, 30, 50), 0, ""},
-	{"claimed in spite of a snooze", putOff(dibs.EndSnooze, 30, 40), 4, "had been put off"},
-	{"claimed after a snooze", putOff(dibs.EndSnooze, 30, 50), 0, ""},
+	{"claimed in spite of a retry's delay", putOffJob(dibs.EndRetry, 30, 40), 4, "had been put off"},
+	{"claimed after a retry's delay", putOffJob(dibs.EndRetry, 30, 50), 0, ""},
+	{"claimed in spite of a snooze", putOffJob(dibs.EndSnooze, 30, 40), 4, "had been put off"},
+	{"claimed after a snooze", putOffJob(dibs.EndSnooze, 30, 50), 0, ""},
 	{"claimed in spite of the backoff", func(b *book) {
 		b.Queues[0].Backoff = dibs.Backoff{Base: 40 * time.Millisecond, Factor: 2, Max: time.Second, Jitter: 0.25}
 		b.enqueue(0, 1)
@@ -92,16 +92,16 @@ var asking = []page{
 		b.finish("w1", 20, dibs.EndRetry, 10, 1)
 		b.claim("w2", 60, 2, 1).Jobs[0].RunAt = ms(40)
 	}, 4, "had been put off"},
-	{"a release that lost its place", putOff(dibs.EndRelease, 0, 50), 7, "lost its place"},
-	{"a release that kept its place", putOff(dibs.EndRelease, 0, 0), 0, ""},
-	{"an error that is missing", failed(2, func(j *dibs.RawJob) { j.Errors = j.Errors[1:] }), 4, "has no error of attempt 1"},
-	{"an error that is there", failed(2, func(*dibs.RawJob) {}), 0, ""},
-	{"an error that newer ones displaced", failed(11, func(j *dibs.RawJob) { j.Errors = j.Errors[1:] }), 0, ""},
-	{"one error more missing than newer ones displaced", failed(11, func(j *dibs.RawJob) { j.Errors = j.Errors[2:] }), 4, "has no error of attempt 1"},
+	{"a release that lost its place", putOffJob(dibs.EndRelease, 0, 50), 7, "lost its place"},
+	{"a release that kept its place", putOffJob(dibs.EndRelease, 0, 0), 0, ""},
+	{"an error that is missing", failThenComplete(2, func(j *dibs.RawJob) { j.Errors = j.Errors[1:] }), 4, "has no error of attempt 1"},
+	{"an error that is there", failThenComplete(2, func(*dibs.RawJob) {}), 0, ""},
+	{"an error that newer ones displaced", failThenComplete(11, func(j *dibs.RawJob) { j.Errors = j.Errors[1:] }), 0, ""},
+	{"one error more missing than newer ones displaced", failThenComplete(11, func(j *dibs.RawJob) { j.Errors = j.Errors[2:] }), 4, "has no error of attempt 1"},
 }
 
-// failed writes a job that fails n times and is then completed.
-func failed(n int, change func(*dibs.RawJob)) func(*book) {
+// failThenComplete writes a job that fails n times and is then completed.
+func failThenComplete(n int, change func(*dibs.RawJob)) func(*book) {
 	return func(b *book) {
 		b.Queues[0].MaxAttempts = 20
 		b.enqueue(0, 1)

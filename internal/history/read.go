@@ -20,12 +20,12 @@ func Read(paths ...string) ([]*Call, error) { return new(Reader).Read(paths...) 
 
 // Reader reads a history while it grows: each Read continues where the previous one stopped.
 type Reader struct {
-	files map[string]*records
+	files map[string]*fileRecords
 	names map[string]string // one copy of each name, to save memory
 }
 
-// records holds what has been read from a file.
-type records struct {
+// fileRecords holds what has been read from a file.
+type fileRecords struct {
 	client string
 	calls  []*Call
 	bytes  int64
@@ -34,7 +34,7 @@ type records struct {
 // Read reads what was added, and returns all calls as the package's Read does.
 func (r *Reader) Read(paths ...string) ([]*Call, error) {
 	if r.files == nil {
-		r.files, r.names = make(map[string]*records), make(map[string]string)
+		r.files, r.names = make(map[string]*fileRecords), make(map[string]string)
 	}
 	var calls []*Call
 	for _, path := range paths {
@@ -44,9 +44,9 @@ func (r *Reader) Read(paths ...string) ([]*Call, error) {
 		}
 		for _, file := range files {
 			if r.files[file] == nil {
-				r.files[file] = &records{}
+				r.files[file] = &fileRecords{}
 			}
-			if err := r.files[file].read(file, r.same); err != nil {
+			if err := r.files[file].read(file, r.shareString); err != nil {
 				return nil, fmt.Errorf("history: %s: %w", file, err)
 			}
 			calls = append(calls, r.files[file].calls...)
@@ -56,7 +56,7 @@ func (r *Reader) Read(paths ...string) ([]*Call, error) {
 	return calls, nil
 }
 
-func (r *Reader) same(s string) string {
+func (r *Reader) shareString(s string) string {
 	if known, ok := r.names[s]; ok {
 		return known
 	}
@@ -75,7 +75,7 @@ func filesOf(path string) ([]string, error) {
 	return filepath.Glob(filepath.Join(path, "*"+Suffix))
 }
 
-func (r *records) read(path string, same func(string) string) error {
+func (r *fileRecords) read(path string, same func(string) string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (r *records) read(path string, same func(string) string) error {
 	}
 }
 
-func (r *records) add(text []byte, same func(string) string) error {
+func (r *fileRecords) add(text []byte, same func(string) string) error {
 	var l line
 	if err := json.Unmarshal(bytes.TrimSpace(text), &l); err != nil {
 		return err

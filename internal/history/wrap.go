@@ -105,7 +105,7 @@ func (w *wrappedStore) Claim(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.
 
 func (w *wrappedStore) Resume(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	c := &Call{Verb: Resume, Queue: queueName(q.Queue), Worker: q.Worker, Lease: q.Lease}
-	return w.r.take(c, func() ([]*dibs.RawJob, error) { return w.Store.Resume(ctx, q) })
+	return w.r.recordClaim(c, func() ([]*dibs.RawJob, error) { return w.Store.Resume(ctx, q) })
 }
 
 func (w *wrappedStore) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {

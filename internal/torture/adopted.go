@@ -58,7 +58,7 @@ func (c *client) workAdopted(ctx context.Context) error {
 	queue := stats[0].Name
 	return runAll(ctx,
 		func(ctx context.Context) error { return c.runWorker(ctx, queue, c.Resumes) },
-		func(ctx context.Context) error { return c.claimer(ctx, queue) })
+		func(ctx context.Context) error { return c.runClaimer(ctx, queue) })
 }
 
 // RunAdopted is Run on the copy of an adopted table.
@@ -76,7 +76,7 @@ func RunAdopted(ctx context.Context, c Config) (_ *Result, err error) {
 		return nil, err
 	}
 	o := &others{Adopted: r.Adopted, rowID: r.Adopted.Table.ID, rec: r.rec, rng: rand.New(rand.NewPCG(r.Seed, 99))}
-	if err := runSteps(ctx, r.makeWorkers, o.learn, r.startAll); err != nil {
+	if err := runSteps(ctx, r.makeWorkers, o.learnTable, r.startAll); err != nil {
 		return nil, err
 	}
 	if err := r.tormentAdopted(ctx, o); err != nil {

@@ -42,7 +42,7 @@ func (r *run) judgeAdopted(ctx context.Context, e *adoptedEvidence) (*Result, er
 	}
 	result := &Result{About: r.About, Dir: r.Dir, Totals: count(calls)}
 	result.Totals.Enqueued = len(e.ends) + len(e.unended)
-	verdicts := []history.Verdict{e.leftBehind(), e.ordered(), r.attempts(calls)}
+	verdicts := []history.Verdict{e.leftBehindVerdict(), e.orderVerdict(), r.attemptsVerdict(calls)}
 	verdicts = append(verdicts, history.Owned(history.Evidence{Calls: calls, Queues: queues, Effects: e.ends, Slack: slack, LeaseSlack: leaseSlack})...)
 	verdicts[len(verdicts)-1].Promise = promiseGroups // the order in a group is not judged
 	if r.Adopted.M.Group.Column == "" {
@@ -94,7 +94,7 @@ func (a *Adopted) leases(ctx context.Context) ([]string, error) {
 	return a.queryNames(ctx, "select key from "+side+" where token is not null")
 }
 
-func (e *adoptedEvidence) leftBehind() history.Verdict {
+func (e *adoptedEvidence) leftBehindVerdict() history.Verdict {
 	v := history.Verdict{Promise: promiseNothingLeft, Checked: len(e.ends) + len(e.unended)}
 	for _, names := range [][]string{e.unended, e.leases} {
 		for _, name := range names {
@@ -104,7 +104,7 @@ func (e *adoptedEvidence) leftBehind() history.Verdict {
 	return v
 }
 
-func (e *adoptedEvidence) ordered() history.Verdict {
+func (e *adoptedEvidence) orderVerdict() history.Verdict {
 	v := history.Verdict{Promise: promiseOrder, Checked: len(e.claimed)}
 	place := make(map[string]int, len(e.order))
 	for i, n := range e.order {
@@ -118,7 +118,7 @@ func (e *adoptedEvidence) ordered() history.Verdict {
 	return v
 }
 
-func (r *run) attempts(calls []*history.Call) history.Verdict {
+func (r *run) attemptsVerdict(calls []*history.Call) history.Verdict {
 	v := history.Verdict{Promise: promiseAttempts}
 	if r.Adopted.M.MaxAttempts == 0 {
 		return v

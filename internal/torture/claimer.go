@@ -21,7 +21,7 @@ type claimer struct {
 	staleOutcomes [8][]dibs.Outcome // outcomes of earlier rounds, whose tokens are no longer valid
 }
 
-func (c *client) claimer(ctx context.Context, queue string) error {
+func (c *client) runClaimer(ctx context.Context, queue string) error {
 	a := &claimer{client: c, queue: queue, name: c.Name + "-" + queue + "-raw", rng: c.newRand()}
 	if c.Adopted == "" || c.Resumes {
 		if err := a.resume(ctx); err != nil {
@@ -37,7 +37,7 @@ func (c *client) claimer(ctx context.Context, queue string) error {
 			jobs, err = a.claim(ctx, 1+a.rng.IntN(maxClaim))
 		}
 		if err == nil && len(jobs) > 0 {
-			err = a.run(ctx, round, jobs)
+			err = a.workOn(ctx, round, jobs)
 		}
 		if err != nil {
 			return err
@@ -56,7 +56,7 @@ func (a *claimer) resume(ctx context.Context) error {
 	if err != nil || len(jobs) == 0 {
 		return err
 	}
-	return a.run(ctx, 0, jobs)
+	return a.workOn(ctx, 0, jobs)
 }
 
 func (a *claimer) claim(ctx context.Context, n int) (jobs []*dibs.RawJob, err error) {
@@ -70,9 +70,9 @@ func (a *claimer) claim(ctx context.Context, n int) (jobs []*dibs.RawJob, err er
 	return jobs, err
 }
 
-// run holds the jobs for a while and finishes them. Sometimes it finishes them or earlier jobs
+// workOn holds the jobs for a while and finishes them. Sometimes it finishes them or earlier jobs
 // once more, which must be refused.
-func (a *claimer) run(ctx context.Context, round int, jobs []*dibs.RawJob) error {
+func (a *claimer) workOn(ctx context.Context, round int, jobs []*dibs.RawJob) error {
 	switch n := a.rng.IntN(200); {
 	case n == 0:
 		wait(ctx, lease+lease/5) // longer than the lease: every outcome must be refused

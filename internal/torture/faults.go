@@ -51,8 +51,8 @@ func (r *run) faults() []fault {
 		{500 * time.Millisecond, r.killOne},
 		{150 * time.Millisecond, r.changeLimit},
 		{2 * time.Second, r.pauseOne},
-		{100 * time.Millisecond, r.interfere},
-		{50 * time.Millisecond, r.serve},
+		{100 * time.Millisecond, r.changeJobs},
+		{50 * time.Millisecond, r.serveSteady},
 		{500 * time.Millisecond, r.claimTwice},
 	}
 	if canStop {

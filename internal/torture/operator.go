@@ -36,8 +36,8 @@ func (r *run) pauseOne(ctx context.Context, rng *rand.Rand) error {
 	return err
 }
 
-// interfere cancels, edits or requeues a few jobs.
-func (r *run) interfere(ctx context.Context, rng *rand.Rand) error {
+// changeJobs cancels, edits or requeues a few jobs.
+func (r *run) changeJobs(ctx context.Context, rng *rand.Rand) error {
 	states := []dibs.State{dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled}
 	f := dibs.Filter{Queue: queues[rng.IntN(len(queues))], State: states[rng.IntN(len(states))], Limit: 20}
 	page, err := r.DB.List(ctx, f)

@@ -31,8 +31,8 @@ type others struct {
 	inserted int
 }
 
-// learn finds out how to make ids and how to end rows.
-func (o *others) learn(ctx context.Context) error {
+// learnTable finds out how to make ids and how to end rows.
+func (o *others) learnTable(ctx context.Context) error {
 	rows, err := o.SQL.QueryContext(ctx, "select "+quotedAll(o.M.ID, "")+" from "+o.tableSQL()+" where 1 = 0")
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func disturbCopy(t *testing.T, db *sql.DB, columns string, m mapping.Mapping) {
 	rec, err := history.OpenIn(t.TempDir(), "faults")
 	must(err)
 	o := &others{Adopted: a, rng: rng, rec: rec, rowID: func(string) (int64, error) { return 1, nil }}
-	must(o.learn(ctx))
+	must(o.learnTable(ctx))
 	ended := 0
 	for range 20 {
 		must(o.insert(ctx, rng))

@@ -84,10 +84,10 @@ func (p *proxy) link(client net.Conn) {
 	var awaitingAnswer atomic.Bool // the client has sent something since the last answer
 	go func() {
 		defer server.Close()
-		pass(server, client, func() bool { awaitingAnswer.Store(true); return true })
+		copyBytes(server, client, func() bool { awaitingAnswer.Store(true); return true })
 	}()
 	defer server.Close()
-	pass(client, server, func() bool {
+	copyBytes(client, server, func() bool {
 		if !awaitingAnswer.Swap(false) {
 			return true // a notification, or the rest of a long answer
 		}
@@ -102,9 +102,9 @@ func (p *proxy) link(client net.Conn) {
 	})
 }
 
-// pass copies until one side closes its connection, or until mayPass, which it calls before
+// copyBytes copies until one side closes its connection, or until mayPass, which it calls before
 // each write, returns false.
-func pass(to, from net.Conn, mayPass func() bool) {
+func copyBytes(to, from net.Conn, mayPass func() bool) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)

@@ -16,7 +16,7 @@ import (
 var reportHTML string
 
 var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
-	"count":    grouping,
+	"count":    withCommas,
 	"broken":   BrokenText,
 	"seconds":  func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
 	"short":    func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) },
@@ -57,8 +57,8 @@ func faultRows(counts map[string]int) []faultRow {
 	return rows
 }
 
-// grouping writes a number with commas.
-func grouping(n int) string {
+// withCommas writes a number with commas.
+func withCommas(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -62,8 +62,8 @@ func playPart(text, url string) error {
 
 func TestEveryPromiseIsKeptOnSQLite(t *testing.T) {
 	t.Parallel()
-	r := tortured(t, "sqlite:"+filepath.Join(t.TempDir(), "torture.db"), nil)
-	hit(t, r, kills, stops, limits, pauses, meddling)
+	r := runTorture(t, "sqlite:"+filepath.Join(t.TempDir(), "torture.db"), nil)
+	expectFaults(t, r, kills, stops, limits, pauses, meddling)
 }
 
 func TestEveryPromiseIsKeptOnPostgreSQL(t *testing.T) {
@@ -76,8 +76,8 @@ func TestEveryPromiseIsKeptOnPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	r := tortured(t, server.URL(), crashing{server})
-	hit(t, r, kills, stops, cuts, crashes, snapshots, limits, pauses, meddling)
+	r := runTorture(t, server.URL(), crashing{server})
+	expectFaults(t, r, kills, stops, cuts, crashes, snapshots, limits, pauses, meddling)
 }
 
 type crashing struct{ *pgserver.Server }
@@ -104,8 +104,8 @@ func (testProcesses) Start(cmd *exec.Cmd) error { return cmd.Start() }
 // machine may get less done.
 const enough = 5000
 
-// tortured runs the torture for a short time, and fails the test for every broken promise.
-func tortured(t *testing.T, url string, server Server) *Result {
+// runTorture runs the torture for a short time, and fails the test for every broken promise.
+func runTorture(t *testing.T, url string, server Server) *Result {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes about 20 s")
@@ -160,12 +160,12 @@ func tortured(t *testing.T, url string, server Server) *Result {
 	if len(r.Verdicts) != 9 || r.Totals.Operations == 0 {
 		t.Errorf("%d verdicts, totals %+v", len(r.Verdicts), r.Totals)
 	}
-	reported(t, r)
+	checkReport(t, r)
 	return r
 }
 
-// hit checks that each of the faults has happened.
-func hit(t *testing.T, r *Result, faults ...string) {
+// expectFaults checks that each of the faults has happened.
+func expectFaults(t *testing.T, r *Result, faults ...string) {
 	t.Helper()
 	for _, f := range faults {
 		if r.Faults[f] == 0 && r.Totals.Operations >= enough && (canStop || f != stops) {
@@ -174,8 +174,8 @@ func hit(t *testing.T, r *Result, faults ...string) {
 	}
 }
 
-// reported checks that the report contains the story and refers to no other file.
-func reported(t *testing.T, r *Result) {
+// checkReport checks that the report contains the story and refers to no other file.
+func checkReport(t *testing.T, r *Result) {
 	t.Helper()
 	var page bytes.Buffer
 	if err := WriteReport(&page, r); err != nil {

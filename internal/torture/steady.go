@@ -18,9 +18,9 @@ const (
 	longLease   = 15 * time.Second // longer than promise 4 and the slack allow a job to wait
 )
 
-// serve claims a few jobs from the steady queue and ends them. When the queue is empty it
+// serveSteady claims a few jobs from the steady queue and ends them. When the queue is empty it
 // enqueues a batch, so that jobs wait for seconds and then none is left.
-func (r *run) serve(ctx context.Context, rng *rand.Rand) error {
+func (r *run) serveSteady(ctx context.Context, rng *rand.Rand) error {
 	n := 1 + rng.IntN(5)
 	if rng.IntN(25) == 0 {
 		return r.shortenLease(ctx)

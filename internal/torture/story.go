@@ -88,10 +88,10 @@ func newStory(calls []*history.Call, job int64) *Story {
 	for _, c := range calls {
 		s.add(c, fateOf(c, ends))
 	}
-	s.order()
+	s.sortEvents()
 	s.addFaults(calls)
-	s.order()
-	s.fold()
+	s.sortEvents()
+	s.foldRepeats()
 	return s
 }
 
@@ -137,9 +137,9 @@ func aheadOf(calls []*history.Call) time.Duration {
 	return (least + most) / 2
 }
 
-// order sorts the events. If a finish makes room for a claim that is answered first, the
+// sortEvents sorts the events. If a finish makes room for a claim that is answered first, the
 // finish is put directly before that claim.
-func (s *Story) order() {
+func (s *Story) sortEvents() {
 	for i := range s.Events {
 		f := &s.Events[i]
 		for _, c := range s.Events {
@@ -158,8 +158,8 @@ func (s *Story) order() {
 	})
 }
 
-// fold joins consecutive events with the same client and text.
-func (s *Story) fold() {
+// foldRepeats joins consecutive events with the same client and text.
+func (s *Story) foldRepeats() {
 	var folded []Event
 	times := 1
 	for i, e := range s.Events {

@@ -25,7 +25,7 @@ func (c *client) work(ctx context.Context) error {
 		q := queues[(c.Seat+i)%len(queues)]
 		parts = append(parts, func(ctx context.Context) error { return c.runWorker(ctx, q, i == 0) })
 		q2 := queues[(c.Seat+each+i)%len(queues)]
-		parts = append(parts, func(ctx context.Context) error { return c.claimer(ctx, q2) })
+		parts = append(parts, func(ctx context.Context) error { return c.runClaimer(ctx, q2) })
 	}
 	return runAll(ctx, parts...)
 }
