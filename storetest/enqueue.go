@@ -211,7 +211,7 @@ func delayed(t *test) {
 		t.Fatalf("claimed at %v, before its run_at %v", got.ClaimedAt, j.RunAt)
 	}
 	if late := got.ClaimedAt.Sub(j.RunAt); late > promptly {
-		t.Fatalf("claimed %v after its run_at although somebody asked all the time", late)
+		t.Fatalf("claimed %v after its run_at although a worker claimed all the time", late)
 	}
 }
 

@@ -101,8 +101,8 @@ func limitOtherQueue(t *test) {
 	other.Queue = "q"
 	all := t.enqueue(grouped("g"), grouped("g"), other, other, other)
 	t.setGroup("q", "g", 2)
-	t.claimExactly("of the default queue", all[0])
-	sameIDs(t, "of the other", ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 5})), all[2:4])
+	t.claimExactly("from the default queue", all[0])
+	sameIDs(t, "from the other queue", ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 5})), all[2:4])
 }
 
 func limitElsewhere(t *test) {

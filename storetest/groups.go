@@ -111,8 +111,8 @@ func groupPerQueue(t *test) {
 	other := grouped("g")
 	other.Queue = "q"
 	all := t.enqueue(grouped("g"), other, grouped("h"), grouped("g"))
-	t.claimExactly("of the default queue", all[0], all[2])
-	sameIDs(t, "of the other", ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 5})), all[1:2])
+	t.claimExactly("from the default queue", all[0], all[2])
+	sameIDs(t, "from the other queue", ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 5})), all[1:2])
 }
 
 func groupCrash(t *test) {

@@ -210,8 +210,8 @@ func pruneNarrowed(t *test) {
 		}
 	}
 	equal(t, "older than an hour", t.prune("", "", time.Hour), 0)
-	equal(t, "completed of a", t.prune("a", dibs.Completed, 0), 2)
-	equal(t, "dead of both", t.prune("", dibs.Dead, 0), 4)
+	equal(t, "deleted completed jobs of queue a", t.prune("a", dibs.Completed, 0), 2)
+	equal(t, "deleted dead jobs of both queues", t.prune("", dibs.Dead, 0), 4)
 	equal(t, "all of b", t.prune("b", "", 0), 4)
 	equal(t, "of nobody's", t.prune("nobody's", "", 0), 0)
 	remaining := t.list(dibs.Filter{State: dibs.Cancelled})

@@ -289,7 +289,7 @@ func panicInTx(t *test) {
 		func() {
 			defer func() {
 				if p := recover(); p != panicExpected {
-					t.Fatalf("it panics with %v, want what the function panicked with", p)
+					t.Fatalf("InTx panics with %v, want the function's panic", p)
 				}
 			}()
 			_ = t.db.InTx(t.ctx, func(tx dibs.Tx) error {

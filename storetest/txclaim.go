@@ -318,7 +318,7 @@ func txClaimConcurrency(t *test) {
 	all := t.enqueue(copies(6, dibs.NewJob{Kind: "k"})...)
 	tx := t.beginTx()
 	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), all[:2])
-	sameIDs(t, "claimed by the same again", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), nil)
+	sameIDs(t, "claimed again by the same transaction", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), nil)
 	if t.OpenTx {
 		sameIDs(t, "claimed by another", ids(t.claim(dibs.ClaimRequest{N: 5})), nil)
 	}

@@ -62,7 +62,7 @@ func uniqueInBatch(t *test) {
 		{ID: a}, {ID: held, Existing: true}, {ID: free}, {ID: a, Existing: true}, {ID: b}, {ID: b, Existing: true}, {ID: a, Existing: true},
 	})
 	if held >= a || a >= free || free >= b {
-		t.Fatalf("ids of those that were inserted do not grow: %d, %d, %d, %d", held, a, free, b)
+		t.Fatalf("the ids of inserted jobs do not grow: %d, %d, %d, %d", held, a, free, b)
 	}
 	t.claimExactly("each once", held, a, free, b)
 }

@@ -63,7 +63,7 @@ func wakeRoom(t *test) {
 		t.claimOne(dibs.ClaimRequest{Queue: queue})
 	}
 	waiting := t.enqueue(dibs.NewJob{Queue: "other", Kind: "k", Group: "g"}, dibs.NewJob{Queue: "other", Kind: "k", Group: "g"})
-	sameIDs(t, "claimed of a kind that there is not", ids(t.claim(dibs.ClaimRequest{Queue: "other", Kinds: []string{"x"}, N: 1})), nil)
+	sameIDs(t, "claimed of an unknown kind", ids(t.claim(dibs.ClaimRequest{Queue: "other", Kinds: []string{"x"}, N: 1})), nil)
 	wake, stop := t.db.Wakeups("other")
 	defer stop()
 	_, _, err := t.db.Cancel(t.ctx, waiting[:1])
@@ -120,7 +120,7 @@ func wakeOthers(t *test) {
 	select {
 	case <-wake:
 	case <-time.After(time.Second):
-		t.Error("a store that was closed right after its Enqueue woke nobody")
+		t.Error("the Enqueue of a store that was closed at once woke nobody")
 	}
 }
 

@@ -70,11 +70,11 @@ func TestTheVerdictFinds(t *testing.T) {
 	honest := Judge(fresh())
 	for _, p := range honest.Promises {
 		if !p.Kept || p.Want != p.Got || p.Want == 0 && p.Checked == 0 {
-			t.Errorf("of an honest run: %+v", p)
+			t.Errorf("an honest run gives %+v", p)
 		}
 	}
 	if len(honest.Promises) != 4+len(mustNotHappen)+1 || len(honest.Recovery) != 1 || len(honest.Waits) != 3 {
-		t.Errorf("of an honest run: %+v", honest)
+		t.Errorf("an honest run gives %+v", honest)
 	}
 	for _, c := range []struct {
 		name   string
@@ -123,7 +123,7 @@ func TestThePlanIsMixedAndAlwaysTheSame(t *testing.T) {
 	t.Parallel()
 	p, second := NewPlan(5000), NewPlan(5000)
 	if fmt.Sprint(p.Limits) != fmt.Sprint(second.Limits) || len(p.Jobs) != 5000 {
-		t.Fatalf("plans differ, or have not 5000 jobs: %d", len(p.Jobs))
+		t.Fatalf("the plans differ or do not have 5000 jobs: %d", len(p.Jobs))
 	}
 	var dead, failing, later, unique, inGroups int
 	priorities := map[int]int{}

@@ -192,10 +192,10 @@ func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 				found := verdicts[p.promise-1].Broken
 				if len(found) == 0 {
 					reportBroken(t, verdicts)
-					t.Fatalf("promise %d was found kept", p.promise)
+					t.Fatalf("the judge did not find promise %d broken", p.promise)
 				}
 				if !slices.ContainsFunc(found, func(v history.Violation) bool { return strings.Contains(v.Text, p.says) }) {
-					t.Errorf("it says %q, without %q", found[0].Text, p.says)
+					t.Errorf("the message %q lacks %q", found[0].Text, p.says)
 				}
 			})
 		}

@@ -35,7 +35,7 @@ func (j *judge) enqueues() {
 	}
 }
 
-// enqueued judges one job of an enqueue call, unless another job held its unique key.
+// enqueued judges one new job of an enqueue call.
 func (j *judge) enqueued(p place, n *New, seen map[string]sighting, ids map[int64]place) {
 	s := &j.spans[p.call]
 	where, found := seen[n.Key]

@@ -69,7 +69,7 @@ func (j *judge) owners(l *life) {
 			j.accuse(2, l.id, calls, "job %d was resumed by %s while it belonged to %s, a worker of another name, until %s at least", l.id, j.holderOf(b), j.holderOf(a), timeText(a.endLo))
 			continue
 		}
-		j.accuse(2, l.id, calls, "job %d was claimed by %s, which was answered at %s, while it belonged to %s until %s at least: it had two owners", l.id, j.holderOf(b), timeText(b.hi), j.holderOf(a), timeText(a.endLo))
+		j.accuse(2, l.id, calls, "job %d was claimed by %s, whose answer came at %s, while it belonged to %s until %s at least: it had two owners", l.id, j.holderOf(b), timeText(b.hi), j.holderOf(a), timeText(a.endLo))
 	}
 }
 

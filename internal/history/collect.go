@@ -9,7 +9,7 @@ import (
 
 // Collect returns the evidence of a run that is over: what its clients recorded in dir, and
 // what is in the database. Queues are the present settings; a run that changes settings
-// replaces them by those at its start.
+// must replace them by those at its start.
 func Collect(ctx context.Context, db dibs.Database, dir string) (e Evidence, err error) {
 	if e.Calls, err = Read(dir); err != nil {
 		return e, err

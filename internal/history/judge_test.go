@@ -83,7 +83,7 @@ func TestRowsOfAdoptedTables(t *testing.T) {
 		{"it ends without an outcome", 1, func(b *book) {
 			b.claim("w1", 10, 1, 1)
 			b.finish("w1", 50, dibs.EndRelease, 10, 1)
-		}, "nobody's outcome was accepted"},
+		}, "no outcome that ends it was accepted"},
 	} {
 		b := newBook()
 		c.write(b)

@@ -64,7 +64,7 @@ func (j *judge) rowEnds(l *life) {
 	case have == 0 && len(enders) == 1:
 		j.accuse(8, l.id, enders, "row %d has not ended, though that was acknowledged", l.id)
 	case have == 1 && len(enders) == 0 && !otherCause:
-		j.accuse(8, l.id, l.calls(), "row %d has ended, but nobody's outcome was accepted", l.id)
+		j.accuse(8, l.id, l.calls(), "row %d has ended, but no outcome that ends it was accepted", l.id)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // ordinary writes a job that is enqueued at 0, claimed at 10 and completed at 20, and
-// withJobThree calls change.
+// then calls change.
 func ordinary(change func(b *book, enqueue, claim *history.Call)) func(*book) {
 	return func(b *book) {
 		enqueue, claim := b.enqueue(0, 1), b.claim("w1", 10, 1, 1)

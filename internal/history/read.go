@@ -31,7 +31,7 @@ type fileRecords struct {
 	bytes  int64
 }
 
-// Read reads what was added, and returns all calls as the package's Read does.
+// Read reads the lines that were added since, and returns all calls, like the package's Read.
 func (r *Reader) Read(paths ...string) ([]*Call, error) {
 	if r.files == nil {
 		r.files, r.names = make(map[string]*fileRecords), make(map[string]string)

@@ -121,7 +121,7 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 		t.Errorf("the resumed job is %+v, want %+v", got[0], wantJob)
 	}
 	if got := calls[5].Refused; !reflect.DeepEqual(got, []int64{lost.ID}) {
-		t.Errorf("refused were %v, want %d", got, lost.ID)
+		t.Errorf("the refused jobs are %v, want %d", got, lost.ID)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestOutcomesThatWereNotWrittenAreLeftOut(t *testing.T) {
 	calls, err := history.Read(dir)
 	must(t, err)
 	if c := calls[0]; c.Fate != history.Done || !reflect.DeepEqual(c.Outcomes, outcomes[1:]) || !reflect.DeepEqual(c.Refused, []int64{2}) {
-		t.Errorf("the call is %s, with the outcomes %+v, of which %v were refused", c.Fate, c.Outcomes, c.Refused)
+		t.Errorf("the call is %s, with the outcomes %+v and the refused jobs %v", c.Fate, c.Outcomes, c.Refused)
 	}
 }
 

@@ -143,7 +143,7 @@ func (r *run) cutOne(ctx context.Context, rng *rand.Rand) error {
 	ctx, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
 	if !s.proxy.cut(ctx) {
-		return nil // no connection had an answer to wait for
+		return nil // no answer came that could be held back
 	}
 	r.count(cuts)
 	s.mu.Lock()

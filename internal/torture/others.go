@@ -97,7 +97,7 @@ func (o *others) insert(ctx context.Context, rng *random.Rand) error {
 		_, err := o.SQL.ExecContext(ctx, o.qualified("insert into "+o.tableSQL()+" ("+into+") select "+strings.Join(values, ", ")+
 			" from (select * from "+o.copies+" order by random() limit 1) c"))
 		if ignoreTemporary(err) != nil {
-			return fmt.Errorf("the torture makes rows of its copy from others, under new ids, and the copy refuses one: %w", err)
+			return fmt.Errorf("the torture makes rows of its copy from existing ones, with new ids, and the copy refuses one: %w", err)
 		}
 	}
 	return nil

@@ -49,10 +49,10 @@ func TestNothingPlantedIsCalledOnACopy(t *testing.T) {
 		}
 	}
 	if n := p.Hits(); n > 0 {
-		t.Errorf("%d calls of what was planted", n)
+		t.Errorf("%d calls of planted objects", n)
 	}
 	if made := p.Dependents(); len(made) > 0 {
-		t.Errorf("these depend on what was planted: %q", made)
+		t.Errorf("these objects depend on planted ones: %q", made)
 	}
 }
 
