@@ -15,17 +15,17 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// anything makes arguments for calls by their types: good ones, and what callers give by
-// mistake. It may be used by one goroutine at a time.
+// anything makes arguments of any type for calls: valid ones, and mistakes of callers. One
+// goroutine at a time may use it.
 type anything struct {
 	*rand.Rand
 	live  context.Context
 	ended context.Context
 	held  *heldLeases
-	inTx  func(dibs.Tx) // what a function does that is given to InTx
+	useTx func(dibs.Tx) // what the functions given to InTx do with the transaction
 }
 
-// heldLeases are of jobs that were claimed at some time, and may have ended since.
+// heldLeases holds leases of jobs that were claimed; they may have ended.
 type heldLeases struct {
 	mu  sync.Mutex
 	all []dibs.Lease
@@ -40,7 +40,7 @@ func (h *heldLeases) add(jobs []*dibs.RawJob) {
 	h.all = h.all[max(0, len(h.all)-1000):]
 }
 
-func (h *heldLeases) any(r *rand.Rand) dibs.Lease {
+func (h *heldLeases) pick(r *rand.Rand) dibs.Lease {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.all) == 0 {
@@ -50,9 +50,9 @@ func (h *heldLeases) any(r *rand.Rand) dibs.Lease {
 }
 
 var (
-	errMeant = errors.New("an error of the caller's")
-	// panicMeant is what the callers' functions panic with.
-	panicMeant = "a panic of the caller's"
+	errExpected = errors.New("an error of the caller's")
+	// panicExpected is the value with which the callers' functions panic.
+	panicExpected = "a panic of the caller's"
 
 	contextType = reflect.TypeFor[context.Context]()
 
@@ -66,12 +66,12 @@ var (
 
 func pick[T any](a *anything, all []T) reflect.Value { return reflect.ValueOf(all[a.IntN(len(all))]) }
 
-// value is something of a type.
-func (a *anything) value(t reflect.Type) reflect.Value {
+// randomValue makes a value of a type.
+func (a *anything) randomValue(t reflect.Type) reflect.Value {
 	switch t {
 	case contextType:
 		v := reflect.New(t).Elem()
-		if n := a.IntN(10); n > 0 { // else it is nil
+		if n := a.IntN(10); n > 0 { // one in ten contexts is nil
 			v.Set(reflect.ValueOf(map[bool]context.Context{true: a.ended, false: a.live}[n == 1]))
 		}
 		return v
@@ -83,17 +83,17 @@ func (a *anything) value(t reflect.Type) reflect.Value {
 		return pick(a, someJSON)
 	case reflect.TypeFor[dibs.Lease]():
 		if a.IntN(4) > 0 {
-			return reflect.ValueOf(a.held.any(a.Rand))
+			return reflect.ValueOf(a.held.pick(a.Rand))
 		}
 	case reflect.TypeFor[dibs.Outcome]():
-		return reflect.ValueOf(a.outcome())
+		return reflect.ValueOf(a.randomOutcome())
 	case reflect.TypeFor[func(dibs.Tx) error]():
-		return reflect.ValueOf(a.function())
+		return reflect.ValueOf(a.randomFunction())
 	}
-	return a.kind(t)
+	return a.randomOfKind(t)
 }
 
-func (a *anything) kind(t reflect.Type) reflect.Value {
+func (a *anything) randomOfKind(t reflect.Type) reflect.Value {
 	v := reflect.New(t).Elem()
 	switch t.Kind() {
 	case reflect.String:
@@ -105,22 +105,22 @@ func (a *anything) kind(t reflect.Type) reflect.Value {
 	case reflect.Float64:
 		v.SetFloat([]float64{0, 1, -1, 2.5, math.NaN(), math.Inf(1), math.MaxFloat64}[a.IntN(7)])
 	case reflect.Slice:
-		v.Set(a.slice(t))
+		v.Set(a.randomSlice(t))
 	case reflect.Array:
 		for i := range v.Len() {
 			v.Index(i).SetUint(a.Uint64() & 1)
 		}
-	case reflect.Struct: // most fields are as callers leave them
+	case reflect.Struct: // most fields stay zero, as callers leave them
 		for i := range t.NumField() {
 			if a.IntN(4) == 0 || t.Field(i).Type.Kind() == reflect.String && a.IntN(2) == 0 {
-				v.Field(i).Set(a.value(t.Field(i).Type))
+				v.Field(i).Set(a.randomValue(t.Field(i).Type))
 			}
 		}
 	case reflect.Pointer:
-		// Of a struct of another package, such as sql.Tx, callers have what that made, or nil.
-		if of := t.Elem(); (of.Kind() != reflect.Struct || of == reflect.TypeFor[time.Time]() || of == reflect.TypeFor[dibs.Backoff]()) && a.IntN(4) > 0 {
+		// Callers cannot make structs such as sql.Tx themselves: pointers to them are nil.
+		if elem := t.Elem(); (elem.Kind() != reflect.Struct || elem == reflect.TypeFor[time.Time]() || elem == reflect.TypeFor[dibs.Backoff]()) && a.IntN(4) > 0 {
 			v.Set(reflect.New(t.Elem()))
-			v.Elem().Set(a.value(t.Elem()))
+			v.Elem().Set(a.randomValue(t.Elem()))
 		}
 	case reflect.Interface:
 		if t.NumMethod() == 0 {
@@ -129,11 +129,11 @@ func (a *anything) kind(t reflect.Type) reflect.Value {
 			}
 		}
 	}
-	return v // other kinds stay zero
+	return v // values of other kinds stay zero
 }
 
-// slice is of a few elements, or of more than a call may have.
-func (a *anything) slice(t reflect.Type) reflect.Value {
+// randomSlice makes a slice with a few elements, or with more than a call may have.
+func (a *anything) randomSlice(t reflect.Type) reflect.Value {
 	switch a.IntN(12) {
 	case 0:
 		return reflect.Zero(t)
@@ -142,14 +142,14 @@ func (a *anything) slice(t reflect.Type) reflect.Value {
 	}
 	v := reflect.MakeSlice(t, a.IntN(4), 4)
 	for i := range v.Len() {
-		v.Index(i).Set(a.value(t.Elem()))
+		v.Index(i).Set(a.randomValue(t.Elem()))
 	}
 	return v
 }
 
-// outcome is most often one that a holder could give.
-func (a *anything) outcome() dibs.Outcome {
-	l := a.held.any(a.Rand)
+// randomOutcome makes an outcome, most often a valid one.
+func (a *anything) randomOutcome() dibs.Outcome {
+	l := a.held.pick(a.Rand)
 	switch a.IntN(8) {
 	case 0, 1:
 		return l.Complete(nil)
@@ -162,24 +162,24 @@ func (a *anything) outcome() dibs.Outcome {
 	case 5:
 		return l.Die("x")
 	}
-	return a.kind(reflect.TypeFor[dibs.Outcome]()).Interface().(dibs.Outcome)
+	return a.randomOfKind(reflect.TypeFor[dibs.Outcome]()).Interface().(dibs.Outcome)
 }
 
-// function is what a caller gives to InTx.
-func (a *anything) function() func(dibs.Tx) error {
+// randomFunction makes a function for InTx: it may return an error, panic, or end its goroutine.
+func (a *anything) randomFunction() func(dibs.Tx) error {
 	n := a.IntN(6)
 	if n == 0 {
 		return nil
 	}
 	return func(tx dibs.Tx) error {
-		a.inTx(tx)
+		a.useTx(tx)
 		switch n {
 		case 1:
-			panic(panicMeant)
+			panic(panicExpected)
 		case 2:
 			runtime.Goexit()
 		case 3:
-			return errMeant
+			return errExpected
 		}
 		return nil
 	}

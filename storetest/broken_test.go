@@ -20,30 +20,31 @@ import (
 // brokenEnv tells a child process which broken store to run the suite on.
 const brokenEnv = "STORETEST_BROKEN"
 
-// broken are stores with one fault each, and the test that must catch it.
+// broken lists stores with one fault each, and the test that must catch it.
 var broken = []struct {
 	fault  string
 	caught string
 	wrap   func(dibs.Database) dibs.Database
 }{
-	{"keeps what came before a bad job", "enqueue/a bad job in the middle leaves nothing of its batch", func(d dibs.Database) dibs.Database { return prefix{d} }},
-	{"forgets groups", "groups/one of a group runs at a time, in order", func(d dibs.Database) dibs.Database { return groupless{d} }},
-	{"claims in another order", "claim/jobs come by priority, then run_at, then id", func(d dibs.Database) dibs.Database { return unordered{d} }},
-	{"gives a job to two claimers", "race/every job is claimed exactly once and none is left", func(d dibs.Database) dibs.Database { return &double{Database: d} }},
-	{"forgets groups among many claimers", "race/groups run one at a time and in order, through crashes", func(d dibs.Database) dibs.Database { return groupless{d} }},
-	{"forgets limits of groups", "race/groups never run more than their limit, whichever it is just now", func(d dibs.Database) dibs.Database { return boundless{d} }},
-	{"forgets the concurrency limit among many claimers", "race/the queue never runs more than its limit, whichever it is just now", func(d dibs.Database) dibs.Database { return limitless{d} }},
-	{"finishes with any token among many claimers", "chaos/whatever happens, every promise is kept", func(d dibs.Database) dibs.Database { return fenceless{d} }},
-	{"reports no lost leases", "extend/lost leases are told, the others extended", func(d dibs.Database) dibs.Database { return hopeful{d} }},
-	{"does not report refused outcomes", "fence/the others of the batch take effect", func(d dibs.Database) dibs.Database { return silent{d} }},
-	{"finishes with any token", "fence/the token of an earlier claim is refused", func(d dibs.Database) dibs.Database { return fenceless{d} }},
-	{"does not sweep", "sweep/a job whose lease ended waits again in its old place", func(d dibs.Database) dibs.Database { return dusty{d} }},
-	{"forgets the concurrency limit", "concurrency/never more run than the limit says", func(d dibs.Database) dibs.Database { return limitless{d} }},
-	{"miscounts", "stats/after a random history the counts equal reality", func(d dibs.Database) dibs.Database { return miscounting{d} }},
+	{"keeps what came before a bad job", "enqueue/a bad job in the middle leaves nothing of its batch", func(d dibs.Database) dibs.Database { return keepsPrefix{d} }},
+	{"forgets groups", "groups/one of a group runs at a time, in order", func(d dibs.Database) dibs.Database { return ignoresGroups{d} }},
+	{"claims in another order", "claim/jobs come by priority, then run_at, then id", func(d dibs.Database) dibs.Database { return reversesOrder{d} }},
+	{"gives a job to two claimers", "race/every job is claimed exactly once and none is left", func(d dibs.Database) dibs.Database { return &givesTwice{Database: d} }},
+	{"forgets groups among many claimers", "race/groups run one at a time and in order, through crashes", func(d dibs.Database) dibs.Database { return ignoresGroups{d} }},
+	{"forgets limits of groups", "race/groups never run more than their limit, whichever it is just now", func(d dibs.Database) dibs.Database { return ignoresGroupLimits{d} }},
+	{"forgets the concurrency limit among many claimers", "race/the queue never runs more than its limit, whichever it is just now", func(d dibs.Database) dibs.Database { return ignoresConcurrency{d} }},
+	{"finishes with any token among many claimers", "chaos/whatever happens, every promise is kept", func(d dibs.Database) dibs.Database { return ignoresTokens{d} }},
+	{"reports no lost leases", "extend/lost leases are told, the others extended", func(d dibs.Database) dibs.Database { return hidesLostLeases{d} }},
+	{"does not report refused outcomes", "fence/the others of the batch take effect", func(d dibs.Database) dibs.Database { return hidesRefusals{d} }},
+	{"finishes with any token", "fence/the token of an earlier claim is refused", func(d dibs.Database) dibs.Database { return ignoresTokens{d} }},
+	{"does not sweep", "sweep/a job whose lease ended waits again in its old place", func(d dibs.Database) dibs.Database { return neverSweeps{d} }},
+	{"forgets the concurrency limit", "concurrency/never more run than the limit says", func(d dibs.Database) dibs.Database { return ignoresConcurrency{d} }},
+	{"miscounts", "stats/after a random history the counts equal reality", func(d dibs.Database) dibs.Database { return miscounts{d} }},
 	{"leaves the database inconsistent", "enqueue/ids come in order and grow", func(d dibs.Database) dibs.Database { return inconsistent{d} }},
 }
 
-// TestBroken runs the suite, in the child, on the broken store that the parent chose.
+// TestBroken runs in the child process. It runs the suite on the broken store that the parent
+// chose.
 func TestBroken(t *testing.T) {
 	if os.Getenv(brokenEnv) == "" {
 		t.Skip("TestCatchesBrokenStores runs it")
@@ -101,13 +102,13 @@ func onSQLite(t testing.TB) storetest.Setup {
 	}
 }
 
-type prefix struct{ dibs.Database }
+type keepsPrefix struct{ dibs.Database }
 
-func (d prefix) Enqueue(ctx context.Context, jobs []dibs.NewJob) (all []dibs.Enqueued, err error) {
+func (d keepsPrefix) Enqueue(ctx context.Context, jobs []dibs.NewJob) (all []dibs.Enqueued, err error) {
 	for _, j := range jobs {
 		one, err := d.Database.Enqueue(ctx, []dibs.NewJob{j})
 		if err != nil {
-			_, err = d.Database.Enqueue(ctx, jobs) // names the job's place
+			_, err = d.Database.Enqueue(ctx, jobs) // its error names the bad job's place in the batch
 			return nil, err
 		}
 		all = append(all, one...)
@@ -115,9 +116,9 @@ func (d prefix) Enqueue(ctx context.Context, jobs []dibs.NewJob) (all []dibs.Enq
 	return all, nil
 }
 
-type groupless struct{ dibs.Database }
+type ignoresGroups struct{ dibs.Database }
 
-func (d groupless) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+func (d ignoresGroups) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		jobs[i].Group = ""
@@ -125,21 +126,21 @@ func (d groupless) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqu
 	return d.Database.Enqueue(ctx, jobs)
 }
 
-type unordered struct{ dibs.Database }
+type reversesOrder struct{ dibs.Database }
 
-func (d unordered) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+func (d reversesOrder) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	jobs, err := d.Database.Claim(ctx, r)
 	slices.Reverse(jobs)
 	return jobs, err
 }
 
-type double struct {
+type givesTwice struct {
 	dibs.Database
 	mu    sync.Mutex
 	first []*dibs.RawJob
 }
 
-func (d *double) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+func (d *givesTwice) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	jobs, err := d.Database.Claim(ctx, r)
@@ -150,26 +151,26 @@ func (d *double) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	return d.first, err
 }
 
-type hopeful struct{ dibs.Database }
+type hidesLostLeases struct{ dibs.Database }
 
-func (d hopeful) Extend(ctx context.Context, leases []dibs.Lease, by time.Duration) (dibs.Extended, error) {
+func (d hidesLostLeases) Extend(ctx context.Context, leases []dibs.Lease, by time.Duration) (dibs.Extended, error) {
 	e, err := d.Database.Extend(ctx, leases, by)
 	e.Lost = nil
 	return e, err
 }
 
-type silent struct{ dibs.Database }
+type hidesRefusals struct{ dibs.Database }
 
-func (d silent) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+func (d hidesRefusals) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	if err := d.Database.Finish(ctx, outcomes); !errors.Is(err, dibs.ErrLeaseLost) {
 		return err
 	}
 	return nil
 }
 
-type fenceless struct{ dibs.Database }
+type ignoresTokens struct{ dibs.Database }
 
-func (d fenceless) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+func (d ignoresTokens) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	outcomes = slices.Clone(outcomes)
 	for i := range outcomes {
 		if j, err := d.Get(ctx, outcomes[i].ID); err == nil && j.State == dibs.Running {
@@ -179,26 +180,26 @@ func (d fenceless) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return d.Database.Finish(ctx, outcomes)
 }
 
-type dusty struct{ dibs.Database }
+type neverSweeps struct{ dibs.Database }
 
-func (d dusty) Sweep(context.Context) (dibs.Swept, error) { return dibs.Swept{}, nil }
+func (d neverSweeps) Sweep(context.Context) (dibs.Swept, error) { return dibs.Swept{}, nil }
 
-type limitless struct{ dibs.Database }
+type ignoresConcurrency struct{ dibs.Database }
 
-func (d limitless) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
+func (d ignoresConcurrency) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
 	c.Concurrency = nil
 	return d.Database.SetQueue(ctx, name, c)
 }
 
-type boundless struct{ dibs.Database }
+type ignoresGroupLimits struct{ dibs.Database }
 
-func (d boundless) SetGroup(ctx context.Context, queue, group string, _ int) error {
+func (d ignoresGroupLimits) SetGroup(ctx context.Context, queue, group string, _ int) error {
 	return d.Database.SetGroup(ctx, queue, group, 10)
 }
 
-type miscounting struct{ dibs.Database }
+type miscounts struct{ dibs.Database }
 
-func (d miscounting) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
+func (d miscounts) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	all, err := d.Database.Stats(ctx)
 	for i := range all {
 		all[i].Running++

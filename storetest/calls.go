@@ -14,8 +14,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// The calls below must succeed; a test that expects a failure calls t.db itself.
-// They are for the test's own goroutine, as they may end it.
+// The calls below end the test if they fail, so only the test's own goroutine may make them.
+// A test that expects a failure calls t.db itself.
 
 func (t *test) must(err error) {
 	t.Helper()
@@ -24,7 +24,7 @@ func (t *test) must(err error) {
 	}
 }
 
-// enqueue inserts jobs, of which none may exist already, and returns their ids.
+// enqueue enqueues jobs and returns their ids. No unique key may be held already.
 func (t *test) enqueue(jobs ...dibs.NewJob) []int64 {
 	t.Helper()
 	return t.enqueueOn(t.db, jobs...)
@@ -48,8 +48,8 @@ func (t *test) enqueueOn(s interface {
 	return ids
 }
 
-// claim claims for worker "w", for an hour, unless the request names others: no
-// lease ends in a test that does not want it to.
+// claim claims for worker "w" and an hour, unless the request says otherwise. So leases end only
+// in tests that ask for short ones.
 func (t *test) claim(r dibs.ClaimRequest) []*dibs.RawJob {
 	t.Helper()
 	return t.claimOn(t.db, r)
@@ -85,11 +85,11 @@ func (t *test) claimOne(r dibs.ClaimRequest) *dibs.RawJob {
 	return jobs[0]
 }
 
-// claimSoon claims, again and again, until it has n jobs.
+// claimSoon claims repeatedly until it has n jobs.
 func (t *test) claimSoon(r dibs.ClaimRequest, n int) []*dibs.RawJob {
 	t.Helper()
 	var jobs []*dibs.RawJob
-	t.until(strconv.Itoa(n)+" jobs can be claimed", func() bool {
+	t.waitUntil(strconv.Itoa(n)+" jobs can be claimed", func() bool {
 		r.N = n - len(jobs)
 		jobs = append(jobs, t.claim(r)...)
 		return len(jobs) == n
@@ -102,14 +102,14 @@ func (t *test) finish(outcomes ...dibs.Outcome) {
 	t.must(t.db.Finish(t.ctx, outcomes))
 }
 
-// refused finishes and expects exactly these ids to be refused.
-func (t *test) refused(want []int64, outcomes ...dibs.Outcome) {
+// expectRefused finishes jobs and expects exactly these ids to be refused.
+func (t *test) expectRefused(want []int64, outcomes ...dibs.Outcome) {
 	t.Helper()
-	t.lost(t.db.Finish(t.ctx, outcomes), want...)
+	t.expectLost(t.db.Finish(t.ctx, outcomes), want...)
 }
 
-// lost expects an error that says that exactly these leases were lost.
-func (t *test) lost(err error, want ...int64) {
+// expectLost expects an error which says that exactly these leases are lost.
+func (t *test) expectLost(err error, want ...int64) {
 	t.Helper()
 	var lost *dibs.FinishError
 	if !errors.Is(err, dibs.ErrLeaseLost) || !errors.As(err, &lost) {
@@ -127,19 +127,19 @@ func (t *test) extend(d time.Duration, leases ...dibs.Lease) dibs.Extended {
 	return e
 }
 
-// extended extends leases, of which none may be lost.
-func (t *test) extended(d time.Duration, leases ...dibs.Lease) {
+// extendAll extends leases and expects that none is lost.
+func (t *test) extendAll(d time.Duration, leases ...dibs.Lease) {
 	t.Helper()
 	if e := t.extend(d, leases...); len(e.Lost) > 0 {
 		t.Fatalf("leases on %v were lost", e.Lost)
 	}
 }
 
-// sweep sweeps until no other process is at it.
+// sweep sweeps, and repeats it while another process sweeps.
 func (t *test) sweep() dibs.Swept {
 	t.Helper()
 	var swept dibs.Swept
-	t.until("nobody else sweeps", func() bool {
+	t.waitUntil("nobody else sweeps", func() bool {
 		s, err := t.db.Sweep(t.ctx)
 		t.must(err)
 		swept = s
@@ -155,8 +155,8 @@ func (t *test) get(id int64) *dibs.RawJob {
 	return j
 }
 
-// in expects jobs to be in a state.
-func (t *test) in(want dibs.State, jobs ...int64) {
+// inState expects jobs to be in a state.
+func (t *test) inState(want dibs.State, jobs ...int64) {
 	t.Helper()
 	for _, id := range jobs {
 		if got := t.get(id).State; got != want {
@@ -165,16 +165,16 @@ func (t *test) in(want dibs.State, jobs ...int64) {
 	}
 }
 
-// gone expects that there is no job with this id.
-func (t *test) gone(id int64) {
+// expectGone expects that there is no job with this id.
+func (t *test) expectGone(id int64) {
 	t.Helper()
 	if j, err := t.db.Get(t.ctx, id); !errors.Is(err, dibs.ErrNotFound) {
 		t.Fatalf("Get(%d) gave %v, %v, want ErrNotFound", id, j, err)
 	}
 }
 
-// unchanged runs f and expects that the job is the same after it.
-func (t *test) unchanged(id int64, f func()) {
+// expectUnchanged runs f and expects that it does not change the job.
+func (t *test) expectUnchanged(id int64, f func()) {
 	t.Helper()
 	before := t.get(id)
 	f()
@@ -220,7 +220,7 @@ func (t *test) cancel(jobs ...int64) (ended, asked []int64) {
 	return ended, asked
 }
 
-// stats counts one queue.
+// stats returns the statistics of one queue.
 func (t *test) stats(queue string) dibs.QueueStats {
 	t.Helper()
 	all, err := t.db.Stats(t.ctx)
@@ -234,10 +234,10 @@ func (t *test) stats(queue string) dibs.QueueStats {
 	return dibs.QueueStats{}
 }
 
-// open begins a caller's transaction, which ends with the test at the latest.
-func (t *test) open() Tx {
+// beginTx begins a caller's transaction, which ends at the latest with the test.
+func (t *test) beginTx() Tx {
 	t.Helper()
-	// Not the test's own context: its end would end the transaction by itself.
+	// The end of the test's own context would roll the transaction back.
 	tx, err := t.begin(context.WithoutCancel(t.ctx))
 	t.must(err)
 	commit, rollback, lose := tx.Commit, tx.Rollback, tx.Break
@@ -253,15 +253,15 @@ func (t *test) open() Tx {
 	return tx
 }
 
-// effects makes the caller's own table, effect, and returns how many rows it has.
+// effects makes the caller's table effect, and returns a function that counts its rows.
 func (t *test) effects() (count func() int) {
 	t.Helper()
-	tx := t.open()
+	tx := t.beginTx()
 	t.must(tx.Exec(t.ctx, "create table effect (job bigint not null)"))
 	t.must(tx.Commit())
 	return func() int {
 		t.Helper()
-		tx := t.open()
+		tx := t.beginTx()
 		n, err := tx.Count(t.ctx, "select count(*) from effect")
 		t.must(err)
 		t.must(tx.Rollback())
@@ -269,7 +269,7 @@ func (t *test) effects() (count func() int) {
 	}
 }
 
-// effect is the statement by which a handler does something in the caller's table.
+// effect returns the statement with which a handler writes its effect to the caller's table.
 func effect(id int64) string {
 	return "insert into effect (job) values (" + strconv.FormatInt(id, 10) + ")"
 }
@@ -301,7 +301,7 @@ func outcomes(jobs []*dibs.RawJob, f func(dibs.Lease) dibs.Outcome) []dibs.Outco
 
 func completed(l dibs.Lease) dibs.Outcome { return l.Complete(nil) }
 
-// copies is a batch of n equal jobs.
+// copies returns a batch of n equal jobs.
 func copies(n int, j dibs.NewJob) []dibs.NewJob { return slices.Repeat([]dibs.NewJob{j}, n) }
 
 func equal(t *test, what string, got, want any) {
@@ -311,7 +311,7 @@ func equal(t *test, what string, got, want any) {
 	}
 }
 
-// sameIDs expects two lists of ids to be equal, where an empty one may be nil.
+// sameIDs expects two lists of ids to be equal. An empty one may be nil.
 func sameIDs(t *test, what string, got, want []int64) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -319,7 +319,7 @@ func sameIDs(t *test, what string, got, want []int64) {
 	}
 }
 
-// sameJob compares all that users see of two jobs.
+// sameJob expects all fields that users see to be equal.
 func sameJob(t *test, got, want *dibs.RawJob) {
 	t.Helper()
 	a, err := json.Marshal(got)
@@ -331,8 +331,8 @@ func sameJob(t *test, got, want *dibs.RawJob) {
 	}
 }
 
-// near expects a time or a duration of the database's clock, with some
-// milliseconds allowed for its resolution.
+// near expects a duration by the database's clock. It allows a few milliseconds for the
+// clock's resolution.
 func near(t *test, what string, got, want time.Duration) {
 	t.Helper()
 	if diff := (got - want).Abs(); diff > 20*time.Millisecond {

@@ -18,24 +18,24 @@ var chaosCases = []oneCase{
 
 const chaosEnqueuers, chaosGroupLimit = 2, 2
 
-// chaosAll is a random history of enqueuers, claimers, crashes, sweeps and an operator on
-// several stores at once, with effects in callers' transactions.
+// chaosAll runs enqueuers, claimers and an operator at random on several stores at once, with
+// crashes, sweeps, and effects in callers' transactions. The judge then checks every promise.
 func chaosAll(t *test) {
 	judge, effects := t.record(), t.effects()
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(chaosGroupLimit), Concurrency: new(0)})
-	var enqueued atomic.Int64 // enqueuers that are done
-	// left reports whether there is still something to do.
-	left := func(ctx context.Context, db dibs.Database) (bool, error) {
-		all := enqueued.Load() == chaosEnqueuers
+	var enqueuersDone atomic.Int64 // how many enqueuers have finished
+	// jobsLeft reports whether there are or will be jobs that have not ended.
+	jobsLeft := func(ctx context.Context, db dibs.Database) (bool, error) {
+		all := enqueuersDone.Load() == chaosEnqueuers
 		p, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
 		return !all || len(p.Jobs) > 0, err
 	}
-	t.crew(chaosEnqueuers+7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(chaosEnqueuers+7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		if i < chaosEnqueuers {
-			defer enqueued.Add(1)
+			defer enqueuersDone.Add(1)
 			return chaosEnqueue(ctx, db, r)
 		}
-		for more, err := true, error(nil); more; more, err = left(ctx, db) {
+		for more, err := true, error(nil); more; more, err = jobsLeft(ctx, db) {
 			if err == nil && i == chaosEnqueuers {
 				err = chaosOperate(ctx, db, r)
 			} else if err == nil {
@@ -47,8 +47,8 @@ func chaosAll(t *test) {
 		}
 		return nil
 	})
-	tx, each, total := t.open(), map[int64]int{}, 0
-	for _, id := range t.pages(dibs.Filter{State: dibs.Completed, Limit: 1000}, func() {}) {
+	tx, each, total := t.beginTx(), map[int64]int{}, 0
+	for _, id := range t.listPaged(dibs.Filter{State: dibs.Completed, Limit: 1000}, func() {}) {
 		n, err := tx.Count(t.ctx, fmt.Sprint("select count(*) from effect where job = ", id))
 		t.must(err)
 		each[id], total = n, total+n
@@ -56,7 +56,7 @@ func chaosAll(t *test) {
 	t.must(tx.Rollback())
 	equal(t, "effects of completed jobs", total, effects())
 	judge(each)
-	t.counted()
+	t.expectCounts()
 }
 
 func chaosEnqueue(ctx context.Context, db dibs.Database, r *rand.Rand) error {
@@ -79,7 +79,7 @@ func chaosEnqueue(ctx context.Context, db dibs.Database, r *rand.Rand) error {
 	return nil
 }
 
-// chaosOperate sweeps, cancels, edits or reads.
+// chaosOperate makes a random call of an operator: a sweep, cancel, edit or read.
 func chaosOperate(ctx context.Context, db dibs.Database, r *rand.Rand) error {
 	if err := sleep(ctx, 3*time.Millisecond); err != nil {
 		return err
@@ -88,12 +88,12 @@ func chaosOperate(ctx context.Context, db dibs.Database, r *rand.Rand) error {
 	if err != nil || len(p.Jobs) == 0 {
 		return err
 	}
-	some := []int64{p.Jobs[r.IntN(len(p.Jobs))].ID}
+	ids := []int64{p.Jobs[r.IntN(len(p.Jobs))].ID}
 	switch r.IntN(12) {
 	case 0:
-		_, _, err = db.Cancel(ctx, some)
+		_, _, err = db.Cancel(ctx, ids)
 	case 1:
-		_, err = db.Edit(ctx, some, dibs.Edit{Priority: new(r.IntN(3))})
+		_, err = db.Edit(ctx, ids, dibs.Edit{Priority: new(r.IntN(3))})
 	case 2:
 		_, err = db.Stats(ctx)
 	default:
@@ -125,10 +125,10 @@ func (t *test) chaosWork(ctx context.Context, db dibs.Database, r *rand.Rand, wo
 func (t *test) chaosEnd(ctx context.Context, db dibs.Database, r *rand.Rand, j *dibs.RawJob) error {
 	l := j.Lease()
 	switch r.IntN(10) {
-	case 0: // crashes
-		return leave(ctx, db, l)
-	case 1: // hangs until somebody else may have the job, and then goes on
-		if err := leave(ctx, db, l); err != nil {
+	case 0: // the worker crashes
+		return abandon(ctx, db, l)
+	case 1: // the worker hangs until another may have the job, and then goes on
+		if err := abandon(ctx, db, l); err != nil {
 			return err
 		}
 		if err := sleep(ctx, dibs.MinLease*time.Duration(1+r.IntN(2))); err != nil {
@@ -148,11 +148,11 @@ func (t *test) chaosEnd(ctx context.Context, db dibs.Database, r *rand.Rand, j *
 	return err
 }
 
-// leave lets a lease end soon.
-func leave(ctx context.Context, db dibs.Database, l dibs.Lease) error {
+// abandon shortens a lease so that it ends soon.
+func abandon(ctx context.Context, db dibs.Database, l dibs.Lease) error {
 	for {
-		// Somebody else's finish, which will be refused, can look like the job's for a moment,
-		// and another transaction can hold its row for longer than so short a lease waits.
+		// For a moment, the finish of an earlier holder can look like the finish of this job.
+		// Also, another transaction can lock its row for longer than Extend waits.
 		e, err := db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease)
 		if !errors.Is(err, dibs.ErrUnavailable) && (err != nil || len(e.Finishing) == 0) {
 			return err
@@ -160,7 +160,7 @@ func leave(ctx context.Context, db dibs.Database, l dibs.Lease) error {
 	}
 }
 
-// endInTx completes a job in the caller's own transaction, with an effect there.
+// endInTx completes a job in the caller's own transaction and writes an effect there.
 func (t *test) endInTx(ctx context.Context, j *dibs.RawJob) error {
 	tx, err := t.begin(ctx)
 	if err != nil {

@@ -62,9 +62,9 @@ func claimMarks(t *test) {
 	sameJob(t, t.get(id), j)
 
 	t.finish(j.Lease().RetryAfter(0, "x"))
-	again := t.claimOne(dibs.ClaimRequest{Worker: "server-2"})
-	equal(t, "attempt and worker", []any{again.Attempt, again.Worker}, []any{2, "server-2"})
-	sameJob(t, t.get(id), again)
+	reclaimed := t.claimOne(dibs.ClaimRequest{Worker: "server-2"})
+	equal(t, "attempt and worker", []any{reclaimed.Attempt, reclaimed.Worker}, []any{2, "server-2"})
+	sameJob(t, t.get(id), reclaimed)
 }
 
 // Requirement 1: each claim call mints one GUID; the rows it got are exactly those that carry it.
@@ -127,7 +127,7 @@ func claimOrder(t *test) {
 		var batch []dibs.NewJob
 		for range 1 + r.IntN(40) {
 			j := dibs.NewJob{Kind: "k", Priority: new(r.IntN(4))}
-			if r.IntN(2) == 0 { // some share one run_at, so that the id decides
+			if r.IntN(2) == 0 { // some jobs share a run_at, so that the id decides
 				j.RunAt = soon.Add(time.Duration(r.IntN(5)) * 50 * time.Millisecond)
 			}
 			batch = append(batch, j)
@@ -143,7 +143,7 @@ func claimOrder(t *test) {
 	slices.SortFunc(want, func(a, b *dibs.RawJob) int {
 		return cmp.Or(a.Priority-b.Priority, a.RunAt.Compare(b.RunAt), int(a.ID-b.ID))
 	})
-	t.untilTime(last)
+	t.waitUntilTime(last)
 	var got []int64
 	for len(got) < len(all) {
 		jobs := t.claim(dibs.ClaimRequest{N: 1 + r.IntN(20)})
@@ -180,7 +180,7 @@ func betterJobNext(t *test) {
 	sameIDs(t, "next", ids(t.claim(dibs.ClaimRequest{N: 3})), want)
 }
 
-// A store may remember where to look, but not for long.
+// A store may remember the place of the next job, but only for a short time.
 func betterJobElsewhere(t *test) {
 	other := t.Another(t)
 	for range 3 {
@@ -188,7 +188,7 @@ func betterJobElsewhere(t *test) {
 	}
 	equal(t, "first", len(t.claim(dibs.ClaimRequest{N: 10})), 10)
 	better := t.enqueueOn(other, dibs.NewJob{Kind: "k", Priority: new(3)})[0]
-	t.until("the better job is claimed", func() bool {
+	t.waitUntil("the better job is claimed", func() bool {
 		j := t.claimOne(dibs.ClaimRequest{})
 		if late := j.ClaimedAt.Sub(t.get(better).RunAt); late > promptly {
 			t.Fatalf("worse jobs are still claimed %v after a better one came", late)
@@ -200,11 +200,11 @@ func betterJobElsewhere(t *test) {
 // A job that is not due neither runs nor holds up the jobs behind it.
 func futurePassedOver(t *test) {
 	t.enqueue(dibs.NewJob{Kind: "k", Priority: new(0), Delay: time.Hour})
-	now := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
-	sameIDs(t, "due", ids(t.claim(dibs.ClaimRequest{N: 1})), now[:1])
+	dueNow := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
+	sameIDs(t, "due", ids(t.claim(dibs.ClaimRequest{N: 1})), dueNow[:1])
 	soon := t.enqueue(dibs.NewJob{Kind: "k", Priority: new(0), Delay: 200 * time.Millisecond})
-	t.untilTime(t.get(soon[0]).RunAt)
-	sameIDs(t, "due now", ids(t.claim(dibs.ClaimRequest{N: 10})), append(soon, now[1:]...))
+	t.waitUntilTime(t.get(soon[0]).RunAt)
+	sameIDs(t, "due now", ids(t.claim(dibs.ClaimRequest{N: 10})), append(soon, dueNow[1:]...))
 }
 
 // Requirement 5: heap, FIFO, LIFO and pending queues.
@@ -280,8 +280,8 @@ func storesTakeTurns(t *test) {
 	sameIDs(t, "claimed", got, all)
 }
 
-// A call that is cut off may have claimed jobs that nobody got: they come back
-// when their lease ends.
+// A claim that is cancelled may have claimed jobs without returning them. They can be claimed
+// again when their leases end.
 func cancelledClaim(t *test) {
 	const n = 60
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
@@ -299,28 +299,28 @@ func cancelledClaim(t *test) {
 			}
 		}
 	}
-	t.until("all jobs are completed", func() bool {
+	t.waitUntil("all jobs are completed", func() bool {
 		jobs := t.claim(dibs.ClaimRequest{N: n})
 		t.finish(outcomes(jobs, completed)...)
 		return t.stats(dibs.DefaultQueue).Completed == n
 	})
 }
 
-// A store may remember how far it has claimed; what another one gives back behind
-// that place must not be left behind.
+// A store may remember how far it has claimed. It must still claim a job that another store
+// gives back before that place.
 func givenBackBehind(t *test) {
 	other := t.Another(t)
 	all := t.enqueue(dibs.NewJob{Kind: "k"})
 	old := t.claimOne(dibs.ClaimRequest{})
-	t.untilTime(old.RunAt.Add(200 * time.Millisecond))
+	t.waitUntilTime(old.RunAt.Add(200 * time.Millisecond))
 	t.enqueue(dibs.NewJob{Kind: "k"})
 	t.complete(t.claimOne(dibs.ClaimRequest{}))
 	t.must(other.Finish(t.ctx, []dibs.Outcome{old.Lease().Release()}))
-	var again []*dibs.RawJob
-	given := time.Now()
-	t.until("it is claimed, or too late", func() bool {
-		again = t.claim(dibs.ClaimRequest{N: 2})
-		return len(again) > 0 || time.Since(given) > promptly
+	var reclaimed []*dibs.RawJob
+	releasedAt := time.Now()
+	t.waitUntil("it is claimed, or too late", func() bool {
+		reclaimed = t.claim(dibs.ClaimRequest{N: 2})
+		return len(reclaimed) > 0 || time.Since(releasedAt) > promptly
 	})
-	sameIDs(t, "claimed again", ids(again), all)
+	sameIDs(t, "claimed again", ids(reclaimed), all)
 }

@@ -20,7 +20,7 @@ var closeCases = []oneCase{
 	{"calls return when their context ends", contextEnds},
 }
 
-// everyCall is each method of a store, called with good input.
+// everyCall returns a call of each method of a store, with valid input.
 func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string]func() error {
 	return map[string]func() error{
 		"Enqueue":  func() error { _, err := db.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}}); return err },
@@ -44,7 +44,7 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 	}
 }
 
-// onePrefix expects an error to say once that it comes from dibs.
+// onePrefix expects an error to contain the prefix "dibs: " at most once.
 func onePrefix(t *test, name string, err error) {
 	t.Helper()
 	if n := strings.Count(err.Error(), "dibs: "); n > 1 {
@@ -53,7 +53,7 @@ func onePrefix(t *test, name string, err error) {
 }
 
 // Refused expects each call on a database that does not answer, or refuses everything, to
-// give an error that says so in one sentence.
+// return an error with one prefix.
 func Refused(t *testing.T, db dibs.Database) {
 	t.Helper()
 	j := &dibs.RawJob{ID: 1, Token: dibs.Token{1}}
@@ -68,8 +68,8 @@ func Refused(t *testing.T, db dibs.Database) {
 	}
 }
 
-// fails expects each call on db to fail, and to change nothing.
-func (t *test) fails(ctx context.Context, db dibs.Database) {
+// expectFailures expects each call on db to fail and to change nothing.
+func (t *test) expectFailures(ctx context.Context, db dibs.Database) {
 	t.Helper()
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	j := t.claimOne(dibs.ClaimRequest{Worker: "w"})
@@ -91,10 +91,10 @@ func closedFails(t *test) {
 	closed := t.Another(t)
 	wake, stop := closed.Wakeups("q")
 	t.must(closed.Close())
-	t.fails(t.ctx, closed)
+	t.expectFailures(t.ctx, closed)
 	closed.Wake("q")
 	select {
-	case <-wake: // a last hint, or the channel's end, does no harm
+	case <-wake: // a last wake-up, or the end of the channel, is allowed
 	default:
 	}
 	stop()
@@ -107,7 +107,7 @@ func closedTwice(t *test) {
 	t.enqueue(copies(500, dibs.NewJob{Kind: "k"})...)
 	var claimed atomic.Int64
 	warm := make(chan struct{}, 1000)
-	t.together(4, func(i int) error {
+	t.runAtOnce(4, func(i int) error {
 		if i == 0 {
 			for range 10 {
 				<-warm
@@ -118,7 +118,7 @@ func closedTwice(t *test) {
 			jobs, err := db.Claim(t.ctx, dibs.ClaimRequest{N: 1, Worker: "w", Lease: time.Hour})
 			warm <- struct{}{}
 			if err != nil {
-				return nil // closed meanwhile
+				return nil // the store is closed
 			}
 			if len(jobs) == 0 {
 				return errors.New("the store was not closed")
@@ -126,7 +126,7 @@ func closedTwice(t *test) {
 			claimed.Add(1)
 		}
 	})
-	_ = db.Close() // may say that it is closed, must return
+	_ = db.Close() // it may return an error, but it must return
 	if running := t.stats(dibs.DefaultQueue).Running; running < claimed.Load() {
 		t.Fatalf("%d jobs run, %d were claimed", running, claimed.Load())
 	}
@@ -137,32 +137,32 @@ func closedStays(t *test) {
 	all := t.enqueueOn(db, copies(4, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claimOn(db, dibs.ClaimRequest{N: 2})
 	t.must(db.Close())
-	t.in(dibs.Running, all[:2]...)
-	t.next("the rest", all[2:]...)
+	t.inState(dibs.Running, all[:2]...)
+	t.claimExactly("the rest", all[2:]...)
 	t.complete(jobs...)
 }
 
 func endedContext(t *test) {
 	ctx, cancel := context.WithCancel(t.ctx)
 	cancel()
-	t.fails(ctx, t.db)
+	t.expectFailures(ctx, t.db)
 }
 
 func cutOff(t *test) {
 	const size = 200
 	r := t.random()
-	whole := 0
+	succeeded := 0
 	for range 20 {
 		ctx, cancel := context.WithTimeout(t.ctx, time.Duration(r.IntN(8000))*time.Microsecond)
 		_, err := t.db.Enqueue(ctx, copies(size, dibs.NewJob{Kind: "k"}))
 		cancel()
 		if err == nil {
-			whole++
+			succeeded++
 		}
 	}
-	n := len(t.pages(dibs.Filter{Limit: 1000}, func() {}))
-	if n%size != 0 || n < whole*size {
-		t.Fatalf("%d jobs are there of 20 batches of %d, of which %d were reported", n, size, whole)
+	n := len(t.listPaged(dibs.Filter{Limit: 1000}, func() {}))
+	if n%size != 0 || n < succeeded*size {
+		t.Fatalf("%d jobs are there of 20 batches of %d, of which %d were reported", n, size, succeeded)
 	}
 }
 
@@ -170,7 +170,7 @@ func cutOff(t *test) {
 func contextEnds(t *test) {
 	t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
 	j := t.claimOne(dibs.ClaimRequest{})
-	tx := t.open()
+	tx := t.beginTx()
 	t.enqueueOn(tx, dibs.NewJob{Kind: "k"})
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}))
 	ctx, cancel := context.WithTimeout(t.ctx, 200*time.Millisecond)
@@ -178,9 +178,9 @@ func contextEnds(t *test) {
 	start := time.Now()
 	for name, call := range everyCall(ctx, t.db, j) {
 		if name == "Check" {
-			continue // reads everything
+			continue // it reads the whole database, which may take longer
 		}
-		_ = call() // where nobody waits it succeeds
+		_ = call() // it may succeed if it need not wait
 		if took := time.Since(start); took > 10*time.Second {
 			t.Fatalf("%s returned %v after the start of a context of 200ms", name, took)
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// The queue's limit over all workers. Requirement 5: serialise all work: a
-// queue-level limit of 1. Under many claimers: race.go.
+// The limit of a queue over all workers. Requirement 5: serialise all work: a queue-level
+// limit of 1. race.go tests it with many claimers.
 var concurrencyCases = []oneCase{
 	{"never more run than the limit says", concurrencyHolds},
 	{"every ending frees the place", concurrencyFreed},
@@ -33,12 +33,12 @@ func concurrencyHolds(t *test) {
 	all := t.limited(3, 10)
 	first := t.claim(dibs.ClaimRequest{N: 2})
 	sameIDs(t, "two", ids(first), all[:2])
-	t.next("one more", all[2])
-	t.next("the limit is reached")
-	t.in(dibs.Running, all[:3]...)
+	t.claimExactly("one more", all[2])
+	t.claimExactly("the limit is reached")
+	t.inState(dibs.Running, all[:3]...)
 	t.complete(first[0])
-	t.next("one more", all[3])
-	t.next("the limit is reached")
+	t.claimExactly("one more", all[3])
+	t.claimExactly("the limit is reached")
 	equal(t, "running", t.stats(dibs.DefaultQueue).Running, int64(3))
 }
 
@@ -46,7 +46,7 @@ func concurrencyFreed(t *test) {
 	t.limited(1, 20)
 	for i := range endings(dibs.Lease{}) {
 		j := t.claimOne(dibs.ClaimRequest{})
-		t.next(fmt.Sprintf("while job %d runs", j.ID))
+		t.claimExactly(fmt.Sprintf("while job %d runs", j.ID))
 		t.finish(endings(j.Lease())[i])
 	}
 	equal(t, "claimed at the end", len(t.claim(dibs.ClaimRequest{N: 5})), 1)
@@ -55,8 +55,8 @@ func concurrencyFreed(t *test) {
 func concurrencyOne(t *test) {
 	all := t.limited(1, 5)
 	for _, id := range all {
-		j := t.next("the next", id)
-		t.next("meanwhile")
+		j := t.claimExactly("the next", id)
+		t.claimExactly("meanwhile")
 		t.complete(j...)
 	}
 }
@@ -65,38 +65,38 @@ func concurrencySet(t *test) {
 	all := t.enqueue(copies(8, dibs.NewJob{Kind: "k"})...)
 	running := t.claim(dibs.ClaimRequest{N: 4})
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(3)})
-	t.next("while four run")
+	t.claimExactly("while four run")
 	t.complete(running[0])
-	t.next("while three run")
+	t.claimExactly("while three run")
 	t.complete(running[1])
-	t.next("one more", all[4])
-	t.next("while three run again")
+	t.claimExactly("one more", all[4])
+	t.claimExactly("while three run again")
 }
 
 func concurrencyLowered(t *test) {
 	all := t.limited(5, 10)
-	running := t.next("five", all[:5]...)
+	running := t.claimExactly("five", all[:5]...)
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(2)})
 	for i, j := range running {
 		if i < 4 {
-			t.next("while two or more run")
+			t.claimExactly("while two or more run")
 		}
 		t.complete(j)
 	}
-	t.next("two", all[5:7]...)
+	t.claimExactly("two", all[5:7]...)
 }
 
 func concurrencyRaised(t *test) {
 	all := t.limited(1, 10)
-	t.next("one", all[0])
+	t.claimExactly("one", all[0])
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(4)})
-	t.next("three more", all[1:4]...)
+	t.claimExactly("three more", all[1:4]...)
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(0)})
-	running := t.next("all", all[4:]...)
+	running := t.claimExactly("all", all[4:]...)
 	t.complete(running...)
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(5)})
 	more := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
-	t.next("one more beside the four that run", more[0])
+	t.claimExactly("one more beside the four that run", more[0])
 }
 
 func concurrencyElsewhere(t *test) {
@@ -105,7 +105,7 @@ func concurrencyElsewhere(t *test) {
 	sameIDs(t, "two", ids(t.claimOn(other, dibs.ClaimRequest{N: 2})), all[:2])
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(3)})
 	sameIDs(t, "one more", ids(t.claimOn(other, dibs.ClaimRequest{N: 5})), all[2:3])
-	t.next("the limit is reached")
+	t.claimExactly("the limit is reached")
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(2)})
 	sameIDs(t, "lowered", ids(t.claimOn(other, dibs.ClaimRequest{N: 5})), nil)
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(0)})
@@ -114,14 +114,14 @@ func concurrencyElsewhere(t *test) {
 
 func concurrencyCrash(t *test) {
 	all := t.limited(2, 4)
-	jobs := t.next("two", all[:2]...)
+	jobs := t.claimExactly("two", all[:2]...)
 	t.expire(jobs[0])
-	again := t.claimSoon(dibs.ClaimRequest{}, 1)
-	if id := again[0].ID; id != all[0] && id != all[2] {
+	reclaimed := t.claimSoon(dibs.ClaimRequest{}, 1)
+	if id := reclaimed[0].ID; id != all[0] && id != all[2] {
 		t.Fatalf("claimed job %d, want the crashed one or the next", id)
 	}
 	t.sweep()
-	t.next("the limit is reached")
+	t.claimExactly("the limit is reached")
 	t.complete(jobs[1])
 	equal(t, "claimed", len(t.claim(dibs.ClaimRequest{N: 5})), 1)
 }
@@ -129,27 +129,27 @@ func concurrencyCrash(t *test) {
 func concurrencyExtended(t *test) {
 	all := t.limited(1, 2)
 	j := t.claimOne(dibs.ClaimRequest{Lease: 2 * time.Second})
-	t.extended(time.Hour, j.Lease())
-	t.untilTime(j.LeaseUntil)
-	t.next("while the extended lease lasts")
+	t.extendAll(time.Hour, j.Lease())
+	t.waitUntilTime(j.LeaseUntil)
+	t.claimExactly("while the extended lease lasts")
 	t.complete(j)
-	t.next("the second", all[1])
+	t.claimExactly("the second", all[1])
 }
 
 func concurrencyResumed(t *test) {
 	all := t.limited(2, 4)
-	t.next("two", all[:2]...)
+	t.claimExactly("two", all[:2]...)
 	jobs := t.resume(dibs.ClaimRequest{Worker: "w", Lease: time.Hour})
 	sameIDs(t, "resumed", ids(jobs), all[:2])
-	t.next("while they run")
+	t.claimExactly("while they run")
 	t.complete(jobs[0])
-	t.next("one more", all[2])
-	t.next("the limit is reached")
+	t.claimExactly("one more", all[2])
+	t.claimExactly("the limit is reached")
 }
 
 func concurrencyOrder(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(3), Order: new(dibs.LIFO)})
 	all := t.enqueue(dibs.NewJob{Kind: "a"}, dibs.NewJob{Kind: "b"}, dibs.NewJob{Kind: "b", Priority: new(1)}, dibs.NewJob{Kind: "b"}, dibs.NewJob{Kind: "a"})
 	sameIDs(t, "of kind b", ids(t.claim(dibs.ClaimRequest{N: 2, Kinds: []string{"b"}})), []int64{all[2], all[3]})
-	t.next("the newest of all kinds", all[4])
+	t.claimExactly("the newest of all kinds", all[4])
 }

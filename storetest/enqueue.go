@@ -61,13 +61,13 @@ func bareJob(t *test) {
 // Requirement 1: priority, available date, attempts, payload. Requirement 3: a group.
 func everyField(t *test) {
 	at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
-	given := dibs.NewJob{
+	enqueued := dibs.NewJob{
 		Queue: "q", Kind: "k", Payload: json.RawMessage(`{"a":1}`), Metadata: json.RawMessage(`{"trace":"x","n":[1,2]}`),
 		Priority: new(7), RunAt: at, MaxAttempts: 3, Group: "g", UniqueKey: "u", UniqueUntil: dibs.UntilClaimed,
 	}
-	j := t.get(t.enqueue(given)[0])
-	if !jsonEqual(t, j.Metadata, given.Metadata) {
-		t.Fatalf("metadata: got %s, want %s", j.Metadata, given.Metadata)
+	j := t.get(t.enqueue(enqueued)[0])
+	if !jsonEqual(t, j.Metadata, enqueued.Metadata) {
+		t.Fatalf("metadata: got %s, want %s", j.Metadata, enqueued.Metadata)
 	}
 	if !j.RunAt.Equal(at) {
 		t.Fatalf("run_at: got %v, want %v", j.RunAt, at)
@@ -91,7 +91,7 @@ func jsonEqual(t *test, a, b json.RawMessage) bool {
 func payloadBytes(t *test) {
 	payloads := []string{
 		`null`, `true`, `0`, `""`, `[]`, `{}`,
-		" { \"b\" : 1 ,\r\n\t\"a\":2 }\n", // spaces, and keys out of order
+		" { \"b\" : 1 ,\r\n\t\"a\":2 }\n", // spaces, and unsorted keys
 		`{"a":1,"a":2}`,                   // a key twice
 		`"\u0000"`, `"\ud800"`, `"\u00e9é\/"`, `"<&>"`, `"'';--$1?%"`,
 		`1e400`, `-0`, `0.10000000000000000000000000001`, `12345678901234567890123`,
@@ -110,9 +110,9 @@ func payloadBytes(t *test) {
 	sameIDs(t, "listed", ids(listed), all)
 	for i, id := range all {
 		want := payloads[i/2]
-		for how, got := range map[string]json.RawMessage{"Claim": claimed[i].Payload, "List": listed[i].Payload, "Get": t.get(id).Payload} {
+		for call, got := range map[string]json.RawMessage{"Claim": claimed[i].Payload, "List": listed[i].Payload, "Get": t.get(id).Payload} {
 			if string(got) != want {
-				t.Fatalf("%s gave payload %q, want %q", how, got, want)
+				t.Fatalf("%s gave payload %q, want %q", call, got, want)
 			}
 		}
 	}
@@ -131,14 +131,14 @@ func payloadValue(t *test) {
 }
 
 func payloadLimit(t *test) {
-	whole := []byte(`"` + strings.Repeat("x", dibs.MaxPayload-2) + `"`)
-	id := t.enqueue(dibs.NewJob{Kind: "k", Payload: whole})[0]
+	largest := []byte(`"` + strings.Repeat("x", dibs.MaxPayload-2) + `"`)
+	id := t.enqueue(dibs.NewJob{Kind: "k", Payload: largest})[0]
 	j := t.claimOne(dibs.ClaimRequest{})
 	equal(t, "claimed job", j.ID, id)
-	if !bytes.Equal(j.Payload, whole) {
-		t.Fatalf("a payload of %d bytes came back with %d bytes, or changed", len(whole), len(j.Payload))
+	if !bytes.Equal(j.Payload, largest) {
+		t.Fatalf("a payload of %d bytes came back with %d bytes, or changed", len(largest), len(j.Payload))
 	}
-	_, err := t.db.Enqueue(t.ctx, []dibs.NewJob{{Kind: "k", Payload: append(whole, ' ')}})
+	_, err := t.db.Enqueue(t.ctx, []dibs.NewJob{{Kind: "k", Payload: append(largest, ' ')}})
 	invalid(t, err, "jobs[0].payload")
 }
 
@@ -177,8 +177,8 @@ func strangeNames(t *test) {
 		strings.Repeat("n", dibs.MaxName), strings.Repeat("é", dibs.MaxName/2),
 	}
 	for _, n := range names {
-		given := dibs.NewJob{Queue: n, Kind: n, Group: n, UniqueKey: n, Payload: n}
-		id := t.enqueue(given)[0]
+		enqueued := dibs.NewJob{Queue: n, Kind: n, Group: n, UniqueKey: n, Payload: n}
+		id := t.enqueue(enqueued)[0]
 		j := t.claimOne(dibs.ClaimRequest{Queue: n, Worker: n, Kinds: []string{n}})
 		equal(t, "names", []any{j.ID, j.Queue, j.Kind, j.Group, j.UniqueKey, j.Worker}, []any{id, n, n, n, n, n})
 		sameIDs(t, "listed", ids(t.list(dibs.Filter{Queue: n, Kind: n, Group: n})), []int64{id})
@@ -189,7 +189,7 @@ func strangeNames(t *test) {
 	equal(t, "unique key", t.get(t.enqueue(dibs.NewJob{Kind: "k", UniqueKey: key})[0]).UniqueKey, key)
 }
 
-// A run_at in the past must not overtake jobs that were there before.
+// A job with a run_at in the past must not overtake older jobs.
 func pastRunAt(t *test) {
 	first := t.enqueue(dibs.NewJob{Kind: "k"})[0]
 	second := t.enqueue(dibs.NewJob{Kind: "k", RunAt: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)})[0]
@@ -211,7 +211,7 @@ func delayed(t *test) {
 		t.Fatalf("claimed at %v, before its run_at %v", got.ClaimedAt, j.RunAt)
 	}
 	if late := got.ClaimedAt.Sub(j.RunAt); late > promptly {
-		t.Fatalf("claimed %v after its run_at although somebody asked all the time", late)
+		t.Fatalf("claimed %v after its run_at although a worker claimed all the time", late)
 	}
 }
 
@@ -236,13 +236,13 @@ func enqueuedElsewhere(t *test) {
 	sameIDs(t, "claimed by the other store", ids(t.claimOn(other, dibs.ClaimRequest{N: 5})), []int64{id})
 }
 
-// A store may merge concurrent calls into one statement; each caller must still
-// get its own ids, in its own order.
+// A store may merge concurrent calls into one statement. Each caller must still get its own
+// ids, in the order of its jobs.
 func concurrentBatches(t *test) {
 	stores := []dibs.Database{t.db, t.Another(t)}
 	const callers, size = 16, 25
 	got := make([][]dibs.Enqueued, callers)
-	t.together(callers, func(i int) (err error) {
+	t.runAtOnce(callers, func(i int) (err error) {
 		var batch []dibs.NewJob
 		for k := range size {
 			batch = append(batch, dibs.NewJob{Kind: "k", Payload: fmt.Sprintf("%d/%d", i, k)})
@@ -266,7 +266,7 @@ func concurrentBatches(t *test) {
 
 func badBatchAlone(t *test) {
 	const callers = 16
-	t.together(callers, func(i int) error {
+	t.runAtOnce(callers, func(i int) error {
 		batch := copies(3, dibs.NewJob{Kind: "k"})
 		if i%4 == 0 {
 			batch[1].Kind = ""

@@ -23,7 +23,7 @@ func extendMoves(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 2, Lease: time.Minute})
 	before := t.get(jobs[1].ID)
-	t.extended(time.Hour, jobs[0].Lease())
+	t.extendAll(time.Hour, jobs[0].Lease())
 	j := t.get(jobs[0].ID)
 	if got := j.LeaseUntil.Sub(j.ClaimedAt); got < time.Hour || got > time.Hour+patience {
 		t.Fatalf("the lease ends %v after the claim, want an hour from the call", got)
@@ -36,25 +36,25 @@ func extendMoves(t *test) {
 func extendKeeps(t *test) {
 	t.enqueue(dibs.NewJob{Kind: "k"})
 	j := t.claimOne(dibs.ClaimRequest{Lease: 2 * time.Second})
-	t.extended(time.Hour, j.Lease())
-	t.untilTime(j.LeaseUntil)
+	t.extendAll(time.Hour, j.Lease())
+	t.waitUntilTime(j.LeaseUntil)
 	t.sweep()
 	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
 	t.finish(j.Lease().Complete(nil))
-	t.in(dibs.Completed, j.ID)
+	t.inState(dibs.Completed, j.ID)
 }
 
-// A short lease at the end must also be noticed in time when it used to be long.
+// The end of a lease must also be noticed in time if an extension shortened the lease.
 func extendShortens(t *test) {
 	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 3, Lease: time.Hour})
-	t.extended(dibs.MinLease, jobs[1].Lease())
-	again := t.claimSoon(dibs.ClaimRequest{}, 1)
-	sameIDs(t, "claimed again", ids(again), all[1:2])
-	if late := again[0].ClaimedAt.Sub(jobs[1].ClaimedAt); late > 10*time.Second {
+	t.extendAll(dibs.MinLease, jobs[1].Lease())
+	reclaimed := t.claimSoon(dibs.ClaimRequest{}, 1)
+	sameIDs(t, "claimed again", ids(reclaimed), all[1:2])
+	if late := reclaimed[0].ClaimedAt.Sub(jobs[1].ClaimedAt); late > 10*time.Second {
 		t.Fatalf("it took %v", late)
 	}
-	t.in(dibs.Running, all...)
+	t.inState(dibs.Running, all...)
 	t.finish(jobs[0].Lease().Complete(nil), jobs[2].Lease().Complete(nil))
 }
 
@@ -65,9 +65,9 @@ func extendLost(t *test) {
 	t.finish(jobs[1].Lease().Complete(nil), jobs[2].Lease().Release(), jobs[3].Lease().Die("e"))
 	wrong := dibs.Lease{ID: jobs[4].ID, Token: dibs.Token{1}}
 	unknown := dibs.Lease{ID: 1 << 60, Token: dibs.Token{1}}
-	asked := append(leases(jobs[:4]), wrong, unknown, jobs[5].Lease(), jobs[6].Lease())
+	extended := append(leases(jobs[:4]), wrong, unknown, jobs[5].Lease(), jobs[6].Lease())
 	before := t.get(jobs[4].ID)
-	e := t.extend(2*time.Hour, asked...)
+	e := t.extend(2*time.Hour, extended...)
 	want := append(ids(jobs[:5]), unknown.ID)
 	slices.Sort(want)
 	sameIDs(t, "lost", e.Lost, want)
@@ -104,7 +104,7 @@ func extendManyClaims(t *test) {
 		held = append(held, leases(t.claim(dibs.ClaimRequest{Queue: "q", N: 2}))...)
 	}
 	equal(t, "leases", len(held), 20)
-	t.extended(5*time.Hour, held...)
+	t.extendAll(5*time.Hour, held...)
 	for _, l := range held {
 		j := t.get(l.ID)
 		if got := j.LeaseUntil.Sub(j.ClaimedAt); got < 5*time.Hour {
@@ -117,15 +117,15 @@ func extendManyClaims(t *test) {
 func expireOneByOne(t *test) {
 	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 4, Lease: 2 * time.Second})
-	t.extended(time.Hour, jobs[0].Lease(), jobs[2].Lease())
-	t.lapse(jobs[1], jobs[3])
+	t.extendAll(time.Hour, jobs[0].Lease(), jobs[2].Lease())
+	t.waitForExpiry(jobs[1], jobs[3])
 	t.sweep()
-	t.in(dibs.Waiting, all[1], all[3])
-	t.in(dibs.Running, all[0], all[2])
+	t.inState(dibs.Waiting, all[1], all[3])
+	t.inState(dibs.Running, all[0], all[2])
 	t.expire(jobs[2])
 	t.sweep()
-	t.in(dibs.Waiting, all[2])
-	t.in(dibs.Running, all[0])
+	t.inState(dibs.Waiting, all[2])
+	t.inState(dibs.Running, all[0])
 	t.finish(jobs[0].Lease().Complete(nil))
 	sameIDs(t, "claimed again", ids(t.claim(dibs.ClaimRequest{N: 4})), all[1:])
 }
@@ -133,12 +133,12 @@ func expireOneByOne(t *test) {
 func expireSoonAfter(t *test) {
 	all := t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 2})
-	t.extended(dibs.MinLease, jobs[0].Lease())
-	t.extended(900*time.Millisecond, jobs[1].Lease())
+	t.extendAll(dibs.MinLease, jobs[0].Lease())
+	t.extendAll(900*time.Millisecond, jobs[1].Lease())
 	ends := t.get(all[1]).LeaseUntil
-	t.lapse(jobs[0])
+	t.waitForExpiry(jobs[0])
 	t.sweep()
-	consistent(t.T, t.db) // it says when a claim is looked at too late
+	expectConsistent(t.T, t.db) // the check reports a claim whose next sweep is planned too late
 	for _, j := range t.claimSoon(dibs.ClaimRequest{}, 2) {
 		if late := j.ClaimedAt.Sub(ends); late > promptly {
 			t.Fatalf("job %d started %v after its lease had ended", j.ID, late)

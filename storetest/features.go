@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// Features says what one database can and cannot do. The suite reads it to know
-// which cases apply, and the README's table of databases is made from it ([Table]).
+// Features says what one database can and cannot do. The suite runs the cases that apply to
+// it, and [Table] makes the README's table of databases from it.
 type Features struct {
 	Database string
-	// Transactions: the ways in which a caller can begin the transaction that a
-	// dibs.Tx works in, the keys of Setup.Begin.
+	// Transactions names the ways in which a caller can begin a transaction for a dibs.Tx.
+	// They are the keys of Setup.Begin.
 	Transactions []string
-	// OpenTx: many callers can hold open transactions that have enqueued, claimed or
-	// finished, and nobody waits for them. Without it every other writer waits until
-	// such a transaction ends; readers go on.
+	// OpenTx says that transactions which have enqueued, claimed or finished can stay open
+	// while other writers go on. Without it, all other writers wait for such a transaction,
+	// but readers do not.
 	OpenTx bool
-	// Notifies: Store.Wakeups also tells of what other processes enqueue. Without it
-	// they find it by polling.
+	// Notifies says that Store.Wakeups also wakes for jobs that other processes enqueue.
+	// Without it, workers find these by polling.
 	Notifies bool
-	// Machines: workers can run on many machines. Without it all are on one.
+	// Machines says that workers can run on many machines. Without it, all run on one.
 	Machines bool
 }
 
-// The databases of this module.
+// These are the databases of this module.
 var (
 	SQLite = Features{
 		Database:     "SQLite",
@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// Table is the Markdown table of what the databases can do.
+// Table returns a Markdown table of what the databases can do.
 func Table(databases ...Features) string {
 	rows := []struct {
 		name string

@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// What a write with a token that is no longer good does: nothing, and it says so.
+// A write with a token that is no longer valid changes nothing, and returns an error.
 // Requirement 5: the update fails if somebody else was there.
 var fenceCases = []oneCase{
 	{"a wrong token is refused", wrongToken},
@@ -24,29 +24,29 @@ var fenceCases = []oneCase{
 	{"of two that finish at once one is refused", finishAtOnce},
 }
 
-// endings is every way to finish one lease.
+// endings returns an outcome of every kind for one lease.
 func endings(l dibs.Lease) []dibs.Outcome {
 	return []dibs.Outcome{
 		l.Complete([]byte(`"r"`)), l.Retry("e"), l.RetryAfter(0, "e"), l.Snooze(time.Second), l.Release(), l.Die("e"), l.Cancel("e"),
 	}
 }
 
-// allRefused expects that nothing at all can be written with this lease, and that trying changes nothing.
+// allRefused expects every write with this lease to be refused and to change nothing.
 func (t *test) allRefused(l dibs.Lease) {
 	t.Helper()
 	try := func() {
 		t.Helper()
 		for _, o := range endings(l) {
-			t.refused([]int64{l.ID}, o)
+			t.expectRefused([]int64{l.ID}, o)
 		}
 		sameIDs(t, "lost by Extend", t.extend(time.Minute, l).Lost, []int64{l.ID})
 	}
 	if _, err := t.db.Get(t.ctx, l.ID); errors.Is(err, dibs.ErrNotFound) {
 		try()
-		t.gone(l.ID)
+		t.expectGone(l.ID)
 		return
 	}
-	t.unchanged(l.ID, try)
+	t.expectUnchanged(l.ID, try)
 }
 
 func wrongToken(t *test) {
@@ -60,10 +60,10 @@ func wrongToken(t *test) {
 func endedLease(t *test) {
 	t.enqueue(dibs.NewJob{Kind: "k"})
 	j := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
-	t.lapse(j)
+	t.waitForExpiry(j)
 	t.allRefused(j.Lease())
 	t.sweep()
-	t.in(dibs.Waiting, j.ID)
+	t.inState(dibs.Waiting, j.ID)
 	t.allRefused(j.Lease())
 }
 
@@ -78,7 +78,7 @@ func earlierToken(t *test) {
 	t.allRefused(old.Lease())
 	t.allRefused(current.Lease())
 	t.finish(last.Lease().Complete(nil))
-	t.in(dibs.Completed, old.ID)
+	t.inState(dibs.Completed, old.ID)
 }
 
 func finishedRefused(t *test) {
@@ -130,7 +130,7 @@ func othersTakeEffect(t *test) {
 	for i, j := range jobs {
 		batch = append(batch, endings(j.Lease())[i%7])
 	}
-	t.refused(stale, batch...)
+	t.expectRefused(stale, batch...)
 	for i, id := range stale {
 		sameJob(t, t.get(id), before[i])
 	}
@@ -140,20 +140,20 @@ func othersTakeEffect(t *test) {
 	}
 	for _, o := range batch {
 		if !slices.Contains(stale, o.ID) {
-			t.in(want[o.Ending], o.ID)
+			t.inState(want[o.Ending], o.ID)
 		}
 	}
 }
 
-// Two that share a token, such as a worker that repeats a call and its first call
-// that was only slow, are told apart: one counts.
+// Two finishes can have the same token: a worker repeats a call whose first attempt was only
+// slow. Exactly one of them must succeed.
 func finishAtOnce(t *test) {
 	stores := []dibs.Database{t.db, t.Another(t)}
 	const n = 40
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: n, Lease: time.Minute})
 	var accepted atomic.Int64
-	t.together(4, func(i int) error {
+	t.runAtOnce(4, func(i int) error {
 		for _, j := range jobs {
 			err := stores[i%2].Finish(t.ctx, []dibs.Outcome{endings(j.Lease())[i]})
 			if err == nil {

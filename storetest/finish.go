@@ -119,7 +119,7 @@ func finishCancelled(t *test) {
 	}
 }
 
-// Requirement 1: Finish takes many, each fenced by its own token.
+// Requirement 1: Finish takes many outcomes, each fenced by its own token.
 func finishMixed(t *test) {
 	const n = 42
 	for i := range n {
@@ -163,21 +163,21 @@ func finishLargest(t *test) {
 	}
 	jobs := t.claim(dibs.ClaimRequest{N: dibs.MaxBatch})
 	sameIDs(t, "claimed", ids(jobs), all)
-	t.extended(time.Hour, leases(jobs)...)
+	t.extendAll(time.Hour, leases(jobs)...)
 	t.finish(outcomes(jobs, completed)...)
 	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(dibs.MaxBatch))
 }
 
 func resultLimit(t *test) {
 	j := t.runningJob()
-	whole := json.RawMessage(`"` + strings.Repeat("r", dibs.MaxResult-2) + `"`)
-	t.unchanged(j.ID, func() {
-		err := t.db.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(append(whole, ' '))})
+	largest := json.RawMessage(`"` + strings.Repeat("r", dibs.MaxResult-2) + `"`)
+	t.expectUnchanged(j.ID, func() {
+		err := t.db.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(append(largest, ' '))})
 		invalid(t, err, "outcomes[0].result")
 	})
-	t.finish(j.Lease().Complete(whole))
-	if got := t.get(j.ID).Result; string(got) != string(whole) {
-		t.Fatalf("a result of %d bytes came back with %d bytes, or changed", len(whole), len(got))
+	t.finish(j.Lease().Complete(largest))
+	if got := t.get(j.ID).Result; string(got) != string(largest) {
+		t.Fatalf("a result of %d bytes came back with %d bytes, or changed", len(largest), len(got))
 	}
 }
 
@@ -203,8 +203,8 @@ func errorsKept(t *test) {
 
 func errorWithoutFailure(t *test) {
 	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
-	given := t.claim(dibs.ClaimRequest{N: 3})
-	done := []dibs.Outcome{given[0].Lease().Complete(nil), given[1].Lease().Snooze(time.Hour), given[2].Lease().Release()}
+	claimed := t.claim(dibs.ClaimRequest{N: 3})
+	done := []dibs.Outcome{claimed[0].Lease().Complete(nil), claimed[1].Lease().Snooze(time.Hour), claimed[2].Lease().Release()}
 	for i := range done {
 		done[i].Error = "e"
 	}
@@ -225,10 +225,10 @@ func errorCut(t *test) {
 			}
 		}
 	}
-	whole := strings.Repeat("w", dibs.MaxErrorText)
+	longest := strings.Repeat("w", dibs.MaxErrorText)
 	j := t.runningJob()
-	t.finish(j.Lease().Die(whole))
-	equal(t, "error of exactly the limit", t.get(j.ID).Errors[0].Error, whole)
+	t.finish(j.Lease().Die(longest))
+	equal(t, "error of exactly the limit", t.get(j.ID).Errors[0].Error, longest)
 }
 
 func errorBytes(t *test) {
@@ -248,7 +248,7 @@ func nothingKept(t *test) {
 	waiting := t.enqueue(dibs.NewJob{Kind: "k"})
 	t.cancel(waiting[0])
 	for _, id := range append(ids(jobs), waiting[0]) {
-		t.gone(id)
+		t.expectGone(id)
 	}
 	s := t.stats(dibs.DefaultQueue)
 	equal(t, "counts", []int64{s.Waiting, s.Running, s.Completed, s.Dead, s.Cancelled}, make([]int64, 5))

@@ -7,7 +7,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// How many of a group may run at once. Requirement 3: a group key with a limit
+// The limit of jobs of one group that run at once. Requirement 3: a group key with a limit
 // (default 1), exact, also across batches, workers and crashes.
 var groupLimitCases = []oneCase{
 	{"the queue's limit holds for each of its groups", limitOfQueue},
@@ -25,12 +25,12 @@ var groupLimitCases = []oneCase{
 func limitOfQueue(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(2)})
 	all := t.enqueue(append(copies(5, grouped("g")), copies(3, grouped("h"))...)...)
-	jobs := t.next("two of each", all[0], all[1], all[5], all[6])
+	jobs := t.claimExactly("two of each", all[0], all[1], all[5], all[6])
 	equal(t, "group limit", jobs[0].GroupLimit, 2)
 	t.complete(jobs[0])
-	second := t.next("one more of g", all[2])
+	second := t.claimExactly("one more of g", all[2])
 	t.complete(jobs[1], second[0], jobs[2])
-	t.next("the rest", all[3], all[4], all[7])
+	t.claimExactly("the rest", all[3], all[4], all[7])
 }
 
 func (t *test) setGroup(queue, group string, limit int) {
@@ -41,29 +41,29 @@ func (t *test) setGroup(queue, group string, limit int) {
 func limitOfGroup(t *test) {
 	all := t.enqueue(append(copies(6, grouped("g")), copies(2, grouped("h"))...)...)
 	t.setGroup(dibs.DefaultQueue, "g", 3)
-	jobs := t.next("three of g, one of h", all[0], all[1], all[2], all[6])
+	jobs := t.claimExactly("three of g, one of h", all[0], all[1], all[2], all[6])
 	equal(t, "group limits", []int{jobs[0].GroupLimit, jobs[3].GroupLimit}, []int{3, 1})
 	equal(t, "group limit of a blocked job", t.get(all[5]).GroupLimit, 3)
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(2)})
-	t.next("another of h", all[7])
+	t.claimExactly("another of h", all[7])
 	t.setGroup(dibs.DefaultQueue, "g", 0)
 	t.complete(jobs[0])
-	t.next("while two of g run")
+	t.claimExactly("while two of g run")
 	t.complete(jobs[1])
-	t.next("back to the queue's limit", all[3])
+	t.claimExactly("back to the queue's limit", all[3])
 }
 
 func limitGrows(t *test) {
 	all := t.enqueue(copies(8, grouped("g"))...)
-	t.next("one", all[0])
+	t.claimExactly("one", all[0])
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(3)})
-	t.next("two more", all[1:3]...)
+	t.claimExactly("two more", all[1:3]...)
 	t.setGroup(dibs.DefaultQueue, "g", 6)
-	t.next("three more", all[3:6]...)
+	t.claimExactly("three more", all[3:6]...)
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(100)})
-	t.next("the group's own limit holds")
+	t.claimExactly("the group's own limit holds")
 	t.setGroup(dibs.DefaultQueue, "g", 0)
-	t.next("all", all[6:]...)
+	t.claimExactly("all", all[6:]...)
 }
 
 func limitShrinks(t *test) {
@@ -71,29 +71,29 @@ func limitShrinks(t *test) {
 	all := t.enqueue(copies(8, grouped("g"))...)
 	jobs := t.claim(dibs.ClaimRequest{N: 3})
 	sameIDs(t, "three", ids(jobs), all[:3])
-	// The fourth was let in and not claimed; it must be held back again.
+	// The fourth job had been admitted but not claimed; it must be blocked again.
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(2)})
 	for _, j := range jobs[:2] {
-		t.next("while two or more run")
+		t.claimExactly("while two or more run")
 		t.complete(j)
 	}
-	next := t.next("the fourth", all[3])
+	next := t.claimExactly("the fourth", all[3])
 	t.setGroup(dibs.DefaultQueue, "g", 1)
 	t.complete(jobs[2])
-	t.next("while one runs")
+	t.claimExactly("while one runs")
 	t.complete(next...)
-	t.next("the fifth", all[4])
+	t.claimExactly("the fifth", all[4])
 }
 
 func limitShrinksStrict(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(3), Strict: new(true)})
 	all := t.enqueue(copies(4, grouped("g"))...)
-	jobs := t.next("three", all[:3]...)
+	jobs := t.claimExactly("three", all[:3]...)
 	t.finish(jobs[0].Lease().Release(), jobs[1].Lease().RetryAfter(time.Hour, "e"), jobs[2].Lease().Release())
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(1)})
-	first := t.next("the first of the three", all[0])
+	first := t.claimExactly("the first of the three", all[0])
 	t.complete(first...)
-	t.next("the other that is due", all[2])
+	t.claimExactly("the other that is due", all[2])
 }
 
 func limitOtherQueue(t *test) {
@@ -101,8 +101,8 @@ func limitOtherQueue(t *test) {
 	other.Queue = "q"
 	all := t.enqueue(grouped("g"), grouped("g"), other, other, other)
 	t.setGroup("q", "g", 2)
-	t.next("of the default queue", all[0])
-	sameIDs(t, "of the other", ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 5})), all[2:4])
+	t.claimExactly("from the default queue", all[0])
+	sameIDs(t, "from the other queue", ids(t.claim(dibs.ClaimRequest{Queue: "q", N: 5})), all[2:4])
 }
 
 func limitElsewhere(t *test) {
@@ -114,34 +114,34 @@ func limitElsewhere(t *test) {
 	_, err := other.SetQueue(t.ctx, dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(4)})
 	t.must(err)
 	t.must(other.SetGroup(t.ctx, dibs.DefaultQueue, "g", 0))
-	t.next("by this store", all[2:4]...)
+	t.claimExactly("by this store", all[2:4]...)
 }
 
 func limitRetry(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(3)})
 	all := t.enqueue(copies(6, grouped("g"))...)
-	jobs := t.next("three", all[:3]...)
+	jobs := t.claimExactly("three", all[:3]...)
 	t.finish(jobs[0].Lease().RetryAfter(time.Hour, "e"), jobs[2].Lease().Snooze(time.Hour))
-	t.next("two more", all[3:5]...)
+	t.claimExactly("two more", all[3:5]...)
 }
 
 func limitCrash(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(3)})
 	all := t.enqueue(copies(6, grouped("g"))...)
-	jobs := t.next("three", all[:3]...)
+	jobs := t.claimExactly("three", all[:3]...)
 	t.expire(jobs[0], jobs[1])
 	t.sweep()
-	t.next("the same two again", all[:2]...)
+	t.claimExactly("the same two again", all[:2]...)
 	t.complete(jobs[2])
-	t.next("one more", all[3])
+	t.claimExactly("one more", all[3])
 }
 
 func limitAndConcurrency(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(3)})
 	all := t.enqueue(slices.Concat(copies(2, grouped("g")), copies(2, grouped("h")), copies(3, dibs.NewJob{Kind: "k"}))...)
-	jobs := t.next("three", all[0], all[2], all[4])
+	jobs := t.claimExactly("three", all[0], all[2], all[4])
 	t.complete(jobs[0])
-	next := t.next("the second of g", all[1])
+	next := t.claimExactly("the second of g", all[1])
 	t.complete(next[0], jobs[1], jobs[2])
-	t.next("three more", all[3], all[5], all[6])
+	t.claimExactly("three more", all[3], all[5], all[6])
 }

@@ -32,14 +32,14 @@ func getEveryState(t *test) {
 	jobs := t.claim(dibs.ClaimRequest{N: 6})
 	equal(t, "claimed jobs", len(jobs), 6)
 	t.finish(jobs[1].Lease().Complete(nil), jobs[2].Lease().Die("e"), jobs[3].Lease().Cancel("e"), jobs[4].Lease().RetryAfter(time.Hour, "e"))
-	t.in(dibs.Blocked, blocked)
-	t.in(dibs.Completed, jobs[1].ID)
-	t.in(dibs.Dead, jobs[2].ID)
-	t.in(dibs.Cancelled, jobs[3].ID)
-	t.in(dibs.Waiting, jobs[4].ID)
-	t.in(dibs.Running, jobs[5].ID)
-	t.gone(jobs[5].ID + 1)
-	t.gone(math.MaxInt64)
+	t.inState(dibs.Blocked, blocked)
+	t.inState(dibs.Completed, jobs[1].ID)
+	t.inState(dibs.Dead, jobs[2].ID)
+	t.inState(dibs.Cancelled, jobs[3].ID)
+	t.inState(dibs.Waiting, jobs[4].ID)
+	t.inState(dibs.Running, jobs[5].ID)
+	t.expectGone(jobs[5].ID + 1)
+	t.expectGone(math.MaxInt64)
 }
 
 func cancelWaiting(t *test) {
@@ -52,14 +52,14 @@ func cancelWaiting(t *test) {
 	ended, asked := t.cancel(all...)
 	sameIDs(t, "cancelled", ended, all)
 	sameIDs(t, "asked to stop", asked, nil)
-	t.in(dibs.Cancelled, all...)
+	t.inState(dibs.Cancelled, all...)
 	j := t.get(all[0])
 	equal(t, "attempt, errors", []int{j.Attempt, len(j.Errors)}, []int{0, 0})
 	equal(t, "cancel requested", j.CancelRequested, true)
 	if j.FinishedAt.IsZero() {
 		t.Fatal("finished_at is missing")
 	}
-	t.next("after that")
+	t.claimExactly("after that")
 }
 
 func cancelRunning(t *test) {
@@ -70,29 +70,28 @@ func cancelRunning(t *test) {
 		sameIDs(t, "cancelled", ended, nil)
 		sameIDs(t, "asked to stop", asked, all)
 	}
-	t.in(dibs.Running, all...)
+	t.inState(dibs.Running, all...)
 	equal(t, "cancel requested", t.get(all[0]).CancelRequested, true)
 	t.finish(jobs[0].Lease().Cancel("stopped"), jobs[1].Lease().Complete(nil))
-	t.in(dibs.Cancelled, all[0])
-	t.in(dibs.Completed, all[1])
+	t.inState(dibs.Cancelled, all[0])
+	t.inState(dibs.Completed, all[1])
 }
 
 func cancelFinal(t *test) {
 	j := t.runningJob()
 	t.finish(j.Lease().Complete(nil))
-	t.unchanged(j.ID, func() { sameIDs(t, "cancelled", slices.Concat(t.cancel(j.ID, 1<<60)), nil) })
-	t.gone(1 << 60)
+	t.expectUnchanged(j.ID, func() { sameIDs(t, "cancelled", slices.Concat(t.cancel(j.ID, 1<<60)), nil) })
+	t.expectGone(1 << 60)
 }
 
-// Somebody asked to stop the job; that its handler failed instead of stopping in
-// good order is no reason to start it again.
+// After a request to cancel, a job whose handler fails must not start again.
 func cancelThenRetry(t *test) {
 	t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 3})
 	t.cancel(ids(jobs)...)
 	t.finish(jobs[0].Lease().RetryAfter(0, "e"), jobs[1].Lease().Snooze(0), jobs[2].Lease().Release())
-	t.next("after that")
-	t.in(dibs.Cancelled, ids(jobs)...)
+	t.claimExactly("after that")
+	t.inState(dibs.Cancelled, ids(jobs)...)
 }
 
 // Requirement 4: dead with its error history; can be put back.
@@ -115,16 +114,16 @@ func requeueFinal(t *test) {
 		equal(t, "attempt and last attempt", []any{j.Attempt, j.LastAttempt()}, []any{attempt, attempt == 4})
 		t.finish(j.Lease().RetryAfter(0, "e"))
 	}
-	t.in(dibs.Dead, id)
+	t.inState(dibs.Dead, id)
 	equal(t, "errors", len(t.get(id).Errors), 4)
 
 	for _, end := range []func(dibs.Lease) dibs.Outcome{completed, func(l dibs.Lease) dibs.Outcome { return l.Cancel("e") }} {
 		j := t.runningJob()
 		t.finish(end(j.Lease()))
 		sameIDs(t, "requeued", t.requeue(j.ID), []int64{j.ID})
-		again := t.claimOne(dibs.ClaimRequest{})
-		equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{j.ID, 2})
-		t.finish(again.Lease().Complete(nil))
+		reclaimed := t.claimOne(dibs.ClaimRequest{})
+		equal(t, "job and attempt", []any{reclaimed.ID, reclaimed.Attempt}, []any{j.ID, 2})
+		t.finish(reclaimed.Lease().Complete(nil))
 	}
 }
 
@@ -133,19 +132,19 @@ func requeueForgetsCancel(t *test) {
 	t.cancel(j.ID)
 	t.finish(j.Lease().Cancel("stopped"))
 	t.requeue(j.ID)
-	again := t.claimOne(dibs.ClaimRequest{})
-	equal(t, "cancel requested", again.CancelRequested, false)
-	sameIDs(t, "cancelled", t.extend(time.Hour, again.Lease()).Cancelled, nil)
-	t.expire(again)
+	reclaimed := t.claimOne(dibs.ClaimRequest{})
+	equal(t, "cancel requested", reclaimed.CancelRequested, false)
+	sameIDs(t, "cancelled", t.extend(time.Hour, reclaimed.Lease()).Cancelled, nil)
+	t.expire(reclaimed)
 	t.sweep()
-	t.in(dibs.Waiting, j.ID)
+	t.inState(dibs.Waiting, j.ID)
 }
 
 func requeueOnlyFinal(t *test) {
 	all := t.enqueue(append(copies(2, grouped("g")), dibs.NewJob{Kind: "k", Delay: time.Hour})...)
-	t.next("the first", all[0])
+	t.claimExactly("the first", all[0])
 	for _, id := range all {
-		t.unchanged(id, func() { sameIDs(t, "requeued", t.requeue(id, 1<<60), nil) })
+		t.expectUnchanged(id, func() { sameIDs(t, "requeued", t.requeue(id, 1<<60), nil) })
 	}
 }
 
@@ -154,7 +153,7 @@ func cancelThenRetryLast(t *test) {
 	j := t.claimOne(dibs.ClaimRequest{})
 	t.cancel(j.ID)
 	t.finish(j.Lease().Retry("e"))
-	t.in(dibs.Cancelled, j.ID)
+	t.inState(dibs.Cancelled, j.ID)
 	equal(t, "errors", len(t.get(j.ID).Errors), 1)
 	equal(t, "failed", t.stats(dibs.DefaultQueue).Failed, int64(0))
 }
@@ -167,7 +166,7 @@ func editPriority(t *test) {
 	before.Priority = 1
 	sameJob(t, after, before)
 	t.edit(dibs.Edit{Priority: new(dibs.MaxPriority)}, all[0])
-	t.next("in the new order", all[2], all[1], all[3], all[0])
+	t.claimExactly("in the new order", all[2], all[1], all[3], all[0])
 }
 
 func editRunAt(t *test) {
@@ -182,14 +181,14 @@ func editRunAt(t *test) {
 	if j := t.get(all[3]); j.RunAt.Before(j.CreatedAt) {
 		t.Fatalf("run_at is %v, before the job was created (%v)", j.RunAt, j.CreatedAt)
 	}
-	t.next("those due", all[1], all[2], all[3])
+	t.claimExactly("those due", all[1], all[2], all[3])
 }
 
 func editOnlyWaiting(t *test) {
 	all := t.enqueue(copies(3, grouped("g"))...)
-	first := t.next("the first", all[0])
+	first := t.claimExactly("the first", all[0])
 	t.complete(first...)
-	t.next("the second", all[1])
+	t.claimExactly("the second", all[1])
 	sameIDs(t, "edited", t.edit(dibs.Edit{Priority: new(7)}, append(all, all...)...), all[2:])
 	equal(t, "priorities", []int{t.get(all[0]).Priority, t.get(all[1]).Priority, t.get(all[2]).Priority},
 		[]int{dibs.DefaultPriority, dibs.DefaultPriority, 7})
@@ -211,22 +210,22 @@ func pruneNarrowed(t *test) {
 		}
 	}
 	equal(t, "older than an hour", t.prune("", "", time.Hour), 0)
-	equal(t, "completed of a", t.prune("a", dibs.Completed, 0), 2)
-	equal(t, "dead of both", t.prune("", dibs.Dead, 0), 4)
+	equal(t, "deleted completed jobs of queue a", t.prune("a", dibs.Completed, 0), 2)
+	equal(t, "deleted dead jobs of both queues", t.prune("", dibs.Dead, 0), 4)
 	equal(t, "all of b", t.prune("b", "", 0), 4)
 	equal(t, "of nobody's", t.prune("nobody's", "", 0), 0)
-	left := t.list(dibs.Filter{State: dibs.Cancelled})
-	equal(t, "left", len(left), 2)
+	remaining := t.list(dibs.Filter{State: dibs.Cancelled})
+	equal(t, "left", len(remaining), 2)
 	s := t.stats("a")
 	equal(t, "counts of a", []int64{s.Completed, s.Dead, s.Cancelled}, []int64{0, 0, 2})
-	last := t.get(left[0].ID).FinishedAt
-	t.untilTime(last.Add(100 * time.Millisecond))
+	last := t.get(remaining[0].ID).FinishedAt
+	t.waitUntilTime(last.Add(100 * time.Millisecond))
 	equal(t, "older than 100 ms", t.prune("", "", 100*time.Millisecond), 2)
 }
 
 func pruneOnlyFinal(t *test) {
 	all := t.enqueue(append(copies(2, grouped("g")), dibs.NewJob{Kind: "k", Delay: time.Hour})...)
-	t.next("the first", all[0])
+	t.claimExactly("the first", all[0])
 	equal(t, "pruned", t.prune("", "", 0), 0)
 	for _, id := range all {
 		t.get(id)

@@ -13,8 +13,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// recorded is a store whose calls are recorded, and which gives each new job a payload by which
-// package history knows it.
+// recorded is a store that records its calls. It gives each new job a payload with a key, by
+// which package history identifies the job.
 type recorded struct {
 	dibs.Database
 	keys *atomic.Int64
@@ -28,16 +28,16 @@ func (s recorded) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enque
 	return s.Database.Enqueue(ctx, jobs)
 }
 
-// record has whatever the test's stores are asked and answer written down from here on. judge
-// reports the promises that were broken, once all jobs are final; effects are how many were
-// written for each job in transactions that finished it, nil if there are none.
+// record makes the test's stores record all later calls and their answers. The function judge
+// reports broken promises; call it when all jobs are final. Effects counts what transactions
+// that finished each job wrote, or is nil.
 func (t *test) record() (judge func(effects map[int64]int)) {
 	t.Helper()
 	dir, keys, stores := t.TempDir(), new(atomic.Int64), new(atomic.Int64)
 	recorder := func() *history.Recorder {
 		rec, err := history.OpenIn(dir, fmt.Sprint("client-", stores.Add(1)))
 		t.must(err)
-		t.Cleanup(func() { _ = rec.Close() }) // whatever was judged, was written
+		t.Cleanup(func() { _ = rec.Close() }) // the judge has read all lines that were written
 		return rec
 	}
 	plain, another := t.db, t.Another
@@ -48,7 +48,7 @@ func (t *test) record() (judge func(effects map[int64]int)) {
 		t.Helper()
 		start := dibs.DefaultSettings(dibs.DefaultQueue)
 		e, err := history.Collect(t.ctx, plain, dir)
-		if errors.Is(err, errors.ErrUnsupported) { // somebody else's table: what is final is not listed, times are rounded
+		if errors.Is(err, errors.ErrUnsupported) { // an adopted table does not list finished jobs, and rounds times
 			start.KeepCompleted, e.LeaseSlack, err = 0, time.Second, nil
 		}
 		t.must(err)

@@ -11,7 +11,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Bad input is refused as a whole, before anything is done, with the field's name.
+// A call with invalid input is refused as a whole, before it changes anything. The error
+// names the field.
 var limitCases = []oneCase{
 	{"a job that breaks a rule is refused", badJobs},
 	{"a name that breaks a rule is refused everywhere", badNames},
@@ -23,7 +24,7 @@ var limitCases = []oneCase{
 	{"an empty batch does nothing", emptyBatches},
 }
 
-// invalid expects an InvalidError for a field.
+// invalid expects an InvalidError for the field.
 func invalid(t *test, err error, field string) {
 	t.Helper()
 	var bad *dibs.InvalidError
@@ -87,11 +88,11 @@ func badJobs(t *test) {
 	}
 	_, err := t.db.Enqueue(t.ctx, copies(dibs.MaxBatch+1, good))
 	invalid(t, err, "jobs")
-	t.empty()
+	t.expectEmpty()
 }
 
-// empty expects that nothing at all was done.
-func (t *test) empty() {
+// expectEmpty expects that the database has no jobs.
+func (t *test) expectEmpty() {
 	t.Helper()
 	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), nil)
 	queues, err := t.db.Queues(t.ctx)
@@ -124,7 +125,7 @@ func badNames(t *test) {
 		_, err = t.db.Prune(t.ctx, text, "", 0)
 		invalid(t, err, "queue")
 	}
-	t.empty()
+	t.expectEmpty()
 }
 
 func badClaims(t *test) {
@@ -144,7 +145,7 @@ func badClaims(t *test) {
 		_, err := t.db.Resume(t.ctx, r)
 		invalid(t, err, field)
 	}
-	t.empty()
+	t.expectEmpty()
 }
 
 func badOutcomes(t *test) {
@@ -158,7 +159,7 @@ func badOutcomes(t *test) {
 	}{
 		{"id", dibs.Outcome{Token: l.Token, Ending: dibs.EndCompleted}},
 		{"id", dibs.Outcome{ID: -1, Token: l.Token, Ending: dibs.EndCompleted}},
-		{"id", good.Release()}, // a second outcome of one job
+		{"id", good.Release()}, // a second outcome for the same job
 		{"token", dibs.Outcome{ID: l.ID, Ending: dibs.EndCompleted}},
 		{"ending", dibs.Outcome{ID: l.ID, Token: l.Token}},
 		{"ending", dibs.Outcome{ID: l.ID, Token: l.Token, Ending: "done"}},
@@ -171,7 +172,7 @@ func badOutcomes(t *test) {
 		{"result", l.Complete(json.RawMessage("{"))},
 		{"result", l.Complete(json.RawMessage("\"\xff\""))},
 	} {
-		t.unchanged(good.ID, func() {
+		t.expectUnchanged(good.ID, func() {
 			invalid(t, t.db.Finish(t.ctx, []dibs.Outcome{good.Complete(nil), c.outcome}), "outcomes[1]."+c.field)
 		})
 	}
@@ -186,13 +187,13 @@ func badLeases(t *test) {
 	for field, bad := range map[string]dibs.Lease{
 		"leases[1].id": good, "leases[1].token": {ID: l.ID},
 	} {
-		t.unchanged(good.ID, func() {
+		t.expectUnchanged(good.ID, func() {
 			_, err := t.db.Extend(t.ctx, []dibs.Lease{good, bad}, 2*time.Hour)
 			invalid(t, err, field)
 		})
 	}
 	for _, d := range []time.Duration{0, -1, dibs.MinLease - 1, dibs.MaxLease + 1} {
-		t.unchanged(good.ID, func() {
+		t.expectUnchanged(good.ID, func() {
 			_, err := t.db.Extend(t.ctx, []dibs.Lease{good}, d)
 			invalid(t, err, "lease")
 		})
@@ -229,7 +230,7 @@ func badSettings(t *test) {
 	invalid(t, t.db.SetGroup(t.ctx, "q", "g", -1), "limit")
 	invalid(t, t.db.SetGroup(t.ctx, "q", "g", 1_000_001), "limit")
 	invalid(t, t.db.SetGroup(t.ctx, "q", "", 1), "group")
-	t.empty()
+	t.expectEmpty()
 }
 
 func badAdmin(t *test) {
@@ -244,7 +245,7 @@ func badAdmin(t *test) {
 		invalid(t, call(many), "ids")
 	}
 	id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
-	t.unchanged(id, func() {
+	t.expectUnchanged(id, func() {
 		for field, e := range map[string]dibs.Edit{
 			"edit": {}, "priority": {Priority: new(-1), RunAt: new(time.Now())}, "run_at": {Priority: new(1), RunAt: new(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))},
 		} {
@@ -271,16 +272,16 @@ func emptyBatches(t *test) {
 	t.must(err)
 	equal(t, "results", len(done), 0)
 	t.finish()
-	t.extended(time.Minute)
-	for what, n := range map[string]int{
+	t.extendAll(time.Minute)
+	for call, n := range map[string]int{
 		"cancelled": len(slices.Concat(t.cancel())), "requeued": len(t.requeue()), "edited": len(t.edit(dibs.Edit{Priority: new(1)})),
 	} {
-		equal(t, what, n, 0)
+		equal(t, call, n, 0)
 	}
-	tx := t.open()
+	tx := t.beginTx()
 	t.enqueueOn(tx)
 	t.must(tx.Finish(t.ctx, nil))
 	t.must(tx.Commit())
 	equal(t, "swept", t.sweep(), dibs.Swept{})
-	t.empty()
+	t.expectEmpty()
 }

@@ -20,7 +20,7 @@ var listCases = []oneCase{
 
 func listNotFinal(t *test) {
 	all := t.enqueue(append(copies(3, grouped("g")), dibs.NewJob{Kind: "k"}, dibs.NewJob{Kind: "k", Delay: time.Hour}, dibs.NewJob{Kind: "k", Priority: new(1)})...)
-	jobs := t.next("due", all[5], all[0], all[3])
+	jobs := t.claimExactly("due", all[5], all[0], all[3])
 	t.complete(jobs[2])
 	got := t.list(dibs.Filter{})
 	sameIDs(t, "listed", ids(got), []int64{all[5], all[4], all[2], all[1], all[0]})
@@ -34,7 +34,7 @@ func listFinal(t *test) {
 	jobs := t.claim(dibs.ClaimRequest{N: 4})
 	for _, i := range []int{2, 0, 3} {
 		t.finish(jobs[i].Lease().Complete([]byte("1")))
-		t.untilTime(t.get(jobs[i].ID).FinishedAt)
+		t.waitUntilTime(t.get(jobs[i].ID).FinishedAt)
 	}
 	t.finish(jobs[1].Lease().Die("e"))
 	got := t.list(dibs.Filter{State: dibs.Completed, Queue: dibs.DefaultQueue})
@@ -46,7 +46,7 @@ func listFinal(t *test) {
 	sameIDs(t, "cancelled", ids(t.list(dibs.Filter{State: dibs.Cancelled})), nil)
 }
 
-// history fills two queues with jobs in every state, and returns them as Get shows them.
+// history fills two queues with jobs in every state, and returns them as Get returns them.
 func (t *test) history() []*dibs.RawJob {
 	t.Helper()
 	var batch []dibs.NewJob
@@ -75,7 +75,7 @@ func (t *test) history() []*dibs.RawJob {
 
 var states = []dibs.State{dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled}
 
-// matches is what a filter means.
+// matches reports whether a filter selects a job.
 func matches(f dibs.Filter, j *dibs.RawJob) bool {
 	return (f.Queue == "" || f.Queue == j.Queue) && (f.Kind == "" || f.Kind == j.Kind) && (f.Group == "" || f.Group == j.Group) &&
 		(f.State == j.State || f.State == "" && !j.State.Final())
@@ -101,8 +101,8 @@ func listNarrowed(t *test) {
 	}
 }
 
-// pages lists page by page.
-func (t *test) pages(f dibs.Filter, between func()) []int64 {
+// listPaged lists all pages of a filter, and calls between before each page but the first.
+func (t *test) listPaged(f dibs.Filter, between func()) []int64 {
 	t.Helper()
 	var all []int64
 	for {
@@ -123,9 +123,9 @@ func (t *test) pages(f dibs.Filter, between func()) []int64 {
 func listPages(t *test) {
 	t.history()
 	for _, state := range append(states, "") {
-		whole := ids(t.list(dibs.Filter{State: state, Limit: 1000}))
-		for _, limit := range []int{3, 7, max(1, len(whole))} {
-			sameIDs(t, fmt.Sprintf("%s in pages of %d", state, limit), t.pages(dibs.Filter{State: state, Limit: limit}, func() {}), whole)
+		all := ids(t.list(dibs.Filter{State: state, Limit: 1000}))
+		for _, limit := range []int{3, 7, max(1, len(all))} {
+			sameIDs(t, fmt.Sprintf("%s in pages of %d", state, limit), t.listPaged(dibs.Filter{State: state, Limit: limit}, func() {}), all)
 		}
 	}
 	equal(t, "jobs of a page by default", len(t.list(dibs.Filter{})), min(100, len(t.list(dibs.Filter{Limit: 1000}))))
@@ -133,7 +133,7 @@ func listPages(t *test) {
 
 func listPagesMoving(t *test) {
 	all := t.enqueue(copies(60, dibs.NewJob{Kind: "k", Delay: time.Hour})...)
-	got := t.pages(dibs.Filter{Limit: 7}, func() {
+	got := t.listPaged(dibs.Filter{Limit: 7}, func() {
 		t.enqueue(dibs.NewJob{Kind: "new", Delay: time.Hour})
 		t.cancel(t.enqueue(dibs.NewJob{Kind: "new"})...)
 	})

@@ -17,8 +17,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Whatever a program gives to a store, it gets an error: no call panics, hangs, or leaves
-// the store in a state in which others do not work.
+// A store answers any misuse with an error: no call panics, hangs, or leaves the store
+// unusable for others.
 var misuseCases = []oneCase{
 	{"a nil context is refused", nilContext},
 	{"a store that was never opened says so", neverOpened},
@@ -29,21 +29,21 @@ var misuseCases = []oneCase{
 	{"a panic in a transaction's function gives the transaction up", panicInTx},
 }
 
-// usable works on a job from its enqueue to its end.
-func (t *test) usable() {
+// expectUsable enqueues, claims and completes a job.
+func (t *test) expectUsable() {
 	t.Helper()
 	id := t.enqueue(dibs.NewJob{Queue: "usable", Kind: "k"})[0]
 	j := t.claimOne(dibs.ClaimRequest{Queue: "usable"})
 	equal(t, "claimed job", j.ID, id)
 	t.finish(j.Lease().Complete(nil))
-	t.refused([]int64{id}, j.Lease().Complete(nil))
-	consistent(t.T, t.db)
+	t.expectRefused([]int64{id}, j.Lease().Complete(nil))
+	expectConsistent(t.T, t.db)
 }
 
 func nilContext(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	j := t.claimOne(dibs.ClaimRequest{})
-	tx := t.open()
+	tx := t.beginTx()
 	var none context.Context
 	calls := everyCall(none, t.db, j)
 	calls["Tx.Enqueue"] = func() error { _, err := tx.Enqueue(none, copies(1, dibs.NewJob{Kind: "k"})); return err }
@@ -58,10 +58,10 @@ func nilContext(t *test) {
 		}
 	}
 	t.must(tx.Rollback())
-	t.usable()
+	t.expectUsable()
 }
 
-// neverOpened calls every method of a store that is nil, or that somebody made without Open.
+// neverOpened calls every method of a nil store, and of one that was made without Open.
 func neverOpened(t *test) {
 	opened := reflect.TypeOf(t.db)
 	for _, store := range []reflect.Value{reflect.Zero(opened), reflect.New(opened.Elem())} {
@@ -78,9 +78,9 @@ func neverOpened(t *test) {
 	}
 }
 
-// calls are all methods of dibs.Database but Close, and those with which the packages of
-// databases begin transactions and look at locks, where the store has them.
-func (t *test) calls(db dibs.Database) []string {
+// methodNames lists all methods of dibs.Database except Close, and those of the store itself
+// for callers' transactions and locks, if it has them.
+func (t *test) methodNames(db dibs.Database) []string {
 	var names []string
 	methods := reflect.TypeFor[dibs.Database]()
 	for i := range methods.NumMethod() {
@@ -94,38 +94,38 @@ func (t *test) calls(db dibs.Database) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return name == "Close" })
 }
 
-// misuse calls methods with arguments that anything makes.
+// misuse calls methods with arguments that its anything makes.
 type misuse struct {
 	*test
 	anything
 }
 
-func (t *test) misuse(seed uint64, held *heldLeases) *misuse {
+func (t *test) newMisuse(seed uint64, held *heldLeases) *misuse {
 	ended, cancel := context.WithCancel(t.ctx)
 	cancel()
 	m := &misuse{test: t, anything: anything{Rand: rand.New(rand.NewPCG(seed, 0)), live: t.ctx, ended: ended, held: held}}
-	m.inTx = func(tx dibs.Tx) {
+	m.useTx = func(tx dibs.Tx) {
 		for range m.IntN(3) {
-			_ = m.try(reflect.ValueOf(tx), []string{"Enqueue", "Claim", "Finish"}[m.IntN(3)]) // it reports what is wrong
+			_ = m.callOnce(reflect.ValueOf(tx), []string{"Enqueue", "Claim", "Finish"}[m.IntN(3)]) // callOnce reports panics and hangs itself
 		}
 	}
 	return m
 }
 
-// try makes one call on a goroutine of its own, which the call may end or let panic if
-// that is what the caller's function does. It returns the call's error.
-func (m *misuse) try(on reflect.Value, name string) (err error) {
+// callOnce makes one call on a new goroutine, since the caller's function may panic or end its
+// goroutine. It returns the call's error.
+func (m *misuse) callOnce(on reflect.Value, name string) (err error) {
 	method := on.MethodByName(name)
 	args := make([]reflect.Value, method.Type().NumIn())
 	for i := range args {
-		args[i] = m.value(method.Type().In(i))
+		args[i] = m.randomValue(method.Type().In(i))
 	}
 	noCtx := len(args) > 0 && args[0].Type() == contextType && args[0].IsNil()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() {
-			if p := recover(); p != nil && p != panicMeant {
+			if p := recover(); p != nil && p != panicExpected {
 				m.Errorf("%s(%.300s) panics: %v\n%s", name, fmt.Sprint(args), p, debug.Stack())
 			}
 		}()
@@ -135,7 +135,7 @@ func (m *misuse) try(on reflect.Value, name string) (err error) {
 				err = v
 			case []*dibs.RawJob:
 				m.held.add(v)
-			case func(): // what ends Wakeups
+			case func(): // the function that stops Wakeups
 				v()
 				v()
 			case dibs.Tx:
@@ -154,11 +154,11 @@ func (m *misuse) try(on reflect.Value, name string) (err error) {
 	return err
 }
 
-// known reports whether callers can tell what an error means.
-func known(err error) bool {
+// recognisable reports whether callers can recognise the error with errors.Is.
+func recognisable(err error) bool {
 	for _, e := range []error{
 		dibs.ErrInvalid, dibs.ErrClosed, dibs.ErrLeaseLost, dibs.ErrNotFound, dibs.ErrUnknownQueue,
-		dibs.ErrUnavailable, context.Canceled, context.DeadlineExceeded, sql.ErrTxDone, errMeant,
+		dibs.ErrUnavailable, context.Canceled, context.DeadlineExceeded, sql.ErrTxDone, errExpected,
 	} {
 		if errors.Is(err, e) {
 			return true
@@ -171,20 +171,20 @@ func anyArguments(t *test) {
 	rounds, goroutines := 1, 4
 	if os.Getenv("DIBS_SOAK") != "" {
 		rounds, goroutines = 30, 16
-		t.ctx = context.WithoutCancel(t.ctx) // they take longer than a test's patience
+		t.ctx = context.WithoutCancel(t.ctx) // a long run takes longer than patience
 	}
-	r, names, held := t.random(), t.calls(t.db), &heldLeases{}
+	r, names, held := t.random(), t.methodNames(t.db), &heldLeases{}
 	for range rounds {
 		seeds := make([]uint64, goroutines)
 		for i := range seeds {
 			seeds[i] = r.Uint64()
 		}
-		t.together(goroutines, func(i int) error {
-			m := t.misuse(seeds[i], held)
+		t.runAtOnce(goroutines, func(i int) error {
+			m := t.newMisuse(seeds[i], held)
 			for range 8 {
 				for _, n := range m.Perm(len(names)) {
-					if err := m.try(reflect.ValueOf(t.db), names[n]); !known(err) && names[n] != "InTx" {
-						t.Errorf("%s gave an error that nobody can tell: %v", names[n], err)
+					if err := m.callOnce(reflect.ValueOf(t.db), names[n]); !recognisable(err) && names[n] != "InTx" {
+						t.Errorf("%s gave an error that callers cannot recognise: %v", names[n], err)
 					}
 				}
 			}
@@ -194,7 +194,7 @@ func anyArguments(t *test) {
 			return
 		}
 	}
-	t.usable()
+	t.expectUsable()
 }
 
 func besideClose(t *test) {
@@ -216,26 +216,26 @@ func besideClose(t *test) {
 					switch {
 					case errors.Is(err, dibs.ErrClosed):
 						return
-					// A pool that is being closed must not show as a context that was cancelled.
-					case !known(err), errors.Is(err, context.Canceled):
+					// Closing the pool must not look like a cancelled context to callers.
+					case !recognisable(err), errors.Is(err, context.Canceled):
 						t.Errorf("%s beside Close gave %v", names[i], err)
 						return
 					}
 				}
 			})
 		}
-		t.until("the calls are under way", func() bool { return begun.Load() >= int64(len(calls)) })
-		t.together(2, func(int) error { return db.Close() })
+		t.waitUntil("the calls are under way", func() bool { return begun.Load() >= int64(len(calls)) })
+		t.runAtOnce(2, func(int) error { return db.Close() })
 		open.Wait()
 	}
-	t.usable()
+	t.expectUsable()
 }
 
 func endedTx(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	j := t.claimOne(dibs.ClaimRequest{})
 	for _, commit := range []bool{true, false} {
-		tx := t.open()
+		tx := t.beginTx()
 		t.enqueueOn(tx, dibs.NewJob{Queue: "other", Kind: "k"})
 		end := tx.Rollback
 		if commit {
@@ -256,14 +256,14 @@ func endedTx(t *test) {
 	}
 	equal(t, "waiting jobs", t.stats(dibs.DefaultQueue).Waiting, int64(1))
 	equal(t, "jobs of the transaction that was committed", t.stats("other").Waiting, int64(1))
-	t.usable()
+	t.expectUsable()
 }
 
 func sharedTx(t *test) {
 	const each = 6
 	t.enqueue(copies(4*each, dibs.NewJob{Queue: "from", Kind: "k"})...)
-	tx := t.open()
-	t.together(4, func(int) error {
+	tx := t.beginTx()
+	t.runAtOnce(4, func(int) error {
 		for range each {
 			if _, err := tx.Enqueue(t.ctx, copies(2, dibs.NewJob{Queue: "to", Kind: "k"})); err != nil {
 				return err
@@ -281,25 +281,25 @@ func sharedTx(t *test) {
 	t.must(tx.Commit())
 	equal(t, "enqueued jobs", t.stats("to").Waiting, int64(8*each))
 	equal(t, "dead jobs", t.stats("from").Dead, int64(4*each))
-	t.usable()
+	t.expectUsable()
 }
 
 func panicInTx(t *test) {
 	for range 10 { // more often than a pool has connections
 		func() {
 			defer func() {
-				if p := recover(); p != panicMeant {
-					t.Fatalf("it panics with %v, want what the function panicked with", p)
+				if p := recover(); p != panicExpected {
+					t.Fatalf("InTx panics with %v, want the function's panic", p)
 				}
 			}()
 			_ = t.db.InTx(t.ctx, func(tx dibs.Tx) error {
 				t.enqueueOn(tx, dibs.NewJob{Queue: "q", Kind: "k"})
-				panic(panicMeant)
+				panic(panicExpected)
 			})
 		}()
 	}
 	if err := t.db.InTx(t.ctx, nil); !errors.Is(err, dibs.ErrInvalid) {
 		t.Errorf("InTx without a function gave %v", err)
 	}
-	t.usable()
+	t.expectUsable()
 }

@@ -6,14 +6,14 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// becomes is what a job becomes by an outcome, for each of four jobs: one with attempts left, one
-// on its last attempt, and both of them again after somebody has asked to cancel them.
-var becomes = []struct {
+// outcomeRows says what each outcome does to four jobs: one with attempts left, one on its
+// last attempt, and two like these that somebody has asked to cancel.
+var outcomeRows = []struct {
 	ending dibs.Ending
 	states [4]dibs.State
-	waits  time.Duration // how far its run_at moves, if it waits then
-	counts bool          // its attempt counts
-	notes  bool          // its error is noted
+	delay  time.Duration // how far run_at moves if the job waits again
+	counts bool          // the attempt counts against max_attempts
+	error  bool          // the job keeps the error
 }{
 	{dibs.EndCompleted, [4]dibs.State{dibs.Completed, dibs.Completed, dibs.Completed, dibs.Completed}, 0, true, false},
 	{dibs.EndRetry, [4]dibs.State{dibs.Waiting, dibs.Dead, dibs.Cancelled, dibs.Cancelled}, time.Hour, true, true},
@@ -23,11 +23,11 @@ var becomes = []struct {
 	{dibs.EndCancelled, [4]dibs.State{dibs.Cancelled, dibs.Cancelled, dibs.Cancelled, dibs.Cancelled}, 0, true, true},
 }
 
-// outcomesTable compares what the store makes of each outcome with the table, and with what
-// dibs.RawJob.After says.
+// outcomesTable compares the effect of each outcome in the store with outcomeRows, and with
+// the result of dibs.RawJob.After.
 func outcomesTable(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Backoff: &dibs.Backoff{Base: time.Hour, Factor: 2, Max: time.Hour}})
-	for _, row := range becomes {
+	for _, row := range outcomeRows {
 		for i, want := range row.states {
 			id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 2 - i%2})[0]
 			j := t.claimOne(dibs.ClaimRequest{})
@@ -41,19 +41,19 @@ func outcomesTable(t *test) {
 			case dibs.EndCompleted, dibs.EndRelease:
 				o.Error = ""
 			case dibs.EndSnooze:
-				o.Error, o.Delay = "", new(row.waits)
+				o.Error, o.Delay = "", new(row.delay)
 			}
 			equal(t, "After says", j.After(o), want)
-			equal(t, "LeavesError says", o.LeavesError(), row.notes)
+			equal(t, "LeavesError says", o.LeavesError(), row.error)
 			t.finish(o)
 			got := t.get(id)
 			equal(t, string(row.ending)+": state", got.State, want)
-			equal(t, string(row.ending)+": errors", len(got.Errors), map[bool]int{true: 1}[row.notes])
+			equal(t, string(row.ending)+": errors", len(got.Errors), map[bool]int{true: 1}[row.error])
 			if want != dibs.Waiting {
 				continue
 			}
 			equal(t, string(row.ending)+": excused", got.Excused, map[bool]int{false: 1}[row.counts])
-			near(t, string(row.ending)+": wait", got.RunAt.Sub(j.RunAt).Round(time.Hour), row.waits)
+			near(t, string(row.ending)+": wait", got.RunAt.Sub(j.RunAt).Round(time.Hour), row.delay)
 			t.cancel(id)
 		}
 	}

@@ -84,12 +84,12 @@ func queuePaused(t *test) {
 	t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
 	j := t.claimOne(dibs.ClaimRequest{})
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Paused: new(true)})
-	t.next("while paused")
+	t.claimExactly("while paused")
 	t.enqueue(dibs.NewJob{Kind: "k"})
-	t.extended(time.Hour, j.Lease())
+	t.extendAll(time.Hour, j.Lease())
 	t.finish(j.Lease().Complete(nil))
 	equal(t, "paused", t.stats(dibs.DefaultQueue).Paused, true)
-	t.next("still paused")
+	t.claimExactly("still paused")
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Paused: new(false)})
 	equal(t, "claimed", len(t.claim(dibs.ClaimRequest{N: 5})), 3)
 }
@@ -121,7 +121,7 @@ func queuePausedUnderLoad(t *test) {
 		}
 		return err
 	}
-	t.together(5, func(i int) error {
+	t.runAtOnce(5, func(i int) error {
 		if i < 4 {
 			for !stop.Load() {
 				if err := claim(stores[i%2]); err != nil {
@@ -177,7 +177,7 @@ func queueConcurrentChanges(t *test) {
 	changes := []dibs.QueueChange{
 		{MaxAttempts: new(3)}, {Lease: new(time.Minute)}, {GroupLimit: new(4)}, {Strict: new(true)}, {Concurrency: new(9)}, {Order: new(dibs.LIFO)},
 	}
-	t.together(len(changes), func(i int) error {
+	t.runAtOnce(len(changes), func(i int) error {
 		_, err := stores[i%2].SetQueue(t.ctx, "q", changes[i])
 		return err
 	})

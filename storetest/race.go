@@ -16,7 +16,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Many claimers at once, over several stores with connections of their own.
+// Many claimers work at once, on several stores that have separate connections.
 var raceCases = []oneCase{
 	{"every job is claimed exactly once and none is left", raceOnce},
 	{"enqueuers and claimers at once lose and double nothing", raceEnqueue},
@@ -26,9 +26,9 @@ var raceCases = []oneCase{
 	{"abandoned jobs are taken over once", raceExpired},
 }
 
-// crew runs n goroutines on several stores, each with random numbers of its own,
-// until all have returned or one has failed.
-func (t *test) crew(n int, f func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error) {
+// runOnStores runs n goroutines on several stores, each with its own random numbers, until
+// all have returned or one has failed.
+func (t *test) runOnStores(n int, f func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error) {
 	t.Helper()
 	stores := []dibs.Database{t.db, t.Another(t), t.Another(t)}
 	r := t.random()
@@ -40,7 +40,7 @@ func (t *test) crew(n int, f func(ctx context.Context, db dibs.Database, r *rand
 	t.must(g.Wait())
 }
 
-// drain claims and hands over jobs until the queue has none that is not final.
+// drain claims jobs and calls handle with them until all jobs of the queue are final.
 func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, handle func([]*dibs.RawJob) error) error {
 	idle := time.NewTicker(10 * time.Millisecond)
 	defer idle.Stop()
@@ -55,8 +55,8 @@ func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, hand
 			}
 			continue
 		}
-		left, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
-		if err != nil || len(left.Jobs) == 0 {
+		live, err := db.List(ctx, dibs.Filter{Queue: dibs.DefaultQueue, Limit: 1})
+		if err != nil || len(live.Jobs) == 0 {
 			return err
 		}
 		if _, err := db.Sweep(ctx); err != nil {
@@ -70,7 +70,7 @@ func drain(ctx context.Context, db dibs.Database, r *rand.Rand, worker int, hand
 	}
 }
 
-// complete finishes all jobs.
+// complete returns a function that completes jobs.
 func complete(ctx context.Context, db dibs.Database) func([]*dibs.RawJob) error {
 	return func(jobs []*dibs.RawJob) error { return db.Finish(ctx, outcomes(jobs, completed)) }
 }
@@ -82,11 +82,11 @@ func raceSize(n int) int {
 	return n
 }
 
-// Requirement 1: in their experience the same work went to two threads.
+// Requirement 1: they have seen the same work go to two threads.
 func raceOnce(t *test) {
 	judge := t.record()
 	t.enqueue(copies(raceSize(500), dibs.NewJob{Kind: "k"})...)
-	t.crew(9, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(9, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		return drain(ctx, db, r, i, complete(ctx, db))
 	})
 	judge(nil)
@@ -95,15 +95,15 @@ func raceOnce(t *test) {
 func raceEnqueue(t *test) {
 	judge := t.record()
 	const enqueuers, batches = 3, 25
-	var done atomic.Int64 // enqueuers
-	t.crew(enqueuers+6, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	var enqueuersDone atomic.Int64
+	t.runOnStores(enqueuers+6, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		for i >= enqueuers {
-			last := done.Load() == enqueuers
+			last := enqueuersDone.Load() == enqueuers
 			if err := drain(ctx, db, r, i, complete(ctx, db)); err != nil || last {
 				return err
 			}
 		}
-		defer done.Add(1)
+		defer enqueuersDone.Add(1)
 		for range batches {
 			var batch []dibs.NewJob
 			for range 1 + r.IntN(20) {
@@ -118,7 +118,7 @@ func raceEnqueue(t *test) {
 	judge(nil)
 }
 
-// The queue's group limit is 1.
+// raceGroupOrder has a group limit of 1.
 func raceGroupOrder(t *test) {
 	judge := t.record()
 	const groups = 12
@@ -129,7 +129,7 @@ func raceGroupOrder(t *test) {
 		}
 		t.enqueue(batch...)
 	}
-	t.crew(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) error {
 			crashed := slices.DeleteFunc(slices.Clone(jobs), func(*dibs.RawJob) bool { return r.IntN(20) > 0 })
 			rest := slices.DeleteFunc(jobs, func(j *dibs.RawJob) bool { return slices.Contains(crashed, j) })
@@ -140,13 +140,13 @@ func raceGroupOrder(t *test) {
 	judge(nil)
 }
 
-// Many find the same abandoned jobs; each is given to one of them.
+// Many claimers find the same abandoned jobs. Each job must go to one of them.
 func raceExpired(t *test) {
 	judge := t.record()
 	n := raceSize(300)
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
-	t.extended(dibs.MinLease, leases(t.claim(dibs.ClaimRequest{N: n, Worker: "crashed"}))...)
-	t.crew(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.extendAll(dibs.MinLease, leases(t.claim(dibs.ClaimRequest{N: n, Worker: "crashed"}))...)
+	t.runOnStores(8, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		return drain(ctx, db, r, i, complete(ctx, db))
 	})
 	judge(nil)
@@ -176,18 +176,18 @@ func raceConcurrency(t *test) {
 	judge(nil)
 }
 
-// drainWhile ends all jobs with many claimers while the limits change all the time: each
-// time that eight jobs have been let go.
+// drainWhile ends all jobs with many claimers. Meanwhile it calls change after every eight
+// jobs.
 func (t *test) drainWhile(change func(context.Context, dibs.Database, *rand.Rand) error) {
 	t.Helper()
 	pace, drained := make(chan struct{}, 1), make(chan struct{})
 	var once sync.Once
-	t.crew(7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
+	t.runOnStores(7, func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error {
 		if i > 0 {
 			defer once.Do(func() { close(drained) })
 			return drain(ctx, db, r, i, func(jobs []*dibs.RawJob) (err error) {
-				for _, j := range jobs { // one by one, so that groups are partly free
-					err = errors.Join(err, letGo(ctx, db, r, j))
+				for _, j := range jobs { // finish them one by one, so that groups become partly free
+					err = errors.Join(err, endAttempt(ctx, db, r, j))
 					select {
 					case pace <- struct{}{}:
 					default:
@@ -211,8 +211,8 @@ func (t *test) drainWhile(change func(context.Context, dibs.Database, *rand.Rand
 	})
 }
 
-// letGo mostly completes a job, and sometimes fails, gives it back or crashes.
-func letGo(ctx context.Context, db dibs.Database, r *rand.Rand, j *dibs.RawJob) error {
+// endAttempt most often completes a job. Sometimes it fails the job, gives it back or abandons it.
+func endAttempt(ctx context.Context, db dibs.Database, r *rand.Rand, j *dibs.RawJob) error {
 	l := j.Lease()
 	if j.Attempt > 10 {
 		return db.Finish(ctx, []dibs.Outcome{l.Complete(nil)})

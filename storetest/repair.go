@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Rows that somebody deletes or inserts with SQL leave counts that are wrong, and groups
-// that wait for what is gone. Check finds both, and Repair mends them.
+// If somebody deletes or inserts rows with SQL, counts are wrong and groups wait for jobs that
+// are gone. Check finds both, and Repair mends them.
 var repairCases = []oneCase{
 	{"counts are mended after rows were deleted and inserted by hand", repairCounts},
 	{"a group goes on whose running job was deleted by hand", repairGroups},
@@ -24,7 +24,7 @@ type repairer interface {
 	Repair(ctx context.Context) ([]string, error)
 }
 
-// repair calls Repair on a store, which every store of dibs' own tables has.
+// repair calls the store's method Repair. Every store on dibs' own tables has one.
 func (t *test) repair(db dibs.Database) []string {
 	t.Helper()
 	r, ok := db.(repairer)
@@ -36,10 +36,10 @@ func (t *test) repair(db dibs.Database) []string {
 	return mended
 }
 
-// byHand runs statements that name the tables as [job] and [finished].
-func (t *test) byHand(statements ...string) {
+// runSQL runs statements in which %sjob and %sfinished stand for the tables.
+func (t *test) runSQL(statements ...string) {
 	t.Helper()
-	tx := t.open()
+	tx := t.beginTx()
 	for _, text := range statements {
 		t.must(tx.Exec(t.ctx, t.tables(text)))
 	}
@@ -47,7 +47,7 @@ func (t *test) byHand(statements ...string) {
 }
 
 func (t *test) tables(text string) string {
-	prefix := "" // PostgreSQL's connections have the schema in their path
+	prefix := "" // on PostgreSQL, the schema dibs is in the search_path
 	if t.Database == SQLite.Database {
 		prefix = "dibs_"
 	}
@@ -65,7 +65,7 @@ func repairCounts(t *test) {
 	t.enqueue(append(copies(10, dibs.NewJob{Queue: "a", Kind: "k"}), copies(5, dibs.NewJob{Queue: "b", Kind: "k"})...)...)
 	jobs := t.claim(dibs.ClaimRequest{Queue: "a", N: 5})
 	t.finish(jobs[0].Lease().Complete(nil), jobs[1].Lease().Complete(nil), jobs[2].Lease().Die("e"))
-	t.byHand(
+	t.runSQL(
 		"delete from %sjob where queue = 'a' and token is null",
 		fmt.Sprintf("delete from %%sjob where id = %d", jobs[3].ID),
 		fmt.Sprintf("delete from %%sfinished where id = %d", jobs[0].ID),
@@ -81,18 +81,18 @@ func repairCounts(t *test) {
 	equal(t, "found", t.check(), want)
 	equal(t, "mended", slices.Sorted(slices.Values(t.repair(t.db))), want)
 	equal(t, "found after that", t.check(), []string(nil))
-	t.counted()
+	t.expectCounts()
 	t.finish(jobs[4].Lease().Complete(nil))
-	t.counted()
+	t.expectCounts()
 	t.sweep()
-	t.counted()
+	t.expectCounts()
 }
 
 func repairGroups(t *test) {
 	t.enqueue(grouped("g"), grouped("g"), grouped("h"))
 	jobs := t.claim(dibs.ClaimRequest{N: 1})
 	equal(t, "the group of the first job", jobs[0].Group, "g")
-	t.byHand(fmt.Sprintf("delete from %%sjob where id = %d", jobs[0].ID))
+	t.runSQL(fmt.Sprintf("delete from %%sjob where id = %d", jobs[0].ID))
 	want := []string{
 		"queue default, group g: 0 of 1 places held, 1 jobs blocked and nobody told",
 		"queue default: counted 1 running, there are 0",
@@ -103,7 +103,7 @@ func repairGroups(t *test) {
 	t.untilClaimed(2)
 }
 
-// untilClaimed claims until n jobs have been.
+// untilClaimed claims until it has claimed n jobs.
 func (t *test) untilClaimed(n int) {
 	t.Helper()
 	for n > 0 {
@@ -132,9 +132,9 @@ func repairNothing(t *test) {
 	equal(t, "statistics", after, before)
 }
 
-// Two stores repair at once, while others enqueue, claim and finish, after rows were deleted
-// by hand. Invariant: after both, a check finds nothing, whatever goes on beside it. What
-// both had added, or had added from different snapshots, it would find.
+// Two stores repair at once after rows were deleted by hand, while others enqueue, claim and
+// finish. Invariant: after both repairs a check finds nothing. It would find a correction that
+// both had made, or that was computed from another snapshot.
 func repairBesideWork(t *test) {
 	t.enqueue(append(copies(20, dibs.NewJob{Kind: "k"}), copies(20, grouped("g"))...)...)
 	other := t.Another(t)
@@ -149,7 +149,7 @@ func repairBesideWork(t *test) {
 		work.Go(func() { t.workUntil(ended) })
 	}
 	for range 10 {
-		t.byHand("delete from %[1]sjob where id in (select max(id) from %[1]sjob union select min(id) from %[1]sjob)")
+		t.runSQL("delete from %[1]sjob where id in (select max(id) from %[1]sjob union select min(id) from %[1]sjob)")
 		var both sync.WaitGroup
 		for _, db := range []dibs.Database{t.db, other} {
 			both.Go(func() {
@@ -163,10 +163,10 @@ func repairBesideWork(t *test) {
 	}
 	end()
 	equal(t, "found at the end", t.check(), []string(nil))
-	t.counted()
+	t.expectCounts()
 }
 
-// workUntil enqueues, claims and finishes jobs that others may delete meanwhile.
+// workUntil enqueues, claims and finishes jobs, which others may delete meanwhile.
 func (t *test) workUntil(end <-chan struct{}) {
 	for {
 		select {

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/storetest"
 )
 
-// TestRequirementsNameTestsThatExist keeps docs/requirements.md true.
+// TestRequirementsNameTestsThatExist checks the names of tests in docs/requirements.md.
 func TestRequirementsNameTestsThatExist(t *testing.T) {
 	doc, err := os.ReadFile("../docs/requirements.md")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestNamesAreUnique(t *testing.T) {
 	}
 }
 
-// testFunctions are the test functions of all packages under a folder.
+// testFunctions lists the test functions of all packages under a folder.
 func testFunctions(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}

@@ -43,19 +43,19 @@ func resumeOwn(t *test) {
 		sameJob(t, t.get(j.ID), j)
 	}
 	t.finish(outcomes(jobs, completed)...)
-	t.in(dibs.Completed, all[:4]...)
+	t.inState(dibs.Completed, all[:4]...)
 
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Lease: new(time.Hour)})
 	t.claim(dibs.ClaimRequest{N: 1, Lease: time.Minute})
-	again := t.resume(dibs.ClaimRequest{Worker: "w"})
-	sameIDs(t, "resumed", ids(again), all[4:5])
-	near(t, "the queue's lease", again[0].LeaseUntil.Sub(again[0].ClaimedAt), time.Hour)
+	resumedAgain := t.resume(dibs.ClaimRequest{Worker: "w"})
+	sameIDs(t, "resumed", ids(resumedAgain), all[4:5])
+	near(t, "the queue's lease", resumedAgain[0].LeaseUntil.Sub(resumedAgain[0].ClaimedAt), time.Hour)
 }
 
 func resumeElsewhere(t *test) {
 	other := t.Another(t)
 	t.enqueue(dibs.NewJob{Kind: "k"})
-	t.claimOn(other, dibs.ClaimRequest{N: 1}) // so that it has read the settings
+	t.claimOn(other, dibs.ClaimRequest{N: 1}) // the other store reads the settings
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Lease: new(time.Hour)})
 	jobs, err := other.Resume(t.ctx, dibs.ClaimRequest{Worker: "w"})
 	t.must(err)
@@ -126,8 +126,8 @@ func resumeNoAttempts(t *test) {
 	sameIDs(t, "resumed", ids(jobs), all[1:])
 	t.expire(old[0])
 	t.sweep()
-	t.in(dibs.Dead, all[0])
-	t.in(dibs.Running, all[1])
+	t.inState(dibs.Dead, all[0])
+	t.inState(dibs.Running, all[1])
 	sameIDs(t, "resumed once more", ids(t.resume(dibs.ClaimRequest{Worker: "w"})), nil)
 }
 
@@ -135,8 +135,8 @@ func resumeLostAgain(t *test) {
 	old := t.runningJob()
 	j := t.resume(dibs.ClaimRequest{Worker: "w", Lease: dibs.MinLease})
 	equal(t, "resumed jobs", len(j), 1)
-	again := t.claimSoon(dibs.ClaimRequest{Worker: "w2"}, 1)[0]
-	equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{old.ID, 3})
+	reclaimed := t.claimSoon(dibs.ClaimRequest{Worker: "w2"}, 1)[0]
+	equal(t, "job and attempt", []any{reclaimed.ID, reclaimed.Attempt}, []any{old.ID, 3})
 }
 
 func resumeAtOnce(t *test) {
@@ -145,11 +145,11 @@ func resumeAtOnce(t *test) {
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
 	t.claim(dibs.ClaimRequest{N: n})
 	got := make([][]*dibs.RawJob, 4)
-	t.together(len(got), func(i int) (err error) {
+	t.runAtOnce(len(got), func(i int) (err error) {
 		got[i], err = stores[i%2].Resume(t.ctx, dibs.ClaimRequest{Worker: "w", Lease: time.Hour})
 		return err
 	})
-	// Each call may take what an earlier one was given, but only the last of them holds it.
+	// Each call may take over the jobs of an earlier one, but only the last of them holds them.
 	current := map[int64]dibs.Lease{}
 	attempts := map[int64]int{}
 	for _, jobs := range got {
@@ -165,7 +165,7 @@ func resumeAtOnce(t *test) {
 	for _, jobs := range got {
 		for _, j := range jobs {
 			if current[j.ID] != j.Lease() {
-				t.refused([]int64{j.ID}, j.Lease().Complete(nil))
+				t.expectRefused([]int64{j.ID}, j.Lease().Complete(nil))
 			}
 		}
 	}

@@ -18,8 +18,7 @@ var retryCases = []oneCase{
 	{"a job's own attempts count more than the queue's", ownAttempts},
 }
 
-// fail runs one attempt of a job, which is made due for it, and returns the delay
-// before the next.
+// fail makes a job due, runs one attempt of it, and returns the delay before the next.
 func (t *test) fail(id int64, finish func(dibs.Lease) dibs.Outcome) time.Duration {
 	t.Helper()
 	past := time.Unix(0, 0)
@@ -116,7 +115,7 @@ func attemptsRunOut(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{MaxAttempts: new(3)})
 	id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
 	for n := 1; n <= 3; n++ {
-		t.in(dibs.Waiting, id)
+		t.inState(dibs.Waiting, id)
 		t.fail(id, failed)
 	}
 	got := t.get(id)
@@ -128,7 +127,7 @@ func ownAttempts(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{MaxAttempts: new(1)})
 	id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 2})[0]
 	t.fail(id, failed)
-	t.in(dibs.Waiting, id)
+	t.inState(dibs.Waiting, id)
 	t.fail(id, failed)
-	t.in(dibs.Dead, id)
+	t.inState(dibs.Dead, id)
 }

@@ -1,5 +1,5 @@
-// Package storetest is what every store promises, as tests that run unchanged on
-// each database. A database's package runs it from a test of its own:
+// Package storetest tests what every store promises. The same tests run on each database,
+// called from a test in the database's package:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, storetest.SQLite, func(t testing.TB) storetest.Setup { ... })
@@ -33,35 +33,35 @@ import (
 type Setup struct {
 	// Store is a store on the database.
 	Store dibs.Database
-	// Another opens one more store on the same database, with connections of its
-	// own, as another process would. t's cleanup closes it.
+	// Another opens one more store on the same database, with its own connections, like
+	// another process. The cleanup of t closes it.
 	Another func(t testing.TB) dibs.Database
-	// Begin has, for each of Features.Transactions, how a caller begins one.
+	// Begin holds a function for each of Features.Transactions that begins such a transaction.
 	Begin map[string]Begin
 }
 
-// Begin begins a transaction of the caller's own on the database of a Setup.
+// Begin begins a caller's transaction on the database of a Setup.
 type Begin func(ctx context.Context) (Tx, error)
 
-// Tx is a caller's transaction: what the caller does in it, and what Store does.
+// Tx is a caller's transaction, with the calls of the store and of the caller.
 type Tx struct {
 	dibs.Tx
-	Again    func() dibs.Tx                                       // another dibs.Tx of the same transaction
+	Again    func() dibs.Tx                                       // makes another dibs.Tx for the same transaction
 	Exec     func(ctx context.Context, query string) error        // runs a statement
 	Count    func(ctx context.Context, query string) (int, error) // reads one number
 	Commit   func() error
 	Rollback func() error
-	Break    func() error // loses the connection without a rollback, as a crash does
+	Break    func() error // closes the connection without a rollback, like a crash
 }
 
-// Maker makes a fresh, empty database that goes with t.
+// Maker makes a fresh, empty database, which is removed with t.
 type Maker func(t testing.TB) Setup
 
-// onlyQueries hides all methods of a transaction but these.
+// onlyQueries hides all methods of a transaction except those of checks.SQLTx.
 type onlyQueries struct{ checks.SQLTx }
 
-// SQL is the Begin of callers who use database/sql, or a library on top of it: Again wraps
-// nothing but the two methods that all of these have.
+// SQL returns the Begin for callers who use database/sql or a library on top of it. Its Again
+// passes only the methods of checks.SQLTx on, which all such libraries have.
 func SQL(db *sql.DB, wrap func(checks.SQLTx) dibs.Tx) Begin {
 	return func(ctx context.Context) (Tx, error) {
 		conn, err := db.Conn(ctx)
@@ -86,7 +86,7 @@ func SQL(db *sql.DB, wrap func(checks.SQLTx) dibs.Tx) Begin {
 			Rollback: func() error { return errors.Join(tx.Rollback(), conn.Close()) },
 			Break: func() error {
 				err := conn.Raw(func(c any) error { return c.(driver.Conn).Close() })
-				_ = tx.Rollback() // cannot succeed any more; lets database/sql forget the transaction
+				_ = tx.Rollback() // it fails, but database/sql then forgets the transaction
 				_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 				return err
 			},
@@ -100,26 +100,26 @@ type test struct {
 	Features
 	Setup
 	db    dibs.Database   // Setup.Store
-	ctx   context.Context // ends with the test, and after patience at the latest
-	begin Begin           // for cases that run once for each kind of transaction
+	ctx   context.Context // ends with the test, at the latest after patience
+	begin Begin           // begins a transaction of the kind that the case runs with
 	rec   *history.Recorder
 }
 
-// patience is how long a test waits for something that must happen. It is so long
-// that only what never happens, or waits for somebody else, takes it.
+// patience is how long a test waits for something that must happen. It is long enough even
+// for a busy machine.
 const patience = 2 * time.Minute
 
-// promptly is the 2 s within which work that is due or abandoned must start, with
-// some room for a machine that has other things to do.
+// promptly is the time in which due or abandoned jobs must start: the promised 2 s, and more
+// for a busy machine.
 const promptly = 2*time.Second + 3*time.Second
 
-// oneCase is one test of the suite; its name is a sentence.
+// oneCase is one test of the suite. Its name is a sentence.
 type oneCase struct {
 	name string
 	run  func(*test)
 }
 
-// chapter is the cases of one verb.
+// chapter groups the cases of one verb or topic.
 type chapter struct {
 	name  string
 	cases []oneCase
@@ -168,11 +168,11 @@ func Names() []string {
 	return names
 }
 
-// Run runs the whole suite on databases that make makes.
+// Run runs the whole suite on databases that newDatabase makes.
 func Run(t *testing.T, f Features, newDatabase Maker) { RunSome(t, f, newDatabase, nil) }
 
-// RunSome runs the suite without what does not apply to a store that keeps a part of
-// the promises only: chapters, or single tests by their [Names], and why they do not.
+// RunSome runs the suite on a store that keeps only some of the promises. The map without
+// gives, for each chapter or test ([Names]) that does not apply, the reason.
 func RunSome(t *testing.T, f Features, newDatabase Maker, without map[string]string) {
 	for name := range without {
 		if !slices.ContainsFunc(Names(), func(n string) bool { return n == name || strings.HasPrefix(n, name+"/") }) {
@@ -181,14 +181,14 @@ func RunSome(t *testing.T, f Features, newDatabase Maker, without map[string]str
 	}
 	for _, ch := range chapters() {
 		t.Run(ch.name, func(t *testing.T) {
-			if why := without[ch.name]; why != "" {
-				t.Skip(why)
+			if reason := without[ch.name]; reason != "" {
+				t.Skip(reason)
 			}
 			t.Parallel()
 			for _, c := range ch.cases {
 				t.Run(c.name, func(t *testing.T) {
-					if why := without[ch.name+"/"+c.name]; why != "" {
-						t.Skip(why)
+					if reason := without[ch.name+"/"+c.name]; reason != "" {
+						t.Skip(reason)
 					}
 					t.Parallel()
 					if !ch.tx {
@@ -217,13 +217,13 @@ func runCase(t *testing.T, f Features, newDatabase Maker, c oneCase, txKind stri
 	if txKind == "" && len(f.Transactions) > 0 {
 		txKind = f.Transactions[0]
 	}
-	// Registered after the store's own cleanup, so it runs before the store is closed.
-	t.Cleanup(func() { consistent(t, setup.Store) })
+	// It is registered after the store's own cleanup, so it runs before the store is closed.
+	t.Cleanup(func() { expectConsistent(t, setup.Store) })
 	c.run(&test{T: t, Features: f, Setup: setup, db: setup.Store, ctx: ctx, begin: setup.Begin[txKind]})
 }
 
-// consistent ends every test: nothing may be in the database that must not be.
-func consistent(t *testing.T, db dibs.Database) {
+// expectConsistent ends every test: it expects the store's check to find nothing.
+func expectConsistent(t *testing.T, db dibs.Database) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	found, err := db.Check(ctx)
@@ -235,7 +235,7 @@ func consistent(t *testing.T, db dibs.Database) {
 	}
 }
 
-// random is a source of random numbers whose seed is logged and can be given.
+// random returns a source of random numbers. It logs the seed, which DIBS_TEST_SEED can set.
 func (t *test) random() *rand.Rand {
 	seed := rand.Uint64()
 	if s := os.Getenv("DIBS_TEST_SEED"); s != "" {

@@ -34,7 +34,7 @@ func statsStates(t *test) {
 		[]int64{s.Waiting, s.Scheduled, s.Blocked, s.Running, s.Completed, s.Dead, s.Cancelled},
 		[]int64{4, 2, 2, 2, 3, 2, 1})
 	equal(t, "more scheduled", s.ScheduledMore, false)
-	t.counted()
+	t.expectCounts()
 }
 
 func statsEmpty(t *test) {
@@ -52,7 +52,7 @@ func statsOldest(t *test) {
 	equal(t, "without a due job", t.stats(dibs.DefaultQueue).OldestAge, time.Duration(0))
 	first := t.enqueue(dibs.NewJob{Kind: "k", Priority: new(500)})[0]
 	at := t.get(first).RunAt
-	t.untilTime(at.Add(300 * time.Millisecond))
+	t.waitUntilTime(at.Add(300 * time.Millisecond))
 	t.enqueue(dibs.NewJob{Kind: "k", Priority: new(1)})
 	if age := t.stats(dibs.DefaultQueue).OldestAge; age < 300*time.Millisecond || age > patience {
 		t.Fatalf("oldest age is %v, want 300ms or somewhat more", age)
@@ -79,9 +79,9 @@ func statsAttempts(t *test) {
 
 func statsTimes(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
-	t.untilTime(t.list(dibs.Filter{Queue: dibs.DefaultQueue})[0].RunAt.Add(200 * time.Millisecond))
+	t.waitUntilTime(t.list(dibs.Filter{Queue: dibs.DefaultQueue})[0].RunAt.Add(200 * time.Millisecond))
 	jobs := t.claim(dibs.ClaimRequest{N: 2})
-	t.untilTime(jobs[0].ClaimedAt.Add(300 * time.Millisecond))
+	t.waitUntilTime(jobs[0].ClaimedAt.Add(300 * time.Millisecond))
 	t.finish(jobs[0].Lease().Complete(nil), jobs[1].Lease().Die("e"))
 	s := t.stats(dibs.DefaultQueue)
 	if s.AvgWait < 200*time.Millisecond || s.AvgWait > patience {
@@ -101,8 +101,8 @@ func statsCap(t *test) {
 	equal(t, "over the cap", []any{s.Scheduled, s.ScheduledMore, s.Waiting}, []any{int64(dibs.ScheduledCap), true, int64(dibs.ScheduledCap + 1)})
 }
 
-// counted expects the counts of all queues to equal what List lists.
-func (t *test) counted() {
+// expectCounts expects the counts of all queues to equal the jobs that List returns.
+func (t *test) expectCounts() {
 	t.Helper()
 	all, err := t.db.Stats(t.ctx)
 	t.must(err)
@@ -112,7 +112,7 @@ func (t *test) counted() {
 			dibs.Completed: s.Completed, dibs.Dead: s.Dead, dibs.Cancelled: s.Cancelled,
 		}
 		for _, state := range states {
-			n := len(t.pages(dibs.Filter{Queue: s.Queue, State: state, Limit: 1000}, func() {}))
+			n := len(t.listPaged(dibs.Filter{Queue: s.Queue, State: state, Limit: 1000}, func() {}))
 			if got[state] != int64(n) {
 				t.Fatalf("queue %s: %d %s jobs are counted, %d are there", s.Queue, got[state], state, n)
 			}
@@ -120,15 +120,15 @@ func (t *test) counted() {
 	}
 }
 
-// A random history of everything that moves jobs, on two queues. Invariant: the
-// counts equal what is there, after each step.
+// Random calls change the states of jobs in two queues. Invariant: after each step, the counts
+// equal the jobs in the database.
 func statsHistory(t *test) {
 	r := t.random()
 	queues := []string{"a", "b"}
 	t.set("b", dibs.QueueChange{Concurrency: new(7), GroupLimit: new(2), Strict: new(true), KeepCompleted: new(time.Duration)})
 	var held []*dibs.RawJob
 	var all []int64
-	some := func(n int) []int64 {
+	randomIDs := func(n int) []int64 {
 		var out []int64
 		for range min(n, len(all)) {
 			out = append(out, all[r.IntN(len(all))])
@@ -146,24 +146,24 @@ func statsHistory(t *test) {
 				batch = append(batch, endings(j.Lease())[r.IntN(7)])
 			}
 			held = held[n:]
-			_ = t.db.Finish(t.ctx, batch) // some have lost their lease
+			_ = t.db.Finish(t.ctx, batch) // some leases are lost
 		},
 		func() {
 			if len(held) > 0 {
-				t.extend(dibs.MinLease, held[0].Lease()) // crashed: nobody finishes it
+				t.extend(dibs.MinLease, held[0].Lease()) // the worker crashes: nobody finishes the job
 				held = held[1:]
 			}
 		},
 		func() { t.sweep() },
-		func() { t.cancel(some(3)...) },
-		func() { t.requeue(some(5)...) },
-		func() { t.edit(dibs.Edit{Priority: new(r.IntN(3))}, some(3)...) },
+		func() { t.cancel(randomIDs(3)...) },
+		func() { t.requeue(randomIDs(5)...) },
+		func() { t.edit(dibs.Edit{Priority: new(r.IntN(3))}, randomIDs(3)...) },
 		func() { t.prune(queues[r.IntN(2)], dibs.Dead, 0) },
 		func() {
 			held = append(held, t.resume(dibs.ClaimRequest{Queue: queues[r.IntN(2)], Worker: "w", Lease: time.Hour})...)
 		},
 		func() {
-			tx := t.open()
+			tx := t.beginTx()
 			t.claimOn(tx, dibs.ClaimRequest{Queue: "a", N: 1 + r.IntN(4)})
 			t.must([]func() error{tx.Commit, tx.Rollback}[r.IntN(2)]())
 		},
@@ -172,13 +172,13 @@ func statsHistory(t *test) {
 	for range 250 {
 		steps[r.IntN(len(steps))]()
 		if r.IntN(5) == 0 {
-			t.counted()
+			t.expectCounts()
 		}
 	}
-	t.counted()
+	t.expectCounts()
 }
 
-// randomJobs enqueues some jobs of any sort.
+// randomJobs enqueues some random jobs.
 func (t *test) randomJobs(intn func(int) int) []int64 {
 	t.Helper()
 	var batch []dibs.NewJob

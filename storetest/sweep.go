@@ -38,9 +38,9 @@ func sweepExpired(t *test) {
 	if !strings.Contains(e.Error, "lease expired") {
 		t.Fatalf("error: got %q", e.Error)
 	}
-	again := t.claim(dibs.ClaimRequest{N: 3, Worker: "B"})
-	sameIDs(t, "claimed again", ids(again), all)
-	equal(t, "attempt", again[0].Attempt, 2)
+	reclaimed := t.claim(dibs.ClaimRequest{N: 3, Worker: "B"})
+	sameIDs(t, "claimed again", ids(reclaimed), all)
+	equal(t, "attempt", reclaimed[0].Attempt, 2)
 	equal(t, "swept again", t.sweep(), dibs.Swept{})
 }
 
@@ -50,8 +50,8 @@ func sweepLive(t *test) {
 	sameJob(t, t.get(j.ID), j)
 }
 
-// Workers sweep once a second, and what was abandoned is to start within 2 s of its
-// lease's end: so two sweeps must do, although each works in batches.
+// Workers sweep once a second, and abandoned jobs must start within 2 s after their leases
+// end. So two sweeps must find all of them, although each works in batches.
 func sweepMany(t *test) {
 	const n = 251
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
@@ -80,7 +80,7 @@ func sweepPoison(t *test) {
 	for n := 1; n <= 3; n++ {
 		j := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
 		equal(t, "attempt and last attempt", []any{j.Attempt, j.LastAttempt()}, []any{n, n == 3})
-		t.lapse(j)
+		t.waitForExpiry(j)
 		t.sweep()
 	}
 	got := t.get(id)
@@ -100,9 +100,9 @@ func sweepExcused(t *test) {
 	}
 	for _, want := range []dibs.State{dibs.Waiting, dibs.Dead} {
 		j := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
-		t.lapse(j)
+		t.waitForExpiry(j)
 		t.sweep()
-		t.in(want, id)
+		t.inState(want, id)
 	}
 }
 
@@ -111,7 +111,7 @@ func sweepCancelled(t *test) {
 	t.cancel(j.ID)
 	t.expire(j)
 	t.sweep()
-	t.in(dibs.Cancelled, j.ID)
+	t.inState(dibs.Cancelled, j.ID)
 	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
 }
 
@@ -120,12 +120,12 @@ func claimFindsExpired(t *test) {
 	t.enqueue(copies(5, dibs.NewJob{Kind: "k"})...)
 	old := t.claim(dibs.ClaimRequest{N: 5, Worker: "killed", Lease: dibs.MinLease})
 	other := t.Another(t)
-	var again []*dibs.RawJob
-	t.until("the abandoned jobs are claimed", func() bool {
-		again = append(again, t.claimOn(other, dibs.ClaimRequest{N: 5, Worker: "live"})...)
-		return len(again) == 5
+	var reclaimed []*dibs.RawJob
+	t.waitUntil("the abandoned jobs are claimed", func() bool {
+		reclaimed = append(reclaimed, t.claimOn(other, dibs.ClaimRequest{N: 5, Worker: "live"})...)
+		return len(reclaimed) == 5
 	})
-	for _, j := range again {
+	for _, j := range reclaimed {
 		if late := j.ClaimedAt.Sub(old[0].LeaseUntil); late > promptly {
 			t.Fatalf("job %d started %v after its lease had ended", j.ID, late)
 		}
@@ -154,25 +154,25 @@ func sweepRetention(t *test) {
 		t.finish(three[0].Lease().Complete(nil), three[1].Lease().Die("e"), three[2].Lease().Cancel("e"))
 	}
 	pruned := 0
-	t.until("three jobs are deleted", func() bool {
+	t.waitUntil("three jobs are deleted", func() bool {
 		pruned += t.sweep().Pruned
 		return pruned == 3
 	})
 	for _, j := range jobs[:3] {
-		t.gone(j.ID)
+		t.expectGone(j.ID)
 	}
-	t.in(dibs.Completed, jobs[3].ID)
-	t.in(dibs.Dead, jobs[4].ID)
-	t.in(dibs.Cancelled, jobs[5].ID)
+	t.inState(dibs.Completed, jobs[3].ID)
+	t.inState(dibs.Dead, jobs[4].ID)
+	t.inState(dibs.Cancelled, jobs[5].ID)
 }
 
 func sweepAtOnce(t *test) {
 	stores := []dibs.Database{t.db, t.Another(t)}
 	const n = 50
 	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
-	t.lapse(t.claim(dibs.ClaimRequest{N: n, Lease: dibs.MinLease})...)
+	t.waitForExpiry(t.claim(dibs.ClaimRequest{N: n, Lease: dibs.MinLease})...)
 	var expired atomic.Int64
-	t.together(6, func(i int) error {
+	t.runAtOnce(6, func(i int) error {
 		s, err := stores[i%2].Sweep(t.ctx)
 		expired.Add(int64(s.Expired))
 		return err

@@ -7,12 +7,12 @@ import (
 )
 
 // Requirement 3, word for word: agent A holds an open transaction in which it has
-// taken 6 of the jobs 1-12; agent B asks at once for 6 more. B must get what there
-// is for it to get, and must not wait. A call that waited for A would end with the
-// test's patience, as A stays open until B is done.
+// taken 6 of the jobs 1-12; agent B asks at once for 6 more. B must get all jobs that it may
+// have, and must not wait. If B waited for A, the test would time out, since A's transaction
+// stays open until B has finished.
 //
-// On a database with one writer at a time A commits its claim before B asks; it
-// holds its jobs by their leases.
+// On a database with one writer at a time, A commits its claim before B claims. A then holds
+// its jobs by their leases.
 var twoAgentCases = []oneCase{
 	{"without groups A takes 1-6 and B gets 7-12 at once", twoAgentsFree},
 	{"with groups B gets all that its groups allow at once", twoAgentsGroups},
@@ -20,25 +20,25 @@ var twoAgentCases = []oneCase{
 	{"four agents with open transactions share out all jobs", fourAgents},
 }
 
-// agent claims for one of the two. Its transaction stays open where that is
-// possible; end ends it, so that its jobs are completed or given back.
-func (t *test) agent(worker string, n int) (numbers []int64, end func(commit bool)) {
+// claimAsAgent claims for one of the agents. Its transaction stays open if the database allows
+// that. The function end completes the jobs or gives them back.
+func (t *test) claimAsAgent(worker string, n int) (numbers []int64, end func(commit bool)) {
 	t.Helper()
 	r := dibs.ClaimRequest{N: n, Worker: worker}
 	if !t.OpenTx {
 		jobs := t.claim(r)
-		return number(jobs), func(commit bool) {
+		return numbersOf(jobs), func(commit bool) {
 			t.Helper()
-			how := dibs.Lease.Release
+			ending := dibs.Lease.Release
 			if commit {
-				how = completed
+				ending = completed
 			}
-			t.finish(outcomes(jobs, how)...)
+			t.finish(outcomes(jobs, ending)...)
 		}
 	}
-	tx := t.open()
+	tx := t.beginTx()
 	jobs := t.claimOn(tx, r)
-	return number(jobs), func(commit bool) {
+	return numbersOf(jobs), func(commit bool) {
 		t.Helper()
 		if commit {
 			if len(jobs) > 0 {
@@ -51,12 +51,12 @@ func (t *test) agent(worker string, n int) (numbers []int64, end func(commit boo
 	}
 }
 
-// number gives the jobs' numbers 1-12, which are their payloads.
-func number(jobs []*dibs.RawJob) []int64 {
+// numbersOf returns the numbers 1-12 of jobs, which are their payloads.
+func numbersOf(jobs []*dibs.RawJob) []int64 {
 	numbers := make([]int64, len(jobs))
 	for i, j := range jobs {
 		if _, err := fmt.Sscan(string(j.Payload), &numbers[i]); err != nil {
-			panic(err) // the payloads are ours
+			panic(err) // twoAgentCases wrote the payloads
 		}
 	}
 	return numbers
@@ -86,9 +86,9 @@ func twoGroups(n int) string {
 
 func twoAgentsFree(t *test) {
 	t.twelve(noGroup)
-	a, endA := t.agent("A", 6)
+	a, endA := t.claimAsAgent("A", 6)
 	sameIDs(t, "A", a, []int64{1, 2, 3, 4, 5, 6})
-	b, endB := t.agent("B", 6)
+	b, endB := t.claimAsAgent("B", 6)
 	sameIDs(t, "B", b, []int64{7, 8, 9, 10, 11, 12})
 	endB(true)
 	endA(true)
@@ -97,19 +97,19 @@ func twoAgentsFree(t *test) {
 
 func twoAgentsGroups(t *test) {
 	t.twelve(twoGroups)
-	a, endA := t.agent("A", 6)
+	a, endA := t.claimAsAgent("A", 6)
 	sameIDs(t, "A", a, []int64{1, 2, 3, 4, 6, 8})
-	b, endB := t.agent("B", 6)
+	b, endB := t.claimAsAgent("B", 6)
 	sameIDs(t, "B", b, []int64{10, 12})
-	none, endNone := t.agent("C", 6)
+	none, endNone := t.claimAsAgent("C", 6)
 	sameIDs(t, "C, while 1 and 3 run", none, nil)
 	endNone(true)
 	endB(true)
 	endA(true)
-	b, endB = t.agent("B", 6)
+	b, endB = t.claimAsAgent("B", 6)
 	sameIDs(t, "B, after 1 and 3", b, []int64{5, 7})
 	endB(true)
-	a, endA = t.agent("A", 6)
+	a, endA = t.claimAsAgent("A", 6)
 	sameIDs(t, "A, after 5 and 7", a, []int64{9, 11})
 	endA(true)
 	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(12))
@@ -117,16 +117,16 @@ func twoAgentsGroups(t *test) {
 
 func twoAgentsRollback(t *test) {
 	t.twelve(twoGroups)
-	a, endA := t.agent("A", 6)
+	a, endA := t.claimAsAgent("A", 6)
 	sameIDs(t, "A", a, []int64{1, 2, 3, 4, 6, 8})
-	b, endB := t.agent("B", 1)
+	b, endB := t.claimAsAgent("B", 1)
 	sameIDs(t, "B", b, []int64{10})
 	endA(false)
 	endB(false)
 	var got []int64
-	t.until("all free jobs are claimed", func() bool {
+	t.waitUntil("all free jobs are claimed", func() bool {
 		for _, j := range t.claim(dibs.ClaimRequest{N: 12}) {
-			got = append(got, number([]*dibs.RawJob{j})...)
+			got = append(got, numbersOf([]*dibs.RawJob{j})...)
 		}
 		return len(got) == 8
 	})
@@ -136,7 +136,7 @@ func twoAgentsRollback(t *test) {
 func fourAgents(t *test) {
 	t.twelve(noGroup)
 	for i := range 4 {
-		got, end := t.agent(fmt.Sprintf("agent %d", i), 3)
+		got, end := t.claimAsAgent(fmt.Sprintf("agent %d", i), 3)
 		first := int64(3*i + 1)
 		sameIDs(t, "agent", got, []int64{first, first + 1, first + 2})
 		defer end(i%2 == 0)

@@ -32,17 +32,17 @@ var txCases = []oneCase{
 
 func txEnqueue(t *test) {
 	other := t.Another(t)
-	tx := t.open()
+	tx := t.beginTx()
 	lost := t.enqueueOn(tx, copies(3, dibs.NewJob{Kind: "k", Group: "g"})...)
 	_, err := other.Get(t.ctx, lost[0])
 	if !errors.Is(err, dibs.ErrNotFound) {
 		t.Fatalf("before the commit Get gave error %v, want ErrNotFound", err)
 	}
 	t.must(tx.Rollback())
-	t.gone(lost[0])
+	t.expectGone(lost[0])
 	sameIDs(t, "claimed after the rollback", ids(t.claim(dibs.ClaimRequest{N: 5})), nil)
 
-	tx = t.open()
+	tx = t.beginTx()
 	kept := t.enqueueOn(tx, copies(3, dibs.NewJob{Kind: "k", Payload: "p"})...)
 	t.must(tx.Commit())
 	jobs := t.claimOn(other, dibs.ClaimRequest{N: 5})
@@ -52,7 +52,7 @@ func txEnqueue(t *test) {
 }
 
 func txBadInput(t *test) {
-	tx := t.open()
+	tx := t.beginTx()
 	batch := copies(3, dibs.NewJob{Kind: "k"})
 	batch[1].Priority = new(-1)
 	_, err := tx.Enqueue(t.ctx, batch)
@@ -68,21 +68,21 @@ func txBadInput(t *test) {
 func txFinish(t *test) {
 	count := t.effects()
 	j := t.runningJob()
-	tx := t.open()
+	tx := t.beginTx()
 	t.must(tx.Exec(t.ctx, effect(j.ID)))
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete([]byte("1"))}))
 	t.must(tx.Rollback())
 	equal(t, "effects after the rollback", count(), 0)
 	sameJob(t, t.get(j.ID), j)
 
-	tx = t.open()
+	tx = t.beginTx()
 	t.must(tx.Exec(t.ctx, effect(j.ID)))
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete([]byte("1"))}))
 	next := t.enqueueOn(tx, dibs.NewJob{Kind: "next"})
 	t.must(tx.Commit())
 	equal(t, "effects after the commit", count(), 1)
-	t.in(dibs.Completed, j.ID)
-	t.in(dibs.Waiting, next...)
+	t.inState(dibs.Completed, j.ID)
+	t.inState(dibs.Waiting, next...)
 	t.allRefused(j.Lease())
 }
 
@@ -93,22 +93,22 @@ func txStale(t *test) {
 	stale := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
 	fresh := t.claimSoon(dibs.ClaimRequest{}, 1)[0]
 	for _, j := range []*dibs.RawJob{stale, fresh, stale, fresh} {
-		tx := t.open()
+		tx := t.beginTx()
 		t.must(tx.Exec(t.ctx, effect(j.ID)))
 		err := tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)})
 		if err == nil {
 			t.must(tx.Commit())
 			continue
 		}
-		t.lost(err, j.ID)
+		t.expectLost(err, j.ID)
 		t.must(tx.Rollback())
 	}
 	equal(t, "effects", count(), 1)
-	t.in(dibs.Completed, fresh.ID)
+	t.inState(dibs.Completed, fresh.ID)
 }
 
-// Several holders of each job, of which only the last holds it still, write their
-// effects at once: as many effects as jobs.
+// Several workers that have held each job finish it at once in transactions with effects. Only
+// the last holder's lease is valid, so there must be one effect for each job.
 func txEffectsOnce(t *test) {
 	count := t.effects()
 	const n, holders = 5, 3
@@ -120,7 +120,7 @@ func txEffectsOnce(t *test) {
 		t.expire(jobs...)
 	}
 	held = append(held, leases(t.claimSoon(dibs.ClaimRequest{}, n))...)
-	t.together(len(held), func(i int) error {
+	t.runAtOnce(len(held), func(i int) error {
 		tx, err := t.begin(t.ctx)
 		if err != nil {
 			return err
@@ -141,90 +141,90 @@ func txEffectsOnce(t *test) {
 	equal(t, "completed", t.stats(dibs.DefaultQueue).Completed, int64(n))
 }
 
-// The lease must be good when Finish is called. That the commit comes later gives
-// neither the job nor its group's place to anybody else.
+// The lease must be valid when Finish is called. Until the commit, nobody else gets the job or
+// its place in the group, even after the lease.
 func txFinishOutlivesLease(t *test) {
 	count := t.effects()
 	all := t.enqueue(copies(2, grouped("g"))...)
 	j := t.claimOne(dibs.ClaimRequest{Lease: 2 * time.Second})
-	tx := t.open()
+	tx := t.beginTx()
 	t.must(tx.Exec(t.ctx, effect(j.ID)))
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}))
 	if t.OpenTx {
-		t.lapse(j)
+		t.waitForExpiry(j)
 		_, err := t.db.Sweep(t.ctx)
 		t.must(err)
-		t.enqueue(grouped("g")) // has the places of the group looked at
-		t.next("while the transaction is open")
+		t.enqueue(grouped("g")) // makes the next claim admit jobs of the group
+		t.claimExactly("while the transaction is open")
 	}
 	t.must(tx.Commit())
-	t.in(dibs.Completed, j.ID)
+	t.inState(dibs.Completed, j.ID)
 	equal(t, "effects", count(), 1)
 	t.sweep()
-	t.next("the next of the group", all[1])
+	t.claimExactly("the next of the group", all[1])
 }
 
-// What counts is when Finish is called, not when the transaction began.
+// Finish compares the lease with the time of the call, not with the start of the transaction.
 func txLeaseEnds(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 2, Lease: 2 * time.Second})
-	ended := t.alarm(jobs[1].LeaseUntil)
-	tx := t.open()
-	kept := t.enqueueOn(tx, dibs.NewJob{Kind: "k"}) // the transaction has had its first time of day
+	ended := t.setAlarm(jobs[1].LeaseUntil)
+	tx := t.beginTx()
+	kept := t.enqueueOn(tx, dibs.NewJob{Kind: "k"}) // the database has fixed the transaction's time
 	ended()
-	t.lost(tx.Finish(t.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}), jobs[0].ID)
-	t.lost(tx.Finish(t.ctx, []dibs.Outcome{jobs[1].Lease().Retry("e")}), jobs[1].ID)
+	t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}), jobs[0].ID)
+	t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{jobs[1].Lease().Retry("e")}), jobs[1].ID)
 	t.must(tx.Commit())
 	for _, j := range jobs {
 		sameJob(t, t.get(j.ID), j)
 	}
-	t.in(dibs.Waiting, kept...)
+	t.inState(dibs.Waiting, kept...)
 }
 
 func txRefused(t *test) {
 	t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
 	jobs := t.claim(dibs.ClaimRequest{N: 4})
 	t.finish(jobs[1].Lease().Release(), jobs[3].Lease().Die("e"))
-	tx := t.open()
-	t.lost(tx.Finish(t.ctx, outcomes(jobs, completed)), jobs[1].ID, jobs[3].ID)
+	tx := t.beginTx()
+	t.expectLost(tx.Finish(t.ctx, outcomes(jobs, completed)), jobs[1].ID, jobs[3].ID)
 	t.must(tx.Rollback())
-	t.in(dibs.Running, jobs[0].ID, jobs[2].ID)
+	t.inState(dibs.Running, jobs[0].ID, jobs[2].ID)
 	t.finish(jobs[0].Lease().Complete(nil), jobs[2].Lease().Complete(nil))
 }
 
 func txFreesPlace(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(2)})
 	all := t.enqueue(append(copies(3, grouped("g")), copies(2, dibs.NewJob{Kind: "k"})...)...)
-	jobs := t.next("the first of the group and a free one", all[0], all[3])
+	jobs := t.claimExactly("the first of the group and a free one", all[0], all[3])
 	for _, end := range []func(Tx) error{func(tx Tx) error { return tx.Rollback() }, func(tx Tx) error { return tx.Commit() }} {
-		t.next("before")
-		tx := t.open()
+		t.claimExactly("before")
+		tx := t.beginTx()
 		t.must(tx.Finish(t.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
 		if t.OpenTx {
-			t.next("while the transaction is open")
+			t.claimExactly("while the transaction is open")
 		}
 		t.must(end(tx))
 	}
-	t.next("after the commit", all[1])
+	t.claimExactly("after the commit", all[1])
 }
 
 func txEnqueueLost(t *test) {
-	tx := t.open()
+	tx := t.beginTx()
 	id := t.enqueueOn(tx, dibs.NewJob{Kind: "k"})[0]
 	t.must(tx.Break())
-	t.gone(id)
+	t.expectGone(id)
 	after := t.enqueue(dibs.NewJob{Kind: "k"})
 	sameIDs(t, "claimed", ids(t.claim(dibs.ClaimRequest{N: 5})), after)
 }
 
-// A store may remember how far it has claimed; what becomes visible behind that
-// place must not be left behind.
+// A store may remember how far it has claimed. It must still claim a job that becomes visible
+// before that place.
 func txLateCommit(t *test) {
 	if !t.OpenTx {
 		t.Skip("one writer at a time: nothing else is enqueued while a transaction is open")
 	}
 	t.enqueue(copies(5, dibs.NewJob{Kind: "k"})...)
-	tx := t.open()
+	tx := t.beginTx()
 	late := t.enqueueOn(tx, dibs.NewJob{Kind: "late"}, dibs.NewJob{Kind: "late", Priority: new(5)}, dibs.NewJob{Kind: "late", Group: "g"})
 	for range 4 {
 		t.enqueue(copies(25, dibs.NewJob{Kind: "k"})...)
@@ -236,7 +236,7 @@ func txLateCommit(t *test) {
 		waiting[id] = true
 	}
 	committed := time.Now()
-	t.until("the late jobs are claimed", func() bool {
+	t.waitUntil("the late jobs are claimed", func() bool {
 		for _, j := range t.claim(dibs.ClaimRequest{N: 5}) {
 			delete(waiting, j.ID)
 		}
@@ -250,13 +250,13 @@ func txLateCommit(t *test) {
 
 func txUniqueKey(t *test) {
 	job := dibs.NewJob{Kind: "k", UniqueKey: "u"}
-	tx := t.open()
+	tx := t.beginTx()
 	t.enqueueOn(tx, job)
-	again, err := tx.Enqueue(t.ctx, []dibs.NewJob{job})
+	enqueuedAgain, err := tx.Enqueue(t.ctx, []dibs.NewJob{job})
 	t.must(err)
-	equal(t, "existing", again[0].Existing, true)
+	equal(t, "existing", enqueuedAgain[0].Existing, true)
 	t.must(tx.Rollback())
-	tx = t.open()
+	tx = t.beginTx()
 	kept := t.enqueueOn(tx, job)
 	t.must(tx.Commit())
 	got, err := t.db.Enqueue(t.ctx, []dibs.NewJob{job})
@@ -273,12 +273,12 @@ func inTx(t *test) {
 		}
 	}
 	t.must(t.db.InTx(t.ctx, enqueue(nil)))
-	t.in(dibs.Waiting, id)
-	mine := errors.New("mine")
-	if err := t.db.InTx(t.ctx, enqueue(fmt.Errorf("handler: %w", mine))); !errors.Is(err, mine) {
+	t.inState(dibs.Waiting, id)
+	callerError := errors.New("mine")
+	if err := t.db.InTx(t.ctx, enqueue(fmt.Errorf("handler: %w", callerError))); !errors.Is(err, callerError) {
 		t.Fatalf("InTx gave error %v, want the one that the function returned", err)
 	}
-	t.gone(id)
+	t.expectGone(id)
 	panicked := func() (p any) {
 		defer func() { p = recover() }()
 		_ = t.db.InTx(t.ctx, func(tx dibs.Tx) error {
@@ -288,12 +288,12 @@ func inTx(t *test) {
 		return nil
 	}()
 	equal(t, "panic", panicked, any("mine"))
-	t.gone(id)
-	t.enqueue(dibs.NewJob{Kind: "k"}) // nobody holds a lock any more
+	t.expectGone(id)
+	t.enqueue(dibs.NewJob{Kind: "k"}) // no transaction holds a lock now
 }
 
 func txEnded(t *test) {
-	tx := t.open()
+	tx := t.beginTx()
 	t.must(tx.Commit())
 	if _, err := tx.Enqueue(context.WithoutCancel(t.ctx), []dibs.NewJob{{Kind: "k"}}); err == nil {
 		t.Fatal("enqueued in a transaction that had ended")
@@ -301,44 +301,44 @@ func txEnded(t *test) {
 	sameIDs(t, "jobs", ids(t.list(dibs.Filter{})), nil)
 }
 
-// Some databases roll the whole transaction back when a statement of it is cut off.
+// If a statement is cancelled, some databases roll the whole transaction back.
 func txCutOff(t *test) {
 	count := t.effects()
 	committed := 0
 	for wait := time.Millisecond; wait < 100*time.Millisecond; wait *= 4 {
 		j := t.runningJob()
-		tx := t.open()
+		tx := t.beginTx()
 		t.must(tx.Exec(t.ctx, effect(j.ID)))
 		before := t.enqueueOn(tx, dibs.NewJob{Kind: "before", Delay: time.Hour})[0]
 		ctx, stop := context.WithTimeout(t.ctx, wait)
 		err := tx.Exec(ctx, "insert into effect (job) with recursive n(i) as (select 1 union all select i + 1 from n) select i from n")
 		stop()
 		if err == nil {
-			t.Fatal("what does not end by itself has ended")
+			t.Fatal("a statement that never ends has ended")
 		}
 		finishErr := tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)})
 		if err := tx.Commit(); err != nil {
-			t.gone(before)
+			t.expectGone(before)
 			sameJob(t, t.get(j.ID), j)
 			t.finish(j.Lease().Complete(nil))
 		} else {
 			committed++
 			t.must(finishErr)
-			t.in(dibs.Waiting, before)
-			t.in(dibs.Completed, j.ID)
+			t.inState(dibs.Waiting, before)
+			t.inState(dibs.Completed, j.ID)
 		}
 		equal(t, "effects", count(), committed)
 	}
 }
 
-// Whether a group's place is held must not be remembered beside the database.
+// A store must not keep outside of the database which places of groups are held.
 func txPlaceGivenBack(t *test) {
 	all := t.enqueue(copies(2, grouped("g"))...)
-	tx := t.open()
+	tx := t.beginTx()
 	t.must(tx.Exec(t.ctx, "savepoint before"))
 	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), all[:1])
 	t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
 	t.enqueueOn(tx, grouped("g"))
 	t.must(tx.Commit())
-	t.next("after the commit", all[0])
+	t.claimExactly("after the commit", all[0])
 }

@@ -33,7 +33,7 @@ var txClaimCases = []oneCase{
 
 func txClaimCommit(t *test) {
 	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k", Payload: "p"})...)
-	tx := t.open()
+	tx := t.beginTx()
 	jobs := t.claimOn(tx, dibs.ClaimRequest{N: 2, Worker: "server"})
 	sameIDs(t, "claimed", ids(jobs), all[:2])
 	for _, j := range jobs {
@@ -49,32 +49,32 @@ func txClaimCommit(t *test) {
 	if got.FinishedAt.IsZero() || got.ClaimedAt.IsZero() {
 		t.Fatalf("claimed %v, finished %v", got.ClaimedAt, got.FinishedAt)
 	}
-	t.in(dibs.Completed, all[1])
+	t.inState(dibs.Completed, all[1])
 	sameIDs(t, "claimed after", ids(t.claim(dibs.ClaimRequest{N: 5})), all[2:])
 }
 
 func txClaimLeased(t *test) {
 	all := t.enqueue(copies(2, grouped("g"))...)
-	tx := t.open()
+	tx := t.beginTx()
 	j := t.claimOn(tx, dibs.ClaimRequest{N: 2, Lease: time.Hour})[0]
 	t.must(tx.Commit())
 	got := t.get(j.ID)
 	equal(t, "state, attempt, token", []any{got.State, got.Attempt, got.Token}, []any{dibs.Running, 1, j.Token})
-	t.next("while the group's job is leased")
-	t.extended(time.Hour, j.Lease())
+	t.claimExactly("while the group's job is leased")
+	t.extendAll(time.Hour, j.Lease())
 	t.finish(j.Lease().Complete(nil))
-	t.next("after the finish", all[1])
+	t.claimExactly("after the finish", all[1])
 }
 
-// txClaimLong lets leases end inside of the transaction that took them. Neither others nor
-// the transaction's own next claim may take the jobs, and each ending can still be written.
+// txClaimLong lets leases end inside of the transaction that claimed the jobs. Neither others
+// nor the transaction's next claim may take the jobs, and each ending can still be written.
 func txClaimLong(t *test) {
 	n := len(endings(dibs.Lease{}))
 	all := t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
-	tx := t.open()
+	tx := t.beginTx()
 	jobs := t.claimOn(tx, dibs.ClaimRequest{N: n, Lease: dibs.MinLease})
 	sameIDs(t, "claimed", ids(jobs), all)
-	t.until("the leases have ended", func() bool { return time.Since(jobs[0].LeaseUntil) > time.Millisecond })
+	t.waitUntil("the leases have ended", func() bool { return time.Since(jobs[0].LeaseUntil) > time.Millisecond })
 	if t.OpenTx {
 		t.sweep()
 		sameIDs(t, "claimed by another", ids(t.claim(dibs.ClaimRequest{N: n})), nil)
@@ -88,7 +88,7 @@ func txClaimLong(t *test) {
 	t.must(tx.Commit())
 	t.sweep()
 	for i, id := range all {
-		t.in([]dibs.State{
+		t.inState([]dibs.State{
 			dibs.Completed, dibs.Waiting, dibs.Waiting, dibs.Waiting, dibs.Waiting, dibs.Dead, dibs.Cancelled,
 		}[i], id)
 	}
@@ -96,14 +96,14 @@ func txClaimLong(t *test) {
 
 func txClaimLate(t *test) {
 	id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
-	tx := t.open()
+	tx := t.beginTx()
 	late := t.claimOn(tx, dibs.ClaimRequest{N: 1, Lease: dibs.MinLease})[0]
 	t.must(tx.Commit())
-	again := t.claimSoon(dibs.ClaimRequest{}, 1)[0]
-	equal(t, "job and attempt", []any{again.ID, again.Attempt}, []any{id, 2})
+	reclaimed := t.claimSoon(dibs.ClaimRequest{}, 1)[0]
+	equal(t, "job and attempt", []any{reclaimed.ID, reclaimed.Attempt}, []any{id, 2})
 	t.allRefused(late.Lease())
-	tx = t.open()
-	t.lost(tx.Finish(t.ctx, []dibs.Outcome{late.Lease().Complete(nil)}), id)
+	tx = t.beginTx()
+	t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{late.Lease().Complete(nil)}), id)
 	t.must(tx.Rollback())
 }
 
@@ -111,25 +111,25 @@ func txClaimRollback(t *test) {
 	all := t.enqueue(copies(2, dibs.NewJob{Kind: "k", Group: "g"})...)
 	before := t.get(all[0])
 	for range 3 {
-		tx := t.open()
+		tx := t.beginTx()
 		jobs := t.claimOn(tx, dibs.ClaimRequest{N: 2})
 		sameIDs(t, "claimed", ids(jobs), all[:1])
 		equal(t, "attempt", jobs[0].Attempt, 1)
 		t.must(tx.Rollback())
 		got := t.get(all[0])
-		before.State = got.State // waiting, or blocked before the first claim looks at its group
+		before.State = got.State // it is blocked until the first claim admits it
 		sameJob(t, got, before)
 	}
 	j := t.claimOne(dibs.ClaimRequest{})
 	equal(t, "job and attempt", []any{j.ID, j.Attempt}, []any{all[0], 1})
 }
 
-// Requirement 5: losing the connection gives it back at once.
+// Requirement 5: losing the connection gives the job back at once.
 func txClaimBreak(t *test) {
 	count := t.effects()
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(2)})
 	all := t.enqueue(grouped("g"), dibs.NewJob{Kind: "k"}, grouped("g"))
-	tx := t.open()
+	tx := t.beginTx()
 	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 3})), all[:2])
 	t.must(tx.Exec(t.ctx, effect(all[0])))
 	t.must(tx.Break())
@@ -143,7 +143,7 @@ func txClaimEffects(t *test) {
 	count := t.effects()
 	t.enqueue(dibs.NewJob{Kind: "k"})
 	for _, end := range []func(Tx) error{func(tx Tx) error { return tx.Rollback() }, func(tx Tx) error { return tx.Commit() }} {
-		tx := t.open()
+		tx := t.beginTx()
 		jobs := t.claimOn(tx, dibs.ClaimRequest{N: 1})
 		equal(t, "claimed jobs", len(jobs), 1)
 		t.must(tx.Exec(t.ctx, effect(jobs[0].ID)))
@@ -156,7 +156,7 @@ func txClaimEffects(t *test) {
 func txClaimFinish(t *test) {
 	n := len(endings(dibs.Lease{}))
 	all := t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
-	tx := t.open()
+	tx := t.beginTx()
 	jobs := t.claimOn(tx, dibs.ClaimRequest{N: n})
 	sameIDs(t, "claimed", ids(jobs), all)
 	var batch []dibs.Outcome
@@ -182,7 +182,7 @@ func txClaimSavepoint(t *test) {
 	count := t.effects()
 	id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 2})[0]
 	for attempt, want := range []dibs.State{dibs.Waiting, dibs.Dead} {
-		tx := t.open()
+		tx := t.beginTx()
 		jobs := t.claimOn(tx, dibs.ClaimRequest{N: 1})
 		equal(t, "claimed jobs", len(jobs), 1)
 		t.must(tx.Exec(t.ctx, "savepoint handler"))
@@ -200,15 +200,15 @@ func txClaimUndone(t *test) {
 	for _, keep := range []time.Duration{time.Hour, 0} {
 		t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(keep)})
 		id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
-		tx := t.open()
+		tx := t.beginTx()
 		t.must(tx.Exec(t.ctx, "savepoint before"))
 		undone := t.claimOn(tx, dibs.ClaimRequest{N: 1})
 		t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
-		t.lost(tx.Finish(t.ctx, []dibs.Outcome{undone[0].Lease().RetryAfter(0, "e")}), id)
-		again := t.claimOn(tx, dibs.ClaimRequest{N: 1})
-		sameIDs(t, "claimed again", ids(again), []int64{id})
-		t.lost(tx.Finish(t.ctx, []dibs.Outcome{undone[0].Lease().RetryAfter(0, "e")}), id)
-		t.must(tx.Finish(t.ctx, []dibs.Outcome{again[0].Lease().Die("e")}))
+		t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{undone[0].Lease().RetryAfter(0, "e")}), id)
+		reclaimed := t.claimOn(tx, dibs.ClaimRequest{N: 1})
+		sameIDs(t, "claimed again", ids(reclaimed), []int64{id})
+		t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{undone[0].Lease().RetryAfter(0, "e")}), id)
+		t.must(tx.Finish(t.ctx, []dibs.Outcome{reclaimed[0].Lease().Die("e")}))
 		t.must(tx.Commit())
 		got := t.get(id)
 		equal(t, "state, attempt, errors", []any{got.State, got.Attempt, len(got.Errors)}, []any{dibs.Dead, 1, 1})
@@ -217,11 +217,11 @@ func txClaimUndone(t *test) {
 
 func txClaimRefinished(t *test) {
 	id := t.enqueue(dibs.NewJob{Kind: "k", Payload: "p", UniqueKey: "u"})[0]
-	tx := t.open()
+	tx := t.beginTx()
 	j := t.claimOn(tx, dibs.ClaimRequest{N: 1})[0]
 	t.must(tx.Exec(t.ctx, "savepoint before"))
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().RetryAfter(0, "e")}))
-	t.lost(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Die("again")}), id)
+	t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Die("again")}), id)
 	t.must(tx.Exec(t.ctx, "rollback to savepoint before"))
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Die("d")}))
 	t.must(tx.Commit())
@@ -229,18 +229,18 @@ func txClaimRefinished(t *test) {
 	equal(t, "state, payload, error", []any{got.State, string(got.Payload), got.Errors[0].Error}, []any{dibs.Dead, `"p"`, "d"})
 }
 
-// What is claimed is the transaction's: another Tx of it differs only in what leases that
-// have ended mean to it.
+// A claim belongs to the transaction, so another dibs.Tx for it has the same jobs. The two
+// differ only after a lease has ended.
 func txClaimAgain(t *test) {
 	for _, keep := range []time.Duration{time.Hour, 0} {
 		t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(keep), Concurrency: new(1)})
 		all := t.enqueue(copies(2, dibs.NewJob{Kind: "k", Payload: "p"})...)
-		tx := t.open()
+		tx := t.beginTx()
 		j := t.claimOn(tx, dibs.ClaimRequest{N: 2})
 		sameIDs(t, "claimed", ids(j), all[:1])
 		sameIDs(t, "claimed by another Tx, beyond the limit", ids(t.claimOn(tx.Again(), dibs.ClaimRequest{N: 2})), nil)
 		t.must(tx.Again().Finish(t.ctx, []dibs.Outcome{j[0].Lease().Die("e")}))
-		t.lost(tx.Finish(t.ctx, []dibs.Outcome{j[0].Lease().Retry("e")}), all[0])
+		t.expectLost(tx.Finish(t.ctx, []dibs.Outcome{j[0].Lease().Retry("e")}), all[0])
 		next := t.claimOn(tx.Again(), dibs.ClaimRequest{N: 2})
 		sameIDs(t, "claimed in the free place", ids(next), all[1:])
 		t.must(tx.Finish(t.ctx, outcomes(next, completed)))
@@ -252,7 +252,7 @@ func txClaimAgain(t *test) {
 
 func txClaimTwice(t *test) {
 	all := t.enqueue(copies(6, dibs.NewJob{Kind: "k"})...)
-	tx := t.open()
+	tx := t.beginTx()
 	first := t.claimOn(tx, dibs.ClaimRequest{N: 2})
 	second := t.claimOn(tx, dibs.ClaimRequest{N: 2})
 	sameIDs(t, "claimed", append(ids(first), ids(second)...), all[:4])
@@ -261,7 +261,7 @@ func txClaimTwice(t *test) {
 	}
 	t.must(tx.Finish(t.ctx, outcomes(append(first, second...), completed)))
 	t.must(tx.Commit())
-	t.in(dibs.Completed, all[:4]...)
+	t.inState(dibs.Completed, all[:4]...)
 	s := t.stats(dibs.DefaultQueue)
 	equal(t, "waiting, running, completed", []int64{s.Waiting, s.Running, s.Completed}, []int64{2, 0, 4})
 }
@@ -270,7 +270,7 @@ func txClaimPipeline(t *test) {
 	const n = 5
 	t.enqueue(copies(n, dibs.NewJob{Queue: "in", Kind: "k"})...)
 	for range n {
-		tx := t.open()
+		tx := t.beginTx()
 		jobs := t.claimOn(tx, dibs.ClaimRequest{Queue: "in", N: 1})
 		t.enqueueOn(tx, dibs.NewJob{Queue: "out", Kind: "k", Payload: jobs[0].ID})
 		t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
@@ -285,11 +285,11 @@ func txClaimRules(t *test) {
 		dibs.NewJob{Kind: "a"}, dibs.NewJob{Kind: "b"}, dibs.NewJob{Kind: "b", Priority: new(1)},
 		dibs.NewJob{Kind: "b", Delay: time.Hour},
 	)
-	tx := t.open()
+	tx := t.beginTx()
 	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5, Kinds: []string{"b"}})), []int64{all[2], all[1]})
 	t.must(tx.Rollback())
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Paused: new(true)})
-	tx = t.open()
+	tx = t.beginTx()
 	sameIDs(t, "claimed while paused", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), nil)
 	sameIDs(t, "claimed from nobody's queue", ids(t.claimOn(tx, dibs.ClaimRequest{Queue: "nobody's", N: 5})), nil)
 	t.must(tx.Commit())
@@ -298,7 +298,7 @@ func txClaimRules(t *test) {
 func txClaimGroups(t *test) {
 	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k", Group: "g"})...)
 	for _, id := range all {
-		tx := t.open()
+		tx := t.beginTx()
 		jobs := t.claimOn(tx, dibs.ClaimRequest{N: 3})
 		sameIDs(t, "claimed", ids(jobs), []int64{id})
 		for range 2 {
@@ -310,15 +310,15 @@ func txClaimGroups(t *test) {
 		}
 		t.must(tx.Commit())
 	}
-	t.in(dibs.Completed, all...)
+	t.inState(dibs.Completed, all...)
 }
 
 func txClaimConcurrency(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{Concurrency: new(2)})
 	all := t.enqueue(copies(6, dibs.NewJob{Kind: "k"})...)
-	tx := t.open()
+	tx := t.beginTx()
 	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), all[:2])
-	sameIDs(t, "claimed by the same again", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), nil)
+	sameIDs(t, "claimed again by the same transaction", ids(t.claimOn(tx, dibs.ClaimRequest{N: 5})), nil)
 	if t.OpenTx {
 		sameIDs(t, "claimed by another", ids(t.claim(dibs.ClaimRequest{N: 5})), nil)
 	}
@@ -326,7 +326,7 @@ func txClaimConcurrency(t *test) {
 	running := t.claim(dibs.ClaimRequest{N: 5})
 	sameIDs(t, "claimed after the rollback", ids(running), all[:2])
 	t.finish(running[0].Lease().Complete(nil))
-	tx = t.open()
+	tx = t.beginTx()
 	jobs := t.claimOn(tx, dibs.ClaimRequest{N: 5})
 	sameIDs(t, "claimed in the place left", ids(jobs), all[2:3])
 	t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
@@ -341,18 +341,18 @@ func txClaimPassedOver(t *test) {
 		t.Skip("one writer at a time: the others wait for the transaction")
 	}
 	all := t.enqueue(copies(6, dibs.NewJob{Kind: "k"})...)
-	tx := t.open()
+	tx := t.beginTx()
 	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 2})), all[:2])
 	got := t.claim(dibs.ClaimRequest{N: 2})
 	sameIDs(t, "claimed by another", ids(got), all[2:4])
 	t.finish(got[0].Lease().Complete(nil), got[1].Lease().Release())
 	t.enqueue(dibs.NewJob{Kind: "k"})
 	t.sweep()
-	second := t.open()
+	second := t.beginTx()
 	sameIDs(t, "claimed by a second transaction", ids(t.claimOn(second, dibs.ClaimRequest{N: 2})), all[3:5])
 	t.must(second.Commit())
 	t.must(tx.Rollback())
-	t.until("the given back jobs are claimed", func() bool {
+	t.waitUntil("the given back jobs are claimed", func() bool {
 		for _, j := range t.claim(dibs.ClaimRequest{N: 5}) {
 			if j.ID == all[1] {
 				return true
@@ -366,7 +366,7 @@ func txClaimPassedOver(t *test) {
 func txClaimReaders(t *test) {
 	other := t.Another(t)
 	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
-	tx := t.open()
+	tx := t.beginTx()
 	sameIDs(t, "claimed", ids(t.claimOn(tx, dibs.ClaimRequest{N: 2})), all[:2])
 	for _, db := range []dibs.Database{t.db, other} {
 		j, err := db.Get(t.ctx, all[0])
@@ -389,10 +389,10 @@ func txClaimReaders(t *test) {
 func txClaimNothingKept(t *test) {
 	t.set(dibs.DefaultQueue, dibs.QueueChange{KeepCompleted: new(time.Duration)})
 	id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
-	tx := t.open()
+	tx := t.beginTx()
 	jobs := t.claimOn(tx, dibs.ClaimRequest{N: 2})
 	sameIDs(t, "claimed", ids(jobs), []int64{id})
 	t.must(tx.Finish(t.ctx, outcomes(jobs, completed)))
 	t.must(tx.Commit())
-	t.gone(id)
+	t.expectGone(id)
 }

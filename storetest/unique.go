@@ -29,8 +29,8 @@ func keyedUntilClaimed(key string) dibs.NewJob {
 	return dibs.NewJob{Kind: "k", UniqueKey: key, UniqueUntil: dibs.UntilClaimed}
 }
 
-// existing enqueues a job whose key this job holds.
-func (t *test) existing(holder int64, j dibs.NewJob) {
+// enqueueDuplicate enqueues a job whose unique key the holder has.
+func (t *test) enqueueDuplicate(holder int64, j dibs.NewJob) {
 	t.Helper()
 	got, err := t.db.Enqueue(t.ctx, []dibs.NewJob{j})
 	t.must(err)
@@ -43,10 +43,10 @@ func uniqueHeld(t *test) {
 	id := t.enqueue(first)[0]
 	second := keyed("u")
 	second.Payload, second.Priority, second.Kind = "second", new(1), "other"
-	t.unchanged(id, func() { t.existing(id, second) })
+	t.expectUnchanged(id, func() { t.enqueueDuplicate(id, second) })
 	equal(t, "jobs", len(t.list(dibs.Filter{})), 1)
 	equal(t, "enqueued", t.stats(dibs.DefaultQueue).Enqueued, int64(1))
-	t.existing(id, keyedUntilClaimed("u"))
+	t.enqueueDuplicate(id, keyedUntilClaimed("u"))
 	equal(t, "unique until", t.get(id).UniqueUntil, dibs.UntilFinished)
 	t.enqueue(keyed("v"), keyed("U"), keyed("u "), dibs.NewJob{Kind: "k"}, dibs.NewJob{Kind: "k"})
 }
@@ -62,24 +62,24 @@ func uniqueInBatch(t *test) {
 		{ID: a}, {ID: held, Existing: true}, {ID: free}, {ID: a, Existing: true}, {ID: b}, {ID: b, Existing: true}, {ID: a, Existing: true},
 	})
 	if held >= a || a >= free || free >= b {
-		t.Fatalf("ids of those that were inserted do not grow: %d, %d, %d, %d", held, a, free, b)
+		t.Fatalf("the ids of inserted jobs do not grow: %d, %d, %d, %d", held, a, free, b)
 	}
-	t.next("each once", held, a, free, b)
+	t.claimExactly("each once", held, a, free, b)
 }
 
 func uniqueFinished(t *test) {
 	id := t.enqueue(keyed("u"))[0]
 	for range 3 {
 		j := t.claimOne(dibs.ClaimRequest{})
-		t.existing(id, keyed("u"))
+		t.enqueueDuplicate(id, keyed("u"))
 		t.finish(j.Lease().RetryAfter(0, "e"))
-		t.existing(id, keyed("u"))
+		t.enqueueDuplicate(id, keyed("u"))
 	}
 	j := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
-	t.lapse(j)
-	t.existing(id, keyed("u"))
+	t.waitForExpiry(j)
+	t.enqueueDuplicate(id, keyed("u"))
 	t.sweep()
-	t.existing(id, keyed("u"))
+	t.enqueueDuplicate(id, keyed("u"))
 	t.finish(t.claimOne(dibs.ClaimRequest{}).Lease().Complete(nil))
 	t.enqueue(keyed("u"))
 }
@@ -91,7 +91,7 @@ func uniqueFreed(t *test) {
 		func(l dibs.Lease) dibs.Outcome { return l.Die("e") },
 		func(l dibs.Lease) dibs.Outcome { return l.Cancel("e") },
 	} {
-		t.existing(holder, keyed("u"))
+		t.enqueueDuplicate(holder, keyed("u"))
 		t.finish(end(t.claimOne(dibs.ClaimRequest{}).Lease()))
 		equal(t, "key of the finished job", t.get(holder).UniqueKey, "u")
 		holder = t.enqueue(keyed("u"))[0]
@@ -102,26 +102,26 @@ func uniqueFreed(t *test) {
 
 func uniqueClaimed(t *test) {
 	first := t.enqueue(keyedUntilClaimed("u"))[0]
-	t.existing(first, keyedUntilClaimed("u"))
+	t.enqueueDuplicate(first, keyedUntilClaimed("u"))
 	j := t.claimOne(dibs.ClaimRequest{})
 	second := t.enqueue(keyedUntilClaimed("u"))[0]
-	t.existing(second, keyedUntilClaimed("u"))
+	t.enqueueDuplicate(second, keyedUntilClaimed("u"))
 	t.finish(j.Lease().RetryAfter(0, "e"))
-	t.existing(second, keyedUntilClaimed("u"))
-	t.next("both", second, first)
+	t.enqueueDuplicate(second, keyedUntilClaimed("u"))
+	t.claimExactly("both", second, first)
 	t.enqueue(keyedUntilClaimed("u"))
 }
 
 func uniqueMixed(t *test) {
 	first := t.enqueue(keyedUntilClaimed("u"))[0]
-	t.existing(first, keyed("u"))
+	t.enqueueDuplicate(first, keyed("u"))
 	running := t.claimOne(dibs.ClaimRequest{})
 	second := t.enqueue(keyed("u"))[0]
-	t.existing(second, keyedUntilClaimed("u"))
-	t.next("the second", second)
-	t.existing(second, keyedUntilClaimed("u"))
+	t.enqueueDuplicate(second, keyedUntilClaimed("u"))
+	t.claimExactly("the second", second)
+	t.enqueueDuplicate(second, keyedUntilClaimed("u"))
 	t.complete(running)
-	t.existing(second, keyed("u"))
+	t.enqueueDuplicate(second, keyed("u"))
 }
 
 func uniquePerQueue(t *test) {
@@ -129,7 +129,7 @@ func uniquePerQueue(t *test) {
 		j := keyed("u")
 		j.Queue = q
 		id := t.enqueue(j)[0]
-		t.existing(id, j)
+		t.enqueueDuplicate(id, j)
 	}
 }
 
@@ -137,7 +137,7 @@ func uniqueAtOnce(t *test) {
 	stores := []dibs.Database{t.db, t.Another(t)}
 	const callers, keys = 12, 8
 	got := make([][]dibs.Enqueued, callers)
-	t.together(callers, func(i int) (err error) {
+	t.runAtOnce(callers, func(i int) (err error) {
 		var batch []dibs.NewJob
 		for k := range keys {
 			batch = append(batch, keyed(string(rune('a'+k))), dibs.NewJob{Kind: "free"})
@@ -158,11 +158,11 @@ func uniqueAtOnce(t *test) {
 	equal(t, "jobs", len(t.list(dibs.Filter{Limit: 1000})), keys+callers*keys)
 }
 
-// Two batches that hold each other's keys in opposite order are the classic deadlock.
+// Two batches that insert the same keys in opposite orders are the classic deadlock.
 func uniqueCrossing(t *test) {
 	stores := []dibs.Database{t.db, t.Another(t)}
 	const callers, keys = 8, 40
-	t.together(callers, func(i int) error {
+	t.runAtOnce(callers, func(i int) error {
 		batch := make([]dibs.NewJob, keys)
 		for k := range keys {
 			at := k
@@ -182,22 +182,22 @@ func uniqueRequeue(t *test) {
 	t.finish(t.claimOne(dibs.ClaimRequest{}).Lease().Die("e"))
 	t.requeue(first)
 	equal(t, "key", t.get(first).UniqueKey, "u")
-	t.existing(first, keyed("u"))
+	t.enqueueDuplicate(first, keyed("u"))
 	t.finish(t.claimOne(dibs.ClaimRequest{}).Lease().Die("e"))
 	second := t.enqueue(keyed("u"))[0]
 	sameIDs(t, "requeued", t.requeue(first), []int64{first})
-	t.existing(second, keyed("u"))
-	t.in(dibs.Waiting, first, second)
-	t.next("both", second, first)
+	t.enqueueDuplicate(second, keyed("u"))
+	t.inState(dibs.Waiting, first, second)
+	t.claimExactly("both", second, first)
 }
 
 func uniqueLeaseExpired(t *test) {
 	j := keyed("u")
 	j.MaxAttempts = 1
 	id := t.enqueue(j)[0]
-	t.lapse(t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease}))
+	t.waitForExpiry(t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease}))
 	t.sweep()
-	t.in(dibs.Dead, id)
+	t.inState(dibs.Dead, id)
 	t.enqueue(keyed("u"))
 }
 
@@ -205,21 +205,21 @@ func uniqueReleased(t *test) {
 	first := t.enqueue(keyedUntilClaimed("u"))[0]
 	t.finish(t.claimOne(dibs.ClaimRequest{}).Lease().Release())
 	second := t.enqueue(keyedUntilClaimed("u"))[0]
-	t.next("both", first, second)
+	t.claimExactly("both", first, second)
 }
 
 func uniqueRequeueClaimed(t *test) {
 	first := t.enqueue(keyedUntilClaimed("u"))[0]
-	t.complete(t.next("the first", first)...)
+	t.complete(t.claimExactly("the first", first)...)
 	sameIDs(t, "requeued", t.requeue(first), []int64{first})
 	t.enqueue(keyed("u"))
 }
 
 func uniqueRequeueTwo(t *test) {
 	first := t.enqueue(keyed("u"))[0]
-	t.complete(t.next("the first", first)...)
+	t.complete(t.claimExactly("the first", first)...)
 	second := t.enqueue(keyed("u"))[0]
-	t.complete(t.next("the second", second)...)
+	t.complete(t.claimExactly("the second", second)...)
 	sameIDs(t, "requeued", t.requeue(second, first, second), []int64{first, second})
-	t.existing(first, keyed("u"))
+	t.enqueueDuplicate(first, keyed("u"))
 }

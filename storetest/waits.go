@@ -7,8 +7,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// until waits for something to come true.
-func (t *test) until(what string, cond func() bool) {
+// waitUntil waits until a condition is true.
+func (t *test) waitUntil(what string, cond func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -21,30 +21,29 @@ func (t *test) until(what string, cond func() bool) {
 	}
 }
 
-// untilTime waits until the database's clock has reached a time. It does so by
-// reading alone, so that nothing is swept meanwhile: a job that is due then stops
-// being counted as scheduled.
-func (t *test) untilTime(at time.Time) {
+// waitUntilTime waits until the database's clock reaches a time. It enqueues a job for that
+// time and reads until the job is no longer counted as scheduled, so nothing is swept.
+func (t *test) waitUntilTime(at time.Time) {
 	t.Helper()
-	t.alarm(at)()
+	t.setAlarm(at)()
 }
 
-// alarm is untilTime in two steps: the wait that it returns writes nothing, and so may
-// happen beside an open transaction.
-func (t *test) alarm(at time.Time) (wait func()) {
+// setAlarm is waitUntilTime in two steps. The function that it returns writes nothing, so
+// it may wait beside an open transaction.
+func (t *test) setAlarm(at time.Time) (wait func()) {
 	t.Helper()
 	t.enqueue(dibs.NewJob{Queue: clock, Kind: "tick", RunAt: at.Add(2 * time.Millisecond)})
 	return func() {
 		t.Helper()
-		t.until(at.Format(time.StampMilli), func() bool { return t.stats(clock).Scheduled == 0 })
+		t.waitUntil(at.Format(time.StampMilli), func() bool { return t.stats(clock).Scheduled == 0 })
 	}
 }
 
-// clock is the queue whose jobs tell the time.
+// clock is the queue of the jobs that setAlarm enqueues.
 const clock = "storetest-clock"
 
-// lapse waits until the leases on these running jobs have ended.
-func (t *test) lapse(jobs ...*dibs.RawJob) {
+// waitForExpiry waits until the leases on these running jobs have ended.
+func (t *test) waitForExpiry(jobs ...*dibs.RawJob) {
 	t.Helper()
 	var last time.Time
 	for _, j := range jobs {
@@ -52,18 +51,18 @@ func (t *test) lapse(jobs ...*dibs.RawJob) {
 			last = until
 		}
 	}
-	t.untilTime(last)
+	t.waitUntilTime(last)
 }
 
-// expire makes the leases on these jobs end now, without a sweep.
+// expire shortens the leases on these jobs and waits for their end, without a sweep.
 func (t *test) expire(jobs ...*dibs.RawJob) {
 	t.Helper()
-	t.extended(dibs.MinLease, leases(jobs)...)
-	t.lapse(jobs...)
+	t.extendAll(dibs.MinLease, leases(jobs)...)
+	t.waitForExpiry(jobs...)
 }
 
-// together runs f n times at once, and fails on the first error.
-func (t *test) together(n int, f func(i int) error) {
+// runAtOnce runs f n times at once, and fails the test if one returns an error.
+func (t *test) runAtOnce(n int, f func(i int) error) {
 	t.Helper()
 	start := make(chan struct{})
 	errs := make(chan error, n)

@@ -6,7 +6,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Wake-ups are hints; that jobs are found without them is shown everywhere else.
+// Wake-ups are hints. All other chapters show that jobs are found without them.
 var wakeCases = []oneCase{
 	{"what this process enqueues wakes its waiters", wakeOwn},
 	{"every waiter of the queue is woken", wakeAll},
@@ -16,8 +16,8 @@ var wakeCases = []oneCase{
 	{"nobody has to listen", wakeNobody},
 }
 
-// woken waits for a wake-up.
-func (t *test) woken(what string, wake <-chan struct{}) {
+// waitForWake waits for a wake-up.
+func (t *test) waitForWake(what string, wake <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-wake:
@@ -31,7 +31,7 @@ func wakeOwn(t *test) {
 	defer stop()
 	for range 3 {
 		t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
-		t.woken("after Enqueue", wake)
+		t.waitForWake("after Enqueue", wake)
 		sameIDs(t, "claimed from another queue", ids(t.claim(dibs.ClaimRequest{N: 1})), nil)
 		t.claimOne(dibs.ClaimRequest{Queue: "q"})
 	}
@@ -45,9 +45,9 @@ func wakeAll(t *test) {
 	defer stopC()
 	stopB()
 	t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
-	t.woken("the first waiter", a)
-	t.woken("the third waiter", c)
-	_ = b // stopped: nothing is promised for it
+	t.waitForWake("the first waiter", a)
+	t.waitForWake("the third waiter", c)
+	_ = b // its wake-ups were stopped, so nothing is expected
 }
 
 func wakeRoom(t *test) {
@@ -59,26 +59,26 @@ func wakeRoom(t *test) {
 		wake, stop := t.db.Wakeups(queue)
 		defer stop()
 		t.must(t.db.Finish(t.ctx, []dibs.Outcome{first.Lease().Complete(nil)}))
-		t.woken("after a Finish in the queue "+queue, wake)
+		t.waitForWake("after a Finish in the queue "+queue, wake)
 		t.claimOne(dibs.ClaimRequest{Queue: queue})
 	}
 	waiting := t.enqueue(dibs.NewJob{Queue: "other", Kind: "k", Group: "g"}, dibs.NewJob{Queue: "other", Kind: "k", Group: "g"})
-	sameIDs(t, "claimed of a kind that there is not", ids(t.claim(dibs.ClaimRequest{Queue: "other", Kinds: []string{"x"}, N: 1})), nil)
+	sameIDs(t, "claimed of an unknown kind", ids(t.claim(dibs.ClaimRequest{Queue: "other", Kinds: []string{"x"}, N: 1})), nil)
 	wake, stop := t.db.Wakeups("other")
 	defer stop()
 	_, _, err := t.db.Cancel(t.ctx, waiting[:1])
 	t.must(err)
-	t.woken("after a Cancel of the job that holds its group's place", wake)
+	t.waitForWake("after a Cancel of the job that holds its group's place", wake)
 }
 
 func wakeByHand(t *test) {
 	wake, stop := t.db.Wakeups("q")
 	defer stop()
-	tx := t.open()
+	tx := t.beginTx()
 	t.enqueueOn(tx, dibs.NewJob{Queue: "q", Kind: "k"})
 	t.must(tx.Commit())
 	t.db.Wake("q")
-	t.woken("after Wake", wake)
+	t.waitForWake("after Wake", wake)
 	t.claimOne(dibs.ClaimRequest{Queue: "q"})
 }
 
@@ -89,8 +89,8 @@ func wakeOthers(t *test) {
 	other := t.Another(t)
 	wake, stop := other.Wakeups("q")
 	defer stop()
-	// It takes a moment until the other store listens; until then it polls, too.
-	t.until("the other store listens", func() bool {
+	// The other store needs a moment before it listens.
+	t.waitUntil("the other store listens", func() bool {
 		t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
 		select {
 		case <-wake:
@@ -102,7 +102,7 @@ func wakeOthers(t *test) {
 	quiet := func() {
 		for {
 			select {
-			case <-wake: // the rest of what was merged or late
+			case <-wake: // a wake-up of an earlier enqueue
 				continue
 			case <-time.After(100 * time.Millisecond):
 			}
@@ -111,7 +111,7 @@ func wakeOthers(t *test) {
 	}
 	quiet()
 	t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
-	t.woken("after another store's Enqueue", wake)
+	t.waitForWake("after another store's Enqueue", wake)
 	quiet()
 	third := t.Another(t)
 	_, err := third.Enqueue(t.ctx, []dibs.NewJob{{Queue: "q", Kind: "k"}})
@@ -120,12 +120,12 @@ func wakeOthers(t *test) {
 	select {
 	case <-wake:
 	case <-time.After(time.Second):
-		t.Error("a store that was closed right after its Enqueue woke nobody")
+		t.Error("the Enqueue of a store that was closed at once woke nobody")
 	}
 }
 
 func wakeNobody(t *test) {
-	_, stop := t.db.Wakeups("q") // never read
+	_, stop := t.db.Wakeups("q") // the test never reads these wake-ups
 	defer stop()
 	for range 100 {
 		t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})

@@ -63,7 +63,7 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 	}
 }
 
-// TestEveryPatchFitsTheSource fails at once when the source has changed.
+// TestEveryPatchFitsTheSource finds, without any build, patches that no longer fit the source.
 func TestEveryPatchFitsTheSource(t *testing.T) {
 	for _, v := range Variants() {
 		for _, p := range v.Patches {
@@ -74,7 +74,7 @@ func TestEveryPatchFitsTheSource(t *testing.T) {
 	}
 }
 
-// testsByStore lists the tests that must catch a variant.
+// testsByStore lists, for each store, the tests that must catch a variant.
 func testsByStore() map[string][]string {
 	tests := map[string][]string{}
 	for _, v := range Variants() {
@@ -111,7 +111,7 @@ func build(t *testing.T, root string, p Patch) string {
 	return binary
 }
 
-// run runs tests of the program as go test would, with the patched statements.
+// run runs tests of the program like go test, with the patched statements.
 func run(t *testing.T, root string, p Patch, binary string, tests ...string) (out string, err error) {
 	t.Helper()
 	folder := t.TempDir()
@@ -127,7 +127,7 @@ func run(t *testing.T, root string, p Patch, binary string, tests ...string) (ou
 	return string(b), err
 }
 
-// pattern selects exactly these tests, with their subtests.
+// pattern returns the -test.run pattern of exactly these tests and their subtests.
 func pattern(tests []string) string {
 	var all []string
 	for _, name := range tests {
@@ -140,11 +140,11 @@ func pattern(tests []string) string {
 	return strings.Join(all, "|")
 }
 
-// goTestName is a test's name as go test prints it.
+// goTestName returns a test's name as go test prints it.
 func goTestName(name string) string { return strings.ReplaceAll(name, " ", "_") }
 
-// breakdown matches the output of a test that failed for another reason than its
-// assertion: the program crashed or hung, or a statement of the variant is invalid.
+// breakdown matches the output of a test that did not fail by its assertion: the program
+// crashed or hung, or a statement of the variant is invalid.
 var breakdown = regexp.MustCompile(`(?m)^(panic|fatal error): |SQLSTATE 42|SQL logic error`)
 
 // failed reports whether the test failed by its assertion.
@@ -155,7 +155,7 @@ func failed(test, out string, err error) bool {
 
 var assertion = regexp.MustCompile(`(?m)^ +\w+\.go:\d+: .{0,200}`)
 
-// firstComplaint is the first message of a failing test.
+// firstComplaint returns the first message of a failing test.
 func firstComplaint(out string) string {
 	for _, line := range assertion.FindAllString(out, -1) {
 		if !strings.Contains(line, "DIBS_TEST_SEED=") {

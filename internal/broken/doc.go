@@ -1,8 +1,8 @@
-// Package broken keeps faults: patches of the stores' real source, each of which
-// breaks one promise. Its test builds the stores with each patch (go test -overlay),
-// or once for all patches of SQL statements, and demands that a named test fails. So
-// the tests of dibs are tested themselves, production code needs no hooks for it, and
-// docs/broken.md can name the test for each promise.
+// Package broken holds faults: patches of the stores' source, each of which breaks one
+// promise. Its test builds the stores with each patch (go test -overlay), or once for all
+// patches of SQL statements, and demands that a named test fails. So the tests of dibs are
+// tested too, production code needs no hooks for that, and docs/broken.md names the test
+// that catches each fault.
 //
 // A patch that no longer fits the source fails the test, so patches stay up to date.
 package broken
@@ -18,24 +18,25 @@ import (
 
 // Variant is one fault.
 type Variant struct {
-	Name    string // for docs/broken.md and go test -run
+	Name    string // its name in docs/broken.md and for go test -run
 	Fault   string // what is broken
 	Harm    string // the consequence for a user
 	Patches []Patch
-	// Untortured says why half a minute of dibs torture does not find the fault; empty: it does.
+	// Untortured says why half a minute of dibs torture does not find the fault. It is empty
+	// if the torture finds it.
 	Untortured string
 }
 
 // Patch breaks one database's store.
 type Patch struct {
-	Store    string // folder of the store: postgres or sqlite
+	Store    string // the store's folder: postgres or sqlite
 	CaughtBy string // the store's test that must fail: TestName/subtest, with spaces for underscores
 	Edits    []Edit
 }
 
 // Edit replaces a text that occurs exactly once in a file.
 type Edit struct {
-	File string // path in the store's folder
+	File string // its path in the store's folder
 	Old  string
 	New  string
 }
@@ -88,11 +89,11 @@ func (p Patch) Overlay(root, dir string) (string, error) {
 	return overlay, os.WriteFile(overlay, b, 0o600)
 }
 
-// envFolder is the environment variable for the folder that fromFolder reads.
+// envFolder is the environment variable for the folder that patched stores read.
 const envFolder = "DIBS_BROKEN_FOLDER"
 
-// fromFolder are no faults. They make stores read statements and migrations from a folder,
-// so that one program runs with all patches that change only these.
+// fromFolder holds no faults. Its patches make stores read statements and migrations from a
+// folder, so that one program can run with all patches that change only these.
 var fromFolder = []Patch{
 	{Store: "postgres", Edits: []Edit{
 		{"statements.go", importEmbed, importEmbed + importOS},

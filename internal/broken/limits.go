@@ -98,7 +98,7 @@ var limitVariants = []Variant{
 				{"sql/claim.sql", "limit 21", "limit 0"},
 			}},
 		},
-		Untortured: "the jobs of its groups come in their order",
+		Untortured: "the jobs of its groups are enqueued in their order",
 	},
 	{
 		Name:  "group-not-woken",

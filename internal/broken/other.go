@@ -75,14 +75,14 @@ var otherVariants = []Variant{
 	},
 	{
 		Name:  "unique-begins-again",
-		Fault: "An enqueue of unique jobs that finds other settings in a later round begins again in the same transaction.",
-		Harm:  "The jobs of its first round are inserted twice.",
+		Fault: "An enqueue of unique jobs that must start over because settings have changed does so in the same transaction.",
+		Harm:  "The jobs that it has already inserted are inserted twice.",
 		Patches: []Patch{
 			{"postgres", "TestABatchThatBeginsAgainInsertsNothingTwice", []Edit{
 				{"enqueue.go", "if round > 0 && errors.Is(err, errStale) {", "if round < 0 && errors.Is(err, errStale) {"},
 			}},
 		},
-		Untortured: "a key is hardly ever given up at the moment in which settings change",
+		Untortured: "a key is hardly ever given up just when settings change",
 	},
 	{
 		Name:  "clock-back",

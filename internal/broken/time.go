@@ -91,7 +91,7 @@ var timeVariants = []Variant{
 				{"sql/expire.sql", " and j.token = h.token and j.lease_until <= statement_timestamp()", " and j.token = h.token"},
 			}},
 		},
-		Untortured: "its extensions hardly ever commit within the moment in which a sweep looks",
+		Untortured: "its extensions hardly ever commit just when a sweep checks the same lease",
 	},
 	{
 		Name:  "sweep-any-token",

@@ -12,9 +12,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// TestTortureFindsBrokenVariants builds dibs with each variant, for the first of its
-// databases, and runs dibs torture: it must find all variants but those with Untortured.
-// They run one after the other, since the torture uses the whole machine.
+// TestTortureFindsBrokenVariants builds dibs with each variant, for the variant's first
+// database, and runs dibs torture, which must find all variants without Untortured. The
+// runs come one after the other, since the torture uses the whole machine.
 func TestTortureFindsBrokenVariants(t *testing.T) {
 	if os.Getenv("DIBS_SOAK") == "" {
 		t.Skip("takes 20 minutes: only with DIBS_SOAK=1")

@@ -13,12 +13,12 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Client is one user of a store, and a worker of its own name.
+// Client is a program that uses a store, as a worker under its own name.
 type Client struct {
-	Name     string        // unique among those that run at once
+	Name     string        // unique among the clients that run at once
 	DB       dibs.Database // records the calls
 	Rand     *rand.Rand
-	Answered func() // called after each step; nil: nobody wants to know
+	Answered func() // called after each step, unless nil
 
 	held  []*dibs.RawJob
 	stale *dibs.Outcome // an outcome of an attempt that has ended
@@ -26,13 +26,13 @@ type Client struct {
 
 const (
 	lease    = time.Hour // longer than any test
-	most     = 12        // jobs of one call
+	maxJobs  = 12        // the most jobs of one call
 	groups   = 5
-	maxDelay = 20 // milliseconds of a retry or snooze
+	maxDelay = 20 // the longest delay of a retry or snooze, in milliseconds
 )
 
-// Loop makes calls until one fails, and returns why. What a killed client of the
-// same name held it takes back at first.
+// Loop makes calls until one fails, and returns that error. First it resumes the jobs that a
+// killed client of the same name held.
 func (c *Client) Loop(ctx context.Context) (err error) {
 	c.held, err = c.DB.Resume(ctx, dibs.ClaimRequest{Worker: c.Name, Lease: lease})
 	for err == nil {
@@ -46,7 +46,7 @@ func (c *Client) Loop(ctx context.Context) (err error) {
 
 func (c *Client) step(ctx context.Context) (err error) {
 	if len(c.held) == 0 {
-		c.held, err = c.DB.Claim(ctx, dibs.ClaimRequest{Worker: c.Name, N: 1 + c.Rand.IntN(most), Lease: lease})
+		c.held, err = c.DB.Claim(ctx, dibs.ClaimRequest{Worker: c.Name, N: 1 + c.Rand.IntN(maxJobs), Lease: lease})
 		if err != nil || len(c.held) > 0 {
 			return err
 		}
@@ -62,7 +62,7 @@ func (c *Client) step(ctx context.Context) (err error) {
 	}
 }
 
-// enqueue enqueues a batch; one in eight has a bad job at its end, and is refused.
+// enqueue enqueues a batch. One in eight ends with an invalid job and is refused.
 func (c *Client) enqueue(ctx context.Context) error {
 	jobs := c.batch()
 	if c.Rand.IntN(8) == 0 {
@@ -75,9 +75,9 @@ func (c *Client) enqueue(ctx context.Context) error {
 	return err
 }
 
-// batch is some new jobs, with attempts enough for all the times that they are resumed.
+// batch returns some new jobs. They may have many attempts, since each resume uses one.
 func (c *Client) batch() []dibs.NewJob {
-	jobs := make([]dibs.NewJob, 1+c.Rand.IntN(most))
+	jobs := make([]dibs.NewJob, 1+c.Rand.IntN(maxJobs))
 	for i := range jobs {
 		key := strconv.FormatUint(c.Rand.Uint64(), 36)
 		jobs[i] = dibs.NewJob{Kind: "k", Payload: map[string]string{"key": key}, MaxAttempts: 100 + c.Rand.IntN(9)}
@@ -91,16 +91,16 @@ func (c *Client) batch() []dibs.NewJob {
 	return jobs
 }
 
-// finish ends some of the attempts that the client holds; one call in five also
-// names a lease that has ended, which has to be refused.
+// finish ends some of the attempts that the client holds. One call in five also contains an
+// outcome for an attempt that has ended, which the store must refuse.
 func (c *Client) finish(ctx context.Context) error {
 	stale, outcomes := c.stale, c.outcomes()
-	again := func(o dibs.Outcome) bool { return o.ID == stale.ID }
-	if stale != nil && c.Rand.IntN(5) == 0 && !slices.ContainsFunc(outcomes, again) {
+	sameJob := func(o dibs.Outcome) bool { return o.ID == stale.ID }
+	if stale != nil && c.Rand.IntN(5) == 0 && !slices.ContainsFunc(outcomes, sameJob) {
 		outcomes = append(outcomes, *stale)
 	}
 	err := c.DB.Finish(ctx, outcomes)
-	if errors.Is(err, dibs.ErrLeaseLost) { // whether rightly is for the judge
+	if errors.Is(err, dibs.ErrLeaseLost) { // the judge decides whether the refusal is right
 		return nil
 	}
 	return err
@@ -108,8 +108,8 @@ func (c *Client) finish(ctx context.Context) error {
 
 var errChangedMind = errors.New("rolled back")
 
-// transaction ends attempts and enqueues a batch, in one transaction; one in four
-// is rolled back.
+// transaction ends attempts and enqueues a batch in one transaction. One in four is rolled
+// back.
 func (c *Client) transaction(ctx context.Context) error {
 	held, outcomes := c.held, c.outcomes()
 	err := c.DB.InTx(ctx, func(tx dibs.Tx) error {
@@ -129,7 +129,7 @@ func (c *Client) transaction(ctx context.Context) error {
 	return err
 }
 
-// staleText is the result that outcomes of ended attempts bring.
+// staleText is the result in outcomes for attempts that have ended.
 const staleText = `"stale"`
 
 // outcomes ends the first few attempts that the client holds.

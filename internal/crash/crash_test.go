@@ -17,21 +17,21 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// Each of these stores has one fault that the judge has to name; the first has none.
+// Each of these stores, except the first, has one fault that the judge must find.
 var stores = []struct {
 	fault string
-	finds string // part of what is said about it; empty: nothing is
+	finds string // part of the judge's message; empty: there must be none
 	wrap  func(dibs.Database) dibs.Database
 }{
 	{"none", "", func(d dibs.Database) dibs.Database { return d }},
-	{"forgets the last job of a batch", "promise 1:", func(d dibs.Database) dibs.Database { return forgetful{d} }},
-	{"stops in the middle of a batch", "of the jobs that were enqueued together", func(d dibs.Database) dibs.Database { return half{d} }},
-	{"commits what is rolled back", "failed or was rolled back", func(d dibs.Database) dibs.Database { return stubborn{d} }},
-	{"leaves outcomes out of a transaction", "it ended twice", func(d dibs.Database) dibs.Database { return partial{d} }},
+	{"forgets the last job of a batch", "promise 1:", func(d dibs.Database) dibs.Database { return losesLastJob{d} }},
+	{"stops in the middle of a batch", "the jobs that were enqueued together", func(d dibs.Database) dibs.Database { return stopsHalfway{d} }},
+	{"commits instead of rolling back", "failed or was rolled back", func(d dibs.Database) dibs.Database { return alwaysCommits{d} }},
+	{"leaves outcomes out of a transaction", "it ended twice", func(d dibs.Database) dibs.Database { return skipsOutcomes{d} }},
 	{"answers before it finishes", "it ended twice", func(d dibs.Database) dibs.Database { return &crash.Early{Database: d} }},
-	{"loses results", "an acknowledged finish was lost", func(d dibs.Database) dibs.Database { return resultless{d} }},
-	{"counts what is released", "excused attempts", func(d dibs.Database) dibs.Database { return counting{d} }},
-	{"claims for nobody", "were given to nobody", func(d dibs.Database) dibs.Database { return losing{d} }},
+	{"loses results", "an acknowledged finish was lost", func(d dibs.Database) dibs.Database { return losesResults{d} }},
+	{"counts released attempts", "excused attempts", func(d dibs.Database) dibs.Database { return countsReleases{d} }},
+	{"claims a job and does not return it", "were given to nobody", func(d dibs.Database) dibs.Database { return dropsClaimedJob{d} }},
 }
 
 func TestEachFaultIsFound(t *testing.T) {
@@ -41,7 +41,7 @@ func TestEachFaultIsFound(t *testing.T) {
 			t.Parallel()
 			r := crash.Random(t)
 			var found []string
-			for range 10 { // some faults need luck to show, and are hidden by calls without an answer
+			for range 10 { // some faults show only by luck, and calls without an answer excuse them
 				if found = threeCuts(t, s.wrap, r, s.finds); s.finds == "" || found == nil {
 					break
 				}
@@ -53,8 +53,8 @@ func TestEachFaultIsFound(t *testing.T) {
 	}
 }
 
-// threeCuts judges a new database after each of three cuts. It returns what was found, or nil once
-// that is what the fault is to be found by.
+// threeCuts judges a new database after each of three cuts. It returns nil once the judge finds
+// the expected violation, and otherwise the judge's last findings.
 func threeCuts(t *testing.T, wrap func(dibs.Database) dibs.Database, r *rand.Rand, finds string) (found []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,9 +101,9 @@ func cut(t *testing.T, db dibs.Database, dir string, r *rand.Rand, run int) {
 	}
 }
 
-type forgetful struct{ dibs.Database }
+type losesLastJob struct{ dibs.Database }
 
-func (d forgetful) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+func (d losesLastJob) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	done, err := d.Database.Enqueue(ctx, jobs[:max(1, len(jobs)-1)])
 	if err == nil && len(jobs) > 1 {
 		done = append(done, dibs.Enqueued{ID: done[len(done)-1].ID + 1})
@@ -111,9 +111,9 @@ func (d forgetful) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqu
 	return done, err
 }
 
-type half struct{ dibs.Database }
+type stopsHalfway struct{ dibs.Database }
 
-func (d half) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+func (d stopsHalfway) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	if len(jobs) < 3 {
 		return d.Database.Enqueue(ctx, jobs)
 	}
@@ -123,25 +123,25 @@ func (d half) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued,
 	return nil, dibs.ErrUnavailable
 }
 
-type stubborn struct{ dibs.Database }
+type alwaysCommits struct{ dibs.Database }
 
-func (d stubborn) InTx(ctx context.Context, f func(dibs.Tx) error) (err error) {
+func (d alwaysCommits) InTx(ctx context.Context, f func(dibs.Tx) error) (err error) {
 	return errors.Join(d.Database.InTx(ctx, func(tx dibs.Tx) error { err = f(tx); return nil }), err)
 }
 
-type partial struct{ dibs.Database }
+type skipsOutcomes struct{ dibs.Database }
 
-func (d partial) InTx(ctx context.Context, f func(dibs.Tx) error) error {
-	return d.Database.InTx(ctx, func(tx dibs.Tx) error { return f(unfinished{tx}) })
+func (d skipsOutcomes) InTx(ctx context.Context, f func(dibs.Tx) error) error {
+	return d.Database.InTx(ctx, func(tx dibs.Tx) error { return f(skipsFinish{tx}) })
 }
 
-type unfinished struct{ dibs.Tx }
+type skipsFinish struct{ dibs.Tx }
 
-func (unfinished) Finish(context.Context, []dibs.Outcome) error { return nil }
+func (skipsFinish) Finish(context.Context, []dibs.Outcome) error { return nil }
 
-type resultless struct{ dibs.Database }
+type losesResults struct{ dibs.Database }
 
-func (d resultless) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+func (d losesResults) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	outcomes = slices.Clone(outcomes)
 	for i := range outcomes {
 		outcomes[i].Result = nil
@@ -149,9 +149,9 @@ func (d resultless) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return d.Database.Finish(ctx, outcomes)
 }
 
-type counting struct{ dibs.Database }
+type countsReleases struct{ dibs.Database }
 
-func (d counting) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
+func (d countsReleases) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	outcomes = slices.Clone(outcomes)
 	for i, o := range outcomes {
 		if o.Ending == dibs.EndRelease {
@@ -161,9 +161,9 @@ func (d counting) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return d.Database.Finish(ctx, outcomes)
 }
 
-type losing struct{ dibs.Database }
+type dropsClaimedJob struct{ dibs.Database }
 
-func (d losing) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+func (d dropsClaimedJob) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	jobs, err := d.Database.Claim(ctx, r)
 	if len(jobs) > 1 {
 		jobs = jobs[1:]

@@ -1,20 +1,20 @@
-// Package crash loads a queue with work and ends processes with SIGKILL meanwhile: those of
-// PostgreSQL, or those that use a SQLite file. Afterwards the promises are judged from the
-// records of all clients and what is left ([history.Judge]):
+// Package crash gives a queue work and meanwhile kills processes with SIGKILL: those of
+// PostgreSQL, or those that use a SQLite file. Afterwards [history.Judge] judges the promises
+// from the records of all clients and from the database:
 //
-//   - what was acknowledged is there: every job, and of every finished attempt
-//     its state, result and error;
-//   - what was refused, or rolled back, is not there;
-//   - a call that nobody got an answer to happened as a whole or not at all,
-//     its transaction included;
-//   - nothing else is there, and the store's own check finds nothing.
+//   - the database holds every acknowledged job, and the state, result and error of
+//     every acknowledged finish;
+//   - it holds nothing that was refused or rolled back;
+//   - a call without an answer, or a transaction whose commit has none, took effect as a
+//     whole or not at all;
+//   - the database holds nothing else, and the store's own check finds nothing.
 //
-// Leases are so long that none ends meanwhile, so that no lost lease excuses anything.
+// Leases are longer than any test, so that no lost lease excuses a violation.
 //
-// That shows that nothing is acknowledged before it is written outside of the process, and
-// that what is written in part is repaired or ignored. It does not show that the disk has
-// it: the kernel keeps what processes have written. That the disk has it too is left to
-// fsync, which PostgreSQL and SQLite use by default.
+// This shows that a store acknowledges nothing before it is written outside of the process,
+// and that it repairs or ignores partial writes. It does not show that the data is on the
+// disk, since the kernel keeps what killed processes have written. For that, PostgreSQL and
+// SQLite use fsync by default.
 package crash
 
 import (
@@ -24,8 +24,7 @@ import (
 	"testing"
 )
 
-// Random is a source of random numbers whose seed is logged and can be given, by
-// DIBS_TEST_SEED.
+// Random returns a source of random numbers. It logs the seed, which DIBS_TEST_SEED can set.
 func Random(t testing.TB) *rand.Rand {
 	t.Helper()
 	seed := rand.Uint64()
@@ -39,7 +38,7 @@ func Random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// Times is few, or soak if DIBS_SOAK is set.
+// Times returns few, or soak if DIBS_SOAK is set.
 func Times(few, soak int) int {
 	if os.Getenv("DIBS_SOAK") != "" {
 		return soak

@@ -10,14 +10,15 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// Judge completes all that the clients have left, and says what was broken, by the
-// records of all in dir and what is in the database. It is a client, too, of that name.
+// Judge completes all jobs that the clients left, as a client under the given name, and
+// describes each broken promise. It judges from the records of all clients in dir and from
+// the database.
 func Judge(ctx context.Context, db dibs.Database, dir, name string) ([]string, error) {
 	rec, err := history.OpenIn(dir, name)
 	if err != nil {
 		return nil, err
 	}
-	limited, stop := context.WithTimeout(ctx, 2*time.Minute) // a job that cannot be completed is an error
+	limited, stop := context.WithTimeout(ctx, 2*time.Minute) // if a job cannot be completed, the time runs out
 	defer stop()
 	if err := drain(limited, history.Wrap(db, rec)); err != nil {
 		return nil, err
@@ -30,10 +31,10 @@ func Judge(ctx context.Context, db dibs.Database, dir, name string) ([]string, e
 	return history.Broken(history.Judge(e)), err
 }
 
-// slack is for a machine that starts servers and processes again all the time.
+// slack is how much later than promised claims may be while servers and processes restart.
 const slack = 3 * time.Second
 
-// drain completes all live jobs. Those that ended clients held it resumes in their names.
+// drain completes all live jobs. It resumes those of killed clients under the clients' names.
 func drain(ctx context.Context, db dibs.Database) error {
 	for {
 		page, err := db.List(ctx, dibs.Filter{Limit: 1000})
@@ -65,21 +66,21 @@ func drain(ctx context.Context, db dibs.Database) error {
 	}
 }
 
-// Early is a store that answers before the commit: it writes outcomes when the next
-// ones come.
+// Early is a faulty store that acknowledges outcomes before it writes them: each Finish
+// writes the outcomes of the previous one.
 type Early struct {
 	dibs.Database
-	mu   sync.Mutex
-	next []dibs.Outcome
+	mu        sync.Mutex
+	unwritten []dibs.Outcome
 }
 
 func (e *Early) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	due := e.next
-	e.next = slices.Clone(outcomes)
-	if string(outcomes[len(outcomes)-1].Result) == staleText { // has to be refused at once
-		due, e.next = slices.Concat(due, outcomes), nil
+	due := e.unwritten
+	e.unwritten = slices.Clone(outcomes)
+	if string(outcomes[len(outcomes)-1].Result) == staleText { // the client expects a refusal at once
+		due, e.unwritten = slices.Concat(due, outcomes), nil
 	}
 	if len(due) == 0 {
 		return nil

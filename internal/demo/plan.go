@@ -15,42 +15,42 @@ const (
 	Queue       = "demo"
 	Kind        = "work"
 	Lease       = 3 * time.Second
-	deadAfter   = 3 // attempts of jobs that always fail
+	deadAfter   = 3 // how many attempts the jobs have that always fail
 	alwaysFails = 1 << 20
 )
 
-// backoff keeps failed jobs away for a moment only.
+// backoff is short, so that failed jobs soon run again.
 var backoff = dibs.Backoff{Base: 300 * time.Millisecond, Factor: 2, Max: 2 * time.Second, Jitter: 0.25}
 
-// Payload is what a job of the demo does.
+// Payload says what a job of the demo does.
 type Payload struct {
-	Key      string `json:"key"`                // its place in the plan
-	Millis   int    `json:"ms"`                 // how long its handler takes
+	Key      string `json:"key"`                // the job's place in the plan
+	Millis   int    `json:"ms"`                 // how many milliseconds the handler takes
 	Failures int    `json:"failures,omitempty"` // how many attempts fail before one completes it
 }
 
-// Planned is one job of the plan, and what has to become of it.
+// Planned is one job of the plan, with the final state that it must reach.
 type Planned struct {
 	New dibs.NewJob
 	End dibs.State // Completed or Dead
 }
 
-// Plan is the whole load, and the limits of its groups.
+// Plan is the demo's load and the limits of its groups.
 type Plan struct {
-	Jobs   []Planned
-	Twice  []dibs.NewJob  // jobs whose unique key is held by one of Jobs: they must be refused
-	Limits map[string]int // limits of the groups that have one of their own; the others have the default, 1
+	Jobs       []Planned
+	Duplicates []dibs.NewJob  // second copies of the jobs with unique keys, which the database must refuse
+	Limits     map[string]int // the groups' own limits; other groups have the default, 1
 }
 
-// NewPlan makes a plan of n jobs: always the same for the same n.
+// NewPlan makes a plan of n jobs. For the same n it is always the same.
 //
 //	priority  20 % high (0), 50 % normal (100), 30 % low (200)
 //	groups    43 %, over 60 groups: 40 with a limit of 1, 20 with a limit of 2
 //	failing   4 % once or twice before they complete, 1 % always
-//	later     4 % may start 2 to 8 s after they were enqueued
+//	later     4 % may start 2 to 8 s after they are enqueued
 //	unique    1 % hold a unique key, and are enqueued a second time
 func NewPlan(n int) Plan {
-	rng := rand.New(rand.NewPCG(1, 2)) // for the handlers' times only
+	rng := rand.New(rand.NewPCG(1, 2)) // random numbers decide only how long handlers take
 	p := Plan{Jobs: make([]Planned, n), Limits: map[string]int{}}
 	for g := range groups {
 		if g%3 == 2 {
@@ -60,7 +60,7 @@ func NewPlan(n int) Plan {
 	for i := range n {
 		p.Jobs[i] = planned(i, 20+rng.IntN(100))
 		if key := p.Jobs[i].New.UniqueKey; key != "" {
-			p.Twice = append(p.Twice, p.Jobs[i].New)
+			p.Duplicates = append(p.Duplicates, p.Jobs[i].New)
 		}
 	}
 	return p

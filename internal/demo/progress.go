@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// Progress is how far the demonstration has come.
+// Progress says how far the demonstration has come.
 type Progress struct {
 	Jobs    int
 	Elapsed time.Duration
@@ -19,42 +19,42 @@ type Progress struct {
 	Events  []Event
 }
 
-// WorkerProgress is how far one worker process has come.
+// WorkerProgress says how many jobs one worker process has run.
 type WorkerProgress struct {
 	Name      string
 	PID       int
-	Completed int // attempts
-	Failed    int
+	Completed int // completed attempts
+	Failed    int // other finished attempts
 	Running   int
 	Killed    bool
-	Held      int // when it was killed, once that is known
-	Recovered int // how many of Held have run again
+	Held      int // how many jobs it held when it was killed; 0 until that is known
+	Recovered int // how many of these jobs have run again
 }
 
-// Event is something worth a line.
+// Event is one line about what happened.
 type Event struct {
-	At   time.Duration // since the beginning
+	At   time.Duration // time since the start of the demo
 	Text string
 }
 
 // done counts jobs in a final state.
 func (p Progress) done() int { return int(p.Stats.Completed + p.Stats.Dead + p.Stats.Cancelled) }
 
-// Done is the part of the jobs that are in a final state, 0 to 1.
+// Done returns the share of the jobs that are in a final state, from 0 to 1.
 func (p Progress) Done() float64 { return float64(p.done()) / float64(p.Jobs) }
 
-func (p Progress) left() int { return p.Jobs - p.done() }
+func (p Progress) unfinished() int { return p.Jobs - p.done() }
 
-func (r *stage) event(text string, args ...any) { r.eventAt(time.Now(), text, args...) }
+func (r *stage) addEvent(text string, args ...any) { r.addEventAt(time.Now(), text, args...) }
 
-func (r *stage) eventAt(at time.Time, text string, args ...any) {
-	// A new slice each time: the one that was shown is the viewer's.
-	events := append([]Event(nil), r.show.Events...)
-	r.show.Events = append(events, Event{At: at.Sub(r.began), Text: fmt.Sprintf(text, args...)})
+func (r *stage) addEventAt(at time.Time, text string, args ...any) {
+	// The viewer may keep the slice that Watch showed it, so each event makes a new one.
+	events := append([]Event(nil), r.progress.Events...)
+	r.progress.Events = append(events, Event{At: at.Sub(r.began), Text: fmt.Sprintf(text, args...)})
 }
 
-// look brings r.show up to date.
-func (r *stage) look(ctx context.Context) error {
+// refresh updates r.progress from the records and the database.
+func (r *stage) refresh(ctx context.Context) error {
 	for _, p := range r.workers {
 		if err := p.Crashed(); err != nil {
 			return err
@@ -68,17 +68,17 @@ func (r *stage) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.show.Jobs, r.show.Elapsed = r.Jobs, time.Since(r.began)
+	r.progress.Jobs, r.progress.Elapsed = r.Jobs, time.Since(r.began)
 	for _, s := range stats {
 		if s.Queue == Queue {
-			r.show.Stats = s
+			r.progress.Stats = s
 		}
 	}
-	r.show.Workers = r.count(calls)
+	r.progress.Workers = r.workerProgress(calls)
 	return nil
 }
 
-func (r *stage) count(calls []*history.Call) []WorkerProgress {
+func (r *stage) workerProgress(calls []*history.Call) []WorkerProgress {
 	workers := make([]WorkerProgress, len(r.workers))
 	byName := map[string]*WorkerProgress{}
 	for i, p := range r.workers {
@@ -87,7 +87,7 @@ func (r *stage) count(calls []*history.Call) []WorkerProgress {
 	}
 	for _, c := range calls {
 		w := byName[c.Client]
-		if w == nil { // the demo's own calls
+		if w == nil { // the demo made the call itself
 			continue
 		}
 		if w.Running += len(c.Jobs); c.Fate != history.Done {
@@ -105,15 +105,15 @@ func (r *stage) count(calls []*history.Call) []WorkerProgress {
 		}
 	}
 	for _, k := range r.kills {
-		again, latest := k.again(calls), time.Duration(0)
-		for _, took := range again {
+		ranAgain, latest := k.ranAgainAfter(calls), time.Duration(0)
+		for _, took := range ranAgain {
 			latest = max(latest, took)
 		}
 		w := byName[k.Worker]
-		w.Running, w.Held, w.Recovered = 0, len(k.Held), len(again)
-		if w.Recovered == w.Held && !r.told {
-			r.told = true
-			r.eventAt(k.At.Add(latest), "all %d jobs of %s run elsewhere, the last %v after the kill", w.Held, w.Name, latest.Round(10*time.Millisecond))
+		w.Running, w.Held, w.Recovered = 0, len(k.Held), len(ranAgain)
+		if w.Recovered == w.Held && !r.recoveryShown {
+			r.recoveryShown = true
+			r.addEventAt(k.At.Add(latest), "all %d jobs of %s run elsewhere, the last %v after the kill", w.Held, w.Name, latest.Round(10*time.Millisecond))
 		}
 	}
 	return workers

@@ -13,19 +13,19 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// Config is a demonstration to run.
+// Config says which demonstration to run.
 type Config struct {
-	DB      dibs.Database // with nothing in it but a schema
+	DB      dibs.Database // empty except for its schema
 	Jobs    int
-	Workers int    // at least 2: one is killed
-	Dir     string // an empty one, where everybody writes down what happens
-	// Command makes a process that calls Work, and ends when its stdin does.
+	Workers int    // at least 2, since one is killed
+	Dir     string // an empty directory for the records of all clients
+	// Command returns a process that calls Work and ends when its stdin ends.
 	Command func(name string) *exec.Cmd
 	// Watch gets the progress several times a second.
 	Watch func(Progress)
 }
 
-// Result is what came out.
+// Result is the verdict on a demonstration, with figures.
 type Result struct {
 	Verdict
 	Took     time.Duration
@@ -35,33 +35,33 @@ type Result struct {
 
 const (
 	tick      = 100 * time.Millisecond
-	giveUp    = 2 * time.Minute // what is not done by then is left behind
+	giveUp    = 2 * time.Minute // jobs that have not finished by then are left behind
 	stopWait  = 10 * time.Second
 	batchSize = 1000
-	// settle is how long after a kill the demo asks what the worker held: the
-	// database's server may still be at a statement that it had sent.
+	// settle is how long after a kill the demo asks which jobs the worker held: the
+	// server may still execute a statement that the worker sent.
 	settle = 250 * time.Millisecond
 )
 
-// slack is for a machine that has other things to do.
+// slack is how much later than promised claims may be, because the machine is busy.
 const slack = 3 * time.Second
 
 // stage is one demonstration. A single goroutine owns it.
 type stage struct {
 	Config
-	rec     *history.Recorder
-	db      dibs.Database // recorded
-	plan    Plan
-	began   time.Time
-	history history.Reader
-	workers []*child.Process
-	kills   []Kill
-	told    bool // the killed worker's jobs were said to run again
-	show    Progress
+	rec           *history.Recorder
+	db            dibs.Database // records its calls
+	plan          Plan
+	began         time.Time
+	history       history.Reader
+	workers       []*child.Process
+	kills         []Kill
+	recoveryShown bool // an event has said that the killed worker's jobs run again
+	progress      Progress
 }
 
-// Run runs the demonstration and judges it. An error means that it could not be
-// run, not that a promise was broken.
+// Run runs the demonstration and judges it. A broken promise is no error: an error means that
+// the demonstration could not run.
 func Run(ctx context.Context, c Config) (Result, error) {
 	r := &stage{Config: c, plan: NewPlan(c.Jobs), began: time.Now()}
 	defer r.killAll()
@@ -102,7 +102,7 @@ func (r *stage) prepare(ctx context.Context) (err error) {
 	return nil
 }
 
-// enqueue enqueues the plan, and a second time the jobs that hold a unique key.
+// enqueue enqueues the plan, and then again its jobs that have unique keys.
 func (r *stage) enqueue(ctx context.Context) error {
 	start := time.Now()
 	for jobs := range slices.Chunk(r.plan.Jobs, batchSize) {
@@ -114,17 +114,17 @@ func (r *stage) enqueue(ctx context.Context) error {
 			return err
 		}
 	}
-	again, err := r.db.Enqueue(ctx, r.plan.Twice)
+	duplicates, err := r.db.Enqueue(ctx, r.plan.Duplicates)
 	if err != nil {
 		return err
 	}
 	refused := 0
-	for _, e := range again {
+	for _, e := range duplicates {
 		if e.Existing {
 			refused++
 		}
 	}
-	r.event("all jobs enqueued in %v; %d duplicates refused (unique key)",
+	r.addEvent("all jobs enqueued in %v; %d duplicates refused (unique key)",
 		time.Since(start).Round(time.Millisecond), refused)
 	return nil
 }
@@ -135,7 +135,7 @@ func (r *stage) startAll(context.Context) error {
 			return err
 		}
 	}
-	r.event("%d worker processes started: %d jobs at once each, leases of %v", r.Workers, concurrency, Lease)
+	r.addEvent("%d worker processes started: %d jobs at once each, leases of %v", r.Workers, concurrency, Lease)
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (r *stage) startOne() error {
 	return nil
 }
 
-// watch follows the run to its end, and kills a worker on the way.
+// watch follows the run to its end and kills a worker meanwhile.
 func (r *stage) watch(ctx context.Context) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
@@ -159,16 +159,16 @@ func (r *stage) watch(ctx context.Context) error {
 			return ctx.Err()
 		case <-ticker.C:
 		}
-		if err := r.look(ctx); err != nil {
+		if err := r.refresh(ctx); err != nil {
 			return err
 		}
 		if err := r.killOne(ctx); err != nil {
 			return err
 		}
 		if r.Watch != nil {
-			r.Watch(r.show)
+			r.Watch(r.progress)
 		}
-		if r.show.left() == 0 || time.Since(r.began) > giveUp {
+		if r.progress.unfinished() == 0 || time.Since(r.began) > giveUp {
 			break
 		}
 	}
@@ -178,14 +178,14 @@ func (r *stage) watch(ctx context.Context) error {
 	return nil
 }
 
-// killOne kills the last of the first workers once 40 % of the jobs are done and
-// it has its hands full, starts another, and notes what the dead one held.
+// killOne kills a worker that runs many jobs once 40 % of all jobs are done, and starts
+// another. Later it notes which jobs the killed worker held.
 func (r *stage) killOne(ctx context.Context) error {
 	victim := r.workers[r.Workers-2]
 	switch {
 	case victim.Killed.IsZero():
-		busy := r.show.Workers[r.Workers-2].Running
-		done := r.show.done() * 100 / r.Jobs
+		busy := r.progress.Workers[r.Workers-2].Running
+		done := r.progress.done() * 100 / r.Jobs
 		if done < 40 || busy == 0 || busy < concurrency/2 && done < 60 {
 			return nil
 		}
@@ -195,20 +195,20 @@ func (r *stage) killOne(ctx context.Context) error {
 		if err := r.startOne(); err != nil {
 			return err
 		}
-		r.event("%s killed (SIGKILL) at its work; %s takes its place", victim.Name, r.workers[len(r.workers)-1].Name)
+		r.addEvent("%s killed (SIGKILL) at its work; %s takes its place", victim.Name, r.workers[len(r.workers)-1].Name)
 	case len(r.kills) == 0 && time.Since(victim.Killed) > settle:
-		now, err := r.DB.List(ctx, dibs.Filter{Queue: Queue, State: dibs.Running, Limit: 1000})
+		running, err := r.DB.List(ctx, dibs.Filter{Queue: Queue, State: dibs.Running, Limit: 1000})
 		if err != nil {
 			return err
 		}
 		k := Kill{Worker: victim.Name, At: victim.Killed}
-		for _, job := range now.Jobs {
+		for _, job := range running.Jobs {
 			if job.Worker == victim.Name {
 				k.Held = append(k.Held, job)
 			}
 		}
 		r.kills = append(r.kills, k)
-		r.event("%s left %d jobs; nobody may touch them before their leases end", victim.Name, len(k.Held))
+		r.addEvent("%s left %d jobs; nobody may touch them before their leases end", victim.Name, len(k.Held))
 	}
 	return nil
 }
@@ -223,13 +223,13 @@ func (r *stage) stopAll(context.Context) error {
 	return err
 }
 
-// killAll is for when the demo ends before its workers were stopped.
+// killAll ends the workers that still run if the demo ends early.
 func (r *stage) killAll() {
 	for _, p := range r.workers {
-		_ = p.Kill() // nothing is left to be done about it
+		_ = p.Kill() // the demo ends in any case
 	}
 	if r.rec != nil {
-		_ = r.rec.Close() // a call whose answer it could not write counts as one without an answer
+		_ = r.rec.Close() // if the recorder could not write a call's answer, the call counts as one without an answer
 	}
 }
 

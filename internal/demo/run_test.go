@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// The test program is its own worker process, when these are set.
+// The test program is a worker process if these are set.
 const (
 	envWorker = "DIBS_DEMO_WORKER"
 	envFile   = "DIBS_DEMO_FILE"
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 func workUntilStdinEnds() error {
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // any end of stdin means stop
+		_, _ = io.Copy(io.Discard, os.Stdin) // the end of stdin, or an error, means stop
 		stop()
 	}()
 	db, err := sqlite.Open(ctx, os.Getenv(envFile), sqlite.Options{})
@@ -101,15 +101,15 @@ func TestARealRunWithAKilledProcessKeepsEveryPromise(t *testing.T) {
 	}
 }
 
-// The verdict of a real run can fail: a completed job that somebody requeues on the
-// way runs twice, and is found out.
-func TestASabotagedRunIsFoundOut(t *testing.T) {
+// TestASabotagedRunBreaksAPromise requeues a completed job during the run: the verdict must
+// say that it ran twice.
+func TestASabotagedRunBreaksAPromise(t *testing.T) {
 	skipIfShort(t)
 	t.Parallel()
 	c := config(t, 500)
-	var again []int64
+	var requeued []int64
 	c.Watch = func(p Progress) {
-		if len(again) > 0 || p.Stats.Completed == 0 {
+		if len(requeued) > 0 || p.Stats.Completed == 0 {
 			return
 		}
 		page, err := c.DB.List(t.Context(), dibs.Filter{Queue: Queue, State: dibs.Completed, Limit: 1})
@@ -117,7 +117,7 @@ func TestASabotagedRunIsFoundOut(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		if again, err = c.DB.Requeue(t.Context(), []int64{page.Jobs[0].ID}); err != nil {
+		if requeued, err = c.DB.Requeue(t.Context(), []int64{page.Jobs[0].ID}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -125,19 +125,18 @@ func TestASabotagedRunIsFoundOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if said := fmt.Sprint(r.Promises); r.Kept() || len(again) != 1 || !strings.Contains(said, fmt.Sprintf("job %d was completed by", again[0])) {
-		t.Errorf("requeued %v; the verdict: %s", again, said)
+	if verdict := fmt.Sprint(r.Promises); r.Kept() || len(requeued) != 1 || !strings.Contains(verdict, fmt.Sprintf("job %d was completed by", requeued[0])) {
+		t.Errorf("requeued %v; the verdict: %s", requeued, verdict)
 	}
 }
 
-// A demo that cannot run says why, and leaves no process behind.
 func TestAWorkerThatCrashesEndsTheRun(t *testing.T) {
 	t.Parallel()
 	c := config(t, 500)
 	program := c.Command("").Path
 	c.Command = func(string) *exec.Cmd { return exec.Command(program, "-no-such-flag") }
 	if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "-no-such-flag") {
-		t.Fatalf("got %v, want an error that tells what the worker said", err)
+		t.Fatalf("got %v, want an error that contains the worker's message", err)
 	}
 }
 

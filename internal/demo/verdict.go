@@ -10,14 +10,14 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// Evidence is everything that the verdict is made from.
+// Evidence is everything that the verdict is based on.
 type Evidence struct {
 	history.Evidence
 	Plan  Plan
 	Kills []Kill
 }
 
-// Kill is one worker that was killed, and what it held by the database's account.
+// Kill is one worker that was killed, with the jobs that it held according to the database.
 type Kill struct {
 	Worker string
 	At     time.Time
@@ -29,32 +29,32 @@ type Promise struct {
 	Text string `json:"promise"`
 	Want int    `json:"want"`
 	Got  int    `json:"got"`
-	// Checked is how many cases were looked at, where Got of them should be none.
+	// Checked is how many cases were examined, if Got counts those that broke the promise.
 	Checked int  `json:"checked,omitempty"`
 	Kept    bool `json:"kept"`
-	// Broken names the first few cases, for whoever has to find out why.
+	// Broken describes the first few cases that broke the promise.
 	Broken []string `json:"broken,omitempty"`
 }
 
 // Verdict says which promises were kept.
 type Verdict struct {
 	Promises []Promise
-	Recovery []time.Duration // from each kill to the next attempt of each job held, ascending
-	Waits    []Wait          // by priority, small first; they are no promise
+	Recovery []time.Duration // times from a kill to the next attempt of each job that the worker held, ascending
+	Waits    []Wait          // average waits by priority, small first; no promise covers them
 }
 
-// Wait is how long jobs of one priority waited for their first attempt.
+// Wait says how long jobs of one priority waited for their first attempt.
 type Wait struct {
 	Priority int
 	Average  time.Duration
 }
 
-// Kept reports whether all were.
+// Kept reports whether all promises were kept.
 func (v Verdict) Kept() bool {
 	return !slices.ContainsFunc(v.Promises, func(p Promise) bool { return !p.Kept })
 }
 
-// RecoveryTimes are the median and the longest time of Recovery, or 0 without any.
+// RecoveryTimes returns the median and the longest time of Recovery, or 0 if it is empty.
 func (v Verdict) RecoveryTimes() (p50, longest time.Duration) {
 	n := len(v.Recovery)
 	if n == 0 {
@@ -63,9 +63,9 @@ func (v Verdict) RecoveryTimes() (p50, longest time.Duration) {
 	return v.Recovery[(n-1)/2], v.Recovery[n-1]
 }
 
-// never says what must not be, by the number of the promise in docs/guarantees.md. The
-// demo has no effects of its own (8).
-var never = map[int]string{
+// mustNotHappen says what breaks each promise, by its number in docs/guarantees.md. Promise
+// 8 is left out, since the demo's transactions write no effects.
+var mustNotHappen = map[int]string{
 	1: "jobs lost, doubled or from nowhere",
 	2: "two workers on one job at once",
 	3: "outcomes accepted from a worker that lost the job",
@@ -76,16 +76,16 @@ var never = map[int]string{
 	9: "unique keys that two jobs held at once",
 }
 
-// Judge makes the verdict: whether all became as planned, and what package history finds.
+// Judge makes the verdict: whether all jobs ended as planned, and what package history finds.
 func Judge(e Evidence) Verdict {
 	v := Verdict{Promises: []Promise{
 		e.enqueued(),
 		e.refused(),
-		e.ended(dibs.Completed, "completed"),
-		e.ended(dibs.Dead, "dead, because they always fail"),
+		e.reached(dibs.Completed, "completed"),
+		e.reached(dibs.Dead, "dead, because they always fail"),
 	}}
 	for _, found := range history.Judge(e.Evidence) {
-		if text := never[found.Number]; text != "" {
+		if text := mustNotHappen[found.Number]; text != "" {
 			p := Promise{Text: text, Got: len(found.Broken), Checked: found.Checked, Kept: len(found.Broken) == 0}
 			for _, b := range found.Broken[:min(len(found.Broken), 3)] {
 				p.Broken = append(p.Broken, b.Text)
@@ -103,8 +103,8 @@ func Judge(e Evidence) Verdict {
 	return v
 }
 
-// all promises a number of cases.
-func all(text string, want, got int, missing []string) Promise {
+// countPromise is a promise that the count got equals want, and that nothing is missing.
+func countPromise(text string, want, got int, missing []string) Promise {
 	return Promise{
 		Text: text, Want: want, Got: got,
 		Kept: want == got && len(missing) == 0, Broken: missing[:min(len(missing), 3)],
@@ -112,7 +112,7 @@ func all(text string, want, got int, missing []string) Promise {
 }
 
 func (e Evidence) enqueued() Promise {
-	return all("jobs enqueued", len(e.Plan.Jobs), len(e.Final), nil)
+	return countPromise("jobs enqueued", len(e.Plan.Jobs), len(e.Final), nil)
 }
 
 func (e Evidence) refused() Promise {
@@ -124,11 +124,11 @@ func (e Evidence) refused() Promise {
 			}
 		}
 	}
-	return all("duplicates refused by their unique key", len(e.Plan.Twice), existing, nil)
+	return countPromise("duplicates refused by their unique key", len(e.Plan.Duplicates), existing, nil)
 }
 
-// ended counts the planned jobs that had to reach a state and did.
-func (e Evidence) ended(state dibs.State, text string) Promise {
+// reached is the promise that all jobs reach the state if the plan says so.
+func (e Evidence) reached(state dibs.State, text string) Promise {
 	var want, got int
 	var missing []string
 	became := map[string]*dibs.RawJob{}
@@ -150,14 +150,14 @@ func (e Evidence) ended(state dibs.State, text string) Promise {
 			got++
 		}
 	}
-	return all(text, want, got, missing)
+	return countPromise(text, want, got, missing)
 }
 
-// recovered checks that the jobs of a killed worker ran elsewhere, in time. What ended with
-// the attempt that it held did not have to: its outcome was on its way when the
-// worker was killed, or the attempt was the last.
+// recovered is the promise that the jobs of a killed worker ran elsewhere in time. A job that
+// ended with the worker's attempt need not run again: its outcome was under way when the
+// worker was killed, or the attempt was its last.
 func (e Evidence) recovered(k Kill) (Promise, []time.Duration) {
-	const most = Lease + 2*time.Second
+	const limit = Lease + 2*time.Second
 	var times []time.Duration
 	var late []string
 	ended := map[int64]int{}
@@ -166,28 +166,28 @@ func (e Evidence) recovered(k Kill) (Promise, []time.Duration) {
 			ended[job.ID] = job.Attempt
 		}
 	}
-	again, want := k.again(e.Calls), 0
+	ranAgain, want := k.ranAgainAfter(e.Calls), 0
 	for _, job := range k.Held {
 		if ended[job.ID] == job.Attempt {
 			continue
 		}
 		want++
-		switch took, ok := again[job.ID]; {
+		switch took, ok := ranAgain[job.ID]; {
 		case !ok:
 			late = append(late, fmt.Sprintf("job %d did not run again", job.ID))
-		case took > most:
-			late = append(late, fmt.Sprintf("job %d ran again after %v, want at most %v", job.ID, took.Round(time.Millisecond), most))
+		case took > limit:
+			late = append(late, fmt.Sprintf("job %d ran again after %v, want at most %v", job.ID, took.Round(time.Millisecond), limit))
 			fallthrough
 		default:
 			times = append(times, took)
 		}
 	}
-	text := fmt.Sprintf("jobs of killed %s, run elsewhere within %v", k.Worker, most)
-	return all(text, want, len(times), late), times
+	text := fmt.Sprintf("jobs of killed %s, run elsewhere within %v", k.Worker, limit)
+	return countPromise(text, want, len(times), late), times
 }
 
-// again finds how long after the kill each job that the worker held was claimed again.
-func (k Kill) again(calls []*history.Call) map[int64]time.Duration {
+// ranAgainAfter returns how long after the kill each job of the worker was claimed again.
+func (k Kill) ranAgainAfter(calls []*history.Call) map[int64]time.Duration {
 	held, times := map[int64]int{}, map[int64]time.Duration{}
 	for _, job := range k.Held {
 		held[job.ID] = job.Attempt
@@ -202,7 +202,7 @@ func (k Kill) again(calls []*history.Call) map[int64]time.Duration {
 	return times
 }
 
-// waits averages the time from run_at to the first claim.
+// waits averages the time from run_at to the first claim, for each priority.
 func (e Evidence) waits() []Wait {
 	sum, n := map[int]time.Duration{}, map[int]int{}
 	for _, c := range e.Calls {

@@ -12,9 +12,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// small runs a few jobs with a single worker, and returns how to collect the evidence.
-// The first job that runs a second time counts as one that a killed worker had held.
-func small(t *testing.T) func() Evidence {
+// smallRun runs a few jobs with a single worker, and returns a function that collects the
+// evidence. The first job with a second attempt counts as one that a killed worker held.
+func smallRun(t *testing.T) func() Evidence {
 	t.Helper()
 	r := &stage{Config: config(t, 30), plan: NewPlan(30), began: time.Now()}
 	t.Cleanup(r.killAll)
@@ -32,10 +32,10 @@ func small(t *testing.T) func() Evidence {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for range tick.C {
-		if err := r.look(t.Context()); err != nil {
+		if err := r.refresh(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if r.show.left() == 0 {
+		if r.progress.unfinished() == 0 {
 			break
 		}
 	}
@@ -59,22 +59,22 @@ func small(t *testing.T) func() Evidence {
 	}
 }
 
-// final is the first job that reached the state.
-func (e Evidence) final(state dibs.State) *dibs.RawJob {
+// firstIn returns the first job that reached the state.
+func (e Evidence) firstIn(state dibs.State) *dibs.RawJob {
 	return e.Final[slices.IndexFunc(e.Final, func(j *dibs.RawJob) bool { return j.State == state })]
 }
 
 func TestTheVerdictFinds(t *testing.T) {
 	t.Parallel()
-	fresh := small(t)
+	fresh := smallRun(t)
 	honest := Judge(fresh())
 	for _, p := range honest.Promises {
 		if !p.Kept || p.Want != p.Got || p.Want == 0 && p.Checked == 0 {
-			t.Errorf("of an honest run: %+v", p)
+			t.Errorf("an honest run gives %+v", p)
 		}
 	}
-	if len(honest.Promises) != 4+len(never)+1 || len(honest.Recovery) != 1 || len(honest.Waits) != 3 {
-		t.Errorf("of an honest run: %+v", honest)
+	if len(honest.Promises) != 4+len(mustNotHappen)+1 || len(honest.Recovery) != 1 || len(honest.Waits) != 3 {
+		t.Errorf("an honest run gives %+v", honest)
 	}
 	for _, c := range []struct {
 		name   string
@@ -82,15 +82,15 @@ func TestTheVerdictFinds(t *testing.T) {
 		broken string
 		says   string
 	}{
-		{"a job that is nowhere", func(e *Evidence) { e.Final = e.Final[1:] }, "jobs enqueued", "though its enqueueing was acknowledged"},
-		{"a duplicate that got in", func(e *Evidence) { e.Plan.Twice = append(e.Plan.Twice, dibs.NewJob{}) }, "duplicates refused by their unique key", ""},
-		{"a job left running", func(e *Evidence) { e.final(dibs.Completed).State = dibs.Running }, "completed", "is running"},
-		{"a dead job that should complete", func(e *Evidence) { e.final(dibs.Completed).State = dibs.Dead }, "completed", "is dead"},
-		{"a completed job that should be dead", func(e *Evidence) { e.final(dibs.Dead).State = dibs.Completed }, "dead, because they always fail", "is completed"},
+		{"a job that is missing", func(e *Evidence) { e.Final = e.Final[1:] }, "jobs enqueued", "though its enqueueing was acknowledged"},
+		{"a duplicate that was not refused", func(e *Evidence) { e.Plan.Duplicates = append(e.Plan.Duplicates, dibs.NewJob{}) }, "duplicates refused by their unique key", ""},
+		{"a job left running", func(e *Evidence) { e.firstIn(dibs.Completed).State = dibs.Running }, "completed", "is running"},
+		{"a dead job that should complete", func(e *Evidence) { e.firstIn(dibs.Completed).State = dibs.Dead }, "completed", "is dead"},
+		{"a completed job that should be dead", func(e *Evidence) { e.firstIn(dibs.Dead).State = dibs.Completed }, "dead, because they always fail", "is completed"},
 		{"a job from nowhere", func(e *Evidence) {
 			e.Final = append(e.Final, &dibs.RawJob{ID: 99, State: dibs.Completed})
-		}, never[1], "job 99 (key \"\") exists, and nobody enqueued it"},
-		{"a job that two have at once", func(e *Evidence) {
+		}, mustNotHappen[1], "job 99 (key \"\") exists, and nobody enqueued it"},
+		{"a job that two workers hold at once", func(e *Evidence) {
 			for _, c := range e.Calls {
 				if len(c.Jobs) > 0 {
 					c.Jobs[0].Attempt++
@@ -98,14 +98,14 @@ func TestTheVerdictFinds(t *testing.T) {
 					return
 				}
 			}
-		}, never[2], "job"},
+		}, mustNotHappen[2], "job"},
 		{"a killed worker's job that never ran", func(e *Evidence) {
 			e.Kills[0].Held[0].Attempt = 7
 		}, "jobs of killed w2, run elsewhere within 5s", "did not run again"},
 		{"a killed worker's job that ran late", func(e *Evidence) {
 			e.Kills[0].At = e.Kills[0].At.Add(-time.Minute)
 		}, "jobs of killed w2, run elsewhere within 5s", "ran again after 1m0"},
-		{"a database that is broken", func(e *Evidence) { e.Check = []string{"job 3: two rows"} }, never[4], "job 3: two rows"},
+		{"a finding of the database's check", func(e *Evidence) { e.Check = []string{"job 3: two rows"} }, mustNotHappen[4], "job 3: two rows"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := fresh()
@@ -121,14 +121,14 @@ func TestTheVerdictFinds(t *testing.T) {
 
 func TestThePlanIsMixedAndAlwaysTheSame(t *testing.T) {
 	t.Parallel()
-	p, again := NewPlan(5000), NewPlan(5000)
-	if fmt.Sprint(p.Limits) != fmt.Sprint(again.Limits) || len(p.Jobs) != 5000 {
-		t.Fatalf("plans differ, or have not 5000 jobs: %d", len(p.Jobs))
+	p, second := NewPlan(5000), NewPlan(5000)
+	if fmt.Sprint(p.Limits) != fmt.Sprint(second.Limits) || len(p.Jobs) != 5000 {
+		t.Fatalf("the plans differ or do not have 5000 jobs: %d", len(p.Jobs))
 	}
 	var dead, failing, later, unique, inGroups int
 	priorities := map[int]int{}
 	for i, j := range p.Jobs {
-		if j.New.Payload != again.Jobs[i].New.Payload {
+		if j.New.Payload != second.Jobs[i].New.Payload {
 			t.Fatalf("job %d differs from plan to plan", i)
 		}
 		priorities[*j.New.Priority]++
@@ -149,8 +149,8 @@ func TestThePlanIsMixedAndAlwaysTheSame(t *testing.T) {
 			inGroups++
 		}
 	}
-	if dead != 50 || failing != 200 || later != 200 || unique != 50 || len(p.Twice) != 50 {
-		t.Errorf("dead %d, failing %d, later %d, unique %d, twice %d", dead, failing, later, unique, len(p.Twice))
+	if dead != 50 || failing != 200 || later != 200 || unique != 50 || len(p.Duplicates) != 50 {
+		t.Errorf("dead %d, failing %d, later %d, unique %d, twice %d", dead, failing, later, unique, len(p.Duplicates))
 	}
 	if len(priorities) != 3 || inGroups < 2000 || len(p.Limits) != 20 {
 		t.Errorf("priorities %v, in groups %d, limits %d", priorities, inGroups, len(p.Limits))

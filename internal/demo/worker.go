@@ -15,8 +15,8 @@ import (
 // concurrency is how many jobs each worker process runs at once.
 const concurrency = 8
 
-// Work is what a worker process of the demo does: it runs jobs until ctx ends, and
-// writes down in dir what it asks the database and is told.
+// Work is the work of one of the demo's processes: it runs jobs until ctx ends, and records
+// its calls of the database and their answers in dir.
 func Work(ctx context.Context, db dibs.Database, name, dir string) error {
 	rec, err := history.OpenIn(dir, name)
 	if err != nil {
@@ -24,33 +24,33 @@ func Work(ctx context.Context, db dibs.Database, name, dir string) error {
 	}
 	w := &dibs.Worker{
 		Store: history.Wrap(db, rec), Queue: Queue, Name: name, Concurrency: concurrency,
-		// Attempts that fail are part of the show; what is wrong with the database is not.
-		Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler), Error: report(name)},
+		// Attempts fail on purpose and are not reported, but errors of the database are.
+		Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler), Error: reportErrors(name)},
 	}
-	w.HandleRaw("", handle) // all kinds: the order of claims for some kinds only is not judged
+	w.HandleRaw("", handle) // it claims all kinds, since the judge checks the order only of such claims
 	return errors.Join(w.Run(ctx), rec.Close())
 }
 
 func handle(ctx context.Context, job *dibs.RawJob) error {
-	var do Payload
-	if err := json.Unmarshal(job.Payload, &do); err != nil {
+	var payload Payload
+	if err := json.Unmarshal(job.Payload, &payload); err != nil {
 		return dibs.Die(err)
 	}
-	done := time.NewTimer(time.Duration(do.Millis) * time.Millisecond)
-	defer done.Stop()
+	timer := time.NewTimer(time.Duration(payload.Millis) * time.Millisecond)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-done.C:
+	case <-timer.C:
 	}
-	if job.Attempt <= do.Failures {
+	if job.Attempt <= payload.Failures {
 		return fmt.Errorf("this job fails on purpose (attempt %d)", job.Attempt)
 	}
 	return nil
 }
 
-// report writes the worker's database errors where the demo keeps its stderr.
-func report(name string) func(call string, err error) {
+// reportErrors logs the worker's database errors to stderr, which the demo keeps.
+func reportErrors(name string) func(call string, err error) {
 	return func(call string, err error) {
 		slog.Warn("database call failed; repeating it", "worker", name, "call", call, "error", err)
 	}

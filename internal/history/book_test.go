@@ -13,14 +13,14 @@ import (
 )
 
 // book is a history written by hand. Times are milliseconds; both clocks agree. Every
-// call lasts a millisecond unless it says otherwise. The key of job 7 is "k7".
+// call lasts a millisecond, unless a test changes its End. The key of job 7 is "k7".
 type book struct {
 	history.Evidence
 	numbers map[string]int
 	born    map[int64]*history.Call // the call that enqueued each job
-	runAt   map[int64]int           // each job's run_at, as far as the book has been written
-	failed  map[int64]int           // how often
-	tx      string                  // the transaction of the calls that follow
+	runAt   map[int64]int           // each job's run_at after the calls so far
+	failed  map[int64]int           // how often each job has failed
+	tx      string                  // the transaction of the next calls
 }
 
 var epoch = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -33,7 +33,7 @@ func key(id int64) string { return fmt.Sprintf("k%d", id) }
 
 func payload(id int64) []byte { return fmt.Appendf(nil, `{"key":%q}`, key(id)) }
 
-// newBook has one queue, with short leases, few attempts and no backoff.
+// newBook returns a book with one queue, which has short leases, few attempts and no backoff.
 func newBook() *book {
 	b := &book{numbers: make(map[string]int), born: make(map[int64]*history.Call), runAt: make(map[int64]int), failed: make(map[int64]int)}
 	q := dibs.DefaultSettings("q")
@@ -42,7 +42,7 @@ func newBook() *book {
 	return b
 }
 
-// call is one that certainly happened.
+// call adds a call that certainly took effect.
 func (b *book) call(client string, verb history.Verb, at int) *history.Call {
 	b.numbers[client]++
 	c := &history.Call{Client: client, Number: b.numbers[client], Verb: verb, Tx: b.tx, Begin: ms(at), End: ms(at + 1), Fate: history.Done, Worker: client}
@@ -50,8 +50,8 @@ func (b *book) call(client string, verb history.Verb, at int) *history.Call {
 	return c
 }
 
-// cut makes a call one without an answer.
-func cut(c *history.Call) *history.Call {
+// removeAnswer takes the answer of a call away.
+func removeAnswer(c *history.Call) *history.Call {
 	c.End, c.Fate = time.Time{}, history.Unknown
 	c.Jobs, c.Changed, c.Refused = nil, nil, nil
 	for i := range c.New {
@@ -69,8 +69,8 @@ func (b *book) enqueue(at int, ids ...int64) *history.Call {
 	return c
 }
 
-// claim gives jobs to a client: attempt n of each, with a lease of 100 ms. Its token
-// is token(at).
+// claim adds a claim of attempt n of each job, with a lease of 100 ms. Its token is
+// token(at).
 func (b *book) claim(client string, at, n int, ids ...int64) *history.Call {
 	c := b.call(client, history.Claim, at)
 	c.Queue, c.Want = "q", 10
@@ -83,7 +83,7 @@ func (b *book) claim(client string, at, n int, ids ...int64) *history.Call {
 	return c
 }
 
-// finish names the claim by its time.
+// finish adds a finish; claim is the time of the attempt's claim.
 func (b *book) finish(client string, at int, ending dibs.Ending, claim int, ids ...int64) *history.Call {
 	c := b.call(client, history.Finish, at)
 	for _, id := range ids {
@@ -104,34 +104,34 @@ func (b *book) extend(client string, at, lease, claim int, id int64) *history.Ca
 	return c
 }
 
-func (b *book) change(verb history.Verb, at int, ids ...int64) *history.Call {
+func (b *book) operatorCall(verb history.Verb, at int, ids ...int64) *history.Call {
 	c := b.call("o", verb, at)
 	c.IDs, c.Changed = ids, ids
 	return c
 }
 
-func (b *book) set(at int, change dibs.QueueChange) *history.Call {
+func (b *book) setQueue(at int, change dibs.QueueChange) *history.Call {
 	c := b.call("o", history.SetQueue, at)
 	c.Queue, c.Settings = "q", &change
 	return c
 }
 
-// in makes f's calls those of a transaction that ends at the time at.
-func (b *book) in(tx string, at int, end history.Verb, f func()) *history.Call {
+// inTx puts the calls that f adds into a transaction, which ends at the time at.
+func (b *book) inTx(tx string, at int, end history.Verb, f func()) *history.Call {
 	b.tx = tx
 	defer func() { b.tx = "" }()
 	f()
 	return b.call("t", end, at)
 }
 
-// refuse says that a call was told that the leases are lost.
-func refuse(c *history.Call, ids ...int64) *history.Call {
+// setRefused makes the call's answer say that the leases of the jobs are lost.
+func setRefused(c *history.Call, ids ...int64) *history.Call {
 	c.Refused = ids
 	return c
 }
 
-// group puts all jobs of the calls into a group.
-func group(calls ...*history.Call) {
+// setGroup puts all jobs of the calls into group g.
+func setGroup(calls ...*history.Call) {
 	for _, c := range calls {
 		for i := range c.New {
 			c.New[i].Group = "g"
@@ -142,9 +142,9 @@ func group(calls ...*history.Call) {
 	}
 }
 
-// left says what is in the database at the end, with what was enqueued so far and the
-// error of each failure.
-func (b *book) left(state dibs.State, attempt int, ids ...int64) *book {
+// atEnd adds jobs to the database at the end, as they were enqueued and with an error for
+// each failure.
+func (b *book) atEnd(state dibs.State, attempt int, ids ...int64) *book {
 	for _, id := range ids {
 		j := &dibs.RawJob{ID: id, Queue: "q", State: state, Attempt: attempt, MaxAttempts: 5, Priority: 255, Payload: payload(id)}
 		b.Final = append(b.Final, j)
@@ -164,12 +164,12 @@ func (b *book) evidence() history.Evidence {
 	return b.Evidence
 }
 
-// page is a history and what is to be said of it.
+// page is a history and the expected judgement.
 type page struct {
 	name    string
 	write   func(*book)
-	promise int    // the promise that is broken; 0: none
-	says    string // part of what is said
+	promise int    // the broken promise; 0: none
+	says    string // part of the message
 }
 
 func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
@@ -183,7 +183,7 @@ func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 				e := b.evidence()
 				verdicts := history.Judge(e)
 				if p.promise == 0 {
-					complain(t, verdicts)
+					reportBroken(t, verdicts)
 					if _, _, broken := linear.Check(e); len(broken) > 0 {
 						t.Errorf("not linearizable: %s", broken[0].Text)
 					}
@@ -191,11 +191,11 @@ func TestJudgeOnHistoriesWrittenByHand(t *testing.T) {
 				}
 				found := verdicts[p.promise-1].Broken
 				if len(found) == 0 {
-					complain(t, verdicts)
-					t.Fatalf("promise %d was found kept", p.promise)
+					reportBroken(t, verdicts)
+					t.Fatalf("the judge did not find promise %d broken", p.promise)
 				}
 				if !slices.ContainsFunc(found, func(v history.Violation) bool { return strings.Contains(v.Text, p.says) }) {
-					t.Errorf("it says %q, without %q", found[0].Text, p.says)
+					t.Errorf("the message %q lacks %q", found[0].Text, p.says)
 				}
 			})
 		}

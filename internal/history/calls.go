@@ -8,8 +8,6 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// What a store and its transactions have in common.
-
 func (r *Recorder) enqueue(tx string, jobs []dibs.NewJob, call func() ([]dibs.Enqueued, error)) (done []dibs.Enqueued, err error) {
 	c := &Call{Verb: Enqueue, Tx: tx, New: make([]New, len(jobs))}
 	for i := range jobs {
@@ -48,7 +46,7 @@ func payloadOf(j *dibs.NewJob) json.RawMessage {
 	case []byte:
 		return p
 	}
-	payload, _ := json.Marshal(j.Payload) // what cannot be encoded is refused
+	payload, _ := json.Marshal(j.Payload) // the store refuses what cannot be encoded
 	return payload
 }
 
@@ -61,11 +59,11 @@ func queueName(q string) string {
 
 func (r *Recorder) claim(tx string, q dibs.ClaimRequest, call func() ([]*dibs.RawJob, error)) ([]*dibs.RawJob, error) {
 	c := &Call{Verb: Claim, Tx: tx, Queue: queueName(q.Queue), Worker: q.Worker, Want: q.N, Kinds: len(q.Kinds) > 0, Lease: q.Lease}
-	return r.take(c, call)
+	return r.recordClaim(c, call)
 }
 
-// take records a claim or a resume, and what it gave.
-func (r *Recorder) take(c *Call, call func() ([]*dibs.RawJob, error)) (jobs []*dibs.RawJob, err error) {
+// recordClaim records a claim or a resume, and the jobs that it returned.
+func (r *Recorder) recordClaim(c *Call, call func() ([]*dibs.RawJob, error)) (jobs []*dibs.RawJob, err error) {
 	err = r.record(c, func(c *Call) error {
 		jobs, err = call()
 		c.Jobs = make([]Job, len(jobs))
@@ -80,13 +78,13 @@ func (r *Recorder) take(c *Call, call func() ([]*dibs.RawJob, error)) (jobs []*d
 	return jobs, err
 }
 
-// finish keeps a copy of the outcomes: the caller may change his.
+// finish keeps a copy of the outcomes, because the caller may change the slice.
 func (r *Recorder) finish(tx string, outcomes []dibs.Outcome, call func() error) error {
 	return r.record(&Call{Verb: Finish, Tx: tx, Outcomes: slices.Clone(outcomes)}, func(c *Call) error {
 		err := call()
 		var refused *dibs.FinishError
 		if errors.As(err, &refused) {
-			c.Refused, c.left = refused.Lost, refused.Unwritten
+			c.Refused, c.leftOut = refused.Lost, refused.Unwritten
 		}
 		return err
 	})

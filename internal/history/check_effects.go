@@ -6,31 +6,31 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// effects judges promise 8 for one job: an effect for each completion in a committed
-// transaction, none for any other.
+// effects judges promise 8 for one job: each completion in a committed transaction has
+// one effect, and any other has none.
 func (j *judge) effects(l *life) {
 	if j.Effects == nil {
 		return
 	}
 	have := j.Effects[l.id]
 	least, most := 0, 0
-	var shown []int32
+	var calls []int32
 	for i := range l.attempts {
 		a := &l.attempts[i]
 		for _, e := range a.finishes {
 			if j.Calls[e.call].Tx == "" || j.outcomeOf(e).Ending != dibs.EndCompleted {
 				continue
 			}
-			shown = append(shown, a.call, e.call)
+			calls = append(calls, a.call, e.call)
 			switch j.outcome(e) {
 			case accepted:
 				least++
 				most++
 			case open:
 				most++
-				if j.only(l, a, e) {
+				if j.certainlyCompleted(l, a, e) {
 					least++
-				} else if j.other(l, a) {
+				} else if j.endedOtherwise(l, a) {
 					most--
 				}
 			}
@@ -41,11 +41,11 @@ func (j *judge) effects(l *life) {
 	}
 	j.checked(8, 1)
 	if have < least || have > most {
-		j.accuse(8, l.id, shown, "%d effects of job %d are there, but %s", have, l.id, allowed(least, most))
+		j.accuse(8, l.id, calls, "%d effects of job %d are there, but %s", have, l.id, allowedText(least, most))
 	}
 }
 
-func allowed(least, most int) string {
+func allowedText(least, most int) string {
 	switch {
 	case most == 0:
 		return "no transaction that finished it was committed"
@@ -56,11 +56,11 @@ func allowed(least, most int) string {
 	}
 }
 
-// only reports whether the unknown finish e is the only call that can have completed
-// the job, and the job was completed by this attempt.
-func (j *judge) only(l *life, a *attempt, e event) bool {
+// certainlyCompleted reports whether the finish e, which has no answer, completed the job:
+// the job was completed by the attempt a, and no other call can have done it.
+func (j *judge) certainlyCompleted(l *life, a *attempt, e event) bool {
 	f := l.final
-	if f == nil || f.State != dibs.Completed || f.Attempt != a.Attempt || l.requeued(0, never) {
+	if f == nil || f.State != dibs.Completed || f.Attempt != a.Attempt || l.mayBeRequeued(0, never) {
 		return false
 	}
 	for _, other := range a.finishes {
@@ -71,9 +71,9 @@ func (j *judge) only(l *life, a *attempt, e event) bool {
 	return true
 }
 
-// other reports whether the job certainly ended otherwise than by this attempt's
-// completion.
-func (j *judge) other(l *life, a *attempt) bool {
+// endedOtherwise reports whether the job certainly ended in another way than by a
+// completion of this attempt.
+func (j *judge) endedOtherwise(l *life, a *attempt) bool {
 	f := l.final
-	return f != nil && !l.requeued(0, never) && (f.State != dibs.Completed || f.Attempt != a.Attempt)
+	return f != nil && !l.mayBeRequeued(0, never) && (f.State != dibs.Completed || f.Attempt != a.Attempt)
 }

@@ -1,8 +1,8 @@
 package history
 
-// enqueues judges promise 1 from the side of those who enqueued: what was committed
-// is there, under its id; what was not is nowhere; and a batch whose fate is unknown
-// is there as a whole or not at all.
+// enqueues judges promise 1 for each enqueue call: a committed job exists under its id, a
+// job that was rolled back does not exist, and a batch without an answer exists as a
+// whole or not at all.
 func (j *judge) enqueues() {
 	seen := j.seenKeys()
 	ids := make(map[int64]place)
@@ -21,21 +21,21 @@ func (j *judge) enqueues() {
 			j.enqueued(p, n, seen, ids)
 			where, found := seen[n.Key]
 			if found && where.call >= 0 && c.Tx != "" && j.Calls[where.call].Tx == c.Tx {
-				found = false // the transaction itself saw it
+				found = false // only the transaction itself saw the job
 			}
 			if u == nil || found {
-				u.see(found, p.call)
+				u.note(found, p.call)
 			} else if n.UniqueKey != "" {
 				key := [2]string{n.Queue, n.UniqueKey}
 				j.absent[key] = append(j.absent[key], &absence{place: p, unit: u})
-			} else if !j.forgets(n.Queue) {
-				u.see(false, p.call)
+			} else if !j.mayDelete(n.Queue) {
+				u.note(false, p.call)
 			}
 		}
 	}
 }
 
-// enqueued judges one job that a call asked for and that was not another's.
+// enqueued judges one new job of an enqueue call.
 func (j *judge) enqueued(p place, n *New, seen map[string]sighting, ids map[int64]place) {
 	s := &j.spans[p.call]
 	where, found := seen[n.Key]
@@ -52,8 +52,8 @@ func (j *judge) enqueued(p place, n *New, seen map[string]sighting, ids map[int6
 		final := j.final[n.ID]
 		switch {
 		case found && where.id != n.ID:
-			j.accuse(1, n.ID, []int32{p.call, where.call}, "the job with key %q was enqueued as %d and is there as %d", n.Key, n.ID, where.id)
-		case final == nil && !j.forgets(n.Queue):
+			j.accuse(1, n.ID, []int32{p.call, where.call}, "the job with key %q was enqueued with the id %d and has the id %d", n.Key, n.ID, where.id)
+		case final == nil && !j.mayDelete(n.Queue):
 			j.accuse(1, n.ID, []int32{p.call}, "job %d (key %q) is gone, though its enqueueing was acknowledged", n.ID, n.Key)
 		case final != nil && Key(final.Payload) != n.Key:
 			j.accuse(1, n.ID, []int32{p.call}, "job %d was enqueued with the key %q and has the payload %s", n.ID, n.Key, clip(final.Payload))
@@ -61,15 +61,15 @@ func (j *judge) enqueued(p place, n *New, seen map[string]sighting, ids map[int6
 	}
 }
 
-// sighting is where a key was first seen: in the answer to a claim, or at the end
-// (call is -1).
+// sighting is the job with a key, and the claim that showed it first; call is -1 if the
+// database shows it at the end.
 type sighting struct {
 	id   int64
 	call int32
 }
 
-// seenKeys finds every key that was claimed or is there at the end, and accuses keys
-// that two jobs have.
+// seenKeys finds every key that was claimed or is in the database at the end. It accuses
+// two jobs that have the same key.
 func (j *judge) seenKeys() map[string]sighting {
 	seen := make(map[string]sighting, len(j.Final))
 	see := func(key string, s sighting) {
@@ -83,7 +83,7 @@ func (j *judge) seenKeys() map[string]sighting {
 		see(Key(f.Payload), sighting{f.ID, -1})
 	}
 	for i, c := range j.Calls {
-		// What was rolled back saw what was rolled back with it.
+		// A claim that was rolled back may show jobs that were rolled back with it.
 		if j.spans[i].fate == Nothing || (c.Verb != Claim && c.Verb != Resume) {
 			continue
 		}
@@ -94,22 +94,22 @@ func (j *judge) seenKeys() map[string]sighting {
 	return seen
 }
 
-// forgets reports whether finished jobs of the queue may have been deleted.
-func (j *judge) forgets(queue string) bool { return j.lane(queue).forgets || j.pruned }
+// mayDelete reports whether finished jobs of the queue may have been deleted.
+func (j *judge) mayDelete(queue string) bool { return j.lane(queue).mayDelete || j.pruned }
 
-// existence judges promise 1 from the side of one job: somebody enqueued it, and
-// nobody claimed it before that.
+// existence judges promise 1 for one job: a client enqueued it, and no claim returned it
+// earlier.
 func (j *judge) existence(l *life) {
 	if l.final == nil && len(l.attempts) == 0 {
 		return
 	}
 	j.checked(1, 1)
 	if l.born.call < 0 {
-		shown := []int32{-1}
+		calls := []int32{-1}
 		if len(l.attempts) > 0 {
-			shown[0] = l.attempts[0].call
+			calls[0] = l.attempts[0].call
 		}
-		j.accuse(1, l.id, shown, "job %d (key %q) exists, and nobody enqueued it", l.id, l.key)
+		j.accuse(1, l.id, calls, "job %d (key %q) exists, and nobody enqueued it", l.id, l.key)
 		return
 	}
 	born := &j.spans[l.born.call]
@@ -119,7 +119,7 @@ func (j *judge) existence(l *life) {
 			j.accuse(1, l.id, []int32{l.born.call, a.call}, "job %d was enqueued with the key %q and claimed with the key %q", l.id, l.key, a.Key)
 		}
 		own := j.Calls[a.call].Tx
-		if a.hi < born.seen && (own == "" || own != j.Calls[l.born.call].Tx) {
+		if a.hi < born.seenLo && (own == "" || own != j.Calls[l.born.call].Tx) {
 			j.accuse(1, l.id, []int32{l.born.call, a.call}, "job %d was claimed before the commit of its enqueueing began", l.id)
 		}
 	}

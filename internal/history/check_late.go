@@ -6,13 +6,13 @@ import (
 	"sort"
 )
 
-// late judges promise 4 while the run goes on: that no claim came back with room left
-// while a job had been there to take for longer than promised. What may have kept the
-// claim from taking it excuses it: a pause, a limit, a server that was away, and
-// another call that may just have locked the job. A job of a group, or of a queue with
-// a limit, counts only if certainly a place was free all that time, and if no other
-// call was about that takes turns with claims. Of the rest it is judged that it ended.
-func (j *judge) late() {
+// overdue judges promise 4 during the run: no claim returns fewer jobs than it asked for while
+// a job has been claimable for longer than promised. A pause, a limit, a server that was
+// away, and another call that may have locked the job excuse the claim. A job of a group,
+// or of a queue with a limit, counts only if a place was certainly free all that time and
+// no call that takes turns with claims was under way. For other jobs, endOfJob judges that
+// they ended.
+func (j *judge) overdue() {
 	held := make(map[string]*periods)
 	for c, m := range j.crowds {
 		m.held.sort()
@@ -28,17 +28,17 @@ func (j *judge) late() {
 	}
 	for c, m := range j.crowds {
 		long := slices.DeleteFunc(slices.Clone(m.waits), func(w wait) bool { return w.to-w.from <= j.grace })
-		j.checked(4, len(m.waits)-len(long)) // the others are counted when they are found
+		j.checked(4, len(m.waits)-len(long)) // overlooked counts the long ones
 		slices.SortFunc(long, func(a, b wait) int { return cmp.Compare(a.from, b.from) })
-		j.overlooked(c, long, func(s *shortClaim) bool { return j.offered(c, &m.held, held[c.queue], s) })
+		j.overlooked(c, long, func(s *shortClaim) bool { return j.couldTake(c, &m.held, held[c.queue], s) })
 	}
 }
 
-// overlooked finds the claims that overlooked one of the waits, which are in the order
-// of their beginning. One accusation is enough for as long as that job waits.
-func (j *judge) overlooked(c crowd, waits []wait, offered func(*shortClaim) bool) {
-	short := j.lane(c.queue).short
-	var longest *wait // the longest of the waits that are long enough
+// overlooked accuses claims that overlooked a waiting job, once for each wait. The waits
+// are in the order in which they began.
+func (j *judge) overlooked(c crowd, waits []wait, couldTake func(*shortClaim) bool) {
+	short := j.lane(c.queue).shortClaims
+	var longest *wait // the wait that ends last of those that exceed the promise
 	for n := 0; n < len(short) && (longest != nil || len(waits) > 0); n++ {
 		s := &j.spans[short[n].call]
 		for ; len(waits) > 0 && waits[0].from+j.grace < s.lo; waits = waits[1:] {
@@ -46,49 +46,49 @@ func (j *judge) overlooked(c crowd, waits []wait, offered func(*shortClaim) bool
 				longest = &waits[0]
 			}
 		}
-		from := int64(never) // when the next claim to look at began
+		from := int64(never) // claims that began earlier are skipped
 		switch {
 		case longest == nil || longest.to <= s.hi:
 			longest = nil
 			if len(waits) > 0 {
 				from = waits[0].from + j.grace
 			}
-		case short[n].steady+j.grace >= s.lo || !offered(&short[n]):
+		case short[n].claimingSince+j.grace >= s.lo || !couldTake(&short[n]):
 			continue
 		default:
-			w, asked := longest, j.Calls[short[n].call]
+			w, claim := longest, j.Calls[short[n].call]
 			j.checked(4, 1)
-			j.accuse(4, w.id, []int32{short[n].call, w.call}, "a claim at %s asked for %d jobs of queue %s and got %d, but not job %d, which nobody had held since %s: it was in limbo for more than %v", show(s.lo), asked.Want, quote(c.queue), len(asked.Jobs), w.id, show(w.from), limbo)
+			j.accuse(4, w.id, []int32{short[n].call, w.call}, "a claim at %s asked for %d jobs of queue %s and got %d, but not job %d, which nobody had held since %s: it was in limbo for more than %v", timeText(s.lo), claim.Want, quote(c.queue), len(claim.Jobs), w.id, timeText(w.from), limbo)
 			from, longest = w.to, nil
 		}
 		n += sort.Search(len(short)-n-1, func(i int) bool { return j.spans[short[n+1+i].call].lo > from })
 	}
 }
 
-// offered reports whether nothing kept the claim from a job of the crowd, nor had
-// for as long as a job may wait. Held are the places of the crowd, all those of its queue
-// if that has a limit.
-func (j *judge) offered(c crowd, held, all *periods, claim *shortClaim) bool {
+// couldTake reports whether nothing prevented the claim from taking a job of the crowd, for
+// as long as a job may wait. The crowd's jobs held their places in the periods held, and
+// those of its whole queue, if that has a limit, in the periods all.
+func (j *judge) couldTake(c crowd, held, all *periods, claim *shortClaim) bool {
 	l, s := j.lane(c.queue), &j.spans[claim.call]
 	since := s.lo - j.grace
-	if _, paused := l.paused.between(since, s.hi); paused == 1 || j.faulty(since, s.hi) {
+	if _, paused := l.paused.between(since, s.hi); paused == 1 || j.serverAway(since, s.hi) {
 		return false
 	}
 	least, most := l.concurrency.between(since, s.hi)
 	if c.group == "" && least == unlimited {
-		return !j.clouded(l, s.lo, s.hi)
+		return !j.unknownClaim(l, s.lo, s.hi)
 	}
-	if !claim.alone || j.forgets(c.queue) || least != most {
+	if !claim.undisturbed || j.mayDelete(c.queue) || least != most {
 		return false
 	}
-	if least < unlimited && all.most(since, s.hi) >= least {
+	if least < unlimited && all.mostAtOnce(since, s.hi) >= least {
 		return false
 	}
-	places, _ := l.places(c.group, since, s.hi)
-	return c.group == "" || held.most(since, s.hi) < places
+	places, _ := l.groupLimits(c.group, since, s.hi)
+	return c.group == "" || held.mostAtOnce(since, s.hi) < places
 }
 
-// periods are when places may have been held.
+// periods are times during which jobs may have held places, as two separate lists.
 type periods struct{ from, to []int64 }
 
 func (p *periods) add(from, to int64) {
@@ -104,8 +104,8 @@ func (p *periods) sort() {
 	slices.Sort(p.to)
 }
 
-// most is how many places may have been held at once at some time from lo to hi.
-func (p *periods) most(lo, hi int64) int64 {
+// mostAtOnce returns how many places may have been held at once at some time from lo to hi.
+func (p *periods) mostAtOnce(lo, hi int64) int64 {
 	begun := sort.Search(len(p.from), func(i int) bool { return p.from[i] > lo })
 	ended := sort.Search(len(p.to), func(i int) bool { return p.to[i] >= lo })
 	most := begun - ended
@@ -118,42 +118,42 @@ func (p *periods) most(lo, hi int64) int64 {
 	return int64(most)
 }
 
-// closed reports whether the attempt certainly ended its job for good.
-func (j *judge) closed(a *attempt) bool {
-	return slices.ContainsFunc(a.finishes, func(e event) bool { return j.outcome(e) == accepted && a.ends(j.outcomeOf(e)) != "" })
+// endedJob reports whether the attempt certainly brought its job to a final state.
+func (j *judge) endedJob(a *attempt) bool {
+	return slices.ContainsFunc(a.finishes, func(e event) bool { return j.outcome(e) == accepted && a.finalState(j.outcomeOf(e)) != "" })
 }
 
-// places notes when the job may have held a place of its group or queue: while it
-// was held, until the sweep that finds its lease ended; in a strict queue also while it
-// waits for its retry; and at any time between the attempts that somebody without an
-// answer may have had.
-func (j *judge) places(l *life, held *periods) {
+// notePlaces notes when the job may have held a place of its group or queue: during each
+// attempt, until a sweep finds that its lease has ended; in a strict queue also while it
+// waits for its retry; and throughout any gap in which a claim without an answer may have
+// taken it.
+func (j *judge) notePlaces(l *life, held *periods) {
 	_, strict := j.lane(l.queue).strict.between(0, never)
-	last, given := int64(0), 0 // the last attempt's begin and number
+	lastBegan, lastNumber := int64(0), 0 // when the last attempt began, and its number
 	if l.born.call >= 0 {
-		last = j.spans[l.born.call].lo
+		lastBegan = j.spans[l.born.call].lo
 	}
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		if !a.trial() && a.Attempt > given+1 {
-			held.add(last, a.hi)
+		if !a.rolledBack() && a.Attempt > lastNumber+1 {
+			held.add(lastBegan, a.hi)
 		}
 		to := a.endHi
 		if to == a.leaseHi {
 			to += j.grace
 		}
-		if strict == 1 && !j.closed(a) {
+		if strict == 1 && !j.endedJob(a) {
 			to = never
 			if i+1 < len(l.attempts) {
 				to = l.attempts[i+1].hi
 			}
 		}
 		held.add(a.lo, to)
-		if !a.trial() {
-			last, given = a.lo, a.Attempt
+		if !a.rolledBack() {
+			lastBegan, lastNumber = a.lo, a.Attempt
 		}
 	}
-	if l.final == nil || l.final.Attempt > given {
-		held.add(last, never)
+	if l.final == nil || l.final.Attempt > lastNumber {
+		held.add(lastBegan, never)
 	}
 }

@@ -11,14 +11,14 @@ func (l *lane) limited() bool {
 	return least < unlimited
 }
 
-// limits judges the first half of promise 6: how many ran at once.
+// limits judges the first half of promise 6: how many jobs ran at once.
 func (j *judge) limits() {
 	queues := make(map[string][]run)
 	for c, m := range j.crowds {
 		lane := j.lane(c.queue)
 		if c.group != "" {
-			j.exceeded(m.runs, "group "+quote(c.group)+" of queue "+quote(c.queue), func(lo, hi int64) int64 {
-				_, most := lane.places(c.group, lo, hi)
+			j.checkLimit(m.runs, "group "+quote(c.group)+" of queue "+quote(c.queue), func(lo, hi int64) int64 {
+				_, most := lane.groupLimits(c.group, lo, hi)
 				return most
 			})
 		}
@@ -27,7 +27,7 @@ func (j *judge) limits() {
 		}
 	}
 	for name, runs := range queues {
-		j.exceeded(runs, "queue "+quote(name), func(lo, hi int64) int64 {
+		j.checkLimit(runs, "queue "+quote(name), func(lo, hi int64) int64 {
 			_, most := j.lane(name).concurrency.between(lo, hi)
 			return most
 		})
@@ -36,11 +36,10 @@ func (j *judge) limits() {
 
 func quote(s string) string { return `"` + s + `"` }
 
-// exceeded counts, at the answer of each claim, the jobs that certainly run then. The
-// last of them to start did so within that claim's call or later, but not after its
-// answer: so a limit that may have been in force meanwhile must allow them all. A
-// resume takes over a place that the job has.
-func (j *judge) exceeded(runs []run, where string, most func(lo, hi int64) int64) {
+// checkLimit counts the jobs that certainly run when each claim is answered. The last of them
+// started during that claim's call, so a limit that may have been in force during the
+// call must allow them all. A resumed job keeps its place, so resumes are not judged.
+func (j *judge) checkLimit(runs []run, where string, most func(lo, hi int64) int64) {
 	runs = slices.DeleteFunc(slices.Clone(runs), func(r run) bool { return r.end <= r.hi })
 	slices.SortFunc(runs, func(a, b run) int { return cmp.Compare(a.hi, b.hi) })
 	ends := make([]int64, len(runs))
@@ -48,25 +47,25 @@ func (j *judge) exceeded(runs []run, where string, most func(lo, hi int64) int64
 		ends[i] = runs[i].end
 	}
 	slices.Sort(ends)
-	over := 0
+	ended := 0
 	for i := range runs {
 		r := &runs[i]
-		for over < len(ends) && ends[over] <= r.hi {
-			over++
+		for ended < len(ends) && ends[ended] <= r.hi {
+			ended++
 		}
 		if r.resume || i+1 < len(runs) && runs[i+1].hi == r.hi {
-			continue // the last of the jobs that one call gave counts
+			continue // a call that returned several jobs is judged once, at the last of them
 		}
 		j.checked(6, 1)
 		limit := most(r.lo, r.hi)
-		if n := int64(i + 1 - over); n > limit {
-			var shown []int32
+		if n := int64(i + 1 - ended); n > limit {
+			var calls []int32
 			for k := range runs[:i+1] {
 				if runs[k].end > r.hi {
-					shown = append(shown, runs[k].call)
+					calls = append(calls, runs[k].call)
 				}
 			}
-			j.accuse(6, r.id, shown, "%d jobs of %s ran at once at %s, when job %d had been given out, and the limit was %d at most", n, where, show(r.hi), r.id, limit)
+			j.accuse(6, r.id, calls, "%d jobs of %s ran at once at %s, when job %d had been given out, and the limit was %d at most", n, where, timeText(r.hi), r.id, limit)
 		}
 	}
 }

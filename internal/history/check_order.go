@@ -33,12 +33,12 @@ func (j *judge) order() {
 	}
 }
 
-// take is what one call took: the last in order of it.
+// take is one claim, with the rank of the last job in order that it took.
 type take struct {
 	rank
-	call    int32
-	started bool // it is not the job's first attempt
-	lo, hi  int64
+	call     int32
+	notFirst bool  // the job had an earlier attempt
+	lo, hi   int64 // the earliest and latest time at which the claim acted
 }
 
 func (j *judge) inQueue(queue string, takes []take, waits []wait) {
@@ -48,22 +48,22 @@ func (j *judge) inQueue(queue string, takes []take, waits []wait) {
 	for i := range ready {
 		ready[i].from += late
 	}
-	passed(takes, ready, func(t *take, w *wait) {
+	eachPassedOver(takes, ready, func(t *take, w *wait) {
 		j.checked(7, 1)
-		if w == nil || j.held(t, w) {
+		if w == nil || j.takeExcused(t, w) {
 			return
 		}
-		if least, _ := l.fifo.between(w.from, t.hi); least == 0 || j.clouded(l, t.lo, t.hi) {
+		if least, _ := l.fifo.between(w.from, t.hi); least == 0 || j.unknownClaim(l, t.lo, t.hi) {
 			return
 		}
-		j.accuse(7, w.id, []int32{t.call, w.call}, "a claim at %s took job %d (priority %d) from queue %s and passed over job %d (priority %d), which comes before it, and could be claimed from %s until %s", show(t.lo), t.id, t.priority, quote(queue), w.id, w.priority, show(w.from-late), show(w.to))
+		j.accuse(7, w.id, []int32{t.call, w.call}, "a claim at %s took job %d (priority %d) from queue %s and passed over job %d (priority %d), which comes before it, and could be claimed from %s until %s", timeText(t.lo), t.id, t.priority, quote(queue), w.id, w.priority, timeText(w.from-late), timeText(w.to))
 	})
 }
 
-// held reports whether a held snapshot or a restart lets a claim pass over jobs that
-// came shortly before.
-func (j *judge) held(t *take, w *wait) bool {
-	return w.from+j.grace > t.lo && j.faulty(w.from, t.hi)
+// takeExcused reports whether a held snapshot or a restart lets the claim pass over a job
+// that became claimable shortly before.
+func (j *judge) takeExcused(t *take, w *wait) bool {
+	return w.from+j.grace > t.lo && j.serverAway(w.from, t.hi)
 }
 
 func (j *judge) inGroup(c crowd, m *members) {
@@ -71,41 +71,41 @@ func (j *judge) inGroup(c crowd, m *members) {
 	var takes []take
 	for _, r := range m.runs {
 		if !r.resume {
-			takes = append(takes, take{r.rank, r.call, r.started, r.lo, r.hi})
+			takes = append(takes, take{r.rank, r.call, r.notFirst, r.lo, r.hi})
 		}
 	}
 	slices.SortFunc(takes, func(a, b take) int { return cmp.Compare(a.lo, b.lo) })
 	ready := slices.DeleteFunc(slices.Clone(m.waits), func(w wait) bool { return !w.ranked || w.from >= w.to })
 	for _, w := range m.waits {
-		if least, _ := l.strict.between(w.placed, w.to); w.placed < w.to && least == 1 {
-			w.priority, w.from = -1, w.placed // before all others, whatever its own priority is
+		if least, _ := l.strict.between(w.placeKeptFrom, w.to); w.placeKeptFrom < w.to && least == 1 {
+			w.priority, w.from = -1, w.placeKeptFrom // it precedes all others, whatever its own priority is
 			ready = append(ready, w)
 		}
 	}
-	passed(takes, ready, func(t *take, w *wait) {
+	eachPassedOver(takes, ready, func(t *take, w *wait) {
 		j.checked(6, 1)
-		if w == nil || j.clouded(l, t.lo, t.hi) {
+		if w == nil || j.unknownClaim(l, t.lo, t.hi) {
 			return
 		}
 		since, why := w.from, "comes before it and could be claimed"
 		if w.priority < 0 {
-			// Under another limit, others may have kept places too.
+			// Under another limit, other jobs may have kept places too.
 			since, why = 0, "kept its place in the strict queue, waiting for its retry,"
 		} else if fifo, _ := l.fifo.between(w.from, t.hi); fifo == 0 {
 			return
-		} else if _, strict := l.strict.between(0, t.hi); strict == 1 && t.started {
-			return // it had kept its place
+		} else if _, strict := l.strict.between(0, t.hi); strict == 1 && t.notFirst {
+			return // the job that was taken had kept its place
 		}
-		if least, most := l.places(c.group, since, t.hi); least != 1 || most != 1 {
+		if least, most := l.groupLimits(c.group, since, t.hi); least != 1 || most != 1 {
 			return
 		}
-		j.accuse(6, w.id, []int32{t.call, w.call}, "job %d of group %s, of which one may run at a time, was claimed at %s, though job %d %s from %s until %s", t.id, quote(c.group), show(t.hi), w.id, why, show(w.from), show(w.to))
+		j.accuse(6, w.id, []int32{t.call, w.call}, "job %d of group %s, of which one may run at a time, was claimed at %s, though job %d %s from %s until %s", t.id, quote(c.group), timeText(t.hi), w.id, why, timeText(w.from), timeText(w.to))
 	})
 }
 
-// passed finds for each take a job that comes before it and could be claimed since
-// before the call began until after it ended, or none. Takes are in the order of lo.
-func passed(takes []take, waits []wait, f func(*take, *wait)) {
+// eachPassedOver calls f for each take with a job that comes before it and could be claimed
+// during the whole call, or with nil. The takes are in the order of lo.
+func eachPassedOver(takes []take, waits []wait, f func(*take, *wait)) {
 	slices.SortFunc(waits, func(a, b wait) int { return cmp.Compare(a.from, b.from) })
 	var ready byRank
 	next := 0
@@ -115,7 +115,7 @@ func passed(takes []take, waits []wait, f func(*take, *wait)) {
 			heap.Push(&ready, &waits[next])
 		}
 		var passedOver *wait
-		var busy []*wait // those that other calls took just then
+		var busy []*wait // waits that ended during this take: another call may have taken the job
 		for len(ready) > 0 && ready[0].rank.before(t.rank) {
 			w := ready[0]
 			if w.to > t.hi {
@@ -134,7 +134,7 @@ func passed(takes []take, waits []wait, f func(*take, *wait)) {
 	}
 }
 
-// byRank is a heap of waits, the first in order on top.
+// byRank is a heap of waits, with the lowest rank on top.
 type byRank []*wait
 
 func (h byRank) Len() int           { return len(h) }

@@ -6,18 +6,18 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// unit is what happens as a whole or not at all, and whose answer is unknown: the jobs of
-// an enqueue, or all that was done in a transaction.
-type unit struct{ found, missing []int32 } // the calls whose effect is there, and is not
+// unit is an enqueue call or a transaction without an answer: either all of its effects are
+// in the database, or none. The calls in found have an effect there, those in missing none.
+type unit struct{ found, missing []int32 }
 
-// unitKey is a transaction's name, or else a call.
+// unitKey is a transaction's name, or a call outside of any.
 type unitKey struct {
 	tx   string
 	call int32
 }
 
-// unit is what the call belongs to, or nil. Calls of a transaction that failed by
-// themselves do not belong to it.
+// unit returns the unit that the call belongs to, or nil. A call that failed in a
+// transaction does not belong to it.
 func (j *judge) unit(call int32) *unit {
 	c := j.Calls[call]
 	if j.spans[call].fate != Unknown || c.Tx != "" && c.Fate != Done {
@@ -33,7 +33,7 @@ func (j *judge) unit(call int32) *unit {
 	return j.units[key]
 }
 
-func (u *unit) see(found bool, call int32) {
+func (u *unit) note(found bool, call int32) {
 	switch {
 	case u == nil:
 	case found:
@@ -43,21 +43,21 @@ func (u *unit) see(found bool, call int32) {
 	}
 }
 
-// absence is a job with a unique key that is not there, of an enqueue without an answer:
-// it may also be that another job held the key.
+// absence is a job that an enqueue without an answer asked for and that does not exist. It
+// has a unique key; if another job may have held that, the absence is excused.
 type absence struct {
 	place
 	unit    *unit
 	excused bool
 }
 
-// halves notes for one job which effects of transactions without an answer are there,
-// and whether it may have held a key for which another is not there.
-func (j *judge) halves(l *life) {
-	if n := l.new(); n != nil && n.UniqueKey != "" {
+// noteUnits notes for one job which effects of transactions without an answer exist. It also
+// excuses the absence of jobs whose unique key this job may have held.
+func (j *judge) noteUnits(l *life) {
+	if n := l.newJob(); n != nil && n.UniqueKey != "" {
 		for _, a := range j.absent[[2]string{n.Queue, n.UniqueKey}] {
 			s := &j.spans[a.call]
-			a.excused = a.excused || j.spans[l.born.call].lo <= s.until && j.mayHoldUntil(l, n) >= s.lo
+			a.excused = a.excused || j.spans[l.born.call].lo <= s.unlockedBy && j.keyFreeBy(l, n) >= s.lo
 		}
 	}
 	if l.final == nil {
@@ -66,47 +66,47 @@ func (j *judge) halves(l *life) {
 	for i := range l.attempts {
 		a := &l.attempts[i]
 		if a.inTx(j.index) && l.superseded(a) {
-			j.unit(a.call).see(false, a.call)
+			j.unit(a.call).note(false, a.call)
 		}
 		for _, e := range a.finishes {
 			if j.Calls[e.call].Tx == "" || j.outcome(e) != open {
 				continue
 			}
-			if found, known := j.effect(l, i, e); known {
-				j.unit(e.call).see(found, e.call)
+			if found, known := j.effectFound(l, i, e); known {
+				j.unit(e.call).note(found, e.call)
 			}
 		}
 	}
 }
 
-// superseded reports whether the attempt certainly never was: somebody else was
-// given its number, or nobody.
+// superseded reports whether the attempt was certainly rolled back: another claim was given
+// its number, or the job ended with fewer attempts.
 func (l *life) superseded(a *attempt) bool {
 	return l.final.Attempt < a.Attempt || slices.ContainsFunc(l.attempts, func(b attempt) bool {
 		return b.Attempt == a.Attempt && b.call != a.call && b.fate == Done
 	})
 }
 
-// effect reports whether what the finish of the i-th attempt did is there, if that can
-// be known: a completion by the job's state, a failure by its error, a release or snooze by
-// its count.
-func (j *judge) effect(l *life, i int, e event) (found, known bool) {
+// effectFound reports whether the database shows what the finish e of the i-th attempt did,
+// and whether it could: a completion shows in the state, a failure in the errors, a
+// release or snooze in the number of excused attempts.
+func (j *judge) effectFound(l *life, i int, e event) (found, known bool) {
 	a, o := &l.attempts[i], j.outcomeOf(e)
 	if slices.ContainsFunc(a.finishes, func(f event) bool { return f.call != e.call && j.outcome(f) <= open }) {
-		return false, false // by another call, perhaps
+		return false, false // another call may have ended the attempt
 	}
-	alone := !slices.ContainsFunc(l.attempts, func(b attempt) bool { return b.Attempt == a.Attempt && b.call != a.call })
+	onlyClaim := !slices.ContainsFunc(l.attempts, func(b attempt) bool { return b.Attempt == a.Attempt && b.call != a.call })
 	switch {
-	case !alone:
+	case !onlyClaim:
 	case o.Ending == dibs.EndCompleted:
-		found = j.only(l, a, e)
-		return found, found || j.other(l, a)
+		found = j.certainlyCompleted(l, a, e)
+		return found, found || j.endedOtherwise(l, a)
 	case o.LeavesError():
 		if entry := l.errorOf(a.Attempt); entry != nil {
 			return entry.Error != expired, true
 		}
 		return false, !l.overflowed(a.Attempt)
-	case !l.requeued(a.lo, never) && !l.changed(Cancel, 0, never):
+	case !l.mayBeRequeued(a.lo, never) && !l.mayHaveChanged(Cancel, 0, never):
 		excused := l.final.Excused
 		if i+1 < len(l.attempts) {
 			excused = l.attempts[i+1].Excused
@@ -120,12 +120,12 @@ func (j *judge) effect(l *life, i int, e event) (found, known bool) {
 	return false, false
 }
 
-// whole judges that what belongs together happened together.
-func (j *judge) whole() {
+// wholeUnits judges that each unit took effect as a whole or not at all.
+func (j *judge) wholeUnits() {
 	for _, list := range j.absent {
 		for _, a := range list {
-			if !a.excused && !j.forgets(j.Calls[a.call].New[a.at].Queue) {
-				a.unit.see(false, a.call)
+			if !a.excused && !j.mayDelete(j.Calls[a.call].New[a.at].Queue) {
+				a.unit.note(false, a.call)
 			}
 		}
 	}
@@ -134,14 +134,14 @@ func (j *judge) whole() {
 			continue
 		}
 		first, other := u.found[0], u.missing[0]
-		what, promise := "what one transaction did", 8
+		subject, promise := "the calls of one transaction", 8
 		if j.Calls[first].Tx == "" {
-			what = "the jobs that were enqueued together"
+			subject = "the jobs that were enqueued together"
 		}
 		if j.Calls[first].Verb == Enqueue || j.Calls[other].Verb == Enqueue {
 			promise = 1
 		}
-		j.accuse(promise, 0, []int32{first, other}, "of %s, some is there (%d times, by %s's call %d) and some is not (%d times, by its call %d): it must be as a whole or not at all",
-			what, len(u.found), j.Calls[first].Client, j.Calls[first].Number, len(u.missing), j.Calls[other].Number)
+		j.accuse(promise, 0, []int32{first, other}, "%s must take effect as a whole or not at all, but %d effects are there (such as that of %s's call %d) and %d are missing (such as that of its call %d)",
+			subject, len(u.found), j.Calls[first].Client, j.Calls[first].Number, len(u.missing), j.Calls[other].Number)
 	}
 }

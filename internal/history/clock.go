@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// All times are microseconds since 1970 on the clients' clock, or where it says so on
-// the database's.
+// never is later than any time. Times are microseconds since 1970 on the clients' clock,
+// unless a comment says that they are the database's.
 const never = math.MaxInt64 / 4
 
-// grain is by how much what a database's clock tells a call may be older than the
-// call's begin, in microseconds: SQLite counts whole milliseconds, and there the calls
-// of one transaction share a time for another one.
+// grain is how many microseconds a time that a database tells a call may lie before the
+// call began: on SQLite, times are whole milliseconds, and the calls of one transaction
+// share a time for another millisecond.
 const grain = 2000
 
-// clock bounds by how much the database's clock is ahead of the clients', before it
-// is rounded to its grain. Every claim says that it is at least ClaimedAt - End and at
-// most ClaimedAt - Begin, and a grain. If these contradict each other, a clock was
-// moved during the run, and the bounds are the widest that any claim gave.
+// clock bounds how far the database's clock is ahead of the clients', before rounding to
+// its grain. Every claim shows that this is at least ClaimedAt - End and at most
+// ClaimedAt - Begin + grain. If claims contradict each other, a clock was moved during
+// the run, and the bounds are the widest that any claim gave.
 type clock struct{ least, most int64 }
 
 func clockOf(calls []*Call) clock {
@@ -37,14 +37,14 @@ func clockOf(calls []*Call) clock {
 	return tight
 }
 
-// client bounds when the database's clock came to t, by the clients': it tells no call
-// that ended before from that it has, and every call that begins at to or later.
+// client converts the database's time t to the clients' clock. A call that ended before
+// from acts before t, and a call that begins at to or later acts after t.
 func (c clock) client(t time.Time) (from, to int64) {
 	return micros(t) - c.most, micros(t) - c.least + grain
 }
 
-// show is a time of the clients' clock for people.
-func show(us int64) string {
+// timeText formats a time of the clients' clock for messages.
+func timeText(us int64) string {
 	switch {
 	case us >= never/2:
 		return "an unknown time"

@@ -7,9 +7,9 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Collect is the evidence of a run that is over: what its clients recorded in dir, and what
-// is in the database. Queues are the settings of now, which a run that changes them replaces
-// by those at its start.
+// Collect returns the evidence of a run that is over: what its clients recorded in dir, and
+// what is in the database. Queues are the present settings; a run that changes settings
+// must replace them by those at its start.
 func Collect(ctx context.Context, db dibs.Database, dir string) (e Evidence, err error) {
 	if e.Calls, err = Read(dir); err != nil {
 		return e, err
@@ -34,7 +34,7 @@ func Collect(ctx context.Context, db dibs.Database, dir string) (e Evidence, err
 	return e, err
 }
 
-// Broken says what was broken, in a line for each case.
+// Broken describes each violation in one line.
 func Broken(verdicts []Verdict) (lines []string) {
 	for _, v := range verdicts {
 		for _, b := range v.Broken {

@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// damage makes a record of what happened into one of what must not. It chooses among
-// the cases that fit, and does nothing (false) if there is none.
+// damage changes a correct history so that it breaks a promise. Its function do chooses
+// among the calls that fit, and returns false if there are none.
 type damage struct {
 	name    string
 	promise int // the promise that the judge must find broken
@@ -23,13 +23,13 @@ func pick[T any](r *rand.Rand, items []T, f func(T) bool) bool {
 	return slices.ContainsFunc(r.Perm(len(items)), func(i int) bool { return f(items[i]) })
 }
 
-// of picks a call of the verb.
-func of(e *history.Evidence, r *rand.Rand, verb history.Verb, f func(*history.Call) bool) bool {
+// pickCall picks a call of the verb.
+func pickCall(e *history.Evidence, r *rand.Rand, verb history.Verb, f func(*history.Call) bool) bool {
 	return pick(r, e.Calls, func(c *history.Call) bool { return c.Verb == verb && f(c) })
 }
 
-// ended is the call that ends the transaction.
-func ended(e *history.Evidence, tx string) *history.Call {
+// endOf returns the call that ends the transaction.
+func endOf(e *history.Evidence, tx string) *history.Call {
 	for _, c := range e.Calls {
 		if c.Tx == tx && (c.Verb == history.Commit || c.Verb == history.Rollback) {
 			return c
@@ -50,9 +50,9 @@ var damages = []damage{
 		e.Final = append(e.Final, &j)
 		return true
 	}},
-	{"a rollback was a commit", 1, func(e *history.Evidence, r *rand.Rand) bool {
-		return of(e, r, history.Enqueue, func(c *history.Call) bool {
-			end := ended(e, c.Tx)
+	{"a rollback is recorded as a commit", 1, func(e *history.Evidence, r *rand.Rand) bool {
+		return pickCall(e, r, history.Enqueue, func(c *history.Call) bool {
+			end := endOf(e, c.Tx)
 			if end.Verb != history.Rollback || c.New[0].Existing {
 				return false
 			}
@@ -60,9 +60,9 @@ var damages = []damage{
 			return true
 		})
 	}},
-	{"a commit was a rollback", 1, func(e *history.Evidence, r *rand.Rand) bool {
-		return of(e, r, history.Enqueue, func(c *history.Call) bool {
-			end := ended(e, c.Tx)
+	{"a commit is recorded as a rollback", 1, func(e *history.Evidence, r *rand.Rand) bool {
+		return pickCall(e, r, history.Enqueue, func(c *history.Call) bool {
+			end := endOf(e, c.Tx)
 			if end.Verb != history.Commit || c.New[0].Existing {
 				return false
 			}
@@ -71,17 +71,17 @@ var damages = []damage{
 		})
 	}},
 	{"a payload is changed", 1, func(e *history.Evidence, r *rand.Rand) bool {
-		return of(e, r, history.Claim, func(c *history.Call) bool {
+		return pickCall(e, r, history.Claim, func(c *history.Call) bool {
 			if len(c.Jobs) > 0 {
 				c.Jobs[0].Sum++
 			}
 			return len(c.Jobs) > 0
 		})
 	}},
-	{"two jobs change tokens", 2, func(e *history.Evidence, r *rand.Rand) bool {
+	{"two claims exchange a job's token", 2, func(e *history.Evidence, r *rand.Rand) bool {
 		var last *history.Call
-		return of(e, r, history.Claim, func(c *history.Call) bool {
-			if len(c.Jobs) < 2 { // the token of its other jobs shows it
+		return pickCall(e, r, history.Claim, func(c *history.Call) bool {
+			if len(c.Jobs) < 2 { // another job of the claim must show the right token
 				return false
 			}
 			if last == nil {
@@ -92,11 +92,11 @@ var damages = []damage{
 			return true
 		})
 	}},
-	{"another claims a job that is held", 2, func(e *history.Evidence, r *rand.Rand) bool {
+	{"another worker claims a job that is held", 2, func(e *history.Evidence, r *rand.Rand) bool {
 		var held *history.Call
 		for _, c := range e.Calls {
 			if c.Verb == history.Claim && c.Tx == "" && len(c.Jobs) > 0 {
-				if held != nil && c.End.Before(held.Jobs[0].LeaseUntil) && !finishedBy(e, held, c) && !changed(e, held.Jobs[0].ID) && takes(e, held.Jobs[0].ID) == 1 {
+				if held != nil && c.End.Before(held.Jobs[0].LeaseUntil) && !finishedBy(e, held, c) && !operatorChanged(e, held.Jobs[0].ID) && countClaims(e, held.Jobs[0].ID) == 1 {
 					twin := held.Jobs[0]
 					twin.Token, twin.Attempt = c.Jobs[0].Token, twin.Attempt+1
 					c.Jobs = append(c.Jobs, twin)
@@ -107,8 +107,8 @@ var damages = []damage{
 		}
 		return false
 	}},
-	{"a refusal was not told", 3, func(e *history.Evidence, r *rand.Rand) bool {
-		return of(e, r, history.Finish, func(c *history.Call) bool {
+	{"a refusal is not reported", 3, func(e *history.Evidence, r *rand.Rand) bool {
+		return pickCall(e, r, history.Finish, func(c *history.Call) bool {
 			if c.Tx != "" || len(c.Refused) == 0 {
 				return false
 			}
@@ -118,7 +118,7 @@ var damages = []damage{
 	}},
 	{"a completed job is dead", 4, func(e *history.Evidence, r *rand.Rand) bool {
 		return pick(r, e.Final, func(j *dibs.RawJob) bool {
-			if j.State != dibs.Completed || j.Result == nil || changed(e, j.ID) {
+			if j.State != dibs.Completed || j.Result == nil || operatorChanged(e, j.ID) {
 				return false
 			}
 			j.State = dibs.Dead
@@ -138,8 +138,8 @@ var damages = []damage{
 		e.Final[r.IntN(len(e.Final))].State = dibs.Waiting
 		return true
 	}},
-	{"an attempt is left out", 5, func(e *history.Evidence, r *rand.Rand) bool {
-		return of(e, r, history.Claim, func(c *history.Call) bool {
+	{"an attempt is missing", 5, func(e *history.Evidence, r *rand.Rand) bool {
+		return pickCall(e, r, history.Claim, func(c *history.Call) bool {
 			if len(c.Jobs) == 0 || c.Tx != "" {
 				return false
 			}
@@ -149,7 +149,7 @@ var damages = []damage{
 	}},
 	{"an attempt is given twice", 5, func(e *history.Evidence, r *rand.Rand) bool {
 		var first *history.Call
-		return of(e, r, history.Claim, func(c *history.Call) bool {
+		return pickCall(e, r, history.Claim, func(c *history.Call) bool {
 			if len(c.Jobs) == 0 || c.Tx != "" {
 				return false
 			}
@@ -163,8 +163,8 @@ var damages = []damage{
 			return true
 		})
 	}},
-	{"a claim gives a whole group", 6, func(e *history.Evidence, r *rand.Rand) bool {
-		return of(e, r, history.Claim, func(c *history.Call) bool {
+	{"a claim returns too many jobs of one group", 6, func(e *history.Evidence, r *rand.Rand) bool {
+		return pickCall(e, r, history.Claim, func(c *history.Call) bool {
 			if len(c.Jobs) < 6 || c.Tx != "" {
 				return false
 			}
@@ -191,8 +191,8 @@ var damages = []damage{
 			return true
 		})
 	}},
-	{"a claim gives more than was asked for", 6, func(e *history.Evidence, r *rand.Rand) bool {
-		return of(e, r, history.Claim, func(c *history.Call) bool {
+	{"a claim returns more jobs than it asked for", 6, func(e *history.Evidence, r *rand.Rand) bool {
+		return pickCall(e, r, history.Claim, func(c *history.Call) bool {
 			if len(c.Jobs) > 0 {
 				c.Want = len(c.Jobs) - 1
 			}
@@ -214,9 +214,9 @@ var damages = []damage{
 		return false
 	}},
 	{"a key is said to be held by a job without it", 9, func(e *history.Evidence, r *rand.Rand) bool {
-		return of(e, r, history.Enqueue, func(c *history.Call) bool {
+		return pickCall(e, r, history.Enqueue, func(c *history.Call) bool {
 			for i := range c.New {
-				if n := &c.New[i]; n.Existing && (c.Tx == "" || ended(e, c.Tx).Verb == history.Commit) {
+				if n := &c.New[i]; n.Existing && (c.Tx == "" || endOf(e, c.Tx).Verb == history.Commit) {
 					n.UniqueKey = "another"
 					return true
 				}
@@ -226,8 +226,8 @@ var damages = []damage{
 	}},
 }
 
-// finishedBy reports whether the first job of a claim was finished before another
-// call ended.
+// finishedBy reports whether a finish or extend of the claim's first job began before the
+// call by ended.
 func finishedBy(e *history.Evidence, claim, by *history.Call) bool {
 	j := claim.Jobs[0]
 	return slices.ContainsFunc(e.Calls, func(c *history.Call) bool {
@@ -237,8 +237,8 @@ func finishedBy(e *history.Evidence, claim, by *history.Call) bool {
 	})
 }
 
-// takes is how often the job was claimed or resumed.
-func takes(e *history.Evidence, id int64) (n int) {
+// countClaims counts how often the job was claimed or resumed.
+func countClaims(e *history.Evidence, id int64) (n int) {
 	for _, c := range e.Calls {
 		for i := range c.Jobs {
 			if c.Jobs[i].ID == id {
@@ -249,8 +249,8 @@ func takes(e *history.Evidence, id int64) (n int) {
 	return n
 }
 
-// changed reports whether an operator ever changed the job.
-func changed(e *history.Evidence, id int64) bool {
+// operatorChanged reports whether an operator ever changed the job.
+func operatorChanged(e *history.Evidence, id int64) bool {
 	return slices.ContainsFunc(e.Calls, func(c *history.Call) bool { return slices.Contains(c.Changed, id) })
 }
 
@@ -259,23 +259,23 @@ func TestDamagedRecordsAreFound(t *testing.T) {
 	db, r, dir := open(t, "nobody")
 	must(t, r.Close())
 	seed := rand.Uint64()
-	// On a slow machine, too, some leases have to last until their jobs are finished.
-	whole := load(t, db, dir, 500*time.Millisecond, 1, 1000, seed)
-	complain(t, history.Judge(whole))
+	// Leases must be long enough that on a slow machine, too, some jobs finish in time.
+	undamaged := load(t, db, dir, 500*time.Millisecond, 1, 1000, seed)
+	reportBroken(t, history.Judge(undamaged))
 	for i, d := range damages {
 		t.Run(d.name, func(t *testing.T) {
-			e := whole
+			e := undamaged
 			e.Calls = value[[]*history.Call](t)(history.Read(dir))
 			e.Final = value[history.Evidence](t)(history.Collect(t.Context(), db, dir)).Final
 			e.Effects = make(map[int64]int)
-			for id, n := range whole.Effects {
+			for id, n := range undamaged.Effects {
 				e.Effects[id] = n
 			}
 			if !d.do(&e, rand.New(rand.NewPCG(seed, uint64(i)))) {
 				t.Fatal("this load has no such case")
 			}
 			if v := history.Judge(e)[d.promise-1]; len(v.Broken) == 0 {
-				t.Errorf("promise %d was found kept", d.promise)
+				t.Errorf("the judge did not find promise %d broken", d.promise)
 			}
 		})
 	}

@@ -6,20 +6,20 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// gathered is what the promises about several jobs need of each.
+// gathered holds what the promises about several jobs need to know of each job.
 type gathered struct {
-	crowds map[crowd]*members
-	keys   map[[2]string][]holder // by queue and unique key
-	delays []int64                // from the end of a lease to the next claim
+	crowds     map[crowd]*members
+	keyHolders map[[2]string][]holder // by queue and unique key
+	recoveries []int64                // microseconds from the end of a lease to the next claim
 }
 
-// crowd is a queue, or a group of one.
+// crowd names a group of a queue, or the jobs of a queue without a group.
 type crowd struct{ queue, group string }
 
 type members struct {
-	runs  []run   // if there may be a limit
-	held  periods // places that those runs and unknown ones may have held
-	waits []wait  // in the order of the jobs
+	runs  []run   // filled only for groups and for queues that ever had a limit
+	held  periods // when runs, also unknown ones, may have held places
+	waits []wait  // sorted by job
 }
 
 // rank is a job's place in the order of a fifo queue.
@@ -38,22 +38,22 @@ func (r rank) before(s rank) bool {
 // run is one attempt.
 type run struct {
 	rank
-	call    int32
-	resume  bool
-	started bool  // it is not the job's first
-	lo, hi  int64 // it began within
-	end     int64 // and ended not before
+	call     int32
+	resume   bool
+	notFirst bool  // the job had an earlier attempt
+	lo, hi   int64 // the earliest and latest time at which it began
+	end      int64 // the earliest time at which it ended
 }
 
-// wait is a time in which a job certainly could be claimed: visible, due, unlocked
-// and held by nobody.
+// wait is a time during which a job could certainly be claimed: it was visible, due,
+// unlocked, and not held by a worker.
 type wait struct {
 	rank
-	ranked   bool // rank is known
-	swept    bool // since a sweep that has to come first: from is when the lease ended
-	from, to int64
-	placed   int64 // a strict queue keeps its place in its group from then on
-	call     int32 // what ended it; -1: nothing
+	ranked        bool // the rank is known
+	swept         bool // the wait needs a sweep first, since it began with the end of a lease
+	from, to      int64
+	placeKeptFrom int64 // a strict queue keeps the job's place in its group from this time on
+	call          int32 // the call that ended the wait; -1: none
 }
 
 func (j *judge) members(queue, group string) *members {
@@ -67,13 +67,13 @@ func (j *judge) members(queue, group string) *members {
 	return j.crowds[c]
 }
 
-// collect gathers the runs and waits of one job, its hold of a unique key, and how
-// fast it was claimed again.
+// collect gathers one job's runs and waits, the time during which it held a unique key,
+// and how fast it was claimed again after a lease ended.
 func (j *judge) collect(l *life) {
 	limited := j.lane(l.queue).limited()
 	m := j.members(l.queue, l.group)
 	if limited || l.group != "" {
-		j.places(l, &m.held)
+		j.notePlaces(l, &m.held)
 	}
 	for i := range l.attempts {
 		a := &l.attempts[i]
@@ -82,7 +82,7 @@ func (j *judge) collect(l *life) {
 			if i+1 < len(l.attempts) {
 				end = min(end, l.attempts[i+1].lo)
 			}
-			if j.resumed(l, j.Calls[a.call].Worker, end) {
+			if j.mayBeResumed(l, j.Calls[a.call].Worker, end) {
 				end = a.hi
 			}
 			m.runs = append(m.runs, run{rankOf(a.Job), a.call, j.Calls[a.call].Verb == Resume, a.Attempt > 1, a.lo, a.hi, end})
@@ -91,34 +91,34 @@ func (j *judge) collect(l *life) {
 			m.waits = append(m.waits, w)
 		}
 		if i > 0 {
-			j.recovery(&l.attempts[i-1], a)
+			j.noteRecovery(&l.attempts[i-1], a)
 		}
 	}
 	if w, ok := j.waitUnclaimed(l); ok {
 		m.waits = append(m.waits, w)
 	}
-	j.holds(l)
+	j.noteKey(l)
 }
 
 func rankOf(job *Job) rank { return rank{int64(job.Priority), micros(job.RunAt), job.ID} }
 
-// waitBefore is how long the job certainly waited for its i-th attempt, if nothing
-// unknown came between.
+// waitBefore returns how long the job certainly waited for its i-th attempt. It returns
+// false if a call without an answer may have interrupted the wait.
 func (j *judge) waitBefore(l *life, i int) (wait, bool) {
 	a := &l.attempts[i]
-	w := wait{rank: rankOf(a.Job), ranked: true, to: a.lo, call: a.call, placed: never}
+	w := wait{rank: rankOf(a.Job), ranked: true, to: a.lo, call: a.call, placeKeptFrom: never}
 	visible := int64(0)
 	p := i - 1
-	for p >= 0 && l.attempts[p].trial() {
-		visible = max(visible, l.attempts[p].until)
+	for p >= 0 && l.attempts[p].rolledBack() {
+		visible = max(visible, l.attempts[p].unlockedBy)
 		p--
 	}
 	switch {
 	case p < 0 && a.Attempt == 1 && l.born.call >= 0:
-		visible = max(visible, j.spans[l.born.call].shown)
+		visible = max(visible, j.spans[l.born.call].seenHi)
 	case p >= 0 && l.attempts[p].fate == Done && l.attempts[p].Attempt+1 == a.Attempt:
 		visible = max(visible, l.attempts[p].endHi)
-		w.swept, w.placed = j.left(l.queue, &l.attempts[p], visible)
+		w.swept, w.placeKeptFrom = j.waitsAfter(l.queue, &l.attempts[p], visible)
 	default:
 		return w, false
 	}
@@ -126,27 +126,27 @@ func (j *judge) waitBefore(l *life, i int) (wait, bool) {
 		s := &j.spans[e.call]
 		switch {
 		case s.lo >= a.hi || s.hi < visible:
-		case s.hi == never || s.lo >= a.lo: // it may have been what the claim found
+		case s.hi == never || s.lo >= a.lo: // the claim may have found the job changed
 			return w, false
 		default:
-			visible, w.swept = max(visible, s.until), false
-			w.placed = max(w.placed, visible)
+			visible, w.swept = max(visible, s.unlockedBy), false
+			w.placeKeptFrom = max(w.placeKeptFrom, visible)
 			if j.Calls[e.call].Verb == Requeue {
-				w.placed = never
+				w.placeKeptFrom = never
 			}
 		}
 	}
-	_, due := j.clock.client(a.RunAt)
+	_, dueFrom := j.clock.client(a.RunAt)
 	if l.group != "" {
-		due += j.slack() // one claim notices for all of the group that its time has come
+		dueFrom += j.slack() // a claim must first admit the jobs of a group that have become due
 	}
-	w.from = max(visible, due)
-	return w, w.from < w.to || w.placed < w.to
+	w.from = max(visible, dueFrom)
+	return w, w.from < w.to || w.placeKeptFrom < w.to
 }
 
-// left tells how an attempt left its job waiting at visible: by the end of its lease,
-// or so that a strict queue keeps its place.
-func (j *judge) left(queue string, a *attempt, visible int64) (swept bool, placed int64) {
+// waitsAfter returns how the job waits after an attempt, visible from the time visible on:
+// whether for a sweep, and from when on a strict queue keeps its place.
+func (j *judge) waitsAfter(queue string, a *attempt, visible int64) (swept bool, placeKeptFrom int64) {
 	for _, e := range a.finishes {
 		if j.outcome(e) != accepted {
 			continue
@@ -159,15 +159,15 @@ func (j *judge) left(queue string, a *attempt, visible int64) (swept bool, place
 	return true, never
 }
 
-// waitUnclaimed is how long a job that was never claimed could have been.
+// waitUnclaimed returns how long a job that was never claimed could have been claimed.
 func (j *judge) waitUnclaimed(l *life) (wait, bool) {
-	n := l.new()
+	n := l.newJob()
 	if n == nil || l.final == nil || l.final.Attempt > 0 || len(l.attempts) > 0 {
 		return wait{}, false
 	}
 	s := &j.spans[l.born.call]
 	_, runAt := j.clock.client(n.RunAt)
-	w := wait{from: max(s.shown, s.hi+n.Delay.Microseconds(), runAt), to: never, placed: never, call: -1}
+	w := wait{from: max(s.seenHi, s.hi+n.Delay.Microseconds(), runAt), to: never, placeKeptFrom: never, call: -1}
 	if len(l.changes) > 0 {
 		w.call = l.changes[0].call
 		w.to = j.spans[w.call].lo
@@ -177,8 +177,8 @@ func (j *judge) waitUnclaimed(l *life) (wait, bool) {
 	return w, s.fate == Done && w.from < w.to
 }
 
-// recovery notes how long it took until somebody else got a job whose holder was gone.
-func (j *judge) recovery(a, b *attempt) {
+// noteRecovery notes how long after the end of an abandoned lease the job was claimed again.
+func (j *judge) noteRecovery(a, b *attempt) {
 	if a.inTx(j.index) || a.fate != Done || b.fate != Done || a.Attempt+1 != b.Attempt || j.Calls[b.call].Verb != Claim {
 		return
 	}
@@ -186,12 +186,12 @@ func (j *judge) recovery(a, b *attempt) {
 		return
 	}
 	if len(a.extends) == 0 {
-		j.delays = append(j.delays, micros(b.ClaimedAt)-micros(a.LeaseUntil))
+		j.recoveries = append(j.recoveries, micros(b.ClaimedAt)-micros(a.LeaseUntil))
 		return
 	}
 	from, _ := j.clock.client(b.ClaimedAt)
 	if a.leaseLo < never {
-		j.delays = append(j.delays, max(0, from-a.leaseLo))
+		j.recoveries = append(j.recoveries, max(0, from-a.leaseLo))
 	}
 }
 
@@ -202,35 +202,35 @@ type holder struct {
 	from, to int64
 }
 
-// holds notes when the job certainly held its unique key.
-func (j *judge) holds(l *life) {
-	n := l.new()
+// noteKey notes when the job certainly held its unique key.
+func (j *judge) noteKey(l *life) {
+	n := l.newJob()
 	if n == nil || n.UniqueKey == "" || j.spans[l.born.call].fate != Done {
 		return
 	}
-	if j.keys == nil {
-		j.keys = make(map[[2]string][]holder)
+	if j.keyHolders == nil {
+		j.keyHolders = make(map[[2]string][]holder)
 	}
 	key := [2]string{n.Queue, n.UniqueKey}
-	h := holder{id: l.id, call: l.born.call, from: j.spans[l.born.call].shown, to: j.holdsUntil(l, n)}
+	h := holder{id: l.id, call: l.born.call, from: j.spans[l.born.call].seenHi, to: j.keyHeldUntil(l, n)}
 	if h.from < h.to {
-		j.keys[key] = append(j.keys[key], h)
+		j.keyHolders[key] = append(j.keyHolders[key], h)
 	}
 }
 
-// holdsUntil is until when the job certainly held its key.
-func (j *judge) holdsUntil(l *life, n *New) int64 {
+// keyHeldUntil returns the time up to which the job certainly held its unique key.
+func (j *judge) keyHeldUntil(l *life, n *New) int64 {
 	to := int64(never)
 	for _, e := range l.changes {
 		to = min(to, j.spans[e.call].lo)
 	}
-	given := 0
+	lastNumber := 0
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		if a.Attempt > given+1 { // somebody unknown had it before
-			return min(to, j.spans[l.born.call].shown)
+		if a.Attempt > lastNumber+1 { // a claim without an answer took the job in between
+			return min(to, j.spans[l.born.call].seenHi)
 		}
-		given = a.Attempt
+		lastNumber = a.Attempt
 		if n.UniqueUntil == dibs.UntilClaimed {
 			to = min(to, a.lo)
 		}
@@ -238,13 +238,13 @@ func (j *judge) holdsUntil(l *life, n *New) int64 {
 			to = min(to, a.leaseLo)
 		}
 		for _, e := range a.finishes {
-			if a.ends(j.outcomeOf(e)) != "" && j.outcome(e) <= open {
-				to = min(to, j.spans[e.call].seen)
+			if a.finalState(j.outcomeOf(e)) != "" && j.outcome(e) <= open {
+				to = min(to, j.spans[e.call].seenLo)
 			}
 		}
 	}
-	if l.final == nil || l.final.Attempt != given {
-		to = min(to, j.spans[l.born.call].shown)
+	if l.final == nil || l.final.Attempt != lastNumber {
+		to = min(to, j.spans[l.born.call].seenHi)
 	}
 	return to
 }

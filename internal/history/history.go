@@ -1,16 +1,15 @@
-// Package history records what every client of a queue asked and was told, and
-// judges afterwards, from those records and what is left in the database alone,
-// whether the promises of docs/guarantees.md were kept. It knows what was promised,
-// and nothing of how a store keeps it.
+// Package history records every call of every client of a queue, with its answer. Afterwards
+// it judges whether the promises of docs/guarantees.md were kept, only from these records
+// and from what is in the database at the end. It knows the promises, but not how a store
+// keeps them.
 //
-// A [Recorder] appends to one file per client; what a client has written survives
-// its SIGKILL. A call that began and has no end in the file is one whose answer
-// nobody got: it may or may not have taken effect, and the judgement allows both.
+// A [Recorder] appends to one file per client; what a client has written survives its
+// SIGKILL. If the file holds the beginning of a call but not its end, the call may or may
+// not have taken effect, and the judgement allows both.
 //
-// Two clocks occur. Begin and End are read by the client, on the machine that runs
-// all clients. The times inside of jobs are the database's. Every claim ties the
-// two: its ClaimedAt lies between its Begin and its End, which bounds by how much
-// the clocks differ.
+// There are two clocks. Begin and End are times of the clients' clock: all clients run on
+// one machine. The times of jobs are the database's. Every claim relates the two: its
+// ClaimedAt lies between its Begin and its End, which bounds how far the clocks differ.
 package history
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Verb is what was asked for.
+// Verb names what a call does.
 type Verb string
 
 const (
@@ -38,71 +37,71 @@ const (
 	Ended    Verb = "ended"    // another program ended rows of an adopted table
 	Commit   Verb = "commit"   // the caller commits the transaction Tx
 	Rollback Verb = "rollback" // the caller rolls back the transaction Tx
-	// Fault is what was done to a client or the server, written by who did it:
-	// a kill, a stop, a cut, a held snapshot. Text tells which: "killed…" ends the
-	// client, and "server…" says that the database was away meanwhile.
+	// Fault records what the test did to a client or to the server: a kill, a stop, a cut
+	// connection, a held snapshot. A Text that begins with "killed" means that the client
+	// ended; with "server", that the database was away during the fault.
 	Fault Verb = "fault"
 )
 
-// Fate is what a call's answer says about its effect.
+// Fate says what a call's answer means for its effect.
 type Fate string
 
 const (
-	Done    Fate = "done"    // it took effect, but for what Refused lists
-	Nothing Fate = "nothing" // it failed and certainly changed nothing
-	Unknown Fate = "unknown" // there was no answer, or one that leaves it open
+	Done    Fate = "done"    // the call took effect, except for the jobs in Refused
+	Nothing Fate = "nothing" // the call failed and certainly changed nothing
+	Unknown Fate = "unknown" // there was no answer, or the answer leaves the effect open
 )
 
 // Call is one call of one client.
 type Call struct {
-	Client string // unique over the whole history: a restarted process has another
+	Client string // unique in the history: a restarted process has another name
 	Number int    // counts the calls of this client from 1
 	Verb   Verb
-	Tx     string // the caller's transaction that it belongs to; empty: none
+	Tx     string // the caller's transaction that the call belongs to; empty: none
 	Begin  time.Time
-	End    time.Time // zero while nothing has come back
+	End    time.Time // zero if the call has no answer
 	Fate   Fate
 	Error  string
 
 	Queue  string // claim, resume, prune, set_queue, set_group
-	Worker string // claim and resume: the name of who asked; fault: the client that it hit, if one
-	Want   int    // claim: how many were asked for
-	Kinds  bool   // claim: only some kinds were asked for
+	Worker string // claim and resume: the worker's name; fault: the client that it hit, if any
+	Want   int    // claim: how many jobs were asked for
+	Kinds  bool   // claim: only jobs of some kinds were asked for
 	Lease  time.Duration
 
 	New      []New          // enqueue: the jobs asked for
-	Jobs     []Job          // what claim and resume gave
-	Leases   []dibs.Lease   // extend: all leases but those that were just being finished
-	Outcomes []dibs.Outcome // finish: all outcomes but those that were certainly not written
-	left     []int64        // those of Leases or Outcomes that the answer left out
+	Jobs     []Job          // claim and resume: the jobs returned
+	Leases   []dibs.Lease   // extend: all leases, except those that another call was finishing
+	Outcomes []dibs.Outcome // finish: all outcomes, except those that were certainly not written
+	leftOut  []int64        // jobs that Leases or Outcomes omit because of the answer
 	IDs      []int64        // cancel, requeue, edit, ended: the jobs asked for
-	Changed  []int64        // cancel, requeue, edit, ended: the jobs that it changed
-	Asked    []int64        // cancel: the running ones among Changed, whose holders were asked to stop
-	Refused  []int64        // finish and extend: leases that were lost
+	Changed  []int64        // cancel, requeue, edit, ended: the jobs that the call changed
+	Asked    []int64        // cancel: the running jobs in Changed, whose workers were asked to stop
+	Refused  []int64        // finish and extend: the jobs whose leases were lost
 	Settings *dibs.QueueChange
 	Group    string // set_group
 	Limit    int    // set_group
-	Text     string // fault: what was done
+	Text     string // fault: its description
 }
 
-// New is one job of an enqueue call. Key is part of its payload and unique over the
-// history, so that a job whose enqueuer got no answer can be recognised.
+// New is one job of an enqueue call. Key is part of its payload and unique in the history,
+// so that a job can be recognised although its enqueue call had no answer.
 type New struct {
 	Key         string
 	Sum         uint32 // checksum of the payload
-	ID          int64  // from the answer
-	Existing    bool   // from the answer: another job held the unique key
+	ID          int64  // answer: the job's id
+	Existing    bool   // answer: another job held the unique key
 	Queue       string
 	Group       string
 	UniqueKey   string
 	UniqueUntil dibs.UniqueUntil
 	Priority    int
 	Delay       time.Duration
-	RunAt       time.Time // as an alternative to Delay
-	MaxAttempts int       // 0: the queue's
+	RunAt       time.Time // an alternative to Delay
+	MaxAttempts int       // 0: the queue's setting
 }
 
-// Job is one job as a claim gave it.
+// Job is one job as a claim returned it.
 type Job struct {
 	ID          int64
 	Key         string
@@ -118,43 +117,42 @@ type Job struct {
 	LeaseUntil  time.Time
 }
 
-// Evidence is all that a judgement is made from.
+// Evidence is everything that a judgement is based on.
 type Evidence struct {
 	Calls []*Call
-	// Final is every job that is in the database at the end, in any state, when all
-	// faults are over and live workers have had the time to finish what there was.
+	// Final holds every job that is in the database at the end, in any state. By then all
+	// faults are over and live workers have had time to finish all jobs.
 	Final []*dibs.RawJob
-	// Effects counts, for each job, the effects written in finishing transactions. Of adopted
-	// tables, it counts how often each row has ended.
+	// Effects counts, for each job, the effects written in transactions that finished it. For
+	// an adopted table, it counts how often each row has ended.
 	Effects map[int64]int
-	// Check is what the store's own check of the database found.
+	// Check lists the findings of the store's own check of the database.
 	Check []string
-	// Queues are the settings at the start.
+	// Queues are the queues' settings at the start.
 	Queues []dibs.Queue
 	// Groups are the groups' own limits at the start, by queue and group.
 	Groups map[string]map[string]int
-	// Slack is by how much claims may be late on this database and machine, beyond
-	// what is promised exactly.
+	// Slack is how much later than promised claims may be on this database and machine.
 	Slack time.Duration
-	// OrderSlack is how long a job that could be claimed may be passed over.
+	// OrderSlack is how long claims may pass over a job that could be claimed.
 	OrderSlack time.Duration
-	// LeaseSlack is by how much leases may last longer than told, and shorter than asked for by
-	// an extension, where the database keeps their times less exactly.
+	// LeaseSlack is how much longer than reported leases may last, and how much shorter than
+	// an extension asked for, if the database rounds their times.
 	LeaseSlack time.Duration
 }
 
-// Verdict is what came out for one promise.
+// Verdict is the judgement on one promise.
 type Verdict struct {
-	Number  int    // as in docs/guarantees.md
-	Promise string // in its words
-	Checked int    // how many cases were looked at; none is not a proof
+	Number  int    // its number in docs/guarantees.md
+	Promise string // its text in docs/guarantees.md
+	Checked int    // how many cases were examined; none proves nothing
 	Broken  []Violation
 }
 
 // Violation is one case in which a promise was broken.
 type Violation struct {
-	Job  int64 // 0: no single job
+	Job  int64 // 0: the violation is not about a single job
 	Text string
-	// Calls is the shortest part of the history that shows it, in the order of Begin.
+	// Calls is the shortest part of the history that shows the violation, in the order of Begin.
 	Calls []*Call
 }

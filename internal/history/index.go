@@ -6,17 +6,17 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// place is one job of one call: the at-th of its New, Jobs, Outcomes, Leases, IDs or
-// Changed, as its verb says.
+// place is one job of one call: the at-th entry of its New, Jobs, Outcomes, Leases, IDs or
+// Changed, depending on the verb.
 type place struct{ call, at int32 }
 
-// event is what one call asked for one job, or was told about it.
+// event is the part of a call, and of its answer, that concerns one job.
 type event struct {
 	place
 	refused bool
 }
 
-// index finds everything that happened to one job without looking for it.
+// index sorts the events by job, so that a job's events are found without a search.
 type index struct {
 	*Evidence
 	clock clock
@@ -24,12 +24,12 @@ type index struct {
 	txs   map[string]*Call // the commit or rollback of each transaction
 	grace int64
 
-	ids    []int64 // all jobs' ids, in the order of their first event
-	known  map[int64]int32
-	first  []int32 // where the events of a job begin in events; one more than there are jobs
-	events []event
+	ids     []int64 // the ids of all jobs, in the order of their first events
+	numbers map[int64]int32
+	first   []int32 // where each job's events begin in events, and where the last job's end
+	events  []event
 
-	news   map[string]place // where a key was enqueued
+	news   map[string]place // the enqueue of each key
 	final  map[int64]*dibs.RawJob
 	lanes  map[string]*lane
 	faults []span // when the server was away
@@ -39,8 +39,8 @@ type index struct {
 func newIndex(e *Evidence) *index {
 	ix := &index{
 		Evidence: e, clock: clockOf(e.Calls), grace: (limbo + e.Slack).Microseconds(),
-		known: make(map[int64]int32, len(e.Final)),
-		news:  make(map[string]place, len(e.Final)), final: make(map[int64]*dibs.RawJob, len(e.Final)),
+		numbers: make(map[int64]int32, len(e.Final)),
+		news:    make(map[string]place, len(e.Final)), final: make(map[int64]*dibs.RawJob, len(e.Final)),
 	}
 	ix.spans, ix.txs = spansOf(e.Calls, ix.grace)
 	ix.sortEvents()
@@ -56,20 +56,20 @@ func newIndex(e *Evidence) *index {
 }
 
 func (ix *index) job(id int64) int32 {
-	n, ok := ix.known[id]
+	n, ok := ix.numbers[id]
 	if !ok {
 		n = int32(len(ix.ids))
-		ix.known[id] = n
+		ix.numbers[id] = n
 		ix.ids = append(ix.ids, id)
 	}
 	return n
 }
 
-// sortEvents groups the events by job, in the order of their calls' Begin: it counts
-// them first, and puts them into one slice then.
+// sortEvents groups the events by job, in the order of their calls' Begin. It counts
+// them first and then puts them into one slice.
 func (ix *index) sortEvents() {
 	var counts []int32
-	ix.each(func(job int32, _ event) {
+	ix.eachEvent(func(job int32, _ event) {
 		for int(job) >= len(counts) {
 			counts = append(counts, 0)
 		}
@@ -81,13 +81,13 @@ func (ix *index) sortEvents() {
 	}
 	next := append([]int32(nil), ix.first...)
 	ix.events = make([]event, ix.first[len(counts)])
-	ix.each(func(job int32, e event) {
+	ix.eachEvent(func(job int32, e event) {
 		ix.events[next[job]] = e
 		next[job]++
 	})
 }
 
-func (ix *index) each(f func(job int32, e event)) {
+func (ix *index) eachEvent(f func(job int32, e event)) {
 	for i, c := range ix.Calls {
 		emit := func(id int64, at int, refused bool) {
 			f(ix.job(id), event{place{int32(i), int32(at)}, refused})
@@ -132,7 +132,7 @@ func (ix *index) each(f func(job int32, e event)) {
 	}
 }
 
-// touched are the jobs that an operator or another program changed or may have changed.
+// touched lists the jobs that an operator or another program changed or may have changed.
 func (c *Call) touched() []int64 {
 	switch c.Fate {
 	case Done:
@@ -144,8 +144,8 @@ func (c *Call) touched() []int64 {
 	}
 }
 
-// slack is the Slack in microseconds.
+// slack returns Slack in microseconds.
 func (ix *index) slack() int64 { return ix.Slack.Microseconds() }
 
-// limbo is the promise's "within lease + 2 s".
+// limbo is the time after the end of a lease within which promise 4 starts the job again.
 const limbo = 2 * time.Second

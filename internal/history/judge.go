@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// promises are the words of docs/guarantees.md.
+// promises are the texts of docs/guarantees.md.
 var promises = [...]string{
 	1: "A job exists if and only if the transaction that enqueued it committed.",
 	2: "At most one live owner: between a claim and its end (finish, or lease expiry on the database's clock) no other claim of that job succeeds.",
@@ -21,10 +21,10 @@ var promises = [...]string{
 // MaxBroken is how many violations of one promise are kept.
 const MaxBroken = 1000
 
-// Judge says for each promise whether the evidence shows that it was broken. It
-// accuses only where no order of events that the records allow would be right: what
-// an unknown call may have done counts as an excuse. Of promise 7 it judges the
-// order; how long claims take is for whoever measures it.
+// Judge says for each promise whether the evidence shows that it was broken. It accuses
+// only if every order of events that the records allow breaks the promise: what a call
+// without an answer may have done is an excuse. Of promise 7 it judges the order of
+// claims, not how long they take.
 func Judge(e Evidence) []Verdict {
 	j := newJudge(&e)
 	j.enqueues()
@@ -32,21 +32,21 @@ func Judge(e Evidence) []Verdict {
 	j.claims()
 	var l life
 	for n := range j.ids {
-		j.live(n, &l)
+		j.rebuild(n, &l)
 		j.existence(&l)
-		j.asked(&l)
-		j.early(&l)
+		j.asEnqueued(&l)
+		j.tooEarly(&l)
 		j.owners(&l)
 		j.fence(&l)
-		j.end(&l)
-		j.numbers(&l)
+		j.endOfJob(&l)
+		j.attemptNumbers(&l)
 		j.effects(&l)
-		j.halves(&l)
+		j.noteUnits(&l)
 		j.collect(&l)
 	}
-	j.whole()
+	j.wholeUnits()
 	j.limits()
-	j.late()
+	j.overdue()
 	j.order()
 	j.unique()
 	j.leftovers()
@@ -69,7 +69,7 @@ type judge struct {
 	gathered
 }
 
-// checked counts cases that were looked at for promise n.
+// checked counts cases that were examined for promise n.
 func (j *judge) checked(n, cases int) { j.verdicts[n-1].Checked += cases }
 
 // accuse notes a violation of promise n, shown by the calls.
@@ -78,11 +78,11 @@ func (j *judge) accuse(n int, job int64, calls []int32, format string, args ...a
 	if len(v.Broken) >= MaxBroken {
 		return
 	}
-	v.Broken = append(v.Broken, Violation{Job: job, Text: fmt.Sprintf(format, args...), Calls: j.show(calls)})
+	v.Broken = append(v.Broken, Violation{Job: job, Text: fmt.Sprintf(format, args...), Calls: j.withTxEnds(calls)})
 }
 
-// show are the calls and the ends of their transactions, in the order of Begin.
-func (j *judge) show(places []int32) []*Call {
+// withTxEnds returns the calls and the ends of their transactions, in the order of Begin.
+func (j *judge) withTxEnds(places []int32) []*Call {
 	places = slices.Clone(places)
 	slices.Sort(places)
 	var calls []*Call
@@ -102,8 +102,8 @@ func (j *judge) show(places []int32) []*Call {
 	return slices.Compact(calls)
 }
 
-// who names an attempt for people.
-func (j *judge) who(a *attempt) string {
+// holderOf names an attempt's worker in messages.
+func (j *judge) holderOf(a *attempt) string {
 	c := j.Calls[a.call]
 	name := c.Worker
 	if name == "" {

@@ -28,7 +28,7 @@ func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
 	t.Parallel()
 	b := newBook()
 	b.enqueue(0, 1, 2)
-	b.claim("w1", 10, 1, 1, 2) // its lease ends at 110
+	b.claim("w1", 10, 1, 1, 2) // the lease ends at 110
 	b.extend("w1", 60, 100, 10, 2)
 	b.claim("w2", 150, 2, 1)
 	b.claim("w2", 190, 2, 2)
@@ -38,15 +38,15 @@ func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
 	}
 }
 
-// Row 1 of an adopted table is claimed twice, and attempts have no numbers of their own.
+// Row 1 of an adopted table is claimed twice, and the table does not number attempts.
 func TestRowsOfAdoptedTables(t *testing.T) {
 	t.Parallel()
-	elsewhere := func(b *book, at int) { b.change(history.Ended, at, 1) }
+	elsewhere := func(b *book, at int) { b.operatorCall(history.Ended, at, 1) }
 	for _, c := range []struct {
 		name  string
 		ends  int
 		write func(*book)
-		says  string // empty: all is well
+		says  string // part of the message; empty: no promise is broken
 	}{
 		{"it is completed by the second", 1, func(b *book) {
 			b.claim("w1", 10, 1, 1)
@@ -61,7 +61,7 @@ func TestRowsOfAdoptedTables(t *testing.T) {
 		{"another program ends it", 1, func(b *book) {
 			b.claim("w1", 10, 1, 1)
 			elsewhere(b, 30)
-			refuse(b.finish("w1", 50, dibs.EndCompleted, 10, 1), 1)
+			setRefused(b.finish("w1", 50, dibs.EndCompleted, 10, 1), 1)
 		}, ""},
 		{"an outcome is accepted after another program has ended it", 1, func(b *book) {
 			b.claim("w1", 10, 1, 1)
@@ -80,17 +80,17 @@ func TestRowsOfAdoptedTables(t *testing.T) {
 			b.claim("w1", 10, 1, 1)
 			b.finish("w1", 50, dibs.EndCompleted, 10, 1)
 		}, "has not ended, though that was acknowledged"},
-		{"it ends by nobody", 1, func(b *book) {
+		{"it ends without an outcome", 1, func(b *book) {
 			b.claim("w1", 10, 1, 1)
 			b.finish("w1", 50, dibs.EndRelease, 10, 1)
-		}, "nobody's outcome was accepted"},
+		}, "no outcome that ends it was accepted"},
 	} {
 		b := newBook()
 		c.write(b)
 		b.Effects = map[int64]int{1: c.ends}
-		said := strings.Join(history.Broken(history.Owned(b.evidence())), "; ")
-		if !strings.Contains(said, c.says) || c.says == "" && said != "" {
-			t.Errorf("%s: it says %q, want %q", c.name, said, c.says)
+		messages := strings.Join(history.Broken(history.Owned(b.evidence())), "; ")
+		if !strings.Contains(messages, c.says) || c.says == "" && messages != "" {
+			t.Errorf("%s: it says %q, want %q", c.name, messages, c.says)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestAJobLeftBehindIsStillLinearizable(t *testing.T) {
 	for _, state := range []dibs.State{dibs.Waiting, dibs.Blocked} {
 		b := newBook()
 		b.enqueue(0, 1)
-		b.left(state, 0, 1)
+		b.atEnd(state, 0, 1)
 		if checked, _, broken := linear.Check(b.evidence()); checked != 1 || len(broken) > 0 {
 			t.Errorf("%s: %d checked, %d broken", state, checked, len(broken))
 		}
@@ -171,7 +171,7 @@ func long(jobs int) history.Evidence {
 			f.Outcomes[i].Token = token(at/10 + 1)
 			x.Leases = append(x.Leases, dibs.Lease{ID: id, Token: token(at/10 + 1)})
 		}
-		b.left(dibs.Completed, 1, ids...)
+		b.atEnd(dibs.Completed, 1, ids...)
 	}
 	return b.evidence()
 }

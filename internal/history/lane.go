@@ -8,19 +8,19 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// lane is what is known of one queue over time.
+// lane holds the history of one queue: its settings over time, and calls that affect all its jobs.
 type lane struct {
-	// Yes is 1; no limit is unlimited.
+	// A setting that is on is 1. A limit that is off is unlimited.
 	paused, strict, fifo, concurrency, groupLimit, lease, maxAttempts setting
-	backoff                                                           *dibs.Backoff // nil: it was changed
+	backoff                                                           *dibs.Backoff // nil: somebody changed it
 
-	forgets bool // finished jobs may have been deleted during the run
+	mayDelete bool // finished jobs may have been deleted during the run
 
-	groups  map[string]*setting // limits of single groups; 0: the queue's
-	unknown []int32             // claims and resumes whose answer nobody got, by Begin
-	resumes []int32             // the resumes among them
-	short   []shortClaim        // by Begin
-	busy    int64               // until then, a call that took turns with claims may have gone on
+	groups      map[string]*setting // limits of single groups; 0: the queue's limit holds
+	unknown     []int32             // claims and resumes without an answer, by Begin
+	resumes     []int32             // resumes without an answer, by Begin
+	shortClaims []shortClaim        // sorted by Begin
+	busyUntil   int64               // when the last call that takes turns with claims had certainly ended
 }
 
 const unlimited = math.MaxInt32
@@ -28,15 +28,14 @@ const unlimited = math.MaxInt32
 // setting is a value over time.
 type setting struct {
 	start   int64
-	changes []change // by lo
+	changes []change // sorted by lo
 }
 
-// change is one that certainly or perhaps (hi is never) took effect from lo to hi.
+// change is a new value that took effect between lo and hi. If hi is never, it may not have.
 type change struct{ lo, hi, value int64 }
 
-// between are the least and the most that may have been in force at some time from lo
-// to hi: the value at the start and those of all changes, but for what another change
-// had certainly replaced before.
+// between returns the least and the greatest value that may have been in force at some time
+// from lo to hi. It leaves out values that another change had certainly replaced earlier.
 func (s *setting) between(lo, hi int64) (least, most int64) {
 	replaced := int64(-1)
 	for _, c := range s.changes {
@@ -56,41 +55,42 @@ func (s *setting) between(lo, hi int64) (least, most int64) {
 	return least, most
 }
 
-// kept is longer than any run: what a queue keeps for less may be gone at the end.
-const kept = 24 * time.Hour
+// longestRun is longer than any run. If a queue keeps finished jobs for less, they may be
+// deleted before the end.
+const longestRun = 24 * time.Hour
 
-// shortClaim is an answered claim after which nothing that it could see was left to
-// take. Its client has claimed from the queue again and again since steady.
+// shortClaim is a claim that returned fewer jobs than it asked for: it took all that it
+// could. Its client has claimed from the queue again and again since claimingSince.
 type shortClaim struct {
-	call   int32
-	alone  bool // no other call went on meanwhile that may lock jobs or take a turn
-	steady int64
+	call          int32
+	undisturbed   bool // no call that may lock jobs or take a turn overlapped the claim
+	claimingSince int64
 }
 
-// disturb notes a call that may have kept claims from finding what there was.
-func (ix *index) disturb(l *lane, s *span) {
-	if n := len(l.short); n > 0 && ix.spans[l.short[n-1].call].hi >= s.lo {
-		l.short[n-1].alone = false
+// noteOverlap notes a call that may have hidden claimable jobs from claims at the same time.
+func (ix *index) noteOverlap(l *lane, s *span) {
+	if n := len(l.shortClaims); n > 0 && ix.spans[l.shortClaims[n-1].call].hi >= s.lo {
+		l.shortClaims[n-1].undisturbed = false
 	}
-	l.busy = max(l.busy, s.until)
+	l.busyUntil = max(l.busyUntil, s.unlockedBy)
 }
 
-// lane of a queue; one that nobody has set has the default settings.
+// lane returns the lane of a queue. A queue that was never set has the default settings.
 func (ix *index) lane(name string) *lane {
 	l := ix.lanes[name]
 	if l == nil {
 		l = &lane{groups: make(map[string]*setting)}
-		l.set(dibs.DefaultSettings(name))
+		l.setStart(dibs.DefaultSettings(name))
 		ix.lanes[name] = l
 	}
 	return l
 }
 
-func (l *lane) set(q dibs.Queue) {
+func (l *lane) setStart(q dibs.Queue) {
 	l.paused.start, l.strict.start, l.fifo.start = yes(q.Paused), yes(q.Strict), yes(q.Order == dibs.FIFO)
 	l.concurrency.start, l.groupLimit.start = limitOf(q.Concurrency), int64(q.GroupLimit)
 	l.lease.start, l.maxAttempts.start, l.backoff = q.Lease.Microseconds(), int64(q.MaxAttempts), &q.Backoff
-	l.forgets = min(q.KeepCompleted, q.KeepDead, q.KeepCancelled) < kept
+	l.mayDelete = min(q.KeepCompleted, q.KeepDead, q.KeepCancelled) < longestRun
 }
 
 func yes(b bool) int64 {
@@ -119,41 +119,41 @@ func (l *lane) group(name string) *setting {
 func (ix *index) makeLanes() {
 	ix.lanes = make(map[string]*lane)
 	for _, q := range ix.Queues {
-		ix.lane(q.Name).set(q)
+		ix.lane(q.Name).setStart(q)
 	}
 	for queue, groups := range ix.Groups {
 		for group, limit := range groups {
 			ix.lane(queue).group(group).start = int64(limit)
 		}
 	}
-	busy := int64(0) // as of a lane, by calls that concern all of them
+	busyUntil := int64(0) // when the last call that takes turns with claims of all queues had ended
 	type series struct{ since, last int64 }
-	steady := make(map[[2]string]series) // by client and queue
+	claiming := make(map[[2]string]series) // claims without a pause, by client and queue
 	for i, c := range ix.Calls {
 		s := &ix.spans[i]
 		switch c.Verb {
 		case SetQueue:
 			l := ix.lane(c.Queue)
-			ix.disturb(l, s)
+			ix.noteOverlap(l, s)
 			if s.fate != Nothing && c.Settings != nil {
-				l.change(s, c.Settings)
+				l.addChange(s, c.Settings)
 			}
 		case SetGroup:
 			l := ix.lane(c.Queue)
-			ix.disturb(l, s)
+			ix.noteOverlap(l, s)
 			if s.fate != Nothing {
 				g := l.group(c.Group)
 				g.changes = append(g.changes, change{s.lo, s.hi, int64(c.Limit)})
 			}
 		case Sweep, Cancel, Requeue, Edit:
 			for _, l := range ix.lanes {
-				ix.disturb(l, s)
+				ix.noteOverlap(l, s)
 			}
-			busy = max(busy, s.until)
+			busyUntil = max(busyUntil, s.unlockedBy)
 		case Claim, Resume:
 			l := ix.lane(c.Queue)
-			alone := max(l.busy, busy) < s.lo
-			ix.disturb(l, s)
+			undisturbed := max(l.busyUntil, busyUntil) < s.lo
+			ix.noteOverlap(l, s)
 			if c.Fate == Unknown {
 				l.unknown = append(l.unknown, int32(i))
 				if c.Verb == Resume {
@@ -164,14 +164,14 @@ func (ix *index) makeLanes() {
 				continue
 			}
 			key := [2]string{c.Client, c.Queue}
-			run := steady[key]
+			run := claiming[key]
 			if s.lo-run.last > ix.grace {
 				run.since = s.lo
 			}
 			run.last = s.hi
-			steady[key] = run
+			claiming[key] = run
 			if len(c.Jobs) < c.Want && !c.Kinds && c.Tx == "" {
-				l.short = append(l.short, shortClaim{int32(i), alone, run.since})
+				l.shortClaims = append(l.shortClaims, shortClaim{int32(i), undisturbed, run.since})
 			}
 		case Prune:
 			ix.pruned = ix.pruned || s.fate != Nothing
@@ -183,7 +183,7 @@ func (ix *index) makeLanes() {
 	}
 }
 
-func (l *lane) change(s *span, c *dibs.QueueChange) {
+func (l *lane) addChange(s *span, c *dibs.QueueChange) {
 	add := func(to *setting, value int64) { to.changes = append(to.changes, change{s.lo, s.hi, value}) }
 	if c.Paused != nil {
 		add(&l.paused, yes(*c.Paused))
@@ -207,16 +207,16 @@ func (l *lane) change(s *span, c *dibs.QueueChange) {
 		l.backoff = nil
 	}
 	for _, keep := range []*time.Duration{c.KeepCompleted, c.KeepDead, c.KeepCancelled} {
-		l.forgets = l.forgets || keep != nil && *keep < kept
+		l.mayDelete = l.mayDelete || keep != nil && *keep < longestRun
 	}
 	if c.GroupLimit != nil {
 		add(&l.groupLimit, int64(*c.GroupLimit))
 	}
 }
 
-// places are the least and the most jobs of a group that may have been allowed to run
-// at once at some time from lo to hi.
-func (l *lane) places(group string, lo, hi int64) (least, most int64) {
+// groupLimits returns the lowest and the highest limit of a group that may have been in
+// force at some time from lo to hi.
+func (l *lane) groupLimits(group string, lo, hi int64) (least, most int64) {
 	least, most = l.groupLimit.between(lo, hi)
 	g := l.groups[group]
 	if g == nil {
@@ -237,21 +237,21 @@ func (l *lane) places(group string, lo, hi int64) (least, most int64) {
 	return least, max(most, ownMost)
 }
 
-// clouded reports whether an unknown claim may have held any job at some time from lo
-// to hi.
-func (ix *index) clouded(l *lane, lo, hi int64) bool {
+// unknownClaim reports whether a claim without an answer may have locked jobs at some time
+// from lo to hi.
+func (ix *index) unknownClaim(l *lane, lo, hi int64) bool {
 	for _, n := range l.unknown {
-		if s := &ix.spans[n]; s.lo <= hi && s.until >= lo {
+		if s := &ix.spans[n]; s.lo <= hi && s.unlockedBy >= lo {
 			return true
 		}
 	}
 	return false
 }
 
-// faulty reports whether the server was away at some time from lo to hi.
-func (ix *index) faulty(lo, hi int64) bool {
+// serverAway reports whether the server was away at some time from lo to hi.
+func (ix *index) serverAway(lo, hi int64) bool {
 	for i := range ix.faults {
-		if s := &ix.faults[i]; s.lo <= hi && s.until >= lo {
+		if s := &ix.faults[i]; s.lo <= hi && s.unlockedBy >= lo {
 			return true
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// leftovers judges what is found at the end (promise 4): no job is there twice, and
-// the store's own check found nothing.
+// leftovers judges the database at the end (promise 4): no job is there twice, and the
+// store's own check found nothing.
 func (j *judge) leftovers() {
 	j.checked(4, 1)
 	for _, finding := range j.Check {
@@ -21,20 +21,20 @@ func (j *judge) leftovers() {
 	}
 }
 
-// Recoveries are the times from the end of an abandoned lease to the next claim of
-// the job, shortest first.
+// Recoveries returns the times from the end of an abandoned lease to the next claim of the
+// job, shortest first.
 func Recoveries(e Evidence) []time.Duration {
 	j := &judge{index: newIndex(&e)}
 	var l life
 	for n := range j.ids {
-		j.live(n, &l)
+		j.rebuild(n, &l)
 		for i := 1; i < len(l.attempts); i++ {
-			j.recovery(&l.attempts[i-1], &l.attempts[i])
+			j.noteRecovery(&l.attempts[i-1], &l.attempts[i])
 		}
 	}
-	slices.Sort(j.delays)
-	times := make([]time.Duration, len(j.delays))
-	for i, us := range j.delays {
+	slices.Sort(j.recoveries)
+	times := make([]time.Duration, len(j.recoveries))
+	for i, us := range j.recoveries {
 		times[i] = duration(us)
 	}
 	return times

@@ -7,7 +7,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// life is all that happened to one job.
+// life is everything that happened to one job.
 type life struct {
 	ix       *index
 	id       int64
@@ -16,8 +16,8 @@ type life struct {
 	group    string
 	born     place // the enqueue call; call is -1 if nobody enqueued it
 	attempts []attempt
-	changes  []event // cancels, requeues, edits, and ends by other programs, by Begin
-	strays   []event // finishes and extends with a token that no claim gave
+	changes  []event // cancels, requeues, edits, and ends by other programs, sorted by Begin
+	strays   []event // finishes and extends with a token that no claim of the job returned
 	final    *dibs.RawJob
 }
 
@@ -28,16 +28,16 @@ type attempt struct {
 	span
 	finishes []event
 	extends  []event
-	leaseLo  int64 // unless finished, its lease ended not before
-	leaseHi  int64 // and certainly by then
-	endLo    int64 // nobody else could take the job before
-	endHi    int64 // anybody could from then on
+	leaseLo  int64 // the earliest end of its lease, if it was not finished
+	leaseHi  int64 // the latest end of its lease
+	endLo    int64 // the earliest time at which another claim could take the job
+	endHi    int64 // the latest such time
 }
 
-// what a finish or extend of a job came to.
+// The effects that a finish or extend of a job can have.
 const (
-	accepted = iota // it took effect
-	open            // nobody knows
+	accepted = iota
+	open     // without an answer: it may have taken effect
 	refused
 	void // it failed or was rolled back
 )
@@ -57,8 +57,8 @@ func (ix *index) outcome(e event) int {
 
 func (ix *index) outcomeOf(e event) *dibs.Outcome { return &ix.Calls[e.call].Outcomes[e.at] }
 
-// live rebuilds the life of the n-th job; l's memory is used again.
-func (ix *index) live(n int, l *life) {
+// rebuild makes l the life of the n-th job, and reuses its memory.
+func (ix *index) rebuild(n int, l *life) {
 	*l = life{ix: ix, id: ix.ids[n], final: ix.final[ix.ids[n]], born: place{-1, 0}, attempts: l.attempts[:0], changes: l.changes[:0], strays: l.strays[:0]}
 	events := ix.events[ix.first[n]:ix.first[n+1]]
 	l.identify(events)
@@ -66,8 +66,8 @@ func (ix *index) live(n int, l *life) {
 		switch c := ix.Calls[e.call]; c.Verb {
 		case Claim, Resume:
 			j := &c.Jobs[e.at]
-			// A rolled back transaction may have seen its own job under an id that
-			// another job got afterwards.
+			// A transaction that was rolled back may have claimed its own job, whose id
+			// another job got later.
 			if s := ix.spans[e.call]; s.fate != Nothing || j.Key == l.key {
 				l.attempts = append(l.attempts, attempt{place: e.place, Job: j, span: s})
 			}
@@ -79,11 +79,11 @@ func (ix *index) live(n int, l *life) {
 		return cmp.Or(cmp.Compare(a.Attempt, b.Attempt), cmp.Compare(yes(a.fate != Nothing), yes(b.fate != Nothing)))
 	})
 	for _, e := range events {
-		l.assign(e)
+		l.assignToAttempt(e)
 	}
 	for i := range l.attempts {
 		a := &l.attempts[i]
-		a.bound(ix)
+		a.boundEnd(ix)
 		for _, e := range l.endedElsewhere() {
 			s := &ix.spans[e.call]
 			a.endLo, a.endHi = min(a.endLo, s.lo), min(a.endHi, max(a.hi, s.hi))
@@ -91,7 +91,7 @@ func (ix *index) live(n int, l *life) {
 	}
 }
 
-// endedElsewhere are the calls by which another program ended the row, or may have.
+// endedElsewhere lists the calls by which another program ended the row or may have ended it.
 func (l *life) endedElsewhere() (all []event) {
 	for _, e := range l.changes {
 		if l.ix.Calls[e.call].Verb == Ended {
@@ -114,17 +114,17 @@ func (l *life) identify(events []event) {
 		}
 	}
 	for _, e := range events {
-		// An id that was rolled back may have been given again.
+		// The id of a job that was rolled back may have been given to another.
 		if c := ix.Calls[e.call]; c.Verb == Enqueue && (l.born.call < 0 || c.New[e.at].Key == l.key) {
 			l.born = e.place
 		}
 	}
-	if p, ok := ix.news[l.key]; ok && l.key != "" && (l.born.call < 0 || l.new().Key != l.key) {
+	if p, ok := ix.news[l.key]; ok && l.key != "" && (l.born.call < 0 || l.newJob().Key != l.key) {
 		if n := &ix.Calls[p.call].New[p.at]; n.ID == 0 || n.ID == l.id {
 			l.born = p
 		}
 	}
-	if n := l.new(); n != nil {
+	if n := l.newJob(); n != nil {
 		l.queue, l.group = n.Queue, n.Group
 		if l.key == "" {
 			l.key = n.Key
@@ -132,15 +132,15 @@ func (l *life) identify(events []event) {
 	}
 }
 
-// new is what was enqueued, or nil.
-func (l *life) new() *New {
+// newJob returns the job as its enqueue call described it, or nil.
+func (l *life) newJob() *New {
 	if l.born.call < 0 {
 		return nil
 	}
 	return &l.ix.Calls[l.born.call].New[l.born.at]
 }
 
-func (l *life) assign(e event) {
+func (l *life) assignToAttempt(e event) {
 	c := l.ix.Calls[e.call]
 	var token dibs.Token
 	switch c.Verb {
@@ -166,92 +166,91 @@ func (l *life) assign(e event) {
 	l.strays = append(l.strays, e)
 }
 
-// trial reports whether the attempt was rolled back with its transaction, and so was none.
-func (a *attempt) trial() bool { return a.fate == Nothing }
+// rolledBack reports whether the attempt was undone with the transaction that claimed the job.
+func (a *attempt) rolledBack() bool { return a.fate == Nothing }
 
 func (a *attempt) inTx(ix *index) bool { return ix.Calls[a.call].Tx != "" }
 
-// own reports whether a finish is in the transaction that claimed the job.
-func (a *attempt) own(e event, ix *index) bool {
+// inOwnTx reports whether a finish is in the transaction that claimed the job.
+func (a *attempt) inOwnTx(e event, ix *index) bool {
 	return a.inTx(ix) && ix.Calls[e.call].Tx == ix.Calls[a.call].Tx
 }
 
-// bound works out when the attempt ended.
-func (a *attempt) bound(ix *index) {
-	if a.trial() { // only its open transaction held the job
+// boundEnd works out the earliest and latest end of the attempt and of its lease.
+func (a *attempt) boundEnd(ix *index) {
+	if a.rolledBack() { // only the open transaction held the job
 		a.leaseLo, a.leaseHi = never, never
-		a.endLo, a.endHi = a.held, a.until
+		a.endLo, a.endHi = a.openUntil, a.unlockedBy
 		return
 	}
-	a.leaseLo, a.leaseHi = a.lease(ix, never, -1)
-	if a.inTx(ix) { // while the transaction is open it holds the job, lease or not
-		a.leaseLo, a.leaseHi = max(a.leaseLo, a.seen), max(a.leaseHi, a.until)
+	a.leaseLo, a.leaseHi = a.leaseEnd(ix, never, -1)
+	if a.inTx(ix) { // an open transaction holds the job even after the lease
+		a.leaseLo, a.leaseHi = max(a.leaseLo, a.seenLo), max(a.leaseHi, a.unlockedBy)
 	}
 	a.endLo, a.endHi = a.leaseLo, a.leaseHi
-	if a.inTx(ix) && a.fate == Unknown { // it may have been rolled back
-		a.endLo = min(a.endLo, a.held)
+	if a.inTx(ix) && a.fate == Unknown { // the claim may have been rolled back
+		a.endLo = min(a.endLo, a.openUntil)
 	}
 	for _, e := range a.finishes {
 		s := &ix.spans[e.call]
 		switch ix.outcome(e) {
 		case accepted:
-			a.endLo, a.endHi = min(a.endLo, s.seen), min(a.endHi, s.shown)
+			a.endLo, a.endHi = min(a.endLo, s.seenLo), min(a.endHi, s.seenHi)
 		case open:
-			a.endLo = min(a.endLo, s.seen)
+			a.endLo = min(a.endLo, s.seenLo)
 		}
 	}
 	for _, e := range a.finishes {
-		if s := &ix.spans[e.call]; ix.Calls[e.call].Tx != "" { // it held the row, lease or not
-			a.endHi = max(a.endHi, s.until)
+		if s := &ix.spans[e.call]; ix.Calls[e.call].Tx != "" { // the transaction locked the row even after the lease
+			a.endHi = max(a.endHi, s.unlockedBy)
 		}
 	}
 }
 
-// lease bounds when the lease ends by what is known of the extends that began by the
-// time by, without the one in the call without. The last extend decides: it may also
-// have shortened the lease.
-func (a *attempt) lease(ix *index, by int64, without int32) (lo, hi int64) {
-	type end struct{ lo, hi, done int64 } // done: the call was over
-	from, to := ix.clock.client(a.LeaseUntil)
-	last := []end{{from, to, a.hi}} // those of which any may be the last
-	var more int64                  // by which unknown extends may have lengthened it
+// leaseEnd bounds the end of the lease by the extends that began by the time begunBy, without
+// the call except. The last extend decides, also if it shortened the lease.
+func (a *attempt) leaseEnd(ix *index, begunBy int64, except int32) (lo, hi int64) {
+	type end struct{ lo, hi, answered int64 }
+	first, latest := ix.clock.client(a.LeaseUntil)
+	last := []end{{first, latest, a.hi}} // the claim and extends that may be the last one
+	var more int64                       // how much extends without an answer may have added
 	for _, e := range a.extends {
 		s := &ix.spans[e.call]
-		if e.call == without || s.lo > by {
+		if e.call == except || s.lo > begunBy {
 			continue
 		}
 		d := ix.Calls[e.call].Lease.Microseconds()
 		switch ix.outcome(e) {
 		case accepted:
-			if s.hi <= by {
-				last = slices.DeleteFunc(last, func(l end) bool { return l.done < s.lo })
+			if s.hi <= begunBy {
+				last = slices.DeleteFunc(last, func(l end) bool { return l.answered < s.lo })
 			}
 			for i := range last {
-				if last[i].done == never { // it may still have come after this one
+				if last[i].answered == never { // that extend may act after this one
 					last[i].lo = max(last[i].lo, s.lo+last[i].hi-grain)
 				}
 			}
 			last = append(last, end{s.lo + d - grain - ix.LeaseSlack.Microseconds(), s.hi + d + grain, s.hi})
 		case open:
-			last = append(last, end{s.lo + d - grain - ix.LeaseSlack.Microseconds(), d, never}) // hi: as long
+			last = append(last, end{s.lo + d - grain - ix.LeaseSlack.Microseconds(), d, never}) // hi holds the length until the next extend adds it
 			more += d
 		}
 	}
 	lo, hi = never, 0
 	for _, l := range last {
 		lo = min(lo, l.lo)
-		if l.done != never {
+		if l.answered != never {
 			hi = max(hi, l.hi)
 		}
 	}
 	return lo, hi + more + ix.LeaseSlack.Microseconds()
 }
 
-// requeued reports whether the job may have been requeued in a call that began by by
-// and had not certainly ended before from.
-func (l *life) requeued(from, by int64) bool { return l.changed(Requeue, from, by) }
+// mayBeRequeued reports whether the job may have been requeued by a call that acted at some time
+// from the first time to the second.
+func (l *life) mayBeRequeued(from, by int64) bool { return l.mayHaveChanged(Requeue, from, by) }
 
-func (l *life) changed(verb Verb, from, by int64) bool {
+func (l *life) mayHaveChanged(verb Verb, from, by int64) bool {
 	return slices.ContainsFunc(l.changes, func(e event) bool {
 		s := &l.ix.spans[e.call]
 		return l.ix.Calls[e.call].Verb == verb && s.lo <= by && s.hi >= from

@@ -7,9 +7,9 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// line is one line of a file: the client's name, or a call's beginning, or its end.
-// Histories hold millions of jobs, so names are short and times are microseconds; a
-// call's beginning is rounded down and its end up.
+// line is one line of a file: the client's name, the beginning of a call, or its end.
+// Histories hold millions of jobs, so names are short and times are microseconds. The
+// beginning of a call is rounded down, and its end up.
 type line struct {
 	Client string `json:"c,omitempty"`
 	Number int    `json:"n,omitempty"`
@@ -60,7 +60,7 @@ type lineJob struct {
 	ID          int64       `json:"i"`
 	Key         string      `json:"k"`
 	Sum         uint32      `json:"s"`
-	Token       *dibs.Token `json:"t,omitempty"` // absent: that of the job before
+	Token       *dibs.Token `json:"t,omitempty"` // absent: the token of the previous job
 	Attempt     int         `json:"a"`
 	Excused     int         `json:"x,omitempty"`
 	MaxAttempts int         `json:"m"`
@@ -71,8 +71,8 @@ type lineJob struct {
 	LeaseUntil  int64       `json:"l"`
 }
 
-// asked is the line of a call that begins.
-func asked(c *Call) *line {
+// beginLine returns the line for the beginning of a call.
+func beginLine(c *Call) *line {
 	l := &line{
 		Number: c.Number, Verb: c.Verb, Begin: c.Begin.UnixMicro(), Tx: c.Tx,
 		Queue: c.Queue, Worker: c.Worker, Want: c.Want, Kinds: c.Kinds, Lease: c.Lease.Microseconds(),
@@ -89,11 +89,11 @@ func asked(c *Call) *line {
 	return l
 }
 
-// told is the line of a call that ends.
-func told(c *Call) *line {
+// endLine returns the line for the end of a call.
+func endLine(c *Call) *line {
 	l := &line{
 		Number: c.Number, End: c.End.UnixMicro() + 1, Fate: c.Fate, Error: c.Error,
-		Changed: c.Changed, Asked: c.Asked, Refused: c.Refused, Left: c.left,
+		Changed: c.Changed, Asked: c.Asked, Refused: c.Refused, Left: c.leftOut,
 	}
 	if c.Fate == Done {
 		for i := range c.New {
@@ -116,7 +116,7 @@ func told(c *Call) *line {
 	return l
 }
 
-// call is the call that a line begins.
+// call returns the call whose beginning a line holds.
 func (l *line) call(client string, same func(string) string) *Call {
 	c := &Call{
 		Client: client, Number: l.Number, Verb: l.Verb, Tx: l.Tx, Begin: instant(l.Begin), Fate: Unknown,
@@ -137,7 +137,7 @@ func (l *line) call(client string, same func(string) string) *Call {
 	return c
 }
 
-// end gives the call the answer that a line holds.
+// end adds the answer that a line holds to the call.
 func (l *line) end(c *Call, same func(string) string) {
 	c.End, c.Fate, c.Error = instant(l.End), l.Fate, l.Error
 	c.Changed, c.Asked, c.Refused = l.Changed, l.Asked, l.Refused

@@ -13,15 +13,15 @@ import (
 	"github.com/dibs-queue/dibs/internal/linear"
 )
 
-// client does random things to a database, rightly and wrongly: it forgets jobs,
-// finishes late, twice and with the wrong token.
+// client makes random calls, right ones and wrong ones: it forgets jobs, and finishes them
+// late, twice and with the wrong token.
 type client struct {
 	t       *testing.T
 	name    string
 	db      dibs.Database
 	rand    *rand.Rand
 	keys    int
-	held    []*dibs.RawJob // to be finished, also when it is too late
+	held    []*dibs.RawJob // the jobs to finish, even if their leases have ended
 	ids     []int64
 	effects *effects
 	lease   time.Duration // the shortest lease of a claim
@@ -29,7 +29,7 @@ type client struct {
 
 type effects struct {
 	sync.Mutex
-	of map[int64]int
+	counts map[int64]int
 }
 
 var errMistake = errors.New("a mistake of the program's")
@@ -39,30 +39,30 @@ func (c *client) step() {
 	switch n := c.rand.IntN(100); {
 	case n < 25:
 		done, err := c.db.Enqueue(ctx, c.batch())
-		c.expect(err)
-		c.know(done)
+		c.expectError(err)
+		c.addIDs(done)
 	case n < 32:
 		err := c.db.InTx(ctx, func(tx dibs.Tx) error {
 			if _, err := tx.Enqueue(ctx, c.batch()); err != nil {
 				return err
 			}
-			return c.mistake()
+			return c.sometimesFail()
 		})
-		c.expect(err)
+		c.expectError(err)
 	case n < 60:
 		jobs, err := c.db.Claim(ctx, dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 1 + c.rand.IntN(8), Lease: c.lease + time.Duration(c.rand.Int64N(2*int64(c.lease)))})
-		c.expect(err)
+		c.expectError(err)
 		c.held = append(c.held, jobs...)
 	case n < 63:
 		c.claimInTx()
 	case n < 64:
 		jobs, err := c.db.Resume(ctx, dibs.ClaimRequest{Queue: "q", Worker: c.name, Lease: 2 * c.lease})
-		c.expect(err)
+		c.expectError(err)
 		c.held = append(c.held, jobs...)
 	case n < 68:
 		c.extend()
 	case n < 85:
-		c.expect(c.db.Finish(ctx, c.outcomes(1+c.rand.IntN(6))))
+		c.expectError(c.db.Finish(ctx, c.outcomes(1+c.rand.IntN(6))))
 	case n < 92:
 		c.finishInTx()
 	default:
@@ -70,20 +70,20 @@ func (c *client) step() {
 	}
 }
 
-func (c *client) expect(err error) {
+func (c *client) expectError(err error) {
 	if err != nil && !errors.Is(err, dibs.ErrLeaseLost) && !errors.Is(err, errMistake) {
 		c.t.Error(err)
 	}
 }
 
-func (c *client) mistake() error {
+func (c *client) sometimesFail() error {
 	if c.rand.IntN(3) == 0 {
 		return errMistake
 	}
 	return nil
 }
 
-func (c *client) know(done []dibs.Enqueued) {
+func (c *client) addIDs(done []dibs.Enqueued) {
 	for _, d := range done {
 		c.ids = append(c.ids, d.ID)
 	}
@@ -113,9 +113,9 @@ func (c *client) batch() []dibs.NewJob {
 	return jobs
 }
 
-// some takes up to n of the jobs that the client holds or has lost. One in ten stays
-// among them, to be finished again.
-func (c *client) some(n int) []*dibs.RawJob {
+// someHeld takes up to n of the client's held jobs. One in ten also stays held, so that it is
+// finished again.
+func (c *client) someHeld(n int) []*dibs.RawJob {
 	var jobs []*dibs.RawJob
 	seen := make(map[int64]bool)
 	for range n {
@@ -136,8 +136,8 @@ func (c *client) some(n int) []*dibs.RawJob {
 }
 
 func (c *client) outcomes(n int) []dibs.Outcome {
-	outcomes := []dibs.Outcome{{ID: 1 << 40, Token: dibs.Token{1}, Ending: dibs.EndCompleted}} // there is no such job
-	for _, j := range c.some(n) {
+	outcomes := []dibs.Outcome{{ID: 1 << 40, Token: dibs.Token{1}, Ending: dibs.EndCompleted}} // this job does not exist
+	for _, j := range c.someHeld(n) {
 		l := j.Lease()
 		var o dibs.Outcome
 		switch c.rand.IntN(12) {
@@ -160,10 +160,10 @@ func (c *client) outcomes(n int) []dibs.Outcome {
 	return outcomes
 }
 
-// claimInTx claims jobs, and ends the first half of them in the same transaction.
+// claimInTx claims jobs and ends the first half of them in the same transaction.
 func (c *client) claimInTx() {
 	var kept []*dibs.RawJob
-	c.expect(c.db.InTx(c.t.Context(), func(tx dibs.Tx) error {
+	c.expectError(c.db.InTx(c.t.Context(), func(tx dibs.Tx) error {
 		jobs, err := tx.Claim(c.t.Context(), dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 1 + c.rand.IntN(3), Lease: c.lease})
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func (c *client) claimInTx() {
 		if err := tx.Finish(c.t.Context(), ends); err != nil {
 			return err
 		}
-		if err := c.mistake(); err != nil {
+		if err := c.sometimesFail(); err != nil {
 			return err
 		}
 		kept = jobs[len(jobs)/2:]
@@ -193,9 +193,9 @@ func (c *client) finishInTx() {
 		if err := tx.Finish(c.t.Context(), outcomes); err != nil {
 			return err
 		}
-		return c.mistake()
+		return c.sometimesFail()
 	})
-	c.expect(err)
+	c.expectError(err)
 	if err != nil {
 		return
 	}
@@ -203,24 +203,24 @@ func (c *client) finishInTx() {
 	defer c.effects.Unlock()
 	for _, o := range outcomes {
 		if o.Ending == dibs.EndCompleted {
-			c.effects.of[o.ID]++
+			c.effects.counts[o.ID]++
 		}
 	}
 }
 
 func (c *client) extend() {
 	var leases []dibs.Lease
-	for _, j := range c.some(3) {
+	for _, j := range c.someHeld(3) {
 		leases = append(leases, j.Lease())
 		c.held = append(c.held, j)
 	}
 	if len(leases) > 0 {
 		_, err := c.db.Extend(c.t.Context(), leases, c.lease+time.Duration(c.rand.Int64N(2*int64(c.lease))))
-		c.expect(err)
+		c.expectError(err)
 	}
 }
 
-// operate is what an operator may do.
+// operate makes a random call of an operator.
 func (c *client) operate() {
 	ctx := c.t.Context()
 	if len(c.ids) == 0 {
@@ -247,14 +247,14 @@ func (c *client) operate() {
 	case 9:
 		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Concurrency: &none})
 	}
-	c.expect(err)
+	c.expectError(err)
 }
 
-// drain completes whatever is left.
+// drain completes all jobs that are left.
 func (c *client) drain() {
 	none := 0
 	_, err := c.db.SetQueue(c.t.Context(), "q", dibs.QueueChange{Concurrency: &none})
-	c.expect(err)
+	c.expectError(err)
 	for {
 		jobs, err := c.db.Claim(c.t.Context(), dibs.ClaimRequest{Queue: "q", Worker: c.name, N: 100})
 		must(c.t, err)
@@ -271,11 +271,11 @@ func (c *client) drain() {
 		if len(live.Jobs) == 0 {
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // wait for the ends of forgotten leases
+		time.Sleep(20 * time.Millisecond) // wait until the leases of forgotten jobs end
 	}
 }
 
-// load runs clients for so many steps each and returns the evidence.
+// load runs clients that make the given number of steps each, and returns the evidence.
 func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clients, steps int, seed uint64) history.Evidence {
 	t.Helper()
 	t.Logf("seed %d", seed)
@@ -283,7 +283,7 @@ func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clien
 	must(t, err)
 	queues, err := db.Queues(t.Context())
 	must(t, err)
-	all := &effects{of: make(map[int64]int)}
+	all := &effects{counts: make(map[int64]int)}
 	var wait sync.WaitGroup
 	run := func(n int, f func(*client)) {
 		name := fmt.Sprintf("c%d", n)
@@ -307,12 +307,12 @@ func load(t *testing.T, db dibs.Database, dir string, lease time.Duration, clien
 	wait.Wait()
 	e, err := history.Collect(t.Context(), db, dir)
 	must(t, err)
-	e.Effects, e.Queues = all.of, queues
+	e.Effects, e.Queues = all.counts, queues
 	return e
 }
 
-// complain fails the test for each broken promise.
-func complain(t *testing.T, verdicts []history.Verdict) {
+// reportBroken fails the test for each broken promise.
+func reportBroken(t *testing.T, verdicts []history.Verdict) {
 	t.Helper()
 	for _, v := range verdicts {
 		t.Logf("promise %d: %d checked, %d broken", v.Number, v.Checked, len(v.Broken))
@@ -333,10 +333,10 @@ func TestARandomLoadBreaksNothing(t *testing.T) {
 	db, r, dir := open(t, "nobody")
 	must(t, r.Close())
 	e := load(t, db, dir, 100*time.Millisecond, 4, 300, rand.Uint64())
-	complain(t, history.Judge(e))
+	reportBroken(t, history.Judge(e))
 	checked, undecided, broken := linear.Check(e)
 	if checked == 0 || undecided > 0 {
 		t.Errorf("%d jobs checked for linearizability, %d undecided", checked, undecided)
 	}
-	complain(t, []history.Verdict{{Number: 3, Checked: checked, Broken: broken}})
+	reportBroken(t, []history.Verdict{{Number: 3, Checked: checked, Broken: broken}})
 }

@@ -13,28 +13,28 @@ import (
 	"slices"
 )
 
-// Read reads the files of a history, or of directories all that end in Suffix, and
-// returns the calls of all clients in the order of Begin. A last line that was cut
-// short by a kill is as if it had not been written.
+// Read reads the files of a history, and from each directory all files that end in Suffix.
+// It returns the calls of all clients in the order of Begin. A last line that a kill cut
+// short counts as not written.
 func Read(paths ...string) ([]*Call, error) { return new(Reader).Read(paths...) }
 
-// Reader reads a history while it grows. It goes on in each file where it stopped.
+// Reader reads a history while it grows: each Read continues where the previous one stopped.
 type Reader struct {
-	files map[string]*records
-	names map[string]string // one string for each name, since every line decodes its names anew
+	files map[string]*fileRecords
+	names map[string]string // one copy of each name, to save memory
 }
 
-// records is what has been read of a file.
-type records struct {
+// fileRecords holds what has been read from a file.
+type fileRecords struct {
 	client string
 	calls  []*Call
 	bytes  int64
 }
 
-// Read is the package's Read.
+// Read reads the lines that were added since, and returns all calls, like the package's Read.
 func (r *Reader) Read(paths ...string) ([]*Call, error) {
 	if r.files == nil {
-		r.files, r.names = make(map[string]*records), make(map[string]string)
+		r.files, r.names = make(map[string]*fileRecords), make(map[string]string)
 	}
 	var calls []*Call
 	for _, path := range paths {
@@ -44,9 +44,9 @@ func (r *Reader) Read(paths ...string) ([]*Call, error) {
 		}
 		for _, file := range files {
 			if r.files[file] == nil {
-				r.files[file] = &records{}
+				r.files[file] = &fileRecords{}
 			}
-			if err := r.files[file].read(file, r.same); err != nil {
+			if err := r.files[file].read(file, r.shareString); err != nil {
 				return nil, fmt.Errorf("history: %s: %w", file, err)
 			}
 			calls = append(calls, r.files[file].calls...)
@@ -56,7 +56,7 @@ func (r *Reader) Read(paths ...string) ([]*Call, error) {
 	return calls, nil
 }
 
-func (r *Reader) same(s string) string {
+func (r *Reader) shareString(s string) string {
 	if known, ok := r.names[s]; ok {
 		return known
 	}
@@ -75,12 +75,12 @@ func filesOf(path string) ([]string, error) {
 	return filepath.Glob(filepath.Join(path, "*"+Suffix))
 }
 
-func (r *records) read(path string, same func(string) string) error {
+func (r *fileRecords) read(path string, same func(string) string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // nothing was written
 	if _, err := file.Seek(r.bytes, io.SeekStart); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (r *records) read(path string, same func(string) string) error {
 	for {
 		text, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // text is a line that was cut, or is being written
+			return nil // text is a line that was cut short or is being written
 		}
 		if err != nil {
 			return err
@@ -100,7 +100,7 @@ func (r *records) read(path string, same func(string) string) error {
 	}
 }
 
-func (r *records) add(text []byte, same func(string) string) error {
+func (r *fileRecords) add(text []byte, same func(string) string) error {
 	var l line
 	if err := json.Unmarshal(bytes.TrimSpace(text), &l); err != nil {
 		return err

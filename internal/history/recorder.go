@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Suffix is how the files of a history end.
+// Suffix ends the names of a history's files.
 const Suffix = ".history"
 
-// Recorder appends what one client asks and is told to a file, one line when a call
-// begins and one when it ends, each in one write: a process that is killed loses
-// nothing that it had written. It may be used by many goroutines.
+// Recorder appends the calls of one client and their answers to a file: one line when a call
+// begins and one when it ends. Each is a single write, so a process that is killed loses
+// no line that it has written. Many goroutines may use a Recorder.
 type Recorder struct {
 	client string
 
@@ -23,11 +23,11 @@ type Recorder struct {
 	file   *os.File
 	number int
 	txs    int
-	err    error // why the first line could not be written
+	err    error // the first error of writing a line
 }
 
-// Open makes the file of a client. The name of a client is unique in a history, so
-// the file must not exist.
+// Open creates a client's file. Clients have unique names in a history, so the file must
+// not exist.
 func Open(path, client string) (*Recorder, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -35,45 +35,45 @@ func Open(path, client string) (*Recorder, error) {
 	}
 	r := &Recorder{client: client, file: file}
 	if err := r.write(&line{Client: client}); err != nil {
-		_ = file.Close() // the first error says more
+		_ = file.Close() // the error of the write says more
 		return nil, err
 	}
 	return r, nil
 }
 
-// OpenIn is Open of the file in dir that belongs to the client.
+// OpenIn creates the client's file in dir, under the client's name.
 func OpenIn(dir, client string) (*Recorder, error) {
 	return Open(filepath.Join(dir, client+Suffix), client)
 }
 
-// Begin numbers the call, notes the time and writes its arguments. If they cannot be
-// written, the call must not be made: nobody could judge what it did.
+// Begin numbers the call, notes the time and writes its arguments. If that fails, the
+// caller must not make the call, since nobody could judge its effect.
 func (r *Recorder) Begin(c *Call) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.number++
 	c.Client, c.Number, c.Fate = r.client, r.number, Unknown
 	c.Begin = time.Now()
-	return r.write(asked(c))
+	return r.write(beginLine(c))
 }
 
-// End notes the time and writes the call's fate and answer. A line that cannot be
-// written leaves the call as one without an answer, which is safe; Close tells.
+// End notes the time and writes the call's fate and answer. If that fails, the call counts
+// as one without an answer, which is safe; Close returns the error.
 func (r *Recorder) End(c *Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.End = time.Now()
-	_ = r.write(told(c)) // kept for Close
+	_ = r.write(endLine(c)) // Close returns the error
 }
 
-// Fault records what is done to a client (about), or to the server (about is empty),
-// from its beginning to its end.
+// Fault records what do does to the client about, or to the server if about is empty, from
+// its beginning to its end.
 func (r *Recorder) Fault(about, text string, do func() error) error {
 	return r.record(&Call{Verb: Fault, Worker: about, Text: text}, func(*Call) error { return do() })
 }
 
-// Ended records that a program which does not use dibs ends a row of an adopted table, and
-// whether it did.
+// Ended records that another program tries to end a row of an adopted table, and whether
+// it did.
 func (r *Recorder) Ended(row int64, end func() (bool, error)) error {
 	return r.record(&Call{Verb: Ended, IDs: []int64{row}}, func(c *Call) error {
 		did, err := end()
@@ -84,7 +84,7 @@ func (r *Recorder) Ended(row int64, end func() (bool, error)) error {
 	})
 }
 
-// NewTx names a transaction of the client.
+// NewTx returns a name for a transaction of the client.
 func (r *Recorder) NewTx() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -92,7 +92,7 @@ func (r *Recorder) NewTx() string {
 	return r.client + "/" + strconv.Itoa(r.txs)
 }
 
-// Close closes the file, and returns the first error of writing to it.
+// Close closes the file and returns the first error of writing to it.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

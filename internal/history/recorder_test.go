@@ -16,7 +16,7 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// open makes a SQLite database in a new directory, and a recorder beside it.
+// open makes a SQLite database and a recorder in a new directory.
 func open(t *testing.T, client string) (dibs.Database, *history.Recorder, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func newJob(key string) dibs.NewJob {
 	return dibs.NewJob{Kind: "k", Payload: map[string]string{"key": key}}
 }
 
-// verbs are the verbs of calls and their fates, in order.
+// verbs lists the verbs and fates of calls, in order.
 func verbs(calls []*history.Call) []string {
 	var list []string
 	for _, c := range calls {
@@ -72,8 +72,8 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 	jobs := value[[]*dibs.RawJob](t)(db.Claim(ctx, dibs.ClaimRequest{Worker: "w", N: 10, Lease: time.Minute}))
 	lost := dibs.Lease{ID: jobs[0].ID + 100, Token: dibs.Token{1}}
 	value[dibs.Extended](t)(db.Extend(ctx, []dibs.Lease{jobs[0].Lease(), lost}, time.Minute))
-	if _, asked, err := db.Cancel(ctx, []int64{jobs[0].ID}); err != nil || len(asked) != 1 {
-		t.Fatal(asked, err)
+	if _, cancelled, err := db.Cancel(ctx, []int64{jobs[0].ID}); err != nil || len(cancelled) != 1 {
+		t.Fatal(cancelled, err)
 	}
 	jobs = value[[]*dibs.RawJob](t)(db.Resume(ctx, dibs.ClaimRequest{Worker: "w", Lease: time.Minute}))
 	if err := db.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil), lost.Release()}); !errors.Is(err, dibs.ErrLeaseLost) {
@@ -121,11 +121,11 @@ func TestEveryVerbIsRecordedWithItsAnswer(t *testing.T) {
 		t.Errorf("the resumed job is %+v, want %+v", got[0], wantJob)
 	}
 	if got := calls[5].Refused; !reflect.DeepEqual(got, []int64{lost.ID}) {
-		t.Errorf("refused were %v, want %d", got, lost.ID)
+		t.Errorf("the refused jobs are %v, want %d", got, lost.ID)
 	}
 }
 
-// locked is a store in which somebody holds the row of job 1, and job 2 is lost.
+// locked is a store in which another transaction locks job 1, and the lease of job 2 is lost.
 type locked struct{ dibs.Database }
 
 func (locked) Finish(context.Context, []dibs.Outcome) error {
@@ -144,7 +144,7 @@ func TestOutcomesThatWereNotWrittenAreLeftOut(t *testing.T) {
 	calls, err := history.Read(dir)
 	must(t, err)
 	if c := calls[0]; c.Fate != history.Done || !reflect.DeepEqual(c.Outcomes, outcomes[1:]) || !reflect.DeepEqual(c.Refused, []int64{2}) {
-		t.Errorf("the call is %s, with the outcomes %+v, of which %v were refused", c.Fate, c.Outcomes, c.Refused)
+		t.Errorf("the call is %s, with the outcomes %+v and the refused jobs %v", c.Fate, c.Outcomes, c.Refused)
 	}
 }
 

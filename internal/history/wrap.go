@@ -11,21 +11,21 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Wrap records every call of db that changes something. The payload of every job
-// must be an object with a field "key", see [Key]. The store's own transactions
-// (InTx) are recorded too; for others see [WrapTx].
+// Wrap records every call of db that changes something. The payload of every job must be
+// an object with a field "key", see [Key]. Transactions made by InTx are recorded too; for
+// the caller's own transactions, see [WrapTx].
 func Wrap(db dibs.Database, r *Recorder) dibs.Database {
 	return &wrapped{wrappedStore{db, r}, database{db}}
 }
 
-// WrapStore is Wrap for what only works jobs, as a store on an adopted table does.
+// WrapStore is Wrap for a store that only works jobs, such as that of an adopted table.
 func WrapStore(s dibs.Store, r *Recorder) dibs.Store { return &wrappedStore{s, r} }
 
-// WrapTx records what is done in a transaction of the caller's, under a name given
-// by [Recorder.NewTx]. The caller ends it by [Recorder.Commit] or [Recorder.Rollback].
+// WrapTx records the calls in a transaction of the caller's, under a name that
+// [Recorder.NewTx] returned. The caller ends it by [Recorder.Commit] or [Recorder.Rollback].
 func WrapTx(tx dibs.Tx, r *Recorder, id string) dibs.Tx { return &wrappedTx{tx: tx, r: r, id: id} }
 
-// Key is the field "key" of a payload, or empty.
+// Key returns the field "key" of a payload, or "".
 func Key(payload json.RawMessage) string {
 	var p struct {
 		Key string `json:"key"`
@@ -36,11 +36,11 @@ func Key(payload json.RawMessage) string {
 	return p.Key
 }
 
-// Sum tells payloads apart that have the same key.
+// Sum returns a checksum of a payload.
 func Sum(payload json.RawMessage) uint32 { return crc32.ChecksumIEEE(payload) }
 
-// FateOf is what a call's error says about its effect. A FinishError says
-// that it took effect for all jobs but those it lists.
+// FateOf returns the fate that a call's error proves. A FinishError says that the call took
+// effect for all jobs except those that it lists.
 func FateOf(err error) Fate {
 	var refused *dibs.FinishError
 	switch {
@@ -56,8 +56,8 @@ func FateOf(err error) Fate {
 	}
 }
 
-// Commit records that commit ends the transaction. An error leaves open whether it
-// did; a transaction without such a record was never committed.
+// Commit records that the function commit ends the transaction. After an error, it may or
+// may not be committed. A transaction without this record was never committed.
 func (r *Recorder) Commit(tx string, commit func() error) error {
 	return r.record(&Call{Verb: Commit, Tx: tx}, func(c *Call) error {
 		err := commit()
@@ -68,8 +68,8 @@ func (r *Recorder) Commit(tx string, commit func() error) error {
 	})
 }
 
-// Rollback records that rollback ends the transaction. It is Done even if rollback
-// fails: the database gives up what was never committed.
+// Rollback records that the function rollback ends the transaction. Its fate is Done even
+// if rollback fails, since the database discards what was never committed.
 func (r *Recorder) Rollback(tx string, rollback func() error) error {
 	return r.record(&Call{Verb: Rollback, Tx: tx}, func(c *Call) error {
 		c.Fate = Done
@@ -77,7 +77,7 @@ func (r *Recorder) Rollback(tx string, rollback func() error) error {
 	})
 }
 
-// record makes a call between its two lines. f may set the fate itself.
+// record writes the call's two lines, and calls f between them. f may set the fate itself.
 func (r *Recorder) record(c *Call, f func(*Call) error) error {
 	if err := r.Begin(c); err != nil {
 		return err
@@ -105,13 +105,13 @@ func (w *wrappedStore) Claim(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.
 
 func (w *wrappedStore) Resume(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	c := &Call{Verb: Resume, Queue: queueName(q.Queue), Worker: q.Worker, Lease: q.Lease}
-	return w.r.take(c, func() ([]*dibs.RawJob, error) { return w.Store.Resume(ctx, q) })
+	return w.r.recordClaim(c, func() ([]*dibs.RawJob, error) { return w.Store.Resume(ctx, q) })
 }
 
 func (w *wrappedStore) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (e dibs.Extended, err error) {
 	err = w.r.record(&Call{Verb: Extend, Leases: leases, Lease: d}, func(c *Call) error {
 		e, err = w.Store.Extend(ctx, leases, d)
-		c.Refused, c.left = e.Lost, e.Finishing
+		c.Refused, c.leftOut = e.Lost, e.Finishing
 		return err
 	})
 	return e, err
@@ -129,7 +129,7 @@ func (w *wrappedStore) Sweep(ctx context.Context) (s dibs.Swept, err error) {
 	return s, err
 }
 
-// wrapped has the methods of wrappedStore before those of the database.
+// wrapped prefers the methods of wrappedStore to those of the database.
 type wrapped struct {
 	wrappedStore
 	database
@@ -194,8 +194,8 @@ func (w *wrapped) SetGroup(ctx context.Context, queue, group string, limit int) 
 	})
 }
 
-// InTx begins the record of the transaction's end when f returns, and ends it when
-// the database has answered.
+// InTx records the transaction's end: it begins when f returns, and is over when the
+// database has answered.
 func (w *wrapped) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	id := w.r.NewTx()
 	var end *Call

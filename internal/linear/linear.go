@@ -1,5 +1,5 @@
-// Package linear is a second opinion on the promises that package history judges: a general
-// checker of linearizability, which knows nothing of the others.
+// Package linear checks histories with a general checker of linearizability, as a second
+// opinion beside package history. It does not know dibs' promises.
 package linear
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// perJob bounds how long one job's history is searched.
+// perJob bounds how long the checker searches one job's history.
 const perJob = time.Second
 
-// Check looks, for each job, for one order of the calls about it in which a single job, used
-// by one client after another, would have given the same answers. That is what promises 2 and
-// 3 come to. Undecided are the jobs for which the search took too long, and those of which
-// somebody without an answer had an attempt.
+// Check looks for an order of the calls about each job that explains their answers, as if
+// clients had made the calls one after another; promises 2 and 3 amount to that. It
+// counts a job as undecided if the search takes too long, or if a claim without an answer may
+// have taken the job.
 func Check(e history.Evidence) (checked, undecided int, broken []history.Violation) {
 	type job struct {
 		ops    []history.Operation

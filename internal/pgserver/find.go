@@ -14,7 +14,7 @@ import (
 // ErrNotFound says that this machine has no server programs.
 var ErrNotFound = errors.New("no PostgreSQL server programs found")
 
-// find returns the directory of initdb and postgres: dir, or with "" the first candidate.
+// find returns the directory of initdb and postgres: dir, or the first candidate if dir is "".
 func find(dir string) (string, error) {
 	if dir != "" {
 		if !isBin(dir) {
@@ -32,15 +32,15 @@ func find(dir string) (string, error) {
 
 // inMemory returns a directory in memory for a server's files, or "" if it has too little space.
 func inMemory() string {
-	const memory, needed = "/dev/shm", 4 << 30 // bytes for the log and the databases of parallel tests
+	const memory, needed = "/dev/shm", 4 << 30 // bytes, for the log and the databases of parallel tests
 	if free(memory) > needed {
 		return memory
 	}
 	return ""
 }
 
-// candidates lists directories that may hold server programs, among them Debian's, which
-// are not in PATH, the newest version first.
+// candidates lists directories that may hold server programs. Debian's directories are not
+// in PATH, so it lists them too, the newest version first.
 func candidates() []string {
 	var dirs []string
 	if out, err := osexec.Command("pg_config", "--bindir").Output(); err == nil {

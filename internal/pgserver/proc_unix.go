@@ -11,10 +11,10 @@ import (
 	"syscall"
 )
 
-// account is the system user that runs a server; nil: the user of this program.
+// account is the system user that runs a server. A nil account is the user of this program.
 type account struct{ uid, gid uint32 }
 
-// unprivileged chooses an account other than root, as which PostgreSQL refuses to run.
+// unprivileged chooses an account other than root, since PostgreSQL refuses to run as root.
 func unprivileged() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -43,8 +43,8 @@ func (a *account) chown(paths ...string) error {
 	return nil
 }
 
-// detach makes cmd run as a, in a session of its own, so that a Ctrl-C for this program
-// does not reach it.
+// detach makes cmd run under the account a, in its own session, so that a Ctrl-C for this
+// program does not reach it.
 func detach(cmd *osexec.Cmd, a *account) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if a != nil {

@@ -45,7 +45,7 @@ type Server struct {
 
 	postmaster   *osexec.Cmd
 	exited       chan struct{} // closed when postmaster has ended
-	guard        io.Closer     // ends the server when Close or the end of this process closes it
+	guard        io.Closer     // its end ends the server; Close or the end of this process closes it
 	guardProcess *osexec.Cmd
 }
 
@@ -54,7 +54,7 @@ const patience = time.Minute
 
 // Launch starts a server with the programs in bin and its files in a new directory
 // in dir. With an empty bin it looks for the programs; with an empty dir it keeps the
-// files in memory if there is enough.
+// files in memory if there is enough memory.
 func Launch(bin, dir string) (_ *Server, err error) {
 	s := &Server{password: rand.Text()}
 	if s.bin, err = find(bin); err != nil {
@@ -90,15 +90,15 @@ func (s *Server) URL() string {
 // Stop ends the server and waits until it has ended.
 func (s *Server) Stop(m Mode) error { return s.signal(syscall.Signal(m)) }
 
-// Kill ends the server's processes with SIGKILL, on Linux all of them at once. Unlike
-// after a power failure, their writes to files are kept.
+// Kill ends the server's processes with SIGKILL, on Linux all of them at once. Their writes
+// to files are kept, unlike after a power failure.
 func (s *Server) Kill() error { return s.waitEnded("SIGKILL", kill(s.postmaster.Process)) }
 
 func (s *Server) signal(sig syscall.Signal) error {
 	return s.waitEnded(sig.String(), s.postmaster.Process.Signal(sig))
 }
 
-// waitEnded waits until the server has ended after a signal; err is the sending's error.
+// waitEnded waits until a signal has ended the server; err is the error of sending it.
 func (s *Server) waitEnded(sig string, err error) error {
 	if err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal the server: %w", err)
@@ -122,7 +122,7 @@ func (s *Server) init() error {
 	if err := s.account.chown(s.root, pwfile); err != nil {
 		return err
 	}
-	// --no-sync: a crash of the machine before the first use loses nothing.
+	// The files are still empty of data, so initdb need not flush them to the disk.
 	cmd := s.command("initdb", "-D", s.data(), "-U", "postgres", "-E", "UTF8", "--no-locale",
 		"--auth=scram-sha-256", "--pwfile="+pwfile, "--no-sync")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -140,8 +140,8 @@ func (s *Server) init() error {
 	return err
 }
 
-// guardScript waits for the end of its input, which comes with this process' end at the
-// latest. Then it ends the server and deletes its files.
+// guardScript waits for the end of its input, which comes at the latest when this process
+// ends. Then it ends the server and deletes its files.
 const guardScript = `
 read -r _
 pidfile=$1/data/postmaster.pid
@@ -151,7 +151,7 @@ while [ -e "$pidfile" ] && [ $i -lt 100 ]; do sleep 0.1; i=$((i+1)); done
 rm -rf "$1"`
 
 // watch starts guardScript as a process that outlives this one. It runs as the server's
-// user, so it can end no other user's processes.
+// user, so that it cannot end processes of other users.
 func (s *Server) watch() error {
 	s.guardProcess = osexec.Command("sh", "-c", guardScript, "guard", s.root)
 	s.guardProcess.Dir = "/"
@@ -212,7 +212,7 @@ func (s *Server) run() error {
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
-		_ = cmd.Wait() // its exit status is in its log
+		_ = cmd.Wait() // the server's log tells how it ended
 	}()
 	s.postmaster, s.exited = cmd, exited
 	return nil

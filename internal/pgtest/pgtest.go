@@ -2,14 +2,14 @@
 //
 // Most tests need only [URL], which creates a fresh, empty database. All databases of a
 // test process are on one server: the one that DIBS_TEST_POSTGRES names (make test
-// starts one), or else one that the package starts with the server programs of this
-// machine. Tests that stop, restart or kill a server use [NewServer], which starts one
-// for this test only.
+// starts one), or one that the package starts with the server programs of this machine.
+// Tests that stop, restart or kill a server use [NewServer], which starts one for this
+// test only.
 //
 // Servers that the package starts listen on the loopback address, and are stopped
 // and deleted when the test process ends, however it ends. Their files are in memory if
-// there is enough, since creating databases is several times faster there. No test
-// crashes the machine, so memory keeps all that a disk would.
+// there is enough, since creating databases is several times faster there. This loses
+// nothing that a disk would keep, since no test crashes the machine.
 package pgtest
 
 import (
@@ -68,8 +68,8 @@ func NewServer(t testing.TB) *Server {
 	return &Server{t, s}
 }
 
-// shared launches the server that all tests of this process use. Its guard ends it when
-// the process ends.
+// shared launches the server that all tests of this process use. The server ends when the
+// process ends.
 var shared = sync.OnceValues(Launch)
 
 func serverURL(t testing.TB) string {
@@ -85,8 +85,8 @@ func serverURL(t testing.TB) string {
 	return s.URL()
 }
 
-// skipIfShort skips a test that needs PostgreSQL, so that make check needs nothing but
-// Go. Without -short a missing PostgreSQL is a failure: no run passes by testing less.
+// skipIfShort skips a test that needs PostgreSQL, so that make check needs only Go. Without
+// -short, a missing PostgreSQL fails the test.
 func skipIfShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -94,21 +94,21 @@ func skipIfShort(t testing.TB) {
 	}
 }
 
-// admin holds this process' connection to each server on which it creates databases, by the
-// server's URL. Opening a connection costs a server as much as creating a database.
+// admin keeps this process' connection to each server, by URL, for creating databases.
+// Opening a connection costs a server as much as creating a database.
 var admin = struct {
 	sync.Mutex
 	conns map[string]*pgx.Conn
 }{conns: map[string]*pgx.Conn{}}
 
-// administer runs a statement on the process' own connection.
+// administer runs a statement on the connection that admin keeps.
 func administer(server, statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	admin.Lock()
 	defer admin.Unlock()
 	conn := admin.conns[server]
-	if conn == nil || conn.Ping(ctx) != nil { // a test may have ended it
+	if conn == nil || conn.Ping(ctx) != nil { // a test may have ended the connection
 		var err error
 		if conn, err = pgx.Connect(ctx, server); err != nil {
 			return err
@@ -119,7 +119,7 @@ func administer(server, statement string) error {
 	return err
 }
 
-// exec runs a statement on a connection of its own.
+// exec opens a connection and runs a statement on it.
 func exec(server, statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -132,8 +132,8 @@ func exec(server, statement string) error {
 	return err
 }
 
-// Flushes skips a test that counts the rows which statements read, if the server is older than
-// version 15 and cannot update these counts at once.
+// Flushes skips a test that needs up-to-date counts of the rows which statements read: before
+// version 15, a server cannot update them at once.
 func Flushes(t testing.TB, q interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },

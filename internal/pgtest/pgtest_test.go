@@ -57,7 +57,7 @@ func TestACommittedRowSurvivesEveryWayToEndAServer(t *testing.T) {
 		func() { s.Kill(); s.Start() },
 	}
 	for i, end := range ways {
-		// An open connection is a process that outlives the killed server for a moment.
+		// The process of an open connection outlives the killed server for a moment.
 		conn, err := pgx.Connect(t.Context(), s.URL())
 		if err != nil {
 			t.Fatal(err)
@@ -75,14 +75,13 @@ func TestACommittedRowSurvivesEveryWayToEndAServer(t *testing.T) {
 	}
 }
 
-// TestNoServerIsLeft kills a test process that has a server and looks whether
-// the server ends too.
+// TestNoServerIsLeft kills a test process that has a server. The server must end too.
 func TestNoServerIsLeft(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("PGTEST_CHILD") != "" {
 		os.Stdout.WriteString(NewServer(t).URL())
 		os.Stdout.Close()
-		select {} // waits to be killed
+		select {} // wait to be killed
 	}
 	skipIfShort(t)
 	child := osexec.Command(os.Args[0], "-test.run=^TestNoServerIsLeft$")
@@ -121,7 +120,7 @@ func TestNoServerIsLeft(t *testing.T) {
 	}
 }
 
-// query runs statements of which the last returns one integer.
+// query runs statements and returns the integer that the last one returns.
 func query(t *testing.T, server, statements string) int {
 	t.Helper()
 	ctx := t.Context()

@@ -12,14 +12,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Planted is a schema as an attacker would fill it: an operator or a function for every one
-// that statements call, with exactly the argument types of the call, a domain for every type
-// that they name, and a view for every system table. Each counts its calls, and fails.
+// Planted is a schema as an attacker would fill it. For every operator and function that
+// statements call, it has one with exactly the argument types of the call; for every type
+// that they name, a domain; for every system table, a view. Each counts its calls and fails.
 type Planted struct {
 	t       testing.TB
 	conn    *pgx.Conn         // its search_path is pg_catalog
 	planted map[string]bool   // names of the planted objects
-	answers map[string]string // cached answers of the catalogue, by question
+	answers map[string]string // answers of the catalogue that are cached, by query
 }
 
 // Plant makes the schema "planted" in the database at url.
@@ -62,11 +62,11 @@ func (p *Planted) Hits() (n int) {
 	return n
 }
 
-// textPlaces matches the parts of a tree that depend only on the statement's text.
+// textPlaces matches positions in the statement's text, and names as the text writes them.
 var textPlaces = regexp.MustCompile(` :(location|stmt_location|stmt_len) -?\d+| :operName \([^)]*\)`)
 
-// Parsed returns the server's parse tree of a statement under a search_path, without
-// positions in the text, or the server's error.
+// Parsed returns the tree into which the server parses a statement under a search_path,
+// without the parts that textPlaces matches.
 func (p *Planted) Parsed(statement, path string) (string, error) {
 	p.t.Helper()
 	ctx := p.t.Context()
@@ -89,7 +89,7 @@ func (p *Planted) Parsed(statement, path string) (string, error) {
 	return textPlaces.ReplaceAllString(tree, ""), err
 }
 
-// ask asks the catalogue for one text.
+// ask queries the catalogue for one text.
 func (p *Planted) ask(question, about string) string {
 	p.t.Helper()
 	answer, ok := p.answers[question+about]
@@ -108,7 +108,7 @@ func (p *Planted) typeName(oid string) string {
 	return p.ask("select quote_ident(nspname) || '.' || quote_ident(typname) from pg_type t join pg_namespace n on n.oid = typnamespace where t.oid = $1::bigint::oid", oid)
 }
 
-// For plants an object for each one that a statement calls or names.
+// For plants an object for each operator, function, type and system table in a statement.
 func (p *Planted) For(statement string) {
 	p.t.Helper()
 	tree, err := p.Parsed(statement, "pg_catalog")
@@ -160,7 +160,8 @@ func (p *Planted) elementType(array string) string {
 	return p.ask("select typelem::bigint::text from pg_type where oid = $1::bigint::oid", array)
 }
 
-// typeNames returns the names of types; ok is false if one is unknown or no function can have it.
+// typeNames returns the names of types. If one is unknown, or functions cannot take it, ok is
+// false.
 func (p *Planted) typeNames(oids []string) (names []string, ok bool) {
 	p.t.Helper()
 	for _, oid := range oids {
@@ -220,7 +221,8 @@ func (p *Planted) operator(oid string, args []string) {
 		f, strings.Join(names, ", "), result, key, name, sides))
 }
 
-// domain plants a type with the name of one in pg_catalog, unless only the grammar knows the name.
+// domain plants a domain under the name of a type in pg_catalog. Some names, such as int, are
+// known only to the grammar: for these there is nothing to plant.
 func (p *Planted) domain(name string) {
 	p.t.Helper()
 	if p.ask("select exists (select from pg_type where typname = $1 and typnamespace = 'pg_catalog'::regnamespace)::text", name) == "true" {
@@ -231,7 +233,7 @@ func (p *Planted) domain(name string) {
 // Names lists the planted objects.
 func (p *Planted) Names() []string { return slices.Sorted(maps.Keys(p.planted)) }
 
-// Dependents lists the objects of other schemas that use a planted one.
+// Dependents lists the objects of other schemas that use a planted object.
 func (p *Planted) Dependents() []string {
 	p.t.Helper()
 	rows, err := p.conn.Query(p.t.Context(), `

@@ -21,7 +21,7 @@ func Pooler(t testing.TB, server string) string {
 	bin, err := osexec.LookPath("pgbouncer")
 	if err != nil {
 		if bin, err = osexec.LookPath("/usr/sbin/pgbouncer"); err != nil {
-			t.Fatal("pgbouncer is missing; scripts/postgres.sh install brings it")
+			t.Fatal("pgbouncer is missing; scripts/postgres.sh install installs it")
 		}
 	}
 	u, err := url.Parse(server)
@@ -33,7 +33,7 @@ func Pooler(t testing.TB, server string) string {
 		t.Fatal(err)
 	}
 	address := l.Addr().(*net.TCPAddr)
-	_ = l.Close() // the port is free again
+	_ = l.Close() // frees the port for pgbouncer
 	password, _ := u.User.Password()
 	target := fmt.Sprintf("host=%s port=%s user=%s dbname=%s", u.Hostname(), u.Port(), u.User.Username(), strings.TrimPrefix(u.Path, "/"))
 	if password != "" {
@@ -59,7 +59,7 @@ func Pooler(t testing.TB, server string) string {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // fails if pgbouncer has ended
-		_ = cmd.Wait()         // its error is that it was killed
+		_ = cmd.Wait()         // the error says only that it was killed
 		if t.Failed() {
 			t.Logf("pgbouncer: %s", log.String())
 		}

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Role creates a role that may log in to the database at address, runs statements in
-// which ROLE stands for its name, and returns the address with its password. It drops
-// the role when the test ends.
+// Role creates a role that may log in to the database at address, and runs statements, in
+// which ROLE stands for the role's name. It returns the address with the role's password,
+// and drops the role when the test ends.
 func Role(t testing.TB, address string, statements ...string) string {
 	t.Helper()
 	name, password := "dibs_test_"+strings.ToLower(rand.Text()), rand.Text()
@@ -35,7 +35,7 @@ func Role(t testing.TB, address string, statements ...string) string {
 	return u.String()
 }
 
-// Grants give a role the rights that a worker needs, as in docs/operations.md.
+// Grants give a role the rights that a worker needs; docs/operations.md names the same.
 var Grants = []string{
 	"grant usage on schema dibs to ROLE",
 	"grant select, insert, update, delete on all tables in schema dibs to ROLE",

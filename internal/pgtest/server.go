@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgserver"
 )
 
-// The modes of Stop and Restart.
+// Stop and Restart end a server in one of these modes.
 const (
 	Fast      = pgserver.Fast
 	Immediate = pgserver.Immediate
@@ -41,8 +41,8 @@ func (s *Server) Stop(m pgserver.Mode) {
 	s.must(s.server.Stop(m))
 }
 
-// Kill ends the server's processes with SIGKILL. Their writes to files are kept, as
-// when the server crashes and the machine does not.
+// Kill ends the server's processes with SIGKILL. Their writes to files are kept, as if only
+// the server had crashed and not the machine.
 func (s *Server) Kill() {
 	s.t.Helper()
 	s.must(s.server.Kill())
@@ -55,7 +55,7 @@ func (s *Server) Start() {
 	s.must(s.server.Start())
 }
 
-// Restart is Stop and Start.
+// Restart stops the server and starts it again.
 func (s *Server) Restart(m pgserver.Mode) {
 	s.t.Helper()
 	s.Stop(m)

@@ -131,16 +131,16 @@ func walk(v any, visit func(node)) {
 	}
 }
 
-// typeFields are the fields in which an expression's node has its type.
+// typeFields are the fields that hold the type of an expression's node.
 var typeFields = []string{
 	":vartype", ":consttype", ":paramtype", ":funcresulttype", ":opresulttype", ":resulttype", ":aggtype", ":wintype",
 	":casetype", ":array_typeid", ":coalescetype", ":minmaxtype", ":row_typeid", ":type",
 }
 
-const implicitCast = "2" // format of a cast that the server has added
+const implicitCast = "2" // the format field of a cast that the server has added
 
-// typeOf returns the type of an expression as the text has it, without casts that the server
-// has added, or "" if it is unknown.
+// typeOf returns the type of an expression before the casts that the server has added, or ""
+// if it is unknown.
 func typeOf(n node) string {
 	switch {
 	case n.name == "TARGETENTRY":
@@ -160,7 +160,7 @@ func typeOf(n node) string {
 		}
 		return ""
 	case slices.Contains([]string{"SCALARARRAYOPEXPR", "BOOLEXPR", "NULLTEST", "BOOLEANTEST"}, n.name):
-		return "16" // boolean
+		return "16" // the oid of type boolean
 	}
 	for _, f := range typeFields {
 		if t := n.word(f); t != "" {

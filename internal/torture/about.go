@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// About is what is run, where and how. The first part is the caller's to say, Run finds
-// out the rest.
+// About says what a run consists of, where and how. The caller sets the first fields, up to
+// Adopted, and Run the others.
 type About struct {
 	Dibs     string        `json:"dibs_version"`
-	Command  string        `json:"command"` // repeats the run
+	Command  string        `json:"command"` // the command that repeats the run
 	Workers  int           `json:"workers"`
 	Seed     uint64        `json:"seed"`
-	Duration time.Duration `json:"duration"` // how long the faults are to go on; the run takes some seconds longer
+	Duration time.Duration `json:"duration"` // how long the faults go on; the run takes some seconds longer
 
-	Adopted string `json:"adopted,omitempty"` // the table, if a copy of one is tortured
+	Adopted string `json:"adopted,omitempty"` // the table, if the run works on a copy of one
 
 	Database    string         `json:"database"` // PostgreSQL or SQLite
 	Version     string         `json:"database_version"`
-	OwnServer   bool           `json:"own_server"` // it may be killed
+	OwnServer   bool           `json:"own_server"` // the run may kill the server
 	Platform    string         `json:"platform"`   // such as linux/amd64
 	Cores       int            `json:"cores"`
 	Producers   int            `json:"producers"`
 	Began       time.Time      `json:"began"`
-	Took        time.Duration  `json:"took"`        // how long it took until the database was drained
-	Interrupted bool           `json:"interrupted"` // the faults were ended early
-	Faults      map[string]int `json:"faults"`      // by the names of FaultTexts
+	Took        time.Duration  `json:"took"`        // time until all jobs had ended
+	Interrupted bool           `json:"interrupted"` // the faults ended early
+	Faults      map[string]int `json:"faults"`      // how many there were, by the names in FaultTexts
 }
 
-// describe finds out what is tortured.
+// describe fills in what the run finds out about itself.
 func (r *run) describe(ctx context.Context) error {
 	a := &r.About
 	a.Platform, a.Cores, a.Producers = runtime.GOOS+"/"+runtime.GOARCH, runtime.NumCPU(), producers
@@ -42,6 +42,6 @@ func (r *run) describe(ctx context.Context) error {
 	}
 	var version string
 	err := r.withSQL(func(db *sql.DB) error { return db.QueryRowContext(ctx, query).Scan(&version) })
-	a.Version, _, _ = strings.Cut(version, " ") // distributions append their own
+	a.Version, _, _ = strings.Cut(version, " ") // distributions append their own version
 	return err
 }

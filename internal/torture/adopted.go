@@ -13,28 +13,28 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// Adopted is the copy of an adopted table that a run works on. Nothing is done to the
-// table itself: rows of the copy are made from some of its rows.
+// Adopted is the copy of an adopted table that a run works on. The rows of the copy are made
+// from some of the table's rows; the table itself is not changed.
 type Adopted struct {
 	Table   *adopt.Store    // the copy
-	M       mapping.Mapping // the mapping of the copy
-	Mapping string          // the file that holds it
-	SQL     *sql.DB         // where the copy is
+	M       mapping.Mapping // the copy's mapping
+	Mapping string          // the file with the copy's mapping
+	SQL     *sql.DB         // the copy's database
 	SQLite  bool
-	Ends    string   // the table into which triggers of the copy write that a row has ended
-	Columns []string // columns of the copy that can be written
-	Unique  []string // the Columns that get a value of their own in each new row
-	copies  string   // the table of rows that new ones are made from
+	Ends    string   // the table in which triggers of the copy note each end of a row
+	Columns []string // the copy's columns that can be written
+	Unique  []string // columns that get a new value in each new row
+	copies  string   // the table of rows from which new rows are made
 }
 
-// resumes reports whether a restarted worker can tell which rows are its own.
+// resumes reports whether a restarted worker can find the rows that it held.
 func (a *Adopted) resumes() bool { return a.M.SideTable || a.M.Claim.LockedBy != "" }
 
-// OnTable lets the torture use an adopted table where it takes a database. It asks for nothing
-// but what a table can do; the rest would panic.
+// OnTable lets a run use an adopted table as its database. Methods that a table does not have
+// panic, but the run does not call them.
 func OnTable(t Table) dibs.Database { return onTable{Table: t} }
 
-// Table is what the torture asks of an adopted table.
+// Table holds the methods of an adopted table that a run calls.
 type Table interface {
 	dibs.Store
 	Queues(ctx context.Context) ([]dibs.Queue, error)
@@ -49,16 +49,16 @@ type onTable struct {
 
 type missing struct{ dibs.Database }
 
-// workAdopted serves the copy in both ways until ctx ends.
+// workAdopted serves the copy until ctx ends, with dibs' worker and with direct calls.
 func (c *client) workAdopted(ctx context.Context) error {
 	stats, err := c.raw.Queues(ctx)
 	if err != nil {
-		return expected(err)
+		return unexpected(err)
 	}
 	queue := stats[0].Name
-	return together(ctx,
-		func(ctx context.Context) error { return c.runtime(ctx, queue, c.Resumes) },
-		func(ctx context.Context) error { return c.claimer(ctx, queue) })
+	return runAll(ctx,
+		func(ctx context.Context) error { return c.runWorker(ctx, queue, c.Resumes) },
+		func(ctx context.Context) error { return c.runClaimer(ctx, queue) })
 }
 
 // RunAdopted is Run on the copy of an adopted table.
@@ -75,8 +75,8 @@ func RunAdopted(ctx context.Context, c Config) (_ *Result, err error) {
 	if err := r.inOrder(ctx, e); err != nil {
 		return nil, err
 	}
-	o := &others{Adopted: r.Adopted, row: r.Adopted.Table.ID, rec: r.rec, rng: rand.New(rand.NewPCG(r.Seed, 99))}
-	if err := inTurn(ctx, r.makeWorkers, o.learn, r.startAll); err != nil {
+	o := &others{Adopted: r.Adopted, rowID: r.Adopted.Table.ID, rec: r.rec, rng: rand.New(rand.NewPCG(r.Seed, 99))}
+	if err := runSteps(ctx, r.makeWorkers, o.learnTable, r.startAll); err != nil {
 		return nil, err
 	}
 	if err := r.tormentAdopted(ctx, o); err != nil {
@@ -84,10 +84,10 @@ func RunAdopted(ctx context.Context, c Config) (_ *Result, err error) {
 	}
 	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
 		var stop context.CancelFunc
-		ctx, stop = r.afterwards(ctx)
+		ctx, stop = r.outlive(ctx)
 		defer stop()
 	}
-	if err := inTurn(ctx, r.drainAdopted, r.endAll); err != nil {
+	if err := runSteps(ctx, r.drainAdopted, r.endAll); err != nil {
 		return nil, err
 	}
 	if err := r.rec.Close(); err != nil {
@@ -100,7 +100,7 @@ func RunAdopted(ctx context.Context, c Config) (_ *Result, err error) {
 func (r *run) describeAdopted(ctx context.Context) error {
 	own := r.DB
 	if r.Adopted.SQLite {
-		r.DB = onFile{own, r.Adopted.SQL} // so that withSQL finds the file
+		r.DB = onFile{own, r.Adopted.SQL} // withSQL uses the file's connections
 	}
 	err := r.describe(ctx)
 	r.DB, r.Producers = own, 1
@@ -116,20 +116,20 @@ func (f onFile) DB() *sql.DB { return f.db }
 
 func (r *run) makeWorkers(ctx context.Context) error {
 	if r.onSQLite() {
-		return r.seatsOf(r.Workers, "worker", false, 0)
+		return r.addSeats(r.Workers, "worker", false, 0)
 	}
 	pool, err := r.poolSize(ctx)
-	return errors.Join(err, r.seatsOf(r.Workers, "worker", false, pool))
+	return errors.Join(err, r.addSeats(r.Workers, "worker", false, pool))
 }
 
-// tormentAdopted lets the faults and the other program go on for the time of the run.
+// tormentAdopted runs the faults and the other program for the duration of the run.
 func (r *run) tormentAdopted(ctx context.Context, o *others) error {
 	ctx, stop := context.WithTimeout(ctx, r.Duration)
 	defer stop()
 	all := []fault{{500 * time.Millisecond, r.killOne}, {20 * time.Millisecond, o.insert}, {30 * time.Millisecond, func(ctx context.Context, rng *rand.Rand) error {
 		n, err := o.meddle(ctx, rng)
 		for range n {
-			r.count(elsewhere)
+			r.count(endedElsewhere)
 		}
 		return err
 	}}}
@@ -139,48 +139,48 @@ func (r *run) tormentAdopted(ctx context.Context, o *others) error {
 	if !r.onSQLite() {
 		all = append(all, fault{30 * time.Millisecond, r.cutOne})
 	}
-	loops := []func(context.Context) error{func(ctx context.Context) error { return r.look(ctx, "running") }}
+	loops := []func(context.Context) error{func(ctx context.Context) error { return r.monitor(ctx, "running") }}
 	for i, f := range all {
 		rng := rand.New(rand.NewPCG(r.Seed, uint64(i)))
 		loops = append(loops, func(ctx context.Context) error { return r.repeat(ctx, rng, f) })
 	}
-	return together(ctx, loops...)
+	return runAll(ctx, loops...)
 }
 
-// drainAdopted waits for the workers to do what is left, for as long as they get on.
+// drainAdopted waits until the workers have ended all rows, or make no progress any more.
 func (r *run) drainAdopted(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	return together(ctx,
-		func(ctx context.Context) error { return r.look(ctx, "draining") },
+	return runAll(ctx,
+		func(ctx context.Context) error { return r.monitor(ctx, "draining") },
 		func(ctx context.Context) error {
 			defer stop()
-			for p := (patience{since: time.Now()}); ctx.Err() == nil; wait(ctx, 100*time.Millisecond) {
-				now, err := r.tally(ctx)
+			for timer := (stallTimer{since: time.Now()}); ctx.Err() == nil; wait(ctx, 100*time.Millisecond) {
+				counts, err := r.tally(ctx)
 				switch {
-				case expected(err) != nil:
+				case unexpected(err) != nil:
 					return err
 				case err != nil:
-					now = p.last
-				case now.live == 0:
-					// A lease whose row another program has ended stays until it is over.
+					counts = timer.last
+				case counts.live == 0:
+					// If another program has ended a leased row, the lease still runs on.
 					if held, err := r.Adopted.leases(ctx); err == nil && len(held) == 0 {
 						return nil
 					}
 				}
-				if p.over(now, time.Now()) {
-					return nil // the judge finds what is left
+				if timer.stalled(counts, time.Now()) {
+					return nil // the judge accuses the rows that are left
 				}
 			}
 			return nil
 		})
 }
 
-// inOrder works all rows of the copy by one worker alone, one at a time, and compares
-// with the order of a plain select. What it cannot take is no row to make others from.
+// inOrder claims and completes all rows of the copy, one at a time. It notes their order and
+// that of a plain select. New rows are later made only from rows that it could claim.
 func (r *run) inOrder(ctx context.Context, e *adoptedEvidence) error {
 	a := r.Adopted
-	want, err := a.names(ctx, "select "+a.name()+" from "+a.table()+" t where "+a.ready()+" order by "+a.order())
+	want, err := a.queryNames(ctx, "select "+a.nameSQL()+" from "+a.tableSQL()+" t where "+a.readyCondition()+" order by "+a.orderBy())
 	if err != nil {
 		return err
 	}
@@ -199,8 +199,8 @@ func (r *run) inOrder(ctx context.Context, e *adoptedEvidence) error {
 		}
 	}
 	if len(got) == 0 {
-		return &dibs.InvalidError{Field: "table", Reason: "has no row that could be claimed now, to make others from"}
+		return &dibs.InvalidError{Field: "table", Reason: "has no row that could be claimed now; the torture makes its rows from such rows"}
 	}
-	e.want, e.got = want, got
+	e.order, e.claimed = want, got
 	return a.keepCopies(ctx)
 }

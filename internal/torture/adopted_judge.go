@@ -11,23 +11,23 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// adoptedEvidence is what a run on an adopted table is judged from, besides the records.
+// adoptedEvidence is the evidence of a run on an adopted table, besides the records.
 type adoptedEvidence struct {
-	want, got []string      // names of rows: the order, and the order in which they were claimed
-	ends      map[int64]int // how often each row has ended, as the triggers of the copy saw it
-	left      []string      // rows that have not ended, nor died in the side table
-	leases    []string      // what the side table holds at the end
+	order, claimed []string      // names of rows: in the mapping's order, and in the order of their claims
+	ends           map[int64]int // how often each row has ended, by the triggers of the copy
+	unended        []string      // rows that have neither ended nor died in the side table
+	leases         []string      // leases in the side table at the end
 }
 
-// The promises of an adopted table, beside those that package history judges.
+// These promises of an adopted table are judged here, and others by package history.
 const (
-	nothing   = "Nothing is left behind: every row has ended, and no lease is left of any."
-	inOrders  = "Rows are claimed in the mapping's order."
-	inGroups  = "Of a group, no more rows run at once than its limit allows."
-	attempted = "Attempts never exceed max_attempts."
+	promiseNothingLeft = "Nothing is left behind: every row has ended, and no row still has a lease."
+	promiseOrder       = "Rows are claimed in the mapping's order."
+	promiseGroups      = "Of a group, no more rows run at once than its limit allows."
+	promiseAttempts    = "Attempts never exceed max_attempts."
 )
 
-// judgeAdopted reads what was left and judges it.
+// judgeAdopted reads the evidence of the run and judges it.
 func (r *run) judgeAdopted(ctx context.Context, e *adoptedEvidence) (*Result, error) {
 	calls, err := history.Read(r.Dir)
 	if err == nil {
@@ -41,10 +41,10 @@ func (r *run) judgeAdopted(ctx context.Context, e *adoptedEvidence) (*Result, er
 		return nil, err
 	}
 	result := &Result{About: r.About, Dir: r.Dir, Totals: count(calls)}
-	result.Totals.Enqueued = len(e.ends) + len(e.left)
-	verdicts := []history.Verdict{e.leftBehind(), e.ordered(), r.attempts(calls)}
+	result.Totals.Enqueued = len(e.ends) + len(e.unended)
+	verdicts := []history.Verdict{e.leftBehindVerdict(), e.orderVerdict(), r.attemptsVerdict(calls)}
 	verdicts = append(verdicts, history.Owned(history.Evidence{Calls: calls, Queues: queues, Effects: e.ends, Slack: slack, LeaseSlack: leaseSlack})...)
-	verdicts[len(verdicts)-1].Promise = inGroups // how they are ordered in their group is not judged
+	verdicts[len(verdicts)-1].Promise = promiseGroups // the order in a group is not judged
 	if r.Adopted.M.Group.Column == "" {
 		verdicts = verdicts[:len(verdicts)-1]
 	}
@@ -55,12 +55,12 @@ func (r *run) judgeAdopted(ctx context.Context, e *adoptedEvidence) (*Result, er
 	return result, nil
 }
 
-// leaseSlack is for columns that hold whole seconds: a lease is rounded up by them.
+// leaseSlack allows for columns with whole seconds, which round the end of a lease up.
 const leaseSlack = 2 * time.Second
 
 func (e *adoptedEvidence) read(ctx context.Context, a *Adopted) error {
 	e.ends = map[int64]int{}
-	names, err := a.names(ctx, "select name from "+a.Ends)
+	names, err := a.queryNames(ctx, "select name from "+a.Ends)
 	if err != nil {
 		return err
 	}
@@ -76,13 +76,13 @@ func (e *adoptedEvidence) read(ctx context.Context, a *Adopted) error {
 		return err
 	}
 	for _, j := range page.Jobs {
-		e.left = append(e.left, nameOf(j)+" ("+string(j.State)+")")
+		e.unended = append(e.unended, nameOf(j)+" ("+string(j.State)+")")
 	}
 	e.leases, err = a.leases(ctx)
 	return err
 }
 
-// leases are the keys of the rows that are leased in the side table.
+// leases lists the keys of rows that have a lease in the side table.
 func (a *Adopted) leases(ctx context.Context) ([]string, error) {
 	if !a.M.SideTable {
 		return nil, nil
@@ -91,35 +91,35 @@ func (a *Adopted) leases(ctx context.Context) ([]string, error) {
 	if schema, _, ok := strings.Cut(a.M.Table, "."); ok {
 		side = quoted(schema) + "." + side
 	}
-	return a.names(ctx, "select key from "+side+" where token is not null")
+	return a.queryNames(ctx, "select key from "+side+" where token is not null")
 }
 
-func (e *adoptedEvidence) leftBehind() history.Verdict {
-	v := history.Verdict{Promise: nothing, Checked: len(e.ends) + len(e.left)}
-	for _, what := range [][]string{e.left, e.leases} {
-		for _, name := range what {
+func (e *adoptedEvidence) leftBehindVerdict() history.Verdict {
+	v := history.Verdict{Promise: promiseNothingLeft, Checked: len(e.ends) + len(e.unended)}
+	for _, names := range [][]string{e.unended, e.leases} {
+		for _, name := range names {
 			v.Broken = append(v.Broken, history.Violation{Text: "row " + name + " is left behind"})
 		}
 	}
 	return v
 }
 
-func (e *adoptedEvidence) ordered() history.Verdict {
-	v := history.Verdict{Promise: inOrders, Checked: len(e.got)}
-	place := make(map[string]int, len(e.want))
-	for i, n := range e.want {
+func (e *adoptedEvidence) orderVerdict() history.Verdict {
+	v := history.Verdict{Promise: promiseOrder, Checked: len(e.claimed)}
+	place := make(map[string]int, len(e.order))
+	for i, n := range e.order {
 		place[n] = i
 	}
-	for i := 1; i < len(e.got); i++ {
-		if place[e.got[i]] < place[e.got[i-1]] {
-			v.Broken = append(v.Broken, history.Violation{Text: fmt.Sprintf("row %s was claimed after row %s, and comes before it", e.got[i], e.got[i-1])})
+	for i := 1; i < len(e.claimed); i++ {
+		if place[e.claimed[i]] < place[e.claimed[i-1]] {
+			v.Broken = append(v.Broken, history.Violation{Text: fmt.Sprintf("row %s was claimed after row %s, and comes before it", e.claimed[i], e.claimed[i-1])})
 		}
 	}
 	return v
 }
 
-func (r *run) attempts(calls []*history.Call) history.Verdict {
-	v := history.Verdict{Promise: attempted}
+func (r *run) attemptsVerdict(calls []*history.Call) history.Verdict {
+	v := history.Verdict{Promise: promiseAttempts}
 	if r.Adopted.M.MaxAttempts == 0 {
 		return v
 	}
@@ -135,8 +135,8 @@ func (r *run) attempts(calls []*history.Call) history.Verdict {
 	return v
 }
 
-// excused counts, for each row, the attempts that do not count, at most, where the number in
-// the table does not go down for them.
+// excused returns how many attempts of each row at most do not count. It is empty if the table
+// can tell them: with a side table or a column for tokens.
 func (r *run) excused(calls []*history.Call) map[int64]int {
 	n := map[int64]int{}
 	if m := r.Adopted.M; m.SideTable || m.Claim.Token != "" {

@@ -11,18 +11,18 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// claimer calls the store as a program without dibs' worker would: it claims, keeps
-// some jobs longer than it may, and tries to finish what is no longer its own.
+// claimer calls the store directly, like a program without dibs' worker. It holds some jobs
+// longer than their leases, and tries to finish jobs that it no longer holds.
 type claimer struct {
 	*client
-	queue string
-	name  string
-	rng   *rand.Rand
-	old   [8][]dibs.Outcome // outcomes of earlier rounds, whose tokens are no longer good
+	queue         string
+	name          string
+	rng           *rand.Rand
+	staleOutcomes [8][]dibs.Outcome // outcomes of earlier rounds, whose tokens are no longer valid
 }
 
-func (c *client) claimer(ctx context.Context, queue string) error {
-	a := &claimer{client: c, queue: queue, name: c.Name + "-" + queue + "-raw", rng: c.dice()}
+func (c *client) runClaimer(ctx context.Context, queue string) error {
+	a := &claimer{client: c, queue: queue, name: c.Name + "-" + queue + "-raw", rng: c.newRand()}
 	if c.Adopted == "" || c.Resumes {
 		if err := a.resume(ctx); err != nil {
 			return err
@@ -31,13 +31,13 @@ func (c *client) claimer(ctx context.Context, queue string) error {
 	for round := 0; ctx.Err() == nil; round++ {
 		var jobs []*dibs.RawJob
 		var err error
-		if a.rng.IntN(30) == 0 && slices.Contains(inTxs, queue) {
+		if a.rng.IntN(30) == 0 && slices.Contains(txQueues, queue) {
 			jobs, err = a.claimTx(ctx)
 		} else {
 			jobs, err = a.claim(ctx, 1+a.rng.IntN(maxClaim))
 		}
 		if err == nil && len(jobs) > 0 {
-			err = a.run(ctx, round, jobs)
+			err = a.workOn(ctx, round, jobs)
 		}
 		if err != nil {
 			return err
@@ -46,21 +46,21 @@ func (c *client) claimer(ctx context.Context, queue string) error {
 	return nil
 }
 
-// resume takes back what the process before held under this name.
+// resume takes back the jobs that the previous process held under this name.
 func (a *claimer) resume(ctx context.Context) error {
 	var jobs []*dibs.RawJob
-	_, err := ask(ctx, a.rng, func(ctx context.Context) (err error) {
+	_, err := makeCall(ctx, a.rng, func(ctx context.Context) (err error) {
 		jobs, err = a.store.Resume(ctx, dibs.ClaimRequest{Queue: a.queue, Worker: a.name})
 		return err
 	})
 	if err != nil || len(jobs) == 0 {
 		return err
 	}
-	return a.run(ctx, 0, jobs)
+	return a.workOn(ctx, 0, jobs)
 }
 
 func (a *claimer) claim(ctx context.Context, n int) (jobs []*dibs.RawJob, err error) {
-	_, err = ask(ctx, a.rng, func(ctx context.Context) (err error) {
+	_, err = makeCall(ctx, a.rng, func(ctx context.Context) (err error) {
 		jobs, err = a.store.Claim(ctx, dibs.ClaimRequest{Queue: a.queue, Worker: a.name, N: n})
 		return err
 	})
@@ -70,11 +70,12 @@ func (a *claimer) claim(ctx context.Context, n int) (jobs []*dibs.RawJob, err er
 	return jobs, err
 }
 
-// run holds the jobs for a while, finishes them, and then some more.
-func (a *claimer) run(ctx context.Context, round int, jobs []*dibs.RawJob) error {
+// workOn holds the jobs for a while and finishes them. Sometimes it finishes them or earlier jobs
+// once more, which must be refused.
+func (a *claimer) workOn(ctx context.Context, round int, jobs []*dibs.RawJob) error {
 	switch n := a.rng.IntN(200); {
 	case n == 0:
-		wait(ctx, lease+lease/5) // too long: every outcome must be refused
+		wait(ctx, lease+lease/5) // longer than the lease: every outcome must be refused
 	case n < 15:
 		if err := a.extend(ctx, jobs); err != nil {
 			return err
@@ -96,17 +97,17 @@ func (a *claimer) run(ctx context.Context, round int, jobs []*dibs.RawJob) error
 	}
 	rest := outcomes[inTx:]
 	if a.rng.IntN(4) == 0 {
-		rest = outcomes // whatever became of the transaction: what it did not finish, and what it did
+		rest = outcomes // also those in the transaction, whether it was committed or not
 	}
 	if err := a.finish(ctx, rest); err != nil {
 		return err
 	}
 	if a.rng.IntN(20) == 0 {
-		if err := a.finish(ctx, a.old[a.rng.IntN(len(a.old))]); err != nil {
+		if err := a.finish(ctx, a.staleOutcomes[a.rng.IntN(len(a.staleOutcomes))]); err != nil {
 			return err
 		}
 	}
-	a.old[round%len(a.old)] = outcomes
+	a.staleOutcomes[round%len(a.staleOutcomes)] = outcomes
 	return nil
 }
 
@@ -115,27 +116,27 @@ func (a *claimer) extend(ctx context.Context, jobs []*dibs.RawJob) error {
 	for i, j := range jobs {
 		leases[i] = j.Lease()
 	}
-	_, err := ask(ctx, a.rng, func(ctx context.Context) error {
+	_, err := makeCall(ctx, a.rng, func(ctx context.Context) error {
 		_, err := a.store.Extend(ctx, leases, lease)
 		return err
 	})
 	return err
 }
 
-// finish writes outcomes, now and then twice.
+// finish writes outcomes, sometimes twice.
 func (a *claimer) finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	if len(outcomes) == 0 {
 		return nil
 	}
-	again := 20
-	if a.Adopted != "" { // there is less to do, so that all is tried in a short run
-		again = 2
+	repeatOdds := 20
+	if a.Adopted != "" { // fewer calls are made, and a short run should try this too
+		repeatOdds = 2
 	}
-	answered, err := ask(ctx, a.rng, func(ctx context.Context) error { return a.store.Finish(ctx, outcomes) })
-	if err != nil || answered && a.rng.IntN(again) > 0 {
+	answered, err := makeCall(ctx, a.rng, func(ctx context.Context) error { return a.store.Finish(ctx, outcomes) })
+	if err != nil || answered && a.rng.IntN(repeatOdds) > 0 {
 		return err
 	}
-	_, err = ask(ctx, a.rng, func(ctx context.Context) error { return a.store.Finish(ctx, outcomes) })
+	_, err = makeCall(ctx, a.rng, func(ctx context.Context) error { return a.store.Finish(ctx, outcomes) })
 	return err
 }
 
@@ -158,19 +159,19 @@ func (a *claimer) outcome(l dibs.Lease) dibs.Outcome {
 	return l.Complete(fmt.Appendf(nil, "%d", l.ID))
 }
 
-// claimTx claims jobs in a transaction, fails one of them there now and then, and completes
-// others with their effects. It returns those that the commit has left claimed.
-func (a *claimer) claimTx(ctx context.Context) (left []*dibs.RawJob, err error) {
+// claimTx claims jobs in a transaction. There it completes some with their effects, and
+// sometimes fails one. It returns the jobs that are still claimed after the commit.
+func (a *claimer) claimTx(ctx context.Context) (leftClaimed []*dibs.RawJob, err error) {
 	committed, err := a.inTx(ctx, a.rng, func(t *sql.Tx, tx dibs.Tx) error {
 		jobs, err := tx.Claim(ctx, dibs.ClaimRequest{Queue: a.queue, Worker: a.name, N: 1 + a.rng.IntN(5)})
 		if err != nil || len(jobs) == 0 {
 			return err
 		}
 		if a.rng.IntN(20) == 0 {
-			wait(ctx, lease+lease/5) // too long for anybody else
+			wait(ctx, lease+lease/5) // longer than a lease outside of a transaction
 		}
 		n := a.rng.IntN(len(jobs) + 1)
-		left = jobs[n:]
+		leftClaimed = jobs[n:]
 		var outcomes []dibs.Outcome
 		for i, j := range jobs[:n] {
 			if i == 0 && a.rng.IntN(3) == 0 {
@@ -188,7 +189,7 @@ func (a *claimer) claimTx(ctx context.Context) (left []*dibs.RawJob, err error) 
 		return tx.Finish(ctx, outcomes)
 	})
 	if !committed {
-		left = nil
+		leftClaimed = nil
 	}
-	return left, err
+	return leftClaimed, err
 }

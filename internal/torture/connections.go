@@ -6,26 +6,25 @@ import (
 	"fmt"
 )
 
-// What a process needs of the server's connections, besides those of its store's pool.
 const (
-	besidePool = 3  // the store's upkeep and its wake-ups
-	ofSQL      = 2  // for database/sql
-	ofOperator = 16 // for the torture itself and for what it does not know
-	leastPool  = 2
-	mostPool   = 8
+	storeConns    = 3  // connections of each store outside of its pool, for upkeep and wake-ups
+	sqlConns      = 2  // connections of each process for database/sql
+	operatorConns = 16 // connections for the torture itself and for other programs
+	minPool       = 2  // the fewest connections in a store's pool
+	maxPool       = 8  // the most connections in a store's pool
 )
 
-// ConnectionsError: the server does not have as many connections as the workers need.
+// ConnectionsError says that the server has fewer free connections than the workers need.
 type ConnectionsError struct {
-	Workers, Need, Free, Most int // Most is how many workers it would be enough for
+	Workers, Need, Free, Most int // Most is how many workers the free connections suffice for
 }
 
 func (e *ConnectionsError) Error() string {
 	return fmt.Sprintf("%d workers need about %d connections, and the PostgreSQL server has %d free (see its max_connections)", e.Workers, e.Need, e.Free)
 }
 
-// poolSize is how many connections the store of each process may use, of those that the
-// server has free.
+// poolSize divides the server's free connections: it returns how many the pool of each
+// process' store may use.
 func (r *run) poolSize(ctx context.Context) (int, error) {
 	if r.onSQLite() {
 		return 0, nil
@@ -38,10 +37,10 @@ func (r *run) poolSize(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	const each = besidePool + ofSQL
+	const each = storeConns + sqlConns
 	processes := r.Workers + producers
-	if need := processes*(each+leastPool) + ofOperator; need > free {
-		return 0, &ConnectionsError{r.Workers, need, free, max(0, (free-ofOperator)/(each+leastPool)-producers)}
+	if need := processes*(each+minPool) + operatorConns; need > free {
+		return 0, &ConnectionsError{r.Workers, need, free, max(0, (free-operatorConns)/(each+minPool)-producers)}
 	}
-	return min((free-ofOperator)/processes-each, mostPool), nil
+	return min((free-operatorConns)/processes-each, maxPool), nil
 }

@@ -33,7 +33,7 @@ func TestTooManyWorkersForTheServerAreRefused(t *testing.T) {
 	if few.Most < 1 {
 		t.Fatal("the server has hardly any connection free: give it more max_connections")
 	}
-	if n, err := sized(1); err != nil || n < leastPool || n > mostPool {
+	if n, err := sized(1); err != nil || n < minPool || n > maxPool {
 		t.Errorf("one worker: a pool of %d, %v", n, err)
 	}
 }

@@ -21,16 +21,16 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Copy is a copy of an adopted table, in a schema or a file of its own.
+// Copy is a copy of an adopted table, in its own schema or file.
 type Copy struct {
 	Adopted
-	URL    open.URL // names its database
-	Text   string   // tells people where it is
-	schema string   // PostgreSQL's
+	URL    open.URL // the copy's database
+	Text   string   // where the copy is, for messages
+	schema string   // the copy's schema on PostgreSQL
 }
 
-// CopyTable makes a copy of the table of a mapping, with its files in dir. Of the table itself
-// some rows are read, and nothing else is done to it.
+// CopyTable makes a copy of a mapping's table, with its files in dir. From the table itself it
+// only reads some rows.
 func CopyTable(ctx context.Context, u open.URL, o open.Options, m mapping.Mapping, dir string) (c *Copy, err error) {
 	c = &Copy{URL: u}
 	path, _, err := open.Place(u)
@@ -47,14 +47,14 @@ func CopyTable(ctx context.Context, u open.URL, o open.Options, m mapping.Mappin
 			err = errors.Join(err, c.Close(context.WithoutCancel(ctx), false))
 		}
 	}()
-	make := c.inSchema
+	copyTable := c.inSchema
 	if c.SQLite {
-		make = func(ctx context.Context, table string) (string, error) { return c.inFile(ctx, table, path, dir) }
+		copyTable = func(ctx context.Context, table string) (string, error) { return c.inFile(ctx, table, path, dir) }
 	}
 	if m.Table, err = advice.Find(ctx, original, m.Table); err != nil {
 		return c, err
 	}
-	table, err := make(ctx, m.Table)
+	table, err := copyTable(ctx, m.Table)
 	if err != nil {
 		return c, fmt.Errorf("copy the table %s: %w", m.Table, err)
 	}
@@ -72,7 +72,7 @@ func CopyTable(ctx context.Context, u open.URL, o open.Options, m mapping.Mappin
 	return c, err
 }
 
-// inSchema makes the copy in a schema of its own.
+// inSchema makes the copy in a new schema.
 func (c *Copy) inSchema(ctx context.Context, table string) (string, error) {
 	schema, name, ok := strings.Cut(table, ".")
 	from := pgx.Identifier{schema, name}.Sanitize()
@@ -98,7 +98,7 @@ func (c *Copy) inSchema(ctx context.Context, table string) (string, error) {
 	return c.schema + "." + name, err
 }
 
-// inFile makes the copy in a file of its own.
+// inFile makes the copy in a new file.
 func (c *Copy) inFile(ctx context.Context, table, path, dir string) (string, error) {
 	file := filepath.Join(dir, "adopted.db")
 	c.URL, c.Text = open.URL("sqlite:"+file), "a copy of "+table+" in the SQLite file "+file
@@ -153,13 +153,14 @@ func (c *Copy) inFile(ctx context.Context, table, path, dir string) (string, err
 	if _, err := conn.ExecContext(ctx, "attach database ? as original", path); err != nil {
 		return "", err
 	}
-	name := pgx.Identifier{table}.Sanitize() // quoted in the same way
+	name := pgx.Identifier{table}.Sanitize() // SQLite quotes names in the same way
 	err = c.fill(ctx, conn, "original."+name, "main."+name, "select name from pragma_table_xinfo('"+strings.ReplaceAll(table, "'", "''")+"') where hidden = 0")
 	_, detached := conn.ExecContext(ctx, "detach database original")
 	return table, errors.Join(err, detached)
 }
 
-// fill copies rows; columns is the select of those that can be written.
+// fill copies some rows. The statement columns selects the names of the columns that can be
+// written.
 func (c *Copy) fill(ctx context.Context, db checks.SQLTx, from, to, columns string) error {
 	rows, err := db.QueryContext(ctx, columns)
 	if err != nil {
@@ -180,7 +181,7 @@ func (c *Copy) fill(ctx context.Context, db checks.SQLTx, from, to, columns stri
 	return err
 }
 
-// Close removes the copy, unless it is to be kept.
+// Close removes the copy, unless keep is set, and closes its database.
 func (c *Copy) Close(ctx context.Context, keep bool) error {
 	if c.SQL == nil {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// The torture creates rows of the copy from others, under new ids. So the copy has no unique
-// indexes besides that of the id; but partial ones stay, since such an index may be what
-// allows only one running row of a group.
+// The torture makes new rows of the copy from existing ones, with new ids. So the copy has no
+// unique index except that of the id. Partial unique indexes stay, since such an index may
+// be what allows only one running row of a group.
 
-// dropUnique drops the unique indexes without the id, on PostgreSQL.
+// dropUnique drops, on PostgreSQL, the unique indexes that do not contain the id.
 func (c *Copy) dropUnique(ctx context.Context, table string) error {
 	drops, err := textRows(c.SQL.QueryContext(ctx, qualify.Text(`
 select case when con.conname is null then format('drop index %I.%I', $3::text, i.relname)
@@ -38,8 +38,8 @@ and not exists (
 	return err
 }
 
-// findUnique is dropUnique for SQLite: it returns the indexes to leave out. For each one that is
-// part of the table and cannot be left out, it records a column.
+// findUnique returns, on SQLite, the unique indexes that the copy leaves out. For each one that
+// is part of the table's definition, it adds a column to Unique instead.
 func (c *Copy) findUnique(ctx context.Context, original *sql.DB, table string) (dropped []string, err error) {
 	found, err := textRows(original.QueryContext(ctx, `
 select json_object('name', l.name, 'apart', l.origin = 'c', 'columns', json((select json_group_array(i.name) from pragma_index_info(l.name) as i)))
@@ -53,7 +53,7 @@ and not exists (select 1 from pragma_table_info(?1) where pk > 0 and lower(name)
 	for _, text := range found {
 		var index struct {
 			Name    string
-			Apart   int // 1: created apart from the table
+			Apart   int // 1: made by create index, not by the table's definition
 			Columns []string
 		}
 		if err := json.Unmarshal([]byte(text), &index); err != nil {
@@ -68,7 +68,7 @@ and not exists (select 1 from pragma_table_info(?1) where pk > 0 and lower(name)
 	return dropped, err
 }
 
-// leastUsed returns the last column that the mapping does not use, or else the last one.
+// leastUsed returns the last column that the mapping does not use, or the last of all.
 func (c *Copy) leastUsed(columns []string) string {
 	used := []string{c.M.Group.Column, c.M.Kind}
 	for _, o := range c.M.Order {

@@ -5,36 +5,36 @@ import (
 	"time"
 )
 
-// drainers is how many workers are enough to do the rest: more would only be in each
-// other's way, on a small machine for minutes.
+// drainers is how many workers run the remaining jobs. More of them would hinder each other,
+// on a small machine for minutes.
 const drainers = 8
 
-// drain ends the producers and most workers, and waits until the others have done all
-// there is: for as long as they get on with it, however slow the machine.
+// drain ends the producers and most workers. Then it waits until the others have ended all
+// jobs, or make no progress any more.
 func (r *run) drain(ctx context.Context) error {
-	if err := r.end(func(p Part) bool { return p.Producer || p.Seat >= drainers }); err != nil {
+	if err := r.end(func(timer Part) bool { return timer.Producer || timer.Seat >= drainers }); err != nil {
 		return err
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	return together(ctx,
-		func(ctx context.Context) error { return r.look(ctx, "draining") },
+	return runAll(ctx,
+		func(ctx context.Context) error { return r.monitor(ctx, "draining") },
 		func(ctx context.Context) error {
 			defer stop()
-			for p := (patience{since: time.Now()}); ctx.Err() == nil; {
-				now, err := r.tally(ctx)
+			for timer := (stallTimer{since: time.Now()}); ctx.Err() == nil; {
+				counts, err := r.tally(ctx)
 				switch {
-				case expected(err) != nil:
+				case unexpected(err) != nil:
 					return err
 				case err != nil:
-					now = p.last // the database is away
-				case now.live == 0:
+					counts = timer.last // the database is away
+				case counts.live == 0:
 					return nil
 				}
-				if p.over(now, time.Now()) {
-					return nil // the judge finds what is left
+				if timer.stalled(counts, time.Now()) {
+					return nil // the judge accuses the jobs that are left
 				}
-				if err := r.clear(ctx); expected(err) != nil {
+				if err := r.completeSteady(ctx); unexpected(err) != nil {
 					return err
 				}
 				wait(ctx, 100*time.Millisecond)
@@ -43,7 +43,7 @@ func (r *run) drain(ctx context.Context) error {
 		})
 }
 
-// tally counts the jobs that are in no final state, and those that are in one.
+// tally counts the live jobs, and those in a final state.
 type tally struct{ live, ended int64 }
 
 func (r *run) tally(ctx context.Context) (t tally, err error) {
@@ -55,16 +55,16 @@ func (r *run) tally(ctx context.Context) (t tally, err error) {
 	return t, err
 }
 
-// patience is with workers that get on, however slowly.
-type patience struct {
+// stallTimer notices when the workers make no progress any more, however slow they are.
+type stallTimer struct {
 	last  tally
-	since time.Time // when the tally last changed
+	since time.Time // the last change of the tally
 }
 
-// over reports whether nothing has changed for too long.
-func (p *patience) over(now tally, at time.Time) bool {
-	if now != p.last {
-		p.last, p.since = now, at
+// stalled reports whether the tally has not changed for too long.
+func (p *stallTimer) stalled(counts tally, at time.Time) bool {
+	if counts != p.last {
+		p.last, p.since = counts, at
 	}
 	return at.Sub(p.since) >= stallTime
 }

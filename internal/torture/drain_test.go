@@ -8,19 +8,19 @@ import (
 func TestTheDrainEndsOnlyWithoutProgress(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
-	p := patience{since: begin}
+	p := stallTimer{since: begin}
 	at := begin
-	for live := int64(1138); live > 628; live-- { // about a job a minute
+	for live := int64(1138); live > 628; live-- { // one job in about a minute
 		at = at.Add(stallTime - time.Second)
-		if p.over(tally{live: live}, at) {
-			t.Fatalf("given up with %d live jobs after %v, one having just been done", live, at.Sub(begin))
+		if p.stalled(tally{live: live}, at) {
+			t.Fatalf("the drain gave up with %d live jobs after %v, although a job has just ended", live, at.Sub(begin))
 		}
 	}
-	p.over(tally{628, 1}, at)
-	if p.over(tally{628, 2}, at.Add(stallTime)) {
-		t.Error("given up although a job has ended")
+	p.stalled(tally{628, 1}, at)
+	if p.stalled(tally{628, 2}, at.Add(stallTime)) {
+		t.Error("the drain gave up although a job has ended")
 	}
-	if !p.over(tally{628, 2}, at.Add(2*stallTime)) {
-		t.Error("not given up after a minute without any progress")
+	if !p.stalled(tally{628, 2}, at.Add(2*stallTime)) {
+		t.Error("the drain did not give up after a minute without progress")
 	}
 }

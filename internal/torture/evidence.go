@@ -9,16 +9,16 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// slack is for a machine that is busy with far more processes than it has cores, of
-// which some are stopped: on SQLite one may have been stopped in the middle of its
-// turn to write, which then lasts as long.
+// slack is how much later than promised claims may be. The machine runs far more processes
+// than it has cores, and on SQLite a process that is stopped in its write transaction makes
+// all others wait.
 const slack = 3 * time.Second
 
-// orderSlack is what PostgreSQL is granted for the order while claims are slow: a
-// second, and what it takes until the next claim begins. On SQLite order is exact.
+// orderSlack is how long claims on PostgreSQL may pass over a job while they are slow: a
+// second, and the time until the next claim begins. On SQLite the order is exact.
 const orderSlack = 1200 * time.Millisecond
 
-// evidence reads what the run has left.
+// evidence collects the records and the database's contents after the run.
 func (r *run) evidence(ctx context.Context) (e history.Evidence, err error) {
 	if e, err = history.Collect(ctx, r.DB, r.Dir); err != nil {
 		return e, err

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// fault is something that is done again and again, for as long as the faults go on.
+// fault is an action that is repeated for as long as the faults go on.
 type fault struct {
-	every time.Duration // on average, from the end of one to the beginning of the next
+	every time.Duration // the average pause between two of them
 	do    func(ctx context.Context, rng *rand.Rand) error
 }
 
-// What the counts of faults are called.
+// The names under which faults are counted.
 const (
 	kills     = "kills"
 	stops     = "stops"
@@ -26,7 +26,7 @@ const (
 	meddling  = "meddling"
 )
 
-// FaultTexts explain the counts.
+// FaultTexts describe what each name counts.
 var FaultTexts = []struct{ Name, Text string }{
 	{kills, "processes killed (SIGKILL) and started anew"},
 	{stops, "processes stopped past their leases and continued"},
@@ -36,23 +36,23 @@ var FaultTexts = []struct{ Name, Text string }{
 	{limits, "changes of limits"},
 	{pauses, "queues paused"},
 	{meddling, "cancels, edits and requeues"},
-	{elsewhere, "rows ended by another program"},
+	{endedElsewhere, "rows ended by another program"},
 }
 
-// The texts of some faults' records.
+// The texts in the records of some faults.
 const (
 	killed   = "killed (SIGKILL)"
 	snapshot = "snapshot held (REPEATABLE READ)"
 )
 
-// faults are those that the database and the system allow.
+// faults lists the faults that are possible on this database and system.
 func (r *run) faults() []fault {
 	all := []fault{
 		{500 * time.Millisecond, r.killOne},
 		{150 * time.Millisecond, r.changeLimit},
 		{2 * time.Second, r.pauseOne},
-		{100 * time.Millisecond, r.interfere},
-		{50 * time.Millisecond, r.serve},
+		{100 * time.Millisecond, r.changeJobs},
+		{50 * time.Millisecond, r.serveSteady},
 		{500 * time.Millisecond, r.claimTwice},
 	}
 	if canStop {
@@ -67,14 +67,14 @@ func (r *run) faults() []fault {
 	return all
 }
 
-// repeat does a fault until ctx ends. An error is one that makes the run worthless.
+// repeat repeats a fault until ctx ends. It returns only errors that the faults do not explain.
 func (r *run) repeat(ctx context.Context, rng *rand.Rand, f fault) error {
 	for {
 		wait(ctx, time.Duration((0.5+rng.Float64())*float64(f.every)))
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err := f.do(ctx, rng); expected(err) != nil {
+		if err := f.do(ctx, rng); unexpected(err) != nil {
 			return err
 		}
 	}
@@ -86,9 +86,8 @@ func (r *run) count(what string) {
 	r.counts[what]++
 }
 
-// pick chooses a seat to which nothing is being done, and locks it; nil: chance chose
-// one that is taken.
-func (r *run) pick(rng *rand.Rand) *seat {
+// lockSeat locks a random seat. It returns nil if another fault has locked that seat.
+func (r *run) lockSeat(rng *rand.Rand) *seat {
 	s := r.seats[rng.IntN(len(r.seats))]
 	if !s.mu.TryLock() {
 		return nil
@@ -96,17 +95,17 @@ func (r *run) pick(rng *rand.Rand) *seat {
 	return s
 }
 
-// killOne kills a process at its work and starts another in its place.
+// killOne kills a process while it works, and starts another in its place.
 func (r *run) killOne(_ context.Context, rng *rand.Rand) error {
-	s := r.pick(rng)
+	s := r.lockSeat(rng)
 	if s == nil {
 		return nil
 	}
 	defer s.mu.Unlock()
-	if err := s.now.crashed(); err != nil {
+	if err := s.process.crashed(); err != nil {
 		return err
 	}
-	if err := r.rec.Fault(s.now.client, killed, s.now.kill); err != nil {
+	if err := r.rec.Fault(s.process.client, killed, s.process.kill); err != nil {
 		return err
 	}
 	r.count(kills)
@@ -115,21 +114,21 @@ func (r *run) killOne(_ context.Context, rng *rand.Rand) error {
 
 // stopOne stops a process for longer than its leases last.
 func (r *run) stopOne(ctx context.Context, rng *rand.Rand) error {
-	s := r.pick(rng)
+	s := r.lockSeat(rng)
 	if s == nil {
 		return nil
 	}
 	defer s.mu.Unlock()
-	if err := s.now.crashed(); err != nil {
+	if err := s.process.crashed(); err != nil {
 		return err
 	}
 	d := lease + time.Duration(rng.Int64N(int64(lease)))
-	err := r.rec.Fault(s.now.client, fmt.Sprintf("stopped (SIGSTOP) for %v", d.Round(time.Millisecond)), func() error {
-		if err := stop(s.now.cmd.Process); err != nil {
+	err := r.rec.Fault(s.process.client, fmt.Sprintf("stopped (SIGSTOP) for %v", d.Round(time.Millisecond)), func() error {
+		if err := stop(s.process.cmd.Process); err != nil {
 			return err
 		}
 		wait(ctx, d)
-		return cont(s.now.cmd.Process)
+		return cont(s.process.cmd.Process)
 	})
 	if ctx.Err() == nil {
 		r.count(stops)
@@ -137,27 +136,28 @@ func (r *run) stopOne(ctx context.Context, rng *rand.Rand) error {
 	return err
 }
 
-// cutOne cuts a connection after the server did what it was asked and before its
-// answer came back. The seat is not locked: cuts also hit the stopped and the dying.
+// cutOne cuts a connection after the server has executed a statement and before its answer
+// arrives. The seat is not locked, so that cuts also hit stopped and dying processes.
 func (r *run) cutOne(ctx context.Context, rng *rand.Rand) error {
 	s := r.seats[rng.IntN(len(r.seats))]
 	ctx, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
 	if !s.proxy.cut(ctx) {
-		return nil // nobody asked for anything
+		return nil // no answer came that could be held back
 	}
 	r.count(cuts)
 	s.mu.Lock()
-	client := s.now.client
+	client := s.process.client
 	s.mu.Unlock()
 	return r.rec.Fault(client, "connection cut, the answer held back", func() error { return nil })
 }
 
-// holdSnapshot keeps the server from cleaning up for a while, as soon as it is there.
+// holdSnapshot holds a snapshot open for a while, so that the server cannot vacuum. If the
+// server is away, it first waits for it.
 func (r *run) holdSnapshot(ctx context.Context, _ *rand.Rand) error {
 	return r.rec.Fault("", snapshot, func() error {
 		return r.withSQL(func(db *sql.DB) error {
-			for ctx.Err() == nil && !r.held(ctx, db) {
+			for ctx.Err() == nil && !r.tryHold(ctx, db) {
 				wait(ctx, 50*time.Millisecond)
 			}
 			return nil
@@ -165,8 +165,8 @@ func (r *run) holdSnapshot(ctx context.Context, _ *rand.Rand) error {
 	})
 }
 
-// held holds a snapshot, unless the server is away.
-func (r *run) held(ctx context.Context, db *sql.DB) bool {
+// tryHold holds a snapshot, and returns false if the server is away.
+func (r *run) tryHold(ctx context.Context, db *sql.DB) bool {
 	t, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	if err != nil {
 		return false

@@ -16,25 +16,25 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// EvidenceFile holds, beside the processes' records, all else that a run is judged
-// from: a line about the run, and one for each job that it left.
+// EvidenceFile holds the evidence of a run besides the processes' records: a line about the
+// run, and a line for each job that is in the database at the end.
 const EvidenceFile = "evidence.jsonl"
 
-// keptLine is the first line.
-type keptLine struct {
+// evidenceLine is the first line of the file.
+type evidenceLine struct {
 	About      About                     `json:"about"`
-	Queues     []dibs.Queue              `json:"queues"` // at the start
+	Queues     []dibs.Queue              `json:"queues"` // settings at the start
 	Groups     map[string]map[string]int `json:"groups"` // limits at the start, by queue and group
 	Effects    map[int64]int             `json:"effects"`
 	Check      []string                  `json:"check"`
 	Slack      time.Duration             `json:"slack"`
 	OrderSlack time.Duration             `json:"order_slack"`
-	Records    map[string]int64          `json:"records"` // size of each file of records
-	Jobs       int                       `json:"jobs"`    // how many lines follow
+	Records    map[string]int64          `json:"records"` // the size of each file of records
+	Jobs       int                       `json:"jobs"`    // the number of lines that follow
 }
 
-// keep writes all of the evidence that is not in the records.
-func keep(dir string, about About, e *history.Evidence) (err error) {
+// writeEvidence writes the evidence that is not in the records.
+func writeEvidence(dir string, about About, e *history.Evidence) (err error) {
 	file, err := os.Create(filepath.Join(dir, EvidenceFile))
 	if err != nil {
 		return err
@@ -43,8 +43,8 @@ func keep(dir string, about About, e *history.Evidence) (err error) {
 	buffer := bufio.NewWriter(file)
 	out := json.NewEncoder(buffer)
 	out.SetEscapeHTML(false) // payloads and results keep their bytes
-	first := keptLine{about, e.Queues, e.Groups, e.Effects, e.Check, e.Slack, e.OrderSlack, nil, len(e.Final)}
-	if first.Records, err = records(dir); err != nil {
+	first := evidenceLine{about, e.Queues, e.Groups, e.Effects, e.Check, e.Slack, e.OrderSlack, nil, len(e.Final)}
+	if first.Records, err = recordSizes(dir); err != nil {
 		return err
 	}
 	if err := out.Encode(first); err != nil {
@@ -58,8 +58,8 @@ func keep(dir string, about About, e *history.Evidence) (err error) {
 	return buffer.Flush()
 }
 
-// records are the files of records in dir, and their sizes.
-func records(dir string) (map[string]int64, error) {
+// recordSizes returns the size of each file of records in dir.
+func recordSizes(dir string) (map[string]int64, error) {
 	names, err := filepath.Glob(filepath.Join(dir, "*"+history.Suffix))
 	sizes := make(map[string]int64, len(names))
 	for _, name := range names {
@@ -72,32 +72,32 @@ func records(dir string) (map[string]int64, error) {
 	return sizes, err
 }
 
-// ErrNoEvidence: a folder does not hold what a run is judged from.
+// ErrNoEvidence says that a folder does not hold the complete evidence of a run.
 var ErrNoEvidence = errors.New("no evidence of a run that came to its end")
 
-// Judge judges once more the run whose evidence was kept in dir.
+// Judge judges again the run whose evidence is in dir.
 func Judge(dir string) (*Result, error) {
-	about, e, err := kept(dir)
+	about, e, err := readEvidence(dir)
 	if err != nil {
 		return nil, err
 	}
 	if e.Calls, err = history.Read(dir); err != nil {
 		return nil, err
 	}
-	return judged(about, dir, e), nil
+	return judgeEvidence(about, dir, e), nil
 }
 
-// kept reads what keep wrote.
-func kept(dir string) (about About, e history.Evidence, err error) {
+// readEvidence reads the file that writeEvidence wrote.
+func readEvidence(dir string) (about About, e history.Evidence, err error) {
 	file, err := os.Open(filepath.Join(dir, EvidenceFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return about, e, fmt.Errorf("%s holds %w", dir, ErrNoEvidence)
 	} else if err != nil {
 		return about, e, fmt.Errorf("%s holds %w: %w", dir, ErrNoEvidence, err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // nothing was written
 	in := json.NewDecoder(bufio.NewReader(file))
-	var first keptLine
+	var first evidenceLine
 	err = in.Decode(&first)
 	e = history.Evidence{
 		Queues: first.Queues, Groups: first.Groups, Effects: first.Effects, Check: first.Check,
@@ -111,11 +111,11 @@ func kept(dir string) (about About, e history.Evidence, err error) {
 	if err != nil {
 		return about, e, fmt.Errorf("%s holds %w: %s: %w", dir, ErrNoEvidence, EvidenceFile, err)
 	}
-	// Without some of the records, what they tell of would look like a broken promise.
-	now, err := records(dir)
+	// Missing records would look like broken promises.
+	present, err := recordSizes(dir)
 	for _, name := range slices.Sorted(maps.Keys(first.Records)) {
-		if err == nil && now[name] != first.Records[name] {
-			err = fmt.Errorf("%s holds %w: %s has %d bytes, and had %d", dir, ErrNoEvidence, name, now[name], first.Records[name])
+		if err == nil && present[name] != first.Records[name] {
+			err = fmt.Errorf("%s holds %w: %s has %d bytes, and had %d", dir, ErrNoEvidence, name, present[name], first.Records[name])
 		}
 	}
 	return first.About, e, err

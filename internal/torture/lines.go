@@ -6,22 +6,22 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// Lines are the calls of a violation, one line each.
+// Lines describes the calls of a violation, one line each.
 func Lines(v *history.Violation) []string {
 	var lines []string
 	ends, attempts := endsOf(v.Calls), attemptsOf(v.Calls, v.Job)
 	for _, c := range v.Calls {
-		what := plainText(c)
+		text := plainText(c)
 		s := Story{Job: v.Job, attempts: attempts}
 		if s.add(c, fateOf(c, ends)); len(s.Events) > 0 {
-			what = s.Events[0].Text
+			text = s.Events[0].Text
 		}
-		lines = append(lines, fmt.Sprintf("%9.3f s  %-14s %s", c.Begin.Sub(v.Calls[0].Begin).Seconds(), c.Client, what))
+		lines = append(lines, fmt.Sprintf("%9.3f s  %-14s %s", c.Begin.Sub(v.Calls[0].Begin).Seconds(), c.Client, text))
 	}
 	return lines
 }
 
-// plainText says what a call was about, whatever the job.
+// plainText describes a call without regard to a particular job.
 func plainText(c *history.Call) string {
 	text := string(c.Verb)
 	if c.Queue != "" {

@@ -8,14 +8,12 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// What an operator does meanwhile. Their errors are the repeat loop's to judge.
-
 // changeLimit raises or lowers a limit.
 func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 	r.count(limits)
 	switch rng.IntN(4) {
 	case 0:
-		limit := []int{0, 3, 30}[rng.IntN(3)] // 0: none, so that the next one is the first
+		limit := []int{0, 3, 30}[rng.IntN(3)] // 0: no limit, so that a later change sets a first one
 		_, err := r.admin.SetQueue(ctx, limited, dibs.QueueChange{Concurrency: &limit})
 		return err
 	case 1:
@@ -38,8 +36,8 @@ func (r *run) pauseOne(ctx context.Context, rng *rand.Rand) error {
 	return err
 }
 
-// interfere cancels, edits or requeues a few jobs.
-func (r *run) interfere(ctx context.Context, rng *rand.Rand) error {
+// changeJobs cancels, edits or requeues a few jobs.
+func (r *run) changeJobs(ctx context.Context, rng *rand.Rand) error {
 	states := []dibs.State{dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled}
 	f := dibs.Filter{Queue: queues[rng.IntN(len(queues))], State: states[rng.IntN(len(states))], Limit: 20}
 	page, err := r.DB.List(ctx, f)
@@ -71,9 +69,9 @@ func (r *run) interfere(ctx context.Context, rng *rand.Rand) error {
 	return err
 }
 
-// lift ends pauses, so that what there is can be done. The limits stay, under which it
-// can be done too: a change of a group's limit would wake a group that is stuck.
-func (r *run) lift(ctx context.Context) error {
+// unpause ends all pauses, so that all jobs can run. It changes no limit, since that would
+// wake a group that is stuck.
+func (r *run) unpause(ctx context.Context) error {
 	for _, q := range queues {
 		if _, err := r.admin.SetQueue(ctx, q, dibs.QueueChange{Paused: ptr(false)}); err != nil {
 			return err

@@ -15,8 +15,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// What the torture itself does to the copy of an adopted table calls nothing that somebody
-// has planted in a schema of the path.
+// The torture's own statements on the copy of an adopted table call no objects that somebody
+// has planted in a schema of the search_path.
 func TestNothingPlantedIsCalledOnACopy(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
@@ -49,17 +49,17 @@ func TestNothingPlantedIsCalledOnACopy(t *testing.T) {
 		}
 	}
 	if n := p.Hits(); n > 0 {
-		t.Errorf("%d calls of what was planted", n)
+		t.Errorf("%d calls of planted objects", n)
 	}
 	if made := p.Dependents(); len(made) > 0 {
-		t.Errorf("these depend on what was planted: %q", made)
+		t.Errorf("these objects depend on planted ones: %q", made)
 	}
 }
 
-// looksUp tells statements that a planted object could stand in for something in.
+// looksUp matches the statements in which a planted object could replace one of the system's.
 var looksUp = regexp.MustCompile(`^(select|insert|update|delete) .*"copy"`)
 
-// disturbCopy has the torture do all that it does to a copy beside adopt's own calls.
+// disturbCopy makes the torture run all of its own statements on a copy.
 func disturbCopy(t *testing.T, db *sql.DB, columns string, m mapping.Mapping) {
 	t.Helper()
 	must := func(err error) {
@@ -76,15 +76,15 @@ func disturbCopy(t *testing.T, db *sql.DB, columns string, m mapping.Mapping) {
 		`create table copy.job (done bool, mark int, at timestamptz, note varchar, `+columns+`)`,
 		`insert into copy.job (`+quotedAll(m.ID, "")+`) select `+map[int]string{1: "gen_random_uuid()", 2: "'a', 1"}[len(m.ID)]))
 	must(a.Prepare(ctx, "copy"))
-	_, err := a.names(ctx, "select "+a.name()+" from "+a.table()+" t where "+a.ready()+" order by "+a.order())
+	_, err := a.queryNames(ctx, "select "+a.nameSQL()+" from "+a.tableSQL()+" t where "+a.readyCondition()+" order by "+a.orderBy())
 	must(err)
-	must(a.exec(ctx, "update "+a.table()+" set done = true"))
+	must(a.exec(ctx, "update "+a.tableSQL()+" set done = true"))
 	must(a.keepCopies(ctx))
 	rng := rand.New(rand.NewPCG(1, 2))
 	rec, err := history.OpenIn(t.TempDir(), "faults")
 	must(err)
-	o := &others{Adopted: a, rng: rng, rec: rec, row: func(string) (int64, error) { return 1, nil }}
-	must(o.learn(ctx))
+	o := &others{Adopted: a, rng: rng, rec: rec, rowID: func(string) (int64, error) { return 1, nil }}
+	must(o.learnTable(ctx))
 	ended := 0
 	for range 20 {
 		must(o.insert(ctx, rng))
@@ -93,12 +93,12 @@ func disturbCopy(t *testing.T, db *sql.DB, columns string, m mapping.Mapping) {
 		ended += n
 	}
 	must(rec.Close())
-	if seen := a.ended(ctx); ended == 0 || seen != int64(ended) {
-		t.Errorf("ended %d rows, and the triggers saw %d", ended, seen)
+	if counted := a.ended(ctx); ended == 0 || counted != int64(ended) {
+		t.Errorf("ended %d rows, and the triggers saw %d", ended, counted)
 	}
 }
 
-// sentTexts are the statements that were sent.
+// sentTexts records the statements that were sent.
 type sentTexts struct{ texts []string }
 
 func (s *sentTexts) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {

@@ -10,30 +10,30 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// lease is short, so that stopped and killed processes lose theirs all the time.
+// lease is short, so that stopped and killed processes often lose their leases.
 const lease = time.Second
 
 // The queues of a run.
 const (
 	plain   = "plain"   // no limits
 	grouped = "grouped" // groups with limits of 1 to 3
-	strict  = "strict"  // groups of which one job runs at once, retries keep their place
+	strict  = "strict"  // groups with a limit of 1 in which retries keep their place
 	limited = "limited" // a limit for the whole queue
 	unique  = "unique"  // every job holds a unique key
-	steady  = "steady"  // served by the operator alone, whom nothing hits
+	steady  = "steady"  // served only by the operator, whom no fault hits
 )
 
-// queues are those that the processes serve.
+// queues are the queues that the worker processes serve.
 var queues = []string{plain, grouped, strict, limited, unique}
 
-// inTxs are those from which transactions claim.
-var inTxs = []string{plain, grouped, unique}
+// txQueues are the queues from which transactions claim.
+var txQueues = []string{plain, grouped, unique}
 
 const (
-	backlog    = 800 // live jobs of one queue above which producers wait
+	backlog    = 800 // producers wait while a queue has more live jobs
 	groups     = 24  // how many groups a queue with groups has
 	uniqueKeys = 2000
-	maxClaim   = 100 // jobs of one claim
+	maxClaim   = 100 // the most jobs of one claim
 )
 
 var tortureBackoff = dibs.Backoff{Base: 30 * time.Millisecond, Factor: 2, Max: 500 * time.Millisecond, Jitter: 0.25}
@@ -53,7 +53,7 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 	}
 	for g := range groups {
-		if err := r.DB.SetGroup(ctx, grouped, groupName(g), g%4); err != nil { // 0: the queue's
+		if err := r.DB.SetGroup(ctx, grouped, groupName(g), g%4); err != nil { // 0: the queue's limit holds
 			return err
 		}
 		r.setGroup(groupName(g), g%4)
@@ -68,7 +68,7 @@ func (r *run) prepare(ctx context.Context) error {
 	})
 }
 
-// setGroup notes the limit of a group at the start.
+// setGroup notes a group's limit at the start.
 func (r *run) setGroup(name string, limit int) {
 	if limit > 0 {
 		r.startGroups[name] = limit
@@ -77,13 +77,13 @@ func (r *run) setGroup(name string, limit int) {
 
 func groupName(g int) string { return fmt.Sprintf("group-%02d", g) }
 
-// payload is what every job of a run carries. Key is what a history knows it by.
+// payload is the payload of every job of a run. The history identifies the job by Key.
 type payload struct {
 	Key string `json:"key"`
 	Pad string `json:"pad,omitempty"`
 }
 
-// newJob is a job for a queue as chance has it.
+// newJob makes a random job for a queue.
 func newJob(rng *rand.Rand, queue, key string) dibs.NewJob {
 	j := dibs.NewJob{Queue: queue, Kind: "work", Payload: payload{Key: key, Pad: pad[:rng.IntN(len(pad))]}}
 	if rng.IntN(3) == 0 {

@@ -9,17 +9,17 @@ import (
 	"github.com/dibs-queue/dibs/internal/child"
 )
 
-// seat is one worker or producer, of which there is always one process: when it is
-// killed, another takes its seat.
+// seat is the place of one worker or producer process. When the process is killed, another
+// takes its seat.
 type seat struct {
-	part   Part
-	proxy  *proxy                        // nil on SQLite
-	make   func(Part) (*exec.Cmd, error) // the command of a process
-	launch func(*exec.Cmd) error
+	part    Part
+	proxy   *proxy                        // nil on SQLite
+	command func(Part) (*exec.Cmd, error) // returns the command for a process
+	launch  func(*exec.Cmd) error
 
-	mu       sync.Mutex // held while something is done to the process
+	mu       sync.Mutex // held while a fault acts on the process
 	restarts int
-	now      *process
+	process  *process
 }
 
 // process is one process of a seat.
@@ -39,7 +39,7 @@ func (s *seat) start() error {
 	part := s.part
 	part.Client = fmt.Sprintf("%s.%d", part.Name, s.restarts)
 	part.Seed += uint64(s.restarts) << 32
-	cmd, err := s.make(part)
+	cmd, err := s.command(part)
 	if err != nil {
 		return err
 	}
@@ -47,6 +47,6 @@ func (s *seat) start() error {
 	if err != nil {
 		return err
 	}
-	s.now = &process{p, part.Client, cmd}
+	s.process = &process{p, part.Client, cmd}
 	return nil
 }

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	maxBatch  = 200                    // jobs of one enqueue
-	lookEvery = 100 * time.Millisecond // how often a producer looks at the backlog
+	maxBatch  = 200                    // the most jobs of one enqueue
+	lookEvery = 100 * time.Millisecond // how often a producer reads the backlog
 )
 
-// produce enqueues for as long as the backlog is short, until ctx ends.
+// produce enqueues jobs while the backlog is short, until ctx ends.
 func (c *client) produce(ctx context.Context) error {
-	rng := c.dice()
+	rng := c.newRand()
 	room := map[string]int{}
 	var looked time.Time
 	for ctx.Err() == nil {
 		if time.Since(looked) > lookEvery {
 			stats, err := c.raw.Stats(ctx)
-			if expected(err) != nil {
+			if unexpected(err) != nil {
 				return err
 			}
 			looked = time.Now()
@@ -38,7 +38,7 @@ func (c *client) produce(ctx context.Context) error {
 		}
 		jobs := c.batch(rng, queue, 1+rng.IntN(min(maxBatch, room[queue])))
 		room[queue] -= len(jobs)
-		if _, err := ask(ctx, rng, func(ctx context.Context) error { return c.enqueue(ctx, rng, jobs) }); err != nil {
+		if _, err := makeCall(ctx, rng, func(ctx context.Context) error { return c.enqueue(ctx, rng, jobs) }); err != nil {
 			return err
 		}
 	}
@@ -55,10 +55,10 @@ func (c *client) batch(rng *rand.Rand, queue string, n int) []dibs.NewJob {
 
 var errRollback = errors.New("rolled back on purpose")
 
-// enqueue enqueues in one of the ways that there are.
+// enqueue enqueues jobs by a plain call, in InTx, or in the caller's own transaction.
 func (c *client) enqueue(ctx context.Context, rng *rand.Rand, jobs []dibs.NewJob) error {
 	switch rng.IntN(8) {
-	case 0: // the database's own transaction, rolled back half of the time
+	case 0: // InTx, rolled back half of the time
 		err := c.store.InTx(ctx, func(tx dibs.Tx) error {
 			if _, err := tx.Enqueue(ctx, jobs); err != nil || rng.IntN(2) == 0 {
 				return err

@@ -8,29 +8,29 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Progress is how far a run has come.
+// Progress says how far a run has come.
 type Progress struct {
 	Stage string // running, draining or judging
-	// Interrupted: the faults were ended early.
+	// Interrupted says that the faults ended early.
 	Interrupted bool
 	Elapsed     time.Duration
-	Faults      map[string]int // so far, by name
+	Faults      map[string]int // how many there were so far, by name
 	Queues      []dibs.QueueStats
 }
 
-func (r *run) watch(ctx context.Context, stage string) {
+func (r *run) showProgress(ctx context.Context, stage string) {
 	if r.Watch == nil {
 		return
 	}
 	p := Progress{Stage: stage, Interrupted: r.Interrupted, Elapsed: time.Since(r.Began)}
-	p.Queues, _ = r.DB.Stats(ctx) // the database may be away: then there is nothing to show
+	p.Queues, _ = r.DB.Stats(ctx) // if the database is away, the counts are not shown
 	if r.Adopted != nil {
-		for i := range p.Queues { // there is one
+		for i := range p.Queues { // an adopted table has one queue
 			p.Queues[i].Completed = r.Adopted.ended(ctx)
 		}
 	}
 	if ctx.Err() != nil {
-		return // the stage has ended meanwhile
+		return // the stage is over
 	}
 	r.mu.Lock()
 	p.Faults = maps.Clone(r.counts)

@@ -13,22 +13,21 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// holdBack is how long an answer is held back before its connection is closed: until
-// then the server has done what it was asked, commit included.
+// holdBack is how long an answer is held back before its connection is closed. In this time
+// the server finishes the statement, or the commit.
 const holdBack = 20 * time.Millisecond
 
-// proxy stands between the processes of one seat and the server, so that their
-// connections can be cut. It reads nothing of what it passes on, and so works with
-// TLS too.
+// proxy stands between the processes of one seat and the server, so that their connections
+// can be cut. It does not interpret the bytes that it passes on, so it works with TLS too.
 type proxy struct {
 	listener net.Listener
 	dial     func() (net.Conn, error)
 	links    sync.WaitGroup
-	cuts     chan chan struct{} // a cut that waits for its victim, which closes the inner one
+	cuts     chan chan struct{} // cuts that wait for an answer; its connection closes the inner channel
 }
 
-// newProxy makes a proxy to the server that rawURL names, and the URL by which to
-// use it, with so many connections in a pool.
+// newProxy starts a proxy to the server that rawURL names. It returns the URL through the
+// proxy, which also sets the size of the pool.
 func newProxy(rawURL string, pool int) (*proxy, string, error) {
 	config, err := pgconn.ParseConfig(rawURL)
 	if err != nil {
@@ -49,8 +48,8 @@ func newProxy(rawURL string, pool int) (*proxy, string, error) {
 	return p, through, err
 }
 
-// throughProxy is rawURL by way of a proxy. The password may have come from elsewhere
-// (.pgpass, PGPASSWORD), where it belongs to the server's own address.
+// throughProxy returns rawURL with the proxy's address. It adds the password of config, since
+// .pgpass may hold it only for the server's own address.
 func throughProxy(rawURL string, config *pgconn.Config, address string, pool int) (string, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -60,7 +59,7 @@ func throughProxy(rawURL string, config *pgconn.Config, address string, pool int
 	query.Del("host")
 	query.Del("port")
 	query.Set("pool_max_conns", strconv.Itoa(pool))
-	u.Host, u.RawQuery = address, strings.ReplaceAll(query.Encode(), "+", "%20") // to drivers a + is no blank
+	u.Host, u.RawQuery = address, strings.ReplaceAll(query.Encode(), "+", "%20") // drivers do not read + as a space
 	u.User = url.UserPassword(config.User, config.Password)
 	return u.String(), nil
 }
@@ -69,28 +68,28 @@ func (p *proxy) accept() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
-			return // closed
+			return // the listener is closed
 		}
 		p.links.Go(func() { p.link(client) })
 	}
 }
 
-// link passes one connection on, both ways, until either side closes it or it is cut.
+// link passes one connection on in both directions, until either side closes it or it is cut.
 func (p *proxy) link(client net.Conn) {
 	defer client.Close()
 	server, err := p.dial()
 	if err != nil {
-		return // as if the server had refused the client
+		return // the client sees a closed connection, as if the server had refused it
 	}
-	var asked atomic.Bool // since the last answer
+	var awaitingAnswer atomic.Bool // the client has sent something since the last answer
 	go func() {
 		defer server.Close()
-		pass(server, client, func() bool { asked.Store(true); return true })
+		copyBytes(server, client, func() bool { awaitingAnswer.Store(true); return true })
 	}()
 	defer server.Close()
-	pass(client, server, func() bool {
-		if !asked.Swap(false) {
-			return true // not an answer: a notification, or the rest of a long one
+	copyBytes(client, server, func() bool {
+		if !awaitingAnswer.Swap(false) {
+			return true // a notification, or the rest of a long answer
 		}
 		select {
 		case victim := <-p.cuts:
@@ -103,13 +102,13 @@ func (p *proxy) link(client net.Conn) {
 	})
 }
 
-// pass copies until a side closes its connection or goOn, asked before each write,
-// says no.
-func pass(to, from net.Conn, goOn func() bool) {
+// copyBytes copies until one side closes its connection, or until mayPass, which it calls before
+// each write, returns false.
+func copyBytes(to, from net.Conn, mayPass func() bool) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
-		if n > 0 && !goOn() {
+		if n > 0 && !mayPass() {
 			return
 		}
 		if _, failed := to.Write(buffer[:n]); err != nil || failed != nil {
@@ -118,8 +117,8 @@ func pass(to, from net.Conn, goOn func() bool) {
 	}
 }
 
-// cut waits for the next answer on any connection, holds it back, and closes the
-// connection. It reports false if ctx ended before there was one.
+// cut waits for the next answer on any connection, holds it back, and closes the connection.
+// It returns false if ctx ends before an answer comes.
 func (p *proxy) cut(ctx context.Context) bool {
 	victim := make(chan struct{})
 	select {
@@ -131,8 +130,8 @@ func (p *proxy) cut(ctx context.Context) bool {
 	}
 }
 
-// close ends the proxy; the processes have ended, so its connections do too.
+// close ends the proxy. Its connections have ended with the processes.
 func (p *proxy) close() {
-	_ = p.listener.Close() // nothing is left to be done about it
+	_ = p.listener.Close() // an error changes nothing
 	p.links.Wait()
 }

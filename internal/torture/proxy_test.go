@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// What a client is told when its answer is held back, and what is there all the same.
+// If the proxy cuts the answer to an enqueue, the client gets ErrUnavailable, but the job exists.
 func TestACutAnswerIsUnavailableAndItsJobIsThere(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -20,7 +20,7 @@ func TestACutAnswerIsUnavailableAndItsJobIsThere(t *testing.T) {
 	if err := postgres.Migrate(ctx, direct, postgres.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	p, through, err := newProxy(direct, mostPool)
+	p, through, err := newProxy(direct, maxPool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,27 +39,27 @@ func TestACutAnswerIsUnavailableAndItsJobIsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer own.Close()
-	// What is cut may also be a connection's first words, or another connection's: then
-	// there is no job, or no error.
+	// The cut may also hit the start of a connection, or another connection. Then there is no
+	// job, or no error.
 	for known := int64(0); ; {
-		told := enqueue()
-		if told == nil && known > 0 { // there is a connection whose statements are prepared
+		enqueueErr := enqueue()
+		if enqueueErr == nil && known > 0 { // a connection has prepared the statements
 			known++
 			go p.cut(ctx)
-			told = enqueue()
+			enqueueErr = enqueue()
 		}
-		if told != nil && !errors.Is(told, dibs.ErrUnavailable) {
-			t.Fatalf("the client is told %v, want ErrUnavailable", told)
+		if enqueueErr != nil && !errors.Is(enqueueErr, dibs.ErrUnavailable) {
+			t.Fatalf("the client got %v, want ErrUnavailable", enqueueErr)
 		}
 		stats, err := own.Stats(ctx)
 		if err != nil || len(stats) != 1 {
-			t.Fatalf("%v, %v; no answer was cut whose job is there", stats, err)
+			t.Fatalf("%v, %v; no enqueue without an answer has left a job", stats, err)
 		}
 		there := stats[0].Waiting
 		switch {
-		case told == nil && there != known+1, there < known, there > known+1:
-			t.Fatalf("%d jobs are there after %d and one more, of which the client is told: %v", there, known, told)
-		case told != nil && there == known+1:
+		case enqueueErr == nil && there != known+1, there < known, there > known+1:
+			t.Fatalf("%d jobs are there, there were %d, and the next enqueue returned: %v", there, known, enqueueErr)
+		case enqueueErr != nil && there == known+1:
 			return
 		}
 		known = there

@@ -9,62 +9,63 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// recoveries measures how soon abandoned jobs start again that nothing holds up: by the
-// database's clock alone, from the end of a lease that was never extended to the next
-// claim, of jobs without a group in queues without a limit, while the server is up, the
-// queue is not paused, and no better job is claimed.
+// recoveries measures how soon abandoned jobs start again if nothing holds them up: from the
+// end of a lease to the next claim, by the database's clock alone. It leaves out extended
+// leases, jobs of groups or of limited queues, and jobs that waited while the server was away,
+// the queue was paused, or a better job was claimed.
 type recoveries struct {
-	ahead   time.Duration     // the database's clock
-	limited map[string]bool   // queues that had a limit at some time
-	pauses  map[string][]span // by queue, on the clients' clock
-	outages []span            // likewise
-	claims  map[string][]*history.Job
-	kept    map[dibs.Lease]bool // leases that were extended or in which the job was, or may have been, finished
+	clockAhead time.Duration     // how far the database's clock is ahead of the clients'
+	limited    map[string]bool   // queues that had a limit at some time
+	pauses     map[string][]span // each queue's pauses, on the clients' clock
+	outages    []span            // times without a server, on the clients' clock
+	claims     map[string][]*history.Job
+	excluded   map[dibs.Lease]bool // leases that were extended, or whose jobs may have been finished
 }
 
 type span struct{ from, to time.Time }
 
-// unhindered are those times, shortest first.
+// unhindered returns the times after which abandoned jobs started again if nothing held them
+// up, shortest first.
 func unhindered(e history.Evidence) []time.Duration {
 	r := &recoveries{
-		ahead: aheadOf(e.Calls), limited: map[string]bool{}, pauses: map[string][]span{},
-		claims: map[string][]*history.Job{}, kept: map[dibs.Lease]bool{},
+		clockAhead: aheadOf(e.Calls), limited: map[string]bool{}, pauses: map[string][]span{},
+		claims: map[string][]*history.Job{}, excluded: map[dibs.Lease]bool{},
 	}
 	for _, q := range e.Queues {
 		r.limited[q.Name] = q.Concurrency > 0
 	}
 	ends := endsOf(e.Calls)
 	for _, c := range e.Calls {
-		r.read(c, fateOf(c, ends))
+		r.readCall(c, fateOf(c, ends))
 	}
 	var times []time.Duration
 	for queue, jobs := range r.claims {
 		slices.SortFunc(jobs, func(a, b *history.Job) int { return a.ClaimedAt.Compare(b.ClaimedAt) })
-		times = append(times, r.of(queue, jobs)...)
+		times = append(times, r.inQueue(queue, jobs)...)
 	}
 	slices.Sort(times)
 	return times
 }
 
-// read takes from a call what matters here.
-func (r *recoveries) read(c *history.Call, fate history.Fate) {
+// readCall notes the claims, extensions, finishes, limits, pauses and outages in a call.
+func (r *recoveries) readCall(c *history.Call, fate history.Fate) {
 	switch c.Verb {
 	case history.Claim, history.Resume:
 		for i := range c.Jobs {
 			j := &c.Jobs[i]
-			if c.Tx != "" || c.Verb == history.Resume { // these end otherwise, or begin before the lease ends
-				r.kept[dibs.Lease{ID: j.ID, Token: j.Token}] = true
+			if c.Tx != "" || c.Verb == history.Resume { // a transaction may hold its jobs longer; a resume may come before the lease ends
+				r.excluded[dibs.Lease{ID: j.ID, Token: j.Token}] = true
 			}
 			r.claims[c.Queue] = append(r.claims[c.Queue], j)
 		}
 	case history.Extend:
 		for _, l := range c.Leases {
-			r.kept[l] = true
+			r.excluded[l] = true
 		}
 	case history.Finish:
 		for _, o := range c.Outcomes {
 			if fate != history.Nothing && !slices.Contains(c.Refused, o.ID) {
-				r.kept[dibs.Lease{ID: o.ID, Token: o.Token}] = true
+				r.excluded[dibs.Lease{ID: o.ID, Token: o.Token}] = true
 			}
 		}
 	case history.SetQueue:
@@ -90,8 +91,8 @@ func (r *recoveries) pause(c *history.Call, on bool) {
 	}
 }
 
-// of are the times in one queue, whose claims are in the order of time.
-func (r *recoveries) of(queue string, jobs []*history.Job) (times []time.Duration) {
+// inQueue returns the times of one queue, whose claims are in the order of time.
+func (r *recoveries) inQueue(queue string, jobs []*history.Job) (times []time.Duration) {
 	if r.limited[queue] {
 		return nil
 	}
@@ -99,11 +100,11 @@ func (r *recoveries) of(queue string, jobs []*history.Job) (times []time.Duratio
 	for i, j := range jobs {
 		before := last[j.ID]
 		last[j.ID] = j
-		if before == nil || j.Group != "" || j.Attempt != before.Attempt+1 || r.kept[dibs.Lease{ID: before.ID, Token: before.Token}] {
+		if before == nil || j.Group != "" || j.Attempt != before.Attempt+1 || r.excluded[dibs.Lease{ID: before.ID, Token: before.Token}] {
 			continue
 		}
-		wait := span{before.LeaseUntil.Add(-r.ahead), j.ClaimedAt.Add(-r.ahead)}
-		if wait.to.Before(wait.from) || wait.meets(r.pauses[queue]) || wait.meets(r.outages) || overtaken(jobs[:i], j, before.LeaseUntil) {
+		wait := span{before.LeaseUntil.Add(-r.clockAhead), j.ClaimedAt.Add(-r.clockAhead)}
+		if wait.to.Before(wait.from) || wait.overlaps(r.pauses[queue]) || wait.overlaps(r.outages) || overtaken(jobs[:i], j, before.LeaseUntil) {
 			continue
 		}
 		times = append(times, wait.to.Sub(wait.from))
@@ -111,14 +112,14 @@ func (r *recoveries) of(queue string, jobs []*history.Job) (times []time.Duratio
 	return times
 }
 
-// meets reports whether a span overlaps one of others, of which the last may go on.
-func (s span) meets(others []span) bool {
+// overlaps reports whether a span overlaps one of others. One without an end still goes on.
+func (s span) overlaps(others []span) bool {
 	return slices.ContainsFunc(others, func(o span) bool {
 		return o.from.Before(s.to) && (o.to.IsZero() || o.to.After(s.from))
 	})
 }
 
-// overtaken reports whether one of the claims since then took a job that comes before j.
+// overtaken reports whether a claim after since took a job that comes before j.
 func overtaken(claims []*history.Job, j *history.Job, since time.Time) bool {
 	for i := len(claims) - 1; i >= 0 && claims[i].ClaimedAt.After(since); i-- {
 		c := claims[i]

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// A job is abandoned and claimed again 300 ms after its lease, in a history to which
-// each case adds a reason why it may have been held up.
+// A job is abandoned and claimed again 300 ms after its lease. Each case adds a reason why the
+// job may have been held up.
 func TestARecoveryIsUnhinderedOnlyIfNothingHeldTheJobUp(t *testing.T) {
 	t.Parallel()
 	epoch := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)

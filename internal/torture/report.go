@@ -16,7 +16,7 @@ import (
 var reportHTML string
 
 var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
-	"count":    grouping,
+	"count":    withCommas,
 	"broken":   BrokenText,
 	"seconds":  func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
 	"short":    func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) },
@@ -24,7 +24,7 @@ var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
 	"sentence": func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
 }).Parse(reportHTML))
 
-// WriteReport writes a page about the run that needs nothing but a browser.
+// WriteReport writes a page about the run, with everything that it needs in one file.
 func WriteReport(w io.Writer, r *Result) error {
 	var page strings.Builder
 	err := reportPage.Execute(&page, struct {
@@ -33,12 +33,12 @@ func WriteReport(w io.Writer, r *Result) error {
 		Timeline   *timeline
 		FaultRows  []faultRow
 		Lease      time.Duration
-		Hindered   int // recoveries
+		Hindered   int // recoveries that something held up
 	}{r, newHistogram(r.Totals.Unhindered), newTimeline(r.Story), faultRows(r.Faults), lease, len(r.Totals.Recoveries) - len(r.Totals.Unhindered)})
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, checks.Escaped(page.String())) // keys of rows may turn the direction of text
+	_, err = io.WriteString(w, checks.Escaped(page.String())) // keys of rows may hold characters that reverse the direction of text
 	return err
 }
 
@@ -57,8 +57,8 @@ func faultRows(counts map[string]int) []faultRow {
 	return rows
 }
 
-// grouping writes a number with commas.
-func grouping(n int) string {
+// withCommas writes a number with commas.
+func withCommas(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -66,11 +66,11 @@ func grouping(n int) string {
 	return s
 }
 
-// histogram is how many jobs were claimed again how long after the kill.
+// histogram shows how long after the end of their leases abandoned jobs were claimed again.
 type histogram struct {
 	Bars          []bar
 	Width, Height int
-	Base          int // y of the axis
+	Base          int // the y of the axis
 }
 
 type bar struct {
@@ -80,17 +80,17 @@ type bar struct {
 	Label               string
 }
 
-// newHistogram sorts the times into bars of a quarter of a second, the last of them open.
+// newHistogram sorts the times into bars of a quarter of a second. The last bar has no end.
 func newHistogram(times []time.Duration) *histogram {
 	const step, bars, width, gap, height = 250 * time.Millisecond, 12, 50, 6, 140
 	if len(times) == 0 {
 		return nil
 	}
-	counts, most := make([]int, bars), 1
+	counts, tallest := make([]int, bars), 1
 	for _, t := range times {
 		i := min(int(t/step), bars-1)
 		counts[i]++
-		most = max(most, counts[i])
+		tallest = max(tallest, counts[i])
 	}
 	h := &histogram{Width: bars*(width+gap) + gap, Height: height + 60, Base: height + 20}
 	for i, n := range counts {
@@ -98,7 +98,7 @@ func newHistogram(times []time.Duration) *histogram {
 		if i == bars-1 {
 			label = "≥ " + label
 		}
-		b := bar{X: gap + i*(width+gap), Width: width, Height: (n*height + most - 1) / most, Count: n, Label: label}
+		b := bar{X: gap + i*(width+gap), Width: width, Height: (n*height + tallest - 1) / tallest, Count: n, Label: label}
 		b.Y, b.Middle = h.Base-b.Height, b.X+width/2
 		h.Bars = append(h.Bars, b)
 	}

@@ -8,44 +8,44 @@ import (
 	"github.com/dibs-queue/dibs/internal/linear"
 )
 
-// Result is what came out.
+// Result holds the verdicts on a run and its figures.
 type Result struct {
 	About
 	Dir      string // the folder of the histories
 	Verdicts []history.Verdict
 	Orders   Orders
 	Totals   Totals
-	Story    *Story // the job to look at: the first offending one, else the most troubled
+	Story    *Story // the story of the job that shows a broken promise, or else of the most troubled job
 }
 
-// Orders is a second opinion, of a general checker of linearizability: jobs for which
-// one order of all calls explains every answer.
+// Orders is the opinion of a general checker of linearizability, which looks for an order of
+// all calls about a job that explains every answer.
 type Orders struct {
-	Checked   int // jobs
-	Undecided int // jobs with an attempt that nobody was told of, or too many orders
+	Checked   int // jobs for which it came to a result
+	Undecided int // jobs with too many possible orders, or with an attempt of an unanswered claim
 	Broken    []history.Violation
 }
 
-// Totals counts what the clients did. An operation is what was done to one job.
+// Totals counts what the clients did. An operation is the part of a call that concerns one job.
 type Totals struct {
 	Operations int `json:"operations"`
 	Calls      int `json:"calls"`
-	Unanswered int `json:"unanswered"` // calls whose answer nobody got
+	Unanswered int `json:"unanswered"` // calls without an answer
 	Enqueued   int `json:"enqueued"`
 	Claimed    int `json:"claimed"`
 	Finished   int `json:"finished"`
 	Refused    int `json:"refused"` // extensions and outcomes for which the lease was lost
 	Others     int `json:"others"`  // extensions, cancels, requeues and edits
 
-	// Recoveries are the times from the end of an abandoned lease to the next claim of
-	// the job, and Unhindered those of them for which nothing held it up.
+	// Recoveries are the times from the end of an abandoned lease to the next claim of the
+	// job. Unhindered are the recoveries that nothing held up.
 	Recoveries, Unhindered Times `json:"-"`
 }
 
-// Times are how long something took, shortest first.
+// Times are durations, shortest first.
 type Times []time.Duration
 
-// Quantile is the time that the part q of all does not exceed.
+// Quantile returns the time that the share q of all times does not exceed.
 func (t Times) Quantile(q float64) time.Duration {
 	if len(t) == 0 {
 		return 0
@@ -53,10 +53,10 @@ func (t Times) Quantile(q float64) time.Duration {
 	return t[min(int(q*float64(len(t))), len(t)-1)]
 }
 
-// Kept reports whether every promise was.
+// Kept reports whether every promise was kept.
 func (r *Result) Kept() bool { return r.Offence() == nil }
 
-// BrokenText counts violations. Of very many, not all are kept.
+// BrokenText says how many violations there are. The judge keeps at most MaxBroken of them.
 func BrokenText(n int) string {
 	if n >= history.MaxBroken {
 		return fmt.Sprintf("%d or more broken", history.MaxBroken)
@@ -64,10 +64,10 @@ func BrokenText(n int) string {
 	return fmt.Sprintf("%d broken", n)
 }
 
-// Offence is the violation with the shortest history that shows it, or nil.
+// Offence returns the violation that the fewest calls show, or nil.
 func (r *Result) Offence() *history.Violation {
 	var first *history.Violation
-	shorter := func(all []history.Violation) {
+	consider := func(all []history.Violation) {
 		for i := range all {
 			n := len(all[i].Calls)
 			if first == nil || n > 0 && (len(first.Calls) == 0 || n < len(first.Calls)) {
@@ -76,13 +76,13 @@ func (r *Result) Offence() *history.Violation {
 		}
 	}
 	for i := range r.Verdicts {
-		shorter(r.Verdicts[i].Broken)
+		consider(r.Verdicts[i].Broken)
 	}
-	shorter(r.Orders.Broken)
+	consider(r.Orders.Broken)
 	return first
 }
 
-// Untried are the promises for which there was nothing to check.
+// Untried lists the promises for which there was nothing to check.
 func (r *Result) Untried() (numbers []int) {
 	for _, v := range r.Verdicts {
 		if v.Checked == 0 && len(v.Broken) == 0 {
@@ -92,7 +92,7 @@ func (r *Result) Untried() (numbers []int) {
 	return numbers
 }
 
-// Summary is the verdict in one line.
+// Summary returns the verdict in one line.
 func (r *Result) Summary() string {
 	untried := r.Untried()
 	switch {
@@ -106,8 +106,8 @@ func (r *Result) Summary() string {
 	return fmt.Sprintf("no promise was broken, but %d of %d were not tried", len(untried), len(r.Verdicts))
 }
 
-// judged is what the evidence shows.
-func judged(about About, dir string, e history.Evidence) *Result {
+// judgeEvidence judges the evidence and counts its figures.
+func judgeEvidence(about About, dir string, e history.Evidence) *Result {
 	result := &Result{About: about, Dir: dir, Verdicts: history.Judge(e), Totals: count(e.Calls)}
 	result.Orders.Checked, result.Orders.Undecided, result.Orders.Broken = linear.Check(e)
 	result.Totals.Recoveries, result.Totals.Unhindered = history.Recoveries(e), unhindered(e)
@@ -118,7 +118,7 @@ func judged(about About, dir string, e history.Evidence) *Result {
 		job = mostTroubled(e.Calls)
 	}
 	if job != 0 {
-		result.Story = tell(e.Calls, job)
+		result.Story = newStory(e.Calls, job)
 	}
 	return result
 }
@@ -137,7 +137,7 @@ func count(calls []*history.Call) Totals {
 			t.Claimed += len(c.Jobs)
 		case history.Finish:
 			t.Finished += len(c.Outcomes)
-		case history.Ended: // by another program
+		case history.Ended: // another program's call
 		default:
 			t.Others += len(c.Leases) + len(c.IDs)
 		}

@@ -14,68 +14,68 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// Config is a run.
+// Config says what a run consists of.
 type Config struct {
 	About
-	DB      dibs.Database // with nothing in it but a schema
-	URL     string        // names the database
-	Effects string        // the name of the table to make for effects
-	Dir     string        // where the histories go
-	// Processes play the parts.
+	DB      dibs.Database // empty except for its schema
+	URL     string        // the database's URL
+	Effects string        // the name of the table for effects, which Run makes
+	Dir     string        // the folder for the records
+	// Processes makes the worker and producer processes.
 	Processes Processes
-	// Server may be killed during the run; nil: it is not ours to kill.
+	// Server is killed during the run; nil: the server belongs to others.
 	Server Server
 	// Watch gets the progress twice a second.
 	Watch func(Progress)
-	// GiveUp ends the run once the faults were ended early.
+	// GiveUp ends a run whose faults have ended early, without a verdict.
 	GiveUp <-chan struct{}
-	// Adopted is what RunAdopted works on.
+	// Adopted is the copy on which RunAdopted works.
 	Adopted *Adopted
 }
 
 // Processes makes processes and starts them.
 type Processes interface {
-	// Command makes a process that plays a part on the database at url, and ends when
-	// its stdin does.
+	// Command returns a process that plays a part on the database at url, and ends when
+	// its stdin ends.
 	Command(p Part, url string) (*exec.Cmd, error)
-	// Start is the command's, such that the process ends with this one, however that
-	// ends: a process that is stopped does not see the end of its stdin.
+	// Start starts the command so that its process ends with this one, however that ends. A
+	// process that is stopped does not see the end of its stdin.
 	Start(*exec.Cmd) error
 }
 
-// Server is a database server of one's own.
+// Server is a database server that the run may kill.
 type Server interface {
-	Crash(hard bool) error // ends it without warning: by SIGKILL, or by what PostgreSQL calls immediate
+	Crash(hard bool) error // ends the server: by SIGKILL if hard, or by PostgreSQL's immediate shutdown
 	Start() error
 }
 
 const (
 	producers = 2
 	tick      = 500 * time.Millisecond
-	stallTime = time.Minute     // without any progress: what is left then, nobody will do
-	endTime   = 2 * time.Minute // for a process to end that was asked to: it needs some seconds, if it gets a core
+	stallTime = time.Minute     // after this time without progress, the run waits no longer
+	endTime   = 2 * time.Minute // how long processes have to end; on a busy machine they need some seconds
 )
 
-// run is one run. Its seats lock themselves; everything else belongs to the
-// goroutine of Run, or does not change while the faults go on.
+// run is one run. Each seat has its own lock. All else belongs to the goroutine of Run, or
+// does not change while the faults go on.
 type run struct {
 	Config
 	seats       []*seat
 	startQueues []dibs.Queue
 	startGroups map[string]int
 
-	rec      *history.Recorder // records the faults
-	operator *history.Recorder
-	admin    dibs.Database // records as the operator
-	enqueued int           // jobs of the steady queue
+	rec        *history.Recorder // records the faults
+	operator   *history.Recorder
+	admin      dibs.Database // records the operator's calls
+	steadyJobs int           // how many jobs the steady queue has been given
 
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-// Run runs the torture and judges it. An error means that it could not be run, not
-// that a promise was broken. When ctx ends while the faults go on, they end early, and
-// what they did is judged all the same; at other times, the run ends at once.
+// Run runs the torture and judges it. A broken promise is no error: an error means that the
+// torture could not run. If ctx ends while the faults go on, they end early and the run is
+// still judged. At other times, the run ends at once.
 func Run(ctx context.Context, c Config) (_ *Result, err error) {
 	r := &run{Config: c, startGroups: map[string]int{}, counts: map[string]int{}}
 	defer r.killAll()
@@ -86,7 +86,7 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 		return nil, err
 	}
 	r.admin = history.Wrap(c.DB, r.operator)
-	if err := inTurn(ctx, r.describe, r.prepare, r.makeSeats, r.startAll); err != nil {
+	if err := runSteps(ctx, r.describe, r.prepare, r.makeSeats, r.startAll); err != nil {
 		return nil, err
 	}
 	if err := r.torment(ctx); err != nil {
@@ -94,11 +94,11 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 	}
 	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
 		var stop context.CancelFunc
-		ctx, stop = r.afterwards(ctx)
+		ctx, stop = r.outlive(ctx)
 		defer stop()
-		r.watch(ctx, "draining")
+		r.showProgress(ctx, "draining")
 	}
-	if err := inTurn(ctx, r.lift, r.drain, r.endAll); err != nil {
+	if err := runSteps(ctx, r.unpause, r.drain, r.endAll); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(r.rec.Close(), r.operator.Close()); err != nil {
@@ -108,8 +108,8 @@ func Run(ctx context.Context, c Config) (_ *Result, err error) {
 	return r.judge(ctx)
 }
 
-// inTurn takes one step after the other, for as long as they succeed and ctx lasts.
-func inTurn(ctx context.Context, steps ...func(context.Context) error) error {
+// runSteps runs the steps one after the other, until one fails or ctx ends.
+func runSteps(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		if err := step(ctx); ctx.Err() != nil {
 			return ctx.Err()
@@ -120,8 +120,8 @@ func inTurn(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// afterwards lasts beyond ctx, until the run is given up.
-func (r *run) afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+// outlive returns a context that goes on after ctx, until the run is given up.
+func (r *run) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		select {
@@ -133,28 +133,29 @@ func (r *run) afterwards(ctx context.Context) (context.Context, context.CancelFu
 	return ctx, stop
 }
 
-// judge reads what was left, keeps it and judges it, which may take as long as the run.
+// judge collects the evidence, writes it to a file and judges it. This may take as long as
+// the run.
 func (r *run) judge(ctx context.Context) (result *Result, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	err = together(ctx,
-		func(ctx context.Context) error { return r.look(ctx, "judging") },
+	err = runAll(ctx,
+		func(ctx context.Context) error { return r.monitor(ctx, "judging") },
 		func(ctx context.Context) error {
 			defer stop()
 			e, err := r.evidence(ctx)
 			if err == nil {
-				err = keep(r.Dir, r.About, &e)
+				err = writeEvidence(r.Dir, r.About, &e)
 			}
 			if err == nil {
-				result = judged(r.About, r.Dir, e)
+				result = judgeEvidence(r.About, r.Dir, e)
 			}
 			return err
 		})
 	return result, err
 }
 
-// seatsOf makes the seats of one kind.
-func (r *run) seatsOf(n int, name string, producer bool, pool int) error {
+// addSeats makes the seats of all workers, or of all producers.
+func (r *run) addSeats(n int, name string, producer bool, pool int) error {
 	for i := range n {
 		s := &seat{part: Part{
 			Producer: producer, Name: fmt.Sprintf("%s-%d", name, i+1), Seat: i, Of: n,
@@ -170,7 +171,7 @@ func (r *run) seatsOf(n int, name string, producer bool, pool int) error {
 				return err
 			}
 		}
-		s.make = func(p Part) (*exec.Cmd, error) { return r.Processes.Command(p, url) }
+		s.command = func(p Part) (*exec.Cmd, error) { return r.Processes.Command(p, url) }
 		s.launch = r.Processes.Start
 		r.seats = append(r.seats, s)
 	}
@@ -187,7 +188,7 @@ func (r *run) onSQLite() bool {
 
 func (r *run) makeSeats(ctx context.Context) error {
 	pool, err := r.poolSize(ctx)
-	return errors.Join(err, r.seatsOf(r.Workers, "worker", false, pool), r.seatsOf(producers, "producer", true, pool))
+	return errors.Join(err, r.addSeats(r.Workers, "worker", false, pool), r.addSeats(producers, "producer", true, pool))
 }
 
 func (r *run) startAll(context.Context) error {
@@ -199,10 +200,10 @@ func (r *run) startAll(context.Context) error {
 	return nil
 }
 
-// withSQL runs f with database/sql connections past the proxies.
+// withSQL runs f with database/sql connections that do not go through the proxies.
 func (r *run) withSQL(f func(*sql.DB) error) error { return withSQL(r.DB, r.URL, f) }
 
-// torment lets the faults go on for the time of the run.
+// torment runs the faults for the duration of the run.
 func (r *run) torment(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, r.Duration)
 	defer stop()
@@ -211,12 +212,12 @@ func (r *run) torment(ctx context.Context) error {
 		rng := rand.New(rand.NewPCG(r.Seed, uint64(i)))
 		all = append(all, func(ctx context.Context) error { return r.repeat(ctx, rng, f) })
 	}
-	all = append(all, func(ctx context.Context) error { return r.look(ctx, "running") })
-	return together(ctx, all...)
+	all = append(all, func(ctx context.Context) error { return r.monitor(ctx, "running") })
+	return runAll(ctx, all...)
 }
 
-// look shows the progress until ctx ends, and fails when a process has ended by itself.
-func (r *run) look(ctx context.Context, stage string) error {
+// monitor shows the progress until ctx ends, and fails if a process ends by itself.
+func (r *run) monitor(ctx context.Context, stage string) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	for {
@@ -228,16 +229,16 @@ func (r *run) look(ctx context.Context, stage string) error {
 		if err := r.crashed(); err != nil {
 			return err
 		}
-		r.watch(ctx, stage)
+		r.showProgress(ctx, stage)
 	}
 }
 
 func (r *run) crashed() error {
 	for _, s := range r.seats {
 		if !s.mu.TryLock() {
-			continue // something is being done to it
+			continue // a fault acts on the process
 		}
-		err := s.now.crashed()
+		err := s.process.crashed()
 		s.mu.Unlock()
 		if err != nil {
 			return err
@@ -248,24 +249,24 @@ func (r *run) crashed() error {
 
 func (r *run) endAll(context.Context) error { return r.end(func(Part) bool { return true }) }
 
-// end ends the processes that play such parts, if they have not ended yet.
+// end ends the processes whose parts the function which selects.
 func (r *run) end(which func(Part) bool) error {
 	errs := make([]error, len(r.seats))
 	var group sync.WaitGroup
 	for i, s := range r.seats {
 		if which(s.part) {
-			group.Go(func() { errs[i] = s.now.end(endTime) })
+			group.Go(func() { errs[i] = s.process.end(endTime) })
 		}
 	}
 	group.Wait()
 	return errors.Join(errs...)
 }
 
-// killAll is for when a run ends before its processes were ended.
+// killAll ends the processes that still run if a run ends early, and all proxies.
 func (r *run) killAll() {
 	for _, s := range r.seats {
-		if s.now != nil {
-			_ = s.now.kill() // nothing is left to be done about it
+		if s.process != nil {
+			_ = s.process.kill() // the run ends in any case
 		}
 		if s.proxy != nil {
 			s.proxy.close()

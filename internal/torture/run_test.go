@@ -20,7 +20,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// asPart in the environment makes the test program play the part that it holds.
+// asPart is the environment variable that makes the test program play a part of a run.
 const asPart = "TORTURE_TEST_PART"
 
 func TestMain(m *testing.M) {
@@ -50,7 +50,7 @@ func playPart(text, url string) error {
 			defer db.Close()
 			return p.Run(ctx, db, url)
 		}
-		if expected(err) != nil {
+		if unexpected(err) != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -62,8 +62,8 @@ func playPart(text, url string) error {
 
 func TestEveryPromiseIsKeptOnSQLite(t *testing.T) {
 	t.Parallel()
-	r := tortured(t, "sqlite:"+filepath.Join(t.TempDir(), "torture.db"), nil)
-	hit(t, r, kills, stops, limits, pauses, meddling)
+	r := runTorture(t, "sqlite:"+filepath.Join(t.TempDir(), "torture.db"), nil)
+	expectFaults(t, r, kills, stops, limits, pauses, meddling)
 }
 
 func TestEveryPromiseIsKeptOnPostgreSQL(t *testing.T) {
@@ -76,8 +76,8 @@ func TestEveryPromiseIsKeptOnPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Close)
-	r := tortured(t, server.URL(), crashing{server})
-	hit(t, r, kills, stops, cuts, crashes, snapshots, limits, pauses, meddling)
+	r := runTorture(t, server.URL(), crashing{server})
+	expectFaults(t, r, kills, stops, cuts, crashes, snapshots, limits, pauses, meddling)
 }
 
 type crashing struct{ *pgserver.Server }
@@ -100,12 +100,12 @@ func (testProcesses) Command(p Part, url string) (*exec.Cmd, error) {
 
 func (testProcesses) Start(cmd *exec.Cmd) error { return cmd.Start() }
 
-// enough is how many operations it takes for everything to happen; a machine that is
-// busy with other things may get less done.
+// enough is the number of operations after which every kind of event has happened. A busy
+// machine may get less done.
 const enough = 5000
 
-// tortured runs the torture for a short time, and fails for every broken promise.
-func tortured(t *testing.T, url string, server Server) *Result {
+// runTorture runs the torture for a short time, and fails the test for every broken promise.
+func runTorture(t *testing.T, url string, server Server) *Result {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("takes about 20 s")
@@ -150,22 +150,22 @@ func tortured(t *testing.T, url string, server Server) *Result {
 			t.Errorf("promise %d (%s) was broken: %s\n%s", v.Number, v.Promise, b.Text, strings.Join(Lines(&b), "\n"))
 		}
 	}
-	again, err := Judge(dir)
+	judgedAgain, err := Judge(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(again.Verdicts, r.Verdicts) || !reflect.DeepEqual(again.Totals, r.Totals) || !reflect.DeepEqual(again.About, r.About) {
-		t.Errorf("judged again from %+v: %+v\n%+v", again.About, again.Totals, again.Verdicts)
+	if !reflect.DeepEqual(judgedAgain.Verdicts, r.Verdicts) || !reflect.DeepEqual(judgedAgain.Totals, r.Totals) || !reflect.DeepEqual(judgedAgain.About, r.About) {
+		t.Errorf("judged again from %+v: %+v\n%+v", judgedAgain.About, judgedAgain.Totals, judgedAgain.Verdicts)
 	}
 	if len(r.Verdicts) != 9 || r.Totals.Operations == 0 {
 		t.Errorf("%d verdicts, totals %+v", len(r.Verdicts), r.Totals)
 	}
-	reported(t, r)
+	checkReport(t, r)
 	return r
 }
 
-// hit checks that the faults have happened.
-func hit(t *testing.T, r *Result, faults ...string) {
+// expectFaults checks that each of the faults has happened.
+func expectFaults(t *testing.T, r *Result, faults ...string) {
 	t.Helper()
 	for _, f := range faults {
 		if r.Faults[f] == 0 && r.Totals.Operations >= enough && (canStop || f != stops) {
@@ -174,8 +174,8 @@ func hit(t *testing.T, r *Result, faults ...string) {
 	}
 }
 
-// reported checks that the report tells the story and needs nothing from elsewhere.
-func reported(t *testing.T, r *Result) {
+// checkReport checks that the report contains the story and refers to no other file.
+func checkReport(t *testing.T, r *Result) {
 	t.Helper()
 	var page bytes.Buffer
 	if err := WriteReport(&page, r); err != nil {

@@ -12,12 +12,11 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// templates is how many rows of the adopted table are read at most.
-const templates = 200
+// maxTemplates is how many rows of the adopted table are read at most.
+const maxTemplates = 200
 
-// Conditions and orders are the mapping's, and go into statements of the torture as they do
-// into those of dibs. That they are written here once more is on purpose: what judges
-// must not share a mistake with what is judged.
+// The torture puts the mapping's conditions and orders into its own statements, with its own
+// code. It does not use dibs' code, since a judge must not share a mistake with the judged.
 
 func quoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
@@ -29,7 +28,7 @@ func quotedAll(names []string, before string) string {
 	return strings.Join(all, ", ")
 }
 
-func (a *Adopted) table() string {
+func (a *Adopted) tableSQL() string {
 	parts := strings.SplitN(a.M.Table, ".", 2)
 	for i := range parts {
 		parts[i] = quoted(parts[i])
@@ -37,10 +36,10 @@ func (a *Adopted) table() string {
 	return strings.Join(parts, ".")
 }
 
-// name is the SQL of what a row is called: its id, of several columns a JSON array.
-func (a *Adopted) name() string { return a.nameIn("t") }
+// nameSQL returns the SQL of a row's name: its id, or a JSON array if the id has several columns.
+func (a *Adopted) nameSQL() string { return a.nameSQLOf("t") }
 
-func (a *Adopted) nameIn(alias string) string {
+func (a *Adopted) nameSQLOf(alias string) string {
 	switch columns := quotedAll(a.M.ID, alias+"."); {
 	case a.SQLite && len(a.M.ID) == 1:
 		return "cast(" + columns + " as text)"
@@ -60,21 +59,21 @@ func nameOf(j *dibs.RawJob) string {
 	return strconv.FormatInt(j.ID, 10)
 }
 
-func (a *Adopted) open() string {
+func (a *Adopted) openCondition() string {
 	if a.M.Where == "" {
-		return "(" + a.theirs(a.M.Unfinished) + ")"
+		return "(" + a.condition(a.M.Unfinished) + ")"
 	}
-	return "(" + a.theirs(a.M.Where) + ") and (" + a.theirs(a.M.Unfinished) + ")"
+	return "(" + a.condition(a.M.Where) + ") and (" + a.condition(a.M.Unfinished) + ")"
 }
 
-func (a *Adopted) ready() string {
+func (a *Adopted) readyCondition() string {
 	if a.M.Available == "" {
-		return a.open()
+		return a.openCondition()
 	}
-	return a.open() + " and (" + a.theirs(a.M.Available) + ")"
+	return a.openCondition() + " and (" + a.condition(a.M.Available) + ")"
 }
 
-func (a *Adopted) order() string {
+func (a *Adopted) orderBy() string {
 	var parts []string
 	for _, o := range a.M.Order {
 		name, desc := strings.CutSuffix(o, " desc")
@@ -87,25 +86,26 @@ func (a *Adopted) order() string {
 	return strings.Join(append(parts, quotedAll(a.M.ID, "t.")), ", ")
 }
 
-// sent is a statement as it is sent: what is planted in a search_path must not be called.
-func (a *Adopted) sent(text string) string {
+// qualified returns a statement as it is sent. On PostgreSQL its functions and operators are
+// qualified, so that it calls no object that somebody has planted in the search_path.
+func (a *Adopted) qualified(text string) string {
 	if a.SQLite {
 		return text
 	}
 	return qualify.Text(text)
 }
 
-// theirs is a condition of the mapping, which is sent as it is written.
-func (a *Adopted) theirs(condition string) string {
+// condition marks a condition of the mapping, which is sent as the user wrote it.
+func (a *Adopted) condition(condition string) string {
 	if a.SQLite {
 		return condition
 	}
 	return qualify.Theirs(condition)
 }
 
-// names runs a select of names.
-func (a *Adopted) names(ctx context.Context, text string, args ...any) ([]string, error) {
-	rows, err := a.SQL.QueryContext(ctx, a.sent(text), args...)
+// queryNames runs a select of one text column, such as the names of rows.
+func (a *Adopted) queryNames(ctx context.Context, text string, args ...any) ([]string, error) {
+	rows, err := a.SQL.QueryContext(ctx, a.qualified(text), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -121,72 +121,73 @@ func (a *Adopted) names(ctx context.Context, text string, args ...any) ([]string
 	return all, rows.Err()
 }
 
-// ended counts the rows that have ended, which a queue on an adopted table does not.
+// ended counts the rows that have ended. The statistics of an adopted table do not count them.
 func (a *Adopted) ended(ctx context.Context) (n int64) {
-	_ = a.SQL.QueryRowContext(ctx, a.sent("select count(*) from "+a.Ends)).Scan(&n) // only shown
+	_ = a.SQL.QueryRowContext(ctx, a.qualified("select count(*) from "+a.Ends)).Scan(&n) // after an error, the progress shows 0
 	return n
 }
 
 func (a *Adopted) exec(ctx context.Context, statements ...string) error {
 	for _, s := range statements {
-		if _, err := a.SQL.ExecContext(ctx, a.sent(s)); err != nil {
+		if _, err := a.SQL.ExecContext(ctx, a.qualified(s)); err != nil {
 			return fmt.Errorf("%w\n%s", err, s)
 		}
 	}
 	return nil
 }
 
-// Prepare makes what belongs to a copy, whose own table is there: the table of rows to
-// make others from, and triggers that note each end of a row.
+// Prepare completes a copy whose table exists: it makes the table of rows from which new rows
+// are made, and triggers that note each end of a row.
 func (a *Adopted) Prepare(ctx context.Context, schema string) error {
 	if schema != "" {
 		schema = quoted(schema) + "."
 	}
 	a.Ends, a.copies = schema+`"torture_ends"`, schema+`"torture_copies"`
-	was := func(alias, not string) string {
+	openRow := func(alias, not string) string {
 		row := make([]string, len(a.Columns))
 		for i, c := range a.Columns {
 			row[i] = alias + "." + quoted(c) + " as " + quoted(c)
 		}
-		return not + "exists (select 1 from (select " + strings.Join(row, ", ") + ") t where " + a.open() + ")"
+		return not + "exists (select 1 from (select " + strings.Join(row, ", ") + ") t where " + a.openCondition() + ")"
 	}
 	err := a.exec(ctx,
-		"create table "+a.copies+" as select "+quotedAll(a.Columns, "")+" from "+a.table(),
+		"create table "+a.copies+" as select "+quotedAll(a.Columns, "")+" from "+a.tableSQL(),
 		"create table "+a.Ends+" (name varchar not null)")
 	if err != nil {
 		return err
 	}
-	note := "insert into " + a.Ends + " (name) values (" + a.nameIn("old") + ")"
+	note := "insert into " + a.Ends + " (name) values (" + a.nameSQLOf("old") + ")"
 	if a.SQLite {
 		return a.exec(ctx,
-			"create trigger torture_update after update on "+a.table()+" when "+was("old", "")+" and "+was("new", "not ")+" begin "+note+"; end",
-			"create trigger torture_delete after delete on "+a.table()+" when "+was("old", "")+" begin "+note+"; end")
+			"create trigger torture_update after update on "+a.tableSQL()+" when "+openRow("old", "")+" and "+openRow("new", "not ")+" begin "+note+"; end",
+			"create trigger torture_delete after delete on "+a.tableSQL()+" when "+openRow("old", "")+" begin "+note+"; end")
 	}
 	function := func(name, when string) string {
 		return "create function " + schema + name + "() returns trigger language plpgsql as $torture$ begin if " + when + " then " + note + "; end if; return null; end $torture$"
 	}
 	return a.exec(ctx,
-		function("torture_update", was("old", "")+" and "+was("new", "not ")),
-		function("torture_delete", was("old", "")),
-		"create trigger torture_update after update on "+a.table()+" for each row execute function "+schema+"torture_update()",
-		"create trigger torture_delete after delete on "+a.table()+" for each row execute function "+schema+"torture_delete()")
+		function("torture_update", openRow("old", "")+" and "+openRow("new", "not ")),
+		function("torture_delete", openRow("old", "")),
+		"create trigger torture_update after update on "+a.tableSQL()+" for each row execute function "+schema+"torture_update()",
+		"create trigger torture_delete after delete on "+a.tableSQL()+" for each row execute function "+schema+"torture_delete()")
 }
 
-// keepCopies keeps, of the rows to make others from, those that have ended, and empties the copy.
+// keepCopies keeps only the template rows that have ended, and empties the copy.
 func (a *Adopted) keepCopies(ctx context.Context) error {
 	return a.exec(ctx,
-		"delete from "+a.copies+" as t where not ("+a.name()+" in (select name from "+a.Ends+"))",
-		"delete from "+a.table(), "delete from "+a.Ends)
+		"delete from "+a.copies+" as t where not ("+a.nameSQL()+" in (select name from "+a.Ends+"))",
+		"delete from "+a.tableSQL(), "delete from "+a.Ends)
 }
 
-// Templates is the SQL that fills a copy from a table, with rows that are available. It calls nothing but the mapping's conditions.
+// Templates returns the SQL that fills a copy with available rows of a table. The only
+// functions that it calls are those in the mapping's conditions.
 func Templates(m mapping.Mapping, from, to string, columns []string) string {
-	ready := (&Adopted{M: m}).ready()
-	return qualify.Text("insert into " + to + " (" + quotedAll(columns, "") + ") select " + quotedAll(columns, "t.") + " from " + from + " t where " + ready + " limit " + strconv.Itoa(templates))
+	ready := (&Adopted{M: m}).readyCondition()
+	return qualify.Text("insert into " + to + " (" + quotedAll(columns, "") + ") select " + quotedAll(columns, "t.") + " from " + from + " t where " + ready + " limit " + strconv.Itoa(maxTemplates))
 }
 
-// ForTorture is the mapping of a copy: its leases are short, so that stopped and killed
-// processes lose theirs all the time.
+// ForTorture returns the mapping of a copy. Its leases are short, so that stopped and killed
+// processes often lose their leases.
 func ForTorture(m mapping.Mapping, table string) mapping.Mapping {
 	m.Table, m.Lease = table, lease
 	m.Backoff = tortureBackoff

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// canStop: processes can be stopped and continued.
+// canStop says that processes can be stopped and continued.
 const canStop = true
 
 func stop(p *os.Process) error { return p.Signal(syscall.SIGSTOP) }

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// canStop: Windows has nothing like SIGSTOP, so no process is stopped past its leases.
+// canStop says that processes cannot be stopped, since Windows has no SIGSTOP.
 const canStop = false
 
 func stop(*os.Process) error { return errors.ErrUnsupported }

@@ -10,21 +10,20 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// After a claim whose answer nobody got, the judge must suppose for seconds that it
-// holds any job of its queue. So some promises are tried by a process that nothing
-// hits, in the midst of those that are hit.
+// For seconds after a claim without an answer, the judge must assume that it holds any job
+// of its queue. So the steady queue is used only by the operator, whom no fault hits.
 
 const (
-	steadyBatch = 120              // jobs; done in about three seconds
-	longLease   = 15 * time.Second // more than promise 4 and the slack forgive
+	steadyBatch = 120              // jobs of one batch, which take about three seconds
+	longLease   = 15 * time.Second // longer than promise 4 and the slack allow a job to wait
 )
 
-// serve takes a few jobs from the steady queue and ends them. It fills the queue when
-// it is empty, so that jobs wait in order for seconds, and then none is left.
-func (r *run) serve(ctx context.Context, rng *rand.Rand) error {
+// serveSteady claims a few jobs from the steady queue and ends them. When the queue is empty it
+// enqueues a batch, so that jobs wait for seconds and then none is left.
+func (r *run) serveSteady(ctx context.Context, rng *rand.Rand) error {
 	n := 1 + rng.IntN(5)
 	if rng.IntN(25) == 0 {
-		return r.giveUp(ctx)
+		return r.shortenLease(ctx)
 	}
 	jobs, err := r.admin.Claim(ctx, dibs.ClaimRequest{Queue: steady, Worker: "operator", N: n})
 	if err != nil {
@@ -45,16 +44,16 @@ func (r *run) serve(ctx context.Context, rng *rand.Rand) error {
 	}
 	batch := make([]dibs.NewJob, steadyBatch)
 	for i := range batch {
-		r.enqueued++
-		key := fmt.Sprintf("steady-%d", r.enqueued)
+		r.steadyJobs++
+		key := fmt.Sprintf("steady-%d", r.steadyJobs)
 		batch[i] = dibs.NewJob{Queue: steady, Kind: "work", Payload: payload{Key: key}, Priority: ptr(rng.IntN(3) * 100)}
 	}
 	_, err = r.admin.Enqueue(ctx, batch)
 	return err
 }
 
-// giveUp claims a job for long, thinks better of it, and forgets it.
-func (r *run) giveUp(ctx context.Context) error {
+// shortenLease claims a job with a long lease, shortens the lease, and abandons the job.
+func (r *run) shortenLease(ctx context.Context) error {
 	jobs, err := r.admin.Claim(ctx, dibs.ClaimRequest{Queue: steady, Worker: "operator", N: 1, Lease: longLease})
 	if err != nil || len(jobs) == 0 {
 		return err
@@ -63,8 +62,8 @@ func (r *run) giveUp(ctx context.Context) error {
 	return err
 }
 
-// clear completes what is in the steady queue.
-func (r *run) clear(ctx context.Context) error {
+// completeSteady completes jobs of the steady queue.
+func (r *run) completeSteady(ctx context.Context) error {
 	jobs, err := r.admin.Claim(ctx, dibs.ClaimRequest{Queue: steady, Worker: "operator", N: maxClaim})
 	if err != nil || len(jobs) == 0 {
 		return err
@@ -76,8 +75,8 @@ func (r *run) clear(ctx context.Context) error {
 	return r.admin.Finish(ctx, outcomes)
 }
 
-// claimTwice claims from the limited queue again and again in one transaction, which
-// it gives up: others find nothing there as long as it lasts.
+// claimTwice claims from the limited queue several times in one transaction, and rolls it
+// back. Other claims of the queue find nothing while it is open.
 func (r *run) claimTwice(ctx context.Context, _ *rand.Rand) error {
 	err := r.admin.InTx(ctx, func(tx dibs.Tx) error {
 		for range 3 {

@@ -10,51 +10,50 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// Story is what happened to one job.
+// Story tells what happened to one job.
 type Story struct {
 	Job    int64
 	Queue  string
-	Events []Event // in the order of At
+	Events []Event // sorted by At
 
-	attempts map[dibs.Token]int // the job's attempts by their tokens
-	ahead    time.Duration      // by how much the database's clock is ahead of the processes'
+	attempts map[dibs.Token]int // the job's attempts, by their tokens
+	ahead    time.Duration      // how far the database's clock is ahead of the processes' clock
 }
 
-// Sort is what an event is.
+// Sort says what happened in an event.
 type Sort string
 
 const (
 	Enqueued   Sort = "enqueued"
-	Claimed    Sort = "claimed"    // from At until End, the lease runs if nobody extends it
-	Extended   Sort = "extended"   // as Claimed
+	Claimed    Sort = "claimed"    // the lease runs from At to End, unless it is extended
+	Extended   Sort = "extended"   // the new lease runs from At to End, unless it is extended
 	Accepted   Sort = "accepted"   // an outcome was written
 	Refused    Sort = "refused"    // an outcome or an extension was refused
-	Unanswered Sort = "unanswered" // a call had no answer, or its transaction was not committed for certain
-	Asked      Sort = "operator"   // an operator did something to it
-	Struck     Sort = "fault"      // something was done to a client that held it
+	Unanswered Sort = "unanswered" // a call had no answer, or its transaction may not be committed
+	Asked      Sort = "operator"   // an operator changed the job
+	Struck     Sort = "fault"      // a fault hit a client that held the job, or the server
 )
 
-// Event is a thing that happened, to one client's knowledge. At is when: of a claim
-// by the database's clock, of an accepted outcome when its answer came, and of all
-// else when it was begun.
+// Event is something that happened, as one client saw it. At is the time of the claim by the
+// database's clock, the answer to an accepted outcome, or the beginning of any other call.
 type Event struct {
-	Sort    Sort
-	Client  string
-	At, End time.Time
-	Text    string
-	begun   time.Time // the call
-	resumed bool      // taken back from the worker's predecessor, whose lease ends with it
+	Sort      Sort
+	Client    string
+	At, End   time.Time
+	Text      string
+	callBegan time.Time
+	resumed   bool // a resume took the job over from the worker's earlier process and ended its lease
 }
 
-// mostTroubled is the job with the most refusals and attempts, and the most kills of
-// its holders, among those whose story can still be told.
+// mostTroubled returns the job with the most refusals, attempts and killed holders. It leaves
+// out jobs with too many attempts for a readable story.
 func mostTroubled(calls []*history.Call) int64 {
-	const most = 12 // attempts
+	const maxAttempts = 12
 	score, attempts, holder := map[int64]int{}, map[int64]int{}, map[int64]string{}
-	gone := map[string]time.Time{}
+	killedAt := map[string]time.Time{}
 	for _, c := range calls {
 		if c.Text == killed {
-			gone[c.Worker] = c.Begin
+			killedAt[c.Worker] = c.Begin
 		}
 	}
 	for _, c := range calls {
@@ -64,7 +63,7 @@ func mostTroubled(calls []*history.Call) int64 {
 		for _, j := range c.Jobs {
 			score[j.ID]++
 			attempts[j.ID] = j.Attempt
-			if at, ok := gone[holder[j.ID]]; ok && at.Before(c.Begin) {
+			if at, ok := killedAt[holder[j.ID]]; ok && at.Before(c.Begin) {
 				score[j.ID] += 4
 			}
 			holder[j.ID] = c.Client
@@ -75,28 +74,28 @@ func mostTroubled(calls []*history.Call) int64 {
 	}
 	var worst int64
 	for id, n := range score {
-		if attempts[id] <= most && (n > score[worst] || n == score[worst] && id < worst) {
+		if attempts[id] <= maxAttempts && (n > score[worst] || n == score[worst] && id < worst) {
 			worst = id
 		}
 	}
 	return worst
 }
 
-// tell tells the story of a job.
-func tell(calls []*history.Call, job int64) *Story {
+// newStory makes the story of a job from the records.
+func newStory(calls []*history.Call, job int64) *Story {
 	s := &Story{Job: job, attempts: attemptsOf(calls, job), ahead: aheadOf(calls)}
 	ends := endsOf(calls)
 	for _, c := range calls {
 		s.add(c, fateOf(c, ends))
 	}
-	s.order()
+	s.sortEvents()
 	s.addFaults(calls)
-	s.order()
-	s.fold()
+	s.sortEvents()
+	s.foldRepeats()
 	return s
 }
 
-// attemptsOf are the attempts that the tokens of a job stand for.
+// attemptsOf returns the job's attempts by their tokens.
 func attemptsOf(calls []*history.Call, job int64) map[dibs.Token]int {
 	attempts := map[dibs.Token]int{}
 	for _, c := range calls {
@@ -109,16 +108,16 @@ func attemptsOf(calls []*history.Call, job int64) map[dibs.Token]int {
 	return attempts
 }
 
-// held says which attempt of the job a token stands for.
-func (s *Story) held(t dibs.Token) string {
+// attemptText names the attempt that a token stands for.
+func (s *Story) attemptText(t dibs.Token) string {
 	if n := s.attempts[t]; n > 0 {
 		return fmt.Sprintf("attempt %d", n)
 	}
 	return "it"
 }
 
-// aheadOf is by how much the database's clock is ahead of the processes', as far as
-// the claims can tell: one is made between the beginning of its call and the end.
+// aheadOf estimates how far the database's clock is ahead of the processes' clock: each claim
+// is made between the beginning and the end of its call. It is 0 if the claims allow that.
 func aheadOf(calls []*history.Call) time.Duration {
 	var least, most time.Duration
 	first := true
@@ -138,13 +137,13 @@ func aheadOf(calls []*history.Call) time.Duration {
 	return (least + most) / 2
 }
 
-// order sorts the events. The answer to a finish may come after the claim that it
-// allowed: then the finish lies directly before that claim.
-func (s *Story) order() {
+// sortEvents sorts the events. If a finish makes room for a claim that is answered first, the
+// finish is put directly before that claim.
+func (s *Story) sortEvents() {
 	for i := range s.Events {
 		f := &s.Events[i]
 		for _, c := range s.Events {
-			if f.Sort == Accepted && c.Sort == Claimed && c.At.After(f.begun) && c.At.Before(f.At) {
+			if f.Sort == Accepted && c.Sort == Claimed && c.At.After(f.callBegan) && c.At.Before(f.At) {
 				f.At = c.At
 			}
 		}
@@ -159,8 +158,8 @@ func (s *Story) order() {
 	})
 }
 
-// fold makes one event of those that repeat the one before.
-func (s *Story) fold() {
+// foldRepeats joins consecutive events with the same client and text.
+func (s *Story) foldRepeats() {
 	var folded []Event
 	times := 1
 	for i, e := range s.Events {
@@ -176,7 +175,7 @@ func (s *Story) fold() {
 	s.Events = folded
 }
 
-// endsOf are the fates of the transactions.
+// endsOf returns the fates of the transactions, by name.
 func endsOf(calls []*history.Call) map[string]history.Fate {
 	ends := map[string]history.Fate{}
 	for _, c := range calls {
@@ -190,15 +189,15 @@ func endsOf(calls []*history.Call) map[string]history.Fate {
 	return ends
 }
 
-// fateOf is what became of a call, with its transaction.
+// fateOf returns the fate of a call, which depends on its transaction.
 func fateOf(c *history.Call, ends map[string]history.Fate) history.Fate {
 	if c.Tx == "" || c.Fate != history.Done {
 		return c.Fate
 	}
-	return cmp.Or(ends[c.Tx], history.Nothing) // never committed
+	return cmp.Or(ends[c.Tx], history.Nothing) // without an end, the transaction was never committed
 }
 
-// add adds what a call did to the job.
+// add adds the events of a call that concern the job.
 func (s *Story) add(c *history.Call, fate history.Fate) {
 	sort := func(done Sort) Sort {
 		switch {
@@ -216,7 +215,7 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 		if sort == Accepted {
 			at = end
 		}
-		s.Events = append(s.Events, Event{sort, c.Client, at, end, text + said(c, fate, sort), c.Begin, c.Verb == history.Resume})
+		s.Events = append(s.Events, Event{sort, c.Client, at, end, text + answerText(c, fate, sort), c.Begin, c.Verb == history.Resume})
 	}
 	for _, n := range c.New {
 		if n.ID == s.Job && !n.Existing {
@@ -228,17 +227,17 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 		if j.ID == s.Job {
 			verb := "claims"
 			if c.Verb == history.Resume {
-				verb = "takes it back after its restart (resume), whatever is left of the old lease, and claims"
+				verb = "resumes it after a restart, which ends the old lease, and claims"
 			}
 			event(sort(Claimed), j.ClaimedAt.Add(-s.ahead), j.LeaseUntil.Add(-s.ahead), fmt.Sprintf("%s it: attempt %d, with a lease of %v", verb, j.Attempt, j.LeaseUntil.Sub(j.ClaimedAt).Round(time.Millisecond)))
 		}
 	}
 	if i := slices.IndexFunc(c.Leases, func(l dibs.Lease) bool { return l.ID == s.Job }); i >= 0 {
-		event(sort(Extended), c.Begin, c.Begin.Add(c.Lease), fmt.Sprintf("extends the lease of %s by %v", s.held(c.Leases[i].Token), c.Lease))
+		event(sort(Extended), c.Begin, c.Begin.Add(c.Lease), fmt.Sprintf("extends the lease of %s by %v", s.attemptText(c.Leases[i].Token), c.Lease))
 	}
 	for _, o := range c.Outcomes {
 		if o.ID == s.Job {
-			event(sort(Accepted), c.Begin, c.End, fmt.Sprintf("finishes %s: %s", s.held(o.Token), o.Ending))
+			event(sort(Accepted), c.Begin, c.End, fmt.Sprintf("finishes %s: %s", s.attemptText(o.Token), o.Ending))
 		}
 	}
 	if slices.Contains(c.Changed, s.Job) {
@@ -246,8 +245,8 @@ func (s *Story) add(c *history.Call, fate history.Fate) {
 	}
 }
 
-// said says what came of a call, if that is not that it was done.
-func said(c *history.Call, fate history.Fate, sort Sort) string {
+// answerText describes the answer to a call; it is "" for a plain success.
+func answerText(c *history.Call, fate history.Fate, sort Sort) string {
 	switch {
 	case sort == Refused:
 		return " (refused: the lease is lost)"
@@ -258,13 +257,13 @@ func said(c *history.Call, fate history.Fate, sort Sort) string {
 	case fate == history.Nothing && c.Tx != "":
 		return " (in a transaction that was rolled back)"
 	case fate == history.Nothing:
-		return " (it failed and did nothing)"
+		return " (it failed and changed nothing)"
 	}
-	return " (no answer came back: it may or may not have been done)"
+	return " (no answer: it may or may not have taken effect)"
 }
 
-// addFaults adds what was done to the clients that had the job, while they had it,
-// and to the server.
+// addFaults adds the faults that hit the server, and those that hit clients while they held
+// the job.
 func (s *Story) addFaults(calls []*history.Call) {
 	if len(s.Events) == 0 {
 		return

@@ -9,13 +9,13 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// A claim that waits is asked for before the job is there, and is answered before the
-// finish that made way for it is.
+// A waiting claim begins before the job is enqueued, and is answered before the finish that
+// made room for it.
 func TestTheStoryIsInTheOrderOfWhatHappened(t *testing.T) {
 	t.Parallel()
 	epoch := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	at := func(ms int) time.Time { return epoch.Add(time.Duration(ms) * time.Millisecond) }
-	for _, ahead := range []int{0, 5000, -5000} { // the database's clock, in ms
+	for _, ahead := range []int{0, 5000, -5000} { // how far the database's clock is ahead, in ms
 		claim := func(client string, begin, claimed, end int) *history.Call {
 			return &history.Call{
 				Client: client, Verb: history.Claim, Begin: at(begin), End: at(end), Fate: history.Done,
@@ -23,12 +23,12 @@ func TestTheStoryIsInTheOrderOfWhatHappened(t *testing.T) {
 			}
 		}
 		calls := []*history.Call{
-			claim("a", 0, 20, 40), // the claims' times leave no doubt of the clocks
+			claim("a", 0, 20, 40), // these times determine the difference of the clocks
 			{Client: "p", Verb: history.Enqueue, Begin: at(10), End: at(30), Fate: history.Done, New: []history.New{{ID: 7, Queue: "q"}}},
 			claim("b", 50, 70, 90),
 			{Client: "a", Verb: history.Finish, Begin: at(60), End: at(100), Fate: history.Done, Outcomes: []dibs.Outcome{{ID: 7, Ending: dibs.EndRetry}}},
 		}
-		s := tell(calls, 7)
+		s := newStory(calls, 7)
 		var sorts []Sort
 		for _, e := range s.Events {
 			sorts = append(sorts, e.Sort)

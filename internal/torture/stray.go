@@ -11,18 +11,18 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// stray makes calls at the beginning of the transaction id that must come to nothing.
-func (c *client) stray(ctx context.Context, rng *rand.Rand, t *sql.Tx, tx dibs.Tx, id string) error {
-	queue := inTxs[rng.IntN(len(inTxs))]
+// misuse makes calls at the beginning of the transaction id that must have no effect.
+func (c *client) misuse(ctx context.Context, rng *rand.Rand, t *sql.Tx, tx dibs.Tx, id string) error {
+	queue := txQueues[rng.IntN(len(txQueues))]
 	if rng.IntN(2) == 0 {
-		return c.cutShort(ctx, rng, queue, history.WrapTx(tx, c.rec, id))
+		return c.impatient(ctx, rng, queue, history.WrapTx(tx, c.rec, id))
 	}
-	return c.undone(ctx, rng, queue, t, tx, id)
+	return c.rollBackToSavepoint(ctx, rng, queue, t, tx, id)
 }
 
-// cutShort enqueues or claims with little patience. Where that ends, what the transaction
-// does afterwards is rolled back all the same.
-func (c *client) cutShort(ctx context.Context, rng *rand.Rand, queue string, tx dibs.Tx) (err error) {
+// impatient enqueues or claims with a short timeout. If that fails, everything that the
+// transaction does afterwards must be rolled back too.
+func (c *client) impatient(ctx context.Context, rng *rand.Rand, queue string, tx dibs.Tx) (err error) {
 	short, stop := context.WithTimeout(ctx, time.Duration(rng.IntN(3000))*time.Microsecond)
 	defer stop()
 	if rng.IntN(2) == 0 {
@@ -31,15 +31,15 @@ func (c *client) cutShort(ctx context.Context, rng *rand.Rand, queue string, tx 
 		_, err = tx.Enqueue(short, c.batch(rng, queue, 1+rng.IntN(maxBatch)))
 	}
 	if err != nil {
-		_, _ = tx.Enqueue(ctx, c.batch(rng, queue, 1+rng.IntN(5))) // err says all there is
+		_, _ = tx.Enqueue(ctx, c.batch(rng, queue, 1+rng.IntN(5))) // only the first error counts
 	}
 	return err
 }
 
-// undone makes calls and rolls them back to a savepoint: they are recorded as a
-// transaction of their own. Somebody else may have what they had claimed, so an outcome
-// for that must be refused.
-func (c *client) undone(ctx context.Context, rng *rand.Rand, queue string, t *sql.Tx, tx dibs.Tx, id string) error {
+// rollBackToSavepoint makes calls and rolls them back to a savepoint. They are recorded as a
+// separate transaction. Other workers may then claim the same jobs, so outcomes of the
+// claims that were rolled back must be refused.
+func (c *client) rollBackToSavepoint(ctx context.Context, rng *rand.Rand, queue string, t *sql.Tx, tx dibs.Tx, id string) error {
 	own := c.rec.NewTx()
 	inside := history.WrapTx(tx, c.rec, own)
 	if _, err := t.ExecContext(ctx, "savepoint undone"); err != nil {

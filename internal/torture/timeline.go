@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// timeline is the picture of a story: a lane for each client, time from left to right.
+// timeline is the picture of a story. Each client has a lane, and time runs from left to right.
 type timeline struct {
 	Width, Height int
-	Left          int // where time begins
+	Left          int // the x at which time begins
 	Lanes         []lane
 	Ticks         []tickMark
 	Leases        []rect
@@ -52,10 +52,10 @@ const (
 	laneTop      = 34
 	nameWidth    = 130
 	markGap      = 20
-	maxLines     = 60 // lines of a story; the rest is in the records
+	maxLines     = 60 // the most lines of a story; the rest is only in the records
 )
 
-// newTimeline draws a story; nil for none.
+// newTimeline draws a story. Without events it returns nil.
 func newTimeline(s *Story) *timeline {
 	if s == nil || len(s.Events) == 0 {
 		return nil
@@ -107,7 +107,7 @@ func (p *timeline) draw(s *Story, e Event, number int, from, to, y float64) {
 		p.Strikes = append(p.Strikes, rect{from, y + 4, max(to-from, 3), laneHeight - 8, "strike", title})
 	}
 	x := from
-	for _, m := range p.Marks { // side by side, so that all can be read
+	for _, m := range p.Marks { // marks that would overlap are put side by side
 		if m.Y == y+15 && m.X+markGap > x {
 			x = m.X + markGap
 		}
@@ -115,28 +115,27 @@ func (p *timeline) draw(s *Story, e Event, number int, from, to, y float64) {
 	p.Marks = append(p.Marks, mark{x, y + 15, string(e.Sort), title, number})
 }
 
-// leaseEnd is when a lease ended: by an outcome, another extension, a resume, or by
-// itself. An outcome that had no answer was written if the job was claimed again before
-// that.
+// leaseEnd returns when a lease ended: by an outcome, another extension, a resume, or by
+// itself. If the job was claimed again earlier, an outcome without an answer had ended it.
 func (s *Story) leaseEnd(e Event) time.Time {
 	if e.Sort != Claimed && e.Sort != Extended {
 		return e.End
 	}
-	perhaps := false // it has ended
+	mayHaveEnded := false // an outcome without an answer may have ended the lease
 	for _, f := range s.Events {
 		own := f.Client == e.Client
 		switch {
 		case !f.At.After(e.At) || !f.At.Before(e.End):
-		case own && (f.Sort == Accepted || f.Sort == Extended), f.Sort == Claimed && (perhaps || f.resumed):
+		case own && (f.Sort == Accepted || f.Sort == Extended), f.Sort == Claimed && (mayHaveEnded || f.resumed):
 			return f.At
 		case own && f.Sort == Unanswered:
-			perhaps = true
+			mayHaveEnded = true
 		}
 	}
 	return e.End
 }
 
-// ticks marks round times, eight at most: steps of 1, 2, 5, 10, 20, 50 and so on.
+// ticks marks at most nine round times, in steps of 1, 2, 5, 10, 20, 50 and so on.
 func (p *timeline) ticks(span time.Duration, x func(time.Duration) float64) {
 	step := 10 * time.Millisecond
 	for i := 0; span/step > 8; i++ {

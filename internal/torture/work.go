@@ -13,25 +13,25 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// concurrency is how many handlers a runtime runs at once.
+// concurrency is how many handlers a dibs.Worker runs at once.
 const concurrency = 40
 
-// work serves queues until ctx ends: some by dibs' own worker, the others by calls of
-// a less well-behaved kind. Together the workers serve each queue in both ways.
+// work serves queues until ctx ends: some with dibs' worker, the others with direct calls,
+// which also break the rules. Together the processes serve each queue in both ways.
 func (c *client) work(ctx context.Context) error {
-	each := max(2, (len(queues)+c.Of-1)/c.Of) // queues that a process serves in each way
+	each := max(2, (len(queues)+c.Of-1)/c.Of) // how many queues a process serves in each way
 	var parts []func(context.Context) error
 	for i := range each {
 		q := queues[(c.Seat+i)%len(queues)]
-		parts = append(parts, func(ctx context.Context) error { return c.runtime(ctx, q, i == 0) })
+		parts = append(parts, func(ctx context.Context) error { return c.runWorker(ctx, q, i == 0) })
 		q2 := queues[(c.Seat+each+i)%len(queues)]
-		parts = append(parts, func(ctx context.Context) error { return c.claimer(ctx, q2) })
+		parts = append(parts, func(ctx context.Context) error { return c.runClaimer(ctx, q2) })
 	}
-	return together(ctx, parts...)
+	return runAll(ctx, parts...)
 }
 
-// runtime runs dibs' own worker. With resume it takes back what its predecessor held.
-func (c *client) runtime(ctx context.Context, queue string, resume bool) error {
+// runWorker runs dibs' worker. With resume it takes back the jobs of the process before it.
+func (c *client) runWorker(ctx context.Context, queue string, resume bool) error {
 	name := c.Client + "-" + queue
 	if resume {
 		name = c.Name + "-" + queue
@@ -43,13 +43,13 @@ func (c *client) runtime(ctx context.Context, queue string, resume bool) error {
 		Hooks: dibs.Hooks{
 			Log: slog.New(slog.DiscardHandler),
 			Error: func(call string, err error) {
-				if expected(err) != nil {
+				if unexpected(err) != nil {
 					stop(fmt.Errorf("%s: %w", call, err))
 				}
 			},
 		},
 	}
-	rng := &lockedDice{rng: c.dice()}
+	rng := &lockedRand{rng: c.newRand()}
 	w.HandleRaw("", func(ctx context.Context, job *dibs.RawJob) error { return c.handle(ctx, rng.split(), job) })
 	err := w.Run(ctx)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
@@ -58,13 +58,13 @@ func (c *client) runtime(ctx context.Context, queue string, resume bool) error {
 	return err
 }
 
-// lockedDice gives each handler a random source of its own.
-type lockedDice struct {
+// lockedRand gives each handler its own random source.
+type lockedRand struct {
 	mu  sync.Mutex
 	rng *rand.Rand
 }
 
-func (d *lockedDice) split() *rand.Rand {
+func (d *lockedRand) split() *rand.Rand {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return rand.New(rand.NewPCG(d.rng.Uint64(), d.rng.Uint64()))
@@ -72,11 +72,11 @@ func (d *lockedDice) split() *rand.Rand {
 
 var errOnPurpose = errors.New("failed on purpose")
 
-// handle runs a job for as long and to such an end as chance has it.
+// handle runs a job for a random time and ends it at random.
 func (c *client) handle(ctx context.Context, rng *rand.Rand, job *dibs.RawJob) error {
 	switch n := rng.IntN(200); {
 	case n == 0:
-		wait(ctx, lease+lease/4) // longer than the lease, which is extended meanwhile
+		wait(ctx, lease+lease/4) // longer than the lease, which the worker extends
 	case n < 20:
 		wait(ctx, time.Duration(rng.IntN(50))*time.Millisecond)
 	}
@@ -103,13 +103,13 @@ func (c *client) handle(ctx context.Context, rng *rand.Rand, job *dibs.RawJob) e
 		case done:
 			return dibs.ErrFinished
 		}
-		return errOnPurpose // or it was committed without an answer: then this is refused
+		return errOnPurpose // if the commit took effect without an answer, this is refused
 	}
 	return nil
 }
 
-// finishTx completes jobs and writes their effects in one transaction. It returns
-// whether that is committed for certain.
+// finishTx completes jobs and writes their effects in one transaction. It returns whether
+// the transaction is certainly committed.
 func (c *client) finishTx(ctx context.Context, rng *rand.Rand, jobs []*dibs.RawJob) (bool, error) {
 	outcomes := make([]dibs.Outcome, len(jobs))
 	for i, j := range jobs {
