@@ -32,7 +32,7 @@ func TestStraysAreTold(t *testing.T) {
 		m := sided()
 		s := opened(t, db, m)
 		held := take(t, s, 5, 3)
-		stuckRows(t, s, db, m, "side_table", "2 rows are in progress by the table's own columns, and no lease of ours holds them")
+		stuckRows(t, s, db, m, "side_table", "2 rows are in progress by the table's own columns, but dibs holds no lease on them")
 		page, err := s.List(t.Context(), dibs.Filter{State: dibs.Running})
 		if err != nil {
 			t.Fatal(err)
@@ -74,7 +74,7 @@ func TestStraysAreTakenWhenTheirTimeIsOver(t *testing.T) {
 		if held[1].Attempt != 1 {
 			t.Errorf("attempt %d", held[1].Attempt)
 		}
-		stuckRows(t, s, db, m, "side_table", "1 rows are in progress by the table's own columns, and no lease of ours holds them")
+		stuckRows(t, s, db, m, "side_table", "1 rows are in progress by the table's own columns, but dibs holds no lease on them")
 		// A row that is held here is no stray however long it takes.
 		exec(t, db, `update work set started_at = `+long)
 		if swept, err := s.Sweep(t.Context()); err != nil || swept.Expired != 2 {
@@ -103,7 +103,7 @@ func TestRowsInNoStateAreTold(t *testing.T) {
 			Claim:     mapping.Claim{Token: "mark", Timeout: "ends"},
 			Completed: mapping.Change{Set: mapping.Set{"status": "done"}},
 		}
-		found(t, db, advice.SeverityWarning, "unfinished", "1 rows are in no state", m)
+		found(t, db, advice.SeverityWarning, "unfinished", "1 rows have no state", m)
 		found(t, db, advice.SeverityNote, "not_before", "1 available rows wait for more than a year", m)
 		found(t, db, advice.SeverityNote, "kind", "1 available rows have no kind", m)
 		s := opened(t, db, m)

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// What a mapping would take without looking at it, and what it would never take, is told.
+// Check reports a status that no condition names, and values whose rows are never claimed.
 func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		invoices(t, db)
@@ -38,11 +38,11 @@ func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 	})
 }
 
-// Times that dibs cannot compare are told with what would help.
+// Check reports times that dibs cannot compare, with advice.
 func TestCheckTellsWhichFormatOfTimesFits(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		if pg {
-			return // where types tell
+			return // timestamps have a type there
 		}
 		m := orders(t, db, pg)
 		for value, want := range map[string]string{
