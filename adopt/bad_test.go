@@ -179,7 +179,7 @@ func TestNamesAndValuesAreQuoted(t *testing.T) {
 	})
 }
 
-// What a statement cannot do with a column shows at once, not at the first claim.
+// Open refuses a column that a statement cannot use; the first claim would be too late.
 func TestColumnsThatStatementsCannotUse(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
@@ -187,6 +187,6 @@ func TestColumnsThatStatementsCannotUse(t *testing.T) {
 			return // SQLite sorts and compares everything
 		}
 		m.Order = mapping.Columns{"body"}
-		refuses(t, db, m, "mapping", `the statement "claim" that it makes`)
+		refuses(t, db, m, "mapping", `the statement "claim" made from it`)
 	})
 }
