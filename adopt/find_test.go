@@ -22,7 +22,7 @@ func TestATableThatIsNotThere(t *testing.T) {
 		exec(t, db, "create view pairs as select m.id from mails as m, customers c where c.id = m.id")
 		wants := map[string]string{
 			"shipmnets": "did you mean shipments?", "shipment": "did you mean shipments", "sales.mails": "did you mean mails?", "nothing": `there is no table "nothing" in this database; it has customers, mails, shipments`,
-			"open_mails": "name the table beneath, mails, and write", "both_of_them": "name the table beneath, and write", "pairs": "name the table beneath, and write",
+			"open_mails": "name the table that it reads, mails, and write", "both_of_them": "name the table that it reads, and write", "pairs": "name the table that it reads, and write",
 		}
 		if pg {
 			exec(t, db, "create schema vendor")

@@ -26,14 +26,14 @@ var badFiles = []struct{ text, field, why string }{
 	{"claim: [a]", "claim", "must be fields with their values: token, locked_by"},
 	{"claim:\n  set: x", "claim.set", `line 2: must be columns with their values, such as {status: done}, got "x"`},
 	{"backoff: {factor: x}", "backoff.factor", `must be a number, got "x"`},
-	{"tabel: x", "tabel", "line 1: there is no such field; there are table, queue, id"},
-	{"claim: {tokn: x}", "claim.tokn", "there is no such field; there are token"},
+	{"tabel: x", "tabel", "line 1: there is no such field; the fields are table, queue, id"},
+	{"claim: {tokn: x}", "claim.tokn", "there is no such field; the fields are token"},
 	{"lease: 5m\nlease: 6m", "lease", "line 2: "},
 	{"a: b: c", "mapping", "line 1"},
 	{"- a", "mapping", "line 1: must be fields"},
 	{"", "mapping", "is empty"},
-	{"table: x\n---\ntable: y", "mapping", "goes on after its end"},
-	{"table: x\n...\n[", "mapping", "goes on after its end"},
+	{"table: x\n---\ntable: y", "mapping", "must be one YAML document"},
+	{"table: x\n...\n[", "mapping", "must be one YAML document"},
 }
 
 // What is wrong in a file is said by its field and line, in words of the mapping.

@@ -49,7 +49,7 @@ func (c *checker) takenUnseen(ctx context.Context, col adopted.Column) error {
 		return err
 	}
 	c.add(SeverityWarning, "unfinished", fmt.Sprintf("name in \"unfinished\" those that are to be done, such as: %s in (…)", col.Name),
-		"no condition looks at %s: rows are claimed with %s", col.Name, strings.Join(have, ", "))
+		"no condition looks at %s, so rows with any value are claimed: %s", col.Name, strings.Join(have, ", "))
 	return nil
 }
 

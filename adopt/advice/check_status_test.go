@@ -17,7 +17,7 @@ func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 			Rows:      mapping.Rows{Unfinished: "sent_at is null"},
 			Completed: mapping.Change{Set: mapping.Set{"sent_at": "2026-01-31 10:00:00", "state": "sent"}},
 		}
-		taken := `no condition looks at state: it would take rows with "to send" (6), "on hold" (4), "bounced" (3), "To send" (2), "sending" (1), null (5)`
+		taken := `no condition looks at state, so rows with any value are claimed: "to send" (6), "on hold" (4), "bounced" (3), "To send" (2), "sending" (1), null (5)`
 		found(t, db, warning, "unfinished", taken, m)
 		notFound(t, db, "unfinished", "nobody will ever", m)
 

@@ -192,7 +192,7 @@ func TestAdvisedIndexes(t *testing.T) {
 				exec(t, db, line)
 			}
 		}
-		if text := sqlOf(t, db, m); !strings.Contains(text, "Index dibs_orders_open gives rows") || !strings.Contains(text, "Index dibs_orders_running leads sweeps") {
+		if text := sqlOf(t, db, m); !strings.Contains(text, "Index dibs_orders_open gives rows") || !strings.Contains(text, "By index dibs_orders_running sweeps find") {
 			t.Errorf("what is there is advised again:\n%s", text)
 		}
 		m.Available, m.Claim.Set, m.PutBack = "t.started_at is null", nil, mapping.Change{}

@@ -128,7 +128,7 @@ func (p *proposer) key() {
 	for _, c := range best.Columns {
 		p.taken[c] = true
 	}
-	p.why("id", "the unique index %s identifies a row", best.Name)
+	p.why("id", "index %s is unique and identifies a row", best.Name)
 }
 
 // cond writes a condition that begins with a column.

@@ -51,7 +51,7 @@ func TestProposalTakesNoRowWhoseStateIsUnknown(t *testing.T) {
 			t.Errorf("dead: %s", got)
 		}
 		contains(t, text, `state has "sent" (9), "to send" (6), "on hold" (4), "bounced" (3), "To send" (2), "sending" (1), null (5)`,
-			`NOT SURE: unfinished: rows with these values of state are not taken, since nothing tells what they mean: "on hold" (4), null (5).`)
+			`NOT SURE: unfinished: rows with these values of state are not claimed, since their meaning is not known: "on hold" (4), null (5).`)
 	})
 }
 
