@@ -106,6 +106,6 @@ func (c *checker) journal(ctx context.Context) error {
 		return err
 	}
 	c.add(SeverityNote, "table", "let every program wait (pragma busy_timeout = 10000), or let readers read on (pragma journal_mode = wal)",
-		"the file has journal_mode %s: while dibs writes, other programs that read it get the error \"database is locked\"", rows[0][0])
+		"the file has journal_mode %s: while dibs writes, other programs that read it fail with \"database is locked\"", rows[0][0])
 	return nil
 }

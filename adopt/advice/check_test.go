@@ -114,7 +114,7 @@ func TestCheckOfASideTableLeavesNoneBehind(t *testing.T) {
 		notFound(t, db, "table", "database is locked", m)
 		if !pg {
 			exec(t, db, "pragma journal_mode = delete")
-			found(t, db, note, "table", "other programs that read it get the error", m)
+			found(t, db, note, "table", "other programs that read it fail with", m)
 		}
 		if _, err := db.Exec("select 1 from dibs_adopted"); err == nil {
 			t.Error("the side table is there")
