@@ -36,7 +36,7 @@ var badFiles = []struct{ text, field, why string }{
 	{"table: x\n...\n[", "mapping", "must be one YAML document"},
 }
 
-// What is wrong in a file is said by its field and line, in words of the mapping.
+// An error in a file names the mapping's field and the line.
 func TestBadFiles(t *testing.T) {
 	for _, bad := range badFiles {
 		_, err := mapping.Parse([]byte(bad.text))
@@ -60,7 +60,7 @@ func TestBackoffIsFilledIn(t *testing.T) {
 	}
 }
 
-// In Go, too, what cannot be meant is filled in.
+// A mapping in Go gets the same defaults as one in a file.
 func TestBackoffWithoutAnEndIsTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
@@ -71,8 +71,8 @@ func TestBackoffWithoutAnEndIsTaken(t *testing.T) {
 	})
 }
 
-// A mapping that is read says the same when it is written and read again. One that is refused
-// is refused for a field, which the file has, and by its line.
+// A mapping that is read, written and read again stays the same. The error about one that is
+// refused names a field of the file, and the line.
 func FuzzMapping(f *testing.F) {
 	f.Add("table: shop.orders\nid: [a, b]\norder: created desc\nunfinished: done is null\ncompleted: {set: {done: $now, n: 1, ok: true, none: null}}\ndead: {delete: true}")
 	f.Add("table: x\nid: id\nclaim: {token: t, set: {a: 1.5, b: '$$x', c: 2026-01-31}}\nlease: 5m\nbackoff: {base: 5s, factor: 1.5}\ngroup: {column: c, limit: 2}")
@@ -100,7 +100,7 @@ func FuzzMapping(f *testing.F) {
 				t.Fatalf("%q is refused by %#v", text, err)
 			}
 			for field := range strings.SplitSeq(invalid.Field, ".") {
-				escaped := strings.ContainsAny(text, `\&*"!`) // YAML can write a name in other ways by these
+				escaped := strings.ContainsAny(text, `\&*"!`) // with these signs YAML can write a name in other ways
 				if field != "mapping" && !strings.Contains(text, field) && !escaped {
 					t.Errorf("%q is refused for %q, which it does not have: %v", text, invalid.Field, err)
 				}

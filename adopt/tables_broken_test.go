@@ -16,15 +16,15 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// What is made wrong on purpose, so that a test can see that its judge finds it.
+// Each of these faults breaks the store or the table on purpose; the judges must find it.
 const (
-	noOrder   = "order"    // the last first
-	noGroups  = "groups"   // the mapping does not tell of them
-	noLeases  = "leases"   // claims look for no ended ones
-	noLimit   = "limit"    // any number of rows run at once
-	allFree   = "all free" // each claim makes all rows available that somebody is at
-	noRefusal = "refusal"  // what was refused is not told
-	noFence   = "fence"    // what was refused is written all the same
+	noOrder   = "order"    // claims take the last row first
+	noGroups  = "groups"   // the mapping names no groups
+	noLeases  = "leases"   // leases never end
+	noLimit   = "limit"    // the number of running rows has no limit
+	allFree   = "all free" // each claim makes all running rows available
+	noRefusal = "refusal"  // Finish hides its refusals
+	noFence   = "fence"    // Finish writes outcomes that it must refuse
 )
 
 func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
@@ -73,7 +73,7 @@ func spoil(broken string, m mapping.Mapping) mapping.Mapping {
 	return m
 }
 
-// breaking is the store, made wrong.
+// breaking is a store with a fault.
 func breaking(broken string, other *sql.DB, s *adopt.Store) dibs.Store {
 	switch broken {
 	case allFree, noRefusal, noFence:

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// ways are the three kinds of claims, on the same table.
+// ways holds mappings of the same table for the three kinds of claims.
 func ways() map[string]mapping.Mapping {
 	bare := mapping.Mapping{
 		Table: "work", ID: mapping.Columns{"id"}, Order: mapping.Columns{"pri"}, Lease: time.Minute,
@@ -38,14 +38,14 @@ func begin(t *testing.T, db *sql.DB, pg bool) *sql.Tx {
 		t.Fatal(err)
 	}
 	if !pg {
-		if _, err := tx.Exec("update work set pri = pri where id = -1"); err != nil { // take the write lock
+		if _, err := tx.Exec("update work set pri = pri where id = -1"); err != nil { // takes the write lock
 			t.Fatal(err)
 		}
 	}
 	return tx
 }
 
-// takeIn is take in a transaction.
+// takeIn does the same as take, in a transaction.
 func takeIn(t *testing.T, in *adopt.Tx, n int, want ...int64) []*dibs.RawJob {
 	t.Helper()
 	jobs, err := in.Claim(t.Context(), dibs.ClaimRequest{Queue: "work", Worker: "w", N: n})
@@ -74,11 +74,11 @@ func rollBack(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	tx := begin(t, db, pg)
 	in := s.SQLTx(tx)
 	jobs := takeIn(t, in, 2, 1, 2)
-	takeIn(t, in, 1, 3) // not what it has already
-	if pg {             // nobody waits
+	takeIn(t, in, 1, 3) // without the rows that the transaction already has
+	if pg {             // other claims do not wait
 		other := begin(t, db, pg)
 		takeIn(t, s.SQLTx(other), 2, 4, 5)
-		_ = other.Rollback() // nothing of it is to stay
+		_ = other.Rollback() // the test keeps no changes of this transaction
 	}
 	if err := in.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func rollBack(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	}
 }
 
-// commit finds all as it was, and finishes three rows in three ways.
+// commit finds all rows as they were before, and finishes three rows in three ways.
 func commit(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	tx := begin(t, db, pg)
 	in := s.SQLTx(tx)
@@ -107,7 +107,7 @@ func commit(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	}
 	tx = begin(t, db, pg)
 	takeIn(t, s.SQLTx(tx), 10, 4, 5, 6)
-	_ = tx.Rollback() // nothing of it is to stay
+	_ = tx.Rollback() // the test keeps no changes of this transaction
 }
 
 func TestWhatOnlyALockHoldsNeedsATransaction(t *testing.T) {
