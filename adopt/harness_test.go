@@ -249,22 +249,22 @@ func (h *harness) begin(ctx context.Context) (*harnessTx, error) {
 	if err != nil {
 		return nil, err
 	}
-	how := "begin immediate"
+	statement := "begin immediate"
 	if h.pg {
-		how = "begin"
+		statement = "begin"
 	}
-	if _, err := conn.ExecContext(ctx, how); err != nil {
+	if _, err := conn.ExecContext(ctx, statement); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return &harnessTx{Conn: conn}, nil
 }
 
-func (tx *harnessTx) end(how string) error {
+func (tx *harnessTx) end(statement string) error {
 	if tx.over {
 		return nil
 	}
 	tx.over = true
-	_, err := tx.ExecContext(context.Background(), how)
+	_, err := tx.ExecContext(context.Background(), statement)
 	return errors.Join(err, tx.Close())
 }
 

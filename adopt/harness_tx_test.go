@@ -25,7 +25,7 @@ func (h *harness) beginTx(ctx context.Context) (storetest.Tx, error) {
 type harnessIn struct {
 	h      *harness
 	tx     *sql.Tx
-	stores map[string]*adopt.Tx  // by queue
+	stores map[string]*adopt.Tx  // transaction of each queue's store
 	held   map[dibs.Lease]string // queues of the leases
 }
 

@@ -16,9 +16,9 @@ const ratesWindow = 5 * time.Minute
 
 // Known says which statistics a store has, by the times that its mapping names.
 type Known struct {
-	Oldest bool // for how long the oldest waiting row could have been claimed
-	Wait   bool // time from when on a row may be claimed until its claim
-	Run    bool // time from the claim of a row until its end
+	Oldest bool // how long ago the oldest waiting row became available
+	Wait   bool // how long a row waits until its claim
+	Run    bool // how long a row runs until its end
 	Rate   bool // completed rows a second
 }
 

@@ -23,7 +23,7 @@ type shape struct {
 	rows     string
 	change   func(*mapping.Mapping)
 	want     []string
-	payload  string // the first row's payload, if the case looks at it
+	payload  string // wanted payload of the first row; empty: not checked
 	hasNoKey bool   // ids are whole numbers, so jobs have no Key
 }
 

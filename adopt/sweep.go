@@ -20,7 +20,7 @@ const (
 // as a row that a trigger refuses to put back: other rows can be claimed, and the worker's own sweeps report it.
 func (s *Store) sweepIfDue(ctx context.Context) {
 	if time.Now().UnixNano() >= s.lastSweep.Load()+s.sweepPause.Load() {
-		_, _ = s.Sweep(ctx) // see above
+		_, _ = s.Sweep(ctx)
 	}
 }
 

@@ -84,12 +84,12 @@ func breaking(broken string, other *sql.DB, s *adopt.Store) dibs.Store {
 
 type brokenStore struct {
 	*adopt.Store
-	how   string
+	fault string
 	other *sql.DB
 }
 
 func (b *brokenStore) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if b.how == allFree {
+	if b.fault == allFree {
 		if _, err := b.other.ExecContext(ctx, "update retrieval set mark = null where success is null"); err != nil {
 			return nil, err
 		}
@@ -100,11 +100,11 @@ func (b *brokenStore) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.R
 func (b *brokenStore) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	err := b.Store.Finish(ctx, outcomes)
 	lost := (*dibs.FinishError)(nil)
-	if !errors.As(err, &lost) || b.how == allFree {
+	if !errors.As(err, &lost) || b.fault == allFree {
 		return err
 	}
 	for _, id := range lost.Lost {
-		if b.how != noFence {
+		if b.fault != noFence {
 			break
 		}
 		if _, err := b.other.ExecContext(ctx, "update retrieval set success = true where retrieval_id = ?", id); err != nil {

@@ -40,16 +40,16 @@ var times = []struct {
 // A lease never ends before the time that its claim returned. If times are whole seconds it may
 // end up to a second later.
 func TestALeaseNeverEndsEarly(t *testing.T) {
-	for _, in := range []string{"timeout", "started_at"} {
+	for _, field := range []string{"timeout", "started_at"} {
 		for i, c := range times {
-			if in == "started_at" && i > 3 {
+			if field == "started_at" && i > 3 {
 				break
 			}
-			t.Run(fmt.Sprintf("%s %s %s", in, c.column, c.format), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %s %s", field, c.column, c.format), func(t *testing.T) {
 				t.Parallel()
 				onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 					if pg == c.postgres {
-						leaseEnds(t, db, in, c.column, c.format)
+						leaseEnds(t, db, field, c.column, c.format)
 					}
 				})
 			})
@@ -57,13 +57,13 @@ func TestALeaseNeverEndsEarly(t *testing.T) {
 	}
 }
 
-func leaseEnds(t *testing.T, db *sql.DB, in, column string, format mapping.TimeFormat) {
+func leaseEnds(t *testing.T, db *sql.DB, field, column string, format mapping.TimeFormat) {
 	exec(t, db, fmt.Sprintf(`create table task (id integer primary key, who text, at %s, due %[1]s, done integer)`, column))
 	exec(t, db, `insert into task (id) values (1)`)
 	m := task()
 	m.Lease, m.Times, m.Available, m.NotBefore = 300*time.Millisecond, format, "who is null", "due"
 	m.Claim = mapping.Claim{LockedBy: "who", StartedAt: "at"}
-	if in == "timeout" {
+	if field == "timeout" {
 		m.Claim = mapping.Claim{LockedBy: "who", Timeout: "at"}
 	}
 	s := opened(t, db, m)

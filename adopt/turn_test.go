@@ -116,8 +116,8 @@ func (g *gauge) work(ctx context.Context, t *testing.T, s *adopt.Store, db *sql.
 				t.Error(err)
 				return
 			}
-			in := s.SQLTx(tx)
-			claim, finish, end = in.Claim, in.Finish, tx.Commit
+			inTx := s.SQLTx(tx)
+			claim, finish, end = inTx.Claim, inTx.Finish, tx.Commit
 			if keep = rand.IntN(3) > 0; !keep {
 				end = tx.Rollback
 			}
@@ -226,7 +226,7 @@ func TestClaimsSideBySideKeepTheOrder(t *testing.T) {
 				}
 				all.Wait()
 				for id := range int64(rows) {
-					first := id%30 < 20 // of the three rows of a group two may run
+					first := id%30 < 20 // each group has three rows and a limit of two
 					if want := id%10 != 0 || first; want != found[id+1] {
 						t.Errorf("row %d: claimed %v, want %v", id+1, found[id+1], want)
 					}

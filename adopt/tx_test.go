@@ -46,9 +46,9 @@ func begin(t *testing.T, db *sql.DB, pg bool) *sql.Tx {
 }
 
 // takeIn does the same as take, in a transaction.
-func takeIn(t *testing.T, in *adopt.Tx, n int, want ...int64) []*dibs.RawJob {
+func takeIn(t *testing.T, inTx *adopt.Tx, n int, want ...int64) []*dibs.RawJob {
 	t.Helper()
-	jobs, err := in.Claim(t.Context(), dibs.ClaimRequest{Queue: "work", Worker: "w", N: n})
+	jobs, err := inTx.Claim(t.Context(), dibs.ClaimRequest{Queue: "work", Worker: "w", N: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,15 +72,15 @@ func TestAClaimInATransactionEndsWithIt(t *testing.T) {
 // rollBack claims and finishes in a transaction that is rolled back.
 func rollBack(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	tx := begin(t, db, pg)
-	in := s.SQLTx(tx)
-	jobs := takeIn(t, in, 2, 1, 2)
-	takeIn(t, in, 1, 3) // without the rows that the transaction already has
-	if pg {             // other claims do not wait
+	inTx := s.SQLTx(tx)
+	jobs := takeIn(t, inTx, 2, 1, 2)
+	takeIn(t, inTx, 1, 3) // without the rows that the transaction already has
+	if pg {               // other claims do not wait
 		other := begin(t, db, pg)
 		takeIn(t, s.SQLTx(other), 2, 4, 5)
 		_ = other.Rollback() // the test keeps no changes of this transaction
 	}
-	if err := in.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+	if err := inTx.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -91,15 +91,15 @@ func rollBack(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 // commit finds all rows as they were before, and finishes three rows in three ways.
 func commit(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	tx := begin(t, db, pg)
-	in := s.SQLTx(tx)
-	jobs := takeIn(t, in, 3, 1, 2, 3)
-	err := in.Finish(t.Context(), []dibs.Outcome{
+	inTx := s.SQLTx(tx)
+	jobs := takeIn(t, inTx, 3, 1, 2, 3)
+	err := inTx.Finish(t.Context(), []dibs.Outcome{
 		jobs[0].Lease().Complete(nil), jobs[1].Lease().RetryAfter(time.Hour, "later"), jobs[2].Lease().Die("never"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
+	if err := inTx.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
 		t.Errorf("finished twice: %v", err)
 	}
 	if err := tx.Commit(); err != nil {

@@ -13,8 +13,7 @@ type wakers struct {
 }
 
 // Wakeups is dibs.Store.Wakeups. It signals when this process makes rows available, and shortly
-// after a claim that may have left some. Workers find the rows that other programs insert by
-// polling.
+// after a claim that may have left some. Rows that other programs insert are found by polling.
 func (s *Store) Wakeups(string) (wake <-chan struct{}, stop func()) {
 	w := &s.wakers
 	w.mu.Lock()

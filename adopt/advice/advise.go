@@ -106,8 +106,8 @@ func (p *subject) index(what string, keys []string, where string) string {
 	return text
 }
 
-// equalColumns lists the columns that a simple condition compares with one value each,
-// without those of the claim order.
+// equalColumns lists the columns that a simple condition compares with one value each. It
+// leaves out the columns of the claim order.
 func (p *subject) equalColumns(c *adopted.Condition) []adopted.Column {
 	var all []adopted.Column
 	for _, x := range p.equalities(c) {

@@ -25,10 +25,10 @@ func (c *checker) order(ctx context.Context) error {
 	if p.On.Keyed(names) {
 		return nil
 	}
-	by := strings.Join(exprs, ", ")
+	columns := strings.Join(exprs, ", ")
 	rows, ok, err := c.ask(ctx, "order", fmt.Sprintf(
 		"select count(*), coalesce(sum(n), 0) from (select count(*) as n from (select %s from %s t where %s limit %d) t group by %s having count(*) > 1) x",
-		by, p.Table, p.Open, checkRows, by))
+		columns, p.Table, p.Open, checkRows, columns))
 	if err != nil || !ok || adopted.Atoi(rows[0][0]) == 0 {
 		return err
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// postgres answers the questions about PostgreSQL.
+// postgres implements questions for PostgreSQL.
 type postgres struct{}
 
 // claim makes a claim and adds up the rows that it reads. Then it asks for the plan that a
 // large table would get.
 func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error) {
 	st, chooses := p.Do.Claim, "CTE picked"
-	if p.Do.Turn != nil { // the turn finds the rows
+	if p.Do.Turn != nil { // turn.sql finds the rows
 		st, chooses = p.Do.Turn, "CTE seen"
 	}
 	var plans []struct{ Plan node }

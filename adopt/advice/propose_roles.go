@@ -58,7 +58,7 @@ func (p *proposer) roles() {
 		return err == nil && c.Null
 	}
 	flags := func(c adopted.Column) bool {
-		unseen := len(p.data.values[c.Name]) == 0 && strings.EqualFold(strings.ReplaceAll(c.Decl, " ", ""), "tinyint(1)") // as MySQL writes boolean
+		unseen := len(p.data.values[c.Name]) == 0 && strings.EqualFold(strings.ReplaceAll(c.Decl, " ", ""), "tinyint(1)") // MySQL's name for boolean
 		return c.Kind == adopted.Boolean || c.Kind == adopted.Integer && (unseen || p.data.hasOnly(c.Name, "0", "1"))
 	}
 	attemptWords := []string{"attempt", "try", "last", "next", "retry"}

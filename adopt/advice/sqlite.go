@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// sqlite answers the questions about SQLite.
+// sqlite implements questions for SQLite.
 type sqlite struct{}
 
 var (
@@ -34,27 +34,27 @@ func (sqlite) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (cl
 
 // accessBy describes how a query plan finds rows.
 func accessBy(steps [][]string) string {
-	how, sorts := "", false
+	access, sorts := "", false
 	for _, step := range steps {
 		name, found := strings.CutPrefix(step[3], "SEARCH t USING ")
 		switch {
-		case found && how == "":
+		case found && access == "":
 			_, name, _ = strings.Cut(name, "INDEX ")
-			how = "finds rows by index " + strings.TrimSpace(strings.SplitN(name, "(", 2)[0])
+			access = "finds rows by index " + strings.TrimSpace(strings.SplitN(name, "(", 2)[0])
 			if name == "" || strings.HasPrefix(strings.TrimSpace(name), "(") {
-				how = "finds rows by their ids"
+				access = "finds rows by their ids"
 			}
 		case strings.HasPrefix(step[3], "SCAN t") && !strings.Contains(step[3], " USING "):
-			how = "reads the whole table"
-		case strings.HasPrefix(step[3], "SCAN t") && how == "":
-			how = "reads rows in the order of an index"
+			access = "reads the whole table"
+		case strings.HasPrefix(step[3], "SCAN t") && access == "":
+			access = "reads rows in the order of an index"
 		}
 		sorts = sorts || strings.HasPrefix(step[3], "USE TEMP")
 	}
-	if sorts && how != "" {
-		how += ", then sorts what it found"
+	if sorts && access != "" {
+		access += ", then sorts what it found"
 	}
-	return how
+	return access
 }
 
 // served names the index that gives rows in the order of claims; empty: there is none.

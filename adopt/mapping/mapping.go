@@ -82,7 +82,7 @@ type Set map[string]any
 // Group limits how many rows with the same value in a column run at once.
 type Group struct {
 	Column string `yaml:"column,omitempty"` // null: the row is in no group
-	Limit  int    `yaml:"limit,omitempty"`  // default: 1
+	Limit  int    `yaml:"limit,omitempty"`  // how many of these rows may run at once; default: 1
 }
 
 // Payload says what handlers get: the value of a single column, or an object of several columns
@@ -90,7 +90,7 @@ type Group struct {
 type Payload struct {
 	Columns Columns `yaml:"columns,omitempty,flow"`
 	// JSON says that a single column of text holds JSON. Handlers get text that is not JSON as a JSON string.
-	// Columns of type json need no JSON here.
+	// For columns of type json it makes no difference.
 	JSON bool `yaml:"json,omitempty"`
 }
 
@@ -99,7 +99,7 @@ type TimeFormat string
 
 // These are the formats of times. PostgreSQL's timestamptz needs none.
 const (
-	TimesUTC     TimeFormat = "utc"     // PostgreSQL's timestamp, in UTC; its default
+	TimesUTC     TimeFormat = "utc"     // PostgreSQL's timestamp, in UTC; the default for this type
 	TimesLocal   TimeFormat = "local"   // PostgreSQL's timestamp, in the sessions' time zone, the same for all; where clocks change, a lease can end an hour early or late
 	TimesSeconds TimeFormat = "seconds" // SQLite: 2026-01-31 23:59:59, in UTC; the default for text
 	TimesMillis  TimeFormat = "millis"  // SQLite: 2026-01-31 23:59:59.999, in UTC

@@ -10,8 +10,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// misfit describes an error of the YAML decoder in the words of the mapping, because the decoder's
-// own are about Go types. It finds the field by its place in the file; nil: no field is there.
+// misfit describes an error of the YAML decoder in the words of the mapping, since the decoder names
+// Go types. It finds the field by its place in the file; nil: there is no field at that place.
 func misfit(raw []byte, line, column int) error {
 	var doc yaml.Node
 	if yaml.Unmarshal(raw, &doc) != nil || len(doc.Content) == 0 {
@@ -25,15 +25,15 @@ func misfitIn(node *yaml.Node, typ reflect.Type, path string, line, column int) 
 		typ = typ.Elem()
 	}
 	if node.Line == line && node.Column == column && (node.Kind != yaml.MappingNode || typ.Kind() != reflect.Struct) {
-		got := ""
+		given := ""
 		if node.Kind == yaml.ScalarNode {
-			got = fmt.Sprintf(", got %.60q", node.Value)
+			given = fmt.Sprintf(", got %.60q", node.Value)
 		}
 		field := path
 		if field == "" {
 			field = "mapping"
 		}
-		return invalid(field, "line %d: must be %s%s", line, needs(typ), got)
+		return invalid(field, "line %d: must be %s%s", line, needs(typ), given)
 	}
 	if node.Kind != yaml.MappingNode || typ.Kind() != reflect.Struct {
 		return nil

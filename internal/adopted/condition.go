@@ -171,7 +171,7 @@ func (l *lexer) add(kind tokenKind, text string, n int) {
 	l.rest = l.rest[n:]
 }
 
-// quoted takes a token in quotes. It refuses a backslash in a PostgreSQL string other than
+// quoted reads a token in quotes. It refuses a backslash in a PostgreSQL string other than
 // E'…': its meaning depends on a setting.
 func (l *lexer) quoted(end byte, kind tokenKind, escapes bool) error {
 	s := l.rest
@@ -195,7 +195,7 @@ func (l *lexer) quoted(end byte, kind tokenKind, escapes bool) error {
 	return fmt.Errorf("has a %q that is not closed", s[0])
 }
 
-// dollars takes a string of the form $tag$…$tag$.
+// dollars reads a token of the form $tag$…$tag$.
 func (l *lexer) dollars() error {
 	s := l.rest
 	n := 1

@@ -164,7 +164,7 @@ func (p piece) BusyRow() string {
 // Held is a condition for a row that still is as its claim left it, and whose lease lasts.
 func (p piece) Held(alias string) string { return p.held(alias, p.live()) }
 
-// HeldOrOwn is Held, but of a row that the same transaction has claimed the lease does not end.
+// HeldOrOwn is the same as Held, except that leases of claims in the same transaction do not end.
 func (p piece) HeldOrOwn(alias string) string {
 	live := p.live()
 	if live != "" {
@@ -288,7 +288,7 @@ const (
 	StateLoose     = "loose"     // the side table has a lease, but another program has put the row back
 )
 
-// State is SQL for the state of a row: waiting, running, dead (in the side table), or one of the above.
+// State is SQL for the state of a row: waiting, running, dead (in the side table), StateEnded, StateElsewhere or StateLoose.
 func (p piece) State() string {
 	dead, void := "", ""
 	if p.SideTable && p.Marked() {

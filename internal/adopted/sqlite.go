@@ -254,8 +254,7 @@ func (sqliteDatabase) cast(expr string, c Column) string {
 // not serve waiters in order, so on a busy machine one can wait for many seconds.
 const busyWait = time.Minute
 
-// Begin takes the write lock at once: after a read, SQLite may refuse a transaction its first
-// write.
+// Begin takes the write lock at once, because SQLite may refuse a write after a read.
 func (sqliteDatabase) Begin(ctx context.Context, db *sql.DB) (*Session, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
