@@ -15,7 +15,7 @@ import (
 const attacked = `create table task (id integer primary key, lane text not null default 'a', grp text, mark text, who text, tries integer not null default 0,
 	at timestamp, amount numeric, other integer unique, done integer)`
 
-// Mappings that look right and would break a promise.
+// Open refuses mappings that look right but would break a promise.
 func TestMappingsThatWouldBreakAPromise(t *testing.T) {
 	for name, bad := range map[string]struct {
 		field  string
@@ -52,8 +52,8 @@ func TestMappingsThatWouldBreakAPromise(t *testing.T) {
 	}
 }
 
-// A row that another program moves to another queue while it is leased does not keep
-// its lease, nor its place in its group.
+// A leased row that another program moves to another queue loses its lease and its place in its
+// group.
 func TestARowThatMovesToAnotherQueueLeavesItsGroup(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, attacked)
@@ -68,7 +68,7 @@ func TestARowThatMovesToAnotherQueueLeavesItsGroup(t *testing.T) {
 	})
 }
 
-// Where a row lock is all that holds a claim, it is nothing outside of its transaction.
+// If only a row lock holds a claim, other transactions cannot finish it.
 func TestALockHoldsNothingOutsideOfItsTransaction(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		exec(t, db, workTable)
@@ -86,11 +86,11 @@ func TestALockHoldsNothingOutsideOfItsTransaction(t *testing.T) {
 		if err := s.SQLTx(tx).Finish(t.Context(), done); !errors.Is(err, dibs.ErrLeaseLost) {
 			t.Errorf("in another transaction: %v", err)
 		}
-		_ = tx.Rollback() // nothing of it is to stay
+		_ = tx.Rollback() // the test keeps no changes of this transaction
 	})
 }
 
-// Time goes on in a long transaction: a lease that has ended meanwhile is lost.
+// Leases end also within a long transaction: one that has ended is lost.
 func TestALeaseEndsInALongTransactionToo(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		exec(t, db, workTable)
@@ -100,7 +100,7 @@ func TestALeaseEndsInALongTransactionToo(t *testing.T) {
 		s := opened(t, db, m)
 		held := take(t, s, 1, 1)[0]
 		tx := begin(t, db, pg)
-		time.Sleep(time.Until(held.LeaseUntil) + 50*time.Millisecond) // what is waited for is the time itself
+		time.Sleep(time.Until(held.LeaseUntil) + 50*time.Millisecond) // the end of a lease is no event to wait for
 		if err := s.SQLTx(tx).Finish(t.Context(), []dibs.Outcome{held.Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
 			t.Errorf("finished: %v", err)
 		}
@@ -108,11 +108,11 @@ func TestALeaseEndsInALongTransactionToo(t *testing.T) {
 		if !job.ClaimedAt.After(held.LeaseUntil) {
 			t.Errorf("claimed at %v, before the lease that had ended at %v", job.ClaimedAt, held.LeaseUntil)
 		}
-		_ = tx.Rollback() // nothing of it is to stay
+		_ = tx.Rollback() // the test keeps no changes of this transaction
 	})
 }
 
-// Attempts are limited also where rows become available by themselves after some time.
+// Attempts are limited even if "available" lets rows go by itself after some time.
 func TestAttemptsAreLimitedWhereTimeMakesAvailable(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, attacked)
@@ -135,7 +135,7 @@ func TestAttemptsAreLimitedWhereTimeMakesAvailable(t *testing.T) {
 	})
 }
 
-// What a claim returns is in the order in which it chose, even if it writes that column.
+// A claim returns rows in the claim order, even if it writes a column of that order.
 func TestTheOrderIsThatOfTheChoice(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, attacked)
@@ -146,7 +146,7 @@ func TestTheOrderIsThatOfTheChoice(t *testing.T) {
 	})
 }
 
-// A row that the table does not let go back does not keep others from being claimed.
+// A row that the table refuses to have put back does not keep others from being claimed.
 func TestARowThatCannotGoBackStopsNobody(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, attacked)
@@ -156,10 +156,10 @@ func TestARowThatCannotGoBackStopsNobody(t *testing.T) {
 		m.Claim.Timeout, m.Lease = "at", 100*time.Millisecond
 		s := opened(t, db, m)
 		take(t, s, 1, 1)
-		exec(t, db, `insert into task (id, grp) values (3, 'x')`) // now row 1 cannot go back
+		exec(t, db, `insert into task (id, grp) values (3, 'x')`) // this row keeps row 1 from being put back
 		for {
 			if _, err := s.Sweep(t.Context()); err != nil {
-				break // as its lease has ended
+				break // the lease of row 1 has ended
 			}
 			time.Sleep(20 * time.Millisecond)
 		}

@@ -47,7 +47,7 @@ func TestBadMappings(t *testing.T) {
 			t.Fatal(err)
 		}
 		badMappings := badMappings
-		if pg { // lengths mean nothing to SQLite
+		if pg { // SQLite ignores lengths
 			badMappings = append(badMappings[:len(badMappings):len(badMappings)],
 				badMapping{"token that is too short", func(m *mapping.Mapping) { m.Claim.Token = "note" }, "claim.token", "a token needs"},
 				badMapping{"a text that is too long", func(m *mapping.Mapping) { m.Completed.Set["note"] = "far too long" }, "completed.set", "8 characters"})
@@ -55,7 +55,7 @@ func TestBadMappings(t *testing.T) {
 		for _, bad := range badMappings {
 			t.Run(bad.name, func(t *testing.T) { refuses(t, db, changed(good, bad.change), bad.field, bad.why) })
 		}
-		// A row as it is inserted shows the same where there is none.
+		// In an empty table a row of defaults shows the same.
 		exec(t, db, "delete from orders")
 		for _, bad := range badMappings {
 			t.Run("in an empty table: "+bad.name, func(t *testing.T) { refuses(t, db, changed(good, bad.change), bad.field, bad.why) })
@@ -63,7 +63,7 @@ func TestBadMappings(t *testing.T) {
 	})
 }
 
-// Conditions are one boolean expression each, which only reads.
+// Open refuses a condition that is not one boolean expression, or that may write.
 func TestBadConditions(t *testing.T) {
 	both := []string{
 		"", "status =", "status = 'new", "(status = 'new'", "status = 'new')", "status = 'new') or (1=1",
@@ -89,7 +89,7 @@ func TestBadConditions(t *testing.T) {
 		for _, text := range append(own, both...) {
 			for _, field := range []string{"unfinished", "available", "where", "running"} {
 				if text == "" && field != "unfinished" && field != "available" {
-					continue // these need not be there
+					continue // these conditions are optional
 				}
 				m := good
 				*map[string]*string{"where": &m.Where, "unfinished": &m.Unfinished, "available": &m.Available, "running": &m.Running}[field] = text
@@ -103,7 +103,7 @@ func TestBadConditions(t *testing.T) {
 	})
 }
 
-// whyRefused is what the error about a condition that is an expression says.
+// whyRefused is a part of the error about a condition that is a valid expression.
 func whyRefused(text string) string {
 	for _, call := range []string{"touch(", "nextval(", "pg_sleep(", "pg_advisory_lock(", "random()", "randomblob(", "last_insert_rowid(", "changes()"} {
 		if strings.Contains(text, call) {
@@ -116,7 +116,7 @@ func whyRefused(text string) string {
 	return ""
 }
 
-// What may look dangerous to a careless eye and is not.
+// Open accepts conditions that only look dangerous.
 func TestGoodConditions(t *testing.T) {
 	both := []string{
 		"status = 'new' and note is null", "status = 'new' and coalesce(note, ';--') <> 'it''s; /* fine */ $1 ?'", `t."status" in ('new', 'old)')`,
@@ -143,7 +143,7 @@ func TestGoodConditions(t *testing.T) {
 	})
 }
 
-// Names and values are never SQL.
+// Names and values never become SQL.
 func TestNamesAndValuesAreQuoted(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		ctx := context.Background()
@@ -179,14 +179,14 @@ func TestNamesAndValuesAreQuoted(t *testing.T) {
 	})
 }
 
-// What a statement cannot do with a column shows at once, not at the first claim.
+// Open refuses a column that a statement cannot use; the first claim would be too late.
 func TestColumnsThatStatementsCannotUse(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
 		if !pg {
-			return // SQLite sorts and compares everything
+			return // SQLite sorts and compares values of all types
 		}
 		m.Order = mapping.Columns{"body"}
-		refuses(t, db, m, "mapping", `the statement "claim" that it makes`)
+		refuses(t, db, m, "mapping", `the statement "claim" made from it`)
 	})
 }

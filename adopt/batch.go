@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 )
 
-// item is one member of a batch, as the statements take it. A key stands for itself
-// in statements on the table, and as text in those on the side table.
+// item is one element of a statement's batch. Key is a JSON array for statements on the adopted
+// table, and this array as a JSON string for statements on the side table.
 type item struct {
 	Key     json.RawMessage `json:"k"`
 	Fence   json.RawMessage `json:"f,omitempty"`
@@ -13,20 +13,20 @@ type item struct {
 	Group   *string         `json:"g,omitempty"`
 	Error   string          `json:"e,omitempty"`
 	Result  string          `json:"r,omitempty"`
-	Delay   *float64        `json:"d,omitempty"` // seconds; on the side table the time itself, in microseconds
-	Base    int64           `json:"b,omitempty"` // from when the delay counts; with a side table only
+	Delay   *float64        `json:"d,omitempty"` // seconds; for the side table the time of the next start, in microseconds
+	Base    int64           `json:"b,omitempty"` // time in microseconds from which the delay counts; only with a side table
 	Uncount int             `json:"u"`
 	Dead    int             `json:"x"`
-	Own     int             `json:"o,omitempty"` // 1: the same transaction has claimed it
+	Own     int             `json:"o,omitempty"` // 1: the same transaction has claimed the row
 }
 
-// sideKey is a key as text.
+// sideKey writes a key as a JSON string, for the side table.
 func sideKey(key string) json.RawMessage {
-	raw, _ := json.Marshal(key) // a string
+	raw, _ := json.Marshal(key) // no error: it is a string
 	return raw
 }
 
-// sideKeysOf names rows by their keys as text.
+// sideKeysOf makes a batch of rows for statements on the side table.
 func sideKeysOf(rows []*row) []item {
 	items := make([]item, len(rows))
 	for i, r := range rows {
@@ -35,7 +35,7 @@ func sideKeysOf(rows []*row) []item {
 	return items
 }
 
-// keysOf names rows by their keys as values, for statements on the table itself.
+// keysOf makes a batch of rows for statements on the adopted table.
 func keysOf(rows []*row) []item {
 	items := make([]item, len(rows))
 	for i, r := range rows {
@@ -44,11 +44,11 @@ func keysOf(rows []*row) []item {
 	return items
 }
 
-// batch is the JSON that a statement takes for many rows.
+// batch writes the items as the JSON that a statement takes.
 func batch(items []item) string {
 	raw, err := json.Marshal(items)
 	if err != nil {
-		panic(err) // texts and numbers
+		panic(err) // unreachable: items hold only texts and numbers
 	}
 	return string(raw)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// A row is found again by where it lies, and a child that the table gets while workers
-// run has rows at the same places: they must not be claimed, or swept, in place of its own.
+// Statements find rows by ctid. A child table created while workers run has rows with the same
+// ctids: these must be neither claimed nor swept instead of the table's own.
 func TestAChildThatATableGetsLaterIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("pgx", pgtest.URL(t))
@@ -27,7 +27,7 @@ func TestAChildThatATableGetsLaterIsLeftAlone(t *testing.T) {
 	exec(t, db, `insert into child (id, status) values (101, 'done'), (102, 'done'), (103, 'done'), (104, 'done'), (105, 'done')`)
 	take(t, s, 2, 1, 2)
 	until := time.Now().Add(10 * time.Second)
-	for n := 0; n < 2 && time.Now().Before(until); time.Sleep(20 * time.Millisecond) { // wait for the ends of their leases
+	for n := 0; n < 2 && time.Now().Before(until); time.Sleep(20 * time.Millisecond) { // wait until the leases end
 		swept, err := s.Sweep(t.Context())
 		if err != nil {
 			t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// taking is one claim under way.
-type taking struct {
+// claimCall is one call that claims rows, with the parameters of its statements.
+type claimCall struct {
 	worker string
 	token  dibs.Token
 	lease  time.Duration
@@ -25,15 +25,15 @@ type taking struct {
 	sent   time.Time
 }
 
-func (s *Store) taking(worker string, lease time.Duration) (*taking, error) {
+func (s *Store) newCall(worker string, lease time.Duration) (*claimCall, error) {
 	p := s.plan
 	switch {
 	case lease == 0:
 		lease = p.Lease
 	case lease != p.Lease && !p.SideTable && p.Timeout == nil:
-		return nil, adopted.Invalid("lease", "is %v by the mapping; another length needs claim.timeout or the side table", p.Lease)
+		return nil, adopted.Invalid("lease", "is %v in the mapping; another length needs claim.timeout or the side table", p.Lease)
 	}
-	t := &taking{worker: worker, lease: lease, sent: time.Now()}
+	t := &claimCall{worker: worker, lease: lease, sent: time.Now()}
 	rand.Read(t.token[:])
 	t.values = map[string]any{
 		"token": t.token.String(), "worker": worker, "lease": lease.Seconds(), "micros": lease.Microseconds(),
@@ -42,14 +42,14 @@ func (s *Store) taking(worker string, lease time.Duration) (*taking, error) {
 	return t, nil
 }
 
-// Claim is dibs.Store.Claim. Payloads are the rows as the claim found them, or left them.
+// Claim is dibs.Store.Claim. Payloads show rows as they were just before or just after the claim.
 func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	t, err := s.checkClaim(&r)
 	if err != nil || t == nil {
 		return nil, err
 	}
 	if s.plan.LockOnly() {
-		return nil, adopted.Invalid("claim", "the mapping names nothing that a claim could write: claim in a transaction (Store.Tx), name columns, or set side_table")
+		return nil, adopted.Invalid("claim", "the mapping names no column that a claim could write: claim in a transaction (Store.SQLTx), name columns, or set side_table")
 	}
 	s.sweepIfDue(ctx)
 	rows, err := s.claim(ctx, t, r.N)
@@ -57,18 +57,18 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		return nil, adopted.Classify("claim", err)
 	}
 	if len(rows) > 0 && len(rows) < r.N {
-		s.wakers.later(lookAgain)
+		s.wakers.later(reclaimDelay)
 	}
 	return s.jobs(rows, t), nil
 }
 
-// lookAgain is when a worker looks again after a claim that took all there was: other
-// programs, which insert rows and tell nobody, are at it then.
-const lookAgain = 5 * time.Millisecond
+// reclaimDelay is how long after a claim of all available rows a worker claims again: other
+// programs, which do not notify workers, are probably still inserting rows.
+const reclaimDelay = 5 * time.Millisecond
 
-// checkClaim checks a request and begins its claim. Without one no row can be of the
-// kinds that are asked for.
-func (s *Store) checkClaim(r *dibs.ClaimRequest) (*taking, error) {
+// checkClaim checks a request and returns its call, or nil if no row can have one of the
+// requested kinds.
+func (s *Store) checkClaim(r *dibs.ClaimRequest) (*claimCall, error) {
 	if r.Queue == "" {
 		r.Queue = s.Queue()
 	}
@@ -78,34 +78,35 @@ func (s *Store) checkClaim(r *dibs.ClaimRequest) (*taking, error) {
 	if err := s.usable(r.Queue); err != nil {
 		return nil, err
 	}
-	t, err := s.taking(r.Worker, r.Lease)
-	if err != nil || !s.asks(r.Kinds) {
+	t, err := s.newCall(r.Worker, r.Lease)
+	if err != nil || !s.hasKind(r.Kinds) {
 		return nil, err
 	}
-	t.values["kinds"] = texts(r.Kinds)
+	t.values["kinds"] = jsonArray(r.Kinds)
 	return t, nil
 }
 
-// asks reports whether rows without a column for their kind are of a kind that is asked for.
-func (s *Store) asks(kinds []string) bool {
+// hasKind reports whether rows can have one of the kinds. Without a column for kinds, all rows
+// have the kind named like the queue.
+func (s *Store) hasKind(kinds []string) bool {
 	return s.plan.Kind != "" || len(kinds) == 0 || slices.Contains(kinds, s.Queue())
 }
 
-// texts are a JSON array, or null for none.
-func texts(all []string) any {
+// jsonArray writes strings as a JSON array; nil for none.
+func jsonArray(all []string) any {
 	if len(all) == 0 {
 		return nil
 	}
-	raw, _ := json.Marshal(all) // strings
+	raw, _ := json.Marshal(all) // no error: they are strings
 	return string(raw)
 }
 
-// Rows of groups that have no place left are passed over one by one, so a claim
-// looks at few rows first, and at all of them only if that was not enough.
-func looks(n int) []int { return []int{4 * n, 40*n + 1000, math.MaxInt32} }
+// lookSizes says how many rows a claim of n reads, first few and at last all. The next size
+// is only tried if too many of the rows read belong to groups that are full.
+func lookSizes(n int) []int { return []int{4 * n, 40*n + 1000, math.MaxInt32} }
 
-func (s *Store) claim(ctx context.Context, t *taking, n int) (rows []*row, err error) {
-	if s.do.Mark == nil && s.do.Lease == nil && s.do.Turn == nil && s.do.Running == nil { // one statement does it all
+func (s *Store) claim(ctx context.Context, t *claimCall, n int) (rows []*row, err error) {
+	if s.do.Mark == nil && s.do.Lease == nil && s.do.Turn == nil && s.do.Running == nil { // one statement makes the whole claim
 		return s.choose(ctx, s.db, t, n)
 	}
 	err = s.write(ctx, func(q adopted.Querier) error {
@@ -116,8 +117,8 @@ func (s *Store) claim(ctx context.Context, t *taking, n int) (rows []*row, err e
 }
 
 // claimIn claims in a transaction.
-func (s *Store) claimIn(ctx context.Context, q adopted.Querier, t *taking, n int) ([]*row, error) {
-	n, err := s.room(ctx, q, n)
+func (s *Store) claimIn(ctx context.Context, q adopted.Querier, t *claimCall, n int) ([]*row, error) {
+	n, err := s.freePlaces(ctx, q, n)
 	if err != nil || n == 0 {
 		return nil, err
 	}
@@ -128,19 +129,19 @@ func (s *Store) claimIn(ctx context.Context, q adopted.Querier, t *taking, n int
 	if err != nil {
 		return nil, err
 	}
-	err = s.keep(ctx, q, t, &rows)
+	err = s.record(ctx, q, t, &rows)
 	return rows, err
 }
 
-// room is how many of n rows the queue's limit leaves places for: none while another claim counts what runs.
-func (s *Store) room(ctx context.Context, q adopted.Querier, n int) (int, error) {
+// freePlaces is how many of n rows the queue's limit allows now: none while another claim counts the running rows.
+func (s *Store) freePlaces(ctx context.Context, q adopted.Querier, n int) (int, error) {
 	if s.do.Running == nil {
 		return n, nil
 	}
 	if s.do.Alone != nil {
 		has, err := run(ctx, q, s.do.Alone, nil, scanInt)
 		if err != nil || has[0] == 0 {
-			s.wakers.later(lookAgain)
+			s.wakers.later(reclaimDelay)
 			return 0, err
 		}
 	}
@@ -153,9 +154,9 @@ func (s *Store) room(ctx context.Context, q adopted.Querier, n int) (int, error)
 
 func scanInt(rows *sql.Rows) (n int, err error) { return n, rows.Scan(&n) }
 
-func (s *Store) choose(ctx context.Context, q adopted.Querier, t *taking, n int) (rows []*row, err error) {
-	for _, look := range looks(n) {
-		if s.do.Mark != nil || s.do.Lease != nil { // nothing is written yet: choose anew
+func (s *Store) choose(ctx context.Context, q adopted.Querier, t *claimCall, n int) (rows []*row, err error) {
+	for _, look := range lookSizes(n) {
+		if s.do.Mark != nil || s.do.Lease != nil { // nothing is written yet, so the next statement finds these rows again
 			rows = nil
 		}
 		t.values["n"], t.values["look"] = n-len(rows), look
@@ -168,8 +169,8 @@ func (s *Store) choose(ctx context.Context, q adopted.Querier, t *taking, n int)
 	return rows, nil
 }
 
-// keep writes down who has the rows: in the side table, in the rows, or both.
-func (s *Store) keep(ctx context.Context, q adopted.Querier, t *taking, rows *[]*row) error {
+// record writes a claim into the side table, into its rows, or into both.
+func (s *Store) record(ctx context.Context, q adopted.Querier, t *claimCall, rows *[]*row) error {
 	if len(*rows) == 0 {
 		return nil
 	}
@@ -190,8 +191,8 @@ func (s *Store) keep(ctx context.Context, q adopted.Querier, t *taking, rows *[]
 	return s.mark(ctx, q, t, rows)
 }
 
-// mark writes what a claim writes into the rows, where the claim has not yet done so.
-func (s *Store) mark(ctx context.Context, q adopted.Querier, t *taking, rows *[]*row) error {
+// mark writes a claim into its rows, unless the statement that chose them has done so.
+func (s *Store) mark(ctx context.Context, q adopted.Querier, t *claimCall, rows *[]*row) error {
 	if s.do.Mark == nil || len(*rows) == 0 {
 		return nil
 	}
@@ -201,15 +202,15 @@ func (s *Store) mark(ctx context.Context, q adopted.Querier, t *taking, rows *[]
 		return err
 	}
 	*rows = matched(*rows, marked, func(r, m *row) {
-		if !s.plan.SideTable { // there the lease has begun already
+		if !s.plan.SideTable { // the side table already has the lease
 			r.fence, r.claimed, r.attempt = m.fence, m.claimed, m.attempt
 		}
 	})
 	return nil
 }
 
-// jobs remembers claimed rows and makes jobs of them.
-func (s *Store) jobs(rows []*row, t *taking) []*dibs.RawJob {
+// jobs remembers the claims of rows and makes jobs of them.
+func (s *Store) jobs(rows []*row, t *claimCall) []*dibs.RawJob {
 	jobs := make([]*dibs.RawJob, len(rows))
 	for i, r := range rows {
 		token := t.token
@@ -227,8 +228,8 @@ func (s *Store) jobs(rows []*row, t *taking) []*dibs.RawJob {
 	return jobs
 }
 
-// job is a row as a job. What a table without a column for it cannot tell is zero,
-// but an attempt counts as the first.
+// job turns a row into a job. Without a column for it a field is zero, except that the attempt
+// is 1.
 func (s *Store) job(r *row) *dibs.RawJob {
 	p := s.plan
 	id := s.held.id(r.key)
@@ -264,11 +265,11 @@ func payload(text sql.NullString) json.RawMessage {
 	case json.Valid(raw):
 		return raw
 	}
-	quoted, _ := json.Marshal(text.String) // a string
+	quoted, _ := json.Marshal(text.String) // no error: it is a string
 	return quoted
 }
 
-// Resume is dibs.Store.Resume. It needs a column for who has locked a row, or the side table.
+// Resume is dibs.Store.Resume. It needs claim.locked_by in the mapping, or the side table.
 func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if r.Queue == "" {
 		r.Queue = s.Queue()
@@ -280,13 +281,13 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 		return nil, err
 	}
 	if s.do.Again == nil && s.do.Resume == nil {
-		return nil, adopted.Invalid("resume", "nothing tells whose rows are whose: name claim.locked_by in the mapping, or set side_table")
+		return nil, adopted.Invalid("resume", "no column names the worker of a row: name claim.locked_by in the mapping, or set side_table")
 	}
 	locked, _ := s.plan.On.Column(s.plan.Claim.LockedBy)
-	if most := locked.Length; s.do.Again == nil && most > 0 && utf8.RuneCountInString(r.Worker) > most {
-		return nil, adopted.Invalid("worker", "has more than the %d characters that %s holds: others may have the same beginning", most, locked.Name)
+	if limit := locked.Length; s.do.Again == nil && limit > 0 && utf8.RuneCountInString(r.Worker) > limit {
+		return nil, adopted.Invalid("worker", "has more than the %d characters that %s holds: other workers may have the same first ones", limit, locked.Name)
 	}
-	t, err := s.taking(r.Worker, r.Lease)
+	t, err := s.newCall(r.Worker, r.Lease)
 	if err != nil {
 		return nil, err
 	}
@@ -307,7 +308,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 		if rows, err = run(ctx, q, s.do.Fetch, t.values, scanSeen); err != nil {
 			return err
 		}
-		gone := func(r *row) bool { return r.state != string(dibs.Running) } // somebody else has ended or moved it
+		gone := func(r *row) bool { return r.state != string(dibs.Running) } // another program has ended the row or moved it to another queue
 		rows = withLeases(slices.DeleteFunc(rows, gone), leased)
 		return s.mark(ctx, q, t, &rows)
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs/storetest"
 )
 
-// TestConformance runs the tests that every store must pass on tables that are
-// adopted, but for those that the lists below name.
+// TestConformance runs the tests of all stores on adopted tables, except those in the lists
+// below.
 func TestConformance(t *testing.T) {
 	databases := []storetest.Features{
 		{Database: "sqlite", Transactions: []string{"sql"}},
@@ -44,7 +44,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Why tests do not apply.
+// Reasons why a test does not apply to an adopted table.
 const (
 	owners    = "rows are inserted, changed and deleted with SQL by the programs that own the table"
 	settled   = "the settings of a queue are the mapping's, which has none like that"
@@ -59,7 +59,7 @@ const (
 	forgets   = "the side table forgets rows that have ended"
 )
 
-// withoutAny are the tests that apply to no adopted table.
+// withoutAny lists the tests that apply to no adopted table.
 var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners,
 	"misuse": owners, "list": owners, "stats": owners, "wake": owners, "close": owners, "repair": owners,
@@ -114,7 +114,7 @@ var withoutAny = map[string]string{
 	"race/the queue never runs more than its limit, whichever it is just now":   oneLimit,
 }
 
-// withoutInRow are those that do not apply to claims that are kept in the row.
+// withoutInRow lists the tests that do not apply if rows hold their claims.
 var withoutInRow = map[string]string{
 	"finish/snooze puts the job off without counting the attempt":                     goesDown,
 	"finish/release gives the job back in its old place without counting the attempt": goesDown,
@@ -123,7 +123,7 @@ var withoutInRow = map[string]string{
 	"sweep/a job whose lease ended waits again in its old place": lastError,
 }
 
-// withoutSide are those that do not apply to claims that are kept in a side table.
+// withoutSide lists the tests that do not apply if a side table holds the claims.
 var withoutSide = map[string]string{
 	"finish/completed ends the job and keeps the result":          forgets,
 	"finish/dead ends the job whatever attempts are left":         "what is dead is so in the side table, and may live again",

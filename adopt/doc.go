@@ -1,26 +1,25 @@
-// Package adopt works on a table that is already there: somebody else's queue, a
-// status column, a date that says when a row was processed. A mapping says what its
-// columns mean; see package adopt/mapping. [Open] gives a store on it, the same that a
-// dibs.Worker takes.
+// Package adopt works on a table that already exists: another program's queue, or rows
+// with a status or a date that says when they were processed. A mapping says what its
+// columns mean; see package adopt/mapping. [Open] returns a store on the table, for a
+// dibs.Worker.
 //
 //	m, err := mapping.Read("mapping.yaml")
 //	store, err := adopt.Open(ctx, db, m)
 //	w := &dibs.Worker{Store: store, Queue: store.Queue()}
 //
-// Three things decide what a table can promise; package adopt/advice says which of them hold:
+// Three things decide what a table can promise; package adopt/advice reports them:
 //
 //   - how a claim is fenced: by a token column; by the exact values that the claim
-//     wrote into started-at, locked-by and attempts; or in a side table of ours,
-//     dibs_adopted, keyed by table and id;
-//   - whether a claim ends by itself when its worker is killed: with a timeout
-//     column, a started-at column and a rule of so long, or the side table;
+//     wrote into the columns for start, worker and attempts; or by the side table
+//     dibs_adopted, which dibs creates;
+//   - whether a claim ends by itself when its worker is killed: it does with a column
+//     for its end, a column for its start, or the side table;
 //   - whether attempts are counted and errors kept: in columns or the side table.
 //
-// Other programs go on using the table. A row that they finish, change or delete
-// while it is held here is theirs: to finish it here is refused with
-// dibs.ErrLeaseLost, and changes nothing.
+// Other programs can go on using the table. If they finish, change or delete a row while a
+// worker holds it, the worker has lost its lease: Finish returns dibs.ErrLeaseLost and
+// changes nothing.
 //
-// Nothing is ever made SQL but the mapping: identifiers are quoted, conditions are
-// parsed by the database as one expression each before they are used, and
-// everything else is a parameter.
+// Only the mapping becomes part of SQL: names are quoted, and the database parses each
+// condition as one expression before its first use. Everything else is a parameter.
 package adopt

@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// Order is a row.
+// Order is a row of the table orders.
 type Order struct {
 	Customer string `json:"customer"`
 }

@@ -20,14 +20,14 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 		return dibs.Extended{}, err
 	}
 	if s.plan.LockOnly() {
-		return dibs.Extended{}, adopted.Invalid("lease", "cannot be extended: the mapping names nothing to write it to")
+		return dibs.Extended{}, adopted.Invalid("lease", "cannot be extended: the mapping names no column that could hold it")
 	}
 	if d > s.plan.Lease && !s.plan.SideTable && s.plan.Timeout == nil {
-		return dibs.Extended{}, adopted.Invalid("lease", "is %v by the mapping; another length needs claim.timeout or the side table", s.plan.Lease)
+		return dibs.Extended{}, adopted.Invalid("lease", "is %v in the mapping; another length needs claim.timeout or the side table", s.plan.Lease)
 	}
-	defer s.alone()()
+	defer s.lockFences()()
 	var out dibs.Extended
-	claims, err := s.find(ctx, s.db, leases)
+	claims, err := s.findClaims(ctx, s.db, leases)
 	if err != nil {
 		return out, adopted.Classify("extend", err)
 	}
@@ -35,11 +35,11 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 		return out, err
 	}
 	sent := time.Now()
-	moved, err := s.move(ctx, leases, claims, d)
+	moved, err := s.extendClaims(ctx, leases, claims, d)
 	if err != nil {
 		return out, adopted.Classify("extend", err)
 	}
-	// A row that somebody has locked just now was passed over. It is not lost; ask again.
+	// The statement has skipped rows that another transaction has locked. Their leases may still hold.
 	var missing []dibs.Lease
 	for i, l := range leases {
 		c := claims[i]
@@ -67,17 +67,17 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	return out, nil
 }
 
-// alone keeps a Finish from naming what an Extend is just changing, where a lease
-// is extended by moving a value that fences it.
-func (s *Store) alone() func() {
+// lockFences keeps a Finish from using a fence that an Extend is changing, if the start of a
+// claim is part of its fence.
+func (s *Store) lockFences() func() {
 	if s.TokensLast() {
 		return func() {}
 	}
-	s.moving.Lock()
-	return s.moving.Unlock
+	s.fences.Lock()
+	return s.fences.Unlock
 }
 
-func (s *Store) move(ctx context.Context, leases []dibs.Lease, claims []*claim, d time.Duration) (map[string]*row, error) {
+func (s *Store) extendClaims(ctx context.Context, leases []dibs.Lease, claims []*claim, d time.Duration) (map[string]*row, error) {
 	st, scan := s.do.Extend, scanMarks
 	if s.plan.SideTable {
 		st, scan = s.do.Move, scanKey
@@ -95,7 +95,7 @@ func (s *Store) move(ctx context.Context, leases []dibs.Lease, claims []*claim, 
 	return moved, err
 }
 
-// items name claims for a statement: on the side table, or on the table itself.
+// items makes a batch of claims, for the table that holds the leases.
 func (s *Store) items(leases []dibs.Lease, claims []*claim) []item {
 	items := []item{}
 	for i, c := range claims {
@@ -110,9 +110,9 @@ func (s *Store) items(leases []dibs.Lease, claims []*claim) []item {
 	return items
 }
 
-// find finds what the leases stand for: claims of this process, and by a look at
-// the table those of others. What is lost is nil.
-func (s *Store) find(ctx context.Context, q adopted.Querier, leases []dibs.Lease) ([]*claim, error) {
+// findClaims finds the claim of each lease: first among those of this process, then in the
+// table. The claim of a lost lease is nil.
+func (s *Store) findClaims(ctx context.Context, q adopted.Querier, leases []dibs.Lease) ([]*claim, error) {
 	claims := make([]*claim, len(leases))
 	var unknown []item
 	places := map[string]int{}
@@ -125,7 +125,7 @@ func (s *Store) find(ctx context.Context, q adopted.Querier, leases []dibs.Lease
 			places[key] = i
 		}
 	}
-	if len(unknown) == 0 || s.plan.LockOnly() { // nothing in the table tells of a lock
+	if len(unknown) == 0 || s.plan.LockOnly() { // the table does not show row locks
 		return claims, nil
 	}
 	rows, err := s.fetch(ctx, q, unknown)
@@ -134,17 +134,17 @@ func (s *Store) find(ctx context.Context, q adopted.Querier, leases []dibs.Lease
 	}
 	for _, r := range rows {
 		i, ok := places[r.key]
-		if !ok || r.until.Valid && r.until.Int64 <= r.claimed { // when it was read, the lease was over
+		if !ok || r.until.Valid && r.until.Int64 <= r.claimed { // the lease had ended when the row was read
 			continue
 		}
-		if !s.plan.SideTable && s.plan.Marked() && r.state != string(dibs.Running) { // it may still carry what the claim wrote
+		if !s.plan.SideTable && s.plan.Marked() && r.state != string(dibs.Running) { // an ended row may still have the values that the claim wrote
 			continue
 		}
 		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64)}
 		if !r.attempt.Valid {
 			c.attempt = 1
 		}
-		running := r.state == string(dibs.Running) // a row that has ended may still hold the values
+		running := r.state == string(dibs.Running)
 		if running && (s.plan.SideTable || tokenOf(s.plan, r.fence) == leases[i].Token) {
 			claims[i] = c
 		}
@@ -156,14 +156,14 @@ func (s *Store) fetch(ctx context.Context, q adopted.Querier, keys []item) ([]*r
 	return run(ctx, q, s.do.Fetch, map[string]any{"batch": batch(keys)}, scanSeen)
 }
 
-// stillHeld tells, of leases that a statement passed over, which ones hold: their
-// rows are locked by somebody, who has not committed.
+// stillHeld reports which of the leases that a statement skipped still hold: another
+// transaction has locked their rows and not committed.
 func (s *Store) stillHeld(ctx context.Context, q adopted.Querier, leases []dibs.Lease) (map[dibs.Lease]bool, error) {
 	holds := map[dibs.Lease]bool{}
-	if len(leases) == 0 || !s.plan.Dialect.RowLocks { // then nothing is passed over
+	if len(leases) == 0 || !s.plan.Dialect.RowLocks { // without row locks no statement skips rows
 		return holds, nil
 	}
-	claims, err := s.find(ctx, q, leases)
+	claims, err := s.findClaims(ctx, q, leases)
 	if err != nil {
 		return nil, err
 	}

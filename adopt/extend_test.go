@@ -10,8 +10,8 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// Where extending changes what fences a claim, a row that has just been finished
-// must not keep the other leases of the call from being extended.
+// If extending changes a fence, a row that has just been finished must not keep the other
+// leases of the call from being extended.
 func TestExtendPassesOverWhatWasJustFinished(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, "create table work (id integer primary key, started bigint, ended integer)")

@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// A name that is no table's leads to the one that may be meant.
+// The error about a missing table names similar tables.
 func TestATableThatIsNotThere(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		for _, name := range []string{"shipments", "customers", "mails"} {
@@ -22,7 +22,7 @@ func TestATableThatIsNotThere(t *testing.T) {
 		exec(t, db, "create view pairs as select m.id from mails as m, customers c where c.id = m.id")
 		wants := map[string]string{
 			"shipmnets": "did you mean shipments?", "shipment": "did you mean shipments", "sales.mails": "did you mean mails?", "nothing": `there is no table "nothing" in this database; it has customers, mails, shipments`,
-			"open_mails": "name the table beneath, mails, and write", "both_of_them": "name the table beneath, and write", "pairs": "name the table beneath, and write",
+			"open_mails": "name the table that it reads, mails, and write", "both_of_them": "name the table that it reads, and write", "pairs": "name the table that it reads, and write",
 		}
 		if pg {
 			exec(t, db, "create schema vendor")
@@ -39,7 +39,7 @@ func TestATableThatIsNotThere(t *testing.T) {
 	})
 }
 
-// A name finds the table that is meant, however databases quote names and fold their case.
+// Find accepts a table's name in any quotes and any case.
 func TestATableIsFoundByItsNameAsOtherDatabasesWriteIt(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		exec(t, db, `create table "Orders" (id integer primary key, status varchar(10) not null default 'new')`)
@@ -83,7 +83,7 @@ func TestATableIsFoundByItsNameAsOtherDatabasesWriteIt(t *testing.T) {
 		if m, _, err := advice.Propose(t.Context(), db, "t"); err != nil || m.Table != "My Schema.T" {
 			t.Errorf("the one table of that name is in another schema: %q, %v", m.Table, err)
 		}
-		// A mapping that is worked with never wanders off to another schema.
+		// Opening a mapping never finds a table in a schema outside of the search path.
 		refuses(t, db, mapping.Mapping{Table: "t"}, "table", "did you mean My Schema.T?")
 	})
 }

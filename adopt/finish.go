@@ -12,46 +12,46 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// how is what is done with a row at the end of a claim.
-type how int
+// effect says what an outcome does to its row.
+type effect int
 
 const (
-	completes how = iota
-	dies
-	isCancelled
-	goesBack
-	hows
+	effectCompleted effect = iota
+	effectDead
+	effectCancelled
+	effectPutBack
+	effects // number of effects
 )
 
-// ended is one outcome of a Finish.
+// ended is one outcome of a Finish, with what becomes of its row.
 type ended struct {
 	dibs.Outcome
-	claim     *claim
-	how       how
-	delay     time.Duration // how long a row that goes back waits
-	delayed   bool          // it waits; else it is available at once, in its old place
-	uncounted bool
-	done      bool
-	row       *row // with a side table: the lease
+	claim     *claim        // nil: the lease is lost
+	effect    effect        // what the outcome does to the row
+	delay     time.Duration // how long the row waits if it is put back
+	delayed   bool          // whether the row waits; else it is available at once, in its old place
+	uncounted bool          // the attempt does not count
+	written   bool          // a statement has changed the row
+	lease     *row          // lease in the side table
 }
 
-// Finish is dibs.Store.Finish. An outcome counts only if the row is still exactly as
-// its claim left it and has not ended: what another program has done stays.
+// Finish is dibs.Store.Finish. It changes a row only if it is still exactly as its claim left
+// it and has not ended: changes of other programs stay.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return s.finish(ctx, outcomes, s.db, s.find, func(alike bool, f func(adopted.Querier) error) error {
-		if alike && s.plan.Dialect.OneStatement { // one statement is a transaction
+	return s.finish(ctx, outcomes, s.db, s.findClaims, func(alike bool, f func(adopted.Querier) error) error {
+		if alike && s.plan.Dialect.OneStatement { // a single statement needs no transaction around it
 			return f(s.db)
 		}
 		return s.write(ctx, f)
 	})
 }
 
-// finder finds what leases stand for; see find.
+// finder finds the claims of leases; see Store.findClaims.
 type finder func(context.Context, adopted.Querier, []dibs.Lease) ([]*claim, error)
 
-// finish writes outcomes in the transaction that in gives, for outcomes that are alike
-// perhaps none; q reads what that sees.
-func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q adopted.Querier, find finder, in func(alike bool, f func(adopted.Querier) error) error) error {
+// finish writes outcomes in a transaction that runTx begins. If they all have the same effect
+// (alike), one statement is enough. q reads rows as that transaction sees them.
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q adopted.Querier, find finder, runTx func(alike bool, f func(adopted.Querier) error) error) error {
 	outcomes, err := checks.Outcomes(outcomes)
 	if err != nil || len(outcomes) == 0 {
 		return err
@@ -59,27 +59,27 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q adopted.Q
 	if err := s.usable(s.Queue()); err != nil {
 		return err
 	}
-	defer s.alone()()
-	all, err := ends(ctx, q, find, outcomes)
+	defer s.lockFences()()
+	all, err := findEnded(ctx, q, find, outcomes)
 	if err != nil {
 		return adopted.Classify("finish", err)
 	}
-	by, kinds := s.byHow(all)
-	alike := kinds <= 1 && !s.plan.SideTable
-	err = in(alike, func(q adopted.Querier) error {
+	byEffect, used := s.groupByEffect(all)
+	alike := used <= 1 && !s.plan.SideTable
+	err = runTx(alike, func(q adopted.Querier) error {
 		if s.plan.SideTable {
 			return s.finishLeases(ctx, q, all)
 		}
-		return s.changeAll(ctx, q, by)
+		return s.changeAll(ctx, q, byEffect)
 	})
 	if err != nil {
 		return adopted.Classify("finish", err)
 	}
-	return s.refused(ctx, q, all)
+	return s.finishError(ctx, q, all)
 }
 
-// ends finds what the outcomes are about.
-func ends(ctx context.Context, q adopted.Querier, find finder, outcomes []dibs.Outcome) ([]*ended, error) {
+// findEnded finds the claim of each outcome.
+func findEnded(ctx context.Context, q adopted.Querier, find finder, outcomes []dibs.Outcome) ([]*ended, error) {
 	leases := make([]dibs.Lease, len(outcomes))
 	for i, o := range outcomes {
 		leases[i] = dibs.Lease{ID: o.ID, Token: o.Token}
@@ -91,96 +91,97 @@ func ends(ctx context.Context, q adopted.Querier, find finder, outcomes []dibs.O
 	all := make([]*ended, len(outcomes))
 	for i, o := range outcomes {
 		if o.Ending == dibs.EndCompleted || o.Ending == dibs.EndSnooze || o.Ending == dibs.EndRelease {
-			o.Error = "" // nothing has failed
+			o.Error = "" // the attempt has not failed
 		}
 		all[i] = &ended{Outcome: o, claim: claims[i]}
 	}
 	return all, nil
 }
 
-// byHow decides what each outcome means, and puts those together that mean the same.
-func (s *Store) byHow(all []*ended) (by [hows][]*ended, kinds int) {
+// groupByEffect decides the effect of each outcome, and groups the outcomes by it. used is the
+// number of different effects.
+func (s *Store) groupByEffect(all []*ended) (byEffect [effects][]*ended, used int) {
 	for _, e := range all {
-		if e.claim == nil || s.plan.SideTable && e.row == nil {
+		if e.claim == nil || s.plan.SideTable && e.lease == nil {
 			continue
 		}
 		attempts := e.claim.attempt
-		if e.row != nil {
-			attempts = int(e.row.attempt.Int64) - e.row.excused
+		if e.lease != nil {
+			attempts = int(e.lease.attempt.Int64) - e.lease.excused
 		}
 		s.decide(e, attempts)
-		if by[e.how] = append(by[e.how], e); len(by[e.how]) == 1 {
-			kinds++
+		if byEffect[e.effect] = append(byEffect[e.effect], e); len(byEffect[e.effect]) == 1 {
+			used++
 		}
 	}
-	return by, kinds
+	return byEffect, used
 }
 
-// decide says what an outcome means for a row with so many attempts that count.
+// decide sets the effect of an outcome on a row with that many counted attempts.
 func (s *Store) decide(e *ended, attempts int) {
 	switch e.Ending {
 	case dibs.EndCompleted:
-		e.how = completes
+		e.effect = effectCompleted
 		return
 	case dibs.EndDead:
-		e.how = dies
+		e.effect = effectDead
 	case dibs.EndCancelled:
-		e.how = isCancelled
+		e.effect = effectCancelled
 	case dibs.EndRetry:
-		e.how, e.delayed = goesBack, true
+		e.effect, e.delayed = effectPutBack, true
 		if e.delay = backoff(s.plan.Backoff, attempts); e.Delay != nil {
 			e.delay = *e.Delay
 		}
 		if s.plan.MaxAttempts > 0 && attempts >= s.plan.MaxAttempts {
-			e.how = dies
+			e.effect = effectDead
 		}
 	case dibs.EndSnooze:
-		e.how, e.delay, e.delayed, e.uncounted = goesBack, *e.Delay, true, true
+		e.effect, e.delay, e.delayed, e.uncounted = effectPutBack, *e.Delay, true, true
 	case dibs.EndRelease:
-		e.how, e.uncounted = goesBack, true
+		e.effect, e.uncounted = effectPutBack, true
 	}
-	if e.how != goesBack && s.plan.Dead == nil && !s.plan.SideTable && (e.how != isCancelled || s.plan.Cancelled == nil) {
-		e.how = goesBack // the mapping has no place for it
+	if e.effect != effectPutBack && s.plan.Dead == nil && !s.plan.SideTable && (e.effect != effectCancelled || s.plan.Cancelled == nil) {
+		e.effect = effectPutBack // the mapping does not say how a row is dead or cancelled
 	}
 }
 
-// backoff is the delay after so many attempts; see dibs.Backoff.
+// backoff is the delay after that many attempts; see dibs.Backoff.
 func backoff(b dibs.Backoff, attempts int) time.Duration {
 	d := min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(max(attempts, 1)-1)))
 	return time.Duration(d * (1 + b.Jitter*(2*rand.Float64()-1)))
 }
 
-func (s *Store) changeAll(ctx context.Context, q adopted.Querier, by [hows][]*ended) error {
-	for h, some := range by {
-		if err := s.change(ctx, q, how(h), some); err != nil {
+func (s *Store) changeAll(ctx context.Context, q adopted.Querier, byEffect [effects][]*ended) error {
+	for i, some := range byEffect {
+		if err := s.change(ctx, q, effect(i), some); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// finishLeases is finish where the side table holds the leases.
+// finishLeases writes outcomes if the side table holds the leases.
 func (s *Store) finishLeases(ctx context.Context, q adopted.Querier, all []*ended) error {
 	if err := s.lockLeases(ctx, q, all); err != nil {
 		return err
 	}
-	by, _ := s.byHow(all)
-	if err := s.changeAll(ctx, q, by); err != nil {
+	byEffect, _ := s.groupByEffect(all)
+	if err := s.changeAll(ctx, q, byEffect); err != nil {
 		return err
 	}
 	return s.settle(ctx, q, all)
 }
 
-// change changes the rows of claims that end alike.
-func (s *Store) change(ctx context.Context, q adopted.Querier, h how, some []*ended) error {
+// change writes one effect into the rows of its outcomes.
+func (s *Store) change(ctx context.Context, q adopted.Querier, f effect, some []*ended) error {
 	if len(some) == 0 {
 		return nil
 	}
-	st := [hows]*adopted.Statement{s.do.Completed, s.do.Dead, s.do.Cancelled, s.do.PutBack}[h]
-	if st == nil && h != goesBack { // the side table alone tells that it is dead
+	st := [effects]*adopted.Statement{s.do.Completed, s.do.Dead, s.do.Cancelled, s.do.PutBack}[f]
+	if st == nil && f != effectPutBack { // only the side table marks the row as dead
 		st = s.do.PutBack
 	}
-	if st == nil { // nothing is written into the row
+	if st == nil { // the row itself does not change
 		st = s.do.Open
 	}
 	items := make([]item, len(some))
@@ -192,7 +193,7 @@ func (s *Store) change(ctx context.Context, q adopted.Querier, h how, some []*en
 	rows, err := run(ctx, q, st, map[string]any{"batch": batch(items)}, scanKey)
 	for _, r := range rows {
 		if e := byKey[r.key]; e != nil {
-			e.done = true
+			e.written = true
 		}
 	}
 	return err
@@ -207,19 +208,19 @@ func (e *ended) item(side bool) item {
 		d := e.delay.Seconds()
 		it.Delay = &d
 		if side {
-			it.Base = e.row.claimed
+			it.Base = e.lease.claimed
 		}
 	}
 	if e.uncounted {
 		it.Uncount = 1
 	}
-	if e.claim.own {
+	if e.claim.sameTx {
 		it.Own = 1
 	}
 	return it
 }
 
-// lockLeases finds which outcomes the side table still lets count.
+// lockLeases locks the leases of the outcomes in the side table, and finds those that still hold.
 func (s *Store) lockLeases(ctx context.Context, q adopted.Querier, all []*ended) error {
 	var items []item
 	byKey := map[string]*ended{}
@@ -227,7 +228,7 @@ func (s *Store) lockLeases(ctx context.Context, q adopted.Querier, all []*ended)
 		if e.claim != nil {
 			byKey[e.claim.key] = e
 			it := item{Key: sideKey(e.claim.key), Token: e.Token.String()}
-			if e.claim.own {
+			if e.claim.sameTx {
 				it.Own = 1
 			}
 			items = append(items, it)
@@ -238,41 +239,41 @@ func (s *Store) lockLeases(ctx context.Context, q adopted.Querier, all []*ended)
 	}
 	rows, err := run(ctx, q, s.do.Held, map[string]any{"batch": batch(items)}, scanHeld)
 	for _, r := range rows {
-		byKey[r.key].row = r
+		byKey[r.key].lease = r
 	}
 	return err
 }
 
-// settle ends the leases of rows that were changed, and of those that somebody else
-// has ended or put back.
+// settle ends the leases of rows that were changed, and of rows that another program has ended
+// or put back.
 func (s *Store) settle(ctx context.Context, q adopted.Querier, all []*ended) error {
-	states, err := s.missed(ctx, q, all)
+	states, err := s.unwrittenStates(ctx, q, all)
 	if err != nil {
 		return err
 	}
 	var drop, keep []item
 	for _, e := range all {
-		if e.row == nil {
+		if e.lease == nil {
 			continue
 		}
-		state := states[e.claim.key] // empty if the row is not there
+		state := states[e.claim.key] // empty if the row has been deleted
 		switch {
-		case e.done && (e.how == goesBack || e.how != completes && s.plan.Dead == nil):
-			keep = append(keep, s.settled(e.row, e))
-		case !e.done && (state == adopted.StateLoose || state == adopted.StateElsewhere && e.row.own):
-			keep = append(keep, s.settled(e.row, &ended{how: goesBack}))
-		case e.done, state == "", state == adopted.StateEnded:
+		case e.written && (e.effect == effectPutBack || e.effect != effectCompleted && s.plan.Dead == nil):
+			keep = append(keep, settleItem(e.lease, e))
+		case !e.written && (state == adopted.StateLoose || state == adopted.StateElsewhere && e.lease.ownQueue):
+			keep = append(keep, settleItem(e.lease, &ended{effect: effectPutBack}))
+		case e.written, state == "", state == adopted.StateEnded:
 			drop = append(drop, item{Key: sideKey(e.claim.key)})
-		} // the others are locked by somebody who has not committed
+		} // another transaction has locked the other rows and not committed
 	}
 	return s.settleLeases(ctx, q, drop, keep)
 }
 
-// missed tells how the rows are that were leased and could not be changed.
-func (s *Store) missed(ctx context.Context, q adopted.Querier, all []*ended) (map[string]string, error) {
+// unwrittenStates reads the states of rows whose leases hold but that no statement has changed.
+func (s *Store) unwrittenStates(ctx context.Context, q adopted.Querier, all []*ended) (map[string]string, error) {
 	var keys []item
 	for _, e := range all {
-		if e.row != nil && !e.done {
+		if e.lease != nil && !e.written {
 			keys = append(keys, item{Key: json.RawMessage(e.claim.key)})
 		}
 	}
@@ -302,50 +303,50 @@ func (s *Store) settleLeases(ctx context.Context, q adopted.Querier, drop, keep 
 	return nil
 }
 
-// settled is what becomes of a lease whose row stays.
-func (s *Store) settled(r *row, e *ended) item {
-	runAt := 0.0 // in its old place
-	if e.delayed && e.how == goesBack && e.delay > 0 {
-		runAt = float64(r.claimed + e.delay.Microseconds()) // from when its lease was found good
+// settleItem is the element of lease_settle.sql's batch for the lease of a row that stays.
+func settleItem(lease *row, e *ended) item {
+	runAt := 0.0 // 0: available at once, in its old place
+	if e.delayed && e.effect == effectPutBack && e.delay > 0 {
+		runAt = float64(lease.claimed + e.delay.Microseconds()) // claimed is the time at which the lease was read
 	}
-	it := item{Key: sideKey(r.key), Delay: &runAt}
+	it := item{Key: sideKey(lease.key), Delay: &runAt}
 	if e.uncounted {
 		it.Uncount = 1
 	}
-	if e.how != goesBack {
+	if e.effect != effectPutBack {
 		it.Dead = 1
 	}
 	if e.Error != "" {
-		r.errors = checks.History(r.errors, dibs.AttemptError{
-			Attempt: int(r.attempt.Int64), At: time.UnixMicro(r.claimed).UTC(), Worker: r.worker.String, Error: e.Error,
+		lease.errors = checks.History(lease.errors, dibs.AttemptError{
+			Attempt: int(lease.attempt.Int64), At: time.UnixMicro(lease.claimed).UTC(), Worker: lease.worker.String, Error: e.Error,
 		})
 	}
-	if len(r.errors) > 0 {
-		raw, _ := json.Marshal(r.errors) // texts, numbers and times of our own
+	if len(lease.errors) > 0 {
+		raw, _ := json.Marshal(lease.errors) // no error: it holds texts, numbers and times
 		it.Error = string(raw)
 	}
 	return it
 }
 
-// refused makes the error of the outcomes that did not count, and wakes whom the
-// others make room for.
-func (s *Store) refused(ctx context.Context, q adopted.Querier, all []*ended) error {
+// finishError returns the error for outcomes that were not written, and wakes workers if the
+// others make rows available.
+func (s *Store) finishError(ctx context.Context, q adopted.Querier, all []*ended) error {
 	var missing []dibs.Lease
 	var lost []int64
-	room := false
+	available := false
 	for _, e := range all {
 		l := dibs.Lease{ID: e.ID, Token: e.Token}
 		switch {
-		case e.done:
+		case e.written:
 			s.held.drop(l)
-			room = room || e.how == goesBack || s.plan.Mapping.Group.Column != "" || s.plan.Concurrency > 0
+			available = available || e.effect == effectPutBack || s.plan.Mapping.Group.Column != "" || s.plan.Concurrency > 0
 		case e.claim == nil:
 			lost = append(lost, e.ID)
 		default:
 			missing = append(missing, l)
 		}
 	}
-	if room {
+	if available {
 		s.wakers.wake()
 	}
 	holds, err := s.stillHeld(ctx, q, missing)

@@ -17,9 +17,9 @@ var _ dibs.Database = (*harness)(nil)
 
 var errHarness = fmt.Errorf("an adopted table has no such thing: %w", errors.ErrUnsupported)
 
-// each calls f for the queues of the named jobs, with those of each.
+// each calls f for each queue of the jobs, with the ids of its jobs.
 func (h *harness) each(ctx context.Context, ids []int64, f func(s *adopt.Store, in func(id int64) bool) error) error {
-	raw, _ := json.Marshal(append([]int64{}, ids...)) // numbers
+	raw, _ := json.Marshal(append([]int64{}, ids...)) // no error: they are numbers
 	rows, err := h.db.QueryContext(ctx, "select id, queue from work where "+h.among("$1"), string(raw))
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (h *harness) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 				own = append(own, o)
 			}
 		}
-		// What is locked just now is tried again, as a worker does.
+		// As a worker does, the harness tries locked rows again.
 		for {
 			err := s.Finish(ctx, own)
 			refused := (*dibs.FinishError)(nil)
@@ -180,7 +180,7 @@ func (h *harness) Queues(context.Context) (all []dibs.Queue, err error) {
 	return all, nil
 }
 
-// SetQueue changes the mapping.
+// SetQueue changes the settings in the mapping.
 func (h *harness) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
 	if c.Paused != nil || c.Strict != nil || c.Order != nil || c.KeepCompleted != nil || c.PayloadLimit != nil {
 		return dibs.Queue{}, errHarness
@@ -199,7 +199,7 @@ func (h *harness) SetQueue(ctx context.Context, name string, c dibs.QueueChange)
 	return q, err
 }
 
-// Edit is what another program would do with SQL, also in the side table.
+// Edit changes rows with SQL, as another program would, and also the side table.
 func (h *harness) Edit(ctx context.Context, ids []int64, e dibs.Edit) (changed []int64, err error) {
 	for _, id := range ids {
 		if e.Priority != nil {

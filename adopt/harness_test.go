@@ -19,21 +19,21 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// harness makes an adopted table a whole dibs.Database, as far as storetest needs one:
-// each of its queues is a mapping of the same table, its settings are the mapping's,
-// and jobs are inserted and edited with plain SQL, as another program would.
+// harness makes of an adopted table a dibs.Database for storetest. Each queue is a mapping of the
+// same table, with the queue's settings. The harness inserts and edits jobs with SQL, as another
+// program would.
 type harness struct {
 	*settings
 	db     *sql.DB
 	pg     bool
 	side   bool
-	stores map[string]*adopt.Store // by queue, as of version
+	stores map[string]*adopt.Store // stores by queue, made for the settings of version
 	made   map[string]int
 	mu     sync.Mutex
 	closed bool
 }
 
-// settings are those of all queues, of all stores on a database.
+// settings holds the settings of all queues in a database.
 type settings struct {
 	sync.Mutex
 	queues  map[string]dibs.Queue
@@ -92,7 +92,7 @@ func (h *harness) open(t testing.TB, driver, dsn string) {
 	h.db, h.stores, h.made = db, map[string]*adopt.Store{}, map[string]int{}
 }
 
-// another is one more program on the same table.
+// another makes a harness for another program on the same table.
 func (h *harness) another(t testing.TB, driver, dsn string) *harness {
 	o := &harness{settings: h.settings, pg: h.pg, side: h.side}
 	o.open(t, driver, dsn)
@@ -127,8 +127,8 @@ func (h *harness) mapping(q dibs.Queue) mapping.Mapping {
 	return m
 }
 
-// store is the queue's store, with the settings of this moment. If there is no such
-// queue yet it is made, if make says so.
+// store returns the queue's store, with the current settings. With make it creates a missing
+// queue.
 func (h *harness) store(ctx context.Context, queue string, make bool) (*adopt.Store, error) {
 	if queue == "" {
 		queue = dibs.DefaultQueue
@@ -177,7 +177,7 @@ func (h *harness) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enque
 	return done, tx.end("commit")
 }
 
-// prepare checks new jobs, and makes their queues.
+// prepare checks new jobs and creates their queues.
 func (h *harness) prepare(ctx context.Context, jobs []dibs.NewJob) ([]checks.Row, error) {
 	rows, err := checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayload, nil })
 	if err != nil {
@@ -214,7 +214,7 @@ func (h *harness) insert(ctx context.Context, tx rowQuerier, rows []checks.Row) 
 	return done, nil
 }
 
-// at is a time from an expression of microseconds, in which %[1]s is now.
+// at is SQL for a time, from an expression in microseconds in which %[1]s is the current time.
 func (h *harness) at(micros string) string {
 	if h.pg {
 		micros = strings.NewReplacer("$5", "$5::bigint", "$6", "$6::bigint").Replace(micros)
@@ -223,7 +223,7 @@ func (h *harness) at(micros string) string {
 	return "strftime('%Y-%m-%d %H:%M:%f', (" + fmt.Sprintf(micros, "cast(unixepoch('now', 'subsec') * 1000000 as integer)") + ") / 1000000.0, 'unixepoch')"
 }
 
-// micros reads a time.
+// micros is SQL for a time in microseconds.
 func (h *harness) micros(column string) string {
 	if h.pg {
 		return "(extract(epoch from " + column + ") * 1000000)::bigint"
@@ -231,7 +231,7 @@ func (h *harness) micros(column string) string {
 	return "cast(round(unixepoch(" + column + ", 'subsec') * 1000000.0) as integer)"
 }
 
-// among is true for the rows with these ids, a JSON array.
+// among is a condition for the rows whose ids are in a JSON array.
 func (h *harness) among(param string) string {
 	if h.pg {
 		return "id in (select v::bigint from jsonb_array_elements_text(" + param + "::jsonb) v)"
@@ -249,22 +249,22 @@ func (h *harness) begin(ctx context.Context) (*harnessTx, error) {
 	if err != nil {
 		return nil, err
 	}
-	how := "begin immediate"
+	statement := "begin immediate"
 	if h.pg {
-		how = "begin"
+		statement = "begin"
 	}
-	if _, err := conn.ExecContext(ctx, how); err != nil {
+	if _, err := conn.ExecContext(ctx, statement); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return &harnessTx{Conn: conn}, nil
 }
 
-func (tx *harnessTx) end(how string) error {
+func (tx *harnessTx) end(statement string) error {
 	if tx.over {
 		return nil
 	}
 	tx.over = true
-	_, err := tx.ExecContext(context.Background(), how)
+	_, err := tx.ExecContext(context.Background(), statement)
 	return errors.Join(err, tx.Close())
 }
 
@@ -292,7 +292,7 @@ func (h *harness) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJ
 	return jobs, h.complete(ctx, jobs)
 }
 
-// complete adds to jobs what only those who own the table know.
+// complete adds to jobs the fields that only the owners of the table can read.
 func (h *harness) complete(ctx context.Context, jobs []*dibs.RawJob) error {
 	if len(jobs) == 0 {
 		return nil
@@ -301,7 +301,7 @@ func (h *harness) complete(ctx context.Context, jobs []*dibs.RawJob) error {
 	for _, j := range jobs {
 		byID[j.ID] = j
 	}
-	ids, _ := json.Marshal(slices.Collect(maps.Keys(byID))) // numbers
+	ids, _ := json.Marshal(slices.Collect(maps.Keys(byID))) // no error: they are numbers
 	rows, err := h.db.QueryContext(ctx, "select id, priority, coalesce(error, ''), coalesce("+h.micros("failed_at")+", "+h.micros("ended_at")+", 0), coalesce(server, ''), coalesce(status, ''), result, attempts, "+
 		strings.Join([]string{h.micros("created_at"), h.micros("lease_end"), h.micros("ended_at"), h.micros("started_at"), h.micros("run_at")}, ", ")+
 		", coalesce(cast(mark as text), '') from work where "+h.among("$1"), string(ids))
@@ -325,7 +325,7 @@ func (h *harness) complete(ctx context.Context, jobs []*dibs.RawJob) error {
 		}
 		if !h.side {
 			j.Worker = server
-			if failure != "" { // the last, of which the table keeps no more
+			if failure != "" { // the table keeps only the last error
 				j.Errors = []dibs.AttemptError{{Attempt: attempts, At: time.UnixMicro(failed), Worker: "w", Error: failure}}
 			}
 			if started.Valid {

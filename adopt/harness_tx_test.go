@@ -10,23 +10,23 @@ import (
 	"github.com/dibs-queue/dibs/storetest"
 )
 
-// beginTx is how a caller begins a transaction in which it claims.
+// beginTx begins a transaction as a caller does to claim in it.
 func (h *harness) beginTx(ctx context.Context) (storetest.Tx, error) {
-	in := &harnessIn{h: h, in: map[string]*adopt.Tx{}, held: map[dibs.Lease]string{}}
+	inTx := &harnessIn{h: h, stores: map[string]*adopt.Tx{}, held: map[dibs.Lease]string{}}
 	return storetest.SQL(h.db, func(tx checks.SQLTx) dibs.Tx {
-		if own, ok := tx.(*sql.Tx); ok { // the first of the two
-			in.tx = own
+		if own, ok := tx.(*sql.Tx); ok { // storetest calls this again with a wrapper of the same transaction
+			inTx.tx = own
 		}
-		return in
+		return inTx
 	})(ctx)
 }
 
-// harnessIn is the harness in a transaction.
+// harnessIn is a harness in a transaction.
 type harnessIn struct {
-	h    *harness
-	tx   *sql.Tx
-	in   map[string]*adopt.Tx
-	held map[dibs.Lease]string // by queue
+	h      *harness
+	tx     *sql.Tx
+	stores map[string]*adopt.Tx  // transaction of each queue's store
+	held   map[dibs.Lease]string // queues of the leases
 }
 
 func (i *harnessIn) on(ctx context.Context, queue string) (*adopt.Tx, string, error) {
@@ -34,10 +34,10 @@ func (i *harnessIn) on(ctx context.Context, queue string) (*adopt.Tx, string, er
 	if err != nil || s == nil {
 		return nil, "", err
 	}
-	if i.in[s.Queue()] == nil {
-		i.in[s.Queue()] = s.SQLTx(i.tx)
+	if i.stores[s.Queue()] == nil {
+		i.stores[s.Queue()] = s.SQLTx(i.tx)
 	}
-	return i.in[s.Queue()], s.Queue(), nil
+	return i.stores[s.Queue()], s.Queue(), nil
 }
 
 func (i *harnessIn) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
@@ -49,11 +49,11 @@ func (i *harnessIn) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enq
 }
 
 func (i *harnessIn) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	in, queue, err := i.on(ctx, r.Queue)
-	if err != nil || in == nil {
+	tx, queue, err := i.on(ctx, r.Queue)
+	if err != nil || tx == nil {
 		return nil, err
 	}
-	jobs, err := in.Claim(ctx, r)
+	jobs, err := tx.Claim(ctx, r)
 	for _, j := range jobs {
 		i.held[j.Lease()] = queue
 	}
@@ -67,11 +67,11 @@ func (i *harnessIn) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 		by[i.held[l]] = append(by[i.held[l]], o)
 	}
 	for queue, some := range by {
-		in, _, err := i.on(ctx, queue)
+		tx, _, err := i.on(ctx, queue)
 		if err != nil {
 			return err
 		}
-		if err := in.Finish(ctx, some); err != nil {
+		if err := tx.Finish(ctx, some); err != nil {
 			return err
 		}
 		for _, o := range some {

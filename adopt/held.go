@@ -13,35 +13,34 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// held is what this process remembers of the claims it has made, and the numbers
-// that stand for keys which are none. All of it can be read from the table again:
-// what another process claimed is looked up.
+// held remembers the claims of this process, and the keys of ids that are hashes. Claims can
+// also be read from the table, as those of other processes are.
 type held struct {
 	mu     sync.Mutex
 	claims map[dibs.Lease]*claim
-	keys   map[int64]string // what the numbers that id gave out stand for
-	prune  int              // how many claims there may be before old ones are forgotten
+	keys   map[int64]string // keys of the ids that are hashes
+	limit  int              // number of claims from which put forgets old ones
 }
 
-// claim is one row, claimed.
+// claim is the claim of one row.
 type claim struct {
-	key     string // a JSON array
-	fence   string // a JSON array: exactly what the claim wrote; empty with a side table
+	key     string // the row's key, a JSON array
+	fence   string // exact values that the claim wrote, a JSON array; empty with a side table
 	attempt int
-	until   time.Time // on this machine's clock, about when the lease ends
-	own     bool      // the transaction that finishes it has made it
+	until   time.Time // approximate end of the lease on this machine's clock
+	sameTx  bool      // the transaction that finishes the claim has also made it
 }
 
 func (h *held) init() {
-	h.claims, h.keys, h.prune = map[dibs.Lease]*claim{}, map[int64]string{}, 20_000
+	h.claims, h.keys, h.limit = map[dibs.Lease]*claim{}, map[int64]string{}, 20_000
 }
 
-// firstHash is where the numbers of keys begin that are not whole numbers themselves.
+// firstHash is the smallest id that is a hash of a key. Smaller ids are keys themselves.
 const firstHash = 1 << 62
 
-// id is the number by which jobs go for a key. Keys of one whole number from 1 on
-// are their own; others get one that is made of the key, so that it is the same
-// in every process, unless another key in use here has it.
+// id is the id of the job for a key. A key that is one whole number from 1 on is its own id;
+// other keys get a hash, which is the same in every process unless this one uses it for
+// another key.
 func (h *held) id(key string) int64 {
 	if n, err := strconv.ParseInt(key[1:len(key)-1], 10, 64); err == nil && n > 0 && n < firstHash {
 		return n
@@ -60,7 +59,7 @@ func (h *held) id(key string) int64 {
 	}
 }
 
-// key is the key that a number stands for.
+// key is the inverse of id.
 func (h *held) key(id int64) (string, bool) {
 	if id < firstHash {
 		return keyText(id), true
@@ -74,13 +73,13 @@ func (h *held) key(id int64) (string, bool) {
 func (h *held) put(l dibs.Lease, c *claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.claims) > h.prune { // some were never finished here
+	if len(h.claims) > h.limit { // some claims are never finished by this process
 		for l, c := range h.claims {
 			if time.Since(c.until) > time.Hour {
 				h.forget(l)
 			}
 		}
-		h.prune = 2*len(h.claims) + 20_000
+		h.limit = 2*len(h.claims) + 20_000
 	}
 	h.claims[l] = c
 }
@@ -102,8 +101,8 @@ func (h *held) forget(l dibs.Lease) {
 	delete(h.keys, l.ID)
 }
 
-// tokenOf is the token of a claim that is fenced by what it wrote: the token that
-// it wrote, or one that is made of the values.
+// tokenOf is the token of a claim without a side table: the token that the claim wrote into
+// the row, or a hash of the values of its fence.
 func tokenOf(p *adopted.Plan, fence string) dibs.Token {
 	var values []string
 	if p.Claim.Token != "" && json.Unmarshal([]byte(fence), &values) == nil && len(values) == 1 {

@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// keyName is a key as people write it.
+// keyName writes a key for people: a single value stands without brackets and quotes.
 func keyName(key string) string {
 	var one []string
 	if json.Unmarshal([]byte(key), &one) == nil && len(one) == 1 {
@@ -27,7 +27,7 @@ func keyName(key string) string {
 	return key
 }
 
-// Get returns a row that has not been deleted. Of one that has ended it tells no state but dibs.Completed.
+// Get returns a row unless it has been deleted. The state of every ended row is dibs.Completed.
 func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	key, ok := s.held.key(id)
 	if !ok {
@@ -40,15 +40,15 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	if len(rows) == 0 {
 		return nil, dibs.ErrNotFound
 	}
-	jobs, err := s.seen(ctx, rows)
+	jobs, err := s.readJobs(ctx, rows)
 	if err != nil {
 		return nil, adopted.Classify("get", err)
 	}
 	return jobs[0], nil
 }
 
-// List returns unfinished rows in the order in which they are claimed; with a side
-// table also dead ones, by their state. It cannot list rows that have ended.
+// List returns unfinished rows in the order of claims. Dead rows of the side table have to be
+// asked for by their state. List cannot return rows that have ended in the table.
 func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	if err := checks.Filter(&f); err != nil {
 		return dibs.Page{}, err
@@ -57,7 +57,7 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	if f.After != "" {
 		var err error
 		if skip, err = strconv.Atoi(f.After); err != nil || skip < 0 {
-			return dibs.Page{}, adopted.Invalid("after", "must be what the page before gave, got %.40q", f.After)
+			return dibs.Page{}, adopted.Invalid("after", "must be Next of the page before, got %.40q", f.After)
 		}
 	}
 	states := []string{string(f.State)}
@@ -65,12 +65,12 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	case f.State == "":
 		states = []string{string(dibs.Waiting), string(dibs.Running)}
 	case f.State.Final() && (f.State != dibs.Dead || !s.plan.SideTable):
-		return dibs.Page{}, s.cannot("list", "keeps what has ended in ways of its own: look at "+string(f.State)+" rows with SQL")
+		return dibs.Page{}, s.cannot("list", "has no common form of ended rows: look at "+string(f.State)+" rows with SQL")
 	}
-	if f.Queue != "" && f.Queue != s.Queue() || f.Kind != "" && !s.asks([]string{f.Kind}) || f.Group != "" && s.plan.Mapping.Group.Column == "" {
+	if f.Queue != "" && f.Queue != s.Queue() || f.Kind != "" && !s.hasKind([]string{f.Kind}) || f.Group != "" && s.plan.Mapping.Group.Column == "" {
 		return dibs.Page{}, nil
 	}
-	values := map[string]any{"n": f.Limit + 1, "skip": skip, "states": texts(states), "kinds": only(f.Kind), "groups": only(f.Group)}
+	values := map[string]any{"n": f.Limit + 1, "skip": skip, "states": jsonArray(states), "kinds": oneOrAll(f.Kind), "groups": oneOrAll(f.Group)}
 	rows, err := run(ctx, s.db, s.do.List, values, scanSeen)
 	if err != nil {
 		return dibs.Page{}, adopted.Classify("list", err)
@@ -79,18 +79,19 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	if len(rows) > f.Limit {
 		rows, page.Next = rows[:f.Limit], fmt.Sprint(skip+f.Limit)
 	}
-	page.Jobs, err = s.seen(ctx, rows)
+	page.Jobs, err = s.readJobs(ctx, rows)
 	return page, adopted.Classify("list", err)
 }
 
-func only(name string) any {
+// oneOrAll writes a name as a JSON array; nil for an empty name, which means all.
+func oneOrAll(name string) any {
 	if name == "" {
 		return nil
 	}
-	return texts([]string{name})
+	return jsonArray([]string{name})
 }
 
-// Queues is the one queue that the mapping makes of the table.
+// Queues returns the mapping's only queue.
 func (s *Store) Queues(context.Context) ([]dibs.Queue, error) {
 	p := s.plan
 	q := dibs.DefaultSettings(s.Queue())
@@ -99,9 +100,9 @@ func (s *Store) Queues(context.Context) ([]dibs.Queue, error) {
 	return []dibs.Queue{q}, nil
 }
 
-// Stats counts the rows that have not ended: those that wait, also for a place in their
-// group, those that run, and with a side table the dead ones. Of finished ones it tells
-// how many have completed lately, and their times, as far as Known says. A Window of 0 says that it does not know.
+// Stats counts the rows that have not ended: those that wait, those that run, and with a side
+// table the dead ones. As far as Known allows, it also counts the rows that have completed
+// lately, with their average times. A Window of 0 means that these figures are not known.
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	var oldest sql.NullInt64
 	var now int64
@@ -120,8 +121,8 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	return []dibs.QueueStats{stats}, adopted.Classify("stats", err)
 }
 
-// seen are rows that were read, as jobs.
-func (s *Store) seen(ctx context.Context, rows []*row) ([]*dibs.RawJob, error) {
+// readJobs turns rows that were read into jobs, with the side table's values.
+func (s *Store) readJobs(ctx context.Context, rows []*row) ([]*dibs.RawJob, error) {
 	if s.plan.SideTable && len(rows) > 0 {
 		known, err := run(ctx, s.db, s.do.Look, map[string]any{"batch": batch(sideKeysOf(rows))}, scanBeside)
 		if err != nil {
@@ -137,12 +138,12 @@ func (s *Store) seen(ctx context.Context, rows []*row) ([]*dibs.RawJob, error) {
 	}
 	jobs := make([]*dibs.RawJob, len(rows))
 	for i, r := range rows {
-		jobs[i] = s.look(r)
+		jobs[i] = s.readJob(r)
 	}
 	return jobs, nil
 }
 
-func (s *Store) look(r *row) *dibs.RawJob {
+func (s *Store) readJob(r *row) *dibs.RawJob {
 	job := s.job(r)
 	if !r.attempt.Valid {
 		job.Attempt = 0

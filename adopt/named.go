@@ -11,9 +11,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// ID is the number by which the row with that id goes, for Get and for a Lease: of
-// an id that is a whole number from 1 on, that number. Of an id of several columns
-// name is a JSON array of their values, as in Job.Key. It is the same in every process.
+// ID returns the number that stands for a row's id in Get and in a Lease. An id that is a whole
+// number from 1 on stands for itself. If the id has several columns, name is a JSON array of
+// their values, as in Job.Key. The number is the same in every process.
 func (s *Store) ID(name string) (int64, error) {
 	keys := s.plan.Keys
 	values := []any{name}
@@ -37,7 +37,7 @@ func (s *Store) ID(name string) (int64, error) {
 
 var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// keyPart writes a value as the database does in a JSON array.
+// keyPart writes a value of an id column exactly as the database writes it into a key.
 func keyPart(c adopted.Column, value string) (string, error) {
 	switch c.Kind {
 	case adopted.Integer:
@@ -56,8 +56,8 @@ func keyPart(c adopted.Column, value string) (string, error) {
 	return jsonText(value), nil
 }
 
-// inUTC writes a time as PostgreSQL writes it in a key: in UTC, without a zone, to the microsecond.
-// What is no time, such as infinity, stays as it is.
+// inUTC writes a time as PostgreSQL writes it into a key: in UTC, without a zone, to the microsecond.
+// It does not change values that are no time, such as infinity.
 func inUTC(value string) string {
 	for _, layout := range []string{"2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05Z07", "2006-01-02T15:04:05"} {
 		if at, err := time.Parse(layout, strings.Replace(value, " ", "T", 1)); err == nil {
@@ -67,7 +67,7 @@ func inUTC(value string) string {
 	return value
 }
 
-// jsonText is a string as PostgreSQL and SQLite write it in JSON: they escape what they must.
+// jsonText writes a JSON string as PostgreSQL and SQLite do: they escape only what they must.
 func jsonText(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// sideMapping is the least that a mapping needs.
+// sideMapping is a mapping with only the required fields.
 func sideMapping(id ...string) mapping.Mapping {
 	return mapping.Mapping{
 		Table: "work", ID: id, Rows: mapping.Rows{Unfinished: "done = 0"}, SideTable: true, Lease: 2 * time.Second,
@@ -21,7 +21,7 @@ func sideMapping(id ...string) mapping.Mapping {
 	}
 }
 
-// What one process claims, another finishes by the row's own id.
+// A process can finish a row that another has claimed, by the row's own id.
 func TestRowsAreFinishedByTheirIDsInAnotherProcess(t *testing.T) {
 	for name, test := range map[string]struct {
 		create string
@@ -80,7 +80,7 @@ func TestAnIDThatCannotBeIsRefused(t *testing.T) {
 	})
 }
 
-// A row that another program finishes while it is leased is let go of.
+// A leased row that another program finishes loses its lease.
 func TestALeaseOfARowThatSomebodyElseFinishedIsForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, "create table work (id bigint primary key, done int not null default 0)")
@@ -110,7 +110,7 @@ func TestALeaseOfARowThatSomebodyElseFinishedIsForgotten(t *testing.T) {
 	})
 }
 
-// Leases and states are told as the table, or the side table, has them.
+// Jobs show the leases and states in the table, or in the side table.
 func TestListTellsWhatIsKnown(t *testing.T) {
 	for name, side := range map[string]bool{"in the row": false, "side table": true} {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func same(t *testing.T, what string, got []int64, want ...int64) {
 	}
 }
 
-// Where to extend a lease changes its token, only who made the claim does.
+// If extending changes the token, only the store that made the claim can extend it.
 func TestWhereTokensChangeOnlyTheClaimerExtends(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since bigint)")
@@ -234,7 +234,7 @@ func TestWhatHasEndedIsLostAlsoWhereTokensChange(t *testing.T) {
 	})
 }
 
-// A time names a row by its microseconds, whatever the time zones of the sessions that speak of it.
+// A time as id identifies a row to the microsecond, in sessions of any time zone.
 func TestRowsAreNamedByTimesExactly(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)

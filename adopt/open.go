@@ -13,30 +13,30 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Store is a store on an adopted table: what a worker needs, and lists and counts. Rows come
-// from the programs that own the table, and these cancel, change and delete them, with SQL.
+// Store is a store on an adopted table. It serves workers, and lists and counts rows. The
+// programs that own the table insert, cancel, change and delete rows, with SQL.
 type Store struct {
 	plan *adopted.Plan
 	do   *adopted.Statements
 	db   *sql.DB
 
-	held    held
-	wakers  wakers
-	swept   atomic.Int64 // when the last sweep began, in nanoseconds of time.Now
-	sweepIn atomic.Int64 // how long after that the next is due
-	turns   atomic.Int64 // how long the last claim waited for others' turns
-	closed  atomic.Bool
-	sweeper sync.Mutex // held by the sweep under way
-	moving  sync.Mutex // see alone
+	held         held
+	wakers       wakers
+	lastSweep    atomic.Int64 // start of the last sweep, in nanoseconds since 1970
+	sweepPause   atomic.Int64 // nanoseconds from one sweep's start to the next
+	lastTurnWait atomic.Int64 // last result of turnWait, in nanoseconds
+	closed       atomic.Bool
+	sweeping     sync.Mutex // a sweep holds it
+	fences       sync.Mutex // see lockFences
 }
 
 var _ dibs.Store = (*Store)(nil)
 
-// Open checks that the mapping fits its table, and returns a store on it. It writes
-// nothing into the table, and makes the side table if the mapping wants one and it
-// is not there. db is the caller's: Close leaves it open.
+// Open checks that the mapping fits its table, and returns a store on it. It does not write
+// into the table. It creates the side table if the mapping needs one and it is missing.
+// Closing the store does not close db.
 //
-// What does not fit is an InvalidError that names the field of the mapping.
+// If the mapping does not fit, an InvalidError names its field.
 func Open(ctx context.Context, db *sql.DB, m mapping.Mapping) (*Store, error) {
 	p, err := adopted.Prepare(ctx, db, m)
 	if err != nil {
@@ -45,7 +45,7 @@ func Open(ctx context.Context, db *sql.DB, m mapping.Mapping) (*Store, error) {
 	s := newStore(p)
 	s.db = db
 	if err := s.makeSideTable(ctx); err != nil {
-		return nil, adopted.Classify("make the side table "+p.Side(), err)
+		return nil, adopted.Classify("create the side table "+p.Side(), err)
 	}
 	err = p.Dialect.Peek(ctx, db, prepareTime, func(q adopted.Querier) error { return p.PrepareAll(ctx, q) })
 	if err != nil {
@@ -63,14 +63,14 @@ func newStore(p *adopted.Plan) *Store {
 	return s
 }
 
-// makeSideTable makes the side table, if the mapping wants one and it is not there.
+// makeSideTable creates the side table if the mapping needs one and it is missing.
 func (s *Store) makeSideTable(ctx context.Context) error {
 	missing, err := s.plan.LacksSideTable(ctx, s.db)
 	if !missing || err != nil {
 		return err
 	}
 	err = s.write(ctx, func(q adopted.Querier) error { return s.plan.MakeSideTable(ctx, q) })
-	if err != nil { // two that make it at once can collide
+	if err != nil { // another worker may have created it at the same time
 		if missing, refused := s.plan.LacksSideTable(ctx, s.db); !missing || refused != nil {
 			return refused
 		}
@@ -78,13 +78,13 @@ func (s *Store) makeSideTable(ctx context.Context) error {
 	return err
 }
 
-// Queue is what workers call the table: the mapping's queue.
+// Queue returns the mapping's queue, which workers name in their claims.
 func (s *Store) Queue() string { return s.plan.Mapping.Queue }
 
-// Inside is for package advice, which looks at what the store has compiled.
+// Inside returns the plan and the database, for package advice.
 func (s *Store) Inside() (*adopted.Plan, *sql.DB) { return s.plan, s.db }
 
-// Close ends the store. The database that it was opened with stays open.
+// Close ends the store. It does not close its database.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	s.wakers.close()
@@ -96,12 +96,12 @@ func (s *Store) usable(queue string) error {
 		return dibs.ErrClosed
 	}
 	if queue != s.Queue() && queue != dibs.DefaultQueue {
-		return adopted.Invalid("queue", "%q is not what the mapping calls its rows: %q", queue, s.Queue())
+		return adopted.Invalid("queue", "%q is not the queue of the mapping: %q", queue, s.Queue())
 	}
 	return nil
 }
 
-// run runs one statement by itself and reads its rows.
+// run runs one statement and reads its rows.
 func run[T any](ctx context.Context, q adopted.Querier, st *adopted.Statement, values map[string]any, scan func(*sql.Rows) (T, error)) ([]T, error) {
 	rows, err := q.QueryContext(ctx, st.Text, st.Args(values)...)
 	if err != nil {
@@ -119,7 +119,7 @@ func run[T any](ctx context.Context, q adopted.Querier, st *adopted.Statement, v
 	return all, rows.Err()
 }
 
-// write runs f where it may write: in a transaction, for which SQLite has one writer at a time.
+// write runs f in a transaction that can write. On SQLite only one of these runs at a time.
 func (s *Store) write(ctx context.Context, f func(adopted.Querier) error) error {
 	return adopted.InTx(ctx, s.plan.Dialect, s.db, f)
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// Whatever somebody plants in a schema of the path, even in one before the server's own,
-// no statement on an adopted table calls it. The conditions of these mappings name no
-// operator that could be planted: they are run as they are written.
+// No statement on an adopted table calls a function or an operator that an attacker has created in a
+// schema of the search path, even before pg_catalog. The conditions of these mappings use no such
+// operator, since they run as they are written.
 func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
@@ -39,7 +39,7 @@ func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
 		w.everyVerb(t, db, admin)
 	}
 	p := pgtest.Plant(t, address)
-	// Commands look up no operators, functions or types; what is explained is sent without that, too.
+	// Commands use no operators, functions or types, and explained statements are sent without "explain", too.
 	command := regexp.MustCompile(`^(?:--[^\n]*\n|\s)*(?:begin|commit|rollback|show|set|explain|create|drop)\b`)
 	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(sent.Texts)), command.MatchString)
 	for _, text := range texts {
@@ -85,15 +85,15 @@ func onPath(t *testing.T, address, path string, tracer pgx.QueryTracer) *sql.DB 
 	return db
 }
 
-// pathWay is a table and its mapping, and how it is worked with.
+// pathWay is a table with its mapping and statements for its rows.
 type pathWay struct {
 	mapping.Mapping
 	table string
-	rows  string // inserts six or more that can be claimed
-	late  string // lets all leases end
+	rows  string // statement that inserts at least six available rows
+	late  string // statement that lets all leases end
 }
 
-// pathColumns are of the tables whose rows tell by themselves that they are claimed.
+// pathColumns are the columns of tables whose rows hold their claims.
 const pathColumns = ` (id bigint generated always as identity primary key, lane lane not null default 'a', kind varchar(20) default 'k', priority int default 0,
 	created timestamptz(3) default now(), due timestamptz, mark uuid, who text, began timestamptz, lease_end timestamptz(0), attempts int,
 	level state not null default 'new', info jsonb, ended timestamptz, result json, error varchar(40), grp text)`
@@ -169,7 +169,7 @@ func pathWays() []pathWay {
 	}
 }
 
-// everyVerb has all that looks at mappings, and the store, do what it can.
+// everyVerb calls all functions that take a mapping, and the methods of the store.
 func (w pathWay) everyVerb(t *testing.T, db, admin *sql.DB) {
 	t.Helper()
 	ctx := t.Context()
@@ -200,7 +200,7 @@ func (w pathWay) everyVerb(t *testing.T, db, admin *sql.DB) {
 	w.storeVerbs(t, opened(t, db, w.Mapping), db, admin)
 }
 
-// storeVerbs has the store do what it can.
+// storeVerbs calls the methods of the store.
 func (w pathWay) storeVerbs(t *testing.T, s *adopt.Store, db, admin *sql.DB) {
 	t.Helper()
 	ctx := t.Context()
@@ -218,7 +218,7 @@ func (w pathWay) storeVerbs(t *testing.T, s *adopt.Store, db, admin *sql.DB) {
 	must(err)
 	must(inTx.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete([]byte("{}"))}))
 	must(tx.Commit())
-	if w.late == "" { // claims last as long as transactions
+	if w.late == "" { // these claims last as long as a transaction
 		return
 	}
 	late := func() {
@@ -260,7 +260,7 @@ func (w pathWay) storeVerbs(t *testing.T, s *adopt.Store, db, admin *sql.DB) {
 	must(err)
 }
 
-// look has the store tell what it knows, such as which rows are dead in the side table.
+// look calls the methods of the store that only read.
 func (w pathWay) look(t *testing.T, s *adopt.Store) (dead []int64) {
 	t.Helper()
 	_, failed := s.Stats(t.Context())

@@ -9,21 +9,20 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Statistics from the times that a table has: when a row's time came (not_before, else the first
-// column of the order), when its claim began (started_at), and when it ended (what "completed"
-// sets to the time).
-
+// ratesWindow is the period of the statistics. They come from the times that a table has: from
+// when on a row may be claimed (not_before, else the first column of the order), when its claim
+// began (started_at), and when it ended (the column that "completed" sets to the time).
 const ratesWindow = 5 * time.Minute
 
-// Known says which statistics a store can tell, by the times that its mapping names.
+// Known says which statistics a store has, by the times that its mapping names.
 type Known struct {
-	Oldest bool // how long the oldest row has been due
-	Wait   bool // from a row's time to its claim
-	Run    bool // from its claim to its end
-	Rate   bool // rows that end in a second
+	Oldest bool // how long ago the oldest waiting row became available
+	Wait   bool // how long a row waits until its claim
+	Run    bool // how long a row runs until its end
+	Rate   bool // completed rows a second
 }
 
-// Known says which statistics the store can tell. Wait, Run and Rate need an index that begins with the time at
+// Known returns which statistics the store has. Wait, Run and Rate need an index that begins with the time at
 // which rows end, or a table of at most 20,000 rows; else QueueStats.Window is 0.
 func (s *Store) Known() Known {
 	due, ended := s.plan.DueAt(), s.plan.EndedAt()
@@ -31,7 +30,7 @@ func (s *Store) Known() Known {
 	return Known{Oldest: due != nil, Wait: began && due != nil, Run: began, Rate: ended != nil}
 }
 
-// rates adds to the counts what the table's times tell of the last minutes.
+// rates adds the statistics of the last minutes to the counts.
 func (s *Store) rates(ctx context.Context, to *dibs.QueueStats) error {
 	if s.do.Rates == nil {
 		return nil
@@ -50,7 +49,7 @@ func (s *Store) rates(ctx context.Context, to *dibs.QueueStats) error {
 	f := all[0]
 	to.Window = ratesWindow
 	if f.read > adopted.RatesRows {
-		if !s.plan.IndexedEnd() { // the newest may not be among them
+		if !s.plan.IndexedEnd() { // the rows that ended last may not have been read
 			to.Window = 0
 			return nil
 		}

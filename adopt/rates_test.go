@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// What the times of a table tell of the last minutes is told, without reading a large history.
+// Stats has the averages of the last minutes, and reads no large history for them.
 func TestStatsFromTheTimesOfATable(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		stamp, ago := "datetime", "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', '-%d seconds')"
@@ -25,7 +25,7 @@ func TestStatsFromTheTimesOfATable(t *testing.T) {
 		}
 		add(100_001, at(100), at(90), at(60), "done")
 		add(100_002, at(100), at(80), at(70), "done")
-		add(100_003, at(100), at(99), at(2), "failed") // not completed
+		add(100_003, at(100), at(99), at(2), "failed") // this row has not completed
 		add(100_004, at(1000), at(990), at(900), "done")
 		add(100_005, at(600), "null", "null", "new")
 		m := mapping.Mapping{

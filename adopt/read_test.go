@@ -26,17 +26,17 @@ var badFiles = []struct{ text, field, why string }{
 	{"claim: [a]", "claim", "must be fields with their values: token, locked_by"},
 	{"claim:\n  set: x", "claim.set", `line 2: must be columns with their values, such as {status: done}, got "x"`},
 	{"backoff: {factor: x}", "backoff.factor", `must be a number, got "x"`},
-	{"tabel: x", "tabel", "line 1: there is no such field; there are table, queue, id"},
-	{"claim: {tokn: x}", "claim.tokn", "there is no such field; there are token"},
+	{"tabel: x", "tabel", "line 1: there is no such field; the fields are table, queue, id"},
+	{"claim: {tokn: x}", "claim.tokn", "there is no such field; the fields are token"},
 	{"lease: 5m\nlease: 6m", "lease", "line 2: "},
 	{"a: b: c", "mapping", "line 1"},
 	{"- a", "mapping", "line 1: must be fields"},
 	{"", "mapping", "is empty"},
-	{"table: x\n---\ntable: y", "mapping", "goes on after its end"},
-	{"table: x\n...\n[", "mapping", "goes on after its end"},
+	{"table: x\n---\ntable: y", "mapping", "must be one YAML document"},
+	{"table: x\n...\n[", "mapping", "must be one YAML document"},
 }
 
-// What is wrong in a file is said by its field and line, in words of the mapping.
+// An error in a file names the mapping's field and the line.
 func TestBadFiles(t *testing.T) {
 	for _, bad := range badFiles {
 		_, err := mapping.Parse([]byte(bad.text))
@@ -60,7 +60,7 @@ func TestBackoffIsFilledIn(t *testing.T) {
 	}
 }
 
-// In Go, too, what cannot be meant is filled in.
+// A mapping in Go gets the same defaults as one in a file.
 func TestBackoffWithoutAnEndIsTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
@@ -71,8 +71,8 @@ func TestBackoffWithoutAnEndIsTaken(t *testing.T) {
 	})
 }
 
-// A mapping that is read says the same when it is written and read again. One that is refused
-// is refused for a field, which the file has, and by its line.
+// A mapping that is read, written and read again stays the same. The error about one that is
+// refused names a field of the file, and the line.
 func FuzzMapping(f *testing.F) {
 	f.Add("table: shop.orders\nid: [a, b]\norder: created desc\nunfinished: done is null\ncompleted: {set: {done: $now, n: 1, ok: true, none: null}}\ndead: {delete: true}")
 	f.Add("table: x\nid: id\nclaim: {token: t, set: {a: 1.5, b: '$$x', c: 2026-01-31}}\nlease: 5m\nbackoff: {base: 5s, factor: 1.5}\ngroup: {column: c, limit: 2}")
@@ -100,7 +100,7 @@ func FuzzMapping(f *testing.F) {
 				t.Fatalf("%q is refused by %#v", text, err)
 			}
 			for field := range strings.SplitSeq(invalid.Field, ".") {
-				escaped := strings.ContainsAny(text, `\&*"!`) // YAML can write a name in other ways by these
+				escaped := strings.ContainsAny(text, `\&*"!`) // with these signs YAML can write a name in other ways
 				if field != "mapping" && !strings.Contains(text, field) && !escaped {
 					t.Errorf("%q is refused for %q, which it does not have: %v", text, invalid.Field, err)
 				}

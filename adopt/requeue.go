@@ -7,12 +7,12 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Requeue puts back rows that are dead by the side table alone, with all their attempts
-// and their history, and returns the ids of those that were. Rows that have ended by the
-// table itself are put back with SQL; without a side table there are no others.
+// Requeue puts back rows that are dead in the side table, gives them all their attempts again,
+// and keeps their errors. It returns the ids of those that were dead. Rows that have ended in
+// the adopted table itself can only be put back with SQL.
 func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 	if !s.plan.SideTable {
-		return nil, s.cannot("requeue", "is changed with SQL by those who own it: without a side table, it alone tells what has ended")
+		return nil, s.cannot("requeue", "has no side table that marks rows as dead: put its rows back with SQL")
 	}
 	if err := s.usable(s.Queue()); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// row is what a statement tells of a row; see piece.Out.
+// row holds what statements return of a row; see piece.Out in internal/adopted.
 type row struct {
 	key          string
 	fence        string
@@ -17,11 +17,11 @@ type row struct {
 	kind, group  sql.NullString
 	worker       sql.NullString
 	payload      sql.NullString
-	state        string        // what fetch and list say: see adopted.Plan.State
-	since        sql.NullInt64 // when its claim began
-	excused      int           // this and what follows is the side table's
-	own          bool          // it was leased for this queue
-	errors       history
+	state        string        // result of fetch.sql and list.sql; see piece.State
+	since        sql.NullInt64 // start of the claim
+	excused      int           // side table: attempts that do not count
+	ownQueue     bool          // side table: this queue has the lease
+	errors       history       // side table: errors of the attempts
 }
 
 // nullText scans a null as the empty string.
@@ -34,7 +34,7 @@ func (t *nullText) Scan(v any) error {
 	return err
 }
 
-// history scans errors as the side table holds them.
+// history scans the errors of a row from the side table.
 type history []dibs.AttemptError
 
 func (h *history) Scan(v any) error {
@@ -44,7 +44,7 @@ func (h *history) Scan(v any) error {
 	return err
 }
 
-// scanner reads rows whose columns are these fields.
+// scanner makes a function that scans the columns of a row into these fields.
 func scanner(fields func(*row) []any) func(*sql.Rows) (*row, error) {
 	return func(rows *sql.Rows) (*row, error) {
 		r := &row{}
@@ -64,33 +64,33 @@ var (
 	scanRow   = scanner(whole)
 	scanSeen  = scanner(func(r *row) []any { return append(whole(r), &r.state, &r.since) })
 
-	// What the side table tells: of a row that was just leased, of a lease that is about to end, where claimed is the time now, and of any row.
+	// These scan rows of the side table: a new lease, a lease that is about to end (claimed is the current time), any row.
 	scanLease = scanner(func(r *row) []any { return []any{&r.key, &r.attempt, &r.excused, &r.claimed, &r.until, &r.errors} })
 	scanHeld  = scanner(func(r *row) []any {
-		return []any{&r.key, &r.attempt, &r.excused, &r.worker, &r.errors, &r.claimed, &r.own}
+		return []any{&r.key, &r.attempt, &r.excused, &r.worker, &r.errors, &r.claimed, &r.ownQueue}
 	})
 	scanBeside = scanner(func(r *row) []any {
 		return []any{&r.key, &r.attempt, &r.excused, &r.worker, &r.since, &r.until, &r.runAt, &r.errors}
 	})
 )
 
-// matched keeps the rows that are among others, too, and has take copy what these tell of them.
+// matched keeps the rows whose keys are among others, too, and calls take with both.
 func matched(rows, others []*row, take func(r, other *row)) []*row {
 	byKey := make(map[string]*row, len(others))
 	for _, o := range others {
 		byKey[o.key] = o
 	}
-	left := rows[:0]
+	kept := rows[:0]
 	for _, r := range rows {
 		if o := byKey[r.key]; o != nil {
 			take(r, o)
-			left = append(left, r)
+			kept = append(kept, r)
 		}
 	}
-	return left
+	return kept
 }
 
-// withLeases keeps the rows that were leased, with what the side table tells of them.
+// withLeases keeps the rows that were leased, with the side table's values.
 func withLeases(rows, leased []*row) []*row {
 	return matched(rows, leased, func(r, l *row) {
 		r.attempt, r.excused, r.claimed, r.errors = l.attempt, l.excused, l.claimed, l.errors

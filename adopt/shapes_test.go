@@ -14,20 +14,20 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// shape is a table as somebody might have it. Its rows can be claimed, in their order, by
-// the keys in want.
+// shape is a table as users may have it. A claim must return its rows with the keys in want, in
+// this order.
 type shape struct {
 	name     string
-	only     string // a database; empty: both
+	only     string // the only database with such a table; empty: both have it
 	tables   []string
 	rows     string
 	change   func(*mapping.Mapping)
 	want     []string
-	payload  string // the first row's payload, if the case looks at it
-	hasNoKey bool   // ids are whole numbers
+	payload  string // wanted payload of the first row; empty: not checked
+	hasNoKey bool   // ids are whole numbers, so jobs have no Key
 }
 
-// task is the mapping that shapes begin with.
+// task is the mapping that the shapes change.
 func task() mapping.Mapping {
 	return mapping.Mapping{
 		Table: "task", ID: mapping.Columns{"id"}, Lease: time.Minute,

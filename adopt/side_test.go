@@ -13,7 +13,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// sided is a table that a claim may write a status into, with leases in the side table.
+// sided maps a table whose status a claim writes, with leases in the side table.
 func sided() mapping.Mapping {
 	return mapping.Mapping{
 		Table: "work", ID: mapping.Columns{"id"}, Lease: time.Second, SideTable: true,
@@ -33,7 +33,7 @@ func opened(t *testing.T, db *sql.DB, m mapping.Mapping) *adopt.Store {
 	return s
 }
 
-// take claims up to n rows and fails unless they are the ones that are wanted.
+// take claims up to n rows and fails unless it gets the wanted ones.
 func take(t *testing.T, s *adopt.Store, n int, want ...int64) []*dibs.RawJob {
 	t.Helper()
 	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: s.Queue(), Worker: "w", N: n})
@@ -43,7 +43,7 @@ func take(t *testing.T, s *adopt.Store, n int, want ...int64) []*dibs.RawJob {
 	return these(t, jobs, want)
 }
 
-// these fails unless the jobs are the ones that are wanted.
+// these fails unless the jobs are the wanted ones.
 func these(t *testing.T, jobs []*dibs.RawJob, want []int64) []*dibs.RawJob {
 	t.Helper()
 	got := []int64{}
@@ -56,7 +56,7 @@ func these(t *testing.T, jobs []*dibs.RawJob, want []int64) []*dibs.RawJob {
 	return jobs
 }
 
-// recovered waits until a claim finds a row again whose lease has ended.
+// recovered claims until it gets the row, whose lease ends.
 func recovered(t *testing.T, s *adopt.Store, id int64) *dibs.RawJob {
 	t.Helper()
 	for {
@@ -84,7 +84,7 @@ func TestQueuesOfOneTableLeaveEachOthersLeases(t *testing.T) {
 		as, bs := opened(t, db, a), opened(t, db, b)
 		take(t, as, 5, 1)
 		held := take(t, bs, 5, 2)
-		recovered(t, as, 1) // a's sweeps have to see b's lease
+		recovered(t, as, 1) // queue a must sweep while queue b holds its lease
 		if err := bs.Finish(t.Context(), []dibs.Outcome{held[0].Lease().Complete(nil)}); err != nil {
 			t.Errorf("queue a has taken b's lease: %v", err)
 		}
@@ -98,7 +98,7 @@ func TestARowThatSomebodyElsePutsBackIsNotStuck(t *testing.T) {
 		s := opened(t, db, sided())
 		held := take(t, s, 5, 1)
 		exec(t, db, `update work set status = 'new'`)
-		again := recovered(t, s, 1) // once its lease has ended
+		again := recovered(t, s, 1) // its lease ends first
 		if again.Attempt != 2 {
 			t.Errorf("attempt %d", again.Attempt)
 		}
@@ -135,7 +135,7 @@ func TestARowThatSomebodyElseEndsStaysAsTheyLeftIt(t *testing.T) {
 	})
 }
 
-// What other programs run of a group counts, where the table tells it.
+// Rows that other programs run count for the group's limit, if the table shows them.
 func TestRunningRowsOfOthersCountInTheirGroup(t *testing.T) {
 	for name, side := range map[string]bool{"in the row": false, "side table": true} {
 		t.Run(name, func(t *testing.T) {
@@ -157,8 +157,8 @@ func TestRunningRowsOfOthersCountInTheirGroup(t *testing.T) {
 	}
 }
 
-// A claim that also writes into the rows takes two statements, with time between them:
-// the lease that it tells is the one that is kept.
+// A claim that also writes into the rows takes two statements. The lease that it returns must be
+// the stored one.
 func TestAClaimTellsTheLeaseThatIsKept(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, `create table work (id integer primary key, status text not null default 'new')`)

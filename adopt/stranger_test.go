@@ -14,8 +14,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// A side table that somebody else has made is not used: its triggers would run with the
-// rights of whoever works on the adopted table, also with those of a superuser.
+// Open refuses a side table that another user owns: its triggers would run with the rights of
+// every user who works on the adopted table, even a superuser.
 func TestASideTableOfAStrangerIsRefused(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("pgx", pgtest.URL(t))
@@ -61,7 +61,7 @@ func TestASideTableOfAStrangerIsRefused(t *testing.T) {
 		}
 		exec(t, db, `reset role; drop `+name+` dibs_adopted; drop function steal; drop table own`)
 	}
-	// Whoever owns the adopted table, or is a role that the worker has been given, can be trusted.
+	// The owner of the adopted table and the worker's own roles can be trusted.
 	exec(t, db, `set role `+stranger)
 	exec(t, db, `create table theirs (id bigint primary key, status text not null default 'new'); grant all on theirs to `+worker)
 	m.Table = "theirs"

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// mailing has a status and a time of the start, and its leases in the side table.
+// mailing maps a table with a status and a start time, and with leases in the side table.
 var mailing = owned{
 	name:   "mailing",
 	ended:  "new.status in ('done', 'failed')",
@@ -15,8 +15,8 @@ var mailing = owned{
 	values: func(_ int, do string) string { return fmt.Sprintf(`('{"do": "%s"}')`, do) },
 }
 
-// Rows that a program without dibs had taken before it crashed are done, once each, by
-// three processes of which one is killed, while another program goes on inserting.
+// Three processes, of which one is killed, complete once each the rows that a program without
+// dibs had taken before it crashed. Another program goes on inserting.
 func TestRowsThatACrashedProgramHadTakenAreDone(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, driver, dsn string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// stuckRows asserts that Stuck tells of so many rows, and Check alike.
+// stuckRows asserts that Stuck and Check report that many rows.
 func stuckRows(t *testing.T, s *adopt.Store, db *sql.DB, m mapping.Mapping, field, text string) {
 	t.Helper()
 	all, err := advice.Stuck(t.Context(), s)
@@ -32,7 +32,7 @@ func TestStraysAreTold(t *testing.T) {
 		m := sided()
 		s := opened(t, db, m)
 		held := take(t, s, 5, 3)
-		stuckRows(t, s, db, m, "side_table", "2 rows are in progress by the table's own columns, and no lease of ours holds them")
+		stuckRows(t, s, db, m, "side_table", "2 rows are in progress by the table's own columns, but dibs holds no lease on them")
 		page, err := s.List(t.Context(), dibs.Filter{State: dibs.Running})
 		if err != nil {
 			t.Fatal(err)
@@ -42,7 +42,7 @@ func TestStraysAreTold(t *testing.T) {
 		if err != nil || stats[0].Waiting != 0 || stats[0].Running != 3 {
 			t.Errorf("stats are %+v, %v", stats, err)
 		}
-		// What it advises puts back these, and not what is held.
+		// The advised statement puts back the stuck rows, but not those with a lease.
 		all, err := advice.Stuck(t.Context(), s)
 		if err != nil {
 			t.Fatal(err)
@@ -74,8 +74,8 @@ func TestStraysAreTakenWhenTheirTimeIsOver(t *testing.T) {
 		if held[1].Attempt != 1 {
 			t.Errorf("attempt %d", held[1].Attempt)
 		}
-		stuckRows(t, s, db, m, "side_table", "1 rows are in progress by the table's own columns, and no lease of ours holds them")
-		// A row that is held here is no stray however long it takes.
+		stuckRows(t, s, db, m, "side_table", "1 rows are in progress by the table's own columns, but dibs holds no lease on them")
+		// A row with a lease is no stray, however long its handler runs.
 		exec(t, db, `update work set started_at = `+long)
 		if swept, err := s.Sweep(t.Context()); err != nil || swept.Expired != 2 {
 			t.Errorf("swept %+v, %v", swept, err)
@@ -87,7 +87,7 @@ func TestStraysAreTakenWhenTheirTimeIsOver(t *testing.T) {
 	})
 }
 
-// Each state in which no claim takes a row is told by Check.
+// Check reports rows in each state in which no claim takes them.
 func TestRowsInNoStateAreTold(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		at, far := "text", "datetime('now', '+5 years')"
@@ -103,7 +103,7 @@ func TestRowsInNoStateAreTold(t *testing.T) {
 			Claim:     mapping.Claim{Token: "mark", Timeout: "ends"},
 			Completed: mapping.Change{Set: mapping.Set{"status": "done"}},
 		}
-		found(t, db, advice.SeverityWarning, "unfinished", "1 rows are in no state", m)
+		found(t, db, advice.SeverityWarning, "unfinished", "1 rows have no state", m)
 		found(t, db, advice.SeverityNote, "not_before", "1 available rows wait for more than a year", m)
 		found(t, db, advice.SeverityNote, "kind", "1 available rows have no kind", m)
 		s := opened(t, db, m)
@@ -112,8 +112,8 @@ func TestRowsInNoStateAreTold(t *testing.T) {
 	})
 }
 
-// A release counts as an attempt where only the count tells claims apart. A row whose
-// last attempt was given back is dead, not forgotten.
+// If only the number of attempts tells claims apart, a release counts as an attempt. A row whose
+// last attempt was released is dead, and does not stay unfinished for ever.
 func TestARowWithoutAttemptsLeftIsNotForgotten(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, `create table work (id integer primary key, status text not null default 'new', who text, tries integer not null default 0)`)
@@ -137,7 +137,7 @@ func TestARowWithoutAttemptsLeftIsNotForgotten(t *testing.T) {
 	})
 }
 
-// SQLite lets primary keys be null. Such a row must not stand in the way of others.
+// SQLite allows nulls in primary keys. A row without an id must not keep others from being claimed.
 func TestARowWithoutAnIDStopsNobody(t *testing.T) {
 	for name, side := range map[string]bool{"in the row": false, "side table": true} {
 		t.Run(name, func(t *testing.T) {

@@ -8,21 +8,19 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Leases that ended are looked for every sweepLeast, or as seldom as keeps the
-// sweeps of this process to a twentieth of the time: without an index that leads
-// to the running rows, a sweep reads all that are unfinished.
+// A sweep may take long: without an index of the running rows it reads all unfinished ones. So
+// sweeps take at most a twentieth of this process's time, but one runs every maxSweepPause.
 const (
-	sweepLeast = 500 * time.Millisecond
-	sweepMost  = 10 * time.Second
-	sweepShare = 20
+	minSweepPause = 500 * time.Millisecond
+	maxSweepPause = 10 * time.Second
+	sweepShare    = 20
 )
 
-// sweepIfDue sweeps before a claim, if it is time and nobody here is at it. That it
-// fails, because the table refuses to have a row put back, must not keep others from
-// being claimed; a worker's own sweeps report it.
+// sweepIfDue sweeps before a claim if the pause since the last sweep is over. It ignores an error, such
+// as a row that a trigger refuses to put back: other rows can be claimed, and the worker's own sweeps report it.
 func (s *Store) sweepIfDue(ctx context.Context) {
-	if time.Now().UnixNano() >= s.swept.Load()+s.sweepIn.Load() {
-		_, _ = s.Sweep(ctx) // see above
+	if time.Now().UnixNano() >= s.lastSweep.Load()+s.sweepPause.Load() {
+		_, _ = s.Sweep(ctx)
 	}
 }
 
@@ -32,15 +30,15 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	if err := s.usable(s.Queue()); err != nil {
 		return dibs.Swept{}, err
 	}
-	if !s.sweeper.TryLock() {
+	if !s.sweeping.TryLock() {
 		return dibs.Swept{Busy: true}, nil
 	}
-	defer s.sweeper.Unlock()
+	defer s.sweeping.Unlock()
 	start := time.Now()
 	n, err := s.sweep(ctx)
-	took := min(max(sweepShare*time.Since(start), sweepLeast), sweepMost)
-	s.swept.Store(start.UnixNano())
-	s.sweepIn.Store(int64(took))
+	pause := min(max(sweepShare*time.Since(start), minSweepPause), maxSweepPause)
+	s.lastSweep.Store(start.UnixNano())
+	s.sweepPause.Store(int64(pause))
 	if n > 0 {
 		s.wakers.wake()
 	}
@@ -89,26 +87,26 @@ func (s *Store) sweepLeases(ctx context.Context, q adopted.Querier) (int, error)
 		}
 		strays = len(rows)
 	}
-	over, err := run(ctx, q, s.do.Overdue, nil, scanHeld)
-	if err != nil || len(over) == 0 {
+	overdue, err := run(ctx, q, s.do.Overdue, nil, scanHeld)
+	if err != nil || len(overdue) == 0 {
 		if _, err := q.ExecContext(ctx, s.do.Forget.Text, s.do.Forget.Args(nil)...); err != nil {
 			return 0, err
 		}
 		return strays, err
 	}
-	all := make([]*ended, len(over))
-	var by [hows][]*ended
-	for i, r := range over {
-		e := &ended{row: r, claim: &claim{key: r.key}, how: goesBack}
+	all := make([]*ended, len(overdue))
+	var byEffect [effects][]*ended
+	for i, r := range overdue {
+		e := &ended{lease: r, claim: &claim{key: r.key}, effect: effectPutBack}
 		e.Error = adopted.LateError
 		if counted := int(r.attempt.Int64) - r.excused; s.plan.MaxAttempts > 0 && counted >= s.plan.MaxAttempts {
-			e.how = dies
+			e.effect = effectDead
 		}
 		all[i] = e
-		by[e.how] = append(by[e.how], e)
+		byEffect[e.effect] = append(byEffect[e.effect], e)
 	}
-	if err := s.changeAll(ctx, q, by); err != nil {
+	if err := s.changeAll(ctx, q, byEffect); err != nil {
 		return 0, err
 	}
-	return strays + len(over), s.settle(ctx, q, all)
+	return strays + len(overdue), s.settle(ctx, q, all)
 }

@@ -16,15 +16,15 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// What is made wrong on purpose, so that a test can see that its judge finds it.
+// Each of these faults breaks the store or the table on purpose; the judges must find it.
 const (
-	noOrder   = "order"    // the last first
-	noGroups  = "groups"   // the mapping does not tell of them
-	noLeases  = "leases"   // claims look for no ended ones
-	noLimit   = "limit"    // any number of rows run at once
-	allFree   = "all free" // each claim makes all rows available that somebody is at
-	noRefusal = "refusal"  // what was refused is not told
-	noFence   = "fence"    // what was refused is written all the same
+	noOrder   = "order"    // claims take the last row first
+	noGroups  = "groups"   // the mapping names no groups
+	noLeases  = "leases"   // leases never end
+	noLimit   = "limit"    // the number of running rows has no limit
+	allFree   = "all free" // each claim makes all running rows available
+	noRefusal = "refusal"  // Finish hides its refusals
+	noFence   = "fence"    // Finish writes outcomes that it must refuse
 )
 
 func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
@@ -73,7 +73,7 @@ func spoil(broken string, m mapping.Mapping) mapping.Mapping {
 	return m
 }
 
-// breaking is the store, made wrong.
+// breaking is a store with a fault.
 func breaking(broken string, other *sql.DB, s *adopt.Store) dibs.Store {
 	switch broken {
 	case allFree, noRefusal, noFence:
@@ -84,12 +84,12 @@ func breaking(broken string, other *sql.DB, s *adopt.Store) dibs.Store {
 
 type brokenStore struct {
 	*adopt.Store
-	how   string
+	fault string
 	other *sql.DB
 }
 
 func (b *brokenStore) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	if b.how == allFree {
+	if b.fault == allFree {
 		if _, err := b.other.ExecContext(ctx, "update retrieval set mark = null where success is null"); err != nil {
 			return nil, err
 		}
@@ -100,11 +100,11 @@ func (b *brokenStore) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.R
 func (b *brokenStore) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	err := b.Store.Finish(ctx, outcomes)
 	lost := (*dibs.FinishError)(nil)
-	if !errors.As(err, &lost) || b.how == allFree {
+	if !errors.As(err, &lost) || b.fault == allFree {
 		return err
 	}
 	for _, id := range lost.Lost {
-		if b.how != noFence {
+		if b.fault != noFence {
 			break
 		}
 		if _, err := b.other.ExecContext(ctx, "update retrieval set success = true where retrieval_id = ?", id); err != nil {

@@ -10,18 +10,18 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// evidence is what was recorded while a table was worked on, and what is in the database.
+// evidence holds what a run has recorded, and what is in the database after it.
 type evidence struct {
 	history.Evidence
-	rows    []int64         // the rows in the table at the end
-	rank    map[int64]place // places in the order, for the rows that were there at the start
-	touched map[int64]bool  // rows that another program has changed meanwhile
-	killed  int             // processes
+	rows    []int64         // ids of the rows in the table at the end
+	rank    map[int64]place // places in the claim order of the rows that were there at the start
+	touched map[int64]bool  // rows that another program has changed during the run
+	killed  int             // number of killed processes
 
-	recovered, refused int // rows of killed processes that were claimed by another; outcomes that were refused
+	recovered, refused int // number of rows of killed processes that others claimed; number of refused outcomes
 }
 
-// judge reports what package history finds of ends, owners, tokens and limits, and also:
+// judge reports the faults that package history finds, and also:
 //
 //   - a row that has not ended;
 //   - first attempts out of the mapping's order;
@@ -48,11 +48,11 @@ func (e *evidence) judge(report func(format string, args ...any)) {
 	e.judgeOrder(report)
 }
 
-// judgeOrder looks at first attempts. Within a process they come in the mapping's
-// order, and so do those of a group everywhere. What a killed process had claimed
-// and nobody was told of comes late, and so does what it had just locked.
+// judgeOrder checks that the first attempts of a process, and those of a group, follow the
+// mapping's order. It allows for rows that a killed process had locked or claimed without
+// recording it: they come late.
 func (e *evidence) judgeOrder(report func(string, ...any)) {
-	late, allowed := 0, 40*e.killed // twice a worker's handlers: what it claims at most
+	late, allowed := 0, 40*e.killed // a worker claims at most twice as many rows as it has handlers
 	seen, at := map[int64]bool{}, map[string]place{}
 	calls := slices.Clone(e.Calls)
 	slices.SortStableFunc(calls, func(a, b *history.Call) int { return a.End.Compare(b.End) })
@@ -75,7 +75,7 @@ func (e *evidence) judgeOrder(report func(string, ...any)) {
 	}
 }
 
-// gather reads what the processes have recorded and the database's triggers have noted.
+// gather reads the records of the processes and of the database's triggers.
 func (f *fleet) gather(t *testing.T) *evidence {
 	t.Helper()
 	e := &evidence{killed: f.n - f.processes, touched: map[int64]bool{}, rank: map[int64]place{}}
@@ -94,7 +94,7 @@ func (f *fleet) gather(t *testing.T) *evidence {
 	return e
 }
 
-// ids are the numbers of the rows whose names a query gives.
+// ids returns the job ids of the rows whose ids a query returns.
 func (f *fleet) ids(t *testing.T, query string) (ids []int64) {
 	t.Helper()
 	rows, err := f.db.Query(query)

@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// onBoth runs f with a fresh database of each kind.
+// onBoth runs f with a new database of each kind.
 func onBoth(t *testing.T, f func(t *testing.T, driver, dsn string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -36,8 +36,8 @@ func statement(t *testing.T, db *sql.DB, query string, args ...any) int64 {
 	return n
 }
 
-// others is another program at work on the same table: it inserts rows, and
-// changes and ends some that are there.
+// others acts as another program on the same table: it inserts rows, and changes and ends
+// existing ones.
 type others struct {
 	touched map[string]bool
 	left    atomic.Int64

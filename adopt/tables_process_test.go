@@ -22,7 +22,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-const orderEnv = "DIBS_TEST_ADOPT_WORKER" // set in worker processes
+const orderEnv = "DIBS_TEST_ADOPT_WORKER" // set only in worker processes
 
 // TestMain also serves as the worker process.
 func TestMain(m *testing.M) {
@@ -36,14 +36,14 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// order is what a worker process is told.
+// order is the input of a worker process.
 type order struct {
 	Table, DSN, Dir, Name, Broken string
 	PG                            bool
 }
 
 func (o order) env() string {
-	raw, _ := json.Marshal(o) // texts
+	raw, _ := json.Marshal(o) // no error: it holds texts
 	return orderEnv + "=" + string(raw)
 }
 
@@ -54,7 +54,7 @@ func nameOf(j *dibs.RawJob) string {
 	return strconv.FormatInt(j.ID, 10)
 }
 
-// work is main of a worker process. It ends when its stdin does.
+// work is the main function of a worker process. It ends when its stdin closes.
 func work(text string) error {
 	var o order
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -62,7 +62,7 @@ func work(text string) error {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // its end is what counts
+		_, _ = io.Copy(io.Discard, os.Stdin) // wait for the end of stdin
 		stop()
 	}()
 	driver := "sqlite"
@@ -96,7 +96,7 @@ func work(text string) error {
 	return errors.Join(w.Run(ctx), rec.Close())
 }
 
-// patient opens the database for programs that wait for SQLite's one writer.
+// patient opens the database with a long wait for SQLite's write lock.
 func patient(driver, dsn string) (*sql.DB, error) {
 	if driver == "sqlite" {
 		dsn += "&_pragma=busy_timeout(60000)"
@@ -135,10 +135,10 @@ func worker(o order, m mapping.Mapping, other *sql.DB, rec *history.Recorder) *d
 	return w
 }
 
-// errNoCount: a statement says that it changed no row. That of a view says so in any case.
+// errNoCount means that a statement reports no changed row. Statements on a view always do.
 var errNoCount = errors.New("changed no row, or one below a view")
 
-// oneRow reports that a statement changed one.
+// oneRow returns an error unless a statement has changed one row.
 func oneRow(result sql.Result, err error) (bool, error) {
 	if err != nil {
 		return false, err

@@ -16,8 +16,8 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// strangeTables are shapes that the five tables do not have. What they ask of their handler is where
-// each has room for it.
+// strangeTables have features that the five other tables lack. What a row asks its handler to do stands in
+// whatever column can hold it.
 var strangeTables = []owned{
 	{
 		name:   "task_result",
@@ -60,7 +60,7 @@ var strangeTables = []owned{
 		ended:  "new.handled_at is not null",
 		byHand: "update event set handled_at = now(), remark = 'by hand' where KEY = $1 and handled_at is null",
 		insert: "insert into event (created_at, data) values ",
-		values: func(i int, do string) string { // in each of the partitions, with microseconds that differ
+		values: func(i int, do string) string { // the rows go to all partitions, with different microseconds
 			return fmt.Sprintf(`(timestamptz '2025-12-01 00:00:00+00' + interval '1 day' * %d + interval '1 microsecond' * %d, '{"do": "%s"}')`, i%90, i, do)
 		},
 		key: func(prefix string, _ bool) string {
@@ -94,7 +94,7 @@ var strangeTables = []owned{
 	},
 }
 
-// withDefaults fills in what most tables have alike.
+// withDefaults fills in the fields that are the same for most tables.
 func (o owned) withDefaults(m mapping.Mapping, pg bool) owned {
 	if o.table == "" {
 		o.table = `"` + m.Table + `"`
@@ -132,7 +132,7 @@ func TestStrangeTables(t *testing.T) {
 	}
 }
 
-// What is proposed for a strange table can be worked with as it stands, but for what it says itself is not sure.
+// A proposal for a strange table works as it is, once the fields marked as not sure are filled in.
 func TestStrangeTablesCanBeWorkedByTheirProposals(t *testing.T) {
 	for _, o := range strangeTables {
 		t.Run(o.name, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestStrangeTablesCanBeWorkedByTheirProposals(t *testing.T) {
 	}
 }
 
-// filledIn is a proposal with what it says is not sure.
+// filledIn is a proposal with values for the fields that it marks as not sure.
 func (f *fleet) filledIn(t *testing.T, text string) mapping.Mapping {
 	t.Helper()
 	var all map[string]any
@@ -189,7 +189,7 @@ func (f *fleet) filledIn(t *testing.T, text string) mapping.Mapping {
 	return m
 }
 
-// workAll works until no row is left that the mapping means.
+// workAll runs workers until every row of the mapping has ended.
 func (f *fleet) workAll(t *testing.T, m mapping.Mapping) {
 	t.Helper()
 	s := open(t, f.db, m)

@@ -19,21 +19,21 @@ import (
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
-// owned is a table as somebody else has built it: testdata/NAME.yaml is its mapping,
-// testdata/NAME.DATABASE.sql makes it.
+// owned is a table as another program owns it: testdata/NAME.yaml is its mapping,
+// testdata/NAME.DATABASE.sql creates it.
 type owned struct {
 	name   string
-	ended  string                        // condition of a trigger: after this change the row has ended
-	byHand string                        // another program ends the row whose id is the parameter
-	insert string                        // insert into …
-	values func(i int, do string) string // … values: one row
-	group  string                        // expression
+	ended  string                        // condition of a trigger for changes that end a row
+	byHand string                        // statement by which another program ends the row with the id in the parameter
+	insert string                        // statement up to "values"
+	values func(i int, do string) string // values of one row for insert
+	group  string                        // expression for the row's group
 
-	table  string                              // quoted; empty: the name
-	key    func(prefix string, pg bool) string // the row's id as events have it; nil: the mapping's one column as text
+	table  string                              // quoted name of the table; empty: the name of the case
+	key    func(prefix string, pg bool) string // expression for the row's id in events; nil: the mapping's one column as text
 	remark string                              // column for remarks; empty: remark
-	unsure map[string]any                      // what is to be filled in where a proposal says that it is not sure
-	pgOnly bool                                // SQLite has no such tables
+	unsure map[string]any                      // values for fields that the proposal marks as not sure
+	pgOnly bool                                // only PostgreSQL has such tables
 }
 
 var fiveTables = []owned{
@@ -83,13 +83,14 @@ var fiveTables = []owned{
 	},
 }
 
-// A fleet is worker processes on one owned table, some of which are killed.
+// fleet runs worker processes on one owned table, and kills some.
 type fleet struct {
 	owned
 	rows, extra, processes, kills int
-	broken                        string        // what is made wrong on purpose; see spoil and breaking
+	broken                        string        // fault made on purpose; see spoil and breaking
 	limit                         time.Duration // how long a run may take
 
+<<<<<<< HEAD
 	m      mapping.Mapping
 	db     *sql.DB
 	store  *adopt.Store
@@ -100,9 +101,20 @@ type fleet struct {
 	live   []*child.Process
 	n      int // processes that were started
 	killed int // processes that held rows when they were killed
+=======
+	m         mapping.Mapping
+	db        *sql.DB
+	store     *adopt.Store
+	rec       *history.Recorder
+	pg        bool
+	dsn       string
+	dir       string
+	live      []*child.Process
+	n, killed int // numbers of started and killed processes
+>>>>>>> w-advice
 }
 
-// slack is for a busy machine, and for columns that hold whole seconds.
+// slack is the tolerance for busy machines and for columns that hold whole seconds.
 const slack = 3 * time.Second
 
 func TestFiveTables(t *testing.T) {
@@ -128,7 +140,7 @@ func TestFiveTables(t *testing.T) {
 	}
 }
 
-// make makes the table, fills it, and has the database itself note each end of a row.
+// make creates and fills the table, and creates triggers that record each end of a row.
 func (f *fleet) make(t *testing.T, driver, dsn string) {
 	t.Helper()
 	db, err := patient(driver, dsn)
@@ -153,7 +165,7 @@ func (f *fleet) make(t *testing.T, driver, dsn string) {
 	}
 }
 
-// judge is the triggers that note each change after which a row has ended.
+// judge is the statement that creates triggers to record each change that ends a row.
 func (f *fleet) judge() string {
 	table, remark := f.table, f.remark
 	note := func(row, how string) string {
@@ -173,7 +185,7 @@ func (f *fleet) judge() string {
 		fn("note_deleted", note("old", "'deleted'"), "delete on "+table+" for each row")
 }
 
-// What some of the rows ask their handler to do.
+// Some rows ask their handler to do one of these.
 const (
 	doSlow   = "slow"   // run longer than the lease
 	doSteal  = "steal"  // another program ends the row meanwhile
@@ -183,7 +195,7 @@ const (
 func (f *fleet) fill(t *testing.T, from, to int) {
 	t.Helper()
 	slow := 300
-	if f.rows < slow*2 { // so that there are some to be killed at
+	if f.rows < slow*2 { // the rows must suffice to kill a process while it runs some
 		slow = 50
 	}
 	for from < to {
@@ -204,8 +216,8 @@ func (f *fleet) fill(t *testing.T, from, to int) {
 	}
 }
 
-// run has the processes do all rows, kills some, and returns what they and the
-// database have noted.
+// run lets the processes do all rows, kills some of them, and returns what they and the
+// database have recorded.
 func (f *fleet) run(t *testing.T) *evidence {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), f.limit)
@@ -221,7 +233,7 @@ func (f *fleet) run(t *testing.T) *evidence {
 	}
 	t.Cleanup(func() {
 		for _, p := range f.live {
-			_ = p.Kill() // what is left of a test that failed
+			_ = p.Kill() // a failed test may leave processes
 		}
 	})
 	others := f.others(ctx, t)
@@ -229,7 +241,7 @@ func (f *fleet) run(t *testing.T) *evidence {
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		select {
-		case <-ctx.Done(): // the judges say what has not ended
+		case <-ctx.Done(): // the judges report the rows that have not ended
 		case <-tick.C:
 		}
 		for _, p := range f.live {
@@ -276,8 +288,12 @@ func (f *fleet) start(t *testing.T) {
 	f.live = append(f.live, p)
 }
 
+<<<<<<< HEAD
 // kill kills the oldest process that holds rows, and reports whether it still held some when it
 // died: it may have finished them since it was chosen.
+=======
+// kill kills the oldest process that is running rows, if there is one.
+>>>>>>> w-advice
 func (f *fleet) kill(t *testing.T) bool {
 	t.Helper()
 	held := f.held(t)
@@ -308,7 +324,7 @@ func (f *fleet) held(t *testing.T) map[string]int {
 	return held
 }
 
-// meant is the condition for rows that the mapping is for.
+// meant is a condition for the rows of the mapping's queue.
 func (f *fleet) meant(and string) string {
 	if f.m.Where == "" {
 		return and
@@ -324,7 +340,7 @@ func (f *fleet) count(t *testing.T, from string) (n int) {
 	return n
 }
 
-// place is where a row stands in the mapping's order, among those of its group.
+// place is a row's position in the claim order, overall and within its group.
 type place struct {
 	rank  int
 	group string
@@ -354,11 +370,11 @@ func (f *fleet) ranks(t *testing.T) map[string]place {
 	return ranks
 }
 
-// shortened is the mapping with a lease that a test can wait for, and attempts
-// enough for rows that several killed processes have held.
+// shortened is the mapping with a short lease, and with enough attempts for rows that several
+// killed processes have held.
 func shortened(name string, pg bool) (mapping.Mapping, error) {
 	path := filepath.Join("testdata", name+"."+kindOf(pg)+".yaml")
-	if _, err := os.Stat(path); err != nil { // one for both
+	if _, err := os.Stat(path); err != nil { // both databases have the same mapping
 		path = filepath.Join("testdata", name+".yaml")
 	}
 	m, err := mapping.Read(path)

@@ -13,13 +13,13 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// Columns of times, in every form that a mapping knows.
+// times lists the types of time columns with the formats that a mapping knows.
 var times = []struct {
 	postgres bool
 	column   string
 	format   mapping.TimeFormat
 }{
-	{true, "timestamptz", ""}, // those with which both columns are tried come first
+	{true, "timestamptz", ""}, // the first ones are tried for both columns
 	{true, "timestamp(0)", mapping.TimesUTC},
 	{false, "text", ""},
 	{false, "integer", mapping.TimesUnixMS},
@@ -37,19 +37,19 @@ var times = []struct {
 	{false, "integer", ""},
 }
 
-// A lease ends when the claim said, or up to a second later where times are whole
-// seconds; never before, whatever holds it.
+// A lease never ends before the time that its claim returned. If times are whole seconds it may
+// end up to a second later.
 func TestALeaseNeverEndsEarly(t *testing.T) {
-	for _, in := range []string{"timeout", "started_at"} {
+	for _, field := range []string{"timeout", "started_at"} {
 		for i, c := range times {
-			if in == "started_at" && i > 3 {
+			if field == "started_at" && i > 3 {
 				break
 			}
-			t.Run(fmt.Sprintf("%s %s %s", in, c.column, c.format), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s %s %s", field, c.column, c.format), func(t *testing.T) {
 				t.Parallel()
 				onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 					if pg == c.postgres {
-						leaseEnds(t, db, in, c.column, c.format)
+						leaseEnds(t, db, field, c.column, c.format)
 					}
 				})
 			})
@@ -57,13 +57,13 @@ func TestALeaseNeverEndsEarly(t *testing.T) {
 	}
 }
 
-func leaseEnds(t *testing.T, db *sql.DB, in, column string, format mapping.TimeFormat) {
+func leaseEnds(t *testing.T, db *sql.DB, field, column string, format mapping.TimeFormat) {
 	exec(t, db, fmt.Sprintf(`create table task (id integer primary key, who text, at %s, due %[1]s, done integer)`, column))
 	exec(t, db, `insert into task (id) values (1)`)
 	m := task()
 	m.Lease, m.Times, m.Available, m.NotBefore = 300*time.Millisecond, format, "who is null", "due"
 	m.Claim = mapping.Claim{LockedBy: "who", StartedAt: "at"}
-	if in == "timeout" {
+	if field == "timeout" {
 		m.Claim = mapping.Claim{LockedBy: "who", Timeout: "at"}
 	}
 	s := opened(t, db, m)
@@ -93,14 +93,14 @@ func leaseEnds(t *testing.T, db *sql.DB, in, column string, format mapping.TimeF
 	if err := s.Finish(t.Context(), []dibs.Outcome{later}); err != nil {
 		t.Fatal(err)
 	}
-	take(t, s, 1) // its time has not come
+	take(t, s, 1) // the delay of row 2 is not over
 	third := recovered(t, s, 1)
 	if wait := third.ClaimedAt.Sub(second.ClaimedAt); wait < 300*time.Millisecond {
 		t.Errorf("after a delay of 300 ms it came back after %v", wait)
 	}
 }
 
-// A started-at column of whole seconds cannot tell two claims within one from each other.
+// Open refuses a started_at column of whole seconds as the only fence: two claims within one second look alike.
 func TestWholeSecondsAloneAreNoFence(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, `create table task (id integer primary key, who text, at bigint, done integer)`)
@@ -115,8 +115,8 @@ func TestWholeSecondsAloneAreNoFence(t *testing.T) {
 	})
 }
 
-// A started-at column of milliseconds is a fence of its own, however it holds them, and
-// Degree says what that means. Coarser ones are none.
+// A started_at column with milliseconds suffices as a fence, in any format, and Check says what
+// that means. A coarser one does not.
 func TestMillisecondsAreAFence(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		for i, c := range []struct {
@@ -158,7 +158,7 @@ func TestMillisecondsAreAFence(t *testing.T) {
 				continue
 			}
 			if text := told(findings(t, db, m)); !strings.Contains(text, "holds "+c.says) || !strings.Contains(text, "two claims of a row") {
-				t.Errorf("%s %s: Degree does not say %q:\n%s", c.column, c.format, c.says, text)
+				t.Errorf("%s %s: Check does not say %q:\n%s", c.column, c.format, c.says, text)
 			}
 			held := take(t, s, 1, 1)
 			if _, err := s.Extend(t.Context(), []dibs.Lease{held[0].Lease()}, m.Lease); err != nil {

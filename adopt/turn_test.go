@@ -14,30 +14,30 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// gauge counts what runs of each group, as those see it who run it.
+// gauge counts the running rows of each group, as the workers report them.
 type gauge struct {
-	mu      sync.Mutex
-	running map[string]int
-	most    int // the most rows of one group that ran at once
-	all     int
-	mostAll int // the most rows that ran at once
-	done    int
+	mu         sync.Mutex
+	running    map[string]int
+	maxInGroup int // the most rows of one group that ran at once
+	all        int // number of running rows
+	maxAll     int // the most rows that ran at once
+	done       int
 }
 
-func (g *gauge) add(jobs []*dibs.RawJob, by int) {
+func (g *gauge) add(jobs []*dibs.RawJob, change int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.all += by * len(jobs)
-	g.mostAll = max(g.mostAll, g.all)
+	g.all += change * len(jobs)
+	g.maxAll = max(g.maxAll, g.all)
 	for _, j := range jobs {
 		if j.Group != "" {
-			g.running[j.Group] += by
-			g.most = max(g.most, g.running[j.Group])
+			g.running[j.Group] += change
+			g.maxInGroup = max(g.maxInGroup, g.running[j.Group])
 		}
 	}
 }
 
-// grouped is a table with groups, and the ways in which a claim of its rows is kept.
+// grouped creates a table with groups, and returns mappings that store claims in different ways.
 func grouped(t *testing.T, db *sql.DB, rows string) map[string]mapping.Mapping {
 	t.Helper()
 	exec(t, db, `create table work (id integer primary key, status text not null default 'new', grp text, mark text)`)
@@ -53,8 +53,8 @@ func grouped(t *testing.T, db *sql.DB, rows string) map[string]mapping.Mapping {
 	return map[string]mapping.Mapping{"in the row": row, "both": side, "side table": alone, "a limit of all": limited}
 }
 
-// Claims run side by side, in transactions that commit or roll back, and never are more
-// rows of a group at work than its limit.
+// Concurrent claims, in transactions that commit or roll back, never run more rows of a group
+// than its limit.
 func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
 	for _, way := range []string{"in the row", "both", "side table", "a limit of all"} {
 		t.Run(way, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
 				const rows, workers = 240, 6
 				var values string
 				groups := 7
-				if way == "a limit of all" { // so that both limits are reached
+				if way == "a limit of all" { // this lets the run reach both limits
 					groups = 2
 				}
 				for i := range rows {
@@ -71,7 +71,7 @@ func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
 				m := grouped(t, db, "insert into work (id, grp) values "+values[2:])[way]
 				g := &gauge{running: map[string]int{}}
 				first := opened(t, db, m)
-				jobs := claim(t, first, rows) // as many as the limits allow, whatever runs beside each other below
+				jobs := claim(t, first, rows) // the limits allow these at once
 				g.add(jobs, 1)
 				g.add(jobs, -1)
 				for _, j := range jobs {
@@ -88,11 +88,11 @@ func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
 					all.Go(func() { g.work(ctx, t, s, db, pg, rows) })
 				}
 				all.Wait()
-				if g.most != 2 || g.done != rows {
-					t.Errorf("%d rows of a group ran at once, limit 2; %d of %d rows were done", g.most, g.done, rows)
+				if g.maxInGroup != 2 || g.done != rows {
+					t.Errorf("%d rows of a group ran at once, limit 2; %d of %d rows were done", g.maxInGroup, g.done, rows)
 				}
-				if m.Concurrency > 0 && g.mostAll != m.Concurrency {
-					t.Errorf("%d rows ran at once, limit %d", g.mostAll, m.Concurrency)
+				if m.Concurrency > 0 && g.maxAll != m.Concurrency {
+					t.Errorf("%d rows ran at once, limit %d", g.maxAll, m.Concurrency)
 				}
 			})
 		})
@@ -116,8 +116,8 @@ func (g *gauge) work(ctx context.Context, t *testing.T, s *adopt.Store, db *sql.
 				t.Error(err)
 				return
 			}
-			in := s.SQLTx(tx)
-			claim, finish, end = in.Claim, in.Finish, tx.Commit
+			inTx := s.SQLTx(tx)
+			claim, finish, end = inTx.Claim, inTx.Finish, tx.Commit
 			if keep = rand.IntN(3) > 0; !keep {
 				end = tx.Rollback
 			}
@@ -147,20 +147,20 @@ func (g *gauge) work(ctx context.Context, t *testing.T, s *adopt.Store, db *sql.
 	}
 }
 
-// While a transaction is open that has claimed, others get at once what the limits allow,
-// in order, also where more rows than they ask for are locked before it.
+// While a transaction with claimed rows is open, other claims get at once the rows that the limits
+// allow, in order, even if they have to skip more locked rows than they ask for.
 func TestAnOpenTransactionLeavesOthersWhatTheLimitsAllow(t *testing.T) {
 	for _, way := range []string{"in the row", "both", "side table"} {
 		t.Run(way, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 				if !pg {
-					return // one writer at a time
+					return // SQLite has one writer at a time
 				}
 				m := grouped(t, db, `insert into work (id, grp) values (1, null), (2, 'a'), (3, null), (4, null), (5, 'a'), (6, 'b'), (7, null), (8, 'c'), (9, 'c'), (10, 'c'), (11, 'a')`)[way]
 				s := opened(t, db, m)
 				tx := begin(t, db, pg)
 				takeIn(t, s.SQLTx(tx), 4, 1, 2, 3, 4)
-				jobs := take(t, s, 2, 6, 7) // group a alone: the other claim has the turn of b
+				jobs := take(t, s, 2, 6, 7) // only rows of group a: the other claim has the turn of b
 				take(t, s, 5, 8, 9)
 				take(t, s, 5)
 				if err := tx.Rollback(); err != nil {
@@ -176,8 +176,8 @@ func TestAnOpenTransactionLeavesOthersWhatTheLimitsAllow(t *testing.T) {
 	}
 }
 
-// Claims that run side by side find rows without a group in order, each claim for itself,
-// and so do those of a group, whoever claims them: no claim locks what it does not take.
+// Each of several concurrent claims gets rows without a group in order. Rows of a group are claimed
+// in order over all claims. No claim locks a row that it does not take.
 func TestClaimsSideBySideKeepTheOrder(t *testing.T) {
 	for _, way := range []string{"in the row", "both", "side table"} {
 		t.Run(way, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestClaimsSideBySideKeepTheOrder(t *testing.T) {
 				}
 				all.Wait()
 				for id := range int64(rows) {
-					first := id%30 < 20 // two of the three rows of a group may run
+					first := id%30 < 20 // each group has three rows and a limit of two
 					if want := id%10 != 0 || first; want != found[id+1] {
 						t.Errorf("row %d: claimed %v, want %v", id+1, found[id+1], want)
 					}
@@ -236,7 +236,7 @@ func TestClaimsSideBySideKeepTheOrder(t *testing.T) {
 	}
 }
 
-// A claim has rows of so many groups, and no more; rows without a group count nothing.
+// A claim takes rows from a limited number of groups. Rows without a group do not count.
 func TestAClaimHasTurnsOfFiveHundredGroups(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		var values string

@@ -14,7 +14,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// ways are the three kinds of claims, on the same table.
+// ways holds mappings of the same table for the three kinds of claims.
 func ways() map[string]mapping.Mapping {
 	bare := mapping.Mapping{
 		Table: "work", ID: mapping.Columns{"id"}, Order: mapping.Columns{"pri"}, Lease: time.Minute,
@@ -40,17 +40,17 @@ func begin(t *testing.T, db *sql.DB, pg bool) *sql.Tx {
 		t.Fatal(err)
 	}
 	if !pg {
-		if _, err := tx.Exec("update work set pri = pri where id = -1"); err != nil { // take the write lock
+		if _, err := tx.Exec("update work set pri = pri where id = -1"); err != nil { // takes the write lock
 			t.Fatal(err)
 		}
 	}
 	return tx
 }
 
-// takeIn is take in a transaction.
-func takeIn(t *testing.T, in *adopt.Tx, n int, want ...int64) []*dibs.RawJob {
+// takeIn does the same as take, in a transaction.
+func takeIn(t *testing.T, inTx *adopt.Tx, n int, want ...int64) []*dibs.RawJob {
 	t.Helper()
-	jobs, err := in.Claim(t.Context(), dibs.ClaimRequest{Queue: "work", Worker: "w", N: n})
+	jobs, err := inTx.Claim(t.Context(), dibs.ClaimRequest{Queue: "work", Worker: "w", N: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,15 +74,15 @@ func TestAClaimInATransactionEndsWithIt(t *testing.T) {
 // rollBack claims and finishes in a transaction that is rolled back.
 func rollBack(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	tx := begin(t, db, pg)
-	in := s.SQLTx(tx)
-	jobs := takeIn(t, in, 2, 1, 2)
-	takeIn(t, in, 1, 3) // not what it has already
-	if pg {             // nobody waits
+	inTx := s.SQLTx(tx)
+	jobs := takeIn(t, inTx, 2, 1, 2)
+	takeIn(t, inTx, 1, 3) // without the rows that the transaction already has
+	if pg {               // other claims do not wait
 		other := begin(t, db, pg)
 		takeIn(t, s.SQLTx(other), 2, 4, 5)
-		_ = other.Rollback() // nothing of it is to stay
+		_ = other.Rollback() // the test keeps no changes of this transaction
 	}
-	if err := in.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+	if err := inTx.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := tx.Rollback(); err != nil {
@@ -90,18 +90,18 @@ func rollBack(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	}
 }
 
-// commit finds all as it was, and finishes three rows in three ways.
+// commit finds all rows as they were before, and finishes three rows in three ways.
 func commit(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	tx := begin(t, db, pg)
-	in := s.SQLTx(tx)
-	jobs := takeIn(t, in, 3, 1, 2, 3)
-	err := in.Finish(t.Context(), []dibs.Outcome{
+	inTx := s.SQLTx(tx)
+	jobs := takeIn(t, inTx, 3, 1, 2, 3)
+	err := inTx.Finish(t.Context(), []dibs.Outcome{
 		jobs[0].Lease().Complete(nil), jobs[1].Lease().RetryAfter(time.Hour, "later"), jobs[2].Lease().Die("never"),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
+	if err := inTx.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
 		t.Errorf("finished twice: %v", err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -109,7 +109,7 @@ func commit(t *testing.T, s *adopt.Store, db *sql.DB, pg bool) {
 	}
 	tx = begin(t, db, pg)
 	takeIn(t, s.SQLTx(tx), 10, 4, 5, 6)
-	_ = tx.Rollback() // nothing of it is to stay
+	_ = tx.Rollback() // the test keeps no changes of this transaction
 }
 
 func TestWhatOnlyALockHoldsNeedsATransaction(t *testing.T) {

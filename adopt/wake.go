@@ -5,23 +5,21 @@ import (
 	"time"
 )
 
-// wakers are the channels of Wakeups. They tell of what this process does; what
-// others insert is found by polling.
+// wakers holds the channels of Wakeups. Only this process signals them.
 type wakers struct {
-	mu    sync.Mutex
-	all   map[chan struct{}]bool
-	ended bool
+	mu     sync.Mutex
+	all    map[chan struct{}]bool
+	closed bool
 }
 
-// Wakeups is dibs.Store.Wakeups. It tells of rows that this process puts back or
-// makes room for, and when to look again after a claim that found some. Rows that other
-// programs insert are found by polling.
+// Wakeups is dibs.Store.Wakeups. It signals when this process makes rows available, and shortly
+// after a claim that may have left some. Rows that other programs insert are found by polling.
 func (s *Store) Wakeups(string) (wake <-chan struct{}, stop func()) {
 	w := &s.wakers
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := make(chan struct{}, 1)
-	if w.ended {
+	if w.closed {
 		close(c)
 		return c, func() {}
 	}
@@ -42,7 +40,7 @@ func (s *Store) Wake(string) { s.wakers.wake() }
 func (w *wakers) wake() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended {
+	if w.closed {
 		return
 	}
 	for c := range w.all {
@@ -53,16 +51,16 @@ func (w *wakers) wake() {
 	}
 }
 
-// later wakes after d.
+// later wakes the workers of this process after d.
 func (w *wakers) later(d time.Duration) { time.AfterFunc(d, w.wake) }
 
 func (w *wakers) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ended {
+	if w.closed {
 		return
 	}
-	w.ended = true
+	w.closed = true
 	for c := range w.all {
 		close(c)
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Nobody tells a worker of rows that other programs insert. After a claim that took all
-// there was it looks again soon, for they may be at it; one that found enough, or nothing,
-// wakes nobody.
+// No signal comes for rows that other programs insert. So a claim that takes all available rows, but
+// fewer than it asks for, wakes the workers soon after. A claim of enough rows, or none, does not.
 func TestAClaimThatTookAllThereWasIsMadeAgain(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, `create table work (id integer primary key, status text not null default 'new')`)

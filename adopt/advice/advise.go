@@ -8,17 +8,17 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// advice is what would let claims and sweeps read only the rows that they take.
+// advice holds the SQL that lets claims and sweeps read only the rows that they take.
 type advice struct {
-	claim   string // SQL of an index
-	running string // the same, for sweeps and groups; empty: not needed
-	room    string // SQL that lets claims change rows in place; empty: they cannot
-	late    string // the column by which sweeps find claims that are over
+	claimIndex   string // statement that creates an index for claims
+	runningIndex string // statement that creates an index for sweeps and groups; empty: none is needed
+	pageRoom     string // statement that lets claims update rows in place; empty: they cannot
+	endColumn    string // column by which sweeps find claims that have ended
 }
 
-// advise makes an index for claims: what is unfinished, led by what "available"
-// compares with one value, in the order of claims. Rows that are running stay in it,
-// for there are few, so that a claim need not change the index.
+// advise makes a partial index of unfinished rows for claims. Its first columns are those
+// that "available" compares with one value; the columns of the claim order follow. Running
+// rows stay in the index: there are few, and so a claim does not have to update it.
 func (p *subject) advise() advice {
 	a := advice{}
 	var lead []adopted.Column
@@ -27,7 +27,7 @@ func (p *subject) advise() advice {
 	for _, c := range p.Conds {
 		where[c.Field] = c.Unqualified()
 		if c.Field == "available" {
-			lead = p.compared(c)
+			lead = p.equalColumns(c)
 		}
 		if c.Field == "where" || c.Field == "unfinished" {
 			predicate = append(predicate, c)
@@ -40,15 +40,15 @@ func (p *subject) advise() advice {
 	for _, o := range p.Ordering {
 		keys = append(keys, o.By(adopted.Quote(o.Name)))
 	}
-	open := both(where["where"], where["unfinished"])
+	open := conjunction(where["where"], where["unfinished"])
 	if slices.ContainsFunc(predicate, func(c *adopted.Condition) bool { return c.Has("select") }) {
 		open = ""
 	}
-	a.claim = p.index("open", keys, open)
+	a.claimIndex = p.index("open", keys, open)
 	if !p.SideTable && p.Ends() {
 		for _, t := range []*adopted.Timed{p.Started, p.Timeout} {
 			if t != nil {
-				a.late = t.Name
+				a.endColumn = t.Name
 			}
 		}
 	}
@@ -57,15 +57,15 @@ func (p *subject) advise() advice {
 		if running == "" {
 			running = "not (" + where["available"] + ")"
 		}
-		a.running = p.index("running", busy, both(open, running))
+		a.runningIndex = p.index("running", busy, conjunction(open, running))
 	}
-	if p.of.room != "" && p.inPlace(lead, predicate) {
-		a.room = fmt.Sprintf(p.of.room, p.Table)
+	if p.database.pageRoom != "" && p.inPlace(lead, predicate) {
+		a.pageRoom = fmt.Sprintf(p.database.pageRoom, p.Table)
 	}
 	return a
 }
 
-func both(conds ...string) string {
+func conjunction(conds ...string) string {
 	conds = slices.DeleteFunc(conds, func(c string) bool { return c == "" })
 	if len(conds) == 1 {
 		return conds[0]
@@ -76,12 +76,12 @@ func both(conds ...string) string {
 	return strings.Join(conds, " and ")
 }
 
-// runningColumns are what sweeps and groups look for among the running rows.
+// runningColumns lists the columns by which sweeps and groups search the running rows.
 func (p *subject) runningColumns() []string {
 	var all []string
 	switch {
 	case p.SideTable:
-		return nil // it tells
+		return nil // the side table shows which rows run
 	case p.Timeout != nil:
 		all = append(all, adopted.Quote(p.Timeout.Name))
 	case p.Started != nil:
@@ -96,7 +96,7 @@ func (p *subject) runningColumns() []string {
 func (p *subject) index(what string, keys []string, where string) string {
 	name := adopted.Quote("dibs_" + p.On.Name + "_" + what)
 	on := p.Table
-	if p.of.ownIndexes {
+	if p.database.ownIndexes {
 		name, on = adopted.Quote(p.On.Schema)+"."+name, adopted.Quote(p.On.Name)
 	}
 	text := "create index " + name + " on " + on + " (" + strings.Join(keys, ", ") + ")"
@@ -106,11 +106,11 @@ func (p *subject) index(what string, keys []string, where string) string {
 	return text
 }
 
-// compared are the columns that a condition compares with one value each, if it is
-// plain enough to tell, and by which rows are not ordered.
-func (p *subject) compared(c *adopted.Condition) []adopted.Column {
+// equalColumns lists the columns that a simple condition compares with one value each. It
+// leaves out the columns of the claim order.
+func (p *subject) equalColumns(c *adopted.Condition) []adopted.Column {
 	var all []adopted.Column
-	for _, x := range p.fixed(c) {
+	for _, x := range p.equalities(c) {
 		ordered := slices.ContainsFunc(p.Ordering, func(o adopted.OrderColumn) bool { return o.Name == x.Name })
 		if !ordered && !slices.Contains(all, x.Column) {
 			all = append(all, x.Column)
@@ -119,8 +119,8 @@ func (p *subject) compared(c *adopted.Condition) []adopted.Column {
 	return all
 }
 
-// inPlace reports whether a claim writes no column of any index, so that PostgreSQL
-// can leave all of them as they are.
+// inPlace reports whether a claim writes no indexed column: then PostgreSQL updates the row
+// without touching any index.
 func (p *subject) inPlace(lead []adopted.Column, predicate []*adopted.Condition) bool {
 	claims := p.Claims()
 	if len(claims) == 0 {
@@ -137,8 +137,8 @@ func (p *subject) inPlace(lead []adopted.Column, predicate []*adopted.Condition)
 	})
 }
 
-// leads names a partial index that a column leads.
-func (p *subject) leads(name string) (adopted.Index, bool) {
+// partialIndexOn finds a partial index whose first column has this name.
+func (p *subject) partialIndexOn(name string) (adopted.Index, bool) {
 	for _, x := range p.On.Indexes {
 		if name != "" && x.Where != "" && len(x.Columns) > 0 && x.Columns[0] == name {
 			return x, true

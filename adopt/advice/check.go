@@ -19,26 +19,26 @@ type Severity string
 
 // Severities, the worst first.
 const (
-	SeverityError   Severity = "error"   // the mapping cannot be used, or work would be done twice or never
-	SeverityWarning Severity = "warning" // it works, but is slow or not as safe as it looks
+	SeverityError   Severity = "error"   // the mapping cannot be used, or rows would be worked on twice or never
+	SeverityWarning Severity = "warning" // the mapping works, but is slow or less safe than it looks
 	SeverityNote    Severity = "note"    // good to know
 )
 
-// Finding is something that Check has found.
+// Finding is one result of Check.
 type Finding struct {
-	Queue    string   `json:"queue"` // the mapping's
+	Queue    string   `json:"queue"` // queue of the mapping
 	Severity Severity `json:"severity"`
-	Field    string   `json:"field"` // the mapping's field, or what the finding is about
+	Field    string   `json:"field"` // field of the mapping, or another topic such as "index"
 	Text     string   `json:"text"`
 	Advice   string   `json:"advice,omitempty"` // what to do
 }
 
-// Check looks at mappings with the catalogue and the data of their tables: whether
-// they fit, what degree of safety each has, what claims cost, and rows and values
-// that look wrong. It changes nothing: what it tries is rolled back. It looks at no more
-// than some thousands of rows of a kind, and for no longer than two seconds at a time.
+// Check compares mappings with the catalogue and the data of their tables. It reports whether
+// each mapping fits, how safe it is, what a claim costs, and which rows and values look wrong.
+// It changes nothing: what it tries is rolled back. Each query of the data ends after two seconds
+// at the latest; of a large table it reads only some of the rows.
 //
-// An error is returned only if the database cannot be asked.
+// Check returns an error only if a query of the database fails.
 func Check(ctx context.Context, db *sql.DB, mappings ...mapping.Mapping) ([]Finding, error) {
 	var all []Finding
 	var fit []*subject
@@ -53,7 +53,7 @@ func Check(ctx context.Context, db *sql.DB, mappings ...mapping.Mapping) ([]Find
 		})
 		if err == nil {
 			fit = append(fit, c.p)
-			err = c.look(ctx)
+			err = c.inspect(ctx)
 		}
 		var bad *dibs.InvalidError
 		switch {
@@ -86,7 +86,7 @@ type checker struct {
 	db    *sql.DB
 	queue string
 	p     *subject
-	limit time.Duration // how long one look at the data may take
+	limit time.Duration // how long one query of the data may take
 	found []Finding
 }
 
@@ -94,8 +94,8 @@ func (c *checker) add(s Severity, field, advice, text string, args ...any) {
 	c.found = append(c.found, Finding{c.queue, s, field, fmt.Sprintf(text, args...), advice})
 }
 
-// look is all that is checked beside the cost.
-func (c *checker) look(ctx context.Context) error {
+// inspect checks everything but the cost.
+func (c *checker) inspect(ctx context.Context) error {
 	for _, says := range c.p.promises() {
 		c.add(SeverityNote, "safety", "", "%s", says)
 	}
@@ -112,13 +112,13 @@ func (c *checker) look(ctx context.Context) error {
 
 const (
 	checkTime = 2 * time.Second
-	checkMost = 1000   // rows that are counted
-	checkRows = 20_000 // rows that are looked at
+	maxCount  = 1000   // a count of rows stops here
+	checkRows = 20_000 // most rows that a check reads
 )
 
-// count counts the rows that a query finds, up to checkMost. ok is false if that takes too long.
+// count counts the rows that a query finds, up to maxCount. ok is false if that takes too long.
 func (c *checker) count(ctx context.Context, about, query string) (n int64, ok bool, err error) {
-	rows, ok, err := c.ask(ctx, about, fmt.Sprintf("select count(*) from (%s limit %d) x", query, checkMost))
+	rows, ok, err := c.ask(ctx, about, fmt.Sprintf("select count(*) from (%s limit %d) x", query, maxCount))
 	if !ok || err != nil {
 		return 0, ok, err
 	}
@@ -128,7 +128,7 @@ func (c *checker) count(ctx context.Context, about, query string) (n int64, ok b
 func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string, ok bool, err error) {
 	rows, err = c.p.Dialect.Look(ctx, c.db, c.limit, query, nil)
 	if err != nil && adopted.TooLong(err) {
-		c.add(SeverityNote, about, "", "was not looked at: the table is too large to do it within %v", c.limit)
+		c.add(SeverityNote, about, "", "was not checked: the table is too large to do so within %v", c.limit)
 		return nil, false, nil
 	}
 	return rows, err == nil, err
@@ -136,7 +136,7 @@ func (c *checker) ask(ctx context.Context, about, query string) (rows [][]string
 
 // atMost writes a count that may have been cut off.
 func atMost(n int64) string {
-	if n >= checkMost {
+	if n >= maxCount {
 		return fmt.Sprintf("%d or more", n)
 	}
 	return fmt.Sprint(n)
@@ -144,36 +144,36 @@ func atMost(n int64) string {
 
 func (c *checker) triggers() {
 	if t := c.p.On.Triggers; len(t) > 0 {
-		c.add(SeverityNote, "table", "see that they are quick, and do not undo what a claim or an outcome sets",
-			"has triggers, which run with each claim and outcome that they are for: %s", strings.Join(t, ", "))
+		c.add(SeverityNote, "table", "make sure that they are quick, and do not undo what a claim or an outcome sets",
+			"has triggers, which run when a claim or an outcome changes a row: %s", strings.Join(t, ", "))
 	}
 }
 
-// columns looks at the types of columns.
+// columns checks the types of the mapped columns.
 func (c *checker) columns() {
 	p := c.p
 	if l, ok := p.On.Column(p.Claim.LockedBy); ok && l.Length > 0 && l.Length < 40 {
 		c.add(SeverityWarning, "claim.locked_by", fmt.Sprintf("give workers names of %d characters at most (--worker), or widen the column", l.Length),
-			"%s holds %d characters; the name of a worker (host and process) is cut off there, so that two may look alike", l.Name, l.Length)
+			"%s holds %d characters; a longer worker name (host and process) is cut off, and then two workers may have the same", l.Name, l.Length)
 	}
 	for _, t := range c.timed() {
 		switch {
 		case t.Kind == adopted.Stamp && !p.Dialect.Loose && p.Times == "":
-			c.add(SeverityNote, t.field, "say times: utc if the programs that write it write UTC; else times: local, and give all sessions the same time zone",
-				"%s has no time zone; it is taken to be in UTC", t.Name)
+			c.add(SeverityNote, t.field, "write times: utc if other programs store UTC in it; else times: local, and give all sessions the same time zone",
+				"%s has no time zone; dibs takes it to be in UTC", t.Name)
 		case t.Grain >= time.Second && t.field != "not_before":
-			c.add(SeverityNote, t.field, "", "%s holds whole seconds; leases end up to a second later", t.Name)
+			c.add(SeverityNote, t.field, "", "%s holds whole seconds; leases may end up to a second late", t.Name)
 		}
 	}
 	for _, o := range p.Ordering {
 		if o.Null && slices.ContainsFunc(p.Mapping.Order, func(s string) bool { return strings.HasPrefix(s, o.Name) }) {
-			where := map[bool]string{true: "first", false: "last"}[p.of.nullsFirst != o.Desc]
+			where := map[bool]string{true: "first", false: "last"}[p.database.nullsFirst != o.Desc]
 			c.add(SeverityNote, "order", "", "%s may be null; %s claims such rows %s", o.Name, p.Dialect.Title, where)
 		}
 	}
 }
 
-// timedField is a column of times, and the field that names it.
+// timedField is a column of times with the mapping's field that names it.
 type timedField struct {
 	field string
 	*adopted.Timed
@@ -184,7 +184,7 @@ func (c *checker) timed() []timedField {
 	return slices.DeleteFunc(all, func(t timedField) bool { return t.Timed == nil })
 }
 
-// overlap finds rows that two queues would both do.
+// overlap finds rows that two queues would both claim.
 func overlap(ctx context.Context, db *sql.DB, p, other *subject) ([]Finding, error) {
 	if p.On.Schema != other.On.Schema || p.On.Name != other.On.Name || p.disjoint(other) {
 		return nil, nil
@@ -195,17 +195,17 @@ func overlap(ctx context.Context, db *sql.DB, p, other *subject) ([]Finding, err
 	switch {
 	case err != nil || !ok:
 	case n > 0:
-		c.add(SeverityError, "where", advice, "%s rows are unfinished for queue %s, too: both would do them", atMost(n), other.Queue)
+		c.add(SeverityError, "where", advice, "%s rows are unfinished for queue %s, too: both queues would claim them", atMost(n), other.Queue)
 	default:
-		c.add(SeverityWarning, "where", advice, "no row is in queue %s, too, as yet; but nothing in the conditions excludes it", other.Queue)
+		c.add(SeverityWarning, "where", advice, "no row is in queue %s, too, so far; but nothing in the conditions excludes it", other.Queue)
 	}
 	return c.found, err
 }
 
 // disjoint reports whether the conditions of two queues compare one column with different values.
 func (p *subject) disjoint(other *subject) bool {
-	theirs := other.fixedRows()
-	for name, v := range p.fixedRows() {
+	theirs := other.fixedValues()
+	for name, v := range p.fixedValues() {
 		if w, ok := theirs[name]; ok && v != w {
 			return true
 		}
@@ -213,12 +213,12 @@ func (p *subject) disjoint(other *subject) bool {
 	return false
 }
 
-// fixedRows are the values that columns of the queue's unfinished rows must have.
-func (p *subject) fixedRows() map[string]string {
+// fixedValues maps columns to the one value that the queue's unfinished rows have there.
+func (p *subject) fixedValues() map[string]string {
 	all := map[string]string{}
 	for _, c := range p.Conds {
 		if c.Field == "where" || c.Field == "unfinished" {
-			for _, x := range p.fixed(c) {
+			for _, x := range p.equalities(c) {
 				all[x.Name] = x.Values[0]
 			}
 		}
@@ -226,8 +226,9 @@ func (p *subject) fixedRows() map[string]string {
 	return all
 }
 
-// fixed are the columns that a condition compares with one value each, if it is plain enough to tell.
-func (p *subject) fixed(c *adopted.Condition) []adopted.Comparison {
+// equalities lists the comparisons of a simple condition that allow a column one value only.
+// Of a condition with or, not or case it lists none.
+func (p *subject) equalities(c *adopted.Condition) []adopted.Comparison {
 	if c.Has("or") || c.Has("not") || c.Has("case") {
 		return nil
 	}

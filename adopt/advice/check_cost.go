@@ -10,7 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// cost measures what claims cost now, and says whether an index helps them.
+// cost measures a claim, and reports whether an index helps it.
 func (c *checker) cost(ctx context.Context, t *trial) error {
 	p := c.p
 	a := p.advise()
@@ -21,36 +21,36 @@ func (c *checker) cost(ctx context.Context, t *trial) error {
 	if err != nil {
 		return err
 	}
-	run, err := p.of.claim(ctx, t, p.Plan)
+	run, err := p.database.claim(ctx, t, p.Plan)
 	if err != nil {
 		return err
 	}
 	if claimed == 0 {
-		c.add(SeverityNote, "available", "", "no row is available now, so that a claim could not be tried")
+		c.add(SeverityNote, "available", "", "no row is available now: no claim could be tried")
 	}
 	measured := fmt.Sprintf("a claim of one row takes %.2f ms", float64(took.Microseconds())/1000)
 	switch {
 	case run.rows >= 0:
 		measured += fmt.Sprintf(" and reads %d rows", run.rows)
-	case run.how != "":
-		measured += ", and " + run.how
+	case run.access != "":
+		measured += ", and " + run.access
 	}
 	switch {
 	case run.index == "" && (run.rows < 0 || run.rows > fewRows):
-		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: %s; it will be more as the table grows", measured)
+		c.add(SeverityWarning, "index", a.claimIndex, "no index gives rows in the order of claims: %s; this grows with the table", measured)
 	case run.index == "":
-		c.add(SeverityWarning, "index", a.claim, "no index gives rows in the order of claims: now %s, but it will be more as the table grows", measured)
+		c.add(SeverityWarning, "index", a.claimIndex, "no index gives rows in the order of claims: now %s, but this grows with the table", measured)
 	case run.rows > manyRows:
-		c.add(SeverityWarning, "index", a.claim, "index %s does not keep claims from reading much: %s", run.index, measured)
+		c.add(SeverityWarning, "index", a.claimIndex, "index %s gives rows in the order of claims, yet claims read many: %s", run.index, measured)
 	default:
 		c.add(SeverityNote, "index", "", "index %s gives rows in the order of claims: %s", run.index, measured)
 	}
 	return nil
 }
 
-const fewRows, manyRows = 100, 1000
+const fewRows, manyRows = 100, 1000 // rows that one claim reads
 
-// claims claims one row a few times, and tells how long the quickest took.
+// claims claims one row three times, and returns how long the quickest claim took.
 func claims(ctx context.Context, t *trial) (least time.Duration, claimed int, err error) {
 	for range 3 {
 		start := time.Now()
@@ -66,8 +66,8 @@ func claims(ctx context.Context, t *trial) (least time.Duration, claimed int, er
 	return least, claimed, nil
 }
 
-// outcomes claims a row for each outcome and ends it so. That shows what constraints
-// refuse, and triggers that change what a claim wrote.
+// outcomes claims a row for each outcome and finishes it with that. This shows what
+// constraints refuse, and whether triggers change what a claim wrote.
 func (c *checker) outcomes(ctx context.Context, t *trial) error {
 	delay := time.Minute
 	for _, o := range []struct {
@@ -94,9 +94,9 @@ func (c *checker) outcomes(ctx context.Context, t *trial) error {
 		end.ID, end.Token = jobs[0].ID, jobs[0].Token
 		switch err = t.tx.Finish(ctx, []dibs.Outcome{end}); {
 		case errors.Is(err, dibs.ErrLeaseLost):
-			return adopted.Invalid(o.field, "a row that was just claimed is not as the claim left it; a trigger of the table may have changed it")
+			return adopted.Invalid(o.field, "a claimed row is not as the claim left it; a trigger of the table may have changed it")
 		case adopted.Refused(err):
-			return adopted.Invalid(o.field, "%s refuses it: %v; see the table's constraints and triggers", c.p.Dialect.Title, errors.Unwrap(err))
+			return adopted.Invalid(o.field, "%s refuses this outcome: %v; see the table's constraints and triggers", c.p.Dialect.Title, errors.Unwrap(err))
 		case err != nil:
 			return err
 		}

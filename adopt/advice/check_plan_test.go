@@ -9,7 +9,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// Whether an index serves claims is for the planner to say: by its columns alone one cannot tell.
+// The planner, not the columns of an index, decides whether the index serves claims.
 func TestCheckKnowsWhichIndexesServeClaims(t *testing.T) {
 	cases := []struct {
 		index, unfinished string
@@ -20,13 +20,13 @@ func TestCheckKnowsWhichIndexesServeClaims(t *testing.T) {
 		{"(processed, id)", "processed = 0", mapping.Columns{"id"}, "", true},
 		{"(processed, id)", "t.processed = 0 and grp <> 'x'", mapping.Columns{"id"}, "", true},
 		{"(processed, id) where processed = 0", "processed = 0", mapping.Columns{"id"}, "", true},
-		{"(processed, created)", "processed = 0", mapping.Columns{"created"}, "", true}, // ids of equal places are sorted
+		{"(processed, created)", "processed = 0", mapping.Columns{"created"}, "", true}, // only rows with equal times are sorted by id
 		{"(processed, created desc, id)", "processed = 0", mapping.Columns{"created desc"}, "", true},
 		{"(processed, created)", "processed = 0", mapping.Columns{"created"}, "grp", true},
 		{"(finished, created, id)", "finished is null", mapping.Columns{"created"}, "", true},
 		{"(processed, grp)", "processed = 0", mapping.Columns{"created"}, "", false},
 		{"(processed, grp)", "processed = 0", mapping.Columns{"id"}, "grp", false},
-		{"(created, id)", "processed = 0", mapping.Columns{"created"}, "", false}, // reads all that have ended
+		{"(created, id)", "processed = 0", mapping.Columns{"created"}, "", false}, // also reads all rows that have ended
 		{"(created)", "processed = 0", mapping.Columns{"created"}, "grp", false},
 		{"(processed)", "processed = 0", mapping.Columns{"created"}, "", false},
 		{"(grp)", "processed = 0", mapping.Columns{"id"}, "", false},
@@ -52,7 +52,7 @@ func TestCheckKnowsWhichIndexesServeClaims(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := c.want && (!pg || !strings.Contains(c.unfinished, "null")) // PostgreSQL finds no order in an index after "is null"
+			want := c.want && (!pg || !strings.Contains(c.unfinished, "null")) // PostgreSQL does not use an index's order after "is null"
 			if says := strings.Contains(text, "Index work_open gives rows"); served != want || says != want {
 				t.Errorf("%v: check says that an index serves: %v, sql: %v, want %v: %s", c, served, says, want, said)
 			}
@@ -60,7 +60,7 @@ func TestCheckKnowsWhichIndexesServeClaims(t *testing.T) {
 	})
 }
 
-// A flag's index is one that the proposal's condition finds.
+// The proposed condition on a flag lets the planner use the flag's index.
 func TestCheckFindsTheIndexOfAProposedFlag(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, "create table work (id integer primary key, processed boolean not null default false)")

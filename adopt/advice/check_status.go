@@ -11,13 +11,13 @@ import (
 
 const statusNames = "status state stage phase"
 
-// isStatus reports whether a column is a status by its name.
+// isStatus reports whether a column's name says that it holds a status.
 func isStatus(c adopted.Column) bool {
 	return slices.ContainsFunc(words(c.Name), func(w string) bool { return slices.Contains(strings.Fields(statusNames), w) })
 }
 
-// statuses looks at columns that by their names are a status: which of their values
-// the mapping would take without looking at them, and which it never takes.
+// statuses checks the columns whose names say that they hold a status. It reports columns
+// that no condition names, and values with which no row is ever claimed.
 func (c *checker) statuses(ctx context.Context) error {
 	named := func(col adopted.Column, field string) bool {
 		return slices.ContainsFunc(c.p.Conds, func(d *adopted.Condition) bool {
@@ -42,18 +42,19 @@ func (c *checker) statuses(ctx context.Context) error {
 	return nil
 }
 
-// takenUnseen warns of a status that no condition looks at.
+// takenUnseen warns of a status column that no condition names: rows are claimed whatever it holds.
 func (c *checker) takenUnseen(ctx context.Context, col adopted.Column) error {
 	have, ok, err := c.tallies(ctx, col, c.p.Waiting())
 	if err != nil || !ok || len(have) < 2 {
 		return err
 	}
-	c.add(SeverityWarning, "unfinished", fmt.Sprintf("say in \"unfinished\" which of them are to be done, such as: %s in (…)", col.Name),
-		"no condition looks at %s: it would take rows with %s", col.Name, strings.Join(have, ", "))
+	c.add(SeverityWarning, "unfinished", fmt.Sprintf("name in \"unfinished\" those that are to be done, such as: %s in (…)", col.Name),
+		"no condition looks at %s, so rows with any value are claimed: %s", col.Name, strings.Join(have, ", "))
 	return nil
 }
 
-// neverTaken tells of values of a status that the mapping does not know.
+// neverTaken reports the values of a status column that the mapping does not name: rows with
+// them are never claimed.
 func (c *checker) neverTaken(ctx context.Context, col adopted.Column) error {
 	p := c.p
 	where := "((" + p.Unfinished + ") is not true)"
@@ -76,12 +77,12 @@ func (c *checker) neverTaken(ctx context.Context, col adopted.Column) error {
 		return err
 	}
 	c.add(SeverityNote, "unfinished", "if some of them are to be done, name them in \"unfinished\" and \"available\"",
-		"these rows are not unfinished, and no outcome here leaves rows so: nobody will ever take those with %s %s", col.Name, strings.Join(have, ", "))
+		"the mapping does not name these values, and counts their rows as ended: nobody will ever take those with %s %s", col.Name, strings.Join(have, ", "))
 	return nil
 }
 
-// tallies lists the values of a column with how many of the rows that were looked at
-// have them. ok is false if there are too many for a status.
+// tallies lists the values of a column, each with the number of its rows among those that
+// were read. ok is false if there are too many values for a status.
 func (c *checker) tallies(ctx context.Context, col adopted.Column, where string) (all []string, ok bool, err error) {
 	rows, ok, err := c.ask(ctx, col.Name, fmt.Sprintf(
 		"select v, case when v is null then 1 else 0 end, count(*) from (select %s as v from %s t where %s limit %d) x group by v order by 2, 3 desc, v limit %d",
@@ -95,17 +96,16 @@ func (c *checker) tallies(ctx context.Context, col adopted.Column, where string)
 	return all, true, nil
 }
 
-// journal tells what other programs meet where SQLite's readers and writers wait for
-// each other.
+// journal warns if SQLite's journal mode makes readers and writers wait for each other.
 func (c *checker) journal(ctx context.Context) error {
-	if c.p.of.journalMode == "" {
+	if c.p.database.journalMode == "" {
 		return nil
 	}
-	rows, ok, err := c.ask(ctx, "table", c.p.of.journalMode)
+	rows, ok, err := c.ask(ctx, "table", c.p.database.journalMode)
 	if err != nil || !ok || len(rows) == 0 || rows[0][0] == "wal" || rows[0][0] == "memory" {
 		return err
 	}
-	c.add(SeverityNote, "table", "have every program wait (pragma busy_timeout = 10000), or let readers go on with: pragma journal_mode = wal",
-		"the file has journal_mode %s: while dibs writes, other programs that read it are told \"database is locked\"", rows[0][0])
+	c.add(SeverityNote, "table", "let every program wait (pragma busy_timeout = 10000), or let readers read on (pragma journal_mode = wal)",
+		"the file has journal_mode %s: while dibs writes, other programs that read it fail with \"database is locked\"", rows[0][0])
 	return nil
 }

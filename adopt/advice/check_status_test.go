@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// What a mapping would take without looking at it, and what it would never take, is told.
+// Check reports a status that no condition names, and values whose rows are never claimed.
 func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		invoices(t, db)
@@ -17,7 +17,7 @@ func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 			Rows:      mapping.Rows{Unfinished: "sent_at is null"},
 			Completed: mapping.Change{Set: mapping.Set{"sent_at": "2026-01-31 10:00:00", "state": "sent"}},
 		}
-		taken := `no condition looks at state: it would take rows with "to send" (6), "on hold" (4), "bounced" (3), "To send" (2), "sending" (1), null (5)`
+		taken := `no condition looks at state, so rows with any value are claimed: "to send" (6), "on hold" (4), "bounced" (3), "To send" (2), "sending" (1), null (5)`
 		found(t, db, warning, "unfinished", taken, m)
 		notFound(t, db, "unfinished", "nobody will ever", m)
 
@@ -38,11 +38,11 @@ func TestCheckTellsWhichStatesAreTaken(t *testing.T) {
 	})
 }
 
-// Times that dibs cannot compare are told with what would help.
+// Check reports times that dibs cannot compare, with advice.
 func TestCheckTellsWhichFormatOfTimesFits(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		if pg {
-			return // where types tell
+			return // timestamps have a type there
 		}
 		m := orders(t, db, pg)
 		for value, want := range map[string]string{

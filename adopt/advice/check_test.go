@@ -55,7 +55,7 @@ func TestCheckLooksAtData(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		m := orders(t, db, pg)
 		notFound(t, db, "available", "which no row has", m)
-		found(t, db, note, "order", "2 of the unfinished rows that were looked at share their place", m)
+		found(t, db, note, "order", "2 of the unfinished rows that were read share their place", m)
 		found(t, db, note, "order", "amount may be null", m)
 		found(t, db, note, "completed.set", `sets status to "done", which no row has so far; rows have "new"`, m)
 		found(t, db, warning, "available", `compares status with "nwe", which no row has`,
@@ -110,11 +110,11 @@ func TestCheckOfASideTableLeavesNoneBehind(t *testing.T) {
 		m.SideTable, m.Claim, m.Available, m.PutBack = true, mapping.Claim{}, "", mapping.Change{}
 		found(t, db, note, "safety", "fenced by a token in the side table", m)
 		found(t, db, note, "safety", "in the table they stay unfinished, and other programs and views see them so", m)
-		found(t, db, note, "safety", "is made when the mapping is first worked with", m)
+		found(t, db, note, "safety", "is created when the mapping is first used", m)
 		notFound(t, db, "table", "database is locked", m)
 		if !pg {
 			exec(t, db, "pragma journal_mode = delete")
-			found(t, db, note, "table", "other programs that read it are told", m)
+			found(t, db, note, "table", "other programs that read it fail with", m)
 		}
 		if _, err := db.Exec("select 1 from dibs_adopted"); err == nil {
 			t.Error("the side table is there")
@@ -144,7 +144,7 @@ func TestCheckTriesOutcomes(t *testing.T) {
 		exec(t, db, "insert into narrow (id) values (1), (2), (3), (4), (5), (6), (7), (8)")
 		m.Table, m.Order = "narrow", nil
 		m.Claim = mapping.Claim{StartedAt: "started_at", LockedBy: "who", Set: mapping.Set{"status": "working"}}
-		found(t, db, wrong, "dead", "refuses it", m)
+		found(t, db, wrong, "dead", "refuses this outcome", m)
 		m.Claim.Set = mapping.Set{"status": "busy"}
 		found(t, db, wrong, "claim", "refuses a claim of a row", m)
 		var n int
@@ -187,17 +187,17 @@ func TestAdvisedIndexes(t *testing.T) {
 				t.Errorf("lacks %q:\n%s", want, text)
 			}
 		}
-		for line := range strings.Lines(text) { // what is advised can be run
+		for line := range strings.Lines(text) { // the advised statements can be run
 			if strings.HasPrefix(line, "create index") || strings.HasPrefix(line, "alter table") {
 				exec(t, db, line)
 			}
 		}
-		if text := sqlOf(t, db, m); !strings.Contains(text, "Index dibs_orders_open gives rows") || !strings.Contains(text, "Index dibs_orders_running leads sweeps") {
+		if text := sqlOf(t, db, m); !strings.Contains(text, "Index dibs_orders_open gives rows") || !strings.Contains(text, "By index dibs_orders_running sweeps find") {
 			t.Errorf("what is there is advised again:\n%s", text)
 		}
 		m.Available, m.Claim.Set, m.PutBack = "t.started_at is null", nil, mapping.Change{}
 		if text := sqlOf(t, db, m); strings.Contains(text, "fillfactor") {
-			t.Errorf("%s", text) // the index on started_at that was just made must change with each claim
+			t.Errorf("%s", text) // each claim must write to the new index on started_at
 		}
 		if !pg {
 			return
@@ -218,14 +218,14 @@ func sqlOf(t *testing.T, db *sql.DB, m mapping.Mapping) string {
 	return text
 }
 
-// A user who may not do what a claim or a check needs is told what is missing.
+// Check names the right that the user lacks for a claim or a check.
 func TestCheckOfAUserWhoMayNot(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		if !pg {
 			return // SQLite has no users
 		}
 		m := orders(t, db, pg)
-		db.SetMaxOpenConns(1) // set role is for one connection
+		db.SetMaxOpenConns(1) // set role affects one connection
 		role := "reader_" + strings.ToLower(rand.Text())
 		exec(t, db, "create role "+role)
 		t.Cleanup(func() { exec(t, db, "reset role; drop owned by "+role+"; drop role "+role) })
@@ -246,7 +246,7 @@ func TestCheckOfAUserWhoMayNot(t *testing.T) {
 	})
 }
 
-// Columns without a time zone are in UTC unless the mapping says otherwise, and that is told.
+// Columns without a time zone are in UTC unless the mapping says otherwise; Check reports this.
 func TestTimesWithoutAZoneAreTold(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		exec(t, db, `create table task (id integer primary key, mark text, at timestamp, done integer)`)
@@ -259,7 +259,7 @@ func TestTimesWithoutAZoneAreTold(t *testing.T) {
 			notFound(t, db, "claim.timeout", "time zone", m)
 			return
 		}
-		found(t, db, note, "claim.timeout", "taken to be in UTC", m)
+		found(t, db, note, "claim.timeout", "dibs takes it to be in UTC", m)
 		notFound(t, db, "safety", "in local time", m)
 		m.Times = mapping.TimesLocal
 		found(t, db, note, "safety", "at is in local time", m)

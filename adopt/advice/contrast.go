@@ -11,36 +11,38 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// What claim, completed and put_back leave is compared with what rows look like that
-// other programs have had at work, ended or put back. Columns are looked at that by name
-// or type tell a row's state: statuses, flags, and times that may be null.
+// This file compares the rows that claim, completed and put_back would leave with rows that
+// other programs have left running, ended or waiting. It looks at the columns that show a
+// row's state: statuses, flags, and times that may be null. Each value of such a column is
+// reduced to a look: a boolean, a status or a small number is its own look; of a time, the
+// look says only whether it is null.
 
-// Classes of rows, by the mapping's conditions.
+// The mapping's conditions put each row into one of these classes.
 const (
 	classWaiting = "waiting"
 	classRunning = "running"
 	classEnded   = "ended"
 )
 
-// contrast is a column that something leaves as no row of the data looks then.
+// contrast says that the mapping leaves a column with a look that no row of the class has.
 type contrast struct {
 	adopted.Column
-	field  string   // the mapping's
-	class  string   // how the rows are called that it should look like
-	leaves string   // what it leaves
-	have   []string // what rows of the class have, the most frequent first
-	rows   int64    // how many there are
-	value  any      // what to set
+	field  string   // field of the mapping: claim, put_back or completed
+	class  string   // class of the rows that the changed row should look like
+	leaves string   // look that the mapping leaves
+	have   []string // looks of the rows of the class, the most frequent first
+	rows   int64    // number of rows of the class
+	value  any      // value that the mapping should set
 }
 
 func (c contrast) String() string {
-	return fmt.Sprintf("leaves %s %s, but all %d %s rows that were looked at have %s", c.Name, c.leaves, c.rows, c.class, strings.Join(c.have, " or "))
+	return fmt.Sprintf("leaves %s %s, but all %d %s rows that were read have %s", c.Name, c.leaves, c.rows, c.class, strings.Join(c.have, " or "))
 }
 
 const null, set = "null", "not null"
 
-// looks is what one sees of a column, or empty if it tells no state.
-func (p *subject) looks(c adopted.Column) string {
+// lookSQL is SQL for the look of a column; empty: the column shows no state.
+func (p *subject) lookSQL(c adopted.Column) string {
 	col := c.SQL()
 	switch {
 	case c.Generated || slices.Contains(p.ID, c.Name) || c.Name == p.Claim.Attempts || c.Name == p.NotBefore:
@@ -54,23 +56,23 @@ func (p *subject) looks(c adopted.Column) string {
 	return ""
 }
 
-// seenLooks counts the looks of a column by class.
-type seenLooks map[string]map[string]int64
+// looks counts the looks of a column, by class or outcome.
+type looks map[string]map[string]int64
 
-// contrasts finds what the mapping leaves otherwise than the data has it.
+// contrasts finds the columns that the mapping leaves with another look than the data has.
 func (p *subject) contrasts(ctx context.Context, db *sql.DB) (all []contrast, err error) {
 	var cols []adopted.Column
 	for _, c := range p.On.Columns {
-		if p.looks(c) != "" {
+		if p.lookSQL(c) != "" {
 			cols = append(cols, c)
 		}
 	}
-	after, err := p.leaves(ctx, db, cols)
+	after, err := p.looksAfter(ctx, db, cols)
 	if err != nil || len(after) == 0 {
 		return nil, err
 	}
 	for _, c := range cols {
-		data, err := p.lookedAt(ctx, db, c)
+		data, err := p.looksBefore(ctx, db, c)
 		if err != nil {
 			return nil, err
 		}
@@ -86,9 +88,9 @@ func (p *subject) contrasts(ctx context.Context, db *sql.DB) (all []contrast, er
 	return all, nil
 }
 
-// compare tells whether left, which something leaves, is how no row of the class looks,
-// while the class can be told from others by the column.
-func compare(c adopted.Column, data seenLooks, class string, left, fresh map[string]int64) (contrast, bool) {
+// compare reports whether a look that the mapping leaves is one that no row of the class has,
+// while the column tells the class from others.
+func compare(c adopted.Column, data looks, class string, left, fresh map[string]int64) (contrast, bool) {
 	have := data[class]
 	found := contrast{Column: c, class: class}
 	for look, n := range have {
@@ -105,12 +107,12 @@ func compare(c adopted.Column, data seenLooks, class string, left, fresh map[str
 		}
 		found.leaves = look
 	}
-	// Something must look as it is left, and tell itself from this class by the column.
-	// What nothing looks like is new on purpose, such as a status of our own.
+	// Another class must have the look that is left, and share no look with this class.
+	// A look that no row has is meant to be new, such as a status that only dibs sets.
 	known := false
-	for other, looks := range data {
-		if other != class && looks[found.leaves] > 0 {
-			if known = true; alike(looks, have) {
+	for other, seen := range data {
+		if other != class && seen[found.leaves] > 0 {
+			if known = true; alike(seen, have) {
 				return found, false
 			}
 		}
@@ -134,7 +136,7 @@ func alike(a, b map[string]int64) bool {
 	return false
 }
 
-// valueOf is how a mapping sets a look.
+// valueOf is the value in a mapping that gives the column this look.
 func (c contrast) valueOf(look string) any {
 	switch {
 	case look == null:
@@ -152,31 +154,32 @@ func (c contrast) valueOf(look string) any {
 	return look
 }
 
-// lookedAt counts how a column looks in some rows of each class.
-func (p *subject) lookedAt(ctx context.Context, db *sql.DB, c adopted.Column) (seenLooks, error) {
+// looksBefore counts the looks of a column in the table, by class.
+func (p *subject) looksBefore(ctx context.Context, db *sql.DB, c adopted.Column) (looks, error) {
 	class := "case when (" + p.Unfinished + ") is not true then '" + classEnded + "' when (" + p.Waiting() + ") is true then '" + classWaiting + "' else '" + classRunning + "' end"
 	where := "1 = 1"
 	if p.Where != "" {
 		where = p.Where
 	}
 	rows, err := p.glance(ctx, db, fmt.Sprintf("select k, v, count(*) from (select %s as k, %s as v from %s t where %s limit %d) x group by k, v order by 3 desc limit %d",
-		class, p.looks(c), p.Table, where, checkRows, mostValues))
-	all := seenLooks{}
+		class, p.lookSQL(c), p.Table, where, checkRows, mostValues))
+	all := looks{}
 	for _, r := range rows {
 		if all[r[0]] == nil {
 			all[r[0]] = map[string]int64{}
 		}
 		all[r[0]][r[1]] += adopted.Atoi(r[2])
 		if flag := []string{"0", "1", null}; c.Kind == adopted.Integer && !isStatus(c) && !slices.Contains(flag, r[1]) {
-			return nil, nil // a number that tells no state
+			return nil, nil // a number that shows no state
 		}
 	}
 	return all, err
 }
 
-// leaves tells, of each column, how it looks in available rows, or in one as it is
-// inserted by default, and how once they were claimed, put back and completed.
-func (p *subject) leaves(ctx context.Context, db *sql.DB, cols []adopted.Column) (map[string]seenLooks, error) {
+// looksAfter counts the looks of each column in rows that are available, and in the same rows
+// once claimed, put back and completed. Without an available row it takes one with the
+// columns' defaults.
+func (p *subject) looksAfter(ctx context.Context, db *sql.DB, cols []adopted.Column) (map[string]looks, error) {
 	l := &adopted.Life{Plan: p.Plan}
 	for _, c := range p.On.Columns {
 		if !c.Generated {
@@ -184,7 +187,7 @@ func (p *subject) leaves(ctx context.Context, db *sql.DB, cols []adopted.Column)
 		}
 	}
 	base := "select " + l.Columns("t.") + " from " + p.Table + " t where " + p.Waiting() + fmt.Sprintf(" limit %d", adopted.LifeRows)
-	all, err := p.leavesOf(ctx, db, l, base, cols)
+	all, err := p.looksOf(ctx, db, l, base, cols)
 	if err != nil || len(all) > 0 {
 		return all, err
 	}
@@ -194,10 +197,10 @@ func (p *subject) leaves(ctx context.Context, db *sql.DB, cols []adopted.Column)
 	if !ok || len(cols) == 0 {
 		return nil, nil
 	}
-	return p.leavesOf(ctx, db, l, "select "+row, cols)
+	return p.looksOf(ctx, db, l, "select "+row, cols)
 }
 
-func (p *subject) leavesOf(ctx context.Context, db *sql.DB, l *adopted.Life, base string, cols []adopted.Column) (map[string]seenLooks, error) {
+func (p *subject) looksOf(ctx context.Context, db *sql.DB, l *adopted.Life, base string, cols []adopted.Column) (map[string]looks, error) {
 	ends := adopted.Values{Err: "'an error'", Result: "null", Delay: "null"}
 	fresh := "select " + l.Columns("b.") + " from dibs_base b"
 	claimed := l.After(fresh, p.Claims())
@@ -208,12 +211,12 @@ func (p *subject) leavesOf(ctx context.Context, db *sql.DB, l *adopted.Life, bas
 	var parts []string
 	for stage, rows := range stages {
 		for _, c := range cols {
-			name, _ := p.Dialect.Literal(c.Name) // a string is always fine
-			parts = append(parts, "select '"+stage+"' as stage, "+name+" as name, v, count(*) as n from (select "+p.looks(c)+" as v from ("+rows+") t) x group by v")
+			name, _ := p.Dialect.Literal(c.Name) // no error: every string has a literal
+			parts = append(parts, "select '"+stage+"' as stage, "+name+" as name, v, count(*) as n from (select "+p.lookSQL(c)+" as v from ("+rows+") t) x group by v")
 		}
 	}
-	all := map[string]seenLooks{}
-	for len(parts) > 0 { // SQLite takes no more than 500 in one query
+	all := map[string]looks{}
+	for len(parts) > 0 { // SQLite allows 500 parts in one query
 		some := parts[:min(len(parts), 100)]
 		parts = parts[len(some):]
 		rows, err := p.glance(ctx, db, "with dibs_base as materialized ("+base+") "+strings.Join(some, " union all "))
@@ -222,7 +225,7 @@ func (p *subject) leavesOf(ctx context.Context, db *sql.DB, l *adopted.Life, bas
 		}
 		for _, r := range rows {
 			if all[r[1]] == nil {
-				all[r[1]] = seenLooks{}
+				all[r[1]] = looks{}
 			}
 			if all[r[1]][r[0]] == nil {
 				all[r[1]][r[0]] = map[string]int64{}
@@ -233,8 +236,8 @@ func (p *subject) leavesOf(ctx context.Context, db *sql.DB, l *adopted.Life, bas
 	return all, nil
 }
 
-// glance evaluates a query. What takes too long, or cannot be evaluated over rows that
-// are not in the table, tells nothing.
+// glance evaluates a query. It returns no rows if that takes too long, or if an expression
+// cannot be evaluated over rows that are not in the table.
 func (p *subject) glance(ctx context.Context, db *sql.DB, query string) ([][]string, error) {
 	rows, err := p.Evaluate(ctx, db, query)
 	if err != nil && !adopted.Passes(err) || adopted.TooLong(err) {
@@ -243,21 +246,21 @@ func (p *subject) glance(ctx context.Context, db *sql.DB, query string) ([][]str
 	return rows, err
 }
 
-// contrasts warns of what claims and outcomes leave otherwise than others do.
+// contrasts warns of columns that claims and outcomes leave otherwise than other programs do.
 func (c *checker) contrasts(ctx context.Context) error {
 	all, err := c.p.contrasts(ctx, c.db)
 	for _, f := range all {
-		c.add(SeverityWarning, f.field, fmt.Sprintf("if other programs go by %s, have %s set it: %[1]s: %[3]v", f.Name, f.field, f.value), "%s", f)
+		c.add(SeverityWarning, f.field, fmt.Sprintf("if other programs look at %s, let %s set it: %[1]s: %[3]v", f.Name, f.field, f.value), "%s", f)
 	}
 	return err
 }
 
-// asTheData has the proposal leave rows as the data has them.
-func (p *proposer) asTheData(ctx context.Context, db *sql.DB) error {
+// followData makes the proposal leave rows as other programs leave them.
+func (p *proposer) followData(ctx context.Context, db *sql.DB) error {
 	m := p.m
 	on, err := adopted.Prepare(ctx, db, m)
 	if err != nil {
-		return nil //nolint:nilerr // what does not fit is told by who calls
+		return nil //nolint:nilerr // the caller reports a mapping that does not fit
 	}
 	all, err := subjectOf(on).contrasts(ctx, db)
 	if err != nil {
@@ -277,7 +280,7 @@ func (p *proposer) asTheData(ctx context.Context, db *sql.DB) error {
 			p.unsure(f.field, "%s", f)
 			continue
 		}
-		text := "%s is set to %v, since all %d %s rows that were looked at have %s"
+		text := "%s is set to %v, since all %d %s rows that were read have %s"
 		if len(f.have) > 1 {
 			p.unsure(f.field, text, f.Name, f.value, f.rows, f.class, strings.Join(f.have, " or "))
 		} else {

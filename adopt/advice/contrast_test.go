@@ -11,10 +11,10 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// worked are tables that other programs have worked through.
+// worked lists tables with rows that other programs have finished.
 var worked = []struct {
 	name, table, rows string
-	completed         mapping.Set // the proposal for it, without times
+	completed         mapping.Set // proposed set, without its times
 	claim             mapping.Set
 }{
 	{
@@ -68,7 +68,7 @@ func TestProposalsLeaveRowsAsTheDataHasThem(t *testing.T) {
 					}
 				}
 				for _, f := range findings(t, db, m) {
-					if strings.Contains(f.Text, "rows that were looked at have") {
+					if strings.Contains(f.Text, "rows that were read have") {
 						t.Errorf("the proposal is contrary to the data: %s: %s", f.Field, f.Text)
 					}
 				}
@@ -89,14 +89,14 @@ func TestCheckComparesWhatIsLeftWithTheData(t *testing.T) {
 			Claim:     mapping.Claim{LockedBy: "who"},
 			Completed: mapping.Change{Set: mapping.Set{"done_at": "$now"}},
 		}
-		found(t, db, warning, "completed", "leaves status pending, but all 2 ended rows that were looked at have sent", m)
-		found(t, db, warning, "claim", "leaves in_process false, but all 2 running rows that were looked at have true", m)
+		found(t, db, warning, "completed", "leaves status pending, but all 2 ended rows that were read have sent", m)
+		found(t, db, warning, "claim", "leaves in_process false, but all 2 running rows that were read have true", m)
 		m.Completed.Set["status"], m.Claim.Set = "sent", mapping.Set{"in_process": true}
-		found(t, db, warning, "put_back", "leaves in_process true, but all 2 waiting rows that were looked at have false", m)
+		found(t, db, warning, "put_back", "leaves in_process true, but all 2 waiting rows that were read have false", m)
 		m.PutBack.Set = mapping.Set{"in_process": false}
 		m.Completed.Set["in_process"] = false
 		for _, f := range findings(t, db, m) {
-			if strings.Contains(f.Text, "rows that were looked at have") {
+			if strings.Contains(f.Text, "rows that were read have") {
 				t.Errorf("found %s: %s", f.Field, f.Text)
 			}
 		}

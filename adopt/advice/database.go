@@ -7,48 +7,48 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// database is what the advice needs to know of a database beside its dialect.
+// database adds to a dialect what only the advice needs to know of a database.
 type database struct {
 	habits
 	questions
 }
 
-// habits are what databases differ in that needs no code.
+// habits are the differences between databases that need no code.
 type habits struct {
-	nullsFirst  bool   // nulls come first in an order that is not turned round
-	ownIndexes  bool   // an index is made with its schema's name, on a table without it
-	room        string // SQL, with a place for the table, that lets rows be changed in place; empty: they always are, or never
-	journalMode string // query of how readers and writers wait for each other; empty: they do not
+	nullsFirst  bool   // an ascending order puts nulls first
+	ownIndexes  bool   // create index names the schema with the index, not with the table
+	pageRoom    string // statement, with %s for the table, that lets rows be updated in place; empty: there is none
+	journalMode string // query that returns the journal mode, in some of which readers and writers wait for each other; empty: they never do
 }
 
-// questions are what takes code of its own for each database.
+// questions are answered by code of its own for each database.
 type questions interface {
-	// claim tells how the database runs a claim of one row, and may make one for that.
+	// claim reports how the database runs a claim of one row. It may make such a claim.
 	claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error)
-	// locks tells in words what the transaction of a claim of n rows holds.
+	// locks describes each lock that the transaction of a claim of n rows holds.
 	locks(ctx context.Context, q adopted.Querier, on *adopted.Table, n int) ([]string, error)
-	// allowed are values of columns, by types and checks.
+	// allowed returns the values that types and check constraints list, by column.
 	allowed(ctx context.Context, q adopted.Querier, on *adopted.Table) (map[string][]string, error)
-	// timesOf tells how a column seems to hold times, from its default and a value.
+	// timesOf guesses the format of a column's times from its default and a value.
 	timesOf(c adopted.Column, sample string) (f mapping.TimeFormat, sure bool)
-	// odd is true for times that are not as a clock of the format writes them; empty: there are none.
+	// odd is a condition that is true for a time that is not written in the format; empty: every time is.
 	odd(c adopted.Column, f mapping.TimeFormat, expr string) string
 }
 
 // claimRun is how a database runs a claim of one row.
 type claimRun struct {
-	rows  int64  // how many it reads; -1: the database does not count them
-	how   string // how it finds them, in words, if they are not counted
-	index string // gives rows in the order of claims: without reading those that have ended, and without sorting but for ids; empty: there is none
+	rows   int64  // number of rows that the claim reads; -1: the database does not count them
+	access string // how the claim finds rows, in words; empty if they are counted
+	index  string // name of the index that gives unfinished rows in the order of claims, sorted except by id; empty: there is none
 }
 
-// databases are these by their dialects.
+// databases is keyed by the title of the dialect.
 var databases = map[string]database{
-	adopted.Postgres.Title: {habits{room: "alter table %s set (fillfactor = 50)"}, postgres{}},
+	adopted.Postgres.Title: {habits{pageRoom: "alter table %s set (fillfactor = 50)"}, postgres{}},
 	adopted.SQLite.Title:   {habits{nullsFirst: true, ownIndexes: true, journalMode: "select journal_mode from pragma_journal_mode"}, sqlite{}},
 }
 
-// numberTimes is the format of a number that is a time of our days.
+// numberTimes guesses the format of a number that is a time since 1973.
 func numberTimes(sample string) (mapping.TimeFormat, bool) {
 	switch n := adopted.Atoi(sample); {
 	case n > 1e11:
@@ -59,7 +59,7 @@ func numberTimes(sample string) (mapping.TimeFormat, bool) {
 	return "", false
 }
 
-// oddNumber is true for milliseconds that should be seconds, and the other way round.
+// oddNumber is a condition that finds milliseconds in a column of seconds, and the reverse.
 func oddNumber(f mapping.TimeFormat, expr string) string {
 	if f == mapping.TimesUnixMS {
 		return "(" + expr + " >= 1 and " + expr + " <= 100000000000)"

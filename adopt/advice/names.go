@@ -8,10 +8,10 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Find returns the name, for Mapping.Table, of the one table that can be meant by a name. It
-// understands names in double quotes, brackets or backticks. If no table has exactly the name,
-// it takes one whose name differs in case alone, or one of another schema. Unless exactly one
-// table can be meant, an InvalidError names those that can.
+// Find returns the table that a name means, as Mapping.Table wants it. The name may stand in
+// double quotes, brackets or backticks. If no table has exactly this name, Find takes one
+// whose name differs only in case, or one of another schema. If several tables fit, or none,
+// an InvalidError lists the candidates.
 func Find(ctx context.Context, db *sql.DB, name string) (string, error) {
 	d, err := adopted.DialectOf(ctx, db)
 	if err != nil {
@@ -24,7 +24,7 @@ func Find(ctx context.Context, db *sql.DB, name string) (string, error) {
 	return on.Called, nil
 }
 
-// Tables lists the tables of the database that begin so, for the shell's completion.
+// Tables lists the tables whose names begin with a prefix. Shell completion uses it.
 func Tables(ctx context.Context, db *sql.DB, begin string) ([]string, error) {
 	d, err := adopted.DialectOf(ctx, db)
 	if err != nil {

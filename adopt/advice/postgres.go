@@ -12,19 +12,19 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// postgres is what the advice asks of PostgreSQL.
+// postgres implements questions for PostgreSQL.
 type postgres struct{}
 
-// claim has a claim made, and adds up the rows that it reads. Then it asks for the plan as it
-// would be if the table were large.
+// claim makes a claim and adds up the rows that it reads. Then it asks for the plan that a
+// large table would get.
 func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error) {
 	st, chooses := p.Do.Claim, "CTE picked"
-	if p.Do.Turn != nil { // this statement finds the rows
+	if p.Do.Turn != nil { // turn.sql finds the rows
 		st, chooses = p.Do.Turn, "CTE seen"
 	}
 	var plans []struct{ Plan node }
-	explain := func(how string) error {
-		text, err := adopted.FirstOf(adopted.QueryAll(ctx, q, "explain (format json, costs off"+how+") "+st.Text, st.Args(p.OneClaim())...))
+	explain := func(options string) error {
+		text, err := adopted.FirstOf(adopted.QueryAll(ctx, q, "explain (format json, costs off"+options+") "+st.Text, st.Args(p.OneClaim())...))
 		if err != nil {
 			return err
 		}
@@ -33,7 +33,7 @@ func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (
 	if err := explain(", analyze, timing off, summary off"); err != nil {
 		return claimRun{}, err
 	}
-	run := claimRun{rows: int64(plans[0].Plan.read())}
+	run := claimRun{rows: int64(plans[0].Plan.rowsRead())}
 	settings := []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"}
 	for _, name := range settings {
 		if _, err := q.ExecContext(ctx, "set local "+name+" = off"); err != nil {
@@ -53,8 +53,8 @@ func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (
 	for _, x := range p.On.Indexes {
 		scans.partial[x.Name] = x.Where != ""
 	}
-	if part := plans[0].Plan.part(chooses); part != nil {
-		scans.follow(*part)
+	if choice := plans[0].Plan.subplan(chooses); choice != nil {
+		scans.follow(*choice)
 	}
 	if scans.bad || len(scans.names) == 0 {
 		return run, nil
@@ -66,7 +66,7 @@ func (postgres) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (
 	return run, nil
 }
 
-// node is a part of PostgreSQL's plan, as far as it matters here.
+// node is a node of PostgreSQL's plan, with the fields that are used here.
 type node struct {
 	Type    string  `json:"Node Type"`
 	Rows    float64 `json:"Actual Rows"`
@@ -83,58 +83,58 @@ type node struct {
 	Plans []node
 }
 
-// read counts the rows that scans of tables read, of what is below, too.
-func (n node) read() float64 {
+// rowsRead counts the rows that the scans of this node and its children read.
+func (n node) rowsRead() float64 {
 	sum := 0.0
 	switch n.Type {
 	case "Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Heap Scan", "Tid Scan":
 		sum = n.Loops * (n.Rows + n.Removed + n.Recheck)
 	}
-	for _, below := range n.Plans {
-		sum += below.read()
+	for _, child := range n.Plans {
+		sum += child.rowsRead()
 	}
 	return sum
 }
 
-// part finds a part of the plan by its name.
-func (n node) part(name string) *node {
+// subplan finds a subplan by its name.
+func (n node) subplan(name string) *node {
 	if n.Subplan == name {
 		return &n
 	}
-	for _, below := range n.Plans {
-		if found := below.part(name); found != nil {
+	for _, child := range n.Plans {
+		if found := child.subplan(name); found != nil {
 			return found
 		}
 	}
 	return nil
 }
 
-// scans are how a plan reads the adopted table.
+// scans collects how a plan reads the adopted table.
 type scans struct {
-	names     []string // the indexes that are used
-	presorted int      // how many columns of the order an index must give
-	partial   map[string]bool
-	bad       bool
+	names     []string        // indexes that the plan scans
+	presorted int             // number of columns of the order by which an index must sort
+	partial   map[string]bool // whether each index of the table is partial
+	bad       bool            // the plan sorts, or reads more than the rows that can be claimed
 }
 
-// follow looks at a plan from the top: a sort of what the scans give makes them useless.
+// follow collects the scans below a node. A sort above them makes their order useless.
 func (s *scans) follow(n node) {
 	switch {
 	case n.Type == "Sort", n.Type == "Incremental Sort" && len(n.Presorted) < s.presorted:
-		s.bad = s.bad || n.reads("t")
-	case n.Type == "Seq Scan" && n.of("t"):
+		s.bad = s.bad || n.readsTable("t")
+	case n.Type == "Seq Scan" && n.scansTable("t"):
 		s.bad = true
-	case (n.Type == "Index Scan" || n.Type == "Index Only Scan") && n.of("t"):
+	case (n.Type == "Index Scan" || n.Type == "Index Only Scan") && n.scansTable("t"):
 		s.names = append(s.names, n.Index)
 		s.bad = s.bad || n.Cond == "" && !s.partialLike(n.Index)
 	}
-	for _, below := range n.Plans {
-		s.follow(below)
+	for _, child := range n.Plans {
+		s.follow(child)
 	}
 }
 
-// partialLike reports whether an index is partial. Those of partitions are not among the table's own:
-// they count as such if the table has any.
+// partialLike reports whether an index is partial. An index of a partition is not known here:
+// it counts as partial if the table has any partial index.
 func (s *scans) partialLike(name string) bool {
 	partial, own := s.partial[name]
 	if own {
@@ -148,14 +148,16 @@ func (s *scans) partialLike(name string) bool {
 	return false
 }
 
-// of: it reports whether a scan reads the table of that alias, or a partition of it.
-func (n node) of(alias string) bool { return n.Alias == alias || strings.HasPrefix(n.Alias, alias+"_") }
-
-func (n node) reads(alias string) bool {
-	return n.of(alias) || slices.ContainsFunc(n.Plans, func(below node) bool { return below.reads(alias) })
+// scansTable reports whether a node scans the table with this alias, or one of its partitions.
+func (n node) scansTable(alias string) bool {
+	return n.Alias == alias || strings.HasPrefix(n.Alias, alias+"_")
 }
 
-// What the transaction of this connection holds, apart from its rows: the strongest on each.
+func (n node) readsTable(alias string) bool {
+	return n.scansTable(alias) || slices.ContainsFunc(n.Plans, func(child node) bool { return child.readsTable(alias) })
+}
+
+// postgresLocks lists the strongest lock of this transaction on each table. Row locks are not in pg_locks.
 var postgresLocks = qualify.Text(`
 select
     case when l.locktype = 'relation' then 'table ' || t.relname else l.locktype || ' lock' end,
@@ -174,7 +176,7 @@ var lockMeans = map[string]string{
 	"AccessShareLock":  "stops only DROP and ALTER TABLE",
 	"RowShareLock":     "stops only DROP and ALTER TABLE",
 	"RowExclusiveLock": "stops only DROP, ALTER TABLE and CREATE INDEX",
-	"ExclusiveLock":    "other claims pass over the groups of these rows, or of a queue with a limit come back later, and do not wait: one at a time counts what runs",
+	"ExclusiveLock":    "only one claim at a time counts the running rows; other claims do not wait: they skip the groups of these rows, or, in a queue with a limit, try again later",
 }
 
 func (postgres) locks(ctx context.Context, q adopted.Querier, on *adopted.Table, n int) ([]string, error) {
@@ -183,12 +185,12 @@ func (postgres) locks(ctx context.Context, q adopted.Querier, on *adopted.Table,
 	for _, r := range rows {
 		means := lockMeans[r[1]]
 		if means == "" {
-			means = "of making the side table, which was not there"
+			means = "comes from creating the side table, which was missing"
 		}
 		all = append(all, fmt.Sprintf("%s, %s: %s", r[0], r[1], means))
 	}
 	if n > 0 {
-		all = append(all, fmt.Sprintf("%d rows of %s, FOR UPDATE: other claims pass over them; who changes them waits", n, on.Name))
+		all = append(all, fmt.Sprintf("%d rows of %s, FOR UPDATE: other claims skip them; other programs that change them wait", n, on.Name))
 	}
 	return all, err
 }

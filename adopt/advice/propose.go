@@ -1,6 +1,7 @@
 package advice
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -17,17 +18,17 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Reason says why Propose has filled in a field of the mapping as it did.
+// Reason explains how Propose has filled in a field of the mapping.
 type Reason struct {
 	Field string `json:"field"`
 	Text  string `json:"text"`
-	// Unsure: the catalogue and the data do not tell; look at it before you use the mapping.
+	// Unsure means that the catalogue and the data leave it open: check the field before you use the mapping.
 	Unsure bool `json:"unsure,omitempty"`
 }
 
-// Propose looks at a table's columns, indexes and some of its rows, and makes a mapping
-// for it. Names tell it what columns mean, so that it can be wrong: read the
-// reasons. Use YAML to write both to a file, and Check to see what the mapping is worth.
+// Propose makes a mapping for a table from its columns, its indexes and some of its rows.
+// It goes by the names of columns, and so can be wrong: read the reasons. YAML writes the
+// mapping and its reasons as a file; Check reports what the mapping can do.
 func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping, []Reason, error) {
 	m := mapping.Mapping{Table: tableName}
 	d, err := adopted.DialectOf(ctx, db)
@@ -39,28 +40,28 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping
 		return m, nil, adopted.Classify("propose", err)
 	}
 	m.Table = on.Called
-	p := &proposer{m: m, d: d, of: databases[d.Title], on: on, taken: map[string]bool{}}
+	p := &proposer{m: m, dialect: d, database: databases[d.Title], table: on, taken: map[string]bool{}}
 	if p.data, err = p.lookAtData(ctx, db); err != nil {
 		return m, nil, adopted.Classify("propose", err)
 	}
 	if checks.Name("queue", on.Called) != nil {
 		p.m.Queue = "adopted"
-		p.why("queue", "the name of the table, which is the default, cannot be that of a queue")
+		p.why("queue", "the default, the name of the table, is no valid name of a queue")
 	}
 	p.key()
 	p.roles()
 	if err := p.tally(ctx, db); err != nil {
 		return m, nil, adopted.Classify("propose", err)
 	}
-	for _, step := range []func(){p.unfinished, p.discuss, p.available, p.claims, p.outcomes, p.order, p.rest, p.times} {
+	for _, step := range []func(){p.unfinished, p.discuss, p.available, p.claims, p.outcomes, p.order, p.otherFields, p.times} {
 		step()
 	}
-	if err := p.asTheData(ctx, db); err != nil {
+	if err := p.followData(ctx, db); err != nil {
 		return m, nil, adopted.Classify("propose", err)
 	}
 	var bad *dibs.InvalidError
 	_, err = adopted.Prepare(ctx, db, p.m)
-	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable { // its times are too coarse to fence claims
+	if errors.As(err, &bad) && bad.Field == "claim.started_at" && !p.m.SideTable { // the times are too coarse to fence claims
 		p.m.SideTable = true
 		if _, again := adopted.Prepare(ctx, db, p.m); again == nil {
 			p.why("side_table", "%s", bad.Reason)
@@ -78,15 +79,15 @@ func Propose(ctx context.Context, db *sql.DB, tableName string) (mapping.Mapping
 	return p.m, p.reasons, nil
 }
 
-// proposer makes a mapping, field by field.
+// proposer fills in a mapping field by field.
 type proposer struct {
-	m       mapping.Mapping
-	d       adopted.Dialect
-	of      database
-	on      *adopted.Table
-	data    data
-	reasons []Reason
-	taken   map[string]bool // columns that have a role
+	m        mapping.Mapping
+	dialect  adopted.Dialect
+	database database
+	table    *adopted.Table
+	data     data
+	reasons  []Reason
+	taken    map[string]bool // columns that have a role
 
 	finished, started, timeout, notBefore, created, attemptEnd *adopted.Column
 	lockedBy, token, attempts, priority, group, errorText      *adopted.Column
@@ -105,35 +106,35 @@ func (p *proposer) unsure(field, text string, args ...any) {
 
 func (p *proposer) key() {
 	var best *adopted.Index
-	for i, x := range p.on.Indexes {
-		if !p.on.Keyed(x.Columns) || !x.Unique || x.Where != "" || slices.ContainsFunc(x.Columns, func(name string) bool {
-			c, _ := p.on.Column(name)
+	for i, x := range p.table.Indexes {
+		if !p.table.Keyed(x.Columns) || !x.Unique || x.Where != "" || slices.ContainsFunc(x.Columns, func(name string) bool {
+			c, _ := p.table.Column(name)
 			return c.Null
 		}) {
 			continue
 		}
 		primary := strings.HasSuffix(x.Name, "_pkey") || x.Name == "rowid"
 		if best == nil || primary || len(x.Columns) < len(best.Columns) {
-			if best = &p.on.Indexes[i]; primary {
+			if best = &p.table.Indexes[i]; primary {
 				break
 			}
 		}
 	}
 	if best == nil {
-		p.unsure("id", "no unique index on columns that cannot be null names a row; add a primary key")
+		p.unsure("id", "there is no unique index on columns that cannot be null; add a primary key")
 		return
 	}
 	p.m.ID = best.Columns
 	for _, c := range best.Columns {
 		p.taken[c] = true
 	}
-	p.why("id", "index %s says that it names one row", best.Name)
+	p.why("id", "index %s is unique and identifies a row", best.Name)
 }
 
-// cond is a condition on a column.
+// cond writes a condition that begins with a column.
 func (p *proposer) cond(c *adopted.Column, rest string) string { return p.name(c) + rest }
 
-// name quotes a column's name if it needs that.
+// name writes a column's name, in quotes if it needs them.
 func (p *proposer) name(c *adopted.Column) string {
 	if plainName.MatchString(c.Name) && !strings.Contains(keywords, " "+c.Name+" ") {
 		return c.Name
@@ -143,20 +144,19 @@ func (p *proposer) name(c *adopted.Column) string {
 
 var plainName = regexp.MustCompile(`^[a-z_][a-z0-9_]*$`)
 
-// Words that a column may be called by, but only in quotes.
+// These words name a column only in quotes.
 const keywords = " order group user end check default table select from where limit offset desc asc case when then else and or not null in all any column primary references "
 
 func (p *proposer) unfinished() {
 	if p.finished != nil && len(p.states.done) == 0 {
 		p.guessDone()
 	}
-	switch s := p.states; {
-	case !p.byStatus() && p.finished != nil && (p.data.filled[p.finished.Name] > 0 || len(s.done) == 0 || p.data.rows == 0 && p.status == nil):
-		p.m.Unfinished = p.cond(p.finished, " is null")
-		p.why("unfinished", "%s is a time, may be null, and by its name says when a row ended", p.finished.Name)
-	case p.status != nil && len(s.open()) > 0:
-		p.m.Unfinished = p.in(p.status, s.open())
-		p.why("unfinished", "%s tells it: rows with %s have not ended, by the names or the order of its values", p.status.Name, list(s.open()))
+	s := p.states
+	byTime := !p.byStatus() && p.finished != nil && (p.data.filled[p.finished.Name] > 0 || len(s.done) == 0 || p.data.rows == 0 && p.status == nil)
+	switch {
+	case p.status != nil && len(s.open()) > 0 && !byTime:
+		p.m.Unfinished = p.equals(p.status, s.open())
+		p.why("unfinished", "by their names or their order, these values of %s mean that a row has not ended: %s", p.status.Name, list(s.open()))
 	case p.finished != nil:
 		p.m.Unfinished = p.cond(p.finished, " is null")
 		p.why("unfinished", "%s is a time, may be null, and by its name says when a row ended", p.finished.Name)
@@ -165,43 +165,37 @@ func (p *proposer) unfinished() {
 		p.why("unfinished", "%s says how a row ended, and is null until then", p.success.Name)
 	case p.processed != nil:
 		p.m.Unfinished = p.flag(p.processed, false)
-		p.why("unfinished", "%s is a flag that by its name says whether a row has ended", p.processed.Name)
+		p.why("unfinished", "%s is a flag, and by its name says whether a row has ended", p.processed.Name)
 	default:
-		p.unsure("unfinished", "nothing tells which rows have ended: no time such as finished_at, no status, no flag")
+		p.unsure("unfinished", "no column shows which rows have ended: there is no time such as finished_at, no status, no flag")
 	}
 }
 
 func (p *proposer) available() {
-	switch s := p.states; {
+	switch s, claimed := p.states, cmp.Or(p.token, p.started, p.lockedBy); {
 	case p.status != nil && len(s.fresh) > 0 && len(s.running) > 0:
-		p.m.Available = p.in(p.status, s.fresh)
-		p.why("available", "%s says so", p.status.Name)
-	case p.token != nil:
-		p.m.Available = p.cond(p.token, " is null")
-		p.why("available", "%s is null until a row is claimed", p.token.Name)
-	case p.started != nil:
-		p.m.Available = p.cond(p.started, " is null")
-		p.why("available", "%s is null until somebody is at a row", p.started.Name)
-	case p.lockedBy != nil:
-		p.m.Available = p.cond(p.lockedBy, " is null")
-		p.why("available", "%s is null until somebody is at a row", p.lockedBy.Name)
+		p.m.Available = p.equals(p.status, s.fresh)
+		p.why("available", "by its values, %s shows which rows wait", p.status.Name)
+	case claimed != nil:
+		p.m.Available = p.cond(claimed, " is null")
+		p.why("available", "%s is null until a row is claimed", claimed.Name)
 	case p.processing != nil:
 		p.m.Available = p.flag(p.processing, false)
-		p.why("available", "%s is a flag that by its name says whether somebody is at a row", p.processing.Name)
+		p.why("available", "%s is a flag, and by its name says whether a row is claimed", p.processing.Name)
 	default:
-		p.why("available", "nothing in the table tells whether somebody is at a row; the side table does")
+		p.why("available", "no column shows whether a row is claimed; the side table does")
 	}
-	if p.lockedBy != nil && p.m.Available != "" && (p.token != nil || p.started != nil) && p.started != nil && p.data.differ(p.lockedBy, p.started) {
+	if p.lockedBy != nil && p.m.Available != "" && p.started != nil && p.data.differ(p.lockedBy, p.started) {
 		p.unsure("available", "some rows have %s but no %s, or the other way round", p.lockedBy.Name, p.started.Name)
 	}
 }
 
-// in compares a column with one or several values.
-func (p *proposer) in(c *adopted.Column, values []string) string {
+// equals writes a condition that a column has one of the values.
+func (p *proposer) equals(c *adopted.Column, values []string) string {
 	lits := make([]string, len(values))
 	for i, v := range values {
 		if lits[i] = v; c.Kind != adopted.Integer {
-			lits[i], _ = p.d.Literal(v) // a string is always fine
+			lits[i], _ = p.dialect.Literal(v) // no error: every string has a literal
 		}
 	}
 	if len(lits) == 1 {
@@ -210,13 +204,13 @@ func (p *proposer) in(c *adopted.Column, values []string) string {
 	return p.name(c) + " in (" + strings.Join(lits, ", ") + ")"
 }
 
-// flag is true for rows whose flag is so.
+// flag writes a condition that a flag is set, or is not.
 func (p *proposer) flag(c *adopted.Column, set bool) string {
 	switch {
 	case c.Kind == adopted.Boolean && set:
 		return p.name(c)
-	case c.Kind == adopted.Boolean && !c.Null && p.d.Loose && p.on.Led(c.Name):
-		return p.name(c) + " = 0" // a planner finds the index by it
+	case c.Kind == adopted.Boolean && !c.Null && p.dialect.Loose && p.table.Led(c.Name):
+		return p.name(c) + " = 0" // this form lets the planner use an index
 	case c.Kind == adopted.Boolean && !c.Null:
 		return "not " + p.name(c)
 	case c.Kind == adopted.Boolean:
@@ -227,7 +221,7 @@ func (p *proposer) flag(c *adopted.Column, set bool) string {
 	return "coalesce(" + p.name(c) + ", 0) = 0"
 }
 
-// YAML writes a mapping as a file that Read reads, with the reasons as comments.
+// YAML writes a mapping as the text of a file, with the reasons as comments. mapping.Read reads it.
 func YAML(m mapping.Mapping, reasons []Reason) (string, error) {
 	var n yaml.Node
 	if err := n.Encode(m); err != nil {
@@ -268,8 +262,8 @@ func YAML(m mapping.Mapping, reasons []Reason) (string, error) {
 	return b.String(), nil
 }
 
-// quoteUnsafe quotes what must not reach a terminal as it is: within double quotes an escape is
-// read as the character, whoever writes it.
+// quoteUnsafe sets double quotes around values that must not reach a terminal as they are:
+// within these quotes YAML writes such characters as escapes.
 func quoteUnsafe(n *yaml.Node) {
 	if strings.ContainsFunc(n.Value, checks.Unsafe) {
 		n.Style = yaml.DoubleQuotedStyle

@@ -12,26 +12,26 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// data is what some rows of a table hold.
+// data summarizes some rows of a table.
 type data struct {
 	rows    int64
-	filled  map[string]int64    // rows where a column is not null
-	values  map[string][]string // the different values of a column, if they are few
-	allowed map[string][]string // the values that checks and types allow, used or not
-	sample  map[string]string   // one value of a column
-	json    map[string]bool     // all that was seen was JSON
+	filled  map[string]int64    // number of rows in which the column is not null
+	values  map[string][]string // different values of the column, if they are few
+	allowed map[string][]string // values that types, check constraints and partial indexes name
+	sample  map[string]string   // one value of the column
+	json    map[string]bool     // whether all values of the column are JSON
 }
 
-const proposeRows = 5000 // rows that are looked at
+const proposeRows = 5000 // most rows that a proposal reads
 
 func (p *proposer) lookAtData(ctx context.Context, db *sql.DB) (data, error) {
-	d, on := p.d, p.on
+	d, on := p.dialect, p.table
 	all := data{
 		filled: map[string]int64{}, values: map[string][]string{},
 		sample: map[string]string{}, json: map[string]bool{},
 	}
 	var err error
-	if all.allowed, err = p.of.allowed(ctx, db, on); err != nil {
+	if all.allowed, err = p.database.allowed(ctx, db, on); err != nil {
 		return all, err
 	}
 	for _, c := range on.Columns {
@@ -43,7 +43,7 @@ func (p *proposer) lookAtData(ctx context.Context, db *sql.DB) (data, error) {
 	for i, c := range on.Columns {
 		names[i] = c.Name
 		exprs[i] = "substr(" + d.AsText(c.SQL()) + ", 1, 10000)"
-		if c.Kind == adopted.Blob { // bytes are no text
+		if c.Kind == adopted.Blob { // bytes cannot be read as text
 			exprs[i] = "case when " + c.SQL() + " is null then null else '' end"
 		}
 	}
@@ -52,12 +52,12 @@ func (p *proposer) lookAtData(ctx context.Context, db *sql.DB) (data, error) {
 		return all, err
 	}
 	for _, r := range rows {
-		all.see(names, r)
+		all.add(names, r)
 	}
 	return all, nil
 }
 
-// indexed are the values of a column that an index is for.
+// indexed lists the values with which the condition of a partial index compares a column.
 func (*data) indexed(x adopted.Index, c adopted.Column) (values []string) {
 	of := regexp.MustCompile(`["'\x60\[(]*\b` + regexp.QuoteMeta(c.Name) + `\b["'\x60\])]*(?:::\w+)?\)?\s*=\s*('[^']*'|\d+)`)
 	for _, m := range of.FindAllStringSubmatch(x.Where, -1) {
@@ -66,8 +66,8 @@ func (*data) indexed(x adopted.Index, c adopted.Column) (values []string) {
 	return values
 }
 
-// see takes note of one row. Nulls are empty there.
-func (d *data) see(names, row []string) {
+// add counts one row, in which nulls are empty strings.
+func (d *data) add(names, row []string) {
 	d.rows++
 	for i, v := range row {
 		name := names[i]
@@ -86,11 +86,11 @@ func (d *data) see(names, row []string) {
 	}
 }
 
-// only reports whether a column has been seen with these values alone.
-func (d *data) only(name string, values ...string) bool {
+// hasOnly reports whether a column has values, and no others than these.
+func (d *data) hasOnly(name string, values ...string) bool {
 	have := d.values[name]
 	return len(have) > 0 && !slices.ContainsFunc(have, func(v string) bool { return !slices.Contains(values, v) })
 }
 
-// differ reports whether one of two columns is filled more often than the other.
+// differ reports whether two columns are filled in different numbers of rows.
 func (d *data) differ(a, b *adopted.Column) bool { return d.filled[a.Name] != d.filled[b.Name] }

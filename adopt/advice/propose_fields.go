@@ -9,25 +9,25 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// claims names what a claim writes, and chooses the side table where the rows cannot hold a lease.
+// claims proposes what a claim writes. It proposes the side table if no column can hold a lease.
 func (p *proposer) claims() {
 	c := &p.m.Claim
 	for _, f := range []struct {
-		field string
-		from  *adopted.Column
-		to    *string
-		why   string
+		field  string
+		column *adopted.Column
+		name   *string
+		why    string
 	}{
-		{"claim.token", p.token, &c.Token, "%s can hold a mark of each claim's own, which fences it"},
-		{"claim.locked_by", p.lockedBy, &c.LockedBy, "%s by its name says who is at a row"},
-		{"claim.started_at", p.started, &c.StartedAt, "%s by its name says when somebody began"},
+		{"claim.token", p.token, &c.Token, "%s can hold the token of a claim, which fences it"},
+		{"claim.locked_by", p.lockedBy, &c.LockedBy, "%s by its name says which worker has claimed a row"},
+		{"claim.started_at", p.started, &c.StartedAt, "%s by its name says when work on a row began"},
 		{"claim.timeout", p.timeout, &c.Timeout, "%s by its name says when a claim ends"},
 		{"claim.attempts", p.attempts, &c.Attempts, "%s by its name counts attempts"},
-		{"not_before", p.notBefore, &p.m.NotBefore, "%s by its name says when a row's time comes"},
+		{"not_before", p.notBefore, &p.m.NotBefore, "%s by its name says from when on a row may be claimed"},
 	} {
-		if f.from != nil {
-			*f.to = f.from.Name
-			p.why(f.field, f.why, f.from.Name)
+		if f.column != nil {
+			*f.name = f.column.Name
+			p.why(f.field, f.why, f.column.Name)
 		}
 	}
 	c.Set, p.m.PutBack.Set = mapping.Set{}, mapping.Set{}
@@ -35,14 +35,14 @@ func (p *proposer) claims() {
 		c.Set[p.status.Name] = p.value(p.status, s.running[0])
 		p.m.PutBack.Set[p.status.Name] = p.value(p.status, s.fresh[0])
 		if len(s.running) > 1 {
-			p.unsure("claim.set", "%s is set to %q; other values of rows that somebody is at are %s", p.status.Name, s.running[0], list(s.running[1:]))
+			p.unsure("claim.set", "%s is set to %q; other values of running rows are %s", p.status.Name, s.running[0], list(s.running[1:]))
 		}
 		if len(s.fresh) > 1 {
-			p.unsure("put_back.set", "%s is set to %q; other values of rows that wait are %s", p.status.Name, s.fresh[0], list(s.fresh[1:]))
+			p.unsure("put_back.set", "%s is set to %q; other values of waiting rows are %s", p.status.Name, s.fresh[0], list(s.fresh[1:]))
 		}
 	}
 	if p.processing != nil {
-		c.Set[p.processing.Name], p.m.PutBack.Set[p.processing.Name] = p.bool(p.processing, true), p.bool(p.processing, false)
+		c.Set[p.processing.Name], p.m.PutBack.Set[p.processing.Name] = p.boolValue(p.processing, true), p.boolValue(p.processing, false)
 	}
 	if p.attemptEnd != nil {
 		p.m.PutBack.Set[p.attemptEnd.Name] = "$now"
@@ -50,15 +50,15 @@ func (p *proposer) claims() {
 	p.m.Lease = time.Minute
 	if p.started == nil && p.timeout == nil || p.m.Available == "" {
 		p.m.SideTable = true
-		p.why("side_table", "the table has no time that would end the claim of a worker that was killed; leases, attempts, delays and errors are kept in dibs_adopted beside it. "+
-			"It is made when the mapping is first worked with, which needs the right to create a table in that schema")
-		p.unsure("lease", "not known: how long the rows of a killed worker stay taken; working ones extend their claims")
+		p.why("side_table", "the table has no column for the time that ends a killed worker's claim; a table dibs_adopted keeps leases, attempts, delays and errors. "+
+			"It is created when the mapping is first used, which needs the right to create a table in that schema")
+		p.unsure("lease", "not known: how long the rows of a killed worker stay claimed; other workers extend their claims")
 		return
 	}
-	p.unsure("lease", "not known: how long the rows of a killed worker stay taken; working ones extend their claims. Programs that take rows by a rule of their own need the same")
+	p.unsure("lease", "not known: how long the rows of a killed worker stay claimed; other workers extend their claims. Use the time after which other programs take such rows again, if they do")
 }
 
-// value is a value of a status as its column takes it.
+// value writes a status in the type of its column.
 func (p *proposer) value(c *adopted.Column, v string) any {
 	if c.Kind == adopted.Integer {
 		return int(adopted.Atoi(v))
@@ -66,7 +66,8 @@ func (p *proposer) value(c *adopted.Column, v string) any {
 	return v
 }
 
-func (p *proposer) bool(c *adopted.Column, v bool) any {
+// boolValue writes a flag in the type of its column.
+func (p *proposer) boolValue(c *adopted.Column, v bool) any {
 	if c.Kind == adopted.Boolean {
 		return v
 	}
@@ -76,49 +77,49 @@ func (p *proposer) bool(c *adopted.Column, v bool) any {
 func (p *proposer) order() {
 	if p.priority != nil {
 		p.m.Order = append(p.m.Order, p.priority.Name)
-		p.unsure("order", "not known whether small or large numbers of %s come first; for large ones write %q", p.priority.Name, p.priority.Name+" desc")
+		p.unsure("order", "not known whether small or large numbers of %s come first; if large ones do, write %q", p.priority.Name, p.priority.Name+" desc")
 	}
 	for _, c := range []*adopted.Column{p.created, p.notBefore} {
 		if c != nil {
 			p.m.Order = append(p.m.Order, c.Name)
-			p.why("order", "by %s the oldest come first; ties go by id", c.Name)
+			p.why("order", "by %s the oldest rows come first; among equals, the smaller id", c.Name)
 			break
 		}
 	}
-	for _, name := range p.m.ID { // a partitioned table may have its time in the key
-		if c, ok := p.on.Column(name); ok && len(p.m.Order) == 0 && len(p.m.ID) > 1 && p.isTime(c) {
+	for _, name := range p.m.ID { // the key of a partitioned table may contain its time
+		if c, ok := p.table.Column(name); ok && len(p.m.Order) == 0 && len(p.m.ID) > 1 && p.isTime(c) {
 			p.m.Order = mapping.Columns{name}
-			p.why("order", "by %s the oldest come first; ties go by id", name)
+			p.why("order", "by %s the oldest rows come first; among equals, the smaller id", name)
 		}
 	}
 	if len(p.m.Order) == 0 && len(p.m.ID) == 1 {
-		if c, _ := p.on.Column(p.m.ID[0]); c.Kind == adopted.Integer {
+		if c, _ := p.table.Column(p.m.ID[0]); c.Kind == adopted.Integer {
 			p.m.Order = p.m.ID
-			p.why("order", "there is no time of creation; ids that count up have the same order")
+			p.why("order", "there is no time of creation; ids that count up give the same order")
 		}
 	}
 }
 
-// rest names group, kind and payload, and tells of queues within the table.
-func (p *proposer) rest() {
+// otherFields proposes group, kind and payload, and warns if the table may hold several queues.
+func (p *proposer) otherFields() {
 	if p.group != nil {
 		p.m.Group.Column = p.group.Name
-		for _, x := range p.on.Indexes {
+		for _, x := range p.table.Indexes {
 			if x.Unique && x.Where != "" && slices.Equal(x.Columns, mapping.Columns{p.group.Name}) {
 				p.why("group", "the unique index %s lets one row of each %s run at a time", x.Name, p.group.Name)
 			}
 		}
-		p.unsure("group", "only its name says that rows of the same %s must not run together; take it out if they may", p.group.Name)
+		p.unsure("group", "only its name says that rows of the same %s must not run together; remove it if they may", p.group.Name)
 	}
 	if p.kind != nil {
 		p.m.Kind = p.kind.Name
 		p.why("kind", "%s by its name says what kind of work a row is", p.kind.Name)
 	}
-	for _, c := range p.on.Columns {
+	for _, c := range p.table.Columns {
 		w := words(c.Name)
 		if values := p.data.values[c.Name]; len(values) > 1 && !p.taken[c.Name] && (slices.Contains(w, "queue") || slices.Contains(w, "channel") || slices.Contains(w, "topic")) {
 			p.taken[c.Name] = true
-			p.unsure("where", "not known: the table may hold several queues, for %s is one of %s. For one of them: where: %s", c.Name, list(values), p.in(&c, values[:1]))
+			p.unsure("where", "not known: the table may hold several queues, since %s is one of %s. For one of them, write where: %s", c.Name, list(values), p.equals(&c, values[:1]))
 		}
 	}
 	p.payload()
@@ -128,7 +129,7 @@ const payloadNames = " payload body data args kwargs arguments parameters params
 
 func (p *proposer) payload() {
 	var one []adopted.Column
-	for _, c := range p.on.Columns {
+	for _, c := range p.table.Columns {
 		if p.taken[c.Name] {
 			continue
 		}
@@ -138,29 +139,29 @@ func (p *proposer) payload() {
 		}
 	}
 	if len(one) != 1 {
-		p.why("payload", "no one column is the payload by its name: handlers get the whole row")
+		p.why("payload", "no single column looks like the payload by its name or type: handlers get the whole row")
 		return
 	}
 	c := one[0]
 	p.m.Payload.Columns = mapping.Columns{c.Name}
 	p.m.Payload.JSON = c.Kind != adopted.Document && p.data.json[c.Name]
-	p.why("payload", "%s is the payload by its name or type", c.Name)
+	p.why("payload", "%s looks like the payload by its name or type", c.Name)
 	if p.m.Payload.JSON {
-		p.why("payload.json", "the rows that were looked at hold JSON there")
+		p.why("payload.json", "all values that were read are JSON")
 	}
 }
 
-// times says how columns hold times whose type does not tell.
+// times proposes the format of times in columns whose type leaves it open.
 func (p *proposer) times() {
 	var unknown []string
 	for _, c := range []*adopted.Column{p.started, p.timeout, p.notBefore, p.finished, p.created} {
 		if c == nil || c.Kind == adopted.Instant {
 			continue
 		}
-		f, sure := p.of.timesOf(*c, p.data.sample[c.Name])
+		f, sure := p.database.timesOf(*c, p.data.sample[c.Name])
 		if sure {
 			p.m.Times = f
-			p.why("times", "%s holds, or has as its default, times of this format", c.Name)
+			p.why("times", "the values or the default of %s have this format", c.Name)
 			return
 		}
 		if p.formatless(*c) {
@@ -175,11 +176,11 @@ func (p *proposer) times() {
 		if c == nil || c.Kind == adopted.Instant {
 			continue
 		}
-		if _, err := p.d.Clock(*c, p.m.Times); err != nil { // the default of each type, then
+		if _, err := p.dialect.Clock(*c, p.m.Times); err != nil { // each column's type decides
 			p.m.Times = ""
 		}
 	}
 	if len(unknown) > 0 {
-		p.unsure("times", "not known: nothing tells how %s hold times; see that it is as other programs write them", strings.Join(unknown, ", "))
+		p.unsure("times", "not known: neither values nor defaults show the format of %s; name the one that other programs write", strings.Join(unknown, ", "))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// outcomes says what finishing a row sets.
+// outcomes proposes what each outcome sets.
 func (p *proposer) outcomes() {
 	completed, s := mapping.Set{}, p.states
 	if p.attemptEnd != nil {
@@ -17,7 +17,7 @@ func (p *proposer) outcomes() {
 	if p.finished != nil {
 		completed[p.finished.Name] = "$now"
 		if p.formatless(*p.finished) {
-			p.unsure("completed", "%s gets the time in a format that its rows do not have: they hold such as %.40q", p.finished.Name, p.data.sample[p.finished.Name])
+			p.unsure("completed", "%s would get the time in another format than its rows have: one holds %.40q", p.finished.Name, p.data.sample[p.finished.Name])
 		}
 	}
 	if p.status != nil && len(s.done) == 0 && len(s.fresh) > 0 && (p.finished == nil || p.byStatus()) && p.status.Kind != adopted.Integer {
@@ -27,13 +27,13 @@ func (p *proposer) outcomes() {
 		completed[p.status.Name] = p.value(p.status, s.done[0])
 	}
 	if p.success != nil {
-		completed[p.success.Name] = p.bool(p.success, true)
+		completed[p.success.Name] = p.boolValue(p.success, true)
 	}
 	if p.processed != nil {
-		completed[p.processed.Name] = p.bool(p.processed, true)
+		completed[p.processed.Name] = p.boolValue(p.processed, true)
 	}
 	if len(completed) == 0 {
-		p.unsure("completed", "not known: nothing in the table says that a row is done; set a column, or delete: true")
+		p.unsure("completed", "not known: no column says that a row is done; set one, or write delete: true")
 	}
 	if p.result != nil {
 		completed[p.result.Name] = "$result"
@@ -46,12 +46,12 @@ func (p *proposer) outcomes() {
 	}
 }
 
-// likelyDone is the value of the status that most of the rows have whose value tells
-// nothing by its name: what has ended stays in a table, what is to be done does not.
+// likelyDone guesses the status of rows that are done: the most frequent value with an
+// unknown meaning, since rows that are done stay in a table, and others do not.
 func (p *proposer) likelyDone() string {
 	for _, t := range p.tallies { // the most frequent first
 		if !t.null && slices.Contains(p.states.unknown, t.value) {
-			p.unsure("completed", "not known: which value of %s says that a row is done; of those whose meaning is not known most rows have %.40q", p.status.Name, t.value)
+			p.unsure("completed", "not known: which value of %s says that a row is done; of the values with an unknown meaning most rows have %.40q", p.status.Name, t.value)
 			return t.value
 		}
 	}
@@ -59,19 +59,19 @@ func (p *proposer) likelyDone() string {
 	return "done"
 }
 
-// failures says what becomes of rows that have failed for good. What a completed row
-// would look like, too, is never proposed for them.
+// failures proposes what becomes of rows that have failed for good. It proposes nothing that
+// would make them look like completed rows.
 func (p *proposer) failures() {
 	dead, s := mapping.Set{}, p.states
-	told := "" // by what one sees that a row is no completed one
+	sign := "" // column that tells such a row from a completed one
 	switch {
 	case p.status != nil && len(s.failed) > 0:
-		dead[p.status.Name], told = p.value(p.status, s.failed[0]), p.status.Name
+		dead[p.status.Name], sign = p.value(p.status, s.failed[0]), p.status.Name
 	case p.status != nil && len(s.all()) > 0:
 	case p.success != nil:
-		told = p.success.Name
+		sign = p.success.Name
 	case p.errorText != nil && (p.finished != nil || p.processed != nil):
-		told = p.errorText.Name
+		sign = p.errorText.Name
 	}
 	if e := p.errorText; e != nil {
 		dead[e.Name] = "$error"
@@ -79,50 +79,50 @@ func (p *proposer) failures() {
 			p.m.PutBack.Set[e.Name] = "$error"
 		}
 	}
-	if told == "" {
+	if sign == "" {
 		p.noDead()
 		return
 	}
 	if p.success != nil {
-		dead[p.success.Name] = p.bool(p.success, false)
+		dead[p.success.Name] = p.boolValue(p.success, false)
 	}
 	if p.processed != nil {
-		dead[p.processed.Name] = p.bool(p.processed, true)
+		dead[p.processed.Name] = p.boolValue(p.processed, true)
 	}
-	p.end(dead, first(s.failed))
+	p.setEnd(dead, first(s.failed))
 	p.m.Dead = &mapping.Change{Set: dead}
-	p.why("dead", "by %s such a row is told from completed ones", told)
+	p.why("dead", "%s tells such a row from completed ones", sign)
 	if s.guessed && p.status != nil {
-		p.unsure("dead", "that %s of %s says that a row has failed is guessed by the order of its numbers", s.failed[0], p.status.Name)
+		p.unsure("dead", "only the order of the numbers suggests that %s of %s means that a row has failed", s.failed[0], p.status.Name)
 	}
 	if len(s.cancelled) > 0 {
 		cancelled := mapping.Set{p.status.Name: p.value(p.status, s.cancelled[0])}
-		p.end(cancelled, s.cancelled[0])
+		p.setEnd(cancelled, s.cancelled[0])
 		p.m.Cancelled = &mapping.Change{Set: cancelled}
 	}
 }
 
-// noDead says that nothing is proposed for dead, and what could be.
+// noDead explains why there is no proposal for dead, and what it could be.
 func (p *proposer) noDead() {
-	without := "; without either it would be tried for ever"
+	otherwise := "; otherwise such a row is retried for ever"
 	if p.m.SideTable {
-		without = "; without one, it stays unfinished, and only dibs_adopted beside the table says that it is dead"
+		otherwise = "; otherwise such a row stays unfinished, and only the side table dibs_adopted says that it is dead"
 	}
-	switch by := p.status; {
-	case by != nil && p.m.SideTable:
-		p.unsure("dead", "no value of %s says that a row has failed for good; name one, such as dead: {set: {%[1]s: failed}}%s", by.Name, without)
-	case by != nil:
-		p.unsure("dead", "no value of %s says that a row has failed for good; name one, such as dead: {set: {%[1]s: failed}}, or set side_table%s", by.Name, without)
+	switch status := p.status; {
+	case status != nil && p.m.SideTable:
+		p.unsure("dead", "no value of %s says that a row has failed for good; name one, such as dead: {set: {%[1]s: failed}}%s", status.Name, otherwise)
+	case status != nil:
+		p.unsure("dead", "no value of %s says that a row has failed for good; name one, such as dead: {set: {%[1]s: failed}}, or set side_table%s", status.Name, otherwise)
 	case p.m.SideTable:
-		p.unsure("dead", "no column says that a row has failed for good; name one that does%s", without)
+		p.unsure("dead", "no column says that a row has failed for good; name one that does%s", otherwise)
 	default:
-		p.unsure("dead", "no column says that a row has failed for good; name one that does, or set side_table%s", without)
+		p.unsure("dead", "no column says that a row has failed for good; name one that does, or set side_table%s", otherwise)
 	}
 }
 
-// end sets the times that say when a row ended, unless rows with that value of the
-// status have none: a date of sending is not set by a failure.
-func (p *proposer) end(to mapping.Set, value string) {
+// setEnd sets the columns that say when a row ended, unless rows with this status have no
+// such time: a failure does not set the time of sending.
+func (p *proposer) setEnd(to mapping.Set, value string) {
 	if p.attemptEnd != nil {
 		to[p.attemptEnd.Name] = "$now"
 	}

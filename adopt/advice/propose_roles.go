@@ -8,7 +8,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// words takes a column's name apart: StatusID and status_id are both status, id.
+// words splits a column's name: StatusID and status_id both give status, id.
 func words(name string) []string {
 	var all []string
 	var b strings.Builder
@@ -33,40 +33,41 @@ func words(name string) []string {
 	return all
 }
 
-// role is what a column may be, by its name and type. A role's names are words, or
-// several of them that all must be there.
+// role describes by name and type the column that a field of the proposer wants.
 type role struct {
-	to    **adopted.Column
-	fits  func(c adopted.Column) bool
-	names string   // separated by spaces; a+b means both
-	not   []string // words that a name must not have
+	field    **adopted.Column
+	fits     func(c adopted.Column) bool // whether the type is right
+	names    string                      // words, one of which the column's name must have; a+b asks for both
+	unwanted []string                    // words that the column's name must not have
 }
 
 func (p *proposer) roles() {
 	nullable := func(f func(adopted.Column) bool) func(adopted.Column) bool {
 		return func(c adopted.Column) bool { return c.Null && f(c) }
 	}
-	// compared wants a column that can be compared with the time now, and so has a known format.
-	compared := func(f func(adopted.Column) bool) func(adopted.Column) bool {
+	// formatted accepts a column whose format is known, so that it can be compared with the time now.
+	formatted := func(f func(adopted.Column) bool) func(adopted.Column) bool {
 		return func(c adopted.Column) bool { return f(c) && !p.formatless(c) }
 	}
-	texts := func(c adopted.Column) bool { return c.Kind == adopted.Text || c.Kind == adopted.Other && p.d.Loose }
+	texts := func(c adopted.Column) bool {
+		return c.Kind == adopted.Text || c.Kind == adopted.Other && p.dialect.Loose
+	}
 	numbers := func(c adopted.Column) bool { return c.Kind == adopted.Integer || c.Kind == adopted.Number }
 	tokens := func(c adopted.Column) bool {
-		_, err := p.d.Token("", c)
+		_, err := p.dialect.Token("", c)
 		return err == nil && c.Null
 	}
 	flags := func(c adopted.Column) bool {
-		unseen := len(p.data.values[c.Name]) == 0 && strings.EqualFold(strings.ReplaceAll(c.Decl, " ", ""), "tinyint(1)") // as MySQL writes boolean
-		return c.Kind == adopted.Boolean || c.Kind == adopted.Integer && (unseen || p.data.only(c.Name, "0", "1"))
+		unseen := len(p.data.values[c.Name]) == 0 && strings.EqualFold(strings.ReplaceAll(c.Decl, " ", ""), "tinyint(1)") // MySQL's name for boolean
+		return c.Kind == adopted.Boolean || c.Kind == adopted.Integer && (unseen || p.data.hasOnly(c.Name, "0", "1"))
 	}
-	tries := []string{"attempt", "try", "last", "next", "retry"}
+	attemptWords := []string{"attempt", "try", "last", "next", "retry"}
 	for _, r := range []role{
 		{&p.attemptEnd, nullable(p.isTime), "attempt+end attempt+ended attempt+finished last+end", nil},
-		{&p.timeout, nullable(compared(p.isTime)), "timeout expires expiry expiration expire lease until deadline", nil},
-		{&p.started, nullable(compared(p.isTime)), "started start began begun claimed picked locked lock taken processing attempted dequeued since", nil},
-		{&p.finished, nullable(p.isTime), "finished finish completed completion ended end processed done closed handled finalized sent", tries},
-		{&p.notBefore, compared(p.isTime), "available run+at scheduled schedule visible before+not next+attempt next+run next+try next+retry retry+at retry+after process+after start+after delayed+until", nil},
+		{&p.timeout, nullable(formatted(p.isTime)), "timeout expires expiry expiration expire lease until deadline", nil},
+		{&p.started, nullable(formatted(p.isTime)), "started start began begun claimed picked locked lock taken processing attempted dequeued since", nil},
+		{&p.finished, nullable(p.isTime), "finished finish completed completion ended end processed done closed handled finalized sent", attemptWords},
+		{&p.notBefore, formatted(p.isTime), "available run+at scheduled schedule visible before+not next+attempt next+run next+try next+retry retry+at retry+after process+after start+after delayed+until", nil},
 		{&p.created, p.isTime, "created creation requested inserted enqueued queued received added entered submitted posted time+request", nil},
 		{&p.token, tokens, "mark token guid lock+id claim+id lease+id receipt ticket", nil},
 		{&p.lockedBy, nullable(texts), "by+locked by+claimed by+picked by+taken by+processed worker server owner host machine processor node agent holder", nil},
@@ -87,25 +88,25 @@ func (p *proposer) roles() {
 	}
 }
 
-// find gives a role to the first column that it fits, in the order of the names.
+// find gives the role to the first column that fits. It tries the role's names one after the other.
 func (p *proposer) find(r role) {
 	for name := range strings.FieldsSeq(r.names) {
 		parts := strings.Split(name, "+")
-		for i, c := range p.on.Columns {
+		for i, c := range p.table.Columns {
 			has := words(c.Name)
 			missing := func(w string) bool { return !slices.Contains(has, w) }
-			unwanted := func(w string) bool { return slices.Contains(has, w) }
-			if p.taken[c.Name] || c.Generated || slices.ContainsFunc(parts, missing) || slices.ContainsFunc(r.not, unwanted) || !r.fits(c) {
+			present := func(w string) bool { return slices.Contains(has, w) }
+			if p.taken[c.Name] || c.Generated || slices.ContainsFunc(parts, missing) || slices.ContainsFunc(r.unwanted, present) || !r.fits(c) {
 				continue
 			}
 			p.taken[c.Name] = true
-			*r.to = &p.on.Columns[i]
+			*r.field = &p.table.Columns[i]
 			return
 		}
 	}
 }
 
-// isTime reports whether a column holds times, by its type, or else by its name.
+// isTime reports whether a column holds times: its type says so, or else its name.
 func (p *proposer) isTime(c adopted.Column) bool {
 	switch c.Kind {
 	case adopted.Instant, adopted.Stamp:
@@ -116,23 +117,23 @@ func (p *proposer) isTime(c adopted.Column) bool {
 			last = w[len(w)-1]
 		}
 		named := strings.Contains(" at on time date ts until after utc ms timestamp start end started ended finished created updated since ", " "+last+" ")
-		return named && (c.Kind == adopted.Integer || p.d.Loose)
+		return named && (c.Kind == adopted.Integer || p.dialect.Loose)
 	}
 	return false
 }
 
-// formatless reports whether a column holds something as text that dibs does not
-// write as a time, such as whole days.
+// formatless reports whether a column holds text in none of the time formats, such as a
+// date without a time of day.
 func (p *proposer) formatless(c adopted.Column) bool {
 	sample := p.data.sample[c.Name]
-	if c.Kind == adopted.Instant || c.Kind == adopted.Integer || sample == "" || !p.d.Loose {
+	if c.Kind == adopted.Instant || c.Kind == adopted.Integer || sample == "" || !p.dialect.Loose {
 		return false
 	}
-	_, fits := p.of.timesOf(c, sample)
+	_, fits := p.database.timesOf(c, sample)
 	return !fits
 }
 
-// unquoted is the value of a default that is one.
+// unquoted is the value of a default that is a constant; empty: it is an expression.
 func unquoted(def string) string {
 	v, _, _ := strings.Cut(strings.Trim(def, "()"), "::")
 	if len(v) > 1 && v[0] == '\'' && v[len(v)-1] == '\'' {

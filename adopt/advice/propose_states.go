@@ -10,26 +10,26 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// tally says how many of the rows that were looked at have a value of the status.
+// tally counts the rows that have one value of the status.
 type tally struct {
 	value string
 	null  bool
 	rows  int64
-	ended int64 // how many of these have a finished column that is not null
+	ended int64 // number of these rows whose finished column is not null
 }
 
-// tally counts the values of the status, the most frequent first. A column with many
-// different ones is no status.
+// tally counts the rows for each value of the status, the most frequent first. A column
+// with too many different values is no status.
 func (p *proposer) tally(ctx context.Context, db *sql.DB) error {
 	if p.status == nil {
 		return nil
 	}
 	ended := "null"
 	if p.finished != nil {
-		ended = p.d.AsText(p.finished.SQL())
+		ended = p.dialect.AsText(p.finished.SQL())
 	}
-	rows, err := p.d.Look(ctx, db, checkTime, fmt.Sprintf("select v, case when v is null then 1 else 0 end, count(*), count(e) from (select %s as v, %s as e from %s t limit %d) x group by v order by 2, 3 desc, v limit %d",
-		p.d.AsText(p.status.SQL()), ended, p.on.Quoted(), proposeRows, mostValues+1), nil)
+	rows, err := p.dialect.Look(ctx, db, checkTime, fmt.Sprintf("select v, case when v is null then 1 else 0 end, count(*), count(e) from (select %s as v, %s as e from %s t limit %d) x group by v order by 2, 3 desc, v limit %d",
+		p.dialect.AsText(p.status.SQL()), ended, p.table.Quoted(), proposeRows, mostValues+1), nil)
 	if err != nil && !adopted.TooLong(err) {
 		return err
 	}
@@ -44,8 +44,8 @@ func (p *proposer) tally(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// told lists the tallies that are so, with how many rows each has.
-func (p *proposer) told(rows func(tally) int64) string {
+// tallied lists the values of the status for which rows is not 0, each with that number.
+func (p *proposer) tallied(rows func(tally) int64) string {
 	var parts []string
 	for _, t := range p.tallies {
 		if n := rows(t); n > 0 {
@@ -55,7 +55,7 @@ func (p *proposer) told(rows func(tally) int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// counted is a value with how many rows have it.
+// counted writes a value with the number of its rows.
 func counted(value string, null bool, rows int64) string {
 	if null {
 		return fmt.Sprintf("null (%d)", rows)
@@ -63,26 +63,26 @@ func counted(value string, null bool, rows int64) string {
 	return fmt.Sprintf("%.40q (%d)", value, rows)
 }
 
-// byStatus reports whether names of the status tell which rows are to be done.
+// byStatus reports whether the values of the status, by their names, show which rows are to be done.
 func (p *proposer) byStatus() bool {
 	return p.status != nil && len(p.states.fresh) > 0 && len(p.tallies)+len(p.states.all()) > 2 && !p.states.guessed
 }
 
-// discuss says what the values of the status are, and what becomes of rows with them.
+// discuss lists the values of the status, and says which of their rows will not be claimed.
 func (p *proposer) discuss() {
 	if p.status == nil || len(p.tallies) < 2 && len(p.states.unknown) == 0 {
 		return
 	}
 	name, s := p.status.Name, p.states
-	p.why("unfinished", "of the rows that were looked at, %s has %s", name, p.told(func(t tally) int64 { return t.rows }))
+	p.why("unfinished", "in the rows that were read, %s has %s", name, p.tallied(func(t tally) int64 { return t.rows }))
 	open := func(t tally) bool { return !t.null && slices.Contains(s.open(), t.value) }
 	if p.m.Unfinished != "" && p.finished != nil && p.m.Unfinished == p.cond(p.finished, " is null") {
-		if left := p.told(func(t tally) int64 { return t.rows - t.ended }); left != "" {
-			p.unsure("unfinished", "all rows without %s would be done, whatever their %s: %s. If some must not be, say so by %s", p.finished.Name, name, left, name)
+		if left := p.tallied(func(t tally) int64 { return t.rows - t.ended }); left != "" {
+			p.unsure("unfinished", "all rows without %s would be done, whatever their %s: %s. If some must not be, exclude them by %s", p.finished.Name, name, left, name)
 		}
 		return
 	}
-	unclear := p.told(func(t tally) int64 {
+	unclear := p.tallied(func(t tally) int64 {
 		if t.null || slices.Contains(s.unknown, t.value) {
 			return t.rows
 		}
@@ -90,36 +90,36 @@ func (p *proposer) discuss() {
 	})
 	switch {
 	case unclear != "":
-		p.unsure("unfinished", "rows with these values of %s are not taken, since nothing tells what they mean: %s. Add those that are to be done", name, unclear)
+		p.unsure("unfinished", "rows with these values of %s are not claimed, since their meaning is not known: %s. Add those that are to be done", name, unclear)
 	case len(s.unknown) > 0:
-		p.unsure("unfinished", "nothing tells what these values of %s mean, which no row has so far: %s. Add those that are to be done", name, list(s.unknown))
+		p.unsure("unfinished", "the meaning of these values of %s, which no row has so far, is not known: %s. Add those that are to be done", name, list(s.unknown))
 	}
 	if s.guessed {
-		p.unsure("unfinished", "what the numbers of %s mean is guessed by their order", name)
+		p.unsure("unfinished", "the meaning of the numbers of %s is guessed from their order", name)
 	}
 	if p.finished == nil {
 		return
 	}
-	if again := p.told(func(t tally) int64 {
+	if again := p.tallied(func(t tally) int64 {
 		if open(t) {
 			return t.ended
 		}
 		return 0
 	}); again != "" {
-		p.unsure("unfinished", "these rows would be done although they have %s: %s", p.finished.Name, again)
+		p.unsure("unfinished", "these rows would be claimed although they have %s: %s", p.finished.Name, again)
 	}
-	if left := p.told(func(t tally) int64 {
+	if left := p.tallied(func(t tally) int64 {
 		if !open(t) {
 			return t.rows - t.ended
 		}
 		return 0
 	}); left != "" {
-		p.unsure("unfinished", "these rows are not taken although they have no %s: %s", p.finished.Name, left)
+		p.unsure("unfinished", "these rows are not claimed although they have no %s: %s", p.finished.Name, left)
 	}
 }
 
-// guessDone finds the value of the status that says that a row is done: where no name
-// tells, the one whose rows have all ended.
+// guessDone takes a value of the status to mean that a row is done if its own name has no
+// known meaning and all of its rows have ended.
 func (p *proposer) guessDone() {
 	for _, t := range p.tallies {
 		if !t.null && slices.Contains(p.states.unknown, t.value) && t.ended == t.rows {
@@ -131,10 +131,10 @@ func (p *proposer) guessDone() {
 	}
 }
 
-// states are the values of a status column, by what they mean.
+// states groups the values of a status column by their meaning.
 type states struct {
 	fresh, running, done, failed, cancelled, unknown []string
-	guessed                                          bool // by their order, not by their names
+	guessed                                          bool // the meaning follows from the order of the values, not from their names
 }
 
 func (s states) open() []string { return slices.Concat(s.fresh, s.running) }
@@ -143,7 +143,7 @@ func (s states) all() []string {
 	return slices.Concat(s.fresh, s.running, s.done, s.failed, s.cancelled, s.unknown)
 }
 
-// What values of a status mean by their names.
+// These lists give the known meanings of a status, between spaces.
 const (
 	freshNames     = " new pending queued waiting ready open available todo created submitted requested idle unprocessed to_do to_send to_process to_run unsent not_started notstarted enqueued initial n q p w "
 	runningNames   = " running processing started in_progress inprogress in_process working locked active claimed taken executing busy sending shipping delivering uploading importing exporting printing r i "
@@ -152,7 +152,7 @@ const (
 	cancelledNames = " cancelled canceled "
 )
 
-// statesOf sorts the values that a status column has or may have.
+// statesOf groups the values that a status column has, or may have.
 func (p *proposer) statesOf(c adopted.Column) states {
 	var values []string
 	for _, t := range p.tallies {
@@ -174,7 +174,7 @@ func (p *proposer) statesOf(c adopted.Column) states {
 	for _, v := range values {
 		name := " " + strings.Join(words(v), "_") + " "
 		switch {
-		case v == running, c.Kind == adopted.Integer && v != fresh: // what other numbers mean is not known
+		case v == running, c.Kind == adopted.Integer && v != fresh: // the meaning of other numbers is not known
 			if v == running {
 				s.running = append(s.running, v)
 			} else {
@@ -201,10 +201,10 @@ func (p *proposer) statesOf(c adopted.Column) states {
 	return s
 }
 
-// oneAtATime is the value of a status by which a unique index lets one row of each
-// group run.
+// oneAtATime is the status that a unique index allows only one row of each group to have;
+// empty: there is no such index.
 func (p *proposer) oneAtATime(c adopted.Column) string {
-	for _, x := range p.on.Indexes {
+	for _, x := range p.table.Indexes {
 		if x.Unique && p.group != nil && slices.Equal(x.Columns, []string{p.group.Name}) {
 			for _, v := range p.data.indexed(x, c) {
 				return v
@@ -214,7 +214,7 @@ func (p *proposer) oneAtATime(c adopted.Column) string {
 	return ""
 }
 
-// byNumber goes by the order of numbers: first new, then running, done, failed.
+// byNumber takes numbers in ascending order to mean new, running, done and failed.
 func byNumber(values []string, fresh string) states {
 	s := states{guessed: true}
 	slices.SortFunc(values, func(a, b string) int { return int(adopted.Atoi(a) - adopted.Atoi(b)) })
@@ -223,7 +223,7 @@ func byNumber(values []string, fresh string) states {
 	}
 	for i, to := range []*[]string{&s.fresh, &s.running, &s.done, &s.failed} {
 		switch {
-		case len(values) == 2 && i == 1: // there are two: to do, and done
+		case len(values) == 2 && i == 1: // two values mean new and done
 		case len(values) == 2 && i == 2:
 			*to = values[1:2]
 		case i < len(values):

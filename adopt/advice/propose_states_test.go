@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// invoices is a table whose state says more than its date.
+// invoices is a table in which the state, more than the date, says what is to be done.
 func invoices(t *testing.T, db *sql.DB) {
 	t.Helper()
 	exec(t, db, `create table invoices (id integer primary key, inv_number varchar(20) not null unique, customer text, state text, sent_at varchar(30), due_date varchar(10),
@@ -33,7 +33,7 @@ func contains(t *testing.T, text string, want ...string) {
 	}
 }
 
-// Rows are only done if their state says so: what is on hold or has bounced must not be.
+// Only rows whose state means to do are claimed: rows on hold or bounced are not.
 func TestProposalTakesNoRowWhoseStateIsUnknown(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		invoices(t, db)
@@ -47,15 +47,15 @@ func TestProposalTakesNoRowWhoseStateIsUnknown(t *testing.T) {
 		if m.NotBefore != "" || len(m.Order) != 1 || m.Order[0] != "id" {
 			t.Errorf("not before %s, order %s", m.NotBefore, m.Order)
 		}
-		if got := fmt.Sprint(m.Dead.Set); got != "map[last_error:$error state:bounced]" { // not when it was sent
+		if got := fmt.Sprint(m.Dead.Set); got != "map[last_error:$error state:bounced]" { // without the time of sending
 			t.Errorf("dead: %s", got)
 		}
 		contains(t, text, `state has "sent" (9), "to send" (6), "on hold" (4), "bounced" (3), "To send" (2), "sending" (1), null (5)`,
-			`NOT SURE: unfinished: rows with these values of state are not taken, since nothing tells what they mean: "on hold" (4), null (5).`)
+			`NOT SURE: unfinished: rows with these values of state are not claimed, since their meaning is not known: "on hold" (4), null (5).`)
 	})
 }
 
-// Where no value says "to do", a date alone decides: then it is said what that takes.
+// If no value means "to do", a date alone decides, and the proposal lists the rows that it covers.
 func TestProposalSaysWhatADateAloneWouldTake(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, "create table parcels (id integer primary key, state varchar(10), finished_at timestamp)")
@@ -86,7 +86,7 @@ func TestProposalNeverRecordsAFailureAsDone(t *testing.T) {
 	})
 }
 
-// Only a name that says so makes a time the earliest one; and it must be one that can be compared.
+// Only a column with such a name, and a comparable time, becomes not_before.
 func TestProposalOfNotBefore(t *testing.T) {
 	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 		for i, c := range []struct {
@@ -97,7 +97,7 @@ func TestProposalOfNotBefore(t *testing.T) {
 			{"next_attempt_at", "2026-12-03 10:00:00", true},
 			{"process_after", "2026-12-03 10:00:00", true},
 			{"scheduled_for_date", "2026-12-03 10:00:00", true},
-			{"scheduled_date", "2026-12-03", pg}, // where its type makes it a time
+			{"scheduled_date", "2026-12-03", pg}, // its type makes it a time on PostgreSQL
 			{"due_date", "2026-12-03 10:00:00", false},
 			{"due_at", "2026-12-03 10:00:00", false},
 			{"next_date", "2026-12-03 10:00:00", false},

@@ -14,8 +14,8 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// handBuilt are tables as people build queues, in words of PostgreSQL; what SQLite calls
-// otherwise is replaced.
+// handBuilt lists tables of queues that people have built, in PostgreSQL's dialect. The test
+// replaces what SQLite writes differently.
 var handBuilt = []struct {
 	name, table, rows string
 	want              mapping.Mapping
@@ -113,7 +113,7 @@ func TestProposals(t *testing.T) {
 				if h.rows != "" {
 					exec(t, db, h.rows)
 				}
-				if !pg && h.name == "started on and finished on" { // in whole seconds, which do not fence claims
+				if !pg && h.name == "started on and finished on" { // whole seconds do not fence claims
 					h.want.SideTable = true
 				}
 				name := strings.Trim(strings.Fields(text)[2], `"`)
@@ -151,7 +151,7 @@ func TestProposals(t *testing.T) {
 	})
 }
 
-// set makes no set and an empty one alike.
+// set turns an empty set into nil.
 func set(c mapping.Claim) mapping.Claim {
 	if len(c.Set) == 0 {
 		c.Set = nil
@@ -159,7 +159,7 @@ func set(c mapping.Claim) mapping.Claim {
 	return c
 }
 
-// normal makes what a file cannot tell apart alike, and pointers comparable.
+// normal removes differences that a file does not keep, and makes pointers comparable.
 func normal(m mapping.Mapping) []any {
 	m.Claim = set(m.Claim)
 	all := []any{m.Completed, m.PutBack.Set["x"], len(m.PutBack.Set)}
@@ -186,7 +186,7 @@ func TestProposalOfATableThatTellsNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"NOT SURE: id: no unique index", "NOT SURE: unfinished: nothing tells", "NOT SURE: completed: not known"} {
+		for _, want := range []string{"NOT SURE: id: there is no unique index", "NOT SURE: unfinished: no column shows", "NOT SURE: completed: not known"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("lacks %q:\n%s", want, text)
 			}
@@ -197,7 +197,7 @@ func TestProposalOfATableThatTellsNothing(t *testing.T) {
 	})
 }
 
-// What other databases call a flag is one in SQLite, too, whether there are rows or not.
+// A column with another database's type for flags is a flag in SQLite, with rows or without.
 func TestProposalOfFlagsByOtherNames(t *testing.T) {
 	for decl, want := range map[string]string{
 		"bit": "not processed", "BIT(1)": "not processed", "boolean": "not processed",

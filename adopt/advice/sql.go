@@ -11,8 +11,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// SQL is all that a store runs by the mapping, with the indexes that are advised and with what a claim
-// locks: one of up to n rows is tried for that, and rolled back. Parameters are listed below each statement.
+// SQL returns the statements that a store runs by the mapping, each with its parameters; the indexes that
+// would help it; and the locks that a claim of up to n rows holds. It makes such a claim and rolls it back.
 func SQL(ctx context.Context, db *sql.DB, m mapping.Mapping, n int) (string, error) {
 	var text string
 	err := try(ctx, db, m, func(t *trial) error {
@@ -22,11 +22,11 @@ func SQL(ctx context.Context, db *sql.DB, m mapping.Mapping, n int) (string, err
 		if err != nil {
 			return err
 		}
-		locks, err := t.of.locks(ctx, t, t.On, len(jobs))
+		locks, err := t.database.locks(ctx, t, t.On, len(jobs))
 		if err != nil {
 			return err
 		}
-		run, err := t.of.claim(ctx, t, t.Plan)
+		run, err := t.database.claim(ctx, t, t.Plan)
 		if err != nil {
 			return err
 		}
@@ -42,46 +42,46 @@ func SQL(ctx context.Context, db *sql.DB, m mapping.Mapping, n int) (string, err
 	return text, adopted.Classify("sql", err)
 }
 
-// text is all that a store runs on the table. served is the index that serves claims, if there is one.
+// text lists the statements that a store runs. served names the index that claims use; empty: there is none.
 func (p *subject) text(served string) string {
 	a := p.advise()
 	var b strings.Builder
 	say := func(text string, args ...any) { fmt.Fprintf(&b, text, args...) }
-	say("-- What dibs runs on the table %s, by the mapping of queue %s.\n", p.Mapping.Table, p.Mapping.Queue)
+	say("-- The statements that dibs runs on the table %s for queue %s.\n", p.Mapping.Table, p.Mapping.Queue)
 	for _, line := range p.promises() {
 		say("-- * %s\n", line)
 	}
 	if served != "" {
 		say("\n-- Index %s gives rows in the order of claims.\n", served)
 	} else {
-		say("\n-- Advised: claims read the rows that they take, however many there are.\n%s;\n", a.claim)
+		say("\n-- Advised: with this index claims read only the rows that they take, however large the table is.\n%s;\n", a.claimIndex)
 	}
-	switch x, ok := p.leads(a.late); {
+	switch x, ok := p.partialIndexOn(a.endColumn); {
 	case ok:
-		say("\n-- Index %s leads sweeps to the claims whose lease is over.\n", x.Name)
-	case a.running != "" && a.room != "":
-		say("\n-- Not advised as it stands: each claim would have to write to it. Sweeps, which look for claims whose lease is\n-- over, read all that is unfinished; where that is often more than 100,000 rows, this lets them read the running ones.\n-- %s;\n", a.running)
-	case a.running != "":
-		say("\n-- Advised: sweeps, which look for claims whose lease is over, read only running rows.\n%s;\n", a.running)
+		say("\n-- By index %s sweeps find the claims whose lease has ended.\n", x.Name)
+	case a.runningIndex != "" && a.pageRoom != "":
+		say("\n-- Only for large tables: each claim would have to write to this index. Sweeps, which look for claims whose lease has\n-- ended, read all unfinished rows; if these are often more than 100,000, the index lets sweeps read only running rows.\n-- %s;\n", a.runningIndex)
+	case a.runningIndex != "":
+		say("\n-- Advised: with this index sweeps, which look for claims whose lease has ended, read only running rows.\n%s;\n", a.runningIndex)
 	}
-	if a.room != "" {
-		say("\n-- Advised: a claim writes no column of an index, so with room in its page a row is changed in place.\n-- Pages that are there already get it when the table is rewritten (vacuum full).\n%s;\n", a.room)
+	if a.pageRoom != "" {
+		say("\n-- Advised: a claim writes no indexed column, so a row is updated in place if its page has room.\n-- Existing pages get that room when the table is rewritten (vacuum full).\n%s;\n", a.pageRoom)
 	}
 	if p.SideTable {
-		say("\n-- Made by opening the mapping, if it is missing: the side table.\n")
-		if texts, err := p.SideTableSQL(); err == nil { // it has been rendered before
+		say("\n-- The side table, which opening the mapping creates if it is missing.\n")
+		if texts, err := p.SideTableSQL(); err == nil { // no error: it has been rendered before
 			say("%s;\n", strings.Join(texts, ";\n"))
 		}
 	}
 	for name, st := range p.Do.All() {
 		say("\n-- == %s ==\n%s", name, st.Text)
-		say("\n-- %s\n", numbers(st, p.Dialect.Mark))
+		say("\n-- %s\n", parameters(st, p.Dialect.Mark))
 	}
 	return b.String()
 }
 
-// numbers says which parameter has which number.
-func numbers(s *adopted.Statement, mark string) string {
+// parameters names the parameters of a statement, each with its number.
+func parameters(s *adopted.Statement, mark string) string {
 	if len(s.Params) == 0 {
 		return "no parameters"
 	}

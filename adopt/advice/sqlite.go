@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// sqlite is what the advice asks of SQLite.
+// sqlite implements questions for SQLite.
 type sqlite struct{}
 
 var (
@@ -20,7 +20,7 @@ var (
 	lastTerms = regexp.MustCompile(`^USE TEMP B-TREE FOR LAST (?:TERM|(\d+) TERMS) OF ORDER BY`)
 )
 
-// claim tells how SQLite finds rows; it does not count them.
+// claim reports how SQLite finds rows, which it does not count.
 func (sqlite) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (claimRun, error) {
 	run := claimRun{rows: -1}
 	st := p.Do.Claim
@@ -28,43 +28,43 @@ func (sqlite) claim(ctx context.Context, q adopted.Querier, p *adopted.Plan) (cl
 	if err != nil {
 		return run, err
 	}
-	run.how, run.index = found(steps), served(p, steps)
+	run.access, run.index = accessBy(steps), served(p, steps)
 	return run, nil
 }
 
-// found says how rows are found.
-func found(steps [][]string) string {
-	how, sorts := "", false
+// accessBy describes how a query plan finds rows.
+func accessBy(steps [][]string) string {
+	access, sorts := "", false
 	for _, step := range steps {
 		name, found := strings.CutPrefix(step[3], "SEARCH t USING ")
 		switch {
-		case found && how == "":
+		case found && access == "":
 			_, name, _ = strings.Cut(name, "INDEX ")
-			how = "finds rows by index " + strings.TrimSpace(strings.SplitN(name, "(", 2)[0])
+			access = "finds rows by index " + strings.TrimSpace(strings.SplitN(name, "(", 2)[0])
 			if name == "" || strings.HasPrefix(strings.TrimSpace(name), "(") {
-				how = "finds rows by their ids"
+				access = "finds rows by their ids"
 			}
 		case strings.HasPrefix(step[3], "SCAN t") && !strings.Contains(step[3], " USING "):
-			how = "reads the whole table"
-		case strings.HasPrefix(step[3], "SCAN t") && how == "":
-			how = "reads rows in the order of an index"
+			access = "reads the whole table"
+		case strings.HasPrefix(step[3], "SCAN t") && access == "":
+			access = "reads rows in the order of an index"
 		}
 		sorts = sorts || strings.HasPrefix(step[3], "USE TEMP")
 	}
-	if sorts && how != "" {
-		how += ", then sorts what it found"
+	if sorts && access != "" {
+		access += ", then sorts what it found"
 	}
-	return how
+	return access
 }
 
-// served names the index that gives rows in the order of claims.
+// served names the index that gives rows in the order of claims; empty: there is none.
 func served(p *adopted.Plan, steps [][]string) (name string) {
 	within := map[string]bool{}
 	if p.Mapping.Group.Column == "" {
 		within["0"] = true
 	}
 	ids := len(p.Ordering) - max(len(p.Mapping.Order), 1)
-	for _, step := range steps { // its number, that of the step that it is part of, nothing, and the text
+	for _, step := range steps { // a step has its number, its parent's number, an unused column, and its text
 		if step[3] == "MATERIALIZE seen" {
 			within[step[0]] = true
 		}
@@ -88,7 +88,7 @@ func served(p *adopted.Plan, steps [][]string) (name string) {
 }
 
 func (sqlite) locks(context.Context, adopted.Querier, *adopted.Table, int) ([]string, error) {
-	return []string{"the write lock of the file, of which there is one: other writers wait, readers do not where journal_mode is wal"}, nil
+	return []string{"the write lock of the file: other writers wait; readers do not wait if journal_mode is wal"}, nil
 }
 
 var listed = regexp.MustCompile(`(?i)["'\x60\[]?([\pL_][\pL\pN_]*)["'\x60\]]?\s+in\s*\(([^()]*)\)`)

@@ -10,9 +10,9 @@ import (
 	"github.com/dibs-queue/dibs/internal/adopted"
 )
 
-// Try claims up to n rows as a worker would, in a transaction that it rolls back: what
-// it returns is what a handler would get. Meanwhile other claims pass over these rows;
-// on SQLite other writers wait. Triggers of the table run, and are rolled back too.
+// Try claims up to n rows as a worker would, and returns the jobs that handlers would get. Then
+// it rolls the transaction back, with the work of the table's triggers. Meanwhile other claims
+// skip these rows; on SQLite other writers wait.
 func Try(ctx context.Context, db *sql.DB, m mapping.Mapping, n int) (jobs []*dibs.RawJob, err error) {
 	err = try(ctx, db, m, func(t *trial) error {
 		jobs, err = t.claim(ctx, n)
@@ -21,15 +21,15 @@ func Try(ctx context.Context, db *sql.DB, m mapping.Mapping, n int) (jobs []*dib
 	return jobs, adopted.Classify("try", err)
 }
 
-// subject is a mapping on its table, as the advice looks at it.
+// subject is a mapping with its plan and what the advice knows of the database.
 type subject struct {
 	*adopted.Plan
-	of database
+	database database
 }
 
 func subjectOf(p *adopted.Plan) *subject { return &subject{p, databases[p.Dialect.Title]} }
 
-// trial is a transaction that will be rolled back, in which the side table is there.
+// trial is a transaction that will be rolled back. In it the side table exists.
 type trial struct {
 	*subject
 	adopted.Querier
@@ -40,7 +40,7 @@ func (t *trial) claim(ctx context.Context, n int) ([]*dibs.RawJob, error) {
 	return t.tx.Claim(ctx, dibs.ClaimRequest{Worker: "dibs adopt try", N: n})
 }
 
-// try gives f a trial of the mapping, whose statements have all been prepared.
+// try prepares all statements of the mapping in a trial, calls f with it, and rolls it back.
 func try(ctx context.Context, db *sql.DB, m mapping.Mapping, f func(*trial) error) error {
 	p, err := adopted.Prepare(ctx, db, m)
 	if err != nil {

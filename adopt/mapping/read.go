@@ -12,10 +12,10 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// Columns are names of columns. In YAML one may stand by itself.
+// Columns are names of columns. In YAML a single name needs no brackets.
 type Columns []string
 
-// UnmarshalYAML takes a name or a list of them.
+// UnmarshalYAML accepts a name or a list of names.
 func (c *Columns) UnmarshalYAML(node *yaml.Node) error {
 	if node.Kind == yaml.ScalarNode {
 		*c = Columns{node.Value}
@@ -40,14 +40,14 @@ func Read(path string) (Mapping, error) {
 // Parse reads a mapping from YAML.
 func Parse(raw []byte) (Mapping, error) {
 	def := dibs.DefaultSettings("").Backoff
-	m := Mapping{Backoff: def} // for fields of it that the file leaves out
+	m := Mapping{Backoff: def} // the file may give only some fields of the backoff
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
 	err := d.Decode(&m)
 	var several *yaml.LoadErrors
 	switch {
 	case err == nil && !errors.Is(d.Decode(new(yaml.Node)), io.EOF):
-		return m, invalid("mapping", "goes on after its end, which a line with --- or ... marks")
+		return m, invalid("mapping", "must be one YAML document; a line with --- or ... ends it")
 	case err == nil:
 		if m.Backoff == def {
 			m.Backoff = dibs.Backoff{}

@@ -10,9 +10,8 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// misfit says in the words of the mapping what is wrong where the reader of YAML gave
-// up, for its own are about Go. It goes by the place, not by the text. It is nil if
-// there is nothing at that place.
+// misfit describes an error of the YAML decoder in the words of the mapping, since the decoder names
+// Go types. It finds the field by its place in the file; nil: there is no field at that place.
 func misfit(raw []byte, line, column int) error {
 	var doc yaml.Node
 	if yaml.Unmarshal(raw, &doc) != nil || len(doc.Content) == 0 {
@@ -21,34 +20,34 @@ func misfit(raw []byte, line, column int) error {
 	return misfitIn(doc.Content[0], reflect.TypeFor[Mapping](), "", line, column)
 }
 
-func misfitIn(node *yaml.Node, of reflect.Type, path string, line, column int) error {
-	if of.Kind() == reflect.Pointer {
-		of = of.Elem()
+func misfitIn(node *yaml.Node, typ reflect.Type, path string, line, column int) error {
+	if typ.Kind() == reflect.Pointer {
+		typ = typ.Elem()
 	}
-	if node.Line == line && node.Column == column && (node.Kind != yaml.MappingNode || of.Kind() != reflect.Struct) {
-		got := ""
+	if node.Line == line && node.Column == column && (node.Kind != yaml.MappingNode || typ.Kind() != reflect.Struct) {
+		given := ""
 		if node.Kind == yaml.ScalarNode {
-			got = fmt.Sprintf(", got %.60q", node.Value)
+			given = fmt.Sprintf(", got %.60q", node.Value)
 		}
 		field := path
 		if field == "" {
 			field = "mapping"
 		}
-		return invalid(field, "line %d: must be %s%s", line, needs(of), got)
+		return invalid(field, "line %d: must be %s%s", line, needs(typ), given)
 	}
-	if node.Kind != yaml.MappingNode || of.Kind() != reflect.Struct {
+	if node.Kind != yaml.MappingNode || typ.Kind() != reflect.Struct {
 		return nil
 	}
-	names, types := fieldsOf(of)
+	names, types := fieldsOf(typ)
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key, value := node.Content[i], node.Content[i+1]
 		full := strings.TrimPrefix(path+"."+key.Value, ".")
 		at := slices.Index(names, key.Value)
 		switch {
 		case key.Line == line && key.Column == column && at < 0:
-			return invalid(full, "line %d: there is no such field; there are %s", line, strings.Join(names, ", "))
+			return invalid(full, "line %d: there is no such field; the fields are %s", line, strings.Join(names, ", "))
 		case key.Line == line && key.Column == column:
-			return invalid(full, "line %d: stands there twice", line)
+			return invalid(full, "line %d: is given twice", line)
 		case at < 0:
 			continue
 		}
@@ -59,15 +58,15 @@ func misfitIn(node *yaml.Node, of reflect.Type, path string, line, column int) e
 	return nil
 }
 
-// fieldsOf are the names of a struct's fields in YAML, and their types.
-func fieldsOf(of reflect.Type) (names []string, types []reflect.Type) {
-	for i := range of.NumField() {
-		f := of.Field(i)
+// fieldsOf lists the YAML names and the types of a struct's fields.
+func fieldsOf(typ reflect.Type) (names []string, types []reflect.Type) {
+	for i := range typ.NumField() {
+		f := typ.Field(i)
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
 		case strings.Contains(options, "inline"):
-			inner, of := fieldsOf(f.Type)
-			names, types = append(names, inner...), append(types, of...)
+			inner, innerTypes := fieldsOf(f.Type)
+			names, types = append(names, inner...), append(types, innerTypes...)
 			continue
 		case name == "":
 			name = strings.ToLower(f.Name)
@@ -77,9 +76,9 @@ func fieldsOf(of reflect.Type) (names []string, types []reflect.Type) {
 	return names, types
 }
 
-// needs says in words what a field takes.
-func needs(of reflect.Type) string {
-	switch of {
+// needs describes the values of a type of field.
+func needs(typ reflect.Type) string {
+	switch typ {
 	case reflect.TypeFor[time.Duration]():
 		return "a duration such as 10s or 1h"
 	case reflect.TypeFor[Columns]():
@@ -87,7 +86,7 @@ func needs(of reflect.Type) string {
 	case reflect.TypeFor[Set]():
 		return "columns with their values, such as {status: done}"
 	}
-	switch of.Kind() {
+	switch typ.Kind() {
 	case reflect.Int:
 		return "a whole number"
 	case reflect.Float64:
@@ -95,7 +94,7 @@ func needs(of reflect.Type) string {
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Struct:
-		names, _ := fieldsOf(of)
+		names, _ := fieldsOf(typ)
 		return "fields with their values: " + strings.Join(names, ", ")
 	}
 	return "text"

@@ -88,7 +88,7 @@ func TestAdoptInitOfNoTable(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byToken)
 		x.exec("create view open_tickets as select ref from tickets where status = 'new'")
-		c.fails(exitUsage, "", []string{"adopt", "init", "open_tickets"}, "name the table beneath, tickets")
+		c.fails(exitUsage, "", []string{"adopt", "init", "open_tickets"}, "name the table that it reads, tickets")
 		c.fails(exitUsage, "", []string{"adopt", "init", "ticket"}, "did you mean tickets?")
 	})
 }

@@ -279,7 +279,7 @@ func TestWhatAnAdoptedTableCannotDo(t *testing.T) {
 		c.fails(exitUsage, "", x.withTable("requeue", "17"), "requeue", "with SQL", "docs/adopt.md")
 		lockOnly := c.write("lock.yaml", ticketsHead)
 		c.fails(exitUsage, "", []string{"claim", "--table", lockOnly}, "claim", "side_table")
-		if r := c.run("", "work", "--table", lockOnly, "--", "true"); r.code != exitUsage || !strings.Contains(r.err, "dibs: claim: the mapping names nothing") {
+		if r := c.run("", "work", "--table", lockOnly, "--", "true"); r.code != exitUsage || !strings.Contains(r.err, "dibs: claim: the mapping names no column") {
 			t.Errorf("exit code %d: %s", r.code, r.err)
 		}
 		c.fails(exitNotFound, "", x.withTable("show", "6465633759962072763"), "no such job", "the row's own id (ref)", "dibs ls --table "+x.mapping)

@@ -36,7 +36,7 @@ func TestRowsThatAnotherProgramHasTakenAreTold(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byStatusBeside)
 		x.exec("update tickets set status = 'busy' where ref in ('17', 'd')")
-		const told = "2 rows are in progress by the table's own columns, and no lease of ours holds them"
+		const told = "2 rows are in progress by the table's own columns, but dibs holds no lease on them"
 		r := c.run("", x.withTable("ls")...)
 		if r.code != exitOK || !strings.Contains(r.err, told) || !strings.Contains(r.err, "put them back: update ") {
 			c.t.Errorf("ls: exit code %d: %s", r.code, r.err)

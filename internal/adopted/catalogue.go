@@ -14,63 +14,63 @@ type Querier interface {
 	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
 }
 
-// kind is what a column can hold, as far as it matters here.
+// kind groups column types by what they can hold.
 type kind int
 
 const (
 	Other kind = iota
 	Integer
-	Number // with a fraction
+	Number // number with a fraction
 	Boolean
 	Text
 	Blob
 	UUID
 	Document // JSON
-	Instant  // a time with its zone
-	Stamp    // a time without one
+	Instant  // time with a time zone
+	Stamp    // time without a time zone
 	Date
 )
 
-// Column is a column of a table, as the catalogue has it.
+// Column is a column of a table as the catalogue describes it.
 type Column struct {
 	Name      string
-	Decl      string // its type, as the database writes it
-	exactly   string // PostgreSQL: the same as no search_path changes it
-	equals    string // PostgreSQL: the operator that compares values, if it is none of the server's own
+	Decl      string // declared type, as the database writes it
+	exactly   string // PostgreSQL: type with its schema, whatever the search_path is
+	equals    string // PostgreSQL: operator for equality, if an extension defines it
 	Kind      kind
-	Null      bool
-	Loose     bool          // SQLite: null although it is a primary key
-	Def       string        // its default, as SQL; empty: none
+	Null      bool          // whether the column may hold null
+	Loose     bool          // SQLite: the column may hold null although it is in the primary key
+	Def       string        // default, as SQL; empty: there is none
 	Length    int           // most characters; 0: no limit
-	step      time.Duration // PostgreSQL: what a time of less than full precision is rounded to
-	Generated bool          // it cannot be written
-	computed  bool          // from other columns
+	step      time.Duration // PostgreSQL: unit to which times are rounded; 0: microseconds
+	Generated bool          // statements cannot write the column
+	computed  bool          // the database computes the column from others
 }
 
-// SQL is the column in statements, where the table is called t.
+// SQL names the column in statements, where the alias of the table is t.
 func (c Column) SQL() string { return "t." + Quote(c.Name) }
 
 // Index is an index of a table.
 type Index struct {
 	Name    string
-	def     string   // as SQL
-	Columns []string // in order; empty for an expression
-	Where   string   // its condition, if it is partial
+	def     string   // statement that creates the index
+	Columns []string // names of columns in order; empty if one is an expression
+	Where   string   // condition of a partial index; empty: the index has all rows
 	Unique  bool
 }
 
-// Table is a table, as the catalogue has it.
+// Table is a table as the catalogue describes it.
 type Table struct {
 	Schema, Name string
-	Called       string // for Mapping.Table: with its schema, if that is needed, and with quotes likewise
-	ID           int64  // PostgreSQL: its oid
+	Called       string // name for Mapping.Table, with schema and quotes where they are needed
+	ID           int64  // PostgreSQL: oid of the table
 	Columns      []Column
 	Indexes      []Index
-	Triggers     []string // their names
-	Whole        bool     // PostgreSQL: rows lie in this table alone, not in partitions or children
+	Triggers     []string // names of triggers
+	Whole        bool     // PostgreSQL: the table has no partitions or children
 	view         bool
-	beneath      []string // the tables that a view reads, as far as that can be told
-	rows         int64    // about how many, as the planner believes; -1: not known
+	beneath      []string // tables that a view reads, if they can be found
+	rows         int64    // the planner's estimate of the number of rows; -1: not known
 }
 
 // Quoted is the table's name in SQL.
@@ -85,12 +85,12 @@ func (t *Table) Column(name string) (Column, bool) {
 	return t.Columns[i], true
 }
 
-// names lists the columns, for errors.
+// names lists the columns for error messages.
 func (t *Table) names() string {
 	return joined(t.Columns, ", ", func(_ int, c Column) string { return c.Name })
 }
 
-// Keyed reports whether at most one row has the same values of the columns.
+// Keyed reports whether a unique index allows only one row for each combination of values in the columns.
 func (t *Table) Keyed(columns []string) bool {
 	return slices.ContainsFunc(t.Indexes, func(x Index) bool {
 		return x.Unique && x.Where == "" && len(x.Columns) > 0 &&
@@ -98,12 +98,12 @@ func (t *Table) Keyed(columns []string) bool {
 	})
 }
 
-// Led reports whether an index of all rows begins with the column.
+// Led reports whether an index, not a partial one, begins with the column.
 func (t *Table) Led(column string) bool {
 	return slices.ContainsFunc(t.Indexes, func(x Index) bool { return x.Where == "" && len(x.Columns) > 0 && x.Columns[0] == column })
 }
 
-// QueryAll reads rows of strings, where a null is the empty string.
+// QueryAll returns all rows as strings; a null becomes an empty string.
 func QueryAll(ctx context.Context, q Querier, query string, args ...any) ([][]string, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -133,7 +133,7 @@ func QueryAll(ctx context.Context, q Querier, query string, args ...any) ([][]st
 	return all, rows.Err()
 }
 
-// FirstOf is the first column.
+// FirstOf returns the first column of all rows.
 func FirstOf(rows [][]string, err error) (all []string, _ error) {
 	for _, r := range rows {
 		all = append(all, r[0])

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Condition is SQL of a mapping: one boolean expression.
+// Condition is one boolean SQL expression of a mapping.
 type Condition struct {
 	Field, text string
 	tokens      []token
@@ -15,8 +15,8 @@ type Condition struct {
 // token is a word, a "quoted" name, a 'string', a number or an operator.
 type token struct {
 	kind    tokenKind
-	text    string // as it stands there; of what is quoted, that
-	at, end int    // where in the condition it stands
+	text    string // text of the token, without quotes
+	at, end int    // first byte of the token in the condition, and the byte after it
 }
 
 type tokenKind int
@@ -28,9 +28,8 @@ const (
 	sign
 )
 
-// conditions are those that the mapping has. What is wrong with one is an error
-// that names its field: it goes into statements between parentheses, so it must
-// not be able to leave them.
+// conditions lists the mapping's conditions. A condition is put into statements between
+// parentheses, so one that could close them is an error, which names its field.
 func (p *Plan) conditions() ([]*Condition, error) {
 	var all []*Condition
 	for _, c := range []Condition{
@@ -44,7 +43,7 @@ func (p *Plan) conditions() ([]*Condition, error) {
 		}
 		var err error
 		if c.tokens, err = lex(c.text, p.Dialect.escapes); err == nil {
-			err = p.namesOf(&c)
+			err = p.checkNames(&c)
 		}
 		if err != nil {
 			return nil, Invalid(c.Field, "%v: %.200q", err, c.text)
@@ -54,8 +53,8 @@ func (p *Plan) conditions() ([]*Condition, error) {
 	return all, nil
 }
 
-// asWritten puts the conditions into the form in which statements hold them.
-func (p *Plan) asWritten() {
+// setTexts sets the conditions as statements contain them: their names are not qualified.
+func (p *Plan) setTexts() {
 	m := p.Mapping
 	for to, text := range map[*string]string{&p.Where: m.Where, &p.Unfinished: m.Unfinished, &p.Available: m.Available, &p.Running: m.Running} {
 		if text != "" {
@@ -64,8 +63,8 @@ func (p *Plan) asWritten() {
 	}
 }
 
-// namesOf refuses quoted names that are no columns, which SQLite takes for strings.
-func (p *Plan) namesOf(c *Condition) error {
+// checkNames refuses quoted names of no column: SQLite takes them for strings.
+func (p *Plan) checkNames(c *Condition) error {
 	if !p.Dialect.Loose || c.Has("select") {
 		return nil
 	}
@@ -82,10 +81,10 @@ func (p *Plan) namesOf(c *Condition) error {
 	return nil
 }
 
-// lex takes a condition apart, and refuses what could end it early, hide part of
-// it, or be read in two ways.
+// lex splits a condition into tokens. It refuses text that could close the parentheses around
+// the condition, hide part of it, or be read in two ways.
 func lex(text string, postgres bool) ([]token, error) {
-	l := &lexer{rest: text, all: len(text), postgres: postgres}
+	l := &lexer{rest: text, length: len(text), postgres: postgres}
 	for {
 		l.rest = strings.TrimLeft(l.rest, " \t\r\n")
 		if l.rest == "" {
@@ -106,10 +105,10 @@ func lex(text string, postgres bool) ([]token, error) {
 
 type lexer struct {
 	rest     string
-	all      int // length of the whole condition
+	length   int // length of the whole condition
 	postgres bool
 	tokens   []token
-	open     []byte // parentheses and brackets
+	open     []byte // parentheses and brackets that are not closed yet
 }
 
 func (l *lexer) next() error {
@@ -123,7 +122,7 @@ func (l *lexer) next() error {
 	case c == ';':
 		return fmt.Errorf("must be one expression, without a semicolon")
 	case c == '\'' && len(l.tokens) > 0 && l.tokens[len(l.tokens)-1].kind == quotedText:
-		return fmt.Errorf("has two strings in a row, which are read in different ways")
+		return fmt.Errorf("has two strings in a row, which databases read in different ways")
 	case c == '\'':
 		return l.quoted('\'', quotedText, false)
 	case l.postgres && (strings.HasPrefix(s, "e'") || strings.HasPrefix(s, "E'")):
@@ -140,7 +139,7 @@ func (l *lexer) next() error {
 		l.take(sign, 1)
 	case c == ')' || c == ']':
 		if len(l.open) == 0 || (l.open[len(l.open)-1] == '(') != (c == ')') {
-			return fmt.Errorf("has a %q that closes nothing", c)
+			return fmt.Errorf("has a %q without an opening one", c)
 		}
 		l.open = l.open[:len(l.open)-1]
 		l.take(sign, 1)
@@ -167,13 +166,13 @@ func (l *lexer) take(kind tokenKind, n int) {
 }
 
 func (l *lexer) add(kind tokenKind, text string, n int) {
-	at := l.all - len(l.rest)
+	at := l.length - len(l.rest)
 	l.tokens = append(l.tokens, token{kind, text, at, at + n})
 	l.rest = l.rest[n:]
 }
 
-// quoted takes what stands between quotes. What a backslash means in PostgreSQL's
-// strings is a setting, unless they say E'…'.
+// quoted reads a token in quotes. It refuses a backslash in a PostgreSQL string other than
+// E'…': its meaning depends on a setting.
 func (l *lexer) quoted(end byte, kind tokenKind, escapes bool) error {
 	s := l.rest
 	for i := 1; i < len(s); i++ {
@@ -196,7 +195,7 @@ func (l *lexer) quoted(end byte, kind tokenKind, escapes bool) error {
 	return fmt.Errorf("has a %q that is not closed", s[0])
 }
 
-// dollars takes $tag$…$tag$.
+// dollars reads a token of the form $tag$…$tag$.
 func (l *lexer) dollars() error {
 	s := l.rest
 	n := 1
@@ -219,19 +218,19 @@ func inWord(c byte) bool {
 	return c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// Has reports whether the word stands in the condition.
+// Has reports whether the condition contains the word.
 func (c *Condition) Has(name string) bool {
 	return slices.ContainsFunc(c.tokens, func(t token) bool { return t.kind == word && strings.EqualFold(t.text, name) })
 }
 
-// Names reports whether the condition can be about the column.
+// Names reports whether the condition contains the column's name.
 func (c *Condition) Names(col Column) bool {
 	return slices.ContainsFunc(c.tokens, func(t token) bool {
 		return (t.kind == word || t.kind == quotedName) && strings.EqualFold(t.text, col.Name)
 	})
 }
 
-// WholeRow reports whether the condition is about the row as a whole, as in looks(t).
+// WholeRow reports whether the condition uses the row as a whole, as in f(t) or t.*.
 func (c *Condition) WholeRow() bool {
 	for i, t := range c.tokens {
 		if t.kind == word && t.text == "t" && (i+2 >= len(c.tokens) || c.tokens[i+1].text != "." || c.tokens[i+2].text == "*") {
@@ -241,11 +240,11 @@ func (c *Condition) WholeRow() bool {
 	return false
 }
 
-// Words that may stand before a parenthesis and call nothing that could write.
+// constructs lists words that may precede a parenthesis without calling a function that could write.
 const constructs = " and or not in is between like ilike any all some case when then else exists coalesce nullif greatest least now "
 
-// plain reports whether the condition calls no function but PostgreSQL's own
-// constructs and operators, as far as one can see: no call, no cast, no query.
+// plain reports whether the condition's tokens show no function call, cast or query: only
+// PostgreSQL's own constructs and operators.
 func (c *Condition) plain() bool {
 	for i, t := range c.tokens {
 		switch {
@@ -262,13 +261,13 @@ func (c *Condition) plain() bool {
 	return !c.Has("select") && !c.Has("cast") && !c.Has("operator")
 }
 
-// Comparison is a column that a condition compares with texts, numbers or booleans, as in a = 1 or a in (1, 2).
+// Comparison is a column with the literals that a condition compares it with, as in a = 1 or a in (1, 2).
 type Comparison struct {
 	Column
 	Values []string
 }
 
-// Comparisons are those of the condition, in its order. Of a condition with a query nothing is told.
+// Comparisons lists the comparisons of a condition, in their order; none if it contains a query.
 func (p *Plan) Comparisons(c *Condition) (all []Comparison) {
 	for i, t := range c.tokens {
 		col, ok := p.columnOf(t)
@@ -301,7 +300,7 @@ func (t token) literal() bool {
 	return t.kind == quotedText || t.kind == word && (t.text[0] >= '0' && t.text[0] <= '9' || strings.EqualFold(t.text, "true") || strings.EqualFold(t.text, "false"))
 }
 
-// columnOf is the column that a token of a condition names.
+// columnOf finds the column that a token names.
 func (p *Plan) columnOf(t token) (Column, bool) {
 	if t.kind != word && t.kind != quotedName {
 		return Column{}, false
@@ -315,7 +314,7 @@ func (p *Plan) columnOf(t token) (Column, bool) {
 	return p.On.Columns[i], true
 }
 
-// Unqualified is the condition without the table's name t, which an index does not know.
+// Unqualified is the condition without the alias t, which create index does not know.
 func (c *Condition) Unqualified() string {
 	var b strings.Builder
 	from := 0

@@ -9,8 +9,8 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// A condition stands in statements between parentheses. One that is accepted cannot leave them,
-// hide what follows it or be told apart from what stands around it. The tokens are all of it.
+// A condition stands in statements between parentheses. An accepted condition can neither close
+// them nor hide what follows it, and its tokens cover all of its text.
 func FuzzCondition(f *testing.F) {
 	for _, text := range []string{
 		"status = 'new'", "a = 'it''s' and (b is null or c in (1, 2))", `t."a b" > 1.5e3`, "x::int = any (array[1, 2])", `a = E'\'' or b = e'\\'`,
@@ -52,14 +52,14 @@ func FuzzCondition(f *testing.F) {
 	})
 }
 
-// covered wants that tokens are what stands at their places, and blanks between them.
+// covered checks that each token has the text at its place, and that only blanks stand between tokens.
 func covered(t *testing.T, text string, tokens []token, postgres bool) {
 	t.Helper()
 	at := 0
 	for _, tok := range tokens {
 		between := text[at:tok.at]
 		if postgres && tok.kind == quotedText && tok.at > at && strings.ContainsAny(text[tok.at-1:tok.at], "eE") {
-			between = text[at : tok.at-1] // leave out the E of E'…'
+			between = text[at : tok.at-1] // skip the E of E'…'
 		}
 		if strings.Trim(between, " \t\r\n") != "" {
 			t.Errorf("%q is no part of a token of %q", between, text)
@@ -81,7 +81,7 @@ func covered(t *testing.T, text string, tokens []token, postgres bool) {
 	}
 }
 
-// endOf is where what the first token opens is closed.
+// endOf finds the token that closes what the first token opens.
 func endOf(tokens []token) int {
 	depth := 0
 	return slices.IndexFunc(tokens, func(tok token) bool {
@@ -92,8 +92,8 @@ func endOf(tokens []token) int {
 	})
 }
 
-// staysInside asks SQLite itself: whatever the condition, the statement that holds it has two
-// columns, of which the second is not its, and is all that there is.
+// staysInside lets SQLite judge: whatever the condition, the statement around it is a single one
+// with two columns, and the second does not depend on the condition.
 func staysInside(t *testing.T, db *sql.DB, text string) {
 	t.Helper()
 	rows, err := db.Query("select (" + text + ") as inside, 'outside' as outside where 1 = 0")

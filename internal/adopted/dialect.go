@@ -15,55 +15,55 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// Dialect is what the databases write differently in the parts that statements are
-// made of. The statements themselves are files: in sql those that are the same for all, in a folder below the others.
+// Dialect holds what the databases write differently in the parts of statements. The statements
+// are files: in the folder sql if they are the same for all, else in a folder below it.
 type Dialect struct {
 	forms
 	database
 }
 
-// database is what takes code of its own for each database.
+// database has the methods that need code of their own for each database.
 type database interface {
-	// lookUp reads the catalogue. It returns nil if there is no such table.
+	// lookUp reads a table from the catalogue. It returns nil if there is no such table.
 	lookUp(ctx context.Context, q Querier, schema, name string) (*Table, error)
-	// verify has the database check that the plan's conditions are such, and only read.
+	// verify lets the database check that the plan's conditions are valid, and that they only read.
 	verify(ctx context.Context, db *sql.DB, p *Plan) error
-	// Peek runs f where it can only read, and not for longer than limit.
+	// Peek runs f on a Querier that only reads, and ends its statements after limit.
 	Peek(ctx context.Context, db *sql.DB, limit time.Duration, f func(Querier) error) error
 	// Begin begins a transaction that can write.
 	Begin(ctx context.Context, db *sql.DB) (*Session, error)
-	// Clock says how a column's times are written; an empty format is the default of its type.
+	// Clock returns how a column's times are written. An empty format means the default of its type.
 	Clock(c Column, f mapping.TimeFormat) (Clock, error)
-	json(expr string, c Column, asJSON bool) string // the value as JSON text
-	object(columns []Column, exprs []string) string // a JSON object of columns, as text
-	item(doc string, i int, c Column) string        // element i of a JSON array, as c's type
-	cast(expr string, c Column) string              // the value as the column would hold it
+	json(expr string, c Column, asJSON bool) string // SQL for a value as JSON text
+	object(columns []Column, exprs []string) string // SQL for a JSON object of columns, as text
+	item(doc string, i int, c Column) string        // SQL for element i of a JSON array, in the type of c
+	cast(expr string, c Column) string              // SQL for a value in the type of c
 }
 
-// forms are what the databases differ in that needs no code. A %s stands for an expression.
+// forms holds the differences between databases that need no code. A %s stands for an expression.
 type forms struct {
-	Title         string                    // the database's name
-	files         func() *template.Template // its statements
-	Mark          string                    // stands before the number of a parameter
-	now           string                    // the time now, in microseconds since 1970
-	array, Comma  string                    // a JSON array of values, as text; what is between the values of one
-	text, hex     string                    // a value as text; bytes as hexadecimal digits
-	exactTime     string                    // a time as text that no other time has
-	batch, member string                    // the rows v of the JSON array %s; a text of v by its name
-	part          string                    // JSON of v by its name
-	among         string                    // %[1]s is in the JSON array of strings %[2]s, or that is null
-	tokens        map[kind]string           // 32 hexadecimal digits as a value for a column of the kind
-	Tables, alike string                    // queries of the names of tables: of all, and of those called $1 in any case
-	stranger      string                    // query of the owner of what has the name $1, if one who may write to $2 must not trust it; empty: nothing has an owner
+	Title         string                    // name of the database
+	files         func() *template.Template // templates of the statements
+	Mark          string                    // sign before the number of a parameter
+	now           string                    // current time in microseconds since 1970
+	array, Comma  string                    // JSON array of values, as text; separator between its values
+	text, hex     string                    // value as text; bytes as hexadecimal digits
+	exactTime     string                    // time as text, different for each time
+	batch, member string                    // rows v of the JSON array %s; text of a member of v
+	part          string                    // JSON of a member of v
+	among         string                    // condition: %[1]s is in the JSON array of strings %[2]s, or the array is null
+	tokens        map[kind]string           // value for a column of the kind, from 32 hexadecimal digits
+	Tables, alike string                    // queries that list tables: all, and those with the name $1 in any case
+	stranger      string                    // query for the owner of table $1, unless users of table $2 can trust this owner; empty: tables have no owners
 
-	OneStatement bool // a statement can choose rows, write them and return them
-	RowLocks     bool // rows are locked one by one, and others pass over those that are locked
-	qualifies    bool // a search path says what names mean, unless they are written with their schema
-	escapes      bool // a backslash in a string can mean something; there are E'…' and $$…$$
-	Loose        bool // "names" of no column are strings, and others are found in any case; columns hold what is written, whatever their types
+	OneStatement bool // one statement can choose rows, write them and return them
+	RowLocks     bool // transactions lock single rows, and claims can skip locked rows
+	qualifies    bool // names without a schema depend on a search path
+	escapes      bool // strings can contain escapes; E'…' and $$…$$ are strings
+	Loose        bool // a quoted name of no column is a string; names match in any case; columns accept values of any type
 }
 
-// Qualified is a statement whose names mean the same whatever the session's path is.
+// Qualified writes a statement so that its names do not depend on the session's search path.
 func (d Dialect) Qualified(statement string) string {
 	if d.qualifies {
 		return qualify.Text(statement)
@@ -71,7 +71,7 @@ func (d Dialect) Qualified(statement string) string {
 	return statement
 }
 
-// theirs marks a part of a statement that qualified leaves as it is.
+// theirs marks a part of a statement that Qualified leaves as it is.
 func (d Dialect) theirs(part string) string {
 	if d.qualifies {
 		return qualify.Theirs(part)
@@ -79,7 +79,7 @@ func (d Dialect) theirs(part string) string {
 	return part
 }
 
-// Look reads rows of strings, and not for longer than limit. The query is qualified, and may have parameters.
+// Look returns the rows of a query as strings, and ends it after limit. It qualifies the query, which may have parameters.
 func (d Dialect) Look(ctx context.Context, db *sql.DB, limit time.Duration, query string, values map[string]any) (rows [][]string, err error) {
 	st := numbered(d, query)
 	err = d.Peek(ctx, db, limit, func(q Querier) error {
@@ -89,12 +89,12 @@ func (d Dialect) Look(ctx context.Context, db *sql.DB, limit time.Duration, quer
 	return rows, err
 }
 
-// Quote writes a name that has been found in the catalogue.
+// Quote writes a name of the catalogue in quotes.
 func Quote(identifier string) string {
 	return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"`
 }
 
-// Literal writes a value of a mapping.
+// Literal writes a value of a mapping as SQL.
 func (d Dialect) Literal(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -110,26 +110,26 @@ func (d Dialect) Literal(v any) (string, error) {
 			return fmt.Sprint(v), nil
 		}
 	}
-	return "", fmt.Errorf("must be null, a boolean, a number or a string; %v is none: put it in quotes if it is meant as text", v)
+	return "", fmt.Errorf("must be null, a boolean, a number or a string, not %v; put it in quotes if it is meant as text", v)
 }
 
-// str writes a string.
+// str writes a string as SQL.
 func (d Dialect) str(s string) string {
 	quoted := "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	if d.escapes && strings.Contains(s, `\`) { // means the same whatever standard_conforming_strings says
+	if d.escapes && strings.Contains(s, `\`) { // E'…' does not depend on standard_conforming_strings
 		return "E" + strings.ReplaceAll(quoted, `\`, `\\`)
 	}
 	return quoted
 }
 
-// AsText is the value as text.
+// AsText is SQL for a value as text.
 func (d Dialect) AsText(expr string) string { return fmt.Sprintf(d.text, expr) }
 
-// exact is the value as text that no other value has.
+// exact is SQL for a value as text that differs for any two values.
 func (d Dialect) exact(expr string, c Column) string {
 	form := d.text
 	switch c.Kind {
-	case Instant, Stamp: // whatever the session's time zone and date style are
+	case Instant, Stamp: // plain text depends on the session's time zone and date style
 		form = d.exactTime
 	case Blob:
 		form = d.hex
@@ -137,23 +137,23 @@ func (d Dialect) exact(expr string, c Column) string {
 	return fmt.Sprintf(form, expr)
 }
 
-// keyed is the value as it stands in a key: a time in UTC, for how one with a zone is written depends on the session's.
-func keyed(expr string, c Column) string {
+// inKey is SQL for a value as a key contains it. Times are in UTC there, independent of the session's time zone.
+func inKey(expr string, c Column) string {
 	if c.Kind == Instant {
 		return "(" + expr + " at time zone 'utc')"
 	}
 	return expr
 }
 
-// arrayOf is a JSON array of values, as text.
+// arrayOf is SQL for a JSON array of values, as text.
 func (d Dialect) arrayOf(exprs []string) string {
 	return fmt.Sprintf(d.array, strings.Join(exprs, ", "))
 }
 
-// isAmong is true for values in a JSON array of strings, or if that is null.
+// isAmong is a condition: the value is in a JSON array of strings, or the array is null.
 func (d Dialect) isAmong(expr, list string) string { return fmt.Sprintf(d.among, expr, list) }
 
-// Token is the parameter, 32 hexadecimal digits, as a value for c.
+// Token is SQL for the parameter, 32 hexadecimal digits, as a value for c.
 func (d Dialect) Token(param string, c Column) (string, error) {
 	form, ok := d.tokens[c.Kind]
 	if !ok || c.Length > 0 && c.Length < 32 {
@@ -162,15 +162,15 @@ func (d Dialect) Token(param string, c Column) (string, error) {
 	return fmt.Sprintf(form, param), nil
 }
 
-// Clock is how the times of one column are written.
+// Clock writes and reads the times of one column.
 type Clock struct {
-	now    string                   // the time now, as a value for the column
-	After  func(secs string) string // the same, so many seconds later
-	micros func(expr string) string // a value of the column, as microseconds since 1970
-	Grain  time.Duration            // what it rounds down to; 0: finer than any lease
+	now    string                   // current time as a value for the column
+	After  func(secs string) string // time that many seconds from now, as a value for the column
+	micros func(expr string) string // value of the column in microseconds since 1970
+	Grain  time.Duration            // unit to which times are rounded down; 0: microseconds
 }
 
-// Steps says how exact the times are.
+// Steps names the unit of the times.
 func (c Clock) Steps() string {
 	switch c.Grain {
 	case 0:
@@ -201,16 +201,16 @@ func InTx(ctx context.Context, d Dialect, db *sql.DB, f func(Querier) error) err
 	} else {
 		err = s.commit()
 	}
-	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // database/sql has rolled it back for that
+	if errors.Is(err, sql.ErrTxDone) && ctx.Err() != nil { // database/sql has rolled back because the context ended
 		err = fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
 	return err
 }
 
-// DialectOf asks the database what it is.
+// DialectOf asks the database which dialect it speaks.
 func DialectOf(ctx context.Context, db *sql.DB) (Dialect, error) {
 	var version string
-	pgErr := db.QueryRowContext(ctx, "show server_version_num").Scan(&version) // first: a server logs what it does not know
+	pgErr := db.QueryRowContext(ctx, "show server_version_num").Scan(&version) // asked first: PostgreSQL would log the other query as an error
 	if pgErr == nil {
 		return Postgres, nil
 	}
@@ -220,5 +220,5 @@ func DialectOf(ctx context.Context, db *sql.DB) (Dialect, error) {
 	if err := db.PingContext(ctx); err != nil {
 		return Dialect{}, err
 	}
-	return Dialect{}, fmt.Errorf("only PostgreSQL and SQLite can be adopted from so far: %w", pgErr)
+	return Dialect{}, fmt.Errorf("only tables of PostgreSQL and SQLite can be adopted: %w", pgErr)
 }

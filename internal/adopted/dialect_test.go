@@ -10,7 +10,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
-// A call whose context ends within its transaction says so, and not that somebody has ended it.
+// A call whose context ends within its transaction reports this, not that the transaction is done.
 func TestATransactionThatItsContextEndsIsNoFault(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("pgx", pgtest.URL(t))

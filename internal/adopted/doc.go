@@ -1,5 +1,5 @@
-// Package adopted makes SQL of a mapping: what package adopt runs, and what package adopt/advice
-// judges. [Prepare] finds the table, has the database check the mapping's conditions, and returns a
-// [Plan], which holds all statements of a store. What databases write differently is a [Dialect],
-// and the statements are templates in sql/, a folder for each database.
+// Package adopted makes SQL from a mapping: package adopt runs it, and package adopt/advice judges
+// it. [Prepare] finds the table, lets the database check the mapping's conditions, and returns a
+// [Plan] with all statements of a store. A [Dialect] holds what databases write differently. The
+// statements are templates in sql/, which has a folder for each database.
 package adopted

@@ -13,17 +13,17 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// errBad has database/sql throw a connection away.
+// errBad makes database/sql discard a connection.
 var errBad = driver.ErrBadConn
 
-// Codes of errors, of PostgreSQL's drivers and of SQLite's. No driver is imported for them.
+// These interfaces read error codes from the drivers of PostgreSQL and SQLite without importing one.
 type (
 	sqlState   interface{ SQLState() string }
 	resultCode interface{ Code() int }
-	unsent     interface{ SafeToRetry() bool } // pgx: the connection was closed before anything was sent
+	unsent     interface{ SafeToRetry() bool } // pgx: nothing was sent before the connection closed
 )
 
-// sqlite's primary result codes that may pass: BUSY, LOCKED, NOMEM, READONLY, IOERR,
+// passing holds SQLite's primary result codes for conditions that may pass: BUSY, LOCKED, NOMEM, READONLY, IOERR,
 // FULL, CANTOPEN, PROTOCOL.
 var passing = map[int]bool{5: true, 6: true, 7: true, 8: true, 10: true, 13: true, 14: true, 15: true}
 
@@ -37,8 +37,8 @@ func Invalid(field, reason string, args ...any) error {
 	return &dibs.InvalidError{Field: field, Reason: fmt.Sprintf(reason, args...)}
 }
 
-// Classify names the operation and adds the sentinel that says what the caller can
-// do. It goes by codes, never by text.
+// Classify adds the operation to an error, and ErrUnavailable if a later attempt may succeed.
+// It judges by codes, never by text.
 func Classify(op string, err error) error {
 	if err == nil {
 		return nil
@@ -69,7 +69,7 @@ func unavailable(err error) bool {
 		case "08", "40", "53", "55", "57", "58", "XX", "25": // connection, rollback, resources, state, operator, system, internal; read-only server
 			return true
 		}
-		return pg.SQLState() == uniqueViolation // by a row that another program has just changed
+		return pg.SQLState() == uniqueViolation // another program has just changed a row to the same value
 	case errors.As(err, &lite):
 		return passing[lite.Code()&0xff]
 	}
@@ -79,21 +79,21 @@ func unavailable(err error) bool {
 
 const uniqueViolation, insufficientPrivilege, readOnly, queryCanceled = "23505", "42501", "25006", "57014"
 
-// Refused reports whether the database does not take the values of a row.
+// Refused reports whether the database refused the values of a row.
 func Refused(err error) bool {
 	var pg sqlState
 	var lite resultCode
 	switch {
 	case errors.As(err, &pg) && len(pg.SQLState()) == 5:
 		class := pg.SQLState()[:2]
-		return class == "22" || class == "23" || class == "P0" // data, constraints, what a trigger raises
+		return class == "22" || class == "23" || class == "P0" // invalid data, a constraint, an exception of a trigger
 	case errors.As(err, &lite):
 		return lite.Code()&0xff == 19
 	}
 	return false
 }
 
-// Forbidden reports whether the user lacks a right, or the server takes no changes.
+// Forbidden reports whether the user lacks a right, or the server is read-only.
 func Forbidden(err error) bool {
 	var pg sqlState
 	return errors.As(err, &pg) && (pg.SQLState() == insufficientPrivilege || pg.SQLState() == readOnly)
@@ -101,7 +101,7 @@ func Forbidden(err error) bool {
 
 var errTooLong = errors.New("it took too long")
 
-// TooLong reports whether peek ended a statement.
+// TooLong reports whether Peek ended a statement because it took too long.
 func TooLong(err error) bool {
 	var pg sqlState
 	return errors.As(err, &pg) && pg.SQLState() == queryCanceled || errors.Is(err, errTooLong)

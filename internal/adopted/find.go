@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Find looks a table up by the name that a mapping gives it. A mapping that names no schema never leads to a
-// table of a schema that is not in the session's path: that is for anywhere, by which a mapping is made.
-// What is no table is an error that names those that may be meant.
+// Find finds a table by its name in a mapping. Without a schema in the name it searches only the schemas of the
+// session's search path. With anywhere, which serves to make a mapping, it searches all schemas. If there is no such
+// table, the error names similar ones.
 func Find(ctx context.Context, q Querier, d Dialect, full string, anywhere bool) (*Table, error) {
 	schema, name := splitName(full)
 	on, err := d.lookUp(ctx, q, schema, name)
@@ -27,17 +27,17 @@ func Find(ctx context.Context, q Querier, d Dialect, full string, anywhere bool)
 		}
 	}
 	switch {
-	case on == nil: // it is just gone
+	case on == nil: // the table has just been dropped
 		return nil, Invalid("table", "there is no table %q in this database", full)
 	case on.view:
-		return nil, Invalid("table", "%s is not an ordinary table: rows of a view have no key; name the table beneath%s, and write the view's condition as \"where\"", full, beneathIt(on.beneath))
+		return nil, Invalid("table", "%s is not an ordinary table: rows of a view have no key; name the table that it reads%s, and write the view's condition as \"where\"", full, beneathIt(on.beneath))
 	}
 	on.Called = called
 	return on, nil
 }
 
-// oneLike is the name of the one table whose name differs from what was asked for in case alone, or in
-// SQL Server's schema dbo, which other databases do not have.
+// oneLike finds the one table whose name differs only in case, or also in SQL Server's schema dbo, which
+// other databases do not have.
 func oneLike(ctx context.Context, q Querier, d Dialect, full string, anywhere bool) (string, error) {
 	schema, name := splitName(full)
 	rows, err := QueryAll(ctx, q, d.alike, name)
@@ -46,7 +46,7 @@ func oneLike(ctx context.Context, q Querier, d Dialect, full string, anywhere bo
 	}
 	var like []string
 	for dbo := strings.EqualFold(schema, "dbo"); ; schema, dbo = "", false {
-		for _, r := range rows { // schema, name, and whether the path leads to it
+		for _, r := range rows { // columns: schema, name, and whether the schema is in the search path
 			visible := Yes(r[2])
 			switch {
 			case schema != "" && !strings.EqualFold(schema, r[0]), schema == "" && !visible && !anywhere:
@@ -70,7 +70,7 @@ func oneLike(ctx context.Context, q Querier, d Dialect, full string, anywhere bo
 		}
 		return "", Invalid("table", "there is no table %q in this database%s", full, didYouMean(full, rows))
 	}
-	return "", Invalid("table", "%q may be any of these: write the one that is meant as it stands here: %s", full, strings.Join(like, ", "))
+	return "", Invalid("table", "%q may be any of these tables: write one of them exactly so: %s", full, strings.Join(like, ", "))
 }
 
 func beneathIt(tables []string) string {
@@ -80,11 +80,11 @@ func beneathIt(tables []string) string {
 	return ", " + tables[0]
 }
 
-// didYouMean names up to three tables whose names are like it, the most alike first, or
-// those that there are, if they are few.
+// didYouMean names up to three tables with similar names, the most similar first. If there
+// are none, it lists all tables, or counts them if there are many.
 func didYouMean(full string, tables [][]string) string {
 	_, name := splitName(strings.ToLower(full))
-	var like [3][]string // the same in another schema or case; a part; a few letters away
+	var like [3][]string // same name in another schema or case; one name contains the other; a few letters differ
 	for _, t := range tables {
 		_, other := splitName(strings.ToLower(t[0]))
 		switch {
@@ -108,8 +108,8 @@ func didYouMean(full string, tables [][]string) string {
 	return "; did you mean " + strings.Join(all[:min(len(all), 3)], " or ") + "?"
 }
 
-// distance is how many letters must be changed, added, left out or swapped with the
-// next to make a of b.
+// distance counts the letters that must be changed, added, removed or swapped with the next
+// to turn a into b.
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	d := make([][]int, len(x)+1)
@@ -133,10 +133,10 @@ func distance(a, b string) int {
 	return d[len(x)][len(y)]
 }
 
-// closing is the sign that ends a quoted name, by the one that begins it.
+// closing maps the sign that opens a quoted name to the one that closes it.
 var closing = map[byte]byte{'"': '"', '[': ']', '`': '`'}
 
-// splitName takes SCHEMA.NAME apart. Each may be quoted as databases do: "name", [name] or `name`.
+// splitName splits SCHEMA.NAME. Both parts may be quoted: "name", [name] or `name`.
 func splitName(table string) (schema, name string) {
 	first, rest, ok := unquote(table)
 	switch {
@@ -157,7 +157,7 @@ func splitName(table string) (schema, name string) {
 	return "", table
 }
 
-// unquote takes a quoted name off the beginning.
+// unquote splits off a quoted name at the beginning.
 func unquote(s string) (name, rest string, ok bool) {
 	if s == "" || closing[s[0]] == 0 {
 		return "", s, false
@@ -168,7 +168,7 @@ func unquote(s string) (name, rest string, ok bool) {
 		switch {
 		case s[i] != end:
 			b.WriteByte(s[i])
-		case i+1 < len(s) && s[i+1] == end: // twice stands for once
+		case i+1 < len(s) && s[i+1] == end: // a doubled quote stands for one
 			b.WriteByte(end)
 			i++
 		default:
@@ -178,7 +178,7 @@ func unquote(s string) (name, rest string, ok bool) {
 	return "", s, false
 }
 
-// joinName is what splitName takes apart. A schema may be empty.
+// joinName is the inverse of splitName. The schema may be empty.
 func joinName(schema, name string) string {
 	if schema != "" {
 		schema = asPart(schema) + "."
@@ -186,7 +186,7 @@ func joinName(schema, name string) string {
 	return schema + asPart(name)
 }
 
-// asPart quotes what would not be read as one name.
+// asPart quotes a name that splitName would not read as one.
 func asPart(name string) string {
 	if name == "" || closing[name[0]] != 0 || strings.Contains(name, ".") {
 		return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`

@@ -34,7 +34,7 @@ func (p *Plan) setTimes() (err error) {
 	return nil
 }
 
-// TimesOf is the mapping's format for columns whose type leaves it open.
+// TimesOf is the mapping's time format; empty if the column's type fixes the format.
 func (p *Plan) TimesOf(c Column) mapping.TimeFormat {
 	if c.Kind == Instant {
 		return ""
@@ -76,7 +76,7 @@ func (p *Plan) setFence() error {
 		p.Fence = append(p.Fence, p.Started.Column)
 	}
 	if len(p.Fence) == 1 && p.Started != nil && p.Fence[0].Name == p.Started.Name && !p.SideTable && p.Started.Grain > time.Millisecond {
-		return Invalid("claim.started_at", "%s holds %s, so that two claims of a row within one would look alike: name locked_by, attempts or token too, or set side_table", p.Started.Name, p.Started.Steps())
+		return Invalid("claim.started_at", "%s holds %s: two claims of a row within one of these would look alike; name locked_by, attempts or token too, or set side_table", p.Started.Name, p.Started.Steps())
 	}
 	if len(p.Fence) == 0 && !p.SideTable && p.Marked() {
 		return Invalid("claim", "writes nothing that tells one claim from another: name a token, locked_by or started_at column, or set side_table")

@@ -13,23 +13,23 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// The conditions and what claims and outcomes write must fit: a claimed row must not
-// be available any more, a completed one not unfinished. Nothing is written to see
-// that: the conditions are evaluated over rows as they would be afterwards, of some
-// that are available now, or of one as it is inserted by default.
+// This file checks that the conditions fit what claims and outcomes write: a claimed row must
+// no longer be available, and a completed row must not be unfinished. The check writes nothing.
+// It evaluates the conditions over queries that return available rows as a claim or an outcome
+// would change them. If no row is available it takes one with the columns' defaults.
 
 const (
-	LifeRows = 100                    // how many rows are evaluated
-	lifeTime = 500 * time.Millisecond // how long that may take
+	LifeRows = 100                    // most rows over which conditions are evaluated
+	lifeTime = 500 * time.Millisecond // longest time that an evaluation may take
 )
 
-// stage is a row as something leaves it, and what must not be true of it then.
+// stage describes rows after a claim or an outcome, and a condition that must not be true of them.
 type stage struct {
-	field  string
-	rows   string // a query
-	bad    string
-	unless bool // only if it is so for every row: such as one whose attempts are used up
-	why    string
+	field   string // field of the mapping, for the error
+	rows    string // query that returns the changed rows
+	bad     string // condition that must not be true
+	allRows bool   // it is an error only if the condition is true of every row: in some the attempts may be used up
+	why     string // text of the error
 }
 
 func (p *Plan) checkLife(ctx context.Context, db *sql.DB) error {
@@ -51,8 +51,8 @@ func (p *Plan) checkLife(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// checkNamed finds without any row what can never be right: a claim that writes
-// nothing that the condition for available rows looks at.
+// checkNamed needs no rows: it refuses a claim that writes none of the columns that
+// "available" names.
 func (p *Plan) checkNamed() error {
 	i := slices.IndexFunc(p.Conds, func(c *Condition) bool { return c.Field == "available" })
 	if i < 0 || p.SideTable || p.LockOnly() || p.Conds[i].Has("select") {
@@ -68,11 +68,11 @@ func (p *Plan) checkNamed() error {
 		return nil
 	}
 	names := joined(claims, ", ", func(_ int, a Assignment) string { return a.To.Name })
-	return Invalid("claim", "writes %s, and \"available\" looks at none of it: a row would be claimed for ever; have claim.set change what makes it available",
+	return Invalid("claim", "writes %s, and \"available\" looks at none of these: a row would be claimed for ever; write in claim.set a column that \"available\" looks at",
 		names)
 }
 
-// Waiting is true for rows that nobody is at, whenever their time comes.
+// Waiting is a condition for unfinished rows that no worker has claimed, even if they may start only later.
 func (p *Plan) Waiting() string {
 	if p.Available == "" {
 		return p.Open
@@ -80,14 +80,14 @@ func (p *Plan) Waiting() string {
 	return p.Open + " and (" + p.Available + ")"
 }
 
-// Life is what is needed of a row to judge the conditions over it.
+// Life holds the columns of a row that are needed to check the conditions, and the stages to check.
 type Life struct {
 	*Plan
 	Cols   []Column
 	stages func(rows string) []stage
 }
 
-// life is false if the conditions cannot be judged over rows that are not in the table.
+// life returns false if the conditions cannot be evaluated over rows that are not in the table.
 func (p *Plan) life() (*Life, bool) {
 	l := &Life{Plan: p}
 	ends := Values{Err: "'an error'", Result: "null", Delay: "null"}
@@ -100,7 +100,7 @@ func (p *Plan) life() (*Life, bool) {
 	for _, c := range p.On.Columns {
 		named := slices.ContainsFunc(p.Conds, func(d *Condition) bool { return d.Names(c) })
 		if named && c.computed {
-			return nil, false // it would have to be made anew
+			return nil, false // a query cannot recompute the column
 		}
 		written := slices.ContainsFunc(writes, func(a Assignment) bool { return a.To.Name == c.Name })
 		if named || written || c.Name == p.Claim.Attempts || c.Name == p.NotBefore {
@@ -116,22 +116,22 @@ func (p *Plan) life() (*Life, bool) {
 		if !p.SideTable && !p.LockOnly() {
 			all = append(all, stage{
 				"claim", claimed, p.Waiting(), false,
-				"leaves rows available: they would be claimed for ever; have claim.set write what \"available\" looks at",
+				"leaves rows available: they would be claimed for ever; write in claim.set a column that \"available\" looks at",
 			})
 		}
 		if p.Marked() {
 			all = append(all,
 				stage{
 					"unfinished", claimed, "(" + p.Open + ") is not true", false,
-					"is not true of a row that was claimed, so that every outcome would be refused; a claim must not end rows",
+					"is not true of a claimed row, so every outcome would be refused; a claim must not end rows",
 				},
 				stage{
 					"running", claimed, "(" + p.AtWork + ") is not true", false,
-					"is not true of a row that was claimed, so that every outcome would be refused; it must be true of what claim writes",
+					"is not true of a claimed row, so every outcome would be refused; it must be true of what claim writes",
 				},
 				stage{
 					"put_back", l.After(claimed, p.Backs(ends, "")), "(" + p.Waiting() + ") is not true", true,
-					"does not make a claimed row available again; set what \"available\" looks at",
+					"does not make a claimed row available again; set the columns that \"available\" looks at",
 				})
 		}
 		for _, e := range []struct {
@@ -141,7 +141,7 @@ func (p *Plan) life() (*Life, bool) {
 			if e.c != nil && !e.c.Delete {
 				all = append(all, stage{
 					e.field, l.After(claimed, p.Assign(e.c.Set, ends)), p.Open, false,
-					"leaves the row unfinished: it would be done again; set what \"unfinished\" looks at",
+					"leaves the row unfinished: it would be done again; set a column that \"unfinished\" looks at",
 				})
 			}
 		}
@@ -150,12 +150,12 @@ func (p *Plan) life() (*Life, bool) {
 	return l, true
 }
 
-// Columns lists the columns that are needed, of one part of a query.
-func (l *Life) Columns(of string) string {
-	return joined(l.Cols, ", ", func(_ int, c Column) string { return of + Quote(c.Name) })
+// Columns lists the needed columns, each after a prefix such as "t.".
+func (l *Life) Columns(prefix string) string {
+	return joined(l.Cols, ", ", func(_ int, c Column) string { return prefix + Quote(c.Name) })
 }
 
-// After is a query of rows as the assignments leave them.
+// After is a query that returns rows as the assignments change them.
 func (l *Life) After(rows string, writes []Assignment) string {
 	parts := make([]string, len(l.Cols))
 	for i, c := range l.Cols {
@@ -169,10 +169,10 @@ func (l *Life) After(rows string, writes []Assignment) string {
 	return "select " + strings.Join(parts, ", ") + " from (" + rows + ") t"
 }
 
-// Constant matches defaults of columns that can be told without running anything.
+// Constant matches defaults that can be evaluated without calling a function of the user's.
 var Constant = regexp.MustCompile(`(?i)^(-?\d+(\.\d+)?|true|false|null|now\(\)|current_timestamp|'[^']*')(::[\w ."]+)?$`)
 
-// Inserted is a row of defaults and nulls, if there can be one.
+// Inserted is a row of defaults and nulls; false: a column has no default that can be evaluated.
 func (l *Life) Inserted() (string, bool) {
 	parts := make([]string, len(l.Cols))
 	for i, c := range l.Cols {
@@ -188,12 +188,12 @@ func (l *Life) Inserted() (string, bool) {
 	return strings.Join(parts, ", "), true
 }
 
-// Evaluate runs a query over rows as claims and outcomes would leave them. It gives up what takes longer than half a second.
+// Evaluate runs a query over rows as claims and outcomes would leave them. It ends a query after half a second.
 func (p *Plan) Evaluate(ctx context.Context, db *sql.DB, query string) ([][]string, error) {
 	return p.Dialect.Look(ctx, db, lifeTime, query, p.OneClaim())
 }
 
-// OneClaim are the values of the parameters of a claim of one row.
+// OneClaim returns the parameters of a claim of one row.
 func (p *Plan) OneClaim() map[string]any {
 	return map[string]any{
 		"token": strings.Repeat("0", 32), "worker": "dibs", "lease": p.Lease.Seconds(), "micros": p.Lease.Microseconds(),
@@ -201,7 +201,7 @@ func (p *Plan) OneClaim() map[string]any {
 	}
 }
 
-// judge evaluates all stages at once, and tells how many rows there were.
+// judge evaluates all stages in one query, and returns the number of rows.
 func (l *Life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, err error) {
 	stages := l.stages("select " + l.Columns("b.") + " from dibs_base b")
 	ask := func(some []stage) ([]string, error) {
@@ -221,16 +221,16 @@ func (l *Life) judge(ctx context.Context, db *sql.DB, rows string) (seen int64, 
 	}
 	seen = Atoi(counts[0])
 	for i, s := range stages {
-		if n := Atoi(counts[i+1]); n > 0 && (!s.unless || n == seen) {
-			return seen, Invalid(s.field, "%s (%d of %d rows that were looked at)", s.why, n, seen)
+		if n := Atoi(counts[i+1]); n > 0 && (!s.allRows || n == seen) {
+			return seen, Invalid(s.field, "%s (%d of %d rows that were checked)", s.why, n, seen)
 		}
 	}
 	return seen, nil
 }
 
-// unjudged tells what an error of judge means: a value that its column does not
-// take is the mapping's; that it takes too long, or that a condition is about more
-// than the columns of a row, says nothing.
+// unjudged turns an error of judge's query into the error to report. A value that its column
+// does not accept is an error of the mapping. A timeout is none, nor is a condition that needs
+// more than the columns of a row.
 func (l *Life) unjudged(err error, stages []stage, ask func([]stage) ([]string, error)) error {
 	var pg sqlState
 	switch {
@@ -240,7 +240,7 @@ func (l *Life) unjudged(err error, stages []stage, ask func([]stage) ([]string, 
 		}
 		for _, s := range stages {
 			if _, err := ask([]stage{s}); err != nil {
-				return Invalid(s.field, "what it or a claim writes does not fit: %v", err)
+				return Invalid(s.field, "a value that it or a claim writes does not fit its column: %v", err)
 			}
 		}
 	case !TooLong(err) && Passes(err):

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// What follows fills in the files of sql/.
+// The methods of piece fill in the templates of sql/.
 
-// joined writes each of several things, with by in between.
-func joined[T any](all []T, by string, write func(i int, v T) string) string {
+// joined writes each value, with a separator between them.
+func joined[T any](all []T, separator string, write func(i int, v T) string) string {
 	parts := make([]string, len(all))
 	for i, v := range all {
 		parts[i] = write(i, v)
 	}
-	return strings.Join(parts, by)
+	return strings.Join(parts, separator)
 }
 
-// numberedAs are so many names of columns of another part of the statement.
+// numberedAs lists one column name for each value: the prefix and a number.
 func numberedAs[T any](all []T, prefix string) string {
 	return joined(all, ", ", func(i int, _ T) string { return fmt.Sprint(prefix, i) })
 }
 
-// At names a row within a statement, and AtIn finds it again: by where it lies if
-// that is known, else by its id.
+// At selects columns that identify a row within one statement: its place in the table if the
+// database has one (ctid), else its id. AtIn and AtIs find the row by them.
 func (p piece) At() string {
 	if p.byPlace() {
 		return "t.ctid as dibs_at"
@@ -34,7 +34,7 @@ func (p piece) At() string {
 
 func (p piece) byPlace() bool { return p.On.Whole }
 
-// Only leaves out children that the table got since: their rows may lie at the same places as its own.
+// Only excludes rows of child tables created since: they may have the same ctid as rows of the table.
 func (p piece) Only() string {
 	if p.byPlace() {
 		return "only "
@@ -42,7 +42,7 @@ func (p piece) Only() string {
 	return ""
 }
 
-// AtOf is At of a row of another part of the statement.
+// AtOf lists the columns that At has selected in a part of the statement with that alias.
 func (p piece) AtOf(alias string) string {
 	if p.byPlace() {
 		return alias + ".dibs_at"
@@ -50,19 +50,19 @@ func (p piece) AtOf(alias string) string {
 	return numberedAs(p.Keys, alias+".dibs_a")
 }
 
-// AtIn is true for rows that a part of the statement names.
+// AtIn is a condition for the rows that At has selected in a part of the statement.
 func (p piece) AtIn(part string) string {
 	if p.byPlace() {
 		return "t.ctid = any (array(select dibs_at from " + part + "))"
 	}
-	if slices.ContainsFunc(p.Keys, func(k Column) bool { return k.equals != "" }) { // "in" cannot name them
+	if slices.ContainsFunc(p.Keys, func(k Column) bool { return k.equals != "" }) { // "in" takes no operator with a schema
 		return "exists (select from " + part + " a where " + p.AtIs("a") + ")"
 	}
 	own := joined(p.Keys, ", ", func(_ int, k Column) string { return k.SQL() })
 	return "(" + own + ") in (select " + numberedAs(p.Keys, "dibs_a") + " from " + part + ")"
 }
 
-// AtIs is true for the row that a row of another part of the statement names.
+// AtIs is a condition for the row that At has selected in a row with that alias.
 func (p piece) AtIs(alias string) string {
 	if p.byPlace() {
 		return "t.ctid = " + alias + ".dibs_at"
@@ -70,57 +70,57 @@ func (p piece) AtIs(alias string) string {
 	return p.keysAre(alias + ".dibs_a")
 }
 
-// is compares a column with a value of its type.
+// is compares a column with a value of its type for equality.
 func (p *Plan) is(c Column, value string) string {
 	return c.SQL() + " " + cmp.Or(c.equals, "=") + " " + value
 }
 
-// keysAre is true for the row whose id is in columns of that name with a number.
+// keysAre is a condition for the row whose id stands in columns named prefix and a number.
 func (p piece) keysAre(prefix string) string {
 	return joined(p.Keys, " and ", func(i int, k Column) string { return p.is(k, fmt.Sprint(prefix, i)) })
 }
 
-// OrderAs hands the order's columns on, OrderOf again, and OrderBy sorts by them.
+// OrderAs selects the columns of the claim order for another part of the statement.
 func (p piece) OrderAs() string {
 	return joined(p.Ordering, ", ", func(i int, o OrderColumn) string { return fmt.Sprintf("%s as dibs_o%d", o.Column.SQL(), i) })
 }
 
-// OrderOf names what OrderAs handed on.
+// OrderOf lists the columns that OrderAs has selected.
 func (p piece) OrderOf(alias string) string { return numberedAs(p.Ordering, alias+".dibs_o") }
 
-// OrderBy is the order of what OrderAs handed on.
+// OrderBy sorts by the columns that OrderAs has selected.
 func (p piece) OrderBy(alias string) string {
 	return joined(p.Ordering, ", ", func(i int, o OrderColumn) string { return o.By(fmt.Sprintf("%s.dibs_o%d", alias, i)) })
 }
 
-// Batch is what the parameter batch holds, as rows v.
+// Batch lists the elements of the parameter batch as rows v.
 func (p piece) Batch() string { return fmt.Sprintf(p.Dialect.batch, param("batch")) }
 
-// Member is a text of a row of Batch.
+// Member is a member of a row of Batch, as text.
 func (p piece) Member(name string) string { return fmt.Sprintf(p.Dialect.member, name) }
 
-// Part is JSON of a row of Batch.
+// Part is a member of a row of Batch, as JSON.
 func (p piece) Part(name string) string { return fmt.Sprintf(p.Dialect.part, name) }
 
-// KeyItems takes a key, a JSON array, apart.
+// KeyItems selects the items of a key, which is a JSON array, as columns.
 func (p piece) KeyItems(doc string) string {
 	return joined(p.Keys, ", ", func(i int, k Column) string {
 		return fmt.Sprintf("%s as dibs_k%d", p.Dialect.item("("+doc+")", i, k), i)
 	})
 }
 
-// KeyOf hands on what KeyItems made.
+// KeyOf lists the columns that KeyItems has selected.
 func (p piece) KeyOf(alias string) string { return numberedAs(p.Keys, alias+".dibs_k") }
 
-// KeyIs is true for the row with that key.
+// KeyIs is a condition for the row with the key that KeyItems has selected.
 func (p piece) KeyIs(alias string) string { return p.keysAre(alias + ".dibs_k") }
 
-// KeyOfSide is true for the row that a row of the side table is about; doc is its key, as a JSON array.
+// KeyOfSide is a condition for the row whose key is doc, a JSON array of the side table.
 func (p piece) KeyOfSide(doc string) string {
 	return joined(p.Keys, " and ", func(i int, k Column) string { return p.is(k, p.Dialect.item(doc, i, k)) })
 }
 
-// Group is the row's group as text, or empty.
+// Group is SQL for the row's group as text; empty: there are no groups.
 func (p piece) Group() string {
 	if p.Mapping.Group.Column == "" {
 		return ""
@@ -128,10 +128,10 @@ func (p piece) Group() string {
 	return p.Dialect.AsText(p.GroupColumn.SQL())
 }
 
-// Limit is how many of a group may run at once.
+// Limit is how many rows of a group may run at once.
 func (p piece) Limit() int { return p.Mapping.Group.Limit }
 
-// Busy is where the groups of running rows are found.
+// Busy selects from the rows that run and have a group.
 func (p piece) Busy() string {
 	if p.SideTable && !p.Marked() {
 		return p.Side() + " s where s.source = " + p.Source() + " and s.queue = " + p.Name() + " and s.token is not null and s.grp is not null"
@@ -139,7 +139,7 @@ func (p piece) Busy() string {
 	return p.Table + " t where " + p.AtWork + " and " + p.GroupColumn.SQL() + " is not null"
 }
 
-// BusyGroup is the group of a row of Busy.
+// BusyGroup is SQL for the group of a row of Busy.
 func (p piece) BusyGroup() string {
 	if p.SideTable && !p.Marked() {
 		return "s.grp"
@@ -147,13 +147,13 @@ func (p piece) BusyGroup() string {
 	return p.Group()
 }
 
-// Turn tells the locks of turn.sql from those of other tables.
+// Turn is the number of the adopted table in the locks of turn.sql.
 func (p piece) Turn() string { return fmt.Sprint(p.On.ID) }
 
-// Alone tells the lock of alone.sql from those of other tables.
+// Alone is the number of the adopted table in the lock of alone.sql.
 func (p piece) Alone() string { return fmt.Sprint(int32(uint32(p.On.ID))) }
 
-// BusyRow is true for running rows, of which the side table does not know.
+// BusyRow is a condition for running rows without a lease in the side table.
 func (p piece) BusyRow() string {
 	if p.SideTable {
 		return p.AtWork + " and (" + p.taken() + ") is not true"
@@ -161,11 +161,10 @@ func (p piece) BusyRow() string {
 	return p.AtWork
 }
 
-// Held is true while the row is as its claim left it and has not ended.
+// Held is a condition for a row that still is as its claim left it, and whose lease lasts.
 func (p piece) Held(alias string) string { return p.held(alias, p.live()) }
 
-// HeldOrOwn is Held, or else the same transaction has claimed the row: while that is open, the
-// lease does not end.
+// HeldOrOwn is the same as Held, except that leases of claims in the same transaction do not end.
 func (p piece) HeldOrOwn(alias string) string {
 	live := p.live()
 	if live != "" {
@@ -189,7 +188,7 @@ func (p piece) held(alias, live string) string {
 	return strings.Join(conds, " and ")
 }
 
-// taken is true for rows that somebody is at.
+// taken is a condition for rows that a worker has claimed.
 func (p piece) taken() string {
 	switch {
 	case p.LockOnly() || p.Sideless:
@@ -200,15 +199,15 @@ func (p piece) taken() string {
 	return p.AtWork
 }
 
-// outNames are the columns of Out: a claim's marks, and then the rest of the row.
+// outNames lists the columns of Out: first the marks of a claim, then the rest of the row.
 var outNames = []string{
 	"dibs_key", "dibs_fence", "dibs_attempt", "dibs_claimed",
 	"dibs_until", "dibs_run_at", "dibs_kind", "dibs_group", "dibs_worker", "dibs_payload",
 }
 
-const markNames = 4
+const markNames = 4 // number of marks in outNames
 
-// OutNames is Out of a part of the statement.
+// OutNames lists the columns that Out has selected in the part s of the statement.
 func (p piece) OutNames() string {
 	names := outNames
 	if !p.row {
@@ -217,7 +216,7 @@ func (p piece) OutNames() string {
 	return "s." + strings.Join(names, ", s.")
 }
 
-// Out is what a statement tells of a row.
+// Out selects what a statement returns of a row.
 func (p piece) Out() string {
 	null := func(has bool, expr func() string) string {
 		if !has {
@@ -253,7 +252,7 @@ func (p piece) Out() string {
 	return strings.Join(exprs, ", ")
 }
 
-// until is when the lease that a row holds ends.
+// until is SQL for the end of the lease that a row holds, in microseconds since 1970.
 func (p piece) until() string {
 	switch {
 	case p.SideTable:
@@ -265,7 +264,7 @@ func (p piece) until() string {
 	return "null"
 }
 
-// payload is the job's payload as JSON text.
+// payload is SQL for the job's payload as JSON text.
 func (p piece) payload() string {
 	columns := p.Payload.Columns
 	if len(columns) == 1 {
@@ -282,14 +281,14 @@ func (p piece) payload() string {
 	return p.Dialect.object(members, exprs)
 }
 
-// States of rows that no job has.
+// These states of rows are not states of jobs.
 const (
-	StateEnded     = "ended"     // however it did
-	StateElsewhere = "elsewhere" // it is another queue's
-	StateLoose     = "loose"     // the side table says that it is leased, but somebody else has put it back
+	StateEnded     = "ended"     // completed, dead or cancelled
+	StateElsewhere = "elsewhere" // the row is in another queue
+	StateLoose     = "loose"     // the side table has a lease, but another program has put the row back
 )
 
-// State is where a row is in its life: waiting, running, dead by the side table, or one of those above.
+// State is SQL for the state of a row: waiting, running, dead (in the side table), StateEnded, StateElsewhere or StateLoose.
 func (p piece) State() string {
 	dead, void := "", ""
 	if p.SideTable && p.Marked() {
@@ -297,7 +296,7 @@ func (p piece) State() string {
 	}
 	if p.SideTable {
 		dead = " when " + p.DeadBeside() + " then 'dead'"
-		if p.Available != "" { // somebody else is at it: see stray
+		if p.Available != "" { // another program has taken the row: see Stray
 			dead += " when (" + p.Available + ") is not true then 'running'"
 		}
 	}
@@ -305,7 +304,7 @@ func (p piece) State() string {
 		" when " + p.taken() + " then 'running'" + dead + " else 'waiting' end"
 }
 
-// Since is when the claim of a row began.
+// Since is SQL for the start of a row's claim, in microseconds since 1970.
 func (p piece) Since() string {
 	if p.Started == nil || p.SideTable {
 		return "null"
@@ -313,7 +312,7 @@ func (p piece) Since() string {
 	return p.Started.micros(p.Started.Column.SQL())
 }
 
-// KindText is the row's kind, or empty.
+// KindText is SQL for the row's kind; empty: rows have no kinds.
 func (p piece) KindText() string {
 	if p.Kind == "" {
 		return ""
@@ -321,5 +320,5 @@ func (p piece) KindText() string {
 	return p.Dialect.AsText(p.KindColumn.SQL())
 }
 
-// Among is true if expr is in a JSON array of strings, or that is null.
+// Among is a condition: expr is in a JSON array of strings, or the array is null.
 func (p piece) Among(expr, list string) string { return p.Dialect.isAmong("("+expr+")", list) }

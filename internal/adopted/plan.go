@@ -11,25 +11,25 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Plan is a mapping that has been found to fit its table, and the pieces of SQL
-// that its statements are made of. In all of them the table is called t.
+// Plan is a mapping that fits its table, with the pieces of SQL for its statements. In all of
+// them the alias of the table is t.
 type Plan struct {
 	mapping.Mapping
 	Dialect Dialect
 	On      *Table
-	Conds   []*Condition // those of the mapping
-	Do      *Statements  // what a store runs; nil until the mapping has been verified
+	Conds   []*Condition // conditions of the mapping
+	Do      *Statements  // statements that a store runs; nil until the mapping has been verified
 
-	// These are the mapping's, as statements have them.
+	// These are conditions of the mapping as statements contain them.
 	Where, Unfinished, Available, Running string
 
-	Table  string // quoted
+	Table  string // quoted name of the table
 	Key    string // the row's id: a JSON array, as text
-	Order  string // by which rows are claimed
-	Open   string // the row is this queue's and has not ended
-	ready  string // it is open, nobody is at it, and its time has come
-	AtWork string // it is open, and somebody is at it
-	worked string // somebody is at it, whatever the queue
+	Order  string // order in which rows are claimed
+	Open   string // condition: the row is in this queue and has not ended
+	ready  string // condition: the row is open, no worker has claimed it, and its time has come
+	AtWork string // condition: the row is open, and a worker has claimed it
+	worked string // condition: a worker has claimed the row, in whatever queue
 
 	Keys        []Column
 	Ordering    []OrderColumn
@@ -40,10 +40,10 @@ type Plan struct {
 	Timeout     *Timed // Claim.Timeout
 	Fence       []Column
 
-	Sideless bool // the side table is not there yet
+	Sideless bool // the side table does not exist yet
 }
 
-// OrderColumn is one of the columns that rows are claimed by.
+// OrderColumn is a column of the claim order.
 type OrderColumn struct {
 	Column
 	Desc bool
@@ -55,14 +55,14 @@ type Timed struct {
 	Clock
 }
 
-// LateError is why an attempt failed whose lease ended, as everywhere in dibs.
+// LateError is the error of an attempt whose lease has ended, the same as in all stores.
 const LateError = "lease expired"
 
-// compile checks the mapping against the table and makes the pieces. It does not
-// ask the database: whether the conditions can be parsed is not known yet.
+// compile checks the mapping against the catalogue and makes the pieces of SQL. It does not ask
+// the database, so a condition may still be invalid SQL.
 func compile(m mapping.Mapping, d Dialect, on *Table) (*Plan, error) {
 	p := &Plan{Mapping: WithDefaults(m), Dialect: d, On: on}
-	p.asWritten()
+	p.setTexts()
 	p.Table = on.Quoted()
 	steps := []func() error{p.setLimits, p.setKey, p.setColumns, p.setOrder, p.setTimes, p.setFence, p.checkSets}
 	for _, step := range steps {
@@ -88,7 +88,7 @@ func WithDefaults(m mapping.Mapping) mapping.Mapping {
 	if m.Backoff == (dibs.Backoff{}) {
 		m.Backoff = def.Backoff
 	}
-	if m.Backoff.Factor == 0 { // nobody can mean that
+	if m.Backoff.Factor == 0 { // 0 is never meant
 		m.Backoff.Factor = def.Backoff.Factor
 	}
 	if m.Backoff.Max == 0 {
@@ -100,10 +100,10 @@ func WithDefaults(m mapping.Mapping) mapping.Mapping {
 	return m
 }
 
-// AllTimes are the formats of times.
+// AllTimes lists the formats of times.
 var AllTimes = []mapping.TimeFormat{mapping.TimesUTC, mapping.TimesLocal, mapping.TimesSeconds, mapping.TimesMillis, mapping.TimesISO, mapping.TimesUnix, mapping.TimesUnixMS}
 
-// Formats lists the formats of times.
+// Formats lists the formats of times for error messages.
 func Formats() string {
 	return joined(AllTimes, ", ", func(_ int, f mapping.TimeFormat) string { return string(f) })
 }
@@ -118,25 +118,25 @@ func (p *Plan) setLimits() error {
 	case p.MaxAttempts < 0:
 		return Invalid("max_attempts", "must not be negative, got %d", p.MaxAttempts)
 	case p.MaxAttempts > 0 && p.Claim.Attempts == "" && !p.SideTable:
-		return Invalid("max_attempts", "needs something that counts attempts: name claim.attempts, or set side_table")
+		return Invalid("max_attempts", "needs a column that counts attempts: name claim.attempts, or set side_table")
 	case p.MaxAttempts > 0 && p.Dead == nil && !p.SideTable:
-		return Invalid("dead", "is missing: what is to be done with a row whose attempts are used up? Or set side_table")
+		return Invalid("dead", "is missing: say what becomes of a row whose attempts are used up, or set side_table")
 	case p.Times != "" && !slices.Contains(AllTimes, p.Times):
 		return Invalid("times", "must be one of %s, got %.40q", Formats(), p.Times)
 	case p.Concurrency < 0 || p.Concurrency > 1_000_000:
 		return Invalid("concurrency", "must be 0 (no limit) to 1000000, got %d", p.Concurrency)
 	case p.Concurrency > 0 && p.LockOnly():
-		return Invalid("concurrency", "needs claims that can be counted: name what a claim writes, or set side_table")
+		return Invalid("concurrency", "needs claims that can be counted: name a column that a claim writes, or set side_table")
 	case p.Group.Limit < 0:
 		return Invalid("group.limit", "must be at least 1, got %d", p.Group.Limit)
 	case p.Group.Column != "" && p.LockOnly():
-		return Invalid("group", "needs claims that can be counted: name what a claim writes, or set side_table")
+		return Invalid("group", "needs claims that can be counted: name a column that a claim writes, or set side_table")
 	case p.Group.Limit > 0 && p.Group.Column == "":
 		return Invalid("group.column", "is missing")
 	case p.Unfinished == "":
-		return Invalid("unfinished", "is missing: which rows have not ended? Such as \"finished_at is null\"")
+		return Invalid("unfinished", "is missing: say which rows have not ended, such as \"finished_at is null\"")
 	case !p.SideTable && p.Marked() && p.Available == "":
-		return Invalid("available", "is missing: how does one see that nobody is at a row? If the table cannot tell, set side_table")
+		return Invalid("available", "is missing: say which rows no worker has claimed; if no column shows this, set side_table")
 	}
 	b := p.Backoff
 	if b.Base < 0 || b.Max < b.Base || b.Factor < 1 || b.Jitter < 0 || b.Jitter > 1 {
@@ -156,7 +156,7 @@ func (p *Plan) named(field, name string) (Column, error) {
 
 func (p *Plan) setKey() error {
 	if len(p.ID) == 0 {
-		return Invalid("id", "is missing: which column or columns name a row?")
+		return Invalid("id", "is missing: name the columns that identify a row")
 	}
 	var exprs []string
 	for _, name := range p.ID {
@@ -166,20 +166,20 @@ func (p *Plan) setKey() error {
 		}
 		switch c.Kind {
 		case Blob, Number, Boolean, Document:
-			return Invalid("id", "%s is of type %s, by which a row cannot be named exactly", name, c.Decl)
+			return Invalid("id", "%s is of type %s, which does not identify a row exactly", name, c.Decl)
 		}
 		if c.Decl == "interval" {
-			return Invalid("id", "%s is of type %s, by which a row cannot be named exactly", name, c.Decl)
+			return Invalid("id", "%s is of type %s, which does not identify a row exactly", name, c.Decl)
 		}
 		p.Keys = append(p.Keys, c)
-		exprs = append(exprs, keyed(c.SQL(), c))
+		exprs = append(exprs, inKey(c.SQL(), c))
 	}
 	if !p.On.Keyed(p.ID) {
-		return Invalid("id", "no unique index says that %s names one row; add one, or name other columns", strings.Join(p.ID, ", "))
+		return Invalid("id", "there is no unique index on %s; add one, or name other columns", strings.Join(p.ID, ", "))
 	}
 	for _, c := range p.Keys {
 		if c.Null {
-			return Invalid("id", "%s can be null, and a row without an id cannot be named", c.Name)
+			return Invalid("id", "%s can be null, and a row without an id cannot be identified", c.Name)
 		}
 	}
 	p.Key = p.Dialect.arrayOf(exprs)
@@ -192,7 +192,7 @@ func (p *Plan) setColumns() (err error) {
 			return err
 		}
 		if p.GroupColumn.Kind == Number || p.GroupColumn.Kind == Blob {
-			return Invalid("group.column", "%s is of type %s, of which equal values can be written in several ways", p.GroupColumn.Name, p.GroupColumn.Decl)
+			return Invalid("group.column", "%s is of type %s, whose values can be written in several ways", p.GroupColumn.Name, p.GroupColumn.Decl)
 		}
 	}
 	if p.Kind != "" {
@@ -238,7 +238,7 @@ func (p *Plan) setOrder() error {
 	return nil
 }
 
-// By sorts by a value of the column.
+// By is a term of "order by" for an expression of the column's value.
 func (o OrderColumn) By(expr string) string {
 	if o.Desc {
 		return expr + " desc"
@@ -257,17 +257,17 @@ func (p *Plan) setConditions() {
 		return strings.Join(all, " and ")
 	}
 	p.Open = and(p.Where, p.Unfinished)
-	due := ""
+	timeCome := ""
 	if p.Before != nil {
 		col := p.Before.Column.SQL()
-		due = col + " <= " + p.Before.now
+		timeCome = col + " <= " + p.Before.now
 		if p.Before.Null {
-			due = col + " is null or " + due
+			timeCome = col + " is null or " + timeCome
 		}
 	}
-	p.ready = and(p.Where, p.Unfinished, p.Available, due)
+	p.ready = and(p.Where, p.Unfinished, p.Available, timeCome)
 	for _, k := range p.Keys {
-		if k.Loose { // a row that has no id could be chosen by every claim, and named by none
+		if k.Loose { // every claim could choose a row without an id, but no statement could identify it
 			p.ready += " and " + k.SQL() + " is not null"
 		}
 	}
@@ -276,9 +276,9 @@ func (p *Plan) setConditions() {
 	}
 	running := p.Running
 	if running == "" && p.Available != "" {
-		running = "not (" + p.Available + ")" // a planner can match this with an index on "mark is not null"
+		running = "not (" + p.Available + ")" // the planner can match this with an index where "mark is not null"
 	}
-	if p.SideTable && !p.Marked() { // the side table alone tells
+	if p.SideTable && !p.Marked() { // only the side table shows what runs
 		running = ""
 	}
 	p.AtWork, p.worked = and(p.Where, p.Unfinished, running), and(p.Unfinished, running)
@@ -287,7 +287,7 @@ func (p *Plan) setConditions() {
 		p.ready += " and (" + p.Dialect.AsText(param("has")) + " is null or not " + p.Dialect.isAmong(p.Key, param("has")) + ")"
 	}
 	if p.SideTable {
-		// Not "not exists": PostgreSQL would make a join of it, which compares each row with each lease.
+		// PostgreSQL would turn "not exists" into a join that compares each row with each lease.
 		p.ready += " and (exists (select 1 from " + p.Side() + " s where s.source = " + p.Source() + " and s.key = " + p.Key +
 			" and (s.token is not null or s.dead = 1 or s.run_at > " + p.Micros() + "))) is not true"
 	}
@@ -299,29 +299,29 @@ func (p *Plan) Marked() bool {
 	return c.Token != "" || c.LockedBy != "" || c.StartedAt != "" || c.Timeout != "" || c.Attempts != "" || len(c.Set) > 0
 }
 
-// LockOnly reports that nothing but a row lock can hold a claim, in a transaction.
+// LockOnly reports whether only a row lock can hold a claim, until its transaction ends.
 func (p *Plan) LockOnly() bool { return !p.SideTable && !p.Marked() }
 
-// Ends reports whether claims end by themselves.
+// Ends reports whether claims end by themselves after some time.
 func (p *Plan) Ends() bool { return p.SideTable || p.Timeout != nil || p.Started != nil }
 
-// Side is the side table, beside the adopted one.
+// Side names the side table, which is in the schema of the adopted table.
 func (p *Plan) Side() string { return Quote(p.On.Schema) + "." + Quote("dibs_adopted") }
 
-// SideIndex is the index of the side table, where an index is named with its schema.
+// SideIndex names the side table's index with its schema, for SQLite.
 func (p *Plan) SideIndex() string {
 	return Quote(p.On.Schema) + "." + Quote("dibs_adopted_lease")
 }
 
-// Source is what the side table calls the adopted one.
+// Source is the name of the adopted table in the side table, as SQL.
 func (p *Plan) Source() string {
-	s, _ := p.Dialect.Literal(p.On.Name) // a string is always fine
+	s, _ := p.Dialect.Literal(p.On.Name) // no error: every string has a literal
 	return s
 }
 
-// Name is the queue's.
+// Name is the name of the queue, as SQL.
 func (p *Plan) Name() string {
-	s, _ := p.Dialect.Literal(p.Mapping.Queue) // a string is always fine
+	s, _ := p.Dialect.Literal(p.Mapping.Queue) // no error: every string has a literal
 	return s
 }
 
@@ -333,10 +333,10 @@ func (p *Plan) MostAttempts() int64 {
 	return int64(p.MaxAttempts)
 }
 
-// Micros is the time now in microseconds since 1970.
+// Micros is SQL for the current time in microseconds since 1970.
 func (p *Plan) Micros() string { return p.Dialect.now }
 
-// attempts is the SQL of how many attempts a row has had, or empty.
+// attempts is SQL for the number of attempts at a row; empty: no column counts them.
 func (p *Plan) attempts() string {
 	if p.Claim.Attempts == "" {
 		return ""

@@ -12,12 +12,12 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// everyPair is a plan that compares each row with each of others.
+// everyPair matches a plan that compares each row of one input with each row of another.
 var everyPair = regexp.MustCompile(`Nested Loop [^\n]*\n *Join Filter: `)
 
-// Statistics that were made while every row had ended, before a large insert, say that
-// no row is unfinished. A statement that believes them compares each row of a batch
-// with each unfinished one: a finish of 10,000 then takes 20 s.
+// Statistics from before a large insert, when every row had ended, say that no row is
+// unfinished. A statement planned by them compares each row of a batch with each unfinished
+// row: to finish 10,000 rows then takes 20 s.
 func TestStaleStatisticsDoNotMultiplyABatch(t *testing.T) {
 	t.Parallel()
 	db, err := sql.Open("pgx", pgtest.URL(t))
@@ -60,7 +60,7 @@ func TestStaleStatisticsDoNotMultiplyABatch(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.m.SideTable {
-			if err := p.MakeSideTable(t.Context(), db); err != nil { // unless it is there
+			if err := p.MakeSideTable(t.Context(), db); err != nil { // the table may exist already
 				t.Fatal(err)
 			}
 		}
@@ -79,7 +79,7 @@ func TestStaleStatisticsDoNotMultiplyABatch(t *testing.T) {
 	}
 }
 
-// explained is the plan of a statement.
+// explained returns the plan of a statement.
 func explained(t *testing.T, db *sql.DB, st *Statement) string {
 	t.Helper()
 	text := st.Text

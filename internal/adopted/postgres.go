@@ -19,7 +19,7 @@ var Postgres = Dialect{database: postgresDatabase{}, forms: forms{
 	Title: "PostgreSQL", Mark: "$",
 	files: templates("postgres"),
 	batch: "jsonb_array_elements(%s::jsonb) v", member: "(v->>'%s')", part: "(v->'%s')",
-	now:   "(extract(epoch from statement_timestamp()) * 1000000)::bigint", // it goes on in a long transaction, unlike now()
+	now:   "(extract(epoch from statement_timestamp()) * 1000000)::bigint", // unlike now(), it advances within a transaction
 	array: "jsonb_build_array(%s)::text", Comma: ", ",
 	text: "%s::text", hex: "encode(%s, 'hex')",
 	exactTime: "(extract(epoch from %s) * 1000000)::text",
@@ -142,7 +142,7 @@ func (postgresDatabase) lookUp(ctx context.Context, q Querier, schema, name stri
 	return t, err
 }
 
-// stepOf is what times with so many digits after the second are rounded to; 0: not beyond microseconds.
+// stepOf is the unit of times with that many digits of a second; 0: microseconds.
 func stepOf(digits int) time.Duration {
 	if digits < 0 || digits > 5 {
 		return 0
@@ -188,7 +188,7 @@ func (postgresDatabase) Clock(c Column, f mapping.TimeFormat) (Clock, error) {
 		return Clock{
 			now:   now,
 			After: func(secs string) string { return "(" + now + " + make_interval(secs => " + secs + "))" },
-			micros: func(e string) string { // infinity has none
+			micros: func(e string) string { // infinity has no such number
 				return "case when isfinite(" + e + ") then (extract(epoch from " + fmt.Sprintf(epoch, e) + ") * 1000000)::bigint end"
 			},
 			Grain: grain,
@@ -229,7 +229,7 @@ func timesError(c Column, f mapping.TimeFormat) error {
 }
 
 func (postgresDatabase) json(expr string, c Column, asJSON bool) string {
-	if c.Kind == Document || asJSON { // text that is not JSON is made a string by its reader
+	if c.Kind == Document || asJSON { // the reader turns text that is not JSON into a string
 		return expr + "::text"
 	}
 	return "to_json(" + expr + ")::text"
@@ -246,12 +246,12 @@ func (postgresDatabase) item(doc string, i int, c Column) string {
 	return fmt.Sprintf("(%s->>%d)::%s", doc, i, qualify.Theirs(c.exactly))
 }
 
-// cast cuts off what is too long, as every cast that is written does.
+// cast writes an explicit cast, which cuts off text that is too long.
 func (postgresDatabase) cast(expr string, c Column) string {
 	return "(" + expr + ")::" + qualify.Theirs(c.exactly)
 }
 
-// Begin asks for READ COMMITTED: a snapshot of the whole transaction does not show what runs by now.
+// Begin asks for READ COMMITTED: a snapshot of the whole transaction would miss claims committed since it began.
 func (postgresDatabase) Begin(ctx context.Context, db *sql.DB) (*Session, error) {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
 	if err != nil {
@@ -260,15 +260,15 @@ func (postgresDatabase) Begin(ctx context.Context, db *sql.DB) (*Session, error)
 	return &Session{
 		Querier:  tx,
 		commit:   tx.Commit,
-		Rollback: func() { _ = tx.Rollback() }, // what went wrong is being reported
+		Rollback: func() { _ = tx.Rollback() }, // the caller reports the error that led here
 	}, nil
 }
 
-// Yes reads a boolean that the database wrote as text.
+// Yes parses a boolean that the database wrote as text.
 func Yes(s string) bool { return s == "true" || s == "t" || s == "1" }
 
-// Atoi reads a number that the database wrote as text; null is 0.
+// Atoi parses a number that the database wrote as text; null is 0.
 func Atoi(s string) int64 {
-	n, _ := strconv.ParseInt(s, 10, 64) // the database wrote it
+	n, _ := strconv.ParseInt(s, 10, 64) // the database writes valid numbers
 	return n
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 )
 
-// Prepare finds the table and checks the mapping against it, and its conditions
-// with the database.
+// Prepare finds the table, checks the mapping against it, and lets the database check the
+// conditions.
 func Prepare(ctx context.Context, db *sql.DB, m mapping.Mapping) (*Plan, error) {
 	d, err := DialectOf(ctx, db)
 	if err != nil {
@@ -33,7 +33,7 @@ func Prepare(ctx context.Context, db *sql.DB, m mapping.Mapping) (*Plan, error) 
 	return p, err
 }
 
-// All are the statements that there are, with their names, in the order of a job's life.
+// All lists the statements that the plan has, with their names, in the order of a job's life.
 func (s *Statements) All() iter.Seq2[string, *Statement] {
 	return func(yield func(string, *Statement) bool) {
 		for _, x := range []struct {
@@ -77,22 +77,22 @@ func (s *Statements) All() iter.Seq2[string, *Statement] {
 	}
 }
 
-// PrepareAll has the database prepare every statement, so that none fails later
-// for what the mapping says.
+// PrepareAll lets the database prepare every statement, so that an error of the mapping shows
+// now and not in a later call.
 func (p *Plan) PrepareAll(ctx context.Context, q Querier) error {
 	for name, st := range p.Do.All() {
 		switch err := prepared(ctx, q, st.Text); {
 		case err != nil && Passes(err):
 			return err
 		case err != nil:
-			return Invalid("mapping", "%s does not take the statement %q that it makes: %v", p.Dialect.Title, name, err)
+			return Invalid("mapping", "%s refuses the statement %q made from it: %v", p.Dialect.Title, name, err)
 		}
 	}
 	return nil
 }
 
-// LacksSideTable reports whether the mapping wants a side table that has yet to be made. It refuses one
-// that is somebody else's before it reads anything of it: the triggers of a table run with the rights of whoever writes to it.
+// LacksSideTable reports whether the mapping needs a side table that does not exist yet. It refuses a side table of
+// another owner before it reads from it: a table's triggers run with the rights of the user who writes to it.
 func (p *Plan) LacksSideTable(ctx context.Context, q Querier) (bool, error) {
 	if !p.SideTable {
 		return false, nil
@@ -103,15 +103,15 @@ func (p *Plan) LacksSideTable(ctx context.Context, q Querier) (bool, error) {
 			return false, err
 		}
 		if len(owner) > 0 {
-			return false, Invalid("side_table", "would use %s, which is no table of this user's, of the owner of %s or of a superuser, but belongs to %s;"+
-				" if it is meant, change its owner (alter table %s owner to …), else drop it", p.Side(), p.Table, owner[0], p.Side())
+			return false, Invalid("side_table", "would use %s, which belongs neither to this user nor to the owner of %s nor to a superuser, but to %s;"+
+				" if it is the right table, change its owner (alter table %s owner to …), else drop it", p.Side(), p.Table, owner[0], p.Side())
 		}
 	}
 	_, err := QueryAll(ctx, q, "select 1 from "+p.Side()+" limit 0")
 	return err != nil, nil
 }
 
-// MakeSideTable makes the side table and its index.
+// MakeSideTable creates the side table and its index.
 func (p *Plan) MakeSideTable(ctx context.Context, q Querier) error {
 	texts, err := p.SideTableSQL()
 	if err != nil {
@@ -125,7 +125,7 @@ func (p *Plan) MakeSideTable(ctx context.Context, q Querier) error {
 	return nil
 }
 
-// SideTableSQL is the SQL that makes the side table and its index.
+// SideTableSQL returns the statements that create the side table and its index.
 func (p *Plan) SideTableSQL() (texts []string, err error) {
 	for _, name := range []string{"lease_table", "lease_index"} {
 		st, err := render(p.Dialect, name, piece{Plan: p})

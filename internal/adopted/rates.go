@@ -1,11 +1,11 @@
 package adopted
 
-// Statistics come from the times that a table has: when a row's time came, when its claim began, and when it ended.
+// Statistics come from a table's times: from when on a row may be claimed, when its claim began, and when it ended.
 
-// RatesRows is how many rows of a table are read for that.
+// RatesRows is how many rows of a table are read for statistics.
 const RatesRows = 20_000
 
-// DueAt is the column by which a row's time comes, or that says when it was made; nil: there is none.
+// DueAt is the column that says from when on a row may be claimed, or else when it was created; nil: there is none.
 func (p *Plan) DueAt() *Timed {
 	if p.Before != nil {
 		return p.Before
@@ -19,15 +19,15 @@ func (p *Plan) DueAt() *Timed {
 // EndedAt is the column that says when a row ended; nil: there is none.
 func (p *Plan) EndedAt() *Timed {
 	for _, a := range p.Assign(p.Completed.Set, Values{}) {
-		again := p.PutBack.Set[a.To.Name] != nil
-		if p.Completed.Set[a.To.Name] == "$now" && !again && (p.Started == nil || p.Started.Name != a.To.Name) {
+		alsoPutBack := p.PutBack.Set[a.To.Name] != nil
+		if p.Completed.Set[a.To.Name] == "$now" && !alsoPutBack && (p.Started == nil || p.Started.Name != a.To.Name) {
 			return p.timeIn(a.To)
 		}
 	}
 	return nil
 }
 
-// timeIn is a column that holds times by its type.
+// timeIn returns the column as one of times; nil: its type holds no times.
 func (p *Plan) timeIn(c Column) *Timed {
 	if c.Kind != Instant && c.Kind != Stamp {
 		return nil
@@ -39,7 +39,7 @@ func (p *Plan) timeIn(c Column) *Timed {
 	return &Timed{c, k}
 }
 
-// DueMicros is when a row's time came, in microseconds since 1970, or null; BeganMicros and EndedMicros likewise.
+// DueMicros, BeganMicros and EndedMicros are SQL for these times in microseconds since 1970, or null.
 func (p piece) DueMicros() string   { return p.microsOf(p.DueAt()) }
 func (p piece) BeganMicros() string { return p.microsOf(p.Started) }
 func (p piece) EndedMicros() string { return p.microsOf(p.EndedAt()) }
@@ -51,7 +51,7 @@ func (p *Plan) microsOf(t *Timed) string {
 	return t.micros(t.Column.SQL())
 }
 
-// Done is true for rows that have completed, as far as constants that the outcome sets tell.
+// Done is a condition for completed rows: they have the constants that the outcome sets.
 func (p piece) Done() string {
 	done := "1 = 1"
 	for _, a := range p.Assign(p.Completed.Set, Values{}) {
@@ -68,7 +68,7 @@ func (p piece) Done() string {
 	return done
 }
 
-// Recent keeps, where an index leads to them, the rows that have ended in the window, the newest first.
+// Recent selects the rows that ended within five minutes, the newest first; empty: no index finds them.
 func (p piece) Recent() string {
 	if !p.IndexedEnd() {
 		return ""
@@ -77,8 +77,8 @@ func (p piece) Recent() string {
 	return t.Column.SQL() + " >= " + t.After("-300") + " order by " + t.Column.SQL() + " desc"
 }
 
-// IndexedEnd reports whether an index leads to the rows that ended last.
+// IndexedEnd reports whether an index finds the rows that ended last.
 func (p *Plan) IndexedEnd() bool { return p.On.Led(p.EndedAt().Name) }
 
-// Most is how many rows are read, and one more to see that there are.
+// Most is one row more than statistics use: it shows whether the table has more.
 func (p piece) Most() int { return RatesRows + 1 }

@@ -39,7 +39,7 @@ where type = 'table' and name not like 'sqlite!_%' escape '!' and name <> 'dibs_
 order by name
 limit 1000`
 
-// Tables in schemas of the path are not needed here: lookUp has found those, whatever their case.
+// sqliteAlike finds tables with a name in any case. lookUp has already found those of main.
 const sqliteAlike = `
 select schema, name, schema in ('main', 'temp')
 from pragma_table_list
@@ -73,7 +73,7 @@ func (sqliteDatabase) lookUp(ctx context.Context, q Querier, schema, name string
 		})
 	}
 	if c, ok := t.Column(strings.Join(key, "\x1f")); ok && strings.EqualFold(c.Decl, "integer") {
-		t.Columns[slices.Index(t.Columns, c)].Loose = false // the rowid
+		t.Columns[slices.Index(t.Columns, c)].Loose = false // the rowid is never null
 	}
 	indexes, err := QueryAll(ctx, q, `
 		select l.name, coalesce(s.sql, ''), l."unique", l.partial,
@@ -93,7 +93,7 @@ func (sqliteDatabase) lookUp(ctx context.Context, q Querier, schema, name string
 		}
 		t.Indexes = append(t.Indexes, found)
 	}
-	if c, ok := t.Column(strings.Join(key, "\x1f")); ok && c.Kind == Integer { // the rowid, which needs no index
+	if c, ok := t.Column(strings.Join(key, "\x1f")); ok && c.Kind == Integer { // the rowid is unique without an index
 		t.Indexes = append(t.Indexes, Index{Name: "rowid", Columns: key, Unique: true})
 	}
 	triggers, err := QueryAll(ctx, q, `select name from `+Quote(schema)+`.sqlite_schema where type = 'trigger' and tbl_name = ? collate nocase order by name`, t.Name)
@@ -110,7 +110,7 @@ var afterFrom = regexp.MustCompile("(?i)\\b(?:from|join)\\s+[\"'`\\[]?([\\pL_][\
 
 var fromSeveral = regexp.MustCompile(`(?i)\bfrom\s+\S+(\s+(as\s+)?\w+)?\s*,`)
 
-// sqliteBeneath names the table of a view that reads one: SQLite keeps no list of them.
+// sqliteBeneath reads the tables of a view from its statement, since SQLite keeps no list of them.
 func sqliteBeneath(ctx context.Context, q Querier, view *Table) ([]string, error) {
 	text, err := FirstOf(QueryAll(ctx, q, "select sql from "+Quote(view.Schema)+".sqlite_schema where type = 'view' and name = ?", view.Name))
 	if err != nil || len(text) == 0 || fromSeveral.MatchString(text[0]) {
@@ -136,7 +136,7 @@ func cutFold(s, sep string) (before, after string, found bool) {
 	return s[:i], s[i+len(sep):], true
 }
 
-// sqliteKind goes by the declared type, much as SQLite's affinity does.
+// sqliteKind derives the kind from the declared type, much as SQLite does for affinity.
 func sqliteKind(decl string) kind {
 	has := func(parts ...string) bool {
 		for _, p := range parts {
@@ -147,7 +147,7 @@ func sqliteKind(decl string) kind {
 		return false
 	}
 	switch {
-	case has("BOOL"), strings.EqualFold(decl, "bit"), strings.EqualFold(decl, "bit(1)"): // as SQL Server calls it
+	case has("BOOL"), strings.EqualFold(decl, "bit"), strings.EqualFold(decl, "bit(1)"): // SQL Server's name for it
 		return Boolean
 	case has("INT"):
 		return Integer
@@ -218,11 +218,11 @@ func (sqliteDatabase) json(expr string, c Column, asJSON bool) string {
 	return "case typeof(" + expr + ") when 'blob' then json_quote(hex(" + expr + ")) else json_quote(" + expr + ") end"
 }
 
-// object puts the text together: json_object takes no more than some 60 members.
+// object concatenates text, since json_object takes only about 60 members.
 func (s sqliteDatabase) object(columns []Column, exprs []string) string {
 	parts := make([]string, len(exprs))
 	for i, c := range columns {
-		name, _ := json.Marshal(c.Name) // a string
+		name, _ := json.Marshal(c.Name) // no error: it is a string
 		lit := SQLite.str(string(name) + ":")
 		value := s.json(exprs[i], c, false)
 		if c.Kind == Document {
@@ -237,34 +237,32 @@ func (sqliteDatabase) item(doc string, i int, _ Column) string {
 	return fmt.Sprintf("json_extract(%s, '$[%d]')", doc, i)
 }
 
-// cast gives the value the affinity of the column, without which it would compare
-// in another way.
+// cast gives the value the affinity of the column: comparisons depend on it.
 func (sqliteDatabase) cast(expr string, c Column) string {
 	switch c.Kind {
 	case Text:
 		return "cast(" + expr + " as text)"
 	case Integer, Number, Boolean:
-		if !strings.HasPrefix(expr, "'") { // texts stay texts there
+		if !strings.HasPrefix(expr, "'") { // numeric columns keep text as text
 			return "cast(" + expr + " as numeric)"
 		}
 	}
 	return expr
 }
 
-// busyWait is how long a transaction waits for the file's write lock, as on dibs' own tables: waiters are not
-// served in their order, so on a busy machine one can wait for many seconds.
+// busyWait is how long a transaction waits for the file's write lock, the same as in package sqlite: SQLite does
+// not serve waiters in order, so on a busy machine one can wait for many seconds.
 const busyWait = time.Minute
 
-// Begin takes the write lock at once: a transaction that reads first may find
-// that it can no more write.
+// Begin takes the write lock at once, because SQLite may refuse a write after a read.
 func (sqliteDatabase) Begin(ctx context.Context, db *sql.DB) (*Session, error) {
 	conn, err := db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for end := time.Now().Add(busyWait); ; {
+	for deadline := time.Now().Add(busyWait); ; {
 		_, err = conn.ExecContext(ctx, "begin immediate")
-		if err == nil || !busy(err) || time.Now().After(end) {
+		if err == nil || !busy(err) || time.Now().After(deadline) {
 			break
 		}
 		select {
@@ -273,21 +271,21 @@ func (sqliteDatabase) Begin(ctx context.Context, db *sql.DB) (*Session, error) {
 			return nil, errors.Join(ctx.Err(), conn.Close())
 		}
 	}
-	if err != nil { // it may have begun all the same, if the context ended meanwhile
+	if err != nil { // the transaction may have begun nevertheless, if the context ended meanwhile
 		_ = conn.Raw(func(any) error { return errBad })
 		return nil, errors.Join(err, conn.Close())
 	}
-	end := func(how string) error {
-		// Even if ctx has ended: the connection goes back to others.
-		_, err := conn.ExecContext(context.WithoutCancel(ctx), how)
+	end := func(statement string) error {
+		// The transaction must end even if ctx has: others get the connection next.
+		_, err := conn.ExecContext(context.WithoutCancel(ctx), statement)
 		if err != nil {
-			_ = conn.Raw(func(any) error { return errBad }) // nobody must get an open transaction
+			_ = conn.Raw(func(any) error { return errBad }) // no other caller may get an open transaction
 		}
 		return errors.Join(err, conn.Close())
 	}
 	return &Session{
 		Querier:  conn,
 		commit:   func() error { return end("commit") },
-		Rollback: func() { _ = end("rollback") }, // what went wrong is being reported
+		Rollback: func() { _ = end("rollback") }, // the caller reports the error that led here
 	}, nil
 }

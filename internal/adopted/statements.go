@@ -17,13 +17,13 @@ import (
 //go:embed sql
 var files embed.FS
 
-// Statement is SQL for one plan, and the names of its parameters in order.
+// Statement is SQL with the names of its parameters in order.
 type Statement struct {
 	Text   string
 	Params []string
 }
 
-// Args orders values as the statement wants them.
+// Args lists the values of the statement's parameters in order.
 func (s *Statement) Args(values map[string]any) []any {
 	out := make([]any, len(s.Params))
 	for i, name := range s.Params {
@@ -36,12 +36,12 @@ func (s *Statement) Args(values map[string]any) []any {
 	return out
 }
 
-// param stands for a parameter until the statement is whole.
+// param is a placeholder for a parameter, which numbered replaces.
 func param(name string) string { return "\x00" + name + "\x00" }
 
 var params = regexp.MustCompile("\x00([a-z]+)\x00")
 
-// numbered qualifies the statement's names and gives the parameters their numbers.
+// numbered qualifies the names in a statement and replaces placeholders with numbered parameters.
 func numbered(d Dialect, text string) *Statement {
 	s, mark := &Statement{}, d.Mark
 	s.Text = params.ReplaceAllStringFunc(d.Qualified(text), func(found string) string {
@@ -57,10 +57,10 @@ func numbered(d Dialect, text string) *Statement {
 	return s
 }
 
-// bare takes the table's name from columns: SQLite's returning does not know it.
+// bare removes the alias t from columns: SQLite's returning does not know it.
 func bare(exprs string) string { return strings.ReplaceAll(exprs, `t."`, `"`) }
 
-// templates are the files of a database: its own, and those that are the same for all.
+// templates parses the files of a database: those in its folder, and those for all databases.
 func templates(folder string) func() *template.Template {
 	return sync.OnceValue(func() *template.Template {
 		t := template.New("").Funcs(template.FuncMap{"param": param, "bare": bare})
@@ -68,7 +68,7 @@ func templates(folder string) func() *template.Template {
 	})
 }
 
-// render makes a statement from its file.
+// render makes a statement from its template.
 func render(d Dialect, name string, data any) (*Statement, error) {
 	var b strings.Builder
 	if err := d.files().ExecuteTemplate(&b, name+".sql", data); err != nil {
@@ -77,18 +77,18 @@ func render(d Dialect, name string, data any) (*Statement, error) {
 	return numbered(d, strings.TrimRight(b.String(), "\n")), nil
 }
 
-// piece is what a statement's file is filled in with.
+// piece holds the values for a statement's template.
 type piece struct {
 	*Plan
-	Ready string // condition of the rows that a claim takes
-	Mine  bool   // these are the worker's own
-	Marks string // what a claim writes in the same statement
-	Sets  string // what a change writes; empty: it deletes
-	Late  string // condition of the rows that are over time
-	row   bool   // Out is a whole row, not only its marks
+	Ready string // condition for the rows that a claim takes
+	Mine  bool   // the claim takes rows that the worker itself holds
+	Marks string // assignments that a claim makes in the same statement
+	Sets  string // assignments of a change; empty: it deletes the row
+	Late  string // condition for rows whose lease has ended
+	row   bool   // Out selects a whole row, not only its marks
 }
 
-// Statements are all that a store runs.
+// Statements holds the statements of a store. A nil statement is not needed for the mapping.
 type Statements struct {
 	Claim, Mark, Turn, Running, Alone, Rates, Resume, Fetch, Extend *Statement
 	Completed, Dead, Cancelled, PutBack                             *Statement
@@ -161,7 +161,7 @@ func (p *Plan) statements() (*Statements, error) {
 			make(to, name, piece{})
 		}
 		if late := p.StrayLate(); late != "" {
-			make(&s.Late, "expire", piece{Late: late, Sets: p.BackSets(ofLate, "")})
+			make(&s.Late, "expire", piece{Late: late, Sets: p.BackSets(lateValues, "")})
 		}
 		return s, failed
 	}
@@ -169,7 +169,7 @@ func (p *Plan) statements() (*Statements, error) {
 	return s, failed
 }
 
-// limits makes the statements of limits of how many rows may run at once.
+// limits makes the statements that limit how many rows run at once.
 func (p *Plan) limits(s *Statements, make func(**Statement, string, piece)) {
 	locks := p.Dialect.RowLocks
 	if p.Mapping.Group.Column != "" && locks {
@@ -183,10 +183,10 @@ func (p *Plan) limits(s *Statements, make func(**Statement, string, piece)) {
 	}
 }
 
-// ofLate are the special values for rows that no outcome gives back.
-var ofLate = Values{Err: "'" + LateError + "'", Result: "null", Delay: "null"}
+// lateValues are the special values for rows whose lease has ended.
+var lateValues = Values{Err: "'" + LateError + "'", Result: "null", Delay: "null"}
 
-// inRow makes the statements of leases that the rows themselves hold.
+// inRow makes the statements for leases in the adopted table itself.
 func (p *Plan) inRow(s *Statements, make func(**Statement, string, piece)) {
 	make(&s.Extend, "extend", piece{Sets: p.extendSets()})
 	if p.Ends() {
@@ -194,31 +194,31 @@ func (p *Plan) inRow(s *Statements, make func(**Statement, string, piece)) {
 		if p.MaxAttempts > 0 {
 			late += " and not " + p.spent()
 		}
-		make(&s.Late, "expire", piece{Late: late, Sets: p.BackSets(ofLate, "")})
+		make(&s.Late, "expire", piece{Late: late, Sets: p.BackSets(lateValues, "")})
 	}
 	if p.MaxAttempts > 0 {
-		// Also where "available" itself lets rows go after some time, others have counted,
-		// or a claim that was given back counts all the same.
+		// A row that waits can have used up its attempts, too: "available" may let a claim end,
+		// other programs may count attempts, and a released claim may count as one.
 		over := "(" + p.Waiting() + ")"
 		if p.Ends() {
 			over = "((" + p.lateWhere() + ") or " + over + ")"
 		}
-		make(&s.LateDead, "expire", piece{Late: over + " and " + p.spent(), Sets: p.endSets(*p.Dead, ofLate)})
+		make(&s.LateDead, "expire", piece{Late: over + " and " + p.spent(), Sets: p.endSets(*p.Dead, lateValues)})
 	}
 }
 
-// spent is true for rows whose attempts are used up.
+// spent is a condition for rows whose attempts are used up.
 func (p *Plan) spent() string { return fmt.Sprintf("%s >= %d", p.attempts(), p.MaxAttempts) }
 
-// reorders reports that a claim writes what rows are ordered by: what it returns could
-// not be sorted as it was chosen.
+// reorders reports whether a claim writes a column of the claim order. Then the statement that
+// writes cannot return rows in the order in which it chose them.
 func (p *Plan) reorders() bool {
 	return slices.ContainsFunc(p.Claims(), func(a Assignment) bool {
 		return slices.ContainsFunc(p.Ordering, func(o OrderColumn) bool { return o.Name == a.To.Name })
 	})
 }
 
-// readyFor adds the kinds that a claim asks for.
+// readyFor adds to a condition the kinds that a claim asks for.
 func (p *Plan) readyFor(where string) string {
 	if p.Kind == "" {
 		return where
@@ -226,7 +226,7 @@ func (p *Plan) readyFor(where string) string {
 	return where + " and " + p.Dialect.isAmong(p.KindColumn.SQL(), param("kinds"))
 }
 
-// mine is which rows a restarted worker still holds.
+// mine is a condition for the rows that a restarted worker still holds.
 func (p *Plan) mine() string {
 	c, ok := p.On.Column(p.Claim.LockedBy)
 	if !ok {
@@ -242,7 +242,7 @@ func (p *Plan) mine() string {
 	return where
 }
 
-// live is true while the lease that a row holds lasts.
+// live is a condition for rows whose lease lasts; empty: rows hold no leases that end.
 func (p *Plan) live() string {
 	switch {
 	case p.SideTable:
@@ -261,8 +261,8 @@ func (p *Plan) lateWhere() string {
 	return p.AtWork + " and " + p.Started.Column.SQL() + " <= " + p.Started.ago(p.Lease)
 }
 
-// ago is when a claim began whose lease of length d ends now. Its start was
-// rounded down, or to the nearest.
+// ago is SQL for the start of a claim whose lease of length d ends now. It allows for the
+// rounding of that start.
 func (t *Timed) ago(d time.Duration) string {
 	return t.After(fmt.Sprintf("-%g", (d + t.Grain).Seconds()))
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Open has every statement prepared, and dibs adopt sql prints it, only if it is listed.
+// Statements.All must list every statement: Open prepares, and dibs adopt sql prints, only those.
 func TestAllStatementsAreListed(t *testing.T) {
 	t.Parallel()
 	s := &Statements{}

@@ -9,8 +9,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
-// The functions of a view's conditions that are volatile, and whether they lock
-// rows, from what the parser made of them. Views within are followed.
+// postgresCalls lists the volatile functions that the view dibs_condition calls, and whether
+// it locks rows. It reads PostgreSQL's parse tree of the view and of the views within.
 var postgresCalls = qualify.Text(`
 with recursive v (action) as (
     select w.ev_action::text
@@ -31,9 +31,8 @@ where f.provolatile = 'v'
 union all
 select '', 't' from v where v.action ~~ '%{ROWMARKCLAUSE%'`)
 
-// verify has PostgreSQL prepare each condition, and looks at what those that call
-// functions call. The view that it makes for that is gone at the end: it is
-// temporary, and the transaction is rolled back.
+// verify lets PostgreSQL prepare each condition, and checks the functions that conditions call.
+// For this it creates a temporary view, in a transaction that it rolls back.
 func (d postgresDatabase) verify(ctx context.Context, db *sql.DB, p *Plan) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -54,9 +53,9 @@ func (d postgresDatabase) verify(ctx context.Context, db *sql.DB, p *Plan) error
 	return nil
 }
 
-// An owner can be trusted who has this user's rights anyway, or can reach them by triggers on
-// the adopted table: this user, a role that it is a member of, the table's owner, a superuser.
-// A superuser counts as a member of every role, so that says nothing there.
+// postgresStranger finds an owner of $1 who cannot be trusted. Those who can have this user's
+// rights anyway, or get them by a trigger on the adopted table $2: this user, its roles, the
+// owner of $2, superusers. A superuser is a member of every role, so its roles do not count.
 var postgresStranger = qualify.Text(`
 select quote_ident(r.rolname)
 from pg_class c
@@ -79,7 +78,7 @@ func (d postgresDatabase) verifyCalls(ctx context.Context, tx *sql.Tx, p *Plan, 
 	_, err := tx.ExecContext(ctx, "create temporary view dibs_condition as "+p.asQuery(c))
 	switch {
 	case Forbidden(err):
-		return Invalid(c.Field, "calls functions, and that they only read cannot be checked: a temporary view is needed for that, and %v;"+
+		return Invalid(c.Field, "calls functions, and checking that they only read needs a temporary view: %v;"+
 			" grant TEMPORARY on the database to this user, or write the condition without functions and casts", err)
 	case err != nil:
 		return c.refusedBy(p.Dialect, err)
@@ -94,7 +93,7 @@ func (d postgresDatabase) verifyCalls(ctx context.Context, tx *sql.Tx, p *Plan, 
 			return Invalid(c.Field, "locks rows; a condition must only read: %.200q", c.text)
 		}
 		return Invalid(c.Field, "calls %s, which may write or changes from call to call (it is volatile);"+
-			" if it only reads, say so: alter function %s stable", f[0], f[0])
+			" if it only reads, declare it so: alter function %s stable", f[0], f[0])
 	}
 	_, err = tx.ExecContext(ctx, "drop view pg_temp.dibs_condition")
 	return err

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Functions are harmless if they always give the same, or tell the time.
+// sqliteHarmless lists the functions that are deterministic or return the time.
 const sqliteHarmless = `
 select distinct lower(name)
 from pragma_function_list
 where flags & 0x800 <> 0 or lower(name) in ('current_timestamp', 'current_date', 'current_time')`
 
-// verify has SQLite compile each condition, and looks at the program that it made
-// of it for the functions that it calls.
+// verify lets SQLite compile each condition, and checks the functions that the compiled program
+// calls.
 func (d sqliteDatabase) verify(ctx context.Context, db *sql.DB, p *Plan) error {
 	var calls [][]string // condition, function
 	byField := map[string]*Condition{}
@@ -23,7 +23,7 @@ func (d sqliteDatabase) verify(ctx context.Context, db *sql.DB, p *Plan) error {
 		if err := prepared(ctx, db, p.asQuery(c)); err != nil {
 			return c.refusedBy(p.Dialect, err)
 		}
-		program, err := QueryAll(ctx, db, "explain "+p.asQuery(c)) // not run: addr, opcode, p1, p2, p3, p4, p5, comment
+		program, err := QueryAll(ctx, db, "explain "+p.asQuery(c)) // columns: addr, opcode, p1, p2, p3, p4, p5, comment
 		if err != nil {
 			return c.refusedBy(p.Dialect, err)
 		}
@@ -63,7 +63,7 @@ func (sqliteDatabase) Peek(ctx context.Context, db *sql.DB, limit time.Duration,
 	return err
 }
 
-// limited runs statements for as long as its context lasts.
+// limited runs statements under a context that ends early.
 type limited struct {
 	Querier
 	short context.Context

@@ -1,7 +1,7 @@
 -- Purpose: count the unfinished rows.
 -- Parameters: none.
--- Columns out: how many are waiting, of these claimable now, being worked on, dead; when the time of the
--- oldest claimable one came, and the time now, in microseconds since 1970.
+-- Columns out: rows that wait, rows that can be claimed now, rows that run, dead rows; since when the oldest row can be
+-- claimed, and the current time, in microseconds since 1970.
 -- Concurrency: reads only.
 select
     coalesce(sum(case when {{.State}} = 'waiting' then 1 else 0 end), 0),

@@ -1,6 +1,6 @@
--- Purpose: read rows by their keys, as they are now.
+-- Purpose: read rows by their keys.
 -- Parameters: batch, a JSON array of {"k": key}.
--- Columns out: the row's key, its fence, times, kind, group and payload, its state, and since when it runs.
+-- Columns out: the row's key, its fence, times, kind, group and payload, its state, and the start of its claim.
 -- Concurrency: reads only.
 select
     {{.Out}},

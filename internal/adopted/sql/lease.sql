@@ -1,7 +1,7 @@
--- Purpose: note in the side table who has claimed which rows.
+-- Purpose: write the leases of claimed rows into the side table.
 -- Parameters: batch, a JSON array of {"k": key as text, "g": group}; token; worker; length of the lease in microseconds.
 -- Columns out: key, number of the attempt, attempts that do not count, times, errors so far.
--- Concurrency: the primary key lets one claim in; a row that is leased, put off or dead by then is left out.
+-- Concurrency: the primary key admits one claim; a row that meanwhile is leased, delayed or dead is skipped.
 insert into {{.Side}} as s (source, key, queue, grp, token, worker, claimed_at, lease_until, attempt, excused, run_at, dead)
 select
     {{.Source}},
@@ -17,7 +17,7 @@ select
     0,
     0
 from {{.Batch}}
-where true -- without which SQLite reads "on" as part of a join
+where true -- without it SQLite reads "on" as part of a join
 on conflict (source, key) do update
 set
     queue = excluded.queue,

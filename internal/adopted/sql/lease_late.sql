@@ -1,6 +1,6 @@
--- Purpose: find leases that are over; after a minute also those of queues that nobody sweeps any more.
+-- Purpose: find leases that have ended; after a minute also those of other queues, which may have no sweep.
 -- Parameters: none.
--- Columns out: key, attempts, attempts that do not count, worker, errors so far, the time now, 1 if it is this queue's.
+-- Columns out: key, attempts, attempts that do not count, worker, errors so far, the current time, 1 if the lease is of this queue.
 -- Concurrency: as lease_held.sql.
 select s.key, s.attempt, s.excused, s.worker, coalesce(s.errors, ''), {{.Micros}}, case when s.queue = {{.Name}} then 1 else 0 end
 from {{.Side}} s

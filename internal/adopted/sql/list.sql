@@ -1,7 +1,7 @@
 -- Purpose: list unfinished rows, in the order in which they are claimed.
--- Parameters: n rows at most; skip: how many to pass over; states; kinds and groups, where the
+-- Parameters: n rows at most; skip, how many rows to leave out first; states; kinds and groups, if the
 -- mapping names columns for them: JSON arrays, or null for all.
--- Columns out: the row's key, its fence, times, kind, group and payload, its state, and since when it runs.
+-- Columns out: the row's key, its fence, times, kind, group and payload, its state, and the start of its claim.
 -- Concurrency: reads only.
 select
     {{.Out}},

@@ -1,8 +1,8 @@
--- Purpose: tell which rows have not ended, where an outcome changes the side table only.
+-- Purpose: find the rows that have not ended, for an outcome that changes only the side table.
 -- Parameters: batch, a JSON array of {"k": key, "f": fence}.
 -- Columns out: their keys.
--- Concurrency: in the transaction that then changes the side table. Where rows can be locked, they are, so that nobody ends them
--- meanwhile, and what is locked is passed over.
+-- Concurrency: in the transaction that then changes the side table. If the database has row locks, it locks the rows, so that no
+-- other transaction ends them meanwhile, and skips locked ones.
 select {{.Key}}
 from (select {{.KeyItems (.Part "k")}}, {{.Part "f"}} as dibs_f from {{.Batch}}) x
 cross join {{.Table}} t

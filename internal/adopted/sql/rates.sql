@@ -1,8 +1,8 @@
--- Purpose: tell how many rows have ended lately, and how long they waited and ran.
+-- Purpose: count the rows that have ended lately, and average how long they waited and ran.
 -- Parameters: none.
--- Columns out: rows that were read; completed ones of the window; how many of these tell how long they waited, and the average; the same of
--- how long they ran; the first end that was read, and the time now. Times are in microseconds.
--- Concurrency: reads only, and no more rows than the limit.
+-- Columns out: number of rows read; number of completed rows in the window; number of these whose waiting time is known, and its average;
+-- the same for the running time; the earliest end that was read, and the current time. Times are in microseconds.
+-- Concurrency: reads only.
 select
     count(*),
     coalesce(sum(case when r.dibs_done = 1 then 1 else 0 end), 0),

@@ -1,7 +1,7 @@
--- Purpose: count what runs of the queue, no further than its limit.
+-- Purpose: count the running rows of the queue, up to its limit.
 -- Parameters: none.
--- Columns out: how many.
--- Concurrency: runs after alone.sql, or on SQLite in the one write transaction, so that no other claim is between its own count and its commit.
+-- Columns out: number of running rows.
+-- Concurrency: the transaction has the lock of alone.sql, or SQLite's write lock, so no other claim is between its count and its commit.
 select count(*)
 from (
     {{- if .SideTable}}

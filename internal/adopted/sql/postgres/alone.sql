@@ -1,5 +1,5 @@
--- Purpose: let one claim of a table with a limit at a time count what runs.
--- Parameters: none; the lock is the table's.
+-- Purpose: let only one claim at a time count the running rows of a table with a limit.
+-- Parameters: none; each table has a lock.
 -- Columns out: 1 if this transaction has the lock, else 0.
--- Concurrency: nobody waits for it; it ends with the transaction.
+-- Concurrency: no transaction waits for the lock, which lasts as long as the transaction.
 select pg_try_advisory_xact_lock(1684628083, {{.Alone}})::int

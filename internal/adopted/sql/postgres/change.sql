@@ -1,8 +1,8 @@
--- Purpose: end claims, in the way of one outcome: set its columns, or delete the rows.
--- Parameters: batch, a JSON array of {"k": key, "f": fence, "e": error, "r": result, "d": delay in seconds{{if .SideTable}}, "b": from when on, in microseconds since 1970{{end}}, "u": 1 if the attempt does not count, "o": 1 if this transaction has claimed it}.
+-- Purpose: end claims with one outcome: set its columns, or delete the rows.
+-- Parameters: batch, a JSON array of {"k": key, "f": fence, "e": error, "r": result, "d": delay in seconds{{if .SideTable}}, "b": earliest next start, in microseconds since 1970{{end}}, "u": 1 if the attempt does not count, "o": 1 if this transaction has claimed it}.
 -- Columns out: the keys of the rows that were changed.
 -- Concurrency: each row is changed only while it carries exactly what its claim wrote (or, with a side table, is
--- leased there) and has not ended. Rows that somebody else has locked are passed over, not waited for.
+-- leased there) and has not ended. Rows that another transaction has locked are skipped.
 with x as materialized (
     select
         {{.KeyItems "v->'k'"}},
@@ -24,7 +24,7 @@ mine as materialized (
         x.dibs_uncounted
     from x
     join {{.Table}} t on {{.KeyIs "x"}}
-    where case when {{.HeldOrOwn "x"}} then true else false end -- found by its key, whatever statistics say of the rest
+    where case when {{.HeldOrOwn "x"}} then true else false end -- "case" makes the planner find the row by its key, whatever its statistics say
     for update of t skip locked
 )
 {{- if .Sets}}

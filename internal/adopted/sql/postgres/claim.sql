@@ -1,10 +1,10 @@
--- Purpose: {{if .Mine}}give a restarted worker the rows that it holds{{else}}take rows that are available{{end}}, in the mapping's order; with groups, none beyond its group's limit.
+-- Purpose: {{if .Mine}}give a restarted worker the rows that it holds{{else}}take rows that are available{{end}}, in the mapping's order; with groups, no more rows of a group than its limit.
 -- Parameters: n rows at most; kinds, a JSON array or null for all; with groups: batch, a JSON array of {"k": key}, and
--- held, one of groups; what the claim writes.
+-- held, a JSON array of groups; the values that the claim writes.
 -- Columns out: the row's key, its fence, times, kind, group and payload.
--- Concurrency: one statement. Rows that are locked are passed over; the conditions are checked again on the newest
--- version of what is locked. With groups it runs after turn.sql, in a transaction that has locked the batch's rows without
--- a group, and has the turn of each group in held: nobody else claims of these.
+-- Concurrency: one statement. It skips locked rows, locks the others, and checks the conditions again on their newest
+-- versions. With groups it runs after turn.sql, in a transaction that has locked the batch's rows without a group, and
+-- has the turn of each group in held: no other claim takes rows of these groups.
 with
 {{- if .Group}}
 busy as materialized (

@@ -1,7 +1,7 @@
--- Purpose: end claims whose lease is over, in the way of one outcome.
+-- Purpose: end claims whose lease has ended, with one outcome.
 -- Parameters: none.
 -- Columns out: the keys of the rows that were changed.
--- Concurrency: rows that somebody else has locked, such as those that are just being finished, are passed over.
+-- Concurrency: skips rows that another transaction has locked, for example to finish them.
 with late as materialized (
     select {{.At}}
     from {{.Only}}{{.Table}} t

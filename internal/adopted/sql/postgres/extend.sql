@@ -1,6 +1,6 @@
--- Purpose: move the ends of leases that the rows themselves hold.
+-- Purpose: extend leases that the rows themselves hold.
 -- Parameters: batch, a JSON array of {"k": key, "f": fence}; lease, in seconds.
--- Columns out: the row's key, its fence from now on, and when its lease ends.
+-- Columns out: the row's key, its new fence, and the end of its lease.
 -- Concurrency: as change.sql.
 with x as materialized (
     select {{.KeyItems "v->'k'"}}, v->'f' as dibs_f
@@ -10,7 +10,7 @@ mine as materialized (
     select {{.KeyOf "x"}}, {{.Out}}
     from x
     join {{.Table}} t on {{.KeyIs "x"}}
-    where case when {{.Held "x"}} then true else false end -- found by its key, whatever statistics say of the rest
+    where case when {{.Held "x"}} then true else false end -- "case" makes the planner find the row by its key, whatever its statistics say
     for update of t skip locked
 )
 {{- if .Sets}}

@@ -1,7 +1,7 @@
--- Purpose: tell which claims still hold, of those that a statement passed over.
+-- Purpose: find the claims that still hold among those that another statement skipped.
 -- Parameters: batch, a JSON array of {"k": key, "f": fence}, or {"k": key as text, "t": token} with a side table.
 -- Columns out: their keys.
--- Concurrency: reads only: what it finds was locked by somebody who has not committed.
+-- Concurrency: reads only. The rows that it finds are locked by another transaction, which has not committed.
 {{- if .SideTable}}
 select s.key
 from jsonb_array_elements({{param "batch"}}::jsonb) v

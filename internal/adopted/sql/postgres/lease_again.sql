@@ -1,7 +1,7 @@
--- Purpose: give a restarted worker the leases that a worker of its name holds, under a new token.
--- Parameters: worker; token; micros, the new length; max, the most attempts.
+-- Purpose: give a restarted worker the leases that a worker with its name holds, under a new token.
+-- Parameters: worker; token; micros, the new length of the leases; max, the highest number of attempts.
 -- Columns out: key, number of the attempt, attempts that do not count, times, errors so far.
--- Concurrency: leases that somebody else has locked, or has just extended, are passed over.
+-- Concurrency: skips leases that another transaction has locked, or has just extended.
 with mine as materialized (
     select s.ctid as dibs_at
     from {{.Side}} s

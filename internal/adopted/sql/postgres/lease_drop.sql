@@ -1,4 +1,4 @@
--- Purpose: forget rows that have ended.
+-- Purpose: delete ended rows from the side table.
 -- Parameters: batch, a JSON array of {"k": key as text}.
 -- Columns out: none.
 -- Concurrency: the transaction has locked them.

@@ -1,7 +1,7 @@
--- Purpose: move the ends of leases.
--- Parameters: batch, a JSON array of {"k": key as text, "t": token}; micros, from now on.
--- Columns out: the keys whose leases were moved.
--- Concurrency: leases that somebody else has locked are passed over.
+-- Purpose: extend leases in the side table.
+-- Parameters: batch, a JSON array of {"k": key as text, "t": token}; micros, the new length of the leases.
+-- Columns out: the keys whose leases were extended.
+-- Concurrency: skips leases that another transaction has locked.
 with mine as materialized (
     select s.ctid as dibs_at
     from jsonb_array_elements({{param "batch"}}::jsonb) v

@@ -1,7 +1,7 @@
--- Purpose: forget what the side table knows of rows that have ended without us, or are gone.
+-- Purpose: delete from the side table the rows that other programs have ended or deleted.
 -- Parameters: none.
 -- Columns out: none.
--- Concurrency: leases that hold are left to their owners, and what somebody else has locked is passed over.
+-- Concurrency: keeps leases that still hold, and skips rows that another transaction has locked.
 delete from {{.Side}} s
 where s.ctid = any (array(
     select s.ctid

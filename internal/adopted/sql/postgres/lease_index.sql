@@ -1,6 +1,6 @@
--- Purpose: find leases that are over.
+-- Purpose: index the ends of leases.
 -- Parameters: none.
 -- Columns out: none.
--- Concurrency: whoever comes second finds it made.
+-- Concurrency: changes nothing if another worker has created it.
 create index if not exists dibs_adopted_lease on {{.Side}} (source, lease_until)
 where token is not null

@@ -1,6 +1,6 @@
--- Purpose: read what the side table knows of rows.
+-- Purpose: read rows of the side table.
 -- Parameters: batch, a JSON array of {"k": key as text}.
--- Columns out: key, attempts, attempts that do not count, worker, when it claimed and until when, not before, errors so far.
+-- Columns out: key, attempts, attempts that do not count, worker, start and end of its claim, earliest next start, errors so far.
 -- Concurrency: reads only.
 select s.key, s.attempt, s.excused, s.worker, s.claimed_at, s.lease_until, s.run_at, coalesce(s.errors, '')
 from jsonb_array_elements({{param "batch"}}::jsonb) v

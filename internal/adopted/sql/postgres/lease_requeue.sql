@@ -1,7 +1,7 @@
--- Purpose: let rows be tried again that are dead by the side table alone, with all their attempts.
+-- Purpose: requeue rows that are dead only in the side table, with all their attempts.
 -- Parameters: batch, a JSON array of {"k": key as text}.
--- Columns out: the keys of those that were dead.
--- Concurrency: one statement. A claim passes over rows that are dead, and what is none any more is left as it is.
+-- Columns out: the keys of the rows that were dead.
+-- Concurrency: one statement. Claims skip dead rows, and a row that meanwhile is no longer dead stays as it is.
 update {{.Side}} s
 set
     dead = 0,
@@ -10,5 +10,5 @@ set
 from jsonb_array_elements({{param "batch"}}::jsonb) v
 where s.source = {{.Source}} and s.key = (v->>'k')
 and case when s.dead = 1 then true else false end -- as in change.sql
-and (exists (select from {{.Table}} t where {{.KeyOfSide "(s.key::jsonb)"}} and {{.Open}})) is true -- which makes no join of it
+and (exists (select from {{.Table}} t where {{.KeyOfSide "(s.key::jsonb)"}} and {{.Open}})) is true -- "is true" keeps the planner from a join
 returning s.key

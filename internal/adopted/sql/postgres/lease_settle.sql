@@ -1,5 +1,5 @@
--- Purpose: end leases whose rows stay: put back, or dead.
--- Parameters: batch, a JSON array of {"k": key as text, "d": not before, in microseconds since 1970, "u": 1 if the attempt does not count, "x": 1 for dead, "e": errors}.
+-- Purpose: end leases of rows that stay in the side table: put back, or dead.
+-- Parameters: batch, a JSON array of {"k": key as text, "d": earliest next start, in microseconds since 1970, "u": 1 if the attempt does not count, "x": 1 for dead, "e": errors}.
 -- Columns out: none.
 -- Concurrency: the transaction has locked them.
 update {{.Side}} s

@@ -1,8 +1,8 @@
--- Purpose: write into claimed rows what the mapping's claim sets.
--- Parameters: batch, a JSON array of {"k": key}; what the claim writes.
--- Columns out: the row's key, its fence, and when its lease ends.
--- Concurrency: a claim's transaction has locked these rows and leased them; of a worker that takes back its own,
--- those that somebody else has locked are passed over.
+-- Purpose: write the columns of the mapping's claim into claimed rows.
+-- Parameters: batch, a JSON array of {"k": key}; the values that the claim writes.
+-- Columns out: the row's key, its fence, and the end of its lease.
+-- Concurrency: a claim's transaction has locked these rows and leased them. For a worker that takes back its own rows,
+-- it skips those that another transaction has locked.
 with x as materialized (
     select {{.KeyItems "v->'k'"}}
     from jsonb_array_elements({{param "batch"}}::jsonb) v

@@ -1,11 +1,11 @@
--- Purpose: choose rows of a table with groups: lock those without a group, and take the turn of each group that the others are in.
--- Parameters: n rows at most; kinds, a JSON array or null for all; look: how many rows are looked at; missed, a JSON array
--- of keys that are not to be chosen, or null; turns: how many may be taken.
--- Columns out: the row's key, its group; last, if rows were passed over because others are at them or have their turn, a null.
--- Concurrency: nobody waits. A turn is a lock that lasts as long as the transaction: who has not got it passes over
--- the group's rows. Locks and turns are taken in order, and no more than rows are chosen: others come past a row
--- without a group only if it is claimed. What runs is counted again once the turns are held, by claim.sql: this
--- count is older than they are. The rows of groups are locked there, too: here some may just have been claimed.
+-- Purpose: choose rows of a table with groups: lock those without a group, and take the turn of each group of the others.
+-- Parameters: n rows at most; kinds, a JSON array or null for all; look, how many rows to read; missed, a JSON array
+-- of keys not to choose, or null; turns, how many turns to take at most.
+-- Columns out: the row's key, its group; then one null if it skipped rows because others have locked them or have their turn.
+-- Concurrency: no claim waits. A turn is a lock that lasts as long as the transaction: a claim without it skips the
+-- group's rows. Locks and turns are taken in the claim order, and only for chosen rows: so others skip a row without
+-- a group only if it is claimed. The count of running rows is older than the turns, and some rows of groups may just
+-- have been claimed: claim.sql counts again once the turns are held, and locks these rows.
 with busy as materialized (
     select {{.BusyGroup}} as dibs_group, count(*) as dibs_running
     from {{.Busy}}

@@ -1,5 +1,5 @@
--- Purpose: end claims, in the way of one outcome: set its columns, or delete the rows.
--- Parameters: batch, a JSON array of {"k": key, "f": fence, "e": error, "r": result, "d": delay in seconds{{if .SideTable}}, "b": from when on, in microseconds since 1970{{end}}, "u": 1 if the attempt does not count, "o": 1 if this transaction has claimed it}.
+-- Purpose: end claims with one outcome: set its columns, or delete the rows.
+-- Parameters: batch, a JSON array of {"k": key, "f": fence, "e": error, "r": result, "d": delay in seconds{{if .SideTable}}, "b": earliest next start, in microseconds since 1970{{end}}, "u": 1 if the attempt does not count, "o": 1 if this transaction has claimed it}.
 -- Columns out: the keys of the rows that were changed.
 -- Concurrency: each row is changed only while it carries exactly what its claim wrote (or, with a side table, is
 -- leased there) and has not ended; in a write transaction.

@@ -1,7 +1,7 @@
--- Purpose: {{if .Mine}}choose the rows that a restarted worker holds{{else}}choose rows that are available{{end}}, in the mapping's order; with groups, none beyond its group's limit.
--- Parameters: n rows at most; kinds, a JSON array or null for all; with groups, look: how many rows are looked at.
+-- Purpose: {{if .Mine}}choose the rows that a restarted worker holds{{else}}choose rows that are available{{end}}, in the mapping's order; with groups, no more rows of a group than its limit.
+-- Parameters: n rows at most; kinds, a JSON array or null for all; with groups: look, how many rows to read.
 -- Columns out: the row's key, times, kind, group and payload.
--- Concurrency: runs in a write transaction, of which there is one at a time; what it chose is marked before that ends.
+-- Concurrency: runs in the database's only write transaction, which also marks the chosen rows.
 {{- if .Group}}
 with busy as materialized (
     select {{.BusyGroup}} as dibs_group, count(*) as dibs_running

@@ -1,4 +1,4 @@
--- Purpose: end claims whose lease is over, in the way of one outcome.
+-- Purpose: end claims whose lease has ended, with one outcome.
 -- Parameters: none.
 -- Columns out: the keys of the rows that were changed.
 -- Concurrency: one statement in a write transaction.

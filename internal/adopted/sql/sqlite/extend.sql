@@ -1,6 +1,6 @@
--- Purpose: move the ends of leases that the rows themselves hold.
+-- Purpose: extend leases that the rows themselves hold.
 -- Parameters: batch, a JSON array of {"k": key, "f": fence}; lease, in seconds.
--- Columns out: the row's key, its fence from now on, and when its lease ends.
+-- Columns out: the row's key, its new fence, and the end of its lease.
 -- Concurrency: as change.sql.
 {{- if .Sets}}
 update {{.Table}} as t

@@ -1,5 +1,5 @@
--- Purpose: give a restarted worker the leases that a worker of its name holds, under a new token.
--- Parameters: worker; token; micros, the new length; max, the most attempts.
+-- Purpose: give a restarted worker the leases that a worker with its name holds, under a new token.
+-- Parameters: worker; token; micros, the new length of the leases; max, the highest number of attempts.
 -- Columns out: key, number of the attempt, attempts that do not count, times, errors so far.
 -- Concurrency: one statement in a write transaction.
 update {{.Side}} as s

@@ -1,6 +1,6 @@
--- Purpose: let rows be tried again that are dead by the side table alone, with all their attempts.
+-- Purpose: requeue rows that are dead only in the side table, with all their attempts.
 -- Parameters: batch, a JSON array of {"k": key as text}.
--- Columns out: the keys of those that were dead.
+-- Columns out: the keys of the rows that were dead.
 -- Concurrency: one statement in a write transaction.
 update {{.Side}} as s
 set

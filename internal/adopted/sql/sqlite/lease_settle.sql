@@ -1,8 +1,8 @@
--- Purpose: end leases whose rows stay: put back, or dead.
--- Parameters: batch, a JSON array of {"k": key as text, "d": not before, in microseconds since 1970, "u": 1 if the attempt does not count, "x": 1 for dead, "e": errors}.
+-- Purpose: end leases of rows that stay in the side table: put back, or dead.
+-- Parameters: batch, a JSON array of {"k": key as text, "d": earliest next start, in microseconds since 1970, "u": 1 if the attempt does not count, "x": 1 for dead, "e": errors}.
 -- Columns out: none.
--- Concurrency: in the write transaction that has found them.
--- The source depends on v for the planner: it would otherwise compare each lease with each member of the batch.
+-- Concurrency: in the write transaction that has found the leases.
+-- The source depends on v only so that the planner does not compare each lease with each element of the batch.
 update {{.Side}} as s
 set
     token = null,

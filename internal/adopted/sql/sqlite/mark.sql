@@ -1,6 +1,6 @@
--- Purpose: write into claimed rows what the mapping's claim sets.
--- Parameters: batch, a JSON array of {"k": key}; what the claim writes.
--- Columns out: the row's key, its fence, and when its lease ends.
+-- Purpose: write the columns of the mapping's claim into claimed rows.
+-- Parameters: batch, a JSON array of {"k": key}; the values that the claim writes.
+-- Columns out: the row's key, its fence, and the end of its lease.
 -- Concurrency: in the write transaction that has chosen the rows.
 update {{.Table}} as t
 set {{.Marks}}
