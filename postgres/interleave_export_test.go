@@ -66,12 +66,13 @@ func (s *Store) Look(ctx context.Context, queue string) error {
 	return s.moveMarks(ctx, q, nil, s.queues.lanesOf(queue).marks(nil))
 }
 
-// StopMarks makes claims move marks only when they cannot go on without it.
+// StopMarks makes all claims begin at the marks of now, and move them only when they cannot go
+// on without it.
 func (s *Store) StopMarks(queue string) {
 	m := s.queues.lanesOf(queue).marks(nil)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.eager, m.nextMove = false, time.Now().Add(time.Hour)
+	m.eager, m.nextMove, m.probeAt = false, time.Now().Add(time.Hour), time.Now().Add(time.Hour)
 }
 
 // Plain is a statement without the qualification of names.

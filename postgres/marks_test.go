@@ -191,6 +191,7 @@ func TestMarksMissNothingThatIsPutBack(t *testing.T) {
 			j := b.take(1, time.Hour)[0]
 			b.passTransaction(0)
 			b.passTransaction(0)
+			b.StopMarks("q")
 			back(b, other, j)
 			b.add("")
 			b.claimsFirst(j.ID)
