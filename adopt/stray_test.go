@@ -30,6 +30,7 @@ func TestStraysAreTold(t *testing.T) {
 		exec(t, db, `create table work (id integer primary key, status text not null default 'new')`)
 		exec(t, db, `insert into work (id, status) values (1, 'busy'), (2, 'busy'), (3, 'new'), (4, 'done')`)
 		m := sided()
+		m.Lease = time.Hour
 		s := opened(t, db, m)
 		held := take(t, s, 5, 3)
 		stuckRows(t, s, db, m, "side_table", "2 rows are in progress by the table's own columns, but dibs holds no lease on them")
