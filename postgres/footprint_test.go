@@ -185,10 +185,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 		if text == s.sql.get(name) {
 			t.Fatalf("%s does not hold %q", name, old)
 		}
-		d := &Store{pool: s.pool, db: s.db, upkeep: s.upkeep, sidePool: s.sidePool, txSlots: s.txSlots, sql: &statements{text: map[string]string{}}, closed: s.closed}
-		for n, text := range s.sql.text {
-			d.sql.text[n] = text
-		}
+		d := &Store{pool: s.pool, db: s.db, upkeep: s.upkeep, sidePool: s.sidePool, txSlots: s.txSlots, sql: &statements{schema: s.sql.schema, text: s.sql.all()}, closed: s.closed}
 		d.sql.text[name] = text
 		return d
 	}

@@ -178,7 +178,7 @@ func (r *traced) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData
 func (r *traced) named(s *Store) (names []string) {
 	for _, text := range slices.Concat(r.transactions...) {
 		name := text
-		for n, t := range s.sql.text {
+		for n, t := range s.sql.all() {
 			if t == text {
 				name = n
 			}

@@ -80,9 +80,21 @@ func Plain(text string) string { return qualified.ReplaceAllString(text, "$1") }
 
 var qualified = regexp.MustCompile(`operator\(pg_catalog\.([^)]+)\)|pg_catalog\.`)
 
+// all are all statements by name.
+func (s *statements) all() map[string]string {
+	files, err := sqlFiles.ReadDir("sql")
+	if err != nil {
+		panic(err)
+	}
+	for _, f := range files {
+		s.get(strings.TrimSuffix(f.Name(), ".sql"))
+	}
+	return maps.Clone(s.text)
+}
+
 // Rewrite changes the text of statements.
 func (s *Store) Rewrite(change func(name, text string) string) {
-	for name, text := range s.sql.text {
+	for name, text := range s.sql.all() {
 		s.sql.text[name] = qualify.Text(change(name, Plain(text)))
 	}
 }

@@ -188,7 +188,7 @@ func newExplaining(t *testing.T, url string, k connKind) *explaining {
 		t.Fatal(err)
 	}
 	e := &explaining{T: t, conn: conn, statementNames: map[string]string{}}
-	for name, text := range sql.text {
+	for name, text := range sql.all() {
 		e.statementNames[text] = name
 	}
 	s := &Store{db: e, upkeep: e, sql: sql, o: Options{Pooler: true}, closed: context.Background()}
@@ -333,7 +333,7 @@ func (p *planTest) text() string {
 		p.Fatal(err)
 	}
 	var b strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(sql.text)) {
+	for _, name := range slices.Sorted(maps.Keys(sql.all())) {
 		if slices.Contains([]string{"check", "repairable", "lock_repair", "tally", "enqueue_copy", "rights"}, name) || strings.HasPrefix(name, "locks_") {
 			continue // these read everything, or nothing
 		}
