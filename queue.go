@@ -27,8 +27,14 @@ type Backoff struct {
 
 // Delay is the delay after the n-th counted attempt, for a u from -1 to 1.
 func (b Backoff) Delay(n int, u float64) time.Duration {
+	if b.Base <= 0 {
+		return 0
+	}
 	d := min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(max(n, 1)-1)))
-	return time.Duration(d * (1 + b.Jitter*u))
+	if d *= 1 + b.Jitter*u; d >= math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(d)
 }
 
 // Queue is a queue's settings. They are stored in the database, and every process

@@ -2,6 +2,7 @@ package dibs
 
 import (
 	"context"
+	"database/sql"
 	"time"
 )
 
@@ -67,9 +68,9 @@ type Tx interface {
 	// A queue with a concurrency limit serves one such transaction at a time: until
 	// it ends, other claims from that queue find nothing.
 	//
-	// On PostgreSQL, to claim from a queue with groups or a concurrency limit the
-	// transaction must be READ COMMITTED, the default, or the claim is refused: an older
-	// snapshot does not show what runs, nor a limit that has been lowered.
+	// On PostgreSQL the transaction must be READ COMMITTED, the default, or the claim is
+	// refused: an older snapshot does not show what runs, nor that the queue has been paused
+	// or its limit lowered.
 	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
 	// Finish is Store.Finish in the transaction. It accepts jobs that this Tx has claimed even
@@ -77,6 +78,13 @@ type Tx interface {
 	// must roll back: another worker may be running the job, and its effects must not happen
 	// twice.
 	Finish(ctx context.Context, outcomes []Outcome) error
+}
+
+// SQLTx is a transaction of database/sql, or of a library on top of it: a *sql.Tx, a *sqlx.Tx
+// and GORM's ConnPool are. The SQLTx methods of the stores make a [Tx] of it.
+type SQLTx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
 // ClaimRequest asks for jobs.
@@ -96,7 +104,9 @@ type Lease struct {
 
 // Extended is the result of Extend.
 type Extended struct {
-	Lost      []int64 `json:"lost,omitempty"`      // ids not extended: their lease had ended, or the job was taken or finished
+	// Lost are the ids not extended: their lease had ended, the job was taken or finished, or
+	// the transaction that has claimed it is still open.
+	Lost      []int64 `json:"lost,omitempty"`
 	Cancelled []int64 `json:"cancelled,omitempty"` // ids extended, though somebody asked to cancel the job
 	// Finishing are the ids that an open transaction is finishing. They were not
 	// extended: nobody else can take them while it is open, and once it is rolled back

@@ -3,7 +3,6 @@ package adopt
 import (
 	"context"
 	"encoding/json"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -36,33 +35,39 @@ type ended struct {
 }
 
 // Finish is dibs.Store.Finish. It changes a row only if it is still exactly as its claim left
-// it and has not ended: changes of other programs stay.
+// it and has not ended: changes of other programs stay. For a lease that another store has
+// claimed, call [Store.ID] with Job.Key first unless the id is a whole number.
 func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
-	return s.finish(ctx, outcomes, s.db, s.findClaims, func(alike bool, f func(adopted.Querier) error) error {
+	over, err := s.finish(ctx, outcomes, s.db, s.findClaims, func(alike bool, f func(adopted.Querier) error) error {
 		if alike && s.plan.Dialect.OneStatement { // a single statement needs no transaction around it
 			return f(s.db)
 		}
 		return s.write(ctx, f)
 	})
+	for _, l := range over {
+		s.held.drop(l)
+	}
+	return err
 }
 
 // finder finds the claims of leases; see Store.findClaims.
 type finder func(context.Context, adopted.Querier, []dibs.Lease) ([]*claim, error)
 
 // finish writes outcomes in a transaction that runTx begins. If they all have the same effect
-// (alike), one statement is enough. q reads rows as that transaction sees them.
-func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q adopted.Querier, find finder, runTx func(alike bool, f func(adopted.Querier) error) error) error {
-	outcomes, err := checks.Outcomes(outcomes)
+// (alike), one statement is enough. q reads rows as that transaction sees them. The leases in
+// over have ended once it is committed.
+func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q adopted.Querier, find finder, runTx func(alike bool, f func(adopted.Querier) error) error) (over []dibs.Lease, err error) {
+	outcomes, err = checks.Outcomes(outcomes)
 	if err != nil || len(outcomes) == 0 {
-		return err
+		return nil, err
 	}
 	if err := s.usable(s.Queue()); err != nil {
-		return err
+		return nil, err
 	}
 	defer s.lockFences()()
 	all, err := findEnded(ctx, q, find, outcomes)
 	if err != nil {
-		return adopted.Classify("finish", err)
+		return nil, adopted.Classify("finish", err)
 	}
 	byEffect, used := s.groupByEffect(all)
 	alike := used <= 1 && !s.plan.SideTable
@@ -73,7 +78,7 @@ func (s *Store) finish(ctx context.Context, outcomes []dibs.Outcome, q adopted.Q
 		return s.changeAll(ctx, q, byEffect)
 	})
 	if err != nil {
-		return adopted.Classify("finish", err)
+		return nil, adopted.Classify("finish", err)
 	}
 	return s.finishError(ctx, q, all)
 }
@@ -129,7 +134,7 @@ func (s *Store) decide(e *ended, attempts int) {
 		e.effect = effectCancelled
 	case dibs.EndRetry:
 		e.effect, e.delayed = effectPutBack, true
-		if e.delay = backoff(s.plan.Backoff, attempts); e.Delay != nil {
+		if e.delay = s.plan.Backoff.Delay(attempts, 2*rand.Float64()-1); e.Delay != nil {
 			e.delay = *e.Delay
 		}
 		if s.plan.MaxAttempts > 0 && attempts >= s.plan.MaxAttempts {
@@ -143,12 +148,6 @@ func (s *Store) decide(e *ended, attempts int) {
 	if e.effect != effectPutBack && s.plan.Dead == nil && !s.plan.SideTable && (e.effect != effectCancelled || s.plan.Cancelled == nil) {
 		e.effect = effectPutBack // the mapping does not say how a row is dead or cancelled
 	}
-}
-
-// backoff is the delay after that many attempts; see dibs.Backoff.
-func backoff(b dibs.Backoff, attempts int) time.Duration {
-	d := min(float64(b.Max), float64(b.Base)*math.Pow(b.Factor, float64(max(attempts, 1)-1)))
-	return time.Duration(d * (1 + b.Jitter*(2*rand.Float64()-1)))
 }
 
 func (s *Store) changeAll(ctx context.Context, q adopted.Querier, byEffect [effects][]*ended) error {
@@ -328,9 +327,9 @@ func settleItem(lease *row, e *ended) item {
 	return it
 }
 
-// finishError returns the error for outcomes that were not written, and wakes workers if the
-// others make rows available.
-func (s *Store) finishError(ctx context.Context, q adopted.Querier, all []*ended) error {
+// finishError returns the error for outcomes that were not written, and the leases that are
+// over. It wakes workers if the written outcomes make rows available.
+func (s *Store) finishError(ctx context.Context, q adopted.Querier, all []*ended) (over []dibs.Lease, err error) {
 	var missing []dibs.Lease
 	var lost []int64
 	available := false
@@ -338,7 +337,7 @@ func (s *Store) finishError(ctx context.Context, q adopted.Querier, all []*ended
 		l := dibs.Lease{ID: e.ID, Token: e.Token}
 		switch {
 		case e.written:
-			s.held.drop(l)
+			over = append(over, l)
 			available = available || e.effect == effectPutBack || s.plan.Mapping.Group.Column != "" || s.plan.Concurrency > 0
 		case e.claim == nil:
 			lost = append(lost, e.ID)
@@ -351,7 +350,7 @@ func (s *Store) finishError(ctx context.Context, q adopted.Querier, all []*ended
 	}
 	holds, err := s.stillHeld(ctx, q, missing)
 	if err != nil {
-		return adopted.Classify("finish", err)
+		return over, adopted.Classify("finish", err)
 	}
 	var locked []int64
 	for _, l := range missing {
@@ -359,11 +358,13 @@ func (s *Store) finishError(ctx context.Context, q adopted.Querier, all []*ended
 			locked = append(locked, l.ID)
 			continue
 		}
-		lost = append(lost, l.ID)
-		s.held.drop(l)
+		lost, over = append(lost, l.ID), append(over, l)
 	}
-	if len(locked)+len(lost) == 0 {
-		return nil
+	switch {
+	case len(locked) > 0:
+		return over, &dibs.FinishError{Lost: lost, Unwritten: locked, Err: errLocked}
+	case len(lost) > 0:
+		return over, &dibs.FinishError{Lost: lost}
 	}
-	return &dibs.FinishError{Lost: lost, Unwritten: locked, Err: errLocked}
+	return over, nil
 }

@@ -6,14 +6,13 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
-	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/storetest"
 )
 
 // beginTx begins a transaction as a caller does to claim in it.
 func (h *harness) beginTx(ctx context.Context) (storetest.Tx, error) {
 	inTx := &harnessIn{h: h, stores: map[string]*adopt.Tx{}, held: map[dibs.Lease]string{}}
-	return storetest.SQL(h.db, func(tx checks.SQLTx) dibs.Tx {
+	return storetest.SQL(h.db, func(tx dibs.SQLTx) dibs.Tx {
 		if own, ok := tx.(*sql.Tx); ok { // storetest calls this again with a wrapper of the same transaction
 			inTx.tx = own
 		}

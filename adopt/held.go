@@ -18,7 +18,8 @@ import (
 type held struct {
 	mu     sync.Mutex
 	claims map[dibs.Lease]*claim
-	keys   map[int64]string // keys of the ids that are hashes
+	keys   map[int64]string // keys of the ids that are hashes: the newest, maxKeys at most
+	older  map[int64]string // those before them, so that no key is forgotten too early
 	limit  int              // number of claims from which put forgets old ones
 }
 
@@ -35,6 +36,8 @@ func (h *held) init() {
 	h.claims, h.keys, h.limit = map[dibs.Lease]*claim{}, map[int64]string{}, 20_000
 }
 
+const maxKeys = 100_000
+
 // firstHash is the smallest id that is a hash of a key. Smaller ids are keys themselves.
 const firstHash = 1 << 62
 
@@ -50,8 +53,11 @@ func (h *held) id(key string) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for {
-		known, taken := h.keys[n]
+		known, taken := h.keyOf(n)
 		if !taken || known == key {
+			if len(h.keys) >= maxKeys {
+				h.older, h.keys = h.keys, map[int64]string{}
+			}
 			h.keys[n] = key
 			return n
 		}
@@ -66,7 +72,15 @@ func (h *held) key(id int64) (string, bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.keyOf(id)
+}
+
+// keyOf is called with mu held.
+func (h *held) keyOf(id int64) (string, bool) {
 	key, ok := h.keys[id]
+	if !ok {
+		key, ok = h.older[id]
+	}
 	return key, ok
 }
 
@@ -76,7 +90,7 @@ func (h *held) put(l dibs.Lease, c *claim) {
 	if len(h.claims) > h.limit { // some claims are never finished by this process
 		for l, c := range h.claims {
 			if time.Since(c.until) > time.Hour {
-				h.forget(l)
+				delete(h.claims, l)
 			}
 		}
 		h.limit = 2*len(h.claims) + 20_000
@@ -93,12 +107,7 @@ func (h *held) get(l dibs.Lease) *claim {
 func (h *held) drop(l dibs.Lease) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.forget(l)
-}
-
-func (h *held) forget(l dibs.Lease) {
 	delete(h.claims, l)
-	delete(h.keys, l.ID)
 }
 
 // tokenOf is the token of a claim without a side table: the token that the claim wrote into

@@ -28,6 +28,9 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 			items = append(items, item{Key: sideKey(key)})
 		}
 	}
+	if len(items) == 0 {
+		return nil, nil
+	}
 	var done []int64
 	err := s.write(ctx, func(q adopted.Querier) error {
 		rows, err := run(ctx, q, s.do.Requeue, map[string]any{"batch": batch(items)}, scanKey)

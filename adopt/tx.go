@@ -25,7 +25,9 @@ import (
 // write may find the file locked.
 //
 // Use one Tx for all calls in a transaction: while that is open, the leases of the rows that the
-// Tx has claimed do not end. Calls of several goroutines wait for each other.
+// Tx has claimed do not end. Calls of several goroutines wait for each other. If the row lock
+// alone is the lease (degree "transaction"), only the Tx knows what it holds, so a second Tx
+// holds nothing, and a claim or finish must not be undone by a savepoint: end the transaction.
 type Tx struct {
 	s   *Store
 	tx  adopted.Querier
@@ -37,14 +39,17 @@ type Tx struct {
 
 // SQLTx makes the store work inside a transaction of its own database: a *sql.Tx, or another
 // type with ExecContext and QueryContext, such as the transactions of sqlx and GORM.
-func (s *Store) SQLTx(tx checks.SQLTx) *Tx {
+func (s *Store) SQLTx(tx dibs.SQLTx) *Tx {
+	if checks.NoTx(tx) {
+		return &Tx{s: s} // its calls say what is missing
+	}
 	t := s.within(callerTx{tx})
 	t.own = map[dibs.Token]bool{}
 	return t
 }
 
 // callerTx is a caller's transaction. It prepares no statements: only Open needs that.
-type callerTx struct{ checks.SQLTx }
+type callerTx struct{ dibs.SQLTx }
 
 func (callerTx) PrepareContext(context.Context, string) (*sql.Stmt, error) {
 	return nil, errors.ErrUnsupported
@@ -57,10 +62,21 @@ func (s *Store) within(q adopted.Querier) *Tx {
 // Within makes a Tx of a plan, for package advice, which tries a mapping and rolls back.
 func Within(p *adopted.Plan, q adopted.Querier) *Tx { return newStore(p).within(q) }
 
+// open refuses a call without a transaction or a context.
+func (t *Tx) open(ctx context.Context) error {
+	if t.tx == nil {
+		return checks.ErrNoTx
+	}
+	return checks.Context(ctx)
+}
+
 // Claim claims rows as Store.Claim does. On PostgreSQL no other claim waits for the transaction; on SQLite every writer does.
 func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := t.open(ctx); err != nil {
+		return nil, err
+	}
 	s := t.s
 	take, err := s.checkClaim(&r)
 	if err != nil || take == nil {
@@ -101,7 +117,10 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 func (t *Tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := t.s.finish(ctx, outcomes, t.tx, t.findClaims, func(_ bool, f func(adopted.Querier) error) error { return f(t.tx) })
+	if err := t.open(ctx); err != nil {
+		return err
+	}
+	_, err := t.s.finish(ctx, outcomes, t.tx, t.findClaims, func(_ bool, f func(adopted.Querier) error) error { return f(t.tx) })
 	if err == nil {
 		for _, o := range outcomes {
 			delete(t.locked, dibs.Lease{ID: o.ID, Token: o.Token})

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -159,4 +160,61 @@ func TestGoroutinesShareATransaction(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a transaction has finished is held again after a rollback, in the process that claimed
+// it, whatever ids the table has.
+func TestAFinishThatIsRolledBackLosesNoLease(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		exec(t, db, `create table work (id varchar(9) primary key, status text not null default 'new', pri int not null default 0)`)
+		exec(t, db, `insert into work (id) values ('a'), ('b')`)
+		m := sided()
+		m.Lease = time.Hour
+		s := opened(t, db, m)
+		jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: s.Queue(), Worker: "w", N: 1})
+		if err != nil || len(jobs) != 1 {
+			t.Fatalf("claimed %d rows: %v", len(jobs), err)
+		}
+		tx, err := db.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := s.SQLTx(tx)
+		if err := in.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+			t.Fatal(err)
+		}
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Die("e")}); err != nil {
+			t.Fatalf("after the rollback: %v", err)
+		}
+		if job, err := s.Get(t.Context(), jobs[0].ID); err != nil || job.State != dibs.Dead {
+			t.Fatalf("a dead row is %+v, %v", job, err)
+		}
+		if ids, err := s.Requeue(t.Context(), []int64{jobs[0].ID, 1<<62 + 17}); err != nil || !slices.Equal(ids, []int64{jobs[0].ID}) {
+			t.Fatalf("put back %v, %v", ids, err)
+		}
+		if ids, err := s.Requeue(t.Context(), []int64{1<<62 + 17}); err != nil || len(ids) != 0 {
+			t.Fatalf("put back %v, %v", ids, err)
+		}
+	})
+}
+
+func TestATransactionThatIsNoneIsRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, workTable)
+		s := opened(t, db, ways()["side"])
+		for _, none := range []dibs.SQLTx{nil, (*sql.Tx)(nil), db} {
+			in := s.SQLTx(none)
+			_, claimErr := in.Claim(t.Context(), dibs.ClaimRequest{Queue: "work", Worker: "w", N: 1})
+			finishErr := in.Finish(t.Context(), []dibs.Outcome{dibs.Lease{ID: 1, Token: dibs.Token{1}}.Complete(nil)})
+			for _, err := range []error{claimErr, finishErr} {
+				var invalid *dibs.InvalidError
+				if !errors.As(err, &invalid) || invalid.Field != "tx" {
+					t.Errorf("%T: %v", none, err)
+				}
+			}
+		}
+	})
 }

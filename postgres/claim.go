@@ -131,7 +131,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 	} else {
 		jobs, current, err = s.claimFromMarks(ctx, q, r, c, lanes.marks(r.Kinds))
 	}
-	if c.inTx && err == nil && !current && (q.Concurrency > 0 || q.grouped) {
+	if c.inTx && err == nil && !current {
 		err = checkIsolation(ctx, q.Name, c)
 	}
 	if len(jobs) > 0 {
@@ -229,12 +229,12 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 
 var isolation = qualify.Text("select current_setting('transaction_isolation')")
 
-// checkIsolation explains why a caller's transaction finds nothing in a queue with limits.
+// checkIsolation explains why a caller's transaction finds nothing.
 func checkIsolation(ctx context.Context, queue string, c conn) error {
 	var level string
 	err := c.run(ctx, step{sql: isolation, row: func(scan func(...any) error) error { return scan(&level) }})
 	if err == nil && (level == "repeatable read" || level == "serializable") {
-		err = &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to claim from queue %q, which has groups or a concurrency limit", queue)}
+		err = &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED to claim from queue %q: its snapshot would miss what has changed since it began", queue)}
 	}
 	return err
 }

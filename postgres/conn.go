@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // conn runs statements: on the pool, in a pgx transaction or in a database/sql
@@ -92,7 +91,7 @@ func (c pgxConn) run(ctx context.Context, steps ...step) (err error) {
 
 // sqlConn is a database/sql transaction of any driver that passes strings on as
 // text parameters: arrays go as literals, which all of them can send.
-type sqlConn struct{ tx checks.SQLTx }
+type sqlConn struct{ tx dibs.SQLTx }
 
 func (c sqlConn) run(ctx context.Context, steps ...step) error {
 	for _, s := range steps {

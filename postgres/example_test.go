@@ -85,14 +85,15 @@ func ExampleStore_SQLTx() {
 		log.Fatal(err)
 	}
 	defer tx.Rollback()
-	jobs, err := store.SQLTx(tx).Claim(ctx, dibs.ClaimRequest{Queue: "emails", Worker: "w1", N: 1})
+	in := store.SQLTx(tx) // one for all calls in the transaction
+	jobs, err := in.Claim(ctx, dibs.ClaimRequest{Queue: "emails", Worker: "w1", N: 1})
 	if err != nil {
 		log.Fatal(err)
 	}
 	if _, err := tx.ExecContext(ctx, "insert into users (name) values ($1)", string(jobs[0].Payload)); err != nil {
 		log.Fatal(err)
 	}
-	if err := store.SQLTx(tx).Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
+	if err := in.Finish(ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}); err != nil {
 		log.Fatal(err) // and the user is not inserted
 	}
 	if err := tx.Commit(); err != nil {

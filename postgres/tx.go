@@ -43,7 +43,7 @@ func connOf(t pgx.Tx) (c *pgx.Conn) {
 
 // SQLTx is the store inside a transaction of database/sql, of any PostgreSQL driver: a *sql.Tx,
 // or a value with its ExecContext and QueryContext, such as a transaction of sqlx or GORM.
-func (s *Store) SQLTx(t checks.SQLTx) dibs.Tx {
+func (s *Store) SQLTx(t dibs.SQLTx) dibs.Tx {
 	if s == nil || checks.NoTx(t) {
 		return &tx{s: s} // its calls say what is missing
 	}
@@ -57,13 +57,14 @@ func (t *tx) use(ctx context.Context, op string) (end func(), err error) {
 		return nil, err
 	}
 	if t.conn == nil {
-		return nil, &dibs.InvalidError{Field: "tx", Reason: "is nil or has ended; give the open transaction to work in"}
+		return nil, checks.ErrNoTx
 	}
 	t.mu.Lock()
 	return t.mu.Unlock, nil
 }
 
-// InTx implements dibs.Database.
+// InTx implements dibs.Database. It needs a connection of the pool while f runs, so an InTx
+// within f may wait for ever if Options.MaxConns is small.
 func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if err := s.check(ctx, "transaction"); err != nil {
 		return err

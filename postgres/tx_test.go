@@ -78,12 +78,17 @@ func TestASavepointUndoesWhatTheTransactionHolds(t *testing.T) {
 	}
 }
 
-func TestAClaimOfLimitedJobsNeedsAViewOfWhatIsCommitted(t *testing.T) {
-	for _, group := range []string{"", "g"} {
-		t.Run("group "+group, func(t *testing.T) {
+// An older snapshot shows neither what runs nor that a limit is set meanwhile.
+func TestAClaimNeedsAViewOfWhatIsCommitted(t *testing.T) {
+	for name, limit := range map[string]int{"without a limit": 0, "with a limit": 1, "of a group": 0} {
+		t.Run(name, func(t *testing.T) {
+			group := ""
+			if name == "of a group" {
+				group = "g"
+			}
 			b := newBench(t, postgres.Options{})
-			if group == "" {
-				b.change(dibs.QueueChange{Concurrency: new(1)})
+			if limit > 0 {
+				b.change(dibs.QueueChange{Concurrency: &limit})
 			}
 			b.add(group)
 			for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable, pgx.ReadUncommitted} {

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"log"
 	"os"
@@ -32,7 +33,7 @@ func moveMails(ctx context.Context, db *sql.DB, store *sqlite.Store) (int, error
 		if err := rows.Scan(&id, &body); err != nil {
 			return 0, err
 		}
-		jobs = append(jobs, dibs.NewJob{Queue: "mails", Kind: "mail", Payload: body, UniqueKey: fmt.Sprint("mails/", id)})
+		jobs = append(jobs, dibs.NewJob{Queue: "mails", Kind: "mail", Payload: json.RawMessage(body), UniqueKey: fmt.Sprint("mails/", id)})
 	}
 	if err := rows.Err(); err != nil || len(jobs) == 0 {
 		return 0, err

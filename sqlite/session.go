@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // session is the state of one write transaction: its statements, its time, the settings it
@@ -17,7 +16,7 @@ import (
 // many calls in one session; a caller's own transaction (tx.go) has one too.
 type session struct {
 	ctx  context.Context
-	conn checks.SQLTx
+	conn dibs.SQLTx
 	sql  *statements
 
 	callTime    int64             // time of the call, set by now
@@ -41,7 +40,7 @@ type queue struct {
 
 type group struct{ queue, key string }
 
-func newSession(ctx context.Context, conn checks.SQLTx, text *statements) *session {
+func newSession(ctx context.Context, conn dibs.SQLTx, text *statements) *session {
 	return &session{
 		ctx: ctx, conn: conn, sql: text, queues: make(map[string]*queue),
 		counts: make(map[string]tally), woken: make(map[string]bool), touched: make(map[group]bool),

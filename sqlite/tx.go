@@ -26,14 +26,14 @@ import (
 // rolls the transaction back. The caller's later statements then run outside of it, each on
 // its own, unless the transaction began with the same context as its statements: then they
 // fail. Calls of the Tx do nothing then, and fail with sql.ErrTxDone.
-func (s *Store) SQLTx(tx checks.SQLTx) dibs.Tx {
+func (s *Store) SQLTx(tx dibs.SQLTx) dibs.Tx {
 	if s == nil || checks.NoTx(tx) {
 		return &callerTx{store: s} // its calls say what is missing
 	}
 	return s.newTx(tx)
 }
 
-func (s *Store) newTx(tx checks.SQLTx) *callerTx {
+func (s *Store) newTx(tx dibs.SQLTx) *callerTx {
 	if p, ok := tx.(preparer); ok {
 		tx = newPrepared(p)
 	}

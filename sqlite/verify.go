@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 // ready refuses calls without an open store, a transaction or a live context.
@@ -14,7 +15,7 @@ func (t *callerTx) ready(ctx context.Context) error {
 		return err
 	}
 	if t.session == nil {
-		return &dibs.InvalidError{Field: "tx", Reason: "is nil; give the transaction to work in"}
+		return checks.ErrNoTx
 	}
 	return ctx.Err()
 }

@@ -25,7 +25,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
@@ -57,12 +56,12 @@ type Tx struct {
 // Maker makes a fresh, empty database, which is removed with t.
 type Maker func(t testing.TB) Setup
 
-// onlyQueries hides all methods of a transaction except those of checks.SQLTx.
-type onlyQueries struct{ checks.SQLTx }
+// onlyQueries hides all methods of a transaction except those of dibs.SQLTx.
+type onlyQueries struct{ dibs.SQLTx }
 
 // SQL returns the Begin for callers who use database/sql or a library on top of it. Its Again
-// passes only the methods of checks.SQLTx on, which all such libraries have.
-func SQL(db *sql.DB, wrap func(checks.SQLTx) dibs.Tx) Begin {
+// passes only the methods of dibs.SQLTx on, which all such libraries have.
+func SQL(db *sql.DB, wrap func(dibs.SQLTx) dibs.Tx) Begin {
 	return func(ctx context.Context) (Tx, error) {
 		conn, err := db.Conn(ctx)
 		if err != nil {

@@ -280,11 +280,15 @@ func (p *proposer) followData(ctx context.Context, db *sql.DB) error {
 			p.unsure(f.field, "%s", f)
 			continue
 		}
+		value := f.value
+		if value == nil {
+			value = "null"
+		}
 		text := "%s is set to %v, since all %d %s rows that were read have %s"
 		if len(f.have) > 1 {
-			p.unsure(f.field, text, f.Name, f.value, f.rows, f.class, strings.Join(f.have, " or "))
+			p.unsure(f.field, text, f.Name, value, f.rows, f.class, strings.Join(f.have, " or "))
 		} else {
-			p.why(f.field, text, f.Name, f.value, f.rows, f.class, f.have[0])
+			p.why(f.field, text, f.Name, value, f.rows, f.class, f.have[0])
 		}
 	}
 	return nil

@@ -207,10 +207,14 @@ func (c *bulkChange) confirm(ctx context.Context) error {
 
 // missedError is the error for named jobs that were not changed.
 func (c *bulkChange) missedError() error {
-	next := fmt.Sprintf("look at it with 'dibs show %d'", c.first)
+	show := fmt.Sprintf("'dibs show %d'", c.first)
+	if c.table != "" {
+		show = fmt.Sprintf("'dibs show --table %s %d'", c.table, c.first)
+	}
+	next := "look at it with " + show
 	err := fmt.Errorf("job %d was not %s: %s", c.first, c.words.passive, c.words.whyUnchanged)
 	if c.unchanged > 1 {
-		next = fmt.Sprintf("look at one with 'dibs show %d'", c.first)
+		next = "look at one with " + show
 		err = fmt.Errorf("%d of %d jobs were not %s (first: %d): %s", c.unchanged, c.chosen, c.words.passive, c.first, c.words.whyUnchanged)
 	}
 	return &hintError{err: &codeError{exitNotFound, err}, next: next}

@@ -102,7 +102,7 @@ the direction of text, are written as \u escapes.
               that were enqueued, without the spaces between its parts; 'dibs show ID
               --payload' writes it as it is. With --table, "key" is the id of the row where that
               is no whole number from 1 on: use it, and not the id, which many programs
-              round; without a limit, max_attempts is 2147483647.
+              round; without a limit, max_attempts is 0.
   a run       as 'torture' writes it: kept; database, database_version, own_server,
               dibs_version, platform, cores, began, duration, took, workers, producers,
               seed, command (that repeats it); totals: operations, calls, unanswered,

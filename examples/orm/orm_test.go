@@ -90,15 +90,13 @@ func placeOrderWithGorm(ctx context.Context, db *gorm.DB, store *postgres.Store,
 			return err
 		}
 		_, err := store.SQLTx(tx.Statement.ConnPool).Enqueue(ctx, []dibs.NewJob{{Queue: "orders", Kind: "confirm", Payload: order.ID}})
-		if err == nil && customer == "nobody" {
-			err = errors.New("no such customer") // and neither order nor job is stored
-		}
 		return err
 	})
-	if err == nil {
-		store.Wake("orders")
+	if err != nil {
+		return err
 	}
-	return err
+	store.Wake("orders")
+	return nil
 }
 
 func openGorm(t *testing.T, url string) *gorm.DB {
@@ -124,8 +122,12 @@ func TestGorm(t *testing.T) {
 	if err := placeOrderWithGorm(t.Context(), db, store, "Ann"); err != nil {
 		t.Error(err)
 	}
-	if err := placeOrderWithGorm(t.Context(), db, store, "nobody"); err == nil {
-		t.Error("an order of nobody was stored")
+	nobody := errors.New("no such customer")
+	err := db.Transaction(func(tx *gorm.DB) error { // it is within this one, and rolled back with it
+		return errors.Join(placeOrderWithGorm(t.Context(), tx, store, "nobody"), nobody)
+	})
+	if !errors.Is(err, nobody) {
+		t.Errorf("the transaction ended with %v", err)
 	}
 	hasJobs(t, store, 1)
 	var orders int64

@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"expvar"
-	"log"
 	"log/slog"
 	"net/http"
 	"os"
@@ -22,8 +21,14 @@ import (
 func main() {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
 	go func() { slog.Error("counters", "error", http.ListenAndServe("localhost:8080", nil)) }() // /debug/vars
-	if err := run(os.Getenv("DIBS_DB")); err != nil {
-		log.Fatal(err)
+	url := os.Getenv("DIBS_DB")
+	if url == "" {
+		slog.Error("DIBS_DB is not set: it is the URL of the database")
+		os.Exit(2)
+	}
+	if err := run(url); err != nil {
+		slog.Error("the worker ended", "error", err)
+		os.Exit(1)
 	}
 }
 
@@ -51,13 +56,20 @@ func run(url string) error {
 
 func counters() dibs.Hooks {
 	endings, seconds := expvar.NewMap("dibs_attempts"), expvar.NewFloat("dibs_handler_seconds")
-	lost, errors := expvar.NewInt("dibs_leases_lost"), expvar.NewMap("dibs_store_errors")
+	lost, failed := expvar.NewInt("dibs_leases_lost"), expvar.NewMap("dibs_store_errors")
 	return dibs.Hooks{
 		Finished: func(a dibs.Attempt) {
-			endings.Add(string(a.Outcome.Ending), 1)
+			ending := string(a.Outcome.Ending)
+			switch {
+			case a.NotWritten != nil: // refused, or the database was away
+				ending = "not_written"
+			case ending == "": // the handler finished it in a transaction: ErrFinished
+				ending = "finished"
+			}
+			endings.Add(ending, 1)
 			seconds.Add(a.Ran.Seconds())
 		},
 		LeaseLost: func(*dibs.RawJob, error) { lost.Add(1) },
-		Error:     func(call string, _ error) { errors.Add(call, 1) },
+		Error:     func(call string, _ error) { failed.Add(call, 1) },
 	}
 }

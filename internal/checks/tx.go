@@ -3,16 +3,19 @@ package checks
 import (
 	"context"
 	"database/sql"
+
+	"github.com/dibs-queue/dibs"
 )
 
-// SQLTx is a transaction of database/sql, or of a library on top of it that has its methods.
-type SQLTx = interface {
-	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+// NoTx reports whether a caller has given no transaction: nil, or what can begin one, as a
+// *sql.DB and a *sql.Conn can.
+func NoTx(tx dibs.SQLTx) bool {
+	own, ok := tx.(*sql.Tx)
+	_, begins := tx.(interface {
+		BeginTx(context.Context, *sql.TxOptions) (*sql.Tx, error)
+	})
+	return tx == nil || ok && own == nil || begins
 }
 
-// NoTx reports whether a caller has given no transaction.
-func NoTx(tx SQLTx) bool {
-	own, ok := tx.(*sql.Tx)
-	return tx == nil || ok && own == nil
-}
+// ErrNoTx is the error of a transaction's calls if there is none.
+var ErrNoTx = &dibs.InvalidError{Field: "tx", Reason: "is nil, has ended, or is no transaction; give the open transaction to work in"}

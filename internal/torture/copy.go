@@ -10,15 +10,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"go.yaml.in/yaml/v4"
+
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
-	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/qualify"
-	"github.com/jackc/pgx/v5"
-	"go.yaml.in/yaml/v4"
 )
 
 // Copy is a copy of an adopted table, in its own schema or file.
@@ -161,7 +161,7 @@ func (c *Copy) inFile(ctx context.Context, table, path, dir string) (string, err
 
 // fill copies some rows. The statement columns selects the names of the columns that can be
 // written.
-func (c *Copy) fill(ctx context.Context, db checks.SQLTx, from, to, columns string) error {
+func (c *Copy) fill(ctx context.Context, db dibs.SQLTx, from, to, columns string) error {
 	rows, err := db.QueryContext(ctx, columns)
 	if err != nil {
 		return err

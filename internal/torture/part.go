@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/session"
 )
@@ -111,7 +110,7 @@ func (c *client) inTx(ctx context.Context, rng *rand.Rand, f func(*sql.Tx, dibs.
 }
 
 func (c *client) dibsTx(t *sql.Tx) dibs.Tx {
-	return c.raw.(interface{ SQLTx(checks.SQLTx) dibs.Tx }).SQLTx(t)
+	return c.raw.(interface{ SQLTx(dibs.SQLTx) dibs.Tx }).SQLTx(t)
 }
 
 // effect writes a job's effect, which must take place exactly once.

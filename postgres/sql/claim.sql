@@ -23,8 +23,8 @@
 --   a concurrency limit that was set meanwhile (turn_claim.sql).
 --   Jobs count as running until the sweep has taken them or their finish has
 --   committed: a job whose lease has ended may still be finishing in a transaction.
---   Reading wake needs a snapshot of this statement's own, as counting does: in a
---   transaction with one snapshot, a queue with groups gives no jobs.
+--   Counting and reading wake and the settings need a snapshot of this statement's own: in a
+--   transaction with one snapshot, a claim gives no jobs.
 -- A group named in wake has jobs that may have lost their places (a limit was lowered, a
 --   job was given back): they are not claimed until they are admitted anew. A group named
 --   in wake_list has new jobs or fewer running ones. Its jobs keep their places, unless a
@@ -79,7 +79,7 @@ with turn as materialized (
     where name = $1 and version = $2 and not paused
         and exists (select from turn)
         and (not $8 or current_setting('dibs_turn.claim', true) = 'true')
-        and (not grouped or current_setting('transaction_isolation') in ('read committed', 'read uncommitted'))
+        and current_setting('transaction_isolation') in ('read committed', 'read uncommitted')
     for key share of queue skip locked
 ), taken as (
     update dibs.job j
