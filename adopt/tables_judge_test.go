@@ -40,7 +40,7 @@ func (e *evidence) judge(report func(format string, args ...any)) {
 		if c.Verb == history.Finish {
 			e.refused += len(c.Refused)
 		}
-		slow := strings.Contains(c.Error, "context deadline exceeded") || strings.Contains(c.Error, "context canceled")
+		slow := strings.Contains(c.Error, "context deadline exceeded") || strings.Contains(c.Error, "context canceled") || strings.Contains(c.Error, "i/o timeout")
 		if c.Error != "" && c.Fate != history.Done && c.Verb != history.Ended && !slow {
 			report("%s: %s: %s", c.Client, c.Verb, c.Error)
 		}
