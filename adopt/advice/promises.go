@@ -45,16 +45,16 @@ func (p *subject) sayFence(say func(string, ...any)) {
 	}
 	switch {
 	case p.SideTable:
-		say("fenced by a token in the side table %s: a stale worker changes nothing. Programs that take rows by the table's own columns do not see these leases%s", p.Side(), p.otherPrograms())
+		say("fenced by a token in the side table %s (degree \"side table\"): a stale worker changes nothing. Programs that take rows by the table's own columns do not see these leases%s", p.Side(), p.otherPrograms())
 		return
 	case p.LockOnly():
-		say("a claim lasts as long as a transaction (ClaimTx): only a row lock holds it, and neither workers nor the claim command can be used. Name columns that a claim may write, or set side_table")
+		say("a claim lasts as long as a transaction (degree \"transaction\"): only a row lock holds it, and neither workers nor the claim command can be used. Name columns that a claim may write, or set side_table")
 		return
 	case p.Claim.Token != "":
-		say("fenced by the token in %s: a stale worker changes nothing", p.Claim.Token)
+		say("fenced by the token in %s (degree \"token\"): a stale worker changes nothing", p.Claim.Token)
 		return
 	}
-	say("fenced by the exact values of %s: a worker whose claim has ended changes nothing, unless a later claim of the row wrote the same values", strings.Join(names, ", "))
+	say("fenced by the exact values of %s (degree \"exact values\"): a worker whose claim has ended changes nothing, unless a later claim of the row wrote the same values", strings.Join(names, ", "))
 	switch {
 	case p.Claim.Attempts != "":
 		say("two claims of a row look alike only if somebody sets %s back, which each claim counts up", p.Claim.Attempts)
