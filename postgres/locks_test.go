@@ -35,7 +35,7 @@ func newBench(t *testing.T, o postgres.Options) bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	return bench{T: t, Store: s, pool: pool, ctx: ctx}
 }
