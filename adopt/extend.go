@@ -31,7 +31,7 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	if err != nil {
 		return out, adopted.Classify("extend", err)
 	}
-	if err := s.extendable(leases, claims); err != nil {
+	if err := s.extendable(claims); err != nil {
 		return out, err
 	}
 	sent := time.Now()
@@ -140,7 +140,7 @@ func (s *Store) findClaims(ctx context.Context, q adopted.Querier, leases []dibs
 		if !s.plan.SideTable && s.plan.Marked() && r.state != string(dibs.Running) { // an ended row may still have the values that the claim wrote
 			continue
 		}
-		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64)}
+		c := &claim{key: r.key, fence: r.fence, attempt: int(r.attempt.Int64), read: true}
 		if !r.attempt.Valid {
 			c.attempt = 1
 		}

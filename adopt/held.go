@@ -30,6 +30,7 @@ type claim struct {
 	attempt int
 	until   time.Time // approximate end of the lease on this machine's clock
 	sameTx  bool      // the transaction that finishes the claim has also made it
+	read    bool      // the claim was read from the table: this process has not made it, or has ended it
 }
 
 func (h *held) init() {

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -208,6 +210,44 @@ func TestWhereTokensChangeOnlyTheClaimerExtends(t *testing.T) {
 		}
 		if err := s.Finish(t.Context(), []dibs.Outcome{lease.Complete(nil)}); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A store extends its leases while it finishes some of them: those are lost, which is no error.
+func TestLeasesAreExtendedWhileSomeEndWhereTokensChange(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since bigint)")
+		m := sideMapping("id")
+		m.SideTable, m.Claim.StartedAt, m.Times, m.Available, m.Lease = false, "since", mapping.TimesUnixMS, "since is null", time.Hour
+		const rows = 300
+		for i := range rows {
+			exec(t, db, fmt.Sprint("insert into work (id) values (", i+1, ")"))
+		}
+		s := open(t, db, m)
+		jobs := claim(t, s, rows)
+		leases := make([]dibs.Lease, rows)
+		for i, j := range jobs {
+			leases[i] = j.Lease()
+		}
+		var finishing sync.WaitGroup
+		var finished atomic.Bool
+		finishing.Go(func() {
+			defer finished.Store(true)
+			for _, l := range leases {
+				if err := s.Finish(t.Context(), []dibs.Outcome{l.Complete(nil)}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		defer finishing.Wait()
+		for !finished.Load() {
+			if _, err := s.Extend(t.Context(), leases, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if x, err := s.Extend(t.Context(), leases, time.Hour); err != nil || len(x.Lost) != rows {
+			t.Errorf("after all had ended: %+v %v", x, err)
 		}
 	})
 }

@@ -1,7 +1,5 @@
 package adopt
 
-import "github.com/dibs-queue/dibs"
-
 // TokensLast reports whether a token stays valid until its claim ends. It does not if a lease is
 // extended by writing started_at, and this column is part of the fence: then only the store that
 // made a claim can extend it, and also finish it after that.
@@ -10,12 +8,12 @@ func (s *Store) TokensLast() bool {
 }
 
 // extendable refuses to extend claims of other stores if that would change their tokens.
-func (s *Store) extendable(leases []dibs.Lease, claims []*claim) error {
+func (s *Store) extendable(claims []*claim) error {
 	if s.TokensLast() {
 		return nil
 	}
-	for i, l := range leases {
-		if claims[i] != nil && s.held.get(l) == nil {
+	for _, c := range claims {
+		if c != nil && c.read {
 			return s.cannot("extend", "holds leases only in started_at, so only who made a claim can extend it: name a token or a timeout column, or set side_table")
 		}
 	}

@@ -58,7 +58,7 @@ func ExampleStore_SQLTx_moveRows() {
 	}
 	defer store.Close()
 	_, err = store.DB().ExecContext(ctx, `create table mails (id integer primary key, body text, state text);
-		insert into mails (body, state) values ('hello', 'new'), ('gone out', 'sent'), ('good bye', 'new')`)
+		insert into mails (body, state) values ('{"text":"hello"}', 'new'), ('{"text":"gone out"}', 'sent'), ('{"text":"good bye"}', 'new')`)
 	if err != nil {
 		log.Fatal(err)
 	}
