@@ -214,7 +214,7 @@ type run struct {
 	claimsWork bool // a claim has succeeded
 
 	pausedUntil  time.Time // no claim until then, as a handler could not start its job
-	pausesInARow int       // in a row
+	pausesInARow int
 
 	lease         time.Duration // length of the last claim's leases
 	checkLeasesAt time.Time     // when extend looks at the leases next; zero: no job is held

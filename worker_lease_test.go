@@ -85,7 +85,7 @@ func TestLostLeaseStopsTheHandlerAndWritesNothing(t *testing.T) {
 			if !errors.Is(context.Cause(ctx), dibs.ErrLeaseLost) {
 				t.Errorf("context ended because of %v", context.Cause(ctx))
 			}
-			return nil // as if the job were done
+			return nil // a handler that takes no notice
 		})
 		watch := new(watch).on(w)
 		stop := run(t, w)

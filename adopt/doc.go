@@ -1,5 +1,5 @@
 // Package adopt works on a table that already exists: another program's queue, or rows
-// with a status or a date that says when they were processed. A mapping says what its
+// whose status or date says when they were processed. A mapping says what its
 // columns mean; see package adopt/mapping. [Open] returns a store on the table, for a
 // dibs.Worker.
 //

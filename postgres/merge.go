@@ -24,7 +24,7 @@ const (
 	// made by itself.
 	mergedLockWait = 20 * time.Millisecond
 	giveBackTime   = 10 * time.Second // how long giveBack tries
-	mergeBytes     = 64 << 10         // so much payload counts as a job: a statement takes 1 GB at most
+	mergeBytes     = 64 << 10         // this much payload counts as one more job: a statement takes 1 GB at most
 )
 
 // merged combines small calls that many goroutines make at once into few statements

@@ -20,7 +20,7 @@ var sqlFiles embed.FS
 type statements struct {
 	schema string
 	mu     sync.Mutex
-	text   map[string]string // by the name of the file
+	text   map[string]string // statements by the names of their files
 }
 
 func load(schema string) (*statements, error) {

@@ -182,7 +182,7 @@ func (t *callerTx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJ
 			return err
 		}
 		if jobs, err = s.claim(r); len(jobs) > 0 {
-			s.ownTokens[jobs[0].Token] = true // of no use if the claim is rolled back
+			s.ownTokens[jobs[0].Token] = true // the mark does no harm if the claim is rolled back
 		}
 		return err
 	})

@@ -18,8 +18,8 @@ type tally struct {
 	ended int64 // number of these rows whose finished column is not null
 }
 
-// tally counts the rows for each value of the status, the most frequent first. A column
-// with too many different values is no status.
+// tally counts the rows for each value of the status, the most frequent first.
+// A column with too many different values is no status.
 func (p *proposer) tally(ctx context.Context, db *sql.DB) error {
 	if p.status == nil {
 		return nil

@@ -29,7 +29,7 @@ type benchWorkload struct {
 	ID      string        `json:"id"`
 	Name    string        `json:"name"`
 	Figures []benchFigure `json:"figures"`
-	Series  [][]float64   `json:"series,omitempty"` // by round: jobs/s in equal parts of the time
+	Series  [][]float64   `json:"series,omitempty"` // jobs/s in equal parts of the time, for each round
 }
 
 type benchFigure struct {

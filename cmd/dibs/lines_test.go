@@ -45,8 +45,8 @@ type lines struct {
 	rng       *rand.Rand
 	dir       string                    // folder in which the lines run
 	root      func(*app) *cobra.Command // makes the tree of commands
-	findings  map[string]string         // by kind of fault: the first line that shows it
-	exitCodes map[int]int               // by exit code: number of lines
+	findings  map[string]string         // the first line that shows a fault, for each kind of fault
+	exitCodes map[int]int               // number of lines that ended with an exit code
 }
 
 // line is one command line.

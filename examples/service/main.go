@@ -51,7 +51,7 @@ func run(url string) error {
 	dibs.Handle(worker, "welcome", func(ctx context.Context, job *dibs.Job[string]) error {
 		return nil // send it
 	})
-	return worker.Run(ctx) // until SIGTERM: nil
+	return worker.Run(ctx) // nil after SIGTERM
 }
 
 func counters() dibs.Hooks {

@@ -9,7 +9,7 @@ import (
 // gathered holds what the promises about several jobs need to know of each job.
 type gathered struct {
 	crowds     map[crowd]*members
-	keyHolders map[[2]string][]holder // by queue and unique key
+	keyHolders map[[2]string][]holder // holders of a key, by queue and unique key
 	recoveries []int64                // microseconds from the end of a lease to the next claim
 }
 

@@ -226,7 +226,7 @@ func (a *attempt) leaseEnd(ix *index, begunBy int64, except int32) (lo, hi int64
 				last = slices.DeleteFunc(last, func(l end) bool { return l.answered < s.lo })
 			}
 			for i := range last {
-				if last[i].answered == never { // that extend may act after this one
+				if last[i].answered == never { // the earlier extend may act after this one
 					last[i].lo = max(last[i].lo, s.lo+last[i].hi-grain)
 				}
 			}

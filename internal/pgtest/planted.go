@@ -3,7 +3,6 @@ package pgtest
 import (
 	"context"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -229,9 +228,6 @@ func (p *Planted) domain(name string) {
 		p.plantOnce("type "+name, "create domain planted."+name+" as pg_catalog."+name+" check (planted.hit())")
 	}
 }
-
-// Names lists the planted objects.
-func (p *Planted) Names() []string { return slices.Sorted(maps.Keys(p.planted)) }
 
 // Dependents lists the objects of other schemas that use a planted object.
 func (p *Planted) Dependents() []string {

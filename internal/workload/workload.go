@@ -33,7 +33,7 @@ type Row struct {
 
 // Measured is the result of one run of a workload.
 type Measured struct {
-	Figures map[string]float64 // by Row.Key; unknown figures are missing
+	Figures map[string]float64 // figures by Row.Key; those that are not known are missing
 	Series  []float64          // W5: jobs/s in equal parts of the time
 }
 
