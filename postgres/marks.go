@@ -250,7 +250,7 @@ func (m *marks) passOver(old sighting, s snapshot, low map[int16]mark) {
 func (m *marks) setPlaces(from, waiting map[int16]mark) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if from == nil {
+	if from == nil || m.settledAt.IsZero() { // forgotten since takeSight, with the transactions passed over
 		return
 	}
 	m.places = map[int16]mark{}

@@ -130,7 +130,7 @@ func (w *world) check() {
 // otherProcess lets another process do something, or nothing.
 func (w *world) otherProcess() {
 	time.Sleep(time.Duration(w.pick("pause", 2)) * time.Millisecond)
-	switch w.pick("other", 8) {
+	switch w.pick("other", 9) {
 	case 0:
 		w.begin()
 	case 1: // a transaction enqueues a job
@@ -148,6 +148,10 @@ func (w *world) otherProcess() {
 		}
 	case 6: // the process itself claims at the same time
 		w.check()
+	case 7: // a claim of the process itself that went without marks has read little
+		w.marks.eager = false
+		w.marks.recordReads(false, 0, 0)
+		w.marks.eager = true
 	case 5: // a claimed job is put back
 		for _, r := range w.rows {
 			if r.claimed && w.pick("back", 4) == 0 {
