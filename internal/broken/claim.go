@@ -94,6 +94,17 @@ var claimVariants = []Variant{
 		Untortured: "its claims are hardly ever slow enough to use marks",
 	},
 	{
+		Name:  "marks-half-forgotten",
+		Fault: "Marks that were dropped while they were being moved are set all the same, without the transactions that they have passed over.",
+		Harm:  "The jobs that such a transaction enqueued or gave up start up to 5 s late.",
+		Patches: []Patch{
+			{"postgres", "TestMarksPassNothingThatWaits", []Edit{
+				{"marks.go", "if from == nil || m.settledAt.IsZero() {", "if from == nil {"},
+			}},
+		},
+		Untortured: "its claims are hardly ever slow enough to use marks; once, on a busy machine, it found this fault all the same",
+	},
+	{
 		Name:  "marks-put-back",
 		Fault: "A job whose lease ended is not flagged as put back.",
 		Harm:  "It lies below the mark and does not start again.",
