@@ -47,7 +47,9 @@ func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
 		report := filepath.Join(c.t.TempDir(), "report.html")
 		out, errs, code := c.tortured(temp, "--json", "--seed", "7", "--report", report)
 		if code != exitOK {
-			c.t.Fatalf("exit code %d\n%s%s", code, out, errs)
+			page, _ := os.ReadFile(report) // it tells the story of the jobs whose promises were broken
+			story := regexp.MustCompile(`(?s)<(style|svg).*?</(style|svg)>|<[^>]*>|\n\s*\n`).ReplaceAllString(string(page), "")
+			c.t.Fatalf("exit code %d\n%s%s\n%.20000s", code, out, errs, story)
 		}
 		var v tortureJSON
 		if err := json.Unmarshal([]byte(out), &v); err != nil {
