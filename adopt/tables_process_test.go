@@ -83,7 +83,7 @@ func work(text string) error {
 	if err != nil {
 		return err
 	}
-	store, err := adopt.Open(ctx, db, spoil(o.Broken, m))
+	store, err := adopt.Open(context.Background(), db, spoil(o.Broken, m)) // stdin may close before it is open
 	if err != nil {
 		return err
 	}
