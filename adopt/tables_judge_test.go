@@ -79,7 +79,7 @@ func (e *evidence) judgeOrder(report func(string, ...any)) {
 func (f *fleet) gather(t *testing.T) *evidence {
 	t.Helper()
 	e := &evidence{killed: f.n - f.processes, touched: map[int64]bool{}, rank: map[int64]place{}}
-	e.Effects, e.Slack, e.LeaseSlack = map[int64]int{}, slack, slack
+	e.Effects, e.Slack, e.LeaseSlack, e.ReleasesCount = map[int64]int{}, slack, slack, f.m.Claim.Token == "" && !f.m.SideTable
 	var err error
 	if e.Calls, err = history.Read(f.dir); err != nil {
 		t.Fatal(err)

@@ -139,6 +139,9 @@ type Evidence struct {
 	// LeaseSlack is how much longer than reported leases may last, and how much shorter than
 	// an extension asked for, if the database rounds their times.
 	LeaseSlack time.Duration
+	// ReleasesCount is true for an adopted table that cannot take back the count of an attempt:
+	// a row whose last attempt is released or snoozed ends as dead.
+	ReleasesCount bool
 }
 
 // Verdict is the judgement on one promise.

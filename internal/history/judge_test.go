@@ -80,6 +80,20 @@ func TestRowsOfAdoptedTables(t *testing.T) {
 			b.claim("w1", 10, 1, 1)
 			b.finish("w1", 50, dibs.EndCompleted, 10, 1)
 		}, "has not ended, though that was acknowledged"},
+		{"its last attempt is released, which counts", 1, func(b *book) {
+			b.ReleasesCount = true
+			b.claim("w1", 10, 5, 1)
+			b.finish("w1", 50, dibs.EndRelease, 10, 1)
+		}, ""},
+		{"its last attempt is released, which does not count", 1, func(b *book) {
+			b.claim("w1", 10, 5, 1)
+			b.finish("w1", 50, dibs.EndRelease, 10, 1)
+		}, "no outcome that ends it was accepted"},
+		{"an earlier attempt than the last is released, which counts", 1, func(b *book) {
+			b.ReleasesCount = true
+			b.claim("w1", 10, 4, 1)
+			b.finish("w1", 50, dibs.EndRelease, 10, 1)
+		}, "no outcome that ends it was accepted"},
 		{"it ends without an outcome", 1, func(b *book) {
 			b.claim("w1", 10, 1, 1)
 			b.finish("w1", 50, dibs.EndRelease, 10, 1)

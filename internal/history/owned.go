@@ -53,6 +53,8 @@ func (j *judge) rowEnds(l *life) {
 				enders = append(enders, e.call)
 			case dibs.EndRetry, dibs.EndDead, dibs.EndCancelled:
 				otherCause = true
+			case dibs.EndRelease, dibs.EndSnooze:
+				otherCause = otherCause || j.ReleasesCount && a.MaxAttempts > 0 && a.Attempt >= a.MaxAttempts
 			}
 		}
 		otherCause = otherCause || !finished // the end of the lease may have ended the row

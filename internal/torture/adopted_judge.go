@@ -43,9 +43,12 @@ func (r *run) judgeAdopted(ctx context.Context, e *adoptedEvidence) (*Result, er
 	result := &Result{About: r.About, Dir: r.Dir, Totals: count(calls)}
 	result.Totals.Enqueued = len(e.ends) + len(e.unended)
 	verdicts := []history.Verdict{e.leftBehindVerdict(), e.orderVerdict(), r.attemptsVerdict(calls)}
-	verdicts = append(verdicts, history.Owned(history.Evidence{Calls: calls, Queues: queues, Effects: e.ends, Slack: slack, LeaseSlack: leaseSlack})...)
+	m := r.Adopted.M
+	verdicts = append(verdicts, history.Owned(history.Evidence{
+		Calls: calls, Queues: queues, Effects: e.ends, Slack: slack, LeaseSlack: leaseSlack, ReleasesCount: m.Claim.Token == "" && !m.SideTable,
+	})...)
 	verdicts[len(verdicts)-1].Promise = promiseGroups // the order in a group is not judged
-	if r.Adopted.M.Group.Column == "" {
+	if m.Group.Column == "" {
 		verdicts = verdicts[:len(verdicts)-1]
 	}
 	for i := range verdicts {
