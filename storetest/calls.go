@@ -188,6 +188,12 @@ func (t *test) set(queue string, c dibs.QueueChange) dibs.Queue {
 	return q
 }
 
+// retryLate sets the backoff of a queue so that no retry becomes due during a test, however slow.
+func (t *test) retryLate(queue string) {
+	t.Helper()
+	t.set(queue, dibs.QueueChange{Backoff: &dibs.Backoff{Base: time.Hour, Factor: 1, Max: time.Hour}})
+}
+
 func (t *test) list(f dibs.Filter) []*dibs.RawJob {
 	t.Helper()
 	p, err := t.db.List(t.ctx, f)

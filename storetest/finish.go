@@ -215,6 +215,7 @@ func errorWithoutFailure(t *test) {
 }
 
 func errorCut(t *test) {
+	t.retryLate(dibs.DefaultQueue) // a job that failed would be claimed again
 	for _, long := range []string{strings.Repeat("é", dibs.MaxErrorText), "x" + strings.Repeat("🙂", dibs.MaxErrorText)} {
 		for _, end := range []func(dibs.Lease, string) dibs.Outcome{dibs.Lease.Retry, dibs.Lease.Die, dibs.Lease.Cancel} {
 			j := t.runningJob()

@@ -118,9 +118,8 @@ func repairNothing(t *test) {
 		t.Errorf("without a context it gave %v", err)
 	}
 	equal(t, "mended in an empty database", t.repair(t.db), []string{})
-	for _, queue := range []string{"q0", "q1"} { // no retry becomes due between the two looks
-		t.set(queue, dibs.QueueChange{Backoff: &dibs.Backoff{Base: time.Hour, Factor: 1, Max: time.Hour}})
-	}
+	t.retryLate("q0")
+	t.retryLate("q1")
 	t.history()
 	before, err := t.db.Stats(t.ctx)
 	t.must(err)

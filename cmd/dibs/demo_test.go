@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,23 +25,31 @@ func TestDemoKeepsEveryPromiseAndCleansUp(t *testing.T) {
 		t.Skip("takes about 10 s")
 	}
 	onEach(t, func(c *cli) {
-		before := tables(c)
 		program, err := os.Executable()
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		temp := c.t.TempDir()
-		cmd := exec.CommandContext(c.t.Context(), program, "demo", "--db", c.db, "--jobs", "500", "--json")
-		cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+temp)
-		var errs bytes.Buffer
-		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		if err != nil {
-			c.t.Fatalf("dibs demo: %v\n%s%s", err, out, errs.String())
-		}
+		var before int
+		var temp string
+		var out []byte
 		var v demoVerdictJSON
-		if err := json.Unmarshal(out, &v); err != nil {
-			c.t.Fatal(err)
+		for try := 1; ; try++ {
+			before, temp, v = tables(c), c.t.TempDir(), demoVerdictJSON{}
+			cmd := exec.CommandContext(c.t.Context(), program, "demo", "--db", c.db, "--jobs", "500", "--json")
+			cmd.Env = append(os.Environ(), asCommand+"=1", "TMPDIR="+temp)
+			var errs bytes.Buffer
+			cmd.Stderr = &errs
+			var failure error
+			out, failure = cmd.Output()
+			if err := json.Unmarshal(out, &v); err != nil {
+				c.t.Fatalf("dibs demo: %v, %v\n%s%s", failure, err, out, errs.String())
+			}
+			if failure == nil {
+				break
+			}
+			if try == 10 || !onlyLate(v) {
+				c.t.Fatalf("dibs demo: %v\n%s%s", failure, out, errs.String())
+			}
 		}
 		if !v.Kept || v.Jobs != 500 || v.Attempts <= 500 || len(v.Promises) < 13 || v.RecoveryMax == 0 {
 			c.t.Errorf("verdict: %s", out)
@@ -51,6 +60,14 @@ func TestDemoKeepsEveryPromiseAndCleansUp(t *testing.T) {
 		if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 			c.t.Errorf("the demo left files behind: %v, %v", left, err)
 		}
+	})
+}
+
+// onlyLate reports whether all that was broken is how soon the killed worker's jobs ran again: a
+// machine may be too slow for that.
+func onlyLate(v demoVerdictJSON) bool {
+	return !slices.ContainsFunc(v.Promises, func(p demo.Promise) bool {
+		return !p.Kept && (!strings.Contains(p.Text, "run elsewhere within") || p.Got != p.Want)
 	})
 }
 

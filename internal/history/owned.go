@@ -54,7 +54,7 @@ func (j *judge) rowEnds(l *life) {
 			case dibs.EndRetry, dibs.EndDead, dibs.EndCancelled:
 				otherCause = true
 			case dibs.EndRelease, dibs.EndSnooze:
-				otherCause = otherCause || j.ReleasesCount && a.MaxAttempts > 0 && a.Attempt >= a.MaxAttempts
+				otherCause = otherCause || a.MaxAttempts > 0 && j.attemptsUsed(a)+j.claimsUnanswered(a) >= a.MaxAttempts
 			}
 		}
 		otherCause = otherCause || !finished // the end of the lease may have ended the row
@@ -68,6 +68,25 @@ func (j *judge) rowEnds(l *life) {
 	case have == 1 && len(enders) == 0 && !otherCause:
 		j.accuse(8, l.id, l.calls(), "row %d has ended, but no outcome that ends it was accepted", l.id)
 	}
+}
+
+// attemptsUsed is how many attempts count once a has been released or snoozed.
+func (j *judge) attemptsUsed(a *attempt) int {
+	if j.ReleasesCount {
+		return a.Attempt - a.Excused
+	}
+	return a.Attempt - a.Excused - 1
+}
+
+// claimsUnanswered is how many claims without an answer may have taken a row after a: their
+// attempts count, as their leases have ended.
+func (j *judge) claimsUnanswered(a *attempt) (n int) {
+	for _, c := range j.lane(j.Calls[a.call].Queue).unknown {
+		if j.spans[c].unlockedBy >= a.lo {
+			n++
+		}
+	}
+	return n
 }
 
 // accuseAfterEnd accuses a call that took effect though the row had certainly been ended before.
