@@ -1,7 +1,7 @@
-// Package adopt works on a table that already exists: another program's queue, or rows
-// whose status or date says when they were processed. A mapping says what its
-// columns mean; see package adopt/mapping. [Open] returns a store on the table, for a
-// dibs.Worker.
+// Package adopt works on a table that already exists, such as another program's queue.
+// Its rows may also just have a status, or a date that says when they were processed.
+// A mapping says what the columns mean; see package adopt/mapping.
+// [Open] returns a store on the table, for a dibs.Worker.
 //
 //	m, err := mapping.Read("mapping.yaml")
 //	store, err := adopt.Open(ctx, db, m)

@@ -14,7 +14,7 @@ import (
 // ID returns the number that stands for a row's id in Get and in a Lease. An id that is a whole
 // number from 1 on stands for itself. If the id has several columns, name is a JSON array of
 // their values, as in Job.Key. The number is the same in every process.
-// A store knows which row it stands for once it has seen that row, or ID has been called.
+// A store knows which row it stands for only once it has seen that row, or ID has been called.
 func (s *Store) ID(name string) (int64, error) {
 	keys := s.plan.Keys
 	values := []any{name}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
@@ -79,7 +80,7 @@ func (e *evidence) judgeOrder(report func(string, ...any)) {
 func (f *fleet) gather(t *testing.T) *evidence {
 	t.Helper()
 	e := &evidence{killed: f.n - f.processes, touched: map[int64]bool{}, rank: map[int64]place{}}
-	e.Effects, e.Slack, e.LeaseSlack, e.ReleasesCount = map[int64]int{}, slack, slack, f.m.Claim.Token == "" && !f.m.SideTable
+	e.Effects, e.Slack, e.LeaseSlack, e.ReleasesCount = map[int64]int{}, slack, slack, adopted.ReleasesCount(f.m)
 	var err error
 	if e.Calls, err = history.Read(f.dir); err != nil {
 		t.Fatal(err)

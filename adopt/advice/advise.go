@@ -16,8 +16,8 @@ type advice struct {
 	endColumn    string // column by which sweeps find claims that have ended
 }
 
-// advise makes a partial index of unfinished rows for claims. Its first columns are the ones
-// "available" compares with one value, then come the columns of the claim order.
+// advise makes a partial index of unfinished rows for claims.
+// The columns that "available" compares with one value come first, then those of the claim order.
 // Running rows stay in the index: there are few, and so a claim does not have to update it.
 func (p *subject) advise() advice {
 	a := advice{}

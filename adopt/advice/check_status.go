@@ -17,7 +17,7 @@ func isStatus(c adopted.Column) bool {
 }
 
 // statuses checks the columns whose names say that they hold a status.
-// It reports columns without a condition, and values with which no row is ever claimed.
+// It reports columns that no condition names, and values with which no row is ever claimed.
 func (c *checker) statuses(ctx context.Context) error {
 	named := func(col adopted.Column, field string) bool {
 		return slices.ContainsFunc(c.p.Conds, func(d *adopted.Condition) bool {

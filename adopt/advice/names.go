@@ -9,8 +9,8 @@ import (
 )
 
 // Find returns the table that a name means, as Mapping.Table wants it. The name may stand in
-// double quotes, brackets or backticks. If no table has exactly this name, Find takes one of
-// another schema, or one whose name differs only in case. If several tables fit, or none,
+// double quotes, brackets or backticks. If no table has exactly this name, it may differ in
+// case, or be that of a table in another schema. If several tables fit, or none,
 // an InvalidError lists the candidates.
 func Find(ctx context.Context, db *sql.DB, name string) (string, error) {
 	d, err := adopted.DialectOf(ctx, db)

@@ -85,8 +85,8 @@ type Group struct {
 	Limit  int    `yaml:"limit,omitempty"`  // how many of these rows may run at once; default: 1
 }
 
-// Payload says what handlers get: the value of a single column, or an object of several columns.
-// Without Columns they get the whole row.
+// Payload says what handlers get: the value of a single column, or an object with the names and
+// values of several. Without Columns they get the whole row.
 type Payload struct {
 	Columns Columns `yaml:"columns,omitempty,flow"`
 	// JSON says that a single column of text holds JSON. Handlers get text that is not JSON as a JSON string.

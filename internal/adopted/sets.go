@@ -233,6 +233,10 @@ func (t *Timed) from(secs string) string {
 	return t.After(fmt.Sprintf("cast(%s as double precision) + %g", secs, t.Grain.Seconds()))
 }
 
+// ReleasesCount reports whether an attempt that is released or snoozed counts all the same: without
+// a token or a side table the number of attempts never goes down.
+func ReleasesCount(m mapping.Mapping) bool { return m.Claim.Token == "" && !m.SideTable }
+
 // endSets writes the assignments of an outcome as SQL; empty: it deletes the row.
 func (p *Plan) endSets(c mapping.Change, v Values) string { return p.sets(p.Assign(c.Set, v)) }
 

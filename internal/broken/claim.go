@@ -102,7 +102,7 @@ var claimVariants = []Variant{
 				{"marks.go", "if from == nil || m.settledAt.IsZero() {", "if from == nil {"},
 			}},
 		},
-		Untortured: "its claims are hardly ever slow enough to use marks; once, on a busy machine, it found this fault all the same",
+		Untortured: "its claims are hardly ever slow enough to use marks",
 	},
 	{
 		Name:  "marks-put-back",

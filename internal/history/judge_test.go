@@ -41,6 +41,13 @@ func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
 // Row 1 of an adopted table is claimed twice, and the table does not number attempts.
 func TestRowsOfAdoptedTables(t *testing.T) {
 	t.Parallel()
+	released := func(attempt int, counts bool) func(*book) { // of 5 attempts
+		return func(b *book) {
+			b.ReleasesCount = counts
+			b.claim("w1", 10, attempt, 1)
+			b.finish("w1", 50, dibs.EndRelease, 10, 1)
+		}
+	}
 	elsewhere := func(b *book, at int) { b.operatorCall(history.Ended, at, 1) }
 	for _, c := range []struct {
 		name  string
@@ -80,24 +87,14 @@ func TestRowsOfAdoptedTables(t *testing.T) {
 			b.claim("w1", 10, 1, 1)
 			b.finish("w1", 50, dibs.EndCompleted, 10, 1)
 		}, "has not ended, though that was acknowledged"},
-		{"its last attempt is released, which counts", 1, func(b *book) {
-			b.ReleasesCount = true
-			b.claim("w1", 10, 5, 1)
-			b.finish("w1", 50, dibs.EndRelease, 10, 1)
+		{"its last attempt is released, which counts", 1, released(5, true), ""},
+		{"its last attempt is released, which does not count", 1, released(5, false), "no outcome that ends it was accepted"},
+		{"an earlier attempt than the last is released, which counts", 1, released(4, true), "no outcome that ends it was accepted"},
+		{"it ends without an outcome", 1, released(1, false), "no outcome that ends it was accepted"},
+		{"a claim without an answer may have used the last attempt", 1, func(b *book) {
+			released(4, true)(b)
+			removeAnswer(b.claim("w2", 60, 5, 1))
 		}, ""},
-		{"its last attempt is released, which does not count", 1, func(b *book) {
-			b.claim("w1", 10, 5, 1)
-			b.finish("w1", 50, dibs.EndRelease, 10, 1)
-		}, "no outcome that ends it was accepted"},
-		{"an earlier attempt than the last is released, which counts", 1, func(b *book) {
-			b.ReleasesCount = true
-			b.claim("w1", 10, 4, 1)
-			b.finish("w1", 50, dibs.EndRelease, 10, 1)
-		}, "no outcome that ends it was accepted"},
-		{"it ends without an outcome", 1, func(b *book) {
-			b.claim("w1", 10, 1, 1)
-			b.finish("w1", 50, dibs.EndRelease, 10, 1)
-		}, "no outcome that ends it was accepted"},
 	} {
 		b := newBook()
 		c.write(b)

@@ -72,10 +72,11 @@ func (j *judge) rowEnds(l *life) {
 
 // attemptsUsed is how many attempts count once a has been released or snoozed.
 func (j *judge) attemptsUsed(a *attempt) int {
-	if j.ReleasesCount {
-		return a.Attempt - a.Excused
+	used := a.Attempt - a.Excused
+	if !j.ReleasesCount {
+		used--
 	}
-	return a.Attempt - a.Excused - 1
+	return used
 }
 
 // claimsUnanswered is how many claims without an answer may have taken a row after a: their

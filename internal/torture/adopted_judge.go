@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/history"
 )
 
@@ -43,12 +44,11 @@ func (r *run) judgeAdopted(ctx context.Context, e *adoptedEvidence) (*Result, er
 	result := &Result{About: r.About, Dir: r.Dir, Totals: count(calls)}
 	result.Totals.Enqueued = len(e.ends) + len(e.unended)
 	verdicts := []history.Verdict{e.leftBehindVerdict(), e.orderVerdict(), r.attemptsVerdict(calls)}
-	m := r.Adopted.M
 	verdicts = append(verdicts, history.Owned(history.Evidence{
-		Calls: calls, Queues: queues, Effects: e.ends, Slack: slack, LeaseSlack: leaseSlack, ReleasesCount: m.Claim.Token == "" && !m.SideTable,
+		Calls: calls, Queues: queues, Effects: e.ends, Slack: slack, LeaseSlack: leaseSlack, ReleasesCount: adopted.ReleasesCount(r.Adopted.M),
 	})...)
 	verdicts[len(verdicts)-1].Promise = promiseGroups // the order in a group is not judged
-	if m.Group.Column == "" {
+	if r.Adopted.M.Group.Column == "" {
 		verdicts = verdicts[:len(verdicts)-1]
 	}
 	for i := range verdicts {
