@@ -32,7 +32,8 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 		return nil, nil, err
 	}
 	if len(jobs) < copyFrom && !slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" }) {
-		return s.enqueue(ctx, jobs, nil)
+		out, _, err = s.enqueue(ctx, jobs, nil)
+		return out, nil, err // insertAndWake has woken the workers of the queues
 	}
 	err = s.transact(ctx, "enqueue", func(t pgx.Tx) error {
 		out, queues, err = s.enqueue(ctx, jobs, onPgx(t, t.Conn().Config()))
@@ -176,12 +177,39 @@ func (s *Store) insert(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, e
 	case len(b.rows) < mergeBelow:
 		return s.merged.enqueues.Call(ctx, b)
 	}
-	return s.insertPlain(ctx, b, s.db)
+	return s.insertAndWake(ctx, b)
 }
 
-func (s *Store) insertPlain(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
+// insertAndWake inserts in a transaction of its own, which also tells other processes, if it is
+// time to and no other enqueue is just doing so.
+func (s *Store) insertAndWake(ctx context.Context, b batch) ([]dibs.Enqueued, error) {
+	told := false
+	var tell []step
+	if s.bell.mayTell() {
+		tell = []step{{
+			sql:   tellOthers,
+			args:  []any{s.bell.channel(), s.bell.name, named(b.queues), s.bell.lockKey()},
+			begin: func() { told = false },
+			row:   func(func(...any) error) error { told = true; return nil },
+		}}
+	}
+	out, err := s.insertPlain(ctx, b, s.db, tell...)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range b.queues {
+		s.bell.ring(q)
+		if !told {
+			s.bell.notify(q)
+		}
+	}
+	return out, nil
+}
+
+// insertPlain inserts, and runs more steps in the same round trip and transaction.
+func (s *Store) insertPlain(ctx context.Context, b batch, c conn, more ...step) ([]dibs.Enqueued, error) {
 	out := make([]dibs.Enqueued, 0, len(b.rows))
-	err := c.run(ctx, step{
+	insert := step{
 		sql:   s.sql.get("enqueue"),
 		args:  append(columns(b.rows), b.queues, b.versions),
 		begin: func() { out = out[:0] },
@@ -191,8 +219,8 @@ func (s *Store) insertPlain(ctx context.Context, b batch, c conn) ([]dibs.Enqueu
 			out = append(out, e)
 			return err
 		},
-	})
-	if err != nil {
+	}
+	if err := c.run(ctx, append([]step{insert}, more...)...); err != nil {
 		return nil, err
 	}
 	if len(out) == 0 {

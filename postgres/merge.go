@@ -82,14 +82,13 @@ func refusedTogether(err error) bool {
 
 // enqueueMerged inserts the rows of several calls as if one had made them.
 func (s *Store) enqueueMerged(ctx context.Context, calls []batch, answer func(int, []dibs.Enqueued, error)) {
-	alone := func(ctx context.Context, b batch) ([]dibs.Enqueued, error) { return s.insertPlain(ctx, b, s.db) }
 	all := calls[0]
 	if len(calls) > 1 {
 		all = joined(calls)
 	}
-	ids, err := alone(ctx, all)
+	ids, err := s.insertAndWake(ctx, all)
 	if len(calls) > 1 && refusedTogether(err) {
-		combine.Separately(ctx, calls, answer, alone)
+		combine.Separately(ctx, calls, answer, s.insertAndWake)
 		return
 	}
 	for i, b := range calls {

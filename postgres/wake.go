@@ -29,6 +29,7 @@ type bell struct {
 	listening      bool
 	ringing        bool                 // the notifier goroutine runs
 	pending        map[string]bool      // queues to notify
+	toldAt         time.Time            // when an enqueue last told other processes itself
 	roomNotifiedAt map[string]time.Time // when the last or next NOTIFY is for room alone, by queue
 }
 
@@ -36,6 +37,7 @@ const (
 	notifyPause    = 4 // the pause after a NOTIFY is so many times as long as it took, from leastPause to mostPause
 	leastPause     = time.Millisecond
 	mostPause      = 5 * time.Millisecond
+	tellGap        = time.Millisecond      // between two enqueues that tell other processes themselves
 	roomPause      = 10 * time.Millisecond // between two for the room that finished jobs leave
 	notifyTimeout  = time.Second           // a NOTIFY may take no longer
 	relisten       = time.Second
@@ -160,19 +162,47 @@ func (b *bell) send() {
 	}
 }
 
+// mayTell reports whether an enqueue may tell other processes itself, which it may every
+// tellGap, and never through a pooler, where nobody listens.
+func (b *bell) mayTell() bool {
+	if b.s.o.Pooler {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if now.Sub(b.toldAt) < tellGap {
+		return false
+	}
+	b.toldAt = now
+	return true
+}
+
+func (b *bell) lockKey() int64 { return lockKey(b.s.o.schema(), "tell") }
+
+// named lists the queues that a NOTIFY names.
+func named(queues []string) []string {
+	if len(queues) > maxNamedQueues {
+		return []string{allQueues}
+	}
+	return queues
+}
+
+// tellOthers is a NOTIFY in an enqueue's own transaction, unless another one is just making
+// one. Their commits would wait for each other; this one waits at most for a NOTIFY of
+// somebody else's.
+var tellOthers = qualify.Text("select pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q where pg_try_advisory_xact_lock($4)")
+
 var notify = qualify.Text("select set_config('synchronous_commit', 'off', true), pg_notify($1, $2 || ' ' || q) from unnest($3::text[]) q")
 
 // sendNotify sends a NOTIFY, also while the store is being closed: many programs enqueue and end.
 // A failure may be ignored: claimers poll too.
 func (b *bell) sendNotify(queues []string) {
-	if len(queues) > maxNamedQueues {
-		queues = []string{allQueues}
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
 	defer cancel()
 	_ = b.s.upkeep.run(ctx, step{
 		sql:  notify,
-		args: []any{b.channel(), b.name, queues},
+		args: []any{b.channel(), b.name, named(queues)},
 	})
 }
 
