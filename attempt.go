@@ -145,6 +145,7 @@ func (r *run) returned(e ended) {
 	h.cancel(nil) // frees the context
 	now := time.Now()
 	h.ran, h.err, h.outcome = now.Sub(h.start), e.err, e.outcome
+	r.pace.ran(h.ran)
 	if r.freedAt.IsZero() {
 		r.freedAt = now
 	}

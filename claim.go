@@ -33,10 +33,20 @@ const (
 
 // claim asks for jobs when there may be some and there is room for them.
 func (r *run) claim(now time.Time) (next time.Time) {
-	// A worker holds at most twice as many jobs as may run: outcomes that cannot be written
-	// hold up claims before they fill the memory.
-	n := min(r.Concurrency-len(r.running), 2*r.Concurrency-len(r.held))
-	if r.stage != working || r.claims.busy || n <= 0 {
+	if r.stage != working || r.claims.busy {
+		return time.Time{}
+	}
+	places, ahead := r.Concurrency-len(r.running), r.aheadSize()-len(r.ahead)
+	if r.resume {
+		ahead = 0
+	}
+	if places == 0 && (!r.gotAll || len(r.ahead) > ahead) { // enough are ahead, or there were no more
+		return time.Time{}
+	}
+	// A worker holds at most twice as many jobs as it may hold if all outcomes are written at
+	// once: outcomes that cannot be written hold up claims before they fill the memory.
+	n := min(places+max(ahead, 0), 2*(r.Concurrency+r.aheadSize())-len(r.held))
+	if n <= 0 {
 		return time.Time{}
 	}
 	at := r.pollAt
@@ -56,23 +66,22 @@ func (r *run) claim(now time.Time) (next time.Time) {
 	case <-r.wake: // this claim sees the work that the wakeup announces
 	default:
 	}
-	r.claimNow, r.requested, r.freedAt = false, n, time.Time{}
+	r.claimNow, r.requested, r.askedAhead, r.freedAt = false, n, max(n-places, 0), time.Time{}
 	r.sweepAt = earliest(r.sweepBy, now.Add(jitter(lastPoll, pollJitter)))
 	// A shutdown lets a claim end: one that is broken off may have taken jobs, and
 	// they would wait until their leases end.
-	r.claims.send(r.calls, r, callTimeout, r.claimCall(n))
+	r.claims.send(r.calls, r, callTimeout, r.claimCall())
 	return time.Time{}
 }
 
-func (r *run) claimCall(n int) func(context.Context) ([]*RawJob, error) {
+func (r *run) claimCall() func(context.Context) ([]*RawJob, error) {
 	if r.resume {
 		return func(ctx context.Context) ([]*RawJob, error) {
 			return r.Store.Resume(ctx, ClaimRequest{Queue: r.Queue, Worker: r.Name, Lease: r.Lease})
 		}
 	}
-	return func(ctx context.Context) ([]*RawJob, error) {
-		return r.Store.Claim(ctx, ClaimRequest{Queue: r.Queue, Worker: r.Name, N: n, Kinds: r.kinds, Lease: r.Lease})
-	}
+	request := ClaimRequest{Queue: r.Queue, Worker: r.Name, N: r.requested, Ahead: r.askedAhead, Kinds: r.kinds, Lease: r.Lease}
+	return func(ctx context.Context) ([]*RawJob, error) { return r.Store.Claim(ctx, request) }
 }
 
 // claimed starts the jobs that a claim gave.
@@ -90,10 +99,12 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 	}
 	r.claimsWork = true
 	jobs := a.value
+	r.gotAll = len(jobs) == r.requested
+	resumed := r.resume
 	switch {
 	case r.resume:
 		r.resume, r.claimNow = false, true
-	case len(jobs) == r.requested:
+	case len(jobs) > 0 && len(jobs) >= r.requested-r.askedAhead:
 		r.claimNow = true
 		r.pollWait = 0
 	case len(jobs) > 0:
@@ -107,7 +118,7 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 		r.onClaimed(jobs, now.Sub(r.claims.sent))
 	}
 	for _, job := range jobs {
-		r.accept(job)
+		r.accept(job, !resumed)
 	}
 }
 
@@ -118,9 +129,9 @@ func (r *run) hopeless(err error) bool {
 	return errors.Is(err, ErrInvalid) || !r.claimsWork && (errors.Is(err, ErrDenied) || errors.Is(err, ErrSchema))
 }
 
-// accept starts a claimed job. It releases a job that was claimed while the shutdown
-// began, or resumed without a free place or a handler.
-func (r *run) accept(job *RawJob) {
+// accept starts a claimed job, or keeps it for later if it may wait. It releases a job that
+// was claimed while the shutdown began, or resumed without a free place or a handler.
+func (r *run) accept(job *RawJob, mayWait bool) {
 	h := &held{job: job, lease: job.Lease(), since: r.claims.sent, length: job.LeaseUntil.Sub(job.ClaimedAt)}
 	if old := r.held[job.ID]; old != nil {
 		r.lose(old, errSuperseded)
@@ -128,13 +139,18 @@ func (r *run) accept(job *RawJob) {
 	r.held[job.ID] = h
 	r.lease = h.length
 	r.checkLeasesAt = earliest(r.checkLeasesAt, h.extendAt())
+	r.pace.claimed(job)
 	f := r.handler(job.Kind)
-	if f == nil || r.stage != working || len(r.running) == r.Concurrency {
-		h.outcome = h.lease.Release()
-		r.write(h)
-		return
+	full := len(r.running) == r.Concurrency
+	switch {
+	case f == nil || r.stage != working || full && !mayWait:
+		r.giveBack(h)
+	case full:
+		h.start = time.Now()
+		r.ahead = append(r.ahead, h)
+	default:
+		r.execute(h, f)
 	}
-	r.execute(h, f)
 }
 
 // pause puts off the next claim when a handler could not start its job. The other jobs of

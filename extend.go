@@ -106,8 +106,13 @@ func (r *run) extended(a answer[Extended]) {
 			}
 			h.since, h.length = r.extends.sent, b.length
 			r.noteLong(h, r.checkLeasesAt)
-			if cancelled[id] && r.running[h] {
+			switch {
+			case !cancelled[id]:
+			case r.running[h]:
 				h.cancel(ErrCancelled)
+			case r.isAhead(h): // given back, it ends as cancelled
+				r.ahead = without(r.ahead, h)
+				r.giveBack(h)
 			}
 		}
 	}
@@ -123,7 +128,7 @@ func (r *run) lose(h *held, reason error) {
 	h.lost = true
 	r.drop(h)
 	if !r.running[h] {
-		r.unwritten = slices.DeleteFunc(r.unwritten, func(u *held) bool { return u == h })
+		r.unwritten, r.ahead = without(r.unwritten, h), without(r.ahead, h)
 		r.onFinished(h, reason)
 		return
 	}
@@ -132,6 +137,10 @@ func (r *run) lose(h *held, reason error) {
 		h.interrupted = true
 		r.onLeaseLost(h.job, reason)
 	}
+}
+
+func without(list []*held, h *held) []*held {
+	return slices.DeleteFunc(list, func(other *held) bool { return other == h })
 }
 
 func setOf(ids []int64) map[int64]bool {

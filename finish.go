@@ -79,6 +79,7 @@ func (r *run) written(a answer[struct{}]) {
 		return
 	}
 	r.writes.answered(r, nil)
+	r.writesWork = true
 	var left []*held
 	for _, h := range batch {
 		if again[h.lease.ID] {

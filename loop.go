@@ -46,7 +46,7 @@ func (r *run) loop(ctx context.Context) error {
 			end = nil
 			r.stopClaiming(now)
 		}
-		next := earliest(r.stop(now), r.finish(now), r.claim(now), r.extend(now), r.sweep(now))
+		next := earliest(r.stop(now), r.startAhead(now), r.finish(now), r.claim(now), r.extend(now), r.sweep(now))
 		if r.stopped() {
 			return r.report()
 		}
@@ -89,8 +89,8 @@ type held struct {
 	finishing     bool
 	extendRefused bool // an Extend was refused while the outcome was being written
 
-	start       time.Time
-	nextLongLog int // after how many leases noteLong logs next; 0: it has not logged yet
+	start       time.Time // when the handler was started; before, when the job was claimed ahead
+	nextLongLog int       // after how many leases noteLong logs next; 0: it has not logged yet
 	ran         time.Duration
 	err         error // what the handler returned
 

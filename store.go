@@ -94,6 +94,10 @@ type ClaimRequest struct {
 	N      int           // how many at most, 1 to MaxBatch
 	Kinds  []string      // only these kinds; empty: all
 	Lease  time.Duration // 0: the queue's
+	// Ahead is how many of the N are claimed ahead: their handlers will start in a moment.
+	// 0 to N. No job is claimed ahead where that could hold up others: from a queue with a
+	// concurrency limit or groups, or an adopted table.
+	Ahead int
 }
 
 // Lease names one job and the token of the claim that holds it.

@@ -157,7 +157,7 @@ var (
 		retention retry rights turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
 		check_earlier check_later clock count_claimed displace drop_claim drop_tally due_claims
-		ended finish forget_claim free_key give_back group group_limit groups holder live log_claim queue
+		ended finish forget_claim free_key give_back group group_limit grouped groups holder live log_claim queue
 		remove remove_finished reopen running unhold unset_group worker_claims`)
 )
 

@@ -78,6 +78,9 @@ func (s *Store) checkClaim(r *dibs.ClaimRequest) (*claimCall, error) {
 	if err := s.usable(r.Queue); err != nil {
 		return nil, err
 	}
+	if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 { // other programs would see rows at work that wait
+		return nil, nil
+	}
 	t, err := s.newCall(r.Worker, r.Lease)
 	if err != nil || !s.hasKind(r.Kinds) {
 		return nil, err

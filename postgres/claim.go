@@ -113,6 +113,11 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 // claimInLanes claims under the settings q; current is false when the database has other
 // settings, or they are locked.
 func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
+	if q.Concurrency > 0 || q.grouped {
+		if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 {
+			return nil, true, nil
+		}
+	}
 	lanes := s.queues.lanesOf(q.Name)
 	if q.Order == dibs.LIFO || lanes.mustLearn() {
 		if err := s.learnLanes(ctx, q, lanes); err != nil {

@@ -164,7 +164,7 @@ func (s *Store) claimCalls(r dibs.ClaimRequest) (c *mergedClaims, done func()) {
 func (s *Store) claimMerged(ctx context.Context, calls []dibs.ClaimRequest, answer func(int, []*dibs.RawJob, error)) {
 	all := calls[0]
 	for _, r := range calls[1:] {
-		all.N += r.N
+		all.N, all.Ahead = all.N+r.N, all.Ahead+r.Ahead
 	}
 	jobs, err := s.claimAndSweep(ctx, all)
 	for i, r := range calls {

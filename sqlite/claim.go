@@ -50,7 +50,7 @@ func (s *session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	if err := s.joinGroups(r.Queue); err != nil {
 		return nil, err
 	}
-	n, err := s.room(q, r.N)
+	n, err := s.room(q, r)
 	if err != nil || n <= 0 {
 		return nil, err
 	}
@@ -91,10 +91,20 @@ func (s *session) newClaim(q *queue, worker string, lease time.Duration) (*pendi
 	return c, err
 }
 
-// room is how many of n jobs the queue's concurrency limit lets start.
-func (s *session) room(q *queue, n int) (int, error) {
+// room is how many jobs of a request may be claimed: those that the queue's concurrency limit
+// lets start, and none ahead if there are groups or that limit.
+func (s *session) room(q *queue, r dibs.ClaimRequest) (int, error) {
 	if q.Concurrency == 0 {
-		return n, nil
+		grouped := false
+		if r.Ahead > 0 {
+			if _, err := s.one("grouped", []any{q.Name}, &grouped); err != nil {
+				return 0, err
+			}
+		}
+		if grouped {
+			return r.N - r.Ahead, nil
+		}
+		return r.N, nil
 	}
 	if _, err := s.expire(); err != nil {
 		return 0, err
@@ -103,7 +113,7 @@ func (s *session) room(q *queue, n int) (int, error) {
 	if _, err := s.one("running", []any{q.Name, q.Concurrency}, &running); err != nil {
 		return 0, err
 	}
-	return min(n, q.Concurrency-running), nil
+	return min(r.N-r.Ahead, q.Concurrency-running), nil
 }
 
 // claimLanes takes up to n jobs, priority by priority, so that it reads no job that is not

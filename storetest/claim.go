@@ -31,6 +31,7 @@ var claimCases = []oneCase{
 	{"stores take turns without a collision", storesTakeTurns},
 	{"a cancelled call loses no job", cancelledClaim},
 	{"a job given back behind younger ones starts again", givenBackBehind},
+	{"no job is claimed ahead where there are limits", claimedAhead},
 }
 
 func noneDue(t *test) {
@@ -323,4 +324,22 @@ func givenBackBehind(t *test) {
 		return len(reclaimed) > 0 || time.Since(releasedAt) > promptly
 	})
 	sameIDs(t, "claimed again", ids(reclaimed), all)
+}
+
+func claimedAhead(t *test) {
+	for _, c := range []struct {
+		queue string
+		limit int
+		group string
+	}{{queue: "free"}, {queue: "limited", limit: 9}, {queue: "grouped", group: "g"}} {
+		t.set(c.queue, dibs.QueueChange{Concurrency: new(c.limit), GroupLimit: new(9)})
+		all := t.enqueue(copies(8, dibs.NewJob{Queue: c.queue, Kind: "k", Group: c.group})...)
+		got := ids(t.claim(dibs.ClaimRequest{Queue: c.queue, N: 6, Ahead: 4}))
+		if c.queue == "free" && len(got) == 6 { // a store need not give jobs ahead
+			sameIDs(t, c.queue, got, all[:6])
+			continue
+		}
+		sameIDs(t, c.queue, got, all[:2])
+		sameIDs(t, c.queue+", only ahead", ids(t.claim(dibs.ClaimRequest{Queue: c.queue, N: 3, Ahead: 3})), nil)
+	}
 }

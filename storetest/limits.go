@@ -132,6 +132,7 @@ func badClaims(t *test) {
 	for field, r := range map[string][]dibs.ClaimRequest{
 		"n":        {{Worker: "w"}, {Worker: "w", N: -1}, {Worker: "w", N: dibs.MaxBatch + 1}},
 		"worker":   {{N: 1}},
+		"ahead":    {{Worker: "w", N: 1, Ahead: -1}, {Worker: "w", N: 1, Ahead: 2}},
 		"kinds":    {{Worker: "w", N: 1, Kinds: slices.Repeat([]string{"k"}, 1001)}},
 		"kinds[0]": {{Worker: "w", N: 1, Kinds: []string{""}}},
 		"lease":    {{Worker: "w", N: 1, Lease: -1}, {Worker: "w", N: 1, Lease: dibs.MinLease - 1}, {Worker: "w", N: 1, Lease: dibs.MaxLease + 1}},

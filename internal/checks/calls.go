@@ -18,6 +18,9 @@ func Claim(r *dibs.ClaimRequest) error {
 	if r.N < 1 || r.N > dibs.MaxBatch {
 		return invalid("n", "must be 1 to %d, got %d", dibs.MaxBatch, r.N)
 	}
+	if r.Ahead < 0 || r.Ahead > r.N {
+		return invalid("ahead", "must be 0 to n, %d, got %d", r.N, r.Ahead)
+	}
 	if len(r.Kinds) > 1000 {
 		return invalid("kinds", "must be at most 1000, got %d", len(r.Kinds))
 	}
