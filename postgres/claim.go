@@ -207,8 +207,12 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	row := claimedRow{queue: q.Name, worker: r.Worker, token: newToken()}
 	args := []any{q.Name, q.version, r.N, [16]byte(row.token), r.Worker, lease.Microseconds(), kinds(r.Kinds), limited}
 	args = append(args, s.queues.lanesOf(q.Name).args(q.Order, at)...)
+	text := s.sql.get("claim")
+	if !limited && !q.grouped && q.Order == dibs.FIFO {
+		text = s.sql.plainClaim()
+	}
 	steps = append(steps, step{
-		sql:   s.sql.get("claim"),
+		sql:   text,
 		args:  append(args, arrayText(late), c.leasesEnded != nil),
 		begin: func() { got = claimResult{} },
 		row: func(scan func(...any) error) error {

@@ -89,6 +89,7 @@ func (s *statements) all() map[string]string {
 	for _, f := range files {
 		s.get(strings.TrimSuffix(f.Name(), ".sql"))
 	}
+	s.plainClaim()
 	return maps.Clone(s.text)
 }
 

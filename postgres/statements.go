@@ -31,12 +31,27 @@ func load(schema string) (*statements, error) {
 }
 
 func (s *statements) get(name string) string {
+	return s.made(name, func() string { return inSchema(inDibs("sql/"+name+".sql"), s.schema) })
+}
+
+// plainClaim is claim.sql without the parts that only groups, limits and LIFO need: the server
+// takes a third less time to begin it.
+func (s *statements) plainClaim() string {
+	return s.made("claim_plain", func() string { return markedParts.ReplaceAllString(s.get("claim"), "") })
+}
+
+// markedParts finds the parts of claim.sql that plainClaim leaves out.
+var markedParts = regexp.MustCompile(`(?ms)^ *-- for groups, limits and LIFO \{\n.*?^ *-- \}\n`)
+
+func (s *statements) made(name string, make func() string) string {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	text, ok := s.text[name]
+	s.mu.Unlock()
 	if !ok {
-		text = inSchema(inDibs("sql/"+name+".sql"), s.schema)
+		text = make()
+		s.mu.Lock()
 		s.text[name] = text
+		s.mu.Unlock()
 	}
 	return text
 }

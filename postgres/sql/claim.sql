@@ -51,15 +51,7 @@ with turn as materialized (
             from dibs.claim c
             where c.check_at <= statement_timestamp()
         ) end as lost,
-        case when late.ended then 0 when $8 then least($3::int, concurrency - (
-            select count(*)
-            from dibs.job r
-            where r.queue = $1 and r.gate = 3
-        ) - case when counted then 0 else (
-            select count(*)
-            from dibs.claim c, unnest(c.ids) as i (id), dibs.job r
-            where c.queue = $1 and r.id = any (array[i.id]) and r.token = c.token and r.gate::int = 0
-        ) end) else $3::int end as n,
+        -- for groups, limits and LIFO {
         case when grouped then (
             select count(*)
             from (
@@ -68,7 +60,21 @@ with turn as materialized (
                 where queue = $1
                 limit 21
             ) l
-        ) else 0 end as lists
+        ) else 0 end as lists,
+        -- }
+        case when late.ended then 0
+        -- for groups, limits and LIFO {
+        when $8 then least($3::int, concurrency - (
+            select count(*)
+            from dibs.job r
+            where r.queue = $1 and r.gate = 3
+        ) - case when counted then 0 else (
+            select count(*)
+            from dibs.claim c, unnest(c.ids) as i (id), dibs.job r
+            where c.queue = $1 and r.id = any (array[i.id]) and r.token = c.token and r.gate::int = 0
+        ) end)
+        -- }
+        else $3::int end as n
     from dibs.queue, (
         select exists (
             select
@@ -105,6 +111,7 @@ with turn as materialized (
                         and (r.run_at, r.id) >= (m.run_at, m.id) and r.run_at <= statement_timestamp()
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
+                        -- for groups, limits and LIFO {
                         and (r.group_key is null or not exists (
                             select
                             from dibs.wake w
@@ -122,6 +129,7 @@ with turn as materialized (
                             where w.queue = $1 and r.group_key = any (w.groups)
                             offset 0
                         ))))
+                        -- }
                     order by r.run_at, r.id
                     limit $3
                     for no key update skip locked
@@ -135,6 +143,7 @@ with turn as materialized (
                         and r.run_at <= statement_timestamp()
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
+                        -- for groups, limits and LIFO {
                         and (r.group_key is null or not exists (
                             select
                             from dibs.wake w
@@ -152,10 +161,12 @@ with turn as materialized (
                             where w.queue = $1 and r.group_key = any (w.groups)
                             offset 0
                         ))))
+                        -- }
                     order by r.priority, r.run_at, r.id
                     limit $3
                     for no key update skip locked
                 ) a
+                -- for groups, limits and LIFO {
                 union all
                 select a.ctid from (
                     select r.ctid
@@ -186,6 +197,7 @@ with turn as materialized (
                     limit $3
                     for no key update skip locked
                 ) a
+                -- }
                 union all
                 select a.ctid from (
                     select b.ctid
