@@ -209,7 +209,7 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	args = append(args, s.queues.lanesOf(q.Name).args(q.Order, at)...)
 	text := s.sql.get("claim")
 	if !limited && !q.grouped && q.Order == dibs.FIFO {
-		text = s.sql.plainClaim()
+		text = s.sql.plain("claim")
 	}
 	steps = append(steps, step{
 		sql:   text,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,11 +33,18 @@ func (s *Store) insertCopied(ctx context.Context, b batch, c conn, t pgx.Tx) ([]
 	if err != nil {
 		return nil, err
 	}
-	rows := newCopied(b.rows, now, ids)
+	if slices.ContainsFunc(b.rows, func(r checks.Row) bool { return s.wide(&r) }) {
+		rows := newCopied(b.rows, ids, s.copyPayload)
+		if _, err := t.Conn().PgConn().CopyFrom(ctx, rows, s.sql.get("enqueue_copy_wide")); err != nil {
+			return nil, err
+		}
+	}
+	jobs := copiedJobs{s: s, now: now, counts: map[string]*added{}, woken: map[queueGroup]bool{}}
+	rows := newCopied(b.rows, ids, jobs.row)
 	if _, err := t.Conn().PgConn().CopyFrom(ctx, rows, s.sql.get("enqueue_copy")); err != nil {
 		return nil, err
 	}
-	if err := s.countCopied(ctx, rows, c); err != nil {
+	if err := s.countCopied(ctx, &jobs, c); err != nil {
 		return nil, err
 	}
 	out := make([]dibs.Enqueued, len(ids))
@@ -58,7 +66,7 @@ func (s *Store) draw(ctx context.Context, b batch, c conn) (now time.Time, ids [
 	return now, ids, err
 }
 
-func (s *Store) countCopied(ctx context.Context, r *copied, c conn) error {
+func (s *Store) countCopied(ctx context.Context, r *copiedJobs, c conn) error {
 	var queues, wakeQueues, wakeGroups []string
 	var waiting, blocked []int64
 	for queue, n := range r.counts {
@@ -70,27 +78,20 @@ func (s *Store) countCopied(ctx context.Context, r *copied, c conn) error {
 	return c.run(ctx, step{sql: s.sql.get("enqueue_count"), args: []any{queues, waiting, blocked, wakeQueues, wakeGroups}})
 }
 
-// copied is the io.Reader that COPY reads: it makes the rows of jobs as they are sent. It
-// decides for each job what enqueue.sql decides, and counts the jobs.
+// copied is the io.Reader that COPY reads: it makes the rows as they are sent.
 type copied struct {
-	rows   []checks.Row // jobs whose rows have not been made
-	ids    []int64
-	now    time.Time // time of the database's clock
-	counts map[string]*added
-	woken  map[queueGroup]bool
+	rows []checks.Row // jobs whose rows have not been made
+	ids  []int64
+	row  func(to []byte, r *checks.Row, id int64) []byte // appends the row of a job, or nothing
 
 	unread      []byte // bytes of rows that have not been read
 	rowBuffer   []byte
 	trailerMade bool
 }
 
-type added struct{ waiting, blocked int64 }
-
-type queueGroup struct{ queue, group string }
-
-func newCopied(rows []checks.Row, now time.Time, ids []int64) *copied {
+func newCopied(rows []checks.Row, ids []int64, row func([]byte, *checks.Row, int64) []byte) *copied {
 	const header = "PGCOPY\n\xff\r\n\x00" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00" // signature, no flags, no more header
-	return &copied{rows: rows, now: now, ids: ids, counts: map[string]*added{}, woken: map[queueGroup]bool{}, unread: []byte(header)}
+	return &copied{rows: rows, ids: ids, row: row, unread: []byte(header)}
 }
 
 func (c *copied) Read(p []byte) (n int, err error) {
@@ -109,22 +110,48 @@ func (c *copied) Read(p []byte) (n int, err error) {
 
 // next makes the next row, or the trailer after the last one.
 func (c *copied) next() bool {
-	switch {
-	case len(c.rows) > 0:
-		c.rowBuffer = c.row(c.rowBuffer[:0], &c.rows[0], c.ids[0])
+	c.rowBuffer = c.rowBuffer[:0]
+	for len(c.rowBuffer) == 0 && len(c.rows) > 0 {
+		c.rowBuffer = c.row(c.rowBuffer, &c.rows[0], c.ids[0])
 		c.rows, c.ids = c.rows[1:], c.ids[1:]
-	case !c.trailerMade:
+	}
+	if len(c.rowBuffer) == 0 {
+		if c.trailerMade {
+			return false
+		}
 		c.trailerMade = true
-		c.rowBuffer = append(c.rowBuffer[:0], 0xff, 0xff)
-	default:
-		return false
+		c.rowBuffer = append(c.rowBuffer, 0xff, 0xff)
 	}
 	c.unread = c.rowBuffer
 	return true
 }
 
+// copyPayload appends a wide payload, in the columns of enqueue_copy_wide.sql.
+func (s *Store) copyPayload(to []byte, r *checks.Row, id int64) []byte {
+	if !s.wide(r) {
+		return to
+	}
+	to = binary.BigEndian.AppendUint16(to, 3) // columns
+	to = appendInt8(to, id)
+	to = appendText(to, r.Payload)
+	return appendText(to, r.Metadata)
+}
+
+// copiedJobs makes the rows of jobs. It decides for each job what enqueue.sql decides, and
+// counts the jobs.
+type copiedJobs struct {
+	s      *Store
+	now    time.Time // time of the database's clock
+	counts map[string]*added
+	woken  map[queueGroup]bool
+}
+
+type added struct{ waiting, blocked int64 }
+
+type queueGroup struct{ queue, group string }
+
 // row appends a job's columns, in the order in which enqueue_copy.sql names them.
-func (c *copied) row(to []byte, r *checks.Row, id int64) []byte {
+func (c *copiedJobs) row(to []byte, r *checks.Row, id int64) []byte {
 	const columns = 11
 	runAt := r.RunAt
 	if runAt.IsZero() {
@@ -138,8 +165,12 @@ func (c *copied) row(to []byte, r *checks.Row, id int64) []byte {
 	to = appendInt8(to, id)
 	to = appendText(to, r.Queue)
 	to = appendText(to, r.Kind)
-	to = appendText(to, r.Payload)
-	to = appendText(to, r.Metadata)
+	payload, metadata := r.Payload, r.Metadata
+	if c.s.wide(r) {
+		payload, metadata = nil, nil
+	}
+	to = appendText(to, payload)
+	to = appendText(to, metadata)
 	to = appendInt2(to, r.Priority)
 	to = appendInt8(to, sincePostgres(runAt))
 	to = appendInt2(to, gate)
@@ -149,7 +180,7 @@ func (c *copied) row(to []byte, r *checks.Row, id int64) []byte {
 }
 
 // count decides which gate a job gets, and counts it.
-func (c *copied) count(r *checks.Row, runAt time.Time) (gate int16) {
+func (c *copiedJobs) count(r *checks.Row, runAt time.Time) (gate int16) {
 	n := c.counts[r.Queue]
 	if n == nil {
 		n = &added{}

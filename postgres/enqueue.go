@@ -209,9 +209,10 @@ func (s *Store) insertAndWake(ctx context.Context, b batch) ([]dibs.Enqueued, er
 // insertPlain inserts, and runs more steps in the same round trip and transaction.
 func (s *Store) insertPlain(ctx context.Context, b batch, c conn, more ...step) ([]dibs.Enqueued, error) {
 	out := make([]dibs.Enqueued, 0, len(b.rows))
+	text, args := s.withWide("enqueue", b.rows, append(s.columns(b.rows), b.queues, b.versions))
 	insert := step{
-		sql:   s.sql.get("enqueue"),
-		args:  append(columns(b.rows), b.queues, b.versions),
+		sql:   text,
+		args:  args,
 		begin: func() { out = out[:0] },
 		row: func(scan func(...any) error) error {
 			var e dibs.Enqueued
@@ -268,7 +269,7 @@ func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enque
 }
 
 func (s *Store) insertAbsent(ctx context.Context, b batch, part []checks.Row, places []int, out []dibs.Enqueued, c conn) error {
-	args := columns(part)
+	args := s.columns(part)
 	keys, untils := make([]*string, len(part)), make([]*string, len(part))
 	for i := range part {
 		if part[i].UniqueKey != "" {
@@ -276,9 +277,10 @@ func (s *Store) insertAbsent(ctx context.Context, b batch, part []checks.Row, pl
 		}
 	}
 	answered, meant := false, map[int64]int{} // the place of each id
+	text, args := s.withWide("enqueue_unique", part, append(args, keys, untils, b.queues, b.versions))
 	err := c.run(ctx, step{
-		sql:  s.sql.get("enqueue_unique"),
-		args: append(args, keys, untils, b.queues, b.versions),
+		sql:  text,
+		args: args,
 		row: func(scan func(...any) error) error {
 			var ord *int64
 			var id int64
@@ -316,24 +318,54 @@ func (s *Store) findHolders(ctx context.Context, rows []checks.Row, left []int, 
 	})
 }
 
+// wideFrom is the size in bytes of payload and metadata from which on they are kept in
+// dibs.payload (docs/design/0011-lean.md).
+const wideFrom = 512
+
+func (s *Store) wide(r *checks.Row) bool { return len(r.Payload)+len(r.Metadata) >= s.wideFrom }
+
+// withWide adds the wide payloads to the parameters of an enqueue; without any, the statement
+// is the plain one.
+func (s *Store) withWide(name string, rows []checks.Row, args []any) (text string, all []any) {
+	var places []int32
+	var payloads []string
+	var metadata []*string
+	for i := range rows {
+		if r := &rows[i]; s.wide(r) {
+			places, payloads, metadata = append(places, int32(i+1)), append(payloads, string(r.Payload)), append(metadata, textOrNil(r.Metadata))
+		}
+	}
+	if len(places) == 0 {
+		return s.sql.plain(name), args
+	}
+	return s.sql.get(name), append(args, places, payloads, metadata)
+}
+
+func textOrNil(text []byte) *string {
+	if text == nil {
+		return nil
+	}
+	s := string(text)
+	return &s
+}
+
 // columns turns rows into the arrays that enqueue.sql takes.
-func columns(rows []checks.Row) []any {
+func (s *Store) columns(rows []checks.Row) []any {
 	n := len(rows)
 	var (
-		queue, kind, payload = make([]string, n), make([]string, n), make([]string, n)
-		metadata, group      = make([]*string, n), make([]*string, n)
-		priority             = make([]int16, n)
-		runAt                = make([]*time.Time, n)
-		delay                = make([]int64, n)
-		attempts             = make([]int32, n)
+		queue, kind              = make([]string, n), make([]string, n)
+		payload, metadata, group = make([]*string, n), make([]*string, n), make([]*string, n)
+		priority                 = make([]int16, n)
+		runAt                    = make([]*time.Time, n)
+		delay                    = make([]int64, n)
+		attempts                 = make([]int32, n)
 	)
 	for i := range rows {
 		r := &rows[i]
-		queue[i], kind[i], payload[i] = r.Queue, r.Kind, string(r.Payload)
+		queue[i], kind[i] = r.Queue, r.Kind
 		priority[i], delay[i], attempts[i] = r.Priority, r.Delay.Microseconds(), int32(r.MaxAttempts)
-		if r.Metadata != nil {
-			m := string(r.Metadata)
-			metadata[i] = &m
+		if !s.wide(r) {
+			payload[i], metadata[i] = textOrNil(r.Payload), textOrNil(r.Metadata)
 		}
 		if r.Group != "" {
 			group[i] = &r.Group

@@ -90,7 +90,7 @@ func (s *Store) connOn(t pgx.Tx) conn {
 // worker, and has its own memory, so that s remembers nothing that is rolled back.
 func (s *Store) within(t pgx.Tx) *Store {
 	c := s.connOn(t)
-	w := &Store{db: c, upkeep: c, o: s.o, sql: s.sql, closed: s.closed}
+	w := &Store{db: c, upkeep: c, o: s.o, sql: s.sql, wideFrom: s.wideFrom, closed: s.closed}
 	w.o.Pooler = true // no NOTIFY is sent
 	w.queues.init()
 	w.bell = newBell(w)

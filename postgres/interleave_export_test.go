@@ -48,6 +48,9 @@ func (s *Store) MarkAlways() {
 	s.queues.init()
 }
 
+// WideAlways keeps all payloads in dibs.payload.
+func (s *Store) WideAlways() { s.wideFrom = 0 }
+
 // Marked returns whether claims from the queue begin at marks, and the transactions that the
 // marks have passed over.
 func (s *Store) Marked(queue string) (marked bool, late []uint64) {
@@ -89,7 +92,9 @@ func (s *statements) all() map[string]string {
 	for _, f := range files {
 		s.get(strings.TrimSuffix(f.Name(), ".sql"))
 	}
-	s.plainClaim()
+	for _, name := range []string{"claim", "enqueue", "enqueue_unique"} {
+		s.plain(name)
+	}
 	return maps.Clone(s.text)
 }
 

@@ -16,11 +16,12 @@ import (
 	"github.com/dibs-queue/dibs/postgres"
 )
 
-// markIfAsked makes claims use marks wherever they can, although they are fast, if
-// DIBS_TEST_MARKS is set.
+// markIfAsked makes claims use marks wherever they can, although they are fast, and takes all
+// payloads for wide ones, if DIBS_TEST_MARKS is set.
 func markIfAsked(s *postgres.Store) {
 	if os.Getenv("DIBS_TEST_MARKS") != "" {
 		s.MarkAlways()
+		s.WideAlways()
 	}
 }
 

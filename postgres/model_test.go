@@ -43,7 +43,7 @@ func modelDatabases(t testing.TB) model.Maker {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return func(t model.TB) model.Database {
-		if _, err := s.pool.Exec(t.Context(), "delete from dibs.job; delete from dibs.finished; delete from dibs.claim; "+
+		if _, err := s.pool.Exec(t.Context(), "delete from dibs.job; delete from dibs.payload; delete from dibs.finished; delete from dibs.claim; "+
 			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally"); err != nil {
 			t.Fatalf("%v", err)
 		}

@@ -50,6 +50,7 @@ type Store struct {
 	rightsChecked atomic.Bool // the role has a worker's rights
 	o             Options
 	sql           *statements
+	wideFrom      int // see the constant
 	queues        queueCache
 	bell          *bell
 	merged        merged
@@ -180,7 +181,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*St
 		return nil, err
 	}
 	c := pool.Config()
-	s := &Store{pool: pool, sidePool: pool, ownsPool: own, o: o, sql: sql, txSlots: make(chan struct{}, c.MaxConns-1)}
+	s := &Store{pool: pool, sidePool: pool, ownsPool: own, o: o, sql: sql, wideFrom: wideFrom, txSlots: make(chan struct{}, c.MaxConns-1)}
 	if !own {
 		c.MaxConns, c.MinConns, c.MinIdleConns, c.MaxConnIdleTime = leastConns, 0, 0, idleFor
 		if s.sidePool, err = pgxpool.NewWithConfig(ctx, c); err != nil {

@@ -44,7 +44,7 @@ const (
 var forAll = map[string]float64{
 	"stats": 100, "queues": 20, "pending": 20, "retention": 40, "merge_tally": 100, "list_finished": 30, "list_live": 30,
 	// These enqueue to many queues.
-	"add_queue": 30, "enqueue_draw": 20, "enqueue_count": 20, "enqueue": 20, "enqueue_unique": 20,
+	"add_queue": 30, "enqueue_draw": 20, "enqueue_count": 20, "enqueue (plain)": 20, "enqueue_unique (plain)": 20,
 	// These admit 1,000 groups.
 	"admit": 100, "due": 20, "wake_groups": 100,
 }

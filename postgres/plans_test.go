@@ -191,7 +191,7 @@ func newExplaining(t *testing.T, url string, k connKind) *explaining {
 	for name, text := range sql.all() {
 		e.statementNames[text] = name
 	}
-	s := &Store{db: e, upkeep: e, sql: sql, o: Options{Pooler: true}, closed: context.Background()}
+	s := &Store{db: e, upkeep: e, sql: sql, wideFrom: wideFrom, o: Options{Pooler: true}, closed: context.Background()}
 	if k.setup != connKinds[0].setup {
 		s.db, s.upkeep = planningConn{e}, planningConn{e}
 	}
@@ -271,20 +271,24 @@ func (p *planTest) checkReads(situation string, lasting []*explaining) {
 }
 
 const (
-	bigTables = "dibs.job, dibs.finished, dibs.claim, dibs.wake, dibs.wake_list, dibs.tally"
+	bigTables = "dibs.job, dibs.payload, dibs.finished, dibs.claim, dibs.wake, dibs.wake_list, dibs.tally"
 	// million fills the tables with jobs of each sort, and their claims, counts and wake rows.
 	million = `
 		insert into dibs.job (queue, kind, payload, priority, run_at, gate, max_attempts, created_at, group_key, unique_key, unique_until, unique_held)
 		select
-			(array['q', 'q', 'q', 'q', 'g', 'g', 'g', 'l', 'lifo', 'u'])[1 + i % 10], 'k', repeat('1', 50), (array[100, 255])[1 + i / 10 % 2],
+			(array['q', 'q', 'q', 'q', 'g', 'g', 'g', 'l', 'lifo', 'u'])[1 + i % 10], 'k', case when i % 3 <> 0 then repeat('1', 50) end, (array[100, 255])[1 + i / 10 % 2],
 			now() + case i % 10 when 3 then interval '1 hour' else interval '-1 hour' end,
 			case i % 10 when 4 then 1 when 5 then 2 when 6 then least(i / 10 % 20, 1) else 0 end,
 			25, now(),
 			case i % 10 when 4 then 'big' when 5 then 'later' when 6 then 'small' || i / 200 end,
 			case i % 10 when 9 then 'unique' || i end, case i % 10 when 9 then 'finished' end, i % 10 = 9
 		from generate_series(1, 1000000) i;
+		insert into dibs.payload (id, payload)
+		select id, repeat('1', 50) from dibs.job where payload is null on conflict do nothing;
+		insert into dibs.payload (id, payload)
+		select - i, '1' from generate_series(2, 200000, 2) i;
 		insert into dibs.finished (id, state, finished_at, run_at, created_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, payload)
-		select - i, 'completed', now(), now(), now(), 1, 0, 1, 1, false, 'q', 'k', '1' from generate_series(1, 200000) i;
+		select - i, 'completed', now(), now(), now(), 1, 0, 1, 1, false, 'q', 'k', case when i % 2 = 1 then '1' end from generate_series(1, 200000) i;
 		insert into dibs.claim (token, check_at, queue, worker, ids)
 		select gen_random_uuid(), now() + interval '1 hour', 'other', 'w' || i, array[i] from generate_series(1, 2000) i;
 		insert into dibs.wake (queue, group_key)

@@ -3,6 +3,8 @@ package postgres
 import (
 	"errors"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -58,8 +60,12 @@ func (e *explaining) enqueue(c conn) {
 	}
 	unique := jobsOf("u", "", 2)
 	unique[0].UniqueKey = e.key()
+	wide := jobsOf("q", "", 3)
+	wide[1].Payload = strings.Repeat("w", wideFrom)
+	wideUnique := slices.Clone(wide)
+	wideUnique[1].UniqueKey = e.key()
 	for _, jobs := range [][]dibs.NewJob{
-		jobsOf("q", "", 10), jobsOf("g", e.group(), 3), later, jobsOf("l", "", 10), jobsOf("lifo", "", 10), unique, unique,
+		jobsOf("q", "", 10), jobsOf("g", e.group(), 3), later, jobsOf("l", "", 10), jobsOf("lifo", "", 10), unique, unique, wide, wideUnique,
 	} {
 		_, _, err := e.store.enqueue(e.Context(), jobs, c)
 		e.must(err)
@@ -74,10 +80,10 @@ func (e *explaining) copied(c conn) {
 	e.must(err)
 	now, ids, err := e.store.draw(e.Context(), b, c)
 	e.must(err)
-	rows := newCopied(b.rows, now, ids)
-	_, err = io.Copy(io.Discard, rows)
+	jobs := copiedJobs{s: e.store, now: now, counts: map[string]*added{}, woken: map[queueGroup]bool{}}
+	_, err = io.Copy(io.Discard, newCopied(b.rows, ids, jobs.row))
 	e.must(err)
-	e.must(e.store.countCopied(e.Context(), rows, c))
+	e.must(e.store.countCopied(e.Context(), &jobs, c))
 }
 
 // change changes settings.

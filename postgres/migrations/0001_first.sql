@@ -75,7 +75,7 @@ create table dibs.job (
     unique_key       text collate "C",
     unique_until     text,
     worker           text,
-    payload          text not null,
+    payload          text, -- null: it is in dibs.payload, with the metadata
     metadata         text,
     errors           jsonb
 ) with (
@@ -99,6 +99,18 @@ create index job_counted on dibs.job (queue) where gate = 3;
 create index job_place on dibs.job (queue, group_key) where gate in (0, 3) and group_key is not null;
 create unique index job_unique on dibs.job (queue, unique_key) where unique_held;
 
+-- Payloads and metadata that are wide, of live and ended jobs: written once, where a job's
+-- row is written with each claim and each end.
+create table dibs.payload (
+    id       bigint primary key,
+    payload  text not null,
+    metadata text
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 50000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
 -- Completed, dead and cancelled jobs, until their queue's retention ends.
 create table dibs.finished (
     id               bigint primary key,
@@ -118,7 +130,7 @@ create table dibs.finished (
     unique_key       text collate "C",
     unique_until     text,
     worker           text,
-    payload          text not null,
+    payload          text, -- as in dibs.job
     metadata         text,
     errors           jsonb,
     result           text
@@ -202,8 +214,8 @@ select
     j.queue,
     j.kind,
     case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end as state,
-    j.payload,
-    j.metadata,
+    coalesce(j.payload, w.payload, 'null') as payload,
+    coalesce(j.metadata, w.metadata) as metadata,
     j.priority,
     j.run_at,
     j.attempt,
@@ -224,7 +236,13 @@ select
     null::text as result
 from dibs.job j
 left join dibs.queue q on q.name = j.queue
-left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key;
+left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
+left join lateral (
+    select p.payload, p.metadata
+    from dibs.payload p
+    where j.payload is null and p.id = j.id
+    offset 0
+) w on true;
 
 create view dibs.ended_job as
 select
@@ -232,8 +250,8 @@ select
     f.queue,
     f.kind,
     f.state,
-    f.payload,
-    f.metadata,
+    coalesce(f.payload, w.payload, 'null') as payload,
+    coalesce(f.metadata, w.metadata) as metadata,
     f.priority,
     f.run_at,
     f.attempt,
@@ -254,4 +272,10 @@ select
     f.result
 from dibs.finished f
 left join dibs.queue q on q.name = f.queue
-left join dibs.group_limit l on l.queue = f.queue and l.group_key = f.group_key;
+left join dibs.group_limit l on l.queue = f.queue and l.group_key = f.group_key
+left join lateral (
+    select p.payload, p.metadata
+    from dibs.payload p
+    where f.payload is null and p.id = f.id
+    offset 0
+) w on true;

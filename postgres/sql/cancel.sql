@@ -48,6 +48,11 @@ with held as materialized (
     join dibs.queue q on q.name = g.queue
     where q.keep_cancelled > interval '0'
     returning queue
+), unneeded as (
+    delete from dibs.payload p
+    using gone g
+    join dibs.queue q on q.name = g.queue and q.keep_cancelled <= interval '0'
+    where g.payload is null and p.id = any (array[g.id])
 ), woken as (
     insert into dibs.wake (queue, group_key)
     select distinct queue, group_key

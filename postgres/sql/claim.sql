@@ -237,8 +237,8 @@ select
     s.lost,
     t.id,
     t.kind,
-    t.payload,
-    t.metadata,
+    coalesce(t.payload, w.payload, 'null'),
+    coalesce(t.metadata, w.metadata),
     t.priority,
     t.run_at,
     t.attempt,
@@ -259,3 +259,9 @@ select
     t.errors::text
 from setting s
 left join taken t on true
+left join lateral (
+    select p.payload, p.metadata
+    from dibs.payload p
+    where t.payload is null and p.id = any (array[t.id])
+    offset 0
+) w on true

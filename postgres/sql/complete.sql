@@ -35,6 +35,12 @@ with o as materialized (
         array_agg(id) as ids
     from gone
     group by queue
+), unkept as materialized (
+    select q.name as queue, s.state
+    from ended e
+    join dibs.queue q on q.name = e.queue,
+        lateral (values ('completed', q.keep_completed), ('dead', q.keep_dead), ('cancelled', q.keep_cancelled)) s (state, keep)
+    where s.keep <= interval '0'
 ), kept as (
     insert into dibs.finished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, group_key, unique_key, unique_until, worker, payload, metadata, errors, result)
     select
@@ -63,13 +69,12 @@ with o as materialized (
         end,
         g.result
     from gone g
-    where not (g.queue, g.state) = any (
-        select q.name, s.state
-        from ended e
-        join dibs.queue q on q.name = e.queue,
-        lateral (values ('completed', q.keep_completed), ('dead', q.keep_dead), ('cancelled', q.keep_cancelled)) s (state, keep)
-        where s.keep <= interval '0'
-    )
+    where not (g.queue, g.state) = any (select u.queue, u.state from unkept u)
+), unneeded as (
+    delete from dibs.payload p
+    using gone g
+    where g.payload is null and p.id = any (array[g.id])
+        and ((g.queue, g.state) = any (select u.queue, u.state from unkept u)) = true
 ), woken as (
     insert into dibs.wake_list (queue, groups)
     select queue, array_agg(group_key)

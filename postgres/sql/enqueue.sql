@@ -2,7 +2,9 @@
 -- Parameters: arrays of equal length, one element per job: $1 queue, $2 kind,
 --   $3 payload, $4 metadata or null, $5 priority, $6 run_at or null, $7 delay in
 --   microseconds, $8 max_attempts, $9 group or null; then $10 the queues'
---   names and $11 the versions of their settings by which the batch was checked.
+--   names and $11 the versions of their settings by which the batch was checked. For wide
+--   payloads $3 and $4 have nulls; of equal length are then $12 place in the arrays, from
+--   1, $13 payload and $14 metadata or null.
 -- Columns out: id, in the order of the arrays; no row if a queue's settings have
 --   another version.
 -- Concurrency: takes no lock that another enqueuer or a claimer needs: counts and
@@ -41,7 +43,20 @@ with clock as materialized (
         )
     order by n.ord
     returning id, queue, gate, group_key
-), woken as (
+),
+-- for wide payloads {
+wide as (
+    insert into dibs.payload (id, payload, metadata)
+    select i.ids[w.ord], w.payload, w.metadata
+    from (
+        select array_agg(id order by id) as ids
+        from added
+    ) i,
+        unnest($12::int[], $13::text[], $14::text[]) as w (ord, payload, metadata)
+    where i.ids is not null
+),
+-- }
+woken as (
     insert into dibs.wake_list (queue, groups)
     select queue, array_agg(group_key)
     from (

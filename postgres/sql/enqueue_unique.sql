@@ -2,7 +2,8 @@
 --   out.
 -- Parameters: as enqueue.sql, then $10 unique key or null, $11 until when it is
 --   held ('finished' or 'claimed') or null, $12 the queues' names, $13 the versions of
---   their settings by which the batch was checked.
+--   their settings by which the batch was checked, and the wide payloads as in
+--   enqueue.sql, from $14 on.
 -- Columns out: for each job ord (place in the arrays, from 1) and the id meant for it; then
 --   for each inserted job a null and its id. No row if a queue's settings have
 --   another version.
@@ -76,7 +77,20 @@ with clock as materialized (
     order by n.queue, n.unique_key, n.ord
     on conflict (queue, unique_key) where unique_held do nothing
     returning id, queue, gate, group_key
-), woken as (
+),
+-- for wide payloads {
+wide as (
+    insert into dibs.payload (id, payload, metadata)
+    select i.ids[w.ord], w.payload, w.metadata
+    from (
+        select array_agg(id order by ord) as ids
+        from asked
+    ) i,
+        unnest($14::int[], $15::text[], $16::text[]) as w (ord, payload, metadata)
+    where (i.ids[w.ord] in (select a.id from added a)) = true
+),
+-- }
+woken as (
     insert into dibs.wake_list (queue, groups)
     select queue, array_agg(group_key)
     from (

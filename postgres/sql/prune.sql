@@ -20,7 +20,11 @@ with gone as (
             ) f
         where ($1 = '' or $1 = q.name) and ($2 = '' or $2 = s.state)
     ))
-    returning queue, state
+    returning queue, state, id, payload
+), unneeded as (
+    delete from dibs.payload p
+    using gone g
+    where g.payload is null and p.id = any (array[g.id])
 ), counted as (
     insert into dibs.tally (queue, completed, dead, cancelled)
     select

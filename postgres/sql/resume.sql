@@ -37,8 +37,8 @@ with good as materialized (
 select
     t.id,
     t.kind,
-    t.payload,
-    t.metadata,
+    coalesce(t.payload, w.payload, 'null'),
+    coalesce(t.metadata, w.metadata),
     t.priority,
     t.run_at,
     t.attempt,
@@ -59,3 +59,9 @@ select
     t.errors::text
 from taken t
 join dibs.queue s on s.name = $1
+left join lateral (
+    select p.payload, p.metadata
+    from dibs.payload p
+    where t.payload is null and p.id = any (array[t.id])
+    offset 0
+) w on true

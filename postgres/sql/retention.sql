@@ -43,7 +43,11 @@ with recursive oldest (queue, state, finished_at) as (
                     for update skip locked
                 ) f
         ))
-    returning queue, state
+    returning queue, state, id, payload
+), unneeded as (
+    delete from dibs.payload p
+    using gone g
+    where g.payload is null and p.id = any (array[g.id])
 ), counted as (
     insert into dibs.tally (queue, completed, dead, cancelled)
     select

@@ -84,6 +84,10 @@ with clock as materialized (
         g.all_errors
     from gone g
     where g.keep
+), unneeded as (
+    delete from dibs.payload p
+    using gone g
+    where g.payload is null and not g.keep and p.id = any (array[g.id])
 ), woken as (
     insert into dibs.wake (queue, group_key)
     select queue, group_key from back where group_key is not null

@@ -5,6 +5,7 @@
 with needed (name, kind, rights) as (
     values
         ('job', 'r', array['select', 'insert', 'update', 'delete']),
+        ('payload', 'r', array['select', 'insert', 'update', 'delete']),
         ('finished', 'r', array['select', 'insert', 'update', 'delete']),
         ('claim', 'r', array['select', 'insert', 'update', 'delete']),
         ('wake', 'r', array['select', 'insert', 'update', 'delete']),
