@@ -86,21 +86,13 @@ func calls(settings []Setting, local bool) string {
 	return strings.Join(all, ", ")
 }
 
-// keepMemory makes the server's process keep up to 2 MiB of the memory that a statement frees.
-// With the GNU C library it would often return memory to the system, and getting it again
-// takes a fifth of the time of a COPY of 1,000 jobs (docs/design/0006-bulk.md). The library
-// keeps twice the size of the largest block that was mapped and freed: see M_MMAP_THRESHOLD
-// in mallopt(3).
-const keepMemory = "pg_catalog.octet_length(pg_catalog.repeat('-', 1048576))"
-
 // SetUp makes settings for the life of a new connection, besides those of all dibs'
 // connections. If it finds a pooler although pooler is Unknown, it sets nothing and returns
 // ErrPooler: behind a pooler pg_backend_pid() differs from the process id in the greeting.
 func SetUp(ctx context.Context, conn *pgx.Conn, pooler Pooler, settings ...Setting) error {
 	own := []Setting{{"search_path", "pg_catalog, pg_temp"}, {"default_transaction_isolation", "read committed"}}
 	text := "select " + calls(slices.Concat(own, exact, settings), false) + `,
-		case when pg_catalog.current_setting('idle_session_timeout', true) is not null then pg_catalog.set_config('idle_session_timeout', '0', false) end,
-		` + keepMemory
+		case when pg_catalog.current_setting('idle_session_timeout', true) is not null then pg_catalog.set_config('idle_session_timeout', '0', false) end`
 	results, err := conn.PgConn().Exec(ctx, text+where(conn, pooler)).ReadAll()
 	if err == nil && len(results[0].Rows) == 0 {
 		err = ErrPooler
