@@ -164,7 +164,7 @@ func (s *Store) claimFromMarks(ctx context.Context, q queueRow, r dibs.ClaimRequ
 			return nil, false, err
 		}
 		if got.upToDate && !got.lateEnded {
-			m.recordReads(at != nil, got.entries, len(got.jobs))
+			m.recordReads(at != nil, got.pages, len(got.jobs))
 		}
 		if !got.lateEnded {
 			return got.jobs, got.upToDate, nil
@@ -185,7 +185,7 @@ type claimResult struct {
 	jobs      []*dibs.RawJob
 	upToDate  bool // the queue's settings are the ones that the claim was prepared for
 	lateEnded bool // a transaction that marks have passed over has ended, so nothing was claimed
-	entries   int  // how many entries of the ready index the claim has read
+	pages     int  // how many pages of the ready index the claim has read
 }
 
 // claimStatement claims, in each lane from its mark in at on; late are the transactions that the marks have passed over.
@@ -217,7 +217,7 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 		begin: func() { got = claimResult{} },
 		row: func(scan func(...any) error) error {
 			got.upToDate = true
-			got.jobs, err = row.scan(got.jobs, scan, &got.lateEnded, &got.entries, &lost)
+			got.jobs, err = row.scan(got.jobs, scan, &got.lateEnded, &got.pages, &lost)
 			return err
 		},
 	})

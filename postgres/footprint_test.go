@@ -187,6 +187,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 		}
 		d := &Store{pool: s.pool, db: s.db, upkeep: s.upkeep, sidePool: s.sidePool, txSlots: s.txSlots, sql: &statements{schema: s.sql.schema, text: s.sql.all()}, closed: s.closed}
 		d.sql.text[name] = text
+		delete(d.sql.text, name+" (plain)") // it is made anew
 		return d
 	}
 	rows := func(locks []footprint.Lock, on string) (mode string, n int) {

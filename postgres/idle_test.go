@@ -74,17 +74,17 @@ func TestHistoryGrowsOldWhereNothingHappens(t *testing.T) {
 	}
 }
 
-// The entries that a claim reads decide whether it uses marks: an idle worker beside a few
+// The pages that a claim reads decide whether it uses marks: an idle worker beside a few
 // running jobs needs none.
 func TestMarksAreUsedByWhatClaimsRead(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		entries, got int
-		much         bool
-	}{{0, 0, false}, {fewEntries, 0, false}, {fewEntries + 1, 0, true}, {2 * fewEntries, 1000, false}, {20_000, 1000, true}} {
+		pages, got int
+		much       bool
+	}{{0, 0, false}, {fewPages, 0, false}, {fewPages + 1, 0, true}, {2 * fewPages, 1000, false}, {200, 1000, true}} {
 		m := &marks{}
-		if m.recordReads(false, c.entries, c.got); m.beginMove() != c.much {
-			t.Errorf("a claim that reads %d entries and gets %d jobs asks for marks: %v", c.entries, c.got, !c.much)
+		if m.recordReads(false, c.pages, c.got); m.beginMove() != c.much {
+			t.Errorf("a claim that reads %d pages and gets %d jobs asks for marks: %v", c.pages, c.got, !c.much)
 		}
 	}
 }
@@ -180,7 +180,7 @@ func (r *traced) named(s *Store) (names []string) {
 		name := text
 		for n, t := range s.sql.all() {
 			if t == text {
-				name = n
+				name = fileOf(n)
 			}
 		}
 		names = append(names, name)

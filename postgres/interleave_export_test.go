@@ -101,9 +101,12 @@ func (s *statements) all() map[string]string {
 // Rewrite changes the text of statements.
 func (s *Store) Rewrite(change func(name, text string) string) {
 	for name, text := range s.sql.all() {
-		s.sql.text[name] = qualify.Text(change(name, Plain(text)))
+		s.sql.text[name] = qualify.Text(change(fileOf(name), Plain(text)))
 	}
 }
+
+// fileOf is the name of the file that a statement is made of.
+func fileOf(statement string) string { return strings.TrimSuffix(statement, " (plain)") }
 
 type retryingApart struct {
 	pool  *pgxpool.Pool

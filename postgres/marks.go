@@ -13,8 +13,9 @@ import (
 // marks holds a mark for each lane of a queue: a place below which claims need not look.
 // Without marks a claim reads each lane from its start, past all running jobs and past
 // finished ones that a long transaction can still see: the longer that lasts, the slower.
-// Claims use marks only while they read much without them. Each claim counts the index
-// entries that it reads, since its time depends on the machine's load.
+// Claims use marks only while they read much without them. Each claim counts the pages of the
+// index that it reads: its time depends on the machine's load, and the entries of finished jobs,
+// once the server has flagged them, are passed over uncounted, page by page.
 //
 // A mark may pass a row once every transaction can see that it is claimed, and a time once
 // every job that was enqueued until then is visible. So it stops at the first waiting job,
@@ -67,17 +68,17 @@ type sighting struct {
 }
 
 const (
-	// A claim reads much if it reads more entries of the ready index than fewEntries plus
-	// entriesPerJob for each job that it gets.
-	fewEntries    = 1000
-	entriesPerJob = 10
+	// A claim reads much if it reads more pages of the ready index than fewPages and one for
+	// every jobsPerPage jobs that it gets. A page has room for 130 entries or so.
+	fewPages      = 30
+	jobsPerPage   = 10
 	moveAfter     = 1000                   // after so many claimed jobs the marks are moved
 	moveShare     = 4                      // the pause after a move lasts so many times as long as the move
 	passOverAfter = 250 * time.Millisecond // transactions that run for longer are passed over
 	maxPassedOver = 1000                   // at most so many transactions are passed over; with more of them marks do not move
 	maxSightings  = 100
-	probeEvery    = 5 * time.Second       // shortest time between two claims without marks
-	probeEntry    = 50 * time.Microsecond // more for each entry that a claim without marks reads, about 50 times as long as reading it
+	probeEvery    = 5 * time.Second      // shortest time between two claims without marks
+	probePage     = 5 * time.Millisecond // more for each page that a claim without marks reads, about 50 times as long as reading it
 )
 
 // startPlaces are where a claim begins in each lane; late are the transactions that must still run.
@@ -91,19 +92,19 @@ func (m *marks) startPlaces() (at map[int16]mark, late []uint64) {
 	return m.places, slices.Collect(maps.Keys(m.passedOver))
 }
 
-// recordReads records how many entries of the ready index a claim has read, and how many
+// recordReads records how many pages of the ready index a claim has read, and how many
 // jobs it got.
-func (m *marks) recordReads(marked bool, entries, got int) {
+func (m *marks) recordReads(marked bool, pages, got int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	much := m.eager || entries > fewEntries+entriesPerJob*got
+	much := m.eager || pages > fewPages+got/jobsPerPage
 	m.claimedSince += got
 	m.muchRead = m.muchRead || much
 	switch {
 	case marked:
 	case much:
 		m.needed = true
-		m.probeAt = time.Now().Add(max(probeEvery, time.Duration(entries)*probeEntry))
+		m.probeAt = time.Now().Add(max(probeEvery, time.Duration(pages)*probePage))
 	default:
 		m.forget()
 	}

@@ -278,6 +278,29 @@ func TestMarksStayBesideIdleWritersOnASlowMachine(t *testing.T) {
 	}
 }
 
+// Without any long transaction the server flags the entries of finished jobs, and a claim without
+// marks passes over them uncounted, but reads their pages. Marks are kept then, too.
+func TestMarksStayWhereFinishedJobsFillPages(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	const finished = 20_000
+	for range finished / 1000 {
+		b.add(slices.Repeat([]string{""}, 1000)...)
+		b.complete(b.take(1000, 0))
+	}
+	for i := 0; i < 5; {
+		b.add("")
+		b.claimsFirst(0)
+		switch marked, _ := b.Marked("q"); {
+		case marked:
+			b.ProbeMarks("q")
+			i++
+		case i > 0:
+			t.Fatalf("the marks were dropped after claim %d without them", i)
+		}
+		b.must(b.ctx.Err())
+	}
+}
+
 func (b bench) complete(jobs []*dibs.RawJob) {
 	b.Helper()
 	done := make([]dibs.Outcome, 0, len(jobs))

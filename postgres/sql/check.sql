@@ -49,10 +49,6 @@ from (
 ) k
 where not exists (select from dibs.payload p where p.id = k.id)
 union all
-select format('payload of job %s: there is no such job', p.id)
-from dibs.payload p
-where not exists (select from dibs.job j where j.id = p.id) and not exists (select from dibs.finished f where f.id = p.id)
-union all
 select format('job %s: %s attempts count, %s are allowed', id, attempt - excused, max_attempts)
 from dibs.job
 where (attempt - excused) > max_attempts or ((attempt - excused) >= max_attempts and token is null)

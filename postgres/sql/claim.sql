@@ -8,7 +8,7 @@
 --   priority, $12 run_at and $13 id of the place to start, or for 3, to end; $14
 --   transactions that must still run for these places to hold (marks.go); $15 whether to
 --   look for leases that have ended, in any queue.
--- Columns out: whether one of $14 has ended, and nothing was claimed; how many entries of
+-- Columns out: whether one of $14 has ended, and nothing was claimed; how many pages of
 --   the ready index it has read, by the connection's own counter (all are read before the
 --   first row is returned); whether leases have ended, null if $15 is false; the job's
 --   columns after the claim.
@@ -44,7 +44,7 @@ with turn as materialized (
 ), setting as materialized (
     select
         group_limit,
-        pg_stat_get_xact_tuples_returned('dibs.job_ready'::regclass) as entries,
+        pg_stat_get_xact_blocks_fetched('dibs.job_ready'::regclass) as pages,
         late.ended as late,
         case when $15 then exists (
             select
@@ -233,7 +233,7 @@ with turn as materialized (
 )
 select
     s.late,
-    pg_stat_get_xact_tuples_returned('dibs.job_ready'::regclass) - s.entries,
+    pg_stat_get_xact_blocks_fetched('dibs.job_ready'::regclass) - s.pages,
     s.lost,
     t.id,
     t.kind,
