@@ -236,16 +236,11 @@ func (m *memory) end(j *dibs.RawJob, o dibs.Outcome) {
 	if o.Error != "" {
 		j.Errors = append(j.Errors, dibs.AttemptError{Attempt: j.Attempt, At: now, Error: o.Error})
 	}
+	if state := j.After(o); state.Final() {
+		j.State, j.Result = state, o.Result
+		return
+	}
 	switch o.Ending {
-	case dibs.EndCompleted:
-		j.State, j.Result = dibs.Completed, o.Result
-		return
-	case dibs.EndDead:
-		j.State = dibs.Dead
-		return
-	case dibs.EndCancelled:
-		j.State = dibs.Cancelled
-		return
 	case dibs.EndRetry:
 		delay := time.Minute
 		if o.Delay != nil {
