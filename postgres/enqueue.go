@@ -319,7 +319,7 @@ func (s *Store) findHolders(ctx context.Context, rows []checks.Row, left []int, 
 }
 
 // wideFrom is the size in bytes of payload and metadata from which on they are kept in
-// dibs.payload (docs/design/0011-lean.md).
+// dibs.payload (docs/design/0009-lean.md).
 const wideFrom = 512
 
 func (s *Store) wide(r *checks.Row) bool { return len(r.Payload)+len(r.Metadata) >= s.wideFrom }
