@@ -106,7 +106,7 @@ func (s *Store) Rewrite(change func(name, text string) string) {
 }
 
 // fileOf is the name of the file that a statement is made of.
-func fileOf(statement string) string { return strings.TrimSuffix(statement, " (plain)") }
+func fileOf(statement string) string { return strings.TrimSuffix(statement, plainly) }
 
 type retryingApart struct {
 	pool  *pgxpool.Pool

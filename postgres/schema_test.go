@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -60,29 +59,4 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Match(t, "schema.txt", text.String())
-}
-
-// claim.sql checks three times whether a job's group lets it be claimed, once for each way to
-// read the ready index: with a function or a view the plan would not use the index.
-func TestClaimAsksTheSameOfEveryGroup(t *testing.T) {
-	t.Parallel()
-	file, err := os.ReadFile("sql/claim.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var copies []string
-	for rest := string(file); ; {
-		_, after, found := strings.Cut(rest, "and (r.group_key is null or")
-		if !found {
-			break
-		}
-		condition, next, found := strings.Cut(after, "order by r.")
-		if !found {
-			t.Fatal("a condition about groups ends nowhere")
-		}
-		copies, rest = append(copies, condition), next
-	}
-	if len(copies) != 3 || copies[0] != copies[1] || copies[1] != copies[2] {
-		t.Errorf("the conditions about groups in claim.sql are %d, or differ:\n%s", len(copies), strings.Join(copies, "\n---\n"))
-	}
 }

@@ -30,25 +30,41 @@ func load(schema string) (*statements, error) {
 	return &statements{schema: schema, text: map[string]string{}}, nil
 }
 
-func (s *statements) get(name string) string {
-	return s.made(name, func() string { return inSchema(inDibs("sql/"+name+".sql"), s.schema) })
-}
+func (s *statements) get(name string) string { return s.made(name, repeatParts) }
 
 // plain is a file without the parts marked as "for" something that is not at hand: groups,
 // limits and LIFO in claim.sql, wide payloads in enqueue.sql. A claim takes the server a third
 // less time to begin then.
 func (s *statements) plain(name string) string {
-	return s.made(name+" (plain)", func() string { return markedParts.ReplaceAllString(s.get(name), "") })
+	return s.made(name+plainly, func(text string) string {
+		return repeatedParts.ReplaceAllString(markedParts.ReplaceAllString(text, ""), "")
+	})
 }
 
-var markedParts = regexp.MustCompile(`(?ms)^ *-- for [a-zA-Z, ]+ \{\n.*?^ *-- \}\n`)
+// plainly ends the names of statements without marked parts.
+const plainly = " (plain)"
 
-func (s *statements) made(name string, make func() string) string {
+// A marked part begins with a line such as "-- for groups {" and ends with "-- }". The line
+// "-- for groups, as above" stands for the same part again.
+var (
+	markedParts   = regexp.MustCompile(`(?ms)^ *(-- for [a-zA-Z, ]+) \{\n.*?^ *-- \}\n`)
+	repeatedParts = regexp.MustCompile(`(?m)^ *-- for [a-zA-Z, ]+, as above\n`)
+)
+
+func repeatParts(text string) string {
+	for _, m := range markedParts.FindAllStringSubmatch(text, -1) {
+		text = regexp.MustCompile(`(?m)^ *`+m[1]+`, as above\n`).ReplaceAllLiteralString(text, m[0])
+	}
+	return text
+}
+
+// made is a statement, from its file as treat changes it.
+func (s *statements) made(name string, treat func(string) string) string {
 	s.mu.Lock()
 	text, ok := s.text[name]
 	s.mu.Unlock()
 	if !ok {
-		text = make()
+		text = inSchema(inDibs(name, treat), s.schema)
 		s.mu.Lock()
 		s.text[name] = text
 		s.mu.Unlock()
@@ -56,19 +72,19 @@ func (s *statements) made(name string, make func() string) string {
 	return text
 }
 
-// texts are the files that this process has used, qualified.
+// texts are the statements that this process has used, in the schema dibs.
 var texts sync.Map
 
-// inDibs is a file, qualified, in the schema dibs. It panics for a name without a file, which is an error in this package.
-func inDibs(name string) string {
+// inDibs panics for a name without a file, which is an error in this package.
+func inDibs(name string, treat func(string) string) string {
 	if text, ok := texts.Load(name); ok {
 		return text.(string)
 	}
-	text, err := sqlFiles.ReadFile(name)
+	text, err := sqlFiles.ReadFile("sql/" + strings.TrimSuffix(name, plainly) + ".sql")
 	if err != nil {
 		panic(err)
 	}
-	q := qualify.Text(withoutHeader(string(text)))
+	q := qualify.Text(treat(withoutHeader(string(text))))
 	texts.Store(name, q)
 	return q
 }

@@ -36,6 +36,7 @@
 --   below it come first; with "gate::int" the planner can use only their own index. Groups
 --   have no marks. A gap is empty unless a priority is used for the first time, so the
 --   order is exact even then.
+-- Where there are no groups, limits or LIFO, the parts marked for them are left out.
 with turn as materialized (
     select queue
     from dibs.turn
@@ -111,7 +112,7 @@ with turn as materialized (
                         and (r.run_at, r.id) >= (m.run_at, m.id) and r.run_at <= statement_timestamp()
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
-                        -- for groups, limits and LIFO {
+                        -- for groups {
                         and (r.group_key is null or not exists (
                             select
                             from dibs.wake w
@@ -143,25 +144,7 @@ with turn as materialized (
                         and r.run_at <= statement_timestamp()
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
-                        -- for groups, limits and LIFO {
-                        and (r.group_key is null or not exists (
-                            select
-                            from dibs.wake w
-                            where w.queue = $1 and w.group_key = r.group_key
-                            offset 0
-                        ) and not (s.lists > 0 and exists (
-                            select
-                            from dibs.job b
-                            where b.queue = $1 and b.gate = 1 and b.group_key = r.group_key
-                                and (b.priority, b.run_at, b.id) < (r.priority, r.run_at, r.id)
-                            offset 0
-                        ) and (s.lists > 20 or exists (
-                            select
-                            from dibs.wake_list w
-                            where w.queue = $1 and r.group_key = any (w.groups)
-                            offset 0
-                        ))))
-                        -- }
+                        -- for groups, as above
                     order by r.priority, r.run_at, r.id
                     limit $3
                     for no key update skip locked
@@ -176,23 +159,7 @@ with turn as materialized (
                         and r.run_at <= statement_timestamp()
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
-                        and (r.group_key is null or not exists (
-                            select
-                            from dibs.wake w
-                            where w.queue = $1 and w.group_key = r.group_key
-                            offset 0
-                        ) and not (s.lists > 0 and exists (
-                            select
-                            from dibs.job b
-                            where b.queue = $1 and b.gate = 1 and b.group_key = r.group_key
-                                and (b.priority, b.run_at, b.id) < (r.priority, r.run_at, r.id)
-                            offset 0
-                        ) and (s.lists > 20 or exists (
-                            select
-                            from dibs.wake_list w
-                            where w.queue = $1 and r.group_key = any (w.groups)
-                            offset 0
-                        ))))
+                        -- for groups, as above
                     order by r.run_at desc, r.id desc
                     limit $3
                     for no key update skip locked
