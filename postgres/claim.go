@@ -204,7 +204,7 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	if limited {
 		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}})
 	}
-	row := claimedRow{queue: q.Name, worker: r.Worker, token: newToken()}
+	row := claimedRow{queue: q.Name, worker: r.Worker, token: newToken(), limited: limited}
 	args := []any{q.Name, q.version, r.N, [16]byte(row.token), r.Worker, lease.Microseconds(), kinds(r.Kinds), limited}
 	args = append(args, s.queues.lanesOf(q.Name).args(q.Order, at)...)
 	text := s.sql.get("claim")
@@ -345,7 +345,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	if lease == 0 {
 		lease = q.Lease
 	}
-	row := claimedRow{queue: r.Queue, worker: r.Worker, token: newToken()}
+	row := claimedRow{queue: r.Queue, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0}
 	var jobs []*dibs.RawJob
 	err = s.db.run(ctx, step{
 		sql:   s.sql.get("resume"),

@@ -14,6 +14,7 @@ import (
 type claimedRow struct {
 	queue, worker string
 	token         dibs.Token
+	limited       bool // the queue has a concurrency limit
 
 	to []any // the variables
 
@@ -45,7 +46,7 @@ func (c *claimedRow) scan(jobs []*dibs.RawJob, scan func(...any) error, before .
 		Attempt: int(c.attempt.Int32), Excused: int(c.excused.Int32), MaxAttempts: int(c.maxAttempts.Int32),
 		Group: c.group.String, UniqueKey: c.unique.String, UniqueUntil: dibs.UniqueUntil(c.until.String),
 		Worker: c.worker, Token: c.token, LeaseUntil: c.lease.Time.UTC(), CancelRequested: c.cancel.Bool,
-		CreatedAt: c.created.Time.UTC(), ClaimedAt: c.claimed.Time.UTC(),
+		CreatedAt: c.created.Time.UTC(), ClaimedAt: c.claimed.Time.UTC(), Limited: c.limited,
 	}
 	if c.group.Valid {
 		j.GroupLimit = int(c.groupLimit.Int32)

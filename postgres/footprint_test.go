@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/dibs-queue/dibs/footprint"
 	"github.com/dibs-queue/dibs/internal/golden"
 	"github.com/dibs-queue/dibs/internal/pgtest"
-	"github.com/dibs-queue/dibs/internal/qualify"
 )
 
 func footprintStore(t *testing.T) *Store {
@@ -180,14 +180,19 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 	t.Parallel()
 	s := footprintStore(t)
 	running := prepare(t, s)
-	damage := func(name, old, damaged string) *Store {
-		text := qualify.Text(strings.Replace(Plain(s.sql.get(name)), old, damaged, 1))
-		if text == s.sql.get(name) {
-			t.Fatalf("%s does not hold %q", name, old)
-		}
+	damage := func(name string, oldNew ...string) *Store {
 		d := &Store{pool: s.pool, db: s.db, upkeep: s.upkeep, sidePool: s.sidePool, txSlots: s.txSlots, sql: &statements{schema: s.sql.schema, text: s.sql.all()}, closed: s.closed}
-		d.sql.text[name] = text
-		delete(d.sql.text, name+" (plain)") // it is made anew
+		d.Rewrite(func(of, text string) string {
+			for pair := range slices.Chunk(oldNew, 2) {
+				if of == name && !strings.Contains(text, pair[0]) {
+					t.Fatalf("%s does not hold %q", name, pair[0])
+				}
+				if of == name {
+					text = strings.Replace(text, pair[0], pair[1], 1)
+				}
+			}
+			return text
+		})
 		return d
 	}
 	rows := func(locks []footprint.Lock, on string) (mode string, n int) {
@@ -199,8 +204,7 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 		return "", 0
 	}
 	claim := claims("q", 10, 10)
-	more := damage("claim", "limit $3\n", "limit $3 + 5\n")
-	more.sql.text["claim"] = strings.Replace(more.sql.text["claim"], "limit greatest(", "order by x.ctid limit greatest(", 1) // reads all rows
+	more := damage("claim", "limit $3\n", "limit $3 + 5\n", "limit greatest(", "order by x.ctid limit greatest(") // reads all rows
 	if _, n := rows(footprintOf(t, more, claim.do), "rows of job"); n != 15 {
 		t.Errorf("a claim of 10 that locks 15 jobs is seen to lock %d", n)
 	}
@@ -208,8 +212,11 @@ func TestFootprintOfDamagedStatements(t *testing.T) {
 	if mode, _ := rows(footprintOf(t, stronger, claim.do), "rows of turn"); mode != "FOR UPDATE" {
 		t.Errorf("a claim that locks its queue's turn for update is seen to lock it %q", mode)
 	}
-	whole := damage("extend", "with good", "with whole as materialized (select id from dibs.job where queue = 'q' for update), good")
-	whole.sql.text["extend"] = qualify.Text(strings.Replace(Plain(whole.sql.text["extend"]), "any (array[g.id])", "any (array[g.id]) and (select count(*) from whole) > 0", 1))
+	whole := damage(
+		"extend",
+		"with good", "with whole as materialized (select id from dibs.job where queue = 'q' for update), good",
+		"any (array[g.id])", "any (array[g.id]) and (select count(*) from whole) > 0",
+	)
 	extend := func(s *Store) error {
 		_, err := s.Extend(t.Context(), []dibs.Lease{running[0].Lease()}, time.Hour)
 		return err

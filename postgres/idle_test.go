@@ -175,8 +175,10 @@ func (r *traced) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQuery
 func (r *traced) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 
 // named returns the statements by the names of their files.
-func (r *traced) named(s *Store) (names []string) {
-	for _, text := range slices.Concat(r.transactions...) {
+func (r *traced) named(s *Store) []string { return statementNames(s, slices.Concat(r.transactions...)) }
+
+func statementNames(s *Store, statements []string) (names []string) {
+	for _, text := range statements {
 		name := text
 		for n, t := range s.sql.all() {
 			if t == text {
