@@ -55,7 +55,7 @@ func Open(ctx context.Context, db *sql.DB, m mapping.Mapping) (*Store, error) {
 }
 
 // prepareTime is how long the database may take to prepare all statements.
-const prepareTime = 2 * time.Second
+const prepareTime = 10 * time.Second
 
 func newStore(p *adopted.Plan) *Store {
 	s := &Store{plan: p, do: p.Do}

@@ -97,7 +97,7 @@ const envFolder = "DIBS_BROKEN_FOLDER"
 var fromFolder = []Patch{
 	{Store: "postgres", Edits: []Edit{
 		{"statements.go", importEmbed, importEmbed + importOS},
-		{"statements.go", "sqlFiles.ReadFile(name)", readFile + "name)"},
+		{"statements.go", `sqlFiles.ReadFile("sql/" + `, readFile + `"sql/" + `},
 		{"migrate.go", importEmbed, importEmbed + importOS},
 		{"migrate.go", "migrationFiles.ReadFile(name)", readFile + "name)"},
 	}},
