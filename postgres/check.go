@@ -36,9 +36,9 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns
-// those findings, one line each: counts that differ from the rows, and groups that have
-// free places but wait. Workers may run meanwhile. The command dibs check --repair
-// calls it.
+// those findings, one line each: counts that differ from the rows, groups that have free
+// places but wait, and payloads without a job. Workers may run meanwhile. The command
+// dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	if err := s.check(ctx, "repair"); err != nil {
 		return nil, err
@@ -79,6 +79,9 @@ func (s *Store) repair(ctx context.Context, t pgx.Tx) (wrong repairable, err err
 	for queue := range wrong.groups {
 		steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{queue, nil}})
 	}
+	if wrong.payloads {
+		steps = append(steps, step{sql: s.sql.get("payloads")})
+	}
 	if len(steps) == 0 {
 		return wrong, nil
 	}
@@ -90,6 +93,7 @@ type repairable struct {
 	findings []string
 	counts   map[string]map[string]int64 // what must be added to each count, by queue and state
 	groups   map[string]bool             // queues with groups that must be woken
+	payloads bool                        // there are payloads without a job
 }
 
 func (s *Store) repairable(wrong *repairable) step {
@@ -100,14 +104,17 @@ func (s *Store) repairable(wrong *repairable) step {
 			return err
 		}
 		wrong.findings = append(wrong.findings, finding)
-		if state == "group" {
+		switch {
+		case state == "group":
 			wrong.groups[queue] = true
 			return nil
-		}
-		if wrong.counts[queue] == nil {
+		case state == "payload":
+			wrong.payloads = true
+			return nil
+		case wrong.counts[queue] == nil:
 			wrong.counts[queue] = map[string]int64{}
 		}
 		wrong.counts[queue][state] = lacks
 		return nil
-	}, begin: func() { *wrong = repairable{nil, map[string]map[string]int64{}, map[string]bool{}} }}
+	}, begin: func() { *wrong = repairable{counts: map[string]map[string]int64{}, groups: map[string]bool{}} }}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 var repairCases = []oneCase{
 	{"counts are mended after rows were deleted and inserted by hand", repairCounts},
 	{"a group goes on whose running job was deleted by hand", repairGroups},
+	{"a wide payload goes whose job was deleted by hand", repairPayloads},
 	{"with nothing wrong nothing is changed", repairNothing},
 	{"counts are exact that are mended while others work, by two at once", repairBesideWork},
 }
@@ -78,8 +80,8 @@ func repairCounts(t *test) {
 		"queue a: counted 5 waiting, there are 0",
 		"queue b: counted 0 cancelled, there are 1",
 	}
-	equal(t, "found", t.check(), want)
-	equal(t, "mended", slices.Sorted(slices.Values(t.repair(t.db))), want)
+	equal(t, "found", apartFromPayloads(t.check()), want)
+	equal(t, "mended", apartFromPayloads(slices.Sorted(slices.Values(t.repair(t.db)))), want)
 	equal(t, "found after that", t.check(), []string(nil))
 	t.expectCounts()
 	t.finish(jobs[4].Lease().Complete(nil))
@@ -97,10 +99,26 @@ func repairGroups(t *test) {
 		"queue default, group g: 0 of 1 places held, 1 jobs blocked and nobody told",
 		"queue default: counted 1 running, there are 0",
 	}
-	equal(t, "found", t.check(), want)
-	equal(t, "mended", slices.Sorted(slices.Values(t.repair(t.db))), want)
+	equal(t, "found", apartFromPayloads(t.check()), want)
+	equal(t, "mended", apartFromPayloads(slices.Sorted(slices.Values(t.repair(t.db)))), want)
 	equal(t, "found after that", t.check(), []string(nil))
 	t.untilClaimed(2)
+}
+
+// apartFromPayloads leaves out what a store finds that keeps also narrow payloads apart from jobs.
+func apartFromPayloads(findings []string) []string {
+	return slices.DeleteFunc(findings, func(f string) bool { return strings.HasSuffix(f, "payloads of jobs that are gone") })
+}
+
+func repairPayloads(t *test) {
+	all := t.enqueue(wideJobs("q", 12)...)
+	t.runSQL("delete from %sjob where queue = 'q'")
+	found := t.check()
+	equal(t, "mended", slices.Sorted(slices.Values(t.repair(t.db))), found)
+	equal(t, "found after that", t.check(), []string(nil))
+	if len(found) == 0 || len(found) > 2 { // the count, and the payloads where they have a table
+		t.Errorf("after %d jobs were deleted, it found %q", len(all), found)
+	}
 }
 
 // untilClaimed claims until it has claimed n jobs.

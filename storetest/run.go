@@ -144,6 +144,7 @@ func chapters() []chapter {
 		{name: "concurrency", cases: concurrencyCases},
 		{name: "unique", cases: uniqueCases},
 		{name: "jobs", cases: jobsCases},
+		{name: "wide", cases: wideCases},
 		{name: "list", cases: listCases},
 		{name: "stats", cases: statsCases},
 		{name: "repair", cases: repairCases},

@@ -1,8 +1,8 @@
--- Purpose: find counts that differ from the rows, and groups that have free places but
---   wait: traces of rows that were deleted or inserted by hand.
+-- Purpose: find counts that differ from the rows, groups that have free places but wait, and
+--   payloads without a job: traces of rows that were deleted or inserted by hand.
 -- Parameters: none.
--- Columns out: finding, one line each; queue; state whose count is wrong, or 'group'; how
---   much the count lacks.
+-- Columns out: finding, one line each; queue; state whose count is wrong, 'group' or 'payload';
+--   how much the count lacks.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing. Every transaction changes rows and their counts together, so what a count
 --   lacks here it lacks until a repair adds it.
@@ -72,3 +72,8 @@ select
     0
 from groups
 where held < places and blocked > 0 and not woken
+union all
+select format('%s payloads of jobs that are gone', count(*)), '', 'payload', 0
+from dibs.payload p
+where not exists (select from dibs.job j where j.id = p.id) and not exists (select from dibs.finished f where f.id = p.id)
+having count(*) > 0
