@@ -60,7 +60,12 @@ func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 		}
 		for _, c := range all[i].contenders {
 			main := w.Rows[0]
-			if s, ok := main.By[c.name]; !ok || len(s.All) != 1 || (s.Median <= 0 && w.ID != "idle") {
+			s, ok := main.By[c.name]
+			did := s.Median > 0 || w.ID == "idle"
+			if series := w.Series[c.name]; len(series) > 0 { // the last parts may be too short for a rate
+				did = slices.Max(series[0]) > 0
+			}
+			if !ok || len(s.All) != 1 || !did {
 				t.Errorf("%s, %s: %s has %v as its %s", w.ID, w.Name, c.name, s, main.Name)
 			}
 		}
@@ -76,7 +81,7 @@ func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
 	if err := errors.Join(plot(path, dir), table(&one, []string{path}), table(&two, []string{path, path})); err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(one.Bytes(), []byte("| W3 |")); n == 0 || bytes.Count(two.Bytes(), []byte("| W3 |")) != 2*n {
+	if n := bytes.Count(one.Bytes(), []byte("| W3 ")); n == 0 || bytes.Count(two.Bytes(), []byte("| W3 ")) != 2*n {
 		t.Errorf("the table of a run, and of two:\n%s\n%s", &one, &two)
 	}
 	for _, name := range []string{"w5.svg", "w5-free.svg", "w6.svg"} {

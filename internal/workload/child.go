@@ -68,8 +68,8 @@ type worker struct {
 	*child.Process
 	count        atomic.Int64
 	reported     chan struct{} // holds an element if a report has come since the last look
-	reportsEnded chan error // receives one error, or nil, after the last report
-	lastReport   report     // complete after reportsEnded
+	reportsEnded chan error    // receives one error, or nil, after the last report
+	lastReport   report        // complete after reportsEnded
 }
 
 // spawn starts a process and waits until it is ready. No running process may have its name.
