@@ -18,9 +18,9 @@ const (
 func (b *Bench) firstRepeats() int { return max(int(firstJobs*b.Scale), 3) }
 
 // FirstJob is W11: fresh processes, one after the other, open the system, enqueue one job each,
-// and end. The time from the beginning of main to the start of the job's handler counts, which
-// is in another process that has been running. With exit, the fresh process calls os.Exit
-// as soon as its enqueue has returned.
+// and end. The time from the beginning of Serve, which main calls, to the start of the job's
+// handler counts. That is in another process, which has been running. With exit, the fresh
+// process calls os.Exit as soon as its enqueue has returned.
 func (b *Bench) FirstJob(exit bool) Workload {
 	how := "closes the system"
 	if exit {
