@@ -33,7 +33,7 @@ torture:
 soak:
 	scripts/soak.sh
 
-# dibs beside River on one server: make bench ARGS='--only W3', bench/main.go
+# dibs beside other queues on one server: make bench ARGS='--only W3', bench/main.go
 bench:
 	@scripts/bench.sh $(ARGS)
 

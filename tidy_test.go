@@ -367,7 +367,7 @@ func files(t *testing.T, endings ...string) []string {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && name != "." && name != ".ci" && (strings.HasPrefix(base, ".") || base == "testdata" || base == "bin" || base == "dist"):
+		case d.IsDir() && name != "." && name != ".ci" && (strings.HasPrefix(base, ".") || slices.Contains([]string{"testdata", "bin", "dist", "node_modules"}, base)):
 			return fs.SkipDir
 		case d.Type().IsRegular() && slices.ContainsFunc(endings, func(e string) bool { return strings.HasSuffix(base, e) }):
 			names = append(names, name)

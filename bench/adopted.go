@@ -105,7 +105,7 @@ func (s *adoptedSystem) Close() {
 func (s *adoptedSystem) Enqueue(ctx context.Context, jobs []workload.Job) error {
 	values := make([]string, len(jobs))
 	for i, j := range jobs {
-		values[i] = fmt.Sprintf("('%s', %d)", barePayload, j.Priority)
+		values[i] = fmt.Sprintf("('%s', %d)", usualPayload, j.Priority)
 	}
 	_, err := s.db.ExecContext(ctx, "insert into task (payload, priority) values "+strings.Join(values, ", "))
 	return err
@@ -119,7 +119,7 @@ func (s *adoptedSystem) Work(ctx context.Context, w workload.Work) (func() error
 func (b *bench) onAdopted() []comparison {
 	var list []comparison
 	for _, on := range []*workload.Bench{&b.Bench, b.lite()} {
-		w := on.Drain(true)
+		w := on.Drain(workload.LetterBytes, true)
 		w.ID = "adopt"
 		if on.SQLite {
 			w.Name = "SQLite: " + w.Name

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,7 +20,13 @@ const (
 )
 
 // barePayload is workload.Letter as JSON.
-const barePayload = `{"to":"someone@example.com","subject":"Welcome","text":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}`
+func barePayload(size int) string {
+	text, _ := json.Marshal(workload.Letter(size)) // cannot fail
+	return string(text)
+}
+
+// usualPayload is the payload of workloads that name no size.
+var usualPayload = barePayload(workload.LetterBytes)
 
 // openBare creates the bare table.
 func openBare(ctx context.Context, place workload.Place, conns int) (*pgxpool.Pool, error) {
@@ -42,16 +49,17 @@ func openBare(ctx context.Context, place workload.Place, conns int) (*pgxpool.Po
 // onBare measures with an empty bare table.
 type onBare = func(context.Context, *workload.Bench, *pgxpool.Pool) (workload.Measured, error)
 
-func bareCopy(chunk int) onBare {
+func bareCopy(chunk, size int) onBare {
 	return func(ctx context.Context, b *workload.Bench, pool *pgxpool.Pool) (workload.Measured, error) {
-		n := b.BulkJobs()
-		return b.Timed(ctx, func() (int, error) { return n, bareFill(ctx, pool, n, chunk) })
+		n := b.BulkJobs(size)
+		return b.Timed(ctx, func() (int, error) { return n, bareFill(ctx, pool, size, n, chunk) })
 	}
 }
 
-func bareFill(ctx context.Context, pool *pgxpool.Pool, n, chunk int) error {
+func bareFill(ctx context.Context, pool *pgxpool.Pool, size, n, chunk int) error {
+	payload := barePayload(size)
 	return workload.Share(ctx, workload.Enqueuers, (n+chunk-1)/chunk, func(ctx context.Context, i int) error {
-		rows := pgx.CopyFromSlice(min(chunk, n-i*chunk), func(int) ([]any, error) { return []any{barePayload}, nil })
+		rows := pgx.CopyFromSlice(min(chunk, n-i*chunk), func(int) ([]any, error) { return []any{payload}, nil })
 		_, err := pool.CopyFrom(ctx, pgx.Identifier{"bare"}, []string{"payload"}, rows)
 		return err
 	})
@@ -60,17 +68,17 @@ func bareFill(ctx context.Context, pool *pgxpool.Pool, n, chunk int) error {
 func bareSingle(callers int) onBare {
 	return func(ctx context.Context, b *workload.Bench, pool *pgxpool.Pool) (workload.Measured, error) {
 		return b.Repeated(ctx, callers, func(ctx context.Context) error {
-			_, err := pool.Exec(ctx, bareInsert, barePayload)
+			_, err := pool.Exec(ctx, bareInsert, usualPayload)
 			return err
 		})
 	}
 }
 
 // bareDrain claims and deletes batches of rows.
-func bareDrain(batch int) onBare {
+func bareDrain(batch, size int) onBare {
 	return func(ctx context.Context, b *workload.Bench, pool *pgxpool.Pool) (workload.Measured, error) {
-		n := b.BulkJobs()
-		if err := bareFill(ctx, pool, n, 1000); err != nil {
+		n := b.BulkJobs(size)
+		if err := bareFill(ctx, pool, size, n, 1000); err != nil {
 			return workload.Measured{}, err
 		}
 		return b.Timed(ctx, func() (int, error) {
@@ -91,7 +99,7 @@ func bareDrain(batch int) onBare {
 
 func bareLives(ctx context.Context, b *workload.Bench, pool *pgxpool.Pool) (workload.Measured, error) {
 	return b.Repeated(ctx, workload.LivesCallers, func(ctx context.Context) error {
-		if _, err := pool.Exec(ctx, bareInsert, barePayload); err != nil {
+		if _, err := pool.Exec(ctx, bareInsert, usualPayload); err != nil {
 			return err
 		}
 		return workload.UntilOne(ctx, func() (int, error) {

@@ -92,7 +92,7 @@ func (b *bench) measure(ctx context.Context, list []comparison, r *results) erro
 		runs := map[string][]workload.Measured{}
 		for round := range b.rounds {
 			for _, c := range w.contenders {
-				fmt.Fprintf(b.progress, "%-4s %-50s %d/%d  %-10s ", w.ID, w.Name, round+1, b.rounds, c.name)
+				fmt.Fprintf(b.progress, "%-4s %-50s %d/%d  %-15s ", w.ID, w.Name, round+1, b.rounds, c.name)
 				m, err := b.Once(ctx, c.run)
 				if err != nil {
 					fmt.Fprintln(b.progress)
@@ -108,21 +108,38 @@ func (b *bench) measure(ctx context.Context, list []comparison, r *results) erro
 	return nil
 }
 
+// Targets of W1 and W3 by the size of the payload.
+var (
+	bulkTargets    = map[int]string{workload.LetterBytes: "150k; 3 x River, 0.5 x bare"}
+	keptTargets    = map[int]string{workload.LetterBytes: "60k; 3 x River, 0.5 x bare"}
+	deletedTargets = map[int]string{workload.LetterBytes: "80k; 0.5 x bare"}
+)
+
 // comparisons lists all comparisons, in the order of the table.
 func (b *bench) comparisons() []comparison {
-	list := []comparison{
-		b.compare(b.Bulk(1000), "150k; 3 x River, 0.5 x bare").river(b).bare(b, bareCopy(1000)),
-		b.compare(b.Bulk(10_000), "200k; 3 x River, 0.5 x bare").river(b).bare(b, bareCopy(10_000)),
-		b.compare(b.Single(64), "30k; 10 x River").river(b).bare(b, bareSingle(64)),
-		b.compare(b.Single(1000), "60k; 10 x River").river(b).bare(b, bareSingle(1000)),
-		b.compare(b.Drain(true), "60k; 3 x River, 0.5 x bare").river(b).bare(b, bareDrain(100)),
-		b.compare(b.Drain(false), "80k; 0.5 x bare").bare(b, bareDrain(100)),
-		bareWidely(b.Drain(false)).bare(b, bareDrain(1000)),
-		b.compare(b.Latency(false), "1.2; 0.5 x River", "5; 0.5 x River").river(b),
-		b.compare(b.Latency(true)).river(b),
-		b.compare(b.Snapshot(), "30k", "", "0.9").river(b),
-		b.compare(b.Depth(), "2"),
+	const usual = workload.LetterBytes
+	river, graphile, pgBoss := []workload.Product{riverProduct}, nodeProduct(graphileName), nodeProduct(pgBossName)
+	bulks, drains := []comparison{}, []comparison{}
+	for _, size := range workload.Sizes {
+		bulks = append(bulks, b.compare(b.Bulk(1000, size), bulkTargets[size]).beside(b, river, graphile, pgBoss).bare(b, bareCopy(1000, size)))
+		drains = append(drains,
+			b.compare(b.Drain(size, true), keptTargets[size]).beside(b, river, pgBoss).bare(b, bareDrain(100, size)),
+			b.compare(b.Drain(size, false), deletedTargets[size]).beside(b, graphile).bare(b, bareDrain(100, size)))
 	}
+	list := slices.Concat(bulks, []comparison{
+		b.compare(b.Bulk(10_000, usual), "200k; 3 x River, 0.5 x bare").beside(b, river).bare(b, bareCopy(10_000, usual)),
+		b.compare(b.Single(64), "30k; 10 x River").beside(b, river).bare(b, bareSingle(64)),
+		b.compare(b.Single(1000), "60k; 10 x River").beside(b, river).bare(b, bareSingle(1000)),
+	}, drains, []comparison{
+		bareWidely(b.Drain(usual, false)).bare(b, bareDrain(1000, usual)),
+		b.compare(b.FewHandlers()).beside(b, river),
+		b.compare(b.Latency(false, false), "1.2; 0.5 x River", "5; 0.5 x River").beside(b, river, graphile, pgBoss),
+		b.compare(b.Latency(false, true)).beside(b, river),
+		b.compare(b.Latency(true, false)).beside(b, river),
+		b.compare(b.ClosedLoop(true), "30k", "", "0.9").beside(b, river, graphile, pgBoss),
+		b.compare(b.ClosedLoop(false)).beside(b, river, graphile, pgBoss),
+		b.compare(b.Depth(), "2"),
+	})
 	targets := []string{"40k", "40k", "50k", "50k", "10k", "10k"}
 	for i, w := range b.Groups() {
 		list = append(list, b.compare(w, targets[i]))
@@ -131,8 +148,10 @@ func (b *bench) comparisons() []comparison {
 		b.compare(b.HotGroup(), "0.5"),
 		b.compare(b.Lives(), "40k; 10 x bare").bare(b, bareLives),
 		b.compare(b.Crowd(), "0.7"),
+		b.compare(b.FirstJob(false)).beside(b, river),
+		b.compare(b.FirstJob(true)).beside(b, river),
 	}, b.onSQLite(), b.onAdopted(), []comparison{
-		b.compare(b.WorkerProcess(), "0.5", "1", "", "100").river(b),
+		b.compare(b.WorkerProcess(), "0.5", "1", "", "100").beside(b, river),
 	})
 }
 
@@ -155,9 +174,19 @@ func (c comparison) add(name string, run func(context.Context) (workload.Measure
 	return c
 }
 
-// river adds River as a contender.
-func (c comparison) river(b *bench) comparison {
-	return c.add(riverProduct.Name, func(ctx context.Context) (workload.Measured, error) { return c.Run(ctx, &b.Bench, riverProduct) })
+// beside adds other queues as contenders.
+func (c comparison) beside(b *bench, lists ...[]workload.Product) comparison {
+	for _, p := range slices.Concat(lists...) {
+		c = c.add(p.Name, func(ctx context.Context) (workload.Measured, error) {
+			m, err := c.Run(ctx, &b.Bench, p)
+			if p.Name != riverProduct.Name { // its client is another process than the one that was metered
+				delete(m.Figures, "client")
+				delete(m.Figures, "allocs")
+			}
+			return m, err
+		})
+	}
+	return c
 }
 
 // bare adds a contender with an empty bare table in a database of its own.

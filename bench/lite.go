@@ -22,9 +22,9 @@ func (b *bench) onSQLite() []comparison {
 		target string
 		bare   onLite
 	}{
-		{lite.Bulk(liteBatch), "120k", liteBulk},
+		{lite.Bulk(liteBatch, workload.LetterBytes), "120k", liteBulk},
 		{lite.Single(liteCallers), "40k", liteSingle},
-		{lite.Drain(true), "30k", liteDrain},
+		{lite.Drain(workload.LetterBytes, true), "30k", liteDrain},
 	} {
 		w := comparison{Workload: c.Workload, sqlite: true, targets: []string{c.target}}
 		w.ID, w.Name = "W10", "SQLite: "+w.Name
@@ -76,7 +76,7 @@ func liteFill(ctx context.Context, db *sql.DB, n int) error {
 		return err
 	}
 	defer insert.Close()
-	rows := slices.Repeat([]any{barePayload}, size)
+	rows := slices.Repeat([]any{usualPayload}, size)
 	for range n / size {
 		if _, err := insert.ExecContext(ctx, rows...); err != nil {
 			return err
@@ -89,19 +89,19 @@ func liteFill(ctx context.Context, db *sql.DB, n int) error {
 }
 
 func liteBulk(ctx context.Context, b *workload.Bench, db *sql.DB) (workload.Measured, error) {
-	n := b.BulkJobs()
+	n := b.BulkJobs(workload.LetterBytes)
 	return b.Timed(ctx, func() (int, error) { return n, liteFill(ctx, db, n) })
 }
 
 func liteSingle(ctx context.Context, b *workload.Bench, db *sql.DB) (workload.Measured, error) {
 	return b.Repeated(ctx, liteCallers, func(ctx context.Context) error {
-		_, err := db.ExecContext(ctx, liteInsert, barePayload)
+		_, err := db.ExecContext(ctx, liteInsert, usualPayload)
 		return err
 	})
 }
 
 func liteDrain(ctx context.Context, b *workload.Bench, db *sql.DB) (workload.Measured, error) {
-	n := b.BulkJobs()
+	n := b.BulkJobs(workload.LetterBytes)
 	if err := liteFill(ctx, db, n); err != nil {
 		return workload.Measured{}, err
 	}

@@ -1,5 +1,5 @@
-// Command bench measures dibs beside River, and beside a bare table on the same
-// server, in one run: with the same payload, pool and durability, in alternating
+// Command bench measures dibs beside River, graphile-worker and pg-boss, and beside a bare
+// table on the same server, in one run: with the same payload, pool and durability, in alternating
 // rounds. It creates databases of its own and drops them.
 //
 //	go run . [--db URL] [--only W3,W5] [--rounds 3] [--scale 0.1] [--json]
@@ -40,7 +40,7 @@ func main() {
 func start(ctx context.Context, args []string) error {
 	if os.Getenv(workload.OrderEnv) != "" {
 		signal.Ignore(os.Interrupt) // the parent ends it
-		return workload.Serve(context.WithoutCancel(ctx), os.Stdin, os.Stdout, workload.Dibs, riverProduct)
+		return workload.Serve(context.WithoutCancel(ctx), os.Stdin, os.Stdout, slices.Concat([]workload.Product{workload.Dibs, riverProduct}, nodeProduct(graphileName), nodeProduct(pgBossName))...)
 	}
 	switch {
 	case len(args) > 1 && args[0] == "table":
@@ -56,7 +56,7 @@ func start(ctx context.Context, args []string) error {
 const usage = `usage:
   bench [flags]                 measure; flags below
   bench table FILE...           print the table of runs saved by --json
-  bench plot FILE DIRECTORY     draw W5 and W6 of a run: w5.svg, w6.svg
+  bench plot FILE DIRECTORY     draw W5 and W6 of a run: w5.svg, w5-free.svg, w6.svg
   bench compare OLD NEW         print how dibs' figures changed between two runs
 `
 
@@ -92,6 +92,9 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 	list, err := choose(b.comparisons(), *only)
 	if err != nil {
 		return err
+	}
+	if nodeProduct(pgBossName) == nil {
+		fmt.Fprintf(progress, "%s and %s are left out: make bench installs them in bench/%s if there are node and npm\n", graphileName, pgBossName, nodeDir)
 	}
 	if b.Dir, err = os.MkdirTemp("", "dibs-bench-"); err != nil {
 		return err
@@ -141,7 +144,7 @@ func choose(all []comparison, only string) ([]comparison, error) {
 			}
 		}
 		if len(chosen) == before {
-			return nil, fmt.Errorf("there is no workload %q; there are W1 to W10, adopt and idle", id)
+			return nil, fmt.Errorf("there is no workload %q; there are W1 to W11, adopt and idle", id)
 		}
 	}
 	return chosen, nil
@@ -170,10 +173,11 @@ func (b *bench) settings() []workload.Fact {
 	list := []workload.Fact{
 		{Name: "rounds", Value: fmt.Sprint(b.rounds)},
 		{Name: "scale", Value: fmt.Sprint(b.Scale)},
-		{Name: "pool", Value: fmt.Sprintf("%d connections; River's has %d more, which dibs has beside its own", b.Pool, extraConns)},
+		{Name: "pool", Value: fmt.Sprintf("%d connections; River's and pg-boss' have %d more, which dibs has beside its own; graphile-worker's has 25", b.Pool, extraConns)},
 		{Name: "handlers", Value: fmt.Sprint(b.Handlers)},
-		{Name: "payload", Value: fmt.Sprintf("%d bytes", workload.LetterBytes)},
+		{Name: "payload", Value: fmt.Sprintf("%d bytes, unless the workload names a size", workload.LetterBytes)},
 	}
+	list = append(list, nodeVersions()...)
 	info, _ := debug.ReadBuildInfo() // nil in a test
 	if info == nil {
 		return list

@@ -10,7 +10,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
-// plot draws W5 and W6 of the results in a file: w5.svg and w6.svg in the directory.
+// plot draws W5 and W6 of the results in a file: w5.svg, w5-free.svg for W5 without a held
+// snapshot, and w6.svg in the directory.
 // The same results give the same bytes.
 func plot(path, dir string) error {
 	r, err := readResults(path)
@@ -19,16 +20,19 @@ func plot(path, dir string) error {
 	}
 	drawn := 0
 	for _, w := range r.Workloads {
-		var c chart
+		c, name := chart{}, strings.ToLower(w.ID)
 		switch w.ID {
 		case "W5":
 			c = overTime(w)
+			if !strings.HasSuffix(w.Name, workload.BesideSnapshot) {
+				name += "-free"
+			}
 		case "W6":
 			c = overDepth(w)
 		default:
 			continue
 		}
-		if err := os.WriteFile(filepath.Join(dir, strings.ToLower(w.ID)+".svg"), []byte(c.svg()), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+".svg"), []byte(c.svg()), 0o644); err != nil {
 			return err
 		}
 		drawn++
@@ -60,16 +64,19 @@ type curve struct {
 // point is a median and its spread.
 type point struct{ x, y, low, high float64 }
 
-var colours = map[string]string{"dibs": "#1b6ca8", "River": "#c8553d"}
+// queues are drawn in this order.
+var queues = []string{"dibs", riverProduct.Name, graphileName, pgBossName}
+
+var colours = map[string]string{"dibs": "#1b6ca8", riverProduct.Name: "#c8553d", graphileName: "#3a7d44", pgBossName: "#8a5a9e"}
 
 // overTime draws W5: jobs/s over time, as the median of the rounds.
 func overTime(w result) chart {
-	c := chart{title: "Jobs per second while another session holds a snapshot", x: "seconds", y: "jobs/s"}
+	c := chart{title: "Jobs per second: " + w.Name, x: "seconds", y: "jobs/s"}
 	seconds := workload.LoopTime.Seconds()
 	for second := 0.0; second <= seconds; second += 15 {
 		c.ticks = append(c.ticks, tick{second, fmt.Sprint(second)})
 	}
-	for _, name := range []string{"dibs", "River"} {
+	for _, name := range queues {
 		rounds := w.Series[name]
 		if len(rounds) == 0 {
 			continue

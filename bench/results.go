@@ -163,7 +163,7 @@ func (r *results) write(out io.Writer) error {
 // others lists the contenders beside dibs, in the order of their columns.
 func (r *results) others() []string {
 	var names []string
-	for _, name := range []string{riverProduct.Name, adoptedName, unadvised, bare} {
+	for _, name := range []string{riverProduct.Name, graphileName, pgBossName, adoptedName, unadvised, bare} {
 		for _, w := range r.Workloads {
 			if slices.ContainsFunc(w.Rows, func(f figure) bool { _, ok := f.By[name]; return ok }) {
 				names = append(names, name)

@@ -26,7 +26,20 @@ type riverSystem struct {
 const extraConns = 3
 
 // riverProduct is River as a contender.
-var riverProduct = workload.Product{Name: "River", Attach: attachRiver}
+var riverProduct = workload.Product{Name: "River", Create: createRiver, Attach: attachRiver}
+
+func createRiver(ctx context.Context, place workload.Place) error {
+	pool, err := pgxpool.New(ctx, place.URL)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	migrator, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Logger: workload.Warnings})
+	if err == nil {
+		_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	}
+	return err
+}
 
 func attachRiver(ctx context.Context, place workload.Place, pool int, noListen bool) (workload.System, error) {
 	config, err := pgxpool.ParseConfig(place.URL)
@@ -38,15 +51,7 @@ func attachRiver(ctx context.Context, place workload.Place, pool int, noListen b
 	if s.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
-	driver := riverpgxv5.New(s.pool)
-	migrator, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: workload.Warnings})
-	if err == nil {
-		_, err = migrator.Migrate(ctx, rivermigrate.DirectionUp, nil)
-	}
-	if err == nil {
-		s.client, err = river.NewClient(driver, s.config())
-	}
-	if err != nil {
+	if s.client, err = river.NewClient(riverpgxv5.New(s.pool), s.config()); err != nil {
 		s.pool.Close()
 		return nil, err
 	}
@@ -115,12 +120,12 @@ func (mail) Kind() string { return workload.MailKind }
 
 type riverHandler struct {
 	river.WorkerDefaults[mail]
-	started func(workload.Mail)
+	started func(workload.Start)
 }
 
 func (h *riverHandler) Work(_ context.Context, j *river.Job[mail]) error {
 	if h.started != nil {
-		h.started(j.Args.Mail)
+		h.started(j.Args.Start())
 	}
 	return nil
 }

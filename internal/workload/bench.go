@@ -92,13 +92,27 @@ func (b *Bench) In(ctx context.Context, f func(Place) (Measured, error)) (Measur
 // withSystem calls f with a system in an empty place.
 func (b *Bench) withSystem(ctx context.Context, p Product, noListen bool, f func(*opened) (Measured, error)) (Measured, error) {
 	return b.In(ctx, func(place Place) (Measured, error) {
-		s, err := p.Attach(ctx, place, b.Pool, noListen)
+		s, err := b.open(ctx, p, place, noListen)
 		if err != nil {
-			return Measured{}, fmt.Errorf("open %s: %w", p.Name, err)
+			return Measured{}, err
 		}
 		defer s.Close()
 		return f(&opened{s, place})
 	})
+}
+
+// open creates the tables of a system in an empty place, and opens it.
+func (b *Bench) open(ctx context.Context, p Product, place Place, noListen bool) (s System, err error) {
+	if p.Create != nil {
+		err = p.Create(ctx, place)
+	}
+	if err == nil {
+		s, err = p.Attach(ctx, place, b.Pool, noListen)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", p.Name, err)
+	}
+	return s, nil
 }
 
 // opened is a system with its place.

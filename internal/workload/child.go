@@ -19,14 +19,14 @@ import (
 
 // A worker process is a second process of this program that works at the same place. It
 // reads its order from the environment, since the order may hold a password. It reports
-// that it is ready, begins at the first line of input, reports its count, and ends with
-// its input.
+// that it is ready, begins at the first line of input, reports that its handlers can run and
+// then its count, and ends with its input. A fresh process enqueues one job, reports and ends.
 
 // OrderEnv is the environment variable for the order of a worker process.
 const OrderEnv = "DIBS_BENCH_ORDER"
 
-// order tells a process what to run: a worker, claimers of single jobs, or a loop that
-// only uses the processor.
+// order tells a process what to run: a worker, claimers of single jobs, one enqueue, or a
+// loop that only uses the processor.
 type order struct {
 	System   string
 	Place    Place
@@ -34,15 +34,25 @@ type order struct {
 	NoListen bool
 	Handlers int
 	Claimers int
+	Fresh    bool // enqueue one job whose Mail.Sent is the start of the process
+	Exit     bool // end a fresh process at once, without closing the system
 	Burn     bool
 }
 
-// report is what a process sends: an empty one when it is ready, one with its count
-// whenever that has changed, and a full one at its end.
+// report is what a process sends: an empty one when it is ready and when it has begun, one
+// with its count whenever that has changed, and a full one at its end.
 type report struct {
-	Count    int64
-	P50, P99 time.Duration // quantiles of the time from Mail.Sent to the start
-	MB       float64       // largest memory of the process
+	Count  int64
+	Starts []Start // starts of the jobs that have Mail.Sent
+	MB     float64 // largest memory of the process
+}
+
+// handlers run jobs, in this process or in another one.
+type handlers interface {
+	// done returns how many jobs were completed, or why no more will be.
+	done() (int64, error)
+	// end waits for running handlers, and returns the last report.
+	end() (report, error)
 }
 
 const (
@@ -57,8 +67,9 @@ const (
 type worker struct {
 	*child.Process
 	count        atomic.Int64
-	reportsEnded chan error // receives one error, or nil, after the last report
-	lastReport   report     // complete after reportsEnded
+	reported     chan struct{} // holds an element if a report has come since the last look
+	reportsEnded chan error    // receives one error, or nil, after the last report
+	lastReport   report        // complete after reportsEnded
 }
 
 // spawn starts a process and waits until it is ready. No running process may have its name.
@@ -76,17 +87,16 @@ func (b *Bench) spawn(ctx context.Context, name string, o order) (*worker, error
 		return nil, err
 	}
 	cmd.Env, cmd.Stdout = append(cmd.Environ(), OrderEnv+"="+string(text)), out
-	w := &worker{reportsEnded: make(chan error, 1)}
+	w := &worker{reported: make(chan struct{}, 1), reportsEnded: make(chan error, 1)}
 	w.Process, err = child.Start(name, b.Dir, cmd, b.Launch)
 	_ = out.Close() // the process has its own copy
 	if err != nil {
 		_ = in.Close() // no process writes to it
 		return nil, err
 	}
-	ready := make(chan struct{})
-	go w.listen(in, ready)
+	go w.listen(in)
 	select {
-	case <-ready:
+	case <-w.reported:
 		return w, nil
 	case err := <-w.reportsEnded:
 		return nil, cmp.Or(w.Stop(endPatience), err, fmt.Errorf("%s ended before it began", name))
@@ -96,10 +106,10 @@ func (b *Bench) spawn(ctx context.Context, name string, o order) (*worker, error
 }
 
 // listen reads the reports until the process ends.
-func (w *worker) listen(in *os.File, ready chan<- struct{}) {
+func (w *worker) listen(in *os.File) {
 	defer in.Close()
 	reports := json.NewDecoder(in)
-	for first := true; ; first = false {
+	for {
 		if err := reports.Decode(&w.lastReport); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -107,14 +117,31 @@ func (w *worker) listen(in *os.File, ready chan<- struct{}) {
 			w.reportsEnded <- err
 			return
 		}
-		if first {
-			close(ready)
-		}
 		w.count.Store(w.lastReport.Count)
+		select {
+		case w.reported <- struct{}{}:
+		default:
+		}
 	}
 }
 
-func (w *worker) begin() error { return w.Tell("begin\n") }
+// begin returns when the process has begun.
+func (w *worker) begin(ctx context.Context) error {
+	if err := w.Tell("begin\n"); err != nil {
+		return err
+	}
+	select {
+	case <-w.reported:
+		return nil
+	case err := <-w.reportsEnded:
+		w.reportsEnded <- err // for end
+		return cmp.Or(w.Crashed(), err, fmt.Errorf("%s ended when it began", w.Name))
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (w *worker) done() (int64, error) { return w.count.Load(), w.Crashed() }
 
 // end stops the process and returns its last report.
 func (w *worker) end() (report, error) {
@@ -122,17 +149,18 @@ func (w *worker) end() (report, error) {
 	return w.lastReport, errors.Join(err, <-w.reportsEnded)
 }
 
-// await returns when the processes together have done n jobs.
-func await(ctx context.Context, n int, workers ...*worker) error {
+// await returns when the handlers together have done n jobs.
+func await[H handlers](ctx context.Context, n int, list ...H) error {
 	tick := time.NewTicker(minReportInterval)
 	defer tick.Stop()
 	for {
 		var sum int64
-		for _, w := range workers {
-			sum += w.count.Load()
-			if err := w.Crashed(); err != nil {
+		for _, h := range list {
+			done, err := h.done()
+			if err != nil {
 				return err
 			}
+			sum += done
 		}
 		if sum >= int64(n) {
 			return nil
@@ -148,6 +176,7 @@ func await(ctx context.Context, n int, workers ...*worker) error {
 // Serve is the main function of a worker process. It follows the order in its environment,
 // with one of the products, until its input ends.
 func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, products ...Product) error {
+	began := time.Now()
 	var o order
 	if err := json.Unmarshal([]byte(os.Getenv(OrderEnv)), &o); err != nil {
 		return fmt.Errorf("%s: %w", OrderEnv, err)
@@ -169,6 +198,9 @@ func Serve(ctx context.Context, stdin io.Reader, stdout io.Writer, products ...P
 		return fmt.Errorf("%s: no system %q", OrderEnv, o.System)
 	}
 	in, out := bufio.NewReader(stdin), json.NewEncoder(stdout)
+	if o.Fresh {
+		return enqueueFirst(ctx, out, s, began, o.Exit)
+	}
 	if err := out.Encode(report{}); err != nil {
 		return err
 	}
@@ -194,10 +226,12 @@ func burn(stdin io.Reader, stdout io.Writer) error {
 }
 
 func serve(ctx context.Context, in io.Reader, out *json.Encoder, s System, o order) error {
-	d := journal{failed: make(chan error, 1)}
-	stop, err := d.start(ctx, s, o)
+	d, err := newJournal(ctx, s, o)
 	if err != nil {
 		return err
+	}
+	if err := out.Encode(report{}); err != nil {
+		return errors.Join(err, d.stop())
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -215,41 +249,47 @@ func serve(ctx context.Context, in io.Reader, out *json.Encoder, s System, o ord
 			}
 			interval, reported = minReportInterval, n
 			if err := out.Encode(report{Count: n}); err != nil {
-				return errors.Join(err, stop())
+				return errors.Join(err, d.stop())
 			}
 		case err := <-d.failed:
 			return err
 		case <-ended:
-			return cmp.Or(stop(), out.Encode(d.report()))
+			r, err := d.end()
+			return cmp.Or(err, out.Encode(r))
 		}
 	}
 }
 
-// journal counts a process' jobs and keeps their waits.
+// journal counts the jobs that this process does, and keeps their starts.
 type journal struct {
+	stop   func() error
 	failed chan error // receives one error if the work ends by itself
 	count  atomic.Int64
 	mu     sync.Mutex
-	waits  []time.Duration
+	starts []Start
 }
 
-func (d *journal) start(ctx context.Context, s System, o order) (stop func() error, err error) {
+// newJournal starts the work.
+func newJournal(ctx context.Context, s System, o order) (*journal, error) {
+	d := &journal{failed: make(chan error, 1)}
 	if o.Claimers > 0 {
-		return d.claim(ctx, s.(dibsSystem).db, o.Claimers), nil
+		d.stop = d.claim(ctx, s.(dibsSystem).db, o.Claimers)
+		return d, nil
 	}
-	return s.Work(ctx, Work{
+	var err error
+	d.stop, err = s.Work(ctx, Work{
 		Handlers: o.Handlers,
-		Started: func(m Mail) {
-			if m.Sent == 0 {
+		Started: func(s Start) {
+			if s.Sent == 0 {
 				return
 			}
-			wait := time.Duration(time.Now().UnixNano() - m.Sent)
 			d.mu.Lock()
-			d.waits = append(d.waits, wait)
+			d.starts = append(d.starts, s)
 			d.mu.Unlock()
 		},
 		Finished: func(string) { d.count.Add(1) },
 	})
+	return d, err
 }
 
 // claim runs k claimers that each take one job at a time.
@@ -278,8 +318,11 @@ func (d *journal) claim(ctx context.Context, db dibs.Store, k int) (stop func() 
 	}
 }
 
-func (d *journal) report() report {
+func (d *journal) done() (int64, error) { return d.count.Load(), nil }
+
+func (d *journal) end() (report, error) {
+	err := d.stop()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return report{Count: d.count.Load(), P50: quantile(d.waits, 0.50), P99: quantile(d.waits, 0.99), MB: peakMemory()}
+	return report{Count: d.count.Load(), Starts: d.starts, MB: peakMemory()}, err
 }

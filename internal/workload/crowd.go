@@ -106,7 +106,7 @@ func (b *Bench) claimRate(ctx context.Context, p Product, place Place, claimers 
 	}
 	start := time.Now()
 	for _, c := range children {
-		if err := c.begin(); err != nil {
+		if err := c.begin(ctx); err != nil {
 			return 0, err
 		}
 	}

@@ -162,7 +162,7 @@ func (b *Bench) settle(ctx context.Context, place Place) (err error) {
 
 // stock enqueues n jobs like one.
 func stock(ctx context.Context, db dibs.Database, n int, like dibs.NewJob) error {
-	like.Kind, like.Payload = MailKind, Letter
+	like.Kind, like.Payload = MailKind, letter
 	chunk := min(n, dibs.MaxBatch)
 	jobs := make([]dibs.NewJob, chunk)
 	for i := range jobs {

@@ -12,6 +12,14 @@ import (
 
 type dibsSystem struct{ db dibs.Database }
 
+// createDibs does nothing on SQLite, where opening a file creates the tables.
+func createDibs(ctx context.Context, place Place) error {
+	if place.SQLite {
+		return nil
+	}
+	return postgres.Migrate(ctx, place.URL, postgres.Options{Schema: place.Schema})
+}
+
 func attachDibs(ctx context.Context, place Place, pool int, noListen bool) (System, error) {
 	if place.SQLite {
 		db, err := sqlite.Open(ctx, place.URL, sqlite.Options{})
@@ -20,11 +28,7 @@ func attachDibs(ctx context.Context, place Place, pool int, noListen bool) (Syst
 		}
 		return dibsSystem{db}, nil
 	}
-	o := postgres.Options{Schema: place.Schema, MaxConns: pool, Pooler: noListen}
-	if err := postgres.Migrate(ctx, place.URL, o); err != nil {
-		return nil, err
-	}
-	db, err := postgres.Open(ctx, place.URL, o)
+	db, err := postgres.Open(ctx, place.URL, postgres.Options{Schema: place.Schema, MaxConns: pool, Pooler: noListen})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +62,7 @@ func RunWorker(ctx context.Context, s dibs.Store, queue string, w Work) (func() 
 	}}
 	dibs.Handle(worker, MailKind, func(_ context.Context, j *dibs.Job[Mail]) error {
 		if w.Started != nil {
-			w.Started(j.Payload)
+			w.Started(j.Payload.Start())
 		}
 		return nil
 	})

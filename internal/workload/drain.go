@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -10,40 +11,51 @@ import (
 )
 
 // Drain is W3: a worker whose handlers do nothing. A job counts when its completion is
-// durable. Only dibs can delete completed jobs rather than keep them.
-func (b *Bench) Drain(keep bool) Workload {
-	name := "drain " + thousands(b.BulkJobs()) + " jobs, completed ones "
+// durable. dibs is told to delete completed jobs rather than keep them; other systems do as
+// they always do.
+func (b *Bench) Drain(size int, keep bool) Workload {
+	name := "drain " + b.bulk(size) + ", completed ones "
 	if keep {
 		name += "kept"
 	} else {
 		name += "deleted"
 	}
+	return b.drained(name, size, keep, b.Handlers)
+}
+
+// DefaultHandlers is the number of handlers that a worker of dibs runs at once by default.
+const DefaultHandlers = 10
+
+// FewHandlers is W3 with a worker as most queues have one.
+func (b *Bench) FewHandlers() Workload {
+	return b.drained(fmt.Sprintf("drain %s with %d handlers", b.bulk(LetterBytes), DefaultHandlers), LetterBytes, true, DefaultHandlers)
+}
+
+func (b *Bench) drained(name string, size int, keep bool, handlers int) Workload {
 	return Workload{
-		ID: "W3", Name: name, Rows: throughput(), Conns: conns(1, b.Pool), Takes: timeFor(b.BulkJobs(), 25_000),
+		ID: "W3", Name: name, Rows: throughput(), Conns: conns(1, b.Pool), Takes: b.bulkTakes(size, 25_000),
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
-			return b.withSystem(ctx, p, false, func(o *opened) (Measured, error) { return b.drained(ctx, o, keep) })
+			return b.withSystem(ctx, p, false, func(o *opened) (Measured, error) {
+				if s, ok := o.System.(dibsSystem); ok && !keep {
+					if err := deleteCompleted(ctx, s.db); err != nil {
+						return Measured{}, err
+					}
+				}
+				n := b.BulkJobs(size)
+				if err := fill(ctx, o, Letter(size), n, fillChunk); err != nil {
+					return Measured{}, err
+				}
+				return b.drain(ctx, o, handlers, n)
+			})
 		},
 	}
 }
 
-func (b *Bench) drained(ctx context.Context, o *opened, keep bool) (Measured, error) {
-	if !keep {
-		if err := deleteCompleted(ctx, o.System.(dibsSystem).db); err != nil {
-			return Measured{}, err
-		}
-	}
-	n := b.BulkJobs()
-	if err := fill(ctx, o, n, fillChunk); err != nil {
-		return Measured{}, err
-	}
-	return b.drain(ctx, o, n)
-}
-
 // drain measures a worker that completes n jobs.
-func (b *Bench) drain(ctx context.Context, s System, n int) (Measured, error) {
+func (b *Bench) drain(ctx context.Context, s System, handlers, n int) (Measured, error) {
 	stop := func() error { return nil }
 	m, err := b.Timed(ctx, func() (_ int, err error) {
-		stop, err = drain(ctx, s, b.Handlers, n, nil)
+		stop, err = drain(ctx, s, handlers, n, nil)
 		return n, err
 	})
 	return m, errors.Join(err, stop())

@@ -56,7 +56,7 @@ func (b *Bench) grouped(ctx context.Context, o *opened, db dibs.Database, group 
 		return Measured{}, err
 	}
 	if worker {
-		m, err = b.drain(ctx, o, n)
+		m, err = b.drain(ctx, o, b.Handlers, n)
 	} else {
 		m, err = b.Timed(ctx, func() (int, error) {
 			return n, Claimers(ctx, ClaimerCount, n, func(ctx context.Context) (int, error) { return lifecycle(ctx, db, groupBatch) })

@@ -41,12 +41,12 @@ func TestAWorkersMemoryStaysTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &Bench{Dir: t.TempDir(), Launch: (*exec.Cmd).Start, Command: func() (*exec.Cmd, error) {
+	b := &Bench{Pool: 4, Dir: t.TempDir(), Launch: (*exec.Cmd).Start, Command: func() (*exec.Cmd, error) {
 		self, err := os.Executable()
 		return exec.Command(self), err
 	}}
 	place := Place{URL: pgtest.URL(t)}
-	s, err := attachDibs(t.Context(), place, 4, false)
+	s, err := b.open(t.Context(), Dibs, place, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestAWorkersMemoryStaysTheSame(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.begin(); err != nil {
+	if err := w.begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	sizes := sizesUnderLoad(t, s, w, d)

@@ -19,9 +19,9 @@ func (b *Bench) WorkerProcess() Workload {
 			{Key: "cpu", Name: "idle: its CPU", Unit: "%"},
 			{Key: "transactions", Name: "idle: transactions in the database", Unit: "/s"},
 			{Key: "server", Name: "idle: the server's CPU", Unit: "%"},
-			{Key: "memory", Name: "most memory, drain of " + thousands(b.BulkJobs()), Unit: "MB"},
+			{Key: "memory", Name: "most memory, drain of " + thousands(b.BulkJobs(LetterBytes)), Unit: "MB"},
 		},
-		Conns: conns(2, b.Pool), Takes: timeFor(b.BulkJobs(), 25_000) + b.settleTime() + b.duration(idleTime),
+		Conns: conns(2, b.Pool), Takes: timeFor(b.BulkJobs(LetterBytes), 25_000) + b.settleTime() + b.duration(idleTime),
 		Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
 			return b.In(ctx, func(place Place) (Measured, error) { return b.workerProcess(ctx, p, place) })
 		},
@@ -40,7 +40,7 @@ func (b *Bench) settleTime() time.Duration { return min(statsDelay, b.duration(1
 
 // workerProcess lets a process drain the jobs, and watches it while it is idle afterwards.
 func (b *Bench) workerProcess(ctx context.Context, p Product, place Place) (Measured, error) {
-	n := b.BulkJobs()
+	n := b.BulkJobs(LetterBytes)
 	if err := b.fillAt(ctx, p, place, n); err != nil {
 		return Measured{}, err
 	}
@@ -48,7 +48,7 @@ func (b *Bench) workerProcess(ctx context.Context, p Product, place Place) (Meas
 	if err != nil {
 		return Measured{}, err
 	}
-	err = c.begin()
+	err = c.begin(ctx)
 	if err == nil {
 		err = await(ctx, n, c)
 	}
@@ -65,12 +65,12 @@ func (b *Bench) workerProcess(ctx context.Context, p Product, place Place) (Meas
 
 // fillAt opens a system, enqueues n jobs and closes it.
 func (b *Bench) fillAt(ctx context.Context, p Product, place Place, n int) error {
-	s, err := p.Attach(ctx, place, b.Pool, false)
+	s, err := b.open(ctx, p, place, false)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	return fill(ctx, s, n, fillChunk)
+	return fill(ctx, s, letter, n, fillChunk)
 }
 
 // watchIdle adds the cost of an idle process to the figures.

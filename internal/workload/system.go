@@ -2,9 +2,13 @@ package workload
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"log/slog"
+	"math/rand/v2"
 	"os"
-	"strings"
+	"slices"
+	"time"
 )
 
 // System is a job queue under test.
@@ -20,7 +24,7 @@ type System interface {
 // Work configures a worker.
 type Work struct {
 	Handlers int
-	Started  func(Mail)         // called by each handler; may be nil
+	Started  func(Start)        // called by each handler; may be nil
 	Finished func(group string) // called by one goroutine, after a job's completion was written
 }
 
@@ -31,7 +35,7 @@ type Job struct {
 	Group    string // dibs only
 }
 
-// Mail is the payload: 100 bytes of JSON, or more with Sent.
+// Mail is the payload, as JSON. With Sent it is 28 bytes longer.
 type Mail struct {
 	To      string `json:"to"`
 	Subject string `json:"subject"`
@@ -42,30 +46,48 @@ type Mail struct {
 // MailKind is the kind of every job.
 const MailKind = "mail"
 
-// Letter is the payload of all jobs without Sent.
-var Letter = Mail{To: "someone@example.com", Subject: "Welcome", Text: strings.Repeat("x", 42)}
+// Start holds Mail.Sent of a job and when its handler started, as Unix times in nanoseconds.
+type Start struct{ Sent, At int64 }
 
-// LetterBytes is the size of Letter as JSON.
+// Start returns what a handler that starts now reports.
+func (m Mail) Start() Start { return Start{m.Sent, time.Now().UnixNano()} }
+
+// LetterBytes is the size of the payload of all workloads that name no other size.
 const LetterBytes = 100
 
-// letters makes n jobs.
-func letters(n int) []Job {
-	jobs := make([]Job, n)
-	for i := range jobs {
-		jobs[i].Mail = Letter
-	}
-	return jobs
+// Sizes are the sizes of payloads in W1 and W3.
+var Sizes = []int{LetterBytes, 1000, 10_000}
+
+// Letter makes a payload without Sent whose JSON has so many bytes. Its text is random, since
+// the server compresses wide payloads, and always the same.
+func Letter(size int) Mail {
+	m := Mail{To: "someone@example.com", Subject: "Welcome"}
+	around, _ := json.Marshal(m) // cannot fail
+	random := make([]byte, size)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(random) // never fails
+	m.Text = base64.RawURLEncoding.EncodeToString(random)[:size-len(around)]
+	return m
 }
+
+var letter = Letter(LetterBytes)
+
+// letters makes n jobs with the usual payload.
+func letters(n int) []Job { return copies(letter, n) }
+
+// copies makes n jobs with one payload.
+func copies(m Mail, n int) []Job { return slices.Repeat([]Job{{Mail: m}}, n) }
 
 // Product opens a system.
 type Product struct {
 	Name string
-	// Attach opens the place and creates missing tables. With noListen it does not use LISTEN.
+	// Create creates the tables in an empty place; nil: Attach does that.
+	Create func(ctx context.Context, place Place) error
+	// Attach opens the place. With noListen it does not use LISTEN.
 	Attach func(ctx context.Context, place Place, pool int, noListen bool) (System, error)
 }
 
 // Dibs is dibs itself.
-var Dibs = Product{Name: "dibs", Attach: attachDibs}
+var Dibs = Product{Name: "dibs", Create: createDibs, Attach: attachDibs}
 
 // Warnings is the log of all systems: it shows warnings and errors.
 var Warnings = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -39,9 +39,21 @@ type Measured struct {
 
 // All lists the workloads of dibs.
 func All(b *Bench) []Workload {
+	var bulks, drains []Workload
+	for _, size := range Sizes {
+		bulks = append(bulks, b.Bulk(1000, size))
+		drains = append(drains, b.Drain(size, true), b.Drain(size, false))
+	}
 	return slices.Concat(
-		[]Workload{b.Bulk(1000), b.Bulk(10_000), b.Single(64), b.Single(1000), b.Drain(true), b.Drain(false), b.Latency(false), b.Latency(true), b.Snapshot(), b.Writers(), b.Depth()},
-		b.Groups(), []Workload{b.HotGroup(), b.Lives(), b.Crowd(), b.WorkerProcess()},
+		bulks,
+		[]Workload{b.Bulk(10_000, LetterBytes), b.Single(64), b.Single(1000)},
+		drains,
+		[]Workload{
+			b.FewHandlers(), b.Latency(false, false), b.Latency(false, true), b.Latency(true, false),
+			b.ClosedLoop(true), b.ClosedLoop(false), b.Writers(), b.Depth(),
+		},
+		b.Groups(),
+		[]Workload{b.HotGroup(), b.Lives(), b.Crowd(), b.FirstJob(false), b.FirstJob(true), b.WorkerProcess()},
 	)
 }
 
@@ -55,6 +67,11 @@ func throughput() []Row {
 		{Key: "writes", Name: "transactions that write", Unit: "per 1,000 jobs"},
 		{Key: "allocs", Name: "client's allocations", Unit: "/job"},
 	}
+}
+
+// cost lists the rows of Timed for a loop with a pace of its own.
+func cost() []Row {
+	return slices.DeleteFunc(throughput(), func(r Row) bool { return r.Key == "client" || r.Key == "allocs" })
 }
 
 // conns is the number of connections of so many processes, each with a pool, and of this

@@ -86,7 +86,7 @@ func (b *Bench) rateBeside(ctx context.Context, o *opened, writers, burners int)
 			err = errors.Join(err, ended)
 		}()
 	}
-	counts, err := loop(ctx, o, b.Handlers, b.writersWindow())
+	counts, err := b.loop(ctx, o, b.writersWindow())
 	if err != nil {
 		return 0, err
 	}
