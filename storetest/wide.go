@@ -45,7 +45,9 @@ func (t *test) expectWide(all []int64, jobs ...*dibs.RawJob) {
 	t.Helper()
 	for _, j := range jobs {
 		payload, metadata := wideValues(slices.Index(all, j.ID))
-		equal(t, fmt.Sprintf("payload and metadata of job %d, %s", j.ID, j.State), []string{string(j.Payload), string(j.Metadata)}, []string{string(payload), string(metadata)})
+		if string(j.Payload) != string(payload) || string(j.Metadata) != string(metadata) {
+			t.Fatalf("job %d, %s, has payload %.30s and metadata %.30s, want %.30s and %.30s", j.ID, j.State, j.Payload, j.Metadata, payload, metadata)
+		}
 	}
 }
 
