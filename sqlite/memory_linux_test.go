@@ -71,8 +71,8 @@ func drainAll(ctx context.Context, path string) error {
 	var completed atomic.Int64
 	w := &dibs.Worker{Store: s}
 	w.Hooks.Log = slog.New(slog.DiscardHandler)
-	w.Hooks.Finished = func(dibs.Attempt) {
-		if completed.Add(1) == stats[0].Waiting {
+	w.Hooks.Finished = func(a dibs.Attempt) {
+		if a.Outcome.Ending == dibs.EndCompleted && completed.Add(1) == stats[0].Waiting {
 			stop()
 		}
 	}
