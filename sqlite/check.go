@@ -32,24 +32,30 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 // free places but wait. Workers may run meanwhile, but all writes wait while it reads all
 // rows. The command dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
-	found := []string{}
-	err := s.write(ctx, "repair", func(tx *session) error {
-		wrong, err := tx.findDamage()
-		if err != nil {
-			return err
-		}
-		for _, w := range wrong {
-			found = append(found, w.finding)
-			if err := tx.mend(w); err != nil {
-				return err
-			}
-		}
-		return tx.settle()
+	var found []string
+	err := s.write(ctx, "repair", func(tx *session) (err error) {
+		found, err = tx.repair()
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return found, nil
+}
+
+func (s *session) repair() ([]string, error) {
+	wrong, err := s.findDamage()
+	if err != nil {
+		return nil, err
+	}
+	found := []string{}
+	for _, w := range wrong {
+		found = append(found, w.finding)
+		if err := s.mend(w); err != nil {
+			return nil, err
+		}
+	}
+	return found, s.settle()
 }
 
 // damage is a row of repairable.sql.

@@ -1,8 +1,8 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
-	"slices"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -47,25 +47,21 @@ func (s *session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
 	if err := s.fit(rows); err != nil {
 		return nil, err
 	}
+	news := make([]newJob, len(rows))
+	for i := range rows {
+		if news[i], err = s.newJob(&rows[i], now); err != nil {
+			return nil, err
+		}
+	}
 	done := make([]dibs.Enqueued, len(rows))
 	for i := 0; i < len(rows); {
-		n := 1
-		if manyWithoutKeys(rows[i:]) {
-			n = enqueuedAtOnce
-		}
-		if err := s.enqueueRows(rows[i:i+n], done[i:i+n], now); err != nil {
+		statement, n := nextInsert(news[i:])
+		if err := s.insert(statement, news[i:i+n], done[i:i+n]); err != nil {
 			return nil, err
 		}
 		i += n
 	}
 	return done, s.settle()
-}
-
-// manyWithoutKeys reports whether rows begin with enough jobs for enqueue_many, none of
-// which has a unique key.
-func manyWithoutKeys(rows []checks.Row) bool {
-	return len(rows) >= enqueuedAtOnce &&
-		!slices.ContainsFunc(rows[:enqueuedAtOnce], func(r checks.Row) bool { return r.UniqueKey != "" })
 }
 
 // fit makes the queues that do not exist yet, and checks their payload limits.
@@ -79,23 +75,84 @@ func (s *session) fit(rows []checks.Row) error {
 	})
 }
 
-// enqueueRows inserts one job, or enqueuedAtOnce of them that have no unique key.
-func (s *session) enqueueRows(rows []checks.Row, done []dibs.Enqueued, now int64) error {
-	statement := "enqueue_many"
-	if len(rows) == 1 {
-		statement = "enqueue"
-		if key := rows[0].UniqueKey; key != "" {
-			found, err := s.one("holder", []any{rows[0].Queue, key}, &done[0].ID)
-			if done[0].Existing = found; found || err != nil {
-				return err
-			}
+// newJob is what enqueue.sql stores of a job.
+type newJob struct {
+	columns
+	payload string
+}
+
+// columns are those that the rows of enqueue_alike share.
+type columns struct {
+	queue, kind string
+	priority    int16
+	runAt       int64
+	gate        int
+	maxAttempts int
+	group       string
+	uniqueKey   string
+	uniqueUntil dibs.UniqueUntil
+	createdAt   int64
+	metadata    string
+}
+
+func (s *session) newJob(r *checks.Row, now int64) (newJob, error) {
+	q, err := s.queue(r.Queue)
+	if err != nil {
+		return newJob{}, err
+	}
+	runAt := now + micro(r.Delay)
+	if !r.RunAt.IsZero() {
+		runAt = max(now, r.RunAt.UnixMicro())
+	}
+	return newJob{columns{
+		queue: r.Queue, kind: r.Kind, priority: r.Priority, runAt: runAt, gate: firstGate(r.Group, runAt, now),
+		maxAttempts: cmp.Or(r.MaxAttempts, q.MaxAttempts), group: r.Group,
+		uniqueKey: r.UniqueKey, uniqueUntil: r.UniqueUntil, createdAt: now, metadata: string(r.Metadata),
+	}, string(r.Payload)}, nil
+}
+
+// nextInsert chooses the statement for the first of the jobs, and how many it inserts. One
+// with a unique key is inserted alone.
+func nextInsert(jobs []newJob) (statement string, n int) {
+	first := jobs[0].columns
+	switch {
+	case first.uniqueKey == "" && begin(jobs, alikeAtOnce, func(c *columns) bool { return *c == first }):
+		return "enqueue_alike", alikeAtOnce
+	case begin(jobs, manyAtOnce, func(c *columns) bool { return c.uniqueKey == "" }):
+		return "enqueue_many", manyAtOnce
+	default:
+		return "enqueue", 1
+	}
+}
+
+// begin reports whether the first n jobs exist, and all satisfy ok.
+func begin(jobs []newJob, n int, ok func(*columns) bool) bool {
+	for i := 0; i < n; i++ {
+		if i == len(jobs) || !ok(&jobs[i].columns) {
+			return false
+		}
+	}
+	return true
+}
+
+// insert inserts jobs with a statement that takes as many.
+func (s *session) insert(statement string, jobs []newJob, done []dibs.Enqueued) error {
+	if key := jobs[0].uniqueKey; key != "" {
+		found, err := s.one("holder", []any{jobs[0].queue, key}, &done[0].ID)
+		if done[0].Existing = found; found || err != nil {
+			return err
 		}
 	}
 	s.values = s.values[:0]
-	for i := range rows {
-		if err := s.enqueueRow(&rows[i], now); err != nil {
-			return err
+	for i := range jobs {
+		j := &jobs[i]
+		if i == 0 || statement != "enqueue_alike" {
+			s.values = append(s.values, j.queue, j.kind, j.priority, j.runAt, j.gate, j.maxAttempts, null(j.group),
+				null(j.uniqueKey), null(string(j.uniqueUntil)), j.uniqueKey != "", j.createdAt, null(j.metadata))
 		}
+		s.values = append(s.values, j.payload)
+		s.count(j.queue, func(t *tally) { t.enqueued++ })
+		s.countArrival(j.queue, j.group, j.gate)
 	}
 	result, err := s.run(statement, s.values...)
 	if err != nil {
@@ -106,28 +163,6 @@ func (s *session) enqueueRows(rows []checks.Row, done []dibs.Enqueued, now int64
 		done[i].ID = last - int64(len(done)-1-i) // one statement draws its ids in a row
 	}
 	return err
-}
-
-// enqueueRow adds the parameters of enqueue.sql for a job to s.values, and counts it.
-func (s *session) enqueueRow(r *checks.Row, now int64) error {
-	q, err := s.queue(r.Queue)
-	if err != nil {
-		return err
-	}
-	attempts := r.MaxAttempts
-	if attempts == 0 {
-		attempts = q.MaxAttempts
-	}
-	runAt := now + micro(r.Delay)
-	if !r.RunAt.IsZero() {
-		runAt = max(now, r.RunAt.UnixMicro())
-	}
-	gate := firstGate(r.Group, runAt, now)
-	s.values = append(s.values, r.Queue, r.Kind, r.Priority, runAt, gate, attempts, null(r.Group),
-		null(r.UniqueKey), null(string(r.UniqueUntil)), r.UniqueKey != "", now, nullJSON(r.Metadata), string(r.Payload))
-	s.count(r.Queue, func(t *tally) { t.enqueued++ })
-	s.countArrival(r.Queue, r.Group, gate)
-	return nil
 }
 
 // firstGate is the gate of a new job that may start at runAt.

@@ -51,29 +51,34 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	if err := checks.IDs(ids); err != nil {
 		return nil, nil, err
 	}
-	err = s.write(ctx, "cancel", func(tx *session) error {
-		var gone endings
-		for _, id := range distinct(ids) {
-			state, err := tx.cancel(id, &gone)
-			if err != nil {
-				return err
-			}
-			switch state {
-			case dibs.Cancelled:
-				ended = append(ended, id)
-			case dibs.Running:
-				asked = append(asked, id)
-			}
-		}
-		if err := tx.flush(&gone, tx.callTime); err != nil {
-			return err
-		}
-		return tx.settle()
+	err = s.write(ctx, "cancel", func(tx *session) (err error) {
+		ended, asked, err = tx.cancelAll(ids)
+		return err
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	return ended, asked, nil
+}
+
+func (s *session) cancelAll(ids []int64) (ended, asked []int64, err error) {
+	var gone endings
+	for _, id := range distinct(ids) {
+		state, err := s.cancel(id, &gone)
+		if err != nil {
+			return nil, nil, err
+		}
+		switch state {
+		case dibs.Cancelled:
+			ended = append(ended, id)
+		case dibs.Running:
+			asked = append(asked, id)
+		}
+	}
+	if err := s.flush(&gone, s.callTime); err != nil {
+		return nil, nil, err
+	}
+	return ended, asked, s.settle()
 }
 
 // cancel returns cancelled if the job has ended, running if its holder is asked to stop, else "".
@@ -121,22 +126,28 @@ func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 		return nil, err
 	}
 	var done []int64
-	err := s.write(ctx, "requeue", func(tx *session) error {
-		for _, id := range distinct(ids) {
-			changed, err := tx.requeue(id)
-			if err != nil {
-				return err
-			}
-			if changed {
-				done = append(done, id)
-			}
-		}
-		return tx.settle()
+	err := s.write(ctx, "requeue", func(tx *session) (err error) {
+		done, err = tx.changeEach(ids, tx.requeue)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return done, nil
+}
+
+// changeEach calls change for each job and returns those that it has changed.
+func (s *session) changeEach(ids []int64, change func(id int64) (bool, error)) (changed []int64, err error) {
+	for _, id := range distinct(ids) {
+		done, err := change(id)
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			changed = append(changed, id)
+		}
+	}
+	return changed, s.settle()
 }
 
 func (s *session) requeue(id int64) (bool, error) {
@@ -181,17 +192,9 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 		return nil, err
 	}
 	var done []int64
-	err := s.write(ctx, "edit", func(tx *session) error {
-		for _, id := range distinct(ids) {
-			changed, err := tx.edit(id, e)
-			if err != nil {
-				return err
-			}
-			if changed {
-				done = append(done, id)
-			}
-		}
-		return tx.settle()
+	err := s.write(ctx, "edit", func(tx *session) (err error) {
+		done, err = tx.changeEach(ids, func(id int64) (bool, error) { return tx.edit(id, e) })
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ func dataSource(path string, o Options) sources {
 	}
 	return sources{
 		// The writer and the callers' transactions wait by themselves (turn.go).
-		writer: source(0, "cache_size(-65536)", "wal_autocheckpoint(4000)"),
+		writer: source(0, "wal_autocheckpoint(4000)"),
 		reader: source(o.BusyTimeout, "query_only(1)"),
 		user:   source(o.BusyTimeout),
 	}

@@ -59,29 +59,34 @@ func (s *session) putQueue(q dibs.Queue) (*queue, error) {
 
 // SetQueue changes the named settings and returns the result.
 func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	proposed := dibs.DefaultSettings(name)
+	var after dibs.Queue
 	if err := checks.Name("queue", name); err != nil {
-		return dibs.Queue{}, err
+		return after, err
 	}
-	err := s.write(ctx, "set queue", func(tx *session) error {
-		old, err := tx.queue(name)
-		if err != nil {
-			return err
-		}
-		before := proposed
-		if old != nil {
-			before = old.Queue
-		}
-		proposed = before
-		if err := checks.Change(&proposed, c); err != nil {
-			return err
-		}
-		return tx.setQueue(before, proposed)
+	err := s.write(ctx, "set queue", func(tx *session) (err error) {
+		after, err = tx.changeQueue(name, c)
+		return err
 	})
 	if err != nil {
 		return dibs.Queue{}, err
 	}
-	return proposed, nil
+	return after, nil
+}
+
+func (s *session) changeQueue(name string, c dibs.QueueChange) (dibs.Queue, error) {
+	old, err := s.queue(name)
+	if err != nil {
+		return dibs.Queue{}, err
+	}
+	before := dibs.DefaultSettings(name)
+	if old != nil {
+		before = old.Queue
+	}
+	after := before
+	if err := checks.Change(&after, c); err != nil {
+		return dibs.Queue{}, err
+	}
+	return after, s.setQueue(before, after)
 }
 
 func (s *session) setQueue(before, after dibs.Queue) error {

@@ -130,6 +130,14 @@ func (s *session) now() (int64, error) {
 	return s.callTime, err
 }
 
+// forgetOldTime has the next call read the clock, unless another has just read it: with an
+// old time a lease that has ended would count as held.
+func (s *session) forgetOldTime() {
+	if time.Since(s.clockReadAt) > sharedTime {
+		s.callTime = 0
+	}
+}
+
 // queue returns a queue's settings, or nil if there is no such queue.
 func (s *session) queue(name string) (*queue, error) {
 	if q, ok := s.queues[name]; ok {

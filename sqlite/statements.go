@@ -16,8 +16,10 @@ var files embed.FS
 
 const defaultPrefix = "dibs_"
 
-// enqueuedAtOnce is how many jobs enqueue_many inserts.
-const enqueuedAtOnce = 16
+const (
+	alikeAtOnce = 50 // how many jobs enqueue_alike inserts
+	manyAtOnce  = 16 // how many jobs enqueue_many inserts
+)
 
 // statements are the files of sql/ by name, with the store's prefix.
 type statements struct {
@@ -45,10 +47,13 @@ func load(prefix string) (*statements, error) {
 		}
 		s.text[strings.TrimSuffix(e.Name(), ".sql")] = s.named(withoutHeader(string(text)))
 	}
-	s.text["enqueue_many"] = repeated(s.text["enqueue"], enqueuedAtOnce)
+	s.text["enqueue_alike"] = repeated(s.text["enqueue"], alikeAtOnce)
+	s.text["enqueue_many"] = repeated(parameterNumber.ReplaceAllString(s.text["enqueue"], "?"), manyAtOnce)
 	s.text["claim_newest"] = strings.Replace(s.text["claim"], "order by run_at, id", "order by run_at desc, id desc", 1)
 	return s, nil
 }
+
+var parameterNumber = regexp.MustCompile(`\?[0-9]+`)
 
 // repeated turns an insert of one row into one of n rows.
 func repeated(insert string, n int) string {

@@ -164,7 +164,8 @@ func (s *Store) failed(ctx context.Context, err error) error {
 	return err
 }
 
-// write runs f in the writer's next transaction and returns when it is durable.
+// write runs f in the writer's next transaction and returns when it is durable. f may run
+// twice (writer.run): nothing may remain of the first time but what the second replaces.
 func (s *Store) write(ctx context.Context, op string, f func(*session) error) error {
 	err := s.ready(ctx)
 	if err == nil {

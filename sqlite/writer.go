@@ -26,8 +26,8 @@ const (
 )
 
 // writer owns the process' one writing connection. One goroutine runs all calls that wait in
-// one transaction, each under a savepoint of its own, so that a call that fails undoes only
-// itself; then it commits once and answers them all. A call that meets no other runs at once.
+// one transaction; then it commits once and answers them all. A call that fails undoes only
+// itself. A call that meets no other runs at once.
 type writer struct {
 	store    *Store
 	conn     *sql.Conn
@@ -49,7 +49,8 @@ type writer struct {
 	lastSweep    time.Time
 }
 
-// call is one piece of work. The first to change state from callWaiting owns the call: the
+// call is one piece of work. run may be called twice (writer.run), the first time for nothing.
+// The first to change state from callWaiting owns the call: the
 // writer, to run it, or its caller, to give it up.
 type call struct {
 	run   func(*session) error
@@ -185,24 +186,52 @@ func (w *writer) refuse(c *call, err error) {
 	}
 }
 
-// run returns the calls that it has taken, the queues to wake, and the error of the whole
+// run runs first and the calls that wait behind it in one transaction. If one of them fails,
+// it undoes them all and runs each again under a savepoint, so that the call undoes only
+// itself. Savepoints are not set at once, because a transaction with one keeps a copy of each
+// page that it changes, and each statement in it walks through the list of these copies.
+//
+// It returns the calls that it has taken, the queues to wake, and the error of the whole
 // transaction; with such an error no call has taken effect.
 func (w *writer) run(first *call) (taken []*call, wake []string, err error) {
-	if err := w.begin(); err != nil {
-		return nil, nil, err
-	}
-	s, err := w.session()
-	if err == nil {
+	failed := false
+	wake, err = w.transaction(func(s *session) error {
 		began := time.Now()
 		for c := first; c != nil; c = w.next(began) {
 			if !c.state.CompareAndSwap(callWaiting, callRunning) {
 				continue
 			}
 			taken = append(taken, c)
-			if err = w.runCall(s, c); err != nil {
-				break
+			s.forgetOldTime()
+			if err := c.run(s); err != nil {
+				failed = true
+				return err
 			}
 		}
+		return nil
+	})
+	if failed {
+		wake, err = w.transaction(func(s *session) error {
+			for _, c := range taken {
+				if err := w.runAlone(s, c); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return taken, wake, err
+}
+
+// transaction commits what f does, and returns the queues to wake.
+func (w *writer) transaction(f func(*session) error) (wake []string, err error) {
+	if err := w.begin(); err != nil {
+		return nil, err
+	}
+	lastSweep := w.lastSweep
+	s, err := w.session()
+	if err == nil {
+		err = f(s)
 	}
 	if err == nil {
 		err = s.writeTally()
@@ -212,10 +241,11 @@ func (w *writer) run(first *call) (taken []*call, wake []string, err error) {
 	}
 	if err != nil {
 		clear(w.queues)
+		w.lastSweep = lastSweep
 		_ = w.exec("rollback") // SQLite may have rolled back already
-		return taken, nil, err
+		return nil, err
 	}
-	return taken, s.wakes(), nil
+	return s.wakes(), nil
 }
 
 // begin waits for the file's lock.
@@ -242,14 +272,13 @@ func (w *writer) next(began time.Time) *call {
 	}
 }
 
-// runCall sets c's own error, and returns one that ends the transaction.
-func (w *writer) runCall(s *session, c *call) error {
+// runAlone runs c under a savepoint. It sets c's own error, and returns one that ends the
+// transaction.
+func (w *writer) runAlone(s *session, c *call) error {
 	if err := w.exec("savepoint call"); err != nil {
 		return err
 	}
-	if time.Since(s.clockReadAt) > sharedTime {
-		s.callTime = 0 // with an old time a lease that has ended would count as held
-	}
+	s.forgetOldTime()
 	mark := s.mark()
 	if c.err = c.run(s); c.err == nil {
 		return w.exec("release call")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,48 @@ func TestACallThatFailsUndoesOnlyItself(t *testing.T) {
 		t.Errorf("the bad call got %v", errs[1])
 	}
 	if n := kinds(t, s); n["good"] != 4 || n["large"] != 0 {
+		t.Errorf("stored: %v", n)
+	}
+}
+
+// Calls run again when another one of their transaction fails; their answers are those of one run.
+func TestACallThatFailsChangesNoAnswersOfOthers(t *testing.T) {
+	t.Parallel()
+	s := openStore(t, sqlite.Options{})
+	small := 10
+	if _, err := s.SetQueue(t.Context(), dibs.DefaultQueue, dibs.QueueChange{PayloadLimit: &small}); err != nil {
+		t.Fatal(err)
+	}
+	done, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "a"}, {Kind: "b"}, {Kind: "c"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b, c := done[0].ID, done[1].ID, done[2].ID
+	if _, _, err := s.Cancel(t.Context(), []int64{c}); err != nil {
+		t.Fatal(err)
+	}
+	var ended, asked, edited, requeued []int64
+	var added []dibs.Enqueued
+	errs := inOneTransaction(t, s,
+		func() (err error) { ended, asked, err = s.Cancel(t.Context(), []int64{a}); return err },
+		func() (err error) {
+			edited, err = s.Edit(t.Context(), []int64{b}, dibs.Edit{Priority: new(7)})
+			return err
+		},
+		func() (err error) { requeued, err = s.Requeue(t.Context(), []int64{c}); return err },
+		func() (err error) {
+			added, err = s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "d"}})
+			return err
+		},
+		enqueueKind(t.Context(), s, "large", strings.Repeat("x", 20)),
+	)
+	if err := errors.Join(errs[:4]...); err != nil || !errors.Is(errs[4], dibs.ErrInvalid) {
+		t.Errorf("the good calls got %v, the bad one %v", err, errs[4])
+	}
+	if !slices.Equal(ended, []int64{a}) || len(asked) > 0 || !slices.Equal(edited, []int64{b}) || !slices.Equal(requeued, []int64{c}) || len(added) != 1 {
+		t.Errorf("cancelled %v, asked %v, edited %v, requeued %v, added %v", ended, asked, edited, requeued, added)
+	}
+	if n := kinds(t, s); n["b"] != 1 || n["c"] != 1 || n["d"] != 1 || n["large"] != 0 {
 		t.Errorf("stored: %v", n)
 	}
 }

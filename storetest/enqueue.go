@@ -144,9 +144,9 @@ func payloadLimit(t *test) {
 
 func idsOfABatch(t *test) {
 	var batch []dibs.NewJob
-	for i := range 75 {
+	for i := range 200 { // the last ones differ only in their payloads
 		j := dibs.NewJob{Kind: "k", Payload: i}
-		if i%19 == 7 {
+		if i%19 == 7 && i < 75 {
 			j.UniqueKey = fmt.Sprint(i)
 		}
 		batch = append(batch, j)

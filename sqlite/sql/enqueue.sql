@@ -1,10 +1,13 @@
 -- Purpose: insert one job.
--- Parameters: the columns, in this order; unique_held is whether there is a unique key.
+-- Parameters: the columns, in this order; the payload, which comes last, has no number.
+--   unique_held is whether there is a unique key.
 -- Columns out: none; the id is the last inserted row's.
 -- Concurrency: the only write transaction of the file, so a unique key found free
 --   (holder.sql) is still free here; the unique index would refuse it otherwise.
--- enqueue_many is the same for enqueuedAtOnce rows (statements.go). The parameters have
---   no numbers: SQLite would search a list of names to bind each numbered one.
+-- Two more statements are made of this one (statements.go). enqueue_alike repeats the row,
+--   so that its rows share all values but the payload, which are bound once: binding a
+--   value costs about 0.1 us. enqueue_many has no numbers, so that each row has values of
+--   its own: SQLite would search a list of names to bind each numbered one.
 insert into dibs_job (
   queue,
   kind,
@@ -20,4 +23,4 @@ insert into dibs_job (
   metadata,
   payload
 )
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?)
