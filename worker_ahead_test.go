@@ -84,7 +84,8 @@ func TestJobsAheadAreGivenBackWhenHandlersTakeLong(t *testing.T) {
 		time.Sleep(time.Minute)
 		for id := int64(quick + slow + 1); id <= quick+slow+last; id++ {
 			if j := m.job(id); j.State != dibs.Completed || j.Attempt-j.Excused != 1 {
-				t.Fatalf("job %d is %s, attempt %d of which %d do not count", id, j.State, j.Attempt, j.Excused)
+				t.Errorf("job %d is %s, attempt %d of which %d do not count", id, j.State, j.Attempt, j.Excused)
+				break
 			}
 		}
 		if m.job(quick+slow+last).Excused == 0 || late > 2*time.Second {

@@ -78,6 +78,9 @@ func (s *Store) StopMarks(queue string) {
 	m.eager, m.nextMove, m.probeAt = false, time.Now().Add(time.Hour), time.Now().Add(time.Hour)
 }
 
+// TellLock is the key of the lock that an enqueue takes which tells other processes.
+func (s *Store) TellLock() int64 { return s.bell.lockKey() }
+
 // Plain is a statement without the qualification of names.
 func Plain(text string) string { return qualified.ReplaceAllString(text, "$1") }
 

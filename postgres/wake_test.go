@@ -68,6 +68,31 @@ func TestAStoreDoesNotHearItself(t *testing.T) {
 	}
 }
 
+// While another transaction is telling other processes, an enqueue does not wait for it, and other
+// processes hear of its jobs all the same.
+func TestAnEnqueueThatMayNotTellIsToldLater(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	other := b.openAnother()
+	wake, stop := other.Wakeups("q")
+	defer stop()
+	b.awaitListening(wake, b.Store, "q")
+	_, err := b.begin().Exec(b.ctx, "select pg_advisory_xact_lock($1)", b.TellLock())
+	b.must(err)
+	for range 20 { // on a slow machine one may be lost
+		time.Sleep(5 * time.Millisecond) // an enqueue tells at most every millisecond
+		for len(wake) > 0 {
+			<-wake
+		}
+		b.add("")
+		select {
+		case <-wake:
+			return
+		case <-time.After(2 * time.Second):
+		}
+	}
+	t.Error("other processes heard of none of 20 jobs")
+}
+
 // Every process is woken for the room that a finished job leaves.
 func TestOthersHearOfRoom(t *testing.T) {
 	b := newBench(t, postgres.Options{})

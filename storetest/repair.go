@@ -111,7 +111,7 @@ func apartFromPayloads(findings []string) []string {
 }
 
 func repairPayloads(t *test) {
-	all := t.enqueue(wideJobs("q", 12)...)
+	all := t.enqueue(wideJobs("q", 12, false)...)
 	t.runSQL("delete from %sjob where queue = 'q'")
 	found := t.check()
 	equal(t, "mended", slices.Sorted(slices.Values(t.repair(t.db))), found)

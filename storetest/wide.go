@@ -18,13 +18,14 @@ var wideCases = []oneCase{
 	{"wide payloads go with their jobs", wideGo},
 }
 
-// wideJobs are n jobs, some with wide payloads, some with wide metadata, some with a unique key.
-func wideJobs(queue string, n int) []dibs.NewJob {
+// wideJobs are n jobs, some with wide payloads, some with wide metadata, and if keys is true, some
+// with a unique key.
+func wideJobs(queue string, n int, keys bool) []dibs.NewJob {
 	jobs := make([]dibs.NewJob, n)
 	for i := range jobs {
 		payload, metadata := wideValues(i)
 		jobs[i] = dibs.NewJob{Queue: queue, Kind: "k", Payload: payload, Metadata: metadata, MaxAttempts: 3}
-		if n < 100 && i%5 == 0 {
+		if keys && i%5 == 0 {
 			jobs[i].UniqueKey = fmt.Sprint(i)
 		}
 	}
@@ -74,9 +75,9 @@ func (t *test) listAll(queue string) (jobs []*dibs.RawJob) {
 }
 
 func wideStay(t *test) {
-	for _, n := range []int{24, 600} { // a small batch, and one that may be inserted in another way
-		queue := fmt.Sprint("of", n)
-		all := t.enqueue(wideJobs(queue, n)...)
+	for i, n := range []int{24, 24, 600} { // a large batch may be inserted in another way
+		queue := fmt.Sprint("q", i)
+		all := t.enqueue(wideJobs(queue, n, i == 1)...)
 		jobs := t.claim(dibs.ClaimRequest{Queue: queue, N: n, Lease: time.Minute})
 		sameIDs(t, "claimed", ids(jobs), all)
 		t.expectWide(all, jobs...)
@@ -100,7 +101,7 @@ func wideGo(t *test) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		queue := "keep" + keep.String()
 		t.set(queue, dibs.QueueChange{KeepCompleted: &keep, KeepDead: &keep, KeepCancelled: &keep})
-		all := t.enqueue(wideJobs(queue, 30)...)
+		all := t.enqueue(wideJobs(queue, 30, true)...)
 		jobs := t.claim(dibs.ClaimRequest{Queue: queue, N: 24, Lease: time.Minute})
 		back, final := allEndings(jobs)
 		t.finish(append(back, final...)...)

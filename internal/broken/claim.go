@@ -20,6 +20,87 @@ var claimVariants = []Variant{
 		},
 	},
 	{
+		Name:  "ahead-of-limits",
+		Fault: "Jobs are claimed ahead in queues with a concurrency limit or groups too.",
+		Harm:  "Jobs that wait in one worker take the places of jobs that another could start.",
+		Patches: []Patch{
+			{"postgres", "TestStore/claim/no job is claimed ahead where there are limits", []Edit{
+				{"claim.go", "if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 {", "if r.N == 0 {"},
+			}},
+			{"sqlite", "TestStore/claim/no job is claimed ahead where there are limits", []Edit{
+				{"claim.go", "return r.N - r.Ahead, nil", "return r.N, nil"},
+				{"claim.go", "min(r.N-r.Ahead, q.Concurrency-running)", "min(r.N, q.Concurrency-running)"},
+			}},
+		},
+		Untortured: "the limits hold all the same",
+	},
+	{
+		Name:  "ahead-kept",
+		Fault: "A worker keeps the jobs that it has claimed ahead, however long its handlers take.",
+		Harm:  "They wait for its handlers, though other workers are free.",
+		Patches: []Patch{
+			{".", "TestJobsAheadAreGivenBackWhenHandlersTakeLong", []Edit{
+				{"ahead.go", "aheadLimit = 100 * time.Millisecond", "aheadLimit = time.Hour"},
+			}},
+		},
+		Untortured: "its handlers are never quick for long",
+	},
+	{
+		Name:  "ahead-unwritten",
+		Fault: "A worker claims jobs ahead although it cannot write outcomes.",
+		Harm:  "While the database refuses its outcomes, it uses up the attempts of hundreds of jobs.",
+		Patches: []Patch{
+			{".", "TestUnwrittenOutcomesHoldUpClaims", []Edit{
+				{"ahead.go", "|| !r.writesWork || r.writes.failures > 0 {", "{"},
+			}},
+		},
+		Untortured: "it judges what happens to jobs, not how many attempts a cut costs",
+	},
+	{
+		Name:  "finish-late",
+		Fault: "A worker gathers outcomes although others wait for the places that they free.",
+		Harm:  "A queue with a limit runs a fraction of the jobs that it could.",
+		Patches: []Patch{
+			{".", "TestOneClaimFollowsAFinishThatMakesRoom", []Edit{
+				{"finish.go", "r.finishNow || h.job.Limited ||", "r.finishNow ||"},
+			}},
+		},
+		Untortured: "5 ms are little beside its cuts",
+	},
+	{
+		Name:  "tell-assumed",
+		Fault: "An enqueue takes its NOTIFY for sent although another transaction was just sending one.",
+		Harm:  "Workers of other processes find the job by their next poll, up to 1.8 s later.",
+		Patches: []Patch{
+			{"postgres", "TestAnEnqueueThatMayNotTellIsToldLater", []Edit{
+				{"enqueue.go", "begin: func() { told = false }", "begin: func() { told = true }"},
+			}},
+		},
+		Untortured: "a job that is up to 2 s late counts as in time",
+	},
+	{
+		Name:  "payload-left",
+		Fault: "A finish that keeps no history leaves the payload that has a table of its own.",
+		Harm:  "The database grows for ever.",
+		Patches: []Patch{
+			{"postgres", "TestStore/wide/wide payloads go with their jobs", []Edit{
+				{"sql/complete.sql", "any (select u.queue, u.state from unkept u)) = true", "any (select u.queue, u.state from unkept u)) is null"},
+			}},
+		},
+		Untortured: "its payloads are short",
+	},
+	{
+		Name:  "payload-mixed",
+		Fault: "Payloads that have a table of their own are given to the wrong jobs of a batch.",
+		Harm:  "A job does another one's work.",
+		Patches: []Patch{
+			{"postgres", "TestStore/wide/wide payloads and metadata stay with their jobs", []Edit{
+				{"sql/enqueue.sql", "select array_agg(id order by id) as ids", "select array_agg(id order by id desc) as ids"},
+			}},
+		},
+		Untortured: "its payloads are short",
+	},
+	{
 		Name:  "claim-unlogged",
 		Fault: "A claim is not recorded in the log of claims.",
 		Harm:  "When its worker dies, the sweep never finds its jobs: they are lost.",

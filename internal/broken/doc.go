@@ -29,7 +29,7 @@ type Variant struct {
 
 // Patch breaks one database's store.
 type Patch struct {
-	Store    string // the store's folder: postgres or sqlite
+	Store    string // the store's folder, postgres or sqlite; "." is the worker's
 	CaughtBy string // the store's test that must fail: TestName/subtest, with spaces for underscores
 	Edits    []Edit
 }
@@ -101,6 +101,7 @@ var fromFolder = []Patch{
 		{"migrate.go", importEmbed, importEmbed + importOS},
 		{"migrate.go", "migrationFiles.ReadFile(name)", readFile + "name)"},
 	}},
+	{Store: ".", Edits: nil},
 	{Store: "sqlite", Edits: []Edit{
 		{"statements.go", importEmbed, importEmbed + importOS},
 		{"statements.go", `files.ReadFile("sql/" + `, readFile + `"sql/" + `},
@@ -126,6 +127,9 @@ func (p Patch) writeFolder(root, dir string) error {
 		return err
 	}
 	for _, sub := range []string{"sql", "migrations"} {
+		if p.Store == "." {
+			break
+		}
 		from := os.DirFS(filepath.Join(root, p.Store, sub))
 		if err := os.CopyFS(filepath.Join(dir, sub), from); err != nil {
 			return err
