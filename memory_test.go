@@ -141,6 +141,12 @@ func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	return taken, nil
 }
 
+func (m *memory) runningNow() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.running()
+}
+
 func (m *memory) running() (n int) {
 	for _, j := range m.jobs {
 		if j.State == dibs.Running {

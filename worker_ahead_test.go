@@ -54,7 +54,7 @@ func TestSlowJobsAreNotClaimedAhead(t *testing.T) {
 		}))
 		for range 100 {
 			time.Sleep(777 * time.Millisecond)
-			if n := m.running(); n > 20 {
+			if n := m.runningNow(); n > 20 {
 				t.Fatalf("the worker holds %d jobs for 10 places", n)
 			}
 		}
@@ -110,13 +110,13 @@ func TestJobsAheadAreGivenBackAtTheShutdown(t *testing.T) {
 			return nil
 		}))
 		time.Sleep(10 * time.Millisecond)
-		if n := m.running(); n < 100 {
+		if n := m.runningNow(); n < 100 {
 			t.Errorf("the worker holds %d jobs, too few to see anything", n)
 		}
 		ended := make(chan error)
 		go func() { ended <- stop() }()
 		time.Sleep(10 * time.Millisecond)
-		if n := m.running(); n != 10 {
+		if n := m.runningNow(); n != 10 {
 			t.Errorf("the stopping worker still holds %d jobs, 10 of which run", n)
 		}
 		close(release)

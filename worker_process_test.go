@@ -17,7 +17,7 @@ import (
 const (
 	processEnv   = "DIBS_TEST_PROCESS"      // URL of the database; set in worker processes
 	nameEnv      = "DIBS_TEST_PROCESS_NAME" // name of the worker
-	processLease = 2 * time.Second
+	processLease = 5 * time.Second
 	processSlots = 10
 )
 

@@ -299,6 +299,7 @@ func TestRowsAreNamedByTimesExactly(t *testing.T) {
 					exec(t, here, "insert into work values ($1, $2::text::"+kind+")", i, at)
 				}
 				m := sideMapping("part", "at")
+				m.Lease = time.Minute // this test waits for no lease to end
 				if !side {
 					m.SideTable, m.Available, m.Claim.LockedBy = false, "by is null", "by"
 				}

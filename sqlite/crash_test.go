@@ -77,7 +77,7 @@ func TestAKilledProcessLosesNothing(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "jobs.db")
 			r := crash.Random(t)
 			for i := range c.rounds {
-				killUnderLoad(t, path, r, i, c.processes, loadPart{Relaxed: c.relaxed})
+				killUnderLoad(t, path, r, i, c.processes, killedWithin, loadPart{Relaxed: c.relaxed})
 				intact(t, path)
 			}
 			for _, line := range judge(t, path, "judge") {
@@ -93,7 +93,7 @@ func TestAStoreThatAnswersTooEarlyIsFoundOut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	r := crash.Random(t)
 	for i := range 100 { // a process may be killed before it has finished anything
-		killUnderLoad(t, path, r, i, 1, loadPart{Early: true})
+		killUnderLoad(t, path, r, i, 1, time.Duration(1+i/5)*killedWithin, loadPart{Early: true})
 		if len(judge(t, path, fmt.Sprint("judge-", i))) > 0 {
 			return
 		}
@@ -101,8 +101,11 @@ func TestAStoreThatAnswersTooEarlyIsFoundOut(t *testing.T) {
 	t.Error("nothing was missing")
 }
 
-// killUnderLoad starts processes and kills one after the other.
-func killUnderLoad(t *testing.T, path string, r *rand.Rand, run, processes int, p loadPart) {
+// killedWithin is how long a process lives at most. On a slow machine it may need longer to begin.
+const killedWithin = 400 * time.Millisecond
+
+// killUnderLoad starts processes and kills one after the other, each after at most this time.
+func killUnderLoad(t *testing.T, path string, r *rand.Rand, run, processes int, within time.Duration, p loadPart) {
 	t.Helper()
 	rec, err := history.OpenIn(filepath.Dir(path), fmt.Sprint("kills-", run))
 	if err != nil {
@@ -124,7 +127,7 @@ func killUnderLoad(t *testing.T, path string, r *rand.Rand, run, processes int, 
 		running = append(running, process)
 	}
 	for _, process := range running {
-		time.Sleep(time.Duration(r.IntN(400_000)) * time.Microsecond)
+		time.Sleep(time.Duration(r.Int64N(int64(within))))
 		if err := errors.Join(process.Crashed(), rec.Fault(process.Name, "killed", process.Kill)); err != nil {
 			t.Error(err)
 		}

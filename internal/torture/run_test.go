@@ -114,7 +114,7 @@ func untilAllWasTried(t *testing.T, faults []string, torture func() *Result) {
 	for n := range 9 {
 		left[fmt.Sprint("promise ", n+1)] = true
 	}
-	const runs = 6
+	const runs = 20
 	for range runs {
 		r := torture()
 		for _, v := range r.Verdicts {
