@@ -92,8 +92,7 @@ func (m *marks) startPlaces() (at map[int16]mark, late []uint64) {
 	return m.places, slices.Collect(maps.Keys(m.passedOver))
 }
 
-// recordReads records how many pages of the ready index a claim has read, and how many
-// jobs it got.
+// recordReads records how many pages of the ready index a claim has read, and how many jobs it got.
 func (m *marks) recordReads(marked bool, pages, got int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
