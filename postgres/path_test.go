@@ -224,6 +224,7 @@ func (v *everyVerb) operate() {
 	_, err = s.Check(ctx)
 	v.must(err)
 	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".tally (queue, waiting) values ($1, 5)", args: []any{q}}))
+	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".payload (id, payload) values (-1, 'of no job')"}))
 	_, err = s.Repair(ctx)
 	v.must(err)
 }

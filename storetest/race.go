@@ -229,6 +229,9 @@ func endAttempt(ctx context.Context, db dibs.Database, r *rand.Rand, j *dibs.Raw
 		return db.Finish(ctx, []dibs.Outcome{l.Release()})
 	case 3:
 		_, err := db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease)
+		for errors.Is(err, dibs.ErrUnavailable) && ctx.Err() == nil { // on a slow machine claims lock rows for long
+			_, err = db.Extend(ctx, []dibs.Lease{l}, dibs.MinLease)
+		}
 		return err
 	}
 	return db.Finish(ctx, []dibs.Outcome{l.Complete(nil)})
