@@ -30,6 +30,9 @@ func (p *pace) ran(d time.Duration) {
 }
 
 func (p *pace) claimed(job *RawJob) {
+	if p.payloadSize == 0 {
+		p.payloadSize = len(job.Payload)
+	}
 	p.payloadSize += (len(job.Payload) - p.payloadSize) / paceWeight
 }
 

@@ -29,9 +29,10 @@ func copyTx(n int, c conn) (pgx.Tx, bool) {
 
 // keepMemory makes the server's process keep up to 2 MiB of the memory that a statement frees.
 // With the GNU C library it would often return memory to the system, and getting it again
-// takes a fifth of the time of a COPY of 1,000 jobs (docs/design/0006-bulk.md). The library
-// keeps twice the size of the largest block that was mapped and freed: see M_MMAP_THRESHOLD
-// in mallopt(3). It takes up to 10 ms, so it comes before a connection's first COPY.
+// takes a fifth of the time of a COPY of 1,000 jobs (docs/design/0006-bulk.md).
+// The library keeps twice the size of the largest block that was mapped and freed: see
+// M_MMAP_THRESHOLD in its manual, mallopt(3).
+// This takes up to 10 ms, so it comes before a connection's first COPY.
 func keepMemory(ctx context.Context, t pgx.Tx) error {
 	const key = "github.com/dibs-queue/dibs/postgres: keepMemory"
 	done := t.Conn().PgConn().CustomData()

@@ -93,9 +93,8 @@ func (l life) run(t *testing.T, c calls, after func(step string)) {
 	}
 }
 
-// What jobs cost from their enqueueing to their end may become less, and should not become more:
-// the statements that are sent, one transaction a line, and the rows that each step writes are
-// in the golden file.
+// What jobs cost from their enqueueing to their end may become less, and should not become more.
+// The golden file has the statements that are sent, one transaction a line, and the rows written.
 func TestWhatALifeCosts(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t) // its log is this test's alone
@@ -137,7 +136,7 @@ func TestWhatALifeCosts(t *testing.T) {
 			t.Fatal(err)
 		}
 		written := map[string]int{}
-		rowsWritten(t, tx, written) // by earlier transactions
+		rowsWritten(t, tx, written) // the server still adds what earlier transactions wrote
 		l.run(t, callsWithin(ctx, s.within(tx)), func(step string) {
 			fmt.Fprintf(&b, "    %s writes %s\n", step, rowsWritten(t, tx, written))
 		})

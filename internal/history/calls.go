@@ -58,7 +58,7 @@ func queueName(q string) string {
 }
 
 func (r *Recorder) claim(tx string, q dibs.ClaimRequest, call func() ([]*dibs.RawJob, error)) ([]*dibs.RawJob, error) {
-	c := &Call{Verb: Claim, Tx: tx, Queue: queueName(q.Queue), Worker: q.Worker, Want: q.N, Kinds: len(q.Kinds) > 0, Lease: q.Lease}
+	c := &Call{Verb: Claim, Tx: tx, Queue: queueName(q.Queue), Worker: q.Worker, Want: q.N, Ahead: q.Ahead, Kinds: len(q.Kinds) > 0, Lease: q.Lease}
 	return r.recordClaim(c, call)
 }
 

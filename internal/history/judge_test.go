@@ -41,7 +41,7 @@ func TestRecoveriesAreMeasuredFromTheEndOfTheLease(t *testing.T) {
 // Row 1 of an adopted table is claimed twice, and the table does not number attempts.
 func TestRowsOfAdoptedTables(t *testing.T) {
 	t.Parallel()
-	released := func(attempt int, counts bool) func(*book) { // of 5 attempts
+	released := func(attempt int, counts bool) func(*book) { // the job may have 5 attempts
 		return func(b *book) {
 			b.ReleasesCount = counts
 			b.claim("w1", 10, attempt, 1)

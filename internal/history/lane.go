@@ -170,7 +170,7 @@ func (ix *index) makeLanes() {
 			}
 			run.last = s.hi
 			claiming[key] = run
-			if len(c.Jobs) < c.Want && !c.Kinds && c.Tx == "" {
+			if len(c.Jobs) < c.Want-c.Ahead && !c.Kinds && c.Tx == "" {
 				l.shortClaims = append(l.shortClaims, shortClaim{int32(i), undisturbed, run.since})
 			}
 		case Prune:

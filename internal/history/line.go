@@ -20,6 +20,7 @@ type line struct {
 	Queue  string `json:"q,omitempty"`
 	Worker string `json:"w,omitempty"`
 	Want   int    `json:"want,omitempty"`
+	Ahead  int    `json:"ahead,omitempty"`
 	Kinds  bool   `json:"kinds,omitempty"`
 	Lease  int64  `json:"l,omitempty"`
 
@@ -75,7 +76,7 @@ type lineJob struct {
 func beginLine(c *Call) *line {
 	l := &line{
 		Number: c.Number, Verb: c.Verb, Begin: c.Begin.UnixMicro(), Tx: c.Tx,
-		Queue: c.Queue, Worker: c.Worker, Want: c.Want, Kinds: c.Kinds, Lease: c.Lease.Microseconds(),
+		Queue: c.Queue, Worker: c.Worker, Want: c.Want, Ahead: c.Ahead, Kinds: c.Kinds, Lease: c.Lease.Microseconds(),
 		Leases: c.Leases, Outcomes: c.Outcomes, IDs: c.IDs,
 		Settings: c.Settings, Group: c.Group, Limit: c.Limit, Text: c.Text,
 	}
@@ -120,7 +121,7 @@ func endLine(c *Call) *line {
 func (l *line) call(client string, same func(string) string) *Call {
 	c := &Call{
 		Client: client, Number: l.Number, Verb: l.Verb, Tx: l.Tx, Begin: instant(l.Begin), Fate: Unknown,
-		Queue: same(l.Queue), Worker: same(l.Worker), Want: l.Want, Kinds: l.Kinds, Lease: duration(l.Lease),
+		Queue: same(l.Queue), Worker: same(l.Worker), Want: l.Want, Ahead: l.Ahead, Kinds: l.Kinds, Lease: duration(l.Lease),
 		Leases: l.Leases, Outcomes: l.Outcomes, IDs: l.IDs,
 		Settings: l.Settings, Group: same(l.Group), Limit: l.Limit, Text: l.Text,
 	}

@@ -17,10 +17,11 @@ import (
 	"github.com/dibs-queue/dibs/internal/child"
 )
 
-// A worker process is a second process of this program that works at the same place. It
-// reads its order from the environment, since the order may hold a password. It reports
-// that it is ready, begins at the first line of input, reports that its handlers can run and
-// then its count, and ends with its input. A fresh process enqueues one job, reports and ends.
+// A worker process is a second process of this program that works at the same place.
+// It reads its order from the environment, since the order may hold a password.
+// It reports that it is ready and begins at the first line of input. Then it reports that its
+// handlers can run, later its count, and it ends with its input.
+// A fresh process enqueues one job, reports and ends.
 
 // OrderEnv is the environment variable for the order of a worker process.
 const OrderEnv = "DIBS_BENCH_ORDER"

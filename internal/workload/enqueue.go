@@ -13,7 +13,7 @@ const Enqueuers = 5
 // Numbers of jobs of W1 and W3 at scale 1.
 const (
 	bulkJobs     = 100_000
-	wideBulkJobs = 20_000 // with payloads of wideBytes or more
+	wideBulkJobs = 20_000 // how many jobs are enqueued that have payloads of wideBytes or more
 	wideBytes    = 10_000
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/session"
 )
 
-// ClosedLoop is W5: whenever jobs end, as many are enqueued. With held, another session is idle
-// in a transaction with an older snapshot, so that no dead row can be removed.
+// ClosedLoop is W5: whenever jobs end, as many are enqueued.
+// With held, another session has an open transaction with an older snapshot: no dead row can be removed.
 func (b *Bench) ClosedLoop(held bool) Workload {
 	window := b.window()
 	edge := round(loopEdge * window)
