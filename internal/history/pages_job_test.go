@@ -340,9 +340,20 @@ var endings = []page{
 	{"a claim without an answer may have held the job", limbo(0, func(b *book) {
 		removeAnswer(b.claim("w2", 1500, 1))
 	}), 0, ""},
+	{"claims asked only for jobs ahead", limbo(0, func(b *book) { askAhead(b, 10) }), 0, ""},
+	{"claims asked for one job that is not ahead", limbo(0, func(b *book) { askAhead(b, 9) }), 4, "in limbo"},
 	{"an operator changed the job", limbo(0, func(b *book) {
 		b.operatorCall(history.Edit, 1400, 1)
 	}), 0, ""},
+}
+
+// askAhead has all claims ask for n of their 10 jobs ahead.
+func askAhead(b *book, n int) {
+	for _, c := range b.Calls {
+		if c.Verb == history.Claim {
+			c.Ahead = n
+		}
+	}
 }
 
 // limbo writes a job that is claimed 3.5 s after it was enqueued, while a worker claims
