@@ -207,6 +207,37 @@ func TestAConcurrencyLimitThatIsSetDuringAClaimHolds(t *testing.T) {
 	b.consistent()
 }
 
+// A claim that began without a limit has not locked anything yet when the limit is set. A
+// lock for key share alone would not show it the queue's new settings.
+func TestAClaimThatBeganBeforeTheLimitTakesNothingBesideIt(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	b.add("", "", "", "", "", "")
+	early, err := postgres.New(b.ctx, b.pool, postgres.Options{})
+	b.must(err)
+	defer func() { _ = early.Close() }() // never fails
+	jobs, err := early.Claim(b.ctx, request(1))
+	if err != nil || len(jobs) != 1 {
+		t.Fatal(len(jobs), err)
+	}
+	barrier := b.barrier(early, "claim", "    for key share skip locked", " and pg_advisory_xact_lock(1)::text is not null\n    for key share skip locked")
+	got := 0
+	end := b.beside(1, func() error {
+		jobs, err := early.Claim(b.ctx, request(3))
+		got = len(jobs)
+		return err
+	})
+	b.change(dibs.QueueChange{Concurrency: new(2)})
+	if n := len(b.take(5, 0)); n != 1 {
+		t.Errorf("claimed %d beside one running job, the limit is 2", n)
+	}
+	b.must(barrier.Rollback(b.ctx))
+	b.must(end())
+	if got != 0 {
+		t.Errorf("a claim took %d jobs beside two running ones, the limit is 2", got)
+	}
+	b.consistent()
+}
+
 // beforeStatement calls do before the statement text is sent for the first time.
 type beforeStatement struct {
 	text string

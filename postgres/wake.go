@@ -16,10 +16,10 @@ import (
 
 // bell tells waiting workers of this process, and through NOTIFY those of others, that a
 // queue may have new work. All transactions with a NOTIFY commit one after the other, under
-// one lock, so it is never part of an enqueue: a goroutine sends it afterwards, in a
-// transaction that need not be durable, and then pauses for a few times as long as that
-// took. So NOTIFY takes only a part of the time, whatever the load, and a busy server gets
-// fewer of them. This process' listener ignores its own.
+// one lock, so few enqueues make one themselves (mayTell, tellOthers). For the rest a
+// goroutine sends it afterwards, in a transaction that need not be durable, and then pauses
+// for a few times as long as that took. So NOTIFY takes only a part of the time, whatever
+// the load, and a busy server gets fewer of them. This process' listener ignores its own.
 type bell struct {
 	s    *Store
 	name string // marks this store's own NOTIFY

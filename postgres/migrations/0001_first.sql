@@ -31,8 +31,9 @@ create table dibs.queue (
     payload_limit   int not null default 1048576,
     -- true once a job with a group was enqueued: only then must claims admit
     grouped         boolean not null default false,
-    -- true while all running jobs of a queue with a concurrency limit are in gate 3
-    counted         boolean not null default false
+    -- with a concurrency limit: true while all running jobs are in gate 3; null until no
+    -- claim can be under way that began without the limit
+    counted         boolean
 );
 
 -- One row per queue, which claims lock: see turn_claim.sql. It has a table of its own, so

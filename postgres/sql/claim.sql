@@ -13,14 +13,14 @@
 --   first row is returned); whether leases have ended, null if $15 is false; the job's
 --   columns after the claim.
 --   One row with a null id if nothing was due; no row at all if the settings have
---   another version or are just being changed.
+--   another version, or another claim has the turn.
 -- Concurrency: the lanes' rows are locked as they are found, and locked rows are
 --   skipped, so no claim waits for another. A row that changed after this
 --   statement's snapshot is checked again in its newest version before it is
 --   locked. The array of row addresses is computed once, so no more than n rows are
 --   taken whatever the plan; a join could run a subquery in IN again.
---   The key share locks on the turn's row and then the queue's only shut out claims under
---   a concurrency limit that was set meanwhile (turn_claim.sql).
+--   The key share lock on the turn's row only shuts out claims under a concurrency limit
+--   that was set meanwhile (turn_claim.sql), and is shut out by them (count_running.sql).
 --   Jobs count as running until the sweep has taken them or their finish has
 --   committed: a job whose lease has ended may still be finishing in a transaction.
 --   Counting and reading wake and the settings need a snapshot of this statement's own: in a
@@ -85,9 +85,8 @@ with turn as materialized (
     ) late
     where name = $1 and version = $2 and not paused
         and exists (select from turn)
-        and (not $8 or current_setting('dibs_turn.claim', true) = 'true')
+        and (not $8 or counted is not null and current_setting('dibs_turn.claim', true) = 'true')
         and current_setting('transaction_isolation') in ('read committed', 'read uncommitted')
-    for key share of queue skip locked
 ), taken as (
     update dibs.job j
     set

@@ -1,15 +1,30 @@
--- Purpose: after a concurrency limit was set, move the queue's running jobs to
---   gate 3, where claims count them.
+-- Purpose: after a concurrency limit was set, shut out claims that began without it, and
+--   move the queue's running jobs to gate 3, where claims count them.
 -- Parameters: $1 queue.
 -- Columns out: none.
--- Concurrency: in the turn of turn_claim.sql, when no claim without the limit is under
---   way any more. Rows that are just being finished are skipped; while there are any, the
---   queue is not marked, and claims count in a slower way.
-with found as materialized (
+-- Concurrency: in the turn of turn_claim.sql, when no claim without the limit has locked
+--   the turn's row any more. One may still be about to, in a snapshot without the limit.
+--   So this puts another row in its place, which that snapshot does not have: a lock for
+--   key share alone would not show that claim that the row has changed.
+--   Rows that are just being finished are skipped; while there are any, the queue is not
+--   marked as counted, and claims count in a slower way.
+with open as materialized (
+    select name, counted
+    from dibs.queue
+    where name = $1 and current_setting('dibs_turn.claim', true) = 'true'
+), old as (
+    delete from dibs.turn t
+    using open o
+    where t.queue = any (array[o.name]) and o.counted is null
+    returning t.queue
+), new as (
+    insert into dibs.turn (queue)
+    select queue
+    from old
+), found as materialized (
     select j.id
-    from dibs.claim c, unnest(c.ids) as i (id), dibs.job j
-    where current_setting('dibs_turn.claim', true) = 'true'
-        and c.queue = $1 and j.id = any (array[i.id]) and j.token = c.token and j.gate::int = 0
+    from open o, dibs.claim c, unnest(c.ids) as i (id), dibs.job j
+    where c.queue = $1 and j.id = any (array[i.id]) and j.token = c.token and j.gate::int = 0
 ), free as materialized (
     select j.id
     from dibs.job j
@@ -23,6 +38,5 @@ with found as materialized (
     where j.id = any (array[f.id]) and j.token is not null and j.gate::int = 0
 )
 update dibs.queue
-set counted = true
-where name = $1 and current_setting('dibs_turn.claim', true) = 'true'
-    and (select count(*) from found) = (select count(*) from free)
+set counted = (select count(*) from found) = (select count(*) from free)
+where name = any (array(select name from open))

@@ -21,7 +21,7 @@ select
     (extract(epoch from keep_cancelled) * 1000000)::bigint,
     payload_limit,
     grouped,
-    counted
+    coalesce(counted, false)
 from dibs.queue
 where name = any (coalesce($1::text[], array(select name from dibs.queue)))
 order by name

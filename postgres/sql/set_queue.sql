@@ -10,7 +10,7 @@ update dibs.queue
 set
     version = version + 1,
     paused = $2,
-    counted = counted and concurrency > 0 and $3 > 0,
+    counted = case when concurrency > 0 and $3 > 0 then counted end,
     concurrency = $3,
     group_limit = $4,
     strict = $5,
