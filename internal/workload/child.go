@@ -40,8 +40,9 @@ type order struct {
 	Burn     bool
 }
 
-// report is what a process sends: an empty one when it is ready and when it has begun, one
-// with its count whenever that has changed, and a full one at its end.
+// report is what a process sends. The first is empty and says that it is ready, the second is
+// empty and says that it has begun. Then one comes whenever its count has changed; the last
+// one has all.
 type report struct {
 	Count  int64
 	Starts []Start // starts of the jobs that have Mail.Sent
