@@ -2,6 +2,7 @@ package dibs_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,10 +68,13 @@ func TestSlowJobsAreNotClaimedAhead(t *testing.T) {
 func TestJobsAheadAreGivenBackWhenHandlersTakeLong(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		const quick, slow, last = 1000, 10, 200
-		var late time.Duration
+		var mu sync.Mutex
+		var late time.Duration // guarded by mu
 		handler := func(_ context.Context, j *dibs.RawJob) error {
 			switch {
 			case j.ID > quick+slow:
+				mu.Lock()
+				defer mu.Unlock()
 				late = max(late, time.Since(j.CreatedAt))
 			case j.ID > quick:
 				time.Sleep(time.Hour)
@@ -88,9 +92,11 @@ func TestJobsAheadAreGivenBackWhenHandlersTakeLong(t *testing.T) {
 				break
 			}
 		}
+		mu.Lock()
 		if m.job(quick+slow+last).Excused == 0 || late > 2*time.Second {
 			t.Errorf("jobs started up to %v late; the last was given back %d times", late, m.job(quick+slow+last).Excused)
 		}
+		mu.Unlock()
 		time.Sleep(time.Hour)
 		stopped(t, stop)
 		stopped(t, other)

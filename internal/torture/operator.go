@@ -73,8 +73,15 @@ func (r *run) changeJobs(ctx context.Context, rng *rand.Rand) error {
 // wake a group that is stuck.
 func (r *run) unpause(ctx context.Context) error {
 	for _, q := range queues {
-		if _, err := r.admin.SetQueue(ctx, q, dibs.QueueChange{Paused: ptr(false)}); err != nil {
-			return err
+		for {
+			_, err := r.admin.SetQueue(ctx, q, dibs.QueueChange{Paused: ptr(false)})
+			if err == nil {
+				break
+			}
+			if unexpected(err) != nil || ctx.Err() != nil {
+				return err
+			}
+			wait(ctx, 100*time.Millisecond) // the server was ended just before
 		}
 	}
 	return nil
