@@ -12,7 +12,7 @@ with needed (name, kind, rights) as (
         ('wake_list', 'r', array['select', 'insert', 'update', 'delete']),
         ('tally', 'r', array['select', 'insert', 'update', 'delete']),
         ('queue', 'r', array['select', 'insert', 'update']),
-        ('turn', 'r', array['select', 'insert', 'update']),
+        ('turn', 'r', array['select', 'insert', 'update', 'delete']),
         ('group_limit', 'r', array['select', 'insert', 'update', 'delete']),
         ('migration', 'r', array['select']),
         ('job_id', 'S', array['usage'])
