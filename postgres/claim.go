@@ -111,7 +111,7 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 }
 
 // claimInLanes claims under the settings q; current is false when the database has other
-// settings, or they are locked.
+// settings, or another claim has the turn.
 func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
 	if q.Concurrency > 0 || q.grouped {
 		if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 {

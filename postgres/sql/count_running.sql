@@ -8,8 +8,9 @@
 --   key share alone would not show that claim that the row has changed.
 --   Rows that are just being finished are skipped; while there are any, the queue is not
 --   marked as counted, and claims count in a slower way.
+-- If the settings change meanwhile, the update finds another version and does nothing.
 with open as materialized (
-    select name, counted
+    select name, version, counted
     from dibs.queue
     where name = $1 and current_setting('dibs_turn.claim', true) = 'true'
 ), old as (
@@ -37,6 +38,7 @@ with open as materialized (
     from free f
     where j.id = any (array[f.id]) and j.token is not null and j.gate::int = 0
 )
-update dibs.queue
+update dibs.queue q
 set counted = (select count(*) from found) = (select count(*) from free)
-where name = any (array(select name from open))
+from open o
+where q.name = any (array[o.name]) and q.version = o.version
