@@ -4,6 +4,7 @@ import (
 	"embed"
 	"hash/fnv"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,32 +31,50 @@ func load(schema string) (*statements, error) {
 	return &statements{schema: schema, text: map[string]string{}}, nil
 }
 
-func (s *statements) get(name string) string { return s.made(name, repeatParts) }
+func (s *statements) get(name string) string {
+	return s.made(name, func(text string) string { return parts(text, true) })
+}
 
 // plain is a file without the parts marked as "for" something that is not at hand: groups,
 // limits and LIFO in claim.sql, wide payloads in enqueue.sql. A claim takes the server a third
 // less time to begin then.
 func (s *statements) plain(name string) string {
-	return s.made(name+plainly, func(text string) string {
-		return repeatedParts.ReplaceAllString(markedParts.ReplaceAllString(text, ""), "")
-	})
+	return s.made(name+plainly, func(text string) string { return parts(text, false) })
 }
 
 // plainly ends the names of statements without marked parts.
 const plainly = " (plain)"
 
-// A marked part begins with a line such as "-- for groups {" and ends with "-- }". The line
-// "-- for groups, as above" stands for the same part again.
-var (
-	markedParts   = regexp.MustCompile(`(?ms)^ *(-- for [a-zA-Z, ]+) \{\n.*?^ *-- \}\n`)
-	repeatedParts = regexp.MustCompile(`(?m)^ *-- for [a-zA-Z, ]+, as above\n`)
-)
-
-func repeatParts(text string) string {
-	for _, m := range markedParts.FindAllStringSubmatch(text, -1) {
-		text = regexp.MustCompile(`(?m)^ *`+m[1]+`, as above\n`).ReplaceAllLiteralString(text, m[0])
+// parts keeps or drops the marked parts of a statement. One begins with a line such as
+// "-- for groups {" and ends with "-- }". The line "-- for groups, as above" stands for the same
+// part again.
+func parts(text string, keep bool) string {
+	if !strings.Contains(text, "-- for ") {
+		return text
 	}
-	return text
+	var out strings.Builder
+	marked := map[string]string{}
+	for lines := strings.SplitAfter(text, "\n"); len(lines) > 0; {
+		mark := strings.TrimSpace(lines[0])
+		begun, begins := strings.CutSuffix(mark, " {")
+		repeated, repeats := strings.CutSuffix(mark, ", as above")
+		n, part := 1, lines[0]
+		switch isMark := strings.HasPrefix(mark, "-- for "); {
+		case isMark && begins:
+			n += slices.IndexFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "-- }" })
+			part = strings.Join(lines[:n], "")
+			marked[begun] = part
+		case isMark && repeats:
+			part = marked[repeated]
+		default:
+			begins, repeats = false, false
+		}
+		if keep || !begins && !repeats {
+			out.WriteString(part)
+		}
+		lines = lines[n:]
+	}
+	return out.String()
 }
 
 // made is a statement, from its file as treat changes it.
@@ -64,7 +83,7 @@ func (s *statements) made(name string, treat func(string) string) string {
 	text, ok := s.text[name]
 	s.mu.Unlock()
 	if !ok {
-		text = inSchema(inDibs(name, treat), s.schema)
+		text = strings.ReplaceAll(inDibs(name, treat), "dibs.", ident(s.schema)+".")
 		s.mu.Lock()
 		s.text[name] = text
 		s.mu.Unlock()
@@ -97,7 +116,7 @@ func withoutHeader(text string) string {
 	return text
 }
 
-// schemaInText finds the schema in the files, which write dibs.job and so on, unquoted.
+// schemaInText finds the schema in migrations, which write dibs.job and so on, unquoted.
 var schemaInText = regexp.MustCompile(`\bdibs\.|schema if not exists dibs\b`)
 
 func inSchema(text, schema string) string {

@@ -18,10 +18,7 @@
 // them under two paths (package postgres, path_test.go).
 package qualify
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // Theirs marks a part of a statement that users have written: Text does not change it.
 func Theirs(part string) string {
@@ -30,14 +27,10 @@ func Theirs(part string) string {
 
 // Text is the statement with all names qualified.
 func Text(statement string) string {
-	w := &writer{tokens: tokens.FindAllString(statement, -1)}
+	w := &writer{tokens: tokensOf(statement)}
 	w.writeUpTo(len(w.tokens))
 	return w.out.String()
 }
-
-var tokens = regexp.MustCompile(`(?s)\s+|--[^\n]*|\x01(?:[^\x02]|\x02\x02)*\x02|\x00[a-z]+\x00` +
-	`|[eE]'(?:\\.|''|[^'\\])*'|'(?:''|[^'])*'|"(?:""|[^"])*"` +
-	`|\$?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?|[a-zA-Z_][a-zA-Z0-9_]*|::|=>|[-+*/<>=~!@#%^&|?]+|.`)
 
 // constructs are the grammar's own words that stand directly before a parenthesis. They are
 // no functions, and those that call a function call the server's.
