@@ -16,6 +16,8 @@ var (
 	ErrNotFound = errors.New("no such job")
 	// ErrUnknownQueue: nobody has enqueued into that queue or set it.
 	ErrUnknownQueue = errors.New("unknown queue")
+	// ErrUnknownSchedule: there is no schedule of that name.
+	ErrUnknownSchedule = errors.New("unknown schedule")
 	// ErrSchema: the database has no dibs schema, or an older or newer one.
 	ErrSchema = errors.New("schema missing or of another version")
 	// ErrDenied: the user of the database lacks a right.

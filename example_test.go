@@ -148,7 +148,6 @@ func ExampleDatabase_inTx() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	store.Wake(dibs.DefaultQueue) // so that a worker need not find them by polling
 	page, err := store.List(ctx, dibs.Filter{})
 	if err != nil {
 		log.Fatal(err)

@@ -103,6 +103,11 @@ type RawJob struct {
 
 	Errors []AttemptError  `json:"errors,omitempty"` // the last 10, oldest first, each cut to 4 KiB
 	Result json.RawMessage `json:"result,omitempty"` // what the completed attempt left, or nil
+
+	Schedule string    `json:"schedule,omitempty"` // the schedule that enqueued it
+	Tick     time.Time `json:"tick,omitzero"`      // the planned time that it is for
+
+	finished *bool // in a handler: set by FinishIn
 }
 
 // Job is a job whose payload is decoded into the handler's own type.

@@ -36,7 +36,7 @@ type Store interface {
 
 	// Sweep does what is due by the clock: jobs whose lease ended become waiting or,
 	// without attempts left, dead; grouped jobs whose RunAt has come join their group;
-	// finished jobs past retention are deleted, every ten seconds, or once a minute where
+	// schedules whose tick has come enqueue their jobs; finished jobs past retention are deleted, every ten seconds, or once a minute where
 	// nothing happens. Claim does this when it is due, and workers that do not claim call
 	// Sweep every two seconds. It is safe to call at any time, and returns at once when
 	// another process is sweeping.
@@ -54,8 +54,8 @@ type Store interface {
 // postgres.Store.Tx, postgres.Store.SQLTx or sqlite.Store.SQLTx, and use it for all calls
 // in the transaction. Calls of several goroutines wait for each other.
 type Tx interface {
-	// Enqueue is Store.Enqueue in the transaction. Nobody is woken: call
-	// Database.Wake after the commit, or leave it to the workers' polling.
+	// Enqueue is Database.Enqueue in the transaction. Nobody is woken: call Wake after the
+	// commit, or leave it to the workers' polling.
 	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
 
 	// Claim is Store.Claim in the transaction: other claims pass over the jobs while it is
@@ -78,6 +78,10 @@ type Tx interface {
 	// must roll back: another worker may be running the job, and its effects must not happen
 	// twice.
 	Finish(ctx context.Context, outcomes []Outcome) error
+
+	// Wake tells waiting workers that the queues may have new work into which this Tx has
+	// enqueued. Call it after the commit; InTx does so by itself.
+	Wake()
 }
 
 // SQLTx is a transaction of database/sql, or of a library on top of it: a *sql.Tx, a *sqlx.Tx
@@ -158,6 +162,8 @@ type Admin interface {
 	SetGroup(ctx context.Context, queue, group string, limit int) error
 	// Stats counts every queue, by name. Its cost grows with the queues that hold jobs, not with the jobs.
 	Stats(ctx context.Context) ([]QueueStats, error)
+
+	Schedules
 }
 
 // Database is a store with all its calls, as packages sqlite and postgres make it.
@@ -170,8 +176,8 @@ type Database interface {
 	// InTx runs f in a transaction that the database makes, and commits it if f
 	// returns nil.
 	InTx(ctx context.Context, f func(Tx) error) error
-	// Wake tells waiting workers that the queue may have new work. Enqueue does it by
-	// itself; call Wake after the commit of a transaction that enqueued with Tx.
+	// Wake tells waiting workers that the queue may have new work. Enqueue does it by itself,
+	// and after the commit of a transaction Tx.Wake does.
 	Wake(queue string)
 	// Check looks for anything in the database that breaks an invariant, and describes
 	// each finding in one line. It reads everything, so it takes long on large tables.

@@ -62,6 +62,8 @@ var driver = map[string][]string{
 	"adopt/advice":     {"go.yaml.in/yaml/v4"},
 	"adopt/mapping":    {"go.yaml.in/yaml/v4"},
 	"internal/adopted": nil,
+	"internal/ticks":   {"github.com/netresearch/go-cron"},
+	"dibstest":         nil,
 	"internal/history": nil, // storetest is built on it, and its users get what it imports
 	"sqlite":           {"modernc.org/sqlite"},
 	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
@@ -77,10 +79,12 @@ var below = map[string][]string{
 	"internal/checks":  {""},
 	"internal/combine": nil,
 	"footprint":        nil,
-	"sqlite":           {"", "internal/checks", "footprint"},
+	"internal/ticks":   {"", "internal/checks"},
+	"sqlite":           {"", "internal/checks", "internal/ticks", "footprint"},
+	"dibstest":         {"", "sqlite"},
 	"internal/qualify": nil,
 	"internal/session": {""},
-	"postgres":         {"", "internal/checks", "internal/combine", "footprint", "internal/qualify", "internal/session"},
+	"postgres":         {"", "internal/checks", "internal/combine", "internal/ticks", "footprint", "internal/qualify", "internal/session"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history"},
 }
@@ -153,12 +157,12 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue complete enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks payloads present recheck requeue
-		retention retry rights turn_admit turn_claim turn_expire turn_sweep wake_groups`)
+		add_queue clock_due complete delete_schedules enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks payloads present ran_schedule recheck requeue
+		retention retry rights schedules_ticked turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
-		check_earlier check_later clock count_claimed displace drop_claim drop_tally due_claims
-		ended finish forget_claim free_key give_back group group_limit grouped groups holder live log_claim queue
-		remove remove_finished reopen running unhold unset_group worker_claims`)
+		check_earlier check_later clock count_claimed delete_schedule displace drop_claim drop_tally due_claims
+		ended finish forget_claim free_key give_back group group_limit grouped groups holder live log_claim next_tick queue
+		remove remove_finished reopen running schedule_ticked unhold unset_group worker_claims`)
 )
 
 func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {
@@ -238,7 +242,7 @@ func TestTidyTheAPIUsesOurWords(t *testing.T) {
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		switch path.Dir(name) {
-		case ".", "adopt", "adopt/advice", "adopt/mapping", "sqlite", "postgres", "storetest":
+		case ".", "adopt", "adopt/advice", "adopt/mapping", "sqlite", "postgres", "storetest", "dibstest":
 		default:
 			continue
 		}

@@ -23,6 +23,7 @@ import (
 // same table, with the queue's settings. The harness inserts and edits jobs with SQL, as another
 // program would.
 type harness struct {
+	noSchedules
 	*settings
 	db     *sql.DB
 	pg     bool

@@ -50,11 +50,15 @@ func (s *Store) claimAndSweep(ctx context.Context, r dibs.ClaimRequest) ([]*dibs
 	}
 	c := claimer{conn: s.db}
 	if s.sweeper.due(&s.sweeper.expireCheckedAt, expireEvery) {
-		c.leasesEnded = new(true) // stays true unless the claim writes it
+		c.due = &clockDue{leasesEnded: true} // stays true unless the claim writes it
 	}
 	jobs, err := s.claimUnderSettings(ctx, r, c)
-	if err != nil || c.leasesEnded == nil || !*c.leasesEnded {
+	if err != nil || c.due == nil {
 		return jobs, err
+	}
+	_ = s.mindTicks(ctx, *c.due) // sweeps report its error
+	if !c.due.leasesEnded {
+		return jobs, nil
 	}
 	err = s.expire(ctx, &dibs.Swept{})
 	if len(jobs) > 0 { // these jobs are claimed, even if expire has failed
@@ -79,8 +83,16 @@ type claimer struct {
 	// inTx: conn is the caller's transaction. Grouped jobs have been admitted outside of
 	// it, and it leaves no marks, since it may be rolled back.
 	inTx bool
-	// leasesEnded, if not nil, is set to whether leases have ended.
-	leasesEnded *bool
+	// due, if not nil, is set to what the clock has made due.
+	due *clockDue
+}
+
+// clockSteps ask for what the clock has made due, if the claim is to know it.
+func (c claimer) clockSteps(s *Store) []step {
+	if c.due == nil {
+		return nil
+	}
+	return []step{s.clockStep(c.due)}
 }
 
 // claimUnderSettings prepares a claim for the settings of the queue that this process knows, and
@@ -91,7 +103,7 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 	const rounds = 10
 	for range rounds {
 		if err == nil && (!ok || q.Paused) {
-			q, ok, err = s.queueAnd(ctx, r.Queue, s.leasesEndedStep(c.leasesEnded)...)
+			q, ok, err = s.queueAnd(ctx, r.Queue, c.clockSteps(s)...)
 		}
 		if err != nil || !ok || q.Paused {
 			return nil, err
@@ -199,7 +211,6 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	if !c.inTx {
 		steps = s.admitSteps(q, &turn)
 	}
-	var lost *bool
 	limited := q.Concurrency > 0
 	if limited {
 		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}})
@@ -213,15 +224,15 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	}
 	steps = append(steps, step{
 		sql:   text,
-		args:  append(args, arrayText(late), c.leasesEnded != nil),
+		args:  append(args, arrayText(late)),
 		begin: func() { got = claimResult{} },
 		row: func(scan func(...any) error) error {
 			got.upToDate = true
-			got.jobs, err = row.scan(got.jobs, scan, &got.lateEnded, &got.pages, &lost)
+			got.jobs, err = row.scan(got.jobs, scan, &got.lateEnded, &got.pages)
 			return err
 		},
 	})
-	if err = c.run(ctx, steps...); err != nil {
+	if err = c.run(ctx, append(c.clockSteps(s), steps...)...); err != nil {
 		return claimResult{}, err
 	}
 	switch lanes := s.queues.lanesOf(q.Name); {
@@ -229,9 +240,6 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 		s.bell.ringLater(q.Name, lanes.waitForTurn())
 	case got.upToDate:
 		lanes.turnHeld()
-	}
-	if lost != nil {
-		*c.leasesEnded = *lost
 	}
 	return got, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // claimedRow reads the rows of claim.sql and resume.sql, all into the same variables:
@@ -52,5 +53,6 @@ func (c *claimedRow) scan(jobs []*dibs.RawJob, scan func(...any) error, before .
 		j.GroupLimit = int(c.groupLimit.Int32)
 	}
 	j.Errors = checks.ReadHistory(c.errors)
+	ticks.Read(j)
 	return append(jobs, j), nil
 }

@@ -48,10 +48,20 @@ func (s *Store) enqueue(ctx context.Context, jobs []dibs.NewJob, c conn) ([]dibs
 	if err := s.check(ctx, "enqueue"); err != nil {
 		return nil, nil, err
 	}
+	rows, err := checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
+	if err != nil || len(rows) == 0 {
+		return []dibs.Enqueued{}, nil, classifyInput("enqueue", err)
+	}
+	return s.enqueueRows(ctx, rows, c, true)
+}
+
+// enqueueRows is enqueue for checked jobs; fit says whether to check their payloads by the
+// limits of their queues.
+func (s *Store) enqueueRows(ctx context.Context, rows []checks.Row, c conn, fit bool) ([]dibs.Enqueued, []string, error) {
 	const rounds = 10
 	for range rounds {
-		b, err := s.newBatch(ctx, jobs)
-		if err != nil || len(b.rows) == 0 {
+		b, err := s.newBatch(ctx, slices.Clone(rows), fit)
+		if err != nil {
 			return []dibs.Enqueued{}, nil, classifyInput("enqueue", err)
 		}
 		out, err := s.insert(ctx, b, c)
@@ -97,16 +107,13 @@ type batch struct {
 // errStale says that a queue's settings were not the newest.
 var errStale = errors.New("settings have changed")
 
-// newBatch checks jobs, makes queues that do not exist, and records the versions of the
-// settings that it has used.
-func (s *Store) newBatch(ctx context.Context, jobs []dibs.NewJob) (b batch, err error) {
-	b.rows, err = checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
-	if err != nil {
-		return b, err
-	}
+// newBatch makes queues that do not exist, and records the versions of the settings that it
+// has used.
+func (s *Store) newBatch(ctx context.Context, rows []checks.Row, fit bool) (b batch, err error) {
+	b.rows = rows
 	var grouped []bool
 	b.queues, grouped = queuesOf(b.rows)
-	known, err := s.fit(ctx, b)
+	known, err := s.fit(ctx, b, fit)
 	if err != nil {
 		return b, err
 	}
@@ -131,17 +138,17 @@ func (s *Store) newBatch(ctx context.Context, jobs []dibs.NewJob) (b batch, err 
 	return b, nil
 }
 
-// fit refuses payloads that are too large, and returns the settings of those queues of
-// the batch that exist.
-func (s *Store) fit(ctx context.Context, b batch) (known map[string]queueRow, err error) {
+// fit refuses payloads that are too large, if it is to check them, and returns the settings
+// of those queues of the batch that exist.
+func (s *Store) fit(ctx context.Context, b batch, check bool) (known map[string]queueRow, err error) {
 	limit := func(name string) (int, error) {
 		if q, ok := known[name]; ok {
 			return q.PayloadLimit, nil
 		}
 		return dibs.MaxPayload, nil
 	}
-	if known, err = s.known(ctx, b.queues); err != nil {
-		return nil, err
+	if known, err = s.known(ctx, b.queues); err != nil || !check {
+		return known, err
 	}
 	if err = checks.CheckPayloads(b.rows, limit); err == nil || len(known) == 0 {
 		return known, err

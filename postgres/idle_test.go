@@ -25,7 +25,7 @@ func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for queue, want := range map[string][]string{"empty": {"claim"}, "paused": {"queues", "pending"}, "missing": {"queues", "pending"}} {
+	for queue, want := range map[string][]string{"empty": {"clock_due", "claim"}, "paused": {"queues", "clock_due"}, "missing": {"queues", "clock_due"}} {
 		s.StopMarks(queue) // a slow machine would move them
 		calls := map[string]func() error{
 			"claim": func() error {
@@ -42,7 +42,7 @@ func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for name, want := range map[string][]string{"claim": want, "sweep": {"pending"}} {
+		for name, want := range map[string][]string{"claim": want, "sweep": {"clock_due", "pending"}} {
 			s.backdate(queue, 30*time.Second)
 			sent.transactions = nil
 			if err := calls[name](); err != nil {

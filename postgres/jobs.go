@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -133,14 +134,16 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 	if err != nil {
 		return nil, false, err
 	}
-	return &dibs.RawJob{
+	j = &dibs.RawJob{
 		ID: id, Queue: queue.String, Kind: kind.String, State: dibs.State(state.String), Payload: payload, Metadata: metadata,
 		Priority: int(priority.Int32), RunAt: runAt.Time.UTC(), Attempt: int(attempt.Int32), Excused: int(excused.Int32),
 		MaxAttempts: int(maxAttempts.Int32), Group: group.String, GroupLimit: int(groupLimit.Int32),
 		UniqueKey: key.String, UniqueUntil: dibs.UniqueUntil(until.String), Worker: worker.String, Token: token.Bytes,
 		LeaseUntil: lease.Time.UTC(), CancelRequested: cancel.Bool, CreatedAt: created.Time.UTC(), ClaimedAt: claimed.Time.UTC(),
 		FinishedAt: finished.Time.UTC(), Errors: checks.ReadHistory(errors), Result: result,
-	}, searched, nil
+	}
+	ticks.Read(j)
+	return j, searched, nil
 }
 
 // Cancel implements dibs.Admin.

@@ -193,7 +193,7 @@ func mergedApart(t *testing.T, refused string) {
 	for _, kind := range []string{"good", "refused", "good"} {
 		jobs := jobsOf("m", "", 2)
 		jobs[1].Kind = kind
-		b, err := s.newBatch(t.Context(), jobs)
+		b, err := s.newBatch(t.Context(), rowsOf(t, jobs), true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/session"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // Options for Open and Migrate. The zero value is the default.
@@ -55,6 +56,8 @@ type Store struct {
 	bell          *bell
 	merged        merged
 	sweeper       sweeper
+	timer         *ticks.Timer // set to the next tick of a schedule
+	tends         atomic.Bool  // this process has workers, and so looks after schedules
 	closed        context.Context
 	close         context.CancelFunc
 	goroutines    sync.WaitGroup // those that listen, notify and give back connections
@@ -205,6 +208,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*St
 		return nil, err
 	}
 	s.queues.init()
+	s.timer = ticks.NewTimer(s.onTimer)
 	s.bell = newBell(s)
 	s.initMerged()
 	return s, nil
@@ -226,6 +230,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.close()
+	s.timer.Stop()
 	s.goroutines.Wait()
 	s.sidePool.Close() // with Open this is the pool itself
 	return nil

@@ -86,7 +86,7 @@ func (e *explaining) runOnManyQueues(p *planTest, situation string) {
 	}
 	for _, key := range []string{"", e.key()} {
 		jobs[0].UniqueKey = key
-		b, err := s.newBatch(ctx, jobs)
+		b, err := s.newBatch(ctx, rowsOf(p, jobs), true)
 		e.must(err)
 		_, err = s.insert(ctx, b, s.db)
 		e.must(err)

@@ -5,9 +5,11 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 func (e *explaining) must(err error) {
@@ -52,6 +54,15 @@ func jobsOf(queue, group string, n int) []dibs.NewJob {
 	return jobs
 }
 
+func rowsOf(t testing.TB, jobs []dibs.NewJob) []checks.Row {
+	t.Helper()
+	rows, err := checks.Jobs(jobs, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
 func (e *explaining) enqueue(c conn) {
 	e.Helper()
 	later := jobsOf("g", e.group(), 2)
@@ -76,7 +87,7 @@ func (e *explaining) enqueue(c conn) {
 // copied runs the other statements of an enqueue by COPY.
 func (e *explaining) copied(c conn) {
 	e.Helper()
-	b, err := e.store.newBatch(e.Context(), jobsOf("g", e.group(), 10))
+	b, err := e.store.newBatch(e.Context(), rowsOf(e, jobsOf("g", e.group(), 10)), true)
 	e.must(err)
 	now, ids, err := e.store.draw(e.Context(), b, c)
 	e.must(err)
@@ -209,4 +220,26 @@ func (e *explaining) operate() {
 	}
 	_, err = s.Stats(ctx)
 	e.must(err)
+	e.schedules()
+}
+
+// schedules has a schedule tick.
+func (e *explaining) schedules() {
+	e.Helper()
+	ctx, s, name := e.Context(), e.store, "schedule"+e.round
+	_, err := s.SetSchedule(ctx, dibs.Schedule{Name: name, Spec: "every 1h", Kind: "k", Queue: "q"})
+	e.must(err)
+	_, err = s.ChangeSchedule(ctx, name, func(n *dibs.Schedule) { n.SkipOverlap = true })
+	e.must(err)
+	_, err = s.Schedules(ctx)
+	e.must(err)
+	_, err = e.conn.Exec(ctx, "update dibs.schedule set since = now() - interval '1 h', next_at = now() where name = $1", name)
+	e.must(err)
+	r := tickRound{conn: s.db}
+	e.must(s.tickSome(ctx, &r))
+	if len(r.queues) == 0 {
+		e.Error("the schedule has made no job")
+	}
+	e.must(s.db.run(ctx, step{sql: s.sql.get("ran_schedule"), args: []any{name, 1}}))
+	e.must(s.DeleteSchedule(ctx, name))
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -81,6 +82,7 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 		return err
 	}
 	s.noteSlots(p.percentUsed)
+	tickErr := s.mindTicks(ctx, p.clockDue)
 	for _, q := range p.groups { // no claim may come soon that would admit them
 		if err := s.admit(ctx, q); err != nil {
 			return err
@@ -88,37 +90,27 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 		s.Wake(q)
 	}
 	if !s.sweeper.due(&s.sweeper.prunedAt, s.sweeper.pause(p.newestTally)) {
-		return nil
+		return tickErr
 	}
 	if err := s.retain(ctx, out); err != nil {
 		return err
 	}
-	return s.mergeTally(ctx, p.newestTally)
+	return cmp.Or(s.mergeTally(ctx, p.newestTally), tickErr)
 }
 
 // pending describes the work for a sweep.
 type pending struct {
-	leasesEnded bool     // leases have ended
+	clockDue
 	newestTally int64    // id of the newest row of the tally
 	percentUsed int      // percent of the server's connections that are in use
 	groups      []string // queues with groups that have something to admit
 }
 
 func (s *Store) pending(ctx context.Context) (p pending, err error) {
-	err = s.upkeep.run(ctx, step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
-		return scan(&p.leasesEnded, &p.newestTally, &p.groups, &p.percentUsed)
+	err = s.upkeep.run(ctx, s.clockStep(&p.clockDue), step{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
+		return scan(&p.newestTally, &p.groups, &p.percentUsed)
 	}})
 	return p, err
-}
-
-// leasesEndedStep asks whether leases have ended, unless lost is nil.
-func (s *Store) leasesEndedStep(lost *bool) []step {
-	if lost == nil {
-		return nil
-	}
-	return []step{{sql: s.sql.get("pending"), row: func(scan func(...any) error) error {
-		return scan(lost, new(int64), new([]string), new(int))
-	}}}
 }
 
 // expire takes jobs whose lease ended away from their workers. It skips claims that another

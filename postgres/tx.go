@@ -20,6 +20,7 @@ type tx struct {
 	// ownTokens are the tokens of claims made through this tx: while the transaction is open
 	// no other worker can take their jobs, so their leases do not end.
 	ownTokens [][16]byte
+	enqueued  map[string]bool // queues that got jobs
 }
 
 // Tx is the store inside a pgx transaction, and inside those that pgx makes in it by savepoints.
@@ -72,7 +73,15 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if f == nil {
 		return &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that works in the transaction"}
 	}
-	return s.transactOnce(ctx, "transaction", func(t pgx.Tx) error { return f(s.Tx(t)) })
+	var own dibs.Tx
+	err := s.transactOnce(ctx, "transaction", func(t pgx.Tx) error {
+		own = s.Tx(t)
+		return f(own)
+	})
+	if err == nil {
+		own.Wake()
+	}
+	return err
 }
 
 // transact runs f in a transaction, and repeats it if it failed only because of concurrent
@@ -130,8 +139,24 @@ func (t *tx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, 
 		return nil, err
 	}
 	defer end()
-	out, _, err := t.s.enqueue(ctx, jobs, t.conn)
+	out, queues, err := t.s.enqueue(ctx, jobs, t.conn)
+	for _, q := range queues {
+		if t.enqueued == nil {
+			t.enqueued = map[string]bool{}
+		}
+		t.enqueued[q] = true
+	}
 	return out, err
+}
+
+// Wake implements dibs.Tx.
+func (t *tx) Wake() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for q := range t.enqueued {
+		t.s.Wake(q)
+	}
+	clear(t.enqueued)
 }
 
 // Claim implements dibs.Tx. It admits and sweeps in transactions of their own, so that the

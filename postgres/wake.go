@@ -67,6 +67,7 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 	if s == nil || s.bell == nil {
 		return nil, func() {} // the next call of a method that can fail says so
 	}
+	s.tends.Store(true)
 	b, ear := s.bell, make(chan struct{}, 1)
 	queue = cmp.Or(queue, dibs.DefaultQueue)
 	b.mu.Lock()

@@ -40,11 +40,16 @@ func checkJobs(jobs []dibs.NewJob) ([]checks.Row, error) {
 }
 
 func (s *session) enqueue(rows []checks.Row) ([]dibs.Enqueued, error) {
-	now, err := s.now()
-	if err != nil {
+	if err := s.fit(rows); err != nil {
 		return nil, err
 	}
-	if err := s.fit(rows); err != nil {
+	return s.enqueueRows(rows)
+}
+
+// enqueueRows inserts jobs into queues that exist.
+func (s *session) enqueueRows(rows []checks.Row) ([]dibs.Enqueued, error) {
+	now, err := s.now()
+	if err != nil {
 		return nil, err
 	}
 	news := make([]newJob, len(rows))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 func fromMicro(us int64) time.Time { return time.UnixMicro(us).UTC() }
@@ -86,19 +87,23 @@ func errorText(h []dibs.AttemptError) any {
 // scanClaimed reads a row of claim.sql or resume.sql.
 func scanClaimed(rows *sql.Rows) (*dibs.RawJob, error) {
 	j := &dibs.RawJob{State: dibs.Running}
-	return j, rows.Scan(&j.ID, text[string]{&j.Kind}, document{&j.Payload}, document{&j.Metadata}, &j.Priority, clock{&j.RunAt},
+	err := rows.Scan(&j.ID, text[string]{&j.Kind}, document{&j.Payload}, document{&j.Metadata}, &j.Priority, clock{&j.RunAt},
 		&j.Attempt, &j.Excused, &j.MaxAttempts, text[string]{&j.Group}, text[string]{&j.UniqueKey},
 		text[dibs.UniqueUntil]{&j.UniqueUntil}, &j.CancelRequested, clock{&j.CreatedAt}, history{&j.Errors})
+	ticks.Read(j)
+	return j, err
 }
 
 // scanJob reads a row of get.sql or a list.
 func scanJob(rows *sql.Rows) (*dibs.RawJob, error) {
 	j := &dibs.RawJob{}
-	return j, rows.Scan(&j.ID, text[string]{&j.Queue}, text[string]{&j.Kind}, text[dibs.State]{&j.State},
+	err := rows.Scan(&j.ID, text[string]{&j.Queue}, text[string]{&j.Kind}, text[dibs.State]{&j.State},
 		document{&j.Payload}, document{&j.Metadata}, &j.Priority, clock{&j.RunAt}, &j.Attempt, &j.Excused, &j.MaxAttempts,
 		text[string]{&j.Group}, &j.GroupLimit, text[string]{&j.UniqueKey}, text[dibs.UniqueUntil]{&j.UniqueUntil},
 		text[string]{&j.Worker}, tokenColumn{&j.Token}, clock{&j.LeaseUntil}, &j.CancelRequested,
 		clock{&j.CreatedAt}, clock{&j.ClaimedAt}, clock{&j.FinishedAt}, history{&j.Errors}, document{&j.Result})
+	ticks.Read(j)
+	return j, err
 }
 
 // scanQueue reads a row of queue.sql or queues.sql.

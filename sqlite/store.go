@@ -19,6 +19,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // Options of Open. The zero value is the default.
@@ -61,6 +62,7 @@ type Store struct {
 	callerPool *sql.DB
 	turn       *turn
 	wakeups    *wakeups
+	timer      *ticks.Timer // set to the next tick of a schedule, while somebody listens
 	closing    sync.Once
 }
 
@@ -101,7 +103,8 @@ func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
 	s.readers = openPool(dsn.reader, nil, 0)
 	s.readers.SetMaxOpenConns(5) // the wakeups use one of them
 	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
-	if s.wakeups, err = startWakeups(ctx, s.readers, s.sql); err != nil {
+	s.timer = ticks.NewTimer(s.onTimer)
+	if s.wakeups, err = startWakeups(ctx, s.readers, s.sql, s.timer); err != nil {
 		return err
 	}
 	if err := s.readers.QueryRowContext(ctx, mainFile).Scan(&s.path); err != nil {
@@ -123,6 +126,9 @@ func (s *Store) Close() (err error) {
 
 func (s *Store) release() error {
 	var errs []error
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	if s.writer != nil {
 		errs = append(errs, s.writer.stop())
 	}

@@ -57,6 +57,9 @@ func (s *session) sweep() (w dibs.Swept, err error) {
 	if w.Expired, err = s.expire(); err != nil {
 		return w, err
 	}
+	if err := s.tick(); err != nil {
+		return w, err
+	}
 	now, err := s.now()
 	if err != nil {
 		return w, err

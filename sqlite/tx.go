@@ -67,8 +67,19 @@ func (s *Store) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	if err := tx.Commit(); err != nil {
 		return wrap("transaction", err)
 	}
-	s.wakeups.broadcast(t.session.wakes())
+	t.Wake()
 	return nil
+}
+
+// Wake implements dibs.Tx.
+func (t *callerTx) Wake() {
+	if t.store == nil || t.session == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.store.wakeups.broadcast(t.session.wakes())
+	clear(t.session.woken)
 }
 
 // callerTx is the part of a store that works in the caller's transaction.

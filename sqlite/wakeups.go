@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // While a worker waits, the store looks for other processes' commits every lookEach, and
@@ -47,7 +48,8 @@ type wakeups struct {
 	mu        sync.Mutex
 	listeners map[string]map[chan struct{}]bool
 
-	session       *session // reads on conn
+	timer         *ticks.Timer // set to the next tick of a schedule
+	session       *session     // reads on conn
 	conn          *sql.Conn
 	prepared      *prepared
 	listenerAdded chan struct{} // receives when a listener has come
@@ -56,14 +58,14 @@ type wakeups struct {
 	stopped       chan struct{}
 }
 
-func startWakeups(ctx context.Context, readers *sql.DB, text *statements) (*wakeups, error) {
+func startWakeups(ctx context.Context, readers *sql.DB, text *statements, timer *ticks.Timer) (*wakeups, error) {
 	conn, err := readers.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	w := &wakeups{
-		listeners: make(map[string]map[chan struct{}]bool),
-		prepared:  newPrepared(conn), conn: conn, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
+		listeners: make(map[string]map[chan struct{}]bool), timer: timer,
+		prepared: newPrepared(conn), conn: conn, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
 	w.session = newSession(context.Background(), w.prepared, text)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -154,7 +156,8 @@ func (w *wakeups) loop() {
 }
 
 // look wakes the listeners of queues that have due jobs, if another connection has committed
-// since the last look, and reports whether any queue has. It ignores errors: claims report them.
+// since the last look, and reports whether any queue has. It sets the timer for the schedules,
+// which may have changed too. It ignores errors: claims report them.
 func (w *wakeups) look(last int64, queues []string) (version int64, work bool) {
 	version, err := w.session.dataVersion()
 	if err != nil || version == last {
@@ -167,7 +170,20 @@ func (w *wakeups) look(last int64, queues []string) (version int64, work bool) {
 		}
 	}
 	w.broadcast(ready)
+	w.setTimer()
 	return version, len(ready) > 0
+}
+
+// setTimer sets the timer to the next tick of a schedule.
+func (w *wakeups) setTimer() {
+	var at int64
+	switch found, err := w.session.one("next_tick", nil, &at); {
+	case err != nil: // the next look sets it
+	case found:
+		w.timer.Set(max(time.Until(fromMicro(at)), 0))
+	default:
+		w.timer.Unset()
+	}
 }
 
 func (w *wakeups) hasWork(queue string, now int64) bool {

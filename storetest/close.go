@@ -23,24 +23,34 @@ var closeCases = []oneCase{
 // everyCall returns a call of each method of a store, with valid input.
 func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string]func() error {
 	return map[string]func() error{
-		"Enqueue":  func() error { _, err := db.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}}); return err },
-		"Claim":    func() error { _, err := db.Claim(ctx, dibs.ClaimRequest{N: 1, Worker: "w"}); return err },
-		"Extend":   func() error { _, err := db.Extend(ctx, []dibs.Lease{j.Lease()}, 2*time.Hour); return err },
-		"Finish":   func() error { return db.Finish(ctx, []dibs.Outcome{j.Lease().Complete(nil)}) },
-		"Resume":   func() error { _, err := db.Resume(ctx, dibs.ClaimRequest{Worker: "w"}); return err },
-		"Sweep":    func() error { _, err := db.Sweep(ctx); return err },
-		"Get":      func() error { _, err := db.Get(ctx, j.ID); return err },
-		"List":     func() error { _, err := db.List(ctx, dibs.Filter{}); return err },
-		"Cancel":   func() error { _, _, err := db.Cancel(ctx, []int64{j.ID}); return err },
-		"Requeue":  func() error { _, err := db.Requeue(ctx, []int64{j.ID}); return err },
-		"Edit":     func() error { _, err := db.Edit(ctx, []int64{j.ID}, dibs.Edit{Priority: new(1)}); return err },
-		"Prune":    func() error { _, err := db.Prune(ctx, "", "", 0); return err },
-		"Queues":   func() error { _, err := db.Queues(ctx); return err },
-		"SetQueue": func() error { _, err := db.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)}); return err },
-		"SetGroup": func() error { return db.SetGroup(ctx, dibs.DefaultQueue, "g", 2) },
-		"Stats":    func() error { _, err := db.Stats(ctx); return err },
-		"Check":    func() error { _, err := db.Check(ctx); return err },
-		"InTx":     func() error { return db.InTx(ctx, func(dibs.Tx) error { return nil }) },
+		"Enqueue":   func() error { _, err := db.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}}); return err },
+		"Claim":     func() error { _, err := db.Claim(ctx, dibs.ClaimRequest{N: 1, Worker: "w"}); return err },
+		"Extend":    func() error { _, err := db.Extend(ctx, []dibs.Lease{j.Lease()}, 2*time.Hour); return err },
+		"Finish":    func() error { return db.Finish(ctx, []dibs.Outcome{j.Lease().Complete(nil)}) },
+		"Resume":    func() error { _, err := db.Resume(ctx, dibs.ClaimRequest{Worker: "w"}); return err },
+		"Sweep":     func() error { _, err := db.Sweep(ctx); return err },
+		"Get":       func() error { _, err := db.Get(ctx, j.ID); return err },
+		"List":      func() error { _, err := db.List(ctx, dibs.Filter{}); return err },
+		"Cancel":    func() error { _, _, err := db.Cancel(ctx, []int64{j.ID}); return err },
+		"Requeue":   func() error { _, err := db.Requeue(ctx, []int64{j.ID}); return err },
+		"Edit":      func() error { _, err := db.Edit(ctx, []int64{j.ID}, dibs.Edit{Priority: new(1)}); return err },
+		"Prune":     func() error { _, err := db.Prune(ctx, "", "", 0); return err },
+		"Queues":    func() error { _, err := db.Queues(ctx); return err },
+		"SetQueue":  func() error { _, err := db.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)}); return err },
+		"SetGroup":  func() error { return db.SetGroup(ctx, dibs.DefaultQueue, "g", 2) },
+		"Stats":     func() error { _, err := db.Stats(ctx); return err },
+		"Schedules": func() error { _, err := db.Schedules(ctx); return err },
+		"SetSchedule": func() error {
+			_, err := db.SetSchedule(ctx, dibs.Schedule{Name: "s", Spec: "@yearly", Kind: "k"})
+			return err
+		},
+		"SetSchedules":   func() error { return db.SetSchedules(ctx, "owner", nil) },
+		"NextTicks":      func() error { _, err := db.NextTicks(ctx, dibs.Schedule{Spec: "@yearly"}, 1); return err },
+		"ChangeSchedule": func() error { _, err := db.ChangeSchedule(ctx, "s", func(*dibs.Schedule) {}); return err },
+		"RunSchedule":    func() error { _, err := db.RunSchedule(ctx, "s"); return err },
+		"DeleteSchedule": func() error { return db.DeleteSchedule(ctx, "s") },
+		"Check":          func() error { _, err := db.Check(ctx); return err },
+		"InTx":           func() error { return db.InTx(ctx, func(dibs.Tx) error { return nil }) },
 	}
 }
 

@@ -147,6 +147,7 @@ func chapters() []chapter {
 		{name: "wide", cases: wideCases},
 		{name: "list", cases: listCases},
 		{name: "stats", cases: statsCases},
+		{name: "schedules", cases: scheduleCases},
 		{name: "repair", cases: repairCases},
 		{name: "limits", cases: limitCases},
 		{name: "wake", cases: wakeCases},

@@ -11,6 +11,7 @@ var wakeCases = []oneCase{
 	{"what this process enqueues wakes its waiters", wakeOwn},
 	{"every waiter of the queue is woken", wakeAll},
 	{"Wake wakes after a commit of the caller's own", wakeByHand},
+	{"a transaction wakes the queues that it has enqueued into", wakeByTx},
 	{"a finish that makes room wakes", wakeRoom},
 	{"what another process enqueues wakes where the database can tell", wakeOthers},
 	{"nobody has to listen", wakeNobody},
@@ -80,6 +81,25 @@ func wakeByHand(t *test) {
 	t.db.Wake("q")
 	t.waitForWake("after Wake", wake)
 	t.claimOne(dibs.ClaimRequest{Queue: "q"})
+}
+
+// wakeByTx has transactions wake the queues that they have enqueued into.
+func wakeByTx(t *test) {
+	enqueued, stop := t.db.Wakeups("q")
+	defer stop()
+	tx := t.beginTx()
+	tx.Wake() // it has enqueued nothing
+	t.enqueueOn(tx, dibs.NewJob{Queue: "q", Kind: "k"}, dibs.NewJob{Queue: "other", Kind: "k"})
+	t.must(tx.Commit())
+	tx.Wake()
+	t.waitForWake("after Tx.Wake", enqueued)
+	other, stopOther := t.db.Wakeups("other")
+	defer stopOther()
+	t.must(t.db.InTx(t.ctx, func(tx dibs.Tx) error {
+		_, err := tx.Enqueue(t.ctx, []dibs.NewJob{{Queue: "other", Kind: "k"}})
+		return err
+	}))
+	t.waitForWake("after InTx", other)
 }
 
 func wakeOthers(t *test) {

@@ -14,7 +14,7 @@ func addCommands(a *app, root *cobra.Command) {
 	}
 	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), ownJobsOnly(newEditCmd(a)), ownJobsOnly(newCancelCmd(a)), a.adoptable(newRequeueCmd(a)), ownJobsOnly(newPruneCmd(a)))
 	add(groupScripts, a.adoptable(newWorkCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
-	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a))
+	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a), newScheduleCmd(a))
 	add(groupRest, newAdoptCmd(a), newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())
 }
@@ -22,26 +22,27 @@ func addCommands(a *app, root *cobra.Command) {
 // otherWords are other queues' words for commands. The error for one of them names the
 // command.
 var otherWords = map[string][]string{
-	"enqueue": {"add", "push", "send", "insert", "publish", "put", "submit", "create", "new", "produce", "schedule"},
-	"ls":      {"list", "jobs", "find", "search"},
-	"show":    {"status", "get", "view", "inspect", "describe", "peek", "info"},
-	"edit":    {"update", "set", "change", "modify", "reschedule"},
-	"cancel":  {"abort", "kill", "stop", "revoke", "remove", "rm", "delete", "del"},
-	"requeue": {"retry", "rerun", "replay", "redo", "restart"},
-	"prune":   {"delete", "del", "remove", "rm", "purge", "clean", "clear", "flush", "vacuum", "drop"},
-	"work":    {"worker", "run", "consume", "consumer", "process", "start", "serve", "listen"},
-	"claim":   {"fetch", "dequeue", "pop", "take", "receive", "poll", "lease", "reserve"},
-	"extend":  {"renew", "touch", "heartbeat", "keepalive", "keep-alive"},
-	"finish":  {"ack", "nack", "complete", "done", "fail", "report", "release", "snooze"},
-	"stats":   {"status", "count", "counts", "metrics", "info"},
-	"top":     {"watch", "monitor", "ui", "dashboard"},
-	"queue":   {"queues", "config", "settings", "limit", "limits"},
-	"pause":   {"stop", "suspend", "disable", "hold"},
-	"resume":  {"unpause", "continue", "enable", "start"},
-	"migrate": {"init", "setup", "install", "schema", "upgrade"},
-	"check":   {"verify", "doctor", "validate", "fsck"},
-	"bench":   {"benchmark"},
-	"torture": {"chaos"},
+	"enqueue":  {"add", "push", "send", "insert", "publish", "put", "submit", "create", "new", "produce"},
+	"ls":       {"list", "jobs", "find", "search"},
+	"show":     {"status", "get", "view", "inspect", "describe", "peek", "info"},
+	"edit":     {"update", "set", "change", "modify", "reschedule"},
+	"cancel":   {"abort", "kill", "stop", "revoke", "remove", "rm", "delete", "del"},
+	"requeue":  {"retry", "rerun", "replay", "redo", "restart"},
+	"prune":    {"delete", "del", "remove", "rm", "purge", "clean", "clear", "flush", "vacuum", "drop"},
+	"work":     {"worker", "run", "consume", "consumer", "process", "start", "serve", "listen"},
+	"claim":    {"fetch", "dequeue", "pop", "take", "receive", "poll", "lease", "reserve"},
+	"extend":   {"renew", "touch", "heartbeat", "keepalive", "keep-alive"},
+	"finish":   {"ack", "nack", "complete", "done", "fail", "report", "release", "snooze"},
+	"stats":    {"status", "count", "counts", "metrics", "info"},
+	"top":      {"watch", "monitor", "ui", "dashboard"},
+	"queue":    {"queues", "config", "settings", "limit", "limits"},
+	"pause":    {"stop", "suspend", "disable", "hold"},
+	"resume":   {"unpause", "continue", "enable", "start"},
+	"migrate":  {"init", "setup", "install", "schema", "upgrade"},
+	"check":    {"verify", "doctor", "validate", "fsck"},
+	"bench":    {"benchmark"},
+	"schedule": {"schedules", "cron", "periodic", "every", "timer"},
+	"torture":  {"chaos"},
 }
 
 // markBegun makes a command set app.running when it begins: earlier errors are usage errors.

@@ -38,7 +38,7 @@ func newExitCodesTopic() *cobra.Command {
     3  a lease was lost: 'finish' or 'extend' was refused for some jobs, which were
        not changed (the others were)
     4  the database is unavailable: not reachable, wrong password, read-only, disk full
-    5  no such job or queue
+    5  no such job, queue or schedule
     6  the database has no dibs schema, or one of another version: see 'dibs migrate'
     7  done in part: 'enqueue --partial' skipped broken lines, or ids from stdin were
        changed before one that cannot be read
@@ -121,7 +121,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUnavailable
 	case errors.Is(err, dibs.ErrLeaseLost):
 		return exitLeaseLost
-	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue):
+	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue), errors.Is(err, dibs.ErrUnknownSchedule):
 		return exitNotFound
 	case errors.Is(err, dibs.ErrSchema):
 		return exitSchema

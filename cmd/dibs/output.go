@@ -98,11 +98,15 @@ the direction of text, are written as \u escapes.
   jobs        as 'claim', 'show' and 'ls' write them: id, queue, kind, state, payload,
               metadata, priority, run_at, attempt, max_attempts, group, unique_key,
               worker, token, lease_until, created_at, claimed_at, finished_at, errors,
-              result. What a job does not have is left out. The payload has the bytes
-              that were enqueued, without the spaces between its parts; 'dibs show ID
-              --payload' writes it as it is. With --table, "key" is the id of the row where that
-              is no whole number from 1 on: use it, and not the id, which many programs
-              round; without a limit, max_attempts is 0.
+              result; of a schedule's job also schedule and tick. What a job does not have is
+              left out. The payload has the bytes that were enqueued, without the spaces
+              between its parts; 'dibs show ID --payload' writes it as it is. With --table,
+              "key" is the id of the row where that is no whole number from 1 on: use it, and
+              not the id, which many programs round; without a limit, max_attempts is 0.
+  schedules   as 'schedule' writes them: name, spec, zone, queue, kind, payload, metadata,
+              priority, max_attempts, group, jitter, missed (once, skip, all), missed_limit,
+              skip_overlap, start, end, paused, owner, next, last_tick, last_job, since.
+              'schedule next': tick
   a run       as 'torture' writes it: kept; database, database_version, own_server,
               dibs_version, platform, cores, began, duration, took, workers, producers,
               seed, command (that repeats it); totals: operations, calls, unanswered,

@@ -116,6 +116,12 @@ func (p *program) jobEnv(job *dibs.RawJob) []string {
 	if job.MaxAttempts > 0 {
 		env = append(env, "DIBS_MAX_ATTEMPTS="+strconv.Itoa(job.MaxAttempts))
 	}
+	if job.Schedule != "" {
+		env = append(env, "DIBS_SCHEDULE="+job.Schedule)
+	}
+	if !job.Tick.IsZero() {
+		env = append(env, "DIBS_TICK="+job.Tick.Format(time.RFC3339Nano))
+	}
 	if p.table != nil {
 		env = append(env, "DIBS_JOB_KEY="+keyOf(job))
 	}

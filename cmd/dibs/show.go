@@ -104,6 +104,8 @@ func (a *app) writeJob(j *dibs.RawJob) {
 	if j.UniqueKey != "" {
 		line("unique", fmt.Sprintf("%s (until %s)", printable(j.UniqueKey), j.UniqueUntil))
 	}
+	line("schedule", printable(j.Schedule))
+	line("tick", at(j.Tick))
 	line("created", at(j.CreatedAt))
 	line("run_at", at(j.RunAt))
 	line("claimed", at(j.ClaimedAt))

@@ -44,6 +44,7 @@ The program gets the payload on stdin, JSON as it was enqueued (with --text, str
 plain text), and in its environment
 
   DIBS_JOB_ID DIBS_QUEUE DIBS_KIND DIBS_ATTEMPT DIBS_MAX_ATTEMPTS DIBS_GROUP DIBS_TOKEN
+  DIBS_SCHEDULE DIBS_TICK           of a schedule's job: its name, and the planned time
   DIBS_DB DIBS_SCHEMA DIBS_PREFIX   so that it can call dibs itself
   DIBS_TABLE DIBS_JOB_KEY           with --table: the mapping, and the id of the row
 

@@ -108,4 +108,29 @@ var timeVariants = []Variant{
 			}},
 		},
 	},
+	{
+		Name:  "tick-unlocked",
+		Fault: "A process takes the tick of a schedule without locking it.",
+		Harm:  "Two processes that look at the same time enqueue a job each.",
+		Patches: []Patch{
+			{"postgres", "TestATickThatIsUnderWayIsNobodyElses", []Edit{
+				{"sql/schedules_due.sql", "limit $1\nfor no key update of s skip locked\n", "limit $1\n"},
+			}},
+		},
+		Untortured: "it sets no schedules",
+	},
+	{
+		Name:  "tick-overlap",
+		Fault: "A tick does not look whether the job of the tick before has ended.",
+		Harm:  "Jobs run beside each other although their schedule says that they must not.",
+		Patches: []Patch{
+			{"postgres", "TestStore/schedules/a tick makes no job while the last one has not ended, if the schedule says so", []Edit{
+				{"sql/schedules_due.sql", "        where j.id = s.last_job\n", "        where j.id = s.last_job and false\n"},
+			}},
+			{"sqlite", "TestStore/schedules/a tick makes no job while the last one has not ended, if the schedule says so", []Edit{
+				{"sql/schedules_due.sql", "    where j.id = s.last_job\n", "    where j.id = s.last_job and false\n"},
+			}},
+		},
+		Untortured: "it sets no schedules",
+	},
 }

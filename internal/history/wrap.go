@@ -242,3 +242,5 @@ func (w *wrappedTx) Claim(ctx context.Context, q dibs.ClaimRequest) ([]*dibs.Raw
 func (w *wrappedTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	return w.r.finish(w.id, outcomes, func() error { return w.tx.Finish(ctx, outcomes) })
 }
+
+func (w *wrappedTx) Wake() { w.tx.Wake() }

@@ -49,6 +49,22 @@ create table dibs.group_limit (
     primary key (queue, group_key)
 );
 
+-- A schedule enqueues a job at each of its ticks.
+create table dibs.schedule (
+    name      text collate "C" primary key,
+    owner     text collate "C" not null, -- whose list it is in; empty: nobody's
+    version   bigint not null default 1,
+    settings  text not null, -- JSON, as programs read and write it
+    payload   text not null, -- of its jobs
+    metadata  text,
+    paused    boolean not null,
+    since     timestamptz not null, -- when its spec was set: intervals are counted from here
+    next_at   timestamptz, -- null: no tick will come
+    last_tick timestamptz,
+    last_job  bigint
+);
+create index schedule_next on dibs.schedule (next_at) where next_at is not null;
+
 create sequence dibs.job_id;
 
 -- Live jobs. No index contains the columns that claim and extend change (token,

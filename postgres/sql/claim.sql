@@ -6,12 +6,10 @@
 --   $9 how to scan (0: the gap between two known lanes, 1: a lane, oldest first, 2: a
 --   lane, newest first, 3: the put-back jobs of a lane), $10 lowest and $11 highest
 --   priority, $12 run_at and $13 id of the place to start, or for 3, to end; $14
---   transactions that must still run for these places to hold (marks.go); $15 whether to
---   look for leases that have ended, in any queue.
+--   transactions that must still run for these places to hold (marks.go).
 -- Columns out: whether one of $14 has ended, and nothing was claimed; how many pages of
 --   the ready index it has read, by the connection's own counter (all are read before the
---   first row is returned); whether leases have ended, null if $15 is false; the job's
---   columns after the claim.
+--   first row is returned); the job's columns after the claim.
 --   One row with a null id if nothing was due; no row at all if the settings have
 --   another version, or another claim has the turn.
 -- Concurrency: the lanes' rows are locked as they are found, and locked rows are
@@ -47,11 +45,6 @@ with turn as materialized (
         group_limit,
         pg_stat_get_xact_blocks_fetched('dibs.job_ready'::regclass) as pages,
         late.ended as late,
-        case when $15 then exists (
-            select
-            from dibs.claim c
-            where c.check_at <= statement_timestamp()
-        ) end as lost,
         -- for groups, limits and LIFO {
         case when grouped then (
             select count(*)
@@ -200,7 +193,6 @@ with turn as materialized (
 select
     s.late,
     pg_stat_get_xact_blocks_fetched('dibs.job_ready'::regclass) - s.pages,
-    s.lost,
     t.id,
     t.kind,
     coalesce(t.payload, w.payload, 'null'),

@@ -1,14 +1,9 @@
 -- Purpose: find out what a sweep has to do.
 -- Parameters: none.
--- Columns out: whether leases have ended; the newest row of the tally; the queues in
---   which grouped jobs wait to be admitted; percent of the server's connections in use.
+-- Columns out: the newest row of the tally; the queues in which grouped jobs wait to be
+--   admitted; percent of the server's connections in use.
 -- Concurrency: a plain read; admitting itself takes a turn (turn_admit.sql).
 select
-    exists (
-        select
-        from dibs.claim c
-        where c.check_at <= statement_timestamp()
-    ),
     (
         select coalesce(max(t.id), 0)
         from dibs.tally t

@@ -40,6 +40,22 @@ create table dibs_queue (
   created_at integer not null
 ) strict, without rowid;
 
+-- A schedule enqueues a job at each of its ticks.
+create table dibs_schedule (
+  name text primary key,
+  owner text not null, -- whose list it is in; empty: nobody's
+  settings text not null, -- JSON, as programs read and write it
+  paused integer not null,
+  since integer not null, -- when its spec was set: intervals are counted from here
+  next_at integer, -- null: no tick will come
+  last_tick integer,
+  last_job integer,
+  metadata text,
+  payload text not null -- of its jobs
+) strict;
+
+create index dibs_schedule_next on dibs_schedule (next_at) where next_at is not null;
+
 -- Live jobs. gate: 0 ready (or claimed), 1 blocked by its group, 2 grouped and not yet due,
 -- 3 claimed in a queue with a concurrency limit.
 create table dibs_job (

@@ -156,6 +156,19 @@ CREATE TABLE dibs_queue (
   created_at integer not null
 ) strict, without rowid;
 
+CREATE TABLE dibs_schedule (
+  name text primary key,
+  owner text not null, -- whose list it is in; empty: nobody's
+  settings text not null, -- JSON, as programs read and write it
+  paused integer not null,
+  since integer not null, -- when its spec was set: intervals are counted from here
+  next_at integer, -- null: no tick will come
+  last_tick integer,
+  last_job integer,
+  metadata text,
+  payload text not null -- of its jobs
+) strict;
+
 CREATE TABLE dibs_tally (
   queue text not null,
   minute integer not null,
@@ -195,4 +208,6 @@ CREATE INDEX dibs_job_ready on dibs_job (queue, priority, run_at, id, kind, toke
 
 CREATE UNIQUE INDEX dibs_job_unique on dibs_job (queue, unique_key)
   where unique_held = 1;
+
+CREATE INDEX dibs_schedule_next on dibs_schedule (next_at) where next_at is not null;
 

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+func newScheduleCmd(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedule",
+		Short: "Enqueue jobs at set times",
+		Long: `Schedules enqueue a job at each of their ticks: at set times, as cron does, or at an
+interval. Each tick makes exactly one job, however many processes are working and whenever
+they crash. Every 'dibs work' looks after all schedules of its database.`,
+		Example: `  dibs schedule add tidy --every 90s
+  dibs schedule add report --cron '0 9 * * mon-fri' --zone Europe/Berlin --queue reports
+  dibs schedule ls
+  dibs schedule next report`,
+	}
+	for _, c := range []*cobra.Command{
+		newScheduleAddCmd(a), newScheduleSetCmd(a), newScheduleLsCmd(a), newScheduleShowCmd(a), newScheduleNextCmd(a),
+		newSchedulePauseCmd(a, true), newSchedulePauseCmd(a, false), newScheduleRunCmd(a), newScheduleRmCmd(a),
+	} {
+		c.Flags().SortFlags = false
+		cmd.AddCommand(c)
+	}
+	return cmd
+}
+
+func newScheduleAddCmd(a *app) *cobra.Command {
+	var f scheduleFlags
+	cmd := &cobra.Command{
+		Use:   "add NAME (--every DURATION | --cron SPEC) [flags]",
+		Short: "Make a schedule",
+		Long: `Make a schedule, and show it with its next ticks. The queue, unless given, is the schedule's
+name, and the kind is the queue's name.
+
+--cron takes five fields: minute, hour, day of month, month, day of week; or six with the
+second first; or @hourly, @daily, @weekly, @monthly, @yearly. Fields have lists (1,15), ranges
+(mon-fri), steps (*/10), and L, 15W, fri#2 and fri#L for days. A job at a time of day runs once
+a day where the clocks change: at the change if its time is left out, and only the first time
+if it comes twice. An interval is counted from --start, or from now.`,
+		Example: `  dibs schedule add tidy --every 90s
+  dibs schedule add report --cron '0 9 * * mon-fri' --zone Europe/Berlin --queue reports
+  dibs schedule add invoices --cron '0 4 L * *' --payload '{"month":"last"}' --missed all`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s := dibs.Schedule{Name: args[0], Queue: args[0]}
+			if err := f.apply(cmd, &s); err != nil {
+				return err
+			}
+			if s.Kind == "" {
+				s.Kind = s.Queue
+			}
+			if s.Spec == "" {
+				return usagef(cmd, "when? give --every or --cron")
+			}
+			return a.withDatabase(cmd.Context(), func(db dibs.Database) error {
+				list, err := db.Schedules(cmd.Context())
+				if err != nil {
+					return err
+				}
+				for _, old := range list {
+					if old.Name == s.Name {
+						return &hintError{fmt.Errorf("schedule %q exists already: %w", s.Name, dibs.ErrInvalid), "'dibs schedule set' changes it"}
+					}
+				}
+				return a.setSchedule(cmd.Context(), db, s)
+			})
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.paused, "paused", false, "make it paused")
+	return cmd
+}
+
+// setSchedule stores a schedule and shows it.
+func (a *app) setSchedule(ctx context.Context, db dibs.Database, s dibs.Schedule) error {
+	s, err := db.SetSchedule(ctx, s)
+	if err != nil {
+		return err
+	}
+	return a.showSchedule(ctx, db, s)
+}
+
+func newScheduleSetCmd(a *app) *cobra.Command {
+	var f scheduleFlags
+	cmd := &cobra.Command{
+		Use:   "set NAME [flags]",
+		Short: "Change a schedule",
+		Example: `  dibs schedule set report --cron '30 8 * * mon-fri'
+  dibs schedule set report --end 2027-01-01`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := f.apply(cmd, &dibs.Schedule{}); err != nil {
+				return err
+			}
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				s, err := db.ChangeSchedule(cmd.Context(), args[0], func(s *dibs.Schedule) { _ = f.apply(cmd, s) }) // it has succeeded before
+				if err != nil {
+					return scheduleError(err)
+				}
+				return a.showSchedule(cmd.Context(), db, s)
+			})
+		},
+		ValidArgsFunction: a.completeSchedule,
+	}
+	f.add(cmd)
+	return cmd
+}
+
+// scheduleError adds what to do about a schedule that does not exist.
+func scheduleError(err error) error {
+	if errors.Is(err, dibs.ErrUnknownSchedule) {
+		return &hintError{err, "'dibs schedule ls' lists them"}
+	}
+	return err
+}
+
+// withSchedule runs f with an existing schedule.
+func (a *app) withSchedule(ctx context.Context, name string, f func(dibs.Database, dibs.Schedule) error) error {
+	return a.withExistingDatabase(ctx, func(db dibs.Database) error {
+		list, err := db.Schedules(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range list {
+			if s.Name == name {
+				return f(db, s)
+			}
+		}
+		return scheduleError(fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name))
+	})
+}
+
+func newScheduleLsCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "ls",
+		Short: "List the schedules",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				list, err := db.Schedules(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return a.listSchedules(list)
+			})
+		},
+	}
+}
+
+func newScheduleShowCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "Show a schedule and its next ticks",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withSchedule(cmd.Context(), args[0], func(db dibs.Database, s dibs.Schedule) error {
+				return a.showSchedule(cmd.Context(), db, s)
+			})
+		},
+		ValidArgsFunction: a.completeSchedule,
+	}
+}
+
+func newScheduleNextCmd(a *app) *cobra.Command {
+	n := 5
+	var f scheduleFlags
+	cmd := &cobra.Command{
+		Use:   "next [NAME] [-n N] [--cron SPEC | --every DURATION] [--zone ZONE]",
+		Short: "List the next ticks of a schedule, or of a spec",
+		Example: `  dibs schedule next report -n 10
+  dibs schedule next --cron '0 9 * * mon-fri' --zone Europe/Berlin`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			list := func(db dibs.Database, s dibs.Schedule) error {
+				if err := f.apply(cmd, &s); err != nil {
+					return err
+				}
+				next, err := db.NextTicks(cmd.Context(), s, n)
+				if err != nil {
+					return err
+				}
+				return a.listTicks(s, next)
+			}
+			if len(args) > 0 {
+				return a.withSchedule(cmd.Context(), args[0], list)
+			}
+			if f.cron == "" && f.every == 0 {
+				return usagef(cmd, "of what? name a schedule, or give --cron or --every")
+			}
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error { return list(db, dibs.Schedule{}) })
+		},
+		ValidArgsFunction: a.completeSchedule,
+	}
+	cmd.Flags().IntVarP(&n, "number", "n", n, "how many")
+	f.addSpec(cmd)
+	return cmd
+}
+
+func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "pause NAME...",
+		Short: "Pause schedules; ticks that pass meanwhile are left out",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				for _, name := range args {
+					s, err := db.ChangeSchedule(cmd.Context(), name, func(s *dibs.Schedule) { s.Paused = pause })
+					switch {
+					case err != nil:
+						return scheduleError(err)
+					case a.json:
+						a.tell(scheduleJSONOf(s))
+					case pause:
+						a.say("paused %s", printable(name))
+					default:
+						a.say("resumed %s; next tick %s", printable(name), a.tickText(s, s.Next))
+					}
+				}
+				return nil
+			})
+		},
+		ValidArgsFunction: a.completeSchedule,
+	}
+	if !pause {
+		cmd.Use, cmd.Short = "resume NAME...", "Resume paused schedules"
+	}
+	return cmd
+}
+
+func newScheduleRunCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "run NAME",
+		Short: "Enqueue a schedule's job now, besides its ticks",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				e, err := db.RunSchedule(cmd.Context(), args[0])
+				switch {
+				case err != nil:
+					return scheduleError(err)
+				case a.json:
+					a.tell(e)
+				default:
+					a.say("enqueued job %d", e.ID)
+				}
+				return nil
+			})
+		},
+		ValidArgsFunction: a.completeSchedule,
+	}
+}
+
+func newScheduleRmCmd(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "rm NAME...",
+		Short: "Delete schedules; their jobs stay",
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				for _, name := range args {
+					if err := db.DeleteSchedule(cmd.Context(), name); err != nil {
+						return scheduleError(err)
+					}
+					if a.json {
+						a.tell(map[string]string{"deleted": name})
+					} else {
+						a.say("deleted schedule %s", printable(name))
+					}
+				}
+				return nil
+			})
+		},
+		ValidArgsFunction: a.completeSchedule,
+	}
+}
+
+// completeSchedule offers the names of schedules to the shell.
+func (a *app) completeSchedule(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	var names []string
+	_ = a.withExistingDatabase(ctx, func(db dibs.Database) error { // an error would disturb the prompt
+		list, err := db.Schedules(ctx)
+		for _, s := range list {
+			names = append(names, s.Name)
+		}
+		return err
+	})
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

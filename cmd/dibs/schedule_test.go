@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSchedules(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("enqueue", "other")
+		if got := c.ok("schedule", "ls"); !strings.HasPrefix(got, "no schedules yet") {
+			c.t.Errorf("dibs schedule ls writes %q", got)
+		}
+		c.ok("schedule", "add", "tidy", "--every", "90s")
+		added := c.ok("schedule", "add", "report", "--cron", "0 9 * * mon-fri", "--zone", "Europe/Berlin", "--queue", "reports", "--payload", `{"to":"ann"}`,
+			"--missed", "all", "--jitter", "30s", "--skip-overlap", "--priority", "7")
+		for _, want := range []string{"report\n", "0 9 * * mon-fri (Europe/Berlin)", "queue      reports", "kind       reports", `"to": "ann"`, "all, 100 at most", "jitter     30s", "no job while", "09:00:00 CE"} {
+			if !strings.Contains(added, want) {
+				c.t.Errorf("dibs schedule add lacks %q:\n%s", want, added)
+			}
+		}
+		c.has(c.row(c.ok("schedule", "show", "tidy", "--json")), object{
+			"name": "tidy", "spec": "every 1m30s", "zone": "UTC", "queue": "tidy", "kind": "tidy", "payload": nil, "missed": "once", "paused": false, "jitter": 0,
+		})
+		if rows := c.rows(c.ok("schedule", "ls", "--json")); len(rows) != 2 || rows[0]["name"] != "report" || rows[0]["jitter"] != 30.0 {
+			c.t.Errorf("dibs schedule ls --json: %v", rows)
+		}
+		lines := strings.Split(c.ok("schedule", "ls"), "\n")
+		if !strings.HasPrefix(lines[0], "SCHEDULE  SPEC") || !strings.Contains(lines[2], "tidy") || !strings.Contains(lines[2], "every 1m30s") {
+			c.t.Errorf("dibs schedule ls writes:\n%s", strings.Join(lines, "\n"))
+		}
+		c.fails(exitUsage, "", []string{"schedule", "add", "tidy", "--every", "1m"}, `schedule "tidy" exists already`, "dibs schedule set")
+		c.ok("schedule", "set", "tidy", "--every", "2m", "--payload", "5")
+		c.has(c.row(c.ok("schedule", "show", "tidy", "--json")), object{"spec": "every 2m0s", "payload": 5})
+		c.ok("schedule", "set", "report", "--missed", "skip")
+		c.has(c.row(c.ok("schedule", "show", "report", "--json")), object{"missed": "skip", "skip_overlap": true})
+
+		if got := strings.Split(strings.TrimSpace(c.ok("schedule", "next", "report", "-n", "4")), "\n"); len(got) != 4 || !strings.Contains(got[0], " 09:00:00 CE") {
+			c.t.Errorf("dibs schedule next writes %q", got)
+		}
+		if got := c.rows(c.ok("schedule", "next", "--cron", "@yearly", "--json", "-n", "2")); len(got) != 2 || got[0]["tick"] != fmt.Sprintf("%d-01-01T00:00:00Z", time.Now().UTC().Year()+1) {
+			c.t.Errorf("dibs schedule next --cron writes %v", got)
+		}
+		if got := c.ok("schedule", "pause", "tidy"); got != "paused tidy\n" {
+			c.t.Errorf("dibs schedule pause writes %q", got)
+		}
+		if got := c.ok("schedule", "ls"); !strings.Contains(got, "paused") {
+			c.t.Errorf("dibs schedule ls does not tell:\n%s", got)
+		}
+		job := c.row(c.ok("schedule", "run", "tidy", "--json"))
+		c.has(c.row(c.ok("claim", "tidy")), object{"id": job["id"], "payload": 5, "schedule": "tidy"})
+		if got := c.ok("schedule", "resume", "tidy"); !strings.HasPrefix(got, "resumed tidy; next tick 20") {
+			c.t.Errorf("dibs schedule resume writes %q", got)
+		}
+		if got := c.ok("schedule", "rm", "tidy", "report"); got != "deleted schedule tidy\ndeleted schedule report\n" {
+			c.t.Errorf("dibs schedule rm writes %q", got)
+		}
+		for _, args := range [][]string{{"show", "x"}, {"set", "x", "--every", "1m"}, {"pause", "x"}, {"resume", "x"}, {"run", "x"}, {"rm", "x"}, {"next", "x"}} {
+			c.fails(exitNotFound, "", append([]string{"schedule"}, args...), "unknown schedule", "dibs schedule ls")
+		}
+		for _, test := range []struct{ message, args string }{
+			{"give --every or --cron", "add x"},
+			{"schedule.spec: ", "add x --cron nonsense"},
+			{"schedule.spec: the interval must be", "add x --every 1ms"},
+			{"schedule.zone: ", "add x --every 1m --zone Nowhere"},
+			{"schedule.payload: ", "add x --every 1m --payload {"},
+			{"none of the others can be", "add x --every 1m --cron @daily"},
+			{"name a schedule", "next"},
+			{"n: must be 1 to 1000", "next --every 1m -n 0"},
+		} {
+			c.fails(exitUsage, "", append([]string{"schedule"}, strings.Fields(test.args)...), test.message)
+		}
+		if got := c.ok("schedule", "ls"); !strings.HasPrefix(got, "no schedules yet") {
+			c.t.Errorf("after that there are schedules:\n%s", got)
+		}
+	})
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+)
+
+// scheduleFlags holds the flags that describe a schedule.
+type scheduleFlags struct {
+	cron  string
+	every durationFlag
+	zone  string
+
+	queue, kind, payload, metadata, group string
+	priority, maxAttempts                 int
+
+	jitter      durationFlag
+	missed      string
+	missedLimit int
+	skipOverlap bool
+	start, end  timeFlag
+	paused      bool
+}
+
+func (f *scheduleFlags) addSpec(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	fs.Var(&f.every, "every", "interval between ticks, at least 1s")
+	fs.StringVar(&f.cron, "cron", "", "`SPEC` of the ticks: five or six fields, or a word such as @daily")
+	fs.StringVar(&f.zone, "zone", "UTC", "time `ZONE` of --cron, such as Europe/Berlin")
+	cmd.MarkFlagsMutuallyExclusive("every", "cron")
+}
+
+func (f *scheduleFlags) add(cmd *cobra.Command) {
+	f.addSpec(cmd)
+	fs := cmd.Flags()
+	fs.StringVarP(&f.queue, "queue", "q", "", "`QUEUE` of the jobs")
+	fs.StringVarP(&f.kind, "kind", "k", "", "`KIND` of the jobs")
+	fs.StringVar(&f.payload, "payload", "null", "of the jobs, `JSON`")
+	fs.StringVar(&f.metadata, "metadata", "", "of the jobs, a small `JSON` object")
+	fs.IntVarP(&f.priority, "priority", "p", dibs.DefaultPriority, "of the jobs, `0-32767`, small first")
+	fs.IntVar(&f.maxAttempts, "max-attempts", 0, "of the jobs; 0: the queue's")
+	fs.StringVarP(&f.group, "group", "g", "", "`GROUP` of the jobs")
+	fs.Var(&f.jitter, "jitter", "start each job up to so much later, at random")
+	fs.StringVar(&f.missed, "missed", string(dibs.MissedOnce), "what becomes of ticks that passed while nobody worked: once (one\njob for all of them), skip or all")
+	fs.IntVar(&f.missedLimit, "missed-limit", dibs.DefaultMissedLimit, "for --missed all: how many jobs at most")
+	fs.BoolVar(&f.skipOverlap, "skip-overlap", false, "no job while the one of the tick before has not ended")
+	fs.Var(&f.start, "start", "`TIME` before which there is no tick")
+	fs.Var(&f.end, "end", "`TIME` after which there is no tick")
+}
+
+// apply makes the changes that the flags ask for.
+func (f *scheduleFlags) apply(cmd *cobra.Command, s *dibs.Schedule) error {
+	changed := cmd.Flags().Changed
+	for name, set := range map[string]func(){
+		"every":        func() { s.Spec = "every " + time.Duration(f.every).String() },
+		"cron":         func() { s.Spec = f.cron },
+		"zone":         func() { s.Zone = f.zone },
+		"queue":        func() { s.Queue = f.queue },
+		"kind":         func() { s.Kind = f.kind },
+		"payload":      func() { s.Payload = json.RawMessage(f.payload) },
+		"metadata":     func() { s.Metadata = json.RawMessage(f.metadata) },
+		"priority":     func() { s.Priority = &f.priority },
+		"max-attempts": func() { s.MaxAttempts = f.maxAttempts },
+		"group":        func() { s.Group = f.group },
+		"jitter":       func() { s.Jitter = time.Duration(f.jitter) },
+		"missed-limit": func() { s.MissedLimit = f.missedLimit },
+		"skip-overlap": func() { s.SkipOverlap = f.skipOverlap },
+		"start":        func() { s.Start = time.Time(f.start) },
+		"end":          func() { s.End = time.Time(f.end) },
+		"paused":       func() { s.Paused = f.paused },
+	} {
+		if changed(name) {
+			set()
+		}
+	}
+	if changed("missed") {
+		if s.Missed = dibs.Missed(f.missed); s.Missed != dibs.MissedAll && !changed("missed-limit") {
+			s.MissedLimit = 0
+		}
+	}
+	if changed("cron") && f.cron == "" {
+		return usagef(cmd, "--cron needs a spec, such as '0 9 * * mon-fri'")
+	}
+	return nil
+}
+
+// scheduleJSON is dibs.Schedule with durations in seconds.
+type scheduleJSON struct {
+	dibs.Schedule
+	Jitter seconds `json:"jitter"`
+}
+
+func scheduleJSONOf(s dibs.Schedule) scheduleJSON {
+	if raw, ok := s.Payload.(json.RawMessage); ok && !json.Valid(raw) {
+		s.Payload = string(raw)
+	}
+	if len(s.Metadata) > 0 && !json.Valid(s.Metadata) {
+		s.Metadata = encode(string(s.Metadata))
+	}
+	return scheduleJSON{Schedule: s, Jitter: seconds(s.Jitter)}
+}
+
+func (a *app) listSchedules(list []dibs.Schedule) error {
+	if a.json {
+		for _, s := range list {
+			if err := a.writeJSON(scheduleJSONOf(s)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(a.stdout, "no schedules yet; 'dibs schedule add' makes them")
+		return nil
+	}
+	t := a.tableOf("SCHEDULE", "SPEC", "ZONE", "QUEUE", "KIND", "NEXT", "LAST", "#JOB")
+	for _, s := range list {
+		last, job := "-", "-"
+		if !s.LastTick.IsZero() {
+			last = since(time.Now(), s.LastTick)
+		}
+		if s.LastJob > 0 {
+			job = fmt.Sprint(s.LastJob)
+		}
+		t.AppendRow(table.Row{a.cell(s.Name, 24), a.cell(s.Spec, 24), a.cell(s.Zone, 20), a.cell(s.Queue, 20), a.cell(s.Kind, 20), a.tickText(s, s.Next), last, job})
+	}
+	t.Render()
+	return nil
+}
+
+// tickText is a tick in the schedule's zone, or why there is none.
+func (a *app) tickText(s dibs.Schedule, t time.Time) string {
+	switch {
+	case !t.IsZero():
+		return inZone(s, t).Format("2006-01-02 15:04:05 MST") + a.paint(faint, " ("+since(time.Now(), t)+")")
+	case s.Paused:
+		return a.paint(yellow, "paused")
+	}
+	return "none"
+}
+
+func inZone(s dibs.Schedule, t time.Time) time.Time {
+	if z, err := time.LoadLocation(cmp.Or(s.Zone, "UTC")); err == nil {
+		return t.In(z)
+	}
+	return t
+}
+
+func (a *app) showSchedule(ctx context.Context, db dibs.Database, s dibs.Schedule) error {
+	if a.json {
+		return a.writeJSON(scheduleJSONOf(s))
+	}
+	line := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(a.stdout, "  %s  %s\n", a.paint(faint, fmt.Sprintf("%-9s", name)), value)
+		}
+	}
+	title := a.paint(bold, printable(s.Name))
+	if s.Paused {
+		title += a.paint(yellow, "  paused")
+	}
+	fmt.Fprintln(a.stdout, title)
+	line("spec", printable(s.Spec)+" ("+printable(s.Zone)+")")
+	line("queue", printable(s.Queue))
+	line("kind", printable(s.Kind))
+	raw, _ := s.Payload.(json.RawMessage)
+	line("payload", indentJSON(raw))
+	line("metadata", indentJSON(s.Metadata))
+	line("group", printable(s.Group))
+	if s.Priority != nil {
+		line("priority", fmt.Sprint(*s.Priority))
+	}
+	if s.MaxAttempts > 0 {
+		line("attempts", fmt.Sprint(s.MaxAttempts))
+	}
+	if s.Jitter > 0 {
+		line("jitter", formatDuration(s.Jitter))
+	}
+	missed := string(s.Missed)
+	if s.Missed == dibs.MissedAll {
+		missed += fmt.Sprintf(", %d at most", s.MissedLimit)
+	}
+	line("missed", missed)
+	if s.SkipOverlap {
+		line("overlap", "no job while the one before has not ended")
+	}
+	if !s.Start.IsZero() {
+		line("start", a.tickText(s, s.Start))
+	}
+	if !s.End.IsZero() {
+		line("end", a.tickText(s, s.End))
+	}
+	line("owner", printable(s.Owner))
+	if !s.LastTick.IsZero() {
+		line("last", a.tickText(s, s.LastTick)+fmt.Sprintf(", job %d", s.LastJob))
+	}
+	if s.Next.IsZero() {
+		line("next", a.tickText(s, s.Next))
+		return nil
+	}
+	next, err := db.NextTicks(ctx, s, 3)
+	if err != nil {
+		return err
+	}
+	texts := make([]string, len(next))
+	for i, t := range next {
+		texts[i] = a.tickText(s, t)
+	}
+	line("next", strings.Join(texts, "\n             "))
+	return nil
+}
+
+func (a *app) listTicks(s dibs.Schedule, next []time.Time) error {
+	for _, t := range next {
+		if a.json {
+			if err := a.writeJSON(map[string]time.Time{"tick": t}); err != nil {
+				return err
+			}
+			continue
+		}
+		a.say("%s", a.tickText(s, t))
+	}
+	if len(next) == 0 && !a.json {
+		a.say("none")
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestWorkRunsSchedules has dibs work look after a schedule, and its programs learn the tick.
+func TestWorkRunsSchedules(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("schedule", "add", "beat", "--every", "1s")
+		out := filepath.Join(c.t.TempDir(), "out")
+		w := c.work("beat", "--", "sh", "-c", `echo "$DIBS_SCHEDULE $DIBS_TICK" >>`+out)
+		var lines []string
+		for deadline := time.Now().Add(patience); len(lines) < 2; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				c.t.Fatalf("only %d jobs have run", len(lines))
+			}
+			text, _ := os.ReadFile(out) // it does not exist before the first job
+			lines = strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		}
+		w.stop()
+		c.end(w)
+		var ticks []time.Time
+		for _, line := range lines[:2] {
+			tick, err := time.Parse("beat "+time.RFC3339Nano, line)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			ticks = append(ticks, tick)
+		}
+		if d := ticks[1].Sub(ticks[0]); d <= 0 || d%time.Second != 0 {
+			c.t.Errorf("the first two jobs were for ticks %v apart", d)
+		}
+	})
+}

@@ -1,0 +1,251 @@
+package ticks
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+const maxJitter = 24 * time.Hour
+
+// Check returns a schedule with its defaults filled in, as stores keep it, or says which
+// field is wrong. limit gives a queue's payload limit in bytes.
+func Check(s dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
+	if err := checks.Name("schedule.name", s.Name); err != nil {
+		return s, err
+	}
+	rows, err := checks.Jobs([]dibs.NewJob{{
+		Queue: s.Queue, Kind: s.Kind, Payload: s.Payload, Metadata: s.Metadata,
+		Priority: s.Priority, MaxAttempts: s.MaxAttempts, Group: s.Group,
+	}}, limit)
+	if err != nil {
+		return s, ofSchedule(err, "jobs[0].")
+	}
+	priority := int(rows[0].Priority)
+	s.Queue, s.Payload, s.Metadata, s.Priority = rows[0].Queue, json.RawMessage(rows[0].Payload), rows[0].Metadata, &priority
+	if _, _, ok := tickIn(s.Metadata); ok {
+		return s, invalid("metadata", "must not have the member %q: the store adds it", scheduleMember)
+	}
+	s.Missed, s.Zone, s.Spec = cmp.Or(s.Missed, dibs.MissedOnce), cmp.Or(s.Zone, "UTC"), strings.TrimSpace(s.Spec)
+	s.Start, s.End = s.Start.UTC().Truncate(time.Microsecond), s.End.UTC().Truncate(time.Microsecond)
+	if s.Missed == dibs.MissedAll {
+		s.MissedLimit = cmp.Or(s.MissedLimit, dibs.DefaultMissedLimit)
+	}
+	for field, t := range map[string]time.Time{"start": s.Start, "end": s.End} {
+		if checks.RunAt(t) != nil {
+			return s, invalid(field, "must lie in the years 1 to 9999, got year %d", t.Year())
+		}
+	}
+	switch {
+	case s.Jitter < 0 || s.Jitter > maxJitter:
+		return s, invalid("jitter", "must be 0 to %v, got %v", maxJitter, s.Jitter)
+	case s.Missed != dibs.MissedOnce && s.Missed != dibs.MissedSkip && s.Missed != dibs.MissedAll:
+		return s, invalid("missed", "must be %q, %q or %q, got %.40q", dibs.MissedOnce, dibs.MissedSkip, dibs.MissedAll, s.Missed)
+	case s.Missed != dibs.MissedAll && s.MissedLimit != 0:
+		return s, invalid("missed_limit", "needs missed to be %q", dibs.MissedAll)
+	case s.MissedLimit < 0 || s.MissedLimit > dibs.MaxMissed:
+		return s, invalid("missed_limit", "must be 1 to %d, got %d", dibs.MaxMissed, s.MissedLimit)
+	case !s.End.IsZero() && s.End.Before(s.Start):
+		return s, invalid("end", "must not be before the start")
+	}
+	_, err = Parse(&s, time.Time{})
+	return s, err
+}
+
+// ofSchedule names the field of an InvalidError as the schedule's.
+func ofSchedule(err error, prefix string) error {
+	var e *dibs.InvalidError
+	if errors.As(err, &e) {
+		return &dibs.InvalidError{Field: "schedule." + strings.TrimPrefix(e.Field, prefix), Reason: e.Reason}
+	}
+	return err
+}
+
+// Place fills in the fields of a checked schedule that are the store's; old is the schedule
+// that it replaces, or nil.
+func Place(s, old *dibs.Schedule, now time.Time) error {
+	s.Since, s.Next, s.LastTick, s.LastJob = now, time.Time{}, time.Time{}, 0
+	same := false
+	if old != nil {
+		s.LastTick, s.LastJob = old.LastTick, old.LastJob
+		if same = s.Spec == old.Spec && s.Zone == old.Zone && s.Start.Equal(old.Start) && s.End.Equal(old.End); same {
+			s.Since = old.Since
+		}
+	}
+	if s.Paused {
+		return nil
+	}
+	if same && !old.Paused {
+		s.Next = old.Next
+		return nil
+	}
+	spec, err := Parse(s, s.Since)
+	if err == nil {
+		s.Next = spec.Next(now)
+	}
+	return err
+}
+
+// Agree says what makes an owner's schedules those of the list, which it checks: which to
+// store, and the names of those to delete. old are all schedules.
+func Agree(owner string, list, old []dibs.Schedule, now time.Time, limit func(string) (int, error)) (put []dibs.Schedule, gone []string, err error) {
+	before, listed := map[string]*dibs.Schedule{}, map[string]bool{}
+	for i := range old {
+		before[old[i].Name] = &old[i]
+	}
+	for i := range list {
+		s, err := Check(list[i], limit)
+		b := before[s.Name]
+		switch {
+		case err != nil:
+		case listed[s.Name]:
+			err = invalid("name", "%q is listed twice", s.Name)
+		case b != nil && b.Owner != owner && b.Owner == "":
+			err = invalid("name", "%q exists, and is in nobody's list; delete it first", s.Name)
+		case b != nil && b.Owner != owner:
+			err = invalid("name", "%q is in the list of %q", s.Name, b.Owner)
+		}
+		if err != nil {
+			return nil, nil, inList(err, i)
+		}
+		listed[s.Name] = true
+		if s.Owner = owner; b != nil {
+			s.Paused = b.Paused
+		}
+		if err := Place(&s, b, now); err != nil {
+			return nil, nil, err
+		}
+		put = append(put, s)
+	}
+	for _, s := range old {
+		if s.Owner == owner && !listed[s.Name] {
+			gone = append(gone, s.Name)
+		}
+	}
+	return put, gone, nil
+}
+
+func inList(err error, i int) error {
+	var e *dibs.InvalidError
+	if errors.As(err, &e) {
+		return &dibs.InvalidError{Field: fmt.Sprintf("schedules[%d]%s", i, strings.TrimPrefix(e.Field, "schedule")), Reason: e.Reason}
+	}
+	return err
+}
+
+// Owner checks an owner's name.
+func Owner(name string) error { return checks.Name("owner", name) }
+
+// The members of a job's metadata that name its schedule and tick.
+const (
+	scheduleMember = "dibs.schedule"
+	tickMember     = "dibs.tick"
+)
+
+// Job is the job of a schedule's tick, ready to be stored. A tick that is zero stands for a
+// run by hand, which has none.
+func Job(s *dibs.Schedule, tick time.Time) checks.Row {
+	payload, _ := s.Payload.(json.RawMessage) // Check has made it one
+	r := checks.Row{
+		Queue: s.Queue, Kind: s.Kind, Payload: payload, Metadata: metadata(s, tick),
+		Priority: int16(*s.Priority), MaxAttempts: s.MaxAttempts, Group: s.Group, RunAt: tick,
+	}
+	if !tick.IsZero() && s.Jitter > 0 {
+		r.RunAt = tick.Add(rand.N(s.Jitter + 1))
+	}
+	return r
+}
+
+func metadata(s *dibs.Schedule, tick time.Time) []byte {
+	var b bytes.Buffer
+	name, _ := json.Marshal(s.Name) // a string can be encoded
+	fmt.Fprintf(&b, "{%q:%s", scheduleMember, name)
+	if !tick.IsZero() {
+		fmt.Fprintf(&b, ",%q:%q", tickMember, tick.UTC().Format(time.RFC3339Nano))
+	}
+	own := bytes.TrimSpace(s.Metadata)
+	if own = bytes.TrimSpace(bytes.TrimPrefix(own, []byte("{"))); len(own) > 0 && own[0] != '}' {
+		b.WriteByte(',')
+	}
+	if len(own) == 0 {
+		own = []byte("}")
+	}
+	b.Write(own)
+	return b.Bytes()
+}
+
+// Read fills in the Schedule and Tick of a job from its metadata.
+func Read(j *dibs.RawJob) {
+	if s, t, ok := tickIn(j.Metadata); ok {
+		j.Schedule, j.Tick = s, t
+	}
+}
+
+func tickIn(metadata []byte) (schedule string, tick time.Time, ok bool) {
+	if len(metadata) == 0 || !bytes.Contains(metadata, []byte(`"dibs.`)) {
+		return "", time.Time{}, false
+	}
+	var members struct {
+		Schedule *string   `json:"dibs.schedule"`
+		Tick     time.Time `json:"dibs.tick"`
+	}
+	if json.Unmarshal(metadata, &members) != nil || members.Schedule == nil {
+		return "", time.Time{}, false
+	}
+	return *members.Schedule, members.Tick, true
+}
+
+// NextTicks lists a schedule's next ticks.
+func NextTicks(s *dibs.Schedule, n int, now time.Time) ([]time.Time, error) {
+	if n < 1 || n > dibs.MaxNextTicks {
+		return nil, &dibs.InvalidError{Field: "n", Reason: fmt.Sprintf("must be 1 to %d, got %d", dibs.MaxNextTicks, n)}
+	}
+	since := s.Since
+	if since.IsZero() {
+		since = now
+	}
+	spec, err := Parse(s, since)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]time.Time, 0, n)
+	for t := spec.Next(now); !t.IsZero() && len(list) < n; t = spec.Next(t) {
+		list = append(list, t)
+	}
+	return list, nil
+}
+
+// Encode returns what stores keep of a schedule's settings and jobs: metadata is nil if there
+// is none. The other fields have columns of their own.
+func Encode(s *dibs.Schedule) (settings, payload string, metadata *string) {
+	kept := *s
+	kept.Name, kept.Owner, kept.Payload, kept.Metadata, kept.Paused = "", "", nil, nil, false
+	kept.Next, kept.LastTick, kept.LastJob, kept.Since = time.Time{}, time.Time{}, 0, time.Time{}
+	text, _ := json.Marshal(kept) // its fields can be encoded
+	if len(s.Metadata) > 0 {
+		m := string(s.Metadata)
+		metadata = &m
+	}
+	raw, _ := s.Payload.(json.RawMessage) // Check has made it one
+	return string(text), string(raw), metadata
+}
+
+// Decode is the reverse.
+func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule, err error) {
+	if err = json.Unmarshal(settings, &s); err != nil {
+		return s, fmt.Errorf("settings of schedule %q: %w", name, err)
+	}
+	s.Name, s.Payload = name, json.RawMessage(payload)
+	if len(metadata) > 0 {
+		s.Metadata = metadata
+	}
+	return s, nil
+}

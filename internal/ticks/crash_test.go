@@ -1,0 +1,170 @@
+package ticks_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/child"
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// A process of this test looks after the schedules of the database that this variable names,
+// until its stdin ends.
+const lookAfter = "DIBS_TICKS_DB"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(lookAfter); url != "" {
+		if err := work(context.Background(), url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func work(ctx context.Context, url string) error {
+	db, err := open.Database(ctx, open.URL(url), open.Options{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the test closes it
+		stop()
+	}()
+	w := dibs.Worker{Store: db, Queue: "nothing", Hooks: dibs.Hooks{Error: func(string, error) {}}}
+	w.HandleRaw("", func(context.Context, *dibs.RawJob) error { return nil })
+	return w.Run(ctx)
+}
+
+// TestEachTickHasOneJobThroughKills runs schedules over several processes, of which one after
+// the other is killed, and then expects one job for each tick.
+func TestEachTickHasOneJobThroughKills(t *testing.T) {
+	schedules, processes, lasts := 50, 3, 12*time.Second
+	if os.Getenv("DIBS_SOAK") != "" {
+		schedules, processes, lasts = 1000, 8, 10*time.Minute
+	}
+	for name, url := range map[string]func(*testing.T) string{
+		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "dibs.db") },
+		"postgres": func(t *testing.T) string { return pgtest.URL(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachTickOnce(t, url(t), schedules, processes, lasts)
+		})
+	}
+}
+
+func eachTickOnce(t *testing.T, url string, schedules, processes int, lasts time.Duration) {
+	ctx := t.Context()
+	if err := open.Migrate(ctx, open.URL(url), open.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	db, err := open.Database(ctx, open.URL(url), open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	running := make([]*child.Process, processes)
+	started := 0
+	begin := func(i int) {
+		started++
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), lookAfter+"="+url)
+		p, err := child.Start(fmt.Sprint("process", started), t.TempDir(), cmd, (*exec.Cmd).Start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		running[i] = p
+	}
+	for i := range running {
+		begin(i)
+	}
+	list := make([]dibs.Schedule, schedules)
+	for i := range list {
+		// All ticks count, however long the processes are away on a slow machine.
+		list[i] = dibs.Schedule{Name: fmt.Sprintf("s%04d", i), Spec: "every 1s", Kind: "k", Queue: "q", Missed: dibs.MissedAll, MissedLimit: dibs.MaxMissed}
+	}
+	if err := db.SetSchedules(ctx, "test", list); err != nil {
+		t.Fatal(err)
+	}
+	kills := 0
+	for end := time.Now().Add(lasts); time.Now().Before(end); kills++ {
+		time.Sleep(time.Second)
+		if err := running[kills%processes].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		begin(kills % processes)
+	}
+	for _, p := range running {
+		if err := p.Stop(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ticks, late := judge(t, db, list)
+	slices.Sort(late)
+	if len(late) > 0 {
+		at := func(q float64) time.Duration { return late[int(q*float64(len(late)-1))].Round(100 * time.Microsecond) }
+		t.Logf("%d ticks of %d schedules, %d kills; jobs came late by %v in the median, %v (99 %%), %v at most", ticks, schedules, kills, at(0.5), at(0.99), at(1))
+	}
+	if ticks < schedules*3 {
+		t.Errorf("only %d ticks came", ticks)
+	}
+}
+
+// judge is the oracle. It expects that the jobs of each schedule are for consecutive ticks,
+// from its first to its last, and returns how many there are and how late they were enqueued.
+func judge(t *testing.T, db dibs.Database, list []dibs.Schedule) (n int, late []time.Duration) {
+	t.Helper()
+	of := map[string][]time.Time{}
+	for f := (dibs.Filter{Queue: "q", Limit: 1000}); ; {
+		page, err := db.List(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range page.Jobs {
+			of[j.Schedule] = append(of[j.Schedule], j.Tick)
+			late = append(late, j.CreatedAt.Sub(j.Tick))
+		}
+		if f.After = page.Next; f.After == "" {
+			break
+		}
+	}
+	after, err := db.Schedules(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(after) != len(list) || len(of) != len(list) {
+		t.Fatalf("jobs of %d schedules, %d are left, want %d", len(of), len(after), len(list))
+	}
+	for _, s := range after {
+		ticks := of[s.Name]
+		slices.SortFunc(ticks, time.Time.Compare)
+		want := s.Since
+		for i, tick := range ticks {
+			if want = want.Add(time.Second); !tick.Equal(want) {
+				t.Errorf("schedule %s: the job of place %s is for %v, want %v", s.Name, strconv.Itoa(i), tick, want)
+				break
+			}
+		}
+		if !s.LastTick.Equal(want) {
+			t.Errorf("schedule %s: the last job is for %v, the last tick %v", s.Name, want, s.LastTick)
+		}
+		if !s.Next.Equal(want.Add(time.Second)) {
+			t.Errorf("schedule %s: the next tick is %v, want %v", s.Name, s.Next, want.Add(time.Second))
+		}
+		n += len(ticks)
+	}
+	return n, late
+}

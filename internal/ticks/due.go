@@ -1,0 +1,54 @@
+package ticks
+
+import (
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// lateFor is how late a tick may be without being missed.
+const lateFor = 10 * time.Second
+
+// Due lists the ticks of a schedule that get a job at the time now; first is the next tick
+// that it had. following is its next tick then, or zero.
+func Due(spec *Spec, s *dibs.Schedule, first, now time.Time) (due []time.Time, following time.Time) {
+	following = spec.Next(now)
+	late := now.Add(-lateFor)
+	most := int(lateFor/dibs.MinEvery) + 1
+	missed := first.Before(late)
+	if missed && s.Missed == dibs.MissedAll {
+		most = s.MissedLimit
+	}
+	due = spec.latest(first, now, most)
+	switch {
+	case !missed || s.Missed == dibs.MissedAll || len(due) == 0:
+	case s.Missed == dibs.MissedSkip:
+		for len(due) > 0 && due[0].Before(late) {
+			due = due[1:]
+		}
+	default:
+		due = due[len(due)-1:]
+	}
+	if s.SkipOverlap && len(due) > 1 { // the others' jobs would wait beside the last one's
+		due = due[len(due)-1:]
+	}
+	return due, following
+}
+
+// latest lists the last n ticks from a time to another one, both included. It looks back
+// further and further, so that the ticks of a year need not be counted.
+func (s *Spec) latest(from, to time.Time, n int) []time.Time {
+	for back := time.Minute; ; back *= 8 {
+		at, whole := to.Add(-back), false
+		if !at.After(from) {
+			at, whole = from.Add(-1), true
+		}
+		var list []time.Time
+		for at = s.Next(at); !at.IsZero() && !at.After(to); at = s.Next(at) {
+			list = append(list, at)
+		}
+		if whole || len(list) >= n {
+			return list[max(0, len(list)-n):]
+		}
+	}
+}

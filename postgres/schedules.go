@@ -1,0 +1,324 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
+)
+
+// scheduleRow is a schedule as it was read; version names that state of it.
+type scheduleRow struct {
+	dibs.Schedule
+	version int64
+	overlap bool // its last job has not ended
+}
+
+// readSchedules runs one of the statements that read schedules, and returns the database's
+// time too.
+func readSchedules(ctx context.Context, c conn, text string, arg any, more ...any) (list []scheduleRow, now time.Time, err error) {
+	err = c.run(ctx, step{sql: text, args: []any{arg}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
+		r, ok, err := scanSchedule(scan, &now, more...)
+		if ok {
+			list = append(list, r)
+		}
+		return err
+	}})
+	return list, now, err
+}
+
+func scanSchedule(scan func(...any) error, now *time.Time, more ...any) (r scheduleRow, ok bool, err error) {
+	var name, owner pgtype.Text
+	var version, lastJob pgtype.Int8
+	var settings, payload, metadata []byte
+	var paused pgtype.Bool
+	var since, next, lastTick pgtype.Timestamptz
+	to := append([]any{now, &name, &owner, &version, &settings, &payload, &metadata, &paused, &since, &next, &lastTick, &lastJob}, more...)
+	err = scan(to...)
+	if *now = now.UTC(); err != nil || !name.Valid {
+		return r, false, err
+	}
+	s, err := ticks.Decode(name.String, settings, payload, metadata)
+	s.Owner, s.Paused = owner.String, paused.Bool
+	s.Since, s.Next, s.LastTick, s.LastJob = utc(since), utc(next), utc(lastTick), lastJob.Int64
+	return scheduleRow{Schedule: s, version: version.Int64}, true, err
+}
+
+// utc is a time, or zero for null.
+func utc(t pgtype.Timestamptz) time.Time {
+	if !t.Valid {
+		return time.Time{}
+	}
+	return t.Time.UTC()
+}
+
+// orNull is a time, or null for zero.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Schedules implements dibs.Schedules.
+func (s *Store) Schedules(ctx context.Context) ([]dibs.Schedule, error) {
+	if err := s.check(ctx, "schedules"); err != nil {
+		return nil, err
+	}
+	rows, _, err := readSchedules(ctx, s.db, s.sql.get("schedules"), []string(nil))
+	list := make([]dibs.Schedule, len(rows))
+	for i := range rows {
+		list[i] = rows[i].Schedule
+	}
+	return list, classify("schedules", err)
+}
+
+// schedule reads one schedule, and the time; without such a schedule the version is 0.
+func (s *Store) schedule(ctx context.Context, name string) (r scheduleRow, now time.Time, err error) {
+	list, now, err := readSchedules(ctx, s.upkeep, s.sql.get("schedules"), []string{name})
+	if len(list) > 0 {
+		r = list[0]
+	}
+	return r, now, err
+}
+
+// scheduleRounds is how often a change is made again because somebody else, or a tick, has
+// changed the schedule meanwhile.
+const scheduleRounds = 200
+
+// changeSchedule has f make the new schedule out of the old one, which has the version 0 if
+// there is none, and stores it.
+func (s *Store) changeSchedule(ctx context.Context, name string, f func(old scheduleRow) (dibs.Schedule, error)) (dibs.Schedule, error) {
+	if err := s.check(ctx, "set schedule"); err != nil {
+		return dibs.Schedule{}, err
+	}
+	for range scheduleRounds {
+		old, now, err := s.schedule(ctx, name)
+		if err != nil {
+			return dibs.Schedule{}, classify("set schedule", err)
+		}
+		next, err := f(old)
+		if err != nil {
+			return dibs.Schedule{}, classifyInput("change schedule", err)
+		}
+		if next, err = ticks.Check(next, s.payloadLimit(ctx)); err != nil {
+			return dibs.Schedule{}, classifyInput("set schedule", err)
+		}
+		var replaced *dibs.Schedule
+		if next.Owner = ""; old.version > 0 {
+			replaced, next.Owner = &old.Schedule, old.Owner
+		}
+		if err := ticks.Place(&next, replaced, now); err != nil {
+			return dibs.Schedule{}, err
+		}
+		done, err := s.putSchedule(ctx, s.upkeep, &next, old.version)
+		if err != nil {
+			return dibs.Schedule{}, classify("set schedule", err)
+		}
+		if done {
+			s.lookForTicks(ctx)
+			return next, nil
+		}
+	}
+	return dibs.Schedule{}, checks.Failed("set schedule "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
+}
+
+// putSchedule stores a schedule in place of the version old; done is false if there is
+// another one by now.
+func (s *Store) putSchedule(ctx context.Context, c conn, next *dibs.Schedule, old int64) (done bool, err error) {
+	settings, payload, metadata := ticks.Encode(next)
+	err = c.run(ctx, step{
+		sql:  s.sql.get("set_schedule"),
+		args: []any{next.Name, old, next.Owner, settings, payload, metadata, next.Paused, next.Since, orNull(next.Next)},
+		row: func(scan func(...any) error) error {
+			done = true
+			return scan(new(int64))
+		},
+	})
+	return done, err
+}
+
+// payloadLimit returns a function for the limits of queues as they are now.
+func (s *Store) payloadLimit(ctx context.Context) func(string) (int, error) {
+	return func(name string) (int, error) {
+		q, ok, err := s.queue(ctx, name)
+		if err != nil || !ok {
+			return dibs.MaxPayload, err
+		}
+		return q.PayloadLimit, nil
+	}
+}
+
+// SetSchedule implements dibs.Schedules.
+func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule) (dibs.Schedule, error) {
+	if err := checks.Name("schedule.name", next.Name); err != nil {
+		return dibs.Schedule{}, err
+	}
+	return s.changeSchedule(ctx, next.Name, func(scheduleRow) (dibs.Schedule, error) { return next, nil })
+}
+
+// ChangeSchedule implements dibs.Schedules.
+func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule)) (dibs.Schedule, error) {
+	if err := checks.Name("name", name); err != nil {
+		return dibs.Schedule{}, err
+	}
+	if f == nil {
+		return dibs.Schedule{}, &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that changes the schedule"}
+	}
+	return s.changeSchedule(ctx, name, func(old scheduleRow) (dibs.Schedule, error) {
+		if old.version == 0 {
+			return old.Schedule, unknownSchedule(name)
+		}
+		next := old.Schedule
+		f(&next)
+		next.Name = name
+		return next, nil
+	})
+}
+
+func unknownSchedule(name string) error {
+	return fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
+}
+
+// SetSchedules implements dibs.Schedules.
+func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Schedule) error {
+	if err := s.check(ctx, "set schedules"); err != nil {
+		return err
+	}
+	if err := ticks.Owner(owner); err != nil {
+		return err
+	}
+	for range scheduleRounds {
+		done, err := s.agree(ctx, owner, list)
+		if err != nil {
+			return classifyInput("set schedules", err)
+		}
+		if done {
+			s.lookForTicks(ctx)
+			return nil
+		}
+	}
+	return checks.Failed("set schedules", fmt.Errorf("they changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
+}
+
+// agree makes an owner's schedules those of the list, in one transaction; done is false, and
+// nothing has changed, if somebody else has changed one meanwhile.
+func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) (done bool, err error) {
+	old, now, err := readSchedules(ctx, s.upkeep, s.sql.get("schedules"), []string(nil))
+	if err != nil {
+		return false, err
+	}
+	all, versions := make([]dibs.Schedule, len(old)), map[string]int64{}
+	for i := range old {
+		all[i], versions[old[i].Name] = old[i].Schedule, old[i].version
+	}
+	put, gone, err := ticks.Agree(owner, list, all, now, s.payloadLimit(ctx))
+	if err != nil {
+		return false, err
+	}
+	slices.SortFunc(put, func(a, b dibs.Schedule) int { return cmp.Compare(a.Name, b.Name) }) // all lock in the same order
+	err = s.transact(ctx, "set schedules", func(t pgx.Tx) error {
+		c := onPgx(t, t.Conn().Config())
+		for i := range put {
+			if done, err := s.putSchedule(ctx, c, &put[i], versions[put[i].Name]); err != nil || !done {
+				return orStale(err)
+			}
+		}
+		return c.run(ctx, step{sql: s.sql.get("delete_schedules"), args: []any{gone, owner}})
+	})
+	if errors.Is(err, errStale) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// orStale is err, or errStale if there is none.
+func orStale(err error) error {
+	if err != nil {
+		return err
+	}
+	return errStale
+}
+
+// DeleteSchedule implements dibs.Schedules.
+func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+	if err := checks.Name("name", name); err != nil {
+		return err
+	}
+	if err := s.check(ctx, "delete schedule"); err != nil {
+		return err
+	}
+	gone := false
+	err := s.upkeep.run(ctx, step{
+		sql: s.sql.get("delete_schedules"), args: []any{[]string{name}, nil},
+		row: func(scan func(...any) error) error {
+			gone = true
+			return scan(new(string))
+		},
+	})
+	if err == nil && !gone {
+		err = unknownSchedule(name)
+	}
+	return classify("delete schedule", err)
+}
+
+// RunSchedule implements dibs.Schedules.
+func (s *Store) RunSchedule(ctx context.Context, name string) (dibs.Enqueued, error) {
+	if err := checks.Name("name", name); err != nil {
+		return dibs.Enqueued{}, err
+	}
+	if err := s.check(ctx, "run schedule"); err != nil {
+		return dibs.Enqueued{}, err
+	}
+	var out []dibs.Enqueued
+	var queue string
+	err := s.transact(ctx, "run schedule", func(t pgx.Tx) error {
+		c := onPgx(t, t.Conn().Config())
+		list, _, err := readSchedules(ctx, c, s.sql.get("schedules"), []string{name})
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			return unknownSchedule(name)
+		}
+		queue = list[0].Queue
+		if out, _, err = s.enqueueRows(ctx, []checks.Row{ticks.Job(&list[0].Schedule, time.Time{})}, c, true); err != nil {
+			return err
+		}
+		found := false
+		err = c.run(ctx, step{sql: s.sql.get("ran_schedule"), args: []any{name, out[0].ID}, row: func(scan func(...any) error) error {
+			found = true
+			return scan(new(string))
+		}})
+		if err == nil && !found {
+			return unknownSchedule(name)
+		}
+		return err
+	})
+	if err != nil {
+		return dibs.Enqueued{}, classify("run schedule", err)
+	}
+	s.Wake(queue)
+	return out[0], nil
+}
+
+// NextTicks implements dibs.Schedules.
+func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.Time, error) {
+	if err := s.check(ctx, "next ticks"); err != nil {
+		return nil, err
+	}
+	_, now, err := readSchedules(ctx, s.upkeep, s.sql.get("schedules"), []string{})
+	if err != nil {
+		return nil, classify("next ticks", err)
+	}
+	return ticks.NextTicks(&of, n, now)
+}

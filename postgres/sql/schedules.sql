@@ -1,0 +1,21 @@
+-- Purpose: read all schedules, or some, and the time.
+-- Parameters: $1 names, or null for all.
+-- Columns out: the time; the columns of dibs.schedule, ordered by name. One row without a
+--   name if there is none.
+-- Concurrency: a plain read. Whoever changes a schedule names the version that was read.
+select
+    statement_timestamp(),
+    s.name,
+    s.owner,
+    s.version,
+    s.settings,
+    s.payload,
+    s.metadata,
+    s.paused,
+    s.since,
+    s.next_at,
+    s.last_tick,
+    s.last_job
+from (select) one
+left join dibs.schedule s on s.name = any (coalesce($1::text[], array(select name from dibs.schedule)))
+order by s.name

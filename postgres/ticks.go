@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
+)
+
+const (
+	tickBatch   = 100              // schedules of one transaction
+	tickJobs    = 2000             // jobs of one transaction, unless one schedule has more
+	tickTimeout = 10 * time.Second // of the ticks that the timer begins
+	tickRetry   = 100 * time.Millisecond
+)
+
+// clockDue is what the clock has made due.
+type clockDue struct {
+	leasesEnded bool
+	known       bool   // the clock was asked
+	nextTick    *int64 // microseconds until a schedule's next tick; nil: none will come
+}
+
+// clockStep asks for it.
+func (s *Store) clockStep(to *clockDue) step {
+	return step{sql: s.sql.get("clock_due"), begin: func() { *to = clockDue{} }, row: func(scan func(...any) error) error {
+		to.known = true
+		return scan(&to.leasesEnded, &to.nextTick)
+	}}
+}
+
+// mindTicks sets the timer to the next tick. Ticks that have come are due at once where no
+// timer looks after them, or it has failed to.
+func (s *Store) mindTicks(ctx context.Context, due clockDue) error {
+	switch {
+	case !due.known:
+		return nil
+	case due.nextTick == nil:
+		s.timer.Unset()
+		return nil
+	}
+	left := us(*due.nextTick)
+	if s.tends.Load() && left > -tickRetry {
+		s.timer.Set(max(left, 0))
+		return nil
+	}
+	if left > 0 {
+		return nil
+	}
+	return s.tick(ctx)
+}
+
+// lookForTicks sets the timer anew, after this process has changed schedules. Other processes
+// look once a second.
+func (s *Store) lookForTicks(ctx context.Context) {
+	var due clockDue
+	if s.tends.Load() && s.upkeep.run(ctx, s.clockStep(&due)) == nil {
+		_ = s.mindTicks(ctx, due) // sweeps report its error
+	}
+}
+
+// onTimer enqueues the jobs of the ticks that have come. Errors are left to sweeps, which
+// report them.
+func (s *Store) onTimer() {
+	ctx, cancel := context.WithTimeout(s.closed, tickTimeout)
+	defer cancel()
+	if err := s.tick(ctx); err != nil {
+		s.timer.Set(time.Second)
+	}
+}
+
+// tick enqueues the jobs of the ticks that have come, and sets the timer to the next one.
+// Schedules that this program cannot read, as a newer one has made them, are left to others.
+func (s *Store) tick(ctx context.Context) error {
+	var unreadable []error
+	left := []string{}
+	for more := true; more; {
+		var queues []string
+		err := s.transact(ctx, "tick", func(t pgx.Tx) (err error) {
+			r := tickRound{conn: onPgx(t, t.Conn().Config()), leave: left}
+			err = s.tickSome(ctx, &r)
+			queues, more = r.queues, r.more
+			if left = r.leave; err == nil {
+				unreadable = append(unreadable, r.unreadable...)
+			}
+			return err
+		})
+		if err != nil {
+			return classify("tick", err)
+		}
+		for _, q := range queues {
+			s.Wake(q)
+		}
+	}
+	var due clockDue
+	if err := s.upkeep.run(ctx, s.clockStep(&due)); err != nil {
+		return classify("tick", err)
+	}
+	switch {
+	case due.nextTick == nil:
+		s.timer.Unset()
+	case s.tends.Load() && len(unreadable) > 0:
+		s.timer.Set(max(us(*due.nextTick), time.Second))
+	case s.tends.Load(): // if it has come, another process is about to take it, or has just stopped
+		s.timer.Set(max(us(*due.nextTick), tickRetry))
+	}
+	return errors.Join(unreadable...)
+}
+
+// tickRound is one transaction that takes ticks.
+type tickRound struct {
+	conn
+	leave      []string // names of schedules to leave to others
+	unreadable []error  // why some were added to them
+	queues     []string // queues that got jobs
+	more       bool     // other schedules may be due
+}
+
+// tickSome takes schedules whose ticks have come, in one transaction with their jobs and
+// their next ticks.
+func (s *Store) tickSome(ctx context.Context, r *tickRound) error {
+	var list []scheduleRow
+	var now time.Time
+	err := r.run(ctx, step{sql: s.sql.get("schedules_due"), args: []any{tickBatch, r.leave}, row: func(scan func(...any) error) error {
+		overlap := false
+		row, _, err := scanSchedule(scan, &now, &overlap)
+		row.overlap = overlap
+		list = append(list, row)
+		return err
+	}})
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	r.more = len(list) == tickBatch
+	var rows []checks.Row
+	var names []string
+	var following, last []*time.Time
+	var places []int // of each schedule's last job in rows; -1: none
+	for i := range list {
+		if len(rows) > tickJobs {
+			r.more = true
+			break
+		}
+		row := &list[i]
+		due, next, err := dueTicks(row, now)
+		if err != nil {
+			r.leave, r.unreadable = append(r.leave, row.Name), append(r.unreadable, err)
+			continue
+		}
+		names, following, last, places = append(names, row.Name), append(following, orNull(next)), append(last, nil), append(places, -1)
+		for j := range due {
+			places[len(places)-1], last[len(last)-1] = len(rows), &due[j]
+			rows = append(rows, ticks.Job(&row.Schedule, due[j]))
+		}
+	}
+	var out []dibs.Enqueued
+	if len(rows) > 0 {
+		if out, r.queues, err = s.enqueueRows(ctx, rows, r, false); err != nil {
+			return err
+		}
+	}
+	jobs := make([]*int64, len(names))
+	for i, at := range places {
+		if at >= 0 {
+			jobs[i] = &out[at].ID
+		}
+	}
+	return r.run(ctx, step{sql: s.sql.get("schedules_ticked"), args: []any{names, following, last, jobs}})
+}
+
+// dueTicks lists the ticks of a schedule that get a job, and its next one.
+func dueTicks(r *scheduleRow, now time.Time) (due []time.Time, next time.Time, err error) {
+	spec, err := ticks.Parse(&r.Schedule, r.Since)
+	if err != nil {
+		return nil, next, fmt.Errorf("schedule %q: %w", r.Name, err)
+	}
+	due, next = ticks.Due(spec, &r.Schedule, r.Next, now)
+	if r.overlap && r.SkipOverlap {
+		due = nil
+	}
+	return due, next, nil
+}

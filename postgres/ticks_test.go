@@ -1,0 +1,70 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+// Another process has taken the tick, and has not committed yet.
+func TestATickThatIsUnderWayIsNobodyElses(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	_, err := b.SetSchedule(b.ctx, dibs.Schedule{Name: "s", Spec: "every 1h", Kind: "k", Queue: "q"})
+	b.must(err)
+	setUp := b.begin()
+	_, err = setUp.Exec(b.ctx, "update dibs.schedule set since = statement_timestamp() - interval '1 h', next_at = statement_timestamp()")
+	b.must(err)
+	b.must(setUp.Commit(b.ctx))
+	other := b.begin()
+	_, err = other.Exec(b.ctx, "select from dibs.schedule for update")
+	b.must(err)
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute) // a sweep that waits for the other process fails
+	defer cancel()
+	_, err = b.Sweep(ctx)
+	b.must(err)
+	expect := func(when string, want int) {
+		t.Helper()
+		page, err := b.List(b.ctx, dibs.Filter{Queue: "q"})
+		b.must(err)
+		if len(page.Jobs) != want {
+			t.Errorf("%s there are %d jobs, want %d", when, len(page.Jobs), want)
+		}
+	}
+	expect("while another process has the tick", 0)
+	b.must(other.Rollback(b.ctx))
+	for range 2 {
+		_, err = b.Sweep(b.ctx)
+		b.must(err)
+		expect("after it has given up", 1)
+	}
+	b.consistent()
+}
+
+// A schedule that this program cannot read does not hold up the others.
+func TestAnUnreadableScheduleIsLeftToOthers(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	for _, name := range []string{"newer", "ours"} {
+		_, err := b.SetSchedule(b.ctx, dibs.Schedule{Name: name, Spec: "every 1h", Kind: "k", Queue: name})
+		b.must(err)
+	}
+	tx := b.begin()
+	_, err := tx.Exec(b.ctx, `
+		update dibs.schedule
+		set since = statement_timestamp() - interval '1 h', next_at = statement_timestamp(),
+			settings = case name when 'newer' then replace(settings, 'every 1h', '@fullmoon') else settings end`)
+	b.must(err)
+	b.must(tx.Commit(b.ctx))
+	if _, err := b.Sweep(b.ctx); err == nil {
+		t.Error("the sweep does not say that it cannot read a schedule")
+	}
+	for queue, want := range map[string]int{"newer": 0, "ours": 1} {
+		page, err := b.List(b.ctx, dibs.Filter{Queue: queue})
+		b.must(err)
+		if len(page.Jobs) != want {
+			t.Errorf("queue %s has %d jobs, want %d", queue, len(page.Jobs), want)
+		}
+	}
+}

@@ -1,0 +1,301 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
+)
+
+// Schedules lists all schedules by name.
+func (s *Store) Schedules(ctx context.Context) ([]dibs.Schedule, error) {
+	var all []dibs.Schedule
+	err := s.read(ctx, "schedules", func(rows *sql.Rows) error {
+		r, _, err := scanSchedule(rows)
+		all = append(all, r)
+		return err
+	}, nil)
+	if err != nil {
+		return nil, wrap("schedules", err)
+	}
+	return all, nil
+}
+
+func scanSchedule(rows *sql.Rows) (s dibs.Schedule, overlap bool, err error) {
+	var name, owner, settings, payload string
+	var metadata sql.NullString
+	var paused bool
+	var since, next, lastTick time.Time
+	var lastJob sql.NullInt64
+	if err := rows.Scan(&name, &owner, &settings, &payload, &metadata, &paused, clock{&since}, clock{&next}, clock{&lastTick}, &lastJob, &overlap); err != nil {
+		return s, false, err
+	}
+	s, err = ticks.Decode(name, []byte(settings), []byte(payload), []byte(metadata.String))
+	s.Owner, s.Paused, s.Since, s.Next, s.LastTick, s.LastJob = owner, paused, since, next, lastTick, lastJob.Int64
+	return s, overlap, err
+}
+
+// schedules reads all schedules, or the one of a name.
+func (s *session) schedules(name any) ([]dibs.Schedule, error) {
+	var all []dibs.Schedule
+	err := s.each("schedules", func(rows *sql.Rows) error {
+		r, _, err := scanSchedule(rows)
+		all = append(all, r)
+		return err
+	}, name)
+	return all, err
+}
+
+// changeSchedule has f make the new schedule out of the old one, which is nil if there is
+// none, and stores it.
+func (s *Store) changeSchedule(ctx context.Context, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (after dibs.Schedule, err error) {
+	err = s.write(ctx, "set schedule", func(tx *session) error {
+		list, err := tx.schedules(name)
+		if err != nil {
+			return err
+		}
+		var old *dibs.Schedule
+		if len(list) > 0 {
+			old = &list[0]
+		}
+		if after, err = f(old); err != nil {
+			return err
+		}
+		if after, err = ticks.Check(after, tx.payloadLimitOf); err != nil {
+			return err
+		}
+		if after.Owner = ""; old != nil {
+			after.Owner = old.Owner
+		}
+		now, err := tx.now()
+		if err != nil {
+			return err
+		}
+		if err := ticks.Place(&after, old, fromMicro(now)); err != nil {
+			return err
+		}
+		return tx.putSchedule(&after)
+	})
+	if err != nil {
+		return dibs.Schedule{}, err
+	}
+	return after, nil
+}
+
+func (s *session) putSchedule(after *dibs.Schedule) error {
+	settings, payload, metadata := ticks.Encode(after)
+	_, err := s.exec("set_schedule", after.Name, after.Owner, settings, payload, metadata, after.Paused, after.Since.UnixMicro(), microOrNull(after.Next))
+	return err
+}
+
+// microOrNull is a time as it is stored, or null for zero.
+func microOrNull(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}
+
+// payloadLimitOf is the payload limit of a queue, which need not exist.
+func (s *session) payloadLimitOf(queue string) (int, error) {
+	q, err := s.queue(queue)
+	if err != nil || q == nil {
+		return dibs.MaxPayload, err
+	}
+	return q.PayloadLimit, nil
+}
+
+// SetSchedule makes a schedule or replaces the one of that name: see dibs.Schedules.
+func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule) (dibs.Schedule, error) {
+	if err := checks.Name("schedule.name", next.Name); err != nil {
+		return dibs.Schedule{}, err
+	}
+	return s.changeSchedule(ctx, next.Name, func(*dibs.Schedule) (dibs.Schedule, error) { return next, nil })
+}
+
+// ChangeSchedule has f change a schedule: see dibs.Schedules.
+func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule)) (dibs.Schedule, error) {
+	if err := checks.Name("name", name); err != nil {
+		return dibs.Schedule{}, err
+	}
+	if f == nil {
+		return dibs.Schedule{}, &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that changes the schedule"}
+	}
+	return s.changeSchedule(ctx, name, func(old *dibs.Schedule) (dibs.Schedule, error) {
+		if old == nil {
+			return dibs.Schedule{}, unknownSchedule(name)
+		}
+		next := *old
+		f(&next)
+		next.Name = name
+		return next, nil
+	})
+}
+
+func unknownSchedule(name string) error {
+	return fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
+}
+
+// SetSchedules makes an owner's schedules those of the list: see dibs.Schedules.
+func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Schedule) error {
+	if err := ticks.Owner(owner); err != nil {
+		return err
+	}
+	return s.write(ctx, "set schedules", func(tx *session) error {
+		old, err := tx.schedules(nil)
+		if err != nil {
+			return err
+		}
+		now, err := tx.now()
+		if err != nil {
+			return err
+		}
+		put, gone, err := ticks.Agree(owner, list, old, fromMicro(now), tx.payloadLimitOf)
+		if err != nil {
+			return err
+		}
+		for i := range put {
+			if err := tx.putSchedule(&put[i]); err != nil {
+				return err
+			}
+		}
+		for _, name := range gone {
+			if _, err := tx.exec("delete_schedule", name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// DeleteSchedule deletes a schedule. Its jobs stay.
+func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+	if err := checks.Name("name", name); err != nil {
+		return err
+	}
+	return s.write(ctx, "delete schedule", func(tx *session) error {
+		n, err := tx.exec("delete_schedule", name)
+		if err == nil && n == 0 {
+			return unknownSchedule(name)
+		}
+		return err
+	})
+}
+
+// RunSchedule enqueues a schedule's job now: see dibs.Schedules.
+func (s *Store) RunSchedule(ctx context.Context, name string) (done dibs.Enqueued, err error) {
+	if err := checks.Name("name", name); err != nil {
+		return dibs.Enqueued{}, err
+	}
+	err = s.write(ctx, "run schedule", func(tx *session) error {
+		list, err := tx.schedules(name)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			return unknownSchedule(name)
+		}
+		out, err := tx.enqueue([]checks.Row{ticks.Job(&list[0], time.Time{})})
+		if err != nil {
+			return err
+		}
+		done = out[0]
+		_, err = tx.exec("schedule_ticked", name, microOrNull(list[0].Next), nil, done.ID)
+		return err
+	})
+	if err != nil {
+		return dibs.Enqueued{}, err
+	}
+	return done, nil
+}
+
+// NextTicks lists the next ticks of a schedule: see dibs.Schedules.
+func (s *Store) NextTicks(ctx context.Context, of dibs.Schedule, n int) ([]time.Time, error) {
+	err := s.ready(ctx)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, wrap("next ticks", err)
+	}
+	return ticks.NextTicks(&of, n, time.Now())
+}
+
+const tickTimeout = 10 * time.Second // of the ticks that the timer begins
+
+// onTimer enqueues the jobs of the ticks that have come. Its commit has the wakeups set the
+// timer to the next one.
+func (s *Store) onTimer() {
+	ctx, cancel := context.WithTimeout(context.Background(), tickTimeout)
+	defer cancel()
+	if s.write(ctx, "tick", (*session).tick) != nil { // sweeps report the error
+		s.timer.Set(time.Second)
+	}
+}
+
+// tickJobs is how many jobs one transaction makes of ticks, unless one schedule has more.
+const tickJobs = 2000
+
+// tick enqueues the jobs of the ticks that have come. Schedules that this program cannot
+// read, as a newer one has made them, are left to others.
+func (s *session) tick() error {
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
+	type dueSchedule struct {
+		dibs.Schedule
+		overlap bool
+	}
+	var list []dueSchedule
+	err = s.each("schedules_due", func(rows *sql.Rows) error {
+		r, overlap, err := scanSchedule(rows)
+		list = append(list, dueSchedule{r, overlap})
+		return err
+	}, now)
+	if err != nil {
+		return err
+	}
+	made := 0
+	for i := range list {
+		r := &list[i]
+		spec, err := ticks.Parse(&r.Schedule, r.Since)
+		if err != nil {
+			continue
+		}
+		due, next := ticks.Due(spec, &r.Schedule, r.Next, fromMicro(now))
+		if r.overlap && r.SkipOverlap {
+			due = nil
+		}
+		var lastTick, lastJob any
+		if len(due) > 0 {
+			out, err := s.enqueueTicks(&r.Schedule, due)
+			if err != nil {
+				return err
+			}
+			lastTick, lastJob = due[len(due)-1].UnixMicro(), out[len(out)-1].ID
+		}
+		if _, err := s.exec("schedule_ticked", r.Name, microOrNull(next), lastTick, lastJob); err != nil {
+			return err
+		}
+		if made += len(due); made > tickJobs { // the next transaction goes on
+			return nil
+		}
+	}
+	return nil
+}
+
+func (s *session) enqueueTicks(of *dibs.Schedule, due []time.Time) ([]dibs.Enqueued, error) {
+	if _, err := s.ensureQueue(of.Queue); err != nil {
+		return nil, err
+	}
+	rows := make([]checks.Row, len(due))
+	for i, t := range due {
+		rows[i] = ticks.Job(of, t)
+	}
+	return s.enqueueRows(rows)
+}
