@@ -14,7 +14,7 @@ import (
 type attempt struct {
 	ctx context.Context
 	h   *held
-	f   handler
+	f   *kindHandler
 }
 
 // ended tells the loop that a handler has returned.
@@ -27,7 +27,7 @@ type ended struct {
 }
 
 // execute starts the handler of a claimed job.
-func (r *run) execute(h *held, f handler) {
+func (r *run) execute(h *held, f *kindHandler) {
 	ctx, cancel := context.WithCancelCause(r.work)
 	h.cancel, h.start = cancel, time.Now()
 	r.running[h] = true
@@ -62,27 +62,31 @@ func (r *run) handle() {
 
 // attempt runs a handler and makes its outcome. It reports even when the handler
 // panics or ends its goroutine.
-func (r *run) attempt(ctx context.Context, h *held, f handler) {
-	if r.JobTimeout > 0 {
+func (r *run) attempt(ctx context.Context, h *held, f *kindHandler) {
+	if f.Timeout > 0 {
 		var stop context.CancelFunc
-		ctx, stop = context.WithTimeoutCause(ctx, r.JobTimeout, r.timeout)
+		ctx, stop = context.WithTimeoutCause(ctx, f.Timeout, f.timedOut)
 		defer stop()
 	}
-	var result json.RawMessage
+	finished := false
+	job := *h.job // the handler's own: the worker goes on reading h.job
+	job.Result, job.finished = nil, &finished
 	err := errGoexit
 	defer func() {
 		if p := recover(); p != nil {
 			err = &panicError{value: p, stack: trim(string(debug.Stack()))}
 		}
 		e := ended{h: h, err: err}
-		e.outcome, e.write = decide(h.lease, result, err, context.Cause(ctx))
+		if e.outcome, e.write = decide(h.lease, job.Result, err, context.Cause(ctx)); e.write {
+			e.outcome, e.write = f.settle(h.job, e.outcome, err), err != nil || !finished
+		}
 		e.notStarted = e.outcome.Ending == EndRelease && errors.Is(err, ErrNotStarted) // decide has read err without a panic
 		select {
 		case r.done <- e:
 		case <-r.over:
 		}
 	}()
-	result, err = f(ctx, h.job)
+	err = f.run(ctx, &job)
 }
 
 // decide turns what a handler returned, and why its context ended if it did, into

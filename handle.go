@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 	"unicode/utf8"
 )
 
-// handler runs one attempt and returns the job's result.
-type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
+// Handler runs one attempt of a job, as [Handle] explains. The job is the attempt's own copy:
+// what [RawJob.SetResult] leaves in it is the result.
+type Handler func(ctx context.Context, job *RawJob) error
 
 // Handle registers the handler of a kind. encoding/json decodes the payload of each job
 // into T. A payload that does not decode fails the attempt, and the job is retried: a
@@ -38,51 +40,81 @@ type handler func(ctx context.Context, job *RawJob) (json.RawMessage, error)
 // Handlers that return run one after the other on the same goroutine: one that locks its
 // thread ([runtime.LockOSThread]) or labels its goroutine has to undo that.
 //
-// Handle panics when the worker or f is nil, or the kind is empty or has a handler already.
-func Handle[T any](w *Worker, kind string, f func(ctx context.Context, job *Job[T]) error) {
+// Options, if given, are those of the kind; the last ones count.
+//
+// Handle panics when the worker or f is nil, the kind is empty or has a handler already, or the
+// options are invalid.
+func Handle[T any](w *Worker, kind string, f func(ctx context.Context, job *Job[T]) error, options ...KindOptions) {
 	if kind == "" {
 		panic("dibs: Handle needs a kind; HandleRaw can take all kinds")
 	}
-	w.register(kind, f == nil, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
+	if f == nil {
+		w.register(kind, nil, options)
+		return
+	}
+	w.register(kind, func(ctx context.Context, raw *RawJob) error {
 		job, err := decode[T](raw)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		err = f(ctx, job)
-		return job.Result, err
-	})
+		raw.Result = job.Result
+		return err
+	}, options)
 }
 
 // HandleRaw registers a handler that gets the payload as it was enqueued. An empty
 // kind makes it the handler of every kind that has none of its own; the worker
 // then claims jobs of all kinds. For the rest see [Handle].
-func (w *Worker) HandleRaw(kind string, f func(ctx context.Context, job *RawJob) error) {
-	w.register(kind, f == nil, func(ctx context.Context, raw *RawJob) (json.RawMessage, error) {
-		job := *raw // the handler's own: the worker goes on reading raw
-		job.Result = nil
-		err := f(ctx, &job)
-		return job.Result, err
-	})
+func (w *Worker) HandleRaw(kind string, f func(ctx context.Context, job *RawJob) error, options ...KindOptions) {
+	w.register(kind, f, options)
 }
 
-func (w *Worker) register(kind string, missing bool, h handler) {
+func (w *Worker) register(kind string, f Handler, options []KindOptions) {
 	switch {
 	case w == nil:
 		panic(fmt.Sprintf("dibs: the worker to handle kind %q is nil", kind))
-	case missing:
+	case f == nil:
 		panic(fmt.Sprintf("dibs: the handler of kind %q is nil", kind))
 	case w.handlers[kind] != nil:
 		panic(fmt.Sprintf("dibs: kind %q has a handler already", kind))
 	}
 	if w.handlers == nil {
-		w.handlers = make(map[string]handler)
+		w.handlers = make(map[string]*kindHandler)
+	}
+	h := &kindHandler{run: f}
+	for _, o := range options {
+		if err := o.check(); err != nil {
+			panic(fmt.Sprintf("dibs: kind %q: %v", kind, err))
+		}
+		h.KindOptions = o
 	}
 	w.handlers[kind] = h
 }
 
+// Use puts middleware around every handler of the worker: f gets the next handler and returns
+// one that calls it, with the same job. What was given first is outermost, and sees the error
+// that means the outcome. A handler that panics does so through it. Call Use before Run.
+func (w *Worker) Use(f func(next Handler) Handler) {
+	if w == nil || f == nil {
+		panic("dibs: Use needs a worker and a function")
+	}
+	w.middleware = append(w.middleware, f)
+}
+
+// around puts the middleware around a handler.
+func (w *Worker) around(h Handler) (Handler, error) {
+	for _, f := range slices.Backward(w.middleware) {
+		if h = f(h); h == nil {
+			return nil, &InvalidError{"worker.middleware", "returned no handler"}
+		}
+	}
+	return h, nil
+}
+
 // decode is the job with its payload decoded into T.
 func decode[T any](raw *RawJob) (*Job[T], error) {
-	job := &Job[T]{RawJob: *raw} // the handler's own: the worker goes on reading raw
+	job := &Job[T]{RawJob: *raw}
 	if err := json.Unmarshal(raw.Payload, &job.Payload); err != nil {
 		return nil, fmt.Errorf("payload of job %d (kind %q) does not decode into %T: %w", raw.ID, raw.Kind, job.Payload, err)
 	}
@@ -116,6 +148,35 @@ func checkResult(raw json.RawMessage) error {
 		return &InvalidError{"result", "is not valid JSON"}
 	}
 	return nil
+}
+
+// FinishIn completes the job in the handler's own transaction: effects that are written there
+// happen exactly once. result becomes the job's result, unless it is nil. After the commit the
+// handler returns nil. If it returns an error instead, the attempt ends as that says, so the
+// transaction must have been rolled back. On an error of FinishIn, roll back and return it.
+func (j *RawJob) FinishIn(ctx context.Context, tx Tx, result any) error {
+	if tx == nil {
+		return &InvalidError{"tx", "is nil; give what a store's Tx or SQLTx returns"}
+	}
+	if result != nil {
+		if err := j.SetResult(result); err != nil {
+			return err
+		}
+	}
+	if err := tx.Finish(ctx, []Outcome{j.Lease().Complete(j.Result)}); err != nil {
+		return err
+	}
+	if j.finished != nil {
+		*j.finished = true
+	}
+	return nil
+}
+
+// OutcomeOf is the outcome of a handler that returns err while its context lasts, without the
+// job's id and token; its Ending is empty for [ErrFinished]. It is for tests of handlers.
+func OutcomeOf(err error) Outcome {
+	o, _ := decide(Lease{}, nil, err, nil)
+	return o
 }
 
 // verdict is an error by which a handler chooses the outcome.

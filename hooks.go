@@ -40,7 +40,7 @@ type Attempt struct {
 	Job *RawJob
 	Err error // what the handler returned
 	// Outcome is the outcome to write. Its Ending is dead for a failure that leaves no
-	// attempts, and empty if the handler has finished the job itself.
+	// attempts, and empty if the handler has finished the job itself, by Tx.Finish.
 	Outcome Outcome
 	// NotWritten is nil when the outcome was written. It Is ErrLeaseLost when the
 	// lease was lost before.

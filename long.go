@@ -9,11 +9,11 @@ import (
 // then logs again at ten times as many, and so on.
 const longLeases = 10
 
-// noteLong logs that a handler has run for long, unless JobTimeout limits its time: the
+// noteLong logs that a handler has run for long, unless a timeout limits its time: the
 // worker extends the lease of a handler that hangs, so its job is never run again.
 func (r *run) noteLong(h *held, now time.Time) {
 	ran := now.Sub(h.start)
-	if r.JobTimeout > 0 || !r.running[h] || ran < time.Duration(max(h.nextLongLog, longLeases))*h.length {
+	if f := r.handler(h.job.Kind); f != nil && f.Timeout > 0 || !r.running[h] || ran < time.Duration(max(h.nextLongLog, longLeases))*h.length {
 		return
 	}
 	for h.nextLongLog = max(h.nextLongLog, longLeases); ran >= time.Duration(h.nextLongLog)*h.length; {

@@ -1,6 +1,7 @@
 package dibs_test
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -24,6 +25,16 @@ var misused = map[string]string{
 	"dibs.Worker.HandleRaw": "TestARegistrationThatCannotWorkPanicsAtOnce",
 	"dibs.Worker.Run":       "TestAWorkerThatIsNotSetUpDoesNotRun",
 
+	"dibs.HandleBatch":         "TestAnInvalidKindIsAProgrammersError",
+	"dibs.Worker.Use":          "TestAnInvalidKindIsAProgrammersError",
+	"dibs.NewKind":             "TestAnInvalidKindIsAProgrammersError",
+	"dibs.Kind.Handle":         "TestAnInvalidKindIsAProgrammersError",
+	"dibs.Kind.Enqueue":        "TestAnInvalidKindIsAProgrammersError",
+	"dibs.Kind.Name":           "TestPlainFunctionsTakeAnything",
+	"dibs.Kind.New":            "TestPlainFunctionsTakeAnything",
+	"dibs.RawJob.FinishIn":     "TestPlainFunctionsTakeAnything",
+	"dibs.OutcomeOf":           "TestPlainFunctionsTakeAnything",
+	"dibs.Backoff.After":       "TestPlainFunctionsTakeAnything",
 	"dibs.DefaultSettings":     "TestPlainFunctionsTakeAnything",
 	"dibs.Die":                 "TestPlainFunctionsTakeAnything",
 	"dibs.Release":             "TestPlainFunctionsTakeAnything",
@@ -188,6 +199,15 @@ func TestPlainFunctionsTakeAnything(t *testing.T) {
 	}
 	if (dibs.Outcome{Ending: "x", Error: "e"}).LeavesError() || (dibs.Backoff{}).Delay(-1, 2) != 0 {
 		t.Error("an ending that there is not leaves an error, or an empty backoff waits")
+	}
+	if (dibs.Backoff{}).After(-1, nil) != 0 || dibs.OutcomeOf(errors.New("")).Ending != dibs.EndRetry {
+		t.Error("an empty backoff waits, or an empty error is no failure")
+	}
+	if k := (dibs.Kind[int]{}); k.Name() != "" || k.New(1).Kind != "" {
+		t.Error("a kind that was not made has a name")
+	}
+	if err := job.FinishIn(t.Context(), nil, nil); !errors.Is(err, dibs.ErrInvalid) {
+		t.Errorf("FinishIn without a transaction gave %v", err)
 	}
 	for _, v := range []any{make(chan int), math.NaN(), strings.Repeat("x", dibs.MaxResult)} {
 		if err := job.SetResult(v); err == nil {

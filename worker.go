@@ -50,7 +50,8 @@ type Worker struct {
 	// Hooks observe the worker. By default it only logs.
 	Hooks Hooks
 
-	handlers map[string]handler // one for each kind; "" handles all other kinds
+	handlers   map[string]*kindHandler // one for each kind; "" handles all other kinds
+	middleware []func(Handler) Handler
 }
 
 const (
@@ -107,7 +108,6 @@ func (w *Worker) Run(ctx context.Context) error {
 		writes:  newCall[struct{}](),
 		sweeps:  newCall[Swept](),
 	}
-	r.timeout = fmt.Errorf("%w of %v", ErrJobTimeout, conf.JobTimeout)
 	defer func() { // a hook may end the goroutine (runtime.Goexit)
 		close(r.over)
 		endCalls()
@@ -154,6 +154,15 @@ func (w *Worker) complete(ctx context.Context) (Worker, error) {
 	if c.Name == "" {
 		c.Name = defaultName()
 	}
+	handlers := make(map[string]*kindHandler, len(c.handlers))
+	for kind, h := range c.handlers {
+		handlers[kind] = h.withDefaults(&c)
+		var err error
+		if handlers[kind].run, err = c.around(h.run); err != nil {
+			return c, err
+		}
+	}
+	c.handlers = handlers
 	return c, nil
 }
 
@@ -170,7 +179,7 @@ func (w *Worker) kinds() []string {
 	return kinds
 }
 
-func (w *Worker) handler(kind string) handler {
+func (w *Worker) handler(kind string) *kindHandler {
 	if h := w.handlers[kind]; h != nil {
 		return h
 	}
@@ -195,9 +204,8 @@ type run struct {
 
 	// work is the parent of the handlers' contexts; giveUp ends it. The context given to
 	// Run only ends the claiming.
-	work    context.Context
-	giveUp  context.CancelCauseFunc
-	timeout error // the cause that ends a handler's context after JobTimeout
+	work   context.Context
+	giveUp context.CancelCauseFunc
 
 	held     map[int64]*held // the worker's jobs by id: handlers run, or outcomes are not yet written
 	running  map[*held]bool  // attempts whose handlers have not returned; lost ones too

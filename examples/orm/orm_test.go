@@ -138,16 +138,12 @@ func TestGorm(t *testing.T) {
 
 func confirmWithGorm(db *gorm.DB, store *postgres.Store) func(context.Context, *dibs.Job[int64]) error {
 	return func(ctx context.Context, job *dibs.Job[int64]) error {
-		err := db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
+		return db.WithContext(ctx).Transaction(func(tx *gorm.DB) error {
 			if err := tx.Model(&Order{ID: job.Payload}).Update("customer", "confirmed").Error; err != nil {
 				return err
 			}
-			return store.SQLTx(tx.Statement.ConnPool).Finish(ctx, []dibs.Outcome{job.Lease().Complete(nil)})
+			return job.FinishIn(ctx, store.SQLTx(tx.Statement.ConnPool), nil)
 		})
-		if err != nil {
-			return err
-		}
-		return dibs.ErrFinished
 	}
 }
 

@@ -59,17 +59,19 @@ create table if not exists orders (
 
 // placeOrder stores an order and enqueues its confirmation, or does neither.
 func placeOrder(ctx context.Context, pool *pgxpool.Pool, store *postgres.Store, customer string) error {
+	var jobs dibs.Tx
 	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		var order int64
 		const insert = "insert into orders (customer) values ($1) returning id"
 		if err := tx.QueryRow(ctx, insert, customer).Scan(&order); err != nil {
 			return err
 		}
-		_, err := store.Tx(tx).Enqueue(ctx, []dibs.NewJob{{Queue: "orders", Kind: "confirm", Payload: order}})
+		jobs = store.Tx(tx)
+		_, err := jobs.Enqueue(ctx, []dibs.NewJob{{Queue: "orders", Kind: "confirm", Payload: order}})
 		return err // not nil: no order and no job
 	})
 	if err == nil {
-		store.Wake("orders") // so that no worker has to find it by polling
+		jobs.Wake() // so that no worker has to find it by polling
 	}
 	return err
 }
@@ -89,13 +91,12 @@ func confirmOrders(ctx context.Context, pool *pgxpool.Pool, store *postgres.Stor
 			if _, err := tx.Exec(ctx, update, job.Payload); err != nil {
 				return err
 			}
-			return store.Tx(tx).Finish(ctx, []dibs.Outcome{job.Lease().Complete(nil)})
+			return job.FinishIn(ctx, store.Tx(tx), nil)
 		})
-		if err != nil {
-			return err
+		if err == nil {
+			fmt.Printf("order %d is confirmed\n", job.Payload)
 		}
-		fmt.Printf("order %d is confirmed\n", job.Payload)
-		return dibs.ErrFinished
+		return err
 	})
 	return worker.Run(ctx)
 }

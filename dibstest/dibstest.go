@@ -1,0 +1,262 @@
+// Package dibstest helps to test programs that use dibs: with a real queue, in a SQLite file
+// of the test's own, which behaves as PostgreSQL does as far as a handler can tell.
+package dibstest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// patience is how long a call waits for what must happen, even on a busy machine.
+const patience = time.Minute
+
+// Store is an empty queue in a file of the test's own. It is closed, and the file removed,
+// when the test ends.
+func Store(t testing.TB) *sqlite.Store {
+	t.Helper()
+	store, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{Relaxed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return store
+}
+
+// Want describes a job. Empty fields match anything.
+type Want struct {
+	Queue string // default DefaultQueue
+	Kind  string
+	// Payload is compared as JSON: {"a":1} is {"a": 1}.
+	Payload   any
+	Group     string
+	UniqueKey string
+	State     dibs.State // default: any job that has not ended
+}
+
+// RequireEnqueued ends the test unless exactly one job is as wanted, and returns it.
+func RequireEnqueued(t testing.TB, db dibs.Database, want Want) *dibs.RawJob {
+	t.Helper()
+	found, all := find(t, db, want)
+	if len(found) != 1 {
+		t.Fatalf("%d jobs are as wanted, not one: %s\n%s", len(found), want, list(all))
+	}
+	return found[0]
+}
+
+// NotEnqueued fails the test if a job is as described.
+func NotEnqueued(t testing.TB, db dibs.Database, want Want) {
+	t.Helper()
+	if found, _ := find(t, db, want); len(found) > 0 {
+		t.Errorf("there should be no such job: %s\n%s", want, list(found))
+	}
+}
+
+func find(t testing.TB, db dibs.Database, want Want) (found, all []*dibs.RawJob) {
+	t.Helper()
+	var payload []byte
+	if want.Payload != nil {
+		var err error
+		if payload, err = compact(want.Payload); err != nil {
+			t.Fatalf("the wanted payload: %v", err)
+		}
+	}
+	f := dibs.Filter{Queue: cmp.Or(want.Queue, dibs.DefaultQueue), State: want.State, Limit: 1000}
+	for {
+		page, err := db.List(context.Background(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, page.Jobs...)
+		if f.After = page.Next; f.After == "" {
+			break
+		}
+	}
+	for _, j := range all {
+		own, err := compact(j.Payload)
+		if err != nil {
+			t.Fatalf("payload of job %d: %v", j.ID, err)
+		}
+		if same(want.Kind, j.Kind) && same(want.Group, j.Group) && same(want.UniqueKey, j.UniqueKey) && (payload == nil || bytes.Equal(payload, own)) {
+			found = append(found, j)
+		}
+	}
+	return found, all
+}
+
+func same(want, got string) bool { return want == "" || want == got }
+
+// compact is v as JSON, with the members of objects in order and without spaces.
+func compact(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var any any
+	if err := d.Decode(&any); err != nil {
+		return nil, err
+	}
+	return json.Marshal(any)
+}
+
+// String describes the wanted job.
+func (w Want) String() string {
+	text := fmt.Sprintf("queue %s", cmp.Or(w.Queue, dibs.DefaultQueue))
+	for _, f := range [][2]string{{"kind", w.Kind}, {"group", w.Group}, {"unique key", w.UniqueKey}, {"state", string(w.State)}} {
+		if f[1] != "" {
+			text += fmt.Sprintf(", %s %s", f[0], f[1])
+		}
+	}
+	if w.Payload != nil {
+		raw, _ := json.Marshal(w.Payload) // find reports an error
+		text += ", payload " + string(raw)
+	}
+	return text
+}
+
+// list is a line for each job.
+func list(jobs []*dibs.RawJob) string {
+	if len(jobs) == 0 {
+		return "the queue has none"
+	}
+	var b strings.Builder
+	b.WriteString("the queue has")
+	for _, j := range jobs {
+		fmt.Fprintf(&b, "\n  job %d, %s, kind %s, payload %.200s", j.ID, j.State, j.Kind, j.Payload)
+	}
+	return b.String()
+}
+
+// Work enqueues a job, has the worker make one attempt at it, through its real loop, and
+// returns the attempt. The worker needs a Store that is a dibs.Database; its hooks go on. Jobs
+// that were waiting before may run too.
+func Work(t testing.TB, w *dibs.Worker, job dibs.NewJob) dibs.Attempt {
+	t.Helper()
+	db, ok := w.Store.(dibs.Database)
+	if !ok {
+		t.Fatalf("the worker's store is a %T, which cannot enqueue", w.Store)
+	}
+	job.Queue = cmp.Or(job.Queue, w.Queue)
+	done, err := db.Enqueue(t.Context(), []dibs.NewJob{job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made *dibs.Attempt
+	runUntil(t, w, func(a dibs.Attempt) bool {
+		if a.Job.ID == done[0].ID && made == nil {
+			made = &a
+		}
+		return made != nil
+	}, nil)
+	return *made
+}
+
+// Drain runs the worker until its queue has no job that is due, blocked or running, and
+// returns the attempts that it has made.
+func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
+	t.Helper()
+	db, ok := w.Store.(dibs.Database)
+	if !ok {
+		t.Fatalf("the worker's store is a %T, which has no statistics", w.Store)
+	}
+	var mu sync.Mutex
+	var made []dibs.Attempt
+	runUntil(t, w, func(a dibs.Attempt) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		made = append(made, a)
+		return false
+	}, func(ctx context.Context) (bool, error) { return empty(ctx, db, cmp.Or(w.Queue, dibs.DefaultQueue)) })
+	mu.Lock()
+	defer mu.Unlock()
+	return made
+}
+
+func empty(ctx context.Context, db dibs.Database, queue string) (bool, error) {
+	all, err := db.Stats(ctx)
+	for _, s := range all {
+		if s.Queue == queue {
+			return s.Waiting == s.Scheduled && s.Blocked == 0 && s.Running == 0, err
+		}
+	}
+	return true, err
+}
+
+// runUntil runs a copy of the worker until an attempt or a look at the queue says that it is enough.
+func runUntil(t testing.TB, w *dibs.Worker, attempt func(dibs.Attempt) bool, look func(context.Context) (bool, error)) {
+	t.Helper()
+	ctx, stop := context.WithTimeoutCause(context.Background(), patience, fmt.Errorf("nothing came of it within %v", patience))
+	defer stop()
+	own, finished := *w, w.Hooks.Finished
+	own.Hooks.Finished = func(a dibs.Attempt) {
+		if finished != nil {
+			finished(a)
+		}
+		if attempt(a) {
+			stop()
+		}
+	}
+	looked := make(chan error, 1)
+	go func() { looked <- lookUntil(ctx, look, stop) }()
+	err := own.Run(ctx)
+	stop()
+	if err := errors.Join(err, <-looked); err != nil {
+		t.Fatal(err)
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		t.Fatal(cause)
+	}
+}
+
+// lookUntil calls stop once a look says that it is enough, or fails.
+func lookUntil(ctx context.Context, look func(context.Context) (bool, error), stop func()) error {
+	for look != nil && ctx.Err() == nil {
+		enough, err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case enough || err != nil:
+			stop()
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// Advance moves the clock of the queue on: what is due within d is due at once, and leases
+// that would have ended have ended. From then on the clock goes at half speed, until the
+// machine's has caught up. It wakes the workers of all queues.
+func Advance(t testing.TB, store *sqlite.Store, d time.Duration) {
+	t.Helper()
+	if d < 0 {
+		t.Fatalf("the clock cannot go back by %v", -d)
+	}
+	if _, err := store.DB().Exec("update dibs_clock set now = now + ?", d.Microseconds()); err != nil {
+		t.Fatal(err)
+	}
+	queues, err := store.Queues(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range queues {
+		store.Wake(q.Name)
+	}
+}

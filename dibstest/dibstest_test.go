@@ -1,0 +1,175 @@
+package dibstest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/dibstest"
+)
+
+type letter struct {
+	To string `json:"to"`
+	N  int    `json:"n"`
+}
+
+// spy is a test that notes how it failed instead of failing.
+type spy struct {
+	testing.TB
+	said string
+}
+
+func (s *spy) Helper() {}
+
+func (s *spy) Errorf(format string, args ...any) { s.said += fmt.Sprintf(format, args...) }
+
+func (s *spy) Fatalf(format string, args ...any) {
+	s.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (s *spy) Fatal(args ...any) { s.Fatalf("%s", fmt.Sprint(args...)) }
+
+// failure is what f says when it fails the test.
+func failure(t *testing.T, f func(t testing.TB)) string {
+	t.Helper()
+	s := &spy{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f(s)
+	}()
+	<-done
+	return s.said
+}
+
+func TestRequireEnqueued(t *testing.T) {
+	t.Parallel()
+	store := dibstest.Store(t)
+	if _, err := store.Enqueue(t.Context(), []dibs.NewJob{
+		{Queue: "mail", Kind: "welcome", Payload: []byte(`{"n": 1,  "to":"ann"}`), Group: "g", UniqueKey: "u"},
+		{Queue: "mail", Kind: "welcome", Payload: letter{"bob", 2}},
+		{Kind: "other"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	j := dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "mail", Kind: "welcome", Payload: letter{"ann", 1}, Group: "g", UniqueKey: "u", State: dibs.Waiting})
+	if j.Queue != "mail" || j.Group != "g" {
+		t.Errorf("found %+v", j)
+	}
+	dibstest.RequireEnqueued(t, store, dibstest.Want{Kind: "other"})
+	dibstest.NotEnqueued(t, store, dibstest.Want{Queue: "mail", Payload: letter{"ann", 2}})
+	for _, test := range []struct {
+		f    func(t testing.TB)
+		want []string
+	}{
+		{func(t testing.TB) { dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "mail"}) }, []string{"2 jobs are as wanted, not one: queue mail"}},
+		{
+			func(t testing.TB) {
+				dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "mail", Payload: letter{"eve", 1}})
+			},
+			[]string{`0 jobs are as wanted, not one: queue mail, payload {"to":"eve","n":1}`, "job 1, waiting, kind welcome", "job 2, waiting"},
+		},
+		{func(t testing.TB) { dibstest.NotEnqueued(t, store, dibstest.Want{Kind: "other"}) }, []string{"there should be no such job: queue default, kind other", "job 3"}},
+		{func(t testing.TB) { dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "none"}) }, []string{"the queue has none"}},
+	} {
+		got := failure(t, test.f)
+		for _, want := range test.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("it says %q, not %q", got, want)
+			}
+		}
+	}
+}
+
+var errNoMailbox = errors.New("no mailbox")
+
+func worker(store dibs.Store) *dibs.Worker {
+	w := &dibs.Worker{Store: store, Queue: "mail"}
+	dibs.Handle(w, "welcome", func(ctx context.Context, job *dibs.Job[letter]) error {
+		if job.Payload.To == "" {
+			return dibs.Die(errNoMailbox)
+		}
+		return job.SetResult("sent to " + job.Payload.To)
+	})
+	return w
+}
+
+func TestWork(t *testing.T) {
+	t.Parallel()
+	store := dibstest.Store(t)
+	w := worker(store)
+	if a := dibstest.Work(t, w, dibs.NewJob{Kind: "welcome", Payload: letter{To: "ann"}}); a.Outcome.Ending != dibs.EndCompleted || string(a.Outcome.Result) != `"sent to ann"` {
+		t.Errorf("the attempt is %+v", a)
+	}
+	if a := dibstest.Work(t, w, dibs.NewJob{Kind: "welcome", Payload: letter{}}); a.Outcome.Ending != dibs.EndDead || !errors.Is(a.Err, errNoMailbox) {
+		t.Errorf("the attempt is %+v", a)
+	}
+	dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "mail", State: dibs.Dead})
+}
+
+func TestDrainAndAdvance(t *testing.T) {
+	t.Parallel()
+	store := dibstest.Store(t)
+	w := worker(store)
+	called := 0
+	w.Hooks.Finished = func(dibs.Attempt) { called++ }
+	if got := dibstest.Drain(t, w); len(got) != 0 {
+		t.Errorf("of an empty queue came %d attempts", len(got))
+	}
+	jobs := make([]dibs.NewJob, 25)
+	for i := range jobs {
+		jobs[i] = dibs.NewJob{Queue: "mail", Kind: "welcome", Payload: letter{To: "ann"}, Group: fmt.Sprint(i % 3)}
+	}
+	jobs = append(jobs, dibs.NewJob{Queue: "mail", Kind: "welcome", Payload: letter{To: "later"}, Delay: 24 * time.Hour})
+	if _, err := store.Enqueue(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	if got := dibstest.Drain(t, w); len(got) != 25 || called != 25 {
+		t.Errorf("%d attempts, %d calls of the hook, want 25", len(got), called)
+	}
+	dibstest.Advance(t, store, 23*time.Hour)
+	if got := dibstest.Drain(t, w); len(got) != 0 {
+		t.Errorf("an hour too early came %d attempts", len(got))
+	}
+	dibstest.Advance(t, store, time.Hour)
+	if got := dibstest.Drain(t, w); len(got) != 1 || string(got[0].Outcome.Result) != `"sent to later"` {
+		t.Errorf("a day later came %v", got)
+	}
+}
+
+func TestAdvanceTicksSchedules(t *testing.T) {
+	t.Parallel()
+	store := dibstest.Store(t)
+	if _, err := store.SetSchedule(t.Context(), dibs.Schedule{Name: "daily", Spec: "@daily", Queue: "mail", Kind: "welcome", Payload: letter{To: "all"}, Missed: dibs.MissedAll}); err != nil {
+		t.Fatal(err)
+	}
+	dibstest.Advance(t, store, 3*24*time.Hour)
+	if _, err := store.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := dibstest.Drain(t, worker(store)); len(got) != 3 {
+		t.Errorf("in three days came %d jobs", len(got))
+	}
+}
+
+func TestAStoreThatCannotEnqueueIsRefused(t *testing.T) {
+	t.Parallel()
+	w := worker(struct{ dibs.Store }{dibstest.Store(t)})
+	for _, f := range []func(t testing.TB){
+		func(t testing.TB) { dibstest.Work(t, w, dibs.NewJob{Kind: "welcome"}) },
+		func(t testing.TB) { dibstest.Drain(t, w) },
+	} {
+		if got := failure(t, f); !strings.HasPrefix(got, "the worker's store is a struct") {
+			t.Errorf("it says %q", got)
+		}
+	}
+	if got := failure(t, func(t testing.TB) { dibstest.Advance(t, dibstest.Store(t), -1) }); !strings.Contains(got, "cannot go back") {
+		t.Errorf("it says %q", got)
+	}
+}

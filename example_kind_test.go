@@ -1,0 +1,110 @@
+package dibs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Confirmation is the payload of the kind that confirms orders.
+type Confirmation struct {
+	Order int
+	To    string
+}
+
+var errMailServerBusy = errors.New("mail server busy")
+
+// confirm is known to those who enqueue and to those who handle.
+var confirm = dibs.NewKind[Confirmation]("confirm", dibs.KindOptions{
+	Queue:       "mail",
+	MaxAttempts: 5,
+	Timeout:     time.Minute,
+	Backoff:     dibs.Backoff{Base: 10 * time.Second, Factor: 3, Max: time.Hour, Jitter: 0.1}.After,
+	IsFailure:   func(err error) bool { return !errors.Is(err, errMailServerBusy) },
+})
+
+// A Kind ties the name of a kind to the type of its payload: the compiler finds a wrong one.
+func ExampleNewKind() {
+	ctx, stop := context.WithCancel(context.Background())
+	store, end := temporary(ctx)
+	defer end()
+
+	if _, err := confirm.Enqueue(ctx, store, Confirmation{17, "ann@example.com"}); err != nil {
+		log.Fatal(err)
+	}
+
+	w := &dibs.Worker{Store: store, Queue: "mail"}
+	confirm.Handle(w, func(ctx context.Context, job *dibs.Job[Confirmation]) error {
+		defer stop()
+		fmt.Println("order", job.Payload.Order, "is confirmed to", job.Payload.To)
+		return nil
+	})
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// order 17 is confirmed to ann@example.com
+}
+
+// One call takes all jobs that come within a second, 100 at most. Each has an outcome of its own.
+func ExampleHandleBatch() {
+	ctx, stop := context.WithCancel(context.Background())
+	store, end := temporary(ctx)
+	defer end()
+	jobs := []dibs.NewJob{{Kind: "count", Payload: 1}, {Kind: "count", Payload: 2}, {Kind: "count", Payload: 3}}
+	if _, err := store.Enqueue(ctx, jobs); err != nil {
+		log.Fatal(err)
+	}
+
+	w := &dibs.Worker{Store: store, Concurrency: 100}
+	dibs.HandleBatch(w, "count", 100, time.Second, func(ctx context.Context, jobs []*dibs.Job[int]) []error {
+		defer stop()
+		sum := 0
+		for _, job := range jobs {
+			sum += job.Payload
+		}
+		fmt.Println(len(jobs), "jobs, sum", sum)
+		return nil // all of them are completed
+	})
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// 3 jobs, sum 6
+}
+
+// Middleware sees the context, the job and the error of every attempt.
+func ExampleWorker_Use() {
+	ctx, stop := context.WithCancel(context.Background())
+	store, end := temporary(ctx)
+	defer end()
+	if _, err := store.Enqueue(ctx, []dibs.NewJob{{Kind: "pack", Payload: 17}}); err != nil {
+		log.Fatal(err)
+	}
+
+	w := &dibs.Worker{Store: store}
+	w.Use(func(next dibs.Handler) dibs.Handler {
+		return func(ctx context.Context, job *dibs.RawJob) error {
+			fmt.Println("begin", job.Kind)
+			err := next(ctx, job)
+			fmt.Println("end", job.Kind, err)
+			return err
+		}
+	})
+	dibs.Handle(w, "pack", func(ctx context.Context, job *dibs.Job[int]) error {
+		defer stop()
+		fmt.Println("pack order", job.Payload)
+		return nil
+	})
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// begin pack
+	// pack order 17
+	// end pack <nil>
+}
