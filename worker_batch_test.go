@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,10 +14,24 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
+// sizes are the sizes of batches.
+type sizes struct {
+	mu   sync.Mutex
+	list []int
+}
+
+func (s *sizes) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprint(s.list)
+}
+
 // batchOf registers a batch handler that notes the size of each batch.
-func batchOf(w *dibs.Worker, most int, wait time.Duration, sizes *[]int, f func(jobs []*dibs.Job[int]) []error) {
+func batchOf(w *dibs.Worker, most int, wait time.Duration, s *sizes, f func(jobs []*dibs.Job[int]) []error) {
 	dibs.HandleBatch(w, "k", most, wait, func(_ context.Context, jobs []*dibs.Job[int]) []error {
-		*sizes = append(*sizes, len(jobs))
+		s.mu.Lock()
+		s.list = append(s.list, len(jobs))
+		s.mu.Unlock()
 		return f(jobs)
 	})
 }
@@ -31,9 +46,9 @@ func numbered(n int) []dibs.NewJob {
 
 func TestABatchHasAnOutcomeForEachJob(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
-		var sizes []int
+		var seen sizes
 		w := quiet(m, nil)
-		batchOf(w, 4, time.Second, &sizes, func(jobs []*dibs.Job[int]) []error {
+		batchOf(w, 4, time.Second, &seen, func(jobs []*dibs.Job[int]) []error {
 			errs := make([]error, len(jobs))
 			for i, job := range jobs {
 				if err := job.SetResult(job.Payload * 10); err != nil {
@@ -48,13 +63,13 @@ func TestABatchHasAnOutcomeForEachJob(t *testing.T) {
 		stop := run(t, w)
 		ids := enqueue(t, m, numbered(6)...)
 		synctest.Wait()
-		if fmt.Sprint(sizes) != "[4]" {
-			t.Errorf("at once came batches of %v, want one of 4", sizes)
+		if seen.String() != "[4]" {
+			t.Errorf("at once came batches of %v, want one of 4", &seen)
 		}
 		time.Sleep(1100 * time.Millisecond)
 		stopped(t, stop)
-		if fmt.Sprint(sizes) != "[4 2]" {
-			t.Errorf("batches of %v, want 4 and, a second later, 2", sizes)
+		if seen.String() != "[4 2]" {
+			t.Errorf("batches of %v, want 4 and, a second later, 2", &seen)
 		}
 		for i, id := range ids {
 			job, want := m.job(id), dibs.Completed
@@ -79,9 +94,9 @@ func TestABatchThatFailsFailsAllItsAttempts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtualTime(t, func(t *testing.T, m *memory) {
-				var sizes []int
+				var seen sizes
 				w := quiet(m, nil)
-				batchOf(w, 3, time.Second, &sizes, test.f)
+				batchOf(w, 3, time.Second, &seen, test.f)
 				stop := run(t, w)
 				ids := enqueue(t, m, numbered(3)...)
 				synctest.Wait()
