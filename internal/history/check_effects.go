@@ -57,15 +57,20 @@ func allowedText(least, most int) string {
 }
 
 // certainlyCompleted reports whether the finish e, which has no answer, completed the job:
-// the job was completed by the attempt a, and no other call can have done it.
+// the job was completed by the attempt a, and no other call can have done it. A claim in a
+// transaction that was rolled back leaves its number to the next claim, so other attempts may
+// have the number of a.
 func (j *judge) certainlyCompleted(l *life, a *attempt, e event) bool {
 	f := l.final
 	if f == nil || f.State != dibs.Completed || f.Attempt != a.Attempt || l.mayBeRequeued(0, never) {
 		return false
 	}
-	for _, other := range a.finishes {
-		if other.call != e.call && j.outcome(other) <= open && j.outcomeOf(other).Ending == dibs.EndCompleted {
-			return false
+	for i := range l.attempts {
+		b := &l.attempts[i]
+		for _, other := range b.finishes {
+			if b.Attempt == a.Attempt && other.call != e.call && j.outcome(other) <= open && j.outcomeOf(other).Ending == dibs.EndCompleted {
+				return false
+			}
 		}
 	}
 	return true

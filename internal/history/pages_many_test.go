@@ -170,6 +170,22 @@ func claimedAndCompleted(effects int, end history.Verb, change func(end *history
 	}
 }
 
+// claimedTwice writes a job that a transaction claims and completes, whose commit has no answer;
+// then another worker claims it, again as attempt 1, and completes it without an effect.
+func claimedTwice(effects int) func(*book) {
+	return func(b *book) {
+		b.enqueue(0, 1)
+		removeAnswer(b.inTx("tx", 30, history.Commit, func() {
+			b.claim("w1", 10, 1, 1)
+			b.finish("w1", 20, dibs.EndCompleted, 10, 1)
+		}))
+		b.claim("w2", 120, 1, 1)
+		b.finish("w2", 130, dibs.EndCompleted, 120, 1)
+		b.atEnd(dibs.Completed, 1, 1)
+		b.Effects = map[int64]int{1: effects}
+	}
+}
+
 var effecting = []page{
 	{"one effect of a committed transaction", completeInTx(1, history.Commit, unchanged), 0, ""},
 	{"no effect of a committed transaction", completeInTx(0, history.Commit, unchanged), 8, "0 effects"},
@@ -181,6 +197,8 @@ var effecting = []page{
 	{"an effect of a transaction that also claims", claimedAndCompleted(1, history.Commit, keepAnswer), 0, ""},
 	{"no effect of a transaction that also claims", claimedAndCompleted(0, history.Commit, keepAnswer), 8, "0 effects"},
 	{"an effect of a claiming transaction whose commit had no answer", claimedAndCompleted(1, history.Commit, func(end *history.Call) { removeAnswer(end) }), 0, ""},
+	{"no effect of a claiming transaction whose commit had no answer, and another completion of the attempt with its number", claimedTwice(0), 0, ""},
+	{"two effects of such a job", claimedTwice(2), 8, "2 effects"},
 	{"an effect of a claiming transaction that was rolled back", claimedAndCompleted(1, history.Rollback, keepAnswer), 8, "no transaction"},
 	{"an effect in spite of a refusal", completeInTx(1, history.Rollback, func(f, _ *history.Call) {
 		f.Begin, f.End = ms(112), ms(113)
