@@ -23,7 +23,7 @@ import (
 // HandleBatch panics as Handle does, and if max is less than 1 or wait is negative.
 func HandleBatch[T any](w *Worker, kind string, max int, wait time.Duration, f func(ctx context.Context, jobs []*Job[T]) []error, options ...KindOptions) {
 	if max < 1 || wait < 0 {
-		panic(fmt.Sprintf("dibs: a batch of kind %q of %d jobs within %v", kind, max, wait))
+		panic(fmt.Sprintf("dibs: a batch of kind %q needs max to be at least 1 and wait not to be negative, got %d and %v", kind, max, wait))
 	}
 	if f == nil {
 		Handle[T](w, kind, nil, options...)

@@ -86,6 +86,16 @@ func (k Kind[T]) Handle(w *Worker, f func(ctx context.Context, job *Job[T]) erro
 	Handle(w, k.name, f, k.options)
 }
 
+// HandleBatch registers a batch handler of the kind: see the function [HandleBatch].
+func (k Kind[T]) HandleBatch(w *Worker, max int, wait time.Duration, f func(ctx context.Context, jobs []*Job[T]) []error) {
+	HandleBatch(w, k.name, max, wait, f, k.options)
+}
+
+// Schedule is a schedule of such jobs; its other fields may be set before it is stored.
+func (k Kind[T]) Schedule(name, spec string, payload T) Schedule {
+	return Schedule{Name: name, Spec: spec, Queue: k.options.Queue, Kind: k.name, Payload: payload, MaxAttempts: k.options.MaxAttempts}
+}
+
 // kindHandler is a handler with the options of its kind.
 type kindHandler struct {
 	KindOptions

@@ -30,6 +30,8 @@ var misused = map[string]string{
 	"dibs.NewKind":             "TestAnInvalidKindIsAProgrammersError",
 	"dibs.Kind.Handle":         "TestAnInvalidKindIsAProgrammersError",
 	"dibs.Kind.Enqueue":        "TestAnInvalidKindIsAProgrammersError",
+	"dibs.Kind.HandleBatch":    "TestAnInvalidKindIsAProgrammersError",
+	"dibs.Kind.Schedule":       "TestPlainFunctionsTakeAnything",
 	"dibs.Kind.Name":           "TestPlainFunctionsTakeAnything",
 	"dibs.Kind.New":            "TestPlainFunctionsTakeAnything",
 	"dibs.RawJob.FinishIn":     "TestPlainFunctionsTakeAnything",
@@ -203,7 +205,7 @@ func TestPlainFunctionsTakeAnything(t *testing.T) {
 	if (dibs.Backoff{}).After(-1, nil) != 0 || dibs.OutcomeOf(errors.New("")).Ending != dibs.EndRetry {
 		t.Error("an empty backoff waits, or an empty error is no failure")
 	}
-	if k := (dibs.Kind[int]{}); k.Name() != "" || k.New(1).Kind != "" {
+	if k := (dibs.Kind[int]{}); k.Name() != "" || k.New(1).Kind != "" || k.Schedule("", "", 1).Kind != "" {
 		t.Error("a kind that was not made has a name")
 	}
 	if err := job.FinishIn(t.Context(), nil, nil); !errors.Is(err, dibs.ErrInvalid) {

@@ -17,8 +17,8 @@ import (
 // jobs that end about the same time together: an outcome comes at most about 5 ms later
 // for that, unless the job has a group or its queue a concurrency limit.
 //
-// Set the fields, register handlers with [Handle] or [Worker.HandleRaw], then call
-// Run; change neither afterwards.
+// Set the fields, register handlers with [Handle], [HandleBatch], [Kind.Handle] or
+// [Worker.HandleRaw], then call Run; change neither afterwards.
 type Worker struct {
 	Store Store  // required
 	Queue string // default DefaultQueue

@@ -22,6 +22,9 @@ func TestAKindTiesThePayloadToItsName(t *testing.T) {
 		if confirm.Name() != "confirm" || j.Kind != "confirm" || j.Queue != "default" || j.MaxAttempts != 4 || j.Payload != (order{7}) {
 			t.Fatalf("a new job is %+v", j)
 		}
+		if s := confirm.Schedule("daily", "@daily", order{7}); s.Name != "daily" || s.Spec != "@daily" || s.Queue != "default" || s.Kind != "confirm" || s.Payload != (order{7}) || s.MaxAttempts != 4 {
+			t.Fatalf("its schedule is %+v", s)
+		}
 		var got []order
 		w := quiet(m, nil)
 		confirm.Handle(w, func(_ context.Context, job *dibs.Job[order]) error {
@@ -50,6 +53,9 @@ func TestAnInvalidKindIsAProgrammersError(t *testing.T) {
 		},
 		"a negative wait": func() {
 			dibs.HandleBatch(&dibs.Worker{}, "k", 1, -1, func(context.Context, []*dibs.Job[int]) []error { return nil })
+		},
+		"an empty Kind's batch": func() {
+			dibs.Kind[int]{}.HandleBatch(&dibs.Worker{}, 1, 0, func(context.Context, []*dibs.Job[int]) []error { return nil })
 		},
 		"no batch handler": func() { dibs.HandleBatch[int](&dibs.Worker{}, "k", 1, 0, nil) },
 		"an empty Kind": func() {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,8 +20,9 @@ import (
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
-// patience is how long a call waits for what must happen, even on a busy machine.
-const patience = time.Minute
+// patience is how long a call waits for what must happen, even on a busy machine. A test of
+// this package changes it.
+var patience = time.Minute
 
 // Store is an empty queue in a file of the test's own. It is closed, and the file removed,
 // when the test ends.
@@ -40,7 +42,7 @@ func Store(t testing.TB) *sqlite.Store {
 
 // Want describes a job. Empty fields match anything.
 type Want struct {
-	Queue string // default DefaultQueue
+	Queue string
 	Kind  string
 	// Payload is compared as JSON: {"a":1} is {"a": 1}.
 	Payload   any
@@ -76,7 +78,7 @@ func find(t testing.TB, db dibs.Database, want Want) (found, all []*dibs.RawJob)
 			t.Fatalf("the wanted payload: %v", err)
 		}
 	}
-	f := dibs.Filter{Queue: cmp.Or(want.Queue, dibs.DefaultQueue), State: want.State, Limit: 1000}
+	f := dibs.Filter{Queue: want.Queue, State: want.State, Limit: 1000}
 	for {
 		page, err := db.List(context.Background(), f)
 		if err != nil {
@@ -118,8 +120,8 @@ func compact(v any) ([]byte, error) {
 
 // String describes the wanted job.
 func (w Want) String() string {
-	text := fmt.Sprintf("queue %s", cmp.Or(w.Queue, dibs.DefaultQueue))
-	for _, f := range [][2]string{{"kind", w.Kind}, {"group", w.Group}, {"unique key", w.UniqueKey}, {"state", string(w.State)}} {
+	text := "a job"
+	for _, f := range [][2]string{{"queue", w.Queue}, {"kind", w.Kind}, {"group", w.Group}, {"unique key", w.UniqueKey}, {"state", string(w.State)}} {
 		if f[1] != "" {
 			text += fmt.Sprintf(", %s %s", f[0], f[1])
 		}
@@ -134,12 +136,12 @@ func (w Want) String() string {
 // list is a line for each job.
 func list(jobs []*dibs.RawJob) string {
 	if len(jobs) == 0 {
-		return "the queue has none"
+		return "there is none"
 	}
 	var b strings.Builder
-	b.WriteString("the queue has")
+	b.WriteString("there are")
 	for _, j := range jobs {
-		fmt.Fprintf(&b, "\n  job %d, %s, kind %s, payload %.200s", j.ID, j.State, j.Kind, j.Payload)
+		fmt.Fprintf(&b, "\n  job %d, %s, queue %s, kind %s, payload %.200s", j.ID, j.State, j.Queue, j.Kind, j.Payload)
 	}
 	return b.String()
 }
@@ -153,13 +155,16 @@ func Work(t testing.TB, w *dibs.Worker, job dibs.NewJob) dibs.Attempt {
 	if !ok {
 		t.Fatalf("the worker's store is a %T, which cannot enqueue", w.Store)
 	}
-	job.Queue = cmp.Or(job.Queue, w.Queue)
+	queue := cmp.Or(w.Queue, dibs.DefaultQueue)
+	if job.Queue = cmp.Or(job.Queue, queue); job.Queue != queue {
+		t.Fatalf("the job is of queue %s, the worker of queue %s", job.Queue, queue)
+	}
 	done, err := db.Enqueue(t.Context(), []dibs.NewJob{job})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var made *dibs.Attempt
-	runUntil(t, w, func(a dibs.Attempt) bool {
+	runUntil(t, w, db, func(a dibs.Attempt) bool {
 		if a.Job.ID == done[0].ID && made == nil {
 			made = &a
 		}
@@ -168,8 +173,8 @@ func Work(t testing.TB, w *dibs.Worker, job dibs.NewJob) dibs.Attempt {
 	return *made
 }
 
-// Drain runs the worker until its queue has no job that is due, blocked or running, and
-// returns the attempts that it has made.
+// Drain runs the worker until its queue has no job that is due, blocked or running, those of
+// schedules whose ticks have come among them, and returns the attempts that it has made.
 func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
 	t.Helper()
 	db, ok := w.Store.(dibs.Database)
@@ -178,7 +183,7 @@ func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
 	}
 	var mu sync.Mutex
 	var made []dibs.Attempt
-	runUntil(t, w, func(a dibs.Attempt) bool {
+	runUntil(t, w, db, func(a dibs.Attempt) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		made = append(made, a)
@@ -189,7 +194,11 @@ func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
 	return made
 }
 
+// empty looks for jobs that could run by now. A sweep before enqueues those of schedules.
 func empty(ctx context.Context, db dibs.Database, queue string) (bool, error) {
+	if _, err := db.Sweep(ctx); err != nil {
+		return false, err
+	}
 	all, err := db.Stats(ctx)
 	for _, s := range all {
 		if s.Queue == queue {
@@ -200,11 +209,14 @@ func empty(ctx context.Context, db dibs.Database, queue string) (bool, error) {
 }
 
 // runUntil runs a copy of the worker until an attempt or a look at the queue says that it is enough.
-func runUntil(t testing.TB, w *dibs.Worker, attempt func(dibs.Attempt) bool, look func(context.Context) (bool, error)) {
+func runUntil(t testing.TB, w *dibs.Worker, db dibs.Database, attempt func(dibs.Attempt) bool, look func(context.Context) (bool, error)) {
 	t.Helper()
-	ctx, stop := context.WithTimeoutCause(context.Background(), patience, fmt.Errorf("nothing came of it within %v", patience))
+	ctx, stop := context.WithTimeout(context.Background(), patience)
 	defer stop()
 	own, finished := *w, w.Hooks.Finished
+	if own.Hooks.Log == nil {
+		own.Hooks.Log = slog.New(slog.DiscardHandler)
+	}
 	own.Hooks.Finished = func(a dibs.Attempt) {
 		if finished != nil {
 			finished(a)
@@ -220,8 +232,9 @@ func runUntil(t testing.TB, w *dibs.Worker, attempt func(dibs.Attempt) bool, loo
 	if err := errors.Join(err, <-looked); err != nil {
 		t.Fatal(err)
 	}
-	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-		t.Fatal(cause)
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		_, left := find(t, db, Want{Queue: cmp.Or(w.Queue, dibs.DefaultQueue)})
+		t.Fatalf("after %v the worker has not run all jobs of queue %s; has it a handler for their kinds? %s", patience, cmp.Or(w.Queue, dibs.DefaultQueue), list(left))
 	}
 }
 

@@ -68,15 +68,15 @@ func TestRequireEnqueued(t *testing.T) {
 		f    func(t testing.TB)
 		want []string
 	}{
-		{func(t testing.TB) { dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "mail"}) }, []string{"2 jobs are as wanted, not one: queue mail"}},
+		{func(t testing.TB) { dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "mail"}) }, []string{"2 jobs are as wanted, not one: a job, queue mail"}},
 		{
 			func(t testing.TB) {
 				dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "mail", Payload: letter{"eve", 1}})
 			},
-			[]string{`0 jobs are as wanted, not one: queue mail, payload {"to":"eve","n":1}`, "job 1, waiting, kind welcome", "job 2, waiting"},
+			[]string{`0 jobs are as wanted, not one: a job, queue mail, payload {"to":"eve","n":1}`, "job 1, waiting, queue mail, kind welcome", "job 2, waiting"},
 		},
-		{func(t testing.TB) { dibstest.NotEnqueued(t, store, dibstest.Want{Kind: "other"}) }, []string{"there should be no such job: queue default, kind other", "job 3"}},
-		{func(t testing.TB) { dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "none"}) }, []string{"the queue has none"}},
+		{func(t testing.TB) { dibstest.NotEnqueued(t, store, dibstest.Want{Kind: "other"}) }, []string{"there should be no such job: a job, kind other", "job 3"}},
+		{func(t testing.TB) { dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "none"}) }, []string{"there is none"}},
 	} {
 		got := failure(t, test.f)
 		for _, want := range test.want {
@@ -150,11 +150,26 @@ func TestAdvanceTicksSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	dibstest.Advance(t, store, 3*24*time.Hour)
-	if _, err := store.Sweep(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	if got := dibstest.Drain(t, worker(store)); len(got) != 3 {
 		t.Errorf("in three days came %d jobs", len(got))
+	}
+	for range 3 {
+		dibstest.Advance(t, store, 24*time.Hour)
+		if got := dibstest.Drain(t, worker(store)); len(got) != 1 || got[0].Outcome.Ending != dibs.EndCompleted {
+			t.Errorf("the day after came %+v", got)
+		}
+	}
+}
+
+// TestAJobThatTheWorkerDoesNotTake is not parallel, as it changes the patience of all.
+func TestAJobThatTheWorkerDoesNotTake(t *testing.T) {
+	defer dibstest.SetPatience(100 * time.Millisecond)()
+	w := worker(dibstest.Store(t))
+	if got := failure(t, func(t testing.TB) { dibstest.Work(t, w, dibs.NewJob{Kind: "goodbye"}) }); !strings.Contains(got, "has it a handler for their kinds?") || !strings.Contains(got, "job 1, waiting, queue mail, kind goodbye") {
+		t.Errorf("it says %q", got)
+	}
+	if got := failure(t, func(t testing.TB) { dibstest.Work(t, w, dibs.NewJob{Kind: "welcome", Queue: "other"}) }); got != "the job is of queue other, the worker of queue mail" {
+		t.Errorf("it says %q", got)
 	}
 }
 

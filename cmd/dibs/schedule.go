@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -21,6 +22,8 @@ they crash. Every 'dibs work' looks after all schedules of its database.`,
   dibs schedule add report --cron '0 9 * * mon-fri' --zone Europe/Berlin --queue reports
   dibs schedule ls
   dibs schedule next report`,
+		Args: cobra.NoArgs, // a misspelt command is an error
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, c := range []*cobra.Command{
 		newScheduleAddCmd(a), newScheduleSetCmd(a), newScheduleLsCmd(a), newScheduleShowCmd(a), newScheduleNextCmd(a),
@@ -67,7 +70,7 @@ if it comes twice. An interval is counted from --start, or from now.`,
 				}
 				for _, old := range list {
 					if old.Name == s.Name {
-						return &hintError{fmt.Errorf("schedule %q exists already: %w", s.Name, dibs.ErrInvalid), "'dibs schedule set' changes it"}
+						return &hintError{&dibs.InvalidError{Field: "name", Reason: fmt.Sprintf("schedule %q exists already", s.Name)}, "'dibs schedule set' changes it"}
 					}
 				}
 				return a.setSchedule(cmd.Context(), db, s)
@@ -211,6 +214,9 @@ func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				if err := a.knowsAll(cmd.Context(), db, args); err != nil {
+					return err
+				}
 				for _, name := range args {
 					s, err := db.ChangeSchedule(cmd.Context(), name, func(s *dibs.Schedule) { s.Paused = pause })
 					switch {
@@ -265,6 +271,9 @@ func newScheduleRmCmd(a *app) *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				if err := a.knowsAll(cmd.Context(), db, args); err != nil {
+					return err
+				}
 				for _, name := range args {
 					if err := db.DeleteSchedule(cmd.Context(), name); err != nil {
 						return scheduleError(err)
@@ -280,6 +289,20 @@ func newScheduleRmCmd(a *app) *cobra.Command {
 		},
 		ValidArgsFunction: a.completeSchedule,
 	}
+}
+
+// knowsAll refuses a list of names of which one is wrong, before anything is changed.
+func (a *app) knowsAll(ctx context.Context, db dibs.Database, names []string) error {
+	list, err := db.Schedules(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(list, func(s dibs.Schedule) bool { return s.Name == name }) {
+			return scheduleError(fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name))
+		}
+	}
+	return nil
 }
 
 // completeSchedule offers the names of schedules to the shell.

@@ -31,9 +31,9 @@ func TestSchedules(t *testing.T) {
 		if !strings.HasPrefix(lines[0], "SCHEDULE  SPEC") || !strings.Contains(lines[2], "tidy") || !strings.Contains(lines[2], "every 1m30s") {
 			c.t.Errorf("dibs schedule ls writes:\n%s", strings.Join(lines, "\n"))
 		}
-		c.fails(exitUsage, "", []string{"schedule", "add", "tidy", "--every", "1m"}, `schedule "tidy" exists already`, "dibs schedule set")
+		c.fails(exitUsage, "", []string{"schedule", "add", "tidy", "--every", "1m"}, `name: schedule "tidy" exists already`, "dibs schedule set")
 		c.ok("schedule", "set", "tidy", "--every", "2m", "--payload", "5")
-		c.has(c.row(c.ok("schedule", "show", "tidy", "--json")), object{"spec": "every 2m0s", "payload": 5})
+		c.has(c.row(c.ok("schedule", "show", "tidy", "--json")), object{"spec": "every 2m", "payload": 5})
 		c.ok("schedule", "set", "report", "--missed", "skip")
 		c.has(c.row(c.ok("schedule", "show", "report", "--json")), object{"missed": "skip", "skip_overlap": true})
 
@@ -57,6 +57,16 @@ func TestSchedules(t *testing.T) {
 		if got := c.ok("schedule", "rm", "tidy", "report"); got != "deleted schedule tidy\ndeleted schedule report\n" {
 			c.t.Errorf("dibs schedule rm writes %q", got)
 		}
+	})
+}
+
+func TestMistakesWithSchedules(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.fails(exitUsage, "", []string{"schedule", "lss"}, `unknown command "lss"`)
+		c.ok("schedule", "add", "kept", "--every", "24h")
+		c.fails(exitNotFound, "", []string{"schedule", "rm", "kept", "x"}, `unknown schedule "x"`)
+		c.has(c.row(c.ok("schedule", "ls", "--json")), object{"name": "kept", "spec": "every 24h"})
+		c.ok("schedule", "rm", "kept")
 		for _, args := range [][]string{{"show", "x"}, {"set", "x", "--every", "1m"}, {"pause", "x"}, {"resume", "x"}, {"run", "x"}, {"rm", "x"}, {"next", "x"}} {
 			c.fails(exitNotFound, "", append([]string{"schedule"}, args...), "unknown schedule", "dibs schedule ls")
 		}

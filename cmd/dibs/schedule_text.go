@@ -52,7 +52,7 @@ func (f *scheduleFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.missed, "missed", string(dibs.MissedOnce), "what becomes of ticks that passed while nobody worked: once (one\njob for all of them), skip or all")
 	fs.IntVar(&f.missedLimit, "missed-limit", dibs.DefaultMissedLimit, "for --missed all: how many jobs at most")
 	fs.BoolVar(&f.skipOverlap, "skip-overlap", false, "no job while the one of the tick before has not ended")
-	fs.Var(&f.start, "start", "`TIME` before which there is no tick")
+	fs.Var(&f.start, "start", "`TIME` before which there is no tick; without a zone it is this machine's")
 	fs.Var(&f.end, "end", "`TIME` after which there is no tick")
 }
 
@@ -60,7 +60,7 @@ func (f *scheduleFlags) add(cmd *cobra.Command) {
 func (f *scheduleFlags) apply(cmd *cobra.Command, s *dibs.Schedule) error {
 	changed := cmd.Flags().Changed
 	for name, set := range map[string]func(){
-		"every":        func() { s.Spec = "every " + time.Duration(f.every).String() },
+		"every":        func() { s.Spec = "every " + shortDuration(time.Duration(f.every)) },
 		"cron":         func() { s.Spec = f.cron },
 		"zone":         func() { s.Zone = f.zone },
 		"queue":        func() { s.Queue = f.queue },
@@ -92,6 +92,17 @@ func (f *scheduleFlags) apply(cmd *cobra.Command, s *dibs.Schedule) error {
 	return nil
 }
 
+// shortDuration is d without parts that are zero, in the form of time.ParseDuration.
+func shortDuration(d time.Duration) string {
+	s := d.String()
+	for _, zero := range [][2]string{{"m0s", "m"}, {"h0m", "h"}} {
+		if strings.HasSuffix(s, zero[0]) {
+			s = strings.TrimSuffix(s, zero[0]) + zero[1]
+		}
+	}
+	return s
+}
+
 // scheduleJSON is dibs.Schedule with durations in seconds.
 type scheduleJSON struct {
 	dibs.Schedule
@@ -121,7 +132,7 @@ func (a *app) listSchedules(list []dibs.Schedule) error {
 		fmt.Fprintln(a.stdout, "no schedules yet; 'dibs schedule add' makes them")
 		return nil
 	}
-	t := a.tableOf("SCHEDULE", "SPEC", "ZONE", "QUEUE", "KIND", "NEXT", "LAST", "#JOB")
+	t := a.tableOf("SCHEDULE", "SPEC", "ZONE", "QUEUE", "KIND", "NEXT", "LAST TICK", "#LAST JOB", "OWNER")
 	for _, s := range list {
 		last, job := "-", "-"
 		if !s.LastTick.IsZero() {
@@ -130,7 +141,7 @@ func (a *app) listSchedules(list []dibs.Schedule) error {
 		if s.LastJob > 0 {
 			job = fmt.Sprint(s.LastJob)
 		}
-		t.AppendRow(table.Row{a.cell(s.Name, 24), a.cell(s.Spec, 24), a.cell(s.Zone, 20), a.cell(s.Queue, 20), a.cell(s.Kind, 20), a.tickText(s, s.Next), last, job})
+		t.AppendRow(table.Row{a.cell(s.Name, 24), a.cell(s.Spec, 24), a.cell(s.Zone, 20), a.cell(s.Queue, 20), a.cell(s.Kind, 20), a.tickText(s, s.Next), last, job, a.cell(s.Owner, 16)})
 	}
 	t.Render()
 	return nil
@@ -200,7 +211,10 @@ func (a *app) showSchedule(ctx context.Context, db dibs.Database, s dibs.Schedul
 	}
 	line("owner", printable(s.Owner))
 	if !s.LastTick.IsZero() {
-		line("last", a.tickText(s, s.LastTick)+fmt.Sprintf(", job %d", s.LastJob))
+		line("last tick", a.tickText(s, s.LastTick))
+	}
+	if s.LastJob > 0 {
+		line("last job", fmt.Sprint(s.LastJob))
 	}
 	if s.Next.IsZero() {
 		line("next", a.tickText(s, s.Next))

@@ -1,0 +1,10 @@
+package dibstest
+
+import "time"
+
+// SetPatience changes how long calls wait, until the end of a test.
+func SetPatience(d time.Duration) (undo func()) {
+	before := patience
+	patience = d
+	return func() { patience = before }
+}
