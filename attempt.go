@@ -71,22 +71,35 @@ func (r *run) attempt(ctx context.Context, h *held, f *kindHandler) {
 	finished := false
 	job := *h.job // the handler's own: the worker goes on reading h.job
 	job.Result, job.finished = nil, &finished
-	err := errGoexit
+	e, returned := ended{h: h, err: errGoexit}, false
 	defer func() {
-		if p := recover(); p != nil {
-			err = &panicError{value: p, stack: trim(string(debug.Stack()))}
+		if !returned { // something has ended the goroutine
+			e.outcome, e.write = decide(h.lease, nil, e.err, context.Cause(ctx))
+			e.outcome = f.limit(h.job, e.outcome)
 		}
-		e := ended{h: h, err: err}
-		if e.outcome, e.write = decide(h.lease, job.Result, err, context.Cause(ctx)); e.write {
-			e.outcome, e.write = f.settle(h.job, e.outcome, err), err != nil || !finished
-		}
-		e.notStarted = e.outcome.Ending == EndRelease && errors.Is(err, ErrNotStarted) // decide has read err without a panic
 		select {
 		case r.done <- e:
 		case <-r.over:
 		}
 	}()
-	err = f.run(ctx, &job)
+	err := recovered(func() error { return f.run(ctx, &job) })
+	o, write := decide(h.lease, job.Result, err, context.Cause(ctx))
+	if write {
+		o, write = f.settle(h.job, o, err), err != nil || !finished
+	}
+	e.outcome, e.write = o, write
+	e.notStarted = o.Ending == EndRelease && errors.Is(err, ErrNotStarted) // decide has read err without a panic
+	e.err, returned = err, true
+}
+
+// recovered calls f, and returns what it panics with as an error.
+func recovered(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{value: p, stack: trim(string(debug.Stack()))}
+		}
+	}()
+	return f()
 }
 
 // decide turns what a handler returned, and why its context ended if it did, into

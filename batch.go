@@ -43,7 +43,8 @@ type batcher[T any] struct {
 	gathering *batch[T] // the next batch; nil: no job waits
 }
 
-// batch is jobs that are handled in one call. The goroutine of its first job makes the call.
+// batch is jobs that are handled in one call, on a goroutine of its own: each of its jobs may
+// leave while it gathers.
 type batch[T any] struct {
 	members []*member[T]
 	full    chan struct{} // closed when no more jobs may come
@@ -62,8 +63,7 @@ func (b *batcher[T]) handle(ctx context.Context, job *Job[T]) error {
 	m := &member[T]{ctx: ctx, job: job}
 	own, first := b.join(m)
 	if first {
-		b.run(own)
-		return m.err
+		go b.run(own)
 	}
 	select {
 	case <-own.done:

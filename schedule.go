@@ -59,7 +59,7 @@ type Schedule struct {
 	MissedLimit int    `json:"missed_limit,omitempty"` // for MissedAll: how many jobs at most, 1 to MaxMissed; default DefaultMissedLimit
 	// SkipOverlap makes no job at a tick while the job of the tick before has not ended.
 	SkipOverlap bool      `json:"skip_overlap,omitempty"`
-	Start       time.Time `json:"start,omitzero"` // no tick before; intervals are counted from here
+	Start       time.Time `json:"start,omitzero"` // no tick before; intervals are counted from here; in the years 1970 to 2200
 	End         time.Time `json:"end,omitzero"`   // no tick after
 	Paused      bool      `json:"paused"`         // no ticks; those that pass meanwhile are not missed
 
@@ -67,7 +67,7 @@ type Schedule struct {
 	Owner    string    `json:"owner,omitempty"`    // whose list it is in: see SetSchedules
 	Next     time.Time `json:"next,omitzero"`      // zero: none, as it is paused or has ended
 	LastTick time.Time `json:"last_tick,omitzero"` // the last one that made a job
-	LastJob  int64     `json:"last_job,omitempty"` // that job, or the one of the last RunSchedule
+	LastJob  int64     `json:"last_job,omitempty"` // that job
 	Since    time.Time `json:"since,omitzero"`     // when Spec was set: intervals are counted from here, unless there is a Start
 }
 
@@ -76,7 +76,8 @@ type Schedules interface {
 	// Schedules lists all schedules by name.
 	Schedules(ctx context.Context) ([]Schedule, error)
 	// SetSchedule makes a schedule or replaces the one of that name, and returns it. If the
-	// spec, zone, start and end are as before, the next tick is too.
+	// spec, zone and start are as before, the next tick is too; else ticks come from now on, and
+	// one that has come without a job yet is dropped.
 	SetSchedule(ctx context.Context, s Schedule) (Schedule, error)
 	// ChangeSchedule has f change a schedule, and stores and returns the result. f may be
 	// called several times. A schedule that is no longer paused goes on with its next tick
@@ -90,7 +91,8 @@ type Schedules interface {
 	SetSchedules(ctx context.Context, owner string, list []Schedule) error
 	// DeleteSchedule deletes a schedule. Its jobs stay.
 	DeleteSchedule(ctx context.Context, name string) error
-	// RunSchedule enqueues a schedule's job now, besides its ticks, even if it is paused.
+	// RunSchedule enqueues a schedule's job now, besides its ticks, even if it is paused. The
+	// schedule does not change: LastJob and SkipOverlap go by the jobs of ticks.
 	RunSchedule(ctx context.Context, name string) (Enqueued, error)
 	// NextTicks lists the next n ticks of a schedule, 1 to MaxNextTicks, by the database's
 	// clock. It need not be stored.

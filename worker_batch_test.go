@@ -181,3 +181,30 @@ func TestABatchEndsWhenAllItsJobsDo(t *testing.T) {
 		}
 	})
 }
+
+// TestTheFirstOfABatchMayLeaveIt cancels the first job of a batch, and shuts down while it gathers.
+func TestTheFirstOfABatchMayLeaveIt(t *testing.T) {
+	virtualTime(t, func(t *testing.T, m *memory) {
+		w := quiet(m, nil)
+		m.lease, w.ShutdownWait = time.Second, time.Second
+		dibs.HandleBatch(w, "k", 10, time.Hour, func(context.Context, []*dibs.Job[int]) []error {
+			t.Error("the batch was handled")
+			return nil
+		})
+		stop := run(t, w)
+		ids := enqueue(t, m, numbered(3)...)
+		synctest.Wait()
+		m.cancel(ids[0])
+		time.Sleep(3 * time.Second)
+		if job := m.job(ids[0]); job.State != dibs.Cancelled {
+			t.Errorf("the first job is %s", job.State)
+		}
+		stopped(t, stop)
+		for _, id := range ids[1:] {
+			if job := m.job(id); job.State != dibs.Waiting || job.Excused != job.Attempt {
+				t.Errorf("job %d is %s after %d attempts, %d of them excused", id, job.State, job.Attempt, job.Excused)
+			}
+		}
+		time.Sleep(2 * time.Hour) // the batch's goroutine ends
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -158,6 +159,21 @@ func TestOptionsThatPanicFailTheAttempt(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		stopped(t, stop)
 		if job := m.job(id); job.State != dibs.Waiting || job.Errors[0].Error != `busy (and the options of kind "k" panicked: oops)` {
+			t.Errorf("the job is %s with history %v", job.State, job.Errors)
+		}
+	})
+}
+
+func TestOptionsThatEndTheGoroutineFailTheAttempt(t *testing.T) {
+	virtualTime(t, func(t *testing.T, m *memory) {
+		w := quiet(m, nil)
+		w.HandleRaw("k", func(context.Context, *dibs.RawJob) error { return errBusy }, dibs.KindOptions{Backoff: func(int, error) time.Duration { runtime.Goexit(); return 0 }})
+		stop := run(t, w)
+		id := enqueue(t, m, dibs.NewJob{Kind: "k"})[0]
+		synctest.Wait()
+		time.Sleep(100 * time.Millisecond)
+		stopped(t, stop)
+		if job := m.job(id); job.State != dibs.Waiting || !strings.Contains(job.Errors[0].Error, "Goexit") {
 			t.Errorf("the job is %s with history %v", job.State, job.Errors)
 		}
 	})

@@ -224,6 +224,8 @@ func (v *everyVerb) operate() {
 	_, err = s.NextTicks(ctx, dibs.Schedule{Spec: "@yearly"}, 1)
 	v.must(err)
 	v.must(s.tick(ctx))
+	_, err = s.busyJobs(ctx, &tickRound{conn: s.db}, []scheduleRow{{Schedule: dibs.Schedule{SkipOverlap: true, LastJob: 1}}})
+	v.must(err)
 	v.must(s.SetSchedules(ctx, q, nil))
 	v.must(s.retain(ctx, &dibs.Swept{}))
 	_, err = s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch}})

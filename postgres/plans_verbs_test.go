@@ -240,6 +240,6 @@ func (e *explaining) schedules() {
 	if len(r.queues) == 0 {
 		e.Error("the schedule has made no job")
 	}
-	e.must(s.db.run(ctx, step{sql: s.sql.get("ran_schedule"), args: []any{name, 1}}))
+	e.must(s.db.run(ctx, step{sql: s.sql.get("schedules_busy"), args: []any{[]int64{1, 2}}}))
 	e.must(s.DeleteSchedule(ctx, name))
 }

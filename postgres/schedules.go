@@ -20,14 +20,12 @@ import (
 type scheduleRow struct {
 	dibs.Schedule
 	version int64
-	overlap bool // its last job has not ended
 }
 
-// readSchedules runs one of the statements that read schedules, and returns the database's
-// time too.
-func readSchedules(ctx context.Context, c conn, text string, arg any, more ...any) (list []scheduleRow, now time.Time, err error) {
+// readSchedules reads schedules, and the database's time.
+func readSchedules(ctx context.Context, c conn, text string, arg any) (list []scheduleRow, now time.Time, err error) {
 	err = c.run(ctx, step{sql: text, args: []any{arg}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
-		r, ok, err := scanSchedule(scan, &now, more...)
+		r, ok, err := scanSchedule(scan, &now)
 		if ok {
 			list = append(list, r)
 		}
@@ -36,14 +34,13 @@ func readSchedules(ctx context.Context, c conn, text string, arg any, more ...an
 	return list, now, err
 }
 
-func scanSchedule(scan func(...any) error, now *time.Time, more ...any) (r scheduleRow, ok bool, err error) {
+func scanSchedule(scan func(...any) error, now *time.Time) (r scheduleRow, ok bool, err error) {
 	var name, owner pgtype.Text
 	var version, lastJob pgtype.Int8
 	var settings, payload, metadata []byte
 	var paused pgtype.Bool
 	var since, next, lastTick pgtype.Timestamptz
-	to := append([]any{now, &name, &owner, &version, &settings, &payload, &metadata, &paused, &since, &next, &lastTick, &lastJob}, more...)
-	err = scan(to...)
+	err = scan(now, &name, &owner, &version, &settings, &payload, &metadata, &paused, &since, &next, &lastTick, &lastJob)
 	if *now = now.UTC(); err != nil || !name.Valid {
 		return r, false, err
 	}
@@ -110,12 +107,12 @@ func (s *Store) changeSchedule(ctx context.Context, name string, f func(old sche
 		if err != nil {
 			return dibs.Schedule{}, classifyInput("change schedule", err)
 		}
-		if next, err = ticks.Check(next, s.payloadLimit(ctx)); err != nil {
-			return dibs.Schedule{}, classifyInput("set schedule", err)
-		}
 		var replaced *dibs.Schedule
 		if next.Owner = ""; old.version > 0 {
 			replaced, next.Owner = &old.Schedule, old.Owner
+		}
+		if next, err = ticks.Check(next, replaced, s.payloadLimit(ctx)); err != nil {
+			return dibs.Schedule{}, classifyInput("set schedule", err)
 		}
 		if err := ticks.Place(&next, replaced, now); err != nil {
 			return dibs.Schedule{}, err
@@ -279,36 +276,18 @@ func (s *Store) RunSchedule(ctx context.Context, name string) (dibs.Enqueued, er
 	if err := s.check(ctx, "run schedule"); err != nil {
 		return dibs.Enqueued{}, err
 	}
-	var out []dibs.Enqueued
-	var queue string
-	err := s.transact(ctx, "run schedule", func(t pgx.Tx) error {
-		c := onPgx(t, t.Conn().Config())
-		list, _, err := readSchedules(ctx, c, s.sql.get("schedules"), []string{name})
-		if err != nil {
-			return err
-		}
-		if len(list) == 0 {
-			return unknownSchedule(name)
-		}
-		queue = list[0].Queue
-		if out, _, err = s.enqueueRows(ctx, []checks.Row{ticks.Job(&list[0].Schedule, time.Time{})}, c, true); err != nil {
-			return err
-		}
-		found := false
-		err = c.run(ctx, step{sql: s.sql.get("ran_schedule"), args: []any{name, out[0].ID}, row: func(scan func(...any) error) error {
-			found = true
-			return scan(new(string))
-		}})
-		if err == nil && !found {
-			return unknownSchedule(name)
-		}
-		return err
-	})
+	r, _, err := s.schedule(ctx, name)
+	if err == nil && r.version == 0 {
+		err = unknownSchedule(name)
+	}
 	if err != nil {
 		return dibs.Enqueued{}, classify("run schedule", err)
 	}
-	s.Wake(queue)
-	return out[0], nil
+	out, _, err := s.enqueueRows(ctx, []checks.Row{ticks.Job(&r.Schedule, time.Time{})}, nil, false)
+	if err != nil {
+		return dibs.Enqueued{}, classify("run schedule", err)
+	}
+	return out[0], nil // it has woken the workers
 }
 
 // NextTicks implements dibs.Schedules.

@@ -15,7 +15,8 @@ import (
 
 const (
 	tickBatch   = 100              // schedules of one transaction
-	tickJobs    = 2000             // jobs of one transaction, unless one schedule has more
+	tickJobs    = 2000             // jobs of one transaction
+	tickBytes   = 8 << 20          // payloads of these
 	tickTimeout = 10 * time.Second // of the ticks that the timer begins
 	tickRetry   = 100 * time.Millisecond
 )
@@ -125,16 +126,12 @@ type tickRound struct {
 // tickSome takes schedules whose ticks have come, in one transaction with their jobs and
 // their next ticks.
 func (s *Store) tickSome(ctx context.Context, r *tickRound) error {
-	var list []scheduleRow
-	var now time.Time
-	err := r.run(ctx, step{sql: s.sql.get("schedules_due"), args: []any{tickBatch, r.leave}, row: func(scan func(...any) error) error {
-		overlap := false
-		row, _, err := scanSchedule(scan, &now, &overlap)
-		row.overlap = overlap
-		list = append(list, row)
-		return err
-	}})
+	list, now, err := s.dueSchedules(ctx, r)
 	if err != nil || len(list) == 0 {
+		return err
+	}
+	busy, err := s.busyJobs(ctx, r, list)
+	if err != nil {
 		return err
 	}
 	r.more = len(list) == tickBatch
@@ -142,16 +139,20 @@ func (s *Store) tickSome(ctx context.Context, r *tickRound) error {
 	var names []string
 	var following, last []*time.Time
 	var places []int // of each schedule's last job in rows; -1: none
+	budget := ticks.Budget{Jobs: tickJobs, Bytes: tickBytes}
 	for i := range list {
-		if len(rows) > tickJobs {
-			r.more = true
-			break
-		}
 		row := &list[i]
 		due, next, err := dueTicks(row, now)
 		if err != nil {
 			r.leave, r.unreadable = append(r.leave, row.Name), append(r.unreadable, err)
 			continue
+		}
+		if row.SkipOverlap && busy[row.LastJob] {
+			due = nil
+		}
+		due, rest := budget.Take(&row.Schedule, due)
+		if !rest.IsZero() {
+			next, r.more = rest, true
 		}
 		names, following, last, places = append(names, row.Name), append(following, orNull(next)), append(last, nil), append(places, -1)
 		for j := range due {
@@ -181,8 +182,36 @@ func dueTicks(r *scheduleRow, now time.Time) (due []time.Time, next time.Time, e
 		return nil, next, fmt.Errorf("schedule %q: %w", r.Name, err)
 	}
 	due, next = ticks.Due(spec, &r.Schedule, r.Next, now)
-	if r.overlap && r.SkipOverlap {
-		due = nil
-	}
 	return due, next, nil
+}
+
+// dueSchedules locks schedules whose ticks have come.
+func (s *Store) dueSchedules(ctx context.Context, r *tickRound) (list []scheduleRow, now time.Time, err error) {
+	err = r.run(ctx, step{sql: s.sql.get("schedules_due"), args: []any{tickBatch, r.leave}, row: func(scan func(...any) error) error {
+		row, _, err := scanSchedule(scan, &now)
+		list = append(list, row)
+		return err
+	}})
+	return list, now, err
+}
+
+// busyJobs are those last jobs that have not ended, of schedules that mind.
+func (s *Store) busyJobs(ctx context.Context, r *tickRound, list []scheduleRow) (busy map[int64]bool, err error) {
+	var ids []int64
+	for i := range list {
+		if list[i].SkipOverlap && list[i].LastJob > 0 {
+			ids = append(ids, list[i].LastJob)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	busy = map[int64]bool{}
+	err = r.run(ctx, step{sql: s.sql.get("schedules_busy"), args: []any{ids}, row: func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id)
+		busy[id] = true
+		return err
+	}})
+	return busy, err
 }

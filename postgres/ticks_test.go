@@ -68,3 +68,25 @@ func TestAnUnreadableScheduleIsLeftToOthers(t *testing.T) {
 		}
 	}
 }
+
+// A change that began before the schedule was deleted does not take the place of a new one
+// with its name.
+func TestAScheduleThatWasDeletedDoesNotComeBack(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	_, err := b.SetSchedule(b.ctx, dibs.Schedule{Name: "a", Spec: "every 1h", Kind: "old"})
+	b.must(err)
+	calls := 0
+	_, err = b.ChangeSchedule(b.ctx, "a", func(s *dibs.Schedule) {
+		if calls++; calls == 1 {
+			b.must(b.DeleteSchedule(b.ctx, "a"))
+			b.must(b.SetSchedules(b.ctx, "other", []dibs.Schedule{{Name: "a", Spec: "every 2h", Kind: "new"}}))
+		}
+		s.Paused = true
+	})
+	b.must(err)
+	list, err := b.Schedules(b.ctx)
+	b.must(err)
+	if calls != 2 || len(list) != 1 || list[0].Kind != "new" || list[0].Owner != "other" || !list[0].Paused {
+		t.Errorf("after %d calls the schedules are %+v", calls, list)
+	}
+}

@@ -65,7 +65,7 @@ func (s *Store) changeSchedule(ctx context.Context, name string, f func(old *dib
 		if after, err = f(old); err != nil {
 			return err
 		}
-		if after, err = ticks.Check(after, tx.payloadLimitOf); err != nil {
+		if after, err = ticks.Check(after, old, tx.payloadLimitOf); err != nil {
 			return err
 		}
 		if after.Owner = ""; old != nil {
@@ -199,13 +199,12 @@ func (s *Store) RunSchedule(ctx context.Context, name string) (done dibs.Enqueue
 		if len(list) == 0 {
 			return unknownSchedule(name)
 		}
-		out, err := tx.enqueue([]checks.Row{ticks.Job(&list[0], time.Time{})})
+		out, err := tx.enqueueTicks(&list[0], []time.Time{{}})
 		if err != nil {
 			return err
 		}
 		done = out[0]
-		_, err = tx.exec("schedule_ticked", name, microOrNull(list[0].Next), nil, done.ID)
-		return err
+		return nil
 	})
 	if err != nil {
 		return dibs.Enqueued{}, err
@@ -234,11 +233,17 @@ func (s *Store) onTimer() {
 	}
 }
 
-// tickJobs is how many jobs one transaction makes of ticks, unless one schedule has more.
-const tickJobs = 2000
+// One transaction takes so many schedules, and makes so many jobs of their ticks with so many
+// bytes of payloads, as others wait for it.
+const (
+	tickBatch = 100
+	tickJobs  = 200
+	tickBytes = 1 << 20
+)
 
 // tick enqueues the jobs of the ticks that have come. Schedules that this program cannot
-// read, as a newer one has made them, are left to others.
+// read, as a newer one has made them, are left to others. More that is due is left to the next
+// transaction.
 func (s *session) tick() error {
 	now, err := s.now()
 	if err != nil {
@@ -253,11 +258,12 @@ func (s *session) tick() error {
 		r, overlap, err := scanSchedule(rows)
 		list = append(list, dueSchedule{r, overlap})
 		return err
-	}, now)
+	}, now, tickBatch)
 	if err != nil {
 		return err
 	}
-	made := 0
+	s.moreTicks = len(list) == tickBatch
+	budget := ticks.Budget{Jobs: tickJobs, Bytes: tickBytes}
 	for i := range list {
 		r := &list[i]
 		spec, err := ticks.Parse(&r.Schedule, r.Since)
@@ -267,6 +273,10 @@ func (s *session) tick() error {
 		due, next := ticks.Due(spec, &r.Schedule, r.Next, fromMicro(now))
 		if r.overlap && r.SkipOverlap {
 			due = nil
+		}
+		due, rest := budget.Take(&r.Schedule, due)
+		if !rest.IsZero() {
+			next, s.moreTicks = rest, true
 		}
 		var lastTick, lastJob any
 		if len(due) > 0 {
@@ -278,9 +288,6 @@ func (s *session) tick() error {
 		}
 		if _, err := s.exec("schedule_ticked", r.Name, microOrNull(next), lastTick, lastJob); err != nil {
 			return err
-		}
-		if made += len(due); made > tickJobs { // the next transaction goes on
-			return nil
 		}
 	}
 	return nil

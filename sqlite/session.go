@@ -30,6 +30,7 @@ type session struct {
 	ownTokens map[dibs.Token]bool
 	lastSweep *time.Time // when Claim last swept; nil in a caller's transaction
 	values    []any      // the parameters of an enqueue
+	moreTicks bool       // the last look at schedules has left some that are due
 }
 
 // queue is a queue's settings, with the group limits that are cached.

@@ -28,13 +28,15 @@ func (s *Store) Sweep(ctx context.Context) (dibs.Swept, error) {
 	var sum dibs.Swept
 	for began := time.Now(); ; {
 		var w dibs.Swept
+		ticks := false
 		err := s.write(ctx, "sweep", func(tx *session) (err error) {
 			w, err = tx.sweep()
+			ticks = tx.moreTicks
 			return err
 		})
 		sum.Expired += w.Expired
 		sum.Pruned += w.Pruned
-		more := w.Pruned >= maxPrune || w.Expired >= maxExpire
+		more := w.Pruned >= maxPrune || w.Expired >= maxExpire || ticks
 		if err != nil || !more || time.Since(began) > sweepFor {
 			return sum, err
 		}

@@ -27,6 +27,8 @@ var scheduleCases = []oneCase{
 	{"a schedule can be run by hand", runByHand},
 	{"a deleted schedule leaves its jobs", deletedSchedule},
 	{"a schedule goes on when its queue refuses large payloads", smallerPayloadLimit},
+	{"a tick that has come is not lost by a change of the end", endMoved},
+	{"ticks of large payloads are made in several transactions", largeTicks},
 	{"the schedules of an owner become those of a list", ownersList},
 	{"a list that breaks a rule changes nothing", badLists},
 	{"changes made at the same time are both made", changesAtOnce},
@@ -170,45 +172,52 @@ func scheduleKept(t *test) {
 	equal(t, "next ticks", next, []time.Time{plain.Next, plain.Next.AddDate(0, 0, 1), plain.Next.AddDate(0, 0, 2)})
 }
 
+// badFields are changes that make a schedule wrong, by the field that the error names.
+var badFields = map[string][]func(*dibs.Schedule){
+	"schedule.name": {func(s *dibs.Schedule) { s.Name = "" }, func(s *dibs.Schedule) { s.Name = "a\nb" }},
+	"schedule.spec": {
+		func(s *dibs.Schedule) { s.Spec = "" },
+		func(s *dibs.Schedule) { s.Spec = "every" },
+		func(s *dibs.Schedule) { s.Spec = "every 999ms" },
+		func(s *dibs.Schedule) { s.Spec = "every 100000h" },
+		func(s *dibs.Schedule) { s.Spec = "* * * *" },
+		func(s *dibs.Schedule) { s.Spec = "61 * * * *" },
+		func(s *dibs.Schedule) { s.Spec = "0 0 30 2 *" },
+		func(s *dibs.Schedule) { s.Spec = "TZ=UTC * * * * *" },
+		func(s *dibs.Schedule) { s.Spec = "@reboot" },
+	},
+	"schedule.zone":  {func(s *dibs.Schedule) { s.Zone = "Berlin" }, func(s *dibs.Schedule) { s.Zone = "Local" }, func(s *dibs.Schedule) { s.Zone = "../UTC" }},
+	"schedule.kind":  {func(s *dibs.Schedule) { s.Kind = "" }},
+	"schedule.queue": {func(s *dibs.Schedule) { s.Queue = "a\x00b" }},
+	"schedule.payload": {
+		func(s *dibs.Schedule) { s.Payload = json.RawMessage("{") },
+		func(s *dibs.Schedule) { s.Payload = make([]int, dibs.MaxPayload) },
+	},
+	"schedule.metadata": {
+		func(s *dibs.Schedule) { s.Metadata = json.RawMessage("[]") },
+		func(s *dibs.Schedule) { s.Metadata = json.RawMessage(`{"dibs.schedule":"x"}`) },
+		func(s *dibs.Schedule) { s.Metadata = json.RawMessage(`{"a":1, "Dibs\u002eTick":null}`) },
+	},
+	"schedule.priority":     {func(s *dibs.Schedule) { s.Priority = new(-1) }},
+	"schedule.max_attempts": {func(s *dibs.Schedule) { s.MaxAttempts = -1 }},
+	"schedule.group":        {func(s *dibs.Schedule) { s.Group = "\x1b" }},
+	"schedule.jitter":       {func(s *dibs.Schedule) { s.Jitter = -1 }, func(s *dibs.Schedule) { s.Jitter = 25 * time.Hour }},
+	"schedule.missed":       {func(s *dibs.Schedule) { s.Missed = "twice" }},
+	"schedule.missed_limit": {
+		func(s *dibs.Schedule) { s.MissedLimit = 1 },
+		func(s *dibs.Schedule) { s.Missed, s.MissedLimit = dibs.MissedAll, dibs.MaxMissed+1 },
+		func(s *dibs.Schedule) { s.Missed, s.MissedLimit = dibs.MissedAll, -1 },
+	},
+	"schedule.start": {
+		func(s *dibs.Schedule) { s.Start = time.Date(2201, 1, 1, 0, 0, 0, 0, time.UTC) },
+		func(s *dibs.Schedule) { s.Start = time.Date(1700, 1, 1, 0, 0, 0, 0, time.UTC) },
+	},
+	"schedule.end": {func(s *dibs.Schedule) { s.Start, s.End = time.Now(), time.Now().Add(-time.Hour) }},
+}
+
 func badSchedules(t *test) {
 	good := dibs.Schedule{Name: "s", Spec: "every 1s", Kind: "k"}
-	for field, f := range map[string][]func(*dibs.Schedule){
-		"schedule.name": {func(s *dibs.Schedule) { s.Name = "" }, func(s *dibs.Schedule) { s.Name = "a\nb" }},
-		"schedule.spec": {
-			func(s *dibs.Schedule) { s.Spec = "" },
-			func(s *dibs.Schedule) { s.Spec = "every" },
-			func(s *dibs.Schedule) { s.Spec = "every 999ms" },
-			func(s *dibs.Schedule) { s.Spec = "every 100000h" },
-			func(s *dibs.Schedule) { s.Spec = "* * * *" },
-			func(s *dibs.Schedule) { s.Spec = "61 * * * *" },
-			func(s *dibs.Schedule) { s.Spec = "0 0 30 2 *" },
-			func(s *dibs.Schedule) { s.Spec = "TZ=UTC * * * * *" },
-			func(s *dibs.Schedule) { s.Spec = "@reboot" },
-		},
-		"schedule.zone":  {func(s *dibs.Schedule) { s.Zone = "Berlin" }, func(s *dibs.Schedule) { s.Zone = "Local" }, func(s *dibs.Schedule) { s.Zone = "../UTC" }},
-		"schedule.kind":  {func(s *dibs.Schedule) { s.Kind = "" }},
-		"schedule.queue": {func(s *dibs.Schedule) { s.Queue = "a\x00b" }},
-		"schedule.payload": {
-			func(s *dibs.Schedule) { s.Payload = json.RawMessage("{") },
-			func(s *dibs.Schedule) { s.Payload = make([]int, dibs.MaxPayload) },
-		},
-		"schedule.metadata": {
-			func(s *dibs.Schedule) { s.Metadata = json.RawMessage("[]") },
-			func(s *dibs.Schedule) { s.Metadata = json.RawMessage(`{"dibs.schedule":"x"}`) },
-		},
-		"schedule.priority":     {func(s *dibs.Schedule) { s.Priority = new(-1) }},
-		"schedule.max_attempts": {func(s *dibs.Schedule) { s.MaxAttempts = -1 }},
-		"schedule.group":        {func(s *dibs.Schedule) { s.Group = "\x1b" }},
-		"schedule.jitter":       {func(s *dibs.Schedule) { s.Jitter = -1 }, func(s *dibs.Schedule) { s.Jitter = 25 * time.Hour }},
-		"schedule.missed":       {func(s *dibs.Schedule) { s.Missed = "twice" }},
-		"schedule.missed_limit": {
-			func(s *dibs.Schedule) { s.MissedLimit = 1 },
-			func(s *dibs.Schedule) { s.Missed, s.MissedLimit = dibs.MissedAll, dibs.MaxMissed+1 },
-			func(s *dibs.Schedule) { s.Missed, s.MissedLimit = dibs.MissedAll, -1 },
-		},
-		"schedule.start": {func(s *dibs.Schedule) { s.Start = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }},
-		"schedule.end":   {func(s *dibs.Schedule) { s.Start, s.End = time.Now(), time.Now().Add(-time.Hour) }},
-	} {
+	for field, f := range badFields {
 		for _, change := range f {
 			s := good
 			change(&s)

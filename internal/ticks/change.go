@@ -16,35 +16,42 @@ import (
 
 const maxJitter = 24 * time.Hour
 
+// Starts lie in these years: from one to any time of use it is less than the 292 years that a
+// time.Duration can hold.
+const firstYear, lastYear = 1970, 2200
+
 // Check returns a schedule with its defaults filled in, as stores keep it, or says which
-// field is wrong. limit gives a queue's payload limit in bytes.
-func Check(s dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
+// field is wrong. old is the schedule that it replaces, or nil; limit gives a queue's payload
+// limit in bytes, which goes for payloads that are new.
+func Check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
 	if err := checks.Name("schedule.name", s.Name); err != nil {
 		return s, err
 	}
 	rows, err := checks.Jobs([]dibs.NewJob{{
 		Queue: s.Queue, Kind: s.Kind, Payload: s.Payload, Metadata: s.Metadata,
 		Priority: s.Priority, MaxAttempts: s.MaxAttempts, Group: s.Group,
-	}}, limit)
+	}}, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
+	if err == nil && !samePayload(old, &rows[0]) {
+		err = checks.CheckPayloads(rows, limit)
+	}
 	if err != nil {
 		return s, ofSchedule(err, "jobs[0].")
 	}
 	priority := int(rows[0].Priority)
 	s.Queue, s.Payload, s.Metadata, s.Priority = rows[0].Queue, json.RawMessage(rows[0].Payload), rows[0].Metadata, &priority
-	if _, _, ok := tickIn(s.Metadata); ok {
-		return s, invalid("metadata", "must not have the member %q: the store adds it", scheduleMember)
+	if err := ownMetadata(s.Metadata); err != nil {
+		return s, err
 	}
 	s.Missed, s.Zone, s.Spec = cmp.Or(s.Missed, dibs.MissedOnce), cmp.Or(s.Zone, "UTC"), strings.TrimSpace(s.Spec)
 	s.Start, s.End = s.Start.UTC().Truncate(time.Microsecond), s.End.UTC().Truncate(time.Microsecond)
 	if s.Missed == dibs.MissedAll {
 		s.MissedLimit = cmp.Or(s.MissedLimit, dibs.DefaultMissedLimit)
 	}
-	for field, t := range map[string]time.Time{"start": s.Start, "end": s.End} {
-		if checks.RunAt(t) != nil {
-			return s, invalid(field, "must lie in the years 1 to 9999, got year %d", t.Year())
-		}
-	}
 	switch {
+	case !s.Start.IsZero() && (s.Start.Year() < firstYear || s.Start.Year() > lastYear):
+		return s, invalid("start", "must lie in the years %d to %d, got year %d", firstYear, lastYear, s.Start.Year())
+	case checks.RunAt(s.End) != nil:
+		return s, invalid("end", "must lie in the years 1 to 9999, got year %d", s.End.Year())
 	case s.Jitter < 0 || s.Jitter > maxJitter:
 		return s, invalid("jitter", "must be 0 to %v, got %v", maxJitter, s.Jitter)
 	case s.Missed != dibs.MissedOnce && s.Missed != dibs.MissedSkip && s.Missed != dibs.MissedAll:
@@ -58,6 +65,30 @@ func Check(s dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedul
 	}
 	_, err = Parse(&s, time.Time{})
 	return s, err
+}
+
+// samePayload reports whether the old schedule has the job's queue and payload already.
+func samePayload(old *dibs.Schedule, row *checks.Row) bool {
+	if old == nil || old.Queue != row.Queue {
+		return false
+	}
+	raw, _ := old.Payload.(json.RawMessage) // Check has made it one
+	return bytes.Equal(raw, row.Payload)
+}
+
+// ownMetadata refuses members that only the store may add, in any case of letters: that is
+// how they are read.
+func ownMetadata(metadata []byte) error {
+	var members map[string]json.RawMessage
+	if len(metadata) > 0 && json.Unmarshal(metadata, &members) != nil {
+		return invalid("metadata", "is not a JSON object")
+	}
+	for name := range members {
+		if strings.HasPrefix(strings.ToLower(name), "dibs.") {
+			return invalid("metadata", "must not have the member %.100q: only the store adds those", name)
+		}
+	}
+	return nil
 }
 
 // ofSchedule names the field of an InvalidError as the schedule's.
@@ -76,15 +107,17 @@ func Place(s, old *dibs.Schedule, now time.Time) error {
 	same := false
 	if old != nil {
 		s.LastTick, s.LastJob = old.LastTick, old.LastJob
-		if same = s.Spec == old.Spec && s.Zone == old.Zone && s.Start.Equal(old.Start) && s.End.Equal(old.End); same {
-			s.Since = old.Since
+		if s.Spec == old.Spec && s.Start.Equal(old.Start) {
+			s.Since, same = old.Since, s.Zone == old.Zone
 		}
 	}
 	if s.Paused {
 		return nil
 	}
-	if same && !old.Paused {
-		s.Next = old.Next
+	if same && !old.Paused && !old.Next.IsZero() { // it may have come already
+		if s.End.IsZero() || !old.Next.After(s.End) {
+			s.Next = old.Next
+		}
 		return nil
 	}
 	spec, err := Parse(s, s.Since)
@@ -102,8 +135,8 @@ func Agree(owner string, list, old []dibs.Schedule, now time.Time, limit func(st
 		before[old[i].Name] = &old[i]
 	}
 	for i := range list {
-		s, err := Check(list[i], limit)
-		b := before[s.Name]
+		b := before[list[i].Name]
+		s, err := Check(list[i], b, limit)
 		switch {
 		case err != nil:
 		case listed[s.Name]:

@@ -54,6 +54,31 @@ func TestAJobIsLaterByItsJitter(t *testing.T) {
 	}
 }
 
+func TestWhatFitsIntoATransaction(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	due := []time.Time{at, at.Add(1), at.Add(2)}
+	s := dibs.Schedule{Payload: json.RawMessage("12345")}
+	for _, test := range []struct {
+		b    Budget
+		fit  int
+		rest time.Time
+	}{
+		{Budget{Jobs: 3, Bytes: 15}, 3, time.Time{}},
+		{Budget{Jobs: 2, Bytes: 15}, 2, due[2]},
+		{Budget{Jobs: 3, Bytes: 14}, 2, due[2]},
+		{Budget{Jobs: 1, Bytes: 1}, 1, due[1]}, // the first always does
+	} {
+		b := test.b
+		fit, rest := b.Take(&s, due)
+		if len(fit) != test.fit || !rest.Equal(test.rest) {
+			t.Errorf("%+v: %d fit, the rest begins at %v", test.b, len(fit), rest)
+		}
+		if fit, rest := b.Take(&s, due[:1]); len(fit) != 0 || !rest.Equal(due[0]) {
+			t.Errorf("%+v: after that %d fit", test.b, len(fit))
+		}
+	}
+}
+
 func TestTheTimerCalls(t *testing.T) {
 	calls := make(chan struct{}, 10)
 	timer := NewTimer(func() { calls <- struct{}{} })

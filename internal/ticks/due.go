@@ -1,6 +1,7 @@
 package ticks
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -45,10 +46,32 @@ func (s *Spec) latest(from, to time.Time, n int) []time.Time {
 		}
 		var list []time.Time
 		for at = s.Next(at); !at.IsZero() && !at.After(to); at = s.Next(at) {
+			if len(list) > 0 && !at.After(list[len(list)-1]) {
+				return nil // it would go on for ever
+			}
 			list = append(list, at)
 		}
 		if whole || len(list) >= n {
 			return list[max(0, len(list)-n):]
 		}
 	}
+}
+
+// Budget is what one transaction may still enqueue. The first tick always fits.
+type Budget struct {
+	Jobs, Bytes int
+	used        bool
+}
+
+// Take returns those of the due ticks that fit; the others are due at the next look. rest is
+// the first of them, or zero.
+func (b *Budget) Take(s *dibs.Schedule, due []time.Time) (fit []time.Time, rest time.Time) {
+	payload, _ := s.Payload.(json.RawMessage) // Check has made it one
+	for i, t := range due {
+		if b.used && (b.Jobs < 1 || b.Bytes < len(payload)) {
+			return due[:i], t
+		}
+		b.used, b.Jobs, b.Bytes = true, b.Jobs-1, b.Bytes-len(payload)
+	}
+	return due, time.Time{}
 }

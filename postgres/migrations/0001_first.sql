@@ -53,7 +53,7 @@ create table dibs.group_limit (
 create table dibs.schedule (
     name      text collate "C" primary key,
     owner     text collate "C" not null, -- whose list it is in; empty: nobody's
-    version   bigint not null default 1,
+    version   bigint not null, -- begins with the time when it was made
     settings  text not null, -- JSON, as programs read and write it
     payload   text not null, -- of its jobs
     metadata  text,

@@ -1,6 +1,6 @@
 -- Purpose: take the schedules whose ticks have come.
 -- Parameters: $1 how many at most, $2 names of those to leave to others.
--- Columns out: as schedules.sql; then whether the schedule's last job has not ended yet.
+-- Columns out: as schedules.sql.
 -- Concurrency: the rows are locked until their jobs and next ticks are committed, in the
 --   same transaction. Those that another process has locked are left to it.
 select
@@ -15,13 +15,7 @@ select
     s.since,
     s.next_at,
     s.last_tick,
-    s.last_job,
-    exists (
-        select
-        from dibs.job j
-        where j.id = s.last_job
-        offset 0
-    )
+    s.last_job
 from dibs.schedule s
 where s.next_at <= statement_timestamp() and s.name <> all (coalesce($2::text[], array[]::text[]))
 order by s.next_at

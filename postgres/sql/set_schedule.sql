@@ -4,7 +4,7 @@
 --   or null.
 -- Columns out: the new version; no row if somebody has changed the schedule since.
 -- Concurrency: waits for a tick of the schedule that is under way, and then finds another
---   version.
+--   version. A schedule that was deleted and made again has a version that the old one never had.
 with changed as (
     update dibs.schedule
     set
@@ -16,12 +16,12 @@ with changed as (
         paused = $7,
         since = $8,
         next_at = $9
-    where name = $1 and version = $2
+    where name = $1 and version = $2::bigint
     returning version
 ), made as (
-    insert into dibs.schedule (name, owner, settings, payload, metadata, paused, since, next_at)
-    select $1, $3, $4, $5, $6, $7, $8, $9
-    where $2 = 0
+    insert into dibs.schedule (name, version, owner, settings, payload, metadata, paused, since, next_at)
+    select $1, (date_part('epoch', statement_timestamp()) * 1000000)::bigint, $3, $4, $5, $6, $7, $8, $9
+    where $2::bigint = 0
     on conflict (name) do nothing
     returning version
 )

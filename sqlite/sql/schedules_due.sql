@@ -1,5 +1,5 @@
 -- Purpose: read the schedules whose ticks have come.
--- Parameters: ?1 now.
+-- Parameters: ?1 now, ?2 how many at most.
 -- Columns out: as schedules.sql; but the last is whether the schedule's last job has not
 --   ended yet.
 -- Concurrency: the only write transaction of the file, so nobody else takes these ticks.
@@ -22,3 +22,4 @@ select
 from dibs_schedule s
 where s.next_at <= ?1
 order by s.next_at
+limit ?2
