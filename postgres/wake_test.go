@@ -78,19 +78,26 @@ func TestAnEnqueueThatMayNotTellIsToldLater(t *testing.T) {
 	b.awaitListening(wake, b.Store, "q")
 	_, err := b.begin().Exec(b.ctx, "select pg_advisory_xact_lock($1)", b.TellLock())
 	b.must(err)
+	heard := 0
 	for range 20 { // on a slow machine one may be lost
-		time.Sleep(5 * time.Millisecond) // an enqueue tells at most every millisecond
-		for len(wake) > 0 {
-			<-wake
+		for quiet := false; !quiet; { // an enqueue tells at most every millisecond
+			select {
+			case <-wake: // of an earlier enqueue
+			case <-time.After(50 * time.Millisecond):
+				quiet = true
+			}
 		}
 		b.add("")
 		select {
 		case <-wake:
-			return
+			heard++
 		case <-time.After(2 * time.Second):
 		}
+		if heard == 5 { // a wake-up of an earlier enqueue may be very late, but not five
+			return
+		}
 	}
-	t.Error("other processes heard of none of 20 jobs")
+	t.Errorf("other processes heard of %d of 20 jobs only", heard)
 }
 
 // Every process is woken for the room that a finished job leaves.
