@@ -240,7 +240,7 @@ func (g *lines) make(cmd *cobra.Command) line {
 		l.args = append(l.args, pick(g.rng, lineWords))
 	}
 	g.place(&l, name)
-	l.prose = l.prose || name == "adopt" && len(path) == 1 || slices.Contains(l.args, "--help") // help is text
+	l.prose = l.prose || (name == "adopt" || name == "schedule") && len(path) == 1 || slices.Contains(l.args, "--help") // help is text
 	if name == "work" {
 		l.patience = 300 * time.Millisecond
 		l.args = append(l.args, "--shutdown", "1s", "--")
