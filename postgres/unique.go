@@ -55,38 +55,28 @@ func (u *uniqueInsert) unanswered(places []int) []int {
 	return slices.DeleteFunc(slices.Clone(places), func(at int) bool { return u.out[at].ID != 0 })
 }
 
-// round answers each job as if it had been enqueued after those before it. So a job that a
-// period keeps out meets the holder first, unless a job without a period comes before it.
+// round answers each job as if it had been enqueued after those before it. It locks periods, then
+// keys and then holders, each in one order, so that two batches cannot wait for each other.
 func (u *uniqueInsert) round(ctx context.Context, left []int) error {
 	if err := u.takeWindows(ctx, left); err != nil {
 		return err
 	}
-	var out, insert, after []int // places of jobs that are kept out, may be inserted, or come after one of those
-	may := map[uniqueKey]bool{}
-	for _, at := range left {
-		r := &u.b.rows[at]
-		switch key := keyOf(r); {
-		case r.Period.IsZero() || u.taken[key]:
-			insert = append(insert, at)
-			may[key] = true
-		case may[key]:
-			after = append(after, at)
-		default:
-			out = append(out, at)
+	free := slices.DeleteFunc(slices.Clone(left), func(at int) bool { return u.keptOut(at) })
+	if len(free) > 0 {
+		if err := u.insertAbsent(ctx, free); err != nil {
+			return err
+		}
+		if err := u.setWindows(ctx, free); err != nil {
+			return err
 		}
 	}
-	if err := u.meet(ctx, out); err != nil || len(insert) == 0 {
-		return err
-	}
-	if err := u.insertAbsent(ctx, insert); err != nil {
-		return err
-	}
-	if err := u.setWindows(ctx, insert); err != nil {
-		return err
-	}
-	rest := u.unanswered(append(insert, after...))
-	slices.Sort(rest)
-	return u.meet(ctx, rest)
+	return u.meet(ctx, left)
+}
+
+// keptOut reports whether a period keeps out the job at this place.
+func (u *uniqueInsert) keptOut(at int) bool {
+	r := &u.b.rows[at]
+	return !r.Period.IsZero() && !u.taken[keyOf(r)]
 }
 
 // takeWindows locks the periods of the keys, so that they stay as they are.
@@ -96,7 +86,7 @@ func (u *uniqueInsert) takeWindows(ctx context.Context, left []int) error {
 	seen := map[uniqueKey]bool{}
 	for _, at := range left {
 		r := &u.b.rows[at]
-		if key := keyOf(r); !r.Period.IsZero() && !u.taken[key] && !seen[key] {
+		if key := keyOf(r); u.keptOut(at) && !seen[key] {
 			seen[key] = true
 			queues, keys, names = append(queues, r.Queue), append(keys, r.UniqueKey), append(names, key)
 		}
@@ -167,25 +157,40 @@ func (u *uniqueInsert) insertAbsent(ctx context.Context, places []int) error {
 // heldKey is a key that another job holds.
 type heldKey struct {
 	uniqueKey
-	period  bool  // a period counts whose job holds the key no more
+	live    bool  // a live job may hold it
+	period  bool  // a period holds it: takeWindows has found that
 	changes bool  // a job changes the holder
 	places  []int // places of the jobs with the key, in their order
 }
 
+// heldKeys lists the keys of jobs that have no answer. If a job without a period was inserted,
+// those before it that a period kept out do not meet it.
 func (u *uniqueInsert) heldKeys(places []int) []heldKey {
-	var list []heldKey
-	seen := map[uniqueKey]int{}
+	type entry struct {
+		uniqueKey
+		live bool
+	}
+	inserted := map[uniqueKey]int{}
 	for _, at := range places {
-		r := &u.b.rows[at]
-		i, ok := seen[keyOf(r)]
+		if e := u.out[at]; e.ID != 0 && !e.Existing && u.b.rows[at].UniqueKey != "" {
+			inserted[keyOf(&u.b.rows[at])] = at
+		}
+	}
+	var list []heldKey
+	seen := map[entry]int{}
+	for _, at := range u.unanswered(places) {
+		key := keyOf(&u.b.rows[at])
+		by, ok := inserted[key]
+		e := entry{key, !ok || by < at}
+		i, ok := seen[e]
 		if !ok {
 			i = len(list)
-			seen[keyOf(r)] = i
-			list = append(list, heldKey{uniqueKey: keyOf(r)})
+			seen[e] = i
+			list = append(list, heldKey{uniqueKey: key, live: e.live})
 		}
 		h := &list[i]
-		h.period = h.period || !r.Period.IsZero()
-		h.changes = h.changes || r.IfHeld != dibs.HeldKeep
+		h.period = h.period || u.keptOut(at)
+		h.changes = h.changes || u.b.rows[at].IfHeld != dibs.HeldKeep
 		h.places = append(h.places, at)
 	}
 	return list
@@ -196,11 +201,17 @@ func (u *uniqueInsert) onHeld(ctx context.Context, name string, held []heldKey, 
 	if len(held) == 0 {
 		return nil
 	}
-	queues, keys, periods := make([]string, len(held)), make([]string, len(held)), make([]bool, len(held))
-	for i, h := range held {
-		queues[i], keys[i], periods[i] = h.queue, h.key, h.period
+	queues, live, periods := make([]string, len(held)), make([]*string, len(held)), make([]*string, len(held))
+	for i := range held {
+		h := &held[i]
+		if queues[i] = h.queue; h.live {
+			live[i] = &h.key
+		}
+		if h.period {
+			periods[i] = &h.key
+		}
 	}
-	return u.c.run(ctx, step{sql: u.s.sql.get(name), args: []any{queues, keys, periods}, row: row})
+	return u.c.run(ctx, step{sql: u.s.sql.get(name), args: []any{queues, live, periods}, row: row})
 }
 
 // meet answers jobs whose keys are held. Those whose keys are free by now get no answer.
@@ -208,7 +219,7 @@ func (u *uniqueInsert) meet(ctx context.Context, places []int) error {
 	if err := u.changeHolders(ctx, slices.DeleteFunc(u.heldKeys(places), func(h heldKey) bool { return !h.changes })); err != nil {
 		return err
 	}
-	kept := u.heldKeys(u.unanswered(places))
+	kept := u.heldKeys(places)
 	return u.onHeld(ctx, "holders", kept, func(scan func(...any) error) error {
 		var ord, id int64
 		if err := scan(&ord, &id); err != nil {
