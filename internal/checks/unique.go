@@ -100,19 +100,19 @@ func period(j *dibs.NewJob) (Period, error) {
 func (p Period) IsZero() bool { return p == Period{} }
 
 // End is when the period of a job ends that is enqueued now. A window of the calendar ends when
-// a clock in its zone first shows the next one; if the clock is put back after that, when it
-// shows that again.
+// a clock in its zone first shows the next one; if the clock is put back over that moment, when
+// it shows that again.
 func (p Period) End(now time.Time) time.Time {
 	if p.unit == "" {
 		return now.Add(p.length)
 	}
-	local := now.In(p.zone)
-	next := p.next(zone.Shown(local))
-	if end := zone.First(next, p.zone); end.After(now) {
-		return end.UTC()
+	next := p.next(zone.Shown(now.In(p.zone)))
+	end := zone.First(next, p.zone).In(p.zone)
+	if _, change := end.ZoneBounds(); !change.IsZero() && zone.Shown(change).Before(next) {
+		_, offset := change.Zone()
+		end = next.Add(-time.Duration(offset) * time.Second)
 	}
-	_, offset := local.Zone()
-	return next.Add(-time.Duration(offset) * time.Second).UTC()
+	return end.UTC()
 }
 
 // next is when the calendar's next window begins, by what a clock shows.
