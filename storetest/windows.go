@@ -143,54 +143,23 @@ func windowBulk(t *test) {
 }
 
 // windowRace has callers of two stores enqueue few keys all the time, alone and in batches, in
-// transactions that commit or roll back, while others run and delete the jobs. Of the jobs of
-// one key, in the order in which they were created, none may come in the period of the one before.
+// transactions that commit or roll back, while others run the jobs. Of the jobs of one key, in the
+// order in which they were created, none may come in the period of the one before.
 func windowRace(t *test) {
 	const callers, rounds, period = 8, 60, 40 * time.Millisecond
 	stores := []dibs.Database{t.db, t.Another(t)}
 	seed := t.random().Uint64()
-	errRollBack := errors.New("roll back")
 	answers := make([][]dibs.Enqueued, callers)
 	t.runAtOnce(callers+2, func(i int) error {
-		db, r := stores[i%2], rand.New(rand.NewPCG(seed, uint64(i)))
+		r := rand.New(rand.NewPCG(seed, uint64(i)))
 		for range rounds {
 			if i >= callers {
-				jobs, err := db.Claim(t.ctx, dibs.ClaimRequest{Worker: "w", N: 3, Lease: time.Hour})
-				if err == nil && len(jobs) > 0 {
-					err = db.Finish(t.ctx, outcomes(jobs, completed))
-				}
-				if _, sweepErr := db.Sweep(t.ctx); err != nil || sweepErr != nil {
-					return errors.Join(err, sweepErr)
+				if err := t.completeSome(stores[i%2]); err != nil {
+					return err
 				}
 				continue
 			}
-			batch := make([]dibs.NewJob, 1+r.IntN(4))
-			for k := range batch {
-				batch[k] = throttled(string(rune('a'+r.IntN(3))), period)
-				batch[k].UniqueUntil = []dibs.UniqueUntil{dibs.UntilFinished, dibs.UntilClaimed}[r.IntN(2)]
-				batch[k].IfHeld = []dibs.IfHeld{dibs.HeldKeep, dibs.HeldReplace}[r.IntN(2)]
-			}
-			var done []dibs.Enqueued
-			var err error
-			switch r.IntN(4) {
-			case 0:
-				err = db.InTx(t.ctx, func(tx dibs.Tx) (err error) {
-					done, err = tx.Enqueue(t.ctx, batch)
-					return err
-				})
-			case 1:
-				err = db.InTx(t.ctx, func(tx dibs.Tx) error {
-					if _, err := tx.Enqueue(t.ctx, batch); err != nil {
-						return err
-					}
-					return errRollBack
-				})
-				if errors.Is(err, errRollBack) {
-					err = nil
-				}
-			default:
-				done, err = db.Enqueue(t.ctx, batch)
-			}
+			done, err := t.enqueueSomehow(stores[i%2], r, period)
 			if err != nil {
 				return err
 			}
@@ -198,18 +167,60 @@ func windowRace(t *test) {
 		}
 		return nil
 	})
+	t.expectPeriods(slices.Concat(answers...), period)
+}
+
+// completeSome runs some jobs, and sweeps.
+func (t *test) completeSome(db dibs.Database) error {
+	jobs, err := db.Claim(t.ctx, dibs.ClaimRequest{Worker: "w", N: 3, Lease: time.Hour})
+	if err == nil && len(jobs) > 0 {
+		err = db.Finish(t.ctx, outcomes(jobs, completed))
+	}
+	_, sweepErr := db.Sweep(t.ctx)
+	return errors.Join(err, sweepErr)
+}
+
+// enqueueSomehow enqueues jobs with three keys, by themselves or in a transaction, which may be
+// rolled back.
+func (t *test) enqueueSomehow(db dibs.Database, r *rand.Rand, period time.Duration) (done []dibs.Enqueued, err error) {
+	batch := make([]dibs.NewJob, 1+r.IntN(4))
+	for k := range batch {
+		batch[k] = throttled(string(rune('a'+r.IntN(3))), period)
+		batch[k].UniqueUntil = []dibs.UniqueUntil{dibs.UntilFinished, dibs.UntilClaimed}[r.IntN(2)]
+		batch[k].IfHeld = []dibs.IfHeld{dibs.HeldKeep, dibs.HeldReplace}[r.IntN(2)]
+	}
+	if r.IntN(2) == 0 {
+		return db.Enqueue(t.ctx, batch)
+	}
+	errRollBack, rollBack := errors.New("roll back"), r.IntN(2) == 0
+	err = db.InTx(t.ctx, func(tx dibs.Tx) (err error) {
+		if done, err = tx.Enqueue(t.ctx, batch); err == nil && rollBack {
+			err = errRollBack
+		}
+		return err
+	})
+	if errors.Is(err, errRollBack) {
+		return nil, nil
+	}
+	return done, err
+}
+
+// expectPeriods expects each job to have been enqueued once, and no two of a key in one period.
+func (t *test) expectPeriods(answers []dibs.Enqueued, period time.Duration) {
+	t.Helper()
 	var jobs []*dibs.RawJob
 	seen := map[int64]bool{}
-	for _, e := range slices.Concat(answers...) {
-		if !e.Existing {
-			if seen[e.ID] {
-				t.Errorf("job %d was enqueued twice", e.ID)
-			}
-			seen[e.ID] = true
-			jobs = append(jobs, t.get(e.ID))
+	for _, e := range answers {
+		if e.Existing {
+			continue
 		}
+		if seen[e.ID] {
+			t.Errorf("job %d was enqueued twice", e.ID)
+		}
+		seen[e.ID] = true
+		jobs = append(jobs, t.get(e.ID))
 	}
-	for _, e := range slices.Concat(answers...) {
+	for _, e := range answers {
 		if !seen[e.ID] {
 			t.Errorf("job %d holds a key, but nobody has enqueued it", e.ID)
 		}
