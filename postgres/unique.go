@@ -18,7 +18,7 @@ type uniqueInsert struct {
 	c   conn
 	out []dibs.Enqueued // an answer with the id 0 is missing
 
-	now   *time.Time         // when the periods of the new jobs begin; nil: none has one
+	now   *time.Time         // the time of the call; nil if no job has a period or changes holders
 	taken map[uniqueKey]bool // keys whose periods the transaction has locked and that none holds
 }
 
@@ -79,19 +79,20 @@ func (u *uniqueInsert) keptOut(at int) bool {
 	return !r.Period.IsZero() && !u.taken[keyOf(r)]
 }
 
-// takeWindows locks the periods of the keys, so that they stay as they are.
+// takeWindows locks the periods of the keys, so that they stay as they are, and reads the clock.
 func (u *uniqueInsert) takeWindows(ctx context.Context, left []int) error {
 	var queues, keys []string
 	var names []uniqueKey
-	seen := map[uniqueKey]bool{}
+	seen, changes := map[uniqueKey]bool{}, false
 	for _, at := range left {
 		r := &u.b.rows[at]
+		changes = changes || r.UniqueKey != "" && r.IfHeld != dibs.HeldKeep
 		if key := keyOf(r); u.keptOut(at) && !seen[key] {
 			seen[key] = true
 			queues, keys, names = append(queues, r.Queue), append(keys, r.UniqueKey), append(names, key)
 		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && (u.now != nil || !changes) {
 		return nil
 	}
 	u.now = new(time.Time)
@@ -238,13 +239,12 @@ func (u *uniqueInsert) changeHolders(ctx context.Context, held []heldKey) error 
 	err := u.onHeld(ctx, "lock_holders", held, func(scan func(...any) error) error {
 		var ord int64
 		var h checks.Holder
-		var now time.Time
-		if err := scan(&ord, &h.ID, &h.CreatedAt, &h.RunAt, &now); err != nil {
+		if err := scan(&ord, &h.ID, &h.CreatedAt, &h.RunAt); err != nil {
 			return err
 		}
 		before := h.RunAt
 		for _, at := range held[ord-1].places {
-			u.out[at] = h.Meet(&u.b.rows[at], now)
+			u.out[at] = h.Meet(&u.b.rows[at], *u.now)
 		}
 		c.add(&h, before)
 		return nil
@@ -252,7 +252,7 @@ func (u *uniqueInsert) changeHolders(ctx context.Context, held []heldKey) error 
 	if err != nil || len(c.ids) == 0 {
 		return err
 	}
-	return u.c.run(ctx, c.step())
+	return u.c.run(ctx, c.step(u.now))
 }
 
 // changes are the parameters of replace.sql.
@@ -279,8 +279,8 @@ func (c *changes) add(h *checks.Holder, runAt time.Time) {
 	c.ids, c.whole, c.rows, c.runAts = append(c.ids, h.ID), append(c.whole, h.New != nil), append(c.rows, row), append(c.runAts, to)
 }
 
-func (c *changes) step() step {
+func (c *changes) step(now *time.Time) step {
 	columns := c.s.columns(c.rows)
-	text, args := c.s.withWide("replace", c.rows, []any{c.ids, c.whole, columns[1], columns[2], columns[3], columns[4], columns[7], columns[8], c.runAts})
+	text, args := c.s.withWide("replace", c.rows, []any{c.ids, c.whole, columns[1], columns[2], columns[3], columns[4], columns[7], columns[8], c.runAts, now})
 	return step{sql: text, args: args}
 }

@@ -155,7 +155,7 @@ func (h *Holder) Meet(r *Row, now time.Time) dibs.Enqueued {
 		if given || h.RunAt.After(start) {
 			h.RunAt = later(start, now)
 		}
-	case e.Pushed:
+	case e.Pushed && start.After(now): // else a due job would only lose its turn
 		h.RunAt = later(start, h.RunAt)
 	}
 	return e

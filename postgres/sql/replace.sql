@@ -1,18 +1,15 @@
 -- Purpose: change waiting jobs as others say that were enqueued with their unique keys.
 -- Parameters: arrays of equal length: $1 id; $2 whether the job becomes the other one, or only
 --   its run_at moves; of the other one $3 kind, $4 payload, $5 metadata or null, $6 priority,
---   $7 max_attempts, $8 group or null; $9 run_at, null: it stays. For wide payloads $4 and
---   $5 have nulls; of equal length are then $10 place in the arrays, from 1, $11 payload and
---   $12 metadata or null.
+--   $7 max_attempts, $8 group or null; $9 run_at, null: it stays; then $10 the time to take for now. For wide
+--   payloads $4 and $5 have nulls; of equal length are then $11 place in the arrays, from 1,
+--   $12 payload and $13 metadata or null.
 -- Columns out: none.
 -- Concurrency: lock_holders.sql has locked the jobs in this transaction. A claim whose
 --   snapshot is older skips the new row, so none sees a new row with an old payload.
 -- A grouped job gives up its place and competes for it again, unless it has been started in a
 --   strict queue. All attempts are allowed again to a job that becomes another one.
-with clock as materialized (
-    select clock_timestamp() as at
-    where pg_current_xact_id() is not null
-), meant as materialized (
+with meant as materialized (
     select
         j.id,
         j.gate as old_gate,
@@ -26,7 +23,7 @@ with clock as materialized (
         g.group_key,
         j.gate = 0 and q.strict and j.attempt > 0 and g.group_key = j.group_key as keeps,
         n.run_at is null as stays,
-        case when n.run_at is null then j.run_at else greatest(n.run_at, (select at from clock)) end as run_at
+        case when n.run_at is null then j.run_at else greatest(n.run_at, $10::timestamptz) end as run_at
     from unnest($1::bigint[], $2::bool[], $3::text[], $4::text[], $5::text[], $6::smallint[], $7::int[], $8::text[], $9::timestamptz[])
         as n (id, whole, kind, payload, metadata, priority, max_attempts, group_key, run_at)
     join dibs.job j on j.id = any (array[n.id])
@@ -45,7 +42,7 @@ with clock as materialized (
         excused = case when m.whole then j.attempt else j.excused end,
         group_key = m.group_key,
         run_at = m.run_at,
-        gate = case when m.group_key is null or m.keeps then 0 when m.run_at <= (select at from clock) then 1 else 2 end,
+        gate = case when m.group_key is null or m.keeps then 0 when m.run_at <= $10::timestamptz then 1 else 2 end,
         returned = j.returned or m.stays
     from meant m
     where j.id = any (array[m.id]) and j.token is null
@@ -59,7 +56,7 @@ with clock as materialized (
 wide as (
     insert into dibs.payload (id, payload, metadata)
     select ($1::bigint[])[w.ord], w.payload, w.metadata
-    from unnest($10::int[], $11::text[], $12::text[]) as w (ord, payload, metadata)
+    from unnest($11::int[], $12::text[], $13::text[]) as w (ord, payload, metadata)
     where ($2::bool[])[w.ord]
     on conflict (id) do update
     set

@@ -1,7 +1,7 @@
 -- Purpose: lock the periods of unique keys, so that nobody else enqueues jobs with these keys
---   and periods until this transaction ends.
+--   and periods until this transaction ends; and read the clock.
 -- Parameters: $1 queues, $2 keys, arrays of equal length without duplicates.
--- Columns out: now, read after all are locked; place in the arrays, from 1, of a key that no
+-- Columns out: now, read after all are locked and the transaction has its number; place in the arrays, from 1, of a key that no
 --   period holds. One row with a null if there is none.
 -- Concurrency: a period that is seen to last is only read. The others' rows are locked, or
 --   made, in the order of the keys, so that two batches cannot wait for each other. A row
@@ -30,6 +30,7 @@ from (
         select count(*)
         from locked
     ) l
+    where pg_current_xact_id() is not null
 ) a
 left join (
     select k.ord
