@@ -113,3 +113,26 @@ func replacedUnderClaim(t *testing.T, before, after string) {
 	}
 	b.consistent()
 }
+
+// PostgreSQL computes the calendar's windows too, by other code.
+func TestAWindowEndsWherePostgreSQLSaysThatItDoes(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	for _, unit := range []string{"hour", "day", "week", "month"} {
+		for _, zone := range []string{"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Pacific/Kiritimati"} {
+			if unit == "hour" && (zone == "Europe/Berlin" || zone == "America/St_Johns") {
+				continue // PostgreSQL takes the second of two equal hours
+			}
+			_, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: unit + zone, UniqueWindow: unit + " in " + zone}})
+			b.must(err)
+			var got, want time.Time
+			const end = `
+				select w.until, (date_trunc($1, j.created_at at time zone $2) + ('1 ' || $1)::interval) at time zone $2
+				from dibs.unique_window w join dibs.job j on j.id = w.job
+				where w.unique_key = $1 || $2`
+			b.must(b.pool.QueryRow(b.ctx, end, unit, zone).Scan(&got, &want))
+			if !got.Equal(want) {
+				t.Errorf("%s in %s ends at %v, want %v", unit, zone, got, want)
+			}
+		}
+	}
+}
