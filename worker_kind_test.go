@@ -249,7 +249,7 @@ func TestWhatAHandlersErrorMeans(t *testing.T) {
 		{fmt.Errorf("no file: %w", dibs.ErrNotStarted), dibs.EndRelease, "", nil},
 		{dibs.ErrFinished, "", "", nil},
 	} {
-		o := dibs.OutcomeOf(test.err)
+		o := dibs.OutcomeOf(t.Context(), test.err)
 		same := o.Delay == nil && test.delay == nil || o.Delay != nil && test.delay != nil && *o.Delay == *test.delay
 		if o.Ending != test.ending || o.Error != test.text || !same {
 			t.Errorf("%v means %+v", test.err, o)
