@@ -34,7 +34,7 @@ func (m *Middleware) Enqueue(ctx context.Context, jobs []dibs.NewJob, last dibs.
 	}
 	done, err := last(ctx, slices.Clone(jobs))
 	if err == nil && len(done) != len(jobs) {
-		return nil, fmt.Errorf("dibs: enqueue: middleware returned %d results for %d jobs; they may be enqueued", len(done), len(jobs))
+		return nil, Failed("enqueue", fmt.Errorf("middleware returned %d results for %d jobs; they may be enqueued", len(done), len(jobs)))
 	}
 	return done, err
 }
