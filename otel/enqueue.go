@@ -62,8 +62,8 @@ func (t *telemetry) called(ctx context.Context, span trace.Span, attrs []attribu
 
 // operation are the attributes that spans and metrics of an operation share. queue is empty for
 // one on several queues.
-func operation(name string, kind attribute.KeyValue, queue string) []attribute.KeyValue {
-	attrs := []attribute.KeyValue{semconv.MessagingSystemKey.String("dibs"), semconv.MessagingOperationName(name), kind}
+func operation(name string, opType attribute.KeyValue, queue string) []attribute.KeyValue {
+	attrs := []attribute.KeyValue{semconv.MessagingSystemKey.String("dibs"), semconv.MessagingOperationName(name), opType}
 	if queue != "" {
 		attrs = append(attrs, semconv.MessagingDestinationName(strings.ToValidUTF8(queue, "\uFFFD")))
 	}
@@ -97,14 +97,15 @@ func appendLink(links []trace.Link, to trace.SpanContext) []trace.Link {
 	return append(links, trace.Link{SpanContext: to})
 }
 
-// recordError says in a span that it failed. stack is empty but for a panic.
-func recordError(span trace.Span, kind attribute.KeyValue, err error, stack string) {
+// recordError says in a span that it failed; failure is its error.type. stack is empty but for
+// a panic.
+func recordError(span trace.Span, failure attribute.KeyValue, err error, stack string) {
 	text := errorText(err)
-	event := []attribute.KeyValue{semconv.ExceptionType(kind.Value.AsString()), semconv.ExceptionMessage(text)}
+	event := []attribute.KeyValue{semconv.ExceptionType(failure.Value.AsString()), semconv.ExceptionMessage(text)}
 	if stack != "" {
 		event = append(event, semconv.ExceptionStacktrace(stack))
 	}
 	span.AddEvent(semconv.ExceptionEventName, trace.WithAttributes(event...))
-	span.SetAttributes(kind)
+	span.SetAttributes(failure)
 	span.SetStatus(codes.Error, text)
 }

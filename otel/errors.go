@@ -12,8 +12,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// kinds are the errors of dibs that have a name of their own in error.type.
-var kinds = []struct {
+// errorTypes are the errors that have a name of their own in error.type.
+var errorTypes = []struct {
 	err  error
 	name string
 }{
@@ -28,16 +28,16 @@ var kinds = []struct {
 	{context.Canceled, "canceled"},
 }
 
-// errorType is the attribute error.type of an error: a name of kinds, or else the error's Go type.
-func errorType(err error) (kind attribute.KeyValue) {
+// errorType is the attribute error.type of an error: a name of errorTypes, or else the error's Go type.
+func errorType(err error) (failure attribute.KeyValue) {
 	defer func() {
 		if recover() != nil { // a method of err's, such as Unwrap of a nil pointer
-			kind = semconv.ErrorTypeOther
+			failure = semconv.ErrorTypeOther
 		}
 	}()
-	for _, k := range kinds {
-		if errors.Is(err, k.err) {
-			return semconv.ErrorTypeKey.String(k.name)
+	for _, t := range errorTypes {
+		if errors.Is(err, t.err) {
+			return semconv.ErrorTypeKey.String(t.name)
 		}
 	}
 	return semconv.ErrorType(cause(err))

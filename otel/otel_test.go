@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,7 @@ func TestHowAttemptsEnd(t *testing.T) {
 		"a timeout":                    {handler: func(ctx context.Context, _ *dibs.RawJob) error { <-ctx.Done(); return ctx.Err() }, outcome: "retry", failure: "job_timeout", message: "context deadline exceeded"},
 		"text that is not UTF-8":       {handler: func(context.Context, *dibs.RawJob) error { return errors.New("\xff") }, outcome: "retry", failure: "*errors.errorString", message: "\uFFFD"},
 		"an error that cannot be read": {handler: func(context.Context, *dibs.RawJob) error { return (*strange)(nil) }, outcome: "retry", failure: "_OTHER", message: "<nil>"},
+		"Goexit":                       {handler: func(context.Context, *dibs.RawJob) error { runtime.Goexit(); return nil }, outcome: "retry", failure: "*errors.errorString", message: "the handler ended its goroutine"},
 		"Snooze":                       {handler: func(context.Context, *dibs.RawJob) error { return dibs.Snooze(time.Hour) }, outcome: "snooze"},
 		"nil":                          {handler: quick, outcome: "completed"},
 		"finished":                     {handler: func(context.Context, *dibs.RawJob) error { return dibs.ErrFinished }, outcome: "finished"},
