@@ -155,7 +155,8 @@ func middlewareMisuse(t *test) {
 		t.Error("middleware that returns no results gave no error")
 	}
 	breaking = func(next dibs.EnqueueFunc) dibs.EnqueueFunc { return next }
-	_, err = t.db.Enqueue(nil, []dibs.NewJob{{Kind: "k"}}) //nolint:staticcheck // it is the mistake
+	var none context.Context
+	_, err = t.db.Enqueue(none, []dibs.NewJob{{Kind: "k"}})
 	invalid(t, err, "ctx")
 	if len(t.list(dibs.Filter{})) != 0 {
 		t.Error("a job was enqueued")
