@@ -43,6 +43,22 @@ const (
 	UntilClaimed UniqueUntil = "claimed"
 )
 
+// IfHeld says what enqueueing a job does if another job holds its unique key.
+type IfHeld string
+
+const (
+	// HeldKeep leaves the holder as it is. The default.
+	HeldKeep IfHeld = "keep"
+	// HeldReplace makes a holder that waits the new job, and gives it all its attempts again.
+	// The holder keeps its id, its unique key with all that says how long it is held, CreatedAt
+	// and the attempts and errors so far. Without Delay and RunAt it also keeps its RunAt, or may
+	// start now if that has not come.
+	HeldReplace IfHeld = "replace"
+	// HeldPush moves the RunAt of a holder that waits on to the new job's, never back, and
+	// changes nothing else ("debounce"). It needs Delay or RunAt, and a DelayLimit.
+	HeldPush IfHeld = "push"
+)
+
 // NewJob is a job to enqueue. Kind is required; the zero value of every other field is its default.
 type NewJob struct {
 	Queue string // default DefaultQueue
@@ -62,6 +78,19 @@ type NewJob struct {
 	Group       string      // jobs of one group run at most GroupLimit at once, in order
 	UniqueKey   string      // at most one job of the queue holds this key
 	UniqueUntil UniqueUntil // default UntilFinished
+
+	// UniqueFor and UniqueWindow have the job hold its key for longer: at least until a period
+	// has passed, whether the job has ended, or been deleted, or not. It keeps out jobs that
+	// have a period too. UniqueFor counts from enqueueing on, 1 ms to MaxDelay. UniqueWindow is
+	// the calendar's "hour", "day", "week" (from Monday) or "month", in UTC or in a time zone by
+	// its IANA name: "day in Europe/Berlin". Both go by the database's clock.
+	UniqueFor    time.Duration
+	UniqueWindow string
+
+	IfHeld IfHeld // what to do with another job that holds the key; default HeldKeep
+	// DelayLimit is how long after its CreatedAt a job that holds the key starts at the latest,
+	// however often it is replaced or pushed. 0: no limit.
+	DelayLimit time.Duration
 }
 
 // Enqueued says what became of one NewJob.
@@ -70,4 +99,9 @@ type Enqueued struct {
 	// Existing is true when another job held the unique key: nothing was inserted,
 	// and ID is that job's.
 	Existing bool `json:"existing,omitempty"`
+	// Replaced and Pushed are true when that job waits, and IfHeld has been done to it: it has
+	// not been claimed before the new job's transaction commits. If neither is true, it was
+	// kept: it runs, has ended, or was not to be changed.
+	Replaced bool `json:"replaced,omitempty"`
+	Pushed   bool `json:"pushed,omitempty"`
 }

@@ -77,10 +77,11 @@ var below = map[string][]string{
 	"adopt/advice":     {"", "adopt", "adopt/mapping", "internal/adopted", "internal/checks", "internal/qualify"},
 	"adopt/mapping":    {""},
 	"internal/adopted": {"", "adopt/mapping", "internal/checks", "internal/qualify"},
-	"internal/checks":  {""},
+	"internal/checks":  {"", "internal/zone"},
 	"internal/combine": nil,
 	"footprint":        nil,
-	"internal/ticks":   {"", "internal/checks"},
+	"internal/ticks":   {"", "internal/checks", "internal/zone"},
+	"internal/zone":    {""},
 	"sqlite":           {"", "internal/checks", "internal/ticks", "footprint"},
 	"dibstest":         {"", "sqlite"},
 	"otel":             {""},
@@ -160,11 +161,11 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 var (
 	onlyPostgres = strings.Fields(`
 		add_queue clock_due complete delete_schedules enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks payloads present recheck requeue
-		retention retry rights schedules_busy schedules_ticked turn_admit turn_claim turn_expire turn_sweep wake_groups`)
+		lock_holders retention retry rights schedules_busy schedules_ticked set_windows take_windows turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
-		check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally due_claims
+		check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally drop_windows due_claims
 		ended finish forget_claim free_key give_back group group_limit grouped groups holder live log_claim next_tick queue
-		remove remove_finished reopen running schedule_ticked unhold unset_group worker_claims`)
+		remove remove_finished reopen running schedule_ticked set_window unhold unset_group window worker_claims`)
 )
 
 func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {

@@ -62,6 +62,7 @@ const (
 // withoutAny lists the tests that apply to no adopted table.
 var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners, "schedules": owners,
+	"held": owners, "windows": owners, "txwindows": owners,
 	"misuse": owners, "list": owners, "stats": owners, "wake": owners, "close": owners, "repair": owners, "wide": owners,
 	"queues": settled,
 	"tx":     ownerTx,

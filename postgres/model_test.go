@@ -44,7 +44,7 @@ func modelDatabases(t testing.TB) model.Maker {
 	t.Cleanup(func() { _ = s.Close() })
 	return func(t model.TB) model.Database {
 		if _, err := s.pool.Exec(t.Context(), "delete from dibs.job; delete from dibs.payload; delete from dibs.finished; delete from dibs.claim; "+
-			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally"); err != nil {
+			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally; delete from dibs.unique_window"); err != nil {
 			t.Fatalf("%v", err)
 		}
 		s.queues.init()
@@ -76,6 +76,8 @@ func pass(pool *pgxpool.Pool, d time.Duration) error {
 		"finished": "run_at created_at claimed_at finished_at",
 		"claim":    "check_at",
 		"tally":    "at",
+
+		"unique_window": "until",
 	} {
 		var set []string
 		for _, c := range strings.Fields(columns) {

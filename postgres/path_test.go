@@ -274,7 +274,9 @@ func (v *everyVerb) inTx(t dibs.Tx) {
 	ctx := v.Context()
 	unique := jobsOf("u", "", 2)
 	unique[0].UniqueKey = "tx" + v.round
-	for _, jobs := range [][]dibs.NewJob{jobsOf("q", "", 3), unique, unique, jobsOf("copied", "", copyFrom)} {
+	replacing := slices.Clone(unique)
+	replacing[0].IfHeld, replacing[0].UniqueFor = dibs.HeldReplace, time.Hour
+	for _, jobs := range [][]dibs.NewJob{jobsOf("q", "", 3), unique, unique, replacing, jobsOf("copied", "", copyFrom)} {
 		_, err := t.Enqueue(ctx, jobs)
 		v.must(err)
 	}

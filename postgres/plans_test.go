@@ -271,7 +271,7 @@ func (p *planTest) checkReads(situation string, lasting []*explaining) {
 }
 
 const (
-	bigTables = "dibs.job, dibs.payload, dibs.finished, dibs.claim, dibs.wake, dibs.wake_list, dibs.tally"
+	bigTables = "dibs.job, dibs.payload, dibs.finished, dibs.claim, dibs.wake, dibs.wake_list, dibs.tally, dibs.unique_window"
 	// million fills the tables with jobs of each sort, and their claims, counts and wake rows.
 	million = `
 		insert into dibs.job (queue, kind, payload, priority, run_at, gate, max_attempts, created_at, group_key, unique_key, unique_until, unique_held)
@@ -294,7 +294,9 @@ const (
 		insert into dibs.wake (queue, group_key)
 		select 'other', 'g' || i from generate_series(1, 100000) i;
 		insert into dibs.wake_list (queue, groups)
-		select 'other', array['g' || i] from generate_series(1, 100000) i`
+		select 'other', array['g' || i] from generate_series(1, 100000) i;
+		insert into dibs.unique_window (queue, unique_key, until, job)
+		select 'u', 'unique' || i, now() + interval '1 hour', i from generate_series(1, 200000) i`
 )
 
 // Every statement finds its rows by an index, whatever the tables hold and whatever the

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -81,7 +82,31 @@ func (e *explaining) enqueue(c conn) {
 		_, _, err := e.store.enqueue(e.Context(), jobs, c)
 		e.must(err)
 	}
+	e.held(c)
 	e.copied(c)
+}
+
+// held has jobs meet the holders of their keys.
+func (e *explaining) held(c conn) {
+	e.Helper()
+	var batches [5][]dibs.NewJob
+	for i, payload := range []string{"narrow", strings.Repeat("w", wideFrom), "narrow", "", ""} {
+		batches[i] = jobsOf("u", "", 3)
+		for k := range batches[i] {
+			j := &batches[i][k]
+			j.UniqueKey, j.UniqueFor, j.Payload, j.IfHeld = fmt.Sprint("held", e.round, k), time.Hour, payload, dibs.HeldReplace
+			if i > 2 {
+				j.IfHeld, j.Delay, j.DelayLimit = dibs.HeldPush, time.Minute, time.Hour
+			}
+		}
+		done, _, err := e.store.enqueue(e.Context(), batches[i], c)
+		e.must(err)
+		if want := i > 0; done[2].Existing != want {
+			e.Errorf("round %d: job %d was there before: %v, want %v", i, done[2].ID, done[2].Existing, want)
+		}
+	}
+	_, err := e.conn.Exec(e.Context(), "update dibs.job set run_at = now() where queue = 'u' and run_at > now()")
+	e.must(err)
 }
 
 // copied runs the other statements of an enqueue by COPY.

@@ -175,16 +175,16 @@ func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, er
 // all, the next one goes on at once: otherwise a busy queue's history would grow for ever.
 func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
 	for range pruneRounds {
-		n := 0
+		n, periods := 0, 0
 		busy, err := s.inTurn(ctx, "retention", step{sql: s.sql.get("retention"), args: []any{pruneBatch}, row: func(scan func(...any) error) error {
-			return scan(&n)
+			return scan(&n, &periods)
 		}})
 		if err != nil {
 			return err
 		}
 		out.Pruned += n
 		out.Busy = out.Busy || busy
-		if n < pruneBatch {
+		if max(n, periods) < pruneBatch {
 			return nil
 		}
 	}

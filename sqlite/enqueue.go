@@ -84,6 +84,7 @@ func (s *session) fit(rows []checks.Row) error {
 type newJob struct {
 	columns
 	payload string
+	row     *checks.Row
 }
 
 // columns are those that the rows of enqueue_alike share.
@@ -113,7 +114,7 @@ func (s *session) newJob(r *checks.Row, now int64) (newJob, error) {
 		queue: r.Queue, kind: r.Kind, priority: r.Priority, runAt: runAt, gate: firstGate(r.Group, runAt, now),
 		maxAttempts: cmp.Or(r.MaxAttempts, q.MaxAttempts), group: r.Group,
 		uniqueKey: r.UniqueKey, uniqueUntil: r.UniqueUntil, createdAt: now, metadata: string(r.Metadata),
-	}, string(r.Payload)}, nil
+	}, string(r.Payload), r}, nil
 }
 
 // nextInsert chooses the statement for the first of the jobs, and how many it inserts. One
@@ -142,9 +143,8 @@ func begin(jobs []newJob, n int, ok func(*columns) bool) bool {
 
 // insert inserts jobs with a statement that takes as many.
 func (s *session) insert(statement string, jobs []newJob, done []dibs.Enqueued) error {
-	if key := jobs[0].uniqueKey; key != "" {
-		found, err := s.one("holder", []any{jobs[0].queue, key}, &done[0].ID)
-		if done[0].Existing = found; found || err != nil {
+	if jobs[0].uniqueKey != "" {
+		if err := s.meet(&jobs[0], &done[0]); done[0].Existing || err != nil {
 			return err
 		}
 	}
@@ -166,6 +166,9 @@ func (s *session) insert(statement string, jobs []newJob, done []dibs.Enqueued) 
 	last, err := result.LastInsertId()
 	for i := range done {
 		done[i].ID = last - int64(len(done)-1-i) // one statement draws its ids in a row
+	}
+	if err == nil && !jobs[0].row.Period.IsZero() {
+		err = s.setWindow(&jobs[0], done[0].ID)
 	}
 	return err
 }

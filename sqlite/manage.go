@@ -20,11 +20,12 @@ type liveJob struct {
 	attempt  int
 	group    string
 	errors   []dibs.AttemptError
+	created  time.Time
 }
 
 func (s *session) readLive(id int64) (*liveJob, error) {
 	j := &liveJob{id: id}
-	found, err := s.one("live", []any{id}, text[string]{&j.queue}, &j.gate, &j.running, &j.priority, &j.runAt, &j.attempt, text[string]{&j.group}, history{&j.errors})
+	found, err := s.one("live", []any{id}, text[string]{&j.queue}, &j.gate, &j.running, &j.priority, &j.runAt, &j.attempt, text[string]{&j.group}, history{&j.errors}, clock{&j.created})
 	if !found {
 		return nil, err
 	}
@@ -202,8 +203,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 	return done, nil
 }
 
-// edit changes a waiting job. A grouped one gives up its place and competes for it again,
-// unless it waits for its retry in a strict queue.
+// edit changes a waiting job.
 func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
 	j, err := s.readLive(id)
 	if err != nil || j == nil || j.running {
@@ -213,24 +213,39 @@ func (s *session) edit(id int64, e dibs.Edit) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s.countLeaving(j)
 	if e.Priority != nil {
 		j.priority = *e.Priority
 	}
+	runAt := j.runAt
 	if e.RunAt != nil {
-		j.runAt = max(now, e.RunAt.UnixMicro())
+		runAt = max(now, e.RunAt.UnixMicro())
 	}
-	gate := firstGate(j.group, j.runAt, now)
-	q, err := s.queue(j.queue)
-	if err != nil {
+	if err := s.move(j, runAt, j.group); err != nil {
 		return false, err
 	}
-	if q.Strict && j.attempt > 0 && j.gate == gateReady {
-		gate = gateReady
-	}
-	s.countArrival(j.queue, j.group, gate)
-	_, err = s.exec("edit", id, j.priority, j.runAt, gate)
+	_, err = s.exec("edit", id, j.priority, j.runAt, j.gate)
 	return err == nil, err
+}
+
+// move gives a waiting job another run_at, group and gate. A grouped one gives up its place and
+// competes for it again, unless it waits for its retry in a strict queue.
+func (s *session) move(j *liveJob, runAt int64, group string) error {
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
+	q, err := s.queue(j.queue)
+	if err != nil {
+		return err
+	}
+	s.countLeaving(j)
+	keeps := q.Strict && j.attempt > 0 && j.gate == gateReady && group == j.group
+	j.runAt, j.group = runAt, group
+	if j.gate = firstGate(group, runAt, now); keeps {
+		j.gate = gateReady
+	}
+	s.countArrival(j.queue, group, j.gate)
+	return nil
 }
 
 // Prune deletes final jobs that finished longer than olderThan ago, in short transactions

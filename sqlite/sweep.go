@@ -83,6 +83,9 @@ func (s *session) sweep() (w dibs.Swept, err error) {
 			w.Pruned += n
 		}
 	}
+	if _, err := s.exec("drop_windows", now, maxPrune); err != nil {
+		return w, err
+	}
 	return w, s.mergeTally(now)
 }
 

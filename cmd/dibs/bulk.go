@@ -25,6 +25,8 @@ type bulk struct {
 	last          int64
 	added         int
 	heldKeys      int // number of jobs left out because another job holds their key
+	replaced      int // number of jobs that have replaced the holders of their keys
+	pushed        int // number of jobs that have pushed the holders of their keys
 	brokenLines   int
 }
 
@@ -291,7 +293,15 @@ type enqueued struct {
 func (b *bulk) countResults(list []enqueued, c *chunk, results []dibs.Enqueued) []enqueued {
 	for i, e := range results {
 		list = append(list, enqueued{e, c.lines[i]})
-		if e.Existing {
+		switch {
+		case e.Replaced:
+			b.replaced++
+			b.changedQueues[c.jobs[i].Queue] = true
+			continue
+		case e.Pushed:
+			b.pushed++
+			continue
+		case e.Existing:
 			b.heldKeys++
 			continue
 		}
@@ -322,6 +332,12 @@ func (b *bulk) printSummary() {
 	text := "enqueued " + plural(b.added, "job")
 	if b.added > 0 {
 		text += fmt.Sprintf(" (ids %d to %d)", b.first, b.last)
+	}
+	if b.replaced > 0 {
+		text += fmt.Sprintf("; replaced %s", count(int64(b.replaced)))
+	}
+	if b.pushed > 0 {
+		text += fmt.Sprintf("; put off %s", count(int64(b.pushed)))
 	}
 	if b.heldKeys > 0 {
 		text += fmt.Sprintf("; left out %s whose unique keys others hold", count(int64(b.heldKeys)))

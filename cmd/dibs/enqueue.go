@@ -17,6 +17,8 @@ type enqueueFlags struct {
 	priority int
 	delay    durationFlag
 	runAt    timeFlag
+	period   durationFlag
+	limit    durationFlag
 	metadata string
 
 	file                    string
@@ -36,11 +38,12 @@ null), to a queue ("default" if none is named). Or add many, from --file or stdi
   --jsonl   each line is JSON: the payload of one job
   --jobs    each line is a JSON object with the fields of one job: queue, kind,
             payload, metadata, priority, delay, run_at, max_attempts, group,
-            unique_key, unique_until
+            unique_key, unique_until, unique_for, unique_window, if_held, delay_limit
   --csv     the first row names the columns; each other row is one job. Its payload is
             a JSON object of strings, from all columns but these, which set a field:
             @queue @kind @priority @delay @run_at @group @unique_key @unique_until
-            @max_attempts @metadata. Where they are empty, flags and defaults count.
+            @unique_for @unique_window @if_held @delay_limit @max_attempts @metadata.
+            Where they are empty, flags and defaults count.
 
 Blank lines are skipped. Flags hold for every job that does not say otherwise. The
 kind of a job, unless given, is the name of its queue.
@@ -54,10 +57,17 @@ All jobs are enqueued, in one transaction, or none: if a line is broken, the err
 names it. With --partial, good lines are enqueued as they come, broken ones are
 reported on stderr, and the exit code is 7 if there were any.
 
+A unique key is held until its job is finished, or claimed (--unique-until), and for a
+period at least, whatever becomes of the job: --unique-for 1h, or --unique-window "day in
+Europe/Berlin" (hour, day, week or month; without a zone in UTC). If another job holds the
+key, nothing is enqueued; --if-held says whether that job, if it still waits, becomes the
+new one (replace), or starts later, as --delay or --run-at say (push).
+
 With --json, each job gives one line with its id; "existing" is true where another job
-already held the unique key, whose id that is.`,
+already held the unique key, whose id that is, and "replaced" or "pushed" where it was.`,
 		Example: `  dibs enqueue emails '{"to":"ann@example.com"}' --kind welcome --delay 10m
   dibs enqueue reports --unique daily --unique-until claimed
+  dibs enqueue index --unique doc-7 --if-held push --delay 10s --delay-limit 2m
   find . -name '*.jpg' | dibs enqueue thumbnails --lines
   dibs enqueue emails --file customers.csv --priority 500`,
 		Args: cobra.MaximumNArgs(2),
@@ -95,6 +105,10 @@ func (f *enqueueFlags) add(cmd *cobra.Command) {
 	fs.StringVarP(&f.job.Group, "group", "g", "", "jobs of one `GROUP` run one at a time, in order")
 	fs.StringVarP(&f.job.UniqueKey, "unique", "u", "", "add the job only if none of the queue holds this `KEY`")
 	fs.StringVar((*string)(&f.job.UniqueUntil), "unique-until", "", "`WHEN` the job gives its key back: finished (default) or claimed")
+	fs.Var(&f.period, "unique-for", "hold the key this long at least, from now on")
+	fs.StringVar(&f.job.UniqueWindow, "unique-window", "", "hold the key at least until this `WINDOW` ends: hour, day, week, month")
+	fs.StringVar((*string)(&f.job.IfHeld), "if-held", "", "`WHAT` becomes of a waiting holder: keep (default), replace, push")
+	fs.Var(&f.limit, "delay-limit", "a holder starts so long after it was enqueued at the latest")
 	fs.IntVar(&f.job.MaxAttempts, "max-attempts", 0, "number of attempts after which the job is dead; 0: the queue's")
 	fs.StringVar(&f.metadata, "metadata", "", "a small `JSON` object, for tags or trace context")
 	fs.BoolVar(&f.lines, "lines", false, "add one job for each line of text")
@@ -123,6 +137,7 @@ func (f *enqueueFlags) read(cmd *cobra.Command, args []string) (format, error) {
 		f.job.Metadata = json.RawMessage(f.metadata)
 	}
 	f.job.Delay, f.job.RunAt = time.Duration(f.delay), time.Time(f.runAt)
+	f.job.UniqueFor, f.job.DelayLimit = time.Duration(f.period), time.Duration(f.limit)
 	form := f.form()
 	switch {
 	case form == "" && f.file != "":
@@ -189,6 +204,10 @@ func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string) er
 		switch e := got[0]; {
 		case a.json:
 			a.tell(e)
+		case e.Replaced:
+			a.say("job %d held that unique key: it was replaced", e.ID)
+		case e.Pushed:
+			a.say("job %d holds that unique key already: it was put off", e.ID)
 		case e.Existing:
 			a.say("job %d holds that unique key already: nothing was enqueued", e.ID)
 		default:

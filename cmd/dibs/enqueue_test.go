@@ -55,6 +55,47 @@ func TestEnqueueAUniqueKeyOnce(t *testing.T) {
 	})
 }
 
+func TestEnqueueMeetsTheHolderOfAKey(t *testing.T) {
+	onEach(t, func(c *cli) {
+		says := func(want string, args ...string) {
+			c.t.Helper()
+			if got := c.ok(append([]string{"enqueue", "docs"}, args...)...); !strings.HasPrefix(got, want) {
+				c.t.Errorf("dibs enqueue %q writes %q, want %q", args, got, want)
+			}
+		}
+		says("enqueued job 1 ", `"a"`, "--unique", "u", "--if-held", "replace", "--delay", "1h")
+		says("job 1 held that unique key: it was replaced", `"b"`, "--unique", "u", "--if-held", "replace", "--delay", "1h")
+		before := c.job(1)
+		c.has(before, object{"payload": "b", "unique_key": "u"})
+		says("job 1 holds that unique key already: it was put off", `"c"`, "--unique", "u", "--if-held", "push", "--delay", "12h", "--delay-limit", "1d")
+		after := c.job(1)
+		if c.has(after, object{"payload": "b"}); after["run_at"].(string) <= before["run_at"].(string) {
+			c.t.Errorf("run_at was put off from %v to %v", before["run_at"], after["run_at"])
+		}
+		c.has(c.row(c.ok("enqueue", "docs", "--unique", "u", "--if-held", "replace", "--json")), object{"id": 1, "existing": true, "replaced": true})
+		c.has(c.row(c.ok("enqueue", "docs", "--unique", "u", "--if-held", "push", "--delay", "1h", "--delay-limit", "2h", "--json")),
+			object{"id": 1, "existing": true, "pushed": true})
+
+		jobs := `{"unique_key":"v","unique_for":"1h","payload":1}
+{"unique_key":"v","if_held":"replace","payload":2}
+{"unique_key":"v","if_held":"push","delay":3600,"delay_limit":"2h"}
+{"unique_key":"v","unique_window":"day in Europe/Berlin","if_held":"keep"}
+`
+		want := "enqueued 1 job (ids 2 to 2); replaced 1; put off 1; left out 1 whose unique keys others hold\n"
+		if got := c.feed(jobs, "enqueue", "docs", "--jobs"); got != want {
+			c.t.Errorf("dibs enqueue --jobs writes %q, want %q", got, want)
+		}
+		c.has(c.job(2), object{"payload": 2})
+		c.ok("cancel", "2")
+		says("job 2 holds that unique key already", "--unique", "v", "--unique-for", "1m")
+		path := c.write("jobs.csv", "n,@unique_key,@unique_window,@unique_for,@if_held,@delay,@delay_limit\n1,w,month,,,,\n2,w,,1h,replace,,\n3,w,,,push,1h,2h\n")
+		if got := c.ok("enqueue", "docs", "-f", path); !strings.HasPrefix(got, "enqueued 1 job (ids 3 to 3); replaced 1; put off 1") {
+			c.t.Errorf("dibs enqueue --csv writes %q", got)
+		}
+		c.has(c.job(3), object{"payload": map[string]any{"n": "2"}})
+	})
+}
+
 func TestEnqueueLines(t *testing.T) {
 	onEach(t, func(c *cli) {
 		text := "a/b c.txt\n\n\"quoted\" <&>\r\nÄöü €\nlast, without an end"

@@ -149,17 +149,21 @@ func encode(s string) []byte {
 
 // jobJSON is a line of --jobs: a job with the library's names of fields.
 type jobJSON struct {
-	Queue       string           `json:"queue"`
-	Kind        string           `json:"kind"`
-	Payload     json.RawMessage  `json:"payload"`
-	Metadata    json.RawMessage  `json:"metadata"`
-	Priority    *int             `json:"priority"`
-	Delay       *seconds         `json:"delay"`
-	RunAt       *time.Time       `json:"run_at"`
-	MaxAttempts *int             `json:"max_attempts"`
-	Group       string           `json:"group"`
-	UniqueKey   string           `json:"unique_key"`
-	UniqueUntil dibs.UniqueUntil `json:"unique_until"`
+	Queue        string           `json:"queue"`
+	Kind         string           `json:"kind"`
+	Payload      json.RawMessage  `json:"payload"`
+	Metadata     json.RawMessage  `json:"metadata"`
+	Priority     *int             `json:"priority"`
+	Delay        *seconds         `json:"delay"`
+	RunAt        *time.Time       `json:"run_at"`
+	MaxAttempts  *int             `json:"max_attempts"`
+	Group        string           `json:"group"`
+	UniqueKey    string           `json:"unique_key"`
+	UniqueUntil  dibs.UniqueUntil `json:"unique_until"`
+	UniqueFor    *seconds         `json:"unique_for"`
+	UniqueWindow string           `json:"unique_window"`
+	IfHeld       dibs.IfHeld      `json:"if_held"`
+	DelayLimit   *seconds         `json:"delay_limit"`
 }
 
 func parseJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
@@ -175,6 +179,16 @@ func parseJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
 	override(&job.Group, j.Group)
 	override(&job.UniqueKey, j.UniqueKey)
 	override(&job.UniqueUntil, j.UniqueUntil)
+	override(&job.IfHeld, j.IfHeld)
+	if j.UniqueFor != nil || j.UniqueWindow != "" {
+		job.UniqueFor, job.UniqueWindow = 0, j.UniqueWindow
+	}
+	if j.UniqueFor != nil {
+		job.UniqueFor = time.Duration(*j.UniqueFor)
+	}
+	if j.DelayLimit != nil {
+		job.DelayLimit = time.Duration(*j.DelayLimit)
+	}
 	if j.Payload != nil {
 		job.Payload = j.Payload
 	}

@@ -24,7 +24,21 @@ var csvFields = map[string]func(*dibs.NewJob, string) error{
 	"@group":        func(j *dibs.NewJob, s string) error { j.Group = s; return nil },
 	"@unique_key":   func(j *dibs.NewJob, s string) error { j.UniqueKey = s; return nil },
 	"@unique_until": func(j *dibs.NewJob, s string) error { j.UniqueUntil = dibs.UniqueUntil(s); return nil },
-	"@metadata":     func(j *dibs.NewJob, s string) error { j.Metadata = json.RawMessage(s); return nil },
+	"@if_held":      func(j *dibs.NewJob, s string) error { j.IfHeld = dibs.IfHeld(s); return nil },
+	"@unique_window": func(j *dibs.NewJob, s string) error {
+		j.UniqueFor, j.UniqueWindow = 0, s
+		return nil
+	},
+	"@unique_for": func(j *dibs.NewJob, s string) (err error) {
+		j.UniqueFor, err = parseDuration(s)
+		j.UniqueWindow = ""
+		return err
+	},
+	"@delay_limit": func(j *dibs.NewJob, s string) (err error) {
+		j.DelayLimit, err = parseDuration(s)
+		return err
+	},
+	"@metadata": func(j *dibs.NewJob, s string) error { j.Metadata = json.RawMessage(s); return nil },
 	"@priority": func(j *dibs.NewJob, s string) error {
 		n, err := strconv.Atoi(s)
 		j.Priority = &n
@@ -112,7 +126,7 @@ func checkHeader(header []string) error {
 		case seen[name]:
 			return fmt.Errorf("the header has two columns %q", name)
 		case name[0] == '@' && csvFields[name] == nil:
-			return fmt.Errorf("the header has a column %q; names with @ are @queue, @kind, @priority, @delay, @run_at, @group, @unique_key, @unique_until, @max_attempts and @metadata", name)
+			return fmt.Errorf("the header has a column %q; names with @ are @queue, @kind, @priority, @delay, @run_at, @group, @unique_key, @unique_until, @unique_for, @unique_window, @if_held, @delay_limit, @max_attempts and @metadata", name)
 		}
 		seen[name] = true
 	}

@@ -79,10 +79,51 @@ var otherVariants = []Variant{
 		Harm:  "The jobs that it has already inserted are inserted twice.",
 		Patches: []Patch{
 			{"postgres", "TestABatchThatBeginsAgainInsertsNothingTwice", []Edit{
-				{"enqueue.go", "if round > 0 && errors.Is(err, errStale) {", "if round < 0 && errors.Is(err, errStale) {"},
+				{"unique.go", "if round > 0 && errors.Is(err, errStale) {", "if round < 0 && errors.Is(err, errStale) {"},
 			}},
 		},
 		Untortured: "a key is hardly ever given up just when settings change",
+	},
+	{
+		Name:  "period-begun-meanwhile",
+		Fault: "An enqueue that has waited for another one with the same key and period does not look at what that one has left.",
+		Harm:  "Two callers at the same time enqueue two jobs in one period.",
+		Patches: []Patch{
+			{"postgres", "TestWhoHasWaitedForAPeriodIsKeptOut", []Edit{
+				{"sql/take_windows.sql", "    where unique_window.until <= clock_timestamp()\n", ""},
+			}},
+		},
+		Untortured: "it enqueues no jobs with periods",
+	},
+	{
+		Name:  "period-swept",
+		Fault: "The sweep deletes periods that have not passed.",
+		Harm:  "A job is enqueued a second time in its period.",
+		Patches: []Patch{
+			{"sqlite", "TestStore/windows/a key is held for its period, whatever becomes of the job", []Edit{
+				{"sql/drop_windows.sql", "where until <= ?1", "where ?1 = ?1"},
+			}},
+			{"postgres", "TestStore/windows/a key is held for its period, whatever becomes of the job", []Edit{
+				{"sql/retention.sql", "where w.until <= statement_timestamp()", "where w.until is not null"},
+			}},
+		},
+		Untortured: "it enqueues no jobs with periods",
+	},
+	{
+		Name:  "replace-running",
+		Fault: "A job that is replaced may be running.",
+		Harm:  "The caller is told that the new payload will be run, but the handler has the old one.",
+		Patches: []Patch{
+			{"postgres", "TestStore/held/a claim gets what was replaced before it, and the answers agree", []Edit{
+				{"sql/lock_holders.sql", " and j.token is null", ""},
+				{"sql/replace.sql", " and j.token is null", ""},
+			}},
+			{"sqlite", "TestStore/held/a claim gets what was replaced before it, and the answers agree", []Edit{
+				{"unique.go", "j == nil || j.running", "j == nil"},
+				{"sql/replace.sql", " and token is null", ""},
+			}},
+		},
+		Untortured: "it replaces no jobs",
 	},
 	{
 		Name:  "clock-back",

@@ -27,6 +27,10 @@ type Row struct {
 	Group       string
 	UniqueKey   string
 	UniqueUntil dibs.UniqueUntil // empty without a key
+
+	Period     Period
+	IfHeld     dibs.IfHeld // empty without a key
+	DelayLimit time.Duration
 }
 
 // Jobs checks a batch for Enqueue. limit gives a queue's payload limit in bytes.
@@ -84,17 +88,8 @@ func row(j *dibs.NewJob) (Row, error) {
 		}
 		r.Priority = int16(*j.Priority)
 	}
-	switch j.UniqueUntil {
-	case "", dibs.UntilFinished, dibs.UntilClaimed:
-	default:
-		return r, invalid("unique_until", "must be %q or %q, got %q", dibs.UntilFinished, dibs.UntilClaimed, clip(string(j.UniqueUntil)))
-	}
-	if r.UniqueKey != "" {
-		if r.UniqueUntil = j.UniqueUntil; r.UniqueUntil == "" {
-			r.UniqueUntil = dibs.UntilFinished
-		}
-	} else if j.UniqueUntil != "" {
-		return r, invalid("unique_until", "needs a unique_key")
+	if err := unique(j, &r); err != nil {
+		return r, err
 	}
 	var err error
 	if r.Payload, err = payload(j.Payload); err != nil {

@@ -91,7 +91,7 @@ func FuzzJob(f *testing.F) {
 		stored := int(r.Priority)
 		again, err := checks.Jobs([]dibs.NewJob{{
 			Queue: r.Queue, Kind: r.Kind, Payload: r.Payload, Metadata: r.Metadata, Priority: &stored, Delay: r.Delay,
-			RunAt: r.RunAt, MaxAttempts: r.MaxAttempts, Group: r.Group, UniqueKey: r.UniqueKey, UniqueUntil: r.UniqueUntil,
+			RunAt: r.RunAt, MaxAttempts: r.MaxAttempts, Group: r.Group, UniqueKey: r.UniqueKey, UniqueUntil: r.UniqueUntil, IfHeld: r.IfHeld,
 		}}, limit)
 		if err != nil || !reflect.DeepEqual(rows, again) {
 			t.Errorf("%+v becomes %+v, %v", r, again, err)

@@ -27,7 +27,14 @@ type Model struct {
 	lastID    int64 // id of the newest job
 	lastClaim int   // number of the newest claim
 	queues    map[string]*queue
-	pending   map[group]bool // groups that are yet to give their places
+	pending   map[group]bool   // groups that are yet to give their places
+	periods   map[group]period // the last job with a period, by queue and unique key
+}
+
+// period is a time for which a job holds its unique key, whatever becomes of it.
+type period struct {
+	job   int64
+	until time.Time
 }
 
 type job struct {
@@ -48,7 +55,7 @@ type group struct{ queue, key string }
 func New(lazy bool) *Model {
 	return &Model{
 		Lazy: lazy, now: time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC),
-		jobs: map[int64]*job{}, queues: map[string]*queue{}, pending: map[group]bool{},
+		jobs: map[int64]*job{}, queues: map[string]*queue{}, pending: map[group]bool{}, periods: map[group]period{},
 	}
 }
 
@@ -64,38 +71,6 @@ func (m *Model) Pass(d time.Duration) {
 	for _, q := range m.queues {
 		q.counts = dibs.QueueStats{}
 	}
-}
-
-// Enqueue inserts all jobs or none.
-func (m *Model) Enqueue(jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
-	m.tick()
-	rows, err := checks.Jobs(jobs, func(name string) (int, error) { return m.queue(name).PayloadLimit, nil })
-	if err != nil {
-		return nil, err
-	}
-	var enqueued []dibs.Enqueued
-	for _, r := range rows {
-		q := m.queue(r.Queue)
-		if holder := m.holder(r.Queue, r.UniqueKey); holder != nil {
-			enqueued = append(enqueued, dibs.Enqueued{ID: holder.ID, Existing: true})
-			continue
-		}
-		m.lastID++
-		j := &job{holdsKey: r.UniqueKey != "", RawJob: dibs.RawJob{
-			ID: m.lastID, Queue: r.Queue, Kind: r.Kind, Payload: r.Payload, Metadata: r.Metadata,
-			Priority: int(r.Priority), RunAt: m.now.Add(r.Delay), MaxAttempts: cmp.Or(r.MaxAttempts, q.MaxAttempts),
-			Group: r.Group, UniqueKey: r.UniqueKey, UniqueUntil: r.UniqueUntil, CreatedAt: m.now,
-		}}
-		if !r.RunAt.IsZero() {
-			j.RunAt = later(m.now, r.RunAt)
-		}
-		m.jobs[j.ID] = j
-		m.wait(j)
-		q.counts.Enqueued++
-		enqueued = append(enqueued, dibs.Enqueued{ID: j.ID})
-	}
-	m.settle()
-	return enqueued, nil
 }
 
 // Claim takes the first due jobs in the queue's order.
@@ -317,16 +292,6 @@ func (q *queue) limit(group string) int {
 		return 0
 	}
 	return cmp.Or(q.limits[group], q.GroupLimit)
-}
-
-// holder returns the job that holds a unique key, or nil.
-func (m *Model) holder(queue, key string) *job {
-	for _, j := range m.jobs {
-		if j.holdsKey && j.Queue == queue && j.UniqueKey == key {
-			return j
-		}
-	}
-	return nil
 }
 
 // find returns the jobs for which f is true, by id.

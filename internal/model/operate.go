@@ -67,7 +67,7 @@ func (m *Model) Begin() *Model {
 		kept := *q
 		before.queues[name] = &kept
 	}
-	before.pending = maps.Clone(m.pending)
+	before.pending, before.periods = maps.Clone(m.pending), maps.Clone(m.periods)
 	return &before
 }
 
@@ -113,8 +113,7 @@ func (m *Model) Requeue(ids []int64) (requeued []int64) {
 	return requeued
 }
 
-// Edit changes waiting jobs. A job in a group gives up its place and competes for it
-// again, unless it has been started in a strict queue.
+// Edit changes waiting jobs.
 func (m *Model) Edit(ids []int64, e dibs.Edit) (edited []int64) {
 	m.tick()
 	for _, j := range m.named(ids) {
@@ -127,14 +126,20 @@ func (m *Model) Edit(ids []int64, e dibs.Edit) (edited []int64) {
 		if e.RunAt != nil {
 			j.RunAt = later(m.now, *e.RunAt)
 		}
-		keepsPlace := j.holdsPlace && m.queue(j.Queue).Strict && j.Attempt > 0
-		if m.wait(j); keepsPlace {
-			j.State, j.holdsPlace = dibs.Waiting, true
-		}
+		m.compete(j)
 		edited = append(edited, j.ID)
 	}
 	m.settle()
 	return edited
+}
+
+// compete makes a waiting job give up its place in its group and compete for it again, unless
+// it has been started in a strict queue.
+func (m *Model) compete(j *job) {
+	keepsPlace := j.holdsPlace && m.queue(j.Queue).Strict && j.Attempt > 0
+	if m.wait(j); keepsPlace {
+		j.State, j.holdsPlace = dibs.Waiting, true
+	}
 }
 
 // Prune deletes final jobs that finished longer than olderThan ago.

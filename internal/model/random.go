@@ -165,8 +165,8 @@ func (r *Run) randomEnqueue(t *rapid.T) {
 		case 5:
 			j.RunAt = r.someTime(t)
 		}
-		if j.UniqueKey = keys.Draw(t, "key"); j.UniqueKey != "" && rapid.Bool().Draw(t, "until claimed") {
-			j.UniqueUntil = dibs.UntilClaimed
+		if j.UniqueKey = keys.Draw(t, "key"); j.UniqueKey != "" {
+			randomUnique(t, j)
 		}
 		switch rapid.IntRange(0, 9).Draw(t, "rest") {
 		case 7:
@@ -178,6 +178,25 @@ func (r *Run) randomEnqueue(t *rapid.T) {
 		}
 	}
 	r.Enqueue(jobs...)
+}
+
+// randomUnique says how a job holds its key, and what it does to another one that holds it.
+func randomUnique(t *rapid.T, j *dibs.NewJob) {
+	if rapid.Bool().Draw(t, "until claimed") {
+		j.UniqueUntil = dibs.UntilClaimed
+	}
+	if rapid.IntRange(0, 2).Draw(t, "for") == 2 {
+		j.UniqueFor = hours(1, 6).Draw(t, "period")
+	}
+	switch rapid.IntRange(0, 5).Draw(t, "if held") {
+	case 3, 4:
+		j.IfHeld = dibs.HeldReplace
+	case 5:
+		if j.IfHeld = dibs.HeldPush; j.RunAt.IsZero() {
+			j.Delay = hours(1, 3).Draw(t, "delay")
+		}
+		j.DelayLimit = hours(1, 6).Draw(t, "limit")
+	}
 }
 
 func (r *Run) randomClaim(t *rapid.T) {

@@ -55,6 +55,7 @@ func passInFile(s *sqlite.Store, d time.Duration) error {
 	for _, statement := range []string{
 		`update dibs_job set run_at = run_at - ?1, created_at = created_at - ?1, claimed_at = claimed_at - ?1, lease_until = lease_until - ?1`,
 		`update dibs_finished set run_at = run_at - ?1, created_at = created_at - ?1, claimed_at = claimed_at - ?1, finished_at = finished_at - ?1`,
+		`update dibs_unique_window set until = until - ?1`,
 		`update dibs_claim set check_at = check_at - ?1`,
 		// First to negative minutes, so that no two rows have the same minute in between.
 		`update dibs_tally set minute = ?1 / 60000000 - minute where minute > 0`,

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	_ "time/tzdata" // for machines that have no time zones of their own
 
 	"github.com/netresearch/go-cron"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/zone"
 )
 
 // Spec is a schedule's spec, zone, start and end.
@@ -44,7 +44,7 @@ func Parse(s *dibs.Schedule, since time.Time) (*Spec, error) {
 		p.since = s.Start
 	}
 	var err error
-	if p.zone, err = zone(s.Zone); err != nil {
+	if p.zone, err = zone.Load("schedule.zone", s.Zone); err != nil {
 		return nil, err
 	}
 	spec := strings.TrimSpace(s.Spec)
@@ -88,17 +88,6 @@ func interval(spec string) (d string, ok bool) {
 	return strings.TrimSpace(d), word == "every" || word == "@every"
 }
 
-func zone(name string) (*time.Location, error) {
-	if name == "" {
-		return time.UTC, nil
-	}
-	z, err := time.LoadLocation(name)
-	if err != nil || name == "Local" { // each machine would have another one
-		return nil, invalid("zone", "%.100q is no known time zone; use an IANA name such as Europe/Berlin", name)
-	}
-	return z, nil
-}
-
 func invalid(field, reason string, args ...any) error {
 	return &dibs.InvalidError{Field: "schedule." + field, Reason: fmt.Sprintf(reason, args...)}
 }
@@ -137,7 +126,7 @@ func (s *Spec) nextInterval(after time.Time) time.Time {
 // nextHourly follows what a clock in the zone shows, and shows twice.
 func (s *Spec) nextHourly(after time.Time) time.Time {
 	local := after.In(s.zone)
-	shown := shownAt(local)
+	shown := zone.Shown(local)
 	for {
 		if shown = s.cron.Next(shown); shown.IsZero() {
 			return shown
@@ -147,7 +136,7 @@ func (s *Spec) nextHourly(after time.Time) time.Time {
 		if t := shown.Add(-time.Duration(offset) * time.Second); change.IsZero() || t.Before(change) {
 			return t
 		}
-		local, shown = change, shownAt(change).Add(-1)
+		local, shown = change, zone.Shown(change).Add(-1)
 	}
 }
 
@@ -156,38 +145,14 @@ func (s *Spec) nextHourly(after time.Time) time.Time {
 // the first time.
 func (s *Spec) nextDaily(after time.Time) time.Time {
 	local := after.In(s.zone)
-	shown := shownAt(local)
+	shown := zone.Shown(local)
 	if change, _ := local.ZoneBounds(); !change.IsZero() {
-		if before := shownAt(change.Add(-1)); before.After(shown) { // the clock was put back
+		if before := zone.Shown(change.Add(-1)); before.After(shown) { // the clock was put back
 			shown = before
 		}
 	}
 	if shown = s.cron.Next(shown); shown.IsZero() {
 		return shown
 	}
-	return s.firstShowing(shown)
-}
-
-func (s *Spec) firstShowing(shown time.Time) time.Time {
-	t := time.Date(shown.Year(), shown.Month(), shown.Day(), shown.Hour(), shown.Minute(), shown.Second(), 0, s.zone)
-	last, next := t.ZoneBounds()
-	switch at := shownAt(t); {
-	case at.After(shown): // left out, and t is after the change
-		return last
-	case at.Before(shown): // left out, and t is before the change
-		return next
-	}
-	if !last.IsZero() {
-		_, offset := last.Add(-1).Zone()
-		if first := shown.Add(-time.Duration(offset) * time.Second); first.Before(last) {
-			return first
-		}
-	}
-	return t
-}
-
-// shownAt is what a clock in the zone of t shows, as if it were UTC.
-func shownAt(t time.Time) time.Time {
-	_, offset := t.Zone()
-	return t.Add(time.Duration(offset) * time.Second).UTC()
+	return zone.First(shown, s.zone)
 }

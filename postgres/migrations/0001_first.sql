@@ -116,6 +116,16 @@ create index job_counted on dibs.job (queue) where gate = 3;
 create index job_place on dibs.job (queue, group_key) where gate in (0, 3) and group_key is not null;
 create unique index job_unique on dibs.job (queue, unique_key) where unique_held;
 
+-- Unique keys that are held for a period, whatever becomes of the job.
+create table dibs.unique_window (
+    queue      text collate "C" not null,
+    unique_key text collate "C" not null,
+    until      timestamptz not null, -- in the past: the row was made to be locked, or the period has passed
+    job        bigint, -- which may have been deleted
+    primary key (queue, unique_key)
+);
+create index unique_window_by_end on dibs.unique_window (until);
+
 -- Payloads and metadata that are wide, of live and ended jobs: written once, where a job's
 -- row is written with each claim and each end.
 create table dibs.payload (

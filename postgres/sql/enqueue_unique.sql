@@ -2,8 +2,8 @@
 --   out.
 -- Parameters: as enqueue.sql, then $10 unique key or null, $11 until when it is
 --   held ('finished' or 'claimed') or null, $12 the queues' names, $13 the versions of
---   their settings by which the batch was checked, and the wide payloads as in
---   enqueue.sql, from $14 on.
+--   their settings by which the batch was checked, $14 the time to take for now or null, and
+--   the wide payloads as in enqueue.sql, from $15 on.
 -- Columns out: for each job ord (place in the arrays, from 1) and the id meant for it; then
 --   for each inserted job a null and its id. No row if a queue's settings have
 --   another version.
@@ -11,7 +11,7 @@
 --   holder is not committed yet waits for that transaction; keys are inserted in
 --   their order, so two batches cannot wait for each other.
 with clock as materialized (
-    select clock_timestamp() as at
+    select coalesce($14::timestamptz, clock_timestamp()) as at
     where pg_current_xact_id() is not null
 ), asked as materialized (
     select
@@ -86,7 +86,7 @@ wide as (
         select array_agg(id order by ord) as ids
         from asked
     ) i,
-        unnest($14::int[], $15::text[], $16::text[]) as w (ord, payload, metadata)
+        unnest($15::int[], $16::text[], $17::text[]) as w (ord, payload, metadata)
     where (i.ids[w.ord] in (select a.id from added a)) = true
 ),
 -- }

@@ -1,9 +1,11 @@
--- Purpose: delete finished jobs that their queue no longer keeps.
--- Parameters: $1 how many at most per queue and state.
--- Columns out: deleted.
+-- Purpose: delete finished jobs that their queue no longer keeps, and periods of unique
+--   keys that have passed.
+-- Parameters: $1 how many at most per queue and state, and how many periods.
+-- Columns out: deleted jobs and periods.
 -- Concurrency: in the turn of turn_sweep.sql. Rows that are just being requeued are
 --   skipped. It steps through the index to the oldest job of each queue and state, and
---   then, as the index is in the order of time, reads only jobs past retention.
+--   then, as the index is in the order of time, reads only jobs past retention. A period
+--   whose row an enqueue holds is skipped.
 with recursive oldest (queue, state, finished_at) as (
     (
         select o.queue, o.state, o.finished_at
@@ -57,6 +59,17 @@ with recursive oldest (queue, state, finished_at) as (
         - nullif(count(*) filter (where state = 'cancelled'), 0)
     from gone
     group by queue
+), passed as (
+    delete from dibs.unique_window
+    where current_setting('dibs_turn.sweep', true) = 'true'
+        and ctid = any (array(
+            select w.ctid
+            from dibs.unique_window w
+            where w.until <= statement_timestamp()
+            order by w.until
+            limit $1
+            for update skip locked
+        ))
+    returning queue
 )
-select count(*)
-from gone
+select (select count(*) from gone), (select count(*) from passed)

@@ -13,6 +13,7 @@ with needed (name, kind, rights) as (
         ('tally', 'r', array['select', 'insert', 'update', 'delete']),
         ('queue', 'r', array['select', 'insert', 'update']),
         ('turn', 'r', array['select', 'insert', 'update', 'delete']),
+        ('unique_window', 'r', array['select', 'insert', 'update', 'delete']),
         ('schedule', 'r', array['select', 'insert', 'update', 'delete']),
         ('group_limit', 'r', array['select', 'insert', 'update', 'delete']),
         ('migration', 'r', array['select']),

@@ -103,6 +103,17 @@ create index dibs_job_counted on dibs_job (queue)
 create unique index dibs_job_unique on dibs_job (queue, unique_key)
   where unique_held = 1;
 
+-- Unique keys that are held for a period, whatever becomes of the job.
+create table dibs_unique_window (
+  queue text not null,
+  unique_key text not null,
+  until integer not null,
+  job integer not null, -- which may have been deleted
+  primary key (queue, unique_key)
+) strict, without rowid;
+
+create index dibs_unique_window_by_end on dibs_unique_window (until);
+
 create table dibs_finished (
   id integer primary key,
   queue text not null,

@@ -1,6 +1,7 @@
--- Purpose: read a live job before an operator changes it.
+-- Purpose: read a live job before it is changed.
 -- Parameters: ?1 id.
--- Columns out: queue, gate, whether it runs, priority, run_at, attempt, group, errors.
+-- Columns out: queue, gate, whether it runs, priority, run_at, attempt, group, errors,
+--   created_at.
 -- Concurrency: the only write transaction of the file.
 select
   queue,
@@ -10,6 +11,7 @@ select
   run_at,
   attempt,
   group_key,
-  errors
+  errors,
+  created_at
 from dibs_job
 where id = ?1

@@ -187,6 +187,14 @@ CREATE TABLE dibs_tally (
   primary key (queue, minute)
 ) strict, without rowid;
 
+CREATE TABLE dibs_unique_window (
+  queue text not null,
+  unique_key text not null,
+  until integer not null,
+  job integer not null, -- which may have been deleted
+  primary key (queue, unique_key)
+) strict, without rowid;
+
 CREATE INDEX dibs_claim_by_check on dibs_claim (check_at);
 
 CREATE INDEX dibs_finished_by_time on dibs_finished (queue, state, finished_at);
@@ -210,4 +218,6 @@ CREATE UNIQUE INDEX dibs_job_unique on dibs_job (queue, unique_key)
   where unique_held = 1;
 
 CREATE INDEX dibs_schedule_next on dibs_schedule (next_at) where next_at is not null;
+
+CREATE INDEX dibs_unique_window_by_end on dibs_unique_window (until);
 

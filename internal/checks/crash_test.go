@@ -1,0 +1,181 @@
+package checks_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/child"
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// A process of this test enqueues jobs with periods, and works them, in the database that this
+// variable names, until its stdin ends.
+const enqueueIn = "DIBS_PERIODS_DB"
+
+// period is that of all jobs.
+const period = 150 * time.Millisecond
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(enqueueIn); url != "" {
+		if err := enqueueAndWork(context.Background(), url); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func enqueueAndWork(ctx context.Context, url string) error {
+	db, err := open.Database(ctx, open.URL(url), open.Options{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, stop := context.WithCancel(ctx)
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the test closes it
+		stop()
+	}()
+	for ctx.Err() == nil {
+		if err := enqueueAndWorkOnce(ctx, db); err != nil && !errors.Is(err, dibs.ErrUnavailable) && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enqueueAndWorkOnce enqueues jobs with few keys, alone or in a transaction, which may be rolled
+// back, and completes some.
+func enqueueAndWorkOnce(ctx context.Context, db dibs.Database) error {
+	jobs := make([]dibs.NewJob, 1+rand.IntN(3))
+	for i := range jobs {
+		jobs[i] = dibs.NewJob{
+			Queue: "q", Kind: "k", UniqueKey: fmt.Sprint(rand.IntN(6)), UniqueFor: period,
+			UniqueUntil: []dibs.UniqueUntil{dibs.UntilFinished, dibs.UntilClaimed}[rand.IntN(2)],
+			IfHeld:      []dibs.IfHeld{dibs.HeldKeep, dibs.HeldReplace}[rand.IntN(2)],
+		}
+	}
+	errRollBack := errors.New("roll back")
+	var err error
+	if way := rand.IntN(3); way == 0 {
+		_, err = db.Enqueue(ctx, jobs)
+	} else {
+		err = db.InTx(ctx, func(tx dibs.Tx) error {
+			if _, err := tx.Enqueue(ctx, jobs); err != nil || way == 1 {
+				return err
+			}
+			return errRollBack
+		})
+	}
+	if err != nil && !errors.Is(err, errRollBack) {
+		return err
+	}
+	claimed, err := db.Claim(ctx, dibs.ClaimRequest{Queue: "q", Worker: "w", N: 3, Lease: time.Second})
+	if err != nil {
+		return err
+	}
+	outcomes := make([]dibs.Outcome, len(claimed))
+	for i, j := range claimed {
+		outcomes[i] = j.Lease().Complete(nil)
+	}
+	if err := db.Finish(ctx, outcomes); err != nil && !errors.Is(err, dibs.ErrLeaseLost) {
+		return err
+	}
+	_, err = db.Sweep(ctx)
+	return err
+}
+
+// TestAPeriodHasOneJobThroughKills has several processes enqueue the same keys, of which one after
+// the other is killed. In the order of their creation, no job of a key may come in the period of
+// the one before.
+func TestAPeriodHasOneJobThroughKills(t *testing.T) {
+	processes, lasts := 4, 6*time.Second
+	if os.Getenv("DIBS_SOAK") != "" {
+		processes, lasts = 8, 10*time.Minute
+	}
+	for name, url := range map[string]func(*testing.T) string{
+		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "dibs.db") },
+		"postgres": func(t *testing.T) string { return pgtest.URL(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onePerPeriod(t, open.URL(url(t)), processes, lasts)
+		})
+	}
+}
+
+func onePerPeriod(t *testing.T, url open.URL, processes int, lasts time.Duration) {
+	ctx := t.Context()
+	if err := open.Migrate(ctx, url, open.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	db, err := open.Database(ctx, url, open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	running := make([]*child.Process, processes)
+	begin := func(i, n int) {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), enqueueIn+"="+string(url))
+		if running[i], err = child.Start(fmt.Sprint("process", n), t.TempDir(), cmd, (*exec.Cmd).Start); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range running {
+		begin(i, i)
+	}
+	kills := 0
+	for end := time.Now().Add(lasts); time.Now().Before(end); kills++ {
+		time.Sleep(300 * time.Millisecond)
+		if err := running[kills%processes].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		begin(kills%processes, processes+kills)
+	}
+	for _, p := range running {
+		if err := p.Stop(time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var jobs []*dibs.RawJob
+	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead} {
+		for f := (dibs.Filter{Queue: "q", State: state, Limit: 1000}); ; {
+			page, err := db.List(ctx, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs = append(jobs, page.Jobs...)
+			if f.After = page.Next; f.After == "" {
+				break
+			}
+		}
+	}
+	slices.SortFunc(jobs, func(a, b *dibs.RawJob) int {
+		return cmp.Or(cmp.Compare(a.UniqueKey, b.UniqueKey), a.CreatedAt.Compare(b.CreatedAt))
+	})
+	for i := 1; i < len(jobs); i++ {
+		a, b := jobs[i-1], jobs[i]
+		if gap := b.CreatedAt.Sub(a.CreatedAt); a.UniqueKey == b.UniqueKey && gap < period {
+			t.Errorf("jobs %d and %d of key %s were enqueued within %v, the period is %v", a.ID, b.ID, a.UniqueKey, gap, period)
+		}
+	}
+	if t.Logf("%d jobs, %d kills", len(jobs), kills); len(jobs) < 20 {
+		t.Errorf("only %d jobs were enqueued", len(jobs))
+	}
+	if found, err := db.Check(ctx); err != nil || len(found) > 0 {
+		t.Errorf("consistency check: %q, %v", found, err)
+	}
+}

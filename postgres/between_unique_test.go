@@ -1,0 +1,138 @@
+package postgres_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+// A transaction enqueues a job for a period, and ends it too. Who has waited for it meets no live
+// job, but a period that has begun meanwhile.
+func TestWhoHasWaitedForAPeriodIsKeptOut(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	job := []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: "u", UniqueFor: time.Hour}}
+	tx := b.begin()
+	in := b.Tx(tx)
+	first, err := in.Enqueue(b.ctx, job)
+	b.must(err)
+	jobs, err := in.Claim(b.ctx, request(1))
+	b.must(err)
+	b.must(in.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
+	var second []dibs.Enqueued
+	end := b.beside(1, func() (err error) {
+		second, err = b.Enqueue(b.ctx, job)
+		return err
+	})
+	b.must(tx.Commit(b.ctx))
+	b.must(end())
+	if want := (dibs.Enqueued{ID: first[0].ID, Existing: true}); second[0] != want {
+		t.Errorf("got %+v, want %+v", second[0], want)
+	}
+	b.consistent()
+}
+
+// An enqueue that would replace a job waits for the transaction that has claimed the job.
+func TestAReplacementWaitsForAClaimOfTheHolder(t *testing.T) {
+	for _, until := range []dibs.UniqueUntil{dibs.UntilFinished, dibs.UntilClaimed} {
+		for ending, commit := range map[string]bool{"commits": true, "rolls back": false} {
+			t.Run(string(until)+", the claim "+ending, func(t *testing.T) {
+				b := newBench(t, postgres.Options{})
+				job := []dibs.NewJob{{Queue: "q", Kind: "k", Payload: "old", UniqueKey: "u", UniqueUntil: until, IfHeld: dibs.HeldReplace}}
+				first, err := b.Enqueue(b.ctx, job)
+				b.must(err)
+				tx := b.begin()
+				if jobs := b.takeIn(tx, 1); len(jobs) != 1 {
+					t.Fatalf("claimed %v", jobs)
+				}
+				job[0].Payload = "new"
+				var second []dibs.Enqueued
+				end := b.beside(1, func() (err error) {
+					second, err = b.Enqueue(b.ctx, job)
+					return err
+				})
+				want, payload, finish := dibs.Enqueued{ID: first[0].ID, Existing: true, Replaced: !commit}, `"old"`, tx.Commit
+				if !commit {
+					payload, finish = `"new"`, tx.Rollback
+				}
+				b.must(finish(b.ctx))
+				b.must(end())
+				if commit && until == dibs.UntilClaimed { // the key is free
+					want = dibs.Enqueued{ID: second[0].ID}
+				}
+				if second[0] != want {
+					t.Errorf("got %+v, want %+v", second[0], want)
+				}
+				if j, err := b.Get(b.ctx, first[0].ID); err != nil || string(j.Payload) != payload {
+					t.Errorf("payload %s, %v, want %s", j.Payload, err, payload)
+				}
+				b.consistent()
+			})
+		}
+	}
+}
+
+// A claim has taken its snapshot when a job gets another payload, in another place.
+func TestAClaimNeverMixesAReplacedJobWithItsOldPayload(t *testing.T) {
+	wide := `"` + strings.Repeat("w", 1000) + `"`
+	for name, payloads := range map[string][2]string{
+		"narrow to wide": {`"narrow"`, wide}, "wide to narrow": {wide, `"narrow"`}, "wide to wide": {wide, strings.ToUpper(wide)},
+	} {
+		t.Run(name, func(t *testing.T) { replacedUnderClaim(t, payloads[0], payloads[1]) })
+	}
+}
+
+func replacedUnderClaim(t *testing.T, before, after string) {
+	b := newBench(t, postgres.Options{})
+	job := []dibs.NewJob{{Queue: "q", Kind: "k", Payload: json.RawMessage(before), UniqueKey: "u", IfHeld: dibs.HeldReplace}}
+	_, err := b.Enqueue(b.ctx, job)
+	b.must(err)
+	claimer := b.openAnother()
+	barrier := b.barrier(claimer, "claim", "    for key share skip locked", " and pg_advisory_xact_lock(1)::text is not null\n    for key share skip locked")
+	var jobs []*dibs.RawJob
+	end := b.beside(1, func() (err error) {
+		jobs, err = claimer.Claim(b.ctx, request(1))
+		return err
+	})
+	job[0].Payload = json.RawMessage(after)
+	done, err := b.Enqueue(b.ctx, job)
+	b.must(err)
+	b.must(barrier.Rollback(b.ctx))
+	b.must(end())
+	if !done[0].Replaced {
+		t.Fatalf("the job was not replaced: %+v", done[0])
+	}
+	for len(jobs) == 0 {
+		jobs = b.take(1, time.Minute)
+	}
+	if got := string(jobs[0].Payload); got != after {
+		t.Errorf("from %.10s to %.10s: claimed with %.10s", before, after, got)
+	}
+	b.consistent()
+}
+
+// PostgreSQL computes the calendar's windows too, by other code.
+func TestAWindowEndsWherePostgreSQLSaysThatItDoes(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	for _, unit := range []string{"hour", "day", "week", "month"} {
+		for _, zone := range []string{"UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu", "Pacific/Kiritimati"} {
+			if unit == "hour" && (zone == "Europe/Berlin" || zone == "America/St_Johns") {
+				continue // PostgreSQL takes the second of two equal hours
+			}
+			_, err := b.Enqueue(b.ctx, []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: unit + zone, UniqueWindow: unit + " in " + zone}})
+			b.must(err)
+			var got, want time.Time
+			const end = `
+				select w.until, (date_trunc($1, j.created_at at time zone $2) + ('1 ' || $1)::interval) at time zone $2
+				from dibs.unique_window w join dibs.job j on j.id = w.job
+				where w.unique_key = $1 || $2`
+			b.must(b.pool.QueryRow(b.ctx, end, unit, zone).Scan(&got, &want))
+			if !got.Equal(want) {
+				t.Errorf("%s in %s ends at %v, want %v", unit, zone, got, want)
+			}
+		}
+	}
+}

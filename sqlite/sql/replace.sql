@@ -1,0 +1,18 @@
+-- Purpose: make a job that waits another one, which was enqueued with its unique key.
+-- Parameters: ?1 id; of the other one: ?2 kind, ?3 priority, ?4 run_at, ?5 gate,
+--   ?6 max_attempts, ?7 group or null, ?8 metadata or null, ?9 payload.
+-- Columns out: none.
+-- Concurrency: the only write transaction of the file; a claimed job is not changed.
+-- All attempts are allowed again.
+update dibs_job
+set
+  kind = ?2,
+  priority = ?3,
+  run_at = ?4,
+  gate = ?5,
+  max_attempts = ?6,
+  group_key = ?7,
+  metadata = ?8,
+  payload = ?9,
+  excused = attempt
+where id = ?1 and token is null

@@ -1,0 +1,52 @@
+package sqlite
+
+import (
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// meet looks for a job that holds the key of a new one, and does to it what the new one says.
+// The answer stays empty if the key is free.
+func (s *session) meet(n *newJob, answer *dibs.Enqueued) error {
+	found, err := s.one("holder", []any{n.queue, n.uniqueKey}, &answer.ID)
+	if !found && err == nil && !n.row.Period.IsZero() {
+		found, err = s.one("window", []any{n.queue, n.uniqueKey, n.createdAt}, &answer.ID)
+	}
+	if answer.Existing = found; !found || err != nil || n.row.IfHeld == dibs.HeldKeep {
+		return err
+	}
+	j, err := s.readLive(answer.ID)
+	if err != nil || j == nil || j.running {
+		return err
+	}
+	h := checks.Holder{ID: j.id, CreatedAt: j.created, RunAt: fromMicro(j.runAt)}
+	*answer = h.Meet(n.row, fromMicro(n.createdAt))
+	return s.changeHolder(j, &h, n)
+}
+
+// changeHolder stores what has become of a waiting holder.
+func (s *session) changeHolder(j *liveJob, h *checks.Holder, n *newJob) error {
+	runAt := h.RunAt.UnixMicro()
+	if h.New == nil {
+		if runAt == j.runAt {
+			return nil
+		}
+		if err := s.move(j, runAt, j.group); err != nil {
+			return err
+		}
+		_, err := s.exec("edit", j.id, j.priority, runAt, j.gate)
+		return err
+	}
+	if err := s.move(j, runAt, n.group); err != nil {
+		return err
+	}
+	_, err := s.exec("replace", j.id, n.kind, n.priority, runAt, j.gate, n.maxAttempts, null(n.group), null(n.metadata), n.payload)
+	return err
+}
+
+// setWindow has a new job hold its key until its period ends.
+func (s *session) setWindow(n *newJob, id int64) error {
+	until := n.row.Period.End(fromMicro(n.createdAt))
+	_, err := s.exec("set_window", n.queue, n.uniqueKey, until.UnixMicro(), id)
+	return err
+}
