@@ -135,6 +135,15 @@ type Swept struct {
 type Admin interface {
 	// Get returns one job in any state, or ErrNotFound.
 	Get(ctx context.Context, id int64) (*RawJob, error)
+	// Wait returns the job as soon as it has ended, or ErrNotFound if there is no such job. A job
+	// that fails and is retried has not ended. If the job has ended and is deleted before Wait
+	// has seen it, as by a queue that keeps no completed jobs, the error is ErrNotFound too.
+	// While the database is away Wait goes on, until ctx ends.
+	//
+	// It returns at once for a job that this store finishes; it sees others after at most a quarter more of
+	// the time that it has waited, at least 5 ms and at most about 1 s. Any number of calls costs one statement at a
+	// time. A handler that waits keeps its place in its worker.
+	Wait(ctx context.Context, id int64) (*RawJob, error)
 	// List returns a page of jobs, newest first.
 	List(ctx context.Context, f Filter) (Page, error)
 	// Cancel ends waiting and blocked jobs at once, and asks the holders of running

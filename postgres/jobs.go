@@ -160,6 +160,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	}
 	slices.Sort(ended)
 	slices.Sort(asked)
+	s.waits.Ended(func() []int64 { return ended })
 	return ended, asked, err
 }
 
