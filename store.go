@@ -108,6 +108,8 @@ type ClaimRequest struct {
 type Lease struct {
 	ID    int64 `json:"id"`
 	Token Token `json:"token"`
+	// Progress, if not nil, is written by Extend: how far the attempt has come.
+	Progress *Progress `json:"progress,omitempty"`
 }
 
 // Extended is the result of Extend.

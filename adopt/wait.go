@@ -1,19 +1,21 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/adopted"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/waits"
 )
 
 // Wait returns a row as soon as it has ended, as Get shows it. A row that is deleted, also
 // because the mapping ends rows so, gives dibs.ErrNotFound.
 func (s *Store) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
-	if err := s.usable(s.Queue()); err != nil {
+	if err := cmp.Or(checks.Context(ctx), s.usable(s.Queue())); err != nil {
 		return nil, err
 	}
 	return s.waits.Wait(ctx, id)
