@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -22,6 +23,7 @@ type enqueueFlags struct {
 	file                    string
 	lines, jsonl, jobs, csv bool
 	partial                 bool
+	wait                    bool
 }
 
 func newEnqueueCmd(a *app) *cobra.Command {
@@ -55,7 +57,9 @@ names it. With --partial, good lines are enqueued as they come, broken ones are
 reported on stderr, and the exit code is 7 if there were any.
 
 With --json, each job gives one line with its id; "existing" is true where another job
-already held the unique key, whose id that is.`,
+already held the unique key, whose id that is.
+
+With --wait, dibs waits until the one job has ended, and ends as 'dibs wait' does.`,
 		Example: `  dibs enqueue emails '{"to":"ann@example.com"}' --kind welcome --delay 10m
   dibs enqueue reports --unique daily --unique-until claimed
   find . -name '*.jpg' | dibs enqueue thumbnails --lines
@@ -72,7 +76,7 @@ already held the unique key, whose id that is.`,
 						return err
 					}
 				}
-				return a.enqueueOne(cmd.Context(), f.job, args)
+				return a.enqueueOne(cmd.Context(), f.job, args, f.wait)
 			}
 			b := bulk{app: a, base: f.job, form: form, path: f.file}
 			if f.partial {
@@ -103,6 +107,7 @@ func (f *enqueueFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.csv, "csv", false, "add one job for each row of CSV")
 	fs.StringVarP(&f.file, "file", "f", "", "read the jobs from `FILE`; .csv, .jsonl and .ndjson tell the format")
 	fs.BoolVar(&f.partial, "partial", false, "enqueue the good lines though others are broken")
+	fs.BoolVar(&f.wait, "wait", false, "wait until the job has ended")
 	cmd.MarkFlagsMutuallyExclusive("lines", "jsonl", "jobs", "csv")
 	cmd.MarkFlagsMutuallyExclusive("delay", "run-at")
 }
@@ -129,6 +134,8 @@ func (f *enqueueFlags) read(cmd *cobra.Command, args []string) (format, error) {
 		return "", usagef(cmd, "which format has %s? give --lines, --jsonl, --jobs or --csv", f.file)
 	case form == "" && f.partial:
 		return "", usagef(cmd, "--partial is for many jobs: give --lines, --jsonl, --jobs or --csv")
+	case form != "" && f.wait:
+		return "", usagef(cmd, "--wait is for one job; 'dibs wait' takes many ids")
 	case form != "" && len(args) == 2:
 		return "", usagef(cmd, "give either a payload or --%s, not both", form)
 	case form != "" && f.job.UniqueKey != "":
@@ -162,7 +169,7 @@ func complete(job dibs.NewJob) dibs.NewJob {
 	return job
 }
 
-func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string) error {
+func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string, wait bool) error {
 	if len(args) == 2 {
 		payload := []byte(args[1])
 		if args[1] == "-" {
@@ -193,6 +200,9 @@ func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string) er
 			a.say("job %d holds that unique key already: nothing was enqueued", e.ID)
 		default:
 			a.say("enqueued job %d in %s", e.ID, printable(job.Queue))
+		}
+		if wait {
+			return a.waitFor(ctx, db, []string{strconv.FormatInt(got[0].ID, 10)}, 0)
 		}
 		return nil
 	})
