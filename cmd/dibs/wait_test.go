@@ -37,7 +37,7 @@ func TestWaitTellsHowJobsEnded(t *testing.T) {
 		c.fails(exitUsage, "", []string{"wait", "1", "--timeout", "0"}, "timeout: must be longer than 0")
 		c.fails(exitUsage, "", []string{"wait"}, "requires at least 1 arg")
 
-		c.ok("queue", "brief", "--keep-completed", "0")
+		c.ok("queue", "brief", "--create", "--keep-completed", "0")
 		c.ok("enqueue", "brief")
 		go func() { waiting <- c.run("", "wait", "5") }()
 		c.fails(exitTimeout, "", []string{"wait", "5", "--timeout", "200ms"}, "1 job had not ended")
