@@ -23,7 +23,7 @@ func (s *Store) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
 
 // lookForEnded is the look of s.waits.
 func (s *Store) lookForEnded(ctx context.Context, ids []int64) (found waits.Found, err error) {
-	var keys []item
+	keys := []item{}
 	missing := map[int64]bool{}
 	for _, id := range ids {
 		missing[id] = true
