@@ -32,7 +32,7 @@ func (r *run) execute(h *held, f *kindHandler) {
 	h.cancel, h.start = cancel, time.Now()
 	h.handling = &handling{told: r.told}
 	r.running[h] = true
-	r.onStarted(h.job)
+	r.onStarted(ctx, h.job)
 	r.todo <- attempt{ctx, h, f}
 	r.goHandle()
 }

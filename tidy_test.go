@@ -65,6 +65,7 @@ var driver = map[string][]string{
 	"internal/ticks":   {"github.com/netresearch/go-cron"},
 	"internal/waits":   nil,
 	"dibstest":         nil,
+	"otel":             {"go.opentelemetry.io/otel"},
 	"internal/history": nil, // storetest is built on it, and its users get what it imports
 	"sqlite":           {"modernc.org/sqlite"},
 	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
@@ -84,6 +85,7 @@ var below = map[string][]string{
 	"internal/waits":   {"", "internal/checks"},
 	"sqlite":           {"", "internal/checks", "internal/ticks", "internal/waits", "footprint"},
 	"dibstest":         {"", "sqlite"},
+	"otel":             {""},
 	"internal/qualify": nil,
 	"internal/session": {""},
 	"postgres":         {"", "internal/checks", "internal/combine", "internal/ticks", "internal/waits", "footprint", "internal/qualify", "internal/session"},
