@@ -72,6 +72,7 @@ var withoutAny = map[string]string{
 	"waiting/a requeued job is waited for until it ends again":               owners,
 	"waiting/waiting ends with an error when the job ended and was pruned":   owners,
 	"waiting/waiting ends with an error when the job ended and was not kept": settled,
+	"waiting/what this store ends is seen at once":                           ownerTx,
 	"waiting/waiting goes on while the queue is paused":                      settled,
 	"waiting/a job that dies of its last lease ends the waiting":             byMapping,
 	"waiting/a job that does not exist is not waited for":                    ownerTx,

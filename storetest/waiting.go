@@ -15,6 +15,7 @@ import (
 var waitingCases = []oneCase{
 	{"a job that has ended is returned at once, as Get shows it", waitEnded},
 	{"the end of a job ends all waiting for it, in every process", waitForEnd},
+	{"what this store ends is seen at once", waitAtOnce},
 	{"only the last end counts", waitRetried},
 	{"a requeued job is waited for until it ends again", waitRequeued},
 	{"a job that does not exist is not waited for", waitMissing},
@@ -108,6 +109,51 @@ func waitForEnd(t *test) {
 	t.cancel(all[2])
 	for _, c := range waits[2] {
 		t.expectEnd(c, all[2], dibs.Cancelled)
+	}
+}
+
+// Who has waited for a second looks each 250 ms. So it is no chance if ends are seen within
+// 25 ms, and on a slow machine they are in one of the rounds.
+func waitAtOnce(t *test) {
+	const n, rounds = 4, 30
+	for kind, end := range map[string]func(j *dibs.RawJob) error{
+		"Finish": func(j *dibs.RawJob) error { return t.db.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}) },
+		"InTx": func(j *dibs.RawJob) error {
+			return t.db.InTx(t.ctx, func(tx dibs.Tx) error { return tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}) })
+		},
+		"Cancel": func(j *dibs.RawJob) error {
+			if err := t.db.Finish(t.ctx, []dibs.Outcome{j.Lease().Snooze(time.Hour)}); err != nil {
+				return err
+			}
+			_, _, err := t.db.Cancel(t.ctx, []int64{j.ID})
+			return err
+		},
+	} {
+		for round := 1; ; round++ {
+			t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+			jobs := t.claim(dibs.ClaimRequest{N: n})
+			waits := make([]<-chan waited, n)
+			for i, j := range jobs {
+				waits[i] = t.waitFor(t.ctx, t.db, j.ID)
+			}
+			time.Sleep(time.Second)
+			quick := 0
+			for i, j := range jobs {
+				t.must(end(j))
+				ended := time.Now()
+				w := <-waits[i]
+				t.must(w.err)
+				if time.Since(ended) < 25*time.Millisecond {
+					quick++
+				}
+			}
+			if quick == n {
+				break
+			}
+			if round == rounds {
+				t.Fatalf("ends by %s are not seen at once", kind)
+			}
+		}
 	}
 }
 
