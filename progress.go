@@ -27,9 +27,10 @@ type handling struct {
 }
 
 // SetProgress says how far the attempt has come, for 'dibs show' and others who look at the
-// job. total is 0 if it is not known. Calls cost next to nothing and the last one counts: the worker writes it when it next
-// extends its leases, within 5 s, so a handler may call it for each of a million rows. After a crash what was set more than 5 s
-// before is there. It can be seen while the attempt runs; the end of the attempt, or a new one, removes it.
+// job. total is 0 if it is not known. A handler may call it for each of a million rows: a call
+// stores nothing by itself, and the last one counts. The worker writes it when it next extends
+// its leases, within 5 s, so what was set 5 s before a crash is there. It can be seen while the
+// attempt runs, and goes with it.
 //
 // Negative numbers are an InvalidError. The text is cut to MaxProgressText, and what is not
 // valid UTF-8 in it, or a NUL byte, replaced. Outside of a handler, and for rows of adopted

@@ -142,9 +142,9 @@ type Admin interface {
 	// has seen it, as by a queue that keeps no completed jobs, the error is ErrNotFound too.
 	// While the database is away Wait goes on, until ctx ends.
 	//
-	// It returns at once for a job that this store finishes; it sees others after at most a quarter more of
-	// the time that it has waited, at least 5 ms and at most about 1 s. Any number of calls costs one statement at a
-	// time. A handler that waits keeps its place in its worker.
+	// It returns at once for a job that this store finishes. It sees the end of others later by
+	// a quarter of the time that it has waited, 5 ms at least and 1 s at most. All calls of a
+	// process share one statement at a time. A handler that waits keeps its place in its worker.
 	Wait(ctx context.Context, id int64) (*RawJob, error)
 	// List returns a page of jobs, newest first.
 	List(ctx context.Context, f Filter) (Page, error)
