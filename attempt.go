@@ -30,6 +30,7 @@ type ended struct {
 func (r *run) execute(h *held, f *kindHandler) {
 	ctx, cancel := context.WithCancelCause(r.work)
 	h.cancel, h.start = cancel, time.Now()
+	h.handling = &handling{told: r.told}
 	r.running[h] = true
 	r.onStarted(ctx, h.job)
 	r.todo <- attempt{ctx, h, f}
@@ -68,9 +69,8 @@ func (r *run) attempt(ctx context.Context, h *held, f *kindHandler) {
 		ctx, stop = context.WithTimeoutCause(ctx, f.Timeout, f.timedOut)
 		defer stop()
 	}
-	finished := false
 	job := *h.job // the handler's own: the worker goes on reading h.job
-	job.Result, job.finished = nil, &finished
+	job.Result, job.handling = nil, h.handling
 	e, returned := ended{h: h, err: errGoexit}, false
 	defer func() {
 		if !returned { // something has ended the goroutine
@@ -85,7 +85,7 @@ func (r *run) attempt(ctx context.Context, h *held, f *kindHandler) {
 	err := recovered(func() error { return f.run(ctx, &job) })
 	o, write := decide(h.lease, job.Result, err, context.Cause(ctx))
 	if write {
-		o, write = f.settle(h.job, o, err), err != nil || !finished
+		o, write = f.settle(h.job, o, err), err != nil || !h.handling.finished
 	}
 	e.outcome, e.write = o, write
 	e.notStarted = o.Ending == EndRelease && errors.Is(err, ErrNotStarted) // decide has read err without a panic

@@ -17,6 +17,7 @@ const (
 	MaxPayloadLimit = 64 << 20 // the largest PayloadLimit
 	MaxResult       = 1 << 20  // bytes of a result
 	MaxErrorText    = 4 << 10  // bytes of one error in the history; longer ones are cut
+	MaxProgressText = 256      // bytes of the text of a job's progress; longer ones are cut
 	MaxErrors       = 10       // entries of the error history; older ones go
 	MaxBatch        = 10_000   // jobs, outcomes or leases of one call
 	MaxPriority     = 32767

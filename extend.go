@@ -27,7 +27,10 @@ func (r *run) extend(now time.Time) (next time.Time) {
 	if r.checkLeasesAt.IsZero() || now.Before(r.checkLeasesAt) {
 		return r.checkLeasesAt
 	}
-	due := false
+	due := !r.progressAt.IsZero() && !now.Before(r.progressAt)
+	if !due {
+		next = r.progressAt
+	}
 	for _, h := range r.held {
 		if at := h.extendAt(); at.After(now) {
 			next = earliest(next, at)
@@ -56,24 +59,28 @@ func (r *run) extend(now time.Time) (next time.Time) {
 	return next
 }
 
-// extending is the Extend under way: its jobs, and the length of their leases.
+// extending is the Extend under way: its jobs, their leases, and the length of these.
 type extending struct {
 	jobs   []*held
+	leases []Lease
 	length time.Duration
 }
 
 func (r *run) sendExtend() {
-	b := extending{make([]*held, 0, len(r.held)), r.lease}
-	leases := make([]Lease, 0, len(r.held))
+	b := extending{make([]*held, 0, len(r.held)), make([]Lease, 0, len(r.held)), r.lease}
+	r.progressAt = time.Time{} // what is set from now on is noted anew
 	for _, h := range r.held {
 		if !h.extendRefused {
 			b.jobs = append(b.jobs, h)
-			leases = append(leases, h.lease)
+			b.leases = append(b.leases, h.takeProgress())
 		}
 	}
 	r.extending = b
+	if len(b.jobs) == 0 {
+		return
+	}
 	r.extends.send(r.calls, r, b.length/3, func(ctx context.Context) (Extended, error) {
-		return r.Store.Extend(ctx, leases, b.length)
+		return r.Store.Extend(ctx, b.leases, b.length)
 	})
 }
 
@@ -87,6 +94,9 @@ func (r *run) extended(a answer[Extended]) {
 	if a.err != nil {
 		// A lease is short: try again while there is time.
 		r.extends.retryAt = earliest(r.extends.retryAt, r.checkLeasesAt.Add(b.length/10))
+		for i, h := range b.jobs {
+			r.keepProgress(h, b.leases[i].Progress)
+		}
 		r.onError("extend", a.err)
 		return
 	}
@@ -94,7 +104,7 @@ func (r *run) extended(a answer[Extended]) {
 	if len(finishing) > 0 { // ask again soon: their transactions may be rolled back
 		r.extends.retryAt = r.checkLeasesAt.Add(b.length / 10)
 	}
-	for _, h := range b.jobs {
+	for i, h := range b.jobs {
 		id := h.lease.ID
 		switch {
 		case r.held[id] != h: // finished or claimed again since
@@ -102,6 +112,7 @@ func (r *run) extended(a answer[Extended]) {
 			r.lose(h, errRefused)
 		default:
 			if h.finishing = finishing[id]; h.finishing {
+				r.keepProgress(h, b.leases[i].Progress)
 				continue
 			}
 			h.since, h.length = r.extends.sent, b.length

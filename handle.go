@@ -166,8 +166,8 @@ func (j *RawJob) FinishIn(ctx context.Context, tx Tx, result any) error {
 	if err := tx.Finish(ctx, []Outcome{j.Lease().Complete(j.Result)}); err != nil {
 		return err
 	}
-	if j.finished != nil {
-		*j.finished = true
+	if j.handling != nil {
+		j.handling.finished = true
 	}
 	return nil
 }

@@ -104,10 +104,13 @@ type RawJob struct {
 	Errors []AttemptError  `json:"errors,omitempty"` // the last 10, oldest first, each cut to 4 KiB
 	Result json.RawMessage `json:"result,omitempty"` // what the completed attempt left, or nil
 
+	// Progress is what the running attempt has last told of itself; nil: nothing yet.
+	Progress *Progress `json:"progress,omitempty"`
+
 	Schedule string    `json:"schedule,omitempty"` // the schedule that enqueued it
 	Tick     time.Time `json:"tick,omitzero"`      // the planned time that it is for
 
-	finished *bool // in a handler: set by FinishIn
+	handling *handling // in a handler: what its calls leave for the worker
 }
 
 // Job is a job whose payload is decoded into the handler's own type.

@@ -33,6 +33,8 @@ func (r *run) loop(ctx context.Context) error {
 			r.drain()
 		case a := <-r.claims.answers:
 			r.claimed(a)
+		case <-r.told:
+			r.noteProgress(time.Now())
 		case a := <-r.extends.answers:
 			r.extended(a)
 		case a := <-r.writes.answers:
@@ -93,6 +95,8 @@ type held struct {
 	nextLongLog int       // after how many leases noteLong logs next; 0: it has not logged yet
 	ran         time.Duration
 	err         error // what the handler returned
+
+	handling *handling // nil before the handler is started
 
 	outcome      Outcome
 	writing      bool // the outcome is in the Finish under way

@@ -201,6 +201,9 @@ func (m *memory) Extend(ctx context.Context, leases []dibs.Lease, d time.Duratio
 		}
 		j := m.jobs[l.ID]
 		j.LeaseUntil = time.Now().Add(d)
+		if l.Progress != nil {
+			j.Progress = l.Progress
+		}
 		if j.CancelRequested {
 			e.Cancelled = append(e.Cancelled, l.ID)
 		}

@@ -51,6 +51,7 @@ var misused = map[string]string{
 	"dibs.Outcome.LeavesError": "TestPlainFunctionsTakeAnything",
 	"dibs.Backoff.Delay":       "TestPlainFunctionsTakeAnything",
 	"dibs.RawJob.SetResult":    "TestPlainFunctionsTakeAnything",
+	"dibs.RawJob.SetProgress":  "TestPlainFunctionsTakeAnything",
 	"dibs.Lease.Cancel":        "TestPlainFunctionsTakeAnything",
 	"dibs.Lease.Complete":      "TestPlainFunctionsTakeAnything",
 	"dibs.Lease.Die":           "TestPlainFunctionsTakeAnything",
@@ -219,6 +220,14 @@ func TestPlainFunctionsTakeAnything(t *testing.T) {
 		if err := job.SetResult(v); err == nil {
 			t.Errorf("a %T was taken as result", v)
 		}
+	}
+	for _, n := range [][2]int64{{-1, 0}, {0, -1}, {math.MinInt64, 1}} {
+		if err := job.SetProgress(n[0], n[1], "\x00"); !errors.Is(err, dibs.ErrInvalid) {
+			t.Errorf("progress %d was taken: %v", n, err)
+		}
+	}
+	if err := job.SetProgress(2, 1, "\xff"); err != nil {
+		t.Errorf("progress of a job that no handler has gave %v", err)
 	}
 	if dibs.State("?").Final() || dibs.DefaultSettings("").Lease == 0 {
 		t.Error("a state that there is not is final, or a queue without a name has no settings")

@@ -108,6 +108,8 @@ type ClaimRequest struct {
 type Lease struct {
 	ID    int64 `json:"id"`
 	Token Token `json:"token"`
+	// Progress, if not nil, is written by Extend: how far the attempt has come.
+	Progress *Progress `json:"progress,omitempty"`
 }
 
 // Extended is the result of Extend.
@@ -135,6 +137,15 @@ type Swept struct {
 type Admin interface {
 	// Get returns one job in any state, or ErrNotFound.
 	Get(ctx context.Context, id int64) (*RawJob, error)
+	// Wait returns the job as soon as it has ended, or ErrNotFound if there is no such job. A job
+	// that fails and is retried has not ended. If the job has ended and is deleted before Wait
+	// has seen it, as by a queue that keeps no completed jobs, the error is ErrNotFound too.
+	// While the database is away Wait goes on, until ctx ends.
+	//
+	// It returns at once for a job that this store finishes. It sees the end of others later by
+	// a quarter of the time that it has waited, 5 ms at least and 1 s at most. All calls of a
+	// process share one statement at a time. A handler that waits keeps its place in its worker.
+	Wait(ctx context.Context, id int64) (*RawJob, error)
 	// List returns a page of jobs, newest first.
 	List(ctx context.Context, f Filter) (Page, error)
 	// Cancel ends waiting and blocked jobs at once, and asks the holders of running

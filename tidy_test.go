@@ -63,6 +63,7 @@ var driver = map[string][]string{
 	"adopt/mapping":    {"go.yaml.in/yaml/v4"},
 	"internal/adopted": nil,
 	"internal/ticks":   {"github.com/netresearch/go-cron"},
+	"internal/waits":   nil,
 	"dibstest":         nil,
 	"otel":             {"go.opentelemetry.io/otel"},
 	"internal/history": nil, // storetest is built on it, and its users get what it imports
@@ -73,7 +74,7 @@ var driver = map[string][]string{
 // below lists which packages of this module a package may import.
 var below = map[string][]string{
 	".":                nil,
-	"adopt":            {"", "adopt/mapping", "internal/adopted", "internal/checks"},
+	"adopt":            {"", "adopt/mapping", "internal/adopted", "internal/checks", "internal/waits"},
 	"adopt/advice":     {"", "adopt", "adopt/mapping", "internal/adopted", "internal/checks", "internal/qualify"},
 	"adopt/mapping":    {""},
 	"internal/adopted": {"", "adopt/mapping", "internal/checks", "internal/qualify"},
@@ -82,12 +83,13 @@ var below = map[string][]string{
 	"footprint":        nil,
 	"internal/ticks":   {"", "internal/checks", "internal/zone"},
 	"internal/zone":    {""},
-	"sqlite":           {"", "internal/checks", "internal/ticks", "footprint"},
+	"internal/waits":   {"", "internal/checks"},
+	"sqlite":           {"", "internal/checks", "internal/ticks", "internal/waits", "footprint"},
 	"dibstest":         {"", "sqlite"},
 	"otel":             {""},
 	"internal/qualify": nil,
 	"internal/session": {""},
-	"postgres":         {"", "internal/checks", "internal/combine", "internal/ticks", "footprint", "internal/qualify", "internal/session"},
+	"postgres":         {"", "internal/checks", "internal/combine", "internal/ticks", "internal/waits", "footprint", "internal/qualify", "internal/session"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history"},
 }

@@ -102,6 +102,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		done:    make(chan ended, conf.Concurrency),
 		over:    make(chan struct{}),
 		todo:    make(chan attempt, conf.Concurrency),
+		told:    make(chan struct{}, 1),
 		resume:  conf.Resume,
 		claims:  newCall[[]*RawJob](),
 		extends: newCall[Extended](),
@@ -212,6 +213,7 @@ type run struct {
 	done     chan ended      // handlers that have returned
 	over     chan struct{}   // closed at the end of Run, when done is no longer read
 	todo     chan attempt    // attempts counted in running whose handlers have not started
+	told     chan struct{}   // receives when a handler has set its progress
 	starting atomic.Bool     // a goroutine is starting that will read todo
 
 	calls    context.Context // context of the store calls; ends with Run
@@ -236,6 +238,7 @@ type run struct {
 
 	lease         time.Duration // length of the last claim's leases
 	checkLeasesAt time.Time     // when extend looks at the leases next; zero: no job is held
+	progressAt    time.Time     // when to extend the leases at the latest, to write progress; zero: there is none
 	extending     extending
 	extends       call[Extended]
 

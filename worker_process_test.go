@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -17,8 +18,10 @@ import (
 const (
 	processEnv   = "DIBS_TEST_PROCESS"      // URL of the database; set in worker processes
 	nameEnv      = "DIBS_TEST_PROCESS_NAME" // name of the worker
+	queueEnv     = "DIBS_TEST_PROCESS_QUEUE"
 	processLease = 5 * time.Second
 	processSlots = 10
+	patient      = "patient" // begins the names of workers with leases that are not extended while a test runs
 )
 
 // event is a line of JSON that a worker process sends to the test.
@@ -51,6 +54,15 @@ func process() int {
 	defer db.Close()
 	w := quiet(db, func(ctx context.Context, job *dibs.RawJob) error {
 		tell("started", job.ID, job.Attempt)
+		if job.Kind == "counting" {
+			for n := int64(1); ctx.Err() == nil; n++ {
+				if err := job.SetProgress(n, 0, "counting"); err != nil {
+					return err
+				}
+				tell("set", job.ID, n)
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
 		if job.Attempt == 1 {
 			<-ctx.Done()
 			tell("stopped", job.ID, context.Cause(ctx))
@@ -60,8 +72,10 @@ func process() int {
 		}
 		return job.SetResult(name)
 	})
-	w.Name = name
-	w.Lease = processLease
+	w.Name, w.Queue = name, os.Getenv(queueEnv)
+	if w.Lease = processLease; strings.HasPrefix(name, patient) {
+		w.Lease = time.Hour
+	}
 	w.Concurrency = processSlots
 	w.ShutdownWait = -1
 	w.Hooks.Finished = func(a dibs.Attempt) {

@@ -2,6 +2,8 @@ package dibs_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -200,4 +202,43 @@ func TestALockedJobIsWrittenLater(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Waiting goes on while the server is away, in whatever way it went.
+func TestWaitingOutlivesEveryEndOfItsServer(t *testing.T) {
+	t.Parallel()
+	server := pgtest.NewServer(t)
+	db := database(t, migrated(t, server.URL()))
+	for _, end := range []func(){
+		func() { server.Stop(pgtest.Fast) },
+		func() { server.Stop(pgtest.Immediate) },
+		server.Kill,
+	} {
+		id := enqueue(t, db, plain(1)...)[0]
+		done := make(chan error, 1)
+		go func() {
+			job, err := db.Wait(t.Context(), id)
+			if err == nil && job.State != dibs.Completed {
+				err = fmt.Errorf("the job is %s", job.State)
+			}
+			done <- err
+		}()
+		end()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if _, err := db.Wait(ctx, id); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("waiting without a server gave %v", err)
+		}
+		cancel()
+		select {
+		case err := <-done:
+			t.Fatalf("waiting ended with the server: %v", err)
+		default:
+		}
+		server.Start()
+		worker := run(t, quiet(db, func(context.Context, *dibs.RawJob) error { return nil }))
+		if err := await(t, done, "the job's end"); err != nil {
+			t.Error(err)
+		}
+		stopped(t, worker)
+	}
 }

@@ -6,8 +6,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,8 +28,13 @@ type worker struct {
 // spawn starts a worker process, which sends its events to the channel.
 func spawn(t *testing.T, url, name string, events chan<- event) *worker {
 	t.Helper()
+	return spawnOn(t, url, name, dibs.DefaultQueue, events)
+}
+
+func spawnOn(t *testing.T, url, name, queue string, events chan<- event) *worker {
+	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), processEnv+"="+url, nameEnv+"="+name)
+	cmd.Env = append(os.Environ(), processEnv+"="+url, nameEnv+"="+name, queueEnv+"="+queue)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -171,4 +179,69 @@ func stopOutsideOfAWrite(t *testing.T, db dibs.Database, w *worker) {
 		}
 	}
 	t.Fatal("the process was writing each time it was stopped")
+}
+
+// The processes print what they set, and when. Their leases last an hour, so progress is
+// not written just because leases are extended.
+func TestAKilledWorkerLeavesItsProgressOfFiveSecondsBefore(t *testing.T) {
+	onDatabases(t, func(t *testing.T, url string) {
+		db := database(t, url)
+		for i, life := range []time.Duration{6 * time.Second, 7500 * time.Millisecond, 9 * time.Second} {
+			t.Run(life.String(), func(t *testing.T) {
+				t.Parallel()
+				queue := fmt.Sprint("of-", i)
+				ids := enqueue(t, db, slices.Repeat([]dibs.NewJob{{Queue: queue, Kind: "counting"}}, 5)...)
+				events := make(chan event, 1000)
+				w := spawnOn(t, url, patient, queue, events)
+				awaitEvent(t, events, patient, "started")
+				timer := time.After(life)
+				var killed time.Time
+				set := map[int64][]event{}
+				note := func(e event) {
+					if e.What == "set" {
+						set[e.Job] = append(set[e.Job], e)
+					}
+				}
+				for over := false; !over; {
+					select {
+					case e := <-events:
+						note(e)
+					case <-timer:
+						killed = time.Now()
+						w.signal(t, syscall.SIGKILL)
+					case err := <-w.ended:
+						w.ended <- err
+						over = true
+					}
+				}
+				for len(events) > 0 {
+					note(<-events)
+				}
+				for _, id := range ids {
+					expectProgressOf(t, get(t, db, id), set[id], killed)
+				}
+			})
+		}
+	})
+}
+
+// expectProgressOf expects a job to have the progress that its process had set 5 s before it
+// was killed, or a later one. 3 s more are for a busy machine.
+func expectProgressOf(t *testing.T, job *dibs.RawJob, set []event, killed time.Time) {
+	t.Helper()
+	var done int64
+	if job.Progress != nil {
+		done = job.Progress.Done
+	}
+	for _, e := range set {
+		if n, _ := strconv.ParseInt(e.Detail, 10, 64); n == done+1 {
+			lost := killed.Sub(e.At)
+			t.Logf("job %d lost %v of %d settings", job.ID, lost.Round(time.Millisecond), len(set))
+			if lost > 5*time.Second+3*time.Second {
+				t.Errorf("of job %d, what was set %v before the kill is not there: only %+v", job.ID, lost, job.Progress)
+			}
+			return
+		}
+	}
+	t.Errorf("job %d has progress %+v, and its process had set %d", job.ID, job.Progress, len(set))
 }

@@ -64,8 +64,20 @@ var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners, "schedules": owners,
 	"held": owners, "windows": owners, "txwindows": owners,
 	"misuse": owners, "list": owners, "stats": owners, "wake": owners, "close": owners, "repair": owners, "wide": owners,
-	"queues": settled,
-	"tx":     ownerTx,
+	"queues":   settled,
+	"tx":       ownerTx,
+	"progress": "the table has no place for it",
+
+	"waiting/a job that has ended is returned at once, as Get shows it":      owners,
+	"waiting/the end of a job ends all waiting for it, in every process":     owners,
+	"waiting/a requeued job is waited for until it ends again":               owners,
+	"waiting/waiting ends with an error when the job ended and was pruned":   owners,
+	"waiting/waiting ends with an error when the job ended and was not kept": settled,
+	"waiting/what this store ends is seen at once":                           ownerTx,
+	"waiting/waiting goes on while the queue is paused":                      settled,
+	"waiting/a job that dies of its last lease ends the waiting":             byMapping,
+	"waiting/a job that does not exist is not waited for":                    ownerTx,
+	"waiting/an end in a transaction counts from the commit on":              ownerTx,
 
 	"txclaim/a lost connection gives the jobs back at once":             settled,
 	"txclaim/a claim that a savepoint undid is lost":                    settled,
@@ -120,6 +132,7 @@ var withoutInRow = map[string]string{
 	"finish/snooze puts the job off without counting the attempt":                     goesDown,
 	"finish/release gives the job back in its old place without counting the attempt": goesDown,
 
+	"waiting/only the last end counts":                           goesDown,
 	"retry/the attempts run out":                                 lastError,
 	"sweep/a job whose lease ended waits again in its old place": lastError,
 }

@@ -3,6 +3,7 @@ package adopt
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -11,10 +12,16 @@ import (
 )
 
 // Extend is dibs.Store.Extend. Without a timeout column and a side table it moves
-// the started-at column to now, and d must not be longer than the mapping's lease.
+// the started-at column to now, and d must not be longer than the mapping's lease. An adopted
+// table has no place for progress.
 func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
-	if err := checks.Extend(leases, d); err != nil {
+	leases, err := checks.Extend(leases, d)
+	if err != nil {
 		return dibs.Extended{}, err
+	}
+	leases = slices.Clone(leases)
+	for i := range leases {
+		leases[i].Progress = nil // a lease is a key below
 	}
 	if err := s.usable(s.Queue()); err != nil {
 		return dibs.Extended{}, err

@@ -47,6 +47,13 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	for _, l := range over {
 		s.held.drop(l)
 	}
+	s.waits.Ended(func() []int64 {
+		ids := make([]int64, len(over))
+		for i, l := range over {
+			ids[i] = l.ID
+		}
+		return ids
+	})
 	return err
 }
 

@@ -132,6 +132,20 @@ func (h *harness) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return job, h.complete(ctx, []*dibs.RawJob{job})
 }
 
+func (h *harness) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
+	var job *dibs.RawJob
+	err := h.each(ctx, []int64{id}, func(s *adopt.Store, in func(int64) bool) (err error) {
+		if in(id) {
+			job, err = s.Wait(ctx, id)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return job, h.complete(ctx, []*dibs.RawJob{job})
+}
+
 func (h *harness) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	s, err := h.store(ctx, f.Queue, true)
 	if err != nil {

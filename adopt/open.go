@@ -11,6 +11,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/adopted"
+	"github.com/dibs-queue/dibs/internal/waits"
 )
 
 // Store is a store on an adopted table. It serves workers, and lists and counts rows. The
@@ -26,6 +27,7 @@ type Store struct {
 	sweepPause   atomic.Int64 // nanoseconds from one sweep's start to the next
 	lastTurnWait atomic.Int64 // last result of turnWait, in nanoseconds
 	closed       atomic.Bool
+	waits        waits.Group
 	sweeping     sync.Mutex // a sweep holds it
 	fences       sync.Mutex // see lockFences
 }
@@ -60,6 +62,7 @@ const prepareTime = 10 * time.Second
 func newStore(p *adopted.Plan) *Store {
 	s := &Store{plan: p, do: p.Do}
 	s.held.init()
+	s.waits.Look = s.lookForEnded
 	return s
 }
 
@@ -87,6 +90,7 @@ func (s *Store) Inside() (*adopted.Plan, *sql.DB) { return s.plan, s.db }
 // Close ends the store. It does not close its database.
 func (s *Store) Close() error {
 	s.closed.Store(true)
+	s.waits.Close()
 	s.wakers.close()
 	return nil
 }

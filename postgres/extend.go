@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,22 +18,23 @@ func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration
 	if err := s.check(ctx, "extend"); err != nil {
 		return out, err
 	}
-	if err := checks.Extend(leases, d); err != nil || len(leases) == 0 {
+	leases, err := checks.Extend(leases, d)
+	if err != nil || len(leases) == 0 {
 		return out, err
 	}
 	if len(leases) >= mergeBelow {
 		return s.extendAlone(ctx, extension{leases, d})
 	}
-	out, err := s.merged.extends.Call(ctx, extension{leases, d})
+	out, err = s.merged.extends.Call(ctx, extension{leases, d})
 	return out, gaveUp(ctx, "extend", err)
 }
 
 // extendAlone extends checked leases. For a while it tries again rows that are locked.
 func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended, err error) {
 	leases, d := e.leases, e.d
-	left := make(map[int64]dibs.Token, len(leases))
+	left := make(map[int64]dibs.Lease, len(leases))
 	for _, l := range leases {
-		left[l.ID] = l.Token
+		left[l.ID] = l
 	}
 	// A row may be locked for a moment by another call on it.
 	patience := min(d/4, time.Second)
@@ -59,13 +61,21 @@ func (s *Store) extendAlone(ctx context.Context, e extension) (out dibs.Extended
 
 // extendLeft extends the leases in left, and removes from left all but those of locked
 // rows: the extended, the lost, and those that a transaction is finishing.
-func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Token, d time.Duration, out *dibs.Extended) error {
+func (s *Store) extendLeft(ctx context.Context, left map[int64]dibs.Lease, d time.Duration, out *dibs.Extended) error {
 	ids := slices.Sorted(maps.Keys(left))
 	tokens := make([][16]byte, len(ids))
+	var progress []*string // nil unless there is any
 	for i, id := range ids {
-		tokens[i] = left[id]
+		tokens[i] = left[id].Token
+		if p := left[id].Progress; p != nil {
+			if progress == nil {
+				progress = make([]*string, len(ids))
+			}
+			raw, _ := json.Marshal(p) // it always encodes
+			progress[i] = text(string(raw))
+		}
 	}
-	done, err := s.extendOrHeld(ctx, "extend", "extend", []any{ids, tokens, d.Microseconds()})
+	done, err := s.extendOrHeld(ctx, "extend", "extend", []any{ids, tokens, d.Microseconds(), progress})
 	if err != nil {
 		return err
 	}

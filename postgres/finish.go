@@ -161,6 +161,7 @@ func (s *Store) write(ctx context.Context, outcomes []dibs.Outcome, f finisher) 
 			s.bell.madeRoom(queue)
 		}
 	}
+	s.waits.Ended(func() []int64 { return idsOf(outcomes) })
 	return slices.DeleteFunc(outcomes, func(o dibs.Outcome) bool { return done.ids[o.ID] }), nil
 }
 

@@ -123,14 +123,14 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 	var id int64
 	var own pgtype.Int8
 	var queue, kind, state, group, key, until, worker pgtype.Text
-	var payload, metadata, errors, result []byte
+	var payload, metadata, errors, result, progress []byte
 	var priority, attempt, excused, maxAttempts, groupLimit pgtype.Int4
 	var runAt, lease, created, claimed, finished pgtype.Timestamptz
 	var token pgtype.UUID
 	var cancel pgtype.Bool
 	err = scan(&searched, &id, &own, &queue, &kind, &state, &payload, &metadata, &priority, &runAt, &attempt,
 		&excused, &maxAttempts, &group, &groupLimit, &key, &until, &worker, &token,
-		&lease, &cancel, &created, &claimed, &finished, &errors, &result)
+		&lease, &cancel, &created, &claimed, &finished, &errors, &result, &progress)
 	if err != nil {
 		return nil, false, err
 	}
@@ -143,6 +143,7 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 		FinishedAt: finished.Time.UTC(), Errors: checks.ReadHistory(errors), Result: result,
 	}
 	ticks.Read(j)
+	checks.ReadProgress(j, progress)
 	return j, searched, nil
 }
 
@@ -160,6 +161,9 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	}
 	slices.Sort(ended)
 	slices.Sort(asked)
+	if len(ended) > 0 {
+		s.waits.Ended(func() []int64 { return ended })
+	}
 	return ended, asked, err
 }
 

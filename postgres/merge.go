@@ -265,15 +265,15 @@ func (s *Store) extendMerged(ctx context.Context, calls []extension, answer func
 
 // extendTogether answers the calls that it can make together, and returns the others.
 func (s *Store) extendTogether(ctx context.Context, calls []extension, answer func(int, dibs.Extended, error)) (unanswered []int) {
-	d, left := calls[0].d, map[int64]dibs.Token{}
+	d, left := calls[0].d, map[int64]dibs.Lease{}
 	var first []int
 	for i, c := range calls {
-		if c.d != d || slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return !left[l.ID].IsZero() }) {
+		if c.d != d || slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return left[l.ID].ID != 0 }) {
 			unanswered = append(unanswered, i)
 			continue
 		}
 		for _, l := range c.leases {
-			left[l.ID] = l.Token
+			left[l.ID] = l
 		}
 		first = append(first, i)
 	}
@@ -290,7 +290,7 @@ func (s *Store) extendTogether(ctx context.Context, calls []extension, answer fu
 	}
 	for _, i := range first {
 		c := calls[i]
-		if err == nil && slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return !left[l.ID].IsZero() }) {
+		if err == nil && slices.ContainsFunc(c.leases, func(l dibs.Lease) bool { return left[l.ID].ID != 0 }) {
 			unanswered = append(unanswered, i)
 			continue
 		}

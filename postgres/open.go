@@ -16,6 +16,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/session"
 	"github.com/dibs-queue/dibs/internal/ticks"
+	"github.com/dibs-queue/dibs/internal/waits"
 )
 
 // Options for Open and Migrate. The zero value is the default.
@@ -57,6 +58,7 @@ type Store struct {
 	bell          *bell
 	merged        merged
 	sweeper       sweeper
+	waits         waits.Group
 	timer         *ticks.Timer // set to the next tick of a schedule
 	tends         atomic.Bool  // this process has workers, and so looks after schedules
 	closed        context.Context
@@ -212,6 +214,7 @@ func newStore(ctx context.Context, pool *pgxpool.Pool, o Options, own bool) (*St
 	s.timer = ticks.NewTimer(s.onTimer)
 	s.bell = newBell(s)
 	s.initMerged()
+	s.waits.Look = s.lookForEnded
 	return s, nil
 }
 
@@ -231,6 +234,7 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.close()
+	s.waits.Close()
 	s.timer.Stop()
 	s.goroutines.Wait()
 	s.sidePool.Close() // with Open this is the pool itself

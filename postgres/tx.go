@@ -21,6 +21,7 @@ type tx struct {
 	// no other worker can take their jobs, so their leases do not end.
 	ownTokens [][16]byte
 	enqueued  map[string]bool // queues that got jobs
+	finished  []int64         // jobs whose outcomes were written
 }
 
 // Tx is the store inside a pgx transaction, and inside those that pgx makes in it by savepoints.
@@ -161,6 +162,10 @@ func (t *tx) Wake() {
 		t.s.Wake(q)
 	}
 	clear(t.enqueued)
+	if t.finished != nil {
+		t.s.waits.Ended(func() []int64 { return t.finished })
+		t.finished = nil
+	}
 }
 
 // Claim implements dibs.Tx. It admits and sweeps in transactions of their own, so that the
@@ -200,5 +205,6 @@ func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	if err != nil {
 		return err
 	}
+	t.finished = append(t.finished, idsOf(checked)...)
 	return t.s.finish(ctx, checked, finisher{conn: t.conn, ownTokens: t.ownTokens})
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -11,10 +12,11 @@ import (
 // Extend makes the named leases end d from now.
 func (s *Store) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (dibs.Extended, error) {
 	var e dibs.Extended
-	if err := checks.Extend(leases, d); err != nil {
+	leases, err := checks.Extend(leases, d)
+	if err != nil {
 		return e, err
 	}
-	err := s.write(ctx, "extend", func(tx *session) (err error) {
+	err = s.write(ctx, "extend", func(tx *session) (err error) {
 		e, err = tx.extend(leases, d)
 		return err
 	})
@@ -33,7 +35,7 @@ func (s *session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 	tokens := make(map[dibs.Token]bool, 1)
 	for _, l := range leases {
 		var cancelled bool
-		held, err := s.one("extend", []any{l.ID, l.Token[:], now, until}, &cancelled)
+		held, err := s.one("extend", []any{l.ID, l.Token[:], now, until, progressText(l.Progress, now)}, &cancelled)
 		switch {
 		case err != nil:
 			return e, err
@@ -50,4 +52,15 @@ func (s *session) extend(leases []dibs.Lease, d time.Duration) (e dibs.Extended,
 		}
 	}
 	return e, nil
+}
+
+// progressText is a progress as it is stored, without its attempt; nil for none.
+func progressText(p *dibs.Progress, now int64) any {
+	if p == nil {
+		return nil
+	}
+	stored := *p
+	stored.At = fromMicro(now)
+	raw, _ := json.Marshal(stored) // it always encodes
+	return string(raw)
 }

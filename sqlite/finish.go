@@ -24,7 +24,16 @@ func (s *Store) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	if err != nil {
 		return err
 	}
+	s.waits.Ended(func() []int64 { return idsOf(outcomes) })
 	return leaseLost(lost)
+}
+
+func idsOf(outcomes []dibs.Outcome) []int64 {
+	ids := make([]int64, len(outcomes))
+	for i := range outcomes {
+		ids[i] = outcomes[i].ID
+	}
+	return ids
 }
 
 func leaseLost(ids []int64) error {
@@ -40,11 +49,7 @@ func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]int64, len(outcomes))
-	for i := range outcomes {
-		ids[i] = outcomes[i].ID
-	}
-	jobs, err := s.holding(ids)
+	jobs, err := s.holding(idsOf(outcomes))
 	if err != nil {
 		return nil, err
 	}

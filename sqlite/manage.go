@@ -59,6 +59,7 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 	if err != nil {
 		return nil, nil, err
 	}
+	s.waits.Ended(func() []int64 { return ended })
 	return ended, asked, nil
 }
 

@@ -97,12 +97,14 @@ func scanClaimed(rows *sql.Rows) (*dibs.RawJob, error) {
 // scanJob reads a row of get.sql or a list.
 func scanJob(rows *sql.Rows) (*dibs.RawJob, error) {
 	j := &dibs.RawJob{}
+	var progress string
 	err := rows.Scan(&j.ID, text[string]{&j.Queue}, text[string]{&j.Kind}, text[dibs.State]{&j.State},
 		document{&j.Payload}, document{&j.Metadata}, &j.Priority, clock{&j.RunAt}, &j.Attempt, &j.Excused, &j.MaxAttempts,
 		text[string]{&j.Group}, &j.GroupLimit, text[string]{&j.UniqueKey}, text[dibs.UniqueUntil]{&j.UniqueUntil},
 		text[string]{&j.Worker}, tokenColumn{&j.Token}, clock{&j.LeaseUntil}, &j.CancelRequested,
-		clock{&j.CreatedAt}, clock{&j.ClaimedAt}, clock{&j.FinishedAt}, history{&j.Errors}, document{&j.Result})
+		clock{&j.CreatedAt}, clock{&j.ClaimedAt}, clock{&j.FinishedAt}, history{&j.Errors}, document{&j.Result}, text[string]{&progress})
 	ticks.Read(j)
+	checks.ReadProgress(j, []byte(progress))
 	return j, err
 }
 

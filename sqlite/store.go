@@ -20,6 +20,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/ticks"
+	"github.com/dibs-queue/dibs/internal/waits"
 )
 
 // Options of Open. The zero value is the default.
@@ -64,6 +65,7 @@ type Store struct {
 	wakeups    *wakeups
 	around     checks.Middleware
 	timer      *ticks.Timer // set to the next tick of a schedule, while somebody listens
+	waits      waits.Group
 	closing    sync.Once
 }
 
@@ -105,6 +107,7 @@ func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
 	s.readers.SetMaxOpenConns(5) // the wakeups use one of them
 	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
 	s.timer = ticks.NewTimer(s.onTimer)
+	s.waits.Look = s.lookForEnded
 	if s.wakeups, err = startWakeups(ctx, s.readers, s.sql, s.timer); err != nil {
 		return err
 	}
@@ -127,6 +130,7 @@ func (s *Store) Close() (err error) {
 
 func (s *Store) release() error {
 	var errs []error
+	s.waits.Close()
 	if s.timer != nil {
 		s.timer.Stop()
 	}

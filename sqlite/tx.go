@@ -80,6 +80,8 @@ func (t *callerTx) Wake() {
 	defer t.mu.Unlock()
 	t.store.wakeups.broadcast(t.session.wakes())
 	clear(t.session.woken)
+	t.store.waits.Ended(func() []int64 { return t.finished })
+	t.finished = nil
 }
 
 // callerTx is the part of a store that works in the caller's transaction.
@@ -89,6 +91,7 @@ type callerTx struct {
 	mu         sync.Mutex // held by each call: a transaction has one connection
 	verified   bool       // the transaction is on the store's file and may write
 	rolledBack bool       // a call has found that SQLite has rolled the transaction back
+	finished   []int64    // jobs whose outcomes were written
 }
 
 // do runs f as one call, under a savepoint: a call that fails changes nothing. The end of
@@ -215,6 +218,7 @@ func (t *callerTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	}
 	var lost []int64
 	err = t.do(ctx, "finish", func(s *session) (err error) {
+		t.finished = append(t.finished, idsOf(outcomes)...)
 		lost, err = s.finish(outcomes)
 		return err
 	})

@@ -30,6 +30,7 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 		"Resume":    func() error { _, err := db.Resume(ctx, dibs.ClaimRequest{Worker: "w"}); return err },
 		"Sweep":     func() error { _, err := db.Sweep(ctx); return err },
 		"Get":       func() error { _, err := db.Get(ctx, j.ID); return err },
+		"Wait":      func() error { return waitBriefly(ctx, db, j.ID) },
 		"List":      func() error { _, err := db.List(ctx, dibs.Filter{}); return err },
 		"Cancel":    func() error { _, _, err := db.Cancel(ctx, []int64{j.ID}); return err },
 		"Requeue":   func() error { _, err := db.Requeue(ctx, []int64{j.ID}); return err },
@@ -52,6 +53,17 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 		"Check":          func() error { _, err := db.Check(ctx); return err },
 		"InTx":           func() error { return db.InTx(ctx, func(dibs.Tx) error { return nil }) },
 	}
+}
+
+// waitBriefly is Wait, for no longer than a moment.
+func waitBriefly(ctx context.Context, db dibs.Database, id int64) error {
+	if ctx != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+	}
+	_, err := db.Wait(ctx, id)
+	return err
 }
 
 // onePrefix expects an error to contain the prefix "dibs: " at most once.

@@ -122,12 +122,17 @@ func (a *app) options() open.Options {
 // jobTable has the methods for commands that also work on an adopted table.
 type jobTable interface {
 	dibs.Store
-	Get(ctx context.Context, id int64) (*dibs.RawJob, error)
-	List(ctx context.Context, f dibs.Filter) (dibs.Page, error)
+	jobReader
 	Requeue(ctx context.Context, ids []int64) ([]int64, error)
 	Queues(ctx context.Context) ([]dibs.Queue, error)
 	Stats(ctx context.Context) ([]dibs.QueueStats, error)
 	Close() error
+}
+
+type jobReader interface {
+	Get(ctx context.Context, id int64) (*dibs.RawJob, error)
+	List(ctx context.Context, f dibs.Filter) (dibs.Page, error)
+	Wait(ctx context.Context, id int64) (*dibs.RawJob, error)
 }
 
 // open opens dibs' own tables, and creates a missing SQLite file.

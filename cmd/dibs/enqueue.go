@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -24,6 +25,7 @@ type enqueueFlags struct {
 	file                    string
 	lines, jsonl, jobs, csv bool
 	partial                 bool
+	wait                    bool
 }
 
 func newEnqueueCmd(a *app) *cobra.Command {
@@ -64,7 +66,9 @@ key, nothing is enqueued; --if-held says whether that job, if it still waits, be
 new one (replace), or starts later, as --delay or --run-at say (push).
 
 With --json, each job gives one line with its id; "existing" is true where another job
-already held the unique key, whose id that is, and "replaced" or "pushed" where it was.`,
+already held the unique key, whose id that is, and "replaced" or "pushed" where it was.
+
+With --wait, dibs waits until the one job has ended, and ends as 'dibs wait' does.`,
 		Example: `  dibs enqueue emails '{"to":"ann@example.com"}' --kind welcome --delay 10m
   dibs enqueue reports --unique daily --unique-until claimed
   dibs enqueue index --unique doc-7 --if-held push --delay 10s --delay-limit 2m
@@ -82,7 +86,7 @@ already held the unique key, whose id that is, and "replaced" or "pushed" where 
 						return err
 					}
 				}
-				return a.enqueueOne(cmd.Context(), f.job, args)
+				return a.enqueueOne(cmd.Context(), f.job, args, f.wait)
 			}
 			b := bulk{app: a, base: f.job, form: form, path: f.file}
 			if f.partial {
@@ -117,6 +121,7 @@ func (f *enqueueFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.csv, "csv", false, "add one job for each row of CSV")
 	fs.StringVarP(&f.file, "file", "f", "", "read the jobs from `FILE`; .csv, .jsonl and .ndjson tell the format")
 	fs.BoolVar(&f.partial, "partial", false, "enqueue the good lines though others are broken")
+	fs.BoolVar(&f.wait, "wait", false, "wait until the job has ended")
 	cmd.MarkFlagsMutuallyExclusive("lines", "jsonl", "jobs", "csv")
 	cmd.MarkFlagsMutuallyExclusive("delay", "run-at")
 }
@@ -144,6 +149,8 @@ func (f *enqueueFlags) read(cmd *cobra.Command, args []string) (format, error) {
 		return "", usagef(cmd, "which format has %s? give --lines, --jsonl, --jobs or --csv", f.file)
 	case form == "" && f.partial:
 		return "", usagef(cmd, "--partial is for many jobs: give --lines, --jsonl, --jobs or --csv")
+	case form != "" && f.wait:
+		return "", usagef(cmd, "--wait is for one job; 'dibs wait' takes many ids")
 	case form != "" && len(args) == 2:
 		return "", usagef(cmd, "give either a payload or --%s, not both", form)
 	case form != "" && f.job.UniqueKey != "":
@@ -177,7 +184,7 @@ func complete(job dibs.NewJob) dibs.NewJob {
 	return job
 }
 
-func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string) error {
+func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string, wait bool) error {
 	if len(args) == 2 {
 		payload := []byte(args[1])
 		if args[1] == "-" {
@@ -212,6 +219,9 @@ func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string) er
 			a.say("job %d holds that unique key already: nothing was enqueued", e.ID)
 		default:
 			a.say("enqueued job %d in %s", e.ID, printable(job.Queue))
+		}
+		if wait {
+			return a.waitFor(ctx, db, []string{strconv.FormatInt(got[0].ID, 10)}, 0)
 		}
 		return nil
 	})

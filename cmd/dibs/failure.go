@@ -22,7 +22,10 @@ const (
 	exitSchema      = 6
 	exitPartial     = 7
 	exitBroken      = 8
-	exitInterrupted = 130
+
+	exitNotCompleted = 9
+	exitTimeout      = 10
+	exitInterrupted  = 130
 )
 
 func newExitCodesTopic() *cobra.Command {
@@ -43,6 +46,8 @@ func newExitCodesTopic() *cobra.Command {
     7  done in part: 'enqueue --partial' skipped broken lines, or ids from stdin were
        changed before one that cannot be read
     8  'dibs torture' found a broken promise
+    9  'dibs wait' or 'enqueue --wait': a job that was waited for is dead or cancelled
+   10  'dibs wait --timeout': the time was over before all jobs had ended
   130  interrupted
 
 Messages go to stderr: one line that begins with "dibs:", and what to do next.

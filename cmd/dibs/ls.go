@@ -151,6 +151,8 @@ func note(j *dibs.RawJob) string {
 		return "cancel requested; on " + j.Worker
 	case j.State == dibs.Running && j.Worker == "":
 		return ""
+	case j.Progress != nil:
+		return progressText(j.Progress) + "; on " + j.Worker
 	case j.State == dibs.Running:
 		return "on " + j.Worker
 	case j.State == dibs.Completed:

@@ -98,7 +98,8 @@ the direction of text, are written as \u escapes.
   jobs        as 'claim', 'show' and 'ls' write them: id, queue, kind, state, payload,
               metadata, priority, run_at, attempt, max_attempts, group, unique_key,
               worker, token, lease_until, created_at, claimed_at, finished_at, errors,
-              result; of a schedule's job also schedule and tick. What a job does not have is
+              result; of a schedule's job also schedule and tick; while it runs, perhaps progress:
+              done, total, text, at. What a job does not have is
               left out. The payload has the bytes that were enqueued, without the spaces
               between its parts; 'dibs show ID --payload' writes it as it is. With --table,
               "key" is the id of the row where that is no whole number from 1 on: use it, and

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -112,6 +113,9 @@ func (a *app) writeJob(j *dibs.RawJob) {
 	line("finished", at(j.FinishedAt))
 	line("worker", printable(j.Worker))
 	line("lease", at(j.LeaseUntil))
+	if p := j.Progress; p != nil {
+		line("progress", progressText(p)+a.paint(faint, " ("+since(now, p.At)+")"))
+	}
 	if j.CancelRequested {
 		line("cancel", a.paint(yellow, "requested"))
 	}
@@ -131,6 +135,18 @@ func (a *app) writeJob(j *dibs.RawJob) {
 			fmt.Fprintf(a.stdout, "    %s\n", printable(strings.TrimRight(text, "\r\n")))
 		}
 	}
+}
+
+// progressText is a progress in words.
+func progressText(p *dibs.Progress) string {
+	s := strconv.FormatInt(p.Done, 10)
+	if p.Total > 0 {
+		s += fmt.Sprintf(" of %d (%.0f %%)", p.Total, math.Floor(float64(p.Done)/float64(p.Total)*100))
+	}
+	if p.Text != "" {
+		s += ", " + oneLine(p.Text)
+	}
+	return s
 }
 
 func attemptText(j *dibs.RawJob) string {

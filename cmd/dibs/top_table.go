@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -101,6 +102,10 @@ func (v *topView) runningTable() topTable {
 		},
 		empty: "nothing is running",
 	}
+	progress := slices.ContainsFunc(v.snap.running, func(j *dibs.RawJob) bool { return j.Progress != nil })
+	if progress {
+		t.columns = append(t.columns, topColumn{"PROGRESS", false, true})
+	}
 	for _, j := range v.snap.running {
 		lease := topCell{"ended", red} // a sweep has not taken it away yet
 		switch {
@@ -109,7 +114,7 @@ func (v *topView) runningTable() topTable {
 		case j.LeaseUntil.After(v.snap.at):
 			lease = topCell{roughly(j.LeaseUntil.Sub(v.snap.at)), plain}
 		}
-		t.rows = append(t.rows, []topCell{
+		row := []topCell{
 			{printable(keyOf(j)), plain},
 			{printable(j.Queue), plain},
 			{printable(j.Kind), plain},
@@ -117,7 +122,14 @@ func (v *topView) runningTable() topTable {
 			{v.app.attempts(j), plain},
 			{roughly(max(0, v.snap.at.Sub(j.ClaimedAt))), plain},
 			lease,
-		})
+		}
+		switch {
+		case j.Progress != nil:
+			row = append(row, topCell{progressText(j.Progress), plain})
+		case progress:
+			row = append(row, topCell{})
+		}
+		t.rows = append(t.rows, row)
 	}
 	return t
 }

@@ -59,6 +59,39 @@ var timeVariants = []Variant{
 		},
 	},
 	{
+		Name:  "progress-unfenced",
+		Fault: "An extension writes the progress of an attempt although its token is no longer good.",
+		Harm:  "A worker that has lost its job goes on overwriting the progress of the new owner.",
+		Patches: []Patch{
+			{"postgres", "TestStore/progress/a stale worker's progress changes nothing", []Edit{
+				{"sql/extend.sql", "), sooner as (", `), stale as (
+    update dibs.job w
+    set progress = l.progress::jsonb || jsonb_build_object('attempt', w.attempt, 'at', statement_timestamp())
+    from unnest($1::bigint[], $2::uuid[], $4::text[]) as l (id, token, progress)
+    where w.id = any (array[l.id]) and w.token <> l.token and l.progress is not null
+), sooner as (`},
+			}},
+			{"sqlite", "TestStore/progress/a stale worker's progress changes nothing", []Edit{
+				{"sql/extend.sql", "and token = ?2 and lease_until > ?3", "and (token = ?2 and lease_until > ?3 or ?5 is not null)"},
+			}},
+		},
+		Untortured: "its handlers set no progress",
+	},
+	{
+		Name:  "progress-of-any-attempt",
+		Fault: "Progress is shown without a look at the attempt that set it.",
+		Harm:  "A job that has just begun again seems to be nearly done.",
+		Patches: []Patch{
+			{"postgres", "TestStore/progress/progress ends with its attempt", []Edit{
+				{"jobs.go", "\tchecks.ReadProgress(j, progress)\n", "\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, progress)\n\t}\n\tj.Attempt = last\n"},
+			}},
+			{"sqlite", "TestStore/progress/progress ends with its attempt", []Edit{
+				{"rows.go", "\tchecks.ReadProgress(j, []byte(progress))\n", "\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, []byte(progress))\n\t}\n\tj.Attempt = last\n"},
+			}},
+		},
+		Untortured: "its handlers set no progress",
+	},
+	{
 		Name:  "sweep-one-batch",
 		Fault: "A sweep ends after its first batch of claims, however many are waiting.",
 		Harm:  "When many workers die at once, their jobs start again far later than 2 s after their leases.",

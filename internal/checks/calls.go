@@ -3,6 +3,7 @@ package checks
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -40,18 +41,38 @@ func Resume(r *dibs.ClaimRequest) error {
 	return first(Name("queue", r.Queue), Name("worker", r.Worker), lease(r.Lease, true))
 }
 
-// Extend checks leases and their new length.
-func Extend(leases []dibs.Lease, d time.Duration) error {
+// Extend checks leases and their new length, and returns the leases with texts of progress
+// made fit to store, as Outcomes does.
+func Extend(leases []dibs.Lease, d time.Duration) ([]dibs.Lease, error) {
 	if err := batch("leases", len(leases)); err != nil {
-		return err
+		return nil, err
 	}
 	seen := make(map[int64]bool, len(leases))
+	fit := leases
 	for i, l := range leases {
-		if err := held(l, seen); err != nil {
-			return inBatch(err, "leases", i)
+		err := held(l, seen)
+		if p := l.Progress; p != nil && err == nil {
+			if &fit[0] == &leases[0] {
+				fit = slices.Clone(leases)
+			}
+			fit[i].Progress, err = progress(*p)
+		}
+		if err != nil {
+			return nil, inBatch(err, "leases", i)
 		}
 	}
-	return lease(d, false)
+	return fit, lease(d, false)
+}
+
+func progress(p dibs.Progress) (*dibs.Progress, error) {
+	switch {
+	case p.Done < 0:
+		return nil, invalid("progress.done", "must not be negative, got %d", p.Done)
+	case p.Total < 0:
+		return nil, invalid("progress.total", "must not be negative, got %d", p.Total)
+	}
+	p.Text, p.At = storable(p.Text, dibs.MaxProgressText), time.Time{}
+	return &p, nil
 }
 
 func held(l dibs.Lease, seen map[int64]bool) error {
@@ -128,14 +149,17 @@ func outcome(o *dibs.Outcome, seen map[int64]bool) error {
 }
 
 // ErrorText makes a text fit for the error history.
-func ErrorText(s string) string {
+func ErrorText(s string) string { return storable(s, dibs.MaxErrorText) }
+
+// storable makes a text fit to store: valid UTF-8 without NUL bytes, cut to a length.
+func storable(s string, most int) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	s = strings.ReplaceAll(s, "\x00", "\uFFFD")
-	if len(s) <= dibs.MaxErrorText {
+	if len(s) <= most {
 		return s
 	}
 	const cut = "… (cut)"
-	end := dibs.MaxErrorText - len(cut)
+	end := most - len(cut)
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}
@@ -166,4 +190,18 @@ func ReadHistory(text []byte) []dibs.AttemptError {
 		h[i].At = h[i].At.UTC()
 	}
 	return h
+}
+
+// ReadProgress sets a job's progress from what the store keeps: JSON with the attempt that it
+// is of. What an earlier attempt has left, or is damaged, is none.
+func ReadProgress(j *dibs.RawJob, text []byte) {
+	var kept struct {
+		dibs.Progress
+		Attempt int `json:"attempt"`
+	}
+	if j.State != dibs.Running || len(text) == 0 || json.Unmarshal(text, &kept) != nil || kept.Attempt != j.Attempt {
+		return
+	}
+	kept.At = kept.At.UTC()
+	j.Progress = &kept.Progress
 }

@@ -94,7 +94,8 @@ create table dibs.job (
     worker           text,
     payload          text, -- null: it is in dibs.payload, with the metadata
     metadata         text,
-    errors           jsonb
+    errors           jsonb,
+    progress         jsonb -- of the attempt that it names
 ) with (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0,
@@ -269,7 +270,8 @@ select
     j.claimed_at,
     null::timestamptz as finished_at,
     j.errors::text as errors,
-    null::text as result
+    null::text as result,
+    j.progress::text as progress
 from dibs.job j
 left join dibs.queue q on q.name = j.queue
 left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
@@ -305,7 +307,8 @@ select
     f.claimed_at,
     f.finished_at,
     f.errors::text as errors,
-    f.result
+    f.result,
+    null::text as progress
 from dibs.finished f
 left join dibs.queue q on q.name = f.queue
 left join dibs.group_limit l on l.queue = f.queue and l.group_key = f.group_key

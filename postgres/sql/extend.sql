@@ -1,5 +1,6 @@
--- Purpose: extend leases.
--- Parameters: arrays of equal length: $1 id, $2 token; $3 lease in microseconds.
+-- Purpose: extend leases, and write the progress of their attempts.
+-- Parameters: arrays of equal length: $1 id, $2 token; $3 lease in microseconds; $4 progress in
+--   JSON, null where there is none to write, or null instead of the array.
 -- Columns out: id and cancel_requested of each job whose lease was extended.
 -- Concurrency: fenced by token and lease, in the newest version of a row. Rows are
 --   locked in id order, so that batches cannot wait for each other in a circle.
@@ -7,8 +8,8 @@
 --   out which of them an open transaction is finishing. The sweep finds longer leases by
 --   itself; for a shorter one the claim's row is written, under the lock that the sweep takes.
 with good as materialized (
-    select j.id, j.token, j.lease_until
-    from unnest($1::bigint[], $2::uuid[]) as l (id, token)
+    select j.id, j.token, j.lease_until, l.progress
+    from unnest($1::bigint[], $2::uuid[], $4::text[]) as l (id, token, progress)
     join dibs.job j on j.id = any (array[l.id]) and j.token = l.token and j.lease_until > statement_timestamp()
     order by l.id
     for no key update of j skip locked
@@ -22,7 +23,9 @@ with good as materialized (
     ))
 )
 update dibs.job j
-set lease_until = statement_timestamp() + ($3::bigint * interval '1 microsecond')
+set
+    lease_until = statement_timestamp() + ($3::bigint * interval '1 microsecond'),
+    progress = coalesce(g.progress::jsonb || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp()), j.progress)
 from good g
 where j.id = any (array[g.id])
 returning j.id, j.cancel_requested

@@ -23,7 +23,8 @@ select
   f.claimed_at,
   f.finished_at,
   f.errors,
-  f.result
+  f.result,
+  null as progress
 from dibs_finished f
 join dibs_queue q on q.name = f.queue
 left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;
@@ -53,7 +54,8 @@ select
   j.claimed_at,
   null as finished_at,
   j.errors,
-  null as result
+  null as result,
+  j.progress
 from dibs_job j
 join dibs_queue q on q.name = j.queue
 left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
@@ -126,7 +128,8 @@ CREATE TABLE dibs_job (
   claimed_at integer,
   metadata text,
   payload text not null,
-  errors text
+  errors text,
+  progress text -- JSON, of the attempt that it names
 ) strict;
 
 CREATE TABLE dibs_migration (

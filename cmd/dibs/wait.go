@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/spf13/cobra"
+)
+
+func newWaitCmd(a *app) *cobra.Command {
+	var timeout durationFlag
+	cmd := &cobra.Command{
+		Use:   "wait ID... [flags]",
+		Short: "Wait until jobs have ended",
+		Long: `Wait until all the named jobs have ended, and write each one when it has. A job that failed
+and is retried has not ended.
+
+The exit code is 0 if all have completed, 9 if one is dead or cancelled, and 10 if --timeout
+was over before all had ended. While the database is away, dibs waits on.
+
+With --json, each job is one line as 'dibs show' writes it.
+
+With --table, rows are waited for. Where the mapping deletes rows that have ended, there is
+none left to show: the exit code is 5.`,
+		Example: `  dibs wait 17 18 --timeout 5m
+  dibs enqueue reports '{"month":"2026-10"}' --wait`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case len(args) > dibs.MaxBatch:
+				return &dibs.InvalidError{Field: "ids", Reason: fmt.Sprintf("are %d, the limit is %d", len(args), dibs.MaxBatch)}
+			case cmd.Flags().Changed("timeout") && timeout <= 0:
+				return &dibs.InvalidError{Field: "timeout", Reason: "must be longer than 0"}
+			}
+			for _, name := range args {
+				if _, err := parseID(name); err != nil && a.table == "" {
+					return err
+				}
+			}
+			return a.withTable(cmd.Context(), func(db jobTable) error {
+				return a.waitFor(cmd.Context(), db, args, time.Duration(timeout))
+			})
+		},
+	}
+	cmd.Flags().Var(&timeout, "timeout", "wait no longer than this; 0: as long as it takes")
+	return cmd
+}
+
+// waitFor waits for jobs, and writes each when it has ended. timeout 0 means none.
+func (a *app) waitFor(ctx context.Context, db jobTable, names []string, timeout time.Duration) error {
+	var ids []int64
+	for _, name := range names {
+		id, err := idOf(db, name)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	limited, stop := context.WithCancel(ctx)
+	if timeout > 0 {
+		limited, stop = context.WithTimeout(ctx, timeout)
+	}
+	defer stop()
+	type waited struct {
+		job *dibs.RawJob
+		err error
+	}
+	ends := make(chan waited)
+	for _, id := range ids {
+		go func() {
+			j, err := db.Wait(limited, id)
+			ends <- waited{j, err}
+		}()
+	}
+	var failed error
+	late, others := 0, 0
+	for range ids {
+		switch w := <-ends; {
+		case errors.Is(w.err, context.DeadlineExceeded) && ctx.Err() == nil && !errors.Is(w.err, dibs.ErrUnavailable):
+			late++
+		case w.err != nil && failed == nil:
+			failed = w.err
+		case w.err == nil:
+			a.writeEnd(w.job)
+			if w.job.State != dibs.Completed {
+				others++
+			}
+		}
+	}
+	switch {
+	case failed != nil:
+		return failed
+	case late > 0:
+		return &codeError{exitTimeout, fmt.Errorf("%s had not ended after %v", plural(late, "job"), timeout)}
+	case others > 0:
+		return &codeError{exitNotCompleted, fmt.Errorf("%s did not complete", plural(others, "job"))}
+	}
+	return nil
+}
+
+// writeEnd writes a job that has ended.
+func (a *app) writeEnd(j *dibs.RawJob) {
+	if a.json {
+		legible(j)
+		a.tell(j)
+		return
+	}
+	what, state := "job", a.paintState(j.State)
+	if a.adopted != nil {
+		if what = "row"; j.State == dibs.Completed {
+			state = "ended" // only the table knows in which final state
+		}
+	}
+	line := fmt.Sprintf("%s %s  %s  %s", what, printable(keyOf(j)), state, oneLine(note(j)))
+	a.say("%s", strings.TrimRight(line, " "))
+}
