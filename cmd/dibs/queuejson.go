@@ -65,6 +65,8 @@ type statsJSON struct {
 	AvgWait       seconds `json:"avg_wait"`
 	AvgRun        seconds `json:"avg_run"`
 	Throughput    float64 `json:"throughput"`
+
+	Why []hold `json:"why,omitempty"` // due jobs do not start
 }
 
 // tableStatsJSON holds the statistics that an adopted table knows.
@@ -83,9 +85,11 @@ type tableStatsJSON struct {
 	Throughput *float64 `json:"throughput,omitempty"`
 }
 
-func (a *app) statsJSON(s dibs.QueueStats) any {
+func (a *app) statsJSON(s dibs.QueueStats, w *why) any {
 	if a.adopted == nil {
-		return statsJSONOf(s)
+		out := statsJSONOf(s)
+		out.Why = w.of(s)
+		return out
 	}
 	out := tableStatsJSON{Queue: s.Queue, Waiting: s.Waiting, Running: s.Running}
 	if a.adopted.knows("LATER") {

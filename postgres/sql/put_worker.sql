@@ -10,7 +10,7 @@ with gone as (
     where id in (
         select w.id
         from dibs.worker w
-        where w.id <> $1 and w.seen_at < statement_timestamp() - $10::bigint * interval '1 microsecond'
+        where w.id <> $1 and w.seen_at < (statement_timestamp() - ($10::bigint * interval '1 microsecond'))
         order by w.id
         for update skip locked
     )

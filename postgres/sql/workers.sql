@@ -12,7 +12,7 @@ select
     queues,
     kinds,
     concurrency,
-    case when seen_at < statement_timestamp() - $1::bigint * interval '1 microsecond' then 'lost' else state end,
+    case when seen_at < (statement_timestamp() - ($1::bigint * interval '1 microsecond')) then 'lost' else state end,
     since,
     seen_at
 from dibs.worker

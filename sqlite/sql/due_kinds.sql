@@ -3,16 +3,16 @@
 -- Columns out: kind, sorted.
 -- Concurrency: a plain read of the start of the ready index, which has jobs that are not due
 --   yet, too.
-select distinct f.kind
+select distinct front.kind
 from (
   select j.kind, j.run_at
   from dibs_job j
   where j.queue = ?1 and j.gate = 0 and j.token is null
   order by j.priority, j.run_at, j.id
   limit ?2
-) f
-where f.run_at <= (
+) front
+where front.run_at <= (
   select max(now, cast(round(unixepoch('subsec') * 1000) as integer) * 1000)
   from dibs_clock
 )
-order by f.kind
+order by front.kind

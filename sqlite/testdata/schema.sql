@@ -187,6 +187,20 @@ CREATE TABLE dibs_tally (
   primary key (queue, minute)
 ) strict, without rowid;
 
+CREATE TABLE dibs_worker (
+  id blob primary key,
+  name text not null,
+  host text not null,
+  pid integer not null,
+  version text not null,
+  queues text not null, -- JSON array
+  kinds text, -- JSON array; null: all
+  concurrency integer not null,
+  state text not null,
+  since integer not null,
+  seen_at integer not null
+) strict;
+
 CREATE INDEX dibs_claim_by_check on dibs_claim (check_at);
 
 CREATE INDEX dibs_finished_by_time on dibs_finished (queue, state, finished_at);
