@@ -65,8 +65,12 @@ type statsJSON struct {
 	AvgWait       seconds `json:"avg_wait"`
 	AvgRun        seconds `json:"avg_run"`
 	Throughput    float64 `json:"throughput"`
+}
 
-	Why []hold `json:"why,omitempty"` // due jobs do not start
+// heldStatsJSON are statistics with the reasons why due jobs do not start.
+type heldStatsJSON struct {
+	statsJSON
+	Why []hold `json:"why,omitempty"`
 }
 
 // tableStatsJSON holds the statistics that an adopted table knows.
@@ -87,9 +91,7 @@ type tableStatsJSON struct {
 
 func (a *app) statsJSON(s dibs.QueueStats, w *why) any {
 	if a.adopted == nil {
-		out := statsJSONOf(s)
-		out.Why = w.of(s)
-		return out
+		return heldStatsJSON{statsJSONOf(s), w.of(s)}
 	}
 	out := tableStatsJSON{Queue: s.Queue, Waiting: s.Waiting, Running: s.Running}
 	if a.adopted.knows("LATER") {

@@ -50,7 +50,7 @@ are not listed.`, formatDuration(dibs.WorkerLostAfter), formatDuration(dibs.Work
 // workerLine is a worker with what it holds.
 type workerLine struct {
 	dibs.WorkerInfo
-	QueuesPaused bool      `json:"queues_paused"`
+	QueuesPaused bool       `json:"queues_paused"`
 	Running      []heldJobs `json:"running"`
 	registered   bool
 }
@@ -220,7 +220,7 @@ func workerJSONOf(l workerLine) any {
 		return l
 	}
 	return struct {
-		Name    string    `json:"name"`
+		Name    string     `json:"name"`
 		Running []heldJobs `json:"running"`
 	}{l.Name, l.Running}
 }
