@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -85,9 +86,9 @@ func TestAWorkerThatCannotReportWorksAndStopsAllTheSame(t *testing.T) {
 
 func TestAReportThatHangsHoldsUpNothing(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
-		hang := false
+		var hang atomic.Bool
 		m.setScript(func(ctx context.Context, call string) error {
-			if call == "register" && hang {
+			if call == "register" && hang.Load() {
 				<-ctx.Done()
 				return ctx.Err()
 			}
@@ -96,7 +97,7 @@ func TestAReportThatHangsHoldsUpNothing(t *testing.T) {
 		ran := make(chan struct{}, 1)
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { ran <- struct{}{}; return nil }))
 		synctest.Wait()
-		hang = true
+		hang.Store(true)
 		time.Sleep(11500 * time.Millisecond) // a report has begun
 		enqueued := time.Now()
 		enqueue(t, m, plain(1)...)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,12 +41,20 @@ type why struct {
 const kindsOfQueues = 20
 
 // lookWhy reads what explains why jobs of these queues wait. Where none do, it reads nothing.
-// On an adopted table it knows nothing.
-func lookWhy(ctx context.Context, db any, stats []dibs.QueueStats) (w why, err error) {
+// On an adopted table, and without the right to read the register, it knows nothing.
+func lookWhy(ctx context.Context, db any, stats []dibs.QueueStats) (why, error) {
 	read, ok := db.(holder)
 	if !ok || !slices.ContainsFunc(stats, held) {
-		return w, nil
+		return why{}, nil
 	}
+	w, err := readWhy(ctx, read, stats)
+	if errors.Is(err, dibs.ErrDenied) {
+		return why{}, nil
+	}
+	return w, err
+}
+
+func readWhy(ctx context.Context, read holder, stats []dibs.QueueStats) (w why, err error) {
 	w.stats, w.kinds = stats, map[string][]string{}
 	if w.queues, err = read.Queues(ctx); err != nil {
 		return w, err

@@ -138,6 +138,14 @@ func TestItIsSaidWhyNothingHappens(t *testing.T) {
 		c.ok("enqueue", "q", "1", "--kind", "late")
 		c.ok("claim", "q", "--kind", "png")
 		expect("all places taken", "busy group")
+		g := dibs.WorkerInfo{ID: dibs.Token{7}, Name: "g", Queues: []string{"g"}, Concurrency: 1, State: dibs.WorkerWorking}
+		c.put(g)
+		c.ok("enqueue", "g", "1", "--group", "g")
+		c.ok("enqueue", "g", "1", "--group", "g")
+		c.ok("claim", "g", "--lease", "1h")
+		if got := c.whyOf("g"); got != "group" { // another worker would not help
+			c.t.Errorf("only its group holds a job up: %q", got)
+		}
 		all.State, w.State = dibs.WorkerStopped, dibs.WorkerStopping
 		c.put(all)
 		c.put(w)
