@@ -149,7 +149,7 @@ func (w *why) workerHolds(s dibs.QueueStats, add func(hold)) {
 		return
 	}
 	if kinds := w.unhandled(s.Queue, live); len(kinds) > 0 {
-		add(hold{Reason: "no_worker_for_kind", Kinds: kinds, short: "no worker for " + clip(oneLine(kinds[0]), 20), Text: fmt.Sprintf("no worker of the queue handles %s", kindNames(kinds))})
+		add(hold{Reason: "no_worker_for_kind", Kinds: kinds, short: "unhandled kind " + clip(oneLine(kinds[0]), 20), Text: fmt.Sprintf("no worker of the queue handles %s", kindNames(kinds))})
 	}
 	if places, used := w.places(live); used >= places {
 		add(hold{Reason: "busy", short: "workers busy", Text: fmt.Sprintf("all places of its workers are taken (%s, %s)", plural(len(live), "worker"), plural(int(places), "place"))})

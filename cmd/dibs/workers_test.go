@@ -180,7 +180,7 @@ func TestTheReasonIsShownWhereOneLooks(t *testing.T) {
 
 Queues 1
   QUEUE  WAITING  LATER  BLOCKED  RUNNING  DEAD  OLDEST  WAIT  RUN  JOBS/S  HELD UP BY
-  q            3      1        0        0     0       T     -    -     0.0  no worker for pdf
+  q            3      1        0        0     0       T     -    -     0.0  unhandled kind pdf
 
   nothing is running
 
