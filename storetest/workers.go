@@ -254,7 +254,7 @@ func worksUnregistered(t *test) {
 	t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})
 	<-ran
 	stop()
-	back := "alter table dibs.hidden rename to worker"
+	back := "alter table hidden rename to worker"
 	if t.Database == SQLite.Database {
 		back = "alter table hidden rename to dibs_worker"
 	}
