@@ -41,6 +41,8 @@ func (r *run) loop(ctx context.Context) error {
 			r.written(a)
 		case a := <-r.sweeps.answers:
 			r.swept(a)
+		case a := <-r.registers.answers:
+			r.registered(a)
 		case <-timer.C:
 		}
 		now = time.Now()
@@ -48,7 +50,7 @@ func (r *run) loop(ctx context.Context) error {
 			end = nil
 			r.stopClaiming(now)
 		}
-		next := earliest(r.stop(now), r.startAhead(now), r.finish(now), r.claim(now), r.extend(now), r.sweep(now))
+		next := earliest(r.stop(now), r.startAhead(now), r.finish(now), r.claim(now), r.extend(now), r.sweep(now), r.register(now))
 		if r.stopped() {
 			return r.report()
 		}

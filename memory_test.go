@@ -25,6 +25,8 @@ type memory struct {
 	calls map[string]int
 	wake  chan struct{}
 	swept time.Time
+
+	registered []dibs.WorkerInfo // all entries given to Register
 }
 
 func newMemory() *memory {
@@ -280,6 +282,16 @@ func (m *memory) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJo
 		}
 	}
 	return taken, nil
+}
+
+func (m *memory) Register(ctx context.Context, w dibs.WorkerInfo) error {
+	if err := m.enter(ctx, "register"); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.registered = append(m.registered, w)
+	return nil
 }
 
 func (m *memory) Sweep(ctx context.Context) (dibs.Swept, error) {

@@ -70,7 +70,13 @@ func (r *run) leave() {
 	clear(r.running)
 }
 
-// stopped reports whether Run can return: no handler runs, and no outcome can still be written.
+// settled reports whether no handler runs, no outcome can still be written, and no claim may
+// have taken jobs.
+func (r *run) settled() bool {
+	return len(r.running) == 0 && (r.closed || len(r.unwritten) == 0) && !r.writes.busy && !r.claims.busy
+}
+
+// stopped reports whether Run can return.
 func (r *run) stopped() bool {
 	switch r.stage {
 	case working:
@@ -78,7 +84,7 @@ func (r *run) stopped() bool {
 	case gone:
 		return true
 	default:
-		return len(r.running) == 0 && (r.closed || len(r.unwritten) == 0) && !r.writes.busy && !r.claims.busy
+		return r.settled() && !r.registers.busy
 	}
 }
 

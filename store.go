@@ -42,6 +42,11 @@ type Store interface {
 	// another process is sweeping.
 	Sweep(ctx context.Context) (Swept, error)
 
+	// Register writes a worker's entry of the register of workers, or removes it if its State
+	// is WorkerStopped. Workers call it every 10 s; Admin.Workers lists the entries. On an
+	// adopted table it does nothing.
+	Register(ctx context.Context, w WorkerInfo) error
+
 	// Wakeups returns a channel that receives when the queue may have new work: at once when
 	// this process enqueues, or its Finish makes room in a group or under a limit; within
 	// milliseconds when another process does, if the database can notify. A wakeup may come
@@ -173,6 +178,13 @@ type Admin interface {
 	SetGroup(ctx context.Context, queue, group string, limit int) error
 	// Stats counts every queue, by name. Its cost grows with the queues that hold jobs, not with the jobs.
 	Stats(ctx context.Context) ([]QueueStats, error)
+
+	// Workers lists the register of workers by name: those that work, and those that were lost
+	// and have not been removed yet (WorkerKeptFor).
+	Workers(ctx context.Context) ([]WorkerInfo, error)
+	// DueKinds lists, sorted, the kinds of the due jobs among the first 1,000 that
+	// wait in a queue, by priority and start time. Jobs that their group blocks are not among them.
+	DueKinds(ctx context.Context, queue string) ([]string, error)
 
 	Schedules
 }

@@ -108,7 +108,10 @@ func (w *Worker) Run(ctx context.Context) error {
 		extends: newCall[Extended](),
 		writes:  newCall[struct{}](),
 		sweeps:  newCall[Swept](),
+
+		registers: newCall[struct{}](),
 	}
+	r.entry = entryOf(&r.Worker, r.kinds)
 	defer func() { // a hook may end the goroutine (runtime.Goexit)
 		close(r.over)
 		endCalls()
@@ -252,6 +255,11 @@ type run struct {
 	sweepAt time.Time // when to sweep, unless a claim comes before
 	sweepBy time.Time // when to sweep at the latest
 	sweeps  call[Swept]
+
+	entry      WorkerInfo // in the register of workers
+	registerAt time.Time  // when to report to it next
+	hasLeft    bool       // the removal of the entry has been sent
+	registers  call[struct{}]
 
 	stage     stage
 	stageEnd  time.Time

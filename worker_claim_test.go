@@ -53,16 +53,17 @@ func TestDueJobsStartWithinTwoSecondsByPollingAlone(t *testing.T) {
 	})
 }
 
-// An idle worker claims every 1.7 s, give or take a twentieth, and after each sweep, every 10 s.
+// An idle worker claims every 1.7 s, give or take a twentieth, and after each sweep, every 10 s;
+// as often it reports to the register of workers.
 func TestIdleWorkerMakesFewCalls(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, untilEnd))
 		time.Sleep(10 * time.Second)
-		claims, sweeps := m.count("claim"), m.count("sweep")
+		claims, sweeps, reports, all := m.count("claim"), m.count("sweep"), m.count("register"), m.total()
 		time.Sleep(100 * time.Second)
-		claims, sweeps = m.count("claim")-claims, m.count("sweep")-sweeps
-		if claims > 75 || sweeps > 11 {
-			t.Errorf("%d claims and %d sweeps in 100 s", claims, sweeps)
+		claims, sweeps, reports, all = m.count("claim")-claims, m.count("sweep")-sweeps, m.count("register")-reports, m.total()-all
+		if claims > 75 || sweeps > 11 || reports < 9 || reports > 10 || all >= 100 {
+			t.Errorf("%d claims, %d sweeps and %d reports to the register in 100 s, %d calls in all", claims, sweeps, reports, all)
 		}
 		stopped(t, stop)
 	})

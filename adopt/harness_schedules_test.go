@@ -32,5 +32,11 @@ func (noSchedules) NextTicks(context.Context, dibs.Schedule, int) ([]time.Time, 
 	return nil, errHarness
 }
 
+func (noSchedules) Register(context.Context, dibs.WorkerInfo) error { return errHarness }
+
+func (noSchedules) Workers(context.Context) ([]dibs.WorkerInfo, error) { return nil, errHarness }
+
+func (noSchedules) DueKinds(context.Context, string) ([]string, error) { return nil, errHarness }
+
 // Wake wakes nobody: workers poll.
 func (*harnessIn) Wake() {}

@@ -36,13 +36,16 @@ func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
 				_, err := s.Sweep(t.Context())
 				return err
 			},
+			"register": func() error {
+				return s.Register(t.Context(), dibs.WorkerInfo{ID: dibs.Token{1}, Name: "w", Queues: []string{queue}, State: dibs.WorkerWorking})
+			},
 		}
 		for _, name := range []string{"sweep", "claim", "claim", "sweep"} { // these calls still learn lanes and merge counts
 			if err := calls[name](); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for name, want := range map[string][]string{"claim": want, "sweep": {"clock_due", "pending"}} {
+		for name, want := range map[string][]string{"claim": want, "sweep": {"clock_due", "pending"}, "register": {"put_worker"}} {
 			s.backdate(queue, 30*time.Second)
 			sent.transactions = nil
 			if err := calls[name](); err != nil {

@@ -218,6 +218,14 @@ func (v *everyVerb) operate() {
 	v.must(err)
 	_, err = s.Queues(ctx)
 	v.must(err)
+	w := dibs.WorkerInfo{ID: newToken(), Name: q, Queues: []string{q}, State: dibs.WorkerWorking}
+	v.must(s.Register(ctx, w))
+	_, err = s.Workers(ctx)
+	v.must(err)
+	_, err = s.DueKinds(ctx, q)
+	v.must(err)
+	w.State = dibs.WorkerStopped
+	v.must(s.Register(ctx, w))
 	v.must(s.SetSchedules(ctx, q, []dibs.Schedule{{Name: q, Spec: "@yearly", Kind: "k", Queue: q}}))
 	_, err = s.RunSchedule(ctx, q)
 	v.must(err)

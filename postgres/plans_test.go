@@ -45,8 +45,8 @@ type plan struct {
 	Plans    []plan
 }
 
-// small tables have a row per queue, or per group with a limit of its own.
-var small = []string{"queue", "turn", "group_limit"}
+// small tables have a row per queue, per group with a limit of its own, or per worker.
+var small = []string{"queue", "turn", "group_limit", "worker"}
 
 func (p plan) readRows(r reads) (rows float64) {
 	for _, child := range p.Plans {

@@ -248,6 +248,14 @@ func (e *explaining) operate() {
 	_, err = s.Stats(ctx)
 	e.must(err)
 	e.schedules()
+	w := dibs.WorkerInfo{ID: newToken(), Name: "w", Queues: []string{"q"}, State: dibs.WorkerWorking}
+	e.must(s.Register(ctx, w))
+	_, err = s.Workers(ctx)
+	e.must(err)
+	_, err = s.DueKinds(ctx, "q")
+	e.must(err)
+	w.State = dibs.WorkerStopped
+	e.must(s.Register(ctx, w))
 }
 
 // schedules has a schedule tick.

@@ -38,16 +38,18 @@ func (e *DeniedError) Unwrap() error { return e.Err }
 func (e *DeniedError) Is(target error) bool { return target == dibs.ErrDenied }
 
 // denied finds out which rights the role lacks. err is the server's error; without one,
-// denied returns nil if no right is lacking.
+// denied returns nil if no right is lacking that a worker cannot work without.
 func (s *Store) denied(ctx context.Context, err error) error {
 	e := &DeniedError{Err: err}
 	var objects []string
-	missing := map[string][]string{}
+	missing, cannotWork := map[string][]string{}, false
 	steps := []step{
 		{sql: "select current_user::pg_catalog.text", row: func(scan func(...any) error) error { return scan(&e.Role) }},
 		{sql: s.sql.get("rights"), args: []any{ident(s.o.schema())}, row: func(scan func(...any) error) error {
 			var object, right string
-			err := scan(&object, &right)
+			var optional bool
+			err := scan(&object, &right, &optional)
+			cannotWork = cannotWork || !optional
 			if missing[object] == nil {
 				objects = append(objects, object)
 			}
@@ -58,7 +60,7 @@ func (s *Store) denied(ctx context.Context, err error) error {
 	if failed := (readCommitted{s.sidePool}).run(ctx, steps...); failed != nil {
 		return cmp.Or(err, failed)
 	}
-	if len(objects) == 0 && err == nil {
+	if !cannotWork && err == nil {
 		return nil
 	}
 	e.Role = pgx.Identifier{e.Role}.Sanitize()

@@ -159,6 +159,40 @@ func TestGrantsOfAnErrorHelp(t *testing.T) {
 	t.Error("the role still lacks rights")
 }
 
+// The register of workers is the one table without which a worker works. The error of the
+// report says what to grant.
+func TestAWorkerWithoutTheRegisterWorks(t *testing.T) {
+	t.Parallel()
+	_, address := migrated(t, postgres.Options{})
+	role := pgtest.Role(t, address, pgtest.Grants...)
+	name, err := url.Parse(role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := connect(t, address)
+	execute(t, owner, "revoke all on dibs.worker from "+name.User.Username())
+	db := opened(t, role, postgres.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	failed := make(chan error, 10)
+	w := &dibs.Worker{Store: db, Hooks: dibs.Hooks{Log: slog.New(slog.DiscardHandler), Error: func(_ string, err error) { failed <- err }}}
+	ran := make(chan bool, 1)
+	w.HandleRaw("k", func(context.Context, *dibs.RawJob) error { ran <- true; return nil })
+	working, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(working) }()
+	refused(t, "register", func() error { return <-failed })
+	if _, err := db.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}}); err != nil {
+		t.Fatal(err)
+	}
+	<-ran
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("Run gave %v", err)
+	}
+	refused(t, "workers", func() error { _, err := db.Workers(ctx); return err })
+}
+
 // A worker whose role lacks a right ends at once; one that loses a right later goes on.
 func TestAWorkerWithoutRightsEnds(t *testing.T) {
 	t.Parallel()

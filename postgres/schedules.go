@@ -94,39 +94,39 @@ const scheduleRounds = 200
 
 // changeSchedule has f make the new schedule out of the old one, which has the version 0 if
 // there is none, and stores it.
-func (s *Store) changeSchedule(ctx context.Context, name string, f func(old scheduleRow) (dibs.Schedule, error)) (dibs.Schedule, error) {
-	if err := s.check(ctx, "set schedule"); err != nil {
+func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old scheduleRow) (dibs.Schedule, error)) (dibs.Schedule, error) {
+	if err := s.check(ctx, op); err != nil {
 		return dibs.Schedule{}, err
 	}
 	for range scheduleRounds {
 		old, now, err := s.schedule(ctx, name)
 		if err != nil {
-			return dibs.Schedule{}, classify("set schedule", err)
+			return dibs.Schedule{}, classify(op, err)
 		}
 		next, err := f(old)
 		if err != nil {
-			return dibs.Schedule{}, classifyInput("change schedule", err)
+			return dibs.Schedule{}, classifyInput(op, err)
 		}
 		var replaced *dibs.Schedule
 		if next.Owner = ""; old.version > 0 {
 			replaced, next.Owner = &old.Schedule, old.Owner
 		}
 		if next, err = ticks.Check(next, replaced, s.payloadLimit(ctx)); err != nil {
-			return dibs.Schedule{}, classifyInput("set schedule", err)
+			return dibs.Schedule{}, classifyInput(op, err)
 		}
 		if err := ticks.Place(&next, replaced, now); err != nil {
 			return dibs.Schedule{}, err
 		}
 		done, err := s.putSchedule(ctx, s.upkeep, &next, old.version)
 		if err != nil {
-			return dibs.Schedule{}, classify("set schedule", err)
+			return dibs.Schedule{}, classify(op, err)
 		}
 		if done {
 			s.lookForTicks(ctx)
 			return next, nil
 		}
 	}
-	return dibs.Schedule{}, checks.Failed("set schedule "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
+	return dibs.Schedule{}, checks.Failed(op+" "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
 }
 
 // putSchedule stores a schedule in place of the version old; done is false if there is
@@ -160,7 +160,7 @@ func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule) (dibs.Sched
 	if err := checks.Name("schedule.name", next.Name); err != nil {
 		return dibs.Schedule{}, err
 	}
-	return s.changeSchedule(ctx, next.Name, func(scheduleRow) (dibs.Schedule, error) { return next, nil })
+	return s.changeSchedule(ctx, "set schedule", next.Name, func(scheduleRow) (dibs.Schedule, error) { return next, nil })
 }
 
 // ChangeSchedule implements dibs.Schedules.
@@ -171,7 +171,7 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 	if f == nil {
 		return dibs.Schedule{}, &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that changes the schedule"}
 	}
-	return s.changeSchedule(ctx, name, func(old scheduleRow) (dibs.Schedule, error) {
+	return s.changeSchedule(ctx, "change schedule", name, func(old scheduleRow) (dibs.Schedule, error) {
 		if old.version == 0 {
 			return old.Schedule, unknownSchedule(name)
 		}

@@ -52,8 +52,8 @@ func (s *session) schedules(name any) ([]dibs.Schedule, error) {
 
 // changeSchedule has f make the new schedule out of the old one, which is nil if there is
 // none, and stores it.
-func (s *Store) changeSchedule(ctx context.Context, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (after dibs.Schedule, err error) {
-	err = s.write(ctx, "set schedule", func(tx *session) error {
+func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (after dibs.Schedule, err error) {
+	err = s.write(ctx, op, func(tx *session) error {
 		list, err := tx.schedules(name)
 		if err != nil {
 			return err
@@ -114,7 +114,7 @@ func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule) (dibs.Sched
 	if err := checks.Name("schedule.name", next.Name); err != nil {
 		return dibs.Schedule{}, err
 	}
-	return s.changeSchedule(ctx, next.Name, func(*dibs.Schedule) (dibs.Schedule, error) { return next, nil })
+	return s.changeSchedule(ctx, "set schedule", next.Name, func(*dibs.Schedule) (dibs.Schedule, error) { return next, nil })
 }
 
 // ChangeSchedule has f change a schedule: see dibs.Schedules.
@@ -125,7 +125,7 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 	if f == nil {
 		return dibs.Schedule{}, &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that changes the schedule"}
 	}
-	return s.changeSchedule(ctx, name, func(old *dibs.Schedule) (dibs.Schedule, error) {
+	return s.changeSchedule(ctx, "change schedule", name, func(old *dibs.Schedule) (dibs.Schedule, error) {
 		if old == nil {
 			return dibs.Schedule{}, unknownSchedule(name)
 		}

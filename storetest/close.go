@@ -40,6 +40,9 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 		"SetQueue":  func() error { _, err := db.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)}); return err },
 		"SetGroup":  func() error { return db.SetGroup(ctx, dibs.DefaultQueue, "g", 2) },
 		"Stats":     func() error { _, err := db.Stats(ctx); return err },
+		"Workers":   func() error { _, err := db.Workers(ctx); return err },
+		"DueKinds":  func() error { _, err := db.DueKinds(ctx, "q"); return err },
+		"Register":  func() error { return db.Register(ctx, anEntry("w")) },
 		"Schedules": func() error { _, err := db.Schedules(ctx); return err },
 		"SetSchedule": func() error {
 			_, err := db.SetSchedule(ctx, dibs.Schedule{Name: "s", Spec: "@yearly", Kind: "k"})

@@ -154,6 +154,7 @@ func chapters() []chapter {
 		{name: "list", cases: listCases},
 		{name: "stats", cases: statsCases},
 		{name: "schedules", cases: scheduleCases},
+		{name: "workers", cases: workerCases},
 		{name: "repair", cases: repairCases},
 		{name: "limits", cases: limitCases},
 		{name: "wake", cases: wakeCases},

@@ -110,8 +110,8 @@ func TestColoursOnlyWhereTheyAreWanted(t *testing.T) {
 		a := newApp(strings.NewReader(""), &out, io.Discard)
 		a.color, a.outTTY = color, tty
 		a.writeJobs(jobs)
-		a.writeJob(jobs[0])
-		if err := a.writeStats([]dibs.QueueStats{{Queue: "q", Dead: 1}}); err != nil {
+		a.writeJob(jobs[0], nil)
+		if err := a.writeStats([]dibs.QueueStats{{Queue: "q", Dead: 1}}, &why{}); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

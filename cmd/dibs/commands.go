@@ -14,7 +14,7 @@ func addCommands(a *app, root *cobra.Command) {
 	}
 	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), a.adoptable(newWaitCmd(a)), ownJobsOnly(newEditCmd(a)), ownJobsOnly(newCancelCmd(a)), a.adoptable(newRequeueCmd(a)), ownJobsOnly(newPruneCmd(a)))
 	add(groupScripts, a.adoptable(newWorkCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
-	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a), newScheduleCmd(a))
+	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newWorkersCmd(a), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a), newScheduleCmd(a))
 	add(groupRest, newAdoptCmd(a), newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())
 }
@@ -35,6 +35,7 @@ var otherWords = map[string][]string{
 	"extend":   {"renew", "touch", "heartbeat", "keepalive", "keep-alive"},
 	"finish":   {"ack", "nack", "complete", "done", "fail", "report", "release", "snooze"},
 	"stats":    {"status", "count", "counts", "metrics", "info"},
+	"workers":  {"who", "ps", "processes", "consumers"},
 	"top":      {"watch", "monitor", "ui", "dashboard"},
 	"queue":    {"queues", "config", "settings", "limit", "limits"},
 	"pause":    {"stop", "suspend", "disable", "hold"},

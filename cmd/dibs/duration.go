@@ -138,6 +138,19 @@ func (f *timeFlag) String() string {
 
 func (f *timeFlag) Type() string { return "time" }
 
+// noTimeFlag is a timeFlag that may also be empty, for no time.
+type noTimeFlag struct{ timeFlag }
+
+func (f *noTimeFlag) Set(s string) error {
+	if s == "" {
+		f.timeFlag = timeFlag{}
+		return nil
+	}
+	return f.timeFlag.Set(s)
+}
+
+func (f *noTimeFlag) time() time.Time { return time.Time(f.timeFlag) }
+
 // seconds is a duration that JSON writes as a number of seconds. It also reads strings.
 type seconds time.Duration
 

@@ -63,10 +63,18 @@ func (a *app) list(ctx context.Context, db jobTable, f dibs.Filter, all bool) er
 	if err := checkQueue(ctx, db, f.Queue); err != nil {
 		return err
 	}
-	for first := true; ; {
+	first := true
+	var w why
+	var waiting []dibs.QueueStats // queues of the first page's jobs that wait
+	for pages := 0; ; pages++ {
 		page, err := db.List(ctx, f)
 		if err != nil {
 			return err
+		}
+		if pages == 0 {
+			if w, waiting, err = whyOf(ctx, db, page.Jobs...); err != nil {
+				return err
+			}
 		}
 		switch {
 		case a.json:
@@ -74,7 +82,8 @@ func (a *app) list(ctx context.Context, db jobTable, f dibs.Filter, all bool) er
 				page.Jobs = []*dibs.RawJob{}
 			}
 			legible(page.Jobs...)
-			err = a.writeJSON(page)
+			err = a.writeJSON(pageJSON{page, w.inQueues(waiting)})
+			waiting = nil
 		case len(page.Jobs) > 0:
 			a.writeJobs(page.Jobs)
 			first = false
@@ -84,16 +93,24 @@ func (a *app) list(ctx context.Context, db jobTable, f dibs.Filter, all bool) er
 			fmt.Fprintln(a.stdout, "no such jobs among the first 100,000")
 		}
 		if err != nil || page.Next == "" {
+			a.writeWhy(&w, waiting)
 			return err
 		}
 		if !all {
 			if !a.json {
 				fmt.Fprintf(a.stdout, "%s\n", a.paint(faint, "there are more: --after "+page.Next+", or --all"))
+				a.writeWhy(&w, waiting)
 			}
 			return nil
 		}
 		f.After = page.Next
 	}
+}
+
+// pageJSON is a page with the reasons why due jobs do not start in the queues of its jobs.
+type pageJSON struct {
+	dibs.Page
+	Why []hold `json:"why,omitempty"`
 }
 
 func (a *app) writeJobs(jobs []*dibs.RawJob) {

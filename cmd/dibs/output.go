@@ -104,6 +104,13 @@ the direction of text, are written as \u escapes.
               between its parts; 'dibs show ID --payload' writes it as it is. With --table,
               "key" is the id of the row where that is no whole number from 1 on: use it, and
               not the id, which many programs round; without a limit, max_attempts is 0.
+  workers     as 'workers' writes them: id, name, host, pid, version, queues, kinds (null: all),
+              concurrency, state (working, stopping, lost), since, seen, queues_paused, running:
+              queue, jobs (how many) and ids (100 of them). A name that holds jobs and
+              is no worker has only name and running
+  why         why due jobs do not start, of 'stats' and 'top' for each queue, of 'show' for the
+              job, of 'ls' with queue: reason (paused, no_worker, stopping,
+              no_worker_for_kind, limit, busy, group), kinds, text. Left out where none is known
   schedules   as 'schedule' writes them: name, spec, zone, queue, kind, payload, metadata,
               priority, max_attempts, group, jitter, missed (once, skip, all), missed_limit,
               skip_overlap, start, end, paused, owner, next, last_tick, last_job, since.

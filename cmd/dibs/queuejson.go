@@ -67,6 +67,12 @@ type statsJSON struct {
 	Throughput    float64 `json:"throughput"`
 }
 
+// heldStatsJSON are statistics with the reasons why due jobs do not start.
+type heldStatsJSON struct {
+	statsJSON
+	Why []hold `json:"why,omitempty"`
+}
+
 // tableStatsJSON holds the statistics that an adopted table knows.
 type tableStatsJSON struct {
 	Queue     string `json:"queue"`
@@ -83,9 +89,9 @@ type tableStatsJSON struct {
 	Throughput *float64 `json:"throughput,omitempty"`
 }
 
-func (a *app) statsJSON(s dibs.QueueStats) any {
+func (a *app) statsJSON(s dibs.QueueStats, w *why) any {
 	if a.adopted == nil {
-		return statsJSONOf(s)
+		return heldStatsJSON{statsJSONOf(s), w.of(s)}
 	}
 	out := tableStatsJSON{Queue: s.Queue, Waiting: s.Waiting, Running: s.Running}
 	if a.adopted.knows("LATER") {

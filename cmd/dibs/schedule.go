@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/spf13/cobra"
 )
 
@@ -97,7 +98,8 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 		Use:   "set NAME [flags]",
 		Short: "Change a schedule",
 		Example: `  dibs schedule set report --cron '30 8 * * mon-fri'
-  dibs schedule set report --end 2027-01-01`,
+  dibs schedule set report --end 2027-01-01
+  dibs schedule set report --end ''          no end any more`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.apply(cmd, &dibs.Schedule{}); err != nil {
@@ -106,7 +108,7 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				s, err := db.ChangeSchedule(cmd.Context(), args[0], func(s *dibs.Schedule) { _ = f.apply(cmd, s) }) // it has succeeded before
 				if err != nil {
-					return scheduleError(err)
+					return scheduleError("set", err)
 				}
 				return a.showSchedule(cmd.Context(), db, s)
 			})
@@ -117,8 +119,12 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-// scheduleError adds what to do about a schedule that does not exist.
-func scheduleError(err error) error {
+// scheduleError says what failed, and what to do about a schedule that does not exist.
+func scheduleError(verb string, err error) error {
+	if errors.Is(err, dibs.ErrInvalid) { // it names a field
+		return err
+	}
+	err = checks.Failed(verb+" schedule", err)
 	if errors.Is(err, dibs.ErrUnknownSchedule) {
 		return &hintError{err, "'dibs schedule ls' lists them"}
 	}
@@ -126,7 +132,7 @@ func scheduleError(err error) error {
 }
 
 // withSchedule runs f with an existing schedule.
-func (a *app) withSchedule(ctx context.Context, name string, f func(dibs.Database, dibs.Schedule) error) error {
+func (a *app) withSchedule(ctx context.Context, verb, name string, f func(dibs.Database, dibs.Schedule) error) error {
 	return a.withExistingDatabase(ctx, func(db dibs.Database) error {
 		list, err := db.Schedules(ctx)
 		if err != nil {
@@ -137,7 +143,7 @@ func (a *app) withSchedule(ctx context.Context, name string, f func(dibs.Databas
 				return f(db, s)
 			}
 		}
-		return scheduleError(fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name))
+		return scheduleError(verb, fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name))
 	})
 }
 
@@ -164,7 +170,7 @@ func newScheduleShowCmd(a *app) *cobra.Command {
 		Short: "Show a schedule and its next ticks",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withSchedule(cmd.Context(), args[0], func(db dibs.Database, s dibs.Schedule) error {
+			return a.withSchedule(cmd.Context(), "show", args[0], func(db dibs.Database, s dibs.Schedule) error {
 				return a.showSchedule(cmd.Context(), db, s)
 			})
 		},
@@ -176,9 +182,12 @@ func newScheduleNextCmd(a *app) *cobra.Command {
 	n := 5
 	var f scheduleFlags
 	cmd := &cobra.Command{
-		Use:   "next [NAME] [-n N] [--cron SPEC | --every DURATION] [--zone ZONE]",
+		Use:   "next [NAME] [flags]",
 		Short: "List the next ticks of a schedule, or of a spec",
+		Long: `List the next ticks of a schedule from now on, or of a spec. With a name and flags, list those
+that it would have with these: nothing is changed.`,
 		Example: `  dibs schedule next report -n 10
+  dibs schedule next report --start 2027-01-01
   dibs schedule next --cron '0 9 * * mon-fri' --zone Europe/Berlin`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -193,7 +202,7 @@ func newScheduleNextCmd(a *app) *cobra.Command {
 				return a.listTicks(s, next)
 			}
 			if len(args) > 0 {
-				return a.withSchedule(cmd.Context(), args[0], list)
+				return a.withSchedule(cmd.Context(), "next ticks of", args[0], list)
 			}
 			if f.cron == "" && f.every == 0 {
 				return usagef(cmd, "of what? name a schedule, or give --cron or --every")
@@ -208,20 +217,24 @@ func newScheduleNextCmd(a *app) *cobra.Command {
 }
 
 func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {
+	verb := "resume"
+	if pause {
+		verb = "pause"
+	}
 	cmd := &cobra.Command{
 		Use:   "pause NAME...",
 		Short: "Pause schedules; ticks that pass meanwhile are left out",
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
-				if err := a.knowsAll(cmd.Context(), db, args); err != nil {
+				if err := a.knowsAll(cmd.Context(), db, verb, args); err != nil {
 					return err
 				}
 				for _, name := range args {
 					s, err := db.ChangeSchedule(cmd.Context(), name, func(s *dibs.Schedule) { s.Paused = pause })
 					switch {
 					case err != nil:
-						return scheduleError(err)
+						return scheduleError(verb, err)
 					case a.json:
 						a.tell(scheduleJSONOf(s))
 					case pause:
@@ -251,7 +264,7 @@ func newScheduleRunCmd(a *app) *cobra.Command {
 				e, err := db.RunSchedule(cmd.Context(), args[0])
 				switch {
 				case err != nil:
-					return scheduleError(err)
+					return scheduleError("run", err)
 				case a.json:
 					a.tell(e)
 				default:
@@ -271,12 +284,12 @@ func newScheduleRmCmd(a *app) *cobra.Command {
 		Args:  cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
-				if err := a.knowsAll(cmd.Context(), db, args); err != nil {
+				if err := a.knowsAll(cmd.Context(), db, "delete", args); err != nil {
 					return err
 				}
 				for _, name := range args {
 					if err := db.DeleteSchedule(cmd.Context(), name); err != nil {
-						return scheduleError(err)
+						return scheduleError("delete", err)
 					}
 					if a.json {
 						a.tell(map[string]string{"deleted": name})
@@ -292,14 +305,14 @@ func newScheduleRmCmd(a *app) *cobra.Command {
 }
 
 // knowsAll refuses a list of names of which one is wrong, before anything is changed.
-func (a *app) knowsAll(ctx context.Context, db dibs.Database, names []string) error {
+func (a *app) knowsAll(ctx context.Context, db dibs.Database, verb string, names []string) error {
 	list, err := db.Schedules(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(list, func(s dibs.Schedule) bool { return s.Name == name }) {
-			return scheduleError(fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name))
+			return scheduleError(verb, fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name))
 		}
 	}
 	return nil

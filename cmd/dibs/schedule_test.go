@@ -34,6 +34,16 @@ func TestSchedules(t *testing.T) {
 		c.fails(exitUsage, "", []string{"schedule", "add", "tidy", "--every", "1m"}, `name: schedule "tidy" exists already`, "dibs schedule set")
 		c.ok("schedule", "set", "tidy", "--every", "2m", "--payload", "5")
 		c.has(c.row(c.ok("schedule", "show", "tidy", "--json")), object{"spec": "every 2m", "payload": 5})
+		c.ok("schedule", "set", "tidy", "--start", "2100-01-01T00:00:00Z", "--end", "2100-01-02T00:00:00Z")
+		c.has(c.row(c.ok("schedule", "show", "tidy", "--json")), object{"start": "2100-01-01T00:00:00Z", "end": "2100-01-02T00:00:00Z", "next": "2100-01-01T00:00:00Z"})
+		c.ok("schedule", "set", "tidy", "--end", "")
+		c.ok("schedule", "set", "tidy", "--start", "")
+		c.hasNot(c.row(c.ok("schedule", "show", "tidy", "--json")), "start", "end")
+		next := c.rows(c.ok("schedule", "next", "tidy", "--start", "2100-01-01T00:00:00Z", "--end", "2100-01-01T00:02:00Z", "--json"))
+		if len(next) != 2 || next[0]["tick"] != "2100-01-01T00:00:00Z" || next[1]["tick"] != "2100-01-01T00:02:00Z" {
+			c.t.Errorf("dibs schedule next with a start and an end writes %v", next)
+		}
+		c.hasNot(c.row(c.ok("schedule", "show", "tidy", "--json")), "start", "end")
 		c.ok("schedule", "set", "report", "--missed", "skip")
 		c.has(c.row(c.ok("schedule", "show", "report", "--json")), object{"missed": "skip", "skip_overlap": true})
 
@@ -67,12 +77,17 @@ func TestMistakesWithSchedules(t *testing.T) {
 		c.fails(exitNotFound, "", []string{"schedule", "rm", "kept", "x"}, `unknown schedule "x"`)
 		c.has(c.row(c.ok("schedule", "ls", "--json")), object{"name": "kept", "spec": "every 24h"})
 		c.ok("schedule", "rm", "kept")
-		for _, args := range [][]string{{"show", "x"}, {"set", "x", "--every", "1m"}, {"pause", "x"}, {"resume", "x"}, {"run", "x"}, {"rm", "x"}, {"next", "x"}} {
-			c.fails(exitNotFound, "", append([]string{"schedule"}, args...), "unknown schedule", "dibs schedule ls")
+		for _, args := range [][]string{{"show", "x"}, {"set", "x"}, {"pause", "x"}, {"resume", "x"}, {"run", "x"}, {"rm", "x"}, {"next", "x"}} {
+			verb := args[0]
+			if other, ok := map[string]string{"rm": "delete", "next": "next ticks of"}[verb]; ok {
+				verb = other
+			}
+			c.fails(exitNotFound, "", append([]string{"schedule"}, args...), "dibs: "+verb+" schedule: unknown schedule", "dibs schedule ls")
 		}
 		for _, test := range []struct{ message, args string }{
 			{"give --every or --cron", "add x"},
-			{"schedule.spec: ", "add x --cron nonsense"},
+			{`schedule.spec: "nonsense" has 1 field; cron has five`, "add x --cron nonsense"},
+			{`schedule.spec: "@sometimes" is not known; there are @hourly`, "add x --cron @sometimes"},
 			{"schedule.spec: the interval must be", "add x --every 1ms"},
 			{"schedule.zone: ", "add x --every 1m --zone Nowhere"},
 			{"schedule.payload: ", "add x --every 1m --payload {"},

@@ -26,7 +26,7 @@ type scheduleFlags struct {
 	missed      string
 	missedLimit int
 	skipOverlap bool
-	start, end  timeFlag
+	start, end  noTimeFlag
 	paused      bool
 }
 
@@ -35,6 +35,8 @@ func (f *scheduleFlags) addSpec(cmd *cobra.Command) {
 	fs.Var(&f.every, "every", "interval between ticks, at least 1s")
 	fs.StringVar(&f.cron, "cron", "", "`SPEC` of the ticks: five or six fields, or a word such as @daily")
 	fs.StringVar(&f.zone, "zone", "UTC", "time `ZONE` of --cron, such as Europe/Berlin")
+	fs.Var(&f.start, "start", "`TIME` before which there is no tick; without a zone it is this machine's;\n'' for none")
+	fs.Var(&f.end, "end", "`TIME` after which there is no tick; '' for none")
 	cmd.MarkFlagsMutuallyExclusive("every", "cron")
 }
 
@@ -52,8 +54,6 @@ func (f *scheduleFlags) add(cmd *cobra.Command) {
 	fs.StringVar(&f.missed, "missed", string(dibs.MissedOnce), "what becomes of ticks that passed while nobody worked: once (one\njob for all of them), skip or all")
 	fs.IntVar(&f.missedLimit, "missed-limit", dibs.DefaultMissedLimit, "for --missed all: how many jobs at most")
 	fs.BoolVar(&f.skipOverlap, "skip-overlap", false, "no job while the one of the tick before has not ended")
-	fs.Var(&f.start, "start", "`TIME` before which there is no tick; without a zone it is this machine's")
-	fs.Var(&f.end, "end", "`TIME` after which there is no tick")
 }
 
 // apply makes the changes that the flags ask for.
@@ -73,8 +73,8 @@ func (f *scheduleFlags) apply(cmd *cobra.Command, s *dibs.Schedule) error {
 		"jitter":       func() { s.Jitter = time.Duration(f.jitter) },
 		"missed-limit": func() { s.MissedLimit = f.missedLimit },
 		"skip-overlap": func() { s.SkipOverlap = f.skipOverlap },
-		"start":        func() { s.Start = time.Time(f.start) },
-		"end":          func() { s.End = time.Time(f.end) },
+		"start":        func() { s.Start = f.start.time() },
+		"end":          func() { s.End = f.end.time() },
 		"paused":       func() { s.Paused = f.paused },
 	} {
 		if changed(name) {

@@ -42,10 +42,17 @@ func newShowCmd(a *app) *cobra.Command {
 				case result:
 					err = a.writeRaw(j.Result)
 				case a.json:
+					var w why
+					if w, _, err = whyOf(cmd.Context(), db, j); err != nil {
+						return err
+					}
 					legible(j)
-					err = a.writeJSON(j)
+					err = a.writeJSON(heldJobJSON{j, w.ofJob(j)})
 				default:
-					a.writeJob(j)
+					var w why
+					if w, _, err = whyOf(cmd.Context(), db, j); err == nil {
+						a.writeJob(j, w.ofJob(j))
+					}
 				}
 				return err
 			})
@@ -67,8 +74,14 @@ func (a *app) writeRaw(raw []byte) error {
 	return err
 }
 
-// writeJob writes a job as text.
-func (a *app) writeJob(j *dibs.RawJob) {
+// heldJobJSON is a job with the reasons why it does not start.
+type heldJobJSON struct {
+	*dibs.RawJob
+	Why []hold `json:"why,omitempty"`
+}
+
+// writeJob writes a job as text, with the reasons why it does not start.
+func (a *app) writeJob(j *dibs.RawJob, why []hold) {
 	now := time.Now()
 	line := func(name, value string) {
 		if value != "" {
@@ -109,6 +122,9 @@ func (a *app) writeJob(j *dibs.RawJob) {
 	line("tick", at(j.Tick))
 	line("created", at(j.CreatedAt))
 	line("run_at", at(j.RunAt))
+	for i, h := range why {
+		line(map[bool]string{true: "held up"}[i == 0], a.paint(yellow, h.Text))
+	}
 	line("claimed", at(j.ClaimedAt))
 	line("finished", at(j.FinishedAt))
 	line("worker", printable(j.Worker))

@@ -25,6 +25,9 @@ the queues are, and slows nobody down.
              about the last 5 minutes
   JOBS/S     jobs completed a second over the same time
 
+Where due jobs do not start, it says why (--json: why), as far as it can be known from the
+register of workers ('dibs workers'), the settings, and the kinds of the first 1,000 jobs.
+
 With --table it counts the rows that have not ended, by reading all of them. Rows that wait
 for a place in their group count as WAITING. Values that the table does not have are left out.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,7 +36,11 @@ for a place in their group count as WAITING. Values that the table does not have
 				if err != nil {
 					return err
 				}
-				return a.writeStats(stats)
+				w, err := lookWhy(cmd.Context(), db, stats)
+				if err != nil {
+					return err
+				}
+				return a.writeStats(stats, &w)
 			})
 		},
 		ValidArgsFunction: a.completeQueues,
@@ -60,10 +67,10 @@ func pickStats(ctx context.Context, db jobTable, names []string) ([]dibs.QueueSt
 	return picked, nil
 }
 
-func (a *app) writeStats(stats []dibs.QueueStats) error {
+func (a *app) writeStats(stats []dibs.QueueStats, w *why) error {
 	if a.json {
 		for _, s := range stats {
-			if err := a.writeJSON(a.statsJSON(s)); err != nil {
+			if err := a.writeJSON(a.statsJSON(s, w)); err != nil {
 				return err
 			}
 		}
@@ -82,6 +89,7 @@ func (a *app) writeStats(stats []dibs.QueueStats) error {
 		t.SuppressEmptyColumns()
 	}
 	t.Render()
+	a.writeWhy(w, stats)
 	return nil
 }
 

@@ -99,7 +99,7 @@ func (a *app) topJSON(s snapshot) topJSON {
 		Queues: []any{}, Running: s.running, RunningMore: s.runningMore, Dead: s.dead, DeadMore: s.deadMore,
 	}
 	for _, q := range s.queues {
-		out.Queues = append(out.Queues, a.statsJSON(q))
+		out.Queues = append(out.Queues, a.statsJSON(q, &s.why))
 	}
 	if out.Running == nil {
 		out.Running = []*dibs.RawJob{}

@@ -23,6 +23,7 @@ type snapshot struct {
 	at    time.Time // time of the query, by this machine's clock
 
 	queues                []dibs.QueueStats
+	why                   why
 	running, dead         []*dibs.RawJob
 	runningMore, deadMore bool         // there are more such jobs than topJobs
 	job                   *dibs.RawJob // nil if the opened job no longer exists
@@ -33,6 +34,9 @@ func readSnapshot(ctx context.Context, db jobTable, q topQuery) (snapshot, error
 	s := snapshot{query: q, at: time.Now()}
 	var err error
 	if s.queues, err = db.Stats(ctx); err != nil {
+		return s, err
+	}
+	if s.why, err = lookWhy(ctx, db, s.queues); err != nil {
 		return s, err
 	}
 	page, err := db.List(ctx, dibs.Filter{Queue: q.queue, State: dibs.Running, Limit: topJobs})

@@ -65,13 +65,22 @@ func (v *topView) queueTable() topTable {
 			{"WAIT", true, false},
 			{"RUN", true, false},
 			{"JOBS/S", true, false},
+			{"HELD UP BY", false, true},
 		},
 		empty: "no queues yet; 'dibs enqueue' makes them",
 	}
+	anyHeld := false
 	for _, q := range v.snap.queues {
 		rate := topCell{v.app.rate(q), plain}
 		if q.Paused {
 			rate = topCell{"paused", yellow}
+		}
+		var whyNot topCell
+		for _, h := range v.snap.why.of(q) {
+			if h.Reason != "paused" {
+				whyNot, anyHeld = topCell{h.short, yellow}, true
+				break
+			}
 		}
 		t.rows = append(t.rows, []topCell{
 			{printable(q.Queue), plain},
@@ -84,7 +93,14 @@ func (v *topView) queueTable() topTable {
 			{dash(q.Claimed > 0, roughly(q.AvgWait)), plain},
 			{dash(q.Succeeded+q.Failed > 0, roughly(q.AvgRun)), plain},
 			rate,
+			whyNot,
 		})
+	}
+	if !anyHeld {
+		t.columns = t.columns[:len(t.columns)-1]
+		for i := range t.rows {
+			t.rows[i] = t.rows[i][:len(t.columns)]
+		}
 	}
 	return t
 }

@@ -3,6 +3,7 @@ package checks
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,9 @@ import (
 
 	"github.com/dibs-queue/dibs"
 )
+
+// maxKinds is how many kinds one claim can ask for.
+const maxKinds = 1000
 
 // Claim checks a request and fills in its default queue.
 func Claim(r *dibs.ClaimRequest) error {
@@ -22,8 +26,8 @@ func Claim(r *dibs.ClaimRequest) error {
 	if r.Ahead < 0 || r.Ahead > r.N {
 		return invalid("ahead", "must be 0 to n, %d, got %d", r.N, r.Ahead)
 	}
-	if len(r.Kinds) > 1000 {
-		return invalid("kinds", "must be at most 1000, got %d", len(r.Kinds))
+	if len(r.Kinds) > maxKinds {
+		return invalid("kinds", "must be at most %d, got %d", maxKinds, len(r.Kinds))
 	}
 	for i, k := range r.Kinds {
 		if err := Name(fmt.Sprintf("kinds[%d]", i), k); err != nil {
@@ -39,6 +43,39 @@ func Resume(r *dibs.ClaimRequest) error {
 		r.Queue = dibs.DefaultQueue
 	}
 	return first(Name("queue", r.Queue), Name("worker", r.Worker), lease(r.Lease, true))
+}
+
+// Worker checks an entry for the register of workers.
+func Worker(w *dibs.WorkerInfo) error {
+	for _, list := range []struct {
+		field string
+		names []string
+	}{{"queues", w.Queues}, {"kinds", w.Kinds}} {
+		if len(list.names) > maxKinds {
+			return invalid("worker."+list.field, "must be at most %d, got %d", maxKinds, len(list.names))
+		}
+		for i, name := range list.names {
+			if err := Name(fmt.Sprintf("worker.%s[%d]", list.field, i), name); err != nil {
+				return err
+			}
+		}
+	}
+	if len(w.Kinds) == 0 {
+		w.Kinds = nil
+	}
+	switch {
+	case w.ID.IsZero():
+		return invalid("worker.id", "is missing")
+	case len(w.Queues) == 0:
+		return invalid("worker.queues", "is missing")
+	case w.PID < 0 || w.PID > math.MaxInt32:
+		return invalid("worker.pid", "must be 0 to %d, got %d", math.MaxInt32, w.PID)
+	case w.Concurrency < 0 || w.Concurrency > dibs.MaxBatch:
+		return invalid("worker.concurrency", "must be 0 to %d, got %d", dibs.MaxBatch, w.Concurrency)
+	case w.State != dibs.WorkerWorking && w.State != dibs.WorkerStopping && w.State != dibs.WorkerStopped:
+		return invalid("worker.state", "must be %s, %s or %s, got %q", dibs.WorkerWorking, dibs.WorkerStopping, dibs.WorkerStopped, clip(w.State))
+	}
+	return first(Name("worker.name", w.Name), text("worker.host", w.Host, dibs.MaxName), text("worker.version", w.Version, dibs.MaxName))
 }
 
 // Extend checks leases and their new length, and returns the leases with texts of progress

@@ -68,7 +68,7 @@ func Parse(s *dibs.Schedule, since time.Time) (*Spec, error) {
 	}
 	parsed, err := parser.Parse(spec)
 	if err != nil {
-		return nil, invalid("spec", "%q: %v", spec, err)
+		return nil, mistake(spec)
 	}
 	fields, ok := parsed.(*cron.SpecSchedule)
 	if !ok {

@@ -65,6 +65,24 @@ create table dibs.schedule (
 );
 create index schedule_next on dibs.schedule (next_at) where next_at is not null;
 
+-- The register of workers: one row for each run of a worker. A row is small and written
+-- every ten seconds, without a change of its index.
+create table dibs.worker (
+    id          uuid primary key,
+    name        text collate "C" not null,
+    host        text not null,
+    pid         int not null,
+    version     text not null,
+    queues      text[] not null,
+    kinds       text[], -- null: all
+    concurrency int not null,
+    state       text not null,
+    since       timestamptz not null,
+    seen_at     timestamptz not null
+) with (
+    fillfactor = 50
+);
+
 create sequence dibs.job_id;
 
 -- Live jobs. No index contains the columns that claim and extend change (token,

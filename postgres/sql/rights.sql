@@ -1,6 +1,6 @@
 -- Purpose: list the rights of a worker that the role lacks.
 -- Parameters: $1 the schema, as it is written in SQL.
--- Columns out: the object, as GRANT names it; the right.
+-- Columns out: the object, as GRANT names it; the right; whether it can work without.
 -- Concurrency: a plain read of the catalogs, which every role may read.
 with needed (name, kind, rights) as (
     values
@@ -15,16 +15,18 @@ with needed (name, kind, rights) as (
         ('turn', 'r', array['select', 'insert', 'update', 'delete']),
         ('unique_window', 'r', array['select', 'insert', 'update', 'delete']),
         ('schedule', 'r', array['select', 'insert', 'update', 'delete']),
+        ('worker', 'r', array['select', 'insert', 'update', 'delete']),
         ('group_limit', 'r', array['select', 'insert', 'update', 'delete']),
         ('migration', 'r', array['select']),
         ('job_id', 'S', array['usage'])
 )
-select 'schema ' || $1::text, 'usage'
+select 'schema ' || $1::text, 'usage', false
 where not has_schema_privilege(to_regnamespace($1::text)::oid, 'usage')
 union all
 select
     case when n.kind = 'S' then 'sequence ' else '' end || $1::text || '.' || n.name,
-    a.name
+    a.name,
+    n.name = 'worker'
 from needed n
 join pg_catalog.pg_class c on c.relname = n.name::name and c.relnamespace = to_regnamespace($1::text)::oid
 cross join lateral unnest(n.rights) as a (name)

@@ -56,6 +56,21 @@ create table dibs_schedule (
 
 create index dibs_schedule_next on dibs_schedule (next_at) where next_at is not null;
 
+-- The register of workers: one row for each run of a worker, written every ten seconds.
+create table dibs_worker (
+  id blob primary key,
+  name text not null,
+  host text not null,
+  pid integer not null,
+  version text not null,
+  queues text not null, -- JSON array
+  kinds text, -- JSON array; null: all
+  concurrency integer not null,
+  state text not null,
+  since integer not null,
+  seen_at integer not null
+) strict;
+
 -- Live jobs. gate: 0 ready (or claimed), 1 blocked by its group, 2 grouped and not yet due,
 -- 3 claimed in a queue with a concurrency limit.
 create table dibs_job (

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+)
+
+func newWorkersCmd(a *app) *cobra.Command {
+	var jobs bool
+	cmd := &cobra.Command{
+		Use:   "workers",
+		Short: "List the workers and what they hold",
+		Long: fmt.Sprintf(`List the workers of all queues, and the jobs that they hold.
+
+  STATE      working; stopping, if it only waits for its last jobs; queue paused, if all its
+             queues are; lost, if the database has not seen it for %s: it has
+             crashed, or cannot reach the database. Lost ones are listed for up to %s.
+             A dash: a name that holds jobs and is no worker, as of 'dibs claim'
+  KINDS      that it has handlers for; * for all
+  RUNNING    jobs that it holds, of its places; with --jobs, which
+  SEEN       how long ago it last reported, as it does every 10 s
+
+Workers of the same name share what jobs are listed for that name. Workers on an adopted table
+are not listed.`, formatDuration(dibs.WorkerLostAfter), formatDuration(dibs.WorkerKeptFor)),
+		Example: `  dibs workers
+  dibs workers --json | jq 'select(.state == "lost") | .name'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				list, more, err := readWorkers(cmd.Context(), db)
+				if err != nil {
+					return err
+				}
+				return a.writeWorkers(list, more, jobs)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&jobs, "jobs", false, "list the ids of the jobs, up to 20 for each")
+	return cmd
+}
+
+// workerLine is a worker with what it holds.
+type workerLine struct {
+	dibs.WorkerInfo
+	QueuesPaused bool       `json:"queues_paused"`
+	Running      []heldJobs `json:"running"`
+	registered   bool
+}
+
+// heldJobs are what a worker holds of one queue.
+type heldJobs struct {
+	Queue string  `json:"queue"`
+	Jobs  int     `json:"jobs"`
+	IDs   []int64 `json:"ids"` // the newest of them
+}
+
+const (
+	heldPage = 100    // jobs of one call: their payloads may be large
+	heldMost = 10_000 // running jobs to look at
+	heldIDs  = 100    // ids to list for a worker and queue
+)
+
+// readWorkers lists the workers, and then the other names that hold jobs. more is true if
+// there are more running jobs than it has looked at.
+func readWorkers(ctx context.Context, db dibs.Database) (lines []workerLine, more bool, err error) {
+	list, err := db.Workers(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	queues, err := db.Queues(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	paused := map[string]bool{}
+	for _, q := range queues {
+		paused[q.Name] = q.Paused
+	}
+	running, more, err := runningJobs(ctx, db)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, w := range list {
+		line := workerLine{WorkerInfo: w, registered: true, Running: running[w.Name]}
+		line.QueuesPaused = !slices.ContainsFunc(w.Queues, func(q string) bool { return !paused[q] })
+		lines = append(lines, line)
+	}
+	for name, holdings := range running {
+		if !slices.ContainsFunc(list, func(w dibs.WorkerInfo) bool { return w.Name == name }) {
+			lines = append(lines, workerLine{WorkerInfo: dibs.WorkerInfo{Name: name}, Running: holdings})
+		}
+	}
+	slices.SortStableFunc(lines[len(list):], func(a, b workerLine) int { return cmp.Compare(a.Name, b.Name) })
+	return lines, more, nil
+}
+
+// runningJobs groups the running jobs by worker and queue.
+func runningJobs(ctx context.Context, db dibs.Database) (byWorker map[string][]heldJobs, more bool, err error) {
+	byWorker = map[string][]heldJobs{}
+	f := dibs.Filter{State: dibs.Running, Limit: heldPage}
+	for range heldMost / heldPage {
+		page, err := db.List(ctx, f)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, j := range page.Jobs {
+			list := byWorker[j.Worker]
+			i := slices.IndexFunc(list, func(h heldJobs) bool { return h.Queue == j.Queue })
+			if i < 0 {
+				i, list = len(list), append(list, heldJobs{Queue: j.Queue})
+			}
+			if list[i].Jobs++; len(list[i].IDs) < heldIDs {
+				list[i].IDs = append(list[i].IDs, j.ID)
+			}
+			byWorker[j.Worker] = list
+		}
+		if f.After = page.Next; f.After == "" {
+			break
+		}
+	}
+	for _, list := range byWorker {
+		slices.SortFunc(list, func(a, b heldJobs) int { return cmp.Compare(a.Queue, b.Queue) })
+	}
+	return byWorker, f.After != "", nil
+}
+
+func (a *app) writeWorkers(lines []workerLine, more, jobs bool) error {
+	if a.json {
+		for _, l := range lines {
+			if err := a.writeJSON(workerJSONOf(l)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(lines) == 0 {
+		a.say("no worker is there; 'dibs work QUEUE -- PROGRAM' starts one")
+		return nil
+	}
+	headings := []string{"WORKER", "STATE", "QUEUES", "KINDS", "#RUNNING", "SINCE", "SEEN", "VERSION"}
+	if jobs {
+		headings = append(headings, "JOBS")
+	}
+	t := a.tableOf(headings...)
+	now := time.Now()
+	for _, l := range lines {
+		row := table.Row{a.cell(l.Name, 40), a.workerState(l), "-", "-", l.jobs(), "-", "-", "-"}
+		if l.registered {
+			kinds := "*"
+			if l.Kinds != nil {
+				kinds = a.cell(strings.Join(l.Kinds, ", "), 24)
+			}
+			row = table.Row{
+				a.cell(l.Name, 40), a.workerState(l), a.cell(strings.Join(l.Queues, ", "), 24), kinds, fmt.Sprintf("%d/%d", l.jobs(), l.Concurrency),
+				since(now, l.Since), since(now, l.Seen), a.cell(l.Version, 16),
+			}
+		}
+		if jobs {
+			row = append(row, l.ids())
+		}
+		t.AppendRow(row)
+	}
+	t.Render()
+	if more {
+		a.say("\nmore than %s jobs are running; only the newest are counted here", count(heldMost))
+	}
+	return nil
+}
+
+func (a *app) workerState(l workerLine) string {
+	switch {
+	case !l.registered:
+		return "-"
+	case l.State == dibs.WorkerLost:
+		return a.paint(red, l.State)
+	case l.State == dibs.WorkerWorking && l.QueuesPaused:
+		return a.paint(yellow, "queue paused")
+	case l.State != dibs.WorkerWorking:
+		return a.paint(yellow, printable(l.State))
+	}
+	return l.State
+}
+
+func (l *workerLine) jobs() (n int) {
+	for _, h := range l.Running {
+		n += h.Jobs
+	}
+	return n
+}
+
+// ids lists the jobs that a worker holds.
+func (l *workerLine) ids() string {
+	const most = 20
+	var ids []string
+	for _, h := range l.Running {
+		for _, id := range h.IDs {
+			ids = append(ids, fmt.Sprint(id))
+		}
+	}
+	text := strings.Join(ids[:min(len(ids), most)], " ")
+	if n := l.jobs(); n > most {
+		text += fmt.Sprintf(" and %d more", n-most)
+	}
+	return text
+}
+
+// workerJSONOf is a worker with lists in place of null. Only a name that is no worker has no id.
+func workerJSONOf(l workerLine) any {
+	if l.Running == nil {
+		l.Running = []heldJobs{}
+	}
+	if l.registered {
+		return l
+	}
+	return struct {
+		Name    string     `json:"name"`
+		Running []heldJobs `json:"running"`
+	}{l.Name, l.Running}
+}

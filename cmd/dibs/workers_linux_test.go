@@ -1,0 +1,57 @@
+package main
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// A killed process is listed as lost. One that was stopped for as long is lost meanwhile, and
+// comes back; one that ends is listed no more.
+func TestKilledAndStoppedWorkersAreListedAsLost(t *testing.T) {
+	onEach(t, func(c *cli) {
+		states := func() map[any]any {
+			states := map[any]any{}
+			for _, w := range c.rows(c.ok("workers", "--json")) {
+				states[w["name"]] = w["state"]
+			}
+			return states
+		}
+		until := func(what string, reached func(map[any]any) bool) {
+			c.t.Helper()
+			deadline := time.Now().Add(patience)
+			for got := states(); !reached(got); got = states() {
+				if time.Now().After(deadline) {
+					c.t.Fatalf("%s: the workers are %v", what, got)
+				}
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		worker := func(name string) *process {
+			return c.process("q", "--name", name, "--", "sleep", "600")
+		}
+		killed, frozen, ended := worker("killed"), worker("frozen"), worker("ended")
+		until("all start", func(got map[any]any) bool { return len(got) == 3 })
+		began := time.Now()
+		killed.signal(syscall.SIGKILL)
+		frozen.freeze()
+		until("two are lost", func(got map[any]any) bool {
+			return got["killed"] == dibs.WorkerLost && got["frozen"] == dibs.WorkerLost
+		})
+		if took := time.Since(began); took < dibs.WorkerLostAfter-15*time.Second {
+			c.t.Errorf("they were lost after %v", took)
+		}
+		if got := states()["ended"]; got != dibs.WorkerWorking {
+			c.t.Errorf("the one that works is %v", got)
+		}
+		ended.signal(syscall.SIGTERM)
+		until("one has ended", func(got map[any]any) bool { return got["ended"] == nil })
+		frozen.signal(syscall.SIGCONT)
+		until("one is back", func(got map[any]any) bool { return got["frozen"] == dibs.WorkerWorking })
+		if got := states()["killed"]; got != dibs.WorkerLost {
+			c.t.Errorf("the killed one is %v", got)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Register writes a worker's entry of the register: see dibs.Store.
+func (s *Store) Register(ctx context.Context, w dibs.WorkerInfo) error {
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	if err := checks.Worker(&w); err != nil {
+		return err
+	}
+	return s.write(ctx, "register", func(tx *session) error {
+		now, err := tx.now()
+		if err != nil {
+			return err
+		}
+		var stopped any
+		if w.State == dibs.WorkerStopped {
+			stopped = w.ID[:]
+		} else if _, err := tx.exec("put_worker", w.ID[:], w.Name, w.Host, w.PID, w.Version, jsonList(w.Queues), jsonList(w.Kinds), w.Concurrency, w.State, now); err != nil {
+			return err
+		}
+		_, err = tx.exec("drop_worker", stopped, now-micro(dibs.WorkerKeptFor))
+		return err
+	})
+}
+
+// jsonList is a list as it is stored, or null for nil.
+func jsonList(names []string) any {
+	if names == nil {
+		return nil
+	}
+	raw, _ := json.Marshal(names) // strings always encode
+	return string(raw)
+}
+
+// Workers lists the register of workers: see dibs.Admin.
+func (s *Store) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
+	all := []dibs.WorkerInfo{}
+	err := s.read(ctx, "workers", func(rows *sql.Rows) error {
+		var w dibs.WorkerInfo
+		var queues string
+		var kinds sql.NullString
+		err := rows.Scan(tokenColumn{&w.ID}, &w.Name, &w.Host, &w.PID, &w.Version, &queues, &kinds, &w.Concurrency, &w.State, clock{&w.Since}, clock{&w.Seen})
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal([]byte(queues), &w.Queues); err != nil {
+			return err
+		}
+		if kinds.Valid {
+			err = json.Unmarshal([]byte(kinds.String), &w.Kinds)
+		}
+		all = append(all, w)
+		return err
+	}, micro(dibs.WorkerLostAfter))
+	if err != nil {
+		return nil, wrap("workers", err)
+	}
+	return all, nil
+}
+
+// kindsLook is how many jobs DueKinds looks at.
+const kindsLook = 1000
+
+// DueKinds lists the kinds of due jobs: see dibs.Admin.
+func (s *Store) DueKinds(ctx context.Context, queue string) ([]string, error) {
+	if err := s.ready(ctx); err != nil {
+		return nil, err
+	}
+	if err := checks.Name("queue", queue); err != nil {
+		return nil, err
+	}
+	kinds := []string{}
+	err := s.read(ctx, "due_kinds", func(rows *sql.Rows) error {
+		var kind string
+		err := rows.Scan(&kind)
+		kinds = append(kinds, kind)
+		return err
+	}, queue, kindsLook)
+	if err != nil {
+		return nil, wrap("due kinds", err)
+	}
+	return kinds, nil
+}
