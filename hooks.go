@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
@@ -57,7 +58,22 @@ func (h *Hooks) fill() {
 
 func (r *run) log(level slog.Level, text string, attrs ...slog.Attr) {
 	defer func() { _ = recover() }() // the user's slog.Handler may panic, and there is nowhere to report it
-	r.Hooks.Log.LogAttrs(context.Background(), level, text, append(attrs, slog.String("queue", r.Queue), slog.String("worker", r.Name))...)
+	if !slices.ContainsFunc(attrs, func(a slog.Attr) bool { return a.Key == "queue" }) {
+		attrs = append(attrs, r.queueAttr())
+	}
+	r.Hooks.Log.LogAttrs(context.Background(), level, text, append(attrs, slog.String("worker", r.Name))...)
+}
+
+// queueAttr names the worker's queue, or all of its queues.
+func (r *run) queueAttr() slog.Attr {
+	if len(r.Queues) == 1 {
+		return slog.String("queue", r.Queues[0].Name)
+	}
+	names := make([]string, len(r.Queues))
+	for i, q := range r.Queues {
+		names[i] = q.Name
+	}
+	return slog.Any("queues", names)
 }
 
 // debug spares the cost of a record's attributes when it would not be written.
@@ -81,9 +97,9 @@ func (r *run) onStop() {
 	r.log(slog.LevelInfo, "worker stopping", slog.Int("running", len(r.running)), slog.Duration("wait", r.ShutdownWait))
 }
 
-func (r *run) onClaimed(jobs []*RawJob, took time.Duration) {
+func (r *run) onClaimed(q *feed, jobs []*RawJob, took time.Duration) {
 	if r.debug() {
-		r.log(slog.LevelDebug, "jobs claimed", slog.Int("jobs", len(jobs)), slog.Duration("took", took))
+		r.log(slog.LevelDebug, "jobs claimed", slog.String("queue", q.Name), slog.Int("jobs", len(jobs)), slog.Duration("took", took))
 	}
 	if f := r.Hooks.Claimed; f != nil {
 		defer r.guard("Claimed")
@@ -125,7 +141,7 @@ func named(j *RawJob) []slog.Attr {
 	if j.Key != "" {
 		attrs = append(attrs, slog.String("key", j.Key))
 	}
-	return append(attrs, slog.String("kind", j.Kind))
+	return append(attrs, slog.String("kind", j.Kind), slog.String("queue", j.Queue))
 }
 
 func (r *run) logFinished(a Attempt) {

@@ -141,6 +141,10 @@ func (w *wrapped) Wakeups(queue string) (wake <-chan struct{}, stop func()) {
 	return w.Database.Wakeups(queue)
 }
 
+func (w *wrapped) Due(ctx context.Context, queues, kinds []string) ([]string, error) {
+	return w.Database.Due(ctx, queues, kinds)
+}
+
 func (w *wrapped) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	return w.r.enqueue("", jobs, func() ([]dibs.Enqueued, error) { return w.Database.Enqueue(ctx, jobs) })
 }
