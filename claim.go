@@ -103,7 +103,9 @@ func (r *run) claimed(a answer[found]) {
 	r.claims.answered(r, a.err)
 	now, q := time.Now(), r.claiming
 	if a.err != nil {
-		r.lookNow(now)
+		if q != nil && len(r.feeds) == 1 { // of several, the others come first
+			q.claimNow = true
+		}
 		r.onError("claim", a.err)
 		if r.hopeless(a.err) {
 			r.fatal = a.err

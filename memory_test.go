@@ -308,7 +308,7 @@ func (m *memory) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJo
 	var taken []*dibs.RawJob
 	token := newToken()
 	for _, j := range m.jobs {
-		if j.State == dibs.Running && j.Worker == r.Worker {
+		if j.State == dibs.Running && j.Worker == r.Worker && j.Queue == cmp.Or(r.Queue, dibs.DefaultQueue) {
 			taken = append(taken, m.hold(j, r.Worker, token, time.Now()))
 		}
 	}
