@@ -158,7 +158,7 @@ func Work(t testing.TB, w *dibs.Worker, job dibs.NewJob) dibs.Attempt {
 	}
 	queues := queuesOf(w)
 	if job.Queue = cmp.Or(job.Queue, queues[0]); !slices.Contains(queues, job.Queue) {
-		t.Fatalf("the job is of queue %s, the worker of %s", job.Queue, strings.Join(queues, ", "))
+		t.Fatalf("the job is of queue %s, the worker of queue %s", job.Queue, strings.Join(queues, ", "))
 	}
 	done, err := db.Enqueue(t.Context(), []dibs.NewJob{job})
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command service is a worker as a service: it logs JSON, counts what happens, and stops
-// well when it is told to. docs/howto/deploying.md and docs/howto/monitoring.md explain it.
+// Command service is a worker as a service: it logs JSON, counts what happens, answers probes,
+// and stops well when it is told to. docs/howto/deploying.md and docs/howto/monitoring.md explain it.
 //
 //	DIBS_DB=postgres://localhost/mydb go run ./examples/service
 package main
@@ -20,7 +20,7 @@ import (
 
 func main() {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
-	go func() { slog.Error("counters", "error", http.ListenAndServe("localhost:8080", nil)) }() // /debug/vars
+	go func() { slog.Error("counters", "error", http.ListenAndServe("localhost:8080", nil)) }() // /debug/vars, /healthz, /readyz
 	url := os.Getenv("DIBS_DB")
 	if url == "" {
 		slog.Error("DIBS_DB is not set: it is the URL of the database")
@@ -51,7 +51,22 @@ func run(url string) error {
 	dibs.Handle(worker, "welcome", func(ctx context.Context, job *dibs.Job[string]) error {
 		return nil // send it
 	})
+	http.HandleFunc("/healthz", probe(worker.Live))
+	http.HandleFunc("/readyz", probe(worker.Ready))
+	context.AfterFunc(ctx, func() {
+		again, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		context.AfterFunc(again, worker.StopNow)
+	})
 	return worker.Run(ctx) // nil after SIGTERM
+}
+
+// probe answers 200 while check finds nothing wrong.
+func probe(check func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := check(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	}
 }
 
 func counters() dibs.Hooks {
