@@ -49,10 +49,12 @@ func (w *Worker) Ready(ctx context.Context) error {
 // a second signal. It does nothing where Run is not running.
 func (w *Worker) StopNow() {
 	for _, r := range w.running() {
-		select {
-		case r.stopNow <- struct{}{}:
-		default: // an earlier one has not been read yet
-		}
+		go func() {
+			select {
+			case r.asked <- r.hurry:
+			case <-r.over:
+			}
+		}()
 	}
 }
 
@@ -71,7 +73,7 @@ func (w *Worker) pulses(ctx context.Context) ([]pulse, error) {
 	for _, r := range w.running() {
 		answer := make(chan pulse, 1)
 		select {
-		case r.probes <- answer:
+		case r.asked <- func() { answer <- pulse{r.stage != working, r.answeredAt} }:
 			all = append(all, <-answer)
 		case <-r.over:
 		case <-ctx.Done():

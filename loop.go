@@ -37,10 +37,8 @@ func (r *run) loop(ctx context.Context) error {
 			r.written(a)
 		case a := <-r.sweeps.answers:
 			r.swept(a)
-		case reply := <-r.probes:
-			reply <- pulse{r.stage != working, r.answeredAt}
-		case <-r.stopNow:
-			r.hurry()
+		case f := <-r.asked:
+			f()
 		case <-timer.C:
 		}
 		now = time.Now()

@@ -99,8 +99,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		work:    work,
 		giveUp:  giveUp,
 		calls:   calls,
-		probes:  make(chan chan<- pulse),
-		stopNow: make(chan struct{}, 1),
+		asked:   make(chan func()),
 		held:    make(map[int64]*held),
 		running: make(map[*held]bool),
 		done:    make(chan ended, conf.Concurrency),
@@ -220,9 +219,8 @@ type run struct {
 	todo     chan attempt    // attempts counted in running whose handlers have not started
 	starting atomic.Bool     // a goroutine is starting that will read todo
 
-	probes     chan chan<- pulse // those who ask whether the loop goes round
-	stopNow    chan struct{}     // the shutdown is to wait no longer
-	answeredAt time.Time         // when the database last did what it was asked
+	asked      chan func() // what other goroutines ask the loop to do: see health.go
+	answeredAt time.Time   // when the database last did what it was asked
 
 	calls    context.Context // context of the store calls; ends with Run
 	underway sync.WaitGroup  // waits for the store calls under way
