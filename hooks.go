@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 	"time"
 )
 
@@ -57,11 +56,21 @@ func (h *Hooks) fill() {
 }
 
 func (r *run) log(level slog.Level, text string, attrs ...slog.Attr) {
-	defer func() { _ = recover() }() // the user's slog.Handler may panic, and there is nowhere to report it
-	if !slices.ContainsFunc(attrs, func(a slog.Attr) bool { return a.Key == "queue" }) {
-		attrs = append(attrs, r.queueAttr())
+	r.logOf(r.queueAttr(), level, text, attrs...)
+}
+
+// logJob logs what concerns one job: of several queues, it names the job's.
+func (r *run) logJob(level slog.Level, text string, j *RawJob, attrs ...slog.Attr) {
+	queue := r.queueAttr()
+	if len(r.Queues) > 1 {
+		queue = slog.String("queue", j.Queue)
 	}
-	r.Hooks.Log.LogAttrs(context.Background(), level, text, append(attrs, slog.String("worker", r.Name))...)
+	r.logOf(queue, level, text, append(named(j), attrs...)...)
+}
+
+func (r *run) logOf(queue slog.Attr, level slog.Level, text string, attrs ...slog.Attr) {
+	defer func() { _ = recover() }() // the user's slog.Handler may panic, and there is nowhere to report it
+	r.Hooks.Log.LogAttrs(context.Background(), level, text, append(attrs, queue, slog.String("worker", r.Name))...)
 }
 
 // queueAttr names the worker's queue, or all of its queues.
@@ -99,7 +108,7 @@ func (r *run) onStop() {
 
 func (r *run) onClaimed(q *feed, jobs []*RawJob, took time.Duration) {
 	if r.debug() {
-		r.log(slog.LevelDebug, "jobs claimed", slog.String("queue", q.Name), slog.Int("jobs", len(jobs)), slog.Duration("took", took))
+		r.logOf(slog.String("queue", q.Name), slog.LevelDebug, "jobs claimed", slog.Int("jobs", len(jobs)), slog.Duration("took", took))
 	}
 	if f := r.Hooks.Claimed; f != nil {
 		defer r.guard("Claimed")
@@ -109,7 +118,7 @@ func (r *run) onClaimed(q *feed, jobs []*RawJob, took time.Duration) {
 
 func (r *run) onStarted(job *RawJob) {
 	if r.debug() {
-		r.log(slog.LevelDebug, "job started", append(named(job), slog.Int("attempt", job.Attempt))...)
+		r.logJob(slog.LevelDebug, "job started", job, slog.Int("attempt", job.Attempt))
 	}
 	if f := r.Hooks.Started; f != nil {
 		defer r.guard("Started")
@@ -141,7 +150,7 @@ func named(j *RawJob) []slog.Attr {
 	if j.Key != "" {
 		attrs = append(attrs, slog.String("key", j.Key))
 	}
-	return append(attrs, slog.String("kind", j.Kind), slog.String("queue", j.Queue))
+	return append(attrs, slog.String("kind", j.Kind))
 }
 
 func (r *run) logFinished(a Attempt) {
@@ -156,7 +165,7 @@ func (r *run) logFinished(a Attempt) {
 	case !r.debug():
 		return
 	}
-	attrs := append(named(a.Job), slog.Int("attempt", a.Job.Attempt))
+	attrs := []slog.Attr{slog.Int("attempt", a.Job.Attempt)}
 	if a.Job.MaxAttempts > 0 {
 		attrs = append(attrs, slog.Int("max_attempts", a.Job.MaxAttempts))
 	}
@@ -171,11 +180,11 @@ func (r *run) logFinished(a Attempt) {
 	if a.NotWritten != nil {
 		attrs = append(attrs, slog.String("reason", a.NotWritten.Error()))
 	}
-	r.log(level, text, attrs...)
+	r.logJob(level, text, a.Job, attrs...)
 }
 
 func (r *run) onLeaseLost(job *RawJob, reason error) {
-	r.log(slog.LevelWarn, "handler told to stop", append(named(job), slog.String("reason", reason.Error()))...)
+	r.logJob(slog.LevelWarn, "handler told to stop", job, slog.String("reason", reason.Error()))
 	if f := r.Hooks.LeaseLost; f != nil {
 		defer r.guard("LeaseLost")
 		f(job, reason)
@@ -204,8 +213,8 @@ func (r *run) onUnwritten(batch []*held, err error) {
 }
 
 func (r *run) onPause(job *RawJob, err error, wait time.Duration) {
-	r.log(slog.LevelWarn, "job not started; it is given back, and claims pause",
-		append(named(job), slog.String("error", fmt.Sprint(err)), slog.Duration("pause", wait))...)
+	r.logJob(slog.LevelWarn, "job not started; it is given back, and claims pause", job,
+		slog.String("error", fmt.Sprint(err)), slog.Duration("pause", wait))
 }
 
 func (r *run) onError(call string, err error) {

@@ -57,6 +57,7 @@ const (
 	goesDown  = "where a column counts attempts, one that does not count is taken back"
 	lastError = "the table keeps one error, if it has a column for it"
 	forgets   = "the side table forgets rows that have ended"
+	oneQueue  = "a table is one queue: Due names it, and a claim looks at the rows"
 )
 
 // withoutAny lists the tests that apply to no adopted table.
@@ -64,6 +65,7 @@ var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners, "schedules": owners,
 	"misuse": owners, "list": owners, "stats": owners, "wake": owners, "close": owners, "repair": owners, "wide": owners,
 	"queues": settled,
+	"due":    oneQueue,
 	"tx":     ownerTx,
 
 	"txclaim/a lost connection gives the jobs back at once":             settled,
