@@ -82,7 +82,7 @@ func TestAWorkerWhoseHookBlocksIsNotLive(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
 		block := make(chan struct{})
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
-		w.Hooks.Started = func(*dibs.RawJob) { <-block }
+		w.Hooks.Started = func(context.Context, *dibs.RawJob) { <-block }
 		stop := run(t, w)
 		synctest.Wait()
 		enqueue(t, m, plain(1)...)
