@@ -170,7 +170,7 @@ func (r *run) returned(e ended) {
 	switch {
 	case !e.write:
 		r.drop(h)
-		r.claimNow = true
+		h.feed.claimNow = true
 		r.onFinished(h, nil)
 	case h.lost:
 		r.onFinished(h, ErrLeaseLost)

@@ -31,65 +31,81 @@ const (
 	lastPause  = 30 * time.Second
 )
 
+// found is the answer to a claim, or the queues that have due jobs where it asked for those.
+type found struct {
+	jobs   []*RawJob
+	queues []string
+}
+
 // claim asks for jobs when there may be some and there is room for them.
 func (r *run) claim(now time.Time) (next time.Time) {
 	if r.stage != working || r.claims.busy {
 		return time.Time{}
 	}
 	places, ahead := r.Concurrency-len(r.running), r.aheadSize()-len(r.ahead)
-	if r.resume {
-		ahead = 0
-	}
-	if places == 0 && (!r.gotAll || len(r.ahead) > ahead) { // enough are ahead, or there were no more
-		return time.Time{}
-	}
 	// A worker holds at most twice as many jobs as it may hold if all outcomes are written at
 	// once: outcomes that cannot be written hold up claims before they fill the memory.
 	n := min(places+max(ahead, 0), 2*(r.Concurrency+r.aheadSize())-len(r.held))
-	if n <= 0 {
+	q, share, at := r.next(now, n)
+	resume := q != nil && q.resume
+	if places == 0 && (q == nil || resume || !q.gotAll || len(r.ahead) > ahead) { // enough are ahead, or there were no more
 		return time.Time{}
 	}
-	at := r.pollAt
-	if r.claimNow {
-		at = now
+	if share <= 0 {
+		return time.Time{}
 	}
 	if len(r.running) > 0 {
 		at = latest(at, r.freedAt.Add(gatherWait))
-		if n < r.Concurrency/4 {
-			at = latest(at, r.claims.sent.Add(claimGap))
+		if q != nil && n < r.Concurrency/4 {
+			at = latest(at, q.sent.Add(claimGap))
 		}
 	}
 	if at = latest(latest(at, r.claims.retryAt), r.pausedUntil); now.Before(at) {
 		return at
 	}
-	select {
-	case <-r.wake: // this claim sees the work that the wakeup announces
-	default:
-	}
-	r.claimNow, r.requested, r.askedAhead, r.freedAt = false, n, max(n-places, 0), time.Time{}
-	r.sweepAt = earliest(r.sweepBy, now.Add(jitter(lastPoll, pollJitter)))
-	// A shutdown lets a claim end: one that is broken off may have taken jobs, and
-	// they would wait until their leases end.
-	r.claims.send(r.calls, r, callTimeout, r.claimCall())
+	r.claiming, r.requested, r.askedAhead = q, share, max(share-places, 0)
+	r.sendClaim(now)
 	return time.Time{}
 }
 
-func (r *run) claimCall() func(context.Context) ([]*RawJob, error) {
-	if r.resume {
-		return func(ctx context.Context) ([]*RawJob, error) {
-			return r.Store.Resume(ctx, ClaimRequest{Queue: r.Queue, Worker: r.Name, Lease: r.Lease})
-		}
+// sendClaim makes the call: a Resume, a claim from the queue, or else a look at all queues.
+func (r *run) sendClaim(now time.Time) {
+	select {
+	case _, open := <-r.wake: // this claim sees the work that the wakeup announces
+		r.heard(open)
+	default:
 	}
-	request := ClaimRequest{Queue: r.Queue, Worker: r.Name, N: r.requested, Ahead: r.askedAhead, Kinds: r.kinds, Lease: r.Lease}
-	return func(ctx context.Context) ([]*RawJob, error) { return r.Store.Claim(ctx, request) }
+	r.sweepAt = earliest(r.sweepBy, now.Add(jitter(lastPoll, pollJitter)))
+	// A shutdown lets a claim end: one that is broken off may have taken jobs, and
+	// they would wait until their leases end.
+	q := r.claiming
+	if q == nil {
+		names := r.quiet()
+		r.claims.send(r.calls, r, callTimeout, func(ctx context.Context) (f found, err error) {
+			f.queues, err = r.Store.Due(ctx, names, r.kinds)
+			return f, err
+		})
+		return
+	}
+	call, request := r.Store.Claim, ClaimRequest{Queue: q.Name, Worker: r.Name, N: r.requested, Ahead: r.askedAhead, Kinds: r.kinds, Lease: r.Lease}
+	if q.resume {
+		call, request = r.Store.Resume, ClaimRequest{Queue: q.Name, Worker: r.Name, Lease: r.Lease}
+	}
+	q.claimNow, q.sent, r.freedAt = false, now, time.Time{}
+	r.claims.send(r.calls, r, callTimeout, func(ctx context.Context) (f found, err error) {
+		f.jobs, err = call(ctx, request)
+		return f, err
+	})
 }
 
 // claimed starts the jobs that a claim gave.
-func (r *run) claimed(a answer[[]*RawJob]) {
+func (r *run) claimed(a answer[found]) {
 	r.claims.answered(r, a.err)
-	now := time.Now()
+	now, q := time.Now(), r.claiming
 	if a.err != nil {
-		r.claimNow = true
+		if q != nil && len(r.feeds) == 1 { // of several, the others come first
+			q.claimNow = true
+		}
 		r.onError("claim", a.err)
 		if r.hopeless(a.err) {
 			r.fatal = a.err
@@ -98,28 +114,38 @@ func (r *run) claimed(a answer[[]*RawJob]) {
 		return
 	}
 	r.claimsWork = true
-	jobs := a.value
-	r.gotAll = len(jobs) == r.requested
-	resumed := r.resume
-	switch {
-	case r.resume:
-		r.resume, r.claimNow = false, true
-	case len(jobs) > 0 && len(jobs) >= r.requested-r.askedAhead:
-		r.claimNow = true
-		r.pollWait = 0
-	case len(jobs) > 0:
+	if q == nil {
+		r.looked(a.value.queues, now)
+		return
+	}
+	jobs, resumed := a.value.jobs, q.resume
+	q.gotAll = len(jobs) == r.requested
+	q.started += float64(len(jobs)) / float64(q.Weight)
+	q.resume = false
+	full := len(jobs) > 0 && len(jobs) >= r.requested-r.askedAhead
+	q.claimNow = q.claimNow || resumed || full
+	if len(jobs) > 0 {
 		r.pollWait = 0
 	}
+	if len(r.feeds) == 1 {
+		r.putOffPoll(now)
+	} else if len(jobs) > 0 && !full { // where jobs came, more may come
+		r.pollAt = earliest(r.pollAt, now.Add(jitter(firstPoll, pollJitter)))
+	}
+	if len(jobs) > 0 {
+		r.onClaimed(q, jobs, now.Sub(r.claims.sent))
+	}
+	for _, job := range jobs {
+		r.accept(q, job, !resumed)
+	}
+}
+
+// putOffPoll has the worker look for jobs unasked after a while, longer each time.
+func (r *run) putOffPoll(now time.Time) {
 	r.pollWait = min(max(2*r.pollWait, firstPoll), lastPoll)
 	r.pollAt = now.Add(jitter(r.pollWait, pollJitter))
 	// The next claim sweeps too, so no sweep is needed before it.
 	r.sweepAt = earliest(r.sweepBy, latest(r.sweepAt, r.pollAt))
-	if len(jobs) > 0 {
-		r.onClaimed(jobs, now.Sub(r.claims.sent))
-	}
-	for _, job := range jobs {
-		r.accept(job, !resumed)
-	}
 }
 
 // hopeless reports whether repeating a claim would not help. A missing right or table
@@ -131,8 +157,8 @@ func (r *run) hopeless(err error) bool {
 
 // accept starts a claimed job, or keeps it for later if it may wait. It releases a job that
 // was claimed while the shutdown began, or resumed without a free place or a handler.
-func (r *run) accept(job *RawJob, mayWait bool) {
-	h := &held{job: job, lease: job.Lease(), since: r.claims.sent, length: job.LeaseUntil.Sub(job.ClaimedAt)}
+func (r *run) accept(q *feed, job *RawJob, mayWait bool) {
+	h := &held{job: job, feed: q, lease: job.Lease(), since: r.claims.sent, length: job.LeaseUntil.Sub(job.ClaimedAt)}
 	if old := r.held[job.ID]; old != nil {
 		r.lose(old, errSuperseded)
 	}
@@ -141,7 +167,7 @@ func (r *run) accept(job *RawJob, mayWait bool) {
 	r.checkLeasesAt = earliest(r.checkLeasesAt, h.extendAt())
 	r.pace.claimed(job)
 	f := r.handler(job.Kind)
-	full := len(r.running) == r.Concurrency
+	full := len(r.running) == r.Concurrency || !mayWait && r.places(q) <= 0
 	switch {
 	case f == nil || r.stage != working || full && !mayWait:
 		r.giveBack(h)
@@ -187,7 +213,7 @@ func (r *run) sweep(now time.Time) (next time.Time) {
 // swept has the worker claim: this sweep, or another process's, may have made jobs claimable.
 func (r *run) swept(a answer[Swept]) {
 	r.sweeps.answered(r, a.err)
-	r.claimNow = true
+	r.lookNow(time.Now())
 	if a.value.Pruned > 0 { // more finished jobs may be past their retention
 		r.sweepBy = r.sweepAt
 	}

@@ -50,6 +50,32 @@ func ExampleNewKind() {
 	// order 17 is confirmed to ann@example.com
 }
 
+// One worker serves three queues: reports hold at most 2 of its 20 places, and of the other two,
+// mail starts three jobs where bulk starts one, while both have jobs that are due.
+func ExampleWorker_queues() {
+	ctx, stop := context.WithCancel(context.Background())
+	store, end := temporary(ctx)
+	defer end()
+	w := &dibs.Worker{Store: store, Concurrency: 20, Queues: []dibs.WorkQueue{
+		{Name: "mail", Weight: 3},
+		{Name: "bulk", Weight: 1},
+		{Name: "reports", Weight: 1, Max: 2},
+	}}
+	dibs.Handle(w, "report", func(ctx context.Context, job *dibs.Job[string]) error {
+		defer stop()
+		fmt.Println("report on", job.Payload, "from queue", job.Queue)
+		return nil
+	})
+	if _, err := store.Enqueue(ctx, []dibs.NewJob{{Queue: "reports", Kind: "report", Payload: "sales"}}); err != nil {
+		log.Fatal(err)
+	}
+	if err := w.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// report on sales from queue reports
+}
+
 // One call takes all jobs that come within a second, 100 at most. Each has an outcome of its own.
 func ExampleHandleBatch() {
 	ctx, stop := context.WithCancel(context.Background())

@@ -98,12 +98,12 @@ func (r *run) written(a answer[struct{}]) {
 		var err error
 		if lost[h.lease.ID] {
 			err = refusal(h)
-			r.claimNow = r.claimNow || h.maybeWritten // an earlier write may have made room without a wakeup
+			h.feed.claimNow = h.feed.claimNow || h.maybeWritten // an earlier write may have made room without a wakeup
 		}
 		r.onFinished(h, err)
 		switch h.outcome.Ending {
 		case EndRetry, EndSnooze, EndRelease:
-			r.claimNow = true // the job may be due again
+			h.feed.claimNow = true // the job may be due again
 		}
 	}
 	if len(left) > 0 {

@@ -80,7 +80,7 @@ func (w *Worker) register(kind string, f Handler, options []KindOptions) {
 		panic(fmt.Sprintf("dibs: kind %q has a handler already", kind))
 	}
 	if w.handlers == nil {
-		w.handlers = make(map[string]*kindHandler)
+		w.handlers, w.runs = make(map[string]*kindHandler), &runs{all: make(map[*run]bool)}
 	}
 	h := &kindHandler{run: f}
 	for _, o := range options {

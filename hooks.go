@@ -56,8 +56,33 @@ func (h *Hooks) fill() {
 }
 
 func (r *run) log(level slog.Level, text string, attrs ...slog.Attr) {
+	r.logOf(r.queueAttr(), level, text, attrs...)
+}
+
+// logJob logs what concerns one job: of several queues, it names the job's.
+func (r *run) logJob(level slog.Level, text string, j *RawJob, attrs ...slog.Attr) {
+	queue := r.queueAttr()
+	if len(r.Queues) > 1 {
+		queue = slog.String("queue", j.Queue)
+	}
+	r.logOf(queue, level, text, append(named(j), attrs...)...)
+}
+
+func (r *run) logOf(queue slog.Attr, level slog.Level, text string, attrs ...slog.Attr) {
 	defer func() { _ = recover() }() // the user's slog.Handler may panic, and there is nowhere to report it
-	r.Hooks.Log.LogAttrs(context.Background(), level, text, append(attrs, slog.String("queue", r.Queue), slog.String("worker", r.Name))...)
+	r.Hooks.Log.LogAttrs(context.Background(), level, text, append(attrs, queue, slog.String("worker", r.Name))...)
+}
+
+// queueAttr names the worker's queue, or all of its queues.
+func (r *run) queueAttr() slog.Attr {
+	if len(r.Queues) == 1 {
+		return slog.String("queue", r.Queues[0].Name)
+	}
+	names := make([]string, len(r.Queues))
+	for i, q := range r.Queues {
+		names[i] = q.Name
+	}
+	return slog.Any("queues", names)
 }
 
 // debug spares the cost of a record's attributes when it would not be written.
@@ -81,9 +106,9 @@ func (r *run) onStop() {
 	r.log(slog.LevelInfo, "worker stopping", slog.Int("running", len(r.running)), slog.Duration("wait", r.ShutdownWait))
 }
 
-func (r *run) onClaimed(jobs []*RawJob, took time.Duration) {
+func (r *run) onClaimed(q *feed, jobs []*RawJob, took time.Duration) {
 	if r.debug() {
-		r.log(slog.LevelDebug, "jobs claimed", slog.Int("jobs", len(jobs)), slog.Duration("took", took))
+		r.logOf(slog.String("queue", q.Name), slog.LevelDebug, "jobs claimed", slog.Int("jobs", len(jobs)), slog.Duration("took", took))
 	}
 	if f := r.Hooks.Claimed; f != nil {
 		defer r.guard("Claimed")
@@ -93,7 +118,7 @@ func (r *run) onClaimed(jobs []*RawJob, took time.Duration) {
 
 func (r *run) onStarted(ctx context.Context, job *RawJob) {
 	if r.debug() {
-		r.log(slog.LevelDebug, "job started", append(named(job), slog.Int("attempt", job.Attempt))...)
+		r.logJob(slog.LevelDebug, "job started", job, slog.Int("attempt", job.Attempt))
 	}
 	if f := r.Hooks.Started; f != nil {
 		defer r.guard("Started")
@@ -140,7 +165,7 @@ func (r *run) logFinished(a Attempt) {
 	case !r.debug():
 		return
 	}
-	attrs := append(named(a.Job), slog.Int("attempt", a.Job.Attempt))
+	attrs := []slog.Attr{slog.Int("attempt", a.Job.Attempt)}
 	if a.Job.MaxAttempts > 0 {
 		attrs = append(attrs, slog.Int("max_attempts", a.Job.MaxAttempts))
 	}
@@ -155,11 +180,11 @@ func (r *run) logFinished(a Attempt) {
 	if a.NotWritten != nil {
 		attrs = append(attrs, slog.String("reason", a.NotWritten.Error()))
 	}
-	r.log(level, text, attrs...)
+	r.logJob(level, text, a.Job, attrs...)
 }
 
 func (r *run) onLeaseLost(job *RawJob, reason error) {
-	r.log(slog.LevelWarn, "handler told to stop", append(named(job), slog.String("reason", reason.Error()))...)
+	r.logJob(slog.LevelWarn, "handler told to stop", job, slog.String("reason", reason.Error()))
 	if f := r.Hooks.LeaseLost; f != nil {
 		defer r.guard("LeaseLost")
 		f(job, reason)
@@ -188,8 +213,8 @@ func (r *run) onUnwritten(batch []*held, err error) {
 }
 
 func (r *run) onPause(job *RawJob, err error, wait time.Duration) {
-	r.log(slog.LevelWarn, "job not started; it is given back, and claims pause",
-		append(named(job), slog.String("error", fmt.Sprint(err)), slog.Duration("pause", wait))...)
+	r.logJob(slog.LevelWarn, "job not started; it is given back, and claims pause", job,
+		slog.String("error", fmt.Sprint(err)), slog.Duration("pause", wait))
 }
 
 func (r *run) onError(call string, err error) {

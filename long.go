@@ -19,6 +19,6 @@ func (r *run) noteLong(h *held, now time.Time) {
 	for h.nextLongLog = max(h.nextLongLog, longLeases); ran >= time.Duration(h.nextLongLog)*h.length; {
 		h.nextLongLog *= 10
 	}
-	r.log(slog.LevelWarn, "handler runs for long; if it may hang, set a job timeout", append(named(h.job),
-		slog.String("kind", h.job.Kind), slog.Int("attempt", h.job.Attempt), slog.Duration("ran", ran), slog.Duration("lease", h.length))...)
+	r.logJob(slog.LevelWarn, "handler runs for long; if it may hang, set a job timeout", h.job,
+		slog.Int("attempt", h.job.Attempt), slog.Duration("ran", ran), slog.Duration("lease", h.length))
 }

@@ -15,7 +15,8 @@ import (
 // loop waits for an event, handles it, and has every step do what is due.
 func (r *run) loop(ctx context.Context) error {
 	now := time.Now()
-	r.claimNow, r.sweepAt, r.sweepBy = true, now, now
+	r.lookNow(now)
+	r.sweepAt, r.sweepBy = now, now
 	r.onStart()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -24,10 +25,7 @@ func (r *run) loop(ctx context.Context) error {
 		select {
 		case <-end:
 		case _, open := <-r.wake:
-			r.claimNow = true
-			if !open {
-				r.wake = nil // the store is closed
-			}
+			r.heard(open)
 		case e := <-r.done:
 			r.returned(e)
 			r.drain()
@@ -43,6 +41,8 @@ func (r *run) loop(ctx context.Context) error {
 			r.swept(a)
 		case a := <-r.registers.answers:
 			r.registered(a)
+		case f := <-r.asked:
+			f()
 		case <-timer.C:
 		}
 		now = time.Now()
@@ -77,6 +77,7 @@ func (r *run) drain() {
 // outcome is written.
 type held struct {
 	job    *RawJob
+	feed   *feed // where it was claimed
 	lease  Lease // a copy: hooks see job and may change it
 	cancel context.CancelCauseFunc
 
@@ -158,6 +159,7 @@ func (c *call[A]) answered(r *run, err error) {
 		r.storeClosed(err)
 	}
 	if err == nil {
+		r.answeredAt = time.Now()
 		c.failures, c.retryAt = 0, time.Time{}
 		return
 	}

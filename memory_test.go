@@ -1,6 +1,7 @@
 package dibs_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"slices"
@@ -11,7 +12,7 @@ import (
 )
 
 // memory is a store that keeps jobs in memory, with just what a worker needs:
-// one queue, first in first out, leases and tokens exact on time.Now. A script can
+// queues, each first in first out, leases and tokens exact on time.Now. A script can
 // make any call slow or fail.
 type memory struct {
 	lease      time.Duration
@@ -23,7 +24,7 @@ type memory struct {
 	jobs  map[int64]*dibs.RawJob
 	ready []int64
 	calls map[string]int
-	wake  chan struct{}
+	wakes map[string]chan struct{} // by queue
 	swept time.Time
 
 	registered []dibs.WorkerInfo // all entries given to Register
@@ -34,7 +35,7 @@ func newMemory() *memory {
 		lease: 10 * time.Second,
 		jobs:  map[int64]*dibs.RawJob{},
 		calls: map[string]int{},
-		wake:  make(chan struct{}, 1),
+		wakes: map[string]chan struct{}{},
 	}
 }
 
@@ -91,24 +92,35 @@ func (m *memory) Enqueue(_ context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued
 			payload = "null"
 		}
 		m.jobs[id] = &dibs.RawJob{
-			ID: id, Queue: "default", Kind: j.Kind, State: dibs.Waiting, Payload: []byte(payload),
+			ID: id, Queue: cmp.Or(j.Queue, dibs.DefaultQueue), Kind: j.Kind, State: dibs.Waiting, Payload: []byte(payload),
 			RunAt: now.Add(j.Delay), CreatedAt: now, MaxAttempts: 25,
 		}
 		m.ready = append(m.ready, id)
 		out[i].ID = id
 	}
-	m.sendWakeup()
+	for _, j := range jobs {
+		m.sendWakeup(j.Queue)
+	}
 	return out, nil
 }
 
-func (m *memory) sendWakeup() {
+func (m *memory) sendWakeup(queue string) {
 	if m.quiet {
 		return
 	}
 	select {
-	case m.wake <- struct{}{}:
+	case m.wakeOf(queue) <- struct{}{}:
 	default:
 	}
+}
+
+// wakeOf is called with mu held.
+func (m *memory) wakeOf(queue string) chan struct{} {
+	queue = cmp.Or(queue, dibs.DefaultQueue)
+	if m.wakes[queue] == nil {
+		m.wakes[queue] = make(chan struct{}, 1)
+	}
+	return m.wakes[queue]
 }
 
 func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
@@ -130,7 +142,7 @@ func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 	}
 	for ; i < len(m.ready) && len(taken) < n; i++ {
 		j := m.jobs[m.ready[i]]
-		if j.RunAt.After(now) || len(r.Kinds) > 0 && !slices.Contains(r.Kinds, j.Kind) {
+		if !m.claimable(j, r.Queue, r.Kinds) {
 			kept = append(kept, j.ID)
 			continue
 		}
@@ -141,6 +153,28 @@ func (m *memory) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 		m.ready = append(kept, m.ready...)
 	}
 	return taken, nil
+}
+
+// Due lists the queues that have due jobs.
+func (m *memory) Due(ctx context.Context, queues, kinds []string) (due []string, err error) {
+	if err := m.enter(ctx, "due"); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.swept.Add(time.Second).Before(time.Now()) {
+		m.sweep()
+	}
+	for _, id := range m.ready {
+		if j := m.jobs[id]; slices.Contains(queues, j.Queue) && m.claimable(j, j.Queue, kinds) && !slices.Contains(due, j.Queue) {
+			due = append(due, j.Queue)
+		}
+	}
+	return due, nil
+}
+
+func (m *memory) claimable(j *dibs.RawJob, queue string, kinds []string) bool {
+	return j.Queue == cmp.Or(queue, dibs.DefaultQueue) && !j.RunAt.After(time.Now()) && (len(kinds) == 0 || slices.Contains(kinds, j.Kind))
 }
 
 func (m *memory) runningNow() int {
@@ -220,7 +254,9 @@ func (m *memory) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.maxRunning > 0 {
-		defer m.sendWakeup()
+		for queue := range m.wakes {
+			defer m.sendWakeup(queue)
+		}
 	}
 	var refused []int64
 	for _, o := range outcomes {
@@ -277,7 +313,7 @@ func (m *memory) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJo
 	var taken []*dibs.RawJob
 	token := newToken()
 	for _, j := range m.jobs {
-		if j.State == dibs.Running && j.Worker == r.Worker {
+		if j.State == dibs.Running && j.Worker == r.Worker && j.Queue == cmp.Or(r.Queue, dibs.DefaultQueue) {
 			taken = append(taken, m.hold(j, r.Worker, token, time.Now()))
 		}
 	}
@@ -315,6 +351,10 @@ func (m *memory) sweep() (s dibs.Swept) {
 	return s
 }
 
-func (m *memory) Wakeups(string) (<-chan struct{}, func()) { return m.wake, func() {} }
+func (m *memory) Wakeups(queue string) (<-chan struct{}, func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.wakeOf(queue), func() {}
+}
 
 func (m *memory) Close() error { return nil }

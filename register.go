@@ -93,12 +93,16 @@ func (r *run) registered(a answer[struct{}]) {
 }
 
 // entryOf is the entry of a worker that has its defaults filled in.
-func entryOf(w *Worker, kinds []string) WorkerInfo {
+func entryOf(w *Worker, feeds []*feed, kinds []string) WorkerInfo {
+	queues := make([]string, len(feeds))
+	for i, q := range feeds {
+		queues[i] = q.Name
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "host"
 	}
-	e := WorkerInfo{Name: w.Name, Host: host, PID: os.Getpid(), Version: moduleVersion(), Queues: []string{w.Queue}, Kinds: kinds, Concurrency: w.Concurrency}
+	e := WorkerInfo{Name: w.Name, Host: host, PID: os.Getpid(), Version: moduleVersion(), Queues: queues, Kinds: kinds, Concurrency: w.Concurrency}
 	rand.Read(e.ID[:])
 	return e
 }

@@ -33,15 +33,20 @@ func (r *run) stopClaiming(now time.Time) {
 	}
 }
 
-// storeClosed begins the shutdown and ends the handlers' contexts at once: their outcomes
-// cannot be written any more.
-func (r *run) storeClosed(err error) {
+// hurry begins the shutdown, and has it wait no longer.
+func (r *run) hurry() {
 	now := time.Now()
-	r.closed, r.fatal = true, err
 	r.stopClaiming(now)
 	if r.stage == waiting {
 		r.stageEnd = now
 	}
+}
+
+// storeClosed begins the shutdown and ends the handlers' contexts at once: their outcomes
+// cannot be written any more.
+func (r *run) storeClosed(err error) {
+	r.closed, r.fatal = true, err
+	r.hurry()
 }
 
 // stop moves the shutdown on when a stage has lasted long enough.

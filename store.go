@@ -18,6 +18,11 @@ type Store interface {
 	// queue does not exist, the result is empty without an error.
 	Claim(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
+	// Due lists those of the queues from which a claim of these kinds may find jobs now, and
+	// never leaves out one from which it would. Like Claim, it does what is due by the clock.
+	// It is for claimers that serve several queues: one call in place of a claim from each.
+	Due(ctx context.Context, queues, kinds []string) ([]string, error)
+
 	// Extend makes the named leases end d from now on the database's clock, in one
 	// statement. It reports the leases that it could not extend because they were lost or
 	// their jobs are just being finished, and the jobs that are to be cancelled.

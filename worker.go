@@ -12,16 +12,21 @@ import (
 	"time"
 )
 
-// Worker claims jobs of one queue, runs their handlers and finishes them. A
-// process that serves several queues runs one Worker for each. It writes the outcomes of
-// jobs that end about the same time together: an outcome comes at most about 5 ms later
-// for that, unless the job has a group or its queue a concurrency limit.
+// Worker claims jobs of one queue or several, runs their handlers and finishes them. It writes
+// the outcomes of jobs that end about the same time together: an outcome comes at most about
+// 5 ms later for that, unless the job has a group or its queue a concurrency limit.
 //
 // Set the fields, register handlers with [Handle], [HandleBatch], [Kind.Handle] or
 // [Worker.HandleRaw], then call Run; change neither afterwards.
 type Worker struct {
 	Store Store  // required
 	Queue string // default DefaultQueue
+
+	// Queues are up to 100 queues, in place of Queue. They share Concurrency. Where none has a
+	// weight, their order is strict: while a queue has due jobs, those below it wait, however
+	// long. With weights, no queue waits for ever: of queues that have due jobs, one of weight 3
+	// starts three jobs where one of weight 1 starts one, on average.
+	Queues []WorkQueue
 
 	// Name is written to the jobs that the worker claims. Default: host name,
 	// process id and a random part.
@@ -52,6 +57,7 @@ type Worker struct {
 
 	handlers   map[string]*kindHandler // one for each kind; "" handles all other kinds
 	middleware []func(Handler) Handler
+	runs       *runs // the calls of Run under way; made with the first handler
 }
 
 const (
@@ -83,9 +89,6 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wake, stop := conf.Store.Wakeups(conf.Queue)
-	defer stop()
-
 	base := context.WithoutCancel(ctx) // keeps the values of ctx
 	work, giveUp := context.WithCancelCause(base)
 	defer giveUp(ErrShutdown)
@@ -96,22 +99,24 @@ func (w *Worker) Run(ctx context.Context) error {
 		work:    work,
 		giveUp:  giveUp,
 		calls:   calls,
-		wake:    wake,
+		asked:   make(chan func()),
 		held:    make(map[int64]*held),
 		running: make(map[*held]bool),
 		done:    make(chan ended, conf.Concurrency),
 		over:    make(chan struct{}),
 		todo:    make(chan attempt, conf.Concurrency),
 		told:    make(chan struct{}, 1),
-		resume:  conf.Resume,
-		claims:  newCall[[]*RawJob](),
+		claims:  newCall[found](),
 		extends: newCall[Extended](),
 		writes:  newCall[struct{}](),
 		sweeps:  newCall[Swept](),
 
 		registers: newCall[struct{}](),
 	}
-	r.entry = entryOf(&r.Worker, r.kinds)
+	r.feeds, r.weighted = conf.feeds()
+	r.entry = entryOf(&r.Worker, r.feeds, r.kinds)
+	defer r.listen()()
+	defer conf.runs.add(r)()
 	defer func() { // a hook may end the goroutine (runtime.Goexit)
 		close(r.over)
 		endCalls()
@@ -130,8 +135,8 @@ func (w *Worker) complete(ctx context.Context) (Worker, error) {
 	}
 	c := *w
 	c.Hooks.fill()
-	if c.Queue == "" {
-		c.Queue = DefaultQueue
+	if err := c.checkQueues(); err != nil {
+		return c, err
 	}
 	if c.Concurrency == 0 {
 		c.Concurrency = defaultConcurrency
@@ -219,21 +224,25 @@ type run struct {
 	told     chan struct{}   // receives when a handler has set its progress
 	starting atomic.Bool     // a goroutine is starting that will read todo
 
+	asked      chan func() // what other goroutines ask the loop to do: see health.go
+	answeredAt time.Time   // when the database last did what it was asked
+
 	calls    context.Context // context of the store calls; ends with Run
 	underway sync.WaitGroup  // waits for the store calls under way
 
+	feeds      []*feed
+	weighted   bool    // the feeds have weights; else their order is strict
+	started    float64 // what all feeds with jobs have started by now, by their weights
 	wake       <-chan struct{}
-	resume     bool    // the next claim is the Resume
-	claimNow   bool    // a claim may find jobs right now
+	claiming   *feed   // where the last claim asked for jobs; nil: it asked which queues have any
 	requested  int     // how many jobs the last claim asked for
 	ahead      []*held // jobs claimed ahead, in their order
 	askedAhead int     // how many of the requested jobs were ahead
-	gotAll     bool    // the last claim gave all that was requested
 	pace       pace
-	pollWait   time.Duration // how long the next claim waits after the last
+	pollWait   time.Duration // how long the worker waits before it looks for jobs unasked
 	pollAt     time.Time
 	freedAt    time.Time // when the first place became free since the last claim; zero: none has
-	claims     call[[]*RawJob]
+	claims     call[found]
 	claimsWork bool // a claim has succeeded
 
 	pausedUntil  time.Time // no claim until then, as a handler could not start its job

@@ -62,6 +62,22 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	return s.jobs(rows, t), nil
 }
 
+// Due is dibs.Store.Due. A table is one queue, and only a claim looks at its rows.
+func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, error) {
+	if err := cmp.Or(checks.Context(ctx), checks.Due(queues, kinds)); err != nil {
+		return nil, err
+	}
+	for _, q := range queues {
+		if err := s.usable(q); err != nil {
+			return nil, err
+		}
+	}
+	if !s.hasKind(kinds) {
+		return nil, nil
+	}
+	return slices.Clone(queues), nil
+}
+
 // reclaimDelay is how long after a claim of all available rows a worker claims again: other
 // programs, which do not notify workers, are probably still inserting rows.
 const reclaimDelay = 5 * time.Millisecond

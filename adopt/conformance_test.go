@@ -57,6 +57,7 @@ const (
 	goesDown  = "where a column counts attempts, one that does not count is taken back"
 	lastError = "the table keeps one error, if it has a column for it"
 	forgets   = "the side table forgets rows that have ended"
+	oneQueue  = "a table is one queue: Due names it, and a claim looks at the rows"
 )
 
 // withoutAny lists the tests that apply to no adopted table.
@@ -78,6 +79,7 @@ var withoutAny = map[string]string{
 	"waiting/a job that dies of its last lease ends the waiting":             byMapping,
 	"waiting/a job that does not exist is not waited for":                    ownerTx,
 	"waiting/an end in a transaction counts from the commit on":              ownerTx,
+	"due": oneQueue,
 
 	"txclaim/a lost connection gives the jobs back at once":             settled,
 	"txclaim/a claim that a savepoint undid is lost":                    settled,

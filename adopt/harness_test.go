@@ -281,6 +281,24 @@ func (h *harness) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJo
 	return jobs, h.complete(ctx, jobs)
 }
 
+func (h *harness) Due(ctx context.Context, queues, kinds []string) (due []string, err error) {
+	for _, queue := range queues {
+		s, err := h.store(ctx, queue, false)
+		if err != nil {
+			return nil, err
+		}
+		if s == nil {
+			continue
+		}
+		found, err := s.Due(ctx, []string{queue}, kinds)
+		if err != nil {
+			return nil, err
+		}
+		due = append(due, found...)
+	}
+	return due, nil
+}
+
 func (h *harness) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	s, err := h.store(ctx, r.Queue, false)
 	if err != nil || s == nil {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,17 +148,17 @@ func list(jobs []*dibs.RawJob) string {
 }
 
 // Work enqueues a job, has the worker make one attempt at it, through its real loop, and
-// returns the attempt. The worker needs a Store that is a dibs.Database; its hooks go on. Jobs
-// that were waiting before may run too.
+// returns the attempt. The job's queue is the worker's first unless it has one. The worker needs
+// a Store that is a dibs.Database; its hooks go on. Jobs that were waiting before may run too.
 func Work(t testing.TB, w *dibs.Worker, job dibs.NewJob) dibs.Attempt {
 	t.Helper()
 	db, ok := w.Store.(dibs.Database)
 	if !ok {
 		t.Fatalf("the worker's store is a %T, which cannot enqueue", w.Store)
 	}
-	queue := cmp.Or(w.Queue, dibs.DefaultQueue)
-	if job.Queue = cmp.Or(job.Queue, queue); job.Queue != queue {
-		t.Fatalf("the job is of queue %s, the worker of queue %s", job.Queue, queue)
+	queues := queuesOf(w)
+	if job.Queue = cmp.Or(job.Queue, queues[0]); !slices.Contains(queues, job.Queue) {
+		t.Fatalf("the job is of queue %s, the worker of queue %s", job.Queue, strings.Join(queues, ", "))
 	}
 	done, err := db.Enqueue(t.Context(), []dibs.NewJob{job})
 	if err != nil {
@@ -173,7 +174,18 @@ func Work(t testing.TB, w *dibs.Worker, job dibs.NewJob) dibs.Attempt {
 	return *made
 }
 
-// Drain runs the worker until its queue has no job that is due, blocked or running, those of
+// queuesOf are the names of the worker's queues.
+func queuesOf(w *dibs.Worker) (names []string) {
+	for _, q := range w.Queues {
+		names = append(names, q.Name)
+	}
+	if len(names) == 0 {
+		names = []string{cmp.Or(w.Queue, dibs.DefaultQueue)}
+	}
+	return names
+}
+
+// Drain runs the worker until its queues have no job that is due, blocked or running, those of
 // schedules whose ticks have come among them, and returns the attempts that it has made.
 func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
 	t.Helper()
@@ -188,21 +200,21 @@ func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
 		defer mu.Unlock()
 		made = append(made, a)
 		return false
-	}, func(ctx context.Context) (bool, error) { return empty(ctx, db, cmp.Or(w.Queue, dibs.DefaultQueue)) })
+	}, func(ctx context.Context) (bool, error) { return empty(ctx, db, queuesOf(w)) })
 	mu.Lock()
 	defer mu.Unlock()
 	return made
 }
 
 // empty looks for jobs that could run by now. A sweep before enqueues those of schedules.
-func empty(ctx context.Context, db dibs.Database, queue string) (bool, error) {
+func empty(ctx context.Context, db dibs.Database, queues []string) (bool, error) {
 	if _, err := db.Sweep(ctx); err != nil {
 		return false, err
 	}
 	all, err := db.Stats(ctx)
 	for _, s := range all {
-		if s.Queue == queue {
-			return s.Waiting == s.Scheduled && s.Blocked == 0 && s.Running == 0, err
+		if slices.Contains(queues, s.Queue) && (s.Waiting != s.Scheduled || s.Blocked > 0 || s.Running > 0) {
+			return false, err
 		}
 	}
 	return true, err
@@ -233,8 +245,12 @@ func runUntil(t testing.TB, w *dibs.Worker, db dibs.Database, attempt func(dibs.
 		t.Fatal(err)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		_, left := find(t, db, Want{Queue: cmp.Or(w.Queue, dibs.DefaultQueue)})
-		t.Fatalf("after %v the worker has not run all jobs of queue %s; has it a handler for their kinds? %s", patience, cmp.Or(w.Queue, dibs.DefaultQueue), list(left))
+		var left []*dibs.RawJob
+		for _, queue := range queuesOf(w) {
+			_, of := find(t, db, Want{Queue: queue})
+			left = append(left, of...)
+		}
+		t.Fatalf("after %v the worker has not run all jobs of queue %s; has it a handler for their kinds? %s", patience, strings.Join(queuesOf(w), ", "), list(left))
 	}
 }
 

@@ -113,6 +113,28 @@ func TestWork(t *testing.T) {
 	dibstest.RequireEnqueued(t, store, dibstest.Want{Queue: "mail", State: dibs.Dead})
 }
 
+func TestAWorkerOfSeveralQueues(t *testing.T) {
+	t.Parallel()
+	store := dibstest.Store(t)
+	w := worker(store)
+	w.Queue, w.Queues = "", []dibs.WorkQueue{{Name: "mail"}, {Name: "bulk", Max: 1}}
+	for _, queue := range []string{"", "bulk"} {
+		if a := dibstest.Work(t, w, dibs.NewJob{Queue: queue, Kind: "welcome", Payload: letter{To: "ann"}}); a.Outcome.Ending != dibs.EndCompleted {
+			t.Errorf("the attempt is %+v", a)
+		}
+	}
+	jobs := make([]dibs.NewJob, 20)
+	for i := range jobs {
+		jobs[i] = dibs.NewJob{Queue: []string{"mail", "bulk"}[i%2], Kind: "welcome", Payload: letter{To: "ann"}}
+	}
+	if _, err := store.Enqueue(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	if got := dibstest.Drain(t, w); len(got) != len(jobs) {
+		t.Errorf("%d attempts, want %d", len(got), len(jobs))
+	}
+}
+
 func TestDrainAndAdvance(t *testing.T) {
 	t.Parallel()
 	store := dibstest.Store(t)

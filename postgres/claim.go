@@ -15,7 +15,7 @@ import (
 // Claim implements dibs.Store. A claim passes through these layers; each calls the next:
 //
 //	Claim               checks the request; small claims made at the same time become one (merge.go)
-//	claimAndSweep       sweeps before the claim if it is time, and after it if leases have ended
+//	claimSweeping       sweeps before the claim if it is time, and after it if leases have ended
 //	claimUnderSettings  repeats the claim if the queue's settings have changed meanwhile
 //	claimInLanes        learns which priorities are in use, and counts running jobs under a limit
 //	claimFromMarks      starts where earlier claims found the first waiting job (marks.go)
@@ -33,7 +33,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		return nil, classifyClaim(r.Queue, err)
 	}
 	if r.N >= mergeBelow {
-		jobs, err := s.claimAndSweep(ctx, r)
+		jobs, err := s.claimSweeping(ctx, r)
 		return jobs, classifyClaim(r.Queue, err)
 	}
 	calls, done := s.claimCalls(r)
@@ -42,32 +42,42 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 	return jobs, classifyClaim(r.Queue, err)
 }
 
-// claimAndSweep claims, and sweeps if no worker of this process does. The claim statement itself
-// reports whether leases have ended, so that an idle worker needs one statement for both.
-func (s *Store) claimAndSweep(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
+// claimSweeping claims, and sweeps if it is time.
+func (s *Store) claimSweeping(ctx context.Context, r dibs.ClaimRequest) (jobs []*dibs.RawJob, err error) {
+	err = s.andSweep(ctx, func(c claimer) (found bool, err error) {
+		jobs, err = s.claimUnderSettings(ctx, r, c)
+		return len(jobs) > 0, err
+	})
+	return jobs, err
+}
+
+// andSweep claims, and sweeps if no worker of this process does. The claim's own transaction
+// reports whether leases have ended, so that an idle worker needs one call for both. The claim is
+// repeated if it found nothing and leases have ended.
+func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, err error)) error {
 	if err := s.sweepIfDue(ctx, 2*pruneEvery); err != nil {
-		return nil, err
+		return err
 	}
 	c := claimer{conn: s.db}
 	if s.sweeper.due(&s.sweeper.expireCheckedAt, expireEvery) {
 		c.due = &clockDue{leasesEnded: true} // stays true unless the claim writes it
 	}
-	jobs, err := s.claimUnderSettings(ctx, r, c)
+	found, err := claim(c)
 	if err != nil || c.due == nil {
-		return jobs, err
+		return err
 	}
 	_ = s.mindTicks(ctx, *c.due) // sweeps report its error
 	if !c.due.leasesEnded {
-		return jobs, nil
+		return nil
 	}
 	err = s.expire(ctx, &dibs.Swept{})
-	if len(jobs) > 0 { // these jobs are claimed, even if expire has failed
-		return jobs, nil
+	if found { // these jobs are claimed, even if expire has failed
+		return nil
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_, err = claim(claimer{conn: s.db})
 	}
-	return s.claimUnderSettings(ctx, r, claimer{conn: s.db})
+	return err
 }
 
 func classifyClaim(queue string, err error) error {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -55,6 +56,52 @@ func TestAnIdleWorkersCallIsOneTransaction(t *testing.T) {
 				t.Errorf("a %s of an idle worker from a queue that is %s sends %q, want %q in one transaction", name, queue, sent.named(s), want)
 			}
 		}
+	}
+}
+
+// A worker with several queues asks for all of them in one transaction, also while they are
+// missing or paused, and listens on one connection.
+func TestAnIdleWorkersLookAtManyQueuesIsOneTransaction(t *testing.T) {
+	t.Parallel()
+	s, sent := tracedStore(t)
+	admin := opened(t, s.pool.Config().ConnString())
+	queues := []string{"missing", "paused", "grouped"}
+	if _, err := admin.SetQueue(t.Context(), "paused", dibs.QueueChange{Paused: new(true)}); err != nil {
+		t.Fatal(err)
+	}
+	jobs := []dibs.NewJob{{Queue: "grouped", Kind: "k", Group: "g", Delay: time.Hour}}
+	for i := range 20 {
+		queues = append(queues, fmt.Sprint("q", i))
+		jobs = append(jobs, dibs.NewJob{Queue: queues[len(queues)-1], Kind: "k", Delay: time.Hour, Priority: new(i)})
+	}
+	if _, err := admin.Enqueue(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // the first looks learn the priorities
+		sent.transactions = nil
+		s.sweeper.expireCheckedAt = time.Now().Add(-expireEvery)
+		if due, err := s.Due(t.Context(), queues, nil); err != nil || len(due) > 0 {
+			t.Fatalf("due are %q, %v", due, err)
+		}
+	}
+	if want := []string{"clock_due", "due_queues"}; len(sent.transactions) != 1 || !slices.Equal(sent.named(s), want) {
+		t.Errorf("it sends %q, want %q in one transaction", sent.named(s), want)
+	}
+	for _, q := range queues {
+		_, stop := s.Wakeups(q)
+		defer stop()
+	}
+	listening := func() (n int) {
+		const sql = "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen%'"
+		if err := admin.pool.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for end := time.Now().Add(time.Minute); listening() == 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
+	if n := listening(); n != 1 {
+		t.Errorf("%d connections listen", n)
 	}
 }
 

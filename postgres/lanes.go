@@ -140,17 +140,33 @@ const (
 	returned // only jobs that were put back, in the range below the mark
 )
 
+// laneRanges are ranges of priorities to scan, as parameters of claim.sql and due_queues.sql.
+type laneRanges struct {
+	how, low, high []int16
+	runAt          []time.Time
+	id             []int64
+}
+
+func (r *laneRanges) args() []any { return []any{r.how, r.low, r.high, r.runAt, r.id} }
+
 // args are the parameters of claim.sql that describe the ranges to scan.
 func (l *lanes) args(order dibs.Order, marks map[int16]mark) []any {
+	var r laneRanges
+	l.ranges(order, marks, &r)
+	return r.args()
+}
+
+// ranges adds the ranges that a claim scans.
+func (l *lanes) ranges(order dibs.Order, marks map[int16]mark, r *laneRanges) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := 3*len(l.known) + 1
-	how, low, high := make([]int16, 0, n), make([]int16, 0, n), make([]int16, 0, n)
-	runAt, id := make([]time.Time, 0, n), make([]int64, 0, n)
+	r.how, r.low, r.high = slices.Grow(r.how, n), slices.Grow(r.low, n), slices.Grow(r.high, n)
+	r.runAt, r.id = slices.Grow(r.runAt, n), slices.Grow(r.id, n)
 	put := func(h int16, from, to int32, start mark) {
 		if from <= to {
-			how, low, high = append(how, h), append(low, int16(from)), append(high, int16(to))
-			runAt, id = append(runAt, start.runAt), append(id, start.id)
+			r.how, r.low, r.high = append(r.how, h), append(r.low, int16(from)), append(r.high, int16(to))
+			r.runAt, r.id = append(r.runAt, start.runAt), append(r.id, start.id)
 		}
 	}
 	way := oldestFirst
@@ -169,5 +185,4 @@ func (l *lanes) args(order dibs.Order, marks map[int16]mark) []any {
 		next = lane + 1
 	}
 	put(gap, next, dibs.MaxPriority, mark{})
-	return []any{how, low, high, runAt, id}
 }

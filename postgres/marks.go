@@ -92,6 +92,14 @@ func (m *marks) startPlaces() (at map[int16]mark, late []uint64) {
 	return m.places, slices.Collect(maps.Keys(m.passedOver))
 }
 
+// holds are the places below which no job waits. ok is false if only a claim can tell: it
+// looks whether the transactions passed over still run, and goes without marks now and then.
+func (m *marks) holds() (at map[int16]mark, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.places, m.places == nil || len(m.passedOver) == 0 && time.Now().Before(m.probeAt)
+}
+
 // recordReads records how many pages of the ready index a claim has read, and how many jobs it got.
 func (m *marks) recordReads(marked bool, pages, got int) {
 	m.mu.Lock()

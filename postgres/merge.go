@@ -166,7 +166,7 @@ func (s *Store) claimMerged(ctx context.Context, calls []dibs.ClaimRequest, answ
 	for _, r := range calls[1:] {
 		all.N, all.Ahead = all.N+r.N, all.Ahead+r.Ahead
 	}
-	jobs, err := s.claimAndSweep(ctx, all)
+	jobs, err := s.claimSweeping(ctx, all)
 	for i, r := range calls {
 		n := min(r.N, len(jobs))
 		answer(i, jobs[:n:n], err)

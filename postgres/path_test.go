@@ -206,6 +206,8 @@ func (v *everyVerb) operate() {
 		jobs[0].Lease().Complete([]byte("1")), jobs[1].Lease().Die("no"), jobs[2].Lease().Release(),
 		jobs[3].Lease().Cancel(""), jobs[4].Lease().Snooze(time.Hour), jobs[5].Lease().RetryAfter(0, "no"),
 	}))
+	_, err = s.Due(ctx, []string{q}, nil)
+	v.must(err)
 	row, _, err := s.queue(ctx, q)
 	v.must(err)
 	m := &marks{eager: true}

@@ -175,6 +175,8 @@ func (e *explaining) claimFromMarks() {
 	at, late := map[int16]mark{dibs.DefaultPriority: {runAt: time.Now().Add(-time.Second)}}, []uint64{1<<40 + 7}
 	_, err = e.store.firstWaiting(e.Context(), "q", nil, at, late)
 	e.must(err)
+	_, err = e.store.dueQueues(e.Context(), []string{"q", "g", "lifo", "missing"}, []string{"k"}, claimer{conn: e.store.db})
+	e.must(err)
 	q, _ := e.store.queues.get("q")
 	r := dibs.ClaimRequest{Queue: "q", Worker: "w", N: 10}
 	_, err = e.store.claimStatement(e.Context(), q, r, claimer{conn: e.store.db}, at, late)

@@ -165,7 +165,7 @@ func (w *wakeups) look(last int64, queues []string) (version int64, work bool) {
 	}
 	var ready []string
 	for _, q := range queues {
-		if w.hasWork(q, time.Now().UnixMicro()) {
+		if due, err := w.session.hasWork(q, time.Now().UnixMicro(), nil); due && err == nil {
 			ready = append(ready, q)
 		}
 	}
@@ -184,13 +184,4 @@ func (w *wakeups) setTimer() {
 	default:
 		w.timer.Unset()
 	}
-}
-
-func (w *wakeups) hasWork(queue string, now int64) bool {
-	var value int
-	found, err := w.session.one("lanes", []any{queue, -1, now, nil, 1}, &value)
-	if err == nil && !found {
-		found, err = w.session.one("pending", []any{queue, now}, &value)
-	}
-	return found && err == nil
 }

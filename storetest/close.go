@@ -25,6 +25,7 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 	return map[string]func() error{
 		"Enqueue":   func() error { _, err := db.Enqueue(ctx, []dibs.NewJob{{Kind: "k"}}); return err },
 		"Claim":     func() error { _, err := db.Claim(ctx, dibs.ClaimRequest{N: 1, Worker: "w"}); return err },
+		"Due":       func() error { _, err := db.Due(ctx, []string{"q"}, nil); return err },
 		"Extend":    func() error { _, err := db.Extend(ctx, []dibs.Lease{j.Lease()}, 2*time.Hour); return err },
 		"Finish":    func() error { return db.Finish(ctx, []dibs.Outcome{j.Lease().Complete(nil)}) },
 		"Resume":    func() error { _, err := db.Resume(ctx, dibs.ClaimRequest{Worker: "w"}); return err },

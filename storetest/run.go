@@ -129,6 +129,7 @@ func chapters() []chapter {
 	return []chapter{
 		{name: "enqueue", cases: enqueueCases},
 		{name: "claim", cases: claimCases},
+		{name: "due", cases: dueCases},
 		{name: "extend", cases: extendCases},
 		{name: "progress", cases: progressCases},
 		{name: "finish", cases: finishCases},

@@ -261,7 +261,7 @@ func TestWhatAnAdoptedTableCannotDo(t *testing.T) {
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byToken)
 		c.fails(exitUsage, "", x.withTable("ls", "--state", "completed"), "completed rows with SQL", "docs/adopt.md")
-		for _, args := range [][]string{{"ls", "other"}, {"stats", "other"}, {"claim", "other"}, {"work", "other", "--", "true"}} {
+		for _, args := range [][]string{{"ls", "other"}, {"stats", "other"}, {"claim", "other"}, {"work", "other", "--", "true"}, {"work", "-q", "tickets", "-q", "other", "--", "true"}} {
 			c.fails(exitNotFound, "", x.withTable(args...), `"other"`, "tickets")
 		}
 		c.fails(exitUsage, "", x.withTable("ls", "--schema", "x"), "SCHEMA.NAME")

@@ -204,6 +204,16 @@ func TestBadJobs(t *testing.T) {
 			{[]string{"work", "q", "--kind", "", "--kind", "", "--", "true"}, "kind: is missing"},
 			{[]string{"work", "q", "--kind", "a", "--kind", "a", "--", "true"}, `kind: "a" is named twice`},
 			{[]string{"work", long, "--", "true"}, "queue: is 10000 bytes"},
+			{[]string{"work", "--queue", "", "--", "true"}, "queue: is missing"},
+			{[]string{"work", "--queue", "a:2", "--queue", "a", "--", "true"}, `queue: "a" is named twice`},
+			{[]string{"work", "--queue", "a:0", "--", "true"}, "the weight must be 1 to 1000, got 0"},
+			{[]string{"work", "--queue", "a:1001", "--", "true"}, "the weight must be 1 to 1000, got 1001"},
+			{[]string{"work", "--queue", "a:99999999999999999999", "--", "true"}, "the weight must be 1 to 1000"},
+			{[]string{"work", "--queue", "a:max=0", "--", "true"}, `max must be a number from 1, got "0"`},
+			{[]string{"work", "--queue", "a:3:max=", "--", "true"}, `max must be a number from 1, got ""`},
+			{[]string{"work", "a", "--queue", "b", "--", "true"}, `queue "a" is named beside --queue`},
+			{[]string{"work", "a", "b", "--", "true"}, "give --queue for each"},
+			{[]string{"work", "q", "--listen", "no port", "--", "true"}, "--listen: "},
 		} {
 			c.fails(exitUsage, "", test.args, test.message)
 		}

@@ -101,7 +101,7 @@ func (a *app) fail(ctx context.Context, err error) int {
 	if text == "" {
 		return code
 	}
-	if code == exitInterrupted {
+	if code == exitInterrupted && !errors.Is(err, errSecondSignal) {
 		text = "interrupted"
 	}
 	text = strings.ReplaceAll(text, "\n", "\n      ") // only the first line may begin with dibs:

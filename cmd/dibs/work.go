@@ -9,10 +9,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -23,7 +22,7 @@ import (
 
 // workFlags holds the flags of 'dibs work'.
 type workFlags struct {
-	queue       string
+	queues      queuesFlag // --queue, or the one that is named
 	argv        []string
 	kinds       []string
 	name        string
@@ -33,12 +32,18 @@ type workFlags struct {
 	shutdown    durationFlag
 	grace       durationFlag
 	snooze      durationFlag
+	listen      string
 
 	resume, untilEmpty, text, noResult, verbose bool
 }
 
 const workHelp = `Run PROGRAM once for each job of a queue, up to --concurrency at a time, until SIGINT or
 SIGTERM. Any number of processes on any number of machines may do so.
+
+--queue NAME[:WEIGHT][:max=N] names several queues, which share --concurrency. Without weights
+their order is strict: while a queue has due jobs, those after it wait. With weights, a
+queue of weight 3 starts three jobs where one of weight 1, the default, starts one; the share of
+a queue without due jobs goes to the others. At most N jobs of a queue run at once here.
 
 The program gets the payload on stdin, JSON as it was enqueued (with --text, strings as
 plain text), and in its environment
@@ -77,8 +82,12 @@ With --until-empty, the exit code is 0 also if jobs are dead, or if nothing was 
 the queue.
 
 On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
-end before they are stopped and their jobs given back, uncounted, within 5 s. A second
-signal does that at once.
+end before they are stopped and their jobs given back, uncounted, within 5 s. The exit code
+is 0. A second signal kills the programs at once; the exit code is then 130.
+
+--listen ADDRESS, such as :8080, serves two pages over HTTP for probes: /healthz is good
+(status 200) while the process does its work, also while the database is away, and /readyz while
+the database answers too and no signal has come. Otherwise they have the status 503.
 
 With --table the jobs are rows of that table, and the queue need not be named. Where the
 mapping has only started_at to hold leases, to extend one changes its token: DIBS_TOKEN is
@@ -88,17 +97,20 @@ func newWorkCmd(a *app) *cobra.Command {
 	f := workFlags{shutdown: durationFlag(15 * time.Second), grace: durationFlag(3 * time.Second), snooze: durationFlag(time.Minute)}
 	cmd := &cobra.Command{
 		Use:   "work [QUEUE] [flags] -- PROGRAM [ARGUMENT]...",
-		Short: "Run a program for each job of a queue",
+		Short: "Run a program for each job of a queue, or of several",
 		Long:  workHelp,
 		Example: `  dibs work emails --concurrency 8 -- ./send.sh
   find . -type f | dibs enqueue sums --lines
-  dibs work sums --text --until-empty -- sh -c 'sha256sum "$(cat)"'`,
+  dibs work sums --text --until-empty -- sh -c 'sha256sum "$(cat)"'
+  dibs work --queue mail:3 --queue reports:1:max=2 -- ./run.sh`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0 || dash == len(args):
 				return fmt.Errorf("which program is to be run? name it after --")
 			case dash > 1:
-				return fmt.Errorf("only one queue can be named; %q is too many", args[1])
+				return fmt.Errorf("only one queue can be named; %q is too many: give --queue for each", args[1])
+			case dash == 1 && len(f.queues) > 0:
+				return fmt.Errorf("queue %q is named beside --queue: give --queue for each", args[0])
 			}
 			return nil
 		},
@@ -106,19 +118,21 @@ func newWorkCmd(a *app) *cobra.Command {
 			dash := cmd.ArgsLenAtDash()
 			f.argv = args[dash:]
 			if dash == 1 {
-				f.queue = args[0]
-				if err := checks.Name("queue", f.queue); err != nil {
-					return err
-				}
+				f.queues = queuesFlag{{Name: args[0]}}
 			}
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			return a.withSlot(cmd.Context(), &f, func(db jobTable) (err error) {
-				if f.queue, err = a.queueOf(cmd.Context(), db, f.queue); err != nil {
+			h, err := a.serveHealth(&f)
+			if err != nil {
+				return usagef(cmd, "--listen: %w", err)
+			}
+			defer h.close()
+			return a.withSlot(cmd.Context(), &f, func(db jobTable) error {
+				if err := f.findQueues(cmd.Context(), a, db); err != nil {
 					return err
 				}
-				return a.work(cmd.Context(), db, &f)
+				return a.work(cmd.Context(), db, &f, h)
 			})
 		},
 		ValidArgsFunction: a.completeQueue,
@@ -176,6 +190,7 @@ func workerName() string {
 
 func (f *workFlags) add(cmd *cobra.Command) {
 	fs := cmd.Flags()
+	fs.VarP(&f.queues, "queue", "q", "a queue, with its weight and max; may be given again")
 	fs.IntVarP(&f.concurrency, "concurrency", "c", 10, "programs that run at once")
 	fs.StringArrayVarP(&f.kinds, "kind", "k", nil, "only jobs of this `KIND`; may be given again")
 	fs.StringVar(&f.name, "name", "", "name of this worker; default: host name, process id and a random part")
@@ -188,12 +203,21 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.untilEmpty, "until-empty", false, "exit when no such job is waiting, blocked or running")
 	fs.BoolVar(&f.text, "text", false, "give payloads that are JSON strings to the program as plain text")
 	fs.BoolVar(&f.noResult, "no-result", false, "do not keep what programs write to stdout")
+	fs.StringVar(&f.listen, "listen", "", "serve /healthz and /readyz over HTTP at this `ADDRESS`")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every job, not only failed attempts")
 }
 
 // check checks what the worker does not. It looks up the program once, rather than for
 // each job.
 func (f *workFlags) check(cmd *cobra.Command) error {
+	for i, q := range f.queues {
+		if err := checks.Name("queue", q.Name); err != nil {
+			return err
+		}
+		if slices.ContainsFunc(f.queues[:i], func(other dibs.WorkQueue) bool { return other.Name == q.Name }) {
+			return &dibs.InvalidError{Field: "queue", Reason: fmt.Sprintf("%q is named twice", q.Name)}
+		}
+	}
 	for i, kind := range f.kinds {
 		if err := checks.Name("kind", kind); err != nil {
 			return err
@@ -221,11 +245,9 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-func (a *app) work(ctx context.Context, db jobTable, f *workFlags) error {
+func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServer) error {
 	now, stopNow := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopNow()
-	go secondSignal(now, stopNow)
-
 	p := newProgram(f, a.programEnv(), now.Done())
 	defer p.close()
 	p.log = a.logger(f.verbose)
@@ -233,13 +255,9 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags) error {
 	if p.table != nil {
 		go watchStuck(now, p.table, p.log)
 	}
-	var unknown *hintError
-	if err := checkQueue(ctx, db, f.queue); errors.As(err, &unknown) { // with a misspelt queue it would wait for ever
-		p.log.Warn("nobody has enqueued into this queue yet", "queue", f.queue, "hint", unknown.next)
-	}
 	w := &dibs.Worker{
 		Store:        db,
-		Queue:        f.queue,
+		Queues:       f.queues,
 		Name:         f.name,
 		Resume:       f.resume,
 		Concurrency:  f.concurrency,
@@ -251,74 +269,28 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags) error {
 	if f.shutdown == 0 { // the worker would take 0 for its default grace
 		w.ShutdownWait = -1
 	}
-	kinds := f.kinds
-	if len(kinds) == 0 {
-		kinds = []string{""}
-	}
-	for _, kind := range kinds {
+	for _, kind := range f.kindsOrAll() {
 		w.HandleRaw(kind, p.handle)
 	}
+	var forced atomic.Bool
+	go secondSignal(now, func() {
+		forced.Store(true)
+		stopNow()
+		w.StopNow()
+	})
+	h.worker.Store(w)
+	f.warnOfQueues(ctx, db, p.log)
 	if f.untilEmpty {
 		var stop context.CancelFunc
 		ctx, stop = context.WithCancel(ctx)
 		defer stop()
 		go untilEmpty(ctx, db, f, stop)
 	}
-	return w.Run(ctx)
-}
-
-// secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP. The first one ends the
-// command's context.
-func secondSignal(ctx context.Context, stop func()) {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	for range 2 {
-		select {
-		case <-signals:
-		case <-ctx.Done():
-			return
-		}
+	err := w.Run(ctx)
+	if forced.Load() {
+		return &codeError{exitInterrupted, errors.Join(errSecondSignal, err)}
 	}
-	stop()
-}
-
-// untilEmpty calls stop when all jobs of the queue have ended.
-func untilEmpty(ctx context.Context, db jobTable, f *workFlags, stop func()) {
-	kinds := f.kinds
-	if len(kinds) == 0 {
-		kinds = []string{""}
-	}
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		left, err := false, error(nil)
-		for _, kind := range kinds {
-			if left, err = anyOf(ctx, db, dibs.Filter{Queue: f.queue, Kind: kind, Limit: 1}); left || err != nil {
-				break // the worker reports a lasting error
-			}
-		}
-		if err == nil && !left {
-			stop()
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// anyOf reports whether such a job exists, however many others are before it.
-func anyOf(ctx context.Context, db jobTable, f dibs.Filter) (bool, error) {
-	for {
-		page, err := db.List(ctx, f)
-		if err != nil || len(page.Jobs) > 0 || page.Next == "" {
-			return len(page.Jobs) > 0, err
-		}
-		f.After = page.Next
-	}
+	return err
 }
 
 func (a *app) logger(verbose bool) *slog.Logger {

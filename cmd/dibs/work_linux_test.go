@@ -197,9 +197,10 @@ func TestWorkGivesJobsBackAtTheSecondSignal(t *testing.T) {
 		p.begun()
 		w.signal(syscall.SIGINT)
 		w.says("worker stopping")
-		w.signal(syscall.SIGINT)
+		w.signal(syscall.SIGTERM)
 		p.gone()
-		if code := w.ended(); code != exitOK {
+		w.says("stopped by a second signal")
+		if code := w.ended(); code != exitInterrupted {
 			c.t.Errorf("dibs work ends with exit code %d", code)
 		}
 		job := c.job(1) // a running claim may have taken the job too, and given it back

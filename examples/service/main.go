@@ -1,6 +1,6 @@
 // Command service is a service with a queue of its own: users sign up over HTTP, and get an
 // email each; another email says each morning how many there are. It logs JSON, counts what
-// happens, and stops well when it is told to. docs/howto/deploying.md and
+// happens, answers probes, and stops well when it is told to. docs/howto/deploying.md and
 // docs/howto/monitoring.md explain it.
 //
 //	go run ./examples/service
@@ -84,6 +84,12 @@ func run(url, address string) error {
 	worker, mux := s.worker(), s.routes()
 	worker.Hooks = counters()
 	mux.Handle("GET /debug/vars", expvar.Handler())
+	mux.HandleFunc("GET /healthz", probe(worker.Live))
+	mux.HandleFunc("GET /readyz", probe(worker.Ready))
+	context.AfterFunc(ctx, func() {
+		again, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		context.AfterFunc(again, worker.StopNow)
+	})
 
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -131,5 +137,14 @@ func counters() dibs.Hooks {
 		},
 		LeaseLost: func(*dibs.RawJob, error) { lost.Add(1) },
 		Error:     func(call string, _ error) { failed.Add(call, 1) },
+	}
+}
+
+// probe answers 200 while check finds nothing wrong.
+func probe(check func(context.Context) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := check(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
 	}
 }

@@ -68,6 +68,28 @@ var claimVariants = []Variant{
 		Untortured: "5 ms are little beside its cuts",
 	},
 	{
+		Name:  "due-returned",
+		Fault: "A worker with several queues is not told of a queue in which jobs were put back below a mark.",
+		Harm:  "They wait until another job of their queue wakes the worker.",
+		Patches: []Patch{
+			{"postgres", "TestAQueueWithAJobBelowItsMarkIsDue", []Edit{
+				{"sql/due_queues.sql", "where m.how = 3", "where m.how = 9"},
+			}},
+		},
+		Untortured: "its workers have one queue each",
+	},
+	{
+		Name:  "look-when-idle",
+		Fault: "A worker with several queues does not look at the others while one keeps it busy.",
+		Harm:  "A job of the first queue that nobody woke it for, such as one that falls due, waits behind all of the last queue's.",
+		Patches: []Patch{
+			{".", "TestDueJobsOfAnyQueueStartWithinTwoSecondsByPollingAlone", []Edit{
+				{"queues.go", "case quiet && (len(open) == 0 || !now.Before(r.pollAt)):", "case quiet && len(open) == 0:"},
+			}},
+		},
+		Untortured: "its workers have one queue each",
+	},
+	{
 		Name:  "tell-assumed",
 		Fault: "An enqueue takes its NOTIFY for sent although another transaction was just sending one.",
 		Harm:  "Workers of other processes find the job by their next poll, up to 1.8 s later.",

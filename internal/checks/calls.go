@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// maxKinds is how many kinds one claim can ask for.
+// maxKinds is how many kinds or queues one call can name.
 const maxKinds = 1000
 
 // Claim checks a request and fills in its default queue.
@@ -26,15 +26,23 @@ func Claim(r *dibs.ClaimRequest) error {
 	if r.Ahead < 0 || r.Ahead > r.N {
 		return invalid("ahead", "must be 0 to n, %d, got %d", r.N, r.Ahead)
 	}
-	if len(r.Kinds) > maxKinds {
-		return invalid("kinds", "must be at most %d, got %d", maxKinds, len(r.Kinds))
+	return first(names("kinds", r.Kinds), Name("queue", r.Queue), Name("worker", r.Worker), lease(r.Lease, true))
+}
+
+// Due checks a request for the queues that have due jobs.
+func Due(queues, kinds []string) error { return first(names("queues", queues), names("kinds", kinds)) }
+
+// names checks a list of names.
+func names(field string, list []string) error {
+	if len(list) > maxKinds {
+		return invalid(field, "must be at most %d, got %d", maxKinds, len(list))
 	}
-	for i, k := range r.Kinds {
-		if err := Name(fmt.Sprintf("kinds[%d]", i), k); err != nil {
+	for i, name := range list {
+		if err := Name(fmt.Sprintf("%s[%d]", field, i), name); err != nil {
 			return err
 		}
 	}
-	return first(Name("queue", r.Queue), Name("worker", r.Worker), lease(r.Lease, true))
+	return nil
 }
 
 // Resume checks a request and fills in its default queue.

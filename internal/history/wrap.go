@@ -145,6 +145,10 @@ func (w *wrapped) Register(ctx context.Context, info dibs.WorkerInfo) error {
 	return w.Database.Register(ctx, info)
 }
 
+func (w *wrapped) Due(ctx context.Context, queues, kinds []string) ([]string, error) {
+	return w.Database.Due(ctx, queues, kinds)
+}
+
 func (w *wrapped) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	return w.r.enqueue("", jobs, func() ([]dibs.Enqueued, error) { return w.Database.Enqueue(ctx, jobs) })
 }

@@ -136,6 +136,12 @@ func (r *Run) Claim(q dibs.ClaimRequest) {
 	if r.txStart == nil {
 		r.sweep()
 	}
+	var due []string
+	var err error
+	if r.txStart == nil {
+		due, err = r.db.Due(r.ctx, []string{q.Queue}, q.Kinds)
+		r.must(err)
+	}
 	want := r.m.Claim(q)
 	var got []*dibs.RawJob
 	r.must(r.call(func(s writer) (err error) {
@@ -143,6 +149,9 @@ func (r *Run) Claim(q dibs.ClaimRequest) {
 		return err
 	}))
 	r.sameClaim("Claim", got, want)
+	if r.txStart == nil && len(got) > 0 {
+		r.same("Due before a Claim that got jobs", due, []string{q.Queue})
+	}
 	r.noteQueue(q.Queue)
 }
 

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// served reads the address of the health pages from the log.
+func (p *process) served() string {
+	p.c.t.Helper()
+	address := regexp.MustCompile(`serving /healthz and /readyz.*address=(\S+)`)
+	timeout := time.After(patience)
+	for {
+		select {
+		case line, open := <-p.log:
+			if found := address.FindStringSubmatch(line); found != nil {
+				go func() { // the log is read on, so that the process never waits
+					for range p.log {
+					}
+				}()
+				return "http://" + found[1]
+			}
+			if !open {
+				p.c.t.Fatal("dibs work has ended")
+			}
+		case <-timeout:
+			p.c.t.Fatal("dibs work does not say where it listens")
+		}
+	}
+}
+
+func status(t *testing.T, url string) (code int, text string) {
+	t.Helper()
+	answer, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, strings.TrimSpace(string(body))
+}
+
+// becomes waits until the worker is ready, or not. It has to be live all the time.
+func (c *cli) becomes(at string, ready int, words string) {
+	c.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		if code, text := status(c.t, at+"/healthz"); code != http.StatusOK {
+			c.t.Fatalf("/healthz: %d %s", code, text)
+		}
+		code, text := status(c.t, at+"/readyz")
+		if code == ready && strings.Contains(text, words) {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("/readyz stays %d %s, want %d %s", code, text, ready, words)
+		}
+	}
+}
+
+func TestWorkIsLiveButNotReadyWhileTheDatabaseIsAwayOrItStops(t *testing.T) {
+	t.Parallel()
+	server := pgtest.NewServer(t)
+	c := &cli{t: t, db: server.URL()}
+	c.ok("migrate")
+	p := c.pipe()
+	w := c.process("-q", "q:2", "-q", "r", "--listen", "127.0.0.1:0", "--shutdown", "1h", "--", "sh", "-c", `exec 3>"$0"; echo x >&3; exec sleep 300`, p.path)
+	at := w.served()
+	c.becomes(at, http.StatusOK, "ok")
+	server.Stop(pgtest.Fast)
+	c.becomes(at, http.StatusServiceUnavailable, "has not answered for")
+	server.Start()
+	c.becomes(at, http.StatusOK, "ok")
+	c.ok("enqueue", "r")
+	p.begun()
+	w.signal(syscall.SIGTERM)
+	c.becomes(at, http.StatusServiceUnavailable, "shutting down")
+	w.signal(syscall.SIGTERM)
+	p.gone()
+}
+
+// Neither a program that ignores signals nor a database that is away keeps a worker from
+// ending at the second signal.
+func TestWorkEndsAtTheSecondSignalThoughTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	server := pgtest.NewServer(t)
+	c := &cli{t: t, db: server.URL()}
+	c.ok("migrate")
+	p := c.pipe()
+	c.ok("enqueue", "q")
+	w := c.process("q", "--lease", "1h", "--shutdown", "1h", "--", "sh", "-c", stubborn, p.path)
+	p.begun()
+	server.Kill()
+	w.signal(syscall.SIGTERM)
+	w.says("worker stopping")
+	w.signal(syscall.SIGTERM)
+	p.gone()
+	w.says("outcomes could not be written; their jobs run again when their leases end: 1 (")
+	if code := w.ended(); code != exitInterrupted {
+		t.Errorf("dibs work ends with exit code %d", code)
+	}
+	server.Start()
+	c.has(c.job(1), object{"state": "running"})
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// errSecondSignal is why the worker did not wait for its programs.
+var errSecondSignal = errors.New("stopped by a second signal; jobs whose programs were running are given back, or run again when their leases end")
+
+// secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP. The first one ends the
+// command's context.
+func secondSignal(ctx context.Context, stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	for range 2 {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+			return
+		}
+	}
+	stop()
+}
+
+// healthServer tells supervisors over HTTP how the worker is.
+type healthServer struct {
+	server *http.Server                // nil: nobody asked for one
+	worker atomic.Pointer[dibs.Worker] // nil until the database is open
+}
+
+// healthWait is how long a worker may take to answer.
+const healthWait = 5 * time.Second
+
+// serveHealth listens before the database is open, which may take a while: --listen.
+func (a *app) serveHealth(f *workFlags) (*healthServer, error) {
+	h := &healthServer{}
+	if f.listen == "" {
+		return h, nil
+	}
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return nil, err
+	}
+	pages := http.NewServeMux()
+	pages.Handle("GET /healthz", h.page(nil, (*dibs.Worker).Live))
+	pages.Handle("GET /readyz", h.page(errors.New("the database is not open yet"), (*dibs.Worker).Ready))
+	h.server = &http.Server{Handler: pages, ReadHeaderTimeout: healthWait}
+	a.logger(f.verbose).Info("serving /healthz and /readyz", "address", listener.Addr().String())
+	go func() { _ = h.server.Serve(listener) }() // until close
+	return h, nil
+}
+
+// page answers with the status of what ask returns, and opening until there is a worker.
+func (h *healthServer) page(opening error, ask func(*dibs.Worker, context.Context) error) http.Handler {
+	return http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
+		ctx, cancel := context.WithTimeout(in.Context(), healthWait)
+		defer cancel()
+		err := opening
+		if w := h.worker.Load(); w != nil {
+			err = ask(w, ctx)
+		}
+		if err != nil {
+			http.Error(out, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = out.Write([]byte("ok\n")) // who asked may have gone
+	})
+}
+
+func (h *healthServer) close() {
+	if h.server != nil {
+		_ = h.server.Close() // the process ends
+	}
+}

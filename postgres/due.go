@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// Due implements dibs.Store: in one round trip, with what a claim does for the clock.
+func (s *Store) Due(ctx context.Context, queues, kinds []string) ([]string, error) {
+	if err := s.check(ctx, "due"); err != nil {
+		return nil, err
+	}
+	if err := checks.Due(queues, kinds); err != nil {
+		return nil, err
+	}
+	var due []string
+	err := s.mayWork(ctx)
+	if err == nil {
+		err = s.andSweep(ctx, func(c claimer) (found bool, err error) {
+			due, err = s.dueQueues(ctx, queues, kinds, c)
+			return false, err
+		})
+	}
+	if err != nil {
+		return nil, classify("due", err)
+	}
+	return due, nil
+}
+
+// dueQueues looks for due jobs where claims would: in each lane, from its mark on.
+func (s *Store) dueQueues(ctx context.Context, queues, kindsAsked []string, c claimer) (due []string, err error) {
+	var ask, names []string // ask has a name for each range
+	var ranges laneRanges
+	var known []string
+	for _, name := range queues {
+		q, cached := s.queues.get(name)
+		lanes := s.queues.lanesOf(name)
+		if lanes.mustLearn() {
+			q.Name = name
+			if err := s.learnLanes(ctx, q, lanes); err != nil {
+				return nil, err
+			}
+		}
+		var at map[int16]mark
+		if ok := true; cached && !q.grouped && q.Order == dibs.FIFO {
+			if at, ok = lanes.marks(kindsAsked).holds(); !ok {
+				known = append(known, name)
+				continue
+			}
+		}
+		before := len(ranges.how)
+		lanes.ranges(dibs.FIFO, at, &ranges)
+		for range len(ranges.how) - before {
+			ask = append(ask, name)
+		}
+		names = append(names, name)
+	}
+	steps := append(c.clockSteps(s), step{
+		sql:   s.sql.get("due_queues"),
+		args:  append([]any{names, kinds(kindsAsked), ask}, ranges.args()...),
+		begin: func() { due = known[:len(known):len(known)] },
+		row: func(scan func(...any) error) error {
+			var name string
+			err := scan(&name)
+			due = append(due, name)
+			return err
+		},
+	})
+	return due, c.run(ctx, steps...)
+}
