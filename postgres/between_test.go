@@ -89,7 +89,7 @@ func TestAFinishBesideAnExtensionIsNotRefused(t *testing.T) {
 // that it will admit cannot be seen yet.
 func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
 	for name, lower := range map[string]func(bench) error{
-		"of a group": func(b bench) error { return b.SetGroup(b.ctx, "q", "g", 1) },
+		"of a group": func(b bench) error { return b.SetGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(1)}) },
 		"of all groups": func(b bench) error {
 			_, err := b.SetQueue(b.ctx, "q", dibs.QueueChange{GroupLimit: new(1)})
 			return err

@@ -107,7 +107,7 @@ func (e *explaining) change() {
 		_, err := e.store.SetQueue(e.Context(), queue, c)
 		e.must(err)
 	}
-	e.must(e.store.SetGroup(e.Context(), "g", e.group(), 2))
+	e.must(e.store.SetGroup(e.Context(), "g", e.group(), dibs.GroupChange{Limit: new(2)}))
 }
 
 func (e *explaining) claim(queue, worker string, kinds ...string) []*dibs.RawJob {

@@ -51,6 +51,12 @@ func (s *session) settleGroup(g group) error {
 	}
 	places := max(0, limit-running)
 	free := max(0, places-started)
+	pace, err := s.pace(q, g.key)
+	if err != nil {
+		return err
+	}
+	room := free
+	free = pace.free(now, free, started)
 	displaced := int64(0)
 	if overtaken || started > places || loose > free {
 		if displaced, err = s.displace(g, now, q.Strict, places); err != nil {
@@ -66,6 +72,9 @@ func (s *session) settleGroup(g group) error {
 	}
 	if admitted > 0 {
 		s.woken[g.queue] = true
+	}
+	if err := s.hold(g, pace, min(started, places)+loose+int(admitted), free < room && int(admitted) == free-loose); err != nil {
+		return err
 	}
 	s.count(g.queue, func(t *tally) {
 		t.waiting += admitted - displaced

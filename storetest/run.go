@@ -142,6 +142,7 @@ func chapters() []chapter {
 		{name: "grouplimits", cases: groupLimitCases},
 		{name: "queues", cases: queueCases},
 		{name: "concurrency", cases: concurrencyCases},
+		{name: "rates", cases: rateCases},
 		{name: "unique", cases: uniqueCases},
 		{name: "jobs", cases: jobsCases},
 		{name: "wide", cases: wideCases},

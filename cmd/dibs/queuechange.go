@@ -115,7 +115,7 @@ func (c *change) apply(ctx context.Context, db dibs.Database, q dibs.Queue) (dib
 		return q, err
 	}
 	for _, g := range c.groups {
-		if err := db.SetGroup(ctx, q.Name, g.name, g.limit); err != nil {
+		if err := db.SetGroup(ctx, q.Name, g.name, dibs.GroupChange{Limit: &g.limit}); err != nil {
 			return q, err
 		}
 	}

@@ -34,7 +34,7 @@ var limiting = []page{
 	{"a limit that is being raised", func(b *book) {
 		enqueueThree(b)
 		c := b.call("o", history.SetGroup, 15)
-		c.Queue, c.Group, c.Limit, c.End = "q", "g", 2, ms(30)
+		c.Queue, c.Group, c.Limit, c.End = "q", "g", new(2), ms(30)
 		setGroup(b.claim("w2", 20, 1, 2))
 		b.finish("w1", 40, dibs.EndCompleted, 10, 1)
 		b.finish("w2", 40, dibs.EndCompleted, 20, 2)
@@ -46,7 +46,7 @@ var limiting = []page{
 		b.Groups = map[string]map[string]int{"q": {"g": 2}}
 		enqueueThree(b)
 		c := b.call("o", history.SetGroup, 15)
-		c.Queue, c.Group, c.Limit = "q", "g", 1
+		c.Queue, c.Group, c.Limit = "q", "g", new(1)
 		setGroup(b.claim("w2", 20, 1, 2))
 	}, 6, "the limit was 1 at most"},
 	{"more than the queue's limit", func(b *book) {

@@ -20,7 +20,7 @@ func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 		_, err := r.admin.SetQueue(ctx, grouped, dibs.QueueChange{GroupLimit: ptr(1 + rng.IntN(3))})
 		return err
 	default:
-		return r.admin.SetGroup(ctx, grouped, groupName(rng.IntN(groups)), rng.IntN(4))
+		return r.admin.SetGroup(ctx, grouped, groupName(rng.IntN(groups)), dibs.GroupChange{Limit: new(rng.IntN(4))})
 	}
 }
 

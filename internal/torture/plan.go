@@ -53,7 +53,7 @@ func (r *run) prepare(ctx context.Context) error {
 		}
 	}
 	for g := range groups {
-		if err := r.DB.SetGroup(ctx, grouped, groupName(g), g%4); err != nil { // 0: the queue's limit holds
+		if err := r.DB.SetGroup(ctx, grouped, groupName(g), dibs.GroupChange{Limit: new(g%4)}); err != nil { // 0: the queue's limit holds
 			return err
 		}
 		r.setGroup(groupName(g), g%4)
