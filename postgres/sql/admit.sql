@@ -15,8 +15,9 @@
 --   claim.sql.
 -- A group with a rate has no more unclaimed jobs in places than its rate lets start now: the
 --   starts that its bucket still has to count are seen in the same snapshot as the jobs that
---   have started. Claims wait for not_before, the time at which that was reckoned, which may be
---   later than the time of a claim that sees this. A job that keeps its place while it waits
+--   have started. Claims wait for not_before, the time for which that was reckoned: a claim that
+--   sees this may have begun earlier. Starts may be later, so what is owed is cut by the
+--   clock. A job that keeps its place while it waits
 --   for its retry may have to wait longer, and its group with it. held_until is when a group
 --   is to be looked at again.
 -- In a strict queue a job that has been started comes first, due or not; in others a job
@@ -85,8 +86,12 @@ with woken as (
             r.step_ns,
             r.slack_ns,
             c.now_ns,
-            least(greatest(r.full_ns + (coalesce(s.n, 0) * r.step_ns), s.full_ns), c.now_ns + r.slack_ns + r.step_ns) as full_ns
-        from (select (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as now_ns) c, (
+            least(greatest(r.full_ns + (coalesce(s.n, 0) * r.step_ns), s.full_ns), c.clock_ns + r.slack_ns + r.step_ns) as full_ns
+        from (
+            select
+                (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000 as now_ns,
+                (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns
+        ) c, (
             select group_key from woken
             union
             select unnest(groups) from listed
@@ -222,11 +227,11 @@ with woken as (
     update dibs.rate r
     set
         full_ns = b.full_ns,
-        not_before = case when b.named then timestamptz 'epoch' + (b.all_us * interval '1 microsecond') else r.not_before end,
+        not_before = case when b.named then to_timestamp(0) + (b.all_us * interval '1 microsecond') else r.not_before end,
         held_until = case
             when not b.named then r.held_until
-            when b.waits and b.more_us > b.now_us then timestamptz 'epoch' + (b.more_us * interval '1 microsecond')
-            when b.all_us > b.now_us then timestamptz 'epoch' + (b.all_us * interval '1 microsecond')
+            when b.waits and b.more_us > b.now_us then to_timestamp(0) + (b.more_us * interval '1 microsecond')
+            when b.all_us > b.now_us then to_timestamp(0) + (b.all_us * interval '1 microsecond')
         end
     from (
         select

@@ -11,7 +11,11 @@ select set_config('dibs_turn.free', (
             select full_ns
             from dibs.rate
             where queue = $1 and group_key = ''
-        ), 0) - t.now_ns, $2::bigint + $3::bigint), 0) as owed_ns
-        from (select (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000 as now_ns) t
+        ), 0), t.clock_ns + $2::bigint + $3::bigint) - t.now_ns, 0) as owed_ns
+        from (
+            select
+                (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000 as now_ns,
+                (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns
+        ) t
     ) b
 ), true)

@@ -16,16 +16,19 @@ with taken as materialized (
         $1,
         '',
         t.at_ns + b.owed_ns,
-        timestamptz 'epoch' + (((t.at_ns + greatest(b.owed_ns - $4, 0) + 999) / 1000) * interval '1 microsecond')
+        to_timestamp(0) + (((t.at_ns + greatest(b.owed_ns - $4, 0) + 999) / 1000) * interval '1 microsecond')
     from (
-        select coalesce(max(at_ns), (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000) as at_ns, count(*) as n
+        select
+            coalesce(max(at_ns), (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000) as at_ns,
+            (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns,
+            count(*) as n
         from taken
     ) t
     left join dibs.rate r on r.queue = $1 and r.group_key = '',
         lateral (
-            select (t.n * $3::bigint) + greatest(least(coalesce(r.full_ns, 0) - t.at_ns, $3::bigint + $4::bigint), 0) as owed_ns
+            select (t.n * $3::bigint) + greatest(least(coalesce(r.full_ns, 0), t.clock_ns + $3::bigint + $4::bigint) - t.at_ns, 0) as owed_ns
         ) b
-    where $3 > 0 and (t.n > 0 or (r.full_ns - t.at_ns) > ($3 + $4))
+    where $3 > 0 and (t.n > 0 or (r.full_ns - t.clock_ns) > ($3::bigint + $4::bigint))
     on conflict (queue, group_key) do update
     set full_ns = excluded.full_ns, not_before = excluded.not_before
     returning not_before
