@@ -108,6 +108,9 @@ func (a *app) writeJob(j *dibs.RawJob) {
 	line("tick", at(j.Tick))
 	line("created", at(j.CreatedAt))
 	line("run_at", at(j.RunAt))
+	if held := heldText(j.HeldUntil); held != "" {
+		line("held_until", at(j.HeldUntil)+", "+held)
+	}
 	line("claimed", at(j.ClaimedAt))
 	line("finished", at(j.FinishedAt))
 	line("worker", printable(j.Worker))

@@ -71,6 +71,8 @@ func (v *topView) queueTable() topTable {
 		rate := topCell{v.app.rate(q), plain}
 		if q.Paused {
 			rate = topCell{"paused", yellow}
+		} else if wait := time.Until(q.HeldUntil); wait > 0 {
+			rate = topCell{"held " + roughly(wait), yellow}
 		}
 		t.rows = append(t.rows, []topCell{
 			{printable(q.Queue), plain},
