@@ -8,7 +8,7 @@ var limitVariants = []Variant{
 		Harm:  "Jobs that must never run together do.",
 		Patches: []Patch{
 			{"postgres", "TestStore/groups/one of a group runs at a time, in order", []Edit{
-				{"sql/admit.sql", "- h.held + u.n, 0) as free", "- h.held + u.n, 0) + 1 as free"},
+				{"sql/admit.sql", "            coalesce(l.places, q.group_limit) - h.held + u.n\n", "            coalesce(l.places, q.group_limit) - h.held + u.n + 1\n"},
 			}},
 			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
 				{"group.go", "max(0, limit-running)", "max(0, limit-running) + 1"},
@@ -56,7 +56,7 @@ var limitVariants = []Variant{
 		Patches: []Patch{
 			{"postgres", "TestALimitLoweredDuringAnAdmissionHolds/of a group", []Edit{
 				{"queues.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {`, "waitBriefly, {"},
-				{"queues.go", "\t\tstep{sql: s.sql.get(\"lock_admit\"), args: []any{s.admitKey(queue)}},\n", ""},
+				{"rates.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}}}`, "waitBriefly}"},
 			}},
 		},
 		Untortured: "its admissions hardly ever meet a change of limits and jobs that fall due at once",
@@ -156,5 +156,44 @@ var limitVariants = []Variant{
 			}},
 		},
 		Untortured: "a claim hardly ever stands still between its snapshot and its locks while a limit is set and another claim ends",
+	},
+	{
+		Name:  "rate-one-more",
+		Fault: "A rate lets one start more than its burst follow at once.",
+		Harm:  "Somebody else's service, which allows so many calls in a minute, refuses one.",
+		Patches: []Patch{
+			{"postgres", "TestStore/rates/a queue starts no more than its rate and its burst", []Edit{
+				{"../internal/bucket/bucket.go", "Slack: saved * step}", "Slack: (saved + 1) * step}"},
+			}},
+			{"sqlite", "TestStore/rates/a queue starts no more than its rate and its burst", []Edit{
+				{"../internal/bucket/bucket.go", "Slack: saved * step}", "Slack: (saved + 1) * step}"},
+			}},
+		},
+	},
+	{
+		Name:  "rate-start-unseen",
+		Fault: "Places of a group are given without regard to starts that its rate has not counted yet.",
+		Harm:  "A group with several places starts more jobs than its rate allows.",
+		Patches: []Patch{
+			{"postgres", "TestStore/rates/a group with several places starts no more than its rate", []Edit{
+				{"sql/admit.sql", "greatest(r.full_ns + (coalesce(s.n, 0) * r.step_ns), s.full_ns)", "r.full_ns"},
+			}},
+			{"sqlite", "TestStore/rates/a group with several places starts no more than its rate", []Edit{
+				{"rates.go", "if j.Group != \"\" {", "if j.Group != \"\" && false {"},
+			}},
+		},
+	},
+	{
+		Name:  "rate-given-back",
+		Fault: "A job of a group with a rate that is given back keeps its place although the rate lets nothing start.",
+		Harm:  "A job that fails and is tried again at once takes no notice of the rate.",
+		Patches: []Patch{
+			{"postgres", "TestStore/rates/a group's job that is given back starts again only by its rate", []Edit{
+				{"sql/admit.sql", "h.idle > p.free or", "false or"},
+			}},
+			{"sqlite", "TestStore/rates/a group's job that is given back starts again only by its rate", []Edit{
+				{"group.go", "loose > free {", "loose > room {"},
+			}},
+		},
 	},
 }

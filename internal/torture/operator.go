@@ -8,10 +8,10 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// changeLimit raises or lowers a limit.
+// changeLimit raises or lowers a limit or a rate.
 func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 	r.count(limits)
-	switch rng.IntN(4) {
+	switch rng.IntN(8) {
 	case 0:
 		limit := []int{0, 3, 30}[rng.IntN(3)] // 0: no limit, so that a later change sets a first one
 		_, err := r.admin.SetQueue(ctx, limited, dibs.QueueChange{Concurrency: &limit})
@@ -19,6 +19,19 @@ func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 	case 1:
 		_, err := r.admin.SetQueue(ctx, grouped, dibs.QueueChange{GroupLimit: ptr(1 + rng.IntN(3))})
 		return err
+	case 2: // seldom, so that windows pass without a change
+		if rng.IntN(8) > 0 {
+			return nil
+		}
+		rate := dibs.Rate{N: 100 + rng.IntN(900), Per: time.Second, Burst: rng.IntN(50)}
+		_, err := r.admin.SetQueue(ctx, paced, dibs.QueueChange{Rate: &rate})
+		return err
+	case 3:
+		rate := dibs.Rate{N: 10 + rng.IntN(40), Per: time.Second, Burst: rng.IntN(5)}
+		if rng.IntN(5) == 0 {
+			rate = dibs.Rate{}
+		}
+		return r.admin.SetGroup(ctx, paced, groupName(rng.IntN(groups)), dibs.GroupChange{Rate: &rate})
 	default:
 		return r.admin.SetGroup(ctx, grouped, groupName(rng.IntN(groups)), dibs.GroupChange{Limit: new(rng.IntN(4))})
 	}
