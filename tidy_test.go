@@ -79,12 +79,13 @@ var below = map[string][]string{
 	"internal/checks":  {""},
 	"internal/combine": nil,
 	"footprint":        nil,
+	"internal/bucket":  {""},
 	"internal/ticks":   {"", "internal/checks"},
-	"sqlite":           {"", "internal/checks", "internal/ticks", "footprint"},
+	"sqlite":           {"", "internal/checks", "internal/bucket", "internal/ticks", "footprint"},
 	"dibstest":         {"", "sqlite"},
 	"internal/qualify": nil,
 	"internal/session": {""},
-	"postgres":         {"", "internal/checks", "internal/combine", "internal/ticks", "footprint", "internal/qualify", "internal/session"},
+	"postgres":         {"", "internal/checks", "internal/bucket", "internal/combine", "internal/ticks", "footprint", "internal/qualify", "internal/session"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history"},
 }
@@ -157,12 +158,12 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue clock_due complete delete_schedules enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks payloads present recheck requeue
+		add_queue clock_due complete delete_schedules enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks payloads present rate_free rate_spent recheck requeue
 		retention retry rights schedules_busy schedules_ticked turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
-		check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally due_claims
-		ended finish forget_claim free_key give_back group group_limit grouped groups holder live log_claim next_tick queue
-		remove remove_finished reopen running schedule_ticked unhold unset_group worker_claims`)
+		blocked check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally due_claims
+		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder live log_claim next_held next_tick queue rate
+		remove remove_finished reopen running schedule_ticked spend unhold unset_group unset_group_rate use_group_rates worker_claims`)
 )
 
 func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {

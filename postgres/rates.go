@@ -89,7 +89,7 @@ func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) 
 	}
 	list := []dibs.Group{}
 	err := s.db.run(ctx, step{
-		sql: s.sql.get("groups"), args: []any{queue},
+		sql: s.sql.get("group_settings"), args: []any{queue},
 		begin: func() { list = list[:0] },
 		row: func(scan func(...any) error) error {
 			var g dibs.Group

@@ -49,14 +49,13 @@ func (s *session) settleGroup(g group) error {
 	if _, err := s.one("group", []any{g.queue, g.key, now, q.Strict}, &running, &started, &loose, &overtaken); err != nil {
 		return err
 	}
-	places := max(0, limit-running)
-	free := max(0, places-started)
 	pace, err := s.pace(q, g.key)
 	if err != nil {
 		return err
 	}
-	room := free
-	free = pace.free(now, free, started)
+	places := pace.most(max(0, limit-running))
+	room := max(0, limit-running-started)
+	free := pace.free(now, room, started)
 	displaced := int64(0)
 	if overtaken || started > places || loose > free {
 		if displaced, err = s.displace(g, now, q.Strict, places); err != nil {

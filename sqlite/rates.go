@@ -57,6 +57,15 @@ func (p pace) free(now int64, places, started int) int {
 	return max(0, min(places, int(p.Free(p.full, now*1000))-started))
 }
 
+// most is how many of the places of a group jobs may keep while they wait for its rate: no more
+// than may ever start at once.
+func (p pace) most(places int) int {
+	if p.Step == 0 {
+		return places
+	}
+	return min(places, int(p.Slack/p.Step)+1)
+}
+
 // next is when the n-th start from now on is allowed, in microseconds, rounded up.
 func (p pace) next(now int64, n int) int64 {
 	return (p.Next(p.full, now*1000, int64(n)) + 999) / 1000

@@ -8,7 +8,7 @@ var limitVariants = []Variant{
 		Harm:  "Jobs that must never run together do.",
 		Patches: []Patch{
 			{"postgres", "TestStore/groups/one of a group runs at a time, in order", []Edit{
-				{"sql/admit.sql", "            coalesce(l.places, q.group_limit) - h.held + u.n\n", "            coalesce(l.places, q.group_limit) - h.held + u.n + 1\n"},
+				{"sql/admit.sql", "            coalesce(l.places, q.group_limit) - h.held + u.n\n        ), 0) as free", "            coalesce(l.places, q.group_limit) - h.held + u.n + 1\n        ), 0) as free"},
 			}},
 			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
 				{"group.go", "max(0, limit-running)", "max(0, limit-running) + 1"},
@@ -163,10 +163,10 @@ var limitVariants = []Variant{
 		Harm:  "Somebody else's service, which allows so many calls in a minute, refuses one.",
 		Patches: []Patch{
 			{"postgres", "TestStore/rates/a queue starts no more than its rate and its burst", []Edit{
-				{"../internal/bucket/bucket.go", "Slack: saved * step}", "Slack: (saved + 1) * step}"},
+				{"sql/rate_free.sql", "(($3 - b.owed_ns) / $2) + 1", "(($3 - b.owed_ns) / $2) + 2"},
 			}},
 			{"sqlite", "TestStore/rates/a queue starts no more than its rate and its burst", []Edit{
-				{"../internal/bucket/bucket.go", "Slack: saved * step}", "Slack: (saved + 1) * step}"},
+				{"rates.go", "min(p.Free(p.full, now*1000), dibs.MaxBatch)", "min(p.Free(p.full, now*1000)+1, dibs.MaxBatch)"},
 			}},
 		},
 	},
@@ -184,16 +184,17 @@ var limitVariants = []Variant{
 		},
 	},
 	{
-		Name:  "rate-given-back",
-		Fault: "A job of a group with a rate that is given back keeps its place although the rate lets nothing start.",
-		Harm:  "A job that fails and is tried again at once takes no notice of the rate.",
+		Name:  "rate-not-waited",
+		Fault: "Claims do not wait until the rate of a group lets those jobs start that keep their places.",
+		Harm:  "In a strict queue, a job that fails and is tried again at once takes no notice of the rate.",
 		Patches: []Patch{
-			{"postgres", "TestStore/rates/a group's job that is given back starts again only by its rate", []Edit{
-				{"sql/admit.sql", "h.idle > p.free or", "false or"},
+			{"postgres", "TestStore/rates/in a strict queue a job keeps its place while its rate holds it up", []Edit{
+				{"sql/claim.sql", "and b.not_before > statement_timestamp()", "and b.not_before > statement_timestamp() and false"},
 			}},
-			{"sqlite", "TestStore/rates/a group's job that is given back starts again only by its rate", []Edit{
-				{"group.go", "loose > free {", "loose > room {"},
+			{"sqlite", "TestStore/rates/in a strict queue a job keeps its place while its rate holds it up", []Edit{
+				{"statements.go", "r.not_before > ?3", "r.not_before > ?3 and false"},
 			}},
 		},
+		Untortured: "its strict queue has no rates",
 	},
 }

@@ -23,7 +23,7 @@ func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 		if rng.IntN(8) > 0 {
 			return nil
 		}
-		rate := dibs.Rate{N: 100 + rng.IntN(900), Per: time.Second, Burst: rng.IntN(50)}
+		rate := dibs.Rate{N: 50 + rng.IntN(150), Per: time.Second, Burst: rng.IntN(20)}
 		_, err := r.admin.SetQueue(ctx, paced, dibs.QueueChange{Rate: &rate})
 		return err
 	case 3:

@@ -49,7 +49,7 @@ func (r *run) prepare(ctx context.Context) error {
 		case limited:
 			change.Concurrency = ptr(30)
 		case paced:
-			change.Rate, change.GroupLimit = &dibs.Rate{N: 300, Per: time.Second, Burst: 30}, ptr(3)
+			change.Rate, change.GroupLimit = &dibs.Rate{N: 100, Per: time.Second, Burst: 10}, ptr(3)
 		}
 		if _, err := r.DB.SetQueue(ctx, q, change); err != nil {
 			return err

@@ -18,7 +18,8 @@
 --   have started. Claims wait for not_before, the time for which that was reckoned: a claim that
 --   sees this may have begun earlier. Starts may be later, so what is owed is cut by the
 --   clock. A job that keeps its place while it waits
---   for its retry may have to wait longer, and its group with it. held_until is when a group
+--   for its retry may have to wait longer, and its group with it; no more of them do than may
+--   ever start at once. held_until is when a group
 --   is to be looked at again.
 -- In a strict queue a job that has been started comes first, due or not; in others a job
 --   that is not due gives its place up. Rows are then changed by id, which finds the locked
@@ -114,6 +115,12 @@ with woken as (
         greatest(coalesce(l.places, q.group_limit) - h.held + u.n, 0) as room,
         greatest(least(
             -- for rates of groups {
+            (p.slack_ns / p.step_ns) + 1 - h.idle + u.n,
+            -- }
+            coalesce(l.places, q.group_limit) - h.held + u.n
+        ), 0) as most,
+        greatest(least(
+            -- for rates of groups {
             p.free - h.idle + u.n,
             -- }
             coalesce(l.places, q.group_limit) - h.held + u.n
@@ -169,7 +176,7 @@ with woken as (
         n.group_key,
         c.id,
         c.blocked,
-        c.stays and row_number() over (partition by n.group_key order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= case when c.started then n.room else n.free end as wanted
+        c.stays and row_number() over (partition by n.group_key order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= case when c.started then n.most else n.free end as wanted
     from named n,
         lateral (
             select
