@@ -53,8 +53,8 @@ func (s *session) settleGroup(g group) error {
 	if err != nil {
 		return err
 	}
-	places := pace.most(max(0, limit-running))
-	room := max(0, limit-running-started)
+	left := max(0, limit-running)
+	places, room := pace.most(left), max(0, left-started)
 	free := pace.free(now, room, started)
 	displaced := int64(0)
 	if overtaken || started > places || loose > free {

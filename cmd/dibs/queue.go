@@ -106,9 +106,10 @@ func (a *app) queue(ctx context.Context, db dibs.Database, name string, c *chang
 		return err
 	}
 	if a.json {
-		out := queueJSONOf(q)
-		out.Groups = groupsJSONOf(groups)
-		return a.writeJSON(out)
+		return a.writeJSON(struct {
+			queueJSON
+			Groups []groupJSON `json:"groups,omitempty"` // those with settings of their own
+		}{queueJSONOf(q), groupsJSONOf(groups)})
 	}
 	a.writeQueue(q)
 	a.writeGroups(groups)

@@ -11,7 +11,7 @@ type queueJSON struct {
 	Name          string      `json:"name"`
 	Paused        bool        `json:"paused"`
 	Concurrency   int         `json:"concurrency"`
-	Rate          *rateJSON   `json:"rate,omitempty"`
+	Rate          rateJSON    `json:"rate,omitzero"`
 	GroupLimit    int         `json:"group_limit"`
 	Strict        bool        `json:"strict"`
 	Order         dibs.Order  `json:"order"`
@@ -22,7 +22,6 @@ type queueJSON struct {
 	KeepDead      seconds     `json:"keep_dead"`
 	KeepCancelled seconds     `json:"keep_cancelled"`
 	PayloadLimit  int         `json:"payload_limit"`
-	Groups        []groupJSON `json:"groups,omitempty"` // those with settings of their own, if one queue is shown
 }
 
 type backoffJSON struct {

@@ -78,25 +78,19 @@ func periodText(d time.Duration) string {
 	return formatDuration(d)
 }
 
+// rateJSON and groupJSON are dibs.Rate and dibs.Group with durations in seconds.
 type rateJSON struct {
 	N     int     `json:"n"`
 	Per   seconds `json:"per"`
 	Burst int     `json:"burst"`
 }
 
-// rateJSONOf is nil, which means no limit, for the zero rate.
-func rateJSONOf(r dibs.Rate) *rateJSON {
-	if r.N == 0 {
-		return nil
-	}
-	return &rateJSON{r.N, seconds(r.Per), r.Burst}
-}
+func rateJSONOf(r dibs.Rate) rateJSON { return rateJSON{r.N, seconds(r.Per), r.Burst} }
 
-// groupJSON is the settings of a group that has any of its own.
 type groupJSON struct {
 	Name      string    `json:"name"`
 	Limit     int       `json:"limit,omitempty"`
-	Rate      *rateJSON `json:"rate,omitempty"`
+	Rate      rateJSON  `json:"rate,omitzero"`
 	HeldUntil time.Time `json:"held_until,omitzero"`
 }
 
