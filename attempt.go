@@ -31,7 +31,7 @@ func (r *run) execute(h *held, f *kindHandler) {
 	ctx, cancel := context.WithCancelCause(r.work)
 	h.cancel, h.start = cancel, time.Now()
 	r.running[h] = true
-	r.onStarted(h.job)
+	r.onStarted(ctx, h.job)
 	r.todo <- attempt{ctx, h, f}
 	r.goHandle()
 }

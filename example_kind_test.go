@@ -108,3 +108,32 @@ func ExampleWorker_Use() {
 	// pack order 17
 	// end pack <nil>
 }
+
+// tenant is the key of the context's value.
+type tenant struct{}
+
+// Middleware sees whatever is enqueued, also in transactions, and may change it.
+func ExampleEnqueueFunc() {
+	ctx := context.WithValue(context.Background(), tenant{}, "acme")
+	store, end := temporary(ctx)
+	defer end()
+	store.Use(func(next dibs.EnqueueFunc) dibs.EnqueueFunc {
+		return func(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+			for i := range jobs { // a copy of the caller's
+				jobs[i].Metadata = fmt.Appendf(nil, `{"tenant":%q}`, ctx.Value(tenant{}))
+			}
+			return next(ctx, jobs)
+		}
+	})
+	done, err := confirm.Enqueue(ctx, store, Confirmation{17, "ann@example.com"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	job, err := store.Get(ctx, done.ID)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(job.Metadata))
+	// Output:
+	// {"tenant":"acme"}
+}

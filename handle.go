@@ -172,10 +172,15 @@ func (j *RawJob) FinishIn(ctx context.Context, tx Tx, result any) error {
 	return nil
 }
 
-// OutcomeOf is the outcome of a handler that returns err while its context lasts, without the
-// job's id and token; its Ending is empty for [ErrFinished]. It is for tests of handlers.
-func OutcomeOf(err error) Outcome {
-	o, _ := decide(Lease{}, nil, err, nil)
+// OutcomeOf is the outcome of a handler that got ctx and returns err, without the job's id and
+// token; its Ending is empty for [ErrFinished]. It is for middleware and for tests of handlers:
+// the options of a kind come after it, and [RawJob.After] says what it makes of a job.
+func OutcomeOf(ctx context.Context, err error) Outcome {
+	var cause error
+	if ctx != nil {
+		cause = context.Cause(ctx)
+	}
+	o, _ := decide(Lease{}, nil, err, cause)
 	return o
 }
 

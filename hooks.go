@@ -23,8 +23,8 @@ type Hooks struct {
 
 	// Claimed: a claim that lasted took has returned jobs.
 	Claimed func(jobs []*RawJob, took time.Duration)
-	// Started: a handler is about to run.
-	Started func(job *RawJob)
+	// Started: a handler is about to run. ctx is that of its attempt, without the timeout.
+	Started func(ctx context.Context, job *RawJob)
 	// Finished: an attempt has ended.
 	Finished func(a Attempt)
 	// LeaseLost: the handler of a job was told to stop, because its lease is lost or
@@ -91,13 +91,13 @@ func (r *run) onClaimed(jobs []*RawJob, took time.Duration) {
 	}
 }
 
-func (r *run) onStarted(job *RawJob) {
+func (r *run) onStarted(ctx context.Context, job *RawJob) {
 	if r.debug() {
 		r.log(slog.LevelDebug, "job started", append(named(job), slog.Int("attempt", job.Attempt))...)
 	}
 	if f := r.Hooks.Started; f != nil {
 		defer r.guard("Started")
-		f(job)
+		f(ctx, job)
 	}
 }
 

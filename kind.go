@@ -69,6 +69,10 @@ type Enqueuer interface {
 	Enqueue(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
 }
 
+// EnqueueFunc is the Enqueue of a Database or a Tx. The method Use of the stores puts middleware
+// around it.
+type EnqueueFunc func(ctx context.Context, jobs []NewJob) ([]Enqueued, error)
+
 // Enqueue enqueues one job of the kind.
 func (k Kind[T]) Enqueue(ctx context.Context, to Enqueuer, payload T) (Enqueued, error) {
 	if to == nil {

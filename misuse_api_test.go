@@ -1,6 +1,7 @@
 package dibs_test
 
 import (
+	"context"
 	"errors"
 	"go/ast"
 	"go/parser"
@@ -85,6 +86,8 @@ var misused = map[string]string{
 	"postgres.Store.Locks":        "TestStore",
 	"postgres.Store.Repair":       "TestStore",
 	"sqlite.Store.Repair":         "TestStore",
+	"postgres.Store.Use":          "TestStore",
+	"sqlite.Store.Use":            "TestStore",
 }
 
 // Every exported function and method has a test that gives it bad arguments.
@@ -202,7 +205,8 @@ func TestPlainFunctionsTakeAnything(t *testing.T) {
 	if (dibs.Outcome{Ending: "x", Error: "e"}).LeavesError() || (dibs.Backoff{}).Delay(-1, 2) != 0 {
 		t.Error("an ending that there is not leaves an error, or an empty backoff waits")
 	}
-	if (dibs.Backoff{}).After(-1, nil) != 0 || dibs.OutcomeOf(errors.New("")).Ending != dibs.EndRetry {
+	var none context.Context
+	if (dibs.Backoff{}).After(-1, nil) != 0 || dibs.OutcomeOf(none, errors.New("")).Ending != dibs.EndRetry {
 		t.Error("an empty backoff waits, or an empty error is no failure")
 	}
 	if k := (dibs.Kind[int]{}); k.Name() != "" || k.New(1).Kind != "" || k.Schedule("", "", 1).Kind != "" {

@@ -64,6 +64,7 @@ var driver = map[string][]string{
 	"internal/adopted": nil,
 	"internal/ticks":   {"github.com/netresearch/go-cron"},
 	"dibstest":         nil,
+	"otel":             {"go.opentelemetry.io/otel"},
 	"internal/history": nil, // storetest is built on it, and its users get what it imports
 	"sqlite":           {"modernc.org/sqlite"},
 	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
@@ -83,6 +84,7 @@ var below = map[string][]string{
 	"internal/ticks":   {"", "internal/checks"},
 	"sqlite":           {"", "internal/checks", "internal/bucket", "internal/ticks", "footprint"},
 	"dibstest":         {"", "sqlite"},
+	"otel":             {""},
 	"internal/qualify": nil,
 	"internal/session": {""},
 	"postgres":         {"", "internal/checks", "internal/bucket", "internal/combine", "internal/ticks", "footprint", "internal/qualify", "internal/session"},

@@ -249,12 +249,54 @@ func TestWhatAHandlersErrorMeans(t *testing.T) {
 		{fmt.Errorf("no file: %w", dibs.ErrNotStarted), dibs.EndRelease, "", nil},
 		{dibs.ErrFinished, "", "", nil},
 	} {
-		o := dibs.OutcomeOf(test.err)
+		o := dibs.OutcomeOf(t.Context(), test.err)
 		same := o.Delay == nil && test.delay == nil || o.Delay != nil && test.delay != nil && *o.Delay == *test.delay
 		if o.Ending != test.ending || o.Error != test.text || !same {
 			t.Errorf("%v means %+v", test.err, o)
 		}
 	}
+}
+
+// Of an error that comes from the end of the context, the cause of that decides.
+func TestWhatAnErrorMeansWhenTheContextHasEnded(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[error]dibs.Ending{
+		dibs.ErrCancelled:  dibs.EndCancelled,
+		dibs.ErrShutdown:   dibs.EndRelease,
+		dibs.ErrLeaseLost:  dibs.EndRelease,
+		dibs.ErrJobTimeout: dibs.EndRetry,
+	} {
+		ctx, end := context.WithCancelCause(t.Context())
+		end(cause)
+		if got := dibs.OutcomeOf(ctx, ctx.Err()).Ending; got != want {
+			t.Errorf("after %v it means %q, want %q", cause, got, want)
+		}
+		if got := dibs.OutcomeOf(ctx, nil).Ending; got != dibs.EndCompleted {
+			t.Errorf("after %v, no error means %q", cause, got)
+		}
+	}
+}
+
+func TestStartedGetsTheContextOfTheAttempt(t *testing.T) {
+	virtualTime(t, func(t *testing.T, m *memory) {
+		if _, err := m.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+			t.Fatal(err)
+		}
+		type key struct{}
+		ctx, stop := context.WithCancel(context.WithValue(t.Context(), key{}, "run"))
+		var started context.Context
+		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
+			if started == nil || started.Value(key{}) != "run" || started.Done() != ctx.Done() {
+				t.Errorf("the hook got %v, the handler %v", started, ctx)
+			}
+			stop()
+			return nil
+		})
+		w.Hooks.Started = func(ctx context.Context, _ *dibs.RawJob) { started = ctx }
+		if err := w.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // finishTx is a transaction that commits with each Finish.

@@ -80,7 +80,7 @@ func (p *panicking) hooks() dibs.Hooks {
 	return dibs.Hooks{
 		Log:       slog.New(slog.NewTextHandler(p, nil)),
 		Claimed:   func([]*dibs.RawJob, time.Duration) { call("Claimed") },
-		Started:   func(*dibs.RawJob) { call("Started") },
+		Started:   func(context.Context, *dibs.RawJob) { call("Started") },
 		Finished:  func(dibs.Attempt) { call("Finished") },
 		LeaseLost: func(*dibs.RawJob, error) { call("LeaseLost") },
 		Error:     func(string, error) { call("Error") },

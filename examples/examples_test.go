@@ -3,6 +3,10 @@ package examples
 
 import (
 	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,9 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
-	"github.com/dibs-queue/dibs/postgres"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -65,9 +67,9 @@ func TestQuickstartIsShort(t *testing.T) {
 
 func TestTransactionChangesWorkAndDataTogether(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
+	database := pgtest.URL(t)
 	cmd := exec.CommandContext(t.Context(), build(t, "transaction"))
-	cmd.Env = append(os.Environ(), "DIBS_DB="+url)
+	cmd.Env = append(os.Environ(), "DIBS_DB="+database)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -77,7 +79,7 @@ func TestTransactionChangesWorkAndDataTogether(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", want, out)
 		}
 	}
-	conn, err := pgx.Connect(t.Context(), url)
+	conn, err := pgx.Connect(t.Context(), database)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,39 +100,55 @@ func TestTransactionChangesWorkAndDataTogether(t *testing.T) {
 
 func TestServiceStopsWellWhenItIsTold(t *testing.T) {
 	t.Parallel()
-	url := pgtest.URL(t)
-	if err := postgres.Migrate(t.Context(), url, postgres.Options{}); err != nil {
-		t.Fatal(err)
+	program := build(t, "service")
+	for name, db := range map[string]func(testing.TB) string{
+		"sqlite":   func(t testing.TB) string { return filepath.Join(t.TempDir(), "service.db") },
+		"postgres": func(t testing.TB) string { return pgtest.URL(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+			defer cancel()
+			servesAndStops(t, exec.CommandContext(ctx, program, "--db", db(t), "--listen", "127.0.0.1:0"))
+		})
 	}
-	store, err := postgres.Open(t.Context(), url, postgres.Options{})
+}
+
+// servesAndStops starts the service, signs a user up, waits for the email, and ends it by SIGTERM.
+func servesAndStops(t *testing.T, cmd *exec.Cmd) {
+	errs, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
-	ids, err := store.Enqueue(t.Context(), []dibs.NewJob{{Queue: "emails", Kind: "welcome", Payload: "ann"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), build(t, "service"))
-	cmd.Env = append(os.Environ(), "DIBS_DB="+url)
-	var said strings.Builder
-	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		job, err := store.Get(t.Context(), ids[0].ID)
-		if err != nil || time.Now().After(end) {
-			t.Fatalf("the job is still %v, %v", job, err)
+	var said []string
+	for lines := bufio.NewScanner(errs); lines.Scan(); {
+		said = append(said, lines.Text())
+		var line struct{ Msg, Address, To string }
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Errorf("it logs %q: %v", lines.Text(), err)
 		}
-		if job.State == dibs.Completed {
-			break
+		switch line.Msg {
+		case "listening":
+			answer, err := http.PostForm("http://"+line.Address+"/users", url.Values{"email": {"ann@example.com"}})
+			if err != nil || answer.StatusCode != http.StatusAccepted {
+				t.Errorf("signing up gave %v, %v", answer, err)
+			}
+			if err == nil {
+				_ = answer.Body.Close() // it is empty
+			}
+		case "email":
+			if line.To != "ann@example.com" {
+				t.Errorf("it sends to %q", line.To)
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Error(err)
+			}
 		}
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), `{"time":`) {
-		t.Errorf("it ended with %v and has logged\n%s", err, said.String())
+	if err := cmd.Wait(); err != nil || !strings.Contains(strings.Join(said, "\n"), `"msg":"email"`) {
+		t.Errorf("it ended with %v and has logged\n%s", err, strings.Join(said, "\n"))
 	}
 }

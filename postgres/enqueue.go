@@ -13,8 +13,8 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// Enqueue implements dibs.Database.
-func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+// enqueueAndWake is Enqueue within the middleware.
+func (s *Store) enqueueAndWake(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	out, queues, err := s.enqueueAlone(ctx, jobs)
 	if err != nil {
 		return nil, err

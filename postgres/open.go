@@ -53,6 +53,7 @@ type Store struct {
 	sql           *statements
 	wideFrom      int // see the constant
 	queues        queueCache
+	around        checks.Middleware
 	bell          *bell
 	merged        merged
 	sweeper       sweeper

@@ -134,6 +134,10 @@ func (s *Store) beginOn(ctx context.Context, pool *pgxpool.Pool) (pgx.Tx, error)
 
 // Enqueue implements dibs.Tx.
 func (t *tx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	return t.s.middleware().Enqueue(ctx, jobs, t.enqueue)
+}
+
+func (t *tx) enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	end, err := t.use(ctx, "enqueue")
 	if err != nil {
 		return nil, err

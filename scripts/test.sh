@@ -106,6 +106,9 @@ with_server sh -c "cd bench && go test $common -run TestRiversTableIsAdopted ." 
 step 'dibs in transactions of sqlx and GORM'
 with_server sh -c 'cd examples/orm && go test -count=1 -timeout 5m .' || failed=1
 
+step 'traces and metrics with OpenTelemetry'
+(cd otel && go vet ./... && go test $race $common ./...) || failed=1
+
 step 'what ran beside all that'
 wait $beside || failed=1
 cat "$tmp/aside"

@@ -16,8 +16,8 @@ const (
 	gateCounted = 3
 )
 
-// Enqueue inserts all jobs or none.
-func (s *Store) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+// enqueueAlone is Enqueue within the middleware.
+func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	rows, err := checkJobs(jobs)
 	if err != nil {
 		return nil, err

@@ -62,6 +62,7 @@ type Store struct {
 	callerPool *sql.DB
 	turn       *turn
 	wakeups    *wakeups
+	around     checks.Middleware
 	timer      *ticks.Timer // set to the next tick of a schedule, while somebody listens
 	closing    sync.Once
 }

@@ -170,6 +170,10 @@ func (s *session) explainEnd(ctx context.Context, err error) error {
 
 // Enqueue is Store.Enqueue in the transaction.
 func (t *callerTx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	return t.store.middleware().Enqueue(ctx, jobs, t.enqueue)
+}
+
+func (t *callerTx) enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	rows, err := checkJobs(jobs)
 	if err != nil {
 		return nil, err

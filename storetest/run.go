@@ -136,6 +136,7 @@ func chapters() []chapter {
 		{name: "resume", cases: resumeCases},
 		{name: "sweep", cases: sweepCases},
 		{name: "tx", cases: txCases, tx: true},
+		{name: "middleware", cases: middlewareCases, tx: true},
 		{name: "txclaim", cases: txClaimCases, tx: true},
 		{name: "twoagents", cases: twoAgentCases, tx: true},
 		{name: "groups", cases: groupCases},

@@ -1,57 +1,117 @@
-// Command service is a worker as a service: it logs JSON, counts what happens, and stops
-// well when it is told to. docs/howto/deploying.md and docs/howto/monitoring.md explain it.
+// Command service is a service with a queue of its own: users sign up over HTTP, and get an
+// email each; another email says each morning how many there are. It logs JSON, counts what
+// happens, and stops well when it is told to. docs/howto/deploying.md and
+// docs/howto/monitoring.md explain it.
 //
-//	DIBS_DB=postgres://localhost/mydb go run ./examples/service
+//	go run ./examples/service
+//	curl -i --data email=ann@example.com localhost:8080/users
+//	curl localhost:8080/jobs/1
+//
+// DIBS_DB names a file of SQLite, or postgres://localhost/mydb.
 package main
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
+	"errors"
 	"expvar"
+	"flag"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/postgres"
+	"github.com/dibs-queue/dibs/sqlite"
 )
 
 func main() {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
-	go func() { slog.Error("counters", "error", http.ListenAndServe("localhost:8080", nil)) }() // /debug/vars
-	url := os.Getenv("DIBS_DB")
-	if url == "" {
-		slog.Error("DIBS_DB is not set: it is the URL of the database")
-		os.Exit(2)
-	}
-	if err := run(url); err != nil {
-		slog.Error("the worker ended", "error", err)
+	db := flag.String("db", cmp.Or(os.Getenv("DIBS_DB"), "service.db"), "a file of SQLite, or a postgres:// URL")
+	address := flag.String("listen", "localhost:8080", "where to serve HTTP")
+	flag.Parse()
+	if err := run(*db, *address); err != nil {
+		slog.Error("the service ended", "error", err)
 		os.Exit(1)
 	}
 }
 
-func run(url string) error {
+// open opens the queue, and a pool for the service's own table in the same database.
+func open(ctx context.Context, url string) (store, *sql.DB, error) {
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		jobs, err := sqlite.Open(ctx, url, sqlite.Options{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return jobs, jobs.DB(), nil
+	}
+	if err := postgres.Migrate(ctx, url, postgres.Options{}); err != nil {
+		return nil, nil, err
+	}
+	jobs, err := postgres.Open(ctx, url, postgres.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		return nil, nil, errors.Join(err, jobs.Close())
+	}
+	return jobs, db, nil
+}
+
+func run(url, address string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	store, err := postgres.Open(ctx, url, postgres.Options{})
+	jobs, db, err := open(ctx, url)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	worker := &dibs.Worker{
-		Store:        store,
-		Queue:        "emails",
-		Concurrency:  20,
-		JobTimeout:   5 * time.Minute,
-		ShutdownWait: 20 * time.Second, // all ends 5 s after that: give the process 30
-		Hooks:        counters(),
+	defer jobs.Close()
+	defer db.Close()
+	s := &service{jobs: jobs, db: db, send: logEmail}
+	if err := s.start(ctx); err != nil {
+		return err
 	}
-	dibs.Handle(worker, "welcome", func(ctx context.Context, job *dibs.Job[string]) error {
-		return nil // send it
+	worker, mux := s.worker(), s.routes()
+	worker.Hooks = counters()
+	mux.Handle("GET /debug/vars", expvar.Handler())
+
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	slog.Info("listening", "address", listener.Addr().String())
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	all, ctx := errgroup.WithContext(ctx)
+	all.Go(func() error { return worker.Run(ctx) }) // nil after SIGTERM
+	all.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
 	})
-	return worker.Run(ctx) // nil after SIGTERM
+	all.Go(func() error {
+		<-ctx.Done() // SIGTERM, or one of the others has failed
+		wait, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		return server.Shutdown(wait)
+	})
+	return all.Wait()
+}
+
+// logEmail stands for a mail server.
+func logEmail(_ context.Context, to, text string) error {
+	slog.Info("email", "to", to, "text", text)
+	return nil
 }
 
 func counters() dibs.Hooks {
