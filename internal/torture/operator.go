@@ -27,7 +27,7 @@ func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 		_, err := r.admin.SetQueue(ctx, paced, dibs.QueueChange{Rate: &rate})
 		return err
 	case 3:
-		rate := dibs.Rate{N: 10 + rng.IntN(40), Per: time.Second, Burst: rng.IntN(5)}
+		rate := dibs.Rate{N: 5 + rng.IntN(10), Per: time.Second, Burst: rng.IntN(3)}
 		if rng.IntN(5) == 0 {
 			rate = dibs.Rate{}
 		}
