@@ -44,9 +44,10 @@ type Queue struct {
 	Name   string `json:"name"`
 	Paused bool   `json:"paused"` // claims find nothing; enqueueing and finishing go on
 
-	Concurrency int   `json:"concurrency"` // jobs running at once over all workers; 0: no limit; 1: serialised
-	GroupLimit  int   `json:"group_limit"` // jobs of one group running at once; default 1
-	Strict      bool  `json:"strict"`      // a job waiting for its retry holds its place in its group
+	Concurrency int   `json:"concurrency"`   // jobs running at once over all workers; 0: no limit; 1: serialised
+	Rate        Rate  `json:"rate,omitzero"` // of starts; default no limit
+	GroupLimit  int   `json:"group_limit"`   // jobs of one group running at once; default 1
+	Strict      bool  `json:"strict"`        // a job waiting for its retry holds its place in its group
 	Order       Order `json:"order"`
 
 	Lease       time.Duration `json:"lease"`        // default 10 s
@@ -81,6 +82,7 @@ func DefaultSettings(name string) Queue {
 type QueueChange struct {
 	Paused        *bool
 	Concurrency   *int
+	Rate          *Rate
 	GroupLimit    *int
 	Strict        *bool
 	Order         *Order
@@ -99,6 +101,8 @@ type QueueChange struct {
 type QueueStats struct {
 	Queue  string `json:"queue"`
 	Paused bool   `json:"paused"`
+	// HeldUntil is when the queue's rate lets the next job start, if that is not now; else zero.
+	HeldUntil time.Time `json:"held_until,omitzero"`
 
 	Waiting   int64 `json:"waiting"`   // due or not, unclaimed, not blocked
 	Scheduled int64 `json:"scheduled"` // waiting jobs whose RunAt has not come, up to ScheduledCap

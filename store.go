@@ -36,7 +36,9 @@ type Store interface {
 	// Resume gives a restarted worker all jobs of the queue that a worker of the
 	// same name still holds, in the queue's order, under one new token and a fresh lease.
 	// The old tokens are lost. It counts as an attempt; jobs without attempts left are not
-	// returned, and die when their lease ends. N and Kinds of r are ignored.
+	// returned, and die when their lease ends. N and Kinds of r are ignored. A queue with a
+	// Rate, or with a group that has one, gives nothing: its jobs are claimed again, as the rate
+	// allows, once their leases have ended.
 	Resume(ctx context.Context, r ClaimRequest) ([]*RawJob, error)
 
 	// Sweep does what is due by the clock: jobs whose lease ended become waiting or,
@@ -75,7 +77,7 @@ type Tx interface {
 	// To count a failure, undo the effects with a savepoint taken after Claim, call
 	// Finish with a retry or dead outcome, and commit.
 	//
-	// A queue with a concurrency limit serves one such transaction at a time: until
+	// A queue with a concurrency limit or a rate serves one such transaction at a time: until
 	// it ends, other claims from that queue find nothing.
 	//
 	// On PostgreSQL the transaction must be READ COMMITTED, the default, or the claim is
@@ -110,7 +112,7 @@ type ClaimRequest struct {
 	Lease  time.Duration // 0: the queue's
 	// Ahead is how many of the N are claimed ahead: their handlers will start in a moment.
 	// 0 to N. No job is claimed ahead where that could hold up others: from a queue with a
-	// concurrency limit or groups, or an adopted table.
+	// concurrency limit, a rate or groups, or an adopted table.
 	Ahead int
 }
 
@@ -179,8 +181,10 @@ type Admin interface {
 	// SetQueue changes the named settings and returns the result. A queue that does
 	// not exist yet is made.
 	SetQueue(ctx context.Context, name string, c QueueChange) (Queue, error)
-	// SetGroup gives one group its own limit; 0 takes it away again.
-	SetGroup(ctx context.Context, queue, group string, limit int) error
+	// SetGroup changes the named settings of one group. A queue that does not exist yet is made.
+	SetGroup(ctx context.Context, queue, group string, c GroupChange) error
+	// Groups lists the groups of a queue that have settings of their own, by name.
+	Groups(ctx context.Context, queue string) ([]Group, error)
 	// Stats counts every queue, by name. Its cost grows with the queues that hold jobs, not with the jobs.
 	Stats(ctx context.Context) ([]QueueStats, error)
 

@@ -84,12 +84,13 @@ var below = map[string][]string{
 	"internal/ticks":   {"", "internal/checks", "internal/zone"},
 	"internal/zone":    {""},
 	"internal/waits":   {"", "internal/checks"},
-	"sqlite":           {"", "internal/checks", "internal/ticks", "internal/waits", "footprint"},
+	"sqlite":           {"", "internal/bucket", "internal/checks", "internal/ticks", "internal/waits", "footprint"},
+	"internal/bucket":  {""},
 	"dibstest":         {"", "sqlite"},
 	"otel":             {""},
 	"internal/qualify": nil,
 	"internal/session": {""},
-	"postgres":         {"", "internal/checks", "internal/combine", "internal/ticks", "internal/waits", "footprint", "internal/qualify", "internal/session"},
+	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/ticks", "internal/waits", "footprint", "internal/qualify", "internal/session"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history"},
 }
@@ -162,12 +163,12 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue clock_due complete delete_schedules due_queues enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks payloads present recheck requeue
+		add_queue clock_due complete delete_schedules due_queues enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks payloads present rate_free rate_spent recheck requeue
 		lock_holders retention retry rights schedules_busy schedules_ticked set_windows take_windows turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
-		check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally drop_windows due_claims
-		ended finish forget_claim free_key give_back group group_limit grouped groups holder live log_claim next_tick queue
-		remove remove_finished reopen running schedule_ticked set_window unhold unset_group window worker_claims`)
+		blocked check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally drop_windows due_claims
+		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder live log_claim next_held next_tick queue rate
+		remove remove_finished reopen running schedule_ticked set_window spend unhold unset_group unset_group_rate use_group_rates window worker_claims`)
 )
 
 func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {

@@ -277,6 +277,10 @@ func (h *harness) Prune(context.Context, string, dibs.State, time.Duration) (int
 	return 0, errHarness
 }
 
-func (h *harness) SetGroup(context.Context, string, string, int) error { return errHarness }
+func (h *harness) SetGroup(context.Context, string, string, dibs.GroupChange) error {
+	return errHarness
+}
+
+func (h *harness) Groups(context.Context, string) ([]dibs.Group, error) { return nil, errHarness }
 
 func (h *harness) InTx(context.Context, func(dibs.Tx) error) error { return errHarness }

@@ -34,13 +34,13 @@ func openBenchURL(b *testing.B) (*postgres.Store, string) {
 	return s, url
 }
 
-func newJobs(n int, groups int) []dibs.NewJob {
+func newJobs(n, first, groups int) []dibs.NewJob {
 	payload := []byte(`{"to":"someone@example.com","subject":"Welcome","text":"a payload of about one hundred bytes"}`)
 	jobs := make([]dibs.NewJob, n)
 	for i := range jobs {
 		jobs[i] = dibs.NewJob{Queue: "bench", Kind: "mail", Payload: payload}
 		if groups > 0 {
-			jobs[i].Group = string(rune('a'+i%groups%26)) + string(rune('a'+i%groups/26))
+			jobs[i].Group = group((first + i) % groups)
 		}
 	}
 	return jobs
@@ -48,11 +48,28 @@ func newJobs(n int, groups int) []dibs.NewJob {
 
 func enqueueAll(b *testing.B, s *postgres.Store, n, chunk, groups int) {
 	for at := 0; at < n; at += chunk {
-		if _, err := s.Enqueue(context.Background(), newJobs(min(chunk, n-at), groups)); err != nil {
+		if _, err := s.Enqueue(context.Background(), newJobs(min(chunk, n-at), at, groups)); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
+
+// setRates gives the queue a rate that is never reached, or each of its groups one.
+func setRates(b *testing.B, s *postgres.Store, groups int) {
+	ctx, r := context.Background(), &dibs.Rate{N: 1_000_000, Per: time.Second}
+	if groups == 0 {
+		if _, err := s.SetQueue(ctx, "bench", dibs.QueueChange{Rate: r}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for i := range groups {
+		if err := s.SetGroup(ctx, "bench", group(i), dibs.GroupChange{Rate: r}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func group(i int) string { return fmt.Sprint("g", i) }
 
 // drain claims and completes until n jobs are done, with 4 claimers.
 func drain(b *testing.B, s *postgres.Store, n, batch int) {
@@ -89,7 +106,7 @@ func perSecond(b *testing.B, n int) {
 // BenchmarkEnqueue inserts batches of 1,000 over one connection at a time.
 func BenchmarkEnqueue(b *testing.B) {
 	s := openBench(b)
-	jobs := newJobs(1000, 0)
+	jobs := newJobs(1000, 0, 0)
 	for b.Loop() {
 		if _, err := s.Enqueue(context.Background(), jobs); err != nil {
 			b.Fatal(err)
@@ -103,9 +120,16 @@ func BenchmarkDrain(b *testing.B) {
 	for _, bb := range []struct {
 		name          string
 		batch, groups int
-	}{{"batch=100", 100, 0}, {"batch=10", 10, 0}, {"groups=600", 100, 600}} {
+		rates         bool // of the queue or, if there are groups, of each
+	}{
+		{"batch=100", 100, 0, false}, {"batch=100,rate", 100, 0, true}, {"batch=10", 10, 0, false}, {"batch=10,rate", 10, 0, true},
+		{"groups=600", 100, 600, false}, {"groups=10000", 100, 10_000, false}, {"groups=10000,rates", 100, 10_000, true},
+	} {
 		b.Run(bb.name, func(b *testing.B) {
 			s := openBench(b)
+			if bb.rates {
+				setRates(b, s, bb.groups)
+			}
 			const n = 40_000
 			for b.Loop() {
 				b.StopTimer()
@@ -224,7 +248,7 @@ func BenchmarkManyQueues(b *testing.B) {
 	fresh := 0
 	enqueue := func(b *testing.B, s *postgres.Store, from int) {
 		for at := from; at < from+queues; at += batch {
-			jobs := newJobs(batch, 0)
+			jobs := newJobs(batch, 0, 0)
 			for i := range jobs {
 				jobs[i].Queue = fmt.Sprint("q", at+i)
 			}

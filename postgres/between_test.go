@@ -89,7 +89,7 @@ func TestAFinishBesideAnExtensionIsNotRefused(t *testing.T) {
 // that it will admit cannot be seen yet.
 func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
 	for name, lower := range map[string]func(bench) error{
-		"of a group": func(b bench) error { return b.SetGroup(b.ctx, "q", "g", 1) },
+		"of a group": func(b bench) error { return b.SetGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(1)}) },
 		"of all groups": func(b bench) error {
 			_, err := b.SetQueue(b.ctx, "q", dibs.QueueChange{GroupLimit: new(1)})
 			return err
@@ -210,6 +210,16 @@ func TestAConcurrencyLimitThatIsSetDuringAClaimHolds(t *testing.T) {
 // A claim that began without a limit has not locked anything yet when the limit is set. A
 // lock for key share alone would not show it the queue's new settings.
 func TestAClaimThatBeganBeforeTheLimitTakesNothingBesideIt(t *testing.T) {
+	claimThatBeganBefore(t, dibs.QueueChange{Concurrency: new(2)})
+}
+
+func TestAClaimThatBeganBeforeTheRateTakesNothingBesideIt(t *testing.T) {
+	claimThatBeganBefore(t, dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: time.Hour}})
+}
+
+// claimThatBeganBefore makes a change that lets one job more start while one runs, and expects
+// a claim that began before it to take none beside that one.
+func claimThatBeganBefore(t *testing.T, change dibs.QueueChange) {
 	b := newBench(t, postgres.Options{})
 	b.add("", "", "", "", "", "")
 	early, err := postgres.New(b.ctx, b.pool, postgres.Options{})
@@ -226,14 +236,14 @@ func TestAClaimThatBeganBeforeTheLimitTakesNothingBesideIt(t *testing.T) {
 		got = len(jobs)
 		return err
 	})
-	b.change(dibs.QueueChange{Concurrency: new(2)})
+	b.change(change)
 	if n := len(b.take(5, 0)); n != 1 {
-		t.Errorf("claimed %d beside one running job, the limit is 2", n)
+		t.Errorf("claimed %d, want the one that may start beside the running one", n)
 	}
 	b.must(barrier.Rollback(b.ctx))
 	b.must(end())
 	if got != 0 {
-		t.Errorf("a claim took %d jobs beside two running ones, the limit is 2", got)
+		t.Errorf("a claim took %d jobs that may not start", got)
 	}
 	b.consistent()
 }

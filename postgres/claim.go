@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -135,7 +136,7 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 // claimInLanes claims under the settings q; current is false when the database has other
 // settings, or another claim has the turn.
 func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimRequest, c claimer) (jobs []*dibs.RawJob, current bool, err error) {
-	if q.Concurrency > 0 || q.grouped {
+	if q.limited() || q.grouped {
 		if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 {
 			return nil, true, nil
 		}
@@ -146,7 +147,7 @@ func (s *Store) claimInLanes(ctx context.Context, q queueRow, r dibs.ClaimReques
 			return nil, false, err
 		}
 	}
-	if q.Concurrency > 0 {
+	if q.limited() {
 		if err := s.countRunning(ctx, q); err != nil {
 			return nil, true, err
 		}
@@ -221,19 +222,14 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	if !c.inTx {
 		steps = s.admitSteps(q, &turn)
 	}
-	limited := q.Concurrency > 0
-	if limited {
+	if q.limited() {
 		steps = append(steps, step{sql: s.sql.get("turn_claim"), args: []any{q.Name}})
 	}
-	row := claimedRow{queue: q.Name, worker: r.Worker, token: newToken(), limited: limited}
-	args := []any{q.Name, q.version, r.N, [16]byte(row.token), r.Worker, lease.Microseconds(), kinds(r.Kinds), limited}
+	row := claimedRow{queue: q.Name, worker: r.Worker, token: newToken(), limited: q.Concurrency > 0}
+	args := []any{q.Name, q.version, r.N, [16]byte(row.token), r.Worker, lease.Microseconds(), kinds(r.Kinds), q.limited()}
 	args = append(args, s.queues.lanesOf(q.Name).args(q.Order, at)...)
-	text := s.sql.get("claim")
-	if !limited && !q.grouped && q.Order == dibs.FIFO {
-		text = s.sql.plain("claim")
-	}
-	steps = append(steps, step{
-		sql:   text,
+	claim := step{
+		sql:   s.claimText(q),
 		args:  append(args, arrayText(late)),
 		begin: func() { got = claimResult{} },
 		row: func(scan func(...any) error) error {
@@ -241,7 +237,9 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 			got.jobs, err = row.scan(got.jobs, scan, &got.lateEnded, &got.pages)
 			return err
 		},
-	})
+	}
+	var held time.Duration
+	steps = append(steps, s.underRates(q, row.token, claim, &held)...)
 	if err = c.run(ctx, append(c.clockSteps(s), steps...)...); err != nil {
 		return claimResult{}, err
 	}
@@ -251,7 +249,21 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	case got.upToDate:
 		lanes.turnHeld()
 	}
+	if held > 0 && len(got.jobs) < r.N {
+		s.ringWhenFree(q.Name, held)
+	}
 	return got, nil
+}
+
+// claimText is the statement for claims from a queue, without the parts that it does not need.
+func (s *Store) claimText(q queueRow) string {
+	switch {
+	case q.groupRates:
+		return s.sql.rated("claim")
+	case q.limited() || q.grouped || q.Order != dibs.FIFO:
+		return s.sql.get("claim")
+	}
+	return s.sql.plain("claim")
 }
 
 var isolation = qualify.Text("select current_setting('transaction_isolation')")
@@ -266,8 +278,8 @@ func checkIsolation(ctx context.Context, queue string, c conn) error {
 	return err
 }
 
-// countRunning moves the jobs that ran when a concurrency limit was set to gate 3, where
-// claims count them fast. It locks them, so it has a transaction of its own.
+// countRunning shuts out claims that began before a limit or a rate was set, and moves the jobs
+// that ran when a limit was set to gate 3, where claims count them fast. It locks them, so it has a transaction of its own.
 func (s *Store) countRunning(ctx context.Context, q queueRow) error {
 	if q.counted {
 		return nil
@@ -314,10 +326,14 @@ func (s *Store) admitSteps(q queueRow, turn *string) []step {
 	if !q.grouped {
 		return nil
 	}
+	text := s.sql.get
+	if q.groupRates {
+		text = s.sql.rated
+	}
 	return []step{
-		{sql: s.sql.get("turn_admit"), args: []any{q.Name, s.admitKey(q.Name)}, row: func(scan func(...any) error) error { return scan(turn) }},
+		{sql: text("turn_admit"), args: []any{q.Name, s.admitKey(q.Name)}, row: func(scan func(...any) error) error { return scan(turn) }},
 		{sql: s.sql.get("due"), args: []any{q.Name}},
-		{sql: s.sql.get("admit"), args: []any{q.Name}},
+		{sql: text("admit"), args: []any{q.Name, q.groupRates}},
 	}
 }
 
@@ -356,7 +372,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 		return nil, err
 	}
 	q, ok, err := s.queue(ctx, r.Queue) // resume.sql does not notice that the queue's lease was changed
-	if err != nil || !ok {
+	if err != nil || !ok || q.Rate.N > 0 || q.groupRates {
 		return nil, classify("resume", err)
 	}
 	lease := r.Lease

@@ -98,6 +98,9 @@ func (s *statements) all() map[string]string {
 	for _, name := range []string{"claim", "enqueue", "enqueue_unique"} {
 		s.plain(name)
 	}
+	for _, name := range []string{"claim", "turn_admit", "admit"} {
+		s.rated(name)
+	}
 	return maps.Clone(s.text)
 }
 
@@ -107,9 +110,6 @@ func (s *Store) Rewrite(change func(name, text string) string) {
 		s.sql.text[name] = qualify.Text(change(fileOf(name), Plain(text)))
 	}
 }
-
-// fileOf is the name of the file that a statement is made of.
-func fileOf(statement string) string { return strings.TrimSuffix(statement, plainly) }
 
 type retryingApart struct {
 	pool  *pgxpool.Pool

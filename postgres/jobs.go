@@ -125,12 +125,12 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 	var queue, kind, state, group, key, until, worker pgtype.Text
 	var payload, metadata, errors, result, progress []byte
 	var priority, attempt, excused, maxAttempts, groupLimit pgtype.Int4
-	var runAt, lease, created, claimed, finished pgtype.Timestamptz
+	var runAt, lease, created, claimed, finished, held pgtype.Timestamptz
 	var token pgtype.UUID
 	var cancel pgtype.Bool
 	err = scan(&searched, &id, &own, &queue, &kind, &state, &payload, &metadata, &priority, &runAt, &attempt,
 		&excused, &maxAttempts, &group, &groupLimit, &key, &until, &worker, &token,
-		&lease, &cancel, &created, &claimed, &finished, &errors, &result, &progress)
+		&lease, &cancel, &created, &claimed, &finished, &errors, &result, &progress, &held)
 	if err != nil {
 		return nil, false, err
 	}
@@ -140,7 +140,7 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 		MaxAttempts: int(maxAttempts.Int32), Group: group.String, GroupLimit: int(groupLimit.Int32),
 		UniqueKey: key.String, UniqueUntil: dibs.UniqueUntil(until.String), Worker: worker.String, Token: token.Bytes,
 		LeaseUntil: lease.Time.UTC(), CancelRequested: cancel.Bool, CreatedAt: created.Time.UTC(), ClaimedAt: claimed.Time.UTC(),
-		FinishedAt: finished.Time.UTC(), Errors: checks.ReadHistory(errors), Result: result,
+		FinishedAt: finished.Time.UTC(), Errors: checks.ReadHistory(errors), Result: result, HeldUntil: held.Time.UTC(),
 	}
 	ticks.Read(j)
 	checks.ReadProgress(j, progress)
@@ -319,7 +319,7 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 		q, err := scanStats(scan)
 		list = append(list, q)
 		return err
-	}})
+	}}, s.heldStep(&list))
 	if err != nil {
 		return nil, classify("stats", err)
 	}

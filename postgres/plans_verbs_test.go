@@ -132,7 +132,7 @@ func (e *explaining) change() {
 		_, err := e.store.SetQueue(e.Context(), queue, c)
 		e.must(err)
 	}
-	e.must(e.store.SetGroup(e.Context(), "g", e.group(), 2))
+	e.must(e.store.SetGroup(e.Context(), "g", e.group(), dibs.GroupChange{Limit: new(2)}))
 }
 
 func (e *explaining) claim(queue, worker string, kinds ...string) []*dibs.RawJob {
@@ -165,6 +165,27 @@ func (e *explaining) work() {
 	if err := s.finish(ctx, []dibs.Outcome{leases[0].Complete(nil)}, finisher{conn: s.db}); !errors.Is(err, dibs.ErrLeaseLost) {
 		e.Errorf("a lost job was finished: %v", err)
 	}
+	e.rated()
+}
+
+// rated claims twice from a queue with a rate, and from a group with one.
+func (e *explaining) rated() {
+	e.Helper()
+	ctx, s, fast := e.Context(), e.store, &dibs.Rate{N: 1_000_000, Per: time.Second, Burst: 100_000}
+	_, err := s.SetQueue(ctx, "r", dibs.QueueChange{Rate: fast})
+	e.must(err)
+	e.must(s.SetGroup(ctx, "r", e.group(), dibs.GroupChange{Limit: new(2), Rate: fast}))
+	for range 2 {
+		_, _, err = s.enqueue(ctx, jobsOf("r", e.group(), 3), s.db)
+		e.must(err)
+		var done []dibs.Outcome
+		for _, j := range e.claim("r", "w") {
+			done = append(done, j.Lease().Complete(nil))
+		}
+		e.must(s.finish(ctx, done, finisher{conn: s.db}))
+	}
+	_, err = s.Groups(ctx, "r")
+	e.must(err)
 }
 
 // claimFromMarks claims from marks, with some jobs that were put back below them.

@@ -15,10 +15,14 @@ import (
 // version that they were prepared for and do nothing if the database has another.
 type queueRow struct {
 	dibs.Queue
-	version int64
-	grouped bool
-	counted bool
+	version    int64
+	grouped    bool
+	groupRates bool // groups may have rates
+	counted    bool
 }
+
+// limited reports whether claims need the turn: one at a time counts what may start.
+func (q queueRow) limited() bool { return q.Concurrency > 0 || q.Rate.N > 0 }
 
 // queueCache remembers queues, and the lanes that their claims scan.
 type queueCache struct {
@@ -67,11 +71,12 @@ func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([
 	read := step{sql: s.sql.get("queues"), args: []any{names}, begin: func() { list = nil }, row: func(scan func(...any) error) error {
 		var q queueRow
 		var order string
-		var lease, base, most, completed, dead, cancelled int64
+		var lease, base, most, completed, dead, cancelled, per int64
 		err := scan(&q.Name, &q.version, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, &order, &lease, &q.MaxAttempts,
-			&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit, &q.grouped, &q.counted)
+			&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit,
+			&q.Rate.N, &per, &q.Rate.Burst, &q.grouped, &q.groupRates, &q.counted)
 		q.Order, q.Lease = dibs.Order(order), us(lease)
-		q.Backoff.Base, q.Backoff.Max = us(base), us(most)
+		q.Backoff.Base, q.Backoff.Max, q.Rate.Per = us(base), us(most), us(per)
 		q.KeepCompleted, q.KeepDead, q.KeepCancelled = us(completed), us(dead), us(cancelled)
 		list = append(list, q)
 		return err
@@ -187,7 +192,8 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 		args: []any{
 			q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), q.Lease.Microseconds(), q.MaxAttempts,
 			q.Backoff.Base.Microseconds(), q.Backoff.Factor, q.Backoff.Max.Microseconds(), q.Backoff.Jitter,
-			q.KeepCompleted.Microseconds(), q.KeepDead.Microseconds(), q.KeepCancelled.Microseconds(), q.PayloadLimit, old.version,
+			q.KeepCompleted.Microseconds(), q.KeepDead.Microseconds(), q.KeepCancelled.Microseconds(), q.PayloadLimit,
+			q.Rate.N, q.Rate.Per.Microseconds(), q.Rate.Burst, old.version,
 		},
 		row: func(scan func(...any) error) error {
 			done = true
@@ -203,30 +209,6 @@ func (s *Store) writeQueue(ctx context.Context, q dibs.Queue, old queueRow) (don
 	}
 	_, _, err = s.queue(ctx, q.Name)
 	return true, err
-}
-
-// SetGroup implements dibs.Admin.
-func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) error {
-	if err := s.check(ctx, "set group"); err != nil {
-		return err
-	}
-	for _, err := range []error{checks.Name("queue", queue), checks.Name("group", group), checks.GroupLimit("limit", limit, 0)} {
-		if err != nil {
-			return err
-		}
-	}
-	if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
-		return err
-	}
-	err := s.upkeep.run(
-		ctx,
-		waitBriefly,
-		step{sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}},
-		step{sql: s.sql.get("set_group"), args: []any{queue, group, limit}},
-		step{sql: s.sql.get("wake_groups"), args: []any{queue, group}},
-	)
-	s.Wake(queue)
-	return classify("set group", err)
 }
 
 // known returns the settings of those queues that exist. It reads those that are not cached,

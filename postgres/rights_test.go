@@ -85,7 +85,7 @@ func TestRolesAsDocumented(t *testing.T) {
 	lifecycle(t, work)
 	_, err = work.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)})
 	must(err)
-	must(work.SetGroup(ctx, "q", "g", 2))
+	must(work.SetGroup(ctx, "q", "g", dibs.GroupChange{Limit: new(2)}))
 	_, err = work.Prune(ctx, "", "", 0)
 	must(err)
 

@@ -32,23 +32,33 @@ func load(schema string) (*statements, error) {
 }
 
 func (s *statements) get(name string) string {
-	return s.made(name, func(text string) string { return parts(text, true) })
+	return s.made(name, func(text string) string { return parts(text, func(mark string) bool { return !forRates(mark) }) })
 }
+
+// rated is a file with the parts for rates of groups too.
+func (s *statements) rated(name string) string {
+	return s.made(name+forRated, func(text string) string { return parts(text, func(string) bool { return true }) })
+}
+
+func forRates(mark string) bool { return strings.HasPrefix(mark, "-- for rates") }
 
 // plain is a file without the parts marked as "for" something that is not at hand: groups,
 // limits and LIFO in claim.sql, wide payloads in enqueue.sql. A claim takes the server a third
 // less time to begin then.
 func (s *statements) plain(name string) string {
-	return s.made(name+plainly, func(text string) string { return parts(text, false) })
+	return s.made(name+plainly, func(text string) string { return parts(text, func(string) bool { return false }) })
 }
 
-// plainly ends the names of statements without marked parts.
-const plainly = " (plain)"
+// These end the names of statements without marked parts, and with those for rates.
+const (
+	plainly  = " (plain)"
+	forRated = " (rates)"
+)
 
 // parts keeps or drops the marked parts of a statement. One begins with a line such as
 // "-- for groups {" and ends with "-- }". The line "-- for groups, as above" stands for the same
 // part again.
-func parts(text string, keep bool) string {
+func parts(text string, keep func(mark string) bool) string {
 	if !strings.Contains(text, "-- for ") {
 		return text
 	}
@@ -69,7 +79,7 @@ func parts(text string, keep bool) string {
 		default:
 			begins, repeats = false, false
 		}
-		if keep || !begins && !repeats {
+		if !begins && !repeats || keep(mark) {
 			out.WriteString(part)
 		}
 		lines = lines[n:]
@@ -99,13 +109,18 @@ func inDibs(name string, treat func(string) string) string {
 	if text, ok := texts.Load(name); ok {
 		return text.(string)
 	}
-	text, err := sqlFiles.ReadFile("sql/" + strings.TrimSuffix(name, plainly) + ".sql")
+	text, err := sqlFiles.ReadFile("sql/" + fileOf(name) + ".sql")
 	if err != nil {
 		panic(err)
 	}
 	q := qualify.Text(treat(withoutHeader(string(text))))
 	texts.Store(name, q)
 	return q
+}
+
+// fileOf is the file of a statement, whatever parts it has.
+func fileOf(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, plainly), forRated)
 }
 
 // withoutHeader drops the comment lines at the top, which the server need not parse.

@@ -152,7 +152,13 @@ func (s *Store) expire(ctx context.Context, out *dibs.Swept) error {
 
 // admit lets the queue's grouped jobs take free places, in its own transaction.
 func (s *Store) admit(ctx context.Context, queue string) error {
-	return s.upkeep.run(ctx, s.admitSteps(queueRow{Queue: dibs.Queue{Name: queue}, grouped: true}, new(string))...)
+	known, err := s.known(ctx, []string{queue})
+	if err != nil {
+		return err
+	}
+	q := known[queue]
+	q.Name, q.grouped = queue, true
+	return s.upkeep.run(ctx, s.admitSteps(q, new(string))...)
 }
 
 // inTurn runs a statement of the sweep, unless another process is running it.

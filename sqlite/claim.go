@@ -29,15 +29,22 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		return nil, err
 	}
 	var jobs []*dibs.RawJob
+	var held time.Duration
 	err := s.write(ctx, "claim", func(tx *session) (err error) {
 		if err := tx.sweepIfDue(); err != nil {
 			return err
 		}
-		jobs, err = tx.claim(r)
+		if jobs, err = tx.claim(r); err != nil || len(jobs) == r.N {
+			return err
+		}
+		held, err = tx.heldFor(r.Queue)
 		return err
 	})
 	if err != nil {
 		return nil, err
+	}
+	if held > 0 {
+		s.wakeups.wakeLater(r.Queue, held)
 	}
 	return jobs, nil
 }
@@ -45,6 +52,9 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 func (s *session) claim(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	q, err := s.queue(r.Queue)
 	if err != nil || q == nil || q.Paused {
+		return nil, err
+	}
+	if err := s.freeGroups(q); err != nil {
 		return nil, err
 	}
 	if err := s.joinGroups(r.Queue); err != nil {
@@ -92,8 +102,15 @@ func (s *session) newClaim(q *queue, worker string, lease time.Duration) (*pendi
 }
 
 // room is how many jobs of a request may be claimed: those that the queue's concurrency limit
-// lets start, and none ahead if there are groups or that limit.
+// and its rate let start, and none ahead if there are groups or one of these.
 func (s *session) room(q *queue, r dibs.ClaimRequest) (int, error) {
+	if q.Rate.N > 0 {
+		free, err := s.mayStart(q)
+		if err != nil {
+			return 0, err
+		}
+		r.N, r.Ahead = min(r.N-r.Ahead, free), 0
+	}
 	if q.Concurrency == 0 {
 		grouped := false
 		if r.Ahead > 0 {
@@ -120,8 +137,11 @@ func (s *session) room(q *queue, r dibs.ClaimRequest) (int, error) {
 // due, and the order is right whatever the plan.
 func (s *session) claimLanes(c *pendingClaim, kinds any, n int) error {
 	statement := "claim"
+	if c.queue.groupRates {
+		statement = "claim_rated"
+	}
 	if c.queue.Order == dibs.LIFO {
-		statement = "claim_newest"
+		statement += "_newest"
 	}
 	for after := -1; len(c.jobs) < n; {
 		lanes, err := s.lanes(c, after, kinds)
@@ -205,6 +225,9 @@ func (s *session) record(c *pendingClaim) error {
 		if _, err := s.exec("count_claimed", list); err != nil {
 			return err
 		}
+	}
+	if err := s.spend(c); err != nil {
+		return err
 	}
 	if len(free) > 0 {
 		if _, err := s.exec("free_key", jsonIDs(free)); err != nil {

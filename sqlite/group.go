@@ -49,8 +49,13 @@ func (s *session) settleGroup(g group) error {
 	if _, err := s.one("group", []any{g.queue, g.key, now, q.Strict}, &running, &started, &loose, &overtaken); err != nil {
 		return err
 	}
-	places := max(0, limit-running)
-	free := max(0, places-started)
+	pace, err := s.pace(q, g.key)
+	if err != nil {
+		return err
+	}
+	left := max(0, limit-running)
+	places, room := pace.most(left), max(0, left-started)
+	free := pace.free(now, room, started)
 	displaced := int64(0)
 	if overtaken || started > places || loose > free {
 		if displaced, err = s.displace(g, now, q.Strict, places); err != nil {
@@ -66,6 +71,9 @@ func (s *session) settleGroup(g group) error {
 	}
 	if admitted > 0 {
 		s.woken[g.queue] = true
+	}
+	if err := s.hold(g, pace, min(started, places)+loose+int(admitted), free < room && int(admitted) == free-loose); err != nil {
+		return err
 	}
 	s.count(g.queue, func(t *tally) {
 		t.waiting += admitted - displaced

@@ -13,7 +13,7 @@ import (
 func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
 	var all []dibs.Queue
 	err := s.read(ctx, "queues", func(rows *sql.Rows) error {
-		q, err := scanQueue(rows)
+		q, err := scanQueue(rows, new(bool))
 		all = append(all, q)
 		return err
 	})
@@ -26,7 +26,7 @@ func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
 func (s *session) allQueues() ([]dibs.Queue, error) {
 	var all []dibs.Queue
 	err := s.each("queues", func(rows *sql.Rows) error {
-		q, err := scanQueue(rows)
+		q, err := scanQueue(rows, new(bool))
 		all = append(all, q)
 		return err
 	})
@@ -50,7 +50,8 @@ func (s *session) putQueue(q dibs.Queue) (*queue, error) {
 	}
 	if _, err := s.exec("set_queue", q.Name, q.Paused, q.Concurrency, q.GroupLimit, q.Strict, string(q.Order), micro(q.Lease), q.MaxAttempts,
 		micro(q.Backoff.Base), q.Backoff.Factor, micro(q.Backoff.Max), q.Backoff.Jitter,
-		micro(q.KeepCompleted), micro(q.KeepDead), micro(q.KeepCancelled), q.PayloadLimit, now); err != nil {
+		micro(q.KeepCompleted), micro(q.KeepDead), micro(q.KeepCancelled), q.PayloadLimit,
+		q.Rate.N, micro(q.Rate.Per), q.Rate.Burst, now); err != nil {
 		return nil, err
 	}
 	delete(s.queues, q.Name)
@@ -117,30 +118,6 @@ func (s *session) setQueue(before, after dibs.Queue) error {
 	return s.settle()
 }
 
-// SetGroup gives one group its own limit; 0 takes it away again.
-func (s *Store) SetGroup(ctx context.Context, queue, group string, limit int) error {
-	if err := firstOf(checks.Name("queue", queue), checks.Name("group", group), checks.GroupLimit("limit", limit, 0)); err != nil {
-		return err
-	}
-	return s.write(ctx, "set group", func(tx *session) error {
-		q, err := tx.ensureQueue(queue)
-		if err != nil {
-			return err
-		}
-		if limit == 0 {
-			_, err = tx.exec("unset_group", queue, group)
-		} else {
-			_, err = tx.exec("set_group", queue, group, limit)
-		}
-		if err != nil {
-			return err
-		}
-		delete(q.limits, group)
-		tx.touch(queue, group)
-		return tx.settle()
-	})
-}
-
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -158,6 +135,9 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 		all = append(all, q)
 		return err
 	}, dibs.ScheduledCap+1, windowMinutes)
+	if err == nil {
+		err = s.readHeld(ctx, all)
+	}
 	if err != nil {
 		return nil, wrap("stats", err)
 	}

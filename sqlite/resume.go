@@ -25,7 +25,7 @@ func (s *Store) Resume(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 
 func (s *session) resume(r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
 	q, err := s.queue(r.Queue)
-	if err != nil || q == nil {
+	if err != nil || q == nil || q.Rate.N > 0 || q.groupRates {
 		return nil, err
 	}
 	c, err := s.newClaim(q, r.Worker, r.Lease)

@@ -102,18 +102,23 @@ func scanJob(rows *sql.Rows) (*dibs.RawJob, error) {
 		document{&j.Payload}, document{&j.Metadata}, &j.Priority, clock{&j.RunAt}, &j.Attempt, &j.Excused, &j.MaxAttempts,
 		text[string]{&j.Group}, &j.GroupLimit, text[string]{&j.UniqueKey}, text[dibs.UniqueUntil]{&j.UniqueUntil},
 		text[string]{&j.Worker}, tokenColumn{&j.Token}, clock{&j.LeaseUntil}, &j.CancelRequested,
-		clock{&j.CreatedAt}, clock{&j.ClaimedAt}, clock{&j.FinishedAt}, history{&j.Errors}, document{&j.Result}, text[string]{&progress})
+		clock{&j.CreatedAt}, clock{&j.ClaimedAt}, clock{&j.FinishedAt}, history{&j.Errors}, document{&j.Result}, text[string]{&progress}, clock{&j.HeldUntil})
+	if j.HeldUntil.Before(time.Now()) { // it is written when jobs start, not when they may
+		j.HeldUntil = time.Time{}
+	}
 	ticks.Read(j)
 	checks.ReadProgress(j, []byte(progress))
 	return j, err
 }
 
 // scanQueue reads a row of queue.sql or queues.sql.
-func scanQueue(rows *sql.Rows) (dibs.Queue, error) {
+func scanQueue(rows *sql.Rows, groupRates *bool) (dibs.Queue, error) {
 	var q dibs.Queue
-	var lease, base, most, completed, dead, cancelled int64
+	var lease, base, most, completed, dead, cancelled, per int64
 	err := rows.Scan(&q.Name, &q.Paused, &q.Concurrency, &q.GroupLimit, &q.Strict, text[dibs.Order]{&q.Order}, &lease, &q.MaxAttempts,
-		&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit)
+		&base, &q.Backoff.Factor, &most, &q.Backoff.Jitter, &completed, &dead, &cancelled, &q.PayloadLimit,
+		&q.Rate.N, &per, &q.Rate.Burst, groupRates)
+	q.Rate.Per = fromMicroDuration(per)
 	q.Lease, q.Backoff.Base, q.Backoff.Max = fromMicroDuration(lease), fromMicroDuration(base), fromMicroDuration(most)
 	q.KeepCompleted, q.KeepDead, q.KeepCancelled = fromMicroDuration(completed), fromMicroDuration(dead), fromMicroDuration(cancelled)
 	return q, err

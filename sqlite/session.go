@@ -36,7 +36,8 @@ type session struct {
 // queue is a queue's settings, with the group limits that are cached.
 type queue struct {
 	dibs.Queue
-	limits map[string]int
+	groupRates bool // groups may have rates
+	limits     map[string]int
 }
 
 type group struct{ queue, key string }
@@ -146,8 +147,9 @@ func (s *session) queue(name string) (*queue, error) {
 	}
 	var q *queue
 	err := s.each("queue", func(rows *sql.Rows) error {
-		settings, err := scanQueue(rows)
-		q = &queue{Queue: settings, limits: make(map[string]int)}
+		var groupRates bool
+		settings, err := scanQueue(rows, &groupRates)
+		q = &queue{Queue: settings, groupRates: groupRates, limits: make(map[string]int)}
 		return err
 	}, name)
 	if err == nil {

@@ -49,9 +49,20 @@ func load(prefix string) (*statements, error) {
 	}
 	s.text["enqueue_alike"] = repeated(s.text["enqueue"], alikeAtOnce)
 	s.text["enqueue_many"] = repeated(parameterNumber.ReplaceAllString(s.text["enqueue"], "?"), manyAtOnce)
-	s.text["claim_newest"] = strings.Replace(s.text["claim"], "order by run_at, id", "order by run_at desc, id desc", 1)
+	s.text["claim_rated"] = strings.Replace(s.text["claim"], "order by run_at, id", s.named(afterHold)+"order by run_at, id", 1)
+	for _, claim := range []string{"claim", "claim_rated"} {
+		s.text[claim+"_newest"] = strings.Replace(s.text[claim], "order by run_at, id", "order by run_at desc, id desc", 1)
+	}
 	return s, nil
 }
+
+// afterHold keeps claims from jobs that hold a place of their group while they wait for its rate.
+const afterHold = `and (group_key is null or not exists (
+      select 1
+      from dibs_rate r
+      where r.queue = ?1 and r.group_key = dibs_job.group_key and r.not_before > ?3
+    ))
+  `
 
 var parameterNumber = regexp.MustCompile(`\?[0-9]+`)
 

@@ -114,6 +114,20 @@ func (w *wakeups) broadcast(queues []string) {
 	}
 }
 
+// A claim of jobs held up by a rate is made again when they may start: within farWake, since
+// workers poll more often than that, and nearWake apart, since claims take many jobs at once.
+const (
+	nearWake = 3 * time.Millisecond
+	farWake  = 2 * time.Second
+)
+
+// wakeLater wakes the queue's listeners after a time.
+func (w *wakeups) wakeLater(queue string, after time.Duration) {
+	if after <= farWake {
+		time.AfterFunc(max(after, nearWake), func() { w.broadcast([]string{queue}) })
+	}
+}
+
 // listenedQueues lists the queues that have listeners.
 func (w *wakeups) listenedQueues() []string {
 	w.mu.Lock()

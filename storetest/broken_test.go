@@ -193,8 +193,9 @@ func (d ignoresConcurrency) SetQueue(ctx context.Context, name string, c dibs.Qu
 
 type ignoresGroupLimits struct{ dibs.Database }
 
-func (d ignoresGroupLimits) SetGroup(ctx context.Context, queue, group string, _ int) error {
-	return d.Database.SetGroup(ctx, queue, group, 10)
+func (d ignoresGroupLimits) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
+	c.Limit = new(10)
+	return d.Database.SetGroup(ctx, queue, group, c)
 }
 
 type miscounts struct{ dibs.Database }

@@ -39,7 +39,7 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 		"Prune":     func() error { _, err := db.Prune(ctx, "", "", 0); return err },
 		"Queues":    func() error { _, err := db.Queues(ctx); return err },
 		"SetQueue":  func() error { _, err := db.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)}); return err },
-		"SetGroup":  func() error { return db.SetGroup(ctx, dibs.DefaultQueue, "g", 2) },
+		"SetGroup":  func() error { return db.SetGroup(ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(2)}) },
 		"Stats":     func() error { _, err := db.Stats(ctx); return err },
 		"Workers":   func() error { _, err := db.Workers(ctx); return err },
 		"DueKinds":  func() error { _, err := db.DueKinds(ctx, "q"); return err },

@@ -35,7 +35,7 @@ func limitOfQueue(t *test) {
 
 func (t *test) setGroup(queue, group string, limit int) {
 	t.Helper()
-	t.must(t.db.SetGroup(t.ctx, queue, group, limit))
+	t.must(t.db.SetGroup(t.ctx, queue, group, dibs.GroupChange{Limit: &limit}))
 }
 
 func limitOfGroup(t *test) {
@@ -113,7 +113,7 @@ func limitElsewhere(t *test) {
 	sameIDs(t, "by the other store", ids(t.claimOn(other, dibs.ClaimRequest{N: 5})), all[1:2])
 	_, err := other.SetQueue(t.ctx, dibs.DefaultQueue, dibs.QueueChange{GroupLimit: new(4)})
 	t.must(err)
-	t.must(other.SetGroup(t.ctx, dibs.DefaultQueue, "g", 0))
+	t.must(other.SetGroup(t.ctx, dibs.DefaultQueue, "g", dibs.GroupChange{Limit: new(0)}))
 	t.claimExactly("by this store", all[2:4]...)
 }
 

@@ -132,8 +132,8 @@ func badNames(t *test) {
 		invalid(t, err, "worker")
 		_, err = t.db.SetQueue(t.ctx, text, dibs.QueueChange{})
 		invalid(t, err, "queue")
-		invalid(t, t.db.SetGroup(t.ctx, text, "g", 1), "queue")
-		invalid(t, t.db.SetGroup(t.ctx, "q", text, 1), "group")
+		invalid(t, t.db.SetGroup(t.ctx, text, "g", dibs.GroupChange{Limit: new(1)}), "queue")
+		invalid(t, t.db.SetGroup(t.ctx, "q", text, dibs.GroupChange{Limit: new(1)}), "group")
 		_, err = t.db.List(t.ctx, dibs.Filter{Queue: text})
 		invalid(t, err, "queue")
 		_, err = t.db.List(t.ctx, dibs.Filter{Kind: text})
@@ -246,9 +246,9 @@ func badSettings(t *test) {
 	}
 	_, err := t.db.SetQueue(t.ctx, "", dibs.QueueChange{})
 	invalid(t, err, "queue")
-	invalid(t, t.db.SetGroup(t.ctx, "q", "g", -1), "limit")
-	invalid(t, t.db.SetGroup(t.ctx, "q", "g", 1_000_001), "limit")
-	invalid(t, t.db.SetGroup(t.ctx, "q", "", 1), "group")
+	invalid(t, t.db.SetGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(-1)}), "limit")
+	invalid(t, t.db.SetGroup(t.ctx, "q", "g", dibs.GroupChange{Limit: new(1_000_001)}), "limit")
+	invalid(t, t.db.SetGroup(t.ctx, "q", "", dibs.GroupChange{Limit: new(1)}), "group")
 	t.expectEmpty()
 }
 

@@ -164,7 +164,7 @@ func raceGroupLimit(t *test) {
 		}
 	}
 	t.drainWhile(func(ctx context.Context, db dibs.Database, r *rand.Rand) error {
-		return db.SetGroup(ctx, dibs.DefaultQueue, groups[r.IntN(len(groups))], []int{1, 2, 3, 5}[r.IntN(4)])
+		return db.SetGroup(ctx, dibs.DefaultQueue, groups[r.IntN(len(groups))], dibs.GroupChange{Limit: new([]int{1, 2, 3, 5}[r.IntN(4)])})
 	})
 	judge(nil)
 }

@@ -145,6 +145,7 @@ func chapters() []chapter {
 		{name: "grouplimits", cases: groupLimitCases},
 		{name: "queues", cases: queueCases},
 		{name: "concurrency", cases: concurrencyCases},
+		{name: "rates", cases: rateCases},
 		{name: "unique", cases: uniqueCases},
 		{name: "held", cases: heldCases},
 		{name: "windows", cases: windowCases},

@@ -157,6 +157,8 @@ func stateTime(now time.Time, j *dibs.RawJob) string {
 		return since(now, j.FinishedAt)
 	case j.RunAt.After(now):
 		return since(now, j.RunAt)
+	case j.HeldUntil.After(now):
+		return "held " + roughly(j.HeldUntil.Sub(now))
 	}
 	return "due " + roughly(now.Sub(j.RunAt))
 }

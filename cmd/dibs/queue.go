@@ -25,7 +25,9 @@ A queue is made by its first job. To set one before that, add --create.`,
 		Example: `  dibs queue
   dibs queue emails --concurrency 20 --max-attempts 5 --keep-completed 1h
   dibs queue billing --create --concurrency 1          one job at a time, in order
-  dibs queue emails --group customer-7=3               a limit of its own for one group`,
+  dibs queue emails --rate 100/min --burst 10          at most 110 starts in any minute
+  dibs queue emails --group customer-7=3               a limit of its own for one group
+  dibs queue emails --group customer-7 --rate 5/s      a rate of its own for one group`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.read(cmd); err != nil {
@@ -99,10 +101,18 @@ func (a *app) queue(ctx context.Context, db dibs.Database, name string, c *chang
 			return err
 		}
 	}
+	groups, err := db.Groups(ctx, q.Name)
+	if err != nil {
+		return err
+	}
 	if a.json {
-		return a.writeJSON(queueJSONOf(q))
+		return a.writeJSON(struct {
+			queueJSON
+			Groups []groupJSON `json:"groups,omitempty"` // those with settings of their own
+		}{queueJSONOf(q), groupsJSONOf(groups)})
 	}
 	a.writeQueue(q)
+	a.writeGroups(groups)
 	return nil
 }
 
@@ -140,6 +150,7 @@ func (a *app) writeQueue(q dibs.Queue) {
 	}
 	fmt.Fprintln(a.stdout, title)
 	line("concurrency", limit(q.Concurrency), "jobs running at once over all workers")
+	line("rate", rateText(q.Rate), "of starts over all workers")
 	line("group-limit", strconv.Itoa(q.GroupLimit), "jobs of one group running at once")
 	line("strict", strconv.FormatBool(q.Strict), "a job that waits for its retry holds its place in its group")
 	line("order", string(q.Order), "")
@@ -151,6 +162,27 @@ func (a *app) writeQueue(q dibs.Queue) {
 	line("keep-dead", formatDuration(q.KeepDead), "")
 	line("keep-cancelled", formatDuration(q.KeepCancelled), "")
 	line("payload-limit", count(int64(q.PayloadLimit)), "bytes")
+}
+
+// maxGroupLines is how many groups with settings of their own are shown.
+const maxGroupLines = 20
+
+func (a *app) writeGroups(groups []dibs.Group) {
+	if len(groups) == 0 {
+		return
+	}
+	t := a.tableOf("GROUP", "#LIMIT", "#RATE", "NOW")
+	for _, g := range groups[:min(len(groups), maxGroupLines)] {
+		own := "the queue's"
+		if g.Limit > 0 {
+			own = strconv.Itoa(g.Limit)
+		}
+		t.AppendRow(table.Row{a.cell(g.Name, 40), own, rateText(g.Rate), a.paint(yellow, heldText(g.HeldUntil))})
+	}
+	t.Render()
+	if more := len(groups) - maxGroupLines; more > 0 {
+		a.say("%s more; --json shows all", plural(more, "group"))
+	}
 }
 
 func (a *app) yes(b bool) string {

@@ -63,7 +63,7 @@ func TestQueueSettingsOutOfRange(t *testing.T) {
 			{"--backoff-jitter", "2", "backoff.jitter: must be 0 to 1, got 2"},
 			{"--keep-dead", "-1s", "keep_dead: must not be negative"},
 			{"--payload-limit", "1", "payload_limit: must be 2 to"},
-			{"--group", "g=-1", "group g: must be 0 to 1000000, got -1"},
+			{"--group", "g=-1", "limit: must be 0 to 1000000, got -1"},
 			{"--group", strings.Repeat("g", 10_000) + "=1", "group: is 10000 bytes, the limit is 255"},
 		} {
 			c.fails(exitUsage, "", []string{"queue", "q", test.flag, test.value}, test.message)
@@ -78,6 +78,57 @@ func TestQueueLimitsOneGroup(t *testing.T) {
 		c.ok("queue", "q", "--group", "a=b=3")
 		if got := c.rows(c.ok("claim", "q", "-n", "10")); len(got) != 3 {
 			c.t.Errorf("claimed %d jobs of a group that may have 3", len(got))
+		}
+	})
+}
+
+func TestQueueRates(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed(strings.Repeat("1\n", 10), "enqueue", "q", "--lines")
+		c.has(c.row(c.ok("queue", "q", "--rate", "2/h", "--burst", "3", "--json")), object{"rate": map[string]any{"n": 2, "per": 3600, "burst": 3}})
+		if got := c.rows(c.ok("claim", "q", "-n", "10")); len(got) != 4 {
+			c.t.Errorf("claimed %d jobs, the burst and one are 4", len(got))
+		}
+		if got := c.ok("stats"); !strings.Contains(got, "q (held by rate for 30m)") && !strings.Contains(got, "q (held by rate for 29m)") {
+			c.t.Errorf("dibs stats does not tell:\n%s", got)
+		}
+		if got := c.ok("show", "5"); !strings.Contains(got, "held by rate for ") {
+			c.t.Errorf("dibs show does not tell:\n%s", got)
+		}
+		if got := c.ok("ls", "q", "--state", "waiting"); strings.Count(got, "held ") != 6 {
+			c.t.Errorf("dibs ls does not tell:\n%s", got)
+		}
+		if got := c.ok("queue", "q", "--rate", "6/90s"); !strings.Contains(got, "rate            6/1m30s, burst 3 ") {
+			c.t.Errorf("dibs queue writes:\n%s", got)
+		}
+		if got := c.ok("queue", "q", "--rate", "0"); !strings.Contains(got, "rate            no limit ") {
+			c.t.Errorf("dibs queue writes:\n%s", got)
+		}
+		c.feed(strings.Repeat("1\n", 3), "enqueue", "g", "--lines", "--group", "a")
+		c.ok("queue", "g", "--group", "a", "--rate", "1/day")
+		c.ok("queue", "g", "--group", "a=2", "--group", "b=7")
+		if got := c.rows(c.ok("claim", "g", "-n", "10")); len(got) != 1 {
+			c.t.Errorf("claimed %d jobs of a group whose rate lets 1 start", len(got))
+		}
+		c.ok("claim", "g")
+		got := c.ok("queue", "g")
+		for _, want := range []string{"a          2     1/day  held by rate for ", "b          7  no limit\n"} {
+			if !strings.Contains(got, want) {
+				c.t.Errorf("dibs queue lacks %q:\n%s", want, got)
+			}
+		}
+		for _, test := range []struct{ args, message string }{
+			{"--rate 5", "must be a number of jobs per time"},
+			{"--rate x/min", "must be a number of jobs per time"},
+			{"--rate 5/fortnight", "fortnight"},
+			{"--rate 5/1ms", "rate.per: must be 1s to 31 days, got 1ms"},
+			{"--rate -5/s", "rate.n: must be 0 (no limit) or more, got -5"},
+			{"--rate 5/s --burst -1", "rate.burst: must be 0 or more, got -1"},
+			{"--burst 2", "rate.n: is 0"},
+			{"--group a", "must be GROUP=LIMIT"},
+			{"--group a --rate 2000000/s", "rate.n: must be at most one per microsecond"},
+		} {
+			c.fails(exitUsage, "", append([]string{"queue", "q"}, strings.Fields(test.args)...), test.message)
 		}
 	})
 }

@@ -16,14 +16,18 @@ type change struct {
 	create  bool
 	groups  []groupLimit
 	backoff []func(*dibs.Backoff) // changes of single parts of the backoff
+	rate    *dibs.Rate            // without its burst; of the groups, if some are named
+	burst   *int
 
 	target   dibs.Queue // receives the values of the flags
+	rateArg  rateFlag
+	burstArg int
 	groupArg []string
 }
 
 type groupLimit struct {
 	name  string
-	limit int
+	limit *int // nil: unchanged
 }
 
 func (c *change) addFlags(cmd *cobra.Command) {
@@ -32,7 +36,9 @@ func (c *change) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&c.create, "create", false, "make the queue if it is new")
 	f.IntVar(&q.Concurrency, "concurrency", q.Concurrency, "jobs running at once over all workers; 0: no limit")
 	f.IntVar(&q.GroupLimit, "group-limit", q.GroupLimit, "jobs of one group running at once")
-	f.StringArrayVar(&c.groupArg, "group", nil, "a `GROUP=LIMIT` of its own for one group; 0 takes it away")
+	f.Var(&c.rateArg, "rate", "most starts over all workers, as 100/min or 10/90s; 0: no limit")
+	f.IntVar(&c.burstArg, "burst", 0, "how many starts more may have been saved up")
+	f.StringArrayVar(&c.groupArg, "group", nil, "`GROUP[=LIMIT]`: its own limit, 0 takes it away, and its own --rate")
 	f.BoolVar(&q.Strict, "strict", q.Strict, "a job that waits for its retry holds its place in its group")
 	f.StringVar((*string)(&q.Order), "order", string(q.Order), "of claims: fifo or lifo")
 	f.Var((*durationFlag)(&q.Lease), "lease", "how long a claim lasts unless extended")
@@ -70,13 +76,19 @@ func (c *change) read(cmd *cobra.Command) error {
 			c.backoff = append(c.backoff, set)
 		}
 	}
+	c.rate = named(f.Changed("rate"), (*dibs.Rate)(&c.rateArg))
+	c.burst = named(f.Changed("burst"), &c.burstArg)
 	for _, arg := range c.groupArg {
 		i := strings.LastIndexByte(arg, '=')
 		n, err := strconv.Atoi(arg[i+1:])
-		if i < 1 || err != nil {
-			return usagef(cmd, "--group %.60q must be GROUP=LIMIT, such as customer-7=3", arg)
+		switch {
+		case i >= 1 && err == nil:
+			c.groups = append(c.groups, groupLimit{arg[:i], &n})
+		case i < 0 && arg != "" && (c.rate != nil || c.burst != nil):
+			c.groups = append(c.groups, groupLimit{arg, nil})
+		default:
+			return usagef(cmd, "--group %.60q must be GROUP=LIMIT, such as customer-7=3, or GROUP with --rate", arg)
 		}
-		c.groups = append(c.groups, groupLimit{arg[:i], n})
 	}
 	return nil
 }
@@ -90,16 +102,17 @@ func named[T any](given bool, v *T) *T {
 
 // requested reports whether the flags ask for any change.
 func (c *change) requested() bool {
-	return c.create || c.QueueChange != dibs.QueueChange{} || len(c.backoff) > 0 || len(c.groups) > 0
+	return c.create || c.QueueChange != dibs.QueueChange{} || len(c.backoff) > 0 || len(c.groups) > 0 || c.rate != nil || c.burst != nil
 }
 
 // apply changes the queue q and returns its new settings.
 func (c *change) apply(ctx context.Context, db dibs.Database, q dibs.Queue) (dibs.Queue, error) {
-	for _, g := range c.groups { // checks all groups before it changes anything
-		if err := checks.Name("group", g.name); err != nil {
-			return q, err
-		}
-		if err := checks.GroupLimit("group "+g.name, g.limit, 0); err != nil {
+	groups, err := c.groupChanges(ctx, db, q.Name)
+	if err != nil {
+		return q, err
+	}
+	for name, change := range groups { // checks all groups before it changes anything
+		if err := checks.Group(q.Name, name, change); err != nil {
 			return q, err
 		}
 	}
@@ -110,16 +123,54 @@ func (c *change) apply(ctx context.Context, db dibs.Database, q dibs.Queue) (dib
 		}
 		c.Backoff = &b
 	}
-	q, err := db.SetQueue(ctx, q.Name, c.QueueChange)
+	if len(c.groups) == 0 {
+		c.Rate = c.newRate(q.Rate)
+	}
+	q, err = db.SetQueue(ctx, q.Name, c.QueueChange)
 	if err != nil {
 		return q, err
 	}
-	for _, g := range c.groups {
-		if err := db.SetGroup(ctx, q.Name, g.name, g.limit); err != nil {
+	for name, change := range groups {
+		if err := db.SetGroup(ctx, q.Name, name, change); err != nil {
 			return q, err
 		}
 	}
 	return q, nil
+}
+
+// groupChanges are the changes of groups by name.
+func (c *change) groupChanges(ctx context.Context, db dibs.Database, queue string) (map[string]dibs.GroupChange, error) {
+	old := map[string]dibs.Rate{}
+	if len(c.groups) > 0 && (c.burst != nil || c.rate != nil) {
+		list, err := db.Groups(ctx, queue)
+		if err != nil {
+			return nil, err
+		}
+		for _, g := range list {
+			old[g.Name] = g.Rate
+		}
+	}
+	changes := map[string]dibs.GroupChange{}
+	for _, g := range c.groups {
+		changes[g.name] = dibs.GroupChange{Limit: g.limit, Rate: c.newRate(old[g.name])}
+	}
+	return changes, nil
+}
+
+// newRate is the rate that the flags ask for, if they do: what they leave out stays.
+func (c *change) newRate(old dibs.Rate) *dibs.Rate {
+	if c.rate == nil && c.burst == nil {
+		return nil
+	}
+	if c.rate != nil {
+		if old.N, old.Per = c.rate.N, c.rate.Per; old.N == 0 {
+			old.Burst = 0
+		}
+	}
+	if c.burst != nil {
+		old.Burst = *c.burst
+	}
+	return &old
 }
 
 func newPauseCmd(a *app) *cobra.Command {

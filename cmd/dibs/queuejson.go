@@ -1,12 +1,17 @@
 package main
 
-import "github.com/dibs-queue/dibs"
+import (
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
 
 // queueJSON is dibs.Queue with durations in seconds.
 type queueJSON struct {
 	Name          string      `json:"name"`
 	Paused        bool        `json:"paused"`
 	Concurrency   int         `json:"concurrency"`
+	Rate          rateJSON    `json:"rate,omitzero"`
 	GroupLimit    int         `json:"group_limit"`
 	Strict        bool        `json:"strict"`
 	Order         dibs.Order  `json:"order"`
@@ -31,6 +36,7 @@ func queueJSONOf(q dibs.Queue) queueJSON {
 		Name:          q.Name,
 		Paused:        q.Paused,
 		Concurrency:   q.Concurrency,
+		Rate:          rateJSONOf(q.Rate),
 		GroupLimit:    q.GroupLimit,
 		Strict:        q.Strict,
 		Order:         q.Order,
@@ -46,25 +52,26 @@ func queueJSONOf(q dibs.Queue) queueJSON {
 
 // statsJSON is dibs.QueueStats with durations in seconds.
 type statsJSON struct {
-	Queue         string  `json:"queue"`
-	Paused        bool    `json:"paused"`
-	Waiting       int64   `json:"waiting"`
-	Scheduled     int64   `json:"scheduled"`
-	Blocked       int64   `json:"blocked"`
-	Running       int64   `json:"running"`
-	Completed     int64   `json:"completed"`
-	Dead          int64   `json:"dead"`
-	Cancelled     int64   `json:"cancelled"`
-	ScheduledMore bool    `json:"scheduled_more,omitempty"`
-	OldestAge     seconds `json:"oldest_age"`
-	Window        seconds `json:"window"`
-	Enqueued      int64   `json:"enqueued"`
-	Claimed       int64   `json:"claimed"`
-	Succeeded     int64   `json:"succeeded"`
-	Failed        int64   `json:"failed"`
-	AvgWait       seconds `json:"avg_wait"`
-	AvgRun        seconds `json:"avg_run"`
-	Throughput    float64 `json:"throughput"`
+	Queue         string    `json:"queue"`
+	Paused        bool      `json:"paused"`
+	HeldUntil     time.Time `json:"held_until,omitzero"`
+	Waiting       int64     `json:"waiting"`
+	Scheduled     int64     `json:"scheduled"`
+	Blocked       int64     `json:"blocked"`
+	Running       int64     `json:"running"`
+	Completed     int64     `json:"completed"`
+	Dead          int64     `json:"dead"`
+	Cancelled     int64     `json:"cancelled"`
+	ScheduledMore bool      `json:"scheduled_more,omitempty"`
+	OldestAge     seconds   `json:"oldest_age"`
+	Window        seconds   `json:"window"`
+	Enqueued      int64     `json:"enqueued"`
+	Claimed       int64     `json:"claimed"`
+	Succeeded     int64     `json:"succeeded"`
+	Failed        int64     `json:"failed"`
+	AvgWait       seconds   `json:"avg_wait"`
+	AvgRun        seconds   `json:"avg_run"`
+	Throughput    float64   `json:"throughput"`
 }
 
 // heldStatsJSON are statistics with the reasons why due jobs do not start.
@@ -120,6 +127,7 @@ func statsJSONOf(s dibs.QueueStats) statsJSON {
 	return statsJSON{
 		Queue:         s.Queue,
 		Paused:        s.Paused,
+		HeldUntil:     s.HeldUntil,
 		Waiting:       s.Waiting,
 		Scheduled:     s.Scheduled,
 		Blocked:       s.Blocked,

@@ -8,7 +8,7 @@ var limitVariants = []Variant{
 		Harm:  "Jobs that must never run together do.",
 		Patches: []Patch{
 			{"postgres", "TestStore/groups/one of a group runs at a time, in order", []Edit{
-				{"sql/admit.sql", "- h.held + u.n, 0) as free", "- h.held + u.n, 0) + 1 as free"},
+				{"sql/admit.sql", "            coalesce(l.places, q.group_limit) - h.held + u.n\n        ), 0) as free", "            coalesce(l.places, q.group_limit) - h.held + u.n + 1\n        ), 0) as free"},
 			}},
 			{"sqlite", "TestStore/groups/one of a group runs at a time, in order", []Edit{
 				{"group.go", "max(0, limit-running)", "max(0, limit-running) + 1"},
@@ -56,7 +56,7 @@ var limitVariants = []Variant{
 		Patches: []Patch{
 			{"postgres", "TestALimitLoweredDuringAnAdmissionHolds/of a group", []Edit{
 				{"queues.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {`, "waitBriefly, {"},
-				{"queues.go", "\t\tstep{sql: s.sql.get(\"lock_admit\"), args: []any{s.admitKey(queue)}},\n", ""},
+				{"rates.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}}}`, "waitBriefly}"},
 			}},
 		},
 		Untortured: "its admissions hardly ever meet a change of limits and jobs that fall due at once",
@@ -156,5 +156,45 @@ var limitVariants = []Variant{
 			}},
 		},
 		Untortured: "a claim hardly ever stands still between its snapshot and its locks while a limit is set and another claim ends",
+	},
+	{
+		Name:  "rate-one-more",
+		Fault: "A rate lets one start more than its burst follow at once.",
+		Harm:  "Somebody else's service, which allows so many calls in a minute, refuses one.",
+		Patches: []Patch{
+			{"postgres", "TestStore/rates/a queue starts no more than its rate and its burst", []Edit{
+				{"sql/rate_free.sql", "(($3 - b.owed_ns) / $2) + 1", "(($3 - b.owed_ns) / $2) + 2"},
+			}},
+			{"sqlite", "TestStore/rates/a queue starts no more than its rate and its burst", []Edit{
+				{"rates.go", "min(p.Free(p.full, now*1000), dibs.MaxBatch)", "min(p.Free(p.full, now*1000)+1, dibs.MaxBatch)"},
+			}},
+		},
+	},
+	{
+		Name:  "rate-start-unseen",
+		Fault: "Places of a group are given without regard to starts that its rate has not counted yet.",
+		Harm:  "A group with several places starts more jobs than its rate allows.",
+		Patches: []Patch{
+			{"postgres", "TestStore/rates/a group with several places starts no more than its rate", []Edit{
+				{"sql/admit.sql", "greatest(r.full_ns + (coalesce(s.n, 0) * r.step_ns), s.full_ns)", "r.full_ns"},
+			}},
+			{"sqlite", "TestStore/rates/a group with several places starts no more than its rate", []Edit{
+				{"rates.go", "if j.Group != \"\" {", "if j.Group != \"\" && false {"},
+			}},
+		},
+	},
+	{
+		Name:  "rate-not-waited",
+		Fault: "Claims do not wait until the rate of a group lets those jobs start that keep their places.",
+		Harm:  "In a strict queue, a job that fails and is tried again at once takes no notice of the rate.",
+		Patches: []Patch{
+			{"postgres", "TestStore/rates/in a strict queue a job keeps its place while its rate holds it up", []Edit{
+				{"sql/claim.sql", "and b.not_before > statement_timestamp()", "and b.not_before > statement_timestamp() and false"},
+			}},
+			{"sqlite", "TestStore/rates/in a strict queue a job keeps its place while its rate holds it up", []Edit{
+				{"statements.go", "r.not_before > ?3", "r.not_before > ?3 and false"},
+			}},
+		},
+		Untortured: "its strict queue has no rates",
 	},
 }

@@ -72,6 +72,7 @@ func Change(q *dibs.Queue, c dibs.QueueChange) error {
 	}
 	set(&q.Paused, c.Paused)
 	set(&q.Concurrency, c.Concurrency)
+	set(&q.Rate, c.Rate)
 	set(&q.GroupLimit, c.GroupLimit)
 	set(&q.Strict, c.Strict)
 	set(&q.Order, c.Order)
@@ -112,6 +113,7 @@ func settings(q *dibs.Queue) error {
 		return invalid("payload_limit", "must be 2 to %d bytes, got %d", dibs.MaxPayloadLimit, q.PayloadLimit)
 	}
 	return first(
+		Rate(q.Rate),
 		GroupLimit("group_limit", q.GroupLimit, 1),
 		lease(q.Lease, false),
 		Delay("keep_completed", q.KeepCompleted),
@@ -120,10 +122,46 @@ func settings(q *dibs.Queue) error {
 	)
 }
 
+// Group checks a change of a group's settings.
+func Group(queue, group string, c dibs.GroupChange) error {
+	limit, rate := 0, dibs.Rate{}
+	set(&limit, c.Limit)
+	set(&rate, c.Rate)
+	return first(Name("queue", queue), Name("group", group), GroupLimit("limit", limit, 0), Rate(rate))
+}
+
 // GroupLimit checks a group's limit against its lowest allowed value.
 func GroupLimit(field string, n, least int) error {
 	if n < least || n > 1_000_000 {
 		return invalid(field, "must be %d to 1000000, got %d", least, n)
+	}
+	return nil
+}
+
+// Limits of a rate. Its bucket (package bucket) counts in nanoseconds.
+const (
+	leastPer  = time.Second
+	mostPer   = 31 * 24 * time.Hour
+	mostBurst = 10 * 365 * 24 * time.Hour // how long saving up may take
+)
+
+// Rate checks a rate.
+func Rate(r dibs.Rate) error {
+	switch {
+	case r == dibs.Rate{}:
+		return nil
+	case r.N < 0:
+		return invalid("rate.n", "must be 0 (no limit) or more, got %d", r.N)
+	case r.N == 0:
+		return invalid("rate.n", "is 0, which means no limit; leave per and burst out too, or give how many jobs may start")
+	case r.Per < leastPer || r.Per > mostPer:
+		return invalid("rate.per", "must be %v to 31 days, got %v", leastPer, r.Per)
+	case int64(r.N) > r.Per.Microseconds():
+		return invalid("rate.n", "must be at most one per microsecond, got %d in %v", r.N, r.Per)
+	case r.Burst < 0:
+		return invalid("rate.burst", "must be 0 or more, got %d", r.Burst)
+	case float64(r.Burst)*float64(r.Per)/float64(r.N) > float64(mostBurst):
+		return invalid("rate.burst", "must be saved up within ten years at this rate, got %d", r.Burst)
 	}
 	return nil
 }

@@ -95,7 +95,7 @@ func (r *stage) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for group, limit := range r.plan.Limits {
-		if err := r.db.SetGroup(ctx, Queue, group, limit); err != nil {
+		if err := r.db.SetGroup(ctx, Queue, group, dibs.GroupChange{Limit: &limit}); err != nil {
 			return err
 		}
 	}

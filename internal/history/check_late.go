@@ -74,6 +74,9 @@ func (j *judge) couldTake(c crowd, held, all *periods, claim *shortClaim) bool {
 	if _, paused := l.paused.between(since, s.hi); paused == 1 || j.serverAway(since, s.hi) {
 		return false
 	}
+	if l.rated("") || c.group != "" && l.rated(c.group) {
+		return false // the rate may have held the job up
+	}
 	least, most := l.concurrency.between(since, s.hi)
 	if c.group == "" && least == unlimited {
 		return !j.unknownClaim(l, s.lo, s.hi)

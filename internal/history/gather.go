@@ -43,6 +43,7 @@ type run struct {
 	notFirst bool  // the job had an earlier attempt
 	lo, hi   int64 // the earliest and latest time at which it began
 	end      int64 // the earliest time at which it ended
+	at       int64 // when it began by the database's clock; 0: it may not have begun
 }
 
 // wait is a time during which a job could certainly be claimed: it was visible, due,
@@ -70,7 +71,7 @@ func (j *judge) members(queue, group string) *members {
 // collect gathers one job's runs and waits, the time during which it held a unique key,
 // and how fast it was claimed again after a lease ended.
 func (j *judge) collect(l *life) {
-	limited := j.lane(l.queue).limited()
+	limited := j.lane(l.queue).limited() || j.lane(l.queue).rated("")
 	m := j.members(l.queue, l.group)
 	if limited || l.group != "" {
 		j.notePlaces(l, &m.held)
@@ -85,7 +86,7 @@ func (j *judge) collect(l *life) {
 			if j.mayBeResumed(l, j.Calls[a.call].Worker, end) {
 				end = a.hi
 			}
-			m.runs = append(m.runs, run{rankOf(a.Job), a.call, j.Calls[a.call].Verb == Resume, a.Attempt > 1, a.lo, a.hi, end})
+			m.runs = append(m.runs, run{rankOf(a.Job), a.call, j.Calls[a.call].Verb == Resume, a.Attempt > 1, a.lo, a.hi, end, a.startedAt()})
 		}
 		if w, ok := j.waitBefore(l, i); ok {
 			m.waits = append(m.waits, w)
@@ -98,6 +99,14 @@ func (j *judge) collect(l *life) {
 		m.waits = append(m.waits, w)
 	}
 	j.noteKey(l)
+}
+
+// startedAt is when the attempt began by the database's clock, or 0 if that is not certain.
+func (a *attempt) startedAt() int64 {
+	if a.fate != Done || a.rolledBack() {
+		return 0
+	}
+	return micros(a.ClaimedAt)
 }
 
 func rankOf(job *Job) rank { return rank{int64(job.Priority), micros(job.RunAt), job.ID} }

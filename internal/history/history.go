@@ -80,9 +80,10 @@ type Call struct {
 	Asked    []int64        // cancel: the running jobs in Changed, whose workers were asked to stop
 	Refused  []int64        // finish and extend: the jobs whose leases were lost
 	Settings *dibs.QueueChange
-	Group    string // set_group
-	Limit    int    // set_group
-	Text     string // fault: its description
+	Group    string     // set_group
+	Limit    *int       // set_group; nil: unchanged
+	Rate     *dibs.Rate // set_group; nil: unchanged
+	Text     string     // fault: its description
 }
 
 // New is one job of an enqueue call. Key is part of its payload and unique in the history,

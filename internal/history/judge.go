@@ -46,6 +46,7 @@ func Judge(e Evidence) []Verdict {
 	}
 	j.wholeUnits()
 	j.limits()
+	j.starts()
 	j.overdue()
 	j.order()
 	j.unique()

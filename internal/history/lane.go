@@ -16,6 +16,7 @@ type lane struct {
 
 	mayDelete bool // finished jobs may have been deleted during the run
 
+	rates       map[string]*rates   // of the queue, under an empty name, and of groups
 	groups      map[string]*setting // limits of single groups; 0: the queue's limit holds
 	unknown     []int32             // claims and resumes without an answer, by Begin
 	resumes     []int32             // resumes without an answer, by Begin
@@ -79,7 +80,7 @@ func (ix *index) noteOverlap(l *lane, s *span) {
 func (ix *index) lane(name string) *lane {
 	l := ix.lanes[name]
 	if l == nil {
-		l = &lane{groups: make(map[string]*setting)}
+		l = &lane{groups: make(map[string]*setting), rates: make(map[string]*rates)}
 		l.setStart(dibs.DefaultSettings(name))
 		ix.lanes[name] = l
 	}
@@ -89,6 +90,7 @@ func (ix *index) lane(name string) *lane {
 func (l *lane) setStart(q dibs.Queue) {
 	l.paused.start, l.strict.start, l.fifo.start = yes(q.Paused), yes(q.Strict), yes(q.Order == dibs.FIFO)
 	l.concurrency.start, l.groupLimit.start = limitOf(q.Concurrency), int64(q.GroupLimit)
+	l.rate("").start = q.Rate
 	l.lease.start, l.maxAttempts.start, l.backoff = q.Lease.Microseconds(), int64(q.MaxAttempts), &q.Backoff
 	l.mayDelete = min(q.KeepCompleted, q.KeepDead, q.KeepCancelled) < longestRun
 }
@@ -141,9 +143,13 @@ func (ix *index) makeLanes() {
 		case SetGroup:
 			l := ix.lane(c.Queue)
 			ix.noteOverlap(l, s)
-			if s.fate != Nothing {
+			if s.fate != Nothing && c.Limit != nil {
 				g := l.group(c.Group)
-				g.changes = append(g.changes, change{s.lo, s.hi, int64(c.Limit)})
+				g.changes = append(g.changes, change{s.lo, s.hi, int64(*c.Limit)})
+			}
+			if s.fate != Nothing && c.Rate != nil {
+				r := l.rate(c.Group)
+				r.changes = append(r.changes, rateChange{s.lo, s.hi, *c.Rate})
 			}
 		case Sweep, Cancel, Requeue, Edit:
 			for _, l := range ix.lanes {
@@ -196,6 +202,10 @@ func (l *lane) addChange(s *span, c *dibs.QueueChange) {
 	}
 	if c.Concurrency != nil {
 		add(&l.concurrency, limitOf(*c.Concurrency))
+	}
+	if c.Rate != nil {
+		r := l.rate("")
+		r.changes = append(r.changes, rateChange{s.lo, s.hi, *c.Rate})
 	}
 	if c.Lease != nil {
 		add(&l.lease, c.Lease.Microseconds())

@@ -30,7 +30,8 @@ type line struct {
 	IDs      []int64           `json:"ids,omitempty"`
 	Settings *dibs.QueueChange `json:"set,omitempty"`
 	Group    string            `json:"g,omitempty"`
-	Limit    int               `json:"limit,omitempty"`
+	Limit    *int              `json:"limit,omitempty"`
+	Rate     *dibs.Rate        `json:"rate,omitempty"`
 	Text     string            `json:"text,omitempty"`
 
 	End      int64           `json:"e,omitempty"`
@@ -78,7 +79,7 @@ func beginLine(c *Call) *line {
 		Number: c.Number, Verb: c.Verb, Begin: c.Begin.UnixMicro(), Tx: c.Tx,
 		Queue: c.Queue, Worker: c.Worker, Want: c.Want, Ahead: c.Ahead, Kinds: c.Kinds, Lease: c.Lease.Microseconds(),
 		Leases: c.Leases, Outcomes: c.Outcomes, IDs: c.IDs,
-		Settings: c.Settings, Group: c.Group, Limit: c.Limit, Text: c.Text,
+		Settings: c.Settings, Group: c.Group, Limit: c.Limit, Rate: c.Rate, Text: c.Text,
 	}
 	for i := range c.New {
 		n := &c.New[i]
@@ -123,7 +124,7 @@ func (l *line) call(client string, same func(string) string) *Call {
 		Client: client, Number: l.Number, Verb: l.Verb, Tx: l.Tx, Begin: instant(l.Begin), Fate: Unknown,
 		Queue: same(l.Queue), Worker: same(l.Worker), Want: l.Want, Ahead: l.Ahead, Kinds: l.Kinds, Lease: duration(l.Lease),
 		Leases: l.Leases, Outcomes: l.Outcomes, IDs: l.IDs,
-		Settings: l.Settings, Group: same(l.Group), Limit: l.Limit, Text: l.Text,
+		Settings: l.Settings, Group: same(l.Group), Limit: l.Limit, Rate: l.Rate, Text: l.Text,
 	}
 	if len(l.New) > 0 {
 		c.New = make([]New, len(l.New))

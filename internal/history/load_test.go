@@ -240,7 +240,7 @@ func (c *client) operate() {
 	case 6:
 		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{GroupLimit: &limit})
 	case 7:
-		err = c.db.SetGroup(ctx, "q", "g1", limit-1)
+		err = c.db.SetGroup(ctx, "q", "g1", dibs.GroupChange{Limit: new(limit - 1)})
 	case 8:
 		limit += 20
 		_, err = c.db.SetQueue(ctx, "q", dibs.QueueChange{Strict: &yes, Concurrency: &limit})

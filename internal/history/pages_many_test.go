@@ -34,7 +34,7 @@ var limiting = []page{
 	{"a limit that is being raised", func(b *book) {
 		enqueueThree(b)
 		c := b.call("o", history.SetGroup, 15)
-		c.Queue, c.Group, c.Limit, c.End = "q", "g", 2, ms(30)
+		c.Queue, c.Group, c.Limit, c.End = "q", "g", new(2), ms(30)
 		setGroup(b.claim("w2", 20, 1, 2))
 		b.finish("w1", 40, dibs.EndCompleted, 10, 1)
 		b.finish("w2", 40, dibs.EndCompleted, 20, 2)
@@ -46,7 +46,7 @@ var limiting = []page{
 		b.Groups = map[string]map[string]int{"q": {"g": 2}}
 		enqueueThree(b)
 		c := b.call("o", history.SetGroup, 15)
-		c.Queue, c.Group, c.Limit = "q", "g", 1
+		c.Queue, c.Group, c.Limit = "q", "g", new(1)
 		setGroup(b.claim("w2", 20, 1, 2))
 	}, 6, "the limit was 1 at most"},
 	{"more than the queue's limit", func(b *book) {
@@ -55,6 +55,40 @@ var limiting = []page{
 		b.claim("w1", 10, 1, 1, 2)
 		b.claim("w2", 20, 1, 3)
 	}, 6, `3 jobs of queue "q"`},
+	{"more starts than the queue's rate", func(b *book) {
+		b.Queues[0].Rate = dibs.Rate{N: 2, Per: time.Second, Burst: 1}
+		b.enqueue(0, 1, 2, 3, 4)
+		b.claim("w1", 10, 1, 1, 2)
+		b.claim("w1", 500, 1, 3)
+		b.claim("w1", 1005, 1, 4)
+	}, 6, `4 jobs of queue "q" started within 1s`},
+	{"as many starts as the queue's rate", func(b *book) {
+		b.Queues[0].Rate = dibs.Rate{N: 2, Per: time.Second, Burst: 1}
+		b.enqueue(0, 1, 2, 3, 4)
+		b.claim("w1", 10, 1, 1, 2)
+		b.claim("w1", 500, 1, 3)
+		b.claim("w1", 1010, 1, 4)
+		b.finish("w1", 1020, dibs.EndCompleted, 10, 1, 2)
+		b.finish("w1", 1020, dibs.EndCompleted, 500, 3)
+		b.finish("w1", 1020, dibs.EndCompleted, 1010, 4)
+		b.atEnd(dibs.Completed, 1, 1, 2, 3, 4)
+	}, 0, ""},
+	{"more starts than a group's new rate", func(b *book) {
+		c := b.call("o", history.SetGroup, 5)
+		c.Queue, c.Group, c.Limit, c.Rate = "q", "g", new(5), &dibs.Rate{N: 2, Per: time.Second}
+		setGroup(b.enqueue(0, 1, 2, 3), b.claim("w1", 10, 1, 1), b.claim("w1", 20, 1, 2), b.claim("w1", 30, 1, 3))
+	}, 6, `3 jobs of group "g" of queue "q" started within 1s`},
+	{"starts while the rate was being changed", func(b *book) {
+		b.Queues[0].Rate = dibs.Rate{N: 1, Per: time.Second}
+		b.enqueue(0, 1, 2)
+		c := b.call("o", history.SetQueue, 5)
+		c.Queue, c.Settings, c.End = "q", &dibs.QueueChange{Rate: &dibs.Rate{N: 2, Per: time.Second}}, ms(25)
+		b.claim("w1", 10, 1, 1)
+		b.claim("w1", 20, 1, 2)
+		b.finish("w1", 40, dibs.EndCompleted, 10, 1)
+		b.finish("w1", 40, dibs.EndCompleted, 20, 2)
+		b.atEnd(dibs.Completed, 1, 1, 2)
+	}, 0, ""},
 	{"jobs of a group are claimed out of order", func(b *book) {
 		setGroup(b.enqueue(0, 1, 2), b.claim("w1", 10, 1, 2))
 		b.finish("w1", 20, dibs.EndCompleted, 10, 2)

@@ -196,9 +196,9 @@ func (w *wrapped) SetQueue(ctx context.Context, name string, change dibs.QueueCh
 	return q, err
 }
 
-func (w *wrapped) SetGroup(ctx context.Context, queue, group string, limit int) error {
-	return w.r.record(&Call{Verb: SetGroup, Queue: queue, Group: group, Limit: limit}, func(*Call) error {
-		return w.Database.SetGroup(ctx, queue, group, limit)
+func (w *wrapped) SetGroup(ctx context.Context, queue, group string, change dibs.GroupChange) error {
+	return w.r.record(&Call{Verb: SetGroup, Queue: queue, Group: group, Limit: change.Limit, Rate: change.Rate}, func(*Call) error {
+		return w.Database.SetGroup(ctx, queue, group, change)
 	})
 }
 

@@ -198,7 +198,7 @@ func (c *Client) SetQueue(change dibs.QueueChange) {
 
 // SetGroup gives a group another limit.
 func (c *Client) SetGroup(group string, limit int) {
-	c.do("set group", nil, func(k *call) error { return c.store().SetGroup(c.ctx, Queue, group, limit) })
+	c.do("set group", nil, func(k *call) error { return c.store().SetGroup(c.ctx, Queue, group, dibs.GroupChange{Limit: &limit}) })
 }
 
 // Pass lets time pass.

@@ -108,11 +108,11 @@ func (d generous) SetQueue(ctx context.Context, name string, c dibs.QueueChange)
 
 type crowded struct{ dibs.Database }
 
-func (d crowded) SetGroup(ctx context.Context, queue, group string, limit int) error {
-	if limit > 0 {
-		limit++
+func (d crowded) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
+	if *c.Limit > 0 {
+		c.Limit = new(*c.Limit + 1)
 	}
-	return d.Database.SetGroup(ctx, queue, group, limit)
+	return d.Database.SetGroup(ctx, queue, group, c)
 }
 
 type stubborn struct{ dibs.Database }

@@ -350,7 +350,7 @@ func (r *Run) SetQueue(name string, c dibs.QueueChange) {
 func (r *Run) SetGroup(queue, group string, limit int) {
 	r.log("SetGroup", queue, group, limit)
 	r.m.SetGroup(queue, group, limit)
-	r.must(r.db.SetGroup(r.ctx, queue, group, limit))
+	r.must(r.db.SetGroup(r.ctx, queue, group, dibs.GroupChange{Limit: &limit}))
 }
 
 // List lists jobs, page by page.

@@ -31,7 +31,13 @@ func plainText(c *history.Call) string {
 		text += fmt.Sprintf(", %d jobs", n)
 	}
 	if c.Group != "" {
-		text += fmt.Sprintf(", group %s: %d", c.Group, c.Limit)
+		text += ", group " + c.Group
+	}
+	if c.Limit != nil {
+		text += fmt.Sprintf(": %d", *c.Limit)
+	}
+	if c.Rate != nil {
+		text += fmt.Sprintf(": %+v", *c.Rate)
 	}
 	if c.Tx != "" {
 		text += ", transaction " + c.Tx

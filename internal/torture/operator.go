@@ -8,10 +8,10 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// changeLimit raises or lowers a limit.
+// changeLimit raises or lowers a limit or a rate.
 func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 	r.count(limits)
-	switch rng.IntN(4) {
+	switch rng.IntN(8) {
 	case 0:
 		limit := []int{0, 3, 30}[rng.IntN(3)] // 0: no limit, so that a later change sets a first one
 		_, err := r.admin.SetQueue(ctx, limited, dibs.QueueChange{Concurrency: &limit})
@@ -19,8 +19,21 @@ func (r *run) changeLimit(ctx context.Context, rng *rand.Rand) error {
 	case 1:
 		_, err := r.admin.SetQueue(ctx, grouped, dibs.QueueChange{GroupLimit: ptr(1 + rng.IntN(3))})
 		return err
+	case 2: // seldom, so that windows pass without a change
+		if rng.IntN(8) > 0 {
+			return nil
+		}
+		rate := dibs.Rate{N: 50 + rng.IntN(150), Per: time.Second, Burst: rng.IntN(20)}
+		_, err := r.admin.SetQueue(ctx, paced, dibs.QueueChange{Rate: &rate})
+		return err
+	case 3:
+		rate := dibs.Rate{N: 5 + rng.IntN(10), Per: time.Second, Burst: rng.IntN(3)}
+		if rng.IntN(5) == 0 {
+			rate = dibs.Rate{}
+		}
+		return r.admin.SetGroup(ctx, paced, groupName(rng.IntN(groups)), dibs.GroupChange{Rate: &rate})
 	default:
-		return r.admin.SetGroup(ctx, grouped, groupName(rng.IntN(groups)), rng.IntN(4))
+		return r.admin.SetGroup(ctx, grouped, groupName(rng.IntN(groups)), dibs.GroupChange{Limit: new(rng.IntN(4))})
 	}
 }
 

@@ -19,12 +19,13 @@ const (
 	grouped = "grouped" // groups with limits of 1 to 3
 	strict  = "strict"  // groups with a limit of 1 in which retries keep their place
 	limited = "limited" // a limit for the whole queue
+	paced   = "paced"   // a rate for the whole queue, and for some groups
 	unique  = "unique"  // every job holds a unique key
 	steady  = "steady"  // served only by the operator, whom no fault hits
 )
 
 // queues are the queues that the worker processes serve.
-var queues = []string{plain, grouped, strict, limited, unique}
+var queues = []string{plain, grouped, strict, limited, paced, unique}
 
 // txQueues are the queues from which transactions claim.
 var txQueues = []string{plain, grouped, unique}
@@ -47,13 +48,15 @@ func (r *run) prepare(ctx context.Context) error {
 			change.Strict = ptr(true)
 		case limited:
 			change.Concurrency = ptr(30)
+		case paced:
+			change.Rate, change.GroupLimit = &dibs.Rate{N: 100, Per: time.Second, Burst: 10}, ptr(3)
 		}
 		if _, err := r.DB.SetQueue(ctx, q, change); err != nil {
 			return err
 		}
 	}
 	for g := range groups {
-		if err := r.DB.SetGroup(ctx, grouped, groupName(g), g%4); err != nil { // 0: the queue's limit holds
+		if err := r.DB.SetGroup(ctx, grouped, groupName(g), dibs.GroupChange{Limit: new(g % 4)}); err != nil { // 0: the queue's limit holds
 			return err
 		}
 		r.setGroup(groupName(g), g%4)
@@ -96,6 +99,10 @@ func newJob(rng *rand.Rand, queue, key string) dibs.NewJob {
 		j.MaxAttempts = 1 + rng.IntN(3)
 	}
 	switch queue {
+	case paced:
+		if rng.IntN(2) == 0 {
+			j.Group = groupName(rng.IntN(groups))
+		}
 	case grouped, strict:
 		j.Group = groupName(rng.IntN(groups))
 	case unique:

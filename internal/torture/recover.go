@@ -15,7 +15,7 @@ import (
 // the queue was paused, or a better job was claimed.
 type recoveries struct {
 	clockAhead time.Duration     // how far the database's clock is ahead of the clients'
-	limited    map[string]bool   // queues that had a limit at some time
+	limited    map[string]bool   // queues that had a limit or a rate at some time
 	pauses     map[string][]span // each queue's pauses, on the clients' clock
 	outages    []span            // times without a server, on the clients' clock
 	claims     map[string][]*history.Job
@@ -32,7 +32,7 @@ func unhindered(e history.Evidence) []time.Duration {
 		claims: map[string][]*history.Job{}, excluded: map[dibs.Lease]bool{},
 	}
 	for _, q := range e.Queues {
-		r.limited[q.Name] = q.Concurrency > 0
+		r.limited[q.Name] = q.Concurrency > 0 || q.Rate.N > 0
 	}
 	ends := endsOf(e.Calls)
 	for _, c := range e.Calls {

@@ -16,6 +16,9 @@ create table dibs.queue (
     version         bigint not null default 1,
     paused          boolean not null default false,
     concurrency     int not null default 0,
+    rate_n          int not null default 0,
+    rate_per        interval not null default '0',
+    rate_burst      int not null default 0,
     group_limit     int not null default 1,
     strict          boolean not null default false,
     claim_order     text not null default 'fifo',
@@ -31,8 +34,10 @@ create table dibs.queue (
     payload_limit   int not null default 1048576,
     -- true once a job with a group was enqueued: only then must claims admit
     grouped         boolean not null default false,
-    -- with a concurrency limit: true while all running jobs are in gate 3; null until no
-    -- claim can be under way that began without the limit
+    -- true once a group was given a rate: only then must claims look for those
+    group_rates     boolean not null default false,
+    -- with a concurrency limit: true while all running jobs are in gate 3; with that or a rate:
+    -- null until no claim can be under way that began without it
     counted         boolean
 );
 
@@ -47,6 +52,42 @@ create table dibs.group_limit (
     group_key text collate "C" not null,
     places    int not null,
     primary key (queue, group_key)
+);
+
+-- What the rates of queues (in rows without a group) and of groups have saved up. Those of
+-- queues are changed by claims in their turn, those of groups by admissions in theirs.
+create table dibs.rate (
+    queue      text collate "C" not null,
+    group_key  text collate "C" not null, -- empty: the queue itself, whose settings are in dibs.queue
+    n          int not null default 0,
+    per        interval not null default '0',
+    burst      int not null default 0,
+    step_ns    bigint not null default 0, -- package bucket explains these three
+    slack_ns   bigint not null default 0,
+    full_ns    bigint not null default 0,
+    not_before timestamptz, -- no claim may start an unclaimed job earlier
+    held_until timestamptz, -- of a group: when it is to be admitted anew, as it waits for its rate
+    primary key (queue, group_key)
+) with (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0
+);
+create index rate_held on dibs.rate (queue, held_until) where held_until is not null;
+
+-- Starts of jobs whose groups have rates, one row per claim: the next admission takes them from
+-- what the groups have saved up.
+create table dibs.start (
+    queue  text collate "C" not null,
+    id     bigint generated always as identity,
+    at_ns  bigint not null,
+    groups text[] collate "C" not null,
+    primary key (queue, id)
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0
 );
 
 -- A schedule enqueues a job at each of its ticks.
@@ -289,7 +330,16 @@ select
     null::timestamptz as finished_at,
     j.errors::text as errors,
     null::text as result,
-    j.progress::text as progress
+    j.progress::text as progress,
+    case when j.token is null then (
+        select max(h.at)
+        from (
+            select case when j.gate = 1 and r.group_key <> '' then r.held_until else r.not_before end as at
+            from dibs.rate r
+            where r.queue = j.queue and r.group_key in ('', j.group_key) and (r.group_key <> '' or q.rate_n > 0)
+        ) h
+        where h.at > statement_timestamp()
+    ) end as held_until
 from dibs.job j
 left join dibs.queue q on q.name = j.queue
 left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
@@ -326,7 +376,8 @@ select
     f.finished_at,
     f.errors::text as errors,
     f.result,
-    null::text as progress
+    null::text as progress,
+    null::timestamptz as held_until
 from dibs.finished f
 left join dibs.queue q on q.name = f.queue
 left join dibs.group_limit l on l.queue = f.queue and l.group_key = f.group_key

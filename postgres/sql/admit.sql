@@ -1,6 +1,7 @@
 -- Purpose: give the places of the groups named in wake and wake_list to the first jobs
 --   of each.
--- Parameters: $1 queue.
+-- Parameters: $1 queue; $2 whether its groups may have rates: if that is not so, nothing is
+--   done. Without, the parts marked for them are left out.
 -- Columns out: none.
 -- Concurrency: in the turn of turn_admit.sql, so no other process gives places of this
 --   queue. A row in gate 0 or 3 holds a place, running or not. Rows are counted in a
@@ -12,6 +13,14 @@
 --   would stay even on a row that turns out to be claimed, and delay its finish. Claims
 --   pass over competing rows, except claims that began before the reason for it: see
 --   claim.sql.
+-- A group with a rate has no more unclaimed jobs in places than its rate lets start now: the
+--   starts that its bucket still has to count are seen in the same snapshot as the jobs that
+--   have started. Claims wait for not_before, the time for which that was reckoned: a claim that
+--   sees this may have begun earlier. Starts may be later, so what is owed is cut by the
+--   clock. A job that keeps its place while it waits
+--   for its retry may have to wait longer, and its group with it; no more of them do than may
+--   ever start at once. held_until is when a group
+--   is to be looked at again.
 -- In a strict queue a job that has been started comes first, due or not; in others a job
 --   that is not due gives its place up. Rows are then changed by id, which finds the locked
 --   version even if it is newer than the snapshot. If a row that matters was locked, its
@@ -21,6 +30,7 @@
 with woken as (
     delete from dibs.wake
     where current_setting('dibs_turn.admit', true) = 'true'
+        and $2 = (select group_rates from dibs.queue where name = $1)
         and ctid = any (array(
             select ctid
             from dibs.wake
@@ -31,6 +41,7 @@ with woken as (
 ), listed as (
     delete from dibs.wake_list
     where current_setting('dibs_turn.admit', true) = 'true'
+        and $2 = (select group_rates from dibs.queue where name = $1)
         and ctid = any (array(
             select l.ctid
             from (
@@ -43,19 +54,90 @@ with woken as (
             where l.before < 500
         ))
     returning groups
+-- for rates of groups {
+), begun as (
+    delete from dibs.start
+    where queue = $1 and current_setting('dibs_turn.admit', true) = 'true'
+    returning at_ns, groups
+), started as materialized (
+    select
+        s.group_key,
+        count(*) as n,
+        max(s.at_ns + (s.nth * r.step_ns)) as full_ns
+    from (
+        select g.group_key, b.at_ns, row_number() over (partition by g.group_key order by b.at_ns desc) as nth
+        from begun b, unnest(b.groups) as g (group_key)
+    ) s
+    join dibs.rate r on r.queue = $1 and r.group_key = s.group_key
+    group by s.group_key
+), paced as materialized (
+    select group_key
+    from dibs.rate
+    where queue = $1 and held_until <= statement_timestamp() and current_setting('dibs_turn.admit', true) = 'true'
+    order by held_until
+    limit 500
+), bucket as materialized (
+    select
+        b.*,
+        greatest(full_ns - now_ns, 0) as owed_ns,
+        case when (full_ns - now_ns) > slack_ns then 0 else ((slack_ns - greatest(full_ns - now_ns, 0)) / step_ns) + 1 end as free
+    from (
+        select
+            r.group_key,
+            r.step_ns,
+            r.slack_ns,
+            c.now_ns,
+            least(greatest(r.full_ns + (coalesce(s.n, 0) * r.step_ns), s.full_ns), c.clock_ns + r.slack_ns + r.step_ns) as full_ns
+        from (
+            select
+                (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000 as now_ns,
+                (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns
+        ) c, (
+            select group_key from woken
+            union
+            select unnest(groups) from listed
+            union
+            select group_key from paced
+            union
+            select group_key from started
+        ) w
+        join dibs.rate r on r.queue = $1 and r.group_key = w.group_key
+        left join started s on s.group_key = w.group_key
+    ) b
+-- }
 ), named as materialized (
     select
         w.group_key,
         q.strict,
         u.n < coalesce(cardinality(c.ids), 0) as busy,
         u.ids,
-        greatest(coalesce(l.places, q.group_limit) - h.held + u.n, 0) as free
+        h.idle - u.n as kept,
+        greatest(coalesce(l.places, q.group_limit) - h.held + u.n, 0) as room,
+        greatest(least(
+            -- for rates of groups {
+            (p.slack_ns / p.step_ns) + 1 - h.idle + u.n,
+            -- }
+            coalesce(l.places, q.group_limit) - h.held + u.n
+        ), 0) as most,
+        greatest(least(
+            -- for rates of groups {
+            p.free - h.idle + u.n,
+            -- }
+            coalesce(l.places, q.group_limit) - h.held + u.n
+        ), 0) as free
     from (
         select group_key from woken
         union
         select unnest(groups) from listed
+        -- for rates of groups {
+        union
+        select group_key from paced
+        -- }
     ) w
     join dibs.queue q on q.name = $1
+    -- for rates of groups {
+    left join bucket p on p.group_key = w.group_key
+    -- }
     left join dibs.group_limit l on l.queue = $1 and l.group_key = w.group_key,
         lateral (
             select count(*) as held, count(*) filter (where j.token is null) as idle
@@ -68,7 +150,11 @@ with woken as (
             where h.idle > 0
                 and j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
                 and j.token is null
-                and (h.held > coalesce(l.places, q.group_limit) or j.run_at > statement_timestamp() or exists (
+                and (
+                    -- for rates of groups {
+                    h.idle > p.free or
+                    -- }
+                    h.held > coalesce(l.places, q.group_limit) or j.run_at > statement_timestamp() or exists (
                     select
                     from dibs.job b
                     where b.queue = $1 and b.gate = 1 and b.group_key = w.group_key
@@ -90,7 +176,7 @@ with woken as (
         n.group_key,
         c.id,
         c.blocked,
-        c.stays and row_number() over (partition by n.group_key order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= n.free as wanted
+        c.stays and row_number() over (partition by n.group_key order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= case when c.started then n.most else n.free end as wanted
     from named n,
         lateral (
             select
@@ -143,6 +229,53 @@ with woken as (
                 limit g.taken + 1
             ) b
         ) > g.taken
+-- for rates of groups {
+), changed as (
+    update dibs.rate r
+    set
+        full_ns = b.full_ns,
+        not_before = case when b.named then to_timestamp(0) + (b.all_us * interval '1 microsecond') else r.not_before end,
+        held_until = case
+            when not b.named then r.held_until
+            when b.waits and b.more_us > b.now_us then to_timestamp(0) + (b.more_us * interval '1 microsecond')
+            when b.all_us > b.now_us then to_timestamp(0) + (b.all_us * interval '1 microsecond')
+        end
+    from (
+        select
+            b.group_key,
+            b.full_ns,
+            b.now_ns / 1000 as now_us,
+            i.group_key is not null as named,
+            i.waits,
+            (b.now_ns + greatest(b.owed_ns + ((i.idle - 1) * b.step_ns) - b.slack_ns, 0) + 999) / 1000 as all_us,
+            (b.now_ns + greatest(b.owed_ns + (i.idle * b.step_ns) - b.slack_ns, 0) + 999) / 1000 as more_us
+        from bucket b
+        left join (
+            select
+                n.group_key,
+                n.kept + n.wanted as idle,
+                n.room > n.wanted and (n.displaced > 0 or exists (
+                    select
+                    from dibs.job j
+                    where j.queue = $1 and j.group_key = n.group_key and j.gate = 1
+                    offset n.taken
+                )) as waits
+            from (
+                select
+                    n.group_key,
+                    n.kept,
+                    n.room,
+                    count(*) filter (where r.wanted) as wanted,
+                    count(*) filter (where r.wanted and r.blocked) as taken,
+                    count(*) filter (where not r.wanted and not r.blocked) as displaced
+                from named n
+                left join ranked r on r.group_key = n.group_key
+                group by n.group_key, n.kept, n.room
+            ) n
+        ) i on i.group_key = b.group_key
+    ) b
+    where r.queue = $1 and r.group_key = b.group_key
+-- }
 )
 insert into dibs.tally (queue, waiting, blocked)
 select $1, c.n, - c.n

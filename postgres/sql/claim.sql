@@ -1,8 +1,8 @@
 -- Purpose: claim up to n due jobs of a queue, in its order, in one atomic step.
 -- Parameters: $1 queue, $2 version of its settings, $3 n, $4 token, $5 worker,
 --   $6 lease in microseconds, $7 kinds or null for all, $8 whether the queue has a
---   concurrency limit (turn_claim.sql must then have run just before in the same
---   transaction); then the lanes, ascending by priority, arrays of equal length:
+--   concurrency limit or a rate (turn_claim.sql and rate_free.sql must then have run just
+--   before in the same transaction); then the lanes, ascending by priority, arrays of equal length:
 --   $9 how to scan (0: the gap between two known lanes, 1: a lane, oldest first, 2: a
 --   lane, newest first, 3: the put-back jobs of a lane), $10 lowest and $11 highest
 --   priority, $12 run_at and $13 id of the place to start, or for 3, to end; $14
@@ -34,7 +34,7 @@
 --   below it come first; with "gate::int" the planner can use only their own index. Groups
 --   have no marks. A gap is empty unless a priority is used for the first time, so the
 --   order is exact even then.
--- Where there are no groups, limits or LIFO, the parts marked for them are left out.
+-- Where there are no groups, limits, rates or LIFO, the parts marked for them are left out.
 with turn as materialized (
     select queue
     from dibs.turn
@@ -43,6 +43,7 @@ with turn as materialized (
 ), setting as materialized (
     select
         group_limit,
+        concurrency > 0 as limited,
         pg_stat_get_xact_blocks_fetched('dibs.job_ready'::regclass) as pages,
         late.ended as late,
         -- for groups, limits and LIFO {
@@ -58,7 +59,7 @@ with turn as materialized (
         -- }
         case when late.ended then 0
         -- for groups, limits and LIFO {
-        when $8 then least($3::int, concurrency - (
+        when $8 then least($3::int, case when rate_n > 0 then current_setting('dibs_turn.free')::int end, case when concurrency > 0 then concurrency - (
             select count(*)
             from dibs.job r
             where r.queue = $1 and r.gate = 3
@@ -66,7 +67,7 @@ with turn as materialized (
             select count(*)
             from dibs.claim c, unnest(c.ids) as i (id), dibs.job r
             where c.queue = $1 and r.id = any (array[i.id]) and r.token = c.token and r.gate::int = 0
-        ) end)
+        ) end end)
         -- }
         else $3::int end as n
     from dibs.queue, (
@@ -89,7 +90,7 @@ with turn as materialized (
         worker = $5,
         claimed_at = statement_timestamp(),
         unique_held = unique_held and unique_until = 'finished',
-        gate = case when $8 then 3 else 0 end
+        gate = case when $8 and (select limited from setting) then 3 else 0 end
     where j.ctid = any (array(
         select x.ctid
         from setting s,
@@ -123,6 +124,14 @@ with turn as materialized (
                             offset 0
                         ))))
                         -- }
+                        -- for rates of groups {
+                        and (r.group_key is null or not exists (
+                            select
+                            from dibs.rate b
+                            where b.queue = $1 and b.group_key = r.group_key and b.not_before > statement_timestamp()
+                            offset 0
+                        ))
+                        -- }
                     order by r.run_at, r.id
                     limit $3
                     for no key update skip locked
@@ -137,6 +146,7 @@ with turn as materialized (
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
                         -- for groups, as above
+                        -- for rates of groups, as above
                     order by r.priority, r.run_at, r.id
                     limit $3
                     for no key update skip locked
@@ -152,6 +162,7 @@ with turn as materialized (
                         and r.token is null
                         and ($7::text[] is null or r.kind = any ($7))
                         -- for groups, as above
+                        -- for rates of groups, as above
                     order by r.run_at desc, r.id desc
                     limit $3
                     for no key update skip locked

@@ -1,5 +1,5 @@
--- Purpose: after a concurrency limit was set, shut out claims that began without it, and
---   move the queue's running jobs to gate 3, where claims count them.
+-- Purpose: after a concurrency limit or a rate was set, shut out claims that began without it,
+--   and under a limit move the queue's running jobs to gate 3, where claims count them.
 -- Parameters: $1 queue.
 -- Columns out: none.
 -- Concurrency: in the turn of turn_claim.sql, when no claim without the limit has locked
@@ -10,7 +10,7 @@
 --   marked as counted, and claims count in a slower way.
 -- If the settings change meanwhile, the update finds another version and does nothing.
 with open as materialized (
-    select name, version, counted
+    select name, version, counted, concurrency
     from dibs.queue
     where name = $1 and current_setting('dibs_turn.claim', true) = 'true'
 ), old as (
@@ -25,7 +25,7 @@ with open as materialized (
 ), found as materialized (
     select j.id
     from open o, dibs.claim c, unnest(c.ids) as i (id), dibs.job j
-    where c.queue = $1 and j.id = any (array[i.id]) and j.token = c.token and j.gate::int = 0
+    where o.concurrency > 0 and c.queue = $1 and j.id = any (array[i.id]) and j.token = c.token and j.gate::int = 0
 ), free as materialized (
     select j.id
     from dibs.job j

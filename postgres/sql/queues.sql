@@ -1,6 +1,6 @@
 -- Purpose: read the settings of all queues, or of some.
 -- Parameters: $1 names of queues, or null for all.
--- Columns out: name, version, the settings (durations in microseconds), grouped, counted.
+-- Columns out: name, version, the settings (durations in microseconds), grouped, group_rates, counted.
 -- Concurrency: a plain read. An "or" in the condition would read all queues where one is asked for.
 select
     name,
@@ -20,7 +20,11 @@ select
     (extract(epoch from keep_dead) * 1000000)::bigint,
     (extract(epoch from keep_cancelled) * 1000000)::bigint,
     payload_limit,
+    rate_n,
+    (extract(epoch from rate_per) * 1000000)::bigint,
+    rate_burst,
     grouped,
+    group_rates,
     coalesce(counted, false)
 from dibs.queue
 where name = any (coalesce($1::text[], array(select name from dibs.queue)))

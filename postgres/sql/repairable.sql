@@ -39,7 +39,8 @@ with counted as (
         count(*) filter (where j.gate in (0, 3) and j.token is null) as unclaimed,
         count(*) filter (where j.gate = 1) as blocked,
         exists (select from dibs.wake w where w.queue = j.queue and w.group_key = j.group_key)
-            or exists (select from dibs.wake_list w where w.queue = j.queue and j.group_key = any (w.groups)) as woken
+            or exists (select from dibs.wake_list w where w.queue = j.queue and j.group_key = any (w.groups)) as woken,
+        exists (select from dibs.rate r where r.queue = j.queue and r.group_key = j.group_key and r.held_until is not null) as paced
     from dibs.job j
     join dibs.queue q on q.name = j.queue
     left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
@@ -71,7 +72,7 @@ select
     'group',
     0
 from groups
-where held < places and blocked > 0 and not woken
+where held < places and blocked > 0 and not woken and not paced
 union all
 select format('%s payloads of jobs that are gone', count(*)), '', 'payload', 0
 from dibs.payload p

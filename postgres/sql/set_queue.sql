@@ -2,15 +2,16 @@
 -- Parameters: $1 name; then the new settings: $2 paused, $3 concurrency,
 --   $4 group_limit, $5 strict, $6 order, $7 lease, $8 max_attempts, $9 backoff base,
 --   $10 factor, $11 max, $12 jitter, $13 keep completed, $14 dead, $15 cancelled,
---   $16 payload limit; durations in microseconds. $17 the version they were made from.
+--   $16 payload limit, $17 rate n, $18 per, $19 burst; durations in microseconds. $20 the
+--   version they were made from.
 -- Columns out: version; no row if somebody else has changed the settings since.
 -- Concurrency: from the commit on, claims under the old version find nothing. Under a new
---   limit the next claim first counts the running jobs (count_running.sql).
+--   limit or rate the next claim first counts the running jobs (count_running.sql).
 update dibs.queue
 set
     version = version + 1,
     paused = $2,
-    counted = case when concurrency > 0 and $3 > 0 then counted end,
+    counted = case when (concurrency > 0 or $3 = 0) and (rate_n > 0 or $17 = 0) then counted end,
     concurrency = $3,
     group_limit = $4,
     strict = $5,
@@ -24,6 +25,9 @@ set
     keep_completed = $13::bigint * interval '1 microsecond',
     keep_dead = $14::bigint * interval '1 microsecond',
     keep_cancelled = $15::bigint * interval '1 microsecond',
-    payload_limit = $16
-where name = $1 and version = $17
+    payload_limit = $16,
+    rate_n = $17,
+    rate_per = $18::bigint * interval '1 microsecond',
+    rate_burst = $19
+where name = $1 and version = $20
 returning version

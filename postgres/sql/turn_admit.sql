@@ -10,6 +10,9 @@ select set_config('dibs_turn.admit', case
     when not (
         exists (select from dibs.wake where queue = $1)
         or exists (select from dibs.wake_list where queue = $1)
+        -- for rates of groups {
+        or exists (select from dibs.rate where queue = $1 and held_until <= statement_timestamp())
+        -- }
         or exists (select from dibs.job where queue = $1 and gate = 2 and run_at <= statement_timestamp())
     ) then 'false'
     when pg_try_advisory_xact_lock($2) then 'true'

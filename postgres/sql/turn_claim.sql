@@ -1,4 +1,4 @@
--- Purpose: take the turn to claim from a queue with a concurrency limit, until the
+-- Purpose: take the turn to claim from a queue with a concurrency limit or a rate, until the
 --   transaction ends; the setting dibs_turn.claim is true if it was got.
 -- Parameters: $1 queue.
 -- Columns out: 'true' or 'false'.

@@ -24,6 +24,9 @@ create table dibs_queue (
   version integer not null default 1, -- raised by every change of a setting
   paused integer not null,
   concurrency integer not null,
+  rate_n integer not null default 0,
+  rate_per integer not null default 0,
+  rate_burst integer not null default 0,
   group_limit integer not null,
   strict integer not null,
   claim_order text not null,
@@ -37,8 +40,24 @@ create table dibs_queue (
   keep_dead integer not null,
   keep_cancelled integer not null,
   payload_limit integer not null,
+  group_rates integer not null default 0, -- 1 once a group was given a rate
   created_at integer not null
 ) strict, without rowid;
+
+-- What the rates of queues (in rows without a group) and of groups have saved up.
+create table dibs_rate (
+  queue text not null,
+  group_key text not null, -- empty: the queue itself, whose settings are in dibs_queue
+  n integer not null default 0,
+  per integer not null default 0,
+  burst integer not null default 0,
+  full_ns integer not null default 0, -- in nanoseconds: package bucket explains it
+  not_before integer not null default 0, -- no claim may start an unclaimed job earlier
+  held_until integer, -- of a group: when it is to be settled anew, as it waits for its rate
+  primary key (queue, group_key)
+) strict, without rowid;
+
+create index dibs_rate_held on dibs_rate (queue, held_until) where held_until is not null;
 
 -- A schedule enqueues a job at each of its ticks.
 create table dibs_schedule (
@@ -221,7 +240,12 @@ select
   null as finished_at,
   j.errors,
   null as result,
-  j.progress
+  j.progress,
+  case when j.token is null then (
+    select max(case when j.gate = 1 and r.group_key <> '' then r.held_until else r.not_before end)
+    from dibs_rate r
+    where r.queue = j.queue and r.group_key in ('', j.group_key) and (r.group_key <> '' or q.rate_n > 0)
+  ) end as held_until
 from dibs_job j
 join dibs_queue q on q.name = j.queue
 left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
@@ -252,7 +276,8 @@ select
   f.finished_at,
   f.errors,
   f.result,
-  null as progress
+  null as progress,
+  null as held_until
 from dibs_finished f
 join dibs_queue q on q.name = f.queue
 left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;

@@ -18,6 +18,10 @@ select
   keep_completed,
   keep_dead,
   keep_cancelled,
-  payload_limit
+  payload_limit,
+  rate_n,
+  rate_per,
+  rate_burst,
+  group_rates
 from dibs_queue
 where name = ?1

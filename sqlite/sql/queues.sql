@@ -2,7 +2,7 @@
 -- Parameters: none.
 -- Columns out: name, paused, concurrency, group_limit, strict, claim_order, lease,
 --   max_attempts, backoff base, factor, max, jitter, keep completed, dead, cancelled,
---   payload limit; durations in microseconds.
+--   payload limit, rate n, per, burst, whether groups may have rates; durations in microseconds.
 -- Concurrency: a plain read of the transaction's snapshot.
 select
   name,
@@ -20,6 +20,10 @@ select
   keep_completed,
   keep_dead,
   keep_cancelled,
-  payload_limit
+  payload_limit,
+  rate_n,
+  rate_per,
+  rate_burst,
+  group_rates
 from dibs_queue
 order by name

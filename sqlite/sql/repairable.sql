@@ -70,4 +70,8 @@ select
   'group',
   0
 from groups
-where held < places and blocked > 0
+where held < places and blocked > 0 and not exists (
+    select 1
+    from dibs_rate r
+    where r.queue = groups.queue and r.group_key = groups.group_key and r.held_until is not null
+  )

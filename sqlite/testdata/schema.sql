@@ -143,6 +143,9 @@ CREATE TABLE dibs_queue (
   version integer not null default 1, -- raised by every change of a setting
   paused integer not null,
   concurrency integer not null,
+  rate_n integer not null default 0,
+  rate_per integer not null default 0,
+  rate_burst integer not null default 0,
   group_limit integer not null,
   strict integer not null,
   claim_order text not null,
@@ -156,7 +159,20 @@ CREATE TABLE dibs_queue (
   keep_dead integer not null,
   keep_cancelled integer not null,
   payload_limit integer not null,
+  group_rates integer not null default 0, -- 1 once a group was given a rate
   created_at integer not null
+) strict, without rowid;
+
+CREATE TABLE dibs_rate (
+  queue text not null,
+  group_key text not null, -- empty: the queue itself, whose settings are in dibs_queue
+  n integer not null default 0,
+  per integer not null default 0,
+  burst integer not null default 0,
+  full_ns integer not null default 0, -- in nanoseconds: package bucket explains it
+  not_before integer not null default 0, -- no claim may start an unclaimed job earlier
+  held_until integer, -- of a group: when it is to be settled anew, as it waits for its rate
+  primary key (queue, group_key)
 ) strict, without rowid;
 
 CREATE TABLE dibs_schedule (
@@ -219,6 +235,8 @@ CREATE INDEX dibs_job_ready on dibs_job (queue, priority, run_at, id, kind, toke
 
 CREATE UNIQUE INDEX dibs_job_unique on dibs_job (queue, unique_key)
   where unique_held = 1;
+
+CREATE INDEX dibs_rate_held on dibs_rate (queue, held_until) where held_until is not null;
 
 CREATE INDEX dibs_schedule_next on dibs_schedule (next_at) where next_at is not null;
 

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// rateFlag is the value of a flag: a rate without its burst, such as 100/min or 5/90s.
+type rateFlag dibs.Rate
+
+// periods are the words for the length of a rate's period, besides durations such as 90s.
+var periods = []struct {
+	words  string
+	length time.Duration
+}{
+	{"s sec second", time.Second},
+	{"m min minute", time.Minute},
+	{"h hour", time.Hour},
+	{"d day", day},
+}
+
+func (f *rateFlag) Set(s string) error {
+	count, period, found := strings.Cut(s, "/")
+	n, err := strconv.Atoi(strings.TrimSpace(count))
+	if !found && err == nil && n == 0 {
+		*f = rateFlag{}
+		return nil
+	}
+	if err != nil || !found {
+		return fmt.Errorf("must be a number of jobs per time, such as 100/min, 5/s or 10/90s, or 0 for no limit")
+	}
+	period = strings.TrimSpace(period)
+	for _, p := range periods {
+		for _, word := range strings.Fields(p.words) {
+			if period == word {
+				*f = rateFlag{N: n, Per: p.length}
+				return nil
+			}
+		}
+	}
+	length, err := parseDuration(period)
+	*f = rateFlag{N: n, Per: length}
+	return err
+}
+
+func (f *rateFlag) String() string {
+	if f.N == 0 {
+		return ""
+	}
+	return rateText(dibs.Rate(*f))
+}
+
+func (f *rateFlag) Type() string { return "rate" }
+
+// rateText is a rate as --rate reads it, with its burst.
+func rateText(r dibs.Rate) string {
+	if r.N == 0 {
+		return limit(0)
+	}
+	text := strconv.Itoa(r.N) + "/" + periodText(r.Per)
+	if r.Burst > 0 {
+		text += fmt.Sprintf(", burst %d", r.Burst)
+	}
+	return text
+}
+
+func periodText(d time.Duration) string {
+	for _, p := range periods {
+		if d == p.length {
+			words := strings.Fields(p.words)
+			return words[min(1, len(words)-1)]
+		}
+	}
+	return formatDuration(d)
+}
+
+// rateJSON and groupJSON are dibs.Rate and dibs.Group with durations in seconds.
+type rateJSON struct {
+	N     int     `json:"n"`
+	Per   seconds `json:"per"`
+	Burst int     `json:"burst"`
+}
+
+func rateJSONOf(r dibs.Rate) rateJSON { return rateJSON{r.N, seconds(r.Per), r.Burst} }
+
+type groupJSON struct {
+	Name      string    `json:"name"`
+	Limit     int       `json:"limit,omitempty"`
+	Rate      rateJSON  `json:"rate,omitzero"`
+	HeldUntil time.Time `json:"held_until,omitzero"`
+}
+
+func groupsJSONOf(groups []dibs.Group) []groupJSON {
+	all := make([]groupJSON, len(groups))
+	for i, g := range groups {
+		all[i] = groupJSON{g.Name, g.Limit, rateJSONOf(g.Rate), g.HeldUntil}
+	}
+	return all
+}
+
+// heldText says how much longer a rate holds jobs up, or nothing if it does not.
+func heldText(until time.Time) string {
+	if wait := time.Until(until); wait > 0 {
+		return "held by rate for " + roughly(wait)
+	}
+	return ""
+}

@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/bucket"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// underRates is a claim from a queue that may have rates: what they let start is reckoned
+// before it, and counted after it. held becomes how long jobs are held up, if that is known.
+func (s *Store) underRates(q queueRow, token dibs.Token, claim step, held *time.Duration) []step {
+	if q.Rate.N == 0 && !q.groupRates {
+		return []step{claim}
+	}
+	b := bucket.Of(q.Rate)
+	spent := step{
+		sql:  s.sql.get("rate_spent"),
+		args: []any{q.Name, [16]byte(token), b.Step, b.Slack},
+		row: func(scan func(...any) error) error {
+			var after pgtype.Int8
+			err := scan(&after)
+			*held = us(after.Int64)
+			return err
+		},
+	}
+	if q.Rate.N == 0 {
+		return []step{claim, spent}
+	}
+	return []step{{sql: s.sql.get("rate_free"), args: []any{q.Name, b.Step, b.Slack}}, claim, spent}
+}
+
+// A claim of jobs held up by a rate is made again when they may start: within farRing, since
+// workers poll more often than that, and nearRing apart, since claims take many jobs at once.
+const (
+	nearRing = 3 * time.Millisecond
+	farRing  = 2 * time.Second
+)
+
+func (s *Store) ringWhenFree(queue string, after time.Duration) {
+	if after <= farRing {
+		s.bell.ringLater(queue, max(after, nearRing))
+	}
+}
+
+// SetGroup implements dibs.Admin.
+func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
+	if err := s.check(ctx, "set group"); err != nil {
+		return err
+	}
+	if err := checks.Group(queue, group, c); err != nil {
+		return err
+	}
+	if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
+		return err
+	}
+	steps := []step{waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}}}
+	if c.Limit != nil {
+		steps = append(steps, step{sql: s.sql.get("set_group"), args: []any{queue, group, *c.Limit}})
+	}
+	if r := c.Rate; r != nil {
+		b := bucket.Of(*r)
+		steps = append(steps, step{
+			sql:  s.sql.get("set_group_rate"),
+			args: []any{queue, group, r.N, r.Per.Microseconds(), r.Burst, b.Step, b.Slack},
+		})
+	}
+	steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{queue, group}})
+	err := s.upkeep.run(ctx, steps...)
+	if err == nil && c.Rate != nil {
+		_, _, err = s.queue(ctx, queue)
+	}
+	s.Wake(queue)
+	return classify("set group", err)
+}
+
+// Groups implements dibs.Admin.
+func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
+	if err := s.check(ctx, "groups"); err != nil {
+		return nil, err
+	}
+	if err := checks.Name("queue", queue); err != nil {
+		return nil, err
+	}
+	list := []dibs.Group{}
+	err := s.db.run(ctx, step{
+		sql: s.sql.get("group_settings"), args: []any{queue},
+		begin: func() { list = list[:0] },
+		row: func(scan func(...any) error) error {
+			var g dibs.Group
+			var per int64
+			var held pgtype.Timestamptz
+			err := scan(&g.Name, &g.Limit, &g.Rate.N, &per, &g.Rate.Burst, &held)
+			g.Rate.Per = us(per)
+			if held.Valid {
+				g.HeldUntil = held.Time.UTC()
+			}
+			list = append(list, g)
+			return err
+		},
+	})
+	if err != nil {
+		return nil, classify("groups", err)
+	}
+	return list, nil
+}
+
+// heldStep notes in the statistics which queues are held up by their rates.
+func (s *Store) heldStep(list *[]dibs.QueueStats) step {
+	return step{sql: s.sql.get("held_queues"), row: func(scan func(...any) error) error {
+		var queue string
+		var until time.Time
+		err := scan(&queue, &until)
+		if i, ok := slices.BinarySearchFunc(*list, queue, func(q dibs.QueueStats, name string) int {
+			return strings.Compare(q.Queue, name)
+		}); ok {
+			(*list)[i].HeldUntil = until.UTC()
+		}
+		return err
+	}}
+}

@@ -1,0 +1,27 @@
+-- Purpose: give a group a rate of its own, or take it away.
+-- Parameters: $1 queue, $2 group, $3 n; 0 takes it away; $4 per in microseconds, $5 burst, $6 step
+--   and $7 slack of its bucket in nanoseconds.
+-- Columns out: none.
+-- Concurrency: in the turn of lock_admit.sql. Admissions that do not know that groups have rates
+--   do nothing from the commit on, and claims that do not know it find nothing. What the group
+--   has saved up, or owes, stays.
+with known as (
+    update dibs.queue
+    set version = version + 1, group_rates = true
+    where name = $1 and not group_rates and $3::int > 0
+), gone as (
+    delete from dibs.rate
+    where queue = $1 and group_key = $2 and $3::int = 0
+)
+insert into dibs.rate (queue, group_key, n, per, burst, step_ns, slack_ns)
+select $1, $2, $3::int, $4::bigint * interval '1 microsecond', $5, $6, $7
+where $3::int > 0
+on conflict (queue, group_key) do update
+set
+    n = excluded.n,
+    per = excluded.per,
+    burst = excluded.burst,
+    step_ns = excluded.step_ns,
+    slack_ns = excluded.slack_ns,
+    not_before = null,
+    held_until = null

@@ -1,0 +1,259 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/bucket"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// pace is what a rate lets start, of a queue or a group. The zero pace lets everything start.
+type pace struct {
+	bucket.Bucket
+	full int64 // in nanoseconds
+}
+
+// pace reads the rate of a group, or with an empty key what the queue's rate has saved up.
+func (s *session) pace(q *queue, key string) (p pace, err error) {
+	r := q.Rate
+	if key != "" && !q.groupRates || key == "" && r.N == 0 {
+		return p, nil
+	}
+	var own dibs.Rate
+	var per int64
+	found, err := s.one("rate", []any{q.Name, key}, &own.N, &per, &own.Burst, &p.full)
+	if own.Per = fromMicroDuration(per); key != "" {
+		r = own
+	}
+	if err != nil || key != "" && !found {
+		return pace{}, err
+	}
+	p.Bucket = bucket.Of(r)
+	now, err := s.now()
+	if err != nil {
+		return pace{}, err
+	}
+	if owed := p.Owed(p.full, now*1000); owed < p.full {
+		p.full = owed
+		err = s.writePace(q, key, p, now)
+	}
+	return p, err
+}
+
+func (s *session) writePace(q *queue, key string, p pace, now int64) error {
+	_, err := s.exec("spend", q.Name, key, p.full, p.next(now, 1))
+	return err
+}
+
+// free is how many of the free places of a group its rate fills, after its started jobs, which
+// hold theirs whatever the rate.
+func (p pace) free(now int64, places, started int) int {
+	if p.Step == 0 {
+		return places
+	}
+	return max(0, min(places, int(p.Free(p.full, now*1000))-started))
+}
+
+// most is how many of the places of a group jobs may keep while they wait for its rate: no more
+// than may ever start at once.
+func (p pace) most(places int) int {
+	if p.Step == 0 {
+		return places
+	}
+	return min(places, int(p.Slack/p.Step)+1)
+}
+
+// next is when the n-th start from now on is allowed, in microseconds, rounded up.
+func (p pace) next(now int64, n int) int64 {
+	return (p.Next(p.full, now*1000, int64(n)) + 999) / 1000
+}
+
+// mayStart is how many jobs the queue's rate lets start now.
+func (s *session) mayStart(q *queue) (int, error) {
+	now, err := s.now()
+	if err != nil {
+		return 0, err
+	}
+	p, err := s.pace(q, "")
+	return int(min(p.Free(p.full, now*1000), dibs.MaxBatch)), err
+}
+
+// spend counts the starts of a claim towards the rates of its queue and its jobs' groups.
+func (s *session) spend(c *pendingClaim) error {
+	if c.queue.Rate.N > 0 {
+		if err := s.spendOne(c, "", len(c.jobs)); err != nil {
+			return err
+		}
+	}
+	if !c.queue.groupRates {
+		return nil
+	}
+	starts := map[string]int{}
+	for _, j := range c.jobs {
+		if j.Group != "" {
+			starts[j.Group]++
+		}
+	}
+	for key, n := range starts {
+		if err := s.spendOne(c, key, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) spendOne(c *pendingClaim, key string, n int) error {
+	p, err := s.pace(c.queue, key)
+	if err != nil || p.Step == 0 {
+		return err
+	}
+	p.full = p.After(p.full, c.now*1000, int64(n))
+	return s.writePace(c.queue, key, p, c.now)
+}
+
+// hold notes until when the rate of a group, whose places have just been given, holds up the
+// waiting jobs that hold some, and, if short, those that would get the others.
+func (s *session) hold(g group, p pace, waiting int, short bool) error {
+	if p.Step == 0 {
+		return nil
+	}
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
+	if short {
+		if _, err := s.one("blocked", []any{g.queue, g.key}, &short); err != nil {
+			return err
+		}
+	}
+	notBefore := p.next(now, waiting)
+	var until any
+	if short {
+		until = p.next(now, waiting+1)
+	} else if notBefore > now {
+		until = notBefore
+	}
+	_, err = s.exec("hold", g.queue, g.key, notBefore, until)
+	return err
+}
+
+// freeGroups has those groups settled that need no longer wait for their rates.
+func (s *session) freeGroups(q *queue) error {
+	if !q.groupRates {
+		return nil
+	}
+	now, err := s.now()
+	if err != nil {
+		return err
+	}
+	groups, err := s.names("held_groups", q.Name, now, maxJoin)
+	for _, g := range groups {
+		s.touch(q.Name, g)
+	}
+	return err
+}
+
+// heldFor is how long jobs of a queue are held up by rates; 0 if none is known to be.
+func (s *session) heldFor(name string) (time.Duration, error) {
+	q, err := s.queue(name)
+	if err != nil || q == nil || q.Paused || q.Rate.N == 0 && !q.groupRates {
+		return 0, err
+	}
+	now, err := s.now()
+	if err != nil {
+		return 0, err
+	}
+	var at int64
+	if q.Rate.N > 0 {
+		p, err := s.pace(q, "")
+		if err != nil {
+			return 0, err
+		}
+		at = p.next(now, 1)
+	}
+	if q.groupRates {
+		var group sql.NullInt64
+		if _, err := s.one("next_held", []any{q.Name}, &group); err != nil {
+			return 0, err
+		}
+		if group.Valid && (at <= now || group.Int64 < at) {
+			at = group.Int64
+		}
+	}
+	return max(0, fromMicroDuration(at-now)), nil
+}
+
+// SetGroup changes the named settings of one group.
+func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {
+	if err := checks.Group(queue, group, c); err != nil {
+		return err
+	}
+	return s.write(ctx, "set group", func(tx *session) error {
+		q, err := tx.ensureQueue(queue)
+		if err != nil {
+			return err
+		}
+		if err := tx.setGroup(q, group, c); err != nil {
+			return err
+		}
+		delete(tx.queues, queue)
+		tx.woken[queue] = true
+		tx.touch(queue, group)
+		return tx.settle()
+	})
+}
+
+func (s *session) setGroup(q *queue, group string, c dibs.GroupChange) (err error) {
+	if c.Limit != nil && *c.Limit == 0 {
+		_, err = s.exec("unset_group", q.Name, group)
+	} else if c.Limit != nil {
+		_, err = s.exec("set_group", q.Name, group, *c.Limit)
+	}
+	if err != nil || c.Rate == nil {
+		return err
+	}
+	if c.Rate.N == 0 {
+		_, err = s.exec("unset_group_rate", q.Name, group)
+		return err
+	}
+	if _, err := s.exec("use_group_rates", q.Name); err != nil {
+		return err
+	}
+	_, err = s.exec("set_group_rate", q.Name, group, c.Rate.N, micro(c.Rate.Per), c.Rate.Burst)
+	return err
+}
+
+// Groups lists the groups of a queue that have settings of their own.
+func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) {
+	if err := checks.Name("queue", queue); err != nil {
+		return nil, err
+	}
+	all := []dibs.Group{}
+	err := s.read(ctx, "group_settings", func(rows *sql.Rows) error {
+		var g dibs.Group
+		var per int64
+		err := rows.Scan(&g.Name, &g.Limit, &g.Rate.N, &per, &g.Rate.Burst, clock{&g.HeldUntil})
+		g.Rate.Per = fromMicroDuration(per)
+		all = append(all, g)
+		return err
+	}, queue, time.Now().UnixMicro())
+	return all, wrap("groups", err)
+}
+
+// readHeld notes in the statistics which queues are held up by their rates.
+func (s *Store) readHeld(ctx context.Context, all []dibs.QueueStats) error {
+	return s.read(ctx, "held_queues", func(rows *sql.Rows) error {
+		var name string
+		var until time.Time
+		err := rows.Scan(&name, clock{&until})
+		for i := range all {
+			if all[i].Queue == name {
+				all[i].HeldUntil = until
+			}
+		}
+		return err
+	}, time.Now().UnixMicro())
+}

@@ -1,0 +1,11 @@
+-- Purpose: write what a queue's or a group's rate has saved up after starts.
+-- Parameters: ?1 queue, ?2 group, empty for the queue itself; ?3 full_ns (package bucket);
+--   ?4 when the next job may start.
+-- Columns out: none.
+-- Concurrency: the only write transaction of the file, which has claimed the jobs.
+insert into dibs_rate (queue, group_key, full_ns, not_before)
+values (?1, ?2, ?3, ?4)
+on conflict (queue, group_key) do update
+set
+  full_ns = excluded.full_ns,
+  not_before = case when group_key = '' then excluded.not_before else not_before end
