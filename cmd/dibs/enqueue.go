@@ -80,12 +80,12 @@ With --wait, dibs waits until the one job has ended, and ends as 'dibs wait' doe
 			if err != nil {
 				return err
 			}
-			if form == "" {
-				if len(args) < 2 {
-					if err := a.refuseInput(cmd); err != nil {
-						return err
-					}
+			if form == "" && len(args) < 2 {
+				if err := a.refuseInput(cmd); err != nil {
+					return err
 				}
+			}
+			if form == "" {
 				return a.enqueueOne(cmd.Context(), f.job, args, f.wait)
 			}
 			b := bulk{app: a, base: f.job, form: form, path: f.file}

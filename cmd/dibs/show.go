@@ -141,6 +141,10 @@ func (a *app) writeJob(j *dibs.RawJob, why []hold) {
 	line("metadata", indentJSON(j.Metadata))
 	line("payload", indentJSON(j.Payload))
 	line("result", indentJSON(j.Result))
+	a.writeErrors(j, at)
+}
+
+func (a *app) writeErrors(j *dibs.RawJob, at func(time.Time) string) {
 	for _, e := range j.Errors {
 		what := a.paint(red, "attempt unknown") // the stored errors are damaged
 		if e.Attempt > 0 {

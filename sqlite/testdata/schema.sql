@@ -24,7 +24,8 @@ select
   f.finished_at,
   f.errors,
   f.result,
-  null as progress
+  null as progress,
+  null as held_until
 from dibs_finished f
 join dibs_queue q on q.name = f.queue
 left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;
@@ -55,7 +56,12 @@ select
   null as finished_at,
   j.errors,
   null as result,
-  j.progress
+  j.progress,
+  case when j.token is null then (
+    select max(case when j.gate = 1 and r.group_key <> '' then r.held_until else r.not_before end)
+    from dibs_rate r
+    where r.queue = j.queue and r.group_key in ('', j.group_key) and (r.group_key <> '' or q.rate_n > 0)
+  ) end as held_until
 from dibs_job j
 join dibs_queue q on q.name = j.queue
 left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
@@ -213,6 +219,20 @@ CREATE TABLE dibs_unique_window (
   job integer not null, -- which may have been deleted
   primary key (queue, unique_key)
 ) strict, without rowid;
+
+CREATE TABLE dibs_worker (
+  id blob primary key,
+  name text not null,
+  host text not null,
+  pid integer not null,
+  version text not null,
+  queues text not null, -- JSON array
+  kinds text, -- JSON array; null: all
+  concurrency integer not null,
+  state text not null,
+  since integer not null,
+  seen_at integer not null
+) strict;
 
 CREATE INDEX dibs_claim_by_check on dibs_claim (check_at);
 
