@@ -77,13 +77,11 @@ With --wait, dibs waits until the one job has ended, and ends as 'dibs wait' doe
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			form, err := f.read(cmd, args)
+			if err == nil && form == "" && len(args) < 2 {
+				err = a.refuseInput(cmd)
+			}
 			if err != nil {
 				return err
-			}
-			if form == "" && len(args) < 2 {
-				if err := a.refuseInput(cmd); err != nil {
-					return err
-				}
 			}
 			if form == "" {
 				return a.enqueueOne(cmd.Context(), f.job, args, f.wait)
