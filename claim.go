@@ -103,7 +103,7 @@ func (r *run) claimed(a answer[found]) {
 	r.claims.answered(r, a.err)
 	now, q := time.Now(), r.claiming
 	if a.err != nil {
-		if q != nil && len(r.feeds) == 1 { // of several, the others come first
+		if q != nil && len(r.feeds) == 1 { // a worker with several queues claims from the others first
 			q.claimNow = true
 		}
 		r.onError("claim", a.err)

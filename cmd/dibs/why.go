@@ -16,7 +16,7 @@ type hold struct {
 	Queue string `json:"queue,omitempty"` // where it is not clear of which queue
 	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy" or "group".
 	Reason string   `json:"reason"`
-	Kinds  []string `json:"kinds,omitempty"` // of no_worker_for_kind
+	Kinds  []string `json:"kinds,omitempty"` // the kinds that nobody handles, for no_worker_for_kind
 	Text   string   `json:"text"`
 	short  string   // for a column
 }
@@ -34,7 +34,7 @@ type why struct {
 	queues  []dibs.Queue
 	stats   []dibs.QueueStats
 	workers []dibs.WorkerInfo
-	kinds   map[string][]string // of due jobs, by queue; only where they matter
+	kinds   map[string][]string // the kinds of due jobs by queue, only where they matter
 }
 
 // kindsOfQueues is in how many queues a look reads the kinds of due jobs.
@@ -139,7 +139,7 @@ func (w *why) workerHolds(s dibs.QueueStats, add func(hold)) {
 		last := slices.MaxFunc(lost, func(a, b dibs.WorkerInfo) int { return a.Seen.Compare(b.Seen) })
 		add(hold{Reason: "no_worker", short: "no worker", Text: fmt.Sprintf("nobody works the queue: worker %s was last seen %s", clip(printable(last.Name), 60), since(time.Now(), last.Seen))})
 		return
-	case s.Running > 0 || s.Claimed > 0: // by 'dibs claim', or a program without a Worker
+	case s.Running > 0 || s.Claimed > 0: // 'dibs claim' takes them, or a program without a Worker
 		return
 	default:
 		add(hold{Reason: "no_worker", short: "no worker", Text: fmt.Sprintf("nobody works the queue; 'dibs work %s -- PROGRAM' does", shellWord(s.Queue))})

@@ -57,7 +57,7 @@ func (a *app) serveHealth(f *workFlags) (*healthServer, error) {
 	pages.Handle("GET /readyz", h.page(errors.New("the database is not open yet"), (*dibs.Worker).Ready))
 	h.server = &http.Server{Handler: pages, ReadHeaderTimeout: healthWait}
 	a.logger(f.verbose).Info("serving /healthz and /readyz", "address", listener.Addr().String())
-	go func() { _ = h.server.Serve(listener) }() // until close
+	go func() { _ = h.server.Serve(listener) }() // Serve returns when close is called
 	return h, nil
 }
 
