@@ -15,17 +15,16 @@ import (
 const readyWithin = callTimeout
 
 // Live returns nil while the worker runs and its loop goes round, also while the database is
-// away and during a shutdown. Else it returns an error, at the latest when ctx ends: a hook
-// that blocks, for example, stops the loop. It is for checks such as Kubernetes' liveness
-// probe, and is safe to call at any time once a handler is registered.
+// away and during a shutdown. Else it returns an error, at the latest when ctx ends.
+// A hook that blocks stops the loop, for example. Live is for checks such as Kubernetes'
+// liveness probe, and is safe to call at any time once a handler is registered.
 func (w *Worker) Live(ctx context.Context) error {
 	_, err := w.pulses(ctx)
 	return err
 }
 
 // Ready returns nil while the worker is [Worker.Live], is not shutting down, and its database
-// has done within the last 10 s what it was asked. Else it returns an error that says which
-// of these does not hold.
+// has done within the last 10 s what it was asked. Else its error says what is missing.
 func (w *Worker) Ready(ctx context.Context) error {
 	pulses, err := w.pulses(ctx)
 	if err != nil {

@@ -89,13 +89,13 @@ func TestQueueRates(t *testing.T) {
 		if got := c.rows(c.ok("claim", "q", "-n", "10")); len(got) != 4 {
 			c.t.Errorf("claimed %d jobs, the burst and one are 4", len(got))
 		}
-		if got := c.ok("stats"); !strings.Contains(got, "q (held by rate for 30m)") && !strings.Contains(got, "q (held by rate for 29m)") {
+		if got := c.ok("stats"); !strings.Contains(got, "the queue is held by rate for 30m") && !strings.Contains(got, "the queue is held by rate for 29m") {
 			c.t.Errorf("dibs stats does not tell:\n%s", got)
 		}
 		if got := c.ok("show", "5"); !strings.Contains(got, "held by rate for ") {
 			c.t.Errorf("dibs show does not tell:\n%s", got)
 		}
-		if got := c.ok("ls", "q", "--state", "waiting"); strings.Count(got, "held ") != 6 {
+		if got := c.ok("ls", "q", "--state", "waiting"); strings.Count(got, "  held ") != 6 {
 			c.t.Errorf("dibs ls does not tell:\n%s", got)
 		}
 		if got := c.ok("queue", "q", "--rate", "6/90s"); !strings.Contains(got, "rate            6/1m30s, burst 3 ") {

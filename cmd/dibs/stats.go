@@ -97,8 +97,6 @@ func (a *app) statsRow(s dibs.QueueStats) table.Row {
 	name := a.cell(s.Queue, 20)
 	if s.Paused {
 		name += a.paint(yellow, " (paused)")
-	} else if held := heldText(s.HeldUntil); held != "" {
-		name += a.paint(yellow, " ("+held+")")
 	}
 	later := a.countCell(plain, s.Scheduled)
 	if s.ScheduledMore {

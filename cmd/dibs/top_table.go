@@ -74,8 +74,6 @@ func (v *topView) queueTable() topTable {
 		rate := topCell{v.app.rate(q), plain}
 		if q.Paused {
 			rate = topCell{"paused", yellow}
-		} else if wait := time.Until(q.HeldUntil); wait > 0 {
-			rate = topCell{"held " + roughly(wait), yellow}
 		}
 		var whyNot topCell
 		for _, h := range v.snap.why.of(q) {

@@ -101,8 +101,8 @@ func (w *why) workersOf(queue string) (live, lost []dibs.WorkerInfo) {
 	return live, lost
 }
 
-// of lists the reasons of one queue, the first one first. What only holds up some of its jobs
-// comes last.
+// of lists why one queue's jobs do not start. The first reason comes first, and what holds up
+// only some of its jobs last.
 func (w *why) of(s dibs.QueueStats) (list []hold) {
 	i := slices.IndexFunc(w.queues, func(q dibs.Queue) bool { return q.Name == s.Queue })
 	if !held(s) || i < 0 {
@@ -117,7 +117,9 @@ func (w *why) of(s dibs.QueueStats) (list []hold) {
 	if q := w.queues[i]; q.Concurrency > 0 && s.Running >= int64(q.Concurrency) {
 		add(hold{Reason: "limit", short: "at its limit", Text: fmt.Sprintf("the queue's limit of %s at once is reached", plural(q.Concurrency, "job"))})
 	}
-	// A limit of the queue's rate belongs here: "held by its rate until …".
+	if text := heldText(s.HeldUntil); text != "" {
+		add(hold{Reason: "rate", short: text, Text: "the queue is " + text})
+	}
 	if s.Blocked > 0 {
 		add(hold{Reason: "group", short: "groups at limit", Text: fmt.Sprintf("%s for others of the same group", verb(s.Blocked, "job waits", "jobs wait"))})
 	}
