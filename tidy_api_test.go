@@ -2,6 +2,8 @@ package dibs_test
 
 import (
 	"go/ast"
+	"os"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -71,5 +73,24 @@ func TestTidyRootExportsFewNames(t *testing.T) {
 	names = slices.DeleteFunc(names, func(name string) bool { return !ast.IsExported(name) })
 	if slices.Sort(names); len(names) != rootNames {
 		t.Errorf("the root package exports %d functions and types, rootNames says %d: %s", len(names), rootNames, strings.Join(names, " "))
+	}
+}
+
+// A program that somebody built here and committed along with the source stays in
+// every clone for ever.
+func TestTidyNoLargeFileIsCommitted(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat(".git"); err != nil {
+		t.Skip("not a clone of the repository")
+	}
+	listed, err := exec.CommandContext(t.Context(), "git", "-c", "safe.directory=*", "ls-files", "-z").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const most = 256 << 10 // bytes
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(listed), "\x00"), "\x00") {
+		if file, err := os.Stat(name); err == nil && file.Size() > most {
+			t.Errorf("%s has %d bytes, at most %d are allowed", name, file.Size(), most)
+		}
 	}
 }

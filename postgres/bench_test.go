@@ -122,8 +122,13 @@ func BenchmarkDrain(b *testing.B) {
 		batch, groups int
 		rates         bool // of the queue or, if there are groups, of each
 	}{
-		{"batch=100", 100, 0, false}, {"batch=100,rate", 100, 0, true}, {"batch=10", 10, 0, false}, {"batch=10,rate", 10, 0, true},
-		{"groups=600", 100, 600, false}, {"groups=10000", 100, 10_000, false}, {"groups=10000,rates", 100, 10_000, true},
+		{"batch=100", 100, 0, false},
+		{"batch=100,rate", 100, 0, true},
+		{"batch=10", 10, 0, false},
+		{"batch=10,rate", 10, 0, true},
+		{"groups=600", 100, 600, false},
+		{"groups=10000", 100, 10_000, false},
+		{"groups=10000,rates", 100, 10_000, true},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			s := openBench(b)

@@ -118,15 +118,6 @@ func (s *session) setQueue(before, after dibs.Queue) error {
 	return s.settle()
 }
 
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // Stats counts every queue, by name.
 func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	var all []dibs.QueueStats

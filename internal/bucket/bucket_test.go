@@ -47,8 +47,14 @@ func TestNoWindowHasMore(t *testing.T) {
 // TestCloseToTheRate takes starts a few milliseconds late, for a hundred periods.
 func TestCloseToTheRate(t *testing.T) {
 	for _, r := range []dibs.Rate{
-		{N: 1, Per: time.Second}, {N: 10, Per: time.Second}, {N: 20, Per: time.Second, Burst: 1}, {N: 33, Per: time.Second},
-		{N: 1000, Per: time.Second}, {N: 100_000, Per: time.Second}, {N: 100, Per: time.Minute, Burst: 10}, {N: 7, Per: time.Hour},
+		{N: 1, Per: time.Second},
+		{N: 10, Per: time.Second},
+		{N: 20, Per: time.Second, Burst: 1},
+		{N: 33, Per: time.Second},
+		{N: 1000, Per: time.Second},
+		{N: 100_000, Per: time.Second},
+		{N: 100, Per: time.Minute, Burst: 10},
+		{N: 7, Per: time.Hour},
 	} {
 		b, late := Of(r), int64(3*time.Millisecond)
 		full, now, n := int64(0), int64(1_700_000_000_000_000_000), int64(0)
