@@ -58,6 +58,7 @@ const (
 	lastError = "the table keeps one error, if it has a column for it"
 	forgets   = "the side table forgets rows that have ended"
 	oneQueue  = "a table is one queue: Due names it, and a claim looks at the rows"
+	nobody    = "the table has no place for a register of workers"
 )
 
 // withoutAny lists the tests that apply to no adopted table.
@@ -65,7 +66,8 @@ var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners, "schedules": owners,
 	"held": owners, "windows": owners, "txwindows": owners,
 	"misuse": owners, "list": owners, "stats": owners, "wake": owners, "close": owners, "repair": owners, "wide": owners,
-	"queues":   settled,
+	"middleware": owners, "workers": nobody,
+	"queues": settled, "rates": settled,
 	"tx":       ownerTx,
 	"progress": "the table has no place for it",
 

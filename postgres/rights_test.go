@@ -17,18 +17,18 @@ import (
 )
 
 // rolesInDocs are the statements of docs/operations.md that make roles and give them rights,
-// before "dibs migrate" and after it.
-func rolesInDocs(t *testing.T) (before, after string) {
+// before "dibs migrate", after it, and for enqueueing with IfHeld.
+func rolesInDocs(t *testing.T) (before, after, held string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```sql\n(-- As .*?)```").FindAllSubmatch(text, -1)
-	if len(blocks) != 2 {
-		t.Fatalf("operations.md has %d blocks that begin with -- As, want 2", len(blocks))
+	if len(blocks) != 3 {
+		t.Fatalf("operations.md has %d blocks that begin with -- As, want 3", len(blocks))
 	}
-	return string(blocks[0][1]), string(blocks[1][1])
+	return string(blocks[0][1]), string(blocks[1][1]), string(blocks[2][1])
 }
 
 func urlForRole(t *testing.T, address, role string) string {
@@ -46,7 +46,7 @@ func TestRolesAsDocumented(t *testing.T) {
 	t.Parallel()
 	server, ctx := pgtest.NewServer(t), t.Context()
 	admin := connect(t, server.URL())
-	before, after := rolesInDocs(t)
+	before, after, held := rolesInDocs(t)
 	execute(t, admin, "create database shop")
 	u, err := url.Parse(server.URL())
 	if err != nil {
@@ -77,6 +77,23 @@ func TestRolesAsDocumented(t *testing.T) {
 		_, err := tx.Enqueue(ctx, []dibs.NewJob{{Queue: "shop", Kind: "k", UniqueKey: "u"}})
 		return err
 	}))
+	unique := dibs.NewJob{Queue: "shop", Kind: "k", UniqueKey: "day", UniqueFor: time.Hour}
+	_, err = enqueue.Enqueue(ctx, []dibs.NewJob{unique, {Queue: "shop", Kind: "k", UniqueKey: "u", UniqueFor: time.Hour}})
+	must(err)
+	unique.IfHeld, unique.Payload, unique.Group = dibs.HeldReplace, []byte(`2`), "g"
+	replace := func() error {
+		e, err := enqueue.Enqueue(ctx, []dibs.NewJob{unique})
+		if err == nil && !e[0].Replaced {
+			t.Errorf("the job was not replaced: %+v", e[0])
+		}
+		return err
+	}
+	refused(t, "replace", replace)
+	execute(t, connect(t, urlForRole(t, shop, "dibs_owner")), held)
+	must(replace())
+	unique.IfHeld, unique.Delay, unique.DelayLimit = dibs.HeldPush, time.Minute, time.Hour
+	_, err = enqueue.Enqueue(ctx, []dibs.NewJob{unique})
+	must(err)
 	refused(t, "claim", func() error {
 		_, err := enqueue.Claim(ctx, dibs.ClaimRequest{Worker: "w", N: 1})
 		return err
@@ -85,7 +102,7 @@ func TestRolesAsDocumented(t *testing.T) {
 	lifecycle(t, work)
 	_, err = work.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)})
 	must(err)
-	must(work.SetGroup(ctx, "q", "g", dibs.GroupChange{Limit: new(2)}))
+	must(work.SetGroup(ctx, "q", "g", dibs.GroupChange{Limit: new(2), Rate: &dibs.Rate{N: 9, Per: time.Second}}))
 	_, err = work.Prune(ctx, "", "", 0)
 	must(err)
 

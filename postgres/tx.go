@@ -98,7 +98,7 @@ func (s *Store) transactOnce(ctx context.Context, op string, f func(pgx.Tx) erro
 	}
 	defer end() // rolls back, with no effect after the commit
 	if err := f(t); err != nil {
-		return err
+		return s.explain(ctx, err)
 	}
 	return classify(op, t.Commit(ctx))
 }

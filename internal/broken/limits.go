@@ -42,7 +42,7 @@ var limitVariants = []Variant{
 		Harm:  "More jobs than the new limit allows are started after it was set.",
 		Patches: []Patch{
 			{"postgres", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
-				{"sql/admit.sql", "from ranked where blocked = wanted", "from ranked where blocked and wanted"},
+				{"sql/admit.sql", "filter (where r.wanted = r.blocked)", "filter (where r.wanted and r.blocked)"},
 			}},
 			{"sqlite", "TestStore/grouplimits/a limit that shrinks holds from the next claim on", []Edit{
 				{"group.go", "if overtaken || started > places || loose > free {", "if overtaken {"},
@@ -176,7 +176,7 @@ var limitVariants = []Variant{
 		Harm:  "A group with several places starts more jobs than its rate allows.",
 		Patches: []Patch{
 			{"postgres", "TestStore/rates/a group with several places starts no more than its rate", []Edit{
-				{"sql/admit.sql", "greatest(r.full_ns + (coalesce(s.n, 0) * r.step_ns), s.full_ns)", "r.full_ns"},
+				{"sql/admit.sql", "array_agg(m.at_ns order by m.at_ns desc) filter (where m.at_ns is not null) as starts", "null::bigint[] as starts"},
 			}},
 			{"sqlite", "TestStore/rates/a group with several places starts no more than its rate", []Edit{
 				{"rates.go", "if j.Group != \"\" {", "if j.Group != \"\" && false {"},

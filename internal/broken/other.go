@@ -115,7 +115,7 @@ var otherVariants = []Variant{
 		Harm:  "The caller is told that the new payload will be run, but the handler has the old one.",
 		Patches: []Patch{
 			{"postgres", "TestStore/held/a claim gets what was replaced before it, and the answers agree", []Edit{
-				{"sql/lock_holders.sql", " and j.token is null", ""},
+				{"sql/lock_holders.sql", " and h.token is null", ""},
 				{"sql/replace.sql", " and j.token is null", ""},
 			}},
 			{"sqlite", "TestStore/held/a claim gets what was replaced before it, and the answers agree", []Edit{

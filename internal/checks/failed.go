@@ -22,10 +22,15 @@ func Failed(op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	return &failure{op, Cause(err)}
+}
+
+// Cause returns err without what Failed put before it, for use in the text of another error.
+func Cause(err error) error {
 	for {
 		inner, ok := any(err).(*failure) // an error that wraps a failure keeps its text
 		if !ok {
-			return &failure{op, err}
+			return err
 		}
 		err = inner.err
 	}

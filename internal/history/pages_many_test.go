@@ -66,10 +66,10 @@ var limiting = []page{
 		b.Queues[0].Rate = dibs.Rate{N: 2, Per: time.Second, Burst: 1}
 		b.enqueue(0, 1, 2, 3, 4)
 		b.claim("w1", 10, 1, 1, 2)
+		b.finish("w1", 60, dibs.EndCompleted, 10, 1, 2)
 		b.claim("w1", 500, 1, 3)
+		b.finish("w1", 560, dibs.EndCompleted, 500, 3)
 		b.claim("w1", 1010, 1, 4)
-		b.finish("w1", 1020, dibs.EndCompleted, 10, 1, 2)
-		b.finish("w1", 1020, dibs.EndCompleted, 500, 3)
 		b.finish("w1", 1020, dibs.EndCompleted, 1010, 4)
 		b.atEnd(dibs.Completed, 1, 1, 2, 3, 4)
 	}, 0, ""},

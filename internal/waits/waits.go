@@ -81,7 +81,7 @@ func (g *Group) Wait(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	case <-ctx.Done():
 		err := ctx.Err()
 		if last := g.leave(id, j, w); last != nil {
-			err = fmt.Errorf("%w; the database could not be asked: %w", err, last)
+			err = fmt.Errorf("%w; the database could not be asked: %w", err, checks.Cause(last))
 		}
 		return nil, named(id, err)
 	}

@@ -59,60 +59,48 @@ with woken as (
     delete from dibs.start
     where queue = $1 and current_setting('dibs_turn.admit', true) = 'true'
     returning at_ns, groups
-), started as materialized (
-    select
-        s.group_key,
-        count(*) as n,
-        max(s.at_ns + (s.nth * r.step_ns)) as full_ns
-    from (
-        select g.group_key, b.at_ns, row_number() over (partition by g.group_key order by b.at_ns desc) as nth
-        from begun b, unnest(b.groups) as g (group_key)
-    ) s
-    join dibs.rate r on r.queue = $1 and r.group_key = s.group_key
-    group by s.group_key
 ), paced as materialized (
     select group_key
     from dibs.rate
     where queue = $1 and held_until <= statement_timestamp() and current_setting('dibs_turn.admit', true) = 'true'
     order by held_until
     limit 500
-), bucket as materialized (
-    select
-        b.*,
-        greatest(full_ns - now_ns, 0) as owed_ns,
-        case when (full_ns - now_ns) > slack_ns then 0 else ((slack_ns - greatest(full_ns - now_ns, 0)) / step_ns) + 1 end as free
-    from (
-        select
-            r.group_key,
-            r.step_ns,
-            r.slack_ns,
-            c.now_ns,
-            least(greatest(r.full_ns + (coalesce(s.n, 0) * r.step_ns), s.full_ns), c.clock_ns + r.slack_ns + r.step_ns) as full_ns
-        from (
-            select
-                (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000 as now_ns,
-                (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns
-        ) c, (
-            select group_key from woken
-            union
-            select unnest(groups) from listed
-            union
-            select group_key from paced
-            union
-            select group_key from started
-        ) w
-        join dibs.rate r on r.queue = $1 and r.group_key = w.group_key
-        left join started s on s.group_key = w.group_key
-    ) b
 -- }
-), named as materialized (
+), met as materialized (
+    select
+        -- for rates of groups {
+        bool_or(m.named) as named,
+        array_agg(m.at_ns order by m.at_ns desc) filter (where m.at_ns is not null) as starts,
+        -- }
+        m.group_key
+    from (
+        select group_key, true as named, null::bigint as at_ns
+        from woken
+        union all
+        select unnest(groups), true, null
+        from listed
+        -- for rates of groups {
+        union all
+        select group_key, true, null
+        from paced
+        union all
+        select unnest(groups), false, at_ns
+        from begun
+        -- }
+    ) m
+    group by m.group_key
+), counted as materialized (
     select
         w.group_key,
+        -- for rates of groups {
+        w.named,
+        p.*,
+        h.idle - u.n as kept,
+        greatest(coalesce(l.places, q.group_limit) - h.held + u.n, 0) as room,
+        -- }
         q.strict,
         u.n < coalesce(cardinality(c.ids), 0) as busy,
         u.ids,
-        h.idle - u.n as kept,
-        greatest(coalesce(l.places, q.group_limit) - h.held + u.n, 0) as room,
         greatest(least(
             -- for rates of groups {
             (p.slack_ns / p.step_ns) + 1 - h.idle + u.n,
@@ -121,28 +109,53 @@ with woken as (
         ), 0) as most,
         greatest(least(
             -- for rates of groups {
-            p.free - h.idle + u.n,
+            case when w.named then p.may_start - h.idle + u.n else 0 end,
             -- }
             coalesce(l.places, q.group_limit) - h.held + u.n
         ), 0) as free
-    from (
-        select group_key from woken
-        union
-        select unnest(groups) from listed
-        -- for rates of groups {
-        union
-        select group_key from paced
-        -- }
-    ) w
+    from met w
     join dibs.queue q on q.name = $1
-    -- for rates of groups {
-    left join bucket p on p.group_key = w.group_key
-    -- }
     left join dibs.group_limit l on l.queue = $1 and l.group_key = w.group_key,
+        -- for rates of groups {
+        lateral (
+            select
+                b.*,
+                greatest(b.full_ns - b.now_ns, 0) as owed_ns,
+                case when (b.full_ns - b.now_ns) > b.slack_ns then 0 else ((b.slack_ns - greatest(b.full_ns - b.now_ns, 0)) / b.step_ns) + 1 end as may_start
+            from (
+                select
+                    t.now_ns,
+                    r.ctid as rate_row,
+                    r.step_ns,
+                    r.slack_ns,
+                    least(
+                        greatest(
+                            r.full_ns + (coalesce(cardinality(w.starts), 0) * r.step_ns),
+                            (
+                                select max(s.at_ns + (s.nth * r.step_ns))
+                                from unnest(w.starts) with ordinality s (at_ns, nth)
+                            )
+                        ),
+                        t.clock_ns + r.slack_ns + r.step_ns
+                    ) as full_ns
+                from (
+                    select
+                        (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000 as now_ns,
+                        (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns
+                ) t
+                left join dibs.rate r on r.queue = $1 and r.group_key = w.group_key
+                offset 0
+            ) b
+        ) p,
+        -- }
         lateral (
             select count(*) as held, count(*) filter (where j.token is null) as idle
             from dibs.job j
-            where j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
+            where
+                -- for rates of groups {
+                w.named and
+                -- }
+                j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
         ) h,
         lateral (
             select array_agg(j.id) as ids
@@ -152,7 +165,7 @@ with woken as (
                 and j.token is null
                 and (
                     -- for rates of groups {
-                    h.idle > p.free or
+                    h.idle > p.may_start or
                     -- }
                     h.held > coalesce(l.places, q.group_limit) or j.run_at > statement_timestamp() or exists (
                     select
@@ -171,64 +184,60 @@ with woken as (
                 for no key update skip locked
             ) x
         ) u
-), ranked as materialized (
-    select
-        n.group_key,
-        c.id,
-        c.blocked,
-        c.stays and row_number() over (partition by n.group_key order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= case when c.started then n.most else n.free end as wanted
-    from named n,
+), decided as materialized (
+    select n.*, d.*
+    from counted n,
         lateral (
             select
-                j.id,
-                false as blocked,
-                j.priority,
-                j.run_at,
-                n.strict and j.attempt > 0 as started,
-                n.strict or j.run_at <= statement_timestamp() as stays
-            from dibs.job j
-            where j.id = any (n.ids)
-            union all
-            select b.id, true, b.priority, b.run_at, false, true
+                count(*) filter (where r.wanted) as wanted,
+                -- for rates of groups {
+                count(*) filter (where not r.wanted and not r.blocked) as displaced,
+                -- }
+                count(*) filter (where r.wanted and r.blocked) as taken,
+                array_agg(r.id) filter (where r.wanted = r.blocked) as moving
             from (
-                select j.id, j.priority, j.run_at
-                from dibs.job j
-                where j.queue = $1 and j.group_key = n.group_key and j.gate = 1
-                order by j.priority, j.run_at, j.id
-                limit n.free
-                for no key update skip locked
-            ) b
-        ) c
+                select
+                    c.id,
+                    c.blocked,
+                    c.stays and row_number() over (order by c.stays desc, c.started desc, c.priority, c.run_at, c.id) <= case when c.started then n.most else n.free end as wanted
+                from (
+                    select
+                        j.id,
+                        false as blocked,
+                        j.priority,
+                        j.run_at,
+                        n.strict and j.attempt > 0 as started,
+                        n.strict or j.run_at <= statement_timestamp() as stays
+                    from dibs.job j
+                    where j.id = any (n.ids)
+                    union all
+                    select b.id, true, b.priority, b.run_at, false, true
+                    from (
+                        select j.id, j.priority, j.run_at
+                        from dibs.job j
+                        where j.queue = $1 and j.group_key = n.group_key and j.gate = 1
+                        order by j.priority, j.run_at, j.id
+                        limit n.free
+                        for no key update skip locked
+                    ) b
+                ) c
+            ) r
+        ) d
 ), moved as (
     update dibs.job
     set gate = case when gate = 1 then 0 when run_at <= statement_timestamp() then 1 else 2 end
-    where id = any (array(select id from ranked where blocked = wanted)) and gate::int in (0, 1, 3) and token is null
+    where id = any (array(select unnest(moving) from decided)) and gate::int in (0, 1, 3) and token is null
     returning gate
 ), again as (
     insert into dibs.wake (queue, group_key)
-    select $1, g.group_key
-    from (
-        select group_key, sum(free) as free, sum(taken) as taken, bool_or(busy) as busy
-        from (
-            select group_key, free, 0 as taken, busy
-            from named
-            union all
-            select group_key, -1, blocked::int, false
-            from ranked
-            where wanted
-        ) x
-        group by group_key
-    ) g
-    where g.busy
-        or g.free > 0 and (
-            select count(*)
-            from (
-                select 1
-                from dibs.job j
-                where j.queue = $1 and j.group_key = g.group_key and j.gate = 1
-                limit g.taken + 1
-            ) b
-        ) > g.taken
+    select $1, d.group_key
+    from decided d
+    where d.busy or d.free > d.wanted and exists (
+        select
+        from dibs.job j
+        where j.queue = $1 and j.group_key = d.group_key and j.gate = 1
+        offset d.taken
+    )
 -- for rates of groups {
 ), changed as (
     update dibs.rate r
@@ -242,39 +251,22 @@ with woken as (
         end
     from (
         select
-            b.group_key,
-            b.full_ns,
-            b.now_ns / 1000 as now_us,
-            i.group_key is not null as named,
-            i.waits,
-            (b.now_ns + greatest(b.owed_ns + ((i.idle - 1) * b.step_ns) - b.slack_ns, 0) + 999) / 1000 as all_us,
-            (b.now_ns + greatest(b.owed_ns + (i.idle * b.step_ns) - b.slack_ns, 0) + 999) / 1000 as more_us
-        from bucket b
-        left join (
-            select
-                n.group_key,
-                n.kept + n.wanted as idle,
-                n.room > n.wanted and (n.displaced > 0 or exists (
-                    select
-                    from dibs.job j
-                    where j.queue = $1 and j.group_key = n.group_key and j.gate = 1
-                    offset n.taken
-                )) as waits
-            from (
+            d.rate_row,
+            d.full_ns,
+            d.named,
+            d.now_ns / 1000 as now_us,
+            (d.now_ns + greatest(d.owed_ns + ((d.kept + d.wanted - 1) * d.step_ns) - d.slack_ns, 0) + 999) / 1000 as all_us,
+            (d.now_ns + greatest(d.owed_ns + ((d.kept + d.wanted) * d.step_ns) - d.slack_ns, 0) + 999) / 1000 as more_us,
+            d.room > d.wanted and (d.displaced > 0 or exists (
                 select
-                    n.group_key,
-                    n.kept,
-                    n.room,
-                    count(*) filter (where r.wanted) as wanted,
-                    count(*) filter (where r.wanted and r.blocked) as taken,
-                    count(*) filter (where not r.wanted and not r.blocked) as displaced
-                from named n
-                left join ranked r on r.group_key = n.group_key
-                group by n.group_key, n.kept, n.room
-            ) n
-        ) i on i.group_key = b.group_key
+                from dibs.job j
+                where j.queue = $1 and j.group_key = d.group_key and j.gate = 1
+                offset d.taken
+            )) as waits
+        from decided d
+        where d.rate_row is not null
     ) b
-    where r.queue = $1 and r.group_key = b.group_key
+    where r.ctid = b.rate_row
 -- }
 )
 insert into dibs.tally (queue, waiting, blocked)

@@ -17,7 +17,17 @@ with found as materialized (
     from unnest($1::text[], $2::text[], $3::text[]) with ordinality as n (queue, unique_key, period_key, ord)
 )
 select f.ord, j.id, j.created_at, j.run_at
-from found f
-join dibs.job j on j.id = any (array[f.id]) and j.token is null and (j.unique_held or f.period_key is not null)
-order by j.id
-for no key update of j
+from (
+    select ord, period_key, id
+    from found
+    where id is not null
+    order by id
+    offset 0
+) f
+cross join lateral (
+    select h.id, h.created_at, h.run_at
+    from dibs.job h
+    where h.id = f.id and h.token is null and (h.unique_held or f.period_key is not null)
+    offset 0
+    for no key update
+) j

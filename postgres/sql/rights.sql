@@ -12,6 +12,8 @@ with needed (name, kind, rights) as (
         ('wake_list', 'r', array['select', 'insert', 'update', 'delete']),
         ('tally', 'r', array['select', 'insert', 'update', 'delete']),
         ('queue', 'r', array['select', 'insert', 'update']),
+        ('rate', 'r', array['select', 'insert', 'update', 'delete']),
+        ('start', 'r', array['select', 'insert', 'delete']),
         ('turn', 'r', array['select', 'insert', 'update', 'delete']),
         ('unique_window', 'r', array['select', 'insert', 'update', 'delete']),
         ('schedule', 'r', array['select', 'insert', 'update', 'delete']),
