@@ -167,7 +167,7 @@ func TestAFinishDoesNotWaitForAnAdmission(t *testing.T) {
 	lists := b.begin()
 	_, err = lists.Exec(b.ctx, "select from dibs.wake_list for update")
 	b.must(err)
-	barrier := b.barrier(b.Store, "admit", "from named\n", "from (select named.*, pg_advisory_xact_lock(1) from named) named\n")
+	barrier := b.barrier(b.Store, "admit", "from decided d\n    where d.busy", "from (select decided.*, pg_advisory_xact_lock(1) from decided) d\n    where d.busy")
 	admitted := b.beside(1, func() error {
 		_, err := b.Sweep(b.ctx)
 		return err
