@@ -17,21 +17,30 @@ func (b *Bench) Groups() []Workload {
 		name  string
 		rate  int // jobs/s, an estimate for Takes
 		group func(i int) string
+		rates int // so many groups have a rate, which holds up no job of this workload
 	}{
-		{"6,000 groups", 8000, func(i int) string { return fmt.Sprint(i % 6000) }},
+		{"6,000 groups", 8000, func(i int) string { return fmt.Sprint(i % 6000) }, 0},
 		{"half of the jobs in 6,000 groups", 8000, func(i int) string {
 			if i%2 == 0 {
 				return ""
 			}
 			return fmt.Sprint(i / 2 % 6000)
-		}},
-		{"10 hot groups", 2000, func(i int) string { return fmt.Sprint(i % 10) }},
+		}, 0},
+		{"10 hot groups", 2000, func(i int) string { return fmt.Sprint(i % 10) }, 0},
+		{"10,000 groups", 8000, func(i int) string { return fmt.Sprint(i % 10_000) }, 0},
+		{"10,000 groups with rates", 4000, func(i int) string { return fmt.Sprint(i % 10_000) }, 10_000},
 	} {
 		for _, drainer := range []string{drainClaimers, drainWorker} {
 			list = append(list, Workload{
 				ID: "W7", Name: c.name + ", " + drainer, Rows: throughput(), Conns: conns(1, b.Pool), Takes: timeFor(b.Count(groupJobs), c.rate),
 				Run: func(ctx context.Context, b *Bench, p Product) (Measured, error) {
 					return b.withDibs(ctx, p, func(o *opened, db dibs.Database) (Measured, error) {
+						for i := range c.rates {
+							change := dibs.GroupChange{Rate: &dibs.Rate{N: 10_000, Per: time.Second}}
+							if err := db.SetGroup(ctx, dibs.DefaultQueue, fmt.Sprint(i), change); err != nil {
+								return Measured{}, err
+							}
+						}
 						return b.grouped(ctx, o, db, c.group, drainer == drainWorker)
 					})
 				},

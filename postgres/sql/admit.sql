@@ -65,36 +65,72 @@ with woken as (
     where queue = $1 and held_until <= statement_timestamp() and current_setting('dibs_turn.admit', true) = 'true'
     order by held_until
     limit 500
+), clock as materialized (
+    select
+        (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000 as now_ns,
+        (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns
 -- }
 ), met as materialized (
     select
         -- for rates of groups {
-        bool_or(m.named) as named,
-        array_agg(m.at_ns order by m.at_ns desc) filter (where m.at_ns is not null) as starts,
+        m.named,
+        r.ctid as rate_row,
+        r.step_ns,
+        r.slack_ns,
+        t.now_ns,
+        least(
+            greatest(
+                r.full_ns + (coalesce(cardinality(m.starts), 0) * r.step_ns),
+                case cardinality(m.starts)
+                    when 1 then m.starts[1] + r.step_ns
+                    else (
+                        select max(s.at_ns + (s.nth * r.step_ns))
+                        from unnest(m.starts) with ordinality s (at_ns, nth)
+                    )
+                end
+            ),
+            t.clock_ns + r.slack_ns + r.step_ns
+        ) as full_ns,
         -- }
         m.group_key
     from (
-        select group_key, true as named, null::bigint as at_ns
-        from woken
-        union all
-        select unnest(groups), true, null
-        from listed
-        -- for rates of groups {
-        union all
-        select group_key, true, null
-        from paced
-        union all
-        select unnest(groups), false, at_ns
-        from begun
-        -- }
+        select
+            -- for rates of groups {
+            bool_or(m.named) as named,
+            array_agg(m.at_ns order by m.at_ns desc) filter (where m.at_ns is not null) as starts,
+            -- }
+            m.group_key
+        from (
+            select group_key, true as named, null::bigint as at_ns
+            from woken
+            union all
+            select unnest(groups), true, null
+            from listed
+            -- for rates of groups {
+            union all
+            select group_key, true, null
+            from paced
+            union all
+            select unnest(groups), false, at_ns
+            from begun
+            -- }
+        ) m
+        group by m.group_key
     ) m
-    group by m.group_key
+    -- for rates of groups {
+    cross join clock t
+    left join dibs.rate r on r.queue = $1 and r.group_key = m.group_key
+    -- }
 ), counted as materialized (
     select
         w.group_key,
         -- for rates of groups {
-        w.named,
-        p.*,
+        w.rate_row,
+        w.step_ns,
+        w.slack_ns,
+        w.now_ns,
+        w.full_ns,
+        p.owed_ns,
         h.idle - u.n as kept,
         greatest(coalesce(l.places, q.group_limit) - h.held + u.n, 0) as room,
         -- }
@@ -103,13 +139,13 @@ with woken as (
         u.ids,
         greatest(least(
             -- for rates of groups {
-            (p.slack_ns / p.step_ns) + 1 - h.idle + u.n,
+            (w.slack_ns / w.step_ns) + 1 - h.idle + u.n,
             -- }
             coalesce(l.places, q.group_limit) - h.held + u.n
         ), 0) as most,
         greatest(least(
             -- for rates of groups {
-            case when w.named then p.may_start - h.idle + u.n else 0 end,
+            p.may_start - h.idle + u.n,
             -- }
             coalesce(l.places, q.group_limit) - h.held + u.n
         ), 0) as free
@@ -119,43 +155,14 @@ with woken as (
         -- for rates of groups {
         lateral (
             select
-                b.*,
-                greatest(b.full_ns - b.now_ns, 0) as owed_ns,
-                case when (b.full_ns - b.now_ns) > b.slack_ns then 0 else ((b.slack_ns - greatest(b.full_ns - b.now_ns, 0)) / b.step_ns) + 1 end as may_start
-            from (
-                select
-                    t.now_ns,
-                    r.ctid as rate_row,
-                    r.step_ns,
-                    r.slack_ns,
-                    least(
-                        greatest(
-                            r.full_ns + (coalesce(cardinality(w.starts), 0) * r.step_ns),
-                            (
-                                select max(s.at_ns + (s.nth * r.step_ns))
-                                from unnest(w.starts) with ordinality s (at_ns, nth)
-                            )
-                        ),
-                        t.clock_ns + r.slack_ns + r.step_ns
-                    ) as full_ns
-                from (
-                    select
-                        (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000 as now_ns,
-                        (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns
-                ) t
-                left join dibs.rate r on r.queue = $1 and r.group_key = w.group_key
-                offset 0
-            ) b
+                greatest(w.full_ns - w.now_ns, 0) as owed_ns,
+                case when (w.full_ns - w.now_ns) > w.slack_ns then 0 else ((w.slack_ns - greatest(w.full_ns - w.now_ns, 0)) / w.step_ns) + 1 end as may_start
         ) p,
         -- }
         lateral (
             select count(*) as held, count(*) filter (where j.token is null) as idle
             from dibs.job j
-            where
-                -- for rates of groups {
-                w.named and
-                -- }
-                j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
+            where j.queue = $1 and j.group_key = w.group_key and j.gate in (0, 3) and j.group_key is not null
         ) h,
         lateral (
             select array_agg(j.id) as ids
@@ -184,6 +191,9 @@ with woken as (
                 for no key update skip locked
             ) x
         ) u
+    -- for rates of groups {
+    where w.named
+    -- }
 ), decided as materialized (
     select n.*, d.*
     from counted n,
@@ -239,13 +249,17 @@ with woken as (
         offset d.taken
     )
 -- for rates of groups {
+), paid as (
+    update dibs.rate r
+    set full_ns = m.full_ns
+    from met m
+    where r.ctid = m.rate_row and not m.named
 ), changed as (
     update dibs.rate r
     set
         full_ns = b.full_ns,
-        not_before = case when b.named then to_timestamp(0) + (b.all_us * interval '1 microsecond') else r.not_before end,
+        not_before = to_timestamp(0) + (b.all_us * interval '1 microsecond'),
         held_until = case
-            when not b.named then r.held_until
             when b.waits and b.more_us > b.now_us then to_timestamp(0) + (b.more_us * interval '1 microsecond')
             when b.all_us > b.now_us then to_timestamp(0) + (b.all_us * interval '1 microsecond')
         end
@@ -253,7 +267,6 @@ with woken as (
         select
             d.rate_row,
             d.full_ns,
-            d.named,
             d.now_ns / 1000 as now_us,
             (d.now_ns + greatest(d.owed_ns + ((d.kept + d.wanted - 1) * d.step_ns) - d.slack_ns, 0) + 999) / 1000 as all_us,
             (d.now_ns + greatest(d.owed_ns + ((d.kept + d.wanted) * d.step_ns) - d.slack_ns, 0) + 999) / 1000 as more_us,

@@ -7,7 +7,7 @@
 --   row. What the row owes more than a whole filling, from a slower rate or a clock that was
 --   ahead, is dropped even if no job was claimed: it counts from now. For groups it appends a row, which waits for nobody; admit.sql reads it.
 with taken as materialized (
-    select j.group_key, (extract(epoch from j.claimed_at) * 1000000)::bigint * 1000 as at_ns
+    select j.group_key, j.claimed_at
     from dibs.claim c, unnest(c.ids) as i (id), dibs.job j
     where c.token = $2 and j.id = any (array[i.id])
 ), spent as (
@@ -19,7 +19,7 @@ with taken as materialized (
         to_timestamp(0) + (((t.at_ns + greatest(b.owed_ns - $4, 0) + 999) / 1000) * interval '1 microsecond')
     from (
         select
-            coalesce(max(at_ns), (extract(epoch from statement_timestamp()) * 1000000)::bigint * 1000) as at_ns,
+            (extract(epoch from coalesce(max(claimed_at), statement_timestamp())) * 1000000)::bigint * 1000 as at_ns,
             (extract(epoch from clock_timestamp()) * 1000000)::bigint * 1000 as clock_ns,
             count(*) as n
         from taken
@@ -34,7 +34,7 @@ with taken as materialized (
     returning not_before
 ), begun as (
     insert into dibs.start (queue, at_ns, groups)
-    select $1, max(t.at_ns), array_agg(t.group_key)
+    select $1, (extract(epoch from max(t.claimed_at)) * 1000000)::bigint * 1000, array_agg(t.group_key)
     from taken t
     where t.group_key is not null and exists (
         select
