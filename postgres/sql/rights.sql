@@ -13,7 +13,7 @@ with needed (name, kind, rights) as (
         ('tally', 'r', array['select', 'insert', 'update', 'delete']),
         ('queue', 'r', array['select', 'insert', 'update']),
         ('rate', 'r', array['select', 'insert', 'update', 'delete']),
-        ('start', 'r', array['select', 'insert', 'delete']),
+        ('start', 'r', array['select', 'insert', 'update', 'delete']),
         ('turn', 'r', array['select', 'insert', 'update', 'delete']),
         ('unique_window', 'r', array['select', 'insert', 'update', 'delete']),
         ('schedule', 'r', array['select', 'insert', 'update', 'delete']),
