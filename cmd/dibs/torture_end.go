@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/torture"
@@ -19,26 +16,10 @@ import (
 // secondInterrupt returns a channel that the second interrupt closes. The first one ends the
 // command's context; a third one kills.
 func secondInterrupt() (second <-chan struct{}, stop func()) {
-	signals, over, given := make(chan os.Signal, 2), make(chan struct{}), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	go func() {
-		defer signal.Stop(signals)
-		var last time.Time
-		for n := 0; n < 2; {
-			select {
-			case <-signals:
-			case <-over:
-				return
-			}
-			// Some programs signal a process and also its group: that counts as one interrupt.
-			if time.Since(last) > 500*time.Millisecond {
-				n++
-			}
-			last = time.Now()
-		}
-		close(given)
-	}()
-	return given, func() { close(over) }
+	given := make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
+	secondSignal(ctx, func() { close(given) })
+	return given, stop
 }
 
 // untortured reports why there is nothing to judge, and what was left behind.

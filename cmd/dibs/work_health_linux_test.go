@@ -67,6 +67,9 @@ func (c *cli) becomes(at string, ready int, words string) {
 	}
 }
 
+// betweenSignals is more than secondSignal waits for a signal that belongs to the first.
+const betweenSignals = 700 * time.Millisecond
+
 func TestWorkIsLiveButNotReadyWhileTheDatabaseIsAwayOrItStops(t *testing.T) {
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -83,6 +86,9 @@ func TestWorkIsLiveButNotReadyWhileTheDatabaseIsAwayOrItStops(t *testing.T) {
 	c.ok("enqueue", "r")
 	p.begun()
 	w.signal(syscall.SIGTERM)
+	w.signal(syscall.SIGTERM) // timeout(1) sends two: they count as one
+	c.becomes(at, http.StatusServiceUnavailable, "shutting down")
+	time.Sleep(betweenSignals)
 	c.becomes(at, http.StatusServiceUnavailable, "shutting down")
 	w.signal(syscall.SIGTERM)
 	p.gone()
@@ -102,6 +108,7 @@ func TestWorkEndsAtTheSecondSignalThoughTheDatabaseIsAway(t *testing.T) {
 	server.Kill()
 	w.signal(syscall.SIGTERM)
 	w.says("worker stopping")
+	time.Sleep(betweenSignals)
 	w.signal(syscall.SIGTERM)
 	p.gone()
 	w.says("outcomes could not be written; their jobs run again when their leases end: 1 (")

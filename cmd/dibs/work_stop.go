@@ -17,20 +17,28 @@ import (
 // errSecondSignal is why the worker did not wait for its programs.
 var errSecondSignal = errors.New("stopped by a second signal; jobs whose programs were running are given back, or run again when their leases end")
 
-// secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP. The first one ends the
-// command's context.
+// secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP, in a goroutine that ends with
+// ctx. The first one ends the command's context. Some programs signal a process and then its
+// group, as timeout(1) does: what comes within half a second counts as one.
 func secondSignal(ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
-	for range 2 {
-		select {
-		case <-signals:
-		case <-ctx.Done():
-			return
+	go func() {
+		defer signal.Stop(signals)
+		var last time.Time
+		for n := 0; n < 2; {
+			select {
+			case <-signals:
+			case <-ctx.Done():
+				return
+			}
+			if time.Since(last) > 500*time.Millisecond {
+				n++
+			}
+			last = time.Now()
 		}
-	}
-	stop()
+		stop()
+	}()
 }
 
 // healthServer tells supervisors over HTTP how the worker is.
