@@ -12,7 +12,7 @@ import "time"
 // Starts that were not needed are saved up, Burst of them at most. With a Burst below 3 % of an
 // N of 25 or more, up to 3 % of the rate make up for the moments by which workers are late.
 type Rate struct {
-	N     int           `json:"n"`     // 0: no limit; at most one per microsecond
+	N     int           `json:"n"`     // 0: no limit; at most one per microsecond, and 1,000,000,000
 	Per   time.Duration `json:"per"`   // 1 s to 31 days
 	Burst int           `json:"burst"` // 0 or more; at this rate it must take at most ten years
 }

@@ -79,8 +79,8 @@ type Schedules interface {
 	// spec, zone and start are as before, the next tick is too; else ticks come from now on, and
 	// one that has come without a job yet is dropped.
 	SetSchedule(ctx context.Context, s Schedule) (Schedule, error)
-	// ChangeSchedule has f change a schedule, and stores and returns the result. f may be
-	// called several times. A schedule that is no longer paused goes on with its next tick
+	// ChangeSchedule has f change a schedule, and stores and returns the result. If the schedule
+	// changes meanwhile, f is called again with what it is then. A schedule that is no longer paused goes on with its next tick
 	// from now.
 	ChangeSchedule(ctx context.Context, name string, f func(*Schedule)) (Schedule, error)
 	// SetSchedules makes an owner's schedules those of the list: new ones are made, different

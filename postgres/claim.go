@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -238,8 +237,8 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 			return err
 		},
 	}
-	var held time.Duration
-	steps = append(steps, s.underRates(q, row.token, claim, &held)...)
+	var rates paced
+	steps = append(steps, s.underRates(q, row.token, claim, &rates)...)
 	if err = c.run(ctx, append(c.clockSteps(s), steps...)...); err != nil {
 		return claimResult{}, err
 	}
@@ -249,9 +248,7 @@ func (s *Store) claimStatement(ctx context.Context, q queueRow, r dibs.ClaimRequ
 	case got.upToDate:
 		lanes.turnHeld()
 	}
-	if held > 0 && len(got.jobs) < r.N {
-		s.ringWhenFree(q.Name, held)
-	}
+	s.ringAfter(q.Name, rates, len(got.jobs), r.N)
 	return got, nil
 }
 

@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,9 +14,16 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
+// paced is what rates let a claim do.
+type paced struct {
+	free int           // so many jobs may start by the queue's rate
+	held time.Duration // jobs are held up for so long, if that is known
+}
+
 // underRates is a claim from a queue that may have rates: what they let start is reckoned
-// before it, and counted after it. held becomes how long jobs are held up, if that is known.
-func (s *Store) underRates(q queueRow, token dibs.Token, claim step, held *time.Duration) []step {
+// before it, and counted after it.
+func (s *Store) underRates(q queueRow, token dibs.Token, claim step, p *paced) []step {
+	p.free = math.MaxInt
 	if q.Rate.N == 0 && !q.groupRates {
 		return []step{claim}
 	}
@@ -25,14 +34,34 @@ func (s *Store) underRates(q queueRow, token dibs.Token, claim step, held *time.
 		row: func(scan func(...any) error) error {
 			var after pgtype.Int8
 			err := scan(&after)
-			*held = us(after.Int64)
+			p.held = us(after.Int64)
 			return err
 		},
 	}
 	if q.Rate.N == 0 {
 		return []step{claim, spent}
 	}
-	return []step{{sql: s.sql.get("rate_free"), args: []any{q.Name, b.Step, b.Slack}}, claim, spent}
+	free := step{
+		sql:  s.sql.get("rate_free"),
+		args: []any{q.Name, b.Step, b.Slack},
+		row: func(scan func(...any) error) error {
+			var text string
+			err := scan(&text)
+			if err == nil {
+				p.free, err = strconv.Atoi(text)
+			}
+			return err
+		},
+	}
+	return []step{free, claim, spent}
+}
+
+// ringAfter has a queue claimed from again when its rates let jobs start of which this claim
+// got too few. If the queue's rate cut the claim short, jobs may start by now.
+func (s *Store) ringAfter(queue string, p paced, got, wanted int) {
+	if got < wanted && (p.held > 0 || got >= p.free) && p.held <= farRing {
+		s.bell.ringLater(queue, max(p.held, nearRing))
+	}
 }
 
 // A claim of jobs held up by a rate is made again when they may start: within farRing, since
@@ -41,12 +70,6 @@ const (
 	nearRing = 3 * time.Millisecond
 	farRing  = 2 * time.Second
 )
-
-func (s *Store) ringWhenFree(queue string, after time.Duration) {
-	if after <= farRing {
-		s.bell.ringLater(queue, max(after, nearRing))
-	}
-}
 
 // SetGroup implements dibs.Admin.
 func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupChange) error {

@@ -3,7 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -125,15 +127,47 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 	if f == nil {
 		return dibs.Schedule{}, &dibs.InvalidError{Field: "f", Reason: "is nil; give the function that changes the schedule"}
 	}
-	return s.changeSchedule(ctx, "change schedule", name, func(old *dibs.Schedule) (dibs.Schedule, error) {
-		if old == nil {
-			return dibs.Schedule{}, unknownSchedule(name)
+	for range scheduleRounds {
+		next, seen, err := s.schedule(ctx, name)
+		if err != nil {
+			return dibs.Schedule{}, err
 		}
-		next := *old
-		f(&next)
+		f(&next) // it may take long, or call the store: nothing is locked
 		next.Name = name
-		return next, nil
-	})
+		after, err := s.changeSchedule(ctx, "change schedule", name, func(old *dibs.Schedule) (dibs.Schedule, error) {
+			if old == nil || !reflect.DeepEqual(*old, seen) {
+				return dibs.Schedule{}, errScheduleChanged
+			}
+			return next, nil
+		})
+		if !errors.Is(err, errScheduleChanged) {
+			return after, err
+		}
+	}
+	return dibs.Schedule{}, checks.Failed("change schedule "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
+}
+
+// scheduleRounds is how often a change is made again because somebody else, or a tick, has
+// changed the schedule meanwhile.
+const scheduleRounds = 200
+
+var errScheduleChanged = errors.New("the schedule has changed")
+
+// schedule reads a schedule twice: the one may be changed, the other says what it was.
+func (s *Store) schedule(ctx context.Context, name string) (first, second dibs.Schedule, err error) {
+	found := false
+	err = s.read(ctx, "schedules", func(rows *sql.Rows) error {
+		found = true
+		if first, _, err = scanSchedule(rows); err != nil {
+			return err
+		}
+		second, _, err = scanSchedule(rows)
+		return err
+	}, name)
+	if err == nil && !found {
+		err = unknownSchedule(name)
+	}
+	return first, second, wrap("change schedule", err)
 }
 
 func unknownSchedule(name string) error {

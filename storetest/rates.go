@@ -24,6 +24,7 @@ var rateCases = []oneCase{
 	{"in a strict queue a job keeps its place while its rate holds it up", rateStrict},
 	{"in a strict queue no more jobs keep their places than may start at once", rateStrictPlaces},
 	{"a group that waits for its rate goes on by itself", rateGroupGoesOn},
+	{"a claim that a queue's rate cut short is made again", rateWakes},
 	{"settings of groups are listed", rateList},
 	{"no window has more, whoever claims, fails and crashes", rateRace},
 	{"no window of a group has more, whoever claims, fails and crashes", rateGroupRace},
@@ -314,13 +315,13 @@ func rateList(t *test) {
 	t.must(err)
 	equal(t, "groups of an unknown queue", len(got), 0)
 	for field, r := range map[string]dibs.Rate{
-		"rate.n": {N: -1}, "rate.per": {N: 1}, "rate.burst": {N: 1, Per: time.Second, Burst: -1},
+		"rate.n": {N: -1}, "rate.per": {N: 1}, "rate.burst": {N: 1_000_000, Per: time.Second, Burst: 1_000_000_001},
 	} {
 		_, err := t.db.SetQueue(t.ctx, "q", dibs.QueueChange{Rate: &r})
 		invalid(t, err, field)
 		invalid(t, t.db.SetGroup(t.ctx, "q", "b", dibs.GroupChange{Rate: &r}), field)
 	}
-	for _, r := range []dibs.Rate{{Burst: 1}, {Per: time.Second}, {N: 1_000_001, Per: time.Second}} {
+	for _, r := range []dibs.Rate{{Burst: 1}, {Per: time.Second}, {N: 1_000_001, Per: time.Second}, {N: 1 << 31, Per: 24 * time.Hour}} {
 		_, err := t.db.SetQueue(t.ctx, "q", dibs.QueueChange{Rate: &r})
 		invalid(t, err, "rate.n")
 	}

@@ -133,3 +133,25 @@ func rateSetAmidClaims(t *test) {
 		t.Fatalf("%d jobs were claimed by calls that began after the rate was set, want at most 1", after)
 	}
 }
+
+// rateWakes claims only when it is woken, from a queue that lets the next job start at about the
+// time of the claim.
+func rateWakes(t *test) {
+	t.setRate(dibs.DefaultQueue, "", &dibs.Rate{N: 2000, Per: time.Second})
+	wake, stop := t.db.Wakeups(dibs.DefaultQueue)
+	defer stop()
+	const n, most = 1500, 100
+	t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	for done := 0; done < n; {
+		jobs := t.claim(dibs.ClaimRequest{N: most})
+		t.complete(jobs...)
+		if done += len(jobs); done == n || len(jobs) == most {
+			continue
+		}
+		select {
+		case <-wake:
+		case <-time.After(time.Minute):
+			t.Fatalf("nobody was woken after %d of %d jobs", done, n)
+		}
+	}
+}

@@ -32,6 +32,7 @@ var scheduleCases = []oneCase{
 	{"the schedules of an owner become those of a list", ownersList},
 	{"a list that breaks a rule changes nothing", badLists},
 	{"changes made at the same time are both made", changesAtOnce},
+	{"the function that changes one may call the store, and panic", changeCalls},
 }
 
 // setSchedule sets a schedule of which no tick is missed, however slow the machine is, unless

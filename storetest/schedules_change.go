@@ -255,3 +255,16 @@ func changesAtOnce(t *test) {
 	})
 	equal(t, "schedules", len(t.schedules()), 3)
 }
+
+// changeCalls has the function that changes a schedule call the store, and panic.
+func changeCalls(t *test) {
+	t.setSchedule(dibs.Schedule{Name: "s", Spec: "every 1h", Queue: "q"})
+	t.changeSchedule("s", func(s *dibs.Schedule) { s.MaxAttempts = int(t.enqueue(dibs.NewJob{Kind: "k"})[0]) })
+	equal(t, "attempts", t.schedule("s").MaxAttempts, 1)
+	func() {
+		defer func() { equal(t, "recovered", recover(), any("oops")) }()
+		t.changeSchedule("s", func(*dibs.Schedule) { panic("oops") })
+	}()
+	t.changeSchedule("s", func(s *dibs.Schedule) { s.MaxAttempts = 7 })
+	equal(t, "attempts", t.schedule("s").MaxAttempts, 7)
+}

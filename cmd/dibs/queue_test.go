@@ -123,7 +123,7 @@ func TestQueueRates(t *testing.T) {
 			{"--rate 5/fortnight", "fortnight"},
 			{"--rate 5/1ms", "rate.per: must be 1s to 31 days, got 1ms"},
 			{"--rate -5/s", "rate.n: must be 0 (no limit) or more, got -5"},
-			{"--rate 5/s --burst -1", "rate.burst: must be 0 or more, got -1"},
+			{"--rate 5/s --burst -1", "rate.burst: must be 0 to 1000000000, got -1"},
 			{"--burst 2", "rate.n: is 0"},
 			{"--group a", "must be GROUP=LIMIT"},
 			{"--group a --rate 2000000/s", "rate.n: must be at most one per microsecond"},

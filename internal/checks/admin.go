@@ -140,9 +140,10 @@ func GroupLimit(field string, n, least int) error {
 
 // Limits of a rate. Its bucket (package bucket) counts in nanoseconds.
 const (
-	leastPer  = time.Second
-	mostPer   = 31 * 24 * time.Hour
-	mostBurst = 10 * 365 * 24 * time.Hour // how long saving up may take
+	leastPer   = time.Second
+	mostPer    = 31 * 24 * time.Hour
+	mostStarts = 1_000_000_000             // in a period, or in a burst
+	mostBurst  = 10 * 365 * 24 * time.Hour // how long saving up may take
 )
 
 // Rate checks a rate.
@@ -158,8 +159,10 @@ func Rate(r dibs.Rate) error {
 		return invalid("rate.per", "must be %v to 31 days, got %v", leastPer, r.Per)
 	case int64(r.N) > r.Per.Microseconds():
 		return invalid("rate.n", "must be at most one per microsecond, got %d in %v", r.N, r.Per)
-	case r.Burst < 0:
-		return invalid("rate.burst", "must be 0 or more, got %d", r.Burst)
+	case r.N > mostStarts:
+		return invalid("rate.n", "must be at most %d, got %d; give a shorter period", mostStarts, r.N)
+	case r.Burst < 0 || r.Burst > mostStarts:
+		return invalid("rate.burst", "must be 0 to %d, got %d", mostStarts, r.Burst)
 	case float64(r.Burst)*float64(r.Per)/float64(r.N) > float64(mostBurst):
 		return invalid("rate.burst", "must be saved up within ten years at this rate, got %d", r.Burst)
 	}
