@@ -103,6 +103,8 @@ type QueueStats struct {
 	Paused bool   `json:"paused"`
 	// HeldUntil is when the queue's rate lets the next job start, if that is not now; else zero.
 	HeldUntil time.Time `json:"held_until,omitzero"`
+	// HeldGroups counts the groups whose rates hold jobs up, as far as 1,000.
+	HeldGroups int64 `json:"held_groups,omitempty"`
 
 	Waiting   int64 `json:"waiting"`   // due or not, unclaimed, not blocked
 	Scheduled int64 `json:"scheduled"` // waiting jobs whose RunAt has not come, up to ScheduledCap

@@ -137,12 +137,15 @@ func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) 
 func (s *Store) heldStep(list *[]dibs.QueueStats) step {
 	return step{sql: s.sql.get("held_queues"), row: func(scan func(...any) error) error {
 		var queue string
-		var until time.Time
-		err := scan(&queue, &until)
+		var until pgtype.Timestamptz
+		var groups int64
+		err := scan(&queue, &until, &groups)
 		if i, ok := slices.BinarySearchFunc(*list, queue, func(q dibs.QueueStats, name string) int {
 			return strings.Compare(q.Queue, name)
 		}); ok {
-			(*list)[i].HeldUntil = until.UTC()
+			if (*list)[i].HeldGroups = groups; until.Valid {
+				(*list)[i].HeldUntil = until.Time.UTC()
+			}
 		}
 		return err
 	}}

@@ -248,10 +248,11 @@ func (s *Store) readHeld(ctx context.Context, all []dibs.QueueStats) error {
 	return s.read(ctx, "held_queues", func(rows *sql.Rows) error {
 		var name string
 		var until time.Time
-		err := rows.Scan(&name, clock{&until})
+		var groups int64
+		err := rows.Scan(&name, clock{&until}, &groups)
 		for i := range all {
 			if all[i].Queue == name {
-				all[i].HeldUntil = until
+				all[i].HeldUntil, all[i].HeldGroups = until, groups
 			}
 		}
 		return err

@@ -184,6 +184,9 @@ func rateFreeJobs(t *test) {
 	if held.State != dibs.Blocked || held.HeldUntil.Sub(first[0].ClaimedAt) < 23*time.Hour {
 		t.Fatalf("the group's next job is %s, held until %v", held.State, held.HeldUntil)
 	}
+	s := t.stats(dibs.DefaultQueue)
+	equal(t, "groups that are held", s.HeldGroups, int64(1))
+	equal(t, "the queue is not", s.HeldUntil.IsZero(), true)
 }
 
 func rateGroupPlaces(t *test) {

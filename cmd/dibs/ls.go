@@ -146,11 +146,17 @@ func (a *app) attempts(j *dibs.RawJob) string {
 	return fmt.Sprintf("%d/%d", j.Attempt-j.Excused, j.MaxAttempts)
 }
 
+// unswept is how long after its lease has ended a job counts as left behind: any worker would
+// have given it to another by then.
+const unswept = 5 * time.Second
+
 // stateTime formats the time that matters in the job's state, or "-" if the table does not know it.
 func stateTime(now time.Time, j *dibs.RawJob) string {
 	switch {
 	case j.State == dibs.Running && j.ClaimedAt.IsZero(), j.State.Final() && j.FinishedAt.IsZero(), j.State == dibs.Waiting && j.RunAt.IsZero():
 		return "-"
+	case j.State == dibs.Running && !j.LeaseUntil.IsZero() && now.Sub(j.LeaseUntil) > unswept:
+		return "lease ended " + since(now, j.LeaseUntil)
 	case j.State == dibs.Running:
 		return "for " + roughly(max(0, now.Sub(j.ClaimedAt)))
 	case j.State.Final():

@@ -55,6 +55,7 @@ type statsJSON struct {
 	Queue         string    `json:"queue"`
 	Paused        bool      `json:"paused"`
 	HeldUntil     time.Time `json:"held_until,omitzero"`
+	HeldGroups    int64     `json:"held_groups,omitempty"`
 	Waiting       int64     `json:"waiting"`
 	Scheduled     int64     `json:"scheduled"`
 	Blocked       int64     `json:"blocked"`
@@ -128,6 +129,7 @@ func statsJSONOf(s dibs.QueueStats) statsJSON {
 		Queue:         s.Queue,
 		Paused:        s.Paused,
 		HeldUntil:     s.HeldUntil,
+		HeldGroups:    s.HeldGroups,
 		Waiting:       s.Waiting,
 		Scheduled:     s.Scheduled,
 		Blocked:       s.Blocked,

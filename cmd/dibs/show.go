@@ -125,9 +125,6 @@ func (a *app) writeJob(j *dibs.RawJob, why []hold) {
 	for i, h := range why {
 		line(map[bool]string{true: "held up"}[i == 0], a.paint(yellow, h.Text))
 	}
-	if held := heldText(j.HeldUntil); held != "" {
-		line("held_until", at(j.HeldUntil)+", "+held)
-	}
 	line("claimed", at(j.ClaimedAt))
 	line("finished", at(j.FinishedAt))
 	line("worker", printable(j.Worker))

@@ -14,11 +14,13 @@ import (
 // hold is one reason why due jobs of a queue do not start.
 type hold struct {
 	Queue string `json:"queue,omitempty"` // where it is not clear of which queue
-	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy" or "group".
+	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy", "rate" or "group".
 	Reason string   `json:"reason"`
 	Kinds  []string `json:"kinds,omitempty"` // the kinds that nobody handles, for no_worker_for_kind
 	Text   string   `json:"text"`
 	short  string   // for a column
+
+	ofGroups bool // it concerns some groups of the queue
 }
 
 // holder reads what the reasons depend on.
@@ -73,8 +75,9 @@ func readWhy(ctx context.Context, read holder, stats []dibs.QueueStats) (w why, 
 	return w, nil
 }
 
-// held reports whether jobs of a queue could run by their start time, and do not.
-func held(s dibs.QueueStats) bool { return due(s) > 0 || s.Blocked > 0 }
+// held reports whether jobs of a queue could run by their start time, and do not, or do so only
+// by the count: their worker may have been lost.
+func held(s dibs.QueueStats) bool { return due(s) > 0 || s.Blocked > 0 || s.Running > 0 }
 
 // due counts the due jobs, or 1 if they cannot be counted.
 func due(s dibs.QueueStats) int64 {
@@ -109,6 +112,12 @@ func (w *why) of(s dibs.QueueStats) (list []hold) {
 		return nil
 	}
 	add := func(h hold) { list = append(list, h) }
+	if due(s) == 0 && s.Blocked == 0 {
+		if live, lost := w.workersOf(s.Queue); len(live) == 0 && len(lost) > 0 {
+			w.workerHolds(s, add)
+		}
+		return list
+	}
 	word := shellWord(s.Queue)
 	if s.Paused {
 		add(hold{Reason: "paused", short: "paused", Text: fmt.Sprintf("the queue is paused; 'dibs resume %s' lets it go on", word)})
@@ -120,8 +129,13 @@ func (w *why) of(s dibs.QueueStats) (list []hold) {
 	if text := heldText(s.HeldUntil); text != "" {
 		add(hold{Reason: "rate", short: text, Text: "the queue is " + text})
 	}
+	or := ""
+	if s.HeldGroups > 0 {
+		or = " or for its rate"
+		add(hold{Reason: "rate", short: "groups held by rate", Text: fmt.Sprintf("%s; 'dibs queue %s' lists them", verb(s.HeldGroups, "group is held by its rate", "groups are held by their rates"), word), ofGroups: true})
+	}
 	if s.Blocked > 0 {
-		add(hold{Reason: "group", short: "groups at limit", Text: fmt.Sprintf("%s for others of the same group", verb(s.Blocked, "job waits", "jobs wait"))})
+		add(hold{Reason: "group", short: "groups at limit", Text: fmt.Sprintf("%s for others of the same group%s", verb(s.Blocked, "job waits", "jobs wait"), or), ofGroups: true})
 	}
 	return list
 }
@@ -217,13 +231,16 @@ func (w *why) ofJob(j *dibs.RawJob) (list []hold) {
 		w.kinds[j.Queue] = []string{j.Kind}
 	}
 	for _, h := range w.of(w.stats[i]) {
-		switch {
-		case h.Reason == "group" && j.State != dibs.Blocked:
-			continue
-		case h.Reason == "group":
-			h.Text = fmt.Sprintf("it waits for others of its group (%d at a time)", j.GroupLimit)
+		if !h.ofGroups {
+			list = append(list, h)
 		}
-		list = append(list, h)
+	}
+	paced := heldText(j.HeldUntil)
+	switch {
+	case j.Group != "" && paced != "" && heldText(w.stats[i].HeldUntil) == "":
+		list = append(list, hold{Reason: "rate", Text: "its group is " + paced})
+	case j.State == dibs.Blocked:
+		list = append(list, hold{Reason: "group", Text: fmt.Sprintf("it waits for others of its group (%d at a time)", j.GroupLimit)})
 	}
 	return list
 }

@@ -146,6 +146,17 @@ func TestItIsSaidWhyNothingHappens(t *testing.T) {
 		if got := c.whyOf("g"); got != "group" { // another worker would not help
 			c.t.Errorf("only its group holds a job up: %q", got)
 		}
+		c.ok("queue", "h", "--create", "--group", "g=2", "--rate", "1/day")
+		c.ok("enqueue", "h", "1", "--group", "g")
+		c.ok("enqueue", "h", "1", "--group", "g")
+		c.ok("claim", "h")
+		c.ok("claim", "h")
+		if got := c.whyOf("h"); got != "rate group" {
+			c.t.Errorf("its group's rate holds a job up: %q", got)
+		}
+		if got := c.ok("ls", "h"); !strings.Contains(got, "1 group is held by its rate; 'dibs queue h' lists them") || !strings.Contains(got, "1 job waits for others of the same group or for its rate") {
+			c.t.Errorf("dibs ls writes\n%s", got)
+		}
 		all.State, w.State = dibs.WorkerStopped, dibs.WorkerStopping
 		c.put(all)
 		c.put(w)

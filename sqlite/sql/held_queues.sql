@@ -1,8 +1,21 @@
--- Purpose: list the queues whose rates let no job start now.
+-- Purpose: list the queues in which rates hold jobs up.
 -- Parameters: ?1 now.
--- Columns out: queue, when the next job may start.
+-- Columns out: queue; when the queue's rate lets the next job start, or null; how many of its
+--   groups are held up by rates of their own, as far as 1,000.
 -- Concurrency: a plain read of the transaction's snapshot.
-select r.queue, r.not_before
-from dibs_queue q
-join dibs_rate r on r.queue = q.name and r.group_key = ''
-where q.rate_n > 0 and r.not_before > ?1
+select *
+from (
+  select
+    q.name,
+    case when q.rate_n > 0 and r.not_before > ?1 then r.not_before end as held_until,
+    (select count(*) from (
+      select 1
+      from dibs_rate h
+      where q.group_rates and h.queue = q.name and h.held_until > ?1
+      limit 1000
+    )) as held_groups
+  from dibs_queue q
+  left join dibs_rate r on r.queue = q.name and r.group_key = ''
+  where q.rate_n > 0 or q.group_rates
+)
+where held_until is not null or held_groups > 0
