@@ -31,7 +31,7 @@ func TestTheHowToPagesWork(t *testing.T) {
 	command(t, here, "go", "build", "-o", bin+"/dibs", "./cmd/dibs")
 	examples := exampleCode(t)
 	for _, page := range pages {
-		dir := t.TempDir()
+		dir := module(t, here)
 		for _, m := range block.FindAllStringSubmatch(read(t, page), -1) {
 			switch language, text := m[1], m[2]; language {
 			case "go":
@@ -53,6 +53,19 @@ func TestTheHowToPagesWork(t *testing.T) {
 			}
 		}
 	}
+}
+
+// module is a stranger's module beside dibs, with a program that imports dibs/otel.
+func module(t *testing.T, here string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "app")
+	write(t, dir+"/main.go", "package main\n\nimport _ \"github.com/dibs-queue/dibs/otel\"\n\nfunc main() {}\n")
+	write(t, dir+"/go.mod", "module example.com/app\n\ngo 1.26.0\n")
+	write(t, dir+"/go.sum", read(t, "otel/go.sum")) // with the checksums, go asks no server for them
+	if err := os.Symlink(here, filepath.Join(filepath.Dir(dir), "dibs")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // exampleCode is all Go that a page may copy from: programs and tests in examples, and

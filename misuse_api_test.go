@@ -63,6 +63,7 @@ var misused = map[string]string{
 	"dibs.Token.MarshalText":   "TestPlainFunctionsTakeAnything",
 	"dibs.Token.String":        "TestPlainFunctionsTakeAnything",
 	"dibs.Token.UnmarshalText": "TestPlainFunctionsTakeAnything",
+	"dibs.Worker.Kinds":        "TestAWorkerThatIsNotSetUpDoesNotRun",
 	"dibs.Worker.Live":         "TestAWorkerThatDoesNotRunSaysSo",
 	"dibs.Worker.Ready":        "TestAWorkerThatDoesNotRunSaysSo",
 	"dibs.Worker.StopNow":      "TestAWorkerThatDoesNotRunSaysSo",

@@ -95,7 +95,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	calls, endCalls := context.WithCancel(base)
 	r := &run{
 		Worker:  conf,
-		kinds:   conf.kinds(),
+		kinds:   conf.Kinds(),
 		work:    work,
 		giveUp:  giveUp,
 		calls:   calls,
@@ -175,8 +175,8 @@ func (w *Worker) complete(ctx context.Context) (Worker, error) {
 	return c, nil
 }
 
-// kinds lists the kinds that claims ask for; nil: all kinds.
-func (w *Worker) kinds() []string {
+// Kinds lists, sorted, the kinds that the worker has handlers for; nil: all kinds.
+func (w *Worker) Kinds() []string {
 	if w.handlers[""] != nil {
 		return nil
 	}

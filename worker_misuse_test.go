@@ -41,6 +41,9 @@ func TestARegistrationThatCannotWorkPanicsAtOnce(t *testing.T) {
 
 func TestAWorkerThatIsNotSetUpDoesNotRun(t *testing.T) {
 	t.Parallel()
+	if kinds := (&dibs.Worker{}).Kinds(); kinds == nil || len(kinds) != 0 {
+		t.Errorf("without handlers it takes the kinds %v", kinds)
+	}
 	nothing := func(context.Context, *dibs.RawJob) error { return nil }
 	m := newMemory()
 	for _, c := range []struct {

@@ -150,6 +150,7 @@ func list(jobs []*dibs.RawJob) string {
 // Work enqueues a job, has the worker make one attempt at it, through its real loop, and
 // returns the attempt. The job's queue is the worker's first unless it has one. The worker needs
 // a Store that is a dibs.Database; its hooks go on. Jobs that were waiting before may run too.
+// A job of a kind that the worker has no handler for ends the test at once.
 func Work(t testing.TB, w *dibs.Worker, job dibs.NewJob) dibs.Attempt {
 	t.Helper()
 	db, ok := w.Store.(dibs.Database)
@@ -163,6 +164,9 @@ func Work(t testing.TB, w *dibs.Worker, job dibs.NewJob) dibs.Attempt {
 	done, err := db.Enqueue(t.Context(), []dibs.NewJob{job})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if !done[0].Existing && !handles(w, job.Kind) { // a job that holds the unique key may be of another kind
+		failUnworked(t, w, db, "")
 	}
 	var made *dibs.Attempt
 	runUntil(t, w, db, func(a dibs.Attempt) bool {
@@ -186,7 +190,8 @@ func queuesOf(w *dibs.Worker) (names []string) {
 }
 
 // Drain runs the worker until its queues have no job that is due, blocked or running, those of
-// schedules whose ticks have come among them, and returns the attempts that it has made.
+// schedules whose ticks have come among them, and returns the attempts that it has made. It ends
+// the test as soon as only jobs are left whose kinds the worker has no handler for.
 func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
 	t.Helper()
 	db, ok := w.Store.(dibs.Database)
@@ -200,24 +205,61 @@ func Drain(t testing.TB, w *dibs.Worker) []dibs.Attempt {
 		defer mu.Unlock()
 		made = append(made, a)
 		return false
-	}, func(ctx context.Context) (bool, error) { return empty(ctx, db, queuesOf(w)) })
+	}, func(ctx context.Context) (bool, error) { return empty(ctx, w, db) })
 	mu.Lock()
 	defer mu.Unlock()
 	return made
 }
 
+// errNoHandler: jobs are due, and the worker has a handler for none of them.
+var errNoHandler = errors.New("no handler")
+
 // empty looks for jobs that could run by now. A sweep before enqueues those of schedules.
-func empty(ctx context.Context, db dibs.Database, queues []string) (bool, error) {
+func empty(ctx context.Context, w *dibs.Worker, db dibs.Database) (bool, error) {
 	if _, err := db.Sweep(ctx); err != nil {
 		return false, err
 	}
 	all, err := db.Stats(ctx)
+	if err != nil {
+		return false, err
+	}
+	queues, left := queuesOf(w), false
 	for _, s := range all {
-		if slices.Contains(queues, s.Queue) && (s.Waiting != s.Scheduled || s.Blocked > 0 || s.Running > 0) {
-			return false, err
+		switch {
+		case !slices.Contains(queues, s.Queue):
+		case s.Running > 0: // what it runs may enqueue more
+			return false, nil
+		case s.Waiting != s.Scheduled || s.Blocked > 0:
+			left = true
 		}
 	}
-	return true, err
+	if !left {
+		return true, nil
+	}
+	return false, anyHandled(ctx, w, db)
+}
+
+// anyHandled gives errNoHandler if jobs are due and the worker runs none of them.
+func anyHandled(ctx context.Context, w *dibs.Worker, db dibs.Database) error {
+	var due []string
+	for _, queue := range queuesOf(w) {
+		kinds, err := db.DueKinds(ctx, queue)
+		if err != nil {
+			return err
+		}
+		due = append(due, kinds...)
+	}
+	if len(due) > 0 && !slices.ContainsFunc(due, func(kind string) bool { return handles(w, kind) }) {
+		return errNoHandler
+	}
+	return nil
+}
+
+// handles reports whether a worker has a handler for a kind. One without any handlers does not
+// run, and says why itself.
+func handles(w *dibs.Worker, kind string) bool {
+	kinds := w.Kinds()
+	return len(kinds) == 0 || slices.Contains(kinds, kind)
 }
 
 // runUntil runs a copy of the worker until an attempt or a look at the queue says that it is enough.
@@ -241,17 +283,25 @@ func runUntil(t testing.TB, w *dibs.Worker, db dibs.Database, attempt func(dibs.
 	go func() { looked <- lookUntil(ctx, look, stop) }()
 	err := own.Run(ctx)
 	stop()
-	if err := errors.Join(err, <-looked); err != nil {
+	switch err := errors.Join(err, <-looked); {
+	case errors.Is(err, errNoHandler):
+		failUnworked(t, w, db, "")
+	case err != nil:
 		t.Fatal(err)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		failUnworked(t, w, db, fmt.Sprintf("after %v ", patience))
 	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		var left []*dibs.RawJob
-		for _, queue := range queuesOf(w) {
-			_, of := find(t, db, Want{Queue: queue})
-			left = append(left, of...)
-		}
-		t.Fatalf("after %v the worker has not run all jobs of queue %s; has it a handler for their kinds? %s", patience, strings.Join(queuesOf(w), ", "), list(left))
+}
+
+// failUnworked ends the test with a list of the jobs that the worker has not run.
+func failUnworked(t testing.TB, w *dibs.Worker, db dibs.Database, when string) {
+	t.Helper()
+	var left []*dibs.RawJob
+	for _, queue := range queuesOf(w) {
+		_, of := find(t, db, Want{Queue: queue})
+		left = append(left, of...)
 	}
+	t.Fatalf("%sthe worker has not run all jobs of queue %s; has it a handler for their kinds? %s", when, strings.Join(queuesOf(w), ", "), list(left))
 }
 
 // lookUntil calls stop once a look says that it is enough, or fails.

@@ -183,13 +183,41 @@ func TestAdvanceTicksSchedules(t *testing.T) {
 	}
 }
 
-// TestAJobThatTheWorkerDoesNotTake is not parallel, as it changes the patience of all.
-func TestAJobThatTheWorkerDoesNotTake(t *testing.T) {
+// TestAJobThatTheWorkerDoesNotTakeInTime is not parallel, as it changes the patience of all.
+func TestAJobThatTheWorkerDoesNotTakeInTime(t *testing.T) {
 	defer dibstest.SetPatience(100 * time.Millisecond)()
 	w := worker(dibstest.Store(t))
-	if got := failure(t, func(t testing.TB) { dibstest.Work(t, w, dibs.NewJob{Kind: "goodbye"}) }); !strings.Contains(got, "has it a handler for their kinds?") || !strings.Contains(got, "job 1, waiting, queue mail, kind goodbye") {
+	if got := failure(t, func(t testing.TB) { dibstest.Work(t, w, dibs.NewJob{Kind: "welcome", Delay: time.Hour}) }); !strings.HasPrefix(got, "after 100ms the worker has not run all jobs") || !strings.Contains(got, "job 1, waiting, queue mail, kind welcome") {
 		t.Errorf("it says %q", got)
 	}
+}
+
+func TestAJobWithoutAHandlerFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	store := dibstest.Store(t)
+	w := worker(store)
+	const want = "the worker has not run all jobs of queue mail; has it a handler for their kinds? there are\n  job 1, waiting, queue mail, kind goodbye, payload null"
+	if got := failure(t, func(t testing.TB) { dibstest.Work(t, w, dibs.NewJob{Kind: "goodbye"}) }); got != want {
+		t.Errorf("it says %q", got)
+	}
+	if a := dibstest.Work(t, w, dibs.NewJob{Kind: "welcome", Payload: letter{To: "ann"}}); a.Outcome.Ending != dibs.EndCompleted {
+		t.Errorf("beside it, the attempt is %+v", a)
+	}
+	if _, err := store.Enqueue(t.Context(), []dibs.NewJob{{Queue: "mail", Kind: "welcome", Payload: letter{To: "bob"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := failure(t, func(t testing.TB) { dibstest.Drain(t, w) }); got != want { // bob's is done
+		t.Errorf("it says %q", got)
+	}
+	w.HandleRaw("", func(context.Context, *dibs.RawJob) error { return nil })
+	if got := dibstest.Drain(t, w); len(got) != 1 || got[0].Job.Kind != "goodbye" {
+		t.Errorf("a handler for all kinds has made the attempts %+v", got)
+	}
+}
+
+func TestAJobOfAnotherQueueIsRefused(t *testing.T) {
+	t.Parallel()
+	w := worker(dibstest.Store(t))
 	if got := failure(t, func(t testing.TB) { dibstest.Work(t, w, dibs.NewJob{Kind: "welcome", Queue: "other"}) }); got != "the job is of queue other, the worker of queue mail" {
 		t.Errorf("it says %q", got)
 	}

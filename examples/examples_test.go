@@ -102,7 +102,7 @@ func TestServiceStopsWellWhenItIsTold(t *testing.T) {
 	t.Parallel()
 	program := build(t, "service")
 	for name, db := range map[string]func(testing.TB) string{
-		"sqlite":   func(t testing.TB) string { return filepath.Join(t.TempDir(), "service.db") },
+		"sqlite":   func(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "service.db") },
 		"postgres": func(t testing.TB) string { return pgtest.URL(t) },
 	} {
 		t.Run(name, func(t *testing.T) {

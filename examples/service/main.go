@@ -1,13 +1,14 @@
 // Command service is a service with a queue of its own: users sign up over HTTP, and get an
-// email each; another email says each morning how many there are. It logs JSON, counts what
-// happens, answers probes, and stops well when it is told to. docs/howto/deploying.md and
-// docs/howto/monitoring.md explain it.
+// email each; another email says each morning how many there are. At most ten emails start a
+// second. It logs JSON, counts what happens, answers probes, and stops well when it is told to.
+// docs/howto/deploying.md, docs/howto/monitoring.md and docs/howto/rates.md explain it.
 //
 //	go run ./examples/service
 //	curl -i --data email=ann@example.com localhost:8080/users
 //	curl localhost:8080/jobs/1
 //
-// DIBS_DB names a file of SQLite, or postgres://localhost/mydb.
+// DIBS_DB names the database as it does for the command dibs: sqlite:PATH, or a PATH that ends in
+// .db, .sqlite or .sqlite3, or postgres://localhost/mydb.
 package main
 
 import (
@@ -22,6 +23,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -36,7 +38,7 @@ import (
 
 func main() {
 	slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, nil)))
-	db := flag.String("db", cmp.Or(os.Getenv("DIBS_DB"), "service.db"), "a file of SQLite, or a postgres:// URL")
+	db := flag.String("db", cmp.Or(os.Getenv("DIBS_DB"), "sqlite:service.db"), "sqlite:PATH or a postgres:// URL")
 	address := flag.String("listen", "localhost:8080", "where to serve HTTP")
 	flag.Parse()
 	if err := run(*db, *address); err != nil {
@@ -45,14 +47,17 @@ func main() {
 	}
 }
 
-// open opens the queue, and a pool for the service's own table in the same database.
-func open(ctx context.Context, url string) (store, *sql.DB, error) {
-	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
-		jobs, err := sqlite.Open(ctx, url, sqlite.Options{})
+// openDatabase opens the queue, and a pool for the service's own table in the same database.
+func openDatabase(ctx context.Context, url string) (store, *sql.DB, error) {
+	if path := sqlitePath(url); path != "" {
+		jobs, err := sqlite.Open(ctx, path, sqlite.Options{})
 		if err != nil {
 			return nil, nil, err
 		}
 		return jobs, jobs.DB(), nil
+	}
+	if !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+		return nil, nil, errors.New("unknown kind of database: name sqlite:PATH or postgres://USER@HOST/NAME in --db or $DIBS_DB")
 	}
 	if err := postgres.Migrate(ctx, url, postgres.Options{}); err != nil {
 		return nil, nil, err
@@ -68,10 +73,24 @@ func open(ctx context.Context, url string) (store, *sql.DB, error) {
 	return jobs, db, nil
 }
 
+// sqlitePath is the path of the SQLite file that a URL names, or empty if it names none.
+func sqlitePath(url string) string {
+	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
+		return strings.TrimPrefix(path, "//")
+	}
+	switch filepath.Ext(url) {
+	case ".db", ".sqlite", ".sqlite3":
+		if !strings.Contains(url, "://") {
+			return url
+		}
+	}
+	return ""
+}
+
 func run(url, address string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	jobs, db, err := open(ctx, url)
+	jobs, db, err := openDatabase(ctx, url)
 	if err != nil {
 		return err
 	}

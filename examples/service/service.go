@@ -44,10 +44,14 @@ type store interface {
 	SQLTx(tx dibs.SQLTx) dibs.Tx
 }
 
-// start makes the service's table and its schedules: those that it had before, but no longer
-// has, go.
+// start makes the service's table, sets its queue's rate and its schedules: those that it had
+// before, but no longer has, go.
 func (s *service) start(ctx context.Context) error {
 	if _, err := s.db.ExecContext(ctx, "create table if not exists users (email text primary key)"); err != nil {
+		return err
+	}
+	tenASecond := dibs.Rate{N: 10, Per: time.Second} // what the mail server takes from all processes together
+	if _, err := s.jobs.SetQueue(ctx, "emails", dibs.QueueChange{Rate: &tenASecond}); err != nil {
 		return err
 	}
 	return s.jobs.SetSchedules(ctx, "service", []dibs.Schedule{
@@ -133,6 +137,8 @@ func (s *service) signUp(ctx context.Context, email string) (job int64, err erro
 	return enqueued.ID, nil
 }
 
+// getJob shows how a user's welcome is getting on. The queue may share its database with other
+// programs, whose jobs are not to be seen here.
 func (s *service) getJob(w http.ResponseWriter, r *http.Request) {
 	id, err := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	if err != nil {
@@ -146,6 +152,8 @@ func (s *service) getJob(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		slog.Error("a job cannot be read", "error", err)
 		http.Error(w, "try again later", http.StatusServiceUnavailable)
+	case job.Queue != "emails" || job.Kind != welcome.Name():
+		http.NotFound(w, r)
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"state": job.State, "result": job.Result}) // the client may be gone

@@ -3,17 +3,21 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/dibstest"
+	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -23,13 +27,17 @@ type served struct {
 	*service
 	queue *sqlite.Store
 	url   string
-	sent  []string
+
+	mu   sync.Mutex // of what follows: emails are sent side by side
+	sent []string
 }
 
 func serve(t *testing.T) *served {
 	t.Helper()
 	s := &served{T: t, queue: dibstest.Store(t)}
 	s.service = &service{jobs: s.queue, db: s.queue.DB(), send: func(_ context.Context, to, text string) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		s.sent = append(s.sent, to+": "+text)
 		return nil
 	}}
@@ -142,6 +150,66 @@ func TestTheDigestCounts(t *testing.T) {
 	dibstest.Drain(t, s.worker())
 	if !slices.Contains(s.sent, "boss@example.com: 1 users") {
 		t.Errorf("sent %q", s.sent)
+	}
+}
+
+func TestNoMoreThanTenEmailsStartInASecond(t *testing.T) {
+	s := serve(t)
+	for i := range 13 {
+		s.signs(fmt.Sprintf("user%d@example.com", i), http.StatusAccepted)
+	}
+	var starts []time.Time // on the database's clock, as the rate
+	for _, a := range dibstest.Drain(t, s.worker()) {
+		starts = append(starts, a.Job.ClaimedAt)
+	}
+	slices.SortFunc(starts, time.Time.Compare)
+	if len(starts) != 13 {
+		t.Fatalf("%d emails started, want 13", len(starts))
+	}
+	for i := range starts[10:] {
+		if took := starts[i+10].Sub(starts[i]); took < time.Second {
+			t.Errorf("11 emails started within %v", took)
+		}
+	}
+}
+
+// Other programs may have queues in the same database, and this one has jobs for its own use.
+func TestJobsThatNoUserHasCausedAreNotShown(t *testing.T) {
+	s := serve(t)
+	others, err := s.queue.Enqueue(t.Context(), []dibs.NewJob{
+		{Queue: "payroll", Kind: "welcome"},
+		{Queue: "emails", Kind: "payslip"},
+		digest.New(Digest{To: "boss@example.com"}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, job := range others {
+		s.get(fmt.Sprint("/jobs/", job.ID), http.StatusNotFound)
+	}
+}
+
+// The service and the command dibs find the same queue by the same DIBS_DB.
+func TestDatabasesAreNamedAsForTheCommand(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, url := range []string{"sqlite:svc.db", "sqlite:svc", "sqlite://svc.db", "svc.db", "svc.sqlite", "svc.sqlite3", "postgres://host/svc", "postgresql://host/svc.db", "mysql://host/svc.db"} {
+		want, _, _ := open.Place(open.URL(url)) // an unknown kind of database is no file
+		if got := sqlitePath(url); got != want {
+			t.Errorf("%s is the file %q, for the command %q", url, got, want)
+		}
+	}
+	if _, _, err := openDatabase(t.Context(), "mysql://host/svc.db"); err == nil || !strings.Contains(err.Error(), "sqlite:PATH") {
+		t.Errorf("an unknown kind of database gave %v", err)
+	}
+	jobs, _, err := openDatabase(t.Context(), "sqlite:svc.db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := jobs.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat("svc.db"); err != nil {
+		t.Error(err)
 	}
 }
 
