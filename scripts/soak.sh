@@ -2,10 +2,10 @@
 # The long form of what proves the promises (docs/proof.md): the reference model, the
 # interleavings, servers and processes killed, calls with any arguments under the race
 # detector, and dibs torture on PostgreSQL, with a server of its own that is killed too,
-# and on SQLite. Then made-up command lines, and an hour of steady load on one worker
-# process, whose memory must not grow. It takes hours in full.
+# and on SQLite. Then schedules whose processes are killed, made-up command lines, and an hour
+# of steady load on one worker process, whose memory must not grow. It takes hours in full.
 #
-#   scripts/soak.sh [PART...]       default: model history interleave crash misuse torture broken lines memory
+#   scripts/soak.sh [PART...]       default: model history interleave crash misuse torture broken schedules lines memory
 #
 #   SOAK_RUNS      rounds of torture (default 4), each with a seed of its own
 #   SOAK_MINUTES   how long the faults of each go on (default 10)
@@ -96,6 +96,13 @@ broken() {
 	go test ./internal/broken -run 'TestEveryBrokenVariantIsCaught|TestTortureFindsBrokenVariants' -count=1 -v -timeout 0
 }
 
+schedules() {
+	step 'a thousand schedules every second, 8 processes of which one is killed each second'
+	for database in sqlite postgres; do # one after the other, for how late they are
+		go test ./internal/ticks -run "^TestEachTickHasOneJobThroughKills\$/^$database\$" -count=1 -v -timeout 0
+	done
+}
+
 lines() {
 	step 'a hundred thousand command lines that nobody would write'
 	go test ./cmd/dibs -run '^TestCommandLines$' -count=1 -v -timeout 0
@@ -107,12 +114,12 @@ memory() {
 }
 
 SOAK_SEED=${SOAK_SEED:-$(date +%s)}
-[ $# -gt 0 ] || set -- model history interleave crash misuse torture broken lines memory
+[ $# -gt 0 ] || set -- model history interleave crash misuse torture broken schedules lines memory
 for part in "$@"; do
 	case $part in
-	model | history | interleave | crash | misuse | torture | broken | lines | memory) ;;
+	model | history | interleave | crash | misuse | torture | broken | schedules | lines | memory) ;;
 	*)
-		echo "unknown part $part: there are model, history, interleave, crash, misuse, torture, broken, lines and memory" >&2
+		echo "unknown part $part: there are model, history, interleave, crash, misuse, torture, broken, schedules, lines and memory" >&2
 		exit 2
 		;;
 	esac
