@@ -36,21 +36,33 @@ func TestDueJobsStartWithinTwoSecondsByPollingAlone(t *testing.T) {
 			late <- time.Since(job.RunAt)
 			return nil
 		}))
-		for i := range 50 {
-			time.Sleep(time.Duration(i%7) * 770 * time.Millisecond)
-			enqueue(t, m, dibs.NewJob{Kind: "plain", Delay: time.Duration(i%5) * 1234 * time.Millisecond})
-		}
-		time.Sleep(10 * time.Second)
+		enqueueNowAndThen(t, m, func(int) string { return "" })
 		stopped(t, stop)
-		if len(late) != 50 {
-			t.Fatalf("%d jobs ran", len(late))
-		}
-		for range 50 {
-			if d := <-late; d >= 2*time.Second {
-				t.Errorf("a job started %v late", d)
-			}
-		}
+		startedInTime(t, late)
 	})
+}
+
+// enqueueNowAndThen enqueues 50 jobs into queues, some of them due later, and waits.
+func enqueueNowAndThen(t *testing.T, m *memory, queue func(i int) string) {
+	t.Helper()
+	for i := range 50 {
+		time.Sleep(time.Duration(i%7) * 770 * time.Millisecond)
+		enqueue(t, m, dibs.NewJob{Queue: queue(i), Kind: "plain", Delay: time.Duration(i%5) * 1234 * time.Millisecond})
+	}
+	time.Sleep(10 * time.Second)
+}
+
+// startedInTime expects that those 50 jobs have started, none 2 s late.
+func startedInTime(t *testing.T, late chan time.Duration) {
+	t.Helper()
+	if len(late) != 50 {
+		t.Fatalf("%d jobs ran", len(late))
+	}
+	for range 50 {
+		if d := <-late; d >= 2*time.Second {
+			t.Errorf("a job started %v late", d)
+		}
+	}
 }
 
 // An idle worker claims every 1.7 s, give or take a twentieth, and after each sweep, every 10 s;

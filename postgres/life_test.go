@@ -118,7 +118,7 @@ func TestWhatALifeCosts(t *testing.T) {
 	s, sent := tracedStoreAt(t, server.URL())
 	later := time.Now().Add(time.Hour) // what is done now and then is not part of a life
 	s.sweeper.sweptAt, s.sweeper.expireCheckedAt = later, later
-	s.bell.ringing = true                         // no goroutine tells other processes what enqueues have not told
+	s.bell.ringing = true // no goroutine tells other processes what enqueues have not told
 	var b strings.Builder
 	for _, l := range lives {
 		l.run(t, callsOf(ctx, s), func(string) {}) // makes the queue, and prepares statements

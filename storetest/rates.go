@@ -64,18 +64,23 @@ func rateHolds(t *test) {
 	equal(t, "held", []bool{t.get(all[0]).HeldUntil.IsZero(), t.get(all[3]).HeldUntil.IsZero()}, []bool{true, true})
 }
 
-func rateCountsAttempts(t *test) {
+func rateCountsAttempts(t *test) { t.everyAttemptCounts("") }
+
+func rateGroupBack(t *test) { t.everyAttemptCounts("g") }
+
+// everyAttemptCounts ends attempts in all ways, under the rate of the queue or of a group.
+func (t *test) everyAttemptCounts(group string) {
 	n := len(endings(dibs.Lease{}))
-	t.setRate(dibs.DefaultQueue, "", slow(n+1))
-	t.enqueue(copies(20, dibs.NewJob{Kind: "k"})...)
+	t.setRate(dibs.DefaultQueue, group, slow(n+1))
+	t.enqueue(copies(20, grouped(group))...)
 	for i := range n {
 		j := t.claimOne(dibs.ClaimRequest{})
 		t.finish(endings(j.Lease())[i])
 	}
-	j := t.claimOne(dibs.ClaimRequest{})
-	t.expire(j)
+	t.expire(t.claimOne(dibs.ClaimRequest{}))
 	t.sweep()
 	equal(t, "claimed at the end", len(t.claim(dibs.ClaimRequest{N: 5})), 0)
+	equal(t, "and later", len(t.claim(dibs.ClaimRequest{N: 5})), 0)
 }
 
 func rateRefills(t *test) {
@@ -203,21 +208,6 @@ func rateGroupPlaces(t *test) {
 	t.claimExactly("none with another limit")
 	t.setRate(dibs.DefaultQueue, "g", &dibs.Rate{})
 	t.claimExactly("one at a time", all[5])
-}
-
-func rateGroupBack(t *test) {
-	n := len(endings(dibs.Lease{}))
-	t.setRate(dibs.DefaultQueue, "g", slow(n+1))
-	t.enqueue(copies(20, grouped("g"))...)
-	for i := range n {
-		j := t.claimOne(dibs.ClaimRequest{})
-		t.finish(endings(j.Lease())[i])
-	}
-	j := t.claimOne(dibs.ClaimRequest{})
-	t.expire(j)
-	t.sweep()
-	equal(t, "claimed at the end", len(t.claim(dibs.ClaimRequest{N: 5})), 0)
-	equal(t, "and later", len(t.claim(dibs.ClaimRequest{N: 5})), 0)
 }
 
 func rateGroupChanges(t *test) {

@@ -27,13 +27,7 @@ const enqueueIn = "DIBS_PERIODS_DB"
 const period = 150 * time.Millisecond
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(enqueueIn); url != "" {
-		if err := enqueueAndWork(context.Background(), url); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	child.Asked(enqueueIn, enqueueAndWork)
 	os.Exit(m.Run())
 }
 
@@ -43,11 +37,6 @@ func enqueueAndWork(ctx context.Context, url string) error {
 		return err
 	}
 	defer db.Close()
-	ctx, stop := context.WithCancel(ctx)
-	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // until the test closes it
-		stop()
-	}()
 	for ctx.Err() == nil {
 		if err := enqueueAndWorkOnce(ctx, db); err != nil && !errors.Is(err, dibs.ErrUnavailable) && ctx.Err() == nil {
 			return err

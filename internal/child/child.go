@@ -1,7 +1,8 @@
-// Package child starts and ends the processes of the demo, of torture and of bench.
+// Package child starts and ends the processes of the demo, of torture, of bench and of tests.
 package child
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,25 @@ type Process struct {
 	stderrFile string
 	exited     chan struct{} // closed when the process has ended and exitErr is set
 	exitErr    error
+}
+
+// Asked runs f and ends this process, if it was started with that variable: f gets its value,
+// and a context that ends with stdin. A test's program calls it to be its own child.
+func Asked(variable string, f func(ctx context.Context, value string) error) {
+	value := os.Getenv(variable)
+	if value == "" {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1)) // until the parent closes it
+		stop()
+	}()
+	if err := f(ctx, value); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
 // Start starts a process with launch. Its stderr goes to NAME.log in dir.

@@ -22,13 +22,7 @@ import (
 const lookAfter = "DIBS_TICKS_DB"
 
 func TestMain(m *testing.M) {
-	if url := os.Getenv(lookAfter); url != "" {
-		if err := work(context.Background(), url); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	child.Asked(lookAfter, work)
 	os.Exit(m.Run())
 }
 
@@ -38,11 +32,6 @@ func work(ctx context.Context, url string) error {
 		return err
 	}
 	defer db.Close()
-	ctx, stop := context.WithCancel(ctx)
-	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1)) // until the test closes it
-		stop()
-	}()
 	w := dibs.Worker{Store: db, Queue: "nothing", Hooks: dibs.Hooks{Error: func(string, error) {}}}
 	w.HandleRaw("", func(context.Context, *dibs.RawJob) error { return nil })
 	return w.Run(ctx)
