@@ -3,7 +3,7 @@
 -- Columns out: queue; when the queue's rate lets the next job start, or null; how many of its
 --   groups are held up by rates of their own, as far as 1,000.
 -- Concurrency: a plain read of the transaction's snapshot.
-select *
+select h.name, h.held_until, h.held_groups
 from (
   select
     q.name,
@@ -17,5 +17,5 @@ from (
   from dibs_queue q
   left join dibs_rate r on r.queue = q.name and r.group_key = ''
   where q.rate_n > 0 or q.group_rates
-)
-where held_until is not null or held_groups > 0
+) h
+where h.held_until is not null or h.held_groups > 0
