@@ -84,7 +84,11 @@ func TestWorkWarnsOfUnknownQueues(t *testing.T) {
 			if strings.Contains(log, "a weight is written") != (len(test.want) > 1) || strings.Contains(log, warning) != (test.want != nil) {
 				c.t.Errorf("dibs work %q writes %s", test.args, log)
 			}
+			if strings.Contains(log, "kinds=") {
+				c.t.Errorf("the log of a worker for all kinds lists some: %s", log)
+			}
 		}
+		c.hasInOrder(c.end(c.work("tick", "-k", "a", "-k", "b", "--until-empty", "--", "true")), `kinds="[a b]"`)
 	})
 }
 
