@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -74,7 +75,10 @@ if it comes twice. An interval is counted from --start, or from now.`,
 						return &hintError{&dibs.InvalidError{Field: "name", Reason: fmt.Sprintf("schedule %q exists already", s.Name)}, "'dibs schedule set' changes it"}
 					}
 				}
-				return a.setSchedule(cmd.Context(), db, s)
+				if s, err = db.SetSchedule(cmd.Context(), s); err != nil {
+					return f.typed(cmd, err)
+				}
+				return a.showChanged(cmd.Context(), db, s)
 			})
 		},
 	}
@@ -83,11 +87,10 @@ if it comes twice. An interval is counted from --start, or from now.`,
 	return cmd
 }
 
-// setSchedule stores a schedule and shows it.
-func (a *app) setSchedule(ctx context.Context, db dibs.Database, s dibs.Schedule) error {
-	s, err := db.SetSchedule(ctx, s)
-	if err != nil {
-		return err
+// showChanged shows a schedule that was made or changed, and warns if it will make no job.
+func (a *app) showChanged(ctx context.Context, db dibs.Database, s dibs.Schedule) error {
+	if s.Next.IsZero() && !s.Paused {
+		fmt.Fprintf(a.stderr, "dibs: schedule %s has no more ticks: its end is before the next one\n", printable(s.Name))
 	}
 	return a.showSchedule(ctx, db, s)
 }
@@ -108,9 +111,9 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				s, err := db.ChangeSchedule(cmd.Context(), args[0], func(s *dibs.Schedule) { _ = f.apply(cmd, s) }) // it has succeeded before
 				if err != nil {
-					return scheduleError("set", err)
+					return f.typed(cmd, scheduleError("set", err))
 				}
-				return a.showSchedule(cmd.Context(), db, s)
+				return a.showChanged(cmd.Context(), db, s)
 			})
 		},
 		ValidArgsFunction: a.completeSchedule,
@@ -197,12 +200,16 @@ that it would have with these: nothing is changed.`,
 				}
 				next, err := db.NextTicks(cmd.Context(), s, n)
 				if err != nil {
-					return err
+					return f.typed(cmd, err)
 				}
 				return a.listTicks(s, next)
 			}
 			if len(args) > 0 {
-				return a.withSchedule(cmd.Context(), "next ticks of", args[0], list)
+				err := a.withSchedule(cmd.Context(), "next ticks of", args[0], list)
+				if errors.Is(err, dibs.ErrUnknownSchedule) && strings.ContainsAny(args[0], " @*") {
+					return &hintError{err, "or is that a spec? dibs schedule next --cron " + shellWord(args[0])}
+				}
+				return err
 			}
 			if f.cron == "" && f.every == 0 {
 				return usagef(cmd, "of what? name a schedule, or give --cron or --every")
