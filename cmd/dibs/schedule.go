@@ -53,7 +53,7 @@ if it comes twice. An interval is counted from --start, or from now.`,
 		Example: `  dibs schedule add tidy --every 90s
   dibs schedule add report --cron '0 9 * * mon-fri' --zone Europe/Berlin --queue reports
   dibs schedule add invoices --cron '0 4 L * *' --payload '{"month":"last"}' --missed all`,
-		Args: cobra.ExactArgs(1),
+		Args: asking("schedule", "tidy --every 90s", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s := dibs.Schedule{Name: args[0], Queue: args[0]}
 			if err := f.apply(cmd, &s); err != nil {
@@ -103,7 +103,7 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 		Example: `  dibs schedule set report --cron '30 8 * * mon-fri'
   dibs schedule set report --end 2027-01-01
   dibs schedule set report --end ''          no end any more`,
-		Args: cobra.ExactArgs(1),
+		Args: asking("schedule", "report --every 2m", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.apply(cmd, &dibs.Schedule{}); err != nil {
 				return err
@@ -171,7 +171,7 @@ func newScheduleShowCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a schedule and its next ticks",
-		Args:  cobra.ExactArgs(1),
+		Args:  asking("schedule", "report", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSchedule(cmd.Context(), "show", args[0], func(db dibs.Database, s dibs.Schedule) error {
 				return a.showSchedule(cmd.Context(), db, s)
@@ -231,7 +231,7 @@ func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause NAME...",
 		Short: "Pause schedules; ticks that pass meanwhile are left out",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  asking("schedule", "report", 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				if err := a.knowsAll(cmd.Context(), db, verb, args); err != nil {
@@ -265,7 +265,7 @@ func newScheduleRunCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run NAME",
 		Short: "Enqueue a schedule's job now, besides its ticks",
-		Args:  cobra.ExactArgs(1),
+		Args:  asking("schedule", "report", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				e, err := db.RunSchedule(cmd.Context(), args[0])
@@ -288,7 +288,7 @@ func newScheduleRmCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Delete schedules; their jobs stay",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  asking("schedule", "report", 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				if err := a.knowsAll(cmd.Context(), db, "delete", args); err != nil {
