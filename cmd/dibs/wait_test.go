@@ -42,8 +42,8 @@ func TestWaitTellsHowJobsEnded(t *testing.T) {
 		c.fails(exitUsage, "", []string{"wait"}, "which job? write for example: dibs wait 17\n")
 
 		c.feed(strings.Repeat("1\n", 12), "enqueue", "late", "--lines")
-		many := c.run("", "wait", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "--timeout", "20ms")
-		c.refused(many, exitTimeout, []string{"wait"}, "12 jobs had not ended after 20ms: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 2 more\n")
+		many := c.run("", "wait", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "--timeout", "200ms")
+		c.refused(many, exitTimeout, []string{"wait"}, "12 jobs had not ended after 200ms: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 2 more\n")
 
 		c.ok("queue", "brief", "--create", "--keep-completed", "0")
 		c.ok("enqueue", "brief")
