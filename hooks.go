@@ -99,7 +99,11 @@ func (r *run) guard(hook string) {
 }
 
 func (r *run) onStart() {
-	r.log(slog.LevelInfo, "worker started", slog.Int("concurrency", r.Concurrency), slog.Any("kinds", r.kinds))
+	attrs := []slog.Attr{slog.Int("concurrency", r.Concurrency)}
+	if r.kinds != nil { // an empty list would read as no kind, and means all
+		attrs = append(attrs, slog.Any("kinds", r.kinds))
+	}
+	r.log(slog.LevelInfo, "worker started", attrs...)
 }
 
 func (r *run) onStop() {

@@ -45,7 +45,7 @@ the names and types of columns, by indexes, and by what some thousand rows hold,
 be wrong: read it, above all what is marked NOT SURE.`,
 		Example: `  dibs adopt init orders > orders.yaml
   dibs adopt init shop.orders --json | jq '.reasons[] | select(.unsure)'`,
-		Args: cobra.ExactArgs(1),
+		Args: asking("table", "orders", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSQL(cmd.Context(), func(db *sql.DB) error {
 				m, reasons, err := advice.Propose(cmd.Context(), db, args[0])
@@ -83,7 +83,7 @@ It tries some claims and each outcome, and rolls them back; for that moment othe
 over the rows.`,
 		Example: `  dibs adopt check orders.yaml
   dibs adopt check mails.yaml invoices.yaml --json | jq 'select(.severity == "error")'`,
-		Args: cobra.MinimumNArgs(1),
+		Args: asking("mapping", "orders.yaml", 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			mappings, err := readMappings(args)
 			if err != nil {
@@ -134,7 +134,7 @@ func newAdoptSQLCmd(a *app) *cobra.Command {
 and what a claim locks; for that, one claim is tried and rolled back. With --json: an object
 with the text as "sql".`,
 		Example: `  dibs adopt sql orders.yaml | less`,
-		Args:    cobra.ExactArgs(1),
+		Args:    asking("mapping", "orders.yaml", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withMapping(cmd.Context(), args[0], func(db *sql.DB, m mapping.Mapping) error {
 				text, err := advice.SQL(cmd.Context(), db, m, 10)
@@ -161,7 +161,7 @@ and roll back. With --json each row is one line, as 'dibs claim' writes it, but 
 worth nothing.`,
 		Example: `  dibs adopt try orders.yaml -n 3
   dibs adopt try orders.yaml --json | jq .payload`,
-		Args: cobra.ExactArgs(1),
+		Args: asking("mapping", "orders.yaml", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n < 1 || n > dibs.MaxBatch {
 				return &dibs.InvalidError{Field: "-n", Reason: fmt.Sprintf("must be 1 to %d, got %d", dibs.MaxBatch, n)}

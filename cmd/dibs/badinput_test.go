@@ -113,7 +113,7 @@ func TestMissingSchema(t *testing.T) {
 	t.Parallel()
 	c := &cli{t: t, db: pgtest.URL(t)}
 	for _, args := range [][]string{{"enqueue", "q"}, {"ls"}, {"claim"}, {"work", "q", "--", "true"}} {
-		c.fails(exitSchema, "", args, `schema "dibs" is missing`, "dibs migrate")
+		c.fails(exitSchema, "", args, "schema \"dibs\" is missing in this database\n      'dibs migrate' makes")
 	}
 	c.fails(exitSchema, "", []string{"ls", "--schema", "other"}, `schema "other" is missing`)
 }

@@ -330,7 +330,10 @@ func (b *bulk) printSummary() {
 		return
 	}
 	text := "enqueued " + plural(b.added, "job")
-	if b.added > 0 {
+	switch {
+	case b.added == 1:
+		text += fmt.Sprintf(" (id %d)", b.first)
+	case b.added > 1:
 		text += fmt.Sprintf(" (ids %d to %d)", b.first, b.last)
 	}
 	if b.replaced > 0 {

@@ -76,7 +76,7 @@ func (c *bulkChange) run(ctx context.Context) error {
 	if len(c.args) == 0 || c.unchanged == 0 { // a listed job that ended before the call is no mistake
 		return nil
 	}
-	return c.missedError()
+	return c.missedError(ctx)
 }
 
 func (c *bulkChange) batch(ctx context.Context, list []chosen) error {
@@ -206,16 +206,32 @@ func (c *bulkChange) confirm(ctx context.Context) error {
 }
 
 // missedError is the error for named jobs that were not changed.
-func (c *bulkChange) missedError() error {
+func (c *bulkChange) missedError(ctx context.Context) error {
 	show := fmt.Sprintf("'dibs show %d'", c.first)
 	if c.table != "" {
 		show = fmt.Sprintf("'dibs show --table %s %d'", c.table, c.first)
 	}
 	next := "look at it with " + show
-	err := fmt.Errorf("job %d was not %s: %s", c.first, c.words.passive, c.words.whyUnchanged)
+	err := fmt.Errorf("job %d was not %s: %s", c.first, c.words.passive, c.whyFirst(ctx))
 	if c.unchanged > 1 {
 		next = "look at one with " + show
 		err = fmt.Errorf("%d of %d jobs were not %s (first: %d): %s", c.unchanged, c.chosen, c.words.passive, c.first, c.words.whyUnchanged)
 	}
 	return &hintError{err: &codeError{exitNotFound, err}, next: next}
+}
+
+// whyFirst says why the first of the jobs that were not changed was not. Of an adopted table only
+// the user knows in which state a row is that has ended.
+func (c *bulkChange) whyFirst(ctx context.Context) string {
+	if c.adopted != nil {
+		return c.words.whyUnchanged
+	}
+	switch j, err := c.db.Get(ctx, c.first); {
+	case errors.Is(err, dibs.ErrNotFound):
+		return "there is no such job"
+	case err != nil || c.changeable(j.State): // it may have changed since
+		return c.words.whyUnchanged
+	default:
+		return "it is " + string(j.State)
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -150,4 +151,22 @@ func TestUsageErrors(t *testing.T) {
 	} {
 		c.fails(exitUsage, "", args, "\n      see 'dibs", "--help'\n")
 	}
+}
+
+// A command without its argument asks for it in words, with a line that has one.
+func TestMissingArgumentsAreAskedFor(t *testing.T) {
+	c := onSQLite(t)
+	for line, question := range map[string]string{
+		"show 17": "which job?", "wait 17": "which job?", "pause emails": "which queue?", "resume emails": "which queue?",
+		"schedule add tidy --every 90s": "which schedule?", "schedule set report --every 2m": "which schedule?", "schedule show report": "which schedule?",
+		"schedule pause report": "which schedule?", "schedule resume report": "which schedule?", "schedule run report": "which schedule?", "schedule rm report": "which schedule?",
+		"adopt init orders": "which table?", "adopt check orders.yaml": "which mapping?", "adopt sql orders.yaml": "which mapping?", "adopt try orders.yaml": "which mapping?",
+	} {
+		words := strings.Fields(line)
+		if i := slices.Index(words, "--every"); i > 0 {
+			words = words[:i]
+		}
+		c.fails(exitUsage, "", words[:len(words)-1], "dibs: "+question+" write for example: dibs "+line+"\n")
+	}
+	c.fails(exitUsage, "", []string{"show", "1", "2"}, `only one job can be named; "2" is too many`)
 }

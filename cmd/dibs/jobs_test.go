@@ -4,12 +4,17 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/dibs-queue/dibs"
 )
 
 func TestListJobs(t *testing.T) {
 	onEach(t, func(c *cli) {
-		if got := c.ok("ls"); got != "no such jobs\n" {
+		if got := c.ok("ls"); got != "no such jobs wait or run; for ended ones see 'dibs ls --state completed', dead or cancelled\n" {
 			c.t.Errorf("an empty database lists %q", got)
+		}
+		if got := c.ok("ls", "--state", "completed"); got != "no such jobs\n" {
+			c.t.Errorf("dibs ls --state completed writes %q", got)
 		}
 		c.ok("enqueue", "emails", "--kind", "welcome", "--priority", "3")
 		c.ok("enqueue", "emails", "--kind", "reminder", "--delay", "10m")
@@ -175,7 +180,8 @@ func TestRequeueJobs(t *testing.T) {
 		if got := c.rows(c.ok("claim", "q", "-n", "10")); len(got) != 3 {
 			c.t.Errorf("claimed %v", got)
 		}
-		c.fails(exitNotFound, "", []string{"requeue", "3"}, "job 3 was not put back: there is no such job, or it has not ended")
+		c.fails(exitNotFound, "", []string{"requeue", "3"}, "job 3 was not put back: it is running\n")
+		c.fails(exitNotFound, "", []string{"requeue", "99"}, "job 99 was not put back: there is no such job\n")
 		if got := c.ok("requeue", "--state", "dead", "--all"); got != "put 0 jobs back to waiting\n" {
 			c.t.Errorf("dibs requeue writes %q", got)
 		}
@@ -194,7 +200,7 @@ func TestEditJobs(t *testing.T) {
 		c.has(c.row(c.ok("claim", "q", "-n", "10")), object{"id": 2, "priority": 0})
 		c.ok("edit", "--queue", "q", "--run-at", "2036-06-01T12:00:00Z")
 		c.has(c.job(3), object{"run_at": "2036-06-01T12:00:00Z"})
-		c.fails(exitNotFound, "", []string{"edit", "2", "--priority", "1"}, "job 2 was not changed: there is no such job, or it does not wait")
+		c.fails(exitNotFound, "", []string{"edit", "2", "--priority", "1"}, "job 2 was not changed: it is running\n")
 		c.fails(exitUsage, "", []string{"edit", "1", "--priority", "-1"}, "priority: must be 0 to 32767, got -1")
 		c.fails(exitUsage, "", []string{"edit", "1", "--run-at", "12345-01-01T00:00:00Z"}, "no time")
 	})
@@ -236,5 +242,18 @@ func TestCheckReportsFindings(t *testing.T) {
 	c.ok("enqueue", "q")
 	if got := c.ok("check", "--json"); got != `{"findings":[]}`+"\n" {
 		t.Errorf("dibs check writes %q", got)
+	}
+}
+
+func TestAttemptsThatDoNotCountAreTold(t *testing.T) {
+	t.Parallel()
+	for want, j := range map[string]dibs.RawJob{
+		"0 of 25 (claimed once, 1 not counted)":    {Attempt: 1, Excused: 1, MaxAttempts: 25},
+		"1 of 25 (claimed 2 times, 1 not counted)": {Attempt: 2, Excused: 1, MaxAttempts: 25},
+		"2": {Attempt: 2},
+	} {
+		if got := attemptText(&j); got != want {
+			t.Errorf("attempt %d, %d not counted, is written %q, want %q", j.Attempt, j.Excused, got, want)
+		}
 	}
 }

@@ -88,7 +88,7 @@ func (a *app) list(ctx context.Context, db jobTable, f dibs.Filter, all bool) er
 			a.writeJobs(page.Jobs)
 			first = false
 		case page.Next == "" && first:
-			fmt.Fprintln(a.stdout, "no such jobs")
+			fmt.Fprintln(a.stdout, a.noJobs(f.State))
 		case !all:
 			fmt.Fprintln(a.stdout, "no such jobs among the first 100,000")
 		}
@@ -105,6 +105,14 @@ func (a *app) list(ctx context.Context, db jobTable, f dibs.Filter, all bool) er
 		}
 		f.After = page.Next
 	}
+}
+
+// noJobs says that none were found: without a state, none of those that have not ended.
+func (a *app) noJobs(state dibs.State) string {
+	if state != "" || a.adopted != nil {
+		return "no such jobs"
+	}
+	return "no such jobs wait or run; for ended ones see 'dibs ls --state completed', dead or cancelled"
 }
 
 // pageJSON is a page with the reasons why due jobs do not start in the queues of its jobs.

@@ -85,32 +85,43 @@ func (a *app) say(format string, args ...any) {
 	fmt.Fprintf(a.stdout, format+"\n", args...)
 }
 
-func newJSONTopic() *cobra.Command {
-	return &cobra.Command{
-		Use:   "json",
-		Short: "What --json writes, and what is read as JSON",
-		Long: `JSON in and out
+const jsonHelp = `JSON in and out
 
 With --json, stdout holds JSON only: one object per line. Messages stay on stderr.
 The names of fields are stable; new ones may come. Control characters, and those that turn
 the direction of text, are written as \u escapes.
 
   jobs        as 'claim', 'show' and 'ls' write them: id, queue, kind, state, payload,
-              metadata, priority, run_at, attempt, max_attempts, group, unique_key,
-              worker, token, lease_until, created_at, claimed_at, finished_at, errors,
-              result; of a schedule's job also schedule and tick; while it runs, perhaps progress:
-              done, total, text, at. What a job does not have is
-              left out. The payload has the bytes that were enqueued, without the spaces
-              between its parts; 'dibs show ID --payload' writes it as it is. With --table,
-              "key" is the id of the row where that is no whole number from 1 on: use it, and
-              not the id, which many programs round; without a limit, max_attempts is 0.
+              metadata, priority, run_at, attempt, excused (attempts that do not count),
+              max_attempts, group, group_limit, held_until (where a rate holds it up), unique_key,
+              unique_until, worker, token, lease_until, cancel_requested, created_at, claimed_at,
+              finished_at, errors (attempt, at, worker, error), result; of a schedule's job also
+              schedule and tick; while it runs, perhaps progress: done, total, text, at. 'show'
+              adds why. What a job does not have is left out. The payload has the bytes that were
+              enqueued, without the spaces between its parts; 'dibs show ID --payload' writes it as
+              it is. With --table, "key" is the id of the row where that is no whole number from
+              1 on: use it, and not the id, which many programs round; without a limit,
+              max_attempts is 0.
+  a page      as 'ls' writes it: jobs, next (for --after, if there are more), why
+  new jobs    as 'enqueue' writes them: id; line (of the input, with many); where another
+              job held the unique key, existing, and replaced or pushed if that job was
+  queues      as 'queue' writes them: name, paused, concurrency, rate (n, per, burst), group_limit,
+              strict, order, lease, max_attempts, backoff (base, factor, max, jitter),
+              keep_completed, keep_dead, keep_cancelled, payload_limit; of one queue also groups
+              with settings of their own: name, limit, rate, held_until
+  counts      as 'stats' writes them: queue, paused, held_until (where a rate holds it up), waiting,
+              scheduled (those of the waiting whose time has not come), blocked, running,
+              completed, dead, cancelled, scheduled_more (scheduled is only the least), oldest_age;
+              window, and of that time: enqueued, claimed, succeeded, failed, avg_wait, avg_run,
+              throughput (jobs/s); why
+  a look      as 'top --once' writes it: queues (as counts), running, running_more, dead, dead_more
   workers     as 'workers' writes them: id, name, host, pid, version, queues, kinds (null: all),
               concurrency, state (working, stopping, lost), since, seen, queues_paused, running:
               queue, jobs (how many) and ids (100 of them). A name that holds jobs and
               is no worker has only name and running
   why         why due jobs do not start, of 'stats' and 'top' for each queue, of 'show' for the
-              job, of 'ls' with queue: reason (paused, no_worker, stopping,
-              no_worker_for_kind, limit, busy, group), kinds, text. Left out where none is known
+              job, of 'ls' with queue: reason (paused, no_worker, stopping, no_worker_for_kind,
+              limit, rate, busy, group), kinds, text. Left out where none is known
   schedules   as 'schedule' writes them: name, spec, zone, queue, kind, payload, metadata,
               priority, max_attempts, group, jitter, missed (once, skip, all), missed_limit,
               skip_overlap, start, end, paused, owner, next, last_tick, last_job, since.
@@ -133,6 +144,12 @@ the direction of text, are written as \u escapes.
               unsure. 'adopt sql': sql
   times       RFC 3339, such as "2026-11-21T08:30:00.123456Z"
   durations   numbers of seconds, such as 0.25. Where durations are read, strings such
-              as "90s", "15m", "12h" and "14d" are taken too.`,
+              as "90s", "15m", "12h" and "14d" are taken too.`
+
+func newJSONTopic() *cobra.Command {
+	return &cobra.Command{
+		Use:   "json",
+		Short: "What --json writes, and what is read as JSON",
+		Long:  jsonHelp,
 	}
 }

@@ -72,12 +72,13 @@ func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
 		fmt.Fprintln(a.stdout, "no queues yet; 'dibs enqueue' makes them")
 		return nil
 	}
-	t := a.tableOf("QUEUE", "PAUSED", "#CONCURRENCY", "#GROUP LIMIT", "ORDER", "#LEASE", "#ATTEMPTS", "BACKOFF", "KEEP")
+	t := a.tableOf("QUEUE", "PAUSED", "#CONCURRENCY", "#RATE", "#GROUP LIMIT", "ORDER", "#LEASE", "#ATTEMPTS", "BACKOFF", "KEEP")
 	for _, q := range queues {
 		t.AppendRow(table.Row{
 			a.cell(q.Name, 20),
 			a.yes(q.Paused),
 			limit(q.Concurrency),
+			rateText(q.Rate),
 			q.GroupLimit,
 			order(q),
 			formatDuration(q.Lease),
@@ -140,8 +141,10 @@ func find(ctx context.Context, db dibs.Database, name string, c *change) (dibs.Q
 }
 
 func (a *app) writeQueue(q dibs.Queue) {
+	rate := rateText(q.Rate)
+	wide := max(12, len(rate))
 	line := func(name, value, meaning string) {
-		text := fmt.Sprintf("  %-14s  %-12s  %s", name, value, a.paint(faint, meaning))
+		text := fmt.Sprintf("  %-14s  %-*s  %s", name, wide, value, a.paint(faint, meaning))
 		a.say("%s", strings.TrimRight(text, " "))
 	}
 	title := a.paint(bold, printable(q.Name))
@@ -150,7 +153,7 @@ func (a *app) writeQueue(q dibs.Queue) {
 	}
 	fmt.Fprintln(a.stdout, title)
 	line("concurrency", limit(q.Concurrency), "jobs running at once over all workers")
-	line("rate", rateText(q.Rate), "of starts over all workers")
+	line("rate", rate, "of starts over all workers")
 	line("group-limit", strconv.Itoa(q.GroupLimit), "jobs of one group running at once")
 	line("strict", strconv.FormatBool(q.Strict), "a job that waits for its retry holds its place in its group")
 	line("order", string(q.Order), "")

@@ -101,6 +101,16 @@ func TestQueueRates(t *testing.T) {
 		if got := c.ok("queue", "q", "--rate", "6/90s"); !strings.Contains(got, "rate            6/1m30s, burst 3 ") {
 			c.t.Errorf("dibs queue writes:\n%s", got)
 		}
+		aligned := c.ok("queue", "q", "--rate", "100/min", "--burst", "10")
+		c.hasInOrder(aligned, "concurrency     no limit           jobs running", "rate            100/min, burst 10  of starts over", "payload-limit   1,048,576          bytes\n")
+		for typed, shown := range map[string]string{"5/m": "5/min", "5/1m": "5/min", "5/hour": "5/h", "5/d": "5/day", "5/sec": "5/s", "5/s": "5/s"} {
+			if got := c.ok("queue", "q", "--rate", typed); !strings.Contains(got, "rate            "+shown+", burst 10 ") {
+				c.t.Errorf("the rate %s is shown as:\n%s", typed, got)
+			}
+		}
+		c.ok("queue", "q", "--rate", "5/s")
+		c.ok("enqueue", "r")
+		c.hasInOrder(c.ok("queue"), "CONCURRENCY           RATE  GROUP LIMIT", "q      no         no limit  5/s, burst 10            1", "r      no         no limit       no limit            1")
 		if got := c.ok("queue", "q", "--rate", "0"); !strings.Contains(got, "rate            no limit ") {
 			c.t.Errorf("dibs queue writes:\n%s", got)
 		}

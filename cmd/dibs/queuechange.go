@@ -179,7 +179,7 @@ func newPauseCmd(a *app) *cobra.Command {
 		Short: "Stop claims from queues",
 		Long: `Stop claims from queues, by all workers at once. What runs goes on and can be
 finished, and new jobs can be enqueued.`,
-		Args:              cobra.MinimumNArgs(1),
+		Args:              asking("queue", "emails", 0),
 		RunE:              a.setPaused(true, "paused"),
 		ValidArgsFunction: a.completeQueues,
 	}
@@ -189,7 +189,7 @@ func newResumeCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:               "resume QUEUE...",
 		Short:             "Let paused queues go on",
-		Args:              cobra.MinimumNArgs(1),
+		Args:              asking("queue", "emails", 0),
 		RunE:              a.setPaused(false, "resumed"),
 		ValidArgsFunction: a.completeQueues,
 	}

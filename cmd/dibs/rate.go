@@ -12,15 +12,16 @@ import (
 // rateFlag is the value of a flag: a rate without its burst, such as 100/min or 5/90s.
 type rateFlag dibs.Rate
 
-// periods are the words for the length of a rate's period, besides durations such as 90s.
+// periods are the words for the length of a rate's period, besides durations such as 90s. The
+// first word is the one that is shown.
 var periods = []struct {
 	words  string
 	length time.Duration
 }{
 	{"s sec second", time.Second},
-	{"m min minute", time.Minute},
+	{"min m minute", time.Minute},
 	{"h hour", time.Hour},
-	{"d day", day},
+	{"day d", day},
 }
 
 func (f *rateFlag) Set(s string) error {
@@ -71,8 +72,8 @@ func rateText(r dibs.Rate) string {
 func periodText(d time.Duration) string {
 	for _, p := range periods {
 		if d == p.length {
-			words := strings.Fields(p.words)
-			return words[min(1, len(words)-1)]
+			word, _, _ := strings.Cut(p.words, " ")
+			return word
 		}
 	}
 	return formatDuration(d)

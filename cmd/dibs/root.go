@@ -86,3 +86,17 @@ is left behind, and no claim waits for another's lock.`,
 	}
 	return root
 }
+
+// asking checks that there is an argument, and with most 1 no second one. It asks for a missing
+// one, with a sample.
+func asking(what, sample string, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) == 0:
+			return fmt.Errorf("which %s? write for example: %s %s", what, cmd.CommandPath(), sample)
+		case most > 0 && len(args) > most:
+			return fmt.Errorf("only one %s can be named; %.40q is too many", what, args[most])
+		}
+		return nil
+	}
+}

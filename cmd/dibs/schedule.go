@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -52,7 +53,7 @@ if it comes twice. An interval is counted from --start, or from now.`,
 		Example: `  dibs schedule add tidy --every 90s
   dibs schedule add report --cron '0 9 * * mon-fri' --zone Europe/Berlin --queue reports
   dibs schedule add invoices --cron '0 4 L * *' --payload '{"month":"last"}' --missed all`,
-		Args: cobra.ExactArgs(1),
+		Args: asking("schedule", "tidy --every 90s", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s := dibs.Schedule{Name: args[0], Queue: args[0]}
 			if err := f.apply(cmd, &s); err != nil {
@@ -74,7 +75,10 @@ if it comes twice. An interval is counted from --start, or from now.`,
 						return &hintError{&dibs.InvalidError{Field: "name", Reason: fmt.Sprintf("schedule %q exists already", s.Name)}, "'dibs schedule set' changes it"}
 					}
 				}
-				return a.setSchedule(cmd.Context(), db, s)
+				if s, err = db.SetSchedule(cmd.Context(), s); err != nil {
+					return f.typed(cmd, err)
+				}
+				return a.showChanged(cmd.Context(), db, s)
 			})
 		},
 	}
@@ -83,11 +87,10 @@ if it comes twice. An interval is counted from --start, or from now.`,
 	return cmd
 }
 
-// setSchedule stores a schedule and shows it.
-func (a *app) setSchedule(ctx context.Context, db dibs.Database, s dibs.Schedule) error {
-	s, err := db.SetSchedule(ctx, s)
-	if err != nil {
-		return err
+// showChanged shows a schedule that was made or changed, and warns if it will make no job.
+func (a *app) showChanged(ctx context.Context, db dibs.Database, s dibs.Schedule) error {
+	if s.Next.IsZero() && !s.Paused {
+		fmt.Fprintf(a.stderr, "dibs: schedule %s has no more ticks: its end is before the next one\n", printable(s.Name))
 	}
 	return a.showSchedule(ctx, db, s)
 }
@@ -100,7 +103,7 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 		Example: `  dibs schedule set report --cron '30 8 * * mon-fri'
   dibs schedule set report --end 2027-01-01
   dibs schedule set report --end ''          no end any more`,
-		Args: cobra.ExactArgs(1),
+		Args: asking("schedule", "report --every 2m", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.apply(cmd, &dibs.Schedule{}); err != nil {
 				return err
@@ -108,9 +111,9 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				s, err := db.ChangeSchedule(cmd.Context(), args[0], func(s *dibs.Schedule) { _ = f.apply(cmd, s) }) // it has succeeded before
 				if err != nil {
-					return scheduleError("set", err)
+					return f.typed(cmd, scheduleError("set", err))
 				}
-				return a.showSchedule(cmd.Context(), db, s)
+				return a.showChanged(cmd.Context(), db, s)
 			})
 		},
 		ValidArgsFunction: a.completeSchedule,
@@ -168,7 +171,7 @@ func newScheduleShowCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show NAME",
 		Short: "Show a schedule and its next ticks",
-		Args:  cobra.ExactArgs(1),
+		Args:  asking("schedule", "report", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withSchedule(cmd.Context(), "show", args[0], func(db dibs.Database, s dibs.Schedule) error {
 				return a.showSchedule(cmd.Context(), db, s)
@@ -197,12 +200,16 @@ that it would have with these: nothing is changed.`,
 				}
 				next, err := db.NextTicks(cmd.Context(), s, n)
 				if err != nil {
-					return err
+					return f.typed(cmd, err)
 				}
 				return a.listTicks(s, next)
 			}
 			if len(args) > 0 {
-				return a.withSchedule(cmd.Context(), "next ticks of", args[0], list)
+				err := a.withSchedule(cmd.Context(), "next ticks of", args[0], list)
+				if errors.Is(err, dibs.ErrUnknownSchedule) && strings.ContainsAny(args[0], " @*") {
+					return &hintError{err, "or is that a spec? dibs schedule next --cron " + shellWord(args[0])}
+				}
+				return err
 			}
 			if f.cron == "" && f.every == 0 {
 				return usagef(cmd, "of what? name a schedule, or give --cron or --every")
@@ -224,7 +231,7 @@ func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause NAME...",
 		Short: "Pause schedules; ticks that pass meanwhile are left out",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  asking("schedule", "report", 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				if err := a.knowsAll(cmd.Context(), db, verb, args); err != nil {
@@ -258,7 +265,7 @@ func newScheduleRunCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "run NAME",
 		Short: "Enqueue a schedule's job now, besides its ticks",
-		Args:  cobra.ExactArgs(1),
+		Args:  asking("schedule", "report", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				e, err := db.RunSchedule(cmd.Context(), args[0])
@@ -281,7 +288,7 @@ func newScheduleRmCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Delete schedules; their jobs stay",
-		Args:  cobra.MinimumNArgs(1),
+		Args:  asking("schedule", "report", 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
 				if err := a.knowsAll(cmd.Context(), db, "delete", args); err != nil {

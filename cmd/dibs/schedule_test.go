@@ -86,19 +86,42 @@ func TestMistakesWithSchedules(t *testing.T) {
 		}
 		for _, test := range []struct{ message, args string }{
 			{"give --every or --cron", "add x"},
-			{`schedule.spec: "nonsense" has 1 field; cron has five`, "add x --cron nonsense"},
-			{`schedule.spec: "@sometimes" is not known; there are @hourly`, "add x --cron @sometimes"},
-			{"schedule.spec: the interval must be", "add x --every 1ms"},
-			{"schedule.zone: ", "add x --every 1m --zone Nowhere"},
-			{"schedule.payload: ", "add x --every 1m --payload {"},
+			{`--cron: "nonsense" has 1 field; cron has five`, "add x --cron nonsense"},
+			{`--cron: "@sometimes" is not known; there are @hourly`, "add x --cron @sometimes"},
+			{"--every must be 1s to 3650d, got 1ms", "add x --every 1ms"},
+			{"--every must be 1s to 3650d, got 9999d", "next --every 9999d"},
+			{`--cron: "x" has 1 field`, "next --cron x"},
+			{"--zone: ", "add x --every 1m --zone Nowhere"},
+			{"--payload: ", "add x --every 1m --payload {"},
 			{"none of the others can be", "add x --every 1m --cron @daily"},
 			{"name a schedule", "next"},
 			{"n: must be 1 to 1000", "next --every 1m -n 0"},
 		} {
 			c.fails(exitUsage, "", append([]string{"schedule"}, strings.Fields(test.args)...), test.message)
 		}
+		c.fails(exitNotFound, "", []string{"schedule", "next", "*/10 * * * *"}, "unknown schedule", "dibs schedule next --cron '*/10 * * * *'\n")
 		if got := c.ok("schedule", "ls"); !strings.HasPrefix(got, "no schedules yet") {
 			c.t.Errorf("after that there are schedules:\n%s", got)
+		}
+	})
+}
+
+// A schedule whose end is past is kept, as it may get another end, but it makes no job.
+func TestSchedulesWithoutTicksAreWarnedOf(t *testing.T) {
+	onEach(t, func(c *cli) {
+		warning := "dibs: schedule past has no more ticks: its end is before the next one\n"
+		if r := c.run("", "schedule", "add", "past", "--every", "10m", "--end", "2020-01-01"); r.code != exitOK || r.err != warning {
+			c.t.Errorf("dibs schedule add: exit code %d, %q", r.code, r.err)
+		}
+		c.ok("schedule", "set", "past", "--end", "")
+		if r := c.run("", "schedule", "set", "past", "--end", "2020-01-01"); r.code != exitOK || r.err != warning {
+			c.t.Errorf("dibs schedule set: exit code %d, %q", r.code, r.err)
+		}
+		c.ok("schedule", "pause", "past")
+		c.ok("schedule", "set", "past", "--priority", "3")
+		c.fails(exitUsage, "", []string{"schedule", "set", "past", "--cron", "x"}, `dibs: --cron: "x" has 1 field`)
+		if got := c.ok("schedule", "ls"); !strings.HasSuffix(got, "paused  -                 -  -\n") {
+			c.t.Errorf("a schedule without a tick, job and owner is listed as:\n%s", got)
 		}
 	})
 }

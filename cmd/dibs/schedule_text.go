@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -89,7 +90,27 @@ func (f *scheduleFlags) apply(cmd *cobra.Command, s *dibs.Schedule) error {
 	if changed("cron") && f.cron == "" {
 		return usagef(cmd, "--cron needs a spec, such as '0 9 * * mon-fri'")
 	}
+	if every := time.Duration(f.every); changed("every") && (every < dibs.MinEvery || every > dibs.MaxDelay) {
+		return usagef(cmd, "--every must be %s to %s, got %s", formatDuration(dibs.MinEvery), formatDuration(dibs.MaxDelay), formatDuration(every))
+	}
 	return nil
+}
+
+// typed names the flag in an error about a field of a schedule that a flag has set.
+func (f *scheduleFlags) typed(cmd *cobra.Command, err error) error {
+	var rule *dibs.InvalidError
+	if !errors.As(err, &rule) {
+		return err
+	}
+	field, ofSchedule := strings.CutPrefix(rule.Field, "schedule.")
+	flag := strings.ReplaceAll(field, "_", "-")
+	if field == "spec" {
+		flag = "cron" // apply has checked --every
+	}
+	if !ofSchedule || !cmd.Flags().Changed(flag) {
+		return err
+	}
+	return &dibs.InvalidError{Field: "--" + flag, Reason: rule.Reason}
 }
 
 // shortDuration is d without parts that are zero, in the form of time.ParseDuration.
@@ -134,14 +155,17 @@ func (a *app) listSchedules(list []dibs.Schedule) error {
 	}
 	t := a.tableOf("SCHEDULE", "SPEC", "ZONE", "QUEUE", "KIND", "NEXT", "LAST TICK", "#LAST JOB", "OWNER")
 	for _, s := range list {
-		last, job := "-", "-"
+		last, job, owner := "-", "-", "-"
 		if !s.LastTick.IsZero() {
 			last = since(time.Now(), s.LastTick)
 		}
 		if s.LastJob > 0 {
 			job = fmt.Sprint(s.LastJob)
 		}
-		t.AppendRow(table.Row{a.cell(s.Name, 24), a.cell(s.Spec, 24), a.cell(s.Zone, 20), a.cell(s.Queue, 20), a.cell(s.Kind, 20), a.tickText(s, s.Next), last, job, a.cell(s.Owner, 16)})
+		if s.Owner != "" {
+			owner = a.cell(s.Owner, 16)
+		}
+		t.AppendRow(table.Row{a.cell(s.Name, 24), a.cell(s.Spec, 24), a.cell(s.Zone, 20), a.cell(s.Queue, 20), a.cell(s.Kind, 20), a.tickText(s, s.Next), last, job, owner})
 	}
 	t.Render()
 	return nil

@@ -22,7 +22,7 @@ func newShowCmd(a *app) *cobra.Command {
 		Example: `  dibs show 17
   dibs show 17 --json
   dibs show 17 --payload > payload.json`,
-		Args: cobra.ExactArgs(1),
+		Args: asking("job", "17", 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := parseID(args[0]); err != nil && a.table == "" {
 				return err
@@ -175,9 +175,16 @@ func attemptText(j *dibs.RawJob) string {
 		s += fmt.Sprintf(" of %d", j.MaxAttempts)
 	}
 	if j.Excused > 0 {
-		s += fmt.Sprintf(" (claimed %d times, %d not counted)", j.Attempt, j.Excused)
+		s += fmt.Sprintf(" (claimed %s, %d not counted)", times(j.Attempt), j.Excused)
 	}
 	return s
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 // indentJSON indents JSON under the column of values.

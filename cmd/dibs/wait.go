@@ -29,7 +29,7 @@ With --table, rows are waited for. Where the mapping deletes rows that have ende
 none left to show: the exit code is 5.`,
 		Example: `  dibs wait 17 18 --timeout 5m
   dibs enqueue reports '{"month":"2026-10"}' --wait`,
-		Args: cobra.MinimumNArgs(1),
+		Args: asking("job", "17", 0),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > dibs.MaxBatch:
@@ -54,13 +54,14 @@ none left to show: the exit code is 5.`,
 // waitFor waits for jobs, and writes each when it has ended. timeout 0 means none.
 func (a *app) waitFor(ctx context.Context, db jobTable, names []string, timeout time.Duration) error {
 	var ids []int64
+	typed := map[int64]string{} // how an id was written: a row's id may be a text
 	for _, name := range names {
 		id, err := idOf(db, name)
 		if err != nil {
 			return err
 		}
-		if !slices.Contains(ids, id) {
-			ids = append(ids, id)
+		if typed[id] == "" {
+			ids, typed[id] = append(ids, id), name
 		}
 	}
 	limited, stop := context.WithCancel(ctx)
@@ -69,6 +70,7 @@ func (a *app) waitFor(ctx context.Context, db jobTable, names []string, timeout 
 	}
 	defer stop()
 	type waited struct {
+		id  int64
 		job *dibs.RawJob
 		err error
 	}
@@ -76,15 +78,15 @@ func (a *app) waitFor(ctx context.Context, db jobTable, names []string, timeout 
 	for _, id := range ids {
 		go func() {
 			j, err := db.Wait(limited, id)
-			ends <- waited{j, err}
+			ends <- waited{id, j, err}
 		}()
 	}
 	var failed error
-	late, others := 0, 0
+	late, others := map[int64]bool{}, 0
 	for range ids {
 		switch w := <-ends; {
 		case errors.Is(w.err, context.DeadlineExceeded) && ctx.Err() == nil && !errors.Is(w.err, dibs.ErrUnavailable):
-			late++
+			late[w.id] = true
 		case w.err != nil && failed == nil:
 			failed = w.err
 		case w.err == nil:
@@ -97,12 +99,27 @@ func (a *app) waitFor(ctx context.Context, db jobTable, names []string, timeout 
 	switch {
 	case failed != nil:
 		return failed
-	case late > 0:
-		return &codeError{exitTimeout, fmt.Errorf("%s had not ended after %v", plural(late, "job"), timeout)}
+	case len(late) > 0:
+		ids = slices.DeleteFunc(ids, func(id int64) bool { return !late[id] })
+		return &codeError{exitTimeout, fmt.Errorf("%s had not ended after %s: %s", plural(len(ids), "job"), formatDuration(timeout), listed(ids, typed))}
 	case others > 0:
 		return &codeError{exitNotCompleted, fmt.Errorf("%s did not complete", plural(others, "job"))}
 	}
 	return nil
+}
+
+// listed names up to ten jobs as they were typed.
+func listed(ids []int64, typed map[int64]string) string {
+	const most = 10
+	var names []string
+	for _, id := range ids[:min(len(ids), most)] {
+		names = append(names, printable(typed[id]))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(ids) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // writeEnd writes a job that has ended.

@@ -32,22 +32,26 @@ func TestWaitTellsHowJobsEnded(t *testing.T) {
 		for r.out = ""; r.out == ""; timeout *= 2 { // a slow machine does not see in time that job 3 has ended
 			r = c.run("", "wait", "3", "4", "--timeout", timeout.String())
 		}
-		c.refused(r, exitTimeout, []string{"wait"}, "1 job had not ended after "+(timeout/2).String())
+		c.refused(r, exitTimeout, []string{"wait"}, "1 job had not ended after "+(timeout/2).String()+": 4\n")
 		if r.out != "job 3  dead  hopeless\n" {
 			c.t.Errorf("it writes %q", r.out)
 		}
 		c.fails(exitNotFound, "", []string{"wait", "99"}, "job 99", "no such job")
 		c.fails(exitUsage, "", []string{"wait", "1", "x"}, "id: must be a job's number")
 		c.fails(exitUsage, "", []string{"wait", "1", "--timeout", "0"}, "timeout: must be longer than 0")
-		c.fails(exitUsage, "", []string{"wait"}, "requires at least 1 arg")
+		c.fails(exitUsage, "", []string{"wait"}, "which job? write for example: dibs wait 17\n")
+
+		c.feed(strings.Repeat("1\n", 12), "enqueue", "late", "--lines")
+		many := c.run("", "wait", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "--timeout", "200ms")
+		c.refused(many, exitTimeout, []string{"wait"}, "12 jobs had not ended after 200ms: 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 and 2 more\n")
 
 		c.ok("queue", "brief", "--create", "--keep-completed", "0")
 		c.ok("enqueue", "brief")
-		go func() { waiting <- c.run("", "wait", "5") }()
-		c.fails(exitTimeout, "", []string{"wait", "5", "--timeout", "200ms"}, "1 job had not ended")
+		go func() { waiting <- c.run("", "wait", "17") }()
+		c.fails(exitTimeout, "", []string{"wait", "17", "--timeout", "200ms"}, "1 job had not ended after 200ms: 17\n")
 		brief := c.row(c.ok("claim", "brief"))
-		c.ok("finish", "5", brief["token"].(string), "--completed")
-		if r := <-waiting; r.code != exitNotFound || !strings.Contains(r.err, "job 5") {
+		c.ok("finish", "17", brief["token"].(string), "--completed")
+		if r := <-waiting; r.code != exitNotFound || !strings.Contains(r.err, "job 17") {
 			c.t.Errorf("dibs wait ends with %d: %s", r.code, r.err)
 		}
 	})

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,14 +62,36 @@ func (f *workFlags) findQueues(ctx context.Context, a *app, db jobTable) (err er
 	return nil
 }
 
-// warnOfQueues warns of queues that do not exist: for a misspelt one it would wait for ever.
+// warnOfQueues warns of queues that do not exist: for a misspelt one it would wait for ever. A
+// queue that a schedule names is made by its first tick.
 func (f *workFlags) warnOfQueues(ctx context.Context, db jobTable, log *slog.Logger) {
 	for _, q := range f.queues {
 		var unknown *hintError
-		if err := checkQueue(ctx, db, q.Name); errors.As(err, &unknown) {
-			log.Warn("nobody has enqueued into this queue yet", "queue", q.Name, "hint", unknown.next)
+		if err := checkQueue(ctx, db, q.Name); errors.As(err, &unknown) && !scheduled(ctx, db, q.Name) {
+			log.Warn("nobody has enqueued into this queue yet", "queue", q.Name, "hint", weightHint(q.Name)+unknown.next)
 		}
 	}
+}
+
+// scheduled reports whether a schedule enqueues into a queue.
+func scheduled(ctx context.Context, db jobTable, queue string) bool {
+	reader, ok := db.(interface {
+		Schedules(ctx context.Context) ([]dibs.Schedule, error)
+	})
+	if !ok { // an adopted table has no schedules
+		return false
+	}
+	list, err := reader.Schedules(ctx)
+	return err == nil && slices.ContainsFunc(list, func(s dibs.Schedule) bool { return s.Queue == queue })
+}
+
+// weightHint tells how weights are written if a queue's name looks as if it should have one.
+func weightHint(queue string) string {
+	name, _, colon := strings.Cut(queue, ":")
+	if !colon {
+		return ""
+	}
+	return fmt.Sprintf("this is taken as a queue named %q; a weight is written --queue %s:3; ", clip(printable(queue), 60), shellWord(cmp.Or(name, "NAME")))
 }
 
 // kindsOrAll are the kinds to handle; "" stands for all.

@@ -62,6 +62,36 @@ func TestWorkServesAllSortsOfQueues(t *testing.T) {
 	})
 }
 
+// A queue that does not exist is warned of; what may be a mistyped weight gets a hint, and a
+// queue that a schedule feeds no warning.
+func TestWorkWarnsOfUnknownQueues(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.ok("schedule", "add", "tick", "--every", "24h")
+		warning := "nobody has enqueued into this queue yet"
+		for _, test := range []struct {
+			args []string
+			want []string
+		}{
+			{[]string{"-q", "mail:x"}, []string{warning, `named \"mail:x\"`, "--queue mail:3"}},
+			{[]string{"-q", "mail:1:min=2"}, []string{warning, `named \"mail:1:min=2\"`, "--queue mail:3"}},
+			{[]string{"mail:3"}, []string{warning, `named \"mail:3\"`, "--queue mail:3"}},
+			{[]string{":x"}, []string{warning, "--queue NAME:3"}},
+			{[]string{"mial"}, []string{warning}},
+			{[]string{"tick"}, nil},
+		} {
+			log := c.end(c.work(append(test.args, "--until-empty", "--", "true")...))
+			c.hasInOrder(log, test.want...)
+			if strings.Contains(log, "a weight is written") != (len(test.want) > 1) || strings.Contains(log, warning) != (test.want != nil) {
+				c.t.Errorf("dibs work %q writes %s", test.args, log)
+			}
+			if strings.Contains(log, "kinds=") {
+				c.t.Errorf("the log of a worker for all kinds lists some: %s", log)
+			}
+		}
+		c.hasInOrder(c.end(c.work("tick", "-k", "a", "-k", "b", "--until-empty", "--", "true")), `kinds="[a b]"`)
+	})
+}
+
 func TestQueuesOfTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]dibs.WorkQueue{

@@ -50,9 +50,11 @@ func Explain(u URL, err error) error {
 		return e
 	}
 	if errors.Is(err, dibs.ErrSchema) {
-		// The store's error says what is missing; the sentinel's text adds nothing.
+		// The store's error says what is missing; the sentinel's text adds nothing, and Next says
+		// what is to be run.
+		problem := strings.TrimSuffix(strings.Replace(err.Error(), dibs.ErrSchema.Error()+": ", "", 1), ": "+dibs.ErrSchema.Error())
 		return &Error{
-			Problem: strings.TrimSuffix(strings.Replace(err.Error(), dibs.ErrSchema.Error()+": ", "", 1), ": "+dibs.ErrSchema.Error()),
+			Problem: strings.TrimSuffix(problem, "; run `dibs migrate`"),
 			Next:    "'dibs migrate' makes or updates a schema, and its --print shows the SQL; a newer schema needs a newer dibs",
 			Err:     err,
 		}

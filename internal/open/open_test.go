@@ -117,7 +117,7 @@ func TestExplain(t *testing.T) {
 		{pgError("25P03"), "ended a transaction", dibs.ErrUnavailable},
 		{pgError("42P05"), "pooler", nil},
 		{connectError(t), "no PostgreSQL server answers at db:5432", dibs.ErrUnavailable},
-		{fmt.Errorf("schema x is old: %w", dibs.ErrSchema), "schema x is old", dibs.ErrSchema},
+		{fmt.Errorf("schema x is old; run `dibs migrate`: %w", dibs.ErrSchema), "schema x is old", dibs.ErrSchema},
 	} {
 		err := Explain("postgres://app:secret@db:5432/shop", fmt.Errorf("dibs: open: %w", test.err))
 		var known *Error
@@ -127,6 +127,9 @@ func TestExplain(t *testing.T) {
 		}
 		if test.is != nil && !errors.Is(err, test.is) {
 			t.Errorf("%v is not %v", err, test.is)
+		}
+		if strings.Contains(known.Problem, "dibs migrate") {
+			t.Errorf("%v says what is to be run in its problem %q and in its advice %q", test.err, known.Problem, known.Next)
 		}
 		if strings.Contains(known.Problem+known.Next, "secret") {
 			t.Errorf("%v tells the password", err)
