@@ -94,6 +94,9 @@ type RawJob struct {
 
 	UniqueKey   string      `json:"unique_key,omitempty"`
 	UniqueUntil UniqueUntil `json:"unique_until,omitempty"`
+	// UniqueFreeAt is when the period ends for which it holds its key, whatever becomes of it:
+	// UniqueFor, UniqueWindow. Get and List set it.
+	UniqueFreeAt time.Time `json:"unique_free_at,omitzero"`
 
 	Worker          string    `json:"worker,omitempty"` // the last one that claimed it
 	Token           Token     `json:"token,omitzero"`   // only while running

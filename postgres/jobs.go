@@ -125,12 +125,12 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 	var queue, kind, state, group, key, until, worker pgtype.Text
 	var payload, metadata, errors, result, progress []byte
 	var priority, attempt, excused, maxAttempts, groupLimit pgtype.Int4
-	var runAt, lease, created, claimed, finished, held pgtype.Timestamptz
+	var runAt, lease, created, claimed, finished, held, free pgtype.Timestamptz
 	var token pgtype.UUID
 	var cancel pgtype.Bool
 	err = scan(&searched, &id, &own, &queue, &kind, &state, &payload, &metadata, &priority, &runAt, &attempt,
 		&excused, &maxAttempts, &group, &groupLimit, &key, &until, &worker, &token,
-		&lease, &cancel, &created, &claimed, &finished, &errors, &result, &progress, &held)
+		&lease, &cancel, &created, &claimed, &finished, &errors, &result, &progress, &held, &free)
 	if err != nil {
 		return nil, false, err
 	}
@@ -138,7 +138,7 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 		ID: id, Queue: queue.String, Kind: kind.String, State: dibs.State(state.String), Payload: payload, Metadata: metadata,
 		Priority: int(priority.Int32), RunAt: runAt.Time.UTC(), Attempt: int(attempt.Int32), Excused: int(excused.Int32),
 		MaxAttempts: int(maxAttempts.Int32), Group: group.String, GroupLimit: int(groupLimit.Int32),
-		UniqueKey: key.String, UniqueUntil: dibs.UniqueUntil(until.String), Worker: worker.String, Token: token.Bytes,
+		UniqueKey: key.String, UniqueUntil: dibs.UniqueUntil(until.String), UniqueFreeAt: free.Time.UTC(), Worker: worker.String, Token: token.Bytes,
 		LeaseUntil: lease.Time.UTC(), CancelRequested: cancel.Bool, CreatedAt: created.Time.UTC(), ClaimedAt: claimed.Time.UTC(),
 		FinishedAt: finished.Time.UTC(), Errors: checks.ReadHistory(errors), Result: result, HeldUntil: held.Time.UTC(),
 	}

@@ -102,9 +102,13 @@ func scanJob(rows *sql.Rows) (*dibs.RawJob, error) {
 		document{&j.Payload}, document{&j.Metadata}, &j.Priority, clock{&j.RunAt}, &j.Attempt, &j.Excused, &j.MaxAttempts,
 		text[string]{&j.Group}, &j.GroupLimit, text[string]{&j.UniqueKey}, text[dibs.UniqueUntil]{&j.UniqueUntil},
 		text[string]{&j.Worker}, tokenColumn{&j.Token}, clock{&j.LeaseUntil}, &j.CancelRequested,
-		clock{&j.CreatedAt}, clock{&j.ClaimedAt}, clock{&j.FinishedAt}, history{&j.Errors}, document{&j.Result}, text[string]{&progress}, clock{&j.HeldUntil})
-	if j.HeldUntil.Before(time.Now()) { // it is written when jobs start, not when they may
+		clock{&j.CreatedAt}, clock{&j.ClaimedAt}, clock{&j.FinishedAt}, history{&j.Errors}, document{&j.Result}, text[string]{&progress}, clock{&j.HeldUntil}, clock{&j.UniqueFreeAt})
+	now := time.Now()
+	if j.HeldUntil.Before(now) { // it is written when jobs start, not when they may
 		j.HeldUntil = time.Time{}
+	}
+	if j.UniqueFreeAt.Before(now) {
+		j.UniqueFreeAt = time.Time{}
 	}
 	ticks.Read(j)
 	checks.ReadProgress(j, []byte(progress))

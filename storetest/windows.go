@@ -41,11 +41,15 @@ func windowHeld(t *test) {
 		long.Queue, short.Queue = queue, queue
 		all := t.enqueue(long, short)
 		created := t.get(all[1]).CreatedAt
+		t.freeAt(all[0], time.Hour)
 		t.enqueueDuplicate(all[0], long)
 		jobs := t.claim(dibs.ClaimRequest{Queue: queue, N: 1})
 		t.enqueueDuplicate(all[0], long)
 		t.finish(jobs[0].Lease().Die("e"))
 		t.enqueueDuplicate(all[0], long)
+		if queue == dibs.DefaultQueue {
+			t.freeAt(all[0], time.Hour)
+		}
 		t.cancel(all...)
 		t.prune("", "", 0)
 		t.sweep()
@@ -61,6 +65,15 @@ func windowHeld(t *test) {
 			t.Fatalf("the next job came %v after the first, the period is %v", d, period)
 		}
 		t.enqueueDuplicate(all[0], long)
+	}
+}
+
+// freeAt expects that a job's period is that long from its enqueueing on.
+func (t *test) freeAt(id int64, period time.Duration) {
+	t.Helper()
+	j := t.get(id)
+	if d := j.UniqueFreeAt.Sub(j.CreatedAt); (d - period).Abs() > time.Minute {
+		t.Fatalf("the key of job %d, enqueued at %v, is free at %v", id, j.CreatedAt, j.UniqueFreeAt)
 	}
 }
 

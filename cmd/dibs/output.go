@@ -94,14 +94,14 @@ the direction of text, are written as \u escapes.
   jobs        as 'claim', 'show' and 'ls' write them: id, queue, kind, state, payload,
               metadata, priority, run_at, attempt, excused (attempts that do not count),
               max_attempts, group, group_limit, held_until (where a rate holds it up), unique_key,
-              unique_until, worker, token, lease_until, cancel_requested, created_at, claimed_at,
-              finished_at, errors (attempt, at, worker, error), result; of a schedule's job also
-              schedule and tick; while it runs, perhaps progress: done, total, text, at. 'show'
-              adds why. What a job does not have is left out. The payload has the bytes that were
-              enqueued, without the spaces between its parts; 'dibs show ID --payload' writes it as
-              it is. With --table, "key" is the id of the row where that is no whole number from
-              1 on: use it, and not the id, which many programs round; without a limit,
-              max_attempts is 0.
+              unique_until, unique_free_at (by its period), worker, token, lease_until,
+              cancel_requested, created_at, claimed_at, finished_at, errors (attempt, at, worker,
+              error), result; of a schedule's job also schedule and tick; while it runs, perhaps
+              progress: done, total, text, at. 'show' adds why. What a job does not have is left
+              out. The payload has the bytes that were enqueued, without the spaces between its
+              parts; 'dibs show ID --payload' writes it as it is. With --table, "key" is the id of
+              the row where that is no whole number from 1 on: use it, and not the id, which many
+              programs round; without a limit, max_attempts is 0.
   a page      as 'ls' writes it: jobs, next (for --after, if there are more), why
   new jobs    as 'enqueue' writes them: id; line (of the input, with many); where another
               job held the unique key, existing, and replaced or pushed if that job was
@@ -109,11 +109,12 @@ the direction of text, are written as \u escapes.
               strict, order, lease, max_attempts, backoff (base, factor, max, jitter),
               keep_completed, keep_dead, keep_cancelled, payload_limit; of one queue also groups
               with settings of their own: name, limit, rate, held_until
-  counts      as 'stats' writes them: queue, paused, held_until (where a rate holds it up), waiting,
-              scheduled (those of the waiting whose time has not come), blocked, running,
-              completed, dead, cancelled, scheduled_more (scheduled is only the least), oldest_age;
-              window, and of that time: enqueued, claimed, succeeded, failed, avg_wait, avg_run,
-              throughput (jobs/s); why
+  counts      as 'stats' writes them: queue, paused, held_until (where its rate holds it up),
+              held_groups (how many their rates hold up, at most 1,000), waiting, scheduled
+              (those of the waiting whose time has not come), blocked, running, completed, dead,
+              cancelled, scheduled_more (scheduled is only the least), oldest_age; window, and of
+              that time: enqueued, claimed, succeeded, failed, avg_wait, avg_run, throughput
+              (jobs/s); why
   a look      as 'top --once' writes it: queues (as counts), running, running_more, dead, dead_more
   workers     as 'workers' writes them: id, name, host, pid, version, queues, kinds (null: all),
               concurrency, state (working, stopping, lost), since, seen, queues_paused, running:

@@ -339,7 +339,12 @@ select
             where r.queue = j.queue and r.group_key in ('', j.group_key) and (r.group_key <> '' or q.rate_n > 0)
         ) h
         where h.at > statement_timestamp()
-    ) end as held_until
+    ) end as held_until,
+    (
+        select u.until
+        from dibs.unique_window u
+        where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id and u.until > statement_timestamp()
+    ) as unique_free_at
 from dibs.job j
 left join dibs.queue q on q.name = j.queue
 left join dibs.group_limit l on l.queue = j.queue and l.group_key = j.group_key
@@ -377,7 +382,12 @@ select
     f.errors::text as errors,
     f.result,
     null::text as progress,
-    null::timestamptz as held_until
+    null::timestamptz as held_until,
+    (
+        select u.until
+        from dibs.unique_window u
+        where u.queue = f.queue and u.unique_key = f.unique_key and u.job = f.id and u.until > statement_timestamp()
+    ) as unique_free_at
 from dibs.finished f
 left join dibs.queue q on q.name = f.queue
 left join dibs.group_limit l on l.queue = f.queue and l.group_key = f.group_key

@@ -7,7 +7,7 @@ select v.*
 from json_each(?1) i
 cross join dibs_ended_job v on v.id = i.value
 union all
-select i.value, '', '', '', null, null, 0, null, 0, 0, 0, null, 0, null, null, null, null, null, 0, null, null, null, null, null, null, null
+select i.value, '', '', '', null, null, 0, null, 0, 0, 0, null, 0, null, null, null, null, null, 0, null, null, null, null, null, null, null, null
 from json_each(?1) i
 where not exists (select 1 from dibs_finished f where f.id = i.value)
   and not exists (select 1 from dibs_job j where j.id = i.value)

@@ -25,7 +25,12 @@ select
   f.errors,
   f.result,
   null as progress,
-  null as held_until
+  null as held_until,
+  (
+    select u.until
+    from dibs_unique_window u
+    where u.queue = f.queue and u.unique_key = f.unique_key and u.job = f.id
+  ) as unique_free_at
 from dibs_finished f
 join dibs_queue q on q.name = f.queue
 left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;
@@ -61,7 +66,12 @@ select
     select max(case when j.gate = 1 and r.group_key <> '' then r.held_until else r.not_before end)
     from dibs_rate r
     where r.queue = j.queue and r.group_key in ('', j.group_key) and (r.group_key <> '' or q.rate_n > 0)
-  ) end as held_until
+  ) end as held_until,
+  (
+    select u.until
+    from dibs_unique_window u
+    where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id
+  ) as unique_free_at
 from dibs_job j
 join dibs_queue q on q.name = j.queue
 left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
