@@ -123,7 +123,7 @@ func round(j dibs.RawJob) *dibs.RawJob {
 }
 
 func times(j *dibs.RawJob) []*time.Time {
-	return []*time.Time{&j.RunAt, &j.CreatedAt, &j.ClaimedAt, &j.LeaseUntil, &j.FinishedAt}
+	return []*time.Time{&j.RunAt, &j.CreatedAt, &j.ClaimedAt, &j.LeaseUntil, &j.FinishedAt, &j.UniqueFreeAt}
 }
 
 // In returns the time d from now.

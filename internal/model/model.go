@@ -327,6 +327,17 @@ func (m *Model) show(jobs []*job) []*dibs.RawJob {
 	return shown
 }
 
+// look shows jobs with their periods, as Get and List do.
+func (m *Model) look(jobs []*job) []*dibs.RawJob {
+	shown := m.show(jobs)
+	for _, j := range shown {
+		if p := m.periods[group{j.Queue, j.UniqueKey}]; p.job == j.ID && p.until.After(m.now) {
+			j.UniqueFreeAt = p.until
+		}
+	}
+	return shown
+}
+
 func (m *Model) tick() { m.now = m.now.Add(time.Microsecond) }
 
 func later(a, b time.Time) time.Time {

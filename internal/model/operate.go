@@ -227,7 +227,7 @@ func (m *Model) Stats() []dibs.QueueStats {
 // Get returns one job, or nil.
 func (m *Model) Get(id int64) *dibs.RawJob {
 	if j := m.jobs[id]; j != nil {
-		return m.show([]*job{j})[0]
+		return m.look([]*job{j})[0]
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func (m *Model) List(f dibs.Filter) []*dibs.RawJob {
 	slices.SortFunc(jobs, func(a, b *job) int {
 		return cmp.Or(b.FinishedAt.Compare(a.FinishedAt), cmp.Compare(b.ID, a.ID))
 	})
-	return m.show(jobs)
+	return m.look(jobs)
 }
 
 // named returns the jobs with these ids, each once, by id.
