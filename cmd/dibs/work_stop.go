@@ -19,23 +19,24 @@ var errSecondSignal = errors.New("stopped by a second signal; jobs whose program
 
 // secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP, in a goroutine that ends with
 // ctx. The first one ends the command's context. Some programs signal a process and then its
-// group, as timeout(1) does: what comes within half a second counts as one.
+// group, as timeout(1) does: the same signal within half a second counts as one.
 func secondSignal(ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		defer signal.Stop(signals)
-		var last time.Time
+		var last os.Signal
+		var at time.Time
 		for n := 0; n < 2; {
 			select {
-			case <-signals:
+			case s := <-signals:
+				if s != last || time.Since(at) > 500*time.Millisecond {
+					n++
+				}
+				last, at = s, time.Now()
 			case <-ctx.Done():
 				return
 			}
-			if time.Since(last) > 500*time.Millisecond {
-				n++
-			}
-			last = time.Now()
 		}
 		stop()
 	}()
