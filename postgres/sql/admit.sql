@@ -81,8 +81,8 @@ with woken as (
         least(
             greatest(
                 r.full_ns + (coalesce(cardinality(m.starts), 0) * r.step_ns),
-                case cardinality(m.starts)
-                    when 1 then m.starts[1] + r.step_ns
+                case
+                    when cardinality(m.starts) = 1 then m.starts[1] + r.step_ns
                     else (
                         select max(s.at_ns + (s.nth * r.step_ns))
                         from unnest(m.starts) with ordinality s (at_ns, nth)
