@@ -182,6 +182,7 @@ var limitVariants = []Variant{
 				{"rates.go", "if j.Group != \"\" {", "if j.Group != \"\" && false {"},
 			}},
 		},
+		Untortured: "its groups seldom have more jobs than their rates let start",
 	},
 	{
 		Name:  "rate-not-waited",
