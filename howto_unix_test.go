@@ -61,7 +61,7 @@ func module(t *testing.T, here string) (dir string) {
 	dir = filepath.Join(t.TempDir(), "app")
 	write(t, dir+"/main.go", "package main\n\nimport _ \"github.com/dibs-queue/dibs/otel\"\n\nfunc main() {}\n")
 	write(t, dir+"/go.mod", "module example.com/app\n\ngo 1.26.0\n")
-	write(t, dir+"/go.sum", read(t, "otel/go.sum")) // with the checksums, go asks no server for them
+	write(t, dir+"/go.sum", read(t, "otel/go.sum")) // go asks no server for checksums that it has
 	if err := os.Symlink(here, filepath.Join(filepath.Dir(dir), "dibs")); err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func TestReadmeShellRuns(t *testing.T) {
 	}
 	write(t, app+"/main.go", blocks(t, "go")[0])
 	write(t, app+"/go.mod", "module example.com/app\n\ngo 1.26.0\n")
-	write(t, app+"/go.sum", read(t, "go.sum")) // with the checksums, go asks no server for them
+	write(t, app+"/go.sum", read(t, "go.sum")) // go asks no server for checksums that it has
 	for _, script := range blocks(t, "sh") {
 		script = runElsewhere.ReplaceAllString(script, "")
 		out := command(t, app, "sh", "-euc", `PATH=`+bin+`:$PATH; `+script)

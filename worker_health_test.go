@@ -130,23 +130,8 @@ func TestStopNowWaitsForNoHandler(t *testing.T) {
 // A handler that ignores its context, and a database that does not answer, cost 5 s.
 func TestStopNowEndsWithinFiveSecondsWhateverHappens(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
-		wake := make(chan struct{})
-		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
-			if job.ID == 1 {
-				<-wake // the handler ignores ctx
-			}
-			return untilEnd(ctx, job)
-		})
-		w.Lease, m.lease = time.Hour, time.Hour
+		w, wake := stuck(t, m)
 		w.ShutdownWait = time.Hour
-		m.setScript(func(ctx context.Context, call string) error {
-			if call == "claim" {
-				return nil
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		enqueue(t, m, plain(2)...)
 		stop := run(t, w)
 		time.Sleep(time.Second)
 		start := time.Now()

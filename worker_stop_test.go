@@ -148,25 +148,33 @@ func TestShutdownWithoutADatabaseEndsInTime(t *testing.T) {
 	})
 }
 
+// stuck is a worker with two jobs and an hour's lease. The handler of one ignores its context until
+// wake is closed, and the database answers nothing but claims.
+func stuck(t *testing.T, m *memory) (w *dibs.Worker, wake chan struct{}) {
+	t.Helper()
+	wake = make(chan struct{})
+	w = quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
+		if job.ID == 1 {
+			<-wake
+		}
+		return untilEnd(ctx, job)
+	})
+	w.Lease, m.lease = time.Hour, time.Hour
+	m.setScript(func(ctx context.Context, call string) error {
+		if call == "claim" {
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	enqueue(t, m, plain(2)...)
+	return w, wake
+}
+
 // Supervisors kill a process 20 s to 30 s after they asked it to end.
 func TestShutdownEndsWithinTwentySecondsWhateverHappens(t *testing.T) {
 	virtualTime(t, func(t *testing.T, m *memory) {
-		wake := make(chan struct{})
-		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
-			if job.ID == 1 {
-				<-wake // the handler ignores ctx
-			}
-			return untilEnd(ctx, job)
-		})
-		w.Lease, m.lease = time.Hour, time.Hour
-		m.setScript(func(ctx context.Context, call string) error {
-			if call == "claim" {
-				return nil
-			}
-			<-ctx.Done() // no answer
-			return ctx.Err()
-		})
-		enqueue(t, m, plain(2)...)
+		w, wake := stuck(t, m)
 		stop := run(t, w)
 		time.Sleep(time.Second)
 		start := time.Now()

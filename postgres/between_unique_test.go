@@ -22,17 +22,7 @@ func TestWhoHasWaitedForAPeriodIsKeptOut(t *testing.T) {
 	jobs, err := in.Claim(b.ctx, request(1))
 	b.must(err)
 	b.must(in.Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
-	var second []dibs.Enqueued
-	end := b.beside(1, func() (err error) {
-		second, err = b.Enqueue(b.ctx, job)
-		return err
-	})
-	b.must(tx.Commit(b.ctx))
-	b.must(end())
-	if want := (dibs.Enqueued{ID: first[0].ID, Existing: true}); second[0] != want {
-		t.Errorf("got %+v, want %+v", second[0], want)
-	}
-	b.consistent()
+	b.learnsOf(tx, job, first)
 }
 
 // An enqueue that would replace a job waits for the transaction that has claimed the job.

@@ -371,6 +371,12 @@ func TestOfTwoThatEnqueueAKeyTheSecondLearnsOfTheFirst(t *testing.T) {
 	tx := b.begin()
 	first, err := b.Tx(tx).Enqueue(b.ctx, job)
 	b.must(err)
+	b.learnsOf(tx, job, first)
+}
+
+// learnsOf enqueues a job again, which waits for the transaction that has enqueued it first.
+func (b bench) learnsOf(tx pgx.Tx, job []dibs.NewJob, first []dibs.Enqueued) {
+	b.Helper()
 	var second []dibs.Enqueued
 	end := b.beside(1, func() (err error) {
 		second, err = b.Enqueue(b.ctx, job)
@@ -379,7 +385,7 @@ func TestOfTwoThatEnqueueAKeyTheSecondLearnsOfTheFirst(t *testing.T) {
 	b.must(tx.Commit(b.ctx))
 	b.must(end())
 	if want := (dibs.Enqueued{ID: first[0].ID, Existing: true}); second[0] != want {
-		t.Errorf("got %+v, want %+v", second[0], want)
+		b.Errorf("got %+v, want %+v", second[0], want)
 	}
 	b.consistent()
 }

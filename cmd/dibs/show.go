@@ -118,7 +118,7 @@ func (a *app) writeJob(j *dibs.RawJob, why []hold) {
 	if j.UniqueKey != "" {
 		line("unique", fmt.Sprintf("%s (until %s)", printable(j.UniqueKey), j.UniqueUntil))
 	}
-	line("key until", at(j.UniqueFreeAt)) // by its period
+	line("key until", at(j.UniqueFreeAt))
 	line("schedule", printable(j.Schedule))
 	line("tick", at(j.Tick))
 	line("created", at(j.CreatedAt))

@@ -75,8 +75,8 @@ func readWhy(ctx context.Context, read holder, stats []dibs.QueueStats) (w why, 
 	return w, nil
 }
 
-// held reports whether jobs of a queue could run by their start time, and do not, or do so only
-// by the count: their worker may have been lost.
+// held reports whether there may be jobs that should run and do not: those that are due or
+// blocked, and those that count as running, since their worker may have been lost.
 func held(s dibs.QueueStats) bool { return due(s) > 0 || s.Blocked > 0 || s.Running > 0 }
 
 // due counts the due jobs, or 1 if they cannot be counted.
@@ -104,8 +104,7 @@ func (w *why) workersOf(queue string) (live, lost []dibs.WorkerInfo) {
 	return live, lost
 }
 
-// of lists why one queue's jobs do not start. The first reason comes first, and what holds up
-// only some of its jobs last.
+// of lists why one queue's jobs do not start. What holds up only jobs of some groups comes last.
 func (w *why) of(s dibs.QueueStats) (list []hold) {
 	i := slices.IndexFunc(w.queues, func(q dibs.Queue) bool { return q.Name == s.Queue })
 	if !held(s) || i < 0 {

@@ -83,8 +83,8 @@ the queue.
 
 On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
 end before they are stopped and their jobs given back, uncounted, within 5 s. The exit code
-is 0. A second signal, half a second later or more, kills the programs at once; the
-exit code is then 130.
+is 0. A second signal kills the programs at once; the exit code is then 130. The same signal
+again within half a second is taken for the first one.
 
 --listen ADDRESS, such as :8080, serves two pages over HTTP for probes: /healthz is good
 (status 200) while the process does its work, also while the database is away, and /readyz while

@@ -28,7 +28,7 @@ type served struct {
 	queue *sqlite.Store
 	url   string
 
-	mu   sync.Mutex // of what follows: emails are sent side by side
+	mu   sync.Mutex // emails are sent side by side: it guards what follows
 	sent []string
 }
 

@@ -13,7 +13,7 @@ import "github.com/dibs-queue/dibs"
 
 // Bucket is the shape of a rate's bucket, in nanoseconds.
 type Bucket struct {
-	Step  int64 // in which one start is saved up; 0: no rate
+	Step  int64 // the time in which one start is saved up; 0: no rate
 	Slack int64 // how far the bucket may be from full for another start
 }
 

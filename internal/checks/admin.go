@@ -142,7 +142,7 @@ func GroupLimit(field string, n, least int) error {
 const (
 	leastPer   = time.Second
 	mostPer    = 31 * 24 * time.Hour
-	mostStarts = 1_000_000_000             // in a period, or in a burst
+	mostStarts = 1_000_000_000             // the largest n, and the largest burst
 	mostBurst  = 10 * 365 * 24 * time.Hour // how long saving up may take
 )
 

@@ -64,7 +64,7 @@ func delayLimit(r *Row) error {
 // Period says for how long a job holds its unique key at least. The zero value: for no time.
 type Period struct {
 	length time.Duration
-	unit   string // of the calendar, in zone
+	unit   string // a unit of the calendar in zone: hour, day, week or month
 	zone   *time.Location
 }
 
