@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 func work(ctx context.Context, url string) error {
-	db, err := open.Database(ctx, open.URL(url), open.Options{})
+	db, err := open.Database(context.WithoutCancel(ctx), open.URL(url), open.Options{}) // stdin may end meanwhile
 	if err != nil {
 		return err
 	}
