@@ -1,0 +1,96 @@
+// Package server is dibs over HTTP: a handler that programs in any language enqueue, claim and
+// finish jobs with, in JSON.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Options are the settings of a server. The zero value is the default.
+type Options struct {
+	// Log gets what goes wrong inside of the server, without payloads and tokens; nil: nothing.
+	Log *slog.Logger
+}
+
+// Server is an [http.Handler]. Make one with [New].
+type Server struct {
+	Options
+	db  dibs.Database
+	mux *http.ServeMux
+
+	// closing ends when Close begins: waiting calls are answered at once.
+	closing context.Context
+	close   context.CancelFunc
+	work    sync.WaitGroup // goroutines that Close waits for
+}
+
+// New makes a server of a database. The caller closes the server first, then the database.
+func New(db dibs.Database, o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{Options: o, db: db, mux: http.NewServeMux()}
+	s.closing, s.close = context.WithCancel(context.Background())
+	for _, rt := range s.routes() {
+		s.mux.Handle(rt.method+" "+rt.pattern, s.serve(rt))
+	}
+	return s
+}
+
+// Close ends the server's own work. Calls that wait are answered at once, as if their wait were
+// over; close or shut down the http.Server after it. Calls after it are refused.
+func (s *Server) Close() error {
+	s.close()
+	s.work.Wait()
+	return nil
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := s.mux.Handler(r); pattern == "" || !isClean(r) {
+		s.fail(w, r, s.unrouted(r))
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// serve is what happens around a route's handler.
+func (s *Server) serve(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := rt.handle(w, r); err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
+
+// isClean reports whether the mux takes the path as it is. It would redirect others, to a place
+// that is wrong where the server is mounted below a prefix.
+func isClean(r *http.Request) bool {
+	p := r.URL.EscapedPath()
+	return path.Clean(p) == p
+}
+
+// unrouted is why no route takes the request: there is none of this path, or none of this method.
+func (s *Server) unrouted(r *http.Request) error {
+	var allow []string
+	if isClean(r) {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			other := r.Clone(r.Context())
+			other.Method = method
+			if _, pattern := s.mux.Handler(other); pattern != "" {
+				allow = append(allow, method)
+			}
+		}
+	}
+	if len(allow) == 0 {
+		return &problemError{kind: unknownRoute, detail: "there is nothing at this path; /openapi.json lists what there is"}
+	}
+	return &problemError{kind: wrongMethod, detail: "this path takes " + strings.Join(allow, ", "), header: http.Header{"Allow": {strings.Join(allow, ", ")}}}
+}
