@@ -74,7 +74,6 @@ func problemOf(err error) (Problem, http.Header) {
 	var own *problemError
 	var rule *dibs.InvalidError
 	var long *http.MaxBytesError
-	again := http.Header{"Retry-After": {retryAfter}}
 	switch {
 	case errors.As(err, &own):
 		p := own.problem(own.detail)
@@ -91,7 +90,7 @@ func problemOf(err error) (Problem, http.Header) {
 	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue), errors.Is(err, dibs.ErrUnknownSchedule):
 		return notFound.problem(strings.TrimPrefix(err.Error(), "dibs: ")), nil
 	case errors.Is(err, dibs.ErrUnavailable):
-		return unavailable.problem("it may pass: try again; it is not known whether this call took effect"), again
+		return unavailable.problem("it may pass: try again; it is not known whether this call took effect"), nil
 	case errors.Is(err, dibs.ErrLeaseLost):
 		return leaseLost.problem(strings.TrimPrefix(err.Error(), "dibs: ")), nil
 	case errors.Is(err, dibs.ErrDenied):
@@ -99,9 +98,9 @@ func problemOf(err error) (Problem, http.Header) {
 	case errors.Is(err, dibs.ErrSchema):
 		return wrongSchema.problem("see 'dibs migrate'"), nil
 	case errors.Is(err, dibs.ErrClosed):
-		return shuttingDown.problem(""), again
+		return shuttingDown.problem(""), nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return unavailable.problem("the call was broken off; it is not known whether it took effect"), again
+		return unavailable.problem("the call was broken off; it is not known whether it took effect"), nil
 	}
 	return internal.problem("the server's log tells more"), nil
 }
@@ -115,6 +114,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, header := problemOf(err)
 	if p.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) { // else the client is gone
 		s.log(r.Pattern, err)
+	}
+	if p.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
 	}
 	for name, values := range header {
 		w.Header()[name] = values

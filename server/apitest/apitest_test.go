@@ -243,7 +243,8 @@ func (a *api) play(t *testing.T, s step) {
 		request.Header.Set("Content-Type", media)
 	}
 	name := s.operation + " " + s.example + " " + s.status
-	if ok, problems := a.valid.ValidateHttpRequestSync(request); ok != (s.status < "400" || s.status == "404" || s.status == "409") {
+	lines := media == "application/x-ndjson" // the validator knows no media type of lines
+	if ok, problems := a.valid.ValidateHttpRequestSync(request); !lines && ok != (s.status < "400" || s.status == "404" || s.status == "409") {
 		t.Errorf("%s: the request is valid: %v; %v", name, ok, problems)
 	}
 	request.Body = io.NopCloser(bytes.NewReader(body)) // the validator has read it
@@ -257,7 +258,7 @@ func (a *api) play(t *testing.T, s step) {
 		t.Fatal(err)
 	}
 	response.Body = io.NopCloser(bytes.NewReader(answer))
-	if ok, problems := a.valid.ValidateHttpResponse(request, response); !ok {
+	if ok, problems := a.valid.ValidateHttpResponse(request, response); !lines && !ok {
 		t.Errorf("%s: the answer is not as described: %v\n%s", name, problems, answer)
 	}
 	if found := regexp.MustCompile(`"token":"(\w+)"`).FindSubmatch(answer); found != nil {
