@@ -27,13 +27,18 @@ type stream struct {
 
 func openStream(t *testing.T, url string) *stream {
 	t.Helper()
+	return openStreamAs(t, http.DefaultClient, url)
+}
+
+func openStreamAs(t *testing.T, client *http.Client, url string) *stream {
+	t.Helper()
 	r, in := io.Pipe()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/jobs/stream", r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/x-ndjson")
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,6 +242,31 @@ func TestAStreamEndsWhenTheDatabaseIsAway(t *testing.T) {
 		d.away.Store(true)
 		s.send("{}\n")
 		if a := s.next(); a.Line != 2 || a.Problem == nil || a.Problem.Status != http.StatusServiceUnavailable {
+			t.Errorf("%+v", a)
+		}
+		s.ends()
+	})
+}
+
+// HTTP/2 has streams of its own.
+func TestAStreamOverHTTP2(t *testing.T) {
+	onDatabases(t, func(t *testing.T, db dibs.Database) {
+		d := &slow{Database: db}
+		handler := closing(t, server.New(d, server.Options{}))
+		h := httptest.NewUnstartedServer(handler)
+		h.EnableHTTP2 = true
+		h.StartTLS()
+		t.Cleanup(h.Close)
+		s := openStreamAs(t, h.Client(), h.URL)
+		for line := 1; line <= 3; line++ {
+			s.send("{}\n")
+			if a := s.next(); a.Line != line || a.ID == 0 {
+				t.Errorf("line %d: %+v", line, a)
+			}
+		}
+		d.away.Store(true) // the server ends the stream, though the client does not
+		s.send("{}\n")
+		if a := s.next(); a.Line != 4 || a.Problem == nil || a.Problem.Status != http.StatusServiceUnavailable {
 			t.Errorf("%+v", a)
 		}
 		s.ends()
