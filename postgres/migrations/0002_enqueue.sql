@@ -1064,7 +1064,8 @@ begin
     for f in
         select p.oid
         from pg_proc p
-        where p.pronamespace = 'dibs'::regnamespace
+        join pg_class c on c.relnamespace = p.pronamespace
+        where c.oid = 'dibs.job'::regclass
     loop
         execute format('revoke all on function %s from public', f);
     end loop;
