@@ -176,3 +176,6 @@ func (s *Store) ProbeMarks(queue string) {
 
 // AddNewQueues is what a store does that hears of a new queue.
 func (s *Store) AddNewQueues(ctx context.Context) error { return s.addNewQueues(ctx) }
+
+// ForgetQueues makes the store read the settings of queues anew.
+func (s *Store) ForgetQueues() { s.queues.init() }

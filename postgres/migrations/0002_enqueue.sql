@@ -13,10 +13,10 @@ create type dibs.new_job as (
     kind         text,
     payload      text,
     metadata     text,
-    priority     int,
+    priority     bigint,
     delay_us     bigint,
     run_at       timestamptz,
-    max_attempts int,
+    max_attempts bigint,
     group_key    text,
     unique_key   text,
     unique_until text,
@@ -370,7 +370,7 @@ end
 $$;
 
 create function dibs.numbered(jobs dibs.new_job[]) returns table (
-    queue text, kind text, payload text, metadata text, priority int, delay_us bigint, run_at timestamptz, max_attempts int, group_key text,
+    queue text, kind text, payload text, metadata text, priority bigint, delay_us bigint, run_at timestamptz, max_attempts bigint, group_key text,
     unique_key text, unique_until text, period_us bigint, unique_window text, if_held text, limit_us bigint, ord int
 )
 language sql immutable as $$
@@ -920,15 +920,15 @@ begin
 end
 $$;
 
-create function dibs.read_int(field text, given text) returns int
+create function dibs.read_int(field text, given text) returns bigint
 language plpgsql immutable as $$
 begin
     if given = 'null' then
         return null;
-    elsif given !~ '^-?[0-9]{1,9}$' then
+    elsif given !~ '^-?[0-9]{1,18}$' then
         perform dibs.refuse(field, 'must be a whole number, got ' || dibs.quoted(given));
     end if;
-    return given::int;
+    return given::bigint;
 end
 $$;
 
@@ -968,13 +968,16 @@ $$;
 create function dibs.read_time(field text, given text) returns timestamptz
 language plpgsql immutable as $$
 declare
-    parts text[] := regexp_match(given, '^"([0-9]{4}-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}:[0-9]{2})([.][0-9]{1,6})?[0-9]*(Z|[-+][0-9]{2}:[0-9]{2})"$');
+    parts text[] := regexp_match(given, '^"(-?[0-9]{3,6})(-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}:[0-9]{2})([.][0-9]{1,6})?[0-9]*(Z|[-+][0-9]{2}:[0-9]{2})"$');
 begin
     if given = 'null' then
         return null;
-    elsif parts is not null and parts[1] >= '0001' and parts[2] < '24' then
-        begin
-            return (parts[1] || ' ' || parts[2] || coalesce(parts[3], '') || parts[4])::timestamptz;
+    elsif parts is not null and parts[3] < '24' then
+        begin -- other years are refused with the job
+            if parts[1]::int < 1 or parts[1]::int > 9999 then
+                return ('9999' || parts[2] || ' ' || parts[3] || parts[5])::timestamptz + make_interval(years => parts[1]::int - 9999);
+            end if;
+            return (parts[1] || parts[2] || ' ' || parts[3] || coalesce(parts[4], '') || parts[5])::timestamptz;
         exception when datetime_field_overflow or invalid_datetime_format or invalid_time_zone_displacement_value then
             null;
         end;
