@@ -37,6 +37,16 @@ begin
 end
 $$;
 
+-- Gives up on a key that has changed hands too often. The caller may try again.
+create function dibs.refuse_key(unique_key text) returns void
+language plpgsql as $$
+begin
+    raise exception using
+        errcode = 'serialization_failure',
+        message = 'unique key ' || dibs.quoted(unique_key) || ' changed hands 20 times during one call: database unavailable';
+end
+$$;
+
 -- A text as errors quote it: at most 40 bytes, and nothing that changes a terminal.
 create function dibs.quoted(given text) returns text
 language plpgsql immutable as $$
@@ -215,160 +225,7 @@ begin
 end
 $$;
 
--- Inserts checked jobs without unique keys, and returns their ids in order.
--- Parameters: the jobs, the time to take for now, from after the transaction has its number (see
---   enqueue.sql about it). It takes no lock that another enqueuer or a claimer needs.
-create function dibs.insert_jobs(jobs dibs.new_job[], at timestamptz) returns bigint[]
-language plpgsql as $$
-declare
-    ids bigint[];
-begin
-    with added as (
-        insert into dibs.job (queue, kind, payload, metadata, priority, run_at, gate, max_attempts, group_key, created_at)
-        select
-            n.queue,
-            n.kind,
-            case when octet_length(n.payload) + coalesce(octet_length(n.metadata), 0) < 512 then n.payload end,
-            case when octet_length(n.payload) + coalesce(octet_length(n.metadata), 0) < 512 then n.metadata end,
-            n.priority,
-            greatest(coalesce(n.run_at, at + n.delay_us * interval '1 microsecond'), at),
-            case
-                when n.group_key is null then 0
-                when coalesce(n.run_at, at + n.delay_us * interval '1 microsecond') <= at then 1
-                else 2
-            end,
-            n.max_attempts,
-            n.group_key,
-            at
-        from unnest(jobs) with ordinality as n (queue, kind, payload, metadata, priority, delay_us, run_at, max_attempts, group_key,
-            unique_key, unique_until, period_us, unique_window, if_held, limit_us, ord)
-        order by n.ord
-        returning id, queue, gate, group_key
-    ), woken as (
-        insert into dibs.wake_list (queue, groups)
-        select g.queue, coalesce(array_agg(g.group_key) filter (where g.group_key is not null), '{}')
-        from (
-            select distinct a.queue, a.group_key, a.id / 500 as part
-            from added a
-            left join dibs.queue q on q.name = a.queue
-            where a.gate = 1 or q.name is null or a.group_key is not null and not q.grouped
-        ) g
-        group by g.queue, g.part
-    ), counted as (
-        insert into dibs.tally (queue, waiting, blocked, enqueued)
-        select
-            queue,
-            count(*) filter (where gate <> 1),
-            nullif(count(*) filter (where gate = 1), 0),
-            count(*)
-        from added
-        group by queue
-    )
-    select array_agg(a.id order by a.id) into ids
-    from added a;
-    insert into dibs.payload (id, payload, metadata)
-    select ids[n.ord], n.payload, n.metadata
-    from unnest(jobs) with ordinality as n (queue, kind, payload, metadata, priority, delay_us, run_at, max_attempts, group_key,
-        unique_key, unique_until, period_us, unique_window, if_held, limit_us, ord)
-    where octet_length(n.payload) + coalesce(octet_length(n.metadata), 0) >= 512;
-    return ids;
-end
-$$;
-
--- When the period of a job ends that is enqueued now.
-create function dibs.period_end(us bigint, named text, at timestamptz) returns timestamptz
-language sql immutable as $$
-    select case
-        when us <> 0 then at + us * interval '1 microsecond'
-        else (date_trunc(split_part(named, ' in ', 1), at at time zone 'UTC') + ('1 ' || split_part(named, ' in ', 1))::interval) at time zone 'UTC'
-    end
-$$;
-
--- Inserts checked jobs, some with unique keys; those whose keys are held meet the holders. It
--- takes the steps of postgres/unique.go, in the same order, with its statements.
-create function dibs.insert_unique(jobs dibs.new_job[]) returns table (id bigint, existing boolean, replaced boolean, pushed boolean)
-language plpgsql as $$
-#variable_conflict use_column
-declare
-    n int := cardinality(jobs);
-    ids bigint[] := array_fill(null::bigint, array[n]);
-    kept boolean[] := array_fill(false, array[n]);
-    did text[] := array_fill(''::text, array[n]);
-    taken boolean[]; -- by place: the transaction has locked the key's period, and none holds it
-    fresh boolean[]; -- by place: inserted in this round
-    at timestamptz;
-    r record;
-begin
-    select array_agg(not (coalesce(k.period_us, 0) <> 0 or k.unique_window is not null) order by k.ord) into taken
-    from dibs.numbered(jobs) k;
-    for round in 1 .. 20 loop
-        fresh := array_fill(false, array[n]);
-        for r in
-            with locked as (
-                insert into dibs.unique_window (queue, unique_key, until)
-                select distinct k.queue, k.unique_key, '-infinity'::timestamptz
-                from dibs.numbered(jobs) k
-                where not taken[k.ord] and ids[k.ord] is null and not exists (
-                    select
-                    from dibs.unique_window w
-                    where w.queue = k.queue and w.unique_key = k.unique_key and w.until > clock_timestamp()
-                    offset 0
-                )
-                order by k.queue, k.unique_key
-                on conflict (queue, unique_key) do update
-                set until = unique_window.until
-                where unique_window.until <= clock_timestamp()
-                returning queue, unique_key
-            )
-            select k.ord
-            from locked l
-            join dibs.numbered(jobs) k on k.queue = l.queue and k.unique_key = l.unique_key
-            where coalesce(k.period_us, 0) <> 0 or k.unique_window is not null
-        loop
-            taken[r.ord] := true;
-        end loop;
-        at := case when pg_current_xact_id() is not null then clock_timestamp() end;
-        for r in
-            select u.ord, u.id
-            from dibs.insert_absent(jobs, array(
-                select k.ord
-                from dibs.numbered(jobs) k
-                where ids[k.ord] is null and taken[k.ord]
-                order by k.ord
-            ), at) u
-        loop
-            ids[r.ord] := r.id;
-            fresh[r.ord] := true;
-        end loop;
-        update dibs.unique_window w
-        set
-            until = dibs.period_end(k.period_us, k.unique_window, at),
-            job = ids[k.ord]
-        from dibs.numbered(jobs) k
-        where fresh[k.ord] and (coalesce(k.period_us, 0) <> 0 or k.unique_window is not null)
-            and w.queue = k.queue and w.unique_key = k.unique_key;
-        for r in
-            select m.place, m.job, m.did
-            from dibs.meet_holders(jobs, ids, fresh, taken, at) m
-        loop
-            ids[r.place] := r.job;
-            kept[r.place] := true;
-            did[r.place] := r.did;
-        end loop;
-        if array_position(ids, null) is null then
-            return query
-            select a.id, a.existing, a.did = 'replace', a.did = 'push'
-            from unnest(ids, kept, did) with ordinality as a (id, existing, did, ord)
-            order by a.ord;
-            return;
-        end if;
-    end loop;
-    raise exception using
-        errcode = 'serialization_failure',
-        message = 'unique key ' || dibs.quoted(jobs[array_position(ids, null)].unique_key) || ' changed hands 20 times during one call: database unavailable';
-end
-$$;
-
+-- The jobs with their places, from 1.
 create function dibs.numbered(jobs dibs.new_job[]) returns table (
     queue text, kind text, payload text, metadata text, priority bigint, delay_us bigint, run_at timestamptz, max_attempts bigint, group_key text,
     unique_key text, unique_until text, period_us bigint, unique_window text, if_held text, limit_us bigint, ord int
@@ -395,78 +252,241 @@ language sql immutable as $$
         unique_key, unique_until, period_us, unique_window, if_held, limit_us, ord)
 $$;
 
--- Inserts the jobs at some places whose keys no live job holds: enqueue_unique.sql.
-create function dibs.insert_absent(jobs dibs.new_job[], places int[], at timestamptz) returns table (ord int, id bigint)
+-- Inserts checked jobs without unique keys, and returns their ids in order. at is the time to take
+-- for now, from after the transaction has its number (enqueue.sql says why); wide, whether some
+-- payloads are. It takes no lock that another enqueuer or a claimer needs.
+create function dibs.insert_jobs(jobs dibs.new_job[], wide boolean, at timestamptz) returns bigint[]
 language plpgsql as $$
-#variable_conflict use_column
+declare
+    ids bigint[];
 begin
-    return query
-    with asked as materialized (
-        select nextval('dibs.job_id') as id, s.*
+    with added as (
+        insert into dibs.job (queue, kind, payload, metadata, priority, run_at, gate, max_attempts, group_key, created_at)
+        select
+            n.queue,
+            n.kind,
+            case when not wide or octet_length(n.payload) + coalesce(octet_length(n.metadata), 0) < 512 then n.payload end,
+            case when not wide or octet_length(n.payload) + coalesce(octet_length(n.metadata), 0) < 512 then n.metadata end,
+            n.priority,
+            greatest(coalesce(n.run_at, at + n.delay_us * interval '1 microsecond'), at),
+            case
+                when n.group_key is null then 0
+                when coalesce(n.run_at, at + n.delay_us * interval '1 microsecond') <= at then 1
+                else 2
+            end,
+            coalesce(n.max_attempts, q.max_attempts, 25),
+            n.group_key,
+            at
+        from dibs.numbered(jobs) n
+        left join dibs.queue q on q.name = n.queue
+        order by n.ord
+        returning id
+    )
+    select array_agg(a.id order by a.id) into ids
+    from added a;
+    return ids;
+end
+$$;
+
+-- Inserts those jobs that have no id yet and whose keys no live job holds, as enqueue_unique.sql
+-- does. The others' ids stay null.
+create function dibs.insert_absent(jobs dibs.new_job[], ids bigint[], taken boolean[], at timestamptz) returns bigint[]
+language plpgsql as $$
+declare
+    r record;
+begin
+    for r in
+        with asked as materialized (
+            select
+                nextval('dibs.job_id') as id,
+                s.*
+            from (
+                select
+                    k.*,
+                    coalesce(k.max_attempts, q.max_attempts, 25) as attempts,
+                    octet_length(k.payload) + coalesce(octet_length(k.metadata), 0) >= 512 as wide,
+                    coalesce(k.run_at, at + k.delay_us * interval '1 microsecond') as starts
+                from dibs.numbered(jobs) k
+                left join dibs.queue q on q.name = k.queue
+                where ids[k.ord] is null and taken[k.ord]
+                order by k.ord
+            ) s
+        ), added as (
+            insert into dibs.job (id, queue, kind, payload, metadata, priority, run_at, gate, max_attempts, group_key, unique_key, unique_until, unique_held, created_at)
+            select
+                a.id,
+                a.queue,
+                a.kind,
+                case when not a.wide then a.payload end,
+                case when not a.wide then a.metadata end,
+                a.priority,
+                greatest(a.starts, at),
+                case when a.group_key is null then 0 when a.starts <= at then 1 else 2 end,
+                a.attempts,
+                a.group_key,
+                a.unique_key,
+                case when a.unique_key is not null then coalesce(a.unique_until, 'finished') end,
+                a.unique_key is not null,
+                at
+            from asked a
+            order by a.queue, a.unique_key, a.ord
+            on conflict (queue, unique_key) where unique_held do nothing
+            returning id
+        )
+        select a.ord, a.id
+        from asked a
+        join added b on b.id = a.id
+    loop
+        ids[r.ord] := r.id;
+    end loop;
+    return ids;
+end
+$$;
+
+-- Counts jobs that have been inserted, wakes their groups and writes their wide payloads, and wakes
+-- workers after the commit. Jobs without an id were not inserted. grouped says that some have
+-- groups; new, that some queue has no settings yet, or does not say
+-- that it has groups: new_queues.sql finds it by wake_list.
+create function dibs.note_jobs(jobs dibs.new_job[], ids bigint[], wide boolean, grouped boolean, new boolean, at timestamptz) returns void
+language plpgsql as $$
+declare
+    queues text[];
+    told text;
+begin
+    with counted as (
+        insert into dibs.tally (queue, waiting, blocked, enqueued)
+        select t.queue, t.n - t.blocked, nullif(t.blocked, 0), t.n
         from (
             select
-                k.*,
-                octet_length(k.payload) + coalesce(octet_length(k.metadata), 0) >= 512 as wide,
-                coalesce(k.run_at, at + k.delay_us * interval '1 microsecond') as starts
+                k.queue,
+                count(*) as n,
+                count(*) filter (where k.group_key is not null and coalesce(k.run_at, at + k.delay_us * interval '1 microsecond') <= at) as blocked
             from dibs.numbered(jobs) k
-            where k.ord = any (places)
-            order by k.ord
-        ) s
-    ), added as (
-        insert into dibs.job (id, queue, kind, payload, metadata, priority, run_at, gate, max_attempts, group_key, unique_key, unique_until, unique_held, created_at)
-        select
-            a.id,
-            a.queue,
-            a.kind,
-            case when not a.wide then a.payload end,
-            case when not a.wide then a.metadata end,
-            a.priority,
-            greatest(a.starts, at),
-            case when a.group_key is null then 0 when a.starts <= at then 1 else 2 end,
-            a.max_attempts,
-            a.group_key,
-            a.unique_key,
-            case when a.unique_key is not null then coalesce(a.unique_until, 'finished') end,
-            a.unique_key is not null,
-            at
-        from asked a
-        order by a.queue, a.unique_key, a.ord
-        on conflict (queue, unique_key) where unique_held do nothing
-        returning id, queue, gate, group_key
-    ), wide as (
-        insert into dibs.payload (id, payload, metadata)
-        select a.id, a.payload, a.metadata
-        from asked a
-        where a.wide and a.id in (select b.id from added b)
-    ), woken as (
+            where ids[k.ord] is not null
+            group by k.queue
+        ) t
+        returning queue
+    )
+    select array_agg(queue) into queues
+    from counted;
+    if new or grouped then
         insert into dibs.wake_list (queue, groups)
         select g.queue, coalesce(array_agg(g.group_key) filter (where g.group_key is not null), '{}')
         from (
-            select distinct a.queue, a.group_key, a.id / 500 as part
-            from added a
-            left join dibs.queue q on q.name = a.queue
-            where a.gate = 1 or q.name is null or a.group_key is not null and not q.grouped
+            select distinct k.queue, k.group_key, k.ord / 500 as part
+            from dibs.numbered(jobs) k
+            where ids[k.ord] is not null
+                and (new or k.group_key is not null and coalesce(k.run_at, at + k.delay_us * interval '1 microsecond') <= at)
         ) g
-        group by g.queue, g.part
-    ), counted as (
-        insert into dibs.tally (queue, waiting, blocked, enqueued)
-        select
-            queue,
-            count(*) filter (where gate <> 1),
-            nullif(count(*) filter (where gate = 1), 0),
-            count(*)
-        from added
-        group by queue
-    )
-    select a.ord, a.id
-    from asked a
-    join added b on b.id = a.id;
+        group by g.queue, g.part;
+    end if;
+    if wide then
+        insert into dibs.payload (id, payload, metadata)
+        select ids[k.ord], k.payload, k.metadata
+        from dibs.numbered(jobs) k
+        where ids[k.ord] is not null and octet_length(k.payload) + coalesce(octet_length(k.metadata), 0) >= 512;
+    end if;
+    for i in 1 .. coalesce(cardinality(queues), 0) loop
+        told := dibs.tell(case when cardinality(queues) > 100 then '' else queues[i] end, new);
+    end loop;
+end
+$$;
+
+-- When the period of a job ends that is enqueued now.
+create function dibs.period_end(us bigint, named text, at timestamptz) returns timestamptz
+language sql immutable as $$
+    select case
+        when us <> 0 then at + us * interval '1 microsecond'
+        else (date_trunc(split_part(named, ' in ', 1), at at time zone 'UTC') + ('1 ' || split_part(named, ' in ', 1))::interval) at time zone 'UTC'
+    end
+$$;
+
+-- Inserts checked jobs, some with unique keys; those whose keys are held meet the holders. It
+-- takes the steps of postgres/unique.go, in the same order, with its statements.
+create function dibs.insert_unique(jobs dibs.new_job[], wide boolean, grouped boolean, new boolean, out ids bigint[], out met boolean[], out did text[])
+language plpgsql as $$
+#variable_conflict use_column
+declare
+    before bigint[]; -- ids before a round
+    periods boolean[]; -- by place: the job has a period
+    taken boolean[]; -- by place: no period keeps the job out; that of its key is locked
+    any_period boolean;
+    at timestamptz;
+    r record;
+begin
+    select
+        array_agg(k.period_us <> 0 or k.unique_window is not null order by k.ord),
+        array_agg(not (k.period_us <> 0 or k.unique_window is not null) order by k.ord),
+        bool_or(k.period_us <> 0 or k.unique_window is not null)
+    into periods, taken, any_period
+    from dibs.numbered(jobs) k;
+    ids := array_fill(null::bigint, array[cardinality(jobs)]);
+    met := array_fill(false, array[cardinality(jobs)]);
+    did := array_fill(''::text, array[cardinality(jobs)]);
+    for round in 1 .. 20 loop
+        if any_period then
+            for r in
+                with locked as (
+                    insert into dibs.unique_window (queue, unique_key, until)
+                    select distinct k.queue, k.unique_key, '-infinity'::timestamptz
+                    from dibs.numbered(jobs) k
+                    where not taken[k.ord] and ids[k.ord] is null and not exists (
+                        select
+                        from dibs.unique_window w
+                        where w.queue = k.queue and w.unique_key = k.unique_key and w.until > clock_timestamp()
+                        offset 0
+                    )
+                    order by k.queue, k.unique_key
+                    on conflict (queue, unique_key) do update
+                    set until = unique_window.until
+                    where unique_window.until <= clock_timestamp()
+                    returning queue, unique_key
+                )
+                select k.ord
+                from locked l
+                join dibs.numbered(jobs) k on k.queue = l.queue and k.unique_key = l.unique_key and periods[k.ord]
+            loop
+                taken[r.ord] := true;
+            end loop;
+        end if;
+        at := case when pg_current_xact_id() is not null then clock_timestamp() end;
+        before := ids;
+        ids := dibs.insert_absent(jobs, ids, taken, at);
+        perform dibs.note_jobs(jobs, array(
+            select case when before[k.ord] is null then ids[k.ord] end
+            from dibs.numbered(jobs) k
+            order by k.ord
+        ), wide, grouped, new, at);
+        if any_period then
+            update dibs.unique_window w
+            set
+                until = dibs.period_end(k.period_us, k.unique_window, at),
+                job = ids[k.ord]
+            from dibs.numbered(jobs) k
+            where before[k.ord] is null and ids[k.ord] is not null and periods[k.ord]
+                and w.queue = k.queue and w.unique_key = k.unique_key;
+        end if;
+        if array_position(ids, null) is not null then
+            for r in
+                select m.place, m.job, m.did
+                from dibs.meet_holders(jobs, before, ids, taken, at) m
+            loop
+                ids[r.place] := r.job;
+                met[r.place] := true;
+                did[r.place] := r.did;
+            end loop;
+        end if;
+        if array_position(ids, null) is null then
+            return;
+        end if;
+    end loop;
+    perform dibs.refuse_key(jobs[array_position(ids, null)].unique_key);
 end
 $$;
 
 -- The keys of jobs that have no id yet, and where to look for their holders. If a job without a
 -- period was inserted in this round, those before it that a period kept out do not meet it.
-create function dibs.held_keys(jobs dibs.new_job[], ids bigint[], fresh boolean[], taken boolean[]) returns table (
+create function dibs.held_keys(jobs dibs.new_job[], before bigint[], ids bigint[], taken boolean[]) returns table (
     queue text, unique_key text, live boolean, in_period boolean, changes boolean, places int[]
 )
 language sql stable as $$
@@ -481,7 +501,7 @@ language sql stable as $$
     left join (
         select i.queue, i.unique_key, max(i.ord) as ord
         from dibs.numbered(jobs) i
-        where fresh[i.ord] and i.unique_key is not null
+        where before[i.ord] is null and ids[i.ord] is not null and i.unique_key is not null
         group by i.queue, i.unique_key
     ) f on f.queue = k.queue and f.unique_key = k.unique_key
     where ids[k.ord] is null
@@ -490,7 +510,7 @@ $$;
 
 -- Has jobs without an id meet the holders of their keys: lock_holders.sql, checks.Holder and
 -- holders.sql. It leaves out those whose keys are free by now.
-create function dibs.meet_holders(jobs dibs.new_job[], ids bigint[], fresh boolean[], taken boolean[], at timestamptz)
+create function dibs.meet_holders(jobs dibs.new_job[], before bigint[], ids bigint[], taken boolean[], at timestamptz)
 returns table (place int, job bigint, did text)
 language plpgsql as $$
 #variable_conflict use_column
@@ -503,9 +523,6 @@ declare
     given boolean;
     run timestamptz;
 begin
-    if array_position(ids, null) is null then
-        return;
-    end if;
     for h in
         with found as materialized (
             select e.places, e.in_period, coalesce((
@@ -517,7 +534,7 @@ begin
                 from dibs.unique_window w
                 where e.in_period and w.queue = e.queue and w.unique_key = e.unique_key
             )) as id
-            from dibs.held_keys(jobs, ids, fresh, taken) e
+            from dibs.held_keys(jobs, before, ids, taken) e
             where e.changes
         )
         select f.places, l.id, l.created_at, l.run_at
@@ -557,6 +574,7 @@ begin
                 run := greatest(starts, run);
             end if;
             ids[place] := h.id;
+            before[place] := h.id; -- it was not inserted
             return next;
         end loop;
         if whole or run <> h.run_at then
@@ -565,7 +583,7 @@ begin
     end loop;
     return query
     select p.place, l.id, 'keep'
-    from dibs.held_keys(jobs, ids, fresh, taken) e
+    from dibs.held_keys(jobs, before, ids, taken) e
     cross join lateral (
         select coalesce((
             select i.id
@@ -595,6 +613,7 @@ language sql as $$
             (becomes).kind is not null as whole,
             octet_length((becomes).payload) + coalesce(octet_length((becomes).metadata), 0) >= 512 as wide,
             g.group_key,
+            q.max_attempts as attempts,
             j.gate = 0 and coalesce(q.strict, false) and j.attempt > 0 and g.group_key = j.group_key as keeps,
             starts is null as stays,
             case when starts is null then j.run_at else greatest(starts, at) end as run_at
@@ -611,7 +630,7 @@ language sql as $$
             payload = case when not m.whole then j.payload when not m.wide then (becomes).payload end,
             metadata = case when not m.whole then j.metadata when not m.wide then (becomes).metadata end,
             priority = case when m.whole then (becomes).priority else j.priority end,
-            max_attempts = case when m.whole then (becomes).max_attempts else j.max_attempts end,
+            max_attempts = case when m.whole then coalesce((becomes).max_attempts, m.attempts, 25) else j.max_attempts end,
             excused = case when m.whole then j.attempt else j.excused end,
             group_key = m.group_key,
             run_at = m.run_at,
@@ -656,33 +675,25 @@ language sql as $$
     where c.n <> 0
 $$;
 
-create function dibs.channel() returns text
-language sql immutable as $$ select left('dibs:' || rtrim(replace('dibs.', '"', ''), '.'), 63) $$;
-
--- Wakes workers after the commit. A queue that has no settings yet, or is not known to have
--- groups, is looked after by those who listen, or by the next sweep.
-create function dibs.tell(jobs dibs.new_job[]) returns void
+-- Wakes workers after the commit: a NOTIFY for the listeners of wake.go, from nobody whom they know.
+create function dibs.tell(queue text, new boolean) returns text
 language sql as $$
-    select pg_notify(dibs.channel(), case when bool_or(k.name is null or k.groups and not k.grouped) then 'new ' else 'sql ' end
-        || case when count(*) over () > 100 then '' else k.queue end)
-    from (
-        select q.name, q.grouped, j.queue, bool_or(j.group_key is not null) as groups
-        from dibs.numbered(jobs) j
-        left join dibs.queue q on q.name = j.queue
-        group by q.name, q.grouped, j.queue
-    ) k
-    group by k.queue
+    select pg_notify(left('dibs:' || rtrim(replace('dibs.', '"', ''), '.'), 63), case when new then 'new ' else 'sql ' end || queue)::text
 $$;
 
--- Fills in the settings of the jobs' queues, and refuses payloads over their limits. place
--- begins the names of fields, such as jobs[%s]. of a batch.
-create function dibs.fitted(place text, jobs dibs.new_job[]) returns dibs.new_job[]
+-- Refuses the first payload over its queue's limit. place begins the names of fields, such as
+-- jobs[%s]. of a batch.
+create function dibs.refuse_payloads(place text, jobs dibs.new_job[]) returns void
 language plpgsql as $$
 declare
     big record;
-    out dibs.new_job[];
 begin
-    select k.ord, k.queue, octet_length(k.payload) as size, case when octet_length(k.payload) > 67108864 then 67108864 else coalesce(q.payload_limit, 1048576) end as most into big
+    select
+        k.ord,
+        k.queue,
+        octet_length(k.payload) as size,
+        case when octet_length(k.payload) > 67108864 then 67108864 else coalesce(q.payload_limit, 1048576) end as most
+    into big
     from dibs.numbered(jobs) k
     left join dibs.queue q on q.name = k.queue
     where octet_length(k.payload) > coalesce(q.payload_limit, 1048576)
@@ -691,26 +702,41 @@ begin
     if found then
         perform dibs.refuse(format(place, big.ord - 1) || 'payload', 'is ' || big.size || ' bytes, the limit of queue ' || dibs.quoted(big.queue) || ' is ' || big.most);
     end if;
-    select array_agg(row(
-        k.queue,
-        k.kind,
-        k.payload,
-        k.metadata,
-        coalesce(k.priority, 255),
-        coalesce(k.delay_us, 0),
-        k.run_at,
-        coalesce(nullif(k.max_attempts, 0), q.max_attempts, 25),
-        k.group_key,
-        k.unique_key,
-        k.unique_until,
-        k.period_us,
-        k.unique_window,
-        k.if_held,
-        k.limit_us
-    )::dibs.new_job order by k.ord) into out
+end
+$$;
+
+-- Enqueues checked jobs, and returns by their places: ids, whether the job has met a holder of its
+-- key, and what it has done to that one; null where no job has a key.
+create function dibs.enqueue_jobs(place text, jobs dibs.new_job[], out ids bigint[], out met boolean[], out did text[])
+language plpgsql as $$
+declare
+    too_big boolean;
+    wide boolean;
+    grouped boolean;
+    new boolean;
+    has_keys boolean;
+    at timestamptz;
+begin
+    select
+        bool_or(octet_length(k.payload) > coalesce(q.payload_limit, 1048576)),
+        bool_or(octet_length(k.payload) + coalesce(octet_length(k.metadata), 0) >= 512),
+        bool_or(k.group_key is not null),
+        bool_or(q.name is null or k.group_key is not null and not q.grouped),
+        bool_or(k.unique_key is not null)
+    into too_big, wide, grouped, new, has_keys
     from dibs.numbered(jobs) k
     left join dibs.queue q on q.name = k.queue;
-    return out;
+    if too_big then
+        perform dibs.refuse_payloads(place, jobs);
+    end if;
+    if has_keys then
+        select u.ids, u.met, u.did into ids, met, did
+        from dibs.insert_unique(jobs, wide, grouped, new) u;
+    else
+        at := case when pg_current_xact_id() is not null then clock_timestamp() end;
+        ids := dibs.insert_jobs(jobs, wide, at);
+        perform dibs.note_jobs(jobs, ids, wide, grouped, new, at);
+    end if;
 end
 $$;
 
@@ -736,11 +762,9 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 #variable_conflict use_column
 declare
     j dibs.new_job;
-    known boolean;
-    most int;
-    attempts int;
-    groups boolean;
+    q record;
     wide boolean;
+    new boolean;
     at timestamptz;
     starts timestamptz;
     gate int := 0;
@@ -754,75 +778,70 @@ begin
     j.priority := coalesce(enqueue.priority, 255);
     j.delay_us := case when enqueue.delay is null then 0 else dibs.microseconds('delay', enqueue.delay) end;
     j.run_at := enqueue.run_at;
-    j.max_attempts := enqueue.max_attempts;
+    j.max_attempts := nullif(enqueue.max_attempts, 0);
     j.group_key := nullif(enqueue.group_key, '');
-    if coalesce(unique_key, unique_until, unique_window, if_held) is not null or coalesce(unique_for, delay_limit) is not null then
-        j.unique_key := nullif(enqueue.unique_key, '');
+    j.unique_key := nullif(enqueue.unique_key, '');
+    if coalesce(unique_until, unique_window, if_held) is not null or coalesce(unique_for, delay_limit) is not null then
         j.unique_until := nullif(enqueue.unique_until, '');
         j.unique_window := nullif(enqueue.unique_window, '');
         j.if_held := nullif(enqueue.if_held, '');
-        j.period_us := dibs.microseconds('unique_for', enqueue.unique_for);
-        j.limit_us := dibs.microseconds('delay_limit', enqueue.delay_limit);
+        j.period_us := coalesce(dibs.microseconds('unique_for', enqueue.unique_for), 0);
+        j.limit_us := coalesce(dibs.microseconds('delay_limit', enqueue.delay_limit), 0);
         perform dibs.check_job('', j);
-        if j.unique_key is not null then
-            return (select i.id from dibs.enqueue_jobs('', array[j]) i);
+        if j.period_us <> 0 or j.unique_window is not null or j.if_held in ('replace', 'push') then
+            return (select e.ids[1] from dibs.enqueue_jobs('', array[j]) e);
         end if;
-    elsif octet_length(j.queue) > 255 or octet_length(j.kind) > 255 or octet_length(j.group_key) > 255
+    elsif octet_length(j.queue) > 255 or octet_length(j.kind) > 255 or octet_length(j.group_key) > 255 or octet_length(j.unique_key) > 512
         or strpos(j.queue, '://') > 0 or j.priority < 0 or j.priority > 32767
         or j.max_attempts is not null or j.delay_us <> 0 or j.run_at is not null or j.metadata is not null
-        or (j.queue || j.kind || coalesce(j.group_key, '')) collate "C" ~ E'[^ -~]'
+        or concat(j.queue, j.kind, j.group_key, j.unique_key) collate "C" ~ '[^ -~]'
     then
         perform dibs.check_job('', j);
     end if;
-    select true, q.payload_limit, q.max_attempts, q.grouped into known, most, attempts, groups
-    from dibs.queue q
-    where q.name = j.queue;
-    if octet_length(j.payload) > coalesce(most, 1048576) then
-        perform dibs.fitted('', array[j]);
+
+    select true as known, s.payload_limit, s.max_attempts, s.grouped into q
+    from dibs.queue s
+    where s.name = j.queue;
+    new := q.known is null or j.group_key is not null and not q.grouped;
+    if octet_length(j.payload) > coalesce(q.payload_limit, 1048576) then
+        perform dibs.refuse_payloads('', array[j]);
     end if;
+    wide := octet_length(j.payload) + coalesce(octet_length(j.metadata), 0) >= 512;
     at := case when pg_current_xact_id() is not null then clock_timestamp() end;
     starts := coalesce(j.run_at, at + j.delay_us * interval '1 microsecond');
     if j.group_key is not null then
         gate := case when starts <= at then 1 else 2 end;
     end if;
-    wide := octet_length(j.payload) + coalesce(octet_length(j.metadata), 0) >= 512;
-    insert into dibs.job (queue, kind, payload, metadata, priority, run_at, gate, max_attempts, group_key, created_at)
-    values (j.queue, j.kind, case when not wide then j.payload end, case when not wide then j.metadata end, j.priority, greatest(starts, at),
-        gate, coalesce(nullif(j.max_attempts, 0), attempts, 25), j.group_key, at)
-    returning id into new_id;
+    for round in 1 .. 20 loop
+        insert into dibs.job (queue, kind, payload, metadata, priority, run_at, gate, max_attempts, group_key, unique_key, unique_until, unique_held, created_at)
+        values (j.queue, j.kind, case when not wide then j.payload end, case when not wide then j.metadata end, j.priority, greatest(starts, at),
+            gate, coalesce(j.max_attempts, q.max_attempts, 25), j.group_key,
+            j.unique_key, case when j.unique_key is not null then coalesce(j.unique_until, 'finished') end, j.unique_key is not null, at)
+        on conflict (queue, unique_key) where unique_held do nothing
+        returning id into new_id;
+        exit when new_id is not null;
+        select h.id into new_id
+        from dibs.job h
+        where h.queue = j.queue and h.unique_key = j.unique_key and h.unique_held;
+        if found then
+            return new_id;
+        end if;
+    end loop;
+    if new_id is null then
+        perform dibs.refuse_key(j.unique_key);
+    end if;
     insert into dibs.tally (queue, waiting, blocked, enqueued)
     values (j.queue, case when gate <> 1 then 1 else 0 end, case when gate = 1 then 1 end, 1);
     if wide then
         insert into dibs.payload (id, payload, metadata)
         values (new_id, j.payload, j.metadata);
     end if;
-    if gate = 1 or known is null or j.group_key is not null and not groups then
+    if gate = 1 or new then
         insert into dibs.wake_list (queue, groups)
         values (j.queue, case when j.group_key is null then '{}' else array[j.group_key] end);
     end if;
-    told := pg_notify(dibs.channel(), case when known is null or j.group_key is not null and not groups then 'new ' else 'sql ' end || j.queue);
+    told := dibs.tell(j.queue, new);
     return new_id;
-end
-$$;
-
--- Enqueues checked jobs.
-create function dibs.enqueue_jobs(place text, jobs dibs.new_job[]) returns table (id bigint, existing boolean, replaced boolean, pushed boolean)
-language plpgsql as $$
-#variable_conflict use_column
-declare
-    all_jobs dibs.new_job[] := dibs.fitted(place, jobs);
-begin
-    if exists (select from dibs.numbered(all_jobs) k where k.unique_key is not null) then
-        return query
-        select u.id, u.existing, u.replaced, u.pushed
-        from dibs.insert_unique(all_jobs) u;
-    else
-        return query
-        select i.id, false, false, false
-        from unnest(dibs.insert_jobs(all_jobs, case when pg_current_xact_id() is not null then clock_timestamp() end)) with ordinality as i (id, ord)
-        order by i.ord;
-    end if;
-    perform dibs.tell(all_jobs);
 end
 $$;
 
@@ -850,6 +869,9 @@ begin
         end loop;
         hidden := replace(replace(given, E'\\\\', marks[1]), E'\\u', marks[2]);
     end if;
+    if json_array_length(given::json) > 10000 then
+        perform dibs.refuse('jobs', 'are ' || json_array_length(given::json) || ', the limit of one call is 10000; split them');
+    end if;
     for e in
         select a.job, a.ord, json_typeof(a.job) as kind
         from json_array_elements(hidden::json) with ordinality as a (job, ord)
@@ -860,8 +882,11 @@ begin
             perform dibs.refuse(place, 'must be a JSON object of a job, and is a JSON ' || e.kind);
         end if;
         j := null;
-        j.delay_us := 0;
         j.payload := 'null';
+        j.priority := 255;
+        j.delay_us := 0;
+        j.period_us := 0;
+        j.limit_us := 0;
         seen := '{}';
         for m in
             select o.key, case when cardinality(marks) = 2 then replace(replace(o.value::text, marks[2], E'\\u'), marks[1], E'\\\\') else o.value::text end as value
@@ -881,8 +906,8 @@ begin
                 when 'unique_until' then j.unique_until := dibs.read_text(place || '.unique_until', m.value);
                 when 'unique_window' then j.unique_window := dibs.read_text(place || '.unique_window', m.value);
                 when 'if_held' then j.if_held := dibs.read_text(place || '.if_held', m.value);
-                when 'priority' then j.priority := dibs.read_int(place || '.priority', m.value);
-                when 'max_attempts' then j.max_attempts := dibs.read_int(place || '.max_attempts', m.value);
+                when 'priority' then j.priority := coalesce(dibs.read_int(place || '.priority', m.value), 255);
+                when 'max_attempts' then j.max_attempts := nullif(dibs.read_int(place || '.max_attempts', m.value), 0);
                 when 'delay' then j.delay_us := dibs.read_duration(place || '.delay', m.value);
                 when 'unique_for' then j.period_us := dibs.read_duration(place || '.unique_for', m.value);
                 when 'delay_limit' then j.limit_us := dibs.read_duration(place || '.delay_limit', m.value);
@@ -987,52 +1012,79 @@ end
 $$;
 
 -- Reads the jobs of a JSON array in one go, if all are simple: they have only fields that are
--- read here, and texts without escapes. Otherwise it returns null. It costs a third of read_jobs.
+-- read here, in their usual form. Otherwise it returns null, and read_jobs, which takes ten times
+-- as long, reads them or says what is wrong.
 create function dibs.read_simple_jobs(jobs json) returns dibs.new_job[]
 language plpgsql as $$
 declare
-    given text := jobs::text;
-    exact boolean := strpos(given, E'\\u') = 0 and strpos(given, E'\\/') = 0; -- the server writes texts as they were
     simple boolean;
+    has_text boolean; -- a payload is a text, which the server has unescaped and escaped again
     fields bigint;
+    size bigint; -- of the fields that were read, without blanks
+    names text;
     out dibs.new_job[];
 begin
-    if given ~ E'\\\\u(0000|[dD][89a-fA-F])' or given ~ '^[^{]*[^{ \t\r\n[]' then
-        return null;
-    end if;
     select
-        array_agg(row(s.queue, s.kind, s.payload, null, s.priority, 0, null, null, s.group_key, null, null, null, null, null, null)::dibs.new_job order by s.ord),
-        bool_and(s.simple),
-        sum(s.fields)
-    into out, simple, fields
+        array_agg(row(
+            coalesce(btrim(r.queue, '"'), 'default'),
+            coalesce(btrim(r.kind, '"'), btrim(r.queue, '"'), 'default'),
+            coalesce(r.payload, 'null'),
+            r.metadata,
+            case when r.simple then coalesce(r.priority::int, 255) end,
+            case when r.delay is null then 0 when r.simple then r.delay::numeric * 1000000 end,
+            null,
+            case when r.simple then nullif(r.max_attempts::int, 0) end,
+            btrim(r.group_key, '"'),
+            btrim(r.unique_key, '"'),
+            null, 0, null, null, 0
+        )::dibs.new_job order by r.ord),
+        bool_and(r.simple),
+        bool_or(left(r.payload, 1) = '"'),
+        sum(num_nonnulls(r.queue, r.kind, r.payload, r.metadata, r.priority, r.delay, r.max_attempts, r.group_key, r.unique_key)),
+        sum(2 + coalesce(octet_length(r.queue) + 9, 0) + coalesce(octet_length(r.kind) + 8, 0) + coalesce(octet_length(r.payload) + 11, 0)
+            + coalesce(octet_length(r.metadata) + 12, 0) + coalesce(octet_length(r.priority) + 12, 0) + coalesce(octet_length(r.delay) + 9, 0)
+            + coalesce(octet_length(r.max_attempts) + 16, 0) + coalesce(octet_length(r.group_key) + 9, 0) + coalesce(octet_length(r.unique_key) + 14, 0)) + 1,
+        string_agg(r.names, ',') filter (where r.names <> '')
+    into out, simple, has_text, fields, size, names
     from (
         select
-            coalesce(substr(r.queue, 2, length(r.queue) - 2), 'default') as queue,
-            coalesce(substr(r.kind, 2, length(r.kind) - 2), substr(r.queue, 2, length(r.queue) - 2), 'default') as kind,
-            coalesce(r.payload, 'null') as payload,
-            case when r.priority ~ '^[0-9]{1,4}$' then r.priority::int end as priority,
-            substr(r.group_key, 2, length(r.group_key) - 2) as group_key,
-            r.ord,
-            num_nonnulls(r.queue, r.kind, r.payload, r.priority, r.group_key) as fields,
-            not (coalesce(r.queue, '') || ' ' || coalesce(r.kind, '') || ' ' || coalesce(r.group_key, '') collate "C" ~ E'[^ -~]|\\\\|:|""')
-                and coalesce(left(r.queue, 1) = '"', true)
-                and coalesce(left(r.kind, 1) = '"', true)
-                and coalesce(left(r.group_key, 1) = '"', true)
-                and coalesce(octet_length(r.queue) <= 257, true)
-                and coalesce(octet_length(r.kind) <= 257, true)
-                and coalesce(octet_length(r.group_key) <= 257, true)
-                and (exact or coalesce(left(r.payload, 1) <> '"', true))
-                and coalesce(r.priority ~ '^[0-9]{1,4}$', true) as simple
+            x.*,
+            concat_ws(',', x.queue, x.kind, x.group_key, x.unique_key) as names,
+            coalesce(greatest(octet_length(x.queue), octet_length(x.kind), octet_length(x.group_key), octet_length(x.unique_key)), 0) <= 257
+                and (x.metadata is null or left(x.metadata, 1) = '{' and octet_length(x.metadata) <= 16384)
+                and (x.priority is null or x.priority ~ '^[0-9]{1,4}$')
+                and (x.max_attempts is null or x.max_attempts ~ '^[0-9]{1,6}$')
+                and (x.delay is null or x.delay ~ '^[0-9]{1,8}([.][0-9]{1,6})?$') as simple
         from (
-            select x.queue::text, x.kind::text, x.payload::text, x.priority::text, x."group"::text as group_key, x.ord
-            from rows from (json_to_recordset(jobs) as (queue json, kind json, payload json, priority json, "group" json))
-                with ordinality as x (queue, kind, payload, priority, "group", ord)
+            select
+                e.queue::text,
+                e.kind::text,
+                e.payload::text,
+                e.metadata::text,
+                e.priority::text,
+                e.delay::text,
+                e.max_attempts::text,
+                e.group_key::text,
+                e.unique_key::text,
+                e.ord
+            from rows from (json_to_recordset(jobs) as (queue json, kind json, payload json, metadata json, priority json, delay json, max_attempts json, "group" json, unique_key json))
+                with ordinality as e (queue, kind, payload, metadata, priority, delay, max_attempts, group_key, unique_key, ord)
             offset 0
-        ) r
-    ) s;
-    if simple and fields = (select count(*) from (select json_object_keys(json_array_elements(jobs))) k) then
-        return out;
+        ) x
+        offset 0
+    ) r;
+    if simple and cardinality(out) <= 10000 and not coalesce(names collate "C" ~ E'[^ -~]|\\\\|:|""|(^|,)[^",]', false)
+    then
+        -- Nothing else is in the text: it is as long as what was read, or has as many fields.
+        if size = octet_length(jobs::text)
+            or fields = (select count(*) from (select json_object_keys(json_array_elements(jobs))) k)
+            and not (has_text and (strpos(jobs::text, E'\\u') > 0 or strpos(jobs::text, E'\\/') > 0))
+        then
+            return out;
+        end if;
     end if;
+    return null;
+exception when others then -- an element is no object, or has an escape that the server cannot read
     return null;
 end
 $$;
@@ -1044,19 +1096,22 @@ create function dibs.enqueue_many(jobs json) returns table (id bigint, existing 
 language plpgsql security definer set search_path = pg_catalog, pg_temp set jit = off as $$
 #variable_conflict use_column
 declare
-    n int;
+    given dibs.new_job[];
+    done record;
 begin
     if json_typeof(jobs) <> 'array' then
         perform dibs.refuse('jobs', 'must be a JSON array of objects, and is a JSON ' || json_typeof(jobs));
     end if;
-    n := json_array_length(jobs);
-    if n > 10000 then
-        perform dibs.refuse('jobs', 'are ' || n || ', the limit of one call is 10000; split them');
-    elsif n > 0 then
-        return query
-        select j.id, j.existing, j.replaced, j.pushed
-        from dibs.enqueue_jobs('jobs[%s].', coalesce(dibs.read_simple_jobs(jobs), dibs.read_jobs(jobs::text))) j;
+    given := coalesce(dibs.read_simple_jobs(jobs), dibs.read_jobs(jobs::text));
+    if given is null then
+        return;
     end if;
+    select e.ids, e.met, e.did into done
+    from dibs.enqueue_jobs('jobs[%s].', given) e;
+    return query
+    select a.id, coalesce(a.met, false), coalesce(a.did = 'replace', false), coalesce(a.did = 'push', false)
+    from unnest(done.ids, done.met, done.did) with ordinality as a (id, met, did, ord)
+    order by a.ord;
 end
 $$;
 

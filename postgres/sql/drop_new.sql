@@ -1,6 +1,10 @@
 -- Purpose: forget that queues were new, once they have settings.
 -- Parameters: $1 queues.
 -- Columns out: none.
--- Concurrency: deletes only rows that name no group, so no admission loses one.
+-- Concurrency: where there are groups, an admission deletes the rows; elsewhere they name none.
 delete from dibs.wake_list
-where queue = any ($1::text[]) and groups = '{}'
+where groups = '{}' and queue = any (array(
+    select q.name
+    from dibs.queue q
+    where q.name = any ($1::text[]) and not q.grouped
+))

@@ -1,0 +1,126 @@
+package postgres_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// serverCPU is the time of the processor that all sessions of the database have used so far, by
+// their ids.
+func serverCPU(b *testing.B, pool *pgxpool.Pool) map[int]time.Duration {
+	b.Helper()
+	rows, err := pool.Query(context.Background(), "select pid from pg_stat_activity where datname = current_database()")
+	if err != nil {
+		b.Fatal(err)
+	}
+	pids, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		b.Fatal(err)
+	}
+	used := map[int]time.Duration{}
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
+		if err != nil {
+			b.Skip("needs Linux, and the server on this machine: ", err)
+		}
+		ns, err := strconv.ParseInt(strings.Fields(string(text))[0], 10, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		used[pid] = time.Duration(ns)
+	}
+	return used
+}
+
+// BenchmarkFunctions compares the functions that enqueue with the Go code, by the server's CPU for
+// one call, in rounds that take turns.
+func BenchmarkFunctions(b *testing.B) {
+	ctx := context.Background()
+	s, url := openBenchURL(b)
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer pool.Close()
+	one, many := newJobs(1, 0, 0), newJobs(1000, 0, 0)
+	grouped, unique := newJobs(1, 0, 1), newJobs(1, 0, 0)
+	text, err := jsonOf(many)
+	if err != nil {
+		b.Fatal(err)
+	}
+	odd := newJobs(1000, 0, 0)
+	for i := range odd {
+		odd[i].Delay, odd[i].Metadata = time.Hour, []byte(`{"a":1}`)
+	}
+	oddText := strings.ReplaceAll(text, `"queue":`, `"delay":3600,"metadata":{"a":1},"queue":`)
+	n := 0
+	enqueue := func(jobs []dibs.NewJob) func() error {
+		return func() error {
+			if jobs[0].UniqueKey != "" {
+				n++
+				jobs[0].UniqueKey = fmt.Sprint(n)
+			}
+			_, err := s.Enqueue(ctx, jobs)
+			return err
+		}
+	}
+	query := func(sql string, args ...any) func() error {
+		return func() error {
+			_, err := pool.Exec(ctx, sql, args...)
+			return err
+		}
+	}
+	unique[0].UniqueKey = "u"
+	payload := string(one[0].Payload.([]byte))
+	for _, bb := range []struct {
+		name   string
+		calls  int
+		ways   []string
+		call   []func() error
+		factor float64
+	}{
+		{"one", 3000, []string{"Go", "dibs.enqueue"}, []func() error{enqueue(one), query("select dibs.enqueue('bench', $1::text::json, 'mail')", payload)}, 2},
+		{"one of a group", 1000, []string{"Go", "dibs.enqueue"}, []func() error{enqueue(grouped), query("select dibs.enqueue('bench', $1::text::json, 'mail', group_key => 'g0')", payload)}, 2},
+		{"one with a key", 1000, []string{"Go", "dibs.enqueue"}, []func() error{enqueue(unique), query("select dibs.enqueue('bench', $1::text::json, 'mail', unique_key => nextval('dibs.job_id')::text)", payload)}, 2},
+		{"1000", 20, []string{"Go", "dibs.enqueue_many"}, []func() error{enqueue(many), query("select id from dibs.enqueue_many($1::text::json)", text)}, 1.5},
+		{"1000 with a delay and metadata", 20, []string{"Go", "dibs.enqueue_many"}, []func() error{enqueue(odd), query("select id from dibs.enqueue_many($1::text::json)", oddText)}, 1.5},
+	} {
+		b.Run(bb.name, func(b *testing.B) {
+			const rounds = 7
+			costs := make([][]float64, len(bb.call))
+			for b.Loop() {
+				for range rounds {
+					for way, call := range bb.call {
+						before := serverCPU(b, pool)
+						for range bb.calls {
+							if err := call(); err != nil {
+								b.Fatal(err)
+							}
+						}
+						used := time.Duration(0)
+						for pid, cpu := range serverCPU(b, pool) {
+							used += cpu - before[pid]
+						}
+						costs[way] = append(costs[way], float64(used.Microseconds())/float64(bb.calls))
+					}
+				}
+			}
+			for way, name := range bb.ways {
+				slices.Sort(costs[way])
+				b.Logf("%s: %.1f µs [%.1f-%.1f] of the server's CPU a call", name, costs[way][len(costs[way])/2], costs[way][0], costs[way][len(costs[way])-1])
+			}
+			b.ReportMetric(costs[1][len(costs[1])/2]/costs[0][len(costs[0])/2], "times")
+		})
+	}
+}
