@@ -101,9 +101,11 @@ $$;
 
 -- Microseconds of an interval. It may not hold months, whose length depends on the date.
 create function dibs.microseconds(field text, given interval) returns bigint
-language plpgsql immutable strict as $$
+language plpgsql immutable as $$
 begin
-    if extract(month from given) <> 0 or extract(year from given) <> 0 then
+    if given is null then
+        return null;
+    elsif extract(month from given) <> 0 or extract(year from given) <> 0 then
         perform dibs.refuse(field, 'must be in days, hours or less, as months and years differ in length, got ' || given);
     end if;
     return trunc(least(greatest(extract(epoch from given)::numeric * 1000000, -9e18), 9e18))::bigint;
