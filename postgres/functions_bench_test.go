@@ -124,3 +124,56 @@ func BenchmarkFunctions(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFirstCall measures the first call of a new connection, as programs make that connect
+// for each request, beside a bare insert's.
+func BenchmarkFirstCall(b *testing.B) {
+	ctx := context.Background()
+	s, url := openBenchURL(b)
+	if _, err := s.Enqueue(ctx, newJobs(1, 0, 0)); err != nil {
+		b.Fatal(err)
+	}
+	first, err := pgxpool.New(ctx, url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer first.Close()
+	for _, sql := range []string{
+		"create table if not exists bare (id bigint generated always as identity primary key, payload text); insert into bare (payload) values ('1')",
+		"select dibs.enqueue('bench', '1')", "select dibs.enqueue('bench', '1', unique_key => gen_random_uuid()::text)",
+		`select id from dibs.enqueue_many('[{"queue":"bench"},{"queue":"bench"}]')`, "select dibs.enqueue('bench', '1', unique_key => 'u', unique_for => '1 day')",
+	} {
+		b.Run(sql[:min(len(sql), 60)], func(b *testing.B) {
+			var firsts, seconds []float64
+			for b.Loop() {
+				for range 30 {
+					conn, err := pgx.Connect(ctx, url)
+					if err != nil {
+						b.Fatal(err)
+					}
+					pid := int(conn.PgConn().PID())
+					before := serverCPU(b, first)[pid]
+					for i := range 2 {
+						if _, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+							b.Fatal(err)
+						}
+						after := serverCPU(b, first)[pid]
+						if used := float64((after - before).Microseconds()); i == 0 {
+							firsts = append(firsts, used)
+						} else {
+							seconds = append(seconds, used)
+						}
+						before = after
+					}
+					if err := conn.Close(ctx); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			slices.Sort(firsts)
+			slices.Sort(seconds)
+			n := len(firsts)
+			b.Logf("first call %.0f µs [%.0f-%.0f], second %.0f µs [%.0f-%.0f]", firsts[n/2], firsts[0], firsts[n-1], seconds[n/2], seconds[0], seconds[n-1])
+		})
+	}
+}

@@ -773,22 +773,25 @@ declare
     new_id bigint;
     told text;
 begin
-    j.queue := coalesce(nullif(enqueue.queue, ''), 'default');
-    j.kind := coalesce(nullif(enqueue.kind, ''), j.queue);
-    j.payload := coalesce(enqueue.payload::text, 'null');
-    j.metadata := enqueue.metadata::text;
-    j.priority := coalesce(enqueue.priority, 255);
-    j.delay_us := case when enqueue.delay is null then 0 else dibs.microseconds('delay', enqueue.delay) end;
-    j.run_at := enqueue.run_at;
-    j.max_attempts := nullif(enqueue.max_attempts, 0);
-    j.group_key := nullif(enqueue.group_key, '');
-    j.unique_key := nullif(enqueue.unique_key, '');
+    -- One expression costs the first call of a session less than many.
+    j := row(
+        coalesce(nullif(queue, ''), 'default'),
+        coalesce(nullif(kind, ''), nullif(queue, ''), 'default'),
+        coalesce(payload::text, 'null'),
+        metadata::text,
+        coalesce(priority, 255),
+        case when delay is null then 0 else dibs.microseconds('delay', delay) end,
+        run_at,
+        nullif(max_attempts, 0),
+        nullif(group_key, ''),
+        nullif(unique_key, ''),
+        nullif(unique_until, ''),
+        case when unique_for is null then 0 else dibs.microseconds('unique_for', unique_for) end,
+        nullif(unique_window, ''),
+        nullif(if_held, ''),
+        case when delay_limit is null then 0 else dibs.microseconds('delay_limit', delay_limit) end
+    );
     if coalesce(unique_until, unique_window, if_held) is not null or coalesce(unique_for, delay_limit) is not null then
-        j.unique_until := nullif(enqueue.unique_until, '');
-        j.unique_window := nullif(enqueue.unique_window, '');
-        j.if_held := nullif(enqueue.if_held, '');
-        j.period_us := coalesce(dibs.microseconds('unique_for', enqueue.unique_for), 0);
-        j.limit_us := coalesce(dibs.microseconds('delay_limit', enqueue.delay_limit), 0);
         perform dibs.check_job('', j);
         if j.period_us <> 0 or j.unique_window is not null or j.if_held in ('replace', 'push') then
             return (select e.ids[1] from dibs.enqueue_jobs('', array[j]) e);
