@@ -238,3 +238,62 @@ func TestTheFunctionsInTransactions(t *testing.T) {
 	}
 	consistent(t, s)
 }
+
+// A job's times are from after its transaction has got its number: marks rely on that.
+func TestTheFunctionsReadTheClockAfterTheTransactionsNumber(t *testing.T) {
+	t.Parallel()
+	s, url := migrated(t, postgres.Options{})
+	conn := connect(t, url)
+	for _, call := range []string{
+		"select dibs.enqueue('q')", "select dibs.enqueue('q', group_key => 'g')", "select dibs.enqueue('q', unique_key => 'a')",
+		"select dibs.enqueue('q', unique_key => 'b', unique_for => '1 hour')", `select id from dibs.enqueue_many('[{"queue":"q"}]')`,
+	} {
+		const called = "with called as materialized (select clock_timestamp() as at) select x.at, x.id from (select c.at, (CALL) as id from called c offset 0) x"
+		execute(t, conn, "begin; select 1")
+		var at time.Time
+		var id int64
+		if err := conn.QueryRow(t.Context(), strings.ReplaceAll(called, "CALL", call)).Scan(&at, &id); err != nil {
+			t.Fatal(err)
+		}
+		execute(t, conn, "commit")
+		j, err := s.Get(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j.CreatedAt.Before(at) || j.RunAt.Before(at) {
+			t.Errorf("%s: the job was created at %v and starts at %v, the call came at %v", call, j.CreatedAt, j.RunAt, at)
+		}
+	}
+}
+
+// Who waits for a queue is woken by the commit, by each of the functions.
+func TestTheFunctionsWakeWhoWaits(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	other := b.openAnother()
+	for _, queue := range []string{"q", "many"} {
+		if _, err := b.SetQueue(b.ctx, queue, dibs.QueueChange{GroupLimit: new(2)}); err != nil {
+			t.Fatal(err)
+		}
+		wake, stop := b.Wakeups(queue)
+		defer stop()
+		b.awaitListening(wake, other, queue)
+		conn := connect(t, b.pool.Config().ConnString())
+		for _, call := range []string{"select dibs.enqueue('q')", "select dibs.enqueue('q', unique_key => 'u', unique_for => '1 hour')", `select dibs.enqueue_many('[{"queue":"many"},{"queue":"q"}]')`} {
+			for quiet := false; !quiet; { // until what came before has arrived
+				select {
+				case <-wake:
+				case <-time.After(50 * time.Millisecond):
+					quiet = true
+				}
+			}
+			if strings.Contains(call, "'"+queue+"'") || strings.Contains(call, `"`+queue+`"`) {
+				execute(t, conn, call)
+				select {
+				case <-wake:
+				case <-time.After(30 * time.Second):
+					t.Fatalf("%s: nobody who waits for %s was woken", call, queue)
+				}
+			}
+		}
+	}
+}

@@ -254,8 +254,11 @@ language sql immutable as $$
         unique_key, unique_until, period_us, unique_window, if_held, limit_us, ord)
 $$;
 
--- Inserts checked jobs without unique keys, and returns their ids in order. at is the time to take
--- for now, from after the transaction has its number (enqueue.sql says why); wide, whether some
+-- The time to take for now: read after the transaction has got its number (enqueue.sql says why).
+create function dibs.clock() returns timestamptz
+language sql as $$ select case when pg_current_xact_id() is not null then clock_timestamp() end $$;
+
+-- Inserts checked jobs without unique keys, and returns their ids in order. wide says whether some
 -- payloads are. It takes no lock that another enqueuer or a claimer needs.
 create function dibs.insert_jobs(jobs dibs.new_job[], wide boolean, at timestamptz) returns bigint[]
 language plpgsql as $$
@@ -451,7 +454,7 @@ begin
                 taken[r.ord] := true;
             end loop;
         end if;
-        at := case when pg_current_xact_id() is not null then clock_timestamp() end;
+        at := dibs.clock();
         before := ids;
         ids := dibs.insert_absent(jobs, ids, taken, at);
         perform dibs.note_jobs(jobs, array(
@@ -735,7 +738,7 @@ begin
         select u.ids, u.met, u.did into ids, met, did
         from dibs.insert_unique(jobs, wide, grouped, new) u;
     else
-        at := case when pg_current_xact_id() is not null then clock_timestamp() end;
+        at := dibs.clock();
         ids := dibs.insert_jobs(jobs, wide, at);
         perform dibs.note_jobs(jobs, ids, wide, grouped, new, at);
     end if;
@@ -812,7 +815,7 @@ begin
         perform dibs.refuse_payloads('', array[j]);
     end if;
     wide := octet_length(j.payload) + coalesce(octet_length(j.metadata), 0) >= 512;
-    at := case when pg_current_xact_id() is not null then clock_timestamp() end;
+    at := dibs.clock();
     starts := coalesce(j.run_at, at + j.delay_us * interval '1 microsecond');
     if j.group_key is not null then
         gate := case when starts <= at then 1 else 2 end;
