@@ -47,33 +47,51 @@ func pick[T any](t *rapid.T, name string, values ...T) T {
 
 var longest = strings.Repeat("é", 127) + "n"
 
+// odd names the fields of a job that may break rules.
+type odd struct {
+	*rapid.T
+	fields map[string]bool
+}
+
+// pickOdd draws one of the values for an odd field; for others it is the first.
+func pickOdd[T any](t odd, name string, values ...T) T {
+	if !t.fields[name] {
+		return values[0]
+	}
+	return rapid.SampledFrom(values).Draw(t.T, name)
+}
+
 // anyJob is a job that may break rules.
-func anyJob(t *rapid.T) dibs.NewJob {
+func anyJob(rt *rapid.T) dibs.NewJob {
+	t := odd{rt, map[string]bool{}}
+	for range rapid.IntRange(0, 3).Draw(rt, "odd fields") {
+		t.fields[rapid.SampledFrom(strings.Fields("queue kind priority delay run_at max_attempts group payload metadata unique_key unique_until unique_for unique_window if_held delay_limit")).Draw(rt, "odd")] = true
+	}
 	names := func(field string, rest ...string) string {
-		return pick(t, field, append([]string{"a", "b", "Übung \"1\" \\ 'x'", longest, longest + "n", "tab\tin", "a\u202eb", "\u0085", "x\u2028" + longest,
+		return pickOdd(t, field, append([]string{"a", "b", "Übung \"1\" \\ 'x'", longest, longest + "n", "tab\tin", "a\u202eb", "\u0085", "x\u2028" + longest,
 			strings.Repeat("ü", 30) + "\x7f", "\u00a0\x01"}, rest...)...)
 	}
 	j := dibs.NewJob{
 		Queue:    names("queue", "", "postgres://u:secret@h/d"),
 		Kind:     names("kind"),
-		Priority: pick(t, "priority", nil, new(0), new(32767), new(-1), new(32768), new(math.MaxInt32)),
-		Delay: pick(t, "delay", 0, time.Hour, -time.Second, dibs.MaxDelay, dibs.MaxDelay+time.Microsecond, 1500*time.Millisecond, -90*time.Minute-250*time.Microsecond,
+		Priority: pickOdd(t, "priority", nil, new(0), new(32767), new(-1), new(32768), new(math.MaxInt32)),
+		Delay: pickOdd(t, "delay", 0, time.Hour, -time.Second, dibs.MaxDelay, dibs.MaxDelay+time.Microsecond, 1500*time.Millisecond, -90*time.Minute-250*time.Microsecond,
 			-1234567*time.Microsecond),
-		RunAt: pick(t, "run_at", time.Time{}, time.Now().Add(time.Hour).Truncate(time.Microsecond), time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC),
+		RunAt: pickOdd(t, "run_at", time.Time{}, time.Now().Add(time.Hour).Truncate(time.Microsecond), time.Date(9999, 12, 31, 23, 59, 59, 999999000, time.UTC),
 			time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(-1, 6, 1, 0, 0, 0, 0, time.UTC), time.Unix(0, 0).UTC()),
-		MaxAttempts: pick(t, "max_attempts", 0, 1, 1_000_000, 1_000_001, -1),
-		Group:       pick(t, "group", "", "g", longest, longest+"n", "\x01", "a\u2066"),
-		Payload: json.RawMessage(pick(t, "payload", `{"a":1}`, `null`, `"x"`, `{"a": 1 , "a":"\u0000\ud800\\u0041\/"}`, `"\u00e9é\/\n"`, `1e400`,
+		MaxAttempts: pickOdd(t, "max_attempts", 0, 1, 1_000_000, 1_000_001, -1),
+		Group:       pickOdd(t, "group", "", "g", longest, longest+"n", "\x01", "a\u2066"),
+		Payload: json.RawMessage(pickOdd(t, "payload", `{"a":1}`, `null`, `"x"`, `{"a": 1 , "a":"\u0000\ud800\\u0041\/"}`, `"\u00e9é\/\n"`, `1e400`,
 			`"`+strings.Repeat("p", 509)+`"`, `"`+strings.Repeat("p", 510)+`"`, `"`+strings.Repeat("p", 998)+`"`, `"`+strings.Repeat("p", 999)+`"`)),
-		Metadata: json.RawMessage(pick(t, "metadata", "", `{}`, `{"a":"`+strings.Repeat("m", 510)+`"}`, `[1]`, `"m"`, `null`, `{"a":"`+strings.Repeat("m", dibs.MaxMetadata)+`"}`)),
+		Metadata: json.RawMessage(pickOdd(t, "metadata", "", `{}`, `{"a":"`+strings.Repeat("m", 510)+`"}`, `[1]`, `"m"`, `null`, `{"a":"`+strings.Repeat("m", dibs.MaxMetadata)+`"}`)),
 	}
-	if rapid.Bool().Draw(t, "unique") {
-		j.UniqueKey = pick(t, "unique_key", "k", "l", "", longest+longest+"nn", longest+longest+"nnn", "\n")
-		j.UniqueUntil = pick(t, "unique_until", "", dibs.UntilFinished, dibs.UntilClaimed, "never \x02")
-		j.UniqueFor = pick(t, "unique_for", 0, time.Hour, time.Millisecond, 999*time.Microsecond, -time.Minute, dibs.MaxDelay+time.Hour)
-		j.UniqueWindow = pick(t, "unique_window", "", "hour", "day in UTC", "week", "month", "year", "day in ", "dayin", strings.Repeat("x", 50))
-		j.IfHeld = pick(t, "if_held", "", dibs.HeldKeep, dibs.HeldReplace, dibs.HeldPush, "merge")
-		j.DelayLimit = pick(t, "delay_limit", 0, 2*time.Hour, -time.Second, dibs.MaxDelay+time.Second)
+	if rapid.Bool().Draw(rt, "unique") {
+		j.UniqueKey = pickOdd(t, "unique_key", "k", "l", "", longest+longest+"nn", longest+longest+"nnn", "\n")
+		j.UniqueUntil = pickOdd(t, "unique_until", "", dibs.UntilFinished, dibs.UntilClaimed, "never \x02")
+		j.UniqueFor = pickOdd(t, "unique_for", 0, time.Hour, time.Millisecond, 999*time.Microsecond, -time.Minute, dibs.MaxDelay+time.Hour)
+		j.UniqueWindow = pickOdd(t, "unique_window", "", "hour", "day in UTC", "week", "month", "year", "day in ", "dayin", strings.Repeat("x", 50))
+		j.IfHeld = pickOdd(t, "if_held", "", dibs.HeldKeep, dibs.HeldReplace, dibs.HeldPush, "merge")
+		j.DelayLimit = pickOdd(t, "delay_limit", 0, 2*time.Hour, -time.Second, dibs.MaxDelay+time.Second)
 	}
 	return j
 }
@@ -186,24 +204,41 @@ func contentsOf(t *rapid.T, pool *pgxpool.Pool, schema string) (lines []string) 
 	return lines
 }
 
+// beginAnew deletes everything, and makes a queue with settings of its own.
+func (s functionsStore) beginAnew(t *rapid.T) {
+	for name := range strings.FieldsSeq("job payload tally wake wake_list unique_window queue turn claim") {
+		if _, err := s.pool.Exec(t.Context(), "delete from "+s.schema+"."+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.ForgetQueues()
+	if _, err := s.SetQueue(t.Context(), "strict", dibs.QueueChange{Strict: new(true), MaxAttempts: new(7), PayloadLimit: new(100_000)}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// claimTwo claims up to two jobs, and gives them back.
+func claimTwo(t *rapid.T, s *postgres.Store) {
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, j := range jobs {
+		if err := s.Finish(t.Context(), []dibs.Outcome{[]dibs.Outcome{j.Lease().Release(), j.Lease().RetryAfter(time.Hour, "no")}[i%2]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The functions write the same rows as the Go code, and give the same answers.
 func TestTheFunctionsWriteTheSameRows(t *testing.T) {
 	t.Parallel()
 	bySelf, byFunctions, pool := twins(t)
-	tables := strings.Fields("job payload tally wake wake_list unique_window queue turn claim")
 	rapid.Check(t, func(rt *rapid.T) {
 		ctx := rt.Context()
 		ids := map[string][]int64{}
 		for _, s := range []functionsStore{{bySelf, "by_self", pool}, byFunctions} {
-			for _, name := range tables {
-				if _, err := pool.Exec(ctx, "delete from "+s.schema+"."+name); err != nil {
-					rt.Fatal(err)
-				}
-			}
-			s.ForgetQueues()
-			if _, err := s.SetQueue(ctx, "strict", dibs.QueueChange{Strict: new(true), MaxAttempts: new(7), PayloadLimit: new(100_000)}); err != nil {
-				rt.Fatal(err)
-			}
+			s.beginAnew(rt)
 		}
 		// rank is the place of an id among those that the store has given.
 		rank := func(schema string, out []dibs.Enqueued) []string {
@@ -249,17 +284,8 @@ func TestTheFunctionsWriteTheSameRows(t *testing.T) {
 				rt.Fatalf("rows\n%s\nwant\n%s", missing(got, want), missing(want, got))
 			}
 			if rapid.Bool().Draw(rt, "claim") {
-				for _, s := range []*postgres.Store{bySelf, byFunctions.Store} {
-					jobs, err := s.Claim(ctx, dibs.ClaimRequest{Queue: "q", Worker: "w", N: 2})
-					if err != nil {
-						rt.Fatal(err)
-					}
-					for i, j := range jobs {
-						if err := s.Finish(ctx, []dibs.Outcome{[]dibs.Outcome{j.Lease().Release(), j.Lease().RetryAfter(time.Hour, "no")}[i%2]}); err != nil {
-							rt.Fatal(err)
-						}
-					}
-				}
+				claimTwo(rt, bySelf)
+				claimTwo(rt, byFunctions.Store)
 			}
 		}
 	})

@@ -245,7 +245,7 @@ func (b *bell) listenOnce(ctx context.Context) error {
 		// This process' workers are awake already: another wakeup would cost an empty claim.
 		from, queue, _ := strings.Cut(n.Payload, " ")
 		if from == fromNewQueue {
-			_ = b.s.addNewQueues(ctx) // sweeps report its error
+			b.addNewQueues(ctx)
 		}
 		switch {
 		case from == b.name:
@@ -255,6 +255,13 @@ func (b *bell) listenOnce(ctx context.Context) error {
 			b.ring(queue)
 		}
 	}
+}
+
+// addNewQueues looks for queues that are new. Sweeps look too, and report an error.
+func (b *bell) addNewQueues(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
+	defer cancel()
+	_ = b.s.addNewQueues(ctx)
 }
 
 // ringAll wakes the workers of all queues: some NOTIFY may have come while none listened.

@@ -609,7 +609,9 @@ $$;
 -- Changes a waiting job that this transaction has locked: replace.sql. It becomes another job, if
 -- one is given, and starts at another time, if one is given.
 create function dibs.change_holder(holder bigint, becomes dibs.new_job, starts timestamptz, at timestamptz) returns void
-language sql as $$
+language plpgsql as $$
+#variable_conflict use_column
+begin
     with meant as materialized (
         select
             j.id,
@@ -677,7 +679,8 @@ language sql as $$
         from changed
         group by queue
     ) c
-    where c.n <> 0
+    where c.n <> 0;
+end
 $$;
 
 -- Wakes workers after the commit: a NOTIFY for the listeners of wake.go, from nobody whom they know.
@@ -853,83 +856,85 @@ begin
 end
 $$;
 
--- Reads the jobs of a JSON array, member by member, and refuses what is no job. place is as in fitted.
+-- Reads the jobs of a JSON array one by one, and refuses what is no job.
 create function dibs.read_jobs(given text) returns dibs.new_job[]
 language plpgsql as $$
 declare
-    out dibs.new_job[];
+    n int := json_array_length(given::json);
+    marks text[];
     hidden text := given;
-    marks text[] := '{}';
-    e record;
-    m record;
-    j dibs.new_job;
-    place text;
-    seen text[];
+    out dibs.new_job[];
 begin
+    if n > 10000 then
+        perform dibs.refuse('jobs', 'are ' || n || ', the limit of one call is 10000; split them');
+    end if;
     -- The server cannot take an object apart that has the escape of NUL or of half a pair in it,
     -- so escapes are hidden from it behind characters that the text does not have.
     if given ~ E'\\\\u(0000|[dD][89a-fA-F])' then
-        for c in 57344 .. 63743 loop
-            if strpos(given, chr(c)) = 0 then
-                marks := marks || chr(c);
-                exit when cardinality(marks) = 2;
-            end if;
-        end loop;
+        marks := array(
+            select chr(c)
+            from generate_series(57344, 63743) c
+            where strpos(given, chr(c)) = 0
+            limit 2
+        );
         hidden := replace(replace(given, E'\\\\', marks[1]), E'\\u', marks[2]);
     end if;
-    if json_array_length(given::json) > 10000 then
-        perform dibs.refuse('jobs', 'are ' || json_array_length(given::json) || ', the limit of one call is 10000; split them');
-    end if;
-    for e in
-        select a.job, a.ord, json_typeof(a.job) as kind
-        from json_array_elements(hidden::json) with ordinality as a (job, ord)
-        order by a.ord
-    loop
-        place := format('jobs[%s]', e.ord - 1);
-        if e.kind <> 'object' then
-            perform dibs.refuse(place, 'must be a JSON object of a job, and is a JSON ' || e.kind);
-        end if;
-        j := null;
-        j.payload := 'null';
-        j.priority := 255;
-        j.delay_us := 0;
-        j.period_us := 0;
-        j.limit_us := 0;
-        seen := '{}';
-        for m in
-            select o.key, case when cardinality(marks) = 2 then replace(replace(o.value::text, marks[2], E'\\u'), marks[1], E'\\\\') else o.value::text end as value
-            from json_each(e.job) o
-        loop
-            if m.key = any (seen) then
-                perform dibs.refuse(place, 'has the field ' || dibs.quoted(m.key) || ' twice');
-            end if;
-            seen := seen || m.key;
-            case m.key
-                when 'payload' then j.payload := m.value;
-                when 'metadata' then j.metadata := m.value;
-                when 'queue' then j.queue := dibs.read_text(place || '.queue', m.value);
-                when 'kind' then j.kind := dibs.read_text(place || '.kind', m.value);
-                when 'group' then j.group_key := dibs.read_text(place || '.group', m.value);
-                when 'unique_key' then j.unique_key := dibs.read_text(place || '.unique_key', m.value);
-                when 'unique_until' then j.unique_until := dibs.read_text(place || '.unique_until', m.value);
-                when 'unique_window' then j.unique_window := dibs.read_text(place || '.unique_window', m.value);
-                when 'if_held' then j.if_held := dibs.read_text(place || '.if_held', m.value);
-                when 'priority' then j.priority := coalesce(dibs.read_int(place || '.priority', m.value), 255);
-                when 'max_attempts' then j.max_attempts := nullif(dibs.read_int(place || '.max_attempts', m.value), 0);
-                when 'delay' then j.delay_us := dibs.read_duration(place || '.delay', m.value);
-                when 'unique_for' then j.period_us := dibs.read_duration(place || '.unique_for', m.value);
-                when 'delay_limit' then j.limit_us := dibs.read_duration(place || '.delay_limit', m.value);
-                when 'run_at' then j.run_at := dibs.read_time(place || '.run_at', m.value);
-                else perform dibs.refuse(place, 'has the unknown field ' || dibs.quoted(m.key)
-                    || '; a job has queue, kind, payload, metadata, priority, delay, run_at, max_attempts, group, unique_key, unique_until, unique_for, unique_window, if_held, delay_limit');
-            end case;
-        end loop;
-        j.queue := coalesce(j.queue, 'default');
-        j.kind := coalesce(j.kind, j.queue);
-        perform dibs.check_job(place || '.', j);
-        out[e.ord] := j;
-    end loop;
+    select array_agg(dibs.read_job(format('jobs[%s]', a.ord - 1), a.job, marks) order by a.ord) into out
+    from json_array_elements(hidden::json) with ordinality as a (job, ord);
     return out;
+end
+$$;
+
+-- Reads a job, member by member. place is what errors call it; marks hide escapes, or are null.
+create function dibs.read_job(place text, given json, marks text[]) returns dibs.new_job
+language plpgsql as $$
+declare
+    j dibs.new_job;
+    m record;
+    seen text[] := '{}';
+begin
+    if json_typeof(given) <> 'object' then
+        perform dibs.refuse(place, 'must be a JSON object of a job, and is a JSON ' || json_typeof(given));
+    end if;
+    j.payload := 'null';
+    j.priority := 255;
+    j.delay_us := 0;
+    j.period_us := 0;
+    j.limit_us := 0;
+    for m in
+        select
+            o.key,
+            case when marks is null then o.value::text else replace(replace(o.value::text, marks[2], E'\\u'), marks[1], E'\\\\') end as value
+        from json_each(given) o
+    loop
+        if m.key = any (seen) then
+            perform dibs.refuse(place, 'has the field ' || dibs.quoted(m.key) || ' twice');
+        end if;
+        seen := seen || m.key;
+        case m.key
+            when 'payload' then j.payload := m.value;
+            when 'metadata' then j.metadata := m.value;
+            when 'queue' then j.queue := dibs.read_text(place || '.queue', m.value);
+            when 'kind' then j.kind := dibs.read_text(place || '.kind', m.value);
+            when 'group' then j.group_key := dibs.read_text(place || '.group', m.value);
+            when 'unique_key' then j.unique_key := dibs.read_text(place || '.unique_key', m.value);
+            when 'unique_until' then j.unique_until := dibs.read_text(place || '.unique_until', m.value);
+            when 'unique_window' then j.unique_window := dibs.read_text(place || '.unique_window', m.value);
+            when 'if_held' then j.if_held := dibs.read_text(place || '.if_held', m.value);
+            when 'priority' then j.priority := coalesce(dibs.read_int(place || '.priority', m.value), 255);
+            when 'max_attempts' then j.max_attempts := nullif(dibs.read_int(place || '.max_attempts', m.value), 0);
+            when 'delay' then j.delay_us := dibs.read_duration(place || '.delay', m.value);
+            when 'unique_for' then j.period_us := dibs.read_duration(place || '.unique_for', m.value);
+            when 'delay_limit' then j.limit_us := dibs.read_duration(place || '.delay_limit', m.value);
+            when 'run_at' then j.run_at := dibs.read_time(place || '.run_at', m.value);
+            else perform dibs.refuse(place, 'has the unknown field ' || dibs.quoted(m.key)
+                || '; a job has queue, kind, payload, metadata, priority, delay, run_at, max_attempts, group, unique_key, unique_until, unique_for, unique_window, if_held, delay_limit');
+        end case;
+    end loop;
+    j.queue := coalesce(j.queue, 'default');
+    j.kind := coalesce(j.kind, j.queue);
+    perform dibs.check_job(place || '.', j);
+    return j;
 end
 $$;
 
@@ -939,7 +944,7 @@ language plpgsql immutable as $$
 begin
     if given <> 'null' and left(given, 1) <> '"' then
         perform dibs.refuse(field, 'must be a string, got ' || dibs.quoted(given));
-    elsif given ~ E'\\\\u(0000|[dD][89a-fA-F])' then
+    elsif strpos(given, E'\\u') > 0 and given ~ E'\\\\u(0000|[dD][89a-fA-F])' then
         if given ~ E'\\\\u0000' then
             perform dibs.refuse(field, 'must not contain control characters, has U+0000');
         end if;
@@ -958,7 +963,7 @@ language plpgsql immutable as $$
 begin
     if given = 'null' then
         return null;
-    elsif given !~ '^-?[0-9]{1,18}$' then
+    elsif given !~ '^-?[0-9]+$' or length(given) > 18 then
         perform dibs.refuse(field, 'must be a whole number, got ' || dibs.quoted(given));
     end if;
     return given::bigint;
@@ -974,9 +979,9 @@ declare
 begin
     if given = 'null' then
         return 0;
-    elsif given ~ '^-?[0-9]{1,18}([.][0-9]{1,30})?([eE][-+]?[0-9]{1,2})?$' then
+    elsif length(given) < 50 and given ~ '^-?[0-9]+([.][0-9]+)?([eE][-+]?[0-9][0-9]?)?$' then
         us := given::numeric * 1000000;
-    elsif given ~ '^"[-+]?([0-9]{1,9}d)?(([0-9]{1,18}([.][0-9]{0,18})?|[.][0-9]{1,18})(ns|us|µs|μs|ms|s|m|h))*"$' and given ~ '[a-z]' or given ~ '^"[-+]?0"$' then
+    elsif length(given) < 50 and given ~ '^"[-+]?([0-9]+d)?(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|µs|μs|ms|s|m|h))*"$' and given ~ '[a-z]' or given ~ '^"[-+]?0"$' then
         for part in select regexp_matches(given, '([0-9]*[.]?[0-9]*)(ns|us|µs|μs|ms|s|m|h|d)', 'g') loop
             us := us + part[1]::numeric * case
                 when part[2] = 'ns' then 0.001
@@ -1001,16 +1006,16 @@ $$;
 create function dibs.read_time(field text, given text) returns timestamptz
 language plpgsql immutable as $$
 declare
-    parts text[] := regexp_match(given, '^"(-?[0-9]{3,6})(-[0-9]{2}-[0-9]{2})T([0-9]{2}:[0-9]{2}:[0-9]{2})([.][0-9]{1,6})?[0-9]*(Z|[-+][0-9]{2}:[0-9]{2})"$');
+    parts text[] := regexp_match(given, '^"(-?[0-9]+)(-[0-9][0-9]-[0-9][0-9])T([0-9][0-9]:[0-9][0-9]:[0-9][0-9])([.][0-9]+)?(Z|[-+][0-9][0-9]:[0-9][0-9])"$');
 begin
     if given = 'null' then
         return null;
-    elsif parts is not null and parts[3] < '24' then
+    elsif length(given) < 50 and length(parts[1]) between 3 and 6 and parts[3] < '24' then
         begin -- other years are refused with the job
             if parts[1]::int < 1 or parts[1]::int > 9999 then
                 return ('9999' || parts[2] || ' ' || parts[3] || parts[5])::timestamptz + make_interval(years => parts[1]::int - 9999);
             end if;
-            return (parts[1] || parts[2] || ' ' || parts[3] || coalesce(parts[4], '') || parts[5])::timestamptz;
+            return (parts[1] || parts[2] || ' ' || parts[3] || coalesce(left(parts[4], 7), '') || parts[5])::timestamptz;
         exception when datetime_field_overflow or invalid_datetime_format or invalid_time_zone_displacement_value then
             null;
         end;
@@ -1060,9 +1065,9 @@ begin
             concat_ws(',', x.queue, x.kind, x.group_key, x.unique_key) as names,
             coalesce(greatest(octet_length(x.queue), octet_length(x.kind), octet_length(x.group_key), octet_length(x.unique_key)), 0) <= 257
                 and (x.metadata is null or left(x.metadata, 1) = '{' and octet_length(x.metadata) <= 16384)
-                and (x.priority is null or x.priority ~ '^[0-9]{1,4}$')
-                and (x.max_attempts is null or x.max_attempts ~ '^[0-9]{1,6}$')
-                and (x.delay is null or x.delay ~ '^[0-9]{1,8}([.][0-9]{1,6})?$') as simple
+                and (x.priority is null or x.priority ~ '^[0-9]+$' and length(x.priority) <= 4)
+                and (x.max_attempts is null or x.max_attempts ~ '^[0-9]+$' and length(x.max_attempts) <= 6)
+                and (x.delay is null or x.delay ~ '^[0-9]+([.][0-9]+)?$' and length(x.delay) <= 8) as simple
         from (
             select
                 e.queue::text,
