@@ -278,7 +278,11 @@ func TestTheFunctionsWakeWhoWaits(t *testing.T) {
 		defer stop()
 		b.awaitListening(wake, other, queue)
 		conn := connect(t, b.pool.Config().ConnString())
-		for _, call := range []string{"select dibs.enqueue('q')", "select dibs.enqueue('q', unique_key => 'u', unique_for => '1 hour')", `select dibs.enqueue_many('[{"queue":"many"},{"queue":"q"}]')`} {
+		for _, call := range []string{
+			"select dibs.enqueue('q')", "select dibs.enqueue('q', unique_key => 'u', unique_for => '1 hour')",
+			"select dibs.enqueue('q', unique_key => 'u', if_held => 'replace', run_at => now())",
+			`select dibs.enqueue_many('[{"queue":"many"},{"queue":"q"}]')`,
+		} {
 			for quiet := false; !quiet; { // until what came before has arrived
 				select {
 				case <-wake:

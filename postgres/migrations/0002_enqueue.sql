@@ -350,8 +350,8 @@ $$;
 
 -- Counts jobs that have been inserted, wakes their groups and writes their wide payloads, and wakes
 -- workers after the commit. Jobs without an id were not inserted. grouped says that some have
--- groups; new, that some queue has no settings yet, or does not say
--- that it has groups: new_queues.sql finds it by wake_list.
+-- groups; new, that some queue has no settings yet, or does not say that it has groups:
+-- new_queues.sql finds it by wake_list.
 create function dibs.note_jobs(jobs dibs.new_job[], ids bigint[], wide boolean, grouped boolean, new boolean, at timestamptz) returns void
 language plpgsql as $$
 declare
@@ -680,6 +680,10 @@ begin
         group by queue
     ) c
     where c.n <> 0;
+    perform dibs.tell(j.queue, j.group_key is not null and not coalesce(q.grouped, false))
+    from dibs.job j
+    left join dibs.queue q on q.name = j.queue
+    where j.id = holder;
 end
 $$;
 
