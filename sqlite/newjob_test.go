@@ -1,0 +1,212 @@
+package sqlite_test
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	modernc "modernc.org/sqlite"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/sqlite"
+	"github.com/dibs-queue/dibs/storetest"
+)
+
+// viewStore is a store whose jobs come by way of the view, as those of programs in other
+// languages do.
+type viewStore struct{ *sqlite.Store }
+
+func (s viewStore) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	var done []dibs.Enqueued
+	err := s.InTx(ctx, func(tx dibs.Tx) (err error) {
+		done, err = tx.Enqueue(ctx, jobs)
+		return err
+	})
+	return done, err
+}
+
+func (s viewStore) InTx(ctx context.Context, f func(dibs.Tx) error) error {
+	if ctx == nil || f == nil {
+		return s.Store.InTx(ctx, f)
+	}
+	tx, err := s.DB().BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after a commit it has nothing to do
+	t := s.SQLTx(tx)
+	if err := f(t); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	t.Wake()
+	return nil
+}
+
+func (s viewStore) SQLTx(tx dibs.SQLTx) dibs.Tx { return viewTx{s.Store.SQLTx(tx), tx} }
+
+// viewTx is a transaction whose jobs come by way of the view.
+type viewTx struct {
+	dibs.Tx
+	tx dibs.SQLTx
+}
+
+func (t viewTx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
+	if len(jobs) > dibs.MaxBatch {
+		return nil, &dibs.InvalidError{Field: "jobs", Reason: "are too many"}
+	}
+	if _, err := t.tx.ExecContext(ctx, "savepoint jobs"); err != nil {
+		return nil, err
+	}
+	done := make([]dibs.Enqueued, len(jobs))
+	for i := range jobs {
+		var err error
+		if done[i], err = insertJob(ctx, t.tx, "dibs_", jobs[i]); err != nil {
+			_, undo := t.tx.ExecContext(ctx, "rollback to jobs; release jobs")
+			var invalid *dibs.InvalidError
+			if errors.As(err, &invalid) {
+				return nil, &dibs.InvalidError{Field: fmt.Sprintf("jobs[%d].%s", i, invalid.Field), Reason: invalid.Reason}
+			}
+			return nil, errors.Join(err, undo)
+		}
+	}
+	_, err := t.tx.ExecContext(ctx, "release jobs")
+	return done, err
+}
+
+// insertJob inserts one job into the view, and reads what became of it.
+func insertJob(ctx context.Context, tx dibs.SQLTx, prefix string, j dibs.NewJob) (dibs.Enqueued, error) {
+	var e dibs.Enqueued
+	columns, values, err := viewColumns(j)
+	if err != nil {
+		return e, err
+	}
+	insert := fmt.Sprintf("insert into %snew_job (%s) values (?%s)", prefix, strings.Join(columns, ", "), strings.Repeat(", ?", len(columns)-1))
+	if _, err := tx.ExecContext(ctx, insert, values...); err != nil {
+		return e, viewError(err)
+	}
+	rows, err := tx.QueryContext(ctx, "select id, existing, replaced, pushed from "+prefix+"enqueued")
+	if err != nil {
+		return e, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := rows.Scan(&e.ID, &e.Existing, &e.Replaced, &e.Pushed); err != nil {
+			return e, err
+		}
+	}
+	return e, rows.Err()
+}
+
+// viewColumns are those that the job sets.
+func viewColumns(j dibs.NewJob) (columns []string, values []any, err error) {
+	set := func(column string, value any, given bool) {
+		if given {
+			columns, values = append(columns, column), append(values, value)
+		}
+	}
+	payload, isBytes := j.Payload.([]byte)
+	if raw, ok := j.Payload.(json.RawMessage); ok {
+		payload, isBytes = raw, true
+	}
+	if !isBytes && j.Payload != nil {
+		if payload, err = json.Marshal(j.Payload); err != nil {
+			return nil, nil, &dibs.InvalidError{Field: "payload", Reason: err.Error()}
+		}
+	}
+	if !utf8.Valid(payload) { // no trigger can tell
+		return nil, nil, &dibs.InvalidError{Field: "payload", Reason: "is not valid UTF-8"}
+	}
+	if j.Kind == "" { // the view has a default for it
+		return nil, nil, &dibs.InvalidError{Field: "kind", Reason: "is missing"}
+	}
+	set("queue", j.Queue, true)
+	set("kind", j.Kind, true)
+	set("payload", string(payload), j.Payload != nil)
+	set("metadata", string(j.Metadata), len(j.Metadata) > 0)
+	if j.Priority != nil {
+		set("priority", *j.Priority, true)
+	}
+	set("delay", seconds(j.Delay), j.Delay != 0)
+	runAt := any(float64(j.RunAt.UnixMicro()) / 1e6)
+	if j.RunAt.Nanosecond() == 0 {
+		runAt = j.RunAt.Unix()
+	}
+	set("run_at", runAt, !j.RunAt.IsZero())
+	set("max_attempts", j.MaxAttempts, j.MaxAttempts != 0)
+	set("group_key", j.Group, j.Group != "")
+	set("unique_key", j.UniqueKey, j.UniqueKey != "")
+	set("unique_until", string(j.UniqueUntil), j.UniqueUntil != "")
+	set("unique_for", seconds(j.UniqueFor), j.UniqueFor != 0)
+	set("unique_window", j.UniqueWindow, j.UniqueWindow != "")
+	set("if_held", string(j.IfHeld), j.IfHeld != "")
+	set("delay_limit", seconds(j.DelayLimit), j.DelayLimit != 0)
+	return columns, values, nil
+}
+
+// seconds are rounded away from 0 to the microseconds that a file keeps.
+func seconds(d time.Duration) float64 {
+	if rest := d % time.Microsecond; rest != 0 {
+		d += time.Duration(cmp.Compare(rest, 0)) * time.Microsecond
+	}
+	return float64(d.Microseconds()) / 1e6
+}
+
+// viewError is the InvalidError that a trigger means.
+func viewError(err error) error {
+	var refused *modernc.Error
+	const raised = 1811 // SQLITE_CONSTRAINT_TRIGGER
+	if !errors.As(err, &refused) || refused.Code() != raised {
+		return err
+	}
+	text := strings.TrimSuffix(refused.Error(), " (1811)")
+	text = text[strings.LastIndex(text, "constraint failed: ")+len("constraint failed: "):]
+	field, reason, _ := strings.Cut(text, ": ")
+	if field == "group_key" {
+		field = "group"
+	}
+	return &dibs.InvalidError{Field: field, Reason: reason}
+}
+
+// TestNewJobStore runs the conformance suite with all jobs enqueued by way of the view.
+func TestNewJobStore(t *testing.T) {
+	t.Parallel()
+	storetest.RunSome(t, storetest.SQLite, func(t testing.TB) storetest.Setup {
+		path := filepath.Join(t.TempDir(), "jobs.db")
+		open := func(t testing.TB) viewStore {
+			s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+			return viewStore{s}
+		}
+		s := open(t)
+		return storetest.Setup{
+			Store:   s,
+			Another: func(t testing.TB) dibs.Database { return open(t) },
+			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
+		}
+	}, map[string]string{
+		"misuse":     "is of the methods of Go",
+		"middleware": "is of the methods of Go",
+		"close":      "is of the methods of Go",
+	})
+}
+
+var _ = time.Now
+var _ *sql.DB
