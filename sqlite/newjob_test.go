@@ -3,7 +3,6 @@ package sqlite_test
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,7 +52,9 @@ func (s viewStore) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 	return nil
 }
 
-func (s viewStore) SQLTx(tx dibs.SQLTx) dibs.Tx { return viewTx{s.Store.SQLTx(tx), tx} }
+func (s viewStore) SQLTx(tx dibs.SQLTx) dibs.Tx {
+	return viewTx{s.Store.SQLTx(tx), sqlite.Prepared(tx)}
+}
 
 // viewTx is a transaction whose jobs come by way of the view.
 type viewTx struct {
@@ -71,7 +72,7 @@ func (t viewTx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueue
 	done := make([]dibs.Enqueued, len(jobs))
 	for i := range jobs {
 		var err error
-		if done[i], err = insertJob(ctx, t.tx, "dibs_", jobs[i]); err != nil {
+		if done[i], err = t.insertJob(ctx, jobs[i]); err != nil {
 			_, undo := t.tx.ExecContext(ctx, "rollback to jobs; release jobs")
 			var invalid *dibs.InvalidError
 			if errors.As(err, &invalid) {
@@ -84,18 +85,23 @@ func (t viewTx) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueue
 	return done, err
 }
 
+var viewColumns = []string{
+	"queue", "kind", "payload", "metadata", "priority", "delay", "run_at", "max_attempts", "group_key",
+	"unique_key", "unique_until", "unique_for", "unique_window", "if_held", "delay_limit",
+}
+
 // insertJob inserts one job into the view, and reads what became of it.
-func insertJob(ctx context.Context, tx dibs.SQLTx, prefix string, j dibs.NewJob) (dibs.Enqueued, error) {
+func (t viewTx) insertJob(ctx context.Context, j dibs.NewJob) (dibs.Enqueued, error) {
 	var e dibs.Enqueued
-	columns, values, err := viewColumns(j)
+	values, err := viewValues(j)
 	if err != nil {
 		return e, err
 	}
-	insert := fmt.Sprintf("insert into %snew_job (%s) values (?%s)", prefix, strings.Join(columns, ", "), strings.Repeat(", ?", len(columns)-1))
-	if _, err := tx.ExecContext(ctx, insert, values...); err != nil {
+	insert := fmt.Sprintf("insert into dibs_new_job (%s) values (?%s)", strings.Join(viewColumns, ", "), strings.Repeat(", ?", len(viewColumns)-1))
+	if _, err := t.tx.ExecContext(ctx, insert, values...); err != nil {
 		return e, viewError(err)
 	}
-	rows, err := tx.QueryContext(ctx, "select id, existing, replaced, pushed from "+prefix+"enqueued")
+	rows, err := t.tx.QueryContext(ctx, "select id, existing, replaced, pushed from dibs_enqueued")
 	if err != nil {
 		return e, err
 	}
@@ -108,50 +114,47 @@ func insertJob(ctx context.Context, tx dibs.SQLTx, prefix string, j dibs.NewJob)
 	return e, rows.Err()
 }
 
-// viewColumns are those that the job sets.
-func viewColumns(j dibs.NewJob) (columns []string, values []any, err error) {
-	set := func(column string, value any, given bool) {
-		if given {
-			columns, values = append(columns, column), append(values, value)
-		}
+// viewValues are those of viewColumns, null where the job says nothing.
+func viewValues(j dibs.NewJob) ([]any, error) {
+	payload, err := json.Marshal(j.Payload)
+	switch p := j.Payload.(type) {
+	case []byte:
+		payload, err = p, nil
+	case json.RawMessage:
+		payload, err = p, nil
 	}
-	payload, isBytes := j.Payload.([]byte)
-	if raw, ok := j.Payload.(json.RawMessage); ok {
-		payload, isBytes = raw, true
+	switch {
+	case err != nil:
+		return nil, &dibs.InvalidError{Field: "payload", Reason: err.Error()}
+	case !utf8.Valid(payload): // no trigger can tell
+		return nil, &dibs.InvalidError{Field: "payload", Reason: "is not valid UTF-8"}
+	case j.Kind == "": // the view has a default for it
+		return nil, &dibs.InvalidError{Field: "kind", Reason: "is missing"}
 	}
-	if !isBytes && j.Payload != nil {
-		if payload, err = json.Marshal(j.Payload); err != nil {
-			return nil, nil, &dibs.InvalidError{Field: "payload", Reason: err.Error()}
-		}
-	}
-	if !utf8.Valid(payload) { // no trigger can tell
-		return nil, nil, &dibs.InvalidError{Field: "payload", Reason: "is not valid UTF-8"}
-	}
-	if j.Kind == "" { // the view has a default for it
-		return nil, nil, &dibs.InvalidError{Field: "kind", Reason: "is missing"}
-	}
-	set("queue", j.Queue, true)
-	set("kind", j.Kind, true)
-	set("payload", string(payload), j.Payload != nil)
-	set("metadata", string(j.Metadata), len(j.Metadata) > 0)
+	var priority any
 	if j.Priority != nil {
-		set("priority", *j.Priority, true)
+		priority = *j.Priority
 	}
-	set("delay", seconds(j.Delay), j.Delay != 0)
-	runAt := any(float64(j.RunAt.UnixMicro()) / 1e6)
-	if j.RunAt.Nanosecond() == 0 {
+	var runAt any
+	switch {
+	case j.RunAt.IsZero():
+	case j.RunAt.Nanosecond() == 0:
 		runAt = j.RunAt.Unix()
+	default:
+		runAt = float64(j.RunAt.UnixMicro()) / 1e6
 	}
-	set("run_at", runAt, !j.RunAt.IsZero())
-	set("max_attempts", j.MaxAttempts, j.MaxAttempts != 0)
-	set("group_key", j.Group, j.Group != "")
-	set("unique_key", j.UniqueKey, j.UniqueKey != "")
-	set("unique_until", string(j.UniqueUntil), j.UniqueUntil != "")
-	set("unique_for", seconds(j.UniqueFor), j.UniqueFor != 0)
-	set("unique_window", j.UniqueWindow, j.UniqueWindow != "")
-	set("if_held", string(j.IfHeld), j.IfHeld != "")
-	set("delay_limit", seconds(j.DelayLimit), j.DelayLimit != 0)
-	return columns, values, nil
+	return []any{
+		j.Queue, j.Kind, string(payload), given(string(j.Metadata)), priority, given(seconds(j.Delay)), runAt, given(j.MaxAttempts), given(j.Group),
+		given(j.UniqueKey), given(string(j.UniqueUntil)), given(seconds(j.UniqueFor)), given(j.UniqueWindow), given(string(j.IfHeld)), given(seconds(j.DelayLimit)),
+	}, nil
+}
+
+// given is null for a zero value.
+func given[T comparable](v T) any {
+	if v == *new(T) {
+		return nil
+	}
+	return v
 }
 
 // seconds are rounded away from 0 to the microseconds that a file keeps.
@@ -205,8 +208,6 @@ func TestNewJobStore(t *testing.T) {
 		"misuse":     "is of the methods of Go",
 		"middleware": "is of the methods of Go",
 		"close":      "is of the methods of Go",
+		"windows/a window of the calendar holds the key of its jobs": "names time zones, which SQLite does not know",
 	})
 }
-
-var _ = time.Now
-var _ *sql.DB
