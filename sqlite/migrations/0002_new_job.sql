@@ -59,12 +59,12 @@ begin
           where nth < length(value)
         )
         select case
-          when max(bytes <> cast(char(number) as blob) and hex(bytes) not in ('EFBFBE', 'EFBFBF')) then 'utf-8'
+          when max(number is not null and bytes <> cast(char(number) as blob) and hex(bytes) not in ('EFBFBE', 'EFBFBF')) then 'utf-8'
           when instr(value, char(0)) > 0 then 'control'
           else substr(min(case
-            when number < 32 or number between 127 and 159 then format('%03d control', nth)
+            when number < 32 or number between 127 and 159 then printf('%03d control', nth)
             when number in (0x61c, 0x200e, 0x200f) or number between 0x2028 and 0x202e or number between 0x2066 and 0x2069
-              then format('%03d direction', nth)
+              then printf('%03d direction', nth)
           end), 5)
         end
         from letter
@@ -88,19 +88,19 @@ begin
       then raise(abort, 'max_attempts: must be 1 to 1000000, or 0 for the queue''s')
     when new.delay is not null and new.run_at is not null and new.run_at <> '' and cast(new.delay as real) <> 0
       then raise(abort, 'delay: give either delay or run_at, not both')
-    when new.delay is not null and not (new.delay = cast(new.delay as real))
+    when new.delay is not null and typeof(new.delay) not in ('integer', 'real') and not (new.delay = cast(new.delay as real))
       then raise(abort, 'delay: must be a number of seconds')
     when cast(new.delay as real) < 0
       then raise(abort, 'delay: must not be negative')
     when cast(new.delay as real) > 315360000
-      then raise(abort, 'delay: must be at most 315360000 seconds (87600h0m0s)')
+      then raise(abort, 'delay: must be at most 87600h0m0s (315360000 seconds)')
     when new.run_at is not null and new.run_at <> '' then case
       when typeof(new.run_at) = 'text' then case
         when new.run_at not glob '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'
           or julianday(new.run_at) is null
-          or date(substr(new.run_at, 1, 10)) is not substr(new.run_at, 1, 10)
+          or date(substr(new.run_at, 1, 10), '+0 days') is not substr(new.run_at, 1, 10)
           then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970')
-        when julianday(new.run_at) < 1721425.5 or julianday(new.run_at) >= 5373484.5
+        when julianday(new.run_at) < 1721425.5
           then raise(abort, 'run_at: must lie in the years 1 to 9999')
         end
       when typeof(new.run_at) = 'blob'
@@ -118,9 +118,9 @@ begin
       then raise(abort, 'unique_until: must be "finished" or "claimed"')
     when new.if_held <> '' and new.if_held not in ('keep', 'replace', 'push')
       then raise(abort, 'if_held: must be "keep", "replace" or "push"')
-    when new.unique_for is not null and not (new.unique_for = cast(new.unique_for as real))
+    when new.unique_for is not null and typeof(new.unique_for) not in ('integer', 'real') and not (new.unique_for = cast(new.unique_for as real))
       then raise(abort, 'unique_for: must be a number of seconds')
-    when new.delay_limit is not null and not (new.delay_limit = cast(new.delay_limit as real))
+    when new.delay_limit is not null and typeof(new.delay_limit) not in ('integer', 'real') and not (new.delay_limit = cast(new.delay_limit as real))
       then raise(abort, 'delay_limit: must be a number of seconds')
     when coalesce(new.unique_key, '') = '' then case
       when new.unique_until <> '' then raise(abort, 'unique_until: needs a unique_key')
@@ -132,7 +132,7 @@ begin
     when cast(new.delay_limit as real) < 0
       then raise(abort, 'delay_limit: must not be negative')
     when cast(new.delay_limit as real) > 315360000
-      then raise(abort, 'delay_limit: must be at most 315360000 seconds (87600h0m0s)')
+      then raise(abort, 'delay_limit: must be at most 87600h0m0s (315360000 seconds)')
     when new.if_held = 'push' and coalesce(cast(new.delay as real), 0) = 0 and coalesce(new.run_at, '') = ''
       then raise(abort, 'run_at: is missing: if_held "push" moves run_at on; give it or a delay')
     when new.if_held = 'push' and coalesce(cast(new.delay_limit as real), 0) = 0
@@ -146,9 +146,9 @@ begin
     when cast(new.unique_for as real) < 0
       then raise(abort, 'unique_for: must not be negative')
     when cast(new.unique_for as real) > 315360000
-      then raise(abort, 'unique_for: must be at most 315360000 seconds (87600h0m0s)')
+      then raise(abort, 'unique_for: must be at most 87600h0m0s (315360000 seconds)')
     when cast(new.unique_for as real) <> 0 and cast(new.unique_for as real) < 0.001
-      then raise(abort, 'unique_for: must be at least 0.001 seconds (1ms)')
+      then raise(abort, 'unique_for: must be at least 1ms (0.001 seconds)')
     when new.unique_window <> '' and new.unique_window not in (
         'hour', 'day', 'week', 'month', 'hour in UTC', 'day in UTC', 'week in UTC', 'month in UTC')
       then raise(abort, 'unique_window: must be "hour", "day", "week" or "month", which are those of UTC: SQLite knows no time zones')
@@ -159,24 +159,22 @@ begin
       then raise(abort, 'payload: must be JSON as text')
     when new.payload = ''
       then raise(abort, 'payload: is empty; it must be JSON (null for none)')
+    when new.payload is not null and (not json_valid(new.payload) or instr(new.payload, char(0)) > 0)
+      then raise(abort, 'payload: is not valid JSON')
+    when new.metadata is not null and typeof(new.metadata) <> 'text'
+      then raise(abort, 'metadata: must be JSON as text')
+    when length(cast(new.metadata as blob)) > 16384
+      then raise(abort, 'metadata: is over the limit of 16384 bytes')
+    when new.metadata <> '' and (not json_valid(new.metadata) or instr(new.metadata, char(0)) > 0)
+      then raise(abort, 'metadata: is not valid JSON')
+    when new.metadata <> '' and json_type(new.metadata) <> 'object'
+      then raise(abort, 'metadata: must be a JSON object')
     when length(cast(new.payload as blob)) > coalesce((
         select payload_limit
         from dibs_queue
         where name = coalesce(nullif(cast(new.queue as text), ''), 'default')
       ), 1048576)
       then raise(abort, 'payload: is over the limit of its queue')
-    when not json_valid(new.payload) or instr(new.payload, char(0)) > 0
-      then raise(abort, 'payload: is not valid JSON')
-    when new.metadata is not null and typeof(new.metadata) <> 'text'
-      then raise(abort, 'metadata: must be JSON as text')
-    when new.metadata <> '' then case
-      when length(cast(new.metadata as blob)) > 16384
-        then raise(abort, 'metadata: is over the limit of 16384 bytes')
-      when not json_valid(new.metadata) or instr(new.metadata, char(0)) > 0
-        then raise(abort, 'metadata: is not valid JSON')
-      when json_type(new.metadata) <> 'object'
-        then raise(abort, 'metadata: must be a JSON object')
-      end
   end;
 
   -- As clock.sql. SQLite's clock counts milliseconds.
@@ -325,7 +323,7 @@ begin
     from (
       select coalesce((
         select j.id
-        from dibs_job j
+        from dibs_job j indexed by dibs_job_unique
         where j.queue = new.queue and j.unique_key = new.unique_key and j.unique_held = 1
       ), (
         select u.job
@@ -519,7 +517,7 @@ begin
     ), q.group_limit),
     (
       select count(*)
-      from dibs_job j
+      from dibs_job j indexed by dibs_job_place
       where j.queue = new.queue and j.group_key = new.group_key and j.group_key is not null and j.gate in (0, 3)
     ),
     q.strict
@@ -549,7 +547,7 @@ begin
       select l.id
       from (
         select j.id, j.priority, j.run_at
-        from dibs_job j
+        from dibs_job j indexed by dibs_job_place
         where j.queue = new.queue and j.group_key = new.group_key and j.group_key is not null and j.gate in (0, 3)
           and j.token is null and j.run_at <= new.now and not (new.strict and j.attempt > 0)
         order by j.priority desc, j.run_at desc, j.id desc
@@ -557,7 +555,7 @@ begin
       ) l
       where (l.priority, l.run_at, l.id) > (
         select b.priority, b.run_at, b.id
-        from dibs_job b
+        from dibs_job b indexed by dibs_job_blocked
         where b.queue = new.queue and b.group_key = new.group_key and b.gate = 1
         order by b.priority, b.run_at, b.id
         limit 1
@@ -580,7 +578,7 @@ begin
   set gate = 0
   where id = (
     select b.id
-    from dibs_job b
+    from dibs_job b indexed by dibs_job_blocked
     where b.queue = new.queue and b.group_key = new.group_key and b.gate = 1
     order by b.priority, b.run_at, b.id
     limit 1
