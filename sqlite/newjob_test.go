@@ -175,9 +175,6 @@ func viewError(err error) error {
 	text := strings.TrimSuffix(refused.Error(), " (1811)")
 	text = text[strings.LastIndex(text, "constraint failed: ")+len("constraint failed: "):]
 	field, reason, _ := strings.Cut(text, ": ")
-	if field == "group_key" {
-		field = "group"
-	}
 	return &dibs.InvalidError{Field: field, Reason: reason}
 }
 

@@ -75,7 +75,7 @@ begin
       union all
       select 'kind', new.kind, 255
       union all
-      select 'group_key', new.group_key, 255
+      select 'group', new.group_key, 255
       union all
       select 'unique_key', new.unique_key, 512
     )
@@ -151,7 +151,11 @@ begin
       then raise(abort, 'unique_for: must be at least 1ms (0.001 seconds)')
     when new.unique_window <> '' and new.unique_window not in (
         'hour', 'day', 'week', 'month', 'hour in UTC', 'day in UTC', 'week in UTC', 'month in UTC')
-      then raise(abort, 'unique_window: must be "hour", "day", "week" or "month", which are those of UTC: SQLite knows no time zones')
+      then case
+      when rtrim(substr(new.unique_window, 1, instr(new.unique_window, ' in ') + 3)) in ('hour in', 'day in', 'week in', 'month in')
+        then raise(abort, 'unique_window: must be in UTC in SQL; give unique_for until the end of the window')
+      else raise(abort, 'unique_window: must be "hour", "day", "week" or "month"')
+      end
   end;
 
   select case
@@ -274,11 +278,11 @@ begin
     when 'kind utf-8' then raise(abort, 'kind: is not valid UTF-8')
     when 'kind control' then raise(abort, 'kind: must not contain control characters')
     when 'kind direction' then raise(abort, 'kind: must not contain characters that turn the direction of text or separate lines')
-    when 'group_key type' then raise(abort, 'group_key: must be text')
-    when 'group_key length' then raise(abort, 'group_key: is over the limit of 255 bytes')
-    when 'group_key utf-8' then raise(abort, 'group_key: is not valid UTF-8')
-    when 'group_key control' then raise(abort, 'group_key: must not contain control characters')
-    when 'group_key direction' then raise(abort, 'group_key: must not contain characters that turn the direction of text or separate lines')
+    when 'group type' then raise(abort, 'group: must be text')
+    when 'group length' then raise(abort, 'group: is over the limit of 255 bytes')
+    when 'group utf-8' then raise(abort, 'group: is not valid UTF-8')
+    when 'group control' then raise(abort, 'group: must not contain control characters')
+    when 'group direction' then raise(abort, 'group: must not contain characters that turn the direction of text or separate lines')
     when 'unique_key type' then raise(abort, 'unique_key: must be text')
     when 'unique_key length' then raise(abort, 'unique_key: is over the limit of 512 bytes')
     when 'unique_key utf-8' then raise(abort, 'unique_key: is not valid UTF-8')
