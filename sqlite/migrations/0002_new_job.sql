@@ -318,26 +318,16 @@ create trigger dibs_checked_job_store instead of insert on dibs_checked_job
 begin
   update dibs_enqueued
   set
-    id = h.id,
-    existing = h.id is not null,
-    replaced = h.waits and new.if_held is 'replace',
-    pushed = h.waits and new.if_held is 'push'
-  from (
-    select k.id, j.id is not null and j.token is null as waits
-    from (
-      select coalesce((
-        select j.id
-        from dibs_job j indexed by dibs_job_unique
-        where j.queue = new.queue and j.unique_key = new.unique_key and j.unique_held = 1
-      ), (
-        select u.job
-        from dibs_unique_window u
-        where u.queue = new.queue and u.unique_key = new.unique_key and u.until > new.now and new.free_at is not null
-      )) as id
-    ) k
-    left join dibs_job j on j.id = k.id
-  ) h
-  where one = 1;
+    existing = 0,
+    replaced = 0,
+    pushed = 0
+  where existing;
+
+  insert into dibs_keyed_job
+  select
+    new.queue, new.kind, new.priority, new.now, new.run_at, new.run_at_given, new.rated, new.max_attempts, new.group_key,
+    new.unique_key, new.free_at, new.if_held, new.delay_limit, new.metadata, new.payload
+  where new.unique_key is not null;
 
   insert into dibs_job (
     queue, kind, priority, run_at, gate, max_attempts, group_key,
@@ -371,6 +361,52 @@ begin
   select new.queue, new.group_key, new.now
   from dibs_enqueued
   where not existing and new.gate = 1;
+end;
+
+-- A job with a unique key, which meets the holder of its key (unique.go).
+create view dibs_keyed_job as
+select
+  null as queue,
+  null as kind,
+  null as priority,
+  null as now,
+  null as run_at,
+  null as run_at_given,
+  null as rated,
+  null as max_attempts,
+  null as group_key,
+  null as unique_key,
+  null as free_at,
+  null as if_held,
+  null as delay_limit,
+  null as metadata,
+  null as payload
+where false;
+
+create trigger dibs_keyed_job_meet instead of insert on dibs_keyed_job
+begin
+  update dibs_enqueued
+  set
+    id = h.id,
+    existing = h.id is not null,
+    replaced = h.waits and new.if_held is 'replace',
+    pushed = h.waits and new.if_held is 'push'
+  from (
+    select k.id, j.id is not null and j.token is null as waits
+    from (
+      select coalesce((
+        select j.id
+        from dibs_job j indexed by dibs_job_unique
+        where j.queue = new.queue and j.unique_key = new.unique_key and j.unique_held = 1
+      ), (
+        select u.job
+        from dibs_unique_window u
+        where u.queue = new.queue and u.unique_key = new.unique_key and u.until > new.now and new.free_at is not null
+      )) as id
+    ) k
+    left join dibs_job j on j.id = k.id
+  ) h
+  where one = 1;
 
   insert into dibs_changed_job
   select
