@@ -178,9 +178,18 @@ func viewError(err error) error {
 	return &dibs.InvalidError{Field: field, Reason: reason}
 }
 
-// TestNewJobStore runs the conformance suite with all jobs enqueued by way of the view.
+// TestNewJobStore runs the conformance suite with all jobs enqueued by way of the view. It leaves
+// out the chapters that are about other calls.
 func TestNewJobStore(t *testing.T) {
 	t.Parallel()
+	without := map[string]string{
+		"windows/a window of the calendar holds the key of its jobs": "names time zones, which SQLite does not know",
+	}
+	for _, chapter := range []string{
+		"due", "extend", "progress", "finish", "fence", "retry", "resume", "sweep", "middleware", "queues", "jobs", "waiting", "list", "schedules", "workers", "repair", "close", "misuse",
+	} {
+		without[chapter] = "is about other calls"
+	}
 	storetest.RunSome(t, storetest.SQLite, func(t testing.TB) storetest.Setup {
 		path := filepath.Join(t.TempDir(), "jobs.db")
 		open := func(t testing.TB) viewStore {
@@ -201,10 +210,5 @@ func TestNewJobStore(t *testing.T) {
 			Another: func(t testing.TB) dibs.Database { return open(t) },
 			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
 		}
-	}, map[string]string{
-		"misuse":     "is of the methods of Go",
-		"middleware": "is of the methods of Go",
-		"close":      "is of the methods of Go",
-		"windows/a window of the calendar holds the key of its jobs": "names time zones, which SQLite does not know",
-	})
+	}, without)
 }
