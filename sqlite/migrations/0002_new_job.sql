@@ -15,8 +15,6 @@ create table dibs_enqueued (
   pushed integer not null
 ) strict;
 
-insert into dibs_enqueued (one, existing, replaced, pushed) values (1, 0, 0, 0);
-
 -- The view that programs insert into; it has no rows. Empty texts count as null.
 create view dibs_new_job as
 select
@@ -316,12 +314,13 @@ where false;
 
 create trigger dibs_checked_job_store instead of insert on dibs_checked_job
 begin
-  update dibs_enqueued
+  insert into dibs_enqueued (one, existing, replaced, pushed)
+  values (1, 0, 0, 0)
+  on conflict (one) do update
   set
     existing = 0,
     replaced = 0,
-    pushed = 0
-  where existing;
+    pushed = 0;
 
   insert into dibs_keyed_job
   select

@@ -269,12 +269,13 @@ end;
 
 CREATE TRIGGER dibs_checked_job_store instead of insert on dibs_checked_job
 begin
-  update dibs_enqueued
+  insert into dibs_enqueued (one, existing, replaced, pushed)
+  values (1, 0, 0, 0)
+  on conflict (one) do update
   set
     existing = 0,
     replaced = 0,
-    pushed = 0
-  where existing;
+    pushed = 0;
 
   insert into dibs_keyed_job
   select
