@@ -87,6 +87,7 @@ var badColumns = []struct{ columns, values, want string }{
 	{"delay, run_at", `1, 0`, "delay: give either delay or run_at, not both"},
 	{"run_at", `'now'`, badTime},
 	{"run_at", `'infinity'`, badTime},
+	{"run_at", `'2030-01-01' || char(0) || 'x'`, badTime},
 	{"run_at", `'tomorrow'`, badTime},
 	{"run_at", `'12:00'`, badTime},
 	{"run_at", `'1795451860'`, badTime},

@@ -445,6 +445,7 @@ begin
       when typeof(new.run_at) = 'text' then case
         when new.run_at not glob '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*'
           or julianday(new.run_at) is null
+          or instr(new.run_at, char(0)) > 0
           or date(substr(new.run_at, 1, 10), '+0 days') is not substr(new.run_at, 1, 10)
           then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970')
         when julianday(new.run_at) < 1721425.5
@@ -510,6 +511,12 @@ begin
       then raise(abort, 'payload: must be JSON as text')
     when new.payload = ''
       then raise(abort, 'payload: is empty; it must be JSON (null for none)')
+    when length(cast(new.payload as blob)) > coalesce((
+        select payload_limit
+        from dibs_queue
+        where name = coalesce(nullif(cast(new.queue as text), ''), 'default')
+      ), 1048576)
+      then raise(abort, 'payload: is over the limit of its queue')
     when new.payload is not null and (not json_valid(new.payload) or instr(new.payload, char(0)) > 0)
       then raise(abort, 'payload: is not valid JSON')
     when new.metadata is not null and typeof(new.metadata) <> 'text'
@@ -520,12 +527,6 @@ begin
       then raise(abort, 'metadata: is not valid JSON')
     when new.metadata <> '' and json_type(new.metadata) <> 'object'
       then raise(abort, 'metadata: must be a JSON object')
-    when length(cast(new.payload as blob)) > coalesce((
-        select payload_limit
-        from dibs_queue
-        where name = coalesce(nullif(cast(new.queue as text), ''), 'default')
-      ), 1048576)
-      then raise(abort, 'payload: is over the limit of its queue')
   end;
 
   -- As clock.sql. SQLite's clock counts milliseconds.
