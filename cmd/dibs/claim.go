@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -93,7 +94,7 @@ type unprintedJobs struct{ error }
 // all after an interrupt, since otherwise nobody runs them before their leases end.
 func (a *app) handOver(ctx context.Context, db jobTable, jobs []*dibs.RawJob) error {
 	err := ctx.Err()
-	legible(jobs...)
+	wire.Legible(jobs...)
 	for err == nil && len(jobs) > 0 {
 		if err = a.writeJSON(jobs[0]); err == nil {
 			jobs = jobs[1:]

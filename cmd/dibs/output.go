@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/dibs-queue/dibs"
 	"github.com/spf13/cobra"
 )
 
@@ -60,18 +59,6 @@ func (a *app) watchOutput(stop func()) (unwritten func() error) {
 // tell writes what was done as one line of JSON. If that fails, what was done stays done, and run
 // reports the error.
 func (a *app) tell(v any) { _ = a.writeJSON(v) }
-
-// legible replaces invalid JSON, which only manual SQL can leave, with JSON strings. It would
-// make the whole line invalid.
-func legible(jobs ...*dibs.RawJob) {
-	for _, j := range jobs {
-		for _, part := range []*json.RawMessage{&j.Payload, &j.Metadata, &j.Result} {
-			if len(*part) > 0 && !json.Valid(*part) {
-				*part = encode(string(*part))
-			}
-		}
-	}
-}
 
 // writeJSON writes v as one line to stdout.
 func (a *app) writeJSON(v any) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -46,7 +47,7 @@ func newShowCmd(a *app) *cobra.Command {
 					if w, _, err = whyOf(cmd.Context(), db, j); err != nil {
 						return err
 					}
-					legible(j)
+					wire.Legible(j)
 					err = a.writeJSON(heldJobJSON{j, w.ofJob(j)})
 				default:
 					var w why
