@@ -40,6 +40,7 @@ var badColumns = []struct{ columns, values, want string }{
 	{"kind", `cast(x'c3a4a4' as text)`, "kind: is not valid UTF-8"},
 	{"group_key", `char(8238)`, "group: must not contain characters that turn the direction of text or separate lines"},
 	{"group_key", `char(8232) || char(10)`, "group: must not contain characters that turn the direction of text or separate lines"},
+	{"group_key", `char(8232) || char(0)`, "group: must not contain characters that turn the direction of text or separate lines"},
 	{"group_key", `char(10)`, "group: must not contain control characters"},
 	{"unique_key", `printf('%0513d', 0)`, "unique_key: is over the limit of 512 bytes"},
 	{"unique_key", `x''`, "unique_key: must be text"},

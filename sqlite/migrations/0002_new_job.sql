@@ -58,12 +58,11 @@ begin
         )
         select case
           when max(number is not null and bytes <> cast(char(number) as blob) and hex(bytes) not in ('EFBFBE', 'EFBFBF')) then 'utf-8'
-          when instr(value, char(0)) > 0 then 'control'
-          else substr(min(case
+          else coalesce(substr(min(case
             when number < 32 or number between 127 and 159 then printf('%03d control', nth)
             when number in (0x61c, 0x200e, 0x200f) or number between 0x2028 and 0x202e or number between 0x2066 and 0x2069
               then printf('%03d direction', nth)
-          end), 5)
+          end), 5), iif(instr(value, char(0)) > 0, 'control', null)) -- letters end before a NUL
         end
         from letter
       )
