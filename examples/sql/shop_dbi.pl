@@ -23,4 +23,4 @@ order('a chair');
 $db->rollback;    # neither the order nor the job exists
 
 eval { $db->do(q{select dibs.enqueue('mail', priority => -1)}); 1 } and die "a wrong priority was taken\n";
-print join(' | ', $db->state, $db->pg_error_field('column'), $db->pg_error_field('message')), "\n";
+print join(' | ', $db->state, $db->pg_error_field('column'), $db->pg_error_field('primary')), "\n";
