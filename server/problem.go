@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 
 	"github.com/dibs-queue/dibs"
@@ -19,6 +18,8 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"` // what it was this time
 	Field  string `json:"field,omitempty"`  // the part of the input that is wrong, such as "jobs[3].priority"
 	Reason string `json:"reason,omitempty"` // the rule that Field breaks
+	// Instance names the request, as its header X-Request-Id and the server's log do.
+	Instance string `json:"instance,omitempty"`
 }
 
 // problemTypes is the page that describes each kind of problem under its own heading.
@@ -36,6 +37,7 @@ var (
 	malformed     = kind{"malformed", http.StatusBadRequest, "The request cannot be read"}
 	unauthorized  = kind{"unauthorized", http.StatusUnauthorized, "No valid token"}
 	forbidden     = kind{"forbidden", http.StatusForbidden, "Not allowed"}
+	misdirected   = kind{"foreign-host", http.StatusMisdirectedRequest, "Not a name of this server"}
 	unknownRoute  = kind{"unknown-route", http.StatusNotFound, "No such path"}
 	notFound      = kind{"not-found", http.StatusNotFound, "No such job, queue or schedule"}
 	wrongMethod   = kind{"wrong-method", http.StatusMethodNotAllowed, "No such method"}
@@ -43,7 +45,7 @@ var (
 	tooLarge      = kind{"too-large", http.StatusRequestEntityTooLarge, "The request is too large"}
 	wrongMedia    = kind{"wrong-media-type", http.StatusUnsupportedMediaType, "The body is not of this media type"}
 	invalid       = kind{"invalid", http.StatusUnprocessableEntity, "Invalid input"}
-	tooMany       = kind{"too-many-clients", http.StatusTooManyRequests, "Too many clients"}
+	tooMany       = kind{"too-many-clients", http.StatusServiceUnavailable, "Too many clients"}
 	internal      = kind{"internal", http.StatusInternalServerError, "The server has failed"}
 	denied        = kind{"denied", http.StatusInternalServerError, "The database denies the server a right"}
 	wrongSchema   = kind{"schema", http.StatusServiceUnavailable, "The database has no dibs schema of this version"}
@@ -110,8 +112,11 @@ func (k kind) problem(detail string) Problem {
 // fail answers with the problem that an error is.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, header := problemOf(err)
-	if p.Status >= http.StatusInternalServerError && r.Context().Err() == nil {
-		s.Log.LogAttrs(r.Context(), slog.LevelError, "request failed", slog.String("method", r.Method), slog.String("route", r.Pattern), slog.String("error", err.Error()))
+	if e := entryOf(r); e != nil {
+		p.Instance = requestURN + e.id
+		if own := (*problemError)(nil); p.Status >= http.StatusInternalServerError && !errors.As(err, &own) {
+			e.err = err
+		}
 	}
 	for name, values := range header {
 		w.Header()[name] = values
