@@ -1,7 +1,12 @@
 package server
 
 import (
+	"bytes"
+	"compress/gzip"
 	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,10 +22,12 @@ type answer struct {
 	time     time.Duration
 	stream   bool // each write has all the time again
 	deadline time.Time
+	fixed    atomic.Bool // a handler has set the deadline
+	gzip     bool        // the client accepts it
 }
 
 func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
-	a := &answer{ResponseWriter: w, control: http.NewResponseController(w)}
+	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), gzip: acceptsGzip(r)}
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
 		a.time = max(server.WriteTimeout, 0)
 	}
@@ -59,15 +66,21 @@ func (a *answer) Write(p []byte) (written int, err error) {
 	}
 }
 
-// Flush sends what was written so far.
-func (a *answer) Flush() {
+// FlushError sends what was written so far.
+func (a *answer) FlushError() error {
 	a.await(0)
-	_ = a.control.Flush() // a client that is gone is noticed by the next write
+	return a.control.Flush()
+}
+
+// SetWriteDeadline sets a deadline that no write moves.
+func (a *answer) SetWriteDeadline(deadline time.Time) error {
+	a.fixed.Store(true)
+	return a.control.SetWriteDeadline(deadline)
 }
 
 // await sets the deadline for the next n bytes.
 func (a *answer) await(n int) {
-	if a.time == 0 {
+	if a.time == 0 || a.fixed.Load() {
 		return
 	}
 	if a.stream || a.deadline.IsZero() {
@@ -79,3 +92,50 @@ func (a *answer) await(n int) {
 
 // Unwrap lets http.ResponseController find the http.Server's own.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// minPack is how long an answer must be to be packed, in bytes.
+const minPack = 1 << 10
+
+// packers are the gzip.Writers of no request. Their level costs the server least time.
+var packers = sync.Pool{New: func() any {
+	w, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
+	if err != nil {
+		panic(err) // cannot happen: the level is one
+	}
+	return w
+}}
+
+// pack packs an answer for a client that accepts gzip.
+func pack(w http.ResponseWriter, text []byte) []byte {
+	a, ours := w.(*answer)
+	if !ours || len(text) < minPack {
+		return text
+	}
+	w.Header().Add("Vary", "Accept-Encoding")
+	if !a.gzip {
+		return text
+	}
+	var packed bytes.Buffer
+	z := packers.Get().(*gzip.Writer)
+	defer packers.Put(z)
+	z.Reset(&packed)
+	_, err := z.Write(text)
+	if z.Close() != nil || err != nil { // cannot happen: a buffer takes all
+		return text
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	return packed.Bytes()
+}
+
+// acceptsGzip reports whether a client unpacks gzip.
+func acceptsGzip(r *http.Request) bool {
+	for _, list := range r.Header.Values("Accept-Encoding") {
+		for one := range strings.SplitSeq(list, ",") {
+			name, weight, _ := strings.Cut(one, ";")
+			if strings.EqualFold(strings.TrimSpace(name), "gzip") {
+				return strings.Trim(weight, " \t") == "" || strings.ContainsAny(weight, "123456789")
+			}
+		}
+	}
+	return false
+}

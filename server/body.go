@@ -2,124 +2,174 @@ package server
 
 import (
 	"bytes"
-	"compress/gzip"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net/http"
-	"os"
-	"time"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
-// streamType is the media type of jobs that are enqueued as they come, one a line.
-const streamType = "application/x-ndjson"
-
-// body is a request's body, read within the limits.
-type body struct {
-	server  *Server
-	control *http.ResponseController
-	from    io.ReadCloser // what the client sends
-	gzip    *gzip.Reader  // unpacks from; nil: not begun
-	packed  bool
-	stream  bool
-	http2   bool
-
-	patience time.Duration // how long the server still waits for the client
-	read     int64         // bytes since the last release, unpacked
-	held     int64         // bytes that Limits.Bodies counts
+// readBody reads the body of a request into the fields of one JSON object.
+func readBody(r *http.Request, to any) error {
+	body, err := bodyOf(r, "application/json")
+	if err != nil {
+		return err
+	}
+	return readObject("body", body, to)
 }
 
-// openBody puts the limits on the request's body. Its caller calls done when it no longer needs what it has read.
-func (s *Server) openBody(rt route, w http.ResponseWriter, r *http.Request) (done func(), err error) {
-	if r.ContentLength == 0 {
-		return func() {}, nil
+// bodyOf is the whole body of a request, which must be of a media type. Browsers send bodies of
+// this type to other origins only if those agree.
+func bodyOf(r *http.Request, media string) ([]byte, error) {
+	if err := mediaType(r, media); err != nil {
+		return nil, err
 	}
-	b := &body{server: s, control: http.NewResponseController(w), from: r.Body, patience: s.Limits.BodyTime, http2: r.ProtoMajor > 1}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && rt.long && media == streamType {
-		b.stream, b.patience = true, s.Limits.StreamTime
+	var b bytes.Buffer
+	if r.ContentLength > 0 && r.ContentLength < 1<<20 {
+		b.Grow(int(r.ContentLength) + bytes.MinRead)
 	}
-	if !b.stream && r.ContentLength > s.Limits.Body {
-		return nil, &http.MaxBytesError{Limit: s.Limits.Body}
+	if _, err := b.ReadFrom(r.Body); err != nil {
+		return nil, unread(err)
 	}
-	switch r.Header.Get("Content-Encoding") {
-	case "", "identity":
-	case "gzip":
-		b.packed = true
-		r.ContentLength = -1 // nobody knows that of what it unpacks to
-	default:
-		return nil, &problemError{kind: wrongMedia, detail: "the body may be packed with gzip only", header: http.Header{"Accept-Encoding": {"gzip"}}}
-	}
-	r.Body = b
-	return b.release, nil
+	return b.Bytes(), nil
 }
 
-// Read reads what the client has sent, unpacked.
-func (b *body) Read(p []byte) (n int, err error) {
-	switch {
-	case !b.packed:
-		n, err = b.receive(p)
-	case b.gzip == nil:
-		if b.gzip, err = gzip.NewReader(receiver{b}); err == nil {
-			n, err = b.gzip.Read(p)
+func mediaType(r *http.Request, want string) error {
+	given := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(given); err != nil || media != want {
+		return &problemError{kind: wrongMedia, detail: fmt.Sprintf("send the header Content-Type: %s; it was %.60q", want, given)}
+	}
+	return nil
+}
+
+// unread is why a body could not be read to its end.
+func unread(err error) error {
+	if errors.As(err, new(*http.MaxBytesError)) || errors.As(err, new(*problemError)) {
+		return err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return &problemError{kind: malformed, field: "body", detail: "is cut off"}
+	}
+	return &problemError{kind: malformed, field: "body", detail: "could not be read"}
+}
+
+// readObject reads a JSON object into a struct. Misspelled and repeated fields are errors.
+func readObject(field string, raw []byte, to any) error {
+	if !utf8.Valid(raw) { // the decoder would replace invalid bytes
+		return &problemError{kind: malformed, field: field, detail: "is not valid UTF-8"}
+	}
+	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
+		return &problemError{kind: malformed, field: field, detail: "must be a JSON object"}
+	}
+	var rule *dibs.InvalidError
+	if err := wire.ReadObject(raw, to); errors.As(err, &rule) {
+		return err
+	} else if err != nil {
+		return &problemError{kind: malformed, field: field, detail: "cannot be read: " + wire.Reason(err)}
+	}
+	return nil
+}
+
+// readJob reads the JSON object of a job. Its kind, unless given, is the name of its queue.
+func readJob(field string, raw []byte) (dibs.NewJob, error) {
+	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
+		return dibs.NewJob{}, &problemError{kind: malformed, field: field, detail: "must be a JSON object"}
+	}
+	j, err := wire.ReadJob(raw, dibs.NewJob{Queue: dibs.DefaultQueue})
+	var rule *dibs.InvalidError
+	if errors.As(err, &rule) && rule.Field == "job" {
+		return j, &problemError{kind: malformed, field: field, detail: rule.Reason}
+	}
+	if j.Kind == "" {
+		j.Kind = j.Queue
+	}
+	return j, err
+}
+
+// jobID is the id of a job, as a number or a string: not all languages have numbers that hold
+// every id.
+type jobID int64
+
+func (i *jobID) UnmarshalJSON(raw []byte) error {
+	n, err := strconv.ParseInt(strings.Trim(string(raw), `"`), 10, 64)
+	if err != nil {
+		return fmt.Errorf("an id must be a whole number, or a string of one, got %.40s", raw)
+	}
+	*i = jobID(n)
+	return nil
+}
+
+func idsOf(list []jobID) []int64 {
+	ids := make([]int64, len(list))
+	for i, id := range list {
+		ids[i] = int64(id)
+	}
+	return ids
+}
+
+// pathID is the id of a job in the path.
+func pathID(r *http.Request) (int64, error) {
+	text := r.PathValue("id")
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return 0, &dibs.InvalidError{Field: "id", Reason: fmt.Sprintf("must be a job's id, got %.40q", text)}
+	}
+	return id, nil
+}
+
+// query is what stands behind the ? of a request. A name that a call does not know, or that
+// comes twice, is an error.
+func query(r *http.Request, names ...string) (map[string]string, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &problemError{kind: malformed, field: "query", detail: "cannot be read"}
+	}
+	one := make(map[string]string, len(values))
+	for name, list := range values {
+		switch {
+		case !slices.Contains(names, name):
+			return nil, &dibs.InvalidError{Field: clip(name), Reason: "is no parameter of this call" + knownNames(names)}
+		case len(list) > 1:
+			return nil, &dibs.InvalidError{Field: name, Reason: "is given twice"}
 		}
-	default:
-		n, err = b.gzip.Read(p)
+		one[name] = list[0]
 	}
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
-		err = &problemError{kind: malformed, detail: "the body is not packed with gzip, or damaged"}
-	}
-	if b.stream && bytes.IndexByte(p[:n], '\n') >= 0 {
-		b.patience = b.server.Limits.StreamTime
-	}
-	if b.read += int64(n); b.read > b.server.Limits.Body {
-		return 0, &http.MaxBytesError{Limit: b.server.Limits.Body}
-	}
-	if more := b.read - smallBody - b.held; more > 0 {
-		if !b.server.bodies.take(more, b.server.Limits.Bodies) {
-			return 0, busy("the bodies of other requests take up the memory for them")
-		}
-		b.held += more
-	}
-	return n, err
+	return one, nil
 }
 
-// receiver is what the client sends, as it comes.
-type receiver struct{ *body }
-
-func (r receiver) Read(p []byte) (int, error) { return r.receive(p) }
-
-// receive reads what the client sends, and ends the wait for one that sends too little. Only the time in
-// which the server waits counts.
-func (b *body) receive(p []byte) (int, error) {
-	begin := time.Now()
-	_ = b.control.SetReadDeadline(begin.Add(b.patience)) // without one, such as in tests, the connection has its own
-	n, err := b.from.Read(p)
-	b.patience -= time.Since(begin)
-	if !b.stream {
-		b.patience += time.Duration(n) * time.Second / slowest
+func knownNames(names []string) string {
+	if len(names) == 0 {
+		return ", which has none"
 	}
-	if b.http2 { // there a deadline ends the body also while nobody reads
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = &problemError{kind: clientTimeout, detail: "the body came too slowly"}
-	}
-	return n, err
+	return "; it has " + strings.Join(names, ", ")
 }
 
-// release gives back the memory of what has been read so far: the reader no longer needs it.
-func (b *body) release() {
-	b.server.bodies.give(b.held)
-	b.read, b.held = 0, 0
-}
+// clip shortens what a caller has named, for a message.
+func clip(s string) string { return fmt.Sprintf("%.60s", strings.ToValidUTF8(s, "?")) }
 
-// Close leaves the rest of the body to the http.Server.
-func (b *body) Close() error { return b.from.Close() }
-
-// releaseBody gives back the memory of what has been read so far of a request's body: its reader no
-// longer needs it.
-func releaseBody(r *http.Request) {
-	if b, ok := r.Body.(*body); ok {
-		b.release()
+// number reads a whole number of the query; none is 0.
+func number(q map[string]string, name string) (int, error) {
+	text, given := q[name]
+	if !given {
+		return 0, nil
 	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, &dibs.InvalidError{Field: name, Reason: fmt.Sprintf("must be a whole number, got %.40q", text)}
+	}
+	return n, nil
 }
+
+// rawList is a list in JSON whose items are read one by one, so that an error can say which.
+type rawList []json.RawMessage
+
+func missing(field string) error { return &dibs.InvalidError{Field: field, Reason: "is missing"} }

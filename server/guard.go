@@ -35,14 +35,14 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request, next func(http.Re
 		s.fail(a, r, err)
 		return
 	}
-	done, err := s.begin()
+	done, err := s.admit()
 	if err != nil {
 		s.fail(a, r, err)
 		return
 	}
 	e.served = done
 	defer done()
-	zip(http.HandlerFunc(next)).ServeHTTP(a, r)
+	next(a, r)
 }
 
 // enter runs what stands between a route and its handler: who may, and how much the client may send. Its caller
@@ -51,7 +51,7 @@ func (s *Server) enter(rt route, w http.ResponseWriter, r *http.Request) (_ *htt
 	if r, err = s.authorize(rt, r); err != nil {
 		return r, nil, err
 	}
-	if rt.long {
+	if rt.waits || rt.streamed {
 		if e := entryOf(r); e != nil {
 			e.long = true
 			e.answer.patient()

@@ -94,8 +94,8 @@ func busy(detail string) error {
 	return &problemError{kind: tooMany, detail: detail, header: http.Header{"Retry-After": {retryAfter}}}
 }
 
-// begin counts a request among those that are served at once. Its caller calls done, more than once perhaps.
-func (s *Server) begin() (done func(), err error) {
+// admit counts a request among those that are served at once. Its caller calls done, more than once perhaps.
+func (s *Server) admit() (done func(), err error) {
 	if !s.requests.take(1, int64(s.Limits.Requests)) {
 		return nil, busy("too many requests are being served")
 	}

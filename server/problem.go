@@ -1,11 +1,14 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
+	"strconv"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -111,6 +114,9 @@ func (k kind) problem(detail string) Problem {
 
 // fail answers with the problem that an error is.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return // nobody reads it
+	}
 	p, header := problemOf(err)
 	if e := entryOf(r); e != nil {
 		p.Instance = requestURN + e.id
@@ -121,19 +127,41 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	for name, values := range header {
 		w.Header()[name] = values
 	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	_ = write(w, p.Status, p) // a client that is gone reads no error
+	_ = replyProblem(w, p.Status, p)
+}
+
+// log tells the operator what the client is not told.
+func (s *Server) log(call string, err error) {
+	s.Log.LogAttrs(context.Background(), slog.LevelError, "request failed", slog.String("call", call), slog.String("error", err.Error()))
+}
+
+// replyProblem answers with a Problem, or with a struct that holds one.
+func replyProblem(w http.ResponseWriter, status int, body any) error {
+	return write(w, "application/problem+json", status, body)
 }
 
 // reply answers with a value in JSON.
 func reply(w http.ResponseWriter, status int, body any) error {
-	w.Header().Set("Content-Type", "application/json")
-	return write(w, status, body)
+	return write(w, "application/json", status, body)
 }
 
-func write(w http.ResponseWriter, status int, body any) error {
+// write ignores that a client cannot be written to: it is gone.
+func write(w http.ResponseWriter, media string, status int, body any) error {
+	text := pack(w, encoded(body))
+	w.Header().Set("Content-Type", media)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	e := json.NewEncoder(w)
+	_, _ = w.Write(text)
+	return nil
+}
+
+// encoded is a value as one line of JSON.
+func encoded(body any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	return e.Encode(body)
+	if err := e.Encode(body); err != nil {
+		panic(err) // what is answered can be encoded: Legible sees to the payloads
+	}
+	return b.Bytes()
 }

@@ -40,7 +40,11 @@ type Server struct {
 	// closing ends when Close begins: waiting calls are answered at once.
 	closing context.Context
 	close   context.CancelFunc
-	work    sync.WaitGroup // goroutines that Close waits for
+	mu      sync.Mutex     // orders begin and Close
+	work    sync.WaitGroup // the calls that wait, and goroutines: Close waits for them
+
+	hub   *hub
+	ready readiness
 
 	requests, waiting, bodies gauge // what is in use of Limits
 }
@@ -53,6 +57,7 @@ func New(db dibs.Database, o Options) *Server {
 	o.Limits = o.Limits.withDefaults()
 	s := &Server{Options: o, db: db, mux: http.NewServeMux()}
 	s.closing, s.close = context.WithCancel(context.Background())
+	s.hub = &hub{db: db, log: o.Log, closing: s.closing, run: s.work.Go, lines: map[string]*line{}}
 	for _, rt := range s.routes() {
 		s.mux.Handle(rt.method+" "+rt.pattern, s.serve(rt))
 	}
@@ -62,8 +67,21 @@ func New(db dibs.Database, o Options) *Server {
 // Close ends the server's own work. Calls that wait are answered at once, as if their wait were
 // over; close or shut down the http.Server after it. Calls after it are refused.
 func (s *Server) Close() error {
+	s.mu.Lock()
 	s.close()
+	s.mu.Unlock()
 	s.work.Wait()
+	return nil
+}
+
+// begin has Close wait for a call until its work.Done. A server that closes refuses it.
+func (s *Server) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Err() != nil {
+		return &problemError{kind: shuttingDown, detail: "send the request to another server"}
+	}
+	s.work.Add(1)
 	return nil
 }
 

@@ -3,6 +3,9 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -119,4 +122,16 @@ func Legible(jobs ...*dibs.RawJob) {
 			}
 		}
 	}
+}
+
+// InvalidJob reports whether err refuses the i-th job of a batch.
+func InvalidJob(err error) (i int, rule *dibs.InvalidError, ok bool) {
+	if !errors.As(err, &rule) {
+		return 0, nil, false
+	}
+	if _, err := fmt.Sscanf(rule.Field, "jobs[%d].", &i); err != nil {
+		return 0, nil, false
+	}
+	_, field, _ := strings.Cut(rule.Field, "].")
+	return i, &dibs.InvalidError{Field: field, Reason: rule.Reason}, true
 }
