@@ -90,11 +90,10 @@ func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.R
 			err = http.NewResponseController(w).Flush()
 		}
 	}
-	if err == nil || errors.Is(err, http.ErrNotSupported) {
-		return nil
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := s.hub.giveBack(jobs); err != nil {
+			s.log(r.Pattern, err)
+		}
 	}
-	if err := s.hub.giveBack(jobs); err != nil {
-		return err
-	}
-	return err
+	return nil
 }

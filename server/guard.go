@@ -67,8 +67,8 @@ var crossOrigin http.CrossOriginProtection
 // checkSource refuses requests that a browser sends for a page which is not the server's own, whatever their
 // method, and those whose Host may be such a page's own name (DNS rebinding).
 func (s *Server) checkSource(r *http.Request) error {
-	if r.URL.Path == "/healthz" {
-		return nil // it tells nothing, and probes have their own ideas of a Host
+	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+		return nil // they tell nothing, and probes have their own ideas of a Host
 	}
 	if err := s.checkHost(r); err != nil {
 		return err

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -56,7 +57,7 @@ func (s *Server) record(e *entry, a *answer, r *http.Request) {
 	took := time.Since(e.start)
 	level, text := slog.LevelDebug, "request"
 	switch {
-	case e.err != nil && r.Context().Err() == nil:
+	case e.err != nil && !errors.Is(r.Context().Err(), context.Canceled): // else the client is gone
 		level, text = slog.LevelError, "request failed"
 	case took > slow && !e.long:
 		level, text = slog.LevelWarn, "slow request"

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -91,11 +92,11 @@ func problemOf(err error) (Problem, http.Header) {
 	case errors.As(err, &long):
 		return tooLarge.problem(fmt.Sprintf("the body is longer than %d bytes", long.Limit)), nil
 	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue), errors.Is(err, dibs.ErrUnknownSchedule):
-		return notFound.problem(err.Error()), nil
+		return notFound.problem(strings.TrimPrefix(err.Error(), "dibs: ")), nil
 	case errors.Is(err, dibs.ErrUnavailable):
 		return unavailable.problem("it may pass: try again; it is not known whether this call took effect"), again
 	case errors.Is(err, dibs.ErrLeaseLost):
-		return leaseLost.problem(err.Error()), nil
+		return leaseLost.problem(strings.TrimPrefix(err.Error(), "dibs: ")), nil
 	case errors.Is(err, dibs.ErrDenied):
 		return denied.problem("the server's log tells which"), nil
 	case errors.Is(err, dibs.ErrSchema):
@@ -114,9 +115,6 @@ func (k kind) problem(detail string) Problem {
 
 // fail answers with the problem that an error is.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() != nil {
-		return // nobody reads it
-	}
 	p, header := problemOf(err)
 	if e := entryOf(r); e != nil {
 		p.Instance = requestURN + e.id
