@@ -32,7 +32,7 @@ func (s *Server) jobOf(r *http.Request) (*dibs.RawJob, error) {
 		return nil, err
 	}
 	if s.mayUse(r, job.Queue) != nil {
-		return nil, dibs.ErrNotFound // who may not use its queue does not learn that there is such a job
+		return nil, fmt.Errorf("job %d: %w", id, dibs.ErrNotFound) // as the store says it: the caller does not learn that there is one
 	}
 	shown(job)
 	return job, nil

@@ -27,6 +27,7 @@ type body struct {
 
 	mu       sync.Mutex
 	cut      bool          // nothing more is read
+	ended    bool          // all has been read
 	patience time.Duration // how long the server still waits for the client
 	read     int64         // bytes since the last release, unpacked
 	held     int64         // bytes that Limits.Bodies counts
@@ -101,6 +102,9 @@ func (b *body) receive(p []byte) (int, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	n, err := b.from.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = errors.Is(err, io.EOF)
 	b.patience -= time.Since(begin)
 	if !b.stream {
 		b.patience += time.Duration(n) * time.Second / slowest
@@ -136,8 +140,9 @@ func (b *body) release() {
 func (b *body) stop() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.cut = true
-	_ = b.control.SetReadDeadline(time.Now())
+	if b.cut = true; !b.ended { // a deadline after the end would break the connection for its next request
+		_ = b.control.SetReadDeadline(time.Now())
+	}
 }
 
 // Close leaves the rest of the body to the http.Server.
