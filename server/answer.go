@@ -17,26 +17,26 @@ type answer struct {
 	control *http.ResponseController
 	status  int   // 0: none yet
 	bytes   int64 // of the body, as they were sent
-	// time is how long the http.Server waits for clients to read; 0: as long as they like. Deadlines are set
-	// only where it does not: it sets its own for each request, so that none is left on a connection.
-	time     time.Duration
-	stream   bool // each write has all the time again
-	deadline time.Time
-	fixed    atomic.Bool // a handler has set the deadline
-	gzip     bool        // the client accepts it
+	gzip    bool  // the client accepts it
+	// most is how long the http.Server waits for a client to read; 0: as long as the client likes. Deadlines are
+	// set only where it is not: it sets its own for each request, so that none is left on a connection.
+	most     time.Duration
+	patience time.Duration // what is left of it
+	fixed    atomic.Bool   // a handler has set the deadline
 }
 
 func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	a := &answer{ResponseWriter: w, control: http.NewResponseController(w), gzip: acceptsGzip(r)}
 	if server, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok {
-		a.time = max(server.WriteTimeout, 0)
+		a.most = max(server.WriteTimeout, 0)
+		a.patience = a.most
 	}
 	return a
 }
 
 // patient takes the deadline away until something is written: the call may wait for long.
 func (a *answer) patient() {
-	if a.stream = true; a.time > 0 {
+	if a.most > 0 {
 		_ = a.control.SetWriteDeadline(time.Time{})
 	}
 }
@@ -56,8 +56,9 @@ func (a *answer) Write(p []byte) (written int, err error) {
 	}
 	for {
 		part := p[written:min(len(p), written+4*slowest)]
-		a.await(len(part))
+		begin := a.await()
 		n, err := a.ResponseWriter.Write(part)
+		a.patience = earned(a.patience-time.Since(begin), n, a.most)
 		written += n
 		a.bytes += int64(n)
 		if err != nil || written == len(p) {
@@ -68,8 +69,10 @@ func (a *answer) Write(p []byte) (written int, err error) {
 
 // FlushError sends what was written so far.
 func (a *answer) FlushError() error {
-	a.await(0)
-	return a.control.Flush()
+	begin := a.await()
+	err := a.control.Flush()
+	a.patience -= time.Since(begin)
+	return err
 }
 
 // SetWriteDeadline sets a deadline that no write moves.
@@ -78,16 +81,13 @@ func (a *answer) SetWriteDeadline(deadline time.Time) error {
 	return a.control.SetWriteDeadline(deadline)
 }
 
-// await sets the deadline for the next n bytes.
-func (a *answer) await(n int) {
-	if a.time == 0 || a.fixed.Load() {
-		return
+// await sets the deadline for the next bytes.
+func (a *answer) await() (now time.Time) {
+	now = time.Now()
+	if a.most > 0 && !a.fixed.Load() {
+		_ = a.control.SetWriteDeadline(now.Add(a.patience)) // where it cannot be set, the http.Server's own holds
 	}
-	if a.stream || a.deadline.IsZero() {
-		a.deadline = time.Now().Add(a.time)
-	}
-	a.deadline = a.deadline.Add(time.Duration(n) * time.Second / slowest)
-	_ = a.control.SetWriteDeadline(a.deadline) // where it cannot be set, the http.Server's own holds
+	return now
 }
 
 // Unwrap lets http.ResponseController find the http.Server's own.

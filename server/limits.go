@@ -14,14 +14,14 @@ import (
 // negative number is no limit. A client that meets one gets a problem with the status 413 or 503, or loses
 // its connection.
 type Limits struct {
-	// Body is the most bytes of one request's body, unpacked; default 64 MiB. A stream of jobs has
+	// Body is the most bytes of one request's body, unpacked; default 32 MiB. A stream of jobs has
 	// no limit in all.
 	Body int64
-	// Bodies is the most bytes that the bodies of all requests take at one moment; default 256 MiB. The
+	// Bodies is the most bytes that the bodies of all requests take at one moment; default 128 MiB. The
 	// first 64 KiB of each are not counted, so that a few large ones hold up no small one.
 	Bodies int64
-	// BodyTime is how long the server waits for a body; default 30 s, and one second more for
-	// each 16 KiB that have come.
+	// BodyTime is how long the server waits for a client whose body does not come, or comes more slowly
+	// than 16 KiB a second; default 30 s.
 	BodyTime time.Duration
 	// StreamTime is how long the server waits for the next whole line of a stream; default 5 min.
 	StreamTime time.Duration
@@ -38,13 +38,13 @@ type Limits struct {
 	Header int
 	// Idle is how long a connection may rest between two requests; default 2 min.
 	Idle time.Duration
-	// AnswerTime is how long the server waits for a client to read an answer; default 1 min, and
-	// one second more for each 16 KiB.
+	// AnswerTime is how long the server waits for a client that does not read its answer, or reads
+	// more slowly than 16 KiB a second; default 1 min.
 	AnswerTime time.Duration
 }
 
 const (
-	slowest    = 16 << 10         // bytes a second that a body or an answer must flow at, after the first while
+	slowest    = 16 << 10         // bytes a second at which the server's patience with a client stays the same
 	smallBody  = 64 << 10         // bytes of each body that Limits.Bodies does not count
 	headerTime = 10 * time.Second // for a request's header, and for the handshake of TLS
 	h2Streams  = 250              // requests at once of one connection of HTTP/2
@@ -53,8 +53,8 @@ const (
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
-		Body:        orDefault(l.Body, 64<<20),
-		Bodies:      orDefault(l.Bodies, 256<<20),
+		Body:        orDefault(l.Body, 32<<20),
+		Bodies:      orDefault(l.Bodies, 128<<20),
 		BodyTime:    orDefault(l.BodyTime, 30*time.Second),
 		StreamTime:  orDefault(l.StreamTime, 5*time.Minute),
 		Requests:    orDefault(l.Requests, 1000),
@@ -71,6 +71,11 @@ func orDefault[T int | int64 | time.Duration](given, standard T) T {
 		return unlimited
 	}
 	return cmp.Or(given, standard)
+}
+
+// earned is what is left of the server's patience with a client that has sent or read n bytes.
+func earned(patience time.Duration, n int, most time.Duration) time.Duration {
+	return min(patience+time.Duration(n)*time.Second/slowest, most)
 }
 
 // gauge counts what is in use of something limited.

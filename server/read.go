@@ -107,7 +107,7 @@ func (b *body) receive(p []byte) (int, error) {
 	b.ended = errors.Is(err, io.EOF)
 	b.patience -= time.Since(begin)
 	if !b.stream {
-		b.patience += time.Duration(n) * time.Second / slowest
+		b.patience = earned(b.patience, n, b.server.Limits.BodyTime)
 	}
 	if b.http2 { // there a deadline ends the body also while nobody reads
 		_ = b.control.SetReadDeadline(time.Time{})
