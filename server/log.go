@@ -31,6 +31,14 @@ func entryOf(r *http.Request) *entry {
 	return e
 }
 
+// instanceOf names a request in its problem.
+func instanceOf(r *http.Request) string {
+	if e := entryOf(r); e != nil {
+		return requestURN + e.id
+	}
+	return ""
+}
+
 // requestHeader names a request, in the log and to the client.
 const (
 	requestHeader = "X-Request-Id"

@@ -116,8 +116,8 @@ func (k kind) problem(detail string) Problem {
 // fail answers with the problem that an error is.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, header := problemOf(err)
+	p.Instance = instanceOf(r)
 	if e := entryOf(r); e != nil {
-		p.Instance = requestURN + e.id
 		if own := (*problemError)(nil); p.Status >= http.StatusInternalServerError && !errors.As(err, &own) {
 			e.err = err
 		}
