@@ -180,7 +180,7 @@ func (a *app) serveUntil(ctx context.Context, f *serveFlags, web *http.Server, l
 	err := api.Close()
 	select {
 	case <-forced:
-		return &codeError{exitInterrupted, errors.Join(errors.New("stopped by a second signal; requests in progress were broken off"), err)}
+		return &codeError{exitInterrupted, errors.Join(fmt.Errorf("%w; requests in progress were broken off", errSecondSignal), err)}
 	default:
 		return err
 	}

@@ -289,7 +289,8 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	}
 	err := w.Run(ctx)
 	if forced.Load() {
-		return &codeError{exitInterrupted, errors.Join(errSecondSignal, err)}
+		stopped := fmt.Errorf("%w; jobs whose programs were running are given back, or run again when their leases end", errSecondSignal)
+		return &codeError{exitInterrupted, errors.Join(stopped, err)}
 	}
 	return err
 }
