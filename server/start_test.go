@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -63,4 +64,14 @@ func run(t testing.TB, s *server.Server, web *http.Server) string {
 func onSQLite(t testing.TB) dibs.Database {
 	t.Helper()
 	return database(t, open.URL("sqlite:"+filepath.Join(t.TempDir(), "jobs.db")))
+}
+
+// onPostgres is a fresh database on the PostgreSQL server of the tests.
+func onPostgres(t *testing.T) dibs.Database {
+	t.Helper()
+	url := open.URL(pgtest.URL(t))
+	if err := open.Migrate(t.Context(), url, open.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	return database(t, url)
 }
