@@ -29,8 +29,8 @@ var exchanges = map[string]string{
 	"jobs": `
 POST /v1/jobs {"queue":"emails","kind":"welcome","payload":{"to":"ann@example.com","id":12345678901234567890}}
 POST /v1/jobs {"queue":"emails","unique_key":"daily","priority":300}
-POST /v1/jobs {"queue":"emails","unique_key":"daily"}
 POST /v1/jobs/batch {"jobs":[{"queue":"emails","payload":"a"},{"queue":"emails","payload":"b","delay":"1h"}]}
+POST /v1/jobs {"queue":"emails","unique_key":"daily"}
 POST /v1/claim {"queue":"emails","worker":"w1","n":2}
 POST /v1/extend {"leases":[{"id":"1","token":"$TOKEN","progress":{"done":1,"total":2}},{"id":2,"token":"$TOKEN"}],"lease":60}
 GET /v1/jobs/1
@@ -46,6 +46,72 @@ POST /v1/jobs/requeue {"ids":[1,2]}
 POST /v1/jobs/edit {"ids":[1,2],"priority":7}
 POST /v1/jobs/prune {"queue":"emails","older_than":0}
 GET /v1/jobs/999
+`,
+	"problems": `
+GET /v1/job
+GET /v1//jobs
+GET /v1/jobs/../jobs
+DELETE /v1/jobs
+GET /v1/jobs/0
+GET /v1/jobs/99999999999999999999
+GET /v1/jobs?colour=red
+GET /v1/jobs?state=done
+GET /v1/jobs?limit=0
+GET /v1/jobs/1/wait?timeout=61
+POST /v1/jobs
+POST /v1/jobs []
+POST /v1/jobs null
+POST /v1/jobs {"payload":1
+POST /v1/jobs {"payload":1}{}
+POST /v1/jobs {"kind":"a","kind":"b"}
+POST /v1/jobs {"queue":7}
+POST /v1/jobs {"delay":"soon"}
+POST /v1/jobs {"delay":1,"run_at":"2026-11-21T08:30:00Z"}
+POST /v1/jobs {"priority":40000}
+POST /v1/jobs/batch {}
+POST /v1/jobs/batch {"jobs":[{},{"priority":-1}]}
+POST /v1/jobs/batch {"jobs":[{},7]}
+POST /v1/claim {}
+POST /v1/claim {"worker":"w","n":0}
+POST /v1/claim {"worker":"w","wait":61}
+POST /v1/extend {"leases":[{"id":1,"token":"abc"}],"lease":60}
+POST /v1/extend {"leases":[]}
+POST /v1/extend {"leases":[],"lease":"1ms"}
+POST /v1/finish {"outcomes":[{"id":1,"token":"00000000000000000000000000000001","ending":"done"}]}
+POST /v1/finish {"outcomes":[{"id":"one","token":"00000000000000000000000000000001","ending":"completed"}]}
+POST /v1/jobs/edit {"ids":[1]}
+POST /v1/jobs/prune {"queue":"emails"}
+POST /v1/jobs/prune {"state":"waiting","older_than":1}
+GET /v1/queues/nowhere
+PATCH /v1/queues/emails {"concurrency":-1}
+PATCH /v1/queues/emails {"rate":{"number":1}}
+PATCH /v1/queues/emails {"backoff":7}
+GET /v1/schedules/nowhere
+PATCH /v1/schedules/nowhere {"paused":true}
+PUT /v1/schedules/report {"name":"other","spec":"@daily"}
+PUT /v1/schedules/report {"spec":"61 * * * *"}
+DELETE /v1/schedules/nowhere
+`,
+	"settings": `
+PATCH /v1/queues/a%2Fb {"concurrency":2,"backoff":{"base":"5s"},"rate":{"n":10,"per":"1m"}}
+PATCH /v1/queues/a%2Fb {"backoff":{"max":60},"rate":{"burst":5},"paused":null}
+GET /v1/queues/a%2Fb
+PATCH /v1/queues/a%2Fb {"rate":{"n":0}}
+PATCH /v1/queues/a%2Fb/groups/g {"limit":2,"rate":{"n":1,"per":1}}
+PATCH /v1/queues/a%2Fb/groups/g {"limit":0}
+GET /v1/queues/a%2Fb/groups
+GET /v1/queues
+GET /v1/workers
+PUT /v1/schedules/report {"spec":"@daily","payload":{"n":12345678901234567890},"jitter":"1m"}
+PATCH /v1/schedules/report {"paused":true}
+PATCH /v1/schedules/report {"paused":false,"queue":"reports","priority":3}
+POST /v1/schedules/report/run
+GET /v1/schedules/report/next?n=1
+GET /v1/schedules/report/next?n=0
+GET /v1/schedules
+DELETE /v1/schedules/report
+GET /healthz
+GET /readyz
 `,
 }
 
@@ -71,6 +137,7 @@ var (
 	anyToken = regexp.MustCompile(`"[0-9a-f]{32}"`)
 	anyName  = regexp.MustCompile(`request:[A-Z2-7]{26}`)
 	anyTime  = regexp.MustCompile(`"20\d\d-\d\d-\d\dT[^"]*"`)
+	anyPlace = regexp.MustCompile(`"next": "[^"]*"`)
 )
 
 // settled is JSON, indented, without what differs each time.
@@ -80,8 +147,8 @@ func settled(raw []byte) string {
 		b.Reset()
 		b.Write(raw)
 	}
-	text := anyName.ReplaceAllString(b.String(), "request:ID")
-	return anyTime.ReplaceAllString(anyToken.ReplaceAllString(text, `"TOKEN"`), `"TIME"`)
+	text := anyTime.ReplaceAllString(anyToken.ReplaceAllString(b.String(), `"TOKEN"`), `"TIME"`)
+	return anyPlace.ReplaceAllString(anyName.ReplaceAllString(text, "request:ID"), `"next": "PLACE"`)
 }
 
 func call(t testing.TB, method, url, body string) (int, http.Header, []byte) {

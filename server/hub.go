@@ -56,11 +56,11 @@ type line struct {
 	stop    func()    // ends the wakeups; nil: nobody has waited yet
 
 	// nothing has the kinds of which claims have found no more jobs since the last wakeup, which
-	// began the round; the key "" stands for all kinds. full is true when the last claim got all
-	// that it asked for: then several may run at once.
-	nothing map[string]bool
-	round   int
-	full    bool
+	// began the round; the key "" stands for all kinds. parallel is how many claims may be under
+	// way for clients that have waited: it doubles with each one that gets all that it asked for.
+	nothing  map[string]bool
+	round    int
+	parallel int
 }
 
 // waiter is one client that wants jobs.
@@ -119,7 +119,7 @@ func (h *hub) join(w *waiter, waits bool) *line {
 	queue := cmp.Or(w.request.Queue, dibs.DefaultQueue)
 	l := h.lines[queue]
 	if l == nil {
-		l = &line{hub: h, queue: queue, nothing: map[string]bool{}}
+		l = &line{hub: h, queue: queue, nothing: map[string]bool{}, parallel: 1}
 		h.lines[queue] = l
 	}
 	l.waiting = append(l.waiting, w)
@@ -214,8 +214,7 @@ func (l *line) wake() {
 	l.serve()
 }
 
-// serve begins claims for the first clients for which there may be jobs: for one at a time as
-// long as claims find less than they ask for.
+// serve begins claims for the first clients for which there may be jobs.
 func (l *line) serve() {
 	for l.claims < maxClaims {
 		i := slices.IndexFunc(l.waiting, func(w *waiter) bool {
@@ -225,7 +224,7 @@ func (l *line) serve() {
 			case w.fresh:
 				return true
 			}
-			return !w.expired && !l.nothing[""] && !l.nothing[w.kinds] && (l.claims == 0 || l.full)
+			return !w.expired && !l.nothing[""] && !l.nothing[w.kinds] && l.claims < l.parallel
 		})
 		if i < 0 {
 			return
@@ -278,9 +277,10 @@ func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
 	first := w.fresh
 	w.busy, w.fresh = false, false
 	l.claims--
-	l.full = a.full
+	l.parallel = 1
 	switch {
 	case a.full:
+		l.parallel = min(2*(l.claims+1), maxClaims)
 		clear(l.nothing)
 	case a.err != nil:
 		l.nothing[""] = true // once the database answers again, looking finds the jobs

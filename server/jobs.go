@@ -54,7 +54,7 @@ const maxWait = time.Minute
 // waitTime is how long a caller wants to wait.
 func waitTime(field string, d time.Duration) (time.Duration, error) {
 	if d < 0 || d > maxWait {
-		return 0, &dibs.InvalidError{Field: field, Reason: fmt.Sprintf("must be 0 to %v, got %v", maxWait, d)}
+		return 0, &dibs.InvalidError{Field: field, Reason: fmt.Sprintf("must be 0 to %s, got %s", wire.FormatDuration(maxWait), wire.FormatDuration(d))}
 	}
 	return d, nil
 }

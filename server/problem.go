@@ -77,7 +77,6 @@ func problemOf(err error) (Problem, http.Header) {
 	var own *problemError
 	var rule *dibs.InvalidError
 	var long *http.MaxBytesError
-	again := http.Header{"Retry-After": {retryAfter}}
 	switch {
 	case errors.As(err, &own):
 		p := own.problem(own.detail)
@@ -94,7 +93,7 @@ func problemOf(err error) (Problem, http.Header) {
 	case errors.Is(err, dibs.ErrNotFound), errors.Is(err, dibs.ErrUnknownQueue), errors.Is(err, dibs.ErrUnknownSchedule):
 		return notFound.problem(strings.TrimPrefix(err.Error(), "dibs: ")), nil
 	case errors.Is(err, dibs.ErrUnavailable):
-		return unavailable.problem("it may pass: try again; it is not known whether this call took effect"), again
+		return unavailable.problem("it may pass: try again; it is not known whether this call took effect"), nil
 	case errors.Is(err, dibs.ErrLeaseLost):
 		return leaseLost.problem(strings.TrimPrefix(err.Error(), "dibs: ")), nil
 	case errors.Is(err, dibs.ErrDenied):
@@ -102,9 +101,9 @@ func problemOf(err error) (Problem, http.Header) {
 	case errors.Is(err, dibs.ErrSchema):
 		return wrongSchema.problem("see 'dibs migrate'"), nil
 	case errors.Is(err, dibs.ErrClosed):
-		return shuttingDown.problem(""), again
+		return shuttingDown.problem(""), nil
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return unavailable.problem("the call was broken off; it is not known whether it took effect"), again
+		return unavailable.problem("the call was broken off; it is not known whether it took effect"), nil
 	}
 	return internal.problem("the server's log tells more"), nil
 }
@@ -121,6 +120,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		if own := (*problemError)(nil); p.Status >= http.StatusInternalServerError && !errors.As(err, &own) {
 			e.err = err
 		}
+	}
+	if p.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", retryAfter)
 	}
 	for name, values := range header {
 		w.Header()[name] = values
