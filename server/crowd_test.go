@@ -54,7 +54,7 @@ func crowd(address string) error {
 				if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 					return err
 				}
-				if err := answered(c, "200", `{"status":"ok"}`); err != nil {
+				if err := readAnswer(c, "200", `{"status":"ok"}`); err != nil {
 					return err
 				}
 			case "wait":
@@ -63,7 +63,7 @@ func crowd(address string) error {
 					return err
 				}
 			case "read":
-				if err := answered(all[i], "200", `{"jobs":[`); err != nil {
+				if err := readAnswer(all[i], "200", `{"jobs":[`); err != nil {
 					return err
 				}
 			}
@@ -73,8 +73,8 @@ func crowd(address string) error {
 	return in.Err()
 }
 
-// answered reads one answer. One reading takes it all, as it is small.
-func answered(c net.Conn, words ...string) error {
+// readAnswer reads one answer. One reading takes it all, as it is small.
+func readAnswer(c net.Conn, words ...string) error {
 	text := make([]byte, 4096)
 	n, err := c.Read(text)
 	for _, w := range words {
