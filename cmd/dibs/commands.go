@@ -13,7 +13,7 @@ func addCommands(a *app, root *cobra.Command) {
 		}
 	}
 	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), a.adoptable(newWaitCmd(a)), ownJobsOnly(newEditCmd(a)), ownJobsOnly(newCancelCmd(a)), a.adoptable(newRequeueCmd(a)), ownJobsOnly(newPruneCmd(a)))
-	add(groupScripts, a.adoptable(newWorkCmd(a)), newServeCmd(a), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
+	add(groupScripts, a.adoptable(newWorkCmd(a)), ownJobsOnly(newServeCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
 	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newWorkersCmd(a), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a), newScheduleCmd(a))
 	add(groupRest, newAdoptCmd(a), newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())

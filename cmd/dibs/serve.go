@@ -26,36 +26,42 @@ type serveFlags struct {
 	key      string
 	hosts    []string
 	limits   server.Limits
-	conns    int
+	pool     int
 	shutdown durationFlag
 	verbose  bool
 }
 
-const serveHelp = `Serve jobs and queues over HTTP, as JSON, for programs in any language: enqueue, claim with a
-wait, extend, finish, and all that the other commands do. GET /openapi.json describes it, and
-docs/howto/http.md shows it. Any number of processes may serve the same database.
+const serveHelp = `Serve jobs and queues over HTTP, as JSON, to programs in any language: enqueue, claim with
+a wait, extend, finish, and most of what the other commands do. /openapi.json describes the
+calls, and docs/howto/http.md shows them. Any number of processes may serve one database.
 
---listen is ADDRESS:PORT, or unix:PATH for a socket that those may use who may write the file. Port 0 takes a free one;
-the address is printed. /healthz is good (status 200) while the process serves.
+--listen is ADDRESS:PORT, or unix:PATH for a socket, which whoever may write to its file can
+use. With port 0 the system chooses one. /healthz is good (status 200) while the process
+serves, /readyz while the database answers too.
 
-On the loopback address, and on a Unix socket, everybody who reaches it may do everything, as long as no tokens are
-given. Elsewhere it starts only with tokens, or with --insecure. Tokens come from the file
---tokens or from $DIBS_TOKENS: a line each, with a name, the token or its hash, and scopes:
+Without tokens everybody who reaches the server may do everything. So it listens on the
+loopback address by default, and elsewhere only with tokens, or with --insecure. Tokens come
+from the file --tokens, or from $DIBS_TOKENS, with a line for each: a name, the token or its
+hash, and what it may do.
 
     mailer  sha256:9f86d081…  enqueue:mail,news  read
     boss    sha256:60303ae2…  admin
 
-The scopes are enqueue, work (claim, extend, finish), read, and admin, which has the others in it.
-After a colon follow the only queues that it is for. 'dibs serve token' makes a token and its line.
-Clients send it as Authorization: Bearer TOKEN. The file, and those of --tls-cert and --tls-key, are read again
-when they change; a mistake in them is logged, and what was read before stays.
+The scopes are enqueue, work (claim, extend and finish), read, and admin, which has the others
+in it. After a colon stand the only queues that a scope is for. 'dibs serve token' makes a
+token and its line. Clients send it in the header Authorization: Bearer TOKEN.
 
-Requests from web pages of other origins are refused, and those whose header Host is neither an address in digits nor
-localhost nor a --host. So are, without tokens, requests that a proxy has passed on.
+The files of the tokens and of TLS are read again when they change. A mistake in them is
+logged, and what was read before stays.
 
-On SIGINT or SIGTERM, no more connections are taken, clients that wait for jobs get their answer, and requests in
-progress have --shutdown to end. The exit code is 0. A second signal breaks them off; the exit code
-is then 130. The same signal again within half a second is taken for the first one.`
+Requests that a browser sends for pages of other origins are refused. So is a header Host that
+is neither an address in digits, nor localhost, nor a --host; and, without tokens, a request
+that a proxy has passed on.
+
+On SIGINT or SIGTERM no more connections are taken, clients that wait get their answer, and
+requests in progress have --shutdown to end. The exit code is 0. A second signal breaks them
+off; the exit code is then 130. The same signal again within half a second is taken for the
+first one.`
 
 func newServeCmd(a *app) *cobra.Command {
 	f := serveFlags{shutdown: durationFlag(15 * time.Second)}
@@ -74,15 +80,15 @@ func newServeCmd(a *app) *cobra.Command {
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:7070", "`ADDRESS` to listen on")
 	fs.StringVar(&f.tokens, "tokens", "", "`FILE` of the tokens; default: those of $DIBS_TOKENS")
 	fs.BoolVar(&f.insecure, "insecure", false, "serve everybody who reaches it, without tokens")
-	fs.StringArrayVar(&f.hosts, "host", nil, "a `NAME` by which clients call it; may be given again")
+	fs.StringArrayVar(&f.hosts, "host", nil, "`NAME` by which clients call it; may be given again")
 	fs.StringVar(&f.cert, "tls-cert", "", "serve HTTPS, with the certificates of this `FILE`")
 	fs.StringVar(&f.key, "tls-key", "", "`FILE` of their private key")
-	fs.Int64Var(&f.limits.Body, "max-body", 32<<20, "bytes of one request's body")
-	fs.Int64Var(&f.limits.Bodies, "max-bodies", 128<<20, "bytes of the bodies of all requests at one moment")
+	fs.Int64Var(&f.limits.Body, "max-body", 32<<20, "`BYTES` of one request's body")
+	fs.Int64Var(&f.limits.Bodies, "max-bodies", 128<<20, "`BYTES` of all bodies at one moment")
 	fs.IntVar(&f.limits.Requests, "max-requests", 1000, "requests served at once, besides those that wait")
 	fs.IntVar(&f.limits.Waiting, "max-waiting", 10_000, "requests that wait at once")
 	fs.IntVar(&f.limits.Connections, "max-connections", 20_000, "connections open at once")
-	fs.IntVar(&f.conns, "database-connections", 10, "connections to PostgreSQL")
+	fs.IntVar(&f.pool, "pool", 10, "connections to PostgreSQL")
 	fs.Var(&f.shutdown, "shutdown", "how long to wait for requests in progress at the end")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every request, not only slow and failed ones")
 	cmd.AddCommand(newServeTokenCmd(a))
@@ -93,7 +99,7 @@ func newServeCmd(a *app) *cobra.Command {
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	for name, n := range map[string]int64{
 		"max-body": f.limits.Body, "max-bodies": f.limits.Bodies, "max-requests": int64(f.limits.Requests),
-		"max-waiting": int64(f.limits.Waiting), "max-connections": int64(f.limits.Connections), "database-connections": int64(f.conns),
+		"max-waiting": int64(f.limits.Waiting), "max-connections": int64(f.limits.Connections), "pool": int64(f.pool),
 	} {
 		if n < 1 {
 			return usagef(cmd, "--%s must be at least 1, got %d", name, n)
@@ -139,7 +145,7 @@ func (a *app) serve(cmd *cobra.Command, f *serveFlags) error {
 		log.Warn("tokens and payloads cross the network as they are: use --tls-cert and --tls-key, or a proxy that does", "address", listener.Addr().String())
 	}
 	o := server.Options{Log: log, Tokens: tokens, Hosts: append([]string{"localhost"}, f.hosts...), NoProxy: tokens == nil && !f.insecure, Limits: f.limits}
-	a.conns = f.conns
+	a.conns = f.pool
 	return withSlot(ctx, log, a.open, func(db dibs.Database) error {
 		api := server.New(db, o)
 		web := api.HTTPServer()

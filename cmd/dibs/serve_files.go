@@ -130,20 +130,20 @@ func newServeTokenCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token NAME --scope SCOPE[:QUEUE,...]",
 		Short: "Make a token for 'dibs serve'",
-		Long: `Draw a token, and print it with the line that 'dibs serve --tokens' reads. The line has only
-its hash, so the token cannot be seen again: give it to the client, whose name stands in the
-server's log.
+		Long: `Draw a token, and print it with the line for the file that 'dibs serve --tokens' reads. The line
+has only the token's hash, so nobody can look the token up again: give it to the client. NAME
+stands for it in the server's log.
 
-With --tokens FILE the line is added to that file, and only the token is printed. A server that runs
-takes it within a second or two. Who deletes the line takes the token away.
+With --tokens FILE the line is added to that file, and only the token is printed. A server that
+runs takes it within two seconds. To take a token away, delete its line.
 
   enqueue   add jobs
   work      claim, extend and finish jobs
   read      look at jobs, queues, schedules, workers and statistics
   admin     change jobs, queues and schedules, and all that the others may
 
-After a colon follow the only queues that a scope is for. A blank, a comma and a % in the name of
-a queue are written as %20, %2C and %25.`,
+After a colon stand the only queues that a scope is for. A blank, a comma and a % in the name
+of a queue are written as %20, %2C and %25.`,
 		Example: `  dibs serve token mailer --scope enqueue:mail,news --scope read:mail --tokens tokens.txt
   dibs serve token boss --scope admin`,
 		Args: asking("client", "mailer --scope enqueue:mail", 1),
