@@ -127,39 +127,7 @@ func TestTenThousandClients(t *testing.T) {
 
 func tenThousand(t *testing.T, db *counted) {
 	s, url := start(t, db, server.Options{})
-	clients := exec.CommandContext(t.Context(), os.Args[0])
-	clients.Env = append(os.Environ(), crowdAt+"="+strings.TrimPrefix(url, "http://"))
-	clients.Stderr = os.Stderr
-	in, err := clients.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := clients.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := clients.Start(); err != nil {
-		t.Fatal(err)
-	}
-	said := bufio.NewScanner(out)
-	tell := func(what string) {
-		t.Helper()
-		if _, err := io.WriteString(in, what+"\n"); err != nil {
-			t.Fatal(err)
-		}
-		if !said.Scan() || said.Text() != "done "+what {
-			if text := said.Text(); strings.Contains(text, "too many open files") {
-				t.Skip(text)
-			}
-			t.Fatalf("%s: %s", what, said.Text())
-		}
-	}
-	defer func() {
-		in.Close()
-		if err := clients.Wait(); err != nil && !t.Skipped() {
-			t.Error(err)
-		}
-	}()
+	tell := clients(t, url)
 	memory, goroutines := used()
 	each := func(what string, mostBytes, mostGoroutines int) {
 		now, n := used()
@@ -202,5 +170,43 @@ func tenThousand(t *testing.T, db *counted) {
 	tell("read")
 	if _, waiting, _ := s.InUse(); waiting != 0 {
 		t.Errorf("%d still wait", waiting)
+	}
+}
+
+// clients starts the crowd, and returns how to tell it what to do next. It ends with the test.
+func clients(t *testing.T, url string) (tell func(what string)) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), crowdAt+"="+strings.TrimPrefix(url, "http://"))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil && !t.Skipped() && !t.Failed() {
+			t.Error(err)
+		}
+	})
+	said := bufio.NewScanner(out)
+	return func(what string) {
+		t.Helper()
+		if _, err := io.WriteString(in, what+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		if !said.Scan() || said.Text() != "done "+what {
+			if strings.Contains(said.Text(), "too many open files") {
+				t.Skip(said.Text())
+			}
+			t.Fatalf("%s: %s", what, said.Text())
+		}
 	}
 }

@@ -92,7 +92,7 @@ func (s *Server) recovered(a *answer, r *http.Request) {
 	if p == nil {
 		return
 	}
-	if p == http.ErrAbortHandler { //nolint:errorlint // it is compared by net/http, too
+	if err, _ := p.(error); errors.Is(err, http.ErrAbortHandler) {
 		panic(p)
 	}
 	s.Log.LogAttrs(r.Context(), slog.LevelError, "panic", slog.String("route", r.Pattern), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))

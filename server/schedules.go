@@ -120,7 +120,7 @@ func (s *Server) setSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayUse(r, one.Queue); err != nil {
 		return err
 	}
-	if err := s.ownSchedule(r); err != nil && !errors.Is(err, dibs.ErrUnknownSchedule) {
+	if err := s.freeName(r); err != nil {
 		return err
 	}
 	if one, err = s.db.SetSchedule(r.Context(), one); err != nil {
