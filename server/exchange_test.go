@@ -16,11 +16,14 @@ import (
 
 // The exchanges of testdata, which are the same on every database.
 func TestExchangesAreAsTheyWere(t *testing.T) {
-	onDatabases(t, func(t *testing.T, db dibs.Database) {
-		for name, steps := range exchanges {
-			golden.Match(t, name+".http", transcript(t, serve(t, db), steps))
-		}
-	})
+	t.Parallel()
+	for name, steps := range exchanges {
+		t.Run(name, func(t *testing.T) {
+			onDatabases(t, func(t *testing.T, db dibs.Database) {
+				golden.Match(t, name+".http", transcript(t, serve(t, db), steps))
+			})
+		})
+	}
 }
 
 // exchanges are requests in their order: method, path and body. $TOKEN is the token of the job

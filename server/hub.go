@@ -27,10 +27,6 @@ const (
 	maxClaims = 8
 	// maxDue is how many queues one call of Due can name.
 	maxDue = 1000
-	// firstClaim is how many jobs a claim asks for before it knows how large they are, and
-	// answerBytes after how many bytes it asks for no more.
-	firstClaim  = 32
-	answerBytes = 4 << 20
 )
 
 // hub makes the claims of all clients. Those of one queue are served first come, first
@@ -241,22 +237,18 @@ func (l *line) serve() {
 func (h *hub) claimSome(r dibs.ClaimRequest) (a claimed) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	n, size := r.N, 0
-	r.N = min(n, firstClaim)
+	most := r.N
 	for {
+		r.N = nextBatch(a.jobs, most)
 		jobs, err := h.db.Claim(ctx, r)
 		a.jobs, a.full = append(a.jobs, jobs...), err == nil && len(jobs) == r.N
-		for _, j := range jobs {
-			size += len(j.Payload) + len(j.Metadata) + 1
-		}
 		switch {
 		case err != nil && len(a.jobs) == 0:
 			a.err = err
 			return a
-		case !a.full, len(a.jobs) == n, size >= answerBytes:
+		case !a.full, nextBatch(a.jobs, most) == 0:
 			return a
 		}
-		r.N = min(n-len(a.jobs), max(1, (answerBytes-size)*len(a.jobs)/size))
 	}
 }
 

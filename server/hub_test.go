@@ -361,5 +361,11 @@ func TestAnAnswerHoldsFewLargeJobs(t *testing.T) {
 		if got := jobsOf(t, r.Code, r.Body.Bytes()); len(got) != 32 {
 			t.Errorf("%d jobs of 256 KiB each", len(got))
 		}
+		list := httptest.NewRecorder()
+		s.ServeHTTP(list, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/jobs?limit=1000", nil))
+		var page dibs.Page
+		if err := json.Unmarshal(list.Body.Bytes(), &page); err != nil || len(page.Jobs) != 32 || page.Next == "" {
+			t.Errorf("a page of %d jobs of 256 KiB each, %q, %v", len(page.Jobs), page.Next, err)
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,13 +129,54 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayUse(r, f.Queue); err != nil { // not filtered: Page.Next would name jobs of other queues
 		return err
 	}
-	page, err := s.db.List(r.Context(), f)
+	page, err := s.page(r.Context(), f)
 	if err != nil {
 		return err
 	}
 	page.Jobs = list(page.Jobs)
 	shown(page.Jobs...)
 	return reply(w, http.StatusOK, page)
+}
+
+// page is a page of jobs, of fewer if they are large.
+func (s *Server) page(ctx context.Context, f dibs.Filter) (all dibs.Page, err error) {
+	most := cmp.Or(f.Limit, 100)
+	if most < 0 || most > 1000 { // the store says so
+		return s.db.List(ctx, f)
+	}
+	for {
+		f.Limit = nextBatch(all.Jobs, most)
+		page, err := s.db.List(ctx, f)
+		if err != nil {
+			return all, err
+		}
+		all.Jobs, all.Next = append(all.Jobs, page.Jobs...), page.Next
+		if f.After = page.Next; f.After == "" || len(page.Jobs) < f.Limit || nextBatch(all.Jobs, most) == 0 {
+			return all, nil
+		}
+	}
+}
+
+const (
+	// firstBatch is how many jobs an answer takes from the database before it is known how large
+	// they are, and answerBytes after how many bytes it takes no more.
+	firstBatch  = 32
+	answerBytes = 4 << 20
+)
+
+// nextBatch is how many jobs more an answer takes that may have most, by the size of those it has.
+func nextBatch(have []*dibs.RawJob, most int) int {
+	if len(have) == 0 {
+		return min(most, firstBatch)
+	}
+	size := 1
+	for _, j := range have {
+		size += len(j.Payload) + len(j.Metadata) + len(j.Result)
+	}
+	if size >= answerBytes {
+		return 0
+	}
+	return min(most-len(have), max(1, (answerBytes-size)*len(have)/size))
 }
 
 // visible leaves out what belongs to queues that the caller may not use.
