@@ -93,18 +93,17 @@ func TestSlowClientsLoseTheirConnections(t *testing.T) {
 func TestSlowReadersLoseTheirConnections(t *testing.T) {
 	t.Parallel()
 	db := onSQLite(t)
-	big := strings.Repeat("x", 1<<20-100)
-	var jobs []dibs.NewJob
-	for range 40 {
-		jobs = append(jobs, dibs.NewJob{Kind: "k", Payload: big})
+	limit := 40 << 20
+	if _, err := db.SetQueue(t.Context(), "large", dibs.QueueChange{PayloadLimit: &limit}); err != nil {
+		t.Fatal(err)
 	}
-	if _, err := db.Enqueue(t.Context(), jobs); err != nil {
+	if _, err := db.Enqueue(t.Context(), []dibs.NewJob{{Queue: "large", Kind: "k", Payload: strings.Repeat("x", limit-100)}}); err != nil {
 		t.Fatal(err)
 	}
 	s, url := start(t, db, server.Options{Limits: server.Limits{AnswerTime: time.Second}})
 	c := dial(t, url)
 	defer c.Close()
-	if _, err := io.WriteString(c, "GET /v1/jobs?queue=default HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c, "GET /v1/jobs/1 HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	one := make([]byte, 1)
