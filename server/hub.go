@@ -41,6 +41,8 @@ type hub struct {
 	mu      sync.Mutex
 	lines   map[string]*line // by queue
 	looking bool             // the goroutine that looks for due jobs has started
+
+	failing bool // its last call failed, which has been logged
 }
 
 // line is the clients of one queue that have no jobs yet.
@@ -359,7 +361,9 @@ func (h *hub) lookOnce() bool {
 func (h *hub) call(name string, f func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(h.closing, callTimeout)
 	defer cancel()
-	if err := f(ctx); err != nil && h.closing.Err() == nil {
-		h.log.Warn("call to the database failed", "call", name, "error", err.Error())
+	err := f(ctx)
+	if err != nil && !h.failing && h.closing.Err() == nil {
+		h.log.Warn("call to the database failed; it is made again", "call", name, "error", err.Error())
 	}
+	h.failing = err != nil
 }

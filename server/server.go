@@ -1,5 +1,14 @@
 // Package server is dibs over HTTP: a handler that programs in any language enqueue, claim and
 // finish jobs with, in JSON.
+//
+// The calls are under /v1, and /openapi.json describes them by OpenAPI 3.1; docs/howto/http.md
+// shows them with curl, Python and JavaScript. Every error is a [Problem]. The command
+// 'dibs serve' is this handler with a listener.
+//
+// A server needs no register, file or table of its own: any number of them may serve one database,
+// beside workers of every sort. Claims that wait cost one call of the database a second, whatever
+// number of clients wait. Once a client has claimed, the server does what is due by the clock, as
+// workers do, until it is closed.
 package server
 
 import (
@@ -49,7 +58,8 @@ type Server struct {
 	requests, waiting, bodies gauge // what is in use of Limits
 }
 
-// New makes a server of a database. The caller closes the server first, then the database.
+// New makes a server of a database, which must be open until the server is closed. It can be
+// mounted below a prefix with [http.StripPrefix].
 func New(db dibs.Database, o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -65,7 +75,10 @@ func New(db dibs.Database, o Options) *Server {
 }
 
 // Close ends the server's own work. Calls that wait are answered at once, as if their wait were
-// over; close or shut down the http.Server after it. Calls after it are refused.
+// over, and those that come later are refused; all others are served as before, so that workers can
+// still finish their jobs. Call it when the http.Server's Shutdown begins, as
+// [http.Server.RegisterOnShutdown] does, and before the database is closed. It waits for claims
+// under way, 10 s at most.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.close()

@@ -118,7 +118,7 @@ func (st *stream) read() {
 		case <-st.over.Done():
 			return
 		}
-		if err != nil && err != error(errLongLine) {
+		if err != nil && !errors.Is(err, errLongLine) {
 			return
 		}
 	}
@@ -175,7 +175,7 @@ func (st *stream) gather() (batch []*streamed, end error) {
 			switch {
 			case !open:
 				return batch, io.EOF
-			case line.err != nil && line.err != error(errLongLine):
+			case line.err != nil && !errors.Is(line.err, errLongLine):
 				return batch, line.err
 			}
 			st.line++
