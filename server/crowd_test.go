@@ -176,7 +176,7 @@ func tenThousand(t *testing.T, db *counted) {
 // clients starts the crowd, and returns how to tell it what to do next. It ends with the test.
 func clients(t *testing.T, url string) (tell func(what string)) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), crowdAt+"="+strings.TrimPrefix(url, "http://"))
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -192,6 +192,9 @@ func clients(t *testing.T, url string) (tell func(what string)) {
 	}
 	t.Cleanup(func() {
 		in.Close()
+		if t.Failed() {
+			_ = cmd.Process.Kill()
+		}
 		if err := cmd.Wait(); err != nil && !t.Skipped() && !t.Failed() {
 			t.Error(err)
 		}
