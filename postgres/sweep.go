@@ -28,6 +28,8 @@ type sweeper struct {
 	expireCheckedAt time.Time // when this process last looked for ended leases
 	prunedAt        time.Time
 	mergedTo        int64 // the newest tally row after the last merge
+	mendedTo        int64 // the last job that mend has looked at; 0: it begins with the first
+	repairedAt      time.Time
 }
 
 func (w *sweeper) due(at *time.Time, every time.Duration) bool {
@@ -95,7 +97,7 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	if err := s.retain(ctx, out); err != nil {
 		return err
 	}
-	return cmp.Or(s.mergeTally(ctx, p.newestTally), tickErr)
+	return cmp.Or(s.mergeTally(ctx, p.newestTally), s.mendNext(ctx), tickErr)
 }
 
 // pending describes the work for a sweep.

@@ -93,7 +93,6 @@ type unprintedJobs struct{ error }
 // all after an interrupt, since otherwise nobody runs them before their leases end.
 func (a *app) handOver(ctx context.Context, db jobTable, jobs []*dibs.RawJob) error {
 	err := ctx.Err()
-	legible(jobs...)
 	for err == nil && len(jobs) > 0 {
 		if err = a.writeJSON(jobs[0]); err == nil {
 			jobs = jobs[1:]

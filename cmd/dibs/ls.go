@@ -81,7 +81,6 @@ func (a *app) list(ctx context.Context, db jobTable, f dibs.Filter, all bool) er
 			if page.Jobs == nil {
 				page.Jobs = []*dibs.RawJob{}
 			}
-			legible(page.Jobs...)
 			err = a.writeJSON(pageJSON{page, w.inQueues(waiting)})
 			waiting = nil
 		case len(page.Jobs) > 0:

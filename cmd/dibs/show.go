@@ -46,7 +46,6 @@ func newShowCmd(a *app) *cobra.Command {
 					if w, _, err = whyOf(cmd.Context(), db, j); err != nil {
 						return err
 					}
-					legible(j)
 					err = a.writeJSON(heldJobJSON{j, w.ofJob(j)})
 				default:
 					var w why
@@ -135,6 +134,9 @@ func (a *app) writeJob(j *dibs.RawJob, why []hold) {
 	}
 	if j.CancelRequested {
 		line("cancel", a.paint(yellow, "requested"))
+	}
+	if j.Fault != "" {
+		line("fault", a.paint(red, printable(j.Fault)))
 	}
 	line("metadata", indentJSON(j.Metadata))
 	line("payload", indentJSON(j.Payload))

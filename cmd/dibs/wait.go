@@ -125,7 +125,6 @@ func listed(ids []int64, typed map[int64]string) string {
 // writeEnd writes a job that has ended.
 func (a *app) writeEnd(j *dibs.RawJob) {
 	if a.json {
-		legible(j)
 		a.tell(j)
 		return
 	}

@@ -27,18 +27,14 @@ func Check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, e
 	if err := checks.Name("schedule.name", s.Name); err != nil {
 		return s, err
 	}
-	rows, err := checks.Jobs([]dibs.NewJob{{
-		Queue: s.Queue, Kind: s.Kind, Payload: s.Payload, Metadata: s.Metadata,
-		Priority: s.Priority, MaxAttempts: s.MaxAttempts, Group: s.Group,
-	}}, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
-	if err == nil && !samePayload(old, &rows[0]) {
-		err = checks.CheckPayloads(rows, limit)
+	row, err := job(&s)
+	if err == nil && !samePayload(old, &row) {
+		err = ofSchedule(checks.CheckPayloads([]checks.Row{row}, limit), "jobs[0].")
 	}
 	if err != nil {
-		return s, ofSchedule(err, "jobs[0].")
+		return s, err
 	}
-	priority := int(rows[0].Priority)
-	s.Queue, s.Payload, s.Metadata, s.Priority = rows[0].Queue, json.RawMessage(rows[0].Payload), rows[0].Metadata, &priority
+	s.Queue, s.Payload, s.Metadata, s.Priority = row.Queue, json.RawMessage(row.Payload), row.Metadata, new(int(row.Priority))
 	if err := ownMetadata(s.Metadata); err != nil {
 		return s, err
 	}
@@ -65,6 +61,18 @@ func Check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, e
 	}
 	_, err = Parse(&s, time.Time{})
 	return s, err
+}
+
+// job checks what goes into a schedule's jobs.
+func job(s *dibs.Schedule) (row checks.Row, err error) {
+	rows, err := checks.Jobs([]dibs.NewJob{{
+		Queue: s.Queue, Kind: s.Kind, Payload: s.Payload, Metadata: s.Metadata,
+		Priority: s.Priority, MaxAttempts: s.MaxAttempts, Group: s.Group,
+	}}, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
+	if err != nil {
+		return row, ofSchedule(err, "jobs[0].")
+	}
+	return rows[0], nil
 }
 
 // samePayload reports whether the old schedule has the job's queue and payload already.
@@ -197,6 +205,16 @@ func Job(s *dibs.Schedule, tick time.Time) checks.Row {
 	return r
 }
 
+// Unreadable says which schedules have no ticks as their specs cannot be read.
+func Unreadable(list []dibs.Schedule) (found []string) {
+	for i := range list {
+		if _, err := Parse(&list[i], list[i].Since); err != nil {
+			found = append(found, fmt.Sprintf("schedule %s: %v; set it again, or delete it", list[i].Name, err))
+		}
+	}
+	return found
+}
+
 func metadata(s *dibs.Schedule, tick time.Time) []byte {
 	var b bytes.Buffer
 	name, _ := json.Marshal(s.Name) // a string can be encoded
@@ -271,14 +289,22 @@ func Encode(s *dibs.Schedule) (settings, payload string, metadata *string) {
 	return string(text), string(raw), metadata
 }
 
-// Decode is the reverse.
-func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule, err error) {
-	if err = json.Unmarshal(settings, &s); err != nil {
-		return s, fmt.Errorf("settings of schedule %q: %w", name, err)
-	}
+// Decode is the reverse. What SQL by hand has left may make no job: such a schedule has a spec
+// that says why, and no ticks, as no program can read that.
+func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule) {
+	err := json.Unmarshal(settings, &s)
 	s.Name, s.Payload = name, json.RawMessage(payload)
 	if len(metadata) > 0 {
 		s.Metadata = metadata
 	}
-	return s, nil
+	row, invalid := job(&s)
+	if err = cmp.Or(err, invalid); err != nil {
+		s.Spec = "unreadable: " + err.Error()
+		s.Payload, s.Metadata = nil, nil
+		return s
+	}
+	if s.Priority == nil {
+		s.Priority = new(int(row.Priority))
+	}
+	return s
 }
