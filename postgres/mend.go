@@ -11,7 +11,7 @@ import (
 // would wait for ever is found here, beside the other upkeep: each round looks at mendBatch
 // jobs, so that a process goes through all of them in time.
 const (
-	mendBatch   = 1000
+	mendBatch   = 500
 	repairPause = time.Minute // from one repair of a process to the next: it reads everything
 )
 

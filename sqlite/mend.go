@@ -9,7 +9,7 @@ const (
 	// A sweep looks every mendEvery for rows that SQL by hand has left in a state in which nobody
 	// would ever claim or expire them: at mendBatch jobs, going through all of them in turn.
 	mendEvery   = 10 * time.Second
-	mendBatch   = 1_000
+	mendBatch   = 500
 	repairPause = time.Minute // from one repair of a process to the next: it reads everything
 )
 

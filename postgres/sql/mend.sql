@@ -10,6 +10,7 @@
 --   Rows that others have locked are left to the next time. A job that runs without a claim
 --   gets one, so that it ends with its lease like all others; a lease that is missing, or
 --   longer than any that a store gives, ends now.
+-- There, "offset 0" keeps the planner from reading whole tables into hash tables first.
 with looked as materialized (
     select id, queue, group_key, gate, token, lease_until, claimed_at
     from dibs.job
@@ -26,6 +27,7 @@ with looked as materialized (
                 select
                 from dibs.claim c
                 where c.token = l.token and l.id = any (c.ids) and c.check_at <= (statement_timestamp() + interval '25 hours')
+                offset 0
             )
     end
 ), locked as materialized (
@@ -89,14 +91,15 @@ select
         ) n
         where case
                 when n.held < coalesce(l.places, q.group_limit)
-                    then exists (select from dibs.job b where b.queue = g.queue and b.gate = 1 and b.group_key = g.group_key)
+                    then exists (select from dibs.job b where b.queue = g.queue and b.gate = 1 and b.group_key = g.group_key offset 0)
                         and not exists (
                             select
                             from dibs.rate r
                             where r.queue = g.queue and r.group_key = g.group_key and r.held_until is not null
+                            offset 0
                         )
                 else n.held > coalesce(l.places, q.group_limit) and n.unclaimed > 0
             end
-            and not exists (select from dibs.wake w where w.queue = g.queue and w.group_key = g.group_key)
-            and not exists (select from dibs.wake_list w where w.queue = g.queue and g.group_key = any (w.groups))
+            and not exists (select from dibs.wake w where w.queue = g.queue and w.group_key = g.group_key offset 0)
+            and not exists (select from dibs.wake_list w where w.queue = g.queue and g.group_key = any (w.groups) offset 0)
     )

@@ -6,22 +6,22 @@
 --   transaction, so a running job without one was damaged by hand.
 insert into dibs_claim (token, queue, worker, check_at, ids)
 select
-  j.token,
-  j.queue,
-  coalesce(j.worker, ''),
-  j.lease_until,
-  json_array(j.id)
+  token,
+  queue,
+  coalesce(worker, ''),
+  lease_until,
+  json_array(id)
 from (
   select id, token, queue, worker, lease_until
   from dibs_job
   where id > ?1
   order by id
   limit ?2
-) j
-where j.token is not null and not exists (
+) looked
+where token is not null and not exists (
     select 1
     from dibs_claim c, json_each(c.ids) i
-    where c.token = j.token and i.value = j.id and c.check_at <= ?3 + 90000000000
+    where c.token = looked.token and i.value = looked.id and c.check_at <= ?3 + 90000000000
   )
 on conflict (token) do update
 set
