@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -57,6 +58,9 @@ func (s *Store) sweepIfDue(ctx context.Context, every time.Duration) error {
 		return nil
 	}
 	_, err := s.Sweep(ctx)
+	if errors.As(err, new(unreadableError)) { // it is left to sweeps: claims go on
+		return nil
+	}
 	return err
 }
 

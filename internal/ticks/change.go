@@ -24,6 +24,15 @@ const firstYear, lastYear = 1970, 2200
 // field is wrong. old is the schedule that it replaces, or nil; limit gives a queue's payload
 // limit in bytes, which goes for payloads that are new.
 func Check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
+	s, err := checkAllBut(s, old, limit)
+	if err == nil {
+		_, err = Parse(&s, time.Time{})
+	}
+	return s, err
+}
+
+// checkAllBut is Check without the spec and its zone, which a newer program may have written.
+func checkAllBut(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
 	if err := checks.Name("schedule.name", s.Name); err != nil {
 		return s, err
 	}
@@ -59,8 +68,7 @@ func Check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, e
 	case !s.End.IsZero() && s.End.Before(s.Start):
 		return s, invalid("end", "must not be before the start")
 	}
-	_, err = Parse(&s, time.Time{})
-	return s, err
+	return s, nil
 }
 
 // job checks what goes into a schedule's jobs.
@@ -68,12 +76,14 @@ func job(s *dibs.Schedule) (row checks.Row, err error) {
 	rows, err := checks.Jobs([]dibs.NewJob{{
 		Queue: s.Queue, Kind: s.Kind, Payload: s.Payload, Metadata: s.Metadata,
 		Priority: s.Priority, MaxAttempts: s.MaxAttempts, Group: s.Group,
-	}}, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
+	}}, noLimit)
 	if err != nil {
 		return row, ofSchedule(err, "jobs[0].")
 	}
 	return rows[0], nil
 }
+
+func noLimit(string) (int, error) { return dibs.MaxPayloadLimit, nil }
 
 // samePayload reports whether the old schedule has the job's queue and payload already.
 func samePayload(old *dibs.Schedule, row *checks.Row) bool {
@@ -289,6 +299,8 @@ func Encode(s *dibs.Schedule) (settings, payload string, metadata *string) {
 	return string(text), string(raw), metadata
 }
 
+const unreadable = "unreadable: "
+
 // Decode is the reverse. What SQL by hand has left may make no job: such a schedule has a spec
 // that says why, and no ticks, as no program can read that.
 func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule) {
@@ -297,14 +309,11 @@ func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule) {
 	if len(metadata) > 0 {
 		s.Metadata = metadata
 	}
-	row, invalid := job(&s)
-	if err = cmp.Or(err, invalid); err != nil {
-		s.Spec = "unreadable: " + err.Error()
-		s.Payload, s.Metadata = nil, nil
-		return s
+	if err == nil {
+		s, err = checkAllBut(s, &s, noLimit)
 	}
-	if s.Priority == nil {
-		s.Priority = new(int(row.Priority))
+	if err != nil {
+		s.Spec, s.Payload, s.Metadata = unreadable+err.Error(), nil, nil
 	}
 	return s
 }
