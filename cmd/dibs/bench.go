@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/internal/workload"
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
@@ -263,7 +264,7 @@ func (a *app) listWorkloads(o *benchOptions) error {
 	list := workload.All(&workload.Bench{Scale: o.scale, Pool: o.pool})
 	if a.json {
 		for _, w := range list {
-			if err := a.writeJSON(benchEntry{w.ID, w.Name, w.Postgres, seconds(w.Takes.Round(time.Second))}); err != nil {
+			if err := a.writeJSON(benchEntry{w.ID, w.Name, w.Postgres, wire.Seconds(w.Takes.Round(time.Second))}); err != nil {
 				return err
 			}
 		}

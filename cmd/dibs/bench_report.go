@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"charm.land/lipgloss/v2"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
@@ -40,10 +41,10 @@ type benchFigure struct {
 
 // benchEntry is an entry of --list.
 type benchEntry struct {
-	ID       string  `json:"id"`
-	Name     string  `json:"name"`
-	Postgres bool    `json:"postgres_only"`
-	Takes    seconds `json:"takes"`
+	ID       string       `json:"id"`
+	Name     string       `json:"name"`
+	Postgres bool         `json:"postgres_only"`
+	Takes    wire.Seconds `json:"takes"`
 }
 
 // add adds the figures of a workload's rounds. It leaves out figures that this machine cannot measure.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/dibs-queue/dibs/internal/workload"
 	"golang.org/x/term"
 )
@@ -111,7 +112,7 @@ func (s *benchScreen) line(now time.Time) string {
 		done += min(now.Sub(s.begun), s.current.Takes) // the bar stops when the estimate is over
 	}
 	part := float64(done) / float64(s.total)
-	return fmt.Sprintf("%s %3.0f %%  about %s left  %s %s", bar(unpainted, plain, part, 20), 100*part, formatDuration((s.total - done).Round(time.Second)), s.current.ID, s.current.Name)
+	return fmt.Sprintf("%s %3.0f %%  about %s left  %s %s", bar(unpainted, plain, part, 20), 100*part, wire.FormatDuration((s.total - done).Round(time.Second)), s.current.ID, s.current.Name)
 }
 
 func unpainted(_ style, s string) string { return s }

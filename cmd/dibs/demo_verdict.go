@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/demo"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 type demoVerdictJSON struct {
 	Kept        bool           `json:"kept"`
 	Jobs        int            `json:"jobs"`
 	Attempts    int            `json:"attempts"`
-	Took        seconds        `json:"took"`
-	RecoveryP50 seconds        `json:"recovery_p50"`
-	RecoveryMax seconds        `json:"recovery_max"`
+	Took        wire.Seconds   `json:"took"`
+	RecoveryP50 wire.Seconds   `json:"recovery_p50"`
+	RecoveryMax wire.Seconds   `json:"recovery_max"`
 	Promises    []demo.Promise `json:"promises"`
 }
 
@@ -42,8 +43,8 @@ func (a *app) writeDemoVerdict(r demo.Result, program string) error {
 func verdictJSONOf(r demo.Result) demoVerdictJSON {
 	p50, longest := r.RecoveryTimes()
 	return demoVerdictJSON{
-		Kept: r.Kept(), Jobs: r.Jobs, Attempts: r.Attempts, Took: seconds(r.Took),
-		RecoveryP50: seconds(p50), RecoveryMax: seconds(longest), Promises: r.Promises,
+		Kept: r.Kept(), Jobs: r.Jobs, Attempts: r.Attempts, Took: wire.Seconds(r.Took),
+		RecoveryP50: wire.Seconds(p50), RecoveryMax: wire.Seconds(longest), Promises: r.Promises,
 	}
 }
 

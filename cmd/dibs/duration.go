@@ -1,63 +1,14 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 const day = 24 * time.Hour
-
-// parseDuration reads the form of time.ParseDuration, also with days in front, such as
-// 14d or 1d12h.
-func parseDuration(s string) (time.Duration, error) {
-	days, rest, found := strings.Cut(s, "d")
-	if !found {
-		days, rest = "", s
-	}
-	var d time.Duration
-	if found {
-		n, err := strconv.ParseUint(days, 10, 32)
-		if err != nil || time.Duration(n) > math.MaxInt64/day {
-			return 0, durationError(s)
-		}
-		d = time.Duration(n) * day
-		if rest == "" {
-			return d, nil
-		}
-	}
-	more, err := time.ParseDuration(rest)
-	if err != nil || found && more < 0 || d+more < d && more > 0 {
-		return 0, durationError(s)
-	}
-	return d + more, nil
-}
-
-func durationError(s string) error {
-	return fmt.Errorf("%.40q is no duration; write 250ms, 90s, 15m, 12h, 14d or 1h30m", s)
-}
-
-// formatDuration formats d in the shortest exact form that parseDuration reads.
-func formatDuration(d time.Duration) string {
-	if d >= day && d%time.Hour == 0 {
-		s := fmt.Sprintf("%dd", d/day)
-		if h := d % day / time.Hour; h > 0 {
-			s += fmt.Sprintf("%dh", h)
-		}
-		return s
-	}
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
-}
 
 // roughly formats d with two or three digits.
 func roughly(d time.Duration) string {
@@ -86,7 +37,7 @@ func roughly(d time.Duration) string {
 type durationFlag time.Duration
 
 func (f *durationFlag) Set(s string) error {
-	d, err := parseDuration(s)
+	d, err := wire.ParseDuration(s)
 	*f = durationFlag(d)
 	return err
 }
@@ -95,7 +46,7 @@ func (f *durationFlag) String() string {
 	if *f == 0 {
 		return ""
 	}
-	return formatDuration(time.Duration(*f))
+	return wire.FormatDuration(time.Duration(*f))
 }
 
 func (f *durationFlag) Type() string { return "duration" }
@@ -150,30 +101,3 @@ func (f *noTimeFlag) Set(s string) error {
 }
 
 func (f *noTimeFlag) time() time.Time { return time.Time(f.timeFlag) }
-
-// seconds is a duration that JSON writes as a number of seconds. It also reads strings.
-type seconds time.Duration
-
-func (s seconds) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, time.Duration(s).Seconds(), 'f', -1, 64), nil
-}
-
-func (s *seconds) UnmarshalJSON(raw []byte) error {
-	var v any
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return err
-	}
-	switch v := v.(type) {
-	case string:
-		d, err := parseDuration(v)
-		*s = seconds(d)
-		return err
-	case float64:
-		if math.Abs(v) > math.MaxInt64/float64(time.Second)/2 {
-			return fmt.Errorf("%v seconds are too many", v)
-		}
-		*s = seconds(math.Round(v * float64(time.Second)))
-		return nil
-	}
-	return fmt.Errorf("%.40s is no duration; write a number of seconds, or a string such as \"90s\"", raw)
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -134,10 +135,7 @@ func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, c
 	}
 	err = a.eachLine(ctx, func(in *outcomeJSON) error {
 		names = append(names, in.name())
-		outcomes = append(outcomes, dibs.Outcome{
-			ID: in.ID, Token: in.Token, Ending: in.Ending,
-			Result: in.Result, Error: in.Error, Delay: (*time.Duration)(in.Delay),
-		})
+		outcomes = append(outcomes, in.Outcome.Outcome())
 		return nil
 	})
 	return outcomes, names, err
@@ -145,14 +143,12 @@ func (a *app) outcomes(ctx context.Context, cmd *cobra.Command, args []string, c
 
 // outcomeJSON is a line of input: an outcome, perhaps with the other fields of a job.
 type outcomeJSON struct {
-	dibs.RawJob
-	ID     int64           `json:"id"`
-	Token  dibs.Token      `json:"token"`
-	Ending dibs.Ending     `json:"ending"`
-	Result json.RawMessage `json:"result"`
-	Error  string          `json:"error"`
-	Delay  *seconds        `json:"delay"`
+	wire.Outcome
+	job
 }
+
+// job has the fields of a job that those of an outcome do not hide.
+type job struct{ dibs.RawJob }
 
 // name is the job's id, or the row's.
 func (o *outcomeJSON) name() string {
@@ -180,8 +176,8 @@ func (a *app) eachLine(ctx context.Context, f func(*outcomeJSON) error) error {
 			continue
 		}
 		var o outcomeJSON
-		if err := readObject(text, &o); err != nil {
-			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: "is not a JSON object with the id and the token of a job: " + jsonReason(err)}
+		if err := wire.ReadObject(text, &o); err != nil {
+			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: "is not a JSON object with the id and the token of a job: " + wire.Reason(err)}
 		}
 		if o.Key != "" && a.table == "" {
 			return &dibs.InvalidError{Field: fmt.Sprintf("stdin:%d", line), Reason: "names a row of an adopted table by its key: give the mapping with --table"}

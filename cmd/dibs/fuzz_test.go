@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // readAll reads text as jobs of a format. It returns the valid jobs and the number of broken ones, and
@@ -98,7 +99,7 @@ func FuzzJobs(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		job, err := parseJob([]byte(text), dibs.NewJob{Queue: "base"})
+		job, err := wire.ReadJob([]byte(text), dibs.NewJob{Queue: "base"})
 		if err != nil {
 			refusedInWords(t, text, err)
 			return
@@ -111,7 +112,7 @@ func FuzzJobs(f *testing.F) {
 			refusedInWords(t, text, err)
 			return
 		}
-		again, err := parseJob(written(t, job), dibs.NewJob{})
+		again, err := wire.ReadJob(written(t, job), dibs.NewJob{})
 		if err != nil || !sameJob(job, again) {
 			t.Errorf("%q is read as %+v, and written as %+v, %v", text, job, again, err)
 		}
@@ -227,8 +228,8 @@ func FuzzOutcomes(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var o, again outcomeJSON
-		if err := readObject([]byte(text), &o); err != nil {
-			if reason := jsonReason(err); reason == "" || len(reason) > len(text)+300 {
+		if err := wire.ReadObject([]byte(text), &o); err != nil {
+			if reason := wire.Reason(err); reason == "" || len(reason) > len(text)+300 {
 				t.Errorf("%q is refused by %q", text, reason)
 			}
 			return
@@ -241,7 +242,7 @@ func FuzzOutcomes(f *testing.F) {
 		if err != nil {
 			t.Skip("holds JSON or a time that cannot be written")
 		}
-		if err := readObject(line, &again); err != nil || again.name() != o.name() || again.Token != o.Token || again.Ending != o.Ending || again.Error != o.Error {
+		if err := wire.ReadObject(line, &again); err != nil || again.name() != o.name() || again.Token != o.Token || again.Ending != o.Ending || again.Error != o.Error {
 			t.Errorf("%q is read as %+v, and written as %s: %v", text, o, line, err)
 		}
 	})
@@ -253,15 +254,15 @@ func FuzzDurationAndTime(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if d, err := parseDuration(text); err == nil {
-			if back, err := parseDuration(formatDuration(d)); err != nil || back != d {
-				t.Errorf("%q is %v, written %q, and read as %v, %v", text, d, formatDuration(d), back, err)
+		if d, err := wire.ParseDuration(text); err == nil {
+			if back, err := wire.ParseDuration(wire.FormatDuration(d)); err != nil || back != d {
+				t.Errorf("%q is %v, written %q, and read as %v, %v", text, d, wire.FormatDuration(d), back, err)
 			}
-			raw, err := json.Marshal(seconds(d))
+			raw, err := json.Marshal(wire.Seconds(d))
 			if err != nil {
 				t.Fatal(err)
 			}
-			var back seconds
+			var back wire.Seconds
 			if err := json.Unmarshal(raw, &back); d.Abs() < dibs.MaxDelay && (err != nil || (d-time.Duration(back)).Abs() > time.Microsecond) {
 				t.Errorf("%v is %s s, and read as %v, %v", d, raw, time.Duration(back), err)
 			}

@@ -11,11 +11,11 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // record is one line of input, or one row of CSV: a job, or the error that it is
@@ -63,7 +63,7 @@ func (f format) read(in *input, base dibs.NewJob) (records, error) {
 	case formatCSV:
 		return readCSV(in, base)
 	case formatJobs:
-		return readLines(r, func(line []byte) (dibs.NewJob, error) { return parseJob(line, base) }), nil
+		return readLines(r, func(line []byte) (dibs.NewJob, error) { return wire.ReadJob(line, base) }), nil
 	case formatJSONL:
 		return readLines(r, func(line []byte) (dibs.NewJob, error) {
 			job := base
@@ -133,91 +133,7 @@ func jsonString(text []byte) (json.RawMessage, error) {
 	if !utf8.Valid(text) {
 		return nil, &dibs.InvalidError{Field: "payload", Reason: "is not valid UTF-8"}
 	}
-	return encode(string(text)), nil
-}
-
-// encode is json.Marshal for strings, but does not escape <, > and &.
-func encode(s string) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		panic(err) // cannot happen: any string can be encoded
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// jobJSON is a line of --jobs: a job with the library's names of fields.
-type jobJSON struct {
-	Queue        string           `json:"queue"`
-	Kind         string           `json:"kind"`
-	Payload      json.RawMessage  `json:"payload"`
-	Metadata     json.RawMessage  `json:"metadata"`
-	Priority     *int             `json:"priority"`
-	Delay        *seconds         `json:"delay"`
-	RunAt        *time.Time       `json:"run_at"`
-	MaxAttempts  *int             `json:"max_attempts"`
-	Group        string           `json:"group"`
-	UniqueKey    string           `json:"unique_key"`
-	UniqueUntil  dibs.UniqueUntil `json:"unique_until"`
-	UniqueFor    *seconds         `json:"unique_for"`
-	UniqueWindow string           `json:"unique_window"`
-	IfHeld       dibs.IfHeld      `json:"if_held"`
-	DelayLimit   *seconds         `json:"delay_limit"`
-}
-
-func parseJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
-	if !utf8.Valid(line) { // the decoder would replace invalid bytes
-		return job, &dibs.InvalidError{Field: "job", Reason: "is not valid UTF-8"}
-	}
-	var j jobJSON
-	if err := readObject(line, &j); err != nil {
-		return job, &dibs.InvalidError{Field: "job", Reason: "is not a JSON object of a job: " + jsonReason(err)}
-	}
-	override(&job.Queue, j.Queue)
-	override(&job.Kind, j.Kind)
-	override(&job.Group, j.Group)
-	override(&job.UniqueKey, j.UniqueKey)
-	override(&job.UniqueUntil, j.UniqueUntil)
-	override(&job.IfHeld, j.IfHeld)
-	if j.UniqueFor != nil || j.UniqueWindow != "" {
-		job.UniqueFor, job.UniqueWindow = 0, j.UniqueWindow
-	}
-	if j.UniqueFor != nil {
-		job.UniqueFor = time.Duration(*j.UniqueFor)
-	}
-	if j.DelayLimit != nil {
-		job.DelayLimit = time.Duration(*j.DelayLimit)
-	}
-	if j.Payload != nil {
-		job.Payload = j.Payload
-	}
-	if j.Metadata != nil {
-		job.Metadata = j.Metadata
-	}
-	if j.Priority != nil {
-		job.Priority = j.Priority
-	}
-	if j.MaxAttempts != nil {
-		job.MaxAttempts = *j.MaxAttempts
-	}
-	if j.Delay != nil || j.RunAt != nil {
-		job.Delay, job.RunAt = 0, time.Time{}
-	}
-	if j.Delay != nil {
-		job.Delay = time.Duration(*j.Delay)
-	}
-	if j.RunAt != nil {
-		job.RunAt = *j.RunAt
-	}
-	return job, nil
-}
-
-func override[T comparable](to *T, from T) {
-	var none T
-	if from != none {
-		*to = from
-	}
+	return wire.Encode(string(text)), nil
 }
 
 // validate checks a job as the store will, so that dibs finds a mistake on the last line

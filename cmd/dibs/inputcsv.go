@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // csvFields are the columns that set a field of the job, by their names in the
@@ -30,12 +31,12 @@ var csvFields = map[string]func(*dibs.NewJob, string) error{
 		return nil
 	},
 	"@unique_for": func(j *dibs.NewJob, s string) (err error) {
-		j.UniqueFor, err = parseDuration(s)
+		j.UniqueFor, err = wire.ParseDuration(s)
 		j.UniqueWindow = ""
 		return err
 	},
 	"@delay_limit": func(j *dibs.NewJob, s string) (err error) {
-		j.DelayLimit, err = parseDuration(s)
+		j.DelayLimit, err = wire.ParseDuration(s)
 		return err
 	},
 	"@metadata": func(j *dibs.NewJob, s string) error { j.Metadata = json.RawMessage(s); return nil },
@@ -49,7 +50,7 @@ var csvFields = map[string]func(*dibs.NewJob, string) error{
 		return err
 	},
 	"@delay": func(j *dibs.NewJob, s string) (err error) {
-		j.Delay, err = parseDuration(s)
+		j.Delay, err = wire.ParseDuration(s)
 		j.RunAt = time.Time{}
 		return err
 	},
@@ -153,9 +154,9 @@ func csvJob(header, row []string, job dibs.NewJob) (dibs.NewJob, error) {
 		if payload.Len() > 1 {
 			payload.WriteByte(',')
 		}
-		payload.Write(encode(name))
+		payload.Write(wire.Encode(name))
 		payload.WriteByte(':')
-		payload.Write(encode(value))
+		payload.Write(wire.Encode(value))
 	}
 	payload.WriteByte('}')
 	job.Payload = json.RawMessage(payload.Bytes())

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 var (
@@ -35,11 +37,11 @@ func TestHelpNamesEveryFieldOfJSON(t *testing.T) {
 		"a page":    {pageJSON{}},
 		"a look":    {topJSON{}},
 		"new jobs":  {enqueued{}},
-		"queues":    {queueJSON{}, groupJSON{}},
+		"queues":    {wire.Queue{}, wire.Group{}},
 		"counts":    {heldStatsJSON{}},
 		"workers":   {workerLine{}},
 		"why":       {hold{}},
-		"schedules": {scheduleJSON{}},
+		"schedules": {wire.Schedule{}},
 	} {
 		words := jsonWord.FindAllString(entries[entry], -1)
 		var fields []string

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/footprint"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -196,27 +197,27 @@ type footprintJSON struct {
 	Queue   string           `json:"queue"`
 	Paused  bool             `json:"paused"`
 	Claimed int              `json:"claimed"`
-	Took    seconds          `json:"took"`
+	Took    wire.Seconds     `json:"took"`
 	Locks   []footprint.Lock `json:"locks"`
 	Others  []otherJSON      `json:"others"`
 	Note    string           `json:"note,omitempty"`
 }
 
 type otherJSON struct {
-	What     string  `json:"what"`
-	Took     seconds `json:"took"`
-	WaitsFor string  `json:"waits_for,omitempty"`
-	Untried  bool    `json:"untried,omitempty"`
-	Note     string  `json:"note,omitempty"`
+	What     string       `json:"what"`
+	Took     wire.Seconds `json:"took"`
+	WaitsFor string       `json:"waits_for,omitempty"`
+	Untried  bool         `json:"untried,omitempty"`
+	Note     string       `json:"note,omitempty"`
 }
 
 func footprintJSONOf(f footprint.Footprint) footprintJSON {
 	j := footprintJSON{
-		Queue: f.Queue, Paused: f.Paused, Claimed: f.Claimed, Took: seconds(f.Took),
+		Queue: f.Queue, Paused: f.Paused, Claimed: f.Claimed, Took: wire.Seconds(f.Took),
 		Locks: append([]footprint.Lock{}, f.Locks...), Others: []otherJSON{}, Note: f.Note,
 	}
 	for _, o := range f.Others {
-		j.Others = append(j.Others, otherJSON{o.What, seconds(o.Took), o.WaitsFor, o.Untried, o.Note})
+		j.Others = append(j.Others, otherJSON{o.What, wire.Seconds(o.Took), o.WaitsFor, o.Untried, o.Note})
 	}
 	return j
 }

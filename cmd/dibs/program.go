@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // The exit codes of programs with a meaning; see 'dibs work --help'.
@@ -239,7 +240,7 @@ func splitDelay(stderr string) (text string, delay *time.Duration) {
 	if !found {
 		return text, nil
 	}
-	d, err := parseDuration(strings.TrimSpace(value))
+	d, err := wire.ParseDuration(strings.TrimSpace(value))
 	if err != nil || d < 0 || d > dibs.MaxDelay {
 		return text, nil // the line is then part of the error
 	}
@@ -260,7 +261,7 @@ func result(out *head) json.RawMessage {
 		end = cutMark
 	}
 	for {
-		encoded := encode(text + end)
+		encoded := wire.Encode(text + end)
 		if len(encoded) <= dibs.MaxResult {
 			return encoded
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -62,7 +63,7 @@ func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
 	}
 	if a.json {
 		for _, q := range queues {
-			if err := a.writeJSON(queueJSONOf(q)); err != nil {
+			if err := a.writeJSON(wire.QueueOf(q)); err != nil {
 				return err
 			}
 		}
@@ -81,10 +82,10 @@ func (a *app) showQueues(ctx context.Context, db dibs.Database) error {
 			rateText(q.Rate),
 			q.GroupLimit,
 			order(q),
-			formatDuration(q.Lease),
+			wire.FormatDuration(q.Lease),
 			q.MaxAttempts,
-			formatDuration(q.Backoff.Base) + "-" + formatDuration(q.Backoff.Max),
-			formatDuration(q.KeepCompleted) + "/" + formatDuration(q.KeepDead) + "/" + formatDuration(q.KeepCancelled),
+			wire.FormatDuration(q.Backoff.Base) + "-" + wire.FormatDuration(q.Backoff.Max),
+			wire.FormatDuration(q.KeepCompleted) + "/" + wire.FormatDuration(q.KeepDead) + "/" + wire.FormatDuration(q.KeepCancelled),
 		})
 	}
 	t.Render()
@@ -108,9 +109,9 @@ func (a *app) queue(ctx context.Context, db dibs.Database, name string, c *chang
 	}
 	if a.json {
 		return a.writeJSON(struct {
-			queueJSON
-			Groups []groupJSON `json:"groups,omitempty"` // those with settings of their own
-		}{queueJSONOf(q), groupsJSONOf(groups)})
+			wire.Queue
+			Groups []wire.Group `json:"groups,omitempty"` // those with settings of their own
+		}{wire.QueueOf(q), wire.GroupsOf(groups)})
 	}
 	a.writeQueue(q)
 	a.writeGroups(groups)
@@ -157,13 +158,13 @@ func (a *app) writeQueue(q dibs.Queue) {
 	line("group-limit", strconv.Itoa(q.GroupLimit), "jobs of one group running at once")
 	line("strict", strconv.FormatBool(q.Strict), "a job that waits for its retry holds its place in its group")
 	line("order", string(q.Order), "")
-	line("lease", formatDuration(q.Lease), "")
+	line("lease", wire.FormatDuration(q.Lease), "")
 	line("max-attempts", strconv.Itoa(q.MaxAttempts), "")
 	b := q.Backoff
-	line("backoff", formatDuration(b.Base), fmt.Sprintf("times %g after each attempt, up to %s, give or take %g %%", b.Factor, formatDuration(b.Max), 100*b.Jitter))
-	line("keep-completed", formatDuration(q.KeepCompleted), "")
-	line("keep-dead", formatDuration(q.KeepDead), "")
-	line("keep-cancelled", formatDuration(q.KeepCancelled), "")
+	line("backoff", wire.FormatDuration(b.Base), fmt.Sprintf("times %g after each attempt, up to %s, give or take %g %%", b.Factor, wire.FormatDuration(b.Max), 100*b.Jitter))
+	line("keep-completed", wire.FormatDuration(q.KeepCompleted), "")
+	line("keep-dead", wire.FormatDuration(q.KeepDead), "")
+	line("keep-cancelled", wire.FormatDuration(q.KeepCancelled), "")
 	line("payload-limit", count(int64(q.PayloadLimit)), "bytes")
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -211,7 +212,7 @@ func (a *app) setPaused(paused bool, done string) func(*cobra.Command, []string)
 					return err
 				}
 				if a.json {
-					a.tell(queueJSONOf(q))
+					a.tell(wire.QueueOf(q))
 				} else {
 					a.say("%s %s", done, printable(name))
 				}

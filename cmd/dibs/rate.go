@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // rateFlag is the value of a flag: a rate without its burst, such as 100/min or 5/90s.
@@ -43,7 +44,7 @@ func (f *rateFlag) Set(s string) error {
 			}
 		}
 	}
-	length, err := parseDuration(period)
+	length, err := wire.ParseDuration(period)
 	*f = rateFlag{N: n, Per: length}
 	return err
 }
@@ -76,31 +77,7 @@ func periodText(d time.Duration) string {
 			return word
 		}
 	}
-	return formatDuration(d)
-}
-
-// rateJSON and groupJSON are dibs.Rate and dibs.Group with durations in seconds.
-type rateJSON struct {
-	N     int     `json:"n"`
-	Per   seconds `json:"per"`
-	Burst int     `json:"burst"`
-}
-
-func rateJSONOf(r dibs.Rate) rateJSON { return rateJSON{r.N, seconds(r.Per), r.Burst} }
-
-type groupJSON struct {
-	Name      string    `json:"name"`
-	Limit     int       `json:"limit,omitempty"`
-	Rate      rateJSON  `json:"rate,omitzero"`
-	HeldUntil time.Time `json:"held_until,omitzero"`
-}
-
-func groupsJSONOf(groups []dibs.Group) []groupJSON {
-	all := make([]groupJSON, len(groups))
-	for i, g := range groups {
-		all[i] = groupJSON{g.Name, g.Limit, rateJSONOf(g.Rate), g.HeldUntil}
-	}
-	return all
+	return wire.FormatDuration(d)
 }
 
 // heldText says how much longer a rate holds jobs up, or nothing if it does not.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -243,7 +244,7 @@ func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {
 					case err != nil:
 						return scheduleError(verb, err)
 					case a.json:
-						a.tell(scheduleJSONOf(s))
+						a.tell(wire.ScheduleOf(s))
 					case pause:
 						a.say("paused %s", printable(name))
 					default:

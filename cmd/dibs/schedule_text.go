@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -91,7 +92,7 @@ func (f *scheduleFlags) apply(cmd *cobra.Command, s *dibs.Schedule) error {
 		return usagef(cmd, "--cron needs a spec, such as '0 9 * * mon-fri'")
 	}
 	if every := time.Duration(f.every); changed("every") && (every < dibs.MinEvery || every > dibs.MaxDelay) {
-		return usagef(cmd, "--every must be %s to %s, got %s", formatDuration(dibs.MinEvery), formatDuration(dibs.MaxDelay), formatDuration(every))
+		return usagef(cmd, "--every must be %s to %s, got %s", wire.FormatDuration(dibs.MinEvery), wire.FormatDuration(dibs.MaxDelay), wire.FormatDuration(every))
 	}
 	return nil
 }
@@ -124,26 +125,10 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-// scheduleJSON is dibs.Schedule with durations in seconds.
-type scheduleJSON struct {
-	dibs.Schedule
-	Jitter seconds `json:"jitter"`
-}
-
-func scheduleJSONOf(s dibs.Schedule) scheduleJSON {
-	if raw, ok := s.Payload.(json.RawMessage); ok && !json.Valid(raw) {
-		s.Payload = string(raw)
-	}
-	if len(s.Metadata) > 0 && !json.Valid(s.Metadata) {
-		s.Metadata = encode(string(s.Metadata))
-	}
-	return scheduleJSON{Schedule: s, Jitter: seconds(s.Jitter)}
-}
-
 func (a *app) listSchedules(list []dibs.Schedule) error {
 	if a.json {
 		for _, s := range list {
-			if err := a.writeJSON(scheduleJSONOf(s)); err != nil {
+			if err := a.writeJSON(wire.ScheduleOf(s)); err != nil {
 				return err
 			}
 		}
@@ -191,7 +176,7 @@ func inZone(s dibs.Schedule, t time.Time) time.Time {
 
 func (a *app) showSchedule(ctx context.Context, db dibs.Database, s dibs.Schedule) error {
 	if a.json {
-		return a.writeJSON(scheduleJSONOf(s))
+		return a.writeJSON(wire.ScheduleOf(s))
 	}
 	line := func(name, value string) {
 		if value != "" {
@@ -217,7 +202,7 @@ func (a *app) showSchedule(ctx context.Context, db dibs.Database, s dibs.Schedul
 		line("attempts", fmt.Sprint(s.MaxAttempts))
 	}
 	if s.Jitter > 0 {
-		line("jitter", formatDuration(s.Jitter))
+		line("jitter", wire.FormatDuration(s.Jitter))
 	}
 	missed := string(s.Missed)
 	if s.Missed == dibs.MissedAll {

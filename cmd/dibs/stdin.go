@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -108,7 +109,7 @@ func all(lines []string, is func(string) bool) bool {
 }
 
 func isJob(line string) bool {
-	job, err := parseJob([]byte(line), dibs.NewJob{})
+	job, err := wire.ReadJob([]byte(line), dibs.NewJob{})
 	return err == nil && job.Payload != nil
 }
 

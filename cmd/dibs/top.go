@@ -7,6 +7,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -35,7 +36,7 @@ r do nothing there.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			every := time.Duration(interval)
 			if every < 100*time.Millisecond || every > time.Hour {
-				return usagef(cmd, "--interval must be 100ms to 1h, got %s", formatDuration(every))
+				return usagef(cmd, "--interval must be 100ms to 1h, got %s", wire.FormatDuration(every))
 			}
 			return a.withTable(cmd.Context(), func(db jobTable) error {
 				if once || a.json || !a.outTTY {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/torture"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -72,7 +73,7 @@ func (o *tortureOptions) command(db open.URL) string {
 	case db != "":
 		text += " --db " + shellWord(db.String())
 	}
-	return fmt.Sprintf("%s --duration %s --workers %d --seed %d", text, formatDuration(o.duration), o.workers, o.seed)
+	return fmt.Sprintf("%s --duration %s --workers %d --seed %d", text, wire.FormatDuration(o.duration), o.workers, o.seed)
 }
 
 // shellWord quotes a word for a shell, for printing.

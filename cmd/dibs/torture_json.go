@@ -6,6 +6,7 @@ import (
 
 	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/torture"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // tortureJSON holds the results of a run. 'dibs help json' describes it.
@@ -13,19 +14,19 @@ type tortureJSON struct {
 	Kept        bool `json:"kept"`
 	Interrupted bool `json:"interrupted,omitempty"`
 
-	Database        string    `json:"database"`
-	DatabaseVersion string    `json:"database_version"`
-	OwnServer       bool      `json:"own_server"`
-	DibsVersion     string    `json:"dibs_version"`
-	Platform        string    `json:"platform"`
-	Cores           int       `json:"cores"`
-	Began           time.Time `json:"began"`
-	Duration        seconds   `json:"duration"`
-	Took            seconds   `json:"took"`
-	Workers         int       `json:"workers"`
-	Producers       int       `json:"producers"`
-	Seed            uint64    `json:"seed"`
-	Command         string    `json:"command"`
+	Database        string       `json:"database"`
+	DatabaseVersion string       `json:"database_version"`
+	OwnServer       bool         `json:"own_server"`
+	DibsVersion     string       `json:"dibs_version"`
+	Platform        string       `json:"platform"`
+	Cores           int          `json:"cores"`
+	Began           time.Time    `json:"began"`
+	Duration        wire.Seconds `json:"duration"`
+	Took            wire.Seconds `json:"took"`
+	Workers         int          `json:"workers"`
+	Producers       int          `json:"producers"`
+	Seed            uint64       `json:"seed"`
+	Command         string       `json:"command"`
 
 	Totals          torture.Totals   `json:"totals"`
 	Faults          map[string]int   `json:"faults"`
@@ -63,7 +64,7 @@ func tortureJSONOf(r *torture.Result, report string) tortureJSON {
 	j := tortureJSON{
 		Kept: r.Kept(), Interrupted: r.Interrupted,
 		Database: r.Database, DatabaseVersion: r.Version, OwnServer: r.OwnServer, DibsVersion: r.Dibs, Platform: r.Platform, Cores: r.Cores,
-		Began: r.Began.UTC().Truncate(time.Millisecond), Duration: seconds(r.Duration), Took: seconds(r.Took.Round(time.Millisecond)),
+		Began: r.Began.UTC().Truncate(time.Millisecond), Duration: wire.Seconds(r.Duration), Took: wire.Seconds(r.Took.Round(time.Millisecond)),
 		Workers: r.Workers, Producers: r.Producers, Seed: r.Seed, Command: r.Command,
 		Totals: r.Totals, Faults: map[string]int{}, Recoveries: tortureTimesOf(r.Totals.Unhindered), AllRecoveries: tortureTimesOf(r.Totals.Recoveries),
 		Linearizability: tortureOrders{r.Orders.Checked, r.Orders.Undecided, len(r.Orders.Broken), texts(r.Orders.Broken)},

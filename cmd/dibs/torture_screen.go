@@ -8,6 +8,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs/internal/torture"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // tortureScreen shows the progress of the torture: on a terminal one line that changes,
@@ -55,7 +56,7 @@ func (s *tortureScreen) parts(p torture.Progress) []string {
 		live += q.Waiting + q.Blocked + q.Running
 		ended += q.Completed + q.Dead + q.Cancelled
 	}
-	parts := []string{fmt.Sprintf("%4.0f s of %s", p.Elapsed.Seconds(), formatDuration(s.total)), p.Stage}
+	parts := []string{fmt.Sprintf("%4.0f s of %s", p.Elapsed.Seconds(), wire.FormatDuration(s.total)), p.Stage}
 	if p.Queues == nil {
 		parts = append(parts, "no answer from the database")
 	} else {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -101,7 +102,7 @@ func (a *app) waitFor(ctx context.Context, db jobTable, names []string, timeout 
 		return failed
 	case len(late) > 0:
 		ids = slices.DeleteFunc(ids, func(id int64) bool { return !late[id] })
-		return &codeError{exitTimeout, fmt.Errorf("%s had not ended after %s: %s", plural(len(ids), "job"), formatDuration(timeout), listed(ids, typed))}
+		return &codeError{exitTimeout, fmt.Errorf("%s had not ended after %s: %s", plural(len(ids), "job"), wire.FormatDuration(timeout), listed(ids, typed))}
 	case others > 0:
 		return &codeError{exitNotCompleted, fmt.Errorf("%s did not complete", plural(others, "job"))}
 	}

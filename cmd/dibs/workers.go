@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -29,7 +30,7 @@ func newWorkersCmd(a *app) *cobra.Command {
   SEEN       how long ago it last reported, as it does every 10 s
 
 Workers of the same name share what jobs are listed for that name. Workers on an adopted table
-are not listed.`, formatDuration(dibs.WorkerLostAfter), formatDuration(dibs.WorkerKeptFor)),
+are not listed.`, wire.FormatDuration(dibs.WorkerLostAfter), wire.FormatDuration(dibs.WorkerKeptFor)),
 		Example: `  dibs workers
   dibs workers --json | jq 'select(.state == "lost") | .name'`,
 		Args: cobra.NoArgs,

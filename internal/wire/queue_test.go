@@ -1,4 +1,4 @@
-package main
+package wire
 
 import (
 	"reflect"
@@ -12,11 +12,11 @@ import (
 func TestJSONHasEveryFieldOfTheLibrary(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ library, command any }{
-		{dibs.Queue{}, queueJSON{}},
-		{dibs.Backoff{}, backoffJSON{}},
-		{dibs.Rate{}, rateJSON{}},
-		{dibs.Group{}, groupJSON{}},
-		{dibs.QueueStats{}, statsJSON{}},
+		{dibs.Queue{}, Queue{}},
+		{dibs.Backoff{}, Backoff{}},
+		{dibs.Rate{}, Rate{}},
+		{dibs.Group{}, Group{}},
+		{dibs.QueueStats{}, Stats{}},
 	} {
 		want, got := reflect.TypeOf(c.library), reflect.TypeOf(c.command)
 		if want.NumField() != got.NumField() {
@@ -28,7 +28,7 @@ func TestJSONHasEveryFieldOfTheLibrary(t *testing.T) {
 			if w.Name != g.Name || w.Tag != g.Tag {
 				t.Errorf("field %d of %v is %s %s, of %v %s %s", i, got, g.Name, g.Tag, want, w.Name, w.Tag)
 			}
-			if w.Type == reflect.TypeFor[time.Duration]() && g.Type != reflect.TypeFor[seconds]() {
+			if w.Type == reflect.TypeFor[time.Duration]() && g.Type != reflect.TypeFor[Seconds]() {
 				t.Errorf("%v.%s is not in seconds", got, g.Name)
 			}
 		}
@@ -40,13 +40,13 @@ func TestJSONConversionsCopyEveryField(t *testing.T) {
 	t.Parallel()
 	var q dibs.Queue
 	fill(reflect.ValueOf(&q).Elem())
-	noneZero(t, reflect.ValueOf(queueJSONOf(q)))
+	noneZero(t, reflect.ValueOf(QueueOf(q)))
 	var s dibs.QueueStats
 	fill(reflect.ValueOf(&s).Elem())
-	noneZero(t, reflect.ValueOf(statsJSONOf(s)))
+	noneZero(t, reflect.ValueOf(StatsOf(s)))
 	var g dibs.Group
 	fill(reflect.ValueOf(&g).Elem())
-	noneZero(t, reflect.ValueOf(groupsJSONOf([]dibs.Group{g})[0]))
+	noneZero(t, reflect.ValueOf(GroupsOf([]dibs.Group{g})[0]))
 }
 
 func fill(v reflect.Value) {

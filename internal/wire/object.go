@@ -1,4 +1,4 @@
-package main
+package wire
 
 import (
 	"bytes"
@@ -7,15 +7,16 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
 )
 
-// readObject reads a line of JSON into an object's fields. Misspelled and repeated fields
+// ReadObject reads a line of JSON into an object's fields. Misspelled and repeated fields
 // are errors, so that none is ignored.
-func readObject(line []byte, to any) error {
+func ReadObject(line []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
@@ -47,8 +48,8 @@ func readObject(line []byte, to any) error {
 	return nil
 }
 
-// jsonReason explains in words why JSON could not be read.
-func jsonReason(err error) string {
+// Reason explains in words why JSON could not be read.
+func Reason(err error) string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	var when *time.ParseError
@@ -60,12 +61,16 @@ func jsonReason(err error) string {
 	case errors.As(err, &kind) && kind.Field == "":
 		return fmt.Sprintf("it must be %s, and is a %s", jsonKind(kind.Type), kind.Value)
 	case errors.As(err, &kind):
-		return fmt.Sprintf("%q must be %s, and is a %s", kind.Field, jsonKind(kind.Type), kind.Value)
+		return fmt.Sprintf("%q must be %s, and is a %s", embedding.ReplaceAllString(kind.Field, ""), jsonKind(kind.Type), kind.Value)
 	case errors.As(err, &when):
 		return fmt.Sprintf("a time must be written as \"2026-11-21T08:30:00Z\", got %.40q", strings.Trim(when.Value, `"`))
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
+
+// embedding is what the decoder puts before the fields of a struct that is a part of another: the
+// part's name in Go.
+var embedding = regexp.MustCompile(`\b[A-Z]\w*\.`)
 
 // jsonKind names the kind of JSON value for a Go type.
 func jsonKind(t reflect.Type) string {
