@@ -23,7 +23,7 @@ func (e *explaining) must(err error) {
 // verbs has the store run each of its statements, on few jobs.
 func (e *explaining) verbs() {
 	e.Helper()
-	e.store.queues.init() // settings and lanes are read anew
+	e.store.queues.init()                             // settings and lanes are read anew
 	e.store.sweeper = sweeper{repairedAt: time.Now()} // the store has no pool to repair with
 	e.enqueue(e.store.db)
 	e.change()

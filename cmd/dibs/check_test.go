@@ -29,7 +29,7 @@ func TestCheckRepairsWhatSQLByHandHasLeft(t *testing.T) {
 		c.has(c.stats("q"), object{"waiting": 1})
 		c.bySQL("update %sjob set payload = 'a'")
 		r := c.run("", "check", "--repair", "--json")
-		want := `{"mended":[],"findings":["job 3: its column payload is not valid JSON: invalid character 'a' looking for beginning of value: \\"a\\"; a worker ends it as dead"]}` + "\n"
+		want := `{"mended":[],"findings":["job 3: its column payload is not valid JSON: invalid character 'a' looking for beginning of value: \"a\"; a worker ends it as dead"]}` + "\n"
 		if r.code != exitFailure || r.out != want {
 			t.Errorf("with what is not repaired, dibs check --repair --json ends with %d and writes %q", r.code, r.out)
 		}
