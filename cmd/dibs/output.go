@@ -85,8 +85,8 @@ the direction of text, are written as \u escapes.
               cancel_requested, created_at, claimed_at, finished_at, errors (attempt, at, worker,
               error), result; of a schedule's job also schedule and tick; while it runs, perhaps
               progress: done, total, text, at; fault where SQL by hand has left no
-              JSON, which a string shows in its place. 'show' adds why. What a job does not have is left
-              out. The payload has the bytes that were enqueued, without the spaces between its
+              JSON, which a string shows in its place. 'show' adds why. What a job does not have is
+              left out. The payload has the bytes that were enqueued, without the spaces between its
               parts; 'dibs show ID --payload' writes it as it is. With --table, "key" is the id of
               the row where that is no whole number from 1 on: use it, and not the id, which many
               programs round; without a limit, max_attempts is 0.
