@@ -67,6 +67,7 @@ var driver = map[string][]string{
 	"dibstest":         nil,
 	"otel":             {"go.opentelemetry.io/otel"},
 	"internal/history": nil, // storetest is built on it, and its users get what it imports
+	"server":           {"go.yaml.in/yaml/v4"},
 	"sqlite":           {"modernc.org/sqlite"},
 	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
 }
@@ -93,6 +94,8 @@ var below = map[string][]string{
 	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/ticks", "internal/waits", "footprint", "internal/qualify", "internal/session"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history"},
+	"internal/wire":    {""},
+	"server":           {"", "internal/checks", "internal/wire"},
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {
@@ -248,7 +251,7 @@ func TestTidyTheAPIUsesOurWords(t *testing.T) {
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		switch path.Dir(name) {
-		case ".", "adopt", "adopt/advice", "adopt/mapping", "sqlite", "postgres", "storetest", "dibstest":
+		case ".", "adopt", "adopt/advice", "adopt/mapping", "sqlite", "postgres", "server", "storetest", "dibstest":
 		default:
 			continue
 		}

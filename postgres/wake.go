@@ -88,6 +88,9 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		delete(b.listeners[queue], ear)
+		if len(b.listeners[queue]) == 0 { // programs may wait for any number of queues, one after the other
+			delete(b.listeners, queue)
+		}
 	}
 }
 

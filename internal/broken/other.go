@@ -129,6 +129,17 @@ var otherVariants = []Variant{
 		Untortured: "a key is hardly ever given up just when settings change",
 	},
 	{
+		Name:  "view-not-displacing",
+		Fault: "A job inserted into SQLite's view dibs_new_job does not displace a waiting one that comes after it in its group.",
+		Harm:  "Jobs of a group run in another order than by priority, run_at and id.",
+		Patches: []Patch{
+			{"sqlite", "TestNewJobStore/groups/the first by priority runs first", []Edit{
+				{"migrations/0002_new_job.sql", "where new.held >= new.places and id = (", "where false and id = ("},
+			}},
+		},
+		Untortured: "torture enqueues through the Go API only",
+	},
+	{
 		Name:  "period-begun-meanwhile",
 		Fault: "An enqueue that has waited for another one with the same key and period does not look at what that one has left.",
 		Harm:  "Two callers at the same time enqueue two jobs in one period.",
