@@ -33,14 +33,13 @@ func bodyOf(r *http.Request, media string) ([]byte, error) {
 	if err := mediaType(r, media); err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	if r.ContentLength > 0 && r.ContentLength < 1<<20 {
-		b.Grow(int(r.ContentLength) + bytes.MinRead)
+	if r.ContentLength < 0 || r.ContentLength > smallBody { // it grows in pieces, and costs half of what a bytes.Buffer would
+		text, err := io.ReadAll(r.Body)
+		return text, unread(err)
 	}
-	if _, err := b.ReadFrom(r.Body); err != nil {
-		return nil, unread(err)
-	}
-	return b.Bytes(), nil
+	b := bytes.NewBuffer(make([]byte, 0, int(r.ContentLength)+bytes.MinRead))
+	_, err := b.ReadFrom(r.Body)
+	return b.Bytes(), unread(err)
 }
 
 func mediaType(r *http.Request, want string) error {
@@ -51,9 +50,9 @@ func mediaType(r *http.Request, want string) error {
 	return nil
 }
 
-// unread is why a body could not be read to its end.
+// unread is why a body could not be read to its end, or nil.
 func unread(err error) error {
-	if errors.As(err, new(*http.MaxBytesError)) {
+	if err == nil || errors.As(err, new(*http.MaxBytesError)) || errors.As(err, new(*problemError)) {
 		return err
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {

@@ -66,6 +66,13 @@ func (s *Server) claimFor(r *http.Request, request dibs.ClaimRequest, wait time.
 		return nil, err
 	}
 	defer s.work.Done()
+	if wait > 0 {
+		done, err := s.wait(r)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
 	return s.hub.claim(r.Context(), request, wait)
 }
 
@@ -76,7 +83,7 @@ func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.R
 	err := r.Context().Err()
 	if err == nil {
 		wire.Legible(jobs...)
-		text := encoded(claimAnswer{list(jobs)})
+		text := pack(w, encoded(claimAnswer{list(jobs)}))
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 		if _, err = w.Write(text); err == nil {

@@ -138,6 +138,7 @@ func transcript(t *testing.T, url, steps string) string {
 
 var (
 	anyToken = regexp.MustCompile(`"[0-9a-f]{32}"`)
+	anyName  = regexp.MustCompile(`request:[A-Z2-7]{26}`)
 	anyTime  = regexp.MustCompile(`"20\d\d-\d\d-\d\dT[^"]*"`)
 	anyPlace = regexp.MustCompile(`"next": "[^"]*"`)
 )
@@ -150,7 +151,7 @@ func settled(raw []byte) string {
 		b.Write(raw)
 	}
 	text := anyTime.ReplaceAllString(anyToken.ReplaceAllString(b.String(), `"TOKEN"`), `"TIME"`)
-	return anyPlace.ReplaceAllString(text, `"next": "PLACE"`)
+	return anyPlace.ReplaceAllString(anyName.ReplaceAllString(text, "request:ID"), `"next": "PLACE"`)
 }
 
 func call(t testing.TB, method, url, body string) (int, http.Header, []byte) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -31,8 +32,11 @@ func (s *Server) jobOf(r *http.Request) (*dibs.RawJob, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.mayUse(r, job.Queue) != nil {
+		return nil, fmt.Errorf("job %d: %w", id, dibs.ErrNotFound) // as the store says it: the caller does not learn that there is one
+	}
 	shown(job)
-	return job, s.mayUse(r, job.Queue)
+	return job, nil
 }
 
 // getJob shows one job.
@@ -76,6 +80,11 @@ func (s *Server) waitForJob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !job.State.Final() && timeout > 0 {
+		done, err := s.wait(r)
+		if err != nil {
+			return err
+		}
+		defer done()
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		defer context.AfterFunc(s.closing, cancel)()
@@ -117,16 +126,14 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if _, given := q["limit"]; given && f.Limit == 0 {
 		return &dibs.InvalidError{Field: "limit", Reason: "must be 1 to 1000, got 0"}
 	}
-	if f.Queue != "" {
-		if err := s.mayUse(r, f.Queue); err != nil {
-			return err
-		}
+	if err := s.mayUse(r, f.Queue); err != nil { // not filtered: Page.Next would name jobs of other queues
+		return err
 	}
 	page, err := s.page(r.Context(), f)
 	if err != nil {
 		return err
 	}
-	page.Jobs = visible(s, r, page.Jobs, func(j *dibs.RawJob) string { return j.Queue })
+	page.Jobs = list(page.Jobs)
 	shown(page.Jobs...)
 	return reply(w, http.StatusOK, page)
 }
@@ -183,24 +190,24 @@ func visible[T any](s *Server, r *http.Request, all []T, queue func(T) string) [
 	return list
 }
 
-// mayChange looks up the queues of jobs for a caller who may not use all.
-func (s *Server) mayChange(r *http.Request, ids []int64) error {
+// own leaves out jobs of queues that the caller may not use: they are passed over, as unknown ones are. Only for
+// a caller who may not use all queues it looks them up.
+func (s *Server) own(r *http.Request, ids []int64) ([]int64, error) {
 	if !s.limited(r) {
-		return nil
+		return ids, nil
 	}
+	var own []int64
 	for _, id := range ids {
 		job, err := s.db.Get(r.Context(), id)
-		if errors.Is(err, dibs.ErrNotFound) {
-			continue // it is passed over
-		}
-		if err == nil {
-			err = s.mayUse(r, job.Queue)
-		}
-		if err != nil {
-			return err
+		switch {
+		case errors.Is(err, dibs.ErrNotFound):
+		case err != nil:
+			return nil, err
+		case s.mayUse(r, job.Queue) == nil:
+			own = append(own, id)
 		}
 	}
-	return nil
+	return own, nil
 }
 
 type idsRequest struct {
@@ -212,7 +219,7 @@ type idsAnswer struct {
 	IDs []int64 `json:"ids"`
 }
 
-// readIDs reads a request with ids of jobs that the caller may change.
+// readIDs reads a request with ids of jobs, and returns those that the caller may change.
 func (s *Server) readIDs(r *http.Request, body any, list *[]jobID) ([]int64, error) {
 	if err := readBody(r, body); err != nil {
 		return nil, err
@@ -221,7 +228,10 @@ func (s *Server) readIDs(r *http.Request, body any, list *[]jobID) ([]int64, err
 		return nil, missing("ids")
 	}
 	ids := idsOf(*list)
-	return ids, s.mayChange(r, ids)
+	if err := checks.IDs(ids); err != nil {
+		return nil, err
+	}
+	return s.own(r, ids)
 }
 
 type cancelAnswer struct {

@@ -22,6 +22,8 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"` // what it was this time
 	Field  string `json:"field,omitempty"`  // the part of the input that is wrong, such as "jobs[3].priority"
 	Reason string `json:"reason,omitempty"` // the rule that Field breaks
+	// Instance names the request, as its header X-Request-Id and the server's log do.
+	Instance string `json:"instance,omitempty"`
 }
 
 // problemTypes is the page that describes each kind of problem under its own heading.
@@ -39,6 +41,7 @@ var (
 	malformed     = kind{"malformed", http.StatusBadRequest, "The request cannot be read"}
 	unauthorized  = kind{"unauthorized", http.StatusUnauthorized, "No valid token"}
 	forbidden     = kind{"forbidden", http.StatusForbidden, "Not allowed"}
+	misdirected   = kind{"foreign-host", http.StatusMisdirectedRequest, "Not a name of this server"}
 	unknownRoute  = kind{"unknown-route", http.StatusNotFound, "No such path"}
 	notFound      = kind{"not-found", http.StatusNotFound, "No such job, queue or schedule"}
 	wrongMethod   = kind{"wrong-method", http.StatusMethodNotAllowed, "No such method"}
@@ -46,7 +49,7 @@ var (
 	tooLarge      = kind{"too-large", http.StatusRequestEntityTooLarge, "The request is too large"}
 	wrongMedia    = kind{"wrong-media-type", http.StatusUnsupportedMediaType, "The body is not of this media type"}
 	invalid       = kind{"invalid", http.StatusUnprocessableEntity, "Invalid input"}
-	tooMany       = kind{"too-many-clients", http.StatusTooManyRequests, "Too many clients"}
+	tooMany       = kind{"too-many-clients", http.StatusServiceUnavailable, "Too many clients"}
 	internal      = kind{"internal", http.StatusInternalServerError, "The server has failed"}
 	denied        = kind{"denied", http.StatusInternalServerError, "The database denies the server a right"}
 	wrongSchema   = kind{"schema", http.StatusServiceUnavailable, "The database has no dibs schema of this version"}
@@ -112,8 +115,11 @@ func (k kind) problem(detail string) Problem {
 // fail answers with the problem that an error is.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, header := problemOf(err)
-	if p.Status >= http.StatusInternalServerError && !errors.Is(r.Context().Err(), context.Canceled) { // else the client is gone
-		s.log(r.Pattern, err)
+	p.Instance = instanceOf(r)
+	if e := entryOf(r); e != nil {
+		if own := (*problemError)(nil); p.Status >= http.StatusInternalServerError && !errors.As(err, &own) {
+			e.err = err
+		}
 	}
 	if p.Status == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", retryAfter)
@@ -141,7 +147,7 @@ func reply(w http.ResponseWriter, status int, body any) error {
 
 // write ignores that a client cannot be written to: it is gone.
 func write(w http.ResponseWriter, media string, status int, body any) error {
-	text := encoded(body)
+	text := pack(w, encoded(body))
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)

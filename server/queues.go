@@ -237,7 +237,7 @@ type workersAnswer struct {
 }
 
 // workers shows the register of workers: to a caller who may not use all queues, those that
-// serve one of the caller's.
+// serve one of the caller's, without their other queues.
 func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
 	all, err := s.db.Workers(r.Context())
 	if err != nil {
@@ -245,7 +245,8 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
 	}
 	a := workersAnswer{[]dibs.WorkerInfo{}}
 	for _, one := range all {
-		if !s.limited(r) || slices.ContainsFunc(one.Queues, func(q string) bool { return s.mayUse(r, q) == nil }) {
+		one.Queues = visible(s, r, one.Queues, func(queue string) string { return queue })
+		if !s.limited(r) || len(one.Queues) > 0 {
 			a.Workers = append(a.Workers, one)
 		}
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,8 +37,8 @@ func (s *Server) scheduleOf(r *http.Request) (dibs.Schedule, error) {
 		return dibs.Schedule{}, err
 	}
 	for _, one := range all {
-		if one.Name == name {
-			return one, s.mayUse(r, one.Queue)
+		if one.Name == name && s.mayUse(r, one.Queue) == nil {
+			return one, nil
 		}
 	}
 	return dibs.Schedule{}, fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
@@ -50,6 +51,20 @@ func (s *Server) ownSchedule(r *http.Request) error {
 		return nil
 	}
 	_, err := s.scheduleOf(r)
+	return err
+}
+
+// freeName refuses to set a schedule of the path's name where there is one of a queue that the caller may not use.
+func (s *Server) freeName(r *http.Request) error {
+	if !s.limited(r) {
+		return nil
+	}
+	all, err := s.db.Schedules(r.Context())
+	for _, one := range all {
+		if one.Name == r.PathValue("schedule") && s.mayUse(r, one.Queue) != nil {
+			return &problemError{kind: forbidden, detail: "this name is taken by a schedule of a queue that the token may not use"}
+		}
+	}
 	return err
 }
 
@@ -105,7 +120,7 @@ func (s *Server) setSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayUse(r, one.Queue); err != nil {
 		return err
 	}
-	if err := s.ownSchedule(r); err != nil && !errors.Is(err, dibs.ErrUnknownSchedule) {
+	if err := s.freeName(r); err != nil {
 		return err
 	}
 	if one, err = s.db.SetSchedule(r.Context(), one); err != nil {
@@ -123,19 +138,17 @@ func (s *Server) changeSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.ownSchedule(r); err != nil {
 		return err
 	}
-	wanted, err := readSchedule(body, dibs.Schedule{Name: r.PathValue("schedule")})
-	if err == nil && wanted.Queue != "" {
-		err = s.mayUse(r, wanted.Queue)
-	}
-	if err != nil {
+	if _, err := readSchedule(body, dibs.Schedule{Name: r.PathValue("schedule")}); err != nil {
 		return err
 	}
+	var refused error
 	one, err := s.db.ChangeSchedule(r.Context(), r.PathValue("schedule"), func(old *dibs.Schedule) {
-		if changed, err := readSchedule(body, *old); err == nil { // it could be read above
+		changed, err := readSchedule(body, *old)
+		if refused = errors.Join(err, s.mayUse(r, cmp.Or(changed.Queue, dibs.DefaultQueue))); refused == nil {
 			*old = changed
 		}
 	})
-	if err != nil {
+	if err = cmp.Or(refused, err); err != nil {
 		return err
 	}
 	return reply(w, http.StatusOK, wire.ScheduleOf(one))

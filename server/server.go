@@ -26,6 +26,18 @@ import (
 type Options struct {
 	// Log gets what goes wrong inside of the server, without payloads and tokens; nil: nothing.
 	Log *slog.Logger
+	// Tokens says who may do what; nil: anybody may do everything, or who may has been decided
+	// before, by middleware around the server.
+	Tokens *Tokens
+	// Hosts are the names by which clients call the server. A request to another host is refused, as a web page
+	// may have made it under a name of its own (DNS rebinding). Addresses in digits and localhost need
+	// not be listed. Empty: any host.
+	Hosts []string
+	// NoProxy refuses requests that a proxy has passed on: they come from elsewhere, and a server without Tokens
+	// that listens on the loopback address may count on their not doing so.
+	NoProxy bool
+	// Limits bound what clients take of memory and time.
+	Limits Limits
 }
 
 // Server is an [http.Handler]. Make one with [New].
@@ -42,6 +54,8 @@ type Server struct {
 
 	hub   *hub
 	ready readiness
+
+	requests, waiting, bodies gauge // what is in use of Limits
 }
 
 // New makes a server of a database, which must be open until the server is closed. It can be
@@ -50,6 +64,7 @@ func New(db dibs.Database, o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Limits = o.Limits.withDefaults()
 	s := &Server{Options: o, db: db, mux: http.NewServeMux()}
 	s.closing, s.close = context.WithCancel(context.Background())
 	s.hub = &hub{db: db, log: o.Log, closing: s.closing, run: s.work.Go, lines: map[string]*line{}}
@@ -84,7 +99,10 @@ func (s *Server) begin() error {
 }
 
 // ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.guard(w, r, s.route) }
+
+// route finds the request's route.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	if _, pattern := s.mux.Handler(r); pattern == "" || !isClean(r) {
 		s.fail(w, r, s.unrouted(r))
 		return
@@ -95,7 +113,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve is what happens around a route's handler.
 func (s *Server) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := rt.handle(w, r); err != nil {
+		r, leave, err := s.enter(rt, w, r)
+		if err == nil {
+			defer leave()
+			err = rt.handle(w, r)
+		}
+		if err != nil {
 			s.fail(w, r, err)
 		}
 	})

@@ -78,7 +78,7 @@ func (s *Server) enqueueStream(w http.ResponseWriter, r *http.Request) error {
 	read := make(chan struct{})
 	defer func() {
 		end()
-		_ = control.SetReadDeadline(time.Now()) // a read under way would go on
+		stopBody(r)
 		<-read
 	}()
 	defer context.AfterFunc(s.closing, func() { _ = control.SetWriteDeadline(time.Now().Add(streamEnd)) })()
@@ -92,6 +92,7 @@ func (s *Server) enqueueStream(w http.ResponseWriter, r *http.Request) error {
 	out := json.NewEncoder(w)
 	for {
 		answers, more := st.next()
+		releaseBody(r)
 		for _, a := range answers {
 			if err := out.Encode(a); err != nil {
 				return nil // the client is gone

@@ -67,6 +67,7 @@ func (s *Server) extend(w http.ResponseWriter, r *http.Request) error {
 		return reply(w, http.StatusOK, extendedBatch{Leases: answers})
 	}
 	p := leaseLost.problem(fmt.Sprintf("%d of %d leases were not extended", len(done.Lost), len(leases)))
+	p.Instance = instanceOf(r)
 	return replyProblem(w, p.Status, struct {
 		Problem
 		extendedBatch
@@ -136,6 +137,7 @@ func (s *Server) finish(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Retry-After", retryAfter)
 	}
 	p.Detail = fmt.Sprintf("%d of %d outcomes were not written", len(refused.Lost)+len(refused.Unwritten), len(outcomes))
+	p.Instance = instanceOf(r)
 	return replyProblem(w, p.Status, struct {
 		Problem
 		finishedBatch
