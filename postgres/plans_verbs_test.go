@@ -248,6 +248,9 @@ func (e *explaining) inTx(c conn) {
 func (e *explaining) operate() {
 	e.Helper()
 	ctx, s := e.Context(), e.store
+	_, err := e.conn.Exec(ctx, "insert into dibs.wake_list (queue, groups) values ('new'||$1::text, '{}')", e.round)
+	e.must(err)
+	e.must(s.addNewQueues(ctx))
 	added, err := s.Enqueue(ctx, jobsOf("q", "", 3))
 	e.must(err)
 	priority, two := 7, []int64{added[0].ID, added[1].ID}
