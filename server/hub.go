@@ -30,8 +30,8 @@ const (
 )
 
 // hub makes the claims of all clients. Those of one queue are served first come, first
-// served. A client that has found nothing costs the database nothing while it waits: the hub
-// claims for it again when there may be jobs.
+// served. A client costs the database nothing while it waits, nor when it comes to others that
+// wait already: the hub claims for it when there may be jobs.
 type hub struct {
 	db      dibs.Store
 	log     *slog.Logger
@@ -56,16 +56,19 @@ type line struct {
 	// nothing has the kinds of which claims have found no more jobs since the last wakeup, which
 	// began the round; the key "" stands for all kinds. parallel is how many claims may be under
 	// way for clients that have waited: it doubles with each one that gets all that it asked for.
+	// failed is true when the last claim has failed, so that nothing is known.
 	nothing  map[string]bool
 	round    int
 	parallel int
+	failed   bool
 }
 
 // waiter is one client that wants jobs.
 type waiter struct {
 	request dibs.ClaimRequest
 	kinds   string // the request's, as a key of line.nothing
-	fresh   bool   // no claim has been made for it yet: it gets one, whatever is known
+	fresh   bool   // it has just come: it gets a claim whatever is known
+	patient bool   // it waits for so long that the hub looks for jobs meanwhile
 	busy    bool   // a claim is under way for it
 	expired bool   // its wait is over: no claim is made for it but its first
 	gone    bool   // nobody takes the answer
@@ -82,7 +85,7 @@ type claimed struct {
 // claim waits for jobs: until there are some, the wait is over, the client is gone or the server
 // closes. If the client is gone it gives back what it has claimed.
 func (h *hub) claim(ctx context.Context, r dibs.ClaimRequest, wait time.Duration) ([]*dibs.RawJob, error) {
-	w := &waiter{request: r, kinds: kindsKey(r.Kinds), fresh: true, answer: make(chan claimed, 1)}
+	w := &waiter{request: r, kinds: kindsKey(r.Kinds), fresh: true, patient: wait >= 2*lookEvery, answer: make(chan claimed, 1)}
 	l := h.join(w, wait > 0)
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -123,7 +126,9 @@ func (h *hub) join(w *waiter, waits bool) *line {
 	l.waiting = append(l.waiting, w)
 	if waits && l.stop == nil {
 		l.listen()
+		l.news()
 	}
+	l.calm(w)
 	if !h.looking {
 		h.looking = true
 		h.run(h.look)
@@ -207,9 +212,27 @@ func (l *line) listen() {
 func (l *line) wake() {
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()
+	l.news()
+	l.serve()
+}
+
+// news begins a round: there may be jobs of all kinds.
+func (l *line) news() {
 	l.round++
 	clear(l.nothing)
-	l.serve()
+}
+
+// calm spares clients their first claim that wait long enough, while it is known that there is
+// nothing for them.
+func (l *line) calm(clients ...*waiter) {
+	if l.failed || len(l.nothing) == 0 {
+		return
+	}
+	for _, w := range clients {
+		if w.fresh && w.patient && !w.busy && (l.nothing[""] || l.nothing[w.kinds]) {
+			w.fresh = false
+		}
+	}
 }
 
 // serve begins claims for the first clients for which there may be jobs.
@@ -271,7 +294,7 @@ func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
 	first := w.fresh
 	w.busy, w.fresh = false, false
 	l.claims--
-	l.parallel = 1
+	l.parallel, l.failed = 1, a.err != nil
 	switch {
 	case a.full:
 		l.parallel = min(2*(l.claims+1), maxClaims)
@@ -290,6 +313,7 @@ func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
 	case len(a.jobs) > 0, first && a.err != nil, w.expired:
 		l.settle(w, a)
 	}
+	l.calm(l.waiting...)
 	l.serve()
 	return gone
 }

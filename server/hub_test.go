@@ -121,10 +121,10 @@ func TestAThousandWaitingClientsCostNoStatementEach(t *testing.T) {
 		for i := range clients {
 			answers = append(answers, claimAs(t, s, fmt.Sprintf(`{"worker":"w%d","wait":60}`, i)))
 		}
-		until(t, "each has claimed once", func() bool { return w.claims.Load() >= clients })
+		until(t, "all wait", func() bool { return s.Waiting() == clients && s.Busy() == 0 })
 		looks := w.looks.Load()
 		until(t, "the server has looked three times", func() bool { return w.looks.Load() >= looks+3 })
-		if n := w.claims.Load(); n > clients+10 {
+		if n := w.claims.Load(); n > 20 {
 			t.Errorf("%d claims for %d clients of which all wait", n, clients)
 		}
 		jobs := make([]dibs.NewJob, clients)
@@ -156,7 +156,7 @@ func TestClientsAreServedInTheOrderInWhichTheyCame(t *testing.T) {
 				kinds = `"kinds":["other"],`
 			}
 			answers = append(answers, claimAs(t, s, fmt.Sprintf(`{"worker":"w%d",%s"wait":60}`, i, kinds)))
-			until(t, "it waits", func() bool { return w.claims.Load() > int64(i) && s.Waiting() == i+1 && s.Busy() == 0 })
+			until(t, "it waits", func() bool { return w.claims.Load() > 0 && s.Waiting() == i+1 && s.Busy() == 0 })
 		}
 		for i := 1; i < 5; i++ {
 			id := enqueue(t, db, dibs.NewJob{Kind: "k"})[0]
@@ -317,7 +317,7 @@ func TestWaitsOutlastADatabaseThatIsAway(t *testing.T) {
 		until(t, "it waits", func() bool { return w.claims.Load() >= 1 && s.Waiting() == 1 && s.Busy() == 0 })
 		claims := w.claims.Load()
 		away.Store(true)
-		if r := await(t, claimAs(t, s, `{"worker":"w2","wait":60}`), "an error"); r.Code != http.StatusServiceUnavailable || r.Header().Get("Retry-After") == "" {
+		if r := await(t, claimAs(t, s, `{"worker":"w2","wait":1}`), "an error"); r.Code != http.StatusServiceUnavailable || r.Header().Get("Retry-After") == "" {
 			t.Errorf("got %d %s", r.Code, r.Body)
 		}
 		enqueue(t, db, dibs.NewJob{Kind: "k"})
