@@ -47,6 +47,13 @@ func TestTheHowToPagesWork(t *testing.T) {
 					continue
 				}
 				command(t, dir, "sh", "-euc", "export PATH="+bin+":$PATH DIBS_DB=sqlite:jobs.db; "+text)
+			case "sql", "python": // of SQLite
+				program := map[string]string{"sql": "sqlite3 -bail jobs.db", "python": "python3 -"}[language]
+				if _, err := exec.LookPath(strings.Fields(program)[0]); err != nil {
+					t.Logf("%s: %v", page, err)
+					continue
+				}
+				command(t, dir, "sh", "-euc", program+" <<'END'\n"+text+"\nEND")
 			case "yaml": // TestRiversTableIsAdopted works with it
 				if !strings.Contains(read(t, "bench/adopt_test.go"), "`\n"+text+"`") {
 					t.Errorf("%s: bench/adopt_test.go has another mapping", page)
