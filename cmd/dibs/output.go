@@ -129,6 +129,7 @@ the direction of text, are written as \u escapes.
               (name, unit, median, min, max, and all of the rounds), series (jobs/s in
               equal parts of the time, for each round) if there is such a thing;
               interrupted. 'bench --list': id, name, postgres_only, takes
+  a server    as 'serve' writes it: url, address. 'serve token': name, token, line
   findings    as 'adopt check' writes them: queue (the mapping's), severity (error, warning or
               note), field, text, advice. 'adopt init': mapping (the YAML), reasons: field, text,
               unsure. 'adopt sql': sql
