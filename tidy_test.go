@@ -170,7 +170,7 @@ var (
 		lock_holders retention retry rights schedules_busy schedules_ticked set_windows take_windows turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
 		blocked check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally drop_windows due_claims
-		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder live log_claim mend_claims mend_groups mend_leases mended_to next_held next_tick queue rate
+		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder live log_claim mend_claims mend_groups mend_leases mend_queues mended_to next_held next_tick queue rate
 		remove remove_finished reopen running schedule_ticked set_window spend unhold unset_group unset_group_rate use_group_rates window worker_claims`)
 )
 

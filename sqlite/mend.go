@@ -27,13 +27,22 @@ func (s *session) mendNext(now int64) error {
 		return nil
 	}
 	m.lookedAt = time.Now()
+	queues, err := s.names("mend_queues", m.after, mendBatch)
+	if err != nil {
+		return err
+	}
+	for _, name := range queues {
+		if _, err := s.ensureQueue(name); err != nil {
+			return err
+		}
+	}
 	if _, err := s.exec("mend_leases", m.after, mendBatch, now); err != nil {
 		return err
 	}
 	if err := s.each("mend_claims", func(*sql.Rows) error { return nil }, m.after, mendBatch, now); err != nil {
 		return err
 	}
-	err := s.each("mend_groups", func(rows *sql.Rows) error {
+	err = s.each("mend_groups", func(rows *sql.Rows) error {
 		var g group
 		err := rows.Scan(&g.queue, &g.key)
 		s.touch(g.queue, g.key)

@@ -176,7 +176,7 @@ func (s *session) expireClaim(c claimRow, now int64) (int, error) {
 			}
 			continue
 		}
-		q, err := s.queue(j.queue)
+		q, err := s.ensureQueue(j.queue) // somebody may have deleted it
 		if err != nil {
 			return expired, err
 		}

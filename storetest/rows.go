@@ -30,6 +30,7 @@ var rowCases = []oneCase{
 	{"a job that runs without a claim ends with its lease", rowsWithoutClaim},
 	{"a worker whose claim was deleted by hand finishes its jobs", rowsClaimDeleted},
 	{"a group goes on by itself whose first job was deleted by hand", rowsOfGroups},
+	{"a queue whose settings were deleted by hand has the default ones", rowsOfQueues},
 	{"a job with the id of an ended one keeps no other from its end", rowsWithUsedID},
 	{"a schedule or worker that cannot be read hides no other", rowsBesides},
 }

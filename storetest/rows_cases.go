@@ -172,6 +172,19 @@ func rowsOfGroups(t *test) {
 	t.repair(t.db)
 }
 
+func rowsOfQueues(t *test) {
+	t.enqueue(copies(2, dibs.NewJob{Queue: "q", Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{Queue: "q", N: 2})
+	want := t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"}, dibs.NewJob{Queue: "q", Kind: "k", Group: "g"})
+	t.runSQL("delete from %squeue where name = 'q'")
+	t.readAll()
+	t.finish(jobs[0].Lease().Complete(nil))
+	t.upkeep()
+	t.finish(jobs[1].Lease().Retry("e"))
+	equal(t, "claimed", ids(t.claimSoon(dibs.ClaimRequest{Queue: "q", N: 2}, 2)), want)
+	t.repair(t.db) // on PostgreSQL, a finish counts nothing in a queue that is not there
+}
+
 func rowsWithUsedID(t *test) {
 	done := t.enqueue(dibs.NewJob{Queue: "q", Kind: "k"})[0]
 	t.finish(t.claimOne(dibs.ClaimRequest{Queue: "q"}).Lease().Complete(nil))
