@@ -34,7 +34,12 @@ type workFlags struct {
 	snooze      durationFlag
 	listen      string
 
+	processes   int
+	maxJobs     int
+
 	resume, untilEmpty, text, noResult, verbose bool
+
+	lines, shared bool
 }
 
 const workHelp = `Run PROGRAM once for each job of a queue, up to --concurrency at a time, until SIGINT or
@@ -204,6 +209,10 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.untilEmpty, "until-empty", false, "exit when no such job is waiting, blocked or running")
 	fs.BoolVar(&f.text, "text", false, "give payloads that are JSON strings to the program as plain text")
 	fs.BoolVar(&f.noResult, "no-result", false, "do not keep what programs write to stdout")
+	fs.BoolVar(&f.lines, "lines", false, "start programs that stay, and give them jobs as lines of JSON")
+	fs.BoolVar(&f.shared, "shared", false, "with --lines: a program gets several jobs at once")
+	fs.IntVar(&f.processes, "processes", 1, "with --shared: programs that share the --concurrency jobs")
+	fs.IntVar(&f.maxJobs, "max-jobs", 0, "with --lines: replace a program after so many jobs; default: never")
 	fs.StringVar(&f.listen, "listen", "", "serve /healthz and /readyz over HTTP at this `ADDRESS`")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every job, not only failed attempts")
 }
@@ -240,6 +249,18 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 		return usagef(cmd, "cannot run %q: %w", f.argv[0], err)
 	}
 	f.argv[0] = path
+	switch {
+	case f.lines && f.text:
+		return usagef(cmd, "--text goes with a program for each job: with --lines, payloads are JSON")
+	case !f.lines && (f.shared || cmd.Flags().Changed("max-jobs")):
+		return usagef(cmd, "--shared and --max-jobs go with --lines only")
+	case !f.shared && cmd.Flags().Changed("processes"):
+		return usagef(cmd, "--processes goes with --shared only: without it there are --concurrency processes")
+	case f.processes < 1:
+		return &dibs.InvalidError{Field: "processes", Reason: fmt.Sprintf("must be at least 1, got %d", f.processes)}
+	case f.maxJobs < 0:
+		return &dibs.InvalidError{Field: "max-jobs", Reason: fmt.Sprintf("must not be negative, got %d", f.maxJobs)}
+	}
 	if f.grace < 0 || f.snooze < 0 || f.shutdown < 0 {
 		return usagef(cmd, "--grace, --snooze and --shutdown must not be negative")
 	}
@@ -249,6 +270,9 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServer) error {
 	now, stopNow := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopNow()
+	if f.lines { // what the programs write comes between the lines of the log
+		a.stderr = &lockedWriter{to: a.stderr}
+	}
 	p := newProgram(f, a.programEnv(), now.Done())
 	defer p.close()
 	p.log = a.logger(f.verbose)
@@ -270,8 +294,15 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	if f.shutdown == 0 { // the worker would take 0 for its default grace
 		w.ShutdownWait = -1
 	}
+	handle := p.handle
+	if f.lines {
+		pool := a.newLinePool(p, f, db)
+		defer pool.close()
+		defer context.AfterFunc(ctx, pool.drain)()
+		handle = pool.handle
+	}
 	for _, kind := range f.kindsOrAll() {
-		w.HandleRaw(kind, p.handle)
+		w.HandleRaw(kind, handle)
 	}
 	var forced atomic.Bool
 	secondSignal(now, func() {
