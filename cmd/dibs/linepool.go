@@ -299,17 +299,21 @@ func (p *lineProcess) unanswered(ctx context.Context, j *lineJob) error {
 	if ctx.Err() != nil { // the worker knows the reason
 		return errors.New(strings.TrimSpace("the process was stopped\n\n" + stderr))
 	}
+	why := broken
+	if why == "" {
+		why = "the process ended without an answer: " + p.whatHappened()
+	} else if stderr != "" {
+		why += "\n\n" + stderr
+	}
 	switch read := p.read > j.offset; {
 	case !read && p.read > 0: // it ended between two jobs, as it may
 		return errUnread
-	case broken != "":
-		return dibs.Retry(errors.New(strings.TrimSpace(broken + "\n\n" + stderr)))
-	case unheeding:
-		return dibs.Release()
 	case !read:
-		return fmt.Errorf("%w: the process ended before it read a job: %s", dibs.ErrNotStarted, p.whatHappened())
+		return fmt.Errorf("%w: no job was read: %s", dibs.ErrNotStarted, why)
+	case broken == "" && unheeding:
+		return dibs.Release()
 	}
-	return dibs.Retry(fmt.Errorf("the process ended without an answer: %s", p.whatHappened()))
+	return dibs.Retry(errors.New(why))
 }
 
 // result turns an answer into the error that the worker turns into an outcome.

@@ -57,7 +57,7 @@ func (w *linePool) startProcess() (*lineProcess, error) {
 		stopping: make(chan struct{}), ended: make(chan struct{}),
 	}
 	p.cmd.Env = w.env
-	p.out = &lineSplitter{take: p.readLine, closed: p.stdoutClosed, most: func(start []byte) int {
+	p.out = &lineSplitter{take: p.readLine, closed: func() { p.streamClosed("stdout") }, most: func(start []byte) int {
 		if isObject(start) {
 			return maxAnswer
 		}
@@ -142,9 +142,7 @@ func (p *lineProcess) flush() {
 		p.written += int64(n)
 		if err != nil { // it has closed its stdin, or has ended; watch tells
 			p.unsent = nil
-			if !p.closed {
-				go p.fail("the process has closed its stdin")
-			}
+			p.streamClosed("stdin")
 			return // flushes stays true: nothing more is written
 		}
 		if spare = text; cap(spare) > 4*maxLog {
@@ -205,11 +203,12 @@ func (p *lineProcess) readError(line []byte, cut bool) {
 	p.pool.show(p, line, cut)
 }
 
-// stdoutClosed has the process stopped if it goes on without a stdout: it cannot answer any more.
-func (p *lineProcess) stdoutClosed() {
+// streamClosed has the process stopped unless it has just ended: without a stdin and a stdout it
+// is of no use.
+func (p *lineProcess) streamClosed(name string) {
 	time.AfterFunc(leftoverWait, func() {
-		if !hasEnded(p.cmd.Process) {
-			p.fail("the process has closed its stdout")
+		if !hasEnded(p.cmd.Process) && !isClosed(p.stopping) {
+			p.fail("the process has closed its " + name)
 		}
 	})
 }

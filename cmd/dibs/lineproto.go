@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -133,8 +134,8 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		Progress json.RawMessage
 	}
 	switch broken := json.Unmarshal(line, &about); {
-	case broken != nil && err == nil, broken != nil && about.ID == nil:
-		return a, errors.New(wire.Reason(broken))
+	case broken != nil:
+		return a, errors.New(wire.Reason(cmp.Or(err, broken)))
 	case about.ID == nil && about.Ending == nil && about.Progress == nil:
 		return a, errLogLine
 	case about.ID == nil:

@@ -34,8 +34,8 @@ type workFlags struct {
 	snooze      durationFlag
 	listen      string
 
-	processes   int
-	maxJobs     int
+	processes int
+	maxJobs   int
 
 	resume, untilEmpty, text, noResult, verbose bool
 
