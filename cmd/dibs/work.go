@@ -86,6 +86,20 @@ started; their jobs run elsewhere when their leases have ended.
 With --until-empty, the exit code is 0 also if jobs are dead, or if nothing was ever put in
 the queue.
 
+With --lines, the programs stay: each gets its jobs one after the other, as lines of JSON on stdin,
+and answers with a line of JSON on stdout:
+
+  {"id":17,"queue":"emails","kind":"welcome","attempt":1,"max_attempts":25,"payload":{"to":"ann"}}
+  {"id":17,"ending":"completed","result":{"sent":true}}
+
+The ending is completed, retry, snooze, release, dead or cancelled, with "error" and "delay" where
+they fit; {"id":17,"progress":{"done":3,"total":10,"text":"…"}} may come before. Other lines,
+and those of stderr, are passed on to stderr. --concurrency processes are started, or with
+--shared one (or --processes), which gets --concurrency jobs at once and answers in any order. One
+that ends or is stopped is replaced; a job that it has read and not answered has failed. At the
+end their stdin is closed. docs/lines.md says the rest, examples/workers has workers in six
+languages.
+
 On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
 end before they are stopped and their jobs given back, uncounted, within 5 s. The exit code
 is 0. A second signal kills the programs at once; the exit code is then 130. The same signal
@@ -108,7 +122,8 @@ func newWorkCmd(a *app) *cobra.Command {
 		Example: `  dibs work emails --concurrency 8 -- ./send.sh
   find . -type f | dibs enqueue sums --lines
   dibs work sums --text --until-empty -- sh -c 'sha256sum "$(cat)"'
-  dibs work --queue mail:3 --queue reports:1:max=2 -- ./run.sh`,
+  dibs work --queue mail:3 --queue reports:1:max=2 -- ./run.sh
+  dibs work emails --lines --concurrency 8 -- python3 worker.py`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0 || dash == len(args):
