@@ -32,6 +32,7 @@ type lineProcess struct {
 	given     int                // how many jobs it was given
 	answered  bool               // it has answered one
 	closed    bool               // it is given no more jobs
+	gone      bool               // it has ended: nothing more is written
 	broken    string             // what it has done that the protocol does not allow
 	unheeding bool               // it is stopped because it did not stop one of its jobs
 	errs      tail               // of stderr
@@ -78,6 +79,9 @@ func (w *linePool) startProcess() (*lineProcess, error) {
 // watch waits for the end of the process.
 func (p *lineProcess) watch() {
 	p.waitErr = p.cmd.Wait()
+	p.mu.Lock()
+	p.closed, p.gone = true, true
+	p.mu.Unlock()
 	p.streams.drain(leftoverWait, p.stopping)
 	killGroup(p.cmd.Process.Pid)
 	if p.streams.stdin().SetWriteDeadline(time.Now()) != nil { // the system has no deadlines for pipes
@@ -88,7 +92,6 @@ func (p *lineProcess) watch() {
 	p.streams.end()
 	p.out.flush()
 	p.err.flush()
-	p.close()
 	close(p.ended)
 }
 
@@ -122,6 +125,9 @@ func (p *lineProcess) give(job *dibs.RawJob, line []byte) (j *lineJob, has bool)
 // that come meanwhile are written together.
 func (p *lineProcess) send(line []byte) {
 	p.queued += int64(len(line))
+	if p.gone {
+		return
+	}
 	p.unsent = append(p.unsent, line...)
 	if !p.flushes {
 		p.flushes = true

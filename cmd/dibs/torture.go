@@ -104,7 +104,7 @@ func newTortureCmd(a *app) *cobra.Command {
 	f.StringVar(&o.bin, "pg-bin", "", "`DIR` of initdb and postgres: start a server of its own, and kill it too")
 	f.StringVar(&a.table, "table", "", "torture a copy of the adopted table that the mapping in `FILE` is about")
 	a.ownTables(cmd)
-	cmd.AddCommand(newTortureProcessCmd(a))
+	cmd.AddCommand(newTortureProcessCmd(a), newTortureLinesCmd(a))
 	return cmd
 }
 
@@ -219,6 +219,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 			case err != nil:
 				return err
 			}
+			defer a.tortureLines(&part)()
 			return errors.Join(part.Run(ctx, db, a.dbURL().Reveal()), db.Close())
 		},
 	}
