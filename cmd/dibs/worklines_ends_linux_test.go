@@ -26,6 +26,9 @@ func TestWorkLinesLosesNothingWhenAProcessEndsBetweenJobs(t *testing.T) {
 		if len(pids) != n {
 			c.t.Errorf("%d processes have done %d jobs", len(pids), n)
 		}
+		if strings.Contains(log, "job not started") {
+			c.t.Error("claims pause although the processes have answered")
+		}
 		for _, want := range []string{"exit code 7", "signal: killed"} {
 			if !strings.Contains(log, want) {
 				c.t.Errorf("the log does not say %q", want)

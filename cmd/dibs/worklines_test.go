@@ -220,6 +220,9 @@ func TestWorkLinesPassesLogsOn(t *testing.T) {
 			t.Errorf("the log lacks %q:\n%.2000s", clip(want, 100), log)
 		}
 	}
+	if n := strings.Count(log, "xxxx"); n > maxLog/4 {
+		t.Errorf("a cut line goes on: %d bytes of it are shown", 4*n)
+	}
 	c.has(c.job(1), object{"state": "completed"})
 	c.ok("enqueue", "q")
 	seen := 0
