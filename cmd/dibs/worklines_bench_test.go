@@ -24,7 +24,7 @@ for line in sys.stdin:
 // BenchmarkWorkLines drains a queue of no-op jobs with Python: with processes that stay, each with
 // one job or with several, and with one process for each job, which is Python or a small program.
 //
-//	BENCH=WorkLines go test -run '^$' -bench WorkLines -benchtime 50000x ./cmd/dibs
+//	go test -run '^$' -bench WorkLines -benchtime 50000x ./cmd/dibs
 //
 // Processes for each job are so slow that only a hundredth of the jobs are given to them.
 func BenchmarkWorkLines(b *testing.B) {

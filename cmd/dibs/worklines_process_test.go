@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -70,23 +69,6 @@ func TestWorkLinesFailsTheJobOfAProcessThatEnds(t *testing.T) {
 	})
 }
 
-// Answers that come before their job was read are answers all the same; those that come before
-// the job was given are not.
-func TestWorkLinesTakesAnswersOfAProcessThatDoesNotRead(t *testing.T) {
-	c := onSQLite(t)
-	c.feed(strings.Repeat("1\n", 30), "enqueue", "q", "--jsonl", "--max-attempts", "1000")
-	w := c.process("q", "--lines", "-c", "1", "--until-empty", "--", "sh", "-c",
-		`while :; do for id in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do echo '{"id":'$id',"ending":"completed"}'; done; sleep 0.01; done`)
-	go func() {
-		for range w.log {
-		}
-	}()
-	if err := w.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	c.has(c.stats("q"), object{"completed": 30})
-}
-
 func TestWorkLinesStopsCancelledJobs(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
@@ -140,23 +122,6 @@ func TestWorkLinesEndsProcessesByTheEndOfStdin(t *testing.T) {
 			c.t.Errorf("the processes ended by %q, %v", said, err)
 		}
 	})
-}
-
-func TestWorkLinesGivesJobsBackAtTheSecondSignal(t *testing.T) {
-	c := onSQLite(t)
-	p := c.pipe()
-	c.ok("enqueue", "q")
-	w := c.process(append([]string{"q", "--lines", "--shutdown", "1h"}, lineWorker(`trap "" TERM; exec 3>"`+p.path+`"; sleep 300 & echo x >&3; wait; sleep 300`)...)...)
-	p.begun()
-	w.signal(syscall.SIGINT)
-	w.says("worker stopping")
-	w.signal(syscall.SIGTERM)
-	p.gone()
-	if code := w.ended(); code != exitInterrupted {
-		t.Errorf("dibs work ends with exit code %d", code)
-	}
-	job := c.job(1)
-	c.has(job, object{"state": "waiting", "attempt": job["excused"]})
 }
 
 func TestWorkLinesKeepsProgress(t *testing.T) {

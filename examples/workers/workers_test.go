@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package workers runs the workers of this folder, each in its own language.
 package workers
 
