@@ -29,7 +29,7 @@ func TestTheHowToPagesWork(t *testing.T) {
 	}
 	bin := t.TempDir()
 	command(t, here, "go", "build", "-o", bin+"/dibs", "./cmd/dibs")
-	examples := exampleCode(t)
+	examples, clients := exampleCode(t), httpClients(t)
 	for _, page := range pages {
 		dir := module(t, here)
 		for _, m := range block.FindAllStringSubmatch(read(t, page), -1) {
@@ -38,8 +38,22 @@ func TestTheHowToPagesWork(t *testing.T) {
 				if !strings.Contains(examples, unindented(text)) {
 					t.Errorf("%s: no example has this code:\n%s", page, text)
 				}
+			case "python", "js":
+				if !strings.Contains(clients, text) {
+					t.Errorf("%s: no client in examples/http has this code:\n%s", page, text)
+				}
 			case "sh":
+				if strings.Contains(clients, text) { // the tests of examples run it
+					continue
+				}
 				command(t, dir, "sh", "-euc", "export PATH="+bin+":$PATH DIBS_DB=sqlite:jobs.db; "+text)
+			case "sql", "python": // of SQLite
+				program := map[string]string{"sql": "sqlite3 -bail jobs.db", "python": "python3 -"}[language]
+				if _, err := exec.LookPath(strings.Fields(program)[0]); err != nil {
+					t.Logf("%s: %v", page, err)
+					continue
+				}
+				command(t, dir, "sh", "-euc", program+" <<'END'\n"+text+"\nEND")
 			case "yaml": // TestRiversTableIsAdopted works with it
 				if !strings.Contains(read(t, "bench/adopt_test.go"), "`\n"+text+"`") {
 					t.Errorf("%s: bench/adopt_test.go has another mapping", page)
@@ -76,6 +90,18 @@ func exampleCode(t *testing.T) string {
 	for _, name := range files(t, ".go") {
 		if strings.HasPrefix(name, "examples/") || strings.HasPrefix(filepath.Base(name), "example_") {
 			all.WriteString(unindented(read(t, name)))
+		}
+	}
+	return all.String()
+}
+
+// httpClients are the programs of examples/http.
+func httpClients(t *testing.T) string {
+	t.Helper()
+	var all strings.Builder
+	for _, name := range files(t, ".sh", ".py", ".mjs") {
+		if strings.HasPrefix(name, "examples/http/") {
+			all.WriteString(read(t, name))
 		}
 	}
 	return all.String()

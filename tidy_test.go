@@ -67,6 +67,7 @@ var driver = map[string][]string{
 	"dibstest":         nil,
 	"otel":             {"go.opentelemetry.io/otel"},
 	"internal/history": nil, // storetest is built on it, and its users get what it imports
+	"server":           {"go.yaml.in/yaml/v4"},
 	"sqlite":           {"modernc.org/sqlite"},
 	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
 }
@@ -93,6 +94,8 @@ var below = map[string][]string{
 	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/ticks", "internal/waits", "footprint", "internal/qualify", "internal/session"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history"},
+	"internal/wire":    {""},
+	"server":           {"", "internal/checks", "internal/wire"},
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {
@@ -163,7 +166,7 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue clock_due complete delete_schedules due_queues enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks payloads present rate_free rate_spent recheck requeue
+		add_queue clock_due complete delete_schedules drop_new due_queues enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks new_queues payloads present rate_free rate_spent recheck requeue
 		lock_holders retention retry rights schedules_busy schedules_ticked set_windows take_windows turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
 		blocked check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally drop_windows due_claims
@@ -248,7 +251,7 @@ func TestTidyTheAPIUsesOurWords(t *testing.T) {
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		switch path.Dir(name) {
-		case ".", "adopt", "adopt/advice", "adopt/mapping", "sqlite", "postgres", "storetest", "dibstest":
+		case ".", "adopt", "adopt/advice", "adopt/mapping", "sqlite", "postgres", "server", "storetest", "dibstest":
 		default:
 			continue
 		}

@@ -67,10 +67,15 @@ func (s *Store) andSweep(ctx context.Context, claim func(claimer) (found bool, e
 		return err
 	}
 	_ = s.mindTicks(ctx, *c.due) // sweeps report its error
-	if !c.due.leasesEnded {
+	if !c.due.leasesEnded && !c.due.newQueues {
 		return nil
 	}
-	err = s.expire(ctx, &dibs.Swept{})
+	if c.due.newQueues {
+		err = s.addNewQueues(ctx)
+	}
+	if c.due.leasesEnded {
+		err = cmp.Or(s.expire(ctx, &dibs.Swept{}), err)
+	}
 	if found { // these jobs are claimed, even if expire has failed
 		return nil
 	}
@@ -113,7 +118,7 @@ func (s *Store) claimUnderSettings(ctx context.Context, r dibs.ClaimRequest, c c
 	const rounds = 10
 	for range rounds {
 		if err == nil && (!ok || q.Paused) {
-			q, ok, err = s.queueAnd(ctx, r.Queue, c.clockSteps(s)...)
+			q, ok, err = s.settingsForClaim(ctx, r.Queue, c)
 		}
 		if err != nil || !ok || q.Paused {
 			return nil, err

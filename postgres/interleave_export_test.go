@@ -173,3 +173,9 @@ func (s *Store) ProbeMarks(queue string) {
 	defer m.mu.Unlock()
 	m.probeAt = time.Time{}
 }
+
+// AddNewQueues is what a store does that hears of a new queue.
+func (s *Store) AddNewQueues(ctx context.Context) error { return s.addNewQueues(ctx) }
+
+// ForgetQueues makes the store read the settings of queues anew.
+func (s *Store) ForgetQueues() { s.queues.init() }

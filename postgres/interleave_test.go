@@ -141,7 +141,7 @@ const clockSQL = "select set_config('dibs_stage.now', $1, true)"
 
 // readers are statements that lock and change nothing: the end of their transaction is no step.
 var readers = map[string]bool{
-	"queues": true, "pending": true, "clock_due": true, "present": true, "held": true, "holders": true, "lanes": true, "due_queues": true,
+	"queues": true, "pending": true, "clock_due": true, "present": true, "held": true, "holders": true, "lanes": true, "due_queues": true, "new_queues": true,
 }
 
 // TraceBatchStart stops before a statement.

@@ -204,6 +204,7 @@ func newExplaining(t *testing.T, url string, k connKind) *explaining {
 // most is how many rows of growing tables a statement may read in these tests, if not 300:
 // it acts on at most ten jobs among a million.
 var most = map[string]float64{
+	"admit":        5000,   // deletes 1000 rows of each of two tables, for as many groups
 	"due":          2100,   // finds and then changes up to 1000 jobs
 	"stats":        11_000, // counts up to dibs.ScheduledCap scheduled jobs
 	"resume":       2500,   // reads the log of 2000 claims

@@ -17,18 +17,18 @@ import (
 )
 
 // rolesInDocs are the statements of docs/operations.md that make roles and give them rights,
-// before "dibs migrate", after it, and for enqueueing with IfHeld.
-func rolesInDocs(t *testing.T) (before, after, held string) {
+// before "dibs migrate", after it, for enqueueing with IfHeld, and for the functions.
+func rolesInDocs(t *testing.T) (before, after, held, functions string) {
 	t.Helper()
 	text, err := os.ReadFile("../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```sql\n(-- As .*?)```").FindAllSubmatch(text, -1)
-	if len(blocks) != 3 {
-		t.Fatalf("operations.md has %d blocks that begin with -- As, want 3", len(blocks))
+	if len(blocks) != 4 {
+		t.Fatalf("operations.md has %d blocks that begin with -- As, want 4", len(blocks))
 	}
-	return string(blocks[0][1]), string(blocks[1][1]), string(blocks[2][1])
+	return string(blocks[0][1]), string(blocks[1][1]), string(blocks[2][1]), string(blocks[3][1])
 }
 
 func urlForRole(t *testing.T, address, role string) string {
@@ -46,7 +46,7 @@ func TestRolesAsDocumented(t *testing.T) {
 	t.Parallel()
 	server, ctx := pgtest.NewServer(t), t.Context()
 	admin := connect(t, server.URL())
-	before, after, held := rolesInDocs(t)
+	before, after, held, functions := rolesInDocs(t)
 	execute(t, admin, "create database shop")
 	u, err := url.Parse(server.URL())
 	if err != nil {
@@ -82,6 +82,8 @@ func TestRolesAsDocumented(t *testing.T) {
 		_, err := enqueue.Claim(ctx, dibs.ClaimRequest{Worker: "w", N: 1})
 		return err
 	})
+	execute(t, connect(t, urlForRole(t, shop, "dibs_owner")), strings.ReplaceAll(functions, "dibs_sql", "dibs_read"))
+	execute(t, connect(t, urlForRole(t, shop, "dibs_read")), "select dibs.enqueue('shop')")
 	work := opened(t, urlForRole(t, shop, "dibs_work"), postgres.Options{})
 	lifecycle(t, work)
 	_, err = work.SetQueue(ctx, "q", dibs.QueueChange{Strict: new(true)})
@@ -318,15 +320,15 @@ func TestASchemaThatIsThereIsUsed(t *testing.T) {
 func TestMigrateTellsWhatItDid(t *testing.T) {
 	t.Parallel()
 	address := pgtest.URL(t)
-	for _, want := range []string{"0001_first.sql", ""} {
+	for _, want := range []string{"0001_first.sql, 0002_enqueue.sql", ""} {
 		var version int
 		var names []string
 		o := postgres.Options{Migrated: func(v int, list []string) { version, names = v, list }}
 		if err := postgres.Migrate(t.Context(), address+"?pool_max_conns=3", o); err != nil {
 			t.Fatal(err)
 		}
-		if version != 1 || strings.Join(names, ", ") != want {
-			t.Errorf("told of version %d and %q, want 1 and %q", version, names, want)
+		if version != 2 || strings.Join(names, ", ") != want {
+			t.Errorf("told of version %d and %q, want 2 and %q", version, names, want)
 		}
 	}
 }
@@ -348,10 +350,10 @@ func TestMigrationsWithoutTransactions(t *testing.T) {
 	}
 	execute(t, conn, "begin;"+text+"commit")
 	opened(t, address, postgres.Options{})
-	if none, err := postgres.Migrations(postgres.Options{}, 1); none != "" || err != nil {
+	if none, err := postgres.Migrations(postgres.Options{}, 2); none != "" || err != nil {
 		t.Errorf("since the newest version there are %q, %v", none, err)
 	}
-	for _, version := range []int{-1, 2} {
+	for _, version := range []int{-1, 3} {
 		if _, err := postgres.Migrations(postgres.Options{}, version); !errors.Is(err, dibs.ErrInvalid) {
 			t.Errorf("since version %d: %v", version, err)
 		}

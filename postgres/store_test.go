@@ -62,7 +62,9 @@ func TestStore(t *testing.T) {
 }
 
 // begin begins transactions of a caller that uses pgx.
-func begin(url string, store *postgres.Store) storetest.Begin {
+func begin(url string, store *postgres.Store) storetest.Begin { return beginWith(url, store.Tx) }
+
+func beginWith(url string, wrap func(pgx.Tx) dibs.Tx) storetest.Begin {
 	return func(ctx context.Context) (storetest.Tx, error) {
 		conn, err := pgx.Connect(ctx, url)
 		if err != nil {
@@ -79,8 +81,8 @@ func begin(url string, store *postgres.Store) storetest.Begin {
 			}
 		}
 		return storetest.Tx{
-			Tx:    store.Tx(tx),
-			Again: func() dibs.Tx { return store.Tx(tx) },
+			Tx:    wrap(tx),
+			Again: func() dibs.Tx { return wrap(tx) },
 			Exec: func(ctx context.Context, query string) error {
 				_, err := tx.Exec(ctx, query)
 				return err

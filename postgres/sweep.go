@@ -83,6 +83,11 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	}
 	s.noteSlots(p.percentUsed)
 	tickErr := s.mindTicks(ctx, p.clockDue)
+	if p.newQueues {
+		if err := s.addNewQueues(ctx); err != nil {
+			return err
+		}
+	}
 	for _, q := range p.groups { // no claim may come soon that would admit them
 		if err := s.admit(ctx, q); err != nil {
 			return err

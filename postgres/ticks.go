@@ -26,13 +26,14 @@ type clockDue struct {
 	leasesEnded bool
 	known       bool   // the clock was asked
 	nextTick    *int64 // microseconds until a schedule's next tick; nil: none will come
+	newQueues   bool   // there are queues for addNewQueues
 }
 
 // clockStep asks for it.
 func (s *Store) clockStep(to *clockDue) step {
 	return step{sql: s.sql.get("clock_due"), begin: func() { *to = clockDue{} }, row: func(scan func(...any) error) error {
 		to.known = true
-		return scan(&to.leasesEnded, &to.nextTick)
+		return scan(&to.leasesEnded, &to.nextTick, &to.newQueues)
 	}}
 }
 

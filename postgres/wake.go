@@ -48,6 +48,10 @@ const (
 // allQueues stands for all queues in a NOTIFY; no queue has this name.
 const allQueues = ""
 
+// fromNewQueue begins a NOTIFY of the functions of the schema for a queue that has no settings
+// yet, or does not say that it has groups.
+const fromNewQueue = "new"
+
 func newBell(s *Store) *bell {
 	return &bell{s: s, name: rand.Text(), listeners: map[string]map[chan struct{}]bool{}, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
 }
@@ -84,6 +88,9 @@ func (s *Store) Wakeups(queue string) (<-chan struct{}, func()) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		delete(b.listeners[queue], ear)
+		if len(b.listeners[queue]) == 0 { // programs may wait for any number of queues, one after the other
+			delete(b.listeners, queue)
+		}
 	}
 }
 
@@ -239,7 +246,11 @@ func (b *bell) listenOnce(ctx context.Context) error {
 			return err
 		}
 		// This process' workers are awake already: another wakeup would cost an empty claim.
-		switch from, queue, _ := strings.Cut(n.Payload, " "); {
+		from, queue, _ := strings.Cut(n.Payload, " ")
+		if from == fromNewQueue {
+			b.addNewQueues(ctx)
+		}
+		switch {
 		case from == b.name:
 		case queue == allQueues:
 			b.ringAll()
@@ -247,6 +258,13 @@ func (b *bell) listenOnce(ctx context.Context) error {
 			b.ring(queue)
 		}
 	}
+}
+
+// addNewQueues looks for queues that are new. Sweeps look too, and report an error.
+func (b *bell) addNewQueues(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, notifyTimeout)
+	defer cancel()
+	_ = b.s.addNewQueues(ctx)
 }
 
 // ringAll wakes the workers of all queues: some NOTIFY may have come while none listened.

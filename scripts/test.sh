@@ -110,6 +110,9 @@ with_server sh -c 'cd examples/orm && go test -count=1 -timeout 5m .' || failed=
 step 'traces and metrics with OpenTelemetry'
 (cd otel && go vet ./... && go test $race $common ./...) || failed=1
 
+step 'the HTTP server, held to its description'
+with_server sh -c "cd server/apitest && go vet . && go test $common ." || failed=1
+
 step 'what ran beside all that'
 wait $beside || failed=1
 cat "$tmp/aside"

@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,6 +53,31 @@ func BenchmarkEnqueue(b *testing.B) {
 			b.ResetTimer()
 			for range b.N {
 				if _, err := s.Enqueue(b.Context(), jobs); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perSecond(b, int64(b.N*n), "jobs")
+		})
+	}
+}
+
+// BenchmarkNewJob enqueues by way of the view, as programs in other languages do, on a connection
+// with the writer's settings.
+func BenchmarkNewJob(b *testing.B) {
+	for n, insert := range map[int]string{
+		1:     "insert into dibs_new_job (queue, kind, payload) values ('default', 'email', ?)",
+		1_000: "insert into dibs_new_job (queue, kind, payload) select 'default', 'email', ? from json_each('[0" + strings.Repeat(",0", 999) + "]')",
+	} {
+		b.Run(fmt.Sprintf("batch=%d", n), func(b *testing.B) {
+			s := openStore(b, sqlite.Options{})
+			statement, err := s.DB().PrepareContext(b.Context(), insert)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer statement.Close() //nolint:errcheck // it has run
+			b.ResetTimer()
+			for range b.N {
+				if _, err := statement.ExecContext(b.Context(), string(payload)); err != nil {
 					b.Fatal(err)
 				}
 			}

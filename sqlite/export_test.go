@@ -3,7 +3,17 @@ package sqlite
 import (
 	"context"
 	"time"
+
+	"github.com/dibs-queue/dibs"
 )
+
+// Prepared keeps the statements of a transaction prepared, if it can prepare any.
+func Prepared(tx dibs.SQLTx) dibs.SQLTx {
+	if p, ok := tx.(preparer); ok {
+		return newPrepared(p)
+	}
+	return tx
+}
 
 // Queued is how many calls wait for the writer.
 func (s *Store) Queued() int { return len(s.writer.calls) }

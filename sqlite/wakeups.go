@@ -145,8 +145,7 @@ func (w *wakeups) loop() {
 	defer ticker.Stop()
 	last, worked := int64(-1), time.Now()
 	for {
-		queues := w.listenedQueues()
-		if len(queues) == 0 {
+		if len(w.listenedQueues()) == 0 {
 			select {
 			case <-w.listenerAdded:
 			case <-w.ctx.Done():
@@ -157,7 +156,7 @@ func (w *wakeups) loop() {
 		select {
 		case <-ticker.C:
 			var work bool
-			if last, work = w.look(last, queues); work {
+			if last, work = w.look(last); work {
 				worked = time.Now()
 				ticker.Reset(lookEach)
 			} else if time.Since(worked) > idleAfter {
@@ -172,13 +171,13 @@ func (w *wakeups) loop() {
 // look wakes the listeners of queues that have due jobs, if another connection has committed
 // since the last look, and reports whether any queue has. It sets the timer for the schedules,
 // which may have changed too. It ignores errors: claims report them.
-func (w *wakeups) look(last int64, queues []string) (version int64, work bool) {
+func (w *wakeups) look(last int64) (version int64, work bool) {
 	version, err := w.session.dataVersion()
 	if err != nil || version == last {
 		return last, false
 	}
 	var ready []string
-	for _, q := range queues {
+	for _, q := range w.listenedQueues() {
 		if due, err := w.session.hasWork(q, time.Now().UnixMicro(), nil); due && err == nil {
 			ready = append(ready, q)
 		}

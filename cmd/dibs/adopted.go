@@ -67,7 +67,7 @@ var adoptedAlternative = map[string]string{
 	"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "end rows with SQL",
 	"prune": "delete rows with SQL",
 	"pause": "stop its workers", "resume": "start its workers", "queue": "its settings are in the mapping",
-	"check": "'dibs adopt check' looks at the mapping",
+	"check": "'dibs adopt check' looks at the mapping", "serve": "it serves dibs' own jobs",
 }
 
 // flagError explains why a command does not have --table.

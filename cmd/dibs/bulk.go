@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/wire"
 )
 
 // bulk enqueues many jobs.
@@ -154,7 +155,7 @@ func (b *bulk) enqueueAll(ctx context.Context, tx dibs.Tx, src *source, n int) (
 	var c chunk
 	flush := func() error {
 		got, err := tx.Enqueue(ctx, c.jobs)
-		if i, rule, ok := invalidField(err); ok {
+		if i, rule, ok := wire.InvalidJob(err); ok {
 			return b.atLine(c.lines[i], rule)
 		}
 		if err != nil {
@@ -212,7 +213,7 @@ func (b *bulk) stream(ctx context.Context, db dibs.Database, in *input) error {
 	flush := func() error {
 		for len(c.jobs) > 0 {
 			got, err := db.Enqueue(ctx, c.jobs)
-			if i, rule, ok := invalidField(err); ok { // the queue's limit has changed
+			if i, rule, ok := wire.InvalidJob(err); ok { // the queue's limit has changed
 				b.skip(bar, c.lines[i], rule)
 				c.drop(i)
 				continue

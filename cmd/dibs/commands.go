@@ -13,7 +13,7 @@ func addCommands(a *app, root *cobra.Command) {
 		}
 	}
 	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), a.adoptable(newWaitCmd(a)), ownJobsOnly(newEditCmd(a)), ownJobsOnly(newCancelCmd(a)), a.adoptable(newRequeueCmd(a)), ownJobsOnly(newPruneCmd(a)))
-	add(groupScripts, a.adoptable(newWorkCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
+	add(groupScripts, a.adoptable(newWorkCmd(a)), ownJobsOnly(newServeCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
 	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newWorkersCmd(a), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a), newScheduleCmd(a))
 	add(groupRest, newAdoptCmd(a), newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())
@@ -30,7 +30,8 @@ var otherWords = map[string][]string{
 	"requeue":  {"retry", "rerun", "replay", "redo", "restart"},
 	"prune":    {"delete", "del", "remove", "rm", "purge", "clean", "clear", "flush", "vacuum", "drop"},
 	"wait":     {"await", "join", "watch", "follow", "block"},
-	"work":     {"worker", "run", "consume", "consumer", "process", "start", "serve", "listen"},
+	"work":     {"worker", "run", "consume", "consumer", "process", "start"},
+	"serve":    {"server", "listen", "http", "api", "rest", "web"},
 	"claim":    {"fetch", "dequeue", "pop", "take", "receive", "poll", "lease", "reserve"},
 	"extend":   {"renew", "touch", "heartbeat", "keepalive", "keep-alive"},
 	"finish":   {"ack", "nack", "complete", "done", "fail", "report", "release", "snooze"},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -200,7 +201,7 @@ func (a *app) enqueueOne(ctx context.Context, job dibs.NewJob, args []string, wa
 	}
 	return a.withDatabase(ctx, func(db dibs.Database) error {
 		got, err := db.Enqueue(ctx, []dibs.NewJob{job})
-		if _, rule, ok := invalidField(err); ok {
+		if _, rule, ok := wire.InvalidJob(err); ok {
 			return rule
 		}
 		if err != nil {

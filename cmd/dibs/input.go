@@ -145,7 +145,7 @@ func validate(job dibs.NewJob, limits map[string]int) error {
 		}
 		return dibs.MaxPayload, nil
 	})
-	if _, rule, ok := invalidField(err); ok {
+	if _, rule, ok := wire.InvalidJob(err); ok {
 		return rule
 	}
 	return err

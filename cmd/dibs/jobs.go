@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -54,16 +53,4 @@ func unknownQueue(name string, known []string) *hintError {
 		next = fmt.Sprintf("did you mean --table %s? %s", shellWord(name), next)
 	}
 	return &hintError{err: fmt.Errorf("%w \"%s\"", dibs.ErrUnknownQueue, clip(printable(name), 60)), next: next}
-}
-
-// invalidField reports whether err refuses the i-th job of a batch.
-func invalidField(err error) (i int, rule *dibs.InvalidError, ok bool) {
-	if !errors.As(err, &rule) {
-		return 0, nil, false
-	}
-	if _, err := fmt.Sscanf(rule.Field, "jobs[%d].", &i); err != nil {
-		return 0, nil, false
-	}
-	_, field, _ := strings.Cut(rule.Field, "].")
-	return i, &dibs.InvalidError{Field: field, Reason: rule.Reason}, true
 }

@@ -241,6 +241,10 @@ func (g *lines) make(cmd *cobra.Command) line {
 	}
 	g.place(&l, name)
 	l.prose = l.prose || (name == "adopt" || name == "schedule") && len(path) == 1 || slices.Contains(l.args, "--help") // help is text
+	if name == "serve" && len(path) == 1 {
+		l.patience = 300 * time.Millisecond
+		l.args = append(l.args, "--shutdown", "1s", "--listen", pick(g.rng, []string{"127.0.0.1:0", "127.0.0.1:0", ":0", "nonsense"}))
+	}
 	if name == "work" {
 		l.patience = 300 * time.Millisecond
 		l.args = append(l.args, "--shutdown", "1s", "--")

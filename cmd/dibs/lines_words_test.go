@@ -39,6 +39,7 @@ var lineWords = []string{
 // lineValues are valid and invalid values by type of flag.
 var lineValues = map[string][]string{
 	"int":         {"0", "1", "7", "100", "1000", "-1", "99999999999999999999", "x", "1e3", " 1", evilName},
+	"int64":       {"0", "1", "100", "-1", "9223372036854775807", "x"},
 	"uint64":      {"0", "1", "18446744073709551615", "-1"},
 	"float64":     {"0", "1", "0.5", "NaN", "Inf", "-0", "1e400", "x"},
 	"duration":    {"0s", "1s", "100ms", "1h", "1d", "-1s", "1", "soon", "9999999d", "1d1h", "1e9s", evilText},

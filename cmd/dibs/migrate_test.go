@@ -11,30 +11,30 @@ import (
 // migrate prints what it has created, and where.
 func TestMigrateSaysWhatItDid(t *testing.T) {
 	onEachEmpty(t, func(c *cli) {
-		kind, first := "postgres", "0001_first.sql"
+		kind, first, newest := "postgres", "0001_first.sql", 2
 		if strings.HasPrefix(c.db, "sqlite:") {
 			kind, first = "sqlite", "0001_jobs.sql"
 		}
 		out := c.ok("migrate")
-		for _, w := range []string{"ran " + first, "schema", "has version 1 now"} {
+		for _, w := range []string{"ran " + first, "schema", fmt.Sprintf("has version %d now", newest)} {
 			if !strings.Contains(out, w) {
 				c.t.Errorf("%s: migrate says %q, without %q", kind, out, w)
 			}
 		}
-		if out := c.ok("migrate"); !strings.Contains(out, "is up to date at version 1") {
+		if out := c.ok("migrate"); !strings.Contains(out, fmt.Sprintf("is up to date at version %d", newest)) {
 			c.t.Errorf("%s: the second migrate says %q", kind, out)
 		}
-		if got, want := c.ok("migrate", "--json"), `{"migrated":true,"version":1,"ran":[]}`+"\n"; strings.ReplaceAll(got, " ", "") != want {
+		if got, want := c.ok("migrate", "--json"), fmt.Sprintf(`{"migrated":true,"version":%d,"ran":[]}`, newest)+"\n"; strings.ReplaceAll(got, " ", "") != want {
 			c.t.Errorf("%s: migrate --json says %s, want %s", kind, got, want)
 		}
 		all := c.ok("migrate", "--print", "--no-transaction")
 		if strings.Contains(all, "begin;") || strings.Contains(all, "commit;") || !strings.Contains(all, "create table") {
 			c.t.Errorf("%s: migrate --print --no-transaction writes:\n%.200s", kind, all)
 		}
-		if none := c.ok("migrate", "--print", "--since", "1"); none != "" {
-			c.t.Errorf("%s: migrate --print --since 1 writes %q", kind, none)
+		if none := c.ok("migrate", "--print", "--since", fmt.Sprint(newest)); none != "" {
+			c.t.Errorf("%s: migrate --print --since %d writes %q", kind, newest, none)
 		}
-		c.fails(exitUsage, "", []string{"migrate", "--print", "--since", "2"}, "since", "must be 0 to 1")
+		c.fails(exitUsage, "", []string{"migrate", "--print", "--since", fmt.Sprint(newest + 1)}, "since", fmt.Sprint("must be 0 to ", newest))
 		c.fails(exitUsage, "", []string{"migrate", "--since", "1"}, "--print")
 	})
 }

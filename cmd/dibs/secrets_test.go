@@ -78,6 +78,7 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 			{"top"},
 			{"claim"},
 			{"work", "q", "--", "true"},
+			{"serve", "--listen", "127.0.0.1:0"},
 			{"adopt", "check", mapping},
 			{"ls", "--table", mapping},
 			{"demo"},

@@ -149,7 +149,11 @@ func newWorkCmd(a *app) *cobra.Command {
 				return usagef(cmd, "--listen: %w", err)
 			}
 			defer h.close()
-			return a.withSlot(cmd.Context(), &f, func(db jobTable) error {
+			if f.name == "" && !f.resume {
+				f.name = workerName()
+			}
+			a.applicationName, a.conns = "dibs worker "+f.name, workConns
+			return withSlot(cmd.Context(), a.logger(f.verbose), a.openToWork, func(db jobTable) error {
 				if err := f.findQueues(cmd.Context(), a, db); err != nil {
 					return err
 				}
@@ -166,20 +170,16 @@ func newWorkCmd(a *app) *cobra.Command {
 // wake-ups: it can extend its leases while another call waits.
 const workConns = 2
 
-// withSlot opens the database for a worker. It waits for a server that has no free connection
-// or is starting up, since a machine may start many workers at the same time.
-func (a *app) withSlot(ctx context.Context, f *workFlags, do func(jobTable) error) error {
-	if f.name == "" && !f.resume {
-		f.name = workerName()
-	}
-	a.applicationName, a.conns = "dibs worker "+f.name, workConns
+// withSlot opens the database for a worker, or another process that stays. It waits for a server that has
+// no free connection or is starting up, since a machine may start many workers at the same time.
+func withSlot[T interface{ Close() error }](ctx context.Context, log *slog.Logger, connect func(context.Context) (T, error), do func(T) error) error {
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
-		db, err := a.openToWork(ctx)
+		db, err := connect(ctx)
 		if !open.Passing(err) {
 			return use(db, err, do)
 		}
 		pause := time.Duration(float64(wait) * (0.5 + rand.Float64())) // random, so that not all workers retry at the same moment
-		a.logger(f.verbose).Warn(err.Error()+"; trying again", "in", pause.Round(time.Millisecond))
+		log.Warn(err.Error()+"; trying again", "in", pause.Round(time.Millisecond))
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -335,7 +335,8 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	}
 	err := w.Run(ctx)
 	if forced.Load() {
-		return &codeError{exitInterrupted, errors.Join(errSecondSignal, err)}
+		stopped := fmt.Errorf("%w; jobs whose programs were running are given back, or run again when their leases end", errSecondSignal)
+		return &codeError{exitInterrupted, errors.Join(stopped, err)}
 	}
 	return err
 }

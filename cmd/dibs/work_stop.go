@@ -14,8 +14,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// errSecondSignal is why the worker did not wait for its programs.
-var errSecondSignal = errors.New("stopped by a second signal; jobs whose programs were running are given back, or run again when their leases end")
+// errSecondSignal is why a process did not wait for what it had begun.
+var errSecondSignal = errors.New("stopped by a second signal")
 
 // secondSignal calls stop at the second SIGINT, SIGTERM or SIGHUP, in a goroutine that ends with
 // ctx. The first one ends the command's context. Some programs signal a process and then its

@@ -46,6 +46,50 @@ var otherVariants = []Variant{
 		},
 	},
 	{
+		Name:  "sql-path",
+		Fault: "The functions that enqueue look names up by the caller's search_path.",
+		Harm:  "Whoever may enqueue in SQL can have anything done with the rights of the schema's owner.",
+		Patches: []Patch{
+			{"postgres", "TestNothingPlantedIsUsedByTheFunctions", []Edit{
+				{"migrations/0002_enqueue.sql", ") returns bigint\nlanguage plpgsql security definer set search_path = pg_catalog, pg_temp as $$", ") returns bigint\nlanguage plpgsql security definer as $$"},
+			}},
+		},
+		Untortured: "it enqueues through the library",
+	},
+	{
+		Name:  "sql-clock",
+		Fault: "The functions that enqueue take the time at which the caller's statement began.",
+		Harm:  "A job that is enqueued late in a statement can lie below the marks of claims, and does not start.",
+		Patches: []Patch{
+			{"postgres", "TestTheFunctionsReadTheClockAfterTheTransactionsNumber", []Edit{
+				{"migrations/0002_enqueue.sql", "when pg_current_xact_id() is not null then clock_timestamp() end", "when pg_current_xact_id() is not null then statement_timestamp() end"},
+			}},
+		},
+		Untortured: "it enqueues through the library",
+	},
+	{
+		Name:  "sql-quiet",
+		Fault: "The functions that enqueue send no NOTIFY.",
+		Harm:  "A job that a program enqueues in SQL waits for the next poll of a worker.",
+		Patches: []Patch{
+			{"postgres", "TestTheFunctionsWakeWhoWaits", []Edit{
+				{"migrations/0002_enqueue.sql", "    select pg_notify(left(", "    select concat(left("},
+			}},
+		},
+		Untortured: "it enqueues through the library",
+	},
+	{
+		Name:  "sql-new-queue",
+		Fault: "Nobody makes the queues into which the functions have enqueued, nor marks those that got their first group.",
+		Harm:  "Their jobs are never claimed.",
+		Patches: []Patch{
+			{"postgres", "TestTheFunctionsInTransactions", []Edit{
+				{"new_queues.go", "if len(n.names) == 0 {", "if len(n.names) >= 0 {"},
+			}},
+		},
+		Untortured: "it enqueues through the library",
+	},
+	{
 		Name:  "unique-no-index",
 		Fault: "Enqueue checks whether a key is held and then inserts, without a unique index.",
 		Harm:  "Two callers that enqueue the same key at the same time both insert, and the work is done twice.",
@@ -83,6 +127,17 @@ var otherVariants = []Variant{
 			}},
 		},
 		Untortured: "a key is hardly ever given up just when settings change",
+	},
+	{
+		Name:  "view-not-displacing",
+		Fault: "A job inserted into SQLite's view dibs_new_job does not displace a waiting one that comes after it in its group.",
+		Harm:  "Jobs of a group run in another order than by priority, run_at and id.",
+		Patches: []Patch{
+			{"sqlite", "TestNewJobStore/groups/the first by priority runs first", []Edit{
+				{"migrations/0002_new_job.sql", "where new.held >= new.places and id = (", "where false and id = ("},
+			}},
+		},
+		Untortured: "torture enqueues through the Go API only",
 	},
 	{
 		Name:  "period-begun-meanwhile",

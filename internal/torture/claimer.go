@@ -15,14 +15,21 @@ import (
 // longer than their leases, and tries to finish jobs that it no longer holds.
 type claimer struct {
 	*client
+	store         dibs.Store // records its calls
 	queue         string
 	name          string
 	rng           *rand.Rand
 	staleOutcomes [8][]dibs.Outcome // outcomes of earlier rounds, whose tokens are no longer valid
 }
 
-func (c *client) runClaimer(ctx context.Context, queue string) error {
-	a := &claimer{client: c, queue: queue, name: c.Name + "-" + queue + "-raw", rng: c.newRand()}
+// httpSuffix ends the names of claimers whose calls go over HTTP.
+const httpSuffix = "-http"
+
+func (c *client) runClaimer(ctx context.Context, store dibs.Store, queue string) error {
+	a := &claimer{client: c, store: store, queue: queue, name: c.Name + "-" + queue + "-raw", rng: c.newRand()}
+	if store == c.overHTTP {
+		a.name += httpSuffix
+	}
 	if c.Adopted == "" || c.Resumes {
 		if err := a.resume(ctx); err != nil {
 			return err

@@ -40,6 +40,8 @@ type client struct {
 	rec   *history.Recorder
 	sql   *sql.DB
 
+	overHTTP dibs.Database // records its calls, and makes some through the server of another process
+
 	mu sync.Mutex
 	n  int // how many keys and random sources the process has made
 }
@@ -51,6 +53,11 @@ func (p Part) Run(ctx context.Context, db dibs.Database, rawURL string) error {
 		return err
 	}
 	c := &client{Part: p, raw: db, store: history.Wrap(db, rec), rec: rec}
+	server := (p.Seat + 1) % p.Of
+	if p.Producer {
+		server = 0
+	}
+	c.overHTTP = history.Wrap(c.remote(server), rec)
 	if p.Adopted != "" {
 		return errors.Join(c.workAdopted(ctx), rec.Close())
 	}

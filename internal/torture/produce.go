@@ -55,7 +55,7 @@ func (c *client) batch(rng *rand.Rand, queue string, n int) []dibs.NewJob {
 
 var errRollback = errors.New("rolled back on purpose")
 
-// enqueue enqueues jobs by a plain call, in InTx, or in the caller's own transaction.
+// enqueue enqueues jobs by a plain call, over HTTP, in InTx, or in the caller's own transaction.
 func (c *client) enqueue(ctx context.Context, rng *rand.Rand, jobs []dibs.NewJob) error {
 	switch rng.IntN(8) {
 	case 0: // InTx, rolled back half of the time
@@ -82,6 +82,9 @@ func (c *client) enqueue(ctx context.Context, rng *rand.Rand, jobs []dibs.NewJob
 			return nil
 		})
 		c.raw.Wake(jobs[0].Queue)
+		return err
+	case 2, 3:
+		_, err := c.overHTTP.Enqueue(ctx, jobs)
 		return err
 	default:
 		_, err := c.store.Enqueue(ctx, jobs)

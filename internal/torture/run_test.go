@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgserver"
 	"github.com/dibs-queue/dibs/internal/pgtest"
@@ -63,7 +64,7 @@ func playPart(text, url string) error {
 
 func TestEveryPromiseIsKeptOnSQLite(t *testing.T) {
 	t.Parallel()
-	untilAllWasTried(t, []string{kills, stops, limits, pauses, meddling}, func() *Result {
+	untilAllWasTried(t, []string{kills, stops, limits, pauses, meddling, endedOverHTTP}, func() *Result {
 		return runTorture(t, "sqlite:"+filepath.Join(t.TempDir(), "torture.db"), nil)
 	})
 }
@@ -73,7 +74,7 @@ func TestEveryPromiseIsKeptOnPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL: not with -short")
 	}
-	untilAllWasTried(t, []string{kills, stops, cuts, crashes, snapshots, limits, pauses, meddling}, func() *Result {
+	untilAllWasTried(t, []string{kills, stops, cuts, crashes, snapshots, limits, pauses, meddling, endedOverHTTP}, func() *Result {
 		server, err := pgtest.Launch()
 		if err != nil {
 			t.Fatal(err)
@@ -184,7 +185,25 @@ func runTorture(t *testing.T, url string, server Server) *Result {
 		t.Errorf("%d verdicts, totals %+v", len(r.Verdicts), r.Totals)
 	}
 	checkReport(t, r)
+	r.Faults[endedOverHTTP] = completedOverHTTP(t, db)
 	return r
+}
+
+// endedOverHTTP is the name under which jobs are counted that programs without dibs completed.
+const endedOverHTTP = "completed over HTTP"
+
+func completedOverHTTP(t *testing.T, db dibs.Database) (n int) {
+	t.Helper()
+	page, err := db.List(t.Context(), dibs.Filter{State: dibs.Completed, Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range page.Jobs {
+		if strings.HasSuffix(j.Worker, httpSuffix) {
+			n++
+		}
+	}
+	return n
 }
 
 // checkReport checks that the report contains the story and refers to no other file.

@@ -17,7 +17,8 @@ import (
 const concurrency = 40
 
 // work serves queues until ctx ends: some with dibs' worker, the others with direct calls,
-// which also break the rules. Together the processes serve each queue in both ways.
+// which also break the rules, half of these over HTTP. Together the processes serve each queue in
+// both ways.
 func (c *client) work(ctx context.Context) error {
 	each := max(2, (len(queues)+c.Of-1)/c.Of) // how many queues a process serves in each way
 	var parts []func(context.Context) error
@@ -29,9 +30,13 @@ func (c *client) work(ctx context.Context) error {
 		}
 		parts = append(parts, func(ctx context.Context) error { return c.runWorker(ctx, q, i == 0, handle) })
 		q2 := queues[(c.Seat+each+i)%len(queues)]
-		parts = append(parts, func(ctx context.Context) error { return c.runClaimer(ctx, q2) })
+		store := c.store
+		if (c.Seat+i)%2 == 1 {
+			store = c.overHTTP
+		}
+		parts = append(parts, func(ctx context.Context) error { return c.runClaimer(ctx, store, q2) })
 	}
-	return runAll(ctx, parts...)
+	return runAll(ctx, append(parts, c.serve)...)
 }
 
 // runWorker runs dibs' worker. With resume it takes back the jobs of the process before it. A

@@ -97,7 +97,9 @@ func buildNew(t *testing.T) string {
 	for name, text := range map[string]string{"postgres": newPostgres, "sqlite": newSQLite} {
 		file := filepath.Join(dir, name+".sql")
 		must(t, os.WriteFile(file, []byte(text), 0o600))
-		replace[filepath.Join(root, name, "migrations", "0002_new.sql")] = file
+		all, err := filepath.Glob(filepath.Join(root, name, "migrations", "*.sql"))
+		must(t, err)
+		replace[filepath.Join(root, name, "migrations", fmt.Sprintf("%04d_new.sql", len(all)+1))] = file
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	must(t, err)

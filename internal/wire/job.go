@@ -3,6 +3,9 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -22,21 +25,21 @@ func Encode(s string) []byte {
 
 // NewJob is a dibs.NewJob as JSON gives it, with durations in seconds.
 type NewJob struct {
-	Queue        string           `json:"queue"`
-	Kind         string           `json:"kind"`
-	Payload      json.RawMessage  `json:"payload"`
-	Metadata     json.RawMessage  `json:"metadata"`
-	Priority     *int             `json:"priority"`
-	Delay        *Seconds         `json:"delay"`
-	RunAt        *time.Time       `json:"run_at"`
-	MaxAttempts  *int             `json:"max_attempts"`
-	Group        string           `json:"group"`
-	UniqueKey    string           `json:"unique_key"`
-	UniqueUntil  dibs.UniqueUntil `json:"unique_until"`
-	UniqueFor    *Seconds         `json:"unique_for"`
-	UniqueWindow string           `json:"unique_window"`
-	IfHeld       dibs.IfHeld      `json:"if_held"`
-	DelayLimit   *Seconds         `json:"delay_limit"`
+	Queue        string           `json:"queue,omitempty"`
+	Kind         string           `json:"kind,omitempty"`
+	Payload      json.RawMessage  `json:"payload,omitempty"`
+	Metadata     json.RawMessage  `json:"metadata,omitempty"`
+	Priority     *int             `json:"priority,omitempty"`
+	Delay        *Seconds         `json:"delay,omitempty"`
+	RunAt        *time.Time       `json:"run_at,omitempty"`
+	MaxAttempts  *int             `json:"max_attempts,omitempty"`
+	Group        string           `json:"group,omitempty"`
+	UniqueKey    string           `json:"unique_key,omitempty"`
+	UniqueUntil  dibs.UniqueUntil `json:"unique_until,omitempty"`
+	UniqueFor    *Seconds         `json:"unique_for,omitempty"`
+	UniqueWindow string           `json:"unique_window,omitempty"`
+	IfHeld       dibs.IfHeld      `json:"if_held,omitempty"`
+	DelayLimit   *Seconds         `json:"delay_limit,omitempty"`
 }
 
 // ReadJob reads a JSON object of a job. What it does not say, job says.
@@ -119,4 +122,16 @@ func Legible(jobs ...*dibs.RawJob) {
 			}
 		}
 	}
+}
+
+// InvalidJob reports whether err refuses the i-th job of a batch.
+func InvalidJob(err error) (i int, rule *dibs.InvalidError, ok bool) {
+	if !errors.As(err, &rule) {
+		return 0, nil, false
+	}
+	if _, err := fmt.Sscanf(rule.Field, "jobs[%d].", &i); err != nil {
+		return 0, nil, false
+	}
+	_, field, _ := strings.Cut(rule.Field, "].")
+	return i, &dibs.InvalidError{Field: field, Reason: rule.Reason}, true
 }

@@ -59,9 +59,9 @@ func Reason(err error) string {
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("%v, at its byte %d", syntax, syntax.Offset)
 	case errors.As(err, &kind) && kind.Field == "":
-		return fmt.Sprintf("it must be %s, and is a %s", jsonKind(kind.Type), kind.Value)
+		return fmt.Sprintf("it must be %s, and is a %.40s", jsonKind(kind.Type), kind.Value)
 	case errors.As(err, &kind):
-		return fmt.Sprintf("%q must be %s, and is a %s", embedding.ReplaceAllString(kind.Field, ""), jsonKind(kind.Type), kind.Value)
+		return fmt.Sprintf("%q must be %s, and is a %.40s", embedding.ReplaceAllString(kind.Field, ""), jsonKind(kind.Type), kind.Value)
 	case errors.As(err, &when):
 		return fmt.Sprintf("a time must be written as \"2026-11-21T08:30:00Z\", got %.40q", strings.Trim(when.Value, `"`))
 	}

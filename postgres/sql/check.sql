@@ -70,3 +70,4 @@ union all
 select format('job %s: its queue %s has no settings', id, queue)
 from dibs.job j
 where not exists (select from dibs.queue q where q.name = j.queue)
+    and not exists (select from dibs.wake_list w where w.queue = j.queue)

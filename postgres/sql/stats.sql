@@ -190,7 +190,7 @@ with recursive lane (queue, priority, n, run_at, token, before, scheduled) as (
 )
 select
     queue,
-    bool_or(paused),
+    coalesce(bool_or(paused), false),
     coalesce(sum(waiting), 0)::bigint,
     least(coalesce(sum(scheduled), 0), $1)::bigint,
     coalesce(sum(blocked), 0)::bigint,
@@ -208,5 +208,5 @@ select
     coalesce(sum(run_us), 0)::bigint
 from figure
 group by queue
-having bool_or(paused) is not null
+having bool_or(paused) is not null or coalesce(sum(waiting), 0) + coalesce(sum(blocked), 0) > 0
 order by queue

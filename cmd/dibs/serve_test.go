@@ -1,0 +1,118 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs/server"
+)
+
+func TestServeRefusesWhatWouldBeUnsafeOrWrong(t *testing.T) {
+	t.Setenv("DIBS_TOKENS", "")
+	dir := t.TempDir()
+	c := &cli{t: t, db: "sqlite:" + filepath.Join(dir, "test.db")}
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	wrong, empty := write("wrong", "ok 12345678901234567890 read\n"+secret+"-0123456789012345 read\n"), write("empty", "# nothing\n")
+	for line, words := range map[string][]string{
+		"--listen 0.0.0.0:0":                            {"--listen 0.0.0.0:0 can be reached from other machines", "dibs serve token", "--insecure"},
+		"--listen :0":                                   {"can be reached from other machines"},
+		"--listen [::]:0":                               {"can be reached from other machines"},
+		"--listen nonsense":                             {"--listen: "},
+		"--listen 127.0.0.1:99999":                      {"--listen: "},
+		"--listen unix:" + dir + "/no/such":             {"--listen: "},
+		"--tokens " + dir + "/missing":                  {"--tokens: ", "no such file"},
+		"--tokens " + wrong:                             {"--tokens ", "line 2: a name, a token and a scope are needed"},
+		"--tokens " + empty:                             {"there is no token in it"},
+		"--tls-cert x":                                  {"--tls-cert and --tls-key belong together"},
+		"--tls-cert " + wrong + " --tls-key " + wrong:   {"--tls-cert: "},
+		"--max-body 0":                                  {"--max-body must be at least 1, got 0"},
+		"--max-waiting -1":                              {"--max-waiting must be at least 1, got -1"},
+		"--shutdown -1s":                                {"--shutdown must not be negative"},
+		"token":                                         {"which client? write for example: dibs serve token mailer --scope enqueue:mail"},
+		"token a b --scope read":                        {"only one client"},
+		"token a":                                       {"what may it do?"},
+		"token a --scope write":                         {"a scope is enqueue, work, read or admin"},
+		"token " + secret + "! --scope read":            {"is no name"},
+		"token ok --scope read --tokens " + wrong:       {"--tokens: ", "would be wrong"},
+		"token a --scope read --tokens " + dir:          {"--tokens: "},
+		"--listen 127.0.0.1:0 extra":                    {"unknown command"},
+		"--listen 127.0.0.1:0 --tokens " + wrong + " x": {"unknown command"},
+	} {
+		args := append([]string{"serve"}, strings.Fields(line)...)
+		c.fails(exitUsage, "", args, words...)
+		if r := c.run("", args...); strings.Contains(r.err, secret) {
+			t.Errorf("dibs %s quotes a token: %s", line, r.err)
+		}
+	}
+	t.Setenv("DIBS_TOKENS", "a "+secret)
+	if r := c.run("", "serve", "--listen", "127.0.0.1:0"); r.code != exitUsage || strings.Contains(r.err, secret) || !strings.Contains(r.err, "$DIBS_TOKENS, line 1") {
+		t.Errorf("exit code %d, %s", r.code, r.err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "test.db")); err == nil {
+		t.Error("a database was made")
+	}
+}
+
+// One command makes a token; the file holds no secret and can be read by its owner only.
+func TestServeTokenMakesATokenAndItsLine(t *testing.T) {
+	t.Parallel()
+	c := &cli{t: t}
+	shown := c.ok("serve", "token", "mailer", "--scope", "enqueue:mail,my%20news", "--scope", "read")
+	parts := regexp.MustCompile(`^token:  (dibs_[A-Z2-7]{26})\nline:   (mailer sha256:[0-9a-f]{64} enqueue:mail,my%20news read)\n$`).FindStringSubmatch(shown)
+	if parts == nil {
+		t.Fatalf("printed: %s", shown)
+	}
+	if _, err := server.ParseTokens(parts[2]); err != nil {
+		t.Error(err)
+	}
+	made := c.row(c.ok("serve", "token", "boss", "--scope", "admin", "--json"))
+	for _, field := range []string{"name", "token", "line"} {
+		if made[field] == nil {
+			t.Errorf("no %s in %v", field, made)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "tokens.txt")
+	for _, name := range []string{"one", "two"} {
+		token := c.ok("serve", "token", name, "--scope", "admin", "--tokens", file)
+		text, err := os.ReadFile(file)
+		if err != nil || strings.Contains(string(text), strings.TrimSpace(token)) || !strings.Contains(string(text), name+" sha256:") {
+			t.Errorf("%s, %v", text, err)
+		}
+	}
+	c.fails(exitUsage, "", []string{"serve", "token", "one", "--scope", "admin", "--tokens", file}, "would be wrong: line 3: an earlier line has the same name or token")
+	if info, err := os.Stat(file); err != nil || os.PathSeparator == '/' && info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// The flags that are limits say what the package's limits are by default.
+func TestServesFlagsHaveTheDefaultsOfThePackage(t *testing.T) {
+	t.Parallel()
+	cmd := newServeCmd(newApp(nil, nil, nil))
+	flags := map[string]int64{}
+	for _, name := range []string{"max-body", "max-bodies", "max-requests", "max-waiting", "max-connections"} {
+		var n int64
+		for _, digit := range cmd.Flag(name).DefValue {
+			n = 10*n + int64(digit-'0')
+		}
+		flags[name] = n
+	}
+	o := server.New(nil, server.Options{}).Limits
+	for name, want := range map[string]int64{"max-body": o.Body, "max-bodies": o.Bodies, "max-requests": int64(o.Requests), "max-waiting": int64(o.Waiting), "max-connections": int64(o.Connections)} {
+		if flags[name] != want {
+			t.Errorf("--%s is %d, the package's limit %d", name, flags[name], want)
+		}
+	}
+	if wait := cmd.Flag("shutdown").DefValue; wait != "15s" {
+		t.Errorf("--shutdown is %s", wait)
+	}
+}

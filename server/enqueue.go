@@ -1,0 +1,71 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
+)
+
+// enqueueOne adds one job.
+func (s *Server) enqueueOne(w http.ResponseWriter, r *http.Request) error {
+	body, err := bodyOf(r, "application/json")
+	if err != nil {
+		return err
+	}
+	job, err := readJob("body", body)
+	if err != nil {
+		return err
+	}
+	if err := s.mayUse(r, job.Queue); err != nil {
+		return err
+	}
+	got, err := s.db.Enqueue(r.Context(), []dibs.NewJob{job})
+	if _, rule, ok := wire.InvalidJob(err); ok {
+		return rule
+	}
+	if err != nil {
+		return err
+	}
+	status := http.StatusCreated
+	if got[0].Existing {
+		status = http.StatusOK
+	}
+	return reply(w, status, got[0])
+}
+
+// enqueueBatch adds all jobs of a list, or none.
+func (s *Server) enqueueBatch(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Jobs rawList `json:"jobs"`
+	}
+	if err := readBody(r, &body); err != nil {
+		return err
+	}
+	if body.Jobs == nil {
+		return missing("jobs")
+	}
+	jobs := make([]dibs.NewJob, len(body.Jobs))
+	for i, raw := range body.Jobs {
+		job, err := readJob(fmt.Sprintf("jobs[%d]", i), raw)
+		if err != nil {
+			return err
+		}
+		if i == 0 || job.Queue != jobs[i-1].Queue {
+			if err := s.mayUse(r, job.Queue); err != nil {
+				return err
+			}
+		}
+		jobs[i] = job
+	}
+	got, err := s.db.Enqueue(r.Context(), jobs)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, enqueuedBatch{got})
+}
+
+type enqueuedBatch struct {
+	Jobs []dibs.Enqueued `json:"jobs"`
+}

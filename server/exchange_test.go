@@ -1,0 +1,176 @@
+package server_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/golden"
+)
+
+// The exchanges of testdata, which are the same on every database.
+func TestExchangesAreAsTheyWere(t *testing.T) {
+	t.Parallel()
+	for name, steps := range exchanges {
+		t.Run(name, func(t *testing.T) {
+			onDatabases(t, func(t *testing.T, db dibs.Database) {
+				golden.Match(t, name+".http", transcript(t, serve(t, db), steps))
+			})
+		})
+	}
+}
+
+// exchanges are requests in their order: method, path and body. $TOKEN is the token of the job
+// that was claimed last.
+var exchanges = map[string]string{
+	"jobs": `
+POST /v1/jobs {"queue":"emails","kind":"welcome","payload":{"to":"ann@example.com","id":12345678901234567890}}
+POST /v1/jobs {"queue":"emails","unique_key":"daily","priority":300}
+POST /v1/jobs/batch {"jobs":[{"queue":"emails","payload":"a"},{"queue":"emails","payload":"b","delay":"1h"}]}
+POST /v1/jobs {"queue":"emails","unique_key":"daily"}
+POST /v1/claim {"queue":"emails","worker":"w1","n":2}
+POST /v1/extend {"leases":[{"id":"1","token":"$TOKEN","progress":{"done":1,"total":2}},{"id":2,"token":"$TOKEN"}],"lease":60}
+GET /v1/jobs/1
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed","result":{"sent":true}}]}
+POST /v1/finish {"outcomes":[{"id":1,"token":"$TOKEN","ending":"completed"},{"id":3,"token":"$TOKEN","ending":"retry","error":"no answer","delay":3600}]}
+POST /v1/extend {"leases":[{"id":1,"token":"$TOKEN"}],"lease":"1m"}
+GET /v1/jobs/1/wait?timeout=5
+GET /v1/jobs/2/wait?timeout=0.05
+GET /v1/jobs?queue=emails&limit=2
+GET /v1/jobs?queue=emails&state=completed
+POST /v1/jobs/cancel {"ids":[2,"3",1,999]}
+POST /v1/jobs/requeue {"ids":[1,2]}
+POST /v1/jobs/edit {"ids":[1,2],"priority":7}
+POST /v1/jobs/prune {"queue":"emails","older_than":0}
+GET /v1/jobs/999
+`,
+	"problems": `
+GET /v1/job
+GET /v1//jobs
+GET /v1/jobs/../jobs
+DELETE /v1/jobs
+GET /v1/jobs/0
+GET /v1/jobs/99999999999999999999
+GET /v1/jobs?colour=red
+GET /v1/jobs?state=done
+GET /v1/jobs?limit=0
+GET /v1/jobs/1/wait?timeout=61
+POST /v1/jobs
+POST /v1/jobs []
+POST /v1/jobs null
+POST /v1/jobs {"payload":1
+POST /v1/jobs {"payload":1}{}
+POST /v1/jobs {"kind":"a","kind":"b"}
+POST /v1/jobs {"queue":7}
+POST /v1/jobs {"delay":"soon"}
+POST /v1/jobs {"delay":1,"run_at":"2026-11-21T08:30:00Z"}
+POST /v1/jobs {"priority":40000}
+POST /v1/jobs/batch {}
+POST /v1/jobs/batch {"jobs":[{},{"priority":-1}]}
+POST /v1/jobs/batch {"jobs":[{},7]}
+POST /v1/claim {}
+POST /v1/claim {"worker":"w","n":0}
+POST /v1/claim {"worker":"w","wait":61}
+POST /v1/extend {"leases":[{"id":1,"token":"abc"}],"lease":60}
+POST /v1/extend {"leases":[]}
+POST /v1/extend {"leases":[],"lease":"1ms"}
+POST /v1/finish {"outcomes":[{"id":1,"token":"00000000000000000000000000000001","ending":"done"}]}
+POST /v1/finish {"outcomes":[{"id":"one","token":"00000000000000000000000000000001","ending":"completed"}]}
+POST /v1/jobs/edit {"ids":[1]}
+POST /v1/jobs/prune {"queue":"emails"}
+POST /v1/jobs/prune {"state":"waiting","older_than":1}
+GET /v1/queues/nowhere
+PATCH /v1/queues/emails {"concurrency":-1}
+PATCH /v1/queues/emails {"rate":{"number":1}}
+PATCH /v1/queues/emails {"backoff":7}
+GET /v1/schedules/nowhere
+PATCH /v1/schedules/nowhere {"paused":true}
+PUT /v1/schedules/report {"name":"other","spec":"@daily"}
+PUT /v1/schedules/report {"spec":"61 * * * *"}
+DELETE /v1/schedules/nowhere
+`,
+	"settings": `
+PATCH /v1/queues/a%2Fb {"concurrency":2,"backoff":{"base":"5s"},"rate":{"n":10,"per":"1m"}}
+PATCH /v1/queues/a%2Fb {"backoff":{"max":60},"rate":{"burst":5},"paused":null}
+GET /v1/queues/a%2Fb
+PATCH /v1/queues/a%2Fb {"rate":{"n":0}}
+PATCH /v1/queues/a%2Fb/groups/g {"limit":2,"rate":{"n":1,"per":1}}
+PATCH /v1/queues/a%2Fb/groups/g {"limit":0}
+GET /v1/queues/a%2Fb/groups
+GET /v1/queues
+GET /v1/workers
+PUT /v1/schedules/report {"spec":"@daily","payload":{"n":12345678901234567890},"jitter":"1m"}
+PATCH /v1/schedules/report {"paused":true}
+PATCH /v1/schedules/report {"paused":false,"queue":"reports","priority":3}
+POST /v1/schedules/report/run
+GET /v1/schedules/report/next?n=1
+GET /v1/schedules/report/next?n=0
+GET /v1/schedules
+DELETE /v1/schedules/report
+GET /healthz
+GET /readyz
+`,
+}
+
+// transcript sends requests one by one, and writes down what was sent and answered.
+func transcript(t *testing.T, url, steps string) string {
+	t.Helper()
+	var out strings.Builder
+	token := ""
+	for step := range strings.Lines(strings.TrimSpace(steps)) {
+		step = strings.TrimSpace(step)
+		method, rest, _ := strings.Cut(step, " ")
+		path, body, _ := strings.Cut(rest, " ")
+		status, header, answer := call(t, method, url+path, strings.ReplaceAll(body, "$TOKEN", token))
+		if found := regexp.MustCompile(`"token":"(\w+)"`).FindSubmatch(answer); found != nil {
+			token = string(found[1])
+		}
+		fmt.Fprintf(&out, "%s\n\n%d %s\n%s\n", step, status, header.Get("Content-Type"), settled(answer))
+	}
+	return out.String()
+}
+
+var (
+	anyToken = regexp.MustCompile(`"[0-9a-f]{32}"`)
+	anyName  = regexp.MustCompile(`request:[A-Z2-7]{26}`)
+	anyTime  = regexp.MustCompile(`"20\d\d-\d\d-\d\dT[^"]*"`)
+	anyPlace = regexp.MustCompile(`"next": "[^"]*"`)
+)
+
+// settled is JSON, indented, without what differs each time.
+func settled(raw []byte) string {
+	var b bytes.Buffer
+	if json.Indent(&b, raw, "", "  ") != nil {
+		b.Reset()
+		b.Write(raw)
+	}
+	text := anyTime.ReplaceAllString(anyToken.ReplaceAllString(b.String(), `"TOKEN"`), `"TIME"`)
+	return anyPlace.ReplaceAllString(anyName.ReplaceAllString(text, "request:ID"), `"next": "PLACE"`)
+}
+
+func call(t testing.TB, method, url, body string) (int, http.Header, []byte) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	r, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	answer, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, r.Header, answer
+}

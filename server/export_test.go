@@ -1,0 +1,15 @@
+package server
+
+// Waiting is how many clients wait for jobs, and Busy for how many of them claims are under way.
+func (s *Server) Waiting() int { return s.count(func(l *line) int { return len(l.waiting) }) }
+
+func (s *Server) Busy() int { return s.count(func(l *line) int { return l.claims }) }
+
+func (s *Server) count(f func(*line) int) (n int) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	for _, l := range s.hub.lines {
+		n += f(l)
+	}
+	return n
+}

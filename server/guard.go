@@ -1,0 +1,101 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// refusalTime is how long the server goes on to read the body of a request that it has refused.
+const refusalTime = 2 * time.Second
+
+// guard runs what stands before every route: it names and logs the request, and refuses those that
+// come from pages of others, from too many clients, or from a proxy where it must not.
+func (s *Server) guard(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
+	a := newAnswer(w, r)
+	e := &entry{id: requestID(r), start: time.Now(), answer: a}
+	r = r.WithContext(context.WithValue(r.Context(), entryKey{}, e))
+	a.Header().Set(requestHeader, e.id)
+	defer s.record(e, a, r)
+	defer s.recovered(a, r)
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
+		_ = a.control.SetReadDeadline(time.Now().Add(refusalTime)) // whoever reads the body sets another
+	}
+	if over, _ := r.Context().Value(overKey{}).(bool); over {
+		a.Header().Set("Connection", "close")
+		s.fail(a, r, busy("too many connections are open"))
+		return
+	}
+	if err := s.checkSource(r); err != nil {
+		s.fail(a, r, err)
+		return
+	}
+	done, err := s.admit()
+	if err != nil {
+		s.fail(a, r, err)
+		return
+	}
+	e.served = done
+	defer done()
+	next(a, r)
+}
+
+// enter runs what stands between a route and its handler: who may, and how much the client may send. Its caller
+// calls leave after the handler.
+func (s *Server) enter(rt route, w http.ResponseWriter, r *http.Request) (_ *http.Request, leave func(), err error) {
+	if r, err = s.authorize(rt, r); err != nil {
+		return r, nil, err
+	}
+	if rt.waits || rt.streamed {
+		if e := entryOf(r); e != nil {
+			e.long = true
+			e.answer.patient()
+		}
+	}
+	leave, err = s.openBody(rt, w, r)
+	return r, leave, err
+}
+
+// crossOrigin refuses what browsers send for the pages of other origins.
+var crossOrigin http.CrossOriginProtection
+
+// checkSource refuses requests that a browser sends for a page which is not the server's own, whatever their
+// method, and those whose Host may be such a page's own name (DNS rebinding).
+func (s *Server) checkSource(r *http.Request) error {
+	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+		return nil // they tell nothing, and probes have their own ideas of a Host
+	}
+	if err := s.checkHost(r); err != nil {
+		return err
+	}
+	// The protection lets GET pass. Here a page must not even read.
+	if err := crossOrigin.Check(&http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host, URL: r.URL}); err != nil {
+		return &problemError{kind: forbidden, detail: "the request comes from a web page of another origin"}
+	}
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if s.NoProxy && len(r.Header.Values(name)) > 0 {
+			return &problemError{kind: forbidden, detail: "the request comes through a proxy, and this server takes requests without a token: start it with tokens"}
+		}
+	}
+	return nil
+}
+
+// checkHost refuses a Host that is none of the server's names. An address in digits is no name: no other page has it.
+func (s *Server) checkHost(r *http.Request) error {
+	if len(s.Hosts) == 0 {
+		return nil
+	}
+	name := strings.TrimSuffix((&url.URL{Host: r.Host}).Hostname(), ".")
+	if _, err := netip.ParseAddr(name); err == nil || strings.EqualFold(name, "localhost") {
+		return nil
+	}
+	if slices.ContainsFunc(s.Hosts, func(host string) bool { return strings.EqualFold(host, name) }) {
+		return nil
+	}
+	return &problemError{kind: misdirected, detail: fmt.Sprintf("the header Host says %.100q, which is none of this server's names: give it as --host, or call the server by another name", name)}
+}

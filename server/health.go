@@ -1,0 +1,61 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+const (
+	readyTimeout = 2 * time.Second
+	readyFor     = time.Second // one answer of the database serves for so long, whoever asks
+)
+
+// readiness is what the database last answered.
+type readiness struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+type healthAnswer struct {
+	Status string `json:"status"`
+}
+
+// healthz says that the process serves, also while the database is away.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
+	return reply(w, http.StatusOK, healthAnswer{"ok"})
+}
+
+// readyz says that the database answers and that the server is not shutting down.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
+	if s.closing.Err() != nil {
+		return &problemError{kind: shuttingDown}
+	}
+	if err := s.ask(r.Context()); err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, healthAnswer{"ok"})
+}
+
+// ask looks for a job that does not exist, unless somebody has just done so.
+func (s *Server) ask(ctx context.Context) error {
+	s.ready.mu.Lock()
+	defer s.ready.mu.Unlock()
+	if time.Since(s.ready.at) < readyFor {
+		return s.ready.err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTimeout)
+	defer cancel()
+	_, err := s.db.Get(ctx, math.MaxInt64)
+	if errors.Is(err, dibs.ErrNotFound) {
+		err = nil
+	}
+	s.ready.at, s.ready.err = time.Now(), err
+	return err
+}

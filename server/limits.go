@@ -1,0 +1,156 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Limits bound what clients can take of a server: memory, connections, and time. 0 is the default, and a
+// negative number is no limit. A client that meets one gets a problem with the status 413 or 503, or loses
+// its connection.
+type Limits struct {
+	// Body is the most bytes of one request's body, unpacked; default 32 MiB. A stream of jobs has
+	// no limit in all.
+	Body int64
+	// Bodies is the most bytes that the bodies of all requests take at one moment; default 128 MiB. The
+	// first 64 KiB of each are not counted, so that a few large ones hold up no small one.
+	Bodies int64
+	// BodyTime is how long the server waits for a client whose body does not come, or comes more slowly
+	// than 16 KiB a second; default 30 s.
+	BodyTime time.Duration
+	// StreamTime is how long the server waits for the next whole line of a stream; default 5 min.
+	StreamTime time.Duration
+	// Requests is how many requests are served at once, besides those that wait; default 1,000.
+	Requests int
+	// Waiting is how many requests wait at once, for jobs or for their end; default 10,000.
+	Waiting int
+
+	// The rest is for HTTPServer only.
+
+	// Connections is how many are open at once; default 20,000.
+	Connections int
+	// Header is the most bytes of a request's header; default 32 KiB.
+	Header int
+	// Idle is how long a connection may rest between two requests; default 2 min.
+	Idle time.Duration
+	// AnswerTime is how long the server waits for a client that does not read its answer, or reads
+	// more slowly than 16 KiB a second; default 1 min.
+	AnswerTime time.Duration
+}
+
+const (
+	slowest    = 16 << 10         // bytes a second at which the server's patience with a client stays the same
+	smallBody  = 64 << 10         // bytes of each body that Limits.Bodies does not count
+	headerTime = 10 * time.Second // for a request's header, and for the handshake of TLS
+	h2Streams  = 250              // requests at once of one connection of HTTP/2
+	unlimited  = 1 << 62
+)
+
+func (l Limits) withDefaults() Limits {
+	return Limits{
+		Body:        orDefault(l.Body, 32<<20),
+		Bodies:      orDefault(l.Bodies, 128<<20),
+		BodyTime:    orDefault(l.BodyTime, 30*time.Second),
+		StreamTime:  orDefault(l.StreamTime, 5*time.Minute),
+		Requests:    orDefault(l.Requests, 1000),
+		Waiting:     orDefault(l.Waiting, 10_000),
+		Connections: orDefault(l.Connections, 20_000),
+		Header:      orDefault(l.Header, 32<<10),
+		Idle:        orDefault(l.Idle, 2*time.Minute),
+		AnswerTime:  orDefault(l.AnswerTime, time.Minute),
+	}
+}
+
+func orDefault[T int | int64 | time.Duration](given, standard T) T {
+	if given < 0 {
+		return unlimited
+	}
+	return cmp.Or(given, standard)
+}
+
+// earned is what is left of the server's patience with a client that has sent or read n bytes.
+func earned(patience time.Duration, n int, most time.Duration) time.Duration {
+	return min(patience+time.Duration(n)*time.Second/slowest, most)
+}
+
+// gauge counts what is in use of something limited.
+type gauge struct {
+	used atomic.Int64
+}
+
+// take adds n, unless the limit would be exceeded.
+func (g *gauge) take(n, limit int64) bool {
+	if g.used.Add(n) > limit {
+		g.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+func (g *gauge) give(n int64) { g.used.Add(-n) }
+
+// busy is the problem of a client that has met a limit which others use up.
+func busy(detail string) error {
+	return &problemError{kind: tooMany, detail: detail, header: http.Header{"Retry-After": {retryAfter}}}
+}
+
+// admit counts a request among those that are served at once. Its caller calls done, more than once perhaps.
+func (s *Server) admit() (done func(), err error) {
+	if !s.requests.take(1, int64(s.Limits.Requests)) {
+		return nil, busy("too many requests are being served")
+	}
+	var once atomic.Bool
+	return func() {
+		if once.CompareAndSwap(false, true) {
+			s.requests.give(1)
+		}
+	}, nil
+}
+
+// wait counts a request among those that wait, in place of those that are served. Handlers call it
+// before they wait, and done after it.
+func (s *Server) wait(r *http.Request) (done func(), err error) {
+	if !s.waiting.take(1, int64(s.Limits.Waiting)) {
+		return nil, busy("too many requests are waiting")
+	}
+	if e := entryOf(r); e != nil {
+		e.served()
+	}
+	return func() { s.waiting.give(1) }, nil
+}
+
+// overKey is the key, among the values of a connection's context, of whether there are too many connections.
+type overKey struct{}
+
+// HTTPServer returns an http.Server of this server that keeps all limits, also those that a handler alone
+// cannot keep. Its address and TLSConfig are not set. Close this server before you shut down the other, so that
+// calls which wait are answered.
+func (s *Server) HTTPServer() *http.Server {
+	var open atomic.Int64
+	limit := int64(s.Limits.Connections)
+	return &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerTime,
+		WriteTimeout:      s.Limits.AnswerTime,
+		IdleTimeout:       s.Limits.Idle,
+		MaxHeaderBytes:    s.Limits.Header,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: h2Streams},
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug), // what clients do wrong: anyone could fill the log
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, overKey{}, open.Add(1) > limit)
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			switch {
+			case state == http.StateNew && open.Load() > limit+limit/10+10: // so many that even refusing each is too much
+				_ = c.Close()
+			case state == http.StateClosed || state == http.StateHijacked:
+				open.Add(-1)
+			}
+		},
+	}
+}

@@ -1,0 +1,75 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/server"
+)
+
+func TestMain(m *testing.M) {
+	// The server that all PostgreSQL tests share lives as long as this process.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgserver.(*Server).run.func1"))
+}
+
+// onDatabases runs a test on a fresh database of each sort.
+func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
+	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		f(t, database(t, open.URL("sqlite:"+filepath.Join(t.TempDir(), "jobs.db"))))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		url := open.URL(pgtest.URL(t))
+		if err := open.Migrate(t.Context(), url, open.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		f(t, database(t, url))
+	})
+}
+
+// database opens a store. When the test ends, the store is checked and closed.
+func database(t testing.TB, url open.URL) dibs.Database {
+	t.Helper()
+	db, err := open.Database(t.Context(), url, open.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		findings, err := db.Check(context.Background())
+		if err := errors.Join(err, db.Close()); err != nil {
+			t.Error(err)
+		}
+		for _, f := range findings {
+			t.Errorf("consistency check: %s", f)
+		}
+	})
+	return db
+}
+
+// serve serves a database until the test ends, and returns the address.
+func serve(t testing.TB, db dibs.Database) (url string) {
+	t.Helper()
+	s := server.New(db, server.Options{})
+	h := httptest.NewServer(s)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		h.Close()
+	})
+	return h.URL
+}
+
+// patience is how long a test waits for an event that has to come.
+const patience = 30 * time.Second

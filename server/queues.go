@@ -1,0 +1,254 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
+)
+
+type queuesAnswer struct {
+	Queues []wire.Queue `json:"queues"`
+}
+
+// listQueues shows the settings of all queues.
+func (s *Server) listQueues(w http.ResponseWriter, r *http.Request) error {
+	queues, err := s.db.Queues(r.Context())
+	if err != nil {
+		return err
+	}
+	var a queuesAnswer
+	for _, q := range queues {
+		a.Queues = append(a.Queues, wire.QueueOf(q))
+	}
+	a.Queues = visible(s, r, a.Queues, func(q wire.Queue) string { return q.Name })
+	return reply(w, http.StatusOK, a)
+}
+
+// queueOf finds the queue that the path names.
+func (s *Server) queueOf(r *http.Request) (dibs.Queue, error) {
+	name := r.PathValue("queue")
+	if err := s.mayUse(r, name); err != nil {
+		return dibs.Queue{}, err
+	}
+	queues, err := s.db.Queues(r.Context())
+	if err != nil {
+		return dibs.Queue{}, err
+	}
+	if i := slices.IndexFunc(queues, func(q dibs.Queue) bool { return q.Name == name }); i >= 0 {
+		return queues[i], nil
+	}
+	return dibs.Queue{}, fmt.Errorf("%w %.255q", dibs.ErrUnknownQueue, name)
+}
+
+// getQueue shows the settings of one queue.
+func (s *Server) getQueue(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.queueOf(r)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, wire.QueueOf(q))
+}
+
+// queueChange is a dibs.QueueChange as a request gives it.
+type queueChange struct {
+	Paused        *bool           `json:"paused"`
+	Concurrency   *int            `json:"concurrency"`
+	Rate          json.RawMessage `json:"rate"` // a part of a wire.Rate
+	GroupLimit    *int            `json:"group_limit"`
+	Strict        *bool           `json:"strict"`
+	Order         *dibs.Order     `json:"order"`
+	Lease         *wire.Seconds   `json:"lease"`
+	MaxAttempts   *int            `json:"max_attempts"`
+	Backoff       json.RawMessage `json:"backoff"` // a part of a wire.Backoff
+	KeepCompleted *wire.Seconds   `json:"keep_completed"`
+	KeepDead      *wire.Seconds   `json:"keep_dead"`
+	KeepCancelled *wire.Seconds   `json:"keep_cancelled"`
+	PayloadLimit  *int            `json:"payload_limit"`
+}
+
+// changeQueue changes the settings that the body names, and shows all. It makes a queue that
+// does not exist.
+func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
+	var b queueChange
+	if err := readBody(r, &b); err != nil {
+		return err
+	}
+	name := r.PathValue("queue")
+	if err := s.mayUse(r, name); err != nil {
+		return err
+	}
+	c := dibs.QueueChange{
+		Paused: b.Paused, Concurrency: b.Concurrency, GroupLimit: b.GroupLimit, Strict: b.Strict, Order: b.Order,
+		Lease: (*time.Duration)(b.Lease), MaxAttempts: b.MaxAttempts, PayloadLimit: b.PayloadLimit,
+		KeepCompleted: (*time.Duration)(b.KeepCompleted), KeepDead: (*time.Duration)(b.KeepDead), KeepCancelled: (*time.Duration)(b.KeepCancelled),
+	}
+	if given(b.Rate) || given(b.Backoff) {
+		old, err := s.settings(r, name)
+		if err != nil {
+			return err
+		}
+		if c.Rate, err = newRate(b.Rate, old.Rate); err != nil {
+			return err
+		}
+		if c.Backoff, err = newBackoff(b.Backoff, old.Backoff); err != nil {
+			return err
+		}
+	}
+	q, err := s.db.SetQueue(r.Context(), name, c)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, wire.QueueOf(q))
+}
+
+// settings are those of a queue that need not exist.
+func (s *Server) settings(r *http.Request, name string) (dibs.Queue, error) {
+	queues, err := s.db.Queues(r.Context())
+	if err != nil {
+		return dibs.Queue{}, err
+	}
+	for _, q := range queues {
+		if q.Name == name {
+			return q, nil
+		}
+	}
+	return dibs.DefaultSettings(name), nil
+}
+
+// given reports whether a request has a field, other than as null.
+func given(raw json.RawMessage) bool { return raw != nil && string(raw) != "null" }
+
+// newRate is a rate of which the request says a part; what it leaves out stays. A rate of none
+// has no burst.
+func newRate(raw json.RawMessage, old dibs.Rate) (*dibs.Rate, error) {
+	if !given(raw) {
+		return nil, nil
+	}
+	n := wire.RateOf(old)
+	if err := readObject("rate", raw, &n); err != nil {
+		return nil, err
+	}
+	if n.N == 0 {
+		return &dibs.Rate{}, nil
+	}
+	return &dibs.Rate{N: n.N, Per: time.Duration(n.Per), Burst: n.Burst}, nil
+}
+
+// newBackoff is a backoff of which the request says a part; what it leaves out stays.
+func newBackoff(raw json.RawMessage, old dibs.Backoff) (*dibs.Backoff, error) {
+	if !given(raw) {
+		return nil, nil
+	}
+	n := wire.QueueOf(dibs.Queue{Backoff: old}).Backoff
+	if err := readObject("backoff", raw, &n); err != nil {
+		return nil, err
+	}
+	return &dibs.Backoff{Base: time.Duration(n.Base), Factor: n.Factor, Max: time.Duration(n.Max), Jitter: n.Jitter}, nil
+}
+
+type groupsAnswer struct {
+	Groups []wire.Group `json:"groups"`
+}
+
+// listGroups shows the groups of a queue that have settings of their own.
+func (s *Server) listGroups(w http.ResponseWriter, r *http.Request) error {
+	q, err := s.queueOf(r)
+	if err != nil {
+		return err
+	}
+	groups, err := s.db.Groups(r.Context(), q.Name)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, groupsAnswer{wire.GroupsOf(groups)})
+}
+
+// groupChange is a dibs.GroupChange as a request gives it.
+type groupChange struct {
+	Limit *int            `json:"limit"`
+	Rate  json.RawMessage `json:"rate"` // a part of a wire.Rate
+}
+
+// changeGroup changes the settings of one group that the body names, and shows all.
+func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request) error {
+	var b groupChange
+	if err := readBody(r, &b); err != nil {
+		return err
+	}
+	queue, name := r.PathValue("queue"), r.PathValue("group")
+	if err := s.mayUse(r, queue); err != nil {
+		return err
+	}
+	old, err := s.group(r, queue, name)
+	if err != nil {
+		return err
+	}
+	rate, err := newRate(b.Rate, old.Rate)
+	if err != nil {
+		return err
+	}
+	if err := s.db.SetGroup(r.Context(), queue, name, dibs.GroupChange{Limit: b.Limit, Rate: rate}); err != nil {
+		return err
+	}
+	now, err := s.group(r, queue, name)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, wire.GroupsOf([]dibs.Group{now})[0])
+}
+
+func (s *Server) group(r *http.Request, queue, name string) (dibs.Group, error) {
+	groups, err := s.db.Groups(r.Context(), queue)
+	if err != nil {
+		return dibs.Group{}, err
+	}
+	for _, g := range groups {
+		if g.Name == name {
+			return g, nil
+		}
+	}
+	return dibs.Group{Name: name}, nil
+}
+
+type statsAnswer struct {
+	Stats []wire.Stats `json:"stats"`
+}
+
+// stats counts every queue.
+func (s *Server) stats(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.db.Stats(r.Context())
+	if err != nil {
+		return err
+	}
+	a := statsAnswer{[]wire.Stats{}}
+	for _, q := range visible(s, r, all, func(q dibs.QueueStats) string { return q.Queue }) {
+		a.Stats = append(a.Stats, wire.StatsOf(q))
+	}
+	return reply(w, http.StatusOK, a)
+}
+
+type workersAnswer struct {
+	Workers []dibs.WorkerInfo `json:"workers"`
+}
+
+// workers shows the register of workers: to a caller who may not use all queues, those that
+// serve one of the caller's, without their other queues.
+func (s *Server) workers(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.db.Workers(r.Context())
+	if err != nil {
+		return err
+	}
+	a := workersAnswer{[]dibs.WorkerInfo{}}
+	for _, one := range all {
+		one.Queues = visible(s, r, one.Queues, func(queue string) string { return queue })
+		if !s.limited(r) || len(one.Queues) > 0 {
+			a.Workers = append(a.Workers, one)
+		}
+	}
+	return reply(w, http.StatusOK, a)
+}

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// streamType is the media type of jobs that are enqueued as they come, one a line.
+const streamType = "application/x-ndjson"
+
+// body is a request's body, read within the limits.
+type body struct {
+	server  *Server
+	control *http.ResponseController
+	from    io.ReadCloser // what the client sends
+	gzip    *gzip.Reader  // unpacks from; nil: not begun
+	packed  bool
+	stream  bool
+	http2   bool
+
+	mu       sync.Mutex
+	cut      bool          // nothing more is read
+	ended    bool          // all has been read
+	patience time.Duration // how long the server still waits for the client
+	read     int64         // bytes since the last release, unpacked
+	held     int64         // bytes that Limits.Bodies counts
+}
+
+// openBody puts the limits on the request's body. Its caller calls done when it no longer needs what it has read.
+func (s *Server) openBody(rt route, w http.ResponseWriter, r *http.Request) (done func(), err error) {
+	if r.ContentLength == 0 {
+		return func() {}, nil
+	}
+	b := &body{server: s, control: http.NewResponseController(w), from: r.Body, patience: s.Limits.BodyTime, http2: r.ProtoMajor > 1}
+	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && rt.streamed && media == streamType {
+		b.stream, b.patience = true, s.Limits.StreamTime
+	}
+	if !b.stream && r.ContentLength > s.Limits.Body {
+		return nil, &http.MaxBytesError{Limit: s.Limits.Body}
+	}
+	switch r.Header.Get("Content-Encoding") {
+	case "", "identity":
+	case "gzip":
+		b.packed = true
+		r.ContentLength = -1 // nobody knows that of what it unpacks to
+	default:
+		return nil, &problemError{kind: wrongMedia, detail: "the body may be packed with gzip only", header: http.Header{"Accept-Encoding": {"gzip"}}}
+	}
+	r.Body = b
+	return b.release, nil
+}
+
+// Read reads what the client has sent, unpacked.
+func (b *body) Read(p []byte) (n int, err error) {
+	switch {
+	case !b.packed:
+		n, err = b.receive(p)
+	case b.gzip == nil:
+		if b.gzip, err = gzip.NewReader(receiver{b}); err == nil {
+			n, err = b.gzip.Read(p)
+		}
+	default:
+		n, err = b.gzip.Read(p)
+	}
+	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
+		err = &problemError{kind: malformed, detail: "the body is not packed with gzip, or damaged"}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stream && bytes.IndexByte(p[:n], '\n') >= 0 {
+		b.patience = b.server.Limits.StreamTime
+	}
+	if b.read += int64(n); b.read > b.server.Limits.Body && !b.stream { // a stream's reader limits each line
+		return 0, &http.MaxBytesError{Limit: b.server.Limits.Body}
+	}
+	if more := b.read - smallBody - b.held; more > 0 {
+		if !b.server.bodies.take(more, b.server.Limits.Bodies) {
+			return 0, busy("the bodies of other requests take up the memory for them")
+		}
+		b.held += more
+	}
+	return n, err
+}
+
+// receiver is what the client sends, as it comes.
+type receiver struct{ *body }
+
+func (r receiver) Read(p []byte) (int, error) { return r.receive(p) }
+
+// receive reads what the client sends, and ends the wait for one that sends too little. Only the time in
+// which the server waits counts.
+func (b *body) receive(p []byte) (int, error) {
+	begin := time.Now()
+	if !b.await(begin) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n, err := b.from.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = errors.Is(err, io.EOF)
+	b.patience -= time.Since(begin)
+	if !b.stream {
+		b.patience = earned(b.patience, n, b.server.Limits.BodyTime)
+	}
+	if b.http2 { // there a deadline ends the body also while nobody reads
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = &problemError{kind: clientTimeout, detail: "the body came too slowly"}
+	}
+	return n, err
+}
+
+// await sets the deadline of a read, unless nothing more is to be read.
+func (b *body) await(begin time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.cut {
+		_ = b.control.SetReadDeadline(begin.Add(b.patience)) // where none can be set, the connection has its own
+	}
+	return !b.cut
+}
+
+// release gives back the memory of what has been read so far: the reader no longer needs it.
+func (b *body) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.server.bodies.give(b.held)
+	b.read, b.held = 0, 0
+}
+
+// stop ends a read under way, and all later ones.
+func (b *body) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cut = true; !b.ended { // a deadline after the end would break the connection for its next request
+		_ = b.control.SetReadDeadline(time.Now())
+	}
+}
+
+// Close leaves the rest of the body to the http.Server.
+func (b *body) Close() error { return b.from.Close() }
+
+// releaseBody gives back the memory of what has been read so far of a request's body.
+func releaseBody(r *http.Request) {
+	if b, ok := r.Body.(*body); ok {
+		b.release()
+	}
+}
+
+// stopBody ends a read of a request's body that is under way, and all later ones.
+func stopBody(r *http.Request) {
+	if b, ok := r.Body.(*body); ok {
+		b.stop()
+	}
+}

@@ -1,0 +1,55 @@
+package server
+
+import "net/http"
+
+// route is one call of the API.
+type route struct {
+	method  string
+	pattern string // of http.ServeMux
+	scope   Scope  // what the caller needs; "": nothing
+	handle  func(w http.ResponseWriter, r *http.Request) error
+	// waits is set where a call may take long, as it waits for jobs. So may a streamed one, which
+	// reads its body as that comes, whatever its length.
+	waits, streamed bool
+}
+
+// routes are all calls of the API.
+func (s *Server) routes() []route {
+	return []route{
+		{method: "POST", pattern: "/v1/jobs", scope: ScopeEnqueue, handle: s.enqueueOne},
+		{method: "POST", pattern: "/v1/jobs/batch", scope: ScopeEnqueue, handle: s.enqueueBatch},
+		{method: "POST", pattern: "/v1/jobs/stream", scope: ScopeEnqueue, handle: s.enqueueStream, streamed: true},
+
+		{method: "POST", pattern: "/v1/claim", scope: ScopeWork, handle: s.claim, waits: true},
+		{method: "POST", pattern: "/v1/extend", scope: ScopeWork, handle: s.extend},
+		{method: "POST", pattern: "/v1/finish", scope: ScopeWork, handle: s.finish},
+
+		{method: "GET", pattern: "/v1/jobs", scope: ScopeRead, handle: s.listJobs},
+		{method: "GET", pattern: "/v1/jobs/{id}", scope: ScopeRead, handle: s.getJob},
+		{method: "GET", pattern: "/v1/jobs/{id}/wait", scope: ScopeRead, handle: s.waitForJob, waits: true},
+		{method: "POST", pattern: "/v1/jobs/cancel", scope: ScopeAdmin, handle: s.cancel},
+		{method: "POST", pattern: "/v1/jobs/requeue", scope: ScopeAdmin, handle: s.requeue},
+		{method: "POST", pattern: "/v1/jobs/edit", scope: ScopeAdmin, handle: s.edit},
+		{method: "POST", pattern: "/v1/jobs/prune", scope: ScopeAdmin, handle: s.prune},
+
+		{method: "GET", pattern: "/v1/queues", scope: ScopeRead, handle: s.listQueues},
+		{method: "GET", pattern: "/v1/queues/{queue}", scope: ScopeRead, handle: s.getQueue},
+		{method: "PATCH", pattern: "/v1/queues/{queue}", scope: ScopeAdmin, handle: s.changeQueue},
+		{method: "GET", pattern: "/v1/queues/{queue}/groups", scope: ScopeRead, handle: s.listGroups},
+		{method: "PATCH", pattern: "/v1/queues/{queue}/groups/{group}", scope: ScopeAdmin, handle: s.changeGroup},
+		{method: "GET", pattern: "/v1/stats", scope: ScopeRead, handle: s.stats},
+		{method: "GET", pattern: "/v1/workers", scope: ScopeRead, handle: s.workers},
+
+		{method: "GET", pattern: "/v1/schedules", scope: ScopeRead, handle: s.listSchedules},
+		{method: "GET", pattern: "/v1/schedules/{schedule}", scope: ScopeRead, handle: s.getSchedule},
+		{method: "PUT", pattern: "/v1/schedules/{schedule}", scope: ScopeAdmin, handle: s.setSchedule},
+		{method: "PATCH", pattern: "/v1/schedules/{schedule}", scope: ScopeAdmin, handle: s.changeSchedule},
+		{method: "DELETE", pattern: "/v1/schedules/{schedule}", scope: ScopeAdmin, handle: s.deleteSchedule},
+		{method: "POST", pattern: "/v1/schedules/{schedule}/run", scope: ScopeAdmin, handle: s.runSchedule},
+		{method: "GET", pattern: "/v1/schedules/{schedule}/next", scope: ScopeRead, handle: s.nextTicks},
+
+		{method: "GET", pattern: "/healthz", handle: s.healthz},
+		{method: "GET", pattern: "/readyz", handle: s.readyz},
+		{method: "GET", pattern: "/openapi.json", handle: s.openAPI},
+	}
+}

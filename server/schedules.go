@@ -1,0 +1,206 @@
+package server
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
+)
+
+type schedulesAnswer struct {
+	Schedules []wire.Schedule `json:"schedules"`
+}
+
+// listSchedules shows all schedules.
+func (s *Server) listSchedules(w http.ResponseWriter, r *http.Request) error {
+	all, err := s.db.Schedules(r.Context())
+	if err != nil {
+		return err
+	}
+	a := schedulesAnswer{[]wire.Schedule{}}
+	for _, one := range visible(s, r, all, func(one dibs.Schedule) string { return one.Queue }) {
+		a.Schedules = append(a.Schedules, wire.ScheduleOf(one))
+	}
+	return reply(w, http.StatusOK, a)
+}
+
+// scheduleOf finds the schedule that the path names.
+func (s *Server) scheduleOf(r *http.Request) (dibs.Schedule, error) {
+	name := r.PathValue("schedule")
+	all, err := s.db.Schedules(r.Context())
+	if err != nil {
+		return dibs.Schedule{}, err
+	}
+	for _, one := range all {
+		if one.Name == name && s.mayUse(r, one.Queue) == nil {
+			return one, nil
+		}
+	}
+	return dibs.Schedule{}, fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
+}
+
+// ownSchedule is scheduleOf for calls that find the schedule by themselves: it only looks whether
+// a caller who may not use all queues may use the schedule's.
+func (s *Server) ownSchedule(r *http.Request) error {
+	if !s.limited(r) {
+		return nil
+	}
+	_, err := s.scheduleOf(r)
+	return err
+}
+
+// freeName refuses to set a schedule of the path's name where there is one of a queue that the caller may not use.
+func (s *Server) freeName(r *http.Request) error {
+	if !s.limited(r) {
+		return nil
+	}
+	all, err := s.db.Schedules(r.Context())
+	for _, one := range all {
+		if one.Name == r.PathValue("schedule") && s.mayUse(r, one.Queue) != nil {
+			return &problemError{kind: forbidden, detail: "this name is taken by a schedule of a queue that the token may not use"}
+		}
+	}
+	return err
+}
+
+// getSchedule shows one schedule.
+func (s *Server) getSchedule(w http.ResponseWriter, r *http.Request) error {
+	one, err := s.scheduleOf(r)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, wire.ScheduleOf(one))
+}
+
+// scheduleBody is a schedule as a request gives it, with its payload as it was written.
+type scheduleBody struct {
+	wire.Schedule
+	Payload json.RawMessage `json:"payload"`
+}
+
+// readSchedule reads a body over a schedule: what it does not say stays.
+func readSchedule(body []byte, over dibs.Schedule) (dibs.Schedule, error) {
+	name := over.Name
+	b := scheduleBody{Schedule: wire.ScheduleOf(over)}
+	if err := readObject("body", body, &b); err != nil {
+		return over, err
+	}
+	if b.Name != name {
+		return over, &dibs.InvalidError{Field: "name", Reason: fmt.Sprintf("must be that of the path, %.255q, or be left out; got %.255q", name, b.Name)}
+	}
+	one := b.Schedule.Schedule
+	one.Jitter = time.Duration(b.Schedule.Jitter)
+	if one.Payload = over.Payload; b.Payload != nil {
+		one.Payload = b.Payload
+	}
+	return one, nil
+}
+
+// setSchedule makes a schedule, or replaces the one of that name.
+func (s *Server) setSchedule(w http.ResponseWriter, r *http.Request) error {
+	body, err := bodyOf(r, "application/json")
+	if err != nil {
+		return err
+	}
+	one, err := readSchedule(body, dibs.Schedule{Name: r.PathValue("schedule")})
+	if err != nil {
+		return err
+	}
+	if one.Queue == "" {
+		one.Queue = dibs.DefaultQueue
+	}
+	if one.Kind == "" {
+		one.Kind = one.Queue
+	}
+	if err := s.mayUse(r, one.Queue); err != nil {
+		return err
+	}
+	if err := s.freeName(r); err != nil {
+		return err
+	}
+	if one, err = s.db.SetSchedule(r.Context(), one); err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, wire.ScheduleOf(one))
+}
+
+// changeSchedule changes what the body names, such as whether the schedule is paused.
+func (s *Server) changeSchedule(w http.ResponseWriter, r *http.Request) error {
+	body, err := bodyOf(r, "application/json")
+	if err != nil {
+		return err
+	}
+	if err := s.ownSchedule(r); err != nil {
+		return err
+	}
+	if _, err := readSchedule(body, dibs.Schedule{Name: r.PathValue("schedule")}); err != nil {
+		return err
+	}
+	var refused error
+	one, err := s.db.ChangeSchedule(r.Context(), r.PathValue("schedule"), func(old *dibs.Schedule) {
+		changed, err := readSchedule(body, *old)
+		if refused = errors.Join(err, s.mayUse(r, cmp.Or(changed.Queue, dibs.DefaultQueue))); refused == nil {
+			*old = changed
+		}
+	})
+	if err = cmp.Or(refused, err); err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, wire.ScheduleOf(one))
+}
+
+// deleteSchedule deletes a schedule. Its jobs stay.
+func (s *Server) deleteSchedule(w http.ResponseWriter, r *http.Request) error {
+	if err := s.ownSchedule(r); err != nil {
+		return err
+	}
+	if err := s.db.DeleteSchedule(r.Context(), r.PathValue("schedule")); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// runSchedule enqueues a schedule's job now.
+func (s *Server) runSchedule(w http.ResponseWriter, r *http.Request) error {
+	if err := s.ownSchedule(r); err != nil {
+		return err
+	}
+	e, err := s.db.RunSchedule(r.Context(), r.PathValue("schedule"))
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusCreated, e)
+}
+
+type ticksAnswer struct {
+	Ticks []time.Time `json:"ticks"`
+}
+
+// nextTicks lists the next ticks of a schedule.
+func (s *Server) nextTicks(w http.ResponseWriter, r *http.Request) error {
+	q, err := query(r, "n")
+	if err != nil {
+		return err
+	}
+	n := 5
+	if _, given := q["n"]; given {
+		if n, err = number(q, "n"); err != nil {
+			return err
+		}
+	}
+	one, err := s.scheduleOf(r)
+	if err != nil {
+		return err
+	}
+	next, err := s.db.NextTicks(r.Context(), one, n)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, ticksAnswer{list(next)})
+}

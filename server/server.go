@@ -1,0 +1,150 @@
+// Package server is dibs over HTTP: a handler that programs in any language enqueue, claim and
+// finish jobs with, in JSON.
+//
+// The calls are under /v1, and /openapi.json describes them by OpenAPI 3.1; docs/howto/http.md
+// shows them with curl, Python and JavaScript. Every error is a [Problem]. The command
+// 'dibs serve' is this handler with a listener.
+//
+// A server needs no register, file or table of its own: any number of them may serve one database,
+// beside workers of every sort. Claims that wait cost one call of the database a second, whatever
+// number of clients wait. Once a client has claimed, the server does what is due by the clock, as
+// workers do, until it is closed.
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Options are the settings of a server. The zero value is the default.
+type Options struct {
+	// Log gets what goes wrong inside of the server, without payloads and tokens; nil: nothing.
+	Log *slog.Logger
+	// Tokens says who may do what; nil: anybody may do everything, or who may has been decided
+	// before, by middleware around the server.
+	Tokens *Tokens
+	// Hosts are the names by which clients call the server. A request to another host is refused, as a web page
+	// may have made it under a name of its own (DNS rebinding). Addresses in digits and localhost need
+	// not be listed. Empty: any host.
+	Hosts []string
+	// NoProxy refuses requests that a proxy has passed on: they come from elsewhere, and a server without Tokens
+	// that listens on the loopback address may count on their not doing so.
+	NoProxy bool
+	// Limits bound what clients take of memory and time.
+	Limits Limits
+}
+
+// Server is an [http.Handler]. Make one with [New].
+type Server struct {
+	Options
+	db  dibs.Database
+	mux *http.ServeMux
+
+	// closing ends when Close begins: waiting calls are answered at once.
+	closing context.Context
+	close   context.CancelFunc
+	mu      sync.Mutex     // orders begin and Close
+	work    sync.WaitGroup // the calls that wait, and goroutines: Close waits for them
+
+	hub   *hub
+	ready readiness
+
+	requests, waiting, bodies gauge // what is in use of Limits
+}
+
+// New makes a server of a database, which must be open until the server is closed. It can be
+// mounted below a prefix with [http.StripPrefix].
+func New(db dibs.Database, o Options) *Server {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	o.Limits = o.Limits.withDefaults()
+	s := &Server{Options: o, db: db, mux: http.NewServeMux()}
+	s.closing, s.close = context.WithCancel(context.Background())
+	s.hub = &hub{db: db, log: o.Log, closing: s.closing, run: s.work.Go, lines: map[string]*line{}}
+	for _, rt := range s.routes() {
+		s.mux.Handle(rt.method+" "+rt.pattern, s.serve(rt))
+	}
+	return s
+}
+
+// Close ends the server's own work. Calls that wait are answered at once, as if their wait were
+// over, and those that come later are refused; all others are served as before, so that workers can
+// still finish their jobs. Call it when the http.Server's Shutdown begins, as
+// [http.Server.RegisterOnShutdown] does, and before the database is closed. It waits for claims
+// under way, 10 s at most.
+func (s *Server) Close() error {
+	s.mu.Lock()
+	s.close()
+	s.mu.Unlock()
+	s.work.Wait()
+	return nil
+}
+
+// begin has Close wait for a call until its work.Done. A server that closes refuses it.
+func (s *Server) begin() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Err() != nil {
+		return &problemError{kind: shuttingDown, detail: "send the request to another server"}
+	}
+	s.work.Add(1)
+	return nil
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.guard(w, r, s.route) }
+
+// route finds the request's route.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := s.mux.Handler(r); pattern == "" || !isClean(r) {
+		s.fail(w, r, s.unrouted(r))
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// serve is what happens around a route's handler.
+func (s *Server) serve(rt route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r, leave, err := s.enter(rt, w, r)
+		if err == nil {
+			defer leave()
+			err = rt.handle(w, r)
+		}
+		if err != nil {
+			s.fail(w, r, err)
+		}
+	})
+}
+
+// isClean reports whether the mux takes the path as it is. It would redirect others, to a place
+// that is wrong where the server is mounted below a prefix.
+func isClean(r *http.Request) bool {
+	p := r.URL.EscapedPath()
+	return path.Clean(p) == p
+}
+
+// unrouted is why no route takes the request: there is none of this path, or none of this method.
+func (s *Server) unrouted(r *http.Request) error {
+	var allow []string
+	if isClean(r) {
+		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
+			other := r.Clone(r.Context())
+			other.Method = method
+			if _, pattern := s.mux.Handler(other); pattern != "" {
+				allow = append(allow, method)
+			}
+		}
+	}
+	if len(allow) == 0 {
+		return &problemError{kind: unknownRoute, detail: "there is nothing at this path; /openapi.json lists what there is"}
+	}
+	return &problemError{kind: wrongMethod, detail: "this path takes " + strings.Join(allow, ", "), header: http.Header{"Allow": {strings.Join(allow, ", ")}}}
+}

@@ -1,0 +1,251 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/wire"
+)
+
+const (
+	// The lines of a stream are enqueued so many at once at most, and so long after the first of
+	// them has come.
+	streamJobs  = 1000
+	streamBytes = 1 << 20 // one line may exceed it
+	streamWait  = 10 * time.Millisecond
+	// maxLine is the most bytes of a line: of a job whose payload is as long as queues allow
+	// unless somebody has raised their limit, and twice that, as escapes make JSON longer.
+	maxLine = 2*dibs.MaxPayload + 64<<10
+	// streamEnd is how long the answers of a stream may take once the server closes.
+	streamEnd = 5 * time.Second
+)
+
+// stream is one call that enqueues jobs as their lines come. It reads on only when what came before
+// has been enqueued and answered, so it holds one batch and one line, whatever the client does.
+type stream struct {
+	*Server
+	r     *http.Request
+	lines chan inputLine
+	over  context.Context // ends with the call
+	line  int             // number of the last line that was taken, from 1
+}
+
+// inputLine is one line, or why it cannot be read: errLongLine is about this line alone.
+type inputLine struct {
+	text []byte
+	err  error
+}
+
+var errLongLine = &problemError{kind: tooLarge, detail: fmt.Sprintf("the line is longer than %d bytes", maxLine)}
+
+// streamed is one line with its job, and then its answer.
+type streamed struct {
+	Line int `json:"line"`
+	*dibs.Enqueued
+	Problem *Problem `json:"problem,omitempty"`
+	job     dibs.NewJob
+}
+
+func (a *streamed) fail(err error) {
+	p, _ := problemOf(err)
+	a.Problem = &p
+}
+
+// enqueueStream adds the jobs of a stream of lines as they come, and answers each line in their order.
+// What it has answered is durable.
+func (s *Server) enqueueStream(w http.ResponseWriter, r *http.Request) error {
+	if err := mediaType(r, "application/x-ndjson"); err != nil {
+		return err
+	}
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.work.Done()
+	control := http.NewResponseController(w)
+	// HTTP/2 needs none of this, and without it a client can still send all before it reads.
+	_ = control.EnableFullDuplex()
+	over, end := context.WithCancel(r.Context())
+	st := &stream{Server: s, r: r, lines: make(chan inputLine), over: over}
+	read := make(chan struct{})
+	defer func() {
+		end()
+		stopBody(r)
+		<-read
+	}()
+	defer context.AfterFunc(s.closing, func() { _ = control.SetWriteDeadline(time.Now().Add(streamEnd)) })()
+	go func() {
+		defer close(read)
+		st.read()
+	}()
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.WriteHeader(http.StatusOK)
+	_ = control.Flush() // a client may wait for the headers before it sends its lines
+	out := json.NewEncoder(w)
+	for {
+		answers, more := st.next()
+		releaseBody(r)
+		for _, a := range answers {
+			if err := out.Encode(a); err != nil {
+				return nil // the client is gone
+			}
+		}
+		if err := control.Flush(); !more || err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return nil
+		}
+	}
+}
+
+// read reads lines until the body or the call ends.
+func (st *stream) read() {
+	defer close(st.lines)
+	in := bufio.NewReaderSize(st.r.Body, 64<<10)
+	for {
+		text, err := readLine(in)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		select {
+		case st.lines <- inputLine{text, err}:
+		case <-st.over.Done():
+			return
+		}
+		if err != nil && !errors.Is(err, errLongLine) {
+			return
+		}
+	}
+}
+
+// readLine reads a line. It passes over the rest of one that is too long.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var line []byte
+	long := false
+	for {
+		part, err := in.ReadSlice('\n')
+		if long = long || len(line)+len(part) > maxLine; !long {
+			line = append(line, part...)
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, unread(err)
+		case long:
+			return nil, errLongLine
+		case err != nil && len(line) == 0:
+			return nil, io.EOF
+		}
+		return line, nil
+	}
+}
+
+// next enqueues the lines that have come, and returns their answers and whether more may come.
+func (st *stream) next() (answers []*streamed, more bool) {
+	batch, end := st.gather()
+	if err := st.enqueue(batch); err != nil {
+		st.log("enqueue", err)
+		last := &streamed{Line: batch[0].Line}
+		last.fail(err)
+		return []*streamed{last}, false
+	}
+	if end != nil && !errors.Is(end, io.EOF) {
+		last := &streamed{Line: st.line + 1}
+		last.fail(end)
+		batch = append(batch, last)
+	}
+	return batch, end == nil
+}
+
+// gather waits for a line, and takes those that come soon after it. The error is why no more
+// come after these, io.EOF after the last one.
+func (st *stream) gather() (batch []*streamed, end error) {
+	size := 0
+	var soon <-chan time.Time
+	for len(batch) < streamJobs && size < streamBytes {
+		select {
+		case line, open := <-st.lines:
+			switch {
+			case !open:
+				return batch, io.EOF
+			case line.err != nil && !errors.Is(line.err, errLongLine):
+				return batch, line.err
+			}
+			st.line++
+			if line.err == nil && len(bytes.TrimSpace(line.text)) == 0 {
+				continue
+			}
+			size += len(line.text)
+			batch = append(batch, st.take(line))
+			if soon == nil {
+				soon = time.After(streamWait)
+			}
+		case <-soon:
+			return batch, nil
+		case <-st.closing.Done():
+			return batch, &problemError{kind: shuttingDown, detail: "lines from this one on are not enqueued"}
+		case <-st.over.Done():
+			return batch, io.EOF
+		}
+	}
+	return batch, nil
+}
+
+// take reads the job of a line, and refuses it by itself if the store would refuse all for it.
+func (st *stream) take(line inputLine) *streamed {
+	a := &streamed{Line: st.line}
+	if line.err != nil {
+		a.fail(line.err)
+		return a
+	}
+	var err error
+	if a.job, err = readJob("job", line.text); err == nil {
+		err = st.mayUse(st.r, a.job.Queue)
+	}
+	if err == nil { // the store knows the queue's own limit of payloads
+		_, err = checks.Jobs([]dibs.NewJob{a.job}, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
+		if _, rule, ok := wire.InvalidJob(err); ok {
+			err = rule
+		}
+	}
+	if err != nil {
+		a.fail(err)
+	}
+	return a
+}
+
+// enqueue adds the jobs of a batch that have no problem, in one call for all that the store
+// does not refuse.
+func (st *stream) enqueue(batch []*streamed) error {
+	for {
+		var open []*streamed
+		var jobs []dibs.NewJob
+		for _, a := range batch {
+			if a.Problem == nil {
+				open, jobs = append(open, a), append(jobs, a.job)
+			}
+		}
+		if len(jobs) == 0 {
+			return nil
+		}
+		got, err := st.db.Enqueue(st.r.Context(), jobs)
+		if i, rule, ok := wire.InvalidJob(err); ok && i < len(open) {
+			open[i].fail(rule)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i, a := range open {
+			a.Enqueued = &got[i]
+		}
+		return nil
+	}
+}

@@ -1,0 +1,145 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
+)
+
+// leaseToExtend is a dibs.Lease as a request gives it.
+type leaseToExtend struct {
+	ID       jobID          `json:"id"`
+	Token    dibs.Token     `json:"token"`
+	Progress *dibs.Progress `json:"progress"`
+}
+
+type extendRequest struct {
+	Leases []leaseToExtend `json:"leases"`
+	Lease  *wire.Seconds   `json:"lease"`
+}
+
+// extendedLease says what became of one lease.
+type extendedLease struct {
+	ID        int64    `json:"id"`
+	Cancelled bool     `json:"cancelled,omitempty"` // somebody asked to cancel the job
+	Finishing bool     `json:"finishing,omitempty"` // not extended: an open transaction is finishing the job
+	Problem   *Problem `json:"problem,omitempty"`   // why it was not extended
+}
+
+// extend lengthens leases. If some were lost the answer is a problem that lists all of them.
+func (s *Server) extend(w http.ResponseWriter, r *http.Request) error {
+	var body extendRequest
+	switch err := readBody(r, &body); {
+	case err != nil:
+		return err
+	case body.Leases == nil:
+		return missing("leases")
+	case body.Lease == nil:
+		return missing("lease")
+	}
+	leases := make([]dibs.Lease, len(body.Leases))
+	answers := make([]extendedLease, len(leases))
+	at := make(map[int64]*extendedLease, len(leases))
+	for i, l := range body.Leases {
+		leases[i] = dibs.Lease{ID: int64(l.ID), Token: l.Token, Progress: l.Progress}
+		answers[i].ID = int64(l.ID)
+		at[int64(l.ID)] = &answers[i]
+	}
+	done, err := s.db.Extend(r.Context(), leases, time.Duration(*body.Lease))
+	if err != nil {
+		return err
+	}
+	for _, id := range done.Cancelled {
+		at[id].Cancelled = true
+	}
+	for _, id := range done.Finishing {
+		at[id].Finishing = true
+	}
+	for _, id := range done.Lost {
+		p := leaseLost.problem("its lease had ended, or it was taken or finished")
+		at[id].Problem = &p
+	}
+	if len(done.Lost) == 0 {
+		return reply(w, http.StatusOK, extendedBatch{Leases: answers})
+	}
+	p := leaseLost.problem(fmt.Sprintf("%d of %d leases were not extended", len(done.Lost), len(leases)))
+	p.Instance = instanceOf(r)
+	return replyProblem(w, p.Status, struct {
+		Problem
+		extendedBatch
+	}{p, extendedBatch{answers}})
+}
+
+type extendedBatch struct {
+	Leases []extendedLease `json:"leases"`
+}
+
+// outcomeToFinish is a wire.Outcome whose id may be a string.
+type outcomeToFinish struct {
+	ID jobID `json:"id"`
+	wire.Outcome
+}
+
+type finishRequest struct {
+	Outcomes []outcomeToFinish `json:"outcomes"`
+}
+
+// finishedJob says what became of one outcome.
+type finishedJob struct {
+	ID      int64    `json:"id"`
+	Problem *Problem `json:"problem,omitempty"` // why it was not written
+}
+
+type finishedBatch struct {
+	Outcomes []finishedJob `json:"outcomes"`
+}
+
+// finish writes outcomes. If some were refused the answer is a problem that lists all of them.
+func (s *Server) finish(w http.ResponseWriter, r *http.Request) error {
+	var body finishRequest
+	switch err := readBody(r, &body); {
+	case err != nil:
+		return err
+	case body.Outcomes == nil:
+		return missing("outcomes")
+	}
+	outcomes := make([]dibs.Outcome, len(body.Outcomes))
+	answers := make([]finishedJob, len(outcomes))
+	at := make(map[int64]*finishedJob, len(outcomes))
+	for i, o := range body.Outcomes {
+		o.Outcome.ID = int64(o.ID)
+		outcomes[i] = o.Outcome.Outcome()
+		answers[i].ID = int64(o.ID)
+		at[int64(o.ID)] = &answers[i]
+	}
+	var refused *dibs.FinishError
+	switch err := s.db.Finish(r.Context(), outcomes); {
+	case err == nil:
+		return reply(w, http.StatusOK, finishedBatch{answers})
+	case !errors.As(err, &refused):
+		return err
+	}
+	for _, id := range refused.Lost {
+		p := leaseLost.problem("its lease had ended, or it was taken or finished; nothing was written for it")
+		at[id].Problem = &p
+	}
+	for _, id := range refused.Unwritten {
+		p := unavailable.problem("another transaction held the job: finish it again")
+		at[id].Problem = &p
+	}
+	p := leaseLost.problem("")
+	if len(refused.Lost) == 0 {
+		p = unavailable.problem("")
+		w.Header().Set("Retry-After", retryAfter)
+	}
+	p.Detail = fmt.Sprintf("%d of %d outcomes were not written", len(refused.Lost)+len(refused.Unwritten), len(outcomes))
+	p.Instance = instanceOf(r)
+	return replyProblem(w, p.Status, struct {
+		Problem
+		finishedBatch
+	}{p, finishedBatch{answers}})
+}
