@@ -68,8 +68,10 @@ func anyJob(rt *rapid.T) dibs.NewJob {
 		t.fields[rapid.SampledFrom(strings.Fields("queue kind priority delay run_at max_attempts group payload metadata unique_key unique_until unique_for unique_window if_held delay_limit")).Draw(rt, "odd")] = true
 	}
 	names := func(field string, rest ...string) string {
-		return pickOdd(t, field, append([]string{"a", "b", "Übung \"1\" \\ 'x'", longest, longest + "n", "tab\tin", "a\u202eb", "\u0085", "x\u2028" + longest,
-			strings.Repeat("ü", 30) + "\x7f", "\u00a0\x01"}, rest...)...)
+		return pickOdd(t, field, append([]string{
+			"a", "b", "Übung \"1\" \\ 'x'", longest, longest + "n", "tab\tin", "a\u202eb", "\u0085", "x\u2028" + longest,
+			strings.Repeat("ü", 30) + "\x7f", "\u00a0\x01",
+		}, rest...)...)
 	}
 	j := dibs.NewJob{
 		Queue:    names("queue", "", "postgres://u:secret@h/d"),

@@ -171,8 +171,12 @@ func argumentsOf(j *dibs.NewJob) (text string, values []any, err error) {
 	add("queue", "text", j.Queue)
 	add("payload", "text::json", string(payload))
 	for _, a := range []struct{ name, value string }{
-		{"kind", j.Kind}, {"group_key", j.Group}, {"unique_key", j.UniqueKey}, {"unique_until", string(j.UniqueUntil)},
-		{"unique_window", j.UniqueWindow}, {"if_held", string(j.IfHeld)},
+		{"kind", j.Kind},
+		{"group_key", j.Group},
+		{"unique_key", j.UniqueKey},
+		{"unique_until", string(j.UniqueUntil)},
+		{"unique_window", j.UniqueWindow},
+		{"if_held", string(j.IfHeld)},
 	} {
 		if a.value != "" {
 			add(a.name, "text", a.value)
