@@ -271,7 +271,7 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 		w.ShutdownWait = -1
 	}
 	for _, kind := range f.kindsOrAll() {
-		w.HandleRaw(kind, p.handle)
+		w.HandleRaw(kind, unlessFaulty(p.handle))
 	}
 	var forced atomic.Bool
 	secondSignal(now, func() {
@@ -293,6 +293,16 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 		return &codeError{exitInterrupted, errors.Join(stopped, err)}
 	}
 	return err
+}
+
+// unlessFaulty runs no job whose row cannot be read.
+func unlessFaulty(handle dibs.Handler) dibs.Handler {
+	return func(ctx context.Context, job *dibs.RawJob) error {
+		if checks.Legible(job); job.Fault != "" {
+			return dibs.Die(errors.New("not run: " + job.Fault))
+		}
+		return handle(ctx, job)
+	}
 }
 
 func (a *app) logger(verbose bool) *slog.Logger {
