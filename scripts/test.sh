@@ -22,6 +22,7 @@ if ! command -v "$(go env CC)" >/dev/null; then
 	fi
 fi
 export CGO_ENABLED=1
+scripts/languages.sh || [ -z "${CI:-}" ]
 DIBS_PG_BIN=$(scripts/postgres.sh)
 echo "PostgreSQL: $DIBS_PG_BIN"
 if bin18=$(scripts/postgres18.sh); then

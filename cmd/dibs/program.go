@@ -73,11 +73,12 @@ func (p *program) handle(ctx context.Context, job *dibs.RawJob) error {
 	cmd.Env = append(p.env[:len(p.env):len(p.env)], p.jobEnv(job)...)
 	streams, err := openStreams()
 	if err == nil {
-		err = streams.start(cmd, p.spawner.start, p.input(job), out, errs)
+		err = streams.start(cmd, p.spawner.start, out, errs)
 	}
 	if err != nil {
 		return notStarted(err)
 	}
+	go streams.feed(p.input(job))
 	stopped, err := p.wait(ctx, cmd, job)
 	if !stopped {
 		streams.drain(leftoverWait, ctx.Done())

@@ -43,8 +43,18 @@ func (s *streams) close(files []*os.File) {
 	}
 }
 
-// start starts the program with the given function, feeds it, and begins to read its output.
-func (s *streams) start(cmd *exec.Cmd, start func(*exec.Cmd) error, input []byte, out, errs io.Writer) error {
+// stdin is this process' end of the program's stdin.
+func (s *streams) stdin() *os.File { return s.ownEnds[0] }
+
+// feed writes the program's whole input. A program need not read it, and then the pipe breaks.
+func (s *streams) feed(input []byte) {
+	_, _ = s.stdin().Write(input)
+	_ = s.stdin().Close()
+}
+
+// start starts the program with the given function, and begins to read its output. A writer that
+// is an io.Closer is closed when the program, and all that has the pipe, has closed it.
+func (s *streams) start(cmd *exec.Cmd, start func(*exec.Cmd) error, out, errs io.Writer) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = s.programEnds[0], s.programEnds[1], s.programEnds[2]
 	err := start(cmd)
 	s.close(s.programEnds)
@@ -52,16 +62,16 @@ func (s *streams) start(cmd *exec.Cmd, start func(*exec.Cmd) error, input []byte
 		s.close(s.ownEnds)
 		return err
 	}
-	// A program need not read its input, and then the pipe breaks. Errors of reading do not
-	// matter either: the exit code tells how the program ended.
-	go func() {
-		_, _ = s.ownEnds[0].Write(input)
-		_ = s.ownEnds[0].Close()
-	}()
+	// Errors of reading do not matter: the exit code tells how the program ended.
 	var reading sync.WaitGroup
 	s.copyTo = []io.Writer{out, errs}
 	for i, to := range s.copyTo {
-		reading.Go(func() { _, _ = io.Copy(to, s.ownEnds[i+1]) })
+		reading.Go(func() {
+			_, err := io.Copy(to, s.ownEnds[i+1])
+			if closer, ok := to.(io.Closer); ok && err == nil {
+				_ = closer.Close()
+			}
+		})
 	}
 	s.drained = make(chan struct{})
 	go func() {

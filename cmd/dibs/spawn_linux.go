@@ -1,9 +1,12 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // spawner starts programs that die when this process does, however it ends. The
@@ -37,3 +40,17 @@ func (s *spawner) start(cmd *exec.Cmd) error {
 
 // close kills the running programs.
 func (s *spawner) close() { close(s.starts) }
+
+// unread returns how many bytes of a pipe nobody has read, also when all readers have gone. The
+// file is the end to write to.
+func unread(pipe *os.File) (n int) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	_ = raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }) // fails if it is closed
+	if err != nil {
+		return 0
+	}
+	return n
+}

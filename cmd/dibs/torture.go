@@ -33,8 +33,8 @@ type tortureOptions struct {
 
 const tortureHelp = `Break everything around the queue on your own server, and see its promises checked.
 
-Worker and producer processes run jobs of many kinds, by the library and, through each
-other, over HTTP. Meanwhile they are killed, stopped for longer than their leases and
+Worker and producer processes run jobs of many kinds, by the library, by programs that
+stay and, through each other, over HTTP. Meanwhile they are killed, stopped for longer than their leases and
 continued, and cut off from the answers of the database; limits change, queues are paused,
 jobs are cancelled, edited and requeued, transactions are rolled back, and one holds a
 snapshot open. Every process writes down what it asked and what it was told. In the end
@@ -105,7 +105,7 @@ func newTortureCmd(a *app) *cobra.Command {
 	f.StringVar(&o.bin, "pg-bin", "", "`DIR` of initdb and postgres: start a server of its own, and kill it too")
 	f.StringVar(&a.table, "table", "", "torture a copy of the adopted table that the mapping in `FILE` is about")
 	a.ownTables(cmd)
-	cmd.AddCommand(newTortureProcessCmd(a))
+	cmd.AddCommand(newTortureProcessCmd(a), newTortureLinesCmd(a))
 	return cmd
 }
 
@@ -220,6 +220,7 @@ func newTortureProcessCmd(a *app) *cobra.Command {
 			case err != nil:
 				return err
 			}
+			defer a.tortureLines(&part)()
 			return errors.Join(part.Run(ctx, db, a.dbURL().Reveal()), db.Close())
 		},
 	}

@@ -34,7 +34,12 @@ type workFlags struct {
 	snooze      durationFlag
 	listen      string
 
+	processes int
+	maxJobs   int
+
 	resume, untilEmpty, text, noResult, verbose bool
+
+	lines, shared bool
 }
 
 const workHelp = `Run PROGRAM once for each job of a queue, up to --concurrency at a time, until SIGINT or
@@ -81,6 +86,20 @@ started; their jobs run elsewhere when their leases have ended.
 With --until-empty, the exit code is 0 also if jobs are dead, or if nothing was ever put in
 the queue.
 
+With --lines, the programs stay: each gets its jobs one after the other, as lines of JSON on stdin,
+and answers with a line of JSON on stdout:
+
+  {"id":17,"queue":"emails","kind":"welcome","attempt":1,"max_attempts":25,"payload":{"to":"ann"}}
+  {"id":17,"ending":"completed","result":{"sent":true}}
+
+The ending is completed, retry, snooze, release, dead or cancelled, with "error" and "delay" where
+they fit; {"id":17,"progress":{"done":3,"total":10,"text":"…"}} may come before. Other lines,
+and those of stderr, are passed on to stderr. --concurrency processes are started, or with
+--shared one (or --processes), which gets --concurrency jobs at once and answers in any order. One
+that ends or is stopped is replaced; a job that it has read and not answered has failed. At the
+end their stdin is closed. docs/lines.md says the rest, examples/workers has workers in six
+languages.
+
 On SIGINT or SIGTERM, no more jobs are claimed, and running programs have --shutdown to
 end before they are stopped and their jobs given back, uncounted, within 5 s. The exit code
 is 0. A second signal kills the programs at once; the exit code is then 130. The same signal
@@ -103,7 +122,8 @@ func newWorkCmd(a *app) *cobra.Command {
 		Example: `  dibs work emails --concurrency 8 -- ./send.sh
   find . -type f | dibs enqueue sums --lines
   dibs work sums --text --until-empty -- sh -c 'sha256sum "$(cat)"'
-  dibs work --queue mail:3 --queue reports:1:max=2 -- ./run.sh`,
+  dibs work --queue mail:3 --queue reports:1:max=2 -- ./run.sh
+  dibs work emails --lines --concurrency 8 -- python3 worker.py`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch dash := cmd.ArgsLenAtDash(); {
 			case dash < 0 || dash == len(args):
@@ -204,6 +224,10 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.untilEmpty, "until-empty", false, "exit when no such job is waiting, blocked or running")
 	fs.BoolVar(&f.text, "text", false, "give payloads that are JSON strings to the program as plain text")
 	fs.BoolVar(&f.noResult, "no-result", false, "do not keep what programs write to stdout")
+	fs.BoolVar(&f.lines, "lines", false, "start programs that stay, and give them jobs as lines of JSON")
+	fs.BoolVar(&f.shared, "shared", false, "with --lines: a program gets several jobs at once")
+	fs.IntVar(&f.processes, "processes", 1, "with --shared: programs that share the --concurrency jobs")
+	fs.IntVar(&f.maxJobs, "max-jobs", 0, "with --lines: replace a program after so many jobs; default: never")
 	fs.StringVar(&f.listen, "listen", "", "serve /healthz and /readyz over HTTP at this `ADDRESS`")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every job, not only failed attempts")
 }
@@ -240,6 +264,18 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 		return usagef(cmd, "cannot run %q: %w", f.argv[0], err)
 	}
 	f.argv[0] = path
+	switch {
+	case f.lines && f.text:
+		return usagef(cmd, "--text goes with a program for each job: with --lines, payloads are JSON")
+	case !f.lines && (f.shared || cmd.Flags().Changed("max-jobs")):
+		return usagef(cmd, "--shared and --max-jobs go with --lines only")
+	case !f.shared && cmd.Flags().Changed("processes"):
+		return usagef(cmd, "--processes goes with --shared only: without it there are --concurrency processes")
+	case f.processes < 1:
+		return &dibs.InvalidError{Field: "processes", Reason: fmt.Sprintf("must be at least 1, got %d", f.processes)}
+	case f.maxJobs < 0:
+		return &dibs.InvalidError{Field: "max-jobs", Reason: fmt.Sprintf("must not be negative, got %d", f.maxJobs)}
+	}
 	if f.grace < 0 || f.snooze < 0 || f.shutdown < 0 {
 		return usagef(cmd, "--grace, --snooze and --shutdown must not be negative")
 	}
@@ -249,6 +285,9 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServer) error {
 	now, stopNow := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopNow()
+	if f.lines { // what the programs write comes between the lines of the log
+		a.stderr = &lockedWriter{to: a.stderr}
+	}
 	p := newProgram(f, a.programEnv(), now.Done())
 	defer p.close()
 	p.log = a.logger(f.verbose)
@@ -270,8 +309,15 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	if f.shutdown == 0 { // the worker would take 0 for its default grace
 		w.ShutdownWait = -1
 	}
+	handle := p.handle
+	if f.lines {
+		pool := a.newLinePool(p, f, db)
+		defer pool.close()
+		defer context.AfterFunc(ctx, pool.drain)()
+		handle = pool.handle
+	}
 	for _, kind := range f.kindsOrAll() {
-		w.HandleRaw(kind, unlessFaulty(p.handle))
+		w.HandleRaw(kind, unlessFaulty(handle))
 	}
 	var forced atomic.Bool
 	secondSignal(now, func() {

@@ -57,7 +57,7 @@ func (c *client) workAdopted(ctx context.Context) error {
 	}
 	queue := stats[0].Name
 	return runAll(ctx,
-		func(ctx context.Context) error { return c.runWorker(ctx, queue, c.Resumes) },
+		func(ctx context.Context) error { return c.runWorker(ctx, queue, c.Resumes, nil) },
 		func(ctx context.Context) error { return c.runClaimer(ctx, c.store, queue) })
 }
 

@@ -27,6 +27,9 @@ type Part struct {
 
 	Adopted string `json:"adopted,omitempty"` // the mapping's file, if the process works on a copy of an adopted table
 	Resumes bool   `json:"resumes,omitempty"` // the table can tell which worker holds a row
+
+	// Lines handles the jobs of some of the workers by processes that stay; nil: none do.
+	Lines dibs.Handler `json:"-"`
 }
 
 // client is one process of a run.

@@ -24,7 +24,11 @@ func (c *client) work(ctx context.Context) error {
 	var parts []func(context.Context) error
 	for i := range each {
 		q := queues[(c.Seat+i)%len(queues)]
-		parts = append(parts, func(ctx context.Context) error { return c.runWorker(ctx, q, i == 0) })
+		var handle dibs.Handler // nil: one of this process
+		if i%2 == 1 {
+			handle = c.Lines
+		}
+		parts = append(parts, func(ctx context.Context) error { return c.runWorker(ctx, q, i == 0, handle) })
 		q2 := queues[(c.Seat+each+i)%len(queues)]
 		store := c.store
 		if (c.Seat+i)%2 == 1 {
@@ -35,8 +39,9 @@ func (c *client) work(ctx context.Context) error {
 	return runAll(ctx, append(parts, c.serve)...)
 }
 
-// runWorker runs dibs' worker. With resume it takes back the jobs of the process before it.
-func (c *client) runWorker(ctx context.Context, queue string, resume bool) error {
+// runWorker runs dibs' worker. With resume it takes back the jobs of the process before it. A
+// handle of nil stands for the client's own.
+func (c *client) runWorker(ctx context.Context, queue string, resume bool, handle dibs.Handler) error {
 	name := c.Client + "-" + queue
 	if resume {
 		name = c.Name + "-" + queue
@@ -55,7 +60,10 @@ func (c *client) runWorker(ctx context.Context, queue string, resume bool) error
 		},
 	}
 	rng := &lockedRand{rng: c.newRand()}
-	w.HandleRaw("", func(ctx context.Context, job *dibs.RawJob) error { return c.handle(ctx, rng.split(), job) })
+	if handle == nil {
+		handle = func(ctx context.Context, job *dibs.RawJob) error { return c.handle(ctx, rng.split(), job) }
+	}
+	w.HandleRaw("", handle)
 	err := w.Run(ctx)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = errors.Join(err, cause)

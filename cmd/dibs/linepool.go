@@ -1,0 +1,193 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// linePool gives jobs to processes that stay: 'dibs work --lines'.
+type linePool struct {
+	*program
+	store   dibs.Store
+	shared  bool // a process has several jobs at once
+	maxJobs int  // how many jobs a process is given; 0: any number
+	json    bool // the log is JSON
+	stderr  io.Writer
+
+	mu       sync.Mutex
+	seats    []*lineSeat
+	all      map[*lineProcess]bool
+	draining bool // no more jobs come
+	running  sync.WaitGroup
+}
+
+// lineSeat is the place of one process. When it ends, another takes its seat.
+type lineSeat struct {
+	jobs int // that use the seat; the pool's mutex guards it
+
+	mu      sync.Mutex
+	process *lineProcess // nil before the first
+}
+
+func (a *app) newLinePool(p *program, f *workFlags, store dibs.Store) *linePool {
+	places, seats := 1, f.concurrency
+	if f.shared {
+		seats = min(f.processes, f.concurrency)
+		places = (f.concurrency + seats - 1) / seats
+	}
+	p.env = append(p.env, "DIBS_LINES="+linesVersion, "DIBS_CONCURRENCY="+strconv.Itoa(places))
+	w := &linePool{program: p, store: store, shared: f.shared, maxJobs: f.maxJobs, json: a.json, stderr: a.stderr, all: map[*lineProcess]bool{}}
+	for range seats {
+		s := &lineSeat{}
+		w.seats = append(w.seats, s)
+		go w.fill(s, nil)
+	}
+	return w
+}
+
+// fill starts a process ahead of its first job, where old sat before.
+func (w *linePool) fill(s *lineSeat, old *lineProcess) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.process != old {
+		return
+	}
+	if err := w.seat(s); err != nil && !errors.Is(err, errDraining) {
+		w.log.Warn("a process could not be started; it is tried again when a job comes", "error", err)
+	}
+}
+
+// errDraining says that no more processes are started.
+var errDraining = errors.New("the worker is stopping")
+
+// seat starts a process and has it watched.
+func (w *linePool) seat(s *lineSeat) error {
+	w.mu.Lock()
+	if w.draining {
+		w.mu.Unlock()
+		return errDraining
+	}
+	w.running.Add(1)
+	w.mu.Unlock()
+	p, err := w.startProcess()
+	if err != nil {
+		w.running.Done()
+		return err
+	}
+	s.process = p
+	w.mu.Lock()
+	w.all[p] = true
+	late := w.draining
+	w.mu.Unlock()
+	go func() {
+		p.watch()
+		w.mu.Lock()
+		delete(w.all, p)
+		w.mu.Unlock()
+		w.noteEnd(p)
+		if p.read > 0 { // it has begun a job; one that has not may be unable to
+			w.fill(s, p)
+		}
+		w.running.Done()
+	}()
+	if late {
+		go p.retire()
+	}
+	return nil
+}
+
+// noteEnd logs the end of a process that nothing else tells of.
+func (w *linePool) noteEnd(p *lineProcess) {
+	p.mu.Lock()
+	told := len(p.jobs) > 0 || isClosed(p.stopping)
+	p.mu.Unlock()
+	switch {
+	case told || p.cmd.ProcessState.Success():
+		w.log.Debug("process ended", "pid", p.cmd.Process.Pid, "jobs", p.given)
+	default:
+		w.log.Warn("a process without a job has ended", "pid", p.cmd.Process.Pid, "error", printable(p.whatHappened()))
+	}
+}
+
+// taker returns the process of a seat, or a new one if that takes no more jobs.
+func (w *linePool) taker(s *lineSeat) (*lineProcess, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.process; p != nil && !p.full() {
+		return p, nil
+	}
+	if err := w.seat(s); err != nil {
+		return nil, err
+	}
+	return s.process, nil
+}
+
+// full reports whether the process takes no more jobs.
+func (p *lineProcess) full() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed || p.pool.maxJobs > 0 && p.given >= p.pool.maxJobs
+}
+
+// show passes on a line of a process' log.
+func (w *linePool) show(p *lineProcess, line []byte, cut bool) {
+	text := printable(strings.TrimRight(string(line), "\r"))
+	if cut {
+		text += cutMark
+	}
+	if w.json {
+		w.log.Info("output of a process", "pid", p.cmd.Process.Pid, "line", text)
+		return
+	}
+	_, _ = io.WriteString(w.stderr, text+"\n") // it is a log
+}
+
+// drain has every process end once it has no job.
+func (w *linePool) drain() {
+	w.mu.Lock()
+	w.draining = true
+	list := w.processes()
+	w.mu.Unlock()
+	for _, p := range list {
+		p.rest()
+	}
+}
+
+// close ends all processes. No handler may be running, but those that ignored the end of their
+// contexts.
+func (w *linePool) close() {
+	w.drain()
+	w.mu.Lock()
+	list := w.processes()
+	w.mu.Unlock()
+	for _, p := range list {
+		p.mu.Lock()
+		left := len(p.jobs)
+		p.mu.Unlock()
+		if left > 0 {
+			go p.stop(0)
+		}
+	}
+	w.running.Wait()
+}
+
+func (w *linePool) processes() []*lineProcess { return slices.Collect(maps.Keys(w.all)) }
+
+// lockedWriter lets several goroutines write.
+type lockedWriter struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.to.Write(p)
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// These tests need what only Linux tells: what a process has read of its stdin, and who is in a
+// group. Or they start dibs as a process of its own.
+
+// A process may end after any answer, without saying so: its next job goes to the next process.
+func TestWorkLinesLosesNothingWhenAProcessEndsBetweenJobs(t *testing.T) {
+	onEach(t, func(c *cli) {
+		const n = 60
+		c.feed(strings.Repeat("1\n", n), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+		log := c.worked(answer+`; case $(($id % 3)) in 0) exit 0 ;; 1) exit 7 ;; esac; kill -KILL $$`, "-c", "3")
+		c.has(c.stats("q"), object{"completed": n, "dead": 0})
+		pids := map[any]bool{}
+		for id := 1; id <= n; id++ {
+			c.once(id)
+			pids[c.pidOf(id)] = true
+		}
+		if len(pids) != n {
+			c.t.Errorf("%d processes have done %d jobs", len(pids), n)
+		}
+		if strings.Contains(log, "job not started") {
+			c.t.Error("claims pause although the processes have answered")
+		}
+		for _, want := range []string{"exit code 7", "signal: killed"} {
+			if !strings.Contains(log, want) {
+				c.t.Errorf("the log does not say %q", want)
+			}
+		}
+	})
+}
+
+// A program that cannot even begin fails no job, and is not started again and again.
+func TestWorkLinesGivesJobsBackWhoseProcessDoesNotBegin(t *testing.T) {
+	onEach(t, func(c *cli) {
+		for name, program := range map[string]string{
+			"fails": `echo "no such module" >&2; exit 1`, "ends": `exit 0`,
+		} {
+			c.ok("enqueue", name, "--max-attempts", "1")
+			ready := filepath.Join(c.t.TempDir(), "ready")
+			w := c.process(name, "--lines", "-c", "2", "--", "sh", "-c", `if ! [ -e "$0" ]; then echo x >>"$0.starts"; `+program+`; fi; read -r line; echo '{"id":'"${line#*:}" | sed 's/,.*/,"ending":"completed"}/'; read -r line`, ready)
+			w.says("job not started; it is given back, and claims pause")
+			if err := os.WriteFile(ready, nil, 0o600); err != nil {
+				c.t.Fatal(err)
+			}
+			c.await(name, "completed", 1)
+			w.signal(syscall.SIGTERM)
+			if code := w.ended(); code != exitOK {
+				c.t.Errorf("%s: dibs work ends with exit code %d", name, code)
+			}
+			starts, err := os.ReadFile(ready + ".starts")
+			if n := strings.Count(string(starts), "x"); err != nil || n < 3 || n > 20 {
+				c.t.Errorf("%s: it was started %d times, %v", name, n, err)
+			}
+		}
+		for id := 1; id <= 2; id++ {
+			job := c.job(id)
+			c.has(job, object{"state": "completed", "excused": job["attempt"].(float64) - 1})
+			c.hasNot(job, "errors")
+		}
+	})
+}
+
+// A process that hangs is stopped: whatever it does, the others go on.
+func TestWorkLinesStopsProcessesThatHang(t *testing.T) {
+	const patient = "; sleep 300"
+	for name, hang := range map[string]string{
+		"asleep":                "sleep 300",
+		"stopped":               "kill -STOP $$",
+		"half a line":           `printf '{"id":1,"ending":"comp'` + patient,
+		"children":              `setsid sleep 20 & sleep 300 & sleep 300`,
+		"floods stdout":         `yes "a line of a log"`,
+		"floods stderr":         `yes "a line of a log" >&2`,
+		"floods without a line": `tr '\0' x </dev/zero`,
+		"floods blanks":         `tr '\0' ' ' </dev/zero`,
+		"ignores SIGTERM":       `trap "" TERM; while :; do sleep 1; done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			if name == "children" {
+				needSetsid(t)
+			}
+			c := onSQLite(t)
+			c.ok("enqueue", "q", "--max-attempts", "1")
+			c.feed(strings.Repeat("1\n", 20), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+			pid := filepath.Join(t.TempDir(), "pid")
+			c.worked(`if [ $id = 1 ]; then echo $$ >"`+pid+`"; `+hang+`; else `+answer+`; fi`, "-c", "2", "--timeout", "3s", "--grace", "100ms")
+			c.has(c.job(1), object{"state": "dead"})
+			if got := lastError(c.job(1)); !strings.HasPrefix(got, "job timeout of 3s: the process was stopped") {
+				t.Errorf("the error is %q", clip(got, 200))
+			}
+			c.has(c.stats("q"), object{"completed": 20, "dead": 1})
+			noGroup(t, pid)
+		})
+	}
+}
+
+// noGroup checks that no process is left in the group whose id is in a file.
+func noGroup(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(string(text), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if alive := livingGroup(pid); len(alive) > 0 {
+		t.Errorf("the group of process %d is still there: %d", pid, alive)
+	}
+}
+
+func TestWorkLinesStopsProcessesWithoutStreams(t *testing.T) {
+	for stream, program := range map[string]string{
+		"stdout": `[ $id = 2 ] && exec >&- && sleep 300; ` + answer,
+		"stdin":  answer + `; [ $id = 2 ] && exec <&- && sleep 300`,
+	} {
+		t.Run(stream, func(t *testing.T) {
+			c := onSQLite(t)
+			c.feed(strings.Repeat("1\n", 4), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+			log := c.worked(program, "-c", "1", "--grace", "100ms")
+			want := "the process has closed its " + stream
+			if !strings.Contains(log, want) {
+				t.Errorf("the log lacks %q:\n%s", want, log)
+			}
+			if stream == "stdin" { // the job that the process could not read goes to another
+				c.has(c.stats("q"), object{"completed": 4, "dead": 0})
+				return
+			}
+			c.has(c.stats("q"), object{"completed": 3, "dead": 1})
+			if got := lastError(c.job(2)); got != want {
+				t.Errorf("the error is %q", got)
+			}
+		})
+	}
+}
+
+// Answers that come before their job was read are answers all the same; those that come before
+// the job was given are not.
+func TestWorkLinesTakesAnswersOfAProcessThatDoesNotRead(t *testing.T) {
+	c := onSQLite(t)
+	c.feed(strings.Repeat("1\n", 30), "enqueue", "q", "--jsonl", "--max-attempts", "1000")
+	w := c.process("q", "--lines", "-c", "1", "--until-empty", "--", "sh", "-c",
+		`while :; do for id in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do echo '{"id":'$id',"ending":"completed"}'; done; sleep 0.01; done`)
+	go func() {
+		for range w.log {
+		}
+	}()
+	if err := w.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	c.has(c.stats("q"), object{"completed": 30})
+}
+
+func TestWorkLinesGivesJobsBackAtTheSecondSignal(t *testing.T) {
+	c := onSQLite(t)
+	p := c.pipe()
+	c.ok("enqueue", "q")
+	w := c.process(append([]string{"q", "--lines", "--shutdown", "1h"}, lineWorker(`trap "" TERM; exec 3>"`+p.path+`"; sleep 300 & echo x >&3; wait; sleep 300`)...)...)
+	p.begun()
+	w.signal(syscall.SIGINT)
+	w.says("worker stopping")
+	w.signal(syscall.SIGTERM)
+	p.gone()
+	if code := w.ended(); code != exitInterrupted {
+		t.Errorf("dibs work ends with exit code %d", code)
+	}
+	job := c.job(1)
+	c.has(job, object{"state": "waiting", "attempt": job["excused"]})
+}

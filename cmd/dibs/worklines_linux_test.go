@@ -1,0 +1,249 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// stats of all processes: state, parent and group.
+func eachProcess(f func(pid int, state string, parent, group int)) {
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, name := range stats {
+		text, err := os.ReadFile(name)
+		if err != nil { // it has ended
+			continue
+		}
+		var pid, parent, group int
+		var state string
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if _, err := fmt.Sscan(rest, &state, &parent, &group); err != nil || state == "Z" {
+			continue
+		}
+		if pid, err = strconv.Atoi(filepath.Base(filepath.Dir(name))); err == nil {
+			f(pid, state, parent, group)
+		}
+	}
+}
+
+// livingGroup tells which processes of a group are alive.
+func livingGroup(group int) (alive []int) {
+	eachProcess(func(pid int, _ string, _, pgrp int) {
+		if pgrp == group {
+			alive = append(alive, pid)
+		}
+	})
+	return alive
+}
+
+// Processes that are killed at any moment lose no job, and none is completed twice: a job is
+// completed by exactly one answer, and each attempt that did not complete it is in its history or
+// was given back.
+func TestWorkLinesLosesNothingWhenItsProcessesAreKilled(t *testing.T) {
+	for _, flags := range [][]string{{"-c", "4"}, {"-c", "12", "--shared", "--processes", "2"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			onEach(t, func(c *cli) {
+				const n = 300
+				c.feed(strings.Repeat("1\n", n), "enqueue", "q", "--jsonl", "--max-attempts", "1000")
+				c.ok("queue", "q", "--backoff", "1ms")
+				w := c.process(append(append([]string{"q", "--lines", "--until-empty"}, flags...), lineWorker(`case $id in *7) sleep 0.05 ;; esac; `+answer)...)...)
+				go func() {
+					for range w.log {
+					}
+				}()
+				stop, stopped := make(chan struct{}), make(chan int)
+				go killRandomly(w.cmd.Process.Pid, stop, stopped)
+				err := w.cmd.Wait()
+				close(stop)
+				if kills := <-stopped; err != nil || kills < 2 {
+					c.t.Fatalf("dibs work ended with %v, after %d kills", err, kills)
+				}
+				c.has(c.stats("q"), object{"completed": n, "dead": 0, "running": 0, "waiting": 0})
+				for _, page := range c.rows(c.ok("ls", "q", "--state", "completed", "--all", "--json")) {
+					for _, job := range page["jobs"].([]any) {
+						job := object(job.(map[string]any))
+						failed, _ := job["errors"].([]any)
+						excused, _ := job["excused"].(float64)
+						if got := job["attempt"].(float64) - excused - float64(len(failed)); got != 1 {
+							c.t.Errorf("job %v has %v attempts, %v excused and %d failed", job["id"], job["attempt"], excused, len(failed))
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// killRandomly kills children of a process until stop is closed.
+func killRandomly(parent int, stop chan struct{}, stopped chan int) {
+	kills := 0
+	for {
+		select {
+		case <-stop:
+			stopped <- kills
+			return
+		case <-time.After(time.Duration(rand.IntN(200)) * time.Millisecond):
+		}
+		var children []int
+		eachProcess(func(pid int, _ string, by, group int) {
+			if by == parent && pid == group { // not one that has not become its own group yet
+				children = append(children, pid)
+			}
+		})
+		if len(children) > 0 && syscall.Kill(children[rand.IntN(len(children))], syscall.SIGKILL) == nil {
+			kills++
+		}
+	}
+}
+
+func TestWorkLinesTakesItsProcessesAlongWhenKilled(t *testing.T) {
+	onEach(t, func(c *cli) {
+		p := c.pipe()
+		c.ok("enqueue", "q")
+		w := c.process(append([]string{"q", "--lines", "--lease", "500ms"}, lineWorker(`exec 3>"`+p.path+`"; echo x >&3; exec sleep 300`)...)...)
+		p.begun()
+		w.signal(syscall.SIGKILL)
+		p.gone()
+		c.worked(answer)
+		c.has(c.job(1), object{"state": "completed"})
+		if got := lastError(c.job(1)); !strings.Contains(got, "lease expired") {
+			c.t.Errorf("the history says %q", got)
+		}
+	})
+}
+
+// A worker that was stopped past its lease must stop the process that has the job, and its answer
+// must be refused.
+func TestWorkLinesStopsProcessesOfLostLeases(t *testing.T) {
+	for _, flags := range [][]string{{"-c", "1"}, {"-c", "2", "--shared"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			onEach(t, func(c *cli) {
+				p := c.pipe()
+				c.ok("enqueue", "q")
+				w := c.process(append(append([]string{"q", "--lines", "--lease", "500ms"}, flags...), lineWorker(`exec 3>"`+p.path+`"; echo x >&3; trap "" TERM; sleep 300`)...)...)
+				p.begun()
+				w.freeze()
+				job := c.row(c.ok("claim", "q", "--wait", "20s", "--lease", "1m"))
+				w.signal(syscall.SIGCONT)
+				p.gone()
+				c.has(c.job(1), object{"state": "running", "token": job["token"]})
+				c.ok("finish", "1", job["token"].(string), "--completed")
+				w.signal(syscall.SIGTERM)
+				if code := w.ended(); code != exitOK {
+					c.t.Errorf("dibs work ends with exit code %d", code)
+				}
+				c.has(c.job(1), object{"state": "completed", "attempt": job["attempt"]})
+			})
+		})
+	}
+}
+
+// shared is a worker of several jobs at once: it keeps job 1 until it is told to stop it, with the
+// reason, and answers all others when they are two, the last one first.
+const shared = `last=
+	while IFS= read -r line; do
+		id=${line#'{"id":'} id=${id%%,*} stop=${line#*'"stop":"'} stop=${stop%%\"*}
+		if [ "$stop" != '{' ]; then echo "{\"id\":$id,\"ending\":\"ENDING\",\"error\":\"told $stop\"}"; continue; fi
+		if [ $id = 1 ]; then continue; fi
+		if [ -z "$last" ]; then last=$id; continue; fi
+		echo "{\"id\":$id,\"ending\":\"completed\",\"result\":$$}"; echo "{\"id\":$last,\"ending\":\"completed\",\"result\":$$}"
+		last=
+	done`
+
+// One process has several jobs, answers in its own order, and is told which one to stop.
+func TestWorkLinesSharesAProcess(t *testing.T) {
+	for _, test := range []struct {
+		reason, ending string
+		want           object
+		err            string
+	}{
+		{"timeout", "retry", object{"state": "dead"}, "told timeout"},
+		{"cancelled", "cancelled", object{"state": "cancelled"}, "told cancelled"},
+		{"shutdown", "release", object{"state": "waiting", "excused": 1}, ""},
+	} {
+		t.Run(test.reason, func(t *testing.T) {
+			onEach(t, func(c *cli) {
+				c.feed(strings.Repeat("1\n", 9), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+				flags := []string{"q", "--lines", "--shared", "-c", "5", "--lease", "2s"}
+				switch test.reason {
+				case "timeout":
+					flags = append(flags, "--timeout", "2s")
+				case "shutdown":
+					flags = append(flags, "--shutdown", "100ms")
+				}
+				w := c.work(append(flags, "--", "sh", "-c", strings.Replace(shared, "ENDING", test.ending, 1))...)
+				c.await("q", "completed", 8)
+				switch test.reason {
+				case "timeout":
+					c.await("q", "dead", 1)
+				case "cancelled":
+					c.ok("cancel", "1")
+					c.await("q", "cancelled", 1)
+				}
+				w.stop()
+				c.end(w)
+				job := c.job(1)
+				c.has(job, test.want)
+				if got := lastError(job); got != test.err {
+					c.t.Errorf("the error is %q, want %q", got, test.err)
+				}
+				for id := 2; id <= 9; id++ {
+					c.once(id)
+					c.has(c.job(id), object{"result": c.job(2)["result"]})
+				}
+			})
+		})
+	}
+}
+
+// A process that does not stop one of its jobs is stopped. Its other jobs did nothing wrong.
+func TestWorkLinesGivesBackTheOtherJobsOfAProcessThatDoesNotHeed(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed(strings.Repeat("1\n", 3), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+		ids := []int{1, 2, 3}
+		w := c.work(append([]string{"q", "--lines", "--shared", "-c", "3", "--lease", "1s", "--grace", "300ms"}, lineWorker(`case $line in *'"stop":'*) continue ;; esac; [ $attempt = 1 ] || `+answer)...)...)
+		c.await("q", "running", 3)
+		c.ok("cancel", "1")
+		c.await("q", "completed", 2)
+		w.stop()
+		if log := c.end(w); !strings.Contains(log, "a job has not stopped; its process is stopped, and its other jobs are given back") {
+			c.t.Errorf("the log says\n%s", log)
+		}
+		for _, id := range ids {
+			if id == 1 {
+				c.has(c.job(id), object{"state": "cancelled"})
+				continue
+			}
+			c.once(id)
+		}
+	})
+}
+
+// A flood is not kept: dibs takes little more memory than without it.
+func TestWorkLinesTakesLittleMemory(t *testing.T) {
+	c := onSQLite(t)
+	for name, flood := range map[string]string{"lines": `yes "a line of a log"`, "no line": `tr '\0' x </dev/zero`, "objects": `yes '{"level":"info"}' | tr -d '\n'`, "errors": `tr '\0' x </dev/zero >&2`} {
+		c.ok("enqueue", name, "--max-attempts", "1")
+		w := c.process(append([]string{name, "--lines", "-c", "2", "--timeout", "2s", "--grace", "10ms"}, lineWorker(flood)...)...)
+		go func() {
+			for range w.log {
+			}
+		}()
+		c.await(name, "dead", 1)
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", w.cmd.Process.Pid))
+		_, peak, found := strings.Cut(string(status), "VmHWM:")
+		var kb int
+		if _, scanErr := fmt.Sscan(peak, &kb); err != nil || !found || scanErr != nil || kb > 200<<10 {
+			t.Errorf("%s: %d kB at most, %v", name, kb, errors.Join(err, scanErr))
+		}
+		w.signal(syscall.SIGTERM)
+		_ = w.cmd.Wait()
+	}
+}

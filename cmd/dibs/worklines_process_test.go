@@ -1,0 +1,146 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// once checks that a job was completed by the first attempt that counts. A worker may have claimed
+// it ahead before, and given it back.
+func (c *cli) once(id int) {
+	c.t.Helper()
+	job := c.job(id)
+	excused, _ := job["excused"].(float64)
+	c.has(job, object{"state": "completed", "attempt": excused + 1})
+	c.hasNot(job, "errors")
+}
+
+func TestWorkLinesReplacesProcessesAfterMaxJobs(t *testing.T) {
+	for _, flags := range [][]string{{"-c", "1"}, {"-c", "4", "--shared"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			c := onSQLite(t)
+			c.feed(strings.Repeat("1\n", 20), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+			c.worked(answer, append(flags, "--max-jobs", "3")...)
+			jobs := map[any]int{}
+			for id := 1; id <= 20; id++ {
+				c.once(id)
+				jobs[c.pidOf(id)]++
+			}
+			for pid, n := range jobs {
+				if n > 3 {
+					t.Errorf("process %v has done %d jobs", pid, n)
+				}
+			}
+		})
+	}
+}
+
+// What a process was doing when it ended has failed, with its exit status and the end of its stderr.
+func TestWorkLinesFailsTheJobOfAProcessThatEnds(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed(strings.Repeat("1\n", 6), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+		c.worked(`case $id in
+			1) echo one >&2; echo "it is hopeless" >&2; exit 7 ;;
+			2) exit 0 ;;
+			3) kill -KILL $$ ;;
+			4) printf '{"id":4,"ending":"comp'; exit 1 ;;
+			5) printf '{"id":5,"ending":"completed","result":[0]}'; exit 1 ;;
+			*) `+answer+` ;; esac`, "-c", "1")
+		for id, want := range map[int]string{
+			1: "the process ended without an answer: exit code 7: it is hopeless\n\none\nit is hopeless",
+			2: "the process ended without an answer: exit code 0",
+			3: "the process ended without an answer: signal: killed",
+			4: "the process wrote what is no answer: it is cut off",
+		} {
+			c.has(c.job(id), object{"state": "dead"})
+			if got := lastError(c.job(id)); !strings.HasPrefix(got, want) {
+				c.t.Errorf("job %d failed with %q, want %q", id, got, want)
+			}
+		}
+		c.has(c.job(5), object{"state": "completed"}) // its answer was whole
+		c.has(c.job(6), object{"state": "completed"})
+	})
+}
+
+func TestWorkLinesStopsCancelledJobs(t *testing.T) {
+	onEach(t, func(c *cli) {
+		p := c.pipe()
+		c.ok("enqueue", "q", "1")
+		c.ok("enqueue", "q", "2", "--delay", "1s")
+		w := c.work(append([]string{"q", "--lines", "-c", "1", "--lease", "1s", "--until-empty"}, lineWorker(`if [ $id = 1 ]; then exec 3>"`+p.path+`"; sleep 300 & echo x >&3; wait; fi; `+answer)...)...)
+		p.begun()
+		c.ok("cancel", "1")
+		p.gone()
+		c.end(w)
+		c.has(c.job(1), object{"state": "cancelled"})
+		c.has(c.job(2), object{"state": "completed"})
+	})
+}
+
+func TestWorkLinesGivesJobsBackAtShutdown(t *testing.T) {
+	onEach(t, func(c *cli) {
+		for i, flags := range [][]string{{"-c", "1"}, {"-c", "5", "--shared"}} {
+			id := i + 1
+			p := c.pipe()
+			c.ok("enqueue", "q")
+			w := c.work(append(append([]string{"q", "--lines", "--shutdown", "0s", "--grace", "200ms"}, flags...), lineWorker(`exec 3>"`+p.path+`"; sleep 300 & echo x >&3; wait`)...)...)
+			p.begun()
+			w.stop()
+			c.end(w)
+			p.gone()
+			job := c.job(id)
+			c.has(job, object{"state": "waiting"})
+			c.hasNot(job, "errors")
+			c.ok("cancel", fmt.Sprint(id))
+		}
+	})
+}
+
+// At the end, stdin is closed: a process answers what it has, and can do its last work.
+func TestWorkLinesEndsProcessesByTheEndOfStdin(t *testing.T) {
+	onEach(t, func(c *cli) {
+		p := c.pipe()
+		gone := filepath.Join(c.t.TempDir(), "gone")
+		c.ok("enqueue", "q")
+		w := c.work("q", "--lines", "-c", "3", "--", "sh", "-c", `
+			trap 'echo TERM >>"$1"' TERM
+			while IFS= read -r line; do exec 3>"$0"; echo x >&3; sleep 0.3; echo '{"id":1,"ending":"completed"}'; done
+			echo end >>"$1"`, p.path, gone)
+		p.begun()
+		w.stop()
+		c.end(w)
+		c.has(c.job(1), object{"state": "completed", "attempt": 1})
+		said, err := os.ReadFile(gone)
+		if lines := strings.Fields(string(said)); err != nil || len(lines) != 3 || slices.Contains(lines, "TERM") {
+			c.t.Errorf("the processes ended by %q, %v", said, err)
+		}
+	})
+}
+
+func TestWorkLinesKeepsProgress(t *testing.T) {
+	onEach(t, func(c *cli) {
+		p := c.pipe()
+		c.ok("enqueue", "q")
+		w := c.work(append([]string{"q", "--lines", "-c", "1", "--lease", "1s"}, lineWorker(`echo "{\"id\":$id,\"progress\":{\"done\":3,\"total\":10,\"text\":\"größer\"}}"; exec 3>"`+p.path+`"; echo x >&3; sleep 300`)...)...)
+		p.begun()
+		deadline := time.Now().Add(patience)
+		for c.job(1)["progress"] == nil && time.Now().Before(deadline) { // waits for the next extension of the lease
+		}
+		progress, ok := c.job(1)["progress"].(map[string]any)
+		if !ok {
+			c.t.Fatal("no progress is written")
+		}
+		c.has(progress, object{"done": 3, "total": 10, "text": "größer"})
+		c.ok("cancel", "1")
+		c.await("q", "cancelled", 1)
+		w.stop()
+		c.end(w)
+	})
+}

@@ -1,0 +1,296 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// lineWorker is a program in shell for 'dibs work --lines'. For each job it sets id, attempt, kind
+// and payload, as JSON, and runs the given commands.
+func lineWorker(commands string) []string {
+	return []string{"--", "sh", "-c", `
+		while IFS= read -r line; do
+			id=${line#'{"id":'} id=${id%%,*} payload=${line#*'"payload":'} payload=${payload%\}}
+			attempt=${line#*'"attempt":'} attempt=${attempt%%,*}
+			kind=${line#*'"kind":"'} kind=${kind%%\"*}
+			` + commands + `
+		done`}
+}
+
+const answer = `echo "{\"id\":$id,\"ending\":\"completed\",\"result\":[$$,$payload]}"`
+
+// worked runs a worker with --lines until the queue is empty.
+func (c *cli) worked(commands string, flags ...string) string {
+	c.t.Helper()
+	return c.end(c.work(append(append([]string{"q", "--lines", "--until-empty"}, flags...), lineWorker(commands)...)...))
+}
+
+// pidOf is the id of the process that has completed a job: the first part of its result.
+func (c *cli) pidOf(id int) any {
+	c.t.Helper()
+	result, ok := c.job(id)["result"].([]any)
+	if !ok {
+		c.t.Fatalf("job %d has no such result: %v", id, c.job(id))
+	}
+	return result[0]
+}
+
+func TestWorkLinesTakesEveryEnding(t *testing.T) {
+	onEach(t, func(c *cli) {
+		kinds := []string{"completed", "retry", "after", "snooze", "later", "release", "dead", "cancelled", "silent"}
+		for _, kind := range kinds {
+			c.ok("enqueue", "q", `"p"`, "--kind", kind, "--max-attempts", "2")
+		}
+		c.ok("queue", "q", "--backoff", "1ms")
+		c.worked(`case $kind-$attempt in
+			retry-1)     echo "{\"id\":$id,\"ending\":\"retry\",\"error\":\"größer\"}" ;;
+			after-1)     echo "{\"id\":$id,\"ending\":\"retry\",\"error\":\"soon\",\"delay\":0.001}" ;;
+			snooze-1)    echo "{\"id\":$id,\"ending\":\"snooze\",\"delay\":\"1ms\"}" ;;
+			later-1)     echo "{\"id\":$id,\"ending\":\"snooze\"}" ;;
+			release-1)   echo "{\"id\":$id,\"ending\":\"release\"}" ;;
+			dead-1)      echo "{\"id\":$id,\"ending\":\"dead\",\"error\":\"hopeless\"}" ;;
+			cancelled-1) echo "{\"id\":$id,\"ending\":\"cancelled\",\"error\":\"no more\"}" ;;
+			silent-*)    echo "{\"ending\":\"completed\",\"id\":\"$id\"}" ;;
+			*)           `+answer+` ;;
+			esac`, "-c", "2", "--snooze", "0s")
+		for i, want := range []object{
+			{"state": "completed", "counted": 1},
+			{"state": "completed", "counted": 2},
+			{"state": "completed", "counted": 2},
+			{"state": "completed", "counted": 1, "again": true},
+			{"state": "completed", "counted": 1, "again": true},
+			{"state": "completed", "counted": 1, "again": true},
+			{"state": "dead", "counted": 1},
+			{"state": "cancelled", "counted": 1},
+			{"state": "completed", "counted": 1, "result": nil},
+		} {
+			job := c.job(i + 1)
+			excused, _ := job["excused"].(float64) // perhaps also because it was claimed ahead and given back
+			job["counted"] = job["attempt"].(float64) - excused
+			if want["again"] == true {
+				job["again"] = excused > 0
+			}
+			c.has(job, want)
+		}
+		for id, want := range map[int]string{2: "größer", 3: "soon", 7: "hopeless", 8: "no more"} {
+			if got := lastError(c.job(id)); got != want {
+				c.t.Errorf("job %d failed with %q, want %q", id, got, want)
+			}
+		}
+	})
+}
+
+func TestWorkLinesGivesTheJob(t *testing.T) {
+	onEach(t, func(c *cli) {
+		payload := "{\"a\" :\n \"ä\\u0000<&>\u2028\", \"n\": 12345678901234567890}"
+		c.feed(payload, "enqueue", "q", "-", "--kind", "k", "--group", "g", "--max-attempts", "9", "--metadata", `{"payload": 1}`)
+		c.worked(`echo "{\"id\":$id,\"ending\":\"completed\",\"result\":[$line,\"$DIBS_LINES $DIBS_CONCURRENCY $DIBS_DB\"]}"`, "-c", "3")
+		var got []any
+		if err := json.Unmarshal([]byte(c.ok("show", "1", "--result")), &got); err != nil {
+			c.t.Fatal(err)
+		}
+		line := got[0].(map[string]any)
+		c.has(line, object{"id": 1, "queue": "q", "kind": "k", "attempt": 1, "max_attempts": 9, "group": "g", "metadata": object{"payload": 1}})
+		c.hasNot(line, "token", "excused", "errors", "key", "schedule", "tick")
+		if raw := c.ok("show", "1", "--result"); !strings.Contains(raw, `"payload":{"a":"ä\u0000<&>\u2028","n":12345678901234567890}}`) {
+			c.t.Errorf("the payload is not at the end as it was enqueued: %s", raw)
+		}
+		if env := "1 1 " + c.db; got[1] != env {
+			c.t.Errorf("the environment is %q, want %q", got[1], env)
+		}
+	})
+}
+
+// A job's answer that is wrong fails that job, with what is wrong. A line that leaves open which
+// job it means ends the process, too.
+func TestWorkLinesRefusesWrongAnswers(t *testing.T) {
+	long := fmt.Sprintf(`{"id":ID,"ending":"completed","result":"%s"}`, strings.Repeat("x", 1<<20))
+	deep := func(n int) string {
+		return fmt.Sprintf(`{"id":ID,"ending":"completed","result":%s1%s}`, strings.Repeat("[", n), strings.Repeat("]", n))
+	}
+	for _, test := range []struct {
+		line, want string
+		goesOn     bool // the process is kept
+	}{
+		{`{"id":ID,"ending":"done"}`, `the process answered wrongly: ending: must be completed, retry, snooze, release, dead or cancelled, got "done"`, true},
+		{`{"id":ID,"ending":"retry","result":1}`, "the process answered wrongly: result: goes with completed only, not with retry", true},
+		{`{"id":ID,"ending":"retry","delay":-1}`, "the process answered wrongly: delay: must not be negative", true},
+		{`{"id":ID,"ending":"snooze","delay":"soon"}`, `the process answered wrongly: "soon" is no duration`, true},
+		{`{"id":ID,"ending":"dead","delay":1}`, "the process answered wrongly: delay: goes with retry or snooze only, not with dead", true},
+		{`{"id":ID,"ending":"completed","reslt":1}`, `the process answered wrongly: unknown field "reslt"`, true},
+		{`{"id":ID,"ending":"completed","ending":"dead"}`, `the process answered wrongly: it has the field "ending" twice`, true},
+		{`{"id":ID,"ending":"completed","progress":{"done":1}}`, `the process answered wrongly: it has both "ending" and "progress"`, true},
+		{`{"id":ID,"ending":1}`, `the process answered wrongly: "ending" must be a string, and is a number`, true},
+		{"{\"id\":ID,\"ending\":\"completed\",\"result\":\"\xff\"}", "the process answered wrongly: it is not valid UTF-8", true},
+		{long, "the process answered wrongly: result: is 1048578 bytes, the limit is 1048576", true},
+		{strings.Replace(long, "x", strings.Repeat("x", 4<<20), 1), "the process wrote a line of more than 4194304 bytes", false},
+		{deep(10001), "the process wrote what is no answer: invalid character '[' exceeded max depth", false},
+		{`{"id":ID,"ending":"completed"`, "the process wrote what is no answer: it is cut off: {\"id\":1,", false},
+		{`{"id":ID,"ending":"completed"} {}`, "the process wrote what is no answer: it is followed by more than its line should hold", false},
+		{"{\"id\":ID,\"ending\":\"comp\x00leted\"}", "the process wrote what is no answer: invalid character '\\x00' in string literal", false},
+		{`{"id":ID}`, `the process wrote what is no answer: "ending" is missing`, false},
+		{`{"id":ID,"endng":"completed"}`, `the process wrote what is no answer: unknown field "endng"`, false},
+		{`{"ending":"completed"}`, `the process wrote what is no answer: "id" is missing`, false},
+		{`{"id":"x","ending":"completed"}`, `the process wrote what is no answer: "id" must be the id of the job as its line gave it, got "x"`, false},
+		{`{"id":1.5,"ending":"completed"}`, `the process wrote what is no answer: "id" must be the id`, false},
+		{`{"id":9223372036854775808,"ending":"completed"}`, `the process wrote what is no answer: "id" must be the id`, false},
+	} {
+		t.Run(clip(test.line, 60), func(t *testing.T) {
+			c := onSQLite(t)
+			c.feed(strings.Repeat("1\n", 2), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+			path := c.write("line", strings.ReplaceAll(test.line, "ID", "1")+"\n")
+			c.worked(`pid=$$; if [ $id = 1 ]; then echo $pid >"`+path+`.pid"; cat "`+path+`"; else read -r pid <"`+path+`.pid"; echo "{\"id\":$id,\"ending\":\"completed\",\"result\":$(($$ == pid))}"; fi`, "-c", "1")
+			c.has(c.job(1), object{"state": "dead"})
+			if got := lastError(c.job(1)); !strings.HasPrefix(got, test.want) {
+				t.Errorf("the error is %q, want %q", clip(got, 200), test.want)
+			}
+			kept := 0
+			if test.goesOn {
+				kept = 1
+			}
+			c.has(c.job(2), object{"state": "completed", "result": kept})
+		})
+	}
+}
+
+// Lines about jobs that the process does not have are noticed, and change nothing.
+func TestWorkLinesIgnoresAnswersForOtherJobs(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed("1\n2\n", "enqueue", "q", "--jsonl", "--max-attempts", "1")
+		c.ok("enqueue", "other", "3")
+		log := c.worked(`
+			echo "{\"id\":3,\"ending\":\"dead\"}"; echo "{\"id\":777,\"progress\":{\"done\":1}}"
+			echo "{\"id\":$id,\"progress\":{\"done\":-1}}"
+			`+answer+`; echo "{\"id\":$id,\"ending\":\"dead\"}"`, "-c", "1")
+		c.once(1)
+		c.once(2)
+		c.has(c.job(3), object{"state": "waiting", "attempt": 0})
+		if c.pidOf(1) != c.pidOf(2) {
+			c.t.Error("the process was replaced")
+		}
+		for _, want := range []string{"is ignored\" job=3 ", "is ignored\" job=777 ", "is ignored\" job=1 ending=dead", "progress.done: must not be negative, got -1"} {
+			if !strings.Contains(log, want) {
+				c.t.Errorf("the log lacks %q:\n%s", want, log)
+			}
+		}
+	})
+}
+
+// Ids that JavaScript cannot hold are written as strings; both forms are read.
+func TestLineIDsSurviveJavaScript(t *testing.T) {
+	t.Parallel()
+	for _, id := range []int64{1, 1<<53 - 1, 1 << 53, math.MaxInt64} {
+		raw, err := json.Marshal(lineID(id))
+		if err != nil || (raw[0] == '"') != (id >= 1<<53) {
+			t.Errorf("%d is written as %s, %v", id, raw, err)
+		}
+		for _, text := range []string{string(raw), fmt.Sprint(id), fmt.Sprintf(`"%d"`, id)} {
+			var back lineID
+			if err := json.Unmarshal([]byte(text), &back); err != nil || int64(back) != id {
+				t.Errorf("%s is read as %d, %v", text, back, err)
+			}
+		}
+	}
+	for _, text := range []string{`true`, `""`, `"1`, `1"`, `[1]`, `1e3`, `"0x1"`} {
+		var back lineID
+		if err := json.Unmarshal([]byte(text), &back); err == nil {
+			t.Errorf("%s is read as %d", text, back)
+		}
+	}
+}
+
+func TestWorkLinesPassesLogsOn(t *testing.T) {
+	c := onSQLite(t)
+	script := `
+		printf 'plain\n\n{"level":"info"}\n\033[31mred\007\n[1]\r\n17\n'; echo "to stderr" >&2
+		printf '\357\273\277{"id":%s,"ending":"completed"}\n' $id
+		head -c 100000 /dev/zero | tr '\0' x; echo; printf 'half'`
+	c.ok("enqueue", "q")
+	log := "\n" + c.worked(script, "-c", "1")
+	for _, want := range []string{"plain\n", "{\"level\":\"info\"}\n", `\u001b[31mred\u0007` + "\n", "[1]\n", "17\n", "to stderr\n", strings.Repeat("x", maxLog) + "… (cut)\n", "half\n"} {
+		if !strings.Contains(log, "\n"+want) {
+			t.Errorf("the log lacks %q:\n%.2000s", clip(want, 100), log)
+		}
+	}
+	if n := strings.Count(log, "xxxx"); n > maxLog/4 {
+		t.Errorf("a cut line goes on: %d bytes of it are shown", 4*n)
+	}
+	c.has(c.job(1), object{"state": "completed"})
+	c.ok("enqueue", "q")
+	seen := 0
+	for _, line := range c.rows(c.worked(script, "-c", "1", "--json")) {
+		if line["msg"] == "output of a process" && slices.Contains([]any{"plain", `\u001b[31mred\u0007`, "to stderr"}, line["line"]) && line["pid"].(float64) > 0 {
+			seen++
+		}
+	}
+	if seen != 3 {
+		t.Errorf("%d of 3 lines are in the log as JSON", seen)
+	}
+}
+
+func TestWorkLinesRefusesOtherFlags(t *testing.T) {
+	c := onSQLite(t)
+	for _, test := range []struct{ flags, want string }{
+		{"--lines --text", "--text goes with a program for each job"},
+		{"--shared", "--shared and --max-jobs go with --lines only"},
+		{"--max-jobs 3", "--shared and --max-jobs go with --lines only"},
+		{"--lines --max-jobs -1", "max-jobs: must not be negative, got -1"},
+		{"--lines --processes 2", "--processes goes with --shared only"},
+		{"--lines --shared --processes 0", "processes: must be at least 1, got 0"},
+	} {
+		c.fails(exitUsage, "", append(append([]string{"work", "q"}, strings.Fields(test.flags)...), "--", "cat"), test.want)
+	}
+}
+
+// A row of an adopted table has its own id in the field key; the answer names the number.
+func TestWorkLinesOnAdoptedTables(t *testing.T) {
+	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side table": bySide} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(c *cli) {
+				x := adoptTickets(c, mapping)
+				script := lineWorker(`key=${line#*'"key":'} key=${key%%,\"*}
+					case $key-$0 in
+					'"A-1"-start') echo "{\"id\":$id,\"ending\":\"completed\",\"result\":$key}" ;;
+					'"A-1"-'*) echo "{\"id\":$id,\"ending\":\"dead\",\"error\":\"broken\"}" ;;
+					*) echo "{\"id\":$id,\"ending\":\"completed\",\"result\":$key}" ;;
+					esac`)
+				log := c.end(c.work(x.withTable(append(append([]string{"work", "--lines", "--until-empty", "-c", "2"}, script...), name)...)[1:]...))
+				want := map[string]string{
+					"token":      `<b> & "c"=done A-1=failed 17=done d=done`,
+					"start":      `<b> & "c"=done A-1=done 17=done d=done`,
+					"side table": `<b> & "c"=done A-1=new 17=done d=done`,
+				}[name]
+				if got := x.status(); got != want {
+					t.Errorf("got %s, want %s\n%s", got, want, log)
+				}
+				var result string
+				if err := x.sql.QueryRow("select result from tickets where ref = 'd'").Scan(&result); err != nil || strings.Trim(result, `"`) != "d" {
+					t.Errorf("result %q, %v", result, err)
+				}
+			})
+		})
+	}
+}
+
+// Not parallel: goroutines of other tests would be found.
+func TestWorkLinesLeavesNoGoroutine(t *testing.T) {
+	c := &cli{t: t, db: "sqlite:" + t.TempDir() + "/test.db"}
+	before := goleak.IgnoreCurrent()
+	c.feed(strings.Repeat("1\n", 40), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+	c.worked(`case $id in
+		*1) exit 3 ;;
+		*2) echo '{' ;;
+		*3) exec >&- ; sleep 3 ;;
+		*4) sleep 30 ;;
+		*) `+answer+` ;; esac`, "-c", "4", "--timeout", "2s", "--grace", "10ms", "--max-jobs", "7")
+	c.has(c.stats("q"), object{"completed": 24, "dead": 16})
+	goleak.VerifyNone(t, before)
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Installs the interpreters that the tests of examples in other languages need and that are missing,
+# if this is Debian or Ubuntu and it runs as root. Without them those tests are skipped, or fail if
+# CI is set. Each line below is a command that shows whether a package is there, and the package.
+set -eu
+
+missing=
+while read -r package test; do
+	sh -c "$test" >/dev/null 2>&1 || missing="$missing $package"
+done <<'END'
+python3 command -v python3
+nodejs command -v node
+php-cli command -v php
+ruby command -v ruby
+perl perl -MJSON::PP -e 1
+END
+[ -n "$missing" ] || exit 0
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+	echo "These are missing, and the tests that need them are skipped:$missing" >&2
+	exit 1
+fi
+echo "installing$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# shellcheck disable=SC2086
+apt-get install -y -qq --no-install-recommends $missing
