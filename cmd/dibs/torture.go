@@ -34,15 +34,15 @@ type tortureOptions struct {
 const tortureHelp = `Break everything around the queue on your own server, and see its promises checked.
 
 Worker and producer processes run jobs of many kinds, by the library, by programs that
-stay and, through each other, over HTTP. Meanwhile they are killed, stopped for longer than their leases and
-continued, and cut off from the answers of the database; limits change, queues are paused,
-jobs are cancelled, edited and requeued, transactions are rolled back, and one holds a
-snapshot open. Every process writes down what it asked and what it was told. In the end
-those records and what is in the database are judged by the promises of
-docs/guarantees.md. The exit code is 8 if one was broken, and what shows it is printed;
-the records and the jobs are kept then, and --judge judges the records again, without the
-database. Wrong flags and files that cannot be written are found before it starts: exit
-code 2.
+stay and, through each other, over HTTP. Meanwhile they are killed, stopped for longer
+than their leases and continued, and cut off from the answers of the database; limits
+change, queues are paused, jobs are cancelled, edited and requeued, transactions are
+rolled back, and one holds a snapshot open. Every process writes down what it asked and
+what it was told. In the end those records and what is in the database are judged by the
+promises of docs/guarantees.md. The exit code is 8 if one was broken, and what shows it is
+printed; the records and the jobs are kept then, and --judge judges the records again,
+without the database. Wrong flags and files that cannot be written are found before it
+starts: exit code 2.
 
 It uses a SQLite file of its own in a temporary folder, which it removes. With --db it
 uses that database, with tables of its own (a schema on PostgreSQL, a prefix on SQLite)
