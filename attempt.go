@@ -82,7 +82,12 @@ func (r *run) attempt(ctx context.Context, h *held, f *kindHandler) {
 		case <-r.over:
 		}
 	}()
-	err := recovered(func() error { return f.run(ctx, &job) })
+	var err error
+	if job.Fault != "" { // it can never be run as it is
+		err = Die(errors.New("not run: " + job.Fault))
+	} else {
+		err = recovered(func() error { return f.run(ctx, &job) })
+	}
 	o, write := decide(h.lease, job.Result, err, context.Cause(ctx))
 	if write {
 		o, write = f.settle(h.job, o, err), err != nil || !h.handling.finished

@@ -116,6 +116,9 @@ func (w *Worker) around(h Handler) (Handler, error) {
 func decode[T any](raw *RawJob) (*Job[T], error) {
 	job := &Job[T]{RawJob: *raw}
 	if err := json.Unmarshal(raw.Payload, &job.Payload); err != nil {
+		if !json.Valid(raw.Payload) { // only SQL by hand can leave that
+			return nil, Die(fmt.Errorf("not run: its column payload is not valid JSON: %w", err))
+		}
 		return nil, fmt.Errorf("payload of job %d (kind %q) does not decode into %T: %w", raw.ID, raw.Kind, job.Payload, err)
 	}
 	return job, nil

@@ -113,6 +113,12 @@ type RawJob struct {
 	// Progress is what the running attempt has last told of itself; nil: nothing yet.
 	Progress *Progress `json:"progress,omitempty"`
 
+	// Fault says what of its row is not as dibs writes it, which only SQL by hand can bring about:
+	// the column and what is wrong there. Payload, Metadata and Result are then JSON strings where
+	// the column holds no JSON. Get and List set it; Claim too, but it does not read the payload. A
+	// worker ends such a job as dead, without calling a handler.
+	Fault string `json:"fault,omitempty"`
+
 	Schedule string    `json:"schedule,omitempty"` // the schedule that enqueued it
 	Tick     time.Time `json:"tick,omitzero"`      // the planned time that it is for
 

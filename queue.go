@@ -117,6 +117,11 @@ type QueueStats struct {
 	// ScheduledMore is true when more are scheduled: counting stops at ScheduledCap.
 	ScheduledMore bool `json:"scheduled_more,omitempty"`
 
+	// Miscounted is true when the counts cannot be right, as somebody has inserted or deleted rows
+	// with SQL. The next upkeep of a worker counts anew, within about a minute; so does
+	// dibs check --repair.
+	Miscounted bool `json:"miscounted,omitempty"`
+
 	OldestAge time.Duration `json:"oldest_age"` // how long the oldest due, unclaimed job has been due; 0: none
 
 	Window     time.Duration `json:"window"`     // the time that the figures below cover: about the last 5 minutes

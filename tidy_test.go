@@ -166,11 +166,11 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue clock_due complete delete_schedules drop_new due_queues enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks new_queues payloads present rate_free rate_spent recheck requeue
+		add_queue clock_due complete delete_schedules drop_new due_queues enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks mend new_queues payloads present rate_free rate_spent recheck requeue
 		lock_holders retention retry rights schedules_busy schedules_ticked set_windows take_windows turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
 		blocked check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally drop_windows due_claims
-		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder live log_claim next_held next_tick queue rate
+		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder live log_claim mend_claims mend_groups mend_leases mend_queues mended_to next_held next_tick queue rate
 		remove remove_finished reopen running schedule_ticked set_window spend unhold unset_group unset_group_rate use_group_rates window worker_claims`)
 )
 

@@ -239,7 +239,7 @@ func (s *Store) jobs(rows []*row, t *claimCall) []*dibs.RawJob {
 		r.worker = sql.NullString{String: t.worker, Valid: true}
 		job := s.job(r)
 		job.State, job.Token = dibs.Running, token
-		job.ClaimedAt = time.UnixMicro(r.claimed)
+		job.ClaimedAt = checks.Time(time.UnixMicro(r.claimed))
 		job.LeaseUntil = job.ClaimedAt.Add(t.lease)
 		s.held.put(job.Lease(), &claim{key: r.key, fence: r.fence, attempt: job.Attempt - job.Excused, until: t.sent.Add(t.lease)})
 		jobs[i] = job
@@ -268,7 +268,7 @@ func (s *Store) job(r *row) *dibs.RawJob {
 		job.GroupLimit = 0
 	}
 	if r.runAt.Valid {
-		job.RunAt = time.UnixMicro(r.runAt.Int64)
+		job.RunAt = checks.Time(time.UnixMicro(r.runAt.Int64))
 	}
 	if !r.attempt.Valid {
 		job.Attempt = 1
@@ -281,7 +281,7 @@ func payload(text sql.NullString) json.RawMessage {
 	switch {
 	case !text.Valid:
 		return json.RawMessage("null")
-	case json.Valid(raw):
+	case utf8.Valid(raw) && json.Valid(raw):
 		return raw
 	}
 	quoted, _ := json.Marshal(text.String) // no error: it is a string

@@ -65,7 +65,7 @@ const (
 var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners, "schedules": owners,
 	"held": owners, "windows": owners, "txwindows": owners,
-	"misuse": owners, "list": owners, "stats": owners, "wake": owners, "close": owners, "repair": owners, "wide": owners,
+	"misuse": owners, "list": owners, "stats": owners, "wake": owners, "close": owners, "repair": owners, "rows": owners, "wide": owners,
 	"middleware": owners, "workers": nobody,
 	"queues": settled, "rates": settled,
 	"tx":       ownerTx,

@@ -154,10 +154,10 @@ func (s *Store) readJob(r *row) *dibs.RawJob {
 	case string(dibs.Running):
 		job.State = dibs.Running
 		if r.since.Valid {
-			job.ClaimedAt = time.UnixMicro(r.since.Int64)
+			job.ClaimedAt = checks.Time(time.UnixMicro(r.since.Int64))
 		}
 		if r.until.Valid {
-			job.LeaseUntil = time.UnixMicro(r.until.Int64)
+			job.LeaseUntil = checks.Time(time.UnixMicro(r.until.Int64))
 		}
 	case adopted.StateLoose:
 		job.State, job.Worker = dibs.Waiting, ""

@@ -5,7 +5,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/qualify"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // planFreely lets the planner choose any plan for a statement that reads all rows.
@@ -32,7 +35,18 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, classify("check", err)
 	}
-	return append(wrong.findings, findings...), nil
+	findings = append(wrong.findings, findings...)
+	err = s.db.run(ctx, step{sql: planFreely}, step{sql: s.sql.get("texts"), row: func(scan func(...any) error) error {
+		var j dibs.RawJob
+		err := scan(&j.ID, (*[]byte)(&j.Payload), (*[]byte)(&j.Metadata))
+		findings = append(findings, checks.Texts(&j)...)
+		return err
+	}})
+	if err != nil {
+		return nil, classify("check", err)
+	}
+	list, err := s.Schedules(ctx)
+	return append(findings, ticks.Unreadable(list)...), err
 }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns

@@ -43,16 +43,17 @@ func (c *claimedRow) scan(jobs []*dibs.RawJob, scan func(...any) error, before .
 	j := &dibs.RawJob{
 		ID: c.id.Int64, Queue: c.queue, Kind: c.kind.String, State: dibs.Running,
 		Payload: c.payload, Metadata: c.metadata,
-		Priority: int(c.priority.Int32), RunAt: c.runAt.Time.UTC(),
+		Priority: int(c.priority.Int32), RunAt: utc(c.runAt),
 		Attempt: int(c.attempt.Int32), Excused: int(c.excused.Int32), MaxAttempts: int(c.maxAttempts.Int32),
 		Group: c.group.String, UniqueKey: c.unique.String, UniqueUntil: dibs.UniqueUntil(c.until.String),
-		Worker: c.worker, Token: c.token, LeaseUntil: c.lease.Time.UTC(), CancelRequested: c.cancel.Bool,
-		CreatedAt: c.created.Time.UTC(), ClaimedAt: c.claimed.Time.UTC(), Limited: c.limited,
+		Worker: c.worker, Token: c.token, LeaseUntil: utc(c.lease), CancelRequested: c.cancel.Bool,
+		CreatedAt: utc(c.created), ClaimedAt: utc(c.claimed), Limited: c.limited,
 	}
 	if c.group.Valid {
 		j.GroupLimit = int(c.groupLimit.Int32)
 	}
 	j.Errors = checks.ReadHistory(c.errors)
+	checks.Claimed(j)
 	ticks.Read(j)
 	return append(jobs, j), nil
 }

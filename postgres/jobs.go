@@ -136,12 +136,13 @@ func scanJob(scan func(...any) error) (j *dibs.RawJob, searched bool, err error)
 	}
 	j = &dibs.RawJob{
 		ID: id, Queue: queue.String, Kind: kind.String, State: dibs.State(state.String), Payload: payload, Metadata: metadata,
-		Priority: int(priority.Int32), RunAt: runAt.Time.UTC(), Attempt: int(attempt.Int32), Excused: int(excused.Int32),
+		Priority: int(priority.Int32), RunAt: utc(runAt), Attempt: int(attempt.Int32), Excused: int(excused.Int32),
 		MaxAttempts: int(maxAttempts.Int32), Group: group.String, GroupLimit: int(groupLimit.Int32),
-		UniqueKey: key.String, UniqueUntil: dibs.UniqueUntil(until.String), UniqueFreeAt: free.Time.UTC(), Worker: worker.String, Token: token.Bytes,
-		LeaseUntil: lease.Time.UTC(), CancelRequested: cancel.Bool, CreatedAt: created.Time.UTC(), ClaimedAt: claimed.Time.UTC(),
-		FinishedAt: finished.Time.UTC(), Errors: checks.ReadHistory(errors), Result: result, HeldUntil: held.Time.UTC(),
+		UniqueKey: key.String, UniqueUntil: dibs.UniqueUntil(until.String), UniqueFreeAt: utc(free), Worker: worker.String, Token: token.Bytes,
+		LeaseUntil: utc(lease), CancelRequested: cancel.Bool, CreatedAt: utc(created), ClaimedAt: utc(claimed),
+		FinishedAt: utc(finished), Errors: checks.ReadHistory(errors), Result: result, HeldUntil: utc(held),
 	}
+	checks.Legible(j)
 	ticks.Read(j)
 	checks.ReadProgress(j, progress)
 	return j, searched, nil
@@ -335,6 +336,7 @@ func scanStats(scan func(...any) error) (dibs.QueueStats, error) {
 		q.Scheduled, q.ScheduledMore = dibs.ScheduledCap, true
 	}
 	q.OldestAge, q.Window = us(age), us(window)
+	checks.Counts(&q)
 	if q.Claimed > 0 {
 		q.AvgWait = us(wait / q.Claimed)
 	}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -90,7 +91,7 @@ func (l *lanes) turnHeld() {
 func (l *lanes) gaps() (low, high []int16) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next := int32(0)
+	next := lowest
 	for i := range len(l.known) + 1 {
 		end := int32(dibs.MaxPriority) + 1
 		if i < len(l.known) {
@@ -131,6 +132,9 @@ func (l *lanes) forget() {
 	defer l.mu.Unlock()
 	clear(l.marksByKinds)
 }
+
+// lowest is the lowest priority of a range. Only SQL by hand makes jobs with a negative one.
+const lowest int32 = math.MinInt16
 
 // How claim.sql reads a range of priorities.
 const (
@@ -173,7 +177,7 @@ func (l *lanes) ranges(order dibs.Order, marks map[int16]mark, r *laneRanges) {
 	if order == dibs.LIFO {
 		way = newestFirst
 	}
-	next := int32(0)
+	next := lowest
 	for _, p := range l.known {
 		lane := int32(p)
 		put(gap, next, lane-1, mark{})

@@ -242,8 +242,6 @@ func (v *everyVerb) operate() {
 	v.must(err)
 	_, err = s.Check(ctx)
 	v.must(err)
-	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".wake_list (queue, groups) values ($1, '{}')", args: []any{"new" + q}}))
-	v.must(s.addNewQueues(ctx))
 	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".tally (queue, waiting) values ($1, 5)", args: []any{q}}))
 	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".payload (id, payload) values (-1, 'of no job')"}))
 	_, err = s.Repair(ctx)

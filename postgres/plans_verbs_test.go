@@ -23,8 +23,8 @@ func (e *explaining) must(err error) {
 // verbs has the store run each of its statements, on few jobs.
 func (e *explaining) verbs() {
 	e.Helper()
-	e.store.queues.init() // settings and lanes are read anew
-	e.store.sweeper = sweeper{}
+	e.store.queues.init()                             // settings and lanes are read anew
+	e.store.sweeper = sweeper{repairedAt: time.Now()} // the store has no pool to repair with
 	e.enqueue(e.store.db)
 	e.change()
 	e.work()
@@ -37,7 +37,7 @@ func (e *explaining) verbs() {
 func (e *explaining) verbsOfTx() {
 	e.Helper()
 	e.store.queues.init()
-	e.store.sweeper = sweeper{sweptAt: time.Now()}
+	e.store.sweeper = sweeper{sweptAt: time.Now(), repairedAt: time.Now()}
 	e.enqueue(e)
 	e.change()
 	e.inTx(e)
@@ -248,6 +248,9 @@ func (e *explaining) inTx(c conn) {
 func (e *explaining) operate() {
 	e.Helper()
 	ctx, s := e.Context(), e.store
+	_, err := e.conn.Exec(ctx, "insert into dibs.wake_list (queue, groups) values ('new'||$1::text, '{}')", e.round)
+	e.must(err)
+	e.must(s.addNewQueues(ctx))
 	added, err := s.Enqueue(ctx, jobsOf("q", "", 3))
 	e.must(err)
 	priority, two := 7, []int64{added[0].ID, added[1].ID}

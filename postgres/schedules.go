@@ -44,18 +44,18 @@ func scanSchedule(scan func(...any) error, now *time.Time) (r scheduleRow, ok bo
 	if *now = now.UTC(); err != nil || !name.Valid {
 		return r, false, err
 	}
-	s, err := ticks.Decode(name.String, settings, payload, metadata)
+	s := ticks.Decode(name.String, settings, payload, metadata)
 	s.Owner, s.Paused = owner.String, paused.Bool
 	s.Since, s.Next, s.LastTick, s.LastJob = utc(since), utc(next), utc(lastTick), lastJob.Int64
-	return scheduleRow{Schedule: s, version: version.Int64}, true, err
+	return scheduleRow{Schedule: s, version: version.Int64}, true, nil
 }
 
-// utc is a time, or zero for null.
+// utc is a time, or zero for null and for the infinite ones, which only SQL by hand can leave.
 func utc(t pgtype.Timestamptz) time.Time {
-	if !t.Valid {
+	if !t.Valid || t.InfinityModifier != pgtype.Finite {
 		return time.Time{}
 	}
-	return t.Time.UTC()
+	return checks.Time(t.Time)
 }
 
 // orNull is a time, or null for zero.

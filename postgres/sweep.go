@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -28,6 +29,8 @@ type sweeper struct {
 	expireCheckedAt time.Time // when this process last looked for ended leases
 	prunedAt        time.Time
 	mergedTo        int64 // the newest tally row after the last merge
+	mendedTo        int64 // the last job that mend has looked at; 0: it begins with the first
+	repairedAt      time.Time
 }
 
 func (w *sweeper) due(at *time.Time, every time.Duration) bool {
@@ -55,6 +58,9 @@ func (s *Store) sweepIfDue(ctx context.Context, every time.Duration) error {
 		return nil
 	}
 	_, err := s.Sweep(ctx)
+	if errors.As(err, new(unreadableError)) { // it is left to sweeps: claims go on
+		return nil
+	}
 	return err
 }
 
@@ -100,7 +106,7 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	if err := s.retain(ctx, out); err != nil {
 		return err
 	}
-	return cmp.Or(s.mergeTally(ctx, p.newestTally), tickErr)
+	return cmp.Or(s.mergeTally(ctx, p.newestTally), s.mendNext(ctx), tickErr)
 }
 
 // pending describes the work for a sweep.

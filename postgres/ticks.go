@@ -112,8 +112,16 @@ func (s *Store) tick(ctx context.Context) error {
 	case s.tends.Load(): // if it has come, another process is about to take it, or has just stopped
 		s.timer.Set(max(us(*due.nextTick), tickRetry))
 	}
-	return errors.Join(unreadable...)
+	if len(unreadable) > 0 {
+		return unreadableError{errors.Join(unreadable...)}
+	}
+	return nil
 }
+
+// unreadableError says which schedules have no ticks as they cannot be read. All others have.
+type unreadableError struct{ error }
+
+func (e unreadableError) Unwrap() error { return e.error }
 
 // tickRound is one transaction that takes ticks.
 type tickRound struct {

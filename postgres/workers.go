@@ -38,8 +38,9 @@ func (s *Store) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
 		row: func(scan func(...any) error) error {
 			var w dibs.WorkerInfo
 			var id pgtype.UUID
-			err := scan(&id, &w.Name, &w.Host, &w.PID, &w.Version, &w.Queues, &w.Kinds, &w.Concurrency, &w.State, &w.Since, &w.Seen)
-			w.ID, w.Since, w.Seen = id.Bytes, w.Since.UTC(), w.Seen.UTC()
+			var since, seen pgtype.Timestamptz
+			err := scan(&id, &w.Name, &w.Host, &w.PID, &w.Version, &w.Queues, &w.Kinds, &w.Concurrency, &w.State, &since, &seen)
+			w.ID, w.Since, w.Seen = id.Bytes, utc(since), utc(seen)
 			all = append(all, w)
 			return err
 		},

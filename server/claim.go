@@ -82,7 +82,9 @@ func (s *Server) claimFor(r *http.Request, request dibs.ClaimRequest, wait time.
 func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.RawJob) error {
 	err := r.Context().Err()
 	if err == nil {
-		wire.Legible(jobs...)
+		for _, j := range jobs {
+			checks.Legible(j)
+		}
 		text := pack(w, encoded(claimAnswer{list(jobs)}))
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))

@@ -14,9 +14,8 @@ import (
 )
 
 // shown makes jobs fit to be looked at: without the tokens of their leases, with which anybody
-// could finish them, and with JSON that can be read.
+// could finish them.
 func shown(jobs ...*dibs.RawJob) {
-	wire.Legible(jobs...)
 	for _, j := range jobs {
 		j.Token = dibs.Token{}
 	}

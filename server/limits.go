@@ -48,7 +48,6 @@ const (
 	smallBody  = 64 << 10         // bytes of each body that Limits.Bodies does not count
 	headerTime = 10 * time.Second // for a request's header, and for the handshake of TLS
 	h2Streams  = 250              // requests at once of one connection of HTTP/2
-	unlimited  = 1 << 62
 )
 
 func (l Limits) withDefaults() Limits {
@@ -66,9 +65,12 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
+// orDefault is a limit as it was given. In place of none it is one that nothing meets, and to which something may be added.
 func orDefault[T int | int64 | time.Duration](given, standard T) T {
 	if given < 0 {
-		return unlimited
+		for given = 1; given<<2 > given; given <<= 1 { // up to a quarter of what the type holds
+		}
+		return given
 	}
 	return cmp.Or(given, standard)
 }

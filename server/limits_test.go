@@ -290,3 +290,14 @@ func TestAPanicIsAProblemAndNobodySeesWhatItSays(t *testing.T) {
 		}
 	}
 }
+
+func TestNegativeLimitsAreNone(t *testing.T) {
+	t.Parallel()
+	_, url := start(t, onSQLite(t), server.Options{Limits: server.Limits{Body: -1, Bodies: -1, BodyTime: -1, StreamTime: -1, Requests: -1, Waiting: -1, Connections: -1, Header: -1, Idle: -1, AnswerTime: -1}})
+	if status, _, body := call(t, "POST", url+"/v1/jobs", `{"queue":"q","payload":"`+strings.Repeat("x", 1<<20-100)+`"}`); status != 201 {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, _, body := call(t, "POST", url+"/v1/claim", `{"queue":"none","worker":"w","wait":0.1}`); status != 200 {
+		t.Errorf("%d %s", status, body)
+	}
+}

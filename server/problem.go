@@ -161,7 +161,7 @@ func encoded(body any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(body); err != nil {
-		panic(err) // what is answered can be encoded: Legible sees to the payloads
+		panic(err) // what is answered can be encoded: checks.Legible sees to the payloads
 	}
 	return b.Bytes()
 }

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // Check looks for anything in the database that breaks an invariant.
@@ -24,7 +26,19 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 			return err
 		})
 	}
-	return found, wrap("check", err)
+	if err == nil {
+		err = s.read(ctx, "texts", func(rows *sql.Rows) error {
+			var j dibs.RawJob
+			err := rows.Scan(&j.ID, document{&j.Payload}, document{&j.Metadata})
+			found = append(found, checks.Texts(&j)...)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, wrap("check", err)
+	}
+	list, err := s.Schedules(ctx)
+	return append(found, ticks.Unreadable(list)...), err
 }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns

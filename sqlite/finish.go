@@ -63,7 +63,7 @@ func (s *session) finish(outcomes []dibs.Outcome) ([]int64, error) {
 			lost = append(lost, o.ID)
 			continue
 		}
-		q, err := s.queue(j.queue)
+		q, err := s.ensureQueue(j.queue) // somebody may have deleted it
 		if err != nil {
 			return nil, err
 		}

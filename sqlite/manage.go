@@ -92,7 +92,7 @@ func (s *session) cancel(id int64, gone *endings) (dibs.State, error) {
 	if _, err := s.exec("cancel", id); err != nil || j.running {
 		return dibs.Running, err
 	}
-	q, err := s.queue(j.queue)
+	q, err := s.ensureQueue(j.queue) // somebody may have deleted it
 	if err != nil {
 		return "", err
 	}
@@ -235,7 +235,7 @@ func (s *session) move(j *liveJob, runAt int64, group string) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.queue(j.queue)
+	q, err := s.ensureQueue(j.queue) // somebody may have deleted it
 	if err != nil {
 		return err
 	}

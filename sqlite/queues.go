@@ -144,6 +144,7 @@ func scanStats(rows *sql.Rows) (dibs.QueueStats, error) {
 		q.Scheduled, q.ScheduledMore = dibs.ScheduledCap, true
 	}
 	q.OldestAge, q.Window = fromMicroDuration(age), fromMicroDuration(window)
+	checks.Counts(&q)
 	if q.Claimed > 0 {
 		q.AvgWait = fromMicroDuration(wait) / time.Duration(q.Claimed)
 	}

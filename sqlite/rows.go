@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
-func fromMicro(us int64) time.Time { return time.UnixMicro(us).UTC() }
+func fromMicro(us int64) time.Time { return checks.Time(time.UnixMicro(us)) }
 
 func micro(d time.Duration) int64 { return int64(d / time.Microsecond) }
 
@@ -90,6 +90,7 @@ func scanClaimed(rows *sql.Rows) (*dibs.RawJob, error) {
 	err := rows.Scan(&j.ID, text[string]{&j.Kind}, document{&j.Payload}, document{&j.Metadata}, &j.Priority, clock{&j.RunAt},
 		&j.Attempt, &j.Excused, &j.MaxAttempts, text[string]{&j.Group}, text[string]{&j.UniqueKey},
 		text[dibs.UniqueUntil]{&j.UniqueUntil}, &j.CancelRequested, clock{&j.CreatedAt}, history{&j.Errors})
+	checks.Claimed(j)
 	ticks.Read(j)
 	return j, err
 }
@@ -110,6 +111,7 @@ func scanJob(rows *sql.Rows) (*dibs.RawJob, error) {
 	if j.UniqueFreeAt.Before(now) {
 		j.UniqueFreeAt = time.Time{}
 	}
+	checks.Legible(j)
 	ticks.Read(j)
 	checks.ReadProgress(j, []byte(progress))
 	return j, err

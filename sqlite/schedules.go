@@ -36,9 +36,9 @@ func scanSchedule(rows *sql.Rows) (s dibs.Schedule, overlap bool, err error) {
 	if err := rows.Scan(&name, &owner, &settings, &payload, &metadata, &paused, clock{&since}, clock{&next}, clock{&lastTick}, &lastJob, &overlap); err != nil {
 		return s, false, err
 	}
-	s, err = ticks.Decode(name, []byte(settings), []byte(payload), []byte(metadata.String))
+	s = ticks.Decode(name, []byte(settings), []byte(payload), []byte(metadata.String))
 	s.Owner, s.Paused, s.Since, s.Next, s.LastTick, s.LastJob = owner, paused, since, next, lastTick, lastJob.Int64
-	return s, overlap, err
+	return s, overlap, nil
 }
 
 // schedules reads all schedules, or the one of a name.

@@ -29,6 +29,7 @@ type session struct {
 	// no other worker can take their jobs, so their leases do not end. nil in the writer's.
 	ownTokens map[dibs.Token]bool
 	lastSweep *time.Time // when Claim last swept; nil in a caller's transaction
+	mender    *mender    // nil in a caller's transaction
 	values    []any      // the parameters of an enqueue
 	moreTicks bool       // the last look at schedules has left some that are due
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -86,7 +87,7 @@ func (s *session) sweep() (w dibs.Swept, err error) {
 	if _, err := s.exec("drop_windows", now, maxPrune); err != nil {
 		return w, err
 	}
-	return w, s.mergeTally(now)
+	return w, cmp.Or(s.mergeTally(now), s.mendNext(now))
 }
 
 // mergeTally merges the counts of minutes that statistics no longer show.
@@ -122,8 +123,9 @@ func (s *session) claimRows(statement string, args ...any) ([]claimRow, error) {
 		if err := rows.Scan(tokenColumn{&c.token}, text[string]{&ids}); err != nil {
 			return err
 		}
+		_ = json.Unmarshal([]byte(ids), &c.ids) // what SQL by hand has put there names no job
 		all = append(all, c)
-		return json.Unmarshal([]byte(ids), &all[len(all)-1].ids)
+		return nil
 	}, args...)
 	return all, err
 }
@@ -174,7 +176,7 @@ func (s *session) expireClaim(c claimRow, now int64) (int, error) {
 			}
 			continue
 		}
-		q, err := s.queue(j.queue)
+		q, err := s.ensureQueue(j.queue) // somebody may have deleted it
 		if err != nil {
 			return expired, err
 		}

@@ -53,14 +53,13 @@ func (s *Store) Workers(ctx context.Context) ([]dibs.WorkerInfo, error) {
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal([]byte(queues), &w.Queues); err != nil {
-			return err
-		}
+		// A list that holds something else is read as far as possible: only SQL by hand leaves one.
+		_ = json.Unmarshal([]byte(queues), &w.Queues)
 		if kinds.Valid {
-			err = json.Unmarshal([]byte(kinds.String), &w.Kinds)
+			_ = json.Unmarshal([]byte(kinds.String), &w.Kinds)
 		}
 		all = append(all, w)
-		return err
+		return nil
 	}, micro(dibs.WorkerLostAfter))
 	if err != nil {
 		return nil, wrap("workers", err)

@@ -47,6 +47,7 @@ type writer struct {
 	rivalSeenAt  time.Time         // when another process was last seen writing
 	busySince    time.Time         // when the last pause ended
 	lastSweep    time.Time
+	mender       mender
 }
 
 // call is one piece of work. run may be called twice (writer.run), the first time for nothing.
@@ -295,7 +296,7 @@ func (w *writer) runAlone(s *session, c *call) error {
 // until another connection writes.
 func (w *writer) session() (*session, error) {
 	s := newSession(context.Background(), w.prepared, w.store.sql)
-	s.queues, s.lastSweep = w.queues, &w.lastSweep
+	s.queues, s.lastSweep, s.mender = w.queues, &w.lastSweep, &w.mender
 	version, err := s.dataVersion()
 	if err != nil {
 		return nil, err

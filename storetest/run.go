@@ -158,6 +158,7 @@ func chapters() []chapter {
 		{name: "schedules", cases: scheduleCases},
 		{name: "workers", cases: workerCases},
 		{name: "repair", cases: repairCases},
+		{name: "rows", cases: rowCases},
 		{name: "limits", cases: limitCases},
 		{name: "wake", cases: wakeCases},
 		{name: "close", cases: closeCases},

@@ -27,13 +27,13 @@ func TestCheckRepairsWhatSQLByHandHasLeft(t *testing.T) {
 			t.Errorf("dibs check --repair writes %q", got)
 		}
 		c.has(c.stats("q"), object{"waiting": 1})
-		c.bySQL("update %sjob set attempt = 1000")
+		c.bySQL("update %sjob set payload = 'a'")
 		r := c.run("", "check", "--repair", "--json")
-		want := `{"mended":[],"findings":["job 3: 1000 attempts count, 25 are allowed"]}` + "\n"
+		want := `{"mended":[],"findings":["job 3: its column payload is not valid JSON: invalid character 'a' looking for beginning of value: \"a\"; a worker ends it as dead"]}` + "\n"
 		if r.code != exitFailure || r.out != want {
 			t.Errorf("with what is not repaired, dibs check --repair --json ends with %d and writes %q", r.code, r.out)
 		}
-		c.bySQL("update %sjob set attempt = 0")
+		c.bySQL("update %sjob set payload = '1'")
 		c.fails(exitUsage, "", []string{"check", "--repair", "--table", "t.yaml"}, "'dibs check' does not work on an adopted table", "dibs adopt check")
 	})
 }
@@ -128,6 +128,7 @@ func TestADamagedPayloadSpoilsNoOtherJob(t *testing.T) {
 				t.Errorf("dibs %v writes %s", args, got)
 			}
 		}
+		c.bySQL("update %sjob set payload = '1', metadata = null")
 	})
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/wire"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/spf13/cobra"
 )
 
@@ -94,8 +94,8 @@ type unprintedJobs struct{ error }
 // all after an interrupt, since otherwise nobody runs them before their leases end.
 func (a *app) handOver(ctx context.Context, db jobTable, jobs []*dibs.RawJob) error {
 	err := ctx.Err()
-	wire.Legible(jobs...)
 	for err == nil && len(jobs) > 0 {
+		checks.Legible(jobs[0])
 		if err = a.writeJSON(jobs[0]); err == nil {
 			jobs = jobs[1:]
 		}

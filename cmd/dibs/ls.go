@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 )
@@ -82,7 +81,6 @@ func (a *app) list(ctx context.Context, db jobTable, f dibs.Filter, all bool) er
 			if page.Jobs == nil {
 				page.Jobs = []*dibs.RawJob{}
 			}
-			wire.Legible(page.Jobs...)
 			err = a.writeJSON(pageJSON{page, w.inQueues(waiting)})
 			waiting = nil
 		case len(page.Jobs) > 0:

@@ -84,8 +84,9 @@ the direction of text, are written as \u escapes.
               unique_until, unique_free_at (by its period), worker, token, lease_until,
               cancel_requested, created_at, claimed_at, finished_at, errors (attempt, at, worker,
               error), result; of a schedule's job also schedule and tick; while it runs, perhaps
-              progress: done, total, text, at. 'show' adds why. What a job does not have is left
-              out. The payload has the bytes that were enqueued, without the spaces between its
+              progress: done, total, text, at; fault where SQL by hand has left no
+              JSON, which a string shows in its place. 'show' adds why. What a job does not have is
+              left out. The payload has the bytes that were enqueued, without the spaces between its
               parts; 'dibs show ID --payload' writes it as it is. With --table, "key" is the id of
               the row where that is no whole number from 1 on: use it, and not the id, which many
               programs round; without a limit, max_attempts is 0.
@@ -99,7 +100,8 @@ the direction of text, are written as \u escapes.
   counts      as 'stats' writes them: queue, paused, held_until (where its rate holds it up),
               held_groups (how many their rates hold up, at most 1,000), waiting, scheduled
               (those of the waiting whose time has not come), blocked, running, completed, dead,
-              cancelled, scheduled_more (scheduled is only the least), oldest_age; window, and of
+              cancelled, scheduled_more (scheduled is only the least), miscounted (rows were changed
+              with SQL, and not counted anew yet), oldest_age; window, and of
               that time: enqueued, claimed, succeeded, failed, avg_wait, avg_run, throughput
               (jobs/s); why
   a look      as 'top --once' writes it: queues (as counts), running, running_more, dead, dead_more
@@ -127,6 +129,7 @@ the direction of text, are written as \u escapes.
               (name, unit, median, min, max, and all of the rounds), series (jobs/s in
               equal parts of the time, for each round) if there is such a thing;
               interrupted. 'bench --list': id, name, postgres_only, takes
+  a server    as 'serve' writes it: url, address. 'serve token': name, token, line
   findings    as 'adopt check' writes them: queue (the mapping's), severity (error, warning or
               note), field, text, advice. 'adopt init': mapping (the YAML), reasons: field, text,
               unsure. 'adopt sql': sql

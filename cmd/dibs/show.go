@@ -11,7 +11,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -47,7 +46,6 @@ func newShowCmd(a *app) *cobra.Command {
 					if w, _, err = whyOf(cmd.Context(), db, j); err != nil {
 						return err
 					}
-					wire.Legible(j)
 					err = a.writeJSON(heldJobJSON{j, w.ofJob(j)})
 				default:
 					var w why
@@ -136,6 +134,9 @@ func (a *app) writeJob(j *dibs.RawJob, why []hold) {
 	}
 	if j.CancelRequested {
 		line("cancel", a.paint(yellow, "requested"))
+	}
+	if j.Fault != "" {
+		line("fault", a.paint(red, printable(j.Fault)))
 	}
 	line("metadata", indentJSON(j.Metadata))
 	line("payload", indentJSON(j.Payload))

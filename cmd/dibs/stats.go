@@ -28,6 +28,9 @@ the queues are, and slows nobody down.
 Where due jobs do not start, it says why (--json: why), as far as it can be known from the
 register of workers ('dibs workers'), the settings, and the kinds of the first 1,000 jobs.
 
+A queue is (miscounted) while its counts cannot be right, as somebody has inserted or deleted
+rows with SQL. Workers count anew within about a minute; so does 'dibs check --repair'.
+
 With --table it counts the rows that have not ended, by reading all of them. Rows that wait
 for a place in their group count as WAITING. Values that the table does not have are left out.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -97,6 +100,9 @@ func (a *app) statsRow(s dibs.QueueStats) table.Row {
 	name := a.cell(s.Queue, 20)
 	if s.Paused {
 		name += a.paint(yellow, " (paused)")
+	}
+	if s.Miscounted {
+		name += a.paint(yellow, " (miscounted)")
 	}
 	later := a.countCell(plain, s.Scheduled)
 	if s.ScheduledMore {

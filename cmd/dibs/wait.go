@@ -126,7 +126,6 @@ func listed(ids []int64, typed map[int64]string) string {
 // writeEnd writes a job that has ended.
 func (a *app) writeEnd(j *dibs.RawJob) {
 	if a.json {
-		wire.Legible(j)
 		a.tell(j)
 		return
 	}

@@ -317,7 +317,7 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 		handle = pool.handle
 	}
 	for _, kind := range f.kindsOrAll() {
-		w.HandleRaw(kind, handle)
+		w.HandleRaw(kind, unlessFaulty(handle))
 	}
 	var forced atomic.Bool
 	secondSignal(now, func() {
@@ -339,6 +339,16 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 		return &codeError{exitInterrupted, errors.Join(stopped, err)}
 	}
 	return err
+}
+
+// unlessFaulty runs no job whose row cannot be read.
+func unlessFaulty(handle dibs.Handler) dibs.Handler {
+	return func(ctx context.Context, job *dibs.RawJob) error {
+		if checks.Legible(job); job.Fault != "" {
+			return dibs.Die(errors.New("not run: " + job.Fault))
+		}
+		return handle(ctx, job)
+	}
 }
 
 func (a *app) logger(verbose bool) *slog.Logger {

@@ -24,21 +24,26 @@ const firstYear, lastYear = 1970, 2200
 // field is wrong. old is the schedule that it replaces, or nil; limit gives a queue's payload
 // limit in bytes, which goes for payloads that are new.
 func Check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
+	s, err := checkAllBut(s, old, limit)
+	if err == nil {
+		_, err = Parse(&s, time.Time{})
+	}
+	return s, err
+}
+
+// checkAllBut is Check without the spec and its zone, which a newer program may have written.
+func checkAllBut(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, error)) (dibs.Schedule, error) {
 	if err := checks.Name("schedule.name", s.Name); err != nil {
 		return s, err
 	}
-	rows, err := checks.Jobs([]dibs.NewJob{{
-		Queue: s.Queue, Kind: s.Kind, Payload: s.Payload, Metadata: s.Metadata,
-		Priority: s.Priority, MaxAttempts: s.MaxAttempts, Group: s.Group,
-	}}, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
-	if err == nil && !samePayload(old, &rows[0]) {
-		err = checks.CheckPayloads(rows, limit)
+	row, err := job(&s)
+	if err == nil && !samePayload(old, &row) {
+		err = ofSchedule(checks.CheckPayloads([]checks.Row{row}, limit), "jobs[0].")
 	}
 	if err != nil {
-		return s, ofSchedule(err, "jobs[0].")
+		return s, err
 	}
-	priority := int(rows[0].Priority)
-	s.Queue, s.Payload, s.Metadata, s.Priority = rows[0].Queue, json.RawMessage(rows[0].Payload), rows[0].Metadata, &priority
+	s.Queue, s.Payload, s.Metadata, s.Priority = row.Queue, json.RawMessage(row.Payload), row.Metadata, new(int(row.Priority))
 	if err := ownMetadata(s.Metadata); err != nil {
 		return s, err
 	}
@@ -63,9 +68,22 @@ func Check(s dibs.Schedule, old *dibs.Schedule, limit func(queue string) (int, e
 	case !s.End.IsZero() && s.End.Before(s.Start):
 		return s, invalid("end", "must not be before the start")
 	}
-	_, err = Parse(&s, time.Time{})
-	return s, err
+	return s, nil
 }
+
+// job checks what goes into a schedule's jobs.
+func job(s *dibs.Schedule) (row checks.Row, err error) {
+	rows, err := checks.Jobs([]dibs.NewJob{{
+		Queue: s.Queue, Kind: s.Kind, Payload: s.Payload, Metadata: s.Metadata,
+		Priority: s.Priority, MaxAttempts: s.MaxAttempts, Group: s.Group,
+	}}, noLimit)
+	if err != nil {
+		return row, ofSchedule(err, "jobs[0].")
+	}
+	return rows[0], nil
+}
+
+func noLimit(string) (int, error) { return dibs.MaxPayloadLimit, nil }
 
 // samePayload reports whether the old schedule has the job's queue and payload already.
 func samePayload(old *dibs.Schedule, row *checks.Row) bool {
@@ -197,6 +215,16 @@ func Job(s *dibs.Schedule, tick time.Time) checks.Row {
 	return r
 }
 
+// Unreadable says which schedules have no ticks as their specs cannot be read.
+func Unreadable(list []dibs.Schedule) (found []string) {
+	for i := range list {
+		if _, err := Parse(&list[i], list[i].Since); err != nil {
+			found = append(found, fmt.Sprintf("schedule %s: %v; set it again, or delete it", list[i].Name, err))
+		}
+	}
+	return found
+}
+
 func metadata(s *dibs.Schedule, tick time.Time) []byte {
 	var b bytes.Buffer
 	name, _ := json.Marshal(s.Name) // a string can be encoded
@@ -271,14 +299,21 @@ func Encode(s *dibs.Schedule) (settings, payload string, metadata *string) {
 	return string(text), string(raw), metadata
 }
 
-// Decode is the reverse.
-func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule, err error) {
-	if err = json.Unmarshal(settings, &s); err != nil {
-		return s, fmt.Errorf("settings of schedule %q: %w", name, err)
-	}
+const unreadable = "unreadable: "
+
+// Decode is the reverse. What SQL by hand has left may make no job: such a schedule has a spec
+// that says why, and no ticks, as no program can read that.
+func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule) {
+	err := json.Unmarshal(settings, &s)
 	s.Name, s.Payload = name, json.RawMessage(payload)
 	if len(metadata) > 0 {
 		s.Metadata = metadata
 	}
-	return s, nil
+	if err == nil {
+		s, err = checkAllBut(s, &s, noLimit)
+	}
+	if err != nil {
+		s.Spec, s.Payload, s.Metadata = unreadable+err.Error(), nil, nil
+	}
+	return s
 }

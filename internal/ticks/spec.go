@@ -39,6 +39,9 @@ const everyHour = 1<<24 - 1
 // Parse reads a schedule's spec and zone. Intervals are counted from its start, or else from
 // since.
 func Parse(s *dibs.Schedule, since time.Time) (*Spec, error) {
+	if reason, found := strings.CutPrefix(s.Spec, unreadable); found { // see Decode
+		return nil, invalid("settings", "cannot be read: %s", reason)
+	}
 	p := &Spec{start: s.Start, end: s.End, since: since}
 	if !s.Start.IsZero() {
 		p.since = s.Start

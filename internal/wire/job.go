@@ -112,18 +112,6 @@ func override[T comparable](to *T, from T) {
 	}
 }
 
-// Legible replaces invalid JSON, which only manual SQL can leave, with JSON strings. It would
-// make the whole line invalid.
-func Legible(jobs ...*dibs.RawJob) {
-	for _, j := range jobs {
-		for _, part := range []*json.RawMessage{&j.Payload, &j.Metadata, &j.Result} {
-			if len(*part) > 0 && !json.Valid(*part) {
-				*part = Encode(string(*part))
-			}
-		}
-	}
-}
-
 // InvalidJob reports whether err refuses the i-th job of a batch.
 func InvalidJob(err error) (i int, rule *dibs.InvalidError, ok bool) {
 	if !errors.As(err, &rule) {

@@ -68,6 +68,7 @@ type Stats struct {
 	Dead          int64     `json:"dead"`
 	Cancelled     int64     `json:"cancelled"`
 	ScheduledMore bool      `json:"scheduled_more,omitempty"`
+	Miscounted    bool      `json:"miscounted,omitempty"`
 	OldestAge     Seconds   `json:"oldest_age"`
 	Window        Seconds   `json:"window"`
 	Enqueued      int64     `json:"enqueued"`
@@ -94,6 +95,7 @@ func StatsOf(s dibs.QueueStats) Stats {
 		Dead:          s.Dead,
 		Cancelled:     s.Cancelled,
 		ScheduledMore: s.ScheduledMore,
+		Miscounted:    s.Miscounted,
 		OldestAge:     Seconds(s.OldestAge),
 		Window:        Seconds(s.Window),
 		Enqueued:      s.Enqueued,

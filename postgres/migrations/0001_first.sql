@@ -38,7 +38,23 @@ create table dibs.queue (
     group_rates     boolean not null default false,
     -- with a concurrency limit: true while all running jobs are in gate 3; with that or a rate:
     -- null until no claim can be under way that began without it
-    counted         boolean
+    counted         boolean,
+    constraint queue_name_is_1_to_255_bytes check (octet_length(name) between 1 and 255),
+    constraint queue_concurrency_is_0_to_1000000 check (concurrency between 0 and 1000000),
+    constraint queue_rate_is_n_per_1s_to_31days_with_burst check (
+        (rate_n = 0 and rate_burst >= 0) or (rate_n between 1 and 1000000000 and rate_per between '1 second' and '744 hours' and rate_burst between 0 and 1000000000)
+    ),
+    constraint queue_group_limit_is_1_to_1000000 check (group_limit between 1 and 1000000),
+    constraint queue_claim_order_is_fifo_or_lifo check (claim_order in ('fifo', 'lifo')),
+    constraint queue_lease_is_100ms_to_24h check (lease between '100 milliseconds' and '24 hours'),
+    constraint queue_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
+    constraint queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1 check (
+        backoff_base >= '1 millisecond' and backoff_max between backoff_base and '87600 hours' and backoff_factor between 1 and 1000 and backoff_jitter between 0 and 1
+    ),
+    constraint queue_keeps_finished_jobs_for_0_to_10years check (
+        keep_completed between '0' and '87600 hours' and keep_dead between '0' and '87600 hours' and keep_cancelled between '0' and '87600 hours'
+    ),
+    constraint queue_payload_limit_is_2_to_67108864 check (payload_limit between 2 and 67108864)
 );
 
 -- One row per queue, which claims lock: see turn_claim.sql. It has a table of its own, so
@@ -50,7 +66,7 @@ create table dibs.turn (
 create table dibs.group_limit (
     queue     text collate "C" not null,
     group_key text collate "C" not null,
-    places    int not null,
+    places    int not null constraint group_limit_is_0_to_1000000 check (places between 0 and 1000000),
     primary key (queue, group_key)
 );
 
@@ -67,7 +83,8 @@ create table dibs.rate (
     full_ns    bigint not null default 0,
     not_before timestamptz, -- no claim may start an unclaimed job earlier
     held_until timestamptz, -- of a group: when it is to be admitted anew, as it waits for its rate
-    primary key (queue, group_key)
+    primary key (queue, group_key),
+    constraint rate_is_n_per_1s_to_31days_with_burst check (n >= 0 and burst >= 0 and (n = 0 or per between '1 second' and '744 hours'))
 ) with (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0,
@@ -102,7 +119,13 @@ create table dibs.schedule (
     since     timestamptz not null, -- when its spec was set: intervals are counted from here
     next_at   timestamptz, -- null: no tick will come
     last_tick timestamptz,
-    last_job  bigint
+    last_job  bigint,
+    constraint schedule_settings_is_a_json_object check (json_typeof(settings::json) = 'object'),
+    constraint schedule_payload_is_json check (payload::json is not null),
+    constraint schedule_metadata_is_a_json_object check (json_typeof(metadata::json) = 'object'),
+    constraint schedule_times_are_in_years_1970_to_9999 check (
+        since >= '1970-01-01 00:00:00Z' and since < '10000-01-01 00:00:00Z' and next_at >= '1970-01-01 00:00:00Z' and next_at < '10000-01-01 00:00:00Z'
+    )
 );
 create index schedule_next on dibs.schedule (next_at) where next_at is not null;
 
@@ -119,20 +142,26 @@ create table dibs.worker (
     concurrency int not null,
     state       text not null,
     since       timestamptz not null,
-    seen_at     timestamptz not null
+    seen_at     timestamptz not null,
+    constraint worker_has_queues_and_kinds_without_null check (
+        array_position(queues, null) is null and array_position(kinds, null) is null and array_ndims(queues) = 1 and array_ndims(kinds) = 1
+    ),
+    constraint worker_is_seen_at_finite_times check (isfinite(since) and isfinite(seen_at))
 ) with (
     fillfactor = 50
 );
 
 create sequence dibs.job_id;
 
--- Live jobs. No index contains the columns that claim and extend change (token,
+-- Live jobs. Every statement that writes here reads the texts of all checks anew, 3 us each,
+-- so there is only one. What it does not refuse, readers bear and mend.sql mends.
+-- No index contains the columns that claim and extend change (token,
 -- lease_until, attempt, worker, claimed_at), and pages are filled by half, so these are
 -- heap-only updates.
 create table dibs.job (
     id               bigint primary key default nextval('dibs.job_id'),
     -- never infinite: such a job would not be claimed, and no program could print it
-    run_at           timestamptz not null check ((run_at >= '0001-01-01 00:00:00Z') and (run_at < '10000-01-01 00:00:00Z')),
+    run_at           timestamptz not null constraint job_run_at_is_in_years_1_to_9999 check ((run_at >= '0001-01-01 00:00:00Z') and (run_at < '10000-01-01 00:00:00Z')),
     created_at       timestamptz not null,
     claimed_at       timestamptz,
     lease_until      timestamptz,
@@ -310,7 +339,7 @@ select
     j.queue,
     j.kind,
     case when j.token is not null then 'running' when j.gate = 1 then 'blocked' else 'waiting' end as state,
-    coalesce(j.payload, w.payload, 'null') as payload,
+    coalesce(j.payload, w.payload) as payload,
     coalesce(j.metadata, w.metadata) as metadata,
     j.priority,
     j.run_at,
@@ -361,7 +390,7 @@ select
     f.queue,
     f.kind,
     f.state,
-    coalesce(f.payload, w.payload, 'null') as payload,
+    coalesce(f.payload, w.payload) as payload,
     coalesce(f.metadata, w.metadata) as metadata,
     f.priority,
     f.run_at,

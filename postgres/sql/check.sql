@@ -25,14 +25,45 @@ where token is null and gate = 3
 union all
 select format('job %s: has no group, but is in gate %s', id, gate)
 from dibs.job
-where group_key is null and gate in (1, 2)
+where coalesce(group_key, '') = '' and gate in (1, 2)
+union all
+select format('job %s: gate %s is none', id, gate)
+from dibs.job
+where not (gate in (0, 1, 2, 3))
+union all
+select format('job %s: priority %s is below 0', id, priority)
+from dibs.job
+where priority < 0
+union all
+select format('job %s: its id is below 1, which no call takes', id)
+from dibs.job
+where id < 1
+union all
+select format('job %s: its queue or kind has no name', id)
+from dibs.job
+where queue = '' or kind = ''
+union all
+select format('job %s: holds a unique key, but has none', id)
+from dibs.job
+where unique_held and unique_key is null
+union all
+select format('job %s: %s is no state', id, state)
+from dibs.finished
+where not (state in ('completed', 'dead', 'cancelled'))
+union all
+select format('queue %s: has no row in the table turn, so nobody claims from it', name)
+from dibs.queue q
+where not exists (select from dibs.turn t where t.queue = q.name)
 union all
 select format('job %s: running, but in no claim', j.id)
 from dibs.job j
 where j.token is not null
     and not exists (select from dibs.claim c where c.token = j.token and j.id = any (c.ids))
 union all
-select format('job %s: its claim is looked at %s after its lease ends', j.id, c.check_at - greatest(j.lease_until, statement_timestamp()))
+select format('job %s: its claim is looked at %s after its lease ends', j.id, case
+    when isfinite(c.check_at) and isfinite(j.lease_until) then (c.check_at - greatest(j.lease_until, statement_timestamp()))::text
+    else 'long'
+end)
 from dibs.job j
 join dibs.claim c on c.token = j.token
 where c.check_at > case when j.lease_until > statement_timestamp() then j.lease_until else statement_timestamp() + interval '1 second' end
@@ -49,9 +80,9 @@ from (
 ) k
 where not exists (select from dibs.payload p where p.id = k.id)
 union all
-select format('job %s: %s attempts count, %s are allowed', id, attempt - excused, max_attempts)
+select format('job %s: %s attempts count, %s are allowed', id, attempt::bigint - excused, max_attempts)
 from dibs.job
-where (attempt - excused) > max_attempts or ((attempt - excused) >= max_attempts and token is null)
+where (attempt::bigint - excused) > max_attempts or ((attempt::bigint - excused) >= max_attempts and token is null)
 union all
 select format('job %s: unique key held by more than one job', min(id))
 from dibs.job

@@ -86,10 +86,10 @@ with turn as materialized (
     set
         token = $4,
         lease_until = statement_timestamp() + ($6::bigint * interval '1 microsecond'),
-        attempt = attempt + 1,
+        attempt = least(attempt, 2147483646) + 1,
         worker = $5,
         claimed_at = statement_timestamp(),
-        unique_held = unique_held and unique_until = 'finished',
+        unique_held = unique_held and coalesce(unique_until = 'finished', false),
         gate = case when $8 and (select limited from setting) then 3 else 0 end
     where j.ctid = any (array(
         select x.ctid
@@ -206,7 +206,7 @@ select
     pg_stat_get_xact_blocks_fetched('dibs.job_ready'::regclass) - s.pages,
     t.id,
     t.kind,
-    coalesce(t.payload, w.payload, 'null'),
+    coalesce(t.payload, w.payload),
     coalesce(t.metadata, w.metadata),
     t.priority,
     t.run_at,

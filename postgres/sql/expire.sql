@@ -8,6 +8,8 @@
 --   finished, and no claim takes a row with a token. A locked row is being finished
 --   in a transaction that began to do so before the lease ended: it is skipped and
 --   looked at again a second later.
+-- A job that was inserted by hand with the id of a finished one ends without a trace: it
+-- must not keep the others from their ends.
 -- A job keeps its place in its group and its run_at, and has no backoff.
 with ended as materialized (
     select c.token, c.ids
@@ -74,6 +76,7 @@ with ended as materialized (
         g.all_errors
     from gone g
     where g.keep
+    on conflict (id) do nothing
 ), unneeded as (
     delete from dibs.payload p
     using gone g

@@ -18,7 +18,7 @@ with good as materialized (
     set
         token = $3,
         lease_until = statement_timestamp() + ($4::bigint * interval '1 microsecond'),
-        attempt = attempt + 1,
+        attempt = least(attempt, 2147483646) + 1,
         claimed_at = statement_timestamp()
     from good g
     where j.id = any (array[g.id])
@@ -37,7 +37,7 @@ with good as materialized (
 select
     t.id,
     t.kind,
-    coalesce(t.payload, w.payload, 'null'),
+    coalesce(t.payload, w.payload),
     coalesce(t.metadata, w.metadata),
     t.priority,
     t.run_at,

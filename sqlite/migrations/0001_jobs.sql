@@ -41,7 +41,24 @@ create table dibs_queue (
   keep_cancelled integer not null,
   payload_limit integer not null,
   group_rates integer not null default 0, -- 1 once a group was given a rate
-  created_at integer not null
+  created_at integer not null,
+  constraint queue_name_is_1_to_255_long check (length(name) between 1 and 255),
+  constraint queue_flags_are_0_or_1 check (paused in (0, 1) and strict in (0, 1) and group_rates in (0, 1)),
+  constraint queue_concurrency_is_0_to_1000000 check (concurrency between 0 and 1000000),
+  constraint queue_rate_is_n_per_1s_to_31days_with_burst check (
+    rate_burst between 0 and 1000000000 and (rate_n = 0 or rate_n between 1 and 1000000000 and rate_per between 1000000 and 2678400000000)
+  ),
+  constraint queue_group_limit_is_1_to_1000000 check (group_limit between 1 and 1000000),
+  constraint queue_claim_order_is_fifo_or_lifo check (claim_order in ('fifo', 'lifo')),
+  constraint queue_lease_is_100ms_to_24h check (lease between 100000 and 86400000000),
+  constraint queue_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
+  constraint queue_backoff_is_1ms_to_10years_factor_1_to_1000_jitter_0_to_1 check (
+    backoff_base >= 1000 and backoff_max between backoff_base and 315360000000000 and backoff_factor between 1 and 1000 and backoff_jitter between 0 and 1
+  ),
+  constraint queue_keeps_finished_jobs_for_0_to_10years check (
+    keep_completed between 0 and 315360000000000 and keep_dead between 0 and 315360000000000 and keep_cancelled between 0 and 315360000000000
+  ),
+  constraint queue_payload_limit_is_2_to_67108864 check (payload_limit between 2 and 67108864)
 ) strict, without rowid;
 
 -- What the rates of queues (in rows without a group) and of groups have saved up.
@@ -54,7 +71,8 @@ create table dibs_rate (
   full_ns integer not null default 0, -- in nanoseconds: package bucket explains it
   not_before integer not null default 0, -- no claim may start an unclaimed job earlier
   held_until integer, -- of a group: when it is to be settled anew, as it waits for its rate
-  primary key (queue, group_key)
+  primary key (queue, group_key),
+  constraint rate_is_n_per_1s_to_31days_with_burst check (n >= 0 and burst >= 0 and (n = 0 or per between 1000000 and 2678400000000))
 ) strict, without rowid;
 
 create index dibs_rate_held on dibs_rate (queue, held_until) where held_until is not null;
@@ -70,7 +88,14 @@ create table dibs_schedule (
   last_tick integer,
   last_job integer,
   metadata text,
-  payload text not null -- of its jobs
+  payload text not null, -- of its jobs
+  constraint schedule_paused_is_0_or_1 check (paused in (0, 1)),
+  constraint schedule_settings_is_a_json_object check (json_valid(settings) and json_type(settings) = 'object'),
+  constraint schedule_payload_is_json check (json_valid(payload)),
+  constraint schedule_metadata_is_a_json_object check (metadata is null or json_valid(metadata) and json_type(metadata) = 'object'),
+  constraint schedule_times_are_in_years_1970_to_9999 check (
+    since between 0 and 253402300799999999 and (next_at is null or next_at between 0 and 253402300799999999)
+  )
 ) strict;
 
 create index dibs_schedule_next on dibs_schedule (next_at) where next_at is not null;
@@ -87,7 +112,11 @@ create table dibs_worker (
   concurrency integer not null,
   state text not null,
   since integer not null,
-  seen_at integer not null
+  seen_at integer not null,
+  constraint worker_id_is_16_bytes check (length(id) = 16),
+  constraint worker_has_queues_and_kinds_as_json_arrays check (
+    json_valid(queues) and json_type(queues) = 'array' and (kinds is null or json_valid(kinds) and json_type(kinds) = 'array')
+  )
 ) strict;
 
 -- Live jobs. gate: 0 ready (or claimed), 1 blocked by its group, 2 grouped and not yet due,
@@ -97,9 +126,8 @@ create table dibs_job (
   queue text not null,
   kind text not null,
   priority integer not null,
-  -- microseconds since 1970, in the years 1 to 9999
-  run_at integer not null check (run_at between -62135596800000000 and 253402300799999999),
-  gate integer not null check (gate between 0 and 3),
+  run_at integer not null,
+  gate integer not null,
   attempt integer not null default 0,
   excused integer not null default 0,
   max_attempts integer not null,
@@ -116,7 +144,30 @@ create table dibs_job (
   metadata text,
   payload text not null,
   errors text,
-  progress text -- JSON, of the attempt that it names
+  progress text, -- JSON, of the attempt that it names
+  constraint job_id_is_1_to_9007199254740991 check (id between 1 and 9007199254740991),
+  constraint job_names_are_1_to_255_long check (
+    length(queue) between 1 and 255 and length(kind) between 1 and 255 and (group_key is null or length(group_key) between 1 and 255)
+  ),
+  constraint job_priority_is_0_to_32767 check (priority between 0 and 32767),
+  constraint job_run_at_is_in_years_1_to_9999 check (run_at between -62135596800000000 and 253402300799999999),
+  constraint job_gate_fits_group_and_token check (
+    case gate
+      when 0 then 1
+      when 1 then group_key is not null and token is null
+      when 2 then group_key is not null and token is null
+      when 3 then token is not null
+      else 0
+    end
+  ),
+  constraint job_excused_is_0_to_attempt check (excused between 0 and attempt and excused <= 2000000000),
+  constraint job_max_attempts_is_1_to_1000000 check (max_attempts between 1 and 1000000),
+  constraint job_has_attempts_left_until_it_is_claimed check (token is not null or attempt - excused < max_attempts),
+  constraint job_runs_with_token_lease_and_start check (
+    (token is null) = (lease_until is null) and (token is null or length(token) = 16 and claimed_at is not null)
+  ),
+  constraint job_flags_are_0_or_1 check (unique_held in (0, 1) and cancel_requested in (0, 1)),
+  constraint job_holds_a_unique_key_that_it_has check (unique_held = 0 or unique_key is not null and unique_until is not null)
 ) strict;
 
 -- Claimable jobs, in the order of claims. kind is there so that a claim of some kinds reads
@@ -153,7 +204,7 @@ create table dibs_finished (
   id integer primary key,
   queue text not null,
   kind text not null,
-  state text not null check (state in ('completed', 'dead', 'cancelled')),
+  state text not null constraint finished_state_is_completed_dead_or_cancelled check (state in ('completed', 'dead', 'cancelled')),
   finished_at integer not null,
   priority integer not null,
   run_at integer not null,
@@ -170,7 +221,8 @@ create table dibs_finished (
   metadata text,
   payload text not null,
   errors text,
-  result text
+  result text,
+  constraint finished_cancel_requested_is_0_or_1 check (cancel_requested in (0, 1))
 ) strict;
 
 create index dibs_finished_by_time on dibs_finished (queue, state, finished_at);
@@ -178,7 +230,7 @@ create index dibs_finished_by_time on dibs_finished (queue, state, finished_at);
 create table dibs_group_limit (
   queue text not null,
   group_key text not null,
-  places integer not null,
+  places integer not null constraint group_limit_is_0_to_1000000 check (places between 0 and 1000000),
   primary key (queue, group_key)
 ) strict, without rowid;
 
@@ -188,7 +240,9 @@ create table dibs_claim (
   queue text not null,
   worker text not null,
   check_at integer not null,
-  ids text not null
+  ids text not null,
+  constraint claim_token_is_16_bytes check (length(token) = 16),
+  constraint claim_ids_is_a_json_array check (json_valid(ids) and json_type(ids) = 'array')
 ) strict, without rowid;
 
 create index dibs_claim_by_check on dibs_claim (check_at);
@@ -210,7 +264,11 @@ create table dibs_tally (
   failed integer not null,
   wait_us integer not null,
   run_us integer not null,
-  primary key (queue, minute)
+  primary key (queue, minute),
+  constraint tally_counts_are_below_1e15 check (
+    max(waiting, blocked, running, completed, dead, cancelled) < 1000000000000000
+    and min(waiting, blocked, running, completed, dead, cancelled) > -1000000000000000
+  )
 ) strict, without rowid;
 
 -- Jobs as Get and List show them; the live and the ended ones have the same columns.
@@ -228,7 +286,7 @@ select
   j.excused,
   j.max_attempts,
   j.group_key,
-  case when j.group_key is null then 0 else coalesce(l.places, q.group_limit) end as group_limit,
+  case when j.group_key is null then 0 else coalesce(l.places, q.group_limit, 1) end as group_limit,
   j.unique_key,
   j.unique_until,
   j.worker,
@@ -252,7 +310,7 @@ select
     where u.queue = j.queue and u.unique_key = j.unique_key and u.job = j.id
   ) as unique_free_at
 from dibs_job j
-join dibs_queue q on q.name = j.queue
+left join dibs_queue q on q.name = j.queue
 left join dibs_group_limit l on l.queue = j.queue and l.group_key = j.group_key;
 
 create view dibs_ended_job as
@@ -269,7 +327,7 @@ select
   f.excused,
   f.max_attempts,
   f.group_key,
-  case when f.group_key is null then 0 else coalesce(l.places, q.group_limit) end as group_limit,
+  case when f.group_key is null then 0 else coalesce(l.places, q.group_limit, 1) end as group_limit,
   f.unique_key,
   f.unique_until,
   f.worker,
@@ -289,5 +347,5 @@ select
     where u.queue = f.queue and u.unique_key = f.unique_key and u.job = f.id
   ) as unique_free_at
 from dibs_finished f
-join dibs_queue q on q.name = f.queue
+left join dibs_queue q on q.name = f.queue
 left join dibs_group_limit l on l.queue = f.queue and l.group_key = f.group_key;

@@ -1,0 +1,97 @@
+package checks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// Legible finishes the reading of a job's row: whatever SQL by hand has left there, the job can
+// be encoded as JSON after it. Where a column holds no JSON, the job has the text as a JSON string,
+// and its Fault says so.
+func Legible(j *dibs.RawJob) {
+	if len(j.Payload) > 0 {
+		j.Payload = legible(j, "payload", j.Payload, validJSON("", j.Payload))
+	}
+	Claimed(j)
+	if j.Result != nil {
+		j.Result = legible(j, "result", j.Result, validJSON("", j.Result))
+	}
+}
+
+// Claimed is Legible without a look at the JSON of the payload: 4 us for 1 kB, a tenth of a drain's
+// CPU. Who decodes a payload finds what is wrong with it; who passes it on as it is calls Legible.
+func Claimed(j *dibs.RawJob) {
+	switch {
+	case len(j.Payload) == 0:
+		legible(j, "payload", nil, invalid("", "is missing or empty; it must be JSON (null for none)"))
+		j.Payload = json.RawMessage("null")
+	case !utf8.Valid(j.Payload): // a decoder would replace it silently
+		j.Payload = legible(j, "payload", j.Payload, invalid("", "is not valid UTF-8"))
+	}
+	if j.Metadata != nil {
+		j.Metadata = legible(j, "metadata", j.Metadata, object("", j.Metadata, len(j.Metadata)))
+	}
+}
+
+// legible is a text of a column in JSON, whatever err finds wrong with it.
+func legible(j *dibs.RawJob, column string, text json.RawMessage, err error) json.RawMessage {
+	var e *dibs.InvalidError
+	if !errors.As(err, &e) {
+		return text
+	}
+	if j.Fault == "" {
+		j.Fault = fmt.Sprintf("its column %s %s", column, e.Reason)
+	}
+	return quoted(text)
+}
+
+// Texts says what is wrong with a job's payload and metadata, for a check of the database.
+func Texts(j *dibs.RawJob) []string {
+	if Legible(j); j.Fault == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("job %d: %s; a worker ends it as dead", j.ID, j.Fault)}
+}
+
+// quoted is a text as a JSON string. An encoder leaves characters alone that mean something in
+// HTML, which json.Marshal would not.
+func quoted(raw []byte) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(strings.ToValidUTF8(string(raw), string(utf8.RuneError))) // a string always encodes
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// Counts marks counts that cannot be right. What is below zero is shown as 0.
+func Counts(q *dibs.QueueStats) {
+	q.Miscounted = q.Waiting < q.Scheduled || q.Waiting == 0 && q.OldestAge > 0
+	for _, n := range []*int64{&q.Waiting, &q.Scheduled, &q.Blocked, &q.Running, &q.Completed, &q.Dead, &q.Cancelled} {
+		q.Miscounted = q.Miscounted || *n < 0
+		*n = max(*n, 0)
+	}
+}
+
+// Times that JSON can show.
+var (
+	firstTime = time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC)
+	lastTime  = time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)
+)
+
+// Time is a time as it was read, or the nearest one that JSON can show.
+func Time(t time.Time) time.Time {
+	switch t = t.UTC(); {
+	case t.Before(firstTime):
+		return firstTime
+	case t.After(lastTime):
+		return lastTime
+	}
+	return t
+}

@@ -1,0 +1,46 @@
+package postgres
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// Rows that SQL by hand has inserted or changed may break rules that no constraint keeps, as
+// each would cost every statement that writes jobs. Readers bear them (checks.Legible). What
+// would wait for ever is found here, beside the other upkeep: each round looks at mendBatch
+// jobs, so that a process goes through all of them in time.
+const (
+	mendBatch   = 500
+	repairPause = time.Minute // from one repair of a process to the next: it reads everything
+)
+
+// mendNext looks at the next jobs, and has everything repaired once something is wrong.
+func (s *Store) mendNext(ctx context.Context) error {
+	w := &s.sweeper
+	w.mu.Lock()
+	after := w.mendedTo
+	w.mu.Unlock()
+	if after == 0 {
+		after = math.MinInt64 // ids below 1 are among what it mends
+	}
+	last, mended, stuck, miscounted := new(int64), 0, false, false
+	busy, err := s.inTurn(ctx, "mend", step{sql: s.sql.get("mend"), args: []any{after, mendBatch}, row: func(scan func(...any) error) error {
+		return scan(last, &mended, &stuck)
+	}})
+	if err != nil || busy {
+		return err
+	}
+	err = s.upkeep.run(ctx, step{sql: s.sql.get("miscounted"), row: func(scan func(...any) error) error { return scan(&miscounted) }})
+	wrong := err == nil && (mended > 0 || stuck || miscounted)
+	w.mu.Lock()
+	w.mendedTo = *last
+	if wrong = wrong && time.Since(w.repairedAt) >= repairPause; wrong {
+		w.repairedAt = time.Now()
+	}
+	w.mu.Unlock()
+	if wrong {
+		_, err = s.Repair(ctx)
+	}
+	return err
+}
