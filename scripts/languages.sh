@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs the interpreters that the tests of examples in other languages need and that are missing,
-# if this is Debian or Ubuntu and it runs as root. Without them those tests are skipped, or fail if
-# CI is set. Each line below is a command that shows whether a package is there, and the package.
+# Installs the interpreters, and the libraries for databases, that the tests of examples in other
+# languages need and that are missing, if this is Debian or Ubuntu and it runs as root. Without them
+# those tests are skipped, or fail if CI is set. Each line below is a package, and a command that
+# shows whether it is there.
 set -eu
 
 missing=
@@ -13,6 +14,16 @@ nodejs command -v node
 php-cli command -v php
 ruby command -v ruby
 perl perl -MJSON::PP -e 1
+npm command -v npm
+curl command -v curl
+sqlite3 command -v sqlite3
+python3-psycopg /usr/bin/python3 -c 'import psycopg'
+python3-psycopg2 /usr/bin/python3 -c 'import psycopg2'
+python3-django /usr/bin/python3 -c 'import django'
+libdbd-pg-perl perl -MDBD::Pg -e 1
+libdbd-sqlite3-perl perl -MDBD::SQLite -e 1
+php-pgsql php -r 'exit(extension_loaded("pdo_pgsql") ? 0 : 1);'
+php-sqlite3 php -r 'exit(extension_loaded("pdo_sqlite") ? 0 : 1);'
 END
 [ -n "$missing" ] || exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
