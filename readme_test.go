@@ -27,7 +27,7 @@ func blocks(t *testing.T, language string) []string {
 		switch m[1] {
 		case language:
 			found = append(found, m[2])
-		case "go", "sh":
+		case "go", "sh", "python":
 		default:
 			t.Errorf("README.md has a block of language %q, which no test looks at", m[1])
 		}
@@ -49,6 +49,16 @@ func TestReadmeGoIsCopiedFromTheExamples(t *testing.T) {
 	for _, code := range blocks(t, "go") {
 		if !strings.Contains(examples.String(), unindented(code)) {
 			t.Errorf("no example has this code:\n%s", code)
+		}
+	}
+}
+
+func TestReadmePythonIsCopiedFromTheExamples(t *testing.T) {
+	t.Parallel()
+	example := read(t, "examples/sql/shop_psycopg.py")
+	for _, code := range blocks(t, "python") {
+		if !strings.Contains(example, code) {
+			t.Errorf("the example has no such code:\n%s", code)
 		}
 	}
 }

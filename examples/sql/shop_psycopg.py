@@ -5,19 +5,20 @@ import sys
 import psycopg
 from psycopg.types.json import Json
 
+
+def order(db, item):
+    """Stores an order, and the job that confirms it."""
+    [(order_id,)] = db.execute("insert into orders (item) values (%s) returning id", [item])
+    db.execute("select dibs.enqueue('mail', %s, kind => 'confirm')", [Json({"order": order_id, "item": item})])
+
+
 with psycopg.connect(os.environ["DATABASE_URL"]) as db:
-
-    def order(item):
-        """Adds an order, and the job that confirms it."""
-        [(order_id,)] = db.execute("insert into orders (item) values (%s) returning id", [item])
-        db.execute("select dibs.enqueue('mail', %s, kind => 'confirm')", [Json({"order": order_id, "item": item})])
-
     with db.transaction():
-        order("a lamp")
+        order(db, "a lamp")
 
     try:
         with db.transaction():
-            order("a chair")
+            order(db, "a chair")
             raise RuntimeError("no money")
     except RuntimeError:
         pass  # neither the order nor the job exists
