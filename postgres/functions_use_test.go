@@ -121,6 +121,24 @@ func TestAnOpenTransactionThatEnqueuedHoldsNobodyUp(t *testing.T) {
 	consistent(t, s)
 }
 
+// Until somebody sweeps or claims, the queue has no settings. Operators can change its jobs all the same.
+func TestJobsOfAQueueWithoutSettingsCanBeChanged(t *testing.T) {
+	t.Parallel()
+	s, url := migrated(t, postgres.Options{})
+	id := one[int64](t, connect(t, url), "select dibs.enqueue('q', repeat('7', 600)::json)")
+	if changed, err := s.Edit(t.Context(), []int64{id}, dibs.Edit{Priority: new(7)}); err != nil || len(changed) != 1 {
+		t.Errorf("edit changes %v, %v", changed, err)
+	}
+	if ended, _, err := s.Cancel(t.Context(), []int64{id}); err != nil || len(ended) != 1 {
+		t.Errorf("cancel ends %v, %v", ended, err)
+	}
+	j, err := s.Wait(t.Context(), id)
+	if err != nil || j.State != dibs.Cancelled || j.Priority != 7 || len(j.Payload) != 600 {
+		t.Errorf("the job is %+v, %v; want it cancelled, with priority 7", j, err)
+	}
+	consistent(t, s)
+}
+
 func consistent(t *testing.T, s *postgres.Store) {
 	t.Helper()
 	if found, err := s.Check(t.Context()); err != nil || len(found) > 0 {

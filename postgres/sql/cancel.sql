@@ -4,6 +4,7 @@
 -- Concurrency: the rows are locked first and judged in their newest version. Rows that
 --   are locked already are skipped, so that it holds no lock while it waits for another;
 --   the caller finds them with present.sql and repeats this for them.
+-- A queue that was enqueued into with SQL may have no settings yet: the defaults count.
 with held as materialized (
     select j.id, j.token is not null as running
     from dibs.job j
@@ -45,8 +46,8 @@ with held as materialized (
         g.metadata,
         g.errors
     from gone g
-    join dibs.queue q on q.name = g.queue
-    where q.keep_cancelled > interval '0'
+    left join dibs.queue q on q.name = g.queue
+    where coalesce(q.keep_cancelled > interval '0', true)
     returning queue
 ), unneeded as (
     delete from dibs.payload p

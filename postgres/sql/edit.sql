@@ -3,7 +3,7 @@
 -- Columns out: id, queue, priority.
 -- Concurrency: as cancel.sql; a job that was claimed meanwhile is not changed. A grouped
 --   job gives up its place and competes for it again, unless it has been started in a
---   strict queue.
+--   strict queue. A queue that was enqueued into with SQL may have no settings yet.
 with clock as materialized (
     select clock_timestamp() as at
     where pg_current_xact_id() is not null
@@ -11,10 +11,10 @@ with clock as materialized (
     select
         j.id,
         j.gate,
-        j.gate = 0 and q.strict and j.attempt > 0 as keeps,
+        j.gate = 0 and coalesce(q.strict, false) and j.attempt > 0 as keeps,
         greatest(coalesce($3::timestamptz, j.run_at), case when $3::timestamptz is null then j.run_at else (select at from clock) end) as run_at
     from dibs.job j
-    join dibs.queue q on q.name = j.queue
+    left join dibs.queue q on q.name = j.queue
     where j.id = any ($1::bigint[]) and j.token is null
     order by j.id
     for no key update of j skip locked
