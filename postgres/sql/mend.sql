@@ -95,7 +95,7 @@ select
                         and not exists (
                             select
                             from dibs.rate r
-                            where r.queue = g.queue and r.group_key = g.group_key and r.held_until is not null
+                            where r.queue = g.queue and r.group_key = g.group_key and (r.held_until is not null) = true
                             offset 0
                         )
                 else n.held > coalesce(l.places, q.group_limit) and n.unclaimed > 0
