@@ -58,7 +58,7 @@ with looked as materialized (
     on conflict (token) do update
     set
         check_at = least(claim.check_at, excluded.check_at),
-        ids = claim.ids || excluded.ids
+        ids = array(select unnest(claim.ids) union all select unnest(excluded.ids))
 ), turns as (
     insert into dibs.turn (queue)
     select q.name
@@ -95,7 +95,7 @@ select
                         and not exists (
                             select
                             from dibs.rate r
-                            where r.queue = g.queue and r.group_key = g.group_key and (r.held_until is not null) = true
+                            where r.queue = g.queue and r.group_key = g.group_key and coalesce(r.held_until, '-infinity') > '-infinity'
                             offset 0
                         )
                 else n.held > coalesce(l.places, q.group_limit) and n.unclaimed > 0
