@@ -83,7 +83,7 @@ func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.R
 	err := r.Context().Err()
 	if err == nil {
 		for _, j := range jobs {
-			checks.Legible(j)
+			checks.Payload(j)
 		}
 		text := pack(w, encoded(claimAnswer{list(jobs)}))
 		w.Header().Set("Content-Type", "application/json")

@@ -272,7 +272,7 @@ func (t *test) work(jobs []int64) (payloads []string) {
 	}
 	dibs.Handle(w, "bad", func(_ context.Context, j *dibs.Job[json.RawMessage]) error { return run(j.Payload) })
 	w.HandleRaw("", func(_ context.Context, j *dibs.RawJob) error { // as those do that pass a payload on
-		if checks.Legible(j); j.Fault != "" {
+		if checks.Payload(j); j.Fault != "" {
 			return dibs.Die(errors.New("not run: " + j.Fault))
 		}
 		return run(j.Payload)

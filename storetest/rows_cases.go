@@ -74,7 +74,7 @@ func rowsShown(t *test) {
 	t.runSQL("update %sjob set payload = 'a<b', run_at = created_at", "update %sfinished set payload = 'a<b', result = 'c', metadata = '7'")
 	claimed := t.claimOne(dibs.ClaimRequest{})
 	equal(t, "claimed payload", string(claimed.Payload), "a<b")
-	checks.Legible(claimed)
+	checks.Payload(claimed)
 	for _, j := range []*dibs.RawJob{t.get(jobs[0].ID), t.get(jobs[1].ID), claimed} {
 		equal(t, "payload", string(j.Payload), `"a<b"`)
 		if want := "its column payload is not valid JSON"; !strings.HasPrefix(j.Fault, want) {

@@ -95,7 +95,7 @@ type unprintedJobs struct{ error }
 func (a *app) handOver(ctx context.Context, db jobTable, jobs []*dibs.RawJob) error {
 	err := ctx.Err()
 	for err == nil && len(jobs) > 0 {
-		checks.Legible(jobs[0])
+		checks.Payload(jobs[0])
 		if err = a.writeJSON(jobs[0]); err == nil {
 			jobs = jobs[1:]
 		}

@@ -344,7 +344,7 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 // unlessFaulty runs no job whose row cannot be read.
 func unlessFaulty(handle dibs.Handler) dibs.Handler {
 	return func(ctx context.Context, job *dibs.RawJob) error {
-		if checks.Legible(job); job.Fault != "" {
+		if checks.Payload(job); job.Fault != "" {
 			return dibs.Die(errors.New("not run: " + job.Fault))
 		}
 		return handle(ctx, job)

@@ -17,7 +17,7 @@ import (
 // and its Fault says so.
 func Legible(j *dibs.RawJob) {
 	if len(j.Payload) > 0 {
-		j.Payload = legible(j, "payload", j.Payload, validJSON("", j.Payload))
+		Payload(j)
 	}
 	Claimed(j)
 	if j.Result != nil {
@@ -25,8 +25,14 @@ func Legible(j *dibs.RawJob) {
 	}
 }
 
-// Claimed is Legible without a look at the JSON of the payload: 4 us for 1 kB, a tenth of a drain's
-// CPU. Who decodes a payload finds what is wrong with it; who passes it on as it is calls Legible.
+// Payload is the part of Legible that looks at the JSON of the payload. Who passes a claimed job's
+// payload on as it is calls it.
+func Payload(j *dibs.RawJob) {
+	j.Payload = legible(j, "payload", j.Payload, validJSON("", j.Payload))
+}
+
+// Claimed is Legible for claimed jobs, without Payload: that takes 4 us for 1 kB, a tenth of a
+// drain's CPU, and who decodes a payload finds what is wrong with it.
 func Claimed(j *dibs.RawJob) {
 	switch {
 	case len(j.Payload) == 0:

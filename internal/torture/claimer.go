@@ -18,6 +18,7 @@ type claimer struct {
 	store         dibs.Store // records its calls
 	queue         string
 	name          string
+	most          int // jobs of one claim
 	rng           *rand.Rand
 	staleOutcomes [8][]dibs.Outcome // outcomes of earlier rounds, whose tokens are no longer valid
 }
@@ -26,9 +27,9 @@ type claimer struct {
 const httpSuffix = "-http"
 
 func (c *client) runClaimer(ctx context.Context, store dibs.Store, queue string) error {
-	a := &claimer{client: c, store: store, queue: queue, name: c.Name + "-" + queue + "-raw", rng: c.newRand()}
+	a := &claimer{client: c, store: store, queue: queue, name: c.Name + "-" + queue + "-raw", rng: c.newRand(), most: maxClaim}
 	if store == c.overHTTP {
-		a.name += httpSuffix
+		a.name, a.most = a.name+httpSuffix, oneClaim
 	}
 	if c.Adopted == "" || c.Resumes {
 		if err := a.resume(ctx); err != nil {
@@ -41,7 +42,7 @@ func (c *client) runClaimer(ctx context.Context, store dibs.Store, queue string)
 		if a.rng.IntN(30) == 0 && slices.Contains(txQueues, queue) {
 			jobs, err = a.claimTx(ctx)
 		} else {
-			jobs, err = a.claim(ctx, 1+a.rng.IntN(maxClaim))
+			jobs, err = a.claim(ctx, 1+a.rng.IntN(a.most))
 		}
 		if err == nil && len(jobs) > 0 {
 			err = a.workOn(ctx, round, jobs)

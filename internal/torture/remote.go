@@ -155,7 +155,7 @@ const oneClaim = 32
 
 // Claim implements dibs.Store.
 func (s *remote) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
-	a, err := s.post(ctx, "claim", map[string]any{"queue": r.Queue, "worker": r.Worker, "n": min(r.N, oneClaim), "wait": 0.05})
+	a, err := s.post(ctx, "claim", map[string]any{"queue": r.Queue, "worker": r.Worker, "n": r.N, "wait": 0.05})
 	if err != nil {
 		return nil, err
 	}
