@@ -65,13 +65,13 @@ common='-count=1 -vet=off -parallel 4 -shuffle on -timeout 40m'
 # These run other programs, wait for leases to end or make one call after the other: the
 # race detector has nothing to find in them. They run beside the rest. Of the command's
 # tests, all do but those of the worker and of the screen, which have goroutines of their own.
-aside='TestFiveTables|TestConformance/side_table|TestModel|TestPlans|TestInterleavings|TestStrangeTables|TestRowsThatACrashedProgram|TestTheProposals|TestNothingPlanted|TestSettingsOfTheServer'
+aside='TestFiveTables|TestConformance/side_table|TestModel|TestPlans|TestInterleavings|TestStrangeTables|TestRowsThatACrashedProgram|TestTheProposals|TestNothingPlanted|TestSettingsOfTheServer|TestTenThousandClients|TestBodiesOfAGigabyte'
 command=github.com/dibs-queue/dibs/cmd/dibs
 racing='TestWork|TestTop'
 beside() (
 	failed=0
 	with_server go test $common -skip "$racing" ./cmd/dibs || failed=1
-	with_server go test $common -p 1 -run "$aside" ./adopt ./postgres ./sqlite || failed=1
+	with_server go test $common -p 1 -run "$aside" ./adopt ./postgres ./sqlite ./server || failed=1
 	exit $failed
 )
 beside >"$tmp/aside" 2>&1 &
