@@ -121,6 +121,57 @@ func TestAnOpenTransactionThatEnqueuedHoldsNobodyUp(t *testing.T) {
 	consistent(t, s)
 }
 
+// A row in a gate where it does not belong, in a queue with groups, keeps nothing else from being
+// done, and is claimed after the next upkeep.
+func TestAJobInAWrongGateStopsNobody(t *testing.T) {
+	t.Parallel()
+	s, url := migrated(t, postgres.Options{})
+	conn := connect(t, url)
+	one[int64](t, conn, "select dibs.enqueue('q', group_key => 'g')")
+	id := one[int64](t, conn, "select dibs.enqueue('q')")
+	if _, err := conn.Exec(t.Context(), "update dibs.job set gate = 2 where id = $1", id); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // the queue is made, the row moves on, and is mended
+		if _, err := another(t, url).Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 9}); err != nil || len(jobs) != 2 {
+		t.Errorf("%d jobs are claimed, %v; want both", len(jobs), err)
+	}
+}
+
+// A queue whose settings were deleted with SQL is made again by a process that has known it.
+func TestADeletedQueueIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	s, url := migrated(t, postgres.Options{})
+	conn := connect(t, url)
+	for range 2 {
+		one[int64](t, conn, "select dibs.enqueue('q')")
+		if _, err := s.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1}); err != nil || len(jobs) != 1 {
+			t.Errorf("%d jobs are claimed, %v; want one", len(jobs), err)
+		}
+		if _, err := conn.Exec(t.Context(), "delete from dibs.queue"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// another is another process' store.
+func another(t *testing.T, url string) *postgres.Store {
+	t.Helper()
+	s, err := postgres.Open(t.Context(), url, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // Until somebody sweeps or claims, the queue has no settings. Operators can change its jobs all the same.
 func TestJobsOfAQueueWithoutSettingsCanBeChanged(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,7 @@ func (n *newQueues) make(ctx context.Context, s *Store) error {
 	if len(n.names) == 0 {
 		return nil
 	}
+	s.queues.forget(n.names) // a queue that this process has known may have been deleted with SQL
 	if err := s.addQueues(ctx, n.names, n.grouped); err != nil {
 		return err
 	}

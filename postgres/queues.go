@@ -52,6 +52,14 @@ func (c *queueCache) put(q queueRow) {
 	}
 }
 
+func (c *queueCache) forget(names []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, name := range names {
+		delete(c.rows, name)
+	}
+}
+
 func (c *queueCache) addLane(queue string, priority int16) { c.lanesOf(queue).add(maxLanes, priority) }
 
 func (c *queueCache) lanesOf(queue string) *lanes {

@@ -88,25 +88,19 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 		return err
 	}
 	s.noteSlots(p.percentUsed)
-	tickErr := s.mindTicks(ctx, p.clockDue)
+	// What fails for one queue keeps nothing else from being done.
+	err = s.mindTicks(ctx, p.clockDue)
 	if p.newQueues {
-		if err := s.addNewQueues(ctx); err != nil {
-			return err
-		}
+		err = cmp.Or(s.addNewQueues(ctx), err)
 	}
 	for _, q := range p.groups { // no claim may come soon that would admit them
-		if err := s.admit(ctx, q); err != nil {
-			return err
-		}
+		err = cmp.Or(s.admit(ctx, q), err)
 		s.Wake(q)
 	}
 	if !s.sweeper.due(&s.sweeper.prunedAt, s.sweeper.pause(p.newestTally)) {
-		return tickErr
-	}
-	if err := s.retain(ctx, out); err != nil {
 		return err
 	}
-	return cmp.Or(s.mergeTally(ctx, p.newestTally), s.mendNext(ctx), tickErr)
+	return cmp.Or(err, s.retain(ctx, out), s.mergeTally(ctx, p.newestTally), s.mendNext(ctx)) // all of them are made
 }
 
 // pending describes the work for a sweep.

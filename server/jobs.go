@@ -114,7 +114,7 @@ func seconds(field, text string) (time.Duration, error) {
 
 // listJobs shows a page of jobs.
 func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
-	q, err := query(r, "queue", "kind", "group", "state", "limit", "after")
+	q, err := query(r, jobFilters...)
 	if err != nil {
 		return err
 	}

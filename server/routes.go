@@ -7,11 +7,15 @@ type route struct {
 	method  string
 	pattern string // of http.ServeMux
 	scope   Scope  // what the caller needs; "": nothing
+	query   []string // the parameters that it knows
 	handle  func(w http.ResponseWriter, r *http.Request) error
 	// waits is set where a call may take long, as it waits for jobs. So may a streamed one, which
 	// reads its body as that comes, whatever its length.
 	waits, streamed bool
 }
+
+// jobFilters are the parameters of a list of jobs.
+var jobFilters = []string{"queue", "kind", "group", "state", "limit", "after"}
 
 // routes are all calls of the API.
 func (s *Server) routes() []route {
@@ -24,9 +28,9 @@ func (s *Server) routes() []route {
 		{method: "POST", pattern: "/v1/extend", scope: ScopeWork, handle: s.extend},
 		{method: "POST", pattern: "/v1/finish", scope: ScopeWork, handle: s.finish},
 
-		{method: "GET", pattern: "/v1/jobs", scope: ScopeRead, handle: s.listJobs},
+		{method: "GET", pattern: "/v1/jobs", scope: ScopeRead, query: jobFilters, handle: s.listJobs},
 		{method: "GET", pattern: "/v1/jobs/{id}", scope: ScopeRead, handle: s.getJob},
-		{method: "GET", pattern: "/v1/jobs/{id}/wait", scope: ScopeRead, handle: s.waitForJob, waits: true},
+		{method: "GET", pattern: "/v1/jobs/{id}/wait", scope: ScopeRead, query: []string{"timeout"}, handle: s.waitForJob, waits: true},
 		{method: "POST", pattern: "/v1/jobs/cancel", scope: ScopeAdmin, handle: s.cancel},
 		{method: "POST", pattern: "/v1/jobs/requeue", scope: ScopeAdmin, handle: s.requeue},
 		{method: "POST", pattern: "/v1/jobs/edit", scope: ScopeAdmin, handle: s.edit},
@@ -46,7 +50,7 @@ func (s *Server) routes() []route {
 		{method: "PATCH", pattern: "/v1/schedules/{schedule}", scope: ScopeAdmin, handle: s.changeSchedule},
 		{method: "DELETE", pattern: "/v1/schedules/{schedule}", scope: ScopeAdmin, handle: s.deleteSchedule},
 		{method: "POST", pattern: "/v1/schedules/{schedule}/run", scope: ScopeAdmin, handle: s.runSchedule},
-		{method: "GET", pattern: "/v1/schedules/{schedule}/next", scope: ScopeRead, handle: s.nextTicks},
+		{method: "GET", pattern: "/v1/schedules/{schedule}/next", scope: ScopeRead, query: []string{"n"}, handle: s.nextTicks},
 
 		{method: "GET", pattern: "/healthz", handle: s.healthz},
 		{method: "GET", pattern: "/readyz", handle: s.readyz},

@@ -116,6 +116,11 @@ func (s *Server) serve(rt route) http.Handler {
 		r, leave, err := s.enter(rt, w, r)
 		if err == nil {
 			defer leave()
+			if rt.scope != "" { // probes may add what they like
+				_, err = query(r, rt.query...)
+			}
+		}
+		if err == nil {
 			err = rt.handle(w, r)
 		}
 		if err != nil {

@@ -53,6 +53,7 @@ func badJobs(t *test) {
 		{"delay", dibs.NewJob{Kind: "k", Delay: dibs.MaxDelay + 1}},
 		{"delay", dibs.NewJob{Kind: "k", Delay: 1, RunAt: now}},
 		{"run_at", dibs.NewJob{Kind: "k", RunAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}},
+		{"run_at", dibs.NewJob{Kind: "k", RunAt: time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("west", -3600))}},
 		{"max_attempts", dibs.NewJob{Kind: "k", MaxAttempts: -1}},
 		{"max_attempts", dibs.NewJob{Kind: "k", MaxAttempts: 1_000_001}},
 		{"unique_key", dibs.NewJob{Kind: "k", UniqueKey: strings.Repeat("u", dibs.MaxUniqueKey+1)}},

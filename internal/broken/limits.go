@@ -57,7 +57,7 @@ var limitVariants = []Variant{
 			{"postgres", "TestALimitLoweredDuringAnAdmissionHolds/of a group", []Edit{
 				{"queues.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(q.Name)}}, {`, "waitBriefly, {"},
 				{"rates.go", `waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}}}`, "waitBriefly}"},
-				{"sweep.go", "s.mendNext(ctx), tickErr", "tickErr"}, // the end of the sweep would take the places back
+				{"sweep.go", ", s.mendNext(ctx))", ")"}, // the end of the sweep would take the places back
 			}},
 		},
 		Untortured: "its admissions hardly ever meet a change of limits and jobs that fall due at once",

@@ -137,8 +137,8 @@ func start(j *dibs.NewJob) error {
 
 // RunAt checks a start time; zero is fine.
 func RunAt(t time.Time) error {
-	if !t.IsZero() && (t.Year() < 1 || t.Year() > 9999) {
-		return invalid("run_at", "must lie in the years 1 to 9999, got year %d", t.Year())
+	if year := t.UTC().Year(); !t.IsZero() && (year < 1 || year > 9999) {
+		return invalid("run_at", "must lie in the years 1 to 9999, got year %d", year)
 	}
 	return nil
 }

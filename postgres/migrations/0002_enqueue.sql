@@ -1093,9 +1093,8 @@ begin
     if simple and cardinality(out) <= 10000 and not coalesce(names collate "C" ~ E'[^ -~]|\\\\|:|""|(^|,)[^",]', false)
     then
         -- Nothing else is in the text: it is as long as what was read, or has as many fields.
-        if size = octet_length(jobs::text)
-            or fields = (select count(*) from (select json_object_keys(json_array_elements(jobs))) k)
-            and not (has_text and (strpos(jobs::text, E'\\u') > 0 or strpos(jobs::text, E'\\/') > 0))
+        if not (has_text and (strpos(jobs::text, E'\\u') > 0 or strpos(jobs::text, E'\\/') > 0))
+            and (size = octet_length(jobs::text) or fields = (select count(*) from (select json_object_keys(json_array_elements(jobs))) k))
         then
             return out;
         end if;

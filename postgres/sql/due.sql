@@ -3,7 +3,8 @@
 -- Columns out: none.
 -- Concurrency: in the turn of turn_admit.sql. Rows that an operator is just
 --   changing are skipped: the change leaves them in gate 1 with a wake row, or in
---   gate 2 for the next time.
+--   gate 2 for the next time. A job without a group, which only SQL by hand can leave in this
+--   gate, is put right by mend.sql.
 with joined as (
     update dibs.job
     set gate = 1
@@ -21,6 +22,7 @@ with joined as (
     insert into dibs.wake (queue, group_key)
     select distinct $1, group_key
     from joined
+    where group_key is not null
 )
 insert into dibs.tally (queue, waiting, blocked)
 select $1, - count(*), count(*)
