@@ -5,8 +5,8 @@ import "net/http"
 // route is one call of the API.
 type route struct {
 	method  string
-	pattern string // of http.ServeMux
-	scope   Scope  // what the caller needs; "": nothing
+	pattern string   // of http.ServeMux
+	scope   Scope    // what the caller needs; "": nothing
 	query   []string // the parameters that it knows
 	handle  func(w http.ResponseWriter, r *http.Request) error
 	// waits is set where a call may take long, as it waits for jobs. So may a streamed one, which
