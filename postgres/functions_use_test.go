@@ -176,12 +176,18 @@ func another(t *testing.T, url string) *postgres.Store {
 func TestJobsOfAQueueWithoutSettingsCanBeChanged(t *testing.T) {
 	t.Parallel()
 	s, url := migrated(t, postgres.Options{})
-	id := one[int64](t, connect(t, url), "select dibs.enqueue('q', repeat('7', 600)::json)")
+	id := one[int64](t, connect(t, url), "select dibs.enqueue('q', repeat('7', 600)::json, group_key => 'g')")
+	if j, err := s.Get(t.Context(), id); err != nil || j.GroupLimit != 1 {
+		t.Errorf("the job's group has a limit of %d, %v; want the default", j.GroupLimit, err)
+	}
 	if changed, err := s.Edit(t.Context(), []int64{id}, dibs.Edit{Priority: new(7)}); err != nil || len(changed) != 1 {
 		t.Errorf("edit changes %v, %v", changed, err)
 	}
 	if ended, _, err := s.Cancel(t.Context(), []int64{id}); err != nil || len(ended) != 1 {
 		t.Errorf("cancel ends %v, %v", ended, err)
+	}
+	if list, err := s.Queues(t.Context()); err != nil || len(list) != 1 { // an operator who looks has them made
+		t.Errorf("the queues are %v, %v; want the new one", list, err)
 	}
 	j, err := s.Wait(t.Context(), id)
 	if err != nil || j.State != dibs.Cancelled || j.Priority != 7 || len(j.Payload) != 600 {

@@ -43,7 +43,8 @@ type workFlags struct {
 }
 
 const workHelp = `Run PROGRAM once for each job of a queue, up to --concurrency at a time, until SIGINT or
-SIGTERM. Any number of processes on any number of machines may do so.
+SIGTERM. Any number of processes on any number of machines may do so. Without a queue it
+is the one called default.
 
 --queue NAME[:WEIGHT][:max=N] names several queues, which share --concurrency. Without weights
 their order is strict: while a queue has due jobs, those after it wait. With weights, a

@@ -59,13 +59,21 @@ func Reason(err error) string {
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("%v, at its byte %d", syntax, syntax.Offset)
 	case errors.As(err, &kind) && kind.Field == "":
-		return fmt.Sprintf("it must be %s, and is a %.40s", jsonKind(kind.Type), kind.Value)
+		return fmt.Sprintf("it must be %s, and is %.43s", jsonKind(kind.Type), withArticle(kind.Value))
 	case errors.As(err, &kind):
-		return fmt.Sprintf("%q must be %s, and is a %.40s", embedding.ReplaceAllString(kind.Field, ""), jsonKind(kind.Type), kind.Value)
+		return fmt.Sprintf("%q must be %s, and is %.43s", embedding.ReplaceAllString(kind.Field, ""), jsonKind(kind.Type), withArticle(kind.Value))
 	case errors.As(err, &when):
 		return fmt.Sprintf("a time must be written as \"2026-11-21T08:30:00Z\", got %.40q", strings.Trim(when.Value, `"`))
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+// withArticle is a kind of JSON value, such as "array", after "is".
+func withArticle(kind string) string {
+	if strings.HasPrefix(kind, "a") || strings.HasPrefix(kind, "o") {
+		return "an " + kind
+	}
+	return "a " + kind
 }
 
 // embedding is what the decoder puts before the fields of a struct that is a part of another: the
