@@ -97,6 +97,38 @@ func FuzzTokens(f *testing.F) {
 	})
 }
 
+// Whoever deletes the last line of the list means it.
+func TestTheLastTokenCanBeTakenAway(t *testing.T) {
+	t.Parallel()
+	token, line, err := server.NewToken("a", "read")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := server.ParseTokens(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url := start(t, onSQLite(t), server.Options{Tokens: tokens})
+	for _, want := range []int{200, 401} {
+		r, err := http.NewRequestWithContext(t.Context(), "GET", url+"/v1/stats", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("the status is %d, want %d", answer.StatusCode, want)
+		}
+		if err := tokens.Replace("# nobody"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Tokens are in no error, however their line is wrong.
 func TestMistakesInTheListOfTokensQuoteNone(t *testing.T) {
 	t.Parallel()

@@ -57,11 +57,17 @@ var (
 // Errors name the line. They do not quote it, since it may hold a token.
 func ParseTokens(text string) (*Tokens, error) {
 	t := &Tokens{}
-	return t, t.Replace(text)
+	if err := t.Replace(text); err != nil {
+		return t, err
+	}
+	if len(*t.list.Load()) == 0 {
+		return t, fmt.Errorf("there is no token in it")
+	}
+	return t, nil
 }
 
-// Replace takes the tokens of another list in place of all that there were. After an error nothing
-// has changed.
+// Replace takes the tokens of another list in place of all that there were: without any, nobody may
+// do anything. After an error nothing has changed.
 func (t *Tokens) Replace(text string) error {
 	list := []*grant{}
 	for i, line := range strings.Split(text, "\n") {
@@ -78,9 +84,6 @@ func (t *Tokens) Replace(text string) error {
 			}
 		}
 		list = append(list, g)
-	}
-	if len(list) == 0 {
-		return fmt.Errorf("there is no token in it")
 	}
 	t.list.Store(&list)
 	return nil
