@@ -18,8 +18,8 @@ type leaseToExtend struct {
 }
 
 type extendRequest struct {
-	Leases []leaseToExtend `json:"leases"`
-	Lease  *wire.Seconds   `json:"lease"`
+	Leases rawList       `json:"leases"` // of leaseToExtend
+	Lease  *wire.Seconds `json:"lease"`
 }
 
 // extendedLease says what became of one lease.
@@ -44,7 +44,11 @@ func (s *Server) extend(w http.ResponseWriter, r *http.Request) error {
 	leases := make([]dibs.Lease, len(body.Leases))
 	answers := make([]extendedLease, len(leases))
 	at := make(map[int64]*extendedLease, len(leases))
-	for i, l := range body.Leases {
+	for i, raw := range body.Leases {
+		var l leaseToExtend
+		if err := readObject(fmt.Sprintf("leases[%d]", i), raw, &l); err != nil {
+			return err
+		}
 		leases[i] = dibs.Lease{ID: int64(l.ID), Token: l.Token, Progress: l.Progress}
 		answers[i].ID = int64(l.ID)
 		at[int64(l.ID)] = &answers[i]
@@ -85,7 +89,7 @@ type outcomeToFinish struct {
 }
 
 type finishRequest struct {
-	Outcomes []outcomeToFinish `json:"outcomes"`
+	Outcomes rawList `json:"outcomes"` // of outcomeToFinish
 }
 
 // finishedJob says what became of one outcome.
@@ -110,7 +114,11 @@ func (s *Server) finish(w http.ResponseWriter, r *http.Request) error {
 	outcomes := make([]dibs.Outcome, len(body.Outcomes))
 	answers := make([]finishedJob, len(outcomes))
 	at := make(map[int64]*finishedJob, len(outcomes))
-	for i, o := range body.Outcomes {
+	for i, raw := range body.Outcomes {
+		var o outcomeToFinish
+		if err := readObject(fmt.Sprintf("outcomes[%d]", i), raw, &o); err != nil {
+			return err
+		}
 		o.Outcome.ID = int64(o.ID)
 		outcomes[i] = o.Outcome.Outcome()
 		answers[i].ID = int64(o.ID)
