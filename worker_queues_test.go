@@ -203,7 +203,7 @@ func TestAQueueNeverHasMoreThanItsMax(t *testing.T) {
 					}
 				}
 				stopped(t, stop)
-				if most["reports"] > 2 || pause > time.Millisecond && (most["reports"] != 2 || most["mail"] != 10) {
+				if most["reports"] > 2 || pause > time.Millisecond && (most["reports"] != 2 || most["mail"] < 8) {
 					t.Errorf("at most %v ran at once", most)
 				}
 			})
