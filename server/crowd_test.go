@@ -206,7 +206,7 @@ func clients(t *testing.T, url string) (tell func(what string)) {
 			t.Fatal(err)
 		}
 		if !said.Scan() || said.Text() != "done "+what {
-			if strings.Contains(said.Text(), "too many open files") {
+			if strings.Contains(said.Text(), "too many open files") && os.Getenv("CI") == "" {
 				t.Skip(said.Text())
 			}
 			t.Fatalf("%s: %s", what, said.Text())

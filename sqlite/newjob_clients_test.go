@@ -59,7 +59,7 @@ func kept(n int) (orders int) {
 func python(t *testing.T, script string, args ...string) *exec.Cmd {
 	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("there is no python3 here")
+		missing(t, "python3")
 	}
 	return exec.CommandContext(t.Context(), "python3", append([]string{"-c", script}, args...)...)
 }

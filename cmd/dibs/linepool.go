@@ -30,7 +30,7 @@ type linePool struct {
 
 // lineSeat is the place of one process. When it ends, another takes its seat.
 type lineSeat struct {
-	jobs int // that use the seat; the pool's mutex guards it
+	jobs int // how many jobs use the seat; the pool's mutex guards it
 
 	mu      sync.Mutex
 	process *lineProcess // nil before the first

@@ -12,9 +12,8 @@ import (
 	"github.com/dibs-queue/dibs"
 )
 
-// lineProcess is one process that stays: it reads jobs and writes answers, line by line. Each job
-// that it was given is answered, or the process ends: so an answer is always for the attempt that
-// it was given last.
+// lineProcess is one process that stays: it reads jobs and writes answers, line by line. It answers
+// each job, or it ends. So an answer is always for the attempt at a job that it was given last.
 type lineProcess struct {
 	pool    *linePool
 	cmd     *exec.Cmd
@@ -28,14 +27,14 @@ type lineProcess struct {
 	read     int64         // how many bytes of its stdin it has read; set before ended is closed
 
 	mu        sync.Mutex
-	jobs      map[int64]*lineJob // that it has not answered
+	jobs      map[int64]*lineJob // jobs that it has not answered
 	given     int                // how many jobs it was given
 	answered  bool               // it has answered one
 	closed    bool               // it is given no more jobs
 	gone      bool               // it has ended: nothing more is written
 	broken    string             // what it has done that the protocol does not allow
 	unheeding bool               // it is stopped because it did not stop one of its jobs
-	errs      tail               // of stderr
+	errs      tail               // the end of stderr
 
 	writing sync.WaitGroup
 	flushes bool   // a goroutine writes
@@ -47,7 +46,7 @@ type lineProcess struct {
 // lineJob is a job that a process was given.
 type lineJob struct {
 	job    *dibs.RawJob
-	offset int64           // of its line in the process' stdin
+	offset int64           // where its line begins in the process' stdin
 	answer chan lineAnswer // has room for the only answer
 }
 
@@ -121,8 +120,8 @@ func (p *lineProcess) give(job *dibs.RawJob, line []byte) (j *lineJob, has bool)
 	return j, false
 }
 
-// send writes a line to stdin, on a goroutine, since a process may not read for long. The lines
-// that come meanwhile are written together.
+// send writes a line to stdin, on a goroutine, since a process may not read for long. It writes
+// all lines together that come meanwhile.
 func (p *lineProcess) send(line []byte) {
 	p.queued += int64(len(line))
 	if p.gone {

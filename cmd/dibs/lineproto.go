@@ -181,7 +181,7 @@ type lineSplitter struct {
 	take    func(line []byte, cut bool)
 	most    func(start []byte) int // how many bytes a line with this start may have
 	closed  func()                 // called at the end of the stream; may be nil
-	start   []byte                 // of the line that has not ended
+	start   []byte                 // what has come of the line that has not ended
 	skipped bool                   // the rest of this line is left out
 }
 

@@ -82,7 +82,7 @@ func answerAtRandom(out io.Writer, rng *rand.Rand, id string) {
 		os.Exit(1)
 	case n == 1:
 		fmt.Fprintln(out, `{"id":`)
-	case n < 10: // of another job, which another process may have
+	case n < 10: // it names another job, which another process may have
 		fmt.Fprintf(out, "{\"id\":%d,\"ending\":\"dead\"}\n", 1+rng.IntN(10_000))
 	case n < 40:
 		time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
