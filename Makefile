@@ -1,6 +1,6 @@
 # make help prints what stands here before each target. All of it needs Go alone, but for test,
 # torture, soak, bench and postgres, which find or install PostgreSQL.
-.PHONY: check test help demo picture torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck fuzz portable workflows vulnerabilities
+.PHONY: check test help demo picture screenshots torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck fuzz portable workflows vulnerabilities
 
 tool := go tool -modfile=tools/go.mod
 
@@ -24,6 +24,11 @@ demo:
 # the README's picture of the demo, docs/demo.svg
 picture:
 	scripts/picture.sh
+
+# pictures of the server's pages, in the directory screenshots, and three for docs; needs Chromium
+screenshots:
+	@mkdir -p screenshots && cd server/pagetest && DIBS_SCREENSHOTS=$(CURDIR)/screenshots go test -count=1 -run TestScreenshots .
+	@cd screenshots && cp page-overview-light.png ../docs/page-overview.png && cp page-queue-dark.png ../docs/page-queue.png && cp page-job-phone.png ../docs/page-job.png
 
 # two minutes of faults on a PostgreSQL server of its own, which is killed too
 torture:

@@ -16,6 +16,7 @@ const (
 	MaxPayload      = 1 << 20  // bytes of payload by default; a queue's PayloadLimit overrides it
 	MaxPayloadLimit = 64 << 20 // the largest PayloadLimit
 	MaxResult       = 1 << 20  // bytes of a result
+	MaxDepth        = 1000     // objects and arrays inside each other, in a payload, metadata or a result
 	MaxErrorText    = 4 << 10  // bytes of one error in the history; longer ones are cut
 	MaxProgressText = 256      // bytes of the text of a job's progress; longer ones are cut
 	MaxErrors       = 10       // entries of the error history; older ones go
@@ -66,7 +67,8 @@ type NewJob struct {
 	Kind  string // selects the handler
 
 	// Payload is encoded by encoding/json. A json.RawMessage or []byte must be valid
-	// JSON in UTF-8 and is kept byte for byte. nil is the JSON null.
+	// JSON in UTF-8 and is kept byte for byte. nil is the JSON null. It may have at most
+	// MaxDepth objects and arrays inside each other, as Metadata may.
 	Payload  any
 	Metadata json.RawMessage // a JSON object, for tags or trace context
 

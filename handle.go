@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 	"unicode/utf8"
+
+	"github.com/dibs-queue/dibs/internal/nesting"
 )
 
 // Handler runs one attempt of a job, as [Handle] explains. The job is the attempt's own copy:
@@ -126,7 +128,7 @@ func decode[T any](raw *RawJob) (*Job[T], error) {
 
 // SetResult encodes v as JSON and keeps it as the job's result, in place of what
 // an earlier call set. It is stored if the handler returns nil. The error Is
-// ErrInvalid if v cannot be encoded or is longer than MaxResult.
+// ErrInvalid if v cannot be encoded, is longer than MaxResult, or is nested deeper than MaxDepth.
 func (j *RawJob) SetResult(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -147,6 +149,8 @@ func checkResult(raw json.RawMessage) error {
 		return nil
 	case len(raw) > MaxResult:
 		return &InvalidError{"result", fmt.Sprintf("is %d bytes, the limit is %d", len(raw), MaxResult)}
+	case nesting.Over(raw, MaxDepth):
+		return &InvalidError{"result", fmt.Sprintf("is nested more than %d deep", MaxDepth)}
 	case !utf8.Valid(raw) || !json.Valid(raw):
 		return &InvalidError{"result", "is not valid JSON"}
 	}

@@ -16,9 +16,10 @@ import (
 type Hooks struct {
 	// Log gets dead jobs and panics of hooks as errors; failed attempts, lost leases, database
 	// errors, and handlers that have run for 10, 100 and so on times their lease without a
-	// JobTimeout as warnings; start and stop as information; every claim, start and finish,
-	// and outcomes that wait for another transaction's lock, at level debug. Default:
-	// slog.Default(). slog.DiscardHandler silences it.
+	// JobTimeout as warnings; start and stop as information, at last with how many attempts
+	// ended how; every claim, start and finish, and outcomes that wait for another
+	// transaction's lock, at level debug. Default: slog.Default(). slog.DiscardHandler
+	// silences it.
 	Log *slog.Logger
 
 	// Claimed: a claim that lasted took has returned jobs.
@@ -110,6 +111,20 @@ func (r *run) onStop() {
 	r.log(slog.LevelInfo, "worker stopping", slog.Int("running", len(r.running)), slog.Duration("wait", r.ShutdownWait))
 }
 
+// onStopped logs how many attempts the worker has made, by how they ended.
+func (r *run) onStopped() {
+	var attrs []slog.Attr
+	for _, ending := range []Ending{EndCompleted, EndRetry, EndDead, EndCancelled, EndSnooze, EndRelease} {
+		if n := r.endings[ending]; n > 0 || ending == EndCompleted {
+			attrs = append(attrs, slog.Int(string(ending), n))
+		}
+	}
+	if n := r.endings[""]; n > 0 {
+		attrs = append(attrs, slog.Int("finished_by_handler", n))
+	}
+	r.log(slog.LevelInfo, "worker stopped", attrs...)
+}
+
 func (r *run) onClaimed(q *feed, jobs []*RawJob, took time.Duration) {
 	if r.debug() {
 		r.logOf(slog.String("queue", q.Name), slog.LevelDebug, "jobs claimed", slog.Int("jobs", len(jobs)), slog.Duration("took", took))
@@ -137,6 +152,9 @@ func (r *run) onFinished(h *held, notWritten error) {
 	}
 	if a.Outcome.Ending == EndRetry && h.job.After(a.Outcome) == Dead {
 		a.Outcome.Ending = EndDead // the store writes it so
+	}
+	if notWritten == nil {
+		r.endings[a.Outcome.Ending]++
 	}
 	r.logFinished(a)
 	if f := r.Hooks.Finished; f != nil {

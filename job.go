@@ -13,7 +13,8 @@ type State string
 const (
 	// Waiting jobs can be claimed once RunAt has come.
 	Waiting State = "waiting"
-	// Blocked jobs wait for their group's turn.
+	// Blocked jobs wait for their turns in their groups: others have all the places of the group, or
+	// no claim has looked at it since they came.
 	Blocked State = "blocked"
 	// Running jobs are held by a worker under a lease.
 	Running State = "running"
@@ -61,10 +62,12 @@ func (t *Token) UnmarshalText(text []byte) error {
 
 // AttemptError is one entry of a job's error history.
 type AttemptError struct {
-	Attempt int       `json:"attempt"`
-	At      time.Time `json:"at"`
-	Worker  string    `json:"worker,omitempty"`
-	Error   string    `json:"error"`
+	Attempt   int       `json:"attempt"`
+	RunAt     time.Time `json:"run_at,omitzero"`     // its planned start; zero on an adopted table
+	ClaimedAt time.Time `json:"claimed_at,omitzero"` // zero on an adopted table
+	At        time.Time `json:"at"`                  // when it ended
+	Worker    string    `json:"worker,omitempty"`
+	Error     string    `json:"error"`
 }
 
 // RawJob is one unit of work as a store keeps it.

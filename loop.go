@@ -52,6 +52,7 @@ func (r *run) loop(ctx context.Context) error {
 		}
 		next := earliest(r.stop(now), r.startAhead(now), r.finish(now), r.claim(now), r.extend(now), r.sweep(now), r.register(now))
 		if r.stopped() {
+			r.onStopped()
 			return r.report()
 		}
 		if !next.IsZero() {

@@ -91,8 +91,14 @@ var misused = map[string]string{
 	"postgres.Store.Locks":        "TestStore",
 	"postgres.Store.Repair":       "TestStore",
 	"sqlite.Store.Repair":         "TestStore",
+	"postgres.Store.Diagnose":     "TestDiagnoseRefusesBadArguments",
+	"sqlite.Store.Diagnose":       "TestDiagnoseRefusesBadArguments",
 	"postgres.Store.Use":          "TestStore",
 	"sqlite.Store.Use":            "TestStore",
+
+	"postgres.Store.Figures":        "TestFiguresOfAStore",
+	"postgres.Store.ObserveBatches": "TestBatchesAreObserved",
+	"sqlite.Store.ObserveBatches":   "TestBatchesAreObserved",
 }
 
 // Every exported function and method has a test that gives it bad arguments.

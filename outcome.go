@@ -22,7 +22,7 @@ type Outcome struct {
 	ID     int64           `json:"id"`
 	Token  Token           `json:"token"`
 	Ending Ending          `json:"ending"`
-	Result json.RawMessage `json:"result,omitempty"` // only with completed: valid JSON, at most MaxResult bytes
+	Result json.RawMessage `json:"result,omitempty"` // only with completed: valid JSON, at most MaxResult bytes and MaxDepth deep
 	Error  string          `json:"error,omitempty"`  // entry of the error history for retry, dead and cancelled, cut to MaxErrorText
 	// Delay is required for snooze. For retry, nil means the queue's backoff.
 	Delay *time.Duration `json:"delay,omitempty"`

@@ -108,7 +108,7 @@ type QueueStats struct {
 
 	Waiting   int64 `json:"waiting"`   // due or not, unclaimed, not blocked
 	Scheduled int64 `json:"scheduled"` // waiting jobs whose RunAt has not come, up to ScheduledCap
-	Blocked   int64 `json:"blocked"`   // jobs that wait for their group's turn
+	Blocked   int64 `json:"blocked"`   // jobs that wait for their turns in their groups
 	Running   int64 `json:"running"`
 	Completed int64 `json:"completed"` // kept ones; retention deletes them
 	Dead      int64 `json:"dead"`
@@ -132,4 +132,34 @@ type QueueStats struct {
 	AvgWait    time.Duration `json:"avg_wait"`   // mean time from RunAt to the claim, over Claimed
 	AvgRun     time.Duration `json:"avg_run"`    // mean time from the claim to the finish, over Succeeded+Failed
 	Throughput float64       `json:"throughput"` // Succeeded per second
+}
+
+// HistoryKept is how far back Admin.History reaches.
+const HistoryKept = 2 * time.Hour
+
+// Minute counts what happened within a minute in a queue. Attempts and jobs count where they
+// begin or end, at the time of the database.
+type Minute struct {
+	Queue string    `json:"queue,omitempty"` // empty: all queues together
+	At    time.Time `json:"at"`              // when the minute began
+
+	Enqueued  int64         `json:"enqueued"`  // jobs
+	Claimed   int64         `json:"claimed"`   // attempts started
+	Succeeded int64         `json:"succeeded"` // attempts that completed their job
+	Failed    int64         `json:"failed"`    // attempts that ended in retry or dead, or whose lease ended, unless that cancelled the job
+	Died      int64         `json:"died"`      // jobs that became dead, kept or not
+	AvgWait   time.Duration `json:"avg_wait"`  // mean time from RunAt to the claim, over Claimed
+	AvgRun    time.Duration `json:"avg_run"`   // mean time from the claim to the finish, over Succeeded+Failed
+}
+
+// MaxChanges is about how many changes are kept that NoteChange has noted.
+const MaxChanges = 10_000
+
+// Change is something that a person has changed, as by the pages and the API of 'dibs serve'.
+type Change struct {
+	At   time.Time `json:"at"`   // set by the store
+	Who  string    `json:"who"`  // such as the name of a token; empty: somebody without a token
+	Did  string    `json:"did"`  // such as pause
+	What string    `json:"what"` // such as queue mail
+	N    int       `json:"n"`    // how many jobs, queues or settings it has changed
 }

@@ -172,6 +172,18 @@ type Admin interface {
 	// Edit changes the priority or run_at of jobs that are waiting or blocked, and
 	// returns the ids it changed.
 	Edit(ctx context.Context, ids []int64, e Edit) ([]int64, error)
+	// Times computes how long the last completed jobs of a queue waited and ran. It reads only
+	// these, so it costs the same however many there are.
+	Times(ctx context.Context, queue string) (Times, error)
+	// Failures lists the dead jobs of a queue, or of all if it is empty, last died first, without
+	// what makes them large. limit is 1 to MaxFailures; 0: 1,000. It reads no other jobs.
+	Failures(ctx context.Context, queue string, limit int) ([]Failure, error)
+	// RequeueDead is Requeue of those of the jobs that are dead and died at until or before: what
+	// others have put back since Failures listed it, and what has ended anew, stays as it is.
+	RequeueDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
+	// DeleteDead deletes those of the jobs that are dead and died at until or before, and returns
+	// the ids it deleted, without those that are just being requeued or deleted by another call.
+	DeleteDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error)
 	// Prune deletes final jobs that finished longer than olderThan ago; queue and
 	// state narrow it when not empty. It returns how many it deleted.
 	Prune(ctx context.Context, queue string, state State, olderThan time.Duration) (int, error)
@@ -185,12 +197,26 @@ type Admin interface {
 	SetGroup(ctx context.Context, queue, group string, c GroupChange) error
 	// Groups lists the groups of a queue that have settings of their own, by name.
 	Groups(ctx context.Context, queue string) ([]Group, error)
+	// Backlogs counts the blocked jobs of the groups of a queue that have any: of the first
+	// MaxBacklogs groups, by name, that come after the one given; empty: from the first on.
+	Backlogs(ctx context.Context, queue, after string) ([]Backlog, error)
 	// Stats counts every queue, by name. Its cost grows with the queues that hold jobs, not with the jobs.
 	Stats(ctx context.Context) ([]QueueStats, error)
+	// History counts what happened in each minute, from the one that began since ago or before,
+	// up to this one, which comes last. since is up to HistoryKept; 0 means an hour. It tells of
+	// each of up to 1,000 queues; without any, of all queues together. Each minute has one entry
+	// per queue, in their order, also if nothing happened. Figures are exact, and their cost
+	// does not grow with the jobs.
+	History(ctx context.Context, queues []string, since time.Duration) ([]Minute, error)
 
 	// Workers lists the register of workers by name: those that work, and those that were lost
 	// and have not been removed yet (WorkerKeptFor).
 	Workers(ctx context.Context) ([]WorkerInfo, error)
+	// NoteChange notes what somebody has changed, for others to see. About MaxChanges are kept, the newest. Texts
+	// longer than 1 KiB are cut.
+	NoteChange(ctx context.Context, c Change) error
+	// Changes lists up to n of the noted changes, 1 to MaxChanges, newest first.
+	Changes(ctx context.Context, n int) ([]Change, error)
 	// DueKinds lists, sorted, the kinds of the due jobs among the first 1,000 that
 	// wait in a queue, by priority and start time. Jobs that their group blocks are not among them.
 	DueKinds(ctx context.Context, queue string) ([]string, error)
@@ -228,10 +254,23 @@ type Filter struct {
 	State State
 	Limit int    // 1 to 1000; 0: 100
 	After string // Page.Next of the page before
+
+	// The rest select jobs of dibs' own tables; an adopted table refuses them. No index helps to
+	// find a worker or a text: where few jobs match, a List looks at all others (see Page).
+	Worker  string // the last that claimed the job
+	Error   string // a part of its last error, up to 1 KiB; case matters
+	Payload string // a part of its payload, as it was enqueued, up to 1 KiB; case matters
+	// FinishedSince and FinishedBefore select jobs that ended at the first time or later, and
+	// before the second; zero: no limit. They need a final state. An index finds them.
+	FinishedSince, FinishedBefore time.Time
+
+	// UniqueKey selects the job that holds this key now, whatever its state: one, or none. It goes
+	// with a Queue, and with nothing else.
+	UniqueKey string
 }
 
 // Page is one page of a list. It may have fewer jobs than the limit, or none, and still a
-// Next: a List looks at about 100,000 jobs at most.
+// Next: a List looks at about 100,000 jobs at most, by a part of the payload at 10,000.
 type Page struct {
 	Jobs []*RawJob `json:"jobs"`
 	Next string    `json:"next,omitempty"` // give it to Filter.After for the next page; empty: this was the last

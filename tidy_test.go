@@ -63,39 +63,48 @@ var driver = map[string][]string{
 	"adopt/mapping":    {"go.yaml.in/yaml/v4"},
 	"internal/adopted": nil,
 	"internal/ticks":   {"github.com/netresearch/go-cron"},
+	"internal/nesting": nil,
 	"internal/waits":   nil,
+	"internal/page":    nil,
 	"dibstest":         nil,
 	"otel":             {"go.opentelemetry.io/otel"},
-	"internal/history": nil, // storetest is built on it, and its users get what it imports
-	"server":           {"go.yaml.in/yaml/v4"},
+	"metrics":          {"github.com/prometheus/client_golang"},
+	"internal/history": nil,                                                   // storetest is built on it, and its users get what it imports
+	"server":           {"go.yaml.in/yaml/v4", "golang.org/x/sync/semaphore"}, // pgx needs the semaphore too
 	"sqlite":           {"modernc.org/sqlite"},
 	"postgres":         {"github.com/jackc/pgx/v5", "github.com/jackc/puddle/v2"}, // puddle is pgx's pool
 }
 
 // below lists which packages of this module a package may import.
 var below = map[string][]string{
-	".":                nil,
-	"adopt":            {"", "adopt/mapping", "internal/adopted", "internal/checks", "internal/waits"},
+	".":                {"internal/nesting"},
+	"adopt":            {"", "adopt/mapping", "internal/adopted", "internal/checks", "internal/nesting", "internal/waits"},
 	"adopt/advice":     {"", "adopt", "adopt/mapping", "internal/adopted", "internal/checks", "internal/qualify"},
 	"adopt/mapping":    {""},
 	"internal/adopted": {"", "adopt/mapping", "internal/checks", "internal/qualify"},
-	"internal/checks":  {"", "internal/zone"},
+	"internal/checks":  {"", "internal/nesting", "internal/zone"},
 	"internal/combine": nil,
+	"internal/nesting": nil,
+	"diagnosis":        nil,
 	"footprint":        nil,
 	"internal/ticks":   {"", "internal/checks", "internal/zone"},
 	"internal/zone":    {""},
 	"internal/waits":   {"", "internal/checks"},
-	"sqlite":           {"", "internal/bucket", "internal/checks", "internal/ticks", "internal/waits", "footprint"},
+	"sqlite":           {"", "internal/bucket", "internal/checks", "internal/ticks", "internal/waits", "diagnosis", "footprint"},
 	"internal/bucket":  {""},
 	"dibstest":         {"", "sqlite"},
 	"otel":             {""},
+	"metrics":          {""},
 	"internal/qualify": nil,
 	"internal/session": {""},
-	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/ticks", "internal/waits", "footprint", "internal/qualify", "internal/session"},
+	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session"},
 	"internal/history": {""},
 	"storetest":        {"", "internal/checks", "internal/history"},
-	"internal/wire":    {""},
-	"server":           {"", "internal/checks", "internal/wire"},
+	"internal/wire":    {"", "internal/nesting"},
+	"internal/words":   {"internal/checks"},
+	"internal/why":     {"", "internal/words"},
+	"internal/page":    {"", "internal/checks", "internal/failures", "internal/why", "internal/wire", "internal/words"},
+	"server":           {"", "internal/checks", "internal/page", "internal/wire"},
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {
@@ -166,11 +175,11 @@ func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
 // same name in both folders, so that one can be read beside the other.
 var (
 	onlyPostgres = strings.Fields(`
-		add_queue clock_due complete delete_schedules drop_new due_queues enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks mend new_queues payloads present rate_free rate_spent recheck requeue
+		add_queue clock_due complete delete delete_schedules diagnose_horizon diagnose_locks diagnose_schema diagnose_server diagnose_sessions diagnose_tables drop_new due_queues enqueue_copy enqueue_copy_wide enqueue_count enqueue_draw enqueue_unique expire holders lock_admit lock_repair locks_awaited locks_held locks_rows marks mend new_queues payloads present rate_free rate_spent recheck requeue
 		lock_holders retention retry rights schedules_busy schedules_ticked set_windows take_windows turn_admit turn_claim turn_expire turn_sweep wake_groups`)
 	onlySQLite = strings.Fields(`
-		blocked check_earlier check_later clock clock_now count_claimed delete_schedule displace drop_claim drop_tally drop_windows due_claims
-		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder live log_claim mend_claims mend_groups mend_leases mend_queues mended_to next_held next_tick queue rate
+		add_history drop_audit blocked check_earlier check_later clock clock_now count_claimed delete_schedule diagnose_file displace drop_claim drop_history drop_tally drop_windows due_claims
+		ended finish forget_claim free_key give_back group group_limit grouped groups held_groups hold holder list_last_finished list_last_live live log_claim mend_claims mend_groups mend_leases mend_queues mended_to next_held next_tick queue rate
 		remove remove_finished reopen running schedule_ticked set_window spend unhold unset_group unset_group_rate use_group_rates window worker_claims`)
 )
 
@@ -251,7 +260,7 @@ func TestTidyTheAPIUsesOurWords(t *testing.T) {
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		switch path.Dir(name) {
-		case ".", "adopt", "adopt/advice", "adopt/mapping", "sqlite", "postgres", "server", "storetest", "dibstest":
+		case ".", "adopt", "adopt/advice", "adopt/mapping", "sqlite", "postgres", "server", "metrics", "storetest", "dibstest":
 		default:
 			continue
 		}

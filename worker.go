@@ -104,6 +104,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		running: make(map[*held]bool),
 		done:    make(chan ended, conf.Concurrency),
 		over:    make(chan struct{}),
+		endings: make(map[Ending]int),
 		todo:    make(chan attempt, conf.Concurrency),
 		told:    make(chan struct{}, 1),
 		claims:  newCall[found](),
@@ -226,6 +227,8 @@ type run struct {
 
 	asked      chan func() // what other goroutines ask the loop to do: see health.go
 	answeredAt time.Time   // when the database last did what it was asked
+
+	endings map[Ending]int // how many attempts ended how; "" are those whose handlers finished the job
 
 	calls    context.Context // context of the store calls; ends with Run
 	underway sync.WaitGroup  // waits for the store calls under way

@@ -14,6 +14,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/adopted"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/nesting"
 )
 
 // claimCall is one call that claims rows, with the parameters of its statements.
@@ -281,7 +282,7 @@ func payload(text sql.NullString) json.RawMessage {
 	switch {
 	case !text.Valid:
 		return json.RawMessage("null")
-	case utf8.Valid(raw) && json.Valid(raw):
+	case utf8.Valid(raw) && !nesting.Over(raw, dibs.MaxDepth) && json.Valid(raw):
 		return raw
 	}
 	quoted, _ := json.Marshal(text.String) // no error: it is a string

@@ -65,7 +65,7 @@ const (
 var withoutAny = map[string]string{
 	"enqueue": owners, "unique": owners, "jobs": owners, "chaos": owners, "limits": owners, "schedules": owners,
 	"held": owners, "windows": owners, "txwindows": owners,
-	"misuse": owners, "list": owners, "stats": owners, "wake": owners, "close": owners, "repair": owners, "rows": owners, "wide": owners,
+	"misuse": owners, "list": owners, "stats": owners, "history": owners, "failures": owners, "wake": owners, "close": owners, "repair": owners, "rows": owners, "wide": owners, "changes": owners,
 	"middleware": owners, "workers": nobody,
 	"queues": settled, "rates": settled,
 	"tx":       ownerTx,
@@ -127,6 +127,7 @@ var withoutAny = map[string]string{
 	"grouplimits/a limit that shrinks holds in strict order too":                settled,
 	"grouplimits/a limit of another queue's group is another":                   oneGroup,
 	"grouplimits/another store follows at once":                                 oneGroup,
+	"grouplimits/who looks sees how many jobs wait for each group":              owners,
 	"race/groups never run more than their limit, whichever it is just now":     oneGroup,
 	"race/the queue never runs more than its limit, whichever it is just now":   oneLimit,
 }

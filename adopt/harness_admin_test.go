@@ -281,6 +281,34 @@ func (h *harness) SetGroup(context.Context, string, string, dibs.GroupChange) er
 	return errHarness
 }
 
+func (h *harness) History(context.Context, []string, time.Duration) ([]dibs.Minute, error) {
+	return nil, errHarness
+}
+
+func (h *harness) NoteChange(context.Context, dibs.Change) error { return errHarness }
+
+func (h *harness) Changes(context.Context, int) ([]dibs.Change, error) { return nil, errHarness }
+
+func (h *harness) Failures(context.Context, string, int) ([]dibs.Failure, error) {
+	return nil, errHarness
+}
+
+func (h *harness) Times(context.Context, string) (dibs.Times, error) {
+	return dibs.Times{}, errHarness
+}
+
+func (h *harness) RequeueDead(context.Context, []int64, time.Time) ([]int64, error) {
+	return nil, errHarness
+}
+
+func (h *harness) DeleteDead(context.Context, []int64, time.Time) ([]int64, error) {
+	return nil, errHarness
+}
+
 func (h *harness) Groups(context.Context, string) ([]dibs.Group, error) { return nil, errHarness }
+
+func (h *harness) Backlogs(context.Context, string, string) ([]dibs.Backlog, error) {
+	return nil, errHarness
+}
 
 func (h *harness) InTx(context.Context, func(dibs.Tx) error) error { return errHarness }

@@ -53,6 +53,12 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	if err := checks.Filter(&f); err != nil {
 		return dibs.Page{}, err
 	}
+	if f.UniqueKey != "" {
+		return dibs.Page{}, s.cannot("list", "has no unique keys of dibs")
+	}
+	if f.Worker != "" || f.Error != "" || f.Payload != "" || !f.FinishedSince.IsZero() || !f.FinishedBefore.IsZero() {
+		return dibs.Page{}, s.cannot("list", "cannot list rows by worker, error, payload or the time of their end: look at them with SQL")
+	}
 	skip := 0
 	if f.After != "" {
 		var err error
@@ -115,7 +121,7 @@ func (s *Store) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 	n := found[0]
 	stats := dibs.QueueStats{Queue: s.Queue(), Waiting: n[0], Scheduled: n[0] - n[1], Running: n[2], Dead: n[3]}
 	if oldest.Valid {
-		stats.OldestAge = max(0, time.Duration(now-oldest.Int64)*time.Microsecond)
+		stats.OldestAge = max(0, checks.Micros(now-oldest.Int64))
 	}
 	err = s.rates(ctx, &stats)
 	return []dibs.QueueStats{stats}, adopted.Classify("stats", err)

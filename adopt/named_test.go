@@ -96,7 +96,7 @@ func TestALeaseOfARowThatSomebodyElseFinishedIsForgotten(t *testing.T) {
 		if again, err := s.Resume(t.Context(), dibs.ClaimRequest{Worker: "w"}); err != nil || len(again) > 0 {
 			t.Errorf("resumed %d rows that have ended, %v", len(again), err)
 		}
-		for ctx, stop := context.WithTimeout(t.Context(), 20*time.Second); ; {
+		for ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute); ; {
 			defer stop()
 			if _, err := s.Sweep(ctx); err != nil {
 				t.Fatal(err)

@@ -41,7 +41,8 @@ func (e *evidence) judge(report func(format string, args ...any)) {
 		if c.Verb == history.Finish {
 			e.refused += len(c.Refused)
 		}
-		slow := strings.Contains(c.Error, "context deadline exceeded") || strings.Contains(c.Error, "context canceled") || strings.Contains(c.Error, "i/o timeout")
+		slow := strings.Contains(c.Error, "context deadline exceeded") || strings.Contains(c.Error, "context canceled") || strings.Contains(c.Error, "i/o timeout") ||
+			strings.Contains(c.Error, "bad connection") // one that a slow call has left behind
 		if c.Error != "" && c.Fate != history.Done && c.Verb != history.Ended && !slow {
 			report("%s: %s: %s", c.Client, c.Verb, c.Error)
 		}

@@ -117,7 +117,7 @@ func TestStrangeTables(t *testing.T) {
 				if o.pgOnly && driver == "sqlite" {
 					return
 				}
-				f := &fleet{owned: o, rows: 300, extra: 100, processes: 3, kills: 1, limit: 3 * time.Minute}
+				f := &fleet{owned: o, rows: 300, extra: 100, processes: 3, kills: 2, limit: 3 * time.Minute}
 				if os.Getenv("DIBS_SOAK") != "" {
 					f.rows, f.extra, f.kills = 20_000, 2000, 6
 				}

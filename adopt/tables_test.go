@@ -110,7 +110,7 @@ func TestFiveTables(t *testing.T) {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
 			onBoth(t, func(t *testing.T, driver, dsn string) {
-				f := &fleet{owned: o, rows: 4000, extra: 1000, processes: 8, kills: 6, limit: 20 * time.Minute}
+				f := &fleet{owned: o, rows: 2000, extra: 500, processes: 6, kills: 5, limit: 20 * time.Minute}
 				if os.Getenv("DIBS_SOAK") != "" {
 					f.rows = 20_000
 				}

@@ -3,11 +3,16 @@ package examples
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -81,6 +86,32 @@ func TestCurlSpeaksHTTP(t *testing.T) {
 	}
 }
 
+// Each call of the script has the answer that stands below it.
+func TestCurlManagesOverHTTP(t *testing.T) {
+	t.Parallel()
+	need(t, "curl", "jq")
+	_, url := serve(t)
+	text, err := os.ReadFile("http/manage.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := strings.Split(script(t, "http/manage.sh", url, t.TempDir()), "\n")
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		want, is := strings.CutPrefix(strings.TrimSpace(line), "# {")
+		if !is {
+			continue
+		}
+		if n >= len(answers) || !strings.HasPrefix(answers[n], "{"+want) {
+			t.Errorf("answer %d is not {%s:\n%s", n+1, want, strings.Join(answers, "\n"))
+		}
+		n++
+	}
+	if n != 12 || n != len(answers)-1 {
+		t.Errorf("%d answers of %d are written down", n, len(answers)-1)
+	}
+}
+
 // The workers enqueue a job that takes longer than its lease.
 func TestWorkersInOtherLanguagesSpeakHTTP(t *testing.T) {
 	t.Parallel()
@@ -115,6 +146,7 @@ func TestWorkersInOtherLanguagesSpeakHTTP(t *testing.T) {
 			if job.State != dibs.Completed || job.Attempt != 1 || string(job.Result) != `{"sent": "ann@example.com"}` && string(job.Result) != `{"sent":"ann@example.com"}` {
 				t.Errorf("%s after %d attempts with %s", job.State, job.Attempt, job.Result)
 			}
+			cancelsRunning(t, db, job)
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
@@ -131,6 +163,91 @@ func TestWorkersInOtherLanguagesSpeakHTTP(t *testing.T) {
 				t.Errorf("the last job: %+v, %v; want it completed, or never claimed", job, err)
 			}
 		})
+	}
+}
+
+// A server that is away cannot say that a lease is lost: the worker stops its handler when the lease ends, and does
+// not take that for a cancelled job.
+func TestWorkersInOtherLanguagesStopWhenTheLeaseEnds(t *testing.T) {
+	t.Parallel()
+	for _, program := range [][]string{{"python3", "http/worker.py", "python"}, {"node", "http/worker.mjs", "node"}} {
+		t.Run(program[0], func(t *testing.T) {
+			t.Parallel()
+			need(t, program[0])
+			db, address := serve(t)
+			if _, err := db.Enqueue(t.Context(), []dibs.NewJob{{Queue: program[2], Kind: program[2], Payload: map[string]any{"to": "ann@example.com", "seconds": 3600}}}); err != nil {
+				t.Fatal(err)
+			}
+			target, err := url.Parse(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy := httputil.NewSingleHostReverseProxy(target)
+			var away atomic.Bool
+			finishes := make(chan string, 100)
+			front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !away.Load() {
+					proxy.ServeHTTP(w, r)
+					if r.URL.Path == "/v1/extend" { // the first one succeeds
+						away.Store(true)
+					}
+					return
+				}
+				if body, err := io.ReadAll(r.Body); err == nil && r.URL.Path == "/v1/finish" {
+					finishes <- string(body)
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}))
+			defer front.Close()
+			cmd := exec.CommandContext(t.Context(), program[0], program[1])
+			cmd.Env = append(os.Environ(), "DIBS_URL="+front.URL)
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait() // it was killed
+			}()
+			select {
+			case body := <-finishes:
+				if !strings.Contains(body, `"retry"`) {
+					t.Errorf("it finishes with %s", body)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the lease has ended, and the handler goes on")
+			}
+		})
+	}
+}
+
+// cancelsRunning enqueues a job like another, which takes long, and cancels it while it runs.
+func cancelsRunning(t *testing.T, db dibs.Database, like *dibs.RawJob) {
+	t.Helper()
+	added, err := db.Enqueue(t.Context(), []dibs.NewJob{{Queue: like.Queue, Kind: like.Kind, Payload: map[string]any{"to": "ann@example.com", "seconds": 3600}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, end := &dibs.RawJob{}, time.After(time.Minute)
+	for asked := false; !job.State.Final(); {
+		select {
+		case <-end:
+			t.Fatalf("the job that is cancelled is %s", job.State)
+		case <-time.After(50 * time.Millisecond):
+		}
+		if job, err = db.Get(t.Context(), added[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		if job.State == dibs.Running && !asked {
+			if _, _, err := db.Cancel(t.Context(), []int64{job.ID}); err != nil {
+				t.Fatal(err)
+			}
+			asked = true
+		}
+	}
+	if job.State != dibs.Cancelled || job.Attempt != 1 || len(job.Errors) != 1 {
+		t.Errorf("the job that was cancelled is %s after %d attempts, with the errors %+v; want it cancelled by its handler", job.State, job.Attempt, job.Errors)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestAQueueWithAJobBelowItsMarkIsDue(t *testing.T) {
 	if _, err := s.Enqueue(t.Context(), jobsOf("q", "", 1)); err != nil {
 		t.Fatal(err)
 	}
-	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1})
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1, Lease: time.Hour})
 	if err != nil || len(jobs) != 1 {
 		t.Fatal(jobs, err)
 	}
@@ -51,7 +51,7 @@ func TestAQueueWithAJobBelowItsMarkIsDue(t *testing.T) {
 		t.Fatal(err)
 	}
 	due("put back", "q")
-	if jobs, err = s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1}); err != nil || len(jobs) != 1 {
+	if jobs, err = s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1, Lease: time.Hour}); err != nil || len(jobs) != 1 {
 		t.Fatal(jobs, err)
 	}
 	place(soon)

@@ -251,7 +251,7 @@ func TestFootprintOfARowThatOthersHoldToo(t *testing.T) {
 func dump(t *testing.T, conn pgx.Tx) string {
 	t.Helper()
 	var b strings.Builder
-	for _, table := range []string{"queue", "turn", "group_limit", "job", "finished", "claim", "wake", "wake_list", "tally"} {
+	for _, table := range []string{"queue", "turn", "group_limit", "job", "finished", "claim", "wake", "wake_list", "tally", "history"} {
 		var text string
 		query := fmt.Sprintf("select coalesce(string_agg(r::text, chr(10) order by r::text), '') from dibs.%s r", table)
 		if err := conn.QueryRow(t.Context(), query).Scan(&text); err != nil {

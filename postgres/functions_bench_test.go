@@ -53,24 +53,13 @@ func BenchmarkFunctions(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer pool.Close()
-	one, many := newJobs(1, 0, 0), newJobs(1000, 0, 0)
-	grouped, unique := newJobs(1, 0, 1), newJobs(1, 0, 0)
-	text, err := jsonOf(many)
-	if err != nil {
-		b.Fatal(err)
-	}
-	odd := newJobs(1000, 0, 0)
-	for i := range odd {
-		odd[i].Delay, odd[i].Metadata = time.Hour, []byte(`{"a":1}`)
-	}
-	oddText := strings.ReplaceAll(text, `"queue":`, `"delay":3600,"metadata":{"a":1},"queue":`)
+	one, grouped, unique := newJobs(1, 0, 0), newJobs(1, 0, 1), newJobs(1, 0, 0)
+	unique[0].UniqueKey = "u"
+	payload := string(one[0].Payload.([]byte))
 	n := 0
 	enqueue := func(jobs []dibs.NewJob) func() error {
 		return func() error {
-			if jobs[0].UniqueKey != "" {
-				n++
-				jobs[0].UniqueKey = fmt.Sprint(n)
-			}
+			newKeys(jobs, &n)
 			_, err := s.Enqueue(ctx, jobs)
 			return err
 		}
@@ -81,26 +70,59 @@ func BenchmarkFunctions(b *testing.B) {
 			return err
 		}
 	}
-	unique[0].UniqueKey = "u"
-	payload := string(one[0].Payload.([]byte))
 	for _, bb := range []struct {
 		name  string
 		calls int
-		ways  []string
-		call  []func() error
+		ways  [2]func() error
 	}{
-		{"one", 3000, []string{"Go", "dibs.enqueue"}, []func() error{enqueue(one), query("select dibs.enqueue('bench', $1::text::json, 'mail')", payload)}},
-		{"one of a group", 1000, []string{"Go", "dibs.enqueue"}, []func() error{enqueue(grouped), query("select dibs.enqueue('bench', $1::text::json, 'mail', group_key => 'g0')", payload)}},
-		{"one with a key", 1000, []string{"Go", "dibs.enqueue"}, []func() error{enqueue(unique), query("select dibs.enqueue('bench', $1::text::json, 'mail', unique_key => nextval('dibs.job_id')::text)", payload)}},
-		{"1000", 20, []string{"Go", "dibs.enqueue_many"}, []func() error{enqueue(many), query("select id from dibs.enqueue_many($1::text::json)", text)}},
-		{"1000 with a delay and metadata", 20, []string{"Go", "dibs.enqueue_many"}, []func() error{enqueue(odd), query("select id from dibs.enqueue_many($1::text::json)", oddText)}},
+		{"one", 3000, [2]func() error{enqueue(one), query("select dibs.enqueue('bench', $1::text::json, 'mail')", payload)}},
+		{"one of a group", 1000, [2]func() error{enqueue(grouped), query("select dibs.enqueue('bench', $1::text::json, 'mail', group_key => 'g0')", payload)}},
+		{"one with a key", 1000, [2]func() error{enqueue(unique), query("select dibs.enqueue('bench', $1::text::json, 'mail', unique_key => nextval('dibs.job_id')::text)", payload)}},
 	} {
-		b.Run(bb.name, func(b *testing.B) { takeTurns(b, pool, bb.calls, bb.ways, bb.call) })
+		b.Run(bb.name, func(b *testing.B) { takeTurns(b, pool, bb.calls, bb.ways) })
+	}
+	for _, bb := range []struct {
+		name   string
+		set    func(i int, j *dibs.NewJob)
+		change *strings.Replacer // of the text
+	}{
+		{"1000", func(int, *dibs.NewJob) {}, strings.NewReplacer()},
+		{"1000 with blanks", func(int, *dibs.NewJob) {}, strings.NewReplacer(`,"`, `, "`, `":`, `": `)},
+		{"1000 with a delay and metadata", func(_ int, j *dibs.NewJob) { j.Delay, j.Metadata = time.Hour, []byte(`{"a":1}`) }, strings.NewReplacer(`"1h0m0s"`, "3600")},
+		{"1000 at a time, of a kind in Greek", func(_ int, j *dibs.NewJob) {
+			j.RunAt, j.Kind = time.Date(2100, 2, 3, 4, 5, 6, 0, time.UTC), "ταχυδρομείο"
+		}, strings.NewReplacer()},
+		{"1000 of 50 groups", func(i int, j *dibs.NewJob) { j.Group = group(i % 50) }, strings.NewReplacer()},
+		{"1000 with keys", func(_ int, j *dibs.NewJob) { j.UniqueKey = "u" }, strings.NewReplacer()},
+		{"1000 with keys for an hour", func(_ int, j *dibs.NewJob) { j.UniqueKey, j.UniqueFor = "u", time.Hour }, strings.NewReplacer()},
+	} {
+		jobs := newJobs(1000, 0, 0)
+		for i := range jobs {
+			bb.set(i, &jobs[i])
+		}
+		many := func() error {
+			newKeys(jobs, &n)
+			text, err := jsonOf(jobs)
+			if err != nil {
+				return err
+			}
+			return query("select id from dibs.enqueue_many($1::text::json)", bb.change.Replace(text))()
+		}
+		b.Run(bb.name, func(b *testing.B) { takeTurns(b, pool, 20, [2]func() error{enqueue(jobs), many}) })
 	}
 }
 
-// takeTurns measures two ways to enqueue.
-func takeTurns(b *testing.B, pool *pgxpool.Pool, calls int, names []string, ways []func() error) {
+// newKeys gives other unique keys to jobs that have some.
+func newKeys(jobs []dibs.NewJob, n *int) {
+	for i := range jobs {
+		if *n++; jobs[i].UniqueKey != "" {
+			jobs[i].UniqueKey = fmt.Sprint(*n)
+		}
+	}
+}
+
+// takeTurns measures two ways to enqueue: by Go and by the functions.
+func takeTurns(b *testing.B, pool *pgxpool.Pool, calls int, ways [2]func() error) {
 	const rounds = 7
 	costs := make([][]float64, len(ways))
 	for b.Loop() {
@@ -120,7 +142,7 @@ func takeTurns(b *testing.B, pool *pgxpool.Pool, calls int, names []string, ways
 			}
 		}
 	}
-	for way, name := range names {
+	for way, name := range []string{"Go", "SQL"} {
 		slices.Sort(costs[way])
 		b.Logf("%s: %.1f µs [%.1f-%.1f] of the server's CPU a call", name, costs[way][rounds/2], costs[way][0], costs[way][rounds-1])
 	}

@@ -117,3 +117,61 @@ func TestNothingPlantedIsUsedByTheFunctions(t *testing.T) {
 	}
 	consistent(t, s)
 }
+
+// What is no job is refused, also if its text is as long as that of a right one, and has as many fields.
+func TestTheFunctionsRefuseWhatIsNoJob(t *testing.T) {
+	t.Parallel()
+	_, address := migrated(t, postgres.Options{})
+	c := connect(t, address)
+	for jobs, want := range map[string]string{
+		`[ {"queue":5} ]`: "jobs[0].queue: must be a string",
+		`[{"queue":"q","kind":true  },{"queue":"q"}]`:                "jobs[0].kind: must be a string",
+		`[{"queue":"q","group":{"a":1}  }]`:                          "jobs[0].group: must be a string",
+		`[{"queue":"q","unique_key":-7 ,"kind":"\/"}]`:               "jobs[0].unique_key: must be a string",
+		`[{"queue":"q"},{"queue":5,"":1}]`:                           "jobs[1].queue: must be a string",
+		`[{"queue":"q","kind":5,"kind":"k"}]`:                        "jobs[0].kind: must be a string",
+		`[{"queue":"q","kind":"j","kind":"k"}]`:                      "jobs[0].kind: is given twice",
+		`[{"queue":"q","kind":null,"kind":"k"}]`:                     "jobs[0].kind: is given twice",
+		`[{"queue":"q","Kind":"k"}]`:                                 "jobs[0].Kind: is an unknown field",
+		`[{"queue":"q","priority":"5"}]`:                             "jobs[0].priority: must be a whole number",
+		`[{"queue":"q","priority":-1}]`:                              "jobs[0].priority: must be 0 to 32767, got -1",
+		`[{"queue":"q"},{"queue":"q","max_attempts":1000001}]`:       "jobs[1].max_attempts: must be 1 to 1000000",
+		`[{"queue":"q","delay":315360001}]`:                          "jobs[0].delay: must be at most 87600h0m0s",
+		`[{"queue":"q","delay":1` + strings.Repeat("0", 2000) + `}]`: "jobs[0].delay: 1000",
+		`[{"queue":"q","metadata":"{}"}]`:                            "jobs[0].metadata: must be a JSON object",
+		`[{"queue":"q","run_at":"2100-02-30T00:00:00Z"}]`:            "jobs[0].run_at: a time must be written as",
+		`[{"queue":"q","run_at":"2100-02-03T24:00:00Z"}]`:            "jobs[0].run_at: a time must be written as",
+		`[{"queue":"q","if_held":"keep"}]`:                           "jobs[0].if_held: needs a unique_key",
+		`[{"queue":"q"},7]`:                                          "jobs[1]: is not a JSON object of a job",
+	} {
+		if e := code(t, c, "22023", "select dibs.enqueue_many('"+jobs+"')"); !strings.HasPrefix(e.Message, want) {
+			t.Errorf("%s is refused with %q, want %q", jobs, e.Message, want)
+		}
+	}
+	// These are jobs, however they are written.
+	execute(t, c, `select dibs.enqueue_many(E'[{"queue":"","kind":"7","group":"true"}, {"queue":"a,,b","kind":"App\\\\Jobs\\\\Mail","unique_key":"-1","payload":"{\\"x\\":1}"}, `+
+		`{"payload":"5","kind":null}, {"queue":"\\u00dc,[","payload":{"\\u0061": [ 1 ]}}]')`)
+	got := one[string](t, c, "select string_agg(concat_ws(' ', queue, kind, group_key, unique_key, payload), '; ' order by id) from dibs.job")
+	if want := `default 7 true null; a,,b App\Jobs\Mail -1 "{\"x\":1}"; default default "5"; Ü,[ Ü,[ {"\u0061": [ 1 ]}`; got != want {
+		t.Errorf("enqueued %s, want %s", got, want)
+	}
+}
+
+// An empty name is none, wherever it stands in a batch.
+func TestTheFunctionsTakeNoEmptyName(t *testing.T) {
+	t.Parallel()
+	_, address := migrated(t, postgres.Options{})
+	c := connect(t, address)
+	for _, jobs := range []string{
+		`[{"queue":""}]`, `[{"kind":""}]`, `[{"group":""}]`, `[{"unique_key":""}]`, `[{"unique_key":""}]`,
+		`[{"queue":"","kind":"","group":"","unique_key":""},{"queue":"default","unique_key":""}]`, `[{"unique_key":"","kind":"default"},{"kind":""}]`,
+	} {
+		if _, err := c.Exec(t.Context(), "select dibs.enqueue_many($1)", jobs); err != nil {
+			t.Errorf("%s: %v", jobs, err)
+		}
+	}
+	var n, odd int
+	if err := c.QueryRow(t.Context(), "select count(*), count(*) filter (where queue <> 'default' or kind <> 'default' or group_key is not null or unique_key is not null or gate <> 0) from dibs.job").Scan(&n, &odd); err != nil || n != 9 || odd > 0 {
+		t.Errorf("there are %d jobs, %d of them odd, %v", n, odd, err)
+	}
+}

@@ -35,7 +35,9 @@ func twins(t *testing.T) (bySelf *postgres.Store, byFunctions functionsStore, po
 		if err := postgres.Migrate(t.Context(), url, o); err != nil {
 			t.Fatal(err)
 		}
-		stores = append(stores, opened(t, url, o))
+		s := opened(t, url, o)
+		s.WideAsUsual()
+		stores = append(stores, s)
 	}
 	return stores[0], functionsStore{stores[1], "by_functions", pool}, pool
 }
@@ -221,7 +223,7 @@ func (s functionsStore) beginAnew(t *rapid.T) {
 
 // claimTwo claims up to two jobs, and gives them back.
 func claimTwo(t *rapid.T, s *postgres.Store) {
-	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 2})
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 2, Lease: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

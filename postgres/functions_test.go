@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/dibs-queue/dibs/storetest"
 )
@@ -262,13 +260,10 @@ func asInvalid(place string, err error) error {
 // What the suite of tests demands of a store also holds if jobs are enqueued by the functions of
 // the schema.
 func TestStoreThroughTheFunctions(t *testing.T) {
-	server := pgtest.URL(t)
-	var made atomic.Int64
+	all := newSchemas(t, "by_sql")
+	server := all.server
 	storetest.RunSome(t, storetest.PostgreSQL, func(t testing.TB) storetest.Setup {
-		o := postgres.Options{Schema: fmt.Sprintf("by_sql_%d", made.Add(1)), MaxConns: 6}
-		if err := postgres.Migrate(t.Context(), server, o); err != nil {
-			t.Fatal(err)
-		}
+		o := postgres.Options{Schema: all.take(t), MaxConns: 6}
 		open := func(t testing.TB) functionsStore {
 			s, err := postgres.Open(t.Context(), server, o)
 			if err != nil {

@@ -110,12 +110,12 @@ func TestAnOpenTransactionThatEnqueuedHoldsNobodyUp(t *testing.T) {
 	if _, err := s.SetQueue(t.Context(), "q", dibs.QueueChange{GroupLimit: new(100)}); err != nil {
 		t.Fatal(err)
 	}
-	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 100})
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 100, Lease: time.Hour})
 	if err != nil || len(jobs) != 6 {
 		t.Errorf("%d jobs are claimed beside the open transaction, %v; want 6", len(jobs), err)
 	}
 	execute(t, open, "commit")
-	if jobs, err = s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 100}); err != nil || len(jobs) != 1 {
+	if jobs, err = s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 100, Lease: time.Hour}); err != nil || len(jobs) != 1 {
 		t.Errorf("%d jobs are claimed after the commit, %v; want 1", len(jobs), err)
 	}
 	consistent(t, s)
@@ -137,7 +137,7 @@ func TestAJobInAWrongGateStopsNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 9}); err != nil || len(jobs) != 2 {
+	if jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 9, Lease: time.Hour}); err != nil || len(jobs) != 2 {
 		t.Errorf("%d jobs are claimed, %v; want both", len(jobs), err)
 	}
 }
@@ -152,7 +152,7 @@ func TestADeletedQueueIsMadeAgain(t *testing.T) {
 		if _, err := s.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1}); err != nil || len(jobs) != 1 {
+		if jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1, Lease: time.Hour}); err != nil || len(jobs) != 1 {
 			t.Errorf("%d jobs are claimed, %v; want one", len(jobs), err)
 		}
 		if _, err := conn.Exec(t.Context(), "delete from dibs.queue"); err != nil {
@@ -286,7 +286,7 @@ func TestTheFunctionsInTransactions(t *testing.T) {
 			execute(t, conn, "rollback to d")
 		}
 		execute(t, conn, "commit")
-		jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 100})
+		jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 100, Lease: time.Hour})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -374,5 +374,33 @@ func TestTheFunctionsWakeWhoWaits(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A queue that was deleted with SQL and made again at once has other settings than before, and a
+// version that tells.
+func TestAQueueMadeAgainHasAnotherVersion(t *testing.T) {
+	t.Parallel()
+	s, url := migrated(t, postgres.Options{})
+	conn := connect(t, url)
+	for range 2 {
+		one[int64](t, conn, "select dibs.enqueue('q')")
+	}
+	claim := func() int {
+		t.Helper()
+		jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "q", Worker: "w", N: 1, Lease: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(jobs)
+	}
+	if n := claim(); n != 1 {
+		t.Fatalf("%d jobs are claimed", n)
+	}
+	if _, err := conn.Exec(t.Context(), "delete from dibs.queue; insert into dibs.queue (name, concurrency) values ('q', 1)"); err != nil {
+		t.Fatal(err)
+	}
+	if n := claim(); n != 0 {
+		t.Errorf("%d jobs are claimed beside one, though the queue now runs one at a time", n)
 	}
 }

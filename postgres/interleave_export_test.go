@@ -51,6 +51,9 @@ func (s *Store) MarkAlways() {
 // WideAlways keeps all payloads in dibs.payload.
 func (s *Store) WideAlways() { s.wideFrom = 0 }
 
+// WideAsUsual undoes WideAlways: for a comparison with the functions, which know only the usual width.
+func (s *Store) WideAsUsual() { s.wideFrom = wideFrom }
+
 // Marked returns whether claims from the queue begin at marks, and the transactions that the
 // marks have passed over.
 func (s *Store) Marked(queue string) (marked bool, late []uint64) {

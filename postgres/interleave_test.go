@@ -335,5 +335,5 @@ const lookSQL = `
 
 const resetSQL = `
 	delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.job; delete from dibs.payload;
-	delete from dibs.finished; delete from dibs.claim; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally;
+	delete from dibs.finished; delete from dibs.claim; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally; delete from dibs.history;
 	insert into dibs.queue (name) values ('q'); insert into dibs.turn (queue) values ('q')`

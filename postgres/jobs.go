@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -30,16 +31,16 @@ func (s *Store) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 	return list[0], nil
 }
 
-// maxSearched is how many jobs one List looks at, at most.
-const maxSearched = 100_000
-
 // List implements dibs.Admin.
-func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
-	var page dibs.Page
+func (s *Store) List(ctx context.Context, f dibs.Filter) (page dibs.Page, err error) {
 	if err := s.check(ctx, "list"); err != nil {
 		return page, err
 	}
 	if err := checks.Filter(&f); err != nil {
+		return page, err
+	}
+	if f.UniqueKey != "" {
+		page.Jobs, err = s.listKey(ctx, f)
 		return page, err
 	}
 	at, id, err := readCursor(f)
@@ -49,13 +50,17 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	most := f.Limit + 1 // one job more shows that there is another page
 	var list []*dibs.RawJob
 	var searched bool
+	look, _ := checks.Looked(f)
 	switch {
 	case f.State.Final():
-		list, searched, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most, maxSearched)
+		if !f.FinishedBefore.IsZero() && f.FinishedBefore.Before(at) {
+			at, id = f.FinishedBefore, math.MinInt64
+		}
+		list, searched, err = s.list(ctx, "list_finished", f.Queue, f.Kind, f.Group, string(f.State), at, id, most, look, f.Worker, f.Error, f.Payload, f.FinishedSince)
 	case f.State == dibs.Running:
-		list, searched, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most, maxSearched)
+		list, searched, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most, look, f.Worker, f.Error, f.Payload)
 	default:
-		list, searched, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, maxSearched)
+		list, searched, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, look, f.Worker, f.Error, f.Payload)
 	}
 	if err != nil {
 		return page, err
@@ -71,6 +76,23 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	}
 	page.Jobs = list
 	return page, nil
+}
+
+// listKey lists the job that holds a unique key, if one does.
+func (s *Store) listKey(ctx context.Context, f dibs.Filter) ([]*dibs.RawJob, error) {
+	var id int64
+	err := s.db.run(ctx, step{
+		sql: s.sql.get("key_holder"), args: []any{f.Queue, f.UniqueKey}, begin: func() { id = 0 },
+		row: func(scan func(...any) error) error { return scan(&id) },
+	})
+	if err != nil || id == 0 {
+		return nil, classify("list", err)
+	}
+	j, err := s.Get(ctx, id)
+	if errors.Is(err, dibs.ErrNotFound) {
+		return nil, nil
+	}
+	return []*dibs.RawJob{j}, err
 }
 
 // writeCursor returns the id of a page's last job; a finished one has its time before the id.
@@ -171,7 +193,17 @@ func (s *Store) Cancel(ctx context.Context, ids []int64) (ended, asked []int64, 
 // Requeue implements dibs.Admin.
 func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
 	var c changedJobs
-	err := s.change(ctx, "requeue", ids, nil, &c)
+	err := s.change(ctx, "requeue", ids, []any{nil}, &c)
+	return c.done(s), err
+}
+
+// RequeueDead implements dibs.Admin.
+func (s *Store) RequeueDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	if err := checks.Until(until); err != nil {
+		return nil, err
+	}
+	var c changedJobs
+	err := s.change(ctx, "requeue", ids, []any{until}, &c)
 	return c.done(s), err
 }
 
@@ -229,8 +261,8 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args []any
 
 // locked lists the ids that a statement skipped although it would change them.
 func (s *Store) locked(ctx context.Context, name string, ids []int64, done []changedJob) (left []int64, err error) {
-	if name == "requeue" {
-		return nil, nil // another caller has requeued or pruned them
+	if name == "requeue" || name == "delete" {
+		return nil, nil // another caller has requeued or deleted them
 	}
 	err = s.db.run(ctx, step{sql: s.sql.get("present"), args: []any{ids, name == "edit"}, begin: func() { left = nil }, row: func(scan func(...any) error) error {
 		var id int64
@@ -271,9 +303,8 @@ func (c *changedJobs) scan(name string, scan func(...any) error) error {
 
 // done has workers look for the jobs that were put back or moved, and returns their ids.
 func (c *changedJobs) done(s *Store) []int64 {
-	ids, queues := []int64{}, map[string]bool{}
+	queues := map[string]bool{}
 	for _, j := range c.jobs {
-		ids = append(ids, j.id)
 		if queues[j.queue] = true; j.priority != nil {
 			s.queues.addLane(j.queue, *j.priority)
 		}
@@ -281,8 +312,26 @@ func (c *changedJobs) done(s *Store) []int64 {
 	for queue := range queues {
 		s.Wake(queue)
 	}
+	return c.ids()
+}
+
+func (c *changedJobs) ids() []int64 {
+	ids := []int64{}
+	for _, j := range c.jobs {
+		ids = append(ids, j.id)
+	}
 	slices.Sort(ids)
 	return ids
+}
+
+// DeleteDead implements dibs.Admin.
+func (s *Store) DeleteDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	if err := checks.Until(until); err != nil {
+		return nil, err
+	}
+	var c changedJobs
+	err := s.change(ctx, "delete", ids, []any{until}, &c)
+	return c.ids(), err
 }
 
 // Prune implements dibs.Admin.

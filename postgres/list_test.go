@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"fmt"
+	"math/bits"
 	"slices"
 	"testing"
 
@@ -62,6 +64,9 @@ func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 		{"a kind that there is not", dibs.Filter{Kind: "nosuch"}, 0, 4},
 		{"a rare kind", dibs.Filter{Kind: "rare"}, 5, 4},
 		{"a rare kind of a big queue", dibs.Filter{Queue: "many", Kind: "rare", State: dibs.Waiting}, 1, 4},
+		{"an error that there is not", dibs.Filter{Error: "nosuch"}, 0, 4},
+		{"a worker that there is not", dibs.Filter{Worker: "nosuch", State: dibs.Completed}, 0, 5},
+		{"a rare kind with a payload", dibs.Filter{Kind: "rare", Payload: "nul"}, 5, 31},
 		{"a small queue", dibs.Filter{Queue: "q"}, 3, 1},
 		{"a kind that no finished job has", dibs.Filter{Kind: "nosuch", State: dibs.Completed}, 0, 5},
 		{"a rare kind that is finished", dibs.Filter{Kind: "rare", State: dibs.Completed}, 3, 5},
@@ -182,5 +187,65 @@ func TestLocksReadABoundedNumberOfRows(t *testing.T) {
 	}
 	if !slices.Contains(f.Locks, footprint.Lock{On: "rows of job", Mode: "FOR NO KEY UPDATE", Rows: 10, Means: strengths[1].means}) {
 		t.Errorf("it finds %+v", f.Locks)
+	}
+}
+
+// However deaths are spread over queues, the newest are found by reading few others, and exactly they.
+func TestFailuresReadABoundedNumberOfRows(t *testing.T) {
+	t.Parallel()
+	url := pgtest.URL(t)
+	if err := Migrate(t.Context(), url, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(t.Context(), url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() }) // nothing is left to fail
+	read := countReads(t, s)
+	const queues, each = 60, 200
+	for name, at := range map[string]string{
+		"evenly":                   "q + 60 * n",
+		"one queue after another":  "1000 * q + n",
+		"at one time":              "0",
+		"at random":                "(random() * 20000)::int",
+		"most in few queues":       "(n * power(1.2, q))::int",
+		"one in each lately":       "case n when 1 then 0 else 100000 * q + n end",
+		"a quarter of them lately": "case when q % 4 = 0 then 0 else 100000 end + (random() * 10000)::int",
+	} {
+		for _, text := range []string{
+			"alter table dibs.finished set (autovacuum_enabled = false)", "truncate dibs.finished",
+			fmt.Sprintf(`insert into dibs.queue (name) select 'q' || q from generate_series(1, %d) q on conflict do nothing`, queues),
+			fmt.Sprintf(`insert into dibs.finished (id, state, finished_at, run_at, created_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, payload)
+			select 1000 * q + (n * 7919) %% 1000, 'dead', now() - interval '1 s' * (%s), now(), now(), 1, 0, 1, 1, false, 'q' || q, 'k', '1'
+			from generate_series(1, %d) q, generate_series(1, %d) n where n <= case q %% 10 when 7 then 3 else %[3]d end`, at, queues, each),
+			"analyze dibs.finished", // without vacuum, each entry that is read counts as a row
+		} {
+			if _, err := s.pool.Exec(t.Context(), text); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		for _, limit := range []int{1, 2, 3, 7, 60, 100, 200, 1000, 10000} {
+			var want []int64
+			if err := s.pool.QueryRow(t.Context(), `select array_agg(id) from (
+				select id from dibs.finished where state = 'dead' order by finished_at desc, id desc limit $1) x`, limit).Scan(&want); err != nil {
+				t.Fatal(err)
+			}
+			before := read("dibs.finished")
+			list, err := s.Failures(t.Context(), "", limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, most := read("dibs.finished")-before, 2*queues+3*limit*(1+bits.Len(uint(limit))); n > most {
+				t.Errorf("died %s: for %d failures it reads %d rows, want at most %d", name, limit, n, most)
+			}
+			var got []int64
+			for _, f := range list {
+				got = append(got, f.ID)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("died %s: the newest %d are not those that it lists:\n%v\n%v", name, limit, got, want)
+			}
+		}
 	}
 }

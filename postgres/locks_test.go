@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,14 +74,15 @@ func (b bench) add(groups ...string) []int64 {
 	return ids
 }
 
+// request asks for n jobs under a lease that outlasts the test, however slow the machine is.
 func request(n int) dibs.ClaimRequest {
-	return dibs.ClaimRequest{Queue: "q", Worker: "w", N: n}
+	return dibs.ClaimRequest{Queue: "q", Worker: "w", N: n, Lease: time.Hour}
 }
 
 func (b bench) take(n int, lease time.Duration) []*dibs.RawJob {
 	b.Helper()
 	r := request(n)
-	r.Lease = lease
+	r.Lease = cmp.Or(lease, r.Lease)
 	jobs, err := b.Claim(b.ctx, r)
 	b.must(err)
 	return jobs
@@ -117,7 +119,7 @@ func TestAnEnqueueDoesNotWaitForAClaimInATransaction(t *testing.T) {
 	if jobs, err := inside.Claim(b.ctx, request(1)); err != nil || len(jobs) != 1 {
 		t.Fatal(len(jobs), err)
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Minute)
 	defer cancel()
 	first := []dibs.NewJob{{Queue: "q", Kind: "k", Group: "first of the queue"}}
 	if _, err := b.Enqueue(ctx, first); err != nil {
@@ -262,7 +264,7 @@ func TestAConcurrencyLimitHolds(t *testing.T) {
 		tx := b.begin()
 		b.must(b.Tx(tx).Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
 		b.change(dibs.QueueChange{Concurrency: new(2)})
-		ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(b.ctx, 5*time.Minute)
 		defer cancel()
 		got, err := b.Claim(ctx, request(5))
 		if err != nil || len(got) != 1 {
@@ -276,7 +278,7 @@ func TestHeartbeatsDoNotNeedThePoolThatTransactionsUseUp(t *testing.T) {
 	b.add("")
 	jobs := b.take(1, 0)
 	err := b.InTx(b.ctx, func(dibs.Tx) error {
-		ctx, cancel := context.WithTimeout(b.ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(b.ctx, 5*time.Minute)
 		defer cancel()
 		e, err := b.Extend(ctx, []dibs.Lease{jobs[0].Lease()}, time.Minute)
 		if err == nil && len(e.Lost) > 0 {

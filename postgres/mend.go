@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"math"
 	"time"
 )
 
@@ -21,9 +20,6 @@ func (s *Store) mendNext(ctx context.Context) error {
 	w.mu.Lock()
 	after := w.mendedTo
 	w.mu.Unlock()
-	if after == 0 {
-		after = math.MinInt64 // ids below 1 are among what it mends
-	}
 	last, mended, stuck, miscounted := new(int64), 0, false, false
 	busy, err := s.inTurn(ctx, "mend", step{sql: s.sql.get("mend"), args: []any{after, mendBatch}, row: func(scan func(...any) error) error {
 		return scan(last, &mended, &stuck)

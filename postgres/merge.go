@@ -34,8 +34,9 @@ type merged struct {
 	finishes *combine.Calls[[]dibs.Outcome, struct{}]
 	extends  *combine.Calls[extension, dibs.Extended]
 
-	mu     sync.Mutex
-	claims map[claimKey]*mergedClaims
+	mu         sync.Mutex
+	claims     map[claimKey]*mergedClaims
+	madeClaims func(calls int) // Made of all claims
 }
 
 // claimKey is what claims must have in common to be merged.
@@ -57,17 +58,17 @@ type extension struct {
 }
 
 func (s *Store) initMerged() {
-	s.merged.claims = map[claimKey]*mergedClaims{}
+	s.merged.claims, s.merged.madeClaims = map[claimKey]*mergedClaims{}, s.observed("claim")
 	s.merged.enqueues = &combine.Calls[batch, []dibs.Enqueued]{
-		Do: s.enqueueMerged, MaxSize: maxMerged, Slow: mergeSlow,
+		Do: s.enqueueMerged, MaxSize: maxMerged, Slow: mergeSlow, Made: s.observed("enqueue"),
 		Size: func(b batch) int { return b.size() },
 	}
 	s.merged.finishes = &combine.Calls[[]dibs.Outcome, struct{}]{
-		Do: s.finishMerged, MaxSize: maxMerged, Slow: mergeSlow,
+		Do: s.finishMerged, MaxSize: maxMerged, Slow: mergeSlow, Made: s.observed("finish"),
 		Size: func(list []dibs.Outcome) int { return len(list) },
 	}
 	s.merged.extends = &combine.Calls[extension, dibs.Extended]{
-		Do: s.extendMerged, MaxSize: maxMerged, Slow: mergeSlow,
+		Do: s.extendMerged, MaxSize: maxMerged, Slow: mergeSlow, Made: s.observed("extend"),
 		Size: func(e extension) int { return len(e.leases) },
 	}
 }
@@ -146,7 +147,7 @@ func (s *Store) claimCalls(r dibs.ClaimRequest) (c *mergedClaims, done func()) {
 	defer m.mu.Unlock()
 	if c = m.claims[name]; c == nil {
 		c = &mergedClaims{}
-		c.Do, c.Left, c.MaxSize, c.Slow = s.claimMerged, s.giveBack, maxMerged, mergeSlow
+		c.Do, c.Left, c.MaxSize, c.Slow, c.Made = s.claimMerged, s.giveBack, maxMerged, mergeSlow, m.madeClaims
 		c.Size = func(r dibs.ClaimRequest) int { return r.N }
 		m.claims[name] = c
 	}

@@ -37,7 +37,7 @@ func mergeStore(t *testing.T, n int) (*Store, []*dibs.RawJob) {
 	if _, err := s.Enqueue(t.Context(), jobsOf("m", "", n)); err != nil {
 		t.Fatal(err)
 	}
-	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "m", Worker: "w", N: n})
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Queue: "m", Worker: "w", N: n, Lease: time.Hour})
 	if err != nil || len(jobs) != n {
 		t.Fatal(len(jobs), err)
 	}

@@ -44,7 +44,7 @@ func modelDatabases(t testing.TB) model.Maker {
 	t.Cleanup(func() { _ = s.Close() })
 	return func(t model.TB) model.Database {
 		if _, err := s.pool.Exec(t.Context(), "delete from dibs.job; delete from dibs.payload; delete from dibs.finished; delete from dibs.claim; "+
-			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally; delete from dibs.unique_window"); err != nil {
+			"delete from dibs.queue; delete from dibs.turn; delete from dibs.group_limit; delete from dibs.wake; delete from dibs.wake_list; delete from dibs.tally; delete from dibs.history; delete from dibs.unique_window"); err != nil {
 			t.Fatalf("%v", err)
 		}
 		s.queues.init()
@@ -69,8 +69,12 @@ func (e exact) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, 
 	return e.Store.Claim(ctx, r)
 }
 
-// pass takes d off every time in the database.
+// pass takes d, an hour or more, off every time in the database. No statistics reach back to the
+// history before it.
 func pass(pool *pgxpool.Pool, d time.Duration) error {
+	if _, err := pool.Exec(context.Background(), "delete from dibs.history"); err != nil {
+		return err
+	}
 	for table, columns := range map[string]string{
 		"job":      "run_at created_at claimed_at lease_until",
 		"finished": "run_at created_at claimed_at finished_at",

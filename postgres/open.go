@@ -57,6 +57,7 @@ type Store struct {
 	around        checks.Middleware
 	bell          *bell
 	merged        merged
+	batches       atomic.Pointer[func(call string, calls int)] // of ObserveBatches; nil: nobody wants to know
 	sweeper       sweeper
 	waits         waits.Group
 	timer         *ticks.Timer // set to the next tick of a schedule

@@ -218,10 +218,15 @@ func (v *everyVerb) operate() {
 	v.must(err)
 	_, err = s.Locks(ctx, q, 3)
 	v.must(err)
+	_, err = s.Diagnose(ctx)
+	v.must(err)
 	_, err = s.Queues(ctx)
 	v.must(err)
 	w := dibs.WorkerInfo{ID: newToken(), Name: q, Queues: []string{q}, State: dibs.WorkerWorking}
 	v.must(s.Register(ctx, w))
+	v.look(q)
+	_, err = s.DeleteDead(ctx, []int64{1 << 50}, time.Now())
+	v.must(err)
 	_, err = s.Workers(ctx)
 	v.must(err)
 	_, err = s.DueKinds(ctx, q)
@@ -238,13 +243,29 @@ func (v *everyVerb) operate() {
 	v.must(err)
 	v.must(s.SetSchedules(ctx, q, nil))
 	v.must(s.retain(ctx, &dibs.Swept{}))
-	_, err = s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch}})
+	_, err = s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch, 120}})
 	v.must(err)
 	_, err = s.Check(ctx)
 	v.must(err)
 	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".tally (queue, waiting) values ($1, 5)", args: []any{q}}))
 	v.must(s.upkeep.run(ctx, step{sql: "insert into " + ident(s.o.schema()) + ".payload (id, payload) values (-1, 'of no job')"}))
 	_, err = s.Repair(ctx)
+	v.must(err)
+}
+
+// look makes the calls of those who look at a queue.
+func (v *everyVerb) look(queue string) {
+	v.Helper()
+	ctx, s := v.Context(), v.store
+	_, err := s.History(ctx, nil, 0)
+	v.must(err)
+	_, err = s.Failures(ctx, queue, 0)
+	v.must(err)
+	_, err = s.Times(ctx, queue)
+	v.must(err)
+	_, err = s.Backlogs(ctx, queue, "")
+	v.must(err)
+	_, err = s.List(ctx, dibs.Filter{Queue: queue, UniqueKey: "any"})
 	v.must(err)
 }
 

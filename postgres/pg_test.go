@@ -236,7 +236,7 @@ func TestOpenTransactionsCannotUseUpThePool(t *testing.T) {
 	t.Parallel()
 	_, url := migrated(t, postgres.Options{})
 	s := opened(t, url, postgres.Options{MaxConns: 1})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	err := s.InTx(ctx, func(tx dibs.Tx) error {
 		_, err := tx.Enqueue(ctx, []dibs.NewJob{{Queue: "new", Kind: "k"}, {Queue: "newer", Kind: "k", Group: "g", UniqueKey: "u"}})
@@ -280,7 +280,7 @@ func TestCallsGoOnAfterConnectionsWereLost(t *testing.T) {
 	admin := connect(t, url)
 	for range 5 {
 		execute(t, admin, "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()")
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(5 * time.Minute)
 		for {
 			_, err := s.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}})
 			if err == nil {
@@ -333,7 +333,7 @@ func race(t *testing.T, s *postgres.Store, n int) {
 	var mu sync.Mutex
 	seen := map[int64]int{}
 	var wg sync.WaitGroup
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(5 * time.Minute)
 	for range 10 {
 		wg.Go(func() {
 			for time.Now().Before(deadline) {

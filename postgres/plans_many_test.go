@@ -35,6 +35,10 @@ const (
 		insert into dibs.finished (id, state, finished_at, run_at, created_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, payload)
 		select - 10 * q - n, (array['completed', 'dead', 'cancelled'])[1 + n % 3], now() - n * interval '1 minute', now(), now(), 1, 0, 1, 1, false, 'many' || q, 'k', '1'
 		from generate_series(1, 1000) q, generate_series(1, 9) n;
+		insert into dibs.history
+		select date_trunc('minute', now()) - m * interval '1 minute', 'many' || q, 1, 1, 1, 1, 1, 1, 1
+		from generate_series(1, 1000) q, generate_series(0, 125) m
+		on conflict (minute, queue) do nothing;
 		insert into dibs.tally (queue, waiting, enqueued, completed)
 		select 'many' || q, 1, 1, 3 from generate_series(1, 1000) q, generate_series(1, 4) n`
 )
@@ -42,7 +46,7 @@ const (
 // forAll says how many steps per queue a statement for all queues may take. Any other may
 // take 15,000, far fewer than one for each pair of queues.
 var forAll = map[string]float64{
-	"stats": 100, "queues": 20, "pending": 20, "retention": 40, "merge_tally": 100, "list_finished": 30, "list_live": 30,
+	"stats": 100, "queues": 20, "pending": 20, "retention": 40, "merge_tally": 120, "history": 20, "failures": 20, "diagnose": 50, "list_finished": 30, "list_live": 30,
 	// These enqueue to many queues.
 	"add_queue": 30, "enqueue_draw": 20, "enqueue_count": 20, "enqueue (plain)": 20, "enqueue_unique (plain)": 20,
 	// These admit 1,000 groups.

@@ -44,12 +44,13 @@ func (c *queueCache) get(name string) (queueRow, bool) {
 	return q, ok
 }
 
+// put remembers what was read last, whatever its version. A reading that another has overtaken
+// is put right by the next statement, which finds another version; a comparison would never
+// let go of a queue that was deleted, if the one made again had a lower version.
 func (c *queueCache) put(q queueRow) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if old, ok := c.rows[q.Name]; !ok || old.version <= q.version {
-		c.rows[q.Name] = q
-	}
+	c.rows[q.Name] = q
 }
 
 func (c *queueCache) forget(names []string) {
@@ -98,7 +99,7 @@ func (s *Store) readQueues(ctx context.Context, names []string, more ...step) ([
 	return list, nil
 }
 
-func us(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
+func us(n int64) time.Duration { return checks.Micros(n) }
 
 // queue reads one queue now; ok is false when it does not exist.
 func (s *Store) queue(ctx context.Context, name string) (q queueRow, ok bool, err error) {

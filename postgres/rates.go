@@ -133,6 +133,31 @@ func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) 
 	return list, nil
 }
 
+// Backlogs implements dibs.Admin.
+func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
+	if err := s.check(ctx, "backlogs"); err != nil {
+		return nil, err
+	}
+	if err := checks.Backlogs(queue, after); err != nil {
+		return nil, err
+	}
+	var list []dibs.Backlog
+	err := s.db.run(ctx, step{
+		sql: s.sql.get("backlog"), args: []any{queue, after, dibs.MaxBacklogs, checks.CountedBacklog},
+		begin: func() { list = []dibs.Backlog{} },
+		row: func(scan func(...any) error) error {
+			var b dibs.Backlog
+			err := scan(&b.Group, &b.Places, &b.Blocked)
+			list = append(list, b)
+			return err
+		},
+	})
+	if err != nil {
+		return nil, classify("backlogs", err)
+	}
+	return list, nil
+}
+
 // heldStep notes in the statistics which queues are held up by their rates.
 func (s *Store) heldStep(list *[]dibs.QueueStats) step {
 	return step{sql: s.sql.get("held_queues"), row: func(scan func(...any) error) error {

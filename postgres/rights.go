@@ -43,9 +43,13 @@ func (s *Store) denied(ctx context.Context, err error) error {
 	e := &DeniedError{Err: err}
 	var objects []string
 	missing, cannotWork := map[string][]string{}, false
+	schema := ident(s.o.schema())
+	if schema == `"dibs"` { // needs no quotes, and a message that names all tables is long
+		schema = "dibs"
+	}
 	steps := []step{
 		{sql: "select current_user::pg_catalog.text", row: func(scan func(...any) error) error { return scan(&e.Role) }},
-		{sql: s.sql.get("rights"), args: []any{ident(s.o.schema())}, row: func(scan func(...any) error) error {
+		{sql: s.sql.get("rights"), args: []any{schema}, row: func(scan func(...any) error) error {
 			var object, right string
 			var optional bool
 			err := scan(&object, &right, &optional)

@@ -149,7 +149,7 @@ func refused(t *testing.T, what string, call func() error) {
 		t.Errorf("%s: got %v, want ErrDenied", what, err)
 		return
 	}
-	if text := strings.Join(denied.Grants, "; "); !regexp.MustCompile(`^grant [a-z, ]+ on "dibs"\.[a-z_]+`).MatchString(text) {
+	if text := strings.Join(denied.Grants, "; "); !regexp.MustCompile(`^grant [a-z, ]+ on dibs\.[a-z_]+`).MatchString(text) {
 		t.Errorf("%s: the grants are %q", what, text)
 	}
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
@@ -86,7 +87,7 @@ func underSettings(t *testing.T, s *Store, queue string) error {
 	if q, _, err := s.queue(ctx, queue); err != nil || q.Backoff.Factor != 1.1 || q.Backoff.Jitter != 0.3 {
 		t.Errorf("settings are read as %+v, %v", q, err)
 	}
-	claimed, err := s.Claim(ctx, dibs.ClaimRequest{Queue: queue, Worker: "w", N: 3})
+	claimed, err := s.Claim(ctx, dibs.ClaimRequest{Queue: queue, Worker: "w", N: 3, Lease: time.Hour})
 	if err != nil {
 		return err
 	}

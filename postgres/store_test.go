@@ -4,30 +4,23 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 	"net/url"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/dibs-queue/dibs/storetest"
 )
 
-// Each test has a schema of its own in one database, which is much cheaper to make
-// than a database. The search path puts callers' own tables there, too.
+// The search path puts callers' own tables into the test's schema, too.
 func TestStore(t *testing.T) {
-	server := pgtest.URL(t)
-	var made atomic.Int64
+	all := newSchemas(t, "test")
+	server := all.server
 	storetest.Run(t, storetest.PostgreSQL, func(t testing.TB) storetest.Setup {
-		o := postgres.Options{Schema: fmt.Sprintf("test_%d", made.Add(1)), MaxConns: 6}
-		if err := postgres.Migrate(t.Context(), server, o); err != nil {
-			t.Fatal(err)
-		}
+		o := postgres.Options{Schema: all.take(t), MaxConns: 6}
 		open := func(t testing.TB) *postgres.Store {
 			s, err := postgres.Open(t.Context(), server, o)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 )
 
 const (
@@ -16,7 +17,8 @@ const (
 	pruneIdle   = time.Minute      // how often while no count changes: history still grows old
 	expireBatch = 100              // claims that one statement looks at
 	pruneBatch  = 10_000           // rows that one statement deletes per queue and state; each reads past those deleted before
-	pruneRounds = 20               // such statements in one sweep; they take far less than the time between sweeps
+	pruneAll    = 5 * pruneBatch   // rows that it deletes in all
+	pruneMost   = 200_000          // after how many rows a sweep deletes no more; they take far less than the time between sweeps
 	mergeBatch  = 50_000           // rows that one statement merges
 	mergeRounds = 20               // such statements in one sweep, as long as they halve the rows
 	sweepRounds = 100              // full batches of claims in one sweep
@@ -100,7 +102,7 @@ func (s *Store) sweep(ctx context.Context, out *dibs.Swept) error {
 	if !s.sweeper.due(&s.sweeper.prunedAt, s.sweeper.pause(p.newestTally)) {
 		return err
 	}
-	return cmp.Or(err, s.retain(ctx, out), s.mergeTally(ctx, p.newestTally), s.mendNext(ctx)) // all of them are made
+	return cmp.Or(err, s.mergeTally(ctx, p.newestTally), s.retain(ctx, out), s.mendNext(ctx)) // all of them are made
 }
 
 // pending describes the work for a sweep.
@@ -185,9 +187,9 @@ func (s *Store) inTurn(ctx context.Context, what string, st step) (busy bool, er
 // retain deletes finished jobs that their queues no longer keep. If a sweep cannot delete
 // all, the next one goes on at once: otherwise a busy queue's history would grow for ever.
 func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
-	for range pruneRounds {
+	for out.Pruned < pruneMost {
 		n, periods := 0, 0
-		busy, err := s.inTurn(ctx, "retention", step{sql: s.sql.get("retention"), args: []any{pruneBatch}, row: func(scan func(...any) error) error {
+		busy, err := s.inTurn(ctx, "retention", step{sql: s.sql.get("retention"), args: []any{pruneBatch, pruneAll}, row: func(scan func(...any) error) error {
 			return scan(&n, &periods)
 		}})
 		if err != nil {
@@ -205,7 +207,7 @@ func (s *Store) retain(ctx context.Context, out *dibs.Swept) error {
 	return nil
 }
 
-// mergeTally merges counts, unless none has changed since this process last merged them.
+// mergeTally merges counts and moves what happened to the history, unless none has changed since this process last merged them.
 func (s *Store) mergeTally(ctx context.Context, newest int64) error {
 	s.sweeper.mu.Lock()
 	merged := s.sweeper.mergedTo
@@ -215,7 +217,7 @@ func (s *Store) mergeTally(ctx context.Context, newest int64) error {
 	}
 	for range mergeRounds {
 		var from, to int
-		_, err := s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch}, row: func(scan func(...any) error) error {
+		_, err := s.inTurn(ctx, "tally", step{sql: s.sql.get("merge_tally"), args: []any{mergeBatch, checks.HistoryMinutes}, row: func(scan func(...any) error) error {
 			return scan(&from, &to)
 		}})
 		if err != nil {

@@ -52,7 +52,7 @@ func TestThousandsOfWaitersCostOneStatement(t *testing.T) {
 	for most.Load() < n { // all of them in one statement
 		time.Sleep(time.Millisecond)
 	}
-	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: n})
+	jobs, err := s.Claim(t.Context(), dibs.ClaimRequest{Worker: "w", N: n, Lease: time.Hour})
 	if err != nil || len(jobs) != n {
 		t.Fatal(len(jobs), err)
 	}

@@ -144,7 +144,7 @@ func TestAClaimThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 			wake, stop := b.Wakeups(queue)
 			defer stop()
 			for range 3 {
-				jobs, err := b.Claim(b.ctx, dibs.ClaimRequest{Queue: queue, Worker: "w", N: 1})
+				jobs, err := b.Claim(b.ctx, dibs.ClaimRequest{Queue: queue, Worker: "w", N: 1, Lease: time.Hour})
 				b.must(err)
 				if len(jobs) > 0 {
 					t.Fatalf("claimed %v in another's turn", ids(jobs))
@@ -152,7 +152,7 @@ func TestAClaimThatIsTurnedAwayIsMadeAgain(t *testing.T) {
 				b.awaitWakeup(wake)
 			}
 			b.must(tx.Rollback(b.ctx))
-			jobs, err := b.Claim(b.ctx, dibs.ClaimRequest{Queue: queue, Worker: "w", N: 1})
+			jobs, err := b.Claim(b.ctx, dibs.ClaimRequest{Queue: queue, Worker: "w", N: 1, Lease: time.Hour})
 			b.must(err)
 			if len(jobs) != 1 {
 				t.Errorf("claimed %v", ids(jobs))

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the interpreters, and the libraries for databases, that the tests of examples in other
-# languages need and that are missing, if this is Debian or Ubuntu and it runs as root. Without them
-# those tests are skipped, or fail if CI is set. Each line below is a package, and a command that
-# shows whether it is there.
+# Installs the interpreters and libraries for databases that the tests of examples in other languages
+# need, and the browser that looks at the server's pages, where they are missing, if this is Debian or
+# Ubuntu and it runs as root. Without them those tests are skipped, or fail if CI is set. Each line
+# below is a package, and a command that shows whether it is there.
 set -eu
 
 missing=
@@ -17,6 +17,7 @@ perl perl -MJSON::PP -e 1
 npm command -v npm
 curl command -v curl
 sqlite3 command -v sqlite3
+chromium command -v chromium || command -v chromium-browser || command -v google-chrome
 python3-psycopg /usr/bin/python3 -c 'import psycopg'
 python3-psycopg2 /usr/bin/python3 -c 'import psycopg2'
 python3-django /usr/bin/python3 -c 'import django'

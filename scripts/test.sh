@@ -5,7 +5,8 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-step() { printf '\n== %s\n' "$*"; }
+begun=$(date +%s)
+step() { printf '\n== %s (after %d s)\n' "$*" $(($(date +%s) - begun)); }
 
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -22,7 +23,17 @@ if ! command -v "$(go env CC)" >/dev/null; then
 	fi
 fi
 export CGO_ENABLED=1
+
+# SQLite itself, C translated to Go, and its memory are left out of the race detection,
+# and all that is translated out of the checks of pointers, with which it takes many
+# times the CPU. No other package: they have instances of the standard library's
+# generic code, and leaving those out reports races that are none.
+race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
+# Programs are installed while all packages are compiled; none is linked yet.
+(go list -export -test ./... && go list $race -export -test ./...) >/dev/null 2>&1 &
+compiling=$!
 scripts/languages.sh || [ -z "${CI:-}" ]
+scripts/promtool.sh || [ -z "${CI:-}" ]
 DIBS_PG_BIN=$(scripts/postgres.sh)
 echo "PostgreSQL: $DIBS_PG_BIN"
 if bin18=$(scripts/postgres18.sh); then
@@ -39,16 +50,12 @@ if [ -n "$bin18" ] && [ "$(id -u)" = 0 ]; then
 	bin18=$tmp/pg18/bin
 fi
 export DIBS_PG_BIN
+wait $compiling || true # a test will say what does not compile
 go build -o "$tmp/withpg" ./internal/pgtest/withpg
 with_server() {
 	if [ -n "${DIBS_TEST_POSTGRES:-}" ]; then "$@"; else "$tmp/withpg" "$@"; fi
 }
 
-# SQLite itself, C translated to Go, and its memory are left out of the race detection,
-# and all that is translated out of the checks of pointers, with which it takes many
-# times the CPU. No other package: they have instances of the standard library's
-# generic code, and leaving those out reports races that are none.
-race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
 # The race detector multiplies the CPU that tests take. It is left out where it has
 # nothing to find: these make one call after the other, or run other programs.
 faults='github.com/dibs-queue/dibs/internal/model
@@ -61,19 +68,32 @@ github.com/dibs-queue/dibs/scripts/picture'
 # machine all take many times as long, and Go's own limit of 10 minutes would call that a failure.
 # make lint has run vet. Most tests wait for the server or for a lease to end, so more of them run at
 # once than there are processors; in another order each time, which a failure prints.
+# Packages with many such tests run one after the other: two streams of them keep two processors busy.
 common='-count=1 -vet=off -parallel 4 -shuffle on -timeout 40m'
 # These run other programs, wait for leases to end or make one call after the other: the
 # race detector has nothing to find in them. They run beside the rest. Of the command's
 # tests, all do but those of the worker and of the screen, which have goroutines of their own.
-aside='TestFiveTables|TestConformance/side_table|TestModel|TestPlans|TestInterleavings|TestStrangeTables|TestRowsThatACrashedProgram|TestTheProposals|TestNothingPlanted|TestSettingsOfTheServer|TestTenThousandClients|TestBodiesOfAGigabyte'
+bounded='TestTidy|TestFailuresReadABounded|TestListsLookAt|TestListsOfRunningJobs|TestLocksReadABounded|TestWhatALifeCosts|TestDiagnose|TestAWorkersMemory|TestQueryPlans|TestJobsOfABatch|TestPagesOfLargeJobs'
+chapters='enqueue|claim|extend|progress|finish|retry|groups|grouplimits|queues|held|windows|txwindows|jobs|wide|list|stats|history|failures|schedules|workers|changes|repair|rows|limits'
+aside="$bounded|TestStore/^($chapters)\$|TestFiveTables|TestConformance/side_table|TestConformance/row,_postgres|TestNewJob|TestTheFunctions|TestStoreThroughTheFunctions|TestAnswersThatNobodyReads|TestAnAnswerHolds|TestModel|TestPlans|TestInterleavings|TestStrangeTables|TestRowsThatACrashedProgram|TestTheProposals|TestNothingPlanted|TestSettingsOfTheServer|TestTenThousandClients|TestBodiesOfAGigabyte"
+# The packages that have such tests, and others.
+mixed='github.com/dibs-queue/dibs/server
+github.com/dibs-queue/dibs/postgres
+github.com/dibs-queue/dibs/adopt
+github.com/dibs-queue/dibs/sqlite
+github.com/dibs-queue/dibs'
 command=github.com/dibs-queue/dibs/cmd/dibs
+# It waits most of its time.
+torture=github.com/dibs-queue/dibs/internal/torture
 racing='TestWork|TestTop'
 beside() (
 	failed=0
 	with_server go test $common -skip "$racing" ./cmd/dibs || failed=1
-	with_server go test $common -p 1 -run "$aside" ./adopt ./postgres ./sqlite ./server || failed=1
+	with_server go test $common -p 1 -run "$aside" $mixed || failed=1
+	with_server go test $race $common $torture || failed=1
 	exit $failed
 )
+pages() { with_server sh -c "cd server/pagetest && go vet . && go test $common ."; }
 beside >"$tmp/aside" 2>&1 &
 beside=$!
 
@@ -83,22 +103,24 @@ if [ -n "$bin18" ]; then
 	# The tests whose result may depend on the version: the conformance suite and those of plans.
 	# Without the race detector: the same code runs with it below. There claims use marks
 	# only when they are slow; here they do wherever they can.
-	env -u DIBS_TEST_POSTGRES DIBS_TEST_MARKS=1 DIBS_PG_BIN="$bin18" "$tmp/withpg" go test $common -run 'TestStore|TestPlans|TestMarks|TestSchema|TestLocks' ./postgres || failed=1
+	env -u DIBS_TEST_POSTGRES DIBS_TEST_MARKS=1 DIBS_PG_BIN="$bin18" "$tmp/withpg" go test $common -run 'TestStore$|TestPlans|TestMarks|TestSchema|TestLocks' ./postgres || failed=1
 else
 	step 'PostgreSQL 18 is not here: its tests are left out'
 fi
 
 step 'faults that the tests must find, and what needs no race detector'
-with_server go test $common $faults $plain || failed=1
+with_server go test $common -p 1 $faults $plain || failed=1
 
 step 'every other test, on SQLite and PostgreSQL'
 # The longest packages first: what begins last has the machine to itself, and leaves most of it idle.
-long='github.com/dibs-queue/dibs/postgres
-github.com/dibs-queue/dibs/adopt'
-with_server go test $race $common -skip "$aside" $long $(go list ./... | grep -vxF "$faults
+with_server go test $race $common -p 1 -skip "$aside" $mixed || failed=1
+with_server go test $race $common $(go list ./... | grep -vxF "$faults
 $plain
-$long
+$mixed
+$torture
 $command") || failed=1
+pages >"$tmp/pages" 2>&1 &
+pages=$!
 with_server go test $race $common -run "$racing" ./cmd/dibs || failed=1
 
 step "a table of River's, worked on by dibs"
@@ -112,6 +134,12 @@ step 'traces and metrics with OpenTelemetry'
 
 step 'the HTTP server, held to its description'
 with_server sh -c "cd server/apitest && go vet . && go test $common ." || failed=1
+
+step 'manifests for Kubernetes and Compose'
+(cd deploy/manifests && go vet . && go test $common .) || failed=1
+step 'the pages, in a browser'
+wait $pages || failed=1
+cat "$tmp/pages"
 
 step 'what ran beside all that'
 wait $beside || failed=1

@@ -61,6 +61,24 @@ func (s *Server) authorize(rt route, r *http.Request) (*http.Request, error) {
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{g.name, rt.scope, names})), nil
 }
 
+// again authorizes a request that has waited or goes on: the tokens may have been replaced meanwhile.
+func (s *Server) again(r *http.Request) (*http.Request, error) {
+	c, known := r.Context().Value(callerKey{}).(caller)
+	if !known {
+		return r, nil
+	}
+	return s.authorize(route{scope: c.scope}, r)
+}
+
+// stillMay returns an error where the caller of a request that has waited may no longer use a queue.
+func (s *Server) stillMay(r *http.Request, queue string) error {
+	now, err := s.again(r)
+	if err != nil {
+		return err
+	}
+	return s.mayUse(now, queue)
+}
+
 func refuseScope(token string, scope Scope, detail string) error {
 	return &problemError{kind: forbidden, detail: detail, header: http.Header{
 		"Www-Authenticate": {fmt.Sprintf(`Bearer realm="dibs", error="insufficient_scope", scope="%s"`, scope)},

@@ -18,6 +18,8 @@ type answer struct {
 	status  int   // 0: none yet
 	bytes   int64 // of the body, as they were sent
 	gzip    bool  // the client accepts it
+	reads   bool  // the request only looks at something
+	room    room  // the memory that it takes
 	// most is how long the http.Server waits for a client to read; 0: as long as the client likes. Deadlines are
 	// set only where it is not: it sets its own for each request, so that none is left on a connection.
 	most     time.Duration

@@ -91,7 +91,7 @@ func TestNamesInPathsAreWhatTheyAre(t *testing.T) {
 		names := []string{"a/b", "//", "/.", "../stats", "a/../b", "%2F", "%", "a b", "a+b", "a?b=c", "a#b", "a;b", "a:b", "ä/ö", "日本/語", "groups", "q/groups/g", "*", "{queue}", `\`, `"`, "<b>", strings.Repeat("/", 255)}
 		for i, name := range names {
 			at := server + "/v1/queues/" + url.PathEscape(name)
-			if status, _, body := call(t, "PATCH", at, fmt.Sprintf(`{"concurrency":%d}`, i+1)); status != 200 {
+			if status, _, body := call(t, "PATCH", at+"?create=true", fmt.Sprintf(`{"concurrency":%d}`, i+1)); status != 200 {
 				t.Errorf("%q: %d %s", name, status, body)
 				continue
 			}
@@ -123,7 +123,7 @@ func TestPathsAreNotGuessed(t *testing.T) {
 	_, address := start(t, db, server.Options{})
 	for _, path := range []string{
 		"//v1/stats", "/v1//stats", "/v1/./stats", "/v1/../v1/stats", "/v1/stats/", "/v1/stats/..", "/v1/jobs/../stats", "/%2e%2e/v1/stats", "/v1/%2e/stats", "/v1%2fstats", "/v1/stats%00", "/v1/stats%20",
-		"/V1/stats", "/v1/Stats", "/v1/stats;x=1", "/v1/jobs/1/", "/v1/jobs/1%2fwait", "/v1/jobs/%31%2e%2e", "/v1/queues/", "/v1/queues//groups", "/v1", "/", "/v2/stats", "/debug/pprof/", "/debug/vars", "/metrics", "/.git/config", "/v1/queues/" + strings.Repeat("x", 4000) + "/x",
+		"/V1/stats", "/v1/Stats", "/v1/stats;x=1", "/v1/jobs/1/", "/v1/jobs/1%2fwait", "/v1/jobs/%31%2e%2e", "/v1/queues/", "/v1/queues//groups", "/v1", "/v2/stats", "/debug/pprof/", "/debug/vars", "/metrics", "/.git/config", "/v1/queues/" + strings.Repeat("x", 4000) + "/x",
 		"/v1/jobs/..%2f..%2fstats", "/v1/jobs/0", "/v1/jobs/-1", "/v1/jobs/1e3", "/v1/jobs/9223372036854775808", "/v1/jobs/0x1", "/v1/jobs/+1", "/v1/jobs/%201",
 	} {
 		statuses, bodies := raw(t, address, "GET "+path+" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", 2)

@@ -117,7 +117,7 @@ func TestBodiesOfAGigabyte(t *testing.T) {
 func TestManyLargeBodiesShareTheirMemory(t *testing.T) {
 	t.Parallel()
 	db := onSQLite(t)
-	s, url := start(t, db, server.Options{Limits: server.Limits{Bodies: 8 << 20}})
+	s, url := start(t, db, server.Options{Limits: server.Limits{Bodies: 8 << 20, BodyTime: 2 * patience}})
 	const clients, size = 64, 1 << 20
 	var refused, stored atomic.Int64
 	var all sync.WaitGroup

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
@@ -27,13 +29,48 @@ func readBody(r *http.Request, to any) error {
 	return readObject("body", body, to)
 }
 
+// readChange is readBody for a change of what there is. A null in it would say neither that something stays nor
+// what it becomes, so it is refused.
+func readChange(r *http.Request, to any) error {
+	body, err := bodyOf(r, "application/json")
+	if err != nil {
+		return err
+	}
+	if err := readObject("body", body, to); err != nil {
+		return err
+	}
+	return noNulls("", body)
+}
+
+// noNulls refuses fields of a JSON object that are null, but for those that may be any JSON.
+func noNulls(path string, object []byte) error {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(object, &fields); err != nil {
+		return err // cannot happen: it has been read before
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		switch value := fields[name]; {
+		case name == "payload" || name == "metadata":
+		case string(value) == "null" && name == "rate":
+			return &dibs.InvalidError{Field: path + name, Reason: `must not be null; {"n": 0} takes the rate away, and what is left out stays`}
+		case string(value) == "null":
+			return &dibs.InvalidError{Field: path + name, Reason: "must not be null; what is left out stays"}
+		case value[0] == '{':
+			if err := noNulls(path+name+".", value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // bodyOf is the whole body of a request, which must be of a media type. Browsers send bodies of
 // this type to other origins only if those agree.
 func bodyOf(r *http.Request, media string) ([]byte, error) {
 	if err := mediaType(r, media); err != nil {
 		return nil, err
 	}
-	if r.ContentLength < 0 || r.ContentLength > smallBody { // it grows in pieces, and costs half of what a bytes.Buffer would
+	if r.ContentLength < 0 || r.ContentLength > uncounted { // it grows in pieces, and costs half of what a bytes.Buffer would
 		text, err := io.ReadAll(r.Body)
 		return text, unread(err)
 	}
@@ -69,13 +106,22 @@ func readObject(field string, raw []byte, to any) error {
 	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
 		return &problemError{kind: malformed, field: field, detail: "must be a JSON object"}
 	}
-	var rule *dibs.InvalidError
-	if err := wire.ReadObject(raw, to); errors.As(err, &rule) {
-		return err
-	} else if err != nil {
-		return &problemError{kind: malformed, field: field, detail: "cannot be read: " + wire.Reason(err)}
+	if err := wire.ReadObject(raw, to); err != nil {
+		return unreadable(field, err, "cannot be read: "+wire.Reason(err))
 	}
-	return nil
+	return wholeCharacters(field, raw)
+}
+
+// unreadable is the problem of an object that cannot be read: of one of its fields, or of the whole.
+func unreadable(object string, err error, whole string) error {
+	var field *wire.FieldError
+	switch {
+	case !errors.As(err, &field):
+		return &problemError{kind: malformed, field: object, detail: whole}
+	case object == "body" || object == "job":
+		return &problemError{kind: malformed, field: field.Field, detail: wire.Reason(field.Err)}
+	}
+	return &problemError{kind: malformed, field: object + "." + field.Field, detail: wire.Reason(field.Err)}
 }
 
 // readJob reads the JSON object of a job. Its kind, unless given, is the name of its queue.
@@ -85,13 +131,75 @@ func readJob(field string, raw []byte) (dibs.NewJob, error) {
 	}
 	j, err := wire.ReadJob(raw, dibs.NewJob{Queue: dibs.DefaultQueue})
 	var rule *dibs.InvalidError
-	if errors.As(err, &rule) && rule.Field == "job" {
-		return j, &problemError{kind: malformed, field: field, detail: rule.Reason}
+	if errors.As(err, &rule) {
+		return j, unreadable(field, err, rule.Reason)
+	}
+	if err == nil {
+		err = wholeCharacters(field, raw)
 	}
 	if j.Kind == "" {
 		j.Kind = j.Queue
 	}
 	return j, err
+}
+
+// passedOn are the fields with half characters that are taken: JSON goes to the database as it is written, and
+// in the text of an error the half is replaced, as everywhere, so that the attempt can be finished.
+var passedOn = []string{"payload", "metadata", "result", "error"}
+
+// wholeCharacters refuses half a surrogate pair, such as \ud800, in the names and keys of a JSON object: the decoder
+// has replaced it, as it would replace invalid UTF-8, so several names would become one.
+func wholeCharacters(object string, raw []byte) error {
+	if !hasHalf(raw) {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return err // cannot happen: it has been read before
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		isText := bytes.HasPrefix(bytes.TrimLeft(fields[name], "[ \t\r\n"), []byte(`"`)) // or a list of texts; objects are read by themselves
+		if !isText || slices.Contains(passedOn, strings.ToLower(name)) || !hasHalf(fields[name]) {
+			continue
+		}
+		if object != "body" && object != "job" {
+			name = object + "." + name
+		}
+		return &problemError{kind: malformed, field: clip(name), detail: `has half of a surrogate pair, such as \ud800 alone, which is no character`}
+	}
+	return nil
+}
+
+// hasHalf reports whether a text of JSON has half of a surrogate pair in an escape.
+func hasHalf(text []byte) bool {
+	for {
+		i := bytes.IndexByte(text, '\\')
+		if i < 0 {
+			return false
+		}
+		text = text[i:]
+		unit, isUnit := codeUnit(text)
+		low, _ := codeUnit(text[min(6, len(text)):])
+		switch {
+		case !isUnit:
+			text = text[min(2, len(text)):]
+		case !utf16.IsSurrogate(unit):
+			text = text[6:]
+		case utf16.DecodeRune(unit, low) == utf8.RuneError:
+			return true
+		default:
+			text = text[12:]
+		}
+	}
+}
+
+// codeUnit is the number of the escape \uXXXX with which a text of JSON begins.
+func codeUnit(text []byte) (unit rune, is bool) {
+	if len(text) < 6 || text[1] != 'u' || text[0] != '\\' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(n), err == nil
 }
 
 // jobID is the id of a job, as a number or a string: not all languages have numbers that hold
@@ -166,6 +274,19 @@ func number(q map[string]string, name string) (int, error) {
 		return 0, &dibs.InvalidError{Field: name, Reason: fmt.Sprintf("must be a whole number, got %.40q", text)}
 	}
 	return n, nil
+}
+
+// yesNo reads a parameter of the query that is true or false; none is false.
+func yesNo(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" && !r.URL.Query().Has(name) {
+		return false, nil
+	}
+	yes, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, &dibs.InvalidError{Field: name, Reason: fmt.Sprintf("must be true or false, got %.40q", text)}
+	}
+	return yes, nil
 }
 
 // rawList is a list in JSON whose items are read one by one, so that an error can say which.

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -67,13 +70,19 @@ func (s *Server) claimFor(r *http.Request, request dibs.ClaimRequest, wait time.
 	}
 	defer s.work.Done()
 	if wait > 0 {
-		done, err := s.wait(r)
+		done, err := s.waitSeat(r)
 		if err != nil {
 			return nil, err
 		}
 		defer done()
 	}
-	return s.hub.claim(r.Context(), request, wait)
+	jobs, err := s.hub.claim(r.Context(), request, wait, roomOf(r))
+	if err == nil && wait > 0 {
+		if err = s.stillMay(r, request.Queue); err != nil {
+			s.hub.putBack(jobs)
+		}
+	}
+	return jobs, err
 }
 
 // handOver writes claimed jobs. If the client is gone it gives them back, uncounted, since
@@ -85,7 +94,15 @@ func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.R
 		for _, j := range jobs {
 			checks.Payload(j)
 		}
-		text := pack(w, encoded(claimAnswer{list(jobs)}))
+		text := encoded(claimAnswer{list(jobs)})
+		for i, j := range jobs { // all else is in the text
+			jobs[i] = &dibs.RawJob{ID: j.ID, Token: j.Token}
+		}
+		if err := roomOf(r).set(len(text)); err != nil {
+			s.hub.putBack(jobs)
+			return err
+		}
+		text = pack(w, text)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 		if _, err = w.Write(text); err == nil {
@@ -93,9 +110,74 @@ func (s *Server) handOver(w http.ResponseWriter, r *http.Request, jobs []*dibs.R
 		}
 	}
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		if err := s.hub.giveBack(jobs); err != nil {
-			s.log(r.Pattern, err)
-		}
+		s.hub.putBack(jobs)
 	}
 	return nil
+}
+
+// claimSome claims up to as many jobs as are asked for, or so many that they make a large answer, or that
+// there is memory for. It does not end with the client: a claim that is broken off may have taken jobs.
+func (h *hub) claimSome(r dibs.ClaimRequest, to *room) (a claimed) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if a.err = to.free(); a.err != nil {
+		return a
+	}
+	most := r.N
+	for {
+		r.N = nextLoad(a.jobs, most)
+		var jobs []*dibs.RawJob
+		err := h.load(ctx, r.N, func() (err error) {
+			if jobs, err = h.db.Claim(ctx, r); err != nil {
+				return err
+			}
+			if err = to.set(memory(a.jobs) + memory(jobs)); err != nil {
+				h.putBack(jobs)
+				jobs = nil
+			}
+			return err
+		})
+		a.add(jobs)
+		a.full = err == nil && len(jobs) == r.N
+		switch {
+		case err != nil && len(a.jobs) == 0:
+			a.err = err
+			return a
+		case !a.full, nextLoad(a.jobs, most) == 0:
+			return a
+		}
+	}
+}
+
+// add adds jobs that were claimed after the others. On a slow machine a job's lease may have ended meanwhile, and
+// the job been claimed once more: then only the later claim holds it.
+func (a *claimed) add(jobs []*dibs.RawJob) {
+	a.jobs = slices.DeleteFunc(a.jobs, func(old *dibs.RawJob) bool {
+		return slices.ContainsFunc(jobs, func(j *dibs.RawJob) bool { return j.ID == old.ID })
+	})
+	a.jobs = append(a.jobs, jobs...)
+}
+
+// giveBack releases jobs that their client has not got: else nobody ran them before their leases end.
+func (h *hub) giveBack(jobs []*dibs.RawJob) error {
+	if len(jobs) == 0 {
+		return nil
+	}
+	outcomes := make([]dibs.Outcome, len(jobs))
+	for i, j := range jobs {
+		outcomes[i] = j.Lease().Release()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := h.db.Finish(ctx, outcomes); err != nil {
+		return fmt.Errorf("%d jobs claimed for a client that does not get them keep their leases, as they could not be given back: %w", len(jobs), err)
+	}
+	return nil
+}
+
+// putBack is giveBack where nobody is told of its error but the log.
+func (h *hub) putBack(jobs []*dibs.RawJob) {
+	if err := h.giveBack(jobs); err != nil {
+		h.log.Warn("call to the database failed", "call", "finish", "error", err.Error())
+	}
 }

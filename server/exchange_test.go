@@ -44,9 +44,13 @@ GET /v1/jobs/1/wait?timeout=5
 GET /v1/jobs/2/wait?timeout=0.05
 GET /v1/jobs?queue=emails&limit=2
 GET /v1/jobs?queue=emails&state=completed
+GET /v1/jobs?queue=emails&unique_key=daily
+GET /v1/jobs?unique_key=daily
+GET /v1/jobs?state=dead&error=refused&finished_since=2026-01-01T00:00:00Z
 POST /v1/jobs/cancel {"ids":[2,"3",1,999]}
-POST /v1/jobs/requeue {"ids":[1,2]}
-POST /v1/jobs/edit {"ids":[1,2],"priority":7}
+POST /v1/jobs/requeue {"ids":[1,2,999]}
+POST /v1/jobs/requeue {"ids":[1,"998"]}
+POST /v1/jobs/edit {"ids":[1,2,998],"priority":7}
 POST /v1/jobs/prune {"queue":"emails","older_than":0}
 GET /v1/jobs/999
 `,
@@ -60,6 +64,7 @@ GET /v1/jobs/99999999999999999999
 GET /v1/jobs?colour=red
 GET /v1/jobs?state=done
 GET /v1/jobs?limit=0
+GET /v1/jobs?state=dead&finished_before=yesterday
 GET /v1/jobs/1/wait?timeout=61
 POST /v1/jobs
 POST /v1/jobs []
@@ -69,6 +74,12 @@ POST /v1/jobs {"payload":1}{}
 POST /v1/jobs {"kind":"a","kind":"b"}
 POST /v1/jobs {"queue":7}
 POST /v1/jobs {"delay":"soon"}
+POST /v1/jobs {"run_at":5}
+POST /v1/jobs {"priority":"high"}
+POST /v1/jobs/batch {"jobs":[{},{"run_at":"tomorrow"}]}
+POST /v1/jobs/batch {"jobs":{}}
+POST /v1/claim {"worker":"w","kinds":["a",7]}
+POST /v1/claim {"worker":"w","wait":"long"}
 POST /v1/jobs {"delay":1,"run_at":"2026-11-21T08:30:00Z"}
 POST /v1/jobs {"priority":40000}
 POST /v1/jobs/batch {}
@@ -82,13 +93,27 @@ POST /v1/extend {"leases":[]}
 POST /v1/extend {"leases":[],"lease":"1ms"}
 POST /v1/finish {"outcomes":[{"id":1,"token":"00000000000000000000000000000001","ending":"done"}]}
 POST /v1/finish {"outcomes":[{"id":"one","token":"00000000000000000000000000000001","ending":"completed"}]}
+POST /v1/extend {"leases":[{"id":1,"token":"00000000000000000000000000000001","progress":{"done":"half"}}],"lease":60}
+POST /v1/jobs/cancel {"ids":[1,"two"]}
 POST /v1/jobs/edit {"ids":[1]}
 POST /v1/jobs/prune {"queue":"emails"}
 POST /v1/jobs/prune {"state":"waiting","older_than":1}
 GET /v1/queues/nowhere
-PATCH /v1/queues/emails {"concurrency":-1}
-PATCH /v1/queues/emails {"rate":{"number":1}}
-PATCH /v1/queues/emails {"backoff":7}
+PATCH /v1/queues/nowhere {"paused":true}
+PATCH /v1/queues/nowhere?create=perhaps {"paused":true}
+PATCH /v1/queues/nowhere/groups/g {"limit":1}
+PATCH /v1/queues/emails {"paused":null}
+PATCH /v1/queues/emails {"rate":null}
+PATCH /v1/queues/emails {"backoff":{"max":null}}
+PATCH /v1/queues/emails/groups/g {"limit":null}
+PATCH /v1/queues/emails?create=true {"concurrency":-1}
+PATCH /v1/queues/emails?create=true {"concurrency":"two"}
+PATCH /v1/queues/emails?create=true {"rate":{"number":1}}
+PATCH /v1/queues/emails?create=true {"rate":{"n":1,"per":"often"}}
+PATCH /v1/queues/emails {"Concurrency":1}
+POST /v1/finish {"id":1,"token":"0b5e7c4f1d9a48e6a3c2f0b1d4e5a697","ending":"completed"}
+PUT /v1/schedules/report {"spec":"@daily","jitter":[]}
+PATCH /v1/queues/emails?create=true {"backoff":7}
 GET /v1/schedules/nowhere
 PATCH /v1/schedules/nowhere {"paused":true}
 PUT /v1/schedules/report {"name":"other","spec":"@daily"}
@@ -96,8 +121,8 @@ PUT /v1/schedules/report {"spec":"61 * * * *"}
 DELETE /v1/schedules/nowhere
 `,
 	"settings": `
-PATCH /v1/queues/a%2Fb {"concurrency":2,"backoff":{"base":"5s"},"rate":{"n":10,"per":"1m"}}
-PATCH /v1/queues/a%2Fb {"backoff":{"max":60},"rate":{"burst":5},"paused":null}
+PATCH /v1/queues/a%2Fb?create=true {"concurrency":2,"backoff":{"base":"5s"},"rate":{"n":10,"per":"1m"}}
+PATCH /v1/queues/a%2Fb {"backoff":{"max":60},"rate":{"burst":5}}
 GET /v1/queues/a%2Fb
 PATCH /v1/queues/a%2Fb {"rate":{"n":0}}
 PATCH /v1/queues/a%2Fb/groups/g {"limit":2,"rate":{"n":1,"per":1}}
@@ -107,6 +132,8 @@ GET /v1/queues
 GET /v1/workers
 PUT /v1/schedules/report {"spec":"@daily","payload":{"n":12345678901234567890},"jitter":"1m"}
 PATCH /v1/schedules/report {"paused":true}
+PATCH /v1/schedules/report {"paused":null}
+PATCH /v1/schedules/report {"payload":null}
 PATCH /v1/schedules/report {"paused":false,"queue":"reports","priority":3}
 POST /v1/schedules/report/run
 GET /v1/schedules/report/next?n=1

@@ -1,5 +1,13 @@
 package server
 
+import "time"
+
+// FewKinds and MaxSearch are fewKinds and maxSearch, for the tests.
+const (
+	FewKinds  = fewKinds
+	MaxSearch = maxSearch
+)
+
 // Waiting is how many clients wait for jobs, and Busy for how many of them claims are under way.
 func (s *Server) Waiting() int { return s.count(func(l *line) int { return len(l.waiting) }) }
 
@@ -12,4 +20,11 @@ func (s *Server) count(f func(*line) int) (n int) {
 		n += f(l)
 	}
 	return n
+}
+
+// HasNotSweptFor pretends that nothing due by the clock could be done for some time.
+func (s *Server) HasNotSweptFor(d time.Duration) {
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.hub.lookedAt = time.Now().Add(-d)
 }

@@ -18,6 +18,8 @@ const refusalTime = 2 * time.Second
 // come from pages of others, from too many clients, or from a proxy where it must not.
 func (s *Server) guard(w http.ResponseWriter, r *http.Request, next func(http.ResponseWriter, *http.Request)) {
 	a := newAnswer(w, r)
+	a.room = room{all: &s.answers, limit: s.Limits.Answers}
+	defer a.room.end()
 	e := &entry{id: requestID(r), start: time.Now(), answer: a}
 	r = r.WithContext(context.WithValue(r.Context(), entryKey{}, e))
 	a.Header().Set(requestHeader, e.id)
@@ -45,7 +47,7 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request, next func(http.Re
 		return
 	}
 	e.served = done
-	defer done()
+	defer func() { e.served() }()
 	next(a, r)
 }
 
@@ -55,14 +57,26 @@ func (s *Server) enter(rt route, w http.ResponseWriter, r *http.Request) (_ *htt
 	if r, err = s.authorize(rt, r); err != nil {
 		return r, nil, err
 	}
-	if rt.waits || rt.streamed {
-		if e := entryOf(r); e != nil {
-			e.long = true
-			e.answer.patient()
+	e := entryOf(r)
+	if rt.scope != "" {
+		if err = s.share(e); err != nil {
+			return r, nil, err
 		}
+	}
+	e.answer.reads = rt.method == http.MethodGet
+	if rt.waits || rt.streamed {
+		e.long = true
+		e.answer.patient()
 	}
 	leave, err = s.openBody(rt, w, r)
 	return r, leave, err
+}
+
+// proxyHeaders are what proxies add to requests. Some add none.
+var proxyHeaders = []string{
+	"Forwarded", "Via", "X-Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto", "X-Forwarded-Server",
+	"X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host", "X-Envoy-External-Address",
+	"Cf-Connecting-Ip", "Cf-Ray", "Fastly-Client-Ip", "Fly-Client-Ip", "True-Client-Ip", "X-Amzn-Trace-Id", "X-Azure-Clientip", "X-Cloud-Trace-Context",
 }
 
 // crossOrigin refuses what browsers send for the pages of other origins.
@@ -78,10 +92,13 @@ func (s *Server) checkSource(r *http.Request) error {
 		return err
 	}
 	// The protection lets GET pass. Here a page must not even read.
+	if isVisit(r) {
+		return nil
+	}
 	if err := crossOrigin.Check(&http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host, URL: r.URL}); err != nil {
 		return &problemError{kind: forbidden, detail: "the request comes from a web page of another origin"}
 	}
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+	for _, name := range proxyHeaders {
 		if s.NoProxy && len(r.Header.Values(name)) > 0 {
 			return &problemError{kind: forbidden, detail: "the request comes through a proxy, and this server takes requests without a token: start it with tokens"}
 		}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"sync"
@@ -32,13 +33,17 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) error {
 	return reply(w, http.StatusOK, healthAnswer{"ok"})
 }
 
-// readyz says that the database answers and that the server is not shutting down.
+// readyz says that the database answers, that what is due by the clock is done, and that the server is not
+// shutting down.
 func (s *Server) readyz(w http.ResponseWriter, r *http.Request) error {
 	if s.closing.Err() != nil {
 		return &problemError{kind: shuttingDown}
 	}
 	if err := s.ask(r.Context()); err != nil {
 		return err
+	}
+	if late := s.hub.late(); late > 0 {
+		return &problemError{kind: unavailable, detail: fmt.Sprintf("for %v the server could not do what is due by the clock, such as ending leases; its log tells why", late.Round(time.Second))}
 	}
 	return reply(w, http.StatusOK, healthAnswer{"ok"})
 }

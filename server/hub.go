@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -23,24 +22,34 @@ const (
 	sweepEvery = 2 * time.Second
 	// callTimeout is how long one call of the hub to the database may take.
 	callTimeout = 10 * time.Second
+	// lateAfter is how long no look and no sweep has succeeded when the server is not ready: one call that
+	// takes callTimeout, and one more.
+	lateAfter = callTimeout + 2*sweepEvery
 	// maxClaims is how many claims from one queue are under way at once.
 	maxClaims = 8
-	// maxDue is how many queues one call of Due can name.
+	// maxDue is how many queues, and how many kinds, one call of Due can name.
 	maxDue = 1000
+	// fewKinds is how many sets of kinds of one queue get a claim each when there may be jobs, without
+	// a look at what kinds the due jobs are of.
+	fewKinds = 8
+	// maxSearch is how many calls look for jobs of the sets of kinds for which there is none among the first
+	// jobs of a queue.
+	maxSearch = 64
 )
 
 // hub makes the claims of all clients. Those of one queue are served first come, first
 // served. A client costs the database nothing while it waits, nor when it comes to others that
 // wait already: the hub claims for it when there may be jobs.
 type hub struct {
-	db      dibs.Store
+	db      dibs.Database
 	log     *slog.Logger
 	closing context.Context
-	run     func(func()) // starts a goroutine that Close waits for
+	run     func(func())                                              // starts a goroutine that Close waits for
+	load    func(ctx context.Context, n int, call func() error) error // runs a call that loads up to n jobs
 
-	mu      sync.Mutex
-	lines   map[string]*line // by queue
-	looking bool             // the goroutine that looks for due jobs has started
+	mu       sync.Mutex
+	lines    map[string]*line // by queue
+	lookedAt time.Time        // when a look or a sweep last succeeded, or the looking began
 
 	failing bool // its last call failed, which has been logged
 }
@@ -53,20 +62,26 @@ type line struct {
 	claims  int       // claims under way
 	stop    func()    // ends the wakeups; nil: nobody has waited yet
 
-	// nothing has the kinds of which claims have found no more jobs since the last wakeup, which
-	// began the round; the key "" stands for all kinds. parallel is how many claims may be under
-	// way for clients that have waited: it doubles with each one that gets all that it asked for.
-	// failed is true when the last claim has failed, so that nothing is known.
-	nothing  map[string]bool
+	// nothing has the sets of kinds of which claims have found no more jobs since they were news last,
+	// with the round in which that was; the key "" stands for all kinds. Each wakeup begins a round.
+	// parallel is how many claims may be under way for clients that have waited: it doubles with each
+	// one that gets all that it asked for. failed is true when the last claim has failed, so that
+	// nothing is known.
+	nothing  map[string]int
 	round    int
 	parallel int
 	failed   bool
+
+	// asking is true while the kinds of the due jobs are asked for, and unheard when there was a
+	// wakeup since that call began.
+	asking, unheard bool
 }
 
 // waiter is one client that wants jobs.
 type waiter struct {
 	request dibs.ClaimRequest
 	kinds   string // the request's, as a key of line.nothing
+	room    *room  // of the answer
 	fresh   bool   // it has just come: it gets a claim whatever is known
 	patient bool   // it waits for so long that the hub looks for jobs meanwhile
 	busy    bool   // a claim is under way for it
@@ -84,8 +99,8 @@ type claimed struct {
 
 // claim waits for jobs: until there are some, the wait is over, the client is gone or the server
 // closes. If the client is gone it gives back what it has claimed.
-func (h *hub) claim(ctx context.Context, r dibs.ClaimRequest, wait time.Duration) ([]*dibs.RawJob, error) {
-	w := &waiter{request: r, kinds: kindsKey(r.Kinds), fresh: true, patient: wait >= 2*lookEvery, answer: make(chan claimed, 1)}
+func (h *hub) claim(ctx context.Context, r dibs.ClaimRequest, wait time.Duration, to *room) ([]*dibs.RawJob, error) {
+	w := &waiter{request: r, kinds: kindsKey(r.Kinds), room: to, fresh: true, patient: wait >= 2*lookEvery, answer: make(chan claimed, 1)}
 	l := h.join(w, wait > 0)
 	over := time.NewTimer(wait)
 	defer over.Stop()
@@ -120,7 +135,7 @@ func (h *hub) join(w *waiter, waits bool) *line {
 	queue := cmp.Or(w.request.Queue, dibs.DefaultQueue)
 	l := h.lines[queue]
 	if l == nil {
-		l = &line{hub: h, queue: queue, nothing: map[string]bool{}, parallel: 1}
+		l = &line{hub: h, queue: queue, nothing: map[string]int{}, parallel: 1, round: 1}
 		h.lines[queue] = l
 	}
 	l.waiting = append(l.waiting, w)
@@ -129,10 +144,6 @@ func (h *hub) join(w *waiter, waits bool) *line {
 		l.news()
 	}
 	l.calm(w)
-	if !h.looking {
-		h.looking = true
-		h.run(h.look)
-	}
 	l.serve()
 	return l
 }
@@ -188,53 +199,6 @@ func (l *line) remove(w *waiter) {
 	}
 }
 
-// listen has the queue's wakeups serve the line.
-func (l *line) listen() {
-	wake, stop := l.hub.db.Wakeups(l.queue)
-	over := make(chan struct{})
-	l.stop = sync.OnceFunc(func() {
-		stop()
-		close(over)
-	})
-	l.hub.run(func() {
-		for {
-			select {
-			case <-wake:
-				l.wake()
-			case <-over:
-				return
-			}
-		}
-	})
-}
-
-// wake serves the line, as there may be jobs.
-func (l *line) wake() {
-	l.hub.mu.Lock()
-	defer l.hub.mu.Unlock()
-	l.news()
-	l.serve()
-}
-
-// news begins a round: there may be jobs of all kinds.
-func (l *line) news() {
-	l.round++
-	clear(l.nothing)
-}
-
-// calm spares clients their first claim that wait long enough, while it is known that there is
-// nothing for them.
-func (l *line) calm(clients ...*waiter) {
-	if l.failed || len(l.nothing) == 0 {
-		return
-	}
-	for _, w := range clients {
-		if w.fresh && w.patient && !w.busy && (l.nothing[""] || l.nothing[w.kinds]) {
-			w.fresh = false
-		}
-	}
-}
-
 // serve begins claims for the first clients for which there may be jobs.
 func (l *line) serve() {
 	for l.claims < maxClaims {
@@ -245,7 +209,7 @@ func (l *line) serve() {
 			case w.fresh:
 				return true
 			}
-			return !w.expired && !l.nothing[""] && !l.nothing[w.kinds] && l.claims < l.parallel
+			return !w.expired && !l.empty(w) && l.claims < l.parallel
 		})
 		if i < 0 {
 			return
@@ -253,27 +217,7 @@ func (l *line) serve() {
 		w, round := l.waiting[i], l.round
 		w.busy = true
 		l.claims++
-		l.hub.run(func() { l.claimed(w, round, l.hub.claimSome(w.request)) })
-	}
-}
-
-// claimSome claims up to as many jobs as are asked for, or so many that they make a large answer.
-// It does not end with the client: a claim that is broken off may have taken jobs.
-func (h *hub) claimSome(r dibs.ClaimRequest) (a claimed) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	most := r.N
-	for {
-		r.N = nextBatch(a.jobs, most)
-		jobs, err := h.db.Claim(ctx, r)
-		a.jobs, a.full = append(a.jobs, jobs...), err == nil && len(jobs) == r.N
-		switch {
-		case err != nil && len(a.jobs) == 0:
-			a.err = err
-			return a
-		case !a.full, nextBatch(a.jobs, most) == 0:
-			return a
-		}
+		l.hub.run(func() { l.claimed(w, round, l.hub.claimSome(w.request, w.room)) })
 	}
 }
 
@@ -281,9 +225,7 @@ func (h *hub) claimSome(r dibs.ClaimRequest) (a claimed) {
 // goes on with the next client.
 func (l *line) claimed(w *waiter, round int, a claimed) {
 	if l.note(w, round, a) {
-		if err := l.hub.giveBack(a.jobs); err != nil {
-			l.hub.log.Warn("call to the database failed", "call", "finish", "error", err.Error())
-		}
+		l.hub.putBack(a.jobs)
 	}
 }
 
@@ -298,11 +240,12 @@ func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
 	switch {
 	case a.full:
 		l.parallel = min(2*(l.claims+1), maxClaims)
-		clear(l.nothing)
+		delete(l.nothing, "")
+		delete(l.nothing, w.kinds)
 	case a.err != nil:
-		l.nothing[""] = true // once the database answers again, looking finds the jobs
+		l.nothing[""] = l.round // once the database answers again, looking finds the jobs
 	case round == l.round: // else jobs may have come since the claim
-		l.nothing[w.kinds] = true
+		l.nothing[w.kinds] = l.round
 	}
 	if !first && w.expired { // it has had an answer already: nothing
 		a.err = nil
@@ -318,25 +261,8 @@ func (l *line) note(w *waiter, round int, a claimed) (gone bool) {
 	return gone
 }
 
-// giveBack releases jobs that their client has not got: else nobody ran them before their leases end.
-func (h *hub) giveBack(jobs []*dibs.RawJob) error {
-	if len(jobs) == 0 {
-		return nil
-	}
-	outcomes := make([]dibs.Outcome, len(jobs))
-	for i, j := range jobs {
-		outcomes[i] = j.Lease().Release()
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-	defer cancel()
-	if err := h.db.Finish(ctx, outcomes); err != nil {
-		return fmt.Errorf("%d jobs claimed for a client that is gone keep their leases, as they could not be given back: %w", len(jobs), err)
-	}
-	return nil
-}
-
 // look asks about once a second which queues have due jobs, while clients wait. That call does what is due by
-// the clock too; while nobody waits, Sweep does it, since jobs that were claimed here may run.
+// the clock too; while nobody waits, Sweep does it: jobs that were claimed here may run, and schedules tick.
 func (h *hub) look() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -389,5 +315,19 @@ func (h *hub) call(name string, f func(context.Context) error) {
 	if err != nil && !h.failing && h.closing.Err() == nil {
 		h.log.Warn("call to the database failed; it is made again", "call", name, "error", err.Error())
 	}
-	h.failing = err != nil
+	if h.failing = err != nil; !h.failing {
+		h.mu.Lock()
+		h.lookedAt = time.Now()
+		h.mu.Unlock()
+	}
+}
+
+// late is how long the hub has tried in vain to do what is due by the clock; 0: it is on time.
+func (h *hub) late() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if since := time.Since(h.lookedAt); since > lateAfter {
+		return since
+	}
+	return 0
 }

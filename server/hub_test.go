@@ -20,8 +20,8 @@ import (
 // watched counts the calls to a database, and lets tests step between.
 type watched struct {
 	dibs.Database
-	claims, looks, sweeps atomic.Int64
-	claim                 func(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) // in place of the database's; nil: that
+	claims, looks, searches, sweeps atomic.Int64
+	claim                           func(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) // in place of the database's; nil: that
 }
 
 func (w *watched) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, error) {
@@ -33,7 +33,11 @@ func (w *watched) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJo
 }
 
 func (w *watched) Due(ctx context.Context, queues, kinds []string) ([]string, error) {
-	w.looks.Add(1)
+	if kinds == nil {
+		w.looks.Add(1)
+	} else {
+		w.searches.Add(1)
+	}
 	return w.Database.Due(ctx, queues, kinds)
 }
 
@@ -57,17 +61,26 @@ func claimAs(t *testing.T, s http.Handler, body string) <-chan *httptest.Respons
 	return claimIn(t.Context(), s, body)
 }
 
+// claimIn claims by a request, and by another as often as a minute's wait has ended without a job: on a slow machine the
+// other clients of a test may not all be there by then.
 func claimIn(ctx context.Context, s http.Handler, body string) <-chan *httptest.ResponseRecorder {
 	answer := make(chan *httptest.ResponseRecorder, 1)
-	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/claim", strings.NewReader(body))
-	r.Header.Set("Content-Type", "application/json")
 	go func() {
-		w := httptest.NewRecorder()
-		s.ServeHTTP(w, r)
-		answer <- w
+		for {
+			r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/claim", strings.NewReader(body))
+			r.Header.Set("Content-Type", "application/json")
+			w := httptest.NewRecorder()
+			began := time.Now()
+			if s.ServeHTTP(w, r); ctx.Err() != nil || time.Since(began) < time.Minute || w.Body.String() != noJobs {
+				answer <- w
+				return
+			}
+		}
 	}()
 	return answer
 }
+
+const noJobs = `{"jobs":[]}` + "\n" // the answer of a claim
 
 func await[T any](t testing.TB, c <-chan T, what string) T {
 	t.Helper()
@@ -119,7 +132,7 @@ func TestAThousandWaitingClientsCostNoStatementEach(t *testing.T) {
 		s := closing(t, server.New(w, server.Options{}))
 		var answers []<-chan *httptest.ResponseRecorder
 		for i := range clients {
-			answers = append(answers, claimAs(t, s, fmt.Sprintf(`{"worker":"w%d","wait":60}`, i)))
+			answers = append(answers, claimAs(t, s, fmt.Sprintf(`{"worker":"w%d","wait":60,"lease":3600}`, i)))
 		}
 		until(t, "all wait", func() bool { return s.Waiting() == clients && s.Busy() == 0 })
 		looks := w.looks.Load()
@@ -347,25 +360,41 @@ func TestTheServerSweepsWhileNobodyWaits(t *testing.T) {
 	})
 }
 
-// Large jobs make small answers.
+// A schedule that was made over HTTP ticks, though nobody has claimed yet.
+func TestTheServerTicksFromItsStart(t *testing.T) {
+	onDatabases(t, func(t *testing.T, db dibs.Database) {
+		if _, err := db.SetSchedule(t.Context(), dibs.Schedule{Name: "tidy", Spec: "every 1s", Queue: "chores", Kind: "tidy"}); err != nil {
+			t.Fatal(err)
+		}
+		closing(t, server.New(db, server.Options{}))
+		until(t, "the schedule has made a job", func() bool {
+			page, err := db.List(t.Context(), dibs.Filter{Queue: "chores"})
+			return err == nil && len(page.Jobs) > 0
+		})
+	})
+}
+
+// Large jobs make small answers: after the first load, of 32 jobs, an answer takes more up to 4 MiB.
 func TestAnAnswerHoldsFewLargeJobs(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s := closing(t, server.New(db, server.Options{}))
-		large := json.RawMessage(`"` + strings.Repeat("x", 1<<18) + `"`)
-		jobs := make([]dibs.NewJob, 100)
-		for i := range jobs {
-			jobs[i] = dibs.NewJob{Kind: "k", Payload: large}
-		}
-		enqueue(t, db, jobs...)
-		r := await(t, claimAs(t, s, `{"worker":"w","n":100}`), "jobs")
-		if got := jobsOf(t, r.Code, r.Body.Bytes()); len(got) != 32 {
-			t.Errorf("%d jobs of 256 KiB each", len(got))
-		}
-		list := httptest.NewRecorder()
-		s.ServeHTTP(list, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/jobs?limit=1000", nil))
-		var page dibs.Page
-		if err := json.Unmarshal(list.Body.Bytes(), &page); err != nil || len(page.Jobs) != 32 || page.Next == "" {
-			t.Errorf("a page of %d jobs of 256 KiB each, %q, %v", len(page.Jobs), page.Next, err)
+		for kib, want := range map[int]int{256: 32, 64: 64} {
+			queue := fmt.Sprint("of", kib)
+			jobs := make([]dibs.NewJob, 100)
+			for i := range jobs {
+				jobs[i] = dibs.NewJob{Queue: queue, Kind: "k", Payload: json.RawMessage(`"` + strings.Repeat("x", kib<<10) + `"`)}
+			}
+			enqueue(t, db, jobs...)
+			r := await(t, claimAs(t, s, `{"queue":"`+queue+`","worker":"w","n":100}`), "jobs")
+			if got := jobsOf(t, r.Code, r.Body.Bytes()); len(got) != want {
+				t.Errorf("%d jobs of %d KiB each, want %d", len(got), kib, want)
+			}
+			list := httptest.NewRecorder()
+			s.ServeHTTP(list, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/jobs?limit=1000&queue="+queue, nil))
+			var page dibs.Page
+			if err := json.Unmarshal(list.Body.Bytes(), &page); err != nil || len(page.Jobs) != want || page.Next == "" {
+				t.Errorf("a page of %d jobs of %d KiB each, want %d, %q, %v", len(page.Jobs), kib, want, page.Next, err)
+			}
 		}
 	})
 }

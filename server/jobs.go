@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -27,12 +28,22 @@ func (s *Server) jobOf(r *http.Request) (*dibs.RawJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	job, err := s.db.Get(r.Context(), id)
+	return s.job(r, id)
+}
+
+// job is a job that the caller may use.
+func (s *Server) job(r *http.Request, id int64) (job *dibs.RawJob, err error) {
+	err = s.loads.show(r.Context(), 1, func() error {
+		if job, err = s.db.Get(r.Context(), id); err != nil {
+			return err
+		}
+		if s.mayUse(r, job.Queue) != nil {
+			return fmt.Errorf("job %d: %w", id, dibs.ErrNotFound) // as the store says it: the caller does not learn that there is one
+		}
+		return roomOf(r).set(memory([]*dibs.RawJob{job}))
+	})
 	if err != nil {
 		return nil, err
-	}
-	if s.mayUse(r, job.Queue) != nil {
-		return nil, fmt.Errorf("job %d: %w", id, dibs.ErrNotFound) // as the store says it: the caller does not learn that there is one
 	}
 	shown(job)
 	return job, nil
@@ -79,25 +90,45 @@ func (s *Server) waitForJob(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !job.State.Final() && timeout > 0 {
-		done, err := s.wait(r)
-		if err != nil {
+		id, queue := job.ID, job.Queue
+		job = nil // its payload is not held while the call waits
+		if err := roomOf(r).set(0); err != nil {
 			return err
 		}
-		defer done()
-		ctx, cancel := context.WithTimeout(r.Context(), timeout)
-		defer cancel()
-		defer context.AfterFunc(s.closing, cancel)()
-		if job, err = s.db.Wait(ctx, job.ID); err != nil && ctx.Err() != nil && r.Context().Err() == nil {
-			if job, err = s.jobOf(r); errors.Is(err, dibs.ErrNotFound) { // it ended just now
-				err = fmt.Errorf("%w: it has ended, and its queue does not keep it", err)
-			}
-		}
-		if err != nil {
+		if job, err = s.waitFor(r, id, timeout); err != nil {
 			return err
 		}
-		shown(job)
+		if err := s.stillMay(r, queue); err != nil {
+			return err
+		}
 	}
 	return reply(w, http.StatusOK, job)
+}
+
+// waitFor waits for a job's end, and returns the job as it is then.
+func (s *Server) waitFor(r *http.Request, id int64, timeout time.Duration) (*dibs.RawJob, error) {
+	done, err := s.waitSeat(r)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	defer context.AfterFunc(s.closing, cancel)()
+	ended, err := s.db.Wait(ctx, id)
+	if err != nil && ctx.Err() != nil && r.Context().Err() == nil {
+		job, err := s.jobOf(r)
+		if errors.Is(err, dibs.ErrNotFound) { // it ended just now
+			err = fmt.Errorf("%w: it has ended, and its queue does not keep it", err)
+		}
+		return job, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	job := *ended // others that wait for it may have the same
+	shown(&job)
+	return &job, roomOf(r).set(memory([]*dibs.RawJob{&job}))
 }
 
 // seconds reads a duration of the query: a number of seconds, or a string such as 90s.
@@ -112,13 +143,34 @@ func seconds(field, text string) (time.Duration, error) {
 	return 0, &dibs.InvalidError{Field: field, Reason: fmt.Sprintf("must be a number of seconds, or such as 90s, got %.40q", text)}
 }
 
+// moment is a parameter that is a time, or zero if it is not given.
+func moment(q map[string]string, name string) (t time.Time, err error) {
+	text, given := q[name]
+	if !given {
+		return t, nil
+	}
+	if t, err = time.Parse(time.RFC3339Nano, text); err != nil {
+		return t, &dibs.InvalidError{Field: name, Reason: fmt.Sprintf("must be a time, such as 2026-12-31T23:59:00Z, got %.40q", text)}
+	}
+	return t, nil
+}
+
 // listJobs shows a page of jobs.
 func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	q, err := query(r, jobFilters...)
 	if err != nil {
 		return err
 	}
-	f := dibs.Filter{Queue: q["queue"], Kind: q["kind"], Group: q["group"], State: dibs.State(q["state"]), After: q["after"]}
+	f := dibs.Filter{
+		Queue: q["queue"], Kind: q["kind"], Group: q["group"], State: dibs.State(q["state"]), After: q["after"],
+		Worker: q["worker"], Error: q["error"], Payload: q["payload"], UniqueKey: q["unique_key"],
+	}
+	if f.FinishedSince, err = moment(q, "finished_since"); err != nil {
+		return err
+	}
+	if f.FinishedBefore, err = moment(q, "finished_before"); err != nil {
+		return err
+	}
 	if f.Limit, err = number(q, "limit"); err != nil {
 		return err
 	}
@@ -128,7 +180,7 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayUse(r, f.Queue); err != nil { // not filtered: Page.Next would name jobs of other queues
 		return err
 	}
-	page, err := s.page(r.Context(), f)
+	page, err := s.page(r, f)
 	if err != nil {
 		return err
 	}
@@ -138,44 +190,28 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 }
 
 // page is a page of jobs, of fewer if they are large.
-func (s *Server) page(ctx context.Context, f dibs.Filter) (all dibs.Page, err error) {
+func (s *Server) page(r *http.Request, f dibs.Filter) (all dibs.Page, err error) {
 	most := cmp.Or(f.Limit, 100)
 	if most < 0 || most > 1000 { // the store says so
-		return s.db.List(ctx, f)
+		return s.db.List(r.Context(), f)
 	}
 	for {
-		f.Limit = nextBatch(all.Jobs, most)
-		page, err := s.db.List(ctx, f)
+		f.Limit = nextLoad(all.Jobs, most)
+		var page dibs.Page
+		err := s.loads.show(r.Context(), f.Limit, func() error {
+			if page, err = s.db.List(r.Context(), f); err != nil {
+				return err
+			}
+			all.Jobs, all.Next = append(all.Jobs, page.Jobs...), page.Next
+			return roomOf(r).set(memory(all.Jobs))
+		})
 		if err != nil {
-			return all, err
+			return dibs.Page{}, err
 		}
-		all.Jobs, all.Next = append(all.Jobs, page.Jobs...), page.Next
-		if f.After = page.Next; f.After == "" || len(page.Jobs) < f.Limit || nextBatch(all.Jobs, most) == 0 {
+		if f.After = page.Next; f.After == "" || len(page.Jobs) < f.Limit || nextLoad(all.Jobs, most) == 0 {
 			return all, nil
 		}
 	}
-}
-
-const (
-	// firstBatch is how many jobs an answer takes from the database before it is known how large
-	// they are, and answerBytes after how many bytes it takes no more.
-	firstBatch  = 32
-	answerBytes = 4 << 20
-)
-
-// nextBatch is how many jobs more an answer takes that may have most, by the size of those it has.
-func nextBatch(have []*dibs.RawJob, most int) int {
-	if len(have) == 0 {
-		return min(most, firstBatch)
-	}
-	size := 1
-	for _, j := range have {
-		size += len(j.Payload) + len(j.Metadata) + len(j.Result)
-	}
-	if size >= answerBytes {
-		return 0
-	}
-	return min(most-len(have), max(1, (answerBytes-size)*len(have)/size))
 }
 
 // visible leaves out what belongs to queues that the caller may not use.
@@ -195,9 +231,18 @@ func (s *Server) own(r *http.Request, ids []int64) ([]int64, error) {
 	if !s.limited(r) {
 		return ids, nil
 	}
+	return s.known(r, ids)
+}
+
+// known is those of some ids that are jobs of queues that the caller may use.
+func (s *Server) known(r *http.Request, ids []int64) ([]int64, error) {
 	var own []int64
 	for _, id := range ids {
-		job, err := s.db.Get(r.Context(), id)
+		var job *dibs.RawJob
+		err := s.loads.show(r.Context(), 1, func() (err error) {
+			job, err = s.db.Get(r.Context(), id)
+			return err
+		})
 		switch {
 		case errors.Is(err, dibs.ErrNotFound):
 		case err != nil:
@@ -213,9 +258,28 @@ type idsRequest struct {
 	IDs []jobID `json:"ids"`
 }
 
-// idsAnswer lists the jobs that were changed.
+// idsAnswer lists the jobs that were changed, and the ids that are no jobs. The others could not be
+// changed as they are.
 type idsAnswer struct {
-	IDs []int64 `json:"ids"`
+	IDs     []int64 `json:"ids"`
+	Unknown []int64 `json:"unknown"`
+}
+
+// unknown is those of the ids of a request that are no jobs. Only what the call has not changed is
+// looked up.
+func (s *Server) unknown(r *http.Request, asked []jobID, changed []int64) ([]int64, error) {
+	rest := without(idsOf(asked), changed)
+	known, err := s.known(r, rest)
+	return without(rest, known), err
+}
+
+// without is the ids that are not among others.
+func without(ids, others []int64) []int64 {
+	in := make(map[int64]bool, len(others))
+	for _, id := range others {
+		in[id] = true
+	}
+	return slices.DeleteFunc(list(ids), func(id int64) bool { return in[id] })
 }
 
 // readIDs reads a request with ids of jobs, and returns those that the caller may change.
@@ -236,6 +300,8 @@ func (s *Server) readIDs(r *http.Request, body any, list *[]jobID) ([]int64, err
 type cancelAnswer struct {
 	Ended []int64 `json:"ended"` // jobs that waited: they are cancelled
 	Asked []int64 `json:"asked"` // running jobs: their workers learn of it when they extend
+
+	Unknown []int64 `json:"unknown"` // no jobs; the others had ended before
 }
 
 // cancel ends jobs that wait, and asks the workers of running ones to stop.
@@ -249,7 +315,12 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusOK, cancelAnswer{list(ended), list(asked)})
+	s.noted(r, "cancel", len(ended)+len(asked), jobsNoted(slices.Concat(ended, asked)))
+	unknown, err := s.unknown(r, body.IDs, append(list(ended), asked...))
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, cancelAnswer{list(ended), list(asked), unknown})
 }
 
 // list is never null in JSON.
@@ -266,7 +337,12 @@ func (s *Server) requeue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusOK, idsAnswer{list(changed)})
+	s.noted(r, "requeue", len(changed), jobsNoted(changed))
+	unknown, err := s.unknown(r, body.IDs, changed)
+	if err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, idsAnswer{list(changed), unknown})
 }
 
 type editRequest struct {
@@ -286,34 +362,10 @@ func (s *Server) edit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusOK, idsAnswer{list(changed)})
-}
-
-type pruneRequest struct {
-	Queue     string        `json:"queue"`
-	State     dibs.State    `json:"state"`
-	OlderThan *wire.Seconds `json:"older_than"`
-}
-
-type pruneAnswer struct {
-	Pruned int `json:"pruned"`
-}
-
-// prune deletes jobs that have ended.
-func (s *Server) prune(w http.ResponseWriter, r *http.Request) error {
-	var body pruneRequest
-	if err := readBody(r, &body); err != nil {
-		return err
-	}
-	if body.OlderThan == nil {
-		return missing("older_than")
-	}
-	if err := s.mayUse(r, body.Queue); err != nil {
-		return err
-	}
-	n, err := s.db.Prune(r.Context(), body.Queue, body.State, time.Duration(*body.OlderThan))
+	s.noted(r, "edit", len(changed), withFields(jobsNoted(changed), body))
+	unknown, err := s.unknown(r, body.IDs, changed)
 	if err != nil {
 		return err
 	}
-	return reply(w, http.StatusOK, pruneAnswer{n})
+	return reply(w, http.StatusOK, idsAnswer{list(changed), unknown})
 }

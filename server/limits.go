@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -20,15 +21,21 @@ type Limits struct {
 	// Bodies is the most bytes that the bodies of all requests take at one moment; default 128 MiB. The
 	// first 64 KiB of each are not counted, so that a few large ones hold up no small one.
 	Bodies int64
+	// Answers is the most bytes that answers with jobs, and lists, take at one moment; default 256 MiB. The first
+	// 64 KiB of each are not counted. One answer may exceed it while there is no other.
+	Answers int64
 	// BodyTime is how long the server waits for a client whose body does not come, or comes more slowly
 	// than 16 KiB a second; default 30 s.
 	BodyTime time.Duration
 	// StreamTime is how long the server waits for the next whole line of a stream; default 5 min.
 	StreamTime time.Duration
-	// Requests is how many requests are served at once, besides those that wait; default 1,000.
+	// Requests is how many requests are served at once, besides those that wait and streams; default 1,000. Where there
+	// are several tokens, the requests of one can take half of it at most; so it is with Waiting and Streams.
 	Requests int
 	// Waiting is how many requests wait at once, for jobs or for their end; default 10,000.
 	Waiting int
+	// Streams is how many streams of jobs are open at once; default 256.
+	Streams int
 
 	// The rest is for HTTPServer only.
 
@@ -45,7 +52,7 @@ type Limits struct {
 
 const (
 	slowest    = 16 << 10         // bytes a second at which the server's patience with a client stays the same
-	smallBody  = 64 << 10         // bytes of each body that Limits.Bodies does not count
+	uncounted  = 64 << 10         // bytes of each body that Limits.Bodies does not count, and of each answer that Limits.Answers does not
 	headerTime = 10 * time.Second // for a request's header, and for the handshake of TLS
 	h2Streams  = 250              // requests at once of one connection of HTTP/2
 )
@@ -54,10 +61,12 @@ func (l Limits) withDefaults() Limits {
 	return Limits{
 		Body:        orDefault(l.Body, 32<<20),
 		Bodies:      orDefault(l.Bodies, 128<<20),
+		Answers:     orDefault(l.Answers, 256<<20),
 		BodyTime:    orDefault(l.BodyTime, 30*time.Second),
 		StreamTime:  orDefault(l.StreamTime, 5*time.Minute),
 		Requests:    orDefault(l.Requests, 1000),
 		Waiting:     orDefault(l.Waiting, 10_000),
+		Streams:     orDefault(l.Streams, 256),
 		Connections: orDefault(l.Connections, 20_000),
 		Header:      orDefault(l.Header, 32<<10),
 		Idle:        orDefault(l.Idle, 2*time.Minute),
@@ -101,29 +110,75 @@ func busy(detail string) error {
 	return &problemError{kind: tooMany, detail: detail, header: http.Header{"Retry-After": {retryAfter}}}
 }
 
-// admit counts a request among those that are served at once. Its caller calls done, more than once perhaps.
-func (s *Server) admit() (done func(), err error) {
-	if !s.requests.take(1, int64(s.Limits.Requests)) {
-		return nil, busy("too many requests are being served")
+// seats count requests: all, or those of one token.
+type seats struct{ requests, waiting, streams gauge }
+
+// seat takes a seat among all, and one among those of the token, which may have half of them; own is nil if the
+// request has no share.
+func seat(all, own *gauge, limit int, what string) (leave func(), err error) {
+	if !all.take(1, int64(limit)) {
+		return nil, busy("too many " + what)
 	}
-	var once atomic.Bool
-	return func() {
-		if once.CompareAndSwap(false, true) {
-			s.requests.give(1)
+	if own != nil && !own.take(1, int64(limit+1)/2) {
+		all.give(1)
+		return nil, busy("too many " + what + " with this token")
+	}
+	return sync.OnceFunc(func() {
+		all.give(1)
+		if own != nil {
+			own.give(1)
 		}
-	}, nil
+	}), nil
 }
 
-// wait counts a request among those that wait, in place of those that are served. Handlers call it
-// before they wait, and done after it.
-func (s *Server) wait(r *http.Request) (done func(), err error) {
-	if !s.waiting.take(1, int64(s.Limits.Waiting)) {
-		return nil, busy("too many requests are waiting")
+// admit counts a request among those that are served at once. Its caller calls done, more than once perhaps.
+func (s *Server) admit() (done func(), err error) {
+	return seat(&s.seats.requests, nil, s.Limits.Requests, "requests are being served")
+}
+
+// share counts a request among those of its token, unless there is only one token.
+func (s *Server) share(e *entry) error {
+	if s.Tokens == nil || e.token == "" || len(*s.Tokens.list.Load()) < 2 {
+		return nil
 	}
-	if e := entryOf(r); e != nil {
+	found, there := s.shares.Load(e.token)
+	if !there {
+		found, _ = s.shares.LoadOrStore(e.token, &seats{})
+	}
+	own := found.(*seats)
+	if !own.requests.take(1, int64(s.Limits.Requests+1)/2) {
+		return busy("too many requests are being served with this token")
+	}
+	all := e.served
+	e.own, e.served = own, sync.OnceFunc(func() {
+		all()
+		own.requests.give(1)
+	})
+	return nil
+}
+
+// waitSeat counts a request among those that wait, in place of those that are served. Handlers call it
+// before they wait, and done after it.
+func (s *Server) waitSeat(r *http.Request) (done func(), err error) {
+	return s.move(r, func(of *seats) *gauge { return &of.waiting }, s.Limits.Waiting, "requests are waiting")
+}
+
+// streamSeat counts a request among the streams, in place of those that are served.
+func (s *Server) streamSeat(r *http.Request) (done func(), err error) {
+	return s.move(r, func(of *seats) *gauge { return &of.streams }, s.Limits.Streams, "streams are open")
+}
+
+// move takes a seat of another sort for a request that is being served.
+func (s *Server) move(r *http.Request, sort func(*seats) *gauge, limit int, what string) (done func(), err error) {
+	e := entryOf(r)
+	var own *gauge
+	if e.own != nil {
+		own = sort(e.own)
+	}
+	if done, err = seat(sort(&s.seats), own, limit, what); err == nil {
 		e.served()
 	}
-	return func() { s.waiting.give(1) }, nil
+	return done, err
 }
 
 // overKey is the key, among the values of a connection's context, of whether there are too many connections.

@@ -20,6 +20,7 @@ type entry struct {
 	token  string // the name of the caller's token
 	err    error  // why the server has failed
 	start  time.Time
+	own    *seats // the share of its token; nil: none
 	long   bool   // it may take as long as the client likes
 	served func() // takes it from those that are served at once
 	answer *answer

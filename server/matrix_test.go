@@ -23,6 +23,7 @@ const (
 	filters  = "filters"   // a call that lists everything: only what belongs to the token's queues
 	byLease  = "by lease"  // the token of a lease is what counts
 	everyone = "everybody" // a call without a scope
+	whole    = "whole"     // a call about all queues: 403 for a token of some
 )
 
 // sample is a request of a route. Words with $ are replaced: $QUEUE, $ID of a waiting job, $DONE of one that has
@@ -68,6 +69,7 @@ var samples = map[string]sample{
 
 	"GET /healthz":      {"/healthz", "", everyone},
 	"GET /readyz":       {"/readyz", "", everyone},
+	"GET /metrics":      {"/metrics", "", whole},
 	"GET /openapi.json": {"/openapi.json", "", everyone},
 }
 
@@ -86,7 +88,8 @@ type guarded struct {
 func startGuarded(t *testing.T, db dibs.Database) *guarded {
 	g := &guarded{t: t, db: db, list: &strings.Builder{}}
 	g.token("unused", "read:nothing")
-	g.server, g.url = start(t, db, server.Options{Tokens: g.tokens})
+	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "dibs_up 1\n") })
+	g.server, g.url = start(t, db, server.Options{Tokens: g.tokens, Metrics: page})
 	return g
 }
 
@@ -284,6 +287,12 @@ func (g *guarded) apart(rt server.Route, scope, mine, theirs string) {
 	own, other := g.furnish(mine), g.furnish(theirs)
 	token := "Bearer " + g.token(scope+"-"+mine, scope+":"+mine)
 	s := samples[rt.Method+" "+rt.Pattern]
+	if s.apart == whole {
+		if status, _, body := g.send(rt, own, token); status != http.StatusForbidden || strings.Contains(body, "dibs_up") {
+			g.t.Errorf("%s for one queue: %d %s", scope, status, body)
+		}
+		return
+	}
 	before := g.picture(theirs)
 	status, _, body := g.send(rt, other, token)
 	switch want := map[string]int{refuses: 403, hides: 404, skips: 200, filters: 200}[s.apart]; {
@@ -305,7 +314,7 @@ func (g *guarded) apart(rt server.Route, scope, mine, theirs string) {
 	}
 	if s.apart == refuses || s.apart == hides || s.apart == skips {
 		none, _, nothing := g.send(rt, nowhere, token)
-		if plain(body, theirs, other.Replace("$ID $DONE")) != plain(nothing, "nowhere", nowhere.Replace("$ID $DONE")) || status != none {
+		if plain(body, theirs, other.Replace("$ID $DONE $HELD")) != plain(nothing, "nowhere", nowhere.Replace("$ID $DONE $HELD")) || status != none {
 			g.t.Errorf("%s tells the other's queue from none: %d %s, and %d %s", scope, status, body, none, nothing)
 		}
 	}

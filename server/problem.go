@@ -50,6 +50,7 @@ var (
 	wrongMedia    = kind{"wrong-media-type", http.StatusUnsupportedMediaType, "The body is not of this media type"}
 	invalid       = kind{"invalid", http.StatusUnprocessableEntity, "Invalid input"}
 	tooMany       = kind{"too-many-clients", http.StatusServiceUnavailable, "Too many clients"}
+	unsupported   = kind{"unsupported", http.StatusNotImplemented, "Not possible here"}
 	internal      = kind{"internal", http.StatusInternalServerError, "The server has failed"}
 	denied        = kind{"denied", http.StatusInternalServerError, "The database denies the server a right"}
 	wrongSchema   = kind{"schema", http.StatusServiceUnavailable, "The database has no dibs schema of this version"}
@@ -96,6 +97,8 @@ func problemOf(err error) (Problem, http.Header) {
 		return unavailable.problem("it may pass: try again; it is not known whether this call took effect"), nil
 	case errors.Is(err, dibs.ErrLeaseLost):
 		return leaseLost.problem(strings.TrimPrefix(err.Error(), "dibs: ")), nil
+	case errors.Is(err, errors.ErrUnsupported):
+		return unsupported.problem(strings.TrimPrefix(strings.TrimSuffix(err.Error(), ": "+errors.ErrUnsupported.Error()), "dibs: ")), nil
 	case errors.Is(err, dibs.ErrDenied):
 		return denied.problem("the server's log tells which"), nil
 	case errors.Is(err, dibs.ErrSchema):
@@ -117,7 +120,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p, header := problemOf(err)
 	p.Instance = instanceOf(r)
 	if e := entryOf(r); e != nil {
-		if own := (*problemError)(nil); p.Status >= http.StatusInternalServerError && !errors.As(err, &own) {
+		if own := (*problemError)(nil); p.Status >= http.StatusInternalServerError && p.Status != unsupported.status && !errors.As(err, &own) {
 			e.err = err
 		}
 	}
@@ -145,9 +148,16 @@ func reply(w http.ResponseWriter, status int, body any) error {
 	return write(w, "application/json", status, body)
 }
 
-// write ignores that a client cannot be written to: it is gone.
+// write ignores that a client cannot be written to: it is gone. Only an answer that the client can ask for again
+// is refused where there is no memory for it.
 func write(w http.ResponseWriter, media string, status int, body any) error {
-	text := pack(w, encoded(body))
+	text := encoded(body)
+	if a, ours := w.(*answer); ours && a.reads && status < http.StatusBadRequest {
+		if err := a.room.set(len(text)); err != nil {
+			return err
+		}
+	}
+	text = pack(w, text)
 	w.Header().Set("Content-Type", media)
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -72,14 +74,23 @@ type queueChange struct {
 }
 
 // changeQueue changes the settings that the body names, and shows all. It makes a queue that
-// does not exist.
+// does not exist only if the request says so: a misspelt name would make one that nobody works.
 func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
-	var b queueChange
-	if err := readBody(r, &b); err != nil {
+	create, err := yesNo(r, "create")
+	if err != nil {
 		return err
 	}
-	name := r.PathValue("queue")
-	if err := s.mayUse(r, name); err != nil {
+	var b queueChange
+	if err := readChange(r, &b); err != nil {
+		return err
+	}
+	old, err := s.queueOf(r)
+	switch {
+	case create && errors.Is(err, dibs.ErrUnknownQueue):
+		old = dibs.DefaultSettings(r.PathValue("queue"))
+	case errors.Is(err, dibs.ErrUnknownQueue):
+		return fmt.Errorf("%w; with ?create=true this call makes it", err)
+	case err != nil:
 		return err
 	}
 	c := dibs.QueueChange{
@@ -87,46 +98,24 @@ func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 		Lease: (*time.Duration)(b.Lease), MaxAttempts: b.MaxAttempts, PayloadLimit: b.PayloadLimit,
 		KeepCompleted: (*time.Duration)(b.KeepCompleted), KeepDead: (*time.Duration)(b.KeepDead), KeepCancelled: (*time.Duration)(b.KeepCancelled),
 	}
-	if given(b.Rate) || given(b.Backoff) {
-		old, err := s.settings(r, name)
-		if err != nil {
-			return err
-		}
-		if c.Rate, err = newRate(b.Rate, old.Rate); err != nil {
-			return err
-		}
-		if c.Backoff, err = newBackoff(b.Backoff, old.Backoff); err != nil {
-			return err
-		}
+	if c.Rate, err = newRate(b.Rate, old.Rate); err != nil {
+		return err
 	}
-	q, err := s.db.SetQueue(r.Context(), name, c)
+	if c.Backoff, err = newBackoff(b.Backoff, old.Backoff); err != nil {
+		return err
+	}
+	q, err := s.db.SetQueue(r.Context(), old.Name, c)
 	if err != nil {
 		return err
 	}
+	s.noted(r, "change", 1, withFields(queueNoted(q.Name), b))
 	return reply(w, http.StatusOK, wire.QueueOf(q))
 }
-
-// settings are those of a queue that need not exist.
-func (s *Server) settings(r *http.Request, name string) (dibs.Queue, error) {
-	queues, err := s.db.Queues(r.Context())
-	if err != nil {
-		return dibs.Queue{}, err
-	}
-	for _, q := range queues {
-		if q.Name == name {
-			return q, nil
-		}
-	}
-	return dibs.DefaultSettings(name), nil
-}
-
-// given reports whether a request has a field, other than as null.
-func given(raw json.RawMessage) bool { return raw != nil && string(raw) != "null" }
 
 // newRate is a rate of which the request says a part; what it leaves out stays. A rate of none
 // has no burst.
 func newRate(raw json.RawMessage, old dibs.Rate) (*dibs.Rate, error) {
-	if !given(raw) {
+	if raw == nil {
 		return nil, nil
 	}
 	n := wire.RateOf(old)
@@ -141,7 +130,7 @@ func newRate(raw json.RawMessage, old dibs.Rate) (*dibs.Rate, error) {
 
 // newBackoff is a backoff of which the request says a part; what it leaves out stays.
 func newBackoff(raw json.RawMessage, old dibs.Backoff) (*dibs.Backoff, error) {
-	if !given(raw) {
+	if raw == nil {
 		return nil, nil
 	}
 	n := wire.QueueOf(dibs.Queue{Backoff: old}).Backoff
@@ -157,11 +146,15 @@ type groupsAnswer struct {
 
 // listGroups shows the groups of a queue that have settings of their own.
 func (s *Server) listGroups(w http.ResponseWriter, r *http.Request) error {
-	q, err := s.queueOf(r)
-	if err != nil {
+	var groups []dibs.Group
+	err := s.loads.show(r.Context(), 0, func() error {
+		q, err := s.queueOf(r)
+		if err != nil {
+			return err
+		}
+		groups, err = s.db.Groups(r.Context(), q.Name)
 		return err
-	}
-	groups, err := s.db.Groups(r.Context(), q.Name)
+	})
 	if err != nil {
 		return err
 	}
@@ -177,13 +170,14 @@ type groupChange struct {
 // changeGroup changes the settings of one group that the body names, and shows all.
 func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request) error {
 	var b groupChange
-	if err := readBody(r, &b); err != nil {
+	if err := readChange(r, &b); err != nil {
 		return err
 	}
-	queue, name := r.PathValue("queue"), r.PathValue("group")
-	if err := s.mayUse(r, queue); err != nil {
+	q, err := s.queueOf(r)
+	if err != nil {
 		return err
 	}
+	queue, name := q.Name, r.PathValue("group")
 	old, err := s.group(r, queue, name)
 	if err != nil {
 		return err
@@ -195,6 +189,7 @@ func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request) error {
 	if err := s.db.SetGroup(r.Context(), queue, name, dibs.GroupChange{Limit: b.Limit, Rate: rate}); err != nil {
 		return err
 	}
+	s.noted(r, "change", 1, withFields("group "+name+" of "+queueNoted(queue), b))
 	now, err := s.group(r, queue, name)
 	if err != nil {
 		return err
@@ -219,9 +214,13 @@ type statsAnswer struct {
 	Stats []wire.Stats `json:"stats"`
 }
 
-// stats counts every queue.
+// stats counts every queue, once for all who ask meanwhile.
 func (s *Server) stats(w http.ResponseWriter, r *http.Request) error {
-	all, err := s.db.Stats(r.Context())
+	all, err := s.counts.ask(func() ([]dibs.QueueStats, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), s.Limits.AnswerTime)
+		defer cancel()
+		return s.db.Stats(ctx)
+	})
 	if err != nil {
 		return err
 	}

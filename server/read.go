@@ -78,15 +78,22 @@ func (b *body) Read(p []byte) (n int, err error) {
 		b.patience = b.server.Limits.StreamTime
 	}
 	if b.read += int64(n); b.read > b.server.Limits.Body && !b.stream { // a stream's reader limits each line
-		return 0, &http.MaxBytesError{Limit: b.server.Limits.Body}
+		return 0, b.refused(&http.MaxBytesError{Limit: b.server.Limits.Body})
 	}
-	if more := b.read - smallBody - b.held; more > 0 {
+	if more := b.read - uncounted - b.held; more > 0 {
 		if !b.server.bodies.take(more, b.server.Limits.Bodies) {
-			return 0, busy("the bodies of other requests take up the memory for them")
+			return 0, b.refused(busy("the bodies of other requests take up the memory for them"))
 		}
 		b.held += more
 	}
 	return n, err
+}
+
+// refused has the http.Server wait only so long for the rest of a body that is refused: it reads on for a while
+// before it answers.
+func (b *body) refused(err error) error {
+	_ = b.control.SetReadDeadline(time.Now().Add(refusalTime))
+	return err
 }
 
 // receiver is what the client sends, as it comes.

@@ -15,7 +15,7 @@ type route struct {
 }
 
 // jobFilters are the parameters of a list of jobs.
-var jobFilters = []string{"queue", "kind", "group", "state", "limit", "after"}
+var jobFilters = []string{"queue", "kind", "group", "state", "worker", "error", "payload", "unique_key", "finished_since", "finished_before", "limit", "after"}
 
 // routes are all calls of the API.
 func (s *Server) routes() []route {
@@ -38,7 +38,7 @@ func (s *Server) routes() []route {
 
 		{method: "GET", pattern: "/v1/queues", scope: ScopeRead, handle: s.listQueues},
 		{method: "GET", pattern: "/v1/queues/{queue}", scope: ScopeRead, handle: s.getQueue},
-		{method: "PATCH", pattern: "/v1/queues/{queue}", scope: ScopeAdmin, handle: s.changeQueue},
+		{method: "PATCH", pattern: "/v1/queues/{queue}", scope: ScopeAdmin, query: []string{"create"}, handle: s.changeQueue},
 		{method: "GET", pattern: "/v1/queues/{queue}/groups", scope: ScopeRead, handle: s.listGroups},
 		{method: "PATCH", pattern: "/v1/queues/{queue}/groups/{group}", scope: ScopeAdmin, handle: s.changeGroup},
 		{method: "GET", pattern: "/v1/stats", scope: ScopeRead, handle: s.stats},
@@ -54,6 +54,7 @@ func (s *Server) routes() []route {
 
 		{method: "GET", pattern: "/healthz", handle: s.healthz},
 		{method: "GET", pattern: "/readyz", handle: s.readyz},
+		{method: "GET", pattern: "/metrics", scope: ScopeRead, handle: s.metrics},
 		{method: "GET", pattern: "/openapi.json", handle: s.openAPI},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -124,8 +125,9 @@ func (s *Server) setSchedule(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if one, err = s.db.SetSchedule(r.Context(), one); err != nil {
-		return err
+		return ofBody(err)
 	}
+	s.noted(r, "set", 1, withFields("schedule "+one.Name, json.RawMessage(body)))
 	return reply(w, http.StatusOK, wire.ScheduleOf(one))
 }
 
@@ -141,6 +143,9 @@ func (s *Server) changeSchedule(w http.ResponseWriter, r *http.Request) error {
 	if _, err := readSchedule(body, dibs.Schedule{Name: r.PathValue("schedule")}); err != nil {
 		return err
 	}
+	if err := noNulls("", body); err != nil {
+		return err
+	}
 	var refused error
 	one, err := s.db.ChangeSchedule(r.Context(), r.PathValue("schedule"), func(old *dibs.Schedule) {
 		changed, err := readSchedule(body, *old)
@@ -148,10 +153,20 @@ func (s *Server) changeSchedule(w http.ResponseWriter, r *http.Request) error {
 			*old = changed
 		}
 	})
-	if err = cmp.Or(refused, err); err != nil {
+	if err = cmp.Or(refused, ofBody(err)); err != nil {
 		return err
 	}
+	s.noted(r, "change", 1, withFields("schedule "+one.Name, json.RawMessage(body)))
 	return reply(w, http.StatusOK, wire.ScheduleOf(one))
+}
+
+// ofBody names a field of a schedule as the body does.
+func ofBody(err error) error {
+	var rule *dibs.InvalidError
+	if !errors.As(err, &rule) {
+		return err
+	}
+	return &dibs.InvalidError{Field: strings.TrimPrefix(rule.Field, "schedule."), Reason: rule.Reason}
 }
 
 // deleteSchedule deletes a schedule. Its jobs stay.
@@ -162,6 +177,7 @@ func (s *Server) deleteSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.db.DeleteSchedule(r.Context(), r.PathValue("schedule")); err != nil {
 		return err
 	}
+	s.noted(r, "delete", 1, "schedule "+r.PathValue("schedule"))
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -175,6 +191,7 @@ func (s *Server) runSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	s.noted(r, "run now", 1, "schedule "+r.PathValue("schedule"))
 	return reply(w, http.StatusCreated, e)
 }
 

@@ -7,8 +7,8 @@
 //
 // A server needs no register, file or table of its own: any number of them may serve one database,
 // beside workers of every sort. Claims that wait cost one call of the database a second, whatever
-// number of clients wait. Once a client has claimed, the server does what is due by the clock, as
-// workers do, until it is closed.
+// number of clients wait. The server does what is due by the clock, as workers do, until it is closed:
+// leases end and schedules tick, also while nobody calls it, for one call of the database in two seconds.
 package server
 
 import (
@@ -18,8 +18,10 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/page"
 )
 
 // Options are the settings of a server. The zero value is the default.
@@ -33,11 +35,15 @@ type Options struct {
 	// may have made it under a name of its own (DNS rebinding). Addresses in digits and localhost need
 	// not be listed. Empty: any host.
 	Hosts []string
-	// NoProxy refuses requests that a proxy has passed on: they come from elsewhere, and a server without Tokens
-	// that listens on the loopback address may count on their not doing so.
+	// NoProxy refuses requests with a header that only a proxy adds, such as X-Forwarded-For or Via. It finds a proxy
+	// on the same machine that opens a server without Tokens to others by mistake. A proxy that adds no such header,
+	// as nginx's proxy_pass without proxy_set_header, is not noticed: put no proxy before a server without Tokens.
 	NoProxy bool
 	// Limits bound what clients take of memory and time.
 	Limits Limits
+	// Metrics is what GET /metrics answers, such as promhttp.Handler with what package metrics has registered; nil:
+	// there is nothing at that path. Callers need the scope read for all queues.
+	Metrics http.Handler
 }
 
 // Server is an [http.Handler]. Make one with [New].
@@ -53,24 +59,34 @@ type Server struct {
 	work    sync.WaitGroup // the calls that wait, and goroutines: Close waits for them
 
 	hub   *hub
+	pages *page.Page
 	ready readiness
 
-	requests, waiting, bodies gauge // what is in use of Limits
+	seats           seats    // what requests hold of Limits.Requests, Waiting and Streams
+	shares          sync.Map // the seats of each token, by its name
+	bodies, answers gauge    // what is in use of Limits
+	loads           loads
+	counts          together[[]dibs.QueueStats] // for all who ask for the statistics
 }
 
 // New makes a server of a database, which must be open until the server is closed. It can be
-// mounted below a prefix with [http.StripPrefix].
+// mounted below a prefix with [http.StripPrefix]. db may be nil if nothing but its /metrics can be reached.
 func New(db dibs.Database, o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Limits = o.Limits.withDefaults()
-	s := &Server{Options: o, db: db, mux: http.NewServeMux()}
+	s := &Server{Options: o, db: db, mux: http.NewServeMux(), loads: newLoads()}
 	s.closing, s.close = context.WithCancel(context.Background())
-	s.hub = &hub{db: db, log: o.Log, closing: s.closing, run: s.work.Go, lines: map[string]*line{}}
+	s.hub = &hub{db: db, log: o.Log, closing: s.closing, run: s.work.Go, load: s.loads.claim, lines: map[string]*line{}}
+	s.hub.lookedAt = time.Now()
+	if db != nil {
+		s.work.Go(s.hub.look)
+	}
 	for _, rt := range s.routes() {
 		s.mux.Handle(rt.method+" "+rt.pattern, s.serve(rt))
 	}
+	s.showPages()
 	return s
 }
 
@@ -104,7 +120,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.guard(w, 
 // route finds the request's route.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	if _, pattern := s.mux.Handler(r); pattern == "" || !isClean(r) {
-		s.fail(w, r, s.unrouted(r))
+		err := s.unrouted(r)
+		if takesPages(r) {
+			text := "There is no page at this address."
+			if err.status == http.StatusMethodNotAllowed {
+				text = "There is only a form's target at this address, which cannot be opened."
+			}
+			s.pages.Refused(w, r, err.status, text)
+			return
+		}
+		s.fail(w, r, err)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
@@ -137,7 +162,7 @@ func isClean(r *http.Request) bool {
 }
 
 // unrouted is why no route takes the request: there is none of this path, or none of this method.
-func (s *Server) unrouted(r *http.Request) error {
+func (s *Server) unrouted(r *http.Request) *problemError {
 	var allow []string
 	if isClean(r) {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {

@@ -174,7 +174,9 @@ func problem(t testing.TB, r *http.Request) (int, server.Problem) {
 func TestWithoutTokensNoProxyIsServed(t *testing.T) {
 	t.Parallel()
 	_, url := start(t, onSQLite(t), server.Options{NoProxy: true})
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "x-forwarded-host", "X-Real-IP", "Via"} {
+	for _, name := range []string{
+		"Forwarded", "X-Forwarded-For", "x-forwarded-host", "X-Real-IP", "Via", "X-Forwarded", "X-Forwarded-Proto", "X-Forwarded-Port", "CF-Connecting-IP", "True-Client-IP", "X-Client-IP",
+	} {
 		request := "GET /v1/stats HTTP/1.1\r\nHost: localhost\r\n" + name + ": x\r\n\r\n"
 		if statuses, _ := raw(t, url, request, 1); len(statuses) != 1 || statuses[0] != http.StatusForbidden {
 			t.Errorf("%s: %v", name, statuses)

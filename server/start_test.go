@@ -56,6 +56,9 @@ func run(t testing.TB, s *server.Server, web *http.Server) string {
 		if requests, waiting, bodies := s.InUse(); requests != 0 || waiting != 0 || bodies != 0 {
 			t.Errorf("held after the last request: %d requests, %d that wait, %d bytes of bodies", requests, waiting, bodies)
 		}
+		if streams, answers := s.StreamsAndAnswers(); streams != 0 || answers != 0 || s.Shares() != 0 {
+			t.Errorf("held after the last request: %d streams, %d bytes of answers, %d seats of tokens", streams, answers, s.Shares())
+		}
 	})
 	return address
 }

@@ -39,6 +39,9 @@ type stream struct {
 	line  int             // number of the last line that was taken, from 1
 }
 
+// limitOf gives the limit of a queue's payloads, as checks.Jobs takes it.
+type limitOf func(queue string) (int, error)
+
 // inputLine is one line, or why it cannot be read: errLongLine is about this line alone.
 type inputLine struct {
 	text []byte
@@ -70,6 +73,11 @@ func (s *Server) enqueueStream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.work.Done()
+	done, err := s.streamSeat(r)
+	if err != nil {
+		return err
+	}
+	defer done()
 	control := http.NewResponseController(w)
 	// HTTP/2 needs none of this, and without it a client can still send all before it reads.
 	_ = control.EnableFullDuplex()
@@ -151,7 +159,9 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 func (st *stream) next() (answers []*streamed, more bool) {
 	batch, end := st.gather()
 	if err := st.enqueue(batch); err != nil {
-		st.log("enqueue", err)
+		if own := (*problemError)(nil); !errors.As(err, &own) {
+			st.log("enqueue", err)
+		}
 		last := &streamed{Line: batch[0].Line}
 		last.fail(err)
 		return []*streamed{last}, false
@@ -198,22 +208,12 @@ func (st *stream) gather() (batch []*streamed, end error) {
 	return batch, nil
 }
 
-// take reads the job of a line, and refuses it by itself if the store would refuse all for it.
+// take reads the job of a line.
 func (st *stream) take(line inputLine) *streamed {
 	a := &streamed{Line: st.line}
-	if line.err != nil {
-		a.fail(line.err)
-		return a
-	}
-	var err error
-	if a.job, err = readJob("job", line.text); err == nil {
-		err = st.mayUse(st.r, a.job.Queue)
-	}
-	if err == nil { // the store knows the queue's own limit of payloads
-		_, err = checks.Jobs([]dibs.NewJob{a.job}, func(string) (int, error) { return dibs.MaxPayloadLimit, nil })
-		if _, rule, ok := wire.InvalidJob(err); ok {
-			err = rule
-		}
+	err := line.err
+	if err == nil {
+		a.job, err = readJob("job", line.text)
 	}
 	if err != nil {
 		a.fail(err)
@@ -221,9 +221,25 @@ func (st *stream) take(line inputLine) *streamed {
 	return a
 }
 
-// enqueue adds the jobs of a batch that have no problem, in one call for all that the store
-// does not refuse.
+// enqueue adds the jobs of a batch that have no problem, in one call for all that the store does not refuse. An
+// error, such as that the caller's token has been taken away, is about all of them.
 func (st *stream) enqueue(batch []*streamed) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	now, err := st.again(st.r)
+	if err != nil {
+		return err
+	}
+	for _, a := range batch {
+		if a.Problem == nil {
+			if err := st.mayUse(now, a.job.Queue); err != nil {
+				a.fail(err)
+			}
+		}
+	}
+	check(batch, func(string) (int, error) { return dibs.MaxPayloadLimit, nil }) // the store knows the queue's own limit
+	limitsRead := false
 	for {
 		var open []*streamed
 		var jobs []dibs.NewJob
@@ -238,6 +254,17 @@ func (st *stream) enqueue(batch []*streamed) error {
 		got, err := st.db.Enqueue(st.r.Context(), jobs)
 		if i, rule, ok := wire.InvalidJob(err); ok && i < len(open) {
 			open[i].fail(rule)
+			if limitsRead {
+				continue
+			}
+			// Most likely a payload is too long for its queue. All others that are will be refused by one look at the
+			// queues, not by a call for each.
+			limit, err := st.payloadLimits()
+			if err != nil {
+				return err
+			}
+			limitsRead = true
+			check(batch, limit)
 			continue
 		}
 		if err != nil {
@@ -248,4 +275,37 @@ func (st *stream) enqueue(batch []*streamed) error {
 		}
 		return nil
 	}
+}
+
+// check refuses each job by itself for which the store would refuse all.
+func check(batch []*streamed, limit limitOf) {
+	for _, a := range batch {
+		if a.Problem != nil {
+			continue
+		}
+		_, err := checks.Jobs([]dibs.NewJob{a.job}, limit)
+		if _, rule, ok := wire.InvalidJob(err); ok {
+			a.fail(rule)
+		} else if err != nil {
+			a.fail(err)
+		}
+	}
+}
+
+// payloadLimits reads the limits of all queues. One that does not exist yet will have the default.
+func (st *stream) payloadLimits() (limitOf, error) {
+	queues, err := st.db.Queues(st.r.Context())
+	if err != nil {
+		return nil, err
+	}
+	limits := make(map[string]int, len(queues))
+	for _, q := range queues {
+		limits[q.Name] = q.PayloadLimit
+	}
+	return func(queue string) (int, error) {
+		if limit, known := limits[queue]; known {
+			return limit, nil
+		}
+		return dibs.MaxPayload, nil
+	}, nil
 }

@@ -27,10 +27,10 @@ type stream struct {
 
 func openStream(t *testing.T, url string) *stream {
 	t.Helper()
-	return openStreamAs(t, http.DefaultClient, url)
+	return openStreamAs(t, http.DefaultClient, url, "")
 }
 
-func openStreamAs(t *testing.T, client *http.Client, url string) *stream {
+func openStreamAs(t *testing.T, client *http.Client, url, token string) *stream {
 	t.Helper()
 	r, in := io.Pipe()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/jobs/stream", r)
@@ -38,6 +38,9 @@ func openStreamAs(t *testing.T, client *http.Client, url string) *stream {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/x-ndjson")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
@@ -159,15 +162,17 @@ func TestAStreamPassesOverWrongLines(t *testing.T) {
 // slow is a database that counts the jobs that were enqueued, and may be away.
 type slow struct {
 	dibs.Database
-	jobs atomic.Int64
-	most atomic.Int64
-	away atomic.Bool
+	calls atomic.Int64
+	jobs  atomic.Int64
+	most  atomic.Int64
+	away  atomic.Bool
 }
 
 func (d *slow) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued, error) {
 	if d.away.Load() {
 		return nil, dibs.ErrUnavailable
 	}
+	d.calls.Add(1)
 	got, err := d.Database.Enqueue(ctx, jobs)
 	d.jobs.Add(int64(len(got)))
 	d.most.Store(max(d.most.Load(), int64(len(got))))
@@ -257,7 +262,7 @@ func TestAStreamOverHTTP2(t *testing.T) {
 		h.EnableHTTP2 = true
 		h.StartTLS()
 		t.Cleanup(h.Close)
-		s := openStreamAs(t, h.Client(), h.URL)
+		s := openStreamAs(t, h.Client(), h.URL, "")
 		for line := 1; line <= 3; line++ {
 			s.send("{}\n")
 			if a := s.next(); a.Line != line || a.ID == 0 {

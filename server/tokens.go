@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"unicode"
 
 	"github.com/dibs-queue/dibs/internal/checks"
 )
@@ -127,7 +128,7 @@ func (g *grant) add(text string) error {
 	word, list, some := strings.Cut(text, ":")
 	scope := Scope(word)
 	if !slices.Contains([]Scope{ScopeEnqueue, ScopeWork, ScopeRead, ScopeAdmin}, scope) {
-		return fmt.Errorf("a scope is enqueue, work, read or admin, or one of these with queues, such as enqueue:mail,news")
+		return fmt.Errorf("the scopes are enqueue, work, read and admin, each alone or with queues, such as enqueue:mail,news")
 	}
 	if _, twice := g.scopes[scope]; twice {
 		return fmt.Errorf("the scope %s is there already: write all its queues after one colon", scope)
@@ -179,12 +180,21 @@ func (g *grant) queuesOf(scope Scope) (names queues, has bool) {
 // NewToken draws a token of a name and scopes, such as "enqueue:mail,news", and returns it with the line for a
 // list of tokens (see [ParseTokens]), which holds only its hash.
 func NewToken(name string, scopes ...string) (token, line string, err error) {
+	if !tokenName.MatchString(name) {
+		return "", "", fmt.Errorf("the first word is no name: up to 64 letters, digits and characters of ._@-") // it may be a token
+	}
+	g := &grant{scopes: map[Scope]queues{}}
+	for _, scope := range scopes {
+		if strings.ContainsFunc(scope, unicode.IsSpace) {
+			return "", "", fmt.Errorf("scope %.60q: a blank in the name of a queue is written as %%20", scope)
+		}
+		if err := g.add(scope); err != nil { // unlike a line of a list, this may be shown
+			return "", "", fmt.Errorf("scope %.60q: %w", scope, err)
+		}
+	}
 	token = ownPrefix + rand.Text()
 	hash := sha256.Sum256([]byte(token))
 	line = strings.Join(append([]string{name, hashPrefix + hex.EncodeToString(hash[:])}, scopes...), " ")
-	if len(strings.Fields(line)) != 2+len(scopes) {
-		return "", "", fmt.Errorf("a blank in the name of a queue is written as %%20")
-	}
 	if _, err := parseGrant(line); err != nil {
 		return "", "", err
 	}

@@ -37,6 +37,9 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		if jobs, err = tx.claim(r); err != nil || len(jobs) == r.N {
 			return err
 		}
+		if len(jobs) == 0 {
+			tx.idle++
+		}
 		held, err = tx.heldFor(r.Queue)
 		return err
 	})
@@ -204,7 +207,7 @@ func (s *session) record(c *pendingClaim) error {
 	var waited int64
 	for _, j := range c.jobs {
 		ids = append(ids, j.ID)
-		waited += max(0, c.now-j.RunAt.UnixMicro())
+		waited = plus(waited, span(j.RunAt.UnixMicro(), c.now))
 		if j.UniqueUntil == dibs.UntilClaimed {
 			free = append(free, j.ID)
 		}
@@ -218,7 +221,7 @@ func (s *session) record(c *pendingClaim) error {
 		t.waiting -= n
 		t.running += n
 		t.claimed += n
-		t.wait += waited
+		t.wait = plus(t.wait, waited)
 	})
 	list := jsonIDs(ids)
 	if c.queue.Concurrency > 0 {

@@ -38,6 +38,7 @@ func (s *Store) Due(ctx context.Context, queues, kinds []string) (due []string, 
 				due = append(due, name)
 			}
 		}
+		tx.idle++
 		return nil
 	})
 	if err != nil {

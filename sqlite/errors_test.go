@@ -25,7 +25,7 @@ func TestErrorsOfAFileWithoutItsTablesAreOneSentence(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, table := range []string{"job", "finished", "queue", "claim", "tally", "clock", "group_limit", "schedule", "unique_window", "worker"} {
+	for _, table := range []string{"job", "finished", "queue", "claim", "tally", "clock", "group_limit", "schedule", "unique_window", "worker", "audit"} {
 		if _, err := db.ExecContext(t.Context(), "drop table dibs_"+table); err != nil {
 			t.Fatal(err)
 		}

@@ -130,11 +130,18 @@ func (j *heldJob) after(o dibs.Outcome) dibs.State {
 	return row.After(o)
 }
 
+// failure is the job's error history with the attempt that ends now.
+func (j *heldJob) failure(now int64, text string) []dibs.AttemptError {
+	return checks.History(j.errors, dibs.AttemptError{
+		Attempt: j.attempt, RunAt: fromMicro(j.runAt), ClaimedAt: fromMicro(j.claimedAt), At: fromMicro(now), Worker: j.worker, Error: text,
+	})
+}
+
 // decide turns an outcome into the job's fate.
 func decide(o *dibs.Outcome, j *heldJob, q *queue, now int64) fate {
 	f := fate{state: j.after(*o), decidedAt: now, excused: j.excused, runAt: j.runAt, errors: j.errors, result: o.Result}
 	if o.LeavesError() {
-		f.errors = checks.History(f.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: o.Error})
+		f.errors = j.failure(now, o.Error)
 	}
 	f.failed = f.state != dibs.Cancelled && (o.Ending == dibs.EndRetry || o.Ending == dibs.EndDead)
 	if f.state != dibs.Waiting {
@@ -161,11 +168,14 @@ func (s *session) apply(j *heldJob, f fate, q *queue, gone *endings) error {
 		if f.failed {
 			t.failed++
 		}
+		if f.state == dibs.Dead {
+			t.died++
+		}
 		if f.state == dibs.Completed {
 			t.succeeded++
 		}
 		if f.failed || f.state == dibs.Completed {
-			t.run += max(0, f.decidedAt-j.claimedAt)
+			t.run = plus(t.run, span(j.claimedAt, f.decidedAt))
 		}
 	})
 	if q.Concurrency > 0 {

@@ -302,11 +302,12 @@ func TestAMigrationThatFailsLeavesTheFileAlone(t *testing.T) {
 	})
 }
 
+// When the change to WAL mode did not wait, all but one failed in two of ten such rounds.
 func TestManyOpenANewFileAtOnce(t *testing.T) {
 	t.Parallel()
-	for range 5 {
+	for range 2 {
 		path := filepath.Join(t.TempDir(), "jobs.db")
-		stores, errs := make([]*sqlite.Store, 8), make([]error, 8)
+		stores, errs := make([]*sqlite.Store, 24), make([]error, 24)
 		var all sync.WaitGroup
 		for i := range stores {
 			all.Go(func() {

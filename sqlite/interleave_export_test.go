@@ -8,7 +8,7 @@ import (
 // SteadyClock makes the store's clock move by a millisecond with each transaction, and not
 // otherwise. The store must not have been used yet.
 func (s *Store) SteadyClock() {
-	s.sql.text["clock"] = s.sql.named("update dibs_clock set now = now + 1000 where one = 1 returning now")
+	s.sql.text["clock"] = s.sql.named("update dibs_clock set now = now + 1000 where one = 1 returning now, 3600000000")
 }
 
 // StopSweeping keeps claims from sweeping by themselves.

@@ -73,7 +73,7 @@ func newStage(tb testing.TB, damage func(name, text string) string) *stage {
 
 // Reset implements interleave.Bench.
 func (s *stage) Reset(ctx context.Context) error {
-	const all = "delete from dibs_job; delete from dibs_finished; delete from dibs_claim; delete from dibs_tally; delete from dibs_group_limit; delete from dibs_queue; "
+	const all = "delete from dibs_job; delete from dibs_finished; delete from dibs_claim; delete from dibs_tally; delete from dibs_history; delete from dibs_group_limit; delete from dibs_queue; "
 	if _, err := s.db.ExecContext(ctx, all+fmt.Sprintf("update dibs_clock set now = %d", epoch.UnixMicro())); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -110,12 +111,13 @@ type endedJob struct {
 	state                   dibs.State
 	uniqueUntil             dibs.UniqueUntil
 	attempt                 int
+	at                      time.Time // when it ended
 }
 
 func (s *session) readEnded(id int64) (*endedJob, error) {
 	j := &endedJob{}
 	found, err := s.one("ended", []any{id}, text[string]{&j.queue}, text[dibs.State]{&j.state}, &j.attempt,
-		text[string]{&j.group}, text[string]{&j.uniqueKey}, text[dibs.UniqueUntil]{&j.uniqueUntil})
+		text[string]{&j.group}, text[string]{&j.uniqueKey}, text[dibs.UniqueUntil]{&j.uniqueUntil}, clock{&j.at})
 	if !found {
 		return nil, err
 	}
@@ -124,12 +126,56 @@ func (s *session) readEnded(id int64) (*endedJob, error) {
 
 // Requeue puts final jobs back to waiting.
 func (s *Store) Requeue(ctx context.Context, ids []int64) ([]int64, error) {
+	return s.changeEnded(ctx, "requeue", ids, (*session).requeue)
+}
+
+// RequeueDead puts dead jobs back to waiting that died at until or before.
+func (s *Store) RequeueDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	return s.changeDead(ctx, "requeue", ids, until, (*session).requeue)
+}
+
+// DeleteDead deletes dead jobs that died at until or before.
+func (s *Store) DeleteDead(ctx context.Context, ids []int64, until time.Time) ([]int64, error) {
+	return s.changeDead(ctx, "delete", ids, until, func(tx *session, id int64, j *endedJob) error {
+		tx.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
+		_, err := tx.exec("remove_finished", id)
+		return err
+	})
+}
+
+func (s *Store) changeDead(ctx context.Context, name string, ids []int64, until time.Time, change func(*session, int64, *endedJob) error) ([]int64, error) {
+	if err := checks.Until(until); err != nil {
+		return nil, err
+	}
+	return s.changeEnded(ctx, name, ids, func(tx *session, id int64, j *endedJob) error {
+		if j.state != dibs.Dead || j.at.After(until) {
+			return errLeft
+		}
+		return change(tx, id, j)
+	})
+}
+
+// errLeft says that a job stays as it is.
+var errLeft = errors.New("the job is left alone")
+
+// changeEnded changes those of the jobs that have ended, and returns their ids.
+func (s *Store) changeEnded(ctx context.Context, name string, ids []int64, change func(*session, int64, *endedJob) error) (done []int64, err error) {
 	if err := checks.IDs(ids); err != nil {
 		return nil, err
 	}
-	var done []int64
-	err := s.write(ctx, "requeue", func(tx *session) (err error) {
-		done, err = tx.changeEach(ids, tx.requeue)
+	err = s.write(ctx, name, func(tx *session) (err error) {
+		done, err = tx.changeEach(ids, func(id int64) (bool, error) {
+			j, err := tx.readEnded(id)
+			if err != nil || j == nil {
+				return false, err
+			}
+			if err := change(tx, id, j); errors.Is(err, errLeft) {
+				return false, nil
+			} else if err != nil {
+				return false, err
+			}
+			return true, nil
+		})
 		return err
 	})
 	if err != nil {
@@ -152,29 +198,25 @@ func (s *session) changeEach(ids []int64, change func(id int64) (bool, error)) (
 	return changed, s.settle()
 }
 
-func (s *session) requeue(id int64) (bool, error) {
-	j, err := s.readEnded(id)
-	if err != nil || j == nil {
-		return false, err
-	}
+func (s *session) requeue(id int64, j *endedJob) error {
 	now, err := s.now()
 	if err != nil {
-		return false, err
+		return err
 	}
 	holds, err := s.canHold(j.queue, j.uniqueKey, j.uniqueUntil, j.attempt)
 	if err != nil {
-		return false, err
+		return err
 	}
 	gate := firstGate(j.group, now, now)
 	if _, err := s.exec("reopen", id, gate, now, j.attempt, holds); err != nil {
-		return false, err
+		return err
 	}
 	if _, err := s.exec("remove_finished", id); err != nil {
-		return false, err
+		return err
 	}
 	s.count(j.queue, func(t *tally) { t.ended(j.state, -1) })
 	s.countArrival(j.queue, j.group, gate)
-	return true, nil
+	return nil
 }
 
 // canHold reports whether a requeued job gets its unique key back: not if another job holds

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -146,10 +145,10 @@ func scanStats(rows *sql.Rows) (dibs.QueueStats, error) {
 	q.OldestAge, q.Window = fromMicroDuration(age), fromMicroDuration(window)
 	checks.Counts(&q)
 	if q.Claimed > 0 {
-		q.AvgWait = fromMicroDuration(wait) / time.Duration(q.Claimed)
+		q.AvgWait = fromMicroDuration(wait / q.Claimed)
 	}
 	if n := q.Succeeded + q.Failed; n > 0 {
-		q.AvgRun = fromMicroDuration(run) / time.Duration(n)
+		q.AvgRun = fromMicroDuration(run / n)
 	}
 	if q.Window > 0 {
 		q.Throughput = float64(q.Succeeded) / q.Window.Seconds()

@@ -243,6 +243,24 @@ func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) 
 	return all, wrap("groups", err)
 }
 
+// Backlogs counts the blocked jobs of the groups of a queue that have any.
+func (s *Store) Backlogs(ctx context.Context, queue, after string) ([]dibs.Backlog, error) {
+	if err := checks.Backlogs(queue, after); err != nil {
+		return nil, err
+	}
+	list := []dibs.Backlog{}
+	err := s.read(ctx, "backlog", func(rows *sql.Rows) error {
+		var b dibs.Backlog
+		err := rows.Scan(text[string]{&b.Group}, &b.Places, &b.Blocked)
+		list = append(list, b)
+		return err
+	}, queue, after, dibs.MaxBacklogs, checks.CountedBacklog)
+	if err != nil {
+		return nil, wrap("backlogs", err)
+	}
+	return list, nil
+}
+
 // readHeld notes in the statistics which queues are held up by their rates.
 func (s *Store) readHeld(ctx context.Context, all []dibs.QueueStats) error {
 	return s.read(ctx, "held_queues", func(rows *sql.Rows) error {

@@ -130,4 +130,17 @@ func scanQueue(rows *sql.Rows, groupRates *bool) (dibs.Queue, error) {
 	return q, err
 }
 
-func fromMicroDuration(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
+func fromMicroDuration(us int64) time.Duration { return checks.Micros(us) }
+
+// span is the time from one time to another in microseconds: 28 years at most, and 0 if they are in
+// the wrong order.
+func span(from, to int64) int64 {
+	if from >= to {
+		return 0
+	}
+	return int64(min(uint64(to)-uint64(from), 9e14)) // the difference of any two fits
+}
+
+// plus adds spans, or sums of them. Sums end at 28,000 years, here as in the statements, so that two
+// of them always fit into 64 bits.
+func plus(a, b int64) int64 { return min(a+b, 9e17) }

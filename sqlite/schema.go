@@ -142,10 +142,20 @@ func upgrade(ctx context.Context, db *sql.DB, s *statements, known []migration, 
 	return run, tx.Commit()
 }
 
-// setWAL puts the file into WAL mode, for good.
+// setWAL puts the file into WAL mode, for good. For that, nobody may read the file. Tried at
+// once or not at all, it would fail as long as others look at the file to open it; while it
+// waits, SQLite lets nobody else begin to read.
 func setWAL(ctx context.Context, db *sql.DB) error {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(ctx, "pragma busy_timeout = 1000"); err != nil {
+		return err
+	}
 	var mode string
-	err := db.QueryRowContext(ctx, "pragma journal_mode = wal").Scan(&mode)
+	err = conn.QueryRowContext(ctx, "pragma journal_mode = wal").Scan(&mode)
 	if err == nil && mode != "wal" {
 		err = fmt.Errorf("%w: the file stays in journal mode %s, dibs needs WAL mode; it must be on a local disk", dibs.ErrUnavailable, mode)
 	}

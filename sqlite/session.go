@@ -21,6 +21,10 @@ type session struct {
 
 	callTime    int64             // time of the call, set by now
 	clockReadAt time.Time         // when callTime was read, on the monotonic clock
+	clockAhead  int64             // by how much callTime was ahead of the system's clock
+	clockReads  int64             // how many times the clock was read, and so written
+	calls, idle int               // how many calls of the transaction have succeeded, and found nothing to do
+	changed     int64             // rows that the connection had changed before the transaction
 	queues      map[string]*queue // settings read so far; nil: there is no such queue
 	counts      map[string]tally
 	woken       map[string]bool // queues that may have new work
@@ -104,9 +108,9 @@ func (s *session) dataVersion() (version int64, err error) {
 	return version, err
 }
 
-// scan reads the single value that a statement outside of sql/ returns.
-func (s *session) scan(text string, to any) error {
-	return s.eachRow(text, func(rows *sql.Rows) error { return rows.Scan(to) })
+// scan reads the single row that a statement outside of sql/ returns.
+func (s *session) scan(text string, to ...any) error {
+	return s.eachRow(text, func(rows *sql.Rows) error { return rows.Scan(to...) })
 }
 
 // names reads a column of text.
@@ -129,8 +133,24 @@ func (s *session) now() (int64, error) {
 		return s.callTime, nil
 	}
 	s.clockReadAt = time.Now()
-	_, err := s.one("clock", nil, &s.callTime)
+	s.clockReads++
+	_, err := s.one("clock", nil, &s.callTime, &s.clockAhead)
 	return s.callTime, err
+}
+
+// idleClock is how far ahead of the system's clock the database's may be for a transaction to be
+// dropped that has changed nothing else. If the system's clock was put back by more than that, each
+// transaction moves the database's on.
+const idleClock = time.Second
+
+// onlyReadTime reports whether the transaction has changed nothing but the clock.
+func (s *session) onlyReadTime() (bool, error) {
+	if s.clockAhead > micro(idleClock) {
+		return false, nil
+	}
+	var changed int64
+	err := s.scan("select total_changes()", &changed)
+	return changed-s.changed == s.clockReads, err
 }
 
 // forgetOldTime has the next call read the clock, unless another has just read it: with an
@@ -207,7 +227,7 @@ type tally struct {
 	waiting, blocked, running  int64
 	completed, dead, cancelled int64
 	enqueued, claimed          int64
-	succeeded, failed          int64
+	succeeded, failed, died    int64
 	wait, run                  int64 // microseconds
 }
 
@@ -241,7 +261,7 @@ func (s *session) writeTally() error {
 			return err
 		}
 		if _, err := s.exec("tally", name, now/minute, t.waiting, t.blocked, t.running, t.completed, t.dead, t.cancelled,
-			t.enqueued, t.claimed, t.succeeded, t.failed, t.wait, t.run); err != nil {
+			t.enqueued, t.claimed, t.succeeded, t.failed, t.died, t.wait, t.run); err != nil {
 			return err
 		}
 	}

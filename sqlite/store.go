@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -66,6 +67,7 @@ type Store struct {
 	around     checks.Middleware
 	timer      *ticks.Timer // set to the next tick of a schedule, while somebody listens
 	waits      waits.Group
+	batches    atomic.Pointer[func(call string, calls int)] // of ObserveBatches; nil: nobody wants to know
 	closing    sync.Once
 }
 

@@ -90,13 +90,21 @@ func (s *session) sweep() (w dibs.Swept, err error) {
 	return w, cmp.Or(s.mergeTally(now), s.mendNext(now))
 }
 
-// mergeTally merges the counts of minutes that statistics no longer show.
+// mergeTally merges the counts of minutes that statistics no longer show, and moves what
+// happened in them to the history.
 func (s *session) mergeTally(now int64) error {
 	first := now/minute - windowMinutes
 	if n, err := s.exec("merge_tally", first); err != nil || n == 0 {
 		return err
 	}
-	_, err := s.exec("drop_tally", first)
+	kept := now/minute - int64(checks.HistoryMinutes)
+	_, err := s.exec("add_history", first, kept)
+	if err == nil {
+		_, err = s.exec("drop_tally", first)
+	}
+	if err == nil {
+		_, err = s.exec("drop_history", kept)
+	}
 	return err
 }
 
@@ -201,6 +209,6 @@ func (s *session) expireClaim(c claimRow, now int64) (int, error) {
 func expiry(j *heldJob, now int64) fate {
 	f := fate{state: j.after(dibs.Outcome{Ending: dibs.EndRetry}), decidedAt: now, excused: j.excused, runAt: j.runAt}
 	f.failed = f.state != dibs.Cancelled
-	f.errors = checks.History(j.errors, dibs.AttemptError{Attempt: j.attempt, At: fromMicro(now), Worker: j.worker, Error: "lease expired"})
+	f.errors = j.failure(now, "lease expired")
 	return f
 }

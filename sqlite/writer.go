@@ -114,6 +114,14 @@ func (w *writer) call(ctx context.Context, f func(*session) error) error {
 	return c.err
 }
 
+// ObserveBatches has f called for each transaction of the store, with "write" and the number of calls that
+// went into it. f must be quick: the store writes nothing meanwhile. nil ends it.
+func (s *Store) ObserveBatches(f func(call string, calls int)) {
+	if s != nil {
+		s.batches.Store(&f)
+	}
+}
+
 func (w *writer) closed() bool {
 	select {
 	case <-w.quit:
@@ -166,6 +174,9 @@ func (w *writer) transact(first *call) {
 	}
 	taken, wake, err := w.run(first)
 	w.store.turn.pass()
+	if f := w.store.batches.Load(); f != nil && *f != nil {
+		(*f)("write", len(taken))
+	}
 	for _, c := range taken {
 		if c.err == nil {
 			c.err = err
@@ -208,6 +219,7 @@ func (w *writer) run(first *call) (taken []*call, wake []string, err error) {
 				failed = true
 				return err
 			}
+			s.calls++
 		}
 		return nil
 	})
@@ -237,8 +249,15 @@ func (w *writer) transaction(f func(*session) error) (wake []string, err error) 
 	if err == nil {
 		err = s.writeTally()
 	}
+	end := "commit"
+	if err == nil && s.calls > 0 && s.idle == s.calls {
+		var idle bool
+		if idle, err = s.onlyReadTime(); idle { // a commit would wake other processes to look for jobs
+			end = "rollback"
+		}
+	}
 	if err == nil {
-		err = w.exec("commit")
+		err = w.exec(end)
 	}
 	if err != nil {
 		clear(w.queues)
@@ -297,8 +316,8 @@ func (w *writer) runAlone(s *session, c *call) error {
 func (w *writer) session() (*session, error) {
 	s := newSession(context.Background(), w.prepared, w.store.sql)
 	s.queues, s.lastSweep, s.mender = w.queues, &w.lastSweep, &w.mender
-	version, err := s.dataVersion()
-	if err != nil {
+	var version int64
+	if err := s.scan("select data_version, total_changes() from pragma_data_version", &version, &s.changed); err != nil {
 		return nil, err
 	}
 	commits := w.store.turn.otherCommits.Load()

@@ -16,7 +16,7 @@ import (
 // eventually waits until f is true.
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !f(); runtime.Gosched() {
+	for deadline := time.Now().Add(5 * time.Minute); !f(); runtime.Gosched() {
 		if time.Now().After(deadline) {
 			t.Fatalf("it did not happen that %s", what)
 		}

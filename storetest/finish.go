@@ -174,6 +174,8 @@ func resultLimit(t *test) {
 	t.expectUnchanged(j.ID, func() {
 		err := t.db.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(append(largest, ' '))})
 		invalid(t, err, "outcomes[0].result")
+		err = t.db.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nested(dibs.MaxDepth + 1))})
+		invalid(t, err, "outcomes[0].result")
 	})
 	t.finish(j.Lease().Complete(largest))
 	if got := t.get(j.ID).Result; string(got) != string(largest) {
@@ -185,8 +187,10 @@ func resultLimit(t *test) {
 func errorsKept(t *test) {
 	const attempts = 13
 	id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: attempts})[0]
+	var claimed []*dibs.RawJob
 	for i := 1; i <= attempts; i++ {
 		j := t.claimOne(dibs.ClaimRequest{Worker: fmt.Sprintf("w%d", i)})
+		claimed = append(claimed, j)
 		equal(t, "last attempt", j.LastAttempt(), i == attempts)
 		t.finish(j.Lease().RetryAfter(0, fmt.Sprintf("error %d", i)))
 	}
@@ -195,9 +199,19 @@ func errorsKept(t *test) {
 	for i, e := range got.Errors {
 		n := attempts - dibs.MaxErrors + 1 + i
 		equal(t, "entry", []any{e.Attempt, e.Worker, e.Error}, []any{n, fmt.Sprintf("w%d", n), fmt.Sprintf("error %d", n)})
-		if e.At.IsZero() || i > 0 && e.At.Before(got.Errors[i-1].At) {
+		t.attemptOf(e, claimed[n-1])
+		if i > 0 && e.At.Before(got.Errors[i-1].At) {
 			t.Fatalf("times of the errors do not grow: %v", got.Errors)
 		}
+	}
+}
+
+// attemptOf checks that an error tells when its attempt was planned, claimed and over.
+func (t *test) attemptOf(e dibs.AttemptError, claimed *dibs.RawJob) {
+	t.Helper()
+	equal(t, "attempt, run_at and claimed_at of an error", []any{e.Attempt, e.RunAt, e.ClaimedAt}, []any{claimed.Attempt, claimed.RunAt, claimed.ClaimedAt})
+	if e.At.Before(e.ClaimedAt) {
+		t.Fatalf("an attempt that was claimed at %v ended at %v", e.ClaimedAt, e.At)
 	}
 }
 

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -19,6 +20,7 @@ var groupLimitCases = []oneCase{
 	{"another store follows at once", limitElsewhere},
 	{"what failed within the limit lets as many pass", limitRetry},
 	{"crashes within the limit free as many places", limitCrash},
+	{"who looks sees how many jobs wait for each group", limitBacklogs},
 	{"the queue's concurrency limit holds as well", limitAndConcurrency},
 }
 
@@ -31,6 +33,41 @@ func limitOfQueue(t *test) {
 	second := t.claimExactly("one more of g", all[2])
 	t.complete(jobs[1], second[0], jobs[2])
 	t.claimExactly("the rest", all[3], all[4], all[7])
+}
+
+func limitBacklogs(t *test) {
+	const most = 1000 // jobs of a group are counted
+	t.setGroup(dibs.DefaultQueue, "b", 2)
+	t.enqueue(grouped("a"), grouped("a"), grouped("only-one"), dibs.NewJob{Kind: "k"}, dibs.NewJob{Kind: "k", Group: "later", Delay: time.Hour})
+	t.enqueue(copies(most+3, grouped("b"))...)
+	t.enqueue(copies(3, dibs.NewJob{Queue: "other", Kind: "k", Group: "x"})...)
+	t.claimSoon(dibs.ClaimRequest{}, 5)
+	want := []dibs.Backlog{{Group: "a", Places: 1, Blocked: 1}, {Group: "b", Places: 2, Blocked: most}}
+	read := func(queue, after string) []dibs.Backlog {
+		t.Helper()
+		got, err := t.db.Backlogs(t.ctx, queue, after)
+		t.must(err)
+		return got
+	}
+	equal(t, "backlogs", read(dibs.DefaultQueue, ""), want)
+	equal(t, "backlogs after a", read(dibs.DefaultQueue, "a"), want[1:])
+	equal(t, "backlogs after b", len(read(dibs.DefaultQueue, "b")), 0)
+	equal(t, "backlogs of an unknown queue", len(read("unknown", "")), 0)
+
+	var many []dibs.NewJob
+	for i := range dibs.MaxBacklogs + 2 {
+		many = append(many, copies(2, dibs.NewJob{Queue: "many", Kind: "k", Group: fmt.Sprintf("g%03d", i)})...)
+	}
+	t.enqueue(many...)
+	t.claimSoon(dibs.ClaimRequest{Queue: "many"}, dibs.MaxBacklogs+2)
+	first := read("many", "")
+	equal(t, "groups at once", len(first), dibs.MaxBacklogs)
+	rest := read("many", first[len(first)-1].Group)
+	equal(t, "groups after these", rest, []dibs.Backlog{{Group: "g500", Places: 1, Blocked: 1}, {Group: "g501", Places: 1, Blocked: 1}})
+	for field, of := range map[string][2]string{"queue": {"", "a"}, "after": {"q", "a\nb"}} {
+		_, err := t.db.Backlogs(t.ctx, of[0], of[1])
+		invalid(t, err, field)
+	}
 }
 
 func (t *test) setGroup(queue, group string, limit int) {

@@ -23,6 +23,9 @@ var jobsCases = []oneCase{
 	{"running and final jobs are not edited", editOnlyWaiting},
 	{"prune deletes by queue, state and age", pruneNarrowed},
 	{"prune leaves what is not final", pruneOnlyFinal},
+	{"dead jobs are deleted as they were listed, and counted no more", deleteDead},
+	{"dead jobs are put back as they were listed", requeueDead},
+	{"a job is deleted or put back, never both", deleteOrRequeue},
 }
 
 // Requirement 5: states.
@@ -230,4 +233,102 @@ func pruneOnlyFinal(t *test) {
 	for _, id := range all {
 		t.get(id)
 	}
+}
+
+func deleteDead(t *test) {
+	waiting := t.enqueue(grouped("g"), grouped("g"))
+	t.enqueue(wideJobs("q", 5, false)...)
+	jobs := t.claim(dibs.ClaimRequest{Queue: "q", N: 5})
+	t.finish(jobs[0].Lease().Complete([]byte("1")), jobs[1].Lease().Die("e"), jobs[2].Lease().Cancel("e"))
+	until := t.get(jobs[1].ID).FinishedAt
+	t.waitUntilTime(until)
+	t.finish(jobs[4].Lease().Die("later"))
+	all := append(ids(jobs), waiting...)
+	for _, x := range []struct {
+		until time.Time
+		gone  []int64
+	}{{until.Add(-time.Microsecond), nil}, {until, all[1:2]}, {until.Add(time.Hour), all[4:5]}} {
+		deleted, err := t.db.DeleteDead(t.ctx, append(all, all[0], 1<<50), x.until)
+		t.must(err)
+		sameIDs(t, "deleted", deleted, x.gone)
+		for _, id := range x.gone {
+			t.expectGone(id)
+		}
+	}
+	t.inState(dibs.Completed, all[0])
+	t.inState(dibs.Cancelled, all[2])
+	t.inState(dibs.Running, all[3])
+	t.inState(dibs.Waiting, waiting[0])
+	t.inState(dibs.Blocked, waiting[1])
+	t.expectCounts()
+	deleted, err := t.db.DeleteDead(t.ctx, nil, until)
+	t.must(err)
+	sameIDs(t, "deleted of none", deleted, nil)
+	_, err = t.db.DeleteDead(t.ctx, []int64{0}, until)
+	invalid(t, err, "ids[0]")
+	_, err = t.db.DeleteDead(t.ctx, all, time.Time{})
+	invalid(t, err, "until")
+}
+
+// A job that was listed as dead, put back by somebody else and done since, does not run again.
+func requeueDead(t *test) {
+	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
+	jobs := t.claim(dibs.ClaimRequest{N: 4})
+	t.finish(jobs[0].Lease().Die("e"), jobs[1].Lease().Die("e"), jobs[2].Lease().Die("e"), jobs[3].Lease().Complete(nil))
+	until := t.get(all[0]).FinishedAt
+	t.waitUntilTime(until)
+	_, err := t.db.Requeue(t.ctx, all[1:3])
+	t.must(err)
+	again := t.claim(dibs.ClaimRequest{N: 2})
+	t.finish(again[0].Lease().Complete(nil), again[1].Lease().Die("anew"))
+	back, err := t.db.RequeueDead(t.ctx, all, until)
+	t.must(err)
+	sameIDs(t, "put back", back, all[:1])
+	t.inState(dibs.Waiting, all[0])
+	t.inState(dibs.Completed, again[0].ID, all[3])
+	t.inState(dibs.Dead, again[1].ID)
+	t.expectCounts()
+	_, err = t.db.RequeueDead(t.ctx, all, time.Time{})
+	invalid(t, err, "until")
+}
+
+func deleteOrRequeue(t *test) {
+	const n = 200
+	another := t.Another(t)
+	all := t.enqueue(copies(n, dibs.NewJob{Kind: "k"})...)
+	for _, j := range t.claim(dibs.ClaimRequest{N: n}) {
+		t.finish(j.Lease().Die("e"))
+	}
+	var done [4][]int64
+	t.runAtOnce(len(done), func(i int) (err error) {
+		db := []dibs.Database{t.db, another}[i/2]
+		for part := range slices.Chunk(all, 20) {
+			change := db.DeleteDead
+			if i%2 == 0 {
+				change = db.RequeueDead
+			}
+			changed, err := change(t.ctx, part, time.Now().Add(time.Hour))
+			if err != nil {
+				return err
+			}
+			done[i] = append(done[i], changed...)
+		}
+		return nil
+	})
+	seen := map[int64]int{}
+	for i, changed := range done {
+		for _, id := range changed {
+			if seen[id]++; i%2 == 0 {
+				t.inState(dibs.Waiting, id)
+			} else {
+				t.expectGone(id)
+			}
+		}
+	}
+	for id, times := range seen {
+		if times != 1 {
+			t.Errorf("job %d was deleted or put back %d times", id, times)
+		}
+	}
+	t.expectCounts()
 }

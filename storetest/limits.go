@@ -15,6 +15,7 @@ import (
 // names the field.
 var limitCases = []oneCase{
 	{"a job that breaks a rule is refused", badJobs},
+	{"JSON that is nested too deep is refused", jobsTooDeep},
 	{"a name that breaks a rule is refused everywhere", badNames},
 	{"a claim or resume that breaks a rule is refused", badClaims},
 	{"an outcome that breaks a rule is refused, and its batch", badOutcomes},
@@ -108,6 +109,26 @@ func badJobs(t *test) {
 	_, err := t.db.Enqueue(t.ctx, copies(dibs.MaxBatch+1, good))
 	invalid(t, err, "jobs")
 	t.expectEmpty()
+}
+
+func jobsTooDeep(t *test) {
+	most, over := nested(dibs.MaxDepth), nested(dibs.MaxDepth+1)
+	inside := json.RawMessage(`{"a":` + string(most) + "}")
+	for _, job := range []dibs.NewJob{{Kind: "payload", Payload: over}, {Kind: "payload", Payload: map[string]any{"a": most}}, {Kind: "metadata", Metadata: inside}} {
+		_, err := t.db.Enqueue(t.ctx, []dibs.NewJob{job})
+		invalid(t, err, "jobs[0]."+job.Kind)
+	}
+	t.expectEmpty()
+	id := t.enqueue(dibs.NewJob{Kind: "k", Payload: most})[0]
+	equal(t, "payload", string(t.claimOne(dibs.ClaimRequest{}).Payload), string(most))
+	if j := t.get(id); j.Fault != "" || string(j.Payload) != string(most) {
+		t.Errorf("the job has the fault %q", j.Fault)
+	}
+}
+
+// nested is n arrays inside each other.
+func nested(n int) json.RawMessage {
+	return json.RawMessage(strings.Repeat("[", n) + strings.Repeat("]", n))
 }
 
 // expectEmpty expects that the database has no jobs.

@@ -3,6 +3,7 @@ package storetest
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -13,9 +14,13 @@ var listCases = []oneCase{
 	{"without a state it lists all that is not final, newest first", listNotFinal},
 	{"a final state is listed last finished first", listFinal},
 	{"queue, kind, group and state narrow it", listNarrowed},
+	{"worker, error and payload narrow it, and the time of the end", listTexts},
+	{"a unique key finds the job that holds it, of any state", listKey},
+	{"no text that is looked for breaks it", listAnyText},
 	{"pages cover each job once", listPages},
 	{"pages cover what stays while other jobs come and go", listPagesMoving},
 	{"a page that is not from here is bad input", listBadPage},
+	{"a filter that breaks a rule is bad input", listBadFilter},
 }
 
 func listNotFinal(t *test) {
@@ -78,7 +83,10 @@ var states = []dibs.State{dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Complet
 // matches reports whether a filter selects a job.
 func matches(f dibs.Filter, j *dibs.RawJob) bool {
 	return (f.Queue == "" || f.Queue == j.Queue) && (f.Kind == "" || f.Kind == j.Kind) && (f.Group == "" || f.Group == j.Group) &&
-		(f.State == j.State || f.State == "" && !j.State.Final())
+		(f.State == j.State || f.State == "" && !j.State.Final()) &&
+		(f.Worker == "" || f.Worker == j.Worker) && strings.Contains(string(j.Payload), f.Payload) &&
+		(f.Error == "" || len(j.Errors) > 0 && strings.Contains(j.Errors[len(j.Errors)-1].Error, f.Error)) &&
+		(f.FinishedSince.IsZero() || !j.FinishedAt.Before(f.FinishedSince)) && (f.FinishedBefore.IsZero() || j.FinishedAt.Before(f.FinishedBefore))
 }
 
 func listNarrowed(t *test) {
@@ -98,6 +106,97 @@ func listNarrowed(t *test) {
 			slices.Sort(got)
 			sameIDs(t, fmt.Sprintf("%+v", f), got, want)
 		}
+	}
+}
+
+// expectMatches expects each list to have those of the jobs that its filter selects.
+func (t *test) expectMatches(jobs []*dibs.RawJob, filters ...dibs.Filter) {
+	t.Helper()
+	for _, f := range filters {
+		var want []int64
+		for _, j := range jobs {
+			if matches(f, j) {
+				want = append(want, j.ID)
+			}
+		}
+		f.Limit = 7
+		got := t.listPaged(f, func() {})
+		slices.Sort(got)
+		sameIDs(t, fmt.Sprintf("%+v", f), got, want)
+	}
+}
+
+func listTexts(t *test) {
+	var batch []dibs.NewJob
+	for i := range 60 {
+		payload := fmt.Sprintf("ann-%d@example.com", i)
+		if i%4 == 0 {
+			payload += strings.Repeat("x", 10_000) + "end" // PostgreSQL keeps it apart
+		}
+		batch = append(batch, dibs.NewJob{Queue: fmt.Sprint("q", i%2), Kind: "k", Payload: payload, MaxAttempts: 2})
+	}
+	all := t.enqueue(batch...)
+	var times []time.Time
+	for round := range 2 { // each job that fails does so twice, with another error and another worker
+		for q := range 2 {
+			for i, j := range t.claim(dibs.ClaimRequest{Queue: fmt.Sprint("q", q), Worker: fmt.Sprintf("w%d-%d", round, q), N: 25}) {
+				switch l := j.Lease(); i % 5 {
+				case 0:
+					t.finish(l.Complete(nil))
+				case 1, 2:
+					t.finish(l.RetryAfter(0, fmt.Sprintf("round %d: dial 10.0.0.%d: refused\nat 'line' 100%% \\ %d", round, i, i)))
+				case 3:
+					t.finish(l.Cancel("not wanted"))
+				}
+				if now := t.get(j.ID); now.State.Final() {
+					times = append(times, now.FinishedAt)
+				}
+			}
+		}
+	}
+	jobs := make([]*dibs.RawJob, len(all))
+	for i, id := range all {
+		jobs[i] = t.get(id)
+	}
+	for _, state := range append(states, "") {
+		t.expectMatches(
+			jobs, dibs.Filter{State: state, Worker: "w1-0"}, dibs.Filter{State: state, Worker: "w1"}, dibs.Filter{State: state, Error: "refused"},
+			dibs.Filter{State: state, Error: "round 0"}, dibs.Filter{State: state, Error: "round 1", Worker: "w1-1", Queue: "q1"}, dibs.Filter{State: state, Error: "REFUSED"},
+			dibs.Filter{State: state, Error: "refused\nat 'line' 100% \\"}, dibs.Filter{State: state, Error: "100_"}, dibs.Filter{State: state, Payload: "1@"},
+			dibs.Filter{State: state, Payload: "xend"}, dibs.Filter{State: state, Payload: "%"}, dibs.Filter{State: state, Payload: `"ann-7`, Error: "dial", Kind: "k"},
+		)
+		if state.Final() {
+			for _, since := range []time.Time{{}, times[0], times[len(times)/2], times[len(times)-1].Add(time.Microsecond)} {
+				for _, before := range []time.Time{{}, times[1], times[len(times)/2], times[len(times)/2+1]} {
+					t.expectMatches(jobs, dibs.Filter{State: state, FinishedSince: since, FinishedBefore: before},
+						dibs.Filter{State: state, Queue: "q1", FinishedSince: since, FinishedBefore: before, Error: "refused"})
+				}
+			}
+		}
+	}
+}
+
+// What looks like a pattern, a quote or JSON is a text like any other, also where rows hold what
+// is no error history.
+func listAnyText(t *test) {
+	texts := []string{`%`, `_`, `\`, `\\`, `'`, `"`, `$1`, `?1`, `[0-9]`, `.*`, "\n", "\u202e", "\u2028", "é", "e\u0301", "\x01", "null", `{"a": 1}`, `]`}
+	var batch []dibs.NewJob
+	for range texts {
+		batch = append(batch, dibs.NewJob{Kind: "k", MaxAttempts: 1})
+	}
+	t.enqueue(batch...)
+	var jobs []*dibs.RawJob
+	for i, j := range t.claim(dibs.ClaimRequest{N: len(texts)}) {
+		t.finish(j.Lease().Die("error " + texts[i] + " error"))
+		jobs = append(jobs, t.get(j.ID))
+	}
+	for _, text := range texts {
+		t.expectMatches(jobs, dibs.Filter{State: dibs.Dead, Error: "error " + text}, dibs.Filter{State: dibs.Dead, Payload: text})
+	}
+	for _, errors := range []string{`'{"a":1}'`, `'["a", 7, null]'`, `'7'`, `'[{"error": 5}]'`, `'[{"error": {"error": 1}}]'`, t.one("'null'", "'nonsense'"), "null"} {
+		t.runSQL("update %sfinished set errors = " + strings.ReplaceAll(errors, "%", "%%"))
+		_, err := t.db.List(t.ctx, dibs.Filter{State: dibs.Dead, Error: "a"})
+		t.must(err)
 	}
 }
 
@@ -145,5 +244,58 @@ func listBadPage(t *test) {
 	for _, after := range []string{"x", "-", "1;drop", "\x00"} {
 		_, err := t.db.List(t.ctx, dibs.Filter{After: after})
 		invalid(t, err, "after")
+	}
+}
+
+func listKey(t *test) {
+	key := func(key string, until dibs.UniqueUntil) dibs.NewJob {
+		return dibs.NewJob{Kind: "k", UniqueKey: key, UniqueUntil: until}
+	}
+	holds := func(queue, key string, want ...int64) {
+		t.Helper()
+		sameIDs(t, "jobs that hold "+key+" of "+queue, ids(t.list(dibs.Filter{Queue: queue, UniqueKey: key})), want)
+	}
+	const q = dibs.DefaultQueue
+	all := t.enqueue(key("a", dibs.UntilFinished), key("b", dibs.UntilClaimed), dibs.NewJob{Kind: "k", UniqueKey: "c", UniqueFor: time.Hour})
+	other := t.enqueue(dibs.NewJob{Queue: "other", Kind: "k", UniqueKey: "a"})
+	holds(q, "a", all[0])
+	holds(q, "b", all[1])
+	holds(q, "c", all[2])
+	holds(q, "d")
+	holds(q, "A")
+	holds("other", "a", other[0])
+	holds("unknown", "a")
+	jobs := t.claim(dibs.ClaimRequest{N: 3})
+	holds(q, "a", all[0])
+	holds(q, "b")
+	t.complete(jobs...)
+	holds(q, "a")
+	holds(q, "c", all[2])
+	sameJob(t, t.list(dibs.Filter{Queue: q, UniqueKey: "c"})[0], t.get(all[2]))
+	t.prune(q, dibs.Completed, 0)
+	holds(q, "c")
+}
+
+func listBadFilter(t *test) {
+	now := time.Now()
+	for _, c := range []struct {
+		field string
+		f     dibs.Filter
+	}{
+		{"worker", dibs.Filter{Worker: "a\nb"}},
+		{"error", dibs.Filter{Error: "a\x00"}},
+		{"error", dibs.Filter{Error: strings.Repeat("e", 1025)}},
+		{"payload", dibs.Filter{Payload: "\xff"}},
+		{"payload", dibs.Filter{Payload: strings.Repeat("e", 1025)}},
+		{"unique_key", dibs.Filter{Queue: "q", UniqueKey: "a\x00"}},
+		{"unique_key", dibs.Filter{Queue: "q", UniqueKey: "a", Kind: "k"}},
+		{"unique_key", dibs.Filter{Queue: "q", UniqueKey: "a", State: dibs.Dead}},
+		{"queue", dibs.Filter{UniqueKey: "a"}},
+		{"state", dibs.Filter{FinishedSince: now}},
+		{"state", dibs.Filter{FinishedBefore: now, State: dibs.Running}},
+		{"finished_before", dibs.Filter{FinishedBefore: now.AddDate(9000, 0, 0), State: dibs.Dead}},
+	} {
+		_, err := t.db.List(t.ctx, c.f)
+		invalid(t, err, c.field)
 	}
 }

@@ -49,6 +49,9 @@ func outcomesTable(t *test) {
 			got := t.get(id)
 			equal(t, string(row.ending)+": state", got.State, want)
 			equal(t, string(row.ending)+": errors", len(got.Errors), map[bool]int{true: 1}[row.error])
+			if row.error {
+				t.attemptOf(got.Errors[0], j)
+			}
 			if want != dibs.Waiting {
 				continue
 			}

@@ -105,7 +105,12 @@ func backoffExcused(t *test) {
 
 func ownDelay(t *test) {
 	id := t.enqueue(dibs.NewJob{Kind: "k"})[0]
-	for _, want := range []time.Duration{0, time.Millisecond * 1500, time.Hour, dibs.MaxDelay} {
+	if d := t.fail(id, func(l dibs.Lease) dibs.Outcome { return l.RetryAfter(0, "e") }); d < 0 {
+		t.Fatalf("a retry without a delay: the job is due %v before its failure", -d)
+	}
+	equal(t, "the job that is due at once", t.claimOne(dibs.ClaimRequest{}).ID, id)
+	t.finish(t.get(id).Lease().Release())
+	for _, want := range []time.Duration{time.Millisecond * 1500, time.Hour, dibs.MaxDelay} {
 		near(t, "delay", t.fail(id, func(l dibs.Lease) dibs.Outcome { return l.RetryAfter(want, "e") }), want)
 	}
 }

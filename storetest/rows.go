@@ -33,6 +33,7 @@ var rowCases = []oneCase{
 	{"a queue whose settings were deleted by hand has the default ones", rowsOfQueues},
 	{"a job with the id of an ended one keeps no other from its end", rowsWithUsedID},
 	{"a schedule or worker that cannot be read hides no other", rowsBesides},
+	{"times and counts that cannot be right hide nothing of the others", rowsOfUpkeep},
 }
 
 // bareRow holds the columns of a job that waits, as somebody would insert it.
@@ -104,12 +105,15 @@ func rowsRefused(t *test) {
 		"schedule set payload = 'nonsense'":                                      t.one("type json", "schedule_payload_is_json"),
 		"schedule set metadata = '[]'":                                           "schedule_metadata_is_a_json_object",
 		"schedule set next_at = " + t.one("'-infinity'", "-9000000000000000000"): "schedule_times_are_in_years_1970_to_9999",
-		"job set run_at = " + t.one("'infinity'", "9000000000000000000"):         "job_run_at_is_in_years_1_to_9999",
+		"job set run_at = " + t.one("'infinity'", "9000000000000000000"):         t.one("job_id_from_1_on_run_at_in_years_1_to_9999_queue_1_to_255_bytes", "job_run_at_is_in_years_1_to_9999"),
+		"job set id = 0":                                                         t.one("job_id_from_1_on_run_at_in_years_1_to_9999_queue_1_to_255_bytes", "job_id_is_1_to_9007199254740991"),
+		"job set queue = ''":                                                     t.one("job_id_from_1_on_run_at_in_years_1_to_9999_queue_1_to_255_bytes", "job_names_are_1_to_255_long"),
 		"job set queue = null":                                                   t.one("null value", "NOT NULL"),
 	} {
 		t.refuse("update %s"+set, constraint)
 	}
 	if t.Database != SQLite.Database { // there, each check of a job costs every statement that writes jobs
+		t.refuseEnded()
 		return
 	}
 	for set, constraint := range map[string]string{
@@ -149,6 +153,14 @@ type borne struct {
 	fault   string     // what its last error says
 }
 
+// nested is an expression for a text of n arrays inside each other.
+func (t *test) nested(n int) string {
+	if t.Database == SQLite.Database {
+		return fmt.Sprintf("printf('%%.*c%%.*c', %d, '[', %d, ']')", n, n)
+	}
+	return fmt.Sprintf("repeat('[', %d) || repeat(']', %d)", n, n)
+}
+
 func (t *test) borneRows() []borne {
 	char, repeat := t.one("chr", "char"), t.one("repeat('k', 200)", "replace(hex(zeroblob(100)), '0', 'k')")
 	bad := func(column, value, fault string) borne {
@@ -163,6 +175,8 @@ func (t *test) borneRows() []borne {
 		bad("payload", `'"\x"'`, "is not valid JSON"),
 		bad("payload", `'{"a":1}{'`, "is not valid JSON"),
 		bad("payload", "'\"' || "+char+"(1) || '\"'", "is not valid JSON"),
+		bad("payload", t.nested(9999), "is nested more than 1000 deep"),
+		bad("metadata", `'{"a":' || `+t.nested(1000)+` || '}'`, "is nested more than 1000 deep"),
 		bad("metadata", "'hello'", "is not valid JSON"),
 		bad("metadata", "'[1]'", "must be a JSON object"),
 		bad("metadata", "''", "is not valid JSON"),
@@ -194,9 +208,7 @@ func (t *test) borneRows() []borne {
 	}
 	return append(rows,
 		bad("payload", "null", "is missing or empty"),
-		fine("priority", "-1"),
-		fine("priority", "-32768"),
-		fine("id", "-5"),
+		fine("priority", "-1"), fine("priority", "-32768"),
 		fine("gate", "7"),
 		fine("gate", "-1"),
 		fine("gate", "1"),
@@ -227,7 +239,7 @@ func (t *test) readAll() {
 		t.Helper()
 		t.must(err)
 		text, err := json.Marshal(v)
-		if err != nil || !utf8.Valid(text) {
+		if err != nil || !utf8.Valid(text) || !json.Valid(text) {
 			t.Errorf("%s cannot be encoded: %v", what, err)
 		}
 	}
@@ -256,6 +268,16 @@ func (t *test) readAll() {
 	encode("kinds", kinds, err)
 	_, err = t.db.Due(t.ctx, []string{"q"}, nil)
 	t.must(err)
+	for _, queues := range [][]string{nil, {"q"}} {
+		minutes, err := t.db.History(t.ctx, queues, 0)
+		encode("history", minutes, err)
+	}
+	failures, err := t.db.Failures(t.ctx, "", 0)
+	encode("failures", failures, err)
+	times, err := t.db.Times(t.ctx, "q")
+	encode("times", times, err)
+	changes, err := t.db.Changes(t.ctx, 10)
+	encode("changes", changes, err)
 }
 
 // work has a worker run all jobs until those have ended, and returns the payloads that handlers got.

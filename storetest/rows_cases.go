@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +23,7 @@ func rowsBorne(t *test) {
 	if found := len(t.check()); found < 8 { // one for each text that is no JSON, and the counts
 		t.Errorf("check finds only %d lines", found)
 	}
-	t.upkeep() // it gives ids to the jobs that have none
+	t.upkeep()
 	var ids []int64
 	for _, j := range t.list(dibs.Filter{Limit: 1000}) {
 		if j.RunAt.Year() < 9999 {
@@ -223,4 +224,71 @@ func rowsBesides(t *test) {
 		"insert into %sworker values (gen_random_uuid(), '', '', -1, '', '{a}', '{}', -5, 'sleeping', '0001-01-01', '290000-01-01')",
 		"insert into %sworker values (randomblob(16), '', '', -1, '', '[null, 5, {}]', '[7]', -5, 'sleeping', -9000000000000000000, 9000000000000000000)"))
 	t.readAll()
+}
+
+// endedRow is a row of an ended job on PostgreSQL, as somebody would insert it.
+func endedRow(state string, columns map[string]string) string {
+	values := map[string]string{"run_at": "now()", "created_at": "now()", "claimed_at": "now()", "finished_at": "now()"}
+	maps.Copy(values, columns)
+	return fmt.Sprintf(`insert into %%sfinished (id, state, finished_at, run_at, created_at, claimed_at, attempt, excused, max_attempts, priority, cancel_requested, queue, kind, payload)
+		values (nextval('job_id'), '%s', %s, %s, %s, %s, 1, 0, 1, 100, false, 'q', 'k', '1')`, state, values["finished_at"], values["run_at"], values["created_at"], values["claimed_at"])
+}
+
+// refuseEnded expects that PostgreSQL refuses times and sums that no reader could bear.
+func (t *test) refuseEnded() {
+	t.Helper()
+	for _, column := range []string{"finished_at", "run_at"} {
+		for _, time := range []string{"infinity", "-infinity", "200000-01-01"} {
+			t.refuse(endedRow("completed", map[string]string{column: "'" + time + "'"}), "finished_run_at_and_finished_at_are_in_years_1_to_9999")
+		}
+	}
+	for _, values := range []string{"'infinity', 'q', 1, 0, 0, 0, 0, 0, 0", "'-infinity', 'q', 1, 0, 0, 0, 0, 0, 0", "now(), 'q', 0, 0, 0, 0, 0, 0, 9000000000000000000", "now(), 'q', -9000000000000000000, 0, 0, 0, 0, 0, 0"} {
+		t.refuse("insert into %shistory values ("+values+")", "history_minute_is_in_years_1_to_9999_sums_are_below_1e18")
+	}
+	t.refuse("insert into %saudit (at, who, did, what, n) values ('infinity', 'a', 'b', 'c', 1)", "audit_at_is_in_years_1_to_9999")
+}
+
+// What no constraint refuses on PostgreSQL, since every finish, or every enqueue and claim, would pay for it.
+func rowsOfUpkeep(t *test) {
+	if t.Database == SQLite.Database {
+		return // there, no row holds an infinite time, and counts are checked
+	}
+	t.enqueue(copies(3, dibs.NewJob{Queue: "q", Kind: "k"})...)
+	t.finish(t.claimOne(dibs.ClaimRequest{Queue: "q"}).Lease().Complete(nil))
+	cancelled := t.claimOne(dibs.ClaimRequest{Queue: "q"}).ID
+	_, _, err := t.db.Cancel(t.ctx, []int64{cancelled})
+	t.must(err)
+	t.upkeep()
+	for _, time := range []string{"'infinity'", "'-infinity'", "'200000-01-01'", "'4000-01-01 BC'"} {
+		t.runSQL(
+			endedRow("completed", map[string]string{"claimed_at": time, "created_at": time}),
+			endedRow("dead", map[string]string{"claimed_at": time, "created_at": time}),
+			fmt.Sprintf("update %%sjob set claimed_at = %s where id = %d", time, cancelled),
+			"insert into %stally (queue, at, waiting, dead, enqueued, claimed, run_us) values ('q', "+time+", 0, 0, 1, 1, 1)")
+		t.readAll()
+		t.upkeep()
+		t.readAll()
+	}
+	const most = "9223372036854775807"
+	for _, n := range []string{most, "-" + most} {
+		t.runSQL(strings.ReplaceAll("insert into %stally (queue, waiting, blocked, running, completed, dead, cancelled, enqueued, claimed, succeeded, failed, died, wait_us, run_us) select 'q', n, n, n, n, n, n, n, n, n, n, n, n, n from (values (N), (N)) v (n)", "N", n))
+		t.readAll()
+		for range 2 {
+			t.upkeep()
+			t.readAll()
+		}
+	}
+	t.enqueue(copies(2, dibs.NewJob{Queue: "other", Kind: "k"})...)
+	t.finish(t.claimOne(dibs.ClaimRequest{Queue: "other"}).Lease().Complete(nil))
+	t.upkeep()
+	minutes, err := t.db.History(t.ctx, []string{"other"}, 0)
+	t.must(err)
+	var enqueued, succeeded int64
+	for _, m := range minutes {
+		enqueued, succeeded = enqueued+m.Enqueued, succeeded+m.Succeeded
+	}
+	equal(t, "enqueued to the other queue, and completed there", []int64{enqueued, succeeded}, []int64{2, 1})
+	times, err := t.db.Times(t.ctx, "q")
+	t.must(err)
+	equal(t, "completed jobs whose times are known", times.Jobs, 1)
 }

@@ -77,15 +77,18 @@ func sweepNewOwner(t *test) {
 // Requirement 5: a poison message must not loop; attempts are counted at the claim.
 func sweepPoison(t *test) {
 	id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 3})[0]
+	var claimed []*dibs.RawJob
 	for n := 1; n <= 3; n++ {
 		j := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})
+		claimed = append(claimed, j)
 		equal(t, "attempt and last attempt", []any{j.Attempt, j.LastAttempt()}, []any{n, n == 3})
 		t.waitForExpiry(j)
 		t.sweep()
 	}
 	got := t.get(id)
 	equal(t, "state, attempt, errors", []any{got.State, got.Attempt, len(got.Errors)}, []any{dibs.Dead, 3, 3})
-	for _, e := range got.Errors {
+	for i, e := range got.Errors {
+		t.attemptOf(e, claimed[i])
 		if !strings.Contains(e.Error, "lease expired") {
 			t.Fatalf("error: got %q", e.Error)
 		}

@@ -67,13 +67,19 @@ var adoptedAlternative = map[string]string{
 	"enqueue": "insert rows with SQL", "edit": "change rows with SQL", "cancel": "end rows with SQL",
 	"prune": "delete rows with SQL",
 	"pause": "stop its workers", "resume": "start its workers", "queue": "its settings are in the mapping",
-	"check": "'dibs adopt check' looks at the mapping", "serve": "it serves dibs' own jobs",
+	"check": "'dibs adopt check' looks at the mapping",
 }
 
 // flagError explains why a command does not have --table.
 func flagError(cmd *cobra.Command, err error) error {
 	var flag interface{ GetSpecifiedName() string }
-	if !errors.As(err, &flag) || flag.GetSpecifiedName() != "table" || cmd.Flags().Lookup("table") != nil {
+	if !errors.As(err, &flag) || cmd.Flags().Lookup(flag.GetSpecifiedName()) != nil {
+		return err
+	}
+	if flag.GetSpecifiedName() == "queue" && strings.Contains(cmd.Use, "QUEUE") {
+		return &hintError{err: err, next: "the queue is an argument: dibs " + cmd.Use}
+	}
+	if flag.GetSpecifiedName() != "table" {
 		return err
 	}
 	what := fmt.Errorf("there is no --table: 'dibs %s' does not work on an adopted table", cmd.Name())

@@ -104,7 +104,7 @@ func TestExitCodesOfErrors(t *testing.T) {
 
 func TestColoursOnlyWhereTheyAreWanted(t *testing.T) {
 	t.Parallel()
-	jobs := []*dibs.RawJob{{ID: 7, State: dibs.Running, Queue: "q\x1b[31m", Kind: strings.Repeat("kind", 30), Worker: "w\nx"}}
+	jobs := []*dibs.RawJob{{ID: 7, State: dibs.Running, Queue: "q\x1b[31m", Kind: strings.Repeat("kind", maxName/4), Worker: "w\nx"}}
 	write := func(color, tty bool) string {
 		var out bytes.Buffer
 		a := newApp(strings.NewReader(""), &out, io.Discard)
@@ -122,7 +122,7 @@ func TestColoursOnlyWhereTheyAreWanted(t *testing.T) {
 	if got := write(true, true); !strings.Contains(got, string(cyan)+"running") || strings.Contains(got, "q\x1b[31m") {
 		t.Errorf("with colours it writes %q", got)
 	}
-	if got := write(false, false); !strings.Contains(got, strings.Repeat("kind", 30)+" ") {
+	if got := write(false, false); !strings.Contains(got, strings.Repeat("kind", maxName/4)+" ") {
 		t.Errorf("names are cut where nobody needs it: %s", got)
 	}
 	for line := range strings.Lines(write(false, true)) {

@@ -215,6 +215,8 @@ func badJobs() []badJob {
 		{[]string{"work", "a", "--queue", "b", "--", "true"}, `queue "a" is named beside --queue`},
 		{[]string{"work", "a", "b", "--", "true"}, "give --queue for each"},
 		{[]string{"work", "q", "--listen", "no port", "--", "true"}, "--listen: "},
+		{[]string{"work", "q", "--insecure", "--", "true"}, "--tokens and --insecure go with --listen only"},
+		{[]string{"work", "q", "--listen", "127.0.0.1:0", "--tokens", "no-such-file", "--", "true"}, "--tokens: "},
 	}
 }
 

@@ -2,10 +2,12 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // Rows deleted with SQL leave wrong counts: check finds them, and with --repair mends them.
@@ -36,6 +38,25 @@ func TestCheckRepairsWhatSQLByHandHasLeft(t *testing.T) {
 		c.bySQL("update %sjob set payload = '1'")
 		c.fails(exitUsage, "", []string{"check", "--repair", "--table", "t.yaml"}, "'dibs check' does not work on an adopted table", "dibs adopt check")
 	})
+}
+
+// What check says to do about a job without a kind can be done. SQLite refuses such a row.
+func TestCheckSaysHowToEndAJobWithoutAName(t *testing.T) {
+	t.Parallel()
+	c := &cli{t: t, db: pgtest.URL(t)}
+	c.ok("migrate")
+	c.ok("enqueue", "q")
+	c.bySQL("update %sjob set kind = ''")
+	r := c.run("", "check")
+	advice := regexp.MustCompile(`^job 1: its queue or kind has no name: end it by "dibs ([^"]+)", and enqueue it again\n$`).FindStringSubmatch(r.out)
+	if r.code != exitFailure || advice == nil {
+		t.Fatalf("dibs check ends with %d and writes %q", r.code, r.out)
+	}
+	c.ok(strings.Fields(advice[1])...)
+	c.has(c.job(1), object{"state": "cancelled"})
+	if got := c.ok("check"); got != "nothing wrong\n" {
+		t.Errorf("then dibs check writes %q", got)
+	}
 }
 
 // bySQL runs a statement without dibs; %s is replaced with the prefix of the tables' names.

@@ -149,7 +149,7 @@ func (c *cli) refused(r runResult, code int, args []string, words ...string) {
 		rest = after
 	}
 	if len(r.err) > 700 {
-		c.t.Errorf("dibs %s: the message has %d bytes", brief(args), len(r.err))
+		c.t.Errorf("dibs %s: the message has %d bytes:\n%s", brief(args), len(r.err), r.err)
 	}
 }
 

@@ -13,9 +13,9 @@ func addCommands(a *app, root *cobra.Command) {
 		}
 	}
 	add(groupJobs, newEnqueueCmd(a), a.adoptable(newLsCmd(a)), a.adoptable(newShowCmd(a)), a.adoptable(newWaitCmd(a)), ownJobsOnly(newEditCmd(a)), ownJobsOnly(newCancelCmd(a)), a.adoptable(newRequeueCmd(a)), ownJobsOnly(newPruneCmd(a)))
-	add(groupScripts, a.adoptable(newWorkCmd(a)), ownJobsOnly(newServeCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
-	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newWorkersCmd(a), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a), newScheduleCmd(a))
-	add(groupRest, newAdoptCmd(a), newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
+	add(groupScripts, a.adoptable(newWorkCmd(a)), a.adoptable(newServeCmd(a)), a.adoptable(newClaimCmd(a)), a.adoptable(newExtendCmd(a)), a.adoptable(newFinishCmd(a)))
+	add(groupQueues, a.adoptable(newStatsCmd(a)), a.adoptable(newTopCmd(a)), newFailuresCmd(a), newWorkersCmd(a), newQueueCmd(a), newPauseCmd(a), newResumeCmd(a), newScheduleCmd(a))
+	add(groupRest, newAdoptCmd(a), newDemoCmd(a), newTortureCmd(a), newBenchCmd(a), newMigrateCmd(a), newDoctorCmd(a), newCheckCmd(a), newLocksCmd(a), newVersionCmd(a))
 	root.AddCommand(newExitCodesTopic(), newJSONTopic())
 }
 
@@ -36,13 +36,15 @@ var otherWords = map[string][]string{
 	"extend":   {"renew", "touch", "heartbeat", "keepalive", "keep-alive"},
 	"finish":   {"ack", "nack", "complete", "done", "fail", "report", "release", "snooze"},
 	"stats":    {"status", "count", "counts", "metrics", "info"},
+	"failures": {"errors", "dead", "failed", "exceptions"},
 	"workers":  {"who", "ps", "processes", "consumers"},
 	"top":      {"watch", "monitor", "ui", "dashboard"},
 	"queue":    {"queues", "config", "settings", "limit", "limits"},
 	"pause":    {"stop", "suspend", "disable", "hold"},
 	"resume":   {"unpause", "continue", "enable", "start"},
 	"migrate":  {"init", "setup", "install", "schema", "upgrade"},
-	"check":    {"verify", "doctor", "validate", "fsck"},
+	"check":    {"verify", "validate", "fsck"},
+	"doctor":   {"diagnose", "health", "troubleshoot", "debug", "wrong"},
 	"bench":    {"benchmark"},
 	"schedule": {"schedules", "cron", "periodic", "every", "timer"},
 	"torture":  {"chaos"},

@@ -2,36 +2,10 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/wire"
 )
-
-const day = 24 * time.Hour
-
-// roughly formats d with two or three digits.
-func roughly(d time.Duration) string {
-	switch {
-	case d < 0:
-		return "-" + roughly(-max(d, -math.MaxInt64))
-	case d == 0:
-		return "0s"
-	case d < time.Millisecond:
-		return "<1ms"
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%.0fs", d.Seconds())
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%.0fm", d.Minutes())
-	case d < 2*day:
-		return fmt.Sprintf("%.0fh", d.Hours())
-	}
-	return fmt.Sprintf("%.0fd", d.Hours()/24)
-}
 
 // durationFlag is the value of a flag: a duration, perhaps with days.
 type durationFlag time.Duration

@@ -220,12 +220,14 @@ func TestEnqueueABrokenLineEnqueuesNothing(t *testing.T) {
 			{"--csv", "a,a\n1,2\n", []string{`stdin:1: the header has two columns "a"`}},
 			{"--csv", "a,\n1,2\n", []string{"stdin:1: column 2 of the header has no name"}},
 			{"--jobs", "{\"queue\":\"a\xff\"}\n", []string{"stdin:1: job: is not valid UTF-8"}},
-			{"--jobs", `{"payload":1}` + "\n" + `{"paylaod":1}` + "\n", []string{`stdin:2: job: is not a JSON object of a job: unknown field "paylaod"`}},
+			{"--jobs", `{"payload":1}` + "\n" + `{"paylaod":1}` + "\n", []string{"stdin:2: paylaod: is an unknown field"}},
 			{"--jobs", `{"delay":-1}` + "\n", []string{"stdin:1: delay: must not be negative"}},
 			{"--jobs", `{"queue":"a\u0000b"}` + "\n", []string{"stdin:1: queue: must not contain control characters"}},
 			{"--jobs", `{} {}` + "\n", []string{"stdin:1: job: is not a JSON object of a job: it is followed by more"}},
-			{"--jobs", `{"payload":1,"payload":2}` + "\n", []string{`stdin:1: job: is not a JSON object of a job: it has the field "payload" twice`}},
-			{"--jobs", `{"payload":{"payload":1},"queue":"a","Queue":"b"}` + "\n", []string{`it has the field "queue" twice`}},
+			{"--jobs", `{"payload":1,"payload":2}` + "\n", []string{"stdin:1: payload: is given twice"}},
+			{"--jobs", `{"payload":{"payload":1},"queue":"a","Queue":"b"}` + "\n", []string{"stdin:1: Queue: is an unknown field; the object has queue, kind, payload, "}},
+			{"--jobs", `{"payload":1,"delay":"soon"}` + "\n", []string{`stdin:1: delay: "soon" is no duration`}},
+			{"--jobs", `{"payload":1}` + "\n" + `{"priority":"high"}` + "\n", []string{"stdin:2: priority: must be a whole number, and is a string"}},
 		} {
 			args := []string{"enqueue", "q", test.flag}
 			words := test.words

@@ -35,8 +35,8 @@ func newExitCodesTopic() *cobra.Command {
 		Long: `Exit codes of dibs
 
     0  all was done
-    1  it failed for another reason than those below, or 'dibs check' or
-       'dibs adopt check' found something
+    1  it failed for another reason than those below, or 'dibs doctor',
+       'dibs check' or 'dibs adopt check' found something
     2  wrong usage or invalid input, or what an adopted table cannot do; nothing was done
     3  a lease was lost: 'finish' or 'extend' was refused for some jobs, which were
        not changed (the others were)

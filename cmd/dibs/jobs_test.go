@@ -17,7 +17,7 @@ func TestListJobs(t *testing.T) {
 			c.t.Errorf("dibs ls --state completed writes %q", got)
 		}
 		c.ok("enqueue", "emails", "--kind", "welcome", "--priority", "3")
-		c.ok("enqueue", "emails", "--kind", "reminder", "--delay", "10m")
+		c.ok("enqueue", "emails", "--kind", "reminder", "--delay", "10m", "--unique", "r7")
 		c.ok("enqueue", "sums", "--group", "ann")
 		c.ok("claim", "sums", "--worker", "w1")
 
@@ -44,6 +44,8 @@ func TestListJobs(t *testing.T) {
 			{[]string{"emails"}, []any{2.0, 1.0}},
 			{[]string{"--kind", "welcome"}, []any{1.0}},
 			{[]string{"--group", "ann"}, []any{3.0}},
+			{[]string{"emails", "--unique", "r7"}, []any{2.0}},
+			{[]string{"sums", "--unique", "r7"}, nil},
 			{[]string{"--state", "running"}, []any{3.0}},
 			{[]string{"--state", "dead"}, nil},
 		} {
@@ -53,9 +55,23 @@ func TestListJobs(t *testing.T) {
 			}
 		}
 		c.fails(exitUsage, "", []string{"ls", "--state", "sleeping"}, `state: must be waiting, blocked, running, completed, dead or cancelled, got "sleeping"`)
+		c.fails(exitUsage, "", []string{"ls", "--unique", "r7"}, "queue: is missing: a unique key is one of a queue")
 		c.fails(exitUsage, "", []string{"ls", "--limit", "0"}, "limit: must be 1 to 1000, got 0")
 		c.fails(exitUsage, "", []string{"ls", "--limit", "1001"}, "limit: must be 1 to 1000, got 1001")
 	})
+}
+
+// A very long name does not move what stands right of it far away; --json has it whole.
+func TestListCutsLongNames(t *testing.T) {
+	c := onSQLite(t)
+	fits, long := strings.Repeat("a", maxName), strings.Repeat("b", 255)
+	c.ok("enqueue", fits, "--kind", fits, "--group", fits)
+	c.ok("enqueue", long, "--kind", long, "--group", long)
+	list, _, _ := strings.Cut(c.ok("ls"), "\n\n") // without the reasons
+	if cut := strings.Repeat("b", maxName-1) + "… "; strings.Count(list, fits+" ") != 3 || strings.Count(list, cut) != 3 {
+		t.Errorf("dibs ls writes\n%s", list)
+	}
+	c.has(c.row(c.ok("ls", long, "--json"))["jobs"].([]any)[0].(map[string]any), object{"queue": long, "kind": long, "group": long})
 }
 
 // ids returns the ids of a page's jobs.
@@ -102,7 +118,7 @@ func TestShowAJob(t *testing.T) {
 		rest := text
 		for _, word := range []string{
 			"job 1  ", "queue      emails\n", "attempt    1 of 25\n", "group      g1 (1 at a time)\n", "unique     u1 (until finished)\n",
-			`"trace": "t"`, `"to": "ann"`, "attempt 1 failed at ", " on w1\n    line one\n    line \\u001b[31mtwo\n",
+			`"trace": "t"`, `"to": "ann"`, "attempt 1 failed at ", " on w1 (waited ", ", ran ", ")\n    line one\n    line \\u001b[31mtwo\n",
 		} {
 			_, after, found := strings.Cut(rest, word)
 			if !found {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/failures"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -20,7 +21,7 @@ var (
 	reason    = regexp.MustCompile(`Reason: "([a-z_]+)"`)
 )
 
-// 'dibs help json' names every field that is written, and no other that has an underscore.
+// 'dibs help json' names every field that is written or read, and no other that has an underscore.
 func TestHelpNamesEveryFieldOfJSON(t *testing.T) {
 	t.Parallel()
 	entries := map[string]string{}
@@ -36,13 +37,18 @@ func TestHelpNamesEveryFieldOfJSON(t *testing.T) {
 		"jobs":      {heldJobJSON{}},
 		"a page":    {pageJSON{}},
 		"a look":    {topJSON{}},
-		"new jobs":  {enqueued{}},
+		"new jobs":  {wire.NewJob{}},
+		"enqueued":  {enqueued{}},
 		"queues":    {wire.Queue{}, wire.Group{}},
 		"counts":    {heldStatsJSON{}},
+		"failures":  {failures.Group{}},
 		"workers":   {workerLine{}},
 		"why":       {hold{}},
 		"schedules": {wire.Schedule{}},
 	} {
+		if entries[entry] == "" {
+			t.Errorf("'dibs help json' has no entry %q", entry)
+		}
 		words := jsonWord.FindAllString(entries[entry], -1)
 		var fields []string
 		for _, v := range types {
@@ -89,9 +95,9 @@ func fieldsOf(v reflect.Type, flat bool) (names []string) {
 	return names
 }
 
-// reasons lists the reasons that the command's source names.
+// reasons lists the reasons that the source names.
 func reasons(t *testing.T) (all []string) {
-	files, err := filepath.Glob("why*.go")
+	files, err := filepath.Glob("../../internal/why/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -20,6 +22,9 @@ type linePool struct {
 	maxJobs int  // how many jobs a process is given; 0: any number
 	json    bool // the log is JSON
 	stderr  io.Writer
+
+	silentAfter time.Duration // how long after its first job a process that has written nothing is noted
+	silence     sync.Once     // guards that note
 
 	mu       sync.Mutex
 	seats    []*lineSeat
@@ -36,6 +41,9 @@ type lineSeat struct {
 	process *lineProcess // nil before the first
 }
 
+// unbuffered is the variable that has Python write at once what it prints.
+const unbuffered = "PYTHONUNBUFFERED"
+
 func (a *app) newLinePool(p *program, f *workFlags, store dibs.Store) *linePool {
 	places, seats := 1, f.concurrency
 	if f.shared {
@@ -43,7 +51,13 @@ func (a *app) newLinePool(p *program, f *workFlags, store dibs.Store) *linePool 
 		places = (f.concurrency + seats - 1) / seats
 	}
 	p.env = append(p.env, "DIBS_LINES="+linesVersion, "DIBS_CONCURRENCY="+strconv.Itoa(places))
-	w := &linePool{program: p, store: store, shared: f.shared, maxJobs: f.maxJobs, json: a.json, stderr: a.stderr, all: map[*lineProcess]bool{}}
+	if _, set := os.LookupEnv(unbuffered); !set { // Python keeps what it prints to a pipe back until it has 8 KiB of it
+		p.env = append(p.env, unbuffered+"=1")
+	}
+	w := &linePool{
+		program: p, store: store, shared: f.shared, maxJobs: f.maxJobs, json: a.json, stderr: a.stderr,
+		silentAfter: time.Minute, all: map[*lineProcess]bool{},
+	}
 	for range seats {
 		s := &lineSeat{}
 		w.seats = append(w.seats, s)
@@ -134,6 +148,16 @@ func (p *lineProcess) full() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.closed || p.pool.maxJobs > 0 && p.given >= p.pool.maxJobs
+}
+
+// noteSilence logs, once, that a process has written nothing since it was given its first job.
+func (w *linePool) noteSilence(p *lineProcess) {
+	if !p.wrote.Load() {
+		w.silence.Do(func() {
+			w.log.Warn("a process has written nothing to stdout since it was given a job", "pid", p.cmd.Process.Pid, "after", w.silentAfter,
+				"hint", "if it has answered, it may not flush its output: have it flush stdout after each line")
+		})
+	}
 }
 
 // show passes on a line of a process' log.

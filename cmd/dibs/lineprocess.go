@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -26,10 +27,12 @@ type lineProcess struct {
 	waitErr  error         // how it ended; set before ended is closed
 	read     int64         // how many bytes of its stdin it has read; set before ended is closed
 
+	wrote atomic.Bool // it has written a line to stdout
+
 	mu        sync.Mutex
 	jobs      map[int64]*lineJob // jobs that it has not answered
 	given     int                // how many jobs it was given
-	answered  bool               // it has answered one
+	silence   *time.Timer        // runs from the first job on, see noteSilence; nil before
 	closed    bool               // it is given no more jobs
 	gone      bool               // it has ended: nothing more is written
 	broken    string             // what it has done that the protocol does not allow
@@ -80,6 +83,9 @@ func (p *lineProcess) watch() {
 	p.waitErr = p.cmd.Wait()
 	p.mu.Lock()
 	p.closed, p.gone = true, true
+	if p.silence != nil {
+		p.silence.Stop()
+	}
 	p.mu.Unlock()
 	p.streams.drain(leftoverWait, p.stopping)
 	killGroup(p.cmd.Process.Pid)
@@ -115,7 +121,9 @@ func (p *lineProcess) give(job *dibs.RawJob, line []byte) (j *lineJob, has bool)
 	}
 	j = &lineJob{job: job, offset: p.queued, answer: make(chan lineAnswer, 1)}
 	p.jobs[job.ID] = j
-	p.given++
+	if p.given++; p.given == 1 {
+		p.silence = time.AfterFunc(p.pool.silentAfter, func() { p.pool.noteSilence(p) })
+	}
 	p.send(line)
 	return j, false
 }
@@ -159,6 +167,7 @@ func (p *lineProcess) flush() {
 
 // readLine takes a line of stdout.
 func (p *lineProcess) readLine(line []byte, cut bool) {
+	p.wrote.Store(true)
 	if !isObject(line) {
 		p.pool.show(p, line, cut)
 		return
@@ -194,7 +203,6 @@ func (p *lineProcess) take(a lineAnswer) {
 		}
 	default:
 		delete(p.jobs, id)
-		p.answered = true
 		j.answer <- a
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -91,7 +92,7 @@ func (id lineID) MarshalJSON() ([]byte, error) {
 func (id *lineID) UnmarshalJSON(raw []byte) error {
 	n, err := strconv.ParseInt(string(bytes.Trim(raw, `"`)), 10, 64)
 	if err != nil {
-		return fmt.Errorf(`"id" must be the id of the job as its line gave it, got %.40s`, raw)
+		return fmt.Errorf("must be the id of the job as its line gave it, got %.40s", raw)
 	}
 	*id = lineID(n)
 	return nil
@@ -134,8 +135,10 @@ func readAnswer(line []byte) (a lineAnswer, err error) {
 		Progress json.RawMessage
 	}
 	switch broken := json.Unmarshal(line, &about); {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return a, errors.New("it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr")
 	case broken != nil:
-		return a, errors.New(wire.Reason(cmp.Or(err, broken)))
+		return a, errors.New(wire.Reason(cmp.Or(err, broken)) + " (a line that begins with { must be an answer: write logs to stderr)")
 	case about.ID == nil && about.Ending == nil && about.Progress == nil:
 		return a, errLogLine
 	case about.ID == nil:

@@ -14,6 +14,7 @@ import (
 func newLsCmd(a *app) *cobra.Command {
 	var f dibs.Filter
 	var all bool
+	var since, before timeFlag
 	cmd := &cobra.Command{
 		Use:   "ls [QUEUE]",
 		Short: "List jobs",
@@ -21,7 +22,8 @@ func newLsCmd(a *app) *cobra.Command {
 Finished jobs are listed by --state completed, dead or cancelled, last finished
 first, for as long as their queue keeps them.
 
-A list has up to --limit jobs, and fewer when they are not among 100,000 looked at.
+A list has up to --limit jobs, and fewer when they are not among 100,000 looked at (10,000
+with --payload). No index finds a --worker or a text; --finished-since is quick.
 --after takes what the list before ended with, to go on from there; --all goes on to the
 end. With --json each page is one object with "jobs" and, if there are more, "next" for
 --after.
@@ -30,6 +32,7 @@ With --table, rows are listed in the order in which they are claimed. What has e
 only be looked at with SQL, but for dead rows where the mapping has a side table.`,
 		Example: `  dibs ls emails
   dibs ls --state dead --limit 20
+  dibs ls --state dead --error "connection refused" --finished-since "2026-12-31 09:00"
   dibs ls --all --json | jq -c '.jobs[] | {id, payload}'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -39,6 +42,7 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 			if cmd.Flags().Changed("limit") && f.Limit < 1 {
 				return &dibs.InvalidError{Field: "limit", Reason: fmt.Sprintf("must be 1 to 1000, got %d", f.Limit)}
 			}
+			f.FinishedSince, f.FinishedBefore = time.Time(since), time.Time(before)
 			return a.withTable(cmd.Context(), func(db jobTable) error {
 				err := a.list(cmd.Context(), db, f, all)
 				if err == nil {
@@ -53,6 +57,12 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 	fs.StringVarP((*string)(&f.State), "state", "s", "", "only jobs in this `state`, such as running or dead")
 	fs.StringVarP(&f.Kind, "kind", "k", "", "only jobs of this `kind`")
 	fs.StringVarP(&f.Group, "group", "g", "", "only jobs of this `group`")
+	fs.StringVarP(&f.Worker, "worker", "w", "", "only jobs that this `worker` claimed last")
+	fs.StringVar(&f.Error, "error", "", "only jobs with this `text` in their last error")
+	fs.StringVar(&f.Payload, "payload", "", "only jobs with this `text` in their payload")
+	fs.StringVar(&f.UniqueKey, "unique", "", "only the job that holds this unique `key` now; with a QUEUE alone")
+	fs.Var(&since, "finished-since", "only jobs that ended at this `time` or later; with a final --state")
+	fs.Var(&before, "finished-before", "only jobs that ended before this `time`; with a final --state")
 	fs.IntVarP(&f.Limit, "limit", "n", 100, "how many at most, `1-1000`")
 	fs.StringVar(&f.After, "after", "", "go on after `PLACE`, where the list before ended")
 	fs.BoolVar(&all, "all", false, "go on to the end")
@@ -81,7 +91,7 @@ func (a *app) list(ctx context.Context, db jobTable, f dibs.Filter, all bool) er
 			if page.Jobs == nil {
 				page.Jobs = []*dibs.RawJob{}
 			}
-			err = a.writeJSON(pageJSON{page, w.inQueues(waiting)})
+			err = a.writeJSON(pageJSON{page, w.InQueues(waiting)})
 			waiting = nil
 		case len(page.Jobs) > 0:
 			a.writeJobs(page.Jobs)
@@ -132,9 +142,9 @@ func (a *app) writeJobs(jobs []*dibs.RawJob) {
 	t := a.tableOf(knownCells(a.adopted, headings, headings)...)
 	now := time.Now()
 	for _, j := range jobs {
-		row := table.Row{a.cell(keyOf(j), 40), a.paintState(j.State), a.cell(j.Queue, 16), a.cell(j.Kind, 16)}
+		row := table.Row{a.cell(keyOf(j), 40), a.paintState(j.State), a.nameCell(j.Queue, 16), a.nameCell(j.Kind, 16)}
 		if grouped {
-			row = append(row, a.cell(j.Group, 14))
+			row = append(row, a.nameCell(j.Group, 14))
 		}
 		row = append(row, j.Priority, a.attempts(j), stateTime(now, j), a.paint(faint, a.cell(note(j), 60)))
 		t.AppendRow(knownCells(a.adopted, headings, row))

@@ -82,16 +82,21 @@ the direction of text, are written as \u escapes.
               metadata, priority, run_at, attempt, excused (attempts that do not count),
               max_attempts, group, group_limit, held_until (where a rate holds it up), unique_key,
               unique_until, unique_free_at (by its period), worker, token, lease_until,
-              cancel_requested, created_at, claimed_at, finished_at, errors (attempt, at, worker,
-              error), result; of a schedule's job also schedule and tick; while it runs, perhaps
-              progress: done, total, text, at; fault where SQL by hand has left no
-              JSON, which a string shows in its place. 'show' adds why. What a job does not have is
-              left out. The payload has the bytes that were enqueued, without the spaces between its
-              parts; 'dibs show ID --payload' writes it as it is. With --table, "key" is the id of
-              the row where that is no whole number from 1 on: use it, and not the id, which many
-              programs round; without a limit, max_attempts is 0.
+              cancel_requested, created_at, claimed_at, finished_at, errors (attempt, run_at,
+              claimed_at, at, worker, error), result; of a schedule's job also schedule and tick;
+              while it runs, perhaps progress: done, total, text, at; fault where SQL by hand has
+              left no JSON, which a string shows in its place. 'show' adds why. What a job does
+              not have is left out. The payload has the bytes that were enqueued, without the
+              spaces between its parts; 'dibs show ID --payload' writes it as it is. With --table,
+              "key" is the id of the row where that is no whole number from 1 on: use it, and not
+              the id, which many programs round; without a limit, max_attempts is 0.
   a page      as 'ls' writes it: jobs, next (for --after, if there are more), why
-  new jobs    as 'enqueue' writes them: id; line (of the input, with many); where another
+  new jobs    as 'enqueue --jobs' and 'serve' read them, each field optional:
+              queue (default), kind (the queue's name), payload (null), metadata, priority,
+              delay or run_at, max_attempts, group, unique_key, unique_until (finished, claimed),
+              unique_for or unique_window ("day", "day in Europe/Berlin"), if_held (keep, replace,
+              push), delay_limit. A field that is not known is an error
+  enqueued    as 'enqueue' writes them: id; line (of the input, with many); where another
               job held the unique key, existing, and replaced or pushed if that job was
   queues      as 'queue' writes them: name, paused, concurrency, rate (n, per, burst), group_limit,
               strict, order, lease, max_attempts, backoff (base, factor, max, jitter),
@@ -105,6 +110,9 @@ the direction of text, are written as \u escapes.
               that time: enqueued, claimed, succeeded, failed, avg_wait, avg_run, throughput
               (jobs/s); why
   a look      as 'top --once' writes it: queues (as counts), running, running_more, dead, dead_more
+  failures    as 'failures' writes them, one group a line: queue, kind, fingerprint, part (that all
+              errors of the group have, for --error), count, first, last, example (the last error),
+              ids (the last 10), counts (how many died in each of the last 24 hours)
   workers     as 'workers' writes them: id, name, host, pid, version, queues, kinds (null: all),
               concurrency, state (working, stopping, lost), since, seen, queues_paused, running:
               queue, jobs (how many) and ids (100 of them). A name that holds jobs and
@@ -130,6 +138,8 @@ the direction of text, are written as \u escapes.
               equal parts of the time, for each round) if there is such a thing;
               interrupted. 'bench --list': id, name, postgres_only, takes
   a server    as 'serve' writes it: url, address. 'serve token': name, token, line
+  a diagnosis as 'doctor' writes it: findings: severity (wrong or note), name, text, next (what to
+              do); looked (what it has looked at), skipped (what it could not, and why)
   findings    as 'adopt check' writes them: queue (the mapping's), severity (error, warning or
               note), field, text, advice. 'adopt init': mapping (the YAML), reasons: field, text,
               unsure. 'adopt sql': sql

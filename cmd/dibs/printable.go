@@ -51,9 +51,3 @@ func safeText(s string, colored bool) string {
 	b.WriteString(checks.Escaped(s[at:]))
 	return b.String()
 }
-
-// printable makes foreign text fit for one line: it escapes colours too, and replaces line
-// ends and tabs with blanks.
-func printable(s string) string {
-	return checks.Escaped(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(s))
-}

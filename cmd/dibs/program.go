@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -15,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/nesting"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -216,7 +219,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// failureText returns the exit code and the last line of stderr, which is often enough,
+// failureText returns the exit code and the line of stderr that tells most, which is often enough,
 // and then the end of stderr if it has more.
 func failureText(code int, err error, stderr string) string {
 	what := fmt.Sprintf("exit code %d", code)
@@ -226,12 +229,25 @@ func failureText(code int, err error, stderr string) string {
 	if stderr == "" {
 		return what
 	}
-	i := strings.LastIndexByte(stderr, '\n')
-	if i < 0 {
+	if !strings.Contains(stderr, "\n") {
 		return what + ": " + stderr
 	}
-	return what + ": " + stderr[i+1:] + "\n\n" + stderr
+	return what + ": " + tellingLine(stderr) + "\n\n" + stderr
 }
+
+// tellingLine is the last line of stderr, but for what Node, Ruby, Java and PHP write after an error.
+func tellingLine(stderr string) string {
+	lines := strings.Split(stderr, "\n")
+	for _, line := range slices.Backward(lines) {
+		if !afterError.MatchString(line) {
+			return strings.TrimRight(line, "\r")
+		}
+	}
+	return lines[len(lines)-1]
+}
+
+// afterError matches indented lines, as those of a stack are, and others without news.
+var afterError = regexp.MustCompile(`^(\s|$|[}\])]+\r?$|Node\.js v\d|\(Use .node |#\d+ |Stack trace:|\^)`)
 
 // splitDelay removes the last line of stderr if it chooses a delay.
 func splitDelay(stderr string) (text string, delay *time.Duration) {
@@ -254,7 +270,7 @@ func result(out *head) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
 	}
-	if out.total <= out.limit && utf8.Valid(raw) && json.Valid(raw) {
+	if out.total <= out.limit && utf8.Valid(raw) && !nesting.Over(raw, dibs.MaxDepth) && json.Valid(raw) {
 		return raw
 	}
 	text, end := strings.ToValidUTF8(string(raw), "\uFFFD"), ""

@@ -15,7 +15,7 @@ func TestWorkRunsSchedules(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.ok("schedule", "add", "beat", "--every", "1s")
 		out := filepath.Join(c.t.TempDir(), "out")
-		w := c.work("beat", "--", "sh", "-c", `echo "$DIBS_SCHEDULE $DIBS_TICK" >>`+out)
+		w := c.work("beat", "-c", "1", "--", "sh", "-c", `echo "$DIBS_SCHEDULE $DIBS_TICK" >>`+out)
 		var lines []string
 		for deadline := time.Now().Add(patience); len(lines) < 2; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {

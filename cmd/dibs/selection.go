@@ -14,7 +14,7 @@ import (
 
 // selection chooses the jobs that a verb changes: by id, or by their fields.
 type selection struct {
-	queue, kind, group, state string
+	queue, kind, group, state, worker, error string
 
 	all    bool     // --all: confirms a change in all queues
 	dryRun bool     // --dry-run: change nothing
@@ -27,7 +27,9 @@ func (s *selection) addFlags(cmd *cobra.Command, states string) {
 	f.StringVarP(&s.kind, "kind", "k", "", "all jobs of this `kind`")
 	f.StringVarP(&s.group, "group", "g", "", "all jobs of this `group`")
 	f.StringVarP(&s.state, "state", "s", "", "all jobs in this `state`: "+states)
-	f.BoolVar(&s.all, "all", false, "confirm a change of all jobs; needed without --queue, --kind and --group")
+	f.StringVarP(&s.worker, "worker", "w", "", "all jobs that this `worker` claimed last")
+	f.StringVar(&s.error, "error", "", "all jobs with this `text` in their last error")
+	f.BoolVar(&s.all, "all", false, "confirm a change in all queues; needed with --state alone")
 	f.BoolVar(&s.dryRun, "dry-run", false, "change nothing; print how many jobs would change, with --json which ones")
 }
 
@@ -36,23 +38,23 @@ func (s *selection) addFlags(cmd *cobra.Command, states string) {
 func (s *selection) check(a *app, cmd *cobra.Command, args []string) error {
 	s.args = args
 	byFlags := s.all
-	for _, name := range []string{"queue", "kind", "group", "state"} {
+	for _, name := range []string{"queue", "kind", "group", "state", "worker", "error"} {
 		byFlags = byFlags || cmd.Flags().Changed(name)
 	}
 	switch {
 	case byFlags && len(args) > 0:
-		return usagef(cmd, "give either ids or --queue, --kind, --group, --state, not both")
+		return usagef(cmd, "give either ids or flags such as --queue and --state, not both")
 	case !byFlags && len(args) == 0:
-		return usagef(cmd, "which jobs? give ids ('-' reads them from stdin), or --queue, --kind, --group, --state, --all")
+		return usagef(cmd, "which jobs? give ids ('-' reads them from stdin), or --queue, --kind, --group, --state, --worker, --error, --all")
 	case s.wide() && !(a.inTTY && a.errTTY):
-		return usagef(cmd, "that would be jobs of all queues: narrow it with --queue, --kind or --group, or add --all")
+		return usagef(cmd, "that would be jobs of all queues: narrow it with --queue, --kind, --group, --worker or --error, or add --all")
 	}
 	return nil
 }
 
 // wide reports whether the selection covers all queues and needs a confirmation.
 func (s *selection) wide() bool {
-	return len(s.args) == 0 && s.queue == "" && s.kind == "" && s.group == "" && !s.all && !s.dryRun
+	return len(s.args) == 0 && s.queue == "" && s.kind == "" && s.group == "" && s.worker == "" && s.error == "" && !s.all && !s.dryRun
 }
 
 // chosen is a job of the selection. The state of a job named by its id is unknown.
@@ -110,7 +112,7 @@ func (s *selection) eachListed(ctx context.Context, db jobTable, add func(chosen
 			}
 		}()
 	}
-	by := dibs.Filter{Queue: s.queue, Kind: s.kind, Group: s.group, State: dibs.State(s.state), Limit: 1000}
+	by := dibs.Filter{Queue: s.queue, Kind: s.kind, Group: s.group, State: dibs.State(s.state), Worker: s.worker, Error: s.error, Limit: 1000}
 	for {
 		page, err := db.List(ctx, by)
 		if err != nil {

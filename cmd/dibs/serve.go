@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/metrics"
 	"github.com/dibs-queue/dibs/server"
 	"github.com/spf13/cobra"
 )
@@ -37,7 +38,11 @@ calls, and docs/howto/http.md shows them. Any number of processes may serve one 
 
 --listen is ADDRESS:PORT, or unix:PATH for a socket, which whoever may write to its file can
 use. With port 0 the system chooses one. /healthz is good (status 200) while the process
-serves, /readyz while the database answers too.
+serves, /readyz while the database answers and leases are ended in time, too. /metrics is for
+Prometheus, and needs a token with the scope read for all queues if tokens are used.
+
+With --table it shows an adopted table: its page, its rows and counts, and metrics of them. Dead
+rows of its side table can be requeued; all else is refused, as its workers and SQL do that.
 
 Without tokens everybody who reaches the server may do everything. So it listens on the
 loopback address by default, and elsewhere only with tokens, or with --insecure. Tokens come
@@ -56,7 +61,8 @@ logged, and what was read before stays.
 
 Requests that a browser sends for pages of other origins are refused. So is a header Host that
 is neither an address in digits, nor localhost, nor a --host; and, without tokens, a request
-that a proxy has passed on.
+with a header such as X-Forwarded-For. Not every proxy adds one: put none before a server
+without tokens.
 
 On SIGINT or SIGTERM no more connections are taken, clients that wait get their answer, and
 requests in progress have --shutdown to end. The exit code is 0. A second signal breaks them
@@ -85,8 +91,10 @@ func newServeCmd(a *app) *cobra.Command {
 	fs.StringVar(&f.key, "tls-key", "", "`FILE` of their private key")
 	fs.Int64Var(&f.limits.Body, "max-body", 32<<20, "`BYTES` of one request's body")
 	fs.Int64Var(&f.limits.Bodies, "max-bodies", 128<<20, "`BYTES` of all bodies at one moment")
+	fs.Int64Var(&f.limits.Answers, "max-answers", 256<<20, "`BYTES` of all answers with jobs at one moment")
 	fs.IntVar(&f.limits.Requests, "max-requests", 1000, "requests served at once, besides those that wait")
 	fs.IntVar(&f.limits.Waiting, "max-waiting", 10_000, "requests that wait at once")
+	fs.IntVar(&f.limits.Streams, "max-streams", 256, "streams of jobs open at once")
 	fs.IntVar(&f.limits.Connections, "max-connections", 20_000, "connections open at once")
 	fs.IntVar(&f.pool, "pool", 10, "connections to PostgreSQL")
 	fs.Var(&f.shutdown, "shutdown", "how long to wait for requests in progress at the end")
@@ -98,8 +106,8 @@ func newServeCmd(a *app) *cobra.Command {
 // check checks what the server does not.
 func (f *serveFlags) check(cmd *cobra.Command) error {
 	for name, n := range map[string]int64{
-		"max-body": f.limits.Body, "max-bodies": f.limits.Bodies, "max-requests": int64(f.limits.Requests),
-		"max-waiting": int64(f.limits.Waiting), "max-connections": int64(f.limits.Connections), "pool": int64(f.pool),
+		"max-body": f.limits.Body, "max-bodies": f.limits.Bodies, "max-answers": f.limits.Answers, "max-requests": int64(f.limits.Requests),
+		"max-waiting": int64(f.limits.Waiting), "max-streams": int64(f.limits.Streams), "max-connections": int64(f.limits.Connections), "pool": int64(f.pool),
 	} {
 		if n < 1 {
 			return usagef(cmd, "--%s must be at least 1, got %d", name, n)
@@ -122,7 +130,7 @@ func (a *app) serve(cmd *cobra.Command, f *serveFlags) error {
 	ctx, log := cmd.Context(), a.logger(f.verbose)
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
-	tokens, err := f.readTokens(watched, log)
+	tokens, err := readTokens(watched, log, f.tokens)
 	if err != nil {
 		return usagef(cmd, "%w", err)
 	}
@@ -144,9 +152,17 @@ func (a *app) serve(cmd *cobra.Command, f *serveFlags) error {
 	case !local && config == nil:
 		log.Warn("tokens and payloads cross the network as they are: use --tls-cert and --tls-key, or a proxy that does", "address", listener.Addr().String())
 	}
-	o := server.Options{Log: log, Tokens: tokens, Hosts: append([]string{"localhost"}, f.hosts...), NoProxy: tokens == nil && !f.insecure, Limits: f.limits}
+	registry := newRegistry()
+	o := server.Options{
+		Log: log, Tokens: tokens, Hosts: append([]string{"localhost"}, f.hosts...), NoProxy: tokens == nil && !f.insecure, Limits: f.limits,
+		Metrics: metricsPage(registry),
+	}
 	a.conns = f.pool
-	return withSlot(ctx, log, a.open, func(db dibs.Database) error {
+	return withSlot(ctx, log, a.openToServe, func(db dibs.Database) error {
+		db, err := metrics.Observe(registry, db)
+		if err != nil {
+			return err
+		}
 		api := server.New(db, o)
 		web := api.HTTPServer()
 		web.TLSConfig = config
@@ -221,9 +237,20 @@ func (a *app) sayServing(f *serveFlags, address net.Addr, tokens bool) {
 	if tokens {
 		curl += ` -H "Authorization: Bearer $TOKEN"`
 	}
+	if a.adopted != nil {
+		a.say("showing the table %s of %s on %s", a.adopted.m.Table, a.dbURL(), url)
+		return
+	}
 	a.say("serving %s on %s; try:", a.dbURL(), url)
 	a.say("  %s -H 'Content-Type: application/json' -d '{\"queue\":\"emails\",\"payload\":\"hello\"}' %s/v1/jobs", curl, url)
 	a.say("  %s %s/v1/stats", curl, url)
+	switch _, socket := address.(*net.UnixAddr); {
+	case socket: // no browser opens it
+	case tokens:
+		a.say("  in a browser: %s (it asks for a token)", url)
+	default:
+		a.say("  in a browser: %s", url)
+	}
 }
 
 // unixPrefix begins the address of a Unix socket.

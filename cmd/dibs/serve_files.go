@@ -23,14 +23,14 @@ const tokensEnv = "DIBS_TOKENS"
 // maxTokens is the size of a file of tokens in bytes.
 const maxTokens = 1 << 20
 
-// readTokens reads the tokens, and reads their file again when it changes until ctx ends. It returns nil
-// without an error if none are given.
-func (f *serveFlags) readTokens(ctx context.Context, log *slog.Logger) (*server.Tokens, error) {
+// readTokens reads the tokens of a file, or else of $DIBS_TOKENS, and reads the file again when it changes until
+// ctx ends. It returns nil without an error if none are given.
+func readTokens(ctx context.Context, log *slog.Logger, file string) (*server.Tokens, error) {
 	text := os.Getenv(tokensEnv)
-	if f.tokens == "" && text == "" {
+	if file == "" && text == "" {
 		return nil, nil
 	}
-	if f.tokens == "" {
+	if file == "" {
 		tokens, err := server.ParseTokens(text)
 		if err != nil {
 			return nil, fmt.Errorf("$%s, %w", tokensEnv, err)
@@ -38,17 +38,17 @@ func (f *serveFlags) readTokens(ctx context.Context, log *slog.Logger) (*server.
 		return tokens, nil
 	}
 	read := func() (string, error) {
-		info, err := os.Stat(f.tokens)
+		info, err := os.Stat(file)
 		if err != nil {
 			return "", err
 		}
 		if info.Size() > maxTokens {
-			return "", fmt.Errorf("%s has %d bytes, the limit is %d", f.tokens, info.Size(), maxTokens)
+			return "", fmt.Errorf("%s has %d bytes, the limit is %d", file, info.Size(), maxTokens)
 		}
 		if info.Mode().Perm()&0o007 != 0 && os.PathSeparator == '/' {
-			log.Warn("everybody on this machine can read or write the file of tokens: chmod o= it", "file", f.tokens)
+			log.Warn("everybody on this machine can read or write the file of tokens: chmod o= it", "file", file)
 		}
-		text, err := os.ReadFile(f.tokens)
+		text, err := os.ReadFile(file)
 		return string(text), err
 	}
 	text, err := read()
@@ -57,9 +57,9 @@ func (f *serveFlags) readTokens(ctx context.Context, log *slog.Logger) (*server.
 	}
 	tokens, err := server.ParseTokens(text)
 	if err != nil {
-		return nil, fmt.Errorf("--tokens %s, %w", f.tokens, err)
+		return nil, fmt.Errorf("--tokens %s, %w", file, err)
 	}
-	watchFiles(ctx, []string{f.tokens}, func() {
+	watchFiles(ctx, []string{file}, func() {
 		text, err := read()
 		if err == nil {
 			err = tokens.Replace(text)
@@ -153,7 +153,7 @@ of a queue are written as %20, %2C and %25.`,
 			}
 			token, line, err := server.NewToken(args[0], scopes...)
 			if err != nil {
-				return usagef(cmd, "no token can be made of this: %w", err)
+				return usagef(cmd, "%w", err)
 			}
 			if file != "" {
 				if err := addToken(file, line); err != nil {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,6 +11,27 @@ import (
 
 	"github.com/dibs-queue/dibs/server"
 )
+
+func TestServeNamesItsPage(t *testing.T) {
+	t.Parallel()
+	tcp, socket := &net.TCPAddr{IP: net.IPv4zero, Port: 7070}, &net.UnixAddr{Name: "/run/dibs.sock", Net: "unix"}
+	for _, test := range []struct {
+		address net.Addr
+		tokens  bool
+		want    string
+	}{
+		{tcp, false, "in a browser: http://localhost:7070\n"},
+		{tcp, true, "in a browser: http://localhost:7070 (it asks for a token)\n"},
+		{socket, false, ""},
+	} {
+		var out bytes.Buffer
+		a := newApp(nil, &out, &out)
+		a.sayServing(&serveFlags{}, test.address, test.tokens)
+		if got := out.String(); !strings.Contains(got, test.want) || test.want == "" && strings.Contains(got, "browser") {
+			t.Errorf("on %s, with tokens: %t, it says\n%s", test.address, test.tokens, got)
+		}
+	}
+}
 
 func TestServeRefusesWhatWouldBeUnsafeOrWrong(t *testing.T) {
 	t.Setenv("DIBS_TOKENS", "")
@@ -35,12 +58,17 @@ func TestServeRefusesWhatWouldBeUnsafeOrWrong(t *testing.T) {
 		"--tls-cert x":                                  {"--tls-cert and --tls-key belong together"},
 		"--tls-cert " + wrong + " --tls-key " + wrong:   {"--tls-cert: "},
 		"--max-body 0":                                  {"--max-body must be at least 1, got 0"},
+		"--max-answers 0":                               {"--max-answers must be at least 1, got 0"},
+		"--max-streams -1":                              {"--max-streams must be at least 1, got -1"},
 		"--max-waiting -1":                              {"--max-waiting must be at least 1, got -1"},
 		"--shutdown -1s":                                {"--shutdown must not be negative"},
 		"token":                                         {"which client? write for example: dibs serve token mailer --scope enqueue:mail"},
 		"token a b --scope read":                        {"only one client"},
 		"token a":                                       {"what may it do?"},
-		"token a --scope write":                         {"a scope is enqueue, work, read or admin"},
+		"token a --scope adm":                           {`dibs: scope "adm": the scopes are enqueue, work, read and admin`, "dibs serve token --help"},
+		"token a --scope read --scope read:mail":        {`dibs: scope "read:mail": the scope read is there already`},
+		"token a --scope enqueue:":                      {`dibs: scope "enqueue:": a queue after enqueue`},
+		"token a/b --scope read":                        {"dibs: the first word is no name: up to 64 letters"},
 		"token " + secret + "! --scope read":            {"is no name"},
 		"token ok --scope read --tokens " + wrong:       {"--tokens: ", "would be wrong"},
 		"token a --scope read --tokens " + dir:          {"--tokens: "},
@@ -99,15 +127,19 @@ func TestServesFlagsHaveTheDefaultsOfThePackage(t *testing.T) {
 	t.Parallel()
 	cmd := newServeCmd(newApp(nil, nil, nil))
 	flags := map[string]int64{}
-	for _, name := range []string{"max-body", "max-bodies", "max-requests", "max-waiting", "max-connections"} {
+	for _, name := range []string{"max-body", "max-bodies", "max-answers", "max-requests", "max-waiting", "max-streams", "max-connections"} {
 		var n int64
 		for _, digit := range cmd.Flag(name).DefValue {
 			n = 10*n + int64(digit-'0')
 		}
 		flags[name] = n
 	}
-	o := server.New(nil, server.Options{}).Limits
-	for name, want := range map[string]int64{"max-body": o.Body, "max-bodies": o.Bodies, "max-requests": int64(o.Requests), "max-waiting": int64(o.Waiting), "max-connections": int64(o.Connections)} {
+	s := server.New(nil, server.Options{})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := s.Limits
+	for name, want := range map[string]int64{"max-body": o.Body, "max-bodies": o.Bodies, "max-answers": o.Answers, "max-requests": int64(o.Requests), "max-waiting": int64(o.Waiting), "max-streams": int64(o.Streams), "max-connections": int64(o.Connections)} {
 		if flags[name] != want {
 			t.Errorf("--%s is %d, the package's limit %d", name, flags[name], want)
 		}

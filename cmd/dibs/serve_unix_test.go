@@ -14,6 +14,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"html"
 	"io"
 	"math/big"
 	"net"
@@ -21,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -358,4 +360,44 @@ func (b *guardedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// The page of a job has a command for a shell that enqueues such a job again, whatever its texts do to shells.
+func TestThePageHasTheCommandThatEnqueuesAJobAgain(t *testing.T) {
+	onEach(t, func(c *cli) {
+		jobs := [][]string{
+			{"mail"},
+			{"mail", `{"to":"ann@example.com","n":[1,2.50]}`, "--kind=welcome"},
+			{"--priority=7", "--group=it's", "--max-attempts=3", `--metadata={"a":"b c"}`, "--unique=k", "--", "-q", "-5"},
+			{"a b", `"$(touch hacked) ` + "`touch hacked`" + ` ' \" \\ ! \n ` + "\u202e" + ` & ; | > <b>"`, "--kind=$HOME;true"},
+		}
+		for i, args := range jobs {
+			c.ok(append([]string{"enqueue"}, args...)...)
+			s := c.serveProcess(nil, "--listen", "127.0.0.1:0")
+			_, page := ask(c.t, &http.Client{}, "GET", fmt.Sprintf("%s/jobs/%d", s.url, 2*i+1), "", "")
+			s.signal(os.Interrupt)
+			s.end()
+			_, after, found := strings.Cut(page, `data-copy="dibs enqueue`)
+			text, _, _ := strings.Cut(after, `"`)
+			if !found {
+				c.t.Fatalf("no command for %q: %s", args, page)
+			}
+			cmd := c.command()
+			script := "dibs() { '" + cmd.Path + "' --db '" + c.db + "' \"$@\"; }\ndibs enqueue" + html.UnescapeString(text)
+			sh := exec.Command("sh", "-c", script)
+			sh.Env, sh.Dir = cmd.Env, c.t.TempDir()
+			if out, err := sh.CombinedOutput(); err != nil {
+				c.t.Fatalf("%s: %v %s", script, err, out)
+			}
+			if left, err := os.ReadDir(sh.Dir); err != nil || len(left) > 0 {
+				c.t.Errorf("%s has made %v, %v", script, left, err)
+			}
+			old, again := c.job(2*i+1), c.job(2*i+2)
+			for _, name := range []string{"queue", "kind", "payload", "metadata", "priority", "group", "max_attempts"} {
+				if !reflect.DeepEqual(old[name], again[name]) {
+					c.t.Errorf("%s: %s is %v, was %v", script, name, again[name], old[name])
+				}
+			}
+		}
+	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -10,7 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/words"
 	"github.com/spf13/cobra"
 )
 
@@ -40,17 +39,19 @@ func newShowCmd(a *app) *cobra.Command {
 				case payload:
 					err = a.writeRaw(j.Payload)
 				case result:
-					err = a.writeRaw(j.Result)
+					if len(j.Result) > 0 {
+						err = a.writeRaw(append(j.Result, '\n'))
+					}
 				case a.json:
 					var w why
 					if w, _, err = whyOf(cmd.Context(), db, j); err != nil {
 						return err
 					}
-					err = a.writeJSON(heldJobJSON{j, w.ofJob(j)})
+					err = a.writeJSON(heldJobJSON{j, w.OfJob(j)})
 				default:
 					var w why
 					if w, _, err = whyOf(cmd.Context(), db, j); err == nil {
-						a.writeJob(j, w.ofJob(j))
+						a.writeJob(j, w.OfJob(j))
 					}
 				}
 				return err
@@ -58,7 +59,7 @@ func newShowCmd(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&payload, "payload", false, "write only the payload, byte for byte as it was enqueued; a terminal gets\ncontrol characters as \\u escapes")
-	cmd.Flags().BoolVar(&result, "result", false, "write only the result")
+	cmd.Flags().BoolVar(&result, "result", false, "write only the result, with a line end")
 	cmd.MarkFlagsMutuallyExclusive("payload", "result")
 	return cmd
 }
@@ -153,6 +154,9 @@ func (a *app) writeErrors(j *dibs.RawJob, at func(time.Time) string) {
 		if e.Worker != "" {
 			what += " on " + printable(e.Worker)
 		}
+		if !e.ClaimedAt.IsZero() {
+			what += a.paint(faint, fmt.Sprintf(" (waited %s, ran %s)", roughly(e.ClaimedAt.Sub(e.RunAt)), roughly(e.At.Sub(e.ClaimedAt))))
+		}
 		fmt.Fprintf(a.stdout, "  %s\n", what)
 		for text := range strings.Lines(e.Error) {
 			fmt.Fprintf(a.stdout, "    %s\n", printable(strings.TrimRight(text, "\r\n")))
@@ -192,9 +196,8 @@ func times(n int) string {
 
 // indentJSON indents JSON under the column of values.
 func indentJSON(raw json.RawMessage) string {
-	var b bytes.Buffer
-	if len(raw) == 0 || json.Indent(&b, raw, "             ", "  ") != nil {
+	if !json.Valid(raw) {
 		return printable(string(raw))
 	}
-	return checks.Escaped(b.String())
+	return words.Indented(raw, "             ")
 }

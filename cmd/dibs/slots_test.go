@@ -81,7 +81,7 @@ func documented(t *testing.T, process string) (idle, busy int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := regexp.MustCompile("(?m)^\\| " + regexp.QuoteMeta(process) + " \\| (\\d+) \\| (\\d+) \\|").FindSubmatch(text)
+	row := regexp.MustCompile("(?m)^\\| " + regexp.QuoteMeta(process) + " \\| (\\d+) \\| (\\d+)(?:, with `--listen` \\d+)? \\|").FindSubmatch(text)
 	if row == nil {
 		t.Fatalf("operations.md has no row for %s", process)
 	}

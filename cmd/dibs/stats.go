@@ -20,6 +20,7 @@ the queues are, and slows nobody down.
 
   WAITING    due or not, unclaimed, not blocked by their group
   LATER      of the waiting, those whose start has not come (--json: scheduled)
+  BLOCKED    wait for their turns in their groups, which claims give them
   OLDEST     how long the oldest due, unclaimed job has been due
   WAIT, RUN  average time from start time to claim, and from claim to finish, over
              about the last 5 minutes
@@ -39,7 +40,7 @@ for a place in their group count as WAITING. Values that the table does not have
 				if err != nil {
 					return err
 				}
-				w, err := lookWhy(cmd.Context(), db, stats)
+				w, err := readWhy(cmd.Context(), db, stats)
 				if err != nil {
 					return err
 				}

@@ -29,7 +29,7 @@ type tableStatsJSON struct {
 
 func (a *app) statsJSON(s dibs.QueueStats, w *why) any {
 	if a.adopted == nil {
-		return heldStatsJSON{wire.StatsOf(s), w.of(s)}
+		return heldStatsJSON{wire.StatsOf(s), w.Of(s)}
 	}
 	out := tableStatsJSON{Queue: s.Queue, Waiting: s.Waiting, Running: s.Running}
 	if a.adopted.knows("LATER") {

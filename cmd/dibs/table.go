@@ -1,10 +1,7 @@
 package main
 
 import (
-	"math"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -75,51 +72,22 @@ func (a *app) cell(s string, width int) string {
 	return clip(s, width)
 }
 
+// maxName is how many columns a name has where stdout is no terminal: a longer one would move all that
+// stands right of it. --json has it whole.
+const maxName = 40
+
+// nameCell is cell for a name that other columns follow.
+func (a *app) nameCell(s string, width int) string {
+	if !a.outTTY {
+		width = maxName
+	}
+	return clip(oneLine(s), width)
+}
+
 // clip cuts s to width columns of a terminal.
 func clip(s string, width int) string {
 	if text.StringWidthWithoutEscSequences(s) <= width {
 		return s
 	}
 	return text.Trim(s, width-1) + "…"
-}
-
-// oneLine returns the first line of s that is not blank, printable.
-func oneLine(s string) string {
-	s = strings.TrimSpace(s)
-	s, _, _ = strings.Cut(s, "\n")
-	return printable(s)
-}
-
-// count formats n with a comma before every three digits.
-func count(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	var b strings.Builder
-	for i, c := range digits {
-		if i > 0 && (len(digits)-i)%3 == 0 && digits[i-1] != '-' {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
-	}
-	return b.String()
-}
-
-// plural formats "1 job" or "5 jobs".
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return count(int64(n)) + " " + noun + "s"
-}
-
-// since formats how long ago t was, or in what time it is. The clocks of this machine
-// and of the database may differ a little.
-func since(now, t time.Time) string {
-	switch d := max(now.Sub(t), -math.MaxInt64); {
-	case d < -time.Second:
-		return "in " + roughly(-d)
-	case d < time.Second:
-		return "now"
-	default:
-		return roughly(d) + " ago"
-	}
 }

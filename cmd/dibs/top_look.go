@@ -36,7 +36,7 @@ func readSnapshot(ctx context.Context, db jobTable, q topQuery) (snapshot, error
 	if s.queues, err = db.Stats(ctx); err != nil {
 		return s, err
 	}
-	if s.why, err = lookWhy(ctx, db, s.queues); err != nil {
+	if s.why, err = readWhy(ctx, db, s.queues); err != nil {
 		return s, err
 	}
 	page, err := db.List(ctx, dibs.Filter{Queue: q.queue, State: dibs.Running, Limit: topJobs})

@@ -76,9 +76,9 @@ func (v *topView) queueTable() topTable {
 			rate = topCell{"paused", yellow}
 		}
 		var whyNot topCell
-		for _, h := range v.snap.why.of(q) {
+		for _, h := range v.snap.why.Of(q) {
 			if h.Reason != "paused" {
-				whyNot, anyHeld = topCell{h.short, yellow}, true
+				whyNot, anyHeld = topCell{h.Short, yellow}, true
 				break
 			}
 		}

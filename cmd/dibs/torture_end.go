@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/torture"
@@ -74,18 +73,6 @@ func (o *tortureOptions) command(db open.URL) string {
 		text += " --db " + shellWord(db.String())
 	}
 	return fmt.Sprintf("%s --duration %s --workers %d --seed %d", text, wire.FormatDuration(o.duration), o.workers, o.seed)
-}
-
-// shellWord quotes a word for a shell, for printing.
-func shellWord(s string) string {
-	s = printable(s)
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // judgeTorture judges the records of an earlier run again.

@@ -78,7 +78,7 @@ func TestAnInterruptedTortureIsJudged(t *testing.T) {
 	}
 	_ = cmd.Wait() // its exit code says it
 	if code := cmd.ProcessState.ExitCode(); code != exitInterrupted {
-		t.Errorf("exit code %d", code)
+		t.Errorf("exit code %d:\n%s%s", code, &out, &errs)
 	}
 	if !strings.Contains(out.String(), "Verdict:") || !strings.Contains(errs.String(), "interrupted: no more faults.") {
 		t.Errorf("it says\n%s%s", &out, &errs)

@@ -181,9 +181,9 @@ func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
 			x.fillTable()
 			var history, out string
 			code := exitOK
-			for try := 0; code == exitOK && try < 6; try++ { // on a slow machine one run may show too little
+			for try := 0; code == exitOK && try < 6; try++ { // on a slow machine a short run may show too little
 				history = filepath.Join(dir, fmt.Sprint("history", try))
-				out, code = x.torture(program, "--history", history)
+				out, code = x.torture(program, "--history", history, "--duration", fmt.Sprint(5<<try, "s"))
 			}
 			_, after, _ := strings.Cut(out, "✗ ")
 			verdict, _, _ := strings.Cut(after, "\n\n")

@@ -33,6 +33,8 @@ type workFlags struct {
 	grace       durationFlag
 	snooze      durationFlag
 	listen      string
+	tokens      string
+	insecure    bool
 
 	processes int
 	maxJobs   int
@@ -108,7 +110,10 @@ again within half a second is taken for the first one.
 
 --listen ADDRESS, such as :8080, serves two pages over HTTP for probes: /healthz is good
 (status 200) while the process does its work, also while the database is away, and /readyz while
-the database answers too and no signal has come. Otherwise they have the status 503.
+the database answers too and no signal has come. Otherwise they have the status 503. A third
+page, /metrics, is for Prometheus. As it names queues and kinds, it is served off the loopback
+address only with --tokens, which 'dibs serve token' makes, to those who send one with the scope
+read for all queues; or with --insecure to everybody.
 
 With --table the jobs are rows of that table, and the queue need not be named. Where the
 mapping has only started_at to hold leases, to extend one changes its token: DIBS_TOKEN is
@@ -145,15 +150,17 @@ func newWorkCmd(a *app) *cobra.Command {
 			if err := f.check(cmd); err != nil {
 				return err
 			}
-			h, err := a.serveHealth(&f)
+			h, err := a.serveHealth(cmd.Context(), &f)
 			if err != nil {
-				return usagef(cmd, "--listen: %w", err)
+				return usagef(cmd, "%w", err)
 			}
 			defer h.close()
 			if f.name == "" && !f.resume {
 				f.name = workerName()
 			}
-			a.applicationName, a.conns = "dibs worker "+f.name, workConns
+			if a.applicationName, a.conns = "dibs worker "+f.name, workConns; f.listen != "" {
+				a.conns++ // for scrapes
+			}
 			return withSlot(cmd.Context(), a.logger(f.verbose), a.openToWork, func(db jobTable) error {
 				if err := f.findQueues(cmd.Context(), a, db); err != nil {
 					return err
@@ -229,7 +236,9 @@ func (f *workFlags) add(cmd *cobra.Command) {
 	fs.BoolVar(&f.shared, "shared", false, "with --lines: a program gets several jobs at once")
 	fs.IntVar(&f.processes, "processes", 1, "with --shared: programs that share the --concurrency jobs")
 	fs.IntVar(&f.maxJobs, "max-jobs", 0, "with --lines: replace a program after so many jobs; default: never")
-	fs.StringVar(&f.listen, "listen", "", "serve /healthz and /readyz over HTTP at this `ADDRESS`")
+	fs.StringVar(&f.listen, "listen", "", "serve /healthz, /readyz and /metrics over HTTP at this `ADDRESS`")
+	fs.StringVar(&f.tokens, "tokens", "", "`FILE` of the tokens for /metrics; default: those of $DIBS_TOKENS")
+	fs.BoolVar(&f.insecure, "insecure", false, "serve /metrics to everybody who reaches it, without tokens")
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "log every job, not only failed attempts")
 }
 
@@ -272,6 +281,8 @@ func (f *workFlags) check(cmd *cobra.Command) error {
 		return usagef(cmd, "--shared and --max-jobs go with --lines only")
 	case !f.shared && cmd.Flags().Changed("processes"):
 		return usagef(cmd, "--processes goes with --shared only: without it there are --concurrency processes")
+	case f.listen == "" && (f.tokens != "" || f.insecure):
+		return usagef(cmd, "--tokens and --insecure go with --listen only")
 	case f.processes < 1:
 		return &dibs.InvalidError{Field: "processes", Reason: fmt.Sprintf("must be at least 1, got %d", f.processes)}
 	case f.maxJobs < 0:
@@ -320,6 +331,9 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	for _, kind := range f.kindsOrAll() {
 		w.HandleRaw(kind, unlessFaulty(handle))
 	}
+	if err := h.observe(db, w); err != nil {
+		return err
+	}
 	var forced atomic.Bool
 	secondSignal(now, func() {
 		forced.Store(true)
@@ -335,6 +349,7 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 		go untilEmpty(ctx, db, f, stop)
 	}
 	err := w.Run(ctx)
+	h.ended.Store(true)
 	if forced.Load() {
 		stopped := fmt.Errorf("%w; jobs whose programs were running are given back, or run again when their leases end", errSecondSignal)
 		return &codeError{exitInterrupted, errors.Join(stopped, err)}
@@ -373,7 +388,8 @@ func (a *app) logger(verbose bool) *slog.Logger {
 // programEnv makes dibs use the same database if a job's program calls it, in any
 // folder.
 func (a *app) programEnv() []string {
-	env := append(os.Environ(), "DIBS_DB="+open.Absolute(a.dbURL()).Reveal())
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, tokensEnv+"=") })
+	env = append(env, "DIBS_DB="+open.Absolute(a.dbURL()).Reveal())
 	if a.schema != "" {
 		env = append(env, "DIBS_SCHEMA="+a.schema)
 	}

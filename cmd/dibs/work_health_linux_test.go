@@ -3,19 +3,21 @@ package main
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // served reads the address of the health pages from the log.
 func (p *process) served() string {
 	p.c.t.Helper()
-	address := regexp.MustCompile(`serving /healthz and /readyz.*address=(\S+)`)
+	address := regexp.MustCompile(`serving /healthz, /readyz and /metrics.*address=(\S+)`)
 	timeout := time.After(patience)
 	for {
 		select {
@@ -117,4 +119,27 @@ func TestWorkEndsAtTheSecondSignalThoughTheDatabaseIsAway(t *testing.T) {
 	}
 	server.Start()
 	c.has(c.job(1), object{"state": "running"})
+}
+
+// A worker that is about to run is live and not ready; one that has ended is neither.
+func TestAWorkerThatDoesNotRunYetIsLive(t *testing.T) {
+	t.Parallel()
+	h := &healthServer{}
+	h.worker.Store(&dibs.Worker{})
+	ask := func(page http.Handler) (int, string) {
+		answer := httptest.NewRecorder()
+		page.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		return answer.Code, answer.Body.String()
+	}
+	live, ready := h.page(nil, h.live), h.page(nil, (*dibs.Worker).Ready)
+	if code, text := ask(live); code != http.StatusOK {
+		t.Errorf("before it runs, /healthz: %d %s", code, text)
+	}
+	if code, text := ask(ready); code != http.StatusServiceUnavailable || !strings.Contains(text, "not running") {
+		t.Errorf("before it runs, /readyz: %d %s", code, text)
+	}
+	h.ended.Store(true)
+	if code, text := ask(live); code != http.StatusServiceUnavailable || !strings.Contains(text, "not running") {
+		t.Errorf("after it has ended, /healthz: %d %s", code, text)
+	}
 }

@@ -171,10 +171,12 @@ func TestWorkLinesSharesAProcess(t *testing.T) {
 		t.Run(test.reason, func(t *testing.T) {
 			onEach(t, func(c *cli) {
 				c.feed(strings.Repeat("1\n", 9), "enqueue", "q", "--jsonl", "--max-attempts", "1")
-				flags := []string{"q", "--lines", "--shared", "-c", "5", "--lease", "2s"}
-				switch test.reason {
+				flags := []string{"q", "--lines", "--shared", "-c", "5"}
+				switch test.reason { // a lease that ends on a slow machine would be another reason
 				case "timeout":
-					flags = append(flags, "--timeout", "2s")
+					flags = append(flags, "--timeout", "2s", "--lease", "10m")
+				case "cancelled":
+					flags = append(flags, "--lease", "15s") // after a third of it the worker learns of the cancel
 				case "shutdown":
 					flags = append(flags, "--shutdown", "100ms")
 				}

@@ -3,13 +3,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs"
 )
 
 // once checks that a job was completed by the first attempt that counts. A worker may have claimed
@@ -57,7 +62,7 @@ func TestWorkLinesFailsTheJobOfAProcessThatEnds(t *testing.T) {
 			1: "the process ended without an answer: exit code 7: it is hopeless\n\none\nit is hopeless",
 			2: "the process ended without an answer: exit code 0",
 			3: "the process ended without an answer: signal: killed",
-			4: "the process wrote what is no answer: it is cut off",
+			4: "the process wrote what is no answer: it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr",
 		} {
 			c.has(c.job(id), object{"state": "dead"})
 			if got := lastError(c.job(id)); !strings.HasPrefix(got, want) {
@@ -67,6 +72,32 @@ func TestWorkLinesFailsTheJobOfAProcessThatEnds(t *testing.T) {
 		c.has(c.job(5), object{"state": "completed"}) // its answer was whole
 		c.has(c.job(6), object{"state": "completed"})
 	})
+}
+
+// A worker that dies by an exception has its job say which, in whatever language it is written.
+func TestWorkLinesNamesTheException(t *testing.T) {
+	for _, test := range []struct {
+		argv []string
+		want string
+	}{
+		{[]string{"python3", "-c", "import json, sys\nprint(json.loads(sys.stdin.readline())['payload']['to'])"}, "TypeError: 'int' object is not subscriptable"},
+		{[]string{"node", "-e", "require('readline').createInterface({input: process.stdin}).on('line', (line) => { throw new Error('no recipient in ' + JSON.parse(line).payload) })"}, "Error: no recipient in 1"},
+		{[]string{"python3", "-c", "import json, sys\njob = json.loads(sys.stdin.readline())\nprint(json.dumps({'id': job['id'], 'ending': 'completed'}, indent=2), flush=True)"}, "it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr"},
+	} {
+		t.Run(test.argv[0]+" "+test.want[:9], func(t *testing.T) {
+			if _, err := exec.LookPath(test.argv[0]); err != nil && os.Getenv("CI") == "" {
+				t.Skip(err)
+			}
+			c := onSQLite(t)
+			c.ok("enqueue", "q", "1", "--max-attempts", "1")
+			c.end(c.work(append([]string{"q", "--lines", "-c", "1", "--until-empty", "--"}, test.argv...)...))
+			c.has(c.job(1), object{"state": "dead"})
+			first, _, _ := strings.Cut(lastError(c.job(1)), "\n")
+			if !strings.Contains(first, test.want) {
+				t.Errorf("the error begins with %q, want %q", first, test.want)
+			}
+		})
+	}
 }
 
 func TestWorkLinesStopsCancelledJobs(t *testing.T) {
@@ -143,4 +174,93 @@ func TestWorkLinesKeepsProgress(t *testing.T) {
 		w.stop()
 		c.end(w)
 	})
+}
+
+// Python keeps what it prints to a pipe back, unless it is told not to: the worker's answer would
+// never come. Not parallel: it sets the environment.
+func TestWorkLinesNeedsNoFlushOfPython(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") == "" {
+		t.Skip(err)
+	}
+	t.Setenv("PYTHONUNBUFFERED", "") // puts it back at the end
+	if err := os.Unsetenv("PYTHONUNBUFFERED"); err != nil {
+		t.Fatal(err)
+	}
+	c := &cli{t: t, db: "sqlite:" + t.TempDir() + "/test.db"}
+	c.feed(strings.Repeat("1\n", 3), "enqueue", "q", "--jsonl", "--max-attempts", "1")
+	c.end(c.work("q", "--lines", "-c", "1", "--until-empty", "--", "python3", "-c",
+		"import json, sys\nfor line in sys.stdin: print(json.dumps({'id': json.loads(line)['id'], 'ending': 'completed'}))"))
+	for id := 1; id <= 3; id++ {
+		c.once(id)
+	}
+}
+
+// Not parallel: it sets the environment.
+func TestWorkLinesLeavesTheUsersChoiceOfBuffers(t *testing.T) {
+	shown := `echo "{\"id\":$id,\"ending\":\"completed\",\"result\":\"${PYTHONUNBUFFERED-none}\"}"`
+	for _, value := range []string{"", "x"} {
+		t.Setenv("PYTHONUNBUFFERED", value)
+		c := &cli{t: t, db: "sqlite:" + t.TempDir() + "/test.db"}
+		c.ok("enqueue", "q")
+		c.worked(shown, "-c", "1")
+		c.has(c.job(1), object{"result": value})
+	}
+	if err := os.Unsetenv("PYTHONUNBUFFERED"); err != nil { // t.Setenv puts it back
+		t.Fatal(err)
+	}
+	c := &cli{t: t, db: "sqlite:" + t.TempDir() + "/test.db"}
+	c.ok("enqueue", "q")
+	c.worked(shown, "-c", "1")
+	c.has(c.job(1), object{"result": "1"})
+}
+
+// writes takes what is written to it, whole calls of Write.
+type writes chan string
+
+func (w writes) Write(p []byte) (int, error) { w <- string(p); return len(p), nil }
+
+func (w writes) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case text := <-w:
+		return text
+	case <-time.After(patience):
+		t.Fatal("nothing is written")
+		return ""
+	}
+}
+
+// A process that is given a job and writes nothing may not flush: the log says so, once.
+func TestWorkLinesNotesSilentProcesses(t *testing.T) {
+	t.Parallel()
+	log := make(writes, 100)
+	p := newProgram(&workFlags{argv: []string{"sh", "-c", "read -r line; read -r more; echo awake; cat"}}, os.Environ(), t.Context().Done())
+	defer p.close()
+	p.log = slog.New(slog.NewTextHandler(log, nil))
+	pool := (&app{stderr: log}).newLinePool(p, &workFlags{concurrency: 1}, nil)
+	defer pool.close()
+	pool.silentAfter = time.Millisecond
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- pool.handle(ctx, &dibs.RawJob{ID: 1, Queue: "q", Kind: "k"}) }()
+	if text := log.next(t); !strings.Contains(text, "has written nothing to stdout") || !strings.Contains(text, "it may not flush its output") {
+		t.Errorf("the log says %s", text)
+	}
+	process := pool.seats[0].process
+	pool.silentAfter = time.Hour // what is noted from here on, this test notes
+	pool.noteSilence(process)    // it was noted
+	process.give(&dibs.RawJob{ID: 2}, []byte("{}\n"))
+	if text := log.next(t); text != "awake\n" {
+		t.Errorf("the log says %s", text)
+	}
+	another := &linePool{program: p} // this pool has noted no process yet
+	another.noteSilence(process)     // the process has written
+	stop()
+	<-ended
+	select {
+	case text := <-log:
+		t.Errorf("the log also says %s", text)
+	default:
+	}
 }

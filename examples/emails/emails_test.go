@@ -28,7 +28,7 @@ func newStore(t *testing.T) *sqlite.Store {
 // attempt runs a worker until it has made one attempt, and returns that.
 func attempt(t *testing.T, store dibs.Store, send Send) dibs.Attempt {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
 	var made dibs.Attempt
 	w := &dibs.Worker{Store: store, Concurrency: 1, Hooks: dibs.Hooks{

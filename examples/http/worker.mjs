@@ -7,15 +7,24 @@ if (process.env.DIBS_TOKEN) headers.Authorization = `Bearer ${process.env.DIBS_T
 const lease = 3; // seconds
 let stopping = false;
 
-// call answers with the status and the JSON. It tries again while the server or its database is away.
+// ask answers with the status and the JSON; 503 stands also for a server that is away.
+async function ask(path, body, seconds) {
+  try {
+    const signal = AbortSignal.timeout(seconds * 1000);
+    const answer = await fetch(url + path, { method: "POST", headers, body: JSON.stringify(body), signal });
+    if (answer.status !== 503) return { ...(await answer.json()), status: answer.status };
+    return { status: 503, detail: answer.statusText };
+  } catch (error) {
+    return { status: 503, detail: error.message };
+  }
+}
+
+// call asks again while the server or its database is away.
 async function call(path, body) {
   for (;;) {
-    try {
-      const answer = await fetch(url + path, { method: "POST", headers, body: JSON.stringify(body) });
-      if (answer.status !== 503) return { status: answer.status, ...(await answer.json()) };
-    } catch (error) {
-      console.error("dibs:", error.message);
-    }
+    const answer = await ask(path, body, 30);
+    if (answer.status !== 503) return answer;
+    console.error("dibs:", answer.detail);
     if (stopping) process.exit(1);
     await sleep(1000);
   }
@@ -23,20 +32,34 @@ async function call(path, body) {
 
 // run runs one job, keeps its lease meanwhile, and says how it ended.
 async function run({ id, token, payload }, handler) {
+  const stop = new AbortController();
+  let cancelled = false;
+  let done = false;
+  let end = setTimeout(() => stop.abort(), lease * 1000); // the lease ends, and another worker may get the job
   const extending = setInterval(async () => {
-    const answer = await call("/v1/extend", { leases: [{ id, token }], lease });
+    const asked = performance.now();
+    const answer = await ask("/v1/extend", { leases: [{ id, token }], lease }, lease);
+    if (done) return;
+    if (answer.status !== 200) console.error("dibs:", answer.detail);
+    if (answer.status === 503) return;
     if (answer.status !== 200) {
       clearInterval(extending);
-      console.error("dibs:", answer.detail);
+      return stop.abort();
     }
+    clearTimeout(end);
+    end = setTimeout(() => stop.abort(), asked + lease * 1000 - performance.now());
+    cancelled ||= answer.leases[0].cancelled;
+    if (cancelled) stop.abort();
   }, (lease * 1000) / 3);
   let outcome;
   try {
-    outcome = { id, token, ending: "completed", result: await handler(payload) };
+    outcome = { id, token, ending: "completed", result: await handler(payload, stop.signal) };
   } catch (error) {
-    outcome = { id, token, ending: "retry", error: String(error) };
+    outcome = { id, token, ending: cancelled ? "cancelled" : "retry", error: String(error) };
   }
+  done = true;
   clearInterval(extending);
+  clearTimeout(end);
   const answer = await call("/v1/finish", { outcomes: [outcome] });
   if (answer.status !== 200) console.error("dibs:", answer.detail); // another worker has the job
 }
@@ -52,7 +75,7 @@ async function work(queue, handler) {
 process.on("SIGTERM", () => (stopping = true));
 const job = await call("/v1/jobs", { queue: "node", payload: { to: "ann@example.com", seconds: 4 } });
 console.log(job);
-await work("node", async ({ to, seconds }) => {
-  await sleep(seconds * 1000); // longer than the lease
+await work("node", async ({ to, seconds }, signal) => {
+  await sleep(seconds * 1000, null, { signal }); // longer than the lease
   return { sent: to };
 });

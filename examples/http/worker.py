@@ -16,41 +16,69 @@ LEASE = 3  # seconds
 stopping = threading.Event()
 
 
-def call(path, body, timeout=30):
-    """Answers with the status and the JSON. Tries again while the server or its database is away."""
+def ask(path, body, timeout):
+    """Answers with the status and the JSON; 503 stands also for a server that is away."""
+    request = urllib.request.Request(URL + path, json.dumps(body).encode(), HEADERS)
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, {"detail": str(error)} if error.code == 503 else json.load(error)
+    except OSError as error:
+        return 503, {"detail": str(error)}
+
+
+def call(path, body):
+    """Asks again while the server or its database is away."""
     while True:
-        request = urllib.request.Request(URL + path, json.dumps(body).encode(), HEADERS)
-        try:
-            with urllib.request.urlopen(request, timeout=timeout) as answer:
-                return answer.status, json.load(answer)
-        except urllib.error.HTTPError as error:
-            if error.code != 503:
-                return error.code, json.load(error)
-        except OSError as error:
-            print("dibs:", error, file=sys.stderr)
+        status, answer = ask(path, body, 30)
+        if status != 503:
+            return status, answer
+        print("dibs:", answer["detail"], file=sys.stderr)
         if stopping.wait(1):
             sys.exit(1)
 
 
-def extend(job, done):
-    """Keeps the lease until the job is done; without that another worker gets it."""
+def set_after(seconds, event):
+    """Sets an event later, unless the timer is cancelled."""
+    timer = threading.Timer(seconds, event.set)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+def extend(job, done, stop):
+    """Keeps the lease until the job is done. Sets stop when the job is cancelled, or another worker may get it: the
+    lease is lost, or has ended while the server was away."""
+    end = set_after(LEASE, stop)
     while not done.wait(LEASE / 3):
+        asked = time.monotonic()
         lease = {"id": job["id"], "token": job["token"]}
-        status, answer = call("/v1/extend", {"leases": [lease], "lease": LEASE})
+        status, answer = ask("/v1/extend", {"leases": [lease], "lease": LEASE}, LEASE)
         if status != 200:
             print("dibs:", answer["detail"], file=sys.stderr)
-            return
+        if status == 503:
+            continue
+        if status != 200:
+            stop.set()
+            break
+        end.cancel()
+        end = set_after(asked + LEASE - time.monotonic(), stop)
+        if answer["leases"][0].get("cancelled"):
+            job["cancelled"] = True
+            stop.set()
+    end.cancel()
 
 
 def run(job, handler):
     """Runs one job, and says how it ended."""
-    done = threading.Event()
-    threading.Thread(target=extend, args=(job, done), daemon=True).start()
+    done, stop = threading.Event(), threading.Event()
+    threading.Thread(target=extend, args=(job, done, stop), daemon=True).start()
     outcome = {"id": job["id"], "token": job["token"]}
     try:
-        outcome |= {"ending": "completed", "result": handler(job["payload"])}
+        outcome |= {"ending": "completed", "result": handler(job["payload"], stop)}
     except Exception as error:
-        outcome |= {"ending": "retry", "error": repr(error)}
+        outcome |= {"ending": "cancelled" if job.get("cancelled") else "retry", "error": repr(error)}
     done.set()
     status, answer = call("/v1/finish", {"outcomes": [outcome]})
     if status != 200:  # the lease was lost: another worker has the job
@@ -67,8 +95,9 @@ def work(queue, handler):
             run(job, handler)
 
 
-def send(payload):
-    time.sleep(payload["seconds"])  # longer than the lease
+def send(payload, stop):
+    if stop.wait(payload["seconds"]):  # longer than the lease
+        raise InterruptedError("told to stop")
     return {"sent": payload["to"]}
 
 

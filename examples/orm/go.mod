@@ -20,5 +20,5 @@ require (
 	github.com/jinzhu/now v1.1.5 // indirect
 	github.com/netresearch/go-cron v0.9.1 // indirect
 	golang.org/x/sync v0.24.0 // indirect
-	golang.org/x/text v0.41.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
 )

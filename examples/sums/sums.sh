@@ -38,7 +38,7 @@ completed() { "$DIBS" stats "$queue" --json | sed -E 's/.*"completed":([0-9]+).*
 # kill_at kills a worker with SIGKILL once so many jobs are completed.
 kill_at() {
 	local pid=$1 enough=$2
-	while [ "$(completed)" -lt "$enough" ]; do sleep 0.1; done
+	while [ "$(completed)" -lt "$enough" ]; do sleep 0.3; done
 	kill -KILL "$pid" || fail "there was nobody left to kill"
 	wait "$pid" 2>/dev/null || true
 	echo "  killed  worker process $pid, after $(completed) of $files files"

@@ -12,7 +12,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-const files = 400
+const files = 200
 
 // tree makes a folder of files with awkward names, some empty, some alike.
 func tree(t *testing.T) string {

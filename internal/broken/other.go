@@ -181,6 +181,22 @@ var otherVariants = []Variant{
 		Untortured: "it replaces no jobs",
 	},
 	{
+		Name:  "history-twice",
+		Fault: "The sweep leaves in the tally what it has added to the history.",
+		Harm:  "The chart of the last hour shows the same jobs twice, and more with each sweep.",
+		Patches: []Patch{
+			{"postgres", "TestStore/history/what upkeep moves to the history counts once", []Edit{
+				{"sql/merge_tally.sql", "running, completed, dead, cancelled)\n    select\n        queue,\n        '-infinity',\n", "running, completed, dead, cancelled, enqueued, at)\n    select\n        queue,\n"},
+				{"sql/merge_tally.sql", "        sum(cancelled) % 1e18\n    from old", "        sum(cancelled) % 1e18,\n        sum(enqueued),\n        max(at)\n    from old"},
+				{"sql/merge_tally.sql", "dibs.tally (queue, at, waiting", "dibs.tally (queue, waiting"},
+			}},
+			{"sqlite", "TestStore/history/what upkeep moves to the history counts once", []Edit{
+				{"sweep.go", `s.exec("add_history", first, kept)`, `s.exec("add_history", first+windowMinutes, kept)`},
+			}},
+		},
+		Untortured: "it looks at jobs, not at what happened in a minute",
+	},
+	{
 		Name:  "clock-back",
 		Fault: "The database's time goes back when the system's clock does.",
 		Harm:  "Leases that had ended are valid again, beside those of the new owners.",

@@ -51,7 +51,7 @@ var timeVariants = []Variant{
 		Harm:  "A job that kills its workers kills them for ever.",
 		Patches: []Patch{
 			{"postgres", "TestStore/sweep/a job that kills its worker dies too", []Edit{
-				{"sql/expire.sql", "j.cancel_requested or (j.attempt - j.excused) >= j.max_attempts as ends", "j.cancel_requested as ends"},
+				{"sql/expire.sql", "j.cancel_requested or (j.attempt::bigint - j.excused) >= j.max_attempts as ends", "j.cancel_requested as ends"},
 			}},
 			{"sqlite", "TestStore/sweep/a job that kills its worker dies too", []Edit{
 				{"sweep.go", "j.after(dibs.Outcome{Ending: dibs.EndRetry})", "j.after(dibs.Outcome{Ending: dibs.EndRelease})"},

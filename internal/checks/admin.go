@@ -2,7 +2,9 @@ package checks
 
 import (
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -33,7 +35,77 @@ func Filter(f *dibs.Filter) error {
 	if f.Limit < 1 || f.Limit > 1000 {
 		return invalid("limit", "must be 1 to 1000, got %d", f.Limit)
 	}
-	return first(optionalName("queue", f.Queue), optionalName("kind", f.Kind), optionalName("group", f.Group))
+	if f.UniqueKey != "" && *f != (dibs.Filter{Queue: f.Queue, UniqueKey: f.UniqueKey, Limit: f.Limit}) {
+		return invalid("unique_key", "goes with a queue and no other filter: one job holds it, or none")
+	}
+	if f.UniqueKey != "" && f.Queue == "" {
+		return invalid("queue", "is missing: a unique key is one of a queue")
+	}
+	if !f.State.Final() && !(f.FinishedSince.IsZero() && f.FinishedBefore.IsZero()) {
+		return invalid("state", "must be completed, dead or cancelled to select jobs by the time of their end, got %q", f.State)
+	}
+	return first(
+		optionalName("queue", f.Queue), optionalName("kind", f.Kind), optionalName("group", f.Group), optionalName("worker", f.Worker), optionalName("unique_key", f.UniqueKey),
+		part("error", f.Error), part("payload", f.Payload), listTime("finished_since", f.FinishedSince), listTime("finished_before", f.FinishedBefore),
+	)
+}
+
+// part checks a text to look for. It may have line ends and the like, as what it is a part of.
+func part(field, s string) error {
+	const most = 1 << 10
+	switch {
+	case len(s) > most:
+		return invalid(field, "is %d bytes, the limit is %d", len(s), most)
+	case !utf8.ValidString(s):
+		return invalid(field, "is not valid UTF-8: %q", clip(s))
+	case strings.ContainsRune(s, 0):
+		return invalid(field, "must not contain the character 0, which no database keeps")
+	}
+	return nil
+}
+
+func listTime(field string, t time.Time) error {
+	if t.Before(firstTime) || t.After(lastTime) {
+		return invalid(field, "must be in the years 1 to 9999, got %v", t)
+	}
+	return nil
+}
+
+// Looked is how many jobs a List looks at, at most, and whether it may look at more than it lists.
+func Looked(f dibs.Filter) (most int, narrowed bool) {
+	most = 100_000
+	if f.Payload != "" {
+		most = 10_000
+	}
+	f.Queue, f.State, f.Limit, f.After, f.FinishedSince, f.FinishedBefore = "", "", 0, "", time.Time{}, time.Time{}
+	return most, f != dibs.Filter{}
+}
+
+// Failures checks what to list, and fills in the default limit.
+func Failures(queue string, limit *int) error {
+	if *limit == 0 {
+		*limit = 1000
+	}
+	if *limit < 1 || *limit > dibs.MaxFailures {
+		return invalid("limit", "must be 1 to %d, got %d", dibs.MaxFailures, *limit)
+	}
+	return optionalName("queue", queue)
+}
+
+// CountedBacklog is how many jobs of a group Admin.Backlogs counts at most.
+const CountedBacklog = 1000
+
+// Backlogs checks of which groups to count the jobs.
+func Backlogs(queue, after string) error {
+	return first(Name("queue", queue), optionalName("after", after))
+}
+
+// Until checks when jobs have died at the latest.
+func Until(t time.Time) error {
+	if t.IsZero() {
+		return invalid("until", "is missing")
+	}
+	return listTime("until", t)
 }
 
 // Edit checks a change to waiting jobs.

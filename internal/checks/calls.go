@@ -26,14 +26,16 @@ func Claim(r *dibs.ClaimRequest) error {
 	if r.Ahead < 0 || r.Ahead > r.N {
 		return invalid("ahead", "must be 0 to n, %d, got %d", r.N, r.Ahead)
 	}
-	return first(names("kinds", r.Kinds), Name("queue", r.Queue), Name("worker", r.Worker), lease(r.Lease, true))
+	return first(listed("kinds", r.Kinds), Name("queue", r.Queue), Name("worker", r.Worker), lease(r.Lease, true))
 }
 
 // Due checks a request for the queues that have due jobs.
-func Due(queues, kinds []string) error { return first(names("queues", queues), names("kinds", kinds)) }
+func Due(queues, kinds []string) error {
+	return first(listed("queues", queues), listed("kinds", kinds))
+}
 
 // names checks a list of names.
-func names(field string, list []string) error {
+func listed(field string, list []string) error {
 	if len(list) > maxKinds {
 		return invalid(field, "must be at most %d, got %d", maxKinds, len(list))
 	}
@@ -232,7 +234,9 @@ func ReadHistory(text []byte) []dibs.AttemptError {
 		return []dibs.AttemptError{{Error: ErrorText("the kept errors are damaged: " + string(text))}}
 	}
 	for i := range h {
-		h[i].At = h[i].At.UTC()
+		for _, t := range []*time.Time{&h[i].RunAt, &h[i].ClaimedAt, &h[i].At} {
+			*t = t.UTC()
+		}
 	}
 	return h
 }

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/nesting"
 )
 
 // Row is a NewJob with its defaults filled in, ready to be stored.
@@ -117,7 +118,7 @@ func payload(v any) ([]byte, error) {
 		if err != nil {
 			return nil, invalid("payload", "cannot be encoded as JSON: %v", err)
 		}
-		return raw, nil
+		return raw, shallow("payload", raw)
 	}
 	if len(raw) == 0 {
 		return nil, invalid("payload", "is empty; it must be JSON (null for none)")
@@ -206,12 +207,20 @@ func validJSON(field string, raw []byte) error {
 	if !utf8.Valid(raw) {
 		return invalid(field, "is not valid UTF-8")
 	}
-	if json.Valid(raw) {
-		return nil
+	if err := shallow(field, raw); err != nil || json.Valid(raw) {
+		return err
 	}
 	var v any
 	err := json.Unmarshal(raw, &v)
 	return invalid(field, "is not valid JSON: %v: %q", err, clip(string(raw)))
+}
+
+// shallow refuses JSON that decoders, of Go and of other languages, might not read.
+func shallow(field string, raw []byte) error {
+	if nesting.Over(raw, dibs.MaxDepth) {
+		return invalid(field, "is nested more than %d deep", dibs.MaxDepth)
+	}
+	return nil
 }
 
 func object(field string, raw []byte, most int) error {
@@ -221,10 +230,20 @@ func object(field string, raw []byte, most int) error {
 	if err := validJSON(field, raw); err != nil {
 		return err
 	}
-	if bytes.TrimLeft(raw, " \t\r\n")[0] != '{' {
-		return invalid(field, "must be a JSON object, got %q", clip(string(raw)))
+	kind := "a number"
+	switch bytes.TrimLeft(raw, " \t\r\n")[0] {
+	case '{':
+		return nil
+	case '[':
+		kind = "an array"
+	case '"':
+		kind = "a string"
+	case 't', 'f':
+		kind = "a bool"
+	case 'n':
+		kind = "null"
 	}
-	return nil
+	return invalid(field, "must be a JSON object, and is %s", kind)
 }
 
 func batch(field string, n int) error {

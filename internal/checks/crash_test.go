@@ -134,24 +134,16 @@ func onePerPeriod(t *testing.T, url open.URL, processes int, lasts time.Duration
 		}
 		begin(kills%processes, processes+kills)
 	}
+	// On a slow machine each is killed before it does much: the last ones go on until there is enough to judge.
+	for end := time.Now().Add(5 * time.Minute); len(jobsOf(t, db)) < 20 && time.Now().Before(end); {
+		time.Sleep(100 * time.Millisecond)
+	}
 	for _, p := range running {
 		if err := p.Stop(time.Minute); err != nil {
 			t.Fatal(err)
 		}
 	}
-	var jobs []*dibs.RawJob
-	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead} {
-		for f := (dibs.Filter{Queue: "q", State: state, Limit: 1000}); ; {
-			page, err := db.List(ctx, f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			jobs = append(jobs, page.Jobs...)
-			if f.After = page.Next; f.After == "" {
-				break
-			}
-		}
-	}
+	jobs := jobsOf(t, db)
 	slices.SortFunc(jobs, func(a, b *dibs.RawJob) int {
 		return cmp.Or(cmp.Compare(a.UniqueKey, b.UniqueKey), a.CreatedAt.Compare(b.CreatedAt))
 	})
@@ -167,4 +159,23 @@ func onePerPeriod(t *testing.T, url open.URL, processes int, lasts time.Duration
 	if found, err := db.Check(ctx); err != nil || len(found) > 0 {
 		t.Errorf("consistency check: %q, %v", found, err)
 	}
+}
+
+// jobsOf are all jobs of the queue q.
+func jobsOf(t *testing.T, db dibs.Database) []*dibs.RawJob {
+	t.Helper()
+	var jobs []*dibs.RawJob
+	for _, state := range []dibs.State{"", dibs.Completed, dibs.Dead} {
+		for f := (dibs.Filter{Queue: "q", State: state, Limit: 1000}); ; {
+			page, err := db.List(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs = append(jobs, page.Jobs...)
+			if f.After = page.Next; f.After == "" {
+				break
+			}
+		}
+	}
+	return jobs
 }

@@ -40,6 +40,8 @@ func Claimed(j *dibs.RawJob) {
 		j.Payload = json.RawMessage("null")
 	case !utf8.Valid(j.Payload): // a decoder would replace it silently
 		j.Payload = legible(j, "payload", j.Payload, invalid("", "is not valid UTF-8"))
+	default:
+		j.Payload = legible(j, "payload", j.Payload, shallow("", j.Payload))
 	}
 	if j.Metadata != nil {
 		j.Metadata = legible(j, "metadata", j.Metadata, object("", j.Metadata, len(j.Metadata)))

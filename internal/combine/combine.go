@@ -25,6 +25,8 @@ type Calls[Q, A any] struct {
 	// Slow is how long calls wait for the batch under way. Calls that wait longer get a
 	// batch beside it.
 	Slow time.Duration
+	// Made gets the number of calls of each batch. nil: nobody wants to know.
+	Made func(calls int)
 
 	mu        sync.Mutex
 	waiting   []*call[Q, A]
@@ -85,6 +87,9 @@ func (c *Calls[Q, A]) Call(ctx context.Context, q Q) (A, error) {
 }
 
 func (c *Calls[Q, A]) callAlone(ctx context.Context, q Q) (answer A, err error) {
+	if c.Made != nil {
+		c.Made(1)
+	}
 	c.Do(ctx, []Q{q}, func(_ int, a A, e error) { answer, err = a, e })
 	return answer, err
 }
@@ -151,6 +156,9 @@ func (c *Calls[Q, A]) startBatch() {
 // makeCalls makes the calls of a batch and hands out the answers. It returns the calls whose
 // callers no longer wait.
 func (c *Calls[Q, A]) makeCalls(ctx context.Context, calls []*call[Q, A]) (left []*call[Q, A]) {
+	if c.Made != nil {
+		c.Made(len(calls))
+	}
 	asked := make([]Q, len(calls))
 	for i, w := range calls {
 		asked[i] = w.q

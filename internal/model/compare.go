@@ -117,7 +117,8 @@ func round(j dibs.RawJob) *dibs.RawJob {
 	}
 	j.Errors = slices.Clone(j.Errors)
 	for i := range j.Errors {
-		j.Errors[i].At = time.Time{}
+		e := &j.Errors[i] // its times stay as they are while the database's others are moved
+		e.RunAt, e.ClaimedAt, e.At = time.Time{}, time.Time{}, time.Time{}
 	}
 	return &j
 }

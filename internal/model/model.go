@@ -177,7 +177,7 @@ func (m *Model) finish(j *job, o dibs.Outcome) {
 
 // note adds an entry to a job's error history, which keeps only the last ones.
 func (m *Model) note(j *job, err string) {
-	e := dibs.AttemptError{Attempt: j.Attempt, At: m.now, Worker: j.Worker, Error: checks.ErrorText(err)}
+	e := dibs.AttemptError{Attempt: j.Attempt, RunAt: j.RunAt, ClaimedAt: j.ClaimedAt, At: m.now, Worker: j.Worker, Error: checks.ErrorText(err)}
 	j.Errors = checks.History(slices.Clone(j.Errors), e)
 }
 

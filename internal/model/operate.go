@@ -236,7 +236,7 @@ func (m *Model) Get(id int64) *dibs.RawJob {
 func (m *Model) List(f dibs.Filter) []*dibs.RawJob {
 	jobs := m.find(func(j *job) bool {
 		return (j.State == f.State || f.State == "" && !j.State.Final()) && (f.Queue == "" || j.Queue == f.Queue) &&
-			(f.Kind == "" || j.Kind == f.Kind) && (f.Group == "" || j.Group == f.Group)
+			(f.Kind == "" || j.Kind == f.Kind) && (f.Group == "" || j.Group == f.Group) && (f.Worker == "" || j.Worker == f.Worker)
 	})
 	slices.SortFunc(jobs, func(a, b *job) int {
 		return cmp.Or(b.FinishedAt.Compare(a.FinishedAt), cmp.Compare(b.ID, a.ID))

@@ -327,13 +327,15 @@ func (r *Run) randomSetQueue(t *rapid.T) {
 func (r *Run) randomList(t *rapid.T) {
 	f := dibs.Filter{Limit: rapid.IntRange(1, 4).Draw(t, "limit")}
 	f.State = rapid.SampledFrom([]dibs.State{"", dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Completed, dibs.Dead, dibs.Cancelled}).Draw(t, "state")
-	switch rapid.IntRange(0, 3).Draw(t, "filter") {
+	switch rapid.IntRange(0, 4).Draw(t, "filter") {
 	case 1:
 		f.Queue = queues.Draw(t, "queue")
 	case 2:
 		f.Kind = kinds.Draw(t, "kind")
 	case 3:
 		f.Group = groups.Draw(t, "group")
+	case 4:
+		f.Worker = workers.Draw(t, "worker")
 	}
 	r.List(f)
 }

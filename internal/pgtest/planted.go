@@ -185,7 +185,7 @@ func (p *Planted) plantOnce(key, sql string) {
 	}
 }
 
-const hitBody = ` language plpgsql as $$ begin perform pg_catalog.nextval('planted.hits'); raise exception 'planted: %s'; end $$`
+const hitBody = ` language plpgsql as $$ begin perform pg_catalog.nextval('planted.hits'); raise exception using message = 'planted: %s'; end $$`
 
 func (p *Planted) function(oid string, args []string, result string, set bool) {
 	p.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -15,19 +16,21 @@ import (
 //go:embed report.html
 var reportHTML string
 
-var reportPage = template.Must(template.New("report").Funcs(template.FuncMap{
-	"count":    withCommas,
-	"broken":   BrokenText,
-	"seconds":  func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
-	"short":    func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) },
-	"date":     func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
-	"sentence": func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
-}).Parse(reportHTML))
+var reportPage = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("report").Funcs(template.FuncMap{
+		"count":    withCommas,
+		"broken":   BrokenText,
+		"seconds":  func(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) },
+		"short":    func(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) },
+		"date":     func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
+		"sentence": func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
+	}).Parse(reportHTML))
+})
 
 // WriteReport writes a page about the run, with everything that it needs in one file.
 func WriteReport(w io.Writer, r *Result) error {
 	var page strings.Builder
-	err := reportPage.Execute(&page, struct {
+	err := reportPage().Execute(&page, struct {
 		*Result
 		Recoveries *histogram
 		Timeline   *timeline

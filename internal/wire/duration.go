@@ -59,7 +59,8 @@ func FormatDuration(d time.Duration) string {
 	return s
 }
 
-// Seconds is a duration that JSON writes as a number of seconds. It also reads strings.
+// Seconds is a duration that JSON writes as a number of seconds. It also reads strings. What it reads
+// is rounded to microseconds: no database keeps less, and a fraction of one would count in the checks.
 type Seconds time.Duration
 
 func (s Seconds) MarshalJSON() ([]byte, error) {
@@ -68,20 +69,20 @@ func (s Seconds) MarshalJSON() ([]byte, error) {
 
 func (s *Seconds) UnmarshalJSON(raw []byte) error {
 	var v any
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return err
-	}
+	err := json.Unmarshal(raw, &v)
 	switch v := v.(type) {
 	case string:
 		d, err := ParseDuration(v)
-		*s = Seconds(d)
+		*s = Seconds(d.Round(time.Microsecond))
 		return err
 	case float64:
-		if math.Abs(v) > math.MaxInt64/float64(time.Second)/2 {
-			return fmt.Errorf("%v seconds are too many", v)
+		if err == nil && math.Abs(v) <= math.MaxInt64/float64(time.Second)/2 {
+			*s = Seconds(math.Round(v*1e6)) * Seconds(time.Microsecond)
+			return nil
 		}
-		*s = Seconds(math.Round(v * float64(time.Second)))
-		return nil
+	}
+	if n := raw[0]; n == '-' || n >= '0' && n <= '9' { // one that float64 cannot hold among them
+		return fmt.Errorf("%.40s seconds are too many", raw)
 	}
 	return fmt.Errorf("%.40s is no duration; write a number of seconds, or a string such as \"90s\"", raw)
 }

@@ -40,7 +40,7 @@ func TestDurationsInJSONAreSeconds(t *testing.T) {
 		10 * time.Second:       "10",
 		250 * time.Millisecond: "0.25",
 		14 * day:               "1209600",
-		time.Nanosecond:        "0.000000001",
+		time.Microsecond:       "0.000001",
 	} {
 		raw, err := json.Marshal(Seconds(d))
 		if err != nil || string(raw) != want {

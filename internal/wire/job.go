@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -31,7 +33,7 @@ type NewJob struct {
 	Metadata     json.RawMessage  `json:"metadata,omitempty"`
 	Priority     *int             `json:"priority,omitempty"`
 	Delay        *Seconds         `json:"delay,omitempty"`
-	RunAt        *time.Time       `json:"run_at,omitempty"`
+	RunAt        *Time            `json:"run_at,omitempty"`
 	MaxAttempts  *int             `json:"max_attempts,omitempty"`
 	Group        string           `json:"group,omitempty"`
 	UniqueKey    string           `json:"unique_key,omitempty"`
@@ -42,13 +44,46 @@ type NewJob struct {
 	DelayLimit   *Seconds         `json:"delay_limit,omitempty"`
 }
 
-// ReadJob reads a JSON object of a job. What it does not say, job says.
+// Time is a time that JSON gives by the rules of RFC 3339, with a zone of less than 16 hours, which is
+// all that PostgreSQL reads. The package time also takes a comma, an hour of one digit, and any zone.
+type Time struct{ time.Time }
+
+var timeForm = regexp.MustCompile(`^(-?[0-9]{4,6})-[0-9][0-9]-[0-9][0-9]T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?(Z|[-+](0[0-9]|1[0-5]):[0-5][0-9])$`)
+
+// UnmarshalJSON reads a string.
+func (t *Time) UnmarshalJSON(raw []byte) (err error) {
+	const rule = `a time must be written as "2026-11-21T08:30:00Z", `
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		return errors.New(rule + "in a string")
+	}
+	form := timeForm.FindStringSubmatch(text)
+	if form == nil {
+		return fmt.Errorf(rule+"got %.40q", text)
+	}
+	if year, _ := strconv.Atoi(form[1]); year < 0 || year > 9999 { // it is digits
+		return fmt.Errorf("must lie in the years 1 to 9999, got year %d", year)
+	}
+	if t.Time, err = time.Parse(time.RFC3339, text); err != nil {
+		return fmt.Errorf(rule+"got %.40q", text)
+	}
+	return nil
+}
+
+// ReadJob reads a JSON object of a job. What it does not say, job says. Errors are FieldErrors, or
+// dibs.InvalidErrors of the field "job".
 func ReadJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
 	if !utf8.Valid(line) { // the decoder would replace invalid bytes
 		return job, &dibs.InvalidError{Field: "job", Reason: "is not valid UTF-8"}
 	}
 	var j NewJob
-	if err := ReadObject(line, &j); err != nil {
+	err := ReadObject(line, &j)
+	if err == nil && bytes.Equal(bytes.TrimSpace(line), []byte("null")) { // to the decoder an object without fields
+		err = errors.New("it must be an object, and is null")
+	}
+	if errors.As(err, new(*FieldError)) {
+		return job, err
+	} else if err != nil {
 		return job, &dibs.InvalidError{Field: "job", Reason: "is not a JSON object of a job: " + Reason(err)}
 	}
 	override(&job.Queue, j.Queue)
@@ -85,7 +120,7 @@ func ReadJob(line []byte, job dibs.NewJob) (dibs.NewJob, error) {
 		job.Delay = time.Duration(*j.Delay)
 	}
 	if j.RunAt != nil {
-		job.RunAt = *j.RunAt
+		job.RunAt = j.RunAt.Time
 	}
 	return job, nil
 }

@@ -10,10 +10,11 @@ create table dibs.migration (
 );
 
 -- A queue's settings. version rises with every change; a claim names the version that
--- it was prepared for, and finds nothing if the queue has another.
+-- it was prepared for, and finds nothing if the queue has another. It begins with the time, so
+-- that a queue that was deleted and made again has a version that the old one never had.
 create table dibs.queue (
     name            text collate "C" primary key,
-    version         bigint not null default 1,
+    version         bigint not null default (date_part('epoch', clock_timestamp()) * 1000000)::bigint,
     paused          boolean not null default false,
     concurrency     int not null default 0,
     rate_n          int not null default 0,
@@ -151,6 +152,17 @@ create table dibs.worker (
     fillfactor = 50
 );
 
+-- What people have changed by the pages and the HTTP API: about 10,000 changes, the newest.
+create table dibs.audit (
+    id   bigint generated always as identity primary key,
+    at   timestamptz not null default statement_timestamp(),
+    who  text not null,
+    did  text not null,
+    what text not null,
+    n    bigint not null,
+    constraint audit_at_is_in_years_1_to_9999 check (at >= '0001-01-01 00:00:00Z' and at < '10000-01-01 00:00:00Z')
+);
+
 create sequence dibs.job_id;
 
 -- Live jobs. Every statement that writes here reads the texts of all checks anew, 3 us each,
@@ -160,8 +172,7 @@ create sequence dibs.job_id;
 -- heap-only updates.
 create table dibs.job (
     id               bigint primary key default nextval('dibs.job_id'),
-    -- never infinite: such a job would not be claimed, and no program could print it
-    run_at           timestamptz not null constraint job_run_at_is_in_years_1_to_9999 check ((run_at >= '0001-01-01 00:00:00Z') and (run_at < '10000-01-01 00:00:00Z')),
+    run_at           timestamptz not null,
     created_at       timestamptz not null,
     claimed_at       timestamptz,
     lease_until      timestamptz,
@@ -183,7 +194,12 @@ create table dibs.job (
     payload          text, -- null: it is in dibs.payload, with the metadata
     metadata         text,
     errors           jsonb,
-    progress         jsonb -- of the attempt that it names
+    progress         jsonb, -- of the attempt that it names
+    -- No call takes another id. run_at is never infinite: such a job would not be claimed, and no
+    -- program could print it. A queue of another name cannot have settings.
+    constraint job_id_from_1_on_run_at_in_years_1_to_9999_queue_1_to_255_bytes check (
+        id > 0 and run_at >= '0001-01-01 00:00:00Z' and run_at < '10000-01-01 00:00:00Z' and octet_length(queue) between 1 and 255
+    )
 ) with (
     fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0,
@@ -249,7 +265,11 @@ create table dibs.finished (
     payload          text, -- as in dibs.job
     metadata         text,
     errors           jsonb,
-    result           text
+    result           text,
+    -- Only what no finish can break: created_at and claimed_at come from a live job as they are.
+    constraint finished_run_at_and_finished_at_are_in_years_1_to_9999 check (
+        run_at >= '0001-01-01 00:00:00Z' and run_at < '10000-01-01 00:00:00Z' and finished_at >= '0001-01-01 00:00:00Z' and finished_at < '10000-01-01 00:00:00Z'
+    )
 ) with (
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 50000,
@@ -309,7 +329,9 @@ create table dibs.wake_list (
 );
 
 -- Changes of counts, one row per statement and queue; null means no change. The
--- sum of a column over a queue's rows is its count. The sweep merges them.
+-- sum of a column from waiting to cancelled over a queue's rows is its count. The sweep merges
+-- them, and moves the other columns to the table history. It has no constraint, which every
+-- enqueue, claim and finish would pay for: who reads it bears any time and any count.
 create table dibs.tally (
     id        bigint generated always as identity primary key,
     queue     text collate "C" not null,
@@ -324,8 +346,33 @@ create table dibs.tally (
     claimed   bigint,
     succeeded bigint,
     failed    bigint,
+    died      bigint,
     wait_us   bigint,
     run_us    bigint
+) with (
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+-- What happened in a minute in a queue; queue '' is the sum of all queues. The sweep adds rows
+-- of tally to it, each once, and deletes rows older than two hours.
+create table dibs.history (
+    minute    timestamptz not null,
+    queue     text collate "C" not null,
+    enqueued  bigint not null,
+    claimed   bigint not null,
+    succeeded bigint not null,
+    failed    bigint not null,
+    died      bigint not null,
+    wait_us   bigint not null,
+    run_us    bigint not null,
+    primary key (minute, queue),
+    constraint history_minute_is_in_years_1_to_9999_sums_are_below_1e18 check (
+        minute >= '0001-01-01 00:00:00Z' and minute < '10000-01-01 00:00:00Z'
+        and greatest(enqueued, claimed, succeeded, failed, died, wait_us, run_us) < 1000000000000000000
+        and least(enqueued, claimed, succeeded, failed, died, wait_us, run_us) > -1000000000000000000
+    )
 ) with (
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 5000,

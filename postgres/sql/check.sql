@@ -35,11 +35,7 @@ select format('job %s: priority %s is below 0', id, priority)
 from dibs.job
 where priority < 0
 union all
-select format('job %s: its id is below 1, which no call takes', id)
-from dibs.job
-where id < 1
-union all
-select format('job %s: its queue or kind has no name', id)
+select format('job %s: its queue or kind has no name: end it by "dibs cancel %s", and enqueue it again', id, id)
 from dibs.job
 where queue = '' or kind = ''
 union all
@@ -83,6 +79,10 @@ union all
 select format('job %s: %s attempts count, %s are allowed', id, attempt::bigint - excused, max_attempts)
 from dibs.job
 where (attempt::bigint - excused) > max_attempts or ((attempt::bigint - excused) >= max_attempts and token is null)
+union all
+select format('job %s: it was claimed %s times, of which %s do not count', id, attempt, excused)
+from dibs.job
+where attempt < 0 or excused < 0 or excused > attempt
 union all
 select format('job %s: unique key held by more than one job', min(id))
 from dibs.job

@@ -189,7 +189,7 @@ with turn as materialized (
     select
         array_agg(id order by id) as ids,
         count(*) as n,
-        sum(date_part('epoch', claimed_at - run_at) * 1000000)::bigint as wait_us
+        sum(least(date_part('epoch', claimed_at - run_at) * 1000000, 9e14))::bigint as wait_us -- 28 years each at most, so that a sum always fits
     from taken
     having count(*) > 0
 ), logged as (

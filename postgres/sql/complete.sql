@@ -12,6 +12,7 @@
 -- One pass over the deleted rows, which are wide, makes all counts. date_part() computes
 --   in floating point; extract() would compute in numeric, which takes longer than all
 --   other counting.
+-- A claimed_at that SQL by hand has put out of all bounds must not fail the jobs beside it.
 -- "not in" asks a hash table of the few queues that keep nothing; a join would look up
 --   the queue of each job.
 -- With "= any (array[o.id])" the planner can use only the index: see planning in open.go.
@@ -22,7 +23,7 @@ with o as materialized (
     delete from dibs.job j
     using o
     where j.id = any (array[o.id]) and j.token = o.token and (j.lease_until > statement_timestamp() or j.token = any ($6::uuid[]))
-    returning j.id, j.claimed_at, o.state, j.queue, j.group_key, j.run_at, j.created_at, j.attempt, j.excused, j.max_attempts, j.priority, j.cancel_requested, j.kind, j.unique_key, j.unique_until, j.worker, j.payload, j.metadata, j.errors, o.result, o.error
+    returning j.id, greatest(least(j.claimed_at, statement_timestamp()), '0001-01-01 00:00:00Z') as claimed_at, o.state, j.queue, j.group_key, j.run_at, j.created_at, j.attempt, j.excused, j.max_attempts, j.priority, j.cancel_requested, j.kind, j.unique_key, j.unique_until, j.worker, j.payload, j.metadata, j.errors, o.result, o.error
 ), ended as materialized (
     select
         queue,
@@ -30,7 +31,7 @@ with o as materialized (
         count(*) filter (where state = 'completed') as completed,
         count(*) filter (where state = 'dead') as dead,
         count(*) filter (where state = 'cancelled') as cancelled,
-        sum(date_part('epoch', statement_timestamp() - claimed_at) * 1000000) filter (where state <> 'cancelled')::bigint as run_us,
+        sum(least(date_part('epoch', statement_timestamp() - claimed_at) * 1000000, 9e14)) filter (where state <> 'cancelled')::bigint as run_us,
         bool_or(group_key is not null) as grouped,
         array_agg(id) as ids
     from gone
@@ -65,7 +66,7 @@ with o as materialized (
         g.metadata,
         case when g.error is null then g.errors else
             coalesce(jsonb_path_query_array(g.errors, '$[last - 8 to last]'), '[]')
-            || jsonb_build_object('attempt', g.attempt, 'at', statement_timestamp(), 'worker', g.worker, 'error', g.error)
+            || jsonb_build_object('attempt', g.attempt, 'run_at', g.run_at, 'claimed_at', g.claimed_at, 'at', statement_timestamp(), 'worker', g.worker, 'error', g.error)
         end,
         g.result
     from gone g
@@ -85,7 +86,7 @@ with o as materialized (
     ) g
     group by queue
 ), counted as (
-    insert into dibs.tally (queue, running, completed, dead, cancelled, succeeded, failed, run_us)
+    insert into dibs.tally (queue, running, completed, dead, cancelled, succeeded, failed, died, run_us)
     select
         e.queue,
         - e.n,
@@ -93,6 +94,7 @@ with o as materialized (
         case when q.keep_dead > interval '0' then nullif(e.dead, 0) end,
         case when q.keep_cancelled > interval '0' then nullif(e.cancelled, 0) end,
         nullif(e.completed, 0),
+        nullif(e.dead, 0),
         nullif(e.dead, 0),
         e.run_us
     from ended e

@@ -24,11 +24,11 @@ with ended as materialized (
     select
         j.id,
         j.token,
-        j.cancel_requested or (j.attempt - j.excused) >= j.max_attempts as ends,
+        j.cancel_requested or (j.attempt::bigint - j.excused) >= j.max_attempts as ends,
         case when j.cancel_requested then 'cancelled' else 'dead' end as state,
         case when j.cancel_requested then q.keep_cancelled else q.keep_dead end > interval '0' as keep,
         coalesce(jsonb_path_query_array(j.errors, '$[last - 8 to last]'), '[]')
-            || jsonb_build_object('attempt', j.attempt, 'at', statement_timestamp(), 'worker', j.worker, 'error', 'lease expired') as errors
+            || jsonb_build_object('attempt', j.attempt, 'run_at', j.run_at, 'claimed_at', greatest(least(j.claimed_at, statement_timestamp()), '0001-01-01 00:00:00Z'), 'at', statement_timestamp(), 'worker', j.worker, 'error', 'lease expired') as errors
     from held h
     join dibs.job j on j.id = any (array[h.id])
     join dibs.queue q on q.name = j.queue
@@ -59,7 +59,7 @@ with ended as materialized (
         statement_timestamp(),
         g.run_at,
         g.created_at,
-        g.claimed_at,
+        greatest(least(g.claimed_at, statement_timestamp()), '0001-01-01 00:00:00Z'),
         g.attempt,
         g.excused,
         g.max_attempts,
@@ -117,14 +117,15 @@ with ended as materialized (
     from remaining r
     where c.token = any (array[r.token])
 ), counted as (
-    insert into dibs.tally (queue, running, waiting, dead, cancelled, failed)
+    insert into dibs.tally (queue, running, waiting, dead, cancelled, failed, died)
     select
         queue,
         - count(*),
         nullif(count(*) filter (where state is null), 0),
         nullif(count(*) filter (where state = 'dead' and keep), 0),
         nullif(count(*) filter (where state = 'cancelled' and keep), 0),
-        nullif(count(*) filter (where state is null or state <> 'cancelled'), 0)
+        nullif(count(*) filter (where state is null or state <> 'cancelled'), 0),
+        nullif(count(*) filter (where state = 'dead'), 0)
     from (
         select queue, null as state, false as keep from back
         union all

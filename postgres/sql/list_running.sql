@@ -1,6 +1,7 @@
 -- Purpose: list running jobs, newest first.
 -- Parameters: $1 queue, $2 kind, $3 group, each '' for all; $4 only ids below
---   this; $5 how many; $6 how many claimed jobs to look at.
+--   this; $5 how many; $6 how many claimed jobs to look at; $7 worker, $8 a part of the last
+--   error and $9 of the payload, each '' for all.
 -- Columns out: whether the row only marks how far the list has looked; id; the columns of
 --   live_job. If the list stops before it has $5 jobs or all, the last row has the id of
 --   the last job that it has looked at, which may have ended.
@@ -23,7 +24,7 @@ with looked as materialized (
         offset 0
     ) c
     cross join lateral (
-        select r.id, r.token, r.queue, r.kind, r.group_key
+        select r.id, r.token, r.queue, r.kind, r.group_key, r.worker, r.errors, r.payload
         from dibs.job r
         where r.id = c.id and r.token = c.token
         offset 0
@@ -31,6 +32,9 @@ with looked as materialized (
     where ($1 = '' or $1 = j.queue)
         and ($2 = '' or $2 = j.kind)
         and ($3 = '' or j.group_key = $3)
+        and ($7 = '' or j.worker = $7)
+        and ($8 = '' or strpos(j.errors -> -1 ->> 'error', $8) > 0)
+        and ($9 = '' or strpos(coalesce(j.payload, (select w.payload from dibs.payload w where w.id = j.id)), $9) > 0)
     limit $5
 ), page as materialized (
     select id, token, false as searched

@@ -21,7 +21,7 @@ with looked as materialized (
     select l.id
     from looked l
     where case
-        when l.token is null then l.id < 1 or not (l.gate in (0, 1, 2)) or (l.gate <> 0 and coalesce(l.group_key, '') = '')
+        when l.token is null then not (l.gate in (0, 1, 2)) or (l.gate <> 0 and coalesce(l.group_key, '') = '')
         else not (l.gate in (0, 3)) or l.lease_until is null or l.lease_until > (statement_timestamp() + interval '25 hours') or l.claimed_at is null
             or not exists (
                 select
@@ -39,7 +39,6 @@ with looked as materialized (
 ), mended as (
     update dibs.job j
     set
-        id = case when j.id < 1 and j.token is null then nextval('dibs.job_id') else j.id end,
         gate = case when j.token is not null and j.gate = 3 then 3 else 0 end,
         lease_until = case
             when j.token is null then null

@@ -21,7 +21,7 @@ select
     l.queue,
     exists (select from dibs.wake_list w where w.queue = l.queue and w.groups <> '{}' offset 0)
 from listed l
-where l.queue is not null
+where l.queue <> '' and octet_length(l.queue) < 256
     and not exists (select from dibs.queue q where q.name = l.queue and q.grouped)
 union all
 select

@@ -9,7 +9,7 @@ with good as materialized (
     select j.id
     from dibs.claim c, unnest(c.ids) as i (id), dibs.job j
     where c.queue = $1 and c.worker = $2 and j.id = any (array[i.id]) and j.token = c.token
-        and j.lease_until > statement_timestamp() and (j.attempt - j.excused) < j.max_attempts
+        and j.lease_until > statement_timestamp() and (j.attempt::bigint - j.excused) < j.max_attempts
         and not j.cancel_requested
     order by i.id
     for no key update of j skip locked

@@ -1,6 +1,6 @@
 -- Purpose: delete finished jobs that their queue no longer keeps, and periods of unique
 --   keys that have passed.
--- Parameters: $1 how many at most per queue and state, and how many periods.
+-- Parameters: $1 how many at most per queue and state, and how many periods; $2 how many jobs in all.
 -- Columns out: deleted jobs and periods.
 -- Concurrency: in the turn of turn_sweep.sql. Rows that are just being requeued are
 --   skipped. It steps through the index to the oldest job of each queue and state, and
@@ -44,6 +44,7 @@ with recursive oldest (queue, state, finished_at) as (
                     limit $1
                     for update skip locked
                 ) f
+            limit $2
         ))
     returning queue, state, id, payload
 ), unneeded as (

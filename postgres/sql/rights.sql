@@ -11,6 +11,7 @@ with needed (name, kind, rights) as (
         ('wake', 'r', array['select', 'insert', 'update', 'delete']),
         ('wake_list', 'r', array['select', 'insert', 'update', 'delete']),
         ('tally', 'r', array['select', 'insert', 'update', 'delete']),
+        ('history', 'r', array['select', 'insert', 'update', 'delete']),
         ('queue', 'r', array['select', 'insert', 'update']),
         ('rate', 'r', array['select', 'insert', 'update', 'delete']),
         ('start', 'r', array['select', 'insert', 'update', 'delete']),

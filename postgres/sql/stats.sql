@@ -3,8 +3,10 @@
 -- Columns out: queue, paused, waiting, scheduled, blocked, running, completed, dead,
 --   cancelled, oldest age in microseconds, window in microseconds, enqueued, claimed,
 --   succeeded, failed, wait and run times in microseconds, summed over the window.
--- Concurrency: plain reads that lock nothing. Counts come from tally; of the ready
---   index only each priority's first entries and at most $1 future ones are read.
+-- Concurrency: plain reads that lock nothing. Counts come from tally, what
+--   happened lately from there and the history; of the ready
+--   index only each priority's first entries and at most $1 future ones are read. Bears rows as
+--   merge_tally.sql does.
 -- For thousands of queues it reads each table once, without joins by queue: it steps
 --   through the indexes from one queue that has jobs to the next, and groups the results
 --   by queue.
@@ -125,9 +127,30 @@ with recursive lane (queue, priority, n, run_at, token, before, scheduled) as (
     from (
         select
             y.*,
-            y.at >= date_trunc('minute', statement_timestamp() - interval '5 minutes') as recent
+            y.at >= date_trunc('minute', statement_timestamp() - interval '5 minutes') and y.at <= clock_timestamp() as recent
         from dibs.tally y
     ) t
+    union all
+    select
+        h.queue,
+        null,
+        null,
+        null,
+        null,
+        null,
+        null,
+        null,
+        null,
+        null,
+        h.minute,
+        h.enqueued,
+        h.claimed,
+        h.succeeded,
+        h.failed,
+        h.wait_us,
+        h.run_us
+    from dibs.history h
+    where h.minute >= date_trunc('minute', statement_timestamp() - interval '5 minutes') and h.minute <= clock_timestamp() and h.queue <> ''
     union all
     select
         l.queue,
@@ -191,21 +214,21 @@ with recursive lane (queue, priority, n, run_at, token, before, scheduled) as (
 select
     queue,
     coalesce(bool_or(paused), false),
-    coalesce(sum(waiting), 0)::bigint,
+    (coalesce(sum(waiting), 0) % 1e18)::bigint,
     least(coalesce(sum(scheduled), 0), $1)::bigint,
-    coalesce(sum(blocked), 0)::bigint,
-    coalesce(sum(running), 0)::bigint,
-    coalesce(sum(completed), 0)::bigint,
-    coalesce(sum(dead), 0)::bigint,
-    coalesce(sum(cancelled), 0)::bigint,
+    (coalesce(sum(blocked), 0) % 1e18)::bigint,
+    (coalesce(sum(running), 0) % 1e18)::bigint,
+    (coalesce(sum(completed), 0) % 1e18)::bigint,
+    (coalesce(sum(dead), 0) % 1e18)::bigint,
+    (coalesce(sum(cancelled), 0) % 1e18)::bigint,
     coalesce(extract(epoch from statement_timestamp() - min(oldest)) * 1000000, 0)::bigint,
     coalesce(extract(epoch from statement_timestamp() - min(since)) * 1000000, 0)::bigint,
-    coalesce(sum(enqueued), 0)::bigint,
-    coalesce(sum(claimed), 0)::bigint,
-    coalesce(sum(succeeded), 0)::bigint,
-    coalesce(sum(failed), 0)::bigint,
-    coalesce(sum(wait_us), 0)::bigint,
-    coalesce(sum(run_us), 0)::bigint
+    (coalesce(sum(enqueued), 0) % 1e18)::bigint,
+    (coalesce(sum(claimed), 0) % 1e18)::bigint,
+    (coalesce(sum(succeeded), 0) % 1e18)::bigint,
+    (coalesce(sum(failed), 0) % 1e18)::bigint,
+    (coalesce(sum(wait_us), 0) % 1e18)::bigint,
+    (coalesce(sum(run_us), 0) % 1e18)::bigint
 from figure
 group by queue
 having bool_or(paused) is not null or coalesce(sum(waiting), 0) + coalesce(sum(blocked), 0) > 0

@@ -248,7 +248,7 @@ create table dibs_claim (
 create index dibs_claim_by_check on dibs_claim (check_at);
 
 -- Changes of counts by queue and minute since 1970. A count is the sum of all its rows;
--- the sweep adds old minutes to minute 0.
+-- the sweep adds old minutes to minute 0, and what happened in them to dibs_history.
 create table dibs_tally (
   queue text not null,
   minute integer not null,
@@ -262,6 +262,7 @@ create table dibs_tally (
   claimed integer not null,
   succeeded integer not null,
   failed integer not null,
+  died integer not null default 0,
   wait_us integer not null,
   run_us integer not null,
   primary key (queue, minute),
@@ -269,6 +270,31 @@ create table dibs_tally (
     max(waiting, blocked, running, completed, dead, cancelled) < 1000000000000000
     and min(waiting, blocked, running, completed, dead, cancelled) > -1000000000000000
   )
+) strict, without rowid;
+
+-- What people have changed by the pages and the HTTP API: about 10,000 changes, the newest.
+create table dibs_audit (
+  id integer primary key,
+  at integer not null,
+  who text not null,
+  did text not null,
+  what text not null,
+  n integer not null
+) strict;
+
+-- What happened in a minute since 1970 in a queue; queue '' is the sum of all queues. The sweep
+-- adds minutes of dibs_tally to it, each once, and deletes those older than two hours.
+create table dibs_history (
+  minute integer not null,
+  queue text not null,
+  enqueued integer not null,
+  claimed integer not null,
+  succeeded integer not null,
+  failed integer not null,
+  died integer not null,
+  wait_us integer not null,
+  run_us integer not null,
+  primary key (minute, queue)
 ) strict, without rowid;
 
 -- Jobs as Get and List show them; the live and the ended ones have the same columns.

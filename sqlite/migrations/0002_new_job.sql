@@ -97,12 +97,12 @@ begin
           or julianday(new.run_at) is null
           or instr(new.run_at, char(0)) > 0
           or date(substr(new.run_at, 1, 10), '+0 days') is not substr(new.run_at, 1, 10)
-          then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970')
+          then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970, not as text')
         when julianday(new.run_at) < 1721425.5
           then raise(abort, 'run_at: must lie in the years 1 to 9999')
         end
       when typeof(new.run_at) = 'blob'
-        then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970')
+        then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970, not as text')
       when new.run_at < -62135596800 or new.run_at >= 253402300800
         then raise(abort, 'run_at: must lie in the years 1 to 9999')
       end

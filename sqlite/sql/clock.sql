@@ -1,6 +1,6 @@
 -- Purpose: take the time of a call, in microseconds since 1970.
 -- Parameters: none.
--- Columns out: now.
+-- Columns out: now, and how far it is ahead of the system's clock.
 -- Concurrency: the only write transaction of the file; each has a later time than the
 --   one before, so a job that was enqueued first has the earlier run_at. If the system's
 --   clock was put back, this time goes on from where it was, at half speed until the
@@ -13,4 +13,4 @@ set
   seen = system
 from (select cast(round(unixepoch('subsec') * 1000) as integer) * 1000 as system)
 where one = 1
-returning now
+returning now, now - seen

@@ -40,8 +40,8 @@ with recursive clock (now, first) as materialized (
     sum(t.claimed) filter (where t.minute >= clock.first) as claimed,
     sum(t.succeeded) filter (where t.minute >= clock.first) as succeeded,
     sum(t.failed) filter (where t.minute >= clock.first) as failed,
-    sum(t.wait_us) filter (where t.minute >= clock.first) as wait_us,
-    sum(t.run_us) filter (where t.minute >= clock.first) as run_us
+    cast(min(total(t.wait_us) filter (where t.minute >= clock.first), 900000000000000000) as integer) as wait_us,
+    cast(min(total(t.run_us) filter (where t.minute >= clock.first), 900000000000000000) as integer) as run_us
   from clock, dibs_tally t
   group by t.queue
 )

@@ -1,7 +1,7 @@
 -- Purpose: add a transaction's changes to a queue's counts.
 -- Parameters: ?1 queue, ?2 minute since 1970, ?3 waiting, ?4 blocked, ?5 running,
 --   ?6 completed, ?7 dead, ?8 cancelled, ?9 enqueued, ?10 claimed, ?11 succeeded,
---   ?12 failed, ?13 wait and ?14 run time in microseconds.
+--   ?12 failed, ?13 died, ?14 wait and ?15 run time in microseconds.
 -- Columns out: none.
 -- Concurrency: in the transaction of the changes, so the counts are exact.
 insert into dibs_tally (
@@ -17,10 +17,11 @@ insert into dibs_tally (
   claimed,
   succeeded,
   failed,
+  died,
   wait_us,
   run_us
 )
-values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
 on conflict (queue, minute) do update
 set
   waiting = waiting + excluded.waiting,
@@ -33,5 +34,6 @@ set
   claimed = claimed + excluded.claimed,
   succeeded = succeeded + excluded.succeeded,
   failed = failed + excluded.failed,
-  wait_us = wait_us + excluded.wait_us,
-  run_us = run_us + excluded.run_us
+  died = died + excluded.died,
+  wait_us = min(wait_us + excluded.wait_us, 900000000000000000),
+  run_us = min(run_us + excluded.run_us, 900000000000000000)

@@ -446,12 +446,12 @@ begin
           or julianday(new.run_at) is null
           or instr(new.run_at, char(0)) > 0
           or date(substr(new.run_at, 1, 10), '+0 days') is not substr(new.run_at, 1, 10)
-          then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970')
+          then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970, not as text')
         when julianday(new.run_at) < 1721425.5
           then raise(abort, 'run_at: must lie in the years 1 to 9999')
         end
       when typeof(new.run_at) = 'blob'
-        then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970')
+        then raise(abort, 'run_at: must be a time as 2026-11-23T16:30:00Z, or a number of seconds since 1970, not as text')
       when new.run_at < -62135596800 or new.run_at >= 253402300800
         then raise(abort, 'run_at: must lie in the years 1 to 9999')
       end
@@ -679,6 +679,15 @@ begin
     );
 end;
 
+CREATE TABLE dibs_audit (
+  id integer primary key,
+  at integer not null,
+  who text not null,
+  did text not null,
+  what text not null,
+  n integer not null
+) strict;
+
 CREATE TABLE dibs_claim (
   token blob primary key,
   queue text not null,
@@ -733,6 +742,19 @@ CREATE TABLE dibs_group_limit (
   group_key text not null,
   places integer not null constraint group_limit_is_0_to_1000000 check (places between 0 and 1000000),
   primary key (queue, group_key)
+) strict, without rowid;
+
+CREATE TABLE dibs_history (
+  minute integer not null,
+  queue text not null,
+  enqueued integer not null,
+  claimed integer not null,
+  succeeded integer not null,
+  failed integer not null,
+  died integer not null,
+  wait_us integer not null,
+  run_us integer not null,
+  primary key (minute, queue)
 ) strict, without rowid;
 
 CREATE TABLE dibs_job (
@@ -878,6 +900,7 @@ CREATE TABLE dibs_tally (
   claimed integer not null,
   succeeded integer not null,
   failed integer not null,
+  died integer not null default 0,
   wait_us integer not null,
   run_us integer not null,
   primary key (queue, minute),

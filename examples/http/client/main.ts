@@ -14,7 +14,11 @@ async function main() {
   if (job.id !== added.id) throw new Error(`claimed job ${job.id}, not ${added.id}`);
   const { id, token } = job;
 
-  await extendLeases({ body: { leases: [{ id, token, progress: { done: 1 } }], lease: 60 }, throwOnError: true });
+  const { data: extended } = await extendLeases({ body: { leases: [{ id, token, progress: { done: 1 } }], lease: 60 }, throwOnError: true });
+  if (extended.leases[0].cancelled) {
+    await finishJobs({ body: { outcomes: [{ id, token, ending: "cancelled" }] }, throwOnError: true });
+    return;
+  }
   await finishJobs({ body: { outcomes: [{ id, token, ending: "completed", result: { sent: true } }] }, throwOnError: true });
 
   // Its lease is lost now: the error has a type too.

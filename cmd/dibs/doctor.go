@@ -1,0 +1,212 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/internal/open"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/spf13/cobra"
+)
+
+func newDoctorCmd(a *app) *cobra.Command {
+	wait := durationFlag(5 * time.Minute)
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what is wrong, and what to do about it",
+		Long: `Say what keeps jobs from running well, worst first, each with the next command: queues that
+nobody works, jobs that wait long, die or lose their workers, upkeep and schedules that are late;
+in PostgreSQL long transactions, who holds up whom, dead rows, and settings that hurt; in SQLite
+who locks the file, readers that never end, and where the file is.
+
+What is WRONG needs somebody now, and gives exit code 1; a NOTE is worth knowing. Some commands are
+SQL, for psql.
+
+It only reads, by short statements that lock nothing, and takes about a second however many jobs
+there are. What the role may not see is named. To look at every row: 'dibs check'.`,
+		Example: `  dibs doctor
+  dibs doctor --json | jq -r '.findings[] | select(.severity == "wrong") | .text'`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
+				d := medic{a: a, maxWait: time.Duration(wait), Findings: []ailment{}, Looked: []string{}, Skipped: []string{}}
+				if err := d.look(cmd.Context(), db); err != nil {
+					return err
+				}
+				return d.report()
+			})
+		},
+	}
+	cmd.Flags().Var(&wait, "max-wait", "how long due jobs may wait, `DURATION`, before that is wrong")
+	return cmd
+}
+
+// ailment is a finding of the doctor.
+type ailment struct {
+	Severity string `json:"severity"` // severityWrong or severityNote
+	Name     string `json:"name"`
+	Text     string `json:"text"`
+	Next     string `json:"next"`
+}
+
+const (
+	severityWrong = "wrong" // somebody should look now
+	severityNote  = "note"  // worth knowing
+)
+
+// medic gathers what is wrong.
+type medic struct {
+	a       *app
+	maxWait time.Duration
+
+	Findings []ailment `json:"findings"`
+	Looked   []string  `json:"looked"`  // what it has looked at
+	Skipped  []string  `json:"skipped"` // what it could not look at, and why
+}
+
+// diagnoser is a database that can say what is wrong with it.
+type diagnoser interface {
+	Diagnose(ctx context.Context) (diagnosis.Report, error)
+}
+
+// queuesWithin is how long it may take to read the queues.
+const queuesWithin = 5 * time.Second
+
+func (d *medic) look(ctx context.Context, db dibs.Database) error {
+	before := time.Now()
+	var r diagnosis.Report
+	if own, ok := db.(diagnoser); ok {
+		var err error
+		if r, err = own.Diagnose(ctx); err != nil {
+			return err
+		}
+	}
+	after := time.Now()
+	var q queueLook
+	brief, cancel := context.WithTimeout(ctx, queuesWithin) // somebody may have locked a table
+	defer cancel()
+	if err := q.read(brief, db, d.maxWait); errors.Is(err, dibs.ErrDenied) || brief.Err() != nil && ctx.Err() == nil {
+		d.skip("the queues", err)
+	} else if err != nil {
+		return err
+	}
+	d.queues(&q)
+	d.jobs(&q, r.Facts)
+	d.clock(r.Now, before, after)
+	for _, f := range r.Facts {
+		if found, ok := d.word(f, r.Facts); ok {
+			d.Findings = append(d.Findings, found)
+		}
+	}
+	d.Looked = slices.Concat(q.counts(), r.Looked, d.Looked)
+	for _, s := range r.Skipped {
+		d.skip(s.Part, s.Err)
+	}
+	slices.SortStableFunc(d.Findings, func(a, b ailment) int {
+		return cmp.Or(cmp.Compare(b.Severity, a.Severity), cmp.Compare(stops(b), stops(a)))
+	})
+	return nil
+}
+
+// stops is 1 for what stops everything, and so comes first.
+func stops(f ailment) int {
+	if f.Severity == severityWrong && slices.Contains([]string{"damaged", "disk_full", "recovery", "connections", "lock", "standby_wait", "writer"}, f.Name) {
+		return 1
+	}
+	return 0
+}
+
+func (d *medic) skip(part string, err error) {
+	reason := err.Error()
+	switch {
+	case errors.Is(err, dibs.ErrDenied):
+		reason = "the role lacks a right"
+		var denied *open.Error
+		if errors.As(open.Explain(d.a.dbURL(), err), &denied) {
+			reason = denied.Problem
+		}
+	case errors.Is(err, dibs.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+		reason = "it took too long, or somebody has locked a table"
+	}
+	d.Skipped = append(d.Skipped, part+": "+reason)
+}
+
+func (d *medic) wrong(name, next, format string, args ...any) {
+	d.Findings = append(d.Findings, ailment{severityWrong, name, fmt.Sprintf(format, args...), next})
+}
+
+func (d *medic) note(name, next, format string, args ...any) {
+	d.Findings = append(d.Findings, ailment{severityNote, name, fmt.Sprintf(format, args...), next})
+}
+
+// clock compares the clocks. The database's was read between two moments of this one.
+func (d *medic) clock(database, before, after time.Time) {
+	const most = 2 * time.Second
+	switch {
+	case database.IsZero():
+	case database.Before(before.Add(-most)):
+		d.note("clock", "timedatectl", "the clock of this machine is %s ahead of the database's: start times that programs compute here come late", roughly(before.Sub(database)))
+	case database.After(after.Add(most)):
+		d.note("clock", "timedatectl", "the clock of this machine is %s behind the database's: start times that programs compute here come early", roughly(database.Sub(after)))
+	}
+}
+
+// report prints the findings.
+func (d *medic) report() error {
+	wrong := 0
+	for _, f := range d.Findings {
+		if f.Severity == severityWrong {
+			wrong++
+		}
+	}
+	if d.a.json {
+		if err := d.a.writeJSON(d); err != nil {
+			return err
+		}
+	} else {
+		d.write(wrong)
+	}
+	if wrong > 0 {
+		return &codeError{code: exitFailure}
+	}
+	return nil
+}
+
+func (d *medic) write(wrong int) {
+	for _, f := range d.Findings {
+		mark := d.a.paint(yellow, "NOTE   ")
+		if f.Severity == severityWrong {
+			mark = d.a.paint(red, "WRONG  ")
+		}
+		d.a.say("%s%s", mark, d.wrapped(f.Text, 7))
+		d.a.say("       next: %s\n", printable(f.Next))
+	}
+	switch notes := len(d.Findings) - wrong; {
+	case wrong > 0:
+		d.a.say("%s", d.wrapped(fmt.Sprintf("%s wrong, %d worth knowing.", verb(int64(wrong), "thing is", "things are"), notes), 0))
+	case notes > 0:
+		d.a.say("Nothing is wrong; %s worth knowing.", verb(int64(notes), "thing is", "things are"))
+	default:
+		d.a.say("Nothing is wrong.")
+	}
+	d.a.say("%s", d.wrapped("Looked at: "+strings.Join(d.Looked, ", ")+".", 0))
+	for _, s := range d.Skipped {
+		d.a.say("%s", d.wrapped("Not looked at: "+s, 0))
+	}
+}
+
+// wrapped breaks a text into lines that fit, all but the first indented.
+func (d *medic) wrapped(s string, indent int) string {
+	lines := strings.Split(text.WrapSoft(printable(s), max(d.a.width-indent, 20)), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n"+strings.Repeat(" ", indent))
+}

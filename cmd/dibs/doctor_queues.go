@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/internal/failures"
+	"github.com/dibs-queue/dibs/internal/ticks"
+)
+
+// queueLook is what the calls that every database has say of queues, workers and schedules.
+type queueLook struct {
+	known     bool
+	stats     []dibs.QueueStats
+	why       why
+	workers   []dibs.WorkerInfo
+	schedules []dibs.Schedule
+	newest    []*dibs.RawJob  // among which some may be damaged
+	paced     map[string]bool // queues with rates of groups, as far as read has asked
+}
+
+// newestJobs is how many live jobs are looked at for damage: their payloads may be large.
+const newestJobs = 100
+
+func (q *queueLook) read(ctx context.Context, db dibs.Database, maxWait time.Duration) (err error) {
+	if q.stats, err = db.Stats(ctx); err != nil {
+		return err
+	}
+	if q.why, err = readWhy(ctx, db, q.stats); err != nil {
+		return err
+	}
+	if q.workers, err = db.Workers(ctx); err != nil {
+		return err
+	}
+	if q.schedules, err = db.Schedules(ctx); err != nil {
+		return err
+	}
+	if err = q.readPaced(ctx, db, maxWait); err != nil {
+		return err
+	}
+	page, err := db.List(ctx, dibs.Filter{Limit: newestJobs})
+	q.newest, q.known = page.Jobs, err == nil
+	return err
+}
+
+// readPaced reads whether groups have rates, of the queues where that may explain a wait.
+func (q *queueLook) readPaced(ctx context.Context, db dibs.Database, maxWait time.Duration) error {
+	q.paced = map[string]bool{}
+	for _, s := range q.stats {
+		if s.OldestAge < maxWait || s.Claimed == 0 || q.why.Rate(s.Queue).N > 0 || len(q.why.Of(s)) > 0 {
+			continue
+		}
+		groups, err := db.Groups(ctx, s.Queue)
+		if err != nil {
+			return err
+		}
+		q.paced[s.Queue] = slices.ContainsFunc(groups, func(g dibs.Group) bool { return g.Rate.N > 0 })
+	}
+	return nil
+}
+
+func (q *queueLook) counts() []string {
+	if !q.known {
+		return nil
+	}
+	return []string{plural(len(q.stats), "queue"), plural(len(q.workers), "worker"), plural(len(q.schedules), "schedule")}
+}
+
+// live reports whether a worker is there that does the upkeep.
+func (q *queueLook) live() bool {
+	return slices.ContainsFunc(q.workers, func(w dibs.WorkerInfo) bool { return w.State != dibs.WorkerLost })
+}
+
+// startWorker is the command that works a queue.
+func startWorker(queue string) string { return "dibs work " + shellWord(queue) + " -- PROGRAM" }
+
+func name(s string) string { return clip(printable(s), 60) }
+
+// queues finds what holds up due jobs, attempts that fail, workers that were lost, and schedules
+// and jobs that cannot be read.
+func (d *medic) queues(q *queueLook) {
+	for _, s := range q.stats {
+		d.held(q, s)
+		d.failing(s)
+		if s.Miscounted {
+			d.note("miscounted", "dibs check --repair", "queue %s: its counts cannot be right, as rows were changed with SQL; workers count anew within a minute", name(s.Queue))
+		}
+	}
+	now := time.Now()
+	for _, w := range q.workers {
+		if w.State == dibs.WorkerLost {
+			d.note("lost_worker", "dibs workers", "worker %s (process %d on %s) was last seen %s: it has crashed, or cannot reach the database; see its log there",
+				name(w.Name), w.PID, name(w.Host), since(now, w.Seen))
+		}
+	}
+	for i, text := range ticks.Unreadable(q.schedules) {
+		if i == maxAlike {
+			break
+		}
+		d.wrong("schedule_unreadable", "dibs schedule ls", "%s", text)
+	}
+	alike := 0
+	for _, j := range q.newest {
+		if alike++; j.Fault != "" && alike <= maxAlike {
+			d.note("damaged_job", fmt.Sprintf("dibs show %d", j.ID), "job %d of queue %s cannot be run: %s; a worker ends it as dead", j.ID, name(j.Queue), clip(j.Fault, 120))
+		}
+	}
+}
+
+// maxAlike is how many findings of one kind are listed.
+const maxAlike = 10
+
+// held finds what keeps the due jobs of a queue from starting.
+func (d *medic) held(q *queueLook, s dibs.QueueStats) {
+	queue, word, n := name(s.Queue), shellWord(s.Queue), due(s)
+	long, holds := s.OldestAge >= d.maxWait, q.why.Of(s)
+	waits := fmt.Sprintf("%s running", verb(s.Running, "job counts as", "jobs count as"))
+	switch {
+	case n > 0 && s.ScheduledMore: // how many is not known
+		waits = fmt.Sprintf("some jobs are due, the oldest for %s", roughly(s.OldestAge))
+	case n > 0:
+		waits = fmt.Sprintf("%s due, the oldest for %s", verb(n, "job is", "jobs are"), roughly(s.OldestAge))
+	}
+	for _, h := range holds {
+		text := fmt.Sprintf("queue %s: %s (%s)", queue, h.Plain(), waits)
+		switch {
+		case h.Reason == "paused" && n > 0:
+			d.note("paused", "dibs resume "+word, "queue %s is paused (%s)", queue, waits)
+		case s.Paused && s.Running == 0 && (h.Reason == "no_worker" || h.Reason == "stopping"): // nobody is needed
+		case h.Reason == "no_worker":
+			d.wrong(h.Reason, startWorker(s.Queue), "%s", text)
+		case h.Reason == "stopping":
+			d.wrong(h.Reason, "dibs workers", "%s", text)
+		case h.Reason == "no_worker_for_kind":
+			d.wrong(h.Reason, "dibs ls "+word+" --kind "+shellWord(h.Kinds[0]), "%s", text)
+		case h.Reason == "busy" && long:
+			d.wrong(h.Reason, "dibs workers --jobs", "%s", text)
+		case h.Reason == "limit" && long:
+			d.note(h.Reason, "dibs queue "+word+" --concurrency N", "%s", text)
+		case h.Reason == "rate" && long && !h.OfGroups:
+			d.note(h.Reason, "dibs queue "+word, "%s", text)
+		}
+	}
+	switch {
+	case !long || n == 0 || len(holds) > 0:
+	case s.Claimed > 0 && q.why.Rate(s.Queue).N > 0: // the moment between two starts
+		d.note("rate", "dibs queue "+word, "queue %s: the queue is held by its rate (%s)", queue, waits)
+	case s.Claimed > 0 && q.paced[s.Queue]: // the same of a group, of which nothing is said either
+	default:
+		d.wrong("waits", "dibs ls "+word+" --state waiting", "queue %s: %s, and nothing is known that holds it up", queue, waits)
+	}
+}
+
+// failing finds a queue of which a large share of the attempts fail.
+func (d *medic) failing(s dibs.QueueStats) {
+	const few = 10 // attempts of which no share is said
+	all := s.Succeeded + s.Failed
+	if all < few || s.Failed*5 < all {
+		return
+	}
+	report, next := d.note, "dibs ls "+shellWord(s.Queue)
+	if s.Failed*2 >= all {
+		report = d.wrong
+	}
+	if s.Dead > 0 {
+		next += " --state dead"
+	}
+	report("failing", next, "queue %s: %s of %s in the last %s failed", name(s.Queue), count(s.Failed), plural(int(all), "attempt"), roughly(s.Window))
+}
+
+// jobs puts the facts about jobs and upkeep into words.
+func (d *medic) jobs(q *queueLook, facts []diagnosis.Fact) {
+	d.dead(facts)
+	alike := map[string]int{}
+	for _, f := range facts {
+		if alike[f.Name]++; alike[f.Name] > maxAlike {
+			continue
+		}
+		show := fmt.Sprintf("dibs show %d", f.ID)
+		switch f.Name {
+		case "leases":
+			d.wrong("leases", show, "job %d of queue %s: its lease has ended %d times: its workers crash, or are cut off (the last was %s)", f.ID, name(f.About), f.N, name(f.Text))
+		case "cancel":
+			d.note("cancel", show, "job %d of queue %s was asked to stop, and still runs after %s: its handler does not heed that (worker %s)", f.ID, name(f.About), roughly(f.Age), name(f.Text))
+		case "late":
+			d.late(q, f)
+		case "schedule":
+			d.lateSchedule(q, f)
+		}
+	}
+}
+
+// dead finds the queues in which jobs have died lately, and the most common error, without what
+// differs from job to job.
+func (d *medic) dead(facts []diagnosis.Fact) {
+	const few, most = 10, 1000 // a queue's dead jobs of which all is wrong; as far as they are counted
+	type cause struct {
+		queue, error string
+		n, all       int64
+	}
+	var causes []cause
+	for _, f := range facts {
+		if f.Name != "dead" {
+			continue
+		}
+		fingerprint := failures.Fingerprint(f.Text)
+		i := slices.IndexFunc(causes, func(c cause) bool { return c.queue == f.About && c.error == fingerprint })
+		if i < 0 {
+			i, causes = len(causes), append(causes, cause{queue: f.About, error: fingerprint})
+		}
+		causes[i].n += f.N
+	}
+	var worst []cause
+	for _, c := range causes {
+		i := slices.IndexFunc(worst, func(w cause) bool { return w.queue == c.queue })
+		if i < 0 {
+			i, worst = len(worst), append(worst, cause{queue: c.queue})
+		}
+		c.all = worst[i].all + c.n
+		if worst[i].n >= c.n {
+			c.error, c.n = worst[i].error, worst[i].n
+		}
+		worst[i] = c
+	}
+	for _, c := range worst {
+		report, more := d.note, ""
+		if c.all >= few {
+			report = d.wrong
+		}
+		if c.all >= most {
+			more = " or more"
+		}
+		report("dead", "dibs failures "+shellWord(c.queue), "queue %s: %s%s died in the last hour, %s of them with: %s",
+			name(c.queue), plural(int(c.all), "job"), more, count(c.n), clip(oneLine(c.error), 200))
+	}
+}
+
+// late words upkeep that workers should have done.
+func (d *medic) late(q *queueLook, f diagnosis.Fact) {
+	next, who := "dibs workers", "though workers are there: see their logs"
+	if !q.live() {
+		next, who = "dibs work QUEUE -- PROGRAM", "as no worker is there"
+	}
+	switch f.About {
+	case "claims":
+		d.wrong("late_claims", next, "leases of lost workers ended %s ago, and nobody has taken back their jobs (%s), %s", roughly(f.Age), plural(int(f.N), "claim"), who)
+	case "wake":
+		d.note("late_groups", next, "%s or more groups wait for a sweep, %s", count(f.N), who)
+	case "tally":
+		d.note("late_counts", next, "%s or more changes of counts wait for a sweep, so statistics are slow, %s", count(f.N), who)
+	case "history":
+		d.note("late_history", next, "finished jobs should have been deleted %s ago, %s", roughly(f.Age), who)
+	case "periods":
+		d.note("late_periods", next, "ended periods of unique keys should have been deleted %s ago, %s", roughly(f.Age), who)
+	}
+}
+
+// lateSchedule words a tick that nobody has made a job for.
+func (d *medic) lateSchedule(q *queueLook, f diagnosis.Fact) {
+	next, who := "dibs schedule show "+shellWord(f.About), "though workers are there: see their logs"
+	if !q.live() {
+		next, who = "dibs work QUEUE -- PROGRAM", "as no worker is there to see to it"
+		if i := slices.IndexFunc(q.schedules, func(s dibs.Schedule) bool { return s.Name == f.About }); i >= 0 {
+			next = startWorker(q.schedules[i].Queue)
+		}
+	}
+	d.wrong("late_schedule", next, "schedule %s should have made a job %s ago, %s", name(f.About), roughly(f.Age), who)
+}

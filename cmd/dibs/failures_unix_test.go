@@ -1,0 +1,77 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// failJobs has jobs of a queue and kind die, each with an error.
+func (c *cli) failJobs(queue, kind string, errors ...string) {
+	c.t.Helper()
+	for _, text := range errors {
+		c.ok("enqueue", queue, "1", "--kind", kind, "--max-attempts", "1")
+		j := c.row(c.ok("claim", queue, "--worker", "w", "--json"))
+		c.ok("finish", fmt.Sprint(j["id"]), j["token"].(string), "--dead", "--error", text)
+	}
+}
+
+// The commands that it prints show the group and put its jobs back, whatever its errors hold.
+func TestFailuresAreGroupedAndPutBack(t *testing.T) {
+	onEach(t, func(c *cli) {
+		if got := c.ok("failures"); got != "no dead jobs\n" {
+			t.Error(got)
+		}
+		c.failJobs("mails", "send", "no such user: 1", "no such user: 22")
+		c.failJobs("mails", "it's a kind", "dial 10.0.0.1:25: it's $(refused) `x` \\ \"y\" at 5", "dial 10.0.0.2:25: it's $(refused) `x` \\ \"z\" at 7")
+		c.failJobs("index", "send", "no such user: 3", "\x1b[31mevil\u202e 7")
+		out := c.ok("failures")
+		if strings.ContainsAny(out, "\x1b\u202e") || !strings.Contains(out, "no such user: …") || strings.Count(out, "\n") != 1+4+3 {
+			t.Errorf("it writes %q", out)
+		}
+		groups := c.rows(c.ok("failures", "mails", "--json"))
+		if len(groups) != 2 {
+			t.Fatalf("groups: %v", groups)
+		}
+		c.has(groups[0], object{"kind": "it's a kind", "count": 2, "queue": "mails"})
+		c.has(groups[1], object{"kind": "send", "count": 2, "part": "no such user", "fingerprint": "no such user: …"})
+		lines := strings.Split(strings.TrimSpace(c.ok("failures", "mails")), "\n")
+		next := lines[len(lines)-3:]
+		if got := c.shell(next[0]); !strings.Contains(got, "it's a kind") {
+			t.Errorf("%s: %s", next[0], got)
+		}
+		if got := c.shell(next[1]); strings.Count(got, "dead") != 2 {
+			t.Errorf("%s: %s", next[1], got)
+		}
+		if got := c.shell(next[2]); got != "would put 2 jobs back to waiting\n" {
+			t.Errorf("%s: %s", next[2], got)
+		}
+		if got := c.shell(strings.TrimSuffix(next[2], " --dry-run")); got != "put 2 jobs back to waiting\n" {
+			t.Errorf("%s: %s", next[2], got)
+		}
+		if got := c.ok("requeue", "--state", "dead", "--error", "such user"); got != "put 3 jobs back to waiting\n" {
+			t.Error(got)
+		}
+		if got := c.ok("ls", "--state", "dead", "--worker", "w"); strings.Count(got, "dead") != 1 {
+			t.Error(got)
+		}
+		c.fails(exitUsage, "", []string{"failures", "-n", "0"}, "limit")
+		c.fails(exitUsage, "", []string{"ls", "--finished-since", "2026-01-01"}, "state", "completed, dead or cancelled")
+	})
+}
+
+// shell runs a line that the command has printed, as a shell would.
+func (c *cli) shell(line string) string {
+	c.t.Helper()
+	cmd := exec.Command("sh", "-c", strings.Replace(line, "dibs ", `"$DIBS_TEST_SELF" `, 1))
+	cmd.Env = append(os.Environ(), asCommand+"=1", "DIBS_DB="+c.db)
+	r := c.finished(cmd)
+	if r.code != exitOK || r.err != "" {
+		c.t.Errorf("%s: exit code %d: %s", line, r.code, r.err)
+	}
+	return r.out
+}

@@ -1,0 +1,21 @@
+package main
+
+import (
+	holdups "github.com/dibs-queue/dibs/internal/why"
+	"github.com/dibs-queue/dibs/internal/words"
+)
+
+// The command words counts, times and texts as package words does.
+var (
+	count     = words.Count
+	plural    = words.Plural
+	verb      = words.Verb
+	roughly   = words.Roughly
+	since     = words.Since
+	oneLine   = words.OneLine
+	printable = words.Printable
+	shellWord = words.ShellWord
+	due       = holdups.Due
+	heldText  = holdups.Held
+	readWhy   = holdups.Read
+)

@@ -1,0 +1,73 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
+)
+
+// maxCommand is the length in bytes of the longest command that a page shows.
+const maxCommand = 8 << 10
+
+// enqueueCommand is the command that enqueues such a job again, for the shells of POSIX: due at once, without the unique
+// key, which the job may still hold. attempts are those of the queue's jobs. The command is empty where it would be too
+// long, or the job has texts that 'dibs enqueue' refuses.
+func enqueueCommand(j *dibs.RawJob, attempts int) string {
+	words := []string{"dibs", "enqueue"}
+	flag := func(name, value string) { words = append(words, "--"+name+"="+value) }
+	if j.Kind != j.Queue {
+		flag("kind", j.Kind)
+	}
+	if j.Priority != dibs.DefaultPriority {
+		flag("priority", fmt.Sprint(j.Priority))
+	}
+	if j.Group != "" {
+		flag("group", j.Group)
+	}
+	if j.MaxAttempts != attempts {
+		flag("max-attempts", fmt.Sprint(j.MaxAttempts))
+	}
+	if len(j.Metadata) > 0 {
+		flag("metadata", plainJSON(j.Metadata))
+	}
+	payload := plainJSON(j.Payload)
+	if strings.HasPrefix(j.Queue, "-") || strings.HasPrefix(payload, "-") {
+		words = append(words, "--")
+	}
+	words = append(words, j.Queue, payload)
+	for i, w := range words {
+		if checks.Escaped(w) != w || strings.ContainsAny(w, "\n\t") {
+			return ""
+		}
+		words[i] = quoted(w)
+	}
+	text := strings.Join(words, " ")
+	if j.Fault != "" || len(text) > maxCommand {
+		return ""
+	}
+	return text
+}
+
+// plainJSON writes JSON in one line, without characters that control a terminal or turn the direction of text.
+func plainJSON(raw []byte) string {
+	var b bytes.Buffer
+	if json.Compact(&b, raw) != nil {
+		return "\n" // nothing that a command may have
+	}
+	return checks.Escaped(b.String())
+}
+
+var bare = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-]+$`)
+
+// quoted writes a word for a shell.
+func quoted(word string) string {
+	if bare.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

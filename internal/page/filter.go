@@ -1,0 +1,60 @@
+package page
+
+import (
+	"net/url"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// filter is which jobs of a queue are shown. Its link leads to them.
+type filter struct {
+	dibs.Filter
+	Since, Before string // when the jobs have ended, as it was typed
+}
+
+func filterOf(queue string, q url.Values) (f filter, err error) {
+	f = filter{Since: q.Get("since"), Before: q.Get("before"), Filter: dibs.Filter{
+		Queue: queue, State: dibs.State(q.Get("state")), Kind: q.Get("kind"), Group: q.Get("group"), Worker: q.Get("worker"),
+		Error: q.Get("error"), Payload: q.Get("payload"), After: q.Get("after"), Limit: jobsOnPage,
+	}}
+	if key := q.Get("key"); key != "" { // one job holds it, or none
+		return filter{Filter: dibs.Filter{Queue: queue, UniqueKey: key}}, nil
+	}
+	if !f.State.Final() { // none of its jobs has ended
+		f.Since, f.Before = "", ""
+	}
+	if f.FinishedSince, err = moment("since", f.Since, -1); err != nil {
+		return f, err
+	}
+	f.FinishedBefore, err = moment("before", f.Before, -1)
+	return f, err
+}
+
+// link is the query of the same jobs in a state, after others.
+func (f filter) link(state dibs.State, after string) string {
+	q := url.Values{}
+	for _, pair := range [][2]string{
+		{"state", string(state)},
+		{"kind", f.Kind},
+		{"group", f.Group},
+		{"worker", f.Worker},
+		{"error", f.Error},
+		{"payload", f.Payload},
+		{"since", f.Since},
+		{"before", f.Before},
+		{"after", after},
+	} {
+		if pair[1] != "" {
+			q.Set(pair[0], pair[1])
+		}
+	}
+	return "?" + q.Encode()
+}
+
+// Some reports whether the filter leaves out jobs of its state.
+func (f filter) Some() bool {
+	return f.Slow() || f.Kind+f.Group+f.Since+f.Before+f.UniqueKey != ""
+}
+
+// Slow reports whether the jobs must be read one by one, as no index finds them.
+func (f filter) Slow() bool { return f.Worker+f.Error+f.Payload != "" }

@@ -1,0 +1,166 @@
+package page
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/wire"
+)
+
+type groupsView struct {
+	Queue  dibs.Queue
+	Groups []dibs.Group
+	More   int // groups that are left out
+	Admin  bool
+	Fields []groupField
+	Group  string // whose settings the form has
+
+	Backlogs []backlogRow
+	Next     string // link to the next of them
+	First    string // link to the first, where these are others
+}
+
+// backlogRow is a group with blocked jobs.
+type backlogRow struct {
+	dibs.Backlog
+	Settings dibs.Group
+	Limit    int
+}
+
+// maxGroups is how many groups the page lists.
+const maxGroups = 500
+
+// groups shows the groups of a queue that have blocked jobs or settings of their own, and a form that changes these.
+func (p *Page) groups(r *request) (any, error) {
+	name := r.URL.Query().Get("queue")
+	if err := r.mayRead(name); err != nil {
+		return nil, err
+	}
+	var q dibs.Queue
+	var list []dibs.Group
+	var backlogs []dibs.Backlog
+	after := r.URL.Query().Get("after")
+	err := p.Look(r.Request, func() (err error) {
+		if q, err = p.queueNow(r, name); err != nil {
+			return err
+		}
+		if list, err = p.DB.Groups(r.Context(), name); err != nil {
+			return err
+		}
+		backlogs, err = p.DB.Backlogs(r.Context(), name, after)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	v := groupsView{Queue: q, Admin: r.who.Changes(name), Group: r.URL.Query().Get("group")}
+	v.Fields = groupFieldsOf(groupNow(list, v.Group))
+	own := make(map[string]dibs.Group, len(list))
+	for _, g := range list {
+		own[g.Name] = g
+	}
+	for _, b := range backlogs {
+		settings := own[b.Group]
+		v.Backlogs = append(v.Backlogs, backlogRow{b, settings, cmp.Or(settings.Limit, q.GroupLimit)})
+	}
+	if after != "" {
+		v.First = "?queue=" + url.QueryEscape(name)
+	}
+	if len(backlogs) == dibs.MaxBacklogs {
+		v.Next = "?queue=" + url.QueryEscape(name) + "&after=" + url.QueryEscape(backlogs[len(backlogs)-1].Group)
+	}
+	v.More = max(0, len(list)-maxGroups)
+	v.Groups = list[:len(list)-v.More]
+	return v, nil
+}
+
+// groupNow is a group as it is among those with settings of their own.
+func groupNow(list []dibs.Group, name string) dibs.Group {
+	i := slices.IndexFunc(list, func(g dibs.Group) bool { return g.Name == name })
+	if i < 0 {
+		return dibs.Group{Name: name}
+	}
+	return list[i]
+}
+
+// groupField is one setting of a group in a form.
+type groupField struct{ Name, Label, Help, Value string }
+
+func groupFieldsOf(g dibs.Group) []groupField {
+	return []groupField{
+		{"limit", "Jobs at once", "of the group; 0: as many as the queue says", strconv.Itoa(g.Limit)},
+		{"rate", "Rate of starts", "such as 100/min or 10/90s, over all workers; 0: no limit", wire.FormatRate(dibs.Rate{N: g.Rate.N, Per: g.Rate.Per})},
+		{"burst", "Burst", "starts that may have been saved up, beyond the rate", strconv.Itoa(g.Rate.Burst)},
+	}
+}
+
+// changeGroup shows what a form would change of a group. Once that is confirmed it changes it.
+func (p *Page) changeGroup(r *request) (to, done string, err error) {
+	queue, name := r.PathValue("queue"), r.PostFormValue("group")
+	if err := r.mayChange(queue); err != nil {
+		return "", "", err
+	}
+	if _, err := p.queueNow(r, queue); err != nil {
+		return "", "", err
+	}
+	if name == "" {
+		return "", "", &dibs.InvalidError{Field: "group", Reason: "must be given"}
+	}
+	list, err := p.DB.Groups(r.Context(), queue)
+	if err != nil {
+		return "", "", err
+	}
+	old := groupNow(list, name)
+	changed, err := groupOf(r, old)
+	if err != nil {
+		return "", "", err
+	}
+	v := settingsView{Queue: queue, Group: name, Back: "/groups?queue=" + url.QueryEscape(queue)}
+	before, after := groupFieldsOf(old), groupFieldsOf(changed)
+	for i, f := range before {
+		if f.Value != after[i].Value {
+			v.Changes = append(v.Changes, difference{f.Name, f.Label, f.Value, after[i].Value})
+		}
+	}
+	if len(v.Changes) == 0 {
+		return v.Back, "Nothing to change.", nil
+	}
+	if r.PostFormValue("sure") == "" {
+		p.write(r, http.StatusOK, "settings", v)
+		return answered, "", nil
+	}
+	c := dibs.GroupChange{Limit: differs(old.Limit, changed.Limit), Rate: differs(old.Rate, changed.Rate)}
+	if err := p.DB.SetGroup(r.Context(), queue, name, c); err != nil {
+		return "", "", err
+	}
+	p.audit(r, "change", len(v.Changes), "group "+name+" of queue "+queue+": "+listed(v.Changes))
+	return v.Back, "Changed " + plural(len(v.Changes), "setting") + " of the group " + oneLine(name) + ".", nil
+}
+
+// groupOf is a group with what a form says of it.
+func groupOf(r *request, g dibs.Group) (dibs.Group, error) {
+	for name, n := range map[string]*int{"limit": &g.Limit, "burst": &g.Rate.Burst} {
+		if text := strings.TrimSpace(r.PostFormValue(name)); text != "" {
+			var err error
+			if *n, err = strconv.Atoi(text); err != nil {
+				return g, &dibs.InvalidError{Field: name, Reason: "must be a whole number"}
+			}
+		}
+	}
+	if text := strings.TrimSpace(r.PostFormValue("rate")); text != "" {
+		rate, err := wire.ParseRate(text)
+		if err != nil {
+			return g, &dibs.InvalidError{Field: "rate", Reason: err.Error()}
+		}
+		g.Rate.N, g.Rate.Per = rate.N, rate.Per
+	}
+	if g.Rate.N == 0 {
+		g.Rate = dibs.Rate{}
+	}
+	return g, nil
+}

@@ -1,0 +1,125 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// fresh is how old what a page shows may be. Where looking takes long, as counting the rows of a large adopted table
+// may, it is so much older that the database looks for at most a tenth of the time.
+const fresh = time.Second
+
+// look is what the database said of its queues and workers at one moment.
+type look struct {
+	at      time.Time
+	fresh   time.Duration // for how long it may be shown
+	stats   []dibs.QueueStats
+	queues  []dibs.Queue
+	workers []dibs.WorkerInfo
+	hour    []dibs.Minute // the last hour of all queues together
+	hourAt  time.Time
+	table   bool // it is an adopted table, which has no register of workers and no history
+	noDead  bool // and it cannot list dead rows, as without a side table
+
+	deaths   map[string]deaths // of the last day, by queue
+	deathsAt time.Time
+	times    map[string]timesAt // of the last completed jobs, by queue
+	hours    map[string]hourAt  // by queue
+}
+
+// looks asks the database at most once a second, however many want to know.
+type looks struct {
+	db     dibs.Admin
+	mu     sync.Mutex
+	last   look
+	err    error
+	asking chan struct{} // closed when the answer has come; nil: nobody asks
+	forgot bool          // what is asked now is old already
+}
+
+// get returns what the database says, as it was a second ago at most.
+func (l *looks) get(ctx context.Context) (look, error) {
+	l.mu.Lock()
+	for l.asking != nil {
+		wait := l.asking
+		l.mu.Unlock()
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return look{}, ctx.Err()
+		}
+		l.mu.Lock()
+	}
+	if time.Since(l.last.at) < l.last.fresh {
+		defer l.mu.Unlock()
+		return l.last, l.err
+	}
+	done, last := make(chan struct{}), l.last
+	l.asking, l.forgot = done, false
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTime) // it is for all who wait
+	defer cancel()
+	now, err := l.ask(ctx, last)
+	if now.fresh = fresh; err == nil {
+		now.fresh = max(fresh, 10*time.Since(now.at))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last, l.err, l.asking = now, err, nil
+	if l.forgot {
+		l.last.at, l.last.deathsAt = time.Time{}, time.Time{}
+	}
+	close(done)
+	return now, err
+}
+
+func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
+	now.at = time.Now()
+	if now.stats, err = l.db.Stats(ctx); err != nil {
+		return now, err
+	}
+	if now.queues, err = l.db.Queues(ctx); err != nil {
+		return now, err
+	}
+	if now.workers, err = l.db.Workers(ctx); errors.Is(err, errors.ErrUnsupported) {
+		now.table, now.noDead = true, last.noDead
+		if !last.table {
+			_, err = l.db.List(ctx, dibs.Filter{State: dibs.Dead, Limit: 1})
+			now.noDead = errors.Is(err, errors.ErrUnsupported)
+		}
+		return now, nil
+	} else if err != nil {
+		return now, err
+	}
+	if now.hour, now.hourAt = last.hour, last.hourAt; now.at.Sub(last.hourAt) >= chartFresh {
+		if now.hour, err = l.db.History(ctx, nil, chartTime); err != nil {
+			return now, err
+		}
+		now.hourAt = now.at
+	}
+	if err = now.readDeaths(ctx, l.db, last); err != nil {
+		return now, err
+	}
+	if err = now.readTimes(ctx, l.db, last); err != nil {
+		return now, err
+	}
+	return now, now.readHours(ctx, l.db, last)
+}
+
+// ofTable reports whether the database is known to be an adopted table.
+func (l *looks) ofTable() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.last.table
+}
+
+// forget has the next get ask the database: somebody has changed something.
+func (l *looks) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last.at, l.last.deathsAt, l.forgot = time.Time{}, time.Time{}, true
+}

@@ -1,0 +1,226 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// queueRow is one queue of the overview.
+type queueRow struct {
+	dibs.QueueStats
+	Settings dibs.Queue
+	In, Out  float64 // jobs a minute, over the window
+	Workers  int     // how many workers of it live
+	Table    bool    // it is an adopted table, of which less is known
+	NoDead   bool    // not even which rows are dead
+	Times    dibs.Times
+	Hour     sparks
+}
+
+// Limited reports whether the queue runs as many jobs as it may.
+func (q queueRow) Limited() bool {
+	return q.Settings.Concurrency > 0 && q.Running >= int64(q.Settings.Concurrency)
+}
+
+// Held reports whether the queue's rate holds jobs up: now, or over the window, where it only lets jobs through one by
+// one.
+func (q queueRow) Held() bool {
+	r := q.Settings.Rate
+	most := float64(r.N) * q.Window.Seconds() / max(r.Per.Seconds(), 1e-6)
+	return q.HeldUntil.After(time.Now()) || most > 0 && q.Waiting > q.Scheduled && float64(q.Claimed) >= .9*most
+}
+
+// alarm is something that is wrong, in words.
+type alarm struct {
+	Queue string
+	Cause int
+	Text  string
+	Bad   bool // else it is only worth knowing
+
+	// Since and More, if Since is not zero, go on after Text: a time of day, and what follows it. Failures leads to the
+	// page of the queue's failures.
+	Since    time.Time
+	More     string
+	Failures bool
+}
+
+type overviewView struct {
+	Queues []queueRow
+	Alarms []alarm
+	Total  queueRow
+	Chart  *chart // nil for who may not look at all queues
+
+	MoreQueues, MoreAlarms int // that are left out
+}
+
+// How much the overview lists at most: the queues with the most open jobs.
+const (
+	maxRows   = 300
+	maxAlarms = 30
+	maxAlike  = 6 // alarms of one cause
+)
+
+// overview shows all queues.
+func (p *Page) overview(r *request) (any, error) {
+	now, err := p.looks.get(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	v := overviewView{Total: queueRow{Table: now.table, NoDead: now.noDead}}
+	if r.who.Reads("") && !now.table {
+		v.Chart = chartOf(now.hour)
+	}
+	for _, row := range rows(now) {
+		if !r.who.Reads(row.Queue) {
+			continue
+		}
+		v.Queues = append(v.Queues, row)
+		v.Alarms = append(v.Alarms, alarms(now, row)...)
+		v.Total.Waiting += row.Waiting
+		v.Total.Scheduled += row.Scheduled
+		v.Total.ScheduledMore = v.Total.ScheduledMore || row.ScheduledMore
+		v.Total.Blocked += row.Blocked
+		v.Total.Running += row.Running
+		v.Total.Dead += row.Dead
+		v.Total.OldestAge = max(v.Total.OldestAge, row.OldestAge)
+		v.Total.In += row.In
+		v.Total.Out += row.Out
+	}
+	v.Alarms, v.MoreAlarms = foremost(v.Alarms)
+	if v.MoreQueues = max(0, len(v.Queues)-maxRows); v.MoreQueues > 0 {
+		slices.SortStableFunc(v.Queues, func(a, b queueRow) int { return cmp.Compare(b.open(), a.open()) })
+		v.Queues = v.Queues[:maxRows]
+	}
+	return v, nil
+}
+
+// foremost picks the alarms to show: of each cause some, what is bad and matters most first.
+func foremost(all []alarm) (list []alarm, more int) {
+	slices.SortStableFunc(all, func(a, b alarm) int {
+		switch {
+		case a.Bad == b.Bad:
+			return cmp.Compare(a.Cause, b.Cause)
+		case a.Bad:
+			return -1
+		}
+		return 1
+	})
+	shown := map[int]int{}
+	for _, a := range all {
+		if shown[a.Cause]++; shown[a.Cause] <= maxAlike && len(list) < maxAlarms {
+			list = append(list, a)
+		}
+	}
+	return list, len(all) - len(list)
+}
+
+// open is how many of the queue's jobs have not ended.
+func (q queueRow) open() int64 { return q.Waiting + q.Blocked + q.Running }
+
+// rows are the queues of a look.
+func rows(now look) []queueRow {
+	settings := map[string]dibs.Queue{}
+	for _, q := range now.queues {
+		settings[q.Name] = q
+	}
+	live := map[string]int{}
+	for _, w := range now.workers {
+		if w.State == dibs.WorkerWorking {
+			for _, q := range w.Queues {
+				live[q]++
+			}
+		}
+	}
+	list := make([]queueRow, 0, len(now.stats))
+	for _, s := range now.stats {
+		row := queueRow{QueueStats: s, Settings: settings[s.Queue], Workers: live[s.Queue], Table: now.table, NoDead: now.noDead, Times: now.times[s.Queue].Times, Hour: now.hours[s.Queue].sparks}
+		minutes := max(s.Window.Minutes(), 1)
+		row.In, row.Out = float64(s.Enqueued)/minutes, float64(s.Succeeded)/minutes
+		list = append(list, row)
+	}
+	return list
+}
+
+// old is how long a due job may wait before the page says so.
+const old = 5 * time.Minute
+
+// The causes of alarms, what matters most first.
+const (
+	causeDeaths = iota
+	causeLost
+	causeFails
+	causeNobody
+	causeWaits
+	causeCounts
+	causeLimit
+	causeRate
+	causeGroups
+	causePaused
+)
+
+// alarms say what is wrong with a queue.
+func alarms(now look, q queueRow) (list []alarm) {
+	add := func(cause int, bad bool, text string, args ...any) {
+		list = append(list, alarm{Queue: q.Queue, Cause: cause, Text: fmt.Sprintf(text, args...), Bad: bad})
+	}
+	due := q.Waiting - q.Scheduled
+	if a, died := deathAlarm(now, q); died {
+		list = append(list, a)
+	}
+	if attempts := q.Succeeded + q.Failed; attempts >= 10 && q.Failed*5 >= attempts {
+		add(causeFails, q.Failed*2 >= attempts, "%s of the attempts of the last %s failed", percentText(q.Failed, attempts), roughly(q.Window))
+	}
+	switch {
+	case q.Paused:
+		add(causePaused, false, "is paused")
+	case !q.Table && due+q.Blocked > 0 && q.Workers == 0 && q.Claimed == 0 && q.Running == 0:
+		add(causeNobody, true, "nobody works it: %s", q.waiting())
+	case q.OldestAge > old:
+		add(causeWaits, true, "its oldest due job has waited %s", roughly(q.OldestAge))
+	}
+	if q.Limited() && due > 0 {
+		add(causeLimit, false, "runs as many jobs as it may: %s", count(q.Running))
+	}
+	if q.Held() {
+		add(causeRate, false, "is held by its rate")
+	}
+	if q.HeldGroups > 0 {
+		add(causeGroups, false, "%s", verb(q.HeldGroups, "group is held by its rate", "groups are held by their rates"))
+	}
+	if q.Miscounted {
+		add(causeCounts, true, "its counts cannot be right: somebody has changed rows with SQL; workers count anew within about a minute")
+	}
+	lost := slices.DeleteFunc(slices.Clone(now.workers), func(w dibs.WorkerInfo) bool {
+		return w.State != dibs.WorkerLost || !slices.Contains(w.Queues, q.Queue)
+	})
+	if len(lost) > 0 && time.Since(slices.MaxFunc(lost, func(a, b dibs.WorkerInfo) int { return a.Seen.Compare(b.Seen) }).Seen) < 10*time.Minute {
+		add(causeLost, true, "%s within the last minutes", verb(int64(len(lost)), "worker was lost", "workers were lost"))
+	}
+	return list
+}
+
+// waiting says how many jobs wait that may start, and how long the oldest has.
+func (q queueRow) waiting() string {
+	text := verb(q.Waiting-q.Scheduled+q.Blocked, "job waits", "jobs wait")
+	if q.ScheduledMore {
+		text = "jobs wait" // how many of them are scheduled is not known
+	}
+	if q.OldestAge > old {
+		text += ", the oldest for " + roughly(q.OldestAge)
+	}
+	return text
+}
+
+// verb writes "1 job waits" or "5 jobs wait".
+func verb(n int64, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(n) + " " + more
+}
+
+func percentText(part, of int64) string { return fmt.Sprintf("%.0f %%", 100*float64(part)/float64(of)) }

@@ -1,0 +1,99 @@
+package page
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// timesAt is how long the last completed jobs of a queue waited and ran, when that was read.
+type timesAt struct {
+	dibs.Times
+	at time.Time
+}
+
+// hourAt is the last hour of a queue as a small chart.
+type hourAt struct {
+	sparks
+	at time.Time
+}
+
+const (
+	// timesAtOnce is of how many queues a look, and so a second, reads times. Each costs the reading of TimesOf entries
+	// of an index; so the times of 300 queues, all of them busy, are up to 75 s old.
+	timesAtOnce = 4
+	timesFresh  = 5 * time.Second // how old times may be before they are read again
+	// hoursAtOnce is of how many queues a look reads the last hour. Each costs 61 searches in an index.
+	hoursAtOnce = 16
+	hoursFresh  = 10 * time.Second
+)
+
+// readTimes reads the times of the few queues that are known least or longest, among those that complete jobs.
+func (now *look) readTimes(ctx context.Context, db dibs.Admin, last look) error {
+	now.times = still(last.times, now.stats)
+	for _, queue := range oldest(now.stats, timesAtOnce, func(s dibs.QueueStats) (time.Time, bool) {
+		known, some := last.times[s.Queue]
+		return known.at, s.Completed > 0 && !(some && (now.at.Sub(known.at) < timesFresh || s.Succeeded == 0))
+	}) {
+		times, err := db.Times(ctx, queue)
+		if err != nil {
+			return err
+		}
+		now.times[queue] = timesAt{times, now.at}
+	}
+	return nil
+}
+
+// readHours reads the last hour of some queues, those first that are known least or longest.
+func (now *look) readHours(ctx context.Context, db dibs.Admin, last look) error {
+	now.hours = still(last.hours, now.stats)
+	queues := oldest(now.stats, hoursAtOnce, func(s dibs.QueueStats) (time.Time, bool) {
+		known := last.hours[s.Queue]
+		return known.at, now.at.Sub(known.at) >= hoursFresh
+	})
+	if len(queues) == 0 {
+		return nil
+	}
+	minutes, err := db.History(ctx, queues, chartTime)
+	if err != nil {
+		return err
+	}
+	of := map[string][]dibs.Minute{}
+	for _, m := range minutes {
+		of[m.Queue] = append(of[m.Queue], m)
+	}
+	for _, queue := range queues {
+		now.hours[queue] = hourAt{sparksOfHour(of[queue]), now.at}
+	}
+	return nil
+}
+
+// oldest picks the queues whose figures are known least or longest, of those for which old says that they are due.
+func oldest(stats []dibs.QueueStats, n int, old func(dibs.QueueStats) (known time.Time, due bool)) (queues []string) {
+	due := slices.DeleteFunc(slices.Clone(stats), func(s dibs.QueueStats) bool {
+		_, is := old(s)
+		return !is
+	})
+	slices.SortStableFunc(due, func(a, b dibs.QueueStats) int {
+		knownA, _ := old(a)
+		knownB, _ := old(b)
+		return knownA.Compare(knownB)
+	})
+	for _, s := range due[:min(len(due), n)] {
+		queues = append(queues, s.Queue)
+	}
+	return queues
+}
+
+// still copies what is known of the queues that are there: a queue that was deleted is forgotten.
+func still[T any](known map[string]T, stats []dibs.QueueStats) map[string]T {
+	kept := map[string]T{}
+	for _, s := range stats {
+		if v, some := known[s.Queue]; some {
+			kept[s.Queue] = v
+		}
+	}
+	return kept
+}

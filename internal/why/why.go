@@ -1,0 +1,282 @@
+// Package why tells why due jobs do not start.
+package why
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/words"
+)
+
+// Hold is one reason why due jobs of a queue do not start.
+type Hold struct {
+	Queue string `json:"queue,omitempty"` // where it is not clear of which queue
+	// Reason is "paused", "no_worker", "stopping", "no_worker_for_kind", "limit", "busy", "rate" or "group".
+	Reason string   `json:"reason"`
+	Kinds  []string `json:"kinds,omitempty"` // the kinds that nobody handles, for no_worker_for_kind
+	Text   string   `json:"text"`
+	Short  string   `json:"-"` // for a column
+
+	OfGroups bool `json:"-"` // it concerns some groups of the queue
+}
+
+// Plain is the text without a command of dibs that it may end in.
+func (h Hold) Plain() string {
+	text, _, _ := strings.Cut(h.Text, "; 'dibs ")
+	return text
+}
+
+// Reader reads what the reasons depend on.
+type Reader interface {
+	Queues(ctx context.Context) ([]dibs.Queue, error)
+	Workers(ctx context.Context) ([]dibs.WorkerInfo, error)
+	DueKinds(ctx context.Context, queue string) ([]string, error)
+}
+
+// Look explains why due jobs of queues do not start. It is cheap however many jobs wait: it
+// reads the register of workers, the settings, and the kinds of a queue's first 1,000 jobs.
+type Look struct {
+	queues  []dibs.Queue
+	Stats   []dibs.QueueStats
+	workers []dibs.WorkerInfo
+	kinds   map[string][]string // the kinds of due jobs by queue, only where they matter
+}
+
+// kindsOfQueues is in how many queues a look reads the kinds of due jobs.
+const kindsOfQueues = 20
+
+// Read reads what explains why jobs of these queues wait. Where none do, it reads nothing.
+// On an adopted table, and without the right to read the register, it knows nothing.
+func Read(ctx context.Context, db any, stats []dibs.QueueStats) (Look, error) {
+	reader, ok := db.(Reader)
+	if !ok || !slices.ContainsFunc(stats, held) {
+		return Look{}, nil
+	}
+	w, err := read(ctx, reader, stats)
+	if errors.Is(err, dibs.ErrDenied) {
+		return Look{}, nil
+	}
+	return w, err
+}
+
+func read(ctx context.Context, reader Reader, stats []dibs.QueueStats) (w Look, err error) {
+	w.Stats, w.kinds = stats, map[string][]string{}
+	if w.queues, err = reader.Queues(ctx); err != nil {
+		return w, err
+	}
+	if w.workers, err = reader.Workers(ctx); err != nil {
+		return w, err
+	}
+	for _, s := range stats {
+		if live, _ := w.workersOf(s.Queue); !held(s) || len(live) == 0 || slices.ContainsFunc(live, takesAll) || len(w.kinds) == kindsOfQueues {
+			continue
+		}
+		if w.kinds[s.Queue], err = reader.DueKinds(ctx, s.Queue); err != nil {
+			return w, err
+		}
+	}
+	return w, nil
+}
+
+// held reports whether there may be jobs that should run and do not: those that are due or
+// blocked, and those that count as running, since their worker may have been lost.
+func held(s dibs.QueueStats) bool { return Due(s) > 0 || s.Blocked > 0 || s.Running > 0 }
+
+// Due counts the due jobs, or 1 if they cannot be counted.
+func Due(s dibs.QueueStats) int64 {
+	if s.ScheduledMore {
+		return min(1, int64(s.OldestAge))
+	}
+	return s.Waiting - s.Scheduled
+}
+
+// takesAll reports whether a worker takes all kinds.
+func takesAll(w dibs.WorkerInfo) bool { return w.Kinds == nil }
+
+// workersOf lists the live workers of a queue, and the lost ones.
+func (w *Look) workersOf(queue string) (live, lost []dibs.WorkerInfo) {
+	for _, each := range w.workers {
+		switch {
+		case !slices.Contains(each.Queues, queue):
+		case each.State == dibs.WorkerLost:
+			lost = append(lost, each)
+		default:
+			live = append(live, each)
+		}
+	}
+	return live, lost
+}
+
+// Rate is the rate of a queue, as far as it is known.
+func (w *Look) Rate(queue string) dibs.Rate {
+	i := slices.IndexFunc(w.queues, func(q dibs.Queue) bool { return q.Name == queue })
+	if i < 0 {
+		return dibs.Rate{}
+	}
+	return w.queues[i].Rate
+}
+
+// Of lists why one queue's jobs do not start. What holds up only jobs of some groups comes last.
+func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
+	i := slices.IndexFunc(w.queues, func(q dibs.Queue) bool { return q.Name == s.Queue })
+	if !held(s) || i < 0 {
+		return nil
+	}
+	add := func(h Hold) { list = append(list, h) }
+	if Due(s) == 0 && s.Blocked == 0 {
+		if live, lost := w.workersOf(s.Queue); len(live) == 0 && len(lost) > 0 {
+			w.workerHolds(s, add)
+		}
+		return list
+	}
+	word := words.ShellWord(s.Queue)
+	if s.Paused {
+		add(Hold{Reason: "paused", Short: "paused", Text: fmt.Sprintf("the queue is paused; 'dibs resume %s' lets it go on", word)})
+	}
+	w.workerHolds(s, add)
+	if q := w.queues[i]; q.Concurrency > 0 && s.Running >= int64(q.Concurrency) {
+		add(Hold{Reason: "limit", Short: "at its limit", Text: fmt.Sprintf("the queue's limit of %s at once is reached", words.Plural(q.Concurrency, "job"))})
+	}
+	if text := Held(s.HeldUntil); text != "" {
+		add(Hold{Reason: "rate", Short: text, Text: "the queue is " + text})
+	}
+	or := ""
+	if s.HeldGroups > 0 {
+		or = " or for its rate"
+		add(Hold{Reason: "rate", Short: "groups held by rate", Text: fmt.Sprintf("%s; 'dibs queue %s' lists them", words.Verb(s.HeldGroups, "group is held by its rate", "groups are held by their rates"), word), OfGroups: true})
+	}
+	if s.Blocked > 0 {
+		add(Hold{Reason: "group", Short: "turn of group", Text: words.Verb(s.Blocked, "job waits for its turn in its group", "jobs wait for their turns in their groups") + or + unclaimed(s), OfGroups: true})
+	}
+	return list
+}
+
+// unclaimed tells that the blocked jobs wait for nobody of their groups: places are held by running
+// and waiting jobs, of which the queue has none. Claims give the free places.
+func unclaimed(s dibs.QueueStats) string {
+	if s.Running > 0 || s.Waiting > 0 || s.HeldGroups > 0 {
+		return ""
+	}
+	return "; no job of the queue runs, and claims give the turns"
+}
+
+// workerHolds adds the reasons that lie in the workers of a queue.
+func (w *Look) workerHolds(s dibs.QueueStats, add func(Hold)) {
+	live, lost := w.workersOf(s.Queue)
+	stopping := len(live)
+	live = slices.DeleteFunc(live, func(each dibs.WorkerInfo) bool { return each.State == dibs.WorkerStopping })
+	stopping -= len(live)
+	switch {
+	case len(live) > 0:
+	case stopping > 0:
+		add(Hold{Reason: "stopping", Short: "no worker", Text: fmt.Sprintf("%s and claim nothing more; no other works the queue", words.Verb(int64(stopping), "worker is stopping", "workers are stopping"))})
+		return
+	case len(lost) > 0:
+		last := slices.MaxFunc(lost, func(a, b dibs.WorkerInfo) int { return a.Seen.Compare(b.Seen) })
+		add(Hold{Reason: "no_worker", Short: "no worker", Text: fmt.Sprintf("no worker is registered for the queue: %s was last seen %s", words.Clip(words.Printable(last.Name), 60), words.Since(time.Now(), last.Seen))})
+		return
+	case s.Running > 0 || s.Claimed > 0: // 'dibs claim' takes them, or a program without a Worker
+		return
+	default:
+		add(Hold{Reason: "no_worker", Short: "no worker", Text: fmt.Sprintf("no worker is registered for the queue; 'dibs work %s -- PROGRAM' starts one", words.ShellWord(s.Queue))})
+		return
+	}
+	if Due(s) == 0 {
+		return
+	}
+	if kinds := w.unhandled(s.Queue, live); len(kinds) > 0 {
+		add(Hold{Reason: "no_worker_for_kind", Kinds: kinds, Short: "unhandled kind " + words.Clip(words.OneLine(kinds[0]), 20), Text: fmt.Sprintf("no worker of the queue handles %s", kindNames(kinds))})
+	}
+	if places, used := w.places(live); used >= places {
+		add(Hold{Reason: "busy", Short: "workers busy", Text: fmt.Sprintf("all places of its workers are taken (%s, %s)", words.Plural(len(live), "worker"), words.Plural(int(places), "place"))})
+	}
+}
+
+// unhandled lists the kinds of due jobs that none of these workers handles.
+func (w *Look) unhandled(queue string, live []dibs.WorkerInfo) []string {
+	if slices.ContainsFunc(live, takesAll) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(w.kinds[queue]), func(kind string) bool {
+		return slices.ContainsFunc(live, func(each dibs.WorkerInfo) bool { return slices.Contains(each.Kinds, kind) })
+	})
+}
+
+// kindNames names up to three kinds.
+func kindNames(kinds []string) string {
+	const most = 3
+	text := "kind "
+	if len(kinds) > 1 {
+		text = "kinds "
+	}
+	var names []string
+	for _, k := range kinds[:min(len(kinds), most)] {
+		names = append(names, words.Clip(words.OneLine(k), 40))
+	}
+	text += strings.Join(names, ", ")
+	if more := len(kinds) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// places counts the places of workers, and how many of them the queues that these serve use.
+func (w *Look) places(live []dibs.WorkerInfo) (places, used int64) {
+	for _, each := range live {
+		places += int64(each.Concurrency)
+	}
+	for _, s := range w.Stats {
+		if slices.ContainsFunc(live, func(each dibs.WorkerInfo) bool { return slices.Contains(each.Queues, s.Queue) }) {
+			used += s.Running
+		}
+	}
+	return places, used
+}
+
+// OfJob lists the reasons why one job does not start.
+func (w *Look) OfJob(j *dibs.RawJob) (list []Hold) {
+	i := slices.IndexFunc(w.Stats, func(s dibs.QueueStats) bool { return s.Queue == j.Queue })
+	if i < 0 || j.State != dibs.Waiting && j.State != dibs.Blocked {
+		return nil
+	}
+	if w.kinds[j.Queue] != nil {
+		w.kinds[j.Queue] = []string{j.Kind}
+	}
+	for _, h := range w.Of(w.Stats[i]) {
+		if !h.OfGroups {
+			list = append(list, h)
+		}
+	}
+	paced := Held(j.HeldUntil)
+	switch {
+	case j.Group != "" && paced != "" && Held(w.Stats[i].HeldUntil) == "":
+		list = append(list, Hold{Reason: "rate", Text: "its group is " + paced})
+	case j.State == dibs.Blocked:
+		list = append(list, Hold{Reason: "group", Text: fmt.Sprintf("it waits for its turn in its group (%d at a time)", j.GroupLimit) + unclaimed(w.Stats[i])})
+	}
+	return list
+}
+
+// InQueues lists the reasons of some queues, with the names of these.
+func (w *Look) InQueues(stats []dibs.QueueStats) (list []Hold) {
+	for _, s := range stats {
+		for _, h := range w.Of(s) {
+			h.Queue = s.Queue
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// Held says how much longer a rate holds jobs up, or nothing if it does not.
+func Held(until time.Time) string {
+	if wait := time.Until(until); wait > 0 {
+		return "held by rate for " + words.Roughly(wait)
+	}
+	return ""
+}

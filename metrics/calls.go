@@ -1,0 +1,106 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+)
+
+// observedStore is a store whose calls are measured.
+type observedStore struct {
+	db dibs.Store
+	p  *process
+}
+
+// observedDatabase is an observedStore with all other calls of the database.
+type observedDatabase struct {
+	observedStore
+	database
+}
+
+// database lies a level deeper in observedDatabase than the methods of observedStore, which hide its own.
+type database struct{ dibs.Database }
+
+// observed returns a store that measures the calls of db, with all that db can do.
+func (p *process) observed(db dibs.Store) dibs.Store {
+	switch db := db.(type) {
+	case observedStore, observedDatabase:
+		return db
+	case dibs.Database:
+		return observedDatabase{observedStore{db, p}, database{db}}
+	}
+	return observedStore{db, p}
+}
+
+// called records a call that began at a time.
+func (p *process) called(call string, begin time.Time, err error) {
+	p.calls.WithLabelValues(call).Observe(time.Since(begin).Seconds())
+	if err != nil {
+		p.errors.WithLabelValues(call, sortOf(err)).Inc()
+	}
+}
+
+// sorts are the errors that have a label value of their own.
+var sorts = []struct {
+	err  error
+	name string
+}{
+	{dibs.ErrLeaseLost, "lease_lost"},
+	{dibs.ErrInvalid, "invalid"},
+	{dibs.ErrUnavailable, "unavailable"},
+	{dibs.ErrDenied, "denied"},
+	{dibs.ErrSchema, "schema"},
+	{dibs.ErrClosed, "closed"},
+	{context.DeadlineExceeded, "timeout"},
+	{context.Canceled, "canceled"},
+}
+
+func sortOf(err error) string {
+	for _, s := range sorts {
+		if errors.Is(err, s.err) {
+			return s.name
+		}
+	}
+	return other
+}
+
+func (s observedStore) Claim(ctx context.Context, r dibs.ClaimRequest) (jobs []*dibs.RawJob, err error) {
+	defer func(begin time.Time) { s.p.called("claim", begin, err) }(time.Now())
+	return s.db.Claim(ctx, r)
+}
+
+func (s observedStore) Resume(ctx context.Context, r dibs.ClaimRequest) (jobs []*dibs.RawJob, err error) {
+	defer func(begin time.Time) { s.p.called("resume", begin, err) }(time.Now())
+	return s.db.Resume(ctx, r)
+}
+
+func (s observedStore) Due(ctx context.Context, queues, kinds []string) (due []string, err error) {
+	defer func(begin time.Time) { s.p.called("due", begin, err) }(time.Now())
+	return s.db.Due(ctx, queues, kinds)
+}
+
+func (s observedStore) Extend(ctx context.Context, leases []dibs.Lease, d time.Duration) (out dibs.Extended, err error) {
+	defer func(begin time.Time) { s.p.called("extend", begin, err) }(time.Now())
+	return s.db.Extend(ctx, leases, d)
+}
+
+func (s observedStore) Finish(ctx context.Context, outcomes []dibs.Outcome) (err error) {
+	defer func(begin time.Time) { s.p.called("finish", begin, err) }(time.Now())
+	return s.db.Finish(ctx, outcomes)
+}
+
+func (s observedStore) Sweep(ctx context.Context) (swept dibs.Swept, err error) {
+	defer func(begin time.Time) { s.p.called("sweep", begin, err) }(time.Now())
+	return s.db.Sweep(ctx)
+}
+
+func (s observedStore) Register(ctx context.Context, w dibs.WorkerInfo) (err error) {
+	defer func(begin time.Time) { s.p.called("register", begin, err) }(time.Now())
+	return s.db.Register(ctx, w)
+}
+
+func (s observedStore) Wakeups(queue string) (wake <-chan struct{}, stop func()) {
+	return s.db.Wakeups(queue)
+}

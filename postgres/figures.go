@@ -1,0 +1,63 @@
+package postgres
+
+// ObserveBatches has f called for each batch of calls that goroutines made at the same time and that goes to the
+// server as one: with the call, such as "claim", and the number of calls. f must be quick, and may be called by many
+// goroutines at once. Calls for 100 jobs and more go by themselves, and are not reported. nil ends it.
+func (s *Store) ObserveBatches(f func(call string, calls int)) {
+	if s != nil {
+		s.batches.Store(&f)
+	}
+}
+
+// observed reports the batches of one call to whoever wants to know.
+func (s *Store) observed(call string) func(calls int) {
+	return func(calls int) {
+		if f := s.batches.Load(); f != nil && *f != nil {
+			(*f)(call, calls)
+		}
+	}
+}
+
+// Figures reports by name what the store knows of itself in this process: its pool of connections, and the
+// queues whose claims long transactions slow down. Package metrics makes metrics of it.
+func (s *Store) Figures(report func(name string, value float64)) {
+	if s == nil || s.closed == nil || report == nil {
+		return
+	}
+	pool := s.pool.Stat()
+	report("pool_max_connections", float64(pool.MaxConns()))
+	report("pool_used_connections", float64(pool.AcquiredConns()))
+	report("pool_idle_connections", float64(pool.IdleConns()))
+	report("pool_opening_connections", float64(pool.ConstructingConns()))
+	report("pool_acquires", float64(pool.AcquireCount()))
+	report("pool_waits", float64(pool.EmptyAcquireCount()))
+	report("pool_wait_seconds", pool.EmptyAcquireWaitTime().Seconds())
+	queues, passedOver := s.queues.marked()
+	report("marked_queues", float64(queues))
+	report("marks_passed_over_transactions", float64(passedOver))
+}
+
+// marked counts the queues that have marks, and the transactions that these have passed over.
+func (c *queueCache) marked() (queues, passedOver int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lanes {
+		has, n := l.marked()
+		if has {
+			queues++
+		}
+		passedOver = max(passedOver, n)
+	}
+	return queues, passedOver
+}
+
+func (l *lanes) marked() (has bool, passedOver int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, m := range l.marksByKinds {
+		m.mu.Lock()
+		has, passedOver = has || m.places != nil, max(passedOver, len(m.passedOver))
+		m.mu.Unlock()
+	}
+	return has, passedOver
+}

@@ -1,0 +1,16 @@
+package server
+
+import "net/http"
+
+// metrics serves what Options.Metrics has. It is about all queues, so a token for some of them does not
+// suffice.
+func (s *Server) metrics(w http.ResponseWriter, r *http.Request) error {
+	if s.Metrics == nil {
+		return &problemError{kind: unknownRoute, detail: "this server has no metrics"}
+	}
+	if s.limited(r) {
+		return refuseScope("", ScopeRead, "metrics are about all queues, and the token has the scope read only for some")
+	}
+	s.Metrics.ServeHTTP(w, r)
+	return nil
+}

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+)
+
+// listen has the queue's wakeups serve the line.
+func (l *line) listen() {
+	wake, stop := l.hub.db.Wakeups(l.queue)
+	over := make(chan struct{})
+	l.stop = sync.OnceFunc(func() {
+		stop()
+		close(over)
+	})
+	l.hub.run(func() {
+		for {
+			select {
+			case <-wake:
+				l.wake()
+			case <-over:
+				return
+			}
+		}
+	})
+}
+
+// wake serves the line, as there may be jobs.
+func (l *line) wake() {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	l.news()
+	l.serve()
+}
+
+// news begins a round: there may be jobs of all kinds. Where clients want many sets of kinds, a claim for
+// each would cost more the more of them wait; so the due jobs are looked at first.
+func (l *line) news() {
+	l.round++
+	delete(l.nothing, "")
+	switch {
+	case len(l.nothing) <= fewKinds:
+		clear(l.nothing)
+	case l.asking:
+		l.unheard = true
+	default:
+		l.asking = true
+		l.hub.run(l.ask)
+	}
+}
+
+// ask finds out for which clients there are jobs, until no wakeup has come meanwhile, and has them served. After
+// an error nothing more is known: the hub looks for due jobs again in a second.
+func (l *line) ask() {
+	for more := true; more; {
+		kinds, err := l.dueKinds()
+		if err == nil {
+			rest := l.found(func(w *waiter) bool {
+				return slices.ContainsFunc(w.request.Kinds, func(k string) bool { return slices.Contains(kinds, k) })
+			})
+			err = l.search(rest)
+		}
+		more = l.heard(err)
+	}
+}
+
+func (l *line) dueKinds() ([]string, error) {
+	ctx, cancel := context.WithTimeout(l.hub.closing, callTimeout)
+	defer cancel()
+	return l.hub.db.DueKinds(ctx, l.queue)
+}
+
+// heard ends the asking, and reports whether to ask again.
+func (l *line) heard(err error) (again bool) {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	again = l.unheard && err == nil
+	l.asking, l.unheard = again, false
+	return again
+}
+
+// found serves the clients for which there may be jobs. It returns the sets of kinds of the others, those first
+// whose last claim is longest ago; sets that nobody waits for are forgotten.
+func (l *line) found(jobs func(w *waiter) bool) (others [][]string) {
+	l.hub.mu.Lock()
+	defer l.hub.mu.Unlock()
+	wanted := map[string]int{}
+	sets := map[string][]string{}
+	for _, w := range l.waiting {
+		if round, empty := l.nothing[w.kinds]; empty && !jobs(w) {
+			wanted[w.kinds], sets[w.kinds] = round, w.request.Kinds
+		}
+	}
+	oldest := slices.SortedFunc(maps.Keys(wanted), func(a, b string) int {
+		return cmp.Or(cmp.Compare(wanted[a], wanted[b]), cmp.Compare(a, b))
+	})
+	for _, kinds := range oldest {
+		others = append(others, sets[kinds])
+	}
+	l.nothing = wanted
+	l.serve()
+	return others
+}
+
+// search looks for the jobs that DueKinds has not seen, as it reads the first jobs of the queue only. It asks
+// whether there is one of any of these sets of kinds, and where there is, of each half of them. The clients of
+// the last few sets get a claim; so do some of those for which it has no more calls.
+func (l *line) search(sets [][]string) error {
+	for calls, parts := 0, [][][]string{sets}; len(parts) > 0; calls++ {
+		if calls == maxSearch {
+			rest := slices.Concat(parts...)
+			l.foundSets(rest[:min(len(rest), 4*fewKinds)])
+			return nil
+		}
+		some := parts[0]
+		parts = parts[1:]
+		due, err := l.dueOf(some)
+		switch half := len(some) / 2; {
+		case err != nil:
+			return err
+		case !due: // nor of their halves
+		case len(some) <= fewKinds:
+			l.foundSets(some)
+		default:
+			parts = append(parts, some[:half], some[half:])
+		}
+	}
+	return nil
+}
+
+// dueOf reports whether a job may be due of one of these sets of kinds.
+func (l *line) dueOf(sets [][]string) (bool, error) {
+	ctx, cancel := context.WithTimeout(l.hub.closing, callTimeout)
+	defer cancel()
+	for kinds := range slices.Chunk(slices.Compact(slices.Sorted(slices.Values(slices.Concat(sets...)))), maxDue) {
+		if due, err := l.hub.db.Due(ctx, []string{l.queue}, kinds); err != nil || len(due) > 0 {
+			return len(due) > 0, err
+		}
+	}
+	return false, nil
+}
+
+// foundSets serves the clients of some sets of kinds.
+func (l *line) foundSets(sets [][]string) {
+	keys := map[string]bool{}
+	for _, kinds := range sets {
+		keys[kindsKey(kinds)] = true
+	}
+	l.found(func(w *waiter) bool { return keys[w.kinds] })
+}
+
+// calm spares clients their first claim that wait long enough, while it is known that there is
+// nothing for them.
+func (l *line) calm(clients ...*waiter) {
+	if l.failed || len(l.nothing) == 0 {
+		return
+	}
+	for _, w := range clients {
+		if w.fresh && w.patient && !w.busy && l.empty(w) {
+			w.fresh = false
+		}
+	}
+}
+
+// empty reports whether it is known that there is nothing for a client.
+func (l *line) empty(w *waiter) bool { return l.nothing[""] > 0 || l.nothing[w.kinds] > 0 }

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/page"
+)
+
+// showPages adds the pages for people to the routes.
+func (s *Server) showPages() {
+	o := page.Options{DB: s.db, Log: s.Log, Note: s.note, Closing: s.closing, Go: s.work.Go}
+	o.Jobs = func(r *http.Request, f dibs.Filter) (dibs.Page, error) {
+		all, err := s.page(r, f)
+		return all, shownProblem(err)
+	}
+	o.Job = func(r *http.Request, id int64) (*dibs.RawJob, error) {
+		job, err := s.job(r, id)
+		return job, shownProblem(err)
+	}
+	o.Look = func(r *http.Request, call func() error) error { return s.loads.show(r.Context(), 0, call) }
+	if s.Tokens != nil {
+		o.Find = s.holder
+	}
+	s.pages = page.New(o)
+	for _, rt := range s.pages.Routes() {
+		s.mux.HandleFunc(rt.Pattern, func(w http.ResponseWriter, r *http.Request) {
+			leave, err := s.visit(rt, r)
+			if err != nil {
+				s.fail(w, r, err)
+				return
+			}
+			defer leave()
+			rt.Handler(w, r)
+		})
+	}
+}
+
+// visit counts a request for a page among those of its viewer's token, and one that stays among those that wait. Its
+// caller calls leave after the handler.
+func (s *Server) visit(rt page.Route, r *http.Request) (leave func(), err error) {
+	e := entryOf(r)
+	e.token = s.pages.Visitor(r)
+	if err := s.share(e); err != nil || !rt.Stays {
+		return func() {}, err
+	}
+	e.long = true
+	e.answer.patient()
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	done, err := s.waitSeat(r)
+	if err != nil {
+		s.work.Done()
+		return nil, err
+	}
+	return func() {
+		done()
+		s.work.Done()
+	}, nil
+}
+
+// shownProblem makes the page show a problem that the server itself has found.
+func shownProblem(err error) error {
+	if own := (*problemError)(nil); errors.As(err, &own) {
+		return page.Refuse(own.status, own.detail)
+	}
+	return err
+}
+
+// takesPages reports whether the client is a browser that shows what it gets.
+func takesPages(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && !strings.HasPrefix(r.URL.Path, "/v1/") && strings.Contains(r.Header.Get("Accept"), "text/html")
+}
+
+// holder looks up who holds a token that may look at anything.
+func (s *Server) holder(token string) func() (page.Viewer, bool) {
+	if s.Tokens.find(token) == nil {
+		return nil
+	}
+	hash := sha256.Sum256([]byte(token))
+	look := func() (page.Viewer, bool) {
+		list := *s.Tokens.list.Load()
+		i := slices.IndexFunc(list, func(g *grant) bool { return g.hash == hash })
+		if i < 0 { // it was taken away
+			return page.Viewer{}, false
+		}
+		reads, some := list[i].uses(ScopeRead)
+		changes, _ := list[i].uses(ScopeAdmin)
+		return page.Viewer{Name: list[i].name, Reads: reads, Changes: changes}, some
+	}
+	if _, some := look(); !some {
+		return nil
+	}
+	return look
+}
+
+// uses reports for which queues a grant has a scope, and whether for any. The empty name stands for all queues at once.
+func (g *grant) uses(scope Scope) (uses func(queue string) bool, some bool) {
+	names, has := g.queuesOf(scope)
+	return func(queue string) bool {
+		return has && (names == nil || queue != "" && slices.Contains(names, queue))
+	}, has
+}
+
+// isVisit reports whether a browser opens a page, as by a link: the page that has the link does not get to see it.
+func isVisit(r *http.Request) bool {
+	return r.Method == http.MethodGet && !strings.HasPrefix(r.URL.Path, "/v1/") &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}

@@ -1,0 +1,117 @@
+-- Purpose: find jobs, leases, schedules and upkeep that somebody should look at.
+-- Parameters: none.
+-- Columns out: name of the finding; queue, schedule or what upkeep is late; id of a job; two
+--   counts; age in microseconds; detail. The names:
+--   dead: jobs that died in the last hour, by queue and last error: the newest, how many
+--   leases: a running or waiting job whose leases have ended again and again: how often
+--   cancel: a running job that somebody has cancelled, and since when it runs
+--   late: upkeep that workers should have done
+--   schedule: a schedule whose tick is over a minute late
+--   clock_ahead: the file's time is ahead of the system's, whose clock was put back
+-- Concurrency: one snapshot; locks nothing. Reads at most 10,000 dead jobs, 1,000 running ones, 2,000
+--   waiting ones, 10,000 rows of the tally, and one entry of an index for each queue and state.
+with clock as materialized (
+  select
+    max(now, cast(round(unixepoch('subsec') * 1000) as integer) * 1000) as now,
+    now - cast(round(unixepoch('subsec') * 1000) as integer) * 1000 as ahead
+  from dibs_clock
+), ended as materialized (
+  select
+    f.id,
+    f.queue,
+    f.finished_at,
+    substr(case when json_valid(f.errors) then coalesce(json_extract(f.errors, '$[#-1].error'), '') else '' end, 1, 300) as error
+  from dibs_queue q
+  cross join dibs_finished f indexed by dibs_finished_by_time
+  where f.queue = q.name and f.state = 'dead' and f.finished_at > (select now from clock) - 3600000000
+  limit 10000
+), running as materialized (
+  select
+    j.id,
+    j.queue,
+    j.worker,
+    j.errors,
+    j.cancel_requested,
+    j.claimed_at
+  from dibs_claim c
+  cross join json_each(c.ids) i
+  cross join dibs_job j on j.id = i.value and j.token = c.token
+  limit 1000
+), first as materialized (
+  select
+    j.id,
+    j.queue,
+    j.worker,
+    j.errors
+  from dibs_queue q
+  cross join dibs_job j indexed by dibs_job_ready
+  where j.queue = q.name and j.gate = 0 and j.token is null and j.run_at <= (select now from clock)
+  limit 2000
+), leases as (
+  select
+    l.id,
+    l.queue,
+    l.worker,
+    (select count(*) from json_each(case when json_valid(l.errors) then l.errors else '[]' end) e where e.type = 'object' and json_extract(e.value, '$.error') = 'lease expired') as n
+  from (
+    select id, queue, worker, errors from running
+    union all
+    select id, queue, worker, errors from first where errors is not null
+  ) l
+), late as (
+  select 'claims' as what, count(*) as n, min(check_at) as since
+  from (
+    select token, ids, check_at
+    from dibs_claim
+    where check_at < (select now from clock) - 30000000
+    order by check_at
+    limit 100
+  ) c
+  where exists (
+      select 1
+      from json_each(c.ids) i
+      cross join dibs_job j on j.id = i.value and j.token = c.token
+    )
+  union all
+  select 'tally', count(*), null
+  from (select 1 from dibs_tally limit 10000)
+  having count(*) = 10000
+  union all
+  select 'periods', 0, min(until) + 600000000
+  from dibs_unique_window
+  union all
+  select 'history', 0, min(k.since)
+  from (
+    select (select min(f.finished_at) from dibs_finished f where f.queue = q.name and f.state = s.state) + case s.state
+        when 'completed' then q.keep_completed
+        when 'dead' then q.keep_dead
+        else q.keep_cancelled
+      end as since
+    from dibs_queue q
+    cross join (select 'completed' as state union all select 'dead' union all select 'cancelled') s
+  ) k
+  where k.since < (select now from clock) - 600000000
+)
+select 'dead', queue, max(id), count(*), 0, (select now from clock) - max(finished_at), error
+from ended
+group by queue, error
+union all
+select 'leases', queue, id, n, 0, 0, coalesce(worker, '')
+from leases
+where n >= 3
+union all
+select 'cancel', queue, id, 0, 0, (select now from clock) - claimed_at, coalesce(worker, '')
+from running
+where cancel_requested = 1 and claimed_at < (select now from clock) - 60000000
+union all
+select 'late', what, 0, n, 0, coalesce((select now from clock) - since, 0), ''
+from late
+where n > 0 and since is null or since < (select now from clock)
+union all
+select 'schedule', name, 0, 0, 0, (select now from clock) - next_at, ''
+from dibs_schedule
+where next_at < (select now from clock) - 60000000
+union all
+select 'clock_ahead', '', 0, 0, 0, ahead, ''
+from clock
+where ahead > 1000000
