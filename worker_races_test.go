@@ -92,7 +92,7 @@ func TestShortestLeasesLoseNothing(t *testing.T) {
 			stop := run(t, w)
 			defer stopped(t, stop)
 		}
-		for deadline := time.Now().Add(4 * patience); len(live(t, db, "")) > 0; time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(patience); len(live(t, db, "")) > 0; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%d jobs are left", len(live(t, db, "")))
 			}

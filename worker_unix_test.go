@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -170,6 +171,7 @@ func stopOutsideOfAWrite(t *testing.T, db dibs.Database, w *worker) {
 	}
 	for range 10 {
 		w.signal(t, syscall.SIGSTOP)
+		awaitStop(t, w)
 		if canWrite(time.Second) {
 			return
 		}
@@ -179,6 +181,23 @@ func stopOutsideOfAWrite(t *testing.T, db dibs.Database, w *worker) {
 		}
 	}
 	t.Fatal("the process was writing each time it was stopped")
+}
+
+// awaitStop waits until a process that was sent SIGSTOP stands still. On a loaded machine
+// that takes some ms, in which it can still take the write lock.
+func awaitStop(t *testing.T, w *worker) {
+	t.Helper()
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(w.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			t.Fatalf("the process did not stop: status %#x, error %v", uint32(status), err)
+		}
+		return
+	}
 }
 
 // The processes print what they set, and when. Their leases last an hour, so progress is
