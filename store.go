@@ -260,6 +260,8 @@ type Filter struct {
 	Worker  string // the last that claimed the job
 	Error   string // a part of its last error, up to 1 KiB; case matters
 	Payload string // a part of its payload, as it was enqueued, up to 1 KiB; case matters
+	// Scheduled selects jobs whose RunAt has not come. It needs the state waiting.
+	Scheduled bool
 	// FinishedSince and FinishedBefore select jobs that ended at the first time or later, and
 	// before the second; zero: no limit. They need a final state. An index finds them.
 	FinishedSince, FinishedBefore time.Time

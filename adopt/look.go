@@ -56,8 +56,8 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 	if f.UniqueKey != "" {
 		return dibs.Page{}, s.cannot("list", "has no unique keys of dibs")
 	}
-	if f.Worker != "" || f.Error != "" || f.Payload != "" || !f.FinishedSince.IsZero() || !f.FinishedBefore.IsZero() {
-		return dibs.Page{}, s.cannot("list", "cannot list rows by worker, error, payload or the time of their end: look at them with SQL")
+	if f.Worker != "" || f.Error != "" || f.Payload != "" || f.Scheduled || !f.FinishedSince.IsZero() || !f.FinishedBefore.IsZero() {
+		return dibs.Page{}, s.cannot("list", "cannot list rows by worker, error, payload, their time or that of their end: look at them with SQL")
 	}
 	skip := 0
 	if f.After != "" {

@@ -60,7 +60,7 @@ func (s *Store) List(ctx context.Context, f dibs.Filter) (page dibs.Page, err er
 	case f.State == dibs.Running:
 		list, searched, err = s.list(ctx, "list_running", f.Queue, f.Kind, f.Group, id, most, look, f.Worker, f.Error, f.Payload)
 	default:
-		list, searched, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, look, f.Worker, f.Error, f.Payload)
+		list, searched, err = s.list(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), id, most, look, f.Worker, f.Error, f.Payload, f.Scheduled)
 	}
 	if err != nil {
 		return page, err

@@ -44,6 +44,8 @@ GET /v1/jobs/1/wait?timeout=5
 GET /v1/jobs/2/wait?timeout=0.05
 GET /v1/jobs?queue=emails&limit=2
 GET /v1/jobs?queue=emails&state=completed
+GET /v1/jobs?queue=emails&state=waiting&scheduled=true
+GET /v1/jobs?state=dead&scheduled=true
 GET /v1/jobs?queue=emails&unique_key=daily
 GET /v1/jobs?unique_key=daily
 GET /v1/jobs?state=dead&error=refused&finished_since=2026-01-01T00:00:00Z

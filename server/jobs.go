@@ -165,6 +165,9 @@ func (s *Server) listJobs(w http.ResponseWriter, r *http.Request) error {
 		Queue: q["queue"], Kind: q["kind"], Group: q["group"], State: dibs.State(q["state"]), After: q["after"],
 		Worker: q["worker"], Error: q["error"], Payload: q["payload"], UniqueKey: q["unique_key"],
 	}
+	if f.Scheduled, err = yesNo(r, "scheduled"); err != nil {
+		return err
+	}
 	if f.FinishedSince, err = moment(q, "finished_since"); err != nil {
 		return err
 	}

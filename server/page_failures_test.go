@@ -44,13 +44,13 @@ func die(t testing.TB, db dibs.Database, queue, kind, text string, n int) (ids [
 	return ids
 }
 
-// changesAll confirms a change of failures, and goes on for as long as jobs are left: one request takes 2 s at most.
+// changesAll confirms a change of many jobs, and goes on for as long as jobs are left: one request takes 2 s at most.
 // The page that follows the last must say that it was done.
 func (b *browser) changesAll(path, done, page string) {
 	b.Helper()
-	status, action := http.StatusOK, `action="..`+path+`"`
-	for status == http.StatusOK && strings.Contains(page, action) && strings.Contains(page, `name="sure"`) {
-		status, page = b.send(path, formOf(b, page, ".."+path)...)
+	status, action := http.StatusOK, strings.Repeat("/..", strings.Count(path, "/")-1)[1:]+path
+	for status == http.StatusOK && strings.Contains(page, `action="`+action+`"`) && strings.Contains(page, `name="sure"`) {
+		status, page = b.send(path, formOf(b, page, action)...)
 		if strings.Contains(page, html.EscapeString(done)) {
 			return
 		}

@@ -21,7 +21,7 @@ import (
 // rows are the jobs that a page lists.
 func rows(page string) []string {
 	var ids []string
-	for _, m := range regexp.MustCompile(`<td data-label="Job"><a href="[^"]*/jobs/(\d+)">`).FindAllStringSubmatch(page, -1) {
+	for _, m := range regexp.MustCompile(`<td data-label="Job">(?:<input [^>]*> )?<a href="[^"]*/jobs/(\d+)">`).FindAllStringSubmatch(page, -1) {
 		ids = append(ids, m[1])
 	}
 	return ids

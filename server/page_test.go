@@ -50,7 +50,7 @@ func (b *browser) send(path string, pairs ...string) (int, string) {
 	b.Helper()
 	form := url.Values{}
 	for i := 0; i < len(pairs); i += 2 {
-		form.Set(pairs[i], pairs[i+1])
+		form.Add(pairs[i], pairs[i+1])
 	}
 	r, err := http.NewRequestWithContext(b.Context(), http.MethodPost, b.root+path, strings.NewReader(form.Encode()))
 	if err != nil {

@@ -15,7 +15,7 @@ type route struct {
 }
 
 // jobFilters are the parameters of a list of jobs.
-var jobFilters = []string{"queue", "kind", "group", "state", "worker", "error", "payload", "unique_key", "finished_since", "finished_before", "limit", "after"}
+var jobFilters = []string{"queue", "kind", "group", "state", "worker", "error", "payload", "unique_key", "scheduled", "finished_since", "finished_before", "limit", "after"}
 
 // routes are all calls of the API.
 func (s *Server) routes() []route {

@@ -97,7 +97,7 @@ func (s *Store) listLive(ctx context.Context, f dibs.Filter, after cursor) (jobs
 			last, err = s.lastOf(ctx, "list_last_live", after.id, n-1)
 		}
 		if err == nil {
-			jobs, err = s.readJobs(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), after.id, f.Limit+1, f.Worker, f.Error, f.Payload, last.id)
+			jobs, err = s.readJobs(ctx, "list_live", f.Queue, f.Kind, f.Group, string(f.State), after.id, f.Limit+1, f.Worker, f.Error, f.Payload, last.id, f.Scheduled, time.Now().UnixMicro())
 		}
 		if err != nil || len(jobs) > f.Limit || last == (cursor{}) {
 			break

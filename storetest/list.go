@@ -84,7 +84,7 @@ var states = []dibs.State{dibs.Waiting, dibs.Blocked, dibs.Running, dibs.Complet
 func matches(f dibs.Filter, j *dibs.RawJob) bool {
 	return (f.Queue == "" || f.Queue == j.Queue) && (f.Kind == "" || f.Kind == j.Kind) && (f.Group == "" || f.Group == j.Group) &&
 		(f.State == j.State || f.State == "" && !j.State.Final()) &&
-		(f.Worker == "" || f.Worker == j.Worker) && strings.Contains(string(j.Payload), f.Payload) &&
+		(!f.Scheduled || j.RunAt.After(time.Now())) && (f.Worker == "" || f.Worker == j.Worker) && strings.Contains(string(j.Payload), f.Payload) &&
 		(f.Error == "" || len(j.Errors) > 0 && strings.Contains(j.Errors[len(j.Errors)-1].Error, f.Error)) &&
 		(f.FinishedSince.IsZero() || !j.FinishedAt.Before(f.FinishedSince)) && (f.FinishedBefore.IsZero() || j.FinishedAt.Before(f.FinishedBefore))
 }
@@ -165,6 +165,9 @@ func listTexts(t *test) {
 			dibs.Filter{State: state, Error: "refused\nat 'line' 100% \\"}, dibs.Filter{State: state, Error: "100_"}, dibs.Filter{State: state, Payload: "1@"},
 			dibs.Filter{State: state, Payload: "xend"}, dibs.Filter{State: state, Payload: "%"}, dibs.Filter{State: state, Payload: `"ann-7`, Error: "dial", Kind: "k"},
 		)
+		if state == dibs.Waiting {
+			t.expectMatches(jobs, dibs.Filter{State: state, Scheduled: true}, dibs.Filter{State: state, Scheduled: true, Queue: "q1", Kind: "k"})
+		}
 		if state.Final() {
 			for _, since := range []time.Time{{}, times[0], times[len(times)/2], times[len(times)-1].Add(time.Microsecond)} {
 				for _, before := range []time.Time{{}, times[1], times[len(times)/2], times[len(times)/2+1]} {
@@ -291,6 +294,8 @@ func listBadFilter(t *test) {
 		{"unique_key", dibs.Filter{Queue: "q", UniqueKey: "a", Kind: "k"}},
 		{"unique_key", dibs.Filter{Queue: "q", UniqueKey: "a", State: dibs.Dead}},
 		{"queue", dibs.Filter{UniqueKey: "a"}},
+		{"state", dibs.Filter{Scheduled: true}},
+		{"state", dibs.Filter{Scheduled: true, State: dibs.Dead}},
 		{"state", dibs.Filter{FinishedSince: now}},
 		{"state", dibs.Filter{FinishedBefore: now, State: dibs.Running}},
 		{"finished_before", dibs.Filter{FinishedBefore: now.AddDate(9000, 0, 0), State: dibs.Dead}},

@@ -61,6 +61,7 @@ only be looked at with SQL, but for dead rows where the mapping has a side table
 	fs.StringVar(&f.Error, "error", "", "only jobs with this `text` in their last error")
 	fs.StringVar(&f.Payload, "payload", "", "only jobs with this `text` in their payload")
 	fs.StringVar(&f.UniqueKey, "unique", "", "only the job that holds this unique `key` now; with a QUEUE alone")
+	fs.BoolVar(&f.Scheduled, "scheduled", false, "only jobs whose time has not come; with --state waiting")
 	fs.Var(&since, "finished-since", "only jobs that ended at this `time` or later; with a final --state")
 	fs.Var(&before, "finished-before", "only jobs that ended before this `time`; with a final --state")
 	fs.IntVarP(&f.Limit, "limit", "n", 100, "how many at most, `1-1000`")

@@ -44,6 +44,9 @@ func Filter(f *dibs.Filter) error {
 	if !f.State.Final() && !(f.FinishedSince.IsZero() && f.FinishedBefore.IsZero()) {
 		return invalid("state", "must be completed, dead or cancelled to select jobs by the time of their end, got %q", f.State)
 	}
+	if f.Scheduled && f.State != dibs.Waiting {
+		return invalid("state", "must be waiting to select jobs whose time has not come, got %q", f.State)
+	}
 	return first(
 		optionalName("queue", f.Queue), optionalName("kind", f.Kind), optionalName("group", f.Group), optionalName("worker", f.Worker), optionalName("unique_key", f.UniqueKey),
 		part("error", f.Error), part("payload", f.Payload), listTime("finished_since", f.FinishedSince), listTime("finished_before", f.FinishedBefore),

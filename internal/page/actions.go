@@ -16,7 +16,7 @@ type action = func(*request) (to, done string, err error)
 
 // actions are all changes by their paths.
 func (p *Page) actions() map[string]action {
-	return map[string]action{
+	list := map[string]action{
 		"/jobs/{id}/cancel":         p.cancelJob,
 		"/jobs/{id}/requeue":        p.requeueJob,
 		"/jobs/{id}/edit":           p.editJob,
@@ -30,6 +30,10 @@ func (p *Page) actions() map[string]action {
 		"/failures/requeue":         p.changeFailures(requeueFailures),
 		"/failures/prune":           p.changeFailures(pruneFailures),
 	}
+	for _, word := range listVerbs {
+		list["/queues/{queue}/jobs/"+word] = p.changeListed(word)
+	}
+	return list
 }
 
 // audit notes a change, with who made it, and how many jobs or settings it changed, unless it changed none.

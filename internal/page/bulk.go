@@ -13,21 +13,24 @@ import (
 	"github.com/dibs-queue/dibs/internal/failures"
 )
 
-// bulkChange is what can be done with a group of failures.
+// bulkChange is what can be done with many jobs at once.
 type bulkChange struct {
 	Verb       string // the path's last part, and the word of the log
 	Do, Button string
-	Did        string
+	One, Many  string // what has become of a job, and of several
 	Danger     bool
-	run        func(dibs.Admin, context.Context, []int64, time.Time) ([]int64, error)
+	Says       string // what becomes of the jobs
+	run        func(dibs.Admin, context.Context, []int64, time.Time) (changed []int64, err error)
 }
 
 var (
 	requeueFailures = bulkChange{
-		Verb: "requeue", Do: "Put back to waiting", Button: "Put back", Did: "waits again", run: dibs.Admin.RequeueDead,
+		Verb: "requeue", Do: "Put back to waiting", Button: "Put back", One: "waits again", Many: "wait again", run: dibs.Admin.RequeueDead,
+		Says: "They are due at once, with all their attempts allowed again, and keep their history.",
 	}
 	pruneFailures = bulkChange{
-		Verb: "prune", Do: "Delete", Button: "Delete", Did: "is deleted", Danger: true, run: dibs.Admin.DeleteDead,
+		Verb: "prune", Do: "Delete", Button: "Delete", One: "is deleted", Many: "are deleted", Danger: true, run: dibs.Admin.DeleteDead,
+		Says: "They are deleted for good, with their payloads and errors.",
 	}
 )
 
@@ -36,23 +39,36 @@ const (
 	bulkBatch = 500
 	bulkJobs  = 2000
 	bulkTime  = 2 * time.Second
+	bulkNamed = 20 // jobs that the question names
 )
 
-// bulkView asks whether a group is to be changed, or says how far that has come.
-type bulkView struct {
+// question asks whether many jobs are to be changed, or says how far that has come.
+type question struct {
 	bulkChange
-	Queue, Kind, Key string    // which group it is
-	Fingerprint      string    // once one of its jobs has been found
-	From, Until      time.Time // when the first and the last of the jobs died
-	First, Last      int64     // their ids: several jobs may have died at one time
-	Total            int       // how many jobs were to be changed when that was confirmed
-	Changed          int
-	Left             int
-	Sure             bool
-	Full             bool // the queue may have more dead jobs than were read
-	Example          string
-	IDs              []int64
-	Back             string
+	Queue   string
+	Total   int // how many jobs were to be changed when that was confirmed
+	Changed int
+	Left    int
+	Looked  int // how many jobs of a list have been looked at
+	Sure    bool
+	IDs     []int64 // some of them
+	Note    string  // which jobs are not touched
+	Path    string  // where the form leads, from the root
+	Back    string
+	Hidden  [][2]string // what the form sends
+	About   string      // which jobs these are, in words
+
+	// Of failures, in place of About.
+	Kind, Fingerprint string
+	From, Until       time.Time // when the first and the last of the jobs died
+}
+
+// bulkView is the question for a group of failures.
+type bulkView struct {
+	question
+	Key         string // which group it is
+	First, Last int64  // ids of the jobs that died first and last: several may have died at one time
+	Full        bool   // the queue may have more dead jobs than were read
 }
 
 // changeFailures requeues or deletes the jobs of a group of failures, among the last MaxFailures dead jobs of the
@@ -61,8 +77,11 @@ type bulkView struct {
 func (p *Page) changeFailures(c bulkChange) action {
 	return func(r *request) (to, done string, err error) {
 		v := bulkView{
-			bulkChange: c, Queue: r.PostFormValue("queue"), Kind: r.PostFormValue("kind"), Key: r.PostFormValue("group"),
-			Sure: r.PostFormValue("sure") != "", Back: "/failures?queue=" + url.QueryEscape(r.PostFormValue("queue")),
+			question: question{
+				bulkChange: c, Queue: r.PostFormValue("queue"), Kind: r.PostFormValue("kind"), Sure: r.PostFormValue("sure") != "",
+				Path: "failures/" + c.Verb, Back: "failures?queue=" + url.QueryEscape(r.PostFormValue("queue")),
+			},
+			Key: r.PostFormValue("group"),
 		}
 		if v.Queue == "" {
 			return "", "", &dibs.InvalidError{Field: "queue", Reason: "must be given"}
@@ -85,10 +104,9 @@ func (p *Page) changeFailures(c bulkChange) action {
 			return "", "", err
 		}
 		if left > 0 && changed > 0 {
-			p.write(r, http.StatusOK, "bulk", v)
-			return answered, "", nil
+			return p.ask(r, v.fields())
 		}
-		return v.Back, v.result(), nil
+		return "/" + v.Back, v.result(), nil
 	}
 }
 
@@ -119,11 +137,45 @@ func (v *bulkView) among(f dibs.Failure) bool {
 
 // result says what has become of the jobs in the end.
 func (v bulkView) result() string {
-	text := verb(int64(v.Changed), "job "+v.Did, "jobs "+map[string]string{"requeue": "wait again", "prune": "are deleted"}[v.Verb])
+	text := v.did()
 	if v.Changed < v.Total {
 		text += fmt.Sprintf(", of %s: the others were changed meanwhile, or are locked, or are not among the last %s dead jobs of the queue any more", count(v.Total), count(dibs.MaxFailures))
 	}
 	return text + "."
+}
+
+// Jobs says how many jobs would be changed.
+func (q question) Jobs() string {
+	if q.Total == 0 {
+		return "all of them"
+	}
+	return plural(q.Total, "job")
+}
+
+// More reports whether the question is about more jobs than it names.
+func (q question) More() bool { return q.Total == 0 && len(q.IDs) == bulkNamed || q.Total > len(q.IDs) }
+
+// did says how many jobs were changed, and how.
+func (q question) did() string { return verb(int64(q.Changed), "job "+q.One, "jobs "+q.Many) }
+
+// fields is the question with what its form sends.
+func (v bulkView) fields() question {
+	q := v.question
+	q.Hidden = [][2]string{
+		{"sure", "yes"}, {"queue", v.Queue}, {"kind", v.Kind}, {"group", v.Key}, {"from", stamp(v.From)}, {"until", stamp(v.Until)},
+		{"first", fmt.Sprint(v.First)}, {"last", fmt.Sprint(v.Last)}, {"total", fmt.Sprint(v.Total)}, {"changed", fmt.Sprint(v.Changed)},
+	}
+	q.Note = "Jobs that die from now on are not touched."
+	if v.Full {
+		q.Note += " Only the last " + count(dibs.MaxFailures) + " dead jobs of the queue were looked at: older ones of the same group stay dead until you do this again."
+	}
+	return q
+}
+
+// ask answers with a question.
+func (p *Page) ask(r *request, q question) (to, done string, err error) {
+	p.write(r, http.StatusOK, "bulk", q)
+	return answered, "", nil
 }
 
 // askBulk shows which jobs of a group would be changed.
@@ -140,12 +192,11 @@ func (p *Page) askBulk(r *request, v bulkView) (to, done string, err error) {
 	}
 	v.Total, v.Full = len(list), full
 	first, last := list[len(list)-1], list[0]
-	v.From, v.First, v.Until, v.Last, v.Example = first.At, first.ID, last.At, last.ID, last.Error
-	for _, f := range list[:min(len(list), 20)] {
+	v.From, v.First, v.Until, v.Last = first.At, first.ID, last.At, last.ID
+	for _, f := range list[:min(len(list), bulkNamed)] {
 		v.IDs = append(v.IDs, f.ID)
 	}
-	p.write(r, http.StatusOK, "bulk", v)
-	return answered, "", nil
+	return p.ask(r, v.fields())
 }
 
 // members are the dead jobs of the group, the last died first; once they are confirmed, those that had died by then.

@@ -28,6 +28,9 @@ type bar struct {
 // Top is where the mark for deaths begins.
 func (b bar) Top() float64 { return chartHeight - b.Dead }
 
+// From is how many minutes ago the first began.
+func (c *chart) From() int { return c.Minutes - 1 }
+
 const chartHeight = 100.0
 
 // chartOf draws minutes, oldest first. A bar is one unit wide.

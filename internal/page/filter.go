@@ -1,7 +1,10 @@
 package page
 
 import (
+	"cmp"
 	"net/url"
+	"strconv"
+	"strings"
 
 	"github.com/dibs-queue/dibs"
 )
@@ -15,7 +18,7 @@ type filter struct {
 func filterOf(queue string, q url.Values) (f filter, err error) {
 	f = filter{Since: q.Get("since"), Before: q.Get("before"), Filter: dibs.Filter{
 		Queue: queue, State: dibs.State(q.Get("state")), Kind: q.Get("kind"), Group: q.Get("group"), Worker: q.Get("worker"),
-		Error: q.Get("error"), Payload: q.Get("payload"), After: q.Get("after"), Limit: jobsOnPage,
+		Scheduled: q.Get("scheduled") != "", Error: q.Get("error"), Payload: q.Get("payload"), After: q.Get("after"), Limit: jobsOnPage,
 	}}
 	if key := q.Get("key"); key != "" { // one job holds it, or none
 		return filter{Filter: dibs.Filter{Queue: queue, UniqueKey: key}}, nil
@@ -32,9 +35,26 @@ func filterOf(queue string, q url.Values) (f filter, err error) {
 
 // link is the query of the same jobs in a state, after others.
 func (f filter) link(state dibs.State, after string) string {
+	f.State, f.Scheduled = state, f.Scheduled && state == dibs.Waiting
 	q := url.Values{}
-	for _, pair := range [][2]string{
-		{"state", string(state)},
+	for _, pair := range append(f.Pairs(), [2]string{"after", after}) {
+		if pair[1] != "" {
+			q.Set(pair[0], pair[1])
+		}
+	}
+	return "?" + q.Encode()
+}
+
+// All is the query of all jobs of the state.
+func (f filter) All() string {
+	return filter{Filter: dibs.Filter{State: f.State, Scheduled: f.Scheduled}}.link(f.State, "")
+}
+
+// Pairs are the parameters of the filter.
+func (f filter) Pairs() [][2]string {
+	return [][2]string{
+		{"state", string(f.State)},
+		{"scheduled", map[bool]string{true: "yes"}[f.Scheduled]},
 		{"kind", f.Kind},
 		{"group", f.Group},
 		{"worker", f.Worker},
@@ -42,13 +62,21 @@ func (f filter) link(state dibs.State, after string) string {
 		{"payload", f.Payload},
 		{"since", f.Since},
 		{"before", f.Before},
-		{"after", after},
-	} {
+	}
+}
+
+// words say which jobs are shown.
+func (f filter) words() string {
+	list := []string{"all " + cmp.Or(string(f.State), "open") + " jobs"}
+	if f.Scheduled {
+		list[0] = "all scheduled jobs"
+	}
+	for _, pair := range f.Pairs()[2:] {
 		if pair[1] != "" {
-			q.Set(pair[0], pair[1])
+			list = append(list, "with the "+pair[0]+" "+strconv.Quote(pair[1]))
 		}
 	}
-	return "?" + q.Encode()
+	return strings.Join(list, ", ")
 }
 
 // Some reports whether the filter leaves out jobs of its state.

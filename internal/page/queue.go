@@ -10,12 +10,13 @@ import (
 
 // tab is one state of the jobs of a queue.
 type tab struct {
-	State dibs.State
-	Name  string
-	Count int64
-	More  bool // there are more than Count
-	Link  string
-	Here  bool
+	State     dibs.State
+	Scheduled bool
+	Name      string
+	Count     int64
+	More      bool // there are more than Count
+	Link      string
+	Here      bool
 }
 
 type queueView struct {
@@ -30,6 +31,7 @@ type queueView struct {
 	Workers []dibs.WorkerInfo
 	Fields  []field
 	Admin   bool
+	Changes []bulkChange // of many jobs
 }
 
 // jobsOnPage is how many jobs a page lists.
@@ -73,6 +75,9 @@ func (p *Page) queue(r *request) (any, error) {
 		}
 		v.Chart = chartOf(hour)
 	}
+	if v.Admin && len(v.Jobs) > 0 && f.UniqueKey == "" {
+		v.Changes = changesOf(f.State, f.Scheduled)
+	}
 	if jobs.Next != "" {
 		v.Next = f.link(f.State, jobs.Next)
 	}
@@ -91,6 +96,7 @@ func tabs(q queueRow, f filter) []tab {
 	list := []tab{
 		{Name: "all open", Count: q.Waiting + q.Blocked + q.Running},
 		{State: dibs.Waiting, Count: q.Waiting},
+		{State: dibs.Waiting, Scheduled: true, Name: "scheduled", Count: q.Scheduled, More: q.ScheduledMore},
 		{State: dibs.Blocked, Count: q.Blocked},
 		{State: dibs.Running, Count: q.Running},
 		{State: dibs.Dead, Count: q.Dead},
@@ -99,15 +105,17 @@ func tabs(q queueRow, f filter) []tab {
 	}
 	if q.Table { // it shows no others
 		list = slices.DeleteFunc(list, func(t tab) bool {
-			return t.State == dibs.Blocked || t.State == dibs.Dead && q.NoDead || t.State == dibs.Completed || t.State == dibs.Cancelled
+			return t.State == dibs.Blocked || t.Scheduled || t.State == dibs.Dead && q.NoDead || t.State == dibs.Completed || t.State == dibs.Cancelled
 		})
 	}
+	here := f
 	for i := range list {
 		t := &list[i]
-		t.Here = t.State == f.State
+		t.Here = t.State == here.State && t.Scheduled == here.Scheduled
 		if t.Name == "" {
 			t.Name = string(t.State)
 		}
+		f.Scheduled = t.Scheduled
 		t.Link = f.link(t.State, "")
 	}
 	return list

@@ -1,7 +1,7 @@
 -- Purpose: list waiting and blocked jobs, or all that are not final, newest first.
 -- Parameters: $1 queue, $2 kind, $3 group, $4 state, each '' for all; $5 only ids
 --   below this one; $6 how many; $7 how many jobs to look at; $8 worker, $9 a part of the last
---   error and $10 of the payload, each '' for all.
+--   error and $10 of the payload, each '' for all; $11 whether only jobs whose run_at has not come.
 -- Columns out: whether the row only marks how far the list has looked; id; the columns of
 --   live_job. If the list stops before it has $6 jobs or all, the last row is the last job
 --   that it has looked at.
@@ -15,6 +15,8 @@ with few as materialized (
     (select id from dibs.job where $1 <> '' and queue = $1 and gate = 2 limit 1001)
     union all
     (select id from dibs.job where $1 <> '' and queue = $1 and gate = 3 limit 1001)
+), clock as materialized (
+    select clock_timestamp() as at
 ), way as materialized (
     select $1 = '' or count(*) > 1000 as along_id
     from few
@@ -28,6 +30,7 @@ with few as materialized (
         and ($3 = '' or f.group_key = $3)
         and ($8 = '' or f.worker = $8)
         and ($9 = '' or strpos(f.errors -> -1 ->> 'error', $9) > 0)
+        and (not $11 or f.run_at > (select at from clock))
         and ($10 = '' or strpos(coalesce(f.payload, (select w.payload from dibs.payload w where w.id = f.id)), $10) > 0)
         and $4 in ('', case when f.token is not null then 'running' when f.gate = 1 then 'blocked' else 'waiting' end)
     order by f.id desc
@@ -35,7 +38,7 @@ with few as materialized (
     union all
     (select w.id
     from (
-        select r.id, r.queue, r.kind, r.group_key, r.token, r.gate, r.worker, r.errors, r.payload
+        select r.id, r.queue, r.kind, r.group_key, r.token, r.gate, r.worker, r.errors, r.payload, r.run_at
         from dibs.job r
         where (select along_id from way) and r.id < $5
         order by r.id desc
@@ -46,6 +49,7 @@ with few as materialized (
         and ($3 = '' or w.group_key = $3)
         and ($8 = '' or w.worker = $8)
         and ($9 = '' or strpos(w.errors -> -1 ->> 'error', $9) > 0)
+        and (not $11 or w.run_at > (select at from clock))
         and ($10 = '' or strpos(coalesce(w.payload, (select x.payload from dibs.payload x where x.id = w.id)), $10) > 0)
         and $4 in ('', case when w.token is not null then 'running' when w.gate = 1 then 'blocked' else 'waiting' end)
     order by w.id desc

@@ -39,7 +39,7 @@ async function load() {
     for (const part of document.querySelectorAll("[data-live]")) {
       const now = fresh.getElementById(part.id);
       if (!now || part.sent === now.innerHTML) continue;
-      if (part.querySelector("details[open] form") || part.contains(document.activeElement) && document.activeElement.matches("input, select, button")) continue;
+      if (part.querySelector("details[open] form, input:checked") || part.contains(document.activeElement) && document.activeElement.matches("input, select, button")) continue;
       const row = part.contains(document.activeElement) && document.activeElement.getAttribute("href");
       part.sent = now.innerHTML;
       const open = new Map([...part.querySelectorAll("details")].map((d) => [folded(d), d.open]));
@@ -89,6 +89,12 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     button.textContent = "copied";
   });
 }
+
+// All jobs of a page are ticked at once.
+document.documentElement.classList.add("js");
+document.addEventListener("change", (e) => {
+  if (e.target.id === "tick-all") for (const box of document.querySelectorAll("input[form=many]")) box.checked = e.target.checked;
+});
 
 // Keys.
 let before = "";
