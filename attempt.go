@@ -133,6 +133,8 @@ func decide(l Lease, result json.RawMessage, err, cause error) (o Outcome, write
 		return l.Release(), true
 	case errors.As(err, &v):
 		return v.outcome(l, err), true
+	case errors.Is(err, ErrCancelled):
+		return l.Cancel(text), true
 	case errors.As(err, &p):
 		return l.Retry(text), true
 	case errors.Is(cause, ErrShutdown), errors.Is(cause, ErrLeaseLost):

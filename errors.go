@@ -39,7 +39,8 @@ var (
 	// Why a handler's context ended: context.Cause(ctx) Is one of the following, or ErrLeaseLost.
 
 	// ErrCancelled: somebody cancelled the job. A handler that then returns any
-	// error leaves the job cancelled; one that returns nil has completed it.
+	// error leaves the job cancelled; one that returns nil has completed it. A handler may also
+	// return ErrCancelled, wrapped with the reason, to cancel its job by itself.
 	ErrCancelled = errors.New("job cancelled")
 	// ErrJobTimeout: the handler ran longer than Worker.JobTimeout.
 	ErrJobTimeout = errors.New("job timeout")

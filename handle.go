@@ -26,6 +26,7 @@ type Handler func(ctx context.Context, job *RawJob) error
 //	[Retry](err)               failed; run again after the queue's backoff
 //	[RetryAfter](d, err)       failed; run again after d
 //	[Die](err)                 failed for good
+//	[ErrCancelled]             cancelled: the job is not needed any more
 //	[Release]()                given back unrun, not counted
 //	[ErrNotStarted]            given back unrun, not counted, and the worker pauses its claims
 //	[ErrFinished]              nothing: the handler finished the job in its own transaction

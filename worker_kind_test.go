@@ -247,6 +247,8 @@ func TestWhatAHandlersErrorMeans(t *testing.T) {
 		{dibs.Die(errBusy), dibs.EndDead, "busy", nil},
 		{dibs.Release(), dibs.EndRelease, "", nil},
 		{fmt.Errorf("no file: %w", dibs.ErrNotStarted), dibs.EndRelease, "", nil},
+		{fmt.Errorf("the order is void: %w", dibs.ErrCancelled), dibs.EndCancelled, "the order is void: job cancelled", nil},
+		{dibs.Retry(dibs.ErrCancelled), dibs.EndRetry, "job cancelled", nil},
 		{dibs.ErrFinished, "", "", nil},
 	} {
 		o := dibs.OutcomeOf(t.Context(), test.err)

@@ -10,8 +10,9 @@ import (
 
 // observedStore is a store whose calls are measured.
 type observedStore struct {
-	db dibs.Store
-	p  *process
+	db     dibs.Store
+	p      *process
+	claims bool // count what is claimed: no worker does
 }
 
 // observedDatabase is an observedStore with all other calls of the database.
@@ -29,9 +30,9 @@ func (p *process) observed(db dibs.Store) dibs.Store {
 	case observedStore, observedDatabase:
 		return db
 	case dibs.Database:
-		return observedDatabase{observedStore{db, p}, database{db}}
+		return observedDatabase{observedStore{db: db, p: p}, database{db}}
 	}
-	return observedStore{db, p}
+	return observedStore{db: db, p: p}
 }
 
 // called records a call that began at a time.
@@ -68,12 +69,22 @@ func sortOf(err error) string {
 
 func (s observedStore) Claim(ctx context.Context, r dibs.ClaimRequest) (jobs []*dibs.RawJob, err error) {
 	defer func(begin time.Time) { s.p.called("claim", begin, err) }(time.Now())
-	return s.db.Claim(ctx, r)
+	jobs, err = s.db.Claim(ctx, r)
+	s.claimed(jobs)
+	return jobs, err
 }
 
 func (s observedStore) Resume(ctx context.Context, r dibs.ClaimRequest) (jobs []*dibs.RawJob, err error) {
 	defer func(begin time.Time) { s.p.called("resume", begin, err) }(time.Now())
-	return s.db.Resume(ctx, r)
+	jobs, err = s.db.Resume(ctx, r)
+	s.claimed(jobs)
+	return jobs, err
+}
+
+func (s observedStore) claimed(jobs []*dibs.RawJob) {
+	if s.claims {
+		s.p.countClaimed(jobs, s.p.claimedOf)
+	}
 }
 
 func (s observedStore) Due(ctx context.Context, queues, kinds []string) (due []string, err error) {

@@ -344,3 +344,31 @@ func TestWorkersAndScrapesAtTheSameTime(t *testing.T) {
 		}
 	})
 }
+
+// A server counts what its clients claim. How their attempts end it does not know, and says nothing of that.
+func TestAServerCountsWhatIsClaimed(t *testing.T) {
+	onDatabases(t, func(t *testing.T, db dibs.Database) {
+		r := prometheus.NewRegistry()
+		seen, err := metrics.Observe(r, db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := seen.Enqueue(t.Context(), []dibs.NewJob{{Queue: "mail", Kind: "k"}, {Queue: "mail", Kind: "k"}, {Queue: "mail", Kind: "k"}}); err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := seen.Claim(t.Context(), dibs.ClaimRequest{Queue: "mail", Worker: "w", N: 2, Lease: time.Minute})
+		if err != nil || len(jobs) != 2 {
+			t.Fatal(len(jobs), err)
+		}
+		if err := seen.Finish(t.Context(), []dibs.Outcome{jobs[0].Lease().Complete(nil), jobs[1].Lease().Die("no")}); err != nil {
+			t.Fatal(err)
+		}
+		got := values(t, r)
+		expect(t, got, map[string]float64{"enqueued_jobs_total{k,mail}": 3, "claimed_jobs_total{k,mail}": 2, "job_wait_seconds{k,mail}": 2, "store_call_seconds{finish}": 1})
+		for name := range got {
+			if strings.HasPrefix(name, "attempts_total") || strings.HasPrefix(name, "lost_leases_total") || strings.HasPrefix(name, "job_run_seconds") {
+				t.Errorf("it shows %s, of which it knows nothing", name)
+			}
+		}
+	})
+}

@@ -48,7 +48,7 @@ func Register(r prometheus.Registerer, db dibs.Database, workers ...*dibs.Worker
 }
 
 // Observe is [Register] for a program that calls a database without a Worker, as an HTTP server does. It returns a
-// database that measures the calls of [dibs.Store], too.
+// database that measures the calls of [dibs.Store], and counts what is claimed.
 func Observe(r prometheus.Registerer, db dibs.Database) (dibs.Database, error) {
 	if db == nil {
 		return nil, &dibs.InvalidError{Field: "db", Reason: "is nil"}
@@ -60,7 +60,7 @@ func Observe(r prometheus.Registerer, db dibs.Database) (dibs.Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.observed(db).(dibs.Database), nil
+	return observedDatabase{observedStore{db, p, true}, database{db}}, nil
 }
 
 // processOf returns the metrics of this process that are registered already, or registers them.

@@ -50,7 +50,7 @@ func newProcess() *process {
 	job := []string{"queue", "kind"}
 	return &process{
 		enqueued: counter("dibs_enqueued_jobs_total", "Jobs that this process has enqueued, also in transactions that may have been rolled back.", job...),
-		claimed:  counter("dibs_claimed_jobs_total", "Jobs that the workers of this process have claimed.", job...),
+		claimed:  counter("dibs_claimed_jobs_total", "Jobs that the workers of this process, or the clients of its server, have claimed.", job...),
 		attempts: counter("dibs_attempts_total", "Attempts of the workers of this process that have ended, by outcome.", append(job, "outcome")...),
 		lost:     counter("dibs_lost_leases_total", "Handlers of this process that were told to stop, as their job's lease was lost or about to end.", job...),
 		waits:    histogram("dibs_job_wait_seconds", "Time from the start that a job was planned for to its claim by this process.", waitBuckets, job...),
@@ -166,16 +166,40 @@ func (p *process) of(queue, kind string) *series {
 			return p.series[at]
 		}
 	}
-	s = &series{
-		pair:     at,
-		enqueued: p.enqueued.WithLabelValues(at.queue, at.kind), claimed: p.claimed.WithLabelValues(at.queue, at.kind),
-		lost: p.lost.WithLabelValues(at.queue, at.kind), waits: p.waits.WithLabelValues(at.queue, at.kind), runs: p.runs.WithLabelValues(at.queue, at.kind),
-		attempts: map[string]prometheus.Counter{},
+	s = &series{pair: at, attempts: map[string]prometheus.Counter{}}
+	p.series[at] = s
+	return s
+}
+
+// enqueuedOf returns the series of a job that is enqueued. It is called with mu held, as the next two are.
+func (p *process) enqueuedOf(queue, kind string) *series {
+	s := p.of(queue, kind)
+	if s.enqueued == nil {
+		s.enqueued = p.enqueued.WithLabelValues(s.queue, s.kind)
 	}
+	return s
+}
+
+// claimedOf returns the series of a job that is claimed.
+func (p *process) claimedOf(queue, kind string) *series {
+	s := p.of(queue, kind)
+	if s.claimed == nil {
+		s.claimed, s.waits = p.claimed.WithLabelValues(s.queue, s.kind), p.waits.WithLabelValues(s.queue, s.kind)
+	}
+	return s
+}
+
+// workedOf returns the series of a job of a worker. A process without workers has none: it does not know how
+// attempts end, and zeros would say that none do.
+func (p *process) workedOf(queue, kind string) *series {
+	s := p.claimedOf(queue, kind)
+	if s.runs != nil {
+		return s
+	}
+	s.lost, s.runs = p.lost.WithLabelValues(s.queue, s.kind), p.runs.WithLabelValues(s.queue, s.kind)
 	for _, outcome := range []dibs.Ending{dibs.EndCompleted, dibs.EndRetry, dibs.EndDead} { // so that the first one is a rise from 0
 		p.ended(s, string(outcome))
 	}
-	p.series[at] = s
 	return s
 }
 

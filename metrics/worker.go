@@ -47,11 +47,14 @@ func (p *process) handle(next dibs.Handler) dibs.Handler {
 	}
 }
 
-func (p *process) onClaimed(jobs []*dibs.RawJob) {
+func (p *process) onClaimed(jobs []*dibs.RawJob) { p.countClaimed(jobs, p.workedOf) }
+
+// countClaimed counts jobs in the series that of returns.
+func (p *process) countClaimed(jobs []*dibs.RawJob, of func(queue, kind string) *series) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, job := range jobs {
-		s := p.of(job.Queue, job.Kind)
+		s := of(job.Queue, job.Kind)
 		s.claimed.Inc()
 		if !job.RunAt.IsZero() && !job.ClaimedAt.IsZero() { // rows of an adopted table may not have them
 			s.waits.Observe(max(0, job.ClaimedAt.Sub(job.RunAt).Seconds()))
@@ -71,7 +74,7 @@ func (p *process) onFinished(a dibs.Attempt) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.of(a.Job.Queue, a.Job.Kind)
+	s := p.workedOf(a.Job.Queue, a.Job.Kind)
 	p.ended(s, outcome).Inc()
 	if a.Ran > 0 { // else the handler was not started
 		s.runs.Observe(a.Ran.Seconds())
@@ -81,7 +84,7 @@ func (p *process) onFinished(a dibs.Attempt) {
 func (p *process) onLeaseLost(job *dibs.RawJob) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.of(job.Queue, job.Kind).lost.Inc()
+	p.workedOf(job.Queue, job.Kind).lost.Inc()
 }
 
 // enqueue is middleware for a store: it counts what is enqueued.
@@ -94,7 +97,7 @@ func (p *process) enqueue(next dibs.EnqueueFunc) dibs.EnqueueFunc {
 		defer p.mu.Unlock()
 		for i := range min(len(done), len(jobs)) {
 			if !done[i].Existing {
-				p.of(cmp.Or(jobs[i].Queue, dibs.DefaultQueue), jobs[i].Kind).enqueued.Inc()
+				p.enqueuedOf(cmp.Or(jobs[i].Queue, dibs.DefaultQueue), jobs[i].Kind).enqueued.Inc()
 			}
 		}
 		return done, err

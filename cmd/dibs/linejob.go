@@ -35,7 +35,7 @@ func (w *linePool) handle(ctx context.Context, job *dibs.RawJob) error {
 			a := p.await(ctx, j)
 			p.rest()
 			if a != nil {
-				return w.result(ctx, job, a)
+				return w.result(job, a)
 			}
 			if err := p.unanswered(ctx, j); !errors.Is(err, errUnread) {
 				return err
@@ -189,7 +189,7 @@ func (p *lineProcess) unanswered(ctx context.Context, j *lineJob) error {
 }
 
 // result turns an answer into the error that the worker turns into an outcome.
-func (w *linePool) result(ctx context.Context, job *dibs.RawJob, a *lineAnswer) error {
+func (w *linePool) result(job *dibs.RawJob, a *lineAnswer) error {
 	o, err := a.outcome(w.snooze)
 	if err != nil {
 		return dibs.Retry(fmt.Errorf("the process answered wrongly: %w", err))
@@ -208,7 +208,7 @@ func (w *linePool) result(ctx context.Context, job *dibs.RawJob, a *lineAnswer) 
 	case dibs.EndDead:
 		return dibs.Die(failure)
 	case dibs.EndCancelled:
-		return w.cancel(ctx, job, o.Error)
+		return cancelledError(o.Error)
 	}
 	if o.Delay != nil {
 		return dibs.RetryAfter(*o.Delay, failure)
@@ -216,15 +216,8 @@ func (w *linePool) result(ctx context.Context, job *dibs.RawJob, a *lineAnswer) 
 	return dibs.Retry(failure)
 }
 
-// cancel ends a job as cancelled: a handler has no error that says so.
-func (w *linePool) cancel(ctx context.Context, job *dibs.RawJob, text string) error {
-	if errors.Is(context.Cause(ctx), dibs.ErrCancelled) {
-		return errors.New(text)
-	}
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), interruptGrace)
-	defer stop()
-	if err := w.store.Finish(ctx, []dibs.Outcome{job.Lease().Cancel(text)}); err != nil {
-		return err
-	}
-	return dibs.ErrFinished
-}
+// cancelledError is what a process says of a job that it ends as cancelled.
+type cancelledError string
+
+func (e cancelledError) Error() string      { return string(e) }
+func (e cancelledError) Is(kind error) bool { return kind == dibs.ErrCancelled }

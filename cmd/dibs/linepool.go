@@ -10,14 +10,11 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/dibs-queue/dibs"
 )
 
 // linePool gives jobs to processes that stay: 'dibs work --lines'.
 type linePool struct {
 	*program
-	store   dibs.Store
 	shared  bool // a process has several jobs at once
 	maxJobs int  // how many jobs a process is given; 0: any number
 	json    bool // the log is JSON
@@ -44,7 +41,7 @@ type lineSeat struct {
 // unbuffered is the variable that has Python write at once what it prints.
 const unbuffered = "PYTHONUNBUFFERED"
 
-func (a *app) newLinePool(p *program, f *workFlags, store dibs.Store) *linePool {
+func (a *app) newLinePool(p *program, f *workFlags) *linePool {
 	places, seats := 1, f.concurrency
 	if f.shared {
 		seats = min(f.processes, f.concurrency)
@@ -55,7 +52,7 @@ func (a *app) newLinePool(p *program, f *workFlags, store dibs.Store) *linePool 
 		p.env = append(p.env, unbuffered+"=1")
 	}
 	w := &linePool{
-		program: p, store: store, shared: f.shared, maxJobs: f.maxJobs, json: a.json, stderr: a.stderr,
+		program: p, shared: f.shared, maxJobs: f.maxJobs, json: a.json, stderr: a.stderr,
 		silentAfter: time.Minute, all: map[*lineProcess]bool{},
 	}
 	for range seats {

@@ -33,7 +33,7 @@ func (a *app) tortureLines(part *torture.Part) (end func()) {
 	}
 	p := newProgram(f, os.Environ(), context.Background().Done())
 	a.stderr = io.Discard // the processes write nonsense
-	pool := a.newLinePool(p, f, nil)
+	pool := a.newLinePool(p, f)
 	part.Lines = pool.handle
 	return func() {
 		pool.close()

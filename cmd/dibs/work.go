@@ -323,7 +323,7 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	}
 	handle := p.handle
 	if f.lines {
-		pool := a.newLinePool(p, f, db)
+		pool := a.newLinePool(p, f)
 		defer pool.close()
 		defer context.AfterFunc(ctx, pool.drain)()
 		handle = pool.handle

@@ -237,7 +237,7 @@ func TestWorkLinesNotesSilentProcesses(t *testing.T) {
 	p := newProgram(&workFlags{argv: []string{"sh", "-c", "read -r line; read -r more; echo awake; cat"}}, os.Environ(), t.Context().Done())
 	defer p.close()
 	p.log = slog.New(slog.NewTextHandler(log, nil))
-	pool := (&app{stderr: log}).newLinePool(p, &workFlags{concurrency: 1}, nil)
+	pool := (&app{stderr: log}).newLinePool(p, &workFlags{concurrency: 1})
 	defer pool.close()
 	pool.silentAfter = time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())

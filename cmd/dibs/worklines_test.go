@@ -50,7 +50,7 @@ func TestWorkLinesTakesEveryEnding(t *testing.T) {
 			c.ok("enqueue", "q", `"p"`, "--kind", kind, "--max-attempts", "2")
 		}
 		c.ok("queue", "q", "--backoff", "1ms")
-		c.worked(`case $kind-$attempt in
+		log := c.worked(`case $kind-$attempt in
 			retry-1)     echo "{\"id\":$id,\"ending\":\"retry\",\"error\":\"größer\"}" ;;
 			after-1)     echo "{\"id\":$id,\"ending\":\"retry\",\"error\":\"soon\",\"delay\":0.001}" ;;
 			snooze-1)    echo "{\"id\":$id,\"ending\":\"snooze\",\"delay\":\"1ms\"}" ;;
@@ -61,6 +61,9 @@ func TestWorkLinesTakesEveryEnding(t *testing.T) {
 			silent-*)    echo "{\"ending\":\"completed\",\"id\":\"$id\"}" ;;
 			*)           `+answer+` ;;
 			esac`, "-c", "2", "--snooze", "0s")
+		if !strings.Contains(log, "cancelled=1") || strings.Contains(log, "finished_by_handler") {
+			c.t.Errorf("the worker counts another ending: %s", log)
+		}
 		for i, want := range []object{
 			{"state": "completed", "counted": 1},
 			{"state": "completed", "counted": 2},
