@@ -115,7 +115,7 @@ func TestFailuresAreGroupedAndPutBackOrDeleted(t *testing.T) {
 		if status, _ := b.open("/failures?queue=none"); status != http.StatusNotFound {
 			t.Errorf("failures of no queue: %d", status)
 		}
-		b.sees("/", "12 dead since", "7 of them: dial tcp …: connection refused", "1 dead since", `href="./failures?queue=mail"`)
+		b.sees("/", "12 dead since", "10 of them: dial tcp …: connection refused", "1 dead since", `href="./failures?queue=mail"`)
 		b.sees("/queues/mail?state=dead", "Dead jobs grouped by error")
 
 		status, ask := b.send("/failures/requeue", group("mail", "welcome", "dial tcp …: connection refused")...)

@@ -235,4 +235,6 @@ func TestFileThatCannotBeRead(t *testing.T) {
 	c.fails(exitUsage, "", []string{"enqueue", "q", "--file", "no-such.csv"}, "no-such.csv: no such file or directory", "--file")
 	c.fails(exitUsage, "", []string{"enqueue", "q", "--file", "no-such.csv", "--partial"}, "no-such.csv: no such file or directory")
 	c.fails(exitUsage, "", []string{"enqueue", "q", "--lines", "--file", t.TempDir()}, "is a directory")
+	path := c.write("jobs.jsonl", "1\n")
+	c.fails(exitUsage, "", []string{"enqueue", path, "--jobs"}, path+" is a file", "--file")
 }

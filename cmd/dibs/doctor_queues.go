@@ -131,6 +131,8 @@ func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 		case h.Reason == "paused" && n > 0:
 			d.note("paused", "dibs resume "+word, "queue %s is paused (%s)", queue, waits)
 		case s.Paused && s.Running == 0 && (h.Reason == "no_worker" || h.Reason == "stopping"): // nobody is needed
+		case h.Reason == "no_worker" && n > 0 && !long: // workers may just be started anew
+			d.note(h.Reason, startWorker(s.Queue), "%s", text)
 		case h.Reason == "no_worker":
 			d.wrong(h.Reason, startWorker(s.Queue), "%s", text)
 		case h.Reason == "stopping":

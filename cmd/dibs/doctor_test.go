@@ -108,7 +108,10 @@ func TestDoctorOfAHealthyDatabase(t *testing.T) {
 func TestDoctorFindsWhatHoldsUpQueues(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "it's; rm", "1")
-		c.finds(severityWrong, "no_worker", `dibs work 'it'\''s; rm' -- PROGRAM`, "queue it's; rm: ", "(1 job is due")
+		c.finds(severityNote, "no_worker", `dibs work 'it'\''s; rm' -- PROGRAM`, "queue it's; rm: ", "(1 job is due")
+		c.set(20*time.Minute, "update %sjob set run_at = @")
+		c.finds(severityWrong, "no_worker", `dibs work 'it'\''s; rm' -- PROGRAM`, "queue it's; rm: ", "(1 job is due, the oldest for 20m")
+		c.set(0, "update %sjob set run_at = @")
 		c.ok("pause", "it's; rm")
 		if all, code := c.doctor(); code != exitOK || len(all) != 1 || all[0].Name != "paused" || all[0].Severity != severityNote {
 			c.t.Errorf("of a paused queue without workers the doctor says %+v, exit code %d", all, code)
@@ -151,7 +154,7 @@ func TestDoctorCountsNoDueJobsThatItDoesNotKnow(t *testing.T) {
 		if r := c.run(strings.Repeat("3\n", dibs.ScheduledCap+1), "enqueue", "mail", "--lines", "--delay", "1h"); r.code != exitOK {
 			t.Fatal(r.err)
 		}
-		c.finds(severityWrong, "no_worker", "dibs work mail -- PROGRAM", "queue mail: ", "(some jobs are due, the oldest for ")
+		c.finds(severityNote, "no_worker", "dibs work mail -- PROGRAM", "queue mail: ", "(some jobs are due, the oldest for ")
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"time"
 
@@ -146,6 +147,8 @@ func (f *enqueueFlags) read(cmd *cobra.Command, args []string) (format, error) {
 	switch {
 	case form == "" && f.file != "":
 		return "", usagef(cmd, "which format has %s? give --lines, --jsonl, --jobs or --csv", f.file)
+	case form != "" && f.file == "" && len(args) == 1 && formatOf(args[0]) != "" && isFile(args[0]):
+		return "", usagef(cmd, "%s is a file, and would be the queue: name the file with --file, and the queue before it", args[0])
 	case form == "" && f.partial:
 		return "", usagef(cmd, "--partial is for many jobs: give --lines, --jsonl, --jobs or --csv")
 	case form != "" && f.wait:
@@ -156,6 +159,11 @@ func (f *enqueueFlags) read(cmd *cobra.Command, args []string) (format, error) {
 		return "", usagef(cmd, "--unique is for one job; many have theirs in @unique_key (--csv) or unique_key (--jobs)")
 	}
 	return form, nil
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 func (f *enqueueFlags) form() format {

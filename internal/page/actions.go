@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -251,12 +252,17 @@ func (p *Page) find(r *request) (to, done string, err error) {
 			found = []string{text}
 			break
 		}
-		if text != "" && strings.Contains(strings.ToLower(s.Queue), strings.ToLower(text)) {
+		if isPart(text, s.Queue) {
 			found = append(found, s.Queue)
 		}
 	}
-	if len(found) != 1 {
-		return "", "", &refusal{404, fmt.Sprintf("%s have “%s” in their names, and it is no job's id.", plural(len(found), "queue"), oneLine(words.Clip(text, 100)))}
+	switch {
+	case text == "":
+		return "/", "", nil
+	case len(found) == 0:
+		return "", "", &refusal{404, fmt.Sprintf("No queue has “%s” in its name, and it is no job's id.", oneLine(words.Clip(text, 100)))}
+	case len(found) > 1:
+		return "/?q=" + url.QueryEscape(text), "", nil
 	}
 	return "/queues/" + segment(found[0]), "", nil
 }

@@ -150,7 +150,8 @@ func (p *Page) readFailures(ctx context.Context, queue string) (failed, error) {
 // deaths is how jobs of a queue have died within the last day.
 type deaths struct {
 	Count int
-	Most  *failures.Group // what most of them died of
+	Text  string // what most of them died of
+	Most  int    // how many
 	First time.Time
 	Last  time.Time
 	Full  bool // there may be more than were read
@@ -175,6 +176,7 @@ func (now *look) readDeaths(ctx context.Context, db dibs.Admin, last look) error
 	now.deaths, now.deathsAt = map[string]deaths{}, now.at
 	full := len(list) == most && now.at.Sub(list[most-1].At) < deathsTime
 	list = slices.DeleteFunc(list, func(f dibs.Failure) bool { return now.at.Sub(f.At) >= deathsTime })
+	of := map[[2]string]int{} // how many of a queue died of one error, of whatever kind
 	for _, g := range failures.Of(list, failures.Spans{}) {
 		d, known := now.deaths[g.Queue]
 		d.Full, d.Count = full, d.Count+g.Count
@@ -184,8 +186,9 @@ func (now *look) readDeaths(ctx context.Context, db dibs.Admin, last look) error
 		if !known || g.Last.After(d.Last) {
 			d.Last = g.Last
 		}
-		if d.Most == nil || g.Count > d.Most.Count {
-			d.Most = g
+		same := [2]string{g.Queue, g.Fingerprint}
+		if of[same] += g.Count; of[same] > d.Most {
+			d.Text, d.Most = g.Fingerprint, of[same]
 		}
 		now.deaths[g.Queue] = d
 	}
@@ -203,9 +206,9 @@ func deathAlarm(now look, q queueRow) (alarm, bool) {
 	if d.Full {
 		a.Text = count(d.Count) + " or more dead since"
 	}
-	if d.Most.Count < d.Count {
-		a.More = ", " + count(d.Most.Count) + " of them"
+	if d.Most < d.Count {
+		a.More = ", " + count(d.Most) + " of them"
 	}
-	a.More += ": " + words.Clip(oneLine(cmp.Or(d.Most.Fingerprint, "no error text")), 140)
+	a.More += ": " + words.Clip(oneLine(cmp.Or(d.Text, "no error text")), 140)
 	return a, true
 }

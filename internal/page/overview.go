@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -49,6 +50,7 @@ type alarm struct {
 }
 
 type overviewView struct {
+	Part   string // only queues that have it in their names
 	Queues []queueRow
 	Alarms []alarm
 	Total  queueRow
@@ -70,12 +72,12 @@ func (p *Page) overview(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := overviewView{Total: queueRow{Table: now.table, NoDead: now.noDead}}
-	if r.who.Reads("") && !now.table {
+	v := overviewView{Part: r.URL.Query().Get("q"), Total: queueRow{Table: now.table, NoDead: now.noDead}}
+	if r.who.Reads("") && !now.table && v.Part == "" {
 		v.Chart = chartOf(now.hour)
 	}
 	for _, row := range rows(now) {
-		if !r.who.Reads(row.Queue) {
+		if !r.who.Reads(row.Queue) || !isPart(v.Part, row.Queue) {
 			continue
 		}
 		v.Queues = append(v.Queues, row)
@@ -96,6 +98,11 @@ func (p *Page) overview(r *request) (any, error) {
 		v.Queues = v.Queues[:maxRows]
 	}
 	return v, nil
+}
+
+// isPart reports whether a queue has a text in its name, in small letters or large.
+func isPart(text, queue string) bool {
+	return strings.Contains(strings.ToLower(queue), strings.ToLower(text))
 }
 
 // foremost picks the alarms to show: of each cause some, what is bad and matters most first.
@@ -180,7 +187,7 @@ func alarms(now look, q queueRow) (list []alarm) {
 	case !q.Table && due+q.Blocked > 0 && q.Workers == 0 && q.Claimed == 0 && q.Running == 0:
 		add(causeNobody, true, "nobody works it: %s", q.waiting())
 	case q.OldestAge > old:
-		add(causeWaits, true, "its oldest due job has waited %s", roughly(q.OldestAge))
+		add(causeWaits, !q.Limited() && !q.Held(), "its oldest due job has waited %s", roughly(q.OldestAge))
 	}
 	if q.Limited() && due > 0 {
 		add(causeLimit, false, "runs as many jobs as it may: %s", count(q.Running))

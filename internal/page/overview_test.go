@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/failures"
 )
 
 func textsOf(list []alarm) string {
@@ -51,7 +50,7 @@ func TestTheForemostAlarms(t *testing.T) {
 		all = append(all, alarms(look{}, queueRow{QueueStats: dibs.QueueStats{Queue: "a", Waiting: 1}})...)
 		all = append(all, alarms(look{}, queueRow{QueueStats: dibs.QueueStats{Queue: "b", Paused: true}})...)
 	}
-	now := look{at: time.Now(), deaths: map[string]deaths{"z": {Count: 3, Most: &failures.Group{Fingerprint: "boom", Count: 3}, Last: time.Now()}}}
+	now := look{at: time.Now(), deaths: map[string]deaths{"z": {Count: 3, Text: "boom", Most: 3, Last: time.Now()}}}
 	all = append(all, alarms(now, queueRow{QueueStats: dibs.QueueStats{Queue: "z", Dead: 3}})...)
 	list, more := foremost(all)
 	if more != 71-len(list) || len(list) != 1+2*maxAlike || list[0].Queue != "z" || list[1].Queue != "a" || list[len(list)-1].Queue != "b" {

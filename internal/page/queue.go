@@ -1,6 +1,7 @@
 package page
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -262,6 +263,16 @@ func (p *Page) workers(r *request) (any, error) {
 		if len(w.Queues) > 0 {
 			v.Workers = append(v.Workers, workerRow{w, held[w.Name], more})
 		}
+		delete(held, w.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(held)) { // clients that do not register, as those of HTTP
+		row := workerRow{dibs.WorkerInfo{Name: name}, held[name], more}
+		for _, j := range row.Jobs {
+			row.Queues = append(row.Queues, j.Queue)
+		}
+		slices.Sort(row.Queues)
+		row.Queues = slices.Compact(row.Queues)
+		v.Workers = append(v.Workers, row)
 	}
 	return v, nil
 }

@@ -99,7 +99,7 @@ func TestTimesAreReadOfFewQueuesAtOnce(t *testing.T) {
 	if db.failures != 1 {
 		t.Errorf("%d looks within a moment read failures %d times", 2*300/timesAtOnce, db.failures)
 	}
-	if d := now.deaths["q000"]; d.Count != 1 || d.Most.Fingerprint != "boom …" {
+	if d := now.deaths["q000"]; d.Count != 1 || d.Most != 1 || d.Text != "boom …" {
 		t.Errorf("deaths: %+v", d)
 	}
 }

@@ -25,6 +25,7 @@ func TestEveryActionCanBeDoneByHand(t *testing.T) {
 	withAndWithoutScripts(t, func(b *tab, s *shop, scripts bool) {
 		b.queueActions(s)
 		b.jobActions(s)
+		b.manyActions(s, scripts)
 		b.scheduleActions(s)
 		b.finds(s)
 		b.filters(s, scripts)
@@ -126,6 +127,53 @@ func (b *tab) jobActions(s *shop) {
 	b.says("asked to stop")
 }
 
+// manyActions changes jobs of a list: those that are ticked, and all.
+func (b *tab) manyActions(s *shop, scripts bool) {
+	var ids []int64
+	for range 4 {
+		ids = append(ids, s.enqueue(dibs.NewJob{Queue: "crowd", Kind: "k", Delay: time.Hour}))
+	}
+	b.open("/queues/crowd?state=waiting")
+	b.click(fmt.Sprintf(`input[value="%d"]`, ids[1]))
+	b.click(fmt.Sprintf(`input[value="%d"]`, ids[2]))
+	b.looks()
+	b.press(`#many button[formaction$="/cancel"]`)
+	b.says("Cancel: 2 jobs")
+	b.looks()
+	b.does("main form button", "2 jobs are cancelled")
+	for i, want := range []dibs.State{dibs.Waiting, dibs.Cancelled, dibs.Cancelled, dibs.Waiting} {
+		if j := s.job(ids[i]); j.State != want {
+			b.Errorf("job %d of the crowd is %s", i, j.State)
+		}
+	}
+	b.press(`.tabs a[href*="state=cancelled"]`)
+	if scripts {
+		b.click("#tick-all")
+		b.want(`document.querySelectorAll("table.jobs tbody input:checked").length == 2`)
+	} else {
+		b.want(`getComputedStyle(document.getElementById("tick-all")).display == "none"`)
+		b.click(fmt.Sprintf(`input[value="%d"]`, ids[1]))
+		b.click(fmt.Sprintf(`input[value="%d"]`, ids[2]))
+	}
+	b.press(`#many button[formaction$="/requeue"]`)
+	b.does("main form button", "2 jobs wait again")
+	b.open("/queues/crowd?state=waiting&scheduled=yes")
+	b.want(`document.querySelector(".tabs [aria-current]").innerText == "scheduled 2" && document.querySelectorAll("table.jobs tbody input").length == 2`)
+	b.expects("422")
+	if status := b.press(`#many button[formaction$="/start"]`); status != 422 {
+		b.Errorf("no job is ticked: %d", status)
+	}
+	b.expects()
+	b.open("/queues/crowd?state=waiting&scheduled=yes")
+	b.do(chromedp.Focus(chromedp.CSS("#many select")), pressing("All"))
+	b.press(`#many button[formaction$="/start"]`)
+	b.says("Make due now: 2 jobs")
+	b.does("main form button", "2 jobs are due now")
+	if j := s.job(ids[0]); j.RunAt.After(time.Now()) {
+		b.Errorf("the job is %+v", j)
+	}
+}
+
 func (b *tab) scheduleActions(s *shop) {
 	b.open("/schedules")
 	b.does(`form[action$="newsletter%2Fweekly/pause"] button`, "The schedule newsletter/weekly is paused")
@@ -167,6 +215,10 @@ func (b *tab) finds(s *shop) {
 	b.types("#find", fmt.Sprint(s.dead))
 	b.arrives(pressing("\r"))
 	b.want(fmt.Sprintf(`location.pathname == "/jobs/%d"`, s.dead))
+	b.types("#find", "e")
+	b.arrives(pressing("\r"))
+	b.want(`location.search == "?q=e" && [...document.querySelectorAll("#queues a.row")].every((a) => a.innerText.toLowerCase().includes("e"))`)
+	b.looks()
 }
 
 func TestPeopleLogInAndOut(t *testing.T) {

@@ -26,7 +26,17 @@ function times(root) {
 // Live: the server says when a page may have changed; what has is put in its place. What somebody has unfolded stays
 // so, and nothing moves under a hand that is just filling a form.
 const folded = (d) => d.id || d.closest("tr")?.cells[0].textContent;
-let loading = false, again = false;
+let loading = false, again = false, since = null;
+const lamp = document.getElementById("live");
+
+// The lamp says whether what is shown is up to date, and since when it is not.
+function stale(why) {
+  since = why ? since || new Date() : null;
+  lamp.classList.toggle("on", !why);
+  lamp.textContent = why ? `${why} since ${clock.format(since)}: this is old` : "live";
+  lamp.title = why ? "It tries again by itself" : "Kept up to date";
+  document.body.classList.toggle("stale", !!why);
+}
 
 async function load() {
   if (loading) { again = true; return; }
@@ -34,7 +44,11 @@ async function load() {
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.status === 401) { location.reload(); return; }
-    if (!answer.ok) return;
+    if (!answer.ok) {
+      stale("the database is away");
+      setTimeout(load, 5000);
+      return;
+    }
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     for (const part of document.querySelectorAll("[data-live]")) {
       const now = fresh.getElementById(part.id);
@@ -48,21 +62,27 @@ async function load() {
       if (row) part.querySelector(`a[href="${CSS.escape(row)}"]`)?.focus();
     }
     times(document);
-  } catch { // the server is away: the next event tries again
+    stale("");
+  } catch { // the next event tries again
+    stale("the server is away");
   } finally {
     loading = false;
     if (again) { again = false; setTimeout(load, 200); }
   }
 }
 
-const lamp = document.getElementById("live");
 if (lamp && document.querySelector("[data-live]") && !document.querySelector("[data-still]")) {
   for (const part of document.querySelectorAll("[data-live]")) part.sent = part.innerHTML;
   let source;
   const listen = () => {
     source = new EventSource(base + "live");
-    source.onopen = () => lamp.classList.add("on");
-    source.onerror = () => lamp.classList.remove("on");
+    source.onopen = load;
+    source.onerror = () => {
+      stale("the server is away");
+      if (source.readyState !== EventSource.CLOSED) return; // else it does not try again by itself
+      load(); // which leads to the login if the session is over
+      setTimeout(() => { if (!document.hidden && source.readyState === EventSource.CLOSED) listen(); }, 5000);
+    };
     source.onmessage = load;
   };
   lamp.hidden = false;
@@ -70,7 +90,7 @@ if (lamp && document.querySelector("[data-live]") && !document.querySelector("[d
   document.addEventListener("visibilitychange", () => { // a page that nobody sees asks for nothing
     source?.close();
     lamp.classList.remove("on");
-    if (!document.hidden) { listen(); load(); }
+    if (!document.hidden) listen();
   });
   setInterval(() => times(document), 5000);
 }
@@ -85,8 +105,13 @@ for (const button of document.querySelectorAll("[data-copy]")) {
   if (!navigator.clipboard) continue;
   button.hidden = false;
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(button.dataset.copy);
-    button.textContent = "copied";
+    try {
+      await navigator.clipboard.writeText(button.dataset.copy);
+      button.textContent = "copied";
+    } catch { // the browser does not allow it
+      getSelection().selectAllChildren(button.previousElementSibling);
+      button.textContent = "selected: copy it by hand";
+    }
   });
 }
 
@@ -95,6 +120,8 @@ document.documentElement.classList.add("js");
 document.addEventListener("change", (e) => {
   if (e.target.id === "tick-all") for (const box of document.querySelectorAll("input[form=many]")) box.checked = e.target.checked;
 });
+
+document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 // Keys.
 let before = "";
