@@ -121,10 +121,12 @@ func (b *tab) jobActions(s *shop) {
 	if j := s.job(id); j.State != dibs.Waiting {
 		b.Errorf("the job is %s", j.State)
 	}
-	b.open(fmt.Sprintf("/jobs/%d", s.running))
+	s.enqueue(dibs.NewJob{Queue: "stopping", Kind: "k"})
+	b.open(fmt.Sprintf("/jobs/%d", s.claim("stopping", "w", 1)[0].ID))
 	b.click("#acts summary")
 	b.does(`form[action$="/cancel"] button`, "is asked to stop")
 	b.says("asked to stop")
+	b.want(`!document.querySelector('#acts form[action$="/cancel"]')`)
 }
 
 // manyActions changes jobs of a list: those that are ticked, and all.
@@ -133,9 +135,13 @@ func (b *tab) manyActions(s *shop, scripts bool) {
 	for range 4 {
 		ids = append(ids, s.enqueue(dibs.NewJob{Queue: "crowd", Kind: "k", Delay: time.Hour}))
 	}
-	b.open("/queues/crowd?state=waiting")
-	b.click(fmt.Sprintf(`input[value="%d"]`, ids[1]))
-	b.click(fmt.Sprintf(`input[value="%d"]`, ids[2]))
+	b.expects("404")
+	for b.open("/queues/crowd?state=waiting") != 200 { // what pages show may be a second old
+		time.Sleep(100 * time.Millisecond)
+	}
+	b.expects()
+	b.click(fmt.Sprintf(`input[name=id][value="%d"]`, ids[1]))
+	b.click(fmt.Sprintf(`input[name=id][value="%d"]`, ids[2]))
 	b.looks()
 	b.press(`#many button[formaction$="/cancel"]`)
 	b.says("Cancel: 2 jobs")
@@ -152,8 +158,8 @@ func (b *tab) manyActions(s *shop, scripts bool) {
 		b.want(`document.querySelectorAll("table.jobs tbody input:checked").length == 2`)
 	} else {
 		b.want(`getComputedStyle(document.getElementById("tick-all")).display == "none"`)
-		b.click(fmt.Sprintf(`input[value="%d"]`, ids[1]))
-		b.click(fmt.Sprintf(`input[value="%d"]`, ids[2]))
+		b.click(fmt.Sprintf(`input[name=id][value="%d"]`, ids[1]))
+		b.click(fmt.Sprintf(`input[name=id][value="%d"]`, ids[2]))
 	}
 	b.press(`#many button[formaction$="/requeue"]`)
 	b.does("main form button", "2 jobs wait again")
