@@ -31,14 +31,24 @@ func (s *Store) enqueueAlone(ctx context.Context, jobs []dibs.NewJob) (out []dib
 	if err := s.check(ctx, "enqueue"); err != nil {
 		return nil, nil, err
 	}
-	if len(jobs) < copyFrom && !slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" }) {
+	keyed := slices.ContainsFunc(jobs, func(j dibs.NewJob) bool { return j.UniqueKey != "" })
+	if len(jobs) < copyFrom && !keyed {
 		out, _, err = s.enqueue(ctx, jobs, nil)
 		return out, nil, err // insertAndWake has woken the workers of the queues
 	}
-	err = s.transact(ctx, "enqueue", func(t pgx.Tx) error {
-		out, queues, err = s.enqueue(ctx, jobs, onPgx(t, t.Conn().Config()))
+	inTransaction := func(t pgx.Tx) error {
+		c := conn(onPgx(t, t.Conn().Config()))
+		if keyed {
+			c = &brief{conn: c}
+		}
+		out, queues, err = s.enqueue(ctx, jobs, c)
 		return err
-	})
+	}
+	if keyed {
+		err = s.enqueueKeyed(ctx, jobs, inTransaction)
+	} else {
+		err = s.transact(ctx, "enqueue", inTransaction)
+	}
 	return out, queues, err
 }
 

@@ -47,6 +47,7 @@ type Store struct {
 	db            conn
 	upkeep        conn
 	sidePool      *pgxpool.Pool
+	keyTurns      keyTurns
 	txSlots       chan struct{} // one element for each open transaction of transact and InTx
 	slots         slots
 	rightsChecked atomic.Bool // the role has a worker's rights
