@@ -50,12 +50,16 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns
-// those findings, one line each: counts that differ from the rows, groups that have free
-// places but wait, and payloads without a job. Workers may run meanwhile. The command
+// those findings, one line each: jobs that nobody would ever claim or expire, counts that
+// differ from the rows, groups that have free places but wait, and payloads without a job. Workers may run meanwhile. The command
 // dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	if err := s.check(ctx, "repair"); err != nil {
 		return nil, err
+	}
+	mended, err := s.mendAll(ctx)
+	if err != nil {
+		return nil, classify("repair", err)
 	}
 	t, end, err := s.begin(ctx)
 	if err != nil {
@@ -72,7 +76,7 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	for queue := range wrong.groups {
 		s.Wake(queue)
 	}
-	return append([]string{}, wrong.findings...), nil
+	return append(checks.Mended(mended), wrong.findings...), nil
 }
 
 // repair finds and mends in one transaction, under a lock that keeps other repairs out:

@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"github.com/dibs-queue/dibs"
 )
 
 // Rows that SQL by hand has inserted or changed may break rules that no constraint keeps, as
@@ -13,6 +16,32 @@ const (
 	mendBatch   = 500
 	repairPause = time.Minute // from one repair of a process to the next: it reads everything
 )
+
+// mendAll looks at all jobs, and returns how many it has mended.
+func (s *Store) mendAll(ctx context.Context) (n int, err error) {
+	const tries = 100 // another process looks at some
+	last, mended, stuck := new(int64), 0, false
+	for try := 1; ; {
+		busy, err := s.inTurn(ctx, "mend", step{sql: s.sql.get("mend"), args: []any{*last, 10 * mendBatch}, row: func(scan func(...any) error) error {
+			return scan(last, &mended, &stuck)
+		}})
+		switch {
+		case err != nil:
+			return n, err
+		case busy && try == tries:
+			return n, fmt.Errorf("other processes are looking at the jobs: %w", dibs.ErrUnavailable)
+		case busy:
+			try++
+			if err := sleep(ctx, 50*time.Millisecond); err != nil {
+				return n, err
+			}
+		default:
+			if n += mended; *last == 0 {
+				return n, nil
+			}
+		}
+	}
+}
 
 // mendNext looks at the next jobs, and has everything repaired once something is wrong.
 func (s *Store) mendNext(ctx context.Context) error {

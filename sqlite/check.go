@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -24,7 +25,7 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 			err := rows.Scan(&what)
 			found = append(found, what)
 			return err
-		})
+		}, time.Now().UnixMicro())
 	}
 	if err == nil {
 		err = s.read(ctx, "texts", func(rows *sql.Rows) error {
@@ -42,8 +43,8 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 }
 
 // Repair mends what Check finds after rows were deleted or inserted by hand, and returns
-// those findings, one line each: counts that differ from the rows, and groups that have
-// free places but wait. Workers may run meanwhile, but all writes wait while it reads all
+// those findings, one line each: jobs that nobody would ever claim or expire, counts that
+// differ from the rows, and groups that have free places but wait. Workers may run meanwhile, but all writes wait while it reads all
 // rows. The command dibs check --repair calls it.
 func (s *Store) Repair(ctx context.Context) ([]string, error) {
 	var found []string
@@ -58,11 +59,15 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 }
 
 func (s *session) repair() ([]string, error) {
+	mended, err := s.mendAll(time.Now().UnixMicro())
+	if err != nil {
+		return nil, err
+	}
 	wrong, err := s.findDamage()
 	if err != nil {
 		return nil, err
 	}
-	found := []string{}
+	found := checks.Mended(mended)
 	for _, w := range wrong {
 		found = append(found, w.finding)
 		if err := s.mend(w); err != nil {

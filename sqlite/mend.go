@@ -27,31 +27,8 @@ func (s *session) mendNext(now int64) error {
 		return nil
 	}
 	m.lookedAt = time.Now()
-	queues, err := s.names("mend_queues", m.after, mendBatch)
-	if err != nil {
-		return err
-	}
-	for _, name := range queues {
-		if _, err := s.ensureQueue(name); err != nil {
-			return err
-		}
-	}
-	if _, err := s.exec("mend_leases", m.after, mendBatch, now); err != nil {
-		return err
-	}
-	if err := s.each("mend_claims", func(*sql.Rows) error { return nil }, m.after, mendBatch, now); err != nil {
-		return err
-	}
-	err = s.each("mend_groups", func(rows *sql.Rows) error {
-		var g group
-		err := rows.Scan(&g.queue, &g.key)
-		s.touch(g.queue, g.key)
-		return err
-	}, m.after, mendBatch)
-	if err != nil {
-		return err
-	}
-	if _, err := s.one("mended_to", []any{m.after, mendBatch}, &m.after); err != nil {
+	var err error
+	if m.after, _, err = s.mendSome(m.after, now); err != nil {
 		return err
 	}
 	if err := s.settle(); err != nil || time.Since(m.repairedAt) < repairPause {
@@ -67,4 +44,46 @@ func (s *session) mendNext(now int64) error {
 	m.repairedAt = time.Now()
 	_, err = s.repair()
 	return err
+}
+
+// mendSome looks at mendBatch jobs after one. It returns the last, 0 if there are no others, and how many it has mended.
+func (s *session) mendSome(after, now int64) (last int64, n int, err error) {
+	queues, err := s.names("mend_queues", after, mendBatch)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, name := range queues {
+		if _, err := s.ensureQueue(name); err != nil {
+			return 0, 0, err
+		}
+	}
+	leases, err := s.exec("mend_leases", after, mendBatch, now)
+	if err != nil {
+		return 0, 0, err
+	}
+	n = int(leases)
+	if err := s.each("mend_claims", func(*sql.Rows) error { n++; return nil }, after, mendBatch, now); err != nil {
+		return 0, 0, err
+	}
+	err = s.each("mend_groups", func(rows *sql.Rows) error {
+		var g group
+		err := rows.Scan(&g.queue, &g.key)
+		s.touch(g.queue, g.key)
+		return err
+	}, after, mendBatch)
+	if err == nil {
+		_, err = s.one("mended_to", []any{after, mendBatch}, &last)
+	}
+	return last, n, err
+}
+
+// mendAll looks at all jobs, and returns how many it has mended.
+func (s *session) mendAll(now int64) (n int, err error) {
+	for after := int64(0); ; {
+		last, some, err := s.mendSome(after, now)
+		if n += some; err != nil || last == 0 {
+			return n, err
+		}
+		after = last
+	}
 }

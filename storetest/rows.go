@@ -28,6 +28,7 @@ var rowCases = []oneCase{
 	{"counts are right again after rows were inserted by hand", rowsInserted},
 	{"counts are right again after all rows were deleted by hand", rowsDeleted},
 	{"a job that runs without a claim ends with its lease", rowsWithoutClaim},
+	{"repair mends all jobs at once that would never end", rowsRepairedAtOnce},
 	{"a worker whose claim was deleted by hand finishes its jobs", rowsClaimDeleted},
 	{"a group goes on by itself whose first job was deleted by hand", rowsOfGroups},
 	{"a queue whose settings were deleted by hand has the default ones", rowsOfQueues},

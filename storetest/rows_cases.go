@@ -128,7 +128,7 @@ func (t *test) runs(hours int) map[string]string {
 func rowsWithoutClaim(t *test) {
 	t.enqueue(dibs.NewJob{Queue: "q", Kind: "good"})
 	t.runSQL(t.bareRow(t.runs(-1)), t.bareRow(t.runs(1000)), t.bareRow(t.runs(1)))
-	equal(t, "found", len(t.check()), 4)
+	equal(t, "found", len(t.check()), 5)
 	t.upkeep() // it finds them
 	t.upkeep() // their leases have ended
 	got := map[string]int{}
@@ -141,6 +141,26 @@ func rowsWithoutClaim(t *test) {
 	equal(t, "running", len(t.list(dibs.Filter{State: dibs.Running})), 4)
 	t.repair(t.db)
 	equal(t, "found after that", t.check(), []string(nil))
+}
+
+// Repair looks at all jobs at once, where the upkeep goes through them in time.
+func rowsRepairedAtOnce(t *test) {
+	t.enqueue(copies(1200, dibs.NewJob{Queue: "q", Kind: "good"})...)
+	t.runSQL(t.bareRow(t.runs(-1)), t.bareRow(t.runs(1000)))
+	mended := t.repair(t.db)
+	if !slices.ContainsFunc(mended, func(line string) bool { return strings.Contains(line, "nobody would ever") }) {
+		t.Errorf("mended: %q", mended)
+	}
+	equal(t, "found after that", t.check(), []string(nil))
+	for t.stats("q").Running > 0 {
+		t.sweep()
+		t.must(t.ctx.Err())
+	}
+	bad := t.list(dibs.Filter{Queue: "q", Kind: "bad"})
+	equal(t, "given back", len(bad), 2)
+	for _, j := range bad {
+		equal(t, "error", j.Errors[0].Error, "lease expired")
+	}
 }
 
 func rowsClaimDeleted(t *test) {

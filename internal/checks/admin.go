@@ -243,3 +243,11 @@ func Rate(r dibs.Rate) error {
 	}
 	return nil
 }
+
+// Mended are the lines in which a repair says how many jobs it has mended that would have waited or run for ever.
+func Mended(n int) []string {
+	if n == 0 {
+		return []string{}
+	}
+	return []string{fmt.Sprintf("%d times a job was found in a state in which nobody would ever claim it or end its lease", n)}
+}

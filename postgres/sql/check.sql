@@ -15,6 +15,10 @@ select format('job %s: token and lease do not go together', id)
 from dibs.job
 where (token is null) <> (lease_until is null)
 union all
+select format('job %s: its lease is longer than any that a store gives', id)
+from dibs.job
+where lease_until > (statement_timestamp() + interval '25 hours')
+union all
 select format('job %s: running, but in gate %s', id, gate)
 from dibs.job
 where token is not null and not (gate in (0, 3))

@@ -1,6 +1,6 @@
 -- Purpose: find single jobs that break an invariant; repairable.sql finds wrong counts and
 --   groups.
--- Parameters: none.
+-- Parameters: ?1 now.
 -- Columns out: finding, one line each; no row means that all is well.
 -- Concurrency: one snapshot, so work may go on meanwhile; reads everything and locks
 --   nothing.
@@ -27,6 +27,10 @@ with kept as (
 select format('job %d: token and lease do not go together', id) as what
 from dibs_job
 where (token is null) <> (lease_until is null)
+union all
+select format('job %d: its lease is longer than any that a store gives', id)
+from dibs_job
+where lease_until > ?1 + 90000000000
 union all
 select format('job %d: running, but in gate %d', id, gate)
 from dibs_job
