@@ -63,7 +63,8 @@ func (s *sessions) endOldest(ids []string) {
 	delete(s.list, slices.MinFunc(ids, func(a, b string) int { return s.list[a].until.Compare(s.list[b].until) }))
 }
 
-// find returns whose session it is.
+// find returns whose session it is. One whose token is gone ends, so that it does not begin again
+// when the token comes back.
 func (s *sessions) find(id string) (Viewer, bool) {
 	s.mu.Lock()
 	one, found := s.list[id]
@@ -71,7 +72,11 @@ func (s *sessions) find(id string) (Viewer, bool) {
 	if !found || one.until.Before(time.Now()) {
 		return Viewer{}, false
 	}
-	return one.who()
+	viewer, holds := one.who()
+	if !holds {
+		s.end(id)
+	}
+	return viewer, holds
 }
 
 func (s *sessions) end(id string) {

@@ -22,3 +22,16 @@ func TestSessionsOfOneTokenEndNoOthers(t *testing.T) {
 		}
 	}
 }
+
+// A session ends with its token, and a token that comes back does not bring it back.
+func TestSessionsEndWithTheirTokens(t *testing.T) {
+	var s sessions
+	there := true
+	id := s.add(func() (Viewer, bool) { return Viewer{Name: "ann"}, there })
+	for _, step := range []struct{ there, known bool }{{true, true}, {false, false}, {true, false}} {
+		there = step.there
+		if _, known := s.find(id); known != step.known {
+			t.Errorf("with the token there (%v) the session is known: %v", step.there, known)
+		}
+	}
+}
