@@ -209,7 +209,7 @@ func (c *bulkChange) confirm(ctx context.Context) error {
 func (c *bulkChange) missedError(ctx context.Context) error {
 	show := fmt.Sprintf("'dibs show %d'", c.first)
 	if c.table != "" {
-		show = fmt.Sprintf("'dibs show --table %s %d'", c.table, c.first)
+		show = fmt.Sprintf("'dibs show --table %s %d'", shellWord(c.table), c.first)
 	}
 	next := "look at it with " + show
 	err := fmt.Errorf("job %d was not %s: %s", c.first, c.words.passive, c.whyFirst(ctx))

@@ -10,6 +10,7 @@ import (
 	"github.com/dibs-queue/dibs/diagnosis"
 	"github.com/dibs-queue/dibs/internal/failures"
 	"github.com/dibs-queue/dibs/internal/ticks"
+	"github.com/dibs-queue/dibs/internal/words"
 )
 
 // queueLook is what the calls that every database has say of queues, workers and schedules.
@@ -75,9 +76,6 @@ func (q *queueLook) live() bool {
 	return slices.ContainsFunc(q.workers, func(w dibs.WorkerInfo) bool { return w.State != dibs.WorkerLost })
 }
 
-// startWorker is the command that works a queue.
-func startWorker(queue string) string { return "dibs work " + shellWord(queue) + " -- PROGRAM" }
-
 func name(s string) string { return clip(printable(s), 60) }
 
 // queues finds what holds up due jobs, attempts that fail, workers that were lost, and schedules
@@ -116,7 +114,7 @@ const maxAlike = 10
 
 // held finds what keeps the due jobs of a queue from starting.
 func (d *medic) held(q *queueLook, s dibs.QueueStats) {
-	queue, word, n := name(s.Queue), shellWord(s.Queue), due(s)
+	queue, n := name(s.Queue), due(s)
 	long, holds := s.OldestAge >= d.maxWait, q.why.Of(s)
 	waits := fmt.Sprintf("%s running", verb(s.Running, "job counts as", "jobs count as"))
 	switch {
@@ -129,31 +127,31 @@ func (d *medic) held(q *queueLook, s dibs.QueueStats) {
 		text := fmt.Sprintf("queue %s: %s (%s)", queue, h.Plain(), waits)
 		switch {
 		case h.Reason == "paused" && n > 0:
-			d.note("paused", "dibs resume "+word, "queue %s is paused (%s)", queue, waits)
+			d.note("paused", command("dibs resume", s.Queue), "queue %s is paused (%s)", queue, waits)
 		case s.Paused && s.Running == 0 && (h.Reason == "no_worker" || h.Reason == "stopping"): // nobody is needed
 		case h.Reason == "no_worker" && n > 0 && !long: // workers may just be started anew
-			d.note(h.Reason, startWorker(s.Queue), "%s", text)
+			d.note(h.Reason, words.StartWorker(s.Queue), "%s", text)
 		case h.Reason == "no_worker":
-			d.wrong(h.Reason, startWorker(s.Queue), "%s", text)
+			d.wrong(h.Reason, words.StartWorker(s.Queue), "%s", text)
 		case h.Reason == "stopping":
 			d.wrong(h.Reason, "dibs workers", "%s", text)
 		case h.Reason == "no_worker_for_kind":
-			d.wrong(h.Reason, "dibs ls "+word+" --kind "+shellWord(h.Kinds[0]), "%s", text)
+			d.wrong(h.Reason, command("dibs ls", s.Queue, "--kind", shellWord(h.Kinds[0])), "%s", text)
 		case h.Reason == "busy" && long:
 			d.wrong(h.Reason, "dibs workers --jobs", "%s", text)
 		case h.Reason == "limit" && long:
-			d.note(h.Reason, "dibs queue "+word+" --concurrency N", "%s", text)
+			d.note(h.Reason, command("dibs queue", s.Queue, "--concurrency N"), "%s", text)
 		case h.Reason == "rate" && long && !h.OfGroups:
-			d.note(h.Reason, "dibs queue "+word, "%s", text)
+			d.note(h.Reason, command("dibs queue", s.Queue), "%s", text)
 		}
 	}
 	switch {
 	case !long || n == 0 || len(holds) > 0:
 	case s.Claimed > 0 && q.why.Rate(s.Queue).N > 0: // the moment between two starts
-		d.note("rate", "dibs queue "+word, "queue %s: the queue is held by its rate (%s)", queue, waits)
+		d.note("rate", command("dibs queue", s.Queue), "queue %s: the queue is held by its rate (%s)", queue, waits)
 	case s.Claimed > 0 && q.paced[s.Queue]: // the same of a group, of which nothing is said either
 	default:
-		d.wrong("waits", "dibs ls "+word+" --state waiting", "queue %s: %s, and nothing is known that holds it up", queue, waits)
+		d.wrong("waits", command("dibs ls", s.Queue, "--state waiting"), "queue %s: %s, and nothing is known that holds it up", queue, waits)
 	}
 }
 
@@ -164,12 +162,12 @@ func (d *medic) failing(s dibs.QueueStats) {
 	if all < few || s.Failed*5 < all {
 		return
 	}
-	report, next := d.note, "dibs ls "+shellWord(s.Queue)
+	report, next := d.note, command("dibs ls", s.Queue)
 	if s.Failed*2 >= all {
 		report = d.wrong
 	}
 	if s.Dead > 0 {
-		next += " --state dead"
+		next = command("dibs ls", s.Queue, "--state dead")
 	}
 	report("failing", next, "queue %s: %s of %s in the last %s failed", name(s.Queue), count(s.Failed), plural(int(all), "attempt"), roughly(s.Window))
 }
@@ -236,7 +234,7 @@ func (d *medic) dead(facts []diagnosis.Fact) {
 		if c.all >= most {
 			more = " or more"
 		}
-		report("dead", "dibs failures "+shellWord(c.queue), "queue %s: %s%s died in the last hour, %s of them with: %s",
+		report("dead", command("dibs failures", c.queue), "queue %s: %s%s died in the last hour, %s of them with: %s",
 			name(c.queue), plural(int(c.all), "job"), more, count(c.n), clip(oneLine(c.error), 200))
 	}
 }
@@ -263,11 +261,11 @@ func (d *medic) late(q *queueLook, f diagnosis.Fact) {
 
 // lateSchedule words a tick that nobody has made a job for.
 func (d *medic) lateSchedule(q *queueLook, f diagnosis.Fact) {
-	next, who := "dibs schedule show "+shellWord(f.About), "though workers are there: see their logs"
+	next, who := command("dibs schedule show", f.About), "though workers are there: see their logs"
 	if !q.live() {
 		next, who = "dibs work QUEUE -- PROGRAM", "as no worker is there to see to it"
 		if i := slices.IndexFunc(q.schedules, func(s dibs.Schedule) bool { return s.Name == f.About }); i >= 0 {
-			next = startWorker(q.schedules[i].Queue)
+			next = words.StartWorker(q.schedules[i].Queue)
 		}
 	}
 	d.wrong("late_schedule", next, "schedule %s should have made a job %s ago, %s", name(f.About), roughly(f.Age), who)

@@ -44,7 +44,7 @@ func (d *medic) ofServer(f diagnosis.Fact, _ []diagnosis.Fact) (severity, text, 
 			"select application_name, state, count(*) from pg_stat_activity group by 1, 2 order by 3 desc;"
 	case "wraparound":
 		return wrongIf(f.N >= 1_000_000_000), fmt.Sprintf("the oldest rows of the database %s are %s transactions old: at 2 billion the server stops writing", name(f.About), count(f.N)),
-			"vacuumdb --freeze " + shellWord(f.About)
+			"vacuumdb --freeze --dbname=" + shellWord(f.About)
 	case "recovery":
 		return severityWrong, "this server is a standby, which only reads: name the primary server with --db or $DIBS_DB", "select conninfo from pg_stat_wal_receiver;"
 	case "archiver":
@@ -62,6 +62,9 @@ func (d *medic) ofServer(f diagnosis.Fact, _ []diagnosis.Fact) (severity, text, 
 // ofFile words what is wrong with a SQLite file.
 func (d *medic) ofFile(f diagnosis.Fact, all []diagnosis.Fact) (severity, text, next string) {
 	path := shellWord(f.About)
+	if strings.HasPrefix(path, "-") { // no program is to take it for a flag
+		path = "./" + path
+	}
 	switch f.Name {
 	case "writer":
 		return severityWrong, fmt.Sprintf("process %d%s holds the write lock of the file: all other writers wait", f.ID, inBrackets(f.About)), fmt.Sprintf("ps -fp %d", f.ID)

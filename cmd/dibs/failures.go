@@ -83,14 +83,13 @@ func (a *app) failures(ctx context.Context, db dibs.Database, queue string, limi
 
 // nextCommands are the commands that look at a group's jobs, and put them back.
 func nextCommands(g *failures.Group) []string {
-	narrow := " --kind " + shellWord(g.Kind)
+	narrow := "--kind " + shellWord(g.Kind)
 	if g.Part != "" {
 		narrow += " --error " + shellWord(g.Part)
 	}
-	queue := shellWord(g.Queue)
 	return []string{
 		fmt.Sprintf("dibs show %d", g.IDs[0]),
-		"dibs ls " + queue + " --state dead" + narrow,
-		"dibs requeue --state dead --queue " + queue + narrow + " --dry-run",
+		command("dibs ls", g.Queue, "--state dead", narrow),
+		"dibs requeue --state dead --queue " + shellWord(g.Queue) + " " + narrow + " --dry-run",
 	}
 }

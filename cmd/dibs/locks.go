@@ -86,19 +86,19 @@ func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint)
 	if err != nil {
 		return "", "", err
 	}
-	name, word := clip(printable(f.Queue), 60), shellWord(f.Queue)
-	add := fmt.Sprintf("Add one to try with: dibs enqueue %s", word)
+	name := clip(printable(f.Queue), 60)
+	add := "Add one to try with: " + command("dibs enqueue", f.Queue)
 	switch due := s.Waiting - s.Scheduled; {
 	case f.Paused:
-		return fmt.Sprintf("queue %s is paused", name), fmt.Sprintf("Let it go on: dibs resume %s", word), nil
+		return fmt.Sprintf("queue %s is paused", name), "Let it go on: " + command("dibs resume", f.Queue), nil
 	case q.Concurrency > 0 && s.Running >= int64(q.Concurrency):
 		return fmt.Sprintf("queue %s has a limit of %s at once, and %s running", name, plural(q.Concurrency, "job"), count(s.Running)),
-			fmt.Sprintf("Try again when one has ended, or raise the limit: dibs queue %s --concurrency %d", word, s.Running+1), nil
+			"Try again when one has ended, or raise the limit: " + command("dibs queue", f.Queue, fmt.Sprintf("--concurrency %d", s.Running+1)), nil
 	case due > 0:
 		return fmt.Sprintf("another transaction holds what is due in queue %s", name), "Try again when it has ended.", nil
 	case s.Blocked > 0:
 		return fmt.Sprintf("what is left in queue %s (%s) waits for others of its group", name, plural(int(s.Blocked), "job")),
-			fmt.Sprintf("Try again when they have ended; to see them: dibs ls %s --state running", word), nil
+			"Try again when they have ended; to see them: " + command("dibs ls", f.Queue, "--state running"), nil
 	case s.Waiting > 0:
 		return fmt.Sprintf("no job of queue %s is due yet", name), add, nil
 	case s.Running > 0:
@@ -106,7 +106,7 @@ func nothingToLock(ctx context.Context, db dibs.Database, f footprint.Footprint)
 		ended := slices.DeleteFunc(page.Jobs, func(j *dibs.RawJob) bool { return j.LeaseUntil.After(time.Now()) })
 		if len(ended) > 0 {
 			return fmt.Sprintf("in queue %s the leases of %s have ended, and no sweep has taken them back yet", name, plural(len(ended), "job")),
-				"A worker's sweep does so within two seconds, or at once: dibs claim " + name, err
+				"A worker's sweep does so within two seconds, or at once: " + command("dibs claim", f.Queue), err
 		}
 		return fmt.Sprintf("all jobs of queue %s are running", name), add, err
 	}

@@ -15,6 +15,7 @@ var (
 	oneLine   = words.OneLine
 	printable = words.Printable
 	shellWord = words.ShellWord
+	command   = words.Command
 	due       = holdups.Due
 	heldText  = holdups.Held
 	readWhy   = holdups.Read

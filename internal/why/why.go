@@ -134,9 +134,8 @@ func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
 		}
 		return list
 	}
-	word := words.ShellWord(s.Queue)
 	if s.Paused {
-		add(Hold{Reason: "paused", Short: "paused", Text: fmt.Sprintf("the queue is paused; 'dibs resume %s' lets it go on", word)})
+		add(Hold{Reason: "paused", Short: "paused", Text: fmt.Sprintf("the queue is paused; '%s' lets it go on", words.Command("dibs resume", s.Queue))})
 	}
 	w.workerHolds(s, add)
 	if q := w.queues[i]; q.Concurrency > 0 && s.Running >= int64(q.Concurrency) {
@@ -148,7 +147,7 @@ func (w *Look) Of(s dibs.QueueStats) (list []Hold) {
 	or := ""
 	if s.HeldGroups > 0 {
 		or = " or for its rate"
-		add(Hold{Reason: "rate", Short: "groups held by rate", Text: fmt.Sprintf("%s; 'dibs queue %s' lists them", words.Verb(s.HeldGroups, "group is held by its rate", "groups are held by their rates"), word), OfGroups: true})
+		add(Hold{Reason: "rate", Short: "groups held by rate", Text: fmt.Sprintf("%s; '%s' lists them", words.Verb(s.HeldGroups, "group is held by its rate", "groups are held by their rates"), words.Command("dibs queue", s.Queue)), OfGroups: true})
 	}
 	if s.Blocked > 0 {
 		add(Hold{Reason: "group", Short: "turn of group", Text: words.Verb(s.Blocked, "job waits for its turn in its group", "jobs wait for their turns in their groups") + or + unclaimed(s), OfGroups: true})
@@ -183,7 +182,7 @@ func (w *Look) workerHolds(s dibs.QueueStats, add func(Hold)) {
 	case s.Running > 0 || s.Claimed > 0: // 'dibs claim' takes them, or a program without a Worker
 		return
 	default:
-		add(Hold{Reason: "no_worker", Short: "no worker", Text: fmt.Sprintf("no worker is registered for the queue; 'dibs work %s -- PROGRAM' starts one", words.ShellWord(s.Queue))})
+		add(Hold{Reason: "no_worker", Short: "no worker", Text: fmt.Sprintf("no worker is registered for the queue; '%s' starts one", words.StartWorker(s.Queue))})
 		return
 	}
 	if Due(s) == 0 {

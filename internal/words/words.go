@@ -136,7 +136,29 @@ func Printable(s string) string {
 	return checks.Escaped(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(s))
 }
 
-// ShellWord quotes a word for a shell, for printing.
+// Command is a command with one argument and flags, for printing. The program does not take the
+// argument for a flag, even if it begins with a dash. The flags are words for a shell already.
+func Command(command, argument string, flags ...string) string {
+	list := []string{command}
+	if strings.HasPrefix(argument, "-") {
+		list = append(append(list, flags...), "--", ShellWord(argument))
+	} else {
+		list = append(append(list, ShellWord(argument)), flags...)
+	}
+	return strings.Join(list, " ")
+}
+
+// StartWorker is the command that works a queue, for printing. 'dibs work' takes what follows the
+// first -- for its program, and the end of --queue for a weight if it looks like one.
+func StartWorker(queue string) string {
+	if strings.HasPrefix(queue, "-") {
+		return "dibs work --queue=" + ShellWord(queue+":1") + " -- PROGRAM"
+	}
+	return "dibs work " + ShellWord(queue) + " -- PROGRAM"
+}
+
+// ShellWord quotes a word for a shell, for printing. It does not keep a program from taking the
+// word for a flag: see Command.
 func ShellWord(s string) string {
 	s = Printable(s)
 	plain := func(r rune) bool {
