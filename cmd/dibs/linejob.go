@@ -97,9 +97,10 @@ func (p *lineProcess) interrupt(ctx context.Context, j *lineJob) {
 // tell writes a line that says why a job is to stop, and waits for the answer.
 func (p *lineProcess) tell(j *lineJob, cause error, grace time.Duration) (answered bool) {
 	line, err := encodeLine(struct {
-		ID   lineID `json:"id"`
-		Stop string `json:"stop"`
-	}{lineID(j.job.ID), stopWord(cause)})
+		ID    lineID     `json:"id"`
+		Token dibs.Token `json:"token"`
+		Stop  string     `json:"stop"`
+	}{lineID(j.job.ID), j.job.Token, stopWord(cause)})
 	if err != nil {
 		return false // cannot happen
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // lineProcess is one process that stays: it reads jobs and writes answers, line by line. It answers
-// each job, or it ends. So an answer is always for the attempt at a job that it was given last.
+// each job, or it ends.
 type lineProcess struct {
 	pool    *linePool
 	cmd     *exec.Cmd
@@ -193,6 +193,9 @@ func (p *lineProcess) take(a lineAnswer) {
 	defer p.mu.Unlock()
 	id := int64(*a.ID)
 	j := p.jobs[id]
+	if j != nil && !a.Token.IsZero() && a.Token != j.job.Token { // a second answer to an earlier attempt
+		j = nil
+	}
 	switch {
 	case p.broken != "":
 	case j == nil:

@@ -31,10 +31,12 @@ const (
 	maxExactID = 1<<53 - 1
 )
 
-// jobLine is a job as a process gets it. The id comes first and the payload last, so that a
-// shell can cut them out.
+// jobLine is a job as a process gets it. The id comes first, then the token, and the payload last,
+// so that a shell can cut them out. The token differs each time that the job is claimed; the number
+// of the attempt may not, in adopted tables.
 type jobLine struct {
 	ID          lineID          `json:"id"`
+	Token       dibs.Token      `json:"token"`
 	Key         string          `json:"key,omitempty"`
 	Queue       string          `json:"queue"`
 	Kind        string          `json:"kind"`
@@ -52,7 +54,7 @@ type jobLine struct {
 // lineOf writes a job as one line.
 func lineOf(j *dibs.RawJob) ([]byte, error) {
 	line, err := encodeLine(jobLine{
-		ID: lineID(j.ID), Key: j.Key, Queue: j.Queue, Kind: j.Kind, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts,
+		ID: lineID(j.ID), Token: j.Token, Key: j.Key, Queue: j.Queue, Kind: j.Kind, Attempt: j.Attempt, Excused: j.Excused, MaxAttempts: j.MaxAttempts,
 		Group: j.Group, Schedule: j.Schedule, Tick: j.Tick, CreatedAt: j.CreatedAt, Metadata: j.Metadata, Payload: j.Payload,
 	})
 	if err != nil {
@@ -101,6 +103,7 @@ func (id *lineID) UnmarshalJSON(raw []byte) error {
 // lineAnswer is what a process says of a job.
 type lineAnswer struct {
 	ID       *lineID         `json:"id"`
+	Token    dibs.Token      `json:"token"` // zero in an answer that is wrong and does not have it
 	Ending   dibs.Ending     `json:"ending"`
 	Result   json.RawMessage `json:"result"`
 	Error    string          `json:"error"`
@@ -119,38 +122,50 @@ type lineProgress struct {
 // errLogLine says that a line is no answer, and is part of the process' log.
 var errLogLine = errors.New("a line of the log")
 
-// readAnswer reads a line that begins with {. One that is wrong, though it says which job has
-// ended, fails that job alone. After any other error nobody knows which job was meant.
+// readAnswer reads a line that begins with {. One that is wrong, though it says which job it is
+// about, fails that job alone. After any other error nobody knows which job was meant.
 func readAnswer(line []byte) (a lineAnswer, err error) {
 	err = errors.New("it is not valid UTF-8")
 	if utf8.Valid(line) {
 		err = wire.ReadObject(line, &a)
 	}
-	if err == nil && a.ID != nil && (a.Ending != "") != (a.Progress != nil) {
+	if err == nil && a.ID != nil && !a.Token.IsZero() && (a.Ending != "") != (a.Progress != nil) {
 		return a, nil
 	}
 	var about struct {
 		ID       *lineID
+		Token    json.RawMessage
 		Ending   json.RawMessage
 		Progress json.RawMessage
 	}
-	switch broken := json.Unmarshal(line, &about); {
+	broken := json.Unmarshal(line, &about)
+	var token dibs.Token
+	if json.Unmarshal(about.Token, &token) != nil {
+		token = dibs.Token{}
+	}
+	switch says := about.Ending != nil || about.Progress != nil; {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return a, errors.New("it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr")
 	case broken != nil:
 		return a, errors.New(wire.Reason(cmp.Or(err, broken)) + " (a line that begins with { must be an answer: write logs to stderr)")
-	case about.ID == nil && about.Ending == nil && about.Progress == nil:
+	case about.ID == nil && !says:
 		return a, errLogLine
 	case about.ID == nil:
 		return a, errors.New(`"id" is missing: give the one of the job's line`)
-	case err == nil && about.Progress == nil:
-		return a, errors.New(`"ending" is missing: completed, retry, snooze, release, dead or cancelled`)
-	case err == nil:
+	case err == nil && !says:
+		err = errors.New(`"ending" is missing: completed, retry, snooze, release, dead or cancelled`)
+	case err == nil && about.Ending != nil && about.Progress != nil:
 		err = errors.New(`it has both "ending" and "progress"`)
-	case about.Ending == nil:
-		return a, errors.New(wire.Reason(err))
+	case err == nil && a.Token.IsZero():
+		err = errors.New(`"token" is missing: give the one of the job's line`)
+	case err == nil:
+		err = errors.New(`it has neither "ending" nor "progress"`)
 	}
-	return lineAnswer{ID: about.ID, wrong: errors.New(wire.Reason(err))}, nil
+	wrong := errors.New(wire.Reason(err))
+	if about.Ending == nil && about.Progress == nil && token.IsZero() {
+		return a, wrong // the id may be any number of the program's
+	}
+	return lineAnswer{ID: about.ID, Token: token, wrong: wrong}, nil
 }
 
 // outcome checks an answer and turns it into an outcome of the library, without id and token.

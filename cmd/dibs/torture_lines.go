@@ -61,14 +61,15 @@ func newTortureLinesCmd(a *app) *cobra.Command {
 					return nil // dibs has closed the pipe
 				}
 				var job struct {
-					ID   json.RawMessage
-					Stop string
+					ID    json.RawMessage
+					Token string
+					Stop  string
 				}
 				if err := json.Unmarshal(line, &job); err != nil {
 					return err
 				}
 				if job.Stop == "" {
-					answerAtRandom(os.Stdout, rng, string(job.ID))
+					answerAtRandom(os.Stdout, rng, string(job.ID), job.Token)
 				}
 			}
 		},
@@ -76,14 +77,16 @@ func newTortureLinesCmd(a *app) *cobra.Command {
 }
 
 // answerAtRandom answers a job, or does what a bad program does.
-func answerAtRandom(out io.Writer, rng *rand.Rand, id string) {
+func answerAtRandom(out io.Writer, rng *rand.Rand, id, token string) {
 	switch n := rng.IntN(1000); {
 	case n == 0:
 		os.Exit(1)
 	case n == 1:
 		fmt.Fprintln(out, `{"id":`)
 	case n < 10: // it names another job, which another process may have
-		fmt.Fprintf(out, "{\"id\":%d,\"ending\":\"dead\"}\n", 1+rng.IntN(10_000))
+		fmt.Fprintf(out, "{\"id\":%d,\"token\":%q,\"ending\":\"dead\"}\n", 1+rng.IntN(10_000), token)
+	case n < 20: // it names an attempt that was never given
+		fmt.Fprintf(out, "{\"id\":%s,\"token\":\"%032x\",\"ending\":\"completed\"}\n", id, 1+rng.Uint64N(1<<32))
 	case n < 40:
 		time.Sleep(time.Duration(rng.IntN(20)) * time.Millisecond)
 	}
@@ -100,7 +103,7 @@ func answerAtRandom(out io.Writer, rng *rand.Rand, id string) {
 	case n < 10:
 		ending = `"done"` // there is no such ending
 	}
-	line := fmt.Sprintf("{\"id\":%s,\"ending\":%s}\n", id, ending)
+	line := fmt.Sprintf("{\"id\":%s,\"token\":%q,\"ending\":%s}\n", id, token, ending)
 	fmt.Fprint(out, line)
 	switch rng.IntN(500) {
 	case 0:

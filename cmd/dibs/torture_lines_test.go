@@ -20,7 +20,7 @@ func TestTortureLinesEndsJobsInEveryWay(t *testing.T) {
 	defer a.tortureLines(&part)()
 	endings, mistakes := map[dibs.Ending]int{}, 0
 	for id := range int64(1500) {
-		job := &dibs.RawJob{ID: id + 1, Queue: "q", Kind: "k", Payload: json.RawMessage("1")}
+		job := &dibs.RawJob{ID: id + 1, Token: dibs.Token{1}, Queue: "q", Kind: "k", Payload: json.RawMessage("1")}
 		err := part.Lines(t.Context(), job)
 		endings[dibs.OutcomeOf(t.Context(), err).Ending]++
 		if err != nil && strings.Contains(err.Error(), "the process") {

@@ -92,14 +92,14 @@ the queue.
 With --lines, the programs stay: each gets its jobs one after the other, as lines of JSON on stdin,
 and answers with a line of JSON on stdout:
 
-  {"id":17,"queue":"emails","kind":"welcome","attempt":1,"max_attempts":25,"payload":{"to":"ann"}}
-  {"id":17,"ending":"completed","result":{"sent":true}}
+  {"id":17,"token":"1f0c…","queue":"emails","kind":"welcome","attempt":1,…,"payload":{"to":"ann"}}
+  {"id":17,"token":"1f0c…","ending":"completed","result":{"sent":true}}
 
 The ending is completed, retry, snooze, release, dead or cancelled, with "error" and "delay" where
-they fit; {"id":17,"progress":{"done":3,"total":10,"text":"…"}} may come before. Other lines,
-and those of stderr, are passed on to stderr. --concurrency processes are started, or with
---shared one (or --processes), which gets --concurrency jobs at once and answers in any order. One
-that ends or is stopped is replaced; a job that it has read and not answered has failed. At the
+they fit; {"id":17,"token":"1f0c…","progress":{"done":3,"total":10,"text":"…"}} may come before.
+Other lines, and those of stderr, are passed on to stderr. --concurrency processes are started, or
+with --shared one (or --processes), which gets --concurrency jobs at once and answers in any order.
+One that ends or is stopped is replaced; a job that it has read and not answered has failed. At the
 end their stdin is closed. docs/lines.md says the rest, examples/workers has workers in six
 languages.
 

@@ -18,7 +18,7 @@ import (
 const noop = `import json, sys
 for line in sys.stdin:
     job = json.loads(line)
-    print(json.dumps({"id": job["id"], "ending": "completed"}), flush=True)
+    print(json.dumps({"id": job["id"], "token": job["token"], "ending": "completed"}), flush=True)
 `
 
 // BenchmarkWorkLines drains a queue of no-op jobs with Python: with processes that stay, each with

@@ -46,7 +46,7 @@ func TestWorkLinesGivesJobsBackWhoseProcessDoesNotBegin(t *testing.T) {
 		} {
 			c.ok("enqueue", name, "--max-attempts", "1")
 			ready := filepath.Join(c.t.TempDir(), "ready")
-			w := c.process(name, "--lines", "-c", "2", "--", "sh", "-c", `if ! [ -e "$0" ]; then echo x >>"$0.starts"; `+program+`; fi; read -r line; echo '{"id":'"${line#*:}" | sed 's/,.*/,"ending":"completed"}/'; read -r line`, ready)
+			w := c.process(name, "--lines", "-c", "2", "--", "sh", "-c", `if ! [ -e "$0" ]; then echo x >>"$0.starts"; `+program+`; fi; read -r line; echo "${line%%,\"queue*},\"ending\":\"completed\"}"; read -r line`, ready)
 			w.says("job not started; it is given back, and claims pause")
 			if err := os.WriteFile(ready, nil, 0o600); err != nil {
 				c.t.Fatal(err)
@@ -143,11 +143,10 @@ func TestWorkLinesStopsProcessesWithoutStreams(t *testing.T) {
 	}
 }
 
-// Answers that come before their job was read are answers all the same; those that come before
-// the job was given are not.
-func TestWorkLinesTakesAnswersOfAProcessThatDoesNotRead(t *testing.T) {
+// Who answers jobs without having read them does not know their tokens, and completes none.
+func TestWorkLinesTakesNoAnswersOfAProcessThatDoesNotRead(t *testing.T) {
 	c := onSQLite(t)
-	c.feed(strings.Repeat("1\n", 30), "enqueue", "q", "--jsonl", "--max-attempts", "1000")
+	c.feed(strings.Repeat("1\n", 30), "enqueue", "q", "--jsonl", "--max-attempts", "1")
 	w := c.process("q", "--lines", "-c", "1", "--until-empty", "--", "sh", "-c",
 		`while :; do for id in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do echo '{"id":'$id',"ending":"completed"}'; done; sleep 0.01; done`)
 	go func() {
@@ -157,7 +156,7 @@ func TestWorkLinesTakesAnswersOfAProcessThatDoesNotRead(t *testing.T) {
 	if err := w.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	c.has(c.stats("q"), object{"completed": 30})
+	c.has(c.stats("q"), object{"completed": 0, "dead": 30})
 }
 
 func TestWorkLinesGivesJobsBackAtTheSecondSignal(t *testing.T) {

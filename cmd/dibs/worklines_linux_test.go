@@ -149,11 +149,11 @@ func TestWorkLinesStopsProcessesOfLostLeases(t *testing.T) {
 // reason, and answers all others when they are two, the last one first.
 const shared = `last=
 	while IFS= read -r line; do
-		id=${line#'{"id":'} id=${id%%,*} stop=${line#*'"stop":"'} stop=${stop%%\"*}
-		if [ "$stop" != '{' ]; then echo "{\"id\":$id,\"ending\":\"ENDING\",\"error\":\"told $stop\"}"; continue; fi
+		id=${line#'{"id":'} id=${id%%,*} token=${line#*'"token":"'} token=${token%%\"*} stop=${line#*'"stop":"'} stop=${stop%%\"*}
+		if [ "$stop" != '{' ]; then echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"ENDING\",\"error\":\"told $stop\"}"; continue; fi
 		if [ $id = 1 ]; then continue; fi
-		if [ -z "$last" ]; then last=$id; continue; fi
-		echo "{\"id\":$id,\"ending\":\"completed\",\"result\":$$}"; echo "{\"id\":$last,\"ending\":\"completed\",\"result\":$$}"
+		if [ -z "$last" ]; then last=$id lastToken=$token; continue; fi
+		echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":$$}"; echo "{\"id\":$last,\"token\":\"$lastToken\",\"ending\":\"completed\",\"result\":$$}"
 		last=
 	done`
 

@@ -56,7 +56,7 @@ func TestWorkLinesFailsTheJobOfAProcessThatEnds(t *testing.T) {
 			2) exit 0 ;;
 			3) kill -KILL $$ ;;
 			4) printf '{"id":4,"ending":"comp'; exit 1 ;;
-			5) printf '{"id":5,"ending":"completed","result":[0]}'; exit 1 ;;
+			5) printf '{"id":5,"token":"%s","ending":"completed","result":[0]}' $token; exit 1 ;;
 			*) `+answer+` ;; esac`, "-c", "1")
 		for id, want := range map[int]string{
 			1: "the process ended without an answer: exit code 7: it is hopeless\n\none\nit is hopeless",
@@ -82,7 +82,7 @@ func TestWorkLinesNamesTheException(t *testing.T) {
 	}{
 		{[]string{"python3", "-c", "import json, sys\nprint(json.loads(sys.stdin.readline())['payload']['to'])"}, "TypeError: 'int' object is not subscriptable"},
 		{[]string{"node", "-e", "require('readline').createInterface({input: process.stdin}).on('line', (line) => { throw new Error('no recipient in ' + JSON.parse(line).payload) })"}, "Error: no recipient in 1"},
-		{[]string{"python3", "-c", "import json, sys\njob = json.loads(sys.stdin.readline())\nprint(json.dumps({'id': job['id'], 'ending': 'completed'}, indent=2), flush=True)"}, "it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr"},
+		{[]string{"python3", "-c", "import json, sys\njob = json.loads(sys.stdin.readline())\nprint(json.dumps({'id': job['id'], 'token': job['token'], 'ending': 'completed'}, indent=2), flush=True)"}, "it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr"},
 	} {
 		t.Run(test.argv[0]+" "+test.want[:9], func(t *testing.T) {
 			if _, err := exec.LookPath(test.argv[0]); err != nil && os.Getenv("CI") == "" {
@@ -142,7 +142,7 @@ func TestWorkLinesEndsProcessesByTheEndOfStdin(t *testing.T) {
 		c.ok("enqueue", "q")
 		w := c.work("q", "--lines", "-c", "3", "--", "sh", "-c", `
 			trap 'echo TERM >>"$1"' TERM
-			while IFS= read -r line; do exec 3>"$0"; echo x >&3; sleep 0.3; echo '{"id":1,"ending":"completed"}'; done
+			while IFS= read -r line; do exec 3>"$0"; echo x >&3; sleep 0.3; echo "${line%%,\"queue*},\"ending\":\"completed\"}"; done
 			echo end >>"$1"`, p.path, gone)
 		p.begun()
 		w.stop()
@@ -159,7 +159,7 @@ func TestWorkLinesKeepsProgress(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
-		w := c.work(append([]string{"q", "--lines", "-c", "1", "--lease", "1s"}, lineWorker(`echo "{\"id\":$id,\"progress\":{\"done\":3,\"total\":10,\"text\":\"größer\"}}"; exec 3>"`+p.path+`"; echo x >&3; sleep 300`)...)...)
+		w := c.work(append([]string{"q", "--lines", "-c", "1", "--lease", "1s"}, lineWorker(`echo "{\"id\":$id,\"token\":\"$token\",\"progress\":{\"done\":3,\"total\":10,\"text\":\"größer\"}}"; exec 3>"`+p.path+`"; echo x >&3; sleep 300`)...)...)
 		p.begun()
 		deadline := time.Now().Add(patience)
 		for c.job(1)["progress"] == nil && time.Now().Before(deadline) { // waits for the next extension of the lease
@@ -189,7 +189,7 @@ func TestWorkLinesNeedsNoFlushOfPython(t *testing.T) {
 	c := &cli{t: t, db: "sqlite:" + t.TempDir() + "/test.db"}
 	c.feed(strings.Repeat("1\n", 3), "enqueue", "q", "--jsonl", "--max-attempts", "1")
 	c.end(c.work("q", "--lines", "-c", "1", "--until-empty", "--", "python3", "-c",
-		"import json, sys\nfor line in sys.stdin: print(json.dumps({'id': json.loads(line)['id'], 'ending': 'completed'}))"))
+		"import json, sys\nfor line in sys.stdin: print(json.dumps({'ending': 'completed', **{name: json.loads(line)[name] for name in ('id', 'token')}}))"))
 	for id := 1; id <= 3; id++ {
 		c.once(id)
 	}
@@ -197,7 +197,7 @@ func TestWorkLinesNeedsNoFlushOfPython(t *testing.T) {
 
 // Not parallel: it sets the environment.
 func TestWorkLinesLeavesTheUsersChoiceOfBuffers(t *testing.T) {
-	shown := `echo "{\"id\":$id,\"ending\":\"completed\",\"result\":\"${PYTHONUNBUFFERED-none}\"}"`
+	shown := `echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":\"${PYTHONUNBUFFERED-none}\"}"`
 	for _, value := range []string{"", "x"} {
 		t.Setenv("PYTHONUNBUFFERED", value)
 		c := &cli{t: t, db: "sqlite:" + t.TempDir() + "/test.db"}

@@ -13,19 +13,20 @@ import (
 	"go.uber.org/goleak"
 )
 
-// lineWorker is a program in shell for 'dibs work --lines'. For each job it sets id, attempt, kind
-// and payload, as JSON, and runs the given commands.
+// lineWorker is a program in shell for 'dibs work --lines'. For each job it sets id, token,
+// attempt, kind and payload, as JSON, and runs the given commands.
 func lineWorker(commands string) []string {
 	return []string{"--", "sh", "-c", `
 		while IFS= read -r line; do
 			id=${line#'{"id":'} id=${id%%,*} payload=${line#*'"payload":'} payload=${payload%\}}
+			token=${line#*'"token":"'} token=${token%%\"*}
 			attempt=${line#*'"attempt":'} attempt=${attempt%%,*}
 			kind=${line#*'"kind":"'} kind=${kind%%\"*}
 			` + commands + `
 		done`}
 }
 
-const answer = `echo "{\"id\":$id,\"ending\":\"completed\",\"result\":[$$,$payload]}"`
+const answer = `echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":[$$,$payload]}"`
 
 // worked runs a worker with --lines until the queue is empty.
 func (c *cli) worked(commands string, flags ...string) string {
@@ -51,14 +52,14 @@ func TestWorkLinesTakesEveryEnding(t *testing.T) {
 		}
 		c.ok("queue", "q", "--backoff", "1ms")
 		log := c.worked(`case $kind-$attempt in
-			retry-1)     echo "{\"id\":$id,\"ending\":\"retry\",\"error\":\"größer\"}" ;;
-			after-1)     echo "{\"id\":$id,\"ending\":\"retry\",\"error\":\"soon\",\"delay\":0.001}" ;;
-			snooze-1)    echo "{\"id\":$id,\"ending\":\"snooze\",\"delay\":\"1ms\"}" ;;
-			later-1)     echo "{\"id\":$id,\"ending\":\"snooze\"}" ;;
-			release-1)   echo "{\"id\":$id,\"ending\":\"release\"}" ;;
-			dead-1)      echo "{\"id\":$id,\"ending\":\"dead\",\"error\":\"hopeless\"}" ;;
-			cancelled-1) echo "{\"id\":$id,\"ending\":\"cancelled\",\"error\":\"no more\"}" ;;
-			silent-*)    echo "{\"ending\":\"completed\",\"id\":\"$id\"}" ;;
+			retry-1)     echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"retry\",\"error\":\"größer\"}" ;;
+			after-1)     echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"retry\",\"error\":\"soon\",\"delay\":0.001}" ;;
+			snooze-1)    echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"snooze\",\"delay\":\"1ms\"}" ;;
+			later-1)     echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"snooze\"}" ;;
+			release-1)   echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"release\"}" ;;
+			dead-1)      echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"dead\",\"error\":\"hopeless\"}" ;;
+			cancelled-1) echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"cancelled\",\"error\":\"no more\"}" ;;
+			silent-*)    echo "{\"ending\":\"completed\",\"token\":\"$token\",\"id\":\"$id\"}" ;;
 			*)           `+answer+` ;;
 			esac`, "-c", "2", "--snooze", "0s")
 		if !strings.Contains(log, "cancelled=1") || strings.Contains(log, "finished_by_handler") {
@@ -95,14 +96,14 @@ func TestWorkLinesGivesTheJob(t *testing.T) {
 	onEach(t, func(c *cli) {
 		payload := "{\"a\" :\n \"ä\\u0000<&>\u2028\", \"n\": 12345678901234567890}"
 		c.feed(payload, "enqueue", "q", "-", "--kind", "k", "--group", "g", "--max-attempts", "9", "--metadata", `{"payload": 1}`)
-		c.worked(`echo "{\"id\":$id,\"ending\":\"completed\",\"result\":[$line,\"$DIBS_LINES $DIBS_CONCURRENCY $DIBS_DB\"]}"`, "-c", "3")
+		c.worked(`echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":[$line,\"$DIBS_LINES $DIBS_CONCURRENCY $DIBS_DB\"]}"`, "-c", "3")
 		var got []any
 		if err := json.Unmarshal([]byte(c.ok("show", "1", "--result")), &got); err != nil {
 			c.t.Fatal(err)
 		}
 		line := got[0].(map[string]any)
 		c.has(line, object{"id": 1, "queue": "q", "kind": "k", "attempt": 1, "max_attempts": 9, "group": "g", "metadata": object{"payload": 1}})
-		c.hasNot(line, "token", "excused", "errors", "key", "schedule", "tick")
+		c.hasNot(line, "excused", "errors", "key", "schedule", "tick")
 		if raw := c.ok("show", "1", "--result"); !strings.Contains(raw, `"payload":{"a":"ä\u0000<&>\u2028","n":12345678901234567890}}`) {
 			c.t.Errorf("the payload is not at the end as it was enqueued: %s", raw)
 		}
@@ -115,32 +116,40 @@ func TestWorkLinesGivesTheJob(t *testing.T) {
 // A job's answer that is wrong fails that job, with what is wrong. A line that leaves open which
 // job it means ends the process, too.
 func TestWorkLinesRefusesWrongAnswers(t *testing.T) {
-	long := fmt.Sprintf(`{"id":ID,"ending":"completed","result":"%s"}`, strings.Repeat("x", 1<<20))
+	// ID stands for the job's id and token, and LONE for its id alone.
+	long := fmt.Sprintf(`{ID,"ending":"completed","result":"%s"}`, strings.Repeat("x", 1<<20))
 	deep := func(n int) string {
-		return fmt.Sprintf(`{"id":ID,"ending":"completed","result":%s1%s}`, strings.Repeat("[", n), strings.Repeat("]", n))
+		return fmt.Sprintf(`{ID,"ending":"completed","result":%s1%s}`, strings.Repeat("[", n), strings.Repeat("]", n))
 	}
 	for _, test := range []struct {
 		line, want string
 		goesOn     bool // the process is kept
 	}{
-		{`{"id":ID,"ending":"done"}`, `the process answered wrongly: ending: must be completed, retry, snooze, release, dead or cancelled, got "done"`, true},
-		{`{"id":ID,"ending":"retry","result":1}`, "the process answered wrongly: result: goes with completed only, not with retry", true},
-		{`{"id":ID,"ending":"retry","delay":-1}`, "the process answered wrongly: delay: must not be negative", true},
-		{`{"id":ID,"ending":"snooze","delay":"soon"}`, `the process answered wrongly: delay: "soon" is no duration`, true},
-		{`{"id":ID,"ending":"dead","delay":1}`, "the process answered wrongly: delay: goes with retry or snooze only, not with dead", true},
-		{`{"id":ID,"ending":"completed","reslt":1}`, `the process answered wrongly: reslt: is an unknown field`, true},
-		{`{"id":ID,"ending":"completed","ending":"dead"}`, `the process answered wrongly: ending: is given twice`, true},
-		{`{"id":ID,"ending":"completed","progress":{"done":1}}`, `the process answered wrongly: it has both "ending" and "progress"`, true},
-		{`{"id":ID,"ending":1}`, `the process answered wrongly: ending: must be a string, and is a number`, true},
-		{"{\"id\":ID,\"ending\":\"completed\",\"result\":\"\xff\"}", "the process answered wrongly: it is not valid UTF-8", true},
+		{`{ID,"ending":"done"}`, `the process answered wrongly: ending: must be completed, retry, snooze, release, dead or cancelled, got "done"`, true},
+		{`{ID,"ending":"retry","result":1}`, "the process answered wrongly: result: goes with completed only, not with retry", true},
+		{`{ID,"ending":"retry","delay":-1}`, "the process answered wrongly: delay: must not be negative", true},
+		{`{ID,"ending":"snooze","delay":"soon"}`, `the process answered wrongly: delay: "soon" is no duration`, true},
+		{`{ID,"ending":"dead","delay":1}`, "the process answered wrongly: delay: goes with retry or snooze only, not with dead", true},
+		{`{ID,"ending":"completed","reslt":1}`, `the process answered wrongly: reslt: is an unknown field`, true},
+		{`{ID,"ending":"completed","ending":"dead"}`, `the process answered wrongly: ending: is given twice`, true},
+		{`{ID,"ending":"completed","progress":{"done":1}}`, `the process answered wrongly: it has both "ending" and "progress"`, true},
+		{`{ID,"ending":1}`, `the process answered wrongly: ending: must be a string, and is a number`, true},
+		{"{ID,\"ending\":\"completed\",\"result\":\"\xff\"}", "the process answered wrongly: it is not valid UTF-8", true},
 		{long, "the process answered wrongly: result: is 1048578 bytes, the limit is 1048576", true},
 		{strings.Replace(long, "x", strings.Repeat("x", 4<<20), 1), "the process wrote a line of more than 4194304 bytes", false},
 		{deep(10001), "the process wrote what is no answer: invalid character '[' exceeded max depth", false},
-		{`{"id":ID,"ending":"completed"`, "the process wrote what is no answer: it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr: {\"id\":1,", false},
-		{`{"id":ID,"ending":"completed"} {}`, "the process wrote what is no answer: it is followed by more than its line should hold", false},
-		{"{\"id\":ID,\"ending\":\"comp\x00leted\"}", "the process wrote what is no answer: invalid character '\\x00' in string literal", false},
-		{`{"id":ID}`, `the process wrote what is no answer: "ending" is missing`, false},
-		{`{"id":ID,"endng":"completed"}`, `the process wrote what is no answer: endng: is an unknown field`, false},
+		{`{ID,"ending":"completed"`, "the process wrote what is no answer: it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr: {\"id\":1,", false},
+		{`{ID,"ending":"completed"} {}`, "the process wrote what is no answer: it is followed by more than its line should hold", false},
+		{"{ID,\"ending\":\"comp\x00leted\"}", "the process wrote what is no answer: invalid character '\\x00' in string literal", false},
+		{`{LONE}`, `the process wrote what is no answer: "ending" is missing`, false},
+		{`{ID}`, `the process answered wrongly: "ending" is missing: completed, retry`, true},
+		{`{LONE,"ending":"completed"}`, `the process answered wrongly: "token" is missing: give the one of the job's line`, true},
+		{`{LONE,"token":"17","ending":"completed"}`, `the process answered wrongly: token: a token must be 32 hexadecimal digits, got "17"`, true},
+		{`{LONE,"token":1,"ending":"completed"}`, `the process answered wrongly: token: must be`, true},
+		{`{ID,"progress":{"done":"x"}}`, `the process answered wrongly: progress.done: must be`, true},
+		{`{ID,"progress":null}`, `the process answered wrongly: it has neither "ending" nor "progress"`, true},
+		{`{LONE,"endng":"completed"}`, `the process wrote what is no answer: endng: is an unknown field`, false},
+		{`{ID,"endng":"completed"}`, `the process answered wrongly: endng: is an unknown field`, true},
 		{`{"ending":"completed"}`, `the process wrote what is no answer: "id" is missing`, false},
 		{`{"id":"x","ending":"completed"}`, `the process wrote what is no answer: id: must be the id of the job as its line gave it, got "x"`, false},
 		{`{"id":1.5,"ending":"completed"}`, `the process wrote what is no answer: id: must be the id`, false},
@@ -149,8 +158,8 @@ func TestWorkLinesRefusesWrongAnswers(t *testing.T) {
 		t.Run(clip(test.line, 60), func(t *testing.T) {
 			c := onSQLite(t)
 			c.feed(strings.Repeat("1\n", 2), "enqueue", "q", "--jsonl", "--max-attempts", "1")
-			path := c.write("line", strings.ReplaceAll(test.line, "ID", "1")+"\n")
-			c.worked(`pid=$$; if [ $id = 1 ]; then echo $pid >"`+path+`.pid"; cat "`+path+`"; else read -r pid <"`+path+`.pid"; echo "{\"id\":$id,\"ending\":\"completed\",\"result\":$(($$ == pid))}"; fi`, "-c", "1")
+			path := c.write("line", strings.NewReplacer("LONE", `"id":1`, "ID", `"id":1,"token":"TOKEN"`).Replace(test.line)+"\n")
+			c.worked(`pid=$$; if [ $id = 1 ]; then echo $pid >"`+path+`.pid"; sed "s/TOKEN/$token/" "`+path+`"; else read -r pid <"`+path+`.pid"; echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":$(($$ == pid))}"; fi`, "-c", "1")
 			c.has(c.job(1), object{"state": "dead"})
 			if got := lastError(c.job(1)); !strings.HasPrefix(got, test.want) {
 				t.Errorf("the error is %q, want %q", clip(got, 200), test.want)
@@ -171,8 +180,8 @@ func TestWorkLinesIgnoresAnswersForOtherJobs(t *testing.T) {
 		c.ok("enqueue", "other", "3")
 		log := c.worked(`
 			echo "{\"id\":3,\"ending\":\"dead\"}"; echo "{\"id\":777,\"progress\":{\"done\":1}}"
-			echo "{\"id\":$id,\"progress\":{\"done\":-1}}"
-			`+answer+`; echo "{\"id\":$id,\"ending\":\"dead\"}"`, "-c", "1")
+			echo "{\"id\":$id,\"token\":\"$token\",\"progress\":{\"done\":-1}}"
+			`+answer+`; echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"dead\"}"`, "-c", "1")
 		c.once(1)
 		c.once(2)
 		c.has(c.job(3), object{"state": "waiting", "attempt": 0})
@@ -214,7 +223,7 @@ func TestWorkLinesPassesLogsOn(t *testing.T) {
 	c := onSQLite(t)
 	script := `
 		printf 'plain\n\n{"level":"info"}\n\033[31mred\007\n[1]\r\n17\n'; echo "to stderr" >&2
-		printf '\357\273\277{"id":%s,"ending":"completed"}\n' $id
+		printf '\357\273\277{"id":%s,"token":"%s","ending":"completed"}\n' $id $token
 		head -c 100000 /dev/zero | tr '\0' x; echo; printf 'half'`
 	c.ok("enqueue", "q")
 	log := "\n" + c.worked(script, "-c", "1")
@@ -261,9 +270,9 @@ func TestWorkLinesOnAdoptedTables(t *testing.T) {
 				x := adoptTickets(c, mapping)
 				script := lineWorker(`key=${line#*'"key":'} key=${key%%,\"*}
 					case $key-$0 in
-					'"A-1"-start') echo "{\"id\":$id,\"ending\":\"completed\",\"result\":$key}" ;;
-					'"A-1"-'*) echo "{\"id\":$id,\"ending\":\"dead\",\"error\":\"broken\"}" ;;
-					*) echo "{\"id\":$id,\"ending\":\"completed\",\"result\":$key}" ;;
+					'"A-1"-start') echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":$key}" ;;
+					'"A-1"-'*) echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"dead\",\"error\":\"broken\"}" ;;
+					*) echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":$key}" ;;
 					esac`)
 				log := c.end(c.work(x.withTable(append(append([]string{"work", "--lines", "--until-empty", "-c", "2"}, script...), name)...)[1:]...))
 				want := map[string]string{

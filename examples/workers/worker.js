@@ -2,7 +2,7 @@
 // A worker that stays: dibs work demo --lines --concurrency 8 -- node worker.js
 const lines = require('readline').createInterface({ input: process.stdin });
 
-const tell = (job, what) => process.stdout.write(JSON.stringify({ id: job.id, ...what }) + '\n');
+const tell = (job, what) => process.stdout.write(JSON.stringify({ id: job.id, token: job.token, ...what }) + '\n');
 
 async function work(job) {
   switch (job.kind) {

@@ -2,7 +2,7 @@
 // A worker that stays: dibs work demo --lines --concurrency 8 -- php worker.php
 function tell($job, $what) {
     $flags = JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION | JSON_THROW_ON_ERROR;
-    fwrite(STDOUT, json_encode(['id' => $job->id] + $what, $flags) . "\n");
+    fwrite(STDOUT, json_encode(['id' => $job->id, 'token' => $job->token] + $what, $flags) . "\n");
 }
 
 function work($job) {

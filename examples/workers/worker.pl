@@ -5,7 +5,7 @@ use JSON::PP; # a part of Perl; JSON::XS is faster
 my $json = JSON::PP->new->utf8->allow_nonref;
 $| = 1; # each line is written at once
 
-sub say_of { my ($job, %what) = @_; print $json->encode({ id => $job->{id}, %what }), "\n" }
+sub say_of { my ($job, %what) = @_; print $json->encode({ id => $job->{id}, token => $job->{token}, %what }), "\n" }
 
 sub work {
     my ($job) = @_;

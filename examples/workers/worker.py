@@ -3,7 +3,7 @@
 import json, sys
 
 def tell(job, **what):
-    print(json.dumps({"id": job["id"], **what}), flush=True)
+    print(json.dumps({"id": job["id"], "token": job["token"], **what}), flush=True)
 
 def work(job):
     match job["kind"]:

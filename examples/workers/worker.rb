@@ -4,7 +4,7 @@ require 'json'
 $stdin.set_encoding('UTF-8')
 $stdout.sync = true # each line is written at once
 
-def tell(job, **what) = $stdout.write(JSON.generate({ id: job['id'], **what }) + "\n")
+def tell(job, **what) = $stdout.write(JSON.generate({ id: job['id'], token: job['token'], **what }) + "\n")
 
 def work(job)
   case job['kind']

@@ -1,0 +1,85 @@
+//go:build unix
+
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// twice is a worker that answers each job first with the given ending and keeps the token. When it
+// has the job again, it answers the first attempt a second time before it answers this one.
+func twice(ending string) string {
+	return `if [ -e "$0.$id" ]; then
+			echo "{\"id\":$id,\"token\":\"$(cat "$0.$id")\",\"progress\":{\"done\":7}}"
+			echo "{\"id\":$id,\"token\":\"$(cat "$0.$id")\",\"ending\":\"completed\",\"result\":\"late\"}"
+			echo "{\"id\":$id,\"token\":\"$(cat "$0.$id")\",\"ending\":\"wrong\"}"
+			echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":\"in time\"}"
+		else
+			echo $token >"$0.$id"
+			echo "{\"id\":$id,\"token\":\"$token\",` + ending + `}"
+		fi`
+}
+
+// A process that has the same job again has not answered it by what it says late of an earlier
+// attempt.
+func TestWorkLinesIgnoresLateAnswersToAnEarlierAttempt(t *testing.T) {
+	for _, flags := range [][]string{{"-c", "1"}, {"-c", "3", "--shared"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			onEach(t, func(c *cli) {
+				endings := []string{`\"ending\":\"retry\",\"delay\":0.001`, `\"ending\":\"snooze\",\"delay\":0.001`, `\"ending\":\"release\"`}
+				for i, ending := range endings {
+					c.ok("enqueue", "q")
+					args := append(append([]string{"q", "--lines", "--until-empty"}, flags...), lineWorker(twice(ending))...)
+					log := c.end(c.work(append(args, filepath.Join(c.t.TempDir(), "token"))...))
+					job := c.job(i + 1)
+					c.has(job, object{"state": "completed", "result": "in time"})
+					c.hasNot(job, "progress")
+					if strings.Count(log, "is ignored\" job=") != 3 {
+						c.t.Errorf("the log does not tell of three late lines:\n%s", log)
+					}
+				}
+			})
+		})
+	}
+}
+
+// In adopted tables the number of the attempt may be the same again.
+func TestWorkLinesIgnoresLateAnswersOnAdoptedTables(t *testing.T) {
+	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side table": bySide} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(c *cli) {
+				x := adoptTickets(c, mapping)
+				args := append([]string{"work", "--lines", "--until-empty", "-c", "1"}, lineWorker(twice(`\"ending\":\"release\"`))...)
+				log := c.end(c.work(x.withTable(append(args, filepath.Join(c.t.TempDir(), "token"))...)[1:]...))
+				var late, all int
+				if err := x.sql.QueryRow("select count(case when result like '%late%' then 1 end), count(case when result like '%in time%' then 1 end) from tickets").Scan(&late, &all); err != nil {
+					c.t.Fatal(err)
+				}
+				if late > 0 || all == 0 {
+					c.t.Errorf("%d rows were completed by late answers, %d in time\n%s", late, all, log)
+				}
+			})
+		})
+	}
+}
+
+// A progress that cannot be read fails its own job. The other jobs of the process go on.
+func TestWorkLinesFailsOneJobForItsWrongProgress(t *testing.T) {
+	onEach(t, func(c *cli) {
+		c.feed("1\n2\n3\n", "enqueue", "q", "--jsonl", "--max-attempts", "1")
+		log := c.worked(`jobs="$jobs $id=$token"
+			set -- $jobs
+			if [ $# = 3 ]; then
+				for job; do [ ${job%=*} = 2 ] && echo "{\"id\":2,\"token\":\"${job#*=}\",\"progress\":{\"done\":\"x\"}}"; done
+				for job; do [ ${job%=*} = 2 ] || echo "{\"id\":${job%=*},\"token\":\"${job#*=}\",\"ending\":\"completed\"}"; done
+			fi`, "-c", "3", "--shared")
+		c.once(1)
+		c.once(3)
+		c.has(c.job(2), object{"state": "dead"})
+		if got := lastError(c.job(2)); !strings.HasPrefix(got, "the process answered wrongly: progress.done: must be") {
+			c.t.Errorf("job 2 failed with %q\n%s", got, log)
+		}
+	})
+}
