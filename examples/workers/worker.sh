@@ -1,9 +1,9 @@
 #!/bin/sh
 # A worker that stays: dibs work demo --lines --concurrency 8 -- sh worker.sh
 #
-# The shell does not read JSON. This worker cuts out what it needs: the id and the token are the first
-# parts of a line and the payload is the last. It gives the payload on as it is; to look into one, use jq. A field
-# named payload in a job's metadata would mislead it.
+# The shell does not read JSON. This worker cuts out what it needs: the id and the token are the
+# first parts of a line and the payload is the last. It gives the payload on as it is; to look into
+# one, use jq. A field named payload in a job's metadata would mislead it.
 tell() { printf '{"id":%s,"token":"%s",%s}\n' "$id" "$token" "$1"; }
 
 while IFS= read -r line; do
