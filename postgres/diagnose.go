@@ -30,6 +30,10 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 		return r, err
 	}
 	schema := ident(s.o.schema())
+	keys, turns, err := s.turns(ctx)
+	if err != nil {
+		return r, err
+	}
 	for _, look := range []struct {
 		part, statement string
 		args            []any
@@ -38,6 +42,7 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 		{"the server's settings", "diagnose_server", []any{schema}},
 		{"sessions", "diagnose_sessions", nil},
 		{"locks", "diagnose_locks", []any{schema}},
+		{"turns", "diagnose_turns", []any{keys, turns}},
 		{"what holds back vacuum", "diagnose_horizon", nil},
 		{"dead rows", "diagnose_tables", []any{schema, made.tables, made.settings}},
 		{"the schema", "diagnose_schema", []any{schema, made.kinds, made.names, made.version}},
@@ -63,6 +68,24 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 		r.Facts = append(r.Facts, diagnosis.Fact{Name: "pooler"})
 	}
 	return r, nil
+}
+
+// turns are the keys of the locks by which processes take turns, and what each is for.
+func (s *Store) turns(ctx context.Context) (keys []int64, about []string, err error) {
+	add := func(what string, parts ...string) {
+		keys, about = append(keys, lockKey(append([]string{s.o.schema()}, parts...)...)), append(about, what)
+	}
+	add("migrations", "migrate")
+	add("repairs", "repair")
+	add("wake-ups of other processes", "tell")
+	for _, what := range []string{"retention", "tally", "mend"} {
+		add("the upkeep "+what, "sweep", what)
+	}
+	queues, err := s.Queues(ctx)
+	for _, q := range queues {
+		add("the groups of queue "+q.Name, "admit", q.Name)
+	}
+	return keys, about, err
 }
 
 // facts runs one of the statements of Diagnose, in a transaction of its own.

@@ -31,7 +31,7 @@ func patient(t *testing.T, address string) *Store {
 func impatient(s *Store) *Store {
 	soon := strings.NewReplacer("'1 minute'", "'0'", "'5 minutes'", "'0'", "'10 minutes'", "'0'", "'30 seconds'", "'0'", "'5 seconds'", "'0'", "'2 seconds'", "'0'",
 		"67108864", "0", "100000", "100", "1000000", "-1", "500000000", "0", "greatest((2 ", "greatest((0 ")
-	for _, name := range []string{"diagnose", "diagnose_sessions", "diagnose_locks", "diagnose_horizon", "diagnose_tables", "diagnose_server"} {
+	for _, name := range []string{"diagnose", "diagnose_sessions", "diagnose_locks", "diagnose_turns", "diagnose_horizon", "diagnose_tables", "diagnose_server"} {
 		s.sql.text[name] = soon.Replace(s.sql.get(name))
 	}
 	return s
@@ -128,6 +128,31 @@ func TestDiagnoseFindsLongTransactions(t *testing.T) {
 	run(t, idle, "rollback")
 	if facts := found(t, s, "idle_transaction"); len(facts) > 0 {
 		t.Errorf("after its end the transaction is still reported: %+v", facts)
+	}
+}
+
+// Every role may hold the locks by which workers take turns: Diagnose names who does for long.
+func TestDiagnoseFindsWhoKeepsATurn(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	s := patient(t, address)
+	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Queue: "mail", Kind: "k", Group: "g"}}); err != nil {
+		t.Fatal(err)
+	}
+	if facts := found(t, s, "turn"); len(facts) != 0 {
+		t.Errorf("nobody has a turn, and Diagnose reports %+v", facts)
+	}
+	holder := connected(t, address)
+	for key, about := range map[int64]string{
+		s.admitKey("mail"):                          "the groups of queue mail",
+		lockKey(s.o.schema(), "sweep", "retention"): "the upkeep retention",
+	} {
+		if _, err := holder.Exec(t.Context(), "select pg_advisory_lock($1)", key); err != nil {
+			t.Fatal(err)
+		}
+		expectFact(t, s, "turn", func(f diagnosis.Fact) bool {
+			return f.About == about && f.ID == int64(holder.PgConn().PID()) && strings.Contains(f.Text, "pg_advisory_lock")
+		})
 	}
 }
 

@@ -75,7 +75,15 @@ func TestTickedJobsAreChanged(t *testing.T) {
 			}
 		}
 		b.changesAll("/queues/bad/jobs/requeue", "0 jobs wait again.", ask)
+		b.sees("/changes", "cancel jobs", "requeue jobs", "prune jobs")
+	})
+}
 
+func TestFormsForManyJobsThatCannotBe(t *testing.T) {
+	onDatabases(t, func(t *testing.T, db dibs.Database) {
+		waiting := alike(t, db, 4, dibs.NewJob{Queue: "mail", Kind: "welcome"})
+		other := alike(t, db, 1, dibs.NewJob{Queue: "web", Kind: "k"})
+		b := newBrowser(t, serve(t, db))
 		for _, bad := range []struct {
 			status int
 			path   string
@@ -83,7 +91,7 @@ func TestTickedJobsAreChanged(t *testing.T) {
 		}{
 			{422, "/queues/mail/jobs/cancel", []string{"which", "ticked"}},
 			{404, "/queues/mail/jobs/cancel", []string{"which", "ticked", "id", "x"}},
-			{409, "/queues/mail/jobs/cancel", []string{"which", "ticked", "id", id(other[0])}},
+			{409, "/queues/mail/jobs/cancel", []string{"which", "ticked", "id", fmt.Sprint(other[0])}},
 			{422, "/queues/mail/jobs/prune", []string{"which", "all"}},
 			{422, "/queues/mail/jobs/requeue", []string{"which", "all", "state", "waiting"}},
 			{422, "/queues/mail/jobs/start", []string{"which", "all", "state", "waiting"}},
@@ -97,10 +105,9 @@ func TestTickedJobsAreChanged(t *testing.T) {
 				t.Errorf("%s %q: %d in place of %d: %s", bad.path, bad.form, status, bad.status, page)
 			}
 		}
-		if got := statesOf(t, db, []int64{waiting[1], waiting[3], other[0]}); !all(got, dibs.Waiting, 3) {
+		if got := statesOf(t, db, append(waiting, other...)); !all(got, dibs.Waiting, 5) {
 			t.Errorf("after refusals: %v", got)
 		}
-		b.sees("/changes", "cancel jobs", "requeue jobs", "prune jobs")
 	})
 }
 

@@ -67,6 +67,8 @@ func (d *medic) ofSessions(f diagnosis.Fact, _ []diagnosis.Fact) (severity, text
 				"select gid, prepared, owner from pg_prepared_xacts;"
 		}
 		return severityWrong, fmt.Sprintf("process %d of the server holds up %s at the table %s, for %s (process %d waits); %s", f.ID, plural(int(f.N), "session"), name(f.About), roughly(f.Age), f.Of, detail), terminate(f.ID)
+	case "turn":
+		return severityWrong, fmt.Sprintf("process %d of the server has held for %s the lock by which others take turns at %s, so nobody else does it; %s", f.ID, roughly(f.Age), name(f.About), detail), terminate(f.ID)
 	case "slot":
 		use := "holds back"
 		if f.Text == "inactive" {
