@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -106,10 +107,15 @@ func readObject(field string, raw []byte, to any) error {
 	if first := bytes.TrimLeft(raw, " \t\r\n"); len(first) == 0 || first[0] != '{' {
 		return &problemError{kind: malformed, field: field, detail: "must be a JSON object"}
 	}
-	if err := wire.ReadObject(raw, to); err != nil {
+	var limit *dibs.InvalidError
+	switch err := wire.ReadObject(raw, to); {
+	case err == nil:
+		return wholeCharacters(field, raw)
+	case !errors.As(err, new(*wire.FieldError)) && errors.As(err, &limit): // a list is too long
+		return limit
+	default:
 		return unreadable(field, err, "cannot be read: "+wire.Reason(err))
 	}
-	return wholeCharacters(field, raw)
 }
 
 // unreadable is the problem of an object that cannot be read: of one of its fields, or of the whole.
@@ -215,7 +221,7 @@ func (i *jobID) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-func idsOf(list []jobID) []int64 {
+func idsOf(list idList) []int64 {
 	ids := make([]int64, len(list))
 	for i, id := range list {
 		ids[i] = int64(id)
@@ -291,5 +297,20 @@ func yesNo(r *http.Request, name string) (bool, error) {
 
 // rawList is a list in JSON whose items are read one by one, so that an error can say which.
 type rawList []json.RawMessage
+
+// Limit refuses too many before they are decoded; see wire.Limited.
+func (rawList) Limit(field string, n int) error { return checks.Batch(field, n) }
+
+// idList is a list of jobs' ids.
+type idList []jobID
+
+// Limit refuses too many before they are decoded; see wire.Limited.
+func (idList) Limit(field string, n int) error { return checks.Batch(field, n) }
+
+// kindList is a list of kinds.
+type kindList []string
+
+// Limit refuses too many before they are decoded; see wire.Limited.
+func (kindList) Limit(field string, n int) error { return checks.Listed(field, n) }
 
 func missing(field string) error { return &dibs.InvalidError{Field: field, Reason: "is missing"} }

@@ -19,7 +19,7 @@ type claimRequest struct {
 	Queue  string        `json:"queue"`
 	Worker string        `json:"worker"`
 	N      *int          `json:"n"`
-	Kinds  []string      `json:"kinds"`
+	Kinds  kindList      `json:"kinds"`
 	Lease  *wire.Seconds `json:"lease"`
 	Wait   *wire.Seconds `json:"wait"`
 }

@@ -48,6 +48,10 @@ func (s *Server) enqueueBatch(w http.ResponseWriter, r *http.Request) error {
 	}
 	jobs := make([]dibs.NewJob, len(body.Jobs))
 	for i, raw := range body.Jobs {
+		if err := r.Context().Err(); err != nil {
+			return err // the client is gone
+		}
+		body.Jobs[i] = nil // the job has copied what it keeps
 		job, err := readJob(fmt.Sprintf("jobs[%d]", i), raw)
 		if err != nil {
 			return err

@@ -1,6 +1,11 @@
 package server
 
-import "time"
+import (
+	"bufio"
+	"context"
+	"io"
+	"time"
+)
 
 // FewKinds and MaxSearch are fewKinds and maxSearch, for the tests.
 const (
@@ -27,4 +32,10 @@ func (s *Server) HasNotSweptFor(d time.Duration) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.hub.lookedAt = time.Now().Add(-d)
+}
+
+// ReadLine reads the first line of a stream that is not blank, and returns why it cannot.
+func ReadLine(over context.Context, from io.Reader) error {
+	l := &lineReader{in: bufio.NewReader(from), drop: func(int) {}, over: over}
+	return l.next().err
 }

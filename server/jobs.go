@@ -258,7 +258,7 @@ func (s *Server) known(r *http.Request, ids []int64) ([]int64, error) {
 }
 
 type idsRequest struct {
-	IDs []jobID `json:"ids"`
+	IDs idList `json:"ids"`
 }
 
 // idsAnswer lists the jobs that were changed, and the ids that are no jobs. The others could not be
@@ -270,7 +270,7 @@ type idsAnswer struct {
 
 // unknown is those of the ids of a request that are no jobs. Only what the call has not changed is
 // looked up.
-func (s *Server) unknown(r *http.Request, asked []jobID, changed []int64) ([]int64, error) {
+func (s *Server) unknown(r *http.Request, asked idList, changed []int64) ([]int64, error) {
 	rest := without(idsOf(asked), changed)
 	known, err := s.known(r, rest)
 	return without(rest, known), err
@@ -286,7 +286,7 @@ func without(ids, others []int64) []int64 {
 }
 
 // readIDs reads a request with ids of jobs, and returns those that the caller may change.
-func (s *Server) readIDs(r *http.Request, body any, list *[]jobID) ([]int64, error) {
+func (s *Server) readIDs(r *http.Request, body any, list *idList) ([]int64, error) {
 	if err := readBody(r, body); err != nil {
 		return nil, err
 	}
@@ -349,7 +349,7 @@ func (s *Server) requeue(w http.ResponseWriter, r *http.Request) error {
 }
 
 type editRequest struct {
-	IDs      []jobID    `json:"ids"`
+	IDs      idList     `json:"ids"`
 	Priority *int       `json:"priority"`
 	RunAt    *time.Time `json:"run_at"`
 }

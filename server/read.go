@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -29,7 +30,7 @@ type body struct {
 	cut      bool          // nothing more is read
 	ended    bool          // all has been read
 	patience time.Duration // how long the server still waits for the client
-	read     int64         // bytes since the last release, unpacked
+	read     int64         // bytes since the last release that were not dropped, unpacked
 	held     int64         // bytes that Limits.Bodies counts
 }
 
@@ -69,8 +70,8 @@ func (b *body) Read(p []byte) (n int, err error) {
 	default:
 		n, err = b.gzip.Read(p)
 	}
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) {
-		err = &problemError{kind: malformed, detail: "the body is not packed with gzip, or damaged"}
+	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.As(err, new(flate.CorruptInputError)) {
+		err = &problemError{kind: malformed, field: "body", detail: "is not packed with gzip, or damaged"}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -143,6 +144,17 @@ func (b *body) release() {
 	b.read, b.held = 0, 0
 }
 
+// drop gives back the memory of n bytes that were read last: the reader does not keep them.
+func (b *body) drop(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.read = max(0, b.read-int64(n)) // what came before a release is not counted any more
+	if less := b.held - max(0, b.read-uncounted); less > 0 {
+		b.server.bodies.give(less)
+		b.held -= less
+	}
+}
+
 // stop ends a read under way, and all later ones.
 func (b *body) stop() {
 	b.mu.Lock()
@@ -159,6 +171,13 @@ func (b *body) Close() error { return b.from.Close() }
 func releaseBody(r *http.Request) {
 	if b, ok := r.Body.(*body); ok {
 		b.release()
+	}
+}
+
+// dropBody gives back the memory of the last n bytes of a request's body that were read, and are not kept.
+func dropBody(r *http.Request, n int) {
+	if b, ok := r.Body.(*body); ok {
+		b.drop(n)
 	}
 }
 

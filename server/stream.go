@@ -2,11 +2,9 @@ package server
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -36,19 +34,11 @@ type stream struct {
 	r     *http.Request
 	lines chan inputLine
 	over  context.Context // ends with the call
-	line  int             // number of the last line that was taken, from 1
+	line  int             // number of the last line that was taken, or of the one before the line that cannot be read
 }
 
 // limitOf gives the limit of a queue's payloads, as checks.Jobs takes it.
 type limitOf func(queue string) (int, error)
-
-// inputLine is one line, or why it cannot be read: errLongLine is about this line alone.
-type inputLine struct {
-	text []byte
-	err  error
-}
-
-var errLongLine = &problemError{kind: tooLarge, detail: fmt.Sprintf("the line is longer than %d bytes", maxLine)}
 
 // streamed is one line with its job, and then its answer.
 type streamed struct {
@@ -115,43 +105,21 @@ func (s *Server) enqueueStream(w http.ResponseWriter, r *http.Request) error {
 // read reads lines until the body or the call ends.
 func (st *stream) read() {
 	defer close(st.lines)
-	in := bufio.NewReaderSize(st.r.Body, 64<<10)
+	drop := func(n int) { dropBody(st.r, n) }
+	in := &lineReader{in: bufio.NewReaderSize(st.r.Body, 64<<10), drop: drop, over: st.over}
 	for {
-		text, err := readLine(in)
-		if errors.Is(err, io.EOF) {
+		line := in.next()
+		if errors.Is(line.err, io.EOF) {
 			return
 		}
 		select {
-		case st.lines <- inputLine{text, err}:
+		case st.lines <- line:
 		case <-st.over.Done():
 			return
 		}
-		if err != nil && !errors.Is(err, errLongLine) {
+		if line.err != nil && !errors.Is(line.err, errLongLine) {
 			return
 		}
-	}
-}
-
-// readLine reads a line. It passes over the rest of one that is too long.
-func readLine(in *bufio.Reader) ([]byte, error) {
-	var line []byte
-	long := false
-	for {
-		part, err := in.ReadSlice('\n')
-		if long = long || len(line)+len(part) > maxLine; !long {
-			line = append(line, part...)
-		}
-		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			continue
-		case err != nil && !errors.Is(err, io.EOF):
-			return nil, unread(err)
-		case long:
-			return nil, errLongLine
-		case err != nil && len(line) == 0:
-			return nil, io.EOF
-		}
-		return line, nil
 	}
 }
 
@@ -186,12 +154,10 @@ func (st *stream) gather() (batch []*streamed, end error) {
 			case !open:
 				return batch, io.EOF
 			case line.err != nil && !errors.Is(line.err, errLongLine):
+				st.line = line.number - 1
 				return batch, line.err
 			}
-			st.line++
-			if line.err == nil && len(bytes.TrimSpace(line.text)) == 0 {
-				continue
-			}
+			st.line = line.number
 			size += len(line.text)
 			batch = append(batch, st.take(line))
 			if soon == nil {

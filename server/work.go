@@ -45,6 +45,9 @@ func (s *Server) extend(w http.ResponseWriter, r *http.Request) error {
 	answers := make([]extendedLease, len(leases))
 	at := make(map[int64]*extendedLease, len(leases))
 	for i, raw := range body.Leases {
+		if err := r.Context().Err(); err != nil {
+			return err // the client is gone
+		}
 		var l leaseToExtend
 		if err := readObject(fmt.Sprintf("leases[%d]", i), raw, &l); err != nil {
 			return err
@@ -115,6 +118,9 @@ func (s *Server) finish(w http.ResponseWriter, r *http.Request) error {
 	answers := make([]finishedJob, len(outcomes))
 	at := make(map[int64]*finishedJob, len(outcomes))
 	for i, raw := range body.Outcomes {
+		if err := r.Context().Err(); err != nil {
+			return err // the client is gone
+		}
 		var o outcomeToFinish
 		if err := readObject(fmt.Sprintf("outcomes[%d]", i), raw, &o); err != nil {
 			return err

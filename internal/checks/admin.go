@@ -11,7 +11,7 @@ import (
 
 // IDs checks a list of job ids.
 func IDs(ids []int64) error {
-	if err := batch("ids", len(ids)); err != nil {
+	if err := Batch("ids", len(ids)); err != nil {
 		return err
 	}
 	for i, id := range ids {

@@ -34,10 +34,18 @@ func Due(queues, kinds []string) error {
 	return first(listed("queues", queues), listed("kinds", kinds))
 }
 
-// names checks a list of names.
+// Listed refuses n kinds or queues.
+func Listed(field string, n int) error {
+	if n > maxKinds {
+		return invalid(field, "must be at most %d, got %d", maxKinds, n)
+	}
+	return nil
+}
+
+// listed checks a list of names.
 func listed(field string, list []string) error {
-	if len(list) > maxKinds {
-		return invalid(field, "must be at most %d, got %d", maxKinds, len(list))
+	if err := Listed(field, len(list)); err != nil {
+		return err
 	}
 	for i, name := range list {
 		if err := Name(fmt.Sprintf("%s[%d]", field, i), name); err != nil {
@@ -91,7 +99,7 @@ func Worker(w *dibs.WorkerInfo) error {
 // Extend checks leases and their new length, and returns the leases with texts of progress
 // made fit to store, as Outcomes does.
 func Extend(leases []dibs.Lease, d time.Duration) ([]dibs.Lease, error) {
-	if err := batch("leases", len(leases)); err != nil {
+	if err := Batch("leases", len(leases)); err != nil {
 		return nil, err
 	}
 	seen := make(map[int64]bool, len(leases))
@@ -149,7 +157,7 @@ func lease(d time.Duration, zero bool) error {
 // Outcomes checks a batch for Finish and returns it with error texts made fit to
 // store: valid UTF-8 without NUL bytes, cut to MaxErrorText.
 func Outcomes(outcomes []dibs.Outcome) ([]dibs.Outcome, error) {
-	if err := batch("outcomes", len(outcomes)); err != nil {
+	if err := Batch("outcomes", len(outcomes)); err != nil {
 		return nil, err
 	}
 	seen := make(map[int64]bool, len(outcomes))

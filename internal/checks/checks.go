@@ -36,7 +36,7 @@ type Row struct {
 
 // Jobs checks a batch for Enqueue. limit gives a queue's payload limit in bytes.
 func Jobs(jobs []dibs.NewJob, limit func(queue string) (int, error)) ([]Row, error) {
-	if err := batch("jobs", len(jobs)); err != nil {
+	if err := Batch("jobs", len(jobs)); err != nil {
 		return nil, err
 	}
 	rows := make([]Row, len(jobs))
@@ -246,7 +246,8 @@ func object(field string, raw []byte, most int) error {
 	return invalid(field, "must be a JSON object, and is %s", kind)
 }
 
-func batch(field string, n int) error {
+// Batch refuses n of what a call takes a batch of.
+func Batch(field string, n int) error {
 	if n > dibs.MaxBatch {
 		return invalid(field, "are %d, the limit of one call is %d; split them", n, dibs.MaxBatch)
 	}

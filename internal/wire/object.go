@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,29 +29,33 @@ func (e *FieldError) Unwrap() error {
 	return &dibs.InvalidError{Field: e.Field, Reason: Reason(e.Err)}
 }
 
+// Limited is a list of which one call takes only so many items. Limit refuses n of them, or returns nil. It is asked
+// before the items are decoded: an item of two bytes takes fifty in memory, so a short list would take gigabytes.
+type Limited interface {
+	Limit(field string, n int) error
+}
+
 // ReadObject reads a line of JSON into the fields of a struct, to which to points. Misspelled and repeated fields
 // are errors, also in objects inside it, so that none is ignored; case matters. If the line is JSON, and one field
-// is wrong, the error is a FieldError.
+// is wrong, the error is a FieldError, or that of a Limited list. A list that is not Limited may have dibs.MaxBatch
+// items. The text is decoded only when all names in it are known and all lists are short enough.
 func ReadObject(line []byte, to any) error {
-	d := strict(line)
-	wrong := d.Decode(to)
-	if isSyntax(wrong) {
-		return wrong
+	if !json.Valid(line) {
+		return notJSON(line)
 	}
-	if wrong == nil {
-		if _, err := d.Token(); !errors.Is(err, io.EOF) { // More ignores a } or ] too many
-			return errors.New("it is followed by more than its line should hold")
-		}
+	s := &scanner{text: line}
+	if s.next() != '{' {
+		return json.Unmarshal(line, to) // the value has no fields
 	}
-	d = json.NewDecoder(bytes.NewReader(line))
-	if first, err := d.Token(); err != nil || first != json.Delim('{') {
-		return cmp.Or(wrong, err) // the value has no fields
-	}
-	if err := names(d, reflect.TypeOf(to).Elem()); err != nil || wrong == nil {
+	if err := names(s, reflect.TypeOf(to).Elem()); err != nil {
 		return err
 	}
+	wrong := json.Unmarshal(line, to)
+	if wrong == nil {
+		return nil
+	}
 	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(line[:d.InputOffset()], &fields); err != nil {
+	if err := json.Unmarshal(line, &fields); err != nil {
 		return err // cannot happen: it has been read before
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -63,79 +66,91 @@ func ReadObject(line []byte, to any) error {
 	return wrong
 }
 
+// notJSON is why a text is not exactly one value of JSON.
+func notJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	if err := d.Decode(&ignored{}); err != nil {
+		return err
+	}
+	return errors.New("it is followed by more than its line should hold")
+}
+
+// ignored is a value of which nothing is kept.
+type ignored struct{}
+
+// UnmarshalJSON takes any value.
+func (*ignored) UnmarshalJSON([]byte) error { return nil }
+
 // free are the fields whose JSON is the user's own, in which a name may come twice.
 var free = map[string]bool{"payload": true, "metadata": true, "result": true}
 
+// maxFields is how many fields an object may have whose names are not checked here.
+const maxFields = 1000
+
 // names reads an object to its end, and finds a field that it, or an object inside it, has twice, or that is
-// not in its struct; any is known unless t is one. Lists are left out: their objects are read one by one.
-func names(d *json.Decoder, t reflect.Type) error {
+// not in its struct, or whose list is too long; any is known unless t is one. The objects in lists are left out:
+// they are read one by one.
+func names(s *scanner, t reflect.Type) error {
 	seen, known := map[string]bool{}, fieldsOf(t)
-	for d.More() {
-		token, err := d.Token()
-		if err != nil {
-			return err
-		}
-		name := fmt.Sprint(token)
-		if seen[name] {
+	s.at++
+	for s.next() == '"' {
+		name := unquoted(s.quoted())
+		inside, is := known.of(name)
+		switch {
+		case seen[name]:
 			return &FieldError{fieldName(name), errors.New("is given twice")}
+		case !is: // the decoder would ignore its case
+			return &FieldError{fieldName(name), errors.New("is an unknown field; the object has " + known.names)}
+		case len(seen) == maxFields:
+			return &FieldError{fieldName(name), fmt.Errorf("is one field too many; an object may have %d", maxFields)}
 		}
 		seen[name] = true
-		inside, is := known.of(name)
-		if !is { // the decoder would ignore its case
-			return &FieldError{fieldName(name), errors.New("is an unknown field; the object has " + known.names)}
-		}
-		if err := value(d, free[name], inside); err != nil {
-			if inner := (*FieldError)(nil); errors.As(err, &inner) && len(inner.Field) < longPath {
-				inner.Field = fieldName(name) + "." + inner.Field
-			}
+		if err := inspect(s, name, inside); err != nil {
 			return err
 		}
 	}
-	_, err := d.Token()
-	return err
+	s.at++
+	return nil
 }
 
 // longPath is how many bytes the path of a field inside others has at least before its beginning is left out.
 const longPath = 200
 
-// value reads the value of a field, and unless it is the user's own, what names looks for.
-func value(d *json.Decoder, own bool, t reflect.Type) error {
-	var skipped json.RawMessage
-	if own {
-		return d.Decode(&skipped)
+// within puts the name of a field before that of a field inside it.
+func within(name string, err error) error {
+	if inner := (*FieldError)(nil); errors.As(err, &inner) && len(inner.Field) < longPath {
+		inner.Field = fieldName(name) + "." + inner.Field
 	}
-	first, err := d.Token()
-	if err != nil || first != json.Delim('[') && first != json.Delim('{') {
-		return err
-	}
-	if first == json.Delim('{') {
-		return names(d, t)
-	}
-	for d.More() {
-		if err := d.Decode(&skipped); err != nil {
-			return err
-		}
-	}
-	_, err = d.Token()
 	return err
 }
 
-func strict(text []byte) *json.Decoder {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	return d
-}
-
-// isSyntax reports whether an error of the decoder says that a text is no JSON.
-func isSyntax(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(*json.SyntaxError))
+// inspect reads the value of a field, and unless it is the user's own, finds what names looks for.
+func inspect(s *scanner, name string, t reflect.Type) error {
+	first := s.next()
+	switch {
+	case free[name] || first != '{' && first != '[':
+		s.value()
+		return nil
+	case first == '{':
+		return within(name, names(s, t))
+	}
+	n := s.items()
+	if t != nil {
+		if list, is := reflect.Zero(t).Interface().(Limited); is {
+			return list.Limit(fieldName(name), n)
+		}
+	}
+	if n > dibs.MaxBatch {
+		return &FieldError{fieldName(name), fmt.Errorf("has %d items, the limit is %d", n, dibs.MaxBatch)}
+	}
+	return nil
 }
 
 // readField tells what is wrong with one field of an object; nil: nothing.
 func readField(name string, value []byte, like any) error {
 	try := func(value []byte) error {
 		one := slices.Concat([]byte{'{'}, Encode(name), []byte{':'}, value, []byte{'}'})
-		return strict(one).Decode(reflect.New(reflect.TypeOf(like).Elem()).Interface())
+		return json.Unmarshal(one, reflect.New(reflect.TypeOf(like).Elem()).Interface())
 	}
 	err := try(value)
 	if err == nil {
@@ -150,7 +165,7 @@ func readField(name string, value []byte, like any) error {
 		}
 	}
 	var items []json.RawMessage
-	if json.Unmarshal(value, &items) == nil && try([]byte("[]")) == nil {
+	if try([]byte("[]")) == nil && json.Unmarshal(value, &items) == nil {
 		for i, item := range items[:min(len(items), dibs.MaxBatch)] {
 			if err := try(slices.Concat([]byte{'['}, item, []byte{']'})); err != nil {
 				return &FieldError{fmt.Sprintf("%s[%d]", field, i), err}

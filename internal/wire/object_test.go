@@ -113,3 +113,64 @@ func TestNoFieldIsReadTwice(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// item counts how often one is decoded.
+type item struct{}
+
+var decodes int
+
+func (*item) UnmarshalJSON([]byte) error {
+	decodes++
+	return nil
+}
+
+// few is a list that takes three items.
+type few []item
+
+func (few) Limit(field string, n int) error {
+	if n > 3 {
+		return &dibs.InvalidError{Field: field, Reason: "are too many"}
+	}
+	return nil
+}
+
+// An item is decoded once, and not at all if its list is too long.
+func TestTooLongListsAreNotDecoded(t *testing.T) {
+	type object struct {
+		Few  few            `json:"few"`
+		Many []item         `json:"many"`
+		Part map[string]any `json:"part"`
+	}
+	many := func(n int) string { return "[" + strings.Repeat(`"],[\"", `, n-1) + "7]" }
+	for text, want := range map[string]struct {
+		err     string
+		decodes int
+	}{
+		`{"few":[1,{"a":[1,2,3,4]},[[]]]}`:                   {"", 3},
+		`{"few":[ ]}`:                                        {"", 0},
+		`{"few":[1,2,3,4],"many":[1]}`:                       {"few: are too many", 0},
+		`{"many":[1],"few":[1.5e3,"]",{"}":[]},null]}`:       {"few: are too many", 0},
+		`{"many":` + many(dibs.MaxBatch) + `}`:               {"", dibs.MaxBatch},
+		`{"many":` + many(dibs.MaxBatch+1) + `}`:             {"many: has 10001 items, the limit is 10000", 0},
+		`{"part":{"x":{"y":` + many(dibs.MaxBatch+1) + `}}}`: {"part.x.y: has 10001 items, the limit is 10000", 0},
+		`{"few":[1]}` + many(10):                             {"it is followed by more than its line should hold", 0},
+	} {
+		decodes = 0
+		err := ReadObject([]byte(text), &object{})
+		if got := ""; err != nil {
+			if got = Reason(err); got != want.err && err.Error() != want.err {
+				t.Errorf("%.60s: %v", text, err)
+			}
+		} else if want.err != "" {
+			t.Errorf("%.60s was read", text)
+		}
+		if decodes != want.decodes {
+			t.Errorf("%.60s: %d items decoded, want %d", text, decodes, want.decodes)
+		}
+	}
+	short, long := []byte(`{"many":`+many(dibs.MaxBatch+1)+`}`), []byte(`{"many":`+many(50*dibs.MaxBatch)+`}`)
+	least := testing.AllocsPerRun(10, func() { _ = ReadObject(short, &object{}) })
+	if most := testing.AllocsPerRun(10, func() { _ = ReadObject(long, &object{}) }); most > least+10 {
+		t.Errorf("%v allocations for the short list, %v for the long one", least, most)
+	}
+}
