@@ -56,7 +56,7 @@ func noNulls(path string, object []byte) error {
 			return &dibs.InvalidError{Field: path + name, Reason: `must not be null; {"n": 0} takes the rate away, and what is left out stays`}
 		case string(value) == "null":
 			return &dibs.InvalidError{Field: path + name, Reason: "must not be null; what is left out stays"}
-		case value[0] == '{':
+		case value[0] == '{' && path == "": // no setting has parts of parts, and each level would be read once more
 			if err := noNulls(path+name+".", value); err != nil {
 				return err
 			}

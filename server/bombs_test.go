@@ -95,6 +95,21 @@ func TestTooLongListsAreRefusedBeforeTheyAreDecoded(t *testing.T) {
 	}
 }
 
+// Whoever looks for nulls reads each level of an object again, so it must not follow a client's levels.
+func TestDeepObjectsAreNotReadOnceForEachLevel(t *testing.T) {
+	_, url := start(t, onSQLite(t), server.Options{})
+	text := `{"rate":` + strings.Repeat(`{"n":`, 500) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}", 501)
+	body := packed(t, text)
+	times, size := allocated(func() {
+		if status, p := problem(t, postPacked(t, "PATCH", url+"/v1/queues/q?create=true", "application/json", body)); status != 400 || p.Field != "rate.n" {
+			t.Errorf("%d %+v", status, p)
+		}
+	})
+	if size > uint64(20*len(text)) {
+		t.Errorf("%d allocations, %d bytes for a body of %d", times, size, len(text))
+	}
+}
+
 // Blank lines are passed over where they are read, not one by one in the goroutine that enqueues.
 func TestBlankLinesOfAStreamCostNothing(t *testing.T) {
 	_, url := start(t, onSQLite(t), server.Options{})
