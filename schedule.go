@@ -77,23 +77,27 @@ type Schedules interface {
 	Schedules(ctx context.Context) ([]Schedule, error)
 	// SetSchedule makes a schedule or replaces the one of that name, and returns it. If the
 	// spec, zone and start are as before, the next tick is too; else ticks come from now on, and
-	// one that has come without a job yet is dropped.
-	SetSchedule(ctx context.Context, s Schedule) (Schedule, error)
+	// one that has come without a job yet is dropped. If queues are given, it replaces only a
+	// schedule of one of them: ErrUnknownSchedule says that the name is another schedule's.
+	SetSchedule(ctx context.Context, s Schedule, queues ...string) (Schedule, error)
 	// ChangeSchedule has f change a schedule, and stores and returns the result. If the schedule
-	// changes meanwhile, f is called again with what it is then. A schedule that is no longer paused goes on with its next tick
+	// changes meanwhile, f is called again with what it is then. An error of f is returned as it
+	// is, and nothing is changed. A schedule that is no longer paused goes on with its next tick
 	// from now.
-	ChangeSchedule(ctx context.Context, name string, f func(*Schedule)) (Schedule, error)
+	ChangeSchedule(ctx context.Context, name string, f func(*Schedule) error) (Schedule, error)
 	// SetSchedules makes an owner's schedules those of the list: new ones are made, different
 	// ones replaced, and those that are no longer listed deleted. Programs call it when they
 	// start. Those that stay keep their next tick, and stay paused if somebody has paused
 	// them. A name that is another owner's, or nobody's, is refused. While two versions of a
 	// program are running, the one that called last has its list.
 	SetSchedules(ctx context.Context, owner string, list []Schedule) error
-	// DeleteSchedule deletes a schedule. Its jobs stay.
-	DeleteSchedule(ctx context.Context, name string) error
+	// DeleteSchedule deletes a schedule. Its jobs stay. If queues are given, schedules of all
+	// others are unknown to this call.
+	DeleteSchedule(ctx context.Context, name string, queues ...string) error
 	// RunSchedule enqueues a schedule's job now, besides its ticks, even if it is paused. The
-	// schedule does not change: LastJob and SkipOverlap go by the jobs of ticks.
-	RunSchedule(ctx context.Context, name string) (Enqueued, error)
+	// schedule does not change: LastJob and SkipOverlap go by the jobs of ticks. If queues are
+	// given, schedules of all others are unknown to this call.
+	RunSchedule(ctx context.Context, name string, queues ...string) (Enqueued, error)
 	// NextTicks lists the next n ticks of a schedule, 1 to MaxNextTicks, by the database's
 	// clock. It need not be stored.
 	NextTicks(ctx context.Context, s Schedule, n int) ([]time.Time, error)

@@ -12,19 +12,19 @@ type noSchedules struct{}
 
 func (noSchedules) Schedules(context.Context) ([]dibs.Schedule, error) { return nil, errHarness }
 
-func (noSchedules) SetSchedule(context.Context, dibs.Schedule) (dibs.Schedule, error) {
+func (noSchedules) SetSchedule(context.Context, dibs.Schedule, ...string) (dibs.Schedule, error) {
 	return dibs.Schedule{}, errHarness
 }
 
-func (noSchedules) ChangeSchedule(context.Context, string, func(*dibs.Schedule)) (dibs.Schedule, error) {
+func (noSchedules) ChangeSchedule(context.Context, string, func(*dibs.Schedule) error) (dibs.Schedule, error) {
 	return dibs.Schedule{}, errHarness
 }
 
 func (noSchedules) SetSchedules(context.Context, string, []dibs.Schedule) error { return errHarness }
 
-func (noSchedules) DeleteSchedule(context.Context, string) error { return errHarness }
+func (noSchedules) DeleteSchedule(context.Context, string, ...string) error { return errHarness }
 
-func (noSchedules) RunSchedule(context.Context, string) (dibs.Enqueued, error) {
+func (noSchedules) RunSchedule(context.Context, string, ...string) (dibs.Enqueued, error) {
 	return dibs.Enqueued{}, errHarness
 }
 

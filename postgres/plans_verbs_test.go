@@ -311,7 +311,10 @@ func (e *explaining) schedules() {
 	ctx, s, name := e.Context(), e.store, "schedule"+e.round
 	_, err := s.SetSchedule(ctx, dibs.Schedule{Name: name, Spec: "every 1h", Kind: "k", Queue: "q"})
 	e.must(err)
-	_, err = s.ChangeSchedule(ctx, name, func(n *dibs.Schedule) { n.SkipOverlap = true })
+	_, err = s.ChangeSchedule(ctx, name, func(n *dibs.Schedule) error {
+		n.SkipOverlap = true
+		return nil
+	})
 	e.must(err)
 	_, err = s.Schedules(ctx)
 	e.must(err)

@@ -88,12 +88,21 @@ func (s *Store) schedule(ctx context.Context, name string) (r scheduleRow, now t
 	return r, now, err
 }
 
+// scheduleOf reads the schedule of a name, if it is of one of the queues; nil: of any.
+func (s *Store) scheduleOf(ctx context.Context, name string, queues []string) (scheduleRow, error) {
+	r, _, err := s.schedule(ctx, name)
+	if err == nil && (r.version == 0 || !ticks.Of(&r.Schedule, queues)) {
+		err = ticks.Unknown(name)
+	}
+	return r, err
+}
+
 // scheduleRounds is how often a change is made again because somebody else, or a tick, has
 // changed the schedule meanwhile.
 const scheduleRounds = 200
 
 // changeSchedule has f make the new schedule out of the old one, which has the version 0 if
-// there is none, and stores it.
+// there is none, and stores it. An error of f is returned as it is.
 func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old scheduleRow) (dibs.Schedule, error)) (dibs.Schedule, error) {
 	if err := s.check(ctx, op); err != nil {
 		return dibs.Schedule{}, err
@@ -105,7 +114,7 @@ func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old 
 		}
 		next, err := f(old)
 		if err != nil {
-			return dibs.Schedule{}, classifyInput(op, err)
+			return dibs.Schedule{}, err
 		}
 		var replaced *dibs.Schedule
 		if next.Owner = ""; old.version > 0 {
@@ -156,15 +165,20 @@ func (s *Store) payloadLimit(ctx context.Context) func(string) (int, error) {
 }
 
 // SetSchedule implements dibs.Schedules.
-func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule) (dibs.Schedule, error) {
+func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule, queues ...string) (dibs.Schedule, error) {
 	if err := checks.Name("schedule.name", next.Name); err != nil {
 		return dibs.Schedule{}, err
 	}
-	return s.changeSchedule(ctx, "set schedule", next.Name, func(scheduleRow) (dibs.Schedule, error) { return next, nil })
+	return s.changeSchedule(ctx, "set schedule", next.Name, func(old scheduleRow) (dibs.Schedule, error) {
+		if old.version == 0 {
+			return next, nil
+		}
+		return next, classify("set schedule", ticks.Replaceable(&old.Schedule, queues))
+	})
 }
 
 // ChangeSchedule implements dibs.Schedules.
-func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule)) (dibs.Schedule, error) {
+func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule) error) (dibs.Schedule, error) {
 	if err := checks.Name("name", name); err != nil {
 		return dibs.Schedule{}, err
 	}
@@ -173,17 +187,13 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 	}
 	return s.changeSchedule(ctx, "change schedule", name, func(old scheduleRow) (dibs.Schedule, error) {
 		if old.version == 0 {
-			return old.Schedule, unknownSchedule(name)
+			return old.Schedule, classify("change schedule", ticks.Unknown(name))
 		}
 		next := old.Schedule
-		f(&next)
+		err := f(&next)
 		next.Name = name
-		return next, nil
+		return next, err
 	})
-}
-
-func unknownSchedule(name string) error {
-	return fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
 }
 
 // SetSchedules implements dibs.Schedules.
@@ -230,7 +240,7 @@ func (s *Store) agree(ctx context.Context, owner string, list []dibs.Schedule) (
 				return orStale(err)
 			}
 		}
-		return c.run(ctx, step{sql: s.sql.get("delete_schedules"), args: []any{gone, owner}})
+		return c.run(ctx, step{sql: s.sql.get("delete_schedules"), args: []any{gone, owner, nil}})
 	})
 	if errors.Is(err, errStale) {
 		return false, nil
@@ -247,39 +257,42 @@ func orStale(err error) error {
 }
 
 // DeleteSchedule implements dibs.Schedules.
-func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...string) error {
 	if err := checks.Name("name", name); err != nil {
 		return err
 	}
 	if err := s.check(ctx, "delete schedule"); err != nil {
 		return err
 	}
-	gone := false
-	err := s.upkeep.run(ctx, step{
-		sql: s.sql.get("delete_schedules"), args: []any{[]string{name}, nil},
-		row: func(scan func(...any) error) error {
-			gone = true
-			return scan(new(string))
-		},
-	})
-	if err == nil && !gone {
-		err = unknownSchedule(name)
+	for range scheduleRounds {
+		r, err := s.scheduleOf(ctx, name, queues)
+		if err != nil {
+			return classify("delete schedule", err)
+		}
+		gone := false
+		err = s.upkeep.run(ctx, step{
+			sql: s.sql.get("delete_schedules"), args: []any{[]string{name}, nil, r.version},
+			row: func(scan func(...any) error) error {
+				gone = true
+				return scan(new(string))
+			},
+		})
+		if err != nil || gone {
+			return classify("delete schedule", err)
+		}
 	}
-	return classify("delete schedule", err)
+	return checks.Failed("delete schedule "+name, fmt.Errorf("it changed %d times meanwhile: %w", scheduleRounds, dibs.ErrUnavailable))
 }
 
 // RunSchedule implements dibs.Schedules.
-func (s *Store) RunSchedule(ctx context.Context, name string) (dibs.Enqueued, error) {
+func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) (dibs.Enqueued, error) {
 	if err := checks.Name("name", name); err != nil {
 		return dibs.Enqueued{}, err
 	}
 	if err := s.check(ctx, "run schedule"); err != nil {
 		return dibs.Enqueued{}, err
 	}
-	r, _, err := s.schedule(ctx, name)
-	if err == nil && r.version == 0 {
-		err = unknownSchedule(name)
-	}
+	r, err := s.scheduleOf(ctx, name, queues) // a change after this comes after the run
 	if err != nil {
 		return dibs.Enqueued{}, classify("run schedule", err)
 	}

@@ -76,12 +76,13 @@ func TestAScheduleThatWasDeletedDoesNotComeBack(t *testing.T) {
 	_, err := b.SetSchedule(b.ctx, dibs.Schedule{Name: "a", Spec: "every 1h", Kind: "old"})
 	b.must(err)
 	calls := 0
-	_, err = b.ChangeSchedule(b.ctx, "a", func(s *dibs.Schedule) {
+	_, err = b.ChangeSchedule(b.ctx, "a", func(s *dibs.Schedule) error {
 		if calls++; calls == 1 {
 			b.must(b.DeleteSchedule(b.ctx, "a"))
 			b.must(b.SetSchedules(b.ctx, "other", []dibs.Schedule{{Name: "a", Spec: "every 2h", Kind: "new"}}))
 		}
 		s.Paused = true
+		return nil
 	})
 	b.must(err)
 	list, err := b.Schedules(b.ctx)

@@ -105,6 +105,13 @@ func (s *Server) limited(r *http.Request) bool {
 	return known && c.queues != nil
 }
 
+// ownQueues are the queues that the caller of a request may use; nil: all. Calls of the database
+// that take them look only at what is theirs, whatever changes meanwhile.
+func ownQueues(r *http.Request) []string {
+	c, _ := r.Context().Value(callerKey{}).(caller)
+	return c.queues
+}
+
 // String lists the names.
 func (q queues) String() string {
 	names := make([]string, len(q))

@@ -42,31 +42,11 @@ func (s *Server) scheduleOf(r *http.Request) (dibs.Schedule, error) {
 			return one, nil
 		}
 	}
-	return dibs.Schedule{}, fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
+	return dibs.Schedule{}, unknownSchedule(name)
 }
 
-// ownSchedule is scheduleOf for calls that find the schedule by themselves: it only looks whether
-// a caller who may not use all queues may use the schedule's.
-func (s *Server) ownSchedule(r *http.Request) error {
-	if !s.limited(r) {
-		return nil
-	}
-	_, err := s.scheduleOf(r)
-	return err
-}
-
-// freeName refuses to set a schedule of the path's name where there is one of a queue that the caller may not use.
-func (s *Server) freeName(r *http.Request) error {
-	if !s.limited(r) {
-		return nil
-	}
-	all, err := s.db.Schedules(r.Context())
-	for _, one := range all {
-		if one.Name == r.PathValue("schedule") && s.mayUse(r, one.Queue) != nil {
-			return &problemError{kind: forbidden, detail: "this name is taken by a schedule of a queue that the token may not use"}
-		}
-	}
-	return err
+func unknownSchedule(name string) error {
+	return fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
 }
 
 // getSchedule shows one schedule.
@@ -121,10 +101,11 @@ func (s *Server) setSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err := s.mayUse(r, one.Queue); err != nil {
 		return err
 	}
-	if err := s.freeName(r); err != nil {
-		return err
+	one, err = s.db.SetSchedule(r.Context(), one, ownQueues(r)...)
+	if errors.Is(err, dibs.ErrUnknownSchedule) {
+		return &problemError{kind: forbidden, detail: "this name is taken by a schedule of a queue that the token may not use"}
 	}
-	if one, err = s.db.SetSchedule(r.Context(), one); err != nil {
+	if err != nil {
 		return ofBody(err)
 	}
 	s.noted(r, "set", 1, withFields("schedule "+one.Name, json.RawMessage(body)))
@@ -137,24 +118,27 @@ func (s *Server) changeSchedule(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.ownSchedule(r); err != nil {
-		return err
-	}
 	if _, err := readSchedule(body, dibs.Schedule{Name: r.PathValue("schedule")}); err != nil {
 		return err
 	}
 	if err := noNulls("", body); err != nil {
 		return err
 	}
-	var refused error
-	one, err := s.db.ChangeSchedule(r.Context(), r.PathValue("schedule"), func(old *dibs.Schedule) {
-		changed, err := readSchedule(body, *old)
-		if refused = errors.Join(err, s.mayUse(r, cmp.Or(changed.Queue, dibs.DefaultQueue))); refused == nil {
-			*old = changed
+	name := r.PathValue("schedule")
+	one, err := s.db.ChangeSchedule(r.Context(), name, func(one *dibs.Schedule) error {
+		if s.mayUse(r, one.Queue) != nil {
+			return unknownSchedule(name)
 		}
+		if *one, err = readSchedule(body, *one); err != nil {
+			return err
+		}
+		return s.mayUse(r, cmp.Or(one.Queue, dibs.DefaultQueue))
 	})
-	if err = cmp.Or(refused, ofBody(err)); err != nil {
-		return err
+	if errors.Is(err, dibs.ErrUnknownSchedule) {
+		return unknownSchedule(name) // nothing tells a schedule of another's from none
+	}
+	if err != nil {
+		return ofBody(err)
 	}
 	s.noted(r, "change", 1, withFields("schedule "+one.Name, json.RawMessage(body)))
 	return reply(w, http.StatusOK, wire.ScheduleOf(one))
@@ -171,10 +155,7 @@ func ofBody(err error) error {
 
 // deleteSchedule deletes a schedule. Its jobs stay.
 func (s *Server) deleteSchedule(w http.ResponseWriter, r *http.Request) error {
-	if err := s.ownSchedule(r); err != nil {
-		return err
-	}
-	if err := s.db.DeleteSchedule(r.Context(), r.PathValue("schedule")); err != nil {
+	if err := s.db.DeleteSchedule(r.Context(), r.PathValue("schedule"), ownQueues(r)...); err != nil {
 		return err
 	}
 	s.noted(r, "delete", 1, "schedule "+r.PathValue("schedule"))
@@ -184,10 +165,7 @@ func (s *Server) deleteSchedule(w http.ResponseWriter, r *http.Request) error {
 
 // runSchedule enqueues a schedule's job now.
 func (s *Server) runSchedule(w http.ResponseWriter, r *http.Request) error {
-	if err := s.ownSchedule(r); err != nil {
-		return err
-	}
-	e, err := s.db.RunSchedule(r.Context(), r.PathValue("schedule"))
+	e, err := s.db.RunSchedule(r.Context(), r.PathValue("schedule"), ownQueues(r)...)
 	if err != nil {
 		return err
 	}

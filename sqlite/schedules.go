@@ -52,6 +52,18 @@ func (s *session) schedules(name any) ([]dibs.Schedule, error) {
 	return all, err
 }
 
+// scheduleOf reads the schedule of a name, if it is of one of the queues; nil: of any.
+func (s *session) scheduleOf(name string, queues []string) (*dibs.Schedule, error) {
+	list, err := s.schedules(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 || !ticks.Of(&list[0], queues) {
+		return nil, ticks.Unknown(name)
+	}
+	return &list[0], nil
+}
+
 // changeSchedule has f make the new schedule out of the old one, which is nil if there is
 // none, and stores it.
 func (s *Store) changeSchedule(ctx context.Context, op, name string, f func(old *dibs.Schedule) (dibs.Schedule, error)) (after dibs.Schedule, err error) {
@@ -112,15 +124,17 @@ func (s *session) payloadLimitOf(queue string) (int, error) {
 }
 
 // SetSchedule makes a schedule or replaces the one of that name: see dibs.Schedules.
-func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule) (dibs.Schedule, error) {
+func (s *Store) SetSchedule(ctx context.Context, next dibs.Schedule, queues ...string) (dibs.Schedule, error) {
 	if err := checks.Name("schedule.name", next.Name); err != nil {
 		return dibs.Schedule{}, err
 	}
-	return s.changeSchedule(ctx, "set schedule", next.Name, func(*dibs.Schedule) (dibs.Schedule, error) { return next, nil })
+	return s.changeSchedule(ctx, "set schedule", next.Name, func(old *dibs.Schedule) (dibs.Schedule, error) {
+		return next, ticks.Replaceable(old, queues)
+	})
 }
 
 // ChangeSchedule has f change a schedule: see dibs.Schedules.
-func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule)) (dibs.Schedule, error) {
+func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Schedule) error) (dibs.Schedule, error) {
 	if err := checks.Name("name", name); err != nil {
 		return dibs.Schedule{}, err
 	}
@@ -132,7 +146,9 @@ func (s *Store) ChangeSchedule(ctx context.Context, name string, f func(*dibs.Sc
 		if err != nil {
 			return dibs.Schedule{}, err
 		}
-		f(&next) // it may take long, or call the store: nothing is locked
+		if err := f(&next); err != nil { // it may take long, or call the store: nothing is locked
+			return dibs.Schedule{}, err
+		}
 		next.Name = name
 		after, err := s.changeSchedule(ctx, "change schedule", name, func(old *dibs.Schedule) (dibs.Schedule, error) {
 			if old == nil || !reflect.DeepEqual(*old, seen) {
@@ -165,13 +181,9 @@ func (s *Store) schedule(ctx context.Context, name string) (first, second dibs.S
 		return err
 	}, name)
 	if err == nil && !found {
-		err = unknownSchedule(name)
+		err = ticks.Unknown(name)
 	}
 	return first, second, wrap("change schedule", err)
-}
-
-func unknownSchedule(name string) error {
-	return fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
 }
 
 // SetSchedules makes an owner's schedules those of the list: see dibs.Schedules.
@@ -207,33 +219,30 @@ func (s *Store) SetSchedules(ctx context.Context, owner string, list []dibs.Sche
 }
 
 // DeleteSchedule deletes a schedule. Its jobs stay.
-func (s *Store) DeleteSchedule(ctx context.Context, name string) error {
+func (s *Store) DeleteSchedule(ctx context.Context, name string, queues ...string) error {
 	if err := checks.Name("name", name); err != nil {
 		return err
 	}
 	return s.write(ctx, "delete schedule", func(tx *session) error {
-		n, err := tx.exec("delete_schedule", name)
-		if err == nil && n == 0 {
-			return unknownSchedule(name)
+		if _, err := tx.scheduleOf(name, queues); err != nil {
+			return err
 		}
+		_, err := tx.exec("delete_schedule", name)
 		return err
 	})
 }
 
 // RunSchedule enqueues a schedule's job now: see dibs.Schedules.
-func (s *Store) RunSchedule(ctx context.Context, name string) (done dibs.Enqueued, err error) {
+func (s *Store) RunSchedule(ctx context.Context, name string, queues ...string) (done dibs.Enqueued, err error) {
 	if err := checks.Name("name", name); err != nil {
 		return dibs.Enqueued{}, err
 	}
 	err = s.write(ctx, "run schedule", func(tx *session) error {
-		list, err := tx.schedules(name)
+		of, err := tx.scheduleOf(name, queues)
 		if err != nil {
 			return err
 		}
-		if len(list) == 0 {
-			return unknownSchedule(name)
-		}
-		out, err := tx.enqueueTicks(&list[0], []time.Time{{}})
+		out, err := tx.enqueueTicks(of, []time.Time{{}})
 		if err != nil {
 			return err
 		}

@@ -51,9 +51,12 @@ func everyCall(ctx context.Context, db dibs.Database, j *dibs.RawJob) map[string
 			_, err := db.SetSchedule(ctx, dibs.Schedule{Name: "s", Spec: "@yearly", Kind: "k"})
 			return err
 		},
-		"SetSchedules":   func() error { return db.SetSchedules(ctx, "owner", nil) },
-		"NextTicks":      func() error { _, err := db.NextTicks(ctx, dibs.Schedule{Spec: "@yearly"}, 1); return err },
-		"ChangeSchedule": func() error { _, err := db.ChangeSchedule(ctx, "s", func(*dibs.Schedule) {}); return err },
+		"SetSchedules": func() error { return db.SetSchedules(ctx, "owner", nil) },
+		"NextTicks":    func() error { _, err := db.NextTicks(ctx, dibs.Schedule{Spec: "@yearly"}, 1); return err },
+		"ChangeSchedule": func() error {
+			_, err := db.ChangeSchedule(ctx, "s", func(*dibs.Schedule) error { return nil })
+			return err
+		},
 		"RunSchedule":    func() error { _, err := db.RunSchedule(ctx, "s"); return err },
 		"DeleteSchedule": func() error { return db.DeleteSchedule(ctx, "s") },
 		"Check":          func() error { _, err := db.Check(ctx); return err },

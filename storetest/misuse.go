@@ -149,7 +149,11 @@ func (m *misuse) callOnce(on reflect.Value, name string) (err error) {
 				m.Errorf("%s(%.300s) panics: %v\n%s", name, fmt.Sprint(args), p, debug.Stack())
 			}
 		}()
-		for _, out := range method.Call(args) {
+		call := method.Call
+		if method.Type().IsVariadic() {
+			call = method.CallSlice
+		}
+		for _, out := range call(args) {
 			switch v := out.Interface().(type) {
 			case error:
 				err = v

@@ -32,6 +32,8 @@ var scheduleCases = []oneCase{
 	{"the schedules of an owner become those of a list", ownersList},
 	{"a list that breaks a rule changes nothing", badLists},
 	{"changes made at the same time are both made", changesAtOnce},
+	{"a call that names queues leaves the schedules of others alone", schedulesOfQueues},
+	{"an error of the function that changes one changes nothing", refusedChange},
 	{"the function that changes one may call the store, and panic", changeCalls},
 }
 
@@ -70,7 +72,10 @@ func (t *test) schedules() []dibs.Schedule {
 
 func (t *test) changeSchedule(name string, f func(*dibs.Schedule)) dibs.Schedule {
 	t.Helper()
-	s, err := t.db.ChangeSchedule(t.ctx, name, f)
+	s, err := t.db.ChangeSchedule(t.ctx, name, func(s *dibs.Schedule) error {
+		f(s)
+		return nil
+	})
 	t.must(err)
 	return s
 }
@@ -228,7 +233,10 @@ func badSchedules(t *test) {
 	}
 	equal(t, "schedules", len(t.schedules()), 0)
 	t.setSchedule(good)
-	_, err := t.db.ChangeSchedule(t.ctx, "s", func(s *dibs.Schedule) { s.Zone = "nowhere" })
+	_, err := t.db.ChangeSchedule(t.ctx, "s", func(s *dibs.Schedule) error {
+		s.Zone = "nowhere"
+		return nil
+	})
 	invalid(t, err, "schedule.zone")
 	equal(t, "zone", t.schedule("s").Zone, "UTC")
 	_, err = t.db.ChangeSchedule(t.ctx, "s", nil)
@@ -240,7 +248,7 @@ func badSchedules(t *test) {
 	_, err = t.db.NextTicks(t.ctx, dibs.Schedule{Spec: "?"}, 1)
 	invalid(t, err, "schedule.spec")
 	for name, err := range map[string]error{
-		"ChangeSchedule": second(t.db.ChangeSchedule(t.ctx, "x", func(*dibs.Schedule) {})),
+		"ChangeSchedule": second(t.db.ChangeSchedule(t.ctx, "x", func(*dibs.Schedule) error { return nil })),
 		"DeleteSchedule": t.db.DeleteSchedule(t.ctx, "x"),
 		"RunSchedule":    second(t.db.RunSchedule(t.ctx, "x")),
 	} {

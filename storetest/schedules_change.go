@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -149,7 +150,10 @@ func smallerPayloadLimit(t *test) {
 	_, err := t.db.SetSchedule(t.ctx, dibs.Schedule{Name: "new", Kind: "k", Spec: "every 1s", Queue: "q", Payload: strings.Repeat("x", 1000)})
 	invalid(t, err, "schedule.payload")
 	t.changeSchedule("large", func(s *dibs.Schedule) { s.Paused = true }) // its payload is not new
-	_, err = t.db.ChangeSchedule(t.ctx, "small", func(s *dibs.Schedule) { s.Payload = strings.Repeat("y", dibs.MaxPayload) })
+	_, err = t.db.ChangeSchedule(t.ctx, "small", func(s *dibs.Schedule) error {
+		s.Payload = strings.Repeat("y", dibs.MaxPayload)
+		return nil
+	})
 	invalid(t, err, "schedule.payload")
 }
 
@@ -238,11 +242,11 @@ func changesAtOnce(t *test) {
 	t.setSchedule(dibs.Schedule{Name: "s", Spec: "every 1s", Queue: "q", Payload: 0})
 	const n = 24
 	t.runAtOnce(n, func(i int) error {
-		_, err := []dibs.Database{t.db, another}[i%2].ChangeSchedule(t.ctx, "s", func(s *dibs.Schedule) {
+		_, err := []dibs.Database{t.db, another}[i%2].ChangeSchedule(t.ctx, "s", func(s *dibs.Schedule) error {
 			var count int
-			if json.Unmarshal(s.Payload.(json.RawMessage), &count) == nil {
-				s.Payload = count + 1
-			}
+			err := json.Unmarshal(s.Payload.(json.RawMessage), &count)
+			s.Payload = count + 1
+			return err
 		})
 		return err
 	})
@@ -267,4 +271,43 @@ func changeCalls(t *test) {
 	}()
 	t.changeSchedule("s", func(s *dibs.Schedule) { s.MaxAttempts = 7 })
 	equal(t, "attempts", t.schedule("s").MaxAttempts, 7)
+}
+
+// schedulesOfQueues has calls name queues that the schedule is not of, and then the one that it is of.
+func schedulesOfQueues(t *test) {
+	old := t.setSchedule(dibs.Schedule{Name: "s", Spec: "every 1h", Queue: "q"})
+	unknown := func(call string, err error) {
+		t.Helper()
+		if !errors.Is(err, dibs.ErrUnknownSchedule) {
+			t.Fatalf("%s for other queues gave %v", call, err)
+		}
+	}
+	next := dibs.Schedule{Name: "s", Spec: "every 2h", Queue: "r", Kind: "k"}
+	for _, queues := range [][]string{{}, {"r"}, {"r", "Q"}} {
+		unknown("SetSchedule", second(t.db.SetSchedule(t.ctx, next, queues...)))
+		unknown("RunSchedule", second(t.db.RunSchedule(t.ctx, "s", queues...)))
+		unknown("DeleteSchedule", t.db.DeleteSchedule(t.ctx, "s", queues...))
+	}
+	equal(t, "schedule", t.schedule("s"), old)
+	equal(t, "jobs", len(t.listAll("q"))+len(t.listAll("r")), 0)
+	t.must(second(t.db.RunSchedule(t.ctx, "s", "r", "q")))
+	equal(t, "jobs", len(t.listAll("q")), 1)
+	t.must(second(t.db.SetSchedule(t.ctx, next, "q")))
+	equal(t, "queue", t.schedule("s").Queue, "r")
+	t.must(t.db.DeleteSchedule(t.ctx, "s", "r"))
+	unknown("RunSchedule", second(t.db.RunSchedule(t.ctx, "s", "r")))
+	t.must(second(t.db.SetSchedule(t.ctx, next, "r"))) // the name is free
+}
+
+func refusedChange(t *test) {
+	old := t.setSchedule(dibs.Schedule{Name: "s", Spec: "every 1h", Queue: "q"})
+	refused := errors.New("refused")
+	_, err := t.db.ChangeSchedule(t.ctx, "s", func(s *dibs.Schedule) error {
+		s.Paused = true
+		return refused
+	})
+	if err != refused { //nolint:errorlint // it is returned as it is
+		t.Fatalf("the change gave %v", err)
+	}
+	equal(t, "schedule", t.schedule("s"), old)
 }

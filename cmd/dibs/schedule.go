@@ -110,7 +110,7 @@ func newScheduleSetCmd(a *app) *cobra.Command {
 				return err
 			}
 			return a.withExistingDatabase(cmd.Context(), func(db dibs.Database) error {
-				s, err := db.ChangeSchedule(cmd.Context(), args[0], func(s *dibs.Schedule) { _ = f.apply(cmd, s) }) // it has succeeded before
+				s, err := db.ChangeSchedule(cmd.Context(), args[0], func(s *dibs.Schedule) error { return f.apply(cmd, s) })
 				if err != nil {
 					return f.typed(cmd, scheduleError("set", err))
 				}
@@ -239,7 +239,10 @@ func newSchedulePauseCmd(a *app, pause bool) *cobra.Command {
 					return err
 				}
 				for _, name := range args {
-					s, err := db.ChangeSchedule(cmd.Context(), name, func(s *dibs.Schedule) { s.Paused = pause })
+					s, err := db.ChangeSchedule(cmd.Context(), name, func(s *dibs.Schedule) error {
+						s.Paused = pause
+						return nil
+					})
 					switch {
 					case err != nil:
 						return scheduleError(verb, err)

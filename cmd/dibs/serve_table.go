@@ -138,11 +138,11 @@ func (t shownTable) Schedules(context.Context) ([]dibs.Schedule, error) {
 	return nil, t.noSchedules()
 }
 
-func (t shownTable) SetSchedule(context.Context, dibs.Schedule) (dibs.Schedule, error) {
+func (t shownTable) SetSchedule(context.Context, dibs.Schedule, ...string) (dibs.Schedule, error) {
 	return dibs.Schedule{}, t.noSchedules()
 }
 
-func (t shownTable) ChangeSchedule(context.Context, string, func(*dibs.Schedule)) (dibs.Schedule, error) {
+func (t shownTable) ChangeSchedule(context.Context, string, func(*dibs.Schedule) error) (dibs.Schedule, error) {
 	return dibs.Schedule{}, t.noSchedules()
 }
 
@@ -150,9 +150,9 @@ func (t shownTable) SetSchedules(context.Context, string, []dibs.Schedule) error
 	return t.noSchedules()
 }
 
-func (t shownTable) DeleteSchedule(context.Context, string) error { return t.noSchedules() }
+func (t shownTable) DeleteSchedule(context.Context, string, ...string) error { return t.noSchedules() }
 
-func (t shownTable) RunSchedule(context.Context, string) (dibs.Enqueued, error) {
+func (t shownTable) RunSchedule(context.Context, string, ...string) (dibs.Enqueued, error) {
 	return dibs.Enqueued{}, t.noSchedules()
 }
 

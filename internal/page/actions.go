@@ -208,7 +208,11 @@ func (p *Page) pauseSchedule(paused bool) action {
 		if err != nil {
 			return "", "", err
 		}
-		if _, err := p.DB.ChangeSchedule(r.Context(), s.Name, func(s *dibs.Schedule) { s.Paused = paused }); err != nil {
+		_, err = p.DB.ChangeSchedule(r.Context(), s.Name, func(now *dibs.Schedule) error {
+			now.Paused = paused
+			return r.mayChange(now.Queue) // another may have taken its place
+		})
+		if err != nil {
 			return "", "", err
 		}
 		word, does := "resume", "goes on"
@@ -225,7 +229,7 @@ func (p *Page) runSchedule(r *request) (to, done string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	e, err := p.DB.RunSchedule(r.Context(), s.Name)
+	e, err := p.DB.RunSchedule(r.Context(), s.Name, s.Queue)
 	if err != nil {
 		return "", "", err
 	}

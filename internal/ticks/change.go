@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -316,4 +317,22 @@ func Decode(name string, settings, payload, metadata []byte) (s dibs.Schedule) {
 		s.Spec, s.Payload, s.Metadata = unreadable+err.Error(), nil, nil
 	}
 	return s
+}
+
+// Of reports whether a schedule is of one of the queues; nil: of any.
+func Of(s *dibs.Schedule, queues []string) bool {
+	return queues == nil || slices.Contains(queues, s.Queue)
+}
+
+// Replaceable refuses to replace a schedule, if there is one, that is of none of the queues.
+func Replaceable(old *dibs.Schedule, queues []string) error {
+	if old == nil || Of(old, queues) {
+		return nil
+	}
+	return fmt.Errorf("%w in these queues: the name %.255q is taken by one of another queue", dibs.ErrUnknownSchedule, old.Name)
+}
+
+// Unknown is the error of calls that name a schedule that does not exist.
+func Unknown(name string) error {
+	return fmt.Errorf("%w %.255q", dibs.ErrUnknownSchedule, name)
 }
