@@ -193,8 +193,14 @@ type Admin interface {
 	// SetQueue changes the named settings and returns the result. A queue that does
 	// not exist yet is made.
 	SetQueue(ctx context.Context, name string, c QueueChange) (Queue, error)
+	// ChangeQueue has f change a queue's settings, and stores and returns the result. If they
+	// change meanwhile, f is called again with what they are then. An error of f is returned as it
+	// is, and nothing is changed. A queue that does not exist yet is made.
+	ChangeQueue(ctx context.Context, name string, f func(*Queue) error) (Queue, error)
 	// SetGroup changes the named settings of one group. A queue that does not exist yet is made.
 	SetGroup(ctx context.Context, queue, group string, c GroupChange) error
+	// ChangeGroup has f change the Limit and Rate of one group, as ChangeQueue does.
+	ChangeGroup(ctx context.Context, queue, group string, f func(*Group) error) error
 	// Groups lists the groups of a queue that have settings of their own, by name.
 	Groups(ctx context.Context, queue string) ([]Group, error)
 	// Backlogs counts the blocked jobs of the groups of a queue that have any: of the first

@@ -277,6 +277,14 @@ func (h *harness) Prune(context.Context, string, dibs.State, time.Duration) (int
 	return 0, errHarness
 }
 
+func (h *harness) ChangeQueue(context.Context, string, func(*dibs.Queue) error) (dibs.Queue, error) {
+	return dibs.Queue{}, errHarness
+}
+
+func (h *harness) ChangeGroup(context.Context, string, string, func(*dibs.Group) error) error {
+	return errHarness
+}
+
 func (h *harness) SetGroup(context.Context, string, string, dibs.GroupChange) error {
 	return errHarness
 }

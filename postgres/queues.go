@@ -157,16 +157,37 @@ func (s *Store) Queues(ctx context.Context) ([]dibs.Queue, error) {
 
 // SetQueue implements dibs.Admin. Two changes at the same time are both made.
 func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (dibs.Queue, error) {
-	if err := s.check(ctx, "set queue"); err != nil {
+	return s.changeQueue(ctx, "set queue", name, checks.Changer(c))
+}
+
+// ChangeQueue implements dibs.Admin.
+func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	return s.changeQueue(ctx, "change queue", name, f)
+}
+
+// settingRounds is how often a change of settings is made again because somebody else has
+// changed them meanwhile.
+const settingRounds = 200
+
+func (s *Store) changeQueue(ctx context.Context, op, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	if err := s.check(ctx, op); err != nil {
 		return dibs.Queue{}, err
 	}
-	probe := dibs.DefaultSettings(name)
-	if err := checks.Change(&probe, c); err != nil {
+	if err := checks.Name("queue", name); err != nil {
 		return dibs.Queue{}, err
 	}
-	const rounds = 20
-	for range rounds {
+	if f == nil {
+		return dibs.Queue{}, checks.NoFunction()
+	}
+	for range settingRounds {
 		old, ok, err := s.queue(ctx, name)
+		if err != nil {
+			return dibs.Queue{}, err
+		}
+		if !ok {
+			old.Queue = dibs.DefaultSettings(name)
+		}
+		q, err := checks.Changed(old.Queue, f)
 		if err != nil {
 			return dibs.Queue{}, err
 		}
@@ -176,20 +197,16 @@ func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (
 			}
 			continue
 		}
-		q := old.Queue
-		if err := checks.Change(&q, c); err != nil {
-			return dibs.Queue{}, err
-		}
 		done, err := s.writeQueue(ctx, q, old)
 		if err != nil {
-			return dibs.Queue{}, classify("set queue", err)
+			return dibs.Queue{}, classify(op, err)
 		}
 		if done {
 			s.Wake(name)
 			return q, nil
 		}
 	}
-	return dibs.Queue{}, checks.Failed("set queue "+name, fmt.Errorf("its settings changed %d times meanwhile: %w", rounds, dibs.ErrUnavailable))
+	return dibs.Queue{}, checks.Failed(op+" "+name, fmt.Errorf("its settings changed %d times meanwhile: %w", settingRounds, dibs.ErrUnavailable))
 }
 
 // waitBriefly limits how long a change of limits waits for an admission under way.

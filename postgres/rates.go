@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -11,6 +13,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/bucket"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -82,7 +85,55 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupC
 	if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
 		return err
 	}
-	steps := []step{waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}}}
+	err := s.upkeep.run(ctx, append(s.groupLock(queue), s.groupSteps(queue, group, c)...)...)
+	return classify("set group", s.groupChanged(ctx, queue, c, err))
+}
+
+// ChangeGroup implements dibs.Admin.
+func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
+	if err := checks.Group(queue, group, dibs.GroupChange{}); err != nil {
+		return err
+	}
+	if f == nil {
+		return checks.NoFunction()
+	}
+	for range settingRounds {
+		list, err := s.Groups(ctx, queue)
+		if err != nil {
+			return err
+		}
+		old := checks.GroupOf(list, group)
+		c, err := checks.ChangedGroup(queue, old, f)
+		if err != nil {
+			return err
+		}
+		if err := s.addQueues(ctx, []string{queue}, []bool{true}); err != nil {
+			return err
+		}
+		err = s.transact(ctx, "change group", func(t pgx.Tx) error {
+			tx := onPgx(t, t.Conn().Config())
+			if err := tx.run(ctx, s.groupLock(queue)...); err != nil {
+				return err
+			}
+			list, err := s.groupsOn(ctx, tx, queue)
+			if err != nil || checks.GroupOf(list, group) != old {
+				return orStale(err)
+			}
+			return tx.run(ctx, s.groupSteps(queue, group, c)...)
+		})
+		if !errors.Is(err, errStale) {
+			return classify("change group", s.groupChanged(ctx, queue, c, err))
+		}
+	}
+	return checks.Failed("change group "+group, fmt.Errorf("its settings changed %d times meanwhile: %w", settingRounds, dibs.ErrUnavailable))
+}
+
+// groupLock lets nobody else admit jobs or change groups of a queue until the transaction ends.
+func (s *Store) groupLock(queue string) []step {
+	return []step{waitBriefly, {sql: s.sql.get("lock_admit"), args: []any{s.admitKey(queue)}}}
+}
+
+func (s *Store) groupSteps(queue, group string, c dibs.GroupChange) (steps []step) {
 	if c.Limit != nil {
 		steps = append(steps, step{sql: s.sql.get("set_group"), args: []any{queue, group, *c.Limit}})
 	}
@@ -93,13 +144,16 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupC
 			args: []any{queue, group, r.N, r.Per.Microseconds(), r.Burst, b.Step, b.Slack},
 		})
 	}
-	steps = append(steps, step{sql: s.sql.get("wake_groups"), args: []any{queue, group}})
-	err := s.upkeep.run(ctx, steps...)
+	return append(steps, step{sql: s.sql.get("wake_groups"), args: []any{queue, group}})
+}
+
+// groupChanged has claims follow a change of a group, unless it failed with err.
+func (s *Store) groupChanged(ctx context.Context, queue string, c dibs.GroupChange, err error) error {
 	if err == nil && c.Rate != nil {
 		_, _, err = s.queue(ctx, queue)
 	}
 	s.Wake(queue)
-	return classify("set group", err)
+	return err
 }
 
 // Groups implements dibs.Admin.
@@ -110,10 +164,17 @@ func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) 
 	if err := checks.Name("queue", queue); err != nil {
 		return nil, err
 	}
-	list := []dibs.Group{}
-	err := s.db.run(ctx, step{
+	list, err := s.groupsOn(ctx, s.db, queue)
+	if err != nil {
+		return nil, classify("groups", err)
+	}
+	return list, nil
+}
+
+func (s *Store) groupsOn(ctx context.Context, c conn, queue string) (list []dibs.Group, err error) {
+	err = c.run(ctx, step{
 		sql: s.sql.get("group_settings"), args: []any{queue},
-		begin: func() { list = list[:0] },
+		begin: func() { list = []dibs.Group{} },
 		row: func(scan func(...any) error) error {
 			var g dibs.Group
 			var per int64
@@ -127,10 +188,7 @@ func (s *Store) Groups(ctx context.Context, queue string) ([]dibs.Group, error) 
 			return err
 		},
 	})
-	if err != nil {
-		return nil, classify("groups", err)
-	}
-	return list, nil
+	return list, err
 }
 
 // Backlogs implements dibs.Admin.

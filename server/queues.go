@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -98,13 +100,9 @@ func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 		Lease: (*time.Duration)(b.Lease), MaxAttempts: b.MaxAttempts, PayloadLimit: b.PayloadLimit,
 		KeepCompleted: (*time.Duration)(b.KeepCompleted), KeepDead: (*time.Duration)(b.KeepDead), KeepCancelled: (*time.Duration)(b.KeepCancelled),
 	}
-	if c.Rate, err = newRate(b.Rate, old.Rate); err != nil {
-		return err
-	}
-	if c.Backoff, err = newBackoff(b.Backoff, old.Backoff); err != nil {
-		return err
-	}
-	q, err := s.db.SetQueue(r.Context(), old.Name, c)
+	q, err := s.db.ChangeQueue(r.Context(), old.Name, func(q *dibs.Queue) error {
+		return cmp.Or(changeRate(b.Rate, &q.Rate), changeBackoff(b.Backoff, &q.Backoff), checks.Changer(c)(q))
+	})
 	if err != nil {
 		return err
 	}
@@ -112,32 +110,37 @@ func (s *Server) changeQueue(w http.ResponseWriter, r *http.Request) error {
 	return reply(w, http.StatusOK, wire.QueueOf(q))
 }
 
-// newRate is a rate of which the request says a part; what it leaves out stays. A rate of none
-// has no burst.
-func newRate(raw json.RawMessage, old dibs.Rate) (*dibs.Rate, error) {
+// changeRate changes the parts of a rate that the request says; what it leaves out stays, but
+// with n the whole rate goes.
+func changeRate(raw json.RawMessage, rate *dibs.Rate) error {
 	if raw == nil {
-		return nil, nil
+		return nil
 	}
-	n := wire.RateOf(old)
+	n := wire.RateOf(*rate)
 	if err := readObject("rate", raw, &n); err != nil {
-		return nil, err
+		return err
 	}
 	if n.N == 0 {
-		return &dibs.Rate{}, nil
+		n = wire.Rate{}
+		if err := readObject("rate", raw, &n); err != nil { // what else it says is refused with the rest
+			return err
+		}
 	}
-	return &dibs.Rate{N: n.N, Per: time.Duration(n.Per), Burst: n.Burst}, nil
+	*rate = dibs.Rate{N: n.N, Per: time.Duration(n.Per), Burst: n.Burst}
+	return nil
 }
 
-// newBackoff is a backoff of which the request says a part; what it leaves out stays.
-func newBackoff(raw json.RawMessage, old dibs.Backoff) (*dibs.Backoff, error) {
+// changeBackoff changes the parts of a backoff that the request says; what it leaves out stays.
+func changeBackoff(raw json.RawMessage, backoff *dibs.Backoff) error {
 	if raw == nil {
-		return nil, nil
+		return nil
 	}
-	n := wire.QueueOf(dibs.Queue{Backoff: old}).Backoff
+	n := wire.QueueOf(dibs.Queue{Backoff: *backoff}).Backoff
 	if err := readObject("backoff", raw, &n); err != nil {
-		return nil, err
+		return err
 	}
-	return &dibs.Backoff{Base: time.Duration(n.Base), Factor: n.Factor, Max: time.Duration(n.Max), Jitter: n.Jitter}, nil
+	*backoff = dibs.Backoff{Base: time.Duration(n.Base), Factor: n.Factor, Max: time.Duration(n.Max), Jitter: n.Jitter}
+	return nil
 }
 
 type groupsAnswer struct {
@@ -178,15 +181,13 @@ func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	queue, name := q.Name, r.PathValue("group")
-	old, err := s.group(r, queue, name)
+	err = s.db.ChangeGroup(r.Context(), queue, name, func(g *dibs.Group) error {
+		if b.Limit != nil {
+			g.Limit = *b.Limit
+		}
+		return changeRate(b.Rate, &g.Rate)
+	})
 	if err != nil {
-		return err
-	}
-	rate, err := newRate(b.Rate, old.Rate)
-	if err != nil {
-		return err
-	}
-	if err := s.db.SetGroup(r.Context(), queue, name, dibs.GroupChange{Limit: b.Limit, Rate: rate}); err != nil {
 		return err
 	}
 	s.noted(r, "change", 1, withFields("group "+name+" of "+queueNoted(queue), b))

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
+	"fmt"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -63,9 +65,15 @@ func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (
 	if err := checks.Name("queue", name); err != nil {
 		return after, err
 	}
-	err := s.write(ctx, "set queue", func(tx *session) (err error) {
-		after, err = tx.changeQueue(name, c)
-		return err
+	err := s.write(ctx, "set queue", func(tx *session) error {
+		before, err := tx.settings(name)
+		if err != nil {
+			return err
+		}
+		if after, err = checks.Changed(before, checks.Changer(c)); err != nil {
+			return err
+		}
+		return tx.setQueue(before, after)
 	})
 	if err != nil {
 		return dibs.Queue{}, err
@@ -73,20 +81,69 @@ func (s *Store) SetQueue(ctx context.Context, name string, c dibs.QueueChange) (
 	return after, nil
 }
 
-func (s *session) changeQueue(name string, c dibs.QueueChange) (dibs.Queue, error) {
-	old, err := s.queue(name)
-	if err != nil {
+// ChangeQueue has f change a queue's settings: see dibs.Admin.
+func (s *Store) ChangeQueue(ctx context.Context, name string, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	if err := checks.Name("queue", name); err != nil {
 		return dibs.Queue{}, err
 	}
-	before := dibs.DefaultSettings(name)
-	if old != nil {
-		before = old.Queue
+	if f == nil {
+		return dibs.Queue{}, checks.NoFunction()
 	}
-	after := before
-	if err := checks.Change(&after, c); err != nil {
-		return dibs.Queue{}, err
+	for range settingRounds {
+		before, err := s.settings(ctx, name)
+		if err != nil {
+			return dibs.Queue{}, err
+		}
+		after, err := checks.Changed(before, f) // it may take long, or call the store: nothing is locked
+		if err != nil {
+			return dibs.Queue{}, err
+		}
+		err = s.write(ctx, "change queue", func(tx *session) error {
+			now, err := tx.settings(name)
+			if err == nil && now != before {
+				err = errSettingsChanged
+			}
+			if err != nil {
+				return err
+			}
+			return tx.setQueue(before, after)
+		})
+		if err == nil {
+			return after, nil
+		}
+		if !errors.Is(err, errSettingsChanged) {
+			return dibs.Queue{}, err
+		}
 	}
-	return after, s.setQueue(before, after)
+	return dibs.Queue{}, changedTooOften("change queue " + name)
+}
+
+// settingRounds is how often a change of settings is made again because somebody else has
+// changed them meanwhile.
+const settingRounds = 200
+
+var errSettingsChanged = errors.New("the settings have changed")
+
+func changedTooOften(op string) error {
+	return checks.Failed(op, fmt.Errorf("its settings changed %d times meanwhile: %w", settingRounds, dibs.ErrUnavailable))
+}
+
+// settings are a queue's settings, or those that it would be made with.
+func (s *Store) settings(ctx context.Context, name string) (dibs.Queue, error) {
+	q := dibs.DefaultSettings(name)
+	err := s.read(ctx, "queue", func(rows *sql.Rows) (err error) {
+		q, err = scanQueue(rows, new(bool))
+		return err
+	}, name)
+	return q, wrap("change queue", err)
+}
+
+func (s *session) settings(name string) (dibs.Queue, error) {
+	q, err := s.queue(name)
+	if err != nil || q == nil {
+		return dibs.DefaultSettings(name), err
+	}
+	return q.Queue, nil
 }
 
 func (s *session) setQueue(before, after dibs.Queue) error {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -191,19 +192,68 @@ func (s *Store) SetGroup(ctx context.Context, queue, group string, c dibs.GroupC
 	if err := checks.Group(queue, group, c); err != nil {
 		return err
 	}
-	return s.write(ctx, "set group", func(tx *session) error {
-		q, err := tx.ensureQueue(queue)
+	return s.write(ctx, "set group", func(tx *session) error { return tx.changeGroup(queue, group, c) })
+}
+
+// ChangeGroup has f change the settings of one group: see dibs.Admin.
+func (s *Store) ChangeGroup(ctx context.Context, queue, group string, f func(*dibs.Group) error) error {
+	if err := checks.Group(queue, group, dibs.GroupChange{}); err != nil {
+		return err
+	}
+	if f == nil {
+		return checks.NoFunction()
+	}
+	for range settingRounds {
+		list, err := s.Groups(ctx, queue)
 		if err != nil {
 			return err
 		}
-		if err := tx.setGroup(q, group, c); err != nil {
+		old := checks.GroupOf(list, group)
+		c, err := checks.ChangedGroup(queue, old, f) // it may take long, or call the store: nothing is locked
+		if err != nil {
 			return err
 		}
-		delete(tx.queues, queue)
-		tx.woken[queue] = true
-		tx.touch(queue, group)
-		return tx.settle()
-	})
+		err = s.write(ctx, "change group", func(tx *session) error {
+			now, err := tx.groupSettings(queue, group)
+			if err == nil && now != old {
+				err = errSettingsChanged
+			}
+			if err != nil {
+				return err
+			}
+			return tx.changeGroup(queue, group, c)
+		})
+		if !errors.Is(err, errSettingsChanged) {
+			return err
+		}
+	}
+	return changedTooOften("change group " + group)
+}
+
+// groupSettings reads the settings of one group.
+func (s *session) groupSettings(queue, group string) (dibs.Group, error) {
+	g := dibs.Group{Name: group}
+	var per, full int64
+	_, err := s.one("group_limit", []any{queue, group}, &g.Limit)
+	if err == nil {
+		_, err = s.one("rate", []any{queue, group}, &g.Rate.N, &per, &g.Rate.Burst, &full)
+	}
+	g.Rate.Per = fromMicroDuration(per)
+	return g, err
+}
+
+func (s *session) changeGroup(queue, group string, c dibs.GroupChange) error {
+	q, err := s.ensureQueue(queue)
+	if err != nil {
+		return err
+	}
+	if err := s.setGroup(q, group, c); err != nil {
+		return err
+	}
+	delete(s.queues, queue)
+	s.woken[queue] = true
+	s.touch(queue, group)
+	return s.settle()
 }
 
 func (s *session) setGroup(q *queue, group string, c dibs.GroupChange) (err error) {

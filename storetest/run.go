@@ -158,6 +158,7 @@ func chapters() []chapter {
 		{name: "history", cases: historyCases},
 		{name: "failures", cases: failureCases},
 		{name: "schedules", cases: scheduleCases},
+		{name: "settings", cases: settingCases},
 		{name: "workers", cases: workerCases},
 		{name: "changes", cases: changeCases},
 		{name: "repair", cases: repairCases},

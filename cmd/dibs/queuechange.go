@@ -108,61 +108,59 @@ func (c *change) requested() bool {
 
 // apply changes the queue q and returns its new settings.
 func (c *change) apply(ctx context.Context, db dibs.Database, q dibs.Queue) (dibs.Queue, error) {
-	groups, err := c.groupChanges(ctx, db, q.Name)
+	err := c.checkGroups(ctx, db, q.Name)
 	if err != nil {
 		return q, err
 	}
-	for name, change := range groups { // checks all groups before it changes anything
-		if err := checks.Group(q.Name, name, change); err != nil {
-			return q, err
-		}
-	}
-	if len(c.backoff) > 0 {
-		b := q.Backoff
+	q, err = db.ChangeQueue(ctx, q.Name, func(q *dibs.Queue) error {
 		for _, set := range c.backoff {
-			set(&b)
+			set(&q.Backoff)
 		}
-		c.Backoff = &b
-	}
-	if len(c.groups) == 0 {
-		c.Rate = c.newRate(q.Rate)
-	}
-	q, err = db.SetQueue(ctx, q.Name, c.QueueChange)
+		if len(c.groups) == 0 {
+			q.Rate = c.newRate(q.Rate)
+		}
+		return checks.Changer(c.QueueChange)(q)
+	})
 	if err != nil {
 		return q, err
 	}
-	for name, change := range groups {
-		if err := db.SetGroup(ctx, q.Name, name, change); err != nil {
+	for _, g := range c.groups {
+		if err := db.ChangeGroup(ctx, q.Name, g.name, c.changeGroup(g)); err != nil {
 			return q, err
 		}
 	}
 	return q, nil
 }
 
-// groupChanges are the changes of groups by name.
-func (c *change) groupChanges(ctx context.Context, db dibs.Database, queue string) (map[string]dibs.GroupChange, error) {
-	old := map[string]dibs.Rate{}
-	if len(c.groups) > 0 && (c.burst != nil || c.rate != nil) {
-		list, err := db.Groups(ctx, queue)
-		if err != nil {
-			return nil, err
+func (c *change) changeGroup(to groupLimit) func(*dibs.Group) error {
+	return func(g *dibs.Group) error {
+		if to.limit != nil {
+			g.Limit = *to.limit
 		}
-		for _, g := range list {
-			old[g.Name] = g.Rate
-		}
+		g.Rate = c.newRate(g.Rate)
+		return nil
 	}
-	changes := map[string]dibs.GroupChange{}
+}
+
+// checkGroups checks the changes of all groups before any of them is made.
+func (c *change) checkGroups(ctx context.Context, db dibs.Database, queue string) error {
+	if len(c.groups) == 0 {
+		return nil
+	}
+	list, err := db.Groups(ctx, queue)
+	if err != nil {
+		return err
+	}
 	for _, g := range c.groups {
-		changes[g.name] = dibs.GroupChange{Limit: g.limit, Rate: c.newRate(old[g.name])}
+		if _, err := checks.ChangedGroup(queue, checks.GroupOf(list, g.name), c.changeGroup(g)); err != nil {
+			return err
+		}
 	}
-	return changes, nil
+	return nil
 }
 
 // newRate is the rate that the flags ask for, if they do: what they leave out stays.
-func (c *change) newRate(old dibs.Rate) *dibs.Rate {
-	if c.rate == nil && c.burst == nil {
-		return nil
-	}
+func (c *change) newRate(old dibs.Rate) dibs.Rate {
 	if c.rate != nil {
 		if old.N, old.Per = c.rate.N, c.rate.Per; old.N == 0 {
 			old.Burst = 0
@@ -171,7 +169,7 @@ func (c *change) newRate(old dibs.Rate) *dibs.Rate {
 	if c.burst != nil {
 		old.Burst = *c.burst
 	}
-	return &old
+	return old
 }
 
 func newPauseCmd(a *app) *cobra.Command {

@@ -86,6 +86,14 @@ func (t shownTable) SetQueue(context.Context, string, dibs.QueueChange) (dibs.Qu
 	return dibs.Queue{}, t.cannot("its settings are in its mapping")
 }
 
+func (t shownTable) ChangeQueue(context.Context, string, func(*dibs.Queue) error) (dibs.Queue, error) {
+	return dibs.Queue{}, t.cannot("its settings are in its mapping")
+}
+
+func (t shownTable) ChangeGroup(context.Context, string, string, func(*dibs.Group) error) error {
+	return t.cannot("its settings are in its mapping")
+}
+
 func (t shownTable) SetGroup(context.Context, string, string, dibs.GroupChange) error {
 	return t.cannot("its settings are in its mapping")
 }

@@ -140,11 +140,15 @@ func Prune(queue string, state dibs.State, olderThan time.Duration) error {
 	return optionalName("queue", queue)
 }
 
-// Change checks new settings for a queue and applies them to q.
-func Change(q *dibs.Queue, c dibs.QueueChange) error {
-	if err := Name("queue", q.Name); err != nil {
-		return err
+// Changer is the function that makes a change of a queue for ChangeQueue.
+func Changer(c dibs.QueueChange) func(*dibs.Queue) error {
+	return func(q *dibs.Queue) error {
+		apply(q, c)
+		return nil
 	}
+}
+
+func apply(q *dibs.Queue, c dibs.QueueChange) {
 	set(&q.Paused, c.Paused)
 	set(&q.Concurrency, c.Concurrency)
 	set(&q.Rate, c.Rate)
@@ -158,6 +162,24 @@ func Change(q *dibs.Queue, c dibs.QueueChange) error {
 	set(&q.KeepDead, c.KeepDead)
 	set(&q.KeepCancelled, c.KeepCancelled)
 	set(&q.PayloadLimit, c.PayloadLimit)
+}
+
+// Changed has f change a queue's settings, and checks the result.
+func Changed(q dibs.Queue, f func(*dibs.Queue) error) (dibs.Queue, error) {
+	name := q.Name
+	if err := f(&q); err != nil {
+		return q, err
+	}
+	q.Name = name
+	return q, settings(&q)
+}
+
+// Change checks new settings for a queue and applies them to q.
+func Change(q *dibs.Queue, c dibs.QueueChange) error {
+	if err := Name("queue", q.Name); err != nil {
+		return err
+	}
+	apply(q, c)
 	return settings(q)
 }
 
@@ -204,6 +226,34 @@ func Group(queue, group string, c dibs.GroupChange) error {
 	set(&rate, c.Rate)
 	return first(Name("queue", queue), Name("group", group), GroupLimit("limit", limit, 0), Rate(rate))
 }
+
+// ChangedGroup has f change a group's settings, and returns what it has changed.
+func ChangedGroup(queue string, old dibs.Group, f func(*dibs.Group) error) (c dibs.GroupChange, err error) {
+	next := old
+	if err := f(&next); err != nil {
+		return c, err
+	}
+	if next.Limit != old.Limit {
+		c.Limit = &next.Limit
+	}
+	if next.Rate != old.Rate {
+		c.Rate = &next.Rate
+	}
+	return c, Group(queue, old.Name, c)
+}
+
+// GroupOf is a group among those that have settings of their own.
+func GroupOf(list []dibs.Group, name string) dibs.Group {
+	for _, g := range list {
+		if g.Name == name {
+			return dibs.Group{Name: name, Limit: g.Limit, Rate: g.Rate}
+		}
+	}
+	return dibs.Group{Name: name}
+}
+
+// NoFunction is the error of a call without the function that makes the change.
+func NoFunction() error { return invalid("f", "is nil; give the function that makes the change") }
 
 // GroupLimit checks a group's limit against its lowest allowed value.
 func GroupLimit(field string, n, least int) error {

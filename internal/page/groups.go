@@ -111,35 +111,54 @@ func (p *Page) changeGroup(r *request) (to, done string, err error) {
 	if name == "" {
 		return "", "", &dibs.InvalidError{Field: "group", Reason: "must be given"}
 	}
-	list, err := p.DB.Groups(r.Context(), queue)
-	if err != nil {
-		return "", "", err
-	}
-	old := groupNow(list, name)
-	changed, err := groupOf(r, old)
-	if err != nil {
-		return "", "", err
-	}
 	v := settingsView{Queue: queue, Group: name, Back: "/groups?queue=" + url.QueryEscape(queue)}
-	before, after := groupFieldsOf(old), groupFieldsOf(changed)
-	for i, f := range before {
-		if f.Value != after[i].Value {
-			v.Changes = append(v.Changes, difference{f.Name, f.Label, f.Value, after[i].Value})
+	fill := func(g *dibs.Group) (err error) {
+		v.Changes, err = fillGroup(r, g)
+		return err
+	}
+	sure := r.PostFormValue("sure") != ""
+	if sure {
+		err = p.DB.ChangeGroup(r.Context(), queue, name, fill)
+	} else {
+		var list []dibs.Group
+		if list, err = p.DB.Groups(r.Context(), queue); err == nil {
+			g := groupNow(list, name)
+			err = fill(&g)
 		}
 	}
-	if len(v.Changes) == 0 {
+	switch {
+	case err != nil:
+		return "", "", err
+	case len(v.Changes) == 0:
 		return v.Back, "Nothing to change.", nil
-	}
-	if r.PostFormValue("sure") == "" {
+	case !sure:
 		p.write(r, http.StatusOK, "settings", v)
 		return answered, "", nil
 	}
-	c := dibs.GroupChange{Limit: differs(old.Limit, changed.Limit), Rate: differs(old.Rate, changed.Rate)}
-	if err := p.DB.SetGroup(r.Context(), queue, name, c); err != nil {
-		return "", "", err
-	}
 	p.audit(r, "change", len(v.Changes), "group "+name+" of queue "+queue+": "+listed(v.Changes))
 	return v.Back, "Changed " + plural(len(v.Changes), "setting") + " of the group " + oneLine(name) + ".", nil
+}
+
+// fillGroup changes a group as a form says, and lists what differs then.
+func fillGroup(r *request, g *dibs.Group) (changes []difference, err error) {
+	before, rate := groupFieldsOf(*g), g.Rate
+	if *g, err = groupOf(r, *g); err == nil {
+		err = withoutRate(rate, &g.Rate)
+	}
+	if err != nil {
+		return nil, err
+	}
+	after := groupFieldsOf(*g)
+	for i, f := range before {
+		if f.Value == after[i].Value {
+			continue
+		}
+		if err := unchangedSince(r, f.Name, f.Label, f.Value); err != nil {
+			return nil, err
+		}
+		changes = append(changes, difference{f.Name, f.Label, f.Value, after[i].Value})
+	}
+	return changes, nil
 }
 
 // groupOf is a group with what a form says of it.
@@ -158,9 +177,6 @@ func groupOf(r *request, g dibs.Group) (dibs.Group, error) {
 			return g, &dibs.InvalidError{Field: "rate", Reason: err.Error()}
 		}
 		g.Rate.N, g.Rate.Per = rate.N, rate.Per
-	}
-	if g.Rate.N == 0 {
-		g.Rate = dibs.Rate{}
 	}
 	return g, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/wire"
+	"github.com/dibs-queue/dibs/internal/words"
 )
 
 // field is one setting of a queue in a form.
@@ -34,7 +35,7 @@ var settingsFields = []field{
 	{
 		Name: "strict", Label: "Strict order in groups", Help: "a job that waits for its retry holds its place in its group", Choices: []string{"no", "yes"},
 		get: func(q dibs.Queue) string { return map[bool]string{false: "no", true: "yes"}[q.Strict] },
-		set: func(q *dibs.Queue, text string) error { q.Strict = text == "yes"; return nil },
+		set: setStrict,
 	},
 	{
 		Name: "order", Label: "Order", Help: "of claims, within a priority: first in, first out, or last in, first out", Choices: []string{"fifo", "lifo"},
@@ -101,6 +102,14 @@ func setRate(q *dibs.Queue, text string) error {
 	return nil
 }
 
+func setStrict(q *dibs.Queue, text string) error {
+	if text != "yes" && text != "no" {
+		return &dibs.InvalidError{Field: "strict", Reason: fmt.Sprintf("must be yes or no, got %.40q", text)}
+	}
+	q.Strict = text == "yes"
+	return nil
+}
+
 // fieldsOf are the settings of a queue in a form.
 func fieldsOf(q dibs.Queue) []field {
 	list := make([]field, len(settingsFields))
@@ -129,68 +138,83 @@ func (p *Page) changeSettings(r *request) (to, done string, err error) {
 	if err := r.mayChange(name); err != nil {
 		return "", "", err
 	}
-	old, err := p.queueNow(r, name)
+	q, err := p.queueNow(r, name)
 	if err != nil {
 		return "", "", err
 	}
-	changed := old
+	v := settingsView{Queue: name, Back: "/queues/" + segment(name)}
+	fill := func(q *dibs.Queue) (err error) {
+		v.Changes, err = fillSettings(r, q)
+		return err
+	}
+	sure := r.PostFormValue("sure") != ""
+	if sure {
+		_, err = p.DB.ChangeQueue(r.Context(), name, fill)
+	} else {
+		err = fill(&q)
+	}
+	switch {
+	case err != nil:
+		return "", "", err
+	case len(v.Changes) == 0:
+		return v.Back, "Nothing to change.", nil
+	case !sure:
+		p.write(r, http.StatusOK, "settings", v)
+		return answered, "", nil
+	}
+	p.audit(r, "change", len(v.Changes), "queue "+name+": "+listed(v.Changes))
+	return v.Back, fmt.Sprintf("Changed %s of the queue %s.", plural(len(v.Changes), "setting"), oneLine(name)), nil
+}
+
+// fillSettings changes a queue as a form says, and lists what differs then.
+func fillSettings(r *request, q *dibs.Queue) (changes []difference, err error) {
+	old := *q
 	for _, f := range settingsFields {
 		given, ok := r.PostForm[f.Name]
 		if !ok || len(given) != 1 || r.PostForm.Has("was-"+f.Name) && given[0] == r.PostForm.Get("was-"+f.Name) {
 			continue // as the form had it: somebody else may have changed it since
 		}
 		if text := strings.TrimSpace(given[0]); text != f.get(old) {
-			if err := f.set(&changed, text); err != nil {
-				return "", "", err
+			if err := unchangedSince(r, f.Name, f.Label, f.get(old)); err != nil {
+				return nil, err
+			}
+			if err := f.set(q, text); err != nil {
+				return nil, err
 			}
 		}
 	}
-	if changed.Rate.N == 0 {
-		changed.Rate = dibs.Rate{}
+	if err := withoutRate(old.Rate, &q.Rate); err != nil {
+		return nil, err
 	}
-	v := settingsView{Queue: name, Back: "/queues/" + segment(name)}
 	for _, f := range settingsFields {
-		if f.get(old) != f.get(changed) {
-			v.Changes = append(v.Changes, difference{f.Name, f.Label, f.get(old), f.get(changed)})
+		if f.get(old) != f.get(*q) {
+			changes = append(changes, difference{f.Name, f.Label, f.get(old), f.get(*q)})
 		}
 	}
-	if len(v.Changes) == 0 {
-		return v.Back, "Nothing to change.", nil
-	}
-	if r.PostFormValue("sure") == "" {
-		p.write(r, http.StatusOK, "settings", v)
-		return answered, "", nil
-	}
-	if _, err := p.DB.SetQueue(r.Context(), name, changeOf(old, changed)); err != nil {
-		return "", "", err
-	}
-	p.audit(r, "change", len(v.Changes), "queue "+name+": "+listed(v.Changes))
-	return v.Back, fmt.Sprintf("Changed %s of the queue %s.", plural(len(v.Changes), "setting"), oneLine(name)), nil
+	return changes, nil
 }
 
-// changeOf names the settings that differ, so that nobody else's change of another is undone.
-func changeOf(old, changed dibs.Queue) (c dibs.QueueChange) {
-	c.Concurrency = differs(old.Concurrency, changed.Concurrency)
-	c.Rate = differs(old.Rate, changed.Rate)
-	c.GroupLimit = differs(old.GroupLimit, changed.GroupLimit)
-	c.Strict = differs(old.Strict, changed.Strict)
-	c.Order = differs(old.Order, changed.Order)
-	c.Lease = differs(old.Lease, changed.Lease)
-	c.MaxAttempts = differs(old.MaxAttempts, changed.MaxAttempts)
-	c.Backoff = differs(old.Backoff, changed.Backoff)
-	c.KeepCompleted = differs(old.KeepCompleted, changed.KeepCompleted)
-	c.KeepDead = differs(old.KeepDead, changed.KeepDead)
-	c.KeepCancelled = differs(old.KeepCancelled, changed.KeepCancelled)
-	c.PayloadLimit = differs(old.PayloadLimit, changed.PayloadLimit)
-	return c
-}
-
-// differs is a new value, or nil where it is the old one.
-func differs[T comparable](old, changed T) *T {
-	if old == changed {
+// unchangedSince refuses a confirmed change of a setting that is no longer what the page showed:
+// whoever confirmed has not seen what it is now.
+func unchangedSince(r *request, name, label, now string) error {
+	was := r.PostFormValue("was-" + name)
+	if r.PostFormValue("sure") == "" || !r.PostForm.Has("was-"+name) || now == was {
 		return nil
 	}
-	return &changed
+	return &refusal{http.StatusConflict, fmt.Sprintf("Somebody else has changed “%s” meanwhile: it was %s and is %s now. Nothing was changed here: go back and look at it again.",
+		label, oneLine(words.Clip(was, 40)), now)}
+}
+
+// withoutRate takes the burst away with the rate, and refuses a burst that has none.
+func withoutRate(old dibs.Rate, rate *dibs.Rate) error {
+	if rate.N != 0 {
+		return nil
+	}
+	if rate.Burst != 0 && rate.Burst != old.Burst {
+		return &dibs.InvalidError{Field: "burst", Reason: "needs a rate; without one there is no limit"}
+	}
+	*rate = dibs.Rate{}
+	return nil
 }
 
 // listed says what was changed, for the page of changes.
