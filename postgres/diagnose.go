@@ -30,10 +30,6 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 		return r, err
 	}
 	schema := ident(s.o.schema())
-	keys, turns, err := s.turns(ctx)
-	if err != nil {
-		return r, err
-	}
 	for _, look := range []struct {
 		part, statement string
 		args            []any
@@ -42,7 +38,7 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 		{"the server's settings", "diagnose_server", []any{schema}},
 		{"sessions", "diagnose_sessions", nil},
 		{"locks", "diagnose_locks", []any{schema}},
-		{"turns", "diagnose_turns", []any{keys, turns}},
+		{"turns", "diagnose_turns", nil},
 		{"what holds back vacuum", "diagnose_horizon", nil},
 		{"dead rows", "diagnose_tables", []any{schema, made.tables, made.settings}},
 		{"the schema", "diagnose_schema", []any{schema, made.kinds, made.names, made.version}},
@@ -58,6 +54,7 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 			r.Facts = append(r.Facts, facts...)
 		}
 	}
+	s.nameTurns(ctx, &r)
 	r.Facts = slices.DeleteFunc(r.Facts, func(f diagnosis.Fact) bool {
 		if f.Name == "now" {
 			r.Now = time.UnixMicro(f.N).UTC()
@@ -70,22 +67,31 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 	return r, nil
 }
 
-// turns are the keys of the locks by which processes take turns, and what each is for.
-func (s *Store) turns(ctx context.Context) (keys []int64, about []string, err error) {
-	add := func(what string, parts ...string) {
-		keys, about = append(keys, lockKey(append([]string{s.o.schema()}, parts...)...)), append(about, what)
+// nameTurns says what the locks are for by which processes take turns, and leaves out those of others. N is the key.
+func (s *Store) nameTurns(ctx context.Context, r *diagnosis.Report) {
+	if !slices.ContainsFunc(r.Facts, func(f diagnosis.Fact) bool { return f.Name == "turn" }) {
+		return
 	}
+	about := map[int64]string{}
+	add := func(what string, parts ...string) { about[lockKey(append([]string{s.o.schema()}, parts...)...)] = what }
 	add("migrations", "migrate")
 	add("repairs", "repair")
 	add("wake-ups of other processes", "tell")
 	for _, what := range []string{"retention", "tally", "mend"} {
 		add("the upkeep "+what, "sweep", what)
 	}
-	queues, err := s.Queues(ctx)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	queues, _ := s.Queues(ctx) // if somebody has locked them, that is said already
 	for _, q := range queues {
 		add("the groups of queue "+q.Name, "admit", q.Name)
 	}
-	return keys, about, err
+	r.Facts = slices.DeleteFunc(r.Facts, func(f diagnosis.Fact) bool { return f.Name == "turn" && about[f.N] == "" })
+	for i := range r.Facts {
+		if f := &r.Facts[i]; f.Name == "turn" {
+			f.About = about[f.N]
+		}
+	}
 }
 
 // facts runs one of the statements of Diagnose, in a transaction of its own.

@@ -100,7 +100,7 @@ func TestDiagnoseReportsNothingOfAHealthyDatabase(t *testing.T) {
 	}
 	before := time.Now()
 	r, err := s.Diagnose(t.Context())
-	if err != nil || len(r.Facts)+len(r.Skipped) > 0 || len(r.Looked) != 7 {
+	if err != nil || len(r.Facts)+len(r.Skipped) > 0 || len(r.Looked) != 8 {
 		t.Errorf("Diagnose reports %+v, %v", r, err)
 	}
 	if r.Now.Before(before.Add(-time.Second)) || r.Now.After(time.Now().Add(time.Second)) {
@@ -256,7 +256,7 @@ func TestDiagnoseSkipsWhatTheRoleMayNotSee(t *testing.T) {
 	patient(t, address)
 	s := openedFor(t, pgtest.Role(t, address, "grant usage on schema dibs to ROLE", "grant select on dibs.migration to ROLE"), Options{}, nil)
 	r, err := s.Diagnose(t.Context())
-	if err != nil || len(r.Skipped) != 1 || r.Skipped[0].Part != "jobs and upkeep" || !errors.Is(r.Skipped[0].Err, dibs.ErrDenied) || len(r.Looked) != 6 {
+	if err != nil || len(r.Skipped) != 1 || r.Skipped[0].Part != "jobs and upkeep" || !errors.Is(r.Skipped[0].Err, dibs.ErrDenied) || len(r.Looked) != 7 {
 		t.Errorf("Diagnose reports %+v, %v", r, err)
 	}
 }
