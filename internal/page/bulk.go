@@ -162,8 +162,16 @@ func (q question) did() string { return verb(int64(q.Changed), "job "+q.One, "jo
 func (v bulkView) fields() question {
 	q := v.question
 	q.Hidden = [][2]string{
-		{"sure", "yes"}, {"queue", v.Queue}, {"kind", v.Kind}, {"group", v.Key}, {"from", stamp(v.From)}, {"until", stamp(v.Until)},
-		{"first", fmt.Sprint(v.First)}, {"last", fmt.Sprint(v.Last)}, {"total", fmt.Sprint(v.Total)}, {"changed", fmt.Sprint(v.Changed)},
+		{"sure", "yes"},
+		{"queue", v.Queue},
+		{"kind", v.Kind},
+		{"group", v.Key},
+		{"from", stamp(v.From)},
+		{"until", stamp(v.Until)},
+		{"first", fmt.Sprint(v.First)},
+		{"last", fmt.Sprint(v.Last)},
+		{"total", fmt.Sprint(v.Total)},
+		{"changed", fmt.Sprint(v.Changed)},
 	}
 	q.Note = "Jobs that die from now on are not touched."
 	if v.Full {
