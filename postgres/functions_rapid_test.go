@@ -184,7 +184,9 @@ from (
 	union all
 	select format('window of %s %s: %s, for %s', w.queue, w.unique_key, i.nth, case when isfinite(w.until) then round(extract(epoch from w.until - now()) / 3600) end) from S.unique_window w left join ids i on i.id = w.job
 	union all
-	select format('tally of %s: %s waiting, %s blocked, %s enqueued', t.queue, sum(t.waiting), coalesce(sum(t.blocked), 0), sum(t.enqueued)) from S.tally t group by t.queue
+	select format('tally of %s: %s waiting, %s blocked, %s enqueued', t.queue, sum(t.waiting), coalesce(sum(t.blocked), 0),
+		sum(t.enqueued) + coalesce((select sum(h.enqueued) from S.history h where h.queue = t.queue), 0)) -- a sweep moves them there
+	from S.tally t group by t.queue
 	union all
 	select distinct format('woken %s %s', w.queue, g) from S.wake_list w cross join unnest(w.groups) g
 	union all
@@ -210,7 +212,7 @@ func contentsOf(t *rapid.T, pool *pgxpool.Pool, schema string) (lines []string) 
 
 // beginAnew deletes everything, and makes a queue with settings of its own.
 func (s functionsStore) beginAnew(t *rapid.T) {
-	for name := range strings.FieldsSeq("job payload tally wake wake_list unique_window queue turn claim") {
+	for name := range strings.FieldsSeq("job payload tally history wake wake_list unique_window queue turn claim") {
 		if _, err := s.pool.Exec(t.Context(), "delete from "+s.schema+"."+name); err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -19,13 +18,17 @@ func (s *Store) Check(ctx context.Context) ([]string, error) {
 		return err
 	}
 	err := s.read(ctx, "repairable", note)
+	now := int64(0)
+	if err == nil {
+		err = s.read(ctx, "clock_now", func(rows *sql.Rows) error { return rows.Scan(&now) })
+	}
 	if err == nil {
 		err = s.read(ctx, "check", func(rows *sql.Rows) error {
 			var what string
 			err := rows.Scan(&what)
 			found = append(found, what)
 			return err
-		}, time.Now().UnixMicro())
+		}, now)
 	}
 	if err == nil {
 		err = s.read(ctx, "texts", func(rows *sql.Rows) error {
@@ -59,7 +62,11 @@ func (s *Store) Repair(ctx context.Context) ([]string, error) {
 }
 
 func (s *session) repair() ([]string, error) {
-	mended, err := s.mendAll(time.Now().UnixMicro())
+	now, err := s.now()
+	if err != nil {
+		return nil, err
+	}
+	mended, err := s.mendAll(now)
 	if err != nil {
 		return nil, err
 	}
