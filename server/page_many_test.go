@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,7 @@ func TestFormsForManyJobsThatCannotBe(t *testing.T) {
 			{422, "/queues/mail/jobs/cancel", []string{"which", "all", "sure", "yes", "last", "9", "until", "2000-01-01T00:00:00Z", "after", "x"}},
 			{404, "/queues/none/jobs/cancel", []string{"which", "all"}},
 			{409, "/queues/mail/jobs/requeue", []string{"which", "all", "state", "completed"}},
+			{422, "/queues/mail/jobs/cancel", slices.Repeat([]string{"id", fmt.Sprint(waiting[0])}, 51)},
 		} {
 			if status, page := b.send(bad.path, bad.form...); status != bad.status {
 				t.Errorf("%s %q: %d in place of %d: %s", bad.path, bad.form, status, bad.status, page)

@@ -95,7 +95,7 @@ func (a *app) serveHealth(ctx context.Context, f *workFlags) (*healthServer, err
 
 // live is [dibs.Worker.Live], but for a worker that is about to run: the process is well.
 func (h *healthServer) live(w *dibs.Worker, ctx context.Context) error {
-	ended := h.ended.Load() // before it is asked: it may run and end meanwhile
+	ended := h.ended.Load() // Read before the database is asked: the job may run and end meanwhile.
 	err := w.Live(ctx)
 	if ctx.Err() == nil && !ended { // it has answered, or it does not run yet
 		return nil

@@ -52,11 +52,11 @@ type question struct {
 	Looked  int // how many jobs of a list have been looked at
 	Sure    bool
 	IDs     []int64 // some of them
-	Note    string  // which jobs are not touched
+	Note    string  // It says which jobs are not touched.
 	Path    string  // where the form leads, from the root
 	Back    string
 	Hidden  [][2]string // what the form sends
-	About   string      // which jobs these are, in words
+	About   string      // It says in words which jobs these are.
 
 	// Of failures, in place of About.
 	Kind, Fingerprint string
@@ -66,7 +66,7 @@ type question struct {
 // bulkView is the question for a group of failures.
 type bulkView struct {
 	question
-	Key         string // which group it is
+	Key         string // It names the group.
 	First, Last int64  // ids of the jobs that died first and last: several may have died at one time
 	Full        bool   // the queue may have more dead jobs than were read
 }

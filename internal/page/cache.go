@@ -31,7 +31,7 @@ func (c *cache[T]) get(key string, make func() (T, error)) (T, error) {
 		if len(c.list) >= c.most || c.list == nil {
 			c.list = map[string]*cached[T]{}
 		}
-		one = &cached[T]{at: time.Now(), fresh: 2 * callTime} // until it is made
+		one = &cached[T]{at: time.Now(), fresh: 2 * callTime} // A stand-in until the value is made.
 		c.list[key] = one
 	}
 	c.mu.Unlock()

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -59,7 +59,7 @@ func (p *Page) groups(r *request) (any, error) {
 		return nil, err
 	}
 	v := groupsView{Queue: q, Admin: r.who.Changes(name), Group: r.URL.Query().Get("group")}
-	v.Fields = groupFieldsOf(groupNow(list, v.Group))
+	v.Fields = groupFieldsOf(checks.GroupOf(list, v.Group))
 	own := make(map[string]dibs.Group, len(list))
 	for _, g := range list {
 		own[g.Name] = g
@@ -77,15 +77,6 @@ func (p *Page) groups(r *request) (any, error) {
 	v.More = max(0, len(list)-maxGroups)
 	v.Groups = list[:len(list)-v.More]
 	return v, nil
-}
-
-// groupNow is a group as it is among those with settings of their own.
-func groupNow(list []dibs.Group, name string) dibs.Group {
-	i := slices.IndexFunc(list, func(g dibs.Group) bool { return g.Name == name })
-	if i < 0 {
-		return dibs.Group{Name: name}
-	}
-	return list[i]
 }
 
 // groupField is one setting of a group in a form.
@@ -122,7 +113,7 @@ func (p *Page) changeGroup(r *request) (to, done string, err error) {
 	} else {
 		var list []dibs.Group
 		if list, err = p.DB.Groups(r.Context(), queue); err == nil {
-			g := groupNow(list, name)
+			g := checks.GroupOf(list, name)
 			err = fill(&g)
 		}
 	}

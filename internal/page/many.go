@@ -129,6 +129,9 @@ func listedBy(r *request, queue, word string) (v *listView, err error) {
 			}
 			v.ticked = append(v.ticked, id)
 		}
+		if len(v.ticked) > jobsOnPage {
+			return nil, &dibs.InvalidError{Field: "id", Reason: fmt.Sprintf("must be at most %d, got %d: a list has no more on a page", jobsOnPage, len(v.ticked))}
+		}
 	}
 	if !v.Sure {
 		v.filter.After = ""
@@ -156,7 +159,7 @@ func (v *listView) confirmed(r *request) (err error) {
 // changeTicked asks about the jobs that somebody has ticked, or changes them.
 func (p *Page) changeTicked(r *request, v *listView) (to, done string, err error) {
 	var ids []int64
-	for _, id := range v.ticked[:min(len(v.ticked), jobsOnPage)] {
+	for _, id := range v.ticked {
 		j, err := p.Job(r.Request, id)
 		if err != nil && !errors.Is(err, dibs.ErrNotFound) {
 			return "", "", err
