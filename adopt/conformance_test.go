@@ -37,6 +37,7 @@ func TestConformance(t *testing.T) {
 						Store:   h,
 						Another: func(t testing.TB) dibs.Database { return h.another(t, driver, dsn) },
 						Begin:   map[string]storetest.Begin{"sql": h.beginTx},
+						Pass:    h.pass,
 					}
 				}, without)
 			})

@@ -224,6 +224,23 @@ func (h *harness) at(micros string) string {
 	return "strftime('%Y-%m-%d %H:%M:%f', (" + fmt.Sprintf(micros, "cast(unixepoch('now', 'subsec') * 1000000 as integer)") + ") / 1000000.0, 'unixepoch')"
 }
 
+// pass lets time pass: it subtracts d from every time of the table's and of the side table's.
+func (h *harness) pass(ctx context.Context, d time.Duration) error {
+	var set []string
+	for _, column := range []string{"run_at", "created_at", "started_at", "lease_end", "ended_at", "failed_at"} {
+		earlier := fmt.Sprintf("strftime('%%Y-%%m-%%d %%H:%%M:%%f', %s, '-%f seconds')", column, d.Seconds())
+		if h.pg {
+			earlier = fmt.Sprintf("%s - interval '%d microseconds'", column, d.Microseconds())
+		}
+		set = append(set, column+" = "+earlier)
+	}
+	_, err := h.db.ExecContext(ctx, "update work set "+strings.Join(set, ", "))
+	if err == nil && h.side {
+		_, err = h.db.ExecContext(ctx, "update dibs_adopted set claimed_at = claimed_at - $1, lease_until = lease_until - $1, run_at = run_at - $1", d.Microseconds())
+	}
+	return err
+}
+
 // micros is SQL for a time in microseconds.
 func (h *harness) micros(column string) string {
 	if h.pg {

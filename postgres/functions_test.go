@@ -264,6 +264,7 @@ func TestStoreThroughTheFunctions(t *testing.T) {
 	server := all.server
 	storetest.RunSome(t, storetest.PostgreSQL, func(t testing.TB) storetest.Setup {
 		o := postgres.Options{Schema: all.take(t), MaxConns: 6}
+		var stores []*postgres.Store
 		open := func(t testing.TB) functionsStore {
 			s, err := postgres.Open(t.Context(), server, o)
 			if err != nil {
@@ -271,6 +272,7 @@ func TestStoreThroughTheFunctions(t *testing.T) {
 			}
 			t.Cleanup(func() { s.Close() })
 			markIfAsked(s)
+			stores = append(stores, s)
 			pool, err := pgxpool.New(t.Context(), server)
 			if err != nil {
 				t.Fatal(err)
@@ -302,6 +304,7 @@ func TestStoreThroughTheFunctions(t *testing.T) {
 					return functionsTx{store.Tx(t), store, func(ctx context.Context) rowsOf { return onPgx(ctx, t) }}
 				}),
 			},
+			Pass: func(ctx context.Context, d time.Duration) error { return postgres.Pass(ctx, d, stores...) },
 		}
 	}, withoutFunctions())
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -182,3 +183,39 @@ func (s *Store) AddNewQueues(ctx context.Context) error { return s.addNewQueues(
 
 // ForgetQueues makes the store read the settings of queues anew.
 func (s *Store) ForgetQueues() { s.queues.init() }
+
+// passTime is a block that moves the times of a schema, but those of whole minutes.
+const passTime = `
+do $$
+declare
+    change text;
+begin
+    for change in
+        select format('update %s set %s', c.oid::regclass, string_agg(format(
+            case when a.attname ~ '_ns$' then '%1$I = greatest(%1$I - MICROS::bigint * 1000, 0)' else '%1$I = %1$I - interval ''MICROS microseconds''' end, a.attname), ', '))
+        from pg_class c
+        join pg_attribute a on a.attrelid = c.oid
+        where c.relnamespace = 'SCHEMA'::regnamespace and c.relkind = 'r' and c.relname <> 'history' and c.relname <> 'migration'
+            and (a.atttypid = 'timestamptz'::regtype or a.attname in ('at_ns', 'full_ns')) and not a.attisdropped
+        group by c.oid
+        order by c.relname
+    loop
+        execute change;
+    end loop;
+end
+$$`
+
+// Pass lets time pass for the stores of a schema: it subtracts d from every time in it, and they
+// forget their marks.
+func Pass(ctx context.Context, d time.Duration, stores ...*Store) error {
+	s := stores[0]
+	_, err := s.pool.Exec(ctx, strings.NewReplacer("MICROS", strconv.FormatInt(d.Microseconds(), 10), "SCHEMA", s.o.Schema).Replace(passTime))
+	for _, s := range stores {
+		s.queues.mu.Lock()
+		for _, l := range s.queues.lanes {
+			l.forget()
+		}
+		s.queues.mu.Unlock()
+	}
+	return err
+}

@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"strings"
+	"errors"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/model"
@@ -50,7 +48,7 @@ func modelDatabases(t testing.TB) model.Maker {
 		s.queues.init()
 		return model.Database{
 			Database: exact{s}, Lazy: true, Another: another,
-			Pass: func(d time.Duration) error { return pass(s.pool, d) },
+			Pass: func(d time.Duration) error { return pass(s, d) },
 		}
 	}
 }
@@ -69,28 +67,8 @@ func (e exact) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, 
 	return e.Store.Claim(ctx, r)
 }
 
-// pass takes d, an hour or more, off every time in the database. No statistics reach back to the
-// history before it.
-func pass(pool *pgxpool.Pool, d time.Duration) error {
-	if _, err := pool.Exec(context.Background(), "delete from dibs.history"); err != nil {
-		return err
-	}
-	for table, columns := range map[string]string{
-		"job":      "run_at created_at claimed_at lease_until",
-		"finished": "run_at created_at claimed_at finished_at",
-		"claim":    "check_at",
-		"tally":    "at",
-
-		"unique_window": "until",
-	} {
-		var set []string
-		for _, c := range strings.Fields(columns) {
-			set = append(set, c+" = "+c+" - $1::bigint * interval '1 microsecond'")
-		}
-		_, err := pool.Exec(context.Background(), "update dibs."+table+" set "+strings.Join(set, ", "), d.Microseconds())
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// pass lets d pass, an hour or more. No statistics reach back to the history before it.
+func pass(s *Store, d time.Duration) error {
+	_, err := s.pool.Exec(context.Background(), "delete from dibs.history")
+	return errors.Join(err, Pass(context.Background(), d, s))
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -21,6 +22,7 @@ func TestStore(t *testing.T) {
 	server := all.server
 	storetest.Run(t, storetest.PostgreSQL, func(t testing.TB) storetest.Setup {
 		o := postgres.Options{Schema: all.take(t), MaxConns: 6}
+		var stores []*postgres.Store
 		open := func(t testing.TB) *postgres.Store {
 			s, err := postgres.Open(t.Context(), server, o)
 			if err != nil {
@@ -28,6 +30,7 @@ func TestStore(t *testing.T) {
 			}
 			t.Cleanup(func() { s.Close() })
 			markIfAsked(s)
+			stores = append(stores, s)
 			return s
 		}
 		store := open(t)
@@ -50,6 +53,7 @@ func TestStore(t *testing.T) {
 				"sql": storetest.SQL(db, store.SQLTx),
 				"pgx": begin(u.String(), store),
 			},
+			Pass: func(ctx context.Context, d time.Duration) error { return postgres.Pass(ctx, d, stores...) },
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	modernc "modernc.org/sqlite"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/model"
 	"github.com/dibs-queue/dibs/sqlite"
 	"github.com/dibs-queue/dibs/storetest"
 )
@@ -209,6 +210,7 @@ func TestNewJobStore(t *testing.T) {
 			Store:   s,
 			Another: func(t testing.TB) dibs.Database { return open(t) },
 			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
+			Pass:    func(ctx context.Context, d time.Duration) error { return model.PassInFile(ctx, s.DB(), d) },
 		}
 	}, without)
 }

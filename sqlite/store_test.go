@@ -1,10 +1,13 @@
 package sqlite_test
 
 import (
+	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/model"
 	"github.com/dibs-queue/dibs/sqlite"
 	"github.com/dibs-queue/dibs/storetest"
 )
@@ -31,6 +34,7 @@ func TestStore(t *testing.T) {
 			Store:   s,
 			Another: func(t testing.TB) dibs.Database { return open(t) },
 			Begin:   map[string]storetest.Begin{"sql": storetest.SQL(s.DB(), s.SQLTx)},
+			Pass:    func(ctx context.Context, d time.Duration) error { return model.PassInFile(ctx, s.DB(), d) },
 		}
 	})
 }

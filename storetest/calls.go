@@ -247,10 +247,11 @@ func (t *test) beginTx() Tx {
 	tx, err := t.begin(context.WithoutCancel(t.ctx))
 	t.must(err)
 	commit, rollback, lose := tx.Commit, tx.Rollback, tx.Break
+	t.open.Add(1)
 	var once sync.Once
 	end := func(f func() error) func() error {
 		return func() (err error) {
-			once.Do(func() { err = f() })
+			once.Do(func() { err = f(); t.open.Add(-1) })
 			return err
 		}
 	}

@@ -200,6 +200,7 @@ func betterJobElsewhere(t *test) {
 
 // A job that is not due neither runs nor holds up the jobs behind it.
 func futurePassedOver(t *test) {
+	t.inRealTime()
 	t.enqueue(dibs.NewJob{Kind: "k", Priority: new(0), Delay: time.Hour})
 	dueNow := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
 	sameIDs(t, "due", ids(t.claim(dibs.ClaimRequest{N: 1})), dueNow[:1])

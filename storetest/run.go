@@ -7,7 +7,7 @@
 //
 // Each test has a fresh database, runs in parallel with the others, and ends with
 // the consistency check. Tests wait for events in the database, never for a fixed
-// time. Random tests log their seed; DIBS_TEST_SEED=n repeats one.
+// time, and let time pass in it ([Setup.Pass]) rather than wait for it. Random tests log their seed; DIBS_TEST_SEED=n repeats one.
 package storetest
 
 import (
@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,6 +38,9 @@ type Setup struct {
 	Another func(t testing.TB) dibs.Database
 	// Begin holds a function for each of Features.Transactions that begins such a transaction.
 	Begin map[string]Begin
+	// Pass lets time pass: it subtracts d from every time in the database, and all stores on it
+	// forget the times that they remember. If it is nil, tests wait instead.
+	Pass func(ctx context.Context, d time.Duration) error
 }
 
 // Begin begins a caller's transaction on the database of a Setup.
@@ -102,6 +106,9 @@ type test struct {
 	ctx   context.Context // ends with the test, at the latest after patience
 	begin Begin           // begins a transaction of the kind that the case runs with
 	rec   *history.Recorder
+
+	passed time.Duration // the time that the test has let pass
+	open   atomic.Int32  // transactions of beginTx that have not ended: their locks would stop a change of times
 }
 
 // patience is how long a test waits for something that must happen. It is long enough even

@@ -26,6 +26,7 @@ var sweepCases = []oneCase{
 // lock expires, B picks it up. Requirement 1: or started, not ended, timed out.
 func sweepExpired(t *test) {
 	all := t.enqueue(copies(3, dibs.NewJob{Kind: "k"})...)
+	t.inRealTime()
 	old := t.claim(dibs.ClaimRequest{N: 2, Worker: "A"})
 	t.expire(old...)
 	equal(t, "swept", t.sweep(), dibs.Swept{Expired: 2})
@@ -68,8 +69,9 @@ func sweepNewOwner(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	old := t.claim(dibs.ClaimRequest{N: 2, Worker: "A"})
 	t.finish(old[0].Lease().Release())
-	fresh := t.claimOne(dibs.ClaimRequest{Worker: "B"})
+	t.claimOne(dibs.ClaimRequest{Worker: "B"})
 	t.expire(old[1])
+	fresh := t.get(old[0].ID)
 	equal(t, "swept", t.sweep(), dibs.Swept{Expired: 1})
 	sameJob(t, t.get(old[0].ID), fresh)
 }
@@ -77,6 +79,7 @@ func sweepNewOwner(t *test) {
 // Requirement 5: a poison message must not loop; attempts are counted at the claim.
 func sweepPoison(t *test) {
 	id := t.enqueue(dibs.NewJob{Kind: "k", MaxAttempts: 3})[0]
+	t.inRealTime() // the times of errors are compared with those of claims
 	var claimed []*dibs.RawJob
 	for n := 1; n <= 3; n++ {
 		j := t.claimOne(dibs.ClaimRequest{Lease: dibs.MinLease})

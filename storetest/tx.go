@@ -172,7 +172,7 @@ func txLeaseEnds(t *test) {
 	for lease := 2 * time.Second; ; lease *= 2 { // a slow machine begins the transaction when the lease has ended
 		t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 		jobs = t.claim(dibs.ClaimRequest{N: 2, Lease: lease})
-		ended := t.setAlarm(jobs[1].LeaseUntil)
+		ended, _ := t.setAlarm(jobs[1].LeaseUntil)
 		tx = t.beginTx()
 		kept = t.enqueueOn(tx, dibs.NewJob{Kind: "k"}) // the database has fixed the transaction's time
 		inTime := t.stats(clock).Scheduled > 0

@@ -21,22 +21,36 @@ func (t *test) waitUntil(what string, cond func() bool) {
 	}
 }
 
-// waitUntilTime waits until the database's clock reaches a time. It enqueues a job for that
-// time and reads until the job is no longer counted as scheduled, so nothing is swept.
+// waitUntilTime lets time pass until the database's clock has reached a time, or waits if that is
+// soon, a transaction is open or the setup cannot pass time. Nothing is swept. Times that were read before it are those in
+// the database plus passed.
 func (t *test) waitUntilTime(at time.Time) {
 	t.Helper()
-	t.setAlarm(at)()
+	wait, left := t.setAlarm(at)
+	if t.Pass != nil && t.open.Load() == 0 && left > 20*time.Millisecond {
+		if left > time.Second { // the ticks of schedules stay at whole seconds
+			left = (left + time.Second - 1).Truncate(time.Second)
+		}
+		t.must(t.Pass(t.ctx, left))
+		t.passed += left
+	}
+	wait()
 }
 
-// setAlarm is waitUntilTime in two steps. The function that it returns writes nothing, so
-// it may wait beside an open transaction.
-func (t *test) setAlarm(at time.Time) (wait func()) {
+// inRealTime has a test wait for the times that others let pass. One test for each kind of time
+// does, so that Pass is known not to lie.
+func (t *test) inRealTime() { t.Pass = nil }
+
+// setAlarm prepares a wait until the database's clock reaches a time, which is left away from now.
+// It enqueues a job for that time. The wait ends when the job is no longer counted as scheduled, so
+// that it writes nothing, and may happen beside an open transaction.
+func (t *test) setAlarm(at time.Time) (wait func(), left time.Duration) {
 	t.Helper()
-	t.enqueue(dibs.NewJob{Queue: clock, Kind: "tick", RunAt: at.Add(2 * time.Millisecond)})
+	alarm := t.get(t.enqueue(dibs.NewJob{Queue: clock, Kind: "tick", RunAt: at.Add(2 * time.Millisecond)})[0])
 	return func() {
 		t.Helper()
 		t.waitUntil(at.Format(time.StampMilli), func() bool { return t.stats(clock).Scheduled == 0 })
-	}
+	}, alarm.RunAt.Sub(alarm.CreatedAt)
 }
 
 // clock is the queue of the jobs that setAlarm enqueues.

@@ -141,6 +141,13 @@ func lostWorker(t *test) {
 func crashedWorker(t *test) {
 	w := anEntry("w")
 	t.register(w)
+	if t.Pass != nil {
+		t.must(t.Pass(t.ctx, dibs.WorkerLostAfter-10*time.Second))
+		equal(t, "state before", t.worker("w").State, dibs.WorkerWorking)
+		t.must(t.Pass(t.ctx, 10*time.Second))
+		equal(t, "state after", t.worker("w").State, dibs.WorkerLost)
+		return
+	}
 	start := time.Now()
 	t.waitUntil("the worker is lost", func() bool {
 		time.Sleep(100 * time.Millisecond)

@@ -1,6 +1,8 @@
 package model
 
 import (
+	"context"
+	"database/sql"
 	"os"
 	"path/filepath"
 	"testing"
@@ -44,26 +46,25 @@ func SQLite(t testing.TB) Maker {
 		return Database{
 			Database: db,
 			Another:  another,
-			Pass:     func(d time.Duration) error { return passInFile(s, d) },
+			Pass:     func(d time.Duration) error { return PassInFile(t.Context(), s.DB(), d) },
 		}
 	}
 }
 
-// passInFile subtracts d from every time in the file, except for the clock, which is never
-// ahead of the system's by more than a moment.
-func passInFile(s *sqlite.Store, d time.Duration) error {
-	for _, statement := range []string{
-		`update dibs_job set run_at = run_at - ?1, created_at = created_at - ?1, claimed_at = claimed_at - ?1, lease_until = lease_until - ?1`,
-		`update dibs_finished set run_at = run_at - ?1, created_at = created_at - ?1, claimed_at = claimed_at - ?1, finished_at = finished_at - ?1`,
-		`update dibs_unique_window set until = until - ?1`,
-		`update dibs_claim set check_at = check_at - ?1`,
-		// First to negative minutes, so that no two rows have the same minute in between.
-		`update dibs_tally set minute = ?1 / 60000000 - minute where minute > 0`,
-		`update dibs_tally set minute = - minute where minute < 0`,
-	} {
-		if _, err := s.DB().Exec(statement, d.Microseconds()); err != nil {
-			return err
-		}
-	}
-	return nil
+// PassInFile lets time pass in a file: it subtracts d from every time in it, except for the clock,
+// which is never ahead of the system's by more than a moment. Minutes are moved by whole minutes.
+func PassInFile(ctx context.Context, db *sql.DB, d time.Duration) error {
+	const statements = `
+		update dibs_job set run_at = run_at - @d, created_at = created_at - @d, claimed_at = claimed_at - @d, lease_until = lease_until - @d;
+		update dibs_finished set run_at = run_at - @d, created_at = created_at - @d, claimed_at = claimed_at - @d, finished_at = finished_at - @d;
+		update dibs_unique_window set until = until - @d;
+		update dibs_claim set check_at = check_at - @d;
+		update dibs_schedule set since = since - @d, next_at = next_at - @d, last_tick = last_tick - @d;
+		update dibs_worker set since = since - @d, seen_at = seen_at - @d;
+		update dibs_rate set full_ns = max(full_ns - @d * 1000, 0), not_before = max(not_before - @d, 0), held_until = held_until - @d;
+		-- First to negative minutes, so that no two rows have the same minute in between.
+		update dibs_tally set minute = @d / 60000000 - minute where minute > 0;
+		update dibs_tally set minute = - minute where minute < 0`
+	_, err := db.ExecContext(ctx, statements, sql.Named("d", d.Microseconds()))
+	return err
 }
