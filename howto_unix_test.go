@@ -13,11 +13,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // TestTheHowToPagesWork does what docs/howto says: its shell is run, its Go is copied from
 // examples and tests that run, and what starts a worker starts one that stops well.
 func TestTheHowToPagesWork(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	pages, err := filepath.Glob("docs/howto/*.md")
 	if err != nil || len(pages) < 6 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/storetest"
 )
 
@@ -39,6 +40,7 @@ func blocks(t *testing.T, language string) []string {
 }
 
 func TestReadmeGoIsCopiedFromTheExamples(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	var examples strings.Builder
 	for _, name := range files(t, ".go") {
@@ -54,6 +56,7 @@ func TestReadmeGoIsCopiedFromTheExamples(t *testing.T) {
 }
 
 func TestReadmePythonIsCopiedFromTheExamples(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	example := read(t, "examples/workers/worker.py")
 	for _, code := range blocks(t, "python") {
@@ -74,6 +77,7 @@ var runElsewhere = regexp.MustCompile(`(?m)^(go run \./cmd/dibs demo|make test)(
 // TestReadmeShellRuns runs the README's shell in a stranger's module beside this
 // one, with the dibs command installed, and then builds the README's program there.
 func TestReadmeShellRuns(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	here, err := os.Getwd()
 	if err != nil {
@@ -118,6 +122,7 @@ func httpClients(t *testing.T) string {
 }
 
 func TestReadmeTableIsTheOneThatTheSuiteReads(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	if table := storetest.Table(storetest.PostgreSQL, storetest.SQLite); !strings.Contains(read(t, "README.md"), "\n\n"+table+"\n") {
 		t.Errorf("README.md's table of databases must be\n%s", table)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // wideInterfaces may have more than 7 methods, for a reason.
@@ -26,6 +28,7 @@ var wideInterfaces = map[string]string{
 const rootNames = 63
 
 func TestTidyInterfacesAreSmall(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	const most = 7
 	var wide []string
@@ -51,6 +54,7 @@ func TestTidyInterfacesAreSmall(t *testing.T) {
 }
 
 func TestTidyRootExportsFewNames(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	var names []string
 	for name, file := range goFiles(t) {
@@ -81,6 +85,7 @@ func TestTidyRootExportsFewNames(t *testing.T) {
 // A program that somebody built here and committed along with the source stays in
 // every clone for ever.
 func TestTidyNoLargeFileIsCommitted(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	const most = 256 << 10 // bytes
 	for _, name := range committed(t) {

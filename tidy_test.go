@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // These tests check what a machine can of how the code is written; CONTRIBUTING.md
@@ -26,6 +28,7 @@ const (
 )
 
 func TestTidyFilesAndFunctionsAreShort(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		limit := maxFile
@@ -63,6 +66,7 @@ var driver = map[string][]string{
 	"adopt/mapping":    {"go.yaml.in/yaml/v4"},
 	"internal/adopted": nil,
 	"internal/ticks":   {"github.com/netresearch/go-cron"},
+	"internal/needs":   nil,
 	"internal/nesting": nil,
 	"internal/waits":   nil,
 	"internal/page":    nil,
@@ -99,7 +103,7 @@ var below = map[string][]string{
 	"internal/session": {""},
 	"postgres":         {"", "internal/bucket", "internal/checks", "internal/combine", "internal/ticks", "internal/waits", "diagnosis", "footprint", "internal/qualify", "internal/session"},
 	"internal/history": {""},
-	"storetest":        {"", "internal/checks", "internal/history"},
+	"storetest":        {"", "internal/checks", "internal/history", "internal/needs"},
 	"internal/wire":    {"", "internal/nesting"},
 	"internal/words":   {"internal/checks"},
 	"internal/why":     {"", "internal/words"},
@@ -108,6 +112,7 @@ var below = map[string][]string{
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	const module = "github.com/dibs-queue/dibs"
 	for name, file := range goFiles(t) {
@@ -141,6 +146,7 @@ var (
 )
 
 func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	for _, name := range files(t, ".sql") {
 		if !strings.Contains(name, "/sql/") {
@@ -184,6 +190,7 @@ var (
 )
 
 func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	pg, lite := statements(t, "postgres"), statements(t, "sqlite")
 	same := func(db string, names, others, only []string) {
@@ -234,6 +241,7 @@ var forbidden = strings.Fields(`
 
 // The prefix "dibs: " is in a store's error once: only checks.Failed adds it.
 func TestTidyOneFunctionPutsDibsBeforeErrors(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		if dir := path.Dir(name); strings.HasSuffix(name, "_test.go") || name == "internal/checks/failed.go" ||
@@ -257,6 +265,7 @@ func TestTidyOneFunctionPutsDibsBeforeErrors(t *testing.T) {
 }
 
 func TestTidyTheAPIUsesOurWords(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		switch path.Dir(name) {
@@ -321,6 +330,7 @@ func anchors(page string) []string {
 }
 
 func TestTidyLinksLeadSomewhere(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	for _, name := range files(t, ".md") {
 		for _, m := range link.FindAllStringSubmatch(block.ReplaceAllString(read(t, name), ""), -1) {
@@ -342,6 +352,7 @@ func TestTidyLinksLeadSomewhere(t *testing.T) {
 
 // TestTidyNoPathsOfOneMachine finds paths that exist only on one developer's machine.
 func TestTidyNoPathsOfOneMachine(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	paths := regexp.MustCompile(`/(` + strings.Join([]string{"work", "farm", "root", "home", "Users"}, "|") + `)/[A-Za-z.]`)
 	for _, name := range files(t, ".go", ".md", ".sql", ".sh", ".txt", ".conf", "Makefile", "run", ".mod") {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // mailing maps a table with a status and a start time, and with leases in the side table.
@@ -18,6 +20,7 @@ var mailing = owned{
 // Three processes, of which one is killed, complete once each the rows that a program without
 // dibs had taken before it crashed. Another program goes on inserting.
 func TestRowsThatACrashedProgramHadTakenAreDone(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, driver, dsn string) {
 		f := &fleet{owned: mailing, rows: 900, extra: 100, processes: 3, kills: 1, limit: time.Minute}

@@ -14,6 +14,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // Each of these faults breaks the store or the table on purpose; the judges must find it.
@@ -28,6 +29,7 @@ const (
 )
 
 func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
+	needs.NoRaceDetector(t)
 	for _, c := range []struct{ broken, table, want string }{
 		{noOrder, "import", "came after a row that is behind it"},
 		{noGroups, "jobs", "claim: dibs: claim: "},

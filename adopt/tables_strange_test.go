@@ -14,6 +14,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // strangeTables have features that the five other tables lack. What a row asks its handler to do stands in
@@ -110,6 +111,7 @@ func (o owned) withDefaults(m mapping.Mapping, pg bool) owned {
 }
 
 func TestStrangeTables(t *testing.T) {
+	needs.NoRaceDetector(t)
 	for _, o := range strangeTables {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
@@ -134,6 +136,7 @@ func TestStrangeTables(t *testing.T) {
 
 // A proposal for a strange table works as it is, once the fields marked as not sure are filled in.
 func TestStrangeTablesCanBeWorkedByTheirProposals(t *testing.T) {
+	needs.NoRaceDetector(t)
 	for _, o := range strangeTables {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/child"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // owned is a table as another program owns it: testdata/NAME.yaml is its mapping,
@@ -106,6 +107,7 @@ type fleet struct {
 const slack = 3 * time.Second
 
 func TestFiveTables(t *testing.T) {
+	needs.NoRaceDetector(t)
 	for _, o := range fiveTables {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/internal/workload"
 )
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 // TestEveryWorkloadGivesEveryFigure runs all workloads at a thousandth of their size,
 // plots the results, and finds no empty cell in the table.
 func TestEveryWorkloadGivesEveryFigure(t *testing.T) {
+	needs.Night(t, "nothing but benchmarks depends on it")
 	server := os.Getenv(pgtest.EnvServer)
 	if server == "" {
 		s, err := launch(t.Context(), os.Getenv(pgtest.EnvBin), "")

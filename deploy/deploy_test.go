@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 func read(t *testing.T, name string) string {
@@ -303,10 +305,7 @@ func commands(t *testing.T) map[string][]string {
 // TestTheCommandsExist runs each command with --help, which reads its flags first.
 func TestTheCommandsExist(t *testing.T) {
 	t.Parallel()
-	dibs := filepath.Join(t.TempDir(), "dibs")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dibs, "../cmd/dibs").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dibs := needs.Build(t, "../cmd/dibs")
 	for place, args := range commands(t) {
 		at := len(args)
 		if i := slices.Index(args, "--"); i >= 0 {

@@ -15,23 +15,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/jackc/pgx/v5"
 )
 
-// build builds the program in a folder of this one.
-func build(t *testing.T, name string) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), name)
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./"+name).CombinedOutput(); err != nil {
-		t.Fatalf("go build ./%s: %v\n%s", name, err, out)
-	}
-	return program
-}
-
 func TestQuickstartGreets(t *testing.T) {
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), build(t, "quickstart"))
+	cmd := exec.CommandContext(t.Context(), needs.Build(t, "./quickstart"))
 	cmd.Dir = t.TempDir()
 	errs, err := cmd.StderrPipe()
 	if err != nil {
@@ -68,7 +59,7 @@ func TestQuickstartIsShort(t *testing.T) {
 func TestTransactionChangesWorkAndDataTogether(t *testing.T) {
 	t.Parallel()
 	database := pgtest.URL(t)
-	cmd := exec.CommandContext(t.Context(), build(t, "transaction"))
+	cmd := exec.CommandContext(t.Context(), needs.Build(t, "./transaction"))
 	cmd.Env = append(os.Environ(), "DIBS_DB="+database)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -100,7 +91,7 @@ func TestTransactionChangesWorkAndDataTogether(t *testing.T) {
 
 func TestServiceStopsWellWhenItIsTold(t *testing.T) {
 	t.Parallel()
-	program := build(t, "service")
+	program := needs.Build(t, "./service")
 	for name, db := range map[string]func(testing.TB) string{
 		"sqlite":   func(t testing.TB) string { return "sqlite:" + filepath.Join(t.TempDir(), "service.db") },
 		"postgres": func(t testing.TB) string { return pgtest.URL(t) },

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -256,6 +257,7 @@ func TestARoleWithOnlyExecuteEnqueues(t *testing.T) {
 // Calls work at every isolation level, within savepoints and where errors are caught, and leave
 // nothing behind when they are rolled back.
 func TestTheFunctionsInTransactions(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	s, url := migrated(t, postgres.Options{})
 	conn, other := connect(t, url), connect(t, url)
@@ -316,6 +318,7 @@ func TestTheFunctionsInTransactions(t *testing.T) {
 
 // A job's times are from after its transaction has got its number: marks rely on that.
 func TestTheFunctionsReadTheClockAfterTheTransactionsNumber(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	s, url := migrated(t, postgres.Options{})
 	conn := connect(t, url)
@@ -343,6 +346,7 @@ func TestTheFunctionsReadTheClockAfterTheTransactionsNumber(t *testing.T) {
 
 // Who waits for a queue is woken by the commit, by each of the functions.
 func TestTheFunctionsWakeWhoWaits(t *testing.T) {
+	needs.NoRaceDetector(t)
 	b := newBench(t, postgres.Options{})
 	other := b.openAnother()
 	for _, queue := range []string{"q", "many"} {

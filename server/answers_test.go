@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -44,6 +45,7 @@ func ask(t testing.TB, c net.Conn, method, path, body string) (status int) {
 
 // Clients that ask for all jobs at once and do not read them cost the server no more than the limit.
 func TestAnswersThatNobodyReadsShareTheirMemory(t *testing.T) {
+	needs.NoRaceDetector(t)
 	db := onSQLite(t)
 	mebibytes(t, db, "q", 40)
 	s, url := start(t, db, server.Options{Limits: server.Limits{Answers: 64 << 20, AnswerTime: -1}})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -60,6 +61,7 @@ func peak(t *testing.T, most uint64) {
 
 // A gigabyte, announced or not, packed or not, costs the server no more than the limit.
 func TestBodiesOfAGigabyte(t *testing.T) {
+	needs.NoRaceDetector(t)
 	db := onSQLite(t)
 	_, url := start(t, db, server.Options{})
 	peak(t, 400<<20)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -117,6 +118,7 @@ func used() (bytes uint64, goroutines int) {
 // Ten thousand connections that rest, and then ten thousand calls that wait for jobs of a few queues: what they
 // cost in memory, goroutines and calls of the database. Then some get jobs, and the server closes.
 func TestTenThousandClients(t *testing.T) {
+	needs.NoRaceDetector(t)
 	if testing.Short() {
 		t.Skip("it takes half a minute")
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -376,6 +377,7 @@ func TestTheServerTicksFromItsStart(t *testing.T) {
 
 // Large jobs make small answers: after the first load, of 32 jobs, an answer takes more up to 4 MiB.
 func TestAnAnswerHoldsFewLargeJobs(t *testing.T) {
+	needs.NoRaceDetector(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s := closing(t, server.New(db, server.Options{}))
 		for kib, want := range map[int]int{256: 32, 64: 64} {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -138,6 +139,7 @@ func (h *heavy) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 
 // A page of large jobs lists fewer of them, and where the memory for answers is taken it says so.
 func TestPagesOfLargeJobsAreShort(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	h := &heavy{Database: onSQLite(t)}
 	ids := mebibytes(t, h, "q", 60)

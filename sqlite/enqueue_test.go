@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // One statement inserts many jobs that are alike. They are stored as if each was enqueued by
 // itself, and so is a job among them that differs in a single field.
 func TestJobsOfABatchAreStoredLikeSingleOnes(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	odd := []dibs.NewJob{
 		{Kind: "k", Queue: "other"},

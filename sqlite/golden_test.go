@@ -10,6 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -18,6 +19,7 @@ var parameter = regexp.MustCompile(`\?(\d+)`)
 // TestQueryPlans pins how SQLite runs each statement: which index it walks, and that
 // it sorts nothing that grows with the table.
 func TestQueryPlans(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	golden.Match(t, "plans.txt", plans(t, s))
@@ -29,6 +31,7 @@ var reading = regexp.MustCompile(`SCAN (dibs_job|dibs_finished|j|f)\b`)
 // Whether SQLite's statistics were gathered when the file was empty, held one job or many,
 // only the statements of Check read a whole table of jobs.
 func TestQueryPlansWithStatistics(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/interleave"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -19,6 +20,7 @@ import (
 // simplest; with DIBS_SOAK=1 in all. There is one write transaction at a time, so a
 // call is one step, and so is each of an open transaction.
 func TestInterleavings(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, nil) })
 }
@@ -159,6 +161,7 @@ const lookSQL = `
 
 // TestInterleavingsFindDamage shows that the enumeration can fail.
 func TestInterleavingsFindDamage(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	open := func(tb testing.TB, rewrite func(name, text string) string) interleave.Bench {
 		return newStage(tb, rewrite)

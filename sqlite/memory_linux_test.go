@@ -12,11 +12,13 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // A worker process needs as much memory for many jobs as for few.
 func TestAWorkersMemoryDoesNotGrowWithTheQueue(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	const few, many = 10_000, 100_000
 	const growth = 1.5 // with a page cache of 64 MiB it was 3

@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/internal/model"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // TestModel compares the store with the reference model. The long form:
 //
 //	DIBS_SOAK=1 go test ./sqlite -run '^TestModel$' -v -timeout 0
 func TestModel(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	model.Check(t, modelDatabases(t))
 }

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -142,6 +143,7 @@ func around(clause, columns, values string) string {
 }
 
 func TestNewJobRefusesBadValues(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	tx, _ := begin(t, s)
@@ -188,6 +190,7 @@ func shell(t *testing.T, path, statements string) string {
 }
 
 func TestNewJobRefusesBadValuesOfTheShell(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	openAt(t, path, sqlite.Options{})
@@ -213,6 +216,7 @@ func TestNewJobRefusesBadValuesOfTheShell(t *testing.T) {
 
 // What the view takes that Go's types do not offer.
 func TestNewJobTakesWhatDriversSend(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	const columns = "queue, kind, priority, run_at > created_at, run_at, max_attempts, group_key, unique_key, payload"
@@ -265,6 +269,7 @@ func TestNewJobTakesWhatDriversSend(t *testing.T) {
 
 // Every millisecond of a text is kept: dates are real numbers in SQLite.
 func TestNewJobKeepsMilliseconds(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	if _, err := s.DB().ExecContext(t.Context(), `insert into dibs_new_job (run_at)
@@ -284,6 +289,7 @@ var values = regexp.MustCompile(`^is \d+ bytes, the limit (?:of queue .* )?is (\
 // A job is refused by the view if and only if Enqueue refuses it, for the same field and, but for
 // the values, in the same words.
 func TestNewJobRefusesWhatEnqueueRefuses(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	dir := t.TempDir()
 	byGo := openAt(t, filepath.Join(dir, "go.db"), sqlite.Options{Relaxed: true})

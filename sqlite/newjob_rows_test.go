@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -20,6 +21,7 @@ import (
 // both. All their tables have the same rows then, byte for byte. For that, their clocks go on
 // by a microsecond a call.
 func TestNewJobMakesTheRowsOfEnqueue(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	dir := t.TempDir()
 	files := 0

@@ -27,6 +27,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // Setup is one fresh, empty database.
@@ -130,6 +131,7 @@ type chapter struct {
 	name  string
 	cases []oneCase
 	tx    bool // run each case for every kind of transaction
+	races bool // goroutines meet in it; the others make one call after the other
 }
 
 func chapters() []chapter {
@@ -145,20 +147,20 @@ func chapters() []chapter {
 		{name: "resume", cases: resumeCases},
 		{name: "sweep", cases: sweepCases},
 		{name: "tx", cases: txCases, tx: true},
-		{name: "middleware", cases: middlewareCases, tx: true},
-		{name: "txclaim", cases: txClaimCases, tx: true},
-		{name: "twoagents", cases: twoAgentCases, tx: true},
+		{name: "middleware", cases: middlewareCases, tx: true, races: true},
+		{name: "txclaim", cases: txClaimCases, tx: true, races: true},
+		{name: "twoagents", cases: twoAgentCases, tx: true, races: true},
 		{name: "groups", cases: groupCases},
 		{name: "grouplimits", cases: groupLimitCases},
 		{name: "queues", cases: queueCases},
-		{name: "concurrency", cases: concurrencyCases},
+		{name: "concurrency", cases: concurrencyCases, races: true},
 		{name: "rates", cases: rateCases},
 		{name: "unique", cases: uniqueCases},
 		{name: "held", cases: heldCases},
 		{name: "windows", cases: windowCases},
 		{name: "txwindows", cases: txWindowCases, tx: true},
 		{name: "jobs", cases: jobsCases},
-		{name: "waiting", cases: waitingCases},
+		{name: "waiting", cases: waitingCases, races: true},
 		{name: "wide", cases: wideCases},
 		{name: "list", cases: listCases},
 		{name: "stats", cases: statsCases},
@@ -171,11 +173,11 @@ func chapters() []chapter {
 		{name: "repair", cases: repairCases},
 		{name: "rows", cases: rowCases},
 		{name: "limits", cases: limitCases},
-		{name: "wake", cases: wakeCases},
-		{name: "close", cases: closeCases},
-		{name: "misuse", cases: misuseCases},
-		{name: "race", cases: raceCases},
-		{name: "chaos", cases: chaosCases},
+		{name: "wake", cases: wakeCases, races: true},
+		{name: "close", cases: closeCases, races: true},
+		{name: "misuse", cases: misuseCases, races: true},
+		{name: "race", cases: raceCases, races: true},
+		{name: "chaos", cases: chaosCases, races: true},
 	}
 }
 
@@ -205,6 +207,9 @@ func RunSome(t *testing.T, f Features, newDatabase Maker, without map[string]str
 		t.Run(ch.name, func(t *testing.T) {
 			if reason := without[ch.name]; reason != "" {
 				t.Skip(reason)
+			}
+			if !ch.races {
+				needs.NoRaceDetector(t)
 			}
 			t.Parallel()
 			for _, c := range ch.cases {

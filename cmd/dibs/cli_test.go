@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -30,7 +31,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv("DIBS_TEST_SELF", self) // path of dibs for programs that call it
+	os.Setenv("DIBS_TEST_SELF", self)                // path of dibs for programs that call it
+	needs.RaceDetectorOnlyFor("TestWork", "TestTop") // the others make one call after the other, or run other programs
 	os.Exit(m.Run())
 }
 

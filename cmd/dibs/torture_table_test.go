@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/internal/broken"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // torture runs the torture of program, a dibs binary, on the tickets.
@@ -69,6 +70,9 @@ func TestTheTortureOfATableWithNumbersAndStaleRows(t *testing.T) {
 		t.Skip("takes about 10 s")
 	}
 	onEach(t, func(c *cli) {
+		if !strings.HasPrefix(c.db, "sqlite:") {
+			needs.Night(c.t, "TestTheTortureOfAnAdoptedTableKeepsAwayFromIt runs on PostgreSQL")
+		}
 		x := adoptTickets(c, byMark)
 		x.exec(invoices)
 		for i := range 30 {
@@ -116,6 +120,9 @@ func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
 	for name, mapping := range map[string]string{"token": byToken, "side table": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
+				if (name == "side table") != strings.HasPrefix(c.db, "sqlite:") {
+					needs.Night(c.t, "each shape is tried on one database")
+				}
 				x := adoptTickets(c, mapping)
 				x.fillTable()
 				before, were := x.status(), tables(c)
@@ -146,6 +153,7 @@ func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds dibs and takes about 15 s each")
 	}
+	needs.Night(t, "TestTortureSaysWhatWasBroken shows that a broken promise is found")
 	t.Parallel()
 	fence := broken.Edit{File: "sql/sqlite/change.sql", Old: "where {{.KeyIs \"m\"}}\nand {{.HeldOrOwn \"m\"}}\n{{- else}}", New: "where {{.KeyIs \"m\"}}\n{{- else}}"}
 	for _, test := range []struct {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -41,6 +42,9 @@ func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
 		t.Skip("takes about 10 s")
 	}
 	onEach(t, func(c *cli) {
+		if strings.HasPrefix(c.db, "sqlite:") {
+			needs.Night(c.t, "TestEveryPromiseIsKeptOnSQLite tries the same")
+		}
 		password := c.movePassword()
 		before := tables(c)
 		temp := c.t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -31,16 +32,6 @@ func tree(t *testing.T) string {
 	return root
 }
 
-// command builds dibs.
-func command(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "dibs")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/dibs").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return program
-}
-
 func run(t *testing.T, dibs, db string) (string, error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "bash", "./sums.sh", tree(t))
@@ -54,7 +45,7 @@ func TestEveryFileIsHashedOnceThoughWorkersAreKilled(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	t.Parallel()
-	dibs := command(t)
+	dibs := needs.Build(t, "../../cmd/dibs")
 	for name, db := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "sums.db") },
 		"postgres": func(t *testing.T) string { return pgtest.URL(t) },
@@ -84,7 +75,7 @@ func TestTheScriptFindsWrongResults(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	t.Parallel()
-	dibs := command(t)
+	dibs := needs.Build(t, "../../cmd/dibs")
 	for name, spoil := range map[string]string{
 		"a lost result":  `s/"result":"[^"]*plain-0\.txt"/"gone":""/`,
 		"a wrong result": `s/"result":"[0-9a-f]*  \([^"]*plain-0\.txt\)"/"result":"0000000000000000000000000000000000000000000000000000000000000000  \1"/`,

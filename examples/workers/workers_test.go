@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -134,18 +135,8 @@ func (q *queue) await(state string, n int) {
 	}
 }
 
-// command builds dibs.
-func command(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "dibs")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/dibs").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return program
-}
-
 func TestWorkersInEveryLanguage(t *testing.T) {
-	dibs := command(t)
+	dibs := needs.Build(t, "../../cmd/dibs")
 	for name, db := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "demo.db") },
 		"postgres": func(t *testing.T) string { return pgtest.URL(t) },
@@ -220,7 +211,7 @@ func TestTheCommandsOfThePageWork(t *testing.T) {
 	}
 	for _, m := range blocks {
 		script := strings.ReplaceAll(string(m[1]), "sqlite:jobs.db", "sqlite:"+dir+"/jobs.db")
-		cmd := exec.CommandContext(t.Context(), "sh", "-euc", `dibs() { "$0" "$@"; }; `+script, command(t))
+		cmd := exec.CommandContext(t.Context(), "sh", "-euc", `dibs() { "$0" "$@"; }; `+script, needs.Build(t, "../../cmd/dibs"))
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), `{"to": "ann@example.com"}`) {
 			t.Errorf("%v:\n%s", err, out)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -25,6 +26,7 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and tests the stores once for each variant")
 	}
+	needs.Sources(t)
 	t.Setenv(pgtest.EnvServer, pgtest.URL(t)) // one server for all variants
 	root := module(t)
 	programs := map[string]string{} // test programs for patches of statements, by store

@@ -1,9 +1,8 @@
 // Package pgtest gives each test a real PostgreSQL database or server of its own.
 //
 // Most tests need only [URL], which creates a fresh, empty database. All databases of a
-// test process are on one server: the one that DIBS_TEST_POSTGRES names (make test
-// starts one), or one that the package starts with the server programs of this machine.
-// Tests that stop, restart or kill a server use [NewServer], which starts one for this
+// test process are on one server: the one that DIBS_TEST_POSTGRES names, or one that the
+// package starts with the server programs of this machine. Tests that stop, restart or kill a server use [NewServer], which starts one for this
 // test only.
 //
 // Servers that the package starts listen on the loopback address, and are stopped
@@ -33,6 +32,9 @@ const (
 	EnvBin = "DIBS_PG_BIN"
 	// EnvDir is the environment variable for the directory in which servers keep their files.
 	EnvDir = "DIBS_PG_DIR"
+
+	// envVersion is the environment variable for the version of the server programs.
+	envVersion = "DIBS_PG_VERSION"
 )
 
 // patience bounds each step that talks to a server.

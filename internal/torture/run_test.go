@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgserver"
 	"github.com/dibs-queue/dibs/internal/pgtest"
@@ -74,6 +75,7 @@ func TestEveryPromiseIsKeptOnPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs PostgreSQL: not with -short")
 	}
+	needs.Night(t, "dibs torture runs on PostgreSQL in TestTortureKeepsEveryPromiseAndCleansUp; servers are killed in TestAKilledServerHasAllThatItAcknowledged")
 	untilAllWasTried(t, []string{kills, stops, cuts, crashes, snapshots, limits, pauses, meddling, endedOverHTTP}, func() *Result {
 		server, err := pgtest.Launch()
 		if err != nil {
