@@ -1,6 +1,6 @@
 # make help prints what stands here before each target. All of it needs Go alone, but for test,
-# torture, soak, bench and postgres, which find or install PostgreSQL.
-.PHONY: check test help demo picture screenshots torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck fuzz portable workflows vulnerabilities
+# night, torture, soak, bench and postgres, which find or install PostgreSQL.
+.PHONY: check test night help demo picture screenshots torture soak bench postgres fmt lint gofumpt vet staticcheck errorlint errcheck fuzz portable workflows vulnerabilities
 
 tool := go tool -modfile=tools/go.mod
 
@@ -12,6 +12,10 @@ check: lint
 # everything, before a change is offered: the linters and scripts/test.sh
 test: lint
 	scripts/test.sh
+
+# what is too long for make test, for up to three hours: docs/proof.md
+night:
+	scripts/night.sh
 
 # this list
 help:

@@ -12,6 +12,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/workload"
 )
 
@@ -21,6 +22,9 @@ func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 		t.Skip("takes about 10 s: only without -short")
 	}
 	onEach(t, func(c *cli) {
+		if !strings.HasPrefix(c.db, "sqlite:") {
+			needs.Night(c.t, "the workloads are the same on SQLite")
+		}
 		untouched := c.untouched()
 		temp := c.t.TempDir()
 		cmd := c.command("bench", "--scale", "0.001", "--json")

@@ -16,6 +16,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/demo"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/internal/needs"
 	_ "github.com/jackc/pgx/v5/stdlib" // reads the database without dibs
 )
 
@@ -25,6 +26,9 @@ func TestDemoKeepsEveryPromiseAndCleansUp(t *testing.T) {
 		t.Skip("takes about 10 s")
 	}
 	onEach(t, func(c *cli) {
+		if strings.HasPrefix(c.db, "sqlite:") {
+			needs.Night(c.t, "the README's demo is TestARealRunWithAKilledProcessKeepsEveryPromise, on SQLite")
+		}
 		program, err := os.Executable()
 		if err != nil {
 			c.t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/jackc/pgx/v5"
 )
@@ -67,6 +68,7 @@ func TestDemoAndTortureWorkBehindAPooler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes about 20 s")
 	}
+	needs.Night(t, "TestItWorksBehindATransactionPooler tries the store behind one")
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"demo": {"demo", "--jobs", "500", "--json"}, "torture": {"torture", "--duration", "5s", "--workers", "2", "--seed", "7"}, "torture, told": {"--pooler", "torture", "--duration", "5s", "--workers", "2", "--seed", "7"},

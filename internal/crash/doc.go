@@ -22,6 +22,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // Random returns a source of random numbers. It logs the seed, which DIBS_TEST_SEED can set.
@@ -38,10 +40,13 @@ func Random(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// Times returns few, or soak if DIBS_SOAK is set.
+// Times returns few, ten times as many in make night, or soak if DIBS_SOAK is set.
 func Times(few, soak int) int {
-	if os.Getenv("DIBS_SOAK") != "" {
+	switch {
+	case os.Getenv("DIBS_SOAK") != "":
 		return soak
+	case needs.AtNight():
+		return 10 * few
 	}
 	return few
 }
