@@ -53,6 +53,9 @@ func TestEveryBrokenVariantIsCaught(t *testing.T) {
 		}
 		for _, p := range patches {
 			t.Run(v.Name+"/"+p.Store, func(t *testing.T) {
+				if v.AtNight {
+					needs.Night(t, "it needs a build of its own, and at worst makes jobs late")
+				}
 				t.Parallel()
 				program := programs[p.Store]
 				if !p.statementsOnly() {
@@ -184,13 +187,20 @@ func TestTheTableNamesEveryVariant(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(b)
+	var atNight []string
 	for _, v := range Variants() {
+		if v.AtNight {
+			atNight = append(atNight, "`"+v.Name+"`")
+		}
 		if !strings.Contains(text, "\n"+row(v)) {
 			t.Errorf("docs/broken.md lacks the row\n%s", row(v))
 		}
 	}
 	if rows := strings.Count(text, "\n| `"); rows != len(Variants()) {
 		t.Errorf("docs/broken.md has %d rows, there are %d variants", rows, len(Variants()))
+	}
+	if list := "Only `make night` tries " + strings.Join(atNight, ", ") + ":"; !strings.Contains(text, list) {
+		t.Errorf("docs/broken.md does not say %q", list)
 	}
 	for _, page := range []string{"broken.md", "proof.md"} {
 		b, err := os.ReadFile(filepath.Join(module(t), "docs", page))

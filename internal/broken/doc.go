@@ -22,6 +22,7 @@ type Variant struct {
 	Fault   string // what is broken
 	Harm    string // the consequence for a user
 	Patches []Patch
+	AtNight bool // only make night tries it: it needs a build of its own, and at worst makes jobs late
 	// Untortured says why half a minute of dibs torture does not find the fault. It is empty
 	// if the torture finds it.
 	Untortured string
