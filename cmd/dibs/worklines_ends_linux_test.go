@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // These tests need what only Linux tells: what a process has read of its stdin, and who is in a
