@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"regexp"
@@ -209,7 +210,7 @@ $$`
 // forget their marks.
 func Pass(ctx context.Context, d time.Duration, stores ...*Store) error {
 	s := stores[0]
-	_, err := s.pool.Exec(ctx, strings.NewReplacer("MICROS", strconv.FormatInt(d.Microseconds(), 10), "SCHEMA", s.o.Schema).Replace(passTime))
+	_, err := s.pool.Exec(ctx, strings.NewReplacer("MICROS", strconv.FormatInt(d.Microseconds(), 10), "SCHEMA", cmp.Or(s.o.Schema, "dibs")).Replace(passTime))
 	for _, s := range stores {
 		s.queues.mu.Lock()
 		for _, l := range s.queues.lanes {
