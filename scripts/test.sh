@@ -35,7 +35,7 @@ echo "go test $common"
 # translated out of the checks of pointers, with which it takes many times the CPU. No other package: they
 # have instances of the standard library's generic code, and leaving those out reports races that are none.
 race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
-racing='. ./adopt ./cmd/dibs ./dibstest ./internal/combine ./internal/open ./internal/waits ./metrics ./postgres ./server ./sqlite ./storetest'
+racing='. ./adopt ./cmd/dibs ./dibstest ./internal/combine ./internal/open ./internal/waits ./metrics ./postgres ./server ./sqlite'
 
 failed=0
 step 'every test'
