@@ -37,15 +37,28 @@ echo "go test $common"
 race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
 racing='. ./adopt ./cmd/dibs ./dibstest ./internal/combine ./internal/open ./internal/waits ./metrics ./postgres ./server ./sqlite'
 
+# Modules of their own, with libraries that dibs does not need: pages in a browser, and so on. They wait
+# most of their time, so they run beside the rest.
+modules() (
+	failed=0
+	for module in server/pagetest server/apitest otel bench examples/orm deploy/manifests; do
+		step "$module"
+		(cd $module && go vet ./... && go test $common ./...) || failed=1
+	done
+	exit $failed
+)
+beside=$(mktemp)
+trap 'rm -f "$beside"' EXIT
+trap 'exit 130' INT TERM
+modules >"$beside" 2>&1 &
+
 failed=0
 step 'every test'
 go test $common ./... || failed=1
 step 'tests of goroutines, under the race detector'
 go test $race $common $racing || failed=1
-# Modules of their own, with libraries that dibs does not need: pages in a browser, and so on.
-for module in server/pagetest server/apitest otel bench examples/orm deploy/manifests; do
-	step "$module"
-	(cd $module && go vet ./... && go test $common ./...) || failed=1
-done
+step 'modules of their own'
+wait $! || failed=1
+cat "$beside"
 step 'done'
 exit $failed
