@@ -23,7 +23,7 @@ func TestRowsThatACrashedProgramHadTakenAreDone(t *testing.T) {
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, driver, dsn string) {
-		f := &fleet{owned: mailing, rows: 900, extra: 100, processes: 3, kills: 1, limit: time.Minute}
+		f := &fleet{owned: mailing, rows: 900, extra: 100, processes: 3, kills: 3, limit: 5 * time.Minute}
 		f.make(t, driver, dsn)
 		long := "datetime('now', '-1 day')"
 		if f.pg {
