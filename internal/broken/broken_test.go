@@ -104,9 +104,14 @@ func module(t *testing.T) string {
 	return root
 }
 
+// builds limits how many programs are built at the same time: each build uses several processors.
+var builds = make(chan struct{}, 2)
+
 // build builds the test program of a patched store.
 func build(t *testing.T, root string, p Patch) string {
 	t.Helper()
+	builds <- struct{}{}
+	defer func() { <-builds }()
 	dir := t.TempDir()
 	overlay, err := p.Overlay(root, dir)
 	if err != nil {
