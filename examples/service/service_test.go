@@ -136,7 +136,8 @@ func TestAnEmailThatFailsIsSentLater(t *testing.T) {
 	s.send = send
 	dibstest.Advance(t, s.queue, time.Hour)
 	dibstest.Drain(t, s.worker())
-	if len(s.sent) != 1 {
+	sent := slices.DeleteFunc(s.sent, func(sent string) bool { return strings.HasPrefix(sent, "boss@example.com: ") }) // the digest may have come in that hour
+	if len(sent) != 1 {
 		t.Errorf("sent %q", s.sent)
 	}
 }
