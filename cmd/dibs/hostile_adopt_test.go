@@ -27,7 +27,7 @@ func TestAdoptedRowsReachNoTerminalAsTheyAre(t *testing.T) {
 				{"show", "A-1" + evilName},
 				{"show", "17" + evilName},
 				{"show", evilName},
-				{"claim"},
+				{"claim", "--lease", "2s"}, // "work" below waits for their end
 				{"ls", "--state", "running"},
 				{"finish", "A-1" + evilName, strings.Repeat("a", 32), "--completed"},
 				{"ls", evilName},
