@@ -22,7 +22,7 @@ dir=${SOAK_DIR:-soak}
 mkdir -p "$dir"
 DIBS_PG_BIN=$(scripts/postgres.sh)
 export DIBS_PG_BIN
-export DIBS_SOAK=1
+export DIBS_SOAK=1 DIBS_NIGHT=1
 
 step() { printf '\n== %s\n' "$*"; }
 
