@@ -13,7 +13,7 @@ check: lint
 test: lint
 	scripts/test.sh
 
-# what is too long for make test, for up to three hours: docs/proof.md
+# what is too long for make test, for hours: docs/proof.md
 night:
 	scripts/night.sh
 

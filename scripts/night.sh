@@ -1,5 +1,5 @@
 #!/bin/sh
-# Everything that is too long for make test, in one command that takes up to three hours, with a
+# Everything that is too long for make test, in one command that takes hours, with a
 # summary at its end. Each part can be run alone: scripts/night.sh PART...
 set -eu
 cd "$(dirname "$0")/.."

@@ -57,6 +57,7 @@ step 'every test'
 go test $common ./... || failed=1
 step 'tests of goroutines, under the race detector'
 go test $race $common $racing || failed=1
+(cd otel && go test $race $common ./...) || failed=1
 step 'modules of their own'
 wait $! || failed=1
 cat "$beside"

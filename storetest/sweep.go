@@ -69,9 +69,9 @@ func sweepNewOwner(t *test) {
 	t.enqueue(copies(2, dibs.NewJob{Kind: "k"})...)
 	old := t.claim(dibs.ClaimRequest{N: 2, Worker: "A"})
 	t.finish(old[0].Lease().Release())
-	t.claimOne(dibs.ClaimRequest{Worker: "B"})
+	fresh := t.claimOne(dibs.ClaimRequest{Worker: "B"})
+	t.inRealTime() // the job's times must not change
 	t.expire(old[1])
-	fresh := t.get(old[0].ID)
 	equal(t, "swept", t.sweep(), dibs.Swept{Expired: 1})
 	sameJob(t, t.get(old[0].ID), fresh)
 }

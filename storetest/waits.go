@@ -41,9 +41,9 @@ func (t *test) waitUntilTime(at time.Time) {
 // does, so that Pass is known not to lie.
 func (t *test) inRealTime() { t.Pass = nil }
 
-// setAlarm prepares a wait until the database's clock reaches a time, which is left away from now.
-// It enqueues a job for that time. The wait ends when the job is no longer counted as scheduled, so
-// that it writes nothing, and may happen beside an open transaction.
+// setAlarm enqueues a job for a time, and returns a function that waits for the time, and how long
+// that will take. The function waits until the job is no longer counted as scheduled. It writes
+// nothing, so a transaction may be open meanwhile.
 func (t *test) setAlarm(at time.Time) (wait func(), left time.Duration) {
 	t.Helper()
 	alarm := t.get(t.enqueue(dibs.NewJob{Queue: clock, Kind: "tick", RunAt: at.Add(2 * time.Millisecond)})[0])

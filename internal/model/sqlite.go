@@ -51,8 +51,8 @@ func SQLite(t testing.TB) Maker {
 	}
 }
 
-// PassInFile lets time pass in a file: it subtracts d from every time in it, except for the clock,
-// which is never ahead of the system's by more than a moment. Minutes are moved by whole minutes.
+// PassInFile lets time pass in a file: it subtracts d from every time in it, and from minutes the whole
+// minutes of d. The file's clock stays, so that it is not ahead of the system's.
 func PassInFile(ctx context.Context, db *sql.DB, d time.Duration) error {
 	const statements = `
 		update dibs_job set run_at = run_at - @d, created_at = created_at - @d, claimed_at = claimed_at - @d, lease_until = lease_until - @d;

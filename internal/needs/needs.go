@@ -18,16 +18,16 @@ func NoRaceDetector(t testing.TB) {
 	}
 }
 
-// RaceDetectorOnlyFor limits a run under the race detector to the tests whose names begin with one
-// of the prefixes, unless the run names tests itself. A package's TestMain calls it.
+// RaceDetectorOnlyFor makes a run under the race detector leave out all tests but those whose names
+// begin with a given prefix. A run that names tests itself is not changed. TestMain calls it.
 func RaceDetectorOnlyFor(prefixes ...string) {
 	if flag.Parse(); RaceDetector && flag.Lookup("test.run").Value.String() == "" {
 		_ = flag.Set("test.run", "^("+strings.Join(prefixes, "|")+")") // the flag exists and takes any text
 	}
 }
 
-// Night skips a test but in make night, which takes hours. What is tried more often says why
-// that is enough for make test.
+// Night skips a test in all runs but those of make night. The reason says why make test can do
+// without the test.
 func Night(t testing.TB, why string) {
 	t.Helper()
 	if !AtNight() {
@@ -35,6 +35,5 @@ func Night(t testing.TB, why string) {
 	}
 }
 
-// AtNight reports whether this is a run of make night, in which tests that are long in any case
-// try more.
+// AtNight reports whether this is a run of make night. Long tests try more in it.
 func AtNight() bool { return os.Getenv("DIBS_NIGHT") != "" }

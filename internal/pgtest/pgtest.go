@@ -2,8 +2,8 @@
 //
 // Most tests need only [URL], which creates a fresh, empty database. All databases of a
 // test process are on one server: the one that DIBS_TEST_POSTGRES names, or one that the
-// package starts with the server programs of this machine. Tests that stop, restart or kill a server use [NewServer], which starts one for this
-// test only.
+// package starts with the server programs of this machine. Tests that stop, restart or
+// kill a server use [NewServer], which starts one for this test only.
 //
 // Servers that the package starts listen on the loopback address, and are stopped
 // and deleted when the test process ends, however it ends. Their files are in memory if
