@@ -279,7 +279,7 @@ func TestRowsAreNamedByTimesExactly(t *testing.T) {
 	t.Parallel()
 	url := pgtest.URL(t)
 	zoned := func(zone string) *sql.DB {
-		db, err := sql.Open("pgx", url+"?timezone="+zone)
+		db, err := sql.Open("pgx", url+"&timezone="+zone)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"slices"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -25,10 +25,7 @@ func (s *Store) Diagnose(ctx context.Context) (diagnosis.Report, error) {
 	if err := s.check(ctx, "diagnose"); err != nil {
 		return r, err
 	}
-	made, err := s.made()
-	if err != nil {
-		return r, err
-	}
+	made := made()
 	schema := ident(s.o.schema())
 	for _, look := range []struct {
 		part, statement string
@@ -145,15 +142,12 @@ var (
 )
 
 // made reads what the migrations make, with the names in this package's SQL.
-func (s *Store) made() (m madeByMigrations, err error) {
-	list, err := migrations("dibs")
-	if err != nil {
-		return m, err
-	}
+var made = sync.OnceValue(func() (m madeByMigrations) {
+	list := migrations()
 	m.version = len(list)
 	objects := map[[2]string]bool{}
 	for _, each := range list {
-		text := strings.ReplaceAll(each.sql, `"dibs"`, "dibs")
+		text := each.text
 		for _, found := range slices.Concat(madeObject.FindAllStringSubmatch(text, -1), madeCheck.FindAllStringSubmatch(text, -1)) {
 			objects[[2]string{found[1], found[2]}] = true
 		}
@@ -170,5 +164,5 @@ func (s *Store) made() (m madeByMigrations, err error) {
 	for o := range objects {
 		m.kinds, m.names = append(m.kinds, o[0]), append(m.names, o[1])
 	}
-	return m, nil
-}
+	return m
+})

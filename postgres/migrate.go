@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,7 +26,7 @@ var migrationFiles embed.FS
 type migration struct {
 	version   int
 	name      string
-	sql       string   // ends with the insert into the table migration
+	text      string   // with the schema's name as dibs
 	relations []string // tables and sequences that it makes
 }
 
@@ -40,27 +41,31 @@ const (
 	pathBack = "select pg_catalog.set_config('search_path', pg_catalog.current_setting('dibs_migrate.path'), true);"
 )
 
-// migrations lists the migrations in order, with the schema's name in their SQL.
-func migrations(schema string) ([]migration, error) {
+// migrations lists the migrations in order.
+var migrations = sync.OnceValue(func() []migration {
 	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
 	if err != nil {
-		return nil, err
+		panic(err) // the pattern is wrong
 	}
 	list := make([]migration, 0, len(names))
 	for i, name := range names { // Glob sorts
 		text, err := migrationFiles.ReadFile(name)
 		if err != nil {
-			return nil, err
+			panic(err)
 		}
-		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/")}
-		for _, found := range createdRelation.FindAllStringSubmatch(string(text), -1) {
+		m := migration{version: i + 1, name: strings.TrimPrefix(name, "migrations/"), text: string(text)}
+		for _, found := range createdRelation.FindAllStringSubmatch(m.text, -1) {
 			m.relations = append(m.relations, found[1])
 		}
-		m.sql = fmt.Sprintf("%s\n%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n%s\n", ownPath, strings.TrimSpace(inSchema(string(text), schema)),
-			ident(schema), m.version, checks.CompatibleWith(string(text), m.version), pathBack)
 		list = append(list, m)
 	}
-	return list, nil
+	return list
+})
+
+// sql is what makes the migration in a schema. It ends with the insert into the table migration.
+func (m migration) sql(schema string) string {
+	return fmt.Sprintf("%s\n%s\n\ninsert into %s.migration (version, compatible_with) values (%d, %d);\n%s\n", ownPath, strings.TrimSpace(inSchema(m.text, schema)),
+		ident(schema), m.version, checks.CompatibleWith(m.text, m.version), pathBack)
 }
 
 // Migrations returns the SQL that Migrate runs on a schema of version since, to be applied by
@@ -69,16 +74,13 @@ func Migrations(o Options, since int) (string, error) {
 	if err := checkSchemaName(o.schema()); err != nil {
 		return "", err
 	}
-	list, err := migrations(o.schema())
-	if err != nil {
-		return "", err
-	}
+	list := migrations()
 	if since < 0 || since > len(list) {
 		return "", &dibs.InvalidError{Field: "since", Reason: fmt.Sprintf("must be 0 to %d, the newest version that this program knows, got %d", len(list), since)}
 	}
 	var b strings.Builder
 	for _, m := range list[since:] {
-		fmt.Fprintf(&b, "-- %s\n%s\n", m.name, m.sql)
+		fmt.Fprintf(&b, "-- %s\n%s\n", m.name, m.sql(o.schema()))
 	}
 	return b.String(), nil
 }
@@ -114,10 +116,7 @@ func Migrate(ctx context.Context, url string, o Options) error {
 	if encoding != "UTF8" {
 		return &dibs.InvalidError{Field: "database", Reason: "must have the encoding UTF8, has " + encoding}
 	}
-	list, err := migrations(o.schema())
-	if err != nil {
-		return err
-	}
+	list := migrations()
 	var run []string
 	for {
 		version, err := migrateStep(ctx, conn, o.schema(), list)
@@ -166,7 +165,7 @@ func migrateStep(ctx context.Context, conn *pgx.Conn, schema string, list []migr
 		if version >= len(list) {
 			return tooNew(schema, version, needs, len(list))
 		}
-		_, err = tx.Conn().PgConn().Exec(ctx, list[version].sql).ReadAll()
+		_, err = tx.Conn().PgConn().Exec(ctx, list[version].sql(schema)).ReadAll()
 		return err
 	})
 	return version, classify("migrate", err)
@@ -219,10 +218,7 @@ func schemaVersion(ctx context.Context, q queryer, schema string, list []migrati
 }
 
 func (s *Store) checkSchema(ctx context.Context) error {
-	list, err := migrations(s.o.schema())
-	if err != nil {
-		return err
-	}
+	list := migrations()
 	version, needs, err := schemaVersion(ctx, s.pool, s.o.schema(), list)
 	switch {
 	case hasCode(err, "42501"): // insufficient_privilege

@@ -22,10 +22,9 @@ import (
 // migrated is a store in a fresh database.
 func migrated(t *testing.T, o postgres.Options) (*postgres.Store, string) {
 	t.Helper()
-	url := pgtest.URL(t)
-	if err := postgres.Migrate(t.Context(), url, o); err != nil {
-		t.Fatal(err)
-	}
+	url := pgtest.Filled(t, "migrated "+o.Schema, func(url string) error {
+		return postgres.Migrate(context.Background(), url, postgres.Options{Schema: o.Schema})
+	})
 	return opened(t, url, o), url
 }
 

@@ -324,7 +324,7 @@ func TestMigrateTellsWhatItDid(t *testing.T) {
 		var version int
 		var names []string
 		o := postgres.Options{Migrated: func(v int, list []string) { version, names = v, list }}
-		if err := postgres.Migrate(t.Context(), address+"?pool_max_conns=3", o); err != nil {
+		if err := postgres.Migrate(t.Context(), address+"&pool_max_conns=3", o); err != nil {
 			t.Fatal(err)
 		}
 		if version != 2 || strings.Join(names, ", ") != want {

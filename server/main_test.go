@@ -30,11 +30,9 @@ func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		url := open.URL(pgtest.URL(t))
-		if err := open.Migrate(t.Context(), url, open.Options{}); err != nil {
-			t.Fatal(err)
-		}
-		f(t, database(t, url))
+		f(t, database(t, open.URL(pgtest.Filled(t, "migrated", func(url string) error {
+			return open.Migrate(context.Background(), open.URL(url), open.Options{})
+		}))))
 	})
 }
 

@@ -53,8 +53,16 @@ func (s *Store) lockFacts(ctx context.Context) (facts []diagnosis.Fact, err erro
 	return facts, nil
 }
 
-// lockers lists the processes that lock the file: 0 if there is no writer.
+// lockers lists the processes that lock the file: 0 if there is no writer. The system gives its list in
+// parts, between which it changes, so that a lock can be missing: nobody writes if two lists say so.
 func (s *Store) lockers() (writer int, readers []int, err error) {
+	if writer, readers, err = s.listedLockers(); writer == 0 && err == nil {
+		writer, readers, err = s.listedLockers()
+	}
+	return writer, readers, err
+}
+
+func (s *Store) listedLockers() (writer int, readers []int, err error) {
 	var shm syscall.Stat_t
 	if err := syscall.Stat(s.path+"-shm", &shm); err != nil {
 		return 0, nil, err

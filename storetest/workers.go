@@ -126,14 +126,14 @@ func lostWorker(t *test) {
 	w, other := anEntry("w"), anEntry("other")
 	t.register(w)
 	t.register(other)
-	t.notSeen("w", dibs.WorkerLostAfter)
+	t.notSeen("w", dibs.WorkerLostAfter+time.Millisecond)
 	equal(t, "state of the lost one", t.worker("w").State, dibs.WorkerLost)
 	equal(t, "state of the other", t.worker("other").State, dibs.WorkerWorking)
 	t.register(w) // as a process does that was stopped for a while
 	equal(t, "state of the one that is back", t.worker("w").State, dibs.WorkerWorking)
 	w.State = dibs.WorkerStopping
 	t.register(w)
-	t.notSeen("w", dibs.WorkerLostAfter)
+	t.notSeen("w", dibs.WorkerLostAfter+time.Millisecond)
 	equal(t, "state of one lost while it stopped", t.worker("w").State, dibs.WorkerLost)
 }
 
@@ -176,7 +176,7 @@ func forgottenWorker(t *test) {
 func sameName(t *test) {
 	a, b := anEntry("w"), anEntry("w")
 	t.register(a)
-	t.notSeen("w", dibs.WorkerLostAfter)
+	t.notSeen("w", dibs.WorkerLostAfter+time.Millisecond)
 	t.register(b)
 	states := map[dibs.Token]string{}
 	for _, w := range t.workers() {

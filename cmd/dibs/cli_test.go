@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,7 +50,6 @@ func onEach(t *testing.T, test func(c *cli)) {
 	t.Parallel()
 	run := func(t *testing.T, db string) {
 		c := &cli{t: t, db: db}
-		c.ok("migrate")
 		test(c)
 		if got := c.ok("check"); got != "nothing wrong\n" {
 			t.Errorf("dibs check: %s", got)
@@ -57,12 +57,25 @@ func onEach(t *testing.T, test func(c *cli)) {
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
-		run(t, "sqlite:"+filepath.Join(t.TempDir(), "test.db"))
+		db := "sqlite:" + filepath.Join(t.TempDir(), "test.db")
+		if err := migrated(db); err != nil {
+			t.Fatal(err)
+		}
+		run(t, db)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		run(t, pgtest.URL(t))
+		run(t, pgtest.Filled(t, "migrated", migrated))
 	})
+}
+
+// migrated runs 'dibs migrate'.
+func migrated(db string) error {
+	var errs bytes.Buffer
+	if code := run(context.Background(), []string{"--db", db, "migrate"}, strings.NewReader(""), io.Discard, &errs); code != exitOK || errs.Len() > 0 {
+		return fmt.Errorf("dibs migrate: exit code %d: %s", code, &errs)
+	}
+	return nil
 }
 
 // onSQLite is onEach for tests that do not depend on the kind of database.

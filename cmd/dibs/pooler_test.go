@@ -17,7 +17,7 @@ import (
 // no state in connections that other clients get.
 func TestTheCommandWorksBehindAPooler(t *testing.T) {
 	t.Parallel()
-	for name, told := range map[string]string{"found": "", "flag": "--pooler", "URL": "?pooler=transaction"} {
+	for name, told := range map[string]string{"found": "", "flag": "--pooler", "URL": "&pooler=transaction"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			through := pgtest.Pooler(t, pgtest.URL(t))
@@ -29,7 +29,7 @@ func TestTheCommandWorksBehindAPooler(t *testing.T) {
 				}
 				return c.ok(args...)
 			}
-			if strings.HasPrefix(told, "?") {
+			if strings.HasPrefix(told, "&") {
 				c.db += told
 			}
 			do("migrate")
@@ -40,7 +40,7 @@ func TestTheCommandWorksBehindAPooler(t *testing.T) {
 			do("stats")
 			do("ls")
 			do("queue", "k", "--concurrency", "4")
-			r := c.run("", append(strings.Fields(strings.TrimPrefix(told, "?pooler=transaction")), "work", "k", "--until-empty", "--", "true")...)
+			r := c.run("", append(strings.Fields(strings.TrimPrefix(told, "&pooler=transaction")), "work", "k", "--until-empty", "--", "true")...)
 			if r.code != exitOK {
 				t.Fatalf("dibs work: exit code %d\n%s", r.code, r.err)
 			}

@@ -98,7 +98,7 @@ func TestConnectionsOfAWorker(t *testing.T) {
 	c.ok("migrate")
 	look := dial(t, c.db)
 	const count = "select count(*) from pg_stat_activity where application_name = 'dibs worker one' and datname = current_database()"
-	c.db += "?pool_max_conn_idle_time=500ms&pool_health_check_period=100ms"
+	c.db += "&pool_max_conn_idle_time=500ms&pool_health_check_period=100ms"
 	if strings.Count(c.db, "?") > 1 {
 		t.Fatalf("the server's address has parameters: %s", c.db)
 	}
@@ -135,7 +135,7 @@ func TestServersAreToldWhoConnects(t *testing.T) {
 	}
 	c.ok("enqueue", "q", "1")
 	plain := c.db
-	c.db += "?application_name=mine"
+	c.db += "&application_name=mine"
 	c.ok("enqueue", "q", "1")
 	until(t, dial(t, plain), "both names", "select (select array_agg(distinct name order by name) from told) = array['dibs enqueue', 'mine']")
 }

@@ -82,9 +82,10 @@ func Launch(bin, dir string) (_ *Server, err error) {
 	return s, nil
 }
 
-// URL returns the address of the server's database.
+// URL returns the address of the server's database. The server has no TLS: a client that asked for it
+// would open each connection twice.
 func (s *Server) URL() string {
-	return fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres", s.password, s.port)
+	return fmt.Sprintf("postgres://postgres:%s@127.0.0.1:%d/postgres?sslmode=disable", s.password, s.port)
 }
 
 // Stop ends the server and waits until it has ended.

@@ -64,7 +64,7 @@ func Pooler(t testing.TB, server string) string {
 			t.Logf("pgbouncer: %s", log.String())
 		}
 	})
-	pooled := fmt.Sprintf("postgres://user@%s/db", address)
+	pooled := fmt.Sprintf("postgres://user@%s/db?sslmode=disable", address)
 	deadline := time.Now().Add(time.Minute)
 	for {
 		c, err := net.Dial("tcp", address.String())
