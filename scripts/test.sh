@@ -54,7 +54,7 @@ modules >"$beside" 2>&1 &
 
 failed=0
 step 'every test'
-go test $common ./... || failed=1
+DIBS_RACED_BESIDE=1 go test $common ./... || failed=1 # all but those that the next step runs
 step 'tests of goroutines, under the race detector'
 go test $race $common $racing || failed=1
 (cd otel && go test $race $common ./...) || failed=1

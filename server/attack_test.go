@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -118,6 +119,7 @@ func TestNamesInPathsAreWhatTheyAre(t *testing.T) {
 // Paths that only look like one of a route are none. None is redirected, as a client or a proxy might follow it
 // to somewhere else.
 func TestPathsAreNotGuessed(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	_, address := start(t, db, server.Options{})
@@ -185,6 +187,7 @@ func TestNoRequestHidesInAnother(t *testing.T) {
 }
 
 func TestHeadersAreLimited(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	_, address := start(t, onSQLite(t), server.Options{})
 	for name, headers := range map[string]string{

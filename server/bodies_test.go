@@ -171,6 +171,7 @@ func TestManyLargeBodiesShareTheirMemory(t *testing.T) {
 }
 
 func TestAnswersAndBodiesMayBePacked(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	_, url := start(t, onSQLite(t), server.Options{})
 	var body bytes.Buffer

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -52,6 +53,7 @@ func allocated(f func()) (times, size uint64) {
 // A few packed kilobytes hold millions of items. They are counted where they lie, and refused before each of them
 // takes memory.
 func TestTooLongListsAreRefusedBeforeTheyAreDecoded(t *testing.T) {
+	needs.NoRaceDetector(t)
 	_, url := start(t, onSQLite(t), server.Options{})
 	const items = 1 << 19
 	list := "[" + strings.Repeat("0,", items-1) + "0]"
@@ -144,6 +146,7 @@ func streamed(t testing.TB, r *http.Request) []byte {
 
 // What a stream throws away takes no memory from the bodies of others, so it does not end the stream either.
 func TestWhatAStreamPassesOverTakesNoMemory(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	const most = 8 << 20
 	s, url := start(t, onSQLite(t), server.Options{Limits: server.Limits{Bodies: most}})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -188,6 +189,7 @@ func TestManyFailuresArePutBackInSteps(t *testing.T) {
 
 // Where more jobs have died at once than a group lists, only those that were counted are changed.
 func TestNoMoreFailuresAreChangedThanWereConfirmed(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	const older = 200
@@ -208,6 +210,7 @@ func TestNoMoreFailuresAreChangedThanWereConfirmed(t *testing.T) {
 
 // A job that somebody else has put back meanwhile, and that has completed, does not run once more.
 func TestJobsThatAreNoLongerDeadAreLeftAlone(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := &elsewhere{Database: onSQLite(t)}
 	ids := die(t, db, "mail", "k", "boom %d", 600)

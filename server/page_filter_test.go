@@ -99,6 +99,7 @@ func TestJobsAreFilteredByTheAddress(t *testing.T) {
 
 // A search that reads many jobs and finds none among them goes on at the next page, and says so.
 func TestALongSearchGoesOnAtTheNextPage(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	want := enqueue(t, db, dibs.NewJob{Queue: "mail", Kind: "k", Payload: "needle"})
@@ -184,6 +185,7 @@ func TestPagesOfLargeJobsAreShort(t *testing.T) {
 
 // Browsers take "." and ".." in a path for the way up; queues and schedules of such names are reached all the same.
 func TestNamesOfDotsHaveAddresses(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	b := newBrowser(t, serve(t, db))

@@ -208,7 +208,9 @@ func RunSome(t *testing.T, f Features, newDatabase Maker, without map[string]str
 			if reason := without[ch.name]; reason != "" {
 				t.Skip(reason)
 			}
-			if !ch.races {
+			if ch.races {
+				needs.RaceDetectorOnly(t)
+			} else {
 				needs.NoRaceDetector(t)
 			}
 			t.Parallel()

@@ -137,7 +137,7 @@ func run(t *testing.T, root string, p Patch, binary string, tests ...string) (ou
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.timeout="+hangTimeout.String(), "-test.run="+pattern(tests))
 	cmd.Dir = filepath.Join(root, p.Store)
-	cmd.Env = append(os.Environ(), envFolder+"="+folder)
+	cmd.Env = append(os.Environ(), envFolder+"="+folder, needs.RacedBeside+"=")
 	b, err := cmd.CombinedOutput()
 	return string(b), err
 }

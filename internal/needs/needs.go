@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -16,13 +17,48 @@ func NoRaceDetector(t testing.TB) {
 	if RaceDetector {
 		t.Skip("makes one call after the other: not under the race detector")
 	}
+	notRaced.Store(t.Name(), true)
+}
+
+// notRaced holds the names of tests that called NoRaceDetector: so do all their subtests.
+var notRaced sync.Map
+
+// RacedBeside is the environment variable that make test sets for its run without the race detector of
+// packages whose tests it also runs under it.
+const RacedBeside = "DIBS_RACED_BESIDE"
+
+// RaceDetectorOnly skips a test in make test's run without the race detector: one in which goroutines
+// meet, and which the run under it tries, too. All other runs have it.
+func RaceDetectorOnly(t testing.TB) {
+	t.Helper()
+	if os.Getenv(RacedBeside) == "" || RaceDetector || AtNight() {
+		return
+	}
+	for name, more := t.Name(), true; more; {
+		if _, plain := notRaced.Load(name); plain {
+			return
+		}
+		end := strings.LastIndexByte(name, '/')
+		if more = end > 0; more {
+			name = name[:end]
+		}
+	}
+	t.Skip("runs under the race detector")
 }
 
 // RaceDetectorOnlyFor makes a run under the race detector leave out all tests but those whose names
-// begin with a given prefix. A run that names tests itself is not changed. TestMain calls it.
+// begin with a given prefix, and RaceDetectorOnly of them. A run that names tests itself is not changed.
+// TestMain calls it.
 func RaceDetectorOnlyFor(prefixes ...string) {
-	if flag.Parse(); RaceDetector && flag.Lookup("test.run").Value.String() == "" {
-		_ = flag.Set("test.run", "^("+strings.Join(prefixes, "|")+")") // the flag exists and takes any text
+	if flag.Parse(); flag.Lookup("test.run").Value.String() != "" {
+		return
+	}
+	those := "^(" + strings.Join(prefixes, "|") + ")"
+	switch { // the flags exist and take any text
+	case RaceDetector:
+		_ = flag.Set("test.run", those)
+	case os.Getenv(RacedBeside) != "" && !AtNight():
+		_ = flag.Set("test.skip", those)
 	}
 }
 
