@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -49,6 +50,9 @@ func (b *tab) harmless() {
 
 func TestHostileTextDoesNothing(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
+		if strings.HasSuffix(t.Name(), "/postgres") {
+			needs.Night(t, "the pages are the same for all databases, and server's tests compare what those give")
+		}
 		s := &shop{TB: t, Database: db}
 		var jobs []int64
 		for i, text := range evil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/server"
 )
@@ -19,13 +20,20 @@ const maxWeight = 100_000
 func TestPagesAreLight(t *testing.T) {
 	s := furnish(t, onSQLite(t))
 	url := serve(t, s, server.Options{})
-	for _, path := range s.pages() {
+	for i, path := range s.pages() {
+		if !needs.AtNight() && i%3 > 0 {
+			continue // all have the same style, script and icon
+		}
 		b := newTab(t, url) // which has nothing in its cache
 		b.open(path)
 		promised[bool](b, `fetch(document.querySelector("link[rel=icon]").href).then(() => true)`)
 		b.mu.Lock()
-		sum, parts := 0.0, ""
+		sum, parts, seen := 0.0, "", map[string]bool{}
 		for _, r := range b.requests {
+			if seen[r.url] { // a page that follows what happens has asked again
+				continue
+			}
+			seen[r.url] = true
 			sum += r.bytes
 			parts += fmt.Sprintf(" %s %.0f", r.url[strings.LastIndex(r.url, "/"):], r.bytes)
 		}
