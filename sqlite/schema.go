@@ -40,11 +40,11 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	}
 	version, run := 0, []string(nil)
 	err = retryBusy(ctx, o.BusyTimeout, func() (err error) {
-		version, err = glance(ctx, path, s, len(known), add)
+		var db *sql.DB
+		db, version, err = glance(ctx, path, s, len(known), add)
 		if err != nil {
 			return err
 		}
-		db := openPool(fileURL(path, "rw", url.Values{"_txlock": {"immediate"}}), nil, 0)
 		defer db.Close()
 		if version < len(known) {
 			run, err = upgrade(ctx, db, s, known, add)
@@ -66,42 +66,50 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	return s, nil
 }
 
-// glance reads the schema's version and changes nothing in a file that it refuses. If there is
-// a -wal it opens the file read-only: closing a connection that may write would move the
+// glance reads the schema's version and changes nothing in a file that it refuses. It returns a pool
+// whose connections may write. If there is a -wal it opens the file read-only: closing a connection that may write would move the
 // changes of a dead program from there into the file. Otherwise its connection may write, so
 // that SQLite deletes the -wal and -shm that reading makes. As that undoes the unfinished
 // transaction of a dead program, a file with a -journal is first read as it is. A file whose
 // first transaction was never committed counts as empty.
-func glance(ctx context.Context, path string, s *statements, know int, add bool) (version int, err error) {
+func glance(ctx context.Context, path string, s *statements, know int, add bool) (db *sql.DB, version int, err error) {
+	db = openPool(fileURL(path, "rw", url.Values{"_txlock": {"immediate"}}), nil, 0) // it connects when it is used
+	defer func() {
+		if err != nil {
+			_ = db.Close() // err is the cause
+		}
+	}()
 	// SQLite has the -wal and the -journal beside the file, not beside a link to it.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return 0, err
+		return db, 0, err
 	}
-	look := func(mode string, settings url.Values) (int, error) {
-		db := openPool(fileURL(path, mode, settings), nil, 0)
+	look := func(settings url.Values) (int, error) {
+		db := openPool(fileURL(path, "ro", settings), nil, 0)
 		defer db.Close()
 		return schemaVersion(ctx, db, s, know, add)
 	}
 	switch {
 	case hasContent(path + "-wal"):
-		return look("ro", url.Values{}) // this makes a -shm at most
+		version, err = look(url.Values{}) // this makes a -shm at most
+		return db, version, err
 	case hasContent(path + "-journal"):
-		if _, err := look("ro", url.Values{}); !isHot(err) {
+		if _, err := look(url.Values{}); !isHot(err) {
 			if err != nil {
-				return 0, err
+				return db, 0, err
 			}
 			break // the journal is that of a transaction under way
 		}
-		version, err := look("ro", url.Values{"immutable": {"1"}})
+		version, err := look(url.Values{"immutable": {"1"}})
 		switch {
 		case errors.Is(err, dibs.ErrSchema):
-			return 0, err
+			return db, 0, err
 		case !add && (err != nil || version == 0) && !beganEmpty(path+"-journal"):
-			return 0, fmt.Errorf("%w: a program that has died has left the file half written, without tables of dibs; let that program open it, or have 'dibs migrate' or sqlite.Migrate undo that and add the tables",
+			return db, 0, fmt.Errorf("%w: a program that has died has left the file half written, without tables of dibs; let that program open it, or have 'dibs migrate' or sqlite.Migrate undo that and add the tables",
 				dibs.ErrSchema)
 		}
 	}
-	return look("rw", url.Values{})
+	version, err = schemaVersion(ctx, db, s, know, add)
+	return db, version, err
 }
 
 func hasContent(path string) bool {

@@ -110,12 +110,14 @@ func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
 	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
 	s.timer = ticks.NewTimer(s.onTimer)
 	s.waits.Look = s.lookForEnded
-	if s.wakeups, err = startWakeups(ctx, s.readers, s.sql, s.timer); err != nil {
+	conn, err := s.readers.Conn(ctx)
+	if err != nil {
 		return err
 	}
-	if err := s.readers.QueryRowContext(ctx, mainFile).Scan(&s.path); err != nil {
-		return err
+	if err := conn.QueryRowContext(ctx, mainFile).Scan(&s.path); err != nil {
+		return errors.Join(err, conn.Close())
 	}
+	s.wakeups = startWakeups(conn, s.sql, s.timer)
 	s.writer, err = startWriter(ctx, dsn.writer, s, o.BusyTimeout)
 	return err
 }

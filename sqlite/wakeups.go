@@ -58,11 +58,7 @@ type wakeups struct {
 	stopped       chan struct{}
 }
 
-func startWakeups(ctx context.Context, readers *sql.DB, text *statements, timer *ticks.Timer) (*wakeups, error) {
-	conn, err := readers.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
+func startWakeups(conn *sql.Conn, text *statements, timer *ticks.Timer) *wakeups {
 	w := &wakeups{
 		listeners: make(map[string]map[chan struct{}]bool), timer: timer,
 		prepared: newPrepared(conn), conn: conn, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
@@ -70,7 +66,7 @@ func startWakeups(ctx context.Context, readers *sql.DB, text *statements, timer 
 	w.session = newSession(context.Background(), w.prepared, text)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go w.loop()
-	return w, nil
+	return w
 }
 
 func (w *wakeups) close() {
