@@ -65,6 +65,19 @@ func (s *Store) Marked(queue string) (marked bool, late []uint64) {
 	return m.places != nil, slices.Collect(maps.Keys(m.passedOver))
 }
 
+// MarkedPast reports whether a mark of the queue has passed a job that became due at runAt.
+func (s *Store) MarkedPast(queue string, runAt time.Time, id int64) bool {
+	m := s.queues.lanesOf(queue).marks(nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, place := range m.places {
+		if (mark{runAt, id}).before(place) {
+			return true
+		}
+	}
+	return false
+}
+
 // Look moves the marks of claims for all kinds, as a claim does when it is time.
 func (s *Store) Look(ctx context.Context, queue string) error {
 	q, _, err := s.queue(ctx, queue)

@@ -190,8 +190,9 @@ func TestMarksMissNothingThatIsPutBack(t *testing.T) {
 			b, other := newMarking(t)
 			b.add("")
 			j := b.take(1, time.Hour)[0]
-			b.passTransaction(0)
-			b.passTransaction(0)
+			for !b.MarkedPast("q", j.RunAt, j.ID) { // transactions of other tests hold the marks up
+				b.passTransaction(0)
+			}
 			b.StopMarks("q")
 			back(b, other, j)
 			b.add("")
