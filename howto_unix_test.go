@@ -20,6 +20,7 @@ import (
 // TestTheHowToPagesWork does what docs/howto says: its shell is run, its Go is copied from
 // examples and tests that run, and what starts a worker starts one that stops well.
 func TestTheHowToPagesWork(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	pages, err := filepath.Glob("docs/howto/*.md")

@@ -77,6 +77,7 @@ var runElsewhere = regexp.MustCompile(`(?m)^(go run \./cmd/dibs demo|make test)(
 // TestReadmeShellRuns runs the README's shell in a stranger's module beside this
 // one, with the dibs command installed, and then builds the README's program there.
 func TestReadmeShellRuns(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	here, err := os.Getwd()

@@ -9,11 +9,13 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/crash"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // Run returns while claims, extends and finishes are under way. Whatever ShutdownWait
 // is, no job is left to wait for the end of its lease, and none has failed.
 func TestShutdownAtAnyMomentLeavesNothingRunning(t *testing.T) {
+	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		const jobs = 1000

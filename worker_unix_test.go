@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // worker is a worker process.
@@ -90,6 +91,7 @@ func awaitEvent(t *testing.T, events <-chan event, worker, what string) event {
 }
 
 func TestKilledWorkersJobsRunElsewhereWithinItsLeaseAndTwoSeconds(t *testing.T) {
+	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		events := make(chan event, 1000)
@@ -138,6 +140,7 @@ func TestKilledWorkersJobsRunElsewhereWithinItsLeaseAndTwoSeconds(t *testing.T) 
 }
 
 func TestWorkerThatStoodStillIsRefused(t *testing.T) {
+	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		events := make(chan event, 1000)
@@ -203,6 +206,7 @@ func awaitStop(t *testing.T, w *worker) {
 // The processes print what they set, and when. Their leases last an hour, so progress is
 // not written just because leases are extended.
 func TestAKilledWorkerLeavesItsProgressOfFiveSecondsBefore(t *testing.T) {
+	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		for i, life := range []time.Duration{6 * time.Second, 7500 * time.Millisecond, 9 * time.Second} {

@@ -20,6 +20,7 @@ var mailing = owned{
 // Three processes, of which one is killed, complete once each the rows that a program without
 // dibs had taken before it crashed. Another program goes on inserting.
 func TestRowsThatACrashedProgramHadTakenAreDone(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, driver, dsn string) {

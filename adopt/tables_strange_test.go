@@ -111,6 +111,7 @@ func (o owned) withDefaults(m mapping.Mapping, pg bool) owned {
 }
 
 func TestStrangeTables(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	for i, o := range strangeTables {
 		t.Run(o.name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // times lists the types of time columns with the formats that a mapping knows.
@@ -40,6 +41,8 @@ var times = []struct {
 // A lease never ends before the time that its claim returned. If times are whole seconds it may
 // end up to a second later.
 func TestALeaseNeverEndsEarly(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	for _, field := range []string{"timeout", "started_at"} {
 		for i, c := range times {
 			if field == "started_at" && i > 3 {

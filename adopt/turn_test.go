@@ -12,6 +12,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // gauge counts the running rows of each group, as the workers report them.
@@ -56,6 +57,8 @@ func grouped(t *testing.T, db *sql.DB, rows string) map[string]mapping.Mapping {
 // Concurrent claims, in transactions that commit or roll back, never run more rows of a group
 // than its limit.
 func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	for _, way := range []string{"in the row", "both", "side table", "a limit of all"} {
 		t.Run(way, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
@@ -179,6 +182,8 @@ func TestAnOpenTransactionLeavesOthersWhatTheLimitsAllow(t *testing.T) {
 // Each of several concurrent claims gets rows without a group in order. Rows of a group are claimed
 // in order over all claims. No claim locks a row that it does not take.
 func TestClaimsSideBySideKeepTheOrder(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	for _, way := range []string{"in the row", "both", "side table"} {
 		t.Run(way, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {

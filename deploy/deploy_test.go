@@ -190,6 +190,7 @@ type ruleTests struct {
 }
 
 func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	fires, rests := map[string]bool{}, map[string]bool{}
 	for _, test := range parse[ruleTests](t, "prometheus/alerts_test.yml")[0].Tests {
@@ -304,6 +305,7 @@ func commands(t *testing.T) map[string][]string {
 
 // TestTheCommandsExist runs each command with --help, which reads its flags first.
 func TestTheCommandsExist(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	dibs := needs.Build(t, "../cmd/dibs")
 	for place, args := range commands(t) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -43,6 +44,7 @@ func urlForRole(t *testing.T, address, role string) string {
 
 // The roles of the documentation can do what it says, and nothing else.
 func TestRolesAsDocumented(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	server, ctx := pgtest.NewServer(t), t.Context()
 	admin := connect(t, server.URL())

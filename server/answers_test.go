@@ -45,6 +45,7 @@ func ask(t testing.TB, c net.Conn, method, path, body string) (status int) {
 
 // Clients that ask for all jobs at once and do not read them cost the server no more than the limit.
 func TestAnswersThatNobodyReadsShareTheirMemory(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	db := onSQLite(t)
 	mebibytes(t, db, "q", 40)
@@ -137,6 +138,7 @@ func TestAClaimWithoutMemoryForItsAnswerTakesNoJobs(t *testing.T) {
 
 // What was claimed just as others took the memory is given back uncounted.
 func TestJobsThatFindNoMemoryAreGivenBack(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	w := &watched{Database: onSQLite(t)}
 	s, url, free := full(t, w, 1)
@@ -204,6 +206,8 @@ func TestWhoeverWaitsOrIsGoneHoldsNoMemory(t *testing.T) {
 
 // A client that waits goes on waiting while there is no memory for its jobs.
 func TestAWaitingClaimOutlastsFullMemory(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	t.Parallel()
 	w := &watched{Database: onSQLite(t)}
 	s, url, free := full(t, w, 1)
@@ -359,6 +363,7 @@ func TestLookersLeaveTheDatabaseToWorkers(t *testing.T) {
 
 // What is no job, such as the payloads of schedules, is counted too.
 func TestListsShareTheMemoryForAnswers(t *testing.T) {
+	needs.RaceDetectorOnly(t)
 	t.Parallel()
 	db := onSQLite(t)
 	_, url, _ := full(t, db, 4<<20)

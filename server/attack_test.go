@@ -45,6 +45,7 @@ var broken = map[string]string{
 }
 
 func TestMalformedBodiesAreTheClientsMistake(t *testing.T) {
+	needs.NoRaceDetector(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s, url := start(t, db, server.Options{})
 		for _, rt := range s.Routes() {

@@ -61,6 +61,7 @@ func peak(t *testing.T, most uint64) {
 
 // A gigabyte, announced or not, packed or not, costs the server no more than the limit.
 func TestBodiesOfAGigabyte(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	db := onSQLite(t)
 	_, url := start(t, db, server.Options{})

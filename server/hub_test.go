@@ -127,6 +127,8 @@ func closing(t *testing.T, s *server.Server) *server.Server {
 }
 
 func TestAThousandWaitingClientsCostNoStatementEach(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const clients = 1000
 		w := &watched{Database: db}
@@ -377,6 +379,7 @@ func TestTheServerTicksFromItsStart(t *testing.T) {
 
 // Large jobs make small answers: after the first load, of 32 jobs, an answer takes more up to 4 MiB.
 func TestAnAnswerHoldsFewLargeJobs(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s := closing(t, server.New(db, server.Options{}))

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -45,6 +46,8 @@ func trickle(t *testing.T, url, begin string, one byte) string {
 }
 
 func TestSlowClientsLoseTheirConnections(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	t.Parallel()
 	secret, line, err := server.NewToken("worker", "work", "enqueue")
 	if err != nil {
@@ -91,6 +94,8 @@ func TestSlowClientsLoseTheirConnections(t *testing.T) {
 
 // A client that does not read its answer is not waited for.
 func TestSlowReadersLoseTheirConnections(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	t.Parallel()
 	db := onSQLite(t)
 	limit := 40 << 20
@@ -130,6 +135,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 // Calls that wait, and streams that flow, outlive the time that slow clients get. How long that is depends on the
 // machine: one that is too slow for a short time gets more.
 func TestWaitingAndFlowingCallsLive(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	db := onSQLite(t)
 	for name, lives := range map[string]func(t *testing.T, db dibs.Database, url string, limit time.Duration) error{"claim": claimLives, "wait": waitLives, "stream": streamLives} {

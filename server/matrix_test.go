@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -218,6 +219,7 @@ func (g *guarded) picture(queue string) string {
 // Each scope on each route, without and with queues. What a token may not do changes nothing, and an answer
 // about another's queue is the same as about one that does not exist.
 func TestEachTokenMayDoWhatItsScopesSay(t *testing.T) {
+	needs.Long(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		g := startGuarded(t, db)
 		all := map[server.Scope]string{}

@@ -8,12 +8,15 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
 // What clients of many kinds cost does not grow with the kinds: jobs of a kind that none of them wants
 // are due all the time, and more of them come.
 func TestClientsOfManyKindsCostNoStatementEach(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const clients = 200
 		w := &watched{Database: db}
@@ -112,6 +115,8 @@ func (u unsure) Due(ctx context.Context, queues, kinds []string) ([]string, erro
 // What a look costs is bounded where the database cannot say for which of many clients there are jobs, and each
 // of them has its turn.
 func TestClientsOfKindsThatMayBeDueTakeTurns(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const clients = 100 * server.FewKinds
 		w := &watched{Database: db}

@@ -189,6 +189,7 @@ func TestManyFailuresArePutBackInSteps(t *testing.T) {
 
 // Where more jobs have died at once than a group lists, only those that were counted are changed.
 func TestNoMoreFailuresAreChangedThanWereConfirmed(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)

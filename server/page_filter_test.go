@@ -140,6 +140,7 @@ func (h *heavy) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 
 // A page of large jobs lists fewer of them, and where the memory for answers is taken it says so.
 func TestPagesOfLargeJobsAreShort(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	h := &heavy{Database: onSQLite(t)}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -235,6 +236,8 @@ func TestPagesCanBeMountedBelowAPrefix(t *testing.T) {
 
 // However many look at pages, the database counts once a second.
 func TestManyWhoLookCostOneStatementASecond(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	t.Parallel()
 	w := &counting{Database: onSQLite(t)}
 	enqueue(t, w, dibs.NewJob{Queue: "mail", Kind: "k"})

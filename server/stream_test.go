@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -182,6 +183,8 @@ func (d *slow) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued
 // A client that sends without end and reads nothing is held up: the server reads on only when its
 // answers are read.
 func TestAStreamReadsNoFasterThanItsAnswersAreRead(t *testing.T) {
+	needs.Long(t)
+	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		d := &slow{Database: db}
 		handler := server.New(d, server.Options{})

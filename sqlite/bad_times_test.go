@@ -8,12 +8,15 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // SQL by hand may write any time of a claim. (Counts that cannot be right are refused.) Jobs with
 // such times end as all others do, and no time in the statistics is negative.
 func TestTimesThatCannotBeRightSpoilNoEnd(t *testing.T) {
+	needs.Long(t)
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openAt(t, filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
 	const bad, all = 20, 21 // the sum of so many of these times is no 64-bit integer
@@ -74,6 +77,8 @@ func TestTimesThatCannotBeRightSpoilNoEnd(t *testing.T) {
 // Many jobs that SQL by hand has made due in the first year can be claimed, and no sum or age of
 // theirs is too large.
 func TestManyJobsOfYearOne(t *testing.T) {
+	needs.Long(t)
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openAt(t, filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
 	const each, times = 4000, 6 // 24,000 times 28 years is more than a 64-bit integer has of microseconds

@@ -16,6 +16,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/child"
 	"github.com/dibs-queue/dibs/internal/crash"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -61,6 +62,8 @@ func load(ctx context.Context, path string) error {
 // from their start on. Package crash lists what must be there afterwards, and the limits
 // of this proof.
 func TestAKilledProcessLosesNothing(t *testing.T) {
+	needs.Long(t)
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name      string
@@ -89,6 +92,7 @@ func TestAKilledProcessLosesNothing(t *testing.T) {
 
 // TestAStoreThatAnswersTooEarlyIsFoundOut shows that the test above can fail.
 func TestAStoreThatAnswersTooEarlyIsFoundOut(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	r := crash.Random(t)

@@ -13,6 +13,7 @@ import (
 // One statement inserts many jobs that are alike. They are stored as if each was enqueued by
 // itself, and so is a job among them that differs in a single field.
 func TestJobsOfABatchAreStoredLikeSingleOnes(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	odd := []dibs.NewJob{

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -304,6 +305,8 @@ func TestAMigrationThatFailsLeavesTheFileAlone(t *testing.T) {
 
 // When the change to WAL mode did not wait, all but one failed in two of ten such rounds.
 func TestManyOpenANewFileAtOnce(t *testing.T) {
+	needs.Long(t)
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	for range 2 {
 		path := filepath.Join(t.TempDir(), "jobs.db")

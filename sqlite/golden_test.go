@@ -31,6 +31,7 @@ var reading = regexp.MustCompile(`SCAN (dibs_job|dibs_finished|j|f)\b`)
 // Whether SQLite's statistics were gathered when the file was empty, held one job or many,
 // only the statements of Check read a whole table of jobs.
 func TestQueryPlansWithStatistics(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
@@ -153,6 +154,7 @@ func TestSchema(t *testing.T) {
 
 // TestMigrationsAsText makes the same schema as Open.
 func TestMigrationsAsText(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := t.TempDir() + "/jobs.db"
 	empty := openAt(t, path, sqlite.Options{Prefix: "unused_"})

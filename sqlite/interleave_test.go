@@ -20,6 +20,7 @@ import (
 // simplest; with DIBS_SOAK=1 in all. There is one write transaction at a time, so a
 // call is one step, and so is each of an open transaction.
 func TestInterleavings(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, nil) })

@@ -11,6 +11,7 @@ import (
 
 // Lists that match few jobs end a page when they have looked at many. All pages together miss no job.
 func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})

@@ -18,6 +18,7 @@ import (
 
 // A worker process needs as much memory for many jobs as for few.
 func TestAWorkersMemoryDoesNotGrowWithTheQueue(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	const few, many = 10_000, 100_000

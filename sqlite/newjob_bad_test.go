@@ -143,6 +143,7 @@ func around(clause, columns, values string) string {
 }
 
 func TestNewJobRefusesBadValues(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
@@ -190,6 +191,7 @@ func shell(t *testing.T, path, statements string) string {
 }
 
 func TestNewJobRefusesBadValuesOfTheShell(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
@@ -289,6 +291,7 @@ var values = regexp.MustCompile(`^is \d+ bytes, the limit (?:of queue .* )?is (\
 // A job is refused by the view if and only if Enqueue refuses it, for the same field and, but for
 // the values, in the same words.
 func TestNewJobRefusesWhatEnqueueRefuses(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	dir := t.TempDir()

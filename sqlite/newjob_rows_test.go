@@ -21,6 +21,7 @@ import (
 // both. All their tables have the same rows then, byte for byte. For that, their clocks go on
 // by a microsecond a call.
 func TestNewJobMakesTheRowsOfEnqueue(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	dir := t.TempDir()

@@ -183,6 +183,7 @@ func viewError(err error) error {
 // TestNewJobStore runs the conformance suite with all jobs enqueued by way of the view. It leaves
 // out the chapters that are about other calls.
 func TestNewJobStore(t *testing.T) {
+	needs.Long(t)
 	needs.NoRaceDetector(t)
 	t.Parallel()
 	without := map[string]string{

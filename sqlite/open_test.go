@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -45,6 +46,7 @@ func TestOpenSaysWhatIsWrongWithThePath(t *testing.T) {
 }
 
 func TestAnyFileNameWorks(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	for _, name := range []string{"a b.db", "q?mark=1.db", "100%41.db", "hash#1.db", "ünï.db", "a&b=c.db"} {
 		path := filepath.Join(t.TempDir(), name)
@@ -70,6 +72,7 @@ func TestARelativePathWorks(t *testing.T) {
 }
 
 func TestANewerSchemaIsUsedOnlyIfItSaysSo(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})
@@ -92,6 +95,7 @@ func TestANewerSchemaIsUsedOnlyIfItSaysSo(t *testing.T) {
 }
 
 func TestTwoPrefixesAreTwoQueues(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	a := openAt(t, path, sqlite.Options{})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -121,6 +122,8 @@ func openAndEnqueue(ctx context.Context, path string) error {
 }
 
 func TestProcessesShareAFileWithoutALockedErrorAndLoseNothing(t *testing.T) {
+	needs.Long(t)
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	const processes = 4
@@ -163,6 +166,7 @@ func TestProcessesShareAFileWithoutALockedErrorAndLoseNothing(t *testing.T) {
 }
 
 func TestAKilledProcessLosesNothingThatItWasTold(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	cmd, lines := start(t, self(t), "enqueue", path)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
@@ -87,6 +88,7 @@ func (c *cli) tryBySQL(text string) error {
 // If SQL has damaged the stored errors of a few jobs, these jobs say so, all others are shown
 // as usual, and each of them can still fail and end.
 func TestKeptErrorsThatAreDamagedSpoilNoOtherJob(t *testing.T) {
+	needs.Long(t)
 	onEach(t, func(c *cli) {
 		damage := map[int]string{1: `{"a":1}`, 2: `["a"]`, 3: `"a"`, 4: `[{"attempt":"a"}]`, 5: `a`}
 		if !strings.HasPrefix(c.db, "sqlite:") { // its column accepts only JSON

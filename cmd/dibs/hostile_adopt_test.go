@@ -5,10 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // Rows of other programs contain whatever their users have typed.
 func TestAdoptedRowsReachNoTerminalAsTheyAre(t *testing.T) {
+	needs.Long(t)
 	for name, mapping := range map[string]string{"token": byToken, "side": bySide} {
 		t.Run(name, func(t *testing.T) {
 			c := onSQLite(t)

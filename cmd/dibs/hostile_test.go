@@ -17,6 +17,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/internal/torture"
@@ -140,6 +141,7 @@ func harmless(t *testing.T, what, text string, colored bool) {
 
 // TestNothingHostileReachesATerminal prints every field by every command.
 func TestNothingHostileReachesATerminal(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	each := map[string]func(*testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "test.db") },
@@ -290,6 +292,7 @@ func (h *hostileDB) showsWhatThereIs() {
 
 // Rows of other programs may have invalid UTF-8 and payloads that are not JSON.
 func TestWhatIsNotEvenTextReachesNoTerminal(t *testing.T) {
+	needs.Long(t)
 	c := onSQLite(t)
 	h := plant(c)
 	for _, set := range []string{
@@ -335,6 +338,7 @@ func TestTheTorturesReportIsHarmless(t *testing.T) {
 
 // Both kinds of database refuse hostile text as a name.
 func TestHostileNamesAreRefused(t *testing.T) {
+	needs.Long(t)
 	onEach(t, func(c *cli) {
 		all := "\u0000\u0001\u001b\u007f\u0080\u0085\u009b\u009d\u009f\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 		if !strings.HasPrefix(c.db, "sqlite:") {

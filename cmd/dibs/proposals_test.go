@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/words"
 )
 
@@ -40,6 +41,7 @@ func (c *cli) lastAfter(before, text string) string {
 
 // The commands that dibs proposes work for a queue of any name: none is taken for a flag.
 func TestProposedCommandsTakeNoQueueForAFlag(t *testing.T) {
+	needs.Long(t)
 	for _, queue := range []string{"--db=sqlite:EVIL", "-x", "--help", "-x:3", "-x:max=2", "--", "-it's", "plain"} {
 		t.Run(queue, func(t *testing.T) {
 			c := onSQLite(t)

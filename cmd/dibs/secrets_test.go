@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/torture"
 )
@@ -110,6 +111,7 @@ func TestNoErrorTellsAPassword(t *testing.T) {
 // If a user forgets --db, or puts the URL in the wrong place, errors quote the wrong argument
 // without its password.
 func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
+	needs.Long(t)
 	c := onSQLite(t)
 	c.ok("migrate")
 	for _, u := range secretURLs {
@@ -149,6 +151,7 @@ func TestAURLInTheWrongPlaceIsNotQuoted(t *testing.T) {
 
 // A URL is refused as the name of a queue: it would be stored, and shown in every list.
 func TestAURLIsNotKeptAsTheNameOfAQueue(t *testing.T) {
+	needs.Long(t)
 	c := onSQLite(t)
 	c.ok("migrate")
 	for _, u := range secretURLs {

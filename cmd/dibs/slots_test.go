@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/jackc/pgx/v5"
 )
@@ -46,6 +47,7 @@ func dial(t *testing.T, url string) *pgx.Conn {
 
 // Workers wait for a connection instead of giving up, and release theirs for others.
 func TestMoreWorkersThanConnections(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	c := &cli{t: t, db: server.URL()}

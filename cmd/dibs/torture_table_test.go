@@ -66,6 +66,7 @@ put_back: {set: {status: new}}
 // The torture creates rows of the copy though the table has unique numbers. Rows that dead workers
 // left, which come back at a sweep, do not count as a broken order.
 func TestTheTortureOfATableWithNumbersAndStaleRows(t *testing.T) {
+	needs.Long(t)
 	if testing.Short() {
 		t.Skip("takes about 10 s")
 	}
@@ -114,6 +115,7 @@ func (x *adopting) count(query string) (n int) {
 
 // The torture changes only the copy, not the table.
 func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
+	needs.Long(t)
 	if testing.Short() {
 		t.Skip("takes about 10 s")
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -73,6 +74,7 @@ func (c *cli) becomes(at string, ready int, words string) {
 const betweenSignals = 700 * time.Millisecond
 
 func TestWorkIsLiveButNotReadyWhileTheDatabaseIsAwayOrItStops(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	c := &cli{t: t, db: server.URL()}
@@ -99,6 +101,7 @@ func TestWorkIsLiveButNotReadyWhileTheDatabaseIsAwayOrItStops(t *testing.T) {
 // Neither a program that ignores signals nor a database that is away keeps a worker from
 // ending at the second signal.
 func TestWorkEndsAtTheSecondSignalThoughTheDatabaseIsAway(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	c := &cli{t: t, db: server.URL()}

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // A killed process is listed as lost. One that was stopped for as long is lost meanwhile, and
 // comes back; one that ends is listed no more.
 func TestKilledAndStoppedWorkersAreListedAsLost(t *testing.T) {
+	needs.Long(t)
 	onEach(t, func(c *cli) {
 		states := func() map[any]any {
 			states := map[any]any{}

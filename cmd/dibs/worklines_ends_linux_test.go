@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // These tests need what only Linux tells: what a process has read of its stdin, and who is in a
@@ -15,6 +17,7 @@ import (
 
 // A process may end after any answer, without saying so: its next job goes to the next process.
 func TestWorkLinesLosesNothingWhenAProcessEndsBetweenJobs(t *testing.T) {
+	needs.Long(t)
 	onEach(t, func(c *cli) {
 		const n = 60
 		c.feed(strings.Repeat("1\n", n), "enqueue", "q", "--jsonl", "--max-attempts", "1")
@@ -82,7 +85,8 @@ func TestWorkLinesGivesJobsBackWhoseProcessDoesNotBegin(t *testing.T) {
 }
 
 // A process that hangs is stopped: whatever it does, the others go on.
-func TestWorkLinesStopsProcessesThatHang(t *testing.T) {
+func TestProcessesThatHangAreStopped(t *testing.T) {
+	needs.Long(t)
 	const patient = "; sleep 300"
 	for name, hang := range map[string]string{
 		"asleep":                "sleep 300",

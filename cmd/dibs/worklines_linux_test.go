@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // stats of all processes: state, parent and group.
@@ -159,6 +161,7 @@ const shared = `last=
 
 // One process has several jobs, answers in its own order, and is told which one to stop.
 func TestWorkLinesSharesAProcess(t *testing.T) {
+	needs.Long(t)
 	for _, test := range []struct {
 		reason, ending string
 		want           object
@@ -230,6 +233,7 @@ func TestWorkLinesGivesBackTheOtherJobsOfAProcessThatDoesNotHeed(t *testing.T) {
 
 // A flood is not kept: dibs takes little more memory than without it.
 func TestWorkLinesTakesLittleMemory(t *testing.T) {
+	needs.Long(t)
 	c := onSQLite(t)
 	for name, flood := range map[string]string{"lines": `yes "a line of a log"`, "no line": `tr '\0' x </dev/zero`, "objects": `yes '{"level":"info"}' | tr -d '\n'`, "errors": `tr '\0' x </dev/zero >&2`} {
 		c.ok("enqueue", name, "--max-attempts", "1")

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // lineWorker is a program in shell for 'dibs work --lines'. For each job it sets id, token,
@@ -115,7 +117,8 @@ func TestWorkLinesGivesTheJob(t *testing.T) {
 
 // A job's answer that is wrong fails that job, with what is wrong. A line that leaves open which
 // job it means ends the process, too.
-func TestWorkLinesRefusesWrongAnswers(t *testing.T) {
+func TestWrongAnswersOfProcessesAreRefused(t *testing.T) {
+	needs.Long(t)
 	// ID stands for the job's id and token, and LONE for its id alone.
 	long := fmt.Sprintf(`{ID,"ending":"completed","result":"%s"}`, strings.Repeat("x", 1<<20))
 	deep := func(n int) string {
@@ -294,6 +297,7 @@ func TestWorkLinesOnAdoptedTables(t *testing.T) {
 
 // Not parallel: goroutines of other tests would be found.
 func TestWorkLinesLeavesNoGoroutine(t *testing.T) {
+	needs.Long(t)
 	c := &cli{t: t, db: "sqlite:" + t.TempDir() + "/test.db"}
 	before := goleak.IgnoreCurrent()
 	c.feed(strings.Repeat("1\n", 40), "enqueue", "q", "--jsonl", "--max-attempts", "1")

@@ -136,6 +136,7 @@ func (q *queue) await(state string, n int) {
 }
 
 func TestWorkersInEveryLanguage(t *testing.T) {
+	needs.Long(t)
 	dibs := needs.Build(t, "../../cmd/dibs")
 	for name, db := range map[string]func(t *testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "demo.db") },
@@ -196,6 +197,7 @@ func worksAndStops(q *queue, command []string) {
 
 // The shell blocks of docs/lines.md do what the page says.
 func TestTheCommandsOfThePageWork(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") == "" {
 		t.Skip("python3 is not here")

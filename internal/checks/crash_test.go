@@ -15,6 +15,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/child"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
@@ -90,6 +91,7 @@ func enqueueAndWorkOnce(ctx context.Context, db dibs.Database) error {
 // the other is killed. In the order of their creation, no job of a key may come in the period of
 // the one before.
 func TestAPeriodHasOneJobThroughKills(t *testing.T) {
+	needs.Long(t)
 	processes, lasts := 4, 6*time.Second
 	if os.Getenv("DIBS_SOAK") != "" {
 		processes, lasts = 8, 10*time.Minute

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // damage changes a correct history so that it breaks a promise. Its function do chooses
@@ -255,6 +256,7 @@ func operatorChanged(e *history.Evidence, id int64) bool {
 }
 
 func TestDamagedRecordsAreFound(t *testing.T) {
+	needs.Long(t)
 	t.Parallel()
 	db, r, dir := open(t, "nobody")
 	must(t, r.Close())

@@ -62,6 +62,14 @@ func RaceDetectorOnlyFor(prefixes ...string) {
 	}
 }
 
+// Long skips a test with -short, as in make check, as it takes seconds.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("takes seconds: not with -short")
+	}
+}
+
 // Night skips a test in all runs but those of make night. The reason says why make test can do
 // without the test.
 func Night(t testing.TB, why string) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/child"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
@@ -40,6 +41,7 @@ func work(ctx context.Context, url string) error {
 // TestEachTickHasOneJobThroughKills runs schedules over several processes, of which one after
 // the other is killed, and then expects one job for each tick.
 func TestEachTickHasOneJobThroughKills(t *testing.T) {
+	needs.Long(t)
 	schedules, processes, lasts := 50, 3, 12*time.Second
 	if os.Getenv("DIBS_SOAK") != "" {
 		schedules, processes, lasts = 1000, 8, 10*time.Minute

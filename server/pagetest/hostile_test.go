@@ -48,39 +48,44 @@ func (b *tab) harmless() {
 	b.fits()
 }
 
+// evil fills the queues that have the evil texts as their names, and returns the ids of the jobs.
+func (s *shop) evil() (jobs []int64) {
+	for i, text := range evil {
+		raw, err := json.Marshal(map[string]any{text: []string{text, worse}})
+		s.check(err)
+		last := s.enqueue(
+			dibs.NewJob{Queue: text, Kind: text, Group: text, UniqueKey: text, Payload: raw, Metadata: raw},
+			dibs.NewJob{Queue: text, Kind: "k", Payload: strings.Repeat("x", 1<<20-2)},
+			dibs.NewJob{Queue: text, Kind: text, Payload: raw},
+			dibs.NewJob{Queue: text, Kind: text})
+		s.check(s.SetGroup(s.Context(), text, text, dibs.GroupChange{Limit: new(1)}))
+		jobs = append(jobs, last-3, last-2, last-1, last)
+		claimed := s.claim(text, text, 4)
+		one, two := dibs.Lease{ID: claimed[0].ID, Token: claimed[0].Token}, dibs.Lease{ID: claimed[1].ID, Token: claimed[1].Token}
+		long := strings.Repeat(worse+text, 64<<10/len(worse+text))
+		s.finish(one.Retry(long))
+		s.finish(dibs.Lease{ID: claimed[3].ID, Token: claimed[3].Token}.Die(long))
+		s.finish(two.Complete(raw))
+		three := dibs.Lease{ID: claimed[2].ID, Token: claimed[2].Token, Progress: &dibs.Progress{Done: 1, Text: worse + text}}
+		_, err = s.Extend(s.Context(), []dibs.Lease{three}, time.Hour)
+		s.check(err)
+		s.check(s.Register(s.Context(), dibs.WorkerInfo{
+			ID: dibs.Token{byte(i + 1)}, Name: text, Host: text, Queues: []string{text}, Kinds: []string{text}, Concurrency: 1, State: dibs.WorkerWorking,
+		}))
+		s.check(s.NoteChange(s.Context(), dibs.Change{Who: text + worse, Did: text, What: text + worse, N: 1}))
+		_, err = s.SetSchedule(s.Context(), dibs.Schedule{Name: text, Spec: "@daily", Queue: text, Kind: text})
+		s.check(err)
+	}
+	return jobs
+}
+
 func TestHostileTextDoesNothing(t *testing.T) {
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		if strings.HasSuffix(t.Name(), "/postgres") {
 			needs.Night(t, "the pages are the same for all databases, and server's tests compare what those give")
 		}
 		s := &shop{TB: t, Database: db}
-		var jobs []int64
-		for i, text := range evil {
-			raw, err := json.Marshal(map[string]any{text: []string{text, worse}})
-			s.check(err)
-			last := s.enqueue(
-				dibs.NewJob{Queue: text, Kind: text, Group: text, UniqueKey: text, Payload: raw, Metadata: raw},
-				dibs.NewJob{Queue: text, Kind: "k", Payload: strings.Repeat("x", 1<<20-2)},
-				dibs.NewJob{Queue: text, Kind: text, Payload: raw},
-				dibs.NewJob{Queue: text, Kind: text})
-			s.check(s.SetGroup(t.Context(), text, text, dibs.GroupChange{Limit: new(1)}))
-			jobs = append(jobs, last-3, last-2, last-1, last)
-			claimed := s.claim(text, text, 4)
-			one, two := dibs.Lease{ID: claimed[0].ID, Token: claimed[0].Token}, dibs.Lease{ID: claimed[1].ID, Token: claimed[1].Token}
-			long := strings.Repeat(worse+text, 64<<10/len(worse+text))
-			s.finish(one.Retry(long))
-			s.finish(dibs.Lease{ID: claimed[3].ID, Token: claimed[3].Token}.Die(long))
-			s.finish(two.Complete(raw))
-			three := dibs.Lease{ID: claimed[2].ID, Token: claimed[2].Token, Progress: &dibs.Progress{Done: 1, Text: worse + text}}
-			_, err = s.Extend(t.Context(), []dibs.Lease{three}, time.Hour)
-			s.check(err)
-			s.check(s.Register(t.Context(), dibs.WorkerInfo{
-				ID: dibs.Token{byte(i + 1)}, Name: text, Host: text, Queues: []string{text}, Kinds: []string{text}, Concurrency: 1, State: dibs.WorkerWorking,
-			}))
-			s.check(s.NoteChange(t.Context(), dibs.Change{Who: text + worse, Did: text, What: text + worse, N: 1}))
-			_, err = s.SetSchedule(t.Context(), dibs.Schedule{Name: text, Spec: "@daily", Queue: text, Kind: text})
-			s.check(err)
-		}
+		jobs := s.evil()
 		b := watched(t, serve(t, db, server.Options{}))
 		for _, path := range []string{"/", "/failures", "/workers", "/schedules", "/changes"} {
 			b.open(path)
