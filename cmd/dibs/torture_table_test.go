@@ -66,14 +66,8 @@ put_back: {set: {status: new}}
 // The torture creates rows of the copy though the table has unique numbers. Rows that dead workers
 // left, which come back at a sweep, do not count as a broken order.
 func TestTheTortureOfATableWithNumbersAndStaleRows(t *testing.T) {
-	needs.Long(t)
-	if testing.Short() {
-		t.Skip("takes about 10 s")
-	}
+	needs.Night(t, "TestTheTortureOfAnAdoptedTableKeepsAwayFromIt tries the same promises on another table")
 	onEach(t, func(c *cli) {
-		if !strings.HasPrefix(c.db, "sqlite:") {
-			needs.Night(c.t, "TestTheTortureOfAnAdoptedTableKeepsAwayFromIt runs on PostgreSQL")
-		}
 		x := adoptTickets(c, byMark)
 		x.exec(invoices)
 		for i := range 30 {

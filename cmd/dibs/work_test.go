@@ -18,6 +18,8 @@ import (
 // patience is the time limit for steps that should take no time.
 const patience = 5 * time.Minute
 
+const pause = 50 * time.Millisecond // between two looks: each opens the database
+
 // working is 'dibs work' in this process.
 type working struct {
 	stop  context.CancelFunc
@@ -182,6 +184,7 @@ func (c *cli) await(queue, field string, want int) {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("%s of queue %s stays %v, want %d", field, queue, got, want)
 		}
+		time.Sleep(pause)
 	}
 }
 

@@ -28,7 +28,7 @@ func TestKilledAndStoppedWorkersAreListedAsLost(t *testing.T) {
 				if time.Now().After(deadline) {
 					c.t.Fatalf("%s: the workers are %v", what, got)
 				}
-				time.Sleep(50 * time.Millisecond)
+				time.Sleep(500 * time.Millisecond)
 			}
 		}
 		worker := func(name string) *process {
