@@ -110,16 +110,11 @@ func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
 	s.callerPool = openPool(dsn.user, s.turn, o.BusyTimeout)
 	s.timer = ticks.NewTimer(s.onTimer)
 	s.waits.Look = s.lookForEnded
-	conn, err := s.readers.Conn(ctx)
-	if err != nil {
+	s.wakeups = startWakeups(s.readers, s.sql, s.timer)
+	if s.writer, err = startWriter(ctx, dsn.writer, s, o.BusyTimeout); err != nil {
 		return err
 	}
-	if err := conn.QueryRowContext(ctx, mainFile).Scan(&s.path); err != nil {
-		return errors.Join(err, conn.Close())
-	}
-	s.wakeups = startWakeups(conn, s.sql, s.timer)
-	s.writer, err = startWriter(ctx, dsn.writer, s, o.BusyTimeout)
-	return err
+	return s.writer.conn.QueryRowContext(ctx, mainFile).Scan(&s.path)
 }
 
 // Close waits for the calls that have begun, and closes the file. Transactions of DB

@@ -49,8 +49,10 @@ type wakeups struct {
 	listeners map[string]map[chan struct{}]bool
 
 	timer         *ticks.Timer // set to the next tick of a schedule
-	session       *session     // reads on conn
-	conn          *sql.Conn
+	readers       *sql.DB
+	text          *statements
+	session       *session  // reads on conn
+	conn          *sql.Conn // nil until somebody listens
 	prepared      *prepared
 	listenerAdded chan struct{} // receives when a listener has come
 	ctx           context.Context
@@ -58,12 +60,11 @@ type wakeups struct {
 	stopped       chan struct{}
 }
 
-func startWakeups(conn *sql.Conn, text *statements, timer *ticks.Timer) *wakeups {
+func startWakeups(readers *sql.DB, text *statements, timer *ticks.Timer) *wakeups {
 	w := &wakeups{
 		listeners: make(map[string]map[chan struct{}]bool), timer: timer,
-		prepared: newPrepared(conn), conn: conn, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
+		readers: readers, text: text, listenerAdded: make(chan struct{}, 1), stopped: make(chan struct{}),
 	}
-	w.session = newSession(context.Background(), w.prepared, text)
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go w.loop()
 	return w
@@ -72,7 +73,9 @@ func startWakeups(conn *sql.Conn, text *statements, timer *ticks.Timer) *wakeups
 func (w *wakeups) close() {
 	w.cancel()
 	<-w.stopped
-	_ = errors.Join(w.prepared.close(), w.conn.Close()) // it only reads
+	if w.conn != nil {
+		_ = errors.Join(w.prepared.close(), w.conn.Close()) // it only reads
+	}
 }
 
 func (w *wakeups) listen(queue string) (<-chan struct{}, func()) {
@@ -168,6 +171,9 @@ func (w *wakeups) loop() {
 // since the last look, and reports whether any queue has. It sets the timer for the schedules,
 // which may have changed too. It ignores errors: claims report them.
 func (w *wakeups) look(last int64) (version int64, work bool) {
+	if !w.connected() {
+		return last, false
+	}
 	version, err := w.session.dataVersion()
 	if err != nil || version == last {
 		return last, false
@@ -181,6 +187,19 @@ func (w *wakeups) look(last int64) (version int64, work bool) {
 	w.broadcast(ready)
 	w.setTimer()
 	return version, len(ready) > 0
+}
+
+// connected opens the connection if there is none yet.
+func (w *wakeups) connected() bool {
+	if w.conn == nil {
+		conn, err := w.readers.Conn(w.ctx)
+		if err != nil {
+			return false
+		}
+		w.conn, w.prepared = conn, newPrepared(conn)
+		w.session = newSession(context.Background(), w.prepared, w.text)
+	}
+	return true
 }
 
 // setTimer sets the timer to the next tick of a schedule.
