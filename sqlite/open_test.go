@@ -3,6 +3,7 @@ package sqlite_test
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -175,4 +176,28 @@ func TestAClockThatWasPutBackIsNoLimbo(t *testing.T) {
 	if err := s.Finish(ctx, []dibs.Outcome{first.Lease().Complete(nil)}); !errors.Is(err, dibs.ErrLeaseLost) {
 		t.Errorf("the outcome of the ended lease: %v", err)
 	}
+}
+
+// Existing refuses a file that is not there, or has no tables yet, and makes neither.
+func TestExistingMakesNothing(t *testing.T) {
+	needs.NoRaceDetector(t)
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "jobs.db")
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Existing: true}); err == nil {
+		t.Error("a file that is not there is opened")
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file was made: %v", err)
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Existing: true}); !errors.Is(err, sqlite.ErrNoTables) || !errors.Is(err, dibs.ErrSchema) {
+		t.Errorf("an empty file: %v", err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Size() > 0 {
+		t.Errorf("something was written: %v, %v", info, err)
+	}
+	openAt(t, path, sqlite.Options{})
+	openAt(t, path, sqlite.Options{Existing: true})
 }

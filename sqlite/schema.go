@@ -35,8 +35,10 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
-	if err := makeFile(path, o.FileMode); err != nil {
-		return nil, opening(path, err)
+	if !o.Existing {
+		if err := makeFile(path, o.FileMode); err != nil {
+			return nil, opening(path, err)
+		}
 	}
 	version, run := 0, []string(nil)
 	err = retryBusy(ctx, o.BusyTimeout, func() (err error) {
@@ -46,6 +48,9 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 			return err
 		}
 		defer db.Close()
+		if o.Existing && version == 0 {
+			return ErrNoTables
+		}
 		if version < len(known) {
 			run, err = upgrade(ctx, db, s, known, add)
 			version = len(known)
@@ -210,8 +215,8 @@ func schemaVersion(ctx context.Context, db interface {
 	case err != nil:
 		return 0, err
 	case ours == 0 && others > 0 && !add:
-		return 0, fmt.Errorf("%w: the file is another program's, with none of dibs' tables under the prefix %q; name another file or prefix, or have 'dibs migrate' or sqlite.Migrate add them to it",
-			dibs.ErrSchema, s.prefix)
+		return 0, fmt.Errorf("%w under the prefix %q, it is another program's; name another file or prefix, or have 'dibs migrate' or sqlite.Migrate add them to it",
+			ErrNoTables, s.prefix)
 	case ours == 0:
 		return 0, nil
 	case columns != 3:

@@ -38,10 +38,17 @@ type Options struct {
 	// FileMode are the permissions of a file that Open makes, less the process' umask.
 	// Default 0600: only the owner may read and write. SQLite gives -wal and -shm the same.
 	FileMode fs.FileMode
+	// Existing makes no file and no tables: Open fails with ErrNoTables, and changes nothing, if they are
+	// not there.
+	Existing bool
 	// Migrated, if not nil, is called by Migrate with the schema's new version and the names
 	// of the migrations that it has run: none if there was nothing to do.
 	Migrated func(version int, names []string)
 }
+
+// ErrNoTables is the error for a file without dibs' tables in which Open may not make them. It is a
+// dibs.ErrSchema.
+var ErrNoTables = fmt.Errorf("%w: the file has no tables of dibs", dibs.ErrSchema)
 
 // complete checks the options, fills in their defaults, and loads the statements.
 func (o *Options) complete() (*statements, error) {
@@ -75,7 +82,7 @@ var _ dibs.Database = (*Store)(nil)
 
 // Open opens or makes the file at path, and makes or upgrades dibs' tables in it.
 // A file that holds tables, but none of dibs under this prefix, is not changed and gives
-// dibs.ErrSchema: it may be another program's, or the prefix mistyped. To add dibs' tables,
+// ErrNoTables: it may be another program's, or the prefix mistyped. To add dibs' tables,
 // call Migrate on it once. A schema that is newer than this program gives dibs.ErrSchema
 // too; a file that cannot be used just now gives dibs.ErrUnavailable.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {

@@ -362,7 +362,7 @@ func TestWithoutTheMappingNothingIsMadeInAnothersFile(t *testing.T) {
 		t.Errorf("the file holds %d tables", n)
 	}
 	for _, args := range [][]string{{"enqueue", "emails"}, {"work", "emails", "--until-empty", "--", "true"}} {
-		c.fails(exitSchema, "", args, "shop.db", "none of dibs", "dibs migrate")
+		c.fails(exitSchema, "", args, "shop.db", "no tables of dibs", "dibs migrate")
 	}
 	c.ok("migrate") // makes it dibs' file, too
 	c.ok("enqueue", "emails")

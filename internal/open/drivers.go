@@ -2,10 +2,7 @@ package open
 
 import (
 	"context"
-	"database/sql"
-	"net/url"
-	"os"
-	"path/filepath"
+	"errors"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/postgres"
@@ -13,44 +10,15 @@ import (
 )
 
 func openSQLite(ctx context.Context, path string, o Options) (dibs.Database, error) {
-	db, err := sqlite.Open(ctx, path, sqlite.Options{Prefix: o.Prefix})
+	db, err := sqlite.Open(ctx, path, sqlite.Options{Prefix: o.Prefix, Existing: o.Existing})
 	if err != nil {
 		return nil, err
 	}
 	return db, nil
 }
 
-// lacksTables reports whether a readable SQLite file has no tables of dibs. It writes
-// nothing, since the file may be another program's.
-func lacksTables(ctx context.Context, path string, o Options) bool {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return false // opening the file then returns a better error, here and below
-	}
-	if abs, err = filepath.EvalSymlinks(abs); err != nil { // SQLite keeps -wal and -journal beside the file, not beside a link
-		return false
-	}
-	file := url.URL{Scheme: "file", Path: filepath.ToSlash(abs), OmitHost: true, RawQuery: "_pragma=busy_timeout(10000)&_pragma=query_only(1)"}
-	// Closing an ordinary connection may move the -wal into the file; opening one may roll
-	// back the half-written transaction of a program that died.
-	for ending, params := range map[string]string{"-wal": "&mode=ro", "-journal": "&mode=ro&immutable=1"} {
-		if info, err := os.Stat(abs + ending); err == nil && info.Size() > 0 {
-			file.RawQuery += params
-		}
-	}
-	db, err := sql.Open("sqlite", file.String())
-	if err != nil {
-		return false
-	}
-	defer db.Close()
-	prefix := o.Prefix
-	if prefix == "" {
-		prefix = "dibs_"
-	}
-	var n int
-	err = db.QueryRowContext(ctx, "select count(*) from sqlite_schema where type = 'table' and name = ?1 collate nocase", prefix+"migration").Scan(&n)
-	return err == nil && n == 0
-}
+// lacksTables reports whether a SQLite file was refused as it has no tables of dibs.
+func lacksTables(err error) bool { return errors.Is(err, sqlite.ErrNoTables) }
 
 func migrateSQLite(ctx context.Context, path string, o Options) error {
 	return sqlite.Migrate(ctx, path, sqlite.Options{Prefix: o.Prefix, Migrated: o.Migrated})

@@ -108,14 +108,15 @@ func (t target) open(ctx context.Context, o Options) (dibs.Database, error) {
 	if err := checkFile(t.sqlite, o.Existing); err != nil {
 		return nil, err
 	}
-	if o.Existing && lacksTables(ctx, t.sqlite, o) {
+	db, err := openSQLite(ctx, t.sqlite, o)
+	if o.Existing && lacksTables(err) {
 		return nil, &Error{
 			Problem: "there are no tables of dibs in " + t.sqlite,
 			Next:    "'dibs migrate' makes them; to work on a table of your own, give --table MAPPING",
-			Err:     dibs.ErrSchema,
+			Err:     err,
 		}
 	}
-	return openSQLite(ctx, t.sqlite, o)
+	return db, err
 }
 
 func parse(u URL, o Options) (target, error) {
