@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
@@ -120,6 +121,7 @@ func TestShutdownUnderLoadCountsNothingAsFailed(t *testing.T) {
 }
 
 func TestCancelReachesARunningHandler(t *testing.T) {
+	needs.Long(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		started, causes, finished := make(chan struct{}), make(chan error, 1), make(chan dibs.Attempt, 1)

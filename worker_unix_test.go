@@ -91,6 +91,7 @@ func awaitEvent(t *testing.T, events <-chan event, worker, what string) event {
 }
 
 func TestKilledWorkersJobsRunElsewhereWithinItsLeaseAndTwoSeconds(t *testing.T) {
+	needs.Long(t)
 	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
@@ -140,6 +141,7 @@ func TestKilledWorkersJobsRunElsewhereWithinItsLeaseAndTwoSeconds(t *testing.T) 
 }
 
 func TestWorkerThatStoodStillIsRefused(t *testing.T) {
+	needs.Long(t)
 	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
@@ -206,6 +208,7 @@ func awaitStop(t *testing.T, w *worker) {
 // The processes print what they set, and when. Their leases last an hour, so progress is
 // not written just because leases are extended.
 func TestAKilledWorkerLeavesItsProgressOfFiveSecondsBefore(t *testing.T) {
+	needs.Long(t)
 	needs.RaceDetectorOnly(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)

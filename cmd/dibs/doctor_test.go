@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/diagnosis"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/jackc/pgx/v5"
@@ -181,6 +182,7 @@ func TestDoctorKnowsThatARateHoldsUpAQueue(t *testing.T) {
 
 // Jobs that die, lose their leases or do not stop, with the most common error.
 func TestDoctorFindsJobsThatGoWrong(t *testing.T) {
+	needs.Long(t)
 	onEach(t, func(c *cli) {
 		c.register("anna", 100, nil, "mail")
 		for range 15 {

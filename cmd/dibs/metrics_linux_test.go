@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // shows waits until a page has all of the lines.
@@ -33,6 +35,7 @@ func shows(t *testing.T, url, token string, lines ...string) {
 }
 
 func TestWorkServesMetrics(t *testing.T) {
+	needs.Long(t)
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "mail", "--kind", "welcome")
 		w := c.process("mail", "--listen", "127.0.0.1:0", "--", "true")

@@ -28,6 +28,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // serving is a process of dibs serve.
@@ -183,6 +185,7 @@ func TestASecondSignalBreaksOffRequests(t *testing.T) {
 
 // Tokens are taken and given while the server runs. Nothing that it prints holds one.
 func TestServeReadsItsTokensAgain(t *testing.T) {
+	needs.Long(t)
 	c := onSQLite(t)
 	file := filepath.Join(t.TempDir(), "tokens.txt")
 	first := strings.TrimSpace(c.ok("serve", "token", "first", "--scope", "read", "--tokens", file))

@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/torture"
 )
 
 // The torture's processes that stay end jobs in every way that a program can, and some by mistakes.
 func TestTortureLinesEndsJobsInEveryWay(t *testing.T) {
+	needs.Long(t)
 	t.Setenv(asCommand, "1") // for the processes
 	var part torture.Part
 	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
