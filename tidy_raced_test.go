@@ -22,7 +22,7 @@ func TestTidyNoTestIsLeftOutOfBothRuns(t *testing.T) {
 		t.Fatal("scripts/test.sh does not say which packages it runs under the race detector")
 	}
 	packages := strings.Fields(strings.ReplaceAll(raced[1], "./", ""))
-	prefixes, plain := map[string][]string{}, map[string][]string{} // of tests, by package
+	prefixes, plain := map[string][]string{}, map[string][]string{} // prefixes and names of tests, by package
 	for name, file := range goFiles(t) {
 		if !strings.HasSuffix(name, "_test.go") {
 			continue

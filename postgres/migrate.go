@@ -26,7 +26,7 @@ var migrationFiles embed.FS
 type migration struct {
 	version   int
 	name      string
-	text      string   // with the schema's name as dibs
+	text      string   // its SQL, in which the schema is named dibs
 	relations []string // tables and sequences that it makes
 }
 

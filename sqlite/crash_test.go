@@ -63,7 +63,6 @@ func load(ctx context.Context, path string) error {
 // of this proof.
 func TestAKilledProcessLosesNothing(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for _, c := range []struct {
 		name      string
@@ -92,7 +91,6 @@ func TestAKilledProcessLosesNothing(t *testing.T) {
 
 // TestAStoreThatAnswersTooEarlyIsFoundOut shows that the test above can fail.
 func TestAStoreThatAnswersTooEarlyIsFoundOut(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	r := crash.Random(t)

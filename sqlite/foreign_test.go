@@ -306,7 +306,6 @@ func TestAMigrationThatFailsLeavesTheFileAlone(t *testing.T) {
 // When the change to WAL mode did not wait, all but one failed in two of ten such rounds.
 func TestManyOpenANewFileAtOnce(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for range 2 {
 		path := filepath.Join(t.TempDir(), "jobs.db")

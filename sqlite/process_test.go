@@ -123,7 +123,6 @@ func openAndEnqueue(ctx context.Context, path string) error {
 
 func TestProcessesShareAFileWithoutALockedErrorAndLoseNothing(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	const processes = 4
@@ -166,7 +165,6 @@ func TestProcessesShareAFileWithoutALockedErrorAndLoseNothing(t *testing.T) {
 }
 
 func TestAKilledProcessLosesNothingThatItWasTold(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	cmd, lines := start(t, self(t), "enqueue", path)

@@ -35,7 +35,8 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	if err := checkPath(path); err != nil {
 		return nil, err
 	}
-	if !o.Existing {
+	existing := o.Existing && !add
+	if !existing {
 		if err := makeFile(path, o.FileMode); err != nil {
 			return nil, opening(path, err)
 		}
@@ -43,12 +44,15 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	version, run := 0, []string(nil)
 	err = retryBusy(ctx, o.BusyTimeout, func() (err error) {
 		var db *sql.DB
-		db, version, err = glance(ctx, path, s, len(known), add)
+		db, version, err = glance(ctx, path, s, len(known), add, existing)
+		if existing && errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%w: it does not exist", ErrNoTables)
+		}
 		if err != nil {
 			return err
 		}
 		defer db.Close()
-		if o.Existing && version == 0 {
+		if existing && version == 0 {
 			return ErrNoTables
 		}
 		if version < len(known) {
@@ -71,13 +75,15 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 	return s, nil
 }
 
-// glance reads the schema's version and changes nothing in a file that it refuses. It returns a pool
-// whose connections may write. If there is a -wal it opens the file read-only: closing a connection that may write would move the
-// changes of a dead program from there into the file. Otherwise its connection may write, so
-// that SQLite deletes the -wal and -shm that reading makes. As that undoes the unfinished
-// transaction of a dead program, a file with a -journal is first read as it is. A file whose
-// first transaction was never committed counts as empty.
-func glance(ctx context.Context, path string, s *statements, know int, add bool) (db *sql.DB, version int, err error) {
+// glance reads the schema's version and changes nothing in a file that it refuses.
+// It returns a pool whose connections may write.
+//
+// If there is a -wal it reads by another connection, read-only: closing one that may write would
+// move the changes of a dead program from there into the file. Otherwise its connection may write,
+// so that SQLite deletes the -wal and -shm that reading makes. As that undoes the unfinished
+// transaction of a dead program, a file with a -journal is first read as it is. A file whose first
+// transaction was never committed counts as empty, in which tables are made unless existing is true.
+func glance(ctx context.Context, path string, s *statements, know int, add, existing bool) (db *sql.DB, version int, err error) {
 	db = openPool(fileURL(path, "rw", url.Values{"_txlock": {"immediate"}}), nil, 0) // it connects when it is used
 	defer func() {
 		if err != nil {
@@ -108,7 +114,7 @@ func glance(ctx context.Context, path string, s *statements, know int, add bool)
 		switch {
 		case errors.Is(err, dibs.ErrSchema):
 			return db, 0, err
-		case !add && (err != nil || version == 0) && !beganEmpty(path+"-journal"):
+		case !add && (err != nil || version == 0) && (existing || !beganEmpty(path+"-journal")):
 			return db, 0, fmt.Errorf("%w: a program that has died has left the file half written, without tables of dibs; let that program open it, or have 'dibs migrate' or sqlite.Migrate undo that and add the tables",
 				dibs.ErrSchema)
 		}

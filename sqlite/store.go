@@ -38,8 +38,8 @@ type Options struct {
 	// FileMode are the permissions of a file that Open makes, less the process' umask.
 	// Default 0600: only the owner may read and write. SQLite gives -wal and -shm the same.
 	FileMode fs.FileMode
-	// Existing makes no file and no tables: Open fails with ErrNoTables, and changes nothing, if they are
-	// not there.
+	// Existing makes Open fail with ErrNoTables, and change nothing, where it would make the file or the
+	// first tables.
 	Existing bool
 	// Migrated, if not nil, is called by Migrate with the schema's new version and the names
 	// of the migrations that it has run: none if there was nothing to do.

@@ -85,7 +85,7 @@ func TestWorkLinesGivesJobsBackWhoseProcessDoesNotBegin(t *testing.T) {
 }
 
 // A process that hangs is stopped: whatever it does, the others go on.
-func TestProcessesThatHangAreStopped(t *testing.T) {
+func TestWorkLinesStopsProcessesThatHang(t *testing.T) {
 	needs.Long(t)
 	const patient = "; sleep 300"
 	for name, hang := range map[string]string{

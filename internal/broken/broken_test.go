@@ -104,7 +104,7 @@ func module(t *testing.T) string {
 	return root
 }
 
-// builds holds an element for each running build, to limit how many programs are built at the same time: each build uses several processors.
+// builds holds an element for each build that runs: two at most, as each uses several processors.
 var builds = make(chan struct{}, 2)
 
 // build builds the test program of a patched store.

@@ -50,10 +50,18 @@ func URL(t testing.TB) string {
 }
 
 // Filled is URL for a database with what fill writes into it through a URL. Only the first database of
-// a name is filled; the others are copies of it, so it must be the same each time.
+// a name is filled; the others are copies of it, so it must be the same each time. On a server that does not
+// end with the tests, which would keep the first, each is filled.
 func Filled(t testing.TB, name string, fill func(url string) error) string {
 	t.Helper()
 	server := serverURL(t)
+	if os.Getenv(EnvServer) != "" {
+		url := database(t, server, "template0")
+		if err := fill(url); err != nil {
+			t.Fatalf("pgtest: make the database %s: %v", name, err)
+		}
+		return url
+	}
 	templates.Lock()
 	defer templates.Unlock()
 	from := templates.names[server+" "+name]
