@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -18,9 +19,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pb33f/libopenapi"
-	validator "github.com/pb33f/libopenapi-validator"
-	v3 "github.com/pb33f/libopenapi/datamodel/high/v3"
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/open"
@@ -58,10 +60,10 @@ func onDatabases(t *testing.T, f func(t *testing.T, db dibs.Database)) {
 
 // api is a server and its description.
 type api struct {
-	url   string
-	valid validator.Validator
-	model *v3.Document
-	token string // of the job that was claimed first
+	url    string
+	model  *openapi3.T
+	router routers.Router
+	token  string // of the job that was claimed first
 }
 
 func start(t *testing.T, db dibs.Database) *api {
@@ -83,24 +85,20 @@ func start(t *testing.T, db dibs.Database) *api {
 	if err != nil {
 		t.Fatal(err)
 	}
-	document, err := libopenapi.NewDocument(text)
+	model, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	model, err := document.BuildV3Model()
+	// Examples are judged as they are sent: some show what is refused.
+	if err := model.Validate(t.Context(), openapi3.DisableExamplesValidation()); err != nil {
+		t.Errorf("the description is not valid: %v", err)
+	}
+	model.Servers = openapi3.Servers{{URL: h.URL}}
+	router, err := gorillamux.NewRouter(model)
 	if err != nil {
 		t.Fatal(err)
 	}
-	valid, errs := validator.NewValidator(document)
-	if len(errs) > 0 {
-		t.Fatal(errs)
-	}
-	if ok, problems := valid.ValidateDocument(); !ok {
-		for _, p := range problems {
-			t.Errorf("the description is not valid: %v", p)
-		}
-	}
-	return &api{url: h.URL, valid: valid, model: &model.Model}
+	return &api{url: h.URL, model: model, router: router}
 }
 
 // step is one example: the operation, the example's name and the status of its answer.
@@ -178,11 +176,11 @@ func TestEveryExampleIsAnsweredAsDescribed(t *testing.T) {
 }
 
 // operations finds each operation by its id, with its method and path.
-func (a *api) operations() (all map[string]*v3.Operation, method, path map[string]string) {
-	all, method, path = map[string]*v3.Operation{}, map[string]string{}, map[string]string{}
-	for p, item := range a.model.Paths.PathItems.FromOldest() {
-		for m, op := range item.GetOperations().FromOldest() {
-			all[op.OperationId], method[op.OperationId], path[op.OperationId] = op, strings.ToUpper(m), p
+func (a *api) operations() (all map[string]*openapi3.Operation, method, path map[string]string) {
+	all, method, path = map[string]*openapi3.Operation{}, map[string]string{}, map[string]string{}
+	for p, item := range a.model.Paths.Map() {
+		for m, op := range item.Operations() {
+			all[op.OperationID], method[op.OperationID], path[op.OperationID] = op, m, p
 		}
 	}
 	return all, method, path
@@ -194,9 +192,9 @@ func (a *api) examples() map[string]bool {
 	all, _, _ := a.operations()
 	for id, op := range all {
 		answered := map[string]bool{}
-		for status, r := range op.Responses.Codes.FromOldest() {
-			for _, media := range r.Content.FromOldest() {
-				for name := range media.Examples.FromOldest() {
+		for status, r := range op.Responses.Map() {
+			for _, media := range r.Value.Content {
+				for name := range media.Examples {
 					list[id+" "+name+" "+status] = true
 					answered[name] = true
 				}
@@ -205,8 +203,8 @@ func (a *api) examples() map[string]bool {
 		if op.RequestBody == nil {
 			continue
 		}
-		for _, media := range op.RequestBody.Content.FromOldest() {
-			for name := range media.Examples.FromOldest() {
+		for _, media := range op.RequestBody.Value.Content {
+			for name := range media.Examples {
 				if !answered[name] {
 					list[id+" "+name+" without an answer"] = true
 				}
@@ -231,7 +229,7 @@ func (a *api) play(t *testing.T, s step) {
 	var media string
 	var body []byte
 	if op.RequestBody != nil {
-		for m, content := range op.RequestBody.Content.FromOldest() {
+		for m, content := range op.RequestBody.Value.Content {
 			media, body = m, a.current(a.example(t, content, s))
 		}
 	}
@@ -243,9 +241,12 @@ func (a *api) play(t *testing.T, s step) {
 		request.Header.Set("Content-Type", media)
 	}
 	name := s.operation + " " + s.example + " " + s.status
-	lines := media == "application/x-ndjson" // the validator knows no media type of lines
-	if ok, problems := a.valid.ValidateHttpRequestSync(request); !lines && ok != (s.status < "400" || s.status == "404" || s.status == "409") {
-		t.Errorf("%s: the request is valid: %v; %v", name, ok, problems)
+	lines := media == "application/x-ndjson" // lines are not one JSON value, which is all that the validator knows
+	asked := a.asked(t, request)
+	asked.Options.ExcludeRequestBody, asked.Options.ExcludeResponseBody = lines, lines
+	invalid := openapi3filter.ValidateRequest(t.Context(), asked)
+	if !lines && (invalid == nil) != (s.status < "400" || s.status == "404" || s.status == "409") {
+		t.Errorf("%s: the request is valid: %v; %v", name, invalid == nil, invalid)
 	}
 	request.Body = io.NopCloser(bytes.NewReader(body)) // the validator has read it
 	response, err := http.DefaultClient.Do(request)
@@ -257,9 +258,11 @@ func (a *api) play(t *testing.T, s step) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response.Body = io.NopCloser(bytes.NewReader(answer))
-	if ok, problems := a.valid.ValidateHttpResponse(request, response); !lines && !ok {
-		t.Errorf("%s: the answer is not as described: %v\n%s", name, problems, answer)
+	if err := openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: asked, Status: response.StatusCode, Header: response.Header,
+		Body: io.NopCloser(bytes.NewReader(answer)), Options: asked.Options,
+	}); err != nil {
+		t.Errorf("%s: the answer is not as described: %v\n%s", name, err, answer)
 	}
 	if found := regexp.MustCompile(`"token":"(\w+)"`).FindSubmatch(answer); found != nil {
 		a.token = string(found[1])
@@ -271,15 +274,28 @@ func (a *api) play(t *testing.T, s step) {
 	if s.example == "" {
 		return
 	}
-	expected := op.Responses.Codes.GetOrZero(s.status)
+	expected := op.Responses.Value(s.status)
 	if expected == nil {
 		t.Fatalf("%s: no such status", name)
 	}
-	for _, content := range expected.Content.FromOldest() {
+	for _, content := range expected.Value.Content {
 		want := a.example(t, content, s)
 		if got, want := settled(answer), settled(want); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n got %s\nwant %s", name, indented(got), indented(want))
 		}
+	}
+}
+
+// asked is a request as the validator takes it.
+func (a *api) asked(t *testing.T, r *http.Request) *openapi3filter.RequestValidationInput {
+	t.Helper()
+	route, parameters, err := a.router.FindRoute(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &openapi3filter.RequestValidationInput{
+		Request: r, Route: route, PathParams: parameters,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, SkipSettingDefaults: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc},
 	}
 }
 
@@ -289,16 +305,13 @@ func text(status int) string {
 }
 
 // example is the one of that name, as JSON or, of another media type, as it is.
-func (a *api) example(t *testing.T, content *v3.MediaType, s step) []byte {
+func (a *api) example(t *testing.T, content *openapi3.MediaType, s step) []byte {
 	t.Helper()
-	one := content.Examples.GetOrZero(s.example)
+	one := content.Examples[s.example]
 	if one == nil {
 		t.Fatalf("%s has no example %s for its body or the status %s", s.operation, s.example, s.status)
 	}
-	var value any
-	if err := one.Value.Decode(&value); err != nil {
-		t.Fatal(err)
-	}
+	value := one.Value.Value
 	if lines, ok := value.(string); ok {
 		return []byte(lines)
 	}
@@ -317,16 +330,17 @@ func (a *api) current(raw []byte) []byte {
 }
 
 // withExamples is a path with the examples of its parameters, and of those behind the ?.
-func withExamples(path string, op *v3.Operation) string {
+func withExamples(path string, op *openapi3.Operation) string {
 	var query []string
 	for _, p := range op.Parameters {
-		if p.Example == nil {
+		if p.Value.Example == nil {
 			continue
 		}
-		if p.In == "path" {
-			path = strings.ReplaceAll(path, "{"+p.Name+"}", p.Example.Value)
+		example := fmt.Sprint(p.Value.Example)
+		if p.Value.In == "path" {
+			path = strings.ReplaceAll(path, "{"+p.Value.Name+"}", example)
 		} else {
-			query = append(query, p.Name+"="+p.Example.Value)
+			query = append(query, p.Value.Name+"="+example)
 		}
 	}
 	if len(query) > 0 {
