@@ -11,14 +11,12 @@ import (
 
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
-	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // TestTheGuideToAdoptingATableWorks does what docs/adopt.md says, block after block, in an
 // empty folder: its SQL makes the table, its YAML becomes the mapping, its shell is run, and
 // its Go is copied from an example that has a test of its own.
 func TestTheGuideToAdoptingATableWorks(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("tortures a copy of a table for 5 s")

@@ -21,7 +21,6 @@ import (
 // examples and tests that run, and what starts a worker starts one that stops well.
 func TestTheHowToPagesWork(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	pages, err := filepath.Glob("docs/howto/*.md")
 	if err != nil || len(pages) < 6 {

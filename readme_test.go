@@ -40,7 +40,6 @@ func blocks(t *testing.T, language string) []string {
 }
 
 func TestReadmeGoIsCopiedFromTheExamples(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	var examples strings.Builder
 	for _, name := range files(t, ".go") {
@@ -56,7 +55,6 @@ func TestReadmeGoIsCopiedFromTheExamples(t *testing.T) {
 }
 
 func TestReadmePythonIsCopiedFromTheExamples(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	example := read(t, "examples/workers/worker.py")
 	for _, code := range blocks(t, "python") {
@@ -78,7 +76,6 @@ var runElsewhere = regexp.MustCompile(`(?m)^(go run \./cmd/dibs demo|make test)(
 // one, with the dibs command installed, and then builds the README's program there.
 func TestReadmeShellRuns(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	here, err := os.Getwd()
 	if err != nil {
@@ -123,7 +120,6 @@ func httpClients(t *testing.T) string {
 }
 
 func TestReadmeTableIsTheOneThatTheSuiteReads(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	if table := storetest.Table(storetest.PostgreSQL, storetest.SQLite); !strings.Contains(read(t, "README.md"), "\n\n"+table+"\n") {
 		t.Errorf("README.md's table of databases must be\n%s", table)

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // wideInterfaces may have more than 7 methods, for a reason.
@@ -28,7 +26,6 @@ var wideInterfaces = map[string]string{
 const rootNames = 63
 
 func TestTidyInterfacesAreSmall(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	const most = 7
 	var wide []string
@@ -54,7 +51,6 @@ func TestTidyInterfacesAreSmall(t *testing.T) {
 }
 
 func TestTidyRootExportsFewNames(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	var names []string
 	for name, file := range goFiles(t) {
@@ -85,7 +81,6 @@ func TestTidyRootExportsFewNames(t *testing.T) {
 // A program that somebody built here and committed along with the source stays in
 // every clone for ever.
 func TestTidyNoLargeFileIsCommitted(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	const most = 256 << 10 // bytes
 	for _, name := range committed(t) {

@@ -6,14 +6,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/storetest"
 )
 
 // TestTidyEachPromiseHasItsTests compares the table of docs/proof.md with the promises of
 // docs/guarantees.md and with the tests that there are.
 func TestTidyEachPromiseHasItsTests(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	tests := map[string]bool{}
 	for name, file := range goFiles(t) {

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"unicode"
-
-	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // These tests check what a machine can of how the code is written; CONTRIBUTING.md
@@ -28,7 +26,6 @@ const (
 )
 
 func TestTidyFilesAndFunctionsAreShort(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		limit := maxFile
@@ -112,7 +109,6 @@ var below = map[string][]string{
 }
 
 func TestTidyImportsNeverPointUp(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	const module = "github.com/dibs-queue/dibs"
 	for name, file := range goFiles(t) {
@@ -146,7 +142,6 @@ var (
 )
 
 func TestTidySQLFilesSayWhatTheyAreFor(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for _, name := range files(t, ".sql") {
 		if !strings.Contains(name, "/sql/") {
@@ -190,7 +185,6 @@ var (
 )
 
 func TestTidyDatabasesHaveTheSameStatements(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	pg, lite := statements(t, "postgres"), statements(t, "sqlite")
 	same := func(db string, names, others, only []string) {
@@ -241,7 +235,6 @@ var forbidden = strings.Fields(`
 
 // The prefix "dibs: " is in a store's error once: only checks.Failed adds it.
 func TestTidyOneFunctionPutsDibsBeforeErrors(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		if dir := path.Dir(name); strings.HasSuffix(name, "_test.go") || name == "internal/checks/failed.go" ||
@@ -265,7 +258,6 @@ func TestTidyOneFunctionPutsDibsBeforeErrors(t *testing.T) {
 }
 
 func TestTidyTheAPIUsesOurWords(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for name, file := range goFiles(t) {
 		switch path.Dir(name) {
@@ -330,7 +322,6 @@ func anchors(page string) []string {
 }
 
 func TestTidyLinksLeadSomewhere(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for _, name := range files(t, ".md") {
 		for _, m := range link.FindAllStringSubmatch(block.ReplaceAllString(read(t, name), ""), -1) {
@@ -352,7 +343,6 @@ func TestTidyLinksLeadSomewhere(t *testing.T) {
 
 // TestTidyNoPathsOfOneMachine finds paths that exist only on one developer's machine.
 func TestTidyNoPathsOfOneMachine(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	paths := regexp.MustCompile(`/(` + strings.Join([]string{"work", "farm", "root", "home", "Users"}, "|") + `)/[A-Za-z.]`)
 	for _, name := range files(t, ".go", ".md", ".sql", ".sh", ".txt", ".conf", "Makefile", "run", ".mod") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // roundTrips makes each call to the store take a while, as to a server.
@@ -21,6 +22,7 @@ func roundTrips(m *memory, each time.Duration) {
 // Quick handlers do not wait for a round trip after every few jobs, and never more of them run at
 // once than there are places.
 func TestQuickJobsAreClaimedAhead(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		const jobs = 5000
 		roundTrips(m, time.Millisecond)
@@ -47,6 +49,7 @@ func TestQuickJobsAreClaimedAhead(t *testing.T) {
 
 // Handlers that take long get no jobs ahead: other workers may have places for those.
 func TestSlowJobsAreNotClaimedAhead(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(1000)...)
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error {
@@ -66,6 +69,7 @@ func TestSlowJobsAreNotClaimedAhead(t *testing.T) {
 // When all handlers suddenly take long, the jobs that were claimed ahead go back within a tenth of
 // a second, uncounted, and another worker starts them.
 func TestJobsAheadAreGivenBackWhenHandlersTakeLong(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		const quick, slow, last = 1000, 10, 200
 		var mu sync.Mutex
@@ -105,6 +109,7 @@ func TestJobsAheadAreGivenBackWhenHandlersTakeLong(t *testing.T) {
 
 // A worker that stops gives the jobs ahead back at once.
 func TestJobsAheadAreGivenBackAtTheShutdown(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		const quick = 1000
 		enqueue(t, m, plain(quick+500)...)
@@ -134,6 +139,7 @@ func TestJobsAheadAreGivenBackAtTheShutdown(t *testing.T) {
 
 // A job that is cancelled while it waits ahead never starts.
 func TestAJobAheadThatIsCancelledDoesNotStart(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		const quick = 1000
 		all := enqueue(t, m, plain(quick+50)...)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // sizes are the sizes of batches.
@@ -45,6 +46,7 @@ func numbered(n int) []dibs.NewJob {
 }
 
 func TestABatchHasAnOutcomeForEachJob(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var seen sizes
 		w := quiet(m, nil)
@@ -84,6 +86,7 @@ func TestABatchHasAnOutcomeForEachJob(t *testing.T) {
 }
 
 func TestABatchThatFailsFailsAllItsAttempts(t *testing.T) {
+	needs.Race(t)
 	for name, test := range map[string]struct {
 		f    func([]*dibs.Job[int]) []error
 		want string
@@ -115,6 +118,7 @@ func TestABatchThatFailsFailsAllItsAttempts(t *testing.T) {
 // TestACancelledJobLeavesItsBatch cancels a job while the batch gathers, and another one while
 // it is handled.
 func TestACancelledJobLeavesItsBatch(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var handled []int
 		var ended error
@@ -151,6 +155,7 @@ func TestACancelledJobLeavesItsBatch(t *testing.T) {
 }
 
 func TestABatchEndsWhenAllItsJobsDo(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var ended error
 		w := quiet(m, nil)
@@ -184,6 +189,7 @@ func TestABatchEndsWhenAllItsJobsDo(t *testing.T) {
 
 // TestTheFirstOfABatchMayLeaveIt cancels the first job of a batch, and shuts down while it gathers.
 func TestTheFirstOfABatchMayLeaveIt(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, nil)
 		m.lease, w.ShutdownWait = time.Second, time.Second

@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 func TestJobStartsAtOnceWhenTheStoreWakesTheWorker(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var started time.Time
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { started = time.Now(); return nil }))
@@ -29,6 +31,7 @@ func TestJobStartsAtOnceWhenTheStoreWakesTheWorker(t *testing.T) {
 
 // Without any wakeup every job starts within 2 s of its time.
 func TestDueJobsStartWithinTwoSecondsByPollingAlone(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.quiet = true
 		late := make(chan time.Duration, 50)
@@ -68,6 +71,7 @@ func startedInTime(t *testing.T, late chan time.Duration) {
 // An idle worker claims every 1.7 s, give or take a twentieth, and after each sweep, every 10 s;
 // as often it reports to the register of workers.
 func TestIdleWorkerMakesFewCalls(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, untilEnd))
 		time.Sleep(10 * time.Second)
@@ -82,6 +86,7 @@ func TestIdleWorkerMakesFewCalls(t *testing.T) {
 }
 
 func TestAbandonedJobStartsWithinTwoSecondsOfItsLeasesEnd(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.quiet = true
 		enqueue(t, m, plain(1)...)
@@ -100,6 +105,7 @@ func TestAbandonedJobStartsWithinTwoSecondsOfItsLeasesEnd(t *testing.T) {
 
 // Places that become free one by one under load are filled by claims of several jobs.
 func TestBusyWorkerClaimsInBatches(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var running, most, started atomic.Int32
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {
@@ -136,6 +142,7 @@ func TestBusyWorkerClaimsInBatches(t *testing.T) {
 
 // One free place of many is filled at once when the worker is not claiming all the time.
 func TestFewFreePlacesDoNotDelayAJob(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		started := make(chan time.Time, 1)
 		w := quiet(m, untilEnd)
@@ -154,6 +161,7 @@ func TestFewFreePlacesDoNotDelayAJob(t *testing.T) {
 }
 
 func TestOutcomeWaitsAtMostAFewMillisecondsForOthers(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var wrote sync.Map
 		w := quiet(m, untilEnd)
@@ -181,6 +189,7 @@ func TestOutcomeWaitsAtMostAFewMillisecondsForOthers(t *testing.T) {
 }
 
 func TestRunOutlivesADatabaseThatIsAway(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(context.Context, string) error { return errAway })
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
@@ -205,6 +214,7 @@ func TestRunOutlivesADatabaseThatIsAway(t *testing.T) {
 
 // A database that takes claims but no outcomes must not fill the memory.
 func TestUnwrittenOutcomesHoldUpClaims(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "finish" {
@@ -237,6 +247,7 @@ func TestUnwrittenOutcomesHoldUpClaims(t *testing.T) {
 // In a queue with a limit, the next job starts when one ends: the store sends a wakeup, and
 // one claim follows.
 func TestOneClaimFollowsAFinishThatMakesRoom(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.maxRunning = 1
 		enqueue(t, m, plain(100)...)
@@ -255,6 +266,7 @@ func TestOneClaimFollowsAFinishThatMakesRoom(t *testing.T) {
 
 // A Finish that took effect without an answer is repeated: that is refused, and sends no wakeup.
 func TestAClaimFollowsAFinishThatWasNotAnswered(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.maxRunning, m.quiet = 1, true
 		enqueue(t, m, plain(2)...)
@@ -282,6 +294,7 @@ func TestAClaimFollowsAFinishThatWasNotAnswered(t *testing.T) {
 }
 
 func TestNoClaimFollowsAFinishThatMakesNoRoom(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { return nil }))
 		synctest.Wait()
@@ -298,6 +311,7 @@ func TestNoClaimFollowsAFinishThatMakesNoRoom(t *testing.T) {
 // With jobs that take no time, full claims and writes overlap, so the slower of the
 // two sets the pace.
 func TestShortJobsRunAtThePaceOfTheDatabase(t *testing.T) {
+	needs.Race(t)
 	for _, c := range []struct {
 		concurrency   int
 		claim, finish time.Duration

@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 func TestRunEndsWhenTheStoreIsClosed(t *testing.T) {
+	needs.Race(t)
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -30,6 +32,7 @@ func TestRunEndsWhenTheStoreIsClosed(t *testing.T) {
 // A worker with jobs stops their handlers and ends when its store is closed, whatever it was
 // about to do: nothing can be written any more.
 func TestAWorkerWithJobsEndsWhenItsStoreIsClosed(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	for name, concurrency := range map[string]int{"with places left": 10, "with all places taken": 2} {
 		t.Run(name, func(t *testing.T) {

@@ -79,6 +79,7 @@ func await[T any](t testing.TB, c <-chan T, what string) T {
 }
 
 func TestShutdownUnderLoadCountsNothingAsFailed(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		ids := enqueue(t, db, plain(1200)...)
@@ -121,6 +122,7 @@ func TestShutdownUnderLoadCountsNothingAsFailed(t *testing.T) {
 }
 
 func TestCancelReachesARunningHandler(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
@@ -152,6 +154,7 @@ func TestCancelReachesARunningHandler(t *testing.T) {
 
 // A handler's effects and its job's end are one transaction: both happen, or none.
 func TestHandlerFinishesItsJobInItsOwnTransaction(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		finished := make(chan dibs.Attempt, 2)
@@ -187,6 +190,7 @@ func TestHandlerFinishesItsJobInItsOwnTransaction(t *testing.T) {
 }
 
 func TestRestartOfTheDatabaseLosesNothing(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	url := migrated(t, server.URL())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -20,6 +21,7 @@ import (
 // the handler may go on after its lease has ended. If it then rolls the transaction back,
 // it learns that the job is lost.
 func TestAHandlerThatFinishesPastItsLease(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	rollback := errors.New("rolled back")
 	for name, end := range map[string]error{"and commits": nil, "and rolls back": rollback} {
@@ -92,6 +94,7 @@ func (b *blocking) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 
 // A lock that is gone at the next attempt is not logged; one that stays is, once.
 func TestALockThatPassesIsNoWarning(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	for times, warnings := range map[int32]int{3: 0, 30: 1} {
 		t.Run(fmt.Sprint(times), func(t *testing.T) {

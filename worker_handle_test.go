@@ -10,9 +10,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 func TestTypedHandlerGetsItsPayloadAndLeavesAResult(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		type order struct{ Number int }
 		w := quiet(m, nil)
@@ -40,6 +42,7 @@ func TestTypedHandlerGetsItsPayloadAndLeavesAResult(t *testing.T) {
 }
 
 func TestResultThatCannotBeStoredFailsOnlyItsOwnAttempt(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		results := map[int64]string{1: `{"a":1}`, 2: `{"a":`, 3: `"` + strings.Repeat("x", dibs.MaxResult) + `"`, 4: "\"\xff\"", 5: `"poison"`}
 		stop := run(t, quiet(m, func(_ context.Context, job *dibs.RawJob) error {

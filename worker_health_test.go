@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // soon is a context for a question that has to be answered within a second.
@@ -29,6 +30,7 @@ func health(t *testing.T, when string, w *dibs.Worker, live, ready bool) {
 }
 
 func TestAWorkerIsLiveWhileItRunsAndReadyWhileItsDatabaseAnswers(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, untilEnd)
 		health(t, "before Run", w, false, false)
@@ -68,6 +70,7 @@ func TestAWorkerIsLiveWhileItRunsAndReadyWhileItsDatabaseAnswers(t *testing.T) {
 }
 
 func TestAWorkerThatNeverReachedItsDatabaseIsNotReady(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(context.Context, string) error { return errAway })
 		w := quiet(m, untilEnd)
@@ -79,6 +82,7 @@ func TestAWorkerThatNeverReachedItsDatabaseIsNotReady(t *testing.T) {
 }
 
 func TestAWorkerWhoseHookBlocksIsNotLive(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		block := make(chan struct{})
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
@@ -95,6 +99,7 @@ func TestAWorkerWhoseHookBlocksIsNotLive(t *testing.T) {
 }
 
 func TestStopNowWaitsForNoHandler(t *testing.T) {
+	needs.Race(t)
 	for _, first := range []bool{false, true} { // with and without a shutdown that has begun
 		virtual := func(t *testing.T, m *memory) {
 			w := quiet(m, untilEnd)
@@ -129,6 +134,7 @@ func TestStopNowWaitsForNoHandler(t *testing.T) {
 
 // A handler that ignores its context, and a database that does not answer, cost 5 s.
 func TestStopNowEndsWithinFiveSecondsWhateverHappens(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w, wake := stuck(t, m)
 		w.ShutdownWait = time.Hour

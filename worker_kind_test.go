@@ -12,11 +12,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 type order struct{ Number int }
 
 func TestAKindTiesThePayloadToItsName(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		confirm := dibs.NewKind[order]("confirm", dibs.KindOptions{Queue: "default", MaxAttempts: 4})
 		j := confirm.New(order{7})
@@ -80,6 +82,7 @@ func TestAnInvalidKindIsAProgrammersError(t *testing.T) {
 }
 
 func TestAKindHasATimeoutOfItsOwn(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, nil)
 		w.JobTimeout = 10 * time.Second
@@ -111,6 +114,7 @@ func TestAKindHasATimeoutOfItsOwn(t *testing.T) {
 var errBusy = errors.New("busy")
 
 func TestAKindHasABackoffAndAttemptsOfItsOwn(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var asked []string
 		w := quiet(m, nil)
@@ -150,6 +154,7 @@ func TestAKindHasABackoffAndAttemptsOfItsOwn(t *testing.T) {
 }
 
 func TestOptionsThatPanicFailTheAttempt(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, nil)
 		w.HandleRaw("k", func(context.Context, *dibs.RawJob) error { return errBusy }, dibs.KindOptions{IsFailure: func(error) bool { panic("oops") }})
@@ -165,6 +170,7 @@ func TestOptionsThatPanicFailTheAttempt(t *testing.T) {
 }
 
 func TestOptionsThatEndTheGoroutineFailTheAttempt(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, nil)
 		w.HandleRaw("k", func(context.Context, *dibs.RawJob) error { return errBusy }, dibs.KindOptions{Backoff: func(int, error) time.Duration { runtime.Goexit(); return 0 }})
@@ -180,6 +186,7 @@ func TestOptionsThatEndTheGoroutineFailTheAttempt(t *testing.T) {
 }
 
 func TestMiddlewareIsAroundEachHandler(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var seen []string
 		w := quiet(m, nil)
@@ -221,6 +228,7 @@ func TestMiddlewareIsAroundEachHandler(t *testing.T) {
 }
 
 func TestMiddlewareThatReturnsNothingIsRefused(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	w := quiet(newMemory(), func(context.Context, *dibs.RawJob) error { return nil })
 	w.Use(func(dibs.Handler) dibs.Handler { return nil })
@@ -280,6 +288,7 @@ func TestWhatAnErrorMeansWhenTheContextHasEnded(t *testing.T) {
 }
 
 func TestStartedGetsTheContextOfTheAttempt(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		if _, err := m.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
 			t.Fatal(err)
@@ -312,6 +321,7 @@ func (f finishTx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 }
 
 func TestAHandlerFinishesInItsOwnTransactionAndReturnsNil(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var finished []dibs.Attempt
 		w := quiet(m, nil)

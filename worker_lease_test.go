@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // watch records what a worker's hooks saw.
@@ -52,6 +53,7 @@ func (w *watch) on(worker *dibs.Worker) *watch {
 }
 
 func TestHandlersOutliveTheirLeasesByOneExtendForAll(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			select {
@@ -79,6 +81,7 @@ func TestHandlersOutliveTheirLeasesByOneExtendForAll(t *testing.T) {
 }
 
 func TestLostLeaseStopsTheHandlerAndWritesNothing(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			<-ctx.Done()
@@ -110,6 +113,7 @@ func TestLostLeaseStopsTheHandlerAndWritesNothing(t *testing.T) {
 // Whatever the database does, a handler that heeds its context has returned before another
 // worker can have its job.
 func TestHandlerIsToldToStopBeforeItsLeaseEnds(t *testing.T) {
+	needs.Race(t)
 	for name, script := range map[string]func(ctx context.Context, call string) error{
 		"database away": func(_ context.Context, call string) error {
 			if call == "claim" {
@@ -162,6 +166,7 @@ func TestHandlerIsToldToStopBeforeItsLeaseEnds(t *testing.T) {
 }
 
 func TestOutcomeIsWrittenWhenTheDatabaseComesBackWithinTheLease(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		back := time.Now().Add(8 * time.Second)
 		m.setScript(func(_ context.Context, call string) error {
@@ -188,6 +193,7 @@ func TestOutcomeIsWrittenWhenTheDatabaseComesBackWithinTheLease(t *testing.T) {
 }
 
 func TestOutcomeIsGivenUpWhenTheLeaseEndsFirst(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		back := time.Now().Add(15 * time.Second)
 		m.setScript(func(_ context.Context, call string) error {
@@ -214,6 +220,7 @@ func TestOutcomeIsGivenUpWhenTheLeaseEndsFirst(t *testing.T) {
 }
 
 func TestStaleOutcomeIsRefusedAndReported(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {
 			m.steal(1) // the process stood still for longer than the lease
@@ -237,6 +244,7 @@ func TestStaleOutcomeIsRefusedAndReported(t *testing.T) {
 // While an outcome is being written, a lost lease does not end the attempt, and the worker
 // does not extend it again: the call that writes finds out whether it is lost.
 func TestLeaseLostDuringASlowWriteIsAskedForOnce(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			switch {
@@ -269,6 +277,7 @@ func TestLeaseLostDuringASlowWriteIsAskedForOnce(t *testing.T) {
 // A worker that loses a job and claims it again holds two attempts of it for a
 // while; the old one's end must not touch the new one.
 func TestNewAttemptInTheSameWorkerIsNotTouchedByTheOldOne(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		release := make(chan struct{})
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
@@ -307,6 +316,7 @@ func TestNewAttemptInTheSameWorkerIsNotTouchedByTheOldOne(t *testing.T) {
 }
 
 func TestResumeTakesBackWhatARestartedWorkerHeld(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(4)...)
 		if _, err := m.Claim(t.Context(), dibs.ClaimRequest{Worker: "tester", N: 3}); err != nil {

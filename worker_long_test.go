@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // A handler that hangs keeps its job for ever. Without a JobTimeout the log says so after 10
 // leases, after 100 and so on.
 func TestAHandlerThatRunsForLongIsLogged(t *testing.T) {
+	needs.Race(t)
 	for _, c := range []struct {
 		leases  int
 		timeout time.Duration

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // TestMain also serves as the worker process of the tests that need real ones, and
@@ -13,6 +15,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(processEnv) != "" {
 		os.Exit(process())
 	}
+	needs.Split()
 	// The server that all PostgreSQL tests share lives as long as this process.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgserver.(*Server).run.func1"))
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -40,6 +41,7 @@ func TestARegistrationThatCannotWorkPanicsAtOnce(t *testing.T) {
 }
 
 func TestAWorkerThatIsNotSetUpDoesNotRun(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	if kinds := (&dibs.Worker{}).Kinds(); kinds == nil || len(kinds) != 0 {
 		t.Errorf("without handlers it takes the kinds %v", kinds)
@@ -113,6 +115,7 @@ func extendFails(m *memory) {
 }
 
 func TestAHookThatPanicsIsLoggedAndTheWorkerGoesOn(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			if job.ID == 1 {
@@ -146,6 +149,7 @@ func TestAHookThatPanicsIsLoggedAndTheWorkerGoesOn(t *testing.T) {
 // A hook may end its goroutine, as testing.T.FailNow does: Run cannot return then, but its
 // calls to the store have ended, and so have its handlers' contexts.
 func TestAHookThatEndsItsGoroutineLeavesNothingBehind(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		started, stopped := make(chan struct{}), make(chan struct{})
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
@@ -191,6 +195,7 @@ func (l logPanics) WithAttrs([]slog.Attr) slog.Handler        { return l }
 func (l logPanics) WithGroup(string) slog.Handler             { return l }
 
 func TestALogThatPanicsStopsNothing(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
 		w.Hooks.Log = slog.New(logPanics{})
@@ -211,6 +216,7 @@ func (u *unreadable) Error() string { return "unreadable" }
 func (u *unreadable) Unwrap() error { return u.inner }
 
 func TestAnErrorThatCannotBeReadFailsItsOwnAttemptAlone(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(_ context.Context, job *dibs.RawJob) error {
 			if job.ID == 1 {
@@ -231,6 +237,7 @@ func TestAnErrorThatCannotBeReadFailsItsOwnAttemptAlone(t *testing.T) {
 }
 
 func TestOneWorkerMayRunTwice(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
 	if err != nil {

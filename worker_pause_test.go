@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 var errNoRoom = fmt.Errorf("no room: %w", dibs.ErrNotStarted)
@@ -18,6 +19,7 @@ var errNoRoom = fmt.Errorf("no room: %w", dibs.ErrNotStarted)
 // A worker that cannot start its jobs must not use up their attempts, nor claim them again at
 // once.
 func TestJobsThatCannotBeStartedAreGivenBackAndClaimsPause(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var starts []time.Time
 		var text bytes.Buffer
@@ -51,6 +53,7 @@ func TestJobsThatCannotBeStartedAreGivenBackAndClaimsPause(t *testing.T) {
 }
 
 func TestAJobThatCanBeStartedEndsTheGrowthOfPauses(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		n := 0
 		var last time.Time
@@ -80,6 +83,7 @@ func TestAJobThatCanBeStartedEndsTheGrowthOfPauses(t *testing.T) {
 
 // Ten jobs of one claim that cannot be started make one pause, not ten.
 func TestJobsOfOneClaimPauseOnce(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(10)...)
 		var failed atomic.Int32
@@ -100,6 +104,7 @@ func TestJobsOfOneClaimPauseOnce(t *testing.T) {
 }
 
 func TestACancelledJobThatCannotBeStartedIsCancelled(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			<-ctx.Done()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // counting is a handler that sets its progress each 10 ms, to the number of these times.
@@ -27,6 +28,7 @@ func counting(ctx context.Context, job *dibs.RawJob) error {
 // At every moment the stored progress is at most 5 s old, however long the lease, and there
 // are no more calls than that needs.
 func TestProgressIsNeverOlderThanFiveSeconds(t *testing.T) {
+	needs.Race(t)
 	for _, lease := range []time.Duration{3 * time.Second, 10 * time.Second, 30 * time.Second, time.Hour} {
 		t.Run(lease.String(), func(t *testing.T) { progressWithLease(t, lease) })
 	}
@@ -69,6 +71,7 @@ func progressWithLease(t *testing.T, lease time.Duration) {
 }
 
 func TestHandlersWithoutProgressCostNoExtension(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.lease = time.Hour
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error { <-ctx.Done(); return ctx.Err() })
@@ -85,6 +88,7 @@ func TestHandlersWithoutProgressCostNoExtension(t *testing.T) {
 
 // What a call could not write comes with the next, unless the handler has set something since.
 func TestProgressOutlivesAnExtendThatFails(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.lease = time.Hour
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {

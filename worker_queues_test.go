@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // several makes a worker of several queues. The log has the queue of each job that was started.
@@ -68,6 +69,7 @@ func named(names ...string) (queues []dibs.WorkQueue) {
 func short(context.Context, *dibs.RawJob) error { time.Sleep(50 * time.Millisecond); return nil }
 
 func TestWithoutWeightsTheOrderOfTheQueuesIsStrict(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w, log := several(m, short, named("high", "middle", "low")...)
 		w.Concurrency = 2
@@ -86,6 +88,7 @@ func TestWithoutWeightsTheOrderOfTheQueuesIsStrict(t *testing.T) {
 }
 
 func TestWeightsShareTheStartsUnderLoad(t *testing.T) {
+	needs.Race(t)
 	queues := []dibs.WorkQueue{{Name: "a", Weight: 5}, {Name: "b", Weight: 3}, {Name: "c"}, {Name: "empty", Weight: 100}}
 	for _, places := range []int{1, 2, 10, 100} {
 		t.Run(fmt.Sprint(places), func(t *testing.T) {
@@ -115,6 +118,7 @@ func TestWeightsShareTheStartsUnderLoad(t *testing.T) {
 // A queue that had no jobs gets its share from when it has some, and no more; and while it has
 // none, the others get its share.
 func TestAQueueDoesNotSaveUpItsShare(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w, log := several(m, short, dibs.WorkQueue{Name: "busy", Weight: 1}, dibs.WorkQueue{Name: "late", Weight: 1})
 		w.Concurrency = 2
@@ -143,6 +147,7 @@ func TestAQueueDoesNotSaveUpItsShare(t *testing.T) {
 
 // While quick jobs of one queue are claimed ahead, the others get what is theirs.
 func TestJobsAheadLeaveOtherQueuesTheirTurn(t *testing.T) {
+	needs.Race(t)
 	for _, weighted := range []bool{false, true} {
 		t.Run(fmt.Sprint(weighted), func(t *testing.T) {
 			virtualTime(t, func(t *testing.T, m *memory) {
@@ -178,6 +183,7 @@ func TestJobsAheadLeaveOtherQueuesTheirTurn(t *testing.T) {
 }
 
 func TestAQueueNeverHasMoreThanItsMax(t *testing.T) {
+	needs.Race(t)
 	for _, pause := range []time.Duration{0, time.Millisecond, 30 * time.Millisecond} { // quick jobs are claimed ahead
 		t.Run(fmt.Sprint(pause), func(t *testing.T) {
 			virtualTime(t, func(t *testing.T, m *memory) {
@@ -214,6 +220,7 @@ func TestAQueueNeverHasMoreThanItsMax(t *testing.T) {
 
 // One queue or twenty, an idle worker makes less than one call a second.
 func TestAnIdleWorkerOfManyQueuesMakesFewCalls(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w, _ := several(m, untilEnd, manyQueues...)
 		stop := run(t, w)
@@ -235,6 +242,7 @@ var manyQueues = named(strings.Fields("a b c d e f g h i j k l m n o p q r s t")
 // Without any wakeup, and while another queue keeps the worker busy, every job starts within 2 s
 // of its time.
 func TestDueJobsOfAnyQueueStartWithinTwoSecondsByPollingAlone(t *testing.T) {
+	needs.Race(t)
 	for _, busy := range []int{0, 20_000} {
 		t.Run(fmt.Sprint(busy), func(t *testing.T) {
 			virtualTime(t, func(t *testing.T, m *memory) {
@@ -259,6 +267,7 @@ func TestDueJobsOfAnyQueueStartWithinTwoSecondsByPollingAlone(t *testing.T) {
 }
 
 func TestAJobOfAnyQueueStartsAtOnceWhenTheStoreWakesTheWorker(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var started time.Time
 		w, _ := several(m, func(context.Context, *dibs.RawJob) error { started = time.Now(); return nil }, manyQueues...)
@@ -281,6 +290,7 @@ func TestAJobOfAnyQueueStartsAtOnceWhenTheStoreWakesTheWorker(t *testing.T) {
 
 // The leases of all queues are extended in one call, and their outcomes written in one.
 func TestQueuesShareExtendsAndFinishes(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		end := make(chan struct{})
 		w, _ := several(m, func(context.Context, *dibs.RawJob) error { <-end; return nil }, manyQueues...)
@@ -316,6 +326,7 @@ func (f failing) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob
 }
 
 func TestAQueueThatCannotBeClaimedDoesNotStopTheOthers(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w, log := several(failing{m, "bad"}, func(context.Context, *dibs.RawJob) error { return nil }, named("bad", "good")...)
 		enqueue(t, m, in("bad", 1)...)
@@ -330,6 +341,7 @@ func TestAQueueThatCannotBeClaimedDoesNotStopTheOthers(t *testing.T) {
 }
 
 func TestARestartedWorkerTakesBackTheJobsOfAllItsQueues(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var running, most atomic.Int32
 		w, log := several(m, func(_ context.Context, job *dibs.RawJob) error {
@@ -364,6 +376,7 @@ func TestARestartedWorkerTakesBackTheJobsOfAllItsQueues(t *testing.T) {
 }
 
 func TestQueuesThatCannotBeServedAreRefused(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	for field, queues := range map[string][]dibs.WorkQueue{
 		"worker.queues":           slices.Repeat(named("q"), 101),

@@ -15,7 +15,7 @@ import (
 // Run returns while claims, extends and finishes are under way. Whatever ShutdownWait
 // is, no job is left to wait for the end of its lease, and none has failed.
 func TestShutdownAtAnyMomentLeavesNothingRunning(t *testing.T) {
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		const jobs = 1000
@@ -67,6 +67,7 @@ func live(t testing.TB, db dibs.Database, state dibs.State) []*dibs.RawJob {
 // With leases of 100 ms, any pause of the machine loses some, and on a busy machine a job
 // may lose all its attempts. Even so no job is completed twice, and none is left.
 func TestShortestLeasesLoseNothing(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		const jobs, attempts = 300, 5
 		var mu sync.Mutex
@@ -114,6 +115,7 @@ func TestShortestLeasesLoseNothing(t *testing.T) {
 // A handler that returns ErrFinished without having finished its job leaves it claimed:
 // the job runs again when its lease has ended, and the attempt counts.
 func TestErrFinishedWithoutAFinishIsNoLimbo(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		starts := make(chan time.Time, 100)
 		w := quiet(m, func(context.Context, *dibs.RawJob) error {

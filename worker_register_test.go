@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // reports lists the entries that workers have given to Register.
@@ -22,6 +23,7 @@ func (m *memory) reports() []dibs.WorkerInfo {
 }
 
 func TestAWorkerReportsWhileItWorksAndStops(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error { time.Sleep(35 * time.Second); return nil })
 		w.Name, w.Concurrency, w.ShutdownWait = "w", 7, time.Minute
@@ -54,6 +56,7 @@ func TestAWorkerReportsWhileItWorksAndStops(t *testing.T) {
 
 // One warning is enough, and the next report may succeed.
 func TestAWorkerThatCannotReportWorksAndStopsAllTheSame(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		away := errors.New("no such table")
 		m.setScript(func(_ context.Context, call string) error {
@@ -85,6 +88,7 @@ func TestAWorkerThatCannotReportWorksAndStopsAllTheSame(t *testing.T) {
 }
 
 func TestAReportThatHangsHoldsUpNothing(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var hang atomic.Bool
 		m.setScript(func(ctx context.Context, call string) error {

@@ -125,7 +125,7 @@ func (h *holding) end(ids []int64, answerAgain func()) {
 // One worker survives every kind of server end: it writes the outcomes of that time when
 // the server is back, and goes on.
 func TestAWorkerOutlivesEveryEndOfItsServer(t *testing.T) {
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	url := migrated(t, server.URL())
@@ -144,7 +144,7 @@ func TestAWorkerOutlivesEveryEndOfItsServer(t *testing.T) {
 // A role may have timeouts that end statements, waits for locks and idle sessions,
 // the listening one too, and no rights but the documented ones.
 func TestAWorkerGoesOnUnderTheTimeoutsOfItsRole(t *testing.T) {
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	t.Parallel()
 	owner := migrated(t, pgtest.URL(t))
 	const idle = 200 * time.Millisecond
@@ -183,7 +183,7 @@ func TestAWorkerGoesOnUnderTheTimeoutsOfItsRole(t *testing.T) {
 // If another transaction has locked a job's row, its outcome is written later; the others
 // of its batch are written at once.
 func TestALockedJobIsWrittenLater(t *testing.T) {
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	t.Parallel()
 	url := migrated(t, pgtest.URL(t))
 	h := newHolding(t, url, url)
@@ -210,7 +210,7 @@ func TestALockedJobIsWrittenLater(t *testing.T) {
 
 // Waiting goes on while the server is away, in whatever way it went.
 func TestWaitingOutlivesEveryEndOfItsServer(t *testing.T) {
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	db := database(t, migrated(t, server.URL()))

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 func TestShutdownWaitsForHandlersThenReleasesTheirJobs(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			select {
@@ -46,6 +48,7 @@ func TestShutdownWaitsForHandlersThenReleasesTheirJobs(t *testing.T) {
 }
 
 func TestShutdownReleasesJobsOfAClaimThatWasUnderWay(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "claim" {
@@ -66,6 +69,7 @@ func TestShutdownReleasesJobsOfAClaimThatWasUnderWay(t *testing.T) {
 }
 
 func TestShutdownDoesNotTakeBackWhatItReleases(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		claims := 0
 		m.setScript(func(_ context.Context, call string) error {
@@ -92,6 +96,7 @@ func TestShutdownDoesNotTakeBackWhatItReleases(t *testing.T) {
 }
 
 func TestShutdownLeavesDeafHandlersBehindAndNamesThem(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		wake := make(chan struct{})
 		w := quiet(m, func(_ context.Context, job *dibs.RawJob) error {
@@ -123,6 +128,7 @@ func TestShutdownLeavesDeafHandlersBehindAndNamesThem(t *testing.T) {
 }
 
 func TestShutdownWithoutADatabaseEndsInTime(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(context.Context, *dibs.RawJob) error { return nil })
 		w.Lease, m.lease = time.Hour, time.Hour
@@ -173,6 +179,7 @@ func stuck(t *testing.T, m *memory) (w *dibs.Worker, wake chan struct{}) {
 
 // Supervisors kill a process 20 s to 30 s after they asked it to end.
 func TestShutdownEndsWithinTwentySecondsWhateverHappens(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w, wake := stuck(t, m)
 		stop := run(t, w)
@@ -190,6 +197,7 @@ func TestShutdownEndsWithinTwentySecondsWhateverHappens(t *testing.T) {
 }
 
 func TestHandlersVerdictCountsDuringShutdown(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			<-ctx.Done()
@@ -224,6 +232,7 @@ func TestHandlersVerdictCountsDuringShutdown(t *testing.T) {
 }
 
 func TestRunWithAnEndedContextTakesNothing(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		enqueue(t, m, plain(1)...)
 		ctx, cancel := context.WithCancel(t.Context())

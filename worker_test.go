@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 var (
@@ -86,6 +87,7 @@ func untilEnd(ctx context.Context, _ *dibs.RawJob) error {
 }
 
 func TestOutcomeFollowsFromWhatTheHandlerReturns(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	wrap := func(err error) error { return fmt.Errorf("sending: %w", err) }
 	var nilPointer *dibs.InvalidError
@@ -150,6 +152,7 @@ func TestOutcomeFollowsFromWhatTheHandlerReturns(t *testing.T) {
 }
 
 func TestPanicGoesToTheErrorHistoryWithItsStack(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(context.Context, *dibs.RawJob) error { panic("out of cheese") }))
 		id := enqueue(t, m, plain(1)...)[0]
@@ -167,6 +170,7 @@ func TestPanicGoesToTheErrorHistoryWithItsStack(t *testing.T) {
 }
 
 func TestHandlerThatEndsItsGoroutineFailsAndFreesItsPlace(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, nil)
 		w.Concurrency = 1
@@ -186,6 +190,7 @@ func TestHandlerThatEndsItsGoroutineFailsAndFreesItsPlace(t *testing.T) {
 }
 
 func TestJobTimeoutFailsTheAttemptAndSaysSo(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		w := quiet(m, func(ctx context.Context, _ *dibs.RawJob) error {
 			<-ctx.Done()
@@ -207,6 +212,7 @@ func TestJobTimeoutFailsTheAttemptAndSaysSo(t *testing.T) {
 }
 
 func TestCancelledJobEndsTheContextOfItsHandler(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		stop := run(t, quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
 			<-ctx.Done()
@@ -231,6 +237,7 @@ func TestCancelledJobEndsTheContextOfItsHandler(t *testing.T) {
 }
 
 func TestErrFinishedWritesNothing(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		var finished []dibs.Attempt
 		w := quiet(m, func(ctx context.Context, job *dibs.RawJob) error {
@@ -254,6 +261,7 @@ func TestErrFinishedWritesNothing(t *testing.T) {
 }
 
 func TestWorkerSetUpWrongSaysWhatIsWrong(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	m := newMemory()
 	h := func(context.Context, *dibs.RawJob) error { return nil }
@@ -282,6 +290,7 @@ func TestWorkerSetUpWrongSaysWhatIsWrong(t *testing.T) {
 }
 
 func TestClaimThatTheStoreCallsInvalidEndsRun(t *testing.T) {
+	needs.Race(t)
 	virtualTime(t, func(t *testing.T, m *memory) {
 		m.setScript(func(_ context.Context, call string) error {
 			if call == "claim" {

@@ -92,7 +92,7 @@ func awaitEvent(t *testing.T, events <-chan event, worker, what string) event {
 
 func TestKilledWorkersJobsRunElsewhereWithinItsLeaseAndTwoSeconds(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		events := make(chan event, 1000)
@@ -142,7 +142,7 @@ func TestKilledWorkersJobsRunElsewhereWithinItsLeaseAndTwoSeconds(t *testing.T) 
 
 func TestWorkerThatStoodStillIsRefused(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		events := make(chan event, 1000)
@@ -209,7 +209,7 @@ func awaitStop(t *testing.T, w *worker) {
 // not written just because leases are extended.
 func TestAKilledWorkerLeavesItsProgressOfFiveSecondsBefore(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, url string) {
 		db := database(t, url)
 		for i, life := range []time.Duration{6 * time.Second, 7500 * time.Millisecond, 9 * time.Second} {

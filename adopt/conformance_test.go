@@ -13,6 +13,7 @@ import (
 // TestConformance runs the tests of all stores on adopted tables, except those in the lists
 // below.
 func TestConformance(t *testing.T) {
+	needs.RaceInPart(t)
 	databases := []storetest.Features{
 		{Database: "sqlite", Transactions: []string{"sql"}},
 		{Database: "postgres", Transactions: []string{"sql"}, OpenTx: true, Machines: true},

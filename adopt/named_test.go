@@ -12,6 +12,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -216,6 +217,7 @@ func TestWhereTokensChangeOnlyTheClaimerExtends(t *testing.T) {
 
 // A store extends its leases while it finishes some of them: those are lost, which is no error.
 func TestLeasesAreExtendedWhileSomeEndWhereTokensChange(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, "create table work (id bigint primary key, done int not null default 0, since bigint)")
 		m := sideMapping("id")

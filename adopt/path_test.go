@@ -16,7 +16,6 @@ import (
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -24,7 +23,6 @@ import (
 // schema of the search path, even before pg_catalog. The conditions of these mappings use no such
 // operator, since they run as they are written.
 func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	address := pgtest.URL(t)
 	sent := &pgtest.Sent{Texts: map[string]bool{}}

@@ -21,7 +21,6 @@ var mailing = owned{
 // dibs had taken before it crashed. Another program goes on inserting.
 func TestRowsThatACrashedProgramHadTakenAreDone(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	onBoth(t, func(t *testing.T, driver, dsn string) {
 		f := &fleet{owned: mailing, rows: 900, extra: 100, processes: 3, kills: 3, limit: 5 * time.Minute}

@@ -30,7 +30,6 @@ const (
 
 func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	for _, c := range []struct{ broken, table, want string }{
 		{noOrder, "import", "came after a row that is behind it"},
 		{noGroups, "jobs", "claim: dibs: claim: "},

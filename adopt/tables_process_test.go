@@ -20,6 +20,7 @@ import (
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 const orderEnv = "DIBS_TEST_ADOPT_WORKER" // set only in worker processes
@@ -33,6 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	needs.Split()
 	os.Exit(m.Run())
 }
 

@@ -112,7 +112,6 @@ func (o owned) withDefaults(m mapping.Mapping, pg bool) owned {
 
 func TestStrangeTables(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	for i, o := range strangeTables {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()
@@ -140,7 +139,6 @@ func TestStrangeTables(t *testing.T) {
 
 // A proposal for a strange table works as it is, once the fields marked as not sure are filled in.
 func TestStrangeTablesCanBeWorkedByTheirProposals(t *testing.T) {
-	needs.NoRaceDetector(t)
 	for _, o := range strangeTables {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()

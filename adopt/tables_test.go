@@ -108,7 +108,6 @@ const slack = 3 * time.Second
 
 func TestFiveTables(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	for _, o := range fiveTables {
 		t.Run(o.name, func(t *testing.T) {
 			t.Parallel()

@@ -42,7 +42,7 @@ var times = []struct {
 // end up to a second later.
 func TestALeaseNeverEndsEarly(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	for _, field := range []string{"timeout", "started_at"} {
 		for i, c := range times {
 			if field == "started_at" && i > 3 {

@@ -58,7 +58,7 @@ func grouped(t *testing.T, db *sql.DB, rows string) map[string]mapping.Mapping {
 // than its limit.
 func TestGroupLimitsHoldWhileClaimsRunSideBySide(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	for _, way := range []string{"in the row", "both", "side table", "a limit of all"} {
 		t.Run(way, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
@@ -183,7 +183,7 @@ func TestAnOpenTransactionLeavesOthersWhatTheLimitsAllow(t *testing.T) {
 // in order over all claims. No claim locks a row that it does not take.
 func TestClaimsSideBySideKeepTheOrder(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	for _, way := range []string{"in the row", "both", "side table"} {
 		t.Run(way, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {

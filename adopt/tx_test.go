@@ -13,6 +13,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // ways holds mappings of the same table for the three kinds of claims.
@@ -126,6 +127,7 @@ func TestWhatOnlyALockHoldsNeedsATransaction(t *testing.T) {
 }
 
 func TestGoroutinesShareATransaction(t *testing.T) {
+	needs.Race(t)
 	for name, m := range ways() {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(t *testing.T, db *sql.DB, pg bool) {

@@ -8,10 +8,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // Rows may be ended by a worker, or by any program with SQL, which may also delete them.
 func TestWaitingForRows(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
 		exec(t, db, "create table work (done int not null default 0, id text primary key)")
 		exec(t, db, "insert into work (id) values ('a'), ('b'), ('c'), ('d')")

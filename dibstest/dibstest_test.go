@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/dibstest"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 type letter struct {
@@ -49,6 +50,7 @@ func failure(t *testing.T, f func(t testing.TB)) string {
 }
 
 func TestRequireEnqueued(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	store := dibstest.Store(t)
 	if _, err := store.Enqueue(t.Context(), []dibs.NewJob{
@@ -101,6 +103,7 @@ func worker(store dibs.Store) *dibs.Worker {
 }
 
 func TestWork(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	store := dibstest.Store(t)
 	w := worker(store)
@@ -114,6 +117,7 @@ func TestWork(t *testing.T) {
 }
 
 func TestAWorkerOfSeveralQueues(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	store := dibstest.Store(t)
 	w := worker(store)
@@ -185,6 +189,7 @@ func TestAdvanceTicksSchedules(t *testing.T) {
 
 // TestAJobThatTheWorkerDoesNotTakeInTime is not parallel, as it changes the patience of all.
 func TestAJobThatTheWorkerDoesNotTakeInTime(t *testing.T) {
+	needs.Race(t)
 	defer dibstest.SetPatience(100 * time.Millisecond)()
 	w := worker(dibstest.Store(t))
 	if got := failure(t, func(t testing.TB) { dibstest.Work(t, w, dibs.NewJob{Kind: "welcome", Delay: time.Hour}) }); !strings.HasPrefix(got, "after 100ms the worker has not run all jobs") || !strings.Contains(got, "job 1, waiting, queue mail, kind welcome") {
@@ -193,6 +198,7 @@ func TestAJobThatTheWorkerDoesNotTakeInTime(t *testing.T) {
 }
 
 func TestAJobWithoutAHandlerFailsAtOnce(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	store := dibstest.Store(t)
 	w := worker(store)
@@ -216,6 +222,7 @@ func TestAJobWithoutAHandlerFailsAtOnce(t *testing.T) {
 }
 
 func TestAJobOfAnotherQueueIsRefused(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	w := worker(dibstest.Store(t))
 	if got := failure(t, func(t testing.TB) { dibstest.Work(t, w, dibs.NewJob{Kind: "welcome", Queue: "other"}) }); got != "the job is of queue other, the worker of queue mail" {
@@ -224,6 +231,7 @@ func TestAJobOfAnotherQueueIsRefused(t *testing.T) {
 }
 
 func TestAStoreThatCannotEnqueueIsRefused(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	w := worker(struct{ dibs.Store }{dibstest.Store(t)})
 	for _, f := range []func(t testing.TB){

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/dibstest"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // SignUp and Register are what is tested: the one enqueues, the other handles.
@@ -53,6 +54,7 @@ func TestSignUpWelcomesLater(t *testing.T) {
 }
 
 func TestAMissingMailboxEndsTheJob(t *testing.T) {
+	needs.Race(t)
 	w := &dibs.Worker{Store: dibstest.Store(t)}
 	Register(w, func(string) error { return ErrNoSuchMailbox })
 	made := dibstest.Work(t, w, dibs.NewJob{Kind: "welcome", Payload: Welcome{"nobody@example.com"}})

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/metrics"
@@ -175,6 +176,7 @@ func TestSeriesOfAWorkerAreBounded(t *testing.T) {
 }
 
 func TestAScrapeCostsOneStatisticsStatement(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		c := &counting{Database: db}
 		r := prometheus.NewRegistry()
@@ -208,6 +210,7 @@ func TestAScrapeCostsOneStatisticsStatement(t *testing.T) {
 }
 
 func TestWhileTheDatabaseIsAwayTheProcessIsShown(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	url := open.URL(server.URL())
@@ -298,6 +301,7 @@ func TestWhatCannotBeRegistered(t *testing.T) {
 
 // Workers of one process, whose hooks run at the same time, and scrapes.
 func TestWorkersAndScrapesAtTheSameTime(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const workers, jobs = 4, 400
 		r := prometheus.NewRegistry()

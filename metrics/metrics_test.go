@@ -21,12 +21,14 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/metrics"
 )
 
 func TestMain(m *testing.M) {
+	needs.Split()
 	// The server that all PostgreSQL tests share lives as long as this process.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgserver.(*Server).run.func1"))
 }
@@ -216,6 +218,7 @@ func worked(t *testing.T, db dibs.Database) (r *prometheus.Registry, own map[str
 }
 
 func TestAWorkerAndItsDatabaseAreMeasured(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		r, own := worked(t, db)
 		values(t, r) // the call for the statistics is measured by the next scrape
@@ -249,6 +252,7 @@ func TestAWorkerAndItsDatabaseAreMeasured(t *testing.T) {
 
 // TestTheNamesAreThese lists every metric with its type, help and labels, and has Prometheus' linter read them.
 func TestTheNamesAreThese(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs PostgreSQL")

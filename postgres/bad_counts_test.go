@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
 // A running job whose times or counts SQL by hand has put out of all bounds ends, and so do the jobs beside it, however
 // many there are of either.
 func TestTimesAndCountsThatCannotBeRightSpoilNoEnd(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s, url := migrated(t, postgres.Options{})
 	conn := connect(t, url)

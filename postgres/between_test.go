@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
@@ -38,6 +39,7 @@ func (b bench) barrier(s *postgres.Store, statement, at, stop string) pgx.Tx {
 
 // An extension commits just after the sweep has seen the lease end.
 func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	b.add("")
 	jobs := b.take(1, 2*time.Second)
@@ -62,6 +64,7 @@ func TestALeaseThatIsJustExtendedIsNotTaken(t *testing.T) {
 // An extension begins in time but commits after the lease's old end. A finish in between
 // waits for it.
 func TestAFinishBesideAnExtensionIsNotRefused(t *testing.T) {
+	needs.Race(t)
 	for name, outcome := range map[string]func(dibs.Lease) dibs.Outcome{
 		"completed": func(l dibs.Lease) dibs.Outcome { return l.Complete(nil) },
 		"retried":   func(l dibs.Lease) dibs.Outcome { return l.Retry("e") },
@@ -88,6 +91,7 @@ func TestAFinishBesideAnExtensionIsNotRefused(t *testing.T) {
 // A limit is lowered while an admission, which has read the old one, is under way: the jobs
 // that it will admit cannot be seen yet.
 func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
+	needs.Race(t)
 	for name, lower := range map[string]func(bench) error{
 		"of a group": func(b bench) error { return b.SetGroup(b.ctx, "q", "g", dibs.GroupChange{Limit: new(1)}) },
 		"of all groups": func(b bench) error {
@@ -131,6 +135,7 @@ func TestALimitLoweredDuringAnAdmissionHolds(t *testing.T) {
 // A job holds its group's only place, unclaimed, when a better one comes. Another claim
 // looks for jobs before the better one is given the place.
 func TestAPlaceIsNotUsedBeforeABetterJob(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	b.add("g")
 	_, err := b.Sweep(b.ctx)
@@ -159,6 +164,7 @@ func TestAPlaceIsNotUsedBeforeABetterJob(t *testing.T) {
 // A job is claimed just before an admission would lock it to compare it with others. The
 // job's finish does not wait for that admission.
 func TestAFinishDoesNotWaitForAnAdmission(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	b.add("g")
 	_, err := b.Sweep(b.ctx)
@@ -210,10 +216,12 @@ func TestAConcurrencyLimitThatIsSetDuringAClaimHolds(t *testing.T) {
 // A claim that began without a limit has not locked anything yet when the limit is set. A
 // lock for key share alone would not show it the queue's new settings.
 func TestAClaimThatBeganBeforeTheLimitTakesNothingBesideIt(t *testing.T) {
+	needs.Race(t)
 	claimThatBeganBefore(t, dibs.QueueChange{Concurrency: new(2)})
 }
 
 func TestAClaimThatBeganBeforeTheRateTakesNothingBesideIt(t *testing.T) {
+	needs.Race(t)
 	claimThatBeganBefore(t, dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: time.Hour}})
 }
 

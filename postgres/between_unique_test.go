@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
 // A transaction enqueues a job for a period, and ends it too. Who has waited for it meets no live
 // job, but a period that has begun meanwhile.
 func TestWhoHasWaitedForAPeriodIsKeptOut(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	job := []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: "u", UniqueFor: time.Hour}}
 	tx := b.begin()
@@ -27,6 +29,7 @@ func TestWhoHasWaitedForAPeriodIsKeptOut(t *testing.T) {
 
 // An enqueue that would replace a job waits for the transaction that has claimed the job.
 func TestAReplacementWaitsForAClaimOfTheHolder(t *testing.T) {
+	needs.Race(t)
 	for _, until := range []dibs.UniqueUntil{dibs.UntilFinished, dibs.UntilClaimed} {
 		for ending, commit := range map[string]bool{"commits": true, "rolls back": false} {
 			t.Run(string(until)+", the claim "+ending, func(t *testing.T) {
@@ -67,6 +70,7 @@ func TestAReplacementWaitsForAClaimOfTheHolder(t *testing.T) {
 
 // A claim has taken its snapshot when a job gets another payload, in another place.
 func TestAClaimNeverMixesAReplacedJobWithItsOldPayload(t *testing.T) {
+	needs.Race(t)
 	wide := `"` + strings.Repeat("w", 1000) + `"`
 	for name, payloads := range map[string][2]string{
 		"narrow to wide": {`"narrow"`, wide}, "wide to narrow": {wide, `"narrow"`}, "wide to wide": {wide, strings.ToUpper(wide)},

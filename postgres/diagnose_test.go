@@ -13,7 +13,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/diagnosis"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgserver"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/internal/qualify"
@@ -90,7 +89,6 @@ func runAside(t *testing.T, c *pgx.Conn, statement string) {
 
 // A database in which nothing is wrong has no facts, and every part was looked at.
 func TestDiagnoseReportsNothingOfAHealthyDatabase(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	server := pgtest.NewServer(t) // the others of the shared one may be unwell
 	if err := Migrate(t.Context(), server.URL(), Options{}); err != nil {
@@ -111,7 +109,6 @@ func TestDiagnoseReportsNothingOfAHealthyDatabase(t *testing.T) {
 }
 
 func TestDiagnoseFindsLongTransactions(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	address := pgtest.URL(t)
 	s, idle, busy := patient(t, address), connected(t, address), connected(t, address)
@@ -136,7 +133,6 @@ func TestDiagnoseFindsLongTransactions(t *testing.T) {
 
 // Every role may hold the locks by which workers take turns: Diagnose names who does for long.
 func TestDiagnoseFindsWhoKeepsATurn(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	address := pgtest.URL(t)
 	s := patient(t, address)
@@ -162,7 +158,6 @@ func TestDiagnoseFindsWhoKeepsATurn(t *testing.T) {
 
 // Diagnose says who holds up whom, whatever lock it is, and waits for none itself.
 func TestDiagnoseFindsWhoHoldsUpOthers(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for name, c := range map[string]struct{ held, awaited, table string }{
 		"a row":         {"update dibs.queue set paused = false", "update dibs.queue set paused = true", "queue"},
@@ -194,7 +189,6 @@ func TestDiagnoseFindsWhoHoldsUpOthers(t *testing.T) {
 }
 
 func TestDiagnoseFindsWhatDiffersFromTheSchema(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	address := pgtest.URL(t)
 	s, c := patient(t, address), connected(t, address)
@@ -227,7 +221,6 @@ func TestDiagnoseFindsWhatDiffersFromTheSchema(t *testing.T) {
 }
 
 func TestDiagnoseFindsDeadRowsAndEmptyPages(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	address := pgtest.URL(t)
 	s, c := patient(t, address), connected(t, address)
@@ -242,7 +235,6 @@ func TestDiagnoseFindsDeadRowsAndEmptyPages(t *testing.T) {
 }
 
 func TestDiagnoseFindsSettingsThatHurt(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	address := pgtest.URL(t)
 	patient(t, address)
@@ -259,7 +251,6 @@ func TestDiagnoseFindsSettingsThatHurt(t *testing.T) {
 
 // A role that lacks a right is told so for that part, and all others are looked at.
 func TestDiagnoseSkipsWhatTheRoleMayNotSee(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	address := pgtest.URL(t)
 	patient(t, address)
@@ -272,7 +263,6 @@ func TestDiagnoseSkipsWhatTheRoleMayNotSee(t *testing.T) {
 
 // On a server of its own: what concerns all databases of a server.
 func TestDiagnoseFindsWhatHoldsUpAServer(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	c := connected(t, server.URL())
@@ -328,7 +318,6 @@ func TestWhatTheMigrationsHaveMadeIsKnown(t *testing.T) {
 }
 
 func TestDiagnoseRefusesBadArguments(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	var none *Store
 	if _, err := none.Diagnose(t.Context()); !errors.Is(err, dibs.ErrInvalid) {
@@ -349,7 +338,6 @@ func TestDiagnoseRefusesBadArguments(t *testing.T) {
 
 // A time that SQL by hand has left, and that no constraint refuses, keeps nothing else from being found.
 func TestDiagnoseBearsTimesThatCannotBeRight(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	url := pgtest.URL(t)
 	if err := Migrate(t.Context(), url, Options{}); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/dibs-queue/dibs/storetest"
@@ -58,6 +59,7 @@ func TestOptionsOutOfRange(t *testing.T) {
 
 // A call that is under way when the store is closed, connecting for instance, fails with ErrClosed.
 func TestCallsThatRaceCloseAreToldSo(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	_, address := migrated(t, postgres.Options{})
 	for range 20 {

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
 // If Extend returns neither an error nor the job in Lost, the lease was extended, or it is
 // not needed any more.
 func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
+	needs.Race(t)
 	t.Run("by a transaction that finishes the job", func(t *testing.T) {
 		for name, outcome := range map[string]func(dibs.Lease) dibs.Outcome{
 			"completed": func(l dibs.Lease) dibs.Outcome { return l.Complete(nil) },
@@ -77,6 +79,7 @@ func TestExtendSaysWhatItDidThoughRowsAreLocked(t *testing.T) {
 
 // A claim has seen the job waiting; before it locks the row, another claim takes the job.
 func TestTheLockOfAClaimThatCameTooLateIsNoFinish(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	b.add("")
 	other, err := postgres.New(b.ctx, b.pool, postgres.Options{})

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
 func TestBatchesAreObserved(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	(*postgres.Store)(nil).ObserveBatches(func(string, int) {})
 	s, _ := migrated(t, postgres.Options{})

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // nestedJSON is JSON that is depth deep, with strings that look like brackets and with neighbours.
@@ -42,7 +41,6 @@ func nestedJSON(r *rand.Rand, depth int) string {
 
 // The functions take the same depth as Go, in payloads and in metadata, alone and in a batch.
 func TestTheFunctionsTakeTheSameDepth(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	bySelf, byFunctions, _ := twins(t)
 	ctx := t.Context()

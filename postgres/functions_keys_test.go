@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -14,7 +13,6 @@ import (
 
 // Two transactions that take two keys in opposite orders: one is refused, as docs/howto/sql.md says.
 func TestTheFunctionsRefuseOneOfTwoOrdersOfKeys(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	_, url := migrated(t, postgres.Options{})
 	conns := []*pgx.Conn{connect(t, url), connect(t, url)}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -61,7 +60,6 @@ set search_path = planted, pg_temp, pg_catalog, public`
 
 // Nothing that a caller plants in the search_path, or sets, is used with the rights of the owner.
 func TestNothingPlantedIsUsedByTheFunctions(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s, address := migrated(t, postgres.Options{})
 	owner := connect(t, address)
@@ -122,7 +120,6 @@ func TestNothingPlantedIsUsedByTheFunctions(t *testing.T) {
 
 // What is no job is refused, also if its text is as long as that of a right one, and has as many fields.
 func TestTheFunctionsRefuseWhatIsNoJob(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	_, address := migrated(t, postgres.Options{})
 	c := connect(t, address)
@@ -162,7 +159,6 @@ func TestTheFunctionsRefuseWhatIsNoJob(t *testing.T) {
 
 // An empty name is none, wherever it stands in a batch.
 func TestTheFunctionsTakeNoEmptyName(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	_, address := migrated(t, postgres.Options{})
 	c := connect(t, address)

@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -104,7 +103,6 @@ func anyJob(rt *rapid.T) dibs.NewJob {
 // The functions refuse what the Go code refuses, name the same field and give the same reason,
 // alone and in a batch.
 func TestTheFunctionsRefuseInTheSameWords(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	bySelf, byFunctions, _ := twins(t)
 	ctx := t.Context()
@@ -240,7 +238,6 @@ func claimTwo(t *rapid.T, s *postgres.Store) {
 
 // The functions write the same rows as the Go code, and give the same answers.
 func TestTheFunctionsWriteTheSameRows(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	bySelf, byFunctions, pool := twins(t)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -261,7 +261,6 @@ func asInvalid(place string, err error) error {
 // What the suite of tests demands of a store also holds if jobs are enqueued by the functions of
 // the schema.
 func TestStoreThroughTheFunctions(t *testing.T) {
-	needs.NoRaceDetector(t)
 	all := newSchemas(t, "by_sql")
 	server := all.server
 	storetest.RunSome(t, storetest.PostgreSQL, func(t testing.TB) storetest.Setup {

@@ -41,6 +41,7 @@ func one[T any](t *testing.T, conn *pgx.Conn, query string, args ...any) (v T) {
 // A worker that waits for a queue that does not exist yet, or that has had no groups, gets the
 // first job that the functions enqueue there, with LISTEN and without.
 func TestAWaitingWorkerGetsTheFirstJobOfTheFunctions(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	for _, pooler := range []bool{false, true} {
 		for name, call := range map[string]string{
@@ -257,7 +258,6 @@ func TestARoleWithOnlyExecuteEnqueues(t *testing.T) {
 // Calls work at every isolation level, within savepoints and where errors are caught, and leave
 // nothing behind when they are rolled back.
 func TestTheFunctionsInTransactions(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s, url := migrated(t, postgres.Options{})
 	conn, other := connect(t, url), connect(t, url)
@@ -318,7 +318,6 @@ func TestTheFunctionsInTransactions(t *testing.T) {
 
 // A job's times are from after its transaction has got its number: marks rely on that.
 func TestTheFunctionsReadTheClockAfterTheTransactionsNumber(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s, url := migrated(t, postgres.Options{})
 	conn := connect(t, url)
@@ -346,7 +345,6 @@ func TestTheFunctionsReadTheClockAfterTheTransactionsNumber(t *testing.T) {
 
 // Who waits for a queue is woken by the commit, by each of the functions.
 func TestTheFunctionsWakeWhoWaits(t *testing.T) {
-	needs.NoRaceDetector(t)
 	b := newBench(t, postgres.Options{})
 	other := b.openAnother()
 	for _, queue := range []string{"q", "many"} {

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/wire"
 )
 
@@ -216,7 +215,6 @@ func takeRows(t *testing.T, pool *pgxpool.Pool, schema string, absolute bool) (r
 // enqueue_many reads jobs as Go's readers of JSON do: it refuses the same, in the same words, and
 // writes the same rows, also where a NUL in the batch has it read job by job.
 func TestTheFunctionsReadJobsAsGoDoes(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	bySelf, _, pool := twins(t)
 	refused := 0

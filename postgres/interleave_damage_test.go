@@ -4,14 +4,12 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs/internal/interleave"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // TestInterleavingsFindDamage shows that the enumeration can fail: each of these
 // statements is wrong in a way that only some orders show.
 func TestInterleavingsFindDamage(t *testing.T) {
-	needs.NoRaceDetector(t)
 	server := pgtest.URL(t)
 	o := interleavings()
 	o.Most = 2000

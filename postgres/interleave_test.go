@@ -14,7 +14,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/interleave"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/internal/qualify"
 	"github.com/dibs-queue/dibs/postgres"
@@ -23,7 +22,6 @@ import (
 // TestInterleavings runs small programs in every order of their statements, or in
 // the simplest few hundred; with DIBS_SOAK=1 in many more.
 func TestInterleavings(t *testing.T) {
-	needs.NoRaceDetector(t)
 	server := pgtest.URL(t)
 	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, server, nil) })
 }

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
 // While a transaction that stays open has enqueued a job with a unique key, jobs with that key cannot be enqueued, as
 // nobody knows yet whether they are. That takes no more than one connection from the others, and ends with an error.
 func TestAnOpenTransactionHoldsUpItsOwnKeyOnly(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	s, url := migrated(t, postgres.Options{MaxConns: 3})
 	holder := connect(t, url)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/golden"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -97,7 +96,6 @@ func (l life) run(t *testing.T, c calls, after func(step string)) {
 // What jobs cost from their enqueueing to their end may become less, and should not become more.
 // The golden file has the statements that are sent, one transaction a line, and the rows written.
 func TestWhatALifeCosts(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	server := pgtest.NewServer(t) // its log is this test's alone
 	ctx := t.Context()

@@ -10,7 +10,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/footprint"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -55,7 +54,6 @@ func openCrowded(t *testing.T) (*Store, *pgxpool.Pool, []int64) {
 // Lists that match few jobs end a page when they have looked at 100,000, and lists of a small
 // queue find its jobs among any number of others. All pages together miss no job.
 func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s, _, ids := openCrowded(t)
 	for _, c := range []struct {
@@ -128,7 +126,6 @@ func countReads(t *testing.T, s *Store) (read func(table string) int) {
 // Running jobs are read from the newest on, as far as a page needs. The log of claims also
 // names jobs that have ended: a page ends when it has looked at 100,000.
 func TestListsOfRunningJobsReadABoundedNumberOfRows(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s, pool, ids := openCrowded(t)
 	for _, text := range []string{
@@ -175,7 +172,6 @@ func TestListsOfRunningJobsReadABoundedNumberOfRows(t *testing.T) {
 
 // Locks finds a claim's locks by reading few rows, however many there are.
 func TestLocksReadABoundedNumberOfRows(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s, _, _ := openCrowded(t)
 	db := s.db
@@ -196,7 +192,6 @@ func TestLocksReadABoundedNumberOfRows(t *testing.T) {
 
 // However deaths are spread over queues, the newest are found by reading few others, and exactly they.
 func TestFailuresReadABoundedNumberOfRows(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	url := pgtest.URL(t)
 	if err := Migrate(t.Context(), url, Options{}); err != nil {

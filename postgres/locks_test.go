@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
@@ -136,6 +137,7 @@ func TestAnEnqueueDoesNotWaitForAClaimInATransaction(t *testing.T) {
 }
 
 func TestABlockedJobIsNotForgottenWhileACancelWaits(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	ids := b.add("g", "g")
 	running := b.take(1, 0)
@@ -353,6 +355,7 @@ func (b bench) beside(n int, f func() error) (end func() error) {
 }
 
 func TestOfTwoOutcomesTheOneThatWaitedIsRefused(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	b.add("")
 	lease := b.take(1, 0)[0].Lease()
@@ -368,6 +371,7 @@ func TestOfTwoOutcomesTheOneThatWaitedIsRefused(t *testing.T) {
 }
 
 func TestOfTwoThatEnqueueAKeyTheSecondLearnsOfTheFirst(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	job := []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: "u"}}
 	tx := b.begin()
@@ -395,6 +399,7 @@ func (b bench) learnsOf(tx pgx.Tx, job []dibs.NewJob, first []dibs.Enqueued) {
 // An admission is held up after its beginning; another one begins meanwhile, and does not
 // see what the first will change.
 func TestOfTwoThatGiveAPlaceOneDoes(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	b.add("g")
 	tx := b.begin()

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -242,7 +241,6 @@ func TestClaimsFromMarksPassWhatIsFinished(t *testing.T) {
 // however many writing transactions stay open. Every claim here takes long, with and without
 // marks, as on a busy machine.
 func TestMarksStayBesideIdleWritersOnASlowMachine(t *testing.T) {
-	needs.NoRaceDetector(t)
 	for _, writers := range []int{10, 120} {
 		t.Run(fmt.Sprint(writers, " writers"), func(t *testing.T) {
 			b := newBench(t, postgres.Options{})
@@ -284,7 +282,6 @@ func TestMarksStayBesideIdleWritersOnASlowMachine(t *testing.T) {
 // Without any long transaction the server flags the entries of finished jobs, and a claim without
 // marks passes over them uncounted, but reads their pages. Marks are kept then, too.
 func TestMarksStayWhereFinishedJobsFillPages(t *testing.T) {
-	needs.NoRaceDetector(t)
 	b := newBench(t, postgres.Options{})
 	if _, err := b.pool.Exec(b.ctx, "alter table dibs.job set (autovacuum_enabled = off)"); err != nil { // it would empty the pages
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // answers makes a batch of calls and returns the answer and error of each.
@@ -137,6 +138,7 @@ func TestMergedEnqueuesFitIntoAMessage(t *testing.T) {
 }
 
 func TestMergedLeasesAreAnsweredApart(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	s, jobs := mergeStore(t, 4)
 	release := hold(t, s, jobs[3].ID)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/model"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -16,7 +15,6 @@ import (
 //
 //	DIBS_SOAK=1 go test ./postgres -run '^TestModel$' -v -timeout 0
 func TestModel(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	model.Check(t, modelDatabases(t))
 }

@@ -17,14 +17,12 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // No function or operator that somebody puts into a schema of the path, even before the
 // server's own, is ever called, however dibs is connected.
 func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	texts := sentTexts(t)
 	address := pgtest.URL(t)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -56,7 +55,6 @@ var forAll = map[string]float64{
 
 // No statement compares every queue with every other, nor every group.
 func TestPlansWithManyQueues(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	url := pgtest.URL(t)
 	if err := Migrate(t.Context(), url, Options{}); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs/internal/golden"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -305,7 +304,6 @@ const (
 // Every statement finds its rows by an index, whatever the tables hold and whatever the
 // planner's statistics say.
 func TestPlans(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	url := pgtest.URL(t)
 	if err := Migrate(t.Context(), url, Options{}); err != nil {

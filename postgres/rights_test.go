@@ -44,7 +44,6 @@ func urlForRole(t *testing.T, address, role string) string {
 
 // The roles of the documentation can do what it says, and nothing else.
 func TestRolesAsDocumented(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	server, ctx := pgtest.NewServer(t), t.Context()
 	admin := connect(t, server.URL())
@@ -190,6 +189,7 @@ func TestGrantsOfAnErrorHelp(t *testing.T) {
 // The register of workers is the one table without which a worker works. The error of the
 // report says what to grant.
 func TestAWorkerWithoutTheRegisterWorks(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	_, address := migrated(t, postgres.Options{})
 	role := pgtest.Role(t, address, pgtest.Grants...)
@@ -223,6 +223,7 @@ func TestAWorkerWithoutTheRegisterWorks(t *testing.T) {
 
 // A worker whose role lacks a right ends at once; one that loses a right later goes on.
 func TestAWorkerWithoutRightsEnds(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	s, address := migrated(t, postgres.Options{})
 	role := pgtest.Role(t, address, pgtest.Grants...)

@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
 // Settings of a server, a database or a role do not change what a store reads and writes,
 // whoever has made its connections. With words, the store refuses, and its error has them.
 func TestSettingsOfTheServerAreSurvivedOrNamed(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	address := pgtest.URL(t)
 	if err := Migrate(t.Context(), withParam(t, address, "standard_conforming_strings", "off"), Options{}); err != nil {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"net/url"
+	"os"
 	"testing"
 	"time"
 
@@ -12,12 +13,19 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 	"github.com/dibs-queue/dibs/storetest"
 )
 
+func TestMain(m *testing.M) {
+	needs.Split()
+	os.Exit(m.Run())
+}
+
 // The search path puts callers' own tables into the test's schema, too.
 func TestStore(t *testing.T) {
+	needs.RaceInPart(t)
 	all := newSchemas(t, "test")
 	server := all.server
 	storetest.Run(t, storetest.PostgreSQL, func(t testing.TB) storetest.Setup {

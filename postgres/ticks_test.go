@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/postgres"
 )
 
 // Another process has taken the tick, and has not committed yet.
 func TestATickThatIsUnderWayIsNobodyElses(t *testing.T) {
+	needs.Race(t)
 	b := newBench(t, postgres.Options{})
 	_, err := b.SetSchedule(b.ctx, dibs.Schedule{Name: "s", Spec: "every 1h", Kind: "k", Queue: "q"})
 	b.must(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/internal/waits"
 )
@@ -16,6 +17,7 @@ import (
 // Three thousand goroutines that wait cost no more statements than one, and those that find
 // the ends are few.
 func TestThousandsOfWaitersCostOneStatement(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	url := pgtest.URL(t)
 	if err := Migrate(t.Context(), url, Options{}); err != nil {

@@ -113,7 +113,6 @@ func full(t *testing.T, db dibs.Database, limit int64) (s *server.Server, url st
 // A claim that finds no memory for its jobs takes none, and one that learns so only after it has taken them gives
 // them back uncounted.
 func TestAClaimWithoutMemoryForItsAnswerTakesNoJobs(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	w := &watched{Database: onSQLite(t)}
 	_, url, free := full(t, w, 8<<20)
@@ -138,6 +137,7 @@ func TestAClaimWithoutMemoryForItsAnswerTakesNoJobs(t *testing.T) {
 
 // What was claimed just as others took the memory is given back uncounted.
 func TestJobsThatFindNoMemoryAreGivenBack(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	t.Parallel()
 	w := &watched{Database: onSQLite(t)}
@@ -162,6 +162,7 @@ func TestJobsThatFindNoMemoryAreGivenBack(t *testing.T) {
 // A call that waits takes no memory for an answer, also if it has looked at a large job before; and a claim that ends
 // after its client is gone takes none either.
 func TestWhoeverWaitsOrIsGoneHoldsNoMemory(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	taken, goOn := make(chan struct{}), make(chan struct{})
 	w := &watched{Database: onSQLite(t)}
@@ -207,7 +208,7 @@ func TestWhoeverWaitsOrIsGoneHoldsNoMemory(t *testing.T) {
 // A client that waits goes on waiting while there is no memory for its jobs.
 func TestAWaitingClaimOutlastsFullMemory(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	t.Parallel()
 	w := &watched{Database: onSQLite(t)}
 	s, url, free := full(t, w, 1)
@@ -238,7 +239,6 @@ func TestAWaitingClaimOutlastsFullMemory(t *testing.T) {
 
 // A job that is larger than the limit can be seen and claimed, while nothing else takes memory.
 func TestAJobLargerThanTheLimitOfAnswersIsServed(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	id := mebibytes(t, db, "q", 1)[0]
@@ -285,6 +285,7 @@ func (l *loading) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJo
 
 // Nobody knows how large jobs are before they have come, so only some are loaded at once, also after small ones.
 func TestOnlySomeJobsAreLoadedAtOnce(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	l := &loading{Database: onSQLite(t)}
 	small := make([]dibs.NewJob, 5000)
@@ -333,6 +334,7 @@ func (s *stuck) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 
 // However many people look at jobs, they take few connections to the database, and claims wait for none of them.
 func TestLookersLeaveTheDatabaseToWorkers(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := &stuck{watched: &watched{Database: onSQLite(t)}, free: make(chan struct{})}
 	id := enqueue(t, db, dibs.NewJob{Queue: "q", Kind: "k"})[0]
@@ -363,7 +365,7 @@ func TestLookersLeaveTheDatabaseToWorkers(t *testing.T) {
 
 // What is no job, such as the payloads of schedules, is counted too.
 func TestListsShareTheMemoryForAnswers(t *testing.T) {
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	t.Parallel()
 	db := onSQLite(t)
 	_, url, _ := full(t, db, 4<<20)

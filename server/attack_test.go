@@ -45,7 +45,6 @@ var broken = map[string]string{
 }
 
 func TestMalformedBodiesAreTheClientsMistake(t *testing.T) {
-	needs.NoRaceDetector(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s, url := start(t, db, server.Options{})
 		for _, rt := range s.Routes() {
@@ -120,7 +119,6 @@ func TestNamesInPathsAreWhatTheyAre(t *testing.T) {
 // Paths that only look like one of a route are none. None is redirected, as a client or a proxy might follow it
 // to somewhere else.
 func TestPathsAreNotGuessed(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	_, address := start(t, db, server.Options{})
@@ -188,7 +186,6 @@ func TestNoRequestHidesInAnother(t *testing.T) {
 }
 
 func TestHeadersAreLimited(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	_, address := start(t, onSQLite(t), server.Options{})
 	for name, headers := range map[string]string{
@@ -214,6 +211,7 @@ func TestHeadersAreLimited(t *testing.T) {
 
 // Streams that are begun and broken off at once cost the server no more than those that it serves.
 func TestRapidResetsOverHTTP2(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := onSQLite(t)
 	s := server.New(db, server.Options{})

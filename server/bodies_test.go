@@ -118,6 +118,7 @@ func TestBodiesOfAGigabyte(t *testing.T) {
 
 // Bodies that come at once share the memory for them. Those that find none are refused, small ones never.
 func TestManyLargeBodiesShareTheirMemory(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := onSQLite(t)
 	s, url := start(t, db, server.Options{Limits: server.Limits{Bodies: 8 << 20, BodyTime: 2 * patience}})
@@ -172,7 +173,6 @@ func TestManyLargeBodiesShareTheirMemory(t *testing.T) {
 }
 
 func TestAnswersAndBodiesMayBePacked(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	_, url := start(t, onSQLite(t), server.Options{})
 	var body bytes.Buffer

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -53,7 +52,6 @@ func allocated(f func()) (times, size uint64) {
 // A few packed kilobytes hold millions of items. They are counted where they lie, and refused before each of them
 // takes memory.
 func TestTooLongListsAreRefusedBeforeTheyAreDecoded(t *testing.T) {
-	needs.NoRaceDetector(t)
 	_, url := start(t, onSQLite(t), server.Options{})
 	const items = 1 << 19
 	list := "[" + strings.Repeat("0,", items-1) + "0]"
@@ -146,7 +144,6 @@ func streamed(t testing.TB, r *http.Request) []byte {
 
 // What a stream throws away takes no memory from the bodies of others, so it does not end the stream either.
 func TestWhatAStreamPassesOverTakesNoMemory(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	const most = 8 << 20
 	s, url := start(t, onSQLite(t), server.Options{Limits: server.Limits{Bodies: most}})

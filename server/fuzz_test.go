@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -99,6 +100,7 @@ func FuzzTokens(f *testing.F) {
 
 // Whoever deletes the last line of the list means it.
 func TestTheLastTokenCanBeTakenAway(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	token, line, err := server.NewToken("a", "read")
 	if err != nil {

@@ -128,7 +128,7 @@ func closing(t *testing.T, s *server.Server) *server.Server {
 
 func TestAThousandWaitingClientsCostNoStatementEach(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const clients = 1000
 		w := &watched{Database: db}
@@ -162,6 +162,7 @@ func TestAThousandWaitingClientsCostNoStatementEach(t *testing.T) {
 }
 
 func TestClientsAreServedInTheOrderInWhichTheyCame(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		w := &watched{Database: db}
 		s := closing(t, server.New(w, server.Options{}))
@@ -201,6 +202,7 @@ func TestAWaitEndsWithoutJobs(t *testing.T) {
 
 // A job that another process enqueues, or that becomes due, comes without a wakeup of this store.
 func TestAJobThatBecomesDueIsFound(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s := closing(t, server.New(db, server.Options{}))
 		enqueue(t, db, dibs.NewJob{Kind: "k", Delay: 300 * time.Millisecond})
@@ -228,6 +230,7 @@ func releasedUncounted(t *testing.T, db dibs.Database, id int64) {
 }
 
 func TestJobsOfAClientThatGoesDuringItsClaimAreReleased(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		taken, goOn := make(chan struct{}), make(chan struct{})
 		w := &watched{Database: db}
@@ -269,6 +272,7 @@ func (deaf) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 // The other clients are served whatever becomes of the first.
 func TestAClientThatGoesDoesNotHoldUpTheNext(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s := closing(t, server.New(db, server.Options{}))
 		ctx, leave := context.WithCancel(t.Context())
@@ -287,6 +291,7 @@ func TestAClientThatGoesDoesNotHoldUpTheNext(t *testing.T) {
 }
 
 func TestCloseAnswersWaitingClientsAtOnce(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s := server.New(db, server.Options{})
 		id := enqueue(t, db, dibs.NewJob{Kind: "k", Queue: "other"})[0]
@@ -319,6 +324,7 @@ func TestCloseAnswersWaitingClientsAtOnce(t *testing.T) {
 
 // While the database is away a client that waits goes on waiting, and one that comes is told.
 func TestWaitsOutlastADatabaseThatIsAway(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		var away atomic.Bool
 		w := &watched{Database: db}
@@ -348,6 +354,7 @@ func TestWaitsOutlastADatabaseThatIsAway(t *testing.T) {
 // Jobs claimed here may run for long while nobody claims: somebody has to look after leases and
 // schedules.
 func TestTheServerSweepsWhileNobodyWaits(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		w := &watched{Database: db}
 		s := closing(t, server.New(w, server.Options{}))
@@ -380,7 +387,6 @@ func TestTheServerTicksFromItsStart(t *testing.T) {
 // Large jobs make small answers: after the first load, of 32 jobs, an answer takes more up to 4 MiB.
 func TestAnAnswerHoldsFewLargeJobs(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s := closing(t, server.New(db, server.Options{}))
 		for kib, want := range map[int]int{256: 32, 64: 64} {

@@ -47,7 +47,7 @@ func trickle(t *testing.T, url, begin string, one byte) string {
 
 func TestSlowClientsLoseTheirConnections(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	t.Parallel()
 	secret, line, err := server.NewToken("worker", "work", "enqueue")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestSlowClientsLoseTheirConnections(t *testing.T) {
 // A client that does not read its answer is not waited for.
 func TestSlowReadersLoseTheirConnections(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	t.Parallel()
 	db := onSQLite(t)
 	limit := 40 << 20
@@ -135,6 +135,7 @@ func eventually(t testing.TB, what string, is func() bool) {
 // Calls that wait, and streams that flow, outlive the time that slow clients get. How long that is depends on the
 // machine: one that is too slow for a short time gets more.
 func TestWaitingAndFlowingCallsLive(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	t.Parallel()
 	db := onSQLite(t)
@@ -216,6 +217,7 @@ func (b *blocked) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 func (b *blocked) Queues(context.Context) ([]dibs.Queue, error) { panic("S3CRET of the database") }
 
 func TestRequestsAndWaitingOnesAreLimited(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := &blocked{onSQLite(t), make(chan struct{})}
 	s, url := start(t, db, server.Options{Limits: server.Limits{Requests: 3, Waiting: 2}})
@@ -253,6 +255,7 @@ func TestRequestsAndWaitingOnesAreLimited(t *testing.T) {
 }
 
 func TestConnectionsAreLimited(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	_, url := start(t, onSQLite(t), server.Options{Limits: server.Limits{Connections: 5}})
 	ask := func(c net.Conn) (status int, last bool) {

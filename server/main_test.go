@@ -11,12 +11,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/server"
 )
 
 func TestMain(m *testing.M) {
+	needs.Split()
 	// The server that all PostgreSQL tests share lives as long as this process.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/dibs-queue/dibs/internal/pgserver.(*Server).run.func1"))
 }

@@ -16,7 +16,7 @@ import (
 // are due all the time, and more of them come.
 func TestClientsOfManyKindsCostNoStatementEach(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const clients = 200
 		w := &watched{Database: db}
@@ -56,6 +56,7 @@ type hidden struct{ *watched }
 func (h hidden) DueKinds(context.Context, string) ([]string, error) { return []string{"another"}, nil }
 
 func TestAJobBehindAThousandOfOtherKindsIsFound(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const clients = 3 * server.FewKinds
 		w := &watched{Database: db}
@@ -79,6 +80,7 @@ func TestAJobBehindAThousandOfOtherKindsIsFound(t *testing.T) {
 
 // A job behind thousands of other kinds goes to the client that wants it after few calls, however many others wait.
 func TestAJobBehindAThousandTakesFewCalls(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const clients = 200
 		w := &watched{Database: db}
@@ -116,7 +118,7 @@ func (u unsure) Due(ctx context.Context, queues, kinds []string) ([]string, erro
 // of them has its turn.
 func TestClientsOfKindsThatMayBeDueTakeTurns(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		const clients = 100 * server.FewKinds
 		w := &watched{Database: db}

@@ -190,7 +190,6 @@ func TestManyFailuresArePutBackInSteps(t *testing.T) {
 // Where more jobs have died at once than a group lists, only those that were counted are changed.
 func TestNoMoreFailuresAreChangedThanWereConfirmed(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	const older = 200
@@ -211,7 +210,6 @@ func TestNoMoreFailuresAreChangedThanWereConfirmed(t *testing.T) {
 
 // A job that somebody else has put back meanwhile, and that has completed, does not run once more.
 func TestJobsThatAreNoLongerDeadAreLeftAlone(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := &elsewhere{Database: onSQLite(t)}
 	ids := die(t, db, "mail", "k", "boom %d", 600)

@@ -99,7 +99,6 @@ func TestJobsAreFilteredByTheAddress(t *testing.T) {
 
 // A search that reads many jobs and finds none among them goes on at the next page, and says so.
 func TestALongSearchGoesOnAtTheNextPage(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	want := enqueue(t, db, dibs.NewJob{Queue: "mail", Kind: "k", Payload: "needle"})
@@ -141,7 +140,6 @@ func (h *heavy) List(ctx context.Context, f dibs.Filter) (dibs.Page, error) {
 // A page of large jobs lists fewer of them, and where the memory for answers is taken it says so.
 func TestPagesOfLargeJobsAreShort(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	h := &heavy{Database: onSQLite(t)}
 	ids := mebibytes(t, h, "q", 60)
@@ -186,7 +184,6 @@ func TestPagesOfLargeJobsAreShort(t *testing.T) {
 
 // Browsers take "." and ".." in a path for the way up; queues and schedules of such names are reached all the same.
 func TestNamesOfDotsHaveAddresses(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	b := newBrowser(t, serve(t, db))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -52,6 +53,7 @@ func (l *lookedAt) Get(ctx context.Context, id int64) (*dibs.RawJob, error) {
 
 // However many look at groups and queues, few of their reads are under way at once, so that workers find connections.
 func TestLookersReadAFewAtATime(t *testing.T) {
+	needs.Race(t)
 	for _, path := range []string{"/v1/queues/q/groups", "/groups?queue=q&after=", "/queues/q?x="} {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
@@ -104,6 +106,7 @@ func (c *recounted) Stats(ctx context.Context) ([]dibs.QueueStats, error) {
 // Who asks for the statistics while others do gets one answer with them, but none that was read before: it says what
 // the same client has enqueued.
 func TestStatsAreReadOnceForAllWhoAskMeanwhile(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := &recounted{Database: onSQLite(t), gate: make(chan struct{})}
 	s, url := start(t, db, server.Options{})
@@ -136,6 +139,7 @@ func TestStatsAreReadOnceForAllWhoAskMeanwhile(t *testing.T) {
 
 // What the browsers of one token load counts for the token, as its other requests do.
 func TestBrowsersOfOneTokenLeavePlacesForOthers(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := &lookedAt{Database: onSQLite(t), gate: make(chan struct{})}
 	g := &guarded{t: t, db: db, list: &strings.Builder{}}

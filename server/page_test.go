@@ -237,7 +237,7 @@ func TestPagesCanBeMountedBelowAPrefix(t *testing.T) {
 // However many look at pages, the database counts once a second.
 func TestManyWhoLookCostOneStatementASecond(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	t.Parallel()
 	w := &counting{Database: onSQLite(t)}
 	enqueue(t, w, dibs.NewJob{Queue: "mail", Kind: "k"})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -30,6 +31,7 @@ func by(t testing.TB, token, method, url, body string) (int, server.Problem) {
 
 // Streams that are open keep nobody from being served. They have a limit of their own.
 func TestOpenStreamsTakeNoRequestsFromWorkers(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	s, url := start(t, onSQLite(t), server.Options{Limits: server.Limits{Requests: 2, Streams: 3}})
 	var open []*stream
@@ -56,6 +58,7 @@ func TestOpenStreamsTakeNoRequestsFromWorkers(t *testing.T) {
 
 // One token of several cannot take all places, whatever they are: others are still served.
 func TestOneTokenLeavesPlacesForOthers(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := &blocked{onSQLite(t), make(chan struct{})}
 	g := &guarded{t: t, db: db, list: &strings.Builder{}}
@@ -101,6 +104,7 @@ func TestOneTokenLeavesPlacesForOthers(t *testing.T) {
 
 // A token alone may take all.
 func TestTheOnlyTokenMayTakeAllPlaces(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := onSQLite(t)
 	g := &guarded{t: t, db: db, list: &strings.Builder{}}
@@ -127,6 +131,7 @@ func (g *guarded) keepOnly(name string) {
 
 // A stream does not outlive its token.
 func TestAStreamEndsWhenItsTokenIsTakenAway(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		g := startGuarded(t, db)
 		token := g.token("leaver", "enqueue:a,b")
@@ -161,6 +166,7 @@ func TestAStreamEndsWhenItsTokenIsTakenAway(t *testing.T) {
 }
 
 func TestAStreamEndsWhenItsTokenLosesTheScope(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := onSQLite(t)
 	g := startGuarded(t, db)
@@ -177,6 +183,7 @@ func TestAStreamEndsWhenItsTokenLosesTheScope(t *testing.T) {
 
 // A claim that waits gets no jobs once its token has been taken away. What was claimed for it is given back.
 func TestAWaitingClaimDoesNotOutliveItsToken(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		g := startGuarded(t, db)
 		token := g.token("leaver", "work:q", "read:q")
@@ -226,6 +233,7 @@ func (o *offered) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enque
 // Lines that only the store refuses do not cost a call of the database each: whatever batches the lines come
 // in, the store is given each line twice at most.
 func TestAStreamOfLinesThatTheStoreRefuses(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		limit := 10
 		if _, err := db.SetQueue(t.Context(), "small", dibs.QueueChange{PayloadLimit: &limit}); err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -187,6 +188,7 @@ func TestWithoutTokensNoProxyIsServed(t *testing.T) {
 // A request has one name: in the answer, in its problem and in the log. No log holds a token, or what could be
 // taken for a line of its own.
 func TestRequestsHaveNamesAndTheLogHasNoSecrets(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	var log buffer
 	secret, line, err := server.NewToken("boss", "admin")

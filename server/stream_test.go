@@ -109,6 +109,7 @@ func TestAStreamAnswersEachLineWhileItGoesOn(t *testing.T) {
 
 // One wrong line keeps no other out, whatever is wrong with it, and whoever finds it.
 func TestAStreamPassesOverWrongLines(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		small := 10
 		if _, err := db.SetQueue(t.Context(), "small", dibs.QueueChange{PayloadLimit: &small}); err != nil {
@@ -184,7 +185,7 @@ func (d *slow) Enqueue(ctx context.Context, jobs []dibs.NewJob) ([]dibs.Enqueued
 // answers are read.
 func TestAStreamReadsNoFasterThanItsAnswersAreRead(t *testing.T) {
 	needs.Long(t)
-	needs.RaceDetectorOnly(t)
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		d := &slow{Database: db}
 		handler := server.New(d, server.Options{})

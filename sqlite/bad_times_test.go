@@ -16,7 +16,6 @@ import (
 // such times end as all others do, and no time in the statistics is negative.
 func TestTimesThatCannotBeRightSpoilNoEnd(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openAt(t, filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
 	const bad, all = 20, 21 // the sum of so many of these times is no 64-bit integer
@@ -78,7 +77,6 @@ func TestTimesThatCannotBeRightSpoilNoEnd(t *testing.T) {
 // theirs is too large.
 func TestManyJobsOfYearOne(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openAt(t, filepath.Join(t.TempDir(), "jobs.db"), sqlite.Options{})
 	const each, times = 4000, 6 // 24,000 times 28 years is more than a 64-bit integer has of microseconds

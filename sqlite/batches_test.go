@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 func TestBatchesAreObserved(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	(*sqlite.Store)(nil).ObserveBatches(func(string, int) {})
 	s := openStore(t, sqlite.Options{})

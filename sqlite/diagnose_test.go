@@ -13,7 +13,6 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/diagnosis"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -52,7 +51,6 @@ func doOn(t *testing.T, c *sql.Conn, statements ...string) {
 }
 
 func TestDiagnoseReportsOnlyTheSizeOfAHealthyFile(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Queue: "q", Kind: "k", Group: "g"}}); err != nil {
@@ -67,7 +65,6 @@ func TestDiagnoseReportsOnlyTheSizeOfAHealthyFile(t *testing.T) {
 // A reader that does not end keeps the -wal from being moved into the file: Diagnose says how much
 // there is, and who reads.
 func TestDiagnoseFindsAReaderThatNeverEnds(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})
@@ -95,7 +92,6 @@ func TestDiagnoseFindsAReaderThatNeverEnds(t *testing.T) {
 }
 
 func TestDiagnoseFindsWhoHoldsTheWriteLock(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("this system does not tell")
@@ -114,7 +110,6 @@ func TestDiagnoseFindsWhoHoldsTheWriteLock(t *testing.T) {
 }
 
 func TestDiagnoseFindsADamagedFile(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s, err := sqlite.Open(t.Context(), path, sqlite.Options{})
@@ -149,7 +144,6 @@ func TestDiagnoseFindsADamagedFile(t *testing.T) {
 }
 
 func TestDiagnoseFindsAClockThatWasPutBack(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})
@@ -163,7 +157,6 @@ func TestDiagnoseFindsAClockThatWasPutBack(t *testing.T) {
 }
 
 func TestDiagnoseFindsAFileThatIsMostlyEmpty(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})
@@ -175,7 +168,6 @@ func TestDiagnoseFindsAFileThatIsMostlyEmpty(t *testing.T) {
 }
 
 func TestDiagnoseRefusesBadArguments(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	var none *sqlite.Store
 	if _, err := none.Diagnose(t.Context()); !errors.Is(err, dibs.ErrInvalid) {

@@ -14,7 +14,6 @@ import (
 // itself, and so is a job among them that differs in a single field.
 func TestJobsOfABatchAreStoredLikeSingleOnes(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	odd := []dibs.NewJob{
 		{Kind: "k", Queue: "other"},

@@ -305,6 +305,7 @@ func TestAMigrationThatFailsLeavesTheFileAlone(t *testing.T) {
 
 // When the change to WAL mode did not wait, all but one failed in two of ten such rounds.
 func TestManyOpenANewFileAtOnce(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	t.Parallel()
 	for range 2 {

@@ -19,7 +19,6 @@ var parameter = regexp.MustCompile(`\?(\d+)`)
 // TestQueryPlans pins how SQLite runs each statement: which index it walks, and that
 // it sorts nothing that grows with the table.
 func TestQueryPlans(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	golden.Match(t, "plans.txt", plans(t, s))
@@ -32,7 +31,6 @@ var reading = regexp.MustCompile(`SCAN (dibs_job|dibs_finished|j|f)\b`)
 // only the statements of Check read a whole table of jobs.
 func TestQueryPlansWithStatistics(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})
@@ -154,7 +152,6 @@ func TestSchema(t *testing.T) {
 
 // TestMigrationsAsText makes the same schema as Open.
 func TestMigrationsAsText(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := t.TempDir() + "/jobs.db"
 	empty := openAt(t, path, sqlite.Options{Prefix: "unused_"})

@@ -21,7 +21,6 @@ import (
 // call is one step, and so is each of an open transaction.
 func TestInterleavings(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	interleave.Run(t, interleavings(), func(tb testing.TB) interleave.Bench { return newStage(tb, nil) })
 }
@@ -162,7 +161,6 @@ const lookSQL = `
 
 // TestInterleavingsFindDamage shows that the enumeration can fail.
 func TestInterleavingsFindDamage(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	open := func(tb testing.TB, rewrite func(name, text string) string) interleave.Bench {
 		return newStage(tb, rewrite)

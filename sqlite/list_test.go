@@ -12,7 +12,6 @@ import (
 // Lists that match few jobs end a page when they have looked at many. All pages together miss no job.
 func TestListsLookAtABoundedNumberOfJobs(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	if _, err := s.Enqueue(t.Context(), []dibs.NewJob{{Queue: "many", Kind: "k"}, {Queue: "more", Kind: "k"}}); err != nil {

@@ -12,7 +12,6 @@ import (
 //	DIBS_SOAK=1 go test ./sqlite -run '^TestModel$' -v -timeout 0
 func TestModel(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	model.Check(t, modelDatabases(t))
 }

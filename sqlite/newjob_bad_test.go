@@ -144,7 +144,6 @@ func around(clause, columns, values string) string {
 
 func TestNewJobRefusesBadValues(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	tx, _ := begin(t, s)
@@ -192,7 +191,6 @@ func shell(t *testing.T, path, statements string) string {
 
 func TestNewJobRefusesBadValuesOfTheShell(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	openAt(t, path, sqlite.Options{})
@@ -218,7 +216,6 @@ func TestNewJobRefusesBadValuesOfTheShell(t *testing.T) {
 
 // What the view takes that Go's types do not offer.
 func TestNewJobTakesWhatDriversSend(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	const columns = "queue, kind, priority, run_at > created_at, run_at, max_attempts, group_key, unique_key, payload"
@@ -271,7 +268,6 @@ func TestNewJobTakesWhatDriversSend(t *testing.T) {
 
 // Every millisecond of a text is kept: dates are real numbers in SQLite.
 func TestNewJobKeepsMilliseconds(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	if _, err := s.DB().ExecContext(t.Context(), `insert into dibs_new_job (run_at)
@@ -292,7 +288,6 @@ var values = regexp.MustCompile(`^is \d+ bytes, the limit (?:of queue .* )?is (\
 // the values, in the same words.
 func TestNewJobRefusesWhatEnqueueRefuses(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	dir := t.TempDir()
 	byGo := openAt(t, filepath.Join(dir, "go.db"), sqlite.Options{Relaxed: true})

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -68,7 +67,6 @@ func python(t *testing.T, script string, args ...string) *exec.Cmd {
 // Two programs in Python write orders and jobs at once, while this process claims and enqueues.
 // Each order that was committed has its job, and no other has one.
 func TestNewJobsOfSeveralProcesses(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	const each = 60
 	path := filepath.Join(t.TempDir(), "shop.db")
@@ -129,7 +127,6 @@ func workOrders(t *testing.T, s *sqlite.Store, ended context.Context) (worked in
 
 // A worker that waits is woken by what a program in another language commits.
 func TestNewJobOfAnotherProgramWakes(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})
@@ -153,7 +150,6 @@ func TestNewJobOfAnotherProgramWakes(t *testing.T) {
 // A table's own trigger enqueues when a row comes or changes. A job that is refused refuses the
 // row, whatever the statement says of conflicts.
 func TestNewJobInAUsersTrigger(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "shop.db")
 	openAt(t, path, sqlite.Options{})
@@ -200,7 +196,6 @@ func TestNewJobInAUsersTrigger(t *testing.T) {
 
 // A connection that trusts no schema can enqueue, as the view's functions are harmless.
 func TestNewJobWithoutTrust(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{Prefix: "my_"})
 	conn, err := s.DB().Conn(t.Context())

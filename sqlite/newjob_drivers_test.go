@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -101,7 +100,6 @@ print(row[0], row[1], refusal)
 }
 
 func TestNewJobsOfDrivers(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for name, d := range drivers {
 		t.Run(name, func(t *testing.T) {

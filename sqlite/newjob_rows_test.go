@@ -22,7 +22,6 @@ import (
 // by a microsecond a call.
 func TestNewJobMakesTheRowsOfEnqueue(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	dir := t.TempDir()
 	files := 0

@@ -184,7 +184,6 @@ func viewError(err error) error {
 // out the chapters that are about other calls.
 func TestNewJobStore(t *testing.T) {
 	needs.Long(t)
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	without := map[string]string{
 		"windows/a window of the calendar holds the key of its jobs": "names time zones, which SQLite does not know",

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -47,7 +46,6 @@ func TestOpenSaysWhatIsWrongWithThePath(t *testing.T) {
 }
 
 func TestAnyFileNameWorks(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for _, name := range []string{"a b.db", "q?mark=1.db", "100%41.db", "hash#1.db", "ünï.db", "a&b=c.db"} {
 		path := filepath.Join(t.TempDir(), name)
@@ -73,7 +71,6 @@ func TestARelativePathWorks(t *testing.T) {
 }
 
 func TestANewerSchemaIsUsedOnlyIfItSaysSo(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	s := openAt(t, path, sqlite.Options{})
@@ -96,7 +93,6 @@ func TestANewerSchemaIsUsedOnlyIfItSaysSo(t *testing.T) {
 }
 
 func TestTwoPrefixesAreTwoQueues(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	a := openAt(t, path, sqlite.Options{})
@@ -180,7 +176,6 @@ func TestAClockThatWasPutBackIsNoLimbo(t *testing.T) {
 
 // Existing refuses a file that is not there, or has no tables yet, and makes neither.
 func TestExistingMakesNothing(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "jobs.db")
 	if _, err := sqlite.Open(t.Context(), path, sqlite.Options{Existing: true}); !errors.Is(err, sqlite.ErrNoTables) {

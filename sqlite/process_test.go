@@ -23,6 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	part, ok := parts[os.Getenv("DIBS_TEST_PART")]
 	if !ok {
+		needs.Split()
 		os.Exit(m.Run())
 	}
 	if err := part(context.Background(), os.Getenv("DIBS_TEST_FILE")); err != nil {

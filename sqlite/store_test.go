@@ -8,12 +8,14 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/model"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 	"github.com/dibs-queue/dibs/storetest"
 )
 
 // TestStore runs the conformance suite.
 func TestStore(t *testing.T) {
+	needs.RaceInPart(t)
 	t.Parallel()
 	storetest.Run(t, storetest.SQLite, func(t testing.TB) storetest.Setup {
 		path := filepath.Join(t.TempDir(), "jobs.db")

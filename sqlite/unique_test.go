@@ -6,13 +6,11 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
 // The clock of a file is ahead of the system's by centuries: windows go by the file's.
 func TestAWindowEndsByTheFilesClock(t *testing.T) {
-	needs.NoRaceDetector(t)
 	t.Parallel()
 	for window, at := range map[string][3]string{ // when a job is enqueued, the next one is kept out, and the next one is enqueued
 		"hour":                    {"2999-07-10T11:00:00Z", "2999-07-10T11:59:00Z", "2999-07-10T12:00:00Z"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -67,6 +68,7 @@ func kinds(t *testing.T, s *sqlite.Store) map[string]int {
 }
 
 func TestACallThatFailsUndoesOnlyItself(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	small := 10
@@ -91,6 +93,7 @@ func TestACallThatFailsUndoesOnlyItself(t *testing.T) {
 
 // Calls run again when another one of their transaction fails; their answers are those of one run.
 func TestACallThatFailsChangesNoAnswersOfOthers(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	small := 10
@@ -134,6 +137,7 @@ func TestACallThatFailsChangesNoAnswersOfOthers(t *testing.T) {
 // A call that joins a transaction of long calls reads its own time: with theirs, a lease that
 // has ended in between would count as held.
 func TestCallsOfOneTransactionHaveTimesOfTheirOwn(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	var first, second int64
@@ -150,6 +154,7 @@ func TestCallsOfOneTransactionHaveTimesOfTheirOwn(t *testing.T) {
 }
 
 func TestACancelledCallerHarmsNoOther(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	s := openStore(t, sqlite.Options{})
 	ctx, cancel := context.WithCancel(t.Context())

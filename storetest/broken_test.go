@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 	"github.com/dibs-queue/dibs/storetest"
 )
@@ -50,7 +49,6 @@ func TestBroken(t *testing.T) {
 	if os.Getenv(brokenEnv) == "" {
 		t.Skip("TestCatchesBrokenStores runs it")
 	}
-	needs.NoRaceDetector(t)
 	for _, b := range broken {
 		if b.fault != os.Getenv(brokenEnv) {
 			continue

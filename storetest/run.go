@@ -208,11 +208,7 @@ func RunSome(t *testing.T, f Features, newDatabase Maker, without map[string]str
 			if reason := without[ch.name]; reason != "" {
 				t.Skip(reason)
 			}
-			if ch.races {
-				needs.RaceDetectorOnly(t)
-			} else {
-				needs.NoRaceDetector(t)
-			}
+			needs.RacePart(t, ch.races)
 			t.Parallel()
 			for _, c := range ch.cases {
 				t.Run(c.name, func(t *testing.T) {

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	os.Setenv("DIBS_TEST_SELF", self)                // path of dibs for programs that call it
-	needs.RaceDetectorOnlyFor("TestWork", "TestTop") // the others make one call after the other, or run other programs
+	os.Setenv("DIBS_TEST_SELF", self) // path of dibs for programs that call it
+	needs.Split()
 	os.Exit(m.Run())
 }
 

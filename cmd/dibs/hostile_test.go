@@ -369,6 +369,7 @@ func TestHostileNamesAreRefused(t *testing.T) {
 
 // The live view draws to the terminal itself, so its pictures are checked in every state.
 func TestTopShowsNothingHostile(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := busy()
 	for i := range db.queues {

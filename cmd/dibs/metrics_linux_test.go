@@ -35,6 +35,7 @@ func shows(t *testing.T, url, token string, lines ...string) {
 }
 
 func TestWorkServesMetrics(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "mail", "--kind", "welcome")
@@ -109,6 +110,7 @@ func TestServeServesMetrics(t *testing.T) {
 
 // An adopted table has no statistics that a scrape could afford.
 func TestWorkOnATableServesItsOwnMetrics(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		x := adoptTickets(c, byToken)
 		w := c.process(x.withTable("work", "--listen", "127.0.0.1:0", "--", "true")[1:]...)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
@@ -51,6 +52,7 @@ func onEachEmpty(t *testing.T, test func(c *cli)) {
 
 // A worker without rights ends, and its error says which grants to run.
 func TestWorkWithoutRightsEnds(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	owner := &cli{t: t, db: pgtest.URL(t)}
 	owner.ok("migrate")

@@ -8,10 +8,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // TestWorkRunsSchedules has dibs work look after a schedule, and its programs learn the tick.
 func TestWorkRunsSchedules(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.ok("schedule", "add", "beat", "--every", "1s")
 		out := filepath.Join(c.t.TempDir(), "out")

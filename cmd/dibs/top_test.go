@@ -16,6 +16,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/golden"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 )
 
@@ -143,6 +144,7 @@ func press(m *topModel, keys ...string) {
 }
 
 func TestTopShows(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	for name, keys := range map[string][]string{
 		"queues":  nil,
@@ -164,6 +166,7 @@ func TestTopShows(t *testing.T) {
 // No picture may be larger than its terminal, or contain control sequences from a job's
 // text.
 func TestTopFitsEveryTerminal(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := busy()
 	for id := range int64(300) {
@@ -194,6 +197,7 @@ func TestTopFitsEveryTerminal(t *testing.T) {
 }
 
 func TestTopKeepsTheSelectionWhenTheListChanges(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := busy()
 	m := screen(t, db, 80, 24)
@@ -211,6 +215,7 @@ func TestTopKeepsTheSelectionWhenTheListChanges(t *testing.T) {
 }
 
 func TestTopChangesOnlyWhatIsConfirmed(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := busy()
 	m := screen(t, db, 80, 24)
@@ -229,6 +234,7 @@ func TestTopChangesOnlyWhatIsConfirmed(t *testing.T) {
 }
 
 func TestTopOffersNoChangeOfAnAdoptedTable(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := busy()
 	for _, adopted := range []*adoptedTable{nil, {}} {
@@ -251,6 +257,7 @@ func TestTopOffersNoChangeOfAnAdoptedTable(t *testing.T) {
 }
 
 func TestTopShowsAJobAndThatItIsGone(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := busy()
 	m := screen(t, db, 80, 24)
@@ -272,6 +279,7 @@ func TestTopShowsAJobAndThatItIsGone(t *testing.T) {
 }
 
 func TestTopKeepsThePictureWhileTheDatabaseIsAway(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db := busy()
 	m := screen(t, db, 80, 24)
@@ -288,6 +296,7 @@ func TestTopKeepsThePictureWhileTheDatabaseIsAway(t *testing.T) {
 }
 
 func TestTopOnceWritesEverything(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	var out bytes.Buffer
 	a := newApp(strings.NewReader(""), &out, &bytes.Buffer{})
@@ -319,6 +328,7 @@ func TestTopOnceWritesEverything(t *testing.T) {
 // The whole program runs on a real database. Pipes of keys and of pictures replace the
 // terminal.
 func TestTopRuns(t *testing.T) {
+	needs.Race(t)
 	c := onSQLite(t)
 	c.ok("enqueue", "emails", `{"to":"ann@example.com"}`)
 	keys, press := io.Pipe()

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // A stopped process does not notice the end of its stdin.
@@ -51,9 +53,7 @@ func TestStoppedProcessesDoNotOutliveAKilledTorture(t *testing.T) {
 // An interrupt ends the faults early, and their effects are still judged. The SQLite file, which
 // did not exist before, is removed.
 func TestAnInterruptedTortureIsJudged(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes about 15 s")
-	}
+	needs.Night(t, "TestStoppedProcessesDoNotOutliveAKilledTorture ends one, and TestAnInterruptedBenchCleansUp interrupts")
 	c := onSQLite(t)
 	cmd := c.command("torture", "--workers", "2", "--duration", "10m")
 	var errs bytes.Buffer

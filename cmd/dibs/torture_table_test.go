@@ -110,34 +110,31 @@ func (x *adopting) count(query string) (n int) {
 // The torture changes only the copy, not the table.
 func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
 	needs.Long(t)
-	if testing.Short() {
-		t.Skip("takes about 10 s")
-	}
 	for name, mapping := range map[string]string{"token": byToken, "side table": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
-				if (name == "side table") != strings.HasPrefix(c.db, "sqlite:") {
-					needs.Night(c.t, "each shape is tried on one database")
+				if name == "side table" || strings.HasPrefix(c.db, "sqlite:") {
+					needs.Night(c.t, "by day one shape is tried on one database")
 				}
 				x := adoptTickets(c, mapping)
 				x.fillTable()
 				before, were := x.status(), tables(c)
 				program, err := os.Executable()
 				if err != nil {
-					t.Fatal(err)
+					c.t.Fatal(err)
 				}
-				out, code := x.torture(program)
+				out, code := x.torture(program, "--duration", "2s")
 				if code != exitOK || !strings.Contains(out, "every promise was kept") {
-					t.Fatalf("exit code %d\n%s", code, out)
+					c.t.Fatalf("exit code %d\n%s", code, out)
 				}
 				if after := x.status(); after != before {
-					t.Errorf("the table was\n%s\nand is\n%s", before, after)
+					c.t.Errorf("the table was\n%s\nand is\n%s", before, after)
 				}
 				if now := tables(c); now != were {
-					t.Errorf("there are %d tables, and were %d", now, were)
+					c.t.Errorf("there are %d tables, and were %d", now, were)
 				}
 				if x.count("select count(*) from tickets where tries > 0 or mark is not null") > 0 {
-					t.Error("rows of the table were claimed")
+					c.t.Error("rows of the table were claimed")
 				}
 			})
 		})

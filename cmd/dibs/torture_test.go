@@ -127,7 +127,7 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	doctored := make(chan error, 1)
 	go func() { doctored <- doctor(ctx, strings.TrimPrefix(c.db, "sqlite:")) }()
-	out, errs, code := c.tortured(temp)
+	out, errs, code := c.tortured(temp, "--duration", "2s")
 	stop()
 	if err := <-doctored; err != nil {
 		t.Fatal(err)

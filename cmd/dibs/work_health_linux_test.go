@@ -74,6 +74,7 @@ func (c *cli) becomes(at string, ready int, words string) {
 const betweenSignals = 700 * time.Millisecond
 
 func TestWorkIsLiveButNotReadyWhileTheDatabaseIsAwayOrItStops(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
@@ -101,6 +102,7 @@ func TestWorkIsLiveButNotReadyWhileTheDatabaseIsAwayOrItStops(t *testing.T) {
 // Neither a program that ignores signals nor a database that is away keeps a worker from
 // ending at the second signal.
 func TestWorkEndsAtTheSecondSignalThoughTheDatabaseIsAway(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)

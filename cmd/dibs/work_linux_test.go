@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // process is 'dibs work' in a process of its own.
@@ -132,6 +134,7 @@ func (p *process) ended() int {
 const childlessProgram = `exec 3>"$0"; echo x >&3; exec sleep 300`
 
 func TestWorkTakesItsProgramsAlongWhenKilled(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
@@ -153,6 +156,7 @@ func TestWorkTakesItsProgramsAlongWhenKilled(t *testing.T) {
 // A worker that was stopped past its lease must stop its program, and its outcome must be
 // refused.
 func TestWorkStopsTheProgramsOfLostLeases(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
@@ -176,6 +180,7 @@ func TestWorkStopsTheProgramsOfLostLeases(t *testing.T) {
 }
 
 func TestWorkWaitsForProgramsAtTheFirstSignal(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
@@ -190,6 +195,7 @@ func TestWorkWaitsForProgramsAtTheFirstSignal(t *testing.T) {
 }
 
 func TestWorkGivesJobsBackAtTheSecondSignal(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
@@ -210,6 +216,7 @@ func TestWorkGivesJobsBackAtTheSecondSignal(t *testing.T) {
 
 // A program that cannot start is no fault of its job.
 func TestWorkGivesJobsBackWhoseProgramsCannotBeStarted(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		script := filepath.Join(c.t.TempDir(), "script")
 		write := func() {
@@ -243,6 +250,7 @@ func TestWorkGivesJobsBackWhoseProgramsCannotBeStarted(t *testing.T) {
 }
 
 func TestWorkWithTooFewOpenFilesFailsNoJob(t *testing.T) {
+	needs.Race(t)
 	c := onSQLite(t)
 	const n = 100
 	c.feed(strings.Repeat("x\n", n), "enqueue", "q", "--lines", "--max-attempts", "1")
@@ -260,6 +268,7 @@ func TestWorkWithTooFewOpenFilesFailsNoJob(t *testing.T) {
 }
 
 func TestWorkLooksForItsProgramFirst(t *testing.T) {
+	needs.Race(t)
 	c := onSQLite(t)
 	c.ok("enqueue", "q")
 	for _, program := range []string{"./no-such-program", "no-such-program", c.write("script", "#!/bin/sh\n"), t.TempDir()} {

@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 func TestWorkServesQueuesInStrictOrder(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		for _, queue := range []string{"low", "middle", "high"} {
 			c.feed(strings.Repeat("x\n", 3), "enqueue", queue, "--lines")
@@ -40,6 +42,7 @@ func TestWorkServesQueuesInStrictOrder(t *testing.T) {
 // Queues with weights, a maximum, a pause, a limit, groups, and one that is made later, in one
 // worker: every job runs.
 func TestWorkServesAllSortsOfQueues(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		lines := strings.Repeat("x\n", 20)
 		for _, queue := range []string{"plain", "limited", "paused", "max"} {
@@ -67,6 +70,7 @@ func TestWorkServesAllSortsOfQueues(t *testing.T) {
 // A queue that does not exist is warned of; what may be a mistyped weight gets a hint, and a
 // queue that a schedule feeds no warning.
 func TestWorkWarnsOfUnknownQueues(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.ok("schedule", "add", "tick", "--every", "24h")
 		warning := "nobody has enqueued into this queue yet"

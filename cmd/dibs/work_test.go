@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // patience is the time limit for steps that should take no time.
@@ -113,6 +115,7 @@ const programWithChild = `exec 3>"$0"; sleep 300 & echo x >&3; wait`
 const stubborn = `trap "" TERM; ` + programWithChild
 
 func TestWorkExitCodes(t *testing.T) {
+	needs.Race(t)
 	const program = `
 		case "$(cat)-$DIBS_ATTEMPT" in
 		\"text\"-1)    echo " two"; echo "lines " ;;
@@ -189,6 +192,7 @@ func (c *cli) await(queue, field string, want int) {
 }
 
 func TestWorkGivesTheProgramItsJob(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		payload := `{"a" :  "ä\u0000<&>", "n": 12345678901234567890}`
 		c.ok("enqueue", "my queue", payload, "--kind", "k=1", "--group", "g", "--max-attempts", "9")
@@ -203,6 +207,7 @@ func TestWorkGivesTheProgramItsJob(t *testing.T) {
 }
 
 func TestWorkKeepsLargeOutputWithinItsLimits(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.feed("1\n", "enqueue", "out", "--lines")
 		log := c.end(c.work("out", "--until-empty", "--", "sh", "-c", `head -c 3000000 /dev/zero | tr "\0" "\1"`))
@@ -226,6 +231,7 @@ func TestWorkKeepsLargeOutputWithinItsLimits(t *testing.T) {
 }
 
 func TestWorkGivesTextAsItIs(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.feed("a \"b\" <ä>\n", "enqueue", "q", "--lines")
 		c.ok("enqueue", "q", `{"a": "b"}`)
@@ -238,6 +244,7 @@ func TestWorkGivesTextAsItIs(t *testing.T) {
 }
 
 func TestWorkTakesOnlyItsKinds(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		for _, kind := range []string{"a", "b", "c"} {
 			c.ok("enqueue", "q", "--kind", kind)
@@ -250,6 +257,7 @@ func TestWorkTakesOnlyItsKinds(t *testing.T) {
 
 // Durations in the JSON log are numbers of seconds, as 'dibs help json' says.
 func TestWorkLogsDurationsInSeconds(t *testing.T) {
+	needs.Race(t)
 	c := onSQLite(t)
 	c.ok("enqueue", "q")
 	seen := make(map[string]bool)
@@ -269,6 +277,7 @@ func TestWorkLogsDurationsInSeconds(t *testing.T) {
 }
 
 func TestWorkUntilEmptyWaitsForOtherWorkers(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "q")
 		job := c.row(c.ok("claim", "q", "--lease", "1m"))
@@ -286,6 +295,7 @@ func TestWorkUntilEmptyWaitsForOtherWorkers(t *testing.T) {
 }
 
 func TestWorkTakesBackItsJobs(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.ok("enqueue", "q")
 		c.ok("claim", "q", "--worker", "w1", "--lease", "1h")
@@ -295,6 +305,7 @@ func TestWorkTakesBackItsJobs(t *testing.T) {
 }
 
 func TestWorkStopsTheProgramsOfCancelledJobs(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
@@ -308,6 +319,7 @@ func TestWorkStopsTheProgramsOfCancelledJobs(t *testing.T) {
 }
 
 func TestWorkStopsProgramsAfterTheirTimeout(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q", "--max-attempts", "1")
@@ -323,6 +335,7 @@ func TestWorkStopsProgramsAfterTheirTimeout(t *testing.T) {
 }
 
 func TestWorkGivesJobsBackAtShutdown(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
@@ -338,6 +351,7 @@ func TestWorkGivesJobsBackAtShutdown(t *testing.T) {
 
 // A program that has ended must not leave children that go on with its job.
 func TestWorkKillsWhatProgramsLeaveBehind(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")

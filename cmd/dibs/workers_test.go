@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/open"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
@@ -46,6 +47,7 @@ func (c *cli) expectText(got, want string) {
 }
 
 func TestWorkersAreListedWithWhatTheyHold(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.expectText(c.ok("workers"), "no worker is there; 'dibs work QUEUE -- PROGRAM' starts one\n")
 		for range 3 {

@@ -17,6 +17,7 @@ import (
 
 // A process may end after any answer, without saying so: its next job goes to the next process.
 func TestWorkLinesLosesNothingWhenAProcessEndsBetweenJobs(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	onEach(t, func(c *cli) {
 		const n = 60
@@ -44,6 +45,7 @@ func TestWorkLinesLosesNothingWhenAProcessEndsBetweenJobs(t *testing.T) {
 
 // A program that cannot even begin fails no job, and is not started again and again.
 func TestWorkLinesGivesJobsBackWhoseProcessDoesNotBegin(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		for name, program := range map[string]string{
 			"fails": `echo "no such module" >&2; exit 1`, "ends": `exit 0`,
@@ -86,6 +88,7 @@ func TestWorkLinesGivesJobsBackWhoseProcessDoesNotBegin(t *testing.T) {
 
 // A process that hangs is stopped: whatever it does, the others go on.
 func TestWorkLinesStopsProcessesThatHang(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	const patient = "; sleep 300"
 	for name, hang := range map[string]string{
@@ -135,6 +138,7 @@ func noGroup(t *testing.T, file string) {
 }
 
 func TestWorkLinesStopsProcessesWithoutStreams(t *testing.T) {
+	needs.Race(t)
 	for stream, program := range map[string]string{
 		"stdout": `[ $id = 2 ] && exec >&- && sleep 300; ` + answer,
 		"stdin":  answer + `; [ $id = 2 ] && exec <&- && sleep 300`,
@@ -161,6 +165,7 @@ func TestWorkLinesStopsProcessesWithoutStreams(t *testing.T) {
 
 // Who answers jobs without having read them does not know their tokens, and completes none.
 func TestWorkLinesTakesNoAnswersOfAProcessThatDoesNotRead(t *testing.T) {
+	needs.Race(t)
 	c := onSQLite(t)
 	c.feed(strings.Repeat("1\n", 30), "enqueue", "q", "--jsonl", "--max-attempts", "1")
 	w := c.process("q", "--lines", "-c", "1", "--until-empty", "--", "sh", "-c",
@@ -176,6 +181,7 @@ func TestWorkLinesTakesNoAnswersOfAProcessThatDoesNotRead(t *testing.T) {
 }
 
 func TestWorkLinesGivesJobsBackAtTheSecondSignal(t *testing.T) {
+	needs.Race(t)
 	c := onSQLite(t)
 	p := c.pipe()
 	c.ok("enqueue", "q")

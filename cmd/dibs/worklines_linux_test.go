@@ -49,6 +49,7 @@ func livingGroup(group int) (alive []int) {
 // completed by exactly one answer, and each attempt that did not complete it is in its history or
 // was given back.
 func TestWorkLinesLosesNothingWhenItsProcessesAreKilled(t *testing.T) {
+	needs.Race(t)
 	for _, flags := range [][]string{{"-c", "4"}, {"-c", "12", "--shared", "--processes", "2"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			onEach(t, func(c *cli) {
@@ -106,6 +107,7 @@ func killRandomly(parent int, stop chan struct{}, stopped chan int) {
 }
 
 func TestWorkLinesTakesItsProcessesAlongWhenKilled(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
@@ -124,6 +126,7 @@ func TestWorkLinesTakesItsProcessesAlongWhenKilled(t *testing.T) {
 // A worker that was stopped past its lease must stop the process that has the job, and its answer
 // must be refused.
 func TestWorkLinesStopsProcessesOfLostLeases(t *testing.T) {
+	needs.Race(t)
 	for _, flags := range [][]string{{"-c", "1"}, {"-c", "2", "--shared"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			onEach(t, func(c *cli) {
@@ -161,6 +164,7 @@ const shared = `last=
 
 // One process has several jobs, answers in its own order, and is told which one to stop.
 func TestWorkLinesSharesAProcess(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	for _, test := range []struct {
 		reason, ending string
@@ -210,6 +214,7 @@ func TestWorkLinesSharesAProcess(t *testing.T) {
 
 // A process that does not stop one of its jobs is stopped. Its other jobs did nothing wrong.
 func TestWorkLinesGivesBackTheOtherJobsOfAProcessThatDoesNotHeed(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.feed(strings.Repeat("1\n", 3), "enqueue", "q", "--jsonl", "--max-attempts", "1")
 		ids := []int{1, 2, 3}
@@ -233,6 +238,7 @@ func TestWorkLinesGivesBackTheOtherJobsOfAProcessThatDoesNotHeed(t *testing.T) {
 
 // A flood is not kept: dibs takes little more memory than without it.
 func TestWorkLinesTakesLittleMemory(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	c := onSQLite(t)
 	for name, flood := range map[string]string{"lines": `yes "a line of a log"`, "no line": `tr '\0' x </dev/zero`, "objects": `yes '{"level":"info"}' | tr -d '\n'`, "errors": `tr '\0' x </dev/zero >&2`} {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // once checks that a job was completed by the first attempt that counts. A worker may have claimed
@@ -28,6 +29,7 @@ func (c *cli) once(id int) {
 }
 
 func TestWorkLinesReplacesProcessesAfterMaxJobs(t *testing.T) {
+	needs.Race(t)
 	for _, flags := range [][]string{{"-c", "1"}, {"-c", "4", "--shared"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			c := onSQLite(t)
@@ -49,6 +51,7 @@ func TestWorkLinesReplacesProcessesAfterMaxJobs(t *testing.T) {
 
 // What a process was doing when it ended has failed, with its exit status and the end of its stderr.
 func TestWorkLinesFailsTheJobOfAProcessThatEnds(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.feed(strings.Repeat("1\n", 6), "enqueue", "q", "--jsonl", "--max-attempts", "1")
 		c.worked(`case $id in
@@ -76,6 +79,7 @@ func TestWorkLinesFailsTheJobOfAProcessThatEnds(t *testing.T) {
 
 // A worker that dies by an exception has its job say which, in whatever language it is written.
 func TestWorkLinesNamesTheException(t *testing.T) {
+	needs.Race(t)
 	for _, test := range []struct {
 		argv []string
 		want string
@@ -101,6 +105,7 @@ func TestWorkLinesNamesTheException(t *testing.T) {
 }
 
 func TestWorkLinesStopsCancelledJobs(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q", "1")
@@ -116,6 +121,7 @@ func TestWorkLinesStopsCancelledJobs(t *testing.T) {
 }
 
 func TestWorkLinesGivesJobsBackAtShutdown(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		for i, flags := range [][]string{{"-c", "1"}, {"-c", "5", "--shared"}} {
 			id := i + 1
@@ -136,6 +142,7 @@ func TestWorkLinesGivesJobsBackAtShutdown(t *testing.T) {
 
 // At the end, stdin is closed: a process answers what it has, and can do its last work.
 func TestWorkLinesEndsProcessesByTheEndOfStdin(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		gone := filepath.Join(c.t.TempDir(), "gone")
@@ -156,6 +163,7 @@ func TestWorkLinesEndsProcessesByTheEndOfStdin(t *testing.T) {
 }
 
 func TestWorkLinesKeepsProgress(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
@@ -179,6 +187,7 @@ func TestWorkLinesKeepsProgress(t *testing.T) {
 // Python keeps what it prints to a pipe back, unless it is told not to: the worker's answer would
 // never come. Not parallel: it sets the environment.
 func TestWorkLinesNeedsNoFlushOfPython(t *testing.T) {
+	needs.Race(t)
 	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}
@@ -197,6 +206,7 @@ func TestWorkLinesNeedsNoFlushOfPython(t *testing.T) {
 
 // Not parallel: it sets the environment.
 func TestWorkLinesLeavesTheUsersChoiceOfBuffers(t *testing.T) {
+	needs.Race(t)
 	shown := `echo "{\"id\":$id,\"token\":\"$token\",\"ending\":\"completed\",\"result\":\"${PYTHONUNBUFFERED-none}\"}"`
 	for _, value := range []string{"", "x"} {
 		t.Setenv("PYTHONUNBUFFERED", value)
@@ -232,6 +242,7 @@ func (w writes) next(t *testing.T) string {
 
 // A process that is given a job and writes nothing may not flush: the log says so, once.
 func TestWorkLinesNotesSilentProcesses(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	log := make(writes, 100)
 	p := newProgram(&workFlags{argv: []string{"sh", "-c", "read -r line; read -r more; echo awake; cat"}}, os.Environ(), t.Context().Done())

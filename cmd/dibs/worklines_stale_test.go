@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // twice is a worker that answers each job first with the given ending and keeps the token. When it
@@ -25,6 +27,7 @@ func twice(ending string) string {
 // A process that has the same job again has not answered it by what it says late of an earlier
 // attempt.
 func TestWorkLinesIgnoresLateAnswersToAnEarlierAttempt(t *testing.T) {
+	needs.Race(t)
 	for _, flags := range [][]string{{"-c", "1"}, {"-c", "3", "--shared"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			onEach(t, func(c *cli) {
@@ -47,6 +50,7 @@ func TestWorkLinesIgnoresLateAnswersToAnEarlierAttempt(t *testing.T) {
 
 // In adopted tables the number of the attempt may be the same again.
 func TestWorkLinesIgnoresLateAnswersOnAdoptedTables(t *testing.T) {
+	needs.Race(t)
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side table": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
@@ -67,6 +71,7 @@ func TestWorkLinesIgnoresLateAnswersOnAdoptedTables(t *testing.T) {
 
 // A progress that cannot be read fails its own job. The other jobs of the process go on.
 func TestWorkLinesFailsOneJobForItsWrongProgress(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.feed("1\n2\n3\n", "enqueue", "q", "--jsonl", "--max-attempts", "1")
 		log := c.worked(`jobs="$jobs $id=$token"

@@ -47,6 +47,7 @@ func (c *cli) pidOf(id int) any {
 }
 
 func TestWorkLinesTakesEveryEnding(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		kinds := []string{"completed", "retry", "after", "snooze", "later", "release", "dead", "cancelled", "silent"}
 		for _, kind := range kinds {
@@ -95,6 +96,7 @@ func TestWorkLinesTakesEveryEnding(t *testing.T) {
 }
 
 func TestWorkLinesGivesTheJob(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		payload := "{\"a\" :\n \"ä\\u0000<&>\u2028\", \"n\": 12345678901234567890}"
 		c.feed(payload, "enqueue", "q", "-", "--kind", "k", "--group", "g", "--max-attempts", "9", "--metadata", `{"payload": 1}`)
@@ -178,6 +180,7 @@ func TestWrongAnswersOfProcessesAreRefused(t *testing.T) {
 
 // Lines about jobs that the process does not have are noticed, and change nothing.
 func TestWorkLinesIgnoresAnswersForOtherJobs(t *testing.T) {
+	needs.Race(t)
 	onEach(t, func(c *cli) {
 		c.feed("1\n2\n", "enqueue", "q", "--jsonl", "--max-attempts", "1")
 		c.ok("enqueue", "other", "3")
@@ -223,6 +226,7 @@ func TestLineIDsSurviveJavaScript(t *testing.T) {
 }
 
 func TestWorkLinesPassesLogsOn(t *testing.T) {
+	needs.Race(t)
 	c := onSQLite(t)
 	script := `
 		printf 'plain\n\n{"level":"info"}\n\033[31mred\007\n[1]\r\n17\n'; echo "to stderr" >&2
@@ -252,6 +256,7 @@ func TestWorkLinesPassesLogsOn(t *testing.T) {
 }
 
 func TestWorkLinesRefusesOtherFlags(t *testing.T) {
+	needs.Race(t)
 	c := onSQLite(t)
 	for _, test := range []struct{ flags, want string }{
 		{"--lines --text", "--text goes with a program for each job"},
@@ -267,6 +272,7 @@ func TestWorkLinesRefusesOtherFlags(t *testing.T) {
 
 // A row of an adopted table has its own id in the field key; the answer names the number.
 func TestWorkLinesOnAdoptedTables(t *testing.T) {
+	needs.Race(t)
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side table": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
@@ -297,6 +303,7 @@ func TestWorkLinesOnAdoptedTables(t *testing.T) {
 
 // Not parallel: goroutines of other tests would be found.
 func TestWorkLinesLeavesNoGoroutine(t *testing.T) {
+	needs.Race(t)
 	needs.Long(t)
 	c := &cli{t: t, db: "sqlite:" + t.TempDir() + "/test.db"}
 	before := goleak.IgnoreCurrent()

@@ -20,10 +20,9 @@ var claimVariants = []Variant{
 		},
 	},
 	{
-		Name:    "ahead-of-limits",
-		AtNight: true,
-		Fault:   "Jobs are claimed ahead in queues with a concurrency limit or groups too.",
-		Harm:    "Jobs that wait in one worker take the places of jobs that another could start.",
+		Name:  "ahead-of-limits",
+		Fault: "Jobs are claimed ahead in queues with a concurrency limit or groups too.",
+		Harm:  "Jobs that wait in one worker take the places of jobs that another could start.",
 		Patches: []Patch{
 			{"postgres", "TestStore/claim/no job is claimed ahead where there are limits", []Edit{
 				{"claim.go", "if r.N, r.Ahead = r.N-r.Ahead, 0; r.N == 0 {", "if r.N == 0 {"},
@@ -36,22 +35,20 @@ var claimVariants = []Variant{
 		Untortured: "the limits hold all the same",
 	},
 	{
-		Name:    "ahead-kept",
-		AtNight: true,
-		Fault:   "A worker keeps the jobs that it has claimed ahead, however long its handlers take.",
-		Harm:    "They wait for its handlers, though other workers are free.",
+		Name:  "ahead-kept",
+		Fault: "A worker keeps the jobs that it has claimed ahead, however long its handlers take.",
+		Harm:  "They wait for its handlers, though other workers are free.",
 		Patches: []Patch{
 			{".", "TestJobsAheadAreGivenBackWhenHandlersTakeLong", []Edit{
-				{"ahead.go", "aheadLimit = 100 * time.Millisecond", "aheadLimit = time.Hour"},
+				{"ahead.go", "r.ahead[0].start.Add(aheadLimit)", "r.ahead[0].start.Add(time.Hour)"},
 			}},
 		},
 		Untortured: "its handlers are never quick for long",
 	},
 	{
-		Name:    "ahead-unwritten",
-		AtNight: true,
-		Fault:   "A worker claims jobs ahead although it cannot write outcomes.",
-		Harm:    "While the database refuses its outcomes, it uses up the attempts of hundreds of jobs.",
+		Name:  "ahead-unwritten",
+		Fault: "A worker claims jobs ahead although it cannot write outcomes.",
+		Harm:  "While the database refuses its outcomes, it uses up the attempts of hundreds of jobs.",
 		Patches: []Patch{
 			{".", "TestUnwrittenOutcomesHoldUpClaims", []Edit{
 				{"ahead.go", "|| !r.writesWork || r.writes.failures > 0 {", "{"},
@@ -60,10 +57,9 @@ var claimVariants = []Variant{
 		Untortured: "it judges what happens to jobs, not how many attempts a cut costs",
 	},
 	{
-		Name:    "finish-late",
-		AtNight: true,
-		Fault:   "A worker gathers outcomes although others wait for the places that they free.",
-		Harm:    "A queue with a limit runs a fraction of the jobs that it could.",
+		Name:  "finish-late",
+		Fault: "A worker gathers outcomes although others wait for the places that they free.",
+		Harm:  "A queue with a limit runs a fraction of the jobs that it could.",
 		Patches: []Patch{
 			{".", "TestOneClaimFollowsAFinishThatMakesRoom", []Edit{
 				{"finish.go", "r.finishNow || h.job.Limited ||", "r.finishNow ||"},
@@ -83,10 +79,9 @@ var claimVariants = []Variant{
 		Untortured: "its workers have one queue each",
 	},
 	{
-		Name:    "look-when-idle",
-		AtNight: true,
-		Fault:   "A worker with several queues does not look at the others while one keeps it busy.",
-		Harm:    "A job of the first queue that nobody woke it for, such as one that falls due, waits behind all of the last queue's.",
+		Name:  "look-when-idle",
+		Fault: "A worker with several queues does not look at the others while one keeps it busy.",
+		Harm:  "A job of the first queue that nobody woke it for, such as one that falls due, waits behind all of the last queue's.",
 		Patches: []Patch{
 			{".", "TestDueJobsOfAnyQueueStartWithinTwoSecondsByPollingAlone", []Edit{
 				{"queues.go", "case quiet && (len(open) == 0 || !now.Before(r.pollAt)):", "case quiet && len(open) == 0:"},
@@ -95,10 +90,9 @@ var claimVariants = []Variant{
 		Untortured: "its workers have one queue each",
 	},
 	{
-		Name:    "tell-assumed",
-		AtNight: true,
-		Fault:   "An enqueue takes its NOTIFY for sent although another transaction was just sending one.",
-		Harm:    "Workers of other processes find the job by their next poll, up to 1.8 s later.",
+		Name:  "tell-assumed",
+		Fault: "An enqueue takes its NOTIFY for sent although another transaction was just sending one.",
+		Harm:  "Workers of other processes find the job by their next poll, up to 1.8 s later.",
 		Patches: []Patch{
 			{"postgres", "TestAnEnqueueThatMayNotTellIsToldLater", []Edit{
 				{"enqueue.go", "begin: func() { told = false }", "begin: func() { told = true }"},
@@ -203,10 +197,9 @@ var claimVariants = []Variant{
 		Untortured: "its claims are hardly ever slow enough to use marks",
 	},
 	{
-		Name:    "marks-half-forgotten",
-		AtNight: true,
-		Fault:   "Marks that were dropped while they were being moved are set all the same, without the transactions that they have passed over.",
-		Harm:    "The jobs that such a transaction enqueued or gave up start up to 5 s late.",
+		Name:  "marks-half-forgotten",
+		Fault: "Marks that were dropped while they were being moved are set all the same, without the transactions that they have passed over.",
+		Harm:  "The jobs that such a transaction enqueued or gave up start up to 5 s late.",
 		Patches: []Patch{
 			{"postgres", "TestMarksPassNothingThatWaits", []Edit{
 				{"marks.go", "if from == nil || m.settledAt.IsZero() {", "if from == nil {"},

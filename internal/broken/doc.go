@@ -1,8 +1,7 @@
 // Package broken holds faults: patches of the stores' source, each of which breaks one
-// promise. Its test builds the stores with each patch (go test -overlay), or once for all
-// patches of SQL statements, and demands that a named test fails. So the tests of dibs are
-// tested too, production code needs no hooks for that, and docs/broken.md names the test
-// that catches each fault.
+// promise. Its test builds the stores once, with all of them (go test -overlay), and demands
+// that with each a named test fails. So the tests of dibs are tested too, production code needs
+// no hooks for that, and docs/broken.md names the test that catches each fault.
 //
 // A patch that no longer fits the source fails the test, so patches stay up to date.
 package broken
@@ -13,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -22,7 +22,6 @@ type Variant struct {
 	Fault   string // what is broken
 	Harm    string // the consequence for a user
 	Patches []Patch
-	AtNight bool // only make night tries it: it needs a build of its own, and at worst makes jobs late
 	// Untortured says why half a minute of dibs torture does not find the fault. It is empty
 	// if the torture finds it.
 	Untortured string
@@ -66,18 +65,26 @@ func (p Patch) apply(root string) (map[string]string, error) {
 	return text, nil
 }
 
-// Overlay writes the patched files into dir, and a file for -overlay that puts them in
-// place of those of the module at root. It returns that file's name. All paths must be
-// absolute.
+// Overlay writes into dir a file for -overlay, and returns its name. A program that is built with it has the
+// patch. All paths must be absolute.
 func (p Patch) Overlay(root, dir string) (string, error) {
 	files, err := p.apply(root)
 	if err != nil {
 		return "", err
 	}
-	replace := map[string]string{}
+	all := map[string]string{}
 	for name, text := range files {
-		file := filepath.Join(dir, strings.ReplaceAll(name, "/", "_"))
-		replace[filepath.Join(root, p.Store, name)] = file
+		all[filepath.Join(root, p.Store, name)] = text
+	}
+	return overlay(dir, all)
+}
+
+// overlay writes texts into dir, and a file for -overlay that puts them in the place of the files of these paths.
+func overlay(dir string, texts map[string]string) (string, error) {
+	replace := map[string]string{}
+	for path, text := range texts {
+		file := filepath.Join(dir, strconv.Itoa(len(replace))+filepath.Ext(path))
+		replace[path] = file
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			return "", err
 		}
@@ -86,58 +93,53 @@ func (p Patch) Overlay(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	overlay := filepath.Join(dir, "overlay.json")
-	return overlay, os.WriteFile(overlay, b, 0o600)
+	list := filepath.Join(dir, "overlay.json")
+	return list, os.WriteFile(list, b, 0o600)
 }
 
 // envFolder is the environment variable for the folder that patched stores read.
 const envFolder = "DIBS_BROKEN_FOLDER"
 
 // fromFolder holds no faults. Its patches make stores read statements and migrations from a
-// folder, so that one program can run with all patches that change only these.
+// folder, so that one program can run with all patches of these.
 var fromFolder = []Patch{
 	{Store: "postgres", Edits: []Edit{
 		{"statements.go", importEmbed, importEmbed + importOS},
-		{"statements.go", `sqlFiles.ReadFile("sql/" + `, readFile + `"sql/" + `},
+		{"statements.go", `sqlFiles.ReadFile("sql/" + `, readFile + `"/postgres/sql/" + `},
 		{"migrate.go", importEmbed, importEmbed + importOS},
-		{"migrate.go", "migrationFiles.ReadFile(name)", readFile + "name)"},
+		{"migrate.go", "migrationFiles.ReadFile(name)", readFile + `"/postgres/" + name)`},
 	}},
-	{Store: ".", Edits: nil},
 	{Store: "sqlite", Edits: []Edit{
 		{"statements.go", importEmbed, importEmbed + importOS},
-		{"statements.go", `files.ReadFile("sql/" + `, readFile + `"sql/" + `},
-		{"statements.go", `files.ReadFile("migrations/" + `, readFile + `"migrations/" + `},
+		{"statements.go", `files.ReadFile("sql/" + `, readFile + `"/sqlite/sql/" + `},
+		{"statements.go", `files.ReadFile("migrations/" + `, readFile + `"/sqlite/migrations/" + `},
 	}},
 }
 
 const (
 	importEmbed = "\t\"embed\"\n"
 	importOS    = "\t\"os\"\n"
-	readFile    = `os.ReadFile(os.Getenv("` + envFolder + `") + "/" + `
+	readFile    = `os.ReadFile(os.Getenv("` + envFolder + `") + `
 )
 
-// statementsOnly reports whether the patch changes only statements and migrations.
-func (p Patch) statementsOnly() bool {
-	return !slices.ContainsFunc(p.Edits, func(e Edit) bool { return filepath.Ext(e.File) != ".sql" })
-}
-
-// writeFolder fills dir with the store's patched statements and migrations.
+// writeFolder fills dir with the statements and migrations of all stores, patched in the patch's own.
 func (p Patch) writeFolder(root, dir string) error {
+	for _, f := range fromFolder {
+		for _, sub := range []string{"sql", "migrations"} {
+			if err := os.CopyFS(filepath.Join(dir, f.Store, sub), os.DirFS(filepath.Join(root, f.Store, sub))); err != nil {
+				return err
+			}
+		}
+	}
 	files, err := p.apply(root)
 	if err != nil {
 		return err
 	}
-	for _, sub := range []string{"sql", "migrations"} {
-		if p.Store == "." {
-			break
-		}
-		from := os.DirFS(filepath.Join(root, p.Store, sub))
-		if err := os.CopyFS(filepath.Join(dir, sub), from); err != nil {
-			return err
-		}
-	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		if filepath.Ext(name) != ".sql" {
+			continue // it is built in
+		}
+		if err := os.WriteFile(filepath.Join(dir, p.Store, name), []byte(text), 0o600); err != nil {
 			return err
 		}
 	}

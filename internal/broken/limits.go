@@ -194,7 +194,7 @@ var limitVariants = []Variant{
 				{"sql/claim.sql", "and b.not_before > statement_timestamp()", "and b.not_before > statement_timestamp() and false"},
 			}},
 			{"sqlite", "TestStore/rates/in a strict queue a job keeps its place while its rate holds it up", []Edit{
-				{"statements.go", "r.not_before > ?3", "r.not_before > ?3 and false"},
+				{"statements.go", `s.named(afterHold)+"order by run_at, id"`, `"order by run_at, id"`},
 			}},
 		},
 		Untortured: "its strict queue has no rates",

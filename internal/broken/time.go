@@ -78,10 +78,9 @@ var timeVariants = []Variant{
 		Untortured: "its handlers set no progress",
 	},
 	{
-		Name:    "progress-of-any-attempt",
-		AtNight: true,
-		Fault:   "Progress is shown without a look at the attempt that set it.",
-		Harm:    "A job that has just begun again seems to be nearly done.",
+		Name:  "progress-of-any-attempt",
+		Fault: "Progress is shown without a look at the attempt that set it.",
+		Harm:  "A job that has just begun again seems to be nearly done.",
 		Patches: []Patch{
 			{"postgres", "TestStore/progress/progress ends with its attempt", []Edit{
 				{"jobs.go", "\tchecks.ReadProgress(j, progress)\n", "\tlast := j.Attempt\n\tfor j.Attempt = 0; j.Attempt < last && j.Progress == nil; {\n\t\tj.Attempt++\n\t\tchecks.ReadProgress(j, progress)\n\t}\n\tj.Attempt = last\n"},
@@ -93,10 +92,9 @@ var timeVariants = []Variant{
 		Untortured: "its handlers set no progress",
 	},
 	{
-		Name:    "sweep-one-batch",
-		AtNight: true,
-		Fault:   "A sweep ends after its first batch of claims, however many are waiting.",
-		Harm:    "When many workers die at once, their jobs start again far later than 2 s after their leases.",
+		Name:  "sweep-one-batch",
+		Fault: "A sweep ends after its first batch of claims, however many are waiting.",
+		Harm:  "When many workers die at once, their jobs start again far later than 2 s after their leases.",
 		Patches: []Patch{
 			{"postgres", "TestStore/sweep/many abandoned claims come back with two sweeps", []Edit{
 				{"sweep.go", "\t\tif looked < expireBatch {", "\t\tif looked <= expireBatch {"},

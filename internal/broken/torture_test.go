@@ -12,34 +12,40 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// TestTortureFindsBrokenVariants builds dibs with each variant, for the variant's first
-// database, and runs dibs torture, which must find all variants without Untortured. The
-// runs come one after the other, since the torture uses the whole machine.
+// TestTortureFindsBrokenVariants builds dibs with all variants, and runs dibs torture with each, on
+// the variant's first database. It must find all variants without Untortured. The runs come one after
+// the other, since the torture uses the whole machine.
 func TestTortureFindsBrokenVariants(t *testing.T) {
 	if os.Getenv("DIBS_SOAK") == "" {
 		t.Skip("takes 20 minutes: only with DIBS_SOAK=1")
 	}
 	root := module(t)
+	programs := t.TempDir()
+	overlay, err := OverlayOfAll(root, programs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(programs, "dibs")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", binary, "./cmd/dibs")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
 	for _, v := range Variants() {
 		t.Run(v.Name, func(t *testing.T) {
 			p := v.Patches[0]
 			dir := t.TempDir()
-			overlay, err := p.Overlay(root, dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			binary := filepath.Join(dir, "dibs")
-			cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", binary, "./cmd/dibs")
-			cmd.Dir = root
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("build: %v\n%s", err, out)
-			}
+			folder := filepath.Join(dir, "statements")
 			db := "sqlite:" + filepath.Join(dir, "jobs.db")
 			if p.Store == "postgres" {
 				db = pgtest.URL(t)
 			}
+			if err := p.writeFolder(root, folder); err != nil {
+				t.Fatal(err)
+			}
 			began := time.Now()
-			cmd = exec.CommandContext(t.Context(), binary, "torture", "--db", db, "--duration", "30s", "--history", filepath.Join(dir, "history"))
+			cmd := exec.CommandContext(t.Context(), binary, "torture", "--db", db, "--duration", "30s", "--history", filepath.Join(dir, "history"))
+			cmd.Env = append(os.Environ(), v.env(folder)...)
 			out, err := cmd.CombinedOutput()
 			took := time.Since(began).Round(time.Second)
 			var exit *exec.ExitError

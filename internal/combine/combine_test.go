@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs/internal/combine"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // server answers each number with its double. A batch takes time, and is recorded.
@@ -80,6 +81,7 @@ func (s *server) expect(t *testing.T, batches ...[]int) {
 }
 
 func TestACallThatMeetsNoOtherIsMadeAtOnce(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(time.Second)
 		start := time.Now()
@@ -93,6 +95,7 @@ func TestACallThatMeetsNoOtherIsMadeAtOnce(t *testing.T) {
 }
 
 func TestCallsThatWaitGoTogether(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(time.Second)
 		s.ask(t, 1, 2, 3, 4)
@@ -101,6 +104,7 @@ func TestCallsThatWaitGoTogether(t *testing.T) {
 }
 
 func TestABatchHasALimitButForASingleCall(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(time.Second)
 		s.ask(t, 1, 500, 400, 200, 5000, 3) // sizes 1, 5, 4, 2, 50, 1
@@ -109,6 +113,7 @@ func TestABatchHasALimitButForASingleCall(t *testing.T) {
 }
 
 func TestASlowBatchDoesNotHoldUpTheNext(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(10 * time.Second)
 		s.calls.Slow = time.Second
@@ -122,6 +127,7 @@ func TestASlowBatchDoesNotHoldUpTheNext(t *testing.T) {
 }
 
 func TestACallerThatGivesUpHarmsNoOther(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		s, start := newServer(time.Second), time.Now()
 		s.leaves = time.Hour
@@ -159,6 +165,7 @@ func TestACallerThatGivesUpHarmsNoOther(t *testing.T) {
 }
 
 func TestABatchEndsWhenNobodyWaitsForIt(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(time.Hour)
 		s.calls.Slow = time.Second

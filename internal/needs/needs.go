@@ -4,62 +4,99 @@ package needs
 
 import (
 	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 )
 
-// NoRaceDetector skips a test under the race detector, which multiplies the CPU that tests take: for
-// tests that make one call after the other, or run other programs, so that it has nothing to find.
+// EnvSplit is the environment variable that make test sets for its two runs of packages, of which one is
+// under the race detector, which multiplies the CPU that tests take. With it, each test is in one of them.
+const EnvSplit = "DIBS_TEST_SPLIT"
+
+func split() bool { return os.Getenv(EnvSplit) != "" }
+
+// Race leaves a test, in which goroutines meet, to make test's run under the race detector. Where nothing
+// is split, it does nothing.
+func Race(t testing.TB) {
+	t.Helper()
+	if split() && !raceDetector {
+		t.Skip("runs under the race detector")
+	}
+}
+
+// RaceInPart says of a test that each part of it says by RacePart whether goroutines meet in it.
+func RaceInPart(t testing.TB) {
+	t.Helper()
+	inPart.Store(t.Name(), true)
+}
+
+// inPart holds the names of tests that called RaceInPart.
+var inPart sync.Map
+
+// RacePart leaves a part of a test to one of make test's two runs if RaceInPart was called for the test.
+func RacePart(t testing.TB, meet bool) {
+	t.Helper()
+	top, _, _ := strings.Cut(t.Name(), "/")
+	if _, ok := inPart.Load(top); ok && split() && meet != raceDetector {
+		t.Skip("is in the other run")
+	}
+}
+
+// NoRaceDetector skips a test under the race detector: one that measures memory.
 func NoRaceDetector(t testing.TB) {
 	t.Helper()
-	if RaceDetector {
-		t.Skip("makes one call after the other: not under the race detector")
+	if raceDetector {
+		t.Skip("measures memory: not under the race detector")
 	}
-	notRaced.Store(t.Name(), true)
 }
 
-// notRaced holds the names of tests that called NoRaceDetector: so do all their subtests.
-var notRaced sync.Map
-
-// RacedBeside is the environment variable that make test sets for its run without the race detector of
-// packages whose tests it also runs under it.
-const RacedBeside = "DIBS_RACED_BESIDE"
-
-// RaceDetectorOnly skips a test in make test's run without the race detector: one in which goroutines
-// meet, and which the run under it tries, too. All other runs have it.
-func RaceDetectorOnly(t testing.TB) {
-	t.Helper()
-	if os.Getenv(RacedBeside) == "" || RaceDetector || AtNight() {
+// Split leaves to make test's run under the race detector only the tests of the package that call Race or
+// RaceInPart. It looks for them in the source. TestMain calls it.
+func Split() {
+	flag.Parse()
+	if !split() || !raceDetector || flag.Lookup("test.run").Value.String() != "" {
 		return
 	}
-	for name, more := t.Name(), true; more; {
-		if _, plain := notRaced.Load(name); plain {
-			return
-		}
-		end := strings.LastIndexByte(name, '/')
-		if more = end > 0; more {
-			name = name[:end]
-		}
+	names, err := races(".")
+	if err == nil {
+		err = flag.Set("test.run", "^("+strings.Join(names, "|")+")$")
 	}
-	t.Skip("runs under the race detector")
+	if err != nil {
+		panic(err)
+	}
 }
 
-// RaceDetectorOnlyFor makes a run under the race detector leave out all tests but those whose names
-// begin with a given prefix, and RaceDetectorOnly of them. A run that names tests itself is not changed.
-// TestMain calls it.
-func RaceDetectorOnlyFor(prefixes ...string) {
-	if flag.Parse(); flag.Lookup("test.run").Value.String() != "" {
-		return
+// races lists the tests of the package in a folder that call Race or RaceInPart.
+func races(folder string) (names []string, err error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && callsRace(f) {
+				names = append(names, f.Name.Name)
+			}
+		}
 	}
-	those := "^(" + strings.Join(prefixes, "|") + ")"
-	switch { // the flags exist and take any text
-	case RaceDetector:
-		_ = flag.Set("test.run", those)
-	case os.Getenv(RacedBeside) != "" && !AtNight():
-		_ = flag.Set("test.skip", those)
-	}
+	return names, err
+}
+
+func callsRace(f *ast.FuncDecl) (calls bool) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && (s.Sel.Name == "Race" || s.Sel.Name == "RaceInPart") {
+			of, ok := s.X.(*ast.Ident)
+			calls = calls || ok && of.Name == "needs"
+		}
+		return !calls
+	})
+	return calls
 }
 
 // Long skips a test with -short, as in make check, as it takes seconds.

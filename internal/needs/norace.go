@@ -2,5 +2,5 @@
 
 package needs
 
-// RaceDetector says whether the race detector is on.
-const RaceDetector = false
+// raceDetector says whether the race detector is on.
+const raceDetector = false

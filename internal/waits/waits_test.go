@@ -13,9 +13,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	needs.Split()
+	goleak.VerifyTestMain(m)
+}
 
 // table is a database of jobs that a Group looks at.
 type table struct {
@@ -89,6 +93,7 @@ func (d *table) wait(ctx context.Context, g *Group) (ends chan error) {
 
 // Five thousand jobs that are waited for cost as many looks as one.
 func TestThousandsOfWaitersCostOneStatement(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		const n = 5000
 		d, g := newTable(n)
@@ -124,6 +129,7 @@ func TestThousandsOfWaitersCostOneStatement(t *testing.T) {
 
 // Waiters that come one after the other are soon asked about together.
 func TestWaitersOfDifferentTimesAreAskedAboutTogether(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		d, g := newTable(1000)
 		for id := range d.state {
@@ -142,6 +148,7 @@ func TestWaitersOfDifferentTimesAreAskedAboutTogether(t *testing.T) {
 
 // An end is seen after at most a quarter more of the time that was waited, or a second.
 func TestHowLateAnEndIsSeen(t *testing.T) {
+	needs.Race(t)
 	for _, took := range []time.Duration{time.Millisecond, 30 * time.Millisecond, time.Second, 3 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			d, g := newTable(1)
@@ -160,6 +167,7 @@ func TestHowLateAnEndIsSeen(t *testing.T) {
 }
 
 func TestEndedIsSeenAtOnce(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		d, g := newTable(2)
 		ends := d.wait(t.Context(), g)
@@ -180,6 +188,7 @@ func TestEndedIsSeenAtOnce(t *testing.T) {
 }
 
 func TestLooksThatFailAreRepeated(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		d, g := newTable(1)
 		away := fmt.Errorf("no route: %w", dibs.ErrUnavailable)
@@ -209,6 +218,7 @@ func TestLooksThatFailAreRepeated(t *testing.T) {
 
 // No goroutine is left once the last waiter has gone, though a look is under way.
 func TestTheLastWaiterEndsTheGoroutine(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		d, g := newTable(10)
 		d.slow = time.Hour
@@ -238,6 +248,7 @@ func TestTheLastWaiterEndsTheGoroutine(t *testing.T) {
 }
 
 func TestAJobThatIsGoneSaysWhy(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		d, g := newTable(1)
 		_, never := g.Wait(t.Context(), 7)
@@ -253,6 +264,7 @@ func TestAJobThatIsGoneSaysWhy(t *testing.T) {
 
 // A look that began before a waiter came may have seen an end that is undone since.
 func TestAnOlderLookDoesNotAnswer(t *testing.T) {
+	needs.Race(t)
 	synctest.Test(t, func(t *testing.T) {
 		var looks atomic.Int64
 		g := &Group{}

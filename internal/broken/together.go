@@ -1,0 +1,230 @@
+package broken
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// envFault is the environment variable for the name of the fault that a program has, if it is one of Go code.
+const envFault = "DIBS_BROKEN_FAULT"
+
+// env is what the environment of a program with all faults needs in order to have this one: the folder holds
+// the patched statements.
+func (v Variant) env(folder string) []string {
+	return []string{envFault + "=" + v.Name, envFolder + "=" + folder}
+}
+
+// stores are the packages that variants patch.
+var stores = []string{"postgres", "sqlite", "."}
+
+// OverlayOfAll writes into dir a file for -overlay, and returns its name. A program that is built with it has
+// the faults of all variants: the environment says which (Variant.env). Each function that a patch changes is
+// there twice, and the one as it was calls the other if the fault is asked for. All paths must be absolute.
+func OverlayOfAll(root, dir string) (string, error) {
+	all := map[string]string{}
+	for _, store := range stores {
+		files, err := together(root, store)
+		if err != nil {
+			return "", err
+		}
+		for name, text := range files {
+			all[filepath.Join(root, store, name)] = text
+		}
+	}
+	return overlay(dir, all)
+}
+
+// together returns the Go files of a store that have all its faults.
+func together(root, store string) (map[string]string, error) {
+	plain := Patch{Store: store}
+	for _, p := range fromFolder {
+		if p.Store == store {
+			plain = p
+		}
+	}
+	files, err := plain.apply(root)
+	if err != nil {
+		return nil, err
+	}
+	insert := map[string][]insertion{}
+	name := ""
+	for _, v := range Variants() {
+		for _, p := range v.Patches {
+			if p.Store != store {
+				continue
+			}
+			patched, err := Patch{Store: store, Edits: slices.Concat(plain.Edits, p.Edits)}.apply(root)
+			if err != nil {
+				return nil, err
+			}
+			for file, text := range patched {
+				if filepath.Ext(file) != ".go" || text == files[file] {
+					continue
+				}
+				if _, ok := files[file]; !ok {
+					b, err := os.ReadFile(filepath.Join(root, store, file))
+					if err != nil {
+						return nil, err
+					}
+					files[file] = string(b)
+				}
+				var more []insertion
+				if name, more, err = besides(files[file], text, v.Name); err != nil {
+					return nil, fmt.Errorf("%s, %s: %w", v.Name, filepath.Join(store, file), err)
+				}
+				insert[file] = append(insert[file], more...)
+			}
+		}
+	}
+	for file, list := range insert {
+		files[file] = inserted(files[file], list)
+	}
+	if name != "" {
+		files["broken_fault.go"] = "package " + name + "\n\nimport \"os\"\n\nvar brokenFault = os.Getenv(\"" + envFault + "\")\n"
+	}
+	return files, nil
+}
+
+// insertion is a text, and the place in a file where it goes.
+type insertion struct {
+	at   int
+	text string
+}
+
+func inserted(file string, list []insertion) string {
+	slices.SortStableFunc(list, func(a, b insertion) int { return a.at - b.at })
+	var out strings.Builder
+	done, had := 0, map[insertion]bool{}
+	for _, in := range list {
+		out.WriteString(file[done:in.at])
+		if done = in.at; !had[in] { // two patches may import the same package
+			out.WriteString(in.text)
+		}
+		had[in] = true
+	}
+	out.WriteString(file[done:])
+	return out.String()
+}
+
+// besides compares a file with a patched one, and returns the file's package and what to insert into it:
+// the functions that the patch changed, and calls of them.
+func besides(file, patched, fault string) (pkg string, list []insertion, err error) {
+	old, err := parsed(file)
+	if err != nil {
+		return "", nil, err
+	}
+	changed, err := parsed(patched)
+	if err != nil {
+		return "", nil, err
+	}
+	if rest := maps.Clone(old.rest); !maps.Equal(rest, changed.rest) {
+		return "", nil, errors.New("the patch changes what is outside of functions, or adds or removes one")
+	}
+	top := old.name.End() - 1 // positions begin at 1
+	for path := range changed.imports {
+		if !old.imports[path] {
+			list = append(list, insertion{int(top), "\n\nimport " + path})
+		}
+	}
+	for name, was := range old.functions {
+		is := changed.functions[name]
+		if is.text == was.text {
+			continue
+		}
+		twin := was.decl.Name.Name + "Fault" + strconv.Itoa(slices.IndexFunc(Variants(), func(v Variant) bool { return v.Name == fault }))
+		call, err := callOf(was.decl, twin)
+		if err != nil {
+			return "", nil, fmt.Errorf("%s: %w", name, err)
+		}
+		at := is.decl.Name.Pos() - is.decl.Pos()
+		list = append(list,
+			insertion{int(was.decl.Body.Lbrace), fmt.Sprintf("\n\tif brokenFault == %q {\n\t\t%s\n\t}\n", fault, call)},
+			insertion{len(file), "\n" + is.text[:at] + twin + is.text[int(at)+len(is.decl.Name.Name):] + "\n"})
+	}
+	if len(list) == 0 {
+		return "", nil, errors.New("the patch changes no function")
+	}
+	return old.name.Name, list, nil
+}
+
+// goFile is a file, and its parts with their texts.
+type goFile struct {
+	name      *ast.Ident
+	imports   map[string]bool // with their quotes
+	functions map[string]function
+	rest      map[string]bool // all other declarations
+}
+
+type function struct {
+	decl *ast.FuncDecl
+	text string
+}
+
+func parsed(text string) (goFile, error) {
+	syntax, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
+	if err != nil {
+		return goFile{}, err
+	}
+	f := goFile{syntax.Name, map[string]bool{}, map[string]function{}, map[string]bool{}}
+	for _, d := range syntax.Decls {
+		part := text[d.Pos()-1 : d.End()-1]
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				t := d.Recv.List[0].Type
+				name = text[t.Pos()-1:t.End()-1] + "." + name
+			}
+			f.functions[name] = function{d, part}
+			f.rest["func "+name] = true
+		case *ast.GenDecl:
+			if d.Tok != token.IMPORT {
+				f.rest[part] = true
+			}
+		}
+	}
+	for _, i := range syntax.Imports {
+		f.imports[i.Path.Value] = true
+	}
+	return f, nil
+}
+
+// callOf is a statement by which a function hands all that it was given to its twin.
+func callOf(f *ast.FuncDecl, twin string) (string, error) {
+	var args []string
+	for _, field := range f.Type.Params.List {
+		if len(field.Names) == 0 {
+			return "", errors.New("a parameter has no name")
+		}
+		for _, name := range field.Names {
+			arg := name.Name
+			if arg == "_" {
+				return "", errors.New("a parameter has no name")
+			}
+			if _, many := field.Type.(*ast.Ellipsis); many {
+				arg += "..."
+			}
+			args = append(args, arg)
+		}
+	}
+	if f.Recv != nil {
+		if len(f.Recv.List[0].Names) == 0 {
+			return "", errors.New("the receiver has no name")
+		}
+		twin = f.Recv.List[0].Names[0].Name + "." + twin
+	}
+	call := twin + "(" + strings.Join(args, ", ") + ")"
+	if f.Type.Results == nil {
+		return call + "\n\t\treturn", nil
+	}
+	return "return " + call, nil
+}
