@@ -11,6 +11,7 @@ import (
 
 	"github.com/dibs-queue/dibs/adopt/advice"
 	"github.com/dibs-queue/dibs/adopt/mapping"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // TestTheGuideToAdoptingATableWorks does what docs/adopt.md says, block after block, in an
@@ -18,9 +19,7 @@ import (
 // its Go is copied from an example that has a test of its own.
 func TestTheGuideToAdoptingATableWorks(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("tortures a copy of a table for 5 s")
-	}
+	needs.Long(t)
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 	"github.com/dibs-queue/dibs/sqlite"
 )
@@ -253,9 +254,7 @@ func cancelsRunning(t *testing.T, db dibs.Database, like *dibs.RawJob) {
 
 func TestAGeneratedClientSpeaksHTTP(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it installs packages")
-	}
+	needs.Long(t)
 	need(t, "npm", "curl")
 	_, url := serve(t)
 	dir := t.TempDir()

@@ -119,9 +119,7 @@ func used() (bytes uint64, goroutines int) {
 // cost in memory, goroutines and calls of the database. Then some get jobs, and the server closes.
 func TestACrowdOfClients(t *testing.T) {
 	needs.NoRaceDetector(t)
-	if testing.Short() {
-		t.Skip("it takes half a minute")
-	}
+	needs.Long(t)
 	for name, open := range map[string]func(*testing.T) dibs.Database{"sqlite": func(t *testing.T) dibs.Database { return onSQLite(t) }, "postgres": onPostgres} {
 		t.Run(name, func(t *testing.T) { crowded(t, &counted{Database: open(t)}) })
 	}

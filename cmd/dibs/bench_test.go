@@ -19,9 +19,6 @@ import (
 // The bench runs at a very small scale, as a user would run it. It leaves nothing in the database.
 func TestBenchMeasuresEveryWorkloadAndCleansUp(t *testing.T) {
 	needs.Long(t)
-	if testing.Short() {
-		t.Skip("takes about 10 s: only without -short")
-	}
 	onEach(t, func(c *cli) {
 		if !strings.HasPrefix(c.db, "sqlite:") {
 			needs.Night(c.t, "the workloads are the same on SQLite")

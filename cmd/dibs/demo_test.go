@@ -22,9 +22,7 @@ import (
 
 // The demo runs with few jobs, as a user would run it. It leaves nothing in the database.
 func TestDemoKeepsEveryPromiseAndCleansUp(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes about 10 s")
-	}
+	needs.Long(t)
 	onEach(t, func(c *cli) {
 		if strings.HasPrefix(c.db, "sqlite:") {
 			needs.Night(c.t, "the README's demo is TestARealRunWithAKilledProcessKeepsEveryPromise, on SQLite")

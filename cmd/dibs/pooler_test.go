@@ -65,9 +65,7 @@ func TestPoolerIsForPostgreSQL(t *testing.T) {
 // The processes of a demo and of a torture learn of the pooler from their parent, or find it
 // themselves.
 func TestDemoAndTortureWorkBehindAPooler(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes about 20 s")
-	}
+	needs.Long(t)
 	needs.Night(t, "TestItWorksBehindATransactionPooler tries the store behind one")
 	t.Parallel()
 	for name, args := range map[string][]string{

@@ -143,9 +143,7 @@ func TestTheTortureOfAnAdoptedTableKeepsAwayFromIt(t *testing.T) {
 
 // The torture of an adopted table finds broken stores.
 func TestTheTortureOfAnAdoptedTableFindsFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds dibs and takes about 15 s each")
-	}
+	needs.Long(t)
 	needs.Night(t, "TestTortureSaysWhatWasBroken shows that a broken promise is found")
 	t.Parallel()
 	fence := broken.Edit{File: "sql/sqlite/change.sql", Old: "where {{.KeyIs \"m\"}}\nand {{.HeldOrOwn \"m\"}}\n{{- else}}", New: "where {{.KeyIs \"m\"}}\n{{- else}}"}

@@ -38,9 +38,7 @@ func (c *cli) tortured(temp string, args ...string) (out, errs string, code int)
 }
 
 func TestTortureKeepsEveryPromiseAndCleansUp(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes about 10 s")
-	}
+	needs.Long(t)
 	onEach(t, func(c *cli) {
 		if strings.HasPrefix(c.db, "sqlite:") {
 			needs.Night(c.t, "TestEveryPromiseIsKeptOnSQLite tries the same")
@@ -118,9 +116,7 @@ func TestTheTortureScreenCutsNoWords(t *testing.T) {
 // The test writes an effect once more, unknown to the torture: that is a broken promise, and
 // all evidence of it is kept.
 func TestTortureSaysWhatWasBroken(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes about 10 s")
-	}
+	needs.Long(t)
 	c := onSQLite(t)
 	c.ok("migrate")
 	temp := t.TempDir()

@@ -41,9 +41,7 @@ func run(t *testing.T, dibs, db string) (string, error) {
 }
 
 func TestEveryFileIsHashedOnceThoughWorkersAreKilled(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	needs.Long(t)
 	t.Parallel()
 	dibs := needs.Build(t, "../../cmd/dibs")
 	for name, db := range map[string]func(t *testing.T) string{
@@ -71,9 +69,7 @@ func TestEveryFileIsHashedOnceThoughWorkersAreKilled(t *testing.T) {
 // The script's own verdict can fail: a command that forgets one result, or tells one
 // wrong, is found out.
 func TestTheScriptFindsWrongResults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
+	needs.Long(t)
 	t.Parallel()
 	dibs := needs.Build(t, "../../cmd/dibs")
 	for name, spoil := range map[string]string{

@@ -23,10 +23,8 @@ const hangTimeout = 5 * time.Minute
 // tests must pass on the unbroken code. It takes one database for each variant, at night all that
 // the variant has a patch for.
 func TestEveryBrokenVariantIsCaught(t *testing.T) {
-	if testing.Short() {
-		t.Skip("tests the stores once for each variant")
-	}
-	needs.Sources(t)
+	needs.Long(t)
+	needs.Sources(t, "../../postgres", "../../sqlite", "../..")
 	t.Setenv(pgtest.EnvServer, pgtest.URL(t)) // one server for all variants
 	root := module(t)
 	programs := map[string]string{} // test programs for patches of statements, by store

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -73,9 +74,7 @@ func config(t *testing.T, jobs int) Config {
 
 func skipIfShort(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("takes about 10 s")
-	}
+	needs.Long(t)
 }
 
 func TestARealRunWithAKilledProcessKeepsEveryPromise(t *testing.T) {

@@ -3,4 +3,4 @@
 package needs
 
 // raceDetector says whether the race detector is on.
-const raceDetector = false
+var raceDetector = false

@@ -136,9 +136,7 @@ func untilAllWasTried(t *testing.T, faults []string, torture func() *Result) {
 // runTorture runs the torture for a short time, and fails the test for every broken promise.
 func runTorture(t *testing.T, url string, server Server) *Result {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("takes about 20 s")
-	}
+	needs.Long(t)
 	if err := open.Migrate(t.Context(), open.URL(url), open.Options{}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // words is the text of an SVG, which must be well-formed.
@@ -41,9 +43,7 @@ var expected = []string{
 
 func TestThePictureOfTheDemoCanBeRemade(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("runs the demo")
-	}
+	needs.Long(t)
 	if _, err := exec.LookPath("script"); err != nil && os.Getenv("CI") == "" {
 		t.Skip("script(1), of util-linux, is not here")
 	}
