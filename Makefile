@@ -66,7 +66,8 @@ workflows:
 vulnerabilities:
 	go run golang.org/x/vuln/cmd/govulncheck@v1.6.0 ./...
 
-# format, vet, staticcheck, errorlint and errcheck
+# format, vet, staticcheck, errorlint and errcheck, with memory for twice the speed
+lint: export GOGC := 400
 lint: gofumpt vet staticcheck errorlint errcheck
 
 gofumpt:

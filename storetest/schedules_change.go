@@ -45,10 +45,19 @@ func pausedSchedule(t *test) {
 	}
 }
 
+// startSoon sets a schedule with a start and an end, whose first tick is its start.
+func (t *test) startSoon(spec string, lasts time.Duration) (s dibs.Schedule) {
+	t.Helper()
+	for s.Start.IsZero() || s.Next.After(s.Start) { // on a slow machine the start may have passed
+		start := time.Now().UTC().Truncate(time.Second).Add(2 * time.Second)
+		s = t.setSchedule(dibs.Schedule{Name: "s", Spec: spec, Queue: "q", Start: start, End: start.Add(lasts)})
+	}
+	equal(t, "first tick", s.Next, s.Start)
+	return s
+}
+
 func startAndEnd(t *test) {
-	start := time.Now().UTC().Truncate(time.Second).Add(2 * time.Second)
-	s := t.setSchedule(dibs.Schedule{Name: "s", Spec: "every 1s", Queue: "q", Start: start, End: start.Add(2 * time.Second)})
-	equal(t, "first tick", s.Next, start)
+	start := t.startSoon("every 1s", 2*time.Second).Start
 	t.waitUntil("the last tick has passed", func() bool {
 		t.sweep()
 		return t.schedule("s").Next.IsZero()
@@ -161,7 +170,7 @@ func smallerPayloadLimit(t *test) {
 // endMoved changes the end of a schedule whose tick has come while nobody looked.
 func endMoved(t *test) {
 	t.inRealTime() // a schedule's start and end are as they were set
-	s := t.setSchedule(dibs.Schedule{Name: "s", Spec: "every 1h", Queue: "q", Start: time.Now().UTC().Truncate(time.Second).Add(time.Second)})
+	s := t.startSoon("every 1h", 1000*time.Hour)
 	t.waitUntilTime(s.Next.Add(100 * time.Millisecond))
 	moved := t.changeSchedule("s", func(s *dibs.Schedule) { s.End = s.Next.Add(100 * time.Hour) })
 	equal(t, "next tick", moved.Next, s.Next)
