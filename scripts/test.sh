@@ -39,7 +39,7 @@ echo "go test $common"
 # translated out of the checks of pointers, with which it takes many times the CPU. No other package: they
 # have instances of the standard library's generic code, and leaving those out reports races that are none.
 race='-race -gcflags=modernc.org/...=-d=checkptr=0 -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/memory=-race=false'
-racing='. ./adopt ./cmd/dibs ./dibstest ./internal/combine ./internal/waits ./metrics ./postgres ./server ./sqlite'
+racing='./cmd/dibs . ./adopt ./dibstest ./internal/combine ./internal/waits ./metrics ./postgres ./server ./sqlite'
 
 # Modules of their own, with libraries that dibs does not need: pages in a browser, and so on. They wait
 # most of their time, so they run beside the rest.
@@ -59,7 +59,7 @@ modules >"$beside" 2>&1 &
 failed=0
 step 'every test'
 export DIBS_TEST_SPLIT=1 # each test is in one of these two steps: internal/needs
-go test $common ./... || failed=1
+go test $common ./sqlite ./... || failed=1 # the one that uses one processor for long is not the last
 step 'tests of goroutines, under the race detector'
 go test $race $common $racing || failed=1
 (cd otel && go test $race $common ./...) || failed=1
