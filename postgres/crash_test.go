@@ -11,6 +11,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/crash"
 	"github.com/dibs-queue/dibs/internal/history"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -21,6 +22,7 @@ const crashClients = 8
 // moments under load. Package crash lists what must be there afterwards, and the limits of
 // this proof.
 func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	if err := postgres.Migrate(t.Context(), server.URL(), postgres.Options{}); err != nil {
@@ -38,6 +40,7 @@ func TestAKilledServerHasAllThatItAcknowledged(t *testing.T) {
 // TestAServerThatAcknowledgesTooEarlyIsFoundOut shows that the test above can fail:
 // without synchronous commits, a kill loses acknowledged calls.
 func TestAServerThatAcknowledgesTooEarlyIsFoundOut(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	server := pgtest.NewServer(t)
 	if err := postgres.Migrate(t.Context(), server.URL(), postgres.Options{}); err != nil {

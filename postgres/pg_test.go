@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -190,6 +191,7 @@ func TestOpeningSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestProcessesThatMigrateAtTheSameTimeMakeOneSchema(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	url := pgtest.URL(t)
 	var wg sync.WaitGroup
@@ -297,6 +299,7 @@ func TestCallsGoOnAfterConnectionsWereLost(t *testing.T) {
 
 // pgbouncer in transaction mode gives every transaction another server connection.
 func TestItWorksBehindATransactionPooler(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	_, server := migrated(t, postgres.Options{})
 	s := opened(t, pgtest.Pooler(t, server), postgres.Options{Pooler: true})

@@ -113,6 +113,7 @@ func full(t *testing.T, db dibs.Database, limit int64) (s *server.Server, url st
 // A claim that finds no memory for its jobs takes none, and one that learns so only after it has taken them gives
 // them back uncounted.
 func TestAClaimWithoutMemoryForItsAnswerTakesNoJobs(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	w := &watched{Database: onSQLite(t)}
 	_, url, free := full(t, w, 8<<20)
@@ -239,6 +240,7 @@ func TestAWaitingClaimOutlastsFullMemory(t *testing.T) {
 
 // A job that is larger than the limit can be seen and claimed, while nothing else takes memory.
 func TestAJobLargerThanTheLimitOfAnswersIsServed(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	db := onSQLite(t)
 	id := mebibytes(t, db, "q", 1)[0]

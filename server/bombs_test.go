@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/server"
 )
 
@@ -144,6 +145,7 @@ func streamed(t testing.TB, r *http.Request) []byte {
 
 // What a stream throws away takes no memory from the bodies of others, so it does not end the stream either.
 func TestWhatAStreamPassesOverTakesNoMemory(t *testing.T) {
+	needs.NoRaceDetector(t)
 	t.Parallel()
 	const most = 8 << 20
 	s, url := start(t, onSQLite(t), server.Options{Limits: server.Limits{Bodies: most}})

@@ -89,6 +89,7 @@ func becomes(t *testing.T, url string, status int, words string) {
 
 // A server sweeps from its start, whether or not anybody has claimed.
 func TestAServerThatCannotSweepIsNotReady(t *testing.T) {
+	needs.Race(t)
 	onDatabases(t, func(t *testing.T, db dibs.Database) {
 		s := &sweepless{Database: db}
 		api, url := start(t, s, server.Options{})
@@ -102,6 +103,7 @@ func TestAServerThatCannotSweepIsNotReady(t *testing.T) {
 }
 
 func TestAServerWhoseTablesAreGoneIsNotReady(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	postgres := pgtest.URL(t)
 	url := open.URL(postgres)

@@ -96,7 +96,7 @@ func newTortureCmd(a *app) *cobra.Command {
 	}
 	f := cmd.Flags()
 	o.duration = 2 * time.Minute
-	f.Var((*durationFlag)(&o.duration), "duration", "how long the faults go on, 2s to 24h")
+	f.Var((*durationFlag)(&o.duration), "duration", "how long the faults go on, 5s to 24h")
 	f.IntVar(&o.workers, "workers", 8, "how many worker processes, 1 to 64")
 	f.Uint64Var(&o.seed, "seed", 0, "`SEED` of the faults and the loads; default: random")
 	f.StringVar(&o.report, "report", "", "write a page on what happened to `FILE`, for a browser")
@@ -128,8 +128,8 @@ func (a *app) checkTorture(cmd *cobra.Command, o *tortureOptions) error {
 	switch {
 	case changed("schema") || changed("prefix"):
 		return usagef(cmd, "the torture makes a schema or prefix of its own; leave out --schema and --prefix")
-	case o.duration < 2*time.Second || o.duration > 24*time.Hour:
-		return usagef(cmd, "--duration must be 2s to 24h, got %v", o.duration)
+	case o.duration < 5*time.Second || o.duration > 24*time.Hour:
+		return usagef(cmd, "--duration must be 5s to 24h, got %v", o.duration)
 	case o.workers < 1 || o.workers > 64:
 		return usagef(cmd, "--workers must be 1 to 64, got %d", o.workers)
 	case o.bin != "" && a.table != "":

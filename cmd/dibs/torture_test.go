@@ -123,7 +123,7 @@ func TestTortureSaysWhatWasBroken(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	doctored := make(chan error, 1)
 	go func() { doctored <- doctor(ctx, strings.TrimPrefix(c.db, "sqlite:")) }()
-	out, errs, code := c.tortured(temp, "--duration", "2s")
+	out, errs, code := c.tortured(temp)
 	stop()
 	if err := <-doctored; err != nil {
 		t.Fatal(err)

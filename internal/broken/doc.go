@@ -1,7 +1,7 @@
 // Package broken holds faults: patches of the stores' source, each of which breaks one
-// promise. Its test builds the stores once, with all of them (go test -overlay), and demands
-// that with each a named test fails. So the tests of dibs are tested too, production code needs
-// no hooks for that, and docs/broken.md names the test that catches each fault.
+// promise. Its test builds the stores once, with all of them (go test -overlay). With each fault
+// a named test must fail. So the tests of dibs are tested too. Production code needs no hooks for
+// that. The page docs/broken.md names the test that catches each fault.
 //
 // A patch that no longer fits the source fails the test, so patches stay up to date.
 package broken

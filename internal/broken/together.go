@@ -126,7 +126,7 @@ func besides(file, patched, fault string) (pkg string, list []insertion, err err
 	if err != nil {
 		return "", nil, err
 	}
-	if rest := maps.Clone(old.rest); !maps.Equal(rest, changed.rest) {
+	if !maps.Equal(old.rest, changed.rest) {
 		return "", nil, errors.New("the patch changes what is outside of functions, or adds or removes one")
 	}
 	top := old.name.End() - 1 // positions begin at 1
@@ -159,7 +159,7 @@ func besides(file, patched, fault string) (pkg string, list []insertion, err err
 // goFile is a file, and its parts with their texts.
 type goFile struct {
 	name      *ast.Ident
-	imports   map[string]bool // with their quotes
+	imports   map[string]bool // paths, in quotes
 	functions map[string]function
 	rest      map[string]bool // all other declarations
 }

@@ -25,7 +25,7 @@ func split() bool { return os.Getenv(EnvSplit) != "" }
 func Race(t testing.TB) {
 	t.Helper()
 	if split() && !raceDetector {
-		t.Skip("runs under the race detector")
+		t.Skip("make test runs it under the race detector, in its other step")
 	}
 }
 
@@ -43,7 +43,7 @@ func RacePart(t testing.TB, meet bool) {
 	t.Helper()
 	top, _, _ := strings.Cut(t.Name(), "/")
 	if _, ok := inPart.Load(top); ok && split() && meet != raceDetector {
-		t.Skip("is in the other run")
+		t.Skip("make test has this part in its other step")
 	}
 }
 

@@ -63,7 +63,7 @@ type api struct {
 	url    string
 	model  *openapi3.T
 	router routers.Router
-	token  string // of the job that was claimed first
+	token  string // the token of the job that was claimed first
 }
 
 func start(t *testing.T, db dibs.Database) *api {
