@@ -159,6 +159,12 @@ var ordering = []page{
 	{"the younger job had the better priority", claimYoungerFirst(func(b *book, c *history.Call) { b.Calls[0].New[1].Priority, c.Jobs[0].Priority = 1, 1 }), 0, ""},
 	{"the older job waited for less than the slack", claimYoungerFirst(func(b *book, _ *history.Call) { b.OrderSlack = 20 * time.Millisecond }), 0, ""},
 	{"the older job may have been locked", claimYoungerFirst(func(b *book, _ *history.Call) { b.claim("w3", 9, 1).Fate = history.Unknown }), 0, ""},
+	{"a claim that was cut off, and rolled back without the server, may lock the older job", claimYoungerFirst(func(b *book, _ *history.Call) {
+		b.inTx("tx", 7, history.Rollback, func() { b.claim("w3", 5, 1).Fate = history.Unknown })
+	}), 0, ""},
+	{"a claim that was rolled back locks no job", claimYoungerFirst(func(b *book, _ *history.Call) {
+		b.inTx("tx", 7, history.Rollback, func() { b.claim("w3", 5, 1) })
+	}), 7, "passed over job 1"},
 	{"the queue's order was being changed", claimYoungerFirst(func(b *book, _ *history.Call) {
 		order := dibs.LIFO
 		removeAnswer(b.setQueue(5, dibs.QueueChange{Order: &order}))

@@ -17,10 +17,11 @@ type span struct {
 type txEnd struct {
 	call       *Call // the commit or rollback; nil: neither began, so nothing was committed
 	lastAnswer int64 // when the last call before the end was answered
+	lost       bool  // a call before the end has no answer
 }
 
 // spansOf finds the span of every call, and the call that ended each transaction. For the
-// time grace, a server may go on with the statements of a client that was killed.
+// time grace, a server may go on with the statements of a client that was killed or cut off.
 func spansOf(calls []*Call, grace int64) ([]span, map[string]*Call) {
 	txs := make(map[string]*txEnd)
 	goneAfter := make(map[string]int64)
@@ -39,6 +40,8 @@ func spansOf(calls []*Call, grace int64) ([]span, map[string]*Call) {
 		switch {
 		case c.Verb == Commit || c.Verb == Rollback:
 			t.call = c
+		case c.Fate == Unknown:
+			t.lost = true
 		case c.Fate == Done:
 			t.lastAnswer = max(t.lastAnswer, micros(c.End))
 		}
@@ -51,7 +54,7 @@ func spansOf(calls []*Call, grace int64) ([]span, map[string]*Call) {
 		}
 		spans[i] = spanOf(c, goneAt, grace)
 		if c.Tx != "" && c.Verb != Commit && c.Verb != Rollback {
-			spans[i].applyTx(txs[c.Tx], goneAt)
+			spans[i].applyTx(txs[c.Tx], goneAt, grace)
 		}
 	}
 	ends := make(map[string]*Call, len(txs))
@@ -76,7 +79,7 @@ func spanOf(c *Call, gone, grace int64) span {
 }
 
 // applyTx adapts the span of a call to the end of its transaction.
-func (s *span) applyTx(t *txEnd, gone int64) {
+func (s *span) applyTx(t *txEnd, gone, grace int64) {
 	s.openUntil = max(t.lastAnswer, s.lo)
 	switch {
 	case t.call == nil:
@@ -84,6 +87,8 @@ func (s *span) applyTx(t *txEnd, gone int64) {
 		return
 	case t.call.End.IsZero():
 		s.unlockedBy = gone
+	case t.lost && t.call.Verb == Rollback: // the connection was lost; the server may go on with the statement
+		s.unlockedBy = micros(t.call.End) + grace
 	default:
 		s.unlockedBy = micros(t.call.End)
 	}
