@@ -1,10 +1,17 @@
 package postgres_test
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -66,6 +73,85 @@ func TestAReplacementWaitsForAClaimOfTheHolder(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A call has met a key that is held, and has inserted a job with the other. Then the key's holder ends, and a second
+// call takes the key and waits for the other. The first begins again: it must not wait for the second meanwhile.
+func TestTwoCallsWithSeveralKeysNeverWaitForEachOther(t *testing.T) {
+	needs.Race(t)
+	keys := []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: "a"}, {Queue: "q", Kind: "k", UniqueKey: "b"}}
+	const inSQL = `select id, existing from dibs.enqueue_many('[{"queue": "q", "unique_key": "a"}, {"queue": "q", "unique_key": "b", "group": "g"}]')`
+	scan := func(row pgx.CollectableRow) (e dibs.Enqueued, err error) { return e, row.Scan(&e.ID, &e.Existing) }
+	check := func(b bench, first, second []dibs.Enqueued) {
+		for i, e := range second {
+			if e.Existing || first[i] != (dibs.Enqueued{ID: e.ID, Existing: true}) {
+				b.Errorf("job %d: the first call got %+v, the second %+v", i, first[i], e)
+			}
+		}
+		b.consistent()
+	}
+	t.Run("from Go", func(t *testing.T) {
+		b := newBench(t, postgres.Options{})
+		_, err := b.Enqueue(b.ctx, keys[:1])
+		b.must(err)
+		running := b.take(1, 0)[0].Lease()
+		db := stdlib.OpenDBFromPool(b.pool)
+		defer db.Close()
+		one, err := db.BeginTx(b.ctx, nil)
+		b.must(err)
+		two := b.begin()
+		var second []dibs.Enqueued
+		var end func() error
+		first, err := b.SQLTx(beforeHolders{one, sync.OnceFunc(func() {
+			b.must(b.Finish(b.ctx, []dibs.Outcome{running.Complete(nil)}))
+			end = b.beside(1, func() (err error) {
+				second, err = b.Tx(two).Enqueue(b.ctx, keys)
+				return errors.Join(err, two.Commit(b.ctx))
+			})
+		})}).Enqueue(b.ctx, keys)
+		b.must(errors.Join(err, end()))
+		b.must(one.Commit())
+		check(b, first, second)
+	})
+	t.Run("from SQL", func(t *testing.T) {
+		b := newBench(t, postgres.Options{})
+		_, err := b.Enqueue(b.ctx, keys[:1])
+		b.must(err)
+		pause, one, two := b.begin(), b.begin(), b.begin()
+		_, err = pause.Exec(b.ctx, "lock table dibs.wake_list in share mode") // calls name their groups after they have inserted the jobs
+		b.must(err)
+		call := func(tx pgx.Tx, waiting int, out *[]dibs.Enqueued) (end func() error) {
+			return b.beside(waiting, func() error {
+				rows, err := tx.Query(b.ctx, inSQL)
+				if err == nil {
+					*out, err = pgx.CollectRows(rows, scan)
+				}
+				return errors.Join(err, tx.Commit(b.ctx))
+			})
+		}
+		var first, second []dibs.Enqueued
+		endOne := call(one, 1, &first)
+		_, err = b.pool.Exec(b.ctx, `with ended as (delete from dibs.job where unique_key = 'a' returning queue)
+			insert into dibs.tally (queue, waiting, enqueued) select queue, -1, -1 from ended`)
+		b.must(err)
+		endTwo := call(two, 2, &second)
+		b.must(pause.Rollback(b.ctx))
+		b.must(errors.Join(endTwo(), endOne()))
+		check(b, first, second)
+	})
+}
+
+// beforeHolders calls f before it looks for the holders of keys.
+type beforeHolders struct {
+	*sql.Tx
+	f func()
+}
+
+func (t beforeHolders) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if len(args) == 3 {
+		t.f()
+	}
+	return t.Tx.QueryContext(ctx, query, args...)
 }
 
 // A claim has taken its snapshot when a job gets another payload, in another place.

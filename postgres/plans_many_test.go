@@ -92,7 +92,7 @@ func (e *explaining) runOnManyQueues(p *planTest, situation string) {
 		jobs[0].UniqueKey = key
 		b, err := s.newBatch(ctx, rowsOf(p, jobs), true)
 		e.must(err)
-		_, err = s.insert(ctx, b, s.db)
+		_, err = s.insert(ctx, b, apart{s.db})
 		e.must(err)
 	}
 	_, err := s.Queues(ctx)

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -66,6 +67,7 @@ func rowsOf(t testing.TB, jobs []dibs.NewJob) []checks.Row {
 
 func (e *explaining) enqueue(c conn) {
 	e.Helper()
+	c = apart{c}
 	later := jobsOf("g", e.group(), 2)
 	for i := range later {
 		later[i].Delay = time.Millisecond
@@ -84,6 +86,13 @@ func (e *explaining) enqueue(c conn) {
 	}
 	e.held(c)
 	e.copied(c)
+}
+
+// apart runs each statement in a transaction of its own, in which a savepoint would be no use.
+type apart struct{ conn }
+
+func (c apart) run(ctx context.Context, steps ...step) error {
+	return c.conn.run(ctx, slices.DeleteFunc(steps, func(s step) bool { return strings.Contains(s.sql, "savepoint") })...)
 }
 
 // held has jobs meet the holders of their keys.

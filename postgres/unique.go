@@ -11,7 +11,7 @@ import (
 	"github.com/dibs-queue/dibs/internal/checks"
 )
 
-// uniqueInsert is an enqueue of jobs some of which have unique keys.
+// uniqueInsert is an attempt to enqueue jobs some of which have unique keys.
 type uniqueInsert struct {
 	s   *Store
 	b   batch
@@ -26,42 +26,80 @@ type uniqueKey struct{ queue, key string }
 
 func keyOf(r *checks.Row) uniqueKey { return uniqueKey{r.Queue, r.UniqueKey} }
 
-// insertUnique inserts the jobs whose keys are free, has the others meet the holders of their
-// keys, and begins again with the keys that became free in between.
+// insertUnique inserts the jobs whose keys are free, and has the others meet the holders of their
+// keys. It begins again if a holder has given its key up in between. An attempt locks in one order,
+// so that no two wait for each other; the next begins with the first lock again, so all that this
+// one has locked and inserted is undone before.
 func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enqueued, error) {
-	u := uniqueInsert{s: s, b: b, c: c, out: make([]dibs.Enqueued, len(b.rows)), taken: map[uniqueKey]bool{}}
-	left := make([]int, len(b.rows)) // places in rows still without an answer
-	for i := range left {
-		left[i] = i
-	}
-	const rounds = 20
-	for round := range rounds {
-		err := u.round(ctx, left)
-		if round > 0 && errors.Is(err, errStale) {
-			// Another round would insert the first round's jobs twice.
-			err = fmt.Errorf("settings changed meanwhile: %w", dibs.ErrUnavailable)
+	const attempts = 20
+	// An attempt for one job that gets no answer has inserted nothing, and locked its own key at most.
+	point := &savepoint{conn: c, needed: len(b.rows) > 1}
+	var u uniqueInsert
+	for range attempts {
+		u = uniqueInsert{s: s, b: b, c: point, out: make([]dibs.Enqueued, len(b.rows)), taken: map[uniqueKey]bool{}}
+		err := u.attempt(ctx)
+		if err == nil && len(u.unanswered()) == 0 {
+			return u.out, point.release(ctx)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errStale) {
 			return nil, err
 		}
-		if left = u.unanswered(left); len(left) == 0 {
-			return u.out, nil
+		if err := errors.Join(err, point.rollBack(ctx)); err != nil {
+			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("unique key %q changed hands %d times during one call: %w", b.rows[left[0]].UniqueKey, rounds, dibs.ErrUnavailable)
+	return nil, fmt.Errorf("unique key %q changed hands %d times during one call: %w", b.rows[u.unanswered()[0]].UniqueKey, attempts, dibs.ErrUnavailable)
 }
 
-func (u *uniqueInsert) unanswered(places []int) []int {
-	return slices.DeleteFunc(slices.Clone(places), func(at int) bool { return u.out[at].ID != 0 })
+// savepoint is a connection that makes a savepoint before its first statement, if one is needed.
+type savepoint struct {
+	conn
+	needed, made bool
 }
 
-// round answers each job as if it had been enqueued after those before it. It locks periods, then
+func (p *savepoint) run(ctx context.Context, list ...step) error {
+	if p.needed && !p.made {
+		p.made = true
+		list = append([]step{{sql: "savepoint dibs_enqueue"}}, list...)
+	}
+	return p.conn.run(ctx, list...)
+}
+
+func (p *savepoint) rollBack(ctx context.Context) error {
+	if !p.made {
+		return nil
+	}
+	p.made = false
+	return p.conn.run(ctx, step{sql: "rollback to savepoint dibs_enqueue"}, step{sql: "release savepoint dibs_enqueue"})
+}
+
+func (p *savepoint) release(ctx context.Context) error {
+	if _, endsNow := p.conn.(*brief); endsNow || !p.made {
+		return nil
+	}
+	return p.conn.run(ctx, step{sql: "release savepoint dibs_enqueue"})
+}
+
+// unanswered lists the places of jobs that have no answer.
+func (u *uniqueInsert) unanswered() []int {
+	return slices.DeleteFunc(u.places(), func(at int) bool { return u.out[at].ID != 0 })
+}
+
+func (u *uniqueInsert) places() []int {
+	places := make([]int, len(u.b.rows))
+	for i := range places {
+		places[i] = i
+	}
+	return places
+}
+
+// attempt answers each job as if it had been enqueued after those before it. It locks periods, then
 // keys and then holders, each in one order, so that two batches cannot wait for each other.
-func (u *uniqueInsert) round(ctx context.Context, left []int) error {
-	if err := u.takeWindows(ctx, left); err != nil {
+func (u *uniqueInsert) attempt(ctx context.Context) error {
+	if err := u.takeWindows(ctx); err != nil {
 		return err
 	}
-	free := slices.DeleteFunc(slices.Clone(left), func(at int) bool { return u.keptOut(at) })
+	free := slices.DeleteFunc(u.places(), u.keptOut)
 	if len(free) > 0 {
 		if err := u.insertAbsent(ctx, free); err != nil {
 			return err
@@ -70,7 +108,7 @@ func (u *uniqueInsert) round(ctx context.Context, left []int) error {
 			return err
 		}
 	}
-	return u.meet(ctx, left)
+	return u.meet(ctx)
 }
 
 // keptOut reports whether a period keeps out the job at this place.
@@ -80,11 +118,11 @@ func (u *uniqueInsert) keptOut(at int) bool {
 }
 
 // takeWindows locks the periods of the keys, so that they stay as they are, and reads the clock.
-func (u *uniqueInsert) takeWindows(ctx context.Context, left []int) error {
+func (u *uniqueInsert) takeWindows(ctx context.Context) error {
 	var queues, keys []string
 	var names []uniqueKey
 	seen, changes := map[uniqueKey]bool{}, false
-	for _, at := range left {
+	for at := range u.b.rows {
 		r := &u.b.rows[at]
 		changes = changes || r.UniqueKey != "" && r.IfHeld != dibs.HeldKeep
 		if key := keyOf(r); u.keptOut(at) && !seen[key] {
@@ -92,7 +130,7 @@ func (u *uniqueInsert) takeWindows(ctx context.Context, left []int) error {
 			queues, keys, names = append(queues, r.Queue), append(keys, r.UniqueKey), append(names, key)
 		}
 	}
-	if len(names) == 0 && (u.now != nil || !changes) {
+	if len(names) == 0 && !changes {
 		return nil
 	}
 	u.now = new(time.Time)
@@ -166,20 +204,20 @@ type heldKey struct {
 
 // heldKeys lists the keys of jobs that have no answer. If a job without a period was inserted,
 // those before it that a period kept out do not meet it.
-func (u *uniqueInsert) heldKeys(places []int) []heldKey {
+func (u *uniqueInsert) heldKeys() []heldKey {
 	type entry struct {
 		uniqueKey
 		live bool
 	}
 	inserted := map[uniqueKey]int{}
-	for _, at := range places {
-		if e := u.out[at]; e.ID != 0 && !e.Existing && u.b.rows[at].UniqueKey != "" {
+	for at, e := range u.out {
+		if e.ID != 0 && !e.Existing && u.b.rows[at].UniqueKey != "" {
 			inserted[keyOf(&u.b.rows[at])] = at
 		}
 	}
 	var list []heldKey
 	seen := map[entry]int{}
-	for _, at := range u.unanswered(places) {
+	for _, at := range u.unanswered() {
 		key := keyOf(&u.b.rows[at])
 		by, ok := inserted[key]
 		e := entry{key, !ok || by < at}
@@ -216,11 +254,11 @@ func (u *uniqueInsert) onHeld(ctx context.Context, name string, held []heldKey, 
 }
 
 // meet answers jobs whose keys are held. Those whose keys are free by now get no answer.
-func (u *uniqueInsert) meet(ctx context.Context, places []int) error {
-	if err := u.changeHolders(ctx, slices.DeleteFunc(u.heldKeys(places), func(h heldKey) bool { return !h.changes })); err != nil {
+func (u *uniqueInsert) meet(ctx context.Context) error {
+	if err := u.changeHolders(ctx, slices.DeleteFunc(u.heldKeys(), func(h heldKey) bool { return !h.changes })); err != nil {
 		return err
 	}
-	kept := u.heldKeys(places)
+	kept := u.heldKeys()
 	return u.onHeld(ctx, "holders", kept, func(scan func(...any) error) error {
 		var ord, id int64
 		if err := scan(&ord, &id); err != nil {

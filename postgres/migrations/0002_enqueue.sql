@@ -332,15 +332,17 @@ begin
 end
 $$;
 
--- Inserts those jobs that have no id yet and whose keys no live job holds, as enqueue_unique.sql
--- does. The others' ids stay null.
-create function dibs.insert_absent(jobs dibs.new_job[], ids bigint[], taken boolean[], attempts jsonb, at timestamptz) returns bigint[]
+-- Inserts those jobs whose keys no period and no live job holds, as enqueue_unique.sql does. The
+-- others' ids are null.
+create function dibs.insert_absent(jobs dibs.new_job[], taken boolean[], attempts jsonb, at timestamptz) returns bigint[]
 language plpgsql as $$
+declare
+    ids bigint[];
 begin
     with asked as materialized (
         select
             k.*,
-            case when ids[k.ord] is null and taken[k.ord] then nextval('dibs.job_id') end as id,
+            case when taken[k.ord] then nextval('dibs.job_id') end as id,
             octet_length(k.payload) + coalesce(octet_length(k.metadata), 0) >= 512 as wide,
             coalesce(k.run_at, at + k.delay_us * interval '1 microsecond') as starts
         from dibs.numbered(jobs) k
@@ -367,7 +369,7 @@ begin
         on conflict (queue, unique_key) where unique_held do nothing
         returning id
     )
-    select array_agg(case when a.id in (select i.id from added i) then a.id else ids[a.ord] end order by a.ord) into ids
+    select array_agg(case when a.id in (select i.id from added i) then a.id end order by a.ord) into ids
     from asked a;
     return ids;
 end
@@ -436,12 +438,40 @@ language sql immutable as $$
 $$;
 
 -- Inserts checked jobs, some with unique keys; those whose keys are held meet the holders. It
--- takes the steps of postgres/unique.go, in the same order, with its statements.
+-- begins again if a holder has given its key up in between, and undoes all before, as postgres/unique.go.
 create function dibs.insert_unique(jobs dibs.new_job[], wide boolean, grouped boolean, new boolean, attempts jsonb, out ids bigint[], out met boolean[], out did text[])
+language plpgsql as $$
+begin
+    for attempt in 1 .. 20 loop
+        if cardinality(jobs) = 1 then -- without an answer nothing is inserted
+            select a.* into ids, met, did
+            from dibs.try_unique(jobs, wide, grouped, new, attempts) a;
+            if ids[1] is not null then
+                return;
+            end if;
+        else
+            begin
+                select a.* into ids, met, did
+                from dibs.try_unique(jobs, wide, grouped, new, attempts) a;
+                if array_position(ids, null) is null then
+                    return;
+                end if;
+                raise exception using errcode = 'DIBS1';
+            exception
+                when sqlstate 'DIBS1' then null;
+            end;
+        end if;
+    end loop;
+    perform dibs.refuse_key(jobs[array_position(ids, null)].unique_key);
+end
+$$;
+
+-- An attempt to do so. It takes the steps of postgres/unique.go, in the same order, with its
+-- statements. A job whose key has become free in between gets no id.
+create function dibs.try_unique(jobs dibs.new_job[], wide boolean, grouped boolean, new boolean, attempts jsonb, out ids bigint[], out met boolean[], out did text[])
 language plpgsql as $$
 #variable_conflict use_column
 declare
-    before bigint[]; -- ids before a round
     periods boolean[]; -- by place: the job has a period
     taken boolean[]; -- by place: no period keeps the job out; that of its key is locked
     any_period boolean;
@@ -454,73 +484,61 @@ begin
         bool_or(k.period_us <> 0 or k.unique_window is not null)
     into periods, taken, any_period
     from dibs.numbered(jobs) k;
-    ids := array_fill(null::bigint, array[cardinality(jobs)]);
     met := array_fill(false, array[cardinality(jobs)]);
     did := array_fill(''::text, array[cardinality(jobs)]);
-    for round in 1 .. 20 loop
-        if any_period then
-            for r in
-                with locked as (
-                    insert into dibs.unique_window (queue, unique_key, until)
-                    select distinct k.queue, k.unique_key, '-infinity'::timestamptz
-                    from dibs.numbered(jobs) k
-                    where not taken[k.ord] and ids[k.ord] is null and not exists (
-                        select
-                        from dibs.unique_window w
-                        where w.queue = k.queue and w.unique_key = k.unique_key and w.until > clock_timestamp()
-                        offset 0
-                    )
-                    order by k.queue, k.unique_key
-                    on conflict (queue, unique_key) do update
-                    set until = unique_window.until
-                    where unique_window.until <= clock_timestamp()
-                    returning queue, unique_key
+    if any_period then
+        for r in
+            with locked as (
+                insert into dibs.unique_window (queue, unique_key, until)
+                select distinct k.queue, k.unique_key, '-infinity'::timestamptz
+                from dibs.numbered(jobs) k
+                where not taken[k.ord] and not exists (
+                    select
+                    from dibs.unique_window w
+                    where w.queue = k.queue and w.unique_key = k.unique_key and w.until > clock_timestamp()
+                    offset 0
                 )
-                select k.ord
-                from locked l
-                join dibs.numbered(jobs) k on k.queue = l.queue and k.unique_key = l.unique_key and periods[k.ord]
-            loop
-                taken[r.ord] := true;
-            end loop;
-        end if;
-        at := dibs.clock();
-        before := ids;
-        ids := dibs.insert_absent(jobs, ids, taken, attempts, at);
-        perform dibs.note_jobs(jobs, array(
-            select case when before[k.ord] is null then ids[k.ord] end
-            from dibs.numbered(jobs) k
-            order by k.ord
-        ), wide, grouped, new, null, at);
-        if any_period then
-            update dibs.unique_window w
-            set
-                until = dibs.period_end(k.period_us, k.unique_window, at),
-                job = ids[k.ord]
-            from dibs.numbered(jobs) k
-            where before[k.ord] is null and ids[k.ord] is not null and periods[k.ord]
-                and w.queue = k.queue and w.unique_key = k.unique_key;
-        end if;
-        if array_position(ids, null) is not null then
-            for r in
-                select m.place, m.job, m.did
-                from dibs.meet_holders(jobs, before, ids, taken, at) m
-            loop
-                ids[r.place] := r.job;
-                met[r.place] := true;
-                did[r.place] := r.did;
-            end loop;
-        end if;
-        if array_position(ids, null) is null then
-            return;
-        end if;
-    end loop;
-    perform dibs.refuse_key(jobs[array_position(ids, null)].unique_key);
+                order by k.queue, k.unique_key
+                on conflict (queue, unique_key) do update
+                set until = unique_window.until
+                where unique_window.until <= clock_timestamp()
+                returning queue, unique_key
+            )
+            select k.ord
+            from locked l
+            join dibs.numbered(jobs) k on k.queue = l.queue and k.unique_key = l.unique_key and periods[k.ord]
+        loop
+            taken[r.ord] := true;
+        end loop;
+    end if;
+    at := dibs.clock();
+    ids := dibs.insert_absent(jobs, taken, attempts, at);
+    perform dibs.note_jobs(jobs, ids, wide, grouped, new, null, at);
+    if any_period then
+        update dibs.unique_window w
+        set
+            until = dibs.period_end(k.period_us, k.unique_window, at),
+            job = ids[k.ord]
+        from dibs.numbered(jobs) k
+        where ids[k.ord] is not null and periods[k.ord] and w.queue = k.queue and w.unique_key = k.unique_key;
+    end if;
+    if array_position(ids, null) is not null then
+        for r in
+            select m.place, m.job, m.did
+            from dibs.meet_holders(jobs, ids, taken, at) m
+        loop
+            ids[r.place] := r.job;
+            met[r.place] := true;
+            did[r.place] := r.did;
+        end loop;
+    end if;
 end
 $$;
 
 -- The keys of jobs that have no id yet, and where to look for their holders. If a job without a
--- period was inserted in this round, those before it that a period kept out do not meet it.
-create function dibs.held_keys(jobs dibs.new_job[], before bigint[], ids bigint[], taken boolean[]) returns table (
+-- period was inserted, those before it that a period kept out do not meet it. met has the jobs
+-- that have the ids of holders.
+create function dibs.held_keys(jobs dibs.new_job[], met boolean[], ids bigint[], taken boolean[]) returns table (
     queue text, unique_key text, live boolean, in_period boolean, changes boolean, places int[]
 )
 language sql stable as $$
@@ -535,7 +553,7 @@ language sql stable as $$
     left join (
         select i.queue, i.unique_key, max(i.ord) as ord
         from dibs.numbered(jobs) i
-        where before[i.ord] is null and ids[i.ord] is not null and i.unique_key is not null
+        where not met[i.ord] and ids[i.ord] is not null and i.unique_key is not null
         group by i.queue, i.unique_key
     ) f on f.queue = k.queue and f.unique_key = k.unique_key
     where ids[k.ord] is null
@@ -544,7 +562,7 @@ $$;
 
 -- Has jobs without an id meet the holders of their keys: lock_holders.sql, checks.Holder and
 -- holders.sql. It leaves out those whose keys are free by now.
-create function dibs.meet_holders(jobs dibs.new_job[], before bigint[], ids bigint[], taken boolean[], at timestamptz)
+create function dibs.meet_holders(jobs dibs.new_job[], ids bigint[], taken boolean[], at timestamptz)
 returns table (place int, job bigint, did text)
 language plpgsql as $$
 #variable_conflict use_column
@@ -556,6 +574,7 @@ declare
     starts timestamptz;
     given boolean;
     run timestamptz;
+    met boolean[] := array_fill(false, array[cardinality(jobs)]);
 begin
     for h in
         with found as materialized (
@@ -568,7 +587,7 @@ begin
                 from dibs.unique_window w
                 where e.in_period and w.queue = e.queue and w.unique_key = e.unique_key
             )) as id
-            from dibs.held_keys(jobs, before, ids, taken) e
+            from dibs.held_keys(jobs, met, ids, taken) e
             where e.changes
         )
         select f.places, l.id, l.created_at, l.run_at
@@ -608,7 +627,7 @@ begin
                 run := greatest(starts, run);
             end if;
             ids[place] := h.id;
-            before[place] := h.id; -- it was not inserted
+            met[place] := true;
             return next;
         end loop;
         if whole or run <> h.run_at then
@@ -617,7 +636,7 @@ begin
     end loop;
     return query
     select p.place, l.id, 'keep'
-    from dibs.held_keys(jobs, before, ids, taken) e
+    from dibs.held_keys(jobs, met, ids, taken) e
     cross join lateral (
         select coalesce((
             select i.id
