@@ -1,17 +1,13 @@
 package postgres_test
 
 import (
-	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -95,22 +91,23 @@ func TestTwoCallsWithSeveralKeysNeverWaitForEachOther(t *testing.T) {
 		_, err := b.Enqueue(b.ctx, keys[:1])
 		b.must(err)
 		running := b.take(1, 0)[0].Lease()
-		db := stdlib.OpenDBFromPool(b.pool)
-		defer db.Close()
-		one, err := db.BeginTx(b.ctx, nil)
-		b.must(err)
-		two := b.begin()
-		var second []dibs.Enqueued
+		hook := &beforeStatement{}
+		other := b.watched(hook, "holders")
+		tx := b.begin()
+		var first, second []dibs.Enqueued
 		var end func() error
-		first, err := b.SQLTx(beforeHolders{one, sync.OnceFunc(func() {
+		hook.do = func() {
 			b.must(b.Finish(b.ctx, []dibs.Outcome{running.Complete(nil)}))
 			end = b.beside(1, func() (err error) {
-				second, err = b.Tx(two).Enqueue(b.ctx, keys)
-				return errors.Join(err, two.Commit(b.ctx))
+				second, err = b.Tx(tx).Enqueue(b.ctx, keys)
+				return errors.Join(err, tx.Commit(b.ctx))
 			})
-		})}).Enqueue(b.ctx, keys)
-		b.must(errors.Join(err, end()))
-		b.must(one.Commit())
+		}
+		b.must(other.InTx(b.ctx, func(tx dibs.Tx) (err error) {
+			first, err = tx.Enqueue(b.ctx, keys)
+			return err
+		}))
+		b.must(end())
 		check(b, first, second)
 	})
 	t.Run("from SQL", func(t *testing.T) {
@@ -139,19 +136,6 @@ func TestTwoCallsWithSeveralKeysNeverWaitForEachOther(t *testing.T) {
 		b.must(errors.Join(endTwo(), endOne()))
 		check(b, first, second)
 	})
-}
-
-// beforeHolders calls f before it looks for the holders of keys.
-type beforeHolders struct {
-	*sql.Tx
-	f func()
-}
-
-func (t beforeHolders) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if len(args) == 3 {
-		t.f()
-	}
-	return t.Tx.QueryContext(ctx, query, args...)
 }
 
 // A claim has taken its snapshot when a job gets another payload, in another place.

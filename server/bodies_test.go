@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,8 @@ func (e *endless) Read(p []byte) (int, error) {
 // peak watches the heap until the test ends: it must never grow by more than most bytes.
 func peak(t *testing.T, most uint64) {
 	var before runtime.MemStats
+	percent := debug.SetGCPercent(100) // as in a program, whatever GOGC is here
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	stop, over := make(chan struct{}), make(chan uint64)

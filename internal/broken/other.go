@@ -119,14 +119,14 @@ var otherVariants = []Variant{
 	},
 	{
 		Name:  "unique-begins-again",
-		Fault: "An enqueue of unique jobs that must start over because settings have changed does so in the same transaction.",
+		Fault: "An enqueue of unique jobs that must start over, as a key has become free, keeps what it has inserted.",
 		Harm:  "The jobs that it has already inserted are inserted twice.",
 		Patches: []Patch{
 			{"postgres", "TestABatchThatBeginsAgainInsertsNothingTwice", []Edit{
-				{"unique.go", "if round > 0 && errors.Is(err, errStale) {", "if round < 0 && errors.Is(err, errStale) {"},
+				{"unique.go", "errors.Join(err, point.rollBack(ctx))", "errors.Join(err, point.release(ctx))"},
 			}},
 		},
-		Untortured: "a key is hardly ever given up just when settings change",
+		Untortured: "a key is hardly ever given up just then",
 	},
 	{
 		Name:  "view-not-displacing",
