@@ -131,8 +131,13 @@ func (w *linePool) noteEnd(p *lineProcess) {
 func (w *linePool) taker(s *lineSeat) (*lineProcess, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.process; p != nil && !p.full() {
-		return p, nil
+	if p := s.process; p != nil {
+		p.mu.Lock()
+		full := p.full()
+		p.mu.Unlock()
+		if !full {
+			return p, nil
+		}
 	}
 	if err := w.seat(s); err != nil {
 		return nil, err
@@ -140,10 +145,8 @@ func (w *linePool) taker(s *lineSeat) (*lineProcess, error) {
 	return s.process, nil
 }
 
-// full reports whether the process takes no more jobs.
+// full reports whether the process takes no more jobs. The caller holds p.mu.
 func (p *lineProcess) full() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	return p.closed || p.pool.maxJobs > 0 && p.given >= p.pool.maxJobs
 }
 

@@ -113,8 +113,11 @@ func (p *lineProcess) close() bool {
 func (p *lineProcess) give(job *dibs.RawJob, line []byte) (j *lineJob, has bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.jobs[job.ID] != nil {
-		return nil, !p.closed
+	if p.full() { // jobs of other goroutines may have come first
+		return nil, false
+	}
+	if p.jobs[job.ID] != nil {
+		return nil, true
 	}
 	if !p.pool.shared {
 		p.errs.kept, p.errs.cut = p.errs.kept[:0], false // what it wrote before belongs to other jobs

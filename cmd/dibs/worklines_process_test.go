@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -46,6 +47,30 @@ func TestWorkLinesReplacesProcessesAfterMaxJobs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Two goroutines find that a process takes one more job, and then both give it one.
+func TestAProcessIsGivenNoMoreThanMaxJobs(t *testing.T) {
+	t.Parallel()
+	p := newProgram(&workFlags{argv: []string{"cat"}}, os.Environ(), t.Context().Done())
+	defer p.close()
+	p.log = slog.New(slog.DiscardHandler)
+	pool := (&app{stderr: io.Discard}).newLinePool(p, &workFlags{concurrency: 4, processes: 1, shared: true, maxJobs: 1})
+	defer pool.close()
+	first, err := pool.taker(pool.seats[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := pool.taker(pool.seats[0])
+	if err != nil || second != first {
+		t.Fatal(second == first, err)
+	}
+	if j, _ := first.give(&dibs.RawJob{ID: 1}, []byte("{}\n")); j == nil {
+		t.Error("the process takes no job")
+	}
+	if j, has := second.give(&dibs.RawJob{ID: 2}, []byte("{}\n")); j != nil || has {
+		t.Errorf("the process takes two jobs: %v %v", j, has)
 	}
 }
 
