@@ -7,7 +7,7 @@ tool := go tool -modfile=tools/go.mod
 # fast, before each commit: the linters, and the tests on SQLite
 check: lint
 	@echo '== tests on SQLite'
-	go test -short -vet=off -parallel 8 -timeout 30m ./...
+	. scripts/memory.sh && go test -short -vet=off -parallel 8 -timeout 30m ./...
 
 # everything, before a change is offered: the linters and scripts/test.sh
 test: lint

@@ -20,10 +20,7 @@ done
 DIBS_PG_BIN=$(scripts/postgres.sh)
 DIBS_PG_VERSION=$("$DIBS_PG_BIN/postgres" --version) # the results of tests depend on it
 export CGO_ENABLED=1 DIBS_PG_BIN DIBS_PG_VERSION
-# Files of tests in memory, if there is enough: SQLite waits for the disk most of its time. This loses nothing
-# that a disk would keep, since no test crashes the machine. Then compilers and tests may also collect garbage
-# a quarter as often, which saves the processors work.
-if [ "$(df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 { print $4 }')" -gt 8000000 ] 2>/dev/null; then export TMPDIR=/dev/shm GOTMPDIR=/tmp GOGC=400; fi
+. scripts/memory.sh
 echo "$DIBS_PG_VERSION in $DIBS_PG_BIN"
 
 # A package that takes 40 minutes hangs: alone none takes five, but on a busy machine all take many times

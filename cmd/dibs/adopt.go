@@ -252,8 +252,10 @@ func (a *app) withSQL(ctx context.Context, f func(*sql.DB) error) error {
 func (a *app) completeTables(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	if len(args) == 0 {
-		err := a.withSQL(cmd.Context(), func(db *sql.DB) (err error) {
-			names, err = advice.Tables(cmd.Context(), db, begun)
+		ctx, cancel := context.WithTimeout(cmd.Context(), completionTakes)
+		defer cancel()
+		err := a.withSQL(ctx, func(db *sql.DB) (err error) {
+			names, err = advice.Tables(ctx, db, begun)
 			return err
 		})
 		if err != nil {

@@ -8,10 +8,13 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// completionTakes is how long a shell waits for words to offer.
+var completionTakes = 2 * time.Second
+
 // completeQueues offers the names of queues to the shell. After an error it offers
 // nothing, so that it does not disturb the prompt.
 func (a *app) completeQueues(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTakes)
 	defer cancel()
 	var names []string
 	err := a.withTable(ctx, func(db jobTable) error {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
@@ -331,7 +330,7 @@ func (a *app) knowsAll(ctx context.Context, db dibs.Database, verb string, names
 
 // completeSchedule offers the names of schedules to the shell.
 func (a *app) completeSchedule(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTakes)
 	defer cancel()
 	var names []string
 	_ = a.withExistingDatabase(ctx, func(db dibs.Database) error { // an error would disturb the prompt
