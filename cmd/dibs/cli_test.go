@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	os.Setenv("DIBS_TEST_SELF", self) // path of dibs for programs that call it
-	completionTakes = patience // the machine may be busy
+	completionTakes = patience        // the machine may be busy
 	needs.Split()
 	os.Exit(m.Run())
 }
