@@ -190,8 +190,11 @@ func TestMarksMissNothingThatIsPutBack(t *testing.T) {
 			b, other := newMarking(t)
 			b.add("")
 			j := b.take(1, time.Hour)[0]
-			for !b.MarkedPast("q", j.RunAt, j.ID) { // transactions of other tests hold the marks up
+			for { // transactions of other tests hold the marks up, and claims give marks up when one that they passed over ends
 				b.passTransaction(0)
+				if _, late := b.Marked("q"); len(late) == 0 && b.MarkedPast("q", j.RunAt, j.ID) {
+					break
+				}
 			}
 			b.StopMarks("q")
 			back(b, other, j)

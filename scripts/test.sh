@@ -24,8 +24,9 @@ export CGO_ENABLED=1 DIBS_PG_BIN DIBS_PG_VERSION
 echo "$DIBS_PG_VERSION in $DIBS_PG_BIN"
 
 # A package that takes 40 minutes hangs: alone none takes five, but on a busy machine all take many times
-# as long. make lint has run vet. Many tests wait, so more of them run at once than there are processors.
-common='-vet=off -parallel 8 -timeout 40m'
+# as long. make lint has run vet. Many tests wait, so more of them run at once than there are processors,
+# and one more package.
+common="-vet=off -p $(($(getconf _NPROCESSORS_ONLN) + 1)) -parallel 8 -timeout 40m"
 case ${ORDER:-${CI:+random}} in
 '') ;;
 random) common="$common -shuffle $begun" ;;
@@ -47,6 +48,7 @@ modules() (
 		step "$module"
 		(cd $module && go vet ./... && go test $common ./...) || failed=1
 	done
+	(cd otel && go test $race $common ./...) || failed=1
 	exit $failed
 )
 beside=$(mktemp)
@@ -60,7 +62,6 @@ export DIBS_TEST_SPLIT=1 # each test is in one of these two steps: internal/need
 go test $common ./sqlite ./... || failed=1 # the one that uses one processor for long is not the last
 step 'tests of goroutines, under the race detector'
 go test $race $common $racing || failed=1
-(cd otel && go test $race $common ./...) || failed=1
 step 'modules of their own'
 wait $! || failed=1
 cat "$beside"

@@ -218,7 +218,7 @@ func TestWorkLinesGivesBackTheOtherJobsOfAProcessThatDoesNotHeed(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.feed(strings.Repeat("1\n", 3), "enqueue", "q", "--jsonl", "--max-attempts", "1")
 		ids := []int{1, 2, 3}
-		w := c.work(append([]string{"q", "--lines", "--shared", "-c", "3", "--lease", "1s", "--grace", "300ms"}, lineWorker(`case $line in *'"stop":'*) continue ;; esac; [ $attempt = 1 ] || `+answer)...)...)
+		w := c.work(append([]string{"q", "--lines", "--shared", "-c", "3", "--lease", "10s", "--grace", "300ms"}, lineWorker(`case $line in *'"stop":'*) continue ;; esac; [ $attempt = 1 ] || `+answer)...)...)
 		c.await("q", "running", 3)
 		c.ok("cancel", "1")
 		c.await("q", "completed", 2)
