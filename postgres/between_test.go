@@ -302,7 +302,7 @@ func (b bench) watched(hook *beforeStatement, statement string) *postgres.Store 
 // holder, that gives its key up and the settings change.
 func TestABatchThatBeginsAgainInsertsNothingTwice(t *testing.T) {
 	b := newBench(t, postgres.Options{})
-	job := dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: "u"}
+	job := dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: "u", IfHeld: dibs.HeldReplace}
 	_, err := b.Enqueue(b.ctx, []dibs.NewJob{job})
 	b.must(err)
 	holder := b.take(1, 0)[0].Lease()

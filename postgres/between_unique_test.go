@@ -75,12 +75,15 @@ func TestAReplacementWaitsForAClaimOfTheHolder(t *testing.T) {
 // call takes the key and waits for the other. The first begins again: it must not wait for the second meanwhile.
 func TestTwoCallsWithSeveralKeysNeverWaitForEachOther(t *testing.T) {
 	needs.Race(t)
-	keys := []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: "a"}, {Queue: "q", Kind: "k", UniqueKey: "b"}}
-	const inSQL = `select id, existing from dibs.enqueue_many('[{"queue": "q", "unique_key": "a"}, {"queue": "q", "unique_key": "b", "group": "g"}]')`
-	scan := func(row pgx.CollectableRow) (e dibs.Enqueued, err error) { return e, row.Scan(&e.ID, &e.Existing) }
+	keys := []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: "a", IfHeld: dibs.HeldReplace}, {Queue: "q", Kind: "k", UniqueKey: "b"}}
+	const inSQL = `select id, existing, replaced from dibs.enqueue_many('[{"queue": "q", "unique_key": "a", "if_held": "replace"}, {"queue": "q", "unique_key": "b", "group": "g"}]')`
+	scan := func(row pgx.CollectableRow) (e dibs.Enqueued, err error) {
+		return e, row.Scan(&e.ID, &e.Existing, &e.Replaced)
+	}
 	check := func(b bench, first, second []dibs.Enqueued) {
 		for i, e := range second {
-			if e.Existing || first[i] != (dibs.Enqueued{ID: e.ID, Existing: true}) {
+			want := dibs.Enqueued{ID: e.ID, Existing: true, Replaced: i == 0}
+			if e.Existing || first[i] != want {
 				b.Errorf("job %d: the first call got %+v, the second %+v", i, first[i], e)
 			}
 		}

@@ -18,8 +18,9 @@ type uniqueInsert struct {
 	c   conn
 	out []dibs.Enqueued // an answer with the id 0 is missing
 
-	now   *time.Time         // the time of the call; nil if no job has a period or changes holders
-	taken map[uniqueKey]bool // keys whose periods the transaction has locked and that none holds
+	now   *time.Time          // the time of the call; nil if no job has a period or changes holders
+	taken map[uniqueKey]bool  // keys whose periods the transaction has locked and that none holds
+	found map[uniqueKey]int64 // the holders of keys when the others were inserted
 }
 
 type uniqueKey struct{ queue, key string }
@@ -36,12 +37,13 @@ func (s *Store) insertUnique(ctx context.Context, b batch, c conn) ([]dibs.Enque
 	point := &savepoint{conn: c, needed: len(b.rows) > 1}
 	var u uniqueInsert
 	for range attempts {
-		u = uniqueInsert{s: s, b: b, c: point, out: make([]dibs.Enqueued, len(b.rows)), taken: map[uniqueKey]bool{}}
+		u = uniqueInsert{s: s, b: b, c: point, out: make([]dibs.Enqueued, len(b.rows)), taken: map[uniqueKey]bool{}, found: map[uniqueKey]int64{}}
 		err := u.attempt(ctx)
 		if err == nil && len(u.unanswered()) == 0 {
 			return u.out, point.release(ctx)
 		}
 		if err != nil && !errors.Is(err, errStale) {
+			point.leave(ctx)
 			return nil, err
 		}
 		if err := errors.Join(err, point.rollBack(ctx)); err != nil {
@@ -73,10 +75,21 @@ func (p *savepoint) rollBack(ctx context.Context) error {
 	return p.conn.run(ctx, step{sql: "rollback to savepoint dibs_enqueue"}, step{sql: "release savepoint dibs_enqueue"})
 }
 
+// leave undoes all after an error, also that the context has ended, so that the caller can go on with its transaction.
+func (p *savepoint) leave(ctx context.Context) {
+	if _, endsNow := p.conn.(*brief); !endsNow {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyWait)
+		defer cancel()
+		_ = p.rollBack(ctx) // the connection may be lost
+	}
+}
+
 func (p *savepoint) release(ctx context.Context) error {
 	if _, endsNow := p.conn.(*brief); endsNow || !p.made {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyWait)
+	defer cancel()
 	return p.conn.run(ctx, step{sql: "release savepoint dibs_enqueue"})
 }
 
@@ -176,13 +189,16 @@ func (u *uniqueInsert) insertAbsent(ctx context.Context, places []int) error {
 		sql:  text,
 		args: args,
 		row: func(scan func(...any) error) error {
-			var ord *int64
-			var id int64
-			err := scan(&ord, &id)
-			if answered = true; ord != nil {
-				meant[id] = places[*ord-1]
-			} else if err == nil {
-				u.out[meant[id]].ID = id
+			var ord, id, holder *int64
+			err := scan(&ord, &id, &holder)
+			switch answered = true; {
+			case err != nil:
+			case holder != nil:
+				u.found[keyOf(&part[*ord-1])] = *holder
+			case ord != nil:
+				meant[*id] = places[*ord-1]
+			default:
+				u.out[meant[*id]].ID = *id
 			}
 			return err
 		},
@@ -253,22 +269,36 @@ func (u *uniqueInsert) onHeld(ctx context.Context, name string, held []heldKey, 
 	return u.c.run(ctx, step{sql: u.s.sql.get(name), args: []any{queues, live, periods}, row: row})
 }
 
-// meet answers jobs whose keys are held. Those whose keys are free by now get no answer.
+// meet answers jobs whose keys are held. If a holder has given its key up meanwhile, jobs that were
+// not to change it meet it all the same: during the call there was a time when it held the key. Others
+// get no answer.
 func (u *uniqueInsert) meet(ctx context.Context) error {
 	if err := u.changeHolders(ctx, slices.DeleteFunc(u.heldKeys(), func(h heldKey) bool { return !h.changes })); err != nil {
 		return err
 	}
 	kept := u.heldKeys()
-	return u.onHeld(ctx, "holders", kept, func(scan func(...any) error) error {
+	err := u.onHeld(ctx, "holders", kept, func(scan func(...any) error) error {
 		var ord, id int64
 		if err := scan(&ord, &id); err != nil {
 			return err
 		}
-		for _, at := range kept[ord-1].places {
-			u.out[at] = dibs.Enqueued{ID: id, Existing: true}
-		}
+		u.holds(&kept[ord-1], id)
 		return nil
 	})
+	for i := range kept {
+		h := &kept[i]
+		if id := u.found[h.uniqueKey]; id != 0 && u.out[h.places[0]].ID == 0 && h.live && !h.changes {
+			u.holds(h, id)
+		}
+	}
+	return err
+}
+
+// holds answers jobs that a job holds their key.
+func (u *uniqueInsert) holds(h *heldKey, id int64) {
+	for _, at := range h.places {
+		u.out[at] = dibs.Enqueued{ID: id, Existing: true}
+	}
 }
 
 // changeHolders has jobs meet those holders of their keys that wait.

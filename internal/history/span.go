@@ -17,7 +17,6 @@ type span struct {
 type txEnd struct {
 	call       *Call // the commit or rollback; nil: neither began, so nothing was committed
 	lastAnswer int64 // when the last call before the end was answered
-	lost       bool  // a call before the end has no answer
 }
 
 // spansOf finds the span of every call, and the call that ended each transaction. For the
@@ -40,8 +39,6 @@ func spansOf(calls []*Call, grace int64) ([]span, map[string]*Call) {
 		switch {
 		case c.Verb == Commit || c.Verb == Rollback:
 			t.call = c
-		case c.Fate == Unknown:
-			t.lost = true
 		case c.Fate == Done:
 			t.lastAnswer = max(t.lastAnswer, micros(c.End))
 		}
@@ -87,7 +84,7 @@ func (s *span) applyTx(t *txEnd, gone, grace int64) {
 		return
 	case t.call.End.IsZero():
 		s.unlockedBy = gone
-	case t.lost && t.call.Verb == Rollback: // the connection was lost; the server may go on with the statement
+	case t.call.Verb == Rollback && t.call.Error != "": // the connection was lost; the server may go on with a statement
 		s.unlockedBy = micros(t.call.End) + grace
 	default:
 		s.unlockedBy = micros(t.call.End)

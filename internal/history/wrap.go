@@ -223,7 +223,7 @@ func (w *wrapped) InTx(ctx context.Context, f func(dibs.Tx) error) error {
 		return err
 	}
 	end.Fate = Done
-	if err != nil {
+	if err != nil && (end.Verb == Commit || FateOf(err) == Unknown) { // another error of f does not keep the database from rolling back
 		end.Error = err.Error()
 	}
 	if err != nil && end.Verb == Commit {

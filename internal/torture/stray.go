@@ -39,12 +39,18 @@ func (c *client) impatient(ctx context.Context, rng *rand.Rand, queue string, tx
 // rollBackToSavepoint makes calls and rolls them back to a savepoint. They are recorded as a
 // separate transaction. Other workers may then claim the same jobs, so outcomes of the
 // claims that were rolled back must be refused.
-func (c *client) rollBackToSavepoint(ctx context.Context, rng *rand.Rand, queue string, t *sql.Tx, tx dibs.Tx, id string) error {
+func (c *client) rollBackToSavepoint(ctx context.Context, rng *rand.Rand, queue string, t *sql.Tx, tx dibs.Tx, id string) (err error) {
 	own := c.rec.NewTx()
 	inside := history.WrapTx(tx, c.rec, own)
 	if _, err := t.ExecContext(ctx, "savepoint undone"); err != nil {
 		return errNoEffect
 	}
+	ended := false
+	defer func() {
+		if !ended { // the whole transaction is rolled back now
+			_ = c.rec.Rollback(own, func() error { return err })
+		}
+	}()
 	if _, err := inside.Enqueue(ctx, c.batch(rng, queue, 1+rng.IntN(5))); err != nil {
 		return err
 	}
@@ -61,6 +67,7 @@ func (c *client) rollBackToSavepoint(ctx context.Context, rng *rand.Rand, queue 
 			return err
 		}
 	}
+	ended = true
 	err = c.rec.Rollback(own, func() error {
 		_, err := t.ExecContext(ctx, "rollback to savepoint undone")
 		return err

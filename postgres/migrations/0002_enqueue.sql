@@ -333,11 +333,9 @@ end
 $$;
 
 -- Inserts those jobs whose keys no period and no live job holds, as enqueue_unique.sql does. The
--- others' ids are null.
-create function dibs.insert_absent(jobs dibs.new_job[], taken boolean[], attempts jsonb, at timestamptz) returns bigint[]
+-- others have no ids; holders has who holds the keys of these, as it sees.
+create function dibs.insert_absent(jobs dibs.new_job[], taken boolean[], attempts jsonb, at timestamptz, out ids bigint[], out holders bigint[])
 language plpgsql as $$
-declare
-    ids bigint[];
 begin
     with asked as materialized (
         select
@@ -369,9 +367,20 @@ begin
         on conflict (queue, unique_key) where unique_held do nothing
         returning id
     )
-    select array_agg(case when a.id in (select i.id from added i) then a.id end order by a.ord) into ids
-    from asked a;
-    return ids;
+    select
+        array_agg(case when a.inserted then a.id end order by a.ord),
+        array_agg(case when a.id is not null and not a.inserted then (
+            select h.id
+            from dibs.job h
+            where h.queue = a.queue and h.unique_key = a.unique_key and h.unique_held
+            order by h.id desc
+            limit 1
+        ) end order by a.ord)
+    into ids, holders
+    from (
+        select k.*, k.id in (select i.id from added i) as inserted
+        from asked k
+    ) a;
 end
 $$;
 
@@ -475,6 +484,7 @@ declare
     periods boolean[]; -- by place: the job has a period
     taken boolean[]; -- by place: no period keeps the job out; that of its key is locked
     any_period boolean;
+    holders bigint[]; -- by place: who held the key when the others were inserted
     at timestamptz;
     r record;
 begin
@@ -512,7 +522,8 @@ begin
         end loop;
     end if;
     at := dibs.clock();
-    ids := dibs.insert_absent(jobs, taken, attempts, at);
+    select a.ids, a.holders into ids, holders
+    from dibs.insert_absent(jobs, taken, attempts, at) a;
     perform dibs.note_jobs(jobs, ids, wide, grouped, new, null, at);
     if any_period then
         update dibs.unique_window w
@@ -525,7 +536,7 @@ begin
     if array_position(ids, null) is not null then
         for r in
             select m.place, m.job, m.did
-            from dibs.meet_holders(jobs, ids, taken, at) m
+            from dibs.meet_holders(jobs, ids, taken, holders, at) m
         loop
             ids[r.place] := r.job;
             met[r.place] := true;
@@ -561,8 +572,9 @@ language sql stable as $$
 $$;
 
 -- Has jobs without an id meet the holders of their keys: lock_holders.sql, checks.Holder and
--- holders.sql. It leaves out those whose keys are free by now.
-create function dibs.meet_holders(jobs dibs.new_job[], ids bigint[], taken boolean[], at timestamptz)
+-- holders.sql. If a holder has given its key up meanwhile, jobs that were not to change it meet it
+-- all the same, as holders says; others are left out.
+create function dibs.meet_holders(jobs dibs.new_job[], ids bigint[], taken boolean[], holders bigint[], at timestamptz)
 returns table (place int, job bigint, did text)
 language plpgsql as $$
 #variable_conflict use_column
@@ -582,6 +594,8 @@ begin
                 select l.id
                 from dibs.job l
                 where e.live and l.queue = e.queue and l.unique_key = e.unique_key and l.unique_held
+                order by l.id desc
+                limit 1
             ), (
                 select w.job
                 from dibs.unique_window w
@@ -642,10 +656,16 @@ begin
             select i.id
             from dibs.job i
             where e.live and i.queue = e.queue and i.unique_key = e.unique_key and i.unique_held
+            order by i.id desc
+            limit 1
         ), (
             select w.job
             from dibs.unique_window w
             where e.in_period and w.queue = e.queue and w.unique_key = e.unique_key
+        ), (
+            select max(holders[p])
+            from unnest(e.places) p
+            where e.live and not e.changes
         )) as id
         offset 0
     ) l

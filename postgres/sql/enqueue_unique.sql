@@ -4,9 +4,9 @@
 --   held ('finished' or 'claimed') or null, $12 the queues' names, $13 the versions of
 --   their settings by which the batch was checked, $14 the time to take for now or null, and
 --   the wide payloads as in enqueue.sql, from $15 on.
--- Columns out: for each job ord (place in the arrays, from 1) and the id meant for it; then
---   for each inserted job a null and its id. No row if a queue's settings have
---   another version.
+-- Columns out: ord (place in the arrays, from 1), id, holder. For each job its ord and the id meant for
+--   it; then for each inserted job its id alone; then for each other one whose key a job held when
+--   this statement began, its ord and that holder. No row if a queue's settings have another version.
 -- Concurrency: the partial unique index decides. An insert that meets a key whose
 --   holder is not committed yet waits for that transaction; keys are inserted in
 --   their order, so two batches cannot wait for each other.
@@ -109,8 +109,19 @@ woken as (
     from added
     group by queue
 )
-select n.ord, n.id
+select n.ord, n.id, null::bigint
 from asked n
 union all
-select null, a.id
+select null, a.id, null
 from added a
+union all
+select n.ord, null, h.id
+from asked n
+cross join lateral (
+    select h.id
+    from dibs.job h
+    where h.queue = n.queue and h.unique_key = n.unique_key and h.unique_held
+    order by h.id desc
+    limit 1
+) h
+where (n.id in (select a.id from added a)) = false

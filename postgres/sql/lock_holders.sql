@@ -9,6 +9,8 @@ with found as materialized (
         select h.id
         from dibs.job h
         where h.queue = n.queue and h.unique_key = n.unique_key and h.unique_held
+        order by h.id desc
+        limit 1
     ), (
         select w.job
         from dibs.unique_window w
