@@ -121,6 +121,7 @@ func TestWorkersInOtherLanguagesSpeakHTTP(t *testing.T) {
 			t.Parallel()
 			need(t, program[0])
 			db, url := serve(t)
+			needs.Files(t, program[1])
 			cmd := exec.CommandContext(t.Context(), program[0], program[1:]...)
 			cmd.Env = append(os.Environ(), "DIBS_URL="+url)
 			var out bytes.Buffer
@@ -200,6 +201,7 @@ func TestWorkersInOtherLanguagesStopWhenTheLeaseEnds(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}))
 			defer front.Close()
+			needs.Files(t, program[1])
 			cmd := exec.CommandContext(t.Context(), program[0], program[1])
 			cmd.Env = append(os.Environ(), "DIBS_URL="+front.URL)
 			var out bytes.Buffer

@@ -131,7 +131,8 @@ func TestTwoCallsWithSeveralKeysNeverWaitForEachOther(t *testing.T) {
 		}
 		var first, second []dibs.Enqueued
 		endOne := call(one, 1, &first)
-		_, err = b.pool.Exec(b.ctx, `with ended as (delete from dibs.job where unique_key = 'a' returning queue)
+		_, err = b.pool.Exec(b.ctx, `with ended as (delete from dibs.job where unique_key = 'a' returning queue, id),
+			wide as (delete from dibs.payload p using ended e where p.id = e.id)
 			insert into dibs.tally (queue, waiting, enqueued) select queue, -1, -1 from ended`)
 		b.must(err)
 		endTwo := call(two, 2, &second)

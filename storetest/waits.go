@@ -78,6 +78,7 @@ func (t *test) expire(jobs ...*dibs.RawJob) {
 // runAtOnce runs f n times at once, and fails the test if one returns an error.
 func (t *test) runAtOnce(n int, f func(i int) error) {
 	t.Helper()
+	t.goroutines()
 	start := make(chan struct{})
 	errs := make(chan error, n)
 	for i := range n {

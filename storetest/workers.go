@@ -234,6 +234,7 @@ func runRegisters(t *test) {
 
 // runWorker runs a worker. stop stops it and waits for it.
 func (t *test) runWorker(w *dibs.Worker) (stop func()) {
+	t.goroutines()
 	ctx, cancel := context.WithCancel(t.ctx)
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
 	"github.com/dibs-queue/dibs/postgres"
 )
@@ -129,6 +130,7 @@ func (s shop) run(t *testing.T, p program) string {
 	}
 	password, _ := s.app.User.Password()
 	dsn := "host=" + s.app.Hostname() + ";port=" + s.app.Port() + ";dbname=" + s.app.Path[1:]
+	needs.Files(t, script)
 	cmd := exec.CommandContext(t.Context(), p.interpreter, script)
 	cmd.Env = append(
 		os.Environ(), "DATABASE_URL="+s.app.String(),

@@ -34,6 +34,7 @@ func tree(t *testing.T) string {
 
 func run(t *testing.T, dibs, db string) (string, error) {
 	t.Helper()
+	needs.Files(t, "sums.sh")
 	cmd := exec.CommandContext(t.Context(), "bash", "./sums.sh", tree(t))
 	cmd.Env = append(os.Environ(), "DIBS="+dibs, "DIBS_DB="+db)
 	out, err := cmd.CombinedOutput()

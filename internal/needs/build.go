@@ -19,6 +19,16 @@ func Build(t testing.TB, dir string) string {
 	return program
 }
 
+// Files makes the result of a test depend on files that programs read which the test starts, such as scripts.
+func Files(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := os.Stat(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // everySource lists, for each package of the module, its files and those that it embeds.
 const everySource = `{{if and .Module .Module.Main}}{{$dir := .Dir}}{{range .GoFiles}}{{$dir}}/{{.}}
 {{end}}{{range .TestGoFiles}}{{$dir}}/{{.}}
@@ -45,12 +55,13 @@ func sources(t testing.TB, args ...string) {
 		t.Fatal(err)
 	}
 	read := map[string]bool{}
-	for file := range strings.Lines(string(files)) {
+	folder := strings.TrimSpace(string(root))
+	for _, file := range append(strings.Split(string(files), "\n"), folder+"/go.mod", folder+"/go.sum") {
 		file = strings.TrimSpace(file)
 		if file == "" || strings.Contains(file, "//") { // the main file of a test program, which go test makes
 			continue
 		}
-		if dir := filepath.Dir(file); dir != strings.TrimSpace(string(root)) && !read[dir] { // the module's own folder has others, too, such as .git
+		if dir := filepath.Dir(file); dir != folder && !read[dir] { // the module's own folder has others, too, such as .git
 			read[dir] = true
 			_, err = os.ReadDir(dir)
 		} else if !read[dir] {

@@ -44,6 +44,8 @@ var expected = []string{
 func TestThePictureOfTheDemoCanBeRemade(t *testing.T) {
 	t.Parallel()
 	needs.Long(t)
+	needs.Files(t, "../picture.sh")
+	needs.Sources(t, "../../cmd/dibs", ".")
 	if _, err := exec.LookPath("script"); err != nil && os.Getenv("CI") == "" {
 		t.Skip("script(1), of util-linux, is not here")
 	}
