@@ -226,7 +226,7 @@ func TestAConcurrencyLimitHolds(t *testing.T) {
 		b := newBench(t, postgres.Options{})
 		b.change(dibs.QueueChange{Concurrency: new(1)})
 		b.add("", "")
-		jobs := b.take(1, 2*time.Second)
+		jobs := b.take(1, 5*time.Second)
 		tx := b.begin()
 		b.must(b.Tx(tx).Finish(b.ctx, []dibs.Outcome{jobs[0].Lease().Complete(nil)}))
 		b.awaitLeaseEnd(jobs)

@@ -16,6 +16,7 @@ ruby command -v ruby
 perl perl -MJSON::PP -e 1
 npm command -v npm
 curl command -v curl
+jq command -v jq
 sqlite3 command -v sqlite3
 chromium command -v chromium || command -v chromium-browser || command -v google-chrome
 python3-psycopg /usr/bin/python3 -c 'import psycopg'

@@ -128,7 +128,7 @@ func concurrencyCrash(t *test) {
 
 func concurrencyExtended(t *test) {
 	all := t.limited(1, 2)
-	j := t.claimOne(dibs.ClaimRequest{Lease: 2 * time.Second})
+	j := t.claimOne(dibs.ClaimRequest{Lease: t.someLease()})
 	t.extendAll(time.Hour, j.Lease())
 	t.waitUntilTime(j.LeaseUntil)
 	t.claimExactly("while the extended lease lasts")

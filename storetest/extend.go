@@ -35,7 +35,7 @@ func extendMoves(t *test) {
 
 func extendKeeps(t *test) {
 	t.enqueue(dibs.NewJob{Kind: "k"})
-	j := t.claimOne(dibs.ClaimRequest{Lease: 2 * time.Second})
+	j := t.claimOne(dibs.ClaimRequest{Lease: t.someLease()})
 	t.extendAll(time.Hour, j.Lease())
 	t.waitUntilTime(j.LeaseUntil)
 	t.sweep()
@@ -117,7 +117,7 @@ func extendManyClaims(t *test) {
 // A script may hand the jobs of one claim to different programs.
 func expireOneByOne(t *test) {
 	all := t.enqueue(copies(4, dibs.NewJob{Kind: "k"})...)
-	jobs := t.claim(dibs.ClaimRequest{N: 4, Lease: 2 * time.Second})
+	jobs := t.claim(dibs.ClaimRequest{N: 4, Lease: t.someLease()})
 	t.extendAll(time.Hour, jobs[0].Lease(), jobs[2].Lease())
 	t.waitForExpiry(jobs[1], jobs[3])
 	t.sweep()

@@ -146,7 +146,7 @@ func txEffectsOnce(t *test) {
 func txFinishOutlivesLease(t *test) {
 	count := t.effects()
 	all := t.enqueue(copies(2, grouped("g"))...)
-	j := t.claimOne(dibs.ClaimRequest{Lease: 2 * time.Second})
+	j := t.claimOne(dibs.ClaimRequest{Lease: 5 * time.Second})
 	tx := t.beginTx()
 	t.must(tx.Exec(t.ctx, effect(j.ID)))
 	t.must(tx.Finish(t.ctx, []dibs.Outcome{j.Lease().Complete(nil)}))

@@ -75,6 +75,14 @@ func (t *test) expire(jobs ...*dibs.RawJob) {
 	t.waitForExpiry(jobs...)
 }
 
+// someLease is a lease that a case extends before it lets its time pass. It lasts for that on a slow machine.
+func (t *test) someLease() time.Duration {
+	if t.Pass == nil {
+		return 2 * time.Second
+	}
+	return time.Minute
+}
+
 // runAtOnce runs f n times at once, and fails the test if one returns an error.
 func (t *test) runAtOnce(n int, f func(i int) error) {
 	t.Helper()
