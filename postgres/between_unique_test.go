@@ -142,6 +142,68 @@ func TestTwoCallsWithSeveralKeysNeverWaitForEachOther(t *testing.T) {
 	})
 }
 
+// The holder of a key ends after a call has found that the key is held: it is the answer, and the call need not begin again.
+func TestAHolderThatEndsMeanwhileIsTheAnswer(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	jobs := []dibs.NewJob{{Queue: "q", Kind: "k", UniqueKey: "held"}, {Queue: "q", Kind: "k", UniqueKey: "free"}}
+	held, err := b.Enqueue(b.ctx, jobs[:1])
+	b.must(err)
+	holder := b.take(1, 0)[0].Lease()
+	hook := &beforeStatement{}
+	other := b.watched(hook, "holders")
+	hook.do = func() { b.must(b.Finish(b.ctx, []dibs.Outcome{holder.Complete(nil)})) }
+	added, err := other.Enqueue(b.ctx, jobs)
+	b.must(err)
+	if added[0] != (dibs.Enqueued{ID: held[0].ID, Existing: true}) || added[1].Existing || hook.do != nil {
+		t.Errorf("job %d held the key; got %+v", held[0].ID, added)
+	}
+	b.consistent()
+}
+
+// A transaction whose one snapshot shows a holder that has ended since: what it enqueues holds the key.
+func TestOneSnapshotThatShowsTwoHolders(t *testing.T) {
+	job := dibs.NewJob{Queue: "q", Kind: "k", UniqueKey: "u"}
+	for name, enqueue := range map[string]func(b bench, tx pgx.Tx) ([]dibs.Enqueued, error){
+		"in one call": func(b bench, tx pgx.Tx) ([]dibs.Enqueued, error) {
+			return b.Tx(tx).Enqueue(b.ctx, []dibs.NewJob{job, job})
+		},
+		"in two calls": func(b bench, tx pgx.Tx) ([]dibs.Enqueued, error) {
+			first, err := b.Tx(tx).Enqueue(b.ctx, []dibs.NewJob{job})
+			b.must(err)
+			second, err := b.Tx(tx).Enqueue(b.ctx, []dibs.NewJob{job})
+			return append(first, second...), err
+		},
+		"from SQL": func(b bench, tx pgx.Tx) ([]dibs.Enqueued, error) {
+			rows, err := tx.Query(b.ctx, `select id, existing from dibs.enqueue_many('[{"queue": "q", "unique_key": "u"}, {"queue": "q", "unique_key": "u"}]')`)
+			b.must(err)
+			return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e dibs.Enqueued, err error) { return e, row.Scan(&e.ID, &e.Existing) })
+		},
+		"from SQL, one by one": func(b bench, tx pgx.Tx) ([]dibs.Enqueued, error) {
+			rows, err := tx.Query(b.ctx, `select dibs.enqueue('q', unique_key => 'u'), n > 1 from generate_series(1, 2) n`)
+			b.must(err)
+			return pgx.CollectRows(rows, func(row pgx.CollectableRow) (e dibs.Enqueued, err error) { return e, row.Scan(&e.ID, &e.Existing) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, postgres.Options{})
+			ended, err := b.Enqueue(b.ctx, []dibs.NewJob{job})
+			b.must(err)
+			lease := b.take(1, 0)[0].Lease()
+			tx := b.beginAs(pgx.RepeatableRead)
+			_, err = tx.Exec(b.ctx, "select from dibs.job")
+			b.must(err)
+			b.must(b.Finish(b.ctx, []dibs.Outcome{lease.Complete(nil)}))
+			got, err := enqueue(b, tx)
+			b.must(err)
+			if len(got) != 2 || got[0].Existing || got[0].ID <= ended[0].ID || got[1] != (dibs.Enqueued{ID: got[0].ID, Existing: true}) {
+				t.Errorf("job %d has ended; got %+v", ended[0].ID, got)
+			}
+			b.must(tx.Commit(b.ctx))
+			b.consistent()
+		})
+	}
+}
+
 // A claim has taken its snapshot when a job gets another payload, in another place.
 func TestAClaimNeverMixesAReplacedJobWithItsOldPayload(t *testing.T) {
 	needs.Race(t)

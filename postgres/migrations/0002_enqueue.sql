@@ -927,7 +927,9 @@ begin
         exit when new_id is not null;
         select h.id into new_id
         from dibs.job h
-        where h.queue = j.queue and h.unique_key = j.unique_key and h.unique_held;
+        where h.queue = j.queue and h.unique_key = j.unique_key and h.unique_held
+        order by h.id desc -- one snapshot may show two: holders.sql
+        limit 1;
         if found then
             return new_id;
         end if;
