@@ -219,6 +219,28 @@ func TestAClaimThatBeganBeforeTheLimitTakesNothingBesideIt(t *testing.T) {
 	claimThatBeganBefore(t, dibs.QueueChange{Concurrency: new(2)})
 }
 
+// A process that still goes by an old, faster rate claims nothing, and drops nothing of what the new one is owed.
+func TestAClaimByAnOldRateChangesNothing(t *testing.T) {
+	b := newBench(t, postgres.Options{})
+	other, err := postgres.New(b.ctx, b.pool, postgres.Options{})
+	b.must(err)
+	t.Cleanup(func() { _ = other.Close() }) // never fails
+	b.change(dibs.QueueChange{Rate: &dibs.Rate{N: 1000, Per: time.Second}})
+	b.add(make([]string, 40)...)
+	b.take(1, 0) // it knows the rate
+	_, err = other.SetQueue(b.ctx, "q", dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: 24 * time.Hour, Burst: 13}})
+	b.must(err)
+	jobs, err := other.Claim(b.ctx, request(40))
+	b.must(err)
+	if len(jobs) < 13 {
+		t.Fatalf("the new rate let %d jobs start", len(jobs))
+	}
+	if more := b.take(40, 0); len(more) > 0 {
+		t.Errorf("%d jobs started beyond the new rate", len(more))
+	}
+	b.consistent()
+}
+
 func TestAClaimThatBeganBeforeTheRateTakesNothingBesideIt(t *testing.T) {
 	needs.Race(t)
 	claimThatBeganBefore(t, dibs.QueueChange{Rate: &dibs.Rate{N: 1, Per: time.Hour}})

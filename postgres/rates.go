@@ -33,7 +33,7 @@ func (s *Store) underRates(q queueRow, token dibs.Token, claim step, p *paced) [
 	b := bucket.Of(q.Rate)
 	spent := step{
 		sql:  s.sql.get("rate_spent"),
-		args: []any{q.Name, [16]byte(token), b.Step, b.Slack},
+		args: []any{q.Name, [16]byte(token), b.Step, b.Slack, q.version},
 		row: func(scan func(...any) error) error {
 			var after pgtype.Int8
 			err := scan(&after)

@@ -1,11 +1,13 @@
 -- Purpose: count the starts of a claim towards the rates of its queue and of its jobs' groups.
 -- Parameters: $1 queue, $2 token of the claim that has just run in the same transaction; $3 step
---   and $4 slack of the queue's bucket in nanoseconds; step 0: it has no rate.
+--   and $4 slack of the queue's bucket in nanoseconds; step 0: it has no rate; $5 version of the
+--   settings that say so.
 -- Columns out: in how many microseconds jobs may start that the rates hold up now; null: none
 --   is known.
 -- Concurrency: in the turn of turn_claim.sql if the queue has a rate, so nobody else changes its
 --   row. What the row owes more than a whole filling, from a slower rate or a clock that was
---   ahead, is dropped even if no job was claimed: it counts from now. For groups it appends a row, which waits for nobody; admit.sql reads it.
+--   ahead, is dropped even if no job was claimed: it counts from now. Not by a claim that goes by an older rate, which has
+--   claimed nothing: a faster one has a smaller filling. For groups it appends a row, which waits for nobody; admit.sql reads it.
 with taken as materialized (
     select j.group_key, j.claimed_at
     from dibs.claim c, unnest(c.ids) as i (id), dibs.job j
@@ -28,7 +30,11 @@ with taken as materialized (
         lateral (
             select (t.n * $3::bigint) + greatest(least(coalesce(r.full_ns, 0), t.clock_ns + $3::bigint + $4::bigint) - t.at_ns, 0) as owed_ns
         ) b
-    where $3 > 0 and (t.n > 0 or (r.full_ns - t.clock_ns) > ($3::bigint + $4::bigint))
+    where $3 > 0 and (t.n > 0 or (r.full_ns - t.clock_ns) > ($3::bigint + $4::bigint) and exists (
+        select
+        from dibs.queue q
+        where q.name = $1 and q.version = $5
+    ))
     on conflict (queue, group_key) do update
     set full_ns = excluded.full_ns, not_before = excluded.not_before
     returning not_before
