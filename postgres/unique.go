@@ -75,7 +75,7 @@ func (p *savepoint) rollBack(ctx context.Context) error {
 	return p.conn.run(ctx, step{sql: "rollback to savepoint dibs_enqueue"}, step{sql: "release savepoint dibs_enqueue"})
 }
 
-// leave undoes all after an error, also that the context has ended, so that the caller can go on with its transaction.
+// leave undoes all after an error, even if the context has ended: the caller may go on with its transaction.
 func (p *savepoint) leave(ctx context.Context) {
 	if _, endsNow := p.conn.(*brief); !endsNow {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyWait)

@@ -65,7 +65,7 @@ trap 'kill $modules; exit 130' INT TERM
 
 failed=
 step 'every test'
-export DIBS_TEST_SPLIT=1 # each test is in one of these two steps: internal/needs
+export DIBS_TEST_SPLIT=1 # from here on: each test is in one of these two steps (internal/needs); the modules run all of theirs
 go test $common ./sqlite ./... || failed="$failed, every test" # the one that uses one processor for long is not the last
 step 'tests of goroutines, under the race detector'
 go test $race $common $racing || failed="$failed, tests of goroutines"
