@@ -14,6 +14,7 @@ import (
 // below.
 func TestConformance(t *testing.T) {
 	needs.RaceInPart(t)
+	t.Parallel()
 	databases := []storetest.Features{
 		{Database: "sqlite", Transactions: []string{"sql"}},
 		{Database: "postgres", Transactions: []string{"sql"}, OpenTx: true, Machines: true},

@@ -177,6 +177,7 @@ func jsonNumber(text string) json.Number {
 
 // Programs run for each row, in order; one finishes its row itself.
 func TestAdoptedRowsAreWorked(t *testing.T) {
+	t.Parallel()
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side table": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {
@@ -234,6 +235,7 @@ func timeless(text string) string {
 
 // Commands show the values that the table has, and leave out those it has not.
 func TestAdoptedTablesAreShownAsTheyAre(t *testing.T) {
+	t.Parallel()
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {

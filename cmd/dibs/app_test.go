@@ -17,6 +17,7 @@ import (
 // Reading from a terminal or a pipe blocks. An interrupt must end it, and leave nothing
 // half done.
 func TestInterruptedWhileReadingStdin(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"enqueue", "q", "--lines"},
 		{"enqueue", "q", "--csv", "--partial"},

@@ -49,6 +49,7 @@ func TestAnInterruptedBenchCleansUp(t *testing.T) {
 
 // In dibs bench | head -1, the bench removes what it created.
 func TestWhatNobodyReadsCleansUp(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"bench", "--workload", "W1", "--scale", "0.01", "--rounds", "100"}, {"demo"}} {
 		t.Run(args[0], func(t *testing.T) { onEach(t, func(c *cli) { c.unread(args...) }) })
 	}

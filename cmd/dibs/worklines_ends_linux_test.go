@@ -139,6 +139,7 @@ func noGroup(t *testing.T, file string) {
 
 func TestWorkLinesStopsProcessesWithoutStreams(t *testing.T) {
 	needs.Race(t)
+	t.Parallel()
 	for stream, program := range map[string]string{
 		"stdout": `[ $id = 2 ] && exec >&- && sleep 300; ` + answer,
 		"stdin":  answer + `; [ $id = 2 ] && exec <&- && sleep 300`,

@@ -50,19 +50,22 @@ func livingGroup(group int) (alive []int) {
 // was given back.
 func TestWorkLinesLosesNothingWhenItsProcessesAreKilled(t *testing.T) {
 	needs.Race(t)
+	t.Parallel()
 	for _, flags := range [][]string{{"-c", "4"}, {"-c", "12", "--shared", "--processes", "2"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			onEach(t, func(c *cli) {
 				const n = 300
 				c.feed(strings.Repeat("1\n", n), "enqueue", "q", "--jsonl", "--max-attempts", "1000")
 				c.ok("queue", "q", "--backoff", "1ms")
-				w := c.process(append(append([]string{"q", "--lines", "--until-empty"}, flags...), lineWorker(`case $id in *7) sleep 0.05 ;; esac; `+answer)...)...)
+				enough := filepath.Join(c.t.TempDir(), "enough")
+				w := c.process(append(append([]string{"q", "--lines", "--until-empty"}, flags...), lineWorker(
+					`case $id in *7) sleep 0.05 ;; *00) while [ ! -e "`+enough+`" ]; do sleep 0.05; done ;; esac; `+answer)...)...)
 				go func() {
 					for range w.log {
 					}
 				}()
 				stop, stopped := make(chan struct{}), make(chan int)
-				go killRandomly(w.cmd.Process.Pid, stop, stopped)
+				go killRandomly(w.cmd.Process.Pid, enough, stop, stopped)
 				err := w.cmd.Wait()
 				close(stop)
 				if kills := <-stopped; err != nil || kills < 2 {
@@ -84,8 +87,8 @@ func TestWorkLinesLosesNothingWhenItsProcessesAreKilled(t *testing.T) {
 	}
 }
 
-// killRandomly kills children of a process until stop is closed.
-func killRandomly(parent int, stop chan struct{}, stopped chan int) {
+// killRandomly kills children of a process until stop is closed. It makes the file enough with its second kill.
+func killRandomly(parent int, enough string, stop chan struct{}, stopped chan int) {
 	kills := 0
 	for {
 		select {
@@ -101,7 +104,9 @@ func killRandomly(parent int, stop chan struct{}, stopped chan int) {
 			}
 		})
 		if len(children) > 0 && syscall.Kill(children[rand.IntN(len(children))], syscall.SIGKILL) == nil {
-			kills++
+			if kills++; kills == 2 {
+				_ = os.WriteFile(enough, nil, 0o644) // if it cannot, the jobs that wait for it never end
+			}
 		}
 	}
 }
@@ -127,6 +132,7 @@ func TestWorkLinesTakesItsProcessesAlongWhenKilled(t *testing.T) {
 // must be refused.
 func TestWorkLinesStopsProcessesOfLostLeases(t *testing.T) {
 	needs.Race(t)
+	t.Parallel()
 	for _, flags := range [][]string{{"-c", "1"}, {"-c", "2", "--shared"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			onEach(t, func(c *cli) {

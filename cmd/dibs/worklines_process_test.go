@@ -31,6 +31,7 @@ func (c *cli) once(id int) {
 
 func TestWorkLinesReplacesProcessesAfterMaxJobs(t *testing.T) {
 	needs.Race(t)
+	t.Parallel()
 	for _, flags := range [][]string{{"-c", "1"}, {"-c", "4", "--shared"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			c := onSQLite(t)
@@ -105,6 +106,7 @@ func TestWorkLinesFailsTheJobOfAProcessThatEnds(t *testing.T) {
 // A worker that dies by an exception has its job say which, in whatever language it is written.
 func TestWorkLinesNamesTheException(t *testing.T) {
 	needs.Race(t)
+	t.Parallel()
 	for _, test := range []struct {
 		argv []string
 		want string

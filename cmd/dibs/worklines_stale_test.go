@@ -28,6 +28,7 @@ func twice(ending string) string {
 // attempt.
 func TestWorkLinesIgnoresLateAnswersToAnEarlierAttempt(t *testing.T) {
 	needs.Race(t)
+	t.Parallel()
 	for _, flags := range [][]string{{"-c", "1"}, {"-c", "3", "--shared"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
 			onEach(t, func(c *cli) {
@@ -51,6 +52,7 @@ func TestWorkLinesIgnoresLateAnswersToAnEarlierAttempt(t *testing.T) {
 // In adopted tables the number of the attempt may be the same again.
 func TestWorkLinesIgnoresLateAnswersOnAdoptedTables(t *testing.T) {
 	needs.Race(t)
+	t.Parallel()
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side table": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {

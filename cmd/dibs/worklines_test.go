@@ -273,6 +273,7 @@ func TestWorkLinesRefusesOtherFlags(t *testing.T) {
 // A row of an adopted table has its own id in the field key; the answer names the number.
 func TestWorkLinesOnAdoptedTables(t *testing.T) {
 	needs.Race(t)
+	t.Parallel()
 	for name, mapping := range map[string]string{"token": byToken, "start": byStart, "side table": bySide} {
 		t.Run(name, func(t *testing.T) {
 			onEach(t, func(c *cli) {

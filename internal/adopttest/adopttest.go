@@ -19,8 +19,10 @@ import (
 	"github.com/dibs-queue/dibs/internal/pgtest"
 )
 
-// OnEach runs a test with a fresh database of each kind.
+// OnEach runs a test with a fresh database of each kind, beside other tests.
 func OnEach(t *testing.T, f func(t *testing.T, db *sql.DB, pg bool)) {
+	t.Helper()
+	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
 		db, err := sql.Open("sqlite", "file:"+filepath.Join(t.TempDir(), "t.db")+"?_pragma=busy_timeout(60000)&_pragma=journal_mode(wal)")
