@@ -19,39 +19,43 @@ import (
 // migrate brings the schema of the file at path up to date, under the write lock of the
 // file: if several processes open it at once, one does the work. A file that holds only
 // other programs' tables is not changed unless add is true. The file gets its WAL mode,
-// which stays, only when all tables are there.
-func migrate(ctx context.Context, path string, o *Options, add bool) (*statements, error) {
+// which stays, only when all tables are there. It returns a pool with the connection that did
+// this, as a writer's: each connection reads the whole schema first, which is most of the work.
+func migrate(ctx context.Context, path string, o *Options, add bool) (s *statements, db *sql.DB, err error) {
 	if err := checks.Context(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	s, err := o.complete()
-	if err != nil {
-		return nil, err
+	if s, err = o.complete(); err != nil {
+		return nil, nil, err
 	}
 	known, err := s.migrations()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := checkPath(path); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	existing := o.Existing && !add
 	if !existing {
 		if err := makeFile(path, o.FileMode); err != nil {
-			return nil, opening(path, err)
+			return nil, nil, opening(path, err)
 		}
 	}
 	version, run := 0, []string(nil)
 	err = retryBusy(ctx, o.BusyTimeout, func() (err error) {
-		var db *sql.DB
-		db, version, err = glance(ctx, path, s, len(known), add, existing)
+		db = openPool(dataSource(path, *o).writer, nil, 0) // it connects when it is used
+		defer func() {
+			if err != nil {
+				_ = db.Close() // err is the cause
+			}
+		}()
+		version, err = glance(ctx, db, path, s, len(known), add, existing)
 		if existing && errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%w: it does not exist", ErrNoTables)
 		}
 		if err != nil {
 			return err
 		}
-		defer db.Close()
 		if existing && version == 0 {
 			return ErrNoTables
 		}
@@ -67,32 +71,25 @@ func migrate(ctx context.Context, path string, o *Options, add bool) (*statement
 		return setWAL(ctx, db)
 	})
 	if err != nil {
-		return nil, opening(path, err)
+		return nil, nil, opening(path, err)
 	}
 	if o.Migrated != nil && add {
 		o.Migrated(version, run)
 	}
-	return s, nil
+	return s, db, nil
 }
 
 // glance reads the schema's version and changes nothing in a file that it refuses.
-// It returns a pool whose connections may write.
 //
 // If there is a -wal it reads by another connection, read-only: closing one that may write would
-// move the changes of a dead program from there into the file. Otherwise its connection may write,
+// move the changes of a dead program from there into the file. Otherwise it reads by db, which may write,
 // so that SQLite deletes the -wal and -shm that reading makes. As that undoes the unfinished
 // transaction of a dead program, a file with a -journal is first read as it is. A file whose first
 // transaction was never committed counts as empty, in which tables are made unless existing is true.
-func glance(ctx context.Context, path string, s *statements, know int, add, existing bool) (db *sql.DB, version int, err error) {
-	db = openPool(fileURL(path, "rw", url.Values{"_txlock": {"immediate"}}), nil, 0) // it connects when it is used
-	defer func() {
-		if err != nil {
-			_ = db.Close() // err is the cause
-		}
-	}()
+func glance(ctx context.Context, db *sql.DB, path string, s *statements, know int, add, existing bool) (version int, err error) {
 	// SQLite has the -wal and the -journal beside the file, not beside a link to it.
 	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return db, 0, err
+		return 0, err
 	}
 	look := func(settings url.Values) (int, error) {
 		db := openPool(fileURL(path, "ro", settings), nil, 0)
@@ -101,26 +98,24 @@ func glance(ctx context.Context, path string, s *statements, know int, add, exis
 	}
 	switch {
 	case hasContent(path + "-wal"):
-		version, err = look(url.Values{}) // this makes a -shm at most
-		return db, version, err
+		return look(url.Values{}) // this makes a -shm at most
 	case hasContent(path + "-journal"):
 		if _, err := look(url.Values{}); !isHot(err) {
 			if err != nil {
-				return db, 0, err
+				return 0, err
 			}
 			break // the journal is that of a transaction under way
 		}
 		version, err := look(url.Values{"immutable": {"1"}})
 		switch {
 		case errors.Is(err, dibs.ErrSchema):
-			return db, 0, err
+			return 0, err
 		case !add && (err != nil || version == 0) && (existing || !beganEmpty(path+"-journal")):
-			return db, 0, fmt.Errorf("%w: a program that has died has left the file half written, without tables of dibs; let that program open it, or have 'dibs migrate' or sqlite.Migrate undo that and add the tables",
+			return 0, fmt.Errorf("%w: a program that has died has left the file half written, without tables of dibs; let that program open it, or have 'dibs migrate' or sqlite.Migrate undo that and add the tables",
 				dibs.ErrSchema)
 		}
 	}
-	version, err = schemaVersion(ctx, db, s, know, add)
-	return db, version, err
+	return schemaVersion(ctx, db, s, know, add)
 }
 
 func hasContent(path string) bool {
@@ -177,6 +172,9 @@ func setWAL(ctx context.Context, db *sql.DB) error {
 	err = conn.QueryRowContext(ctx, "pragma journal_mode = wal").Scan(&mode)
 	if err == nil && mode != "wal" {
 		err = fmt.Errorf("%w: the file stays in journal mode %s, dibs needs WAL mode; it must be on a local disk", dibs.ErrUnavailable, mode)
+	}
+	if err == nil { // a writer waits by itself
+		_, err = conn.ExecContext(ctx, "pragma busy_timeout = 0")
 	}
 	return err
 }

@@ -86,12 +86,12 @@ var _ dibs.Database = (*Store)(nil)
 // call Migrate on it once. A schema that is newer than this program gives dibs.ErrSchema
 // too; a file that cannot be used just now gives dibs.ErrUnavailable.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
-	text, err := migrate(ctx, path, &o, false)
+	text, writing, err := migrate(ctx, path, &o, false)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{sql: text, turn: newTurn()}
-	if err := s.open(ctx, path, o); err != nil {
+	if err := s.open(ctx, path, o, writing); err != nil {
 		_ = s.release() // open's error is the cause
 		return nil, opening(path, err)
 	}
@@ -102,15 +102,18 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 // file with another program's tables, which it does not change. The file is then in SQLite's
 // WAL mode for all its users.
 func Migrate(ctx context.Context, path string, o Options) error {
-	_, err := migrate(ctx, path, &o, true)
-	return err
+	_, db, err := migrate(ctx, path, &o, true)
+	if err != nil {
+		return err
+	}
+	return db.Close()
 }
 
 func opening(path string, err error) error {
 	return checks.Failed("open "+path, classify(err))
 }
 
-func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
+func (s *Store) open(ctx context.Context, path string, o Options, writing *sql.DB) (err error) {
 	dsn := dataSource(path, o)
 	s.readers = openPool(dsn.reader, nil, 0)
 	s.readers.SetMaxOpenConns(5) // the wakeups use one of them
@@ -118,7 +121,7 @@ func (s *Store) open(ctx context.Context, path string, o Options) (err error) {
 	s.timer = ticks.NewTimer(s.onTimer)
 	s.waits.Look = s.lookForEnded
 	s.wakeups = startWakeups(s.readers, s.sql, s.timer)
-	if s.writer, err = startWriter(ctx, dsn.writer, s, o.BusyTimeout); err != nil {
+	if s.writer, err = startWriter(ctx, writing, s, o.BusyTimeout); err != nil {
 		return err
 	}
 	return s.writer.conn.QueryRowContext(ctx, mainFile).Scan(&s.path)

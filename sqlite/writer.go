@@ -66,9 +66,9 @@ const (
 	callGivenUp
 )
 
-func startWriter(ctx context.Context, dsn string, s *Store, limit time.Duration) (*writer, error) {
+func startWriter(ctx context.Context, db *sql.DB, s *Store, limit time.Duration) (*writer, error) {
 	w := &writer{
-		store: s, db: openPool(dsn, nil, 0), lockWait: limit,
+		store: s, db: db, lockWait: limit,
 		calls: make(chan *call, 256), quit: make(chan struct{}), stopped: make(chan struct{}),
 		queues: make(map[string]*queue),
 	}
