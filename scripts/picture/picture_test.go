@@ -46,9 +46,7 @@ func TestThePictureOfTheDemoCanBeRemade(t *testing.T) {
 	needs.Long(t)
 	needs.Files(t, "../picture.sh")
 	needs.Sources(t, "../../cmd/dibs", ".")
-	if _, err := exec.LookPath("script"); err != nil && os.Getenv("CI") == "" {
-		t.Skip("script(1), of util-linux, is not here")
-	}
+	needs.Program(t, "script")
 	file := filepath.Join(t.TempDir(), "demo.svg")
 	if out, err := exec.CommandContext(t.Context(), "sh", "../picture.sh", file, "--jobs", "500").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -53,7 +53,7 @@ func (b *tab) accessible(dark bool) {
 	b.Helper()
 	script, problem := axeCore()
 	if problem != "" {
-		missing(b, problem)
+		needs.Missing(b, "%s", problem)
 	}
 	b.do(chromedp.Evaluate[chromedp.Void](script))
 	for _, theme := range []string{"light", "dark"} {

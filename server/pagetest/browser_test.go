@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dibs-queue/dibs/internal/needs"
+
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -38,16 +40,8 @@ func browser(t testing.TB) string {
 			return path
 		}
 	}
-	missing(t, "there is no Chromium; scripts/languages.sh installs it")
+	needs.Missing(t, "there is no Chromium; scripts/languages.sh installs it")
 	return ""
-}
-
-func missing(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
 }
 
 // chromium is the one browser of all tests. Each of its tabs has cookies and a cache of its own.
