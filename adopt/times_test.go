@@ -49,7 +49,6 @@ func TestALeaseNeverEndsEarly(t *testing.T) {
 				break
 			}
 			t.Run(fmt.Sprintf("%s %s %s", field, c.column, c.format), func(t *testing.T) {
-				t.Parallel()
 				onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
 					if pg == c.postgres {
 						leaseEnds(t, db, field, c.column, c.format)

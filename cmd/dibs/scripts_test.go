@@ -156,7 +156,7 @@ func TestFinishByLines(t *testing.T) {
 func TestExtendLeases(t *testing.T) {
 	onEach(t, func(c *cli) {
 		c.feed("1\n2\n3\n", "enqueue", "q", "--lines")
-		claimed := c.ok("claim", "q", "-n", "3", "--lease", "20s")
+		claimed := c.ok("claim", "q", "-n", "3", "--lease", "5m")
 		jobs := c.rows(claimed)
 		token := jobs[0]["token"].(string)
 		if got := c.ok("extend", "1", token, "--lease", "10m"); got != "{}\n" {

@@ -191,14 +191,14 @@ func TestWorkLinesKeepsProgress(t *testing.T) {
 	onEach(t, func(c *cli) {
 		p := c.pipe()
 		c.ok("enqueue", "q")
-		w := c.work(append([]string{"q", "--lines", "-c", "1", "--lease", "1s"}, lineWorker(`echo "{\"id\":$id,\"token\":\"$token\",\"progress\":{\"done\":3,\"total\":10,\"text\":\"größer\"}}"; exec 3>"`+p.path+`"; echo x >&3; sleep 300`)...)...)
+		w := c.work(append([]string{"q", "--lines", "-c", "1", "--lease", "6s"}, lineWorker(`echo "{\"id\":$id,\"token\":\"$token\",\"progress\":{\"done\":3,\"total\":10,\"text\":\"größer\"}}"; exec 3>"`+p.path+`"; echo x >&3; sleep 300`)...)...)
 		p.begun()
-		deadline := time.Now().Add(patience)
-		for c.job(1)["progress"] == nil && time.Now().Before(deadline) { // waits for the next extension of the lease
-		}
-		progress, ok := c.job(1)["progress"].(map[string]any)
-		if !ok {
-			c.t.Fatal("no progress is written")
+		var progress map[string]any
+		for deadline := time.Now().Add(patience); progress == nil; time.Sleep(100 * time.Millisecond) { // waits for the next extension of the lease
+			progress, _ = c.job(1)["progress"].(map[string]any)
+			if time.Now().After(deadline) {
+				c.t.Fatal("no progress is written")
+			}
 		}
 		c.has(progress, object{"done": 3, "total": 10, "text": "größer"})
 		c.ok("cancel", "1")
