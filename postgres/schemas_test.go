@@ -20,11 +20,12 @@ type schemas struct {
 	name   string // the name of a schema begins with it
 	admin  *pgxpool.Pool
 
-	mu    sync.Mutex
-	made  int
-	free  []string
-	shape string // what look says of a new schema
+	mu   sync.Mutex
+	made int
+	free []madeSchema
 }
+
+type madeSchema struct{ name, shape string }
 
 func newSchemas(t *testing.T, name string) *schemas {
 	s := &schemas{server: pgtest.URL(t), name: name}
@@ -42,47 +43,62 @@ func (s *schemas) take(t testing.TB) (schema string) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var taken madeSchema
 	if n := len(s.free); n > 0 {
-		schema, s.free = s.free[n-1], s.free[:n-1]
+		taken, s.free = s.free[n-1], s.free[:n-1]
 	} else {
 		s.made++
-		schema = fmt.Sprintf("%s_%d", s.name, s.made)
-		if err := postgres.Migrate(t.Context(), s.server, postgres.Options{Schema: schema}); err != nil {
+		taken.name = fmt.Sprintf("%s_%d", s.name, s.made)
+		if err := postgres.Migrate(t.Context(), s.server, postgres.Options{Schema: taken.name}); err != nil {
 			t.Fatal(err)
 		}
-		if s.shape == "" {
-			s.shape = s.look(t, schema)
-		}
+		taken.shape, _ = s.look(t, taken.name)
 	}
 	t.Cleanup(func() {
-		if !t.Failed() && s.look(t, schema) == s.shape {
-			s.empty(t, schema)
+		if t.Failed() {
+			return
+		}
+		if shape, large := s.look(t, taken.name); shape == taken.shape && !large {
+			s.empty(t, taken.name)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.free = append(s.free, schema)
+			s.free = append(s.free, taken)
 		}
 	})
-	return schema
+	return taken.name
 }
 
-// look describes all of a schema but the rows of its tables, and whether one has become large.
-func (s *schemas) look(t testing.TB, schema string) (shape string) {
+// look describes all of a schema but the rows of its tables, by which transactions have written
+// it in the server's catalogs, and tells whether a table has become large.
+func (s *schemas) look(t testing.TB, schema string) (shape string, large bool) {
 	t.Helper()
-	err := s.admin.QueryRow(context.WithoutCancel(t.Context()), `
-		select md5(replace(concat_ws('|',
-			(select string_agg(concat_ws(' ', relname, relkind, relacl, reloptions, relowner, relhastriggers, pg_relation_size(c.oid) > 200000), ',' order by relname)
-				from pg_class c where relnamespace = n.oid),
-			(select string_agg(concat_ws(' ', c.relname, attname, atttypid::regtype, attnotnull, attacl, attoptions, attstattarget, pg_get_expr(adbin, adrelid)), ',' order by c.relname, attnum)
-				from pg_class c join pg_attribute a on a.attrelid = c.oid left join pg_attrdef on adrelid = c.oid and adnum = attnum where relnamespace = n.oid and relkind in ('r', 'c')),
-			(select string_agg(concat_ws(' ', conname, contype, convalidated, pg_get_constraintdef(oid)), ',' order by conname) from pg_constraint c where connamespace = n.oid),
-			(select string_agg(concat_ws(' ', oid::regprocedure, prosrc, proacl, proconfig, prosecdef, proowner), ',' order by oid::regprocedure::text) from pg_proc where pronamespace = n.oid),
-			(select string_agg(concat_ws(' ', typname, typtype), ',' order by typname) from pg_type where typnamespace = n.oid),
-			nspacl, nspowner, (select string_agg(concat_ws(' ', version, compatible_with), ',' order by version) from `+schema+`.migration)), $1, 'schema'))
-		from pg_namespace n where nspname = $1`, schema).Scan(&shape)
+	ctx := context.WithoutCancel(t.Context())
+	err := s.admin.QueryRow(ctx, `
+		with n as materialized (select oid, xmin from pg_namespace where nspname = $1),
+		c as materialized (select c.oid, c.xmin, c.relkind from pg_class c join n on c.relnamespace = n.oid),
+		rows as (
+			select 'n', oid, xmin from n
+			union all select 'c', oid, xmin from c
+			union all select 'a', a.attrelid, a.xmin from pg_attribute a join c on a.attrelid = c.oid
+			union all select 'd', d.oid, d.xmin from pg_attrdef d join c on d.adrelid = c.oid
+			union all select 'i', i.indexrelid, i.xmin from pg_index i join c on i.indrelid = c.oid
+			union all select 'g', g.oid, g.xmin from pg_trigger g join c on g.tgrelid = c.oid
+			union all select 'k', k.oid, k.xmin from pg_constraint k join n on k.connamespace = n.oid
+			union all select 'p', p.oid, p.xmin from pg_proc p join n on p.pronamespace = n.oid
+			union all select 't', t.oid, t.xmin from pg_type t join n on t.typnamespace = n.oid
+		)
+		select
+			(select concat(count(*), ' ', sum(hashtextextended(concat_ws(' ', r), 0)::numeric)) from rows r),
+			exists (select from c where relkind in ('r', 'i') and pg_relation_size(c.oid) > 200000)`, schema).Scan(&shape, &large)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return shape
+	var versions string
+	err = s.admin.QueryRow(ctx, "select string_agg(concat_ws(' ', version, compatible_with), ',' order by version) from "+schema+".migration").Scan(&versions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return shape + " " + versions, large
 }
 
 func (s *schemas) empty(t testing.TB, schema string) {
