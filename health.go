@@ -24,7 +24,8 @@ func (w *Worker) Live(ctx context.Context) error {
 }
 
 // Ready returns nil while the worker is [Worker.Live], is not shutting down, and its database
-// has done within the last 10 s what it was asked. Else its error says what is missing.
+// has done within the last 10 s what it was asked. Else its error says what is missing. A worker
+// of an adopted table is not ready either while the table refuses to have any row claimed.
 func (w *Worker) Ready(ctx context.Context) error {
 	pulses, err := w.pulses(ctx)
 	if err != nil {
@@ -39,6 +40,9 @@ func (w *Worker) Ready(ctx context.Context) error {
 		case since > readyWithin:
 			return fmt.Errorf("%w: it has not answered for %v", ErrUnavailable, since.Round(time.Second))
 		}
+	}
+	if s, ok := w.Store.(interface{ Ready() error }); ok {
+		return s.Ready()
 	}
 	return nil
 }

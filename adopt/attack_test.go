@@ -157,9 +157,9 @@ func TestARowThatCannotGoBackStopsNobody(t *testing.T) {
 		s := opened(t, db, m)
 		take(t, s, 1, 1)
 		exec(t, db, `insert into task (id, grp) values (3, 'x')`) // this row keeps row 1 from being put back
-		for {
+		for len(s.PassedOver()) == 0 {                            // until the lease of row 1 has ended
 			if _, err := s.Sweep(t.Context()); err != nil {
-				break // the lease of row 1 has ended
+				t.Fatal(err)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}

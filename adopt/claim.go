@@ -38,7 +38,7 @@ func (s *Store) newCall(worker string, lease time.Duration) (*claimCall, error) 
 	rand.Read(t.token[:])
 	t.values = map[string]any{
 		"token": t.token.String(), "worker": worker, "lease": lease.Seconds(), "micros": lease.Microseconds(),
-		"max": cmp.Or(p.MaxAttempts, math.MaxInt32), "has": nil,
+		"max": cmp.Or(p.MaxAttempts, math.MaxInt32), "has": nil, "passed": s.passed.keys(),
 	}
 	return t, nil
 }
@@ -53,7 +53,7 @@ func (s *Store) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob,
 		return nil, adopted.Invalid("claim", "the mapping names no column that a claim could write: claim in a transaction (Store.SQLTx), name columns, or set side_table")
 	}
 	s.sweepIfDue(ctx)
-	rows, err := s.claim(ctx, t, r.N)
+	rows, err := s.claimAround(ctx, t, r.N)
 	if err != nil {
 		return nil, adopted.Classify("claim", err)
 	}
@@ -208,7 +208,12 @@ func (s *Store) record(ctx context.Context, q adopted.Querier, t *claimCall, row
 		}
 		*rows = withLeases(*rows, leased)
 	}
-	return s.mark(ctx, q, t, rows)
+	chosen := len(*rows)
+	err := s.mark(ctx, q, t, rows)
+	if err == nil && s.do.Lease != nil && len(*rows) < chosen { // the others would stay leased
+		err = errHidden
+	}
+	return err
 }
 
 // mark writes a claim into its rows, unless the statement that chose them has done so.

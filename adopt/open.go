@@ -22,6 +22,7 @@ type Store struct {
 	db   *sql.DB
 
 	held         held
+	passed       passed
 	wakers       wakers
 	lastSweep    atomic.Int64 // start of the last sweep, in nanoseconds since 1970
 	sweepPause   atomic.Int64 // nanoseconds from one sweep's start to the next

@@ -40,7 +40,7 @@ func TestNothingPlantedInTheSearchPathIsCalled(t *testing.T) {
 	}
 	p := pgtest.Plant(t, address)
 	// Commands use no operators, functions or types, and explained statements are sent without "explain", too.
-	command := regexp.MustCompile(`^(?:--[^\n]*\n|\s)*(?:begin|commit|rollback|show|set|explain|create|drop)\b`)
+	command := regexp.MustCompile(`^(?:--[^\n]*\n|\s)*(?:begin|commit|rollback|savepoint|release|show|set|explain|create|drop)\b`)
 	texts := slices.DeleteFunc(slices.Sorted(maps.Keys(sent.Texts)), command.MatchString)
 	for _, text := range texts {
 		p.For(text)

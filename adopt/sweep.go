@@ -16,8 +16,8 @@ const (
 	sweepShare    = 20
 )
 
-// sweepIfDue sweeps before a claim if the pause since the last sweep is over. It ignores an error, such
-// as a row that a trigger refuses to put back: other rows can be claimed, and the worker's own sweeps report it.
+// sweepIfDue sweeps before a claim if the pause since the last sweep is over. It ignores an error: rows can be claimed
+// all the same, and the worker's own sweeps report it.
 func (s *Store) sweepIfDue(ctx context.Context) {
 	if time.Now().UnixNano() >= s.lastSweep.Load()+s.sweepPause.Load() {
 		_, _ = s.Sweep(ctx)
@@ -50,66 +50,77 @@ func (s *Store) Register(context.Context, dibs.WorkerInfo) error { return s.usab
 
 func (s *Store) sweep(ctx context.Context) (n int, err error) {
 	if s.plan.SideTable {
-		err = s.write(ctx, func(q adopted.Querier) error {
-			n, err = s.sweepLeases(ctx, q)
-			return err
-		})
+		return s.sweepLeases(ctx)
+	}
+	if n, err = s.expire(ctx, s.do.Late, s.do.LateKeys, s.do.LateNamed); err != nil {
 		return n, err
 	}
-	for _, st := range []*adopted.Statement{s.do.Late, s.do.LateDead} {
-		if st == nil {
-			continue
-		}
-		rows, err := s.alter(ctx, st)
-		if err != nil {
-			return n, err
-		}
-		n += len(rows)
-	}
-	return n, nil
+	dead, err := s.expire(ctx, s.do.LateDead, s.do.LateDeadKeys, s.do.LateDeadNamed)
+	return n + dead, err
 }
 
 // alter runs one statement that writes, in a transaction if the database needs one.
-func (s *Store) alter(ctx context.Context, st *adopted.Statement) (rows []*row, err error) {
+func (s *Store) alter(ctx context.Context, st *adopted.Statement, values map[string]any) (rows []*row, err error) {
 	if s.plan.Dialect.OneStatement {
-		return run(ctx, s.db, st, nil, scanKey)
+		return run(ctx, s.db, st, values, scanKey)
 	}
 	err = s.write(ctx, func(q adopted.Querier) error {
-		rows, err = run(ctx, q, st, nil, scanKey)
+		rows, err = run(ctx, q, st, values, scanKey)
 		return err
 	})
 	return rows, err
 }
 
-func (s *Store) sweepLeases(ctx context.Context, q adopted.Querier) (int, error) {
-	strays := 0
-	if s.do.Late != nil {
-		rows, err := run(ctx, q, s.do.Late, nil, scanKey)
-		if err != nil {
-			return 0, err
-		}
-		strays = len(rows)
-	}
-	overdue, err := run(ctx, q, s.do.Overdue, nil, scanHeld)
-	if err != nil || len(overdue) == 0 {
-		if _, err := q.ExecContext(ctx, s.do.Forget.Text, s.do.Forget.Args(nil)...); err != nil {
-			return 0, err
-		}
+// sweepLeases ends leases of the side table. Rows that the table refuses to have put back keep theirs.
+func (s *Store) sweepLeases(ctx context.Context) (int, error) {
+	strays, err := s.expire(ctx, s.do.Late, s.do.LateKeys, s.do.LateNamed)
+	if err != nil {
 		return strays, err
 	}
-	all := make([]*ended, len(overdue))
-	var byEffect [effects][]*ended
-	for i, r := range overdue {
-		e := &ended{lease: r, claim: &claim{key: r.key}, effect: effectPutBack}
-		e.Error = adopted.LateError
-		if counted := int(r.attempt.Int64) - r.excused; s.plan.MaxAttempts > 0 && counted >= s.plan.MaxAttempts {
-			e.effect = effectDead
+	var late []*row
+	n, err := s.endLeases(ctx, nil, &late)
+	if adopted.Refused(err) {
+		n, err = s.inHalves(late, func(some []*row) (int, error) { return s.endLeases(ctx, some, nil) })
+	}
+	return strays + n, err
+}
+
+// endLeases ends those leases of the side table that are overdue: all, or only some. found gets the leases that it finds.
+func (s *Store) endLeases(ctx context.Context, only []*row, found *[]*row) (n int, err error) {
+	err = s.write(ctx, func(q adopted.Querier) error {
+		overdue, err := run(ctx, q, s.do.Overdue, map[string]any{"passed": s.passed.keys()}, scanHeld)
+		if found != nil {
+			*found = overdue
 		}
-		all[i] = e
-		byEffect[e.effect] = append(byEffect[e.effect], e)
+		if only != nil {
+			overdue = matched(overdue, only, func(*row, *row) {})
+		}
+		if err != nil {
+			return err
+		}
+		if len(overdue) == 0 {
+			_, err := q.ExecContext(ctx, s.do.Forget.Text, s.do.Forget.Args(nil)...)
+			return err
+		}
+		all := make([]*ended, len(overdue))
+		var byEffect [effects][]*ended
+		for i, r := range overdue {
+			e := &ended{lease: r, claim: &claim{key: r.key}, effect: effectPutBack}
+			e.Error = adopted.LateError
+			if counted := int(r.attempt.Int64) - r.excused; s.plan.MaxAttempts > 0 && counted >= s.plan.MaxAttempts {
+				e.effect = effectDead
+			}
+			all[i] = e
+			byEffect[e.effect] = append(byEffect[e.effect], e)
+		}
+		n = len(all)
+		if err := s.changeAll(ctx, q, byEffect); err != nil {
+			return err
+		}
+		return s.settle(ctx, q, all)
+	})
+	if err != nil {
+		n = 0
 	}
-	if err := s.changeAll(ctx, q, byEffect); err != nil {
-		return 0, err
-	}
-	return strays + len(overdue), s.settle(ctx, q, all)
+	return n, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"sync"
 
 	"github.com/dibs-queue/dibs"
@@ -60,7 +61,15 @@ func (s *Store) within(q adopted.Querier) *Tx {
 }
 
 // Within makes a Tx of a plan, for package advice, which tries a mapping and rolls back.
-func Within(p *adopted.Plan, q adopted.Querier) *Tx { return newStore(p).within(q) }
+func Within(p *adopted.Plan, q adopted.Querier) *Tx {
+	s := newStore(p)
+	s.SetLog(slog.New(slog.DiscardHandler))
+	s.passed.refusing.Store(true)
+	return s.within(q)
+}
+
+// PassedOver is Store.PassedOver.
+func (t *Tx) PassedOver() []PassedRow { return t.s.PassedOver() }
 
 // open refuses a call without a transaction or a context.
 func (t *Tx) open(ctx context.Context) error {
@@ -96,7 +105,7 @@ func (t *Tx) Claim(ctx context.Context, r dibs.ClaimRequest) ([]*dibs.RawJob, er
 			return nil, adopted.Invalid("transaction", "must be READ COMMITTED to claim where groups or the queue have a limit, is %s: its snapshot would miss claims committed since it began", level[0][0])
 		}
 	}
-	rows, err := s.claimIn(ctx, t.tx, take, r.N)
+	rows, err := s.claimAroundIn(ctx, t.tx, take, r.N)
 	if err != nil {
 		return nil, adopted.Classify("claim", err)
 	}

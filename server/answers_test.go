@@ -302,9 +302,12 @@ func TestOnlySomeJobsAreLoadedAtOnce(t *testing.T) {
 			if status, _, body := call(t, "GET", url+"/v1/jobs?limit=1000", ""); status != 200 || bytes.Count(body, []byte(`"id":`)) != 1000 {
 				t.Errorf("%d, %d jobs", status, bytes.Count(body, []byte(`"id":`)))
 			}
-			status, _, body := call(t, "POST", url+"/v1/claim", `{"queue":"q","worker":"w","n":100}`)
-			if n := len(jobsOf(t, status, body)); n != 100 {
-				t.Errorf("%d jobs claimed", n)
+			for n := 0; n < 100; {
+				status, _, body := call(t, "POST", url+"/v1/claim", fmt.Sprintf(`{"queue":"q","worker":"w","n":%d}`, 100-n))
+				if status == 503 { // the machine is so busy that the call took too long
+					continue
+				}
+				n += len(jobsOf(t, status, body))
 			}
 		})
 	}

@@ -90,7 +90,7 @@ func workUntilEmpty(ctx context.Context, path string) error {
 		}
 	}
 	for {
-		jobs, err := s.Claim(ctx, dibs.ClaimRequest{Worker: strconv.Itoa(os.Getpid()), N: 20})
+		jobs, err := s.Claim(ctx, dibs.ClaimRequest{Worker: strconv.Itoa(os.Getpid()), N: 20, Lease: time.Hour})
 		if err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func (t *test) record() (judge func(effects map[int64]int)) {
 		}
 		t.must(err)
 		e.Queues = []dibs.Queue{start}
-		e.Effects, e.Slack, e.OrderSlack = effects, promptly-2*time.Second, promptly
+		e.Effects, e.Slack, e.OrderSlack = effects, 3*time.Second, 5*time.Second
 		for i, line := range history.Broken(history.Judge(e)) {
 			if i < 10 {
 				t.Error(line)

@@ -46,6 +46,13 @@ func Check(ctx context.Context, db *sql.DB, mappings ...mapping.Mapping) ([]Find
 		c := &checker{db: db, queue: adopted.WithDefaults(m).Queue, limit: checkTime}
 		err := try(ctx, db, m, func(t *trial) error {
 			c.p = t.subject
+			refused, err := t.refused(ctx)
+			if c.found = append(c.found, refused...); err != nil {
+				return err
+			}
+			if err := c.attempts(ctx, t); err != nil {
+				return err
+			}
 			if err := c.cost(ctx, t); err != nil {
 				return err
 			}

@@ -21,7 +21,14 @@ func (c *checker) cost(ctx context.Context, t *trial) error {
 	if err != nil {
 		return err
 	}
-	run, err := p.database.claim(ctx, t, p.Plan)
+	var run claimRun
+	err = t.undone(ctx, func() (err error) { // it makes a claim, too
+		run, err = p.database.claim(ctx, t, p.Plan)
+		return err
+	})
+	if adopted.Refused(err) { // refused tells that
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -83,7 +90,7 @@ func (c *checker) outcomes(ctx context.Context, t *trial) error {
 			continue
 		}
 		jobs, err := t.claim(ctx, 1)
-		if err != nil {
+		if err != nil && !adopted.Refused(err) { // refused has told that
 			return err
 		}
 		if len(jobs) == 0 {

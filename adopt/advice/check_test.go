@@ -146,7 +146,7 @@ func TestCheckTriesOutcomes(t *testing.T) {
 		m.Claim = mapping.Claim{StartedAt: "started_at", LockedBy: "who", Set: mapping.Set{"status": "working"}}
 		found(t, db, wrong, "dead", "refuses this outcome", m)
 		m.Claim.Set = mapping.Set{"status": "busy"}
-		found(t, db, wrong, "claim", "refuses a claim of a row", m)
+		found(t, db, wrong, "claim", "refuses a claim of", m)
 		var n int
 		if err := db.QueryRow("select count(*) from narrow where status = 'new'").Scan(&n); err != nil || n != 8 {
 			t.Errorf("%d rows are as they were, %v", n, err)

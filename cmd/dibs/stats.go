@@ -33,7 +33,9 @@ A queue is (miscounted) while its counts cannot be right, as somebody has insert
 rows with SQL. Workers count anew within about a minute; so does 'dibs check --repair'.
 
 With --table it counts the rows that have not ended, by reading all of them. Rows that wait
-for a place in their group count as WAITING. Values that the table does not have are left out.`,
+for a place in their group count as WAITING. Values that the table does not have are left out.
+Below it says which rows no claim can take as they are, and which of the next 20 the table
+refuses to have claimed: that is tried, and rolled back.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withTable(cmd.Context(), func(db jobTable) error {
 				stats, err := pickStats(cmd.Context(), db, args)
@@ -44,7 +46,12 @@ for a place in their group count as WAITING. Values that the table does not have
 				if err != nil {
 					return err
 				}
-				return a.writeStats(stats, &w)
+				err = a.writeStats(stats, &w)
+				if err == nil {
+					a.tellStuck(cmd.Context())
+					a.tellRefused(cmd.Context())
+				}
+				return err
 			})
 		},
 		ValidArgsFunction: a.completeQueues,

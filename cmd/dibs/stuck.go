@@ -33,6 +33,20 @@ func (a *app) tellStuck(ctx context.Context) {
 	})
 }
 
+// tellRefused prints which of the next rows the table refuses to have claimed, and has none of them claimed.
+func (a *app) tellRefused(ctx context.Context) {
+	if a.adopted == nil {
+		return
+	}
+	found, err := advice.Refused(ctx, a.adopted.Store)
+	if err != nil {
+		return // the figures are there; the work itself reports errors of the database
+	}
+	for _, f := range found {
+		fmt.Fprintf(a.stderr, "dibs: %s\ndibs: %s\n", printable(f.Text), printable(f.Advice))
+	}
+}
+
 // watchStuck logs such rows, at once and after each change, until ctx ends.
 func watchStuck(ctx context.Context, t *adoptedTable, log *slog.Logger) {
 	logged := map[string]string{}

@@ -305,6 +305,7 @@ func (a *app) work(ctx context.Context, db jobTable, f *workFlags, h *healthServ
 	p.log = a.logger(f.verbose)
 	p.table, _ = db.(*adoptedTable)
 	if p.table != nil {
+		p.table.SetLog(p.log)
 		go watchStuck(now, p.table, p.log)
 	}
 	w := &dibs.Worker{

@@ -85,10 +85,31 @@ func Refused(err error) bool {
 	var lite resultCode
 	switch {
 	case errors.As(err, &pg) && len(pg.SQLState()) == 5:
-		class := pg.SQLState()[:2]
-		return class == "22" || class == "23" || class == "P0" // invalid data, a constraint, an exception of a trigger
+		switch class := pg.SQLState()[:2]; class {
+		case "21", "22", "23", "27", "38", "39", "44", "P0": // more than one row, invalid data, a constraint, a trigger, a function, a view's condition, an exception
+			return true
+		case "53", "54", "55", "57", "58", "72", "XX": // of the server
+			return false
+		default: // codes of others, which a trigger raises, have none of the standard's classes: those begin with 0 to 4 and A to H
+			return class[0] >= '5' && class[0] <= '9' || class[0] >= 'I' && class[0] <= 'Z'
+		}
 	case errors.As(err, &lite):
-		return lite.Code()&0xff == 19
+		code := lite.Code() & 0xff
+		return code == 18 || code == 19 || code == 20 // TOOBIG, CONSTRAINT, MISMATCH
+	}
+	return false
+}
+
+// Collides reports whether the database refused a row because another has the same values in a unique index. That may
+// pass soon.
+func Collides(err error) bool {
+	var pg sqlState
+	var lite resultCode
+	switch {
+	case errors.As(err, &pg):
+		return pg.SQLState() == uniqueViolation
+	case errors.As(err, &lite):
+		return lite.Code() == 1555 || lite.Code() == 2067 // CONSTRAINT_PRIMARYKEY, CONSTRAINT_UNIQUE
 	}
 	return false
 }

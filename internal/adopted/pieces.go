@@ -320,5 +320,8 @@ func (p piece) KindText() string {
 	return p.Dialect.AsText(p.KindColumn.SQL())
 }
 
+// NotPassed is a condition for rows whose keys are not in the parameter passed, a JSON array.
+func (p piece) NotPassed() string { return "not " + p.Among(p.Key, param("passed")) }
+
 // Among is a condition: expr is in a JSON array of strings, or the array is null.
 func (p piece) Among(expr, list string) string { return p.Dialect.isAmong("("+expr+")", list) }

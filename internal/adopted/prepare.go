@@ -46,6 +46,8 @@ func (s *Statements) All() iter.Seq2[string, *Statement] {
 			{"claim", s.Claim},
 			{"lease", s.Lease},
 			{"mark", s.Mark},
+			{"try_claim", s.TryClaim},
+			{"try_mark", s.TryMark},
 			{"resume", s.Resume},
 			{"lease_again", s.Again},
 			{"extend", s.Extend},
@@ -60,7 +62,11 @@ func (s *Statements) All() iter.Seq2[string, *Statement] {
 			{"lease_settle", s.Settle},
 			{"holds", s.Holds},
 			{"late", s.Late},
+			{"late_keys", s.LateKeys},
+			{"late_named", s.LateNamed},
 			{"late_dead", s.LateDead},
+			{"late_dead_keys", s.LateDeadKeys},
+			{"late_dead_named", s.LateDeadNamed},
 			{"lease_late", s.Overdue},
 			{"lease_forget", s.Forget},
 			{"lease_requeue", s.Requeue},
@@ -70,7 +76,8 @@ func (s *Statements) All() iter.Seq2[string, *Statement] {
 			{"counts", s.Counts},
 			{"rates", s.Rates},
 		} {
-			if x.st != nil && !yield(x.name, x.st) {
+			again := x.name == "try_claim" && x.st == s.Claim || x.name == "try_mark" && x.st == s.Mark
+			if x.st != nil && !again && !yield(x.name, x.st) {
 				return
 			}
 		}

@@ -85,6 +85,7 @@ type piece struct {
 	Marks string // assignments that a claim makes in the same statement
 	Sets  string // assignments of a change; empty: it deletes the row
 	Late  string // condition for rows whose lease has ended
+	Named bool   // only rows of the parameter batch
 	row   bool   // Out selects a whole row, not only its marks
 }
 
@@ -92,7 +93,9 @@ type piece struct {
 type Statements struct {
 	Claim, Mark, Turn, Running, Alone, Rates, Resume, Fetch, Extend *Statement
 	Completed, Dead, Cancelled, PutBack                             *Statement
-	Late, LateDead                                                  *Statement
+	Late, LateKeys, LateNamed                                       *Statement
+	LateDead, LateDeadKeys, LateDeadNamed                           *Statement
+	TryClaim, TryMark                                               *Statement // a claim in two steps, to find rows that the table refuses to have claimed
 	Lease, Held, Overdue, Settle, Drop, Move, Again                 *Statement
 	Forget, Holds, Open, Look, Requeue                              *Statement
 	List, Counts                                                    *Statement
@@ -118,6 +121,10 @@ func (p *Plan) statements() (*Statements, error) {
 		make(&s.Mark, "mark", piece{Marks: p.claimSets()})
 	}
 	make(&s.Claim, "claim", claimed)
+	if s.TryClaim, s.TryMark = s.Claim, s.Mark; claimed.Marks != "" {
+		make(&s.TryClaim, "claim", piece{Ready: claimed.Ready, row: true})
+		make(&s.TryMark, "mark", piece{Marks: claimed.Marks})
+	}
 	if p.Claim.LockedBy != "" && !p.SideTable {
 		ungrouped := *p
 		ungrouped.Mapping.Group = mapping.Group{}
@@ -132,18 +139,7 @@ func (p *Plan) statements() (*Statements, error) {
 	if p.Dialect.RowLocks {
 		make(&s.Holds, "holds", piece{})
 	}
-	alias := valuesOf("m")
-	make(&s.Completed, "change", piece{Sets: p.endSets(p.Completed, alias)})
-	if p.Dead != nil {
-		make(&s.Dead, "change", piece{Sets: p.endSets(*p.Dead, alias)})
-	}
-	s.Cancelled = s.Dead
-	if p.Cancelled != nil {
-		make(&s.Cancelled, "change", piece{Sets: p.endSets(*p.Cancelled, alias)})
-	}
-	if back := p.BackSets(alias, "m.dibs_uncounted"); back != "" {
-		make(&s.PutBack, "change", piece{Sets: back})
-	}
+	p.outcomes(s, make)
 	make(&s.List, "list", piece{row: true})
 	make(&s.Counts, "counts", piece{Ready: p.ready})
 	if p.EndedAt() != nil {
@@ -161,12 +157,28 @@ func (p *Plan) statements() (*Statements, error) {
 			make(to, name, piece{})
 		}
 		if late := p.StrayLate(); late != "" {
-			make(&s.Late, "expire", piece{Late: late, Sets: p.BackSets(lateValues, "")})
+			p.expiry(make, &s.Late, &s.LateKeys, &s.LateNamed, piece{Late: late, Sets: p.BackSets(lateValues, "")})
 		}
 		return s, failed
 	}
 	p.inRow(s, make)
 	return s, failed
+}
+
+// outcomes makes the statements that end a claim.
+func (p *Plan) outcomes(s *Statements, make func(**Statement, string, piece)) {
+	alias := valuesOf("m")
+	make(&s.Completed, "change", piece{Sets: p.endSets(p.Completed, alias)})
+	if p.Dead != nil {
+		make(&s.Dead, "change", piece{Sets: p.endSets(*p.Dead, alias)})
+	}
+	s.Cancelled = s.Dead
+	if p.Cancelled != nil {
+		make(&s.Cancelled, "change", piece{Sets: p.endSets(*p.Cancelled, alias)})
+	}
+	if back := p.BackSets(alias, "m.dibs_uncounted"); back != "" {
+		make(&s.PutBack, "change", piece{Sets: back})
+	}
 }
 
 // limits makes the statements that limit how many rows run at once.
@@ -194,7 +206,7 @@ func (p *Plan) inRow(s *Statements, make func(**Statement, string, piece)) {
 		if p.MaxAttempts > 0 {
 			late += " and not " + p.spent()
 		}
-		make(&s.Late, "expire", piece{Late: late, Sets: p.BackSets(lateValues, "")})
+		p.expiry(make, &s.Late, &s.LateKeys, &s.LateNamed, piece{Late: late, Sets: p.BackSets(lateValues, "")})
 	}
 	if p.MaxAttempts > 0 {
 		// A row that waits can have used up its attempts, too: "available" may let a claim end,
@@ -203,8 +215,17 @@ func (p *Plan) inRow(s *Statements, make func(**Statement, string, piece)) {
 		if p.Ends() {
 			over = "((" + p.lateWhere() + ") or " + over + ")"
 		}
-		make(&s.LateDead, "expire", piece{Late: over + " and " + p.spent(), Sets: p.endSets(*p.Dead, lateValues)})
+		p.expiry(make, &s.LateDead, &s.LateDeadKeys, &s.LateDeadNamed, piece{Late: over + " and " + p.spent(), Sets: p.endSets(*p.Dead, lateValues)})
 	}
+}
+
+// expiry makes the statements that end claims with one outcome: of all rows that are late, the keys of these, and of
+// named ones.
+func (p *Plan) expiry(make func(**Statement, string, piece), all, keys, named **Statement, data piece) {
+	make(all, "expire", data)
+	make(keys, "late", data)
+	data.Named = true
+	make(named, "expire", data)
 }
 
 // spent is a condition for rows whose attempts are used up.
@@ -218,8 +239,9 @@ func (p *Plan) reorders() bool {
 	})
 }
 
-// readyFor adds to a condition the kinds that a claim asks for.
+// readyFor adds to a condition the kinds that a claim asks for, and excludes rows that are passed over.
 func (p *Plan) readyFor(where string) string {
+	where += " and " + piece{Plan: p}.NotPassed()
 	if p.Kind == "" {
 		return where
 	}

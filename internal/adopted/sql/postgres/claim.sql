@@ -1,5 +1,5 @@
 -- Purpose: {{if .Mine}}give a restarted worker the rows that it holds{{else}}take rows that are available{{end}}, in the mapping's order; with groups, no more rows of a group than its limit.
--- Parameters: n rows at most; kinds, a JSON array or null for all; with groups: batch, a JSON array of {"k": key}, and
+-- Parameters: n rows at most; kinds, a JSON array or null for all; passed, a JSON array of keys to leave out; with groups: batch, a JSON array of {"k": key}, and
 -- held, a JSON array of groups; the values that the claim writes.
 -- Columns out: the row's key, its fence, times, kind, group and payload.
 -- Concurrency: one statement. It skips locked rows, locks the others, and checks the conditions again on their newest

@@ -1,12 +1,16 @@
 -- Purpose: end claims whose lease has ended, with one outcome.
--- Parameters: none.
+-- Parameters: {{if .Named}}batch, a JSON array of {"k": key}{{else}}passed, a JSON array of keys to leave out{{end}}.
 -- Columns out: the keys of the rows that were changed.
 -- Concurrency: skips rows that another transaction has locked, for example to finish them.
 with late as materialized (
     select {{.At}}
-    from {{.Only}}{{.Table}} t
+    from {{if .Named}}(select {{.KeyItems (.Part "k")}} from {{.Batch}}) x
+    join {{.Only}}{{.Table}} t on {{.KeyIs "x"}}{{else}}{{.Only}}{{.Table}} t{{end}}
     where {{.Late}}
+    {{- if not .Named}}
+    and {{.NotPassed}}
     limit 1000
+    {{- end}}
     for update of t skip locked
 )
 {{- if .Sets}}

@@ -1,5 +1,5 @@
 -- Purpose: choose rows of a table with groups: lock those without a group, and take the turn of each group of the others.
--- Parameters: n rows at most; kinds, a JSON array or null for all; look, how many rows to read; missed, a JSON array
+-- Parameters: n rows at most; kinds, a JSON array or null for all; passed, a JSON array of keys to leave out; look, how many rows to read; missed, a JSON array
 -- of keys not to choose, or null; turns, how many turns to take at most.
 -- Columns out: the row's key, its group; then one null if it skipped rows because others have locked them or have their turn.
 -- Concurrency: no claim waits. A turn is a lock that lasts as long as the transaction: a claim without it skips the

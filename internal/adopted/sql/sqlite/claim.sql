@@ -1,5 +1,5 @@
 -- Purpose: {{if .Mine}}choose the rows that a restarted worker holds{{else}}choose rows that are available{{end}}, in the mapping's order; with groups, no more rows of a group than its limit.
--- Parameters: n rows at most; kinds, a JSON array or null for all; with groups: look, how many rows to read.
+-- Parameters: n rows at most; kinds, a JSON array or null for all; passed, a JSON array of keys to leave out; with groups: look, how many rows to read.
 -- Columns out: the row's key, times, kind, group and payload.
 -- Concurrency: runs in the database's only write transaction, which also marks the chosen rows.
 {{- if .Group}}

@@ -1,0 +1,242 @@
+package adopt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dibs-queue/dibs/internal/adopted"
+)
+
+func refused(err error) bool { return adopted.Refused(err) || errors.Is(err, errHidden) }
+
+// claimAround claims rows, and passes over those that the table refuses to have claimed.
+func (s *Store) claimAround(ctx context.Context, t *claimCall, n int) ([]*row, error) {
+	for range maxTrials {
+		rows, err := s.claim(ctx, t, n)
+		if err != nil {
+			rows = nil // they were chosen, and not claimed
+		}
+		s.passed.changed(rows)
+		if !refused(err) && (err != nil || !s.mayHide(len(rows), n)) {
+			return rows, err
+		}
+		found, trialErr := s.passOver(ctx, t, n-len(rows))
+		switch {
+		case trialErr != nil && err == nil: // the next claim tries again
+			return rows, nil
+		case trialErr != nil:
+			return nil, trialErr
+		case found == 0:
+			return rows, err
+		}
+		s.passed.tryAgain()
+		if len(rows) > 0 { // the next claim passes over what was found
+			return rows, nil
+		}
+		t.values["passed"] = s.passed.keys()
+	}
+	s.wakers.later(reclaimDelay)
+	return nil, nil
+}
+
+// claimAroundIn is claimAround in the caller's transaction. That ends with the first refusal of a store; from then on
+// claims have savepoints.
+func (s *Store) claimAroundIn(ctx context.Context, q adopted.Querier, t *claimCall, n int) (rows []*row, err error) {
+	if s.do.TryMark == nil || !s.passed.refusing.Load() {
+		rows, err = s.claimIn(ctx, q, t, n)
+		if refused(err) {
+			s.passed.refusing.Store(true)
+			err = fmt.Errorf("%w (roll back: in the next transaction such rows are passed over)", err)
+		}
+		return rows, err
+	}
+	for range maxTrials {
+		found := 0
+		err = inSavepoint(ctx, q, "dibs_claims", func() error {
+			if rows, err = s.claimIn(ctx, q, t, n); err != nil {
+				rows = nil // they were chosen, and not claimed
+			}
+			return err
+		})
+		if errors.Is(err, errUndone) || !refused(err) && (err != nil || !s.mayHide(len(rows), n)) {
+			return rows, err
+		}
+		trialErr := inSavepoint(ctx, q, "dibs_claims", func() error {
+			next, err := s.next(ctx, q, t, n-len(rows))
+			if err == nil {
+				found, err = s.tryToMark(ctx, q, t, next)
+			}
+			if err == nil {
+				err = errUndo
+			}
+			return err
+		})
+		if found == 0 || len(rows) > 0 || !errors.Is(trialErr, errUndo) {
+			return rows, err
+		}
+		t.values["passed"] = s.passed.keys()
+	}
+	return nil, err
+}
+
+// inSavepoint runs f, and undoes what it has done if it fails.
+func inSavepoint(ctx context.Context, q adopted.Querier, name string, f func() error) error {
+	if _, err := q.ExecContext(ctx, "savepoint "+name); err != nil {
+		return err
+	}
+	err := f()
+	if err != nil {
+		if _, undo := q.ExecContext(ctx, "rollback to savepoint "+name); undo != nil {
+			return fmt.Errorf("%w: %w", errUndone, err)
+		}
+	}
+	if _, release := q.ExecContext(ctx, "release savepoint "+name); err == nil {
+		err = release
+	}
+	return err
+}
+
+// errUndo rolls a trial back.
+var errUndo = errors.New("only a trial")
+
+// errUndone is a refusal that has ended the whole transaction, as SQLite's raise(rollback) does: nothing more may be
+// done in it.
+var errUndone = errors.New("the database has ended the transaction")
+
+func errUndoneOf(err error) error {
+	if errors.Is(err, errUndone) {
+		return err
+	}
+	return nil
+}
+
+// passOver tries to claim the next n rows, and passes over those that are refused. It claims none.
+func (s *Store) passOver(ctx context.Context, t *claimCall, n int) (found int, err error) {
+	if s.do.TryMark == nil { // a claim changes nothing in the table
+		return 0, nil
+	}
+	for ; n > 0; n /= 2 {
+		err = s.write(ctx, func(q adopted.Querier) error {
+			rows, err := s.next(ctx, q, t, n)
+			if err == nil {
+				found, err = s.tryToMark(ctx, q, t, rows)
+			}
+			if err == nil {
+				err = errUndo
+			}
+			return err
+		})
+		if !errors.Is(err, errUndone) || found > 0 {
+			break
+		}
+	}
+	if errors.Is(err, errUndo) || found > 0 {
+		err = nil
+	}
+	return found, err
+}
+
+// next locks the rows that a claim of n takes.
+func (s *Store) next(ctx context.Context, q adopted.Querier, t *claimCall, n int) ([]*row, error) {
+	n, err := s.freePlaces(ctx, q, n)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	t.values["n"], t.values["look"] = n, lookSizes(n)[1]
+	if s.do.Turn != nil {
+		t.values["missed"], t.values["turns"] = nil, maxTurns
+		found, err := run(ctx, q, s.do.Turn, t.values, scanChosen)
+		if err != nil {
+			return nil, err
+		}
+		found = slices.DeleteFunc(found, func(r *row) bool { return r.key == "" })
+		if len(found) == 0 {
+			return nil, nil
+		}
+		t.values["batch"], t.values["held"] = batch(keysOf(found)), jsonArray(groupsOf(found))
+	}
+	return run(ctx, q, s.do.TryClaim, t.values, scanRow)
+}
+
+// tryToMark writes a claim into rows that the transaction has locked. It passes over those that are refused.
+func (s *Store) tryToMark(ctx context.Context, q adopted.Querier, t *claimCall, rows []*row) (found int, err error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	var marked []*row
+	t.values["batch"] = batch(keysOf(rows))
+	err = inSavepoint(ctx, q, "dibs_trial", func() (err error) {
+		marked, err = run(ctx, q, s.do.TryMark, t.values, scanMarks)
+		return err
+	})
+	switch {
+	case err == nil:
+		keys := keysWithout(rows, marked)
+		for _, key := range keys {
+			s.passed.add("claimed", key, errHidden)
+		}
+		return len(keys), nil
+	case !refused(err):
+		return 0, err
+	case len(rows) == 1:
+		s.passed.add("claimed", rows[0].key, err)
+		found, err = 1, errUndoneOf(err)
+	default:
+		err = errUndoneOf(err)
+	}
+	if err != nil || len(rows) == 1 {
+		return found, err
+	}
+	for _, half := range [][]*row{rows[:len(rows)/2], rows[len(rows)/2:]} {
+		more, err := s.tryToMark(ctx, q, t, half)
+		if found += more; err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// expire ends claims whose lease has ended, by one of three statements: for all, to list them, and for named ones. If
+// the table refuses that, it ends those that it can, and passes over the others.
+func (s *Store) expire(ctx context.Context, all, keys, named *adopted.Statement) (int, error) {
+	if all == nil {
+		return 0, nil
+	}
+	values := map[string]any{"passed": s.passed.keys()}
+	rows, err := s.alter(ctx, all, values)
+	if !refused(err) {
+		return len(rows), err
+	}
+	late, err := run(ctx, s.db, keys, values, scanKey)
+	if err != nil {
+		return 0, err
+	}
+	return s.inHalves(late, func(some []*row) (int, error) {
+		rows, err := s.alter(ctx, named, map[string]any{"batch": batch(keysOf(some))})
+		return len(rows), err
+	})
+}
+
+// inHalves calls f with rows to put back: with all, and if the table refuses that, with halves of them. It passes over
+// rows that are refused alone.
+func (s *Store) inHalves(rows []*row, f func(some []*row) (int, error)) (int, error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	n, err := f(rows)
+	switch {
+	case !refused(err):
+		return n, err
+	case len(rows) == 1:
+		s.passed.add("put back", rows[0].key, err)
+		return 0, nil
+	}
+	n, err = s.inHalves(rows[:len(rows)/2], f)
+	if err != nil {
+		return n, err
+	}
+	more, err := s.inHalves(rows[len(rows)/2:], f)
+	return n + more, err
+}
