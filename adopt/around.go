@@ -199,44 +199,43 @@ func (s *Store) tryToMark(ctx context.Context, q adopted.Querier, t *claimCall, 
 }
 
 // expire ends claims whose lease has ended, by one of three statements: for all, to list them, and for named ones. If
-// the table refuses that, it ends those that it can, and passes over the others.
-func (s *Store) expire(ctx context.Context, all, keys, named *adopted.Statement) (int, error) {
+// the table refuses that, it ends those that it can, and passes over the others. It returns the rows that it changed.
+func (s *Store) expire(ctx context.Context, all, keys, named *adopted.Statement) ([]*row, error) {
 	if all == nil {
-		return 0, nil
+		return nil, nil
 	}
 	values := map[string]any{"passed": s.passed.keys()}
 	rows, err := s.alter(ctx, all, values)
-	if !refused(err) {
-		return len(rows), err
+	if !adopted.Refused(err) {
+		return rows, err
 	}
 	late, err := run(ctx, s.db, keys, values, scanKey)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return s.inHalves(late, func(some []*row) (int, error) {
-		rows, err := s.alter(ctx, named, map[string]any{"batch": batch(keysOf(some))})
-		return len(rows), err
+	return s.inHalves(late, func(some []*row) ([]*row, error) {
+		return s.alter(ctx, named, map[string]any{"batch": batch(keysOf(some))})
 	})
 }
 
 // inHalves calls f with rows to put back: with all, and if the table refuses that, with halves of them. It passes over
-// rows that are refused alone.
-func (s *Store) inHalves(rows []*row, f func(some []*row) (int, error)) (int, error) {
+// rows that are refused alone, and returns what f has changed.
+func (s *Store) inHalves(rows []*row, f func(some []*row) ([]*row, error)) ([]*row, error) {
 	if len(rows) == 0 {
-		return 0, nil
+		return nil, nil
 	}
-	n, err := f(rows)
+	changed, err := f(rows)
 	switch {
-	case !refused(err):
-		return n, err
+	case !adopted.Refused(err):
+		return changed, err
 	case len(rows) == 1:
 		s.passed.add("put back", rows[0].key, err)
-		return 0, nil
+		return nil, nil
 	}
-	n, err = s.inHalves(rows[:len(rows)/2], f)
+	changed, err = s.inHalves(rows[:len(rows)/2], f)
 	if err != nil {
-		return n, err
+		return changed, err
 	}
 	more, err := s.inHalves(rows[len(rows)/2:], f)
-	return n + more, err
+	return append(changed, more...), err
 }

@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/adopt"
 	"github.com/dibs-queue/dibs/adopt/mapping"
 	"github.com/dibs-queue/dibs/internal/needs"
 	"github.com/dibs-queue/dibs/internal/pgtest"
@@ -335,4 +337,34 @@ func TestRowsAreNamedByTimesExactly(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Values that JSON writes as arrays or objects do not come back as they were, so they identify no row and name no group.
+func TestIDsAndGroupsOfSeveralValuesAreRefused(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		if !pg {
+			return // SQLite has no such types
+		}
+		for _, statement := range []string{"create extension hstore", "create type pair as (a int, b int)", "create domain several as int[]"} {
+			exec(t, db, statement)
+		}
+		for _, typ := range []string{"int[]", "text[]", "hstore", "pair", "several", "jsonb"} {
+			exec(t, db, fmt.Sprintf("drop table if exists work; create table work (id bigint primary key, x %s not null unique, done int not null default 0)", typ))
+			for field, m := range map[string]mapping.Mapping{"id": sideMapping("x"), "group.column": sideMapping("id")} {
+				if field != "id" {
+					m.Group.Column = "x"
+				}
+				var bad *dibs.InvalidError
+				if _, err := adopt.Open(t.Context(), db, m); !errors.As(err, &bad) || bad.Field != field || !strings.Contains(bad.Reason, "x is of type") {
+					t.Errorf("%s of type %s: %v", field, typ, err)
+				}
+			}
+		}
+		exec(t, db, "drop table work; create table work (id int4range primary key, done int not null default 0)")
+		exec(t, db, "insert into work (id) values ('[1,5)')")
+		s := open(t, db, sideMapping("id"))
+		if err := s.Finish(t.Context(), []dibs.Outcome{claim(t, s, 1)[0].Lease().Complete(nil)}); err != nil {
+			t.Errorf("a range, which JSON writes as one string: %v", err)
+		}
+	})
 }

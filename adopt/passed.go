@@ -53,6 +53,13 @@ type passedRow struct {
 // store is used.
 func (s *Store) SetLog(log *slog.Logger) { s.passed.log = log }
 
+func (p *passed) logger() *slog.Logger {
+	if p.log == nil {
+		return slog.Default()
+	}
+	return p.log
+}
+
 // keys is a JSON array of the rows to pass over now.
 func (p *passed) keys() string {
 	p.mu.Lock()
@@ -97,11 +104,7 @@ func (p *passed) add(what, key string, err error) {
 	if again && r.pause == shortPass {
 		return
 	}
-	log := p.log
-	if log == nil {
-		log = slog.Default()
-	}
-	log.Warn("the table refuses to have a row "+what+"; it is passed over, and tried again later",
+	p.logger().Warn("the table refuses to have a row "+what+"; it is passed over, and tried again later",
 		slog.String("key", keyName(key)), slog.String("error", err.Error()), slog.Duration("again_in", r.pause))
 }
 

@@ -280,3 +280,28 @@ func TestRowsThatCannotBePutBackStopNobody(t *testing.T) {
 		})
 	}
 }
+
+// Of a row that is deleted because its last lease has ended, the log keeps the id.
+func TestADeadRowThatIsDeletedIsLogged(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, refusing)
+		exec(t, db, `insert into task (id) values (1)`)
+		m := task()
+		m.Claim = mapping.Claim{Token: "mark", Timeout: "at", Attempts: "tries"}
+		m.MaxAttempts, m.Dead, m.Lease = 1, &mapping.Change{Delete: true}, 100*time.Millisecond
+		s := opened(t, db, m)
+		log := listen(s)
+		take(t, s, 1, 1)
+		for rows := 1; rows > 0; time.Sleep(20 * time.Millisecond) {
+			if _, err := s.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.QueryRow("select count(*) from task").Scan(&rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text := log.String(); !strings.Contains(text, "deleted") || !strings.Contains(text, "key=1") {
+			t.Errorf("the log says %s", text)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package adopt
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/dibs-queue/dibs"
@@ -52,11 +53,17 @@ func (s *Store) sweep(ctx context.Context) (n int, err error) {
 	if s.plan.SideTable {
 		return s.sweepLeases(ctx)
 	}
-	if n, err = s.expire(ctx, s.do.Late, s.do.LateKeys, s.do.LateNamed); err != nil {
+	back, err := s.expire(ctx, s.do.Late, s.do.LateKeys, s.do.LateNamed)
+	if n = len(back); err != nil {
 		return n, err
 	}
 	dead, err := s.expire(ctx, s.do.LateDead, s.do.LateDeadKeys, s.do.LateDeadNamed)
-	return n + dead, err
+	if s.plan.Dead != nil && s.plan.Dead.Delete {
+		for _, r := range dead {
+			s.passed.logger().Warn("row is dead, and deleted: its last lease has ended", slog.String("key", keyName(r.key)))
+		}
+	}
+	return n + len(dead), err
 }
 
 // alter runs one statement that writes, in a transaction if the database needs one.
@@ -73,20 +80,21 @@ func (s *Store) alter(ctx context.Context, st *adopted.Statement, values map[str
 
 // sweepLeases ends leases of the side table. Rows that the table refuses to have put back keep theirs.
 func (s *Store) sweepLeases(ctx context.Context) (int, error) {
-	strays, err := s.expire(ctx, s.do.Late, s.do.LateKeys, s.do.LateNamed)
+	back, err := s.expire(ctx, s.do.Late, s.do.LateKeys, s.do.LateNamed)
+	strays := len(back)
 	if err != nil {
 		return strays, err
 	}
 	var late []*row
-	n, err := s.endLeases(ctx, nil, &late)
+	over, err := s.endLeases(ctx, nil, &late)
 	if adopted.Refused(err) {
-		n, err = s.inHalves(late, func(some []*row) (int, error) { return s.endLeases(ctx, some, nil) })
+		over, err = s.inHalves(late, func(some []*row) ([]*row, error) { return s.endLeases(ctx, some, nil) })
 	}
-	return strays + n, err
+	return strays + len(over), err
 }
 
 // endLeases ends those leases of the side table that are overdue: all, or only some. found gets the leases that it finds.
-func (s *Store) endLeases(ctx context.Context, only []*row, found *[]*row) (n int, err error) {
+func (s *Store) endLeases(ctx context.Context, only []*row, found *[]*row) (over []*row, err error) {
 	err = s.write(ctx, func(q adopted.Querier) error {
 		overdue, err := run(ctx, q, s.do.Overdue, map[string]any{"passed": s.passed.keys()}, scanHeld)
 		if found != nil {
@@ -113,14 +121,14 @@ func (s *Store) endLeases(ctx context.Context, only []*row, found *[]*row) (n in
 			all[i] = e
 			byEffect[e.effect] = append(byEffect[e.effect], e)
 		}
-		n = len(all)
+		over = overdue
 		if err := s.changeAll(ctx, q, byEffect); err != nil {
 			return err
 		}
 		return s.settle(ctx, q, all)
 	})
 	if err != nil {
-		n = 0
+		over = nil
 	}
-	return n, err
+	return over, err
 }

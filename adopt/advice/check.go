@@ -163,6 +163,10 @@ func (c *checker) columns() {
 		c.add(SeverityWarning, "claim.locked_by", fmt.Sprintf("give workers names of %d characters at most (--worker), or widen the column", l.Length),
 			"%s holds %d characters; a longer worker name (host and process) is cut off, and then two workers may have the same", l.Name, l.Length)
 	}
+	if p.Dead != nil && p.Dead.Delete {
+		c.add(SeverityWarning, "dead", "let it set columns, such as a status and $error, or set side_table, which keeps dead rows",
+			"rows that have used up their attempts are deleted: nothing is left of them but a line in the log of the worker that ended them")
+	}
 	for _, t := range c.timed() {
 		switch {
 		case t.Kind == adopted.Stamp && !p.Dialect.Loose && p.Times == "":

@@ -81,3 +81,13 @@ func TestRefusedNamesRows(t *testing.T) {
 		}
 	})
 }
+
+// Check says that nothing is left of dead rows that are deleted.
+func TestCheckWarnsOfDeadRowsThatAreDeleted(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, _ bool) {
+		exec(t, db, "create table task (id integer primary key, mark text, done integer, tries integer not null default 0)")
+		m := counted(3)
+		m.Dead = &mapping.Change{Delete: true}
+		found(t, db, advice.SeverityWarning, "dead", "nothing is left", m)
+	})
+}

@@ -26,6 +26,7 @@ const (
 	Blob
 	UUID
 	Document // JSON
+	Nested   // array, composite type, or another whose JSON is not one value
 	Instant  // time with a time zone
 	Stamp    // time without a time zone
 	Date

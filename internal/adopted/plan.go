@@ -165,7 +165,7 @@ func (p *Plan) setKey() error {
 			return err
 		}
 		switch c.Kind {
-		case Blob, Number, Boolean, Document:
+		case Blob, Number, Boolean, Document, Nested:
 			return Invalid("id", "%s is of type %s, which does not identify a row exactly", name, c.Decl)
 		}
 		if c.Decl == "interval" {
@@ -191,7 +191,8 @@ func (p *Plan) setColumns() (err error) {
 		if p.GroupColumn, err = p.named("group.column", p.Group.Column); err != nil {
 			return err
 		}
-		if p.GroupColumn.Kind == Number || p.GroupColumn.Kind == Blob {
+		switch p.GroupColumn.Kind {
+		case Number, Blob, Document, Nested:
 			return Invalid("group.column", "%s is of type %s, whose values can be written in several ways", p.GroupColumn.Name, p.GroupColumn.Decl)
 		}
 	}

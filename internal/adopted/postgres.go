@@ -36,12 +36,14 @@ select c.oid::bigint, n.nspname, c.relkind in ('v', 'm', 'f'),
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where c.oid = to_regclass($1) and c.relkind in ('r', 'p', 'v', 'm', 'f')`)
 
+// postgresColumns calls types nested that are written as JSON in more than one value. 114 and 3802 are json and jsonb.
 var postgresColumns = qualify.Text(`
 select a.attname, format_type(a.atttypid, a.atttypmod), t.typname, not a.attnotnull,
        pg_get_expr(d.adbin, d.adrelid),
        case when t.typname in ('bpchar', 'varchar') then greatest(a.atttypmod - 4, 0) else 0 end,
        case when t.typname in ('timestamp', 'timestamptz') then a.atttypmod else -1 end,
-       a.attgenerated <> '' or a.attidentity = 'a', a.attgenerated <> '', t.typtype,
+       a.attgenerated <> '' or a.attidentity = 'a', a.attgenerated <> '',
+       case when t.typcategory = 'A' or t.typtype = 'c' or exists (select from pg_cast k where k.castsource = t.oid and k.casttarget in (114, 3802) and not k.castsource in (114, 3802)) then 'nested' else t.typtype::text end,
        format('%I.%I', n.nspname, u.typname) || case when u.typname in ('interval', '_interval') then ''
            else coalesce(substring(format_type(a.atttypid, a.atttypmod), '[(][^()]*[)]'), '') end,
        (
@@ -176,6 +178,9 @@ func postgresKind(typ, typtype string) kind {
 		return Stamp
 	case "date":
 		return Date
+	}
+	if typtype == "nested" {
+		return Nested
 	}
 	if typtype == "e" {
 		return Text
