@@ -132,7 +132,7 @@ func withoutHeader(text string) string {
 }
 
 // schemaInText finds the schema in migrations, which write dibs.job and so on, unquoted.
-var schemaInText = regexp.MustCompile(`\bdibs\.|schema if not exists dibs\b`)
+var schemaInText = regexp.MustCompile(`\bdibs\.|schema if not exists dibs\b|to_regnamespace\('dibs'\)`)
 
 func inSchema(text, schema string) string {
 	return schemaInText.ReplaceAllStringFunc(text, func(m string) string {

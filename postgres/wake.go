@@ -214,7 +214,12 @@ func (b *bell) sendNotify(queues []string) {
 	})
 }
 
-func (b *bell) channel() string { return "dibs:" + b.s.o.schema() }
+// channel is cut off where the server cuts off names: it refuses to notify a longer one. Schemas that
+// differ only behind that share it, and wake each other's workers for nothing.
+func (b *bell) channel() string {
+	name := "dibs:" + b.s.o.schema()
+	return name[:min(len(name), 63)]
+}
 
 // listen keeps one connection listening until the store is closed.
 func (b *bell) listen() {

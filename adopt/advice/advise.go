@@ -94,7 +94,9 @@ func (p *subject) runningColumns() []string {
 }
 
 func (p *subject) index(what string, keys []string, where string) string {
-	name := adopted.Quote("dibs_" + p.On.Name + "_" + what)
+	const longest = 63 // PostgreSQL cuts off longer names, and two might be alike
+	table := strings.ToValidUTF8(p.On.Name[:min(len(p.On.Name), longest-len("dibs__"+what))], "")
+	name := adopted.Quote("dibs_" + table + "_" + what)
 	on := p.Table
 	if p.database.ownIndexes {
 		name, on = adopted.Quote(p.On.Schema)+"."+name, adopted.Quote(p.On.Name)

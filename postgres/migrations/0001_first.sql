@@ -1,6 +1,13 @@
 -- The first schema. See docs/design/0001-storage.md for why it has this shape.
 
-create schema if not exists dibs;
+-- "create schema if not exists" asks for the right to make schemas even where the schema exists.
+do $$
+begin
+    if to_regnamespace('dibs') is null then
+        create schema if not exists dibs;
+    end if;
+end
+$$;
 
 -- Programs that know version compatible_with may use the schema, even if they do not know this one.
 create table dibs.migration (
