@@ -66,6 +66,7 @@ func (o *Options) complete() (*statements, error) {
 type Store struct {
 	sql        *statements
 	path       string // the file's path as SQLite reports it
+	file       openedFile
 	writer     *writer
 	readers    *sql.DB
 	callerPool *sql.DB
@@ -124,7 +125,13 @@ func (s *Store) open(ctx context.Context, path string, o Options, writing *sql.D
 	if s.writer, err = startWriter(ctx, writing, s, o.BusyTimeout); err != nil {
 		return err
 	}
-	return s.writer.conn.QueryRowContext(ctx, mainFile).Scan(&s.path)
+	err = retryBusy(ctx, o.BusyTimeout, func() error { // the file may just have got its WAL mode
+		return s.writer.conn.QueryRowContext(ctx, mainFile).Scan(&s.path)
+	})
+	if err != nil {
+		return err
+	}
+	return s.file.open(s.path)
 }
 
 // Close waits for the calls that have begun, and closes the file. Transactions of DB
@@ -172,6 +179,9 @@ func (s *Store) ready(ctx context.Context) error {
 		return &dibs.InvalidError{Field: "store", Reason: "is not open; use what Open returns, once its error is nil"}
 	case s.writer.closed():
 		return dibs.ErrClosed
+	}
+	if err := s.file.check(); err != nil {
+		return err
 	}
 	return checks.Context(ctx)
 }
