@@ -3,6 +3,9 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -206,5 +209,31 @@ func (t *tx) Finish(ctx context.Context, outcomes []dibs.Outcome) error {
 		return err
 	}
 	t.finished = append(t.finished, idsOf(checked)...)
-	return t.s.finish(ctx, checked, finisher{conn: t.conn, ownTokens: t.ownTokens})
+	err = t.s.finish(ctx, checked, finisher{conn: t.conn, ownTokens: t.ownTokens})
+	return t.explainSnapshot(ctx, checked, err)
+}
+
+// explainSnapshot replaces an error of a Finish whose cause is that the transaction sees a lease as it was before its
+// last extension. A transaction with one snapshot (REPEATABLE READ, SERIALIZABLE) that began before can never finish
+// the job: it finds the lease at its end, or the row changed since.
+func (t *tx) explainSnapshot(ctx context.Context, outcomes []dibs.Outcome, err error) error {
+	var refused *dibs.FinishError
+	switch {
+	case hasCode(err, "40001"):
+	case errors.As(err, &refused) && len(refused.Lost) > 0:
+		if checkIsolation(ctx, "", t.conn) == nil {
+			return err
+		}
+		outcomes = slices.DeleteFunc(slices.Clone(outcomes), func(o dibs.Outcome) bool { return !slices.Contains(refused.Lost, o.ID) })
+	default:
+		return err
+	}
+	ids, tokens := namesOf(outcomes)
+	held, heldErr := t.s.extendOrHeld(ctx, "finish", "held", []any{ids, tokens})
+	if heldErr != nil || len(held) == 0 {
+		return err
+	}
+	id := slices.Min(slices.Collect(maps.Keys(held)))
+	return &dibs.InvalidError{Field: "transaction", Reason: fmt.Sprintf("must be READ COMMITTED, or begin when the work is done, to finish job %d: its snapshot is older than the last extension of the job's lease, "+
+		"which the worker makes every third of a lease; roll back (%v)", id, err)}
 }
