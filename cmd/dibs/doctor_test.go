@@ -246,6 +246,15 @@ func TestDoctorFindsUpkeepAndSchedulesThatAreLate(t *testing.T) {
 		c.finds(severityWrong, "late_schedule", "dibs work mail -- PROGRAM", "schedule nightly should have made a job 10m ago, as no worker is there")
 		w := c.register("anna", 1, nil, "other")
 		c.finds(severityWrong, "late_schedule", "dibs schedule show nightly", "though workers are there")
+		c.hasInOrder(c.ok("schedule", "show", "nightly"), "next", "(10m ago, late)", "(in ")
+		c.hasInOrder(c.ok("schedule", "ls"), "(10m ago, late)")
+		c.hasInOrder(c.ok("schedule", "next", "nightly", "-n", "2"), "(10m ago, late)", "(in ")
+		if lines := c.rows(c.ok("schedule", "next", "nightly", "-n", "2", "--json")); len(lines) != 2 || lines[0]["late"] != true || lines[1]["late"] != nil {
+			c.t.Errorf("next ticks: %v", lines)
+		}
+		if got := c.ok("schedule", "next", "nightly", "-n", "2", "--cron", "@hourly"); strings.Contains(got, "late") {
+			c.t.Errorf("next ticks by another spec: %s", got)
+		}
 		c.bySQL("update %sschedule set settings = '{}'")
 		c.finds(severityWrong, "schedule_unreadable", "dibs schedule ls", "schedule nightly: ", "set it again, or delete it")
 		c.ok("schedule", "rm", "nightly")

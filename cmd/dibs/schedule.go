@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
+	"github.com/dibs-queue/dibs/internal/ticks"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
@@ -188,19 +190,25 @@ func newScheduleNextCmd(a *app) *cobra.Command {
 		Use:   "next [NAME] [flags]",
 		Short: "List the next ticks of a schedule, or of a spec",
 		Long: `List the next ticks of a schedule from now on, or of a spec. With a name and flags, list those
-that it would have with these: nothing is changed.`,
+that it would have with these: nothing is changed. A tick that should have had its job comes first,
+marked as late (--json: late).`,
 		Example: `  dibs schedule next report -n 10
   dibs schedule next report --start 2027-01-01
   dibs schedule next --cron '0 9 * * mon-fri' --zone Europe/Berlin`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			list := func(db dibs.Database, s dibs.Schedule) error {
+				set := s
 				if err := f.apply(cmd, &s); err != nil {
 					return err
 				}
 				next, err := db.NextTicks(cmd.Context(), s, n)
 				if err != nil {
 					return f.typed(cmd, err)
+				}
+				sameTicks := s.Spec == set.Spec && s.Zone == set.Zone && s.Start.Equal(set.Start) && s.End.Equal(set.End)
+				if sameTicks && ticks.Late(s, time.Now()) && len(next) > 0 {
+					next = append([]time.Time{s.Next}, next[:len(next)-1]...)
 				}
 				return a.listTicks(s, next)
 			}

@@ -3,10 +3,12 @@ package page
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // fresh is how old what a page shows may be. Where looking takes long, as counting the rows of a large adopted table
@@ -20,7 +22,8 @@ type look struct {
 	stats   []dibs.QueueStats
 	queues  []dibs.Queue
 	workers []dibs.WorkerInfo
-	hour    []dibs.Minute // the last hour of all queues together
+	late    []dibs.Schedule // whose next tick should have had its job
+	hour    []dibs.Minute   // the last hour of all queues together
 	hourAt  time.Time
 	table   bool // it is an adopted table, which has no register of workers and no history
 	noDead  bool // and it cannot list dead rows, as without a side table
@@ -95,6 +98,10 @@ func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
 	} else if err != nil {
 		return now, err
 	}
+	if now.late, err = l.db.Schedules(ctx); err != nil {
+		return now, err
+	}
+	now.late = slices.DeleteFunc(now.late, func(s dibs.Schedule) bool { return !ticks.Late(s, time.Now()) })
 	if now.hour, now.hourAt = last.hour, last.hourAt; now.at.Sub(last.hourAt) >= chartFresh {
 		if now.hour, err = l.db.History(ctx, nil, chartTime); err != nil {
 			return now, err

@@ -92,6 +92,12 @@ func (p *Page) overview(r *request) (any, error) {
 		v.Total.In += row.In
 		v.Total.Out += row.Out
 	}
+	for _, s := range now.late {
+		if r.who.Reads(s.Queue) && isPart(v.Part, s.Queue) {
+			text := fmt.Sprintf("schedule %s should have made a job %s ago", s.Name, roughly(time.Since(s.Next)))
+			v.Alarms = append(v.Alarms, alarm{Queue: s.Queue, Cause: causeSchedule, Text: text, Bad: true})
+		}
+	}
 	v.Alarms, v.MoreAlarms = foremost(v.Alarms)
 	if v.MoreQueues = max(0, len(v.Queues)-maxRows); v.MoreQueues > 0 {
 		slices.SortStableFunc(v.Queues, func(a, b queueRow) int { return cmp.Compare(b.open(), a.open()) })
@@ -163,6 +169,7 @@ const (
 	causeNobody
 	causeWaits
 	causeCounts
+	causeSchedule
 	causeLimit
 	causeRate
 	causeGroups

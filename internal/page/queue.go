@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/ticks"
 )
 
 // tab is one state of the jobs of a queue.
@@ -284,6 +285,7 @@ type schedulesView struct {
 type scheduleRow struct {
 	dibs.Schedule
 	Admin bool
+	Late  bool // its next tick should have had its job
 }
 
 // schedules shows all schedules.
@@ -295,7 +297,7 @@ func (p *Page) schedules(r *request) (any, error) {
 	var v schedulesView
 	for _, s := range list {
 		if r.who.Reads(s.Queue) {
-			v.Schedules = append(v.Schedules, scheduleRow{s, r.who.Changes(s.Queue)})
+			v.Schedules = append(v.Schedules, scheduleRow{s, r.who.Changes(s.Queue), ticks.Late(s, time.Now())})
 		}
 	}
 	return v, nil
