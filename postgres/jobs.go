@@ -222,7 +222,7 @@ func (s *Store) Edit(ctx context.Context, ids []int64, e dibs.Edit) ([]int64, er
 const lockedPatience = 5 * time.Second
 
 // change runs one of the operator's statements on a list of ids, and again on those that
-// another transaction had locked.
+// another transaction had locked. Where the server ends it as it takes too long, it goes on with fewer ids at a time.
 func (s *Store) change(ctx context.Context, name string, ids []int64, args []any, c *changedJobs) error {
 	if err := s.check(ctx, name); err != nil {
 		return err
@@ -231,32 +231,49 @@ func (s *Store) change(ctx context.Context, name string, ids []int64, args []any
 		return err
 	}
 	left := slices.Compact(slices.Sorted(slices.Values(ids)))
-	end := time.Now().Add(lockedPatience)
-	for {
+	var locked []int64
+	end, size := time.Now().Add(lockedPatience), len(left)
+	for len(left) > 0 {
+		part := left[:min(size, len(left))]
 		var round changedJobs
 		err := s.db.run(ctx, step{
 			sql:   s.sql.get(name),
-			args:  append([]any{left}, args...),
+			args:  append([]any{part}, args...),
 			begin: func() { round = changedJobs{} },
 			row:   func(scan func(...any) error) error { return round.scan(name, scan) },
 		})
+		if fewer, ok := smaller(err, len(part)); ok {
+			size = fewer
+			continue
+		}
 		if err != nil {
 			return classify(name, err)
 		}
-		c.jobs = append(c.jobs, round.jobs...)
-		if len(round.jobs) == len(left) {
-			return nil
+		c.jobs, left = append(c.jobs, round.jobs...), left[len(part):]
+		if len(round.jobs) < len(part) {
+			more, err := s.locked(ctx, name, part, round.jobs)
+			if err != nil {
+				return classify(name, err)
+			}
+			locked = append(locked, more...)
 		}
-		if left, err = s.locked(ctx, name, left, round.jobs); err != nil || len(left) == 0 {
-			return classify(name, err)
+		if len(left) > 0 || len(locked) == 0 {
+			continue
 		}
 		if time.Now().After(end) {
-			return checks.Failed(name, fmt.Errorf("job %d is locked by an open transaction: %w", left[0], dibs.ErrUnavailable))
+			return checks.Failed(name, fmt.Errorf("job %d is locked by an open transaction: %w", locked[0], dibs.ErrUnavailable))
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
 			return classify(name, err)
 		}
+		left, locked = locked, nil
 	}
+	return nil
+}
+
+// smaller is how many rows to try next if a statement for n rows has met the server's statement_timeout.
+func smaller(err error, n int) (int, bool) {
+	return max(1, n/4), n > 1 && hasCode(err, "57014")
 }
 
 // locked lists the ids that a statement skipped although it would change them.
@@ -342,14 +359,18 @@ func (s *Store) Prune(ctx context.Context, queue string, state dibs.State, older
 	if err := checks.Prune(queue, state, olderThan); err != nil {
 		return 0, err
 	}
-	total := 0
+	total, size := 0, pruneBatch
 	for {
 		n := 0
 		err := s.db.run(ctx, step{
 			sql:  s.sql.get("prune"),
-			args: []any{queue, string(state), olderThan.Microseconds(), pruneBatch},
+			args: []any{queue, string(state), olderThan.Microseconds(), size},
 			row:  func(scan func(...any) error) error { return scan(&n) },
 		})
+		if fewer, ok := smaller(err, size); ok {
+			size = fewer
+			continue
+		}
 		if err != nil {
 			return total, classify("prune", err)
 		}

@@ -1,0 +1,67 @@
+package postgres_test
+
+import (
+	"net/url"
+	"slices"
+	"testing"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+	"github.com/dibs-queue/dibs/postgres"
+)
+
+// Under a statement_timeout that ends them, an operator's calls go on in smaller steps. Each row takes ten milliseconds
+// here, so all of them take twice as long as a statement may.
+func TestOperatorsGoOnInSmallerStepsUnderATimeout(t *testing.T) {
+	t.Parallel()
+	const n = 100
+	address := pgtest.URL(t)
+	if err := postgres.Migrate(t.Context(), address, postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	plain := opened(t, address, postgres.Options{})
+	jobs := make([]dibs.NewJob, n)
+	for i := range jobs {
+		jobs[i] = dibs.NewJob{Queue: "q", Kind: "k"}
+	}
+	done, err := plain.Enqueue(t.Context(), jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := make([]int64, n)
+	for i, e := range done {
+		ids[i] = e.ID
+	}
+	_, err = connect(t, address).Exec(t.Context(), `
+		create function dibs.slow() returns trigger language plpgsql as 'begin perform pg_sleep(0.01); return coalesce(new, old); end';
+		create trigger slow before update or delete on dibs.job for each row execute function dibs.slow();
+		create trigger slow before delete on dibs.finished for each row execute function dibs.slow()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("statement_timeout", "500")
+	u.RawQuery = q.Encode()
+	s := opened(t, u.String(), postgres.Options{})
+	if got, err := s.Edit(t.Context(), ids, dibs.Edit{Priority: new(3)}); err != nil || len(got) != n {
+		t.Errorf("edited %d jobs, %v", len(got), err)
+	}
+	cancel := func() {
+		t.Helper()
+		if got, _, err := s.Cancel(t.Context(), ids); err != nil || !slices.Equal(got, ids) {
+			t.Fatalf("cancelled %d jobs, %v", len(got), err)
+		}
+	}
+	cancel()
+	if got, err := s.Requeue(t.Context(), ids); err != nil || len(got) != n {
+		t.Fatalf("requeued %d jobs, %v", len(got), err)
+	}
+	cancel()
+	if got, err := s.Prune(t.Context(), "q", dibs.Cancelled, 0); err != nil || got != n {
+		t.Errorf("pruned %d jobs, %v", got, err)
+	}
+}
