@@ -1,8 +1,10 @@
 package postgres_test
 
 import (
+	"errors"
 	"net/url"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dibs-queue/dibs"
@@ -63,5 +65,25 @@ func TestOperatorsGoOnInSmallerStepsUnderATimeout(t *testing.T) {
 	cancel()
 	if got, err := s.Prune(t.Context(), "q", dibs.Cancelled, 0); err != nil || got != n {
 		t.Errorf("pruned %d jobs, %v", got, err)
+	}
+}
+
+// An error of a server that only reads names the setting that may be the cause.
+func TestAReadOnlyServerIsNamed(t *testing.T) {
+	t.Parallel()
+	address := pgtest.URL(t)
+	if err := postgres.Migrate(t.Context(), address, postgres.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("default_transaction_read_only", "on")
+	u.RawQuery = q.Encode()
+	_, err = opened(t, u.String(), postgres.Options{}).Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}})
+	if !errors.Is(err, dibs.ErrUnavailable) || !strings.Contains(err.Error(), "default_transaction_read_only") {
+		t.Errorf("enqueued: %v", err)
 	}
 }

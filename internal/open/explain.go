@@ -219,8 +219,8 @@ func explainRefusal(u URL, e *pgconn.PgError) *Error {
 		}
 	case "25006": // read_only_sql_transaction
 		return &Error{
-			Problem: "the PostgreSQL server is read-only (a standby?)",
-			Next:    "name the primary server with --db or $DIBS_DB",
+			Problem: "the PostgreSQL server is read-only: it is a standby, or default_transaction_read_only is on",
+			Next:    "name the primary server with --db or $DIBS_DB; or, if this is it: alter role NAME set default_transaction_read_only = off",
 		}
 	}
 	return nil
