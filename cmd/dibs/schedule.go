@@ -10,7 +10,7 @@ import (
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/checks"
-	"github.com/dibs-queue/dibs/internal/ticks"
+	holdups "github.com/dibs-queue/dibs/internal/why"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/spf13/cobra"
 )
@@ -207,7 +207,7 @@ marked as late (--json: late).`,
 					return f.typed(cmd, err)
 				}
 				sameTicks := s.Spec == set.Spec && s.Zone == set.Zone && s.Start.Equal(set.Start) && s.End.Equal(set.End)
-				if sameTicks && ticks.Late(s, time.Now()) && len(next) > 0 {
+				if sameTicks && holdups.Late(s, time.Now()) && len(next) > 0 {
 					next = append([]time.Time{s.Next}, next[:len(next)-1]...)
 				}
 				return a.listTicks(s, next)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/ticks"
+	holdups "github.com/dibs-queue/dibs/internal/why"
 	"github.com/dibs-queue/dibs/internal/wire"
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
@@ -160,7 +160,7 @@ func (a *app) listSchedules(list []dibs.Schedule) error {
 // tickText is a tick in the schedule's zone, or why there is none.
 func (a *app) tickText(s dibs.Schedule, t time.Time) string {
 	switch {
-	case !t.IsZero() && t.Equal(s.Next) && ticks.Late(s, time.Now()):
+	case !t.IsZero() && t.Equal(s.Next) && holdups.Late(s, time.Now()):
 		return inZone(s, t).Format("2006-01-02 15:04:05 MST") + a.paint(red, " ("+since(time.Now(), t)+", late)")
 	case !t.IsZero():
 		return inZone(s, t).Format("2006-01-02 15:04:05 MST") + a.paint(faint, " ("+since(time.Now(), t)+")")
@@ -236,7 +236,7 @@ func (a *app) showSchedule(ctx context.Context, db dibs.Database, s dibs.Schedul
 	if err != nil {
 		return err
 	}
-	if ticks.Late(s, time.Now()) {
+	if holdups.Late(s, time.Now()) {
 		next = append([]time.Time{s.Next}, next...)
 	}
 	texts := make([]string, len(next))
@@ -251,7 +251,7 @@ func (a *app) listTicks(s dibs.Schedule, next []time.Time) error {
 	for _, t := range next {
 		if a.json {
 			line := map[string]any{"tick": t}
-			if t.Equal(s.Next) && ticks.Late(s, time.Now()) {
+			if t.Equal(s.Next) && holdups.Late(s, time.Now()) {
 				line["late"] = true
 			}
 			if err := a.writeJSON(line); err != nil {

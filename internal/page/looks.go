@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/ticks"
+	"github.com/dibs-queue/dibs/internal/why"
 )
 
 // fresh is how old what a page shows may be. Where looking takes long, as counting the rows of a large adopted table
@@ -101,7 +101,7 @@ func (l *looks) ask(ctx context.Context, last look) (now look, err error) {
 	if now.late, err = l.db.Schedules(ctx); err != nil {
 		return now, err
 	}
-	now.late = slices.DeleteFunc(now.late, func(s dibs.Schedule) bool { return !ticks.Late(s, time.Now()) })
+	now.late = slices.DeleteFunc(now.late, func(s dibs.Schedule) bool { return !why.Late(s, time.Now()) })
 	if now.hour, now.hourAt = last.hour, last.hourAt; now.at.Sub(last.hourAt) >= chartFresh {
 		if now.hour, err = l.db.History(ctx, nil, chartTime); err != nil {
 			return now, err

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/dibs-queue/dibs"
-	"github.com/dibs-queue/dibs/internal/ticks"
+	"github.com/dibs-queue/dibs/internal/why"
 )
 
 // tab is one state of the jobs of a queue.
@@ -297,7 +297,7 @@ func (p *Page) schedules(r *request) (any, error) {
 	var v schedulesView
 	for _, s := range list {
 		if r.who.Reads(s.Queue) {
-			v.Schedules = append(v.Schedules, scheduleRow{s, r.who.Changes(s.Queue), ticks.Late(s, time.Now())})
+			v.Schedules = append(v.Schedules, scheduleRow{s, r.who.Changes(s.Queue), why.Late(s, time.Now())})
 		}
 	}
 	return v, nil
