@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/qualify"
@@ -23,6 +24,8 @@ import (
 type bell struct {
 	s    *Store
 	name string // marks this store's own NOTIFY
+
+	signOfLife time.Duration // how long the listener waits for a notification before it asks whether the server is there
 
 	mu             sync.Mutex
 	listeners      map[string]map[chan struct{}]bool // channels of Wakeups, by queue
@@ -41,6 +44,8 @@ const (
 	roomPause      = 10 * time.Millisecond // between two for the room that finished jobs leave
 	notifyTimeout  = time.Second           // a NOTIFY may take no longer
 	relisten       = time.Second
+	signOfLife     = 30 * time.Second
+	answerTime     = 10 * time.Second     // how long the server may take to say that it is there
 	maxNamedQueues = 100                  // with more queues to wake, one NOTIFY wakes all
 	reclaimPause   = 5 * time.Millisecond // when to claim again without LISTEN, or after another's turn
 )
@@ -53,7 +58,7 @@ const allQueues = ""
 const fromNewQueue = "new"
 
 func newBell(s *Store) *bell {
-	return &bell{s: s, name: rand.Text(), listeners: map[string]map[chan struct{}]bool{}, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
+	return &bell{s: s, name: rand.Text(), signOfLife: signOfLife, listeners: map[string]map[chan struct{}]bool{}, pending: map[string]bool{}, roomNotifiedAt: map[string]time.Time{}}
 }
 
 // Wake implements dibs.Database.
@@ -240,13 +245,17 @@ func (b *bell) listenOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), relisten)
+		defer cancel()
+		_ = conn.Close(ctx) // the wire may be silent
+	}()
 	if _, err := conn.Exec(ctx, "listen "+ident(b.channel())); err != nil {
 		return err
 	}
 	b.ringAll()
 	for {
-		n, err := conn.WaitForNotification(ctx)
+		n, err := b.next(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -282,5 +291,24 @@ func (b *bell) ringAll() {
 	b.mu.Unlock()
 	for _, q := range queues {
 		b.ring(q)
+	}
+}
+
+// next waits for a notification. A wire may fall silent without an error, as when something between has forgotten the
+// connection: so where nothing comes for a while, the server is asked whether it is there.
+func (b *bell) next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	for {
+		quiet, cancel := context.WithTimeout(ctx, b.signOfLife)
+		n, err := conn.WaitForNotification(quiet)
+		cancel()
+		if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
+			return n, err
+		}
+		answer, cancel := context.WithTimeout(ctx, min(b.signOfLife, answerTime))
+		err = conn.Ping(answer)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
 	}
 }

@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dibs-queue/dibs"
+	"github.com/dibs-queue/dibs/internal/needs"
+	"github.com/dibs-queue/dibs/internal/pgtest"
+)
+
+// wires is a proxy before a server. Its connections can fall silent: nothing comes through, and none is closed.
+type wires struct {
+	net.Listener
+	server string
+	mu     sync.Mutex
+	silent chan struct{} // closed when the connections that are open fall silent
+}
+
+func newWires(t *testing.T, address string) (w *wires, through string) {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	w = &wires{Listener: l, server: u.Host, silent: make(chan struct{})}
+	go w.serve()
+	u.Host = l.Addr().String()
+	return w, u.String()
+}
+
+func (w *wires) serve() {
+	for {
+		client, err := w.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", w.server)
+		if err != nil {
+			_ = client.Close()
+			return
+		}
+		w.mu.Lock()
+		silent := w.silent
+		w.mu.Unlock()
+		for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+			go carry(way[0], way[1], silent)
+		}
+	}
+}
+
+// carry passes on what comes, until the wire falls silent; then it only reads.
+func carry(to, from net.Conn, silent chan struct{}) {
+	defer to.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		select {
+		case <-silent:
+			_, _ = io.Copy(io.Discard, from) // it is closed some time
+			return
+		default:
+		}
+		if err != nil {
+			return
+		}
+		if _, err := to.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// fallSilent silences all connections that are open.
+func (w *wires) fallSilent() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.silent)
+	w.silent = make(chan struct{})
+}
+
+// A listener whose wire falls silent finds that out, and listens over a new one.
+func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	address := pgtest.URL(t)
+	if err := Migrate(t.Context(), address, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	w, through := newWires(t, address)
+	s, other := opened(t, through), opened(t, address)
+	s.bell.signOfLife = 100 * time.Millisecond
+	wake, stop := s.Wakeups(dibs.DefaultQueue)
+	defer stop()
+	heard := func() {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); ; {
+			if _, err := other.Enqueue(t.Context(), []dibs.NewJob{{Kind: "k"}}); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-wake:
+				return
+			case <-time.After(50 * time.Millisecond):
+				if time.Now().After(end) {
+					t.Fatal("nothing is heard")
+				}
+			}
+		}
+	}
+	heard()
+	time.Sleep(300 * time.Millisecond) // it asks for signs of life, and gets them
+	heard()
+	w.fallSilent()
+	for range 3 { // the first may be the ring of a new listener
+		heard()
+	}
+}
