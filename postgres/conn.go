@@ -212,7 +212,26 @@ type explainingConn struct {
 }
 
 func (c explainingConn) run(ctx context.Context, steps ...step) error {
-	return c.s.explain(ctx, c.conn.run(ctx, steps...))
+	began := time.Now()
+	err := c.conn.run(ctx, steps...)
+	if errors.Is(err, context.DeadlineExceeded) && time.Since(began) > unanswered {
+		c.s.dropIdle()
+	}
+	return c.s.explain(ctx, err)
+}
+
+// unanswered is how long a call without an answer has lasted if its connection may have fallen silent.
+const unanswered = 500 * time.Millisecond
+
+// dropIdle closes the idle connections of the store's pools after a call that got no answer. If its wire has fallen
+// silent, as after a failover or where something between has forgotten it, so have theirs, and each of them would cost
+// a call that waits in vain.
+func (s *Store) dropIdle() {
+	for _, p := range []*pgxpool.Pool{s.pool, s.sidePool} {
+		if p != nil && p.Stat().IdleConns() > 0 {
+			p.Reset()
+		}
+	}
 }
 
 // explain turns a denied permission into a DeniedError, and a call that Close has broken

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -164,6 +165,11 @@ func poolConfig(url string, o *Options) (*pgxpool.Config, error) {
 	if c.ConnConfig.RuntimeParams["application_name"] == "" && !o.Pooler {
 		c.ConnConfig.RuntimeParams["application_name"] = "dibs"
 	}
+	// The system finds out within half a minute that the other end of an idle connection is gone.
+	alive := net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+	c.ConnConfig.DialFunc = (&net.Dialer{KeepAliveConfig: alive}).DialContext
+	// To part from a server politely means to wait for its answer, and the wire may be silent.
+	c.BeforeClose = func(conn *pgx.Conn) { _ = conn.PgConn().Conn().SetDeadline(time.Now().Add(time.Second)) }
 	c.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > freshFor }
 	return c, nil
 }

@@ -1,12 +1,16 @@
 package postgres
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"net/url"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/needs"
@@ -19,6 +23,7 @@ type wires struct {
 	server string
 	mu     sync.Mutex
 	silent chan struct{} // closed when the connections that are open fall silent
+	conns  []net.Conn
 }
 
 func newWires(t *testing.T, address string) (w *wires, through string) {
@@ -51,6 +56,7 @@ func (w *wires) serve() {
 		}
 		w.mu.Lock()
 		silent := w.silent
+		w.conns = append(w.conns, client, server)
 		w.mu.Unlock()
 		for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 			go carry(way[0], way[1], silent)
@@ -85,6 +91,15 @@ func (w *wires) fallSilent() {
 	defer w.mu.Unlock()
 	close(w.silent)
 	w.silent = make(chan struct{})
+}
+
+// cut ends all connections: who closes one that is silent waits for up to 15 s.
+func (w *wires) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		_ = c.Close()
+	}
 }
 
 // A listener whose wire falls silent finds that out, and listens over a new one.
@@ -123,4 +138,41 @@ func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 	for range 3 { // the first may be the ring of a new listener
 		heard()
 	}
+}
+
+// Once a call has got no answer, the next goes over a new connection, however many silent ones the pool has.
+func TestOneCallFindsThatAllWiresAreSilent(t *testing.T) {
+	needs.Race(t)
+	t.Parallel()
+	address := pgtest.URL(t)
+	if err := Migrate(t.Context(), address, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	w, through := newWires(t, address)
+	s := opened(t, through)
+	var idle []*pgxpool.Conn
+	for range min(4, int(s.pool.Config().MaxConns)) {
+		c, err := s.pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, c)
+	}
+	for _, c := range idle {
+		c.Release()
+	}
+	w.fallSilent()
+	call := func(wait time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		_, err := s.Stats(ctx)
+		return err
+	}
+	if err := call(time.Second); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("over a silent wire: %v", err)
+	}
+	if err := call(time.Minute); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+	w.cut()
 }
