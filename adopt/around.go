@@ -19,6 +19,9 @@ func (s *Store) claimAround(ctx context.Context, t *claimCall, n int) ([]*row, e
 			rows = nil // they were chosen, and not claimed
 		}
 		s.passed.changed(rows)
+		if err == nil && len(rows) < n {
+			s.passed.tookAll(t.sent)
+		}
 		if !refused(err) && (err != nil || !s.mayHide(len(rows), n)) {
 			return rows, err
 		}

@@ -66,8 +66,11 @@ func (p *passed) keys() string {
 	defer p.mu.Unlock()
 	now, keys := time.Now(), []string{}
 	for key, r := range p.rows {
-		if now.Before(r.until) {
+		switch {
+		case now.Before(r.until):
 			keys = append(keys, key)
+		case now.Sub(r.until) > lastPass: // it is gone
+			delete(p.rows, key)
 		}
 	}
 	raw, _ := json.Marshal(keys) // no error: they are strings
@@ -164,6 +167,21 @@ func (s *Store) PassedOver() []PassedRow {
 		all = append(all, PassedRow{keyName(key), p.rows[key].err.Error(), p.rows[key].until})
 	}
 	return all
+}
+
+// tookAll forgets rows that were due before a claim that was sent then, took all that it could, and got none of them:
+// they are gone, or somebody else's. Those that a trigger hides may still be there.
+func (p *passed) tookAll(sent time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key, r := range p.rows {
+		if r.until.Before(sent) && !errors.Is(r.err, errHidden) {
+			delete(p.rows, key)
+		}
+	}
+	if len(p.rows) == 0 {
+		p.since = time.Time{}
+	}
 }
 
 // Ready returns nil unless the table has refused to have rows claimed, and no row could be claimed since. Else the

@@ -196,6 +196,19 @@ func TestAStoreIsNotReadyWhileNothingCanBeClaimed(t *testing.T) {
 		if err := s.Ready(); err != nil {
 			t.Errorf("after a claim: %v", err)
 		}
+		for _, statement := range append(does[len(does)-1:], `insert into task (id, bad) values (3, 'x')`) { // the trigger again
+			exec(t, db, statement)
+		}
+		take(t, s, 5)
+		if err := s.Ready(); err == nil {
+			t.Error("it is ready though row 3 is refused")
+		}
+		exec(t, db, `delete from task where id = 3`)
+		s.PassedAreDue()
+		take(t, s, 5)
+		if err := s.Ready(); err != nil || len(s.PassedOver()) > 0 {
+			t.Errorf("after the row was deleted: %v, %v", err, s.PassedOver())
+		}
 	})
 }
 

@@ -228,7 +228,7 @@ const unanswered = 500 * time.Millisecond
 // a call that waits in vain.
 func (s *Store) dropIdle() {
 	for _, p := range []*pgxpool.Pool{s.pool, s.sidePool} {
-		if p != nil && p.Stat().IdleConns() > 0 {
+		if p.Stat().IdleConns() > 0 {
 			p.Reset()
 		}
 	}
