@@ -1,6 +1,7 @@
 package adopt_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,7 @@ func (h *harness) each(ctx context.Context, ids []int64, f func(s *adopt.Store, 
 	raw, _ := json.Marshal(append([]int64{}, ids...)) // no error: they are numbers
 	rows, err := h.db.QueryContext(ctx, "select id, queue from work where "+h.among("$1"), string(raw))
 	if err != nil {
-		return err
+		return cmp.Or(ctx.Err(), err) // a context that ends while a connection is made gives the network's error
 	}
 	defer rows.Close()
 	queues, of := map[string]bool{dibs.DefaultQueue: true}, map[int64]string{}
