@@ -108,13 +108,6 @@ var errUndo = errors.New("only a trial")
 // done in it.
 var errUndone = errors.New("the database has ended the transaction")
 
-func errUndoneOf(err error) error {
-	if errors.Is(err, errUndone) {
-		return err
-	}
-	return nil
-}
-
 // passOver tries to claim the next n rows, and passes over those that are refused. It claims none.
 func (s *Store) passOver(ctx context.Context, t *claimCall, n int) (found int, err error) {
 	if s.do.TryMark == nil { // a claim changes nothing in the table
@@ -185,12 +178,13 @@ func (s *Store) tryToMark(ctx context.Context, q adopted.Querier, t *claimCall, 
 		return 0, err
 	case len(rows) == 1:
 		s.passed.add("claimed", rows[0].key, err)
-		found, err = 1, errUndoneOf(err)
-	default:
-		err = errUndoneOf(err)
+		found = 1
 	}
-	if err != nil || len(rows) == 1 {
+	if errors.Is(err, errUndone) {
 		return found, err
+	}
+	if len(rows) == 1 {
+		return found, nil
 	}
 	for _, half := range [][]*row{rows[:len(rows)/2], rows[len(rows)/2:]} {
 		more, err := s.tryToMark(ctx, q, t, half)

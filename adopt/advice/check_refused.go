@@ -109,16 +109,21 @@ func ignoreRefused(err error) error {
 	return err
 }
 
-// undone calls f and undoes what it has done.
+// undone calls f and undoes what it has done. If a trigger has ended the whole transaction, as SQLite's raise(rollback)
+// does, the error says so: whatever came after it would be kept.
 func (t *trial) undone(ctx context.Context, f func() error) error {
 	if _, err := t.ExecContext(ctx, "savepoint dibs_undone"); err != nil {
 		return err
 	}
 	err := f()
-	for _, undo := range []string{"rollback to savepoint dibs_undone", "release savepoint dibs_undone"} {
-		if _, failed := t.ExecContext(ctx, undo); err == nil {
-			err = failed
+	if _, ended := t.ExecContext(ctx, "rollback to savepoint dibs_undone"); ended != nil {
+		if err == nil {
+			return ended
 		}
+		return adopted.Invalid("claim", "%s refuses a claim of a row, and ends the whole transaction: %v; see the table's triggers", t.Dialect.Title, err)
+	}
+	if _, released := t.ExecContext(ctx, "release savepoint dibs_undone"); err == nil {
+		err = released
 	}
 	return err
 }

@@ -91,3 +91,28 @@ func TestCheckWarnsOfDeadRowsThatAreDeleted(t *testing.T) {
 		found(t, db, advice.SeverityWarning, "dead", "nothing is left", m)
 	})
 }
+
+// A trigger of SQLite can end the whole transaction. Check and Refused then stop: what they did next would be kept.
+func TestAnEndedTransactionLeavesNoClaim(t *testing.T) {
+	onEach(t, func(t *testing.T, db *sql.DB, pg bool) {
+		if pg {
+			return // a trigger cannot do that there
+		}
+		exec(t, db, "create table task (id integer primary key, mark text, done integer, tries integer not null default 0)")
+		exec(t, db, "insert into task (id) values (1), (2), (3), (4), (5)")
+		exec(t, db, "create trigger no before update on task when new.id = 4 begin select raise(rollback, 'not today'); end")
+		m := counted(3)
+		found(t, db, advice.SeverityError, "claim", "ends the whole transaction", m)
+		s, err := adopt.Open(t.Context(), db, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := advice.Refused(t.Context(), s); err == nil {
+			t.Errorf("refused: %+v", found)
+		}
+		var claimed int
+		if err := db.QueryRow("select count(*) from task where mark is not null or tries > 0").Scan(&claimed); err != nil || claimed > 0 {
+			t.Errorf("%d rows are claimed, %v", claimed, err)
+		}
+	})
+}
