@@ -24,8 +24,8 @@ func (w *Worker) Live(ctx context.Context) error {
 }
 
 // Ready returns nil while the worker is [Worker.Live], is not shutting down, and its database
-// has done within the last 10 s what it was asked. Else its error says what is missing. A worker
-// of an adopted table is not ready either while the table refuses to have any row claimed.
+// has done within the last 10 s what it was asked. Else its error says what is missing.
+// While an adopted table refuses to have any row claimed, its worker is not ready either.
 func (w *Worker) Ready(ctx context.Context) error {
 	pulses, err := w.pulses(ctx)
 	if err != nil {

@@ -157,7 +157,7 @@ func TestARowThatCannotGoBackStopsNobody(t *testing.T) {
 		s := opened(t, db, m)
 		take(t, s, 1, 1)
 		exec(t, db, `insert into task (id, grp) values (3, 'x')`) // this row keeps row 1 from being put back
-		for len(s.PassedOver()) == 0 {                            // until the lease of row 1 has ended
+		for len(s.PassedOver()) == 0 {                            // This lasts until the lease of row 1 has ended.
 			if _, err := s.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}

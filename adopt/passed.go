@@ -36,7 +36,7 @@ var errHidden = errors.New("the database reports no error, but the row does not 
 // passed holds the rows that are passed over.
 type passed struct {
 	mu        sync.Mutex
-	rows      map[string]*passedRow // by key
+	rows      map[string]*passedRow // The keys are those of the rows.
 	since     time.Time             // since when rows are passed over and none was claimed; zero: some were
 	nextTrial time.Time             // when rows that may be hidden are looked for again
 	refusing  atomic.Bool           // a claim in a caller's transaction was refused

@@ -151,7 +151,7 @@ func TestRowsThatCannotBeClaimedStopNobody(t *testing.T) {
 						}
 					}
 					for deadline := time.Now().Add(time.Minute); len(s.PassedOver()) < 5 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-						take(t, s, 3) // with groups a claim goes past hidden rows by itself, as long as there are others
+						take(t, s, 3) // A claim from groups goes past hidden rows by itself as long as there are others, so only now are they found.
 					}
 					text := log.String()
 					for id := 1; id <= 5; id++ {

@@ -32,7 +32,7 @@ func TestFiveTablesJudgesFindWhatIsWrong(t *testing.T) {
 	needs.Long(t)
 	for _, c := range []struct{ broken, table, want string }{
 		{noOrder, "import", "came after a row that is behind it"},
-		{noGroups, "jobs", "has not ended"}, // in time: a unique index of the table lets one of a group run, and the others are passed over for a second each
+		{noGroups, "jobs", "has not ended"}, // A unique index of the table lets one row of a group run; the others are passed over for a second each, and are late.
 		{noLeases, "retrieval", "has not ended"},
 		{noLimit, "booking", "ran at once"},
 		{allFree, "retrieval", "it had two owners"},

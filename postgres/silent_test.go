@@ -26,8 +26,13 @@ type wires struct {
 	conns  []net.Conn
 }
 
-func newWires(t *testing.T, address string) (w *wires, through string) {
+// newWires makes a database with dibs' tables, and a proxy before it. It returns their addresses.
+func newWires(t *testing.T) (w *wires, address, through string) {
 	t.Helper()
+	address = pgtest.URL(t)
+	if err := Migrate(t.Context(), address, Options{}); err != nil {
+		t.Fatal(err)
+	}
 	u, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +45,7 @@ func newWires(t *testing.T, address string) (w *wires, through string) {
 	w = &wires{Listener: l, server: u.Host, silent: make(chan struct{})}
 	go w.serve()
 	u.Host = l.Addr().String()
-	return w, u.String()
+	return w, address, u.String()
 }
 
 func (w *wires) serve() {
@@ -106,11 +111,7 @@ func (w *wires) cut() {
 func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()
-	address := pgtest.URL(t)
-	if err := Migrate(t.Context(), address, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	w, through := newWires(t, address)
+	w, address, through := newWires(t)
 	s, other := opened(t, through), opened(t, address)
 	s.bell.signOfLife = 100 * time.Millisecond
 	wake, stop := s.Wakeups(dibs.DefaultQueue)
@@ -144,11 +145,7 @@ func TestAListenerWhoseWireFallsSilentListensAgain(t *testing.T) {
 func TestOneCallFindsThatAllWiresAreSilent(t *testing.T) {
 	needs.Race(t)
 	t.Parallel()
-	address := pgtest.URL(t)
-	if err := Migrate(t.Context(), address, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	w, through := newWires(t, address)
+	w, _, through := newWires(t)
 	s := opened(t, through)
 	var idle []*pgxpool.Conn
 	for range min(4, int(s.pool.Config().MaxConns)) {

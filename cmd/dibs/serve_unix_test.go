@@ -173,7 +173,7 @@ func TestASecondSignalBreaksOffRequests(t *testing.T) {
 		t.Fatal(status)
 	}
 	s.signal(syscall.SIGTERM)
-	for status := 200; status != 0; { // until it has heard the signal
+	for status := 200; status != 0; { // It serves until it has heard the signal.
 		status, _ = ask(t, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, "GET", s.url+"/healthz", "", "")
 	}
 	time.Sleep(700 * time.Millisecond) // sooner it would count as the first

@@ -88,7 +88,7 @@ func Refused(err error) bool {
 		switch class := pg.SQLState()[:2]; class {
 		case "21", "22", "23", "27", "38", "39", "44", "P0": // more than one row, invalid data, a constraint, a trigger, a function, a view's condition, an exception
 			return true
-		case "53", "54", "55", "57", "58", "72", "XX": // of the server
+		case "53", "54", "55", "57", "58", "72", "XX": // These are errors of the server.
 			return false
 		default: // codes of others, which a trigger raises, have none of the standard's classes: those begin with 0 to 4 and A to H
 			return class[0] >= '5' && class[0] <= '9' || class[0] >= 'I' && class[0] <= 'Z'

@@ -22,7 +22,7 @@ type look struct {
 	stats   []dibs.QueueStats
 	queues  []dibs.Queue
 	workers []dibs.WorkerInfo
-	late    []dibs.Schedule // whose next tick should have had its job
+	late    []dibs.Schedule // schedules whose next tick should have had its job
 	hour    []dibs.Minute   // the last hour of all queues together
 	hourAt  time.Time
 	table   bool // it is an adopted table, which has no register of workers and no history
