@@ -129,6 +129,17 @@ var otherVariants = []Variant{
 		Untortured: "a key is hardly ever given up just then",
 	},
 	{
+		Name:  "sql-begins-again",
+		Fault: "The functions that enqueue keep what they have inserted when they must start over, as a key has become free.",
+		Harm:  "The caller is told that a job existed which the same call has inserted.",
+		Patches: []Patch{
+			{"postgres", "TestTwoCallsWithSeveralKeysNeverWaitForEachOther/from SQL", []Edit{
+				{"migrations/0002_enqueue.sql", "                raise exception using errcode = 'DIBS1';\n", "                null;\n"},
+			}},
+		},
+		Untortured: "a key is hardly ever given up just then",
+	},
+	{
 		Name:  "view-not-displacing",
 		Fault: "A job inserted into SQLite's view dibs_new_job does not displace a waiting one that comes after it in its group.",
 		Harm:  "Jobs of a group run in another order than by priority, run_at and id.",
