@@ -23,6 +23,7 @@ const (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envWorker) == "" {
+		needs.Split()
 		os.Exit(m.Run())
 	}
 	if err := workUntilStdinEnds(); err != nil {
@@ -78,6 +79,7 @@ func skipIfShort(t *testing.T) {
 }
 
 func TestARealRunWithAKilledProcessKeepsEveryPromise(t *testing.T) {
+	needs.Race(t)
 	skipIfShort(t)
 	t.Parallel()
 	c := config(t, 500)

@@ -11,6 +11,7 @@ import (
 	"github.com/dibs-queue/dibs"
 	"github.com/dibs-queue/dibs/internal/history"
 	"github.com/dibs-queue/dibs/internal/linear"
+	"github.com/dibs-queue/dibs/internal/needs"
 )
 
 // client makes random calls, right ones and wrong ones: it forgets jobs, and finishes them
@@ -329,6 +330,7 @@ func reportBroken(t *testing.T, verdicts []history.Verdict) {
 }
 
 func TestARandomLoadBreaksNothing(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	db, r, dir := open(t, "nobody")
 	must(t, r.Close())

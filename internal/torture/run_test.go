@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	needs.Split()
 	os.Exit(m.Run())
 }
 
@@ -64,6 +65,7 @@ func playPart(text, url string) error {
 }
 
 func TestEveryPromiseIsKeptOnSQLite(t *testing.T) {
+	needs.Race(t)
 	t.Parallel()
 	untilAllWasTried(t, []string{kills, stops, limits, pauses, meddling, endedOverHTTP}, func() *Result {
 		return runTorture(t, "sqlite:"+filepath.Join(t.TempDir(), "torture.db"), nil)
