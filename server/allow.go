@@ -35,30 +35,37 @@ func (s *Server) authorize(rt route, r *http.Request) (*http.Request, error) {
 	if s.Tokens == nil || rt.scope == "" {
 		return r, nil
 	}
-	ask := func(challenge, detail string) error {
-		return &problemError{kind: unauthorized, detail: detail, header: http.Header{"Www-Authenticate": {`Bearer realm="dibs"` + challenge}}}
-	}
-	given := r.Header.Values("Authorization")
-	if len(given) == 0 {
-		return r, ask("", "a token is needed: send it as Authorization: Bearer TOKEN")
-	}
-	scheme, token, _ := strings.Cut(given[0], " ")
-	token = strings.Trim(token, " ")
-	if len(given) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
-		return r, ask(`, error="invalid_request"`, "the header Authorization must be, once: Bearer TOKEN")
+	token, err := bearer(r)
+	if err != nil {
+		return r, err
 	}
 	g := s.Tokens.find(token)
 	if g == nil {
-		return r, ask(`, error="invalid_token"`, "this server does not know the token")
-	}
-	if entry := entryOf(r); entry != nil {
-		entry.token = g.name
+		return r, askForToken(`, error="invalid_token"`, "this server does not know the token")
 	}
 	names, has := g.queuesOf(rt.scope)
 	if !has {
 		return r, refuseScope(g.name, rt.scope, fmt.Sprintf("this needs the scope %s, which the token %s does not have", rt.scope, g.name))
 	}
 	return r.WithContext(context.WithValue(r.Context(), callerKey{}, caller{g.name, rt.scope, names})), nil
+}
+
+// bearer is the token in the header of a request.
+func bearer(r *http.Request) (token string, err error) {
+	given := r.Header.Values("Authorization")
+	if len(given) == 0 {
+		return "", askForToken("", "a token is needed: send it as Authorization: Bearer TOKEN")
+	}
+	scheme, token, _ := strings.Cut(given[0], " ")
+	token = strings.Trim(token, " ")
+	if len(given) > 1 || !strings.EqualFold(scheme, "Bearer") || token == "" {
+		return "", askForToken(`, error="invalid_request"`, "the header Authorization must be, once: Bearer TOKEN")
+	}
+	return token, nil
+}
+
+func askForToken(challenge, detail string) error {
+	return &problemError{kind: unauthorized, detail: detail, header: http.Header{"Www-Authenticate": {`Bearer realm="dibs"` + challenge}}}
 }
 
 // again authorizes a request that has waited or goes on: the tokens may have been replaced meanwhile.

@@ -43,6 +43,14 @@ func (a *answer) patient() {
 	}
 }
 
+// hurry has the server wait at most so long for the client to read.
+func (a *answer) hurry(most time.Duration) {
+	if a.most > 0 {
+		a.most = min(a.most, most)
+		a.patience = a.most
+	}
+}
+
 // WriteHeader notes the status.
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 {

@@ -37,16 +37,14 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request, next func(http.Re
 		s.fail(a, r, err)
 		return
 	}
-	if r.URL.Path == "/healthz" { // it is served however many others are
+	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" { // they are served however many others are
 		next(a, r)
 		return
 	}
-	done, err := s.admit()
-	if err != nil {
+	if err := s.admit(e, r); err != nil {
 		s.fail(a, r, err)
 		return
 	}
-	e.served = done
 	defer func() { e.served() }()
 	next(a, r)
 }
@@ -58,11 +56,6 @@ func (s *Server) enter(rt route, w http.ResponseWriter, r *http.Request) (_ *htt
 		return r, nil, err
 	}
 	e := entryOf(r)
-	if rt.scope != "" {
-		if err = s.share(e); err != nil {
-			return r, nil, err
-		}
-	}
 	e.answer.reads = rt.method == http.MethodGet
 	if rt.waits || rt.streamed {
 		e.long = true

@@ -30,7 +30,8 @@ type Limits struct {
 	// StreamTime is how long the server waits for the next whole line of a stream; default 5 min.
 	StreamTime time.Duration
 	// Requests is how many requests are served at once, besides those that wait and streams; default 1,000. Where there
-	// are several tokens, the requests of one can take half of it at most; so it is with Waiting and Streams.
+	// are several tokens, the requests of one can take half of it at most; so it is with Waiting and Streams. Where there
+	// are tokens, a quarter as many requests without one are served besides, such as those that log in.
 	Requests int
 	// Waiting is how many requests wait at once, for jobs or for their end; default 10,000.
 	Waiting int
@@ -55,6 +56,9 @@ const (
 	uncounted  = 64 << 10         // bytes of each body that Limits.Bodies does not count, and of each answer that Limits.Answers does not
 	headerTime = 10 * time.Second // for a request's header, and for the handshake of TLS
 	h2Streams  = 250              // requests at once of one connection of HTTP/2
+
+	strangerPart = 4                // a quarter of Limits.Requests is served besides to those without a token
+	strangerTime = 10 * time.Second // how long the server waits at most for one of them to send a body, or to read
 )
 
 func (l Limits) withDefaults() Limits {
@@ -131,35 +135,43 @@ func seat(all, own *gauge, limit int, what string) (leave func(), err error) {
 	}), nil
 }
 
-// admit counts a request among those that are served at once. Its caller calls done, more than once perhaps.
-func (s *Server) admit() (done func(), err error) {
-	return seat(&s.seats.requests, nil, s.Limits.Requests, "requests are being served")
+// admit counts a request among those that are served at once, until e.served is called, more than once perhaps. A token
+// may have half of all where there are several. Requests without a token have seats of their own, since anybody can send
+// any number of them: they take none from the others.
+func (s *Server) admit(e *entry, r *http.Request) (err error) {
+	if e.token = s.nameOf(r); s.Tokens != nil && e.token == "" {
+		e.answer.hurry(strangerTime)
+		e.served, err = seat(&s.strangers, nil, max(1, s.Limits.Requests/strangerPart), "requests without a token are being served")
+		return err
+	}
+	if s.Tokens != nil && len(*s.Tokens.list.Load()) > 1 {
+		own, there := s.shares.Load(e.token)
+		if !there {
+			own, _ = s.shares.LoadOrStore(e.token, &seats{})
+		}
+		e.own = own.(*seats)
+	}
+	e.served, err = s.seatOf(e, func(of *seats) *gauge { return &of.requests }, s.Limits.Requests, "requests are being served")
+	return err
 }
 
-// share counts a request among those of its token, unless there is only one token.
-func (s *Server) share(e *entry) error {
-	if s.Tokens == nil || e.token == "" || len(*s.Tokens.list.Load()) < 2 {
-		return nil
+// nameOf is the name of a request's token, be it in the header or that of a session; empty: it has none that is known.
+func (s *Server) nameOf(r *http.Request) string {
+	if s.Tokens == nil {
+		return ""
 	}
-	found, there := s.shares.Load(e.token)
-	if !there {
-		found, _ = s.shares.LoadOrStore(e.token, &seats{})
+	if token, err := bearer(r); err == nil {
+		if g := s.Tokens.find(token); g != nil {
+			return g.name
+		}
 	}
-	own := found.(*seats)
-	if !own.requests.take(1, int64(s.Limits.Requests+1)/2) {
-		return busy("too many requests are being served with this token")
-	}
-	all := e.served
-	e.own, e.served = own, sync.OnceFunc(func() {
-		all()
-		own.requests.give(1)
-	})
-	return nil
+	return s.pages.Visitor(r)
 }
 
 // waitSeat counts a request among those that wait, in place of those that are served. Handlers call it
-// before they wait, and done after it.
+// before they wait, and done after it; what they need of the body they have read.
 func (s *Server) waitSeat(r *http.Request) (done func(), err error) {
+	releaseBody(r)
 	return s.move(r, func(of *seats) *gauge { return &of.waiting }, s.Limits.Waiting, "requests are waiting")
 }
 
@@ -171,14 +183,19 @@ func (s *Server) streamSeat(r *http.Request) (done func(), err error) {
 // move takes a seat of another sort for a request that is being served.
 func (s *Server) move(r *http.Request, sort func(*seats) *gauge, limit int, what string) (done func(), err error) {
 	e := entryOf(r)
+	if done, err = s.seatOf(e, sort, limit, what); err == nil {
+		e.served()
+	}
+	return done, err
+}
+
+// seatOf takes a seat of a sort for a request, and one of its token's share if it has one.
+func (s *Server) seatOf(e *entry, sort func(*seats) *gauge, limit int, what string) (leave func(), err error) {
 	var own *gauge
 	if e.own != nil {
 		own = sort(e.own)
 	}
-	if done, err = seat(sort(&s.seats), own, limit, what); err == nil {
-		e.served()
-	}
-	return done, err
+	return seat(sort(&s.seats), own, limit, what)
 }
 
 // overKey is the key, among the values of a connection's context, of whether there are too many connections.

@@ -29,7 +29,7 @@ func (s *Server) showPages() {
 	s.pages = page.New(o)
 	for _, rt := range s.pages.Routes() {
 		s.mux.HandleFunc(rt.Pattern, func(w http.ResponseWriter, r *http.Request) {
-			leave, err := s.visit(rt, r)
+			leave, err := s.visit(rt, w, r)
 			if err != nil {
 				s.fail(w, r, err)
 				return
@@ -40,14 +40,13 @@ func (s *Server) showPages() {
 	}
 }
 
-// visit counts a request for a page among those of its viewer's token, and one that stays among those that wait. Its
+// visit puts the limits on the form that a request for a page sends, and counts one that stays among those that wait. Its
 // caller calls leave after the handler.
-func (s *Server) visit(rt page.Route, r *http.Request) (leave func(), err error) {
-	e := entryOf(r)
-	e.token = s.pages.Visitor(r)
-	if err := s.share(e); err != nil || !rt.Stays {
-		return func() {}, err
+func (s *Server) visit(rt page.Route, w http.ResponseWriter, r *http.Request) (leave func(), err error) {
+	if !rt.Stays {
+		return s.openBody(route{}, w, r)
 	}
+	e := entryOf(r)
 	e.long = true
 	e.answer.patient()
 	if err := s.begin(); err != nil {

@@ -30,6 +30,7 @@ type body struct {
 	cut      bool          // nothing more is read
 	ended    bool          // all has been read
 	patience time.Duration // how long the server still waits for the client
+	most     time.Duration // how long it can come to wait
 	read     int64         // bytes since the last release that were not dropped, unpacked
 	held     int64         // bytes that Limits.Bodies counts
 }
@@ -39,7 +40,11 @@ func (s *Server) openBody(rt route, w http.ResponseWriter, r *http.Request) (don
 	if r.ContentLength == 0 {
 		return func() {}, nil
 	}
-	b := &body{server: s, control: http.NewResponseController(w), from: r.Body, patience: s.Limits.BodyTime, http2: r.ProtoMajor > 1}
+	b := &body{server: s, control: http.NewResponseController(w), from: r.Body, most: s.Limits.BodyTime, http2: r.ProtoMajor > 1}
+	if s.Tokens != nil && entryOf(r).token == "" {
+		b.most = min(b.most, strangerTime)
+	}
+	b.patience = b.most
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && rt.streamed && media == streamType {
 		b.stream, b.patience = true, s.Limits.StreamTime
 	}
@@ -115,7 +120,7 @@ func (b *body) receive(p []byte) (int, error) {
 	b.ended = errors.Is(err, io.EOF)
 	b.patience -= time.Since(begin)
 	if !b.stream {
-		b.patience = earned(b.patience, n, b.server.Limits.BodyTime)
+		b.patience = earned(b.patience, n, b.most)
 	}
 	if b.http2 { // there a deadline ends the body also while nobody reads
 		_ = b.control.SetReadDeadline(time.Time{})

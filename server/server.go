@@ -64,6 +64,7 @@ type Server struct {
 
 	seats           seats    // what requests hold of Limits.Requests, Waiting and Streams
 	shares          sync.Map // the seats of each token, by its name
+	strangers       gauge    // requests without a token
 	bodies, answers gauge    // what is in use of Limits
 	loads           loads
 	counts          together[[]dibs.QueueStats] // for all who ask for the statistics

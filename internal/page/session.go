@@ -133,6 +133,10 @@ type loginView struct {
 func (p *Page) logIn(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		p.fail(newRequest(w, r, Viewer{}), errForm)
+		return
+	}
 	token, back := strings.TrimSpace(r.PostFormValue("token")), localPath(r.PostFormValue("back"))
 	if p.Find != nil {
 		who := p.Find(token)

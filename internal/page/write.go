@@ -52,6 +52,8 @@ type refusal struct {
 
 func (e *refusal) Error() string { return e.text }
 
+var errForm = &refusal{http.StatusBadRequest, "The form could not be read."}
+
 // Refuse is an error that the page shows with a status and a text.
 func Refuse(status int, text string) error { return &refusal{status, text} }
 
@@ -237,7 +239,7 @@ func (p *Page) acts(f func(*request) (to, done string, err error)) http.HandlerF
 		}
 		plain.Body = http.MaxBytesReader(w, plain.Body, maxForm)
 		if err := plain.ParseForm(); err != nil {
-			p.fail(r, &refusal{http.StatusBadRequest, "The form could not be read."})
+			p.fail(r, errForm)
 			return
 		}
 		to, done, err := f(r)
